@@ -1,0 +1,174 @@
+#include "base/json.h"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+
+namespace plimsoll {
+namespace {
+
+// Builds a value from parser events, so that depth and duplicate keys are checked before anything is nested.
+template <typename Value>
+class Builder {
+ public:
+  Builder(Value& root, JsonLimits limits) : root_(root), limits_(limits) {}
+
+  bool null() { return put(nullptr); }
+  bool boolean(bool value) { return put(value); }
+  bool number_integer(int64_t value) { return put(value); }
+  bool number_unsigned(uint64_t value) { return put(value); }
+  bool number_float(double value, const std::string&) { return put(value); }
+  bool string(std::string& value) { return put(std::move(value)); }
+  bool binary(typename Value::binary_t&) { return false; }
+  bool start_object(size_t) { return open(Value::object()); }
+  bool start_array(size_t) { return open(Value::array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+
+  bool key(std::string& name) {
+    Value& object = *open_.back();
+    if (object.size() >= limits_.max_keys) return refuse("an object has too many keys");
+    if (object.contains(name)) return refuse(fmt::format("duplicate key \"{}\"", name));
+    key_ = std::move(name);
+    return true;
+  }
+
+  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& cause) {
+    problem = cause.what();
+    // Keep the reason alone: "[json.exception...] parse error at line 1, column 2: REASON; last read: '...'".
+    if (const size_t at = problem.find(": "); at != std::string::npos) problem.erase(0, at + 2);
+    offset = position == 0 ? 0 : position - 1;
+    return false;
+  }
+
+  std::string problem;
+  size_t offset = std::string::npos;
+
+ private:
+  template <typename T>
+  bool put(T&& value) {
+    place(Value(std::forward<T>(value)));
+    return true;
+  }
+  bool open(Value container) {
+    if (open_.size() >= limits_.max_depth) {
+      return refuse(fmt::format("nested deeper than {} levels", limits_.max_depth));
+    }
+    open_.push_back(place(std::move(container)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+  Value* place(Value value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    Value& parent = *open_.back();
+    if (parent.is_array()) {
+      parent.push_back(std::move(value));
+      return &parent.back();
+    }
+    Value& slot = parent[key_];
+    slot = std::move(value);
+    return &slot;
+  }
+  bool refuse(std::string why) {
+    problem = std::move(why);
+    return false;
+  }
+
+  Value& root_;
+  JsonLimits limits_;
+  std::vector<Value*> open_;
+  std::string key_;
+};
+
+// An input iterator that knows how far the parser has read.
+struct Cursor {
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  const char* at;
+  const char** furthest;
+
+  reference operator*() const { return *at; }
+  Cursor& operator++() {
+    ++at;
+    *furthest = at;
+    return *this;
+  }
+  Cursor operator++(int) {
+    Cursor before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const Cursor& other) const { return at == other.at; }
+  bool operator!=(const Cursor& other) const { return at != other.at; }
+};
+
+}  // namespace
+
+template <typename Value>
+Value parse_json(std::string_view text, JsonLimits limits) {
+  Value root;
+  Builder<Value> builder(root, limits);
+  const char* furthest = text.data();
+  const Cursor begin{text.data(), &furthest};
+  const Cursor end{text.data() + text.size(), &furthest};
+  if (Value::sax_parse(begin, end, &builder)) return root;
+  const size_t read = static_cast<size_t>(furthest - text.data());
+  const size_t offset =
+      std::min(builder.offset == std::string::npos ? (read ? read - 1 : 0) : builder.offset, text.size());
+  const std::string_view before = text.substr(0, offset);
+  const size_t line = 1 + static_cast<size_t>(std::ranges::count(before, '\n'));
+  const size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  throw JsonError(builder.problem, line, offset - line_start + 1);
+}
+
+template Json parse_json<Json>(std::string_view, JsonLimits);
+template OrderedJson parse_json<OrderedJson>(std::string_view, JsonLimits);
+
+std::string read_text_file(const std::filesystem::path& file, size_t max_bytes) {
+  std::error_code error;
+  const auto status = std::filesystem::status(file, error);
+  if (!std::filesystem::exists(status)) {
+    fail(ExitCode::checkpoint_unusable, "{}: {}", file.string(),
+         error ? error.message() : "no such file");
+  }
+  if (!std::filesystem::is_regular_file(status)) {
+    fail(ExitCode::checkpoint_unusable, "{}: not a regular file", file.string());
+  }
+  const auto size = std::filesystem::file_size(file, error);
+  if (error) fail(ExitCode::checkpoint_unusable, "{}: {}", file.string(), error.message());
+  if (size > max_bytes) {
+    fail(ExitCode::checkpoint_unusable, "{}: {} bytes, more than the {} allowed here", file.string(), size,
+         max_bytes);
+  }
+  std::ifstream stream(file, std::ios::binary);
+  std::string text(size, '\0');
+  if (!stream || !stream.read(text.data(), static_cast<std::streamsize>(size))) {
+    fail(ExitCode::checkpoint_unusable, "{}: cannot be read", file.string());
+  }
+  return text;
+}
+
+Json read_json_file(const std::filesystem::path& file, size_t max_bytes, JsonLimits limits) {
+  const std::string text = read_text_file(file, max_bytes);
+  try {
+    return parse_json<Json>(text, limits);
+  } catch (const JsonError& error) {
+    fail(ExitCode::checkpoint_unusable, "{}, line {}, column {}: {}", file.string(), error.line, error.column,
+         error.what());
+  }
+}
+
+}  // namespace plimsoll
