@@ -26,8 +26,8 @@ inline constexpr JsonLimits kOrderedLimits{.max_depth = 128, .max_keys = 4096};
 /// A malformed text: `column` is the 1-based byte in the line, `line` the 1-based line in the text.
 class JsonError : public std::runtime_error {
  public:
-  JsonError(const std::string& message, size_t line, size_t column)
-      : std::runtime_error(message), line(line), column(column) {}
+  JsonError(const std::string& message, size_t at_line, size_t at_column)
+      : std::runtime_error(message), line(at_line), column(at_column) {}
   size_t line;
   size_t column;
 };
