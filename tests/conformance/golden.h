@@ -1,0 +1,63 @@
+// Where the golden results lie, and reading their packed files.
+#pragma once
+
+#include <lzma.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace plimsoll::testing {
+
+/// $PLIMSOLL_GOLDEN, else shared/golden beside the source tree; nothing when there is no such
+/// folder. The data that the golden results speak of lies in `*golden_folder() / "../data"`.
+inline std::optional<std::filesystem::path> golden_folder() {
+  const char* named = std::getenv("PLIMSOLL_GOLDEN");
+  const std::filesystem::path folder =
+      named ? std::filesystem::path(named)
+            : std::filesystem::path(PLIMSOLL_SOURCE_DIR) / ".." / "shared" / "golden";
+  if (std::filesystem::is_directory(folder)) return folder;
+  if (named) throw std::runtime_error("PLIMSOLL_GOLDEN is no folder: " + folder.string());
+  return std::nullopt;
+}
+
+inline std::string read_file(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw std::runtime_error("cannot read " + file.string());
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+inline std::string unpack_xz(const std::string& packed) {
+  lzma_stream stream = LZMA_STREAM_INIT;
+  if (lzma_stream_decoder(&stream, UINT64_MAX, LZMA_CONCATENATED) != LZMA_OK) {
+    throw std::runtime_error("lzma cannot start");
+  }
+  stream.next_in = reinterpret_cast<const uint8_t*>(packed.data());
+  stream.avail_in = packed.size();
+  std::string text;
+  std::array<char, 1 << 16> chunk;
+  lzma_ret status = LZMA_OK;
+  while (status == LZMA_OK) {
+    stream.next_out = reinterpret_cast<uint8_t*>(chunk.data());
+    stream.avail_out = chunk.size();
+    status = lzma_code(&stream, LZMA_FINISH);
+    text.append(chunk.data(), chunk.size() - stream.avail_out);
+  }
+  lzma_end(&stream);
+  if (status != LZMA_STREAM_END) throw std::runtime_error("broken .xz file");
+  return text;
+}
+
+/// The file's text; a packed file, or one that lies there only as `path`.xz, is unpacked.
+inline std::string read_maybe_xz(const std::filesystem::path& path) {
+  if (path.extension() == ".xz") return unpack_xz(read_file(path));
+  if (std::filesystem::exists(path)) return read_file(path);
+  return unpack_xz(read_file(path.string() + ".xz"));
+}
+
+}  // namespace plimsoll::testing
