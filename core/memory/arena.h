@@ -1,0 +1,75 @@
+// One contiguous region that everything lives in, laid out by the constructors that use it: first counted, then placed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::memory {
+
+/// A named piece of an arena. Offsets and bytes are those of the layout, equal in the counting and the placing pass.
+struct Region {
+  std::string name;
+  size_t offset = 0;
+  size_t bytes = 0;
+  bool operator==(const Region&) const = default;
+};
+
+/// A bump allocator in two modes. Counting: hands out addresses that must not be read and finds the peak. Placing: hands
+/// out real addresses of the given memory; running past the end is our own bug and throws std::logic_error naming the region,
+/// its size and what is left. Not thread-safe.
+class Arena {
+ public:
+  static constexpr size_t kAlignment = 64;  // a cache line, an AVX-512 register
+
+  static Arena counting();
+  static Arena placing(void* base, size_t bytes);
+
+  [[nodiscard]] bool is_counting() const { return counting_; }
+
+  /// `bytes` bytes, aligned to kAlignment. Name it by its use ("weights", "qkv").
+  void* take(std::string_view name, size_t bytes);
+  /// Like take, for `count` elements.
+  template <typename T>
+  T* take_array(std::string_view name, size_t count) {
+    return static_cast<T*>(take(name, count * sizeof(T)));
+  }
+
+  /// Largest extent so far, in bytes.
+  [[nodiscard]] size_t peak() const { return peak_; }
+  [[nodiscard]] size_t used() const { return used_; }
+  /// Regions taken outside any Scope, in order: the ledger.
+  [[nodiscard]] const std::vector<Region>& regions() const { return regions_; }
+
+ private:
+  friend class Scope;
+  Arena(std::byte* base, size_t capacity, bool counting);
+
+  std::byte* base_;
+  size_t capacity_;
+  bool counting_;
+  size_t used_ = 0;
+  size_t peak_ = 0;
+  int scopes_ = 0;
+  std::vector<Region> regions_;
+};
+
+/// What is taken while a scope is open is given back at its end: the scratch of ops that never live together shares space.
+class Scope {
+ public:
+  explicit Scope(Arena& arena) : arena_(arena), mark_(arena.used_) { ++arena_.scopes_; }
+  ~Scope() {
+    arena_.used_ = mark_;
+    --arena_.scopes_;
+  }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  Arena& arena_;
+  size_t mark_;
+};
+
+}  // namespace plimsoll::memory
