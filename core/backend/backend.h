@@ -1,5 +1,6 @@
-// The op interface: what the forward pass is written over. Public ops check shapes, take their workspace from the scratch
-// arena and return early when it only counts; a backend implements the private ones.
+// The op interface: what the forward pass is written over. Public ops check shapes, take their
+// workspace from the scratch arena and return early when it only counts; a backend implements the
+// private ones.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,9 @@ struct View {
   /// Columns [first, first + count) of every row.
   [[nodiscard]] View slice_columns(int64_t first, int64_t count) const;
   [[nodiscard]] View slice_rows(int64_t first, int64_t count) const;
-  [[nodiscard]] size_t bytes() const { return static_cast<size_t>(rows * stride) * dtype_size(dtype); }
+  [[nodiscard]] size_t bytes() const {
+    return static_cast<size_t>(rows * stride) * dtype_size(dtype);
+  }
 };
 
 /// A weight as the backend stores it (CPU: packed for its kernels).
@@ -36,19 +39,20 @@ struct Weight {
   explicit operator bool() const { return spec != nullptr; }
 };
 
-/// KV blocks of one layer. Block b's part for this layer lies at pool + b * block_stride + layer_offset and holds
-/// `block_size` tokens of K and V; how they lie inside is the backend's own affair.
+/// KV blocks of one layer. Block b's part for this layer lies at pool + b * block_stride +
+/// layer_offset and holds `block_size` tokens of K and V; how they lie inside is the backend's own
+/// affair.
 struct KvLayer {
   std::byte* pool = nullptr;
   size_t block_stride = 0;  // bytes
   size_t layer_offset = 0;  // bytes
   DType dtype = DType::bf16;
   int64_t block_size = 16;
-  int32_t group = 0;        // which block table
+  int32_t group = 0;  // which block table
 };
 
-/// What one step runs: flat arrays in host memory. Sequence s owns rows [query_start[s], query_start[s + 1]), which are its
-/// positions [context_length[s] - rows, context_length[s]).
+/// What one step runs: flat arrays in host memory. Sequence s owns rows [query_start[s],
+/// query_start[s + 1]), which are its positions [context_length[s] - rows, context_length[s]).
 struct BatchMeta {
   std::span<const int32_t> token_ids;       // [T]
   std::span<const int32_t> positions;       // [T]
@@ -57,7 +61,8 @@ struct BatchMeta {
   std::span<const int32_t> context_length;  // [B] tokens in the cache after this step
   std::span<const uint8_t> long_rope;       // [B] 1: RopeSpec::long_table
   std::span<const int32_t> logits_rows;     // [R] rows whose logits are wanted
-  /// One table per KV group: [B, table_stride] block numbers, entry i for positions [i * block_size, ...); entries before a window are -1.
+  /// One table per KV group: [B, table_stride] block numbers, entry i for positions [i *
+  /// block_size, ...); entries before a window are -1.
   std::span<const std::span<const int32_t>> block_tables;
   int64_t table_stride = 0;
 };
@@ -77,15 +82,18 @@ class Footprint {
   [[nodiscard]] virtual DType activation_dtype(DType model) const = 0;
   [[nodiscard]] virtual size_t weight_bytes(const model::WeightSpec& spec, DType dtype) const = 0;
   /// K and V of `block_size` tokens of one layer.
-  [[nodiscard]] virtual size_t kv_bytes(const model::AttentionSpec& spec, int64_t block_size, DType dtype) const = 0;
-  [[nodiscard]] virtual size_t linear_workspace(int64_t rows, const model::WeightSpec& spec, DType dtype) const = 0;
-  [[nodiscard]] virtual size_t experts_workspace(int64_t rows, const model::MlpSpec& mlp, int64_t hidden,
-                                                 DType dtype) const = 0;
+  [[nodiscard]] virtual size_t kv_bytes(const model::AttentionSpec& spec, int64_t block_size,
+                                        DType dtype) const = 0;
+  [[nodiscard]] virtual size_t linear_workspace(int64_t rows, const model::WeightSpec& spec,
+                                                DType dtype) const = 0;
+  [[nodiscard]] virtual size_t experts_workspace(int64_t rows, const model::MlpSpec& mlp,
+                                                 int64_t hidden, DType dtype) const = 0;
   [[nodiscard]] virtual size_t attention_workspace(int64_t rows, int64_t sequences,
                                                    const model::AttentionSpec& spec) const = 0;
 };
 
-/// Reads rows [first, first + count) of a weight in the weight's run dtype, row-major (see WeightReader::read_rows).
+/// Reads rows [first, first + count) of a weight in the weight's run dtype, row-major (see
+/// WeightReader::read_rows).
 using RowReader = std::function<void(int64_t first, int64_t count, void* to)>;
 
 class Backend {
@@ -100,10 +108,13 @@ class Backend {
   void use_scratch(memory::Arena& scratch) { scratch_ = &scratch; }
   [[nodiscard]] memory::Arena& scratch() { return *scratch_; }
 
-  /// Stores a weight in footprint().weight_bytes() bytes at `storage`. Threads are the backend's affair.
-  Weight load_weight(const model::WeightSpec& spec, DType dtype, void* storage, const RowReader& read);
+  /// Stores a weight in footprint().weight_bytes() bytes at `storage`. Threads are the backend's
+  /// affair.
+  Weight load_weight(const model::WeightSpec& spec, DType dtype, void* storage,
+                     const RowReader& read);
 
-  // Views: T rows of tokens. All ops give each row the same bits whatever other rows there are (CPU).
+  // Views: T rows of tokens. All ops give each row the same bits whatever other rows there are
+  // (CPU).
 
   /// out[t] = table[ids[t]] * scale; with `accumulate` added to out instead.
   enum class Store : uint8_t { overwrite, accumulate };
@@ -114,48 +125,56 @@ class Backend {
   /// residual += delta.
   void add(View residual, View delta);
   /// residual += delta; out = norm(residual).
-  void add_norm(View out, View residual, View delta, const model::Norm& spec, const Weight& weight, const Weight& bias);
+  void add_norm(View out, View residual, View delta, const model::Norm& spec, const Weight& weight,
+                const Weight& bias);
   /// out [T, n] = activation(in [T, k] * weight [n, k]^T + bias). `bias` may be empty.
-  void linear(View out, View in, const Weight& weight, const Weight& bias, model::Activation activation);
+  void linear(View out, View in, const Weight& weight, const Weight& bias,
+              model::Activation activation);
   /// out [T, rotary_dim] f32: cos in the first half of a row, sin in the second.
   void rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch);
-  /// qkv [T, (H + 2K) d]: norms of q and k heads, rotation in place, then k and v of each row into its cache slot.
-  /// `angles` has no rows when the layer has no RoPE.
-  void rope_and_store(View qkv, View angles, const model::AttentionSpec& spec, const Weight& q_norm, const Weight& k_norm,
-                      const KvLayer& cache, const BatchMeta& batch);
+  /// qkv [T, (H + 2K) d]: norms of q and k heads, rotation in place, then k and v of each row into
+  /// its cache slot. `angles` has no rows when the layer has no RoPE.
+  void rope_and_store(View qkv, View angles, const model::AttentionSpec& spec, const Weight& q_norm,
+                      const Weight& k_norm, const KvLayer& cache, const BatchMeta& batch);
   /// out [T, H d] = causal attention of the q columns of qkv over the cache.
-  void attention(View out, View qkv, const model::AttentionSpec& spec, const KvLayer& cache, const BatchMeta& batch);
+  void attention(View out, View qkv, const model::AttentionSpec& spec, const KvLayer& cache,
+                 const BatchMeta& batch);
   /// out [T, n] = activation(in[:, :n]) * in[:, n:].
   void gated_activation(View out, View in, model::Activation activation);
   /// Softmax over router logits [T, E], the k best, divided by their sum when `normalize`.
   enum class Normalize : uint8_t { no, yes };
   void route(const Routing& routing, View logits, Normalize normalize);
   /// out [T, hidden] = sum over chosen experts of weight * down(act(gate) * up).
-  void experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp, const Weight& up, const Weight& down);
+  void experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
+               const Weight& up, const Weight& down);
   /// x = cap * tanh(x / cap), in place.
   void soft_cap(View x, float cap);
-  /// Makes logits readable by the host and returns them: [R, vocab] f32, contiguous rows of `stride`.
+  /// Makes logits readable by the host and returns them: [R, vocab] f32, contiguous rows of
+  /// `stride`.
   const float* host_logits(View logits);
 
  protected:
   virtual void do_load_weight(const Weight& weight, const RowReader& read) = 0;
-  virtual void do_embed(View out, const Weight& table, std::span<const int32_t> ids, float scale, Store store) = 0;
+  virtual void do_embed(View out, const Weight& table, std::span<const int32_t> ids, float scale,
+                        Store store) = 0;
   virtual void do_gather_rows(View out, View in, std::span<const int32_t> rows) = 0;
-  virtual void do_norm(View out, View in, const model::Norm& spec, const Weight& weight, const Weight& bias) = 0;
+  virtual void do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
+                       const Weight& bias) = 0;
   virtual void do_add(View residual, View delta) = 0;
-  virtual void do_add_norm(View out, View residual, View delta, const model::Norm& spec, const Weight& weight,
-                           const Weight& bias) = 0;
-  virtual void do_linear(View out, View in, const Weight& weight, const Weight& bias, model::Activation activation,
-                         std::byte* workspace) = 0;
+  virtual void do_add_norm(View out, View residual, View delta, const model::Norm& spec,
+                           const Weight& weight, const Weight& bias) = 0;
+  virtual void do_linear(View out, View in, const Weight& weight, const Weight& bias,
+                         model::Activation activation, std::byte* workspace) = 0;
   virtual void do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) = 0;
-  virtual void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec, const Weight& q_norm,
-                                 const Weight& k_norm, const KvLayer& cache, const BatchMeta& batch) = 0;
-  virtual void do_attention(View out, View qkv, const model::AttentionSpec& spec, const KvLayer& cache,
-                            const BatchMeta& batch, std::byte* workspace) = 0;
+  virtual void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
+                                 const Weight& q_norm, const Weight& k_norm, const KvLayer& cache,
+                                 const BatchMeta& batch) = 0;
+  virtual void do_attention(View out, View qkv, const model::AttentionSpec& spec,
+                            const KvLayer& cache, const BatchMeta& batch, std::byte* workspace) = 0;
   virtual void do_gated_activation(View out, View in, model::Activation activation) = 0;
   virtual void do_route(const Routing& routing, View logits, Normalize normalize) = 0;
-  virtual void do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp, const Weight& up,
-                          const Weight& down, std::byte* workspace) = 0;
+  virtual void do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
+                          const Weight& up, const Weight& down, std::byte* workspace) = 0;
   virtual void do_soft_cap(View x, float cap) = 0;
   virtual const float* do_host_logits(View logits) = 0;
 

@@ -34,7 +34,9 @@ constexpr std::array<Row, 16> kTypes = {{
     {DType::u64, 8, "U64", "uint64"},
 }};
 
-const Row& row(DType dtype) { return kTypes[static_cast<size_t>(dtype)]; }
+const Row& row(DType dtype) {
+  return kTypes[static_cast<size_t>(dtype)];
+}
 
 template <typename T>
 T load_unaligned(const void* from, size_t index) {
@@ -45,11 +47,16 @@ T load_unaligned(const void* from, size_t index) {
 
 double element(const void* from, DType type, size_t index) {
   switch (type) {
-    case DType::f64: return load_unaligned<double>(from, index);
-    case DType::f32: return load_unaligned<float>(from, index);
-    case DType::f16: return f16_to_float(load_unaligned<uint16_t>(from, index));
-    case DType::bf16: return bf16_to_float(load_unaligned<uint16_t>(from, index));
-    default: fail(ExitCode::checkpoint_unusable, "no conversion from {}", safetensors_name(type));
+    case DType::f64:
+      return load_unaligned<double>(from, index);
+    case DType::f32:
+      return load_unaligned<float>(from, index);
+    case DType::f16:
+      return f16_to_float(load_unaligned<uint16_t>(from, index));
+    case DType::bf16:
+      return bf16_to_float(load_unaligned<uint16_t>(from, index));
+    default:
+      fail(ExitCode::checkpoint_unusable, "no conversion from {}", safetensors_name(type));
   }
 }
 
@@ -60,19 +67,30 @@ void store_unaligned(void* to, size_t index, T value) {
 
 void store(void* to, DType type, size_t index, double value) {
   switch (type) {
-    case DType::f64: return store_unaligned(to, index, value);
-    case DType::f32: return store_unaligned(to, index, static_cast<float>(value));
-    case DType::f16: return store_unaligned(to, index, float_to_f16(static_cast<float>(value)));
-    case DType::bf16: return store_unaligned(to, index, float_to_bf16(static_cast<float>(value)));
-    default: fail(ExitCode::checkpoint_unusable, "no conversion to {}", safetensors_name(type));
+    case DType::f64:
+      return store_unaligned(to, index, value);
+    case DType::f32:
+      return store_unaligned(to, index, static_cast<float>(value));
+    case DType::f16:
+      return store_unaligned(to, index, float_to_f16(static_cast<float>(value)));
+    case DType::bf16:
+      return store_unaligned(to, index, float_to_bf16(static_cast<float>(value)));
+    default:
+      fail(ExitCode::checkpoint_unusable, "no conversion to {}", safetensors_name(type));
   }
 }
 
 }  // namespace
 
-size_t dtype_size(DType dtype) { return row(dtype).size; }
-std::string_view safetensors_name(DType dtype) { return row(dtype).safetensors; }
-std::string_view torch_name(DType dtype) { return row(dtype).torch; }
+size_t dtype_size(DType dtype) {
+  return row(dtype).size;
+}
+std::string_view safetensors_name(DType dtype) {
+  return row(dtype).safetensors;
+}
+std::string_view torch_name(DType dtype) {
+  return row(dtype).torch;
+}
 
 std::optional<DType> dtype_from_safetensors(std::string_view name) {
   for (const Row& type : kTypes) {
@@ -97,7 +115,8 @@ float f16_to_float(uint16_t bits) {
   const uint32_t exponent = (bits >> 10) & 0x1fu;
   const uint32_t mantissa = bits & 0x3ffu;
   if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
   return sign ? -magnitude : magnitude;
 }
@@ -108,7 +127,7 @@ uint16_t float_to_f16(float value) {
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // rounds past 65504
-  if (magnitude < 0x38800000u) {                                                // subnormal half
+  if (magnitude < 0x38800000u) {                                               // subnormal half
     const float scaled = std::bit_cast<float>(magnitude) + 0.5f;  // ulp of 0.5 is 2^-24
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(scaled) - 0x3f000000u));
   }

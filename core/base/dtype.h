@@ -10,7 +10,22 @@
 namespace plimsoll {
 
 enum class DType : uint8_t {
-  boolean, u8, i8, f8_e5m2, f8_e4m3, f8_e8m0, i16, u16, f16, bf16, i32, u32, f32, f64, i64, u64,
+  boolean,
+  u8,
+  i8,
+  f8_e5m2,
+  f8_e4m3,
+  f8_e8m0,
+  i16,
+  u16,
+  f16,
+  bf16,
+  i32,
+  u32,
+  f32,
+  f64,
+  i64,
+  u64,
 };
 
 /// Bytes of one element.
@@ -18,11 +33,14 @@ size_t dtype_size(DType dtype);
 /// safetensors' spelling: "BF16", "F32", "F8_E4M3", ...
 std::string_view safetensors_name(DType dtype);
 std::optional<DType> dtype_from_safetensors(std::string_view name);
-/// torch's spelling without the "torch." prefix: "bfloat16", "float16" ("half"), "float32" ("float"), ...
+/// torch's spelling without the "torch." prefix: "bfloat16", "float16" ("half"), "float32"
+/// ("float"), ...
 std::string_view torch_name(DType dtype);
 std::optional<DType> dtype_from_torch(std::string_view name);
 
-inline float bf16_to_float(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+inline float bf16_to_float(uint16_t bits) {
+  return std::bit_cast<float>(uint32_t{bits} << 16);
+}
 
 /// Nearest even; NaN stays NaN.
 inline uint16_t float_to_bf16(float value) {
@@ -35,8 +53,9 @@ float f16_to_float(uint16_t bits);
 /// Nearest even, overflow to infinity.
 uint16_t float_to_f16(float value);
 
-/// Converts `count` elements between the floating types f64, f32, f16 and bf16 (nearest even), or copies equal types.
-/// Unaligned pointers are allowed. Throws Error for a pair that has no conversion.
+/// Converts `count` elements between the floating types f64, f32, f16 and bf16 (nearest even), or
+/// copies equal types. Unaligned pointers are allowed. Throws Error for a pair that has no
+/// conversion.
 void convert(const void* from, DType from_type, void* to, DType to_type, size_t count);
 
 }  // namespace plimsoll

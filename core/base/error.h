@@ -1,4 +1,5 @@
-// One error type for whatever a user, a file or the machine causes. Assertions are for our own bugs alone.
+// One error type for whatever a user, a file or the machine causes. Assertions are for our own bugs
+// alone.
 #pragma once
 
 #include <fmt/format.h>

@@ -10,7 +10,8 @@
 namespace plimsoll {
 namespace {
 
-// Builds a value from parser events, so that depth and duplicate keys are checked before anything is nested.
+// Builds a value from parser events, so that depth and duplicate keys are checked before anything
+// is nested.
 template <typename Value>
 class Builder {
  public:
@@ -38,7 +39,8 @@ class Builder {
 
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& cause) {
     problem = cause.what();
-    // Keep the reason alone: "[json.exception...] parse error at line 1, column 2: REASON; last read: '...'".
+    // Keep the reason alone: "[json.exception...] parse error at line 1, column 2: REASON; last
+    // read: '...'".
     if (const size_t at = problem.find(": "); at != std::string::npos) problem.erase(0, at + 2);
     offset = position == 0 ? 0 : position - 1;
     return false;
@@ -126,11 +128,12 @@ Value parse_json(std::string_view text, JsonLimits limits) {
   const Cursor end{text.data() + text.size(), &furthest};
   if (Value::sax_parse(begin, end, &builder)) return root;
   const size_t read = static_cast<size_t>(furthest - text.data());
-  const size_t offset =
-      std::min(builder.offset == std::string::npos ? (read ? read - 1 : 0) : builder.offset, text.size());
+  const size_t offset = std::min(
+      builder.offset == std::string::npos ? (read ? read - 1 : 0) : builder.offset, text.size());
   const std::string_view before = text.substr(0, offset);
   const size_t line = 1 + static_cast<size_t>(std::ranges::count(before, '\n'));
-  const size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  const size_t line_start =
+      before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
   throw JsonError(builder.problem, line, offset - line_start + 1);
 }
 
@@ -150,8 +153,8 @@ std::string read_text_file(const std::filesystem::path& file, size_t max_bytes) 
   const auto size = std::filesystem::file_size(file, error);
   if (error) fail(ExitCode::checkpoint_unusable, "{}: {}", file.string(), error.message());
   if (size > max_bytes) {
-    fail(ExitCode::checkpoint_unusable, "{}: {} bytes, more than the {} allowed here", file.string(), size,
-         max_bytes);
+    fail(ExitCode::checkpoint_unusable, "{}: {} bytes, more than the {} allowed here",
+         file.string(), size, max_bytes);
   }
   std::ifstream stream(file, std::ios::binary);
   std::string text(size, '\0');
@@ -166,8 +169,8 @@ Json read_json_file(const std::filesystem::path& file, size_t max_bytes, JsonLim
   try {
     return parse_json<Json>(text, limits);
   } catch (const JsonError& error) {
-    fail(ExitCode::checkpoint_unusable, "{}, line {}, column {}: {}", file.string(), error.line, error.column,
-         error.what());
+    fail(ExitCode::checkpoint_unusable, "{}, line {}, column {}: {}", file.string(), error.line,
+         error.column, error.what());
   }
 }
 

@@ -11,7 +11,8 @@
 namespace plimsoll {
 
 using Json = nlohmann::json;
-/// Keeps the order of keys; look-ups are linear, so use it only where order matters (chat messages, tools).
+/// Keeps the order of keys; look-ups are linear, so use it only where order matters (chat messages,
+/// tools).
 using OrderedJson = nlohmann::ordered_json;
 
 struct JsonLimits {
@@ -32,19 +33,20 @@ class JsonError : public std::runtime_error {
   size_t column;
 };
 
-/// Parses one JSON value that fills the whole text. Throws JsonError on malformed text, bad UTF-8, lone surrogates,
-/// too deep nesting, duplicate keys.
+/// Parses one JSON value that fills the whole text. Throws JsonError on malformed text, bad UTF-8,
+/// lone surrogates, too deep nesting, duplicate keys.
 template <typename Value = Json>
 Value parse_json(std::string_view text, JsonLimits limits = {});
 extern template Json parse_json<Json>(std::string_view, JsonLimits);
 extern template OrderedJson parse_json<OrderedJson>(std::string_view, JsonLimits);
 
-/// Reads and parses a file of at most `max_bytes`. Throws Error(checkpoint_unusable) naming the file, line and column.
+/// Reads and parses a file of at most `max_bytes`. Throws Error(checkpoint_unusable) naming the
+/// file, line and column.
 Json read_json_file(const std::filesystem::path& file, size_t max_bytes = size_t{512} << 20,
                     JsonLimits limits = {});
 
-/// Reads a whole regular file. Throws Error(checkpoint_unusable) when it is missing, unreadable, not a regular file
-/// or larger than `max_bytes`.
+/// Reads a whole regular file. Throws Error(checkpoint_unusable) when it is missing, unreadable,
+/// not a regular file or larger than `max_bytes`.
 std::string read_text_file(const std::filesystem::path& file, size_t max_bytes = size_t{512} << 20);
 
 }  // namespace plimsoll

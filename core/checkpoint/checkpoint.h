@@ -1,4 +1,5 @@
-// Checkpoints on disk: where they are, what tensors they hold, and weights put together from those tensors.
+// Checkpoints on disk: where they are, what tensors they hold, and weights put together from those
+// tensors.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +15,15 @@
 
 namespace plimsoll::checkpoint {
 
-/// Where Hugging Face's cache may be; the caller reads the environment (HF_HOME, HF_HUB_CACHE, HOME).
+/// Where Hugging Face's cache may be; the caller reads the environment (HF_HOME, HF_HUB_CACHE,
+/// HOME).
 struct HubCache {
   std::filesystem::path folder;  // ".../hub"
 };
 
-/// The folder of MODEL: a local directory, or a hub id ("org/name", "org/name@revision") that the cache holds (newest
-/// snapshot of refs/main). Throws Error(checkpoint_unusable); for a miss it names the `hf download` command.
+/// The folder of MODEL: a local directory, or a hub id ("org/name", "org/name@revision") that the
+/// cache holds (newest snapshot of refs/main). Throws Error(checkpoint_unusable); for a miss it
+/// names the `hf download` command.
 std::filesystem::path find_model(const std::string& model, const HubCache& cache);
 
 /// One tensor of a safetensors file, in the memory map.
@@ -36,8 +39,9 @@ struct TensorEntry {
 /// All tensors of a model folder, memory-mapped and validated as hostile input.
 class Checkpoint {
  public:
-  /// model.safetensors.index.json with its files, or model.safetensors (or the only *.safetensors). Throws
-  /// Error(checkpoint_unusable) naming file, tensor and cure; recognises LFS pointers, .bin/.pt-only, GGUF.
+  /// model.safetensors.index.json with its files, or model.safetensors (or the only *.safetensors).
+  /// Throws Error(checkpoint_unusable) naming file, tensor and cure; recognises LFS pointers,
+  /// .bin/.pt-only, GGUF.
   static Checkpoint open(const std::filesystem::path& folder);
   Checkpoint(Checkpoint&&) noexcept;
   Checkpoint& operator=(Checkpoint&&) noexcept;
@@ -55,13 +59,15 @@ class Checkpoint {
 /// Puts weights together from checkpoint tensors as the weight table says.
 class WeightReader {
  public:
-  /// Checks every part of every weight against the checkpoint (presence, shape, convertible dtype) and that no tensor is left
-  /// over unknown; throws Error(checkpoint_unusable) naming the tensor, what was expected and what is there.
+  /// Checks every part of every weight against the checkpoint (presence, shape, convertible dtype)
+  /// and that no tensor is left over unknown; throws Error(checkpoint_unusable) naming the tensor,
+  /// what was expected and what is there.
   WeightReader(const Checkpoint& checkpoint, const model::ModelSpec& spec);
 
-  /// Rows [first, first + count) of the weight, over all its matrices stacked ([matrices * rows, columns]), converted to
-  /// `dtype`, row-major without gaps. Thread-safe.
-  void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype, void* to) const;
+  /// Rows [first, first + count) of the weight, over all its matrices stacked ([matrices * rows,
+  /// columns]), converted to `dtype`, row-major without gaps. Thread-safe.
+  void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
+                 void* to) const;
 
  private:
   const TensorEntry& tensor(const model::Part& part) const;

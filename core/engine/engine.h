@@ -17,14 +17,16 @@
 namespace plimsoll::engine {
 
 struct EngineOptions {
-  DType dtype = DType::bf16;                  // run dtype of weights and KV cache, resolved from --dtype
-  int64_t max_model_len = 0;                  // 0: the model's own, cut to what the KV pool holds only with `auto_model_len`
+  DType dtype = DType::bf16;  // run dtype of weights and KV cache, resolved from --dtype
+  int64_t max_model_len =
+      0;  // 0: the model's own, cut to what the KV pool holds only with `auto_model_len`
   bool auto_model_len = false;
-  int64_t max_num_seqs = 0;                   // 0: default
-  int64_t max_num_batched_tokens = 0;         // 0: default
+  int64_t max_num_seqs = 0;            // 0: default
+  int64_t max_num_batched_tokens = 0;  // 0: default
   int64_t block_size = 16;
   uint64_t kv_cache_bytes = uint64_t{4} << 30;  // ceiling of the KV pool (CPU)
-  std::optional<int64_t> num_kv_blocks;       // overrides kv_cache_bytes (tests, --num-gpu-blocks-override)
+  std::optional<int64_t>
+      num_kv_blocks;  // overrides kv_cache_bytes (tests, --num-gpu-blocks-override)
   bool prefix_caching = true;
   uint64_t seed = 0;
   std::vector<TokenId> eos_token_ids;
@@ -33,8 +35,8 @@ struct EngineOptions {
 /// Figures for progress and report; counts since the start.
 struct EngineStats {
   uint64_t steps = 0;
-  uint64_t prompt_tokens = 0;        // computed in prefill, recomputation included
-  uint64_t cached_prompt_tokens = 0; // taken from the prefix cache
+  uint64_t prompt_tokens = 0;         // computed in prefill, recomputation included
+  uint64_t cached_prompt_tokens = 0;  // taken from the prefix cache
   uint64_t generated_tokens = 0;
   uint64_t preemptions = 0;
   uint64_t prefix_queries_tokens = 0;
@@ -44,13 +46,14 @@ struct EngineStats {
   int64_t kv_blocks = 0;
   int64_t kv_blocks_used = 0;
   int64_t kv_blocks_peak = 0;
-  double prefill_seconds = 0;        // steps that hold any prefill row
-  double decode_seconds = 0;         // steps of decode rows alone
+  double prefill_seconds = 0;  // steps that hold any prefill row
+  double decode_seconds = 0;   // steps of decode rows alone
 };
 
 /// The layout of a launch: the ledger's regions and the limits resolved.
 struct EnginePlan {
-  std::vector<memory::Region> regions;  // "weights", "kv blocks", "step scratch", "logits", "batch metadata", ...
+  std::vector<memory::Region>
+      regions;  // "weights", "kv blocks", "step scratch", "logits", "batch metadata", ...
   size_t total_bytes = 0;
   int64_t max_model_len = 0;
   int64_t max_num_seqs = 0;
@@ -59,20 +62,24 @@ struct EnginePlan {
   size_t kv_block_bytes = 0;
 };
 
-/// Runs the engine's own constructors and its largest step against a counting arena; nothing is allocated. Throws
-/// Error(does_not_fit) when not even one sequence of max_model_len fits the KV ceiling, and says what would.
-EnginePlan plan_engine(const model::ModelSpec& spec, const EngineOptions& options, const backend::Footprint& footprint);
+/// Runs the engine's own constructors and its largest step against a counting arena; nothing is
+/// allocated. Throws Error(does_not_fit) when not even one sequence of max_model_len fits the KV
+/// ceiling, and says what would.
+EnginePlan plan_engine(const model::ModelSpec& spec, const EngineOptions& options,
+                       const backend::Footprint& footprint);
 
 class Engine {
  public:
-  /// Takes one arena of plan_engine().total_bytes, loads the weights, and is ready. `tokenizer` may be null (ids only) and must
-  /// outlive the engine, as must `spec`, `weights` (until the constructor returns) and `backend`.
-  Engine(const model::ModelSpec& spec, const checkpoint::WeightReader& weights, backend::Backend& backend,
-         const text::Tokenizer* tokenizer, EngineOptions options);
+  /// Takes one arena of plan_engine().total_bytes, loads the weights, and is ready. `tokenizer` may
+  /// be null (ids only) and must outlive the engine, as must `spec`, `weights` (until the
+  /// constructor returns) and `backend`.
+  Engine(const model::ModelSpec& spec, const checkpoint::WeightReader& weights,
+         backend::Backend& backend, const text::Tokenizer* tokenizer, EngineOptions options);
   ~Engine();
 
   [[nodiscard]] const EnginePlan& plan() const;
-  /// Queues a request. A request that can never run (prompt over max_model_len, max_tokens 0 ...) comes back failed from step().
+  /// Queues a request. A request that can never run (prompt over max_model_len, max_tokens 0 ...)
+  /// comes back failed from step().
   void add(Request request);
   /// Requests not yet admitted; the caller keeps this small (it bounds memory).
   [[nodiscard]] int64_t waiting() const;

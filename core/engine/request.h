@@ -11,12 +11,13 @@ namespace plimsoll::engine {
 
 using TokenId = int32_t;
 
-/// Sampling fields under vLLM's names, validated by whoever fills them (ranges in batch/request_fields.h).
+/// Sampling fields under vLLM's names, validated by whoever fills them (ranges in
+/// batch/request_fields.h).
 struct SamplingParams {
   int64_t n = 1;
-  double temperature = 1;     // 0: greedy
+  double temperature = 1;  // 0: greedy
   double top_p = 1;
-  int64_t top_k = 0;          // 0: all
+  int64_t top_k = 0;  // 0: all
   double min_p = 0;
   double repetition_penalty = 1;
   double presence_penalty = 0;
@@ -24,12 +25,13 @@ struct SamplingParams {
   std::optional<int64_t> seed;
   std::vector<std::string> stop;
   std::vector<TokenId> stop_token_ids;
-  std::vector<std::vector<TokenId>> bad_words;   // token sequences that may not be completed
+  std::vector<std::vector<TokenId>> bad_words;  // token sequences that may not be completed
   bool include_stop_str_in_output = false;
   bool ignore_eos = false;
   int64_t max_tokens = 16;
   int64_t min_tokens = 0;
-  std::optional<int64_t> logprobs;         // this many best tokens beside the chosen one; 0: the chosen one only; -1: the whole vocabulary
+  std::optional<int64_t> logprobs;  // this many best tokens beside the chosen one; 0: the chosen
+                                    // one only; -1: the whole vocabulary
   std::optional<int64_t> prompt_logprobs;
   std::map<TokenId, double> logit_bias;
   std::vector<TokenId> allowed_token_ids;  // empty: all
@@ -38,9 +40,9 @@ struct SamplingParams {
 };
 
 struct Request {
-  uint64_t tag = 0;                 // comes back with the output
-  std::string key;                  // random numbers are keyed by it (the line's id)
-  std::vector<TokenId> prompt;      // at least one token
+  uint64_t tag = 0;             // comes back with the output
+  std::string key;              // random numbers are keyed by it (the line's id)
+  std::vector<TokenId> prompt;  // at least one token
   SamplingParams sampling;
 };
 
@@ -50,29 +52,32 @@ struct TokenLogprob {
   int64_t rank = 0;  // 1-based; 1 is the best
 };
 
-/// Log probabilities at one position: the token that is there first, then the best ones in order of rank (the same token
-/// may be among them and is then not repeated).
+/// Log probabilities at one position: the token that is there first, then the best ones in order of
+/// rank (the same token may be among them and is then not repeated).
 using PositionLogprobs = std::vector<TokenLogprob>;
 
 enum class FinishReason : uint8_t { stop, length, error };
 
 struct Completion {
-  int64_t index = 0;                          // 0 .. n-1
+  int64_t index = 0;  // 0 .. n-1
   std::string text;
-  std::vector<TokenId> token_ids;             // includes the token that ended it
+  std::vector<TokenId> token_ids;  // includes the token that ended it
   FinishReason finish = FinishReason::length;
-  std::optional<std::string> stop_string;     // the stop string that hit
-  std::optional<TokenId> stop_token;          // the stop_token_ids member that hit; none for end-of-sequence
-  std::vector<PositionLogprobs> logprobs;     // one per token when asked
+  std::optional<std::string> stop_string;  // the stop string that hit
+  std::optional<TokenId>
+      stop_token;  // the stop_token_ids member that hit; none for end-of-sequence
+  std::vector<PositionLogprobs> logprobs;  // one per token when asked
 };
 
 struct RequestOutput {
   uint64_t tag = 0;
-  std::vector<Completion> completions;               // by index
-  std::vector<std::optional<PositionLogprobs>> prompt_logprobs;  // entry 0 is none; empty when not asked
+  std::vector<Completion> completions;  // by index
+  std::vector<std::optional<PositionLogprobs>>
+      prompt_logprobs;  // entry 0 is none; empty when not asked
   int64_t prompt_tokens = 0;
-  int64_t cached_tokens = 0;                          // prompt tokens found in the prefix cache
-  /// Set when the request failed as a whole; code as in the closed list ("context_too_long", "numeric", ...).
+  int64_t cached_tokens = 0;  // prompt tokens found in the prefix cache
+  /// Set when the request failed as a whole; code as in the closed list ("context_too_long",
+  /// "numeric", ...).
   struct Failure {
     std::string code;
     std::string message;

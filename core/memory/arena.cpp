@@ -9,7 +9,8 @@
 namespace plimsoll::memory {
 
 namespace {
-// Never dereferenced: far from null, so that pointer arithmetic in shape code stays defined in practice.
+// Never dereferenced: far from null, so that pointer arithmetic in shape code stays defined in
+// practice.
 std::byte* const kCountingBase = reinterpret_cast<std::byte*>(uintptr_t{1} << 40);
 }  // namespace
 

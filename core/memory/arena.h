@@ -1,4 +1,5 @@
-// One contiguous region that everything lives in, laid out by the constructors that use it: first counted, then placed.
+// One contiguous region that everything lives in, laid out by the constructors that use it: first
+// counted, then placed.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,8 @@
 
 namespace plimsoll::memory {
 
-/// A named piece of an arena. Offsets and bytes are those of the layout, equal in the counting and the placing pass.
+/// A named piece of an arena. Offsets and bytes are those of the layout, equal in the counting and
+/// the placing pass.
 struct Region {
   std::string name;
   size_t offset = 0;
@@ -17,9 +19,9 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-/// A bump allocator in two modes. Counting: hands out addresses that must not be read and finds the peak. Placing: hands
-/// out real addresses of the given memory; running past the end is our own bug and throws std::logic_error naming the region,
-/// its size and what is left. Not thread-safe.
+/// A bump allocator in two modes. Counting: hands out addresses that must not be read and finds the
+/// peak. Placing: hands out real addresses of the given memory; running past the end is our own bug
+/// and throws std::logic_error naming the region, its size and what is left. Not thread-safe.
 class Arena {
  public:
   static constexpr size_t kAlignment = 64;  // a cache line, an AVX-512 register
@@ -56,7 +58,8 @@ class Arena {
   std::vector<Region> regions_;
 };
 
-/// What is taken while a scope is open is given back at its end: the scratch of ops that never live together shares space.
+/// What is taken while a scope is open is given back at its end: the scratch of ops that never live
+/// together shares space.
 class Scope {
  public:
   explicit Scope(Arena& arena) : arena_(arena), mark_(arena.used_) { ++arena_.scopes_; }

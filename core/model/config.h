@@ -15,16 +15,18 @@ namespace plimsoll::model {
 /// Reads config.json (a file, or the one in a folder). Throws Error(checkpoint_unusable).
 Json read_config(const std::filesystem::path& folder_or_file);
 
-/// The model that a config describes. Unknown architectures and unsupported values are refused by name
-/// (Error(checkpoint_unusable)), as are absurd numbers, before anything is allocated in proportion to them.
+/// The model that a config describes. Unknown architectures and unsupported values are refused by
+/// name (Error(checkpoint_unusable)), as are absurd numbers, before anything is allocated in
+/// proportion to them.
 ModelSpec make_model_spec(const Json& config);
 
 /// Names of all architectures that run supports, sorted.
 std::vector<std::string> supported_architectures();
 
-/// Sampling defaults and end-of-sequence ids of a checkpoint. Missing file or field: nullopt / empty.
+/// Sampling defaults and end-of-sequence ids of a checkpoint. Missing file or field: nullopt /
+/// empty.
 struct GenerationConfig {
-  std::vector<int32_t> eos_token_ids;   // generation_config's, else config's
+  std::vector<int32_t> eos_token_ids;  // generation_config's, else config's
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
   std::optional<int64_t> top_k, max_new_tokens;
 };

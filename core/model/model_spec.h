@@ -1,5 +1,6 @@
-// A model as the whole program sees it: dimensions, layers, and the weight table that plan sums, shard writes to
-// disk and run loads. A family file (families/NAME.cpp) turns a config into one of these.
+// A model as the whole program sees it: dimensions, layers, and the weight table that plan sums,
+// shard writes to disk and run loads. A family file (families/NAME.cpp) turns a config into one of
+// these.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ namespace plimsoll::model {
 /// How the engine uses a weight, which decides how a backend stores it.
 enum class WeightUse : uint8_t {
   linear,     // [out, in], multiplied with activations
-  embedding,  // [rows, hidden], rows are gathered (a tied head multiplies with it too)
+  embedding,  // [rows, hidden], only gathered from; a table that a tied head multiplies with too is
+              // `linear`
   vector,     // [n]: norm weight, bias
   experts,    // [experts, out, in]
 };
@@ -32,8 +34,9 @@ enum class Split : uint8_t {
   vocabulary,     // rows padded to a multiple of 64, then cut
 };
 
-/// Rows of one checkpoint tensor, seen as [rows, columns] in the engine's orientation ([out, in]; 1-D: [n, 1]).
-/// The rows are `block_count` blocks of `block_rows`, the first at `first_row`, each `block_stride` after the last.
+/// Rows of one checkpoint tensor, seen as [rows, columns] in the engine's orientation ([out, in];
+/// 1-D: [n, 1]). The rows are `block_count` blocks of `block_rows`, the first at `first_row`, each
+/// `block_stride` after the last.
 struct Part {
   std::string tensor;                 // name in the checkpoint
   std::vector<int64_t> stored_shape;  // shape that the checkpoint must have
@@ -48,14 +51,17 @@ struct Part {
 
 /// One weight of the engine, fused from parts stacked along the rows, in order.
 struct WeightSpec {
-  std::string name;            // vLLM's module name: "model.layers.0.self_attn.qkv_proj.weight"
-  std::vector<int64_t> shape;  // unsplit, unpadded; experts: [experts, out, in], parts expert by expert
+  std::string name;  // vLLM's module name: "model.layers.0.self_attn.qkv_proj.weight"
+  std::vector<int64_t>
+      shape;  // unsplit, unpadded; experts: [experts, out, in], parts expert by expert
   WeightUse use = WeightUse::linear;
   Split split = Split::replicated;
   std::vector<Part> parts;
 
   /// Rows and columns of one matrix ([n] counts as [n, 1]).
-  [[nodiscard]] int64_t rows() const { return shape.size() == 1 ? shape[0] : shape[shape.size() - 2]; }
+  [[nodiscard]] int64_t rows() const {
+    return shape.size() == 1 ? shape[0] : shape[shape.size() - 2];
+  }
   [[nodiscard]] int64_t columns() const { return shape.size() == 1 ? 1 : shape.back(); }
   [[nodiscard]] int64_t matrices() const { return shape.size() == 3 ? shape[0] : 1; }
   [[nodiscard]] int64_t elements() const { return matrices() * rows() * columns(); }
@@ -77,24 +83,26 @@ enum class NormKind : uint8_t { rms, layer };
 struct Norm {
   NormKind kind = NormKind::rms;
   float epsilon = 1e-5f;
-  float weight_offset = 0;       // 1 for Gemma: y * (1 + w)
-  WeightId weight = kNoWeight;   // no weight: no affine part
+  float weight_offset = 0;      // 1 for Gemma: y * (1 + w)
+  WeightId weight = kNoWeight;  // no weight: no affine part
   WeightId bias = kNoWeight;
-  bool present = false;          // absent norms are skipped
+  bool present = false;  // absent norms are skipped
 };
 
 enum class Activation : uint8_t { none, silu, gelu, gelu_tanh, relu, gelu_quick };
 
-/// Rotation speeds of one RoPE table. Angles are position * inverse_frequencies[i] in float32, cos and sin times scale.
+/// Rotation speeds of one RoPE table. Angles are position * inverse_frequencies[i] in float32, cos
+/// and sin times scale.
 struct RopeTable {
   std::vector<float> inverse_frequencies;  // [rotary_dim / 2]
   float scale = 1;                         // yarn and longrope: attention factor
 };
 
-/// One RoPE of a model. longrope holds two tables: a request whose prompt + max_tokens exceed original_max_position
-/// uses `long_table` for all its tokens.
+/// One RoPE of a model. longrope holds two tables: a request whose prompt + max_tokens exceed
+/// original_max_position uses `long_table` for all its tokens.
 struct RopeSpec {
-  int64_t rotary_dim = 0;       // leading part of the head that is rotated (halves, not interleaved pairs)
+  int64_t rotary_dim =
+      0;  // leading part of the head that is rotated (halves, not interleaved pairs)
   RopeTable table;
   std::optional<RopeTable> long_table;
   int64_t original_max_position = 0;
@@ -104,13 +112,13 @@ struct AttentionSpec {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
-  float scale = 0;           // of q.k
-  float soft_cap = 0;        // 0: none; else cap * tanh(score / cap)
-  int64_t window = 0;        // 0: sees everything; else the last `window` positions, itself included
-  int32_t rope = -1;         // index into ModelSpec::ropes; -1: none
-  Norm q_norm, k_norm;       // over each head, before RoPE
-  Linear qkv;                // [(heads + 2 kv_heads) * head_dim, hidden]: q, k, v
-  Linear out;                // [hidden, heads * head_dim]
+  float scale = 0;      // of q.k
+  float soft_cap = 0;   // 0: none; else cap * tanh(score / cap)
+  int64_t window = 0;   // 0: sees everything; else the last `window` positions, itself included
+  int32_t rope = -1;    // index into ModelSpec::ropes; -1: none
+  Norm q_norm, k_norm;  // over each head, before RoPE
+  Linear qkv;           // [(heads + 2 kv_heads) * head_dim, hidden]: q, k, v
+  Linear out;           // [hidden, heads * head_dim]
 };
 
 enum class MlpKind : uint8_t { plain, gated, experts };
@@ -119,13 +127,14 @@ struct MlpSpec {
   MlpKind kind = MlpKind::gated;
   Activation activation = Activation::silu;
   int64_t intermediate = 0;  // of one expert where there are experts
-  Linear up;                 // gated: [2 * intermediate, hidden], gate rows first; plain: [intermediate, hidden]
-  Linear down;               // [hidden, intermediate]
+  Linear up;    // gated: [2 * intermediate, hidden], gate rows first; plain: [intermediate, hidden]
+  Linear down;  // [hidden, intermediate]
   // experts: up and down are [experts, ...] weights
   int64_t experts = 0;
   int64_t experts_per_token = 0;
-  bool normalize_routing = true;  // chosen probabilities divided by their sum (Qwen3-MoE: norm_topk_prob)
-  Linear router;                  // [experts, hidden]
+  bool normalize_routing =
+      true;       // chosen probabilities divided by their sum (Qwen3-MoE: norm_topk_prob)
+  Linear router;  // [experts, hidden]
 };
 
 enum class NormPlacement : uint8_t {
@@ -147,13 +156,16 @@ struct LayerSpec {
 struct ModelSpec {
   std::string architecture;  // config's "LlamaForCausalLM"
   std::string family;        // family table's name: "llama"
-  DType dtype = DType::bf16; // of the checkpoint as config says (weights are converted to the run's dtype)
+  DType dtype =
+      DType::bf16;  // of the checkpoint as config says (weights are converted to the run's dtype)
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
-  int64_t max_position = 0;  // longest context that the config allows (RoPE scaling applied as vLLM derives it)
+  int64_t max_position =
+      0;  // longest context that the config allows (RoPE scaling applied as vLLM derives it)
 
-  WeightId embedding = kNoWeight;           // [vocab, embedding width]
-  float embedding_scale = 1;                // Gemma: sqrt(hidden), rounded to the model dtype as transformers does
+  WeightId embedding = kNoWeight;  // [vocab, embedding width]
+  float embedding_scale =
+      1;  // Gemma: sqrt(hidden), rounded to the model dtype as transformers does
   WeightId position_embedding = kNoWeight;  // learned positions [rows, hidden]
   int64_t position_offset = 0;              // OPT: 2
   WeightId embedding_in = kNoWeight;        // OPT-350m project_in [hidden, width]
@@ -162,18 +174,21 @@ struct ModelSpec {
   std::vector<RopeSpec> ropes;
   std::vector<LayerSpec> layers;
   Norm final_norm;
-  WeightId head = kNoWeight;                // equals `embedding` when tied
+  WeightId head = kNoWeight;  // equals `embedding` when tied
   WeightId head_bias = kNoWeight;
   float final_soft_cap = 0;
 
   std::vector<WeightSpec> weights;
-  /// Other spellings of checkpoint names, tried in order when a tensor is missing: leading `first` becomes `second`
-  /// (GPT-2 without "transformer.", OPT without "model.").
+  /// Other spellings of checkpoint names, tried in order when a tensor is missing: leading `first`
+  /// becomes `second` (GPT-2 without "transformer.", OPT without "model.").
   std::vector<std::pair<std::string, std::string>> tensor_prefixes;
-  /// Checkpoint tensors that may be there and are not used (rotary inv_freq, GPT-2 masks): regular names or suffixes.
+  /// Checkpoint tensors that may be there and are not used (rotary inv_freq, GPT-2 masks): regular
+  /// names or suffixes.
   std::vector<std::string> ignored_suffixes;
 
-  [[nodiscard]] const WeightSpec& weight(WeightId id) const { return weights[static_cast<size_t>(id)]; }
+  [[nodiscard]] const WeightSpec& weight(WeightId id) const {
+    return weights[static_cast<size_t>(id)];
+  }
 };
 
 }  // namespace plimsoll::model

@@ -17,23 +17,24 @@
 namespace plimsoll::text {
 
 struct TemplateBudget {
-  uint64_t max_steps = 1'000'000;        // evaluated nodes and loop turns
-  size_t max_depth = 64;                 // macro calls and nested evaluation
-  size_t max_output = size_t{4} << 20;   // bytes, also of each intermediate string
+  uint64_t max_steps = 1'000'000;       // evaluated nodes and loop turns
+  size_t max_depth = 64;                // macro calls and nested evaluation
+  size_t max_output = size_t{4} << 20;  // bytes, also of each intermediate string
 };
 
 /// What a template may see. Absent optionals are undefined in the template, as in transformers.
 struct ChatInput {
-  OrderedJson messages;                         // array of objects
-  std::optional<OrderedJson> tools;             // array
-  std::optional<OrderedJson> documents;         // array
-  OrderedJson kwargs = OrderedJson::object();   // further variables
+  OrderedJson messages;                        // array of objects
+  std::optional<OrderedJson> tools;            // array
+  std::optional<OrderedJson> documents;        // array
+  OrderedJson kwargs = OrderedJson::object();  // further variables
   bool add_generation_prompt = false;
-  std::map<std::string, std::string> special_tokens;   // bos_token, eos_token, ...
-  std::optional<std::tm> now;                   // for strftime_now; the local clock when absent
+  std::map<std::string, std::string> special_tokens;  // bos_token, eos_token, ...
+  std::optional<std::tm> now;  // for strftime_now; the local clock when absent
 };
 
-/// The template refused the conversation (raise_exception), is malformed, or went over its budget. Costs one line.
+/// The template refused the conversation (raise_exception), is malformed, or went over its budget.
+/// Costs one line.
 class TemplateError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -47,8 +48,8 @@ class ChatTemplate {
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  /// jinja2's text as transformers sets it up: trim_blocks, lstrip_blocks, loop controls, the generation block, tojson
-  /// without HTML escapes. Thread-safe.
+  /// jinja2's text as transformers sets it up: trim_blocks, lstrip_blocks, loop controls, the
+  /// generation block, tojson without HTML escapes. Thread-safe.
   [[nodiscard]] std::string render(const ChatInput& input, TemplateBudget budget = {}) const;
 
  private:
@@ -57,14 +58,15 @@ class ChatTemplate {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The templates that a model folder offers: name ("default", "tool_use", "rag") to source. chat_template.jinja, then
-/// additional_chat_templates/*.jinja, chat_template.json, then tokenizer_config.json's `chat_template` (string or list
-/// of {name, template}), as transformers reads them. Throws Error(checkpoint_unusable) for unreadable files.
+/// The templates that a model folder offers: name ("default", "tool_use", "rag") to source.
+/// chat_template.jinja, then additional_chat_templates/*.jinja, chat_template.json, then
+/// tokenizer_config.json's `chat_template` (string or list of {name, template}), as transformers
+/// reads them. Throws Error(checkpoint_unusable) for unreadable files.
 std::map<std::string, std::string> folder_templates(const std::filesystem::path& folder);
 
-/// transformers' choice among several: the one named `wanted`; else "tool_use" when there are tools; else "default".
-/// Throws Error(usage) naming what there is.
-const std::string& choose_template(const std::map<std::string, std::string>& templates, const std::string& wanted,
-                                   bool has_tools);
+/// transformers' choice among several: the one named `wanted`; else "tool_use" when there are
+/// tools; else "default". Throws Error(usage) naming what there is.
+const std::string& choose_template(const std::map<std::string, std::string>& templates,
+                                   const std::string& wanted, bool has_tools);
 
 }  // namespace plimsoll::text

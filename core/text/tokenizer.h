@@ -15,17 +15,21 @@ namespace plimsoll::text {
 
 using TokenId = int32_t;
 
-enum class Specials { keep, skip };      // decoding: special tokens in the text, or not
-enum class AddSpecials { no, yes };      // encoding: run the post-processor's template (BOS, EOS ...), or not
+enum class Specials { keep, skip };  // decoding: special tokens in the text, or not
+enum class AddSpecials {
+  no,
+  yes
+};  // encoding: run the post-processor's template (BOS, EOS ...), or not
 /// Whether special-token text in the input ("<|im_end|>") becomes that token.
 enum class ParseSpecials { yes, no };
 
 /// An immutable tokenizer; every method may be called from several threads at once.
 class Tokenizer {
  public:
-  /// Loads from a model folder (tokenizer.json; else vocab.json + merges.txt; else tokenizer.model, each with
-  /// added_tokens.json, special_tokens_map.json and tokenizer_config.json where present), or from a tokenizer.json
-  /// or tokenizer.model file itself. Throws Error(checkpoint_unusable) naming file and place.
+  /// Loads from a model folder (tokenizer.json; else vocab.json + merges.txt; else tokenizer.model,
+  /// each with added_tokens.json, special_tokens_map.json and tokenizer_config.json where present),
+  /// or from a tokenizer.json or tokenizer.model file itself. Throws Error(checkpoint_unusable)
+  /// naming file and place.
   static Tokenizer load(const std::filesystem::path& folder_or_file);
 
   Tokenizer(Tokenizer&&) noexcept;
@@ -35,7 +39,8 @@ class Tokenizer {
   /// `text` must be valid UTF-8 (the caller has checked it).
   [[nodiscard]] std::vector<TokenId> encode(std::string_view text, AddSpecials add,
                                             ParseSpecials parse = ParseSpecials::yes) const;
-  /// Ids outside the vocabulary decode to nothing. The result is valid UTF-8 (U+FFFD where bytes do not form text).
+  /// Ids outside the vocabulary decode to nothing. The result is valid UTF-8 (U+FFFD where bytes do
+  /// not form text).
   [[nodiscard]] std::string decode(std::span<const TokenId> ids, Specials specials) const;
 
   /// One more than the largest id.
@@ -44,7 +49,8 @@ class Tokenizer {
   /// The vocabulary's own spelling ("Ġthe", "▁the", "<|im_end|>"); empty when there is no such id.
   [[nodiscard]] std::string token(TokenId id) const;
   [[nodiscard]] std::optional<TokenId> token_id(std::string_view token) const;
-  /// Raw bytes that the id stands for within running text, for logprobs' `bytes` ("Ġthe" -> " the", "<0xE2>" -> "\xE2").
+  /// Raw bytes that the id stands for within running text, for logprobs' `bytes` ("Ġthe" -> " the",
+  /// "<0xE2>" -> "\xE2").
   [[nodiscard]] std::string token_bytes(TokenId id) const;
 
  private:
@@ -57,7 +63,8 @@ class Tokenizer {
 /// `decode(all ids)`. A piece is held back while it ends in an unfinished character.
 class Detokenizer {
  public:
-  /// `prompt` gives the context that the first new ids are decoded in (word-start spaces). The tokenizer must outlive this.
+  /// `prompt` gives the context that the first new ids are decoded in (word-start spaces). The
+  /// tokenizer must outlive this.
   Detokenizer(const Tokenizer& tokenizer, std::span<const TokenId> prompt, Specials specials);
   /// The text that has become certain with this id; may be empty.
   std::string push(TokenId id);
@@ -72,8 +79,9 @@ class Detokenizer {
   size_t read_ = 0;
 };
 
-/// Reads bos_token, eos_token, unk_token, pad_token, ... of tokenizer_config.json and special_tokens_map.json as text,
-/// strings or {"content": ...}: what chat templates see. Missing files give an empty map.
+/// Reads bos_token, eos_token, unk_token, pad_token, ... of tokenizer_config.json and
+/// special_tokens_map.json as text, strings or {"content": ...}: what chat templates see. Missing
+/// files give an empty map.
 std::map<std::string, std::string> special_token_texts(const std::filesystem::path& folder);
 
 }  // namespace plimsoll::text

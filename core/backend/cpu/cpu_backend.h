@@ -23,8 +23,8 @@ struct CpuOptions {
   int threads = 1;
 };
 
-/// Sizes of the CPU backend, whatever the instruction set. Activations are float32 for every model dtype; weights and KV cache
-/// keep the model's.
+/// Sizes of the CPU backend, whatever the instruction set. Activations are float32 for every model
+/// dtype; weights and KV cache keep the model's.
 const Footprint& cpu_footprint();
 
 /// Throws Error(usage) when the processor lacks options.isa.

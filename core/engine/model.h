@@ -1,0 +1,77 @@
+// The forward pass, written once over the ops, with the weights and KV blocks that it owns in the
+// arena.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/backend.h"
+#include "checkpoint/checkpoint.h"
+#include "memory/arena.h"
+#include "model/model_spec.h"
+
+namespace plimsoll::engine {
+
+/// Layers that share block tables: all of one window, as many as fill one block.
+struct KvGroup {
+  int64_t window = 0;  // 0: full attention
+  std::vector<int32_t> layers;
+};
+
+/// One pool of equal blocks; a block holds `block_size` tokens of the layers of any one group
+/// (groups hold equally many layers, the last ones perhaps fewer: vLLM's hybrid layout). A sequence
+/// has one block table per group.
+struct KvLayout {
+  int64_t block_size = 16;
+  size_t block_bytes = 0;
+  std::vector<KvGroup> groups;
+  std::vector<int32_t> layer_group;  // [layers]
+  std::vector<size_t> layer_offset;  // [layers] bytes within a block
+};
+
+KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType dtype,
+                        const backend::Footprint& footprint);
+
+/// Largest shapes that a step may have; every size in the arena comes from these.
+struct StepLimits {
+  int64_t batched_tokens = 0;  // T
+  int64_t sequences = 0;       // B
+  int64_t logits_rows = 0;     // rows of one logits() call
+  int64_t table_stride = 0;    // blocks of the longest sequence
+};
+
+class Model {
+ public:
+  /// Takes the regions "weights" and "kv blocks" from the arena (counting or placing).
+  Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backend, memory::Arena& arena,
+        const KvLayout& kv, int64_t kv_blocks);
+
+  /// Fills the weights (placing arenas only).
+  void load(const checkpoint::WeightReader& reader);
+
+  /// Runs one step. Returns the final hidden states of batch.logits_rows, after the last norm and
+  /// projection: [R, width]. They lie in the backend's scratch and live until the caller's scope
+  /// there ends.
+  backend::View forward(const backend::BatchMeta& batch);
+  /// Logits [rows, vocab] f32 of some of those rows (at most StepLimits::logits_rows), in scratch
+  /// likewise.
+  backend::View logits(backend::View hidden);
+
+ private:
+  struct Step;
+  void layer(const Step& step, size_t index);
+
+  const model::ModelSpec& spec_;
+  DType dtype_;
+  backend::Backend& backend_;
+  const KvLayout& kv_;
+  std::byte* kv_pool_ = nullptr;
+  std::vector<backend::Weight> weights_;
+  std::vector<void*> storage_;
+};
+
+/// Scratch that the largest step of these limits takes: runs forward and logits on counting arenas.
+size_t step_scratch_bytes(const model::ModelSpec& spec, DType dtype, const KvLayout& kv,
+                          const StepLimits& limits, const backend::Footprint& footprint);
+
+}  // namespace plimsoll::engine
