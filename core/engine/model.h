@@ -32,6 +32,10 @@ struct KvLayout {
 KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType dtype,
                         const backend::Footprint& footprint);
 
+/// Blocks, over all groups, that a sequence of `length` tokens holds at most at one time when a
+/// step computes at most `batched_tokens` of them (blocks behind a window are given back before).
+int64_t blocks_of_sequence(const KvLayout& kv, int64_t length, int64_t batched_tokens);
+
 /// Largest shapes that a step may have; every size in the arena comes from these.
 struct StepLimits {
   int64_t batched_tokens = 0;  // T
