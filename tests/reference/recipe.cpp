@@ -1,0 +1,98 @@
+#include "reference/recipe.h"
+
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/json.h"
+
+namespace plimsoll::testing {
+namespace {
+
+uint64_t fnv1a64(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+uint64_t mix(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+std::vector<float> values(const Json& tensor, uint64_t seed, size_t count) {
+  const uint64_t start = fnv1a64(tensor.at("name").get<std::string>()) ^ seed;
+  const double mean = tensor.at("mean").get<double>();
+  const double amplitude = tensor.at("amplitude").get<double>();
+  std::vector<float> result(count);
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t bits = mix(start + (i + 1) * 0x9E3779B97F4A7C15u) >> 40;
+    result[i] =
+        static_cast<float>(mean + amplitude * ((static_cast<double>(bits) + 0.5) / 8388608.0 - 1));
+  }
+  return result;
+}
+
+struct Tensor {
+  DType dtype;
+  size_t elements;
+  size_t bytes;
+};
+
+Tensor describe(const Json& entry) {
+  const auto name = entry.at("dtype").get<std::string>();
+  const auto dtype = dtype_from_safetensors(name);
+  if (!dtype) throw std::runtime_error("recipe: unknown dtype " + name);
+  size_t elements = 1;
+  for (const Json& dimension : entry.at("shape")) elements *= dimension.get<size_t>();
+  return {*dtype, elements, elements * dtype_size(*dtype)};
+}
+
+std::string header_of(const Json& tensors) {
+  Json header = Json::object();
+  size_t offset = 0;
+  for (const Json& entry : tensors) {
+    const Tensor tensor = describe(entry);
+    header[entry.at("name").get<std::string>()] = {
+        {"dtype", entry.at("dtype")},
+        {"shape", entry.at("shape")},
+        {"data_offsets", {offset, offset + tensor.bytes}}};
+    offset += tensor.bytes;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+}  // namespace
+
+void write_checkpoint(const std::filesystem::path& recipe_folder,
+                      const std::filesystem::path& out) {
+  namespace fs = std::filesystem;
+  fs::create_directories(out);
+  for (const char* name : {"config.json", "generation_config.json"}) {
+    if (!fs::exists(recipe_folder / name)) continue;
+    fs::copy_file(recipe_folder / name, out / name, fs::copy_options::overwrite_existing);
+  }
+  const Json recipe = read_json_file(recipe_folder / "recipe.json");
+  const auto seed = recipe.at("seed").get<uint64_t>();
+  std::ofstream file(out / "model.safetensors", std::ios::binary | std::ios::trunc);
+  const std::string header = header_of(recipe.at("tensors"));
+  const uint64_t length = header.size();
+  file.write(reinterpret_cast<const char*>(&length), sizeof length);
+  file.write(header.data(), static_cast<std::streamsize>(header.size()));
+  for (const Json& entry : recipe.at("tensors")) {
+    const Tensor tensor = describe(entry);
+    const std::vector<float> from = values(entry, seed, tensor.elements);
+    std::vector<char> bytes(tensor.bytes);
+    convert(from.data(), DType::f32, bytes.data(), tensor.dtype, tensor.elements);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  if (!file.flush())
+    throw std::runtime_error("cannot write " + (out / "model.safetensors").string());
+}
+
+}  // namespace plimsoll::testing
