@@ -179,7 +179,8 @@ class Backend {
   virtual const float* do_host_logits(View logits) = 0;
 
  private:
-  [[nodiscard]] bool counting() const { return scratch_->is_counting(); }
+  /// Whether an op over these rows computes anything: not when scratch is only counted.
+  [[nodiscard]] bool runs(View rows) const { return rows.rows > 0 && !scratch_->is_counting(); }
   const Footprint& footprint_;
   memory::Arena* scratch_ = nullptr;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -63,15 +64,28 @@ class Model {
 
  private:
   struct Step;
-  void layer(const Step& step, size_t index);
+  void embed(const Step& step);
+  void layer(Step& step, size_t index, backend::View hidden);
+  void attention(const Step& step, size_t index, backend::View input, backend::View out);
+  /// The rest of a layer for some rows; `delta` is what attention gave them.
+  void finish_rows(const model::LayerSpec& layer, backend::View residual, backend::View delta);
+  void feed_forward(const model::MlpSpec& mlp, backend::View in, backend::View out);
+
+  void norm(backend::View out, backend::View in, const model::Norm& spec);
+  void linear(backend::View out, backend::View in, const model::Linear& linear,
+              model::Activation activation);
+  [[nodiscard]] const backend::Weight& weight(model::WeightId id) const;
+  [[nodiscard]] bool is_last(const model::LayerSpec& layer) const;
+  /// A matrix in scratch, of the activations' type unless another is named.
+  backend::View take(std::string_view name, int64_t rows, int64_t columns);
+  backend::View take(std::string_view name, int64_t rows, int64_t columns, DType dtype);
 
   const model::ModelSpec& spec_;
   DType dtype_;
   backend::Backend& backend_;
-  const KvLayout& kv_;
-  std::byte* kv_pool_ = nullptr;
-  std::vector<backend::Weight> weights_;
-  std::vector<void*> storage_;
+  std::vector<backend::Weight> weights_;  // by WeightId
+  std::vector<backend::KvLayer> caches_;  // by layer
+  std::vector<backend::View> angles_;     // by rope, of the step that runs
 };
 
 /// Scratch that the largest step of these limits takes: runs forward and logits on counting arenas.

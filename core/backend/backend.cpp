@@ -1,0 +1,240 @@
+#include "backend/backend.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace plimsoll::backend {
+
+namespace {
+
+std::string show(View view) {
+  return fmt::format("[{}, {}]", view.rows, view.columns);
+}
+
+std::string show(const Weight& weight) {
+  return fmt::format("weight `{}` [{}]", weight.spec->name, fmt::join(weight.spec->shape, ", "));
+}
+
+template <typename... Args>
+[[noreturn]] void disagree(fmt::format_string<Args...> format, Args&&... args) {
+  throw std::logic_error(fmt::format(format, std::forward<Args>(args)...));
+}
+
+void check_shape(const char* op, const char* what, View view, int64_t rows, int64_t columns) {
+  if (view.rows != rows || view.columns != columns) {
+    disagree("{}: {} {} is not [{}, {}]", op, what, show(view), rows, columns);
+  }
+  if (view.stride < view.columns && view.rows > 1) {
+    disagree("{}: {} {} has rows {} elements apart", op, what, show(view), view.stride);
+  }
+}
+
+void check_same(const char* op, const char* what_a, View a, const char* what_b, View b) {
+  if (a.rows != b.rows || a.columns != b.columns || a.dtype != b.dtype) {
+    disagree("{}: {} {} {} does not match {} {} {}", op, what_a, show(a), torch_name(a.dtype),
+             what_b, show(b), torch_name(b.dtype));
+  }
+}
+
+/// A bias or norm weight of as many elements as the op's output has columns; may be empty.
+void check_vector(const char* op, const Weight& vector, const char* what, View view) {
+  if (!vector) return;
+  if (vector.spec->shape.size() != 1 || vector.spec->rows() != view.columns) {
+    disagree("{}: {} {} does not match {}", op, what, show(view), show(vector));
+  }
+}
+
+void check_norm(const char* op, View out, View in, const Weight& weight, const Weight& bias) {
+  check_same(op, "out", out, "in", in);
+  check_vector(op, weight, "in", in);
+  check_vector(op, bias, "in", in);
+}
+
+void check_matrix(const char* op, const Weight& weight, View out, View in) {
+  if (!weight || weight.spec->matrices() != 1) disagree("{}: not given one matrix", op);
+  if (in.columns != weight.spec->columns()) {
+    disagree("{}: in {} does not match {}", op, show(in), show(weight));
+  }
+  if (out.columns != weight.spec->rows()) {
+    disagree("{}: out {} does not match {}", op, show(out), show(weight));
+  }
+  if (out.rows != in.rows) disagree("{}: out {} does not match in {}", op, show(out), show(in));
+}
+
+void check_ids(const char* op, View out, std::span<const int32_t> ids) {
+  if (out.rows != static_cast<int64_t>(ids.size())) {
+    disagree("{}: out {} does not match {} ids", op, show(out), ids.size());
+  }
+}
+
+int64_t sequences(const BatchMeta& batch) {
+  return static_cast<int64_t>(batch.context_length.size());
+}
+
+void check_cache(const char* op, View qkv, const model::AttentionSpec& spec, const KvLayer& cache,
+                 const BatchMeta& batch) {
+  check_shape(op, "qkv", qkv, static_cast<int64_t>(batch.positions.size()),
+              (spec.heads + 2 * spec.kv_heads) * spec.head_dim);
+  if (static_cast<size_t>(cache.group) >= batch.block_tables.size()) {
+    disagree("{}: KV group {} of {}", op, cache.group, batch.block_tables.size());
+  }
+  const std::span<const int32_t> table = batch.block_tables[static_cast<size_t>(cache.group)];
+  if (static_cast<int64_t>(table.size()) < sequences(batch) * batch.table_stride) {
+    disagree("{}: block table of {} entries does not match [{}, {}]", op, table.size(),
+             sequences(batch), batch.table_stride);
+  }
+}
+
+}  // namespace
+
+View View::slice_columns(int64_t first, int64_t count) const {
+  if (first < 0 || count < 0 || first + count > columns) {
+    disagree("slice: columns [{}, {}) of {}", first, first + count, show(*this));
+  }
+  View slice = *this;
+  slice.data = static_cast<std::byte*>(data) + static_cast<size_t>(first) * dtype_size(dtype);
+  slice.columns = count;
+  return slice;
+}
+
+View View::slice_rows(int64_t first, int64_t count) const {
+  if (first < 0 || count < 0 || first + count > rows) {
+    disagree("slice: rows [{}, {}) of {}", first, first + count, show(*this));
+  }
+  View slice = *this;
+  slice.data = static_cast<std::byte*>(data) +
+               static_cast<size_t>(first) * static_cast<size_t>(stride) * dtype_size(dtype);
+  slice.rows = count;
+  return slice;
+}
+
+Weight Backend::load_weight(const model::WeightSpec& spec, DType dtype, void* storage,
+                            const RowReader& read) {
+  const Weight weight{.spec = &spec, .dtype = dtype, .data = storage};
+  do_load_weight(weight, read);
+  return weight;
+}
+
+void Backend::embed(View out, const Weight& table, std::span<const int32_t> ids, float scale,
+                    Store store) {
+  check_ids("embed", out, ids);
+  if (out.columns != table.spec->columns()) {
+    disagree("embed: out {} does not match {}", show(out), show(table));
+  }
+  if (runs(out)) do_embed(out, table, ids, scale, store);
+}
+
+void Backend::gather_rows(View out, View in, std::span<const int32_t> rows) {
+  check_ids("gather_rows", out, rows);
+  if (out.columns != in.columns || out.dtype != in.dtype) {
+    disagree("gather_rows: out {} does not match in {}", show(out), show(in));
+  }
+  if (runs(out)) do_gather_rows(out, in, rows);
+}
+
+void Backend::norm(View out, View in, const model::Norm& spec, const Weight& weight,
+                   const Weight& bias) {
+  check_norm("norm", out, in, weight, bias);
+  if (runs(out)) do_norm(out, in, spec, weight, bias);
+}
+
+void Backend::add(View residual, View delta) {
+  check_same("add", "residual", residual, "delta", delta);
+  if (runs(residual)) do_add(residual, delta);
+}
+
+void Backend::add_norm(View out, View residual, View delta, const model::Norm& spec,
+                       const Weight& weight, const Weight& bias) {
+  check_same("add_norm", "residual", residual, "delta", delta);
+  check_norm("add_norm", out, residual, weight, bias);
+  if (runs(out)) do_add_norm(out, residual, delta, spec, weight, bias);
+}
+
+void Backend::linear(View out, View in, const Weight& weight, const Weight& bias,
+                     model::Activation activation) {
+  check_matrix("linear", weight, out, in);
+  check_vector("linear", bias, "out", out);
+  const memory::Scope scope(*scratch_);
+  auto* workspace = static_cast<std::byte*>(scratch_->take(
+      "linear workspace", footprint_.linear_workspace(in.rows, *weight.spec, weight.dtype)));
+  if (runs(out)) do_linear(out, in, weight, bias, activation, workspace);
+}
+
+void Backend::rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) {
+  check_shape("rope_angles", "out", out, static_cast<int64_t>(batch.positions.size()),
+              rope.rotary_dim);
+  if (runs(out)) do_rope_angles(out, rope, batch);
+}
+
+void Backend::rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
+                             const Weight& q_norm, const Weight& k_norm, const KvLayer& cache,
+                             const BatchMeta& batch) {
+  check_cache("rope_and_store", qkv, spec, cache, batch);
+  const View head{nullptr, qkv.dtype, qkv.rows, spec.head_dim, qkv.stride};
+  check_vector("rope_and_store", q_norm, "head", head);
+  check_vector("rope_and_store", k_norm, "head", head);
+  if (spec.rope >= 0 && angles.rows != qkv.rows) {
+    disagree("rope_and_store: angles {} do not match qkv {}", show(angles), show(qkv));
+  }
+  if (runs(qkv)) do_rope_and_store(qkv, angles, spec, q_norm, k_norm, cache, batch);
+}
+
+void Backend::attention(View out, View qkv, const model::AttentionSpec& spec, const KvLayer& cache,
+                        const BatchMeta& batch) {
+  check_cache("attention", qkv, spec, cache, batch);
+  check_shape("attention", "out", out, qkv.rows, spec.heads * spec.head_dim);
+  const memory::Scope scope(*scratch_);
+  auto* workspace = static_cast<std::byte*>(scratch_->take(
+      "attention workspace", footprint_.attention_workspace(qkv.rows, sequences(batch), spec)));
+  if (runs(out)) do_attention(out, qkv, spec, cache, batch, workspace);
+}
+
+void Backend::gated_activation(View out, View in, model::Activation activation) {
+  check_shape("gated_activation", "in", in, out.rows, 2 * out.columns);
+  if (runs(out)) do_gated_activation(out, in, activation);
+}
+
+void Backend::route(const Routing& routing, View logits, Normalize normalize) {
+  check_shape("route", "experts", routing.experts, logits.rows, routing.weights.columns);
+  check_shape("route", "weights", routing.weights, logits.rows, routing.experts.columns);
+  if (routing.experts.columns > logits.columns) {
+    disagree("route: {} of logits {}", routing.experts.columns, show(logits));
+  }
+  if (runs(logits)) do_route(routing, logits, normalize);
+}
+
+void Backend::experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
+                      const Weight& up, const Weight& down) {
+  check_same("experts", "out", out, "in", in);
+  check_shape("experts", "routing", routing.experts, in.rows, mlp.experts_per_token);
+  if (up.spec->columns() != in.columns || up.spec->matrices() != mlp.experts) {
+    disagree("experts: in {} does not match {}", show(in), show(up));
+  }
+  if (down.spec->rows() != out.columns || down.spec->matrices() != mlp.experts) {
+    disagree("experts: out {} does not match {}", show(out), show(down));
+  }
+  if (up.spec->rows() != 2 * down.spec->columns()) {
+    disagree("experts: {} does not match {}", show(up), show(down));
+  }
+  const memory::Scope scope(*scratch_);
+  auto* workspace = static_cast<std::byte*>(scratch_->take(
+      "experts workspace", footprint_.experts_workspace(in.rows, mlp, in.columns, up.dtype)));
+  if (runs(out)) do_experts(out, in, routing, mlp, up, down, workspace);
+}
+
+void Backend::soft_cap(View x, float cap) {
+  if (runs(x)) do_soft_cap(x, cap);
+}
+
+const float* Backend::host_logits(View logits) {
+  if (logits.dtype != DType::f32) {
+    disagree("host_logits: {} are {}, not float32", show(logits), torch_name(logits.dtype));
+  }
+  return runs(logits) ? do_host_logits(logits) : nullptr;
+}
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,58 @@
+// The backend on which nothing runs: with a counting scratch arena, the forward pass checks its
+// shapes and finds the peak of its scratch.
+#pragma once
+
+#include "backend/backend.h"
+
+namespace plimsoll::backend {
+
+/// Takes the sizes of any footprint. Its scratch arena must count.
+class CountingBackend final : public Backend {
+ public:
+  using Backend::Backend;
+
+ protected:
+  void do_load_weight(const Weight&, const RowReader&) override { never("load_weight"); }
+  void do_embed(View, const Weight&, std::span<const int32_t>, float, Store) override {
+    never("embed");
+  }
+  void do_gather_rows(View, View, std::span<const int32_t>) override { never("gather_rows"); }
+  void do_norm(View, View, const model::Norm&, const Weight&, const Weight&) override {
+    never("norm");
+  }
+  void do_add(View, View) override { never("add"); }
+  void do_add_norm(View, View, View, const model::Norm&, const Weight&, const Weight&) override {
+    never("add_norm");
+  }
+  void do_linear(View, View, const Weight&, const Weight&, model::Activation, std::byte*) override {
+    never("linear");
+  }
+  void do_rope_angles(View, const model::RopeSpec&, const BatchMeta&) override {
+    never("rope_angles");
+  }
+  void do_rope_and_store(View, View, const model::AttentionSpec&, const Weight&, const Weight&,
+                         const KvLayer&, const BatchMeta&) override {
+    never("rope_and_store");
+  }
+  void do_attention(View, View, const model::AttentionSpec&, const KvLayer&, const BatchMeta&,
+                    std::byte*) override {
+    never("attention");
+  }
+  void do_gated_activation(View, View, model::Activation) override { never("gated_activation"); }
+  void do_route(const Routing&, View, Normalize) override { never("route"); }
+  void do_experts(View, View, const Routing&, const model::MlpSpec&, const Weight&, const Weight&,
+                  std::byte*) override {
+    never("experts");
+  }
+  void do_soft_cap(View, float) override { never("soft_cap"); }
+  const float* do_host_logits(View) override {
+    never("host_logits");
+    return nullptr;
+  }
+
+ private:
+  /// An op that got past the border: the scratch arena does not count, which is our bug.
+  static void never(std::string_view op);
+};
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,89 @@
+// Which layers share a block, after vLLM's hybrid KV cache: layers are bucketed by window, every
+// bucket is cut evenly into groups of at most g layers, and all groups draw blocks for g layers
+// from one pool. Uniform models are one group of all layers.
+//
+//   Gemma-3-1B: 26 layers = 22 sliding + 4 full -> g = 4, groups of 4 4 4 4 3 3 (sliding) + 4
+//   Gemma-2-2B: 26 layers = 13 sliding + 13 full -> g = 13, two groups
+#include <algorithm>
+#include <map>
+
+#include "engine/model.h"
+
+namespace plimsoll::engine {
+
+namespace {
+
+using Buckets = std::map<int64_t, std::vector<int32_t>>;  // window -> layers
+
+Buckets bucket_layers(const model::ModelSpec& spec) {
+  Buckets buckets;
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    buckets[spec.layers[i].attention.window].push_back(static_cast<int32_t>(i));
+  }
+  return buckets;
+}
+
+/// Layers that a block holds. The smallest bucket fills a block; buckets of nearly equal size
+/// (within a half) share the largest one's, which wastes less than many small groups would.
+size_t layers_per_block(const Buckets& buckets) {
+  size_t smallest = 0, largest = 0;
+  for (const auto& [window, layers] : buckets) {
+    smallest = smallest == 0 ? layers.size() : std::min(smallest, layers.size());
+    largest = std::max(largest, layers.size());
+  }
+  return 2 * largest < 3 * smallest ? largest : smallest;
+}
+
+int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType dtype,
+                        const backend::Footprint& footprint) {
+  // Layers of unlike heads share the pool too: each gets the room of the largest.
+  size_t slot = 0;
+  for (const model::LayerSpec& layer : spec.layers) {
+    slot = std::max(slot, footprint.kv_bytes(layer.attention, block_size, dtype));
+  }
+  slot = (slot + memory::Arena::kAlignment - 1) / memory::Arena::kAlignment *
+         memory::Arena::kAlignment;
+  const Buckets buckets = bucket_layers(spec);
+  const size_t per_block = layers_per_block(buckets);
+  KvLayout layout;
+  layout.block_size = block_size;
+  layout.block_bytes = per_block * slot;
+  layout.layer_group.resize(spec.layers.size());
+  layout.layer_offset.resize(spec.layers.size());
+  for (const auto& [window, layers] : buckets) {
+    const size_t groups = (layers.size() + per_block - 1) / per_block;
+    for (size_t g = 0; g < groups; ++g) {
+      KvGroup group{.window = window, .layers = {}};
+      for (size_t i = g; i < layers.size(); i += groups) {
+        const auto layer = static_cast<size_t>(layers[i]);
+        layout.layer_group[layer] = static_cast<int32_t>(layout.groups.size());
+        layout.layer_offset[layer] = group.layers.size() * slot;
+        group.layers.push_back(layers[i]);
+      }
+      layout.groups.push_back(std::move(group));
+    }
+  }
+  return layout;
+}
+
+int64_t blocks_of_sequence(const KvLayout& kv, int64_t length, int64_t batched_tokens) {
+  int64_t blocks = 0;
+  for (const KvGroup& group : kv.groups) {
+    int64_t held = divide_up(length, kv.block_size);
+    if (group.window > 0) {
+      // A step sees window - 1 positions before its own, which may begin anywhere in a block.
+      const int64_t seen = group.window - 1 + std::min(batched_tokens, length);
+      held = std::min(held, divide_up(seen - 1, kv.block_size) + 1);
+    }
+    blocks += held;
+  }
+  return blocks;
+}
+
+}  // namespace plimsoll::engine

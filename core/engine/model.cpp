@@ -1,0 +1,246 @@
+#include "engine/model.h"
+
+#include <algorithm>
+
+namespace plimsoll::engine {
+
+using backend::BatchMeta;
+using Normalize = backend::Backend::Normalize;
+using Store = backend::Backend::Store;
+using backend::View;
+using backend::Weight;
+using memory::Scope;
+using model::Activation;
+using model::LayerSpec;
+using model::MlpKind;
+using model::MlpSpec;
+using model::NormPlacement;
+
+namespace {
+
+/// Rows that the MLP takes at a time. Rows do not know of each other, so this bounds scratch and
+/// changes no bit.
+constexpr int64_t kMlpRows = 2048;
+
+size_t aligned(size_t bytes) {
+  constexpr size_t kTo = memory::Arena::kAlignment;
+  return (bytes + kTo - 1) / kTo * kTo;
+}
+
+}  // namespace
+
+/// What the layers of one step share.
+struct Model::Step {
+  const BatchMeta& batch;
+  View residual;  // [T, hidden]; in the last layer the rows whose logits are wanted
+};
+
+Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backend,
+             memory::Arena& arena, const KvLayout& kv, int64_t kv_blocks)
+    : spec_(spec), dtype_(dtype), backend_(backend), angles_(spec.ropes.size()) {
+  const backend::Footprint& footprint = backend.footprint();
+  size_t bytes = 0;
+  std::vector<size_t> offsets;
+  for (const model::WeightSpec& weight : spec.weights) {
+    offsets.push_back(bytes);
+    bytes += aligned(footprint.weight_bytes(weight, dtype));
+  }
+  auto* storage = arena.take_array<std::byte>("weights", bytes);
+  for (size_t i = 0; i < spec.weights.size(); ++i) {
+    weights_.push_back({&spec.weights[i], dtype, storage + offsets[i]});
+  }
+  auto* pool =
+      arena.take_array<std::byte>("kv blocks", static_cast<size_t>(kv_blocks) * kv.block_bytes);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    caches_.push_back({.pool = pool,
+                       .block_stride = kv.block_bytes,
+                       .layer_offset = kv.layer_offset[i],
+                       .dtype = dtype,
+                       .block_size = kv.block_size,
+                       .group = kv.layer_group[i]});
+  }
+}
+
+void Model::load(const checkpoint::WeightReader& reader) {
+  for (Weight& weight : weights_) {
+    const model::WeightSpec& spec = *weight.spec;
+    const auto read = [&](int64_t first, int64_t count, void* to) {
+      reader.read_rows(spec, first, count, dtype_, to);
+    };
+    weight = backend_.load_weight(spec, dtype_, weight.data, read);
+  }
+}
+
+const Weight& Model::weight(model::WeightId id) const {
+  static const Weight none;
+  return id == model::kNoWeight ? none : weights_[static_cast<size_t>(id)];
+}
+
+View Model::take(std::string_view name, int64_t rows, int64_t columns) {
+  return take(name, rows, columns, backend_.footprint().activation_dtype(dtype_));
+}
+
+View Model::take(std::string_view name, int64_t rows, int64_t columns, DType dtype) {
+  const size_t bytes = static_cast<size_t>(rows * columns) * dtype_size(dtype);
+  return {backend_.scratch().take(name, bytes), dtype, rows, columns, columns};
+}
+
+bool Model::is_last(const LayerSpec& layer) const {
+  return &layer == &spec_.layers.back();
+}
+
+void Model::norm(View out, View in, const model::Norm& spec) {
+  backend_.norm(out, in, spec, weight(spec.weight), weight(spec.bias));
+}
+
+void Model::linear(View out, View in, const model::Linear& linear, Activation activation) {
+  backend_.linear(out, in, weight(linear.weight), weight(linear.bias), activation);
+}
+
+View Model::forward(const BatchMeta& batch) {
+  const auto tokens = static_cast<int64_t>(batch.token_ids.size());
+  const auto rows = static_cast<int64_t>(batch.logits_rows.size());
+  const View hidden = take("hidden rows", rows, spec_.hidden_size);
+  View result = hidden;
+  if (spec_.embedding_out != model::kNoWeight) {
+    result = take("projected rows", rows, weight(spec_.embedding_out).spec->rows());
+  }
+  const Scope scope(backend_.scratch());
+  Step step{batch, take("residual", tokens, spec_.hidden_size)};
+  embed(step);
+  for (size_t i = 0; i < spec_.ropes.size(); ++i) {
+    angles_[i] = take("rope angles", tokens, spec_.ropes[i].rotary_dim, DType::f32);
+    backend_.rope_angles(angles_[i], spec_.ropes[i], batch);
+  }
+  for (size_t i = 0; i < spec_.layers.size(); ++i) layer(step, i, hidden);
+  if (spec_.final_norm.present) norm(hidden, hidden, spec_.final_norm);
+  if (spec_.embedding_out != model::kNoWeight) {
+    linear(result, hidden, {.weight = spec_.embedding_out}, Activation::none);
+  }
+  return result;
+}
+
+void Model::embed(const Step& step) {
+  const std::span<const int32_t> ids = step.batch.token_ids;
+  const Scope scope(backend_.scratch());
+  const Weight& table = weight(spec_.embedding);
+  if (spec_.embedding_in == model::kNoWeight) {
+    backend_.embed(step.residual, table, ids, spec_.embedding_scale, Store::overwrite);
+  } else {
+    const View narrow = take("embedding", step.residual.rows, table.spec->columns());
+    backend_.embed(narrow, table, ids, spec_.embedding_scale, Store::overwrite);
+    linear(step.residual, narrow, {.weight = spec_.embedding_in}, Activation::none);
+  }
+  if (spec_.position_embedding == model::kNoWeight) return;
+  const size_t count = ids.size();
+  auto* positions = backend_.scratch().take_array<int32_t>("position ids", count);
+  if (!backend_.scratch().is_counting()) {
+    std::transform(step.batch.positions.begin(), step.batch.positions.end(), positions,
+                   [&](int32_t p) { return p + static_cast<int32_t>(spec_.position_offset); });
+  }
+  backend_.embed(step.residual, weight(spec_.position_embedding), {positions, count}, 1,
+                 Store::accumulate);
+}
+
+void Model::layer(Step& step, size_t index, View hidden) {
+  const LayerSpec& layer = spec_.layers[index];
+  const Scope scope(backend_.scratch());
+  View delta = take("delta", step.residual.rows, spec_.hidden_size);
+  View input = step.residual;
+  if (layer.placement != NormPlacement::post) {
+    norm(delta, input, layer.attention_norm);
+    input = delta;
+  }
+  if (is_last(layer)) {
+    // Of the other rows only K and V are still needed.
+    backend_.gather_rows(hidden, step.residual, step.batch.logits_rows);
+    step.residual = hidden;
+    delta = delta.slice_rows(0, hidden.rows);
+  }
+  attention(step, index, input, delta);
+  for (int64_t first = 0; first < delta.rows; first += kMlpRows) {
+    const int64_t count = std::min(kMlpRows, delta.rows - first);
+    finish_rows(layer, step.residual.slice_rows(first, count), delta.slice_rows(first, count));
+  }
+}
+
+void Model::attention(const Step& step, size_t index, View input, View out) {
+  const LayerSpec& layer = spec_.layers[index];
+  const model::AttentionSpec& spec = layer.attention;
+  const Scope scope(backend_.scratch());
+  const View qkv = take("qkv", input.rows, (spec.heads + 2 * spec.kv_heads) * spec.head_dim);
+  linear(qkv, input, spec.qkv, Activation::none);
+  const View angles = spec.rope < 0 ? View{} : angles_[static_cast<size_t>(spec.rope)];
+  backend_.rope_and_store(qkv, angles, spec, weight(spec.q_norm.weight), weight(spec.k_norm.weight),
+                          caches_[index], step.batch);
+  View attended = take("attended", input.rows, spec.heads * spec.head_dim);
+  backend_.attention(attended, qkv, spec, caches_[index], step.batch);
+  if (is_last(layer)) {
+    const View wanted = take("attended rows", out.rows, attended.columns);
+    backend_.gather_rows(wanted, attended, step.batch.logits_rows);
+    attended = wanted;
+  }
+  linear(out, attended, spec.out, Activation::none);
+}
+
+void Model::finish_rows(const LayerSpec& layer, View residual, View delta) {
+  const bool sandwich = layer.placement == NormPlacement::sandwich;
+  const bool post = layer.placement == NormPlacement::post;
+  if (sandwich) norm(delta, delta, layer.attention_post_norm);
+  if (post) {
+    backend_.add(residual, delta);
+    norm(residual, residual, layer.attention_norm);
+    feed_forward(layer.mlp, residual, delta);
+  } else {
+    const Scope scope(backend_.scratch());
+    const View input = take("mlp in", delta.rows, delta.columns);
+    const model::Norm& spec = layer.mlp_norm;
+    backend_.add_norm(input, residual, delta, spec, weight(spec.weight), weight(spec.bias));
+    feed_forward(layer.mlp, input, delta);
+  }
+  if (sandwich) norm(delta, delta, layer.mlp_post_norm);
+  backend_.add(residual, delta);
+  if (post) norm(residual, residual, layer.mlp_norm);
+}
+
+void Model::feed_forward(const MlpSpec& mlp, View in, View out) {
+  const Scope scope(backend_.scratch());
+  switch (mlp.kind) {
+    case MlpKind::plain: {
+      const View up = take("mlp up", in.rows, mlp.intermediate);
+      linear(up, in, mlp.up, mlp.activation);
+      linear(out, up, mlp.down, Activation::none);
+      return;
+    }
+    case MlpKind::gated: {
+      const View activated = take("mlp activated", in.rows, mlp.intermediate);
+      {
+        const Scope inner(backend_.scratch());
+        const View up = take("mlp gate and up", in.rows, 2 * mlp.intermediate);
+        linear(up, in, mlp.up, Activation::none);
+        backend_.gated_activation(activated, up, mlp.activation);
+      }
+      linear(out, activated, mlp.down, Activation::none);
+      return;
+    }
+    case MlpKind::experts: {
+      const View logits = take("router logits", in.rows, mlp.experts);
+      const backend::Routing routing{
+          take("chosen experts", in.rows, mlp.experts_per_token, DType::i32),
+          take("expert weights", in.rows, mlp.experts_per_token, DType::f32)};
+      linear(logits, in, mlp.router, Activation::none);
+      backend_.route(routing, logits, mlp.normalize_routing ? Normalize::yes : Normalize::no);
+      backend_.experts(out, in, routing, mlp, weight(mlp.up.weight), weight(mlp.down.weight));
+      return;
+    }
+  }
+}
+
+View Model::logits(View hidden) {
+  const View logits = take("logits", hidden.rows, spec_.vocab_size, DType::f32);
+  linear(logits, hidden, {.weight = spec_.head, .bias = spec_.head_bias}, Activation::none);
+  if (spec_.final_soft_cap > 0) backend_.soft_cap(logits, spec_.final_soft_cap);
+  return logits;
+}
+
+}  // namespace plimsoll::engine
