@@ -52,11 +52,11 @@ struct Part {
 /// One weight of the engine, fused from parts stacked along the rows, in order.
 struct WeightSpec {
   std::string name;  // vLLM's module name: "model.layers.0.self_attn.qkv_proj.weight"
-  std::vector<int64_t>
-      shape;  // unsplit, unpadded; experts: [experts, out, in], parts expert by expert
+  /// Unsplit, unpadded; experts: [experts, out, in], parts expert by expert.
+  std::vector<int64_t> shape = {};
   WeightUse use = WeightUse::linear;
   Split split = Split::replicated;
-  std::vector<Part> parts;
+  std::vector<Part> parts = {};
 
   /// Rows and columns of one matrix ([n] counts as [n, 1]).
   [[nodiscard]] int64_t rows() const {
@@ -112,13 +112,13 @@ struct AttentionSpec {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
-  float scale = 0;      // of q.k
-  float soft_cap = 0;   // 0: none; else cap * tanh(score / cap)
-  int64_t window = 0;   // 0: sees everything; else the last `window` positions, itself included
-  int32_t rope = -1;    // index into ModelSpec::ropes; -1: none
-  Norm q_norm, k_norm;  // over each head, before RoPE
-  Linear qkv;           // [(heads + 2 kv_heads) * head_dim, hidden]: q, k, v
-  Linear out;           // [hidden, heads * head_dim]
+  float scale = 0;          // of q.k
+  float soft_cap = 0;       // 0: none; else cap * tanh(score / cap)
+  int64_t window = 0;       // 0: sees everything; else the last `window` positions, itself included
+  int32_t rope = -1;        // index into ModelSpec::ropes; -1: none
+  Norm q_norm{}, k_norm{};  // over each head, before RoPE
+  Linear qkv{};             // [(heads + 2 kv_heads) * head_dim, hidden]: q, k, v
+  Linear out{};             // [hidden, heads * head_dim]
 };
 
 enum class MlpKind : uint8_t { plain, gated, experts };
@@ -127,14 +127,14 @@ struct MlpSpec {
   MlpKind kind = MlpKind::gated;
   Activation activation = Activation::silu;
   int64_t intermediate = 0;  // of one expert where there are experts
-  Linear up;    // gated: [2 * intermediate, hidden], gate rows first; plain: [intermediate, hidden]
-  Linear down;  // [hidden, intermediate]
+  Linear up{};  // gated: [2 * intermediate, hidden], gate rows first; plain: [intermediate, hidden]
+  Linear down{};  // [hidden, intermediate]
   // experts: up and down are [experts, ...] weights
   int64_t experts = 0;
   int64_t experts_per_token = 0;
   bool normalize_routing =
-      true;       // chosen probabilities divided by their sum (Qwen3-MoE: norm_topk_prob)
-  Linear router;  // [experts, hidden]
+      true;         // chosen probabilities divided by their sum (Qwen3-MoE: norm_topk_prob)
+  Linear router{};  // [experts, hidden]
 };
 
 enum class NormPlacement : uint8_t {
@@ -158,14 +158,15 @@ struct ModelSpec {
   std::string family;        // family table's name: "llama"
   DType dtype =
       DType::bf16;  // of the checkpoint as config says (weights are converted to the run's dtype)
+  bool dtype_stated = true;  // false: the config has no dtype; checkpoint::model_dtype() looks
+  std::string quantization;  // quantization_config's method; empty: plain weights
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t max_position =
       0;  // longest context that the config allows (RoPE scaling applied as vLLM derives it)
 
-  WeightId embedding = kNoWeight;  // [vocab, embedding width]
-  float embedding_scale =
-      1;  // Gemma: sqrt(hidden), rounded to the model dtype as transformers does
+  WeightId embedding = kNoWeight;           // [vocab, embedding width]
+  float embedding_scale = 1;                // Gemma: sqrt(hidden), not yet rounded to the run dtype
   WeightId position_embedding = kNoWeight;  // learned positions [rows, hidden]
   int64_t position_offset = 0;              // OPT: 2
   WeightId embedding_in = kNoWeight;        // OPT-350m project_in [hidden, width]

@@ -1,0 +1,173 @@
+#include "model/config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "model/config_reader.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string known_architectures() {
+  std::string names;
+  for (const Family& family : families()) {
+    names += (names.empty() ? "" : ", ") + std::string(family.architecture);
+  }
+  return names;
+}
+
+const Family& find_family(const ConfigReader& config) {
+  const auto names = config.texts("architectures");
+  if (names && !names->empty()) {
+    const auto family = std::ranges::find(families(), names->front(), &Family::architecture);
+    if (family != families().end()) return *family;
+    fail(ExitCode::checkpoint_unusable, "architecture {} is not supported; supported are {}",
+         names->front().substr(0, 80), known_architectures());
+  }
+  const std::string type = config.text({"model_type"}, "");
+  const auto family = std::ranges::find(families(), type, &Family::model_type);
+  if (!type.empty() && family != families().end()) return *family;
+  config.refuse("architectures", "a list that names one of " + known_architectures());
+}
+
+// Keys of other architectures' attention that a family would silently compute without.
+void refuse_foreign_features(const ConfigReader& config) {
+  for (const char* key : {"kv_lora_rank", "q_lora_rank", "qk_layernorm", "use_qk_norm", "alibi",
+                          "attention_chunk_size", "no_rope_layers"}) {
+    const Json* value = config.find({key});
+    if (value == nullptr || *value == false || *value == 0 || value->empty()) continue;
+    config.refuse(key, "no such key: this kind of attention is not supported");
+  }
+}
+
+void read_dtype(const ConfigReader& config, ModelSpec& spec) {
+  const Json* value = config.find({"dtype", "torch_dtype"});
+  spec.dtype_stated = value != nullptr;
+  if (!spec.dtype_stated) return;
+  const auto dtype = dtype_from_torch(config.text({"dtype", "torch_dtype"}, ""));
+  if (dtype != DType::bf16 && dtype != DType::f16 && dtype != DType::f32 && dtype != DType::f64) {
+    config.refuse(config.has("dtype") ? "dtype" : "torch_dtype",
+                  "bfloat16, float16, float32 or float64");
+  }
+  spec.dtype = *dtype;
+}
+
+std::string read_quantization(const ConfigReader& config) {
+  const auto quantization = config.object("quantization_config");
+  return quantization ? quantization->text({"quant_method", "quant_type"}, "unnamed") : "";
+}
+
+// Sums must stay far from overflow wherever sizes are added up later.
+void check_total(const ModelSpec& spec) {
+  constexpr double kMostParameters = 0x1p53;
+  double total = 0;
+  for (const WeightSpec& weight : spec.weights) total += static_cast<double>(weight.elements());
+  if (total <= kMostParameters) return;
+  fail(ExitCode::checkpoint_unusable,
+       "config.json describes a model of {:.3g} parameters; expected at most {:.3g}", total,
+       kMostParameters);
+}
+
+// Ids of `eos_token_id`: a number, a list of numbers, or null.
+std::vector<int32_t> read_eos(const Json* value, const std::string& file) {
+  std::vector<int32_t> ids;
+  if (value == nullptr || value->is_null()) return ids;
+  const auto take = [&](const Json& id) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > 0x7fffffffu) {
+      fail(ExitCode::checkpoint_unusable,
+           "{}: \"eos_token_id\" is not a token id or a list of token ids", file);
+    }
+    ids.push_back(id.get<int32_t>());
+  };
+  if (value->is_array()) {
+    for (const Json& id : *value) take(id);
+  } else {
+    take(*value);
+  }
+  return ids;
+}
+
+const Json* member(const Json& object, const char* key) {
+  const auto at = object.find(key);
+  return at == object.end() || at->is_null() ? nullptr : &*at;
+}
+
+}  // namespace
+
+Json read_config(const fs::path& folder_or_file) {
+  const bool folder = fs::is_directory(folder_or_file);
+  const fs::path file = folder ? folder_or_file / "config.json" : folder_or_file;
+  if (folder && !fs::exists(file)) {
+    fail(ExitCode::checkpoint_unusable, "{} has no config.json: not a Hugging Face model folder",
+         folder_or_file.string());
+  }
+  constexpr size_t kLargest = size_t{16} << 20;
+  return read_json_file(file, kLargest);
+}
+
+ModelSpec make_model_spec(const Json& config) {
+  const ConfigReader reader = ConfigReader::root(config);
+  const Family& family = find_family(reader);
+  refuse_foreign_features(reader);
+  ModelSpec spec = family.make(reader);
+  spec.architecture = family.architecture;
+  spec.quantization = read_quantization(reader);
+  read_dtype(reader, spec);
+  for (const char* name : {"rotary_emb.inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached",
+                           "rotary_pos_emb.inv_freq"}) {
+    spec.ignored_suffixes.emplace_back(name);
+  }
+  check_total(spec);
+  return spec;
+}
+
+std::vector<std::string> supported_architectures() {
+  std::vector<std::string> names;
+  for (const Family& family : families()) names.emplace_back(family.architecture);
+  return names;
+}
+
+GenerationConfig read_generation_config(const fs::path& folder, const Json& config) {
+  GenerationConfig result;
+  const fs::path file = folder / "generation_config.json";
+  const Json json = fs::exists(file) ? read_json_file(file, size_t{1} << 20) : Json::object();
+  if (!json.is_object()) {
+    fail(ExitCode::checkpoint_unusable, "{}: expected an object", file.string());
+  }
+  const auto number = [&](const char* key) -> std::optional<double> {
+    const Json* value = member(json, key);
+    if (value == nullptr) return std::nullopt;
+    if (!value->is_number()) {
+      fail(ExitCode::checkpoint_unusable, "{}: \"{}\" is {}; expected a number", file.string(), key,
+           value->type_name());
+    }
+    return value->get<double>();
+  };
+  const auto whole = [&](const char* key) -> std::optional<int64_t> {
+    const auto value = number(key);
+    if (!value) return std::nullopt;
+    if (*value != std::floor(*value) || std::abs(*value) > 0x1p53) {
+      fail(ExitCode::checkpoint_unusable, "{}: \"{}\" is {}; expected a whole number",
+           file.string(), key, *value);
+    }
+    return static_cast<int64_t>(*value);
+  };
+  result.eos_token_ids = read_eos(member(json, "eos_token_id"), file.string());
+  if (result.eos_token_ids.empty()) {
+    result.eos_token_ids =
+        read_eos(ConfigReader::root(config).find({"eos_token_id"}), "config.json");
+  }
+  result.temperature = number("temperature");
+  result.top_p = number("top_p");
+  result.min_p = number("min_p");
+  result.repetition_penalty = number("repetition_penalty");
+  result.top_k = whole("top_k");
+  result.max_new_tokens = whole("max_new_tokens");
+  return result;
+}
+
+}  // namespace plimsoll::model

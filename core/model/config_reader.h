@@ -1,0 +1,62 @@
+// Typed, ranged look-ups in config.json: every refusal names key, value and what was expected.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+
+namespace plimsoll::model {
+
+struct IntegerRange {
+  int64_t least = 1;
+  int64_t most = std::numeric_limits<int64_t>::max();
+};
+
+/// An object of config.json. Look-ups take a list of spellings, of which the first that is there
+/// with a value other than null counts; a missing key gives the default.
+class ConfigReader {
+ public:
+  using Keys = std::initializer_list<std::string_view>;
+
+  /// The root; sizes of the language model are looked for in `text_config` or `llm_config` first.
+  static ConfigReader root(const Json& config);
+  /// The object at `key` within this one; nullopt when missing, null or empty.
+  [[nodiscard]] std::optional<ConfigReader> object(std::string_view key) const;
+
+  /// Whether the key is there, even as null.
+  [[nodiscard]] bool has(std::string_view key) const;
+  /// The first spelling that has a value; nullptr when none has.
+  [[nodiscard]] const Json* find(Keys keys) const;
+
+  [[nodiscard]] int64_t integer(Keys keys, int64_t missing, IntegerRange range = {}) const;
+  [[nodiscard]] std::optional<int64_t> integer(Keys keys, IntegerRange range = {}) const;
+  /// A finite number above 0.
+  [[nodiscard]] double positive(Keys keys, double missing) const;
+  [[nodiscard]] std::optional<double> positive(Keys keys) const;
+  [[nodiscard]] bool boolean(Keys keys, bool missing) const;
+  [[nodiscard]] std::string text(Keys keys, std::string_view missing) const;
+  [[nodiscard]] std::vector<double> positives(std::string_view key, size_t count) const;
+  /// Words of a list, or nullopt when the key is missing.
+  [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key) const;
+
+  /// Refuses the value at `key`: 'config.json: "key" is VALUE; expected WHAT'.
+  [[noreturn]] void refuse(std::string_view key, const std::string& expected) const;
+
+ private:
+  ConfigReader(std::string path, const Json* inner, const Json* outer)
+      : path_(std::move(path)), inner_(inner), outer_(outer) {}
+  [[nodiscard]] std::pair<std::string_view, const Json*> entry(Keys keys) const;
+
+  std::string path_;  // of this object in config.json, with a trailing dot; empty at the root
+  const Json* inner_;
+  const Json* outer_;  // the root around text_config, where dtype and tying may stand; or nullptr
+};
+
+}  // namespace plimsoll::model

@@ -1,0 +1,105 @@
+#include "model/decoder_config.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+
+namespace plimsoll::model {
+namespace {
+
+constexpr IntegerRange kVocabulary{1, int64_t{1} << 28};
+constexpr IntegerRange kLayers{1, 4096};
+constexpr IntegerRange kHeads{1, 65536};
+constexpr IntegerRange kHeadDims{1, 16384};
+constexpr IntegerRange kPositions{1, int64_t{1} << 40};
+
+}  // namespace
+
+Sizes read_sizes(const ConfigReader& config, const Sizes& defaults) {
+  Sizes sizes;
+  sizes.vocab = config.integer({"vocab_size"}, defaults.vocab, kVocabulary);
+  sizes.hidden = config.integer({"hidden_size", "n_embd"}, defaults.hidden, kWidths);
+  sizes.intermediate =
+      config.integer({"intermediate_size", "ffn_dim", "n_inner"}, defaults.intermediate, kWidths);
+  sizes.layers = config.integer({"num_hidden_layers", "n_layer"}, defaults.layers, kLayers);
+  sizes.heads = config.integer({"num_attention_heads", "n_head"}, defaults.heads, kHeads);
+  const bool kv_missing = !config.has("num_key_value_heads") && defaults.kv_heads != 0;
+  sizes.kv_heads =
+      config.integer({"num_key_value_heads"}, kv_missing ? defaults.kv_heads : sizes.heads, kHeads);
+  if (sizes.heads % sizes.kv_heads != 0) {
+    config.refuse("num_key_value_heads",
+                  fmt::format("a divisor of num_attention_heads ({})", sizes.heads));
+  }
+  sizes.head_dim = config.integer({"head_dim"}, defaults.head_dim, kHeadDims);
+  if (sizes.head_dim == 0) {
+    if (sizes.hidden % sizes.heads != 0) {
+      config.refuse("num_attention_heads",
+                    fmt::format("a divisor of hidden_size ({})", sizes.hidden));
+    }
+    sizes.head_dim = sizes.hidden / sizes.heads;
+  }
+  sizes.max_position =
+      config.integer({"max_position_embeddings", "n_positions"}, defaults.max_position, kPositions);
+  return sizes;
+}
+
+Activation read_activation(const ConfigReader& config, std::string_view key,
+                           std::string_view missing) {
+  using Row = std::pair<std::string_view, Activation>;
+  static constexpr std::array<Row, 10> kNames = {{{"silu", Activation::silu},
+                                                  {"swish", Activation::silu},
+                                                  {"gelu", Activation::gelu},
+                                                  {"gelu_python", Activation::gelu},
+                                                  {"gelu_new", Activation::gelu_tanh},
+                                                  {"gelu_fast", Activation::gelu_tanh},
+                                                  {"gelu_pytorch_tanh", Activation::gelu_tanh},
+                                                  {"relu", Activation::relu},
+                                                  {"quick_gelu", Activation::gelu_quick},
+                                                  {"gelu_quick", Activation::gelu_quick}}};
+  const std::string name = config.text({key}, missing);
+  const auto* const row = std::ranges::find(kNames, name, &Row::first);
+  if (row == kNames.end()) {
+    std::string known;
+    for (const Row& each : kNames) known += (known.empty() ? "" : ", ") + std::string(each.first);
+    config.refuse(key, "one of " + known);
+  }
+  return row->second;
+}
+
+std::vector<int64_t> read_windows(const ConfigReader& config, int64_t layers, int64_t window,
+                                  const WindowPattern& pattern) {
+  std::vector<int64_t> windows(static_cast<size_t>(layers), 0);
+  const auto types = config.texts("layer_types");
+  if (types && types->size() != windows.size()) {
+    config.refuse("layer_types", fmt::format("a list of {} layers", layers));
+  }
+  for (size_t i = 0; i < windows.size(); ++i) {
+    bool sliding = pattern(static_cast<int64_t>(i));
+    if (types) {
+      sliding = (*types)[i] == "sliding_attention";
+      if (!sliding && (*types)[i] != "full_attention") {
+        config.refuse("layer_types", "full_attention and sliding_attention alone");
+      }
+    }
+    if (sliding) windows[i] = window;
+  }
+  return windows;
+}
+
+std::vector<int64_t> uniform_windows(const ConfigReader& config, int64_t layers, int64_t missing) {
+  return std::vector<int64_t>(static_cast<size_t>(layers),
+                              config.integer({"sliding_window"}, missing));
+}
+
+std::vector<int64_t> qwen_windows(const ConfigReader& config, int64_t layers) {
+  const int64_t missing = config.has("sliding_window") ? 0 : 4096;
+  const int64_t window = config.boolean({"use_sliding_window"}, false)
+                             ? config.integer({"sliding_window"}, missing)
+                             : 0;
+  const int64_t first = config.integer({"max_window_layers"}, 28, {.least = 0});
+  return read_windows(config, layers, window, [=](int64_t layer) { return layer >= first; });
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,48 @@
+// What most configs state in the same way: sizes, activation, windows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "model/config_reader.h"
+#include "model/model_spec.h"
+
+namespace plimsoll::model {
+
+/// Sizes that every config states. As defaults of a config class: kv_heads 0 means as many as
+/// heads, head_dim 0 means hidden / heads.
+struct Sizes {
+  int64_t vocab = 0;
+  int64_t hidden = 0;
+  int64_t intermediate = 0;
+  int64_t layers = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t max_position = 0;
+};
+
+/// Reads and checks sizes: all in a plausible range, kv_heads dividing heads.
+Sizes read_sizes(const ConfigReader& config, const Sizes& defaults);
+
+/// Range of a width that read_sizes does not read.
+inline constexpr IntegerRange kWidths{1, int64_t{1} << 20};
+
+/// The activation that `key` names; refuses unknown ones.
+Activation read_activation(const ConfigReader& config, std::string_view key,
+                           std::string_view missing);
+
+// Windows of attention by layer, 0 for none.
+
+/// Whether a layer has a window when the config has no `layer_types`.
+using WindowPattern = std::function<bool(int64_t layer)>;
+std::vector<int64_t> read_windows(const ConfigReader& config, int64_t layers, int64_t window,
+                                  const WindowPattern& pattern);
+/// `sliding_window` for all layers; null means `missing`.
+std::vector<int64_t> uniform_windows(const ConfigReader& config, int64_t layers, int64_t missing);
+/// Qwen2's and Qwen3's: none unless `use_sliding_window`, then from layer `max_window_layers` on.
+std::vector<int64_t> qwen_windows(const ConfigReader& config, int64_t layers);
+
+}  // namespace plimsoll::model

@@ -1,0 +1,43 @@
+#include "model/families/gemma.h"
+
+#include <cmath>
+
+namespace plimsoll::model {
+namespace {
+
+// Null switches a cap off; a config that does not speak of it means the class's.
+float soft_cap(const ConfigReader& config, std::string_view key, double missing) {
+  if (!config.has(key)) return static_cast<float>(missing);
+  return static_cast<float>(config.positive({key}).value_or(0));
+}
+
+}  // namespace
+
+void read_gemma(const ConfigReader& config, Decoder& decoder, CommonDefaults common,
+                const GemmaDefaults& defaults) {
+  common.tied = true;
+  common.activation = "gelu_pytorch_tanh";
+  common.activation_key = "hidden_activation";
+  read_common(config, decoder, common);
+  if (config.boolean({"use_bidirectional_attention"}, false)) {
+    config.refuse("use_bidirectional_attention", "false: only causal attention is supported");
+  }
+  const Sizes& sizes = decoder.sizes;
+  decoder.placement = NormPlacement::sandwich;
+  decoder.norm.weight_offset = 1;
+  decoder.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(sizes.hidden)));
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.attention_scale =
+      static_cast<float>(1 / std::sqrt(config.positive({"query_pre_attn_scalar"}, 256)));
+  decoder.attention_soft_cap =
+      soft_cap(config, "attn_logit_softcapping", defaults.attention_soft_cap);
+  decoder.final_soft_cap = soft_cap(config, "final_logit_softcapping", defaults.final_soft_cap);
+  decoder.windows = read_windows(
+      config, sizes.layers, config.integer({"sliding_window"}, 4096),
+      [period = defaults.window_period](int64_t layer) { return (layer + 1) % period != 0; });
+  decoder.names.attention_post_norm = "post_attention_layernorm";
+  decoder.names.mlp_norm = "pre_feedforward_layernorm";
+  decoder.names.mlp_post_norm = "post_feedforward_layernorm";
+}
+
+}  // namespace plimsoll::model

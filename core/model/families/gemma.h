@@ -1,0 +1,19 @@
+// What Gemma 2 and 3 share.
+#pragma once
+
+#include "model/decoder.h"
+
+namespace plimsoll::model {
+
+/// Where the two differ when the config is silent. A layer has no window when its 1-based number
+/// is a multiple of the period.
+struct GemmaDefaults {
+  int64_t window_period = 2;
+  double attention_soft_cap = 0;
+  double final_soft_cap = 0;
+};
+
+void read_gemma(const ConfigReader& config, Decoder& decoder, CommonDefaults common,
+                const GemmaDefaults& defaults);
+
+}  // namespace plimsoll::model

@@ -1,0 +1,32 @@
+// Gemma 3 (text): five windowed layers to one without, each kind with its own RoPE; q and k norms.
+#include "model/decoder.h"
+#include "model/families/families.h"
+#include "model/families/gemma.h"
+
+namespace plimsoll::model {
+
+ModelSpec make_gemma3(const ConfigReader& config) {
+  Decoder decoder{.family = "gemma3"};
+  read_gemma(config, decoder,
+             {.sizes = {.vocab = 262208,
+                        .hidden = 2304,
+                        .intermediate = 9216,
+                        .layers = 26,
+                        .heads = 8,
+                        .kv_heads = 4,
+                        .head_dim = 256,
+                        .max_position = 131072},
+              .theta = 1e6},
+             {.window_period = config.integer({"sliding_window_pattern", "_sliding_window_pattern"},
+                                              6, {1, 4096})});
+  decoder.qk_norm = true;
+  const Sizes& sizes = decoder.sizes;
+  decoder.ropes.front().context = sizes.max_position;  // stated with scaling applied
+  decoder.ropes.push_back(read_local_rope(config, {.head_dim = sizes.head_dim,
+                                                   .max_position = sizes.max_position,
+                                                   .theta_key = "rope_local_base_freq",
+                                                   .layer_type = "sliding_attention"}));
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,23 @@
+// Llama 1, 2, 3, 3.x.
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+
+ModelSpec make_llama(const ConfigReader& config) {
+  Decoder decoder{.family = "llama"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 32000,
+                         .hidden = 4096,
+                         .intermediate = 11008,
+                         .layers = 32,
+                         .heads = 32,
+                         .max_position = 2048}});
+  const bool bias = config.boolean({"attention_bias", "bias"}, false);
+  decoder.qkv_bias = bias;
+  decoder.out_bias = bias;
+  decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

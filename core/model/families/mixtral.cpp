@@ -1,0 +1,29 @@
+// Mixtral: Mistral with experts in place of every MLP.
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+
+ModelSpec make_mixtral(const ConfigReader& config) {
+  Decoder decoder{.family = "mixtral"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 32000,
+                         .hidden = 4096,
+                         .intermediate = 14336,
+                         .layers = 32,
+                         .heads = 32,
+                         .kv_heads = 8,
+                         .max_position = 131072},
+               .epsilon = 1e-5,
+               .theta = 1e6});
+  decoder.windows = uniform_windows(config, decoder.sizes.layers, 0);
+  decoder.experts = read_experts(
+      config, decoder.sizes,
+      {.intermediate = decoder.sizes.intermediate, .experts = 8, .experts_per_token = 2});
+  decoder.experts->module = "block_sparse_moe";
+  decoder.experts->engine_gate = "gate";
+  decoder.experts->names = {.gate = "w1", .up = "w3", .down = "w2"};
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,22 @@
+// Qwen 1.5, 2 and 2.5: Llama with biases on q, k and v.
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+
+ModelSpec make_qwen2(const ConfigReader& config) {
+  Decoder decoder{.family = "qwen2"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 151936,
+                         .hidden = 4096,
+                         .intermediate = 22016,
+                         .layers = 32,
+                         .heads = 32,
+                         .kv_heads = 32,
+                         .max_position = 32768}});
+  decoder.windows = qwen_windows(config, decoder.sizes.layers);
+  decoder.qkv_bias = true;
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

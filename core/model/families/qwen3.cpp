@@ -1,0 +1,24 @@
+// Qwen3: norms on q and k, a head size of its own.
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+
+ModelSpec make_qwen3(const ConfigReader& config) {
+  Decoder decoder{.family = "qwen3"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 151936,
+                         .hidden = 4096,
+                         .intermediate = 22016,
+                         .layers = 32,
+                         .heads = 32,
+                         .kv_heads = 32,
+                         .head_dim = 128,
+                         .max_position = 32768}});
+  decoder.windows = qwen_windows(config, decoder.sizes.layers);
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.qk_norm = true;
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

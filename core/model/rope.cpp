@@ -1,0 +1,267 @@
+#include "model/rope.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <optional>
+#include <string>
+
+namespace plimsoll::model {
+namespace {
+
+// What all kinds are computed from.
+struct Input {
+  const ConfigReader& parameters;  // rope_scaling or rope_parameters
+  double theta;
+  int64_t dim;  // rotated part of the head
+  int64_t max_position;
+  int64_t original_max_position;
+};
+
+// theta^(2i / dim): the exponent in float32 as torch.arange gives it, the power rounded once.
+std::vector<float> wavelengths(double theta, int64_t dim) {
+  std::vector<float> result(static_cast<size_t>(dim / 2));
+  for (size_t i = 0; i < result.size(); ++i) {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(dim);
+    result[i] = static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
+  }
+  return result;
+}
+
+std::vector<float> frequencies(double theta, int64_t dim) {
+  std::vector<float> result = wavelengths(theta, dim);
+  for (float& value : result) value = 1.0f / value;
+  return result;
+}
+
+Rope plain(const Input& in) {
+  Rope rope;
+  rope.spec.table.inverse_frequencies = frequencies(in.theta, in.dim);
+  rope.context = in.max_position;
+  return rope;
+}
+
+double required_factor(const Input& in) {
+  if (in.parameters.find({"factor"}) == nullptr) in.parameters.refuse("factor", "a number above 0");
+  return in.parameters.positive({"factor"}, 1);
+}
+
+int64_t stretched(const Input& in, int64_t positions, double factor) {
+  const double context = static_cast<double>(positions) * factor;
+  if (!(context >= 1 && context <= 0x1p40)) {
+    in.parameters.refuse("factor", "a factor that gives a context of 1 to 2^40 positions");
+  }
+  return static_cast<int64_t>(context);
+}
+
+Rope linear(const Input& in) {
+  const double factor = required_factor(in);
+  Rope rope = plain(in);
+  for (float& value : rope.spec.table.inverse_frequencies) value /= static_cast<float>(factor);
+  rope.context = stretched(in, in.max_position, factor);
+  return rope;
+}
+
+// One table for the longest context, as vLLM has it; transformers recomputes it as texts grow.
+Rope dynamic(const Input& in) {
+  if (in.dim < 4) in.parameters.refuse("rope_type", "a head of at least 4 for dynamic scaling");
+  const double dim = static_cast<double>(in.dim);
+  const auto alpha = in.parameters.positive({"alpha"});
+  const double factor = alpha ? 1 : required_factor(in);
+  const double growth = alpha ? *alpha : factor * factor - (factor - 1);
+  Rope rope;
+  rope.spec.table.inverse_frequencies =
+      frequencies(in.theta * std::pow(growth, dim / (dim - 2)), in.dim);
+  rope.context = stretched(in, in.max_position, factor);
+  return rope;
+}
+
+Rope llama3(const Input& in) {
+  const auto factor = static_cast<float>(required_factor(in));
+  const double low = in.parameters.positive({"low_freq_factor"}, 1);
+  const double high = in.parameters.positive({"high_freq_factor"}, 4);
+  if (high <= low) in.parameters.refuse("high_freq_factor", "more than low_freq_factor");
+  const auto original = static_cast<double>(in.original_max_position);
+  Rope rope = plain(in);
+  for (float& value : rope.spec.table.inverse_frequencies) {
+    const float wavelength = static_cast<float>(2 * std::numbers::pi) / value;
+    if (wavelength < static_cast<float>(original / high)) continue;
+    if (wavelength > static_cast<float>(original / low)) {
+      value /= factor;
+    } else {
+      const float smooth = (static_cast<float>(original) / wavelength - static_cast<float>(low)) /
+                           static_cast<float>(high - low);
+      value = (1 - smooth) * value / factor + smooth * value;
+    }
+  }
+  return rope;
+}
+
+double yarn_scale(double factor, double mscale) {
+  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
+double yarn_attention_factor(const Input& in, double factor) {
+  if (const auto given = in.parameters.positive({"attention_factor"})) return *given;
+  const Json* mscale = in.parameters.find({"mscale"});
+  const Json* all_dim = in.parameters.find({"mscale_all_dim"});
+  const auto counts = [](const Json* value) {
+    return value != nullptr && !(value->is_number() && value->get<double>() == 0);
+  };
+  if (!counts(mscale) || !counts(all_dim)) return yarn_scale(factor, 1);
+  return yarn_scale(factor, in.parameters.positive({"mscale"}, 1)) /
+         yarn_scale(factor, in.parameters.positive({"mscale_all_dim"}, 1));
+}
+
+// Peng et al. 2023, "YaRN": fast dimensions keep their speed, slow ones are interpolated.
+Rope yarn(const Input& in) {
+  const double factor =
+      in.parameters.positive({"factor"}, static_cast<double>(in.max_position) /
+                                             static_cast<double>(in.original_max_position));
+  if (in.theta <= 1) in.parameters.refuse("rope_theta", "a base above 1 for yarn");
+  const auto dimension_of = [&](double rotations) {
+    return static_cast<double>(in.dim) *
+           std::log(static_cast<double>(in.original_max_position) /
+                    (rotations * 2 * std::numbers::pi)) /
+           (2 * std::log(in.theta));
+  };
+  double low = dimension_of(in.parameters.positive({"beta_fast"}, 32));
+  double high = dimension_of(in.parameters.positive({"beta_slow"}, 1));
+  if (in.parameters.boolean({"truncate"}, true)) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(in.dim - 1));
+  if (low == high) high += 0.001;
+  const auto extrapolated = static_cast<float>(low);
+  const auto range = static_cast<float>(high - low);
+
+  Rope rope;
+  rope.spec.table.inverse_frequencies = wavelengths(in.theta, in.dim);
+  float index = 0;
+  for (float& value : rope.spec.table.inverse_frequencies) {
+    const float keep = 1 - std::clamp((index++ - extrapolated) / range, 0.0f, 1.0f);
+    value = 1.0f / (static_cast<float>(factor) * value) * (1 - keep) + 1.0f / value * keep;
+  }
+  rope.spec.table.scale = static_cast<float>(yarn_attention_factor(in, factor));
+  rope.context = stretched(in, in.original_max_position, factor);
+  return rope;
+}
+
+RopeTable longrope_table(const Input& in, std::string_view key, double scale) {
+  const std::vector<double> factors = in.parameters.positives(key, static_cast<size_t>(in.dim / 2));
+  RopeTable table{wavelengths(in.theta, in.dim), static_cast<float>(scale)};
+  for (size_t i = 0; i < factors.size(); ++i) {
+    table.inverse_frequencies[i] =
+        1.0f / (static_cast<float>(factors[i]) * table.inverse_frequencies[i]);
+  }
+  return table;
+}
+
+// Ding et al. 2024, "LongRoPE": one table for texts within the original context, one for longer.
+Rope longrope(const Input& in) {
+  const auto original = static_cast<double>(in.original_max_position);
+  const double factor =
+      in.parameters.positive({"factor"}, static_cast<double>(in.max_position) / original);
+  const double scale = in.parameters.positive(
+      {"attention_factor"},
+      factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(std::max(original, 2.0))));
+  Rope rope;
+  rope.spec.table =
+      longrope_table(in, "short_factor", in.parameters.positive({"short_mscale"}, scale));
+  rope.spec.long_table =
+      longrope_table(in, "long_factor", in.parameters.positive({"long_mscale"}, scale));
+  rope.spec.original_max_position = in.original_max_position;
+  rope.context = in.max_position;
+  return rope;
+}
+
+struct Kind {
+  std::string_view name;
+  Rope (*make)(const Input& in);
+};
+constexpr std::array<Kind, 7> kKinds = {{{"default", plain},
+                                         {"linear", linear},
+                                         {"dynamic", dynamic},
+                                         {"llama3", llama3},
+                                         {"yarn", yarn},
+                                         {"longrope", longrope},
+                                         {"su", longrope}}};
+
+constexpr IntegerRange kPositions{1, int64_t{1} << 40};
+
+int64_t rotated_part(const ConfigReader& config, const ConfigReader& parameters, int64_t head_dim) {
+  const bool within = parameters.find({"partial_rotary_factor"}) != nullptr;
+  const ConfigReader& source = within ? parameters : config;
+  const double factor = source.positive({"partial_rotary_factor"}, 1);
+  const auto dim = factor > 1 ? 0 : static_cast<int64_t>(static_cast<double>(head_dim) * factor);
+  if (dim < 2 || dim % 2 != 0) {
+    source.refuse("partial_rotary_factor",
+                  "a part of the head (" + std::to_string(head_dim) + ") of an even size");
+  }
+  return dim;
+}
+
+Rope make_rope(const ConfigReader& config, const ConfigReader& parameters,
+               const RopeDefaults& defaults) {
+  const std::string name = parameters.text({"rope_type", "type"}, "default");
+  const auto* const kind = std::ranges::find(kKinds, name, &Kind::name);
+  if (kind == kKinds.end()) {
+    parameters.refuse(parameters.has("rope_type") ? "rope_type" : "type",
+                      "default, linear, dynamic, llama3, yarn or longrope");
+  }
+  const auto original = config.integer({"original_max_position_embeddings"},
+                                       defaults.original_max_position, kPositions);
+  const Input in{.parameters = parameters,
+                 .theta = parameters.positive(
+                     {"rope_theta"}, config.positive({defaults.theta_key}, defaults.theta)),
+                 .dim = rotated_part(config, parameters, defaults.head_dim),
+                 .max_position = defaults.max_position,
+                 .original_max_position =
+                     original != 0 ? original
+                                   : parameters.integer({"original_max_position_embeddings"},
+                                                        defaults.max_position, kPositions)};
+  Rope rope = kind->make(in);
+  rope.spec.rotary_dim = in.dim;
+  return rope;
+}
+
+const Json& no_parameters() {
+  static const Json empty = Json::object();
+  return empty;
+}
+
+// rope_parameters of a layer type; flat ones count for all layers.
+std::optional<ConfigReader> parameters_of(const ConfigReader& outer, std::string_view layer_type) {
+  const Json* nested = outer.find({layer_type});
+  if (nested != nullptr && nested->is_object()) return outer.object(layer_type);
+  for (const char* type : {"full_attention", "sliding_attention"}) {
+    if (outer.has(type)) return std::nullopt;
+  }
+  return outer;
+}
+
+}  // namespace
+
+Rope read_rope(const ConfigReader& config, const RopeDefaults& defaults) {
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const auto outer = config.object(key);
+    const auto parameters = outer ? parameters_of(*outer, defaults.layer_type) : std::nullopt;
+    if (parameters) return make_rope(config, *parameters, defaults);
+  }
+  return make_rope(config, ConfigReader::root(no_parameters()), defaults);
+}
+
+Rope read_local_rope(const ConfigReader& config, const RopeDefaults& defaults) {
+  const auto outer = config.object("rope_parameters");
+  if (outer && outer->has(defaults.layer_type)) {
+    if (const auto parameters = parameters_of(*outer, defaults.layer_type)) {
+      return make_rope(config, *parameters, defaults);
+    }
+  }
+  return make_rope(config, ConfigReader::root(no_parameters()), defaults);
+}
+
+}  // namespace plimsoll::model

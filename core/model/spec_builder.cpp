@@ -1,0 +1,99 @@
+#include "model/spec_builder.h"
+
+#include <utility>
+
+namespace plimsoll::model {
+
+WeightId SpecBuilder::add(WeightSpec weight) {
+  spec_.weights.push_back(std::move(weight));
+  return static_cast<WeightId>(spec_.weights.size() - 1);
+}
+
+WeightId SpecBuilder::matrix(const std::string& name, const std::string& tensor, int64_t rows,
+                             int64_t columns, WeightUse use, Split split) {
+  return add({.name = name,
+              .shape = {rows, columns},
+              .use = use,
+              .split = split,
+              .parts = {{.tensor = tensor,
+                         .stored_shape = {rows, columns},
+                         .block_rows = rows,
+                         .block_stride = rows}}});
+}
+
+WeightId SpecBuilder::vector(const std::string& name, int64_t n) {
+  return add(
+      {.name = name,
+       .shape = {n},
+       .use = WeightUse::vector,
+       .parts = {{.tensor = name, .stored_shape = {n}, .block_rows = n, .block_stride = n}}});
+}
+
+Linear SpecBuilder::linear(const std::string& name, const std::vector<Rows>& parts, int64_t columns,
+                           const LinearLayout& layout) {
+  WeightSpec weight{.name = name + ".weight", .split = layout.split};
+  WeightSpec bias{.name = name + ".bias",
+                  .use = WeightUse::vector,
+                  .split = layout.split == Split::row ? Split::replicated : layout.split};
+  int64_t rows = 0;
+  for (const Rows& from : parts) {
+    Part part{.tensor = from.module + ".weight",
+              .stored_shape = {from.stored, columns},
+              .transposed = layout.transposed,
+              .first_row = from.first,
+              .block_rows = from.block,
+              .block_stride = from.stride,
+              .block_count = from.count};
+    if (layout.transposed) std::swap(part.stored_shape[0], part.stored_shape[1]);
+    weight.parts.push_back(part);
+    part.tensor = from.module + ".bias";
+    part.stored_shape = {from.stored};
+    part.transposed = false;
+    bias.parts.push_back(std::move(part));
+    rows += weight.parts.back().rows();
+  }
+  weight.shape = {rows, columns};
+  bias.shape = {rows};
+  Linear result{.weight = add(std::move(weight))};
+  if (layout.bias) result.bias = add(std::move(bias));
+  return result;
+}
+
+std::pair<Linear, Linear> SpecBuilder::experts(const std::string& name, const std::string& module,
+                                               const ExpertNames& names, const MlpSpec& sizes,
+                                               int64_t hidden) {
+  const int64_t inner = sizes.intermediate;
+  WeightSpec up{.name = name + ".w13_weight",
+                .shape = {sizes.experts, 2 * inner, hidden},
+                .use = WeightUse::experts,
+                .split = Split::merged_column};
+  WeightSpec down{.name = name + ".w2_weight",
+                  .shape = {sizes.experts, hidden, inner},
+                  .use = WeightUse::experts,
+                  .split = Split::row};
+  const auto part = [](std::string tensor, int64_t rows, int64_t columns) {
+    return Part{.tensor = std::move(tensor),
+                .stored_shape = {rows, columns},
+                .block_rows = rows,
+                .block_stride = rows};
+  };
+  up.parts.reserve(static_cast<size_t>(2 * sizes.experts));
+  down.parts.reserve(static_cast<size_t>(sizes.experts));
+  for (int64_t expert = 0; expert < sizes.experts; ++expert) {
+    const std::string prefix = module + "." + std::to_string(expert) + ".";
+    up.parts.push_back(part(prefix + names.gate + ".weight", inner, hidden));
+    up.parts.push_back(part(prefix + names.up + ".weight", inner, hidden));
+    down.parts.push_back(part(prefix + names.down + ".weight", hidden, inner));
+  }
+  return {{.weight = add(std::move(up))}, {.weight = add(std::move(down))}};
+}
+
+Norm SpecBuilder::norm(const std::string& name, int64_t n, const Norm& kind) {
+  Norm norm = kind;
+  norm.present = true;
+  norm.weight = vector(name + ".weight", n);
+  if (kind.kind == NormKind::layer) norm.bias = vector(name + ".bias", n);
+  return norm;
+}
+
+}  // namespace plimsoll::model
