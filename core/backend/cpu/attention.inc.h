@@ -1,0 +1,271 @@
+// Attention of some query rows over a paged cache, with a running softmax (Milakov and Gimelshein
+// 2018) over groups of 64 tokens that start at multiples of 64. A token that a row may not see adds
+// exactly nothing to it, so a row's bits do not depend on the rows beside it.
+#pragma once
+
+#include <utility>
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/layout.h"
+#include "backend/cpu/vec.h"
+#include "backend/cpu/vec_math.h"
+
+namespace plimsoll::backend {
+namespace {
+
+constexpr int kTileVectors = static_cast<int>(kTile) / kLanes;
+constexpr int kGroupTiles = static_cast<int>(kAttentionGroup / kTile);
+
+struct F32Cache {
+  static constexpr int kStep = 1;
+  static constexpr size_t kElement = 4;
+  PLIMSOLL_INLINE void keys(const std::byte* from, Vf* steps) { steps[0] = load_as<Vf>(from); }
+  PLIMSOLL_INLINE Vf values(const std::byte* from) { return load_as<Vf>(from); }
+};
+struct F16Cache {
+  static constexpr int kStep = 1;
+  static constexpr size_t kElement = 2;
+  PLIMSOLL_INLINE void keys(const std::byte* from, Vf* steps) { steps[0] = load_f16(from); }
+  PLIMSOLL_INLINE Vf values(const std::byte* from) { return load_f16(from); }
+};
+struct Bf16Cache {
+  static constexpr int kStep = 2;
+  static constexpr size_t kElement = 2;
+  PLIMSOLL_INLINE void keys(const std::byte* from, Vf* steps) {
+    const Vi pairs = load_as<Vi>(from);
+    steps[0] = first_of_pair(pairs);
+    steps[1] = second_of_pair(pairs);
+  }
+  PLIMSOLL_INLINE Vf values(const std::byte* from) { return load_bf16(from); }
+};
+
+/// The scratch of a tile by its parts.
+struct AttentionState {
+  int rows;
+  int64_t width;     // floats of a row of sums: head_dim rounded up to 16
+  float* q;          // [row tile][head_dim][rows of the tile], scaled
+  float* sums;       // [rows, width] values weighted so far
+  float* scores;     // [rows, 64]
+  float* best;       // [rows] largest score so far
+  float* lane_sums;  // [rows, 16] sums of weights by lane
+
+  AttentionState(const AttentionTile& t)
+      : rows(t.positions * t.heads),
+        width(round_up(t.head_dim, 16)),
+        q(t.scratch),
+        sums(q + kAttentionRows * width),
+        scores(sums + kAttentionRows * width),
+        best(scores + kAttentionRows * kAttentionGroup),
+        lane_sums(best + kAttentionRows) {}
+};
+
+/// One group of tokens as a tile sees it.
+struct AttentionGroup {
+  int64_t start = 0;
+  int first = 0;  // tokens [first, last) of the group may be seen by some row
+  int last = 0;
+  const std::byte* keys[kGroupTiles];  // tiles that none may see point at one that some may
+  const std::byte* values[kGroupTiles];
+};
+
+constexpr int kAttentionSums = kRegisters - 8;
+constexpr int kAttentionTileRows = kAttentionSums / 4;  // 6, or 2 with 16 registers
+
+/// scores [R, V vectors] = q k for the tokens from `keys` on, V vectors in tiles.
+template <typename C, int R, int V>
+void score(const float* q, int64_t head_dim, const std::byte* const* keys, int first_vector,
+           float* scores) {
+  constexpr size_t kVectorBytes = kLanes * C::kStep * C::kElement;
+  const std::byte* from[V];
+  for (int v = 0; v < V; ++v) {
+    const int vector = first_vector + v;
+    from[v] = keys[vector / kTileVectors] + (vector % kTileVectors) * kVectorBytes;
+  }
+  Vf acc[R * V];
+  for (int i = 0; i < R * V; ++i) acc[i] = splat(0.f);
+  for (int64_t d = 0; d < head_dim; d += C::kStep) {
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      Vf k[C::kStep];
+      C::keys(from[v] + static_cast<size_t>(d / C::kStep) * (kTileVectors * kVectorBytes), k);
+#pragma GCC unroll 2
+      for (int s = 0; s < C::kStep; ++s)
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r)
+          acc[r * V + v] = fma(splat(q[(d + s) * R + r]), k[s], acc[r * V + v]);
+    }
+  }
+  for (int r = 0; r < R; ++r)
+    for (int v = 0; v < V; ++v)
+      store(scores + r * kAttentionGroup + (first_vector + v) * kLanes, acc[r * V + v]);
+}
+
+/// sums [R, V vectors at column] += weights * values over the group's tokens.
+template <typename C, int R, int V>
+void weigh(const AttentionGroup& group, int64_t width, const float* weights, int64_t column,
+           float* sums) {
+  Vf acc[R * V];
+  for (int i = 0; i < R * V; ++i) acc[i] = load(sums + i / V * width + column + i % V * kLanes);
+  for (int t = group.first; t < group.last; ++t) {
+    const std::byte* row =
+        group.values[t / kTile] + static_cast<size_t>((t % kTile) * width + column) * C::kElement;
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      const Vf value = C::values(row + v * (kLanes * C::kElement));
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r)
+        acc[r * V + v] = fma(splat(weights[r * kAttentionGroup + t]), value, acc[r * V + v]);
+    }
+  }
+  for (int i = 0; i < R * V; ++i) store(sums + i / V * width + column + i % V * kLanes, acc[i]);
+}
+
+/// Scales, caps and masks the scores of a row, turns them into weights and rescales its sums.
+void soften(const AttentionTile& t, const AttentionState& state, const AttentionGroup& group,
+            int row) {
+  constexpr int kVectors = static_cast<int>(kAttentionGroup) / kLanes;
+  constexpr float kInfinity = __builtin_inff();
+  const auto position = static_cast<int32_t>(t.first_position + row / t.heads - group.start);
+  const int32_t oldest =
+      t.window > 0 ? position - static_cast<int32_t>(t.window) : INT32_MIN;  // not seen
+  float* scores = state.scores + row * kAttentionGroup;
+  Vf s[kVectors];
+  Vf top = splat(-kInfinity);
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) {
+    s[v] = load(scores + v * kLanes);
+    if (t.soft_cap > 0) s[v] = splat(t.soft_cap) * tanh(s[v] / splat(t.soft_cap));
+    const Vi token = iota() + v * kLanes;
+    s[v] = select((token <= splat_int(position)) & (token > splat_int(oldest)), s[v],
+                  splat(-kInfinity));
+    top = max(top, s[v]);
+  }
+  const float old_best = state.best[row];
+  float best = largest(top);
+  best = best > old_best ? best : old_best;
+  const Vf base = splat(best == -kInfinity ? 0.f : best);
+  Vf lanes[kTileVectors];
+  float* lane_sums = state.lane_sums + row * kTile;
+  const Vf decay = exp(splat(old_best) - base);
+  for (int i = 0; i < kTileVectors; ++i) lanes[i] = load(lane_sums + i * kLanes) * decay;
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) {
+    const Vf weight = exp(s[v] - base);
+    store(scores + v * kLanes, weight);
+    lanes[v % kTileVectors] = lanes[v % kTileVectors] + weight;
+  }
+  for (int i = 0; i < kTileVectors; ++i) store(lane_sums + i * kLanes, lanes[i]);
+  state.best[row] = best;
+  if (best == old_best) return;
+  float* sums = state.sums + row * state.width;
+  for (int64_t i = 0; i < state.width; i += kLanes) store(sums + i, load(sums + i) * decay);
+}
+
+template <typename C, int R>
+void attend_rows(const AttentionTile& t, const AttentionState& state, const AttentionGroup& group,
+                 int row) {
+  constexpr int kVectors = static_cast<int>(kAttentionGroup) / kLanes;
+  for (int v = 0; v < kVectors; v += 4)
+    score<C, R, 4>(state.q + row * t.head_dim, t.head_dim, group.keys, v,
+                   state.scores + row * kAttentionGroup);
+  for (int r = row; r < row + R; ++r) soften(t, state, group, r);
+  const float* weights = state.scores + row * kAttentionGroup;
+  float* sums = state.sums + row * state.width;
+  int64_t column = 0;
+  for (; column + 4 * kLanes <= state.width; column += 4 * kLanes)
+    weigh<C, R, 4>(group, state.width, weights, column, sums);
+  for (; column < state.width; column += kLanes)
+    weigh<C, R, 1>(group, state.width, weights, column, sums);
+}
+
+/// Rows [row, row + count) of a register tile, if any of them sees any of the group.
+template <typename C>
+void attend_tile(const AttentionTile& t, const AttentionState& state, const AttentionGroup& group,
+                 int row, int count) {
+  const int64_t newest = t.first_position + (row + count - 1) / t.heads;
+  if (group.start > newest) return;
+  [&]<int... I>(std::integer_sequence<int, I...>) {
+    using Function =
+        void (*)(const AttentionTile&, const AttentionState&, const AttentionGroup&, int);
+    static constexpr Function kByRows[] = {attend_rows<C, I + 1>...};
+    kByRows[count - 1](t, state, group, row);
+  }
+  (std::make_integer_sequence<int, kAttentionTileRows>{});
+}
+
+/// Tokens [begin, end) of the sequence are seen by some row of the tile.
+AttentionGroup locate_group(const AttentionTile& t, int64_t start, int64_t begin, int64_t end) {
+  AttentionGroup group;
+  group.start = start;
+  group.first = static_cast<int>(begin > start ? begin - start : 0);
+  group.last = static_cast<int>(end < start + kAttentionGroup ? end - start : kAttentionGroup);
+  const int64_t width = round_up(t.head_dim, 16);
+  const auto element = static_cast<int64_t>(t.dtype == DType::f32 ? 4 : 2);
+  const int first_tile = group.first / static_cast<int>(kTile);
+  const int last_tile = (group.last - 1) / static_cast<int>(kTile);
+  for (int i = 0; i < kGroupTiles; ++i) {
+    const int seen = i < first_tile ? first_tile : i > last_tile ? last_tile : i;
+    const int64_t token = start + seen * kTile;
+    const int64_t slot = token % t.block_size;
+    const std::byte* block =
+        t.pool + static_cast<size_t>(t.blocks[token / t.block_size]) * t.block_stride;
+    group.keys[i] = block + t.key_offset + static_cast<size_t>(slot * t.head_dim * element);
+    group.values[i] = block + t.value_offset + static_cast<size_t>(slot * width * element);
+  }
+  return group;
+}
+
+/// Scales and packs q by register tiles and clears the running sums.
+void begin_attention(const AttentionTile& t, const AttentionState& state) {
+  for (int row = 0; row < state.rows; row += kAttentionTileRows) {
+    const int left = state.rows - row;
+    const int count = left < kAttentionTileRows ? left : kAttentionTileRows;
+    float* to = state.q + row * t.head_dim;
+    for (int r = 0; r < count; ++r) {
+      const float* from = t.q + (row + r) / t.heads * t.q_stride + (row + r) % t.heads * t.head_dim;
+      for (int64_t d = 0; d < t.head_dim; ++d) to[d * count + r] = from[d] * t.scale;
+    }
+  }
+  for (int64_t i = 0; i < state.rows * state.width; ++i) state.sums[i] = 0;
+  for (int i = 0; i < state.rows * static_cast<int>(kTile); ++i) state.lane_sums[i] = 0;
+  for (int i = 0; i < state.rows; ++i) state.best[i] = -__builtin_inff();
+}
+
+void end_attention(const AttentionTile& t, const AttentionState& state) {
+  for (int row = 0; row < state.rows; ++row) {
+    Vf lanes = load(state.lane_sums + row * kTile);
+    for (int i = 1; i < kTileVectors; ++i)
+      lanes = lanes + load(state.lane_sums + row * kTile + i * kLanes);
+    const float factor = 1.f / sum(lanes);
+    float* to = t.out + row / t.heads * t.out_stride + row % t.heads * t.head_dim;
+    const float* from = state.sums + row * state.width;
+    for (int64_t d = 0; d < t.head_dim; ++d) to[d] = from[d] * factor;
+  }
+}
+
+template <typename C>
+void attend(const AttentionTile& t) {
+  const AttentionState state(t);
+  begin_attention(t, state);
+  const int64_t end = t.first_position + t.positions;
+  const int64_t oldest = t.window > 0 ? t.first_position - t.window + 1 : 0;
+  const int64_t begin = oldest > 0 ? oldest : 0;
+  for (int64_t start = begin / kAttentionGroup * kAttentionGroup; start < end;
+       start += kAttentionGroup) {
+    const AttentionGroup group = locate_group(t, start, begin, end);
+    for (int row = 0; row < state.rows; row += kAttentionTileRows) {
+      const int left = state.rows - row;
+      attend_tile<C>(t, state, group, row, left < kAttentionTileRows ? left : kAttentionTileRows);
+    }
+  }
+  end_attention(t, state);
+}
+
+void attention(const AttentionTile& tile) {
+  if (tile.dtype == DType::bf16) return attend<Bf16Cache>(tile);
+  if (tile.dtype == DType::f16) return attend<F16Cache>(tile);
+  attend<F32Cache>(tile);
+}
+
+}  // namespace
+}  // namespace plimsoll::backend

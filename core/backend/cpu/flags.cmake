@@ -1,0 +1,20 @@
+# Instruction sets of the kernel files: the same sources, one file for each set.
+function(plimsoll_kernel_flags)
+  # No contraction: a product must be rounded alike wherever the compiler puts it.
+  set(common -O3 -ffp-contract=off)
+  set(avx2 ${common} -mavx2 -mfma -mf16c)
+  # GCC 12 finds uninitialised values in its own header.
+  set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
+      -Wno-uninitialized)
+  set(avx512bf16 ${avx512} -mavx512bf16)
+  set(portable ${common})
+  set(isas portable)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND isas avx2 avx512 avx512bf16)
+  endif()
+  foreach(isa ${isas})
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/core/backend/cpu/kernels_${isa}.cpp
+      PROPERTIES COMPILE_OPTIONS "${${isa}}")
+  endforeach()
+endfunction()
+plimsoll_kernel_flags()

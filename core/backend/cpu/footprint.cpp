@@ -1,0 +1,50 @@
+// Sizes of the CPU backend.
+#include <algorithm>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/experts_layout.h"
+#include "backend/cpu/layout.h"
+
+namespace plimsoll::backend {
+namespace {
+
+class CpuFootprint final : public Footprint {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "cpu"; }
+  [[nodiscard]] DType activation_dtype(DType) const override { return DType::f32; }
+  [[nodiscard]] size_t weight_bytes(const model::WeightSpec& spec, DType dtype) const override {
+    switch (spec.use) {
+      case model::WeightUse::vector:
+        return static_cast<size_t>(spec.elements()) * sizeof(float);
+      case model::WeightUse::embedding:
+        return static_cast<size_t>(spec.elements()) * dtype_size(dtype);
+      default:
+        return static_cast<size_t>(spec.matrices()) * matrix_bytes(spec, dtype);
+    }
+  }
+  [[nodiscard]] size_t kv_bytes(const model::AttentionSpec& spec, int64_t block_size,
+                                DType dtype) const override {
+    return KvBlock(spec, round_up(block_size, kTile), dtype).bytes();
+  }
+  [[nodiscard]] size_t linear_workspace(int64_t rows, const model::WeightSpec& spec,
+                                        DType) const override {
+    return packed_rows_bytes(rows, spec.columns());
+  }
+  [[nodiscard]] size_t experts_workspace(int64_t rows, const model::MlpSpec& mlp, int64_t hidden,
+                                         DType) const override {
+    return ExpertsLayout(rows, mlp, hidden).bytes;
+  }
+  [[nodiscard]] size_t attention_workspace(int64_t, int64_t sequences,
+                                           const model::AttentionSpec&) const override {
+    return static_cast<size_t>(sequences + 1) * sizeof(int64_t);
+  }
+};
+
+}  // namespace
+
+const Footprint& cpu_footprint() {
+  static const CpuFootprint footprint;
+  return footprint;
+}
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,120 @@
+// Kernels of the CPU backend: one table of functions for each instruction set, compiled from the
+// same sources. They work on one thread and know nothing of batches; every row's result depends on
+// that row alone, bit for bit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/dtype.h"
+#include "model/model_spec.h"
+
+namespace plimsoll::backend {
+
+/// Bound of Kernels::product_rows.
+inline constexpr int kMaxProductRows = 16;
+
+/// A tile of rows times some strips of a packed weight (layout.h): c [rows, strips * 32].
+struct ProductTile {
+  const void* a = nullptr;  // from Kernels::pack_rows, at `k_begin`
+  int rows = 0;             // at most Kernels::product_rows
+  const std::byte* weight = nullptr;
+  size_t strip_bytes = 0;
+  int64_t k_begin = 0;  // both even, or k_end is the padded number of columns
+  int64_t k_end = 0;
+  int strips = 0;
+  float* c = nullptr;  // [rows, strips * 32]
+  int64_t c_stride = 0;
+  bool continues = false;               // the sums so far are in c
+  const std::byte* prefetch = nullptr;  // what to fetch meanwhile, `prefetch_bytes` of it
+  size_t prefetch_bytes = 0;
+};
+
+/// Some columns of a product, finished in place: c = activation(c + bias).
+struct Epilogue {
+  const float* bias = nullptr;  // of the first column; may be null
+  model::Activation activation = model::Activation::none;
+};
+
+/// rows [count] of `width` floats, normalised each by itself. `weight` and `bias` may be null.
+struct NormRow {
+  const float* in = nullptr;
+  float* out = nullptr;
+  int64_t width = 0;
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  model::NormKind kind = model::NormKind::rms;
+  float epsilon = 0;
+  float weight_offset = 0;
+};
+
+/// Query rows of one sequence that share a KV head, over that sequence's cache. Row i belongs to
+/// position first_position + i / heads and to query head i % heads of the group.
+struct AttentionTile {
+  const float* q = nullptr;  // of the first row: [positions, q_stride], `heads` heads side by side
+  int64_t q_stride = 0;
+  float* out = nullptr;
+  int64_t out_stride = 0;
+  int64_t first_position = 0;
+  int positions = 0;
+  int heads = 0;
+  int64_t head_dim = 0;
+  float scale = 0;
+  float soft_cap = 0;
+  int64_t window = 0;
+  const std::byte* pool = nullptr;  // block 0's part for this layer
+  size_t block_stride = 0;
+  const int32_t* blocks = nullptr;  // the sequence's block table
+  int64_t block_size = 0;
+  size_t key_offset = 0;    // of the KV head's K in a block
+  size_t value_offset = 0;  // of the KV head's V in a block
+  DType dtype = DType::bf16;
+  float* scratch = nullptr;  // attention_scratch() floats
+};
+
+/// Rows of an attention tile at most.
+inline constexpr int kAttentionRows = 64;
+/// Tokens between two updates of the running maximum; groups start at multiples of it.
+inline constexpr int64_t kAttentionGroup = 64;
+/// Floats that AttentionTile::scratch needs: packed q, sums, scores, maximum and sum of each row.
+constexpr int64_t attention_scratch(int64_t head_dim) {
+  return kAttentionRows * (2 * ((head_dim + 15) / 16 * 16) + kAttentionGroup + 2 + 16);
+}
+
+struct Kernels {
+  int product_rows;  // rows of a product tile at most
+  /// Bytes that one element of a packed row takes for weights of this type.
+  size_t (*packed_element)(DType weight);
+  /// Packs rows of `k` floats for products with weights of type `weight`: [padded k / step][rows]
+  /// [step].
+  void (*pack_rows)(const float* const* in, int rows, int64_t k, DType weight, void* out);
+  void (*product)(const ProductTile& tile, DType weight);
+  void (*finish)(float* c, int64_t columns, const Epilogue& epilogue);
+  void (*norm)(const NormRow& row);
+  void (*add)(float* to, const float* from, int64_t count);
+  /// to += weight * from.
+  void (*add_scaled)(float* to, const float* from, float weight, int64_t count);
+  void (*scale)(float* row, float factor, int64_t count);
+  /// out = activation(gate) * up.
+  void (*gate)(float* out, const float* gate, const float* up, int64_t count,
+               model::Activation activation);
+  void (*soft_cap)(float* row, int64_t count, float cap);
+  /// Rotates a head in place; angles: cos [dim / 2], sin [dim / 2].
+  void (*rotate)(float* head, const float* angles, int64_t rotary_dim);
+  /// Softmax in place.
+  void (*softmax)(float* row, int64_t count);
+  void (*attention)(const AttentionTile& tile);
+};
+
+/// The table of an instruction set that this processor has.
+const Kernels& kernels_for(CpuIsa isa);
+
+extern const Kernels kPortableKernels;
+#if defined(__x86_64__)
+extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx512Kernels;
+extern const Kernels kAvx512Bf16Kernels;
+#endif
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,29 @@
+// The kernel table of the instruction set that the including file is compiled for.
+#pragma once
+
+#include "backend/cpu/attention.inc.h"
+#include "backend/cpu/product.inc.h"
+#include "backend/cpu/rows.inc.h"
+
+namespace plimsoll::backend {
+namespace {
+
+constexpr Kernels kernel_table() {
+  return {.product_rows = kProductRows,
+          .packed_element = packed_element,
+          .pack_rows = pack_rows,
+          .product = product,
+          .finish = finish,
+          .norm = norm,
+          .add = add,
+          .add_scaled = add_scaled,
+          .scale = scale,
+          .gate = gate,
+          .soft_cap = soft_cap,
+          .rotate = rotate,
+          .softmax = softmax,
+          .attention = attention};
+}
+
+}  // namespace
+}  // namespace plimsoll::backend

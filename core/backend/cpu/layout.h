@@ -1,0 +1,76 @@
+// How the CPU backend stores weights and KV blocks: the same bytes for every instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "model/model_spec.h"
+
+namespace plimsoll::backend {
+
+/// Output columns of a matrix product that are stored side by side. A matrix [n, k] is stored as
+/// strips [n / 32][k / step][32][step], rows past n and columns past k zero; step is 2 for bf16
+/// (the pairs that vdpbf16ps multiplies) and 1 for the other types.
+inline constexpr int64_t kStrip = 32;
+/// Tokens whose scores are computed side by side; KV blocks are a multiple of it.
+inline constexpr int64_t kTile = 16;
+
+constexpr int64_t round_up(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+constexpr int64_t pair_step(DType dtype) {
+  return dtype == DType::bf16 ? 2 : 1;
+}
+
+/// Columns of a packed matrix, even for every type.
+constexpr int64_t padded_columns(int64_t columns) {
+  return round_up(columns, 2);
+}
+
+/// Bytes of one strip of a matrix with `columns` columns.
+inline size_t strip_bytes(int64_t columns, DType dtype) {
+  return static_cast<size_t>(kStrip * padded_columns(columns)) * dtype_size(dtype);
+}
+
+/// Bytes of one packed matrix.
+inline size_t matrix_bytes(const model::WeightSpec& spec, DType dtype) {
+  return static_cast<size_t>(round_up(spec.rows(), kStrip) / kStrip) *
+         strip_bytes(spec.columns(), dtype);
+}
+
+/// Bytes that hold `rows` rows packed for products: floats, or less where the
+/// instruction set multiplies 16-bit pairs.
+inline size_t packed_rows_bytes(int64_t rows, int64_t columns) {
+  return static_cast<size_t>(rows * padded_columns(columns)) * sizeof(float);
+}
+
+/// One layer's part of a KV block: K as [kv_head][tile][d / step][16][step] (lanes run over
+/// tokens), then V as [kv_head][token][d rounded up to 16].
+struct KvBlock {
+  int64_t head_dim = 0;
+  int64_t block_size = 0;
+  int64_t kv_heads = 0;
+  size_t element = 0;  // bytes
+
+  KvBlock(const model::AttentionSpec& spec, int64_t tokens, DType dtype)
+      : head_dim(spec.head_dim),
+        block_size(tokens),
+        kv_heads(spec.kv_heads),
+        element(dtype_size(dtype)) {}
+
+  [[nodiscard]] int64_t value_stride() const { return round_up(head_dim, 16); }
+  /// Offset in bytes of the K tile that holds `slot`, and of the V row of `slot`.
+  [[nodiscard]] size_t key_tile(int64_t kv_head, int64_t slot) const {
+    return static_cast<size_t>((kv_head * block_size + slot / kTile * kTile) * head_dim) * element;
+  }
+  [[nodiscard]] size_t value_row(int64_t kv_head, int64_t slot) const {
+    return static_cast<size_t>(kv_heads * block_size * head_dim +
+                               (kv_head * block_size + slot) * value_stride()) *
+           element;
+  }
+  [[nodiscard]] size_t bytes() const { return value_row(kv_heads, 0); }
+};
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,89 @@
+// The CPU backend's class; its ops live in ops_*.cpp by subject.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/thread_pool.h"
+
+namespace plimsoll::backend {
+
+/// A product of rows with one packed matrix.
+struct ProductJob {
+  const std::byte* rows_packed = nullptr;  // by CpuBackend::pack
+  int64_t rows = 0;
+  const std::byte* matrix = nullptr;
+  float* out = nullptr;  // [rows, n]
+  int64_t out_stride = 0;
+};
+
+/// Jobs of equal shape that run together: out = activation(in [rows, k] * matrix [n, k]^T + bias).
+struct Product {
+  int64_t n = 0;
+  int64_t k = 0;
+  DType dtype = DType::f32;
+  const float* bias = nullptr;
+  model::Activation activation = model::Activation::none;
+  std::span<const ProductJob> jobs;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(CpuOptions options);
+
+ protected:
+  void do_load_weight(const Weight& weight, const RowReader& read) override;
+  void do_embed(View out, const Weight& table, std::span<const int32_t> ids, float scale,
+                Store store) override;
+  void do_gather_rows(View out, View in, std::span<const int32_t> rows) override;
+  void do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
+               const Weight& bias) override;
+  void do_add(View residual, View delta) override;
+  void do_add_norm(View out, View residual, View delta, const model::Norm& spec,
+                   const Weight& weight, const Weight& bias) override;
+  void do_linear(View out, View in, const Weight& weight, const Weight& bias,
+                 model::Activation activation, std::byte* workspace) override;
+  void do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) override;
+  void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
+                         const Weight& q_norm, const Weight& k_norm, const KvLayer& cache,
+                         const BatchMeta& batch) override;
+  void do_attention(View out, View qkv, const model::AttentionSpec& spec, const KvLayer& cache,
+                    const BatchMeta& batch, std::byte* workspace) override;
+  void do_gated_activation(View out, View in, model::Activation activation) override;
+  void do_route(const Routing& routing, View logits, Normalize normalize) override;
+  void do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
+                  const Weight& up, const Weight& down, std::byte* workspace) override;
+  void do_soft_cap(View x, float cap) override;
+  const float* do_host_logits(View logits) override;
+
+ private:
+  /// f(row) for each row, on all threads where `columns` make it worth their while.
+  template <typename F>
+  void for_rows(int64_t rows, int64_t columns, const F& f) {
+    // About 16 KiB of floats a task: enough to pay for handing it out.
+    const int64_t chunk = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, columns));
+    const int64_t tasks = (rows + chunk - 1) / chunk;
+    pool_.run(tasks, [&](int64_t task, int) {
+      for (int64_t row = task * chunk; row < std::min(rows, (task + 1) * chunk); ++row) f(row);
+    });
+  }
+  void norm_row(float* out, const float* in, int64_t width, const model::Norm& spec,
+                const Weight& weight, const Weight& bias) const;
+
+  /// Tiles that `rows` rows are packed and multiplied in; sizes differ by one at most.
+  [[nodiscard]] int64_t product_tiles(int64_t rows) const;
+  /// Packs the rows that `row(i)` points at for products with weights of type `dtype`.
+  template <typename RowOf>
+  void pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const RowOf& row);
+  void multiply(const Product& product);
+  void multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
+                       int64_t strips) const;
+
+  const Kernels& kernels_;
+  ThreadPool pool_;
+  std::vector<std::vector<float>> attention_scratch_;  // one for each thread
+};
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,137 @@
+// RoPE, the KV cache and attention.
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/layout.h"
+#include "backend/cpu/ops.h"
+
+namespace plimsoll::backend {
+namespace {
+
+/// Block that holds a position of a sequence.
+int32_t block_at(const BatchMeta& batch, const KvLayer& cache, int64_t sequence, int64_t position) {
+  const auto& table = batch.block_tables[static_cast<size_t>(cache.group)];
+  return table[static_cast<size_t>(sequence * batch.table_stride + position / cache.block_size)];
+}
+
+/// Writes a head's key into the lane of `slot` in its tile, [d / step][16][step].
+void store_key(const float* key, int64_t head_dim, int64_t slot, DType dtype, std::byte* tile) {
+  const int64_t lane = slot % kTile;
+  const int64_t step = pair_step(dtype);
+  for (int64_t d = 0; d < head_dim; ++d) {
+    const int64_t at = (d / step * kTile + lane) * step + d % step;
+    convert(key + d, DType::f32, tile + static_cast<size_t>(at) * dtype_size(dtype), dtype, 1);
+  }
+}
+
+}  // namespace
+
+void CpuBackend::do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) {
+  for_rows(out.rows, 8 * out.columns, [&](int64_t t) {
+    const auto row = static_cast<size_t>(t);
+    const bool is_long = rope.long_table.has_value() &&
+                         batch.long_rope[static_cast<size_t>(batch.row_sequence[row])] != 0;
+    const model::RopeTable& table = is_long ? *rope.long_table : rope.table;
+    float* to = static_cast<float*>(out.data) + t * out.stride;
+    const int64_t half = rope.rotary_dim / 2;
+    for (int64_t i = 0; i < half; ++i) {
+      const float angle = static_cast<float>(batch.positions[row]) *
+                          table.inverse_frequencies[static_cast<size_t>(i)];
+      to[i] = static_cast<float>(std::cos(static_cast<double>(angle))) * table.scale;
+      to[half + i] = static_cast<float>(std::sin(static_cast<double>(angle))) * table.scale;
+    }
+  });
+}
+
+void CpuBackend::do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
+                                   const Weight& q_norm, const Weight& k_norm, const KvLayer& cache,
+                                   const BatchMeta& batch) {
+  const KvBlock block(spec, cache.block_size, cache.dtype);
+  const int64_t d = spec.head_dim;
+  for_rows(qkv.rows, qkv.columns, [&](int64_t t) {
+    float* row = static_cast<float*>(qkv.data) + t * qkv.stride;
+    for (int64_t h = 0; h < spec.heads + spec.kv_heads; ++h) {
+      float* head = row + h * d;
+      const bool is_q = h < spec.heads;
+      const model::Norm& norm = is_q ? spec.q_norm : spec.k_norm;
+      if (norm.present) norm_row(head, head, d, norm, is_q ? q_norm : k_norm, {});
+      if (angles.rows > 0)
+        kernels_.rotate(head, static_cast<const float*>(angles.data) + t * angles.stride,
+                        angles.columns);
+    }
+    const auto at = static_cast<size_t>(t);
+    const int64_t position = batch.positions[at];
+    const int64_t slot = position % cache.block_size;
+    const int32_t number = block_at(batch, cache, batch.row_sequence[at], position);
+    std::byte* to =
+        cache.pool + static_cast<size_t>(number) * cache.block_stride + cache.layer_offset;
+    const float* keys = row + spec.heads * d;
+    const float* values = keys + spec.kv_heads * d;
+    for (int64_t h = 0; h < spec.kv_heads; ++h) {
+      store_key(keys + h * d, d, slot, cache.dtype, to + block.key_tile(h, slot));
+      convert(values + h * d, DType::f32, to + block.value_row(h, slot), cache.dtype,
+              static_cast<size_t>(d));
+    }
+  });
+}
+
+void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& spec,
+                              const KvLayer& cache, const BatchMeta& batch, std::byte* workspace) {
+  const KvBlock block(spec, cache.block_size, cache.dtype);
+  const auto sequences = static_cast<int64_t>(batch.context_length.size());
+  const int64_t group = spec.heads / spec.kv_heads;
+  // With fewer pairs of sequence and KV head than threads, the query heads of a pair are divided.
+  const int64_t pairs = std::max<int64_t>(1, sequences * spec.kv_heads);
+  const int64_t wanted_parts = std::min(group, (pool_.threads() + pairs - 1) / pairs);
+  const int64_t heads =
+      std::min<int64_t>((group + wanted_parts - 1) / wanted_parts, kAttentionRows);
+  const int64_t parts = (group + heads - 1) / heads;
+  const int64_t positions = kAttentionRows / heads;
+  // First task of each sequence.
+  auto* first_task = reinterpret_cast<int64_t*>(workspace);
+  first_task[0] = 0;
+  for (int64_t s = 0; s < sequences; ++s) {
+    const auto at = static_cast<size_t>(s);
+    const int64_t rows = batch.query_start[at + 1] - batch.query_start[at];
+    first_task[s + 1] = first_task[s] + (rows + positions - 1) / positions * spec.kv_heads * parts;
+  }
+  for (auto& scratch : attention_scratch_)
+    scratch.resize(std::max(scratch.size(), static_cast<size_t>(attention_scratch(spec.head_dim))));
+
+  pool_.run(first_task[sequences], [&](int64_t number, int thread) {
+    // Last tasks first: they have the longest contexts.
+    const int64_t task = first_task[sequences] - 1 - number;
+    const int64_t s =
+        std::upper_bound(first_task, first_task + sequences + 1, task) - first_task - 1;
+    const auto at = static_cast<size_t>(s);
+    const int64_t local = task - first_task[s];
+    const int64_t kv_head = local % (spec.kv_heads * parts) / parts;
+    const int64_t first_head = local % parts * heads;
+    const int64_t first_row = local / (spec.kv_heads * parts) * positions;
+    const int64_t rows = batch.query_start[at + 1] - batch.query_start[at];
+    const int64_t row = batch.query_start[at] + first_row;
+    const int64_t column = (kv_head * group + first_head) * spec.head_dim;
+    kernels_.attention({.q = static_cast<const float*>(qkv.data) + row * qkv.stride + column,
+                        .q_stride = qkv.stride,
+                        .out = static_cast<float*>(out.data) + row * out.stride + column,
+                        .out_stride = out.stride,
+                        .first_position = batch.context_length[at] - rows + first_row,
+                        .positions = static_cast<int>(std::min(positions, rows - first_row)),
+                        .heads = static_cast<int>(std::min(heads, group - first_head)),
+                        .head_dim = spec.head_dim,
+                        .scale = spec.scale,
+                        .soft_cap = spec.soft_cap,
+                        .window = spec.window,
+                        .pool = cache.pool + cache.layer_offset,
+                        .block_stride = cache.block_stride,
+                        .blocks = batch.block_tables[static_cast<size_t>(cache.group)].data() +
+                                  s * batch.table_stride,
+                        .block_size = cache.block_size,
+                        .key_offset = block.key_tile(kv_head, 0),
+                        .value_offset = block.value_row(kv_head, 0),
+                        .dtype = cache.dtype,
+                        .scratch = attention_scratch_[static_cast<size_t>(thread)].data()});
+  });
+}
+
+}  // namespace plimsoll::backend

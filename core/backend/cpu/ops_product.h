@@ -1,0 +1,26 @@
+// Packing of rows for matrix products, for the ops that make them.
+#pragma once
+
+#include <array>
+
+#include "backend/cpu/layout.h"
+#include "backend/cpu/ops.h"
+
+namespace plimsoll::backend {
+
+template <typename RowOf>
+void CpuBackend::pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const RowOf& row) {
+  const int64_t tiles = product_tiles(rows);
+  const size_t row_bytes = static_cast<size_t>(padded_columns(k)) * kernels_.packed_element(dtype);
+  const auto pack_tile = [&](int64_t tile, int) {
+    const int64_t first = tile * rows / tiles;
+    const int64_t count = (tile + 1) * rows / tiles - first;
+    std::array<const float*, kMaxProductRows> from{};
+    for (int64_t i = 0; i < count; ++i) from[static_cast<size_t>(i)] = row(first + i);
+    kernels_.pack_rows(from.data(), static_cast<int>(count), k, dtype,
+                       to + static_cast<size_t>(first) * row_bytes);
+  };
+  pool_.run(tiles, pack_tile);
+}
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,78 @@
+// The class itself, and the ops that take rows one by one.
+#include <algorithm>
+
+#include "backend/cpu/ops.h"
+#include "base/error.h"
+
+namespace plimsoll::backend {
+namespace {
+
+float* row_of(const View& view, int64_t row) {
+  return static_cast<float*>(view.data) + row * view.stride;
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(CpuOptions options) {
+  if (options.isa > detect_isa())
+    fail(ExitCode::usage, "this processor has no {}; the best that it has is {}",
+         isa_name(options.isa), isa_name(detect_isa()));
+  if (options.threads < 1) fail(ExitCode::usage, "at least one thread is needed");
+  return std::make_unique<CpuBackend>(options);
+}
+
+CpuBackend::CpuBackend(CpuOptions options)
+    : Backend(cpu_footprint()),
+      kernels_(kernels_for(options.isa)),
+      pool_(options.threads),
+      attention_scratch_(static_cast<size_t>(options.threads)) {}
+
+void CpuBackend::norm_row(float* out, const float* in, int64_t width, const model::Norm& spec,
+                          const Weight& weight, const Weight& bias) const {
+  kernels_.norm({.in = in,
+                 .out = out,
+                 .width = width,
+                 .weight = static_cast<const float*>(weight.data),
+                 .bias = static_cast<const float*>(bias.data),
+                 .kind = spec.kind,
+                 .epsilon = spec.epsilon,
+                 .weight_offset = spec.weight_offset});
+}
+
+void CpuBackend::do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
+                         const Weight& bias) {
+  for_rows(in.rows, in.columns, [&](int64_t t) {
+    norm_row(row_of(out, t), row_of(in, t), in.columns, spec, weight, bias);
+  });
+}
+
+void CpuBackend::do_add(View residual, View delta) {
+  for_rows(residual.rows, residual.columns, [&](int64_t t) {
+    kernels_.add(row_of(residual, t), row_of(delta, t), residual.columns);
+  });
+}
+
+void CpuBackend::do_add_norm(View out, View residual, View delta, const model::Norm& spec,
+                             const Weight& weight, const Weight& bias) {
+  for_rows(residual.rows, residual.columns, [&](int64_t t) {
+    kernels_.add(row_of(residual, t), row_of(delta, t), residual.columns);
+    norm_row(row_of(out, t), row_of(residual, t), residual.columns, spec, weight, bias);
+  });
+}
+
+void CpuBackend::do_gated_activation(View out, View in, model::Activation activation) {
+  for_rows(out.rows, in.columns, [&](int64_t t) {
+    const float* gate = row_of(in, t);
+    kernels_.gate(row_of(out, t), gate, gate + out.columns, out.columns, activation);
+  });
+}
+
+void CpuBackend::do_soft_cap(View x, float cap) {
+  for_rows(x.rows, x.columns, [&](int64_t t) { kernels_.soft_cap(row_of(x, t), x.columns, cap); });
+}
+
+const float* CpuBackend::do_host_logits(View logits) {
+  return static_cast<const float*>(logits.data);
+}
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,140 @@
+// What is done to a row by itself: norms, activations, rotation, softmax. Tails shorter than a
+// vector go through a padded copy, so that every element meets the same instructions.
+#pragma once
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/vec.h"
+#include "backend/cpu/vec_math.h"
+
+namespace plimsoll::backend {
+namespace {
+
+/// The first `count` floats at `from`, the other lanes `fill`.
+PLIMSOLL_INLINE Vf load_some(const float* from, int64_t count, float fill) {
+  if (count == kLanes) return load(from);
+  Vf v = splat(fill);
+  __builtin_memcpy(&v, from, static_cast<size_t>(count) * sizeof(float));
+  return v;
+}
+PLIMSOLL_INLINE void store_some(float* to, Vf v, int64_t count) {
+  if (count == kLanes) return store(to, v);
+  __builtin_memcpy(to, &v, static_cast<size_t>(count) * sizeof(float));
+}
+
+/// to[i] = f(from[i]...) for all vectors of the rows; f gets an index to load other rows with.
+template <typename F>
+PLIMSOLL_INLINE void map(float* to, int64_t count, F f) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    store(to + i, f([i](const float* from) { return load(from + i); }));
+  const int64_t left = count - i;
+  if (left > 0)
+    store_some(to + i, f([i, left](const float* from) { return load_some(from + i, left, 0.f); }),
+               left);
+}
+
+void add(float* to, const float* from, int64_t count) {
+  map(to, count, [=](auto at) { return at(to) + at(from); });
+}
+
+void add_scaled(float* to, const float* from, float weight, int64_t count) {
+  map(to, count, [=](auto at) { return fma(at(from), splat(weight), at(to)); });
+}
+
+void scale(float* row, float factor, int64_t count) {
+  map(row, count, [=](auto at) { return at(row) * splat(factor); });
+}
+
+void soft_cap(float* row, int64_t count, float cap) {
+  map(row, count, [=](auto at) { return splat(cap) * tanh(at(row) / splat(cap)); });
+}
+
+/// Calls f with the activation as a compile-time constant.
+template <typename F>
+PLIMSOLL_INLINE void with_activation(model::Activation activation, F f) {
+  using model::Activation;
+  switch (activation) {
+    case Activation::none:
+      return f.template operator()<Activation::none>();
+    case Activation::silu:
+      return f.template operator()<Activation::silu>();
+    case Activation::gelu:
+      return f.template operator()<Activation::gelu>();
+    case Activation::gelu_tanh:
+      return f.template operator()<Activation::gelu_tanh>();
+    case Activation::relu:
+      return f.template operator()<Activation::relu>();
+    case Activation::gelu_quick:
+      return f.template operator()<Activation::gelu_quick>();
+  }
+}
+
+void gate(float* out, const float* gates, const float* up, int64_t count,
+          model::Activation activation) {
+  with_activation(activation, [=]<model::Activation kind>() {
+    map(out, count, [=](auto at) { return activate<kind>(at(gates)) * at(up); });
+  });
+}
+
+void finish(float* c, int64_t columns, const Epilogue& epilogue) {
+  if (epilogue.bias != nullptr) add(c, epilogue.bias, columns);
+  if (epilogue.activation == model::Activation::none) return;
+  with_activation(epilogue.activation, [=]<model::Activation kind>() {
+    map(c, columns, [=](auto at) { return activate<kind>(at(c)); });
+  });
+}
+
+/// Sum of f(x) over a row, in an order that depends on `count` alone.
+template <typename F>
+PLIMSOLL_INLINE float sum_over(const float* row, int64_t count, F f) {
+  Vf sums[4] = {splat(0.f), splat(0.f), splat(0.f), splat(0.f)};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes)
+    for (int j = 0; j < 4; ++j) sums[j] = sums[j] + f(load(row + i + j * kLanes));
+  for (; i + kLanes <= count; i += kLanes) sums[0] = sums[0] + f(load(row + i));
+  float tail = 0;
+  for (; i < count; ++i) tail += f(splat(row[i]))[0];
+  return sum((sums[0] + sums[1]) + (sums[2] + sums[3])) + tail;
+}
+
+void norm(const NormRow& row) {
+  float mean = 0;
+  const auto width = static_cast<float>(row.width);
+  if (row.kind == model::NormKind::layer)
+    mean = sum_over(row.in, row.width, [](Vf x) { return x; }) / width;
+  const float squares = sum_over(row.in, row.width, [mean](Vf x) {
+    const Vf d = x - splat(mean);
+    return d * d;
+  });
+  const float factor = 1.f / __builtin_sqrtf(squares / width + row.epsilon);
+  map(row.out, row.width, [=](auto at) {
+    Vf x = (at(row.in) - splat(mean)) * splat(factor);
+    if (row.weight != nullptr) x = x * (at(row.weight) + splat(row.weight_offset));
+    return row.bias != nullptr ? x + at(row.bias) : x;
+  });
+}
+
+void rotate(float* head, const float* angles, int64_t rotary_dim) {
+  const int64_t half = rotary_dim / 2;
+  float* other = head + half;
+  for (int64_t i = 0; i < half; i += kLanes) {
+    const int64_t count = half - i < kLanes ? half - i : kLanes;
+    const Vf x = load_some(head + i, count, 0.f);
+    const Vf y = load_some(other + i, count, 0.f);
+    const Vf c = load_some(angles + i, count, 0.f);
+    const Vf s = load_some(angles + half + i, count, 0.f);
+    store_some(head + i, fma(splat(0.f) - y, s, x * c), count);
+    store_some(other + i, fma(x, s, y * c), count);
+  }
+}
+
+void softmax(float* row, int64_t count) {
+  float best = row[0];
+  for (int64_t i = 1; i < count; ++i) best = row[i] > best ? row[i] : best;
+  map(row, count, [=](auto at) { return exp(at(row) - splat(best)); });
+  const float total = sum_over(row, count, [](Vf x) { return x; });
+  map(row, count, [=](auto at) { return at(row) / splat(total); });
+}
+
+}  // namespace
+}  // namespace plimsoll::backend

@@ -1,0 +1,86 @@
+#include "backend/cpu/thread_pool.h"
+
+#include <utility>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace plimsoll::backend {
+namespace {
+
+/// Rounds of spinning before a thread sleeps: about 50 microseconds.
+constexpr int kSpins = 1000;
+
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+/// Waits until `value` is no longer `old`.
+template <typename T>
+void wait_for_change(const std::atomic<T>& value, T old) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    pause();
+  }
+  value.wait(old, std::memory_order_acquire);
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int threads) {
+  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+}
+
+ThreadPool::~ThreadPool() {
+  stop_.store(true, std::memory_order_relaxed);
+  round_.fetch_add(1, std::memory_order_release);
+  round_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::run_erased(int64_t tasks, Call call, const void* context) {
+  if (tasks <= 0) return;
+  loop_ = {call, context, tasks};
+  next_.store(0, std::memory_order_relaxed);
+  const bool alone = workers_.empty() || tasks == 1;
+  if (!alone) {
+    working_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+    round_.fetch_add(1, std::memory_order_release);
+    round_.notify_all();
+  }
+  take_tasks(0);
+  if (!alone)
+    for (int left = working_.load(std::memory_order_acquire); left != 0;
+         left = working_.load(std::memory_order_acquire))
+      wait_for_change(working_, left);
+  if (failed_.load(std::memory_order_acquire)) {
+    failed_.store(false, std::memory_order_relaxed);
+    std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+}
+
+void ThreadPool::work(int thread) {
+  for (uint32_t seen = 0;; ++seen) {
+    wait_for_change(round_, seen);
+    if (stop_.load(std::memory_order_relaxed)) return;
+    take_tasks(thread);
+    if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) working_.notify_one();
+  }
+}
+
+void ThreadPool::take_tasks(int thread) {
+  for (int64_t task = next_.fetch_add(1, std::memory_order_relaxed); task < loop_.tasks;
+       task = next_.fetch_add(1, std::memory_order_relaxed)) {
+    try {
+      loop_.call(loop_.context, task, thread);
+    } catch (...) {
+      if (!failed_.exchange(true, std::memory_order_acq_rel)) error_ = std::current_exception();
+      next_.store(loop_.tasks, std::memory_order_relaxed);
+    }
+  }
+}
+
+}  // namespace plimsoll::backend

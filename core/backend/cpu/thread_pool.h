@@ -1,0 +1,58 @@
+// Threads that wait for parallel loops. Between the loops of one step they spin, for a wake-up
+// costs more than a small loop; after that they sleep.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <thread>
+#include <vector>
+
+namespace plimsoll::backend {
+
+class ThreadPool {
+ public:
+  /// `threads` counts the caller's own.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  [[nodiscard]] int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls f(task, thread) for each task in [0, tasks), in any order on any thread, and waits. Not
+  /// to be nested, nor called from two threads at once. The first exception of a task is rethrown
+  /// here.
+  template <typename F>
+  void run(int64_t tasks, const F& f) {
+    run_erased(
+        tasks,
+        [](const void* context, int64_t task, int thread) {
+          (*static_cast<const F*>(context))(task, thread);
+        },
+        &f);
+  }
+
+ private:
+  using Call = void (*)(const void* context, int64_t task, int thread);
+  struct Loop {
+    Call call = nullptr;
+    const void* context = nullptr;
+    int64_t tasks = 0;
+  };
+
+  void run_erased(int64_t tasks, Call call, const void* context);
+  void work(int thread);
+  void take_tasks(int thread);
+
+  std::vector<std::thread> workers_;
+  Loop loop_;                                   // written while all workers wait
+  alignas(64) std::atomic<int64_t> next_{0};    // next task of the loop
+  alignas(64) std::atomic<uint32_t> round_{0};  // counts loops
+  alignas(64) std::atomic<int> working_{0};     // workers still in the loop
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> failed_{false};
+  std::exception_ptr error_;  // of the task that set failed_
+};
+
+}  // namespace plimsoll::backend
