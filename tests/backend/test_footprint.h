@@ -35,7 +35,7 @@ class TestFootprint final : public backend::Footprint {
   }
 };
 
-class TouchingBackend final : public backend::Backend {
+class TouchingBackend : public backend::Backend {
  public:
   using Backend::Backend;
   using View = backend::View;

@@ -1,0 +1,281 @@
+// Tiny models of every family against transformers: logits, log probabilities and greedy tokens.
+// The rules of what counts as a pass are golden/README.md's.
+#include <fmt/format.h>
+
+#include <unistd.h>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/json.h"
+#include "checkpoint/checkpoint.h"
+#include "conformance/golden.h"
+#include "conformance/model_runner.h"
+#include "model/config.h"
+#include "reference/recipe.h"
+
+namespace fs = std::filesystem;
+using namespace plimsoll;
+using testing::Feed;
+using testing::ModelRunner;
+using Logits = std::vector<float>;
+using Ids = std::vector<int32_t>;
+
+namespace {
+
+constexpr size_t kGreedyTokens = 24;
+
+struct Case {
+  Ids prompt;
+  std::vector<double> prompt_logprobs;
+  std::vector<double> last_logits;
+  Ids greedy;
+  std::vector<double> margins;
+  double half_logit_error = 0;
+  double half_relative_error = 0;
+};
+
+struct Golden {
+  std::string name;
+  std::vector<Case> cases;
+
+  explicit Golden(const fs::path& folder) : name(folder.filename().string()) {
+    for (const Json& from : read_json_file(folder / "golden.json").at("cases")) {
+      const Json& half = from.at("half_precision_reference");
+      cases.push_back({from.at("prompt_token_ids").get<Ids>(),
+                       from.at("prompt_logprobs").get<std::vector<double>>(),
+                       from.at("last_logits").get<std::vector<double>>(),
+                       from.at("greedy_token_ids").get<Ids>(),
+                       from.at("greedy_margins").get<std::vector<double>>(),
+                       half.at("max_abs_logit_error").get<double>(),
+                       half.at("relative_error").get<double>()});
+    }
+  }
+
+  [[nodiscard]] double worst(double Case::*figure) const {
+    double most = 0;
+    for (const Case& c : cases) most = std::max(most, c.*figure);
+    return most;
+  }
+};
+
+/// The models' folders of the golden results; a plain clone holds a few of its own.
+std::vector<fs::path> model_folders() {
+  const fs::path own = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden";
+  std::vector<fs::path> folders;
+  for (const auto& entry :
+       fs::directory_iterator(testing::golden_folder().value_or(own) / "models")) {
+    if (fs::exists(entry.path() / "golden.json")) folders.push_back(entry.path());
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+backend::CpuIsa wanted_isa() {
+  const char* name = std::getenv("PLIMSOLL_CPU_ISA");
+  if (name == nullptr) return backend::detect_isa();
+  const auto isa = backend::isa_from_name(name);
+  if (!isa) throw std::runtime_error(fmt::format("PLIMSOLL_CPU_ISA: no such set: {}", name));
+  return *isa;
+}
+
+/// A model of the golden results on the CPU, from a checkpoint that is written for it.
+class Subject {
+ public:
+  explicit Subject(const fs::path& folder)
+      : golden(folder),
+        folder_(fs::temp_directory_path() / fmt::format("plimsoll-{}-{}", golden.name, getpid())) {
+    testing::write_checkpoint(folder, folder_);
+    spec_ = model::make_model_spec(model::read_config(folder_));
+    checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
+    const auto threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    backend_ = backend::make_cpu_backend({.isa = wanted_isa(), .threads = threads});
+  }
+  ~Subject() { fs::remove_all(folder_); }
+
+  [[nodiscard]] DType half_type() const {
+    return spec_.dtype == DType::f32 ? DType::bf16 : spec_.dtype;
+  }
+
+  ModelRunner runner(DType dtype) {
+    size_t longest = 0;
+    for (const Case& c : golden.cases) longest = std::max(longest, c.prompt.size());
+    return {spec_,
+            checkpoint::WeightReader(*checkpoint_, spec_),
+            *backend_,
+            dtype,
+            {.length = static_cast<int64_t>(longest + kGreedyTokens),
+             .sequences = static_cast<int64_t>(golden.cases.size())}};
+  }
+
+  /// Which table longrope uses: by the length that the request may reach.
+  void choose_rope(ModelRunner& runner, int32_t sequence, const Case& c) const {
+    for (const model::RopeSpec& rope : spec_.ropes) {
+      const auto reach = static_cast<int64_t>(c.prompt.size() + kGreedyTokens);
+      if (rope.long_table && reach > rope.original_max_position) runner.use_long_rope(sequence);
+    }
+  }
+
+  Golden golden;
+
+ private:
+  fs::path folder_;
+  model::ModelSpec spec_;
+  std::optional<checkpoint::Checkpoint> checkpoint_;
+  std::unique_ptr<backend::Backend> backend_;
+};
+
+double log_probability(const Logits& logits, int32_t token) {
+  const double most = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float value : logits) sum += std::exp(static_cast<double>(value) - most);
+  return logits[static_cast<size_t>(token)] - most - std::log(sum);
+}
+
+double relative_error(const Logits& found, const std::vector<double>& expected) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    difference += std::pow(found[i] - expected[i], 2);
+    norm += std::pow(expected[i], 2);
+  }
+  return std::sqrt(difference / norm);
+}
+
+/// What a model says to a case.
+struct Answer {
+  std::vector<Logits> prompt;  // by row
+  Ids greedy;
+
+  [[nodiscard]] std::vector<double> logprob_errors(const Case& c) const {
+    std::vector<double> errors;
+    for (size_t i = 0; i + 1 < c.prompt.size(); ++i) {
+      errors.push_back(
+          std::abs(log_probability(prompt[i], c.prompt[i + 1]) - c.prompt_logprobs[i]));
+    }
+    return errors;
+  }
+  /// Tokens until which greedy text must agree: up to the first margin below `least`.
+  static size_t sure_tokens(const Case& c, double least) {
+    size_t count = 0;
+    while (count < c.margins.size() && c.margins[count] >= least) ++count;
+    return count;
+  }
+};
+
+Answer answer(ModelRunner& runner, const Subject& subject, const Case& c) {
+  runner.restart();
+  subject.choose_rope(runner, 0, c);
+  Answer answer{runner.run(std::vector<Feed>{{0, c.prompt}}), {}};
+  Logits last = answer.prompt.back();
+  while (true) {
+    const auto best = std::max_element(last.begin(), last.end()) - last.begin();
+    answer.greedy.push_back(static_cast<int32_t>(best));
+    if (answer.greedy.size() == c.greedy.size()) return answer;
+    last = runner.run(std::vector<Feed>{{0, {answer.greedy.back()}}}).back();
+  }
+}
+
+void check_greedy(const Answer& answer, const Case& c, double least_margin) {
+  const size_t sure = Answer::sure_tokens(c, least_margin);
+  const auto count = static_cast<std::ptrdiff_t>(sure);
+  CHECK(Ids(answer.greedy.begin(), answer.greedy.begin() + count) ==
+        Ids(c.greedy.begin(), c.greedy.begin() + count));
+}
+
+}  // namespace
+
+TEST_CASE("golden models in float32") {
+  for (const fs::path& folder : model_folders()) {
+    Subject subject(folder);
+    ModelRunner runner = subject.runner(DType::f32);
+    double worst_logits = 0, worst_logprob = 0;
+    for (const Case& c : subject.golden.cases) {
+      INFO(subject.golden.name << ", prompt of " << c.prompt.size());
+      const Answer found = answer(runner, subject, c);
+      REQUIRE(found.prompt.back().size() == c.last_logits.size());
+      const double logits_error = relative_error(found.prompt.back(), c.last_logits);
+      CHECK(logits_error <= 1e-4);
+      const std::vector<double> errors = found.logprob_errors(c);
+      REQUIRE(errors.size() == c.prompt_logprobs.size());
+      for (size_t i = 0; i < errors.size(); ++i) {
+        INFO("prompt token " << i + 1);
+        CHECK(errors[i] <= 5e-4 + 5e-5 * std::abs(c.prompt_logprobs[i]));
+        worst_logprob = std::max(worst_logprob, errors[i]);
+      }
+      check_greedy(found, c, 0.005);
+      worst_logits = std::max(worst_logits, logits_error);
+    }
+    fmt::print("{:<24} F32   logits {:.1e}  logprobs {:.1e}\n", subject.golden.name, worst_logits,
+               worst_logprob);
+  }
+}
+
+TEST_CASE("golden models in the stored half type") {
+  for (const fs::path& folder : model_folders()) {
+    Subject subject(folder);
+    const Golden& golden = subject.golden;
+    ModelRunner runner = subject.runner(subject.half_type());
+    double worst_logits = 0, worst_median = 0;
+    for (const Case& c : golden.cases) {
+      INFO(golden.name << ", prompt of " << c.prompt.size());
+      const Answer found = answer(runner, subject, c);
+      std::vector<double> errors = found.logprob_errors(c);
+      const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
+      std::nth_element(errors.begin(), middle, errors.end());
+      CHECK(*middle <= 0.5);
+      const double logits_error = relative_error(found.prompt.back(), c.last_logits);
+      CHECK(logits_error <= 2.5 * golden.worst(&Case::half_relative_error));
+      check_greedy(found, c, 1.5 * golden.worst(&Case::half_logit_error));
+      worst_median = std::max(worst_median, *middle);
+      worst_logits = std::max(worst_logits, logits_error);
+    }
+    fmt::print("{:<24} {:<4}  logits {:.1e} of {:.1e}  median logprob {:.1e}\n", golden.name,
+               safetensors_name(subject.half_type()), worst_logits,
+               2.5 * golden.worst(&Case::half_relative_error), worst_median);
+  }
+}
+
+TEST_CASE("a row has the same bits in any chunk and any batch") {
+  for (const fs::path& folder : model_folders()) {
+    Subject subject(folder);
+    for (const DType dtype : {DType::f32, subject.half_type()}) {
+      ModelRunner runner = subject.runner(dtype);
+      const std::vector<Case>& cases = subject.golden.cases;
+      std::vector<Logits> alone;
+      std::vector<Feed> together;
+      for (size_t i = 0; i < cases.size(); ++i) {
+        const auto sequence = static_cast<int32_t>(i);
+        together.push_back({sequence, cases[i].prompt});
+        for (const size_t chunk : {size_t{1000}, size_t{64}, size_t{17}, size_t{1}}) {
+          runner.restart();
+          subject.choose_rope(runner, sequence, cases[i]);
+          std::vector<Logits> rows;
+          for (size_t first = 0; first < cases[i].prompt.size(); first += chunk) {
+            const auto begin = cases[i].prompt.begin() + static_cast<std::ptrdiff_t>(first);
+            const size_t count = std::min(chunk, cases[i].prompt.size() - first);
+            const Feed feed{sequence, Ids(begin, begin + static_cast<std::ptrdiff_t>(count))};
+            for (Logits& row : runner.run(std::vector<Feed>{feed})) rows.push_back(std::move(row));
+          }
+          INFO(subject.golden.name << " " << safetensors_name(dtype) << ", prompt of "
+                                   << cases[i].prompt.size() << " in chunks of " << chunk);
+          if (chunk == 1000) {
+            alone.insert(alone.end(), rows.begin(), rows.end());
+          } else {
+            CHECK(std::equal(rows.begin(), rows.end(), alone.end() - rows.size()));
+          }
+        }
+      }
+      runner.restart();
+      for (size_t i = 0; i < cases.size(); ++i) {
+        subject.choose_rope(runner, static_cast<int32_t>(i), cases[i]);
+      }
+      INFO(subject.golden.name << " " << safetensors_name(dtype) << ", all cases in one step");
+      CHECK((runner.run(together) == alone));
+    }
+  }
+}

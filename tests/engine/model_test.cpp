@@ -1,0 +1,141 @@
+#include "engine/model.h"
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "backend/test_footprint.h"
+#include "engine/layout.h"
+#include "engine/specs.h"
+#include "memory/host_memory.h"
+
+using namespace plimsoll;
+using backend::View;
+using backend::Weight;
+using Ops = std::vector<std::string>;
+
+namespace {
+
+const testing::TestFootprint kFootprint;
+
+/// Writes down which ops run, over how many rows.
+class LoggingBackend final : public testing::TouchingBackend {
+ public:
+  using TouchingBackend::TouchingBackend;
+  Ops log;
+
+ protected:
+  void do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
+               const Weight& bias) override {
+    write("norm", out, in);
+    TouchingBackend::do_norm(out, in, spec, weight, bias);
+  }
+  void do_add(View residual, View delta) override {
+    write("add", residual, residual);
+    TouchingBackend::do_add(residual, delta);
+  }
+  void do_add_norm(View out, View residual, View delta, const model::Norm& spec,
+                   const Weight& weight, const Weight& bias) override {
+    write("add_norm", out, residual);
+    TouchingBackend::do_add_norm(out, residual, delta, spec, weight, bias);
+  }
+  void do_linear(View out, View in, const Weight& weight, const Weight& bias,
+                 model::Activation activation, std::byte* workspace) override {
+    log.push_back(fmt::format("linear {} {}>{}", in.rows, in.columns, out.columns));
+    TouchingBackend::do_linear(out, in, weight, bias, activation, workspace);
+  }
+  void do_attention(View out, View qkv, const model::AttentionSpec& spec,
+                    const backend::KvLayer& cache, const backend::BatchMeta& batch,
+                    std::byte* workspace) override {
+    log.push_back(fmt::format("attention {}", out.rows));
+    TouchingBackend::do_attention(out, qkv, spec, cache, batch, workspace);
+  }
+
+ private:
+  void write(const char* op, View out, View in) {
+    log.push_back(fmt::format("{} {}{}", op, out.rows, out.data == in.data ? " in place" : ""));
+  }
+};
+
+/// The ops of one step over `tokens` tokens of one sequence, the last `wanted` rows' logits asked.
+Ops ops_of(const testing::Shape& shape, int32_t tokens, int32_t wanted) {
+  const model::ModelSpec spec = testing::make_spec(shape);
+  engine::EngineOptions options;
+  options.max_num_seqs = 1;
+  options.max_num_batched_tokens = shape.max_position;
+  const engine::EngineLayout layout = engine::resolve_layout(spec, options, kFootprint);
+  const engine::EnginePlan plan = engine::plan_layout(spec, layout, kFootprint);
+  const memory::HostMemory memory(plan.total_bytes);
+  memory::Arena arena = memory::Arena::placing(memory.data(), memory.size());
+  LoggingBackend backend(kFootprint);
+  engine::Launch launch(spec, layout, backend, arena);
+  for (int32_t row = 0; row < tokens; ++row) {
+    launch.batch.positions[static_cast<size_t>(row)] = row;
+  }
+  for (int32_t i = 0; i < wanted; ++i) {
+    launch.batch.logits_rows[static_cast<size_t>(i)] = tokens - wanted + i;
+  }
+  launch.batch.query_start[1] = launch.batch.context_length[0] = tokens;
+  const memory::Scope scope(launch.scratch);
+  const View hidden = launch.model.forward(launch.batch.meta(tokens, 1, wanted));
+  CHECK(hidden.rows == wanted);
+  return backend.log;
+}
+
+}  // namespace
+
+TEST_CASE("norms are where the family has them") {
+  testing::Shape shape;
+  shape.windows = {0};
+  SECTION("before") {
+    CHECK(ops_of(shape, 3, 3) == Ops{"norm 3", "linear 3 64>128", "attention 3", "linear 3 64>64",
+                                     "add_norm 3", "linear 3 64>192", "linear 3 96>64",
+                                     "add 3 in place", "norm 3 in place"});
+  }
+  SECTION("after") {
+    shape.placement = model::NormPlacement::post;
+    CHECK(ops_of(shape, 3, 3) == Ops{"linear 3 64>128", "attention 3", "linear 3 64>64",
+                                     "add 3 in place", "norm 3 in place", "linear 3 64>192",
+                                     "linear 3 96>64", "add 3 in place", "norm 3 in place"});
+  }
+  SECTION("both") {
+    shape.placement = model::NormPlacement::sandwich;
+    CHECK(ops_of(shape, 3, 3) == Ops{"norm 3", "linear 3 64>128", "attention 3", "linear 3 64>64",
+                                     "norm 3 in place", "add_norm 3", "linear 3 64>192",
+                                     "linear 3 96>64", "norm 3 in place", "add 3 in place",
+                                     "norm 3 in place"});
+  }
+}
+
+TEST_CASE("projections stand around a narrow embedding") {
+  testing::Shape shape;
+  shape.windows = {0};
+  shape.narrow_embedding = 8;
+  const Ops ops = ops_of(shape, 2, 1);
+  CHECK(ops.front() == "linear 2 8>64");
+  CHECK(ops.back() == "linear 1 64>8");
+}
+
+TEST_CASE("the last layer leaves out rows whose logits nobody wants") {
+  testing::Shape shape;
+  shape.windows = {0, 0};
+  const Ops ops = ops_of(shape, 5, 1);
+  CHECK(std::count(ops.begin(), ops.end(), "linear 5 64>192") == 1);
+  CHECK(std::count(ops.begin(), ops.end(), "linear 1 64>192") == 1);
+  CHECK(std::count(ops.begin(), ops.end(), "attention 5") == 2);
+
+  const Ops none = ops_of(shape, 5, 0);
+  CHECK(none.back() == "attention 5");
+}
+
+TEST_CASE("the MLP takes long steps in slices") {
+  testing::Shape shape;
+  shape.windows = {0};
+  shape.max_position = 5000;
+  const Ops ops = ops_of(shape, 5000, 5000);
+  CHECK(std::count(ops.begin(), ops.end(), "linear 5000 64>128") == 1);
+  CHECK(std::count(ops.begin(), ops.end(), "linear 2048 64>192") == 2);
+  CHECK(std::count(ops.begin(), ops.end(), "linear 904 64>192") == 1);
+}
