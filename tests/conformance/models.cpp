@@ -45,7 +45,8 @@ struct Golden {
   std::vector<Case> cases;
 
   explicit Golden(const fs::path& folder) : name(folder.filename().string()) {
-    for (const Json& from : read_json_file(folder / "golden.json").at("cases")) {
+    const Json file = read_json_file(folder / "golden.json");
+    for (const Json& from : file.at("cases")) {
       const Json& half = from.at("half_precision_reference");
       cases.push_back({from.at("prompt_token_ids").get<Ids>(),
                        from.at("prompt_logprobs").get<std::vector<double>>(),
