@@ -1,0 +1,109 @@
+#include "backend/cpu_fixture.h"
+#include "bench/product_cases.h"
+
+namespace plimsoll::testing {
+namespace {
+
+using backend::View;
+using model::Activation;
+using model::WeightUse;
+
+/// Rounding of the inputs to bf16 (2^-9 each) is all that bf16 products may add; sums are float.
+double tolerance(DType dtype) {
+  return dtype == DType::bf16 ? 4e-3 : 1e-6;
+}
+
+TEST_CASE("products agree with the reference for every instruction set, type and shape") {
+  for (const CpuIsa isa : isas())
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32})
+      for (const ProductCase& shape : kSmallProducts)
+        for (const int64_t rows : {1, 2, 5, 13, 40}) {
+          CAPTURE(isa_name(isa), torch_name(dtype), shape.name, rows);
+          CpuFixture cpu(isa, 2);
+          const LoadedWeight w(*cpu, {shape.n, shape.k}, WeightUse::linear, dtype, 1);
+          const LoadedWeight bias(*cpu, {shape.n}, WeightUse::vector, dtype, 2);
+          Rows in = Rows::random(rows, shape.k, 3);
+          Rows out(rows, shape.n);
+          cpu->linear(out, in, w.weight, bias.weight, Activation::none);
+          const Matrix expected =
+              reference::linear(in.matrix(), w.values, bias.values.values, Activation::none);
+          CHECK(distance(out.matrix(), expected) < tolerance(dtype));
+        }
+}
+
+TEST_CASE("a row's product has the same bits beside any other rows, on any number of threads") {
+  for (const CpuIsa isa : isas())
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32})
+      for (const ProductCase& shape : kSmallProducts) {
+        CAPTURE(isa_name(isa), torch_name(dtype), shape.name);
+        CpuFixture one(isa, 1);
+        CpuFixture three(isa, 3);
+        const LoadedWeight w(*one, {shape.n, shape.k}, WeightUse::linear, dtype, 1);
+        Rows in = Rows::random(61, shape.k, 3);
+        Rows together(61, shape.n);
+        three->linear(together, in, w.weight, {}, Activation::silu);
+        for (int64_t rows = 1; rows <= 30; ++rows) {
+          Rows some(rows, shape.n);
+          const int64_t first = rows % 7;
+          one->linear(some, View(in).slice_rows(first, rows), w.weight, {}, Activation::silu);
+          for (int64_t r = 0; r < rows; ++r) REQUIRE(some.same_bits(r, together, first + r));
+        }
+      }
+}
+
+TEST_CASE("a product does not write beyond its columns") {
+  for (const CpuIsa isa : isas()) {
+    CpuFixture cpu(isa, 1);
+    const LoadedWeight w(*cpu, {33, 40}, WeightUse::linear, DType::bf16, 1);
+    Rows in = Rows::random(3, 40, 2);
+    Rows out = Rows::random(3, 50, 3);
+    const Rows before = out;
+    cpu->linear(View(out).slice_columns(0, 33), in, w.weight, {}, Activation::none);
+    for (int64_t r = 0; r < 3; ++r)
+      CHECK(std::memcmp(out.row(r) + 33, before.row(r) + 33, 17 * sizeof(float)) == 0);
+  }
+}
+
+TEST_CASE("every activation follows its formula") {
+  const Activation kinds[] = {Activation::silu, Activation::gelu, Activation::gelu_tanh,
+                              Activation::relu, Activation::gelu_quick};
+  for (const CpuIsa isa : isas())
+    for (const Activation kind : kinds) {
+      CAPTURE(isa_name(isa), static_cast<int>(kind));
+      CpuFixture cpu(isa, 1);
+      Rows in(1, 2 * 4001);
+      Rows out(1, 4001);
+      for (int i = 0; i < 4001; ++i) {
+        in.row(0)[i] = static_cast<float>(i - 2000) / 100.f;
+        in.row(0)[4001 + i] = 1;
+      }
+      cpu->gated_activation(out, in, kind);
+      for (int i = 0; i < 4001; ++i) {
+        const auto x = double(in.row(0)[i]);
+        // Relative to the larger of result and 1e-1 |x|: 1 + erf cancels for negative x.
+        const double expected = reference::activate(kind, x);
+        REQUIRE(std::abs(double(out.row(0)[i]) - expected) <=
+                4e-7 * std::max(std::abs(expected), 0.5 * std::abs(x)) + 1e-30);
+      }
+    }
+}
+
+TEST_CASE("tables are gathered from rows and from strips") {
+  const std::vector<int32_t> ids = {0, 31, 32, 69, 5};
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32})
+    for (const WeightUse use : {WeightUse::linear, WeightUse::embedding}) {
+      CpuFixture cpu(backend::detect_isa(), 2);
+      const LoadedWeight table(*cpu, {70, 45}, use, dtype, 1);
+      Rows out(5, 45);
+      cpu->embed(out, table.weight, ids, 3.f, backend::Backend::Store::overwrite);
+      cpu->embed(out, table.weight, ids, 1.f, backend::Backend::Store::accumulate);
+      for (int64_t r = 0; r < 5; ++r)
+        for (int64_t c = 0; c < 45; ++c) {
+          const auto value = static_cast<float>(table.values.at(ids[static_cast<size_t>(r)], c));
+          REQUIRE(out.row(r)[c] == value * 3.f + value);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace plimsoll::testing

@@ -1,0 +1,160 @@
+#include "backend/cpu/thread_pool.h"
+#include "backend/cpu_fixture.h"
+#include "base/error.h"
+
+namespace plimsoll::testing {
+namespace {
+
+using backend::Backend;
+using backend::View;
+using model::WeightUse;
+
+TEST_CASE("norms agree with the reference, in place and added to the residual") {
+  const model::Norm kinds[] = {
+      {.kind = model::NormKind::rms, .epsilon = 1e-6f, .present = true},
+      {.kind = model::NormKind::rms, .epsilon = 1e-5f, .weight_offset = 1, .present = true},
+      {.kind = model::NormKind::layer, .epsilon = 1e-5f, .present = true}};
+  for (const CpuIsa isa : isas())
+    for (const model::Norm& spec : kinds)
+      for (const int64_t width : {1, 7, 64, 200, 2051}) {
+        CAPTURE(isa_name(isa), static_cast<int>(spec.kind), width);
+        CpuFixture cpu(isa, 2);
+        const LoadedWeight weight(*cpu, {width}, WeightUse::vector, DType::f32, 1);
+        const LoadedWeight bias(*cpu, {width}, WeightUse::vector, DType::bf16, 2);
+        Rows in = Rows::random(40, width, 3, 10);
+        Rows delta = Rows::random(40, width, 4);
+        Rows out(40, width);
+        cpu->add_norm(out, in, delta, spec, weight.weight, bias.weight);
+        const Matrix expected =
+            reference::norm(in.matrix(), spec, weight.values.values, bias.values.values);
+        CHECK(distance(out.matrix(), expected) < 1e-6);
+        Rows plain = in;
+        cpu->norm(plain, plain, spec, {}, {});
+        CHECK(distance(plain.matrix(), reference::norm(in.matrix(), spec, {}, {})) < 1e-6);
+        // Alone, a row has the same bits.
+        Rows alone(1, width);
+        cpu->norm(alone, View(in).slice_rows(17, 1), spec, weight.weight, bias.weight);
+        CHECK(alone.same_bits(0, out, 17));
+      }
+}
+
+TEST_CASE("soft caps bend, rows are gathered and added") {
+  for (const CpuIsa isa : isas()) {
+    CpuFixture cpu(isa, 2);
+    Rows in = Rows::random(9, 77, 1, 20);
+    Rows capped = in;
+    cpu->soft_cap(capped, 30.f);
+    for (int64_t i = 0; i < 77; ++i)
+      CHECK(double(capped.row(3)[i]) ==
+            Approx(30 * std::tanh(double(in.row(3)[i]) / 30)).epsilon(1e-6));
+    const std::vector<int32_t> order = {8, 0, 0};
+    Rows gathered(3, 77);
+    cpu->gather_rows(gathered, in, order);
+    CHECK(gathered.same_bits(0, in, 8));
+    CHECK(gathered.same_bits(2, in, 0));
+    cpu->add(gathered, View(in).slice_rows(0, 3));
+    CHECK(gathered.row(2)[76] == in.row(0)[76] + in.row(2)[76]);
+  }
+}
+
+TEST_CASE("routing takes the best, the first of equals") {
+  for (const CpuIsa isa : isas())
+    for (const bool normalize : {false, true}) {
+      CpuFixture cpu(isa, 1);
+      Rows logits = Rows::random(5, 13, 1);
+      std::fill_n(logits.row(4), 13, 2.f);
+      const Rows before = logits;
+      std::vector<int32_t> experts(5 * 4);
+      Rows weights(5, 4);
+      cpu->route({{experts.data(), DType::i32, 5, 4, 4}, weights}, logits,
+                 normalize ? Backend::Normalize::yes : Backend::Normalize::no);
+      for (int64_t t = 0; t < 5; ++t) {
+        const std::vector<double> row(before.row(t), before.row(t) + 13);
+        const auto expected = reference::route(row, 4, normalize);
+        for (size_t i = 0; i < 4; ++i) {
+          CHECK(experts[static_cast<size_t>(t) * 4 + i] == expected[i].expert);
+          CHECK(double(weights.row(t)[i]) == Approx(expected[i].weight).epsilon(1e-6));
+        }
+      }
+    }
+}
+
+TEST_CASE("experts sum what the chosen ones answer, alike beside any other rows") {
+  model::MlpSpec mlp;
+  mlp.kind = model::MlpKind::experts;
+  mlp.intermediate = 40;
+  mlp.experts = 5;
+  mlp.experts_per_token = 2;
+  for (const CpuIsa isa : isas()) {
+    CpuFixture cpu(isa, 2);
+    const LoadedWeight up(*cpu, {5, 80, 50}, WeightUse::experts, DType::f32, 1, 0.2);
+    const LoadedWeight down(*cpu, {5, 50, 40}, WeightUse::experts, DType::f32, 2);
+    Rows in = Rows::random(33, 50, 3);
+    Rows weights = Rows::random(33, 2, 4);
+    std::vector<int32_t> chosen(33 * 2);
+    for (int t = 0; t < 33; ++t) {
+      chosen[static_cast<size_t>(2 * t)] = t % 4;  // nobody asks expert 4 first
+      chosen[static_cast<size_t>(2 * t + 1)] = (t % 4 + 1 + t % 3) % 5;
+    }
+    const backend::Routing routing{{chosen.data(), DType::i32, 33, 2, 2}, weights};
+    Rows out(33, 50);
+    cpu->experts(out, in, routing, mlp, up.weight, down.weight);
+
+    Matrix expected(33, 50);
+    const Matrix x = in.matrix();
+    for (int64_t t = 0; t < 33; ++t)
+      for (int64_t i = 0; i < 2; ++i) {
+        const int64_t e = chosen[static_cast<size_t>(2 * t + i)];
+        std::vector<double> hidden(80);
+        for (int64_t n = 0; n < 80; ++n)
+          for (int64_t k = 0; k < 50; ++k)
+            hidden[static_cast<size_t>(n)] += x.at(t, k) * up.values.at(e * 80 + n, k);
+        for (int64_t n = 0; n < 50; ++n)
+          for (int64_t k = 0; k < 40; ++k) {
+            const auto gate = static_cast<size_t>(k);
+            expected.at(t, n) += double(weights.row(t)[i]) *
+                                 reference::activate(mlp.activation, hidden[gate]) *
+                                 hidden[gate + 40] * down.values.at(e * 50 + n, k);
+          }
+      }
+    CHECK(distance(out.matrix(), expected) < 1e-6);
+
+    for (int64_t t = 0; t < 33; ++t) {
+      Rows alone(1, 50);
+      cpu->experts(alone, View(in).slice_rows(t, 1),
+                   {{chosen.data() + 2 * t, DType::i32, 1, 2, 2}, View(weights).slice_rows(t, 1)},
+                   mlp, up.weight, down.weight);
+      REQUIRE(alone.same_bits(0, out, t));
+    }
+  }
+}
+
+TEST_CASE("instruction sets go by name, and one that is missing is refused") {
+  for (const CpuIsa isa : isas()) CHECK(backend::isa_from_name(backend::isa_name(isa)) == isa);
+  CHECK_FALSE(backend::isa_from_name("sse9"));
+  if (backend::detect_isa() != CpuIsa::avx512bf16)
+    CHECK_THROWS_AS(backend::make_cpu_backend({CpuIsa::avx512bf16, 1}), Error);
+  CHECK_THROWS_AS(backend::make_cpu_backend({CpuIsa::portable, 0}), Error);
+}
+
+TEST_CASE("a thread pool runs every task once and passes exceptions on") {
+  for (const int threads : {1, 2, 5}) {
+    backend::ThreadPool pool(threads);
+    for (int64_t tasks = 0; tasks < 200; ++tasks) {
+      std::vector<std::atomic<int>> runs(static_cast<size_t>(tasks));
+      pool.run(tasks, [&](int64_t task, int) { ++runs[static_cast<size_t>(task)]; });
+      for (const auto& count : runs) REQUIRE(count == 1);
+    }
+    CHECK_THROWS_AS(pool.run(50,
+                             [](int64_t task, int) {
+                               if (task > 30) throw std::runtime_error("task");
+                             }),
+                    std::runtime_error);
+    std::atomic<int> after = 0;
+    pool.run(50, [&](int64_t, int) { ++after; });
+    CHECK(after == 50);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::testing
