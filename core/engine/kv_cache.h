@@ -1,0 +1,68 @@
+// The KV cache as the scheduler sees it: how many tokens have room, and which prefixes are there
+// already.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/block_pool.h"
+#include "engine/prefix_cache.h"
+#include "engine/sequence.h"
+
+namespace plimsoll::engine {
+
+struct KvCacheOptions {
+  int64_t blocks = 0;
+  int64_t block_size = 16;
+  std::vector<int64_t> windows;  // of each KV group; 0: full attention
+  bool prefix_caching = true;
+};
+
+/// All block tables of a sequence are equally long; in a group with a window the entries that no
+/// later position can see are empty, and their blocks back in the pool.
+class KvCache {
+ public:
+  explicit KvCache(KvCacheOptions options);
+
+  [[nodiscard]] const BlockPool& pool() const { return pool_; }
+  [[nodiscard]] bool prefix_caching() const { return options_.prefix_caching; }
+  [[nodiscard]] int64_t block_size() const { return options_.block_size; }
+
+  /// Starts the tables of a sequence that has none with the longest prefix that is remembered.
+  /// Stops before the first position whose logits are wanted. Sets sequence.computed.
+  void attach(Sequence& sequence);
+  /// Blocks that the sequence needs at one time, beyond those it holds, to compute positions up to
+  /// `end` in steps of at most `step_tokens`.
+  [[nodiscard]] int64_t blocks_needed(const Sequence& sequence, int64_t end,
+                                      int64_t step_tokens) const;
+  /// The largest end that extend() can be asked for now.
+  [[nodiscard]] int64_t reachable_end(const Sequence& sequence) const;
+  /// Makes room for positions before `end`, at most reachable_end().
+  void extend(Sequence& sequence, int64_t end);
+  /// Positions before `end` have been computed: remembers full blocks, gives back those that no
+  /// later position can see.
+  void commit(Sequence& sequence, int64_t end);
+  /// Gives all blocks back; nothing counts as computed any more.
+  void release(Sequence& sequence);
+
+ private:
+  [[nodiscard]] size_t groups() const { return options_.windows.size(); }
+  [[nodiscard]] int64_t blocks_of(int64_t tokens) const {
+    return (tokens + options_.block_size - 1) / options_.block_size;
+  }
+  /// First block that a query at `position` sees in a group.
+  [[nodiscard]] int64_t first_visible_block(size_t group, int64_t position) const;
+  [[nodiscard]] std::span<const TokenId> block_tokens(const Sequence& sequence, int64_t block);
+  /// What a full block of the sequence holds; good until the next call.
+  [[nodiscard]] BlockContents contents(Sequence& sequence, size_t group, int64_t block);
+  [[nodiscard]] int64_t matched_blocks(Sequence& sequence, int64_t limit);
+  [[nodiscard]] int64_t window_match(Sequence& sequence, int64_t limit);
+
+  KvCacheOptions options_;
+  BlockPool pool_;
+  PrefixCache prefixes_;
+  std::vector<TokenId> block_tokens_;  // tokens of the block looked at
+};
+
+}  // namespace plimsoll::engine

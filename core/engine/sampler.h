@@ -1,0 +1,93 @@
+// Chooses the next token from a row of logits, in vLLM's order (v1/sample/sampler.py):
+//
+//   1. allowed_token_ids: all others are masked           (masked: minus infinity)
+//   2. bad_words: a last token that would complete one is masked
+//   3. min_tokens: until then end-of-sequence and stop_token_ids are masked
+//   4. logit_bias is added
+//   5. penalties: repetition (tokens of prompt and output: positive logits divided by it, others
+//      multiplied), frequency (times the count in the output), presence (once if in the output)
+//   6. temperature below 1e-5: the largest value, of equals the lowest id; done
+//   7. divided by the temperature
+//   8. min_p: tokens less likely than min_p times the likeliest go
+//   9. top_k, then top_p over what is left; of equals the lower ids stay
+//  10. one random number picks from the rest by inverting the cumulative distribution
+//
+// Log probabilities are those of the raw logits, before step 1 (vLLM's raw_logprobs).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/random.h"
+#include "engine/request.h"
+
+namespace plimsoll::engine {
+
+/// What sampling knows of one choice.
+class SamplingState {
+ public:
+  /// `params`, `eos` and `output` (the tokens chosen so far) must outlive it; token ids in `params`
+  /// and `eos` lie within the vocabulary.
+  SamplingState(const SamplingParams& params, std::span<const TokenId> prompt,
+                std::span<const TokenId> eos, const std::vector<TokenId>& output,
+                TokenRandom random);
+
+  [[nodiscard]] const SamplingParams& params() const { return params_; }
+  [[nodiscard]] bool greedy() const { return params_.temperature < 1e-5; }
+  /// Number of the next token, from 0.
+  [[nodiscard]] int64_t position() const { return static_cast<int64_t>(output_.size()); }
+  [[nodiscard]] double uniform() const { return random_.uniform(position()); }
+  /// Takes note of a token that is being added to the output.
+  void accept(TokenId token);
+
+  /// Whether steps 1 to 5 change anything at this position.
+  [[nodiscard]] bool adjusts() const;
+  /// Steps 1 to 5.
+  void adjust(std::span<const float> logits, std::span<float> adjusted) const;
+
+ private:
+  struct Seen {
+    TokenId token = 0;
+    int32_t count = 0;  // in the output; 0 for tokens of the prompt alone
+  };
+
+  [[nodiscard]] bool penalizes() const;
+  void mask_bad_words(std::span<float> adjusted) const;
+  void apply_penalties(std::span<float> adjusted) const;
+
+  const SamplingParams& params_;
+  std::span<const TokenId> eos_;
+  const std::vector<TokenId>& output_;
+  TokenRandom random_;
+  std::vector<Seen> seen_;  // by token; empty without penalties
+};
+
+/// What became of a row.
+enum class Sampled : uint8_t { token, not_finite, nothing_allowed };
+
+struct SampleResult {
+  Sampled outcome = Sampled::token;
+  TokenId token = 0;
+};
+
+/// Draws tokens, over working memory for one row.
+class Sampler {
+ public:
+  /// Both spans hold one entry per token of the vocabulary.
+  Sampler(std::span<float> values, std::span<int32_t> ids) : values_(values), ids_(ids) {}
+
+  [[nodiscard]] SampleResult sample(std::span<const float> logits, const SamplingState& state);
+
+ private:
+  [[nodiscard]] TokenId draw(std::span<const float> row, float maximum, const SamplingState& state);
+  [[nodiscard]] TokenId draw_from_top(std::span<const float> row, float maximum,
+                                      const SamplingState& state);
+  [[nodiscard]] TokenId draw_from_nucleus(double total, const SamplingState& state);
+  [[nodiscard]] TokenId draw_from_all(double total, const SamplingState& state) const;
+
+  std::span<float> values_;  // adjusted logits, then weights
+  std::span<int32_t> ids_;   // candidates, the likeliest first
+};
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,116 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace plimsoll::engine {
+
+const std::vector<Piece>& Scheduler::schedule() {
+  step_.clear();
+  budget_ = limits_.tokens;
+  for (Sequence* sequence : running_) sequence->scheduled = 0;
+  const uint64_t preemptions_before = preemptions_;
+  schedule_decodes();
+  const bool prompts_have_room = schedule_prompts();
+  if (prompts_have_room && preemptions_ == preemptions_before) admit();
+  if (step_.empty() && !(running_.empty() && waiting_.empty())) {
+    throw std::logic_error("scheduler: no sequence fits the KV blocks, though the plan said so");
+  }
+  return step_;
+}
+
+void Scheduler::commit() {
+  for (const Piece& piece : step_) cache_.commit(*piece.sequence, piece.end());
+}
+
+void Scheduler::remove(Sequence& sequence) {
+  const auto at = std::ranges::lower_bound(running_, &sequence, Older{});
+  if (at != running_.end() && *at == &sequence) {
+    running_.erase(at);
+    cache_.release(sequence);
+  } else {
+    waiting_.erase(&sequence);
+  }
+}
+
+void Scheduler::schedule_decodes() {
+  for (size_t i = 0; i < running_.size() && budget_ > 0; ++i) {
+    Sequence& sequence = *running_[i];
+    if (!sequence.decoding()) continue;
+    // Only the youngest of all finds nobody to take blocks from; it makes room for the others.
+    if (!plan(sequence, 1)) preempt(sequence);
+  }
+}
+
+bool Scheduler::schedule_prompts() {
+  for (size_t i = 0; i < running_.size() && budget_ > 0; ++i) {
+    Sequence& sequence = *running_[i];
+    if (sequence.scheduled > 0 || sequence.decoding()) continue;
+    if (!plan(sequence, sequence.length() - sequence.computed)) return false;
+  }
+  return true;
+}
+
+void Scheduler::admit() {
+  while (budget_ > 0 && running() < limits_.sequences && !waiting_.empty()) {
+    Sequence& sequence = **waiting_.begin();
+    cache_.attach(sequence);
+    if (!fits(sequence)) {
+      cache_.release(sequence);
+      return;
+    }
+    if (cache_.prefix_caching()) {
+      prefix_queries_ += static_cast<uint64_t>(sequence.length());
+      prefix_hits_ += static_cast<uint64_t>(sequence.computed);
+    }
+    waiting_.erase(waiting_.begin());
+    running_.insert(std::ranges::lower_bound(running_, &sequence, Older{}), &sequence);
+    sequence.scheduled = 0;
+    if (!plan(sequence, sequence.length() - sequence.computed)) return;
+  }
+}
+
+// Blocks for all tokens of the candidate must be there beside those that running prompts still
+// need and a block for the next token of everybody, or the admitted would soon be preempted.
+bool Scheduler::fits(const Sequence& candidate) const {
+  if (running_.empty()) return true;
+  int64_t reserved = 0;
+  for (const Sequence* sequence : running_) {
+    reserved +=
+        cache_.blocks_needed(*sequence, sequence->length() + cache_.block_size(), limits_.tokens);
+  }
+  const int64_t needed = cache_.blocks_needed(candidate, candidate.length() + 1, limits_.tokens);
+  return needed + reserved <= cache_.pool().available();
+}
+
+bool Scheduler::plan(Sequence& sequence, int64_t count) {
+  int64_t end = sequence.computed + std::min(count, budget_);
+  while (cache_.reachable_end(sequence) <= sequence.computed) {
+    Sequence* loser = victim(sequence);
+    if (loser == nullptr) return false;
+    preempt(*loser);
+  }
+  end = std::min(end, cache_.reachable_end(sequence));
+  cache_.extend(sequence, end);
+  sequence.scheduled = end - sequence.computed;
+  budget_ -= sequence.scheduled;
+  const int64_t logits_from = std::max(sequence.computed, sequence.first_logits_position());
+  step_.push_back({&sequence, sequence.computed, sequence.scheduled, std::min(end, logits_from)});
+  return true;
+}
+
+Sequence* Scheduler::victim(const Sequence& beneficiary) const {
+  for (size_t i = running_.size(); i-- > 0;) {
+    if (running_[i]->serial <= beneficiary.serial) return nullptr;
+    if (running_[i]->scheduled == 0) return running_[i];
+  }
+  return nullptr;
+}
+
+void Scheduler::preempt(Sequence& sequence) {
+  remove(sequence);
+  add(sequence);
+  ++preemptions_;
+}
+
+}  // namespace plimsoll::engine

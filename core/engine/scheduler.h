@@ -1,0 +1,81 @@
+// Decides what each step computes. No clock and no addresses: the same requests in the same order
+// give the same schedule.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "engine/kv_cache.h"
+#include "engine/sequence.h"
+
+namespace plimsoll::engine {
+
+/// Positions [first, first + count) of one sequence.
+struct Piece {
+  Sequence* sequence = nullptr;
+  int64_t first = 0;
+  int64_t count = 0;
+  int64_t logits_from = 0;  // logits are wanted of positions [logits_from, first + count)
+
+  [[nodiscard]] int64_t end() const { return first + count; }
+};
+
+struct SchedulerLimits {
+  int64_t sequences = 0;  // running at once
+  int64_t tokens = 0;     // of one step
+};
+
+/// Each step: one token for every decoding sequence, then pieces of prompts, oldest first; then new
+/// sequences while there are blocks for all their tokens. When blocks run short, the youngest
+/// sequence that this step does not run gives its blocks back and waits, to be computed again. The
+/// oldest is never the one, and by plan one sequence always fits: so every sequence ends.
+class Scheduler {
+ public:
+  Scheduler(KvCache& cache, SchedulerLimits limits) : cache_(cache), limits_(limits) {}
+
+  /// Queues a sequence; it must outlive its stay here.
+  void add(Sequence& sequence) { waiting_.insert(&sequence); }
+  /// Takes out a sequence that is done, running or not, and gives its blocks back.
+  void remove(Sequence& sequence);
+
+  /// The next step; empty only when there is nothing to run. Room for its tokens is taken.
+  const std::vector<Piece>& schedule();
+  /// The step has run: its tokens are computed.
+  void commit();
+
+  [[nodiscard]] int64_t running() const { return static_cast<int64_t>(running_.size()); }
+  [[nodiscard]] int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  [[nodiscard]] uint64_t preemptions() const { return preemptions_; }
+  /// Tokens that admitted sequences looked for in the prefix cache and found there.
+  [[nodiscard]] uint64_t prefix_queries() const { return prefix_queries_; }
+  [[nodiscard]] uint64_t prefix_hits() const { return prefix_hits_; }
+
+ private:
+  struct Older {
+    bool operator()(const Sequence* a, const Sequence* b) const { return a->serial < b->serial; }
+  };
+
+  void schedule_decodes();
+  /// False when a prompt had to stop for want of blocks: nothing younger may start before it.
+  [[nodiscard]] bool schedule_prompts();
+  void admit();
+  [[nodiscard]] bool fits(const Sequence& candidate) const;
+  /// Plans up to `count` tokens of the sequence, preempting younger ones if it has room for none.
+  /// False when it has to wait.
+  [[nodiscard]] bool plan(Sequence& sequence, int64_t count);
+  [[nodiscard]] Sequence* victim(const Sequence& beneficiary) const;
+  void preempt(Sequence& sequence);
+
+  KvCache& cache_;
+  SchedulerLimits limits_;
+  std::vector<Sequence*> running_;  // oldest first
+  std::set<Sequence*, Older> waiting_;
+  std::vector<Piece> step_;
+  int64_t budget_ = 0;  // tokens left in the step
+  uint64_t preemptions_ = 0;
+  uint64_t prefix_queries_ = 0;
+  uint64_t prefix_hits_ = 0;
+};
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,55 @@
+// One choice of a request as the scheduler sees it: tokens, and where their K and V lie.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/block_pool.h"
+#include "engine/prefix_cache.h"
+#include "engine/request.h"
+
+namespace plimsoll::engine {
+
+class Choice;
+
+/// The blocks of one sequence in one KV group; entry i is for positions [i * block_size, ...).
+struct BlockTable {
+  std::vector<Block> blocks;
+  int64_t released = 0;  // leading entries that are empty: before the window
+};
+
+struct Sequence {
+  uint64_t serial = 0;              // order of arrival: lower is older
+  Choice* choice = nullptr;         // whose it is; not the scheduler's affair
+  std::span<const TokenId> prompt;  // of the request
+  std::vector<TokenId> output;
+  bool long_rope = false;   // which RoPE table: with the tokens it decides K and V
+  int64_t score_from = -1;  // -1: only the last position's logits are wanted, else those from this
+                            // position of the prompt on
+  int64_t computed = 0;     // tokens whose K and V are in the cache
+  int64_t remembered = 0;   // blocks of each table that the prefix cache has seen
+  int64_t scheduled = 0;    // tokens that the current step computes
+  uint64_t table_version = 0;      // changes when tables start anew
+  std::vector<BlockTable> tables;  // per KV group
+  std::vector<BlockKey> keys;      // of its full blocks, as far as they were needed
+
+  [[nodiscard]] int64_t prompt_length() const { return static_cast<int64_t>(prompt.size()); }
+  [[nodiscard]] int64_t length() const {
+    return prompt_length() + static_cast<int64_t>(output.size());
+  }
+  [[nodiscard]] TokenId token(int64_t position) const {
+    return position < prompt_length() ? prompt[static_cast<size_t>(position)]
+                                      : output[static_cast<size_t>(position - prompt_length())];
+  }
+  /// One new token after all that is computed.
+  [[nodiscard]] bool decoding() const { return !output.empty() && computed + 1 == length(); }
+  /// The first position whose logits are wanted, of those not computed yet.
+  [[nodiscard]] int64_t first_logits_position() const {
+    const int64_t last = length() - 1;
+    return score_from < 0 ? last : std::min(last, score_from);
+  }
+};
+
+}  // namespace plimsoll::engine

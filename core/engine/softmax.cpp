@@ -1,0 +1,142 @@
+#include "engine/softmax.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace plimsoll::engine {
+
+namespace {
+
+constexpr size_t kLanes = 16;    // independent chains, so that compilers use vector registers
+constexpr size_t kBlock = 1024;  // values summed in float before the sum goes on in double
+
+// e^x for x <= 0 within 2 ulp, in operations that vectorise: x = n ln 2 + r, and a polynomial in r
+// (Cephes expf). Below the smallest normal number the result is 0.
+inline float exp_of_negative(float x) {
+  constexpr float kSmallest = -87.33654f;
+  constexpr float kRound =
+      12582912.f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  const float clamped = x < kSmallest ? kSmallest : x;
+  const float shifted = clamped * 1.44269504f + kRound;
+  const float n = shifted - kRound;
+  const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.f;
+  const uint32_t exponent = (std::bit_cast<uint32_t>(shifted) + 127u) << 23;
+  return x < kSmallest ? 0.f : p * std::bit_cast<float>(exponent);
+}
+
+// Sum over the row of f(i), a float, in blocks; f sees each index once, in order within its lane.
+template <typename F>
+double block_sum(size_t size, F f) {
+  double total = 0;
+  for (size_t begin = 0; begin < size; begin += kBlock) {
+    const size_t end = std::min(size, begin + kBlock);
+    std::array<float, kLanes> sums{};
+    size_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) {
+      for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += f(i + lane);
+    }
+    for (; i < end; ++i) sums[0] += f(i);
+    for (const float sum : sums) total += static_cast<double>(sum);
+  }
+  return total;
+}
+
+float maximum_of(std::span<const float> row) {
+  std::array<float, kLanes> best;
+  best.fill(-std::numeric_limits<float>::infinity());
+  size_t i = 0;
+  for (; i + kLanes <= row.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      best[lane] = row[i + lane] > best[lane] ? row[i + lane] : best[lane];
+    }
+  }
+  for (; i < row.size(); ++i) best[0] = std::max(best[0], row[i]);
+  return *std::ranges::max_element(best);
+}
+
+bool all_finite(std::span<const float> row) {
+  uint32_t special = 0;  // the exponent's bits are all ones: adding one to them overflows
+  for (const float value : row) {
+    special |= (std::bit_cast<uint32_t>(value) & 0x7fffffffu) + 0x00800000u;
+  }
+  return (special & 0x80000000u) == 0;
+}
+
+// A heap of the best so far, its worst in front; blocks that hold nothing better are passed over.
+std::span<int32_t> select_few(std::span<const float> row, std::span<int32_t> kept) {
+  const BetterId better{row.data()};
+  std::iota(kept.begin(), kept.end(), 0);
+  std::ranges::make_heap(kept, better);
+  for (size_t begin = kept.size(); begin < row.size(); begin += 4 * kLanes) {
+    const auto block = row.subspan(begin, std::min(4 * kLanes, row.size() - begin));
+    if (maximum_of(block) <= row[static_cast<size_t>(kept.front())]) continue;
+    for (size_t i = begin; i < begin + block.size(); ++i) {
+      if (row[i] <= row[static_cast<size_t>(kept.front())]) continue;
+      std::ranges::pop_heap(kept, better);
+      kept.back() = static_cast<int32_t>(i);
+      std::ranges::push_heap(kept, better);
+    }
+  }
+  std::ranges::sort_heap(kept, better);
+  return kept;
+}
+
+}  // namespace
+
+RowScan scan_row(std::span<const float> row) {
+  RowScan scan;
+  scan.finite = all_finite(row);
+  scan.maximum = maximum_of(row);
+  scan.best = static_cast<TokenId>(std::ranges::find(row, scan.maximum) - row.begin());
+  return scan;
+}
+
+double exp_weights(std::span<const float> row, float maximum, float temperature,
+                   std::span<float> weights) {
+  const float* from = row.data();
+  float* to = weights.data();
+  return block_sum(row.size(), [=](size_t i) {
+    const float weight = exp_of_negative((from[i] - maximum) / temperature);
+    to[i] = weight;
+    return weight;
+  });
+}
+
+double sum(std::span<const float> row) {
+  const float* from = row.data();
+  return block_sum(row.size(), [=](size_t i) { return from[i]; });
+}
+
+double log_sum_exp(std::span<const float> row, float maximum) {
+  const float* from = row.data();
+  const double sum =
+      block_sum(row.size(), [=](size_t i) { return exp_of_negative(from[i] - maximum); });
+  return static_cast<double>(maximum) + std::log(sum);
+}
+
+std::span<int32_t> select_top(std::span<const float> row, int64_t count, std::span<int32_t> ids) {
+  const size_t kept = std::min(static_cast<size_t>(count), row.size());
+  if (kept == 0) return ids.first(0);
+  if (kept <= 256) return select_few(row, ids.first(kept));
+  const auto all = ids.first(row.size());
+  std::iota(all.begin(), all.end(), 0);
+  const BetterId better{row.data()};
+  if (kept < all.size()) {
+    std::nth_element(all.begin(), all.begin() + static_cast<ptrdiff_t>(kept), all.end(), better);
+  }
+  std::sort(all.begin(), all.begin() + static_cast<ptrdiff_t>(kept), better);
+  return all.first(kept);
+}
+
+}  // namespace plimsoll::engine
