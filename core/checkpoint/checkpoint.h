@@ -26,14 +26,16 @@ struct HubCache {
 /// names the `hf download` command.
 std::filesystem::path find_model(const std::string& model, const HubCache& cache);
 
+class MappedFile;
+
 /// One tensor of a safetensors file, in the memory map.
 struct TensorEntry {
   std::string name;
   DType dtype{};
   std::vector<int64_t> shape;
-  const std::byte* data = nullptr;  // unaligned; valid while the Checkpoint lives
+  const std::byte* data = nullptr;  // unaligned; read it under a GuardedRead of `file`
   size_t bytes = 0;
-  std::filesystem::path file;
+  const MappedFile* file = nullptr;  // lives as long as the Checkpoint
 };
 
 /// All tensors of a model folder, memory-mapped and validated as hostile input.
@@ -56,12 +58,16 @@ class Checkpoint {
   std::unique_ptr<Impl> impl_;
 };
 
+/// The model's dtype: what its config states, else the one dtype of all its floating tensors, else
+/// float32 (as vLLM decides).
+DType model_dtype(const Checkpoint& checkpoint, const model::ModelSpec& spec);
+
 /// Puts weights together from checkpoint tensors as the weight table says.
 class WeightReader {
  public:
   /// Checks every part of every weight against the checkpoint (presence, shape, convertible dtype)
   /// and that no tensor is left over unknown; throws Error(checkpoint_unusable) naming the tensor,
-  /// what was expected and what is there.
+  /// what was expected and what is there. Both must outlive the reader.
   WeightReader(const Checkpoint& checkpoint, const model::ModelSpec& spec);
 
   /// Rows [first, first + count) of the weight, over all its matrices stacked ([matrices * rows,
@@ -70,7 +76,7 @@ class WeightReader {
                  void* to) const;
 
  private:
-  const TensorEntry& tensor(const model::Part& part) const;
+  [[nodiscard]] const TensorEntry& tensor(const model::Part& part) const;
   const Checkpoint* checkpoint_;
   const model::ModelSpec* spec_;
 };

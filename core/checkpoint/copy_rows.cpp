@@ -1,0 +1,71 @@
+#include "checkpoint/copy_rows.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace plimsoll::checkpoint {
+namespace {
+
+// A tile is converted into a buffer that stays in the cache, then written out transposed.
+constexpr int64_t kTile = 64;
+
+template <size_t kBytes>
+void transpose_tile(const std::byte* tile, int64_t tile_rows, int64_t tile_columns, std::byte* to,
+                    int64_t to_stride) {
+  for (int64_t column = 0; column < tile_columns; ++column) {
+    std::byte* out = to + column * to_stride * static_cast<int64_t>(kBytes);
+    for (int64_t row = 0; row < tile_rows; ++row) {
+      std::memcpy(out + static_cast<size_t>(row) * kBytes,
+                  tile + static_cast<size_t>(row * kTile + column) * kBytes, kBytes);
+    }
+  }
+}
+
+// Stored columns [first, first + count) as rows of `to` [count, columns].
+void copy_transposed(const TensorEntry& tensor, int64_t first, int64_t count, int64_t columns,
+                     DType dtype, std::byte* to) {
+  const auto from_size = static_cast<int64_t>(dtype_size(tensor.dtype));
+  const auto to_size = static_cast<int64_t>(dtype_size(dtype));
+  const int64_t stored_columns = tensor.shape[1];
+  std::array<std::byte, kTile * kTile * sizeof(double)> tile;
+  const auto transpose = to_size == 2   ? transpose_tile<2>
+                         : to_size == 4 ? transpose_tile<4>
+                                        : transpose_tile<8>;
+  for (int64_t i = 0; i < count; i += kTile) {
+    const int64_t width = std::min(kTile, count - i);
+    for (int64_t j = 0; j < columns; j += kTile) {
+      const int64_t height = std::min(kTile, columns - j);
+      for (int64_t row = 0; row < height; ++row) {
+        convert(tensor.data + ((j + row) * stored_columns + first + i) * from_size, tensor.dtype,
+                tile.data() + row * kTile * to_size, dtype, static_cast<size_t>(width));
+      }
+      transpose(tile.data(), height, width, to + (i * columns + j) * to_size, columns);
+    }
+  }
+}
+
+}  // namespace
+
+void copy_rows(const TensorEntry& tensor, const model::Part& part, int64_t first, int64_t count,
+               int64_t columns, DType dtype, std::byte* to) {
+  const auto from_size = static_cast<int64_t>(dtype_size(tensor.dtype));
+  const auto to_size = static_cast<int64_t>(dtype_size(dtype));
+  while (count > 0) {
+    const int64_t block = first / part.block_rows;
+    const int64_t within = first % part.block_rows;
+    const int64_t run = std::min(count, part.block_rows - within);
+    const int64_t stored = part.first_row + block * part.block_stride + within;
+    if (part.transposed) {
+      copy_transposed(tensor, stored, run, columns, dtype, to);
+    } else {
+      convert(tensor.data + stored * columns * from_size, tensor.dtype, to, dtype,
+              static_cast<size_t>(run * columns));
+    }
+    to += run * columns * to_size;
+    first += run;
+    count -= run;
+  }
+}
+
+}  // namespace plimsoll::checkpoint

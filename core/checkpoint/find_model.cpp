@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "checkpoint/checkpoint.h"
+
+namespace plimsoll::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct HubId {
+  std::string name;      // "org/name" or "name"
+  std::string revision;  // empty: main
+};
+
+bool is_name(std::string_view text) {
+  constexpr std::string_view kExtra = "-_.";
+  return !text.empty() && text.size() <= 96 && text.front() != '.' && text.front() != '-' &&
+         text.find("..") == std::string_view::npos && text.find("--") == std::string_view::npos &&
+         std::ranges::all_of(text, [&](char c) {
+           return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                  kExtra.find(c) != std::string_view::npos;
+         });
+}
+
+// A branch, tag, commit or "refs/pr/N"; every part is a name.
+bool is_revision(std::string_view text) {
+  while (true) {
+    const size_t slash = text.find('/');
+    if (!is_name(text.substr(0, slash))) return false;
+    if (slash == std::string_view::npos) return true;
+    text.remove_prefix(slash + 1);
+  }
+}
+
+std::optional<HubId> parse_hub_id(std::string_view model) {
+  const size_t at = model.find('@');
+  const std::string_view name = model.substr(0, at);
+  const std::string_view revision =
+      at == std::string_view::npos ? std::string_view() : model.substr(at + 1);
+  if (at != std::string_view::npos && !is_revision(revision)) return std::nullopt;
+  const size_t slash = name.find('/');
+  const bool named = slash == std::string_view::npos
+                         ? is_name(name)
+                         : is_name(name.substr(0, slash)) && is_name(name.substr(slash + 1));
+  if (!named) return std::nullopt;
+  return HubId{std::string(name), std::string(revision)};
+}
+
+std::string download_command(const HubId& id) {
+  std::string command = "hf download " + id.name;
+  if (!id.revision.empty()) command += " --revision " + id.revision;
+  return command;
+}
+
+// The commit that refs/REVISION names; the revision itself where there is no such file.
+std::string commit_of(const fs::path& repository, const std::string& revision) {
+  const fs::path file = repository / "refs" / revision;
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return revision;
+  std::string commit = read_text_file(file, 4096);
+  while (!commit.empty() && std::isspace(static_cast<unsigned char>(commit.back())) != 0) {
+    commit.pop_back();
+  }
+  if (!is_name(commit)) {
+    fail(ExitCode::checkpoint_unusable, "{}: names no commit", file.string());
+  }
+  return commit;
+}
+
+// Snapshots of a repository whose refs are gone: the one that is there.
+std::string only_snapshot(const fs::path& snapshots) {
+  std::error_code error;
+  std::string found;
+  for (fs::directory_iterator at(snapshots, error), end; !error && at != end; at.increment(error)) {
+    if (!found.empty()) return "";
+    found = at->path().filename().string();
+  }
+  return found;
+}
+
+fs::path find_in_cache(const HubId& id, const HubCache& cache) {
+  if (cache.folder.empty()) {
+    fail(ExitCode::checkpoint_unusable,
+         "{} is not a folder, and there is no Hugging Face cache to look it up in: set HF_HOME or "
+         "HF_HUB_CACHE",
+         id.name);
+  }
+  std::string escaped = "models--" + id.name;
+  if (const size_t slash = escaped.find('/'); slash != std::string::npos) {
+    escaped.replace(slash, 1, "--");
+  }
+  const fs::path repository = cache.folder / escaped;
+  const fs::path snapshots = repository / "snapshots";
+  const std::string revision = id.revision.empty() ? "main" : id.revision;
+  std::string commit = commit_of(repository, revision);
+  if (id.revision.empty() && commit == revision) commit = only_snapshot(snapshots);
+  std::error_code error;
+  const fs::path folder = snapshots / commit;
+  if (commit.empty() || commit.find('/') != std::string::npos || !fs::is_directory(folder, error)) {
+    fail(ExitCode::checkpoint_unusable,
+         "{}{} is neither a folder nor in the Hugging Face cache ({}); get it with: {}", id.name,
+         id.revision.empty() ? "" : "@" + id.revision, cache.folder.string(), download_command(id));
+  }
+  if (!fs::exists(folder / "config.json", error)) {
+    fail(ExitCode::checkpoint_unusable,
+         "{} is in the Hugging Face cache without its config.json ({}); complete it with: {}",
+         id.name, folder.string(), download_command(id));
+  }
+  return folder;
+}
+
+}  // namespace
+
+fs::path find_model(const std::string& model, const HubCache& cache) {
+  std::error_code error;
+  const fs::path path(model);
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) return path;
+  if (fs::exists(status)) {
+    const bool gguf = path.extension() == ".gguf";
+    fail(ExitCode::checkpoint_unusable, "{} is {}; expected a model's folder or a hub id", model,
+         gguf ? "a GGUF file" : "a file");
+  }
+  if (error == std::errc::too_many_symbolic_link_levels) {
+    fail(ExitCode::checkpoint_unusable, "{}: its symbolic links form a loop", model);
+  }
+  if (const auto id = parse_hub_id(model)) return find_in_cache(*id, cache);
+  fail(ExitCode::checkpoint_unusable,
+       "{}: no such folder, and not a hub id like org/name or org/name@revision", model);
+}
+
+}  // namespace plimsoll::checkpoint

@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/copy_rows.h"
+#include "checkpoint/json_events.h"
+#include "checkpoint/mapped_file.h"
+
+namespace plimsoll::checkpoint {
+namespace {
+
+using model::ModelSpec;
+using model::Part;
+using model::WeightSpec;
+
+bool is_convertible(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32 || dtype == DType::f64;
+}
+
+// The tensor under its name or another spelling of it.
+const TensorEntry* find_tensor(const Checkpoint& checkpoint, const ModelSpec& spec,
+                               const std::string& name) {
+  if (const TensorEntry* found = checkpoint.find(name)) return found;
+  for (const auto& [first, second] : spec.tensor_prefixes) {
+    if (!name.starts_with(first)) continue;
+    if (const TensorEntry* found = checkpoint.find(second + name.substr(first.size())))
+      return found;
+  }
+  return nullptr;
+}
+
+std::string more(size_t count) {
+  return count > 1 ? fmt::format(" (and {} more)", count - 1) : "";
+}
+
+void check_tensor(const TensorEntry& tensor, const Part& part, const WeightSpec& weight) {
+  const auto refuse = [&](const std::string& found, const std::string& expected) {
+    fail(ExitCode::checkpoint_unusable,
+         "tensor \"{}\" in {} has {}; expected {} (for {}, from config.json)", shown(tensor.name),
+         tensor.file->path().string(), found, expected, weight.name);
+  };
+  if (tensor.shape != part.stored_shape) {
+    refuse("shape " + shape_text(tensor.shape), shape_text(part.stored_shape));
+  }
+  if (!is_convertible(tensor.dtype)) {
+    refuse("dtype " + std::string(safetensors_name(tensor.dtype)), "BF16, F16, F32 or F64");
+  }
+}
+
+bool is_ignorable(const std::string& name, const ModelSpec& spec) {
+  // As vLLM: biases that the model has no parameter for are left out.
+  if (name.ends_with(".bias")) return true;
+  return std::ranges::any_of(spec.ignored_suffixes,
+                             [&](const std::string& suffix) { return name.ends_with(suffix); });
+}
+
+void check_left_over(const Checkpoint& checkpoint, const ModelSpec& spec,
+                     const std::unordered_set<const TensorEntry*>& used) {
+  const TensorEntry* first = nullptr;
+  size_t count = 0;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (used.contains(&tensor) || is_ignorable(name, spec)) continue;
+    if (count++ == 0) first = &tensor;
+  }
+  if (first == nullptr) return;
+  fail(ExitCode::checkpoint_unusable,
+       "tensor \"{}\"{} in {} is none that {} with this config.json has; do config and weights "
+       "belong together?",
+       shown(first->name), more(count), first->file->path().string(), spec.architecture);
+}
+
+}  // namespace
+
+DType model_dtype(const Checkpoint& checkpoint, const ModelSpec& spec) {
+  if (spec.dtype_stated) return spec.dtype;
+  std::optional<DType> common;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (!is_convertible(tensor.dtype)) continue;
+    if (common && *common != tensor.dtype) return DType::f32;
+    common = tensor.dtype;
+  }
+  return common.value_or(DType::f32);
+}
+
+WeightReader::WeightReader(const Checkpoint& checkpoint, const ModelSpec& spec)
+    : checkpoint_(&checkpoint), spec_(&spec) {
+  if (!spec.quantization.empty()) {
+    fail(ExitCode::checkpoint_unusable,
+         "the checkpoint is quantised ({}), which is not supported yet; use the unquantised model",
+         spec.quantization);
+  }
+  std::unordered_set<const TensorEntry*> used;
+  const Part* missing = nullptr;
+  size_t missing_count = 0;
+  for (const WeightSpec& weight : spec.weights) {
+    for (const Part& part : weight.parts) {
+      const TensorEntry* tensor = find_tensor(checkpoint, spec, part.tensor);
+      if (tensor == nullptr) {
+        if (missing_count++ == 0) missing = &part;
+        continue;
+      }
+      check_tensor(*tensor, part, weight);
+      used.insert(tensor);
+    }
+  }
+  if (missing != nullptr) {
+    fail(ExitCode::checkpoint_unusable,
+         "the checkpoint lacks tensor \"{}\"{}, which {} with this config.json needs, shape {}",
+         missing->tensor, more(missing_count), spec.architecture,
+         shape_text(missing->stored_shape));
+  }
+  check_left_over(checkpoint, spec, used);
+}
+
+const TensorEntry& WeightReader::tensor(const Part& part) const {
+  return *find_tensor(*checkpoint_, *spec_, part.tensor);
+}
+
+void WeightReader::read_rows(const WeightSpec& weight, int64_t first, int64_t count, DType dtype,
+                             void* to) const {
+  const int64_t row_bytes = weight.columns() * static_cast<int64_t>(dtype_size(dtype));
+  auto* out = static_cast<std::byte*>(to);
+  int64_t part_first = 0;  // the part's first row in the weight
+  for (const Part& part : weight.parts) {
+    const int64_t from = std::max(first, part_first) - part_first;
+    const int64_t until = std::min(first + count, part_first + part.rows()) - part_first;
+    part_first += part.rows();
+    if (from >= until) continue;
+    const TensorEntry& source = tensor(part);
+    const GuardedRead guard(*source.file);
+    copy_rows(source, part, from, until - from, weight.columns(), dtype, out);
+    guard.finish();
+    out += (until - from) * row_bytes;
+  }
+}
+
+}  // namespace plimsoll::checkpoint
