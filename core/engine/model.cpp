@@ -27,6 +27,17 @@ size_t aligned(size_t bytes) {
   return (bytes + kTo - 1) / kTo * kTo;
 }
 
+/// Types that the weights are run in: `dtype`, but routers in float32, so that fewer choices of
+/// experts hang on rounding.
+std::vector<DType> run_dtypes(const model::ModelSpec& spec, DType dtype) {
+  std::vector<DType> dtypes(spec.weights.size(), dtype);
+  for (const LayerSpec& layer : spec.layers) {
+    if (layer.mlp.kind != MlpKind::experts) continue;
+    dtypes[static_cast<size_t>(layer.mlp.router.weight)] = DType::f32;
+  }
+  return dtypes;
+}
+
 }  // namespace
 
 /// What the layers of one step share.
@@ -39,15 +50,16 @@ Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backen
              memory::Arena& arena, const KvLayout& kv, int64_t kv_blocks)
     : spec_(spec), dtype_(dtype), backend_(backend), angles_(spec.ropes.size()) {
   const backend::Footprint& footprint = backend.footprint();
+  const std::vector<DType> dtypes = run_dtypes(spec, dtype);
   size_t bytes = 0;
   std::vector<size_t> offsets;
-  for (const model::WeightSpec& weight : spec.weights) {
+  for (size_t i = 0; i < dtypes.size(); ++i) {
     offsets.push_back(bytes);
-    bytes += aligned(footprint.weight_bytes(weight, dtype));
+    bytes += aligned(footprint.weight_bytes(spec.weights[i], dtypes[i]));
   }
   auto* storage = arena.take_array<std::byte>("weights", bytes);
-  for (size_t i = 0; i < spec.weights.size(); ++i) {
-    weights_.push_back({&spec.weights[i], dtype, storage + offsets[i]});
+  for (size_t i = 0; i < dtypes.size(); ++i) {
+    weights_.push_back({&spec.weights[i], dtypes[i], storage + offsets[i]});
   }
   auto* pool =
       arena.take_array<std::byte>("kv blocks", static_cast<size_t>(kv_blocks) * kv.block_bytes);
@@ -65,9 +77,9 @@ void Model::load(const checkpoint::WeightReader& reader) {
   for (Weight& weight : weights_) {
     const model::WeightSpec& spec = *weight.spec;
     const auto read = [&](int64_t first, int64_t count, void* to) {
-      reader.read_rows(spec, first, count, dtype_, to);
+      reader.read_rows(spec, first, count, weight.dtype, to);
     };
-    weight = backend_.load_weight(spec, dtype_, weight.data, read);
+    weight = backend_.load_weight(spec, weight.dtype, weight.data, read);
   }
 }
 
