@@ -5,15 +5,13 @@
 #include <unistd.h>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "conformance/cpu.h"
 #include "conformance/golden.h"
 #include "conformance/model_runner.h"
 #include "model/config.h"
@@ -45,7 +43,7 @@ struct Golden {
   std::vector<Case> cases;
 
   explicit Golden(const fs::path& folder) : name(folder.filename().string()) {
-    const Json file = read_json_file(folder / "golden.json");
+    const Json file = parse_json(testing::read_maybe_xz(folder / "golden.json"));
     for (const Json& from : file.at("cases")) {
       const Json& half = from.at("half_precision_reference");
       cases.push_back({from.at("prompt_token_ids").get<Ids>(),
@@ -65,24 +63,20 @@ struct Golden {
   }
 };
 
-/// The models' folders of the golden results; a plain clone holds a few of its own.
+/// The models' folders of the golden results; a plain clone holds its own.
 std::vector<fs::path> model_folders() {
   const fs::path own = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden";
+  const fs::path models = testing::golden_folder().value_or(own) / "models";
   std::vector<fs::path> folders;
-  for (const auto& entry :
-       fs::directory_iterator(testing::golden_folder().value_or(own) / "models")) {
-    if (fs::exists(entry.path() / "golden.json")) folders.push_back(entry.path());
+  if (!fs::is_directory(models)) {
+    WARN("skipped: there is no folder " << models);
+    return folders;
+  }
+  for (const auto& entry : fs::directory_iterator(models)) {
+    if (fs::exists(entry.path() / "recipe.json")) folders.push_back(entry.path());
   }
   std::sort(folders.begin(), folders.end());
   return folders;
-}
-
-backend::CpuIsa wanted_isa() {
-  const char* name = std::getenv("PLIMSOLL_CPU_ISA");
-  if (name == nullptr) return backend::detect_isa();
-  const auto isa = backend::isa_from_name(name);
-  if (!isa) throw std::runtime_error(fmt::format("PLIMSOLL_CPU_ISA: no such set: {}", name));
-  return *isa;
 }
 
 /// A model of the golden results on the CPU, from a checkpoint that is written for it.
@@ -94,8 +88,6 @@ class Subject {
     testing::write_checkpoint(folder, folder_);
     spec_ = model::make_model_spec(model::read_config(folder_));
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
-    const auto threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    backend_ = backend::make_cpu_backend({.isa = wanted_isa(), .threads = threads});
   }
   ~Subject() { fs::remove_all(folder_); }
 
@@ -128,7 +120,7 @@ class Subject {
   fs::path folder_;
   model::ModelSpec spec_;
   std::optional<checkpoint::Checkpoint> checkpoint_;
-  std::unique_ptr<backend::Backend> backend_;
+  std::unique_ptr<backend::Backend> backend_ = testing::cpu_backend();
 };
 
 double log_probability(const Logits& logits, int32_t token) {

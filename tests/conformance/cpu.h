@@ -1,0 +1,29 @@
+// The CPU backend that conformance programs run on.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "backend/cpu/cpu_backend.h"
+
+namespace plimsoll::testing {
+
+/// All cores, and the instruction set that $PLIMSOLL_CPU_ISA names, else the best one.
+inline std::unique_ptr<backend::Backend> cpu_backend() {
+  backend::CpuOptions options{
+      .isa = backend::detect_isa(),
+      .threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))};
+  if (const char* name = std::getenv("PLIMSOLL_CPU_ISA")) {
+    const auto isa = backend::isa_from_name(name);
+    if (!isa) throw std::runtime_error(fmt::format("PLIMSOLL_CPU_ISA: no such set: {}", name));
+    options.isa = *isa;
+  }
+  return backend::make_cpu_backend(options);
+}
+
+}  // namespace plimsoll::testing
