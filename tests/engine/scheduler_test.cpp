@@ -1,0 +1,246 @@
+#include "engine/scheduler.h"
+
+#include <catch2/catch.hpp>
+#include <deque>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace plimsoll::engine;
+
+namespace {
+
+/// A scheduler over sequences that are plain structs; tokens come from nowhere.
+struct Bench {
+  struct Limits {
+    int64_t blocks = 100;
+    int64_t sequences = 8;
+    int64_t tokens = 32;
+    std::vector<int64_t> windows = {0};
+    bool prefix_caching = true;
+  };
+
+  explicit Bench(Limits limits)
+      : cache({limits.blocks, 4, limits.windows, limits.prefix_caching}),
+        scheduler(cache, {limits.sequences, limits.tokens}) {}
+
+  Sequence& add(std::vector<TokenId> prompt) {
+    prompts.push_back(std::move(prompt));
+    Sequence& sequence = sequences.emplace_back();
+    sequence.serial = sequences.size();
+    sequence.prompt = prompts.back();
+    scheduler.add(sequence);
+    return sequence;
+  }
+  Sequence& add(int64_t length, TokenId first) {
+    std::vector<TokenId> prompt(static_cast<size_t>(length));
+    for (TokenId& token : prompt) token = first++;
+    return add(std::move(prompt));
+  }
+
+  /// Runs a step: "serial:first+count" of each piece. Sequences that reach their end get token 7.
+  std::string step() {
+    std::string text;
+    const std::vector<Piece>& pieces = scheduler.schedule();
+    for (const Piece& piece : pieces) {
+      text += (text.empty() ? "" : " ") + std::to_string(piece.sequence->serial) + ":" +
+              std::to_string(piece.first) + "+" + std::to_string(piece.count);
+    }
+    scheduler.commit();
+    for (const Piece& piece : pieces) {
+      if (piece.end() == piece.sequence->length()) piece.sequence->output.push_back(7);
+    }
+    return text;
+  }
+
+  KvCache cache;
+  Scheduler scheduler;
+  std::deque<std::vector<TokenId>> prompts;
+  std::deque<Sequence> sequences;
+};
+
+}  // namespace
+
+TEST_CASE("prompts are cut to the step's tokens, oldest first, after decodes") {
+  Bench bench({.tokens = 10});
+  bench.add(6, 100);
+  bench.add(9, 200);
+  bench.add(3, 300);
+  CHECK(bench.step() == "1:0+6 2:0+4");
+  CHECK(bench.step() == "1:6+1 2:4+5 3:0+3");
+  CHECK(bench.step() == "1:7+1 2:9+1 3:3+1");
+}
+
+TEST_CASE("no more sequences run than may") {
+  Bench bench({.sequences = 2});
+  for (TokenId i = 0; i < 3; ++i) bench.add(2, 100 * i);
+  CHECK(bench.step() == "1:0+2 2:0+2");
+  bench.scheduler.remove(bench.sequences[0]);
+  CHECK(bench.step() == "2:2+1 3:0+2");
+  CHECK(bench.scheduler.running() == 2);
+  CHECK(bench.scheduler.waiting() == 0);
+}
+
+TEST_CASE("logits are asked for at the end of a prompt, or from a position on") {
+  Bench bench({.tokens = 4});
+  bench.add(6, 100);
+  Sequence& scored = bench.add(3, 200);
+  scored.score_from = 0;
+  const std::vector<Piece>* pieces = &bench.scheduler.schedule();
+  CHECK(pieces->at(0).logits_from == 4);
+  bench.scheduler.commit();
+  pieces = &bench.scheduler.schedule();
+  CHECK(pieces->at(0).logits_from == 5);
+  CHECK(pieces->at(1).logits_from == 0);
+}
+
+TEST_CASE("the prefix of an earlier sequence is not computed again") {
+  Bench bench({});
+  bench.add(10, 100);
+  CHECK(bench.step() == "1:0+10");
+  bench.add(10, 100);
+  CHECK(bench.step() == "1:10+1 2:8+2");
+  CHECK(bench.scheduler.prefix_hits() == 8);
+  CHECK(bench.cache.pool().used() == 3 + 1);
+  SECTION("but the last token is") {
+    bench.add(8, 100);
+    CHECK(bench.step() == "1:11+1 2:10+1 3:4+4");
+  }
+  SECTION("and scored positions are") {
+    bench.add(8, 100).score_from = 0;
+    CHECK(bench.step() == "1:11+1 2:10+1 3:0+8");
+  }
+  SECTION("nor with another RoPE table") {
+    bench.add(8, 100).long_rope = true;
+    CHECK(bench.step() == "1:11+1 2:10+1 3:0+8");
+  }
+}
+
+TEST_CASE("without prefix caching nothing is shared") {
+  Bench bench({.prefix_caching = false});
+  bench.add(10, 100);
+  bench.step();
+  bench.add(10, 100);
+  CHECK(bench.step() == "1:10+1 2:0+10");
+  CHECK(bench.scheduler.prefix_queries() == 0);
+}
+
+TEST_CASE("a sequence is admitted when all its tokens have room") {
+  Bench bench({.blocks = 6});
+  bench.add(8, 100);   // 2 blocks, and one for its next token
+  bench.add(12, 200);  // 4 with its next token
+  CHECK(bench.step() == "1:0+8");
+  CHECK(bench.step() == "1:8+1");
+  bench.scheduler.remove(bench.sequences[0]);
+  CHECK(bench.step() == "2:0+12");
+}
+
+TEST_CASE("the youngest makes room and is computed again") {
+  Bench bench({.blocks = 5});
+  bench.add(4, 100);
+  bench.add(4, 200);
+  CHECK(bench.step() == "1:0+4 2:0+4");
+  for (int i = 0; i < 4; ++i) bench.step();
+  // Both hold two full blocks; one is left, and the older takes it.
+  CHECK(bench.step() == "1:8+1");
+  CHECK(bench.scheduler.preemptions() == 1);
+  CHECK(bench.scheduler.waiting() == 1);
+  // What it had computed is still remembered, except what was overwritten.
+  bench.scheduler.remove(bench.sequences[0]);
+  CHECK(bench.step() == "2:8+1");
+}
+
+TEST_CASE("blocks before the window go back to the pool") {
+  Bench bench({.blocks = 5, .tokens = 4, .windows = {6}});
+  bench.add(40, 100);
+  for (int i = 0; i < 10; ++i) {
+    bench.step();
+    CHECK(bench.cache.pool().used() <= 3);
+  }
+  CHECK(bench.sequences[0].computed == 40);
+  // Position 40 sees 35 and later: blocks 8 and 9.
+  CHECK(bench.sequences[0].tables[0].released == 8);
+}
+
+TEST_CASE("a window needs only its last blocks to be remembered") {
+  Bench bench({.blocks = 4, .tokens = 4, .windows = {6}});
+  bench.add(16, 100);
+  for (int i = 0; i < 4; ++i) bench.step();
+  bench.scheduler.remove(bench.sequences[0]);
+  Sequence& other = bench.add(5, 500);  // takes the oldest idle blocks: the first of the prompt
+  bench.step();
+  bench.step();
+  bench.scheduler.remove(other);
+  bench.add(17, 100);
+  CHECK(bench.step() == "3:16+1");
+}
+
+TEST_CASE("any load ends, and every position sees what its own sequence wrote") {
+  struct Row {
+    std::vector<int64_t> windows;
+    int64_t blocks, tokens, sequences;
+    bool prefix_caching;
+  };
+  const Row row = GENERATE(Row{{0}, 13, 16, 8, true}, Row{{0}, 13, 5, 8, false},
+                           Row{{6}, 9, 16, 20, true}, Row{{0, 6}, 40, 16, 20, true},
+                           Row{{0, 9, 1}, 60, 7, 20, true}, Row{{0, 0}, 200, 64, 20, true});
+  Bench bench({row.blocks, row.sequences, row.tokens, row.windows, row.prefix_caching});
+  std::mt19937 random(1);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  // Slots hold the sequence's tokens up to theirs, as a stand-in for K and V.
+  std::map<std::tuple<size_t, BlockId, int64_t>, std::vector<TokenId>> slots;
+  const auto history = [](const Sequence& sequence, int64_t position) {
+    std::vector<TokenId> tokens;
+    for (int64_t i = 0; i <= position; ++i) tokens.push_back(sequence.token(i));
+    return tokens;
+  };
+  std::map<const Sequence*, size_t> output_lengths;
+  size_t done = 0;
+  constexpr size_t kSequences = 60;
+  for (int steps = 0; done < kSequences; ++steps) {
+    REQUIRE(steps < 10'000);
+    while (bench.sequences.size() < kSequences && below(2) == 0) {
+      Sequence& sequence = bench.add(1 + below(30), 10 * below(3));
+      output_lengths[&sequence] = static_cast<size_t>(1 + below(18));
+    }
+    const std::vector<Piece> pieces = bench.scheduler.schedule();
+    int64_t tokens = 0;
+    for (const Piece& piece : pieces) {
+      const Sequence& sequence = *piece.sequence;
+      REQUIRE(piece.count > 0);
+      tokens += piece.count;
+      for (size_t group = 0; group < row.windows.size(); ++group) {
+        const auto slot = [&](int64_t position) -> std::vector<TokenId>& {
+          const BlockId id =
+              sequence.tables[group].blocks.at(static_cast<size_t>(position / 4)).id();
+          REQUIRE(id != kNoBlock);
+          return slots[{group, id, position % 4}];
+        };
+        for (int64_t position = piece.first; position < piece.end(); ++position) {
+          slot(position) = history(sequence, position);
+          const int64_t window = row.windows[group];
+          const int64_t from = window == 0 ? 0 : std::max<int64_t>(0, position - window + 1);
+          for (int64_t seen = from; seen <= position; ++seen) {
+            REQUIRE(slot(seen) == history(sequence, seen));
+          }
+        }
+      }
+    }
+    REQUIRE(tokens <= row.tokens);
+    REQUIRE(static_cast<int64_t>(pieces.size()) <= row.sequences);
+    bench.scheduler.commit();
+    for (const Piece& piece : pieces) {
+      Sequence& sequence = *piece.sequence;
+      if (piece.end() < sequence.length()) continue;
+      sequence.output.push_back(below(3));
+      if (sequence.output.size() < output_lengths[&sequence]) continue;
+      bench.scheduler.remove(sequence);
+      ++done;
+    }
+  }
+  CHECK(bench.cache.pool().used() == 0);
+  CHECK(bench.scheduler.running() == 0);
+  if (row.blocks < 20 && row.sequences < 20) CHECK(bench.scheduler.preemptions() > 0);
+  CHECK((bench.scheduler.prefix_hits() > 0) == row.prefix_caching);
+}
