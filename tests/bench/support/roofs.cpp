@@ -1,0 +1,119 @@
+#include "bench/support/roofs.h"
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/thread_pool.h"
+#include "bench/support/large_memory.h"
+
+#if defined(PLIMSOLL_ONEDNN)
+#include <omp.h>
+
+#include <dnnl.hpp>
+#endif
+
+namespace plimsoll::testing {
+namespace {
+
+#if defined(__x86_64__)
+#define PLIMSOLL_CLONES [[gnu::target_clones("avx512f", "avx2", "default"), gnu::optimize("O3")]]
+#else
+#define PLIMSOLL_CLONES
+#endif
+
+PLIMSOLL_CLONES uint64_t sum(const uint64_t* from, size_t count) {
+  uint64_t lanes[64] = {};
+  for (size_t i = 0; i + 64 <= count; i += 64)
+    for (size_t j = 0; j < 64; ++j) lanes[j] += from[i + j];
+  uint64_t total = 0;
+  for (const uint64_t lane : lanes) total += lane;
+  return total;
+}
+
+/// 2 * 256 * `rounds` floating-point operations in chains enough to fill any pipeline.
+PLIMSOLL_CLONES float multiply_add(int64_t rounds) {
+  float lanes[256];
+  for (int i = 0; i < 256; ++i) lanes[i] = static_cast<float>(i);
+  for (int64_t r = 0; r < rounds; ++r)
+    for (float& lane : lanes) lane = lane * 0.999f + 0.5f;
+  float total = 0;
+  for (const float lane : lanes) total += lane;
+  return total;
+}
+
+double multiply_add_rate(int threads) {
+  constexpr int64_t kRounds = 1'000'000;
+  backend::ThreadPool pool(threads);
+  std::vector<float> results(static_cast<size_t>(threads));
+  const double time = best_time([&] {
+    pool.run(threads, [&](int64_t task, int) {
+      results[static_cast<size_t>(task)] = multiply_add(kRounds);
+    });
+  });
+  return 512.0 * kRounds * threads / time;
+}
+
+}  // namespace
+
+double read_bandwidth(int threads, size_t bytes, int rounds) {
+  const LargeMemory memory(bytes);
+  const auto* words = static_cast<const uint64_t*>(memory.data());
+  const size_t chunk = size_t{1} << 17;  // words: 1 MiB
+  const auto chunks = static_cast<int64_t>(bytes / sizeof(uint64_t) / chunk);
+  backend::ThreadPool pool(threads);
+  std::vector<uint64_t> sums(static_cast<size_t>(chunks));
+  pool.run(chunks, [&](int64_t task, int) {
+    std::memset(static_cast<uint64_t*>(memory.data()) + static_cast<size_t>(task) * chunk, 1,
+                chunk * sizeof(uint64_t));
+  });
+  const double time = best_time(
+      [&] {
+        pool.run(chunks, [&](int64_t task, int) {
+          const auto at = static_cast<size_t>(task);
+          sums[at] = sum(words + at * chunk, chunk);
+        });
+      },
+      rounds, 0);
+  return static_cast<double>(bytes) / time;
+}
+
+MatrixRate matrix_rate(int threads, int rounds) {
+#if defined(PLIMSOLL_ONEDNN)
+  if (backend::detect_isa() == backend::CpuIsa::avx512bf16) {
+    using dnnl::matmul;
+    omp_set_num_threads(threads);
+    constexpr int64_t m = 512;
+    constexpr int64_t k = 2048;
+    constexpr int64_t n = 8192;
+    using Type = dnnl::memory::data_type;
+    using Tag = dnnl::memory::format_tag;
+    const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+    dnnl::stream queue(cpu);
+    const dnnl::memory::desc source({m, k}, Type::bf16, Tag::ab);
+    const dnnl::memory::desc weights({k, n}, Type::bf16, Tag::any);
+    const dnnl::memory::desc result({m, n}, Type::f32, Tag::ab);
+    const matmul::primitive_desc description(matmul::desc(source, weights, result), cpu);
+    dnnl::memory a(description.src_desc(), cpu);
+    dnnl::memory b(description.weights_desc(), cpu);
+    dnnl::memory c(description.dst_desc(), cpu);
+    std::memset(a.get_data_handle(), 0, description.src_desc().get_size());
+    std::memset(b.get_data_handle(), 0, description.weights_desc().get_size());
+    matmul product(description);
+    const double time = best_time(
+        [&] {
+          product.execute(queue, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
+          queue.wait();
+        },
+        rounds, 0.5);
+    return {2.0 * m * k * n / time, "oneDNN bf16 512 x 2048 x 8192"};
+  }
+#endif
+  static_cast<void>(rounds);
+  return {multiply_add_rate(threads), "float multiply-adds"};
+}
+
+}  // namespace plimsoll::testing
