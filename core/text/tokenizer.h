@@ -54,29 +54,31 @@ class Tokenizer {
   [[nodiscard]] std::string token_bytes(TokenId id) const;
 
  private:
+  friend class Detokenizer;
   struct Impl;
   explicit Tokenizer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
 /// Text of a growing list of ids, piece by piece; never half a character, and the pieces joined are
-/// `decode(all ids)`. A piece is held back while it ends in an unfinished character.
+/// `decode(all ids)`. What later ids may still change is held back: an unfinished character, a run
+/// of byte tokens.
 class Detokenizer {
  public:
   /// `prompt` gives the context that the first new ids are decoded in (word-start spaces). The
   /// tokenizer must outlive this.
   Detokenizer(const Tokenizer& tokenizer, std::span<const TokenId> prompt, Specials specials);
+  Detokenizer(Detokenizer&&) noexcept;
+  Detokenizer& operator=(Detokenizer&&) noexcept;
+  ~Detokenizer();
   /// The text that has become certain with this id; may be empty.
   std::string push(TokenId id);
   /// What is still held back at the end (U+FFFD for broken characters).
   std::string finish();
 
  private:
-  const Tokenizer* tokenizer_;
-  Specials specials_;
-  std::vector<TokenId> ids_;
-  size_t prefix_ = 0;
-  size_t read_ = 0;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 /// Reads bos_token, eos_token, unk_token, pad_token, ... of tokenizer_config.json and

@@ -1,0 +1,39 @@
+// A tokenizer as tokenizer.json describes it; the other kinds of files are brought into this form.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "text/added_tokens.h"
+#include "text/decoder.h"
+#include "text/model.h"
+#include "text/normalizer.h"
+#include "text/post_processor.h"
+#include "text/pre_tokenizer.h"
+#include "text/tokenizer.h"
+
+namespace plimsoll::text {
+
+struct Pipeline {
+  std::unique_ptr<Normalizer> normalizer;       // may be null
+  std::unique_ptr<PreTokenizer> pre_tokenizer;  // may be null
+  std::unique_ptr<Model> model;
+  AddedTokens added;
+  PostProcessor post_processor;
+  Decoder decoder;
+
+  void encode_section(std::string_view text, bool at_origin, ParseSpecials parse,
+                      std::vector<TokenId>& ids) const;
+  void encode_words(NormalizedText text, std::vector<TokenId>& ids) const;
+  /// The text that decoding sees: an added token's, else the vocabulary's. Nothing for unknown ids.
+  [[nodiscard]] std::optional<std::string_view> spelling(TokenId id) const;
+  /// As `spelling`, nothing for what `specials` leaves out.
+  [[nodiscard]] std::optional<std::string_view> decoded_spelling(TokenId id,
+                                                                 Specials specials) const;
+};
+
+struct Tokenizer::Impl : Pipeline {};
+
+}  // namespace plimsoll::text

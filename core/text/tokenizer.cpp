@@ -1,0 +1,124 @@
+#include "text/tokenizer.h"
+
+#include <algorithm>
+
+#include "text/pipeline.h"
+#include "text/tokenizer_files.h"
+
+namespace plimsoll::text {
+
+Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
+Tokenizer::~Tokenizer() = default;
+
+Tokenizer Tokenizer::load(const std::filesystem::path& folder_or_file) {
+  auto impl = std::make_unique<Impl>();
+  load_tokenizer(folder_or_file, *impl);
+  impl->added.finish();
+  return Tokenizer(std::move(impl));
+}
+
+// Tokens that are matched in the raw text cut it first; each section between them is normalised,
+// cut at the tokens that are matched in normalised text, and the rest is pre-tokenised.
+std::vector<TokenId> Tokenizer::encode(std::string_view text, AddSpecials add,
+                                       ParseSpecials parse) const {
+  std::vector<TokenId> ids;
+  ids.reserve(text.size() / 4 + 8);
+  std::vector<Section> sections;
+  impl_->added.split(text, AddedTokens::Stage::raw, parse, sections);
+  for (const Section& section : sections) {
+    if (section.token) {
+      ids.push_back(*section.token);
+    } else {
+      impl_->encode_section(text.substr(section.begin, section.end - section.begin),
+                            section.begin == 0, parse, ids);
+    }
+  }
+  return impl_->post_processor.apply(std::move(ids), add);
+}
+
+void Pipeline::encode_section(std::string_view text, bool at_origin, ParseSpecials parse,
+                              std::vector<TokenId>& ids) const {
+  NormalizedText normalized{std::string(text), at_origin, utf8_length(text[0])};
+  if (normalizer) normalizer->apply(normalized);
+  std::vector<Section> sections;
+  added.split(normalized.text, AddedTokens::Stage::normalized, parse, sections);
+  const bool from_first = at_origin && normalized.head > 0;
+  if (sections.size() == 1 && !sections[0].token) {
+    normalized.at_origin = from_first;
+    encode_words(std::move(normalized), ids);
+    return;
+  }
+  for (const auto& [begin, end, token] : sections) {
+    if (token) {
+      ids.push_back(*token);
+      continue;
+    }
+    const bool at_head = begin < normalized.head;
+    encode_words(
+        {normalized.text.substr(begin, end - begin), at_head && at_origin,
+         at_head ? std::min(normalized.head, end) - begin : utf8_length(normalized.text[begin])},
+        ids);
+  }
+}
+
+void Pipeline::encode_words(NormalizedText text, std::vector<TokenId>& ids) const {
+  if (text.text.empty()) return;
+  PreTokenized words;
+  words.text = std::move(text.text);
+  words.pieces.push_back({0, words.text.size(), text.at_origin, text.head});
+  if (pre_tokenizer) pre_tokenizer->apply(words);
+  for (const Piece& piece : words.pieces) {
+    if (piece.begin < piece.end) model->tokenize(words.view(piece), ids);
+  }
+}
+
+std::optional<std::string_view> Pipeline::spelling(TokenId id) const {
+  if (const std::string* text = added.spelling(id)) return *text;
+  if (!model->vocabulary().contains(id)) return std::nullopt;
+  return model->vocabulary().token(id);
+}
+
+std::optional<std::string_view> Pipeline::decoded_spelling(TokenId id, Specials specials) const {
+  const auto text = spelling(id);
+  if (!text || (specials == Specials::skip && added.is_special_text(*text))) return std::nullopt;
+  return text;
+}
+
+std::string Tokenizer::decode(std::span<const TokenId> ids, Specials specials) const {
+  std::string out;
+  DecodeStream stream(impl_->decoder);
+  for (const TokenId id : ids) {
+    if (const auto text = impl_->decoded_spelling(id, specials)) stream.push(*text, out);
+  }
+  stream.finish(out);
+  return out;
+}
+
+int64_t Tokenizer::vocab_size() const {
+  return std::max(impl_->model->vocabulary().end_id(), impl_->added.end_id());
+}
+
+bool Tokenizer::is_special(TokenId id) const {
+  const AddedToken* token = impl_->added.token(id);
+  return token && token->special;
+}
+
+std::string Tokenizer::token(TokenId id) const {
+  if (const AddedToken* token = impl_->added.token(id)) return token->content;
+  return std::string(impl_->model->vocabulary().token(id));
+}
+
+std::optional<TokenId> Tokenizer::token_id(std::string_view token) const {
+  const auto added = impl_->added.find(token);
+  return added ? added : impl_->model->vocabulary().find(token);
+}
+
+std::string Tokenizer::token_bytes(TokenId id) const {
+  if (is_special(id)) return impl_->added.token(id)->content;
+  const auto text = impl_->spelling(id);
+  return text ? impl_->decoder.token_bytes(*text) : "";
+}
+
+}  // namespace plimsoll::text

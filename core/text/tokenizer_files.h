@@ -1,0 +1,58 @@
+// Which files make a tokenizer, and their readers. All throw Error(checkpoint_unusable) naming file
+// and place.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "text/added_tokens.h"
+#include "text/model.h"
+#include "text/pipeline.h"
+
+namespace plimsoll::text {
+
+/// A model folder, or a tokenizer.json or tokenizer.model file.
+void load_tokenizer(const std::filesystem::path& folder_or_file, Pipeline& tokenizer);
+
+void load_tokenizer_json(const std::filesystem::path& file, Pipeline& tokenizer);
+void load_tokenizer_model(const std::filesystem::path& file, Pipeline& tokenizer);
+
+/// vocab.json: an object from token to id.
+Vocabulary read_vocabulary(const std::filesystem::path& file);
+/// merges.txt: a pair a line, the first line may be "#version: 0.2".
+MergeList read_merges(const std::filesystem::path& file);
+
+/// The file parsed with its big tables kept out of the document.
+struct TokenizerDocument {
+  Json root;  // without model.vocab and model.merges
+  Vocabulary vocabulary;
+  std::vector<std::pair<std::string, double>> pieces;  // Unigram's vocabulary
+  MergeList merges;
+  bool has_vocabulary = false;
+  bool has_merges = false;
+};
+TokenizerDocument read_tokenizer_document(const std::filesystem::path& file);
+
+/// Runs `read`, and adds the file's name to what it throws about models, patterns and JSON.
+void with_file_name(const std::filesystem::path& file, const std::function<void()>& read);
+
+// The parts of tokenizer.json.
+std::unique_ptr<Normalizer> parse_normalizer(const Json& json);
+std::unique_ptr<PreTokenizer> parse_pre_tokenizer(const Json& json);
+void parse_decoder(const Json& json, Decoder& decoder);
+void parse_post_processor(const Json& json, PostProcessor& post_processor);
+std::vector<AddedToken> parse_added_tokens(const Json& json);
+
+/// A field of a component; ModelError names it when it is missing or of another type.
+const Json& field(const Json& object, const char* name);
+std::string text_field(const Json& object, const char* name);
+bool flag_field(const Json& object, const char* name, bool absent);
+size_t size_field(const Json& object, const char* name);
+TokenId id_field(const Json& json, const std::string& where);
+char32_t character_field(const Json& object, const char* name);
+Pattern pattern_field(const Json& object);
+
+}  // namespace plimsoll::text
