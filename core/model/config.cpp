@@ -20,7 +20,9 @@ std::string known_architectures() {
   return names;
 }
 
-const Family& find_family(const ConfigReader& config) {
+// The whole model's architecture, not that of a part such as text_config.
+const Family& find_family(const Json& root) {
+  const ConfigReader config = ConfigReader::plain(root);
   const auto names = config.texts("architectures");
   if (names && !names->empty()) {
     const auto family = std::ranges::find(families(), names->front(), &Family::architecture);
@@ -57,8 +59,12 @@ void read_dtype(const ConfigReader& config, ModelSpec& spec) {
 }
 
 std::string read_quantization(const ConfigReader& config) {
-  const auto quantization = config.object("quantization_config");
-  return quantization ? quantization->text({"quant_method", "quant_type"}, "unnamed") : "";
+  for (const char* key : {"quantization_config", "quantization"}) {
+    if (const auto quantization = config.object(key)) {
+      return quantization->text({"quant_method", "quant_type"}, "of an unnamed method");
+    }
+  }
+  return "";
 }
 
 // Sums must stay far from overflow wherever sizes are added up later.
@@ -77,7 +83,8 @@ std::vector<int32_t> read_eos(const Json* value, const std::string& file) {
   std::vector<int32_t> ids;
   if (value == nullptr || value->is_null()) return ids;
   const auto take = [&](const Json& id) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() > 0x7fffffffu) {
+    if (id == -1) return;  // none
+    if (!id.is_number_integer() || id < 0 || id > 0x7fffffff) {
       fail(ExitCode::checkpoint_unusable,
            "{}: \"eos_token_id\" is not a token id or a list of token ids", file);
     }
@@ -89,6 +96,34 @@ std::vector<int32_t> read_eos(const Json* value, const std::string& file) {
     take(*value);
   }
   return ids;
+}
+
+// Python writes NaN and Infinity, which are no JSON: as strings they are refused by name, and only
+// where they matter.
+std::string quote_non_finite(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const std::string_view rest = text.substr(i);
+    if (quoted && text[i] == '\\') {
+      result += rest.substr(0, 2);
+      ++i;
+      continue;
+    }
+    if (text[i] == '"') quoted = !quoted;
+    size_t length = 0;
+    for (const std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+      if (!quoted && rest.starts_with(word)) length = word.size();
+    }
+    if (length == 0) {
+      result += text[i];
+      continue;
+    }
+    result += fmt::format("\"{}\"", rest.substr(0, length));
+    i += length - 1;
+  }
+  return result;
 }
 
 const Json* member(const Json& object, const char* key) {
@@ -106,12 +141,18 @@ Json read_config(const fs::path& folder_or_file) {
          folder_or_file.string());
   }
   constexpr size_t kLargest = size_t{16} << 20;
-  return read_json_file(file, kLargest);
+  const std::string text = quote_non_finite(read_text_file(file, kLargest));
+  try {
+    return parse_json(text);
+  } catch (const JsonError& error) {
+    fail(ExitCode::checkpoint_unusable, "{}, line {}, column {}: {}", file.string(), error.line,
+         error.column, error.what());
+  }
 }
 
 ModelSpec make_model_spec(const Json& config) {
+  const Family& family = find_family(config);
   const ConfigReader reader = ConfigReader::root(config);
-  const Family& family = find_family(reader);
   refuse_foreign_features(reader);
   ModelSpec spec = family.make(reader);
   spec.architecture = family.architecture;

@@ -43,18 +43,22 @@ std::string range_text(IntegerRange range) {
 
 }  // namespace
 
-ConfigReader ConfigReader::root(const Json& config) {
-  if (!config.is_object()) {
+ConfigReader ConfigReader::plain(const Json& object) {
+  if (!object.is_object()) {
     fail(ExitCode::checkpoint_unusable, "config.json holds {}; expected an object",
-         config.type_name());
+         object.type_name());
   }
+  return {"", &object, nullptr};
+}
+
+ConfigReader ConfigReader::root(const Json& config) {
   for (const char* key : {"text_config", "llm_config"}) {
-    const Json* text = member(&config, key);
+    const Json* text = config.is_object() ? member(&config, key) : nullptr;
     if (text != nullptr && text->is_object()) {
       return {fmt::format("{}.", key), text, &config};
     }
   }
-  return {"", &config, nullptr};
+  return plain(config);
 }
 
 std::optional<ConfigReader> ConfigReader::object(std::string_view key) const {

@@ -27,6 +27,8 @@ class ConfigReader {
 
   /// The root; sizes of the language model are looked for in `text_config` or `llm_config` first.
   static ConfigReader root(const Json& config);
+  /// An object as it stands.
+  static ConfigReader plain(const Json& object);
   /// The object at `key` within this one; nullopt when missing, null or empty.
   [[nodiscard]] std::optional<ConfigReader> object(std::string_view key) const;
 

@@ -251,7 +251,7 @@ Rope read_rope(const ConfigReader& config, const RopeDefaults& defaults) {
     const auto parameters = outer ? parameters_of(*outer, defaults.layer_type) : std::nullopt;
     if (parameters) return make_rope(config, *parameters, defaults);
   }
-  return make_rope(config, ConfigReader::root(no_parameters()), defaults);
+  return make_rope(config, ConfigReader::plain(no_parameters()), defaults);
 }
 
 Rope read_local_rope(const ConfigReader& config, const RopeDefaults& defaults) {
@@ -261,7 +261,7 @@ Rope read_local_rope(const ConfigReader& config, const RopeDefaults& defaults) {
       return make_rope(config, *parameters, defaults);
     }
   }
-  return make_rope(config, ConfigReader::root(no_parameters()), defaults);
+  return make_rope(config, ConfigReader::plain(no_parameters()), defaults);
 }
 
 }  // namespace plimsoll::model

@@ -1,0 +1,206 @@
+// What each family's table holds: names in the order of vLLM's state dict, sources, splits.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "model/config.h"
+#include "model/tiny_config.h"
+
+using namespace plimsoll;
+using model::ModelSpec;
+using model::Split;
+using model::WeightSpec;
+using plimsoll::testing::tiny_config;
+
+namespace {
+
+ModelSpec tiny(const char* architecture, const char* changes = "{}") {
+  return model::make_model_spec(tiny_config(architecture, Json::parse(changes)));
+}
+
+std::vector<std::string> names(const ModelSpec& spec) {
+  std::vector<std::string> result;
+  for (const WeightSpec& weight : spec.weights) result.push_back(weight.name);
+  return result;
+}
+
+const WeightSpec& find(const ModelSpec& spec, const std::string& name) {
+  for (const WeightSpec& weight : spec.weights) {
+    if (weight.name == name) return weight;
+  }
+  throw std::runtime_error("no weight " + name);
+}
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("Llama") {
+  const ModelSpec spec = tiny("LlamaForCausalLM");
+  CHECK(names(spec) ==
+        Names{"model.embed_tokens.weight", "model.layers.0.self_attn.qkv_proj.weight",
+              "model.layers.0.self_attn.o_proj.weight", "model.layers.0.mlp.gate_up_proj.weight",
+              "model.layers.0.mlp.down_proj.weight", "model.layers.0.input_layernorm.weight",
+              "model.layers.0.post_attention_layernorm.weight", "model.norm.weight",
+              "lm_head.weight"});
+  const WeightSpec& qkv = spec.weight(spec.layers[0].attention.qkv.weight);
+  CHECK(qkv.shape == std::vector<int64_t>{32, 16});
+  CHECK(qkv.split == Split::qkv);
+  REQUIRE(qkv.parts.size() == 3);
+  CHECK(qkv.parts[1].tensor == "model.layers.0.self_attn.k_proj.weight");
+  CHECK(qkv.parts[1].stored_shape == std::vector<int64_t>{8, 16});
+  CHECK(find(spec, "model.layers.0.mlp.gate_up_proj.weight").split == Split::merged_column);
+  CHECK(find(spec, "model.layers.0.mlp.down_proj.weight").split == Split::row);
+  CHECK(spec.weight(spec.embedding).use == model::WeightUse::embedding);
+  CHECK(spec.weight(spec.head).split == Split::vocabulary);
+  CHECK(spec.layers[0].attention.scale == 0.5f);
+}
+
+TEST_CASE("Llama with biases and a tied head") {
+  const ModelSpec spec =
+      tiny("LlamaForCausalLM",
+           R"({"attention_bias": true, "mlp_bias": true, "tie_word_embeddings": true})");
+  CHECK(names(spec).front() == "lm_head.weight");
+  CHECK(names(spec).back() == "model.norm.weight");
+  CHECK(spec.head == spec.embedding);
+  CHECK(spec.weight(spec.embedding).use == model::WeightUse::linear);
+  CHECK(spec.weight(spec.embedding).parts[0].tensor == "model.embed_tokens.weight");
+  CHECK(find(spec, "model.layers.0.self_attn.qkv_proj.bias").split == Split::qkv);
+  CHECK(find(spec, "model.layers.0.self_attn.o_proj.bias").split == Split::replicated);
+  CHECK(find(spec, "model.layers.0.mlp.gate_up_proj.bias").shape == std::vector<int64_t>{48});
+}
+
+TEST_CASE(
+    "Qwen windows: none unless asked for, then from max_window_layers on, or by layer_types") {
+  const auto windows = [](const char* changes) {
+    Json config = Json::parse(changes);
+    config["num_hidden_layers"] = 3;
+    std::vector<int64_t> result;
+    for (const auto& layer : tiny("Qwen2ForCausalLM", config.dump().c_str()).layers) {
+      result.push_back(layer.attention.window);
+    }
+    return result;
+  };
+  using Windows = std::vector<int64_t>;
+  CHECK(windows(R"({"sliding_window": 8, "max_window_layers": 1})") == Windows{0, 0, 0});
+  CHECK(windows(R"({"use_sliding_window": true, "sliding_window": 8, "max_window_layers": 1})") ==
+        Windows{0, 8, 8});
+  CHECK(windows(R"({"use_sliding_window": true, "sliding_window": 8,
+                    "layer_types": ["sliding_attention", "full_attention", "full_attention"]})") ==
+        Windows{8, 0, 0});
+  CHECK_THROWS_WITH(windows(R"({"layer_types": ["full_attention"]})"),
+                    Catch::Contains("a list of 3 layers"));
+  CHECK_THROWS_WITH(
+      windows(R"({"layer_types": ["linear_attention", "full_attention", "full_attention"]})"),
+      Catch::Contains("full_attention and sliding_attention alone"));
+}
+
+TEST_CASE("Qwen3-MoE: experts where decoder_sparse_step and mlp_only_layers leave them") {
+  const ModelSpec spec = tiny("Qwen3MoeForCausalLM",
+                              R"({"num_hidden_layers": 4, "decoder_sparse_step": 2,
+                                  "mlp_only_layers": [3], "num_experts": 3,
+                                  "num_experts_per_tok": 2, "moe_intermediate_size": 5})");
+  std::vector<bool> sparse;
+  for (const auto& layer : spec.layers) sparse.push_back(layer.mlp.kind == model::MlpKind::experts);
+  CHECK(sparse == std::vector<bool>{false, true, false, false});
+  const WeightSpec& up = find(spec, "model.layers.1.mlp.experts.routed_experts.w13_weight");
+  CHECK(up.shape == std::vector<int64_t>{3, 10, 16});
+  CHECK(up.parts.size() == 6);
+  CHECK(up.parts[3].tensor == "model.layers.1.mlp.experts.1.up_proj.weight");
+  CHECK(find(spec, "model.layers.1.mlp.experts.routed_experts.w2_weight").shape ==
+        std::vector<int64_t>{3, 16, 5});
+  CHECK(find(spec, "model.layers.1.mlp.experts.gate.weight").parts[0].tensor ==
+        "model.layers.1.mlp.gate.weight");
+}
+
+TEST_CASE("num_experts and num_local_experts are one key") {
+  for (const char* key : {"num_experts", "num_local_experts"}) {
+    for (const char* architecture : {"MixtralForCausalLM", "Qwen3MoeForCausalLM"}) {
+      const Json changes = {{key, 3}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 24}};
+      CHECK(tiny(architecture, changes.dump().c_str()).layers[0].mlp.experts == 3);
+    }
+  }
+}
+
+TEST_CASE("Gemma: norms around both parts, (1 + w), scaled embeddings") {
+  const ModelSpec spec = tiny("Gemma3ForCausalLM", R"({"query_pre_attn_scalar": 64})");
+  CHECK(spec.layers[0].placement == model::NormPlacement::sandwich);
+  CHECK(spec.layers[0].mlp_post_norm.present);
+  CHECK(spec.layers[0].attention.q_norm.weight_offset == 1);
+  CHECK(spec.layers[0].attention.scale == 0.125f);
+  CHECK(spec.embedding_scale == 4);
+  CHECK(spec.layers[0].mlp.activation == model::Activation::gelu_tanh);
+  CHECK_THROWS_WITH(tiny("Gemma3ForCausalLM", R"({"use_bidirectional_attention": true})"),
+                    Catch::Contains("use_bidirectional_attention"));
+}
+
+TEST_CASE("Phi-3 cuts fused matrices, InternLM2 takes groups apart") {
+  const auto phi = tiny("Phi3ForCausalLM").weights[1];
+  REQUIRE(phi.parts.size() == 3);
+  CHECK(phi.parts[0].tensor == phi.parts[2].tensor);
+  CHECK(phi.parts[2].first_row == 24);
+  CHECK(phi.parts[2].rows() == 8);
+  // 4 heads of 4 rows over 2 KV heads: a group is 8 query rows, 4 k rows, 4 v rows.
+  const auto intern = tiny("InternLM2ForCausalLM", R"({"bias": false})").weights[1];
+  CHECK(intern.name == "model.layers.0.attention.wqkv.weight");
+  REQUIRE(intern.parts.size() == 3);
+  CHECK(intern.parts[0].block_rows == 8);
+  CHECK(intern.parts[1].first_row == 8);
+  CHECK(intern.parts[2].first_row == 12);
+  for (const auto& part : intern.parts) {
+    CHECK(part.block_stride == 16);
+    CHECK(part.block_count == 2);
+    CHECK(part.stored_shape == std::vector<int64_t>{32, 16});
+  }
+}
+
+TEST_CASE("OPT after the sums, with narrower embeddings") {
+  const ModelSpec spec =
+      tiny("OPTForCausalLM", R"({"do_layer_norm_before": false, "word_embed_proj_dim": 8,
+                                 "ffn_dim": 24, "num_key_value_heads": 4})");
+  CHECK(names(spec) == Names{"lm_head.weight", "model.decoder.embed_positions.weight",
+                             "model.decoder.project_out.weight", "model.decoder.project_in.weight",
+                             "model.decoder.layers.0.self_attn.qkv_proj.weight",
+                             "model.decoder.layers.0.self_attn.qkv_proj.bias",
+                             "model.decoder.layers.0.self_attn.out_proj.weight",
+                             "model.decoder.layers.0.self_attn.out_proj.bias",
+                             "model.decoder.layers.0.self_attn_layer_norm.weight",
+                             "model.decoder.layers.0.self_attn_layer_norm.bias",
+                             "model.decoder.layers.0.fc1.weight", "model.decoder.layers.0.fc1.bias",
+                             "model.decoder.layers.0.fc2.weight", "model.decoder.layers.0.fc2.bias",
+                             "model.decoder.layers.0.final_layer_norm.weight",
+                             "model.decoder.layers.0.final_layer_norm.bias"});
+  CHECK(spec.layers[0].placement == model::NormPlacement::post);
+  CHECK_FALSE(spec.final_norm.present);
+  CHECK(find(spec, "model.decoder.embed_positions.weight").rows() == 130);
+  const ModelSpec bare = tiny("OPTForCausalLM", R"({"layer_norm_elementwise_affine": false,
+                                                    "enable_bias": false})");
+  CHECK(bare.final_norm.present);
+  CHECK(bare.final_norm.weight == model::kNoWeight);
+  CHECK(bare.layers[0].attention.qkv.bias == model::kNoWeight);
+}
+
+TEST_CASE("GPT-2 reads transposed matrices") {
+  const ModelSpec spec = tiny("GPT2LMHeadModel", R"({"num_hidden_layers": 2,
+                                                     "scale_attn_by_inverse_layer_idx": true})");
+  const WeightSpec& qkv = spec.weight(spec.layers[0].attention.qkv.weight);
+  CHECK(qkv.shape == std::vector<int64_t>{48, 16});
+  CHECK(qkv.parts[1].transposed);
+  CHECK(qkv.parts[1].stored_shape == std::vector<int64_t>{16, 48});
+  CHECK(qkv.parts[1].first_row == 16);
+  CHECK(spec.layers[1].attention.scale == 0.25f);
+  CHECK(spec.layers[0].attention.rope == -1);
+  CHECK(spec.tensor_prefixes.front() == std::pair<std::string, std::string>{"transformer.", ""});
+}
+
+TEST_CASE("the largest tables are made in milliseconds") {
+  const Json config = {{"architectures", {"Qwen3MoeForCausalLM"}},
+                       {"num_hidden_layers", 94},
+                       {"hidden_size", 4096},
+                       {"moe_intermediate_size", 1536}};
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(model::make_model_spec(config).weights.size() > 700);
+  // 3 ms on an idle core; the bound is for a slow machine under sanitizers.
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
+}
