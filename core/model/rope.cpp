@@ -10,6 +10,8 @@
 namespace plimsoll::model {
 namespace {
 
+constexpr IntegerRange kPositions{1, int64_t{1} << 40};
+
 // What all kinds are computed from.
 struct Input {
   const ConfigReader& parameters;  // rope_scaling or rope_parameters
@@ -63,13 +65,23 @@ Rope linear(const Input& in) {
   return rope;
 }
 
-// One table for the longest context, as vLLM has it; transformers recomputes it as texts grow.
+// One table, as vLLM has it: that of texts within max_position, which is the plain one unless the
+// config says that the model was trained on shorter texts. (transformers makes new ones as a text
+// grows beyond max_position.)
 Rope dynamic(const Input& in) {
   if (in.dim < 4) in.parameters.refuse("rope_type", "a head of at least 4 for dynamic scaling");
   const double dim = static_cast<double>(in.dim);
   const auto alpha = in.parameters.positive({"alpha"});
   const double factor = alpha ? 1 : required_factor(in);
-  const double growth = alpha ? *alpha : factor * factor - (factor - 1);
+  const int64_t trained =
+      in.parameters.integer({"max_trained_positions"}, in.max_position, kPositions);
+  double growth = 1;
+  if (alpha) {
+    growth = *alpha;
+  } else if (in.max_position > trained) {
+    growth =
+        factor * static_cast<double>(in.max_position) / static_cast<double>(trained) - (factor - 1);
+  }
   Rope rope;
   rope.spec.table.inverse_frequencies =
       frequencies(in.theta * std::pow(growth, dim / (dim - 2)), in.dim);
@@ -189,8 +201,6 @@ constexpr std::array<Kind, 7> kKinds = {{{"default", plain},
                                          {"yarn", yarn},
                                          {"longrope", longrope},
                                          {"su", longrope}}};
-
-constexpr IntegerRange kPositions{1, int64_t{1} << 40};
 
 int64_t rotated_part(const ConfigReader& config, const ConfigReader& parameters, int64_t head_dim) {
   const bool within = parameters.find({"partial_rotary_factor"}) != nullptr;
