@@ -95,6 +95,7 @@ class Bpe final : public Model {
   static constexpr size_t kScanLimit = 48;
 
   void add_merges(const MergeList& merges);
+  void tokenize_part(std::string_view word, std::vector<TokenId>& ids) const;
   void spell(std::string_view word, std::vector<TokenId>& symbols) const;
   [[nodiscard]] TokenId character_token(std::string_view character, bool first, bool last) const;
   bool spell_bytes(std::string_view character, std::vector<TokenId>& symbols) const;
@@ -106,8 +107,13 @@ class Bpe final : public Model {
   std::vector<TokenId> bytes_;        // "<0xNN>", all or none are used for a character
   std::array<TokenId, 512> small_{};  // characters below U+0200 without prefix and suffix
   TokenId unk_ = -1;
+  // No merge joins a text to a "▁" behind it: a long text of SentencePiece's kind falls into words
+  // there.
+  bool mark_starts_word_ = false;
   uint64_t owner_;
 };
+
+constexpr std::string_view kMark = "\u2581";
 
 std::atomic<uint64_t> next_owner = 1;
 
@@ -125,6 +131,8 @@ Bpe::Bpe(Vocabulary vocabulary, const MergeList& merges, BpeOptions options)
 
 void Bpe::add_merges(const MergeList& merges) {
   merges_.reserve(merges.size());
+  mark_starts_word_ = vocabulary_.find(kMark) && options_.continuing_subword_prefix.empty() &&
+                      options_.end_of_word_suffix.empty();
   std::string joined;
   const auto id_of = [&](size_t rank, std::string_view token) {
     const auto id = vocabulary_.find(token);
@@ -142,6 +150,7 @@ void Bpe::add_merges(const MergeList& merges) {
     }
     joined = left;
     joined += right.substr(options_.continuing_subword_prefix.size());
+    if (right.starts_with(kMark) && !left.ends_with(kMark)) mark_starts_word_ = false;
     merges_.put({left_id, right_id, static_cast<uint32_t>(rank), id_of(rank, joined)});
   }
 }
@@ -272,18 +281,31 @@ void Bpe::merge_by_heap(std::vector<TokenId>& ids) const {
 }
 
 void Bpe::tokenize(std::string_view word, std::vector<TokenId>& ids) const {
+  if (options_.ignore_merges) {
+    if (const auto id = vocabulary_.find(word)) {
+      ids.push_back(*id);
+      return;
+    }
+  }
+  if (mark_starts_word_ && word.size() > WordCache::kMaxWord) {
+    for (size_t at = 0; at < word.size();) {
+      size_t end = at;
+      while (word.substr(end).starts_with(kMark)) end += kMark.size();
+      end = std::min(word.find(kMark, end), word.size());
+      tokenize_part(word.substr(at, end - at), ids);
+      at = end;
+    }
+    return;
+  }
+  tokenize_part(word, ids);
+}
+
+void Bpe::tokenize_part(std::string_view word, std::vector<TokenId>& ids) const {
   WordCache& cache = WordCache::of_thread();
   const uint64_t hash = hash_bytes(word);
   if (const auto known = cache.find(owner_, word, hash); !known.empty()) {
     ids.insert(ids.end(), known.begin(), known.end());
     return;
-  }
-  if (options_.ignore_merges) {
-    if (const auto id = vocabulary_.find(word, hash)) {
-      ids.push_back(*id);
-      cache.store(owner_, word, hash, {&*id, 1});
-      return;
-    }
   }
   thread_local std::vector<TokenId> symbols;
   symbols.clear();
