@@ -1,6 +1,8 @@
 #include "engine/sampler.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 
 #include "engine/softmax.h"
@@ -27,15 +29,10 @@ size_t pick(size_t count, Weight weight, double wanted, double uniform) {
   return kept - 1;
 }
 
-// Sorts the next part of candidates whose first `sorted` are in order; parts grow, so that a short
-// nucleus needs no full sort and a long one not much more.
-size_t sort_further(std::span<int32_t> ids, size_t sorted, const BetterId& better) {
-  const size_t next = std::min(ids.size(), std::max<size_t>(256, sorted * 4));
-  const auto begin = ids.begin() + static_cast<ptrdiff_t>(sorted);
-  const auto middle = ids.begin() + static_cast<ptrdiff_t>(next);
-  if (middle != ids.end()) std::nth_element(begin, middle, ids.end(), better);
-  std::sort(begin, middle, better);
-  return next;
+// Weights of equal buckets differ by less than 1/32; a larger bucket means larger weights.
+constexpr size_t kBuckets = 4096;
+size_t bucket_of(float weight) {
+  return std::bit_cast<uint32_t>(weight) >> 18;
 }
 
 }  // namespace
@@ -67,7 +64,8 @@ TokenId Sampler::draw(std::span<const float> row, float maximum, const SamplingS
     for (float& weight : weights) weight = weight < least ? 0.f : weight;
     total = sum(weights);
   }
-  return params.top_p < 1 ? draw_from_nucleus(total, state) : draw_from_all(total, state);
+  if (params.top_p < 1) total = keep_nucleus(weights, params.top_p * total);
+  return draw_from(weights, state.uniform() * total);
 }
 
 TokenId Sampler::draw_from_top(std::span<const float> row, float maximum,
@@ -89,42 +87,43 @@ TokenId Sampler::draw_from_top(std::span<const float> row, float maximum,
   return ids[pick(count, weight, wanted, state.uniform())];
 }
 
-TokenId Sampler::draw_from_nucleus(double total, const SamplingState& state) {
-  const double top_p = state.params().top_p;
-  // Tokens below this weigh less together than what the nucleus leaves out.
-  const auto least =
-      static_cast<float>((1 - top_p) * total / (2 * static_cast<double>(values_.size())));
-  size_t found = 0;
-  for (size_t i = 0; i < values_.size(); ++i) {
-    ids_[found] = static_cast<int32_t>(i);
-    found += values_[i] > 0 && values_[i] >= least ? 1 : 0;
+// No sort of the vocabulary: a histogram finds the bucket in which the sum reaches `wanted`, and
+// only that bucket is sorted.
+double Sampler::keep_nucleus(std::span<float> weights, double wanted) {
+  std::array<double, kBuckets> mass{};
+  for (const float weight : weights) mass[bucket_of(weight)] += static_cast<double>(weight);
+  double kept = 0;
+  size_t border = bucket_of(1);
+  for (; border > 0 && kept + mass[border] < wanted; --border) kept += mass[border];
+  size_t count = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (bucket_of(weights[i]) == border) ids_[count++] = static_cast<int32_t>(i);
   }
-  const std::span<int32_t> ids = ids_.first(found);
-  const BetterId better{values_.data()};
-  size_t sorted = 0;
-  const auto weight = [&](size_t rank) {
-    if (rank == sorted) sorted = sort_further(ids, sorted, better);
-    return static_cast<double>(values_[static_cast<size_t>(ids[rank])]);
-  };
-  return ids[pick(found, weight, top_p * total, state.uniform())];
+  std::sort(ids_.begin(), ids_.begin() + static_cast<ptrdiff_t>(count), BetterId{weights.data()});
+  size_t rank = 0;
+  while (rank < count && (kept == 0 || kept < wanted)) {
+    kept += static_cast<double>(weights[static_cast<size_t>(ids_[rank++])]);
+  }
+  for (; rank < count; ++rank) weights[static_cast<size_t>(ids_[rank])] = 0;
+  for (float& weight : weights) weight = bucket_of(weight) < border ? 0.f : weight;
+  return kept;
 }
 
-TokenId Sampler::draw_from_all(double total, const SamplingState& state) const {
+TokenId Sampler::draw_from(std::span<const float> weights, double target) {
   constexpr size_t kBlock = 1024;
-  double left = state.uniform() * total;
   size_t begin = 0;
-  for (; begin + kBlock < values_.size(); begin += kBlock) {
-    const double block = sum(values_.subspan(begin, kBlock));
-    if (left < block) break;
-    left -= block;
+  for (; begin + kBlock < weights.size(); begin += kBlock) {
+    const double block = sum(weights.subspan(begin, kBlock));
+    if (target < block) break;
+    target -= block;
   }
-  size_t last = begin;  // of positive weight: rounding may leave a rest beyond it
-  for (size_t i = begin; i < values_.size(); ++i) {
-    const auto weight = static_cast<double>(values_[i]);
-    if (weight > 0 && left < weight) return static_cast<TokenId>(i);
-    if (weight > 0) last = i;
-    left -= weight;
+  for (size_t i = begin; i < weights.size(); ++i) {
+    target -= static_cast<double>(weights[i]);
+    if (weights[i] > 0 && target < 0) return static_cast<TokenId>(i);
   }
+  // Rounding left a rest: the last one that takes part.
+  size_t last = weights.size() - 1;
+  while (weights[last] == 0) --last;
   return static_cast<TokenId>(last);
 }
 

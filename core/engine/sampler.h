@@ -83,8 +83,10 @@ class Sampler {
   [[nodiscard]] TokenId draw(std::span<const float> row, float maximum, const SamplingState& state);
   [[nodiscard]] TokenId draw_from_top(std::span<const float> row, float maximum,
                                       const SamplingState& state);
-  [[nodiscard]] TokenId draw_from_nucleus(double total, const SamplingState& state);
-  [[nodiscard]] TokenId draw_from_all(double total, const SamplingState& state) const;
+  /// Zeroes the weights beyond those whose sum reaches `wanted`; the sum of those kept.
+  double keep_nucleus(std::span<float> weights, double wanted);
+  /// The token at which the running sum of weights passes `target`.
+  [[nodiscard]] static TokenId draw_from(std::span<const float> weights, double target);
 
   std::span<float> values_;  // adjusted logits, then weights
   std::span<int32_t> ids_;   // candidates, the likeliest first

@@ -14,13 +14,13 @@ namespace {
 constexpr size_t kLanes = 16;    // independent chains, so that compilers use vector registers
 constexpr size_t kBlock = 1024;  // values summed in float before the sum goes on in double
 
-// e^x for x <= 0 within 2 ulp, in operations that vectorise: x = n ln 2 + r, and a polynomial in r
-// (Cephes expf). Below the smallest normal number the result is 0.
+// e^x for x <= 0 within 2 ulp, without branches, so that loops over it vectorise: x = n ln 2 + r
+// and a polynomial in r (Cephes expf). Below the smallest normal number the result is 0.
 inline float exp_of_negative(float x) {
-  constexpr float kSmallest = -87.33654f;
-  constexpr float kRound =
-      12582912.f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
-  const float clamped = x < kSmallest ? kSmallest : x;
+  constexpr int32_t kSmallest = std::bit_cast<int32_t>(87.33654f);
+  constexpr float kRound = 12582912.f;  // 1.5 * 2^23: adding it leaves an integer in the low bits
+  const int32_t magnitude = std::bit_cast<int32_t>(x) & 0x7fffffff;
+  const float clamped = -std::bit_cast<float>(std::min(magnitude, kSmallest));
   const float shifted = clamped * 1.44269504f + kRound;
   const float n = shifted - kRound;
   const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -31,22 +31,24 @@ inline float exp_of_negative(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.f;
-  const uint32_t exponent = (std::bit_cast<uint32_t>(shifted) + 127u) << 23;
-  return x < kSmallest ? 0.f : p * std::bit_cast<float>(exponent);
+  const float scale = std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127u) << 23);
+  const uint32_t keep = magnitude > kSmallest ? 0u : ~0u;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(p * scale) & keep);
 }
 
-// Sum over the row of f(i), a float, in blocks; f sees each index once, in order within its lane.
-template <typename F>
-double block_sum(size_t size, F f) {
+// Sum of a row's blocks, each of which `block_values` first writes to a buffer.
+template <typename BlockValues>
+double block_sum(size_t size, BlockValues block_values) {
   double total = 0;
+  alignas(64) std::array<float, kBlock> values;
   for (size_t begin = 0; begin < size; begin += kBlock) {
-    const size_t end = std::min(size, begin + kBlock);
+    const size_t count = std::min(kBlock, size - begin);
+    block_values(begin, count, values.data());
+    std::fill(values.begin() + static_cast<ptrdiff_t>(count), values.end(), 0.f);
     std::array<float, kLanes> sums{};
-    size_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) {
-      for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += f(i + lane);
+    for (size_t i = 0; i < kBlock; i += kLanes) {
+      for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += values[i + lane];
     }
-    for (; i < end; ++i) sums[0] += f(i);
     for (const float sum : sums) total += static_cast<double>(sum);
   }
   return total;
@@ -104,24 +106,26 @@ RowScan scan_row(std::span<const float> row) {
 
 double exp_weights(std::span<const float> row, float maximum, float temperature,
                    std::span<float> weights) {
-  const float* from = row.data();
-  float* to = weights.data();
-  return block_sum(row.size(), [=](size_t i) {
-    const float weight = exp_of_negative((from[i] - maximum) / temperature);
-    to[i] = weight;
-    return weight;
+  return block_sum(row.size(), [&](size_t begin, size_t count, float* values) {
+    const float* from = row.data() + begin;
+    for (size_t i = 0; i < count; ++i) {
+      values[i] = exp_of_negative((from[i] - maximum) / temperature);
+    }
+    std::copy_n(values, count, weights.data() + begin);
   });
 }
 
 double sum(std::span<const float> row) {
-  const float* from = row.data();
-  return block_sum(row.size(), [=](size_t i) { return from[i]; });
+  return block_sum(row.size(), [&](size_t begin, size_t count, float* values) {
+    std::copy_n(row.data() + begin, count, values);
+  });
 }
 
 double log_sum_exp(std::span<const float> row, float maximum) {
-  const float* from = row.data();
-  const double sum =
-      block_sum(row.size(), [=](size_t i) { return exp_of_negative(from[i] - maximum); });
+  const double sum = block_sum(row.size(), [&](size_t begin, size_t count, float* values) {
+    const float* from = row.data() + begin;
+    for (size_t i = 0; i < count; ++i) values[i] = exp_of_negative(from[i] - maximum);
+  });
   return static_cast<double>(maximum) + std::log(sum);
 }
 

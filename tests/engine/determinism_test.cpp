@@ -1,0 +1,157 @@
+// The same line gives the same bytes whatever runs beside it and however the engine is set up.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/tiny_model.h"
+
+using namespace plimsoll;
+using namespace plimsoll::engine;
+using testing::run_all;
+using testing::TinyModel;
+
+namespace {
+
+/// Requests of every kind: greedy and sampled, alone and with choices, with and without logprobs,
+/// penalties and truncation, some with a common beginning.
+std::vector<Request> mixed_requests(int64_t vocab_size) {
+  std::mt19937 random(5);
+  const auto token = [&] {
+    return static_cast<TokenId>(random() % static_cast<unsigned>(vocab_size));
+  };
+  std::vector<TokenId> preamble(50);
+  for (TokenId& id : preamble) id = token();
+  std::vector<Request> requests;
+  for (uint64_t tag = 0; tag < 36; ++tag) {
+    Request request;
+    request.tag = tag;
+    request.key = "line-" + std::to_string(tag);
+    if (tag % 2 == 0) request.prompt = preamble;
+    for (size_t i = 0; i < 1 + tag * 7 % 60; ++i) request.prompt.push_back(token());
+    SamplingParams& sampling = request.sampling;
+    sampling.max_tokens = static_cast<int64_t>(5 + tag * 5 % 40);
+    sampling.ignore_eos = true;
+    sampling.temperature = tag % 3 == 0 ? 0 : 0.8;
+    if (tag % 4 == 1) sampling.top_p = 0.9;
+    if (tag % 5 == 1) sampling.top_k = 20;
+    if (tag % 7 == 1) sampling.min_p = 0.05;
+    if (tag % 6 == 2) sampling.repetition_penalty = 1.2;
+    if (tag % 6 == 3) sampling.frequency_penalty = 0.3;
+    if (tag % 8 == 5) sampling.seed = static_cast<int64_t>(tag);
+    if (tag % 9 == 4) sampling.n = 3;
+    if (tag % 4 == 2) sampling.logprobs = 3;
+    if (tag % 6 == 0) sampling.prompt_logprobs = 1;
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+void print(std::string& to, const PositionLogprobs& logprobs) {
+  for (const TokenLogprob& entry : logprobs) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &entry.logprob, 4);
+    to += fmt::format(" {}:{:08x}:{}", entry.token, bits, entry.rank);
+  }
+  to += '\n';
+}
+
+/// All that a line's output is made of, floats by their bits.
+std::string print(const RequestOutput& output) {
+  std::string text;
+  for (const auto& entry : output.prompt_logprobs) print(text, entry.value_or(PositionLogprobs{}));
+  for (const Completion& completion : output.completions) {
+    text += fmt::format("{} {}:", completion.index, static_cast<int>(completion.finish));
+    for (const TokenId id : completion.token_ids) text += fmt::format(" {}", id);
+    text += '\n';
+    for (const PositionLogprobs& entry : completion.logprobs) print(text, entry);
+  }
+  return text;
+}
+
+std::map<uint64_t, std::string> print_all(const std::map<uint64_t, RequestOutput>& outputs) {
+  std::map<uint64_t, std::string> texts;
+  for (const auto& [tag, output] : outputs) {
+    REQUIRE_FALSE(output.failure);
+    texts[tag] = print(output);
+  }
+  return texts;
+}
+
+EngineOptions options_with(int64_t sequences, int64_t tokens, int64_t blocks, DType dtype) {
+  EngineOptions options;
+  options.dtype = dtype;
+  options.max_model_len = 176;
+  options.max_num_seqs = sequences;
+  options.max_num_batched_tokens = tokens;
+  options.num_kv_blocks = blocks;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("outputs are equal to the last bit in any order and setting") {
+  const std::string name = GENERATE("llama", "mistral_swa", "gemma2");
+  TinyModel model(name);
+  const DType dtype = name == "llama" ? DType::bf16 : DType::f32;
+  std::vector<Request> requests = mixed_requests(model.spec().vocab_size);
+  // Alone: one sequence at a time, whole prompts.
+  EngineOptions alone = options_with(1, 256, 64, dtype);
+  alone.prefix_caching = false;
+  const auto expected = print_all(run_all(*model.engine(alone), requests));
+  REQUIRE(expected.size() == requests.size());
+
+  std::mt19937 random(9);
+  const auto pick = [&](std::initializer_list<int64_t> values) {
+    return values.begin()[random() % values.size()];
+  };
+  EngineStats most;
+  for (int run = 0; run < 20; ++run) {
+    std::shuffle(requests.begin(), requests.end(), random);
+    EngineOptions options =
+        options_with(pick({3, 16, 24, 64}), pick({64, 80, 128, 500}), pick({24, 50, 1000}), dtype);
+    options.prefix_caching = run % 3 != 0;
+    const auto engine = model.engine(options);
+    const auto found = print_all(run_all(*engine, requests));
+    const EngineStats& stats = engine->stats();
+    INFO(name << " run " << run << ": " << options.max_num_seqs << " sequences, "
+              << options.max_num_batched_tokens << " tokens, " << *options.num_kv_blocks
+              << " blocks, " << stats.preemptions << " preemptions");
+    for (const auto& [tag, text] : expected) {
+      INFO("line " << tag);
+      REQUIRE(found.at(tag) == text);
+    }
+    CHECK(stats.kv_blocks_used == 0);
+    CHECK(stats.kv_blocks_peak <= stats.kv_blocks);
+    if (!options.prefix_caching) CHECK(stats.cached_prompt_tokens == 0);
+    most.peak_running = std::max(most.peak_running, stats.peak_running);
+    most.cached_prompt_tokens = std::max(most.cached_prompt_tokens, stats.cached_prompt_tokens);
+    most.preemptions = std::max(most.preemptions, stats.preemptions);
+  }
+  CHECK(most.peak_running >= 16);
+  CHECK(most.cached_prompt_tokens > 0);
+  CHECK(most.preemptions > 0);
+}
+
+TEST_CASE("the run's seed and the line's name move what is sampled, the order does not") {
+  TinyModel model("llama");
+  Request request;
+  request.key = "a";
+  request.prompt = {5, 6, 7};
+  const auto tokens = [&](const Request& asked, uint64_t seed) {
+    EngineOptions options = options_with(4, 64, 40, DType::bf16);
+    options.seed = seed;
+    return run_all(*model.engine(options), {asked}).begin()->second.completions[0].token_ids;
+  };
+  const auto first = tokens(request, 1);
+  CHECK(tokens(request, 1) == first);
+  CHECK(tokens(request, 2) != first);
+  Request renamed = request;
+  renamed.key = "b";
+  CHECK(tokens(renamed, 1) != first);
+  request.sampling.seed = renamed.sampling.seed = 3;
+  CHECK(tokens(request, 1) == tokens(renamed, 2));
+}
