@@ -1,0 +1,106 @@
+// MODEL as a folder or as an id in the local Hugging Face cache.
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/crafted.h"
+
+namespace fs = std::filesystem;
+using namespace plimsoll;
+using checkpoint::find_model;
+using plimsoll::testing::TempFolder;
+
+namespace {
+
+constexpr const char* kRepository = "models--org--name";
+
+TempFolder& with_snapshot(TempFolder& cache, const std::string& commit) {
+  cache.write("blobs/config", "{}");
+  const fs::path snapshot = cache.path / kRepository / "snapshots" / commit;
+  fs::create_directories(snapshot);
+  fs::create_symlink(cache.path / "blobs/config", snapshot / "config.json");
+  return cache;
+}
+
+std::string refusal(const std::string& model, const fs::path& cache) {
+  try {
+    return "found " + find_model(model, {.folder = cache}).string();
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::checkpoint_unusable);
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a folder is itself, whatever the cache holds") {
+  const TempFolder folder;
+  CHECK(find_model(folder.path.string(), {}) == folder.path);
+}
+
+TEST_CASE("ids are looked up by branch, tag, commit and pull request") {
+  TempFolder cache;
+  with_snapshot(with_snapshot(cache, "aaa111"), "bbb222");
+  const fs::path refs = fs::path(kRepository) / "refs";
+  cache.write(refs / "main", "aaa111\n");
+  cache.write(refs / "v1.0", "bbb222");
+  cache.write(refs / "refs/pr/7", "bbb222");
+  const fs::path snapshots = cache.path / kRepository / "snapshots";
+  const checkpoint::HubCache hub{.folder = cache.path};
+  CHECK(find_model("org/name", hub) == snapshots / "aaa111");
+  CHECK(find_model("org/name@main", hub) == snapshots / "aaa111");
+  CHECK(find_model("org/name@v1.0", hub) == snapshots / "bbb222");
+  CHECK(find_model("org/name@bbb222", hub) == snapshots / "bbb222");
+  CHECK(find_model("org/name@refs/pr/7", hub) == snapshots / "bbb222");
+  CHECK_THAT(refusal("org/name@v2.0", cache.path),
+             Catch::Contains("hf download org/name --revision v2.0"));
+}
+
+TEST_CASE("without refs the only snapshot is taken") {
+  TempFolder cache;
+  with_snapshot(cache, "aaa111");
+  CHECK(find_model("org/name", {.folder = cache.path}).filename() == "aaa111");
+  with_snapshot(cache, "bbb222");
+  CHECK_THAT(refusal("org/name", cache.path), Catch::Contains("hf download org/name"));
+}
+
+TEST_CASE("misses say what to do") {
+  struct Row {
+    const char* model;
+    const char* said;
+  };
+  const Row row = GENERATE(values<Row>({
+      {"org/other", "get it with: hf download org/other"},
+      {"gpt2", "gpt2 is neither a folder nor in the Hugging Face cache"},
+      {"/no/such/folder", "no such folder, and not a hub id"},
+      {"./missing", "no such folder"},
+      {"../missing", "no such folder"},
+      {"~/missing", "no such folder"},
+      {"a/b/c", "no such folder"},
+      {"org/name@../../x", "no such folder"},
+      {"org/name@", "no such folder"},
+      {"org/..", "no such folder"},
+      {"", "no such folder"},
+      {"org/na--me", "no such folder"},
+  }));
+  INFO(row.model);
+  const TempFolder cache;
+  CHECK_THAT(refusal(row.model, cache.path), Catch::Contains(row.said));
+}
+
+TEST_CASE("broken caches are named") {
+  TempFolder cache;
+  with_snapshot(cache, "aaa111");
+  cache.write(fs::path(kRepository) / "refs/main", "../../../etc");
+  CHECK_THAT(refusal("org/name", cache.path), Catch::Contains("names no commit"));
+  cache.write(fs::path(kRepository) / "refs/main", "aaa111");
+  fs::remove(cache.path / "blobs/config");
+  CHECK_THAT(refusal("org/name", cache.path),
+             Catch::Contains("without its config.json") && Catch::Contains("hf download org/name"));
+  CHECK_THAT(refusal("org/name", ""), Catch::Contains("set HF_HOME or HF_HUB_CACHE"));
+  const fs::path file = cache.write("model.gguf", "GGUF");
+  CHECK_THAT(refusal(file.string(), cache.path), Catch::Contains("is a GGUF file"));
+  fs::create_symlink("loop", cache.path / "loop");
+  CHECK_THAT(refusal((cache.path / "loop").string(), cache.path), Catch::Contains("form a loop"));
+}
