@@ -1,0 +1,67 @@
+#include "arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <CLI/Error.hpp>
+#include <CLI/Option.hpp>
+#include <string_view>
+
+#include "batch/nearest_name.h"
+
+namespace plimsoll::cli {
+namespace {
+
+struct ShortName {
+  std::string_view name, long_name;
+};
+constexpr ShortName kShortNames[] = {
+    {"-tp", "--tensor-parallel-size"},
+    {"-pp", "--pipeline-parallel-size"},
+    {"-dp", "--data-parallel-size"},
+};
+
+std::string first_word(std::string text) {
+  return text.substr(0, std::min(text.size(), text.find('=')));
+}
+
+std::string explain_extra(const std::string& extra, const CLI::App& command) {
+  const std::string name = first_word(extra);
+  if (!name.starts_with("-")) return fmt::format("unexpected argument '{}'", extra);
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& known : option->get_lnames()) flags.push_back("--" + known);
+  }
+  const std::vector<std::string_view> names(flags.begin(), flags.end());
+  const std::string_view nearest = batch::nearest_name(name, names);
+  if (nearest.empty()) return fmt::format("unknown flag {}; --help lists all", name);
+  return fmt::format("unknown flag {}; did you mean {}?", name, nearest);
+}
+
+}  // namespace
+
+std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
+  for (std::string& argument : arguments) {
+    if (argument == "--") break;
+    const std::string name = first_word(argument);
+    for (const ShortName& known : kShortNames) {
+      if (name == known.name) argument.replace(0, name.size(), known.long_name);
+    }
+    if (!name.starts_with("--")) continue;
+    std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(name.size()), '_',
+                 '-');
+  }
+  return arguments;
+}
+
+std::string explain(const CLI::ParseError& error, const CLI::App& command) {
+  const std::vector<std::string> extras = command.remaining(true);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) && !extras.empty()) {
+    return explain_extra(extras.front(), command);
+  }
+  std::string message = error.what();
+  std::ranges::replace(message, '\n', ' ');
+  return message;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,17 @@
+// The command line before CLI11 sees it, and what its errors say.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+#include <vector>
+
+namespace plimsoll::cli {
+
+/// Rewrites what CLI11 2.1 cannot take: "-tp 2", "-tp=2", "-pp", "-dp" become the long flags; in
+/// names of long flags "_" becomes "-". Arguments after "--" stay as they are.
+std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments);
+
+/// One line for a parse error of `command`, with the nearest known flag for a misspelt one.
+std::string explain(const CLI::ParseError& error, const CLI::App& command);
+
+}  // namespace plimsoll::cli

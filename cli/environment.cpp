@@ -1,0 +1,49 @@
+#include "environment.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+namespace plimsoll::cli {
+namespace {
+
+// Empty counts as unset.
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (!value || !*value) return std::nullopt;
+  return value;
+}
+
+// The number at the beginning; nonsense counts as unset.
+template <typename Integer>
+std::optional<Integer> number(const char* name, Integer least) {
+  const std::optional<std::string> text = variable(name);
+  if (!text) return std::nullopt;
+  Integer value{};
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc() || value < least) return std::nullopt;
+  return value;
+}
+
+std::string hub_cache() {
+  if (const auto folder = variable("HF_HUB_CACHE")) return *folder;
+  if (const auto home = variable("HF_HOME")) return *home + "/hub";
+  if (const auto cache = variable("XDG_CACHE_HOME")) return *cache + "/huggingface/hub";
+  return variable("HOME").value_or("") + "/.cache/huggingface/hub";
+}
+
+}  // namespace
+
+Environment read_environment() {
+  Environment environment;
+  environment.cpu_isa = variable("PLIMSOLL_CPU_ISA");
+  environment.hub_cache = hub_cache();
+  environment.threads = number<int>("OMP_NUM_THREADS", 1);
+  environment.kv_cache_space = variable("VLLM_CPU_KVCACHE_SPACE");
+  environment.source_date_epoch = number<int64_t>("SOURCE_DATE_EPOCH", 0);
+  environment.columns = number<int>("COLUMNS", 1);
+  environment.dumb_terminal = variable("TERM").value_or("dumb") == "dumb";
+  return environment;
+}
+
+}  // namespace plimsoll::cli

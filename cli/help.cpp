@@ -1,0 +1,89 @@
+#include "help.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <CLI/Option.hpp>
+#include <vector>
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr std::string_view kProgramHelp =
+    R"(Language models in batch that never run out of memory.
+
+  plimsoll run MODEL -i prompts.jsonl -o answers.jsonl
+
+Commands:
+  run    batch generation over a JSONL file
+
+plimsoll COMMAND -h shows a command's usual flags, --help all of them.
+plimsoll --version shows the version.
+)";
+
+constexpr std::string_view kRunHelp =
+    R"(Examples:
+  plimsoll run MODEL -i prompts.jsonl -o answers.jsonl
+  echo '"To be, or not to be"' | plimsoll run MODEL --max-tokens 32 --temperature 0
+  plimsoll run MODEL -i batch.jsonl -o part3.jsonl --part 3/8 --report part3.json
+
+MODEL is a folder with config.json and *.safetensors, or a hub id in the local cache.
+An input line is a JSON string, {"prompt": ...}, {"messages": [...]}, {"prompt_token_ids": [...]}
+with request fields beside it, or a line of OpenAI's batch format.
+
+  -i, -o FILE                  input and output; - is standard input and output (default)
+  --max-tokens N               most tokens of any answer
+  --temperature N, --seed N    0 is greedy; random numbers of the run
+  --max-model-len N|auto       context length, such as 4096 or 32k
+  --chat-template FILE         in place of the model's
+  --long-prompt POLICY         error, truncate-left, truncate-right or split
+  --part i/n, --limit N        a slice of the input
+  --overwrite                  replace an output
+  --report FILE                figures of the run as JSON
+Exit: 0 done, 2 usage, 3 some lines failed, 4 input, 5 model, 6 does not fit, 7 stopped early,
+8 output is there already, 9 output cannot be written, 11 output is locked.  More: --help
+)";
+
+std::string names_of(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  std::string joined = fmt::format("{}", fmt::join(names, ", "));
+  // A flag has no value; CLI11 says so by an expected size of 0.
+  if (option.get_items_expected_max() > 0) joined += " " + option.get_type_name();
+  return joined;
+}
+
+}  // namespace
+
+void add_help_flags(CLI::App& command) {
+  command.set_help_flag();
+  CLI::App* self = &command;
+  command.option_defaults()->group("Help");
+  command.add_flag_callback(
+      "-h", [self] { throw HelpWanted{std::string(short_help(self->get_name()))}; },
+      "the usual flags, on one screen");
+  command.add_flag_callback(
+      "--help", [self] { throw HelpWanted{full_help(*self)}; }, "every flag");
+}
+
+std::string_view short_help(std::string_view command) {
+  return command == "run" ? kRunHelp : kProgramHelp;
+}
+
+std::string full_help(const CLI::App& command) {
+  std::string text(short_help(command.get_name()));
+  for (const std::string& group : command.get_groups()) {
+    text += fmt::format("\n{}:\n", group);
+    for (const CLI::Option* option :
+         command.get_options([&](const CLI::Option* o) { return o->get_group() == group; })) {
+      const std::string names = names_of(*option);
+      const char* separator = names.size() > 34 ? "\n" : "";
+      text += fmt::format("  {:<34}{}", names, separator);
+      text += fmt::format("{:<{}}{}\n", "", *separator ? 38 : 2, option->get_description());
+    }
+  }
+  return text;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,171 @@
+#include "launch.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "batch/line_error.h"
+#include "checkpoint/checkpoint.h"
+#include "text/chat_template.h"
+#include "units.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr uint64_t kDefaultKvBytes = uint64_t{4} << 30;  // vLLM's default on the CPU
+
+// Cores that this process may use.
+int usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+uint64_t kv_cache_bytes(const RunOptions& options, const Environment& environment) {
+  if (options.kv_cache_bytes) return *options.kv_cache_bytes;
+  if (!environment.kv_cache_space) return kDefaultKvBytes;
+  try {
+    return parse_size(*environment.kv_cache_space, uint64_t{1} << 30);
+  } catch (const std::invalid_argument& error) {
+    fail(ExitCode::usage, "VLLM_CPU_KVCACHE_SPACE: {}", error.what());
+  }
+}
+
+void load_text(const RunOptions& options, const std::filesystem::path& folder, Launch& launch) {
+  try {
+    launch.tokenizer = text::Tokenizer::load(folder);
+  } catch (const Error& error) {
+    fail(error.code(), "{} (--tokenizer DIR names another, --skip-tokenizer-init does without)",
+         error.what());
+  }
+  launch.chat.templates = text::folder_templates(folder);
+  launch.chat.special_tokens = text::special_token_texts(folder);
+  launch.chat.chat_template = options.chat_template;
+}
+
+// The config's or generation config's ids, and the tokenizer's own (vLLM stops at either).
+std::vector<int32_t> eos_ids(const Launch& launch) {
+  std::vector<int32_t> ids = launch.generation.eos_token_ids;
+  const auto eos = launch.chat.special_tokens.find("eos_token");
+  if (!launch.tokenizer || eos == launch.chat.special_tokens.end()) return ids;
+  const auto id = launch.tokenizer->token_id(eos->second);
+  if (id && std::ranges::find(ids, *id) == ids.end()) ids.push_back(*id);
+  return ids;
+}
+
+engine::EngineOptions engine_options(const RunOptions& options, const Environment& environment,
+                                     const Launch& launch) {
+  engine::EngineOptions engine;
+  engine.dtype = launch.dtype;
+  engine.max_model_len = options.max_model_len;
+  engine.auto_model_len = options.auto_model_len;
+  engine.max_num_seqs = options.max_num_seqs;
+  engine.max_num_batched_tokens = options.max_num_batched_tokens;
+  engine.block_size = options.block_size;
+  engine.kv_cache_bytes = kv_cache_bytes(options, environment);
+  engine.num_kv_blocks = options.num_kv_blocks;
+  engine.prefix_caching = options.prefix_caching;
+  engine.seed = options.seed;
+  engine.eos_token_ids = eos_ids(launch);
+  return engine;
+}
+
+// Applies fields that did not come from a line; their errors end the command.
+batch::RequestFields apply(const OrderedJson& fields, const batch::RequestFields& over,
+                           int64_t max_logprobs) {
+  // Ids of the vocabulary do not occur here.
+  const batch::FieldLimits limits{.vocab_size = 0, .max_logprobs = max_logprobs};
+  return batch::read_fields(fields, batch::Endpoint::completions, batch::Envelope::plain, over,
+                            limits, [](std::string_view, std::string_view) {});
+}
+
+}  // namespace
+
+backend::CpuOptions choose_cpu(const RunOptions& options, const Environment& environment) {
+  backend::CpuOptions cpu;
+  cpu.isa = backend::detect_isa();
+  if (environment.cpu_isa) {
+    const auto wanted = backend::isa_from_name(*environment.cpu_isa);
+    if (!wanted || *wanted > cpu.isa) {
+      fail(ExitCode::usage, "PLIMSOLL_CPU_ISA={}: {}; this processor has {} at best",
+           *environment.cpu_isa,
+           wanted ? "is not there" : "expected portable, avx2, avx512 or avx512bf16",
+           backend::isa_name(cpu.isa));
+    }
+    cpu.isa = *wanted;
+  }
+  cpu.threads = options.threads.value_or(environment.threads.value_or(usable_cores()));
+  return cpu;
+}
+
+std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& environment,
+                               backend::CpuOptions cpu) {
+  const checkpoint::HubCache cache{environment.hub_cache};
+  const std::filesystem::path folder = checkpoint::find_model(options.model, cache);
+  auto launch = std::make_unique<Launch>();
+  launch->cpu = cpu;
+  const Json config = model::read_config(folder);
+  launch->spec = model::make_model_spec(config);
+  launch->dtype = options.dtype == "auto" ? launch->spec.dtype : *dtype_from_torch(options.dtype);
+  const bool own = options.generation_config == "auto" || options.generation_config == "vllm";
+  launch->generation = model::read_generation_config(
+      own ? folder : std::filesystem::path(options.generation_config), config);
+  if (options.generation_config == "vllm") {
+    // No sampling values; where a sequence ends is no matter of sampling.
+    model::GenerationConfig ends_alone;
+    ends_alone.eos_token_ids = launch->generation.eos_token_ids;
+    launch->generation = ends_alone;
+  }
+  if (!options.skip_tokenizer_init) {
+    const bool own_text = options.tokenizer.empty();
+    load_text(options, own_text ? folder : checkpoint::find_model(options.tokenizer, cache),
+              *launch);
+  }
+  const checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(folder);
+  const checkpoint::WeightReader weights(checkpoint, launch->spec);
+  launch->backend = backend::make_cpu_backend(launch->cpu);
+  launch->engine = std::make_unique<engine::Engine>(
+      launch->spec, weights, *launch->backend, launch->tokenizer ? &*launch->tokenizer : nullptr,
+      engine_options(options, environment, *launch));
+  return launch;
+}
+
+batch::RequestFields default_fields(const RunOptions& options,
+                                    const model::GenerationConfig& generation) {
+  OrderedJson model_fields = OrderedJson::object();
+  const auto add = [&](const char* name, const auto& value) {
+    if (value) model_fields[name] = *value;
+  };
+  add("temperature", generation.temperature);
+  add("top_p", generation.top_p);
+  add("top_k", generation.top_k);
+  add("min_p", generation.min_p);
+  add("repetition_penalty", generation.repetition_penalty);
+  batch::RequestFields fields;
+  fields.chat_template_kwargs = options.chat_template_kwargs;
+  try {
+    fields = apply(model_fields, fields, options.max_logprobs);
+  } catch (const batch::LineError& error) {
+    fail(ExitCode::checkpoint_unusable,
+         "generation_config.json: {} (--generation-config vllm leaves its values out)",
+         error.what());
+  }
+  try {
+    return apply(options.sampling, fields, options.max_logprobs);
+  } catch (const batch::LineError& error) {
+    std::string flag = (error.param().size() == 1 ? "-" : "--") + error.param();
+    std::ranges::replace(flag, '_', '-');
+    fail(ExitCode::usage, "{}: {}", flag,
+         std::string_view(error.what()).substr(error.param().size() + 2));
+  }
+}
+
+std::optional<int64_t> max_tokens_cap(const RunOptions& options,
+                                      const model::GenerationConfig& generation) {
+  return options.max_tokens ? options.max_tokens : generation.max_new_tokens;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,46 @@
+// From flags to an engine that is ready.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backend/cpu/cpu_backend.h"
+#include "batch/chat_prompt.h"
+#include "batch/request_fields.h"
+#include "engine/engine.h"
+#include "environment.h"
+#include "model/config.h"
+#include "run_options.h"
+
+namespace plimsoll::cli {
+
+/// What a launch builds, in the order in which it must be taken down again.
+struct Launch {
+  model::ModelSpec spec;
+  DType dtype = DType::bf16;
+  backend::CpuOptions cpu;
+  std::optional<text::Tokenizer> tokenizer;
+  batch::ChatOptions chat;
+  model::GenerationConfig generation;
+  std::unique_ptr<backend::Backend> backend;
+  std::unique_ptr<engine::Engine> engine;
+};
+
+/// Instruction set and threads. Throws Error(usage).
+backend::CpuOptions choose_cpu(const RunOptions& options, const Environment& environment);
+
+/// Loads the model. Throws Error(checkpoint_unusable, does_not_fit).
+std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& environment,
+                               backend::CpuOptions cpu);
+
+/// Request fields of a line that says nothing: vLLM's defaults, the model's generation_config, the
+/// flags. Throws Error(usage) for a flag out of range, Error(checkpoint_unusable) for the model's.
+batch::RequestFields default_fields(const RunOptions& options,
+                                    const model::GenerationConfig& generation);
+
+/// --max-tokens, or the model's own limit, which vLLM applies likewise.
+std::optional<int64_t> max_tokens_cap(const RunOptions& options,
+                                      const model::GenerationConfig& generation);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <new>
+
+#include "arguments.h"
+#include "base/error.h"
+#include "batch/files.h"
+#include "help.h"
+#include "run_command.h"
+#include "signals.h"
+#include "terminal.h"
+
+namespace {
+
+using namespace plimsoll;
+
+int dispatch(std::vector<std::string> arguments) {
+  CLI::App app("", "");
+  cli::add_help_flags(app);
+  app.add_flag_callback("--version",
+                        [] { throw cli::HelpWanted{"plimsoll " PLIMSOLL_VERSION "\n"}; });
+  app.require_subcommand(1);
+  cli::RunOptions run_options;
+  const CLI::App* run = cli::add_run_command(app, run_options);
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes the first from the back
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    const CLI::App& command = run->parsed() ? *run : app;
+    throw Error(ExitCode::usage, cli::explain(error, command));
+  }
+  return cli::run_command(run_options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 1) {
+    std::fputs(std::string(cli::short_help("")).c_str(), stderr);
+    return static_cast<int>(ExitCode::usage);
+  }
+  try {
+    return dispatch(cli::rewrite_arguments({argv + 1, argv + argc}));
+  } catch (const cli::HelpWanted& help) {
+    std::fputs(help.text.c_str(), stdout);
+    return std::fflush(stdout) == 0 ? 0 : static_cast<int>(ExitCode::output_unwritable);
+  } catch (const batch::BrokenPipe&) {
+    cli::die_by_signal(SIGPIPE);
+  } catch (const Error& error) {
+    cli::say(error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::bad_alloc&) {
+    cli::say("out of host memory; finished lines are safe");
+    return static_cast<int>(ExitCode::output_unwritable);
+  } catch (const std::exception& error) {
+    cli::say(std::string("internal error: ") + error.what());
+    return static_cast<int>(ExitCode::bug);
+  }
+}

@@ -1,0 +1,16 @@
+// `plimsoll run`: batch generation.
+#pragma once
+
+#include <CLI/App.hpp>
+
+#include "run_options.h"
+
+namespace plimsoll::cli {
+
+/// Declares the subcommand. `options` must outlive the parsing.
+CLI::App* add_run_command(CLI::App& app, RunOptions& options);
+
+/// Runs it. Returns the exit status; throws Error and BrokenPipe.
+int run_command(const RunOptions& options);
+
+}  // namespace plimsoll::cli

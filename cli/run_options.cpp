@@ -1,0 +1,312 @@
+#include "run_options.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+
+#include "base/error.h"
+#include "units.h"
+
+namespace plimsoll::cli {
+namespace {
+
+using Setter = std::function<void(const std::string&)>;
+
+// A flag whose text `set` reads; what `set` throws becomes a usage error naming the flag.
+CLI::Option* value_flag(CLI::App& command, const std::string& names, const std::string& type,
+                        const std::string& help, Setter set) {
+  const std::string shown = names.substr(names.find("--"));
+  auto checked = [shown, set = std::move(set)](const std::string& text) {
+    try {
+      set(text);
+    } catch (const std::invalid_argument& error) {
+      throw CLI::ValidationError(shown, error.what());
+    }
+  };
+  return command.add_option_function<std::string>(names, checked, help)->type_name(type);
+}
+
+template <typename Number>
+Number number_of(const std::optional<Number>&);
+template <typename Number>
+Number number_of(const Number&);
+
+// Target: an integer, or an optional of one.
+template <typename Target>
+CLI::Option* count_flag(CLI::App& command, const std::string& names, Target& target, int64_t least,
+                        const std::string& help) {
+  using Number = decltype(number_of(target));
+  return value_flag(command, names, "N", help, [&target, least](const std::string& text) {
+    const int64_t count = parse_count(text);
+    if (count < least || !std::in_range<Number>(count)) {
+      throw std::invalid_argument(fmt::format("expected a number of at least {}", least));
+    }
+    target = static_cast<Number>(count);
+  });
+}
+
+template <typename Enum>
+CLI::Option* choice_flag(CLI::App& command, const std::string& names, Enum& target,
+                         std::vector<std::pair<std::string, Enum>> choices,
+                         const std::string& help) {
+  std::string type;
+  for (const auto& [name, value] : choices) type += (type.empty() ? "" : "|") + name;
+  return value_flag(
+      command, names, type, help,
+      [&target, choices = std::move(choices), type](const std::string& text) {
+        for (const auto& [name, value] : choices) {
+          if (name != text) continue;
+          target = value;
+          return;
+        }
+        throw std::invalid_argument(fmt::format("expected one of {}, found \"{}\"", type, text));
+      });
+}
+
+// A flag that only takes `only`; whatever else is refused by name.
+void single_choice_flag(CLI::App& command, const std::string& name, const std::string& only,
+                        const std::string& help) {
+  value_flag(command, name, only, help, [only](const std::string& text) {
+    if (text != only) {
+      throw std::invalid_argument(
+          fmt::format("\"{}\" is not supported by this version, only {}", text, only));
+    }
+  });
+}
+
+void declare_files(CLI::App& command, RunOptions& options) {
+  command
+      .add_option("-m,--model,MODEL", options.model,
+                  "folder with config.json and *.safetensors, or a hub id in the local cache")
+      ->type_name("DIR|ID")
+      ->required();
+  value_flag(command, "-i,--input-file", "FILE",
+             "JSONL with prompts; - is standard input (default)",
+             [&options](const std::string& text) {
+               options.input = text;
+               options.input_given = true;
+             });
+  command
+      .add_option("-o,--output-file", options.output,
+                  "JSONL with answers, there when whole; - is standard output (default)")
+      ->type_name("FILE");
+  command.add_flag_callback(
+      "--overwrite", [&options] { options.existing = batch::OutputFile::Existing::replace; },
+      "replace an output, or the rest of an unfinished run");
+  command.add_option("--errors", options.errors, "failed lines go here instead of the output")
+      ->type_name("FILE");
+  command.add_option("--report", options.report, "figures of the run as JSON")->type_name("FILE");
+  choice_flag(command, "--format", options.format,
+              {{"json", batch::OutputFormat::json}, {"ids", batch::OutputFormat::ids}},
+              "whole answers, or {\"id\",\"token_ids\"} alone");
+}
+
+void declare_lines(CLI::App& command, RunOptions& options) {
+  value_flag(command, "--part", "i/n", "only part i (from 0) of n equal slices of the input",
+             [&options](const std::string& text) { options.part = parse_part(text); });
+  count_flag(command, "--skip", options.skip, 0, "leave out the first N lines (of the part)");
+  count_flag(command, "--limit", options.limit, 0, "at most N lines");
+  value_flag(command, "--max-line-bytes", "SIZE", "longest input line (default 16MiB)",
+             [&options](const std::string& text) {
+               options.max_line_bytes = std::max<uint64_t>(1, parse_size(text));
+             });
+  command.add_flag_callback(
+      "--strict", [&options] { options.unknown_fields = batch::UnknownFields::refuse; },
+      "unknown fields fail their line; duplicate ids end the run before it starts");
+  value_flag(command, "--time-limit", "TIME", "stop in good order after this time, such as 3h55m",
+             [&options](const std::string& text) { options.time_limit = parse_duration(text); });
+}
+
+void declare_model(CLI::App& command, RunOptions& options) {
+  command.add_option("--dtype", options.dtype, "of weights and KV cache (default auto: as stored)")
+      ->type_name("auto|bfloat16|float16|float32")
+      ->check(CLI::IsMember({"auto", "bfloat16", "float16", "half", "float32", "float"}));
+  value_flag(command, "--max-model-len", "N|auto",
+             "context length, such as 4096 or 32k; auto: what the KV cache holds",
+             [&options](const std::string& text) {
+               options.auto_model_len = text == "auto";
+               options.max_model_len = options.auto_model_len ? 0 : parse_count(text);
+               if (!options.auto_model_len && options.max_model_len < 2) {
+                 throw std::invalid_argument("expected at least 2");
+               }
+             });
+  command.add_option("--tokenizer", options.tokenizer, "folder of the tokenizer (default MODEL)")
+      ->type_name("DIR");
+  command.add_flag("--skip-tokenizer-init", options.skip_tokenizer_init,
+                   "token ids in, token ids out");
+  command
+      .add_option("--generation-config", options.generation_config,
+                  "sampling defaults: MODEL's (auto), none (vllm), or those of a folder")
+      ->type_name("auto|vllm|DIR");
+  command
+      .add_option("--served-model-name", options.served_model_name,
+                  "name shown in answers (default MODEL as given)")
+      ->type_name("NAME");
+}
+
+void declare_engine(CLI::App& command, RunOptions& options) {
+  count_flag(command, "--max-num-seqs", options.max_num_seqs, 1, "sequences that run at once");
+  count_flag(command, "--max-num-batched-tokens", options.max_num_batched_tokens, 1,
+             "tokens of one step");
+  count_flag(command, "--block-size", options.block_size, 1, "tokens of a KV block (default 16)");
+  single_choice_flag(command, "--kv-cache-dtype", "auto", "dtype of the KV cache: the model's");
+  value_flag(command, "--cpu-kvcache-space", "GiB",
+             "KV cache, GiB or with a unit (default VLLM_CPU_KVCACHE_SPACE, else 4)",
+             [&options](const std::string& text) {
+               options.kv_cache_bytes = parse_size(text, uint64_t{1} << 30);
+             });
+  count_flag(command, "--num-gpu-blocks-override", options.num_kv_blocks, 1,
+             "KV blocks, whatever their bytes");
+  command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", options.prefix_caching,
+                   "share KV blocks of equal prefixes (default on)");
+  count_flag(command, "--seed", options.seed, 0, "of the run's random numbers (default 0)");
+  choice_flag(command, "--device", options.device,
+              {{"auto", std::string("auto")}, {"cpu", "cpu"}, {"cuda", "cuda"}},
+              "where to run (default auto)");
+  count_flag(command, "--threads", options.threads, 1,
+             "CPU threads (default OMP_NUM_THREADS, else all cores)");
+  single_choice_flag(command, "--tensor-parallel-size", "1", "ranks that share the model (-tp)");
+  single_choice_flag(command, "--pipeline-parallel-size", "1", "stages of layers (-pp)");
+  single_choice_flag(command, "--data-parallel-size", "1", "copies of the model (-dp)");
+}
+
+// Request fields as flags: the field's name with "-" for "_"; checked by the field table.
+void field_flag(CLI::App& command, RunOptions& options, const std::string& field,
+                const std::string& help) {
+  std::string name = field.size() == 1 ? "-" + field : "--" + field;
+  std::ranges::replace(name, '_', '-');
+  command
+      .add_option_function<std::string>(
+          name,
+          [&options, field, name](const std::string& text) {
+            try {
+              options.sampling[field] = parse_json<OrderedJson>(text);
+            } catch (const JsonError&) {
+              throw CLI::ValidationError(name,
+                                         fmt::format("expected a number, found \"{}\"", text));
+            }
+          },
+          help)
+      ->type_name("N");
+}
+
+void declare_sampling(CLI::App& command, RunOptions& options) {
+  count_flag(command, "--max-tokens", options.max_tokens, 1, "most tokens of any answer");
+  field_flag(command, options, "min_tokens", "no end before so many tokens");
+  field_flag(command, options, "temperature", "0 is greedy");
+  field_flag(command, options, "top_p", "above 0, up to 1");
+  field_flag(command, options, "top_k", "0 or -1 for all");
+  field_flag(command, options, "min_p", "0 to 1");
+  field_flag(command, options, "repetition_penalty", "above 0; 1 for none");
+  field_flag(command, options, "presence_penalty", "-2 to 2");
+  field_flag(command, options, "frequency_penalty", "-2 to 2");
+  field_flag(command, options, "n", "choices of a line");
+  field_flag(command, options, "logprobs", "so many best tokens beside each");
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--stop",
+          [&options](const std::vector<std::string>& stops) { options.sampling["stop"] = stops; },
+          "text that ends an answer; may be given several times")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  command.add_flag_callback(
+      "--ignore-eos", [&options] { options.sampling["ignore_eos"] = true; },
+      "go on after the end-of-sequence token");
+  value_flag(command, "--max-logprobs", "N", "most logprobs a line may ask; -1: all (default 20)",
+             [&options](const std::string& text) {
+               options.max_logprobs = text == "-1" ? -1 : parse_count(text);
+             });
+}
+
+std::string read_template(const std::string& text) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(text, ignored)) return read_text_file(text, 16 << 20);
+  if (text.find_first_of("{}\n") != std::string::npos) return text;
+  throw std::invalid_argument(fmt::format("no such file, and not a template: \"{}\"", text));
+}
+
+OrderedJson read_object(const std::string& text) {
+  try {
+    OrderedJson json = parse_json<OrderedJson>(text, kOrderedLimits);
+    if (json.is_object()) return json;
+  } catch (const JsonError& error) {
+    throw std::invalid_argument(fmt::format("column {}: {}", error.column, error.what()));
+  }
+  throw std::invalid_argument("expected a JSON object");
+}
+
+void declare_prompts(CLI::App& command, RunOptions& options) {
+  value_flag(command, "--chat-template", "FILE", "chat template, a file or the text itself",
+             [&options](const std::string& text) { options.chat_template = read_template(text); });
+  value_flag(
+      command, "--chat-template-kwargs", "JSON", "variables for the chat template",
+      [&options](const std::string& text) { options.chat_template_kwargs = read_object(text); });
+  choice_flag(command, "--long-prompt", options.long_prompt,
+              {{"error", batch::LongPrompt::error},
+               {"truncate-left", batch::LongPrompt::truncate_left},
+               {"truncate-right", batch::LongPrompt::truncate_right},
+               {"split", batch::LongPrompt::split}},
+              "what becomes of a prompt longer than the context (default error)");
+  count_flag(command, "--split-overlap", options.split_overlap, 0,
+             "tokens that neighbouring chunks share (default 64)");
+}
+
+void declare_talk(CLI::App& command, RunOptions& options) {
+  choice_flag(command, "--progress", options.progress,
+              {{"auto", std::string("auto")}, {"bar", "bar"}, {"lines", "lines"}, {"none", "none"}},
+              "on standard error (default auto)");
+  command.add_flag("-q,--quiet", options.quiet, "no progress, notes or summary");
+}
+
+void name_environment_variables(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_lnames().empty()) continue;
+    std::string variable = "PLIMSOLL_" + option->get_lnames().front();
+    std::ranges::transform(variable, variable.begin(), [](char c) {
+      return c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    });
+    option->envname(variable);
+  }
+}
+
+}  // namespace
+
+void declare_run_flags(CLI::App& command, RunOptions& options) {
+  const std::pair<const char*, void (*)(CLI::App&, RunOptions&)> groups[] = {
+      {"Files", declare_files},   {"Lines", declare_lines},      {"Model", declare_model},
+      {"Engine", declare_engine}, {"Answers", declare_sampling}, {"Prompts", declare_prompts},
+      {"Talk", declare_talk},
+  };
+  for (const auto& [name, declare] : groups) {
+    command.option_defaults()->group(name);
+    declare(command, options);
+  }
+  name_environment_variables(command);
+}
+
+void check_run_options(const RunOptions& options) {
+  const auto refuse = [](const std::string& message) { throw Error(ExitCode::usage, message); };
+  if (options.device == "cuda") {
+    refuse("--device cuda: this build has no CUDA backend; use --device cpu");
+  }
+  if (options.part && !options.input_given) refuse("--part: needs a file (-i FILE)");
+  if (options.input != "-" && options.output != "-") {
+    const auto input = batch::file_id(options.input);
+    struct stat output {};
+    const bool regular = stat(options.output.c_str(), &output) == 0 && S_ISREG(output.st_mode);
+    if (regular && input == batch::FileId{output.st_dev, output.st_ino}) {
+      refuse(fmt::format("-o {}: is the input file itself", options.output));
+    }
+  }
+  if (!options.errors.empty() && options.errors == options.output) {
+    refuse("--errors: names the output; leave it out to have failed lines there");
+  }
+  if (options.skip_tokenizer_init && (options.chat_template || !options.tokenizer.empty())) {
+    refuse("--skip-tokenizer-init: excludes --tokenizer and --chat-template");
+  }
+}
+
+}  // namespace plimsoll::cli

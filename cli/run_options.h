@@ -1,0 +1,73 @@
+// Flags of `plimsoll run`.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/json.h"
+#include "batch/files.h"
+#include "batch/output_line.h"
+#include "batch/progress.h"
+#include "batch/prompt_builder.h"
+#include "batch/runner.h"
+
+namespace plimsoll::cli {
+
+struct RunOptions {
+  std::string model;
+  std::string input = "-";
+  std::string output = "-";
+  bool input_given = false;
+  // model
+  std::string dtype = "auto";
+  std::string tokenizer;  // empty: the model's folder
+  bool skip_tokenizer_init = false;
+  std::string served_model_name;  // empty: `model` as given
+  std::string generation_config = "auto";
+  // engine
+  int64_t max_model_len = 0;  // 0: the model's own
+  bool auto_model_len = false;
+  int64_t max_num_seqs = 0;            // 0: default
+  int64_t max_num_batched_tokens = 0;  // 0: default
+  int64_t block_size = 16;
+  std::optional<int64_t> num_kv_blocks;
+  std::optional<uint64_t> kv_cache_bytes;
+  bool prefix_caching = true;
+  uint64_t seed = 0;
+  std::string device = "auto";
+  std::optional<int> threads;
+  // prompts
+  OrderedJson sampling = OrderedJson::object();  // request fields for lines that do not say
+  std::optional<int64_t> max_tokens;
+  int64_t max_logprobs = 20;
+  std::optional<std::string> chat_template;
+  OrderedJson chat_template_kwargs = OrderedJson::object();
+  batch::LongPrompt long_prompt = batch::LongPrompt::error;
+  int64_t split_overlap = 64;
+  // lines
+  std::optional<std::pair<uint64_t, uint64_t>> part;
+  uint64_t skip = 0;
+  std::optional<uint64_t> limit;
+  size_t max_line_bytes = size_t{16} << 20;
+  batch::UnknownFields unknown_fields = batch::UnknownFields::warn;
+  std::optional<double> time_limit;  // seconds
+  // output
+  batch::OutputFormat format = batch::OutputFormat::json;
+  std::string errors;  // empty: in the output
+  std::string report;  // empty: none
+  batch::OutputFile::Existing existing = batch::OutputFile::Existing::refuse;
+  std::string progress = "auto";
+  bool quiet = false;
+};
+
+/// Declares every flag of `run` on `command`, each also as an environment variable PLIMSOLL_<FLAG>.
+/// `options` must outlive the parsing.
+void declare_run_flags(CLI::App& command, RunOptions& options);
+
+/// Checks that need several flags or a file. Throws Error(usage).
+void check_run_options(const RunOptions& options);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,19 @@
+// Talk to people: everything here goes to standard error.
+#pragma once
+
+#include <string_view>
+
+#include "environment.h"
+
+namespace plimsoll::cli {
+
+/// Whether standard error is a terminal that can redraw a line.
+bool can_redraw(const Environment& environment);
+/// Columns of the terminal.
+int terminal_width(const Environment& environment);
+/// Bytes as they are; a reader that has gone away is no error.
+void write_error_stream(std::string_view bytes);
+/// "plimsoll: MESSAGE" on a line of its own; control bytes escaped.
+void say(std::string_view message);
+
+}  // namespace plimsoll::cli

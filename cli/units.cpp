@@ -1,0 +1,95 @@
+#include "units.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+
+namespace plimsoll::cli {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  double factor;
+};
+constexpr Unit kUnits[] = {
+    {"", 1},       {"k", 1e3},    {"m", 1e6},    {"g", 1e9},      {"t", 1e12},     {"KB", 1e3},
+    {"MB", 1e6},   {"GB", 1e9},   {"TB", 1e12},  {"B", 1},        {"K", 1024},     {"M", 0x1p20},
+    {"G", 0x1p30}, {"T", 0x1p40}, {"KiB", 1024}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+};
+
+[[noreturn]] void refuse(std::string_view expected, const std::string& text) {
+  throw std::invalid_argument(fmt::format("expected {}, found \"{}\"", expected, text));
+}
+
+struct Quantity {
+  double number;
+  std::string_view unit;
+};
+
+// A decimal number at the beginning of the text, and what follows it.
+std::optional<Quantity> split_number(std::string_view text) {
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (error != std::errc() || !std::isfinite(number) || number < 0) return std::nullopt;
+  return Quantity{number, text.substr(static_cast<size_t>(end - text.data()))};
+}
+
+uint64_t parse_quantity(const std::string& text, double bare_unit, std::string_view expected) {
+  const std::optional<Quantity> quantity = split_number(text);
+  if (!quantity) refuse(expected, text);
+  for (const Unit& unit : kUnits) {
+    if (unit.name != quantity->unit) continue;
+    const double value = quantity->number * (unit.name.empty() ? bare_unit : unit.factor);
+    if (value >= 0x1p62 || (unit.name.empty() && bare_unit == 1 && value != std::trunc(value))) {
+      refuse(expected, text);
+    }
+    return static_cast<uint64_t>(value);
+  }
+  refuse(expected, text);
+}
+
+}  // namespace
+
+int64_t parse_count(const std::string& text) {
+  return static_cast<int64_t>(parse_quantity(text, 1, "a number such as 4096, 32k or 32K"));
+}
+
+uint64_t parse_size(const std::string& text, uint64_t bare_unit) {
+  return parse_quantity(text, static_cast<double>(bare_unit), "a size such as 4GiB or 512M");
+}
+
+double parse_duration(const std::string& text) {
+  static constexpr std::string_view kExpected = "a time such as 90s, 20m or 3h55m";
+  double seconds = 0;
+  std::string_view rest = text;
+  while (true) {
+    const std::optional<Quantity> quantity = split_number(rest);
+    if (!quantity) refuse(kExpected, text);
+    rest = quantity->unit;
+    const size_t unit = rest.empty() ? 0 : std::string_view("smhd").find(rest.front());
+    if (unit == std::string_view::npos) refuse(kExpected, text);
+    constexpr double kSeconds[] = {1, 60, 3600, 86400};
+    seconds += quantity->number * kSeconds[unit];
+    if (!rest.empty()) rest.remove_prefix(1);
+    if (rest.empty()) return seconds;
+  }
+}
+
+std::pair<uint64_t, uint64_t> parse_part(const std::string& text) {
+  static constexpr std::string_view kExpected = "i/n with i from 0 to n - 1, such as 0/8";
+  uint64_t index = 0;
+  uint64_t parts = 0;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, index);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/') refuse(kExpected, text);
+  const auto second = std::from_chars(first.ptr + 1, end, parts);
+  if (second.ec != std::errc() || second.ptr != end || index >= parts) refuse(kExpected, text);
+  return {index, parts};
+}
+
+}  // namespace plimsoll::cli

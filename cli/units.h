@@ -1,0 +1,21 @@
+// Numbers with units on the command line: counts, sizes, durations, parts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace plimsoll::cli {
+
+/// A count: "512", "32k" (32,000), "32K" (32,768), "1.5m". Powers of 1000: k, m, g, and KB, MB, GB;
+/// powers of 1024: K, M, G, T and KiB, MiB, GiB, TiB (vLLM's rule). Throws std::invalid_argument
+/// saying what was expected.
+int64_t parse_count(const std::string& text);
+/// A size in bytes, by the same units; a bare number is in `bare_unit` bytes.
+uint64_t parse_size(const std::string& text, uint64_t bare_unit = 1);
+/// Seconds: "90", "90s", "5m", "3h55m", "1d".
+double parse_duration(const std::string& text);
+/// "i/n" with i from 0 and below n.
+std::pair<uint64_t, uint64_t> parse_part(const std::string& text);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,195 @@
+#include "batch/chat_prompt.h"
+
+#include <fmt/format.h>
+
+#include <regex>
+
+#include "base/error.h"
+#include "batch/line_error.h"
+
+namespace plimsoll::batch {
+namespace {
+
+constexpr size_t kCachedTemplates = 8;
+// transformers marks the place to continue from with this, and looks for it in the rendered text.
+constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
+
+// Whether the template loops over the parts of a message's content (vLLM's "openai" format): then
+// lists go in as they are, else their texts are joined.
+bool loops_over_content(const std::string& source) {
+  static const std::regex loop(
+      R"(\{%-?\s*for\s+\w+\s+in\s+(\w+(\.content|\[['"]content['"]\])|content)\b)");
+  // Regular expressions of the standard library recurse: look at short stretches.
+  for (size_t at = source.find("{%"); at != std::string::npos; at = source.find("{%", at + 2)) {
+    const std::string tag = source.substr(at, 160);
+    if (std::regex_search(tag, loop, std::regex_constants::match_continuous)) return true;
+  }
+  return false;
+}
+
+std::string part_text(const OrderedJson& part, size_t message) {
+  const auto refuse = [&](const std::string& found) {
+    throw LineError(code::bad_field,
+                    fmt::format("messages[{}].content: only parts {{\"type\": \"text\"}} are "
+                                "supported, found {}",
+                                message, found),
+                    "messages");
+  };
+  if (part.is_string()) return part.get<std::string>();
+  if (!part.is_object()) refuse(excerpt(part));
+  const std::string type = part.value("type", OrderedJson("text")).is_string()
+                               ? part.value("type", std::string("text"))
+                               : std::string();
+  const char* field = type == "refusal" ? "refusal" : "text";
+  if (type != "text" && type != "input_text" && type != "output_text" && type != "refusal") {
+    refuse("type " + excerpt(part.value("type", OrderedJson())));
+  }
+  if (!part.contains(field) || !part[field].is_string()) refuse(excerpt(part));
+  return part[field].get<std::string>();
+}
+
+// Parts are checked and joined by line ends, as vLLM does for templates that take text.
+void settle_content(OrderedJson& message, size_t index, bool takes_parts) {
+  OrderedJson& content = message["content"];
+  if (content.is_null()) {
+    content = "";
+    return;
+  }
+  if (!content.is_array()) return;
+  OrderedJson parts = OrderedJson::array();
+  std::string joined;
+  for (const OrderedJson& part : content) {
+    const std::string text = part_text(part, index);
+    if (!parts.empty()) joined += '\n';
+    joined += text;
+    parts.push_back({{"type", "text"}, {"text", text}});
+  }
+  content = takes_parts ? std::move(parts) : OrderedJson(std::move(joined));
+}
+
+// Templates want the arguments of a tool call as an object; OpenAI's API carries them as text.
+void parse_tool_arguments(OrderedJson& message) {
+  if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) return;
+  for (OrderedJson& call : message["tool_calls"]) {
+    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
+    OrderedJson& function = call["function"];
+    if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
+    const auto text = function["arguments"].get<std::string>();
+    try {
+      function["arguments"] =
+          text.empty() ? OrderedJson::object() : parse_json<OrderedJson>(text, kOrderedLimits);
+    } catch (const JsonError& error) {
+      throw LineError(code::bad_field,
+                      fmt::format("messages: arguments of a tool call, column {}: {}", error.column,
+                                  error.what()),
+                      "messages");
+    }
+  }
+}
+
+[[noreturn]] void template_error(const std::string& message) {
+  throw LineError(code::template_error, "chat template: " + message, "messages");
+}
+
+std::string stripped(const std::string& text) {
+  static constexpr const char* kSpace = " \t\n\r\f\v";
+  const size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+// The text that the tag goes behind: the content, or the last part that has text.
+std::string& final_text(OrderedJson& messages) {
+  OrderedJson& content = messages.back()["content"];
+  if (content.is_string()) return content.get_ref<std::string&>();
+  for (auto part = content.rbegin(); part != content.rend(); ++part) {
+    if (part->contains("text")) return (*part)["text"].get_ref<std::string&>();
+  }
+  template_error("continue_final_message: the final message has no text to continue");
+}
+
+// Cuts the rendered text behind the final message (transformers' rule).
+std::string cut_behind_tag(const std::string& rendered, const std::string& final_message) {
+  const std::string tag(kContinueTag);
+  const size_t at = rendered.rfind(stripped(tag));
+  if (at == std::string::npos || rendered.find(stripped(final_message)) == std::string::npos) {
+    template_error(
+        "continue_final_message: the final message does not appear in the rendered chat");
+  }
+  std::string kept = rendered.substr(0, at);
+  if (rendered.compare(at, tag.size(), tag) == 0) return kept;
+  const size_t last = kept.find_last_not_of(" \t\n\r\f\v");
+  return kept.substr(0, last == std::string::npos ? 0 : last + 1);
+}
+
+}  // namespace
+
+void check_template(const std::string& source) {
+  try {
+    (void)text::ChatTemplate::parse(source);
+  } catch (const text::TemplateError& error) {
+    fail(ExitCode::usage, "--chat-template: {}", error.what());
+  }
+}
+
+const ChatRenderer::Compiled& ChatRenderer::compile(const std::string& source) {
+  for (auto entry = cache_.begin(); entry != cache_.end(); ++entry) {
+    if (entry->source != source) continue;
+    cache_.splice(cache_.begin(), cache_, entry);
+    return cache_.front();
+  }
+  try {
+    cache_.push_front({source, text::ChatTemplate::parse(source), loops_over_content(source)});
+  } catch (const text::TemplateError& error) {
+    template_error(error.what());
+  }
+  if (cache_.size() > kCachedTemplates) cache_.pop_back();
+  return cache_.front();
+}
+
+const ChatRenderer::Compiled& ChatRenderer::choose(const RequestFields& fields) {
+  if (fields.chat_template) {
+    const auto named = options_.templates.find(*fields.chat_template);
+    return compile(named != options_.templates.end() ? named->second : *fields.chat_template);
+  }
+  if (options_.chat_template) return compile(*options_.chat_template);
+  if (options_.templates.empty()) {
+    template_error("the model has none; give one with --chat-template FILE");
+  }
+  const bool has_tools = fields.tools && !fields.tools->empty();
+  try {
+    return compile(text::choose_template(options_.templates, "", has_tools));
+  } catch (const Error& error) {
+    template_error(error.what());
+  }
+}
+
+std::string ChatRenderer::render(OrderedJson messages, const RequestFields& fields) {
+  const Compiled& chosen = choose(fields);
+  for (size_t i = 0; i < messages.size(); ++i) {
+    settle_content(messages[i], i, chosen.takes_parts);
+    parse_tool_arguments(messages[i]);
+  }
+  std::string final_message;
+  if (fields.continue_final_message) {
+    std::string& text = final_text(messages);
+    final_message = text;
+    text += kContinueTag;
+  }
+  text::ChatInput input;
+  input.messages = std::move(messages);
+  if (fields.tools && !fields.tools->empty()) input.tools = fields.tools;
+  input.documents = fields.documents;
+  input.kwargs = fields.chat_template_kwargs;
+  input.add_generation_prompt = fields.add_generation_prompt.value_or(true);
+  input.special_tokens = options_.special_tokens;
+  input.now = options_.now;
+  try {
+    const std::string rendered = chosen.compiled.render(input);
+    return fields.continue_final_message ? cut_behind_tag(rendered, final_message) : rendered;
+  } catch (const text::TemplateError& error) {
+    template_error(error.what());
+  }
+}
+
+}  // namespace plimsoll::batch

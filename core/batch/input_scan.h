@@ -1,0 +1,28 @@
+// A quick pass over a regular input file before the run: how many lines, which ids occur twice.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "batch/files.h"
+
+namespace plimsoll::batch {
+
+/// Lines [first, first + count) of an input, by ordinal: 0-based, blank lines not counted.
+struct Slice {
+  uint64_t first = 0;
+  uint64_t count = UINT64_MAX;
+};
+
+/// Part `index` of `parts`: contiguous, sizes differ by at most one, all parts joined are the
+/// whole.
+Slice part_of(uint64_t lines, uint64_t index, uint64_t parts);
+
+/// Lines that are not blank.
+uint64_t count_lines(InputFile& input, size_t max_line_bytes);
+
+/// Throws Error(input_unusable) naming both lines of the first id that occurs twice.
+void refuse_duplicate_ids(InputFile& input, size_t max_line_bytes);
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,35 @@
+// What costs one line and no more: a stable code, a message, the field to blame.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace plimsoll::batch {
+
+/// The closed list of error codes that output lines carry. The engine adds "numeric".
+namespace code {
+inline constexpr std::string_view bad_json = "bad_json";
+inline constexpr std::string_view bad_utf8 = "bad_utf8";
+inline constexpr std::string_view bad_field = "bad_field";
+inline constexpr std::string_view line_too_long = "line_too_long";
+inline constexpr std::string_view duplicate_id = "duplicate_id";
+inline constexpr std::string_view context_too_long = "context_too_long";
+inline constexpr std::string_view template_error = "template_error";
+}  // namespace code
+
+class LineError : public std::runtime_error {
+ public:
+  LineError(std::string_view code, const std::string& message, std::string_view param = {})
+      : std::runtime_error(message), code_(code), param_(param) {}
+  [[nodiscard]] const std::string& code() const { return code_; }
+  /// The request field to blame; empty when there is none.
+  [[nodiscard]] const std::string& param() const { return param_; }
+
+ private:
+  std::string code_;
+  std::string param_;
+};
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,134 @@
+#include "batch/line_reader.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace plimsoll::batch {
+namespace {
+
+constexpr size_t kReadBytes = size_t{64} << 10;
+constexpr size_t kHeadBytes = 256;  // kept of an overlong line, to find its id
+
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\f\v") == std::string_view::npos;
+}
+
+}  // namespace
+
+LineReader::LineReader(InputFile& input, size_t max_line_bytes)
+    : input_(input), max_line_bytes_(max_line_bytes) {}
+
+LineReader::Got LineReader::next(Line& line, int timeout_ms) {
+  while (true) {
+    const void* found = std::memchr(buffer_.data() + scanned_, '\n', buffer_.size() - scanned_);
+    if (found) {
+      const size_t end = static_cast<size_t>(static_cast<const char*>(found) - buffer_.data());
+      const bool usable = take(line, end - start_);
+      start_ = scanned_ = end + 1;
+      if (usable) return Got::line;
+      continue;
+    }
+    scanned_ = buffer_.size();
+    if (ended_) {
+      const bool usable =
+          (start_ < buffer_.size() || overlong_) && take(line, buffer_.size() - start_);
+      start_ = scanned_ = buffer_.size();
+      return usable ? Got::line : Got::end;
+    }
+    if (buffer_.size() - start_ > max_line_bytes_) {
+      if (!overlong_) overlong_head_ = buffer_.substr(start_, kHeadBytes);
+      overlong_ = true;
+      start_ = buffer_.size();
+    }
+    buffer_.erase(0, start_);
+    start_ = 0;
+    const size_t before = scanned_ = buffer_.size();
+    buffer_.resize(before + kReadBytes);
+    const std::optional<size_t> got = input_.read(buffer_.data() + before, kReadBytes, timeout_ms);
+    buffer_.resize(before + got.value_or(0));
+    if (!got) return Got::nothing_yet;
+    const bool first = bytes_read_ == 0;
+    bytes_read_ += *got;
+    if (first) check_magic();
+    if (first && buffer_.starts_with("\xEF\xBB\xBF")) start_ = 3;
+    if (*got == 0) finish_input();
+    ended_ = *got == 0;
+  }
+}
+
+// Makes a line of the next `length` bytes; false for a blank one.
+bool LineReader::take(Line& line, size_t length) {
+  ++number_;
+  line.number = number_;
+  line.too_long = overlong_ || length > max_line_bytes_;
+  if (overlong_) {
+    line.text = std::move(overlong_head_);
+    overlong_ = false;
+  } else {
+    line.text.assign(buffer_, start_, line.too_long ? kHeadBytes : length);
+    if (line.text.ends_with('\r')) line.text.pop_back();
+    if (is_blank(line.text) && !line.too_long) return false;
+  }
+  line.ordinal = ordinal_++;
+  return true;
+}
+
+void LineReader::check_magic() const {
+  struct Magic {
+    std::string_view bytes, what, cure;
+  };
+  static constexpr Magic kMagics[] = {
+      {"\x1f\x8b", "gzip-compressed", "unpack it on the way: zcat FILE | plimsoll run MODEL -i -"},
+      {"\x28\xb5\x2f\xfd", "zstd-compressed",
+       "unpack it on the way: zstdcat FILE | plimsoll run MODEL -i -"},
+      {"\xfd"
+       "7zXZ",
+       "xz-compressed", "unpack it on the way: xzcat FILE | plimsoll run MODEL -i -"},
+      {"PK\x03\x04", "a zip archive", "unpack it first"},
+      {"\xff\xfe", "UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"},
+      {"\xfe\xff", "UTF-16 text", "convert it: iconv -f UTF-16 -t UTF-8"},
+  };
+  for (const Magic& magic : kMagics) {
+    if (!buffer_.starts_with(magic.bytes)) continue;
+    fail(ExitCode::input_unusable, "{}: is {}, not JSONL; {}", input_.name(), magic.what,
+         magic.cure);
+  }
+}
+
+void LineReader::finish_input() const {
+  if (!input_.is_regular() || bytes_read_ >= input_.size()) return;
+  fail(ExitCode::input_unusable, "{}: was cut while it was read: {} bytes came of {}",
+       input_.name(), bytes_read_, input_.size());
+}
+
+std::optional<size_t> first_invalid_utf8(std::string_view text) {
+  const auto byte = [&](size_t at) {
+    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
+  };
+  const auto follows = [&](size_t at) { return (byte(at) & 0xC0u) == 0x80u; };
+  size_t at = 0;
+  while (at < text.size()) {
+    const unsigned lead = byte(at);
+    size_t length = 1;
+    if (lead >= 0x80) {
+      // Unicode 15, table 3-7: well-formed byte sequences.
+      const unsigned second = byte(at + 1);
+      if (lead >= 0xC2 && lead <= 0xDF) {
+        length = 2;
+      } else if (lead >= 0xE0 && lead <= 0xEF) {
+        const bool fits = lead == 0xE0 ? second >= 0xA0 : lead == 0xED ? second <= 0x9F : true;
+        length = fits && follows(at + 2) ? 3 : 0;
+      } else if (lead >= 0xF0 && lead <= 0xF4) {
+        const bool fits = lead == 0xF0 ? second >= 0x90 : lead == 0xF4 ? second <= 0x8F : true;
+        length = fits && follows(at + 2) && follows(at + 3) ? 4 : 0;
+      } else {
+        length = 0;
+      }
+      if (length == 0 || !follows(at + 1)) return at;
+    }
+    at += length;
+  }
+  return std::nullopt;
+}
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,55 @@
+// Lines of a JSONL input, one at a time, in memory bounded by the longest line allowed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "batch/files.h"
+
+namespace plimsoll::batch {
+
+/// A line that is not blank.
+struct Line {
+  uint64_t number = 0;   // 1-based, blank lines counted
+  uint64_t ordinal = 0;  // 0-based, blank lines not counted
+  std::string text;      // without line end; only the beginning of a line that is too long
+  bool too_long = false;
+};
+
+class LineReader {
+ public:
+  /// Throws Error(input_unusable) at the first read for what is not text: gzip, zstd, xz, UTF-16.
+  LineReader(InputFile& input, size_t max_line_bytes);
+
+  enum class Got : uint8_t { line, nothing_yet, end };
+  /// The next line. CR LF counts as a line end, a byte order mark at the start is dropped, the last
+  /// line needs no line end. `nothing_yet`: no whole line came within `timeout_ms`. Throws
+  /// Error(input_unusable) when a regular file ends before its size at opening.
+  Got next(Line& line, int timeout_ms);
+
+  [[nodiscard]] uint64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  void check_magic() const;
+  bool take(Line& line, size_t length);
+  void finish_input() const;
+
+  InputFile& input_;
+  size_t max_line_bytes_;
+  std::string buffer_;  // what has been read and not handed out, from start_
+  size_t start_ = 0;
+  size_t scanned_ = 0;  // no line end before this
+  uint64_t bytes_read_ = 0;
+  uint64_t number_ = 0;
+  uint64_t ordinal_ = 0;
+  bool overlong_ = false;  // the current line is being thrown away up to its end
+  std::string overlong_head_;
+  bool ended_ = false;
+};
+
+/// Byte offset of the first byte that is not part of valid UTF-8.
+std::optional<size_t> first_invalid_utf8(std::string_view text);
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,12 @@
+// What a misspelt name was meant to be.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace plimsoll::batch {
+
+/// The member of `names` nearest to `name` by edits, when near enough to be meant; else empty.
+std::string_view nearest_name(std::string_view name, std::span<const std::string_view> names);
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,46 @@
+// Output lines, literally: plain, OpenAI batch, ids alone; answers and failures.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "batch/digest.h"
+#include "batch/line_error.h"
+#include "batch/prompt_builder.h"
+#include "batch/request_line.h"
+#include "engine/request.h"
+
+namespace plimsoll::batch {
+
+enum class OutputFormat : uint8_t { json, ids };
+
+/// What every output line of a run shares.
+struct OutputOptions {
+  OutputFormat format = OutputFormat::json;
+  const text::Tokenizer* tokenizer = nullptr;
+  std::string model;    // name shown in response bodies
+  int64_t created = 0;  // seconds, shown in response bodies
+  uint64_t seed = 0;    // ids are derived from the line's text and this
+};
+
+/// A line whose every part is answered.
+struct FinishedLine {
+  LineHead head;
+  Digest identity;  // of the line's text
+  RequestFields fields;
+  std::string last_role;     // chat: role of the last message
+  std::string last_content;  // chat with echo: what the answer goes on from
+  std::vector<Prompt> prompts;
+  std::vector<engine::RequestOutput> outputs;  // one per part of each prompt, in order
+  int64_t dropped_tokens = 0;
+};
+
+/// The whole line, with its line end.
+std::string answer_line(const FinishedLine& line, const OutputOptions& options);
+/// The whole line of one that failed, with its line end.
+std::string failure_line(const LineHead& head, const Digest& identity, const LineError& error,
+                         const OutputOptions& options);
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,217 @@
+#include "batch/prompt_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "batch/line_error.h"
+
+namespace plimsoll::batch {
+namespace {
+
+// OpenAI's default for /v1/completions.
+constexpr int64_t kCompletionTokens = 16;
+
+bool is_openai_completion(const LineHead& head) {
+  return head.envelope == Envelope::batch && head.endpoint == Endpoint::completions;
+}
+
+const char* prompt_field(const LineHead& head) {
+  return head.endpoint == Endpoint::chat ? "messages" : "prompt";
+}
+
+// Keeps `room` ids of one end; returns how many went.
+int64_t truncate(TokenIds& ids, int64_t room, LongPrompt policy) {
+  const int64_t excess = std::ssize(ids) - room;
+  if (excess <= 0) return 0;
+  if (policy == LongPrompt::truncate_right) {
+    ids.resize(static_cast<size_t>(room));
+  } else {
+    ids.erase(ids.begin(), ids.begin() + excess);
+  }
+  return excess;
+}
+
+}  // namespace
+
+const text::Tokenizer& PromptBuilder::tokenizer(std::string_view needed_for) const {
+  if (options_.tokenizer) return *options_.tokenizer;
+  throw LineError(code::bad_field,
+                  fmt::format("{}: needs the tokenizer, and --skip-tokenizer-init leaves it out; "
+                              "give prompt_token_ids",
+                              needed_for),
+                  needed_for);
+}
+
+TokenIds PromptBuilder::encode_chat(const OrderedJson& messages, const RequestFields& fields) {
+  const text::Tokenizer& encoder = tokenizer("messages");
+  const bool add = fields.add_special_tokens.value_or(false);
+  return encoder.encode(renderer_.render(messages, fields),
+                        add ? text::AddSpecials::yes : text::AddSpecials::no);
+}
+
+BuiltRequest PromptBuilder::build(const LineHead& head, const LineRequest& request) {
+  const RequestFields& fields = request.fields;
+  if (!fields.sampling.stop.empty()) (void)tokenizer("stop");
+  BuiltRequest built;
+  std::vector<TokenIds> encoded;
+  if (head.endpoint == Endpoint::chat) {
+    encoded.push_back(encode_chat(request.messages, fields));
+  }
+  for (const RawPrompt& raw : request.prompts) {
+    if (const auto* text = std::get_if<std::string>(&raw)) {
+      const bool add = fields.add_special_tokens.value_or(true);
+      encoded.push_back(
+          tokenizer("prompt").encode(*text, add ? text::AddSpecials::yes : text::AddSpecials::no));
+    } else {
+      encoded.push_back(std::get<TokenIds>(raw));
+    }
+  }
+  for (size_t i = 0; i < encoded.size(); ++i) {
+    TokenIds& ids = encoded[i];
+    if (ids.empty()) {
+      throw LineError(code::bad_field, fmt::format("{}: is empty", prompt_field(head)),
+                      prompt_field(head));
+    }
+    if (fields.truncate_prompt_tokens) {
+      const int64_t asked = *fields.truncate_prompt_tokens;
+      built.dropped_tokens +=
+          truncate(ids, asked < 0 ? options_.max_model_len - 1 : asked, LongPrompt::truncate_left);
+    }
+    const int64_t room = room_for_prompt(head, fields, ids.size());
+    Prompt& prompt = built.prompts.emplace_back();
+    if (std::ssize(ids) > room && options_.long_prompt == LongPrompt::split) {
+      prompt.parts = head.endpoint == Endpoint::chat ? split_chat(request, ids.size(), room)
+                                                     : split_ids(ids, room);
+    } else {
+      built.dropped_tokens += truncate(ids, room, options_.long_prompt);
+      prompt.parts.push_back(std::move(ids));
+    }
+    for (const TokenIds& part : prompt.parts) {
+      built.sampling.push_back(settle(head, fields, part.size()));
+    }
+    if (!fields.echo || !options_.tokenizer) continue;
+    const auto* text =
+        i < request.prompts.size() ? std::get_if<std::string>(&request.prompts[i]) : nullptr;
+    prompt.text = text && built.dropped_tokens == 0
+                      ? *text
+                      : options_.tokenizer->decode(prompt.parts.front(), text::Specials::keep);
+  }
+  return built;
+}
+
+// How long the prompt may be. A stated max_tokens is room that a cut prompt leaves; where none is
+// stated a cut prompt leaves a quarter of the context. Never more than half is reserved.
+int64_t PromptBuilder::room_for_prompt(const LineHead& head, const RequestFields& fields,
+                                       size_t length) const {
+  const int64_t context = options_.max_model_len;
+  const auto tokens = static_cast<int64_t>(length);
+  if (options_.long_prompt == LongPrompt::error) {
+    if (tokens < context) return context;
+    throw LineError(code::context_too_long,
+                    fmt::format("the prompt has {} tokens and the context {}, one of them for the "
+                                "answer; --long-prompt cuts or splits, --max-model-len widens",
+                                tokens, context),
+                    prompt_field(head));
+  }
+  std::optional<int64_t> stated = fields.max_tokens ? fields.max_tokens : options_.max_tokens_cap;
+  if (!stated && is_openai_completion(head)) stated = kCompletionTokens;
+  if (!stated && tokens < context) return context;
+  const int64_t reserved =
+      std::clamp<int64_t>(stated.value_or(context / 4), 1, std::max<int64_t>(1, context / 2));
+  return std::max<int64_t>(1, context - reserved);
+}
+
+std::vector<TokenIds> PromptBuilder::split_ids(const TokenIds& ids, int64_t room) const {
+  // Every chunk brings something new, whatever the overlap.
+  const int64_t stride = std::max<int64_t>(1, room - std::min(options_.split_overlap, room - 1));
+  std::vector<TokenIds> parts;
+  for (int64_t first = 0;; first += stride) {
+    const int64_t last = std::min(first + room, std::ssize(ids));
+    parts.emplace_back(ids.begin() + first, ids.begin() + last);
+    if (last == std::ssize(ids)) return parts;
+  }
+}
+
+// A conversation is split in the last user message: every part is the whole conversation with a
+// chunk of that message, so that the template stays whole.
+std::vector<TokenIds> PromptBuilder::split_chat(const LineRequest& request, size_t length,
+                                                int64_t room) {
+  const auto is_user_text = [](const OrderedJson& message) {
+    return message["role"] == "user" && message.contains("content") &&
+           message["content"].is_string();
+  };
+  const auto last = std::find_if(request.messages.rbegin(), request.messages.rend(), is_user_text);
+  const auto refuse = [&] {
+    throw LineError(code::context_too_long,
+                    fmt::format("the conversation has {} tokens, and its last user message cannot "
+                                "be split to fit in {}",
+                                length, room),
+                    "messages");
+  };
+  if (last == request.messages.rend()) refuse();
+  OrderedJson messages = request.messages;
+  const auto index = static_cast<size_t>(request.messages.rend() - last) - 1;
+  const TokenIds content = tokenizer("messages")
+                               .encode(messages[index]["content"].get<std::string>(),
+                                       text::AddSpecials::no, text::ParseSpecials::no);
+  int64_t chunk = room - (static_cast<int64_t>(length) - std::ssize(content));
+  // A chunk's ends may take a few tokens more when they are encoded anew: try smaller ones.
+  for (int attempt = 0; attempt < 8 && chunk > 0; ++attempt) {
+    std::vector<TokenIds> parts;
+    int64_t excess = 0;
+    for (const TokenIds& ids : split_ids(content, chunk)) {
+      messages[index]["content"] = options_.tokenizer->decode(ids, text::Specials::keep);
+      parts.push_back(encode_chat(messages, request.fields));
+      excess = std::max(excess, std::ssize(parts.back()) - room);
+    }
+    if (excess <= 0) return parts;
+    chunk -= excess;
+  }
+  refuse();
+  return {};
+}
+
+engine::SamplingParams PromptBuilder::settle(const LineHead& head, const RequestFields& fields,
+                                             size_t prompt_tokens) const {
+  engine::SamplingParams sampling = fields.sampling;
+  const int64_t rest = options_.max_model_len - static_cast<int64_t>(prompt_tokens);
+  int64_t most = fields.max_tokens.value_or(is_openai_completion(head) ? kCompletionTokens : rest);
+  if (options_.max_tokens_cap) most = std::min(most, *options_.max_tokens_cap);
+  if (sampling.min_tokens > most && most > 0) {
+    throw LineError(code::bad_field,
+                    fmt::format("min_tokens: expected at most max_tokens ({}), found {}", most,
+                                sampling.min_tokens),
+                    "min_tokens");
+  }
+  // Echo of the prompt alone (max_tokens 0): the engine gives one token, which is left out.
+  sampling.max_tokens = std::clamp<int64_t>(most, 1, std::max<int64_t>(1, rest));
+  sampling.min_tokens = std::min(sampling.min_tokens, sampling.max_tokens);
+  if (fields.echo && sampling.logprobs && !sampling.prompt_logprobs &&
+      head.endpoint == Endpoint::completions) {
+    sampling.prompt_logprobs = sampling.logprobs;
+  }
+  sampling.bad_words = bad_words(fields.bad_words);
+  sampling.detokenize = options_.tokenizer != nullptr;
+  return sampling;
+}
+
+// Each word at a text's beginning and within it, as vLLM does: with a space before it too, where
+// that makes another first token and no more tokens.
+std::vector<TokenIds> PromptBuilder::bad_words(const std::vector<std::string>& words) const {
+  std::vector<TokenIds> sequences;
+  for (const std::string& word : words) {
+    const size_t first = word.find_first_not_of(' ');
+    const std::string bare = first == std::string::npos ? std::string() : word.substr(first);
+    const TokenIds ids = tokenizer("bad_words").encode(bare, text::AddSpecials::no);
+    const TokenIds spaced = options_.tokenizer->encode(" " + bare, text::AddSpecials::no);
+    if (!ids.empty()) sequences.push_back(ids);
+    if (!spaced.empty() && !ids.empty() && spaced.front() != ids.front() &&
+        spaced.size() == ids.size()) {
+      sequences.push_back(spaced);
+    }
+  }
+  return sequences;
+}
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,61 @@
+// Requests to token ids: templates, tokenizer, the context's length, and how much may be generated.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "batch/chat_prompt.h"
+#include "batch/request_line.h"
+#include "text/tokenizer.h"
+
+namespace plimsoll::batch {
+
+/// What becomes of a prompt that is longer than the context.
+enum class LongPrompt : uint8_t { error, truncate_left, truncate_right, split };
+
+struct PromptOptions {
+  const text::Tokenizer* tokenizer = nullptr;  // null: prompts must be token ids
+  int64_t max_model_len = 0;
+  std::optional<int64_t> max_tokens_cap;  // --max-tokens
+  LongPrompt long_prompt = LongPrompt::error;
+  int64_t split_overlap = 0;  // tokens that neighbouring chunks share
+};
+
+/// One prompt of a line, ready for the engine.
+struct Prompt {
+  std::string text;             // for echo; empty unless asked
+  std::vector<TokenIds> parts;  // one, unless the prompt was split
+};
+
+struct BuiltRequest {
+  std::vector<Prompt> prompts;
+  /// Per part of each prompt, in order: the fields with max_tokens, bad words and logprobs settled.
+  std::vector<engine::SamplingParams> sampling;
+  int64_t dropped_tokens = 0;  // cut from prompts by --long-prompt or truncate_prompt_tokens
+};
+
+class PromptBuilder {
+ public:
+  PromptBuilder(PromptOptions options, ChatOptions chat)
+      : options_(options), renderer_(std::move(chat)) {}
+
+  /// Throws LineError.
+  BuiltRequest build(const LineHead& head, const LineRequest& request);
+
+ private:
+  const text::Tokenizer& tokenizer(std::string_view needed_for) const;
+  TokenIds encode_chat(const OrderedJson& messages, const RequestFields& fields);
+  int64_t room_for_prompt(const LineHead& head, const RequestFields& fields, size_t length) const;
+  std::vector<TokenIds> split_ids(const TokenIds& ids, int64_t room) const;
+  std::vector<TokenIds> split_chat(const LineRequest& request, size_t length, int64_t room);
+  engine::SamplingParams settle(const LineHead& head, const RequestFields& fields,
+                                size_t prompt_tokens) const;
+  std::vector<TokenIds> bad_words(const std::vector<std::string>& words) const;
+
+  PromptOptions options_;
+  ChatRenderer renderer_;
+};
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,154 @@
+#include "batch/report.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include "batch/json_text.h"
+
+namespace plimsoll::batch {
+namespace {
+
+double rate(uint64_t count, double seconds) {
+  return seconds > 0 ? static_cast<double>(count) / seconds : 0;
+}
+
+double mebibytes(uint64_t bytes) {
+  return static_cast<double>(bytes) / (1 << 20);
+}
+
+void write_counts(JsonText& out, const RunCounts& counts) {
+  out.key("lines").begin_object();
+  out.key("total").unsigned_integer(counts.lines).key("ok").unsigned_integer(counts.ok);
+  out.key("failed").unsigned_integer(counts.failed);
+  out.key("not_finished").unsigned_integer(counts.abandoned);
+  out.key("failed_by_code").begin_object();
+  for (const auto& [code, count] : counts.failed_by_code) out.key(code).unsigned_integer(count);
+  out.end_object().key("unknown_fields").begin_object();
+  for (const auto& [name, count] : counts.unknown_fields) out.key(name).unsigned_integer(count);
+  out.end_object().end_object();
+}
+
+void write_tokens(JsonText& out, const RunReport& report) {
+  const RunCounts& counts = report.counts;
+  out.key("tokens").begin_object();
+  out.key("prompt").unsigned_integer(counts.prompt_tokens);
+  out.key("cached").unsigned_integer(counts.cached_tokens);
+  out.key("completion").unsigned_integer(counts.completion_tokens);
+  out.key("dropped").unsigned_integer(counts.dropped_tokens);
+  out.key("prompt_per_second").number(rate(counts.prompt_tokens, report.run_seconds));
+  out.key("completion_per_second").number(rate(counts.completion_tokens, report.run_seconds));
+  out.end_object();
+}
+
+void write_engine(JsonText& out, const engine::EngineStats& stats) {
+  out.key("engine").begin_object();
+  out.key("steps").unsigned_integer(stats.steps);
+  out.key("peak_running").integer(stats.peak_running);
+  out.key("preemptions").unsigned_integer(stats.preemptions);
+  out.key("prefix_hit_tokens").unsigned_integer(stats.cached_prompt_tokens);
+  out.key("prefix_query_tokens").unsigned_integer(stats.prefix_queries_tokens);
+  out.key("prefill_tokens").unsigned_integer(stats.prompt_tokens);
+  out.key("generated_tokens").unsigned_integer(stats.generated_tokens);
+  out.key("kv_blocks").integer(stats.kv_blocks);
+  out.key("kv_blocks_peak").integer(stats.kv_blocks_peak);
+  out.end_object();
+}
+
+void write_plan(JsonText& out, const RunReport& report) {
+  const engine::EnginePlan& plan = report.plan;
+  out.key("plan").begin_object();
+  out.key("max_model_len").integer(plan.max_model_len);
+  out.key("max_num_seqs").integer(plan.max_num_seqs);
+  out.key("max_num_batched_tokens").integer(plan.max_num_batched_tokens);
+  out.key("kv_blocks").integer(plan.num_kv_blocks);
+  out.key("kv_block_bytes").unsigned_integer(plan.kv_block_bytes);
+  out.key("total_bytes").unsigned_integer(plan.total_bytes);
+  out.key("regions").begin_array();
+  for (const memory::Region& region : plan.regions) {
+    out.begin_object().key("name").string(region.name);
+    out.key("bytes").unsigned_integer(region.bytes).end_object();
+  }
+  out.end_array().end_object();
+  out.key("peak_rss_bytes").unsigned_integer(report.peak_rss_bytes);
+}
+
+void write_seconds(JsonText& out, const RunReport& report) {
+  out.key("seconds").begin_object().key("load").number(report.load_seconds);
+  out.key("run").number(report.run_seconds).key("publish").number(report.publish_seconds);
+  out.key("prefill_steps").number(report.stats.prefill_seconds);
+  out.key("decode_steps").number(report.stats.decode_seconds).end_object();
+}
+
+}  // namespace
+
+std::string_view ending_name(Ending ending) {
+  switch (ending) {
+    case Ending::complete:
+      return "complete";
+    case Ending::stopped:
+      return "stopped";
+    case Ending::time_limit:
+      return "time_limit";
+  }
+  return "";
+}
+
+std::string report_json(const RunReport& report) {
+  JsonText out;
+  out.begin_object().key("version").string(report.version).key("model").string(report.model);
+  out.key("device").string(report.device).key("isa").string(report.isa);
+  out.key("threads").integer(report.threads).key("dtype").string(report.dtype);
+  out.key("seed").unsigned_integer(report.seed);
+  out.key("ending").string(ending_name(report.counts.ending));
+  out.key("exit_status").integer(report.exit_status);
+  write_counts(out, report.counts);
+  write_tokens(out, report);
+  write_engine(out, report.stats);
+  write_plan(out, report);
+  write_seconds(out, report);
+  out.end_object();
+  return out.take() + "\n";
+}
+
+std::vector<std::string> summary_lines(const RunReport& report) {
+  const RunCounts& counts = report.counts;
+  std::string lines = fmt::format("{} of {} lines answered", counts.ok, counts.lines);
+  if (counts.failed > 0) {
+    lines += fmt::format(", {} failed (", counts.failed);
+    const char* separator = "";
+    for (const auto& [code, count] : counts.failed_by_code) {
+      lines += fmt::format("{}{} {}", separator, count, code);
+      separator = ", ";
+    }
+    lines += ")";
+  }
+  if (counts.abandoned > 0) lines += fmt::format(", {} not finished", counts.abandoned);
+
+  std::vector<std::string> summary{lines};
+  summary.push_back(
+      fmt::format("tokens: {} in ({} from the prefix cache), {} out; {:.1f} in/s, {:.1f} out/s",
+                  counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens,
+                  rate(counts.prompt_tokens, report.run_seconds),
+                  rate(counts.completion_tokens, report.run_seconds)));
+  if (counts.dropped_tokens > 0) {
+    summary.push_back(fmt::format("{} tokens were cut from long prompts", counts.dropped_tokens));
+  }
+  summary.push_back(fmt::format("time: load {:.2f} s, run {:.2f} s, publish {:.2f} s",
+                                report.load_seconds, report.run_seconds, report.publish_seconds));
+  const engine::EngineStats& stats = report.stats;
+  summary.push_back(
+      fmt::format("engine: at most {} running, {} preemptions, KV blocks {} of {} at the peak",
+                  stats.peak_running, stats.preemptions, stats.kv_blocks_peak, stats.kv_blocks));
+  summary.push_back(fmt::format("memory: planned {:.1f} MiB, process peak {:.1f} MiB",
+                                mebibytes(report.plan.total_bytes),
+                                mebibytes(report.peak_rss_bytes)));
+  return summary;
+}
+
+uint64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;  // Linux: KiB
+}
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,40 @@
+// The end of a run: the summary for people and the report for programs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "batch/runner.h"
+
+namespace plimsoll::batch {
+
+struct RunReport {
+  std::string version;
+  std::string model;
+  std::string device;
+  std::string isa;
+  int threads = 0;
+  std::string dtype;
+  uint64_t seed = 0;
+  RunCounts counts;
+  engine::EngineStats stats;
+  engine::EnginePlan plan;
+  double load_seconds = 0;
+  double run_seconds = 0;
+  double publish_seconds = 0;
+  uint64_t peak_rss_bytes = 0;
+  int exit_status = 0;
+};
+
+/// One JSON object, its keys as the manual lists them, with a line end.
+std::string report_json(const RunReport& report);
+/// A few lines for stderr.
+std::vector<std::string> summary_lines(const RunReport& report);
+
+/// Largest resident size of this process so far.
+uint64_t peak_rss_bytes();
+/// "complete", "stopped", "time_limit".
+std::string_view ending_name(Ending ending);
+
+}  // namespace plimsoll::batch

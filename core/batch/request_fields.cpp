@@ -1,0 +1,314 @@
+#include "batch/request_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "batch/line_error.h"
+#include "batch/nearest_name.h"
+
+namespace plimsoll::batch {
+namespace {
+
+using Context = Field::Context;
+
+// vLLM's clamp: between 0 and this, probabilities would overflow.
+constexpr double kLeastTemperature = 0.01;
+constexpr int64_t kMostChoices = 16384;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+int64_t checked_logprobs(const FieldValue& value, const Context& context) {
+  const int64_t limit = context.limits.max_logprobs;
+  return limit < 0 ? value.integer(-1) : value.integer(0, limit);
+}
+
+void set_temperature(const FieldValue& value, const Context&, RequestFields& fields) {
+  const double asked = value.number(0, kInfinity);
+  if (std::isinf(asked)) value.refuse("a finite number");
+  fields.sampling.temperature = asked > 0 ? std::max(asked, kLeastTemperature) : 0;
+}
+
+void set_top_p(const FieldValue& value, const Context&, RequestFields& fields) {
+  fields.sampling.top_p = value.number(0, 1);
+  if (fields.sampling.top_p == 0) value.refuse("a number above 0, up to 1");
+}
+
+void set_repetition_penalty(const FieldValue& value, const Context&, RequestFields& fields) {
+  fields.sampling.repetition_penalty = value.number(0, 1e6);
+  if (fields.sampling.repetition_penalty == 0) value.refuse("a number above 0");
+}
+
+void set_seed(const FieldValue& value, const Context&, RequestFields& fields) {
+  const int64_t seed = value.integer(std::numeric_limits<int64_t>::min());
+  // -1 asks for no seed of its own, as in vLLM.
+  if (seed == -1) {
+    fields.sampling.seed.reset();
+  } else {
+    fields.sampling.seed = seed;
+  }
+}
+
+void set_logit_bias(const FieldValue& value, const Context& context, RequestFields& fields) {
+  fields.sampling.logit_bias.clear();
+  for (const auto& [key, bias] : value.object().items()) {
+    int32_t id = -1;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size() || id < 0 ||
+        id >= context.limits.vocab_size) {
+      throw LineError(code::bad_field,
+                      fmt::format("logit_bias: expected token ids from 0 to {} as keys, found {}",
+                                  context.limits.vocab_size - 1, excerpt(OrderedJson(key))),
+                      "logit_bias");
+    }
+    fields.sampling.logit_bias[id] =
+        FieldValue(fmt::format("logit_bias[{}]", id), bias).number(-100, 100);
+  }
+}
+
+void set_logprobs(const FieldValue& value, const Context& context, RequestFields& fields) {
+  if (!value.json().is_boolean()) {
+    fields.sampling.logprobs = checked_logprobs(value, context);
+  } else if (value.boolean()) {
+    fields.sampling.logprobs = 0;
+  } else {
+    fields.sampling.logprobs.reset();
+  }
+}
+
+// OpenAI's chat schema takes true or false, its completions schema a number; a plain line either.
+void set_chat_logprobs(const FieldValue& value, const Context& context, RequestFields& fields) {
+  if (context.envelope == Envelope::batch && !value.json().is_boolean()) {
+    value.refuse("true or false (top_logprobs takes the number)");
+  }
+  set_logprobs(value, context, fields);
+}
+
+void set_completion_logprobs(const FieldValue& value, const Context& context,
+                             RequestFields& fields) {
+  if (context.envelope == Envelope::batch && value.json().is_boolean()) {
+    value.refuse("a whole number");
+  }
+  set_logprobs(value, context, fields);
+}
+
+void set_response_format(const FieldValue& value, const Context&, RequestFields&) {
+  const OrderedJson& format = value.object();
+  const auto type = format.find("type");
+  if (type == format.end() || !type->is_string()) value.refuse("an object with a \"type\"");
+  if (*type == "text") return;
+  throw LineError(
+      code::bad_field,
+      fmt::format("response_format: type {} is not supported, only \"text\"", excerpt(*type)),
+      "response_format");
+}
+
+void set_tool_choice(const FieldValue& value, const Context&, RequestFields&) {
+  if (value.json() == "none" || value.json() == "auto") return;
+  value.refuse(
+      "\"none\" or \"auto\" (a forced call needs guided decoding, which is not supported)");
+}
+
+void check_objects(const FieldValue& value) {
+  for (const OrderedJson& entry : value.array()) {
+    if (!entry.is_object()) value.refuse("an array of objects");
+  }
+}
+
+// Abbreviations of the table's setters.
+using V = const FieldValue&;
+using C = const Context&;
+using F = RequestFields&;
+using Use = Field::Use;
+
+constexpr Field kFields[] = {
+    {"add_generation_prompt", Field::chat, Use::used, "true or false; default true",
+     [](V v, C, F f) { f.add_generation_prompt = v.boolean(); }},
+    {"add_special_tokens", Field::both, Use::used, "true or false; default true, chat false",
+     [](V v, C, F f) { f.add_special_tokens = v.boolean(); }},
+    {"allowed_token_ids", Field::both, Use::used, "token ids",
+     [](V v, C c, F f) {
+       f.sampling.allowed_token_ids = v.token_ids(c.limits.vocab_size);
+       if (f.sampling.allowed_token_ids.empty()) v.refuse("at least one token id");
+     }},
+    {"bad_words", Field::both, Use::used, "strings",
+     [](V v, C, F f) { f.bad_words = v.strings(); }},
+    {"best_of", Field::completions, Use::ignored, "1", [](V v, C, F) { (void)v.integer(1, 1); }},
+    {"chat_template", Field::chat, Use::used,
+     "Jinja source, or the name of a template of the model",
+     [](V v, C, F f) { f.chat_template = v.string(); }},
+    {"chat_template_kwargs", Field::chat, Use::used, "object",
+     [](V v, C, F f) {
+       for (const auto& [key, entry] : v.object().items()) f.chat_template_kwargs[key] = entry;
+     }},
+    {"continue_final_message", Field::chat, Use::used, "true or false",
+     [](V v, C, F f) { f.continue_final_message = v.boolean(); }},
+    {"documents", Field::chat, Use::used, "array of objects",
+     [](V v, C, F f) {
+       check_objects(v);
+       f.documents = v.json();
+     }},
+    {"echo", Field::both, Use::used, "true or false", [](V v, C, F f) { f.echo = v.boolean(); }},
+    {"frequency_penalty", Field::both, Use::used, "-2 to 2",
+     [](V v, C, F f) { f.sampling.frequency_penalty = v.number(-2, 2); }},
+    {"function_call", Field::chat, Use::refused, "", nullptr},
+    {"functions", Field::chat, Use::refused, "", nullptr},
+    {"guided_choice", Field::both, Use::refused, "", nullptr},
+    {"guided_grammar", Field::both, Use::refused, "", nullptr},
+    {"guided_json", Field::both, Use::refused, "", nullptr},
+    {"guided_regex", Field::both, Use::refused, "", nullptr},
+    {"ignore_eos", Field::both, Use::used, "true or false",
+     [](V v, C, F f) { f.sampling.ignore_eos = v.boolean(); }},
+    {"include_stop_str_in_output", Field::both, Use::used, "true or false",
+     [](V v, C, F f) { f.sampling.include_stop_str_in_output = v.boolean(); }},
+    {"logit_bias", Field::both, Use::used, "object: token id to -100 to 100", set_logit_bias},
+    {"logits_processors", Field::both, Use::refused, "", nullptr},
+    {"logprobs", Field::chat, Use::used, "true or false", set_chat_logprobs},
+    {"logprobs", Field::completions, Use::used, "0 to --max-logprobs", set_completion_logprobs},
+    {"max_completion_tokens", Field::both, Use::used, "1 or more; goes before max_tokens",
+     [](V v, C, F f) { f.max_tokens = v.integer(1); }},
+    {"max_tokens", Field::both, Use::used, "1 or more; 0 with echo",
+     [](V v, C, F f) { f.max_tokens = v.integer(0); }},
+    {"messages", Field::chat, Use::used, "array of {role, content}", nullptr},
+    {"metadata", Field::both, Use::ignored, "object", [](V v, C, F) { (void)v.object(); }},
+    {"min_p", Field::both, Use::used, "0 to 1",
+     [](V v, C, F f) { f.sampling.min_p = v.number(0, 1); }},
+    {"min_tokens", Field::both, Use::used, "0 to max_tokens",
+     [](V v, C, F f) { f.sampling.min_tokens = v.integer(0); }},
+    {"model", Field::both, Use::ignored, "string", [](V v, C, F f) { f.model = v.string(); }},
+    {"n", Field::both, Use::used, "1 to 16384",
+     [](V v, C, F f) { f.sampling.n = v.integer(1, kMostChoices); }},
+    {"parallel_tool_calls", Field::chat, Use::ignored, "true or false",
+     [](V v, C, F) { (void)v.boolean(); }},
+    {"presence_penalty", Field::both, Use::used, "-2 to 2",
+     [](V v, C, F f) { f.sampling.presence_penalty = v.number(-2, 2); }},
+    {"priority", Field::both, Use::ignored, "whole number",
+     [](V v, C, F) { (void)v.integer(std::numeric_limits<int64_t>::min()); }},
+    {"prompt", Field::completions, Use::used, "string, token ids, or an array of either", nullptr},
+    {"prompt_logprobs", Field::both, Use::used, "0 to --max-logprobs",
+     [](V v, C c, F f) { f.sampling.prompt_logprobs = checked_logprobs(v, c); }},
+    {"prompt_token_ids", Field::completions, Use::used, "token ids", nullptr},
+    {"repetition_penalty", Field::both, Use::used, "above 0", set_repetition_penalty},
+    {"response_format", Field::both, Use::used, "{\"type\": \"text\"}", set_response_format},
+    {"return_token_ids", Field::both, Use::used, "true or false",
+     [](V v, C, F f) { f.return_token_ids = v.boolean(); }},
+    {"seed", Field::both, Use::used, "whole number; -1 for none", set_seed},
+    {"service_tier", Field::both, Use::ignored, "string", [](V v, C, F) { (void)v.string(); }},
+    {"skip_special_tokens", Field::both, Use::used, "true or false; default true",
+     [](V v, C, F f) { f.sampling.skip_special_tokens = v.boolean(); }},
+    {"spaces_between_special_tokens", Field::both, Use::ignored, "true or false",
+     [](V v, C, F) { (void)v.boolean(); }},
+    {"stop", Field::both, Use::used, "a string or several",
+     [](V v, C, F f) { f.sampling.stop = v.strings(); }},
+    {"stop_token_ids", Field::both, Use::used, "token ids",
+     [](V v, C c, F f) { f.sampling.stop_token_ids = v.token_ids(c.limits.vocab_size); }},
+    {"store", Field::both, Use::ignored, "true or false", [](V v, C, F) { (void)v.boolean(); }},
+    {"stream", Field::both, Use::used, "false",
+     [](V v, C, F) {
+       if (v.boolean()) v.refuse("false: a batch is not streamed");
+     }},
+    {"stream_options", Field::both, Use::ignored, "object", [](V v, C, F) { (void)v.object(); }},
+    {"structured_outputs", Field::both, Use::refused, "", nullptr},
+    {"suffix", Field::completions, Use::refused, "", nullptr},
+    {"temperature", Field::both, Use::used, "0 (greedy) or more", set_temperature},
+    {"tool_choice", Field::chat, Use::used, "\"none\" or \"auto\"", set_tool_choice},
+    {"tools", Field::chat, Use::used, "array of objects",
+     [](V v, C, F f) {
+       check_objects(v);
+       f.tools = v.json();
+     }},
+    {"top_k", Field::both, Use::used, "1 or more; 0 or -1 for all",
+     [](V v, C, F f) { f.sampling.top_k = std::max<int64_t>(0, v.integer(-1)); }},
+    {"top_logprobs", Field::chat, Use::used, "0 to --max-logprobs; needs logprobs",
+     [](V v, C c, F f) { f.top_logprobs = checked_logprobs(v, c); }},
+    {"top_p", Field::both, Use::used, "above 0, up to 1", set_top_p},
+    {"truncate_prompt_tokens", Field::both, Use::used,
+     "keep the last this many prompt tokens; -1 for the context",
+     [](V v, C, F f) {
+       f.truncate_prompt_tokens = v.integer(-1);
+       if (f.truncate_prompt_tokens == 0) v.refuse("-1, or 1 or more");
+     }},
+    {"use_beam_search", Field::both, Use::used, "false",
+     [](V v, C, F) {
+       if (v.boolean()) v.refuse("false: beam search is not supported");
+     }},
+    {"user", Field::both, Use::ignored, "string", [](V v, C, F) { (void)v.string(); }},
+};
+
+const Field* find_field(std::string_view name, Endpoint endpoint) {
+  const auto wanted = endpoint == Endpoint::chat ? Field::chat : Field::completions;
+  for (const Field& field : kFields) {
+    if (field.name == name && (field.where & wanted)) return &field;
+  }
+  return nullptr;
+}
+
+std::string_view nearest_field(std::string_view name, Endpoint endpoint) {
+  std::vector<std::string_view> names;
+  for (const Field& field : kFields) {
+    if (find_field(field.name, endpoint)) names.push_back(field.name);
+  }
+  return nearest_name(name, names);
+}
+
+bool given(const OrderedJson& body, const char* name) {
+  const auto found = body.find(name);
+  return found != body.end() && !found->is_null();
+}
+
+// What several fields say together.
+void check_together(const OrderedJson& body, RequestFields& fields) {
+  if (fields.top_logprobs) {
+    if (!fields.sampling.logprobs) {
+      throw LineError(code::bad_field, "top_logprobs: needs \"logprobs\": true beside it",
+                      "top_logprobs");
+    }
+    fields.sampling.logprobs = fields.top_logprobs;
+  }
+  if (fields.max_tokens == 0 && !fields.echo) {
+    throw LineError(code::bad_field, "max_tokens: expected a whole number of at least 1, found 0",
+                    "max_tokens");
+  }
+  if (fields.continue_final_message) {
+    if (given(body, "add_generation_prompt") && fields.add_generation_prompt.value_or(false)) {
+      throw LineError(code::bad_field,
+                      "continue_final_message: excludes \"add_generation_prompt\": true",
+                      "continue_final_message");
+    }
+    fields.add_generation_prompt = false;
+  }
+}
+
+}  // namespace
+
+std::span<const Field> request_field_table() {
+  return kFields;
+}
+
+RequestFields read_fields(const OrderedJson& body, Endpoint endpoint, Envelope envelope,
+                          const RequestFields& defaults, const FieldLimits& limits,
+                          const UnknownField& unknown) {
+  RequestFields fields = defaults;
+  const Field::Context context{envelope, limits};
+  for (const auto& [name, json] : body.items()) {
+    if (envelope == Envelope::plain && name == "id") continue;
+    const Field* field = find_field(name, endpoint);
+    if (!field) {
+      unknown(name, nearest_field(name, endpoint));
+      continue;
+    }
+    if (json.is_null()) continue;
+    if (field->use == Field::Use::refused) {
+      throw LineError(code::bad_field, fmt::format("{}: is not supported; leave it out", name),
+                      name);
+    }
+    // max_completion_tokens goes before its older name, whatever their order.
+    if (name == "max_tokens" && given(body, "max_completion_tokens")) continue;
+    if (field->set) field->set(FieldValue(name, json), context, fields);
+  }
+  check_together(body, fields);
+  return fields;
+}
+
+}  // namespace plimsoll::batch

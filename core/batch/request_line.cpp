@@ -1,0 +1,176 @@
+#include "batch/request_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "batch/line_error.h"
+
+namespace plimsoll::batch {
+namespace {
+
+[[noreturn]] void bad_field(std::string_view name, const std::string& message) {
+  throw LineError(code::bad_field, message, name);
+}
+
+OrderedJson parse_line(const Line& line) {
+  if (line.too_long) {
+    throw LineError(code::line_too_long,
+                    fmt::format("line {}: is longer than --max-line-bytes allows", line.number));
+  }
+  if (const std::optional<size_t> bad = first_invalid_utf8(line.text)) {
+    throw LineError(code::bad_utf8,
+                    fmt::format("line {}, column {}: byte 0x{:02x} is not UTF-8", line.number,
+                                *bad + 1, static_cast<unsigned char>(line.text[*bad])));
+  }
+  try {
+    return parse_json<OrderedJson>(line.text, kOrderedLimits);
+  } catch (const JsonError& error) {
+    throw LineError(code::bad_json,
+                    fmt::format("line {}, column {}: {}", line.number, error.column, error.what()));
+  }
+}
+
+// Id of a plain line: a string or a whole number.
+void read_plain_id(const OrderedJson& object, LineHead& head) {
+  const auto id = object.find("id");
+  if (id == object.end() || id->is_null()) return;
+  if (id->is_number_integer()) {
+    head.id = id->dump();
+  } else {
+    head.id = FieldValue("id", *id).string();
+  }
+}
+
+OrderedJson read_batch(OrderedJson& object, LineHead& head) {
+  const auto member = [&](const char* name) -> OrderedJson& {
+    const auto found = object.find(name);
+    if (found == object.end()) bad_field(name, fmt::format("{}: is missing", name));
+    return *found;
+  };
+  const auto id = object.find("custom_id");
+  if (id != object.end() && id->is_string()) head.id = id->get<std::string>();
+  if (FieldValue("custom_id", member("custom_id")).string().empty()) {
+    bad_field("custom_id", "custom_id: is empty");
+  }
+  if (object.contains("method") && object["method"] != "POST") {
+    FieldValue("method", object["method"]).refuse("\"POST\"");
+  }
+  const std::string url = FieldValue("url", member("url")).string();
+  if (url == "/v1/chat/completions") {
+    head.endpoint = Endpoint::chat;
+  } else if (url != "/v1/completions") {
+    FieldValue("url", object["url"]).refuse("\"/v1/chat/completions\" or \"/v1/completions\"");
+  }
+  (void)FieldValue("body", member("body")).object();
+  head.is_request = true;
+  return std::move(object["body"]);
+}
+
+bool is_batch(const OrderedJson& object) {
+  return object.contains("custom_id") || object.contains("body") || object.contains("url");
+}
+
+std::vector<RawPrompt> read_prompts(const OrderedJson& prompt, int64_t vocabulary) {
+  const FieldValue value("prompt", prompt);
+  if (prompt.is_string()) return {prompt.get<std::string>()};
+  if (!prompt.is_array() || prompt.empty()) {
+    value.refuse("a string, an array of token ids, or a non-empty array of either");
+  }
+  if (prompt.front().is_number()) return {value.token_ids(vocabulary)};
+  std::vector<RawPrompt> prompts;
+  for (const OrderedJson& entry : prompt) {
+    if (entry.type() != prompt.front().type() || !(entry.is_string() || entry.is_array())) {
+      value.refuse("an array of strings, or of arrays of token ids");
+    }
+    if (entry.is_string()) {
+      prompts.emplace_back(entry.get<std::string>());
+    } else {
+      prompts.emplace_back(FieldValue("prompt", entry).token_ids(vocabulary));
+    }
+  }
+  return prompts;
+}
+
+void check_messages(const OrderedJson& messages) {
+  const FieldValue value("messages", messages);
+  if (!messages.is_array() || messages.empty()) value.refuse("a non-empty array of messages");
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const OrderedJson& message = messages[i];
+    if (!message.is_object()) value.refuse("an array of objects");
+    if (!message.contains("role") || !message["role"].is_string()) {
+      bad_field("messages", fmt::format("messages[{}].role: expected a string", i));
+    }
+    if (!message.contains("content")) continue;
+    const OrderedJson& content = message["content"];
+    if (!content.is_string() && !content.is_null() && !content.is_array()) {
+      bad_field("messages", fmt::format("messages[{}].content: expected a string or an array of "
+                                        "parts, found {}",
+                                        i, excerpt(content)));
+    }
+  }
+}
+
+}  // namespace
+
+OrderedJson read_envelope(const Line& line, Envelope usual, LineHead& head) {
+  head.number = line.number;
+  // Told by its text for now: a line that cannot be parsed has nothing else.
+  head.envelope = line.text.find("\"custom_id\"") != std::string::npos ? Envelope::batch : usual;
+  if (head.envelope == Envelope::plain) head.id = std::to_string(line.number);
+  OrderedJson json = parse_line(line);
+
+  if (json.is_object() && is_batch(json)) {
+    head.envelope = Envelope::batch;
+    head.id.reset();
+    return read_batch(json, head);
+  }
+  if (json.is_object() || json.is_string()) {
+    head.envelope = Envelope::plain;
+    head.id = std::to_string(line.number);
+  }
+  if (json.is_string()) {
+    head.is_request = true;
+    OrderedJson body = OrderedJson::object();
+    body["prompt"] = std::move(json);
+    return body;
+  }
+  if (!json.is_object()) {
+    bad_field("", fmt::format("line {}: expected an object or a string, found {}", line.number,
+                              excerpt(json)));
+  }
+  read_plain_id(json, head);
+  head.endpoint = json.contains("messages") ? Endpoint::chat : Endpoint::completions;
+  head.is_request = true;
+  return json;
+}
+
+LineRequest read_request(const LineHead& head, const OrderedJson& body,
+                         const RequestFields& defaults, const FieldLimits& limits,
+                         const UnknownField& unknown) {
+  const auto given = [&](const char* name) {
+    const auto found = body.find(name);
+    return found != body.end() && !found->is_null();
+  };
+  const int sources = given("prompt") + given("messages") + given("prompt_token_ids");
+  if (sources > 1) {
+    bad_field("prompt", "prompt, messages, prompt_token_ids: expected one of them, found several");
+  }
+  LineRequest request;
+  request.fields = read_fields(body, head.endpoint, head.envelope, defaults, limits, unknown);
+  if (head.endpoint == Endpoint::chat) {
+    if (!given("messages")) bad_field("messages", "messages: is missing");
+    check_messages(body["messages"]);
+    request.messages = body["messages"];
+  } else if (given("prompt")) {
+    request.prompts = read_prompts(body["prompt"], limits.vocab_size);
+  } else if (given("prompt_token_ids")) {
+    request.prompts.emplace_back(
+        FieldValue("prompt_token_ids", body["prompt_token_ids"]).token_ids(limits.vocab_size));
+  } else {
+    bad_field("prompt", "the line has none of prompt, messages, prompt_token_ids");
+  }
+  return request;
+}
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,44 @@
+// One input line as a request: which form it has, who it is, what it asks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "batch/line_reader.h"
+#include "batch/request_fields.h"
+
+namespace plimsoll::batch {
+
+/// Who a line is; known as far as reading got, also when it fails.
+struct LineHead {
+  uint64_t number = 0;
+  Envelope envelope = Envelope::plain;
+  Endpoint endpoint = Endpoint::completions;
+  std::optional<std::string> id;  // plain: the line number as text where the line has none
+  bool is_request = false;        // the envelope was sound, so that a failure is an answer to it
+};
+
+using TokenIds = std::vector<int32_t>;
+/// A prompt as the line gives it: text, or ids.
+using RawPrompt = std::variant<std::string, TokenIds>;
+
+struct LineRequest {
+  RequestFields fields;
+  std::vector<RawPrompt> prompts;  // completions: one or several
+  OrderedJson messages;            // chat
+};
+
+/// Parses the line and reads its envelope: fills `head` as far as it gets, and returns the request
+/// body. Throws LineError. `usual` is the envelope of the lines before it, for a line too broken to
+/// tell.
+OrderedJson read_envelope(const Line& line, Envelope usual, LineHead& head);
+
+/// Prompts and fields of the body. Throws LineError(bad_field).
+LineRequest read_request(const LineHead& head, const OrderedJson& body,
+                         const RequestFields& defaults, const FieldLimits& limits,
+                         const UnknownField& unknown);
+
+}  // namespace plimsoll::batch

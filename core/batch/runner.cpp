@@ -1,0 +1,259 @@
+#include "batch/runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace plimsoll::batch {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Waiting for input with nothing else to do: often enough to see a signal.
+constexpr int kIdleWaitMs = 100;
+// A stopped run lets running lines end for so long; schedulers kill some 30 s after SIGTERM.
+constexpr auto kGrace = 5s;
+// Answers that wait for earlier lines (streams only) stop the reading from here on.
+constexpr size_t kHeldBackBytes = size_t{64} << 20;
+constexpr size_t kNamedUnknownFields = 100;
+
+void check_failure(const engine::RequestOutput& output) {
+  if (output.failure) throw LineError(output.failure->code, output.failure->message);
+}
+
+}  // namespace
+
+Runner::Runner(InputFile& input, engine::Engine& engine, PromptBuilder& prompts, Output& output,
+               Output* errors, Progress& progress, RunnerOptions options)
+    : engine_(engine),
+      prompts_(prompts),
+      output_(output),
+      errors_(errors),
+      progress_(progress),
+      options_(std::move(options)),
+      input_(input),
+      reader_(input, options_.max_line_bytes) {}
+
+RunCounts Runner::run() {
+  std::vector<engine::RequestOutput> finished;
+  ended_ = options_.slice.count == 0;
+  while (!is_told_to_stop()) {
+    admit();
+    if (engine_.idle()) {
+      if (ended_) return std::move(counts_);
+    } else {
+      finished.clear();
+      engine_.step(finished);
+      queued_tokens_ = 0;
+      for (engine::RequestOutput& output : finished) answer(std::move(output));
+    }
+    if (options_.status && options_.status->exchange(false)) progress_.note(describe(sample()));
+    progress_.tick(Clock::now(), [this] { return sample(); });
+  }
+  drain();
+  return std::move(counts_);
+}
+
+bool Runner::is_told_to_stop() {
+  if (options_.stop && options_.stop->load()) {
+    counts_.ending = Ending::stopped;
+  } else if (options_.deadline && Clock::now() >= *options_.deadline) {
+    counts_.ending = Ending::time_limit;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void Runner::drain() {
+  const Clock::time_point end = Clock::now() + kGrace;
+  std::vector<engine::RequestOutput> finished;
+  while (!engine_.idle() && Clock::now() < end) {
+    finished.clear();
+    engine_.step(finished);
+    for (engine::RequestOutput& output : finished) answer(std::move(output));
+  }
+  counts_.abandoned = counts_.lines - counts_.ok - counts_.failed;
+}
+
+// ---- lines in ----
+
+bool Runner::may_admit() const {
+  const engine::EnginePlan& plan = engine_.plan();
+  return !ended_ && engine_.waiting() < plan.max_num_seqs &&
+         queued_tokens_ < 2 * static_cast<size_t>(plan.max_num_batched_tokens) &&
+         output_.held_back() < kHeldBackBytes &&
+         (!errors_ || errors_->held_back() < kHeldBackBytes);
+}
+
+void Runner::admit() {
+  Line line;
+  while (may_admit()) {
+    const LineReader::Got got = reader_.next(line, engine_.idle() ? kIdleWaitMs : 0);
+    if (got == LineReader::Got::nothing_yet) return;
+    if (got == LineReader::Got::end) {
+      ended_ = true;
+      return;
+    }
+    take(line);
+    // The slice ends with this line: what follows is not even waited for.
+    ended_ = line.ordinal >= options_.slice.first &&
+             line.ordinal - options_.slice.first + 1 >= options_.slice.count;
+    if (is_told_to_stop()) return;
+  }
+}
+
+void Runner::take(const Line& line) {
+  const bool ours = line.ordinal >= options_.slice.first;
+  const uint64_t slot = ours ? line.ordinal - options_.slice.first : 0;
+  if (ours) ++counts_.lines;
+  LineHead head;
+  try {
+    const OrderedJson body = read_envelope(line, usual_, head);
+    usual_ = head.envelope;
+    note_id(head);
+    if (ours) start(head, line, body);
+  } catch (const LineError& error) {
+    usual_ = head.envelope;
+    if (ours) fail_line(slot, head, digest(line.text), error);
+  }
+}
+
+void Runner::note_id(const LineHead& head) {
+  if (!head.id) return;
+  if (const uint64_t before = ids_.insert(digest(*head.id), head.number)) {
+    throw LineError(code::duplicate_id,
+                    fmt::format("line {}: the id is that of line {} too", head.number, before));
+  }
+}
+
+void Runner::start(const LineHead& head, const Line& line, const OrderedJson& body) {
+  const auto unknown = [&](std::string_view name, std::string_view nearest) {
+    meet_unknown_field(head.number, name, nearest);
+  };
+  LineRequest request = read_request(head, body, options_.defaults, options_.limits, unknown);
+  BuiltRequest built = prompts_.build(head, request);
+  if (!request.fields.model.empty() && request.fields.model != options_.output.model &&
+      !told_other_model_) {
+    told_other_model_ = true;
+    progress_.note(
+        printable(fmt::format("line {} asks for model \"{}\"; {} answers it", head.number,
+                              request.fields.model, options_.output.model)));
+  }
+  auto running = std::make_shared<Running>();
+  running->slot = line.ordinal - options_.slice.first;
+  running->line.head = head;
+  running->line.identity = digest(line.text);
+  if (head.endpoint == Endpoint::chat) {
+    const OrderedJson& last = request.messages.back();
+    running->line.last_role = last["role"].get<std::string>();
+    const OrderedJson content = last.value("content", OrderedJson());
+    if (content.is_string()) running->line.last_content = content.get<std::string>();
+  }
+  running->line.fields = std::move(request.fields);
+  counts_.dropped_tokens += static_cast<uint64_t>(built.dropped_tokens);
+  queue(running, std::move(built));
+}
+
+void Runner::queue(const std::shared_ptr<Running>& running, BuiltRequest built) {
+  FinishedLine& line = running->line;
+  line.prompts = std::move(built.prompts);
+  line.dropped_tokens = built.dropped_tokens;
+  line.outputs.resize(built.sampling.size());
+  running->unanswered = built.sampling.size();
+  size_t index = 0;
+  for (const Prompt& prompt : line.prompts) {
+    for (const TokenIds& part : prompt.parts) {
+      engine::Request request;
+      request.tag = next_tag_++;
+      // Random numbers hang on the id; further prompts and parts of one line draw their own.
+      request.key = line.head.id.value_or("") + (index == 0 ? "" : fmt::format("\x1f{}", index));
+      request.prompt = part;
+      request.sampling = std::move(built.sampling[index]);
+      queued_tokens_ += part.size();
+      parts_[request.tag] = {running, index++};
+      engine_.add(std::move(request));
+    }
+  }
+}
+
+void Runner::meet_unknown_field(uint64_t line, std::string_view name, std::string_view nearest) {
+  const std::string hint =
+      nearest.empty() || nearest == name ? "" : fmt::format("; did you mean {}?", nearest);
+  if (options_.unknown_fields == UnknownFields::refuse) {
+    throw LineError(code::bad_field, fmt::format("{}: is not a known field{}", name, hint), name);
+  }
+  const auto known = counts_.unknown_fields.find(std::string(name));
+  if (known != counts_.unknown_fields.end()) {
+    ++known->second;
+  } else if (counts_.unknown_fields.size() < kNamedUnknownFields) {
+    counts_.unknown_fields[std::string(name.substr(0, 64))] = 1;
+    progress_.note(printable(fmt::format("line {}: unknown field \"{}\" has no effect{}", line,
+                                         name.substr(0, 64), hint)));
+  }
+}
+
+// ---- lines out ----
+
+void Runner::answer(engine::RequestOutput output) {
+  const auto found = parts_.find(output.tag);
+  const Part part = found->second;
+  parts_.erase(found);
+  part.running->line.outputs[part.index] = std::move(output);
+  if (--part.running->unanswered == 0) finish(*part.running);
+}
+
+void Runner::finish(const Running& running) {
+  const FinishedLine& line = running.line;
+  try {
+    std::ranges::for_each(line.outputs, check_failure);
+  } catch (const LineError& error) {
+    fail_line(running.slot, line.head, line.identity, error);
+    return;
+  }
+  for (const engine::RequestOutput& output : line.outputs) {
+    counts_.prompt_tokens += static_cast<uint64_t>(output.prompt_tokens);
+    counts_.cached_tokens += static_cast<uint64_t>(output.cached_tokens);
+    for (const engine::Completion& completion : output.completions) {
+      counts_.completion_tokens += completion.token_ids.size();
+    }
+  }
+  output_.put(running.slot, answer_line(line, options_.output));
+  if (errors_) errors_->put(running.slot, "");
+  ++counts_.ok;
+}
+
+void Runner::fail_line(uint64_t slot, const LineHead& head, const Digest& identity,
+                       const LineError& error) {
+  const std::string text = failure_line(head, identity, error, options_.output);
+  output_.put(slot, errors_ ? "" : text);
+  if (errors_) errors_->put(slot, text);
+  ++counts_.failed;
+  ++counts_.failed_by_code[error.code()];
+}
+
+ProgressSample Runner::sample() const {
+  const engine::EngineStats& stats = engine_.stats();
+  ProgressSample sample;
+  sample.done = counts_.ok + counts_.failed;
+  sample.failed = counts_.failed;
+  sample.total = options_.total_lines;
+  if (sample.total && *sample.total > 0) {
+    sample.fraction = static_cast<double>(sample.done) / static_cast<double>(*sample.total);
+  } else if (input_.is_regular() && input_.size() > 0) {
+    sample.fraction =
+        static_cast<double>(reader_.bytes_read()) / static_cast<double>(input_.size());
+  }
+  sample.tokens_in = stats.prompt_tokens;
+  sample.tokens_out = stats.generated_tokens;
+  sample.running = stats.running;
+  sample.waiting = stats.waiting;
+  if (stats.kv_blocks > 0) {
+    sample.kv_use =
+        static_cast<double>(stats.kv_blocks_used) / static_cast<double>(stats.kv_blocks);
+  }
+  sample.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  return sample;
+}
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,112 @@
+// The pipeline: lines in, requests through the engine, lines out; bounded at every stage.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "batch/digest.h"
+#include "batch/input_scan.h"
+#include "batch/line_reader.h"
+#include "batch/output.h"
+#include "batch/output_line.h"
+#include "batch/progress.h"
+#include "batch/prompt_builder.h"
+#include "engine/engine.h"
+
+namespace plimsoll::batch {
+
+/// What an unknown request field does to its line.
+enum class UnknownFields : uint8_t { warn, refuse };
+
+struct RunnerOptions {
+  size_t max_line_bytes = size_t{16} << 20;
+  Slice slice;
+  std::optional<uint64_t> total_lines;  // of the slice, where known
+  UnknownFields unknown_fields = UnknownFields::warn;
+  RequestFields defaults;
+  FieldLimits limits;
+  OutputOptions output;
+  std::optional<Clock::time_point> deadline;  // --time-limit
+  const std::atomic<bool>* stop = nullptr;    // set by a signal: admit nothing more
+  std::atomic<bool>* status = nullptr;        // set by a signal: one status line, please
+};
+
+enum class Ending : uint8_t { complete, stopped, time_limit };
+
+/// What became of the lines.
+struct RunCounts {
+  uint64_t lines = 0;  // read and within the slice
+  uint64_t ok = 0;
+  uint64_t failed = 0;
+  uint64_t abandoned = 0;  // read, not finished when the run was stopped
+  std::map<std::string, uint64_t> failed_by_code;
+  uint64_t prompt_tokens = 0;
+  uint64_t cached_tokens = 0;
+  uint64_t completion_tokens = 0;
+  uint64_t dropped_tokens = 0;                     // cut from long prompts
+  std::map<std::string, uint64_t> unknown_fields;  // by name: lines that had it
+  Ending ending = Ending::complete;
+};
+
+class Runner {
+ public:
+  /// All references must outlive the runner. `errors` may be null: failed lines go to `output` too.
+  Runner(InputFile& input, engine::Engine& engine, PromptBuilder& prompts, Output& output,
+         Output* errors, Progress& progress, RunnerOptions options);
+
+  /// Runs to the end of the input or to the stop. Line errors cost their line; what throws ends the
+  /// run: Error(input_unusable, output_unwritable), BrokenPipe, and whatever the engine throws.
+  RunCounts run();
+
+ private:
+  struct Running {
+    FinishedLine line;
+    uint64_t slot = 0;
+    size_t unanswered = 0;  // parts that the engine still has
+  };
+  struct Part {
+    std::shared_ptr<Running> running;
+    size_t index = 0;
+  };
+
+  void admit();
+  [[nodiscard]] bool may_admit() const;
+  [[nodiscard]] bool is_told_to_stop();
+  void take(const Line& line);
+  void note_id(const LineHead& head);
+  void start(const LineHead& head, const Line& line, const OrderedJson& body);
+  void queue(const std::shared_ptr<Running>& running, BuiltRequest built);
+  void answer(engine::RequestOutput output);
+  void finish(const Running& running);
+  void fail_line(uint64_t slot, const LineHead& head, const Digest& identity,
+                 const LineError& error);
+  void meet_unknown_field(uint64_t line, std::string_view name, std::string_view nearest);
+  void drain();
+  [[nodiscard]] ProgressSample sample() const;
+
+  engine::Engine& engine_;
+  PromptBuilder& prompts_;
+  Output& output_;
+  Output* errors_;
+  Progress& progress_;
+  RunnerOptions options_;
+  InputFile& input_;
+  LineReader reader_;
+  Clock::time_point start_ = Clock::now();
+  RunCounts counts_;
+  DigestTable ids_;
+  Envelope usual_ = Envelope::plain;
+  bool ended_ = false;  // no more lines to read
+  bool told_other_model_ = false;
+  uint64_t next_tag_ = 0;
+  size_t queued_tokens_ = 0;                  // prompt tokens queued since the last step
+  std::unordered_map<uint64_t, Part> parts_;  // by the engine's tag
+};
+
+}  // namespace plimsoll::batch
