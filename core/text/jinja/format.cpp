@@ -1,0 +1,451 @@
+// printf-style formatting and str.format.
+#include "text/jinja/format.h"
+
+#include <algorithm>
+
+#include "text/jinja/filters.h"
+#include "text/jinja/operators.h"
+#include "text/jinja/text.h"
+
+namespace plimsoll::text::jinja {
+namespace {
+
+// str() or repr(), escaped when the format is Markup.
+std::string shown(Runtime& runtime, const Value& value, char conversion, bool escape) {
+  std::string text = conversion == 's' ? str(runtime, value) : repr(runtime, value);
+  if (conversion == 'a') {
+    std::string ascii;
+    for (size_t at = 0; at < text.size();) {
+      const char32_t code = next_code_point(text, at);
+      std::string one;
+      append_code_point(one, code);
+      if (code < 0x80) {
+        ascii += one;
+      } else {
+        char buffer[16];
+        std::snprintf(buffer, sizeof(buffer), code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x",
+                      static_cast<unsigned>(code));
+        ascii += buffer;
+      }
+    }
+    text = ascii;
+  }
+  if (escape && !(conversion == 's' && value.is_markup())) return escape_html(text);
+  return text;
+}
+
+Int read_int(std::string_view text, size_t& at) {
+  Int value = 0;
+  while (at < text.size() && text[at] >= '0' && text[at] <= '9') {
+    value = std::min<Int>(value * 10 + (text[at++] - '0'), INT64_MAX);
+  }
+  return value;
+}
+
+// ---- % ----
+
+class Percent {
+ public:
+  Percent(Runtime& runtime, const Value& format, const Value& values)
+      : runtime_(runtime), format_(format.text()), markup_(format.is_markup()), values_(values) {}
+
+  std::string run() {
+    std::string out;
+    for (size_t at = 0; at < format_.size();) {
+      const size_t mark = format_.find('%', at);
+      out.append(format_, at, mark == std::string::npos ? mark : mark - at);
+      if (mark == std::string::npos) break;
+      at = mark + 1;
+      out += directive(at);
+      runtime_.check_size(static_cast<Int>(out.size()));
+    }
+    if (values_.is(Kind::tuple) ? used_ < values_.items().size() : used_ == 0 && !is_mapping()) {
+      raise("not all arguments converted during string formatting");
+    }
+    runtime_.charge_copy(out.size());
+    return out;
+  }
+
+ private:
+  [[nodiscard]] bool is_mapping() const { return !values_.is(Kind::tuple) && !values_.is_string() && (values_.is(Kind::dict) || values_.is(Kind::list) || values_.is_undefined()); }
+
+  Value next_value() {
+    if (!values_.is(Kind::tuple)) {
+      if (used_++ > 0) raise("not enough arguments for format string");
+      return values_;
+    }
+    if (used_ >= values_.items().size()) raise("not enough arguments for format string");
+    return values_.items()[used_++];
+  }
+
+  Int star_or_int(size_t& at) {
+    if (at >= format_.size() || format_[at] != '*') return read_int(format_, at);
+    ++at;
+    const auto value = as_index(next_value());
+    if (!value) raise("* wants int");
+    return *value;
+  }
+
+  std::string directive(size_t& at) {
+    runtime_.charge(1);
+    FormatSpec spec;
+    Value value;
+    if (at < format_.size() && format_[at] == '(') value = named(at);
+    for (; at < format_.size() && std::string_view("-+ #0").find(format_[at]) != std::string_view::npos; ++at) {
+      switch (format_[at]) {
+        case '-':
+          spec.align = '<';
+          break;
+        case '#':
+          spec.alternate = true;
+          break;
+        case '0':
+          spec.zero = true;
+          break;
+        default:
+          if (spec.sign != '+') spec.sign = format_[at];
+      }
+    }
+    spec.width = star_or_int(at);
+    if (spec.width < 0) {
+      spec.align = '<';
+      spec.width = -spec.width;
+    }
+    if (at < format_.size() && format_[at] == '.') {
+      ++at;
+      spec.precision = std::max<Int>(star_or_int(at), 0);
+    }
+    while (at < format_.size() && std::string_view("hlL").find(format_[at]) != std::string_view::npos) ++at;
+    if (at >= format_.size()) raise("incomplete format");
+    spec.type = format_[at++];
+    if (spec.type == '%') return "%";
+    if (value.is(Kind::missing)) value = next_value();
+    return convert(value, spec);
+  }
+
+  Value named(size_t& at) {
+    if (!is_mapping()) raise("format requires a mapping");
+    size_t depth = 1;
+    const size_t begin = ++at;
+    for (; at < format_.size() && depth > 0; ++at) depth += format_[at] == '(' ? 1U : format_[at] == ')' ? -1U : 0U;
+    if (depth > 0) raise("incomplete format key");
+    const Value key = Value::string(format_.substr(begin, at - 1 - begin));
+    const auto found = subscript(runtime_, values_, key);
+    if (!found) raise(repr(runtime_, key));
+    used_ = std::max<size_t>(used_, 1);
+    return *found;
+  }
+
+  std::string convert(const Value& value, FormatSpec& spec) {
+    switch (spec.type) {
+      case 's':
+      case 'r':
+      case 'a': {
+        std::string text = shown(runtime_, value, spec.type, markup_);
+        if (spec.precision >= 0) truncate(text, spec.precision);
+        return pad(runtime_, text, spec, '>');
+      }
+      case 'c':
+        return character(value, spec);
+      case 'd':
+      case 'i':
+      case 'u':
+        spec.type = 'd';
+        return integer(value.is(Kind::floating) ? Value::integer(float_to_int(value.as_double())) : value, spec);
+      case 'o':
+      case 'x':
+      case 'X':
+        return integer(value, spec);
+      case 'e':
+      case 'E':
+      case 'f':
+      case 'F':
+      case 'g':
+      case 'G':
+        if (value.is_undefined()) fail_undefined(runtime_, value);
+        if (!value.is_number()) raise("must be real number, not ", type_name(value));
+        if (spec.zero && spec.align == 0) spec.fill = "0";
+        if (spec.fill == "0") spec.align = '=';
+        return format_float(runtime_, value.as_double(), spec);
+      default:
+        raise("unsupported format character '", std::string(1, spec.type), "'");
+    }
+  }
+
+  std::string integer(const Value& value, FormatSpec& spec) {
+    if (value.is_undefined()) fail_undefined(runtime_, value);
+    const auto number = as_index(value);
+    if (!number) raise("%", std::string(1, spec.type), " format: a real number is required, not ", type_name(value));
+    FormatSpec plain = spec;
+    plain.precision = -1;
+    plain.width = 0;
+    plain.align = 0;
+    std::string text = format_int(runtime_, *number, plain);
+    const size_t sign = text.find_first_of("0123456789abcdefABCDEF");
+    const size_t prefix = sign + (spec.alternate && spec.type != 'd' ? 2 : 0);
+    const Int zeros = spec.precision - static_cast<Int>(text.size() - prefix);
+    runtime_.check_size(zeros);
+    if (zeros > 0) text.insert(prefix, static_cast<size_t>(zeros), '0');
+    if (spec.zero && spec.align == 0) {
+      spec.fill = "0";
+      spec.align = '=';
+    }
+    return pad(runtime_, text, spec, '>', prefix);
+  }
+
+  std::string character(const Value& value, const FormatSpec& spec) {
+    std::string text;
+    if (value.is_string() && value.as_string().length() == 1) {
+      text = value.text();
+    } else if (const auto code = as_index(value)) {
+      if (*code < 0 || *code > 0x10FFFF) raise("%c arg not in range(0x110000)");
+      append_code_point(text, static_cast<char32_t>(*code));
+    } else {
+      raise("%c requires int or char");
+    }
+    return pad(runtime_, text, spec, '>');
+  }
+
+  static void truncate(std::string& text, Int code_points) {
+    size_t at = 0;
+    for (Int i = 0; i < code_points && at < text.size(); ++i) next_code_point(text, at);
+    text.resize(at);
+  }
+
+  Runtime& runtime_;
+  const std::string& format_;
+  const bool markup_;
+  const Value& values_;
+  size_t used_ = 0;
+};
+
+// ---- str.format ----
+
+class BraceFormat {
+ public:
+  BraceFormat(Runtime& runtime, bool markup, const std::vector<Value>& positional,
+              std::function<std::optional<Value>(const std::string&)> named)
+      : runtime_(runtime), markup_(markup), positional_(positional), named_(std::move(named)) {}
+
+  std::string run(std::string_view format, int depth = 2) {
+    if (depth == 0) raise("Max string recursion exceeded");
+    std::string out;
+    for (size_t at = 0; at < format.size();) {
+      const char c = format[at];
+      if (c != '{' && c != '}') {
+        out += c;
+        ++at;
+        continue;
+      }
+      if (at + 1 < format.size() && format[at + 1] == c) {
+        out += c;
+        at += 2;
+        continue;
+      }
+      if (c == '}') raise("Single '}' encountered in format string");
+      out += field(format, ++at, depth);
+      runtime_.check_size(static_cast<Int>(out.size()));
+    }
+    runtime_.charge_copy(out.size());
+    return out;
+  }
+
+ private:
+  // One `{name!conversion:specification}`; `at` is behind its opening brace.
+  std::string field(std::string_view format, size_t& at, int depth) {
+    runtime_.charge(1);
+    const size_t begin = at;
+    int nested = 1;
+    size_t bracket = 0;
+    size_t name_end = std::string_view::npos;
+    for (; at < format.size(); ++at) {
+      const char c = format[at];
+      if (c == '[' && name_end == std::string_view::npos) bracket = 1;
+      if (c == ']') bracket = 0;
+      if (c == '{') ++nested;
+      if (c == '}' && --nested == 0) break;
+      if ((c == '!' || c == ':') && name_end == std::string_view::npos && bracket == 0) name_end = at;
+    }
+    if (at >= format.size()) raise(begin == at ? "Single '{' encountered in format string" : "expected '}' before end of string");
+    const std::string_view inside = format.substr(begin, at - begin);
+    ++at;
+    const size_t split = name_end == std::string_view::npos ? inside.size() : name_end - begin;
+    const std::string_view name = inside.substr(0, split);
+    if (name.find('{') != std::string_view::npos) raise("unexpected '{' in field name");
+    std::string_view rest = inside.substr(split);
+    char conversion = 0;
+    if (!rest.empty() && rest[0] == '!') {
+      if (rest.size() < 2) raise("end of string while looking for conversion specifier");
+      conversion = rest[1];
+      rest.remove_prefix(2);
+      if (!rest.empty() && rest[0] != ':') raise("expected ':' after conversion specifier");
+    }
+    if (!rest.empty()) rest.remove_prefix(1);
+    return convert(look_up_field(name), conversion, run(rest, depth - 1));
+  }
+
+  std::string convert(Value value, char conversion, const std::string& specification) {
+    if (conversion != 0) {
+      if (conversion != 's' && conversion != 'r' && conversion != 'a') {
+        raise("Unknown conversion specifier ", std::string(1, conversion));
+      }
+      value = Value::string(shown(runtime_, value, conversion, false));
+    }
+    if (markup_ && value.is_markup()) {
+      if (!specification.empty()) raise("Unsupported format specification for Markup.");
+      return value.text();
+    }
+    std::string text = format_value(runtime_, value, specification);
+    return markup_ ? escape_html(text) : text;
+  }
+
+  Value look_up_field(std::string_view name) {
+    size_t at = std::min(name.find_first_of(".["), name.size());
+    Value value = first(name.substr(0, at));
+    while (at < name.size()) {
+      if (name[at] == '.') {
+        const size_t end = std::min(name.find_first_of(".[", at + 1), name.size());
+        if (end == at + 1) raise("Empty attribute in format string");
+        value = get_attribute(runtime_, value, name.substr(at + 1, end - at - 1));
+        at = end;
+        continue;
+      }
+      const size_t end = name.find(']', at);
+      if (name[at] != '[' || end == std::string_view::npos) raise("Missing ']' in format string");
+      value = get_item(runtime_, value, key_of(name.substr(at + 1, end - at - 1)));
+      at = end + 1;
+      if (at < name.size() && name[at] != '.' && name[at] != '[') {
+        raise("Only '.' or '[' may follow ']' in format field specifier");
+      }
+    }
+    return value;
+  }
+
+  static bool all_digits(std::string_view text) {
+    return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+  }
+  static Value key_of(std::string_view text) {
+    if (text.empty()) raise("Empty attribute in format string");
+    return all_digits(text) ? Value::integer(*parse_int(text, 10)) : Value::string(std::string(text));
+  }
+
+  Value first(std::string_view name) {
+    if (!name.empty() && !all_digits(name)) {
+      if (auto value = named_(std::string(name))) return std::move(*value);
+      raise(quote(name));
+    }
+    const bool automatic = name.empty();
+    if (automatic ? manual_ : next_ > 0) raise("cannot switch between manual field specification and automatic field numbering");
+    manual_ |= !automatic;
+    const Int index = automatic ? next_++ : *parse_int(name, 10);
+    if (index >= static_cast<Int>(positional_.size())) {
+      raise("Replacement index ", int_to_string(index), " out of range for positional args tuple");
+    }
+    return positional_[static_cast<size_t>(index)];
+  }
+
+  Runtime& runtime_;
+  const bool markup_;
+  const std::vector<Value>& positional_;
+  std::function<std::optional<Value>(const std::string&)> named_;
+  Int next_ = 0;
+  bool manual_ = false;
+};
+
+FormatSpec parse_specification(const std::string& text) {
+  FormatSpec spec;
+  size_t at = 0;
+  const auto is_align = [](char c) { return c == '<' || c == '>' || c == '=' || c == '^'; };
+  if (!text.empty()) {
+    size_t after = 0;
+    next_code_point(text, after);
+    if (after < text.size() && is_align(text[after])) {
+      spec.fill = text.substr(0, after);
+      spec.align = text[after];
+      at = after + 1;
+    } else if (is_align(text[0])) {
+      spec.align = text[at++];
+    }
+  }
+  const auto peek = [&] { return at < text.size() ? text[at] : '\0'; };
+  const bool has_fill = at > 1;
+  if (peek() == '+' || peek() == '-' || peek() == ' ') spec.sign = text[at++];
+  if (peek() == 'z') spec.negative_zero = false, ++at;
+  if (peek() == '#') spec.alternate = true, ++at;
+  if (peek() == '0' && !has_fill) {
+    spec.zero = true;
+    spec.fill = "0";
+    ++at;
+  }
+  spec.width = read_int(text, at);
+  if (peek() == ',' || peek() == '_') spec.grouping = text[at++];
+  if (peek() == ',' || peek() == '_') raise("Cannot specify both ',' and '_'.");
+  if (peek() == '.') {
+    ++at;
+    if (peek() < '0' || peek() > '9') raise("Format specifier missing precision");
+    spec.precision = read_int(text, at);
+  }
+  if (at < text.size()) spec.type = text[at++];
+  if (at < text.size()) raise("Invalid format specifier");
+  return spec;
+}
+
+std::string format_string(Runtime& runtime, const Value& value, const FormatSpec& spec) {
+  if (spec.type != 0 && spec.type != 's') {
+    raise("Unknown format code '", std::string(1, spec.type), "' for object of type 'str'");
+  }
+  if (spec.sign != '-') raise("Sign not allowed in string format specifier");
+  if (spec.align == '=') raise("'=' alignment not allowed in string format specifier");
+  if (spec.grouping != 0) raise("Cannot specify ',' with 's'.");
+  if (spec.alternate) raise("Alternate form (#) not allowed in string format specifier");
+  std::string text = value.text();
+  if (spec.precision >= 0) {
+    size_t at = 0;
+    for (Int i = 0; i < spec.precision && at < text.size(); ++i) next_code_point(text, at);
+    text.resize(at);
+  }
+  return pad(runtime, text, spec, '<');
+}
+
+}  // namespace
+
+Value format_percent(Runtime& runtime, const Value& format, const Value& values) {
+  return Value::string_like(format, Percent(runtime, format, values).run());
+}
+
+Value format_method(Runtime& runtime, const Value& self, const Args& args) {
+  const auto named = [&](const std::string& name) -> std::optional<Value> {
+    for (const auto& [key, value] : args.keywords) {
+      if (key == name) return value;
+    }
+    return std::nullopt;
+  };
+  return Value::string_like(self, BraceFormat(runtime, self.is_markup(), args.positional, named).run(self.text()));
+}
+
+Value format_map_method(Runtime& runtime, const Value& self, const Args& args) {
+  const Bound bound("format_map", args, {""}, 1);
+  const auto named = [&](const std::string& name) { return subscript(runtime, bound[0], Value::string(name)); };
+  return Value::string_like(self, BraceFormat(runtime, self.is_markup(), {}, named).run(self.text()));
+}
+
+std::string format_value(Runtime& runtime, const Value& value, const std::string& specification) {
+  if (specification.empty()) return str(runtime, value);
+  const FormatSpec spec = parse_specification(specification);
+  if (value.is_string()) return format_string(runtime, value, spec);
+  const std::string_view int_types = "bcdoxXn";
+  const std::string_view float_types = "eEfFgGn%";
+  if (value.is_number()) {
+    const bool whole = !value.is(Kind::floating);
+    if (whole && (spec.type == 0 || int_types.find(spec.type) != std::string_view::npos)) {
+      return format_int(runtime, value.as_int(), spec);
+    }
+    if (spec.type == 0 || float_types.find(spec.type) != std::string_view::npos) {
+      return format_float(runtime, value.as_double(), spec);
+    }
+    raise("Unknown format code '", std::string(1, spec.type), "' for object of type '", type_name(value), "'");
+  }
+  raise("unsupported format string passed to ", type_name(value), ".__format__");
+}
+
+}  // namespace plimsoll::text::jinja

@@ -1,0 +1,386 @@
+#include "text/jinja/text.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <vector>
+
+#include "text/jinja/case_table.h"
+
+namespace plimsoll::text::jinja {
+namespace {
+
+utf8proc_category_t category(char32_t code) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(code));
+}
+
+bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+const SpecialCase* special_case(char32_t code) {
+  const auto* end = std::end(kSpecialCases);
+  const auto* row = std::lower_bound(std::begin(kSpecialCases), end, code,
+                                     [](const SpecialCase& a, char32_t b) { return a.code < b; });
+  return row != end && row->code == code ? row : nullptr;
+}
+
+void append_all(std::string& out, std::u32string_view codes) {
+  for (const char32_t code : codes) append_code_point(out, code);
+}
+
+void append_upper(std::string& out, char32_t code) {
+  if (code < 0x80) {
+    out += static_cast<char>(code >= 'a' && code <= 'z' ? code - 32 : code);
+  } else if (const SpecialCase* row = special_case(code)) {
+    append_all(out, row->upper);
+  } else {
+    append_code_point(out, static_cast<char32_t>(utf8proc_toupper(static_cast<int32_t>(code))));
+  }
+}
+
+void append_title(std::string& out, char32_t code) {
+  if (code < 0x80) return append_upper(out, code);
+  if (const SpecialCase* row = special_case(code)) return append_all(out, row->title);
+  append_code_point(out, static_cast<char32_t>(utf8proc_totitle(static_cast<int32_t>(code))));
+}
+
+// Marks between letters that do not end a word for the final sigma.
+bool is_case_ignorable(char32_t code) {
+  if (code == '\'' || code == '.' || code == ':' || code == '^' || code == '`' || code == 0xB7) return true;
+  switch (category(code)) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_SK:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool ends_word(std::string_view text, size_t begin, size_t end) {
+  bool cased_before = false;
+  while (begin > 0) {
+    const char32_t code = previous_code_point(text, begin);
+    if (is_case_ignorable(code)) continue;
+    cased_before = is_cased(code);
+    break;
+  }
+  if (!cased_before) return false;
+  while (end < text.size()) {
+    const char32_t code = next_code_point(text, end);
+    if (!is_case_ignorable(code)) return !is_cased(code);
+  }
+  return true;
+}
+
+// Lower case of the code point that lies in text[begin, end).
+void append_lower(std::string& out, char32_t code, std::string_view text, size_t begin, size_t end) {
+  if (code < 0x80) {
+    out += static_cast<char>(code >= 'A' && code <= 'Z' ? code + 32 : code);
+  } else if (code == 0x130) {
+    append_all(out, U"i\u0307");
+  } else if (code == 0x3A3 && ends_word(text, begin, end)) {
+    append_code_point(out, 0x3C2);
+  } else {
+    append_code_point(out, static_cast<char32_t>(utf8proc_tolower(static_cast<int32_t>(code))));
+  }
+}
+
+// Applies `append(out, code, begin, end)` to every code point.
+template <typename Append>
+std::string map_code_points(std::string_view text, Append append) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    const char32_t code = next_code_point(text, at);
+    append(out, code, begin, at);
+  }
+  return out;
+}
+
+}  // namespace
+
+char32_t next_code_point(std::string_view text, size_t& at) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(at);
+  const size_t length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (length == 1 || lead < 0xC0 || at + length > text.size()) return byte(at++);
+  char32_t code = lead & (0xFFU >> (length + 1));
+  for (size_t i = 1; i < length; ++i) code = code << 6 | (byte(at + i) & 0x3FU);
+  at += length;
+  return code;
+}
+
+char32_t previous_code_point(std::string_view text, size_t& end) {
+  --end;
+  while (end > 0 && is_continuation(text[end])) --end;
+  size_t at = end;
+  return next_code_point(text, at);
+}
+
+void append_code_point(std::string& out, char32_t code) {
+  const auto put = [&](char32_t byte) { out += static_cast<char>(byte); };
+  if (code < 0x80) return put(code);
+  if (code < 0x800) {
+    put(0xC0 | code >> 6);
+  } else {
+    if (code < 0x10000) {
+      put(0xE0 | code >> 12);
+    } else {
+      put(0xF0 | code >> 18);
+      put(0x80 | (code >> 12 & 0x3F));
+    }
+    put(0x80 | (code >> 6 & 0x3F));
+  }
+  put(0x80 | (code & 0x3F));
+}
+
+size_t byte_offset(const String& text, size_t index) {
+  if (text.ascii()) return std::min(index, text.text.size());
+  size_t at = 0;
+  while (at < text.text.size()) {
+    if (!is_continuation(text.text[at]) && index-- == 0) break;
+    ++at;
+  }
+  return at;
+}
+
+size_t code_point_index(const String& text, size_t offset) {
+  return text.ascii() ? offset : count_code_points(std::string_view(text.text).substr(0, offset));
+}
+
+size_t count_code_points(std::string_view text) {
+  size_t count = 0;
+  for (const char c : text) count += !is_continuation(c);
+  return count;
+}
+
+bool is_space(char32_t code) {
+  if (code < 0x80) return code == ' ' || (code >= 9 && code <= 13) || (code >= 28 && code <= 31);
+  return code == 0x85 || code == 0x2028 || code == 0x2029 ||
+         category(code) == UTF8PROC_CATEGORY_ZS;
+}
+
+bool is_alpha(char32_t code) {
+  const auto kind = category(code);
+  return kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO;
+}
+
+bool is_decimal(char32_t code) { return category(code) == UTF8PROC_CATEGORY_ND; }
+
+bool is_digit(char32_t code) {
+  if (is_decimal(code)) return true;
+  // Superscripts, subscripts and enclosed digits: Unicode's Numeric_Type=Digit.
+  return code == 0xB2 || code == 0xB3 || code == 0xB9 || code == 0x2070 ||
+         (code >= 0x2074 && code <= 0x2079) || (code >= 0x2080 && code <= 0x2089) ||
+         (code >= 0x2460 && code <= 0x2468) || (code >= 0x2474 && code <= 0x247C) ||
+         (code >= 0x2488 && code <= 0x2490) || code == 0x24EA ||
+         (code >= 0x24F5 && code <= 0x24FD) || code == 0x24FF ||
+         (code >= 0x2776 && code <= 0x277E) || (code >= 0x2780 && code <= 0x2788) ||
+         (code >= 0x278A && code <= 0x2792);
+}
+
+bool is_numeric(char32_t code) {
+  const auto kind = category(code);
+  if (kind >= UTF8PROC_CATEGORY_ND && kind <= UTF8PROC_CATEGORY_NO) return true;
+  // The ideographs that Unihan gives a value.
+  static constexpr std::u32string_view kIdeographs =
+      U"〇一七万三九二五亖亿什仟仨伍佰億兆兩八六十千卄卅卌叁参參叄四壱壹幺廾廿弌弍弎弐拾捌柒漆玖百肆萬貮貳贰阡陆陌陸零";
+  return kIdeographs.find(code) != std::u32string_view::npos;
+}
+
+bool is_word(char32_t code) {
+  if (code < 0x80) {
+    return code == '_' || (code >= '0' && code <= '9') || ((code | 32) >= 'a' && (code | 32) <= 'z');
+  }
+  return is_alpha(code) || is_numeric(code);
+}
+
+bool is_printable(char32_t code) {
+  if (code < 0x7F) return code >= ' ';
+  switch (category(code)) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+    case UTF8PROC_CATEGORY_ZS:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool is_upper(char32_t code) {
+  return category(code) == UTF8PROC_CATEGORY_LU || (code >= 0x2160 && code <= 0x216F) ||
+         (code >= 0x24B6 && code <= 0x24CF);
+}
+bool is_lower(char32_t code) {
+  return category(code) == UTF8PROC_CATEGORY_LL || code == 0xAA || code == 0xBA ||
+         (code >= 0x2170 && code <= 0x217F) || (code >= 0x24D0 && code <= 0x24E9) ||
+         (code >= 0x2B0 && code <= 0x2B8);
+}
+bool is_title(char32_t code) { return category(code) == UTF8PROC_CATEGORY_LT; }
+bool is_cased(char32_t code) { return is_upper(code) || is_lower(code) || is_title(code); }
+
+bool is_identifier(std::string_view text) {
+  if (text.empty() || (text[0] >= '0' && text[0] <= '9')) return false;
+  for (size_t at = 0; at < text.size();) {
+    const bool first = at == 0;
+    const char32_t code = next_code_point(text, at);
+    const auto kind = category(code);
+    const bool mark = kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_MC ||
+                      kind == UTF8PROC_CATEGORY_ND || kind == UTF8PROC_CATEGORY_PC;
+    const bool letter = code == '_' || is_alpha(code) || kind == UTF8PROC_CATEGORY_NL;
+    if (!letter && (first || !mark)) return false;
+  }
+  return true;
+}
+
+bool is_line_end(char32_t code) {
+  return (code >= 10 && code <= 13) || (code >= 28 && code <= 30) || code == 0x85 ||
+         code == 0x2028 || code == 0x2029;
+}
+
+std::string to_upper(std::string_view text) {
+  return map_code_points(text, [](std::string& out, char32_t code, size_t, size_t) { append_upper(out, code); });
+}
+
+std::string to_lower(std::string_view text) {
+  return map_code_points(text, [&](std::string& out, char32_t code, size_t begin, size_t end) {
+    append_lower(out, code, text, begin, end);
+  });
+}
+
+std::string to_title(std::string_view text) {
+  bool inside = false;
+  return map_code_points(text, [&](std::string& out, char32_t code, size_t begin, size_t end) {
+    if (inside) {
+      append_lower(out, code, text, begin, end);
+    } else {
+      append_title(out, code);
+    }
+    inside = is_cased(code);
+  });
+}
+
+std::string capitalize(std::string_view text) {
+  return map_code_points(text, [&](std::string& out, char32_t code, size_t begin, size_t end) {
+    if (begin == 0) {
+      append_title(out, code);
+    } else {
+      append_lower(out, code, text, begin, end);
+    }
+  });
+}
+
+std::string swap_case(std::string_view text) {
+  return map_code_points(text, [&](std::string& out, char32_t code, size_t begin, size_t end) {
+    if (is_upper(code)) {
+      append_lower(out, code, text, begin, end);
+    } else if (is_lower(code)) {
+      append_upper(out, code);
+    } else {
+      append_code_point(out, code);
+    }
+  });
+}
+
+std::string fold_case(std::string_view text) {
+  return map_code_points(text, [](std::string& out, char32_t code, size_t, size_t) {
+    utf8proc_int32_t folded[8];
+    int last = UTF8PROC_BOUNDCLASS_START;
+    const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), folded, 8,
+                                               UTF8PROC_CASEFOLD, &last);
+    for (utf8proc_ssize_t i = 0; i < count; ++i) append_code_point(out, static_cast<char32_t>(folded[i]));
+  });
+}
+
+std::string_view strip(std::string_view text, const std::string* chars, Side side) {
+  std::u32string set;
+  for (size_t at = 0; chars != nullptr && at < chars->size();) set += next_code_point(*chars, at);
+  std::ranges::sort(set);
+  const auto drop = [&](char32_t code) {
+    return chars == nullptr ? is_space(code) : std::ranges::binary_search(set, code);
+  };
+  size_t begin = 0;
+  size_t end = text.size();
+  if (static_cast<unsigned>(side) & static_cast<unsigned>(Side::left)) {
+    while (begin < end) {
+      size_t after = begin;
+      if (!drop(next_code_point(text, after))) break;
+      begin = after;
+    }
+  }
+  if (static_cast<unsigned>(side) & static_cast<unsigned>(Side::right)) {
+    while (end > begin) {
+      size_t before = end;
+      if (!drop(previous_code_point(text, before))) break;
+      end = before;
+    }
+  }
+  return text.substr(begin, end - begin);
+}
+
+size_t find_bytes(std::string_view text, std::string_view needle, size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  // glibc's memmem is linear; string_view::find is not.
+  const void* found = memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
+size_t rfind_bytes(std::string_view text, std::string_view needle) {
+  constexpr size_t kShort = 32;
+  if (needle.size() <= kShort) return text.rfind(needle);
+  // Knuth-Morris-Pratt from the right.
+  const size_t n = needle.size();
+  const auto mirrored = [&](size_t i) { return needle[n - 1 - i]; };
+  std::vector<size_t> border(n, 0);
+  for (size_t i = 1, k = 0; i < n; ++i) {
+    while (k > 0 && mirrored(i) != mirrored(k)) k = border[k - 1];
+    if (mirrored(i) == mirrored(k)) ++k;
+    border[i] = k;
+  }
+  for (size_t at = text.size(), k = 0; at-- > 0;) {
+    while (k > 0 && text[at] != mirrored(k)) k = border[k - 1];
+    if (text[at] == mirrored(k)) ++k;
+    if (k == n) return at;
+  }
+  return std::string_view::npos;
+}
+
+std::string escape_html(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '"':
+        out += "&#34;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace plimsoll::text::jinja
