@@ -22,8 +22,8 @@ using reference::Matrix;
 /// Instruction sets that this processor has.
 inline std::vector<CpuIsa> isas() {
   std::vector<CpuIsa> all;
-  for (int i = 0; i <= static_cast<int>(backend::detect_isa()); ++i)
-    all.push_back(static_cast<CpuIsa>(i));
+  for (const CpuIsa isa : {CpuIsa::portable, CpuIsa::avx2, CpuIsa::avx512, CpuIsa::avx512bf16})
+    if (backend::has_isa(isa)) all.push_back(isa);
   return all;
 }
 

@@ -15,11 +15,13 @@ enum class CpuIsa : uint8_t { portable, avx2, avx512, avx512bf16 };
 /// "portable", "avx2", "avx512", "avx512bf16".
 std::string_view isa_name(CpuIsa isa);
 std::optional<CpuIsa> isa_from_name(std::string_view name);
-/// The best one that this processor has.
+bool has_isa(CpuIsa isa);
+/// The fastest one on this processor. On Intel's that is not avx512bf16: there vdpbf16ps does no
+/// more work in a cycle than two float multiply-adds, or half as much.
 CpuIsa detect_isa();
 
 struct CpuOptions {
-  CpuIsa isa = CpuIsa::portable;  // at most detect_isa(); the caller chose
+  CpuIsa isa = CpuIsa::portable;  // must be has_isa()
   int threads = 1;
 };
 

@@ -20,19 +20,30 @@ std::optional<CpuIsa> isa_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-CpuIsa detect_isa() {
+bool has_isa(CpuIsa isa) {
+  if (isa == CpuIsa::portable) return true;
 #if defined(__x86_64__)
   // The compiler's support library asks the operating system too whether it saves the registers.
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
-      !__builtin_cpu_supports("f16c"))
-    return CpuIsa::portable;
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-      !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
-    return CpuIsa::avx2;
-  return __builtin_cpu_supports("avx512bf16") ? CpuIsa::avx512bf16 : CpuIsa::avx512;
+  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+                    __builtin_cpu_supports("f16c") != 0;
+  const bool avx512 =
+      __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+      __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0;
+  if (isa == CpuIsa::avx2) return avx2;
+  if (isa == CpuIsa::avx512) return avx2 && avx512;
+  return avx2 && avx512 && __builtin_cpu_supports("avx512bf16") != 0;
 #else
-  return CpuIsa::portable;
+  return false;
 #endif
+}
+
+CpuIsa detect_isa() {
+#if defined(__x86_64__)
+  if (has_isa(CpuIsa::avx512bf16) && __builtin_cpu_is("intel") == 0) return CpuIsa::avx512bf16;
+#endif
+  for (const CpuIsa isa : {CpuIsa::avx512, CpuIsa::avx2})
+    if (has_isa(isa)) return isa;
+  return CpuIsa::portable;
 }
 
 const Kernels& kernels_for(CpuIsa isa) {

@@ -15,6 +15,8 @@ namespace plimsoll::backend {
 /// Bound of Kernels::product_rows.
 inline constexpr int kMaxProductRows = 16;
 
+inline constexpr int kPrefetchSteps = 4;
+
 /// A tile of rows times some strips of a packed weight (layout.h): c [rows, strips * 32].
 struct ProductTile {
   const void* a = nullptr;  // from Kernels::pack_rows, at `k_begin`
@@ -26,9 +28,11 @@ struct ProductTile {
   int strips = 0;
   float* c = nullptr;  // [rows, strips * 32]
   int64_t c_stride = 0;
-  bool continues = false;               // the sums so far are in c
-  const std::byte* prefetch = nullptr;  // what to fetch meanwhile, `prefetch_bytes` of it
-  size_t prefetch_bytes = 0;
+  bool continues = false;  // the sums so far are in c
+  /// What to fetch meanwhile for the first strip (the others' lies strip_bytes apart):
+  /// `prefetch_lines` cache lines every kPrefetchSteps steps.
+  const std::byte* prefetch = nullptr;
+  int prefetch_lines = 0;
 };
 
 /// Some columns of a product, finished in place: c = activation(c + bias).

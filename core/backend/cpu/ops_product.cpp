@@ -9,9 +9,11 @@ namespace {
 
 /// Columns of the weight that are multiplied at a time where there are several tiles of rows: a
 /// tile's part of a block and a strip's stay in the caches nearest to the core.
-constexpr int64_t kBlock = 1024;
+constexpr int64_t kBlock = 512;
 /// Strips that one task multiplies at most.
 constexpr int64_t kTaskStrips = 4;
+/// Bytes that a single tile's products fetch ahead.
+constexpr size_t kPrefetchDistance = 4096;
 
 }  // namespace
 
@@ -41,23 +43,34 @@ void CpuBackend::multiply_strips(const Product& product, const ProductJob& job, 
   const int64_t first_column = first_strip * kStrip;
   const int64_t columns = std::min(strips * kStrip, product.n - first_column);
   const int64_t whole = columns / kStrip;
+  const size_t step_bytes = strip_bytes(pair_step(product.dtype), product.dtype);
+  // Over its tiles, a block's products fetch the block after it.
+  const auto lines = static_cast<int>((kPrefetchSteps * step_bytes / 64 + tiles - 1) / tiles);
   for (int64_t begin = 0; begin < k; begin += block) {
     const int64_t end = std::min(k, begin + block);
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t first_row = t * job.rows / tiles;
       const int64_t rows = (t + 1) * job.rows / tiles - first_row;
       float* c = job.out + first_row * job.out_stride + first_column;
+      const std::byte* weight = job.matrix + static_cast<size_t>(first_strip) * bytes;
+      const size_t block_bytes = static_cast<size_t>(block) * bytes / static_cast<size_t>(k);
+      const std::byte* next = weight + static_cast<size_t>(begin) * bytes / static_cast<size_t>(k) +
+                              (tiles == 1 ? kPrefetchDistance
+                                          : block_bytes + block_bytes * static_cast<size_t>(t) /
+                                                              static_cast<size_t>(tiles));
       ProductTile tile{
           .a = job.rows_packed + static_cast<size_t>(first_row * k + begin * rows) * element,
           .rows = static_cast<int>(rows),
-          .weight = job.matrix + static_cast<size_t>(first_strip) * bytes,
+          .weight = weight,
           .strip_bytes = bytes,
           .k_begin = begin,
           .k_end = end,
           .strips = static_cast<int>(whole),
           .c = c,
           .c_stride = job.out_stride,
-          .continues = begin > 0};
+          .continues = begin > 0,
+          .prefetch = next,
+          .prefetch_lines = lines};
       if (whole > 0) kernels_.product(tile, product.dtype);
       if (whole < strips) {
         // The last strip is wider than what is left of the rows: take a detour.

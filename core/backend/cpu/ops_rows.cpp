@@ -14,9 +14,9 @@ float* row_of(const View& view, int64_t row) {
 }  // namespace
 
 std::unique_ptr<Backend> make_cpu_backend(CpuOptions options) {
-  if (options.isa > detect_isa())
-    fail(ExitCode::usage, "this processor has no {}; the best that it has is {}",
-         isa_name(options.isa), isa_name(detect_isa()));
+  if (!has_isa(options.isa))
+    fail(ExitCode::usage, "this processor has no {}; the best for it is {}", isa_name(options.isa),
+         isa_name(detect_isa()));
   if (options.threads < 1) fail(ExitCode::usage, "at least one thread is needed");
   return std::make_unique<CpuBackend>(options);
 }

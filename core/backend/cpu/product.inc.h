@@ -12,106 +12,122 @@
 namespace plimsoll::backend {
 namespace {
 
-// How one step of k (one or two columns of the weight) is multiplied. A: one row's part of a step.
+// How the types of weights are multiplied. A step is one or two columns k; a step of a row is
+// kParts scalars, each multiplied with its part of the weights.
 
 struct F32Product {
   using A = float;
   static constexpr int kStep = 1;
+  static constexpr int kParts = 1;
   static constexpr size_t kWeight = 4;  // bytes of one weight element
-  PLIMSOLL_INLINE void step(Vf* acc, int rows, int row_stride, const A* a, const std::byte* w) {
-    const Vf weight = load_as<Vf>(w);
-    for (int r = 0; r < rows; ++r)
-      acc[r * row_stride] = fma(splat(a[r]), weight, acc[r * row_stride]);
-  }
+  using W = Vf;
+  PLIMSOLL_INLINE void parts(const std::byte* from, W* to) { to[0] = load_as<Vf>(from); }
+  PLIMSOLL_INLINE W spread(A a) { return splat(a); }
+  PLIMSOLL_INLINE Vf multiply_add(W a, W w, Vf sum) { return fma(a, w, sum); }
 };
 
-struct F16Product {
-  using A = float;
-  static constexpr int kStep = 1;
+struct F16Product : F32Product {
   static constexpr size_t kWeight = 2;
-  PLIMSOLL_INLINE void step(Vf* acc, int rows, int row_stride, const A* a, const std::byte* w) {
-    const Vf weight = load_f16(w);
-    for (int r = 0; r < rows; ++r)
-      acc[r * row_stride] = fma(splat(a[r]), weight, acc[r * row_stride]);
+  PLIMSOLL_INLINE void parts(const std::byte* from, W* to) { to[0] = load_f16(from); }
+};
+
+/// Widens both of a pair to float.
+struct WidenedBf16Product : F32Product {
+  static constexpr int kStep = 2;
+  static constexpr int kParts = 2;
+  static constexpr size_t kWeight = 2;
+  PLIMSOLL_INLINE void parts(const std::byte* from, W* to) {
+    const Vi pairs = load_as<Vi>(from);
+    to[0] = first_of_pair(pairs);
+    to[1] = second_of_pair(pairs);
   }
 };
 
 #if defined(__AVX512BF16__)
-struct Bf16Product {
-  using A = int32_t;  // a pair of bf16
+/// Multiplies pairs; rows are rounded to bf16.
+struct PairedBf16Product {
+  using A = int32_t;  // a pair
   static constexpr int kStep = 2;
+  static constexpr int kParts = 1;
   static constexpr size_t kWeight = 2;
-  PLIMSOLL_INLINE void step(Vf* acc, int rows, int row_stride, const A* a, const std::byte* w) {
-    const auto weight = (__m512bh)load_as<Vi>(w);
-    for (int r = 0; r < rows; ++r)
-      acc[r * row_stride] =
-          _mm512_dpbf16_ps(acc[r * row_stride], weight, (__m512bh)_mm512_set1_epi32(a[r]));
+  using W = Vi;
+  PLIMSOLL_INLINE void parts(const std::byte* from, W* to) { to[0] = load_as<Vi>(from); }
+  PLIMSOLL_INLINE W spread(A a) { return (Vi)_mm512_set1_epi32(a); }
+  PLIMSOLL_INLINE Vf multiply_add(W a, W w, Vf sum) {
+    return _mm512_dpbf16_ps(sum, (__m512bh)w, (__m512bh)a);
   }
 };
+using Bf16Product = PairedBf16Product;
 #else
-struct Bf16Product {
-  struct A {
-    float first, second;
-  };
-  static constexpr int kStep = 2;
-  static constexpr size_t kWeight = 2;
-  PLIMSOLL_INLINE void step(Vf* acc, int rows, int row_stride, const A* a, const std::byte* w) {
-    const Vi pairs = load_as<Vi>(w);
-    const Vf first = first_of_pair(pairs);
-    const Vf second = second_of_pair(pairs);
-    for (int r = 0; r < rows; ++r) {
-      Vf& sum = acc[r * row_stride];
-      sum = fma(splat(a[r].second), second, fma(splat(a[r].first), first, sum));
-    }
-  }
-};
+using Bf16Product = WidenedBf16Product;
 #endif
 
 /// Vectors of columns in a strip.
 constexpr int kStripVectors = static_cast<int>(kStrip) / kLanes;
-/// Registers left for sums beside the weights and one broadcast.
-constexpr int kSums = kRegisters - 4;
+/// Registers left for sums beside four weights and a scalar.
+constexpr int kSums = kRegisters - 6;
 /// Rows of the largest tile: two vectors of columns each.
 constexpr int kProductRows = kSums / 2;
 static_assert(kProductRows <= kMaxProductRows);
 
-/// R rows times V vectors of columns from `column` on; V is a divisor or a multiple of a strip.
+/// One step of R rows and V vectors of columns.
 template <typename P, int R, int V>
-void multiply(const ProductTile& tile, const std::byte* weight, float* c, int64_t first_step) {
+PLIMSOLL_INLINE void multiply_step(const typename P::A* a, const std::byte* weights, Vf* sums) {
+  typename P::W w[V * P::kParts];
+#pragma GCC unroll 8
+  for (int v = 0; v < V; ++v)
+    P::parts(weights + v * (kLanes * P::kStep * P::kWeight), w + v * P::kParts);
+#pragma GCC unroll 32
+  for (int i = 0; i < R * P::kParts; ++i) {
+    const typename P::W scalar = P::spread(a[i]);
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      Vf& sum = sums[i / P::kParts * V + v];
+      sum = P::multiply_add(scalar, w[v * P::kParts + i % P::kParts], sum);
+    }
+  }
+}
+
+/// R rows times V vectors of columns of one strip.
+template <typename P, int R, int V>
+void multiply(const ProductTile& tile, const std::byte* weights, float* c,
+              const std::byte* prefetch) {
+  constexpr size_t kStepBytes = kStrip * P::kStep * P::kWeight;
   const auto* a = static_cast<const typename P::A*>(tile.a);
   const int64_t steps = (tile.k_end - tile.k_begin) / P::kStep;
-  constexpr size_t kVectorBytes = kLanes * P::kStep * P::kWeight;
-  constexpr size_t kStepBytes = kStripVectors * kVectorBytes;
-  const std::byte* w = weight + static_cast<size_t>(first_step) * kStepBytes;
-  Vf acc[R * V];
+  weights += static_cast<size_t>(tile.k_begin / P::kStep) * kStepBytes;
+  Vf sums[R * V];
+#pragma GCC unroll 32
   for (int i = 0; i < R * V; ++i)
-    acc[i] = tile.continues ? load(c + i / V * tile.c_stride + i % V * kLanes) : splat(0.f);
-  for (int64_t s = 0; s < steps; ++s) {
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v)
-      P::step(acc + v, R, V, a,
-              w + (v / kStripVectors) * tile.strip_bytes + (v % kStripVectors) * kVectorBytes);
-    a += R;
-    w += kStepBytes;
+    sums[i] = tile.continues ? load(c + i / V * tile.c_stride + i % V * kLanes) : splat(0.f);
+  int64_t s = 0;
+  for (; s + kPrefetchSteps <= steps; s += kPrefetchSteps) {
+    for (int i = 0; i < tile.prefetch_lines; ++i) __builtin_prefetch(prefetch + 64 * i, 0, 2);
+    prefetch += 64 * tile.prefetch_lines;
+    for (int i = 0; i < kPrefetchSteps; ++i) {
+      multiply_step<P, R, V>(a, weights, sums);
+      a += R * P::kParts;
+      weights += kStepBytes;
+    }
   }
-  for (int i = 0; i < R * V; ++i) store(c + i / V * tile.c_stride + i % V * kLanes, acc[i]);
+  for (; s < steps; ++s) {
+    multiply_step<P, R, V>(a, weights, sums);
+    a += R * P::kParts;
+    weights += kStepBytes;
+  }
+#pragma GCC unroll 32
+  for (int i = 0; i < R * V; ++i) store(c + i / V * tile.c_stride + i % V * kLanes, sums[i]);
 }
 
 template <typename P, int R>
 void product_rows(const ProductTile& tile) {
-  constexpr int kWanted = kSums / R >= 8 ? 8 : kSums / R >= 4 ? 4 : 2;
-  const int64_t first_step = tile.k_begin / P::kStep;
-  const int vectors = tile.strips * kStripVectors;
-  int v = 0;
-  const auto run = [&]<int V>() {
-    for (; v + V <= vectors; v += V)
-      multiply<P, R, V>(tile,
-                        tile.weight + (v / kStripVectors) * tile.strip_bytes +
-                            (v % kStripVectors) * (kLanes * P::kStep * P::kWeight),
-                        tile.c + v * kLanes, first_step);
-  };
-  run.template operator()<kWanted>();
-  if constexpr (kWanted > 2) run.template operator()<2>();
+  constexpr int V = R * kStripVectors <= kSums ? kStripVectors : 2;
+  for (int strip = 0; strip < tile.strips; ++strip)
+    for (int v = 0; v < kStripVectors; v += V) {
+      const size_t offset = static_cast<size_t>(strip) * tile.strip_bytes;
+      multiply<P, R, V>(tile, tile.weight + offset + v * (kLanes * P::kStep * P::kWeight),
+                        tile.c + strip * kStrip + v * kLanes, tile.prefetch + offset);
+    }
 }
 
 template <typename P>
@@ -131,34 +147,36 @@ void product(const ProductTile& tile, DType weight) {
 }
 
 size_t packed_element(DType weight) {
-  return weight == DType::bf16 ? sizeof(Bf16Product::A) / 2 : sizeof(float);
+  return weight == DType::bf16 ? Bf16Product::kParts * sizeof(Bf16Product::A) / 2 : sizeof(float);
 }
 
-/// The first k of one step of a row as its A; columns past `left` are zero.
-PLIMSOLL_INLINE void pack_step(const float* in, int64_t left, Bf16Product::A* to) {
-  const float second = left > 1 ? in[1] : 0.f;
-#if defined(__AVX512BF16__)
-  Vf pair{in[0], second};
-  const Vi rounded = round_to_bf16(pair);
-  *to = static_cast<int32_t>((static_cast<uint32_t>(rounded[0]) >> 16) |
-                             static_cast<uint32_t>(rounded[1]));
-#else
-  *to = {in[0], second};
-#endif
+/// One row, `rows` rows apart from step to step; columns past `k` up to an even number are zero.
+template <typename P>
+void pack_row(const float* in, int rows, int64_t k, typename P::A* to) {
+  for (int64_t i = 0; i < padded_columns(k); i += P::kStep) {
+    const float first = i < k ? in[i] : 0.f;
+    if constexpr (P::kStep == 1) {
+      to[0] = first;
+    } else {
+      const float second = i + 1 < k ? in[i + 1] : 0.f;
+      if constexpr (P::kParts == 2) {
+        to[0] = first;
+        to[1] = second;
+      } else {
+        to[0] = static_cast<int32_t>(bf16_of(first) | bf16_of(second) << 16);
+      }
+    }
+    to += rows * P::kParts;
+  }
 }
 
 void pack_rows(const float* const* in, int rows, int64_t k, DType weight, void* out) {
-  const int64_t padded = padded_columns(k);
-  if (weight == DType::bf16) {
-    auto* to = static_cast<Bf16Product::A*>(out);
-    for (int r = 0; r < rows; ++r)
-      for (int64_t i = 0; i < k; i += 2) pack_step(in[r] + i, k - i, to + i / 2 * rows + r);
-    return;
-  }
-  auto* to = static_cast<float*>(out);
   for (int r = 0; r < rows; ++r) {
-    for (int64_t i = 0; i < k; ++i) to[i * rows + r] = in[r][i];
-    for (int64_t i = k; i < padded; ++i) to[i * rows + r] = 0.f;
+    if (weight == DType::bf16)
+      pack_row<Bf16Product>(in[r], rows, k,
+                            static_cast<Bf16Product::A*>(out) + r * Bf16Product::kParts);
+    else
+      pack_row<F32Product>(in[r], rows, k, static_cast<float*>(out) + r);
   }
 }
 

@@ -153,12 +153,11 @@ PLIMSOLL_INLINE Vf load_f16(const void* from) {
 #endif
 }
 
-/// The bf16 nearest to each lane (ties to even) in the lane's upper half, zero below.
-PLIMSOLL_INLINE Vi round_to_bf16(Vf v) {
-  const Vi b = bits(v);
-  const Vi rounded = b + 0x7fff + ((b >> 16) & 1);
-  const Vi nan = (b & 0x7fffffff) > 0x7f800000;
-  return (nan ? (b | 0x400000) : rounded) & static_cast<int32_t>(0xffff0000u);
+/// The nearest bf16, ties to even; NaN stays NaN.
+PLIMSOLL_INLINE uint32_t bf16_of(float value) {
+  const auto b = load_scalar<uint32_t>(&value);
+  if ((b & 0x7fffffffu) > 0x7f800000u) return (b >> 16) | 0x40u;
+  return (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
 }
 
 }  // namespace

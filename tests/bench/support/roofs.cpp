@@ -83,7 +83,7 @@ double read_bandwidth(int threads, size_t bytes, int rounds) {
 
 MatrixRate matrix_rate(int threads, int rounds) {
 #if defined(PLIMSOLL_ONEDNN)
-  if (backend::detect_isa() == backend::CpuIsa::avx512bf16) {
+  if (backend::has_isa(backend::CpuIsa::avx512bf16)) {
     using dnnl::matmul;
     omp_set_num_threads(threads);
     constexpr int64_t m = 512;
