@@ -1,0 +1,110 @@
+// Multi-head and grouped-query attention.
+#include "plan/builder.h"
+
+namespace plimsoll::plan {
+
+KvLayer attention_cache(const Builder& build, int64_t kv_heads, int64_t key_size,
+                        int64_t value_size, int64_t window, KvKind kind) {
+  KvLayer cache;
+  cache.kind = kind;
+  cache.window = window;
+  cache.token_bytes = Amount{kv_heads} * (key_size + value_size) * build.kv_element();
+  return cache;
+}
+
+namespace {
+
+/// Heads as one layer has them: MiMo-V2 and Laguna vary them by kind of layer.
+struct LayerHeads {
+  int64_t heads;
+  int64_t kv_heads;
+  int64_t key_size;
+  int64_t value_size;
+  bool bias;
+};
+
+LayerHeads heads_of(const Builder& build, int64_t layer, const Window& window) {
+  const TextDims& dims = build.dims;
+  const ConfigView& config = build.config;
+  LayerHeads heads{dims.heads, dims.kv_heads, dims.head_size, dims.head_size,
+                   build.bias(build.family.qkv_bias)};
+  heads.value_size = config.integer({"v_head_dim"}, heads.key_size);
+  if (window.kind == KvKind::sliding) {
+    heads.heads = config.integer({"swa_num_attention_heads"}, heads.heads);
+    heads.kv_heads = config.integer({"swa_num_key_value_heads"}, heads.kv_heads);
+    heads.key_size = config.integer({"swa_head_dim"}, heads.key_size);
+    heads.value_size = config.integer({"swa_v_head_dim"}, heads.value_size);
+  }
+  const std::vector<int64_t> each = config.integers({"num_attention_heads_per_layer"});
+  const auto i = static_cast<size_t>(layer);
+  if (i < each.size() && each[i] > 0) heads.heads = each[i];
+  return heads;
+}
+
+void add_qk_norm(const Builder& build, const LayerHeads& heads, int64_t own_heads,
+                 int64_t own_kv_heads) {
+  const Family& family = build.family;
+  QkNorm kind = family.qk_norm;
+  if (family.qk_norm_key != nullptr && !build.config.flag({family.qk_norm_key}, false)) {
+    kind = QkNorm::none;
+  }
+  RankWeights& weights = build.weights;
+  switch (kind) {
+    case QkNorm::none: return;
+    case QkNorm::head: weights.plain(Part::attention, 2 * heads.key_size); return;
+    case QkNorm::whole:
+      weights.plain(Part::attention, (heads.heads + heads.kv_heads) * heads.key_size);
+      return;
+    case QkNorm::heads:
+    case QkNorm::share:
+      weights.plain(Part::attention, (own_heads + own_kv_heads) * heads.key_size);
+      return;
+  }
+}
+
+/// Matrices as transformers' own modules hold them, each divided by itself.
+void add_generic_projections(const Builder& build, const LayerHeads& heads,
+                             const std::string& path) {
+  const TextDims& dims = build.dims;
+  RankWeights& weights = build.weights;
+  const int64_t key = heads.kv_heads * heads.key_size;
+  for (const auto& [leaf, outputs] : {std::pair{"q_proj", heads.heads * heads.key_size},
+                                      std::pair{"k_proj", key}, std::pair{"v_proj", key}}) {
+    weights.linear(Part::attention, {{path, leaf, {}}, dims.hidden, {outputs}, Split::outputs,
+                                     heads.bias});
+  }
+}
+
+}  // namespace
+
+void add_attention(Builder& build, int64_t layer) {
+  const Window window = layer_window(build, layer);
+  const LayerHeads heads = heads_of(build, layer, window);
+  const std::string path = build.layer_path(layer) + ".self_attn";
+  RankWeights& weights = build.weights;
+  const int64_t own_heads = weights.share(heads.heads, "the number of attention heads");
+  const int64_t own_kv_heads = weights.kv_heads(heads.kv_heads);
+  const bool gated = build.family.mixer == Mixer::delta || build.family.mixer == Mixer::delta_split;
+  if (build.family.generic && heads.kv_heads < weights.ranks()) {
+    add_generic_projections(build, heads, path);
+  } else {
+    RankWeights::Qkv qkv{path, build.dims.hidden, heads.heads, heads.kv_heads, heads.key_size,
+                         heads.value_size, heads.bias};
+    if (gated && build.config.flag({"attn_output_gate"}, true)) qkv.heads *= 2;
+    weights.qkv(Part::attention, qkv);
+  }
+  weights.linear(Part::attention,
+                 {{path, "o_proj", {}}, heads.heads * heads.value_size, {build.dims.hidden},
+                  Split::inputs, build.bias(build.family.out_bias)});
+  add_qk_norm(build, heads, own_heads, own_kv_heads);
+  if (build.family.experts == Experts::gpt_oss) weights.plain(Part::attention, own_heads);  // sinks
+  if (build.family.positions == Positions::rotary) {
+    const bool sliding = window.kind == KvKind::sliding;
+    add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention");
+  }
+  weights.attention_scales();
+  build.shape.kv_layers.push_back(attention_cache(build, own_kv_heads, heads.key_size,
+                                                  heads.value_size, window.tokens, window.kind));
+}
+
+}  // namespace plimsoll::plan

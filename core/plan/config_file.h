@@ -1,0 +1,18 @@
+// Reading a config.json that Python wrote.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace plimsoll::plan {
+
+/// Python's json writes NaN and Infinity, which are no JSON: they become the strings "NaN", "Infinity"
+/// and "-Infinity", so that a key that needs a number refuses them by name.
+std::string without_python_numbers(std::string_view text);
+
+/// Throws Error(checkpoint_unusable) naming file, line and column.
+nlohmann::json read_config_json(const std::filesystem::path& file);
+
+}  // namespace plimsoll::plan

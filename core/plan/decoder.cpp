@@ -1,0 +1,127 @@
+// The language model: embedding, layers, output projection.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "plan/builder.h"
+
+namespace plimsoll::plan {
+namespace {
+
+constexpr Bounds kLayers{1, 100000};
+constexpr Bounds kHeads{1, 1 << 20};
+
+struct LayerRange {
+  int64_t first;
+  int64_t last;
+};
+
+/// vLLM's split of layers over pipeline stages: the remainder goes one each to the stages before the
+/// last, from the back.
+LayerRange stage_layers(int64_t layers, const ShapeOptions& options) {
+  const int64_t stages = options.pipeline_parallel;
+  const int64_t base = layers / stages;
+  const int64_t remainder = layers % stages;
+  int64_t first = 0;
+  for (int64_t stage = 0;; ++stage) {
+    const bool extra = stage < stages - 1 ? stage >= stages - 1 - remainder : false;
+    const int64_t count = base + (extra ? 1 : 0);
+    if (stage == options.pipeline_rank) return {first, first + count};
+    first += count;
+  }
+}
+
+void add_embedding(Builder& build) {
+  const TextDims& dims = build.dims;
+  const int64_t width = build.config.integer({"word_embed_proj_dim"}, dims.hidden);
+  build.weights.vocabulary(Part::embedding, dims.vocabulary, width);
+  if (width != dims.hidden) {  // OPT-350m projects in and out of a narrower embedding
+    build.weights.plain(Part::embedding, Amount{width} * dims.hidden * 2);
+  }
+  if (build.family.positions == Positions::learned) {
+    build.weights.plain(Part::embedding,
+                        Amount{dims.positions + build.family.extra_positions} * dims.hidden);
+  }
+  if (build.family.embedding_norm) build.norm(dims.hidden, Part::embedding);
+  if (build.family.embedding_scale) build.weights.buffer(build.options.element);
+}
+
+void add_layer(Builder& build, int64_t layer) {
+  for (int64_t i = 0; i < build.family.norms; ++i) build.norm(build.dims.hidden);
+  switch (build.family.mixer) {
+    case Mixer::attention: add_attention(build, layer); break;
+    case Mixer::latent: add_latent_attention(build, layer); break;
+    case Mixer::delta:
+    case Mixer::delta_split: add_delta_mixer(build, layer); break;
+    case Mixer::kimi_delta:
+    case Mixer::kimi_delta3: add_kimi_delta(build, layer); break;
+    case Mixer::mamba_pattern: add_mamba(build, layer); return;  // the only mixer of its layer
+    case Mixer::mamba_layers: add_mamba(build, layer); break;
+    case Mixer::lightning: add_lightning(build, layer); break;
+    case Mixer::conv: add_short_conv(build, layer); break;
+    case Mixer::gemma4: add_gemma4_layer(build, layer); return;
+    case Mixer::compressed: add_compressed_layer(build, layer); return;
+  }
+  add_feed_forward(build, layer);
+}
+
+void add_output(Builder& build) {
+  const TextDims& dims = build.dims;
+  if (build.family.norms > 0) build.norm(dims.hidden);
+  if (build.family.pooling) return;
+  const bool last_stage = build.options.pipeline_parallel > 1;
+  if (!dims.tied) {
+    build.weights.lm_head(dims.vocabulary, dims.hidden, build.bias(build.family.lm_head_bias));
+  } else if (last_stage) {
+    build.weights.vocabulary(Part::lm_head, dims.vocabulary, dims.hidden);
+  }
+}
+
+}  // namespace
+
+TextDims read_dims(const ConfigView& config, const Family& family) {
+  TextDims dims;
+  dims.layers = config.required({"num_hidden_layers", "n_layer", "num_layers", "n_layers"}, kLayers);
+  dims.hidden = config.required({"hidden_size", "n_embd", "d_model"});
+  dims.heads = config.required({"num_attention_heads", "n_head", "n_heads"}, kHeads);
+  dims.vocabulary = config.required({"padded_vocab_size", "vocab_size"});
+  dims.kv_heads = config.integer({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, dims.heads,
+                                 kHeads);
+  if (config.flag({"multi_query_attention"}, false)) {
+    dims.kv_heads = config.integer({"multi_query_group_num"}, 1, kHeads);
+  } else if (config.flag({"multi_query"}, false) && !config.flag({"new_decoder_architecture"}, false)) {
+    dims.kv_heads = 1;
+  }
+  dims.head_size = config.integer({"head_dim", "kv_channels", "attention_head_dim"}, 0);
+  if (dims.head_size == 0) {
+    if (dims.hidden % dims.heads != 0) {
+      fail(ExitCode::checkpoint_unusable,
+           "{}: \"hidden_size\" {} is not a multiple of \"num_attention_heads\" {}, and \"head_dim\" "
+           "is not given",
+           config.path(), dims.hidden, dims.heads);
+    }
+    dims.head_size = dims.hidden / dims.heads;
+  }
+  if (dims.heads % dims.kv_heads != 0) {
+    fail(ExitCode::checkpoint_unusable,
+         "{}: \"num_attention_heads\" {} is not a multiple of \"num_key_value_heads\" {}",
+         config.path(), dims.heads, dims.kv_heads);
+  }
+  dims.intermediate = config.integer(
+      {"intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner"}, family.gated ? 0 : 4 * dims.hidden);
+  dims.positions = config.integer({"max_position_embeddings", "n_positions", "seq_length", "n_ctx",
+                                   "max_seq_len", "max_seq_length", "model_max_length"}, 0);
+  dims.tied = config.flag({"tie_word_embeddings", "tie_embedding_weights"}, family.tied);
+  return dims;
+}
+
+void build_decoder(Builder& build) {
+  const LayerRange range = stage_layers(build.dims.layers, build.options);
+  const bool first = build.options.pipeline_rank == 0;
+  const bool last = build.options.pipeline_rank == build.options.pipeline_parallel - 1;
+  if (first) add_embedding(build);
+  for (int64_t layer = range.first; layer < range.last; ++layer) add_layer(build, layer);
+  if (last) add_output(build);
+}
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,77 @@
+// Each architecture as one row: in what its layers differ from a plain pre-norm decoder.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace plimsoll::plan {
+
+enum class Norm : uint8_t { rms, layer, layer_plain };  // layer: with bias; layer_plain: gain alone
+enum class QkNorm : uint8_t {
+  none,
+  head,   // one gain per element of a head
+  heads,  // a gain for each head of this rank
+  whole,  // gains over all heads, on every rank
+  share,  // gains over this rank's heads
+};
+enum class Positions : uint8_t { rotary, learned, none };
+/// The layers' mixing of tokens.
+enum class Mixer : uint8_t {
+  attention,
+  latent,        // DeepSeek's multi-head latent attention
+  delta,         // Qwen3-Next: gated delta rule, and attention with an output gate
+  delta_split,   // Qwen3.5: likewise, other order of projections
+  kimi_delta,    // Kimi-Linear: per-channel gates, and latent attention
+  kimi_delta3,   // Kimi-K3
+  mamba_pattern, // Nemotron-H: one mixer per layer by a pattern of letters
+  mamba_layers,  // layers listed as mamba or attention (Granite 4, Bamba, Jamba, Falcon-H1)
+  lightning,     // MiniMax-Text: lightning attention in most layers
+  conv,          // LFM2: short convolutions
+  gemma4,        // two kinds of heads, shared keys and values, per-layer inputs
+  compressed,    // DeepSeek-V4
+};
+enum class Windows : uint8_t {
+  listed,      // by `layer_types`, else none
+  every,       // all layers, where `sliding_window` is set
+  alternate,   // even layers (Gemma 2, gpt-oss)
+  pattern,     // all but each n-th (Gemma 3: `sliding_window_pattern`, default 6)
+  chunked,     // Llama 4: chunks in the layers with rotary positions
+  hybrid_list, // MiMo-V2: `hybrid_layer_pattern`
+};
+enum class Experts : uint8_t { none, mixtral, qwen, deepseek, glm, gpt_oss, llama4, granite, minimax, laguna };
+/// Where a bias is: never, always, or as a key of the config says.
+struct Bias {
+  const char* key = nullptr;
+  bool fallback = false;
+};
+inline constexpr Bias kNever{};
+inline constexpr Bias kAlways{nullptr, true};
+
+struct Family {
+  std::string_view architecture;
+  Norm norm = Norm::rms;
+  int64_t norms = 2;  // per layer, over the hidden size
+  QkNorm qk_norm = QkNorm::none;
+  const char* qk_norm_key = nullptr;  // a key that switches it on
+  Bias qkv_bias = {};
+  Bias out_bias = {};
+  Bias mlp_bias = {};
+  Bias lm_head_bias = {};
+  bool gated = true;  // gate and up; false: up alone
+  Positions positions = Positions::rotary;
+  int64_t extra_positions = 0;  // rows of the learned table beyond the context (OPT: 2)
+  bool tied = false;            // when the config does not say
+  bool embedding_norm = false;  // a norm right after the embedding (Bloom)
+  bool embedding_scale = false; // a scalar buffer (Gemma)
+  Mixer mixer = Mixer::attention;
+  Windows windows = Windows::listed;
+  Experts experts = Experts::none;
+  bool generic = false;  // runs in vLLM's generic backend over transformers' own modules
+  int64_t multimodal_positions = 1;  // the rotary table is this many times longer with mrope
+  bool pooling = false;
+};
+
+/// The row of an architecture, or nullptr.
+const Family* find_family(std::string_view architecture);
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,303 @@
+#include "plan/quantization.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace plimsoll::plan {
+namespace {
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+WeightScheme nvfp4(int64_t group, bool static_input = true) {
+  return {.format = WeightFormat::nvfp4, .bits = 4, .group = group, .static_input = static_input};
+}
+
+WeightScheme block_fp8(int64_t outputs, int64_t inputs) {
+  return {.format = WeightFormat::fp8,
+          .scales = Scales::block,
+          .bits = 8,
+          .block_out = outputs,
+          .block_in = inputs,
+          .refine_expert_blocks = true};
+}
+
+WeightScheme tensor_fp8(bool static_input) {
+  return {.format = WeightFormat::fp8, .bits = 8, .static_input = static_input};
+}
+
+constexpr Bounds kBlock{1, 1 << 20};
+constexpr Bounds kBits{1, 8};
+
+/// vLLM's resolution of "auto" from a ModelOpt checkpoint.
+bool modelopt_fp8_kv(const ConfigView& config) {
+  if (config.has_child({"kv_cache_scheme"})) {
+    const ConfigView scheme = config.child({"kv_cache_scheme"});
+    return !scheme.flag({"dynamic"}, true) && scheme.integer({"num_bits"}, 0) == 8 &&
+           scheme.text({"type"}, "") == "float";
+  }
+  return lower(config.text({"kv_cache_scheme", "kv_cache_quant_algo"}, "")) == "fp8";
+}
+
+WeightScheme modelopt_algorithm(const std::string& algorithm, int64_t group) {
+  if (algorithm == "NVFP4") return nvfp4(group);
+  if (algorithm == "W4A16_NVFP4") return nvfp4(group, false);
+  if (algorithm == "FP8") return tensor_fp8(true);
+  if (algorithm == "FP8_PB_WO") return block_fp8(128, 128);
+  if (algorithm == "FP8_PER_CHANNEL_PER_TOKEN") {
+    return {.format = WeightFormat::fp8, .scales = Scales::channel, .bits = 8};
+  }
+  if (algorithm == "MXFP8") {
+    return {.format = WeightFormat::fp8,
+            .scales = Scales::block,
+            .bits = 8,
+            .block_out = 1,
+            .block_in = 32,
+            .scale_bytes = 1};
+  }
+  fail(ExitCode::checkpoint_unusable,
+       "quantization_config: ModelOpt's quant_algo \"{}\" is not supported; known are NVFP4, "
+       "W4A16_NVFP4, FP8, FP8_PB_WO, FP8_PER_CHANNEL_PER_TOKEN, MXFP8, MIXED_PRECISION",
+       algorithm);
+}
+
+/// One group of compressed-tensors: what its weights are stored as.
+WeightScheme compressed_scheme(const ConfigView& group, const std::string& format) {
+  const ConfigView weights = group.child({"weights"});
+  const int64_t bits = weights.integer({"num_bits"}, 8, kBits);
+  const std::string strategy = weights.text({"strategy"}, "tensor");
+  const bool is_float = weights.text({"type"}, "int") == "float";
+  const ConfigView inputs = group.child({"input_activations"});
+  const bool quantized_inputs = group.has_child({"input_activations"});
+  const bool static_input = quantized_inputs && !inputs.flag({"dynamic"}, false);
+  WeightScheme scheme;
+  scheme.bits = bits;
+  scheme.group = weights.integer({"group_size"}, 0, {-1, 1 << 20});
+  if (scheme.group < 0) scheme.group = 0;
+  scheme.zero_points = !weights.flag({"symmetric"}, true);
+  if (is_float && bits == 4) {
+    if (scheme.group == 0) scheme.group = 16;
+    scheme.format = scheme.group == 32 ? WeightFormat::mxfp4 : WeightFormat::nvfp4;
+    scheme.static_input = quantized_inputs;
+    return scheme;
+  }
+  if (bits < 8 || format == "pack-quantized" || !quantized_inputs) {
+    if (!is_float) {
+      scheme.format = WeightFormat::packed;
+      return scheme;
+    }
+  }
+  scheme.format = is_float ? WeightFormat::fp8 : WeightFormat::int8;
+  scheme.static_input = static_input;
+  if (strategy == "block") {
+    const std::vector<int64_t> block = weights.integers({"block_structure"});
+    const bool usable = block.size() == 2 && block[0] > 0 && block[1] > 0;
+    scheme.block_out = usable ? block[0] : 128;
+    scheme.block_in = usable ? block[1] : 128;
+    scheme.scales = Scales::block;
+  } else {
+    scheme.scales = strategy == "tensor" ? Scales::tensor : Scales::channel;
+  }
+  return scheme;
+}
+
+std::vector<std::string> names(const ConfigView& config, Keys keys) { return config.texts(keys); }
+
+}  // namespace
+
+Quantization::Quantization(const ConfigView& config) {
+  method_ = lower(config.text({"quant_method"}, ""));
+  if (method_ == "fp8" || method_ == "deepseek_v4_fp8") {
+    read_fp8(config);
+  } else if (method_.starts_with("modelopt")) {
+    read_modelopt(config);
+  } else if (method_ == "compressed-tensors") {
+    read_compressed(config);
+  } else if (method_ == "awq" || method_ == "gptq" || method_ == "gptq_marlin" ||
+             method_ == "awq_marlin") {
+    read_packed(config);
+  } else if (method_ == "mxfp4" || method_ == "gpt_oss_mxfp4") {
+    expert_scheme_ = WeightScheme{.format = WeightFormat::mxfp4, .bits = 4, .group = 32};
+  } else if (method_ == "bitsandbytes") {
+    const bool four = config.flag({"load_in_4bit", "_load_in_4bit"}, false);
+    base_ = {.format = WeightFormat::bitsandbytes, .bits = four ? 4 : 8};
+    ignored_ = NameList(names(config, {"llm_int8_skip_modules"}), NameMatch::substring);
+  } else if (!method_.empty()) {
+    fail(ExitCode::checkpoint_unusable,
+         "quantization_config: quant_method \"{}\" is not supported; known are fp8, modelopt, "
+         "compressed-tensors, awq, gptq, mxfp4, bitsandbytes",
+         method_);
+  }
+}
+
+Quantization Quantization::online(const std::string& method) {
+  Quantization result;
+  result.method_ = method;
+  result.online_ = true;
+  if (method == "fp8" || method == "fp8_per_tensor") {
+    result.base_ = tensor_fp8(false);
+  } else if (method == "fp8_per_channel") {
+    result.base_ = {.format = WeightFormat::fp8, .scales = Scales::channel, .bits = 8};
+  } else if (method == "fp8_per_block") {
+    result.base_ = block_fp8(128, 128);
+  } else if (method == "bitsandbytes") {
+    result.base_ = {.format = WeightFormat::bitsandbytes, .bits = 4};
+  } else {
+    fail(ExitCode::usage,
+         "--quantization {}: the checkpoint is not quantized in this way, and it cannot be done "
+         "while loading; use fp8, fp8_per_block or bitsandbytes, or a checkpoint that is {}",
+         method, method);
+  }
+  return result;
+}
+
+void Quantization::read_fp8(const ConfigView& config) {
+  attention_scales_ = true;
+  const std::vector<int64_t> block = config.integers({"weight_block_size"});
+  if (!block.empty()) {
+    if (block.size() != 2 || block[0] < 1 || block[1] < 1) {
+      fail(ExitCode::checkpoint_unusable,
+           "{}: \"weight_block_size\" must be two positive integers", config.path());
+    }
+    base_ = block_fp8(block[0], block[1]);
+    if (lower(config.text({"scale_fmt"}, "")) == "ue8m0" && method_ == "deepseek_v4_fp8") {
+      base_.scale_bytes = 1;
+    }
+  } else {
+    base_ = tensor_fp8(config.text({"activation_scheme"}, "dynamic") == "static");
+  }
+  std::vector<std::string> ignored = names(config, {"ignored_layers"});
+  if (ignored.empty()) ignored = names(config, {"modules_to_not_convert"});
+  ignored_ = NameList(ignored, NameMatch::exact);
+}
+
+void Quantization::read_modelopt(const ConfigView& outer) {
+  const ConfigView config = outer.has_child({"quantization"}) ? outer.child({"quantization"}) : outer;
+  attention_scales_ = latent_attention_scales_ = true;
+  fp8_kv_cache_ = modelopt_fp8_kv(config) || modelopt_fp8_kv(outer);
+  const std::string algorithm = config.text({"quant_algo"}, "");
+  int64_t group = config.integer({"group_size"}, 0, kBlock);
+  for (const char* name : {"group_0", "group_1"}) {
+    const ConfigView weights = config.child({"config_groups"}).child({name}).child({"weights"});
+    if (group == 0) group = weights.integer({"group_size"}, 0, kBlock);
+  }
+  if (group == 0) group = 16;
+  ignored_ = NameList(names(config, {"ignore", "exclude_modules"}), NameMatch::wildcard);
+  lm_head_ = true;
+  if (algorithm == "MIXED_PRECISION") {
+    read_layers(config);
+  } else {
+    base_ = modelopt_algorithm(algorithm, group);
+  }
+}
+
+void Quantization::read_layers(const ConfigView& config) {
+  const Json& layers = config.child({"quantized_layers"}).json();
+  for (const auto& [name, recipe] : layers.items()) {
+    const ConfigView view(recipe, config.path() + ": quantized_layers: " + name);
+    const WeightScheme scheme =
+        modelopt_algorithm(view.text({"quant_algo"}, ""), view.integer({"group_size"}, 16, kBlock));
+    const std::string canonical = canonical_name(name);
+    by_layer_.emplace(canonical, scheme);
+    // Experts are found by what holds them: "layers.0.mlp.experts.7.up_proj" speaks for
+    // "layers.0.mlp.experts".
+    const size_t experts = canonical.find(".experts.");
+    if (experts != std::string::npos) {
+      by_layer_.emplace(canonical.substr(0, experts) + ".experts", scheme);
+    }
+  }
+}
+
+void Quantization::read_compressed(const ConfigView& config) {
+  attention_scales_ = true;
+  ignored_ = NameList(names(config, {"ignore"}), NameMatch::regex);
+  const std::string format = config.text({"format"}, "");
+  const ConfigView groups = config.child({"config_groups"});
+  for (const auto& [name, value] : groups.json().items()) {
+    const ConfigView group(value, groups.path() + ": " + name);
+    const std::vector<std::string> targets = group.texts({"targets"});
+    const bool every_linear = std::find(targets.begin(), targets.end(), "Linear") != targets.end();
+    groups_.push_back({NameList(targets, NameMatch::regex), every_linear,
+                       compressed_scheme(group, group.text({"format"}, format))});
+  }
+  // Kimi-K3's experts go to the mxfp4 method, which leaves every other module plain.
+  if (format == "mxfp4-pack-quantized") {
+    method_ = "mxfp4";
+    expert_scheme_ = WeightScheme{.format = WeightFormat::mxfp4, .bits = 4, .group = 32};
+    attention_scales_ = false;
+    groups_.clear();
+  }
+}
+
+void Quantization::read_packed(const ConfigView& config) {
+  const bool awq = method_.starts_with("awq");
+  base_.format = awq ? WeightFormat::awq : WeightFormat::gptq;
+  base_.bits = config.integer({"bits", "w_bit"}, 4, kBits);
+  const int64_t group = config.integer({"group_size", "q_group_size"}, 128, {-1, 1 << 20});
+  base_.group = group > 0 ? group : 0;
+  base_.ordered_groups = config.flag({"desc_act"}, false);
+  base_.zero_points = config.flag({"zero_point"}, true);
+  lm_head_ = config.flag({"lm_head"}, false);
+  ignored_ = NameList(names(config, {"modules_to_not_convert"}), NameMatch::substring);
+}
+
+const WeightScheme* Quantization::listed_layer(const ModuleName& module) const {
+  const auto find = [&](const std::string& name) {
+    const auto at = by_layer_.find(name);
+    return at == by_layer_.end() ? nullptr : &at->second;
+  };
+  if (const WeightScheme* scheme = find(module.full())) return scheme;
+  for (size_t i = 0; i < module.shards.size(); ++i) {
+    if (const WeightScheme* scheme = find(module.shard(i))) return scheme;
+  }
+  return nullptr;
+}
+
+WeightScheme Quantization::linear(const ModuleName& module) const {
+  if (!by_layer_.empty()) {
+    const WeightScheme* scheme = ignored_.lists(module) ? nullptr : listed_layer(module);
+    return scheme != nullptr ? *scheme : WeightScheme{};
+  }
+  if (ignored_.lists(module)) return {};
+  for (const Group& group : groups_) {
+    if (group.targets.lists(module)) return group.scheme;
+  }
+  for (const Group& group : groups_) {
+    if (group.every_linear) return group.scheme;
+  }
+  return base_;
+}
+
+WeightScheme Quantization::experts(const ModuleName& module) const {
+  if (expert_scheme_) return *expert_scheme_;
+  const std::string name = module.full();
+  if (!by_layer_.empty()) return linear(module);
+  if (!groups_.empty()) {
+    // compressed-tensors names the experts one by one.
+    const ModuleName first{name + ".0", "gate_up_proj", {"gate_proj", "up_proj", "down_proj"}};
+    return linear(first);
+  }
+  if (method_ == "fp8" || method_ == "deepseek_v4_fp8") {
+    return ignored_.mentions(name) ? WeightScheme{} : base_;
+  }
+  return linear(module);
+}
+
+WeightScheme Quantization::lm_head(const ModuleName& module) const {
+  if (!lm_head_ && groups_.empty()) return {};
+  if (ignored_.lists(module)) return {};
+  if (!groups_.empty()) {
+    for (const Group& group : groups_) {
+      if (group.targets.lists(module)) return group.scheme;
+    }
+    return {};
+  }
+  return linear(module);
+}
+
+}  // namespace plimsoll::plan

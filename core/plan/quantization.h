@@ -1,0 +1,67 @@
+// A checkpoint's quantization configuration (or `--quantization`), as the scheme of each module.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "plan/config_view.h"
+#include "plan/module_names.h"
+#include "plan/weight_scheme.h"
+
+namespace plimsoll::plan {
+
+class Quantization {
+ public:
+  /// Nothing is quantized.
+  Quantization() = default;
+  /// From `quantization_config`. A configuration without a method that vLLM knows of (MLX's) leaves
+  /// everything plain. Throws Error(checkpoint_unusable) for a method that is not supported.
+  explicit Quantization(const ConfigView& config);
+  /// `--quantization METHOD` on an unquantized checkpoint. Throws Error(usage).
+  static Quantization online(const std::string& method);
+
+  [[nodiscard]] const std::string& method() const { return method_; }
+  /// Weights are quantized while loading, from a 16-bit checkpoint.
+  [[nodiscard]] bool is_online() const { return online_; }
+  [[nodiscard]] WeightScheme linear(const ModuleName& module) const;
+  [[nodiscard]] WeightScheme experts(const ModuleName& module) const;
+  /// The scheme of an output projection over the vocabulary; plain unless the checkpoint says so.
+  [[nodiscard]] WeightScheme lm_head(const ModuleName& module) const;
+  /// Each attention layer stores four float32 scales (q, k, v, probabilities).
+  [[nodiscard]] bool attention_scales() const { return attention_scales_; }
+  [[nodiscard]] bool latent_attention_scales() const { return latent_attention_scales_; }
+  /// The checkpoint asks for an fp8 KV cache under `--kv-cache-dtype auto`.
+  [[nodiscard]] bool fp8_kv_cache() const { return fp8_kv_cache_; }
+  /// Block-fp8 with exponent-only scales, mxfp4 experts: DeepSeek-V4's mixture.
+  [[nodiscard]] const WeightScheme& base() const { return base_; }
+  [[nodiscard]] bool is(const char* method) const { return method_ == method; }
+
+ private:
+  struct Group {
+    NameList targets;
+    bool every_linear = false;
+    WeightScheme scheme;
+  };
+  void read_fp8(const ConfigView& config);
+  void read_modelopt(const ConfigView& config);
+  void read_compressed(const ConfigView& config);
+  void read_packed(const ConfigView& config);
+  void read_layers(const ConfigView& config);
+  [[nodiscard]] const WeightScheme* listed_layer(const ModuleName& module) const;
+
+  std::string method_;
+  bool online_ = false;
+  bool attention_scales_ = false;
+  bool latent_attention_scales_ = false;
+  bool fp8_kv_cache_ = false;
+  bool lm_head_ = false;
+  WeightScheme base_;
+  std::optional<WeightScheme> expert_scheme_;  // where it differs from `base_`
+  NameList ignored_;
+  std::vector<Group> groups_;                                // compressed-tensors
+  std::unordered_map<std::string, WeightScheme> by_layer_;   // ModelOpt's mixed precision
+};
+
+}  // namespace plimsoll::plan

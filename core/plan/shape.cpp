@@ -1,0 +1,182 @@
+// From a config to the row of the family table, and from there to a model's shape.
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "plan/builder.h"
+
+namespace plimsoll::plan {
+
+void build_decoder(Builder& build);
+
+namespace {
+
+/// A model_type's own architecture, for configs that name none.
+struct TypeName {
+  const char* type;
+  const char* architecture;
+};
+constexpr auto kTypes = std::to_array<TypeName>({
+    {"llama", "LlamaForCausalLM"},
+    {"mistral", "MistralForCausalLM"},
+    {"mixtral", "MixtralForCausalLM"},
+    {"qwen2", "Qwen2ForCausalLM"},
+    {"qwen2_moe", "Qwen2MoeForCausalLM"},
+    {"qwen3", "Qwen3ForCausalLM"},
+    {"qwen3_moe", "Qwen3MoeForCausalLM"},
+    {"qwen3_next", "Qwen3NextForCausalLM"},
+    {"qwen3_5_text", "Qwen3_5ForCausalLM"},
+    {"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM"},
+    {"gemma", "GemmaForCausalLM"},
+    {"gemma2", "Gemma2ForCausalLM"},
+    {"gemma3_text", "Gemma3ForCausalLM"},
+    {"gemma4_text", "Gemma4ForCausalLM"},
+    {"phi", "PhiForCausalLM"},
+    {"phi3", "Phi3ForCausalLM"},
+    {"gpt2", "GPT2LMHeadModel"},
+    {"gpt_neox", "GPTNeoXForCausalLM"},
+    {"gpt_oss", "GptOssForCausalLM"},
+    {"opt", "OPTForCausalLM"},
+    {"bloom", "BloomForCausalLM"},
+    {"mpt", "MptForCausalLM"},
+    {"falcon", "FalconForCausalLM"},
+    {"cohere", "CohereForCausalLM"},
+    {"cohere2", "Cohere2ForCausalLM"},
+    {"chatglm", "ChatGLMForConditionalGeneration"},
+    {"glm4_moe", "Glm4MoeForCausalLM"},
+    {"glm4_moe_lite", "Glm4MoeLiteForCausalLM"},
+    {"glm_moe_dsa", "GlmMoeDsaForCausalLM"},
+    {"granite", "GraniteForCausalLM"},
+    {"granitemoe", "GraniteMoeForCausalLM"},
+    {"granitemoehybrid", "GraniteMoeHybridForCausalLM"},
+    {"internlm2", "InternLM2ForCausalLM"},
+    {"llama4_text", "Llama4ForCausalLM"},
+    {"deepseek_v2", "DeepseekV2ForCausalLM"},
+    {"deepseek_v3", "DeepseekV3ForCausalLM"},
+    {"deepseek_v32", "DeepseekV32ForCausalLM"},
+    {"deepseek_v4", "DeepseekV4ForCausalLM"},
+    {"kimi_k2", "DeepseekV3ForCausalLM"},
+    {"kimi_linear", "KimiLinearForCausalLM"},
+    {"nemotron_h", "NemotronHForCausalLM"},
+    {"smollm3", "SmolLM3ForCausalLM"},
+    {"stablelm", "StableLmForCausalLM"},
+    {"starcoder2", "Starcoder2ForCausalLM"},
+    {"minimax_m2", "MiniMaxM2ForCausalLM"},
+    {"muse_glimmer_text", "MuseGlimmerForCausalLM"},
+});
+
+std::string architecture_of_type(const std::string& type) {
+  const auto row = std::find_if(kTypes.begin(), kTypes.end(),
+                                [&](const TypeName& name) { return type == name.type; });
+  return row == kTypes.end() ? std::string() : row->architecture;
+}
+
+/// Multimodal wrappers whose language model has a plain architecture.
+struct Wrapper {
+  const char* architecture;
+  const char* language;
+};
+constexpr auto kWrappers = std::to_array<Wrapper>({
+    {"Qwen2VLForConditionalGeneration", "Qwen2ForCausalLM"},
+    {"Qwen2_5_VLForConditionalGeneration", "Qwen2ForCausalLM"},
+    {"LogicsForConditionalGeneration", "Qwen2ForCausalLM"},
+    {"Qwen3VLForConditionalGeneration", "Qwen3ForCausalLM"},
+    {"Qwen3VLMoeForConditionalGeneration", "Qwen3MoeForCausalLM"},
+    {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"},
+    {"Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"},
+    {"Gemma3ForConditionalGeneration", "Gemma3ForCausalLM"},
+    {"Gemma4ForConditionalGeneration", "Gemma4ForCausalLM"},
+    {"Llama4ForConditionalGeneration", "Llama4ForCausalLM"},
+    {"Mistral3ForConditionalGeneration", "MistralForCausalLM"},
+    {"KimiK25ForConditionalGeneration", "DeepseekV3ForCausalLM"},
+    {"KimiK3ForConditionalGeneration", "KimiK3ForCausalLM"},
+    {"MuseGlimmerForConditionalGeneration", "MuseGlimmerForCausalLM"},
+    {"Idefics3ForConditionalGeneration", "LlamaForCausalLM"},
+    {"PaliGemmaForConditionalGeneration", "GemmaForCausalLM"},
+});
+
+constexpr Keys kTextKeys = {"text_config", "llm_config", "language_config", "language_model_config"};
+
+std::string first_architecture(const ConfigView& config) {
+  const std::vector<std::string> names = config.texts({"architectures"});
+  return names.empty() ? std::string() : names.front();
+}
+
+/// The language model's own architecture inside a wrapper.
+std::string language_architecture(const ConfigView& config, const std::string& outer) {
+  const auto wrapper = std::find_if(kWrappers.begin(), kWrappers.end(), [&](const Wrapper& w) {
+    return outer == w.architecture;
+  });
+  if (wrapper != kWrappers.end()) return wrapper->language;
+  if (find_family(outer) != nullptr) return outer;
+  const ConfigView text = text_config(config);
+  const std::string own = first_architecture(text);
+  if (find_family(own) != nullptr) return own;
+  const std::string by_type = architecture_of_type(text.text({"model_type"}, ""));
+  if (!by_type.empty()) return by_type;
+  return architecture_of_type(config.text({"model_type"}, ""));
+}
+
+/// Gemma and GPT-2 use the norms' and positions' own names; an unknown decoder is read as Llama.
+const Family* nearest_kin(const ConfigView& text) {
+  const bool decoder = text.has("num_hidden_layers") && text.has("hidden_size") &&
+                       text.has("num_attention_heads") && text.has("vocab_size") &&
+                       text.has("intermediate_size");
+  return decoder ? find_family("LlamaForCausalLM") : nullptr;
+}
+
+}  // namespace
+
+ConfigView text_config(const ConfigView& config) {
+  if (config.has_child({"thinker_config"})) return text_config(config.child({"thinker_config"}));
+  if (config.has_child(kTextKeys)) return config.child(kTextKeys);
+  return config;
+}
+
+std::string architecture_name(const ConfigView& config) {
+  const std::string named = first_architecture(config);
+  if (!named.empty()) return named;
+  return architecture_of_type(config.text({"model_type"}, ""));
+}
+
+ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
+                       RankWeights& weights) {
+  ModelShape shape;
+  shape.architecture = architecture_name(config);
+  const ConfigView text = text_config(config);
+  const Family* family = find_family(language_architecture(config, shape.architecture));
+  if (family == nullptr) {
+    family = nearest_kin(text);
+    if (family == nullptr) {
+      fail(ExitCode::checkpoint_unusable,
+           "{}: the architecture \"{}\" is not known, and the config does not describe a decoder "
+           "(hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, vocab_size)",
+           config.path(), shape.architecture.empty() ? "(none named)" : shape.architecture);
+    }
+    shape.estimated = true;
+    shape.note = "unknown architecture, read as a Llama-like decoder";
+  }
+  shape.family = family->architecture;
+  weights.set_expert_parallel(options.expert_parallel);
+  Builder build{text, options, *family, weights, shape, read_dims(text, *family), {}};
+  build.layer_types = text.texts({"layer_types"});
+  if (!text.has("tie_word_embeddings") && config.has("tie_word_embeddings")) {
+    build.dims.tied = config.flag({"tie_word_embeddings"}, build.dims.tied);
+  }
+  shape.layers = build.dims.layers;
+  shape.hidden = build.dims.hidden;
+  shape.heads = build.dims.heads;
+  shape.kv_heads = build.dims.kv_heads;
+  shape.head_size = build.dims.head_size;
+  shape.vocabulary = build.dims.vocabulary;
+  shape.pooling = family->pooling;
+  shape.activation.hidden = build.dims.hidden;
+  shape.activation.vocabulary = build.dims.vocabulary;
+  build_decoder(build);
+  if (!options.language_only && options.pipeline_rank == 0) {
+    shape.multimodal = add_towers(config, shape.architecture, build);
+  }
+  return shape;
+}
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,155 @@
+// What a step needs beside weights and cache: measured laws of vLLM's profile run (the constants were
+// fitted on logs of H100 cards and hold for others as far as noted).
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "plan/amount.h"
+#include "plan/multimodal.h"
+#include "plan/vllm_plan.h"
+
+namespace plimsoll::plan {
+namespace {
+
+constexpr int64_t kFloat32 = 4;
+
+bool at_least_hopper(const Gpu* gpu) {
+  return gpu == nullptr || gpu->compute_capability == 0 || gpu->compute_capability >= 9.0;
+}
+
+int64_t gemm_workspace(const Gpu* gpu) { return (at_least_hopper(gpu) ? 32 : 8) * kMiB; }
+
+/// Rows that the sampler sees at once.
+int64_t sampler_rows(const EngineLimits& limits) {
+  return std::min(limits.max_num_seqs, limits.max_num_batched_tokens);
+}
+
+struct Step {
+  Amount tokens;
+  Amount rows;
+  Amount hidden;
+  Amount vocabulary;
+  Amount intermediate;
+  int64_t element;
+};
+
+/// Logits in the model's dtype, a float32 copy, probabilities, noise, and Triton's buffer for top-k
+/// and top-p; before 0.17 a full sort instead of the buffer.
+PlanPart first_runner_sampler(const EngineArgs& args, const Step& s, const Gpu* gpu) {
+  const Amount hidden_rows = s.tokens * s.hidden * s.element + s.rows * s.hidden * s.element * 2;
+  const int64_t workspace = gemm_workspace(gpu);
+  const int64_t copy = s.element == kFloat32 ? 0 : kFloat32;
+  if (args.version < VllmVersion{0, 17, 0}) {
+    const Amount bytes = s.rows * s.vocabulary * (s.element + 36) + hidden_rows + workspace;
+    return {"sampler", bytes.value(),
+            fmt::format("{} rows x {} tokens x ({} + 36) B (logits sorted for top-k and top-p) + hidden "
+                        "states {} B + {} MiB",
+                        s.rows.value(), s.vocabulary.value(), s.element, hidden_rows.value(),
+                        workspace / kMiB),
+            "vLLM before 0.17"};
+  }
+  const int64_t processors = gpu != nullptr && gpu->processors > 0 ? gpu->processors : 132;
+  const Amount buffer = std::min(Amount{processors}, s.rows) * s.vocabulary * kFloat32;
+  const Amount bytes = s.rows * s.vocabulary * (s.element + copy + 8) + hidden_rows + buffer + workspace;
+  return {"sampler", bytes.value(),
+          fmt::format("{} rows x {} tokens x ({} + {} + 4 + 4) B (logits, float32 copy, probabilities, "
+                      "noise) + hidden states {} B + top-k buffer {} B + {} MiB",
+                      s.rows.value(), s.vocabulary.value(), s.element, copy, hidden_rows.value(),
+                      buffer.value(), workspace / kMiB),
+          "vLLM 0.17 and later, first model runner"};
+}
+
+PlanPart second_runner_sampler(const Step& s) {
+  const Amount bytes = s.rows * s.vocabulary * s.element + s.tokens * s.hidden * s.element;
+  return {"sampler", bytes.value(),
+          fmt::format("{} rows x {} tokens x {} B (logits; sampling is fused) + {} tokens x {} x {} B",
+                      s.rows.value(), s.vocabulary.value(), s.element, s.tokens.value(),
+                      s.hidden.value(), s.element),
+          "vLLM's second model runner"};
+}
+
+PlanPart forward_pass(const Step& s, const Gpu* gpu) {
+  const int64_t fixed = at_least_hopper(gpu) ? 80 * kMiB : 8 * kMiB;
+  const Amount bytes = s.tokens * s.element * (s.intermediate * 3 + s.hidden * 3) + fixed;
+  return {"forward pass", bytes.value(),
+          fmt::format("{} tokens x {} B x (3 x {} + 3 x {}) + {} MiB", s.tokens.value(), s.element,
+                      s.intermediate.value(), s.hidden.value(), fixed / kMiB),
+          "gate and up, their product, attention output, residuals"};
+}
+
+}  // namespace
+
+bool uses_second_runner(const EngineArgs& args, const ModelShape& shape) {
+  if (shape.recurrent || shape.pooling) return false;
+  const bool listed = shape.architecture == "DeepseekV2ForCausalLM" ||
+                      shape.architecture == "DeepseekV4ForCausalLM" ||
+                      shape.architecture == "GraniteMoeForCausalLM" ||
+                      shape.architecture == "Qwen2MoeForCausalLM";
+  if (args.version >= VllmVersion{0, 25, 0}) return !shape.mixture || listed;
+  if (args.version >= VllmVersion{0, 22, 0}) return shape.family == "Qwen3ForCausalLM" && !shape.multimodal;
+  return false;
+}
+
+std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimits& limits,
+                                       const ModelShape& shape, int64_t element, const Gpu* gpu,
+                                       int64_t max_model_len) {
+  const ActivationShape& sizes = shape.activation;
+  const Step step{limits.max_num_batched_tokens, sampler_rows(limits), sizes.hidden, sizes.vocabulary,
+                  sizes.intermediate, element};
+  const bool second = uses_second_runner(args, shape);
+  PlanPart sampler = second ? second_runner_sampler(step) : first_runner_sampler(args, step, gpu);
+  PlanPart forward = forward_pass(step, gpu);
+  std::vector<PlanPart> parts;
+  parts.push_back(sampler.bytes >= forward.bytes ? sampler : forward);
+  if (sizes.expert_intermediate > 0 && sizes.triton_experts) {
+    const int64_t ranks = args.expert_parallel ? 1 : args.tensor_parallel;
+    const Amount slice = sizes.expert_intermediate / std::max<int64_t>(1, ranks);
+    const Amount width = std::max(slice, step.hidden) + std::max(slice * 2, step.hidden);
+    const Amount bytes = step.tokens * sizes.experts_per_token * element * width;
+    parts.push_back({"expert workspace", bytes.value(),
+                     fmt::format("{} tokens x {} experts x {} B x {}", step.tokens.value(),
+                                 sizes.experts_per_token, element, width.value()),
+                     "Triton's experts"});
+  }
+  const EncoderMemory encoder = encoder_memory(args, limits, shape, element, max_model_len);
+  if (encoder.kept > 0) {
+    parts.push_back({"encoder outputs", encoder.kept, encoder.formula, "one batch of the largest items"});
+  }
+  Amount later = 0;
+  for (const PlanPart& part : parts) later += part.bytes;
+  const Amount own = Amount{encoder.peak} + encoder.kept;
+  if (own > later) {
+    return {{"encoder", encoder.peak, encoder.peak_formula, "the tower runs before the language model"},
+            {"encoder outputs", encoder.kept, encoder.formula, "one batch of the largest items"}};
+  }
+  return parts;
+}
+
+int64_t non_torch_bytes(const EngineArgs& args, const Gpu* gpu) {
+  const bool datacenter = at_least_hopper(gpu) && (gpu == nullptr || gpu->nvlink > 0);
+  const VllmVersion& version = args.version;
+  double gib = 0.05;  // small cards: 0.02 to 0.07
+  if (datacenter) gib = version >= VllmVersion{0, 18, 0} ? 0.25 : 0.13;
+  if (args.tensor_parallel > 1) {
+    const bool fused = version >= VllmVersion{0, 16, 0} && datacenter;
+    gib = fused ? (args.tensor_parallel == 2 ? 2.08 : 2.17) : 0.55;
+  } else if (args.pipeline_parallel > 1) {
+    gib = 0.07;
+  }
+  return static_cast<int64_t>(gib * static_cast<double>(kGiB));
+}
+
+int64_t context_bytes(const EngineArgs& args, const Gpu* gpu) {
+  double gib = at_least_hopper(gpu) ? 0.51 : 0.40;
+  if (args.tensor_parallel > 1) gib += at_least_hopper(gpu) ? 1.5 : 0.5;
+  return static_cast<int64_t>(gib * static_cast<double>(kGiB));
+}
+
+int64_t graph_bytes(const GraphPlan& graphs, const ModelShape& shape) {
+  // Fitted on 102 graphs of 13 models on an H100: 5 MiB and 0.115 MiB for each layer.
+  const double each = 5.0 + 0.115 * static_cast<double>(shape.layers);
+  return static_cast<int64_t>(each * static_cast<double>(kMiB) * static_cast<double>(graphs.count()));
+}
+
+}  // namespace plimsoll::plan

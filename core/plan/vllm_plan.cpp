@@ -1,0 +1,303 @@
+#include "plan/vllm_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "plan/amount.h"
+#include "plan/multimodal.h"
+
+namespace plimsoll::plan {
+namespace {
+
+constexpr VllmVersion kOnlyV0{0, 8, 0};          // before: the first engine
+constexpr VllmVersion kWiderGroups{0, 18, 0};
+constexpr VllmVersion kGraphsInBudget{0, 21, 0};
+constexpr VllmVersion kTokensByConcurrency{0, 24, 0};
+constexpr VllmVersion kInFlightTwice{0, 26, 0};
+constexpr VllmVersion kSecondRunnerGraphs{0, 28, 0};
+constexpr VllmVersion kNullBlockHeld{0, 28, 0};
+
+Quantization quantization_of(const ConfigView& config, const EngineArgs& args) {
+  const ConfigView text = text_config(config);
+  for (const ConfigView* view : {&config, &text}) {
+    if (view->has_child({"quantization_config", "compression_config"})) {
+      Quantization own(view->child({"quantization_config", "compression_config"}));
+      if (!own.method().empty()) return own;
+    }
+  }
+  if (!args.quantization.empty()) return Quantization::online(args.quantization);
+  return {};
+}
+
+int64_t element_size(const std::string& dtype) { return dtype == "float32" ? 4 : 2; }
+
+bool is_fp8(const std::string& cache_dtype) { return cache_dtype.starts_with("fp8"); }
+
+int64_t kv_element_size(const EngineArgs& args, const Quantization& quantization, int64_t element) {
+  const std::string& dtype = args.kv_cache_dtype;
+  if (dtype == "auto") return quantization.fp8_kv_cache() ? 1 : element;
+  if (is_fp8(dtype) || dtype == "int8") return 1;
+  if (dtype == "bfloat16" || dtype == "float16") return 2;
+  if (dtype == "float32") return 4;
+  fail(ExitCode::usage, "--kv-cache-dtype {}: expected auto, fp8, fp8_e4m3, fp8_e5m2, bfloat16 or float16",
+       dtype);
+}
+
+/// One rank of one pipeline stage.
+struct Stage {
+  ModelShape shape;
+  Amount parameters;
+  Amount buffers;
+  std::vector<PlanPart> parts;
+};
+
+Stage build_stage(const ConfigView& config, const ShapeOptions& options,
+                  const Quantization& quantization) {
+  RankWeights weights(options.tensor_parallel, options.element, quantization);
+  Stage stage;
+  stage.shape = build_shape(config, options, weights);
+  stage.parameters = weights.parameter_bytes();
+  stage.buffers = weights.buffer_bytes();
+  for (size_t i = 0; i < kPartNames.size(); ++i) {
+    const Amount bytes = weights.part_bytes(static_cast<Part>(i));
+    if (bytes == Amount{0}) continue;
+    stage.parts.push_back({fmt::format("weights: {}", kPartNames[i]), bytes.value(),
+                           fmt::format("this rank's share at tensor parallel size {}",
+                                       options.tensor_parallel),
+                           "config.json"});
+  }
+  stage.parts.push_back({"weights: buffers", stage.buffers.value(),
+                         "rotary tables and scales, whole on every rank", "config.json"});
+  return stage;
+}
+
+/// The stage of a pipeline whose weights and cache weigh most.
+Stage busiest_stage(const ConfigView& config, ShapeOptions options, const Quantization& quantization) {
+  Stage busiest;
+  for (int64_t rank = 0; rank < options.pipeline_parallel; ++rank) {
+    options.pipeline_rank = rank;
+    Stage stage = build_stage(config, options, quantization);
+    if (rank == 0 || stage.parameters > busiest.parameters) busiest = std::move(stage);
+  }
+  return busiest;
+}
+
+KvOptions kv_options(const EngineArgs& args, const EngineLimits& limits, const ModelShape& shape,
+                     int64_t max_model_len, bool fp8_cache) {
+  KvOptions options;
+  options.block_size = args.block_size;
+  options.max_model_len = max_model_len;
+  int64_t batches = args.pipeline_parallel;
+  if (args.version >= kInFlightTwice && args.async_scheduling && args.pipeline_parallel == 1) batches = 2;
+  options.in_flight_tokens = (Amount{limits.max_num_batched_tokens} * batches).value();
+  options.hybrid = args.hybrid_kv;
+  options.prefix_caching = args.prefix_caching.value_or(true);
+  options.fp8_cache = fp8_cache;
+  options.group_factor = args.version >= kWiderGroups ? 1.5 : 1.25;
+  options.null_block = args.version >= kNullBlockHeld;
+  options.blocks_override = args.blocks_override;
+  const bool checkpoints = shape.family == "NemotronHForCausalLM" || shape.family == "KimiK3ForCausalLM" ||
+                           shape.family == "KimiLinearForCausalLM";
+  options.state_blocks = checkpoints ? 3 : 2;
+  return options;
+}
+
+void check_arguments(const EngineArgs& args, const EngineLimits& limits, int64_t derived,
+                     int64_t max_model_len) {
+  if (args.max_model_len > derived) {
+    fail(ExitCode::usage,
+         "User-specified max_model_len ({}) is greater than the derived max_model_len ({} in the model's "
+         "config.json). Use at most {}.",
+         args.max_model_len, derived, derived);
+  }
+  const bool old = args.version < kOnlyV0;
+  if (!args.chunked_prefill.value_or(!old) && limits.max_num_batched_tokens < max_model_len) {
+    fail(ExitCode::usage,
+         "max_num_batched_tokens ({}) is smaller than max_model_len ({}). Without chunked prefill this "
+         "effectively limits the maximum sequence length; increase --max-num-batched-tokens, decrease "
+         "--max-model-len, or allow --enable-chunked-prefill.",
+         limits.max_num_batched_tokens, max_model_len);
+  }
+  if (limits.max_num_batched_tokens < limits.max_num_seqs) {
+    fail(ExitCode::usage,
+         "max_num_batched_tokens ({}) must be greater than or equal to max_num_seqs ({})",
+         limits.max_num_batched_tokens, limits.max_num_seqs);
+  }
+}
+
+/// The cache's part of the answer, for a budget in bytes.
+void fill_cache(PlanResult& result, const KvPlan& kv, Amount budget, const EngineArgs& args) {
+  result.has_kv = !kv.empty();
+  if (kv.empty()) return;
+  const int64_t length = result.max_model_len;
+  result.kv_cache_bytes = std::max<int64_t>(0, budget.value());
+  result.kv_bytes_per_token = kv.bytes_per_token().value();
+  result.block_size = kv.block_size();
+  result.kv_kinds = kv.kinds();
+  result.group_sizes = kv.group_sizes();
+  result.num_gpu_blocks = kv.blocks_for(budget);
+  const Amount usable = kv.usable(budget);
+  result.estimated_max_model_len = usable > Amount{0} ? kv.longest_request(usable, length) : 0;
+  const Amount needed = kv.bytes_per_request(length);
+  int64_t counted = length;
+  if (usable <= Amount{0}) {
+    result.fits = false;
+    result.reason = no_memory_message(args.version);
+  } else if (needed > usable) {
+    if (result.estimated_max_model_len > 0) {
+      result.auto_max_model_len = counted = result.estimated_max_model_len;
+    }
+    const bool automatic = args.max_model_len == -1 && counted < length;
+    result.fits = automatic;
+    if (!automatic) {
+      result.reason = too_long_message(args.version, length, needed.value(), usable.value(),
+                                       result.estimated_max_model_len);
+    }
+  } else {
+    result.fits = true;
+  }
+  result.max_concurrency = kv.concurrency(result.num_gpu_blocks, counted);
+  const auto groups = static_cast<int64_t>(std::max<size_t>(1, kv.groups().size()));
+  result.kv_tokens = args.version >= kTokensByConcurrency
+                         ? static_cast<int64_t>(result.max_concurrency * static_cast<double>(counted))
+                         : (Amount{result.num_gpu_blocks / groups} * kv.block_size()).value();
+}
+
+void fill_weights(PlanResult& result, const Stage& stage, const EngineArgs& args) {
+  result.parameter_bytes = stage.parameters.value();
+  result.buffer_bytes = stage.buffers.value();
+  Amount weights = stage.parameters + stage.buffers;
+  result.weights_bytes = weights.value();
+  result.parts = stage.parts;
+  if (args.cpu_offload > 0) {
+    const int64_t moved = std::min(args.cpu_offload, result.parameter_bytes);
+    result.parts.push_back({"weights: offloaded to the host", -moved, "--cpu-offload-gb", "flag"});
+  }
+}
+
+/// Weights, activations and graphs against the card; returns what is left for the cache.
+Amount fill_budget(PlanResult& result, const EngineArgs& args, const Stage& stage, const EngineLimits& limits,
+                   int64_t element, const Gpu* gpu) {
+  const ModelShape& shape = stage.shape;
+  for (PlanPart& part : activation_parts(args, limits, shape, element, gpu, result.max_model_len)) {
+    result.activation_peak_bytes = (Amount{result.activation_peak_bytes} + part.bytes).value();
+    part.name = "activation: " + part.name;
+    result.parts.push_back(std::move(part));
+  }
+  result.non_torch_bytes = non_torch_bytes(args, gpu);
+  result.parts.push_back({"non-torch", result.non_torch_bytes, "measured, by parallel size and version",
+                          "overhead table"});
+  const GraphPlan graphs = plan_graphs(args, limits, gpu, shape.architecture);
+  result.cuda_graphs = graphs.count();
+  result.cuda_graph_bytes = graph_bytes(graphs, shape);
+  const bool second = uses_second_runner(args, shape);
+  const bool counted = args.estimate_graphs.value_or(args.version >= kGraphsInBudget) &&
+                       args.version >= VllmVersion{0, 18, 0} &&
+                       (!second || args.version >= kSecondRunnerGraphs);
+  if (graphs.count() > 0) {
+    result.parts.push_back({"cuda graphs", result.cuda_graph_bytes,
+                            fmt::format("{} graphs x (5 MiB + 0.115 MiB x {} layers)", graphs.count(),
+                                        shape.layers),
+                            counted ? "estimated and reserved by this version"
+                                    : "captured outside the budget in this version",
+                            counted});
+  }
+  if (gpu == nullptr) return 0;
+  result.budget_bytes = static_cast<int64_t>(
+      std::ceil(static_cast<double>(gpu->visible_bytes()) * limits.utilization));
+  const Amount moved = std::min(args.cpu_offload, result.parameter_bytes);
+  Amount left = Amount{result.budget_bytes} - result.weights_bytes + moved - result.activation_peak_bytes -
+                result.non_torch_bytes;
+  if (counted) left -= result.cuda_graph_bytes;
+  return left;
+}
+
+void check_start(PlanResult& result, const EngineArgs& args, const EngineLimits& limits, const Gpu& gpu) {
+  const int64_t total = gpu.visible_bytes();
+  const int64_t free = total - context_bytes(args, &gpu) - args.reserved;
+  const bool checked = args.version >= kOnlyV0;
+  if (checked && free < result.budget_bytes) {
+    result.fits = false;
+    result.reason = not_free_message(free, total, limits.utilization, result.budget_bytes);
+    return;
+  }
+  if (result.weights_bytes > total) {
+    result.fits = false;
+    result.reason = fmt::format(
+        "CUDA out of memory while loading: weights of {} GiB per GPU on a card of {} GiB.",
+        format_gib(result.weights_bytes), format_gib(total));
+  }
+}
+
+void add_notes(PlanResult& result, const Stage& stage, const Quantization& quantization) {
+  if (!stage.shape.note.empty()) result.notes.push_back(stage.shape.note);
+  if (quantization.is_online()) {
+    result.notes.push_back("weights are quantized while loading: a 16-bit layer at a time is held besides");
+  }
+  if (stage.shape.multimodal && stage.shape.vision.kind == VisionShape::Kind::other) {
+    result.notes.push_back("the encoder's own memory is not modelled for this tower");
+  }
+}
+
+}  // namespace
+
+PlanResult plan_vllm(const ConfigView& config, const EngineArgs& args, const Gpu* gpu) {
+  PlanResult result;
+  result.engine = "vllm";
+  result.version = fmt::format("{}.{}.{}", args.version.major, args.version.minor, args.version.patch);
+  const std::string dtype = resolve_dtype(config, args, gpu);
+  const int64_t element = element_size(dtype);
+  const Quantization quantization = quantization_of(config, args);
+  const int64_t derived = derived_max_model_len(config);
+  result.dtype = dtype;
+  result.max_model_len = args.max_model_len > 0 ? args.max_model_len : derived;
+  const EngineLimits limits = resolve_limits(args, gpu, result.max_model_len);
+  check_arguments(args, limits, derived, result.max_model_len);
+  result.max_num_seqs = limits.max_num_seqs;
+  result.max_num_batched_tokens = limits.max_num_batched_tokens;
+  result.gpu_memory_utilization = limits.utilization;
+  result.gpus = args.tensor_parallel * args.pipeline_parallel * args.data_parallel;
+
+  ShapeOptions options;
+  options.tensor_parallel = args.tensor_parallel;
+  options.pipeline_parallel = args.pipeline_parallel;
+  options.expert_parallel = args.expert_parallel;
+  options.element = element;
+  options.kv_element = kv_element_size(args, quantization, element);
+  options.language_only = towers_unused(config, args);
+  options.state_dtype = args.state_dtype;
+  const Stage stage = busiest_stage(config, options, quantization);
+  result.architecture = stage.shape.architecture;
+  fill_weights(result, stage, args);
+  const KvPlan kv(stage.shape, kv_options(args, limits, stage.shape, result.max_model_len,
+                                          options.kv_element == 1));
+  Amount left = fill_budget(result, args, stage, limits, element, gpu);
+  if (args.kv_cache_memory > 0) left = args.kv_cache_memory;
+  if (args.available_kv > 0) left = args.available_kv;
+  add_notes(result, stage, quantization);
+  if (gpu == nullptr && args.available_kv == 0 && args.kv_cache_memory == 0) {
+    result.has_kv = false;
+    result.kv_bytes_per_token = kv.bytes_per_token().value();
+    result.kv_kinds = kv.kinds();
+    result.group_sizes = kv.group_sizes();
+    result.block_size = kv.block_size();
+    return result;
+  }
+  fill_cache(result, kv, left, args);
+  if (gpu != nullptr) {
+    result.gpu = gpu->name;
+    result.total_bytes = gpu->visible_bytes();
+    if (args.available_kv == 0) check_start(result, args, limits, *gpu);
+  }
+  if (result.has_kv) {
+    result.parts.push_back({"kv cache", result.kv_cache_bytes,
+                            fmt::format("{} blocks x {} B", result.num_gpu_blocks, kv.bytes_per_block().value()),
+                            "what is left of the budget"});
+  }
+  return result;
+}
+
+}  // namespace plimsoll::plan
