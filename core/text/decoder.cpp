@@ -241,21 +241,38 @@ struct StepRunner {
     if (byte >= 0) {
       state().held += static_cast<char>(byte);
       state().started = true;
-      const std::string text = take_complete(state().held);
-      if (!text.empty()) next(text);
+      next_bytes();
       return;
     }
     finish(pieces);
-    std::string_view rest = token;
-    constexpr std::string_view kMark = "\u2581";
-    if (!state().started || (pieces.drop_all_leading_spaces && state().count == 0)) {
-      if (pieces.drop_first_space && rest.starts_with(kMark)) rest.remove_prefix(kMark.size());
-      while (pieces.drop_all_leading_spaces && rest.starts_with(kMark))
-        rest.remove_prefix(kMark.size());
+    const std::string text(token);
+    if (pieces.controls.contains(text)) return;
+    if (text == pieces.unknown) {
+      state().started = true;
+      next(" \u2047 ");
+      return;
     }
-    state().started = true;
-    state().count += rest.size();
+    constexpr std::string_view kMark = "\u2581";
+    std::string_view rest = token;
+    if (!state().started && pieces.drop_first_space && rest.starts_with(kMark)) {
+      rest.remove_prefix(kMark.size());
+      // Where extra spaces are removed, the next piece is still at the start.
+      state().started = !pieces.drop_all_leading_spaces;
+    }
+    if (!rest.empty()) state().started = true;
     next(without_marks(rest, U'\u2581', " "));
+  }
+  // Unlike elsewhere, a broken character is as many U+FFFD as it has bytes.
+  void next_bytes() const {
+    std::string& held = state().held;
+    std::string text;
+    while (!held.empty()) {
+      const Utf8Unit unit = first_utf8_unit(held);
+      if (unit.open) break;
+      text += unit.valid ? std::string_view(held).substr(0, unit.length) : kReplacementCharacter;
+      held.erase(0, unit.valid ? unit.length : 1);
+    }
+    if (!text.empty()) next(text);
   }
 
   // The first `start` characters at most are cut, and as many at the end may have to be: they wait.
@@ -290,12 +307,15 @@ struct StepRunner {
   // The others must see their one token whole.
   void push_fused(const auto&, std::string_view chunk) const { state().held += chunk; }
 
-  void finish(const ByteLevelDecode&) const { finish_bytes(); }
-  void finish(const SentencePieceDecode&) const { finish_bytes(); }
-  void finish_bytes() const {
-    std::string held = std::move(state().held);
+  void finish(const ByteLevelDecode&) const {
+    const bool unfinished = !state().held.empty();
     state().held.clear();
-    if (!held.empty()) next(kReplacementCharacter);
+    if (unfinished) next(kReplacementCharacter);
+  }
+  void finish(const SentencePieceDecode&) const {
+    const size_t bytes = state().held.size();
+    state().held.clear();
+    for (size_t i = 0; i < bytes; ++i) next(kReplacementCharacter);
   }
   // A run of bytes is text as a whole or not at all.
   void finish(const ByteFallbackDecode&) const {
@@ -339,6 +359,18 @@ void DecodeStream::push(size_t step, std::string_view token, std::string& out) {
         placed.fused ? runner.push_fused(kind, token) : runner.push(kind, token);
       },
       placed.step);
+}
+
+void DecodeStream::push_added(std::string_view token, std::string& out) {
+  const bool sentencepiece = !states_.empty() && std::holds_alternative<SentencePieceDecode>(
+                                                     decoder_->steps_.front().step);
+  if (!sentencepiece) {
+    push(token, out);
+    return;
+  }
+  finish(out);
+  states_.front() = {};  // what follows starts with a dummy space again
+  out += token;
 }
 
 void DecodeStream::finish(size_t step, std::string& out) {

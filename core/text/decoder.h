@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -47,6 +48,8 @@ struct SpacedDecode {};
 struct SentencePieceDecode {
   bool drop_first_space;
   bool drop_all_leading_spaces;
+  std::string unknown;                       // this piece shows as " ⁇ "
+  std::unordered_set<std::string> controls;  // these not at all
 };
 
 class Decoder {
@@ -76,6 +79,8 @@ class DecodeStream {
   /// Appends to `out` what has become certain.
   void push(std::string_view token, std::string& out) { push(0, token, out); }
   void finish(std::string& out) { finish(0, out); }
+  /// An added token: sentencepiece does not know those, they stand in the text as they are.
+  void push_added(std::string_view token, std::string& out);
 
  private:
   struct State {

@@ -18,9 +18,7 @@ struct Detokenizer::State {
   DecodeStream stream;
   std::string seen;  // text of the prompt that was held back when the first new id came
 
-  void push(TokenId id, std::string& out) {
-    if (const auto text = tokenizer.decoded_spelling(id, specials)) stream.push(*text, out);
-  }
+  void push(TokenId id, std::string& out) { tokenizer.decode(id, specials, stream, out); }
   // Takes the prompt's share off the first text that comes out.
   void drop_seen(std::string& out) {
     if (seen.empty() || out.empty()) return;

@@ -29,9 +29,8 @@ struct Pipeline {
   void encode_words(NormalizedText text, std::vector<TokenId>& ids) const;
   /// The text that decoding sees: an added token's, else the vocabulary's. Nothing for unknown ids.
   [[nodiscard]] std::optional<std::string_view> spelling(TokenId id) const;
-  /// As `spelling`, nothing for what `specials` leaves out.
-  [[nodiscard]] std::optional<std::string_view> decoded_spelling(TokenId id,
-                                                                 Specials specials) const;
+  /// Hands the token to the stream, unless `specials` leaves it out.
+  void decode(TokenId id, Specials specials, DecodeStream& stream, std::string& out) const;
 };
 
 struct Tokenizer::Impl : Pipeline {};

@@ -80,18 +80,19 @@ std::optional<std::string_view> Pipeline::spelling(TokenId id) const {
   return model->vocabulary().token(id);
 }
 
-std::optional<std::string_view> Pipeline::decoded_spelling(TokenId id, Specials specials) const {
-  const auto text = spelling(id);
-  if (!text || (specials == Specials::skip && added.is_special_text(*text))) return std::nullopt;
-  return text;
+void Pipeline::decode(TokenId id, Specials specials, DecodeStream& stream, std::string& out) const {
+  if (const std::string* text = added.spelling(id)) {
+    if (specials == Specials::keep || !added.is_special_text(*text)) stream.push_added(*text, out);
+  } else if (model->vocabulary().contains(id)) {
+    const std::string_view token = model->vocabulary().token(id);
+    if (specials == Specials::keep || !added.is_special_text(token)) stream.push(token, out);
+  }
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, Specials specials) const {
   std::string out;
   DecodeStream stream(impl_->decoder);
-  for (const TokenId id : ids) {
-    if (const auto text = impl_->decoded_spelling(id, specials)) stream.push(*text, out);
-  }
+  for (const TokenId id : ids) impl_->decode(id, specials, stream, out);
   stream.finish(out);
   return out;
 }

@@ -14,11 +14,18 @@
 
 namespace plimsoll::text {
 
+struct TokenizerConfig;
+
 /// A model folder, or a tokenizer.json or tokenizer.model file.
 void load_tokenizer(const std::filesystem::path& folder_or_file, Pipeline& tokenizer);
 
 void load_tokenizer_json(const std::filesystem::path& file, Pipeline& tokenizer);
-void load_tokenizer_model(const std::filesystem::path& file, Pipeline& tokenizer);
+/// tokenizer.model: sentencepiece, or Llama 3's ranked byte strings (tiktoken). Without a config it
+/// is the bare model, with no added tokens.
+void load_tokenizer_model(const std::filesystem::path& file, const TokenizerConfig* config,
+                          Pipeline& tokenizer);
+void load_tiktoken(const std::filesystem::path& file, const std::string& text,
+                   const TokenizerConfig* config, Pipeline& tokenizer);
 
 /// vocab.json: an object from token to id.
 Vocabulary read_vocabulary(const std::filesystem::path& file);
@@ -45,6 +52,9 @@ std::unique_ptr<PreTokenizer> parse_pre_tokenizer(const Json& json);
 void parse_decoder(const Json& json, Decoder& decoder);
 void parse_post_processor(const Json& json, PostProcessor& post_processor);
 std::vector<AddedToken> parse_added_tokens(const Json& json);
+
+/// Throws ModelError.
+std::string decode_base64(std::string_view text);
 
 /// A field of a component; ModelError names it when it is missing or of another type.
 const Json& field(const Json& object, const char* name);
