@@ -171,6 +171,11 @@ TEST_CASE("penalties follow vLLM's formulas") {
     params.presence_penalty = 0.5;
     CHECK(adjust() == std::vector<float>{1, -1, 1.5f, 2.5f});
   }
+  SECTION("presence leaves out what only the prompt holds") {
+    params.repetition_penalty = 2;
+    params.presence_penalty = 0.5;
+    CHECK(adjust() == std::vector<float>{1, -2, 0.5f, 1});
+  }
   SECTION("bias comes before repetition") {
     params.repetition_penalty = 2;
     params.logit_bias = {{1, 5}};
