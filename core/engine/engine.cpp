@@ -119,6 +119,7 @@ Engine::Impl::Impl(const model::ModelSpec& model_spec, const checkpoint::WeightR
   for (const TokenId token : options.eos_token_ids) {
     if (token >= 0 && token < spec.vocab_size) eos.push_back(token);
   }
+  check_regions(plan, arena);
   launch.model.load(weights);
   stats.kv_blocks = layout.num_blocks;
 }

@@ -1,5 +1,10 @@
 #include "engine/layout.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
 #include "backend/counting.h"
 
 namespace plimsoll::engine {
@@ -87,6 +92,15 @@ EnginePlan plan_layout(const model::ModelSpec& spec, const EngineLayout& layout,
           .max_num_batched_tokens = layout.limits.batched_tokens,
           .num_kv_blocks = layout.num_blocks,
           .kv_block_bytes = layout.kv.block_bytes};
+}
+
+void check_regions(const EnginePlan& plan, const memory::Arena& placed) {
+  const auto [planned, found] = std::mismatch(plan.regions.begin(), plan.regions.end(),
+                                              placed.regions().begin(), placed.regions().end());
+  if (planned == plan.regions.end() && found == placed.regions().end()) return;
+  throw std::logic_error(fmt::format("the launch differs from its plan at region {} ('{}')",
+                                     planned - plan.regions.begin(),
+                                     planned == plan.regions.end() ? found->name : planned->name));
 }
 
 EnginePlan plan_engine(const model::ModelSpec& spec, const EngineOptions& options,

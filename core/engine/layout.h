@@ -5,7 +5,8 @@
 //   EnginePlan plan = plan_layout(spec, layout, backend.footprint());
 //   memory::HostMemory memory(plan.total_bytes);
 //   memory::Arena arena = memory::Arena::placing(memory.data(), memory.size());
-//   Launch launch(spec, layout, backend, arena);  // arena.regions() == plan.regions
+//   Launch launch(spec, layout, backend, arena);
+//   check_regions(plan, arena);
 //   launch.model.load(reader);
 #pragma once
 
@@ -78,5 +79,8 @@ struct Launch {
 /// Regions and sizes of a launch of this layout, by a counting pass over Launch's constructor.
 EnginePlan plan_layout(const model::ModelSpec& spec, const EngineLayout& layout,
                        const backend::Footprint& footprint);
+
+/// The plan is the launch: throws std::logic_error naming the first region that differs.
+void check_regions(const EnginePlan& plan, const memory::Arena& placed);
 
 }  // namespace plimsoll::engine

@@ -152,6 +152,18 @@ backend::BatchMeta random_batch(std::mt19937& random, const EngineLayout& layout
 
 }  // namespace
 
+TEST_CASE("a launch that differs from its plan is found out") {
+  const model::ModelSpec spec = testing::make_spec({});
+  engine::EnginePlan plan = engine::plan_engine(spec, {}, kFootprint);
+  memory::Arena arena = memory::Arena::counting();
+  for (const memory::Region& region : plan.regions) arena.take(region.name, region.bytes);
+  engine::check_regions(plan, arena);
+  plan.regions[2].bytes += 64;
+  CHECK_THROWS_WITH(engine::check_regions(plan, arena), Contains("region 2 ('token ids')"));
+  plan.regions.resize(1);
+  CHECK_THROWS_WITH(engine::check_regions(plan, arena), Contains("region 1 ('kv blocks')"));
+}
+
 TEST_CASE("any launch is what its plan says, and no step leaves its memory") {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
@@ -171,7 +183,8 @@ TEST_CASE("any launch is what its plan says, and no step leaves its memory") {
     memory::Arena arena = memory::Arena::placing(memory.data(), plan.total_bytes);
     testing::TouchingBackend backend(kFootprint);
     engine::Launch launch(spec, layout, backend, arena);
-    REQUIRE(arena.regions() == plan.regions);
+    engine::check_regions(plan, arena);
+    REQUIRE(arena.peak() == plan.total_bytes);
     for (int step = 0; step < 3; ++step) {
       const backend::BatchMeta batch = random_batch(random, layout, launch.batch, spec.vocab_size);
       const memory::Scope scope(launch.scratch);
