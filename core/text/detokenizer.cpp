@@ -61,6 +61,14 @@ std::string Detokenizer::push(TokenId id) {
   return out;
 }
 
+std::string Detokenizer::pending() const {
+  State ended = *state_;
+  std::string out;
+  ended.stream.finish(out);
+  ended.drop_seen(out);
+  return out;
+}
+
 std::string Detokenizer::finish() {
   std::string out;
   state_->stream.finish(out);

@@ -73,6 +73,8 @@ class Detokenizer {
   ~Detokenizer();
   /// The text that has become certain with this id; may be empty.
   std::string push(TokenId id);
+  /// What finish() would give now: later ids may yet change it.
+  [[nodiscard]] std::string pending() const;
   /// What is still held back at the end (U+FFFD for broken characters).
   std::string finish();
 

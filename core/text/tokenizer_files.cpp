@@ -118,11 +118,8 @@ void load_folder(const fs::path& folder, Pipeline& tokenizer) {
   const TokenizerConfig config = read_tokenizer_config(folder);
   if (fs::exists(folder / "tokenizer.json")) {
     load_tokenizer_json(folder / "tokenizer.json", tokenizer);
+    // Its post-processor stands, whatever add_bos_token says (transformers 5).
     add_config_tokens(config, AddedIds::assigned, tokenizer);
-    if (config.add_bos_token || config.add_eos_token) {
-      set_bos_eos(config, config.add_bos_token.value_or(false),
-                  config.add_eos_token.value_or(false), tokenizer);
-    }
   } else if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) {
     load_vocabulary_and_merges(folder, config, tokenizer);
   } else if (fs::exists(folder / "tokenizer.model")) {

@@ -1,7 +1,6 @@
 // Token ids and decoded text against Hugging Face tokenizers' own, for every tokenizer and text of
 // the golden results.
 #include <catch2/catch.hpp>
-#include <iostream>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -14,7 +13,19 @@ using namespace plimsoll;
 using namespace plimsoll::text;
 namespace fs = std::filesystem;
 
-// A folder of its own that goes with the test.
+struct Places {
+  fs::path golden;
+  fs::path data;  // what an entry's "tokenizer" is relative to
+};
+
+/// The golden results; a plain clone holds its own.
+Places places() {
+  if (const auto folder = testing::golden_folder()) return {*folder, *folder / ".." / "data"};
+  const fs::path own = fs::path(PLIMSOLL_SOURCE_DIR) / "tests" / "data";
+  return {own / "golden", own};
+}
+
+/// A folder that goes with the test.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -25,9 +36,9 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   ~TemporaryFolder() { fs::remove_all(path_); }
+  /// The file without its ".xz".
   [[nodiscard]] fs::path unpack(const fs::path& file) const {
-    fs::path name = file.filename();
-    if (name.extension() == ".xz") name = name.stem();
+    const fs::path name = file.extension() == ".xz" ? file.stem() : file.filename();
     std::ofstream(path_ / name, std::ios::binary) << testing::read_maybe_xz(file);
     return path_ / name;
   }
@@ -36,77 +47,112 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-std::vector<std::string> texts(const fs::path& golden) {
-  return Json::parse(testing::read_file(golden / "tokenizers" / "strings.json"))
-      .get<std::vector<std::string>>();
-}
+struct Golden {
+  std::string name;
+  Json rows;
+  std::vector<std::string> texts;
+  Tokenizer tokenizer;
+};
 
-fs::path data_file(const fs::path& golden, const Json& entry) {
-  fs::path file = golden / ".." / "data" / entry.at("tokenizer").get<std::string>();
+Golden load(const fs::path& expected) {
+  const Places where = places();
+  Json entry = Json::parse(testing::read_maybe_xz(expected));
+  const Json texts = Json::parse(testing::read_file(where.golden / "tokenizers" / "strings.json"));
+  fs::path file = where.data / entry.at("tokenizer").get<std::string>();
   if (!fs::exists(file)) file += ".xz";
-  return file;
-}
-
-void compare(const Tokenizer& tokenizer, const std::string& text, const Json& row) {
-  const auto plain = tokenizer.encode(text, AddSpecials::no);
-  if (row.contains("special")) {
-    const auto special = tokenizer.encode(text, AddSpecials::yes);
-    CHECK(special == row.at("special").get<std::vector<TokenId>>());
-    CHECK(tokenizer.decode(row.at("special").get<std::vector<TokenId>>(), Specials::skip) ==
-          row.at("decoded_skip").get<std::string>());
-  }
-  CHECK(plain == row.at("plain").get<std::vector<TokenId>>());
-  CHECK(tokenizer.decode(row.at("plain").get<std::vector<TokenId>>(), Specials::keep) ==
-        row.at("decoded").get<std::string>());
-}
-
-void compare_all(const fs::path& golden, const fs::path& expected) {
-  const Json entry = Json::parse(testing::read_maybe_xz(expected));
-  const std::vector<std::string> inputs = texts(golden);
   const TemporaryFolder folder;
-  const Tokenizer tokenizer = Tokenizer::load(folder.unpack(data_file(golden, entry)));
-  const Json& rows = entry.at("rows");
-  REQUIRE(rows.size() == inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    INFO(expected.filename().string() << ", text " << i << ": " << inputs[i].substr(0, 200));
-    compare(tokenizer, inputs[i], rows[i]);
-  }
+  return {expected.stem().stem().string(), std::move(entry.at("rows")),
+          texts.get<std::vector<std::string>>(), Tokenizer::load(folder.unpack(file))};
 }
 
-std::vector<fs::path> packed_files(const fs::path& folder) {
+std::vector<fs::path> golden_files() {
   std::vector<fs::path> files;
-  if (!fs::is_directory(folder)) return files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".xz") files.push_back(entry.path());
+  const fs::path tokenizers = places().golden / "tokenizers";
+  for (const fs::path& folder : {tokenizers, tokenizers / "sentencepiece"}) {
+    if (!fs::is_directory(folder)) continue;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (entry.path().extension() == ".xz") files.push_back(entry.path());
+    }
   }
   std::ranges::sort(files);
   return files;
 }
 
+std::vector<TokenId> ids_of(const Json& row, const char* name) {
+  return row.at(name).get<std::vector<TokenId>>();
+}
+
+/// What comes out piece by piece; fails on a piece that is no whole text.
+std::string piece_by_piece(const Tokenizer& tokenizer, std::span<const TokenId> ids,
+                           Specials specials) {
+  Detokenizer detokenizer(tokenizer, {}, specials);
+  std::string all;
+  const auto take = [&](const std::string& piece) {
+    CHECK_NOTHROW(Json(piece).dump());  // which refuses broken UTF-8
+    all += piece;
+  };
+  for (const TokenId id : ids) take(detokenizer.push(id));
+  take(detokenizer.finish());
+  return all;
+}
+
+void compare(const Tokenizer& tokenizer, const std::string& text, const Json& row) {
+  const auto plain = ids_of(row, "plain");
+  CHECK(tokenizer.encode(text, AddSpecials::no) == plain);
+  CHECK(tokenizer.decode(plain, Specials::keep) == row.at("decoded").get<std::string>());
+  CHECK(piece_by_piece(tokenizer, plain, Specials::keep) == row.at("decoded").get<std::string>());
+  if (!row.contains("special")) return;  // sentencepiece alone adds none
+  const auto special = ids_of(row, "special");
+  CHECK(tokenizer.encode(text, AddSpecials::yes) == special);
+  CHECK(tokenizer.decode(special, Specials::skip) == row.at("decoded_skip").get<std::string>());
+  CHECK(piece_by_piece(tokenizer, special, Specials::skip) ==
+        row.at("decoded_skip").get<std::string>());
+}
+
 TEST_CASE("token ids and text are Hugging Face's") {
-  const auto golden = testing::golden_folder();
-  if (!golden) {
-    WARN("no golden results: PLIMSOLL_GOLDEN names their folder");
-    return;
+  for (const fs::path& file : golden_files()) {
+    DYNAMIC_SECTION(file.filename().string()) {
+      const Golden golden = load(file);
+      REQUIRE(golden.rows.size() == golden.texts.size());
+      for (size_t i = 0; i < golden.texts.size(); ++i) {
+        INFO(golden.name << ", text " << i << ": " << golden.texts[i].substr(0, 200));
+        compare(golden.tokenizer, golden.texts[i], golden.rows[i]);
+      }
+    }
   }
-  for (const fs::path& folder :
-       {*golden / "tokenizers", *golden / "tokenizers" / "sentencepiece"}) {
-    for (const fs::path& file : packed_files(folder)) {
-      DYNAMIC_SECTION(file.filename().string()) {
-        compare_all(*golden, file);
+}
+
+TEST_CASE("any ids decode to the same text at once and piece by piece") {
+  for (const fs::path& file : golden_files()) {
+    DYNAMIC_SECTION(file.filename().string()) {
+      const Golden golden = load(file);
+      uint64_t state = 1;
+      const auto next = [&](uint64_t below) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        return (state >> 33) % below;
+      };
+      for (int round = 0; round < 200; ++round) {
+        std::vector<TokenId> ids(next(30));
+        // Small ids too: there the bytes and special tokens are. Beyond the vocabulary there is
+        // nothing to decode.
+        const auto end = static_cast<uint64_t>(golden.tokenizer.vocab_size()) + 2;
+        for (TokenId& id : ids)
+          id = static_cast<TokenId>(next(next(2) == 0 ? std::min<uint64_t>(300, end) : end));
+        for (const Specials specials : {Specials::keep, Specials::skip}) {
+          CHECK(piece_by_piece(golden.tokenizer, ids, specials) ==
+                golden.tokenizer.decode(ids, specials));
+        }
       }
     }
   }
 }
 
 TEST_CASE("what the reference refuses is refused") {
-  const auto golden = testing::golden_folder();
-  if (!golden || !fs::exists(*golden / ".." / "data" / "tokenizers")) return;
-  const fs::path data = *golden / ".." / "data" / "tokenizers";
   for (const char* file : {"added-tokens/tokenizer.json", "tiny-hf/test_hf_tokenizer.json"}) {
-    if (!fs::exists(data / file)) continue;
+    const fs::path path = places().data / "tokenizers" / file;
+    if (!fs::exists(path)) continue;
     INFO(file);
-    CHECK_THROWS_AS(Tokenizer::load(data / file), Error);
+    CHECK_THROWS_AS(Tokenizer::load(path), Error);
   }
 }
 
