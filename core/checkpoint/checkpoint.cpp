@@ -61,7 +61,7 @@ std::vector<std::string> weight_files(const fs::path& folder) {
   std::vector<std::string> files;
   std::string other;  // safetensors that are no model in Hugging Face's layout
   for (const std::string& name : names) {
-    if (!name.ends_with(".safetensors")) continue;
+    if (!name.ends_with(".safetensors") || name.starts_with(".")) continue;
     if (name.starts_with("consolidated") || name.starts_with("adapter_model")) {
       other = name;
     } else {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <string_view>
 #include <unordered_set>
 
@@ -120,6 +121,7 @@ const TensorEntry& WeightReader::tensor(const Part& part) const {
 
 void WeightReader::read_rows(const WeightSpec& weight, int64_t first, int64_t count, DType dtype,
                              void* to) const {
+  assert(first >= 0 && count >= 0 && first + count <= weight.matrices() * weight.rows());
   const int64_t row_bytes = weight.columns() * static_cast<int64_t>(dtype_size(dtype));
   auto* out = static_cast<std::byte*>(to);
   int64_t part_first = 0;  // the part's first row in the weight

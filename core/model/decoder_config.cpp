@@ -15,9 +15,8 @@ constexpr IntegerRange kHeads{1, 65536};
 constexpr IntegerRange kHeadDims{1, 16384};
 constexpr IntegerRange kPositions{1, int64_t{1} << 40};
 
-}  // namespace
-
-Sizes read_sizes(const ConfigReader& config, const Sizes& defaults) {
+// head_dim is 0 where hidden does not divide by heads.
+Sizes read_plain_sizes(const ConfigReader& config, const Sizes& defaults) {
   Sizes sizes;
   sizes.vocab = config.integer({"vocab_size"}, defaults.vocab, kVocabulary);
   sizes.hidden = config.integer({"hidden_size", "n_embd"}, defaults.hidden, kWidths);
@@ -25,6 +24,21 @@ Sizes read_sizes(const ConfigReader& config, const Sizes& defaults) {
       config.integer({"intermediate_size", "ffn_dim", "n_inner"}, defaults.intermediate, kWidths);
   sizes.layers = config.integer({"num_hidden_layers", "n_layer"}, defaults.layers, kLayers);
   sizes.heads = config.integer({"num_attention_heads", "n_head"}, defaults.heads, kHeads);
+  sizes.kv_heads = sizes.heads;
+  sizes.head_dim = sizes.hidden % sizes.heads == 0 ? sizes.hidden / sizes.heads : 0;
+  sizes.max_position =
+      config.integer({"max_position_embeddings", "n_positions"}, defaults.max_position, kPositions);
+  return sizes;
+}
+
+[[noreturn]] void refuse_uneven_heads(const ConfigReader& config, const Sizes& sizes) {
+  config.refuse("num_attention_heads", fmt::format("a divisor of hidden_size ({})", sizes.hidden));
+}
+
+}  // namespace
+
+Sizes read_sizes(const ConfigReader& config, const Sizes& defaults) {
+  Sizes sizes = read_plain_sizes(config, defaults);
   const bool kv_missing = !config.has("num_key_value_heads") && defaults.kv_heads != 0;
   sizes.kv_heads =
       config.integer({"num_key_value_heads"}, kv_missing ? defaults.kv_heads : sizes.heads, kHeads);
@@ -32,16 +46,15 @@ Sizes read_sizes(const ConfigReader& config, const Sizes& defaults) {
     config.refuse("num_key_value_heads",
                   fmt::format("a divisor of num_attention_heads ({})", sizes.heads));
   }
-  sizes.head_dim = config.integer({"head_dim"}, defaults.head_dim, kHeadDims);
-  if (sizes.head_dim == 0) {
-    if (sizes.hidden % sizes.heads != 0) {
-      config.refuse("num_attention_heads",
-                    fmt::format("a divisor of hidden_size ({})", sizes.hidden));
-    }
-    sizes.head_dim = sizes.hidden / sizes.heads;
-  }
-  sizes.max_position =
-      config.integer({"max_position_embeddings", "n_positions"}, defaults.max_position, kPositions);
+  const int64_t missing = defaults.head_dim != 0 ? defaults.head_dim : sizes.head_dim;
+  sizes.head_dim = config.integer({"head_dim"}, missing, kHeadDims);
+  if (sizes.head_dim == 0) refuse_uneven_heads(config, sizes);
+  return sizes;
+}
+
+Sizes read_even_sizes(const ConfigReader& config, const Sizes& defaults) {
+  const Sizes sizes = read_plain_sizes(config, defaults);
+  if (sizes.head_dim == 0) refuse_uneven_heads(config, sizes);
   return sizes;
 }
 

@@ -27,6 +27,9 @@ struct Sizes {
 /// Reads and checks sizes: all in a plausible range, kv_heads dividing heads.
 Sizes read_sizes(const ConfigReader& config, const Sizes& defaults);
 
+/// The same for families whose heads always are hidden / heads wide, each with its own k and v.
+Sizes read_even_sizes(const ConfigReader& config, const Sizes& defaults);
+
 /// Range of a width that read_sizes does not read.
 inline constexpr IntegerRange kWidths{1, int64_t{1} << 20};
 

@@ -47,6 +47,7 @@ TEST_CASE("one file, several files without an index, and an index") {
   parts.write("part-1.safetensors", one_tensor("a"));
   parts.write("part-2.safetensors", one_tensor("b"));
   parts.write("consolidated.safetensors", one_tensor("a"));
+  parts.write("._part-1.safetensors", "a Mac's own notes");
   CHECK(Checkpoint::open(parts.path).tensors().size() == 2);
 
   parts.write(kIndex, R"({"metadata":{"total_size":4,"x":[null,{"y":[1.5,-2,true]}]},

@@ -194,6 +194,16 @@ TEST_CASE("GPT-2 reads transposed matrices") {
   CHECK(spec.tensor_prefixes.front() == std::pair<std::string, std::string>{"transformer.", ""});
 }
 
+TEST_CASE("heads of OPT and GPT-2 divide the hidden size, whatever else a config says") {
+  for (const char* architecture : {"OPTForCausalLM", "GPT2LMHeadModel"}) {
+    const ModelSpec spec = tiny(architecture, R"({"head_dim": 64, "num_key_value_heads": 1})");
+    CHECK(spec.layers[0].attention.head_dim == 4);
+    CHECK(spec.layers[0].attention.kv_heads == 4);
+    CHECK_THROWS_WITH(tiny(architecture, R"({"num_attention_heads": 3})"),
+                      Catch::Contains("a divisor of hidden_size (16)"));
+  }
+}
+
 TEST_CASE("the largest tables are made in milliseconds") {
   const Json config = {{"architectures", {"Qwen3MoeForCausalLM"}},
                        {"num_hidden_layers", 94},

@@ -16,7 +16,8 @@ void choose_sparse_layers(const ConfigReader& config, ExpertsTable& experts) {
   if (plain == nullptr) return;
   if (!plain->is_array()) config.refuse("mlp_only_layers", "a list of layer numbers");
   for (const Json& layer : *plain) {
-    if (!layer.is_number_integer() || layer < 0) config.refuse("mlp_only_layers", "a list of layer numbers");
+    if (!layer.is_number_integer() || layer < 0)
+      config.refuse("mlp_only_layers", "a list of layer numbers");
     const auto index = layer.get<uint64_t>();
     if (index < experts.sparse.size()) experts.sparse[index] = false;
   }
