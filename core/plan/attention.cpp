@@ -62,16 +62,18 @@ void add_qk_norm(const Builder& build, const LayerHeads& heads, int64_t own_head
   }
 }
 
-/// Matrices as transformers' own modules hold them, each divided by itself.
-void add_generic_projections(const Builder& build, const LayerHeads& heads,
-                             const std::string& path) {
-  const TextDims& dims = build.dims;
-  RankWeights& weights = build.weights;
-  const int64_t key = heads.kv_heads * heads.key_size;
-  for (const auto& [leaf, outputs] : {std::pair{"q_proj", heads.heads * heads.key_size},
-                                      std::pair{"k_proj", key}, std::pair{"v_proj", key}}) {
-    weights.linear(Part::attention, {{path, leaf, {}}, dims.hidden, {outputs}, Split::outputs,
-                                     heads.bias});
+/// Gates of the attention's output (Laguna: one for each head; Muse: one for each element).
+void add_output_gate(const Builder& build, const LayerHeads& heads, const std::string& path) {
+  const ConfigView& config = build.config;
+  const int64_t hidden = build.dims.hidden;
+  if (build.family.experts == Experts::laguna && config.has("gating")) {
+    const bool each_element = config.is_text("gating") && config.text({"gating"}, "") != "per-head";
+    const bool on = config.is_text("gating") || config.flag({"gating"}, false);
+    const int64_t outputs = each_element ? heads.heads * heads.key_size : heads.heads;
+    if (on) build.weights.linear(Part::attention, {{path, "g_proj", {}}, hidden, {outputs}});
+  }
+  if (build.family.output_gate) {
+    build.weights.linear(Part::attention, {{path, "output_gate_proj", {}}, hidden, {heads.heads * heads.key_size}});
   }
 }
 
@@ -85,22 +87,23 @@ void add_attention(Builder& build, int64_t layer) {
   const int64_t own_heads = weights.share(heads.heads, "the number of attention heads");
   const int64_t own_kv_heads = weights.kv_heads(heads.kv_heads);
   const bool gated = build.family.mixer == Mixer::delta || build.family.mixer == Mixer::delta_split;
-  if (build.family.generic && heads.kv_heads < weights.ranks()) {
-    add_generic_projections(build, heads, path);
-  } else {
-    RankWeights::Qkv qkv{path, build.dims.hidden, heads.heads, heads.kv_heads, heads.key_size,
-                         heads.value_size, heads.bias};
-    if (gated && build.config.flag({"attn_output_gate"}, true)) qkv.heads *= 2;
-    weights.qkv(Part::attention, qkv);
-  }
+  RankWeights::Qkv qkv{path, build.dims.hidden, heads.heads, heads.kv_heads, heads.key_size,
+                       heads.value_size, heads.bias};
+  if (gated && build.config.flag({"attn_output_gate"}, true)) qkv.heads *= 2;
+  weights.qkv(Part::attention, qkv);
+  add_output_gate(build, heads, path);
   weights.linear(Part::attention,
                  {{path, "o_proj", {}}, heads.heads * heads.value_size, {build.dims.hidden},
                   Split::inputs, build.bias(build.family.out_bias)});
   add_qk_norm(build, heads, own_heads, own_kv_heads);
-  if (build.family.experts == Experts::gpt_oss) weights.plain(Part::attention, own_heads);  // sinks
+  const bool sinks = build.family.experts == Experts::gpt_oss ||
+                     (window.kind == KvKind::sliding && build.config.flag({"add_swa_attention_sink_bias"}, false)) ||
+                     (window.kind == KvKind::full && build.config.flag({"add_full_attention_sink_bias"}, false));
+  if (sinks) weights.plain(Part::attention, own_heads);
   if (build.family.positions == Positions::rotary) {
     const bool sliding = window.kind == KvKind::sliding;
-    add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention");
+    const bool positions = build.family.architecture != "MuseGlimmerForCausalLM" || sliding;
+    if (positions) add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention");
   }
   weights.attention_scales();
   build.shape.kv_layers.push_back(attention_cache(build, own_kv_heads, heads.key_size,

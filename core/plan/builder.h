@@ -60,10 +60,11 @@ KvLayer attention_cache(const Builder& build, int64_t kv_heads, int64_t key_size
 void add_attention(Builder& build, int64_t layer);
 void add_latent_attention(Builder& build, int64_t layer);
 void add_delta_mixer(Builder& build, int64_t layer);
-void add_kimi_delta(Builder& build, int64_t layer);
 void add_mamba(Builder& build, int64_t layer);
 void add_lightning(Builder& build, int64_t layer);
 void add_short_conv(Builder& build, int64_t layer);
+/// Whole layers, with their feed-forward.
+void add_kimi_layer(Builder& build, int64_t layer);
 void add_gemma4_layer(Builder& build, int64_t layer);
 void add_compressed_layer(Builder& build, int64_t layer);
 

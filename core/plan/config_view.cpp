@@ -51,6 +51,12 @@ bool ConfigView::has(const char* key) const {
   return find({key}, &found) != nullptr;
 }
 
+bool ConfigView::is_text(const char* key) const {
+  const char* found = nullptr;
+  const Json* value = find({key}, &found);
+  return value != nullptr && value->is_string();
+}
+
 int64_t ConfigView::to_integer(const char* key, const Json& value, Bounds bounds) const {
   int64_t result = 0;
   if (value.is_number_unsigned()) {

@@ -27,6 +27,7 @@ class ConfigView {
   ConfigView(const nlohmann::json& object, std::string path);
 
   [[nodiscard]] bool has(const char* key) const;
+  [[nodiscard]] bool is_text(const char* key) const;
   [[nodiscard]] int64_t integer(Keys keys, int64_t fallback, Bounds bounds = {}) const;
   /// At least 1; refuses a config without any of the keys.
   [[nodiscard]] int64_t required(Keys keys, Bounds bounds = {1, int64_t{1} << 31}) const;

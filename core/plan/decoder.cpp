@@ -54,7 +54,7 @@ void add_layer(Builder& build, int64_t layer) {
     case Mixer::delta:
     case Mixer::delta_split: add_delta_mixer(build, layer); break;
     case Mixer::kimi_delta:
-    case Mixer::kimi_delta3: add_kimi_delta(build, layer); break;
+    case Mixer::kimi_delta3: add_kimi_layer(build, layer); return;
     case Mixer::mamba_pattern: add_mamba(build, layer); return;  // the only mixer of its layer
     case Mixer::mamba_layers: add_mamba(build, layer); break;
     case Mixer::lightning: add_lightning(build, layer); break;
@@ -81,7 +81,9 @@ void add_output(Builder& build) {
 
 TextDims read_dims(const ConfigView& config, const Family& family) {
   TextDims dims;
-  dims.layers = config.required({"num_hidden_layers", "n_layer", "num_layers", "n_layers"}, kLayers);
+  const auto listed = static_cast<int64_t>(config.texts({"layers_block_type"}).size());
+  dims.layers = listed > 0 ? config.integer({"num_hidden_layers"}, listed, kLayers)
+                           : config.required({"num_hidden_layers", "n_layer", "num_layers", "n_layers"}, kLayers);
   dims.hidden = config.required({"hidden_size", "n_embd", "d_model"});
   dims.heads = config.required({"num_attention_heads", "n_head", "n_heads"}, kHeads);
   dims.vocabulary = config.required({"padded_vocab_size", "vocab_size"});
@@ -93,6 +95,9 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
     dims.kv_heads = 1;
   }
   dims.head_size = config.integer({"head_dim", "kv_channels", "attention_head_dim"}, 0);
+  if (dims.head_size == 0 && config.has("kv_lora_rank")) {
+    dims.head_size = config.integer({"v_head_dim"}, 128, {1, 1 << 20});
+  }
   if (dims.head_size == 0) {
     if (dims.hidden % dims.heads != 0) {
       fail(ExitCode::checkpoint_unusable,
@@ -107,8 +112,12 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
          "{}: \"num_attention_heads\" {} is not a multiple of \"num_key_value_heads\" {}",
          config.path(), dims.heads, dims.kv_heads);
   }
-  dims.intermediate = config.integer(
-      {"intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner"}, family.gated ? 0 : 4 * dims.hidden);
+  const std::vector<int64_t> widths = config.integers({"intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner"});
+  dims.intermediate = !widths.empty() ? widths.front() : (family.gated ? 0 : 4 * dims.hidden);
+  if (dims.intermediate < 0 || dims.intermediate > int64_t{1} << 31) {
+    fail(ExitCode::checkpoint_unusable, "{}: \"intermediate_size\" is {}, expected a positive integer",
+         config.path(), dims.intermediate);
+  }
   dims.positions = config.integer({"max_position_embeddings", "n_positions", "seq_length", "n_ctx",
                                    "max_seq_len", "max_seq_length", "model_max_length"}, 0);
   dims.tied = config.flag({"tie_word_embeddings", "tie_embedding_weights"}, family.tied);

@@ -66,6 +66,8 @@ struct Family {
   Mixer mixer = Mixer::attention;
   Windows windows = Windows::listed;
   Experts experts = Experts::none;
+  double rotary_share = 1.0;    // of a head, when the config does not say
+  bool output_gate = false;     // a gate of the attention's output for each element (Muse)
   bool generic = false;  // runs in vLLM's generic backend over transformers' own modules
   int64_t multimodal_positions = 1;  // the rotary table is this many times longer with mrope
   bool pooling = false;

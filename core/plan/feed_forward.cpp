@@ -149,6 +149,10 @@ void add_feed_forward(Builder& build, int64_t layer) {
   const int64_t element = build.options.element;
   switch (build.family.experts) {
     case Experts::deepseek:
+      if (build.family.architecture == "Glm4MoeLiteForCausalLM") {
+        add_router(build, mixture.experts, kFloat32, true);
+        break;
+      }
       add_router(build, mixture.experts, element,
                  build.config.text({"topk_method"}, "") == "noaux_tc");
       break;

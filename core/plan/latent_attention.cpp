@@ -112,8 +112,6 @@ void add_latent_attention(Builder& build, int64_t layer) {
   KvLayer cache;
   cache.kind = KvKind::latent;
   cache.token_bytes = Amount{compressed} * build.kv_element();
-  // FlashMLA's sparse fp8 cache: 512 fp8 elements, four float32 scales, 64 16-bit elements.
-  if (sparse && build.kv_element() == 1) cache.token_bytes = dims.rank + 16 + 2 * dims.rope;
   build.shape.attention_token_bytes = cache.token_bytes;
   build.shape.kv_layers.push_back(cache);
 }

@@ -72,7 +72,7 @@ void add_mamba2(Builder& build, const std::string& path) {
   weights.plain(Part::attention, dims.intermediate / weights.ranks());  // gated norm
   const Amount convolution = Amount{own_channels} * (dims.kernel - 1) * build.options.element;
   const Amount state = Amount{own_heads} * dims.head_size * dims.state *
-                       state_element(build, build.options.element);
+                       state_element(build, build.family.mixer == Mixer::mamba_pattern ? 4 : build.options.element);
   add_state(build, convolution + state, "mamba2");
 }
 

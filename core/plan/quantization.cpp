@@ -74,7 +74,8 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
   const bool is_float = weights.text({"type"}, "int") == "float";
   const ConfigView inputs = group.child({"input_activations"});
   const bool quantized_inputs = group.has_child({"input_activations"});
-  const bool static_input = quantized_inputs && !inputs.flag({"dynamic"}, false);
+  // "local": scales of activations for each group, at run time.
+  const bool static_input = quantized_inputs && !inputs.is_text("dynamic") && !inputs.flag({"dynamic"}, false);
   WeightScheme scheme;
   scheme.bits = bits;
   scheme.group = weights.integer({"group_size"}, 0, {-1, 1 << 20});
@@ -165,9 +166,6 @@ void Quantization::read_fp8(const ConfigView& config) {
            "{}: \"weight_block_size\" must be two positive integers", config.path());
     }
     base_ = block_fp8(block[0], block[1]);
-    if (lower(config.text({"scale_fmt"}, "")) == "ue8m0" && method_ == "deepseek_v4_fp8") {
-      base_.scale_bytes = 1;
-    }
   } else {
     base_ = tensor_fp8(config.text({"activation_scheme"}, "dynamic") == "static");
   }
@@ -217,6 +215,8 @@ void Quantization::read_compressed(const ConfigView& config) {
   attention_scales_ = true;
   ignored_ = NameList(names(config, {"ignore"}), NameMatch::regex);
   const std::string format = config.text({"format"}, "");
+  const ConfigView cache = config.child({"kv_cache_scheme"});
+  fp8_kv_cache_ = cache.integer({"num_bits"}, 0) == 8 && cache.text({"type"}, "") == "float";
   const ConfigView groups = config.child({"config_groups"});
   for (const auto& [name, value] : groups.json().items()) {
     const ConfigView group(value, groups.path() + ": " + name);
@@ -256,6 +256,22 @@ const WeightScheme* Quantization::listed_layer(const ModuleName& module) const {
     if (const WeightScheme* scheme = find(module.shard(i))) return scheme;
   }
   return nullptr;
+}
+
+Amount Quantization::attention_scale_bytes(bool latent, int64_t element) const {
+  if (!(latent ? latent_attention_scales_ : attention_scales_)) return 0;
+  constexpr int64_t kFloat32 = 4;
+  // compressed-tensors: float32 scales and zero points of q, k, v; others: q, k, v, probabilities.
+  if (method_ == "compressed-tensors") return 3 * kFloat32 + 3 * element;
+  return 4 * element;
+}
+
+void Quantization::specialize_for_deepseek_v4(const std::string& expert_dtype,
+                                              const std::string& expert_method) {
+  if (method_ != "fp8" || expert_dtype != "fp4") return;
+  base_.scale_bytes = 1;
+  const bool nvidia = expert_method == "NVFP4";
+  expert_scheme_ = nvidia ? nvfp4(16) : WeightScheme{.format = WeightFormat::mxfp4, .bits = 4, .group = 32};
 }
 
 WeightScheme Quantization::linear(const ModuleName& module) const {

@@ -29,13 +29,12 @@ class Quantization {
   [[nodiscard]] WeightScheme experts(const ModuleName& module) const;
   /// The scheme of an output projection over the vocabulary; plain unless the checkpoint says so.
   [[nodiscard]] WeightScheme lm_head(const ModuleName& module) const;
-  /// Each attention layer stores four float32 scales (q, k, v, probabilities).
-  [[nodiscard]] bool attention_scales() const { return attention_scales_; }
-  [[nodiscard]] bool latent_attention_scales() const { return latent_attention_scales_; }
+  /// Bytes of the scales that an attention layer holds as parameters.
+  [[nodiscard]] Amount attention_scale_bytes(bool latent, int64_t element) const;
+  /// DeepSeek-V4's variant of block fp8: exponent-only scales, and experts in 4 bits.
+  void specialize_for_deepseek_v4(const std::string& expert_dtype, const std::string& expert_method);
   /// The checkpoint asks for an fp8 KV cache under `--kv-cache-dtype auto`.
   [[nodiscard]] bool fp8_kv_cache() const { return fp8_kv_cache_; }
-  /// Block-fp8 with exponent-only scales, mxfp4 experts: DeepSeek-V4's mixture.
-  [[nodiscard]] const WeightScheme& base() const { return base_; }
   [[nodiscard]] bool is(const char* method) const { return method_ == method; }
 
  private:

@@ -117,9 +117,8 @@ void RankWeights::rotary(const RotaryTable& table) {
 
 void RankWeights::attention_scales(bool latent) {
   buffer(kScalesPerAttention * kFloat32);
-  const bool stored =
-      latent ? quantization_->latent_attention_scales() : quantization_->attention_scales();
-  if (stored) parameters(Part::attention, kScalesPerAttention * kFloat32);
+  const Amount stored = quantization_->attention_scale_bytes(latent, element_);
+  parameters(Part::attention, stored);
 }
 
 }  // namespace plimsoll::plan

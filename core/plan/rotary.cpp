@@ -23,7 +23,8 @@ bool is_local(const Builder& build, const std::string& layer_type) {
 }
 
 double rotary_share(const Builder& build, const ConfigView& settings) {
-  double share = build.config.number({"partial_rotary_factor", "rotary_pct", "rope_pct"}, 1.0);
+  double share = build.config.number({"partial_rotary_factor", "rotary_pct", "rope_pct"},
+                                     build.family.rotary_share);
   share = settings.number({"partial_rotary_factor"}, share);
   if (!(share > 0.0 && share <= 1.0)) {
     fail(ExitCode::checkpoint_unusable,
@@ -41,6 +42,9 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
   RotaryTable table;
   table.element = build.options.element;
   table.positions = build.dims.positions > 0 ? build.dims.positions : 2048;
+  const bool cohere = build.family.architecture.starts_with("Cohere");
+  if (cohere) table.positions = config.integer({"model_max_length"}, table.positions);
+  if (build.family.experts == Experts::gpt_oss) table.element = 4;
   table.dimensions = static_cast<int64_t>(static_cast<double>(head_size) *
                                           rotary_share(build, settings));
   table.dimensions = settings.integer({"rope_dim"}, table.dimensions);
@@ -48,11 +52,13 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
   const bool local = is_local(build, layer_type);
   const std::string type = local ? "default" : settings.text({"rope_type", "type"}, "default");
   const double factor = settings.number({"factor"}, 1.0);
-  const int64_t original = settings.integer({"original_max_position_embeddings"}, table.positions);
+  const int64_t original = settings.integer(
+      {"original_max_position_embeddings"},
+      config.integer({"original_max_position_embeddings"}, table.positions));
   const auto stretched = [&](int64_t positions) {
     return static_cast<int64_t>(static_cast<double>(positions) * std::max(1.0, factor));
   };
-  if (type == "linear" || (type == "dynamic" && settings.has("factor"))) {
+  if (type == "linear") {
     table.positions = stretched(table.positions);
   } else if (type == "yarn") {
     table.positions = stretched(original);
@@ -64,7 +70,9 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
     table.positions *= build.family.multimodal_positions;
   }
   table.key = type + "/" + layer_type;
-  if (!settings.has_child({"full_attention"}) && !local) table.key = type;
+  const bool by_type =
+      config.child({"rope_parameters", "rope_scaling"}).has_child({"full_attention"}) || config.has("swa_rope_theta") || local;
+  if (!by_type) table.key = type;
   return table;
 }
 

@@ -21,6 +21,17 @@ std::string stripped(std::string dtype) {
   return dtype;
 }
 
+/// Models that answer with vectors: encoders, rewards, and configs that name no architecture.
+bool is_pooling(const ConfigView& config) {
+  const std::vector<std::string> names = config.texts({"architectures"});
+  if (names.empty()) return true;
+  const std::string& name = names.front();
+  for (const char* mark : {"MaskedLM", "SequenceClassification", "RewardModel", "ForEmbedding"}) {
+    if (name.find(mark) != std::string::npos) return true;
+  }
+  return name.ends_with("Model") && !name.ends_with("LMHeadModel") && !name.ends_with("ChatModel");
+}
+
 /// The factor by which rope scaling lengthens the stated positions.
 double rope_factor(const ConfigView& text) {
   const ConfigView rope = text.child({"rope_parameters", "rope_scaling"});
@@ -67,7 +78,10 @@ std::string resolve_dtype(const ConfigView& config, const EngineArgs& args, cons
   if (dtype == "auto") {
     dtype = stripped(text.text({"dtype", "torch_dtype"},
                                config.text({"dtype", "torch_dtype"}, "float32")));
-    if (dtype == "float32") dtype = "bfloat16";
+    const std::string type = text.text({"model_type"}, "");
+    const bool unstable = type == "gemma2" || type == "gemma3" || type == "gemma3_text" || type == "glm4";
+    if (dtype == "float32") dtype = is_pooling(config) && !unstable ? "float16" : "bfloat16";
+    if (dtype == "float16" && unstable) dtype = "bfloat16";
     if (dtype == "bfloat16" && old_card) dtype = "float16";
   }
   if (dtype != "bfloat16" && dtype != "float16" && dtype != "float32") {

@@ -24,7 +24,12 @@ Quantization quantization_of(const ConfigView& config, const EngineArgs& args) {
   const ConfigView text = text_config(config);
   for (const ConfigView* view : {&config, &text}) {
     if (view->has_child({"quantization_config", "compression_config"})) {
-      Quantization own(view->child({"quantization_config", "compression_config"}));
+      const ConfigView settings = view->child({"quantization_config", "compression_config"});
+      Quantization own(settings);
+      if (architecture_name(config) == "DeepseekV4ForCausalLM") {
+        own.specialize_for_deepseek_v4(config.text({"expert_dtype"}, "fp4"),
+                                       settings.text({"moe_quant_algo"}, ""));
+      }
       if (!own.method().empty()) return own;
     }
   }

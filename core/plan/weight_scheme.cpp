@@ -67,7 +67,7 @@ Amount packed_bytes(const WeightScheme& scheme, const MatrixShape& shape, Amount
     return bytes;
   }
   bytes += shape.inputs * outputs * bits / 8 + groups * outputs * bits / 8;
-  if (scheme.format == WeightFormat::gptq) bytes += shape.inputs * kInt32;  // g_idx
+  if (scheme.format == WeightFormat::gptq && scheme.ordered_groups) bytes += shape.inputs * kInt32;
   return bytes;
 }
 
