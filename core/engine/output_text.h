@@ -27,7 +27,7 @@ class OutputText {
   [[nodiscard]] std::string take() { return std::move(text_); }
 
  private:
-  const std::string* append(const std::string& piece);
+  const std::string* search();
 
   const SamplingParams& params_;
   std::optional<text::Detokenizer> detokenizer_;

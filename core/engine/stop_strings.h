@@ -53,6 +53,8 @@ class StopSearch {
   /// Goes on with the text's next bytes. Of the stop strings that end in them the one that begins
   /// first counts, of those the one listed first.
   std::optional<StopHit> feed(std::string_view piece);
+  /// Bytes of the text so far.
+  [[nodiscard]] size_t position() const { return position_; }
 
  private:
   const StopStrings* strings_;
