@@ -105,3 +105,24 @@ TEST_CASE("published configs of supported architectures make the model that thei
   // Publishers' own sums are not all right: one is 0, one counts rotary tables, one is too large.
   CHECK(right_sums * 10 >= indexes * 7);
 }
+
+TEST_CASE("weight tables of published models sum to what their index files state") {
+  struct Row {
+    const char* name;
+    int64_t bytes;
+    int64_t context;
+  };
+  const Row row = GENERATE(values<Row>({
+      {"Qwen__Qwen3-0.6B", 1192099840, 40960},
+      {"Qwen__Qwen3-235B-A22B", 470187269120, 40960},
+      {"microsoft__phi-3-mini-128k-instruct", 7642159104, 131072},
+      {"mistralai__Mistral-7B-Instruct-v0.3", 14496047104, 32768},
+      {"mistralai__Mixtral-8x7B-v0.1", 93405585408, 32768},
+  }));
+  INFO(row.name);
+  const fs::path configs = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/configs";
+  const model::ModelSpec spec =
+      model::make_model_spec(model::read_config(configs / (row.name + std::string(".json"))));
+  CHECK(stored_bytes(spec) == row.bytes);
+  CHECK(spec.max_position == row.context);
+}
