@@ -1,7 +1,6 @@
 #include "model/config.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "model/config_reader.h"
@@ -78,26 +77,6 @@ void check_total(const ModelSpec& spec) {
        kMostParameters);
 }
 
-// Ids of `eos_token_id`: a number, a list of numbers, or null.
-std::vector<int32_t> read_eos(const Json* value, const std::string& file) {
-  std::vector<int32_t> ids;
-  if (value == nullptr || value->is_null()) return ids;
-  const auto take = [&](const Json& id) {
-    if (id == -1) return;  // none
-    if (!id.is_number_integer() || id < 0 || id > 0x7fffffff) {
-      fail(ExitCode::checkpoint_unusable,
-           "{}: \"eos_token_id\" is not a token id or a list of token ids", file);
-    }
-    ids.push_back(id.get<int32_t>());
-  };
-  if (value->is_array()) {
-    for (const Json& id : *value) take(id);
-  } else {
-    take(*value);
-  }
-  return ids;
-}
-
 // Python writes NaN and Infinity, which are no JSON: as strings they are refused by name, and only
 // where they matter.
 std::string quote_non_finite(std::string_view text) {
@@ -124,11 +103,6 @@ std::string quote_non_finite(std::string_view text) {
     i += length - 1;
   }
   return result;
-}
-
-const Json* member(const Json& object, const char* key) {
-  const auto at = object.find(key);
-  return at == object.end() || at->is_null() ? nullptr : &*at;
 }
 
 }  // namespace
@@ -170,45 +144,6 @@ std::vector<std::string> supported_architectures() {
   std::vector<std::string> names;
   for (const Family& family : families()) names.emplace_back(family.architecture);
   return names;
-}
-
-GenerationConfig read_generation_config(const fs::path& folder, const Json& config) {
-  GenerationConfig result;
-  const fs::path file = folder / "generation_config.json";
-  const Json json = fs::exists(file) ? read_json_file(file, size_t{1} << 20) : Json::object();
-  if (!json.is_object()) {
-    fail(ExitCode::checkpoint_unusable, "{}: expected an object", file.string());
-  }
-  const auto number = [&](const char* key) -> std::optional<double> {
-    const Json* value = member(json, key);
-    if (value == nullptr) return std::nullopt;
-    if (!value->is_number()) {
-      fail(ExitCode::checkpoint_unusable, "{}: \"{}\" is {}; expected a number", file.string(), key,
-           value->type_name());
-    }
-    return value->get<double>();
-  };
-  const auto whole = [&](const char* key) -> std::optional<int64_t> {
-    const auto value = number(key);
-    if (!value) return std::nullopt;
-    if (*value != std::floor(*value) || std::abs(*value) > 0x1p53) {
-      fail(ExitCode::checkpoint_unusable, "{}: \"{}\" is {}; expected a whole number",
-           file.string(), key, *value);
-    }
-    return static_cast<int64_t>(*value);
-  };
-  result.eos_token_ids = read_eos(member(json, "eos_token_id"), file.string());
-  if (result.eos_token_ids.empty()) {
-    result.eos_token_ids =
-        read_eos(ConfigReader::root(config).find({"eos_token_id"}), "config.json");
-  }
-  result.temperature = number("temperature");
-  result.top_p = number("top_p");
-  result.min_p = number("min_p");
-  result.repetition_penalty = number("repetition_penalty");
-  result.top_k = whole("top_k");
-  result.max_new_tokens = whole("max_new_tokens");
-  return result;
 }
 
 }  // namespace plimsoll::model
