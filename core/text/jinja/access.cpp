@@ -29,7 +29,7 @@ Value view_item(const View& view, const std::pair<Value, Value>& entry) {
 
 // The elements start, start + step, ... of a sequence; count is never more than its length.
 struct Picked {
-  Int start, step;
+  Int start, stop, step;
   Int count;
 };
 
@@ -45,15 +45,16 @@ Picked pick(Int length, const Value& start, const Value& stop, const Value& step
   const auto bound = [&](std::optional<Int> part, Int fallback) {
     if (!part) return fallback;
     Int at = *part;
+    at = std::clamp<Int>(at, -length - 1, length);
     if (at < 0) at += length;
     return by > 0 ? std::clamp<Int>(at, 0, length) : std::clamp<Int>(at, -1, length - 1);
   };
   const Int from = bound(slice_part(start), by > 0 ? 0 : length - 1);
   const Int to = bound(slice_part(stop), by > 0 ? length : -1);
   const Int distance = by > 0 ? to - from : from - to;
-  if (distance <= 0) return {from, by, 0};
+  if (distance <= 0) return {from, to, by, 0};
   const Int stride = by > 0 ? by : (by < -length - 1 ? length + 1 : -by);
-  return {from, by, (distance - 1) / stride + 1};
+  return {from, to, by, (distance - 1) / stride + 1};
 }
 
 Value slice_string(Runtime& runtime, const Value& value, const Picked& picked) {
@@ -113,7 +114,12 @@ size_t require_length(Runtime& runtime, const Value& value) {
 }
 
 Value range_item(const Range& range, Int index) {
-  return Value::integer(range.start + index * range.step);
+  Int offset = 0;
+  Int item = 0;
+  if (__builtin_mul_overflow(index, range.step, &offset) || __builtin_add_overflow(range.start, offset, &item)) {
+    raise("an integer is too large (more than 127 bits)");
+  }
+  return Value::integer(item);
 }
 
 std::optional<Value> subscript(Runtime& runtime, const Value& object, const Value& key) {
@@ -155,9 +161,10 @@ Value slice(Runtime& runtime, const Value& object, const Value& start, const Val
   if (object.is_string()) return slice_string(runtime, object, picked);
   if (object.is(Kind::range)) {
     const Range& range = object.as_range();
-    const Int first = range.start + picked.start * range.step;
-    const Int by = range.step * (picked.count > 1 ? picked.step : 1);
-    return {Kind::range, new Range(first, first + by * picked.count, by, picked.count)};
+    const auto at = [&](Int index) { return range_item(range, index).as_int(); };
+    Int step_between = 0;
+    if (__builtin_mul_overflow(range.step, picked.step, &step_between)) raise("the step of a range is too large");
+    return {Kind::range, new Range(at(picked.start), at(picked.stop), step_between, picked.count)};
   }
   runtime.check_elements(picked.count);
   std::vector<Value> items;
@@ -183,6 +190,8 @@ bool Cursor::iterable(const Value& value) {
     case Kind::view:
     case Kind::iterator:
       return true;
+    case Kind::object:
+      return value.object()->iterable();
     default:
       return false;
   }
@@ -226,6 +235,11 @@ bool Cursor::next(Value& item) {
       return true;
     case Kind::iterator: {
       auto produced = source_.as_iterator().next();
+      if (produced) item = std::move(*produced);
+      return produced.has_value();
+    }
+    case Kind::object: {
+      auto produced = source_.object()->next_item();
       if (produced) item = std::move(*produced);
       return produced.has_value();
     }

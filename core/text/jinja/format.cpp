@@ -125,9 +125,9 @@ class Percent {
 
   Value named(size_t& at) {
     if (!is_mapping()) raise("format requires a mapping");
-    size_t depth = 1;
+    int depth = 1;
     const size_t begin = ++at;
-    for (; at < format_.size() && depth > 0; ++at) depth += format_[at] == '(' ? 1U : format_[at] == ')' ? -1U : 0U;
+    for (; at < format_.size() && depth > 0; ++at) depth += format_[at] == '(' ? 1 : format_[at] == ')' ? -1 : 0;
     if (depth > 0) raise("incomplete format key");
     const Value key = Value::string(format_.substr(begin, at - 1 - begin));
     const auto found = subscript(runtime_, values_, key);
@@ -228,7 +228,7 @@ class BraceFormat {
       : runtime_(runtime), markup_(markup), positional_(positional), named_(std::move(named)) {}
 
   std::string run(std::string_view format, int depth = 2) {
-    if (depth == 0) raise("Max string recursion exceeded");
+    if (depth < 0) raise("Max string recursion exceeded");
     std::string out;
     for (size_t at = 0; at < format.size();) {
       const char c = format[at];
@@ -281,7 +281,8 @@ class BraceFormat {
       if (!rest.empty() && rest[0] != ':') raise("expected ':' after conversion specifier");
     }
     if (!rest.empty()) rest.remove_prefix(1);
-    return convert(look_up_field(name), conversion, run(rest, depth - 1));
+    Value value = look_up_field(name);
+    return convert(std::move(value), conversion, run(rest, depth - 1));
   }
 
   std::string convert(Value value, char conversion, const std::string& specification) {
@@ -299,7 +300,9 @@ class BraceFormat {
     return markup_ ? escape_html(text) : text;
   }
 
+  // As string.Formatter: only a wholly empty name is numbered automatically, only one of digits counts as manual.
   Value look_up_field(std::string_view name) {
+    if (name.empty() || all_digits(name)) return numbered(name);
     size_t at = std::min(name.find_first_of(".["), name.size());
     Value value = first(name.substr(0, at));
     while (at < name.size()) {
@@ -329,15 +332,20 @@ class BraceFormat {
     return all_digits(text) ? Value::integer(*parse_int(text, 10)) : Value::string(std::string(text));
   }
 
-  Value first(std::string_view name) {
-    if (!name.empty() && !all_digits(name)) {
-      if (auto value = named_(std::string(name))) return std::move(*value);
-      raise(quote(name));
-    }
+  Value numbered(std::string_view name) {
     const bool automatic = name.empty();
-    if (automatic ? manual_ : next_ > 0) raise("cannot switch between manual field specification and automatic field numbering");
+    if (automatic ? manual_ : next_ > 0) raise("cannot switch between manual and automatic field numbering");
     manual_ |= !automatic;
-    const Int index = automatic ? next_++ : *parse_int(name, 10);
+    return at_index(automatic ? next_++ : *parse_int(name, 10));
+  }
+
+  Value first(std::string_view name) {
+    if (all_digits(name)) return at_index(*parse_int(name, 10));
+    if (auto value = named_(std::string(name))) return std::move(*value);
+    raise(quote(name));
+  }
+
+  Value at_index(Int index) const {
     if (index >= static_cast<Int>(positional_.size())) {
       raise("Replacement index ", int_to_string(index), " out of range for positional args tuple");
     }

@@ -99,6 +99,12 @@ void Interpreter::write(const Value& value) {
   }
 }
 
+// What call and filter blocks make is not converted to text.
+void Interpreter::write_block(const Value& value) {
+  if (!value.is_string()) raise("sequence item: expected str instance, ", type_name(value), " found");
+  write(value.text());
+}
+
 void Interpreter::output(const Stmt& stmt) {
   for (const auto& part : stmt.exprs) {
     if (part->kind == ExprKind::constant) {
@@ -193,7 +199,7 @@ Interpreter::Flow Interpreter::filter_block(const Stmt& stmt) {
   out_ = outside;
   if (flow == Flow::next) {
     const Value body = Value::string(std::move(text));
-    write(apply_filter(*stmt.exprs[0], &body));
+    write_block(apply_filter(*stmt.exprs[0], &body));
   }
   leave(stmt.frame);
   return flow;
@@ -230,7 +236,7 @@ void Interpreter::call_block(const Stmt& stmt) {
   if (stmt.generation) {
     write(call_value(runtime_, caller, {}));
   } else {
-    write(call(*stmt.exprs[0], &caller));
+    write_block(call(*stmt.exprs[0], &caller));
   }
 }
 

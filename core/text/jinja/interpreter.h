@@ -53,6 +53,7 @@ class Interpreter {
   void output(const Stmt& stmt);
   void write(std::string_view text);
   void write(const Value& value);
+  void write_block(const Value& value);
   Flow branch(const Stmt& stmt);
   Flow for_loop(const Stmt& stmt);
   Flow loop_over(const Stmt& stmt, const Value& iterable, const Value& recursion, Int depth);

@@ -45,7 +45,6 @@ Value indent(Runtime& runtime, const Value& subject, const Args& args) {
 
 Value truncate(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("truncate", args, {"length", "killwords", "end", "leeway"});
-  require_text(runtime, subject);
   const Int length = bound.integer(runtime, 0, 255);
   const Value end = bound.get(2, Value::string("..."));
   if (!end.is_string()) raise("expected a string, got ", type_name(end));
@@ -53,8 +52,8 @@ Value truncate(Runtime& runtime, const Value& subject, const Args& args) {
   const Int end_length = static_cast<Int>(end.as_string().length());
   if (length < end_length) raise("expected length >= ", int_to_string(end_length), ", got ", int_to_string(length));
   if (leeway < 0) raise("expected leeway >= 0, got ", int_to_string(leeway));
-  runtime.charge_characters(subject.text().size());
-  if (static_cast<Int>(subject.as_string().length()) - leeway <= length) return subject;
+  if (static_cast<Int>(require_length(runtime, subject)) - leeway <= length) return subject;
+  require_text(runtime, subject);
   Value kept = slice(runtime, subject, Value::none(), Value::integer(length - end_length), Value::none());
   if (!bound.truthy(runtime, 1, false)) {
     const size_t space = kept.text().rfind(' ');

@@ -35,6 +35,12 @@ bool LoopContext::next(Value& item) {
   return true;
 }
 
+std::optional<Value> LoopContext::next_item() {
+  Value item;
+  if (!next(item)) return std::nullopt;
+  return Value::tuple({std::move(item), make_object(this)});
+}
+
 const Value& LoopContext::peek() {
   if (after_.is(Kind::missing)) {
     Value item;

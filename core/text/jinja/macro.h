@@ -51,6 +51,9 @@ class LoopContext final : public Mutable {
   [[nodiscard]] bool callable() const override { return true; }
   bool truthy(Runtime& runtime) override { return item_count(runtime) != 0; }
   std::optional<size_t> length(Runtime& runtime) override { return static_cast<size_t>(item_count(runtime)); }
+  [[nodiscard]] bool iterable() const override { return true; }
+  /// (item, loop)
+  std::optional<Value> next_item() override;
   std::optional<Value> attribute(Runtime& runtime, std::string_view name) override;
   Value call(Runtime& runtime, const Args& args) override;
   [[nodiscard]] std::string repr(Runtime& runtime, int depth) const override;

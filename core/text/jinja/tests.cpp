@@ -30,9 +30,7 @@ bool is_number(const Value& value) { return value.is_number(); }
 bool is_string(const Value& value) { return value.is_string(); }
 bool is_mapping(const Value& value) { return value.is(Kind::dict); }
 bool is_escaped(const Value& value) { return value.is_markup(); }
-bool is_iterable(const Value& value) {
-  return Cursor::iterable(value) || (value.is(Kind::object) && value.object()->type_name() == "LoopContext");
-}
+bool is_iterable(const Value& value) { return Cursor::iterable(value); }
 bool is_sequence(const Value& value) {
   return length_of(value).has_value() && !value.is(Kind::view);
 }
@@ -78,12 +76,14 @@ bool callable(Runtime&, const Value& value, const Args& args) {
   no_arguments(args);
   return is_callable(value);
 }
-bool filter(Runtime&, const Value& value, const Args& args) {
+bool filter(Runtime& runtime, const Value& value, const Args& args) {
   no_arguments(args);
+  hash_of(runtime, value);  // unhashable values are an error
   return value.is_string() && find_filter(value.text()) != nullptr;
 }
-bool test(Runtime&, const Value& value, const Args& args) {
+bool test(Runtime& runtime, const Value& value, const Args& args) {
   no_arguments(args);
+  hash_of(runtime, value);
   return value.is_string() && find_test(value.text()) != nullptr;
 }
 bool in(Runtime& runtime, const Value& value, const Args& args) {
