@@ -106,6 +106,7 @@ void add_attention(Builder& build, int64_t layer) {
     if (positions) add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention");
   }
   weights.attention_scales();
+  if (build.family.pooling) return;  // an encoder keeps nothing
   build.shape.kv_layers.push_back(attention_cache(build, own_kv_heads, heads.key_size,
                                                   heads.value_size, window.tokens, window.kind));
 }

@@ -109,7 +109,7 @@ void add_hashed_mixture(Builder& build, int64_t layer) {
   } else {
     weights.parameters(Part::experts, Amount{mixture.experts} * kFloat32);
   }
-  weights.experts({{path, "experts", {}}, mixture.experts, build.dims.hidden, mixture.intermediate});
+  weights.experts({{path, "experts", {"w1", "w2", "w3"}}, mixture.experts, build.dims.hidden, mixture.intermediate});
   if (mixture.shared_intermediate > 0) {
     add_mlp(build, path + ".shared_experts", mixture.shared_intermediate, Part::mlp);
   }

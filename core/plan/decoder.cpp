@@ -39,8 +39,15 @@ void add_embedding(Builder& build) {
     build.weights.plain(Part::embedding, Amount{width} * dims.hidden * 2);
   }
   if (build.family.positions == Positions::learned) {
-    build.weights.plain(Part::embedding,
-                        Amount{dims.positions + build.family.extra_positions} * dims.hidden);
+    const int64_t rows = dims.positions + build.family.extra_positions;
+    if (build.family.pooling) {
+      build.weights.vocabulary(Part::embedding, rows, dims.hidden);
+    } else {
+      build.weights.plain(Part::embedding, Amount{rows} * dims.hidden);
+    }
+  }
+  if (build.family.pooling) {  // types of tokens
+    build.weights.vocabulary(Part::embedding, build.config.integer({"type_vocab_size"}, 2, {1, 1 << 20}), dims.hidden);
   }
   if (build.family.embedding_norm) build.norm(dims.hidden, Part::embedding);
   if (build.family.embedding_scale) build.weights.buffer(build.options.element);
@@ -65,10 +72,23 @@ void add_layer(Builder& build, int64_t layer) {
   add_feed_forward(build, layer);
 }
 
+/// BERT's head over masked tokens: a transform, and a decoder that is held whole.
+void add_masked_head(Builder& build) {
+  const TextDims& dims = build.dims;
+  constexpr int64_t kPositionId = 8;  // int64
+  build.weights.buffer(Amount{dims.positions} * kPositionId);
+  if (build.shape.architecture != "BertForMaskedLM") return;
+  build.weights.plain(Part::lm_head, Amount{dims.hidden} * (dims.hidden + 1) + Amount{2} * dims.hidden);
+  build.weights.plain(Part::lm_head, Amount{dims.vocabulary} * (dims.hidden + 1));
+}
+
 void add_output(Builder& build) {
   const TextDims& dims = build.dims;
   if (build.family.norms > 0) build.norm(dims.hidden);
-  if (build.family.pooling) return;
+  if (build.family.pooling) {
+    add_masked_head(build);
+    return;
+  }
   const bool last_stage = build.options.pipeline_parallel > 1;
   if (!dims.tied) {
     build.weights.lm_head(dims.vocabulary, dims.hidden, build.bias(build.family.lm_head_bias));

@@ -46,7 +46,11 @@ bool modelopt_fp8_kv(const ConfigView& config) {
 
 WeightScheme modelopt_algorithm(const std::string& algorithm, int64_t group) {
   if (algorithm == "NVFP4") return nvfp4(group);
-  if (algorithm == "W4A16_NVFP4") return nvfp4(group, false);
+  if (algorithm == "W4A16_NVFP4") {
+    WeightScheme scheme = nvfp4(group, false);
+    scheme.unused_input = true;
+    return scheme;
+  }
   if (algorithm == "FP8") return tensor_fp8(true);
   if (algorithm == "FP8_PB_WO") return block_fp8(128, 128);
   if (algorithm == "FP8_PER_CHANNEL_PER_TOKEN") {
@@ -100,6 +104,7 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
     const bool usable = block.size() == 2 && block[0] > 0 && block[1] > 0;
     scheme.block_out = usable ? block[0] : 128;
     scheme.block_in = usable ? block[1] : 128;
+    scheme.check_merged = true;
     scheme.scales = Scales::block;
   } else {
     scheme.scales = strategy == "tensor" ? Scales::tensor : Scales::channel;
@@ -188,6 +193,8 @@ void Quantization::read_modelopt(const ConfigView& outer) {
   ignored_ = NameList(names(config, {"ignore", "exclude_modules"}), NameMatch::wildcard);
   lm_head_ = true;
   if (algorithm == "MIXED_PRECISION") {
+    attention_scales_ = fp8_kv_cache_;
+    latent_attention_scales_ = false;
     read_layers(config);
   } else {
     base_ = modelopt_algorithm(algorithm, group);
@@ -295,7 +302,9 @@ WeightScheme Quantization::experts(const ModuleName& module) const {
   if (!by_layer_.empty()) return linear(module);
   if (!groups_.empty()) {
     // compressed-tensors names the experts one by one.
-    const ModuleName first{name + ".0", "gate_up_proj", {"gate_proj", "up_proj", "down_proj"}};
+    std::vector<std::string> matrices = module.shards;
+    if (matrices.empty()) matrices = {"gate_proj", "up_proj", "down_proj"};
+    const ModuleName first{name + ".0", "w13", std::move(matrices)};
     return linear(first);
   }
   if (method_ == "fp8" || method_ == "deepseek_v4_fp8") {

@@ -26,6 +26,8 @@ struct Tower {
   bool mlp_bias = true;
   bool split_attention = true;  // over ranks; false: whole on every rank
   bool split_mlp = true;
+  bool whole_if_uneven = false; // held whole where the heads do not divide
+  bool quantized = true;        // false: kept plain whatever the checkpoint's method
   int64_t layer_extras = 0;     // elements per layer beside these (layer scale)
   int64_t patch_inputs = 0;     // channels x frames x side x side
   bool patch_bias = true;
@@ -48,21 +50,25 @@ void add_tower_layer(const Tower& tower, int64_t layer, RankWeights& weights) {
                                 tower.hidden,
                                 {inner, inner, inner},
                                 columns,
-                                tower.qkv_bias});
+                                tower.qkv_bias,
+                                tower.quantized});
   weights.linear(Part::vision,
-                 {{path + ".attn", "proj", {}}, inner, {tower.hidden}, rows, tower.out_bias});
+                 {{path + ".attn", "proj", {}}, inner, {tower.hidden}, rows, tower.out_bias, tower.quantized});
   const Split up = tower.split_mlp ? Split::outputs : Split::none;
   const Split down = tower.split_mlp ? Split::inputs : Split::none;
   std::vector<int64_t> widths(tower.gated ? 2 : 1, tower.intermediate);
   weights.linear(Part::vision,
-                 {{path + ".mlp", "fc1", {}}, tower.hidden, widths, up, tower.mlp_bias});
+                 {{path + ".mlp", "fc1", {}}, tower.hidden, widths, up, tower.mlp_bias, tower.quantized});
   weights.linear(Part::vision, {{path + ".mlp", "fc2", {}}, tower.intermediate, {tower.hidden}, down,
-                                tower.mlp_bias});
+                                tower.mlp_bias, tower.quantized});
   weights.plain(Part::vision, Amount{tower.norms} * norm_elements(tower) + tower.layer_extras);
 }
 
-void add_tower(const Tower& tower, Builder& build) {
+void add_tower(Tower tower, Builder& build) {
   RankWeights& weights = build.weights;
+  if (tower.whole_if_uneven && tower.heads % weights.ranks() != 0) {
+    tower.split_attention = tower.split_mlp = false;
+  }
   weights.plain(Part::vision, Amount{tower.patch_inputs} * tower.hidden +
                                   (tower.patch_bias ? tower.hidden : 0) +
                                   Amount{tower.positions} * tower.hidden + tower.ends);
@@ -73,9 +79,9 @@ void add_tower(const Tower& tower, Builder& build) {
   vision.intermediate = tower.intermediate;
 }
 
-/// One projection of a projector.
+/// One projection of a projector, named as its module is.
 void project(Builder& build, const char* name, int64_t inputs, int64_t outputs, Split split, bool bias) {
-  build.weights.linear(Part::vision, {{"visual.merger", name, {}}, inputs, {outputs}, split, bias});
+  build.weights.linear(Part::vision, {{"", name, {}}, inputs, {outputs}, split, bias});
 }
 
 void square_patches(VisionShape& vision, const ConfigView& config, int64_t patch, int64_t merge) {
@@ -109,8 +115,8 @@ void add_qwen_vision(const ConfigView& config, Builder& build, bool gated) {
   add_tower(tower, build);
   const int64_t merged = tower.hidden * vision.merge * vision.merge;
   const int64_t out = config.integer({gated ? "out_hidden_size" : "hidden_size"}, build.dims.hidden);
-  project(build, "0", merged, merged, Split::outputs, true);
-  project(build, "2", merged, out, Split::inputs, true);
+  project(build, "visual.merger.mlp.0", merged, merged, Split::outputs, true);
+  project(build, "visual.merger.mlp.2", merged, out, Split::inputs, true);
   constexpr int64_t kRotaryPositions = 8192;
   build.weights.buffer(Amount{kRotaryPositions} * (tower.hidden / tower.heads / 2) * build.options.element);
 }
@@ -134,11 +140,15 @@ void add_qwen3_vision(const ConfigView& config, Builder& build) {
   add_tower(tower, build);
   const int64_t merged = tower.hidden * vision.merge * vision.merge;
   const int64_t out = config.integer({"out_hidden_size"}, build.dims.hidden);
-  const auto deep = static_cast<int64_t>(config.integers({"deepstack_visual_indexes"}).size());
+  const bool listed = config.has("deepstack_visual_indexes");
+  constexpr int64_t kDeepMergers = 3;  // of Qwen3-VL, when the config does not list them
+  const bool has_them = build.shape.architecture.starts_with("Qwen3VL");
+  const int64_t deep = listed ? static_cast<int64_t>(config.integers({"deepstack_visual_indexes"}).size())
+                              : (has_them ? kDeepMergers : 0);
   for (int64_t i = 0; i <= deep; ++i) {
     build.weights.plain(Part::vision, 2 * (i == 0 ? tower.hidden : merged));
-    project(build, "linear_fc1", merged, merged, Split::outputs, true);
-    project(build, "linear_fc2", merged, out, Split::inputs, true);
+    project(build, "visual.merger.linear_fc1", merged, merged, Split::outputs, true);
+    project(build, "visual.merger.linear_fc2", merged, out, Split::inputs, true);
   }
   constexpr int64_t kRotaryPositions = 8192;
   build.weights.buffer(Amount{kRotaryPositions} * (tower.hidden / tower.heads / 2) * build.options.element);
@@ -179,7 +189,7 @@ void add_idefics3_vision(const ConfigView& outer, const ConfigView& config, Buil
   Tower tower = siglip_tower(config, "model.vision_model.encoder.layers");
   add_tower(tower, build);
   const int64_t scale = outer.integer({"scale_factor"}, 2, {1, 1 << 10});
-  project(build, "proj", tower.hidden * scale * scale, build.dims.hidden, Split::none, false);
+  project(build, "model.connector.proj", tower.hidden * scale * scale, build.dims.hidden, Split::none, false);
   VisionShape& vision = build.shape.vision;
   vision.kind = VisionShape::Kind::fixed_tokens;
   vision.image_size = config.integer({"image_size"}, 512, {1, 1 << 20});
@@ -203,8 +213,8 @@ void add_llava_vision(const ConfigView& outer, const ConfigView& config, Builder
   add_tower(tower, build);
   build.weights.buffer(Amount{tower.positions} * kPositionId);
   const bool bias = outer.flag({"multimodal_projector_bias"}, true);
-  project(build, "linear_1", tower.hidden, build.dims.hidden, Split::outputs, bias);
-  project(build, "linear_2", build.dims.hidden, build.dims.hidden, Split::inputs, bias);
+  project(build, "multi_modal_projector.linear_1", tower.hidden, build.dims.hidden, Split::outputs, bias);
+  project(build, "multi_modal_projector.linear_2", build.dims.hidden, build.dims.hidden, Split::inputs, bias);
   VisionShape& vision = build.shape.vision;
   vision.kind = VisionShape::Kind::fixed_tokens;
   vision.image_size = config.integer({"image_size"}, 336, {1, 1 << 20});
@@ -232,9 +242,9 @@ void add_pixtral_vision(const ConfigView& outer, const ConfigView& config, Build
   const int64_t merge = outer.integer({"spatial_merge_size"}, 2, {1, 1 << 10});
   const bool bias = outer.flag({"multimodal_projector_bias"}, false);
   build.weights.plain(Part::vision, tower.hidden);
-  project(build, "patch_merger", tower.hidden * merge * merge, tower.hidden, Split::none, false);
-  project(build, "linear_1", tower.hidden, build.dims.hidden, Split::outputs, bias);
-  project(build, "linear_2", build.dims.hidden, build.dims.hidden, Split::inputs, bias);
+  project(build, "multi_modal_projector.patch_merger", tower.hidden * merge * merge, tower.hidden, Split::none, false);
+  project(build, "multi_modal_projector.linear_1", tower.hidden, build.dims.hidden, Split::outputs, bias);
+  project(build, "multi_modal_projector.linear_2", build.dims.hidden, build.dims.hidden, Split::inputs, bias);
   VisionShape& vision = build.shape.vision;
   square_patches(vision, config, patch, merge);
   vision.merge = merge;
@@ -296,17 +306,20 @@ void add_moon_vision(const ConfigView& config, Builder& build) {
   tower.patch_inputs = 3 * patch * patch;
   tower.positions = config.integer({"init_pos_emb_height"}, 64) * config.integer({"init_pos_emb_width"}, 64);
   tower.ends = norm_elements(tower);
+  tower.quantized = false;
+  tower.whole_if_uneven = true;
   add_tower(tower, build);
   const int64_t frames = config.integer({"init_pos_emb_time"}, 0, {0, 1 << 20});
-  const bool modelopt = build.weights.quantization().method().starts_with("modelopt");
+  const std::string& method = build.weights.quantization().method();
+  const bool modelopt = method.starts_with("modelopt") || method == "mxfp4";
   build.weights.buffer(Amount{frames} * tower.hidden * (modelopt ? 4 : build.options.element));
   const std::vector<int64_t> kernel = config.integers({"merge_kernel_size"});
   const int64_t merge = kernel.size() == 2 ? kernel[0] * kernel[1] : 4;
   const int64_t merged = tower.hidden * merge;
   const bool second = config.text({"mm_projector_type"}, "") == "patchmergerv2";
   build.weights.plain(Part::vision, second ? 0 : norm_elements(tower));
-  project(build, "linear_1", merged, merged, Split::none, !second);
-  project(build, "linear_2", merged, build.dims.hidden, Split::none, !second);
+  const int64_t biases = second ? 0 : merged + build.dims.hidden;
+  build.weights.plain(Part::vision, Amount{merged} * merged + Amount{merged} * build.dims.hidden + biases);
   if (second) build.weights.plain(Part::vision, build.dims.hidden);
   build.shape.vision.kind = VisionShape::Kind::other;
 }
@@ -337,9 +350,9 @@ void add_llama4_vision(const ConfigView& config, Builder& build) {
   const int64_t inner = config.integer({"projector_input_dim"}, 4096);
   const int64_t outer = config.integer({"projector_output_dim"}, 4096);
   const bool bias = config.flag({"multi_modal_projector_bias"}, false);
-  project(build, "fc1", tower.intermediate, inner, Split::outputs, bias);
-  project(build, "fc2", inner, outer, Split::inputs, bias);
-  project(build, "linear_1", config.integer({"vision_output_dim"}, 7680), build.dims.hidden, Split::outputs, false);
+  project(build, "vision_model.vision_adapter.mlp.fc1", tower.intermediate, inner, Split::outputs, bias);
+  project(build, "vision_model.vision_adapter.mlp.fc2", inner, outer, Split::inputs, bias);
+  project(build, "multi_modal_projector.linear_1", config.integer({"vision_output_dim"}, 7680), build.dims.hidden, Split::outputs, false);
   VisionShape& vision = build.shape.vision;
   vision.kind = VisionShape::Kind::tiles;
   vision.image_size = image;
@@ -356,6 +369,7 @@ void add_muse_vision(const ConfigView& outer, const ConfigView& config, Builder&
   tower.heads = config.integer({"num_attention_heads"}, 16, {1, 1 << 16});
   tower.intermediate = config.integer({"intermediate_size"}, 8960);
   tower.split_mlp = false;
+  tower.whole_if_uneven = true;
   const int64_t patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
   tower.patch_inputs = 3 * patch * patch * config.integer({"patch_temporal"}, 2);
   tower.patch_bias = false;

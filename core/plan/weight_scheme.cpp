@@ -26,7 +26,7 @@ void check_blocks(const WeightScheme& scheme, const MatrixShape& shape, Amount o
   }
   const bool split = outputs < shape.full_outputs;
   const bool merged = shape.widths.size() > 1;
-  if (!split && !merged) return;
+  if ((!split && !merged) || (merged && !scheme.check_merged)) return;
   const size_t checked = split ? shape.widths.size() : shape.widths.size() - 1;
   for (size_t i = 0; i < checked; ++i) {
     check_divides(shape.widths[i], scheme.block_out, "output_partition_size", "block_n");
@@ -87,7 +87,7 @@ Amount matrix_bytes(const WeightScheme& scheme, const MatrixShape& shape, int64_
     case WeightFormat::nvfp4: {
       const int64_t scalars = scheme.static_input ? 2 : 1;
       return outputs * shape.inputs / 2 + outputs * (shape.inputs / scheme.group) +
-             matrices * scalars * kFloat32;
+             matrices * scalars * kFloat32 + (scheme.unused_input ? matrices * element : 0);
     }
     case WeightFormat::mxfp4:
       return outputs * shape.inputs / 2 + outputs * (shape.inputs / scheme.group);
@@ -136,6 +136,12 @@ Amount expert_scale_bytes(const WeightScheme& scheme, const ExpertShape& shape) 
   return experts * (w13 + w2) * scheme.scale_bytes;
 }
 
+/// One scale for each group of inputs, of both matrices.
+Amount group_scales(const ExpertShape& shape, int64_t group) {
+  return shape.experts * (Amount{shape.up_matrices} * shape.intermediate * (shape.hidden / group) +
+                          shape.hidden * (shape.intermediate / group));
+}
+
 }  // namespace
 
 Amount expert_bytes(const WeightScheme& scheme, const ExpertShape& shape, int64_t element) {
@@ -153,8 +159,9 @@ Amount expert_bytes(const WeightScheme& scheme, const ExpertShape& shape, int64_
       return bytes;
     case WeightFormat::nvfp4:
       // Two float32 scalars (weight and activation) for each of the three matrices.
-      return bytes + weights / 2 + weights / scheme.group + shape.experts * (up + 1) * 2 * kFloat32;
-    case WeightFormat::mxfp4: return bytes + weights / 2 + weights / scheme.group;
+      return bytes + weights / 2 + group_scales(shape, scheme.group) +
+             shape.experts * (up + 1) * 2 * kFloat32;
+    case WeightFormat::mxfp4: return bytes + weights / 2 + group_scales(shape, scheme.group);
     case WeightFormat::awq:
     case WeightFormat::gptq:
     case WeightFormat::packed: {

@@ -35,6 +35,8 @@ struct WeightScheme {
   bool zero_points = false;
   bool ordered_groups = false;       // gptq's desc_act: every rank holds every group's scale
   bool refine_expert_blocks = false; // block scales are refined when a rank's slice cuts a block
+  bool check_merged = false;         // fused matrices must begin on a block
+  bool unused_input = false;         // an activation scale of the model's dtype is loaded and dropped
 
   [[nodiscard]] bool plain() const { return format == WeightFormat::plain; }
   bool operator==(const WeightScheme&) const = default;
