@@ -118,6 +118,8 @@ void AddedTokens::split(std::string_view text, Stage stage, ParseSpecials parse,
     if (token.lstrip)
       begin = done < begin ? done + spaces_at_end(text.substr(done, begin - done)) : done;
     if (token.rstrip) end = blank = end < blank ? blank : end + spaces_at_start(text.substr(end));
+    // A token within the white space that the one before took along is gone.
+    if (begin >= end) continue;
     if (done < begin) sections.push_back({done, begin, std::nullopt});
     sections.push_back({begin, end, id});
     done = end;

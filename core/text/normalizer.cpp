@@ -48,18 +48,21 @@ void replace(NormalizedText& text, const Pattern& pattern, std::string_view cont
   size_t last = 0;
   size_t head = 0;
   bool changed = false;
+  const auto copy = [&](size_t end) {
+    if (last < text.head) head = out.size() + std::min(end, text.head) - last;
+    out.append(old, last, end - last);
+    last = end;
+  };
   pattern.for_each_match(old, [&](size_t begin, size_t end) {
     if (!changed) out.reserve(old.size() + old.size() / 4 + content.size());
     changed = true;
-    out.append(old, last, begin - last);
-    if (begin >= last && begin < text.head) head = out.size();
-    out += content;
+    copy(begin);
+    out += content;  // it belongs where the match's last byte came from
     if (end <= text.head) head = out.size();
     last = end;
   });
   if (!changed) return;
-  if (last < text.head) head = out.size() + (text.head - last);
-  out.append(old, last);
+  copy(old.size());
   text.text = std::move(out);
   text.head = head;
 }
@@ -126,7 +129,7 @@ void to_unicode_form(NormalizedText& text, UnicodeForm form) {
   text.head = std::min(head.size(), changed.size());
   while (text.head > 0 && text.head < changed.size() &&
          (static_cast<unsigned char>(changed[text.head]) & 0xC0) == 0x80) {
-    --text.head;
+    ++text.head;  // composed with what follows
   }
   text.text = std::move(changed);
 }

@@ -41,6 +41,7 @@ class Pattern {
 
   template <typename Found>
   void for_each_match(std::string_view text, Found&& found) const {
+    if (text.empty()) return;  // where the reference finds nothing, not even the empty match
     if (regex_) {
       regex_->for_each_match(text, found);
       return;

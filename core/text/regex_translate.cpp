@@ -114,7 +114,8 @@ CharacterSet posix_word() {
           "\\x{1F189}"};
 }
 
-// Oniguruma's \w counts the superscripts and fractions of Latin-1 in; [[:word:]] does not.
+// Oniguruma's \w counts the superscripts and fractions of Latin-1 in; [[:word:]] and \w within
+// brackets do not.
 CharacterSet word() {
   return {posix_word().body + "\\xB2\\xB3\\xB9\\xBC-\\xBE"};
 }
@@ -257,6 +258,9 @@ CharacterSet named_set(std::string_view name) {
   if (has_script_prefix && pcre2_knows(script.c_str())) return {script};
   return {fmt::format("\\p{{{}}}", name)};
 }
+
+// Where an escape stands.
+enum class Within { pattern, character_class };
 
 class Translator {
  public:
@@ -450,7 +454,7 @@ class Translator {
   std::string escape_outside() {
     const size_t start = at_;
     const char c = more() ? text_[at_] : '\0';
-    if (const auto set = escaped_set()) return set->pattern();
+    if (const auto set = escaped_set(Within::pattern)) return set->pattern();
     switch (c) {
       case 'b':
         return ++at_, "(?:(?<=" + word().pattern() + ")(?!" + word().pattern() + ")|(?<!" +
@@ -486,14 +490,14 @@ class Translator {
   }
 
   // Behind a backslash: \w \d \s \h \p{...} and their negations.
-  std::optional<CharacterSet> escaped_set() {
+  std::optional<CharacterSet> escaped_set(Within within) {
     if (!more()) refuse("ends with a backslash");
     const char c = text_[at_];
     const bool negative = c >= 'A' && c <= 'Z';
     CharacterSet set;
     switch (c | 0x20) {
       case 'w':
-        set = word();
+        set = within == Within::pattern ? word() : posix_word();
         break;
       case 'd':
         set = category_set("Nd");
@@ -649,7 +653,7 @@ class Translator {
     if (take("[")) return character_class();
     if (ahead("\\")) {
       ++at_;
-      if (const auto set = escaped_set()) return *set;
+      if (const auto set = escaped_set(Within::character_class)) return *set;
       --at_;
     }
     const char32_t first = class_character();

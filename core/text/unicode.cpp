@@ -109,8 +109,15 @@ std::u32string_view lower_case(char32_t c, char32_t (&buffer)[2]) {
     buffer[1] = 0x307;
     return {buffer, 2};
   }
-  buffer[0] = c < 0x80 ? ((c >= 'A' && c <= 'Z') ? c + 32 : c)
-                       : static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+  if (c < 0x80) {
+    buffer[0] = c >= 'A' && c <= 'Z' ? c + 32 : c;
+    return {buffer, 1};
+  }
+  buffer[0] = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+  const auto* range = std::ranges::lower_bound(kLowerCaseAdditions, c, {}, &LowerCaseRange::last);
+  if (range != std::end(kLowerCaseAdditions) && range->first <= c) {
+    buffer[0] = static_cast<char32_t>(static_cast<int32_t>(c) + range->distance);
+  }
   return {buffer, 1};
 }
 
@@ -130,7 +137,9 @@ uint8_t combining_class(utf8proc_int32_t c) {
 }
 
 void append_decomposed(Characters& out, char32_t c, utf8proc_option_t options) {
-  if (c < 0xA0 || ((options & UTF8PROC_COMPAT) && in_ranges(kCompatibilityExceptions, c))) {
+  constexpr char32_t kUnknownThere = 0x11938;  // the one canonical decomposition of Unicode 13
+  if (c < 0xA0 || c == kUnknownThere ||
+      ((options & UTF8PROC_COMPAT) && in_ranges(kCompatibilityExceptions, c))) {
     out.push_back(static_cast<utf8proc_int32_t>(c));
     return;
   }

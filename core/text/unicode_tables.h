@@ -112,4 +112,16 @@ inline constexpr CharacterRange kWordAdditions[] = {
     {0x13460, 0x143FA}, {0x16100, 0x16139}, {0x16D40, 0x16D6C}, {0x16D70, 0x16D79},
     {0x18CFF, 0x18CFF}, {0x1CCF0, 0x1CCF9}, {0x1E5D0, 0x1E5FA}, {0x2EBF0, 0x2EE5D}};
 
+struct LowerCaseRange {
+  char32_t first;
+  char32_t last;
+  int32_t distance;  // of the lower case character
+};
+
+// Lower case after Unicode 15.
+inline constexpr LowerCaseRange kLowerCaseAdditions[] = {
+    {0x1C89, 0x1C89, 1},    {0xA7CB, 0xA7CB, -42343}, {0xA7CC, 0xA7CC, 1}, {0xA7CE, 0xA7CE, 1},
+    {0xA7D2, 0xA7D2, 1},    {0xA7D4, 0xA7D4, 1},      {0xA7DA, 0xA7DA, 1}, {0xA7DC, 0xA7DC, -42561},
+    {0x10D50, 0x10D65, 32}, {0x16EA0, 0x16EB8, 27}};
+
 }  // namespace plimsoll::text
