@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <CLI/Error.hpp>
-#include <CLI/Option.hpp>
+#include <CLI/CLI.hpp>
 #include <string_view>
 
 #include "batch/nearest_name.h"
@@ -21,13 +20,24 @@ constexpr ShortName kShortNames[] = {
     {"-dp", "--data-parallel-size"},
 };
 
-std::string first_word(std::string text) {
+std::string before_equals(std::string text) {
   return text.substr(0, std::min(text.size(), text.find('=')));
 }
 
+std::string explain_word(const std::string& word, const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : command.get_subcommands({})) names.push_back(sub->get_name());
+  if (names.empty()) return fmt::format("unexpected argument '{}'", word);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string_view nearest = batch::nearest_name(word, views);
+  return fmt::format("unknown command '{}'; {}", word,
+                     nearest.empty() ? fmt::format("there is {}", fmt::join(names, ", "))
+                                     : fmt::format("did you mean {}?", nearest));
+}
+
 std::string explain_extra(const std::string& extra, const CLI::App& command) {
-  const std::string name = first_word(extra);
-  if (!name.starts_with("-")) return fmt::format("unexpected argument '{}'", extra);
+  const std::string name = before_equals(extra);
+  if (!name.starts_with("-")) return explain_word(extra, command);
   std::vector<std::string> flags;
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& known : option->get_lnames()) flags.push_back("--" + known);
@@ -43,7 +53,7 @@ std::string explain_extra(const std::string& extra, const CLI::App& command) {
 std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
   for (std::string& argument : arguments) {
     if (argument == "--") break;
-    const std::string name = first_word(argument);
+    const std::string name = before_equals(argument);
     for (const ShortName& known : kShortNames) {
       if (name == known.name) argument.replace(0, name.size(), known.long_name);
     }
@@ -56,7 +66,9 @@ std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
 
 std::string explain(const CLI::ParseError& error, const CLI::App& command) {
   const std::vector<std::string> extras = command.remaining(true);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) && !extras.empty()) {
+  const bool unexpected = dynamic_cast<const CLI::ExtrasError*>(&error) ||
+                          dynamic_cast<const CLI::RequiredError*>(&error);
+  if (unexpected && !extras.empty()) {
     return explain_extra(extras.front(), command);
   }
   std::string message = error.what();

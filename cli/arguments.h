@@ -1,7 +1,7 @@
 // The command line before CLI11 sees it, and what its errors say.
 #pragma once
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <CLI/Option.hpp>
+#include <CLI/CLI.hpp>
 #include <vector>
 
 namespace plimsoll::cli {
@@ -24,24 +24,25 @@ plimsoll --version shows the version.
 constexpr std::string_view kRunHelp =
     R"(Examples:
   plimsoll run MODEL -i prompts.jsonl -o answers.jsonl
-  echo '"To be, or not to be"' | plimsoll run MODEL --max-tokens 32 --temperature 0
-  plimsoll run MODEL -i batch.jsonl -o part3.jsonl --part 3/8 --report part3.json
+  echo '"To be, or not"' | plimsoll run MODEL --max-tokens 32 --temperature 0
+  plimsoll run MODEL -i all.jsonl -o part3.jsonl --part 3/8 --report part3.json
 
-MODEL is a folder with config.json and *.safetensors, or a hub id in the local cache.
-An input line is a JSON string, {"prompt": ...}, {"messages": [...]}, {"prompt_token_ids": [...]}
-with request fields beside it, or a line of OpenAI's batch format.
+MODEL is a folder with config.json and *.safetensors, or a hub id in the cache.
+Input lines: a JSON string, {"prompt": ...}, {"messages": [...]} or
+{"prompt_token_ids": [...]} with request fields beside, or OpenAI batch lines.
 
-  -i, -o FILE                  input and output; - is standard input and output (default)
-  --max-tokens N               most tokens of any answer
-  --temperature N, --seed N    0 is greedy; random numbers of the run
-  --max-model-len N|auto       context length, such as 4096 or 32k
-  --chat-template FILE         in place of the model's
-  --long-prompt POLICY         error, truncate-left, truncate-right or split
-  --part i/n, --limit N        a slice of the input
-  --overwrite                  replace an output
-  --report FILE                figures of the run as JSON
-Exit: 0 done, 2 usage, 3 some lines failed, 4 input, 5 model, 6 does not fit, 7 stopped early,
-8 output is there already, 9 output cannot be written, 11 output is locked.  More: --help
+  -i, -o FILE                input, output; default -, the standard streams
+  --max-tokens N             most tokens of any answer
+  --temperature N, --seed N  0 is greedy; random numbers of the run
+  --max-model-len N|auto     context length, such as 4096 or 32k
+  --chat-template FILE       in place of the model's
+  --long-prompt POLICY       error, truncate-left, truncate-right or split
+  --part i/n, --limit N      a slice of the input
+  --overwrite                replace an output
+  --report FILE              figures of the run as JSON
+Exit status: 0 done, 2 usage, 3 some lines failed, 4 input, 5 model,
+6 does not fit, 7 stopped early, 8 output exists, 9 output cannot be written,
+11 output is locked. All flags: --help. Manual: man plimsoll-run
 )";
 
 std::string names_of(const CLI::Option& option) {

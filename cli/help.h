@@ -1,7 +1,7 @@
 // -h (one screen, examples first), --help (every flag, by group), --version.
 #pragma once
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 

@@ -68,6 +68,7 @@ engine::EngineOptions engine_options(const RunOptions& options, const Environmen
   engine.kv_cache_bytes = kv_cache_bytes(options, environment);
   engine.num_kv_blocks = options.num_kv_blocks;
   engine.prefix_caching = options.prefix_caching;
+  engine.threads = launch.cpu.threads;
   engine.seed = options.seed;
   engine.eos_token_ids = eos_ids(launch);
   return engine;

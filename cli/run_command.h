@@ -1,7 +1,7 @@
 // `plimsoll run`: batch generation.
 #pragma once
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 
 #include "run_options.h"
 

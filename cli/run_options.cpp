@@ -81,8 +81,7 @@ void declare_files(CLI::App& command, RunOptions& options) {
   command
       .add_option("-m,--model,MODEL", options.model,
                   "folder with config.json and *.safetensors, or a hub id in the local cache")
-      ->type_name("DIR|ID")
-      ->required();
+      ->type_name("DIR|ID");
   value_flag(command, "-i,--input-file", "FILE",
              "JSONL with prompts; - is standard input (default)",
              [&options](const std::string& text) {
@@ -121,9 +120,17 @@ void declare_lines(CLI::App& command, RunOptions& options) {
 }
 
 void declare_model(CLI::App& command, RunOptions& options) {
-  command.add_option("--dtype", options.dtype, "of weights and KV cache (default auto: as stored)")
-      ->type_name("auto|bfloat16|float16|float32")
-      ->check(CLI::IsMember({"auto", "bfloat16", "float16", "half", "float32", "float"}));
+  value_flag(command, "--dtype", "auto|bfloat16|float16|float32",
+             "of weights and KV cache (default auto: as stored)",
+             [&options](const std::string& text) {
+               static constexpr std::string_view kNames[] = {"auto", "bfloat16", "float16",
+                                                             "half", "float32",  "float"};
+               if (std::ranges::find(kNames, text) == std::end(kNames)) {
+                 throw std::invalid_argument(fmt::format(
+                     "expected auto, bfloat16, float16 or float32, found \"{}\"", text));
+               }
+               options.dtype = text;
+             });
   value_flag(command, "--max-model-len", "N|auto",
              "context length, such as 4096 or 32k; auto: what the KV cache holds",
              [&options](const std::string& text) {
@@ -289,6 +296,9 @@ void declare_run_flags(CLI::App& command, RunOptions& options) {
 
 void check_run_options(const RunOptions& options) {
   const auto refuse = [](const std::string& message) { throw Error(ExitCode::usage, message); };
+  if (options.model.empty()) {
+    refuse("run needs a MODEL: a folder, or a hub id in the local cache; plimsoll run -h");
+  }
   if (options.device == "cuda") {
     refuse("--device cuda: this build has no CUDA backend; use --device cpu");
   }

@@ -1,7 +1,7 @@
 // Flags of `plimsoll run`.
 #pragma once
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>

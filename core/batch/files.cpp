@@ -66,6 +66,11 @@ bool exists(const std::string& path) {
   return file_id(path).has_value();
 }
 
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
 bool is_stream(const std::string& path) {
   if (path == "-") return true;
   struct stat found {};

@@ -29,6 +29,7 @@ struct FileId {
 /// Of the file behind a path, links followed; none when there is no such file.
 std::optional<FileId> file_id(const std::string& path);
 bool exists(const std::string& path);
+bool is_folder(const std::string& path);
 /// Something that is written as it goes and never renamed: "-", a pipe, a terminal, a device.
 bool is_stream(const std::string& path);
 

@@ -126,6 +126,9 @@ class StreamOutput final : public Output {
 }  // namespace
 
 std::unique_ptr<Output> open_output(const std::string& path, OutputFile::Existing existing) {
+  if (is_folder(path)) {
+    fail(ExitCode::output_unwritable, "{}: is a folder; the output is a file", path);
+  }
   if (is_stream(path)) return std::make_unique<StreamOutput>(path);
   return std::make_unique<JournalOutput>(path, existing);
 }

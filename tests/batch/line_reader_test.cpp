@@ -1,0 +1,153 @@
+#include "batch/line_reader.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "batch/input_scan.h"
+#include "batch/scratch.h"
+
+using namespace plimsoll;
+using namespace plimsoll::batch;
+using test::Scratch;
+
+namespace {
+
+// "number/ordinal:text" of each line; "!" marks one that is too long.
+std::vector<std::string> lines_of(const std::string& text, size_t limit = 1000) {
+  const Scratch scratch;
+  InputFile input = InputFile::open(scratch.write("in", text));
+  LineReader reader(input, limit);
+  std::vector<std::string> lines;
+  Line line;
+  while (reader.next(line, -1) == LineReader::Got::line) {
+    lines.push_back(std::to_string(line.number) + "/" + std::to_string(line.ordinal) +
+                    (line.too_long ? "!" : ":" + line.text));
+  }
+  return lines;
+}
+
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("lines are numbered with blank ones and ordered without them") {
+  CHECK(lines_of("") == Lines{});
+  CHECK(lines_of("\n \t\n\r\n") == Lines{});
+  CHECK(lines_of("a\nb\n") == Lines{"1/0:a", "2/1:b"});
+  CHECK(lines_of("a\n\n  \nb") == Lines{"1/0:a", "4/1:b"});
+  CHECK(lines_of("a\r\nb\r\n") == Lines{"1/0:a", "2/1:b"});
+  CHECK(lines_of("\xEF\xBB\xBF"
+                 "a\n") == Lines{"1/0:a"});
+  CHECK(lines_of(std::string("a\0b\n", 4)) == Lines{std::string("1/0:a\0b", 7)});
+}
+
+TEST_CASE("a line longer than allowed is passed over in bounded memory") {
+  const std::string longest(10, 'x');
+  CHECK(lines_of(longest + "\nb\n", 10) == Lines{"1/0:" + longest, "2/1:b"});
+  CHECK(lines_of(longest + "x\nb\n", 10) == Lines{"1/0!", "2/1:b"});
+  CHECK(lines_of(std::string(1 << 20, 'x') + "\nb", 10) == Lines{"1/0!", "2/1:b"});
+  CHECK(lines_of("a\n" + std::string(1 << 20, 'x'), 10) == Lines{"1/0:a", "2/1!"});
+}
+
+TEST_CASE("what is not text is named with its cure") {
+  for (const auto& [magic, word] : std::vector<std::pair<std::string, std::string>>{
+           {"\x1f\x8b\x08", "zcat"}, {"\x28\xb5\x2f\xfd", "zstdcat"}, {"\xff\xfe{", "UTF-16"}}) {
+    CHECK_THROWS_WITH(lines_of(magic), Catch::Contains(word));
+  }
+}
+
+TEST_CASE("a pipe is read as it comes") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  InputFile input = InputFile::open("/dev/fd/" + std::to_string(ends[0]));
+  LineReader reader(input, 100);
+  Line line;
+  CHECK(reader.next(line, 0) == LineReader::Got::nothing_yet);
+  REQUIRE(write(ends[1], "one\ntw", 6) == 6);
+  CHECK(reader.next(line, 0) == LineReader::Got::line);
+  CHECK(line.text == "one");
+  CHECK(reader.next(line, 0) == LineReader::Got::nothing_yet);
+  REQUIRE(write(ends[1], "o", 1) == 1);
+  close(ends[1]);
+  close(ends[0]);
+  CHECK(reader.next(line, -1) == LineReader::Got::line);
+  CHECK(line.text == "two");
+  CHECK(reader.next(line, -1) == LineReader::Got::end);
+}
+
+TEST_CASE("a file may grow while it is read, but not shrink") {
+  const Scratch scratch;
+  const std::string path = scratch.write("in", "a\nb\n");
+  {
+    InputFile input = InputFile::open(path);
+    scratch.write("in", "a\nb\nc\n");
+    CHECK(count_lines(input, 100) == 3);
+  }
+  InputFile input = InputFile::open(path);
+  scratch.write("in", "a\n");
+  CHECK_THROWS_WITH(count_lines(input, 100), Catch::Contains("2 bytes came of 6"));
+}
+
+TEST_CASE("an input that cannot be one is refused by name") {
+  const Scratch scratch;
+  CHECK_THROWS_WITH(InputFile::open(scratch.path("none")), Catch::Contains("No such file"));
+  CHECK_THROWS_WITH(InputFile::open(scratch.path("")), Catch::Contains("folder"));
+}
+
+TEST_CASE("the first byte that is not UTF-8") {
+  struct Row {
+    std::string text;
+    std::optional<size_t> at;
+  };
+  const Row rows[] = {
+      {"", {}},
+      {"plain", {}},
+      {"h\xC3\xA9", {}},
+      {"\xE2\x82\xAC", {}},
+      {"\xF0\x9F\x98\x80", {}},
+      {"\xEF\xBF\xBF", {}},
+      {"a\x80", 1},
+      {"\xC0\x80", 0},          // overlong
+      {"\xE0\x80\x80", 0},      // overlong
+      {"\xED\xA0\x80", 0},      // surrogate
+      {"\xF4\x90\x80\x80", 0},  // above U+10FFFF
+      {"ab\xE2\x82", 2},        // cut
+      {"\xF0\x9F\x98", 0},      // cut
+      {"a\xC3(", 1},
+      {"\xFF", 0},
+  };
+  for (const Row& row : rows) {
+    INFO(row.text);
+    CHECK(first_invalid_utf8(row.text) == row.at);
+  }
+}
+
+TEST_CASE("parts are contiguous, even and whole") {
+  for (const uint64_t lines : {0u, 1u, 7u, 8u, 100u}) {
+    for (const uint64_t parts : {1u, 3u, 8u, 11u}) {
+      uint64_t next = 0;
+      for (uint64_t i = 0; i < parts; ++i) {
+        const Slice slice = part_of(lines, i, parts);
+        CHECK(slice.first == next);
+        CHECK(slice.count <= lines / parts + 1);
+        next += slice.count;
+      }
+      CHECK(next == lines);
+    }
+  }
+}
+
+TEST_CASE("strict runs refuse an id that occurs twice, naming both lines") {
+  const Scratch scratch;
+  const auto check = [&](const std::string& text) {
+    InputFile input = InputFile::open(scratch.write("in", text));
+    refuse_duplicate_ids(input, 1000);
+  };
+  CHECK_NOTHROW(check("\"a\"\n{\"id\":\"x\",\"prompt\":\"a\"}\n{broken\n"));
+  CHECK_THROWS_WITH(check("{\"id\":\"x\",\"prompt\":1}\n\n{\"id\":\"x\",\"prompt\":\"a\"}\n"),
+                    Catch::Contains("line 3") && Catch::Contains("line 1"));
+  CHECK_THROWS_WITH(check("{\"id\":\"2\",\"prompt\":\"a\"}\n\"b\"\n"), Catch::Contains("line 2"));
+}

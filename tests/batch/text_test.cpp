@@ -1,0 +1,116 @@
+// Digests, JSON text, progress: what is only text.
+#include <catch2/catch.hpp>
+#include <clocale>
+#include <limits>
+
+#include "base/json.h"
+#include "batch/digest.h"
+#include "batch/json_text.h"
+#include "batch/progress.h"
+
+using namespace plimsoll;
+using namespace plimsoll::batch;
+
+TEST_CASE("digests are MurmurHash3's") {
+  // Reference: SMHasher's MurmurHash3_x64_128.
+  CHECK(hex(digest("")) == "00000000000000000000000000000000");
+  CHECK(hex(digest("hello")) == "cbd8a7b341bd9b025b1e906a48ae1d19");
+  CHECK(hex(digest("The quick brown fox jumps over the lazy dog")) ==
+        "e34bbc7bbc071b6c7a433ca9c49a9347");
+  CHECK(digest("a", 1) != digest("a", 2));
+}
+
+TEST_CASE("a digest table tells where it saw a digest first") {
+  DigestTable table;
+  for (uint64_t line = 1; line <= 10000; ++line) {
+    CHECK(table.insert(digest(std::to_string(line)), line) == 0);
+  }
+  CHECK(table.insert(digest("77"), 20000) == 77);
+  CHECK(table.insert({0, 0}, 5) == 0);
+  CHECK(table.insert({0, 0}, 6) == 5);
+  CHECK(table.size() == 10001);
+}
+
+TEST_CASE("JSON text is valid, short and in order") {
+  JsonText out;
+  out.begin_object().key("b").begin_array().integer(-1).unsigned_integer(UINT64_MAX);
+  out.null().boolean(true).begin_object().end_object().end_array();
+  out.key("a").string("q\"\\\n\x01\x7f\xE2\x82\xAC").end_object();
+  CHECK(out.text() ==
+        "{\"b\":[-1,18446744073709551615,null,true,{}],\"a\":"
+        "\"q\\\"\\\\\\n\\u0001\x7f\xE2\x82\xAC\"}");
+}
+
+TEST_CASE("bytes that are not text become U+FFFD") {
+  JsonText out;
+  out.string("a\xFF\xE2\x82z");
+  CHECK(out.text() == "\"a\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBDz\"");
+  CHECK_NOTHROW(parse_json<Json>(out.text()));
+}
+
+TEST_CASE("numbers are the shortest that read back, in any locale") {
+  // Without the locale installed the check is that of "C"; with it, commas would show.
+  std::setlocale(LC_ALL, "de_DE.UTF-8");
+  JsonText out;
+  out.begin_array().number(-1.2F).number(0.1).number(1e-7F).number(2.0);
+  out.number(std::numeric_limits<double>::infinity()).end_array();
+  std::setlocale(LC_ALL, "C");
+  CHECK(out.text() == "[-1.2,0.1,1e-07,2,null]");
+}
+
+TEST_CASE("control bytes cannot reach a terminal") {
+  CHECK(printable("a\x1b[2Jb\r\n\x7f") == "a\\x1b[2Jb\\x0d\\x0a\\x7f");
+}
+
+TEST_CASE("durations") {
+  CHECK(format_duration(-1) == "0:00");
+  CHECK(format_duration(42.9) == "0:42");
+  CHECK(format_duration(3 * 3600 + 5 * 60 + 9) == "3:05:09");
+}
+
+TEST_CASE("a bar is redrawn ten times a second, lines come every ten seconds") {
+  using namespace std::chrono_literals;
+  ProgressSample sample;
+  sample.done = 1;
+  sample.total = 200;
+  sample.fraction = 0.005;
+  std::string written;
+  const auto write = [&](std::string_view bytes) { written += bytes; };
+  const Clock::time_point start{};
+
+  SECTION("bar") {
+    Progress progress(ProgressMode::bar, 100, write);
+    for (int ms = 0; ms < 1000; ms += 10) {
+      progress.tick(start + std::chrono::milliseconds(ms), [&] { return sample; });
+    }
+    CHECK(std::ranges::count(written, '\r') == 10);
+    progress.note("hello");
+    CHECK(written.ends_with("\r\x1b[Kplimsoll: hello\n"));
+  }
+  SECTION("lines") {
+    Progress progress(ProgressMode::lines, 80, write);
+    for (int s = 0; s <= 25; ++s) {
+      progress.tick(start + std::chrono::seconds(s), [&] { return sample; });
+    }
+    CHECK(std::ranges::count(written, '\n') == 2);
+    CHECK_THAT(written, Catch::Contains("1/200 lines"));
+  }
+  SECTION("an early line at 1 %") {
+    sample.fraction = 0.02;
+    Progress progress(ProgressMode::lines, 80, write);
+    for (int s = 0; s <= 5; ++s) {
+      progress.tick(start + std::chrono::seconds(s), [&] { return sample; });
+    }
+    CHECK(std::ranges::count(written, '\n') == 1);
+  }
+  SECTION("none") {
+    Progress progress(ProgressMode::none, 80, write);
+    progress.tick(start + 100s, [&] { return sample; });
+    CHECK(written.empty());
+  }
+  SECTION("narrow terminals") {
+    Progress progress(ProgressMode::bar, 1, write);
+    progress.tick(start, [&] { return sample; });
+    CHECK(written.size() <= 24);
+  }
+}

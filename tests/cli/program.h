@@ -1,0 +1,44 @@
+// Runs build/plimsoll as a user would.
+#pragma once
+
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "batch/scratch.h"
+
+namespace plimsoll::test {
+
+struct Outcome {
+  int status = 0;  // as a shell shows it: 128 + signal when killed
+  std::string out, err;
+};
+
+inline const std::string kProgram = PLIMSOLL_BINARY_DIR "/plimsoll";
+inline const std::string kModel = PLIMSOLL_SOURCE_DIR "/samples/sample-model";
+
+/// `command` in a shell, with "plimsoll" and "$MODEL" meaning ours.
+inline Outcome shell(const Scratch& scratch, const std::string& command) {
+  const std::string script = "plimsoll() { '" + kProgram + "' \"$@\"; }; MODEL='" + kModel +
+                             "'; cd '" + scratch.path("") + "'; " + command;
+  scratch.write(".script", script);
+  const std::string call = "bash '" + scratch.path(".script") + "' >'" + scratch.path(".out") +
+                           "' 2>'" + scratch.path(".err") + "' </dev/null";
+  const int status = std::system(call.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), scratch.read(".out"),
+          scratch.read(".err")};
+}
+
+inline std::vector<Json> json_lines(const std::string& text) {
+  std::vector<Json> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(parse_json<Json>(line));
+  return lines;
+}
+
+}  // namespace plimsoll::test

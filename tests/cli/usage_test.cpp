@@ -1,0 +1,210 @@
+// The command line before any model is read.
+#include <catch2/catch.hpp>
+#include <regex>
+#include <set>
+
+#include "arguments.h"
+#include "batch/request_fields.h"
+#include "cli/program.h"
+#include "units.h"
+
+using namespace plimsoll;
+using namespace plimsoll::cli;
+using test::Scratch;
+using test::shell;
+
+using Words = std::vector<std::string>;
+
+TEST_CASE("multi-letter short options become long ones") {
+  CHECK(rewrite_arguments({"-tp", "2"}) == Words{"--tensor-parallel-size", "2"});
+  CHECK(rewrite_arguments({"-tp=2"}) == Words{"--tensor-parallel-size=2"});
+  CHECK(rewrite_arguments({"-pp", "2"}) == Words{"--pipeline-parallel-size", "2"});
+  CHECK(rewrite_arguments({"-pp=2"}) == Words{"--pipeline-parallel-size=2"});
+  CHECK(rewrite_arguments({"-dp", "2"}) == Words{"--data-parallel-size", "2"});
+  CHECK(rewrite_arguments({"-dp=2"}) == Words{"--data-parallel-size=2"});
+}
+
+TEST_CASE("underscores in flag names become dashes; values and what follows -- stay") {
+  CHECK(rewrite_arguments({"--max_num_seqs=a_b"}) == Words{"--max-num-seqs=a_b"});
+  CHECK(rewrite_arguments({"--stop", "a_b"}) == Words{"--stop", "a_b"});
+  CHECK(rewrite_arguments({"--", "-tp", "--a_b"}) == Words{"--", "-tp", "--a_b"});
+  CHECK(rewrite_arguments({"-t", "my_model"}) == Words{"-t", "my_model"});
+}
+
+TEST_CASE("counts and sizes") {
+  CHECK(parse_count("512") == 512);
+  CHECK(parse_count("32k") == 32000);
+  CHECK(parse_count("32K") == 32768);
+  CHECK(parse_count("1.5k") == 1500);
+  CHECK(parse_count("2m") == 2000000);
+  CHECK(parse_count("2M") == 2 << 20);
+  CHECK(parse_size("4GiB") == uint64_t{4} << 30);
+  CHECK(parse_size("4G") == uint64_t{4} << 30);
+  CHECK(parse_size("4g") == 4000000000);
+  CHECK(parse_size("4GB") == 4000000000);
+  CHECK(parse_size("64KB") == 64000);
+  CHECK(parse_size("100") == 100);
+  CHECK(parse_size("0.5", uint64_t{1} << 30) == uint64_t{1} << 29);
+  for (const char* bad : {"", "k", "-1", "1.5", "1x", "1 k", "1e3", "nan", "inf", "1e999", "5kB",
+                          "99999999999999999999"}) {
+    INFO(bad);
+    CHECK_THROWS_AS(parse_count(bad), std::invalid_argument);
+  }
+}
+
+TEST_CASE("times and parts") {
+  CHECK(parse_duration("90") == 90);
+  CHECK(parse_duration("1.5s") == 1.5);
+  CHECK(parse_duration("3h55m") == 3 * 3600 + 55 * 60);
+  CHECK(parse_duration("1d") == 86400);
+  for (const char* bad : {"", "h", "3x", "-1s"}) {
+    CHECK_THROWS_AS(parse_duration(bad), std::invalid_argument);
+  }
+  CHECK(parse_part("0/1") == std::pair<uint64_t, uint64_t>{0, 1});
+  CHECK(parse_part("7/8") == std::pair<uint64_t, uint64_t>{7, 8});
+  for (const char* bad : {"", "1", "1/", "/1", "1/1", "0/0", "3/2", "a/b", "-1/2", "0/2x"}) {
+    INFO(bad);
+    CHECK_THROWS_AS(parse_part(bad), std::invalid_argument);
+  }
+}
+
+TEST_CASE("usage errors are one line, status 2, and come before the model is read") {
+  const Scratch scratch;
+  struct Row {
+    std::string arguments, message;
+  };
+  const Row rows[] = {
+      {"run", "needs a MODEL"},
+      {"rnu m", "did you mean run?"},
+      {"run m --max-num-seq 3", "did you mean --max-num-seqs?"},
+      {"run m --temprature=1", "did you mean --temperature?"},
+      {"run m --frobnicate", "unknown flag --frobnicate"},
+      {"run m extra", "unexpected argument 'extra'"},
+      {"run m --stop", "--stop"},
+      {"run m --temperature=abc", "--temperature: expected a number"},
+      {"run m --temperature -1", "--temperature: expected a number of at least 0"},
+      {"run m --top-p 7", "--top-p: expected a number from 0 to 1"},
+      {"run m --logprobs 21", "--logprobs: expected"},
+      {"run m -n 0", "-n: expected"},
+      {"run m --max-tokens 0", "--max-tokens: expected"},
+      {"run m --max-model-len 1", "--max-model-len"},
+      {"run m --max-num-seqs x", "--max-num-seqs: expected a number"},
+      {"run m --dtype int4", "--dtype: expected auto"},
+      {"run m --kv-cache-dtype fp8", "--kv-cache-dtype: \"fp8\" is not supported"},
+      {"run m -tp 2", "--tensor-parallel-size"},
+      {"run m -pp=2", "--pipeline-parallel-size"},
+      {"run m -dp 2", "--data-parallel-size"},
+      {"run m --device cuda", "no CUDA backend"},
+      {"run m --long-prompt cut", "--long-prompt: expected one of"},
+      {"run m --format xml", "--format: expected one of"},
+      {"run m --part 3/3", "--part: expected i/n"},
+      {"run m --part 0/2", "--part: needs a file"},
+      {"run m --time-limit soon", "--time-limit: expected a time"},
+      {"run m --chat-template no-such-file", "no such file"},
+      {"run m --chat-template '{{'", "--chat-template"},
+      {"run m --chat-template-kwargs 7", "expected a JSON object"},
+      {"run m --skip-tokenizer-init --tokenizer x", "--skip-tokenizer-init: excludes"},
+      {"run m --errors same -o same", "--errors: names the output"},
+  };
+  for (const Row& row : rows) {
+    INFO(row.arguments);
+    const auto outcome = shell(scratch, "plimsoll " + row.arguments);
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, Catch::Contains(row.message));
+    CHECK(std::ranges::count(outcome.err, '\n') == 1);
+    CHECK(outcome.out.empty());
+  }
+  CHECK(shell(scratch, "PLIMSOLL_CPU_ISA=mmx plimsoll run m").status == 2);
+  CHECK_THAT(shell(scratch, "PLIMSOLL_MAX_NUM_SEQS=x plimsoll run m").err,
+             Catch::Contains("--max-num-seqs"));
+}
+
+TEST_CASE("inputs, models and outputs that cannot be used have their own status") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n");
+  scratch.write("packed", "\x1f\x8b\x08");
+  CHECK(shell(scratch, "plimsoll run m -i none").status == 4);
+  CHECK(shell(scratch, "plimsoll run m -i .").status == 4);
+  CHECK(shell(scratch, "plimsoll run $MODEL -i packed").status == 4);
+  CHECK(shell(scratch, "plimsoll run ./none -i in").status == 5);
+  CHECK(shell(scratch, "HF_HOME=. plimsoll run no/such -i in").status == 5);
+  CHECK_THAT(shell(scratch, "HF_HOME=. plimsoll run no/such -i in").err,
+             Catch::Contains("hf download no/such"));
+  CHECK(shell(scratch, "plimsoll run m -i in -o no/out").status == 9);
+  CHECK(shell(scratch, "plimsoll run m -i in -o .").status == 9);
+  for (const char* output : {"in", "./in", "link", "hard"}) {
+    INFO(output);
+    const auto outcome =
+        shell(scratch, std::string("ln -sf in link; ln -f in hard; plimsoll run m -i in -o ") +
+                           output + " --overwrite");
+    CHECK(outcome.status == 2);
+    CHECK(scratch.read("in") == "\"a\"\n");
+  }
+  scratch.write("taken", "mine\n");
+  CHECK(shell(scratch, "plimsoll run m -i in -o taken").status == 8);
+  CHECK(scratch.read("taken") == "mine\n");
+  CHECK(!scratch.has("out.part"));
+}
+
+TEST_CASE("help") {
+  const Scratch scratch;
+  const auto nothing = shell(scratch, "plimsoll");
+  CHECK(nothing.status == 2);
+  for (const char* call : {"plimsoll -h", "plimsoll run -h"}) {
+    const auto outcome = shell(scratch, call);
+    CHECK(outcome.status == 0);
+    CHECK(std::ranges::count(outcome.out, '\n') <= 24);
+    std::istringstream lines(outcome.out);
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+  }
+  CHECK(shell(scratch, "plimsoll run -h").out.starts_with("Examples:"));
+  CHECK_THAT(shell(scratch, "plimsoll --version").out, Catch::StartsWith("plimsoll "));
+}
+
+namespace {
+
+std::set<std::string> flags_in(const std::string& text) {
+  static const std::regex flag(R"((^|[ ,(])(--?[a-z][a-z-]*))", std::regex::multiline);
+  std::set<std::string> flags;
+  for (std::sregex_iterator at(text.begin(), text.end(), flag), end; at != end; ++at) {
+    flags.insert((*at)[2]);
+  }
+  return flags;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST_CASE("--help and the manual list the same flags") {
+  const Scratch scratch;
+  const std::string help = shell(scratch, "plimsoll run --help").out;
+  // Flags stand at the beginning of their lines, in both.
+  std::set<std::string> helped;
+  std::istringstream lines(help.substr(help.find("\nHelp:")));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("  -")) continue;
+    helped.merge(flags_in(line.substr(0, line.find("  ", 3))));
+  }
+  std::set<std::string> documented;
+  std::istringstream page(read_file(PLIMSOLL_SOURCE_DIR "/man/plimsoll-run.1"));
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with(".B \\-") && !line.starts_with(".BR \\-")) continue;
+    line = std::regex_replace(line, std::regex(R"(\\-)"), "-");
+    line = std::regex_replace(line, std::regex(R"(\\f.)"), " ");
+    documented.merge(flags_in(line));
+  }
+  CHECK(helped.size() > 40);
+  CHECK(helped == documented);
+}
+
+TEST_CASE("the manual lists every request field with its values") {
+  const std::string page = read_file(PLIMSOLL_SOURCE_DIR "/man/plimsoll-run.1");
+  for (const batch::Field& field : batch::request_field_table()) {
+    INFO(field.name);
+    CHECK(page.find("\n.B " + std::string(field.name) + "\n") != std::string::npos);
+  }
+}
