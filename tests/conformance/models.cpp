@@ -26,8 +26,6 @@ using Ids = std::vector<int32_t>;
 
 namespace {
 
-constexpr size_t kGreedyTokens = 24;
-
 struct Case {
   Ids prompt;
   std::vector<double> prompt_logprobs;
@@ -36,6 +34,10 @@ struct Case {
   std::vector<double> margins;
   double half_logit_error = 0;
   double half_relative_error = 0;
+
+  [[nodiscard]] int64_t length() const {
+    return static_cast<int64_t>(prompt.size() + greedy.size());
+  }
 };
 
 struct Golden {
@@ -87,6 +89,13 @@ class Subject {
         folder_(fs::temp_directory_path() / fmt::format("plimsoll-{}-{}", golden.name, getpid())) {
     testing::write_checkpoint(folder, folder_);
     spec_ = model::make_model_spec(model::read_config(folder_));
+    for (const Case& c : golden.cases) {
+      longest_ = std::max(longest_, c.length());
+    }
+    // The reference goes on past the end of a RoPE model's context; so does this comparison.
+    if (spec_.position_embedding == model::kNoWeight) {
+      spec_.max_position = std::max(spec_.max_position, longest_);
+    }
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
   }
   ~Subject() { fs::remove_all(folder_); }
@@ -96,21 +105,18 @@ class Subject {
   }
 
   ModelRunner runner(DType dtype) {
-    size_t longest = 0;
-    for (const Case& c : golden.cases) longest = std::max(longest, c.prompt.size());
     return {spec_,
             checkpoint::WeightReader(*checkpoint_, spec_),
             *backend_,
             dtype,
-            {.length = static_cast<int64_t>(longest + kGreedyTokens),
-             .sequences = static_cast<int64_t>(golden.cases.size())}};
+            {.length = longest_, .sequences = static_cast<int64_t>(golden.cases.size())}};
   }
 
   /// Which table longrope uses: by the length that the request may reach.
   void choose_rope(ModelRunner& runner, int32_t sequence, const Case& c) const {
     for (const model::RopeSpec& rope : spec_.ropes) {
-      const auto reach = static_cast<int64_t>(c.prompt.size() + kGreedyTokens);
-      if (rope.long_table && reach > rope.original_max_position) runner.use_long_rope(sequence);
+      if (rope.long_table && c.length() > rope.original_max_position)
+        runner.use_long_rope(sequence);
     }
   }
 
@@ -119,6 +125,7 @@ class Subject {
  private:
   fs::path folder_;
   model::ModelSpec spec_;
+  int64_t longest_ = 0;  // tokens of a case with its answer
   std::optional<checkpoint::Checkpoint> checkpoint_;
   std::unique_ptr<backend::Backend> backend_ = testing::cpu_backend();
 };
