@@ -14,7 +14,7 @@ using jinja::Heap;
 using jinja::Runtime;
 using jinja::Value;
 
-constexpr size_t kMaxTemplateBytes = size_t{4} << 20;
+constexpr size_t kMaxTemplateBytes = size_t{1} << 20;  // real ones have at most some tens of KiB
 
 Value to_value(Runtime& runtime, const OrderedJson& json) {
   switch (json.type()) {

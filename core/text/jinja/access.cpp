@@ -59,16 +59,17 @@ Picked pick(Int length, const Value& start, const Value& stop, const Value& step
 
 Value slice_string(Runtime& runtime, const Value& value, const Picked& picked) {
   const String& text = value.as_string();
-  runtime.charge_copy(text.text.size());
+  runtime.charge_scan(text.text.size());
   if (picked.count == 0) return Value::string_like(value, {});
   const auto first = static_cast<size_t>(picked.start);
   const auto count = static_cast<size_t>(picked.count);
   if (picked.step == 1) {
     const size_t begin = byte_offset(text, first);
     const size_t end = byte_offset(text, first + count);
+    runtime.charge_copy(end - begin);
     return Value::string_like(value, text.text.substr(begin, end - begin));
   }
-  runtime.charge_scan(text.text.size());
+  runtime.charge_characters(text.text.size());
   std::vector<size_t> starts;  // byte offsets of the code points
   for (size_t at = 0; at < text.text.size(); next_code_point(text.text, at)) starts.push_back(at);
   starts.push_back(text.text.size());

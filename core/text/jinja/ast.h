@@ -120,7 +120,7 @@ struct Program {
   FrameInfo frame;
   uint16_t slot_count = 0;
   std::vector<std::string> names;  // variables taken from the context
-  std::vector<const Stmt*> blocks;
+  bool has_blocks = false;
 };
 
 }  // namespace plimsoll::text::jinja

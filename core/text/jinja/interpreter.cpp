@@ -14,6 +14,7 @@ std::string Interpreter::run() {
 }
 
 void Interpreter::enter(const FrameInfo& frame) {
+  runtime_.charge(frame.loads.size() / 8);
   for (const Load& load : frame.loads) {
     Value& target = activation_->slots[load.slot];
     switch (load.from) {
@@ -31,6 +32,7 @@ void Interpreter::enter(const FrameInfo& frame) {
 }
 
 void Interpreter::leave(const FrameInfo& frame) {
+  runtime_.charge(frame.clears.size() / 8);
   for (const uint16_t index : frame.clears) activation_->slots[index] = Value();
 }
 
@@ -80,7 +82,7 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
     case StmtKind::continue_loop:
       return Flow::next_turn;
     case StmtKind::refused:
-      raise("a chat template reaches no other templates: '", stmt.name, "' is refused");
+      raise("a chat template reaches no other templates: ", stmt.name, " is refused");
   }
   return Flow::next;
 }
@@ -161,6 +163,7 @@ void Interpreter::export_target(const Expr& target) {
 }
 
 void Interpreter::export_name(const std::string& name, const Value& value) {
+  runtime_.charge(program_.names.size() / 8 + 1);
   for (size_t i = 0; i < program_.names.size(); ++i) {
     if (program_.names[i] == name) context_[i] = value;
   }
@@ -169,7 +172,7 @@ void Interpreter::export_name(const std::string& name, const Value& value) {
 void Interpreter::assign_statement(const Stmt& stmt) {
   check_namespaces(*stmt.target);
   assign(*stmt.target, evaluate(*stmt.exprs[0]));
-  if (stmt.exports && !program_.blocks.empty()) export_target(*stmt.target);
+  if (stmt.exports && program_.has_blocks) export_target(*stmt.target);
 }
 
 Interpreter::Flow Interpreter::assign_block(const Stmt& stmt) {
@@ -183,7 +186,7 @@ Interpreter::Flow Interpreter::assign_block(const Stmt& stmt) {
     Value value = Value::string(std::move(text));
     if (stmt.exprs[0]) value = apply_filter(*stmt.exprs[0], &value);
     assign(*stmt.target, std::move(value));
-    if (stmt.exports && !program_.blocks.empty()) export_target(*stmt.target);
+    if (stmt.exports && program_.has_blocks) export_target(*stmt.target);
   }
   leave(stmt.frame);
   return flow;
@@ -227,7 +230,7 @@ void Interpreter::block(const Stmt& stmt) {
 
 void Interpreter::define_macro(const Stmt& stmt) {
   Value macro = make_object(new Macro(*this, stmt, activation_value_));
-  if (stmt.exports && !program_.blocks.empty()) export_name(stmt.name, macro);
+  if (stmt.exports && program_.has_blocks) export_name(stmt.name, macro);
   slot(stmt.slot) = std::move(macro);
 }
 

@@ -6,6 +6,7 @@
 namespace plimsoll::text::jinja {
 namespace {
 
+constexpr size_t kMaxKeywords = 1000;
 constexpr int kMaxHeight = 400;  // of expression trees; jinja2 itself gives up before
 
 bool is_compare(Token type, Op& op) {
@@ -415,6 +416,7 @@ void Parser::parse_call_args(CallArgs& args) {
       ensure(!args.double_star);
       const Lexeme& key = advance();
       advance();
+      if (args.keywords.size() >= kMaxKeywords) fail("too many keyword arguments");
       for (const auto& [name, value] : args.keywords) {
         if (name == key.text) fail_syntax("keyword argument repeated: " + name, key.line);
       }

@@ -8,6 +8,7 @@
 namespace plimsoll::text::jinja {
 namespace {
 
+constexpr size_t kMaxParameters = 1000;
 constexpr int kMaxDepth = 100;  // nested blocks and brackets; jinja2 gives up at about as many
 
 }  // namespace
@@ -203,6 +204,7 @@ void Parser::parse_signature(Signature& signature) {
     if (!parameters.empty()) expect(Token::comma, ",");
     Parameter parameter;
     parameter.name = parse_target_name();
+    if (parameters.size() >= kMaxParameters) fail("too many parameters");
     for (const auto& other : parameters) {
       if (other.name == parameter.name) fail("duplicate argument '" + parameter.name + "'");
     }
@@ -288,11 +290,15 @@ StmtPtr Parser::parse_autoescape() {
 
 StmtPtr Parser::parse_block() {
   auto block = std::make_unique<Stmt>(StmtKind::block, advance().line);
-  block->name = expect(Token::name, "name").text;
-  if (skip_name("scoped")) fail("scoped blocks are not supported");
-  if (skip_name("required")) fail("required blocks are not supported");
+  const std::string name = expect(Token::name, "name").text;
+  block->name = name;
+  if (skip_name("scoped")) block->kind = StmtKind::with;  // sees the variables around it
+  if (skip_name("required")) {
+    block->kind = StmtKind::refused;
+    block->name = "a required block";
+  }
   block->body = parse_function_body("endblock");
-  skip_name(block->name);
+  skip_name(name);
   return block;
 }
 

@@ -18,7 +18,7 @@ struct Plan {
   std::map<std::pair<int, std::string>, uint16_t> slots;
 
   uint16_t slot(int level, const std::string& name) {
-    if (slots.size() >= UINT16_MAX) throw Failure("the template has too many variables");
+    if (slots.size() >= UINT16_MAX) fail_syntax("the template has too many variables", 1);
     return slots.try_emplace({level, name}, static_cast<uint16_t>(slots.size())).first->second;
   }
 };
@@ -46,7 +46,9 @@ struct Symbols {
   int level;
   std::map<std::string, Ref> refs;
   std::vector<Loading> loads;  // in order of definition
+  std::map<std::string, size_t> load_index;
   std::set<std::string> stores;
+  std::vector<std::string> store_log;  // names in the order of their first store
 
   [[nodiscard]] const Ref* find(const std::string& name) const {
     for (const Symbols* symbols = this; symbols != nullptr; symbols = symbols->parent) {
@@ -55,57 +57,47 @@ struct Symbols {
     return nullptr;
   }
 
-  Ref define(const std::string& name, LoadKind kind, Ref outer = {}) {
-    const Ref ref{plan, plan->slot(level, name)};
-    refs[name] = ref;
-    set_load({ref, kind, name, outer});
-    return ref;
+  void define(const std::string& name, LoadKind kind, Ref outer = {}) {
+    refs[name] = {plan, plan->slot(level, name)};
+    set_load(name, kind, outer);
   }
-  void set_load(Loading loading) {
-    const auto at = std::ranges::find(loads, loading.target, &Loading::target);
-    if (at != loads.end()) {
-      *at = std::move(loading);
-    } else {
+  void set_load(const std::string& name, LoadKind kind, Ref outer) {
+    const auto [at, fresh] = load_index.try_emplace(name, loads.size());
+    Loading loading{refs[name], kind, name, outer};
+    if (fresh) {
       loads.push_back(std::move(loading));
+    } else {
+      loads[at->second] = std::move(loading);
     }
   }
+  void mark_stored(const std::string& name) {
+    if (stores.insert(name).second) store_log.push_back(name);
+  }
 
-  Ref parameter(const std::string& name) {
-    stores.insert(name);
-    return define(name, LoadKind::parameter);
+  uint16_t parameter(const std::string& name) {
+    mark_stored(name);
+    define(name, LoadKind::parameter);
+    return refs[name].slot;
   }
   void load(const std::string& name) {
     if (find(name) == nullptr) define(name, LoadKind::resolve);
   }
   void store(const std::string& name) {
-    stores.insert(name);
-    if (refs.contains(name)) return;
+    mark_stored(name);
+    if (!refs.contains(name)) define_from_outside(name, LoadKind::undefined);
+  }
+  // What the branches of an `if` stored first, since `mark` in the log, starts as what it was outside.
+  void merge_branches(size_t mark) {
+    for (size_t i = mark; i < store_log.size(); ++i) define_from_outside(store_log[i], LoadKind::resolve);
+  }
+
+ private:
+  void define_from_outside(const std::string& name, LoadKind otherwise) {
     const Ref* outer = parent != nullptr ? parent->find(name) : nullptr;
     if (outer != nullptr) {
       define(name, LoadKind::alias, *outer);
     } else {
-      define(name, LoadKind::undefined);
-    }
-  }
-
-  // What the branches of an `if` stored starts as what it was outside.
-  void merge(const std::vector<Symbols>& branches) {
-    std::set<std::string> stored;
-    for (const auto& branch : branches) stored.insert(branch.stores.begin(), branch.stores.end());
-    for (const auto& name : stores) stored.erase(name);
-    for (const auto& branch : branches) {
-      for (const auto& [name, ref] : branch.refs) refs[name] = ref;
-      for (const auto& loading : branch.loads) set_load(loading);
-      stores.insert(branch.stores.begin(), branch.stores.end());
-    }
-    for (const auto& name : stored) {
-      const Ref target = *find(name);
-      const Ref* outer = parent != nullptr ? parent->find(name) : nullptr;
-      if (outer != nullptr) {
-        set_load({target, LoadKind::alias, name, *outer});
-      } else {
-        set_load({target, LoadKind::resolve, name, {}});
-      }
+      define(name, otherwise);
     }
   }
 };
@@ -213,37 +205,10 @@ class Collector {
   }
 
   void branch(const Stmt& stmt) {
-    Symbols* original = symbols_;
-    load(stmt.exprs[0]);
-    std::vector<Symbols> merged;
-    // The elif branches are one group, in which each is a branch of its own.
-    const auto visit = [&](auto fill) {
-      Symbols copy = *original;
-      symbols_ = &copy;
-      fill();
-      symbols_ = original;
-      merged.push_back(std::move(copy));
-    };
-    visit([&] { body(stmt.branches[0]); });
-    visit([&] {
-      for (size_t i = 1; i < stmt.exprs.size(); ++i) elif(stmt, i);
-    });
-    visit([&] {
-      if (stmt.branches.size() > stmt.exprs.size()) body(stmt.branches.back());
-    });
-    original->merge(merged);
-  }
-
-  void elif(const Stmt& stmt, size_t index) {
-    Symbols* original = symbols_;
-    load(stmt.exprs[index]);
-    Symbols copy = *original;
-    symbols_ = &copy;
-    body(stmt.branches[index]);
-    symbols_ = original;
-    std::vector<Symbols> merged;
-    merged.push_back(std::move(copy));
-    original->merge(merged);
+    const size_t mark = symbols_->store_log.size();
+    for (const auto& test : stmt.exprs) load(test);
+    for (const auto& branch : stmt.branches) body(branch);
+    symbols_->merge_branches(mark);
   }
 
   Symbols* symbols_;
@@ -256,9 +221,6 @@ class Resolver {
   void run() {
     Plan root;
     Symbols symbols(nullptr, &root, 0);
-    if (UnboundNames({"self"}).in(program_.body).contains("self")) {
-      throw_at(1, "'self' is not supported");
-    }
     Collector(symbols).body(program_.body);
     top_level_ = true;
     body(program_.body, symbols);
@@ -272,7 +234,10 @@ class Resolver {
 
   uint16_t name_index(const std::string& name) {
     const auto [at, fresh] = names_.try_emplace(name, static_cast<uint16_t>(program_.names.size()));
-    if (fresh) program_.names.push_back(name);
+    if (fresh) {
+      if (program_.names.size() >= UINT16_MAX) throw_at(1, "the template has too many variables");
+      program_.names.push_back(name);
+    }
     return at->second;
   }
 
@@ -423,7 +388,7 @@ class Resolver {
     stmt.extended = stmt.recursive || UnboundNames({"loop"}).in(stmt.body).contains("loop");
 
     Symbols loop(&symbols, plan, symbols.level + 1);
-    if (stmt.extended) stmt.slot = {0, loop.parameter("loop").slot};
+    if (stmt.extended) stmt.slot = {0, loop.parameter("loop")};
     Collector collector(loop);
     collector.parameter(*stmt.target);
     collector.body(stmt.body);
@@ -461,7 +426,7 @@ class Resolver {
     Symbols frame(&symbols, &own, symbols.level + 1);
     Signature& signature = stmt.signature;
     for (auto& parameter : signature.parameters) {
-      parameter.slot = frame.parameter(parameter.name).slot;
+      parameter.slot = frame.parameter(parameter.name);
       signature.explicit_caller |= parameter.name == "caller";
     }
     const auto special = UnboundNames({"caller", "kwargs", "varargs"}).in(stmt.body);
@@ -471,18 +436,18 @@ class Resolver {
     if (special.contains("caller")) {
       signature.wants_caller = true;
       if (!declared("caller")) {
-        signature.caller_slot = frame.parameter("caller").slot;
+        signature.caller_slot = frame.parameter("caller");
       } else if (!std::ranges::find(signature.parameters, "caller", &Parameter::name)->fallback) {
         throw_at(stmt.line, "the special \"caller\" argument must be omitted or be given a default.");
       }
     }
     if (special.contains("kwargs") && !declared("kwargs")) {
       signature.wants_keywords = true;
-      signature.keywords_slot = frame.parameter("kwargs").slot;
+      signature.keywords_slot = frame.parameter("kwargs");
     }
     if (special.contains("varargs") && !declared("varargs")) {
       signature.wants_rest = true;
-      signature.rest_slot = frame.parameter("varargs").slot;
+      signature.rest_slot = frame.parameter("varargs");
     }
     Collector collector(frame);
     for (auto& parameter : signature.parameters) collector.load(parameter.fallback);
@@ -495,10 +460,8 @@ class Resolver {
 
   void block(Stmt& stmt) {
     const NotTopLevel guard(*this);
-    for (const Stmt* other : program_.blocks) {
-      if (other->name == stmt.name) throw_at(stmt.line, fmt::format("block '{}' defined twice", stmt.name));
-    }
-    program_.blocks.push_back(&stmt);
+    if (!block_names_.insert(stmt.name).second) throw_at(stmt.line, fmt::format("block '{}' defined twice", stmt.name));
+    program_.has_blocks = true;
     Plan own;
     Symbols frame(nullptr, &own, 0);
     Collector(frame).body(stmt.body);
@@ -509,6 +472,7 @@ class Resolver {
 
   Program& program_;
   std::map<std::string, uint16_t> names_;
+  std::set<std::string> block_names_;
   bool top_level_ = false;
 };
 

@@ -80,10 +80,12 @@ Value count(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound("count", args, {"", "", ""}, 1);
   const std::string& needle = bound.text(0);
   const Window in = window(runtime, self, bound);
-  runtime.charge_characters(self.text().size());
+  runtime.charge_scan(self.text().size());
   if (!in.valid) return Value::integer(0);
   const std::string_view text = std::string_view(self.text()).substr(in.begin, in.end - in.begin);
-  return Value::integer(static_cast<Int>(occurrences(text, needle)));
+  const size_t found = occurrences(text, needle);
+  runtime.charge(found / 8);
+  return Value::integer(static_cast<Int>(found));
 }
 
 Value affix(Runtime& runtime, const Value& self, const Args& args, bool prefix) {

@@ -3,6 +3,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <iterator>
 #include <vector>
@@ -17,6 +18,28 @@ utf8proc_category_t category(char32_t code) {
 }
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+// How many code points begin in the eight bytes at `at`.
+size_t begins_in_word(std::string_view text, size_t at) {
+  uint64_t word = 0;
+  std::memcpy(&word, text.data() + at, sizeof(word));
+  const uint64_t continuations = (word >> 7) & (~word >> 6) & 0x0101010101010101U;
+  return 8 - static_cast<size_t>(std::popcount(continuations));
+}
+
+// Where code point `count` behind `at` begins; it exists.
+size_t skip_code_points(std::string_view text, size_t at, size_t count) {
+  while (at + 8 <= text.size()) {
+    const size_t here = begins_in_word(text, at);
+    if (here > count) break;
+    count -= here;
+    at += 8;
+  }
+  for (; at < text.size(); ++at) {
+    if (!is_continuation(text[at]) && count-- == 0) break;
+  }
+  return at;
+}
 
 const SpecialCase* special_case(char32_t code) {
   const auto* end = std::end(kSpecialCases);
@@ -140,12 +163,14 @@ void append_code_point(std::string& out, char32_t code) {
 }
 
 size_t byte_offset(const String& text, size_t index) {
-  if (text.ascii()) return std::min(index, text.text.size());
-  size_t at = 0;
-  while (at < text.text.size()) {
-    if (!is_continuation(text.text[at]) && index-- == 0) break;
-    ++at;
-  }
+  constexpr size_t kNear = 64;
+  const std::string_view bytes = text.text;
+  if (text.ascii()) return std::min(index, bytes.size());
+  if (index >= text.length()) return bytes.size();
+  const size_t left = text.length() - index;
+  if (left > kNear) return skip_code_points(bytes, 0, index);
+  size_t at = bytes.size();
+  for (size_t i = 0; i < left; ++i) previous_code_point(bytes, at);
   return at;
 }
 
@@ -155,7 +180,9 @@ size_t code_point_index(const String& text, size_t offset) {
 
 size_t count_code_points(std::string_view text) {
   size_t count = 0;
-  for (const char c : text) count += !is_continuation(c);
+  size_t at = 0;
+  for (; at + 8 <= text.size(); at += 8) count += begins_in_word(text, at);
+  for (; at < text.size(); ++at) count += !is_continuation(text[at]);
   return count;
 }
 

@@ -7,6 +7,7 @@
 
 #include "text/jinja/operators.h"
 #include "text/jinja/runtime.h"
+#include "text/jinja/text.h"
 
 namespace plimsoll::text::jinja {
 namespace {
@@ -158,9 +159,7 @@ String::~String() { Heap::current().live -= static_cast<int64_t>(bytes_of(text))
 
 size_t String::length() const {
   if (length_ == SIZE_MAX) {
-    size_t count = 0;
-    for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-    length_ = count;
+    length_ = count_code_points(text);
   }
   return length_;
 }
