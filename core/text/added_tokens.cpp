@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "text/budget.h"
 
 namespace plimsoll::text {
 
@@ -30,6 +31,7 @@ void AddedTokens::add_at(TokenId id, AddedToken token, const Normalizer* normali
   }
   Entry entry{token, token.content};
   if (token.normalized && normalizer) {
+    const TextBudget budget(token.content.size());
     NormalizedText text{token.content, true, utf8_length(token.content[0])};
     normalizer->apply(text);
     entry.spelling = std::move(text.text);

@@ -17,7 +17,7 @@ namespace plimsoll::text {
 
 /// Longest token that is looked up by walking a trie: bounds the work per character of hostile
 /// files.
-inline constexpr size_t kMaxTrieKey = 1024;
+inline constexpr size_t kMaxTrieKey = 256;
 
 class Model {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "text/budget.h"
 #include "text/byte_level.h"
 
 namespace plimsoll::text {
@@ -32,12 +33,14 @@ void transform(NormalizedText& text, const std::vector<CharacterChange>& changed
     in_head = in_head && from_first;
     if (in_head) head = out.size();
   }
+  TextBudget::check_size(out.size());
   text.text = std::move(out);
   text.head = head;
 }
 
 void prepend(NormalizedText& text, std::string_view prefix) {
   if (text.text.empty()) return;
+  TextBudget::check_size(text.text.size() + prefix.size());
   if (text.head > 0) text.head += prefix.size();
   text.text.insert(0, prefix);
 }
@@ -57,6 +60,7 @@ void replace(NormalizedText& text, const Pattern& pattern, std::string_view cont
     if (!changed) out.reserve(old.size() + old.size() / 4 + content.size());
     changed = true;
     copy(begin);
+    TextBudget::check_size(out.size() + content.size());
     out += content;  // it belongs where the match's last byte came from
     if (end <= text.head) head = out.size();
     last = end;
@@ -131,6 +135,7 @@ void to_unicode_form(NormalizedText& text, UnicodeForm form) {
          (static_cast<unsigned char>(changed[text.head]) & 0xC0) == 0x80) {
     ++text.head;  // composed with what follows
   }
+  TextBudget::check_size(changed.size());
   text.text = std::move(changed);
 }
 
@@ -193,6 +198,7 @@ void bert(NormalizedText& text, const BertNormalizerOptions& options) {
 }
 
 void spell_bytes(NormalizedText& text) {
+  TextBudget::check_size(text.text.size() * 2);
   std::string out;
   out.reserve(text.text.size() * 2);
   byte_level::append(out, std::string_view(text.text).substr(0, text.head));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "text/budget.h"
 #include "text/byte_level.h"
 #include "text/unicode.h"
 #include "text/unicode_scripts.h"
@@ -189,6 +190,7 @@ void rewrite_pieces(PreTokenized& text, Rewrite&& rewrite) {
     piece.begin = begin;
     piece.end = out.size();
   }
+  TextBudget::check_size(out.size());
   text.text = std::move(out);
 }
 

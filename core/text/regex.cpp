@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 
 #include "base/error.h"
+#include "text/budget.h"
 #include "text/unicode.h"
 
 namespace plimsoll::text {
@@ -22,7 +22,6 @@ constexpr size_t kMaxPattern = size_t{1} << 16;
 // the clock.
 constexpr size_t kWindow = 4096;
 constexpr unsigned kCallsPerClockLook = 4096;
-constexpr double kSecondsPerText = 10;
 
 // What a thread needs for matching, whatever the pattern.
 struct Scratch {
@@ -54,12 +53,6 @@ std::string describe(int error) {
   std::array<PCRE2_UCHAR, 256> buffer{};
   pcre2_get_error_message(error, buffer.data(), buffer.size());
   return reinterpret_cast<const char*>(buffer.data());
-}
-
-double thread_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 std::string shortened(std::string_view pattern) {
@@ -156,14 +149,7 @@ bool Regex::Search::match(size_t& begin, size_t& end) {
 }
 
 void Regex::Search::spend() {
-  if (text_.size() <= kWindow) return;
-  const double now = thread_seconds();
-  if (deadline_ == 0) deadline_ = now + kSecondsPerText;
-  if (now > deadline_) {
-    fail(ExitCode::input_unusable,
-         "the tokenizer's regular expression '{}' took more than {} seconds on a text of {} bytes",
-         shortened(regex_.code_->pattern), kSecondsPerText, text_.size());
-  }
+  if (text_.size() > kWindow) TextBudget::check_regex_time(shortened(regex_.code_->pattern));
 }
 
 }  // namespace plimsoll::text

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "text/budget.h"
 #include "text/pipeline.h"
 #include "text/tokenizer_files.h"
 
@@ -23,6 +24,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder_or_file) {
 // cut at the tokens that are matched in normalised text, and the rest is pre-tokenised.
 std::vector<TokenId> Tokenizer::encode(std::string_view text, AddSpecials add,
                                        ParseSpecials parse) const {
+  const TextBudget budget(text.size());
   std::vector<TokenId> ids;
   ids.reserve(text.size() / 4 + 8);
   std::vector<Section> sections;
@@ -90,6 +92,7 @@ void Pipeline::decode(TokenId id, Specials specials, DecodeStream& stream, std::
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, Specials specials) const {
+  const TextBudget budget(ids.size());
   std::string out;
   DecodeStream stream(impl_->decoder);
   for (const TokenId id : ids) impl_->decode(id, specials, stream, out);

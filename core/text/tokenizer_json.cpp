@@ -76,9 +76,15 @@ auto within(const std::string& place, Parse&& parse) {
   }
 }
 
+constexpr size_t kMaxParts = 64;        // of one list
+constexpr size_t kMaxComponents = 256;  // in a file
+
 template <typename Each>
 void for_each_part(const Json& object, const char* name, Each&& each) {
   size_t index = 0;
+  if (list_field(object, name).size() > kMaxParts) {
+    throw ModelError(fmt::format("\"{}\" has more than {} parts", name, kMaxParts));
+  }
   for (const Json& part : list_field(object, name)) {
     within(fmt::format("{}[{}]", name, index++), [&] { each(part); });
   }
@@ -380,6 +386,18 @@ std::unique_ptr<Model> parse_model(const Json& model, TokenizerDocument& documen
 
 }  // namespace
 
+namespace {
+
+size_t count_components(const Json& json) {
+  size_t count = json.is_object() && json.contains("type") ? 1 : 0;
+  if (json.is_structured()) {
+    for (const Json& part : json) count += count_components(part);
+  }
+  return count;
+}
+
+}  // namespace
+
 void load_tokenizer_json(const std::filesystem::path& file, Pipeline& tokenizer) {
   TokenizerDocument document = read_tokenizer_document(file);
   const Json& root = document.root;
@@ -389,6 +407,10 @@ void load_tokenizer_json(const std::filesystem::path& file, Pipeline& tokenizer)
   };
   with_file_name(file, [&] {
     if (!root.is_object()) throw ModelError("not a JSON object");
+    for (const char* name : {"normalizer", "pre_tokenizer", "decoder", "post_processor"}) {
+      if (count_components(part(name)) <= kMaxComponents) continue;
+      throw ModelError(fmt::format("{}: more than {} components", name, kMaxComponents));
+    }
     tokenizer.model = within("model", [&] { return parse_model(part("model"), document); });
     tokenizer.normalizer =
         within("normalizer", [&] { return parse_normalizer(part("normalizer")); });
