@@ -104,6 +104,9 @@ struct Kernels {
   void (*gate)(float* out, const float* gate, const float* up, int64_t count,
                model::Activation activation);
   void (*soft_cap)(float* row, int64_t count, float cap);
+  /// Between floats and bf16 or f16 (nearest even), or float to float.
+  void (*narrow)(const float* from, void* to, DType type, int64_t count);
+  void (*widen)(const void* from, DType type, float* to, int64_t count);
   /// Rotates a head in place; angles: cos [dim / 2], sin [dim / 2].
   void (*rotate)(float* head, const float* angles, int64_t rotary_dim);
   /// Softmax in place.

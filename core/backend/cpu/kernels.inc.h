@@ -20,6 +20,8 @@ constexpr Kernels kernel_table() {
           .scale = scale,
           .gate = gate,
           .soft_cap = soft_cap,
+          .narrow = narrow,
+          .widen = widen,
           .rotate = rotate,
           .softmax = softmax,
           .attention = attention};

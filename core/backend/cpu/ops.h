@@ -33,6 +33,8 @@ class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(CpuOptions options);
 
+  void parallel(int64_t tasks, const HostJob& job) override;
+
  protected:
   void do_load_weight(const Weight& weight, const RowReader& read) override;
   void do_embed(View out, const Weight& table, std::span<const int32_t> ids, float scale,

@@ -1,6 +1,8 @@
 // RoPE, the KV cache and attention.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <vector>
 
 #include "backend/cpu/layout.h"
 #include "backend/cpu/ops.h"
@@ -14,14 +16,14 @@ int32_t block_at(const BatchMeta& batch, const KvLayer& cache, int64_t sequence,
   return table[static_cast<size_t>(sequence * batch.table_stride + position / cache.block_size)];
 }
 
-/// Writes a head's key into the lane of `slot` in its tile, [d / step][16][step].
-void store_key(const float* key, int64_t head_dim, int64_t slot, DType dtype, std::byte* tile) {
-  const int64_t lane = slot % kTile;
-  const int64_t step = pair_step(dtype);
-  for (int64_t d = 0; d < head_dim; ++d) {
-    const int64_t at = (d / step * kTile + lane) * step + d % step;
-    convert(key + d, DType::f32, tile + static_cast<size_t>(at) * dtype_size(dtype), dtype, 1);
-  }
+/// Writes a key [d], already in the cache's type, into the lane of `slot` in its tile,
+/// [d / step][16][step].
+void store_key(const std::byte* key, int64_t head_dim, int64_t slot, DType dtype, std::byte* tile) {
+  const size_t unit = dtype_size(dtype) * static_cast<size_t>(pair_step(dtype));
+  std::byte* to = tile + static_cast<size_t>(slot % kTile) * unit;
+  const auto units = static_cast<size_t>(head_dim / pair_step(dtype));
+  for (size_t i = 0; i < units; ++i)
+    std::memcpy(to + i * static_cast<size_t>(kTile) * unit, key + i * unit, unit);
 }
 
 }  // namespace
@@ -67,10 +69,11 @@ void CpuBackend::do_rope_and_store(View qkv, View angles, const model::Attention
         cache.pool + static_cast<size_t>(number) * cache.block_stride + cache.layer_offset;
     const float* keys = row + spec.heads * d;
     const float* values = keys + spec.kv_heads * d;
+    std::vector<std::byte> stored(static_cast<size_t>(d) * block.element);
     for (int64_t h = 0; h < spec.kv_heads; ++h) {
-      store_key(keys + h * d, d, slot, cache.dtype, to + block.key_tile(h, slot));
-      convert(values + h * d, DType::f32, to + block.value_row(h, slot), cache.dtype,
-              static_cast<size_t>(d));
+      kernels_.narrow(keys + h * d, stored.data(), cache.dtype, d);
+      store_key(stored.data(), d, slot, cache.dtype, to + block.key_tile(h, slot));
+      kernels_.narrow(values + h * d, to + block.value_row(h, slot), cache.dtype, d);
     }
   });
 }

@@ -27,6 +27,10 @@ CpuBackend::CpuBackend(CpuOptions options)
       pool_(options.threads),
       attention_scratch_(static_cast<size_t>(options.threads)) {}
 
+void CpuBackend::parallel(int64_t tasks, const HostJob& job) {
+  pool_.run(tasks, [&](int64_t task, int) { job(task); });
+}
+
 void CpuBackend::norm_row(float* out, const float* in, int64_t width, const model::Norm& spec,
                           const Weight& weight, const Weight& bias) const {
   kernels_.norm({.in = in,

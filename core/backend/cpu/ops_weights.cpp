@@ -1,6 +1,8 @@
 // Loading and packing of weights, and gathering from tables.
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "backend/cpu/layout.h"
@@ -12,45 +14,55 @@ namespace {
 /// Rows read at a time into temporary memory of at most about this many bytes for each thread.
 constexpr int64_t kReadBytes = int64_t{1} << 20;
 
-/// Writes up to 32 rows [rows, columns], row-major, as a strip.
-template <typename Element, int kStep>
-void pack_strip(const Element* from, int64_t rows, int64_t columns, Element* to) {
-  constexpr int64_t kStepElements = kStrip * kStep;
-  const int64_t steps = padded_columns(columns) / kStep;
-  // A few steps at a time, so that what is written stays in the cache until its lines are full.
-  constexpr int64_t kChunk = 64 / (kStep * static_cast<int64_t>(sizeof(Element)));
-  for (int64_t first = 0; first < steps; first += kChunk) {
-    const int64_t last = std::min(steps, first + kChunk);
-    if (rows < kStrip || last * kStep > columns)
-      std::fill(to + first * kStepElements, to + last * kStepElements, Element{});
+/// Writes `rows` rows of a strip, `row_bytes` apart, as [units][32]. A unit is what one row has in
+/// one step.
+template <typename Unit>
+void interleave(const std::byte* from, int64_t rows, size_t row_bytes, int64_t units, Unit* to) {
+  // A cache line of a row at a time: the lines written meanwhile stay in the cache until full.
+  constexpr int64_t kLine = 64 / sizeof(Unit);
+  std::array<Unit, kLine> line;
+  for (int64_t first = 0; first < units; first += kLine) {
+    const int64_t count = std::min(kLine, units - first);
     for (int64_t r = 0; r < rows; ++r) {
-      const Element* row = from + r * columns;
-      for (int64_t s = first; s < last; ++s)
-        for (int64_t i = 0; i < kStep && s * kStep + i < columns; ++i)
-          to[s * kStepElements + r * kStep + i] = row[s * kStep + i];
+      const std::byte* at = from + static_cast<size_t>(r) * row_bytes;
+      if (count == kLine) {
+        std::memcpy(line.data(), at + static_cast<size_t>(first) * sizeof(Unit), sizeof line);
+        for (int64_t i = 0; i < kLine; ++i)
+          to[(first + i) * kStrip + r] = line[static_cast<size_t>(i)];
+      } else {
+        for (int64_t i = first; i < units; ++i)
+          std::memcpy(to + i * kStrip + r, at + static_cast<size_t>(i) * sizeof(Unit),
+                      sizeof(Unit));
+      }
     }
   }
 }
 
+/// Packs up to 32 rows [rows, columns], row-major, as a strip (layout.h).
 void pack_strip(const std::byte* from, int64_t rows, int64_t columns, DType dtype, std::byte* to) {
-  if (dtype == DType::f32)
-    return pack_strip<uint32_t, 1>(reinterpret_cast<const uint32_t*>(from), rows, columns,
-                                   reinterpret_cast<uint32_t*>(to));
-  const auto* halves = reinterpret_cast<const uint16_t*>(from);
-  if (dtype == DType::bf16)
-    return pack_strip<uint16_t, 2>(halves, rows, columns, reinterpret_cast<uint16_t*>(to));
-  pack_strip<uint16_t, 1>(halves, rows, columns, reinterpret_cast<uint16_t*>(to));
+  const size_t row_bytes = static_cast<size_t>(columns) * dtype_size(dtype);
+  if (rows < kStrip || columns % 2 != 0) std::memset(to, 0, strip_bytes(columns, dtype));
+  if (dtype == DType::f16)
+    return interleave(from, rows, row_bytes, columns, reinterpret_cast<uint16_t*>(to));
+  const int64_t step = pair_step(dtype);
+  interleave(from, rows, row_bytes, columns / step, reinterpret_cast<uint32_t*>(to));
+  if (columns % step == 0) return;
+  for (int64_t r = 0; r < rows; ++r)  // the first of the last pair
+    std::memcpy(to + static_cast<size_t>(columns / 2 * kStrip + r) * sizeof(uint32_t),
+                from + static_cast<size_t>(r + 1) * row_bytes - sizeof(uint16_t), sizeof(uint16_t));
 }
 
-/// Row `id` of a table packed as strips, as floats.
-void gather_packed(const std::byte* table, DType dtype, int64_t columns, int64_t id, float* out) {
-  const int64_t step = pair_step(dtype);
+/// Row `id` of a table packed as strips, row-major in the table's type.
+void unpack_row(const std::byte* table, DType dtype, int64_t columns, int64_t id, std::byte* out) {
+  const size_t unit = dtype_size(dtype) * static_cast<size_t>(pair_step(dtype));
   const std::byte* strip = table + static_cast<size_t>(id / kStrip) * strip_bytes(columns, dtype);
-  const size_t element = dtype_size(dtype);
-  for (int64_t c = 0; c < columns; ++c) {
-    const int64_t at = (c / step * kStrip + id % kStrip) * step + c % step;
-    convert(strip + static_cast<size_t>(at) * element, dtype, out + c, DType::f32, 1);
-  }
+  const std::byte* from = strip + static_cast<size_t>(id % kStrip) * unit;
+  const auto units = static_cast<size_t>(columns / pair_step(dtype));
+  for (size_t i = 0; i < units; ++i)
+    std::memcpy(out + i * unit, from + i * static_cast<size_t>(kStrip) * unit, unit);
+  if (columns % pair_step(dtype) != 0)  // the first of the last pair
+    std::memcpy(out + units * unit, from + units * static_cast<size_t>(kStrip) * unit,
+                dtype_size(dtype));
 }
 
 }  // namespace
@@ -77,14 +89,15 @@ void CpuBackend::do_load_weight(const Weight& weight, const RowReader& read) {
   }
   const int64_t strips = round_up(rows, kStrip) / kStrip;
   const size_t bytes = strip_bytes(columns, weight.dtype);
-  pool_.run(spec.matrices() * strips, [&](int64_t task, int) {
+  const size_t buffer_bytes = static_cast<size_t>(kStrip) * row_bytes;
+  const auto buffers = std::make_unique_for_overwrite<std::byte[]>(
+      static_cast<size_t>(pool_.threads()) * buffer_bytes);
+  pool_.run(spec.matrices() * strips, [&](int64_t task, int thread) {
+    std::byte* buffer = buffers.get() + static_cast<size_t>(thread) * buffer_bytes;
     const int64_t first = task % strips * kStrip;
     const int64_t count = std::min(kStrip, rows - first);
-    // Plain memory, without the zeros that a vector would write first.
-    const auto buffer =
-        std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(count) * row_bytes);
-    read(task / strips * rows + first, count, buffer.get());
-    pack_strip(buffer.get(), count, columns, weight.dtype, to + static_cast<size_t>(task) * bytes);
+    read(task / strips * rows + first, count, buffer);
+    pack_strip(buffer, count, columns, weight.dtype, to + static_cast<size_t>(task) * bytes);
   });
 }
 
@@ -93,12 +106,16 @@ void CpuBackend::do_embed(View out, const Weight& table, std::span<const int32_t
   const auto* from = static_cast<const std::byte*>(table.data);
   const bool packed = table.spec->use == model::WeightUse::linear;
   const int64_t width = table.spec->columns();
+  const size_t row_bytes = static_cast<size_t>(width) * dtype_size(table.dtype);
   const auto fill = [&](int32_t id, float* row) {
-    if (packed)
-      gather_packed(from, table.dtype, width, id, row);
-    else
-      convert(from + static_cast<size_t>(id * width) * dtype_size(table.dtype), table.dtype, row,
-              DType::f32, static_cast<size_t>(width));
+    const std::byte* stored = from + static_cast<size_t>(id) * row_bytes;
+    std::vector<std::byte> unpacked;
+    if (packed) {
+      unpacked.resize(row_bytes);
+      unpack_row(from, table.dtype, width, id, unpacked.data());
+      stored = unpacked.data();
+    }
+    kernels_.widen(stored, table.dtype, row, width);
     if (scale != 1.f) kernels_.scale(row, scale, width);
   };
   for_rows(out.rows, out.columns, [&](int64_t t) {

@@ -114,6 +114,36 @@ void norm(const NormRow& row) {
   });
 }
 
+/// Floats to a row of `type`.
+void narrow(const float* from, void* to, DType type, int64_t count) {
+  if (type == DType::f32) {
+    __builtin_memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+    return;
+  }
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const int64_t some = count - i < kLanes ? count - i : kLanes;
+    const Vf v = load_some(from + i, some, 0.f);
+    const Vh halves = type == DType::bf16 ? to_bf16(v) : to_f16(v);
+    __builtin_memcpy(static_cast<uint16_t*>(to) + i, &halves,
+                     static_cast<size_t>(some) * sizeof(uint16_t));
+  }
+}
+
+/// A row of `type` to floats.
+void widen(const void* from, DType type, float* to, int64_t count) {
+  if (type == DType::f32) {
+    __builtin_memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+    return;
+  }
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const int64_t some = count - i < kLanes ? count - i : kLanes;
+    Vh halves{};
+    __builtin_memcpy(&halves, static_cast<const uint16_t*>(from) + i,
+                     static_cast<size_t>(some) * sizeof(uint16_t));
+    store_some(to + i, type == DType::bf16 ? load_bf16(&halves) : load_f16(&halves), some);
+  }
+}
+
 void rotate(float* head, const float* angles, int64_t rotary_dim) {
   const int64_t half = rotary_dim / 2;
   float* other = head + half;

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+
+#include "base/dtype.h"
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
@@ -151,6 +153,27 @@ PLIMSOLL_INLINE Vf load_f16(const void* from) {
   const Vi special = (h & 0x7c00) == 0x7c00;                          // infinity, NaN
   return from_bits(bits(scaled) | (special & 0x7f800000) | ((h & 0x8000) << 16));
 #endif
+}
+
+/// The nearest f16, ties to even.
+PLIMSOLL_INLINE Vh to_f16(Vf v) {
+#if defined(__AVX512F__)
+  return (Vh)_mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT);
+#elif defined(__AVX2__)
+  return (Vh)_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT);
+#else
+  Vh h;
+  for (int i = 0; i < kLanes; ++i) h[i] = float_to_f16(v[i]);
+  return h;
+#endif
+}
+
+/// The nearest bf16, ties to even; NaN stays NaN.
+PLIMSOLL_INLINE Vh to_bf16(Vf v) {
+  const Vi b = bits(v);
+  const Vi nan = (b & 0x7fffffff) > 0x7f800000;
+  const Vi rounded = nan ? (b | 0x400000) : (b + 0x7fff + ((b >> 16) & 1));
+  return __builtin_convertvector((rounded >> 16) & 0xffff, Vh);
 }
 
 /// The nearest bf16, ties to even; NaN stays NaN.
