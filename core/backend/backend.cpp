@@ -230,6 +230,10 @@ void Backend::soft_cap(View x, float cap) {
   if (runs(x)) do_soft_cap(x, cap);
 }
 
+void Backend::parallel(int64_t tasks, const HostJob& job) {
+  for (int64_t task = 0; task < tasks; ++task) job(task);
+}
+
 const float* Backend::host_logits(View logits) {
   if (logits.dtype != DType::f32) {
     disagree("host_logits: {} are {}, not float32", show(logits), torch_name(logits.dtype));

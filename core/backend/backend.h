@@ -96,6 +96,9 @@ class Footprint {
 /// WeightReader::read_rows).
 using RowReader = std::function<void(int64_t first, int64_t count, void* to)>;
 
+/// Work of the host: see Backend::parallel.
+using HostJob = std::function<void(int64_t task)>;
+
 class Backend {
  public:
   explicit Backend(const Footprint& footprint) : footprint_(footprint) {}
@@ -107,6 +110,10 @@ class Backend {
   /// Scratch that ops take their workspace from; set before the first op.
   void use_scratch(memory::Arena& scratch) { scratch_ = &scratch; }
   [[nodiscard]] memory::Arena& scratch() { return *scratch_; }
+
+  /// Calls job(task) for each task in [0, tasks), in any order, and waits: work of the host between
+  /// ops, on the threads that the backend has anyway. One after the other where it has none.
+  virtual void parallel(int64_t tasks, const HostJob& job);
 
   /// Stores a weight in footprint().weight_bytes() bytes at `storage`. Threads are the backend's
   /// affair.

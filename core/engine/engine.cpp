@@ -3,18 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <iterator>
 #include <map>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "engine/batch_builder.h"
 #include "engine/kv_cache.h"
 #include "engine/layout.h"
-#include "engine/logprobs.h"
 #include "engine/request_state.h"
-#include "engine/sampler.h"
+#include "engine/row_reader.h"
 #include "engine/scheduler.h"
 #include "memory/host_memory.h"
 
@@ -33,10 +34,6 @@ bool wants_long_rope(const model::ModelSpec& spec, int64_t length) {
   return std::ranges::any_of(spec.ropes, [&](const model::RopeSpec& rope) {
     return rope.long_table && length > rope.original_max_position;
   });
-}
-
-std::string not_finite(int64_t position) {
-  return fmt::format("logits after token {} are not finite (NaN or infinity)", position);
 }
 
 // The rows whose logits a step wants, in the order of the batch.
@@ -71,9 +68,9 @@ struct Engine::Impl {
   /// Counts the pieces of the step that is about to run; true when it has decode rows alone.
   bool count_pieces(const std::vector<Piece>& pieces);
   void score(backend::View hidden, const std::vector<Piece>& pieces);
-  void score_row(Sequence& sequence, int64_t position, std::span<const float> row);
-  void score_prompt(Sequence& sequence, int64_t position, std::span<const float> row);
-  void sample(Sequence& sequence, std::span<const float> row);
+  void read_rows(const float* logits, int64_t stride);
+  void settle(ScoredRow& row);
+  void accept(ScoredRow& row);
   void wake_followers(RequestState& request);
   void fail(RequestState& request, std::string code, std::string message);
   void update_gauges();
@@ -91,7 +88,8 @@ struct Engine::Impl {
   KvCache cache;
   Scheduler scheduler;
   BatchBuilder batch;
-  Sampler sampler;
+  std::vector<RowReader> readers;             // one for each thread
+  std::vector<ScoredRow> rows;                // of the slice of logits at hand
   std::map<uint64_t, RequestState> requests;  // by the serial of their first choice
   std::vector<RequestState*> ended;           // in this step
   std::vector<RequestOutput> rejected;        // since the last step
@@ -114,8 +112,12 @@ Engine::Impl::Impl(const model::ModelSpec& model_spec, const checkpoint::WeightR
       launch(spec, layout, backend, arena),
       cache(cache_options(layout, options.prefix_caching)),
       scheduler(cache, {layout.limits.sequences, layout.limits.batched_tokens}),
-      batch(launch.batch, layout.limits),
-      sampler(launch.sampling_values, launch.sampling_ids) {
+      batch(launch.batch, layout.limits) {
+  const auto vocabulary = static_cast<size_t>(spec.vocab_size);
+  for (size_t at = 0; at < launch.sampling_ids.size(); at += vocabulary) {
+    readers.emplace_back(launch.sampling_values.subspan(at, vocabulary),
+                         launch.sampling_ids.subspan(at, vocabulary));
+  }
   for (const TokenId token : options.eos_token_ids) {
     if (token >= 0 && token < spec.vocab_size) eos.push_back(token);
   }
@@ -200,56 +202,55 @@ void Engine::Impl::score(backend::View hidden, const std::vector<Piece>& pieces)
   WantedRows wanted(pieces);
   for (int64_t first = 0; first < hidden.rows; first += layout.limits.logits_rows) {
     const int64_t count = std::min(layout.limits.logits_rows, hidden.rows - first);
+    rows.resize(static_cast<size_t>(count));
+    for (ScoredRow& row : rows) std::tie(row.sequence, row.position) = wanted.next();
     const memory::Scope scope(launch.scratch);
     const backend::View logits = launch.model.logits(hidden.slice_rows(first, count));
-    const float* values = backend.host_logits(logits);
-    for (int64_t i = 0; i < count; ++i) {
-      const auto [sequence, position] = wanted.next();
-      const std::span row(values + i * logits.stride, static_cast<size_t>(logits.columns));
-      score_row(*sequence, position, row);
+    read_rows(backend.host_logits(logits), logits.stride);
+    for (ScoredRow& row : rows) settle(row);
+  }
+}
+
+// Rows are read on all threads, each with its own working memory; what a row says depends on
+// nothing but the row and its sequence.
+void Engine::Impl::read_rows(const float* logits, int64_t stride) {
+  std::atomic<size_t> next = 0;
+  const auto work = [&](int64_t thread) {
+    RowReader& reader = readers[static_cast<size_t>(thread)];
+    for (size_t i = next++; i < rows.size(); i = next++) {
+      const float* values = logits + static_cast<int64_t>(i) * stride;
+      reader.read(rows[i], {values, static_cast<size_t>(spec.vocab_size)});
     }
+  };
+  backend.parallel(std::min<int64_t>(std::ssize(readers), std::ssize(rows)), work);
+}
+
+void Engine::Impl::settle(ScoredRow& row) {
+  RequestState& request = row.sequence->choice->request();
+  if (request.failure) return;
+  switch (row.outcome) {
+    case Sampled::not_finite:
+      return fail(
+          request, "numeric",
+          fmt::format("logits after token {} are not finite (NaN or infinity)", row.position));
+    case Sampled::nothing_allowed:
+      return fail(request, "bad_field",
+                  "allowed_token_ids, bad_words, min_tokens and logit_bias together leave no "
+                  "token");
+    case Sampled::token:
+      return row.of_prompt() ? request.add_prompt_logprobs(std::move(*row.logprobs)) : accept(row);
   }
 }
 
-void Engine::Impl::score_row(Sequence& sequence, int64_t position, std::span<const float> row) {
-  if (sequence.choice->request().failure) return;
-  if (position + 1 < sequence.length()) {
-    score_prompt(sequence, position, row);
-  } else {
-    sample(sequence, row);
-  }
-}
-
-void Engine::Impl::score_prompt(Sequence& sequence, int64_t position, std::span<const float> row) {
-  RequestState& request = sequence.choice->request();
-  const TokenId token = sequence.token(position + 1);
-  auto logprobs =
-      position_logprobs(row, token, *request.request.sampling.prompt_logprobs, launch.sampling_ids);
-  if (!logprobs) return fail(request, "numeric", not_finite(position));
-  request.prompt_logprobs.push_back(std::move(logprobs));
-  ++sequence.score_from;
-  if (sequence.score_from + 1 == sequence.prompt_length()) sequence.score_from = -1;
-}
-
-void Engine::Impl::sample(Sequence& sequence, std::span<const float> row) {
-  Choice& choice = *sequence.choice;
+void Engine::Impl::accept(ScoredRow& row) {
+  Choice& choice = *row.sequence->choice;
   RequestState& request = choice.request();
-  const SampleResult sampled = sampler.sample(row, choice.sampling());
-  if (sampled.outcome == Sampled::not_finite) {
-    return fail(request, "numeric", not_finite(sequence.length() - 1));
-  }
-  if (sampled.outcome == Sampled::nothing_allowed) {
-    return fail(request, "bad_field",
-                "allowed_token_ids, bad_words, min_tokens and logit_bias together leave no token");
-  }
-  if (const auto& count = choice.sampling().params().logprobs) {
-    choice.add_logprobs(*position_logprobs(row, sampled.token, *count, launch.sampling_ids));
-  }
-  choice.accept(sampled.token);
+  if (row.logprobs) choice.add_logprobs(std::move(*row.logprobs));
+  choice.accept(row.token);
   ++stats.generated_tokens;
   wake_followers(request);
   if (!choice.finished()) return;
-  scheduler.remove(sequence);
+  scheduler.remove(*row.sequence);
   if (--request.unfinished == 0) ended.push_back(&request);
 }
 

@@ -28,6 +28,7 @@ struct EngineOptions {
   std::optional<int64_t>
       num_kv_blocks;  // overrides kv_cache_bytes (tests, --num-gpu-blocks-override)
   bool prefix_caching = true;
+  int64_t threads = 1;  // that choose tokens at once, each with working memory of its own
   uint64_t seed = 0;
   std::vector<TokenId> eos_token_ids;
 };

@@ -59,8 +59,10 @@ Launch::Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend
                memory::Arena& arena)
     : model(spec, layout.dtype, backend, arena, layout.kv, layout.num_blocks),
       batch(arena, layout.limits, layout.kv.groups.size()),
-      sampling_values(take_span<float>(arena, "sampling values", spec.vocab_size)),
-      sampling_ids(take_span<int32_t>(arena, "sampling ids", spec.vocab_size)),
+      sampling_values(
+          take_span<float>(arena, "sampling values", layout.sampling_threads * spec.vocab_size)),
+      sampling_ids(
+          take_span<int32_t>(arena, "sampling ids", layout.sampling_threads * spec.vocab_size)),
       scratch(take_scratch(arena, layout.scratch_bytes)) {
   backend.use_scratch(scratch);
 }

@@ -29,6 +29,7 @@ struct EngineLayout {
   KvLayout kv;
   int64_t max_model_len = 0;
   int64_t num_blocks = 0;
+  int64_t sampling_threads = 1;
   size_t scratch_bytes = 0;
 };
 
@@ -71,8 +72,8 @@ struct Launch {
 
   Model model;
   BatchArrays batch;
-  std::span<float> sampling_values;  // [vocab] scores of the row being sampled
-  std::span<int32_t> sampling_ids;   // [vocab] token ids beside them
+  std::span<float> sampling_values;  // [threads, vocab] scores of the rows being sampled
+  std::span<int32_t> sampling_ids;   // [threads, vocab] token ids beside them
   memory::Arena scratch;
 };
 

@@ -116,6 +116,7 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   limits.logits_rows =
       std::min(limits.batched_tokens,
                std::clamp(kLogitsBytes / (spec.vocab_size * 4), kLeastLogitsRows, kMostLogitsRows));
+  layout.sampling_threads = std::clamp<int64_t>(options.threads, 1, limits.logits_rows);
   if (!options.num_kv_blocks) {
     // More than all running sequences can hold serves nothing but the prefix cache.
     const int64_t most =

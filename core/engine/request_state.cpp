@@ -22,6 +22,13 @@ RequestState::RequestState(Request asked, uint64_t serial, const ChoiceContext& 
   if (request.prompt.size() > 1) leader().sequence().score_from = 0;
 }
 
+void RequestState::add_prompt_logprobs(PositionLogprobs logprobs) {
+  prompt_logprobs.push_back(std::move(logprobs));
+  Sequence& sequence = leader().sequence();
+  ++sequence.score_from;
+  if (sequence.score_from + 1 == sequence.prompt_length()) sequence.score_from = -1;
+}
+
 void RequestState::fail(std::string code, std::string message) {
   failure = {std::move(code), std::move(message)};
 }

@@ -20,6 +20,8 @@ struct RequestState {
   RequestState& operator=(const RequestState&) = delete;
 
   [[nodiscard]] Choice& leader() { return *choices.front(); }
+  /// Of the leader's next prompt position.
+  void add_prompt_logprobs(PositionLogprobs logprobs);
   void fail(std::string code, std::string message);
   /// The answer; the state is of no further use.
   [[nodiscard]] RequestOutput take_output();

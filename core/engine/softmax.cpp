@@ -97,10 +97,18 @@ std::span<int32_t> select_few(std::span<const float> row, std::span<int32_t> kep
 }  // namespace
 
 RowScan scan_row(std::span<const float> row) {
-  RowScan scan;
-  scan.finite = all_finite(row);
-  scan.maximum = maximum_of(row);
-  scan.best = static_cast<TokenId>(std::ranges::find(row, scan.maximum) - row.begin());
+  RowScan scan{.best = 0, .maximum = -std::numeric_limits<float>::infinity(), .finite = true};
+  std::span<const float> best = row.first(0);
+  for (size_t begin = 0; begin < row.size(); begin += kBlock) {
+    const auto block = row.subspan(begin, std::min(kBlock, row.size() - begin));
+    scan.finite = scan.finite && all_finite(block);
+    const float maximum = maximum_of(block);
+    if (maximum <= scan.maximum) continue;
+    scan.maximum = maximum;
+    best = block;
+  }
+  const auto at = std::ranges::find(best, scan.maximum);
+  scan.best = best.empty() ? 0 : static_cast<TokenId>(&*at - row.data());
   return scan;
 }
 

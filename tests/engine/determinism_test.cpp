@@ -108,12 +108,16 @@ TEST_CASE("outputs are equal to the last bit in any order and setting") {
   const auto pick = [&](std::initializer_list<int64_t> values) {
     return values.begin()[random() % values.size()];
   };
+  // A pool that runs short: hardly more than one sequence needs.
+  const int64_t few = name == "gemma2" ? 24 : 12;
   EngineStats most;
   for (int run = 0; run < 20; ++run) {
     std::shuffle(requests.begin(), requests.end(), random);
     EngineOptions options =
         options_with(pick({3, 16, 24, 64}), pick({64, 80, 128, 500}), pick({24, 50, 1000}), dtype);
+    if (run == 0) options = options_with(24, 64, few, dtype);
     options.prefix_caching = run % 3 != 0;
+    options.threads = pick({1, 2, 3});
     const auto engine = model.engine(options);
     const auto found = print_all(run_all(*engine, requests));
     const EngineStats& stats = engine->stats();
@@ -131,9 +135,11 @@ TEST_CASE("outputs are equal to the last bit in any order and setting") {
     most.cached_prompt_tokens = std::max(most.cached_prompt_tokens, stats.cached_prompt_tokens);
     most.preemptions = std::max(most.preemptions, stats.preemptions);
   }
+  INFO(name);
   CHECK(most.peak_running >= 16);
   CHECK(most.cached_prompt_tokens > 0);
-  CHECK(most.preemptions > 0);
+  // A window gives blocks back as fast as it takes them.
+  if (name != "mistral_swa") CHECK(most.preemptions > 0);
 }
 
 TEST_CASE("the run's seed and the line's name move what is sampled, the order does not") {
