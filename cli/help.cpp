@@ -12,9 +12,11 @@ namespace {
 constexpr std::string_view kProgramHelp =
     R"(Language models in batch that never run out of memory.
 
+  plimsoll plan MODEL --gpu h100
   plimsoll run MODEL -i prompts.jsonl -o answers.jsonl
 
 Commands:
+  plan   the memory of a launch, before the launch
   run    batch generation over a JSONL file
 
 plimsoll COMMAND -h shows a command's usual flags, --help all of them.
@@ -45,6 +47,29 @@ Exit status: 0 done, 2 usage, 3 some lines failed, 4 input, 5 model,
 11 output is locked. All flags: --help. Manual: man plimsoll-run
 )";
 
+constexpr std::string_view kPlanHelp =
+    R"(Examples:
+  plimsoll plan MODEL --gpu h100 --max-model-len 32k
+  plimsoll plan config.json --engine vllm --vllm-version 0.32.0 --gpu l40s -tp 2
+  plimsoll plan --from 'vllm serve Qwen/Qwen3-8B --max-num-seqs 64' --gpu 4090
+
+MODEL is a folder with config.json, a config.json, or a hub id in the cache.
+No GPU and no weights are needed. The flags are those of run.
+
+  --gpu NAME|auto|list       the card, by a loose name; list prints all
+  --gpus N|auto              cards at hand; auto: as few as it takes
+  --engine plimsoll|vllm     whose launch; --vllm-version X.Y.Z
+  --max-model-len N|auto     context length; auto: the longest that fits
+  --max-num-seqs N|auto      sequences at once; auto: the most that fit
+  --advise                   what would save memory
+  --explain PART             the formula of a part with its numbers
+  --format text|json|html|args
+  -i prompts.jsonl           lengths of real prompts, and their need
+  --diff A.json B.json       what two plans differ in
+Exit status: 0 fits, 2 usage, 5 model, 6 does not fit.
+All flags: --help. Manual: man plimsoll-plan
+)";
+
 std::string names_of(const CLI::Option& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);
@@ -69,6 +94,7 @@ void add_help_flags(CLI::App& command) {
 }
 
 std::string_view short_help(std::string_view command) {
+  if (command == "plan") return kPlanHelp;
   return command == "run" ? kRunHelp : kProgramHelp;
 }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "batch/files.h"
 #include "help.h"
+#include "plan_command.h"
 #include "run_command.h"
 #include "signals.h"
 #include "terminal.h"
@@ -23,14 +24,17 @@ int dispatch(std::vector<std::string> arguments) {
   app.require_subcommand(1);
   cli::RunOptions run_options;
   const CLI::App* run = cli::add_run_command(app, run_options);
+  cli::PlanOptions plan_options;
+  const CLI::App* plan = cli::add_plan_command(app, plan_options);
   try {
+    arguments = cli::expand_pasted_line(std::move(arguments));
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes the first from the back
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    const CLI::App& command = run->parsed() ? *run : app;
+    const CLI::App& command = run->parsed() ? *run : plan->parsed() ? *plan : app;
     throw Error(ExitCode::usage, cli::explain(error, command));
   }
-  return cli::run_command(run_options);
+  return plan->parsed() ? cli::plan_command(plan_options) : cli::run_command(run_options);
 }
 
 }  // namespace

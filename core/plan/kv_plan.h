@@ -70,8 +70,7 @@ class KvPlan {
   [[nodiscard]] int64_t longest_request(Amount usable, int64_t most) const;
   /// What one more token adds beyond every window.
   [[nodiscard]] Amount bytes_per_token() const;
-  /// The message of vLLM's log about padding, or "".
-  [[nodiscard]] const std::string& note() const { return note_; }
+  [[nodiscard]] const KvOptions& options() const { return options_; }
 
  private:
   void settle_block_size(const ModelShape& shape);
@@ -89,7 +88,6 @@ class KvPlan {
   std::vector<KvKindCount> kinds_;
   std::vector<KvGroup> groups_;
   Amount bytes_per_block_ = 0;
-  std::string note_;
 };
 
 }  // namespace plimsoll::plan

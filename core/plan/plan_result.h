@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/kv_plan.h"
@@ -17,6 +18,24 @@ struct PlanPart {
   std::string formula;  // with its numbers
   std::string source;   // config key, catalogue, version of the engine
   bool inside_budget = true;
+};
+
+/// One change that makes a launch fit, or that people try in vain.
+struct Suggestion {
+  std::string change;  // in words
+  std::string flag;    // to paste
+  int64_t saves = 0;   // bytes per GPU; what the cache gains counts as saved
+  std::string cost;    // in speed or output
+  bool fits = false;   // the launch fits with it
+  bool helps = true;   // false: tried by many, does nothing here
+};
+
+/// How many blocks a request needs of one group; what the page of --format html recomputes by.
+struct GroupNeed {
+  int64_t block_size = 0;
+  int64_t window = 0;        // 0: every token
+  bool sliding = false;      // one block more, since a window may begin inside one
+  int64_t state_blocks = 0;  // above 0: this many whatever the length
 };
 
 struct PlanResult {
@@ -53,7 +72,13 @@ struct PlanResult {
   bool has_kv = false;
   std::vector<KvKindCount> kv_kinds;
   std::vector<int64_t> group_sizes;
+  int64_t bytes_per_block = 0;
+  int64_t in_flight_tokens = 0;
+  std::vector<GroupNeed> group_needs;
   std::vector<PlanPart> parts;
+  std::vector<std::pair<std::string, std::string>> arguments;  // what the engine was asked, resolved
+  std::vector<Suggestion> advice;
+  std::string solved;              // what the solver found, with the constraint that binds
   std::vector<std::string> notes;  // assumptions, estimates, what is not modelled
 };
 

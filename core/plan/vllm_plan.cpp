@@ -133,16 +133,34 @@ void check_arguments(const EngineArgs& args, const EngineLimits& limits, int64_t
   }
 }
 
+GroupNeed need_of(const KvSpec& spec, const KvOptions& options) {
+  GroupNeed need;
+  need.block_size = spec.block_size;
+  need.window = spec.kind == KvKind::state ? 0 : spec.window;
+  need.sliding = spec.kind == KvKind::sliding || spec.kind == KvKind::sliding_latent;
+  if (spec.kind == KvKind::state) need.state_blocks = options.prefix_caching ? options.state_blocks : 1;
+  return need;
+}
+
+/// What the layout says without a budget.
+void fill_layout(PlanResult& result, const KvPlan& kv) {
+  result.kv_bytes_per_token = kv.bytes_per_token().value();
+  result.kv_kinds = kv.kinds();
+  result.group_sizes = kv.group_sizes();
+  result.block_size = kv.block_size();
+  result.bytes_per_block = kv.bytes_per_block().value();
+  result.in_flight_tokens = kv.options().in_flight_tokens;
+  for (const KvGroup& group : kv.groups()) {
+    result.group_needs.push_back(need_of(group.layers.front(), kv.options()));
+  }
+}
+
 /// The cache's part of the answer, for a budget in bytes.
 void fill_cache(PlanResult& result, const KvPlan& kv, Amount budget, const EngineArgs& args) {
   result.has_kv = !kv.empty();
   if (kv.empty()) return;
   const int64_t length = result.max_model_len;
   result.kv_cache_bytes = std::max<int64_t>(0, budget.value());
-  result.kv_bytes_per_token = kv.bytes_per_token().value();
-  result.block_size = kv.block_size();
-  result.kv_kinds = kv.kinds();
-  result.group_sizes = kv.group_sizes();
   result.num_gpu_blocks = kv.blocks_for(budget);
   const Amount usable = kv.usable(budget);
   result.estimated_max_model_len = usable > Amount{0} ? kv.longest_request(usable, length) : 0;
@@ -279,16 +297,12 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& args, const Gpu
   fill_weights(result, stage, args);
   const KvPlan kv(stage.shape, kv_options(args, limits, stage.shape, result.max_model_len,
                                           options.kv_element == 1));
+  fill_layout(result, kv);
   Amount left = fill_budget(result, args, stage, limits, element, gpu);
   if (args.kv_cache_memory > 0) left = args.kv_cache_memory;
   if (args.available_kv > 0) left = args.available_kv;
   add_notes(result, stage, quantization);
   if (gpu == nullptr && args.available_kv == 0 && args.kv_cache_memory == 0) {
-    result.has_kv = false;
-    result.kv_bytes_per_token = kv.bytes_per_token().value();
-    result.kv_kinds = kv.kinds();
-    result.group_sizes = kv.group_sizes();
-    result.block_size = kv.block_size();
     return result;
   }
   fill_cache(result, kv, left, args);

@@ -1,0 +1,131 @@
+#include "plan_command.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "checkpoint/checkpoint.h"
+#include "environment.h"
+#include "help.h"
+#include "plan/config_file.h"
+#include "plan/report.h"
+#include "plan/solver.h"
+#include "plan/vllm_plan.h"
+#include "plan_parts.h"
+#include "terminal.h"
+
+namespace plimsoll::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (std::fflush(stdout) != 0) fail(ExitCode::output_unwritable, "standard output cannot be written");
+}
+
+/// MODEL's config.json: the file itself, a folder's, or a hub id's.
+fs::path find_config(const std::string& model, const Environment& environment) {
+  if (model.empty()) fail(ExitCode::usage, "plan: MODEL is missing: a folder, a config.json, or a hub id");
+  if (fs::is_regular_file(model)) return model;
+  const fs::path folder = checkpoint::find_model(model, {environment.hub_cache});
+  if (!fs::exists(folder / "config.json")) {
+    fail(ExitCode::checkpoint_unusable, "{}: there is no config.json in it", folder.string());
+  }
+  return folder / "config.json";
+}
+
+/// The card of a Linux machine with NVIDIA's driver, by the name that the driver gives it.
+std::string present_gpu() {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc/driver/nvidia/gpus", error)) {
+    std::ifstream file(entry.path() / "information");
+    for (std::string line; std::getline(file, line);) {
+      constexpr std::string_view kModel = "Model:";
+      if (line.compare(0, kModel.size(), kModel) == 0) {
+        return line.substr(line.find_first_not_of(" \t", kModel.size()));
+      }
+    }
+  }
+  fail(ExitCode::usage, "--gpu auto: no NVIDIA device is present; name a card, `--gpu list` prints them");
+}
+
+std::optional<plan::Gpu> choose_gpu(const PlanOptions& options) {
+  if (options.gpu_total_memory) {
+    plan::Gpu gpu = plan::unnamed_gpu(*options.gpu_total_memory);
+    if (!options.gpu.empty() && options.gpu != "auto") {
+      gpu = plan::find_gpu(options.gpu);
+      gpu.memory_bytes = *options.gpu_total_memory;
+    }
+    return gpu;
+  }
+  if (options.gpu.empty() || options.gpu == "smallest") return std::nullopt;
+  plan::Gpu gpu = plan::find_gpu(options.gpu == "auto" ? present_gpu() : options.gpu);
+  if (gpu.memory_bytes == 0) {
+    fail(ExitCode::usage, "--gpu {}: the memory of {} is not known; say it with --gpu-total-memory SIZE", options.gpu,
+         gpu.name);
+  }
+  return gpu;
+}
+
+std::string gpu_list() {
+  std::string text = fmt::format("{:<32}{:>10}{:>12}{:>6}\n", "name", "memory", "bandwidth", "SM");
+  for (const plan::Gpu& gpu : plan::gpu_catalogue()) {
+    text += fmt::format("{:<32}{:>10}{:>12}{:>6}\n", gpu.name,
+                        gpu.memory_bytes > 0 ? plan::readable_bytes(gpu.memory_bytes) : "?",
+                        gpu.bandwidth > 0 ? fmt::format("{:.0f} GB/s", gpu.bandwidth) : "?",
+                        gpu.processors > 0 ? std::to_string(gpu.processors) : "?");
+  }
+  return text;
+}
+
+std::string rendered(const plan::PlanResult& result, const PlanOptions& options, const Environment& environment) {
+  if (!options.explain.empty()) return plan::explain_part(result, options.explain);
+  switch (options.format) {
+    case PlanFormat::json: return plan::to_json(result);
+    case PlanFormat::html: return plan::to_html(result);
+    case PlanFormat::args: return plan::to_args(result);
+    case PlanFormat::text: break;
+  }
+  return plan::to_text(result, terminal_width(environment));
+}
+
+}  // namespace
+
+CLI::App* add_plan_command(CLI::App& app, PlanOptions& options) {
+  CLI::App* command = app.add_subcommand("plan", "the memory of a launch, before the launch");
+  add_help_flags(*command);
+  declare_plan_flags(*command, options);
+  return command;
+}
+
+int plan_command(const PlanOptions& options) {
+  if (options.gpu == "list") {
+    print(gpu_list());
+    return static_cast<int>(ExitCode::done);
+  }
+  if (!options.diff.first.empty()) {
+    print(plan::diff_plans(read_text_file(options.diff.first), read_text_file(options.diff.second)));
+    return static_cast<int>(ExitCode::done);
+  }
+  if (!options.check.empty()) return check_report(options.check);
+  const Environment environment = read_environment();
+  const fs::path file = find_config(options.model, environment);
+  const Json config = plan::read_config_json(file);
+  const plan::ConfigView view(config, file.string());
+  const std::optional<plan::Gpu> gpu = choose_gpu(options);
+  plan::PlanResult result = make_plan(view, options, gpu);
+  result.model = options.model;
+  if (!options.prompts.empty()) add_prompts(result, options, file.parent_path());
+  print(rendered(result, options, environment));
+  if (options.format == PlanFormat::args && !result.reason.empty()) say(result.reason);
+  const bool fits = result.fits.value_or(true);
+  return static_cast<int>(fits ? ExitCode::done : ExitCode::does_not_fit);
+}
+
+}  // namespace plimsoll::cli

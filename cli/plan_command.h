@@ -1,0 +1,16 @@
+// `plimsoll plan`: the memory of a launch before the launch.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "plan_options.h"
+
+namespace plimsoll::cli {
+
+/// Declares the subcommand. `options` must outlive the parsing.
+CLI::App* add_plan_command(CLI::App& app, PlanOptions& options);
+
+/// Runs it. Returns the exit status: done, or does_not_fit. Throws Error.
+int plan_command(const PlanOptions& options);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,29 @@
+// What `plan` does beside printing: choosing the engine, reading prompts, checking a run's report.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "plan/config_view.h"
+#include "plan/gpu_catalogue.h"
+#include "plan/plan_result.h"
+#include "plan_options.h"
+
+namespace plimsoll::cli {
+
+/// The plan of the chosen engine, with what the solver found and the advice. Throws Error.
+plan::PlanResult make_plan(const plan::ConfigView& config, const PlanOptions& options,
+                           const std::optional<plan::Gpu>& gpu);
+
+/// Our own engine's launch.
+plan::PlanResult plan_own_engine(const plan::ConfigView& config, const PlanOptions& options,
+                                 const plan::Gpu* gpu);
+
+/// Notes about the prompts of `-i`, tokenized with the tokenizer beside the config.
+void add_prompts(plan::PlanResult& result, const PlanOptions& options, const std::filesystem::path& folder);
+
+/// Prints plan against measured of a run's report; does_not_fit when the measured peak exceeded it.
+int check_report(const std::string& file);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,36 @@
+// A plan's answer in the formats that the command prints.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/plan_result.h"
+
+namespace plimsoll::plan {
+
+/// Version of the JSON's layout; a key may be added under the same version, none is removed.
+inline constexpr int kSchemaVersion = 1;
+
+/// One JSON object, with a line feed at the end. Keys that do not apply are left out.
+std::string to_json(const PlanResult& result);
+
+/// At most `columns` wide, without colour.
+std::string to_text(const PlanResult& result, int columns);
+
+/// One page that needs nothing else: breakdown, heat map, sliders that recompute in the page.
+std::string to_html(const PlanResult& result);
+
+/// The engine's arguments that the plan resolved, as one line to paste.
+std::string to_args(const PlanResult& result);
+
+/// The formula of one part with its numbers and their sources. Throws Error(usage) listing the parts
+/// for a name that there is not; a prefix that fits one part alone is enough.
+std::string explain_part(const PlanResult& result, const std::string& name);
+
+/// What two plans, printed as JSON before, differ in. Throws Error(usage) for a file that is no plan.
+std::string diff_plans(const std::string& before, const std::string& after);
+
+/// "39.98 GiB", "512 MiB", "96 B".
+std::string readable_bytes(int64_t bytes);
+
+}  // namespace plimsoll::plan

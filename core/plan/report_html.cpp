@@ -1,0 +1,135 @@
+// One page that needs nothing else: what takes the memory, cache against length and batch, sliders.
+#include <fmt/format.h>
+
+#include "plan/report.h"
+
+namespace plimsoll::plan {
+namespace {
+
+constexpr const char* kStyle = R"css(
+body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#1b1f24}
+h1{font-size:1.3rem;margin:0 0 .2rem}h2{font-size:1.05rem;margin:1.6rem 0 .4rem}
+.verdict{display:inline-block;padding:.1rem .7rem;border-radius:.3rem;color:#fff;font-weight:600}
+.yes{background:#1a7f37}.no{background:#b3261e}.none{background:#57606a}
+#bar{display:flex;height:2.2rem;border:1px solid #57606a;border-radius:.3rem;overflow:hidden;background:#f6f8fa}
+#bar div{min-width:1px}table{border-collapse:collapse;width:100%}
+td,th{padding:.15rem .6rem;text-align:right;border-bottom:1px solid #d0d7de}td:first-child,th:first-child{text-align:left}
+.swatch{display:inline-block;width:.8em;height:.8em;margin-right:.5em;border-radius:.15em}
+#heat td{border:1px solid #fff;min-width:3.5rem;font-variant-numeric:tabular-nums}
+label{display:flex;gap:1rem;align-items:center;margin:.3rem 0}label span{min-width:12rem}input[type=range]{flex:1}
+output{min-width:6rem;text-align:right;font-variant-numeric:tabular-nums}
+)css";
+
+constexpr const char* kScript = R"js(
+const colours=['#0969da','#8250df','#bf3989','#bc4c00','#9a6700','#1a7f37','#57606a','#1b7c83','#cf222e','#6639ba','#4d2d00','#0a3069'];
+const gib=b=>Math.abs(b)>=2**30?(b/2**30).toFixed(2)+' GiB':Math.abs(b)>=2**20?(b/2**20).toFixed(1)+' MiB':b+' B';
+const el=(tag,text,parent)=>{const e=document.createElement(tag);if(text!==undefined)e.textContent=text;parent.appendChild(e);return e};
+const id=name=>document.getElementById(name);
+const used=plan.parts.filter(p=>p.name!=='kv cache'&&p.inside_budget!==false).reduce((s,p)=>s+p.bytes,0);
+function blocks(length){
+  return plan.group_need.reduce((sum,g)=>{
+    const held=g.window>0?Math.min(g.window-1+plan.in_flight,length):length;
+    if(g.state>0)return sum+g.state;
+    return sum+Math.ceil(held/g.block)+(g.sliding?1:0);
+  },0);
+}
+function draw(){
+  const budget=plan.budget_bytes||plan.parts.reduce((s,p)=>s+Math.max(0,p.bytes),0);
+  plan.parts.forEach((p,i)=>{
+    const share=100*Math.max(0,p.bytes)/budget;
+    const piece=el('div','',id('bar'));piece.style.cssText='width:'+share+'%;background:'+colours[i%colours.length];piece.title=p.name+': '+gib(p.bytes);
+    const row=el('tr',undefined,id('parts'));const name=el('td',undefined,row);
+    const swatch=el('span','',name);swatch.className='swatch';swatch.style.background=colours[i%colours.length];
+    el('span',p.name,name);el('td',gib(p.bytes),row);el('td',share.toFixed(1)+' %',row);el('td',p.formula,row);
+  });
+}
+function heat(){
+  const table=id('heat');table.textContent='';
+  if(!plan.bytes_per_block)return;
+  const lengths=[],batches=[1,2,4,8,16,32,64,128,256];
+  for(let l=Math.min(1024,plan.max_model_len);l<plan.max_model_len;l*=2)lengths.push(l);
+  lengths.push(plan.max_model_len);
+  const head=el('tr',undefined,table);el('th','context \\ requests',head);batches.forEach(b=>el('th',b,head));
+  lengths.forEach(l=>{const row=el('tr',undefined,table);el('th',l.toLocaleString('en'),row);
+    batches.forEach(b=>{const need=blocks(l)*plan.bytes_per_block*b,cell=el('td',gib(need),row);
+      const share=need/Math.max(1,state.kv);cell.style.background=share>1?'#ffcecb':'hsl('+(140-100*share)+' 60% 85%)';
+      cell.title=(100*share).toFixed(0)+' % of the cache';});});
+}
+const state={kv:plan.kv_cache_bytes||0};
+function recompute(){
+  const share=+id('util').value/100,length=+id('length').value;
+  id('util_out').value=share.toFixed(2);id('length_out').value=length.toLocaleString('en');
+  state.kv=Math.max(0,plan.total_bytes*share-used);
+  const count=plan.bytes_per_block?Math.floor(state.kv/plan.bytes_per_block):0,each=blocks(length);
+  id('kv_out').textContent=gib(state.kv)+', '+count.toLocaleString('en')+' blocks, '+(each?(count/each).toFixed(2):'0')+' requests of '+length.toLocaleString('en')+' tokens at once'+(count<each?': does not fit':'');
+  heat();
+}
+draw();
+if(plan.total_bytes){id('util').value=Math.round(100*(plan.gpu_memory_utilization||0.9));id('length').max=plan.max_model_len;id('length').value=plan.max_model_len;
+  id('util').oninput=id('length').oninput=recompute;recompute();}else{id('what_if').hidden=true;heat();}
+)js";
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    switch (c) {
+      case '&': result += "&amp;"; break;
+      case '<': result += "&lt;"; break;
+      case '>': result += "&gt;"; break;
+      case '"': result += "&quot;"; break;
+      default: result += c;
+    }
+  }
+  return result;
+}
+
+/// JSON that cannot end the script it stands in.
+std::string script_json(const std::string& json) {
+  std::string result;
+  for (const char c : json) {
+    if (c == '<') {
+      result += "\\u003c";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+/// What the page recomputes a request's blocks by.
+std::string group_needs(const PlanResult& result) {
+  std::string list;
+  for (const GroupNeed& need : result.group_needs) {
+    list += fmt::format("{}{{block:{},window:{},sliding:{},state:{}}}", list.empty() ? "" : ",", need.block_size,
+                        need.window, need.sliding ? "true" : "false", need.state_blocks);
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string to_html(const PlanResult& result) {
+  const char* verdict = !result.fits ? "none" : (*result.fits ? "yes" : "no");
+  const char* words = !result.fits ? "no card given" : (*result.fits ? "fits" : "does not fit");
+  std::string page = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">";
+  page += fmt::format("<title>{}: {}</title><style>{}</style></head><body>\n", escaped(result.model), words, kStyle);
+  page += fmt::format("<h1>{}</h1><p>{} &middot; {} &middot; {} {}{}</p>\n", escaped(result.model),
+                      escaped(result.architecture), escaped(result.dtype), escaped(result.engine),
+                      escaped(result.version),
+                      result.gpu.empty() ? "" : fmt::format(" &middot; {} &times; {}", result.gpus, escaped(result.gpu)));
+  page += fmt::format("<p><span class=\"verdict {}\" id=\"verdict\">{}</span> {}</p>\n", verdict, words, escaped(result.reason));
+  page += "<h2>Per GPU of the busiest rank</h2><div id=\"bar\"></div>\n"
+          "<table><thead><tr><th>part</th><th>bytes</th><th>of the budget</th><th>from</th></tr></thead>"
+          "<tbody id=\"parts\"></tbody></table>\n"
+          "<section id=\"what_if\"><h2>What if</h2>"
+          "<label><span>share of the card</span><input type=\"range\" id=\"util\" min=\"10\" max=\"100\"><output id=\"util_out\"></output></label>"
+          "<label><span>context length</span><input type=\"range\" id=\"length\" min=\"1\" max=\"1\"><output id=\"length_out\"></output></label>"
+          "<p>KV cache: <b id=\"kv_out\"></b></p></section>\n"
+          "<h2>KV cache by context length and requests at once</h2><table id=\"heat\"></table>\n";
+  page += fmt::format("<script>\nconst plan={};\nplan.bytes_per_block={};plan.in_flight={};plan.group_need=[{}];\n{}</script>\n",
+                      script_json(to_json(result)), result.bytes_per_block, result.in_flight_tokens,
+                      group_needs(result), kScript);
+  return page + "</body></html>\n";
+}
+
+}  // namespace plimsoll::plan

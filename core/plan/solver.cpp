@@ -1,0 +1,109 @@
+#include "plan/solver.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "plan/report.h"
+
+namespace plimsoll::plan {
+namespace {
+
+/// A plan, or nothing where the engine refuses the arguments.
+std::optional<PlanResult> try_plan(const PlanFunction& plan, const EngineArgs& args, const Gpu* gpu) {
+  try {
+    return plan(args, gpu);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::usage) throw;
+    return std::nullopt;
+  }
+}
+
+/// `count` requests of the whole context run at once.
+bool holds(const std::optional<PlanResult>& result, int64_t count) {
+  return result && result->fits.value_or(false) && result->max_concurrency >= static_cast<double>(count);
+}
+
+}  // namespace
+
+PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const Gpu* gpu) {
+  constexpr int64_t kMost = 65536;
+  const auto with = [&](int64_t count) {
+    EngineArgs changed = args;
+    changed.max_num_seqs = count;
+    return try_plan(plan, changed, gpu);
+  };
+  std::optional<PlanResult> best = with(1);
+  if (!holds(best, 1)) {
+    args.max_num_seqs = 1;
+    PlanResult result = plan(args, gpu);
+    result.solved = "Not even one sequence of this context finds room.";
+    return result;
+  }
+  int64_t low = 1;
+  int64_t high = kMost;
+  while (low < high) {
+    const int64_t middle = low + (high - low + 1) / 2;
+    std::optional<PlanResult> result = with(middle);
+    if (holds(result, middle)) {
+      low = middle;
+      best = std::move(result);
+    } else {
+      high = middle - 1;
+    }
+  }
+  const bool capped = low == kMost;
+  best->solved = fmt::format("Most sequences at once, each of {} tokens: {}. Binding: {}.", best->max_model_len, low,
+                             capped ? "the search's own end" : "the KV cache");
+  return *best;
+}
+
+PlanResult solve_gpus(const PlanFunction& plan, EngineArgs args, const Gpu* gpu, int64_t most) {
+  std::optional<PlanResult> last;
+  std::string refused;
+  for (int64_t ranks = 1; ranks <= most; ranks *= 2) {
+    args.tensor_parallel = ranks;
+    std::optional<PlanResult> result = try_plan(plan, args, gpu);
+    if (!result) {
+      refused += fmt::format("{}{}", refused.empty() ? "" : ", ", ranks);
+      continue;
+    }
+    last = std::move(result);
+    if (!last->fits.value_or(false)) continue;
+    last->solved = fmt::format("Fewest GPUs: {}. Binding: {}.{}", ranks,
+                               ranks == 1 ? "nothing, one suffices" : "weights and cache of fewer ranks",
+                               refused.empty() ? "" : " Refused sizes: " + refused + ".");
+    return *last;
+  }
+  if (!last) {
+    args.tensor_parallel = 1;
+    last = plan(args, gpu);
+  }
+  last->solved = fmt::format("No number of these GPUs up to {} is enough.", most);
+  return *last;
+}
+
+PlanResult solve_card(const PlanFunction& plan, const EngineArgs& args) {
+  std::vector<const Gpu*> cards;
+  for (const Gpu& gpu : gpu_catalogue()) {
+    if (gpu.memory_bytes > 0) cards.push_back(&gpu);
+  }
+  std::stable_sort(cards.begin(), cards.end(),
+                   [](const Gpu* a, const Gpu* b) { return a->memory_bytes < b->memory_bytes; });
+  std::optional<PlanResult> last;
+  for (const Gpu* card : cards) {
+    std::optional<PlanResult> result = try_plan(plan, args, card);
+    if (!result) continue;
+    last = std::move(result);
+    if (!last->fits.value_or(false)) continue;
+    last->solved = fmt::format("Smallest card of the catalogue: {} ({}).", card->name, readable_bytes(card->memory_bytes));
+    return *last;
+  }
+  if (!last) return plan(args, cards.back());
+  last->solved = "No card of the catalogue is large enough alone.";
+  return *last;
+}
+
+}  // namespace plimsoll::plan
