@@ -36,7 +36,8 @@ Value to_value(Runtime& runtime, const OrderedJson& json) {
     }
     case OrderedJson::value_t::object: {
       auto [value, dict] = jinja::new_dict();
-      for (const auto& [key, item] : json.items()) dict->set(runtime, Value::string(key), to_value(runtime, item));
+      for (const auto& [key, item] : json.items())
+        dict->set(runtime, Value::string(key), to_value(runtime, item));
       return value;
     }
     default:
@@ -47,7 +48,8 @@ Value to_value(Runtime& runtime, const OrderedJson& json) {
 // The variable `name` of the conversation, or a global function, or missing.
 Value context_value(Runtime& runtime, const ChatInput& input, const std::string& name) {
   if (input.kwargs.is_object()) {
-    if (const auto at = input.kwargs.find(name); at != input.kwargs.end()) return to_value(runtime, *at);
+    if (const auto at = input.kwargs.find(name); at != input.kwargs.end())
+      return to_value(runtime, *at);
   }
   const auto optional = [&](const std::optional<OrderedJson>& json) {
     return json ? to_value(runtime, *json) : Value::none();
@@ -114,8 +116,9 @@ std::string ChatTemplate::render(const ChatInput& input, TemplateBudget budget) 
   Runtime runtime(budget, input.now);
   jinja::Interpreter interpreter(impl_->program, runtime);
   try {
-    std::string text = interpreter.render([&](const std::string& name) { return context_value(runtime, input, name); },
-                                          [&] { HeapLimit::start(budget); });
+    std::string text = interpreter.render(
+        [&](const std::string& name) { return context_value(runtime, input, name); },
+        [&] { HeapLimit::start(budget); });
     check_text(text);
     return text;
   } catch (const jinja::Failure& failure) {

@@ -36,7 +36,8 @@ ChatInput parse_input(const std::string& line) {
   if (const auto* tools = find("tools")) input.tools = *tools;
   if (const auto* documents = find("documents")) input.documents = *documents;
   if (const auto* kwargs = find("kwargs")) input.kwargs = *kwargs;
-  if (const auto* prompt = find("add_generation_prompt")) input.add_generation_prompt = prompt->get<bool>();
+  if (const auto* prompt = find("add_generation_prompt"))
+    input.add_generation_prompt = prompt->get<bool>();
   if (const auto* now = find("now")) input.now = parse_time(now->get<std::string>());
   if (const auto* tokens = find("special_tokens")) {
     for (const auto& [name, token] : tokens->items()) {
@@ -46,7 +47,8 @@ ChatInput parse_input(const std::string& line) {
   return input;
 }
 
-OrderedJson answer(const ChatTemplate* chat_template, const std::string& problem, const std::string& line) {
+OrderedJson answer(const ChatTemplate* chat_template, const std::string& problem,
+                   const std::string& line) {
   if (chat_template == nullptr) return {{"error", problem}};
   try {
     return {{"text", chat_template->render(parse_input(line))}};

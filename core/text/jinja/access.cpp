@@ -117,7 +117,8 @@ size_t require_length(Runtime& runtime, const Value& value) {
 Value range_item(const Range& range, Int index) {
   Int offset = 0;
   Int item = 0;
-  if (__builtin_mul_overflow(index, range.step, &offset) || __builtin_add_overflow(range.start, offset, &item)) {
+  if (__builtin_mul_overflow(index, range.step, &offset) ||
+      __builtin_add_overflow(range.start, offset, &item)) {
     raise("an integer is too large (more than 127 bits)");
   }
   return Value::integer(item);
@@ -152,7 +153,8 @@ std::optional<Value> subscript(Runtime& runtime, const Value& object, const Valu
   return Value::string_like(object, char_at(object.as_string(), static_cast<size_t>(at)));
 }
 
-Value slice(Runtime& runtime, const Value& object, const Value& start, const Value& stop, const Value& step) {
+Value slice(Runtime& runtime, const Value& object, const Value& start, const Value& stop,
+            const Value& step) {
   if (object.is_undefined()) fail_undefined(runtime, object);
   if (object.is(Kind::dict)) raise("unhashable type: 'slice'");
   if (!object.is_string() && !object.is_sequence() && !object.is(Kind::range)) {
@@ -164,7 +166,8 @@ Value slice(Runtime& runtime, const Value& object, const Value& start, const Val
     const Range& range = object.as_range();
     const auto at = [&](Int index) { return range_item(range, index).as_int(); };
     Int step_between = 0;
-    if (__builtin_mul_overflow(range.step, picked.step, &step_between)) raise("the step of a range is too large");
+    if (__builtin_mul_overflow(range.step, picked.step, &step_between))
+      raise("the step of a range is too large");
     return {Kind::range, new Range(at(picked.start), at(picked.stop), step_between, picked.count)};
   }
   runtime.check_elements(picked.count);

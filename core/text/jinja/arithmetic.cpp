@@ -30,10 +30,13 @@ std::string_view sign_of(Op op) {
 }
 
 [[noreturn]] void fail_operands(Op op, const Value& left, const Value& right) {
-  raise("unsupported operand type(s) for ", sign_of(op), ": '", type_name(left), "' and '", type_name(right), "'");
+  raise("unsupported operand type(s) for ", sign_of(op), ": '", type_name(left), "' and '",
+        type_name(right), "'");
 }
 
-[[noreturn]] void fail_overflow() { raise("an integer is too large (more than 127 bits)"); }
+[[noreturn]] void fail_overflow() {
+  raise("an integer is too large (more than 127 bits)");
+}
 
 double floor_modulo(double a, double b) {
   const double rest = std::fmod(a, b);
@@ -64,7 +67,9 @@ Int int_power(Int base, Int exponent) {
 
 Value float_arithmetic(Op op, double a, double b) {
   if (b == 0 && op != Op::add && op != Op::subtract && op != Op::multiply && op != Op::power) {
-    raise(op == Op::divide ? "float division by zero" : op == Op::modulo ? "float modulo" : "float floor division by zero");
+    raise(op == Op::divide   ? "float division by zero"
+          : op == Op::modulo ? "float modulo"
+                             : "float floor division by zero");
   }
   switch (op) {
     case Op::add:
@@ -85,7 +90,8 @@ Value float_arithmetic(Op op, double a, double b) {
   if (a == 0 && b < 0) raise("0.0 cannot be raised to a negative power");
   if (a < 0 && std::isfinite(b) && b != std::floor(b)) raise("complex numbers are not supported");
   const double power = std::pow(a, b);
-  if (std::isinf(power) && std::isfinite(a) && std::isfinite(b)) raise("Numerical result out of range");
+  if (std::isinf(power) && std::isfinite(a) && std::isfinite(b))
+    raise("Numerical result out of range");
   return Value::number(power);
 }
 
@@ -108,10 +114,13 @@ Value int_arithmetic(Op op, Int a, Int b) {
       break;
   }
   if (b == 0) {
-    raise(op == Op::divide ? "division by zero" : op == Op::modulo ? "integer modulo by zero" : "integer division or modulo by zero");
+    raise(op == Op::divide   ? "division by zero"
+          : op == Op::modulo ? "integer modulo by zero"
+                             : "integer division or modulo by zero");
   }
   if (op == Op::divide) {
-    return Value::number(static_cast<double>(static_cast<long double>(a) / static_cast<long double>(b)));
+    return Value::number(
+        static_cast<double>(static_cast<long double>(a) / static_cast<long double>(b)));
   }
   if (b == -1) return op == Op::modulo ? Value::integer(0) : int_arithmetic(Op::subtract, 0, a);
   const Int rest = a % b;
@@ -161,18 +170,24 @@ Value repeat(Runtime& runtime, const Value& sequence, Int count) {
     return Value::string_like(sequence, std::move(repeated));
   }
   const auto& items = sequence.items();
-  if (!items.empty()) runtime.check_elements(std::min<Int>(count, Int{1} << 62) * static_cast<Int>(items.size()));
+  if (!items.empty())
+    runtime.check_elements(std::min<Int>(count, Int{1} << 62) * static_cast<Int>(items.size()));
   std::vector<Value> repeated;
-  for (Int i = 0; i < count && !items.empty(); ++i) repeated.insert(repeated.end(), items.begin(), items.end());
-  return sequence.is(Kind::list) ? Value::list(std::move(repeated)) : Value::tuple(std::move(repeated));
+  for (Int i = 0; i < count && !items.empty(); ++i)
+    repeated.insert(repeated.end(), items.begin(), items.end());
+  return sequence.is(Kind::list) ? Value::list(std::move(repeated))
+                                 : Value::tuple(std::move(repeated));
 }
 
-bool repeatable(const Value& value) { return value.is_string() || value.is_sequence(); }
+bool repeatable(const Value& value) {
+  return value.is_string() || value.is_sequence();
+}
 
 [[noreturn]] void fail_add(const Value& left, const Value& right) {
   if (left.is_string()) raise("can only concatenate str (not \"", type_name(right), "\") to str");
   if (left.is_sequence()) {
-    raise("can only concatenate ", type_name(left), " (not \"", type_name(right), "\") to ", type_name(left));
+    raise("can only concatenate ", type_name(left), " (not \"", type_name(right), "\") to ",
+          type_name(left));
   }
   fail_operands(Op::add, left, right);
 }
@@ -199,7 +214,8 @@ Value binary(Runtime& runtime, Op op, const Value& left, const Value& right) {
     if (repeatable(left) && as_index(right)) return repeat(runtime, left, *as_index(right));
     if (repeatable(right) && as_index(left)) return repeat(runtime, right, *as_index(left));
     if (repeatable(left) || repeatable(right)) {
-      raise("can't multiply sequence by non-int of type '", type_name(repeatable(left) ? right : left), "'");
+      raise("can't multiply sequence by non-int of type '",
+            type_name(repeatable(left) ? right : left), "'");
     }
   }
   fail_operands(op, left, right);
@@ -208,9 +224,11 @@ Value binary(Runtime& runtime, Op op, const Value& left, const Value& right) {
 Value unary(Runtime& runtime, Op op, const Value& operand) {
   if (operand.is_undefined()) fail_undefined(runtime, operand);
   if (!operand.is_number()) {
-    raise("bad operand type for unary ", op == Op::plus ? "+" : "-", ": '", type_name(operand), "'");
+    raise("bad operand type for unary ", op == Op::plus ? "+" : "-", ": '", type_name(operand),
+          "'");
   }
-  if (operand.is(Kind::floating)) return Value::number(op == Op::plus ? operand.as_double() : -operand.as_double());
+  if (operand.is(Kind::floating))
+    return Value::number(op == Op::plus ? operand.as_double() : -operand.as_double());
   if (op == Op::plus) return Value::integer(operand.as_int());
   return int_arithmetic(Op::subtract, 0, operand.as_int());
 }

@@ -22,8 +22,26 @@ struct Slot {
 };
 
 enum class ExprKind : uint8_t {
-  constant, name, namespace_target, tuple, list, dict, attribute, item, slice, call, filter, test,
-  unary, binary, logical_and, logical_or, logical_not, concat, compare, conditional,
+  constant,
+  name,
+  namespace_target,
+  tuple,
+  list,
+  dict,
+  attribute,
+  item,
+  slice,
+  call,
+  filter,
+  test,
+  unary,
+  binary,
+  logical_and,
+  logical_or,
+  logical_not,
+  concat,
+  compare,
+  conditional,
 };
 
 struct Expr;
@@ -44,9 +62,10 @@ struct Expr {
   ExprKind kind;
   Op op = Op::add;
   int line;
-  int height = 1;             // of the tree, bounded by the parser
-  Value constant;             // immortal: the constant; the attribute; what an unset name or lone condition gives
-  std::string name;           // variable, attribute, filter, test
+  int height = 1;    // of the tree, bounded by the parser
+  Value constant;    // immortal: the constant; the attribute; what an unset name or lone condition
+                     // gives
+  std::string name;  // variable, attribute, filter, test
   std::vector<ExprPtr> kids;  // operands; null: a missing slice part, the body of a filter block
   std::vector<Op> ops;        // compare: one for each kid but the first
   CallArgs args;
@@ -70,8 +89,20 @@ struct FrameInfo {
 };
 
 enum class StmtKind : uint8_t {
-  output, for_loop, branch, assign, assign_block, macro, call_block, filter_block, with, scope, block,
-  break_loop, continue_loop, refused,
+  output,
+  for_loop,
+  branch,
+  assign,
+  assign_block,
+  macro,
+  call_block,
+  filter_block,
+  with,
+  scope,
+  block,
+  break_loop,
+  continue_loop,
+  refused,
 };
 
 struct Stmt;
@@ -97,22 +128,23 @@ struct Stmt {
 
   StmtKind kind;
   int line;
-  std::string name;             // macro, block, what was refused
-  ExprPtr target;               // for_loop, assign, assign_block
-  ExprPtr test_target;          // for_loop: the target in the filter's own variables
-  std::vector<ExprPtr> exprs;   // output: parts; for_loop: iterable, filter; branch: tests; with: values; else the one expression
-  std::vector<ExprPtr> targets; // with
-  Body body;                    // for_loop and all blocks
-  Body otherwise;               // for_loop: else
-  std::vector<Body> branches;   // branch: one for each test, perhaps one for else
-  Signature signature;          // macro, call_block
-  bool recursive = false;       // for_loop
-  bool extended = false;        // for_loop: the body uses `loop`
-  bool generation = false;      // call_block: transformers' generation block
-  bool exports = false;         // assign, macro: at top level, visible in blocks
-  Slot slot;                    // macro: its variable; for_loop: `loop`
+  std::string name;              // macro, block, what was refused
+  ExprPtr target;                // for_loop, assign, assign_block
+  ExprPtr test_target;           // for_loop: the target in the filter's own variables
+  std::vector<ExprPtr> exprs;    // output: parts; for_loop: iterable, filter; branch: tests; with:
+                                 // values; else the one expression
+  std::vector<ExprPtr> targets;  // with
+  Body body;                     // for_loop and all blocks
+  Body otherwise;                // for_loop: else
+  std::vector<Body> branches;    // branch: one for each test, perhaps one for else
+  Signature signature;           // macro, call_block
+  bool recursive = false;        // for_loop
+  bool extended = false;         // for_loop: the body uses `loop`
+  bool generation = false;       // call_block: transformers' generation block
+  bool exports = false;          // assign, macro: at top level, visible in blocks
+  Slot slot;                     // macro: its variable; for_loop: `loop`
   FrameInfo frame, else_frame, test_frame;
-  uint16_t slot_count = 0;      // of the activation that a macro, block or recursive loop opens
+  uint16_t slot_count = 0;  // of the activation that a macro, block or recursive loop opens
 };
 
 struct Program {

@@ -10,10 +10,13 @@ namespace plimsoll::text::jinja {
 namespace {
 
 constexpr std::string_view kObjectNames[] = {
-    "__class__", "__delattr__", "__dir__", "__doc__", "__eq__", "__format__", "__ge__", "__getattribute__", "__getstate__",
-    "__gt__", "__hash__", "__init__", "__init_subclass__", "__le__", "__lt__", "__ne__", "__new__", "__reduce__",
-    "__reduce_ex__", "__repr__", "__setattr__", "__sizeof__", "__str__", "__subclasshook__"};
-constexpr std::string_view kListChanges[] = {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"};
+    "__class__",   "__delattr__", "__dir__",           "__doc__",         "__eq__",
+    "__format__",  "__ge__",      "__getattribute__",  "__getstate__",    "__gt__",
+    "__hash__",    "__init__",    "__init_subclass__", "__le__",          "__lt__",
+    "__ne__",      "__new__",     "__reduce__",        "__reduce_ex__",   "__repr__",
+    "__setattr__", "__sizeof__",  "__str__",           "__subclasshook__"};
+constexpr std::string_view kListChanges[] = {"append", "clear", "pop",    "reverse",
+                                             "insert", "sort",  "extend", "remove"};
 constexpr std::string_view kDictChanges[] = {"clear", "pop", "popitem", "setdefault", "update"};
 
 template <typename Names>
@@ -82,16 +85,17 @@ Method find_method(const Value& self, std::string_view name) {
 std::optional<Value> own_attribute(Runtime& runtime, const Value& object, std::string_view name) {
   if (is_unsafe(object, name)) return undefined_unsafe(object, name);
   if (const Method method = find_method(object, name)) {
-    return make_object(new Function(std::string(name), [object, method](Runtime& rt, const Args& args) {
-      return method(rt, object, args);
-    }));
+    return make_object(new Function(
+        std::string(name),
+        [object, method](Runtime& rt, const Args& args) { return method(rt, object, args); }));
   }
   return data_attribute(runtime, object, name);
 }
 
 Value get_attribute(Runtime& runtime, const Value& object, std::string_view name) {
   if (object.is_undefined()) fail_undefined(runtime, object);
-  if (object.is(Kind::dict) && !is_unsafe(object, name) && find_dict_method(name) == nullptr) {  // the usual case
+  if (object.is(Kind::dict) && !is_unsafe(object, name) &&
+      find_dict_method(name) == nullptr) {  // the usual case
     const Value* found = object.as_dict().find(name);
     return found != nullptr ? *found : undefined_attribute(object, name);
   }
@@ -115,9 +119,12 @@ Value get_path(Runtime& runtime, const Value& object, const Value& path) {
   while (true) {
     const size_t dot = rest.find('.');
     const std::string_view part = rest.substr(0, dot);
-    const bool digits = !part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
+    const bool digits =
+        !part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
     runtime.charge(1);
-    value = get_item(runtime, value, digits ? Value::integer(*parse_int(part, 10)) : Value::string(std::string(part)));
+    value =
+        get_item(runtime, value,
+                 digits ? Value::integer(*parse_int(part, 10)) : Value::string(std::string(part)));
     if (dot == std::string_view::npos) return value;
     rest.remove_prefix(dot + 1);
   }

@@ -18,7 +18,9 @@ Activation::Activation(Runtime& runtime, Value outer, size_t slot_count)
   Heap::current().grow(size_);
 }
 
-Activation::~Activation() { Heap::current().live -= static_cast<int64_t>(size_); }
+Activation::~Activation() {
+  Heap::current().live -= static_cast<int64_t>(size_);
+}
 
 void Activation::clear() {
   for (Value& value : slots) value = Value();
@@ -26,9 +28,11 @@ void Activation::clear() {
 }
 
 // Runs with new variables and returns what was written meanwhile.
-std::string Interpreter::in_activation(const Value& outer, size_t slot_count, const std::function<void()>& run) {
+std::string Interpreter::in_activation(const Value& outer, size_t slot_count,
+                                       const std::function<void()>& run) {
   if (calls_ > runtime_.limits().max_depth) {
-    raise("macro calls are nested deeper than ", std::to_string(runtime_.limits().max_depth), " levels");
+    raise("macro calls are nested deeper than ", std::to_string(runtime_.limits().max_depth),
+          " levels");
   }
   ++calls_;
   std::string text;
@@ -50,14 +54,16 @@ std::string Interpreter::in_activation(const Value& outer, size_t slot_count, co
 
 std::optional<Value> Macro::attribute(Runtime&, std::string_view name) {
   const Signature& signature = stmt_.signature;
-  if (name == "name") return stmt_.kind == StmtKind::macro ? Value::string(stmt_.name) : Value::none();
+  if (name == "name")
+    return stmt_.kind == StmtKind::macro ? Value::string(stmt_.name) : Value::none();
   if (name == "catch_kwargs") return Value::boolean(signature.wants_keywords);
   if (name == "catch_varargs") return Value::boolean(signature.wants_rest);
   if (name == "caller") return Value::boolean(signature.wants_caller);
   if (name == "explicit_caller") return Value::boolean(signature.explicit_caller);
   if (name == "arguments") {
     std::vector<Value> names;
-    for (const auto& parameter : signature.parameters) names.push_back(Value::string(parameter.name));
+    for (const auto& parameter : signature.parameters)
+      names.push_back(Value::string(parameter.name));
     return Value::tuple(std::move(names));
   }
   return std::nullopt;
@@ -72,22 +78,25 @@ Value Macro::call(Runtime&, const Args& args) {
   return interpreter_.call_macro(stmt_, outer_, shown, args);
 }
 
-Value Interpreter::call_macro(const Stmt& stmt, const Value& outer, const std::string& shown, const Args& args) {
+Value Interpreter::call_macro(const Stmt& stmt, const Value& outer, const std::string& shown,
+                              const Args& args) {
   return Value::string(in_activation(outer, stmt.slot_count, [&] {
     enter(stmt.frame);
     bind_parameters(stmt.signature, shown, args);
     for (const auto& parameter : stmt.signature.parameters) {
       Value& value = activation_->slots[parameter.slot];
       if (!value.is(Kind::missing)) continue;
-      value = parameter.fallback ? evaluate(*parameter.fallback)
-                                 : undefined_hint("parameter '" + parameter.name + "' was not provided");
+      value = parameter.fallback
+                  ? evaluate(*parameter.fallback)
+                  : undefined_hint("parameter '" + parameter.name + "' was not provided");
     }
     execute(stmt.body);
   }));
 }
 
 // As jinja2's Macro.__call__ hands out positional, keyword and the special arguments.
-void Interpreter::bind_parameters(const Signature& signature, const std::string& shown, const Args& args) {
+void Interpreter::bind_parameters(const Signature& signature, const std::string& shown,
+                                  const Args& args) {
   const size_t count = signature.parameters.size();
   const size_t given = std::min(count, args.positional.size());
   std::vector<std::pair<std::string, Value>> keywords = args.keywords;
@@ -109,16 +118,20 @@ void Interpreter::bind_parameters(const Signature& signature, const std::string&
   }
   if (signature.wants_keywords) {
     auto [value, dict] = new_dict();
-    for (auto& [name, keyword] : keywords) dict->set(runtime_, Value::string(name), std::move(keyword));
+    for (auto& [name, keyword] : keywords)
+      dict->set(runtime_, Value::string(name), std::move(keyword));
     activation_->slots[signature.keywords_slot] = value;
   } else if (!keywords.empty()) {
     if (!take("caller").is(Kind::missing)) {
-      raise("macro ", shown, " was invoked with two values for the special caller argument. This is most likely a bug.");
+      raise("macro ", shown,
+            " was invoked with two values for the special caller argument. This is most likely a "
+            "bug.");
     }
     raise("macro ", shown, " takes no keyword argument '", keywords[0].first, "'");
   }
   if (signature.wants_rest) {
-    std::vector<Value> rest(args.positional.begin() + static_cast<ptrdiff_t>(given), args.positional.end());
+    std::vector<Value> rest(args.positional.begin() + static_cast<ptrdiff_t>(given),
+                            args.positional.end());
     activation_->slots[signature.rest_slot] = Value::tuple(std::move(rest));
   } else if (args.positional.size() > count) {
     raise("macro ", shown, " takes not more than ", std::to_string(count), " argument(s)");
@@ -140,8 +153,10 @@ Value RecursiveLoop::run(const Value& self, const Value& iterable, Int depth) {
   return interpreter_.call_loop(stmt_, outer_, iterable, self, depth);
 }
 
-Value Interpreter::call_loop(const Stmt& stmt, const Value& outer, const Value& iterable, const Value& recursion, Int depth) {
-  return Value::string(in_activation(outer, stmt.slot_count, [&] { loop_over(stmt, iterable, recursion, depth); }));
+Value Interpreter::call_loop(const Stmt& stmt, const Value& outer, const Value& iterable,
+                             const Value& recursion, Int depth) {
+  return Value::string(
+      in_activation(outer, stmt.slot_count, [&] { loop_over(stmt, iterable, recursion, depth); }));
 }
 
 bool Interpreter::passes_filter(const Stmt& stmt, const Value& item) {
@@ -149,12 +164,14 @@ bool Interpreter::passes_filter(const Stmt& stmt, const Value& item) {
   return truthy(runtime_, evaluate(*stmt.exprs[1]));
 }
 
-Interpreter::Flow Interpreter::loop_over(const Stmt& stmt, const Value& iterable, const Value& recursion, Int depth) {
+Interpreter::Flow Interpreter::loop_over(const Stmt& stmt, const Value& iterable,
+                                         const Value& recursion, Int depth) {
   Cursor cursor(runtime_, iterable);
   const bool filtered = stmt.exprs[1] != nullptr;
   if (filtered) enter(stmt.test_frame);
   // A `loop` that outlives this statement may still look ahead, hence the copies.
-  LoopContext::Next next = [this, &stmt, cursor, filtered, home = activation_value_](Value& item) mutable {
+  LoopContext::Next next = [this, &stmt, cursor, filtered,
+                            home = activation_value_](Value& item) mutable {
     if (!filtered) return cursor.next(item);
     Activation* activation = std::exchange(activation_, static_cast<Activation*>(home.object()));
     bool found = false;
@@ -165,9 +182,11 @@ Interpreter::Flow Interpreter::loop_over(const Stmt& stmt, const Value& iterable
   Flow flow = Flow::next;
   bool no_turn_ended = true;
   if (stmt.extended) {
-    auto* context = new LoopContext(runtime_, filtered ? Value() : iterable, std::move(next), recursion, depth);
+    auto* context =
+        new LoopContext(runtime_, filtered ? Value() : iterable, std::move(next), recursion, depth);
     const Value loop = make_object(context);
-    flow = turns(stmt, [context](Value& item) { return context->next(item); }, loop, no_turn_ended);
+    flow = turns(
+        stmt, [context](Value& item) { return context->next(item); }, loop, no_turn_ended);
   } else {
     flow = turns(stmt, next, {}, no_turn_ended);
   }
@@ -180,8 +199,10 @@ Interpreter::Flow Interpreter::loop_over(const Stmt& stmt, const Value& iterable
   return flow;
 }
 
-// The turns of the loop. jinja2 runs `else` unless some turn came to its end: not after `break` or `continue` alone.
-Interpreter::Flow Interpreter::turns(const Stmt& stmt, const std::function<bool(Value&)>& next, const Value& loop, bool& no_turn_ended) {
+// The turns of the loop. jinja2 runs `else` unless some turn came to its end: not after `break` or
+// `continue` alone.
+Interpreter::Flow Interpreter::turns(const Stmt& stmt, const std::function<bool(Value&)>& next,
+                                     const Value& loop, bool& no_turn_ended) {
   for (Value item; next(item);) {
     assign(*stmt.target, std::move(item));
     if (stmt.extended) activation_->slots[stmt.slot.index] = loop;

@@ -40,7 +40,8 @@ int compare_numbers(const Value& left, const Value& right) {
 }
 
 bool same_object(const Value& left, const Value& right) {
-  return left.kind() >= Kind::string && left.kind() == right.kind() && left.object() == right.object();
+  return left.kind() >= Kind::string && left.kind() == right.kind() &&
+         left.object() == right.object();
 }
 
 bool equal_dicts(Runtime& runtime, const Dict& left, const Dict& right) {
@@ -213,16 +214,20 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
       if (!item.is_number()) return false;
       const Range& range = container.as_range();
       const double value = item.as_double();
-      if (item.is(Kind::floating) && (!std::isfinite(value) || value != std::trunc(value) || std::abs(value) > 1e18)) {
+      if (item.is(Kind::floating) &&
+          (!std::isfinite(value) || value != std::trunc(value) || std::abs(value) > 1e18)) {
         return false;
       }
-      const Int index = (item.is(Kind::floating) ? static_cast<Int>(value) : item.as_int()) - range.start;
-      return index % range.step == 0 && index / range.step >= 0 && index / range.step < range.length;
+      const Int index =
+          (item.is(Kind::floating) ? static_cast<Int>(value) : item.as_int()) - range.start;
+      return index % range.step == 0 && index / range.step >= 0 &&
+             index / range.step < range.length;
     }
     default:
       break;
   }
-  if (!Cursor::iterable(container)) raise("argument of type '", type_name(container), "' is not iterable");
+  if (!Cursor::iterable(container))
+    raise("argument of type '", type_name(container), "' is not iterable");
   Cursor cursor(runtime, container);
   Value candidate;
   while (cursor.next(candidate)) {

@@ -60,9 +60,12 @@ Value fromkeys(Runtime& runtime, const Value&, const Args& args) {
   return value;
 }
 
-constexpr NamedMethod kDictMethods[] = {
-    {"get", get},   {"items", view<ViewOf::items>}, {"keys", view<ViewOf::keys>}, {"values", view<ViewOf::values>},
-    {"copy", copy}, {"fromkeys", fromkeys}};
+constexpr NamedMethod kDictMethods[] = {{"get", get},
+                                        {"items", view<ViewOf::items>},
+                                        {"keys", view<ViewOf::keys>},
+                                        {"values", view<ViewOf::values>},
+                                        {"copy", copy},
+                                        {"fromkeys", fromkeys}};
 
 Value bit_length(Runtime&, const Value& self, const Args& args) {
   const Bound bound("bit_length", args, {});
@@ -83,14 +86,17 @@ Value conjugate(Runtime&, const Value& self, const Args& args) {
 }
 Value as_integer_ratio(Runtime&, const Value& self, const Args& args) {
   const Bound bound("as_integer_ratio", args, {});
-  if (!self.is(Kind::floating)) return Value::tuple({Value::integer(self.as_int()), Value::integer(1)});
+  if (!self.is(Kind::floating))
+    return Value::tuple({Value::integer(self.as_int()), Value::integer(1)});
   int exponent = 0;
   double fraction = std::frexp(self.as_double(), &exponent);
-  if (!std::isfinite(fraction)) raise("cannot convert ", float_to_string(fraction), " to integer ratio");
+  if (!std::isfinite(fraction))
+    raise("cannot convert ", float_to_string(fraction), " to integer ratio");
   for (; fraction != std::floor(fraction); --exponent) fraction *= 2;
   if (exponent > 60 || exponent < -120) raise("an integer is too large (more than 127 bits)");
   const Int numerator = static_cast<Int>(fraction) * (exponent > 0 ? Int{1} << exponent : 1);
-  return Value::tuple({Value::integer(numerator), Value::integer(exponent < 0 ? Int{1} << -exponent : 1)});
+  return Value::tuple(
+      {Value::integer(numerator), Value::integer(exponent < 0 ? Int{1} << -exponent : 1)});
 }
 Value is_integer(Runtime&, const Value& self, const Args& args) {
   const Bound bound("is_integer", args, {});
@@ -110,8 +116,14 @@ constexpr NamedMethod kFloatMethods[] = {
 Method find_sequence_method(std::string_view name, bool list) {
   return list && name == "copy" ? copy : look_up(kSequenceMethods, name);
 }
-Method find_dict_method(std::string_view name) { return look_up(kDictMethods, name); }
-Method find_int_method(std::string_view name) { return look_up(kIntMethods, name); }
-Method find_float_method(std::string_view name) { return look_up(kFloatMethods, name); }
+Method find_dict_method(std::string_view name) {
+  return look_up(kDictMethods, name);
+}
+Method find_int_method(std::string_view name) {
+  return look_up(kIntMethods, name);
+}
+Method find_float_method(std::string_view name) {
+  return look_up(kFloatMethods, name);
+}
 
 }  // namespace plimsoll::text::jinja

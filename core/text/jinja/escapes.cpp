@@ -27,13 +27,15 @@ char32_t hex_code(std::string_view literal, size_t& at, size_t digits, int line)
 
 char32_t octal_code(std::string_view literal, size_t& at) {
   char32_t code = 0;
-  for (int i = 0; i < 3 && at < literal.size() && literal[at] >= '0' && literal[at] <= '7'; ++i, ++at) {
+  for (int i = 0; i < 3 && at < literal.size() && literal[at] >= '0' && literal[at] <= '7';
+       ++i, ++at) {
     code = code << 3 | static_cast<char32_t>(literal[at] - '0');
   }
   return code;
 }
 
-// jinja2 writes text beyond ASCII as escapes before decoding, so a backslash before it escapes the escape.
+// jinja2 writes text beyond ASCII as escapes before decoding, so a backslash before it escapes the
+// escape.
 void append_escaped_escape(std::string& out, char32_t code) {
   if (code < 0x100) {
     out += fmt::format("\\x{:02x}", static_cast<uint32_t>(code));

@@ -122,7 +122,9 @@ Value Interpreter::compare_chain(const Expr& expr) {
 }
 
 Value Interpreter::slice_of(const Expr& expr) {
-  const auto part = [&](size_t i) { return expr.kids[i] ? evaluate(*expr.kids[i]) : Value::none(); };
+  const auto part = [&](size_t i) {
+    return expr.kids[i] ? evaluate(*expr.kids[i]) : Value::none();
+  };
   const Value object = part(0);
   const Value start = part(1);
   const Value stop = part(2);
@@ -132,7 +134,8 @@ Value Interpreter::slice_of(const Expr& expr) {
 Args Interpreter::arguments(const CallArgs& args) {
   Args result;
   result.positional = evaluate_all(args.positional);
-  for (const auto& [name, value] : args.keywords) result.keywords.emplace_back(name, evaluate(*value));
+  for (const auto& [name, value] : args.keywords)
+    result.keywords.emplace_back(name, evaluate(*value));
   if (args.star) {
     std::vector<Value> rest = to_list(runtime_, evaluate(*args.star));
     std::ranges::move(rest, std::back_inserter(result.positional));
@@ -143,7 +146,8 @@ Args Interpreter::arguments(const CallArgs& args) {
 
 void Interpreter::spread_keywords(const Expr& expr, Args& args) {
   const Value mapping = evaluate(expr);
-  if (!mapping.is(Kind::dict)) raise("argument after ** must be a mapping, not ", type_name(mapping));
+  if (!mapping.is(Kind::dict))
+    raise("argument after ** must be a mapping, not ", type_name(mapping));
   for (const auto& [key, value] : mapping.as_dict().entries()) {
     runtime_.charge(args.keywords.size() / 8 + 1);
     if (!key.is_string()) raise("keywords must be strings");

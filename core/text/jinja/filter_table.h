@@ -13,12 +13,12 @@ struct NamedFilter {
 };
 
 std::span<const NamedFilter> text_filters();
-std::span<const NamedFilter> layout_filters();    // wrapping, indenting, shortening
+std::span<const NamedFilter> layout_filters();  // wrapping, indenting, shortening
 std::span<const NamedFilter> markup_filters();
-std::span<const NamedFilter> value_filters();     // numbers and defaults
+std::span<const NamedFilter> value_filters();  // numbers and defaults
 std::span<const NamedFilter> sequence_filters();
-std::span<const NamedFilter> order_filters();     // sorting, grouping, extremes
-std::span<const NamedFilter> mapping_filters();   // by way of other filters and tests
+std::span<const NamedFilter> order_filters();    // sorting, grouping, extremes
+std::span<const NamedFilter> mapping_filters();  // by way of other filters and tests
 
 /// The text of a string, or str() of anything else (jinja2's soft_str: Markup stays Markup).
 Value soft_string(Runtime& runtime, const Value& value);

@@ -24,7 +24,8 @@ const Test* find_test(std::string_view name);
 using Method = Value (*)(Runtime& runtime, const Value& self, const Args& args);
 Method find_method(const Value& self, std::string_view name);
 
-/// `object.name` in a template: attributes first, then items. The sandbox hides what could change or escape.
+/// `object.name` in a template: attributes first, then items. The sandbox hides what could change
+/// or escape.
 Value get_attribute(Runtime& runtime, const Value& object, std::string_view name);
 /// `object[key]` in a template: items first, then attributes.
 Value get_item(Runtime& runtime, const Value& object, const Value& key);
@@ -37,7 +38,8 @@ Value get_path(Runtime& runtime, const Value& object, const Value& path);
 Value call_value(Runtime& runtime, const Value& callee, const Args& args);
 bool is_callable(const Value& value);
 
-/// range, dict, namespace, cycler, joiner, raise_exception, strftime_now, lipsum; missing when there is none.
+/// range, dict, namespace, cycler, joiner, raise_exception, strftime_now, lipsum; missing when
+/// there is none.
 Value find_global(std::string_view name);
 
 }  // namespace plimsoll::text::jinja

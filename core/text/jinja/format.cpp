@@ -23,7 +23,10 @@ std::string shown(Runtime& runtime, const Value& value, char conversion, bool es
         ascii += one;
       } else {
         char buffer[16];
-        std::snprintf(buffer, sizeof(buffer), code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x",
+        std::snprintf(buffer, sizeof(buffer),
+                      code < 0x100     ? "\\x%02x"
+                      : code < 0x10000 ? "\\u%04x"
+                                       : "\\U%08x",
                       static_cast<unsigned>(code));
         ascii += buffer;
       }
@@ -67,7 +70,10 @@ class Percent {
   }
 
  private:
-  [[nodiscard]] bool is_mapping() const { return !values_.is(Kind::tuple) && !values_.is_string() && (values_.is(Kind::dict) || values_.is(Kind::list) || values_.is_undefined()); }
+  [[nodiscard]] bool is_mapping() const {
+    return !values_.is(Kind::tuple) && !values_.is_string() &&
+           (values_.is(Kind::dict) || values_.is(Kind::list) || values_.is_undefined());
+  }
 
   Value next_value() {
     if (!values_.is(Kind::tuple)) {
@@ -91,7 +97,9 @@ class Percent {
     FormatSpec spec;
     Value value;
     if (at < format_.size() && format_[at] == '(') value = named(at);
-    for (; at < format_.size() && std::string_view("-+ #0").find(format_[at]) != std::string_view::npos; ++at) {
+    for (; at < format_.size() &&
+           std::string_view("-+ #0").find(format_[at]) != std::string_view::npos;
+         ++at) {
       switch (format_[at]) {
         case '-':
           spec.align = '<';
@@ -115,7 +123,9 @@ class Percent {
       ++at;
       spec.precision = std::max<Int>(star_or_int(at), 0);
     }
-    while (at < format_.size() && std::string_view("hlL").find(format_[at]) != std::string_view::npos) ++at;
+    while (at < format_.size() &&
+           std::string_view("hlL").find(format_[at]) != std::string_view::npos)
+      ++at;
     if (at >= format_.size()) raise("incomplete format");
     spec.type = format_[at++];
     if (spec.type == '%') return "%";
@@ -127,7 +137,8 @@ class Percent {
     if (!is_mapping()) raise("format requires a mapping");
     int depth = 1;
     const size_t begin = ++at;
-    for (; at < format_.size() && depth > 0; ++at) depth += format_[at] == '(' ? 1 : format_[at] == ')' ? -1 : 0;
+    for (; at < format_.size() && depth > 0; ++at)
+      depth += format_[at] == '(' ? 1 : format_[at] == ')' ? -1 : 0;
     if (depth > 0) raise("incomplete format key");
     const Value key = Value::string(format_.substr(begin, at - 1 - begin));
     const auto found = subscript(runtime_, values_, key);
@@ -151,7 +162,9 @@ class Percent {
       case 'i':
       case 'u':
         spec.type = 'd';
-        return integer(value.is(Kind::floating) ? Value::integer(float_to_int(value.as_double())) : value, spec);
+        return integer(
+            value.is(Kind::floating) ? Value::integer(float_to_int(value.as_double())) : value,
+            spec);
       case 'o':
       case 'x':
       case 'X':
@@ -175,7 +188,9 @@ class Percent {
   std::string integer(const Value& value, FormatSpec& spec) {
     if (value.is_undefined()) fail_undefined(runtime_, value);
     const auto number = as_index(value);
-    if (!number) raise("%", std::string(1, spec.type), " format: a real number is required, not ", type_name(value));
+    if (!number)
+      raise("%", std::string(1, spec.type), " format: a real number is required, not ",
+            type_name(value));
     FormatSpec plain = spec;
     plain.precision = -1;
     plain.width = 0;
@@ -264,9 +279,12 @@ class BraceFormat {
       if (c == ']') bracket = 0;
       if (c == '{') ++nested;
       if (c == '}' && --nested == 0) break;
-      if ((c == '!' || c == ':') && name_end == std::string_view::npos && bracket == 0) name_end = at;
+      if ((c == '!' || c == ':') && name_end == std::string_view::npos && bracket == 0)
+        name_end = at;
     }
-    if (at >= format.size()) raise(begin == at ? "Single '{' encountered in format string" : "expected '}' before end of string");
+    if (at >= format.size())
+      raise(begin == at ? "Single '{' encountered in format string"
+                        : "expected '}' before end of string");
     const std::string_view inside = format.substr(begin, at - begin);
     ++at;
     const size_t split = name_end == std::string_view::npos ? inside.size() : name_end - begin;
@@ -300,7 +318,8 @@ class BraceFormat {
     return markup_ ? escape_html(text) : text;
   }
 
-  // As string.Formatter: only a wholly empty name is numbered automatically, only one of digits counts as manual.
+  // As string.Formatter: only a wholly empty name is numbered automatically, only one of digits
+  // counts as manual.
   Value look_up_field(std::string_view name) {
     if (name.empty() || all_digits(name)) return numbered(name);
     size_t at = std::min(name.find_first_of(".["), name.size());
@@ -329,12 +348,14 @@ class BraceFormat {
   }
   static Value key_of(std::string_view text) {
     if (text.empty()) raise("Empty attribute in format string");
-    return all_digits(text) ? Value::integer(*parse_int(text, 10)) : Value::string(std::string(text));
+    return all_digits(text) ? Value::integer(*parse_int(text, 10))
+                            : Value::string(std::string(text));
   }
 
   Value numbered(std::string_view name) {
     const bool automatic = name.empty();
-    if (automatic ? manual_ : next_ > 0) raise("cannot switch between manual and automatic field numbering");
+    if (automatic ? manual_ : next_ > 0)
+      raise("cannot switch between manual and automatic field numbering");
     manual_ |= !automatic;
     return at_index(automatic ? next_++ : *parse_int(name, 10));
   }
@@ -428,13 +449,17 @@ Value format_method(Runtime& runtime, const Value& self, const Args& args) {
     }
     return std::nullopt;
   };
-  return Value::string_like(self, BraceFormat(runtime, self.is_markup(), args.positional, named).run(self.text()));
+  return Value::string_like(
+      self, BraceFormat(runtime, self.is_markup(), args.positional, named).run(self.text()));
 }
 
 Value format_map_method(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound("format_map", args, {""}, 1);
-  const auto named = [&](const std::string& name) { return subscript(runtime, bound[0], Value::string(name)); };
-  return Value::string_like(self, BraceFormat(runtime, self.is_markup(), {}, named).run(self.text()));
+  const auto named = [&](const std::string& name) {
+    return subscript(runtime, bound[0], Value::string(name));
+  };
+  return Value::string_like(self,
+                            BraceFormat(runtime, self.is_markup(), {}, named).run(self.text()));
 }
 
 std::string format_value(Runtime& runtime, const Value& value, const std::string& specification) {
@@ -451,7 +476,8 @@ std::string format_value(Runtime& runtime, const Value& value, const std::string
     if (spec.type == 0 || float_types.find(spec.type) != std::string_view::npos) {
       return format_float(runtime, value.as_double(), spec);
     }
-    raise("Unknown format code '", std::string(1, spec.type), "' for object of type '", type_name(value), "'");
+    raise("Unknown format code '", std::string(1, spec.type), "' for object of type '",
+          type_name(value), "'");
   }
   raise("unsupported format string passed to ", type_name(value), ".__format__");
 }

@@ -25,7 +25,7 @@ struct FormatSpec {
   bool alternate = false;  // #
   bool zero = false;
   bool negative_zero = true;  // false: `z`, no minus for what rounds to zero
-  char grouping = 0;       // , or _
+  char grouping = 0;          // , or _
   Int width = 0;
   Int precision = -1;
   char type = 0;
@@ -34,6 +34,7 @@ struct FormatSpec {
 std::string format_int(Runtime& runtime, Int value, const FormatSpec& spec);
 std::string format_float(Runtime& runtime, double value, const FormatSpec& spec);
 /// Pads to the width; `sign_length` leading bytes stay in front of = padding.
-std::string pad(Runtime& runtime, std::string text, const FormatSpec& spec, char default_align, size_t sign_length = 0);
+std::string pad(Runtime& runtime, std::string text, const FormatSpec& spec, char default_align,
+                size_t sign_length = 0);
 
 }  // namespace plimsoll::text::jinja

@@ -17,7 +17,7 @@ constexpr Int kMaxPrecision = 2000;  // digits of a float that may be asked for
 std::string group_digits(const std::string& digits, char mark, size_t every, size_t at_least) {
   std::string out;
   size_t taken = 0;
-  for (size_t i = digits.size(); i > 0 || out.size() < at_least; ) {
+  for (size_t i = digits.size(); i > 0 || out.size() < at_least;) {
     if (taken != 0 && taken % every == 0) {
       out += mark;
       if (i == 0 && out.size() >= at_least) {  // never a mark in front: one zero more instead
@@ -49,15 +49,17 @@ std::string to_base(Int value, unsigned base, bool upper) {
 }
 
 // Joins sign, prefix and digits with grouping and zero padding.
-std::string finish(Runtime& runtime, const std::string& sign, const std::string& prefix, const std::string& whole,
-                   const std::string& rest, const FormatSpec& spec, size_t group) {
+std::string finish(Runtime& runtime, const std::string& sign, const std::string& prefix,
+                   const std::string& whole, const std::string& rest, const FormatSpec& spec,
+                   size_t group) {
   FormatSpec padded = spec;
   const bool zeros = spec.fill == "0" && (spec.align == '=' || (spec.zero && spec.align == 0));
   std::string digits = whole;
   if (spec.grouping != 0) {
     const size_t taken = sign.size() + prefix.size() + rest.size();
     runtime.check_size(spec.width);
-    const size_t room = zeros && spec.width > static_cast<Int>(taken) ? static_cast<size_t>(spec.width) - taken : 0;
+    const size_t room =
+        zeros && spec.width > static_cast<Int>(taken) ? static_cast<size_t>(spec.width) - taken : 0;
     digits = group_digits(whole, spec.grouping, group, room);
   }
   if (zeros) padded.align = '=';
@@ -66,7 +68,8 @@ std::string finish(Runtime& runtime, const std::string& sign, const std::string&
 
 }  // namespace
 
-std::string pad(Runtime& runtime, std::string text, const FormatSpec& spec, char default_align, size_t sign_length) {
+std::string pad(Runtime& runtime, std::string text, const FormatSpec& spec, char default_align,
+                size_t sign_length) {
   const Int missing = spec.width - static_cast<Int>(count_code_points(text));
   if (missing <= 0) return text;
   runtime.check_size(missing, static_cast<Int>(spec.fill.size()));
@@ -112,7 +115,8 @@ std::string format_int(Runtime& runtime, Int value, const FormatSpec& spec) {
   }
   if (!spec.alternate) prefix.clear();
   const bool decimal = spec.type == 0 || spec.type == 'd' || spec.type == 'n';
-  if (spec.grouping == ',' && !decimal) raise("Cannot specify ',' with '", std::string(1, spec.type), "'.");
+  if (spec.grouping == ',' && !decimal)
+    raise("Cannot specify ',' with '", std::string(1, spec.type), "'.");
   return finish(runtime, sign_text(negative, spec.sign), prefix, digits, "", spec, decimal ? 3 : 4);
 }
 
@@ -138,10 +142,13 @@ std::string format_float(Runtime& runtime, double value, const FormatSpec& spec)
     text.pop_back();
     if (spec.type == 0) {
       const size_t e = text.find('e');
-      const auto exponent = magnitude == 0 ? 0 : static_cast<int>(std::floor(std::log10(magnitude)));
+      const auto exponent =
+          magnitude == 0 ? 0 : static_cast<int>(std::floor(std::log10(magnitude)));
       if (e == std::string::npos && text.find('.') == std::string::npos) {
-        if (exponent + 1 >= std::max(precision, 1)) {  // repr would switch to an exponent one digit earlier
-          const std::string scientific = fmt::format("{:.{}e}", magnitude, std::max(precision, 1) - 1);
+        if (exponent + 1 >=
+            std::max(precision, 1)) {  // repr would switch to an exponent one digit earlier
+          const std::string scientific =
+              fmt::format("{:.{}e}", magnitude, std::max(precision, 1) - 1);
           text = scientific;
         } else {
           text += ".0";
@@ -151,9 +158,11 @@ std::string format_float(Runtime& runtime, double value, const FormatSpec& spec)
     if (spec.type == '%') text += '%';
   }
   const bool is_zero = text.find_first_of("123456789") == std::string::npos && std::isfinite(value);
-  const bool negative = std::signbit(value) && !std::isnan(value) && (spec.negative_zero || !is_zero);
+  const bool negative =
+      std::signbit(value) && !std::isnan(value) && (spec.negative_zero || !is_zero);
   const size_t whole = std::min(text.find_first_not_of("0123456789"), text.size());
-  return finish(runtime, sign_text(negative, spec.sign), "", text.substr(0, whole), text.substr(whole), spec, 3);
+  return finish(runtime, sign_text(negative, spec.sign), "", text.substr(0, whole),
+                text.substr(whole), spec, 3);
 }
 
 }  // namespace plimsoll::text::jinja

@@ -17,12 +17,17 @@ Value range(Runtime& runtime, const Args& args) {
   const Int step = bound.integer(runtime, 2, 1);
   if (step == 0) raise("range() arg 3 must not be zero");
   Int distance = 0;
-  const bool overflow = step > 0 ? __builtin_sub_overflow(stop, start, &distance) : __builtin_sub_overflow(start, stop, &distance);
+  const bool overflow = step > 0 ? __builtin_sub_overflow(stop, start, &distance)
+                                 : __builtin_sub_overflow(start, stop, &distance);
   if (overflow) raise("Range too big.");
   Int length = 0;
-  if (distance > 0) length = step > 0 ? (distance - 1) / step + 1 : step < -distance ? 1 : (distance - 1) / -step + 1;
+  if (distance > 0)
+    length = step > 0           ? (distance - 1) / step + 1
+             : step < -distance ? 1
+                                : (distance - 1) / -step + 1;
   if (length > kMaxRange) {
-    raise("Range too big. The sandbox blocks ranges larger than MAX_RANGE (", int_to_string(kMaxRange), ").");
+    raise("Range too big. The sandbox blocks ranges larger than MAX_RANGE (",
+          int_to_string(kMaxRange), ").");
   }
   return {Kind::range, new Range(start, stop, step, length)};
 }
@@ -39,7 +44,9 @@ Value make_dict(Runtime& runtime, const Args& args) {
       Cursor cursor(runtime, from);
       for (Value entry; cursor.next(entry);) {
         const std::vector<Value> pair = to_list(runtime, entry);
-        if (pair.size() != 2) raise("dictionary update sequence element has length ", std::to_string(pair.size()), "; 2 is required");
+        if (pair.size() != 2)
+          raise("dictionary update sequence element has length ", std::to_string(pair.size()),
+                "; 2 is required");
         dict->set(runtime, pair[0], pair[1]);
       }
     }
@@ -69,17 +76,18 @@ class Cycler final : public Object {
     if (name != "next" && name != "reset") return std::nullopt;
     const Value self = make_object(this);
     const bool advances = name == "next";
-    return make_object(new Function(std::string(name), [self, advances](Runtime&, const Args& args) {
-      const Bound bound("cycler", args, {});
-      auto* cycler = static_cast<Cycler*>(self.object());
-      if (!advances) {
-        cycler->at_ = 0;
-        return Value::none();
-      }
-      const size_t now = cycler->at_;
-      cycler->at_ = (now + 1) % cycler->items_.size();
-      return cycler->items_[now];
-    }));
+    return make_object(
+        new Function(std::string(name), [self, advances](Runtime&, const Args& args) {
+          const Bound bound("cycler", args, {});
+          auto* cycler = static_cast<Cycler*>(self.object());
+          if (!advances) {
+            cycler->at_ = 0;
+            return Value::none();
+          }
+          const size_t now = cycler->at_;
+          cycler->at_ = (now + 1) % cycler->items_.size();
+          return cycler->items_[now];
+        }));
   }
 
  private:
@@ -108,7 +116,8 @@ class Joiner final : public Object {
 };
 
 Value cycler(Runtime&, const Args& args) {
-  if (args.positional.empty() || !args.keywords.empty()) raise("at least one item has to be provided");
+  if (args.positional.empty() || !args.keywords.empty())
+    raise("at least one item has to be provided");
   return make_object(new Cycler(args.positional));
 }
 
@@ -117,7 +126,9 @@ Value joiner(Runtime&, const Args& args) {
   return make_object(new Joiner(bound.has(0) ? bound[0] : Value::string(", ")));
 }
 
-Value lipsum(Runtime&, const Args&) { raise("lipsum is refused: a chat template's text must not be random"); }
+Value lipsum(Runtime&, const Args&) {
+  raise("lipsum is refused: a chat template's text must not be random");
+}
 
 // The conversation is refused in the template's own words.
 Value raise_exception(Runtime& runtime, const Args& args) {
@@ -142,9 +153,14 @@ Value find_global(std::string_view name) {
     Value (*body)(Runtime&, const Args&);
   };
   static constexpr Global kGlobals[] = {
-      {"range", range},   {"dict", make_dict}, {"namespace", make_namespace},
-      {"cycler", cycler}, {"joiner", joiner},  {"lipsum", lipsum},
-      {"raise_exception", raise_exception},    {"strftime_now", strftime_now},
+      {"range", range},
+      {"dict", make_dict},
+      {"namespace", make_namespace},
+      {"cycler", cycler},
+      {"joiner", joiner},
+      {"lipsum", lipsum},
+      {"raise_exception", raise_exception},
+      {"strftime_now", strftime_now},
   };
   for (const Global& global : kGlobals) {
     if (global.name == name) return make_object(new Function(std::string(name), global.body));

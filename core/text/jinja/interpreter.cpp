@@ -103,7 +103,8 @@ void Interpreter::write(const Value& value) {
 
 // What call and filter blocks make is not converted to text.
 void Interpreter::write_block(const Value& value) {
-  if (!value.is_string()) raise("sequence item: expected str instance, ", type_name(value), " found");
+  if (!value.is_string())
+    raise("sequence item: expected str instance, ", type_name(value), " found");
   write(value.text());
 }
 
@@ -140,17 +141,20 @@ void Interpreter::assign(const Expr& target, Value value) {
   Cursor cursor(runtime_, value);
   std::vector<Value> items;
   for (Value item; cursor.next(item);) {
-    if (items.size() == wanted) raise("too many values to unpack (expected ", std::to_string(wanted), ")");
+    if (items.size() == wanted)
+      raise("too many values to unpack (expected ", std::to_string(wanted), ")");
     items.push_back(std::move(item));
   }
   if (items.size() < wanted) {
-    raise("not enough values to unpack (expected ", std::to_string(wanted), ", got ", std::to_string(items.size()), ")");
+    raise("not enough values to unpack (expected ", std::to_string(wanted), ", got ",
+          std::to_string(items.size()), ")");
   }
   for (size_t i = 0; i < wanted; ++i) assign(*target.kids[i], std::move(items[i]));
 }
 
 void Interpreter::check_namespaces(const Expr& target) {
-  if (target.kind == ExprKind::namespace_target && slot(target.slot).object_as<Namespace>() == nullptr) {
+  if (target.kind == ExprKind::namespace_target &&
+      slot(target.slot).object_as<Namespace>() == nullptr) {
     raise("cannot assign attribute on non-namespace object");
   }
   for (const auto& kid : target.kids) check_namespaces(*kid);
@@ -214,7 +218,8 @@ Interpreter::Flow Interpreter::with(const Stmt& stmt) {
     raise("autoescape is not supported");
   }
   // Each value sees the variables outside, not its neighbours: those live in other slots.
-  for (size_t i = 0; i < stmt.targets.size(); ++i) assign(*stmt.targets[i], evaluate(*stmt.exprs[i]));
+  for (size_t i = 0; i < stmt.targets.size(); ++i)
+    assign(*stmt.targets[i], evaluate(*stmt.exprs[i]));
   const Flow flow = execute(stmt.body);
   leave(stmt.frame);
   return flow;

@@ -9,7 +9,8 @@
 
 namespace plimsoll::text::jinja {
 
-/// The variables of one call of the template, a macro, a block or a recursive loop. Macros keep theirs alive.
+/// The variables of one call of the template, a macro, a block or a recursive loop. Macros keep
+/// theirs alive.
 class Activation final : public Mutable {
  public:
   Activation(Runtime& runtime, Value outer, size_t slot_count);
@@ -29,7 +30,8 @@ class Interpreter {
  public:
   Interpreter(const Program& program, Runtime& runtime) : program_(program), runtime_(runtime) {}
 
-  /// `context` looks up a variable by name: missing when there is none. `ready` is called when all are there.
+  /// `context` looks up a variable by name: missing when there is none. `ready` is called when all
+  /// are there.
   template <typename Context, typename Ready>
   std::string render(Context context, Ready ready) {
     for (const auto& name : program_.names) context_.push_back(context(name));
@@ -57,7 +59,8 @@ class Interpreter {
   Flow branch(const Stmt& stmt);
   Flow for_loop(const Stmt& stmt);
   Flow loop_over(const Stmt& stmt, const Value& iterable, const Value& recursion, Int depth);
-  Flow turns(const Stmt& stmt, const std::function<bool(Value&)>& next, const Value& loop, bool& no_turn_ended);
+  Flow turns(const Stmt& stmt, const std::function<bool(Value&)>& next, const Value& loop,
+             bool& no_turn_ended);
   bool passes_filter(const Stmt& stmt, const Value& item);
   void assign_statement(const Stmt& stmt);
   Flow assign_block(const Stmt& stmt);
@@ -89,10 +92,13 @@ class Interpreter {
   Value apply_test(const Expr& expr);
 
   // Calls.
-  Value call_macro(const Stmt& stmt, const Value& outer, const std::string& shown, const Args& args);
+  Value call_macro(const Stmt& stmt, const Value& outer, const std::string& shown,
+                   const Args& args);
   void bind_parameters(const Signature& signature, const std::string& shown, const Args& args);
-  Value call_loop(const Stmt& stmt, const Value& outer, const Value& iterable, const Value& recursion, Int depth);
-  std::string in_activation(const Value& outer, size_t slot_count, const std::function<void()>& run);
+  Value call_loop(const Stmt& stmt, const Value& outer, const Value& iterable,
+                  const Value& recursion, Int depth);
+  std::string in_activation(const Value& outer, size_t slot_count,
+                            const std::function<void()>& run);
   Value& slot(Slot slot);
 
   const Program& program_;

@@ -150,7 +150,9 @@ class JsonWriter {
     std::vector<const std::pair<Value, Value>*> entries;
     for (const auto& entry : dict.entries()) entries.push_back(&entry);
     if (style_.sorted) {
-      std::ranges::stable_sort(entries, [&](const auto* a, const auto* b) { return less(runtime_, a->first, b->first); });
+      std::ranges::stable_sort(entries, [&](const auto* a, const auto* b) {
+        return less(runtime_, a->first, b->first);
+      });
     }
     out_ += '{';
     for (size_t i = 0; i < entries.size(); ++i) {
@@ -187,8 +189,8 @@ Value to_json(Runtime& runtime, const Value& subject, const Args& args) {
     style.item_separator = ",";
   }
   if (bound.given(2)) {
-    if (!bound[2].is_sequence() || bound[2].items().size() != 2 || !bound[2].items()[0].is_string() ||
-        !bound[2].items()[1].is_string()) {
+    if (!bound[2].is_sequence() || bound[2].items().size() != 2 ||
+        !bound[2].items()[0].is_string() || !bound[2].items()[1].is_string()) {
       raise("separators must be a pair of strings");
     }
     style.item_separator = bound[2].items()[0].text();

@@ -29,7 +29,8 @@ Value indent(Runtime& runtime, const Value& subject, const Args& args) {
   }
   const bool first = bound.truthy(runtime, 1, false);
   const bool blank = bound.truthy(runtime, 2, false);
-  const std::vector<Value> lines = split_lines(runtime, Value::string_like(subject, subject.text() + "\n"), false);
+  const std::vector<Value> lines =
+      split_lines(runtime, Value::string_like(subject, subject.text() + "\n"), false);
   std::string out = first ? indention : "";
   for (size_t i = 0; i < lines.size(); ++i) {
     if (i > 0) {
@@ -50,14 +51,17 @@ Value truncate(Runtime& runtime, const Value& subject, const Args& args) {
   if (!end.is_string()) raise("expected a string, got ", type_name(end));
   const Int leeway = bound.given(3) ? bound.integer(runtime, 3, 5) : 5;
   const Int end_length = static_cast<Int>(end.as_string().length());
-  if (length < end_length) raise("expected length >= ", int_to_string(end_length), ", got ", int_to_string(length));
+  if (length < end_length)
+    raise("expected length >= ", int_to_string(end_length), ", got ", int_to_string(length));
   if (leeway < 0) raise("expected leeway >= 0, got ", int_to_string(leeway));
   if (static_cast<Int>(require_length(runtime, subject)) - leeway <= length) return subject;
   require_text(runtime, subject);
-  Value kept = slice(runtime, subject, Value::none(), Value::integer(length - end_length), Value::none());
+  Value kept =
+      slice(runtime, subject, Value::none(), Value::integer(length - end_length), Value::none());
   if (!bound.truthy(runtime, 1, false)) {
     const size_t space = kept.text().rfind(' ');
-    if (space != std::string::npos) kept = Value::string_like(subject, kept.text().substr(0, space));
+    if (space != std::string::npos)
+      kept = Value::string_like(subject, kept.text().substr(0, space));
   }
   return binary(runtime, Op::add, kept, end);
 }
@@ -102,7 +106,8 @@ std::string take_part(std::string& word, Int room, const Wrap& wrap) {
   for (Int i = 0; i < room && end < word.size(); ++i) next_code_point(word, end);
   if (wrap.break_on_hyphens && static_cast<Int>(count_code_points(word)) > room) {
     const size_t hyphen = std::string_view(word).substr(0, end).rfind('-');
-    const bool only_hyphens = hyphen == std::string::npos || word.substr(0, hyphen).find_first_not_of('-') == std::string::npos;
+    const bool only_hyphens = hyphen == std::string::npos ||
+                              word.substr(0, hyphen).find_first_not_of('-') == std::string::npos;
     if (hyphen != std::string::npos && hyphen > 0 && !only_hyphens) end = hyphen + 1;
   }
   std::string part = word.substr(0, end);
@@ -110,7 +115,9 @@ std::string take_part(std::string& word, Int room, const Wrap& wrap) {
   return part;
 }
 
-bool blank(const std::string& text) { return strip(text, nullptr, Side::both).empty(); }
+bool blank(const std::string& text) {
+  return strip(text, nullptr, Side::both).empty();
+}
 
 std::vector<std::string> wrap_line(Runtime& runtime, const std::string& line, const Wrap& wrap) {
   std::vector<std::string> chunks = chunks_of(line, wrap.break_on_hyphens);
@@ -148,9 +155,11 @@ std::vector<std::string> wrap_line(Runtime& runtime, const std::string& line, co
 }
 
 Value wordwrap(Runtime& runtime, const Value& subject, const Args& args) {
-  const Bound bound("wordwrap", args, {"width", "break_long_words", "wrapstring", "break_on_hyphens"});
+  const Bound bound("wordwrap", args,
+                    {"width", "break_long_words", "wrapstring", "break_on_hyphens"});
   require_text(runtime, subject);
-  const Wrap wrap{bound.integer(runtime, 0, 79), bound.truthy(runtime, 1, true), bound.truthy(runtime, 3, true)};
+  const Wrap wrap{bound.integer(runtime, 0, 79), bound.truthy(runtime, 1, true),
+                  bound.truthy(runtime, 3, true)};
   if (wrap.width <= 0) raise("invalid width ", int_to_string(wrap.width), " (must be > 0)");
   const std::string between = bound.given(2) ? bound.text(2) : "\n";
   runtime.charge_characters(subject.text().size() * 16);
@@ -178,6 +187,8 @@ constexpr NamedFilter kFilters[] = {
 
 }  // namespace
 
-std::span<const NamedFilter> layout_filters() { return kFilters; }
+std::span<const NamedFilter> layout_filters() {
+  return kFilters;
+}
 
 }  // namespace plimsoll::text::jinja

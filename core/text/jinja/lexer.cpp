@@ -19,15 +19,19 @@ struct Operator {
 
 // Longer ones first.
 constexpr Operator kOperators[] = {
-    {"//", Token::floor_div}, {"**", Token::pow},         {"==", Token::eq},
-    {"!=", Token::ne},        {">=", Token::ge},          {"<=", Token::le},
-    {"+", Token::add},        {"-", Token::sub},          {"/", Token::div},
-    {"*", Token::mul},        {"%", Token::mod},          {"~", Token::tilde},
-    {"[", Token::left_bracket}, {"]", Token::right_bracket}, {"(", Token::left_paren},
-    {")", Token::right_paren}, {"{", Token::left_brace},  {"}", Token::right_brace},
-    {">", Token::gt},         {"<", Token::lt},           {"=", Token::assign},
-    {".", Token::dot},        {":", Token::colon},        {"|", Token::pipe},
-    {",", Token::comma},      {";", Token::semicolon},
+    {"//", Token::floor_div},   {"**", Token::pow},
+    {"==", Token::eq},          {"!=", Token::ne},
+    {">=", Token::ge},          {"<=", Token::le},
+    {"+", Token::add},          {"-", Token::sub},
+    {"/", Token::div},          {"*", Token::mul},
+    {"%", Token::mod},          {"~", Token::tilde},
+    {"[", Token::left_bracket}, {"]", Token::right_bracket},
+    {"(", Token::left_paren},   {")", Token::right_paren},
+    {"{", Token::left_brace},   {"}", Token::right_brace},
+    {">", Token::gt},           {"<", Token::lt},
+    {"=", Token::assign},       {".", Token::dot},
+    {":", Token::colon},        {"|", Token::pipe},
+    {",", Token::comma},        {";", Token::semicolon},
 };
 
 std::string normalize_newlines(std::string_view source) {
@@ -45,7 +49,9 @@ std::string normalize_newlines(std::string_view source) {
   return out;
 }
 
-bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_ascii_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 class Lexer {
  public:
@@ -58,7 +64,9 @@ class Lexer {
   }
 
  private:
-  [[nodiscard]] bool starts(std::string_view text, size_t at) const { return rest_.substr(at).starts_with(text); }
+  [[nodiscard]] bool starts(std::string_view text, size_t at) const {
+    return rest_.substr(at).starts_with(text);
+  }
   [[nodiscard]] size_t skip_space(size_t at) const {
     while (at < rest_.size()) {
       size_t after = at;
@@ -116,7 +124,8 @@ class Lexer {
     lex_expression(kind == '{' ? Token::variable_end : Token::block_end);
   }
 
-  // The end of a tag at `at` if one is there: `-%}` eats whitespace, a plain `%}` the newline (trim_blocks).
+  // The end of a tag at `at` if one is there: `-%}` eats whitespace, a plain `%}` the newline
+  // (trim_blocks).
   [[nodiscard]] std::optional<size_t> tag_end(size_t at, std::string_view mark, bool trims) const {
     if (starts(mark, at)) {
       const size_t end = at + 2;
@@ -150,7 +159,8 @@ class Lexer {
 
   void lex_raw(size_t inside) {
     finish(inside);
-    for (size_t at = rest_.find("{%", at_); at != std::string_view::npos; at = rest_.find("{%", at + 1)) {
+    for (size_t at = rest_.find("{%", at_); at != std::string_view::npos;
+         at = rest_.find("{%", at + 1)) {
       if (const auto end = raw_tag(at, "endraw", true)) {
         put_data(at, false);
         return finish(*end);
@@ -204,7 +214,8 @@ class Lexer {
     if (at_ > 0 && rest_[at_ - 1] == '.') return std::nullopt;
     const size_t whole = decimal(at_);
     size_t end = whole;
-    if (end < rest_.size() && rest_[end] == '.' && decimal(end + 1) > end + 1) end = decimal(end + 1);
+    if (end < rest_.size() && rest_[end] == '.' && decimal(end + 1) > end + 1)
+      end = decimal(end + 1);
     size_t exponent = end;
     if (exponent < rest_.size() && (rest_[exponent] | 32) == 'e') {
       ++exponent;
@@ -228,7 +239,8 @@ class Lexer {
       }
     }
     const bool zero = rest_[at_] == '0';
-    take(Token::integer, digits(at_, [zero](char c) { return zero ? c == '0' : is_ascii_digit(c); }));
+    take(Token::integer,
+         digits(at_, [zero](char c) { return zero ? c == '0' : is_ascii_digit(c); }));
   }
 
   void take(Token type, size_t end) {
@@ -243,7 +255,8 @@ class Lexer {
   void lex_string(char quote) {
     size_t end = at_ + 1;
     while (end < rest_.size() && rest_[end] != quote) end += rest_[end] == '\\' ? 2 : 1;
-    if (end >= rest_.size()) fail_syntax(fmt::format("unexpected char '{}': the string does not end", quote), line_);
+    if (end >= rest_.size())
+      fail_syntax(fmt::format("unexpected char '{}': the string does not end", quote), line_);
     put(Token::string, decode_escapes(rest_.substr(at_ + 1, end - at_ - 1), line_));
     advance(end + 1);
   }
@@ -253,11 +266,14 @@ class Lexer {
     while (end < rest_.size()) {
       size_t after = end;
       const char32_t code = next_code_point(rest_, after);
-      if (!is_word(code) && (code < 0x80 || !is_identifier("a" + std::string(rest_.substr(end, after - end))))) break;
+      if (!is_word(code) &&
+          (code < 0x80 || !is_identifier("a" + std::string(rest_.substr(end, after - end)))))
+        break;
       end = after;
     }
     if (end == at_) return false;
-    if (!is_identifier(rest_.substr(at_, end - at_))) fail_syntax("Invalid character in identifier", line_);
+    if (!is_identifier(rest_.substr(at_, end - at_)))
+      fail_syntax("Invalid character in identifier", line_);
     take(Token::name, end);
     return true;
   }
@@ -271,7 +287,8 @@ class Lexer {
       if (c == '{') open.push_back('}');
       if (c == ')' || c == ']' || c == '}') {
         if (open.empty()) fail_syntax(fmt::format("unexpected '{}'", c), line_);
-        if (open.back() != c) fail_syntax(fmt::format("unexpected '{}', expected '{}'", c, open.back()), line_);
+        if (open.back() != c)
+          fail_syntax(fmt::format("unexpected '{}', expected '{}'", c, open.back()), line_);
         open.pop_back();
       }
       put(token, std::string(text));
@@ -292,7 +309,9 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Lexeme> tokenize(std::string_view source) { return Lexer(source).run(); }
+std::vector<Lexeme> tokenize(std::string_view source) {
+  return Lexer(source).run();
+}
 
 std::string describe(const Lexeme& lexeme) {
   switch (lexeme.type) {

@@ -73,7 +73,8 @@ std::optional<Value> LoopContext::attribute(Runtime& runtime, std::string_view n
   if (name == "revindex0") return Value::integer(item_count(runtime) - index0_ - 1);
   if (name == "depth") return Value::integer(depth0_ + 1);
   if (name == "depth0") return Value::integer(depth0_);
-  if (name == "previtem") return index0_ == 0 ? undefined_hint("there is no previous item") : before_;
+  if (name == "previtem")
+    return index0_ == 0 ? undefined_hint("there is no previous item") : before_;
   if (name == "nextitem") {
     const Value& next = peek();
     return next.is(Kind::missing) ? undefined_hint("there is no next item") : next;
@@ -81,10 +82,11 @@ std::optional<Value> LoopContext::attribute(Runtime& runtime, std::string_view n
   if (name == "cycle" || name == "changed") {
     const Value self = make_object(this);
     const bool cycles = name == "cycle";
-    return make_object(new Function(std::string(name), [self, cycles](Runtime& rt, const Args& args) {
-      auto* loop = static_cast<LoopContext*>(self.object());
-      return cycles ? loop->cycle(rt, args) : loop->changed(rt, args);
-    }));
+    return make_object(
+        new Function(std::string(name), [self, cycles](Runtime& rt, const Args& args) {
+          auto* loop = static_cast<LoopContext*>(self.object());
+          return cycles ? loop->cycle(rt, args) : loop->changed(rt, args);
+        }));
   }
   return std::nullopt;
 }
@@ -99,7 +101,8 @@ Value LoopContext::cycle(Runtime&, const Args& args) const {
 Value LoopContext::changed(Runtime& runtime, const Args& args) {
   if (!args.keywords.empty()) raise("loop.changed() takes no keyword arguments");
   const Value value = Value::tuple(args.positional);
-  if (!last_changed_.is(Kind::missing) && equals(runtime, last_changed_, value)) return Value::boolean(false);
+  if (!last_changed_.is(Kind::missing) && equals(runtime, last_changed_, value))
+    return Value::boolean(false);
   last_changed_ = value;
   return Value::boolean(true);
 }
@@ -107,13 +110,15 @@ Value LoopContext::changed(Runtime& runtime, const Args& args) {
 Value LoopContext::call(Runtime&, const Args& args) {
   const Bound bound("loop", args, {"iterable"}, 1);
   auto* recursion = recursion_.object_as<RecursiveLoop>();
-  if (recursion == nullptr) raise("The loop must have the 'recursive' marker to be called recursively.");
+  if (recursion == nullptr)
+    raise("The loop must have the 'recursive' marker to be called recursively.");
   return recursion->run(recursion_, bound[0], depth0_ + 1);
 }
 
 std::string LoopContext::repr(Runtime& runtime, int) const {
   auto& self = const_cast<LoopContext&>(*this);
-  return "<LoopContext " + int_to_string(index0_ + 1) + "/" + int_to_string(self.item_count(runtime)) + ">";
+  return "<LoopContext " + int_to_string(index0_ + 1) + "/" +
+         int_to_string(self.item_count(runtime)) + ">";
 }
 
 }  // namespace plimsoll::text::jinja

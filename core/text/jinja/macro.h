@@ -45,12 +45,17 @@ class LoopContext final : public Mutable {
   using Next = std::function<bool(Value&)>;
   /// `iterable` is missing when its length cannot be asked (a filtered loop).
   LoopContext(Runtime& runtime, Value iterable, Next next, Value recursion, Int depth0)
-      : Mutable(runtime), iterable_(std::move(iterable)), next_(std::move(next)),
-        recursion_(std::move(recursion)), depth0_(depth0) {}
+      : Mutable(runtime),
+        iterable_(std::move(iterable)),
+        next_(std::move(next)),
+        recursion_(std::move(recursion)),
+        depth0_(depth0) {}
   [[nodiscard]] std::string_view type_name() const override { return "LoopContext"; }
   [[nodiscard]] bool callable() const override { return true; }
   bool truthy(Runtime& runtime) override { return item_count(runtime) != 0; }
-  std::optional<size_t> length(Runtime& runtime) override { return static_cast<size_t>(item_count(runtime)); }
+  std::optional<size_t> length(Runtime& runtime) override {
+    return static_cast<size_t>(item_count(runtime));
+  }
   [[nodiscard]] bool iterable() const override { return true; }
   /// (item, loop)
   std::optional<Value> next_item() override;

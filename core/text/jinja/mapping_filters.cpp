@@ -14,7 +14,8 @@ Args rest_of(const Args& args, size_t count) {
   Args rest;
   rest.keywords = args.keywords;
   if (args.positional.size() > count) {
-    rest.positional.assign(args.positional.begin() + static_cast<ptrdiff_t>(count), args.positional.end());
+    rest.positional.assign(args.positional.begin() + static_cast<ptrdiff_t>(count),
+                           args.positional.end());
   }
   return rest;
 }
@@ -62,7 +63,9 @@ Predicate prepare_select(Runtime& runtime, const Args& args, Look look) {
   if (args.positional.size() < off) raise("Missing parameter for attribute name");
   const Value path = off > 0 ? args.positional[0] : Value::none();
   if (args.positional.size() == off) {
-    return [&runtime, path](const Value& item) { return truthy(runtime, get_path(runtime, item, path)); };
+    return [&runtime, path](const Value& item) {
+      return truthy(runtime, get_path(runtime, item, path));
+    };
   }
   const std::string& name = name_of(runtime, args.positional[off], "test");
   const Test* test = find_test(name);
@@ -116,11 +119,16 @@ Value rejectattr(Runtime& runtime, const Value& subject, const Args& args) {
   return select_if(runtime, subject, args, Look::attribute, false);
 }
 
-constexpr NamedFilter kFilters[] = {
-    {"map", map}, {"reject", reject}, {"rejectattr", rejectattr}, {"select", select}, {"selectattr", selectattr}};
+constexpr NamedFilter kFilters[] = {{"map", map},
+                                    {"reject", reject},
+                                    {"rejectattr", rejectattr},
+                                    {"select", select},
+                                    {"selectattr", selectattr}};
 
 }  // namespace
 
-std::span<const NamedFilter> mapping_filters() { return kFilters; }
+std::span<const NamedFilter> mapping_filters() {
+  return kFilters;
+}
 
 }  // namespace plimsoll::text::jinja

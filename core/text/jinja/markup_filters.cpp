@@ -47,7 +47,8 @@ std::string quote_url(Runtime& runtime, const Value& value, bool query) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (byte < 0x80 && is_word(byte)) || c == '.' || c == '-' || c == '~' || (c == '/' && !query);
+    const bool plain =
+        (byte < 0x80 && is_word(byte)) || c == '.' || c == '-' || c == '~' || (c == '/' && !query);
     if (plain) {
       out += c;
     } else if (query && c == ' ') {
@@ -61,8 +62,10 @@ std::string quote_url(Runtime& runtime, const Value& value, bool query) {
 
 Value urlencode(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("urlencode", args, {});
-  if (subject.is_string() || !Cursor::iterable(subject)) return Value::string(quote_url(runtime, subject, false));
-  const Value pairs = subject.is(Kind::dict) ? Value(Kind::view, new View(subject, ViewOf::items)) : subject;
+  if (subject.is_string() || !Cursor::iterable(subject))
+    return Value::string(quote_url(runtime, subject, false));
+  const Value pairs =
+      subject.is(Kind::dict) ? Value(Kind::view, new View(subject, ViewOf::items)) : subject;
   std::string out;
   Cursor cursor(runtime, pairs);
   for (Value pair; cursor.next(pair);) {
@@ -95,24 +98,28 @@ Value xmlattr(Runtime& runtime, const Value& subject, const Args& args) {
 }
 
 constexpr NamedFilter kFilters[] = {
-    {"e", escape},   {"escape", escape},       {"forceescape", forceescape}, {"safe", safe},
-    {"striptags", striptags}, {"urlencode", urlencode}, {"urlize", urlize},  {"xmlattr", xmlattr},
+    {"e", escape},      {"escape", escape},       {"forceescape", forceescape},
+    {"safe", safe},     {"striptags", striptags}, {"urlencode", urlencode},
+    {"urlize", urlize}, {"xmlattr", xmlattr},
 };
 
 }  // namespace
 
-std::span<const NamedFilter> markup_filters() { return kFilters; }
+std::span<const NamedFilter> markup_filters() {
+  return kFilters;
+}
 
 std::string unescape_html(std::string_view text) {
   struct Entity {
     std::string_view name;
     char32_t code;
   };
-  static constexpr Entity kEntities[] = {{"amp", '&'},      {"lt", '<'},       {"gt", '>'},       {"quot", '"'},
-                                         {"apos", '\''},    {"nbsp", 0xA0},    {"copy", 0xA9},    {"reg", 0xAE},
-                                         {"laquo", 0xAB},   {"raquo", 0xBB},   {"hellip", 0x2026}, {"mdash", 0x2014},
-                                         {"ndash", 0x2013}, {"lsquo", 0x2018}, {"rsquo", 0x2019}, {"ldquo", 0x201C},
-                                         {"rdquo", 0x201D}, {"bull", 0x2022},  {"euro", 0x20AC},  {"times", 0xD7}};
+  static constexpr Entity kEntities[] = {
+      {"amp", '&'},      {"lt", '<'},       {"gt", '>'},        {"quot", '"'},
+      {"apos", '\''},    {"nbsp", 0xA0},    {"copy", 0xA9},     {"reg", 0xAE},
+      {"laquo", 0xAB},   {"raquo", 0xBB},   {"hellip", 0x2026}, {"mdash", 0x2014},
+      {"ndash", 0x2013}, {"lsquo", 0x2018}, {"rsquo", 0x2019},  {"ldquo", 0x201C},
+      {"rdquo", 0x201D}, {"bull", 0x2022},  {"euro", 0x20AC},   {"times", 0xD7}};
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const size_t end = text[at] == '&' ? text.substr(at, 12).find(';') : std::string_view::npos;

@@ -30,7 +30,8 @@ Method look_up(const Table& table, std::string_view name) {
 }
 
 /// str.replace with at most `count` replacements (all when negative).
-Value replace_text(Runtime& runtime, const Value& self, const std::string& old, const std::string& with, Int count);
+Value replace_text(Runtime& runtime, const Value& self, const std::string& old,
+                   const std::string& with, Int count);
 /// sep.join(items); every item must be a string.
 Value join_text(Runtime& runtime, const Value& separator, const Value& items);
 std::vector<Value> split_lines(Runtime& runtime, const Value& self, bool keep_ends);

@@ -12,9 +12,23 @@ namespace plimsoll::text::jinja {
 class Runtime;
 
 enum class Op : uint8_t {
-  add, subtract, multiply, divide, floor_divide, modulo, power,
-  equal, not_equal, less, less_equal, greater, greater_equal, in, not_in,
-  negate, plus,
+  add,
+  subtract,
+  multiply,
+  divide,
+  floor_divide,
+  modulo,
+  power,
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  in,
+  not_in,
+  negate,
+  plus,
 };
 
 bool truthy(Runtime& runtime, const Value& value);
@@ -47,7 +61,8 @@ size_t require_length(Runtime& runtime, const Value& value);
 /// obj[key] without attributes; std::nullopt where Python raises TypeError or LookupError.
 std::optional<Value> subscript(Runtime& runtime, const Value& object, const Value& key);
 /// obj[start:stop:step]; missing parts are none.
-Value slice(Runtime& runtime, const Value& object, const Value& start, const Value& stop, const Value& step);
+Value slice(Runtime& runtime, const Value& object, const Value& start, const Value& stop,
+            const Value& step);
 Value range_item(const Range& range, Int index);
 /// The value as an index: ints and booleans.
 std::optional<Int> as_index(const Value& value);

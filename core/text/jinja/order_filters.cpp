@@ -69,7 +69,8 @@ Value dictsort(Runtime& runtime, const Value& subject, const Args& args) {
   if (!subject.is(Kind::dict)) raise("'", type_name(subject), "' object has no attribute 'items'");
   std::vector<Keyed> rows;
   for (const auto& [key, value] : subject.as_dict().entries()) {
-    rows.push_back({fold_key(runtime, by == "key" ? key : value, case_sensitive), Value::tuple({key, value})});
+    rows.push_back(
+        {fold_key(runtime, by == "key" ? key : value, case_sensitive), Value::tuple({key, value})});
   }
   sort_keyed(runtime, rows, bound.truthy(runtime, 2, false));
   return Value::list(items_of(rows));
@@ -99,7 +100,8 @@ Value groupby(Runtime& runtime, const Value& subject, const Args& args) {
     const Value key = rows[begin].key;
     std::vector<Value> members;
     size_t end = begin;
-    for (; end < rows.size() && equals(runtime, rows[end].key, key); ++end) members.push_back(rows[end].item);
+    for (; end < rows.size() && equals(runtime, rows[end].key, key); ++end)
+      members.push_back(rows[end].item);
     if (end == begin) members.push_back(rows[end++].item);  // a key unequal to itself (NaN)
     Value grouper = case_sensitive ? key : value_of(members[0]);
     groups.push_back(group(std::move(grouper), std::move(members)));
@@ -135,21 +137,30 @@ Value extreme(Runtime& runtime, const Value& subject, const Args& args, bool lar
   Keyed best;
   for (Value item; cursor.next(item);) {
     Value key = fold_key(runtime, get_path(runtime, item, attribute), case_sensitive);
-    const bool better = best.item.is(Kind::missing) || (largest ? compare(runtime, Op::greater, key, best.key)
-                                                                : compare(runtime, Op::less, key, best.key));
+    const bool better =
+        best.item.is(Kind::missing) || (largest ? compare(runtime, Op::greater, key, best.key)
+                                                : compare(runtime, Op::less, key, best.key));
     if (better) best = {std::move(key), item};
   }
-  return best.item.is(Kind::missing) ? undefined_hint("No aggregated item, sequence was empty.") : best.item;
+  return best.item.is(Kind::missing) ? undefined_hint("No aggregated item, sequence was empty.")
+                                     : best.item;
 }
-Value maximum(Runtime& runtime, const Value& subject, const Args& args) { return extreme(runtime, subject, args, true); }
-Value minimum(Runtime& runtime, const Value& subject, const Args& args) { return extreme(runtime, subject, args, false); }
+Value maximum(Runtime& runtime, const Value& subject, const Args& args) {
+  return extreme(runtime, subject, args, true);
+}
+Value minimum(Runtime& runtime, const Value& subject, const Args& args) {
+  return extreme(runtime, subject, args, false);
+}
 
-constexpr NamedFilter kFilters[] = {
-    {"dictsort", dictsort}, {"groupby", groupby}, {"max", maximum}, {"min", minimum}, {"sort", sort}, {"unique", unique}};
+constexpr NamedFilter kFilters[] = {{"dictsort", dictsort}, {"groupby", groupby},
+                                    {"max", maximum},       {"min", minimum},
+                                    {"sort", sort},         {"unique", unique}};
 
 }  // namespace
 
-std::span<const NamedFilter> order_filters() { return kFilters; }
+std::span<const NamedFilter> order_filters() {
+  return kFilters;
+}
 
 Value fold_key(Runtime& runtime, const Value& value, bool case_sensitive) {
   if (case_sensitive || !value.is_string()) return value;

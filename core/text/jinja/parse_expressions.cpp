@@ -97,7 +97,8 @@ ExprPtr Parser::parse_expression() {
   while (skip_name("if")) {
     ExprPtr test = parse_or();
     ExprPtr otherwise = skip_name("else") ? parse_expression() : nullptr;
-    value = make(ExprKind::conditional, line, kids_of(std::move(test), std::move(value), std::move(otherwise)));
+    value = make(ExprKind::conditional, line,
+                 kids_of(std::move(test), std::move(value), std::move(otherwise)));
     line = current().line;
   }
   return value;
@@ -106,14 +107,16 @@ ExprPtr Parser::parse_expression() {
 ExprPtr Parser::parse_or() {
   const int line = current().line;
   ExprPtr left = parse_and();
-  while (skip_name("or")) left = make(ExprKind::logical_or, line, kids_of(std::move(left), parse_and()));
+  while (skip_name("or"))
+    left = make(ExprKind::logical_or, line, kids_of(std::move(left), parse_and()));
   return left;
 }
 
 ExprPtr Parser::parse_and() {
   const int line = current().line;
   ExprPtr left = parse_not();
-  while (skip_name("and")) left = make(ExprKind::logical_and, line, kids_of(std::move(left), parse_not()));
+  while (skip_name("and"))
+    left = make(ExprKind::logical_and, line, kids_of(std::move(left), parse_not()));
   return left;
 }
 
@@ -192,7 +195,9 @@ ExprPtr Parser::parse_power() {
   return left;
 }
 
-ExprPtr Parser::parse_unary() { return parse_filters_and_tests(parse_signed()); }
+ExprPtr Parser::parse_unary() {
+  return parse_filters_and_tests(parse_signed());
+}
 
 ExprPtr Parser::parse_signed() {
   ExprPtr node;
@@ -237,8 +242,10 @@ ExprPtr Parser::parse_primary(Target kind) {
 
 ExprPtr Parser::parse_name(Target kind) {
   const Lexeme& token = advance();
-  if (token.text == "true" || token.text == "True") return constant(Value::boolean(true), token.line);
-  if (token.text == "false" || token.text == "False") return constant(Value::boolean(false), token.line);
+  if (token.text == "true" || token.text == "True")
+    return constant(Value::boolean(true), token.line);
+  if (token.text == "false" || token.text == "False")
+    return constant(Value::boolean(false), token.line);
   if (token.text == "none" || token.text == "None") return constant(Value::none(), token.line);
   ExprPtr node = make(ExprKind::name, token.line);
   node->name = token.text;
@@ -291,7 +298,8 @@ ExprPtr Parser::parse_dict() {
 }
 
 bool Parser::at_tuple_end(Ends ends) const {
-  return at(Token::variable_end) || at(Token::block_end) || at(Token::right_paren) || at_any_name(ends);
+  return at(Token::variable_end) || at(Token::block_end) || at(Token::right_paren) ||
+         at_any_name(ends);
 }
 
 template <typename ParseItem>
@@ -368,9 +376,11 @@ ExprPtr Parser::parse_subscript(ExprPtr node) {
   expect(Token::right_bracket, "]");
   if (keys.size() != 1) {
     for (const auto& key : keys) {
-      if (key->kind == ExprKind::slice && key->kids.size() == 3) fail("a slice cannot be part of a tuple");
+      if (key->kind == ExprKind::slice && key->kids.size() == 3)
+        fail("a slice cannot be part of a tuple");
     }
-    return make(ExprKind::item, token.line, kids_of(std::move(node), make(ExprKind::tuple, token.line, std::move(keys))));
+    return make(ExprKind::item, token.line,
+                kids_of(std::move(node), make(ExprKind::tuple, token.line, std::move(keys))));
   }
   if (keys[0]->kind != ExprKind::slice || keys[0]->kids.size() != 3) {
     return make(ExprKind::item, token.line, kids_of(std::move(node), std::move(keys[0])));
@@ -389,9 +399,11 @@ ExprPtr Parser::parse_subscribed() {
     if (!at(Token::colon)) return std::move(parts[0]);
   }
   for (int i = 1; i < 3 && skip(Token::colon); ++i) {
-    if (!at(Token::colon) && !at(Token::right_bracket) && !at(Token::comma)) parts[i] = parse_expression();
+    if (!at(Token::colon) && !at(Token::right_bracket) && !at(Token::comma))
+      parts[i] = parse_expression();
   }
-  return make(ExprKind::slice, line, kids_of(std::move(parts[0]), std::move(parts[1]), std::move(parts[2])));
+  return make(ExprKind::slice, line,
+              kids_of(std::move(parts[0]), std::move(parts[1]), std::move(parts[2])));
 }
 
 void Parser::parse_call_args(CallArgs& args) {
@@ -455,8 +467,9 @@ ExprPtr Parser::parse_test(ExprPtr node) {
   const bool negated = skip_name("not");
   ExprPtr test = make(ExprKind::test, line, kids_of(std::move(node)));
   test->name = parse_dotted_name();
-  const bool starts_argument = at(Token::name) || at(Token::string) || at(Token::integer) || at(Token::floating) ||
-                               at(Token::left_bracket) || at(Token::left_brace);
+  const bool starts_argument = at(Token::name) || at(Token::string) || at(Token::integer) ||
+                               at(Token::floating) || at(Token::left_bracket) ||
+                               at(Token::left_brace);
   if (at(Token::left_paren)) {
     parse_call_args(test->args);
   } else if (starts_argument && !at_any_name({"else", "or", "and"})) {

@@ -21,7 +21,8 @@ Parser::Deeper::Deeper(Parser& parser) : parser_(parser) {
 }
 
 bool Parser::at_any_name(Ends names) const {
-  return at(Token::name) && std::ranges::find(names, std::string_view(current().text)) != names.end();
+  return at(Token::name) &&
+         std::ranges::find(names, std::string_view(current().text)) != names.end();
 }
 
 const Lexeme& Parser::advance() {
@@ -49,10 +50,13 @@ const Lexeme& Parser::expect(Token type, std::string_view what) {
 }
 
 void Parser::expect_name(std::string_view name) {
-  if (!skip_name(name)) fail(fmt::format("expected token '{}', got '{}'", name, describe(current())));
+  if (!skip_name(name))
+    fail(fmt::format("expected token '{}', got '{}'", name, describe(current())));
 }
 
-Body Parser::parse_template() { return parse_body({}); }
+Body Parser::parse_template() {
+  return parse_body({});
+}
 
 // Up to one of the tags `ends`, which becomes the current token.
 Body Parser::parse_body(Ends ends) {
@@ -83,8 +87,9 @@ Body Parser::parse_body(Ends ends) {
   }
   flush();
   if (ends.size() > 0) {
-    fail(fmt::format("Unexpected end of template. The innermost block that needs to be closed is '{}'.",
-                     open_tags_.empty() ? "?" : open_tags_.back()));
+    fail(fmt::format(
+        "Unexpected end of template. The innermost block that needs to be closed is '{}'.",
+        open_tags_.empty() ? "?" : open_tags_.back()));
   }
   return body;
 }
@@ -142,7 +147,8 @@ StmtPtr Parser::parse_known(const std::string& tag) {
 void Parser::fail_tag(const std::string& tag) const {
   std::string message = fmt::format("Encountered unknown tag '{}'.", tag);
   if (open_tags_.size() > 1) {
-    message += fmt::format(" The innermost block that needs to be closed is '{}'.", open_tags_[open_tags_.size() - 2]);
+    message += fmt::format(" The innermost block that needs to be closed is '{}'.",
+                           open_tags_[open_tags_.size() - 2]);
   }
   fail(message);
 }
@@ -305,10 +311,12 @@ StmtPtr Parser::parse_block() {
 StmtPtr Parser::parse_loop_control() {
   const Lexeme& word = advance();
   if (loops_ == 0) fail_syntax("'" + word.text + "' outside loop", word.line);
-  return std::make_unique<Stmt>(word.text == "break" ? StmtKind::break_loop : StmtKind::continue_loop, word.line);
+  return std::make_unique<Stmt>(
+      word.text == "break" ? StmtKind::break_loop : StmtKind::continue_loop, word.line);
 }
 
-// Templates reach no other templates. As in jinja2 without a loader, that is an error only where it is executed.
+// Templates reach no other templates. As in jinja2 without a loader, that is an error only where it
+// is executed.
 StmtPtr Parser::parse_refused() {
   const Lexeme& tag = advance();
   auto refused = std::make_unique<Stmt>(StmtKind::refused, tag.line);

@@ -24,9 +24,13 @@ class Parser {
 
   // Tokens.
   [[nodiscard]] const Lexeme& current() const { return lexemes_[at_]; }
-  [[nodiscard]] const Lexeme& look() const { return lexemes_[std::min(at_ + 1, lexemes_.size() - 1)]; }
+  [[nodiscard]] const Lexeme& look() const {
+    return lexemes_[std::min(at_ + 1, lexemes_.size() - 1)];
+  }
   [[nodiscard]] bool at(Token type) const { return current().type == type; }
-  [[nodiscard]] bool at_name(std::string_view name) const { return at(Token::name) && current().text == name; }
+  [[nodiscard]] bool at_name(std::string_view name) const {
+    return at(Token::name) && current().text == name;
+  }
   [[nodiscard]] bool at_any_name(Ends names) const;
   const Lexeme& advance();
   bool skip(Token type);
@@ -80,7 +84,7 @@ class Parser {
   ExprPtr parse_dict();
   template <typename ParseItem>
   ExprPtr parse_tuple_of(ParseItem parse_item, Ends ends, bool parentheses);
-  ExprPtr parse_tuple();            // with `if`
+  ExprPtr parse_tuple();  // with `if`
   ExprPtr parse_tuple_no_if(Ends ends = {});
   [[nodiscard]] bool at_tuple_end(Ends ends) const;
   ExprPtr parse_postfix(ExprPtr node);

@@ -11,7 +11,8 @@ namespace {
 
 constexpr Int kWidth = 80;
 
-// Follows CPython's pprint.PrettyPrinter: what does not fit its line is split at the outermost container.
+// Follows CPython's pprint.PrettyPrinter: what does not fit its line is split at the outermost
+// container.
 class PrettyPrinter {
  public:
   explicit PrettyPrinter(Runtime& runtime) : runtime_(runtime) {}
@@ -29,8 +30,10 @@ class PrettyPrinter {
     std::vector<const std::pair<Value, Value>*> entries;
     for (const auto& entry : dict.entries()) entries.push_back(&entry);
     std::ranges::stable_sort(entries, [&](const auto* a, const auto* b) {
-      const bool comparable = (a->first.is_string() && b->first.is_string()) || (a->first.is_number() && b->first.is_number());
-      return comparable ? less(runtime_, a->first, b->first) : type_name(a->first) < type_name(b->first);
+      const bool comparable = (a->first.is_string() && b->first.is_string()) ||
+                              (a->first.is_number() && b->first.is_number());
+      return comparable ? less(runtime_, a->first, b->first)
+                        : type_name(a->first) < type_name(b->first);
     });
     return entries;
   }
@@ -94,7 +97,8 @@ class PrettyPrinter {
       append_flat(key, entries[i]->first, level);
       if (i > 0) new_line(indent + 1);
       out_ += key + ": ";
-      write(entries[i]->second, indent + 1 + width_of(key) + 2, i + 1 == entries.size() ? allowance : 1, level);
+      write(entries[i]->second, indent + 1 + width_of(key) + 2,
+            i + 1 == entries.size() ? allowance : 1, level);
     }
     out_ += '}';
   }
@@ -178,6 +182,8 @@ class PrettyPrinter {
 
 }  // namespace
 
-std::string pretty(Runtime& runtime, const Value& value) { return PrettyPrinter(runtime).run(value); }
+std::string pretty(Runtime& runtime, const Value& value) {
+  return PrettyPrinter(runtime).run(value);
+}
 
 }  // namespace plimsoll::text::jinja

@@ -106,7 +106,8 @@ std::string repr(Runtime& runtime, const Value& value, int depth) {
 }
 
 void append_repr(Runtime& runtime, std::string& out, const Value& value, int depth) {
-  if (depth > kMaxReprDepth) raise("maximum recursion depth exceeded while getting the repr of an object");
+  if (depth > kMaxReprDepth)
+    raise("maximum recursion depth exceeded while getting the repr of an object");
   runtime.charge(1);
   runtime.check_size(static_cast<Int>(out.size()));
   switch (value.kind()) {
@@ -159,7 +160,8 @@ void append_repr(Runtime& runtime, std::string& out, const Value& value, int dep
 }
 
 std::string quote(std::string_view text) {
-  const bool double_quotes = text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;
+  const bool double_quotes =
+      text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;
   const char mark = double_quotes ? '"' : '\'';
   std::string out(1, mark);
   for (size_t at = 0; at < text.size();) {
@@ -186,20 +188,24 @@ std::string quote(std::string_view text) {
   return out + mark;
 }
 
-std::string int_to_string(Int value) { return fmt::format("{}", value); }
+std::string int_to_string(Int value) {
+  return fmt::format("{}", value);
+}
 
 std::string float_to_string(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   char buffer[40];
-  const auto done = std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific);
+  const auto done =
+      std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific);
   const std::string_view scientific(buffer, static_cast<size_t>(done.ptr - buffer));
   const size_t e = scientific.find('e');
   int exponent = 0;
   const char* digits = scientific.data() + e + 1 + (scientific[e + 1] == '+');
   std::from_chars(digits, done.ptr, exponent);
   if (exponent < -4 || exponent >= 16) return std::string(scientific);
-  const auto fixed = std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::fixed);
+  const auto fixed =
+      std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::fixed);
   std::string text(buffer, fixed.ptr);
   if (text.find('.') == std::string::npos) text += ".0";
   return text;
@@ -223,7 +229,8 @@ std::optional<Int> parse_int(std::string_view text, int base) {
     if (!rest.empty() && rest[0] == '_') rest.remove_prefix(1);
     base = prefix_base;
   } else if (base == 0) {
-    if (rest.size() > 1 && rest[0] == '0' && rest.find_first_not_of("0_") != std::string_view::npos) return std::nullopt;
+    if (rest.size() > 1 && rest[0] == '0' && rest.find_first_not_of("0_") != std::string_view::npos)
+      return std::nullopt;
     base = 10;
   }
   const auto digits = plain_digits(rest);
@@ -233,7 +240,8 @@ std::optional<Int> parse_int(std::string_view text, int base) {
     if (digit_value(c) >= base) return std::nullopt;
   }
   for (const char c : *digits) {
-    if (__builtin_mul_overflow(value, Int{base}, &value) || __builtin_add_overflow(value, Int{digit_value(c)}, &value)) {
+    if (__builtin_mul_overflow(value, Int{base}, &value) ||
+        __builtin_add_overflow(value, Int{digit_value(c)}, &value)) {
       raise("an integer is too large (more than 127 bits)");
     }
   }
@@ -256,7 +264,8 @@ std::optional<double> parse_float(std::string_view text) {
   if (word.find_first_not_of("0123456789.e+-") != std::string::npos) return std::nullopt;
   const auto done = std::from_chars(rest.data(), rest.data() + rest.size(), value);
   if (done.ptr != rest.data() + rest.size()) return std::nullopt;
-  if (done.ec == std::errc::result_out_of_range) return std::strtod(std::string(rest).c_str(), nullptr);
+  if (done.ec == std::errc::result_out_of_range)
+    return std::strtod(std::string(rest).c_str(), nullptr);
   if (done.ec != std::errc()) return std::nullopt;
   return value;
 }

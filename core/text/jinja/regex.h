@@ -16,7 +16,8 @@ class Regex {
   Regex& operator=(const Regex&) = delete;
   ~Regex();
   /// Begin and end of the first match at or behind `from`.
-  [[nodiscard]] std::optional<std::pair<size_t, size_t>> find(std::string_view text, size_t from = 0) const;
+  [[nodiscard]] std::optional<std::pair<size_t, size_t>> find(std::string_view text,
+                                                              size_t from = 0) const;
 
  private:
   void* code_;

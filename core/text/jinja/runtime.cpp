@@ -49,12 +49,14 @@ Mutable::~Mutable() {
 }
 
 std::optional<Value> Namespace::attribute(Runtime&, std::string_view name) {
-  const auto at = std::ranges::find(attributes_, name, [](const auto& entry) { return std::string_view(entry.first); });
+  const auto at = std::ranges::find(
+      attributes_, name, [](const auto& entry) { return std::string_view(entry.first); });
   return at == attributes_.end() ? std::nullopt : std::optional(at->second);
 }
 
 void Namespace::set(const std::string& name, Value value) {
-  const auto at = std::ranges::find(attributes_, name, [](const auto& entry) { return std::string_view(entry.first); });
+  const auto at = std::ranges::find(
+      attributes_, name, [](const auto& entry) { return std::string_view(entry.first); });
   if (at != attributes_.end()) {
     at->second = std::move(value);
   } else {
@@ -89,20 +91,25 @@ std::tm Runtime::now() const {
   return local;
 }
 
-Bound::Bound(std::string_view function, const Args& args, std::initializer_list<std::string_view> names, size_t required) {
+Bound::Bound(std::string_view function, const Args& args,
+             std::initializer_list<std::string_view> names, size_t required) {
   if (args.positional.size() > names.size()) {
-    raise(function, "() takes at most ", std::to_string(names.size()), " argument(s) (", std::to_string(args.positional.size()), " given)");
+    raise(function, "() takes at most ", std::to_string(names.size()), " argument(s) (",
+          std::to_string(args.positional.size()), " given)");
   }
   for (size_t i = 0; i < args.positional.size(); ++i) values_[i] = &args.positional[i];
   for (const auto& [name, value] : args.keywords) {
     const auto* at = std::ranges::find(names, std::string_view(name));
-    if (at == names.end() || name.empty()) raise(function, "() got an unexpected keyword argument '", name, "'");
+    if (at == names.end() || name.empty())
+      raise(function, "() got an unexpected keyword argument '", name, "'");
     const auto index = static_cast<size_t>(at - names.begin());
-    if (values_[index] != nullptr) raise(function, "() got multiple values for argument '", name, "'");
+    if (values_[index] != nullptr)
+      raise(function, "() got multiple values for argument '", name, "'");
     values_[index] = &value;
   }
   for (size_t i = 0; i < required; ++i) {
-    if (values_[i] == nullptr) raise(function, "() misses its required argument ", std::to_string(i + 1));
+    if (values_[i] == nullptr)
+      raise(function, "() misses its required argument ", std::to_string(i + 1));
   }
 }
 

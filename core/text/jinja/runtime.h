@@ -75,7 +75,9 @@ class Function final : public Object {
   [[nodiscard]] std::string_view type_name() const override { return "function"; }
   [[nodiscard]] bool callable() const override { return true; }
   Value call(Runtime& runtime, const Args& args) override { return body_(runtime, args); }
-  [[nodiscard]] std::string repr(Runtime&, int) const override { return "<function " + name_ + ">"; }
+  [[nodiscard]] std::string repr(Runtime&, int) const override {
+    return "<function " + name_ + ">";
+  }
 
  private:
   std::string name_;

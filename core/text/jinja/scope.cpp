@@ -1,5 +1,6 @@
-// Gives variables their slots. The rules (which `set` is seen where) are those of jinja2's idtracking: a frame per
-// block, names loaded or stored in it in source order, branches merged afterwards.
+// Gives variables their slots. The rules (which `set` is seen where) are those of jinja2's
+// idtracking: a frame per block, names loaded or stored in it in source order, branches merged
+// afterwards.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +40,8 @@ struct Loading {
 };
 
 struct Symbols {
-  Symbols(Symbols* outer, Plan* owner, int at_level) : parent(outer), plan(owner), level(at_level) {}
+  Symbols(Symbols* outer, Plan* owner, int at_level)
+      : parent(outer), plan(owner), level(at_level) {}
 
   Symbols* parent;
   Plan* plan;
@@ -86,9 +88,11 @@ struct Symbols {
     mark_stored(name);
     if (!refs.contains(name)) define_from_outside(name, LoadKind::undefined);
   }
-  // What the branches of an `if` stored first, since `mark` in the log, starts as what it was outside.
+  // What the branches of an `if` stored first, since `mark` in the log, starts as what it was
+  // outside.
   void merge_branches(size_t mark) {
-    for (size_t i = mark; i < store_log.size(); ++i) define_from_outside(store_log[i], LoadKind::resolve);
+    for (size_t i = mark; i < store_log.size(); ++i)
+      define_from_outside(store_log[i], LoadKind::resolve);
   }
 
  private:
@@ -160,7 +164,8 @@ class Collector {
   explicit Collector(Symbols& symbols) : symbols_(&symbols) {}
 
   void load(const Expr& expr) {
-    if (expr.kind == ExprKind::name || expr.kind == ExprKind::namespace_target) symbols_->load(expr.name);
+    if (expr.kind == ExprKind::name || expr.kind == ExprKind::namespace_target)
+      symbols_->load(expr.name);
     each_kid(expr, [&](const Expr& kid) { load(kid); });
   }
   void load(const ExprPtr& expr) {
@@ -229,7 +234,9 @@ class Resolver {
   }
 
  private:
-  [[noreturn]] static void throw_at(int line, const std::string& message) { fail_syntax(message, line); }
+  [[noreturn]] static void throw_at(int line, const std::string& message) {
+    fail_syntax(message, line);
+  }
   static uint16_t count(const Plan& plan) { return static_cast<uint16_t>(plan.slots.size()); }
 
   uint16_t name_index(const std::string& name) {
@@ -274,11 +281,13 @@ class Resolver {
         break;
       case ExprKind::filter:
         expr.filter = find_filter(expr.name);
-        if (expr.filter == nullptr && !soft) throw_at(expr.line, fmt::format("No filter named '{}'.", expr.name));
+        if (expr.filter == nullptr && !soft)
+          throw_at(expr.line, fmt::format("No filter named '{}'.", expr.name));
         break;
       case ExprKind::test:
         expr.test = find_test(expr.name);
-        if (expr.test == nullptr && !soft) throw_at(expr.line, fmt::format("No test named '{}'.", expr.name));
+        if (expr.test == nullptr && !soft)
+          throw_at(expr.line, fmt::format("No test named '{}'.", expr.name));
         break;
       case ExprKind::conditional:
         soft = true;
@@ -307,7 +316,9 @@ class Resolver {
 
   class NotTopLevel {
    public:
-    explicit NotTopLevel(Resolver& resolver) : flag_(resolver.top_level_), before_(flag_) { flag_ = false; }
+    explicit NotTopLevel(Resolver& resolver) : flag_(resolver.top_level_), before_(flag_) {
+      flag_ = false;
+    }
     ~NotTopLevel() { flag_ = before_; }
     NotTopLevel(const NotTopLevel&) = delete;
     NotTopLevel& operator=(const NotTopLevel&) = delete;
@@ -394,7 +405,8 @@ class Resolver {
     collector.body(stmt.body);
     Symbols otherwise(&symbols, plan, symbols.level + 1);
     Collector(otherwise).body(stmt.otherwise);
-    constexpr int kApart = 1 << 20;  // the filter runs between two turns of the body and needs its own variables
+    constexpr int kApart =
+        1 << 20;  // the filter runs between two turns of the body and needs its own variables
     Symbols test(&symbols, plan, symbols.level + 1 + kApart);
     if (stmt.exprs[1]) {
       Collector test_collector(test);
@@ -431,14 +443,16 @@ class Resolver {
     }
     const auto special = UnboundNames({"caller", "kwargs", "varargs"}).in(stmt.body);
     const auto declared = [&](const std::string& name) {
-      return std::ranges::find(signature.parameters, name, &Parameter::name) != signature.parameters.end();
+      return std::ranges::find(signature.parameters, name, &Parameter::name) !=
+             signature.parameters.end();
     };
     if (special.contains("caller")) {
       signature.wants_caller = true;
       if (!declared("caller")) {
         signature.caller_slot = frame.parameter("caller");
       } else if (!std::ranges::find(signature.parameters, "caller", &Parameter::name)->fallback) {
-        throw_at(stmt.line, "the special \"caller\" argument must be omitted or be given a default.");
+        throw_at(stmt.line,
+                 "the special \"caller\" argument must be omitted or be given a default.");
       }
     }
     if (special.contains("kwargs") && !declared("kwargs")) {
@@ -460,7 +474,8 @@ class Resolver {
 
   void block(Stmt& stmt) {
     const NotTopLevel guard(*this);
-    if (!block_names_.insert(stmt.name).second) throw_at(stmt.line, fmt::format("block '{}' defined twice", stmt.name));
+    if (!block_names_.insert(stmt.name).second)
+      throw_at(stmt.line, fmt::format("block '{}' defined twice", stmt.name));
     program_.has_blocks = true;
     Plan own;
     Symbols frame(nullptr, &own, 0);
@@ -478,6 +493,8 @@ class Resolver {
 
 }  // namespace
 
-void resolve_scopes(Program& program) { Resolver(program).run(); }
+void resolve_scopes(Program& program) {
+  Resolver(program).run();
+}
 
 }  // namespace plimsoll::text::jinja

@@ -20,7 +20,8 @@ Value list(Runtime& runtime, const Value& subject, const Args& args) {
 
 Value items(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("items", args, {});
-  const auto checked = [&runtime, subject, cursor = std::optional<Cursor>()]() mutable -> std::optional<Value> {
+  const auto checked = [&runtime, subject,
+                        cursor = std::optional<Cursor>()]() mutable -> std::optional<Value> {
     if (subject.is_undefined()) return std::nullopt;
     if (!subject.is(Kind::dict)) raise("Can only get item pairs from a mapping.");
     if (!cursor) cursor.emplace(runtime, Value(Kind::view, new View(subject, ViewOf::items)));
@@ -38,8 +39,8 @@ Value first(Runtime& runtime, const Value& subject, const Args& args) {
 }
 
 bool reversible(const Value& value) {
-  return value.is_string() || value.is_sequence() || value.is(Kind::dict) || value.is(Kind::view) || value.is(Kind::range) ||
-         value.is_undefined();
+  return value.is_string() || value.is_sequence() || value.is(Kind::dict) || value.is(Kind::view) ||
+         value.is(Kind::range) || value.is_undefined();
 }
 
 // The item at `index` of a reversible value.
@@ -50,26 +51,31 @@ Value item_at(Runtime& runtime, const Value& value, size_t index) {
   const View keys(value, ViewOf::keys);
   const View& view = value.is(Kind::view) ? value.as_view() : keys;
   const auto& [key, item] = view.dict.as_dict().entries()[index];
-  return view.part == ViewOf::keys ? key : view.part == ViewOf::values ? item : Value::tuple({key, item});
+  return view.part == ViewOf::keys     ? key
+         : view.part == ViewOf::values ? item
+                                       : Value::tuple({key, item});
 }
 
 Value last(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("last", args, {});
   if (!reversible(subject)) raise("'", type_name(subject), "' object is not reversible");
   const size_t count = *length_of(subject);
-  return count > 0 ? item_at(runtime, subject, count - 1) : undefined_hint("No last item, sequence was empty.");
+  return count > 0 ? item_at(runtime, subject, count - 1)
+                   : undefined_hint("No last item, sequence was empty.");
 }
 
 Value reverse(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("reverse", args, {});
-  if (subject.is_string()) return slice(runtime, subject, Value::none(), Value::none(), Value::integer(-1));
+  if (subject.is_string())
+    return slice(runtime, subject, Value::none(), Value::none(), Value::integer(-1));
   if (!reversible(subject)) {
     if (!Cursor::iterable(subject)) raise("argument must be iterable");
     std::vector<Value> all = to_list(runtime, subject);
     std::ranges::reverse(all);
     return Value::list(std::move(all));
   }
-  const auto next = [&runtime, subject, left = *length_of(subject)]() mutable -> std::optional<Value> {
+  const auto next = [&runtime, subject,
+                     left = *length_of(subject)]() mutable -> std::optional<Value> {
     return left > 0 ? std::optional(item_at(runtime, subject, --left)) : std::nullopt;
   };
   return make_iterator(subject, next, subject.is(Kind::list) ? "list_reverseiterator" : "reversed");
@@ -116,11 +122,13 @@ Value batch(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("batch", args, {"linecount", "fill_with"}, 1);
   const Value count = bound[0];
   const Value fill = bound.get(1, Value::none());
-  const auto next = [&runtime, subject, count, fill, cursor = std::optional<Cursor>()]() mutable -> std::optional<Value> {
+  const auto next = [&runtime, subject, count, fill,
+                     cursor = std::optional<Cursor>()]() mutable -> std::optional<Value> {
     if (!cursor) cursor.emplace(runtime, subject);
     std::vector<Value> row;
     Value item;
-    // As in jinja2 a full row is given when the next item comes; equality, so that 0 never ends a row.
+    // As in jinja2 a full row is given when the next item comes; equality, so that 0 never ends a
+    // row.
     while (row.empty() || !equals(runtime, Value::integer(static_cast<Int>(row.size())), count)) {
       if (!cursor->next(item)) break;
       row.push_back(std::move(item));
@@ -145,7 +153,8 @@ Value slice_into(Runtime& runtime, const Value& subject, const Args& args) {
     Int number = 0;
     bool started = false;
   };
-  const auto next = [&runtime, subject, slices, fill, state = State()]() mutable -> std::optional<Value> {
+  const auto next = [&runtime, subject, slices, fill,
+                     state = State()]() mutable -> std::optional<Value> {
     if (!state.started) {
       state.started = true;
       state.all = to_list(runtime, subject);
@@ -158,7 +167,8 @@ Value slice_into(Runtime& runtime, const Value& subject, const Args& args) {
     const Int number = state.number++;
     const Int start = number * each + std::min(number, longer);
     const Int end = start + each + (number < longer ? 1 : 0);
-    std::vector<Value> part(state.all.begin() + static_cast<ptrdiff_t>(start), state.all.begin() + static_cast<ptrdiff_t>(end));
+    std::vector<Value> part(state.all.begin() + static_cast<ptrdiff_t>(start),
+                            state.all.begin() + static_cast<ptrdiff_t>(end));
     if (!fill.is_none() && number >= longer) part.push_back(fill);
     return Value::list(std::move(part));
   };
@@ -166,12 +176,15 @@ Value slice_into(Runtime& runtime, const Value& subject, const Args& args) {
 }
 
 constexpr NamedFilter kFilters[] = {
-    {"batch", batch}, {"count", length},   {"first", first},     {"items", items}, {"join", join},        {"last", last},
-    {"length", length}, {"list", list},    {"random", random},   {"reverse", reverse}, {"slice", slice_into}, {"sum", sum},
+    {"batch", batch},   {"count", length},    {"first", first},      {"items", items},
+    {"join", join},     {"last", last},       {"length", length},    {"list", list},
+    {"random", random}, {"reverse", reverse}, {"slice", slice_into}, {"sum", sum},
 };
 
 }  // namespace
 
-std::span<const NamedFilter> sequence_filters() { return kFilters; }
+std::span<const NamedFilter> sequence_filters() {
+  return kFilters;
+}
 
 }  // namespace plimsoll::text::jinja

@@ -43,7 +43,9 @@ Value every(Runtime& runtime, const Value& self, const Args& args) {
   return Value::boolean(!text.empty());
 }
 
-bool is_alphanumeric(char32_t code) { return is_alpha(code) || is_numeric(code); }
+bool is_alphanumeric(char32_t code) {
+  return is_alpha(code) || is_numeric(code);
+}
 
 Value isascii(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound("isascii", args, {});
@@ -124,11 +126,13 @@ Int missing_width(Runtime& runtime, const Value& self, Int width) {
 
 Value ljust(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound("ljust", args, {"", ""}, 1);
-  return padded(runtime, self, 0, missing_width(runtime, self, bound.integer(runtime, 0, 0)), fill_of(self, bound));
+  return padded(runtime, self, 0, missing_width(runtime, self, bound.integer(runtime, 0, 0)),
+                fill_of(self, bound));
 }
 Value rjust(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound("rjust", args, {"", ""}, 1);
-  return padded(runtime, self, missing_width(runtime, self, bound.integer(runtime, 0, 0)), 0, fill_of(self, bound));
+  return padded(runtime, self, missing_width(runtime, self, bound.integer(runtime, 0, 0)), 0,
+                fill_of(self, bound));
 }
 Value center(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound("center", args, {"", ""}, 1);
@@ -160,7 +164,8 @@ Value expandtabs(Runtime& runtime, const Value& self, const Args& args) {
       column += spaces;
     } else {
       out += c;
-      column = c == '\n' || c == '\r' ? 0 : column + ((static_cast<unsigned char>(c) & 0xC0) != 0x80);
+      column =
+          c == '\n' || c == '\r' ? 0 : column + ((static_cast<unsigned char>(c) & 0xC0) != 0x80);
     }
     runtime.check_size(static_cast<Int>(out.size()));
   }
@@ -196,8 +201,10 @@ Value maketrans(Runtime& runtime, const Value&, const Args& args) {
   const Bound bound("maketrans", args, {"", "", ""}, 1);
   auto [value, table] = new_dict();
   if (!bound.has(1)) {
-    if (!bound[0].is(Kind::dict)) raise("if you give only one argument to maketrans it must be a dict");
-    for (const auto& [key, to] : bound[0].as_dict().entries()) table->set(runtime, code_of(key), to);
+    if (!bound[0].is(Kind::dict))
+      raise("if you give only one argument to maketrans it must be a dict");
+    for (const auto& [key, to] : bound[0].as_dict().entries())
+      table->set(runtime, code_of(key), to);
     return value;
   }
   const std::vector<Value> from = to_list(runtime, Value::string(bound.text(0)));
@@ -205,7 +212,8 @@ Value maketrans(Runtime& runtime, const Value&, const Args& args) {
   if (from.size() != to.size()) raise("the first two maketrans arguments must have equal length");
   for (size_t i = 0; i < from.size(); ++i) table->set(runtime, code_of(from[i]), code_of(to[i]));
   if (bound.has(2)) {
-    for (const Value& drop : to_list(runtime, Value::string(bound.text(2)))) table->set(runtime, code_of(drop), Value::none());
+    for (const Value& drop : to_list(runtime, Value::string(bound.text(2))))
+      table->set(runtime, code_of(drop), Value::none());
   }
   return value;
 }
@@ -217,7 +225,8 @@ Value translate(Runtime& runtime, const Value& self, const Args& args) {
   for (size_t at = 0; at < text.size();) {
     runtime.charge(1);
     const size_t begin = at;
-    const auto to = subscript(runtime, bound[0], Value::integer(static_cast<Int>(next_code_point(text, at))));
+    const auto to =
+        subscript(runtime, bound[0], Value::integer(static_cast<Int>(next_code_point(text, at))));
     if (!to) {
       out.append(text, begin, at - begin);
     } else if (to->is_string()) {
@@ -233,7 +242,9 @@ Value translate(Runtime& runtime, const Value& self, const Args& args) {
   return Value::string_like(self, std::move(out));
 }
 
-Value encode(Runtime&, const Value&, const Args&) { raise("bytes are not supported in chat templates"); }
+Value encode(Runtime&, const Value&, const Args&) {
+  raise("bytes are not supported in chat templates");
+}
 
 constexpr NamedMethod kMethods[] = {
     {"capitalize", mapped<capitalize>},

@@ -38,7 +38,8 @@ Window window(Runtime& runtime, const Value& self, const Bound& args) {
 enum class From : uint8_t { left, right };
 
 // Code point index of the match, or -1.
-Int search(Runtime& runtime, const Value& self, const Args& args, From from, std::string_view name) {
+Int search(Runtime& runtime, const Value& self, const Args& args, From from,
+           std::string_view name) {
   const Bound bound(name, args, {"", "", ""}, 1);
   const std::string& needle = bound.text(0);
   const Window in = window(runtime, self, bound);
@@ -70,7 +71,8 @@ Value rindex(Runtime& runtime, const Value& self, const Args& args) {
 size_t occurrences(std::string_view text, std::string_view needle) {
   if (needle.empty()) return count_code_points(text) + 1;
   size_t count = 0;
-  for (size_t at = find_bytes(text, needle); at != std::string_view::npos; at = find_bytes(text, needle, at + needle.size())) {
+  for (size_t at = find_bytes(text, needle); at != std::string_view::npos;
+       at = find_bytes(text, needle, at + needle.size())) {
     ++count;
   }
   return count;
@@ -103,8 +105,12 @@ Value affix(Runtime& runtime, const Value& self, const Args& args, bool prefix) 
   if (!bound[0].is(Kind::tuple)) return Value::boolean(matches(bound[0]));
   return Value::boolean(std::ranges::any_of(bound[0].items(), matches));
 }
-Value startswith(Runtime& runtime, const Value& self, const Args& args) { return affix(runtime, self, args, true); }
-Value endswith(Runtime& runtime, const Value& self, const Args& args) { return affix(runtime, self, args, false); }
+Value startswith(Runtime& runtime, const Value& self, const Args& args) {
+  return affix(runtime, self, args, true);
+}
+Value endswith(Runtime& runtime, const Value& self, const Args& args) {
+  return affix(runtime, self, args, false);
+}
 
 Value replace(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound("replace", args, {"", "", ""}, 2);
@@ -159,7 +165,8 @@ std::vector<std::string_view> rsplit_spaces(std::string_view text, Int most) {
   return parts;
 }
 
-std::vector<std::string_view> split_at(std::string_view text, std::string_view separator, Int most) {
+std::vector<std::string_view> split_at(std::string_view text, std::string_view separator,
+                                       Int most) {
   std::vector<std::string_view> parts;
   size_t from = 0;
   for (; most != 0; --most) {
@@ -172,7 +179,8 @@ std::vector<std::string_view> split_at(std::string_view text, std::string_view s
   return parts;
 }
 
-std::vector<std::string_view> rsplit_at(std::string_view text, std::string_view separator, Int most) {
+std::vector<std::string_view> rsplit_at(std::string_view text, std::string_view separator,
+                                        Int most) {
   if (most < 0) {
     // From the right the pieces differ only where separators overlap.
     most = static_cast<Int>(text.size());
@@ -194,7 +202,8 @@ Value pieces(Runtime& runtime, const Value& self, const std::vector<std::string_
   runtime.check_elements(static_cast<Int>(parts.size()));
   std::vector<Value> values;
   values.reserve(parts.size());
-  for (const std::string_view part : parts) values.push_back(Value::string_like(self, std::string(part)));
+  for (const std::string_view part : parts)
+    values.push_back(Value::string_like(self, std::string(part)));
   return Value::list(std::move(values));
 }
 
@@ -204,17 +213,24 @@ Value split_from(Runtime& runtime, const Value& self, const Args& args, From fro
   runtime.charge_scan(self.text().size());
   if (!bound.given(0)) {
     runtime.charge_characters(self.text().size());
-    return pieces(runtime, self, from == From::left ? split_spaces(self.text(), most) : rsplit_spaces(self.text(), most));
+    return pieces(
+        runtime, self,
+        from == From::left ? split_spaces(self.text(), most) : rsplit_spaces(self.text(), most));
   }
   if (!bound[0].is_string()) raise("must be str or None, not ", type_name(bound[0]));
   const std::string& separator = bound.text(0);
   if (separator.empty()) raise("empty separator");
   if (from == From::right) runtime.charge_characters(self.text().size());
   return pieces(runtime, self,
-                from == From::left ? split_at(self.text(), separator, most) : rsplit_at(self.text(), separator, most));
+                from == From::left ? split_at(self.text(), separator, most)
+                                   : rsplit_at(self.text(), separator, most));
 }
-Value split(Runtime& runtime, const Value& self, const Args& args) { return split_from(runtime, self, args, From::left); }
-Value rsplit(Runtime& runtime, const Value& self, const Args& args) { return split_from(runtime, self, args, From::right); }
+Value split(Runtime& runtime, const Value& self, const Args& args) {
+  return split_from(runtime, self, args, From::left);
+}
+Value rsplit(Runtime& runtime, const Value& self, const Args& args) {
+  return split_from(runtime, self, args, From::right);
+}
 
 Value splitlines(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound("splitlines", args, {"keepends"});
@@ -231,9 +247,11 @@ Value partition_from(Runtime& runtime, const Value& self, const Args& args, From
   const Value nothing = Value::string_like(self, {});
   const auto part = [&](std::string piece) { return Value::string_like(self, std::move(piece)); };
   if (at == std::string::npos) {
-    return from == From::left ? Value::tuple({self, nothing, nothing}) : Value::tuple({nothing, nothing, self});
+    return from == From::left ? Value::tuple({self, nothing, nothing})
+                              : Value::tuple({nothing, nothing, self});
   }
-  return Value::tuple({part(text.substr(0, at)), part(separator), part(text.substr(at + separator.size()))});
+  return Value::tuple(
+      {part(text.substr(0, at)), part(separator), part(text.substr(at + separator.size()))});
 }
 Value partition(Runtime& runtime, const Value& self, const Args& args) {
   return partition_from(runtime, self, args, From::left);
@@ -243,24 +261,38 @@ Value rpartition(Runtime& runtime, const Value& self, const Args& args) {
 }
 
 constexpr NamedMethod kMethods[] = {
-    {"count", count},   {"endswith", endswith},     {"find", find},     {"index", index},
-    {"join", join},     {"partition", partition},   {"replace", replace}, {"rfind", rfind},
-    {"rindex", rindex}, {"rpartition", rpartition}, {"rsplit", rsplit}, {"split", split},
-    {"splitlines", splitlines}, {"startswith", startswith},
+    {"count", count},
+    {"endswith", endswith},
+    {"find", find},
+    {"index", index},
+    {"join", join},
+    {"partition", partition},
+    {"replace", replace},
+    {"rfind", rfind},
+    {"rindex", rindex},
+    {"rpartition", rpartition},
+    {"rsplit", rsplit},
+    {"split", split},
+    {"splitlines", splitlines},
+    {"startswith", startswith},
 };
 
 }  // namespace
 
-Method find_string_search_method(std::string_view name) { return look_up(kMethods, name); }
+Method find_string_search_method(std::string_view name) {
+  return look_up(kMethods, name);
+}
 
-Value replace_text(Runtime& runtime, const Value& self, const std::string& old, const std::string& with, Int count) {
+Value replace_text(Runtime& runtime, const Value& self, const std::string& old,
+                   const std::string& with, Int count) {
   const std::string& text = self.text();
   runtime.charge_scan(text.size());
   Int found = static_cast<Int>(occurrences(text, old));
   if (count >= 0) found = std::min(found, count);
   if (found == 0) return self;
   runtime.charge(static_cast<uint64_t>(found) / 8);
-  runtime.check_size(found * static_cast<Int>(with.size()) + static_cast<Int>(text.size()) - found * static_cast<Int>(old.size()));
+  runtime.check_size(found * static_cast<Int>(with.size()) + static_cast<Int>(text.size()) -
+                     found * static_cast<Int>(old.size()));
   std::string out;
   size_t from = 0;
   for (Int i = 0; i < found; ++i) {
@@ -292,7 +324,8 @@ Value join_text(Runtime& runtime, const Value& separator, const Value& items) {
     } else if (item.is_string()) {
       out += item.text();
     } else {
-      raise("sequence item ", std::to_string(index), ": expected str instance, ", type_name(item), " found");
+      raise("sequence item ", std::to_string(index), ": expected str instance, ", type_name(item),
+            " found");
     }
     runtime.check_size(static_cast<Int>(out.size()));
   }
@@ -316,7 +349,8 @@ std::vector<Value> split_lines(Runtime& runtime, const Value& self, bool keep_en
       }
       end = after;
     }
-    lines.push_back(Value::string_like(self, text.substr(begin, (keep_ends ? after : end) - begin)));
+    lines.push_back(
+        Value::string_like(self, text.substr(begin, (keep_ends ? after : end) - begin)));
     begin = after;
   }
   runtime.charge(lines.size());

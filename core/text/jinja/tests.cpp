@@ -10,7 +10,9 @@ namespace {
 
 using Holds = bool (*)(Runtime&, const Value&, const Args&);
 
-void no_arguments(const Args& args) { static_cast<void>(Bound("test", args, {})); }
+void no_arguments(const Args& args) {
+  static_cast<void>(Bound("test", args, {}));
+}
 
 template <bool (*Check)(const Value&)>
 bool simple(Runtime&, const Value& value, const Args& args) {
@@ -18,19 +20,45 @@ bool simple(Runtime&, const Value& value, const Args& args) {
   return Check(value);
 }
 
-bool is_defined(const Value& value) { return !value.is_undefined(); }
-bool is_undefined(const Value& value) { return value.is_undefined(); }
-bool is_none(const Value& value) { return value.is_none(); }
-bool is_boolean(const Value& value) { return value.is(Kind::boolean); }
-bool is_true(const Value& value) { return value.is(Kind::boolean) && value.as_bool(); }
-bool is_false(const Value& value) { return value.is(Kind::boolean) && !value.as_bool(); }
-bool is_integer(const Value& value) { return value.is(Kind::integer); }
-bool is_float(const Value& value) { return value.is(Kind::floating); }
-bool is_number(const Value& value) { return value.is_number(); }
-bool is_string(const Value& value) { return value.is_string(); }
-bool is_mapping(const Value& value) { return value.is(Kind::dict); }
-bool is_escaped(const Value& value) { return value.is_markup(); }
-bool is_iterable(const Value& value) { return Cursor::iterable(value); }
+bool is_defined(const Value& value) {
+  return !value.is_undefined();
+}
+bool is_undefined(const Value& value) {
+  return value.is_undefined();
+}
+bool is_none(const Value& value) {
+  return value.is_none();
+}
+bool is_boolean(const Value& value) {
+  return value.is(Kind::boolean);
+}
+bool is_true(const Value& value) {
+  return value.is(Kind::boolean) && value.as_bool();
+}
+bool is_false(const Value& value) {
+  return value.is(Kind::boolean) && !value.as_bool();
+}
+bool is_integer(const Value& value) {
+  return value.is(Kind::integer);
+}
+bool is_float(const Value& value) {
+  return value.is(Kind::floating);
+}
+bool is_number(const Value& value) {
+  return value.is_number();
+}
+bool is_string(const Value& value) {
+  return value.is_string();
+}
+bool is_mapping(const Value& value) {
+  return value.is(Kind::dict);
+}
+bool is_escaped(const Value& value) {
+  return value.is_markup();
+}
+bool is_iterable(const Value& value) {
+  return Cursor::iterable(value);
+}
 bool is_sequence(const Value& value) {
   return length_of(value).has_value() && !value.is(Kind::view);
 }
@@ -69,8 +97,12 @@ bool cased(Runtime& runtime, const Value& value, const Args& args, std::string_v
   const Value text = Value::string(str(runtime, value));
   return find_method(text, method)(runtime, text, {}).as_bool();
 }
-bool lower(Runtime& runtime, const Value& value, const Args& args) { return cased(runtime, value, args, "islower"); }
-bool upper(Runtime& runtime, const Value& value, const Args& args) { return cased(runtime, value, args, "isupper"); }
+bool lower(Runtime& runtime, const Value& value, const Args& args) {
+  return cased(runtime, value, args, "islower");
+}
+bool upper(Runtime& runtime, const Value& value, const Args& args) {
+  return cased(runtime, value, args, "isupper");
+}
 
 bool callable(Runtime&, const Value& value, const Args& args) {
   no_arguments(args);

@@ -17,7 +17,9 @@ utf8proc_category_t category(char32_t code) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code));
 }
 
-bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+bool is_continuation(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
+}
 
 // How many code points begin in the eight bytes at `at`.
 size_t begins_in_word(std::string_view text, size_t at) {
@@ -70,7 +72,8 @@ void append_title(std::string& out, char32_t code) {
 
 // Marks between letters that do not end a word for the final sigma.
 bool is_case_ignorable(char32_t code) {
-  if (code == '\'' || code == '.' || code == ':' || code == '^' || code == '`' || code == 0xB7) return true;
+  if (code == '\'' || code == '.' || code == ':' || code == '^' || code == '`' || code == 0xB7)
+    return true;
   switch (category(code)) {
     case UTF8PROC_CATEGORY_MN:
     case UTF8PROC_CATEGORY_ME:
@@ -100,7 +103,8 @@ bool ends_word(std::string_view text, size_t begin, size_t end) {
 }
 
 // Lower case of the code point that lies in text[begin, end).
-void append_lower(std::string& out, char32_t code, std::string_view text, size_t begin, size_t end) {
+void append_lower(std::string& out, char32_t code, std::string_view text, size_t begin,
+                  size_t end) {
   if (code < 0x80) {
     out += static_cast<char>(code >= 'A' && code <= 'Z' ? code + 32 : code);
   } else if (code == 0x130) {
@@ -188,8 +192,7 @@ size_t count_code_points(std::string_view text) {
 
 bool is_space(char32_t code) {
   if (code < 0x80) return code == ' ' || (code >= 9 && code <= 13) || (code >= 28 && code <= 31);
-  return code == 0x85 || code == 0x2028 || code == 0x2029 ||
-         category(code) == UTF8PROC_CATEGORY_ZS;
+  return code == 0x85 || code == 0x2028 || code == 0x2029 || category(code) == UTF8PROC_CATEGORY_ZS;
 }
 
 bool is_alpha(char32_t code) {
@@ -197,7 +200,9 @@ bool is_alpha(char32_t code) {
   return kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO;
 }
 
-bool is_decimal(char32_t code) { return category(code) == UTF8PROC_CATEGORY_ND; }
+bool is_decimal(char32_t code) {
+  return category(code) == UTF8PROC_CATEGORY_ND;
+}
 
 bool is_digit(char32_t code) {
   if (is_decimal(code)) return true;
@@ -216,13 +221,15 @@ bool is_numeric(char32_t code) {
   if (kind >= UTF8PROC_CATEGORY_ND && kind <= UTF8PROC_CATEGORY_NO) return true;
   // The ideographs that Unihan gives a value.
   static constexpr std::u32string_view kIdeographs =
-      U"〇一七万三九二五亖亿什仟仨伍佰億兆兩八六十千卄卅卌叁参參叄四壱壹幺廾廿弌弍弎弐拾捌柒漆玖百肆萬貮貳贰阡陆陌陸零";
+      U"〇一七万三九二五亖亿什仟仨伍佰億兆兩八六十千卄卅卌叁参參叄四壱壹幺廾廿弌弍弎弐拾捌柒漆玖百"
+      U"肆萬貮貳贰阡陆陌陸零";
   return kIdeographs.find(code) != std::u32string_view::npos;
 }
 
 bool is_word(char32_t code) {
   if (code < 0x80) {
-    return code == '_' || (code >= '0' && code <= '9') || ((code | 32) >= 'a' && (code | 32) <= 'z');
+    return code == '_' || (code >= '0' && code <= '9') ||
+           ((code | 32) >= 'a' && (code | 32) <= 'z');
   }
   return is_alpha(code) || is_numeric(code);
 }
@@ -253,8 +260,12 @@ bool is_lower(char32_t code) {
          (code >= 0x2170 && code <= 0x217F) || (code >= 0x24D0 && code <= 0x24E9) ||
          (code >= 0x2B0 && code <= 0x2B8);
 }
-bool is_title(char32_t code) { return category(code) == UTF8PROC_CATEGORY_LT; }
-bool is_cased(char32_t code) { return is_upper(code) || is_lower(code) || is_title(code); }
+bool is_title(char32_t code) {
+  return category(code) == UTF8PROC_CATEGORY_LT;
+}
+bool is_cased(char32_t code) {
+  return is_upper(code) || is_lower(code) || is_title(code);
+}
 
 bool is_identifier(std::string_view text) {
   if (text.empty() || (text[0] >= '0' && text[0] <= '9')) return false;
@@ -276,7 +287,8 @@ bool is_line_end(char32_t code) {
 }
 
 std::string to_upper(std::string_view text) {
-  return map_code_points(text, [](std::string& out, char32_t code, size_t, size_t) { append_upper(out, code); });
+  return map_code_points(
+      text, [](std::string& out, char32_t code, size_t, size_t) { append_upper(out, code); });
 }
 
 std::string to_lower(std::string_view text) {
@@ -325,7 +337,8 @@ std::string fold_case(std::string_view text) {
     int last = UTF8PROC_BOUNDCLASS_START;
     const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), folded, 8,
                                                UTF8PROC_CASEFOLD, &last);
-    for (utf8proc_ssize_t i = 0; i < count; ++i) append_code_point(out, static_cast<char32_t>(folded[i]));
+    for (utf8proc_ssize_t i = 0; i < count; ++i)
+      append_code_point(out, static_cast<char32_t>(folded[i]));
   });
 }
 

@@ -9,7 +9,8 @@
 
 namespace plimsoll::text::jinja {
 
-/// Decodes the code point at `at` and moves behind it. Lone surrogates (from escapes) pass; broken bytes give themselves.
+/// Decodes the code point at `at` and moves behind it. Lone surrogates (from escapes) pass; broken
+/// bytes give themselves.
 char32_t next_code_point(std::string_view text, size_t& at);
 /// The code point that ends at `end`; moves `end` before it.
 char32_t previous_code_point(std::string_view text, size_t& end);

@@ -18,8 +18,12 @@ Value by_method(Runtime& runtime, const Value& subject, const Args& args, std::s
 Value capitalize_filter(Runtime& runtime, const Value& subject, const Args& args) {
   return by_method(runtime, subject, args, "capitalize");
 }
-Value lower(Runtime& runtime, const Value& subject, const Args& args) { return by_method(runtime, subject, args, "lower"); }
-Value upper(Runtime& runtime, const Value& subject, const Args& args) { return by_method(runtime, subject, args, "upper"); }
+Value lower(Runtime& runtime, const Value& subject, const Args& args) {
+  return by_method(runtime, subject, args, "lower");
+}
+Value upper(Runtime& runtime, const Value& subject, const Args& args) {
+  return by_method(runtime, subject, args, "upper");
+}
 
 Value trim(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("trim", args, {"chars"});
@@ -60,7 +64,8 @@ Value title(Runtime& runtime, const Value& subject, const Args& args) {
   const std::string text = str(runtime, subject);
   runtime.charge_characters(text.size() * 2);
   const auto separates = [](char32_t code) {
-    return is_space(code) || code == '-' || code == '(' || code == '{' || code == '[' || code == '<';
+    return is_space(code) || code == '-' || code == '(' || code == '{' || code == '[' ||
+           code == '<';
   };
   std::string out;
   for (size_t at = 0; at < text.size();) {
@@ -93,14 +98,23 @@ Value wordcount(Runtime& runtime, const Value& subject, const Args& args) {
 }
 
 constexpr NamedFilter kFilters[] = {
-    {"capitalize", capitalize_filter}, {"center", center},   {"format", format}, {"lower", lower},
-    {"replace", replace},              {"string", string},   {"title", title},   {"trim", trim},
-    {"upper", upper},                  {"wordcount", wordcount},
+    {"capitalize", capitalize_filter},
+    {"center", center},
+    {"format", format},
+    {"lower", lower},
+    {"replace", replace},
+    {"string", string},
+    {"title", title},
+    {"trim", trim},
+    {"upper", upper},
+    {"wordcount", wordcount},
 };
 
 }  // namespace
 
-std::span<const NamedFilter> text_filters() { return kFilters; }
+std::span<const NamedFilter> text_filters() {
+  return kFilters;
+}
 
 Value soft_string(Runtime& runtime, const Value& value) {
   return value.is_string() ? value : Value::string(str(runtime, value));

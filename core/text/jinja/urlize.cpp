@@ -24,7 +24,9 @@ struct Links {
 
 size_t count_of(std::string_view text, std::string_view part) {
   size_t count = 0;
-  for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++count;
+  for (size_t at = text.find(part); at != std::string_view::npos;
+       at = text.find(part, at + part.size()))
+    ++count;
   return count;
 }
 
@@ -39,13 +41,15 @@ std::string link(const std::string& text, const Links& links) {
   static const Regex http(kHttp, true);
   static const Regex mail(kMail);
   const auto anchor = [&](const std::string& target, const std::string& shown, bool attributes) {
-    return "<a href=\"" + target + "\"" + (attributes ? links.attributes : "") + ">" + shown + "</a>";
+    return "<a href=\"" + target + "\"" + (attributes ? links.attributes : "") + ">" + shown +
+           "</a>";
   };
   if (http.find(text)) {
     const bool has_scheme = text.starts_with("https://") || text.starts_with("http://");
     return anchor(has_scheme ? text : "https://" + text, shortened(text, links.limit), true);
   }
-  if (text.starts_with("mailto:") && mail.find(text.substr(7))) return anchor(text, text.substr(7), false);
+  if (text.starts_with("mailto:") && mail.find(text.substr(7)))
+    return anchor(text, text.substr(7), false);
   if (text.find('@') != std::string::npos && !text.starts_with("www.") && !text.starts_with("@") &&
       text.find(':') == std::string::npos && mail.find(text)) {
     return anchor("mailto:" + text, text, false);
@@ -72,7 +76,8 @@ std::string word_link(const std::string& word, const Links& links) {
     tail = middle.substr(found->first);
     middle.erase(found->first);
   }
-  for (const auto& [open, close] : {std::pair<std::string, std::string>{"(", ")"}, {"<", ">"}, {"&lt;", "&gt;"}}) {
+  for (const auto& [open, close] :
+       {std::pair<std::string, std::string>{"(", ")"}, {"<", ">"}, {"&lt;", "&gt;"}}) {
     const size_t opened = count_of(middle, open);
     if (opened <= count_of(middle, close)) continue;
     for (size_t left = std::min(opened, count_of(tail, close)); left > 0; --left) {
@@ -118,9 +123,11 @@ Links options(Runtime& runtime, const Bound& args) {
 }  // namespace
 
 Value urlize(Runtime& runtime, const Value& subject, const Args& args) {
-  const Bound bound("urlize", args, {"trim_url_limit", "nofollow", "target", "rel", "extra_schemes"});
+  const Bound bound("urlize", args,
+                    {"trim_url_limit", "nofollow", "target", "rel", "extra_schemes"});
   const Links links = options(runtime, bound);
-  const std::string text = subject.is_markup() ? subject.text() : escape_html(str(runtime, subject));
+  const std::string text =
+      subject.is_markup() ? subject.text() : escape_html(str(runtime, subject));
   runtime.charge_copy(text.size());
   runtime.charge(text.size());  // regular expressions on every word
   std::string out;

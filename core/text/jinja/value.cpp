@@ -12,16 +12,18 @@
 namespace plimsoll::text::jinja {
 namespace {
 
-constexpr int kMaxNesting = 400;       // containers inside containers
+constexpr int kMaxNesting = 400;  // containers inside containers
 constexpr int kMaxGeneratorChain = 100;
-constexpr size_t kSmallDict = 8;       // looked through one by one
+constexpr size_t kSmallDict = 8;  // looked through one by one
 
 int deeper(int depth) {
   if (depth >= kMaxNesting) throw Failure("values are nested too deeply");
   return depth + 1;
 }
 
-size_t bytes_of(const std::string& text) { return sizeof(String) + text.size(); }
+size_t bytes_of(const std::string& text) {
+  return sizeof(String) + text.size();
+}
 size_t bytes_of(const std::vector<Value>& items) {
   return sizeof(Sequence) + items.size() * sizeof(Value);
 }
@@ -127,8 +129,12 @@ Value Value::number(double value) {
   result.number_ = value;
   return result;
 }
-Value Value::string(std::string text) { return {Kind::string, new String(std::move(text), false)}; }
-Value Value::markup(std::string text) { return {Kind::string, new String(std::move(text), true)}; }
+Value Value::string(std::string text) {
+  return {Kind::string, new String(std::move(text), false)};
+}
+Value Value::markup(std::string text) {
+  return {Kind::string, new String(std::move(text), true)};
+}
 Value Value::string_like(const Value& like, std::string text) {
   return {Kind::string, new String(std::move(text), like.is_markup())};
 }
@@ -139,23 +145,47 @@ Value Value::tuple(std::vector<Value> items) {
   return {Kind::tuple, new Sequence(std::move(items), Kind::tuple)};
 }
 
-bool Value::is_markup() const { return is_string() && as_string().markup; }
-const String& Value::as_string() const { return *static_cast<const String*>(object_); }
-const std::string& Value::text() const { return as_string().text; }
-const Sequence& Value::as_sequence() const { return *static_cast<const Sequence*>(object_); }
-const std::vector<Value>& Value::items() const { return as_sequence().items; }
-const Dict& Value::as_dict() const { return *static_cast<const Dict*>(object_); }
-const Range& Value::as_range() const { return *static_cast<const Range*>(object_); }
-const View& Value::as_view() const { return *static_cast<const View*>(object_); }
-Iterator& Value::as_iterator() const { return *static_cast<Iterator*>(object_); }
+bool Value::is_markup() const {
+  return is_string() && as_string().markup;
+}
+const String& Value::as_string() const {
+  return *static_cast<const String*>(object_);
+}
+const std::string& Value::text() const {
+  return as_string().text;
+}
+const Sequence& Value::as_sequence() const {
+  return *static_cast<const Sequence*>(object_);
+}
+const std::vector<Value>& Value::items() const {
+  return as_sequence().items;
+}
+const Dict& Value::as_dict() const {
+  return *static_cast<const Dict*>(object_);
+}
+const Range& Value::as_range() const {
+  return *static_cast<const Range*>(object_);
+}
+const View& Value::as_view() const {
+  return *static_cast<const View*>(object_);
+}
+Iterator& Value::as_iterator() const {
+  return *static_cast<Iterator*>(object_);
+}
 
-Value Object::call(Runtime&, const Args&) { raise("'", type_name(), "' object is not callable"); }
-std::string Object::repr(Runtime&, int) const { return fmt::format("<{} object>", type_name()); }
+Value Object::call(Runtime&, const Args&) {
+  raise("'", type_name(), "' object is not callable");
+}
+std::string Object::repr(Runtime&, int) const {
+  return fmt::format("<{} object>", type_name());
+}
 
 String::String(std::string value, bool safe) : text(std::move(value)), markup(safe) {
   Heap::current().grow(bytes_of(text));
 }
-String::~String() { Heap::current().live -= static_cast<int64_t>(bytes_of(text)); }
+String::~String() {
+  Heap::current().live -= static_cast<int64_t>(bytes_of(text));
+}
 
 size_t String::length() const {
   if (length_ == SIZE_MAX) {
@@ -168,7 +198,9 @@ Sequence::Sequence(std::vector<Value> values, Kind which) : items(std::move(valu
   for (const Value& item : items) depth = std::max(depth, deeper(depth_of(item)));
   Heap::current().grow(bytes_of(items));
 }
-Sequence::~Sequence() { Heap::current().live -= static_cast<int64_t>(bytes_of(items)); }
+Sequence::~Sequence() {
+  Heap::current().live -= static_cast<int64_t>(bytes_of(items));
+}
 std::string_view Sequence::type_name() const {
   if (is_group) return "_GroupTuple";
   return kind == Kind::list ? "list" : "tuple";
@@ -208,11 +240,15 @@ std::optional<Value> Iterator::next() {
 Value make_iterator(const Value& source, Iterator::Next next, std::string_view type) {
   return {Kind::iterator, new Iterator(std::move(next), source, type)};
 }
-Value make_object(Object* object) { return {Kind::object, object}; }
+Value make_object(Object* object) {
+  return {Kind::object, object};
+}
 
 // ---- dict ----
 
-Dict::~Dict() { Heap::current().live -= static_cast<int64_t>(sizeof(Value) * 2 * entries_.size()); }
+Dict::~Dict() {
+  Heap::current().live -= static_cast<int64_t>(sizeof(Value) * 2 * entries_.size());
+}
 
 std::pair<Value, Dict*> new_dict() {
   auto* dict = new Dict;
@@ -295,8 +331,7 @@ std::string Undefined::message(Runtime& runtime) const {
     case Why::attribute:
       break;
   }
-  const std::string owner =
-      of.is_none() ? "None" : fmt::format("{} object", jinja::type_name(of));
+  const std::string owner = of.is_none() ? "None" : fmt::format("{} object", jinja::type_name(of));
   if (element.is(Kind::missing)) return fmt::format("'{}' has no attribute '{}'", owner, name);
   return fmt::format("{} has no element {}", owner, jinja::repr(runtime, element));
 }
@@ -368,7 +403,8 @@ size_t hash_of(Runtime& runtime, const Value& value) {
     case Kind::dict:
       raise("unhashable type: '", type_name(value), "'");
     case Kind::view:
-      if (value.as_view().part != ViewOf::values) raise("unhashable type: '", type_name(value), "'");
+      if (value.as_view().part != ViewOf::values)
+        raise("unhashable type: '", type_name(value), "'");
       return std::hash<const void*>{}(value.object());
     case Kind::missing:
     case Kind::none:

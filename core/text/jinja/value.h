@@ -1,4 +1,5 @@
-// The Python values that a template sees: reference-counted, immutable except for namespaces and loop state.
+// The Python values that a template sees: reference-counted, immutable except for namespaces and
+// loop state.
 #pragma once
 
 #include <cstddef>
@@ -103,7 +104,8 @@ class Value {
     return kind_ == Kind::object ? dynamic_cast<T*>(object_) : nullptr;
   }
 
-  /// Makes the object behind a constant of the template outlive every count, so that threads may share it.
+  /// Makes the object behind a constant of the template outlive every count, so that threads may
+  /// share it.
   void make_immortal() const;
   /// Frees an immortal object; nothing may refer to it any more.
   void destroy_immortal();

@@ -14,7 +14,8 @@ Value absolute(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("abs", args, {});
   if (!subject.is_number()) raise("bad operand type for abs(): '", type_name(subject), "'");
   if (subject.is(Kind::floating)) return Value::number(std::abs(subject.as_double()));
-  return subject.as_int() < 0 ? unary(runtime, Op::negate, subject) : Value::integer(subject.as_int());
+  return subject.as_int() < 0 ? unary(runtime, Op::negate, subject)
+                              : Value::integer(subject.as_int());
 }
 
 Value attr(Runtime& runtime, const Value& subject, const Args& args) {
@@ -27,7 +28,8 @@ Value attr(Runtime& runtime, const Value& subject, const Args& args) {
 
 Value default_to(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("default", args, {"default_value", "boolean"});
-  const bool replace = subject.is_undefined() || (bound.truthy(runtime, 1, false) && !truthy(runtime, subject));
+  const bool replace =
+      subject.is_undefined() || (bound.truthy(runtime, 1, false) && !truthy(runtime, subject));
   return replace ? bound.get(0, Value::string({})) : subject;
 }
 
@@ -52,7 +54,8 @@ Value filesizeformat(Runtime& runtime, const Value& subject, const Args& args) {
     unit *= base;
     if (*bytes >= unit && prefix[1] != '\0') continue;
     const char letter = binary && *prefix == 'k' ? 'K' : *prefix;
-    return Value::string(fmt::format("{:.1f} {}{}B", base * *bytes / unit, letter, binary ? "i" : ""));
+    return Value::string(
+        fmt::format("{:.1f} {}{}B", base * *bytes / unit, letter, binary ? "i" : ""));
   }
   return {};
 }
@@ -72,7 +75,8 @@ Value to_int(Runtime& runtime, const Value& subject, const Args& args) {
     const Int base = bound.integer(runtime, 1, 10);
     const bool possible = base == 0 || (base >= 2 && base <= 36);
     runtime.charge_characters(subject.text().size());
-    if (const auto value = possible ? parse_int(subject.text(), static_cast<int>(base)) : std::nullopt) {
+    if (const auto value =
+            possible ? parse_int(subject.text(), static_cast<int>(base)) : std::nullopt) {
       return Value::integer(*value);
     }
     const auto number = parse_float(subject.text());
@@ -80,7 +84,8 @@ Value to_int(Runtime& runtime, const Value& subject, const Args& args) {
   }
   if (!subject.is_number()) return fallback;
   if (!subject.is(Kind::floating)) return Value::integer(subject.as_int());
-  return std::isnan(subject.as_double()) ? fallback : Value::integer(float_to_int(subject.as_double()));
+  return std::isnan(subject.as_double()) ? fallback
+                                         : Value::integer(float_to_int(subject.as_double()));
 }
 
 // Python's round(): halves to even, on the exact binary value.
@@ -106,32 +111,43 @@ Value round_int(Runtime& runtime, Int value, Int digits) {
 Value round(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("round", args, {"precision", "method"});
   const std::string method = bound.has(1) ? str(runtime, bound[1]) : "common";
-  if (method != "common" && method != "ceil" && method != "floor") raise("method must be common, ceil or floor");
+  if (method != "common" && method != "ceil" && method != "floor")
+    raise("method must be common, ceil or floor");
   if (subject.is_undefined()) fail_undefined(runtime, subject);
   if (!subject.is_number()) raise("type ", type_name(subject), " doesn't define __round__ method");
   if (method == "common") {
     if (bound.has(0) && bound[0].is_none()) {
-      return subject.is(Kind::floating) ? Value::integer(float_to_int(std::nearbyint(subject.as_double()))) : subject;
+      return subject.is(Kind::floating)
+                 ? Value::integer(float_to_int(std::nearbyint(subject.as_double())))
+                 : subject;
     }
     const Int digits = bound.integer(runtime, 0, 0);
     if (subject.is(Kind::floating)) return Value::number(round_float(subject.as_double(), digits));
     return round_int(runtime, subject.as_int(), digits);
   }
-  const Value unit = binary(runtime, Op::power, Value::integer(10), bound.get(0, Value::integer(0)));
+  const Value unit =
+      binary(runtime, Op::power, Value::integer(10), bound.get(0, Value::integer(0)));
   const double scaled = binary(runtime, Op::multiply, subject, unit).as_double();
   const Int whole = float_to_int(method == "ceil" ? std::ceil(scaled) : std::floor(scaled));
   return binary(runtime, Op::divide, Value::integer(whole), unit);
 }
 
 constexpr NamedFilter kFilters[] = {
-    {"abs", absolute}, {"attr", attr},     {"d", default_to},
-    {"default", default_to},               {"filesizeformat", filesizeformat},
-    {"float", to_float}, {"int", to_int},  {"round", round},
+    {"abs", absolute},
+    {"attr", attr},
+    {"d", default_to},
+    {"default", default_to},
+    {"filesizeformat", filesizeformat},
+    {"float", to_float},
+    {"int", to_int},
+    {"round", round},
     {"tojson", to_json},
 };
 
 }  // namespace
 
-std::span<const NamedFilter> value_filters() { return kFilters; }
+std::span<const NamedFilter> value_filters() {
+  return kFilters;
+}
 
 }  // namespace plimsoll::text::jinja
