@@ -17,7 +17,7 @@ constexpr uint32_t kMatchLimit = 5'000'000;  // backtracking steps of one match
 constexpr uint32_t kHeapLimitKiB =
     64 * 1024;  // of the interpreter, when the JIT's stack is too small
 constexpr size_t kJitStackMax = size_t{8} << 20;
-constexpr size_t kMaxPattern = size_t{1} << 16;
+constexpr size_t kMaxPattern = size_t{1} << 14;
 // A search without a match is cut into windows of start positions, so that quadratic patterns meet
 // the clock.
 constexpr size_t kWindow = 4096;

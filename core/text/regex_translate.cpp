@@ -3,268 +3,23 @@
 // `\v` one character, `\xE3\x81\x82` spells bytes, `{n,m}+` repeats the repetition, `{,n}` starts
 // at none, classes nest and intersect, POSIX classes and `\w` follow Unicode, property names are
 // free in spelling.
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
-#include <array>
-#include <cstdlib>
-#include <map>
 #include <optional>
-#include <vector>
 
 #include "base/error.h"
+#include "text/character_set.h"
+#include "text/pattern_reader.h"
 #include "text/regex.h"
-#include "text/regex_tables.h"
 #include "text/unicode.h"
 
 namespace plimsoll::text {
 namespace {
 
-constexpr size_t kMaxNesting = 100;
-
-// A set of characters: the inside of a PCRE2 class when it is flat, else a pattern that matches one
-// character.
-struct CharacterSet {
-  std::string body;
-  bool negated = false;
-  bool flat = true;
-
-  [[nodiscard]] std::string pattern() const {
-    if (!flat) return body;
-    if (body.empty()) return negated ? "(?s:.)" : "(?!)";
-    return (negated ? "[^" : "[") + body + "]";
-  }
-};
-
-CharacterSet negate(CharacterSet set) {
-  if (set.flat) {
-    set.negated = !set.negated;
-    return set;
-  }
-  return {"(?:(?!" + set.body + ")(?s:.))", false, false};
-}
-
-CharacterSet unite(const CharacterSet& a, const CharacterSet& b) {
-  if (a.flat && b.flat && !a.negated && !b.negated) return {a.body + b.body, false, true};
-  if (a.flat && a.body.empty() && !a.negated) return b;
-  return {"(?:" + a.pattern() + "|" + b.pattern() + ")", false, false};
-}
-
-CharacterSet intersect(const CharacterSet& a, const CharacterSet& b) {
-  return {"(?:(?=" + a.pattern() + ")" + b.pattern() + ")", false, false};
-}
-
-std::string spelled(char32_t character) {
-  return fmt::format("\\x{{{:X}}}", static_cast<uint32_t>(character));
-}
-
-std::string range(char32_t first, char32_t last) {
-  return first == last ? spelled(first) : spelled(first) + "-" + spelled(last);
-}
-
-bool pcre2_knows(const char* pattern) {
-  int error = 0;
-  PCRE2_SIZE offset = 0;
-  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern), PCRE2_ZERO_TERMINATED,
-                                   PCRE2_UTF, &error, &offset, nullptr);
-  const bool known = code != nullptr;
-  pcre2_code_free(code);
-  return known;
-}
-
-bool pcre2_has_unicode_16() {
-  std::array<char, 64> version{};
-  pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, version.data());
-  return std::atoi(version.data()) >= 16;
-}
-
-std::string recent(std::string_view category) {
-  static const bool complete = pcre2_has_unicode_16();
-  std::string out;
-  if (complete) return out;
-  for (const RecentRange& entry : kRecentCharacters) {
-    if (std::string_view(entry.category).starts_with(category))
-      out += range(entry.first, entry.last);
-  }
-  return out;
-}
-
-CharacterSet category_set(std::string_view category) {
-  return {fmt::format("\\p{{{}}}", category) + recent(category)};
-}
-
-CharacterSet white_space() {
-  return {
-      "\\x09-\\x0D\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}"
-      "\\x{3000}"};
-}
-
-// Alphabetic: letters, letter numbers, letters in circles and squares, and the marks (nearly all)
-// that spell vowels.
-CharacterSet alphabetic() {
-  if (pcre2_knows("\\p{Alphabetic}")) return {"\\p{Alphabetic}" + recent("L") + recent("Mc")};
-  return {
-      "\\p{L}\\p{Nl}\\p{Mc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-"
-      "\\x{1F189}"};
-}
-
-CharacterSet posix_word() {
-  return {category_set("L").body + category_set("M").body + category_set("Nd").body +
-          "\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-"
-          "\\x{1F189}"};
-}
-
-// Oniguruma's \w counts the superscripts and fractions of Latin-1 in; [[:word:]] and \w within
-// brackets do not.
-CharacterSet word() {
-  return {posix_word().body + "\\xB2\\xB3\\xB9\\xBC-\\xBE"};
-}
-
-CharacterSet everything() {
-  return {"", true, true};
-}
-
-std::string plain_name(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    if (c == ' ' || c == '-' || c == '_') continue;
-    out += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  }
-  return out;
-}
-
-std::optional<std::string_view> category_name(const std::string& plain) {
-  static const std::map<std::string_view, std::string_view> names = {{"letter", "L"},
-                                                                     {"uppercaseletter", "Lu"},
-                                                                     {"lowercaseletter", "Ll"},
-                                                                     {"titlecaseletter", "Lt"},
-                                                                     {"modifierletter", "Lm"},
-                                                                     {"otherletter", "Lo"},
-                                                                     {"mark", "M"},
-                                                                     {"combiningmark", "M"},
-                                                                     {"nonspacingmark", "Mn"},
-                                                                     {"spacingmark", "Mc"},
-                                                                     {"enclosingmark", "Me"},
-                                                                     {"number", "N"},
-                                                                     {"decimalnumber", "Nd"},
-                                                                     {"digit", "Nd"},
-                                                                     {"letternumber", "Nl"},
-                                                                     {"othernumber", "No"},
-                                                                     {"punctuation", "P"},
-                                                                     {"punct", "P"},
-                                                                     {"connectorpunctuation", "Pc"},
-                                                                     {"dashpunctuation", "Pd"},
-                                                                     {"openpunctuation", "Ps"},
-                                                                     {"closepunctuation", "Pe"},
-                                                                     {"initialpunctuation", "Pi"},
-                                                                     {"finalpunctuation", "Pf"},
-                                                                     {"otherpunctuation", "Po"},
-                                                                     {"symbol", "S"},
-                                                                     {"mathsymbol", "Sm"},
-                                                                     {"currencysymbol", "Sc"},
-                                                                     {"modifiersymbol", "Sk"},
-                                                                     {"othersymbol", "So"},
-                                                                     {"separator", "Z"},
-                                                                     {"spaceseparator", "Zs"},
-                                                                     {"lineseparator", "Zl"},
-                                                                     {"paragraphseparator", "Zp"},
-                                                                     {"other", "C"},
-                                                                     {"control", "Cc"},
-                                                                     {"cntrl", "Cc"},
-                                                                     {"format", "Cf"},
-                                                                     {"surrogate", "Cs"},
-                                                                     {"privateuse", "Co"},
-                                                                     {"unassigned", "Cn"},
-                                                                     {"l", "L"},
-                                                                     {"lu", "Lu"},
-                                                                     {"ll", "Ll"},
-                                                                     {"lt", "Lt"},
-                                                                     {"lm", "Lm"},
-                                                                     {"lo", "Lo"},
-                                                                     {"m", "M"},
-                                                                     {"mn", "Mn"},
-                                                                     {"mc", "Mc"},
-                                                                     {"me", "Me"},
-                                                                     {"n", "N"},
-                                                                     {"nd", "Nd"},
-                                                                     {"nl", "Nl"},
-                                                                     {"no", "No"},
-                                                                     {"p", "P"},
-                                                                     {"pc", "Pc"},
-                                                                     {"pd", "Pd"},
-                                                                     {"ps", "Ps"},
-                                                                     {"pe", "Pe"},
-                                                                     {"pi", "Pi"},
-                                                                     {"pf", "Pf"},
-                                                                     {"po", "Po"},
-                                                                     {"s", "S"},
-                                                                     {"sm", "Sm"},
-                                                                     {"sc", "Sc"},
-                                                                     {"sk", "Sk"},
-                                                                     {"so", "So"},
-                                                                     {"z", "Z"},
-                                                                     {"zs", "Zs"},
-                                                                     {"zl", "Zl"},
-                                                                     {"zp", "Zp"},
-                                                                     {"c", "C"},
-                                                                     {"cc", "Cc"},
-                                                                     {"cf", "Cf"},
-                                                                     {"cs", "Cs"},
-                                                                     {"co", "Co"},
-                                                                     {"cn", "Cn"}};
-  const auto found = names.find(plain);
-  if (found == names.end()) return std::nullopt;
-  return found->second;
-}
-
-CharacterSet named_set(std::string_view name) {
-  const std::string plain = plain_name(name);
-  if (const auto category = category_name(plain)) {
-    // New letters are still unassigned to an older PCRE2.
-    if (*category == "Cn" || *category == "C") {
-      const std::string known = recent("");
-      CharacterSet all{fmt::format("\\p{{{}}}", *category)};
-      return known.empty() ? all : intersect(CharacterSet{known, true, true}, all);
-    }
-    return category_set(*category);
-  }
-  if (plain == "any") return everything();
-  if (plain == "assigned") return negate(named_set("Cn"));
-  if (plain == "ascii") return {"\\x00-\\x7F"};
-  if (plain == "alpha" || plain == "alphabetic") return alphabetic();
-  if (plain == "alnum") return unite(alphabetic(), category_set("Nd"));
-  if (plain == "blank") return {"\\p{Zs}\\x09"};
-  if (plain == "space" || plain == "whitespace") return white_space();
-  if (plain == "xdigit") return {"0-9A-Fa-f"};
-  if (plain == "word") return posix_word();
-  if (plain == "upper" || plain == "uppercase")
-    return {category_set("Lu").body +
-            "\\x{2160}-\\x{216F}\\x{24B6}-\\x{24CF}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{"
-            "1F170}-\\x{1F189}"};
-  if (plain == "lower" || plain == "lowercase")
-    return {category_set("Ll").body +
-            "\\xAA\\xBA\\x{2B0}-\\x{2B8}\\x{2C0}\\x{2C1}\\x{2E0}-\\x{2E4}\\x{2170}-\\x{217F}\\x{"
-            "24D0}-\\x{24E9}"};
-  if (plain == "graph") return negate(unite(white_space(), {"\\p{Cc}\\p{Cs}\\p{Cn}"}));
-  if (plain == "print") return negate({"\\p{Cc}\\p{Cs}\\p{Cn}\\p{Zl}\\p{Zp}"});
-  static const bool has_script_prefix =
-      pcre2_knows("\\p{sc:Han}");  // else \p{Han} is the script alone
-  if (plain == "han") {
-    std::string body = has_script_prefix ? "\\p{sc:Han}" : "\\p{Han}";
-    for (const RecentRange& entry : kRecentHan) body += range(entry.first, entry.last);
-    return {body};
-  }
-  const std::string script = fmt::format("\\p{{sc:{}}}", name);
-  if (has_script_prefix && pcre2_knows(script.c_str())) return {script};
-  return {fmt::format("\\p{{{}}}", name)};
-}
-
 // Where an escape stands.
 enum class Within { pattern, character_class };
 
-class Translator {
+class Translator : private PatternReader {
  public:
-  explicit Translator(std::string_view pattern) : text_(pattern) {}
+  using PatternReader::PatternReader;
 
   std::string run() {
     std::string out = alternatives();
@@ -273,27 +28,6 @@ class Translator {
   }
 
  private:
-  [[noreturn]] void refuse(std::string_view why) const {
-    throw RegexError(fmt::format("regular expression '{}', byte {}: {}",
-                                 text_.size() <= 120 ? text_ : text_.substr(0, 120), at_, why));
-  }
-  [[nodiscard]] bool more() const { return at_ < text_.size(); }
-  [[nodiscard]] bool ahead(std::string_view what) const {
-    return text_.substr(at_).starts_with(what);
-  }
-  bool take(std::string_view what) {
-    if (!ahead(what)) return false;
-    at_ += what.size();
-    return true;
-  }
-  char32_t character() {
-    if (!more()) refuse("ends too early");
-    return next_character(text_, at_);
-  }
-  void deeper() {
-    if (++depth_ > kMaxNesting) refuse(fmt::format("nested deeper than {} levels", kMaxNesting));
-  }
-
   // ...|... up to the end or the closing parenthesis.
   std::string alternatives() {
     deeper();
@@ -544,76 +278,6 @@ class Translator {
     return negative != inverted ? negate(set) : set;
   }
 
-  char32_t escaped_character() {
-    const char32_t c = character();
-    switch (c) {
-      case 't':
-        return '\t';
-      case 'n':
-        return '\n';
-      case 'r':
-        return '\r';
-      case 'f':
-        return '\f';
-      case 'v':
-        return '\v';
-      case 'a':
-        return '\a';
-      case 'e':
-        return 0x1B;
-      case 'u':
-        return hexadecimal(4);
-      case 'x':
-        return hexadecimal_escape();
-      case '0':
-        return octal();
-      default:
-        break;
-    }
-    if (c < 0x80 && (is_word(c) && c != '_'))
-      refuse(fmt::format("'\\{}' is not supported", static_cast<char>(c)));
-    return c;
-  }
-
-  char32_t hexadecimal(size_t most) {
-    char32_t value = 0;
-    size_t count = 0;
-    for (; count < most && more(); ++count, ++at_) {
-      const char c = text_[at_];
-      const int digit = c >= '0' && c <= '9'                     ? c - '0'
-                        : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
-                                                                 : -1;
-      if (digit < 0) break;
-      value = value * 16 + static_cast<char32_t>(digit);
-    }
-    if (count == 0) refuse("hexadecimal digits are missing");
-    if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) refuse("no such character");
-    return value;
-  }
-
-  // \x{3042}, \x41, or the bytes of a character: \xE3\x81\x82.
-  char32_t hexadecimal_escape() {
-    if (take("{")) {
-      const char32_t value = hexadecimal(8);
-      if (!take("}")) refuse("a character's number is not closed");
-      return value;
-    }
-    std::string bytes(1, static_cast<char>(hexadecimal(2)));
-    const size_t length = utf8_length(bytes[0]);
-    while (bytes.size() < length && take("\\x")) bytes += static_cast<char>(hexadecimal(2));
-    if (!is_valid_utf8(bytes)) refuse("these bytes are no character");
-    size_t at = 0;
-    return next_character(bytes, at);
-  }
-
-  char32_t octal() {
-    char32_t value = 0;
-    for (int i = 0; i < 2 && more() && text_[at_] >= '0' && text_[at_] <= '7'; ++i) {
-      value = value * 8 + static_cast<char32_t>(text_[at_++] - '0');
-    }
-    return value;
-  }
-
   // Behind '[': items up to the matching ']', '&&' between sets.
   CharacterSet character_class() {
     deeper();
@@ -679,9 +343,6 @@ class Translator {
     return character();
   }
 
-  std::string_view text_;
-  size_t at_ = 0;
-  size_t depth_ = 0;
   bool extended_ = false;
 };
 

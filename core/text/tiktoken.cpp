@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "text/byte_level.h"
+#include "text/json_fields.h"
 #include "text/tokenizer_config.h"
 #include "text/tokenizer_files.h"
 

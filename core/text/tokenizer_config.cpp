@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "text/json_fields.h"
 #include "text/tokenizer_files.h"
 
 namespace plimsoll::text {

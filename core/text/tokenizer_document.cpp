@@ -215,6 +215,10 @@ class Reader {
 
 void read(const std::filesystem::path& file, TokenizerDocument& document, Place place) {
   const std::string text = read_text_file(file, kMaxFile);
+  if (text.starts_with("version https://git-lfs")) {
+    fail(ExitCode::checkpoint_unusable, "{}: a Git LFS pointer; 'git lfs pull' fetches the file",
+         file.string());
+  }
   Reader reader(document, place);
   if (Json::sax_parse(text, &reader)) return;
   const std::string_view before =

@@ -53,16 +53,4 @@ void parse_decoder(const Json& json, Decoder& decoder);
 void parse_post_processor(const Json& json, PostProcessor& post_processor);
 std::vector<AddedToken> parse_added_tokens(const Json& json);
 
-/// Throws ModelError.
-std::string decode_base64(std::string_view text);
-
-/// A field of a component; ModelError names it when it is missing or of another type.
-const Json& field(const Json& object, const char* name);
-std::string text_field(const Json& object, const char* name);
-bool flag_field(const Json& object, const char* name, bool absent);
-size_t size_field(const Json& object, const char* name);
-TokenId id_field(const Json& json, const std::string& where);
-char32_t character_field(const Json& object, const char* name);
-Pattern pattern_field(const Json& object);
-
 }  // namespace plimsoll::text

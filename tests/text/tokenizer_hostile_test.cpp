@@ -1,0 +1,127 @@
+// tokenizer.json as an attacker writes it: refused with its place, or worked with; never a crash,
+// never a hang.
+#include <catch2/catch.hpp>
+#include <chrono>
+
+#include "base/error.h"
+#include "tokenizer_fixture.h"
+
+namespace plimsoll::text {
+namespace {
+
+std::string repeated(const std::string& text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += text;
+  return out;
+}
+
+std::string model(const std::string& inside) {
+  return R"({"model":{"type":"BPE",)" + inside + "}}";
+}
+
+TEST_CASE("broken tokenizer.json is refused, with the place") {
+  struct Row {
+    const char* what;
+    std::string json;
+    const char* message;
+  };
+  const auto row = GENERATE(
+      Row{"empty", "", "line 1"}, Row{"cut off", R"({"model":{"vocab":{"a":0)", "line 1, column"},
+      Row{"second line", "{\n\"model\" 1}", "line 2"},
+      Row{"depth", repeated("[", 100'000), "nested deeper"}, Row{"no model", "{}", "model"},
+      Row{"not an object", "[]", "not a JSON object"},
+      Row{"unknown token in a merge", model(R"("vocab":{"a":0},"merges":[["a","b"]])"),
+          "merges[0]: token 'b'"},
+      Row{"unknown result of a merge", model(R"("vocab":{"a":0,"b":1},"merges":[["a","b"]])"),
+          "merges[0]: token 'ab'"},
+      Row{"merge of one", model(R"("vocab":{"a":0},"merges":[["a"]])"), "merges[0]"},
+      Row{"merge of three", model(R"("vocab":{"a":0},"merges":[["a","a","a"]])"), "merges[0]"},
+      Row{"merge without a space", model(R"("vocab":{"a":0},"merges":["aa"])"), "merges[0]"},
+      Row{"merge of numbers", model(R"("vocab":{"a":0},"merges":[1])"), "merges[0]"},
+      Row{"merges are no list", model(R"("vocab":{"a":0},"merges":{})"), "merges"},
+      Row{"negative id", model(R"("vocab":{"a":-1},"merges":[])"), "-1"},
+      Row{"huge id", model(R"("vocab":{"a":1000000000000000000},"merges":[])"),
+          "1000000000000000000"},
+      Row{"broken id", model(R"("vocab":{"a":1.5},"merges":[])"), "1.5"},
+      Row{"duplicate token", model(R"("vocab":{"a":0,"a":1},"merges":[])"), "'a' is there twice"},
+      Row{"duplicate key", R"({"model":{"type":"BPE","type":"BPE"}})", "duplicate key"},
+      Row{"vocabulary of objects", model(R"("vocab":{"a":{}},"merges":[])"), "vocab[0]"},
+      Row{"unknown model", R"({"model":{"type":"Magic","vocab":{}}})", "Magic"},
+      Row{"unknown normalizer",
+          R"({"normalizer":{"type":"Magic"},"model":{"type":"BPE","vocab":{},"merges":[]}})",
+          "Magic"},
+      Row{"bad regex",
+          R"({"pre_tokenizer":{"type":"Split","pattern":{"Regex":"("},"behavior":"Isolated"},
+           "model":{"type":"BPE","vocab":{},"merges":[]}})",
+          "pre_tokenizer"},
+      Row{"bad charsmap",
+          R"({"normalizer":{"type":"Precompiled","precompiled_charsmap":"////////AAAA"},
+           "model":{"type":"BPE","vocab":{},"merges":[]}})",
+          "precompiled_charsmap"},
+      Row{"unk_id", R"({"model":{"type":"Unigram","unk_id":5,"vocab":[["a",-1]]}})", "unk_id 5"},
+      Row{"long piece",
+          R"({"model":{"type":"Unigram","unk_id":0,"vocab":[[")" + repeated("a", 300) +
+              R"(",-1]]}})",
+          "vocab[0]"},
+      Row{"template token",
+          R"({"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x","type_id":0}}],
+           "pair":[],"special_tokens":{}},"model":{"type":"BPE","vocab":{},"merges":[]}})",
+          "single[0]"},
+      Row{"many components",
+          R"({"normalizer":{"type":"Sequence","normalizers":[)" +
+              repeated(R"({"type":"NFC"},)", 70) +
+              R"({"type":"NFC"}]},"model":{"type":"BPE","vocab":{},"merges":[]}})",
+          "more than 64"},
+      Row{"added token's id", R"({"added_tokens":[{"id":1000000000000000000,"content":"x"}],
+           "model":{"type":"BPE","vocab":{},"merges":[]}})",
+          "added_tokens[0]"});
+  INFO(row.what);
+  CHECK_THROWS_WITH(load_json(row.json),
+                    Catch::Contains("tokenizer.json") && Catch::Contains(row.message));
+}
+
+TEST_CASE("odd but usable vocabularies are used") {
+  const Tokenizer gaps = load_json(model(R"("vocab":{"a":0,"b":1000},"merges":[])"));
+  CHECK(plain(gaps, "ab") == Ids{0, 1000});
+  CHECK(gaps.vocab_size() == 1001);
+  CHECK(gaps.token(500).empty());
+  CHECK(gaps.decode(Ids{0, 500, 1000}, Specials::keep) == "a b");
+  const Tokenizer same = load_json(model(R"("vocab":{"a":0,"b":0},"merges":[])"));
+  CHECK(plain(same, "ab") == Ids{0, 0});
+  const Tokenizer cyclic = load_json(model(
+      R"("vocab":{"a":0,"b":1,"ab":2,"ba":3,"aba":4},"merges":[["a","b"],["b","a"],["ab","a"],["a","ba"]])"));
+  CHECK(plain(cyclic, "ababa") == Ids{2, 4});
+  const Tokenizer empty = load_json(model(R"("vocab":{"a":0,"":1},"merges":[["a",""],["","a"]])"));
+  CHECK(plain(empty, "aa") == Ids{0, 0});
+}
+
+TEST_CASE("a file cannot blow a text up") {
+  const std::string parts =
+      repeated(R"({"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaaaaaaaa"},)", 20);
+  const Tokenizer tokenizer =
+      load_json(R"({"normalizer":{"type":"Sequence","normalizers":[)" + parts +
+                R"({"type":"NFC"}]},"model":{"type":"BPE","vocab":{"a":0},"merges":[]}})");
+  CHECK_THROWS_AS(plain(tokenizer, "a"), Error);
+}
+
+TEST_CASE("a word of a megabyte is no harder than a megabyte of words") {
+  const Tokenizer tokenizer = load_json(
+      model(R"("vocab":{"a":0,"aa":1,"aaaa":2,"b":3," ":4},"merges":[["a","a"],["aa","aa"]])"));
+  const auto start = std::chrono::steady_clock::now();
+  for (const std::string& text :
+       {repeated("a", 1'000'000), repeated("ab", 500'000), repeated(" ", 1'000'000)}) {
+    CHECK_FALSE(plain(tokenizer, text).empty());
+  }
+  CHECK(std::chrono::steady_clock::now() - start <
+        std::chrono::seconds(60));  // seconds when alone; sanitizers, busy machines
+}
+
+TEST_CASE("white space around tokens that strip it is looked at once") {
+  const Tokenizer tokenizer =
+      load_json(R"({"added_tokens":[{"id":9,"content":" ","lstrip":true,"rstrip":true}],
+      "model":{"type":"BPE","vocab":{"a":0},"merges":[]}})");
+  CHECK(plain(tokenizer, "a" + repeated(" ", 300'000) + "a") == Ids{0, 1, 0});
+}
+
+}  // namespace
+}  // namespace plimsoll::text
