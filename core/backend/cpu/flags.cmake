@@ -14,7 +14,7 @@ function(plimsoll_kernel_flags)
   endif()
   foreach(isa ${isas})
     set_source_files_properties(${CMAKE_SOURCE_DIR}/core/backend/cpu/kernels_${isa}.cpp
-      PROPERTIES COMPILE_OPTIONS "${${isa}}")
+      PROPERTIES COMPILE_OPTIONS "${${isa}}" SKIP_PRECOMPILE_HEADERS ON)
   endforeach()
 endfunction()
 plimsoll_kernel_flags()
