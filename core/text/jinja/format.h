@@ -17,6 +17,12 @@ Value format_map_method(Runtime& runtime, const Value& self, const Args& args);
 /// format(value, specification)
 std::string format_value(Runtime& runtime, const Value& value, const std::string& specification);
 
+/// str() for conversion s, repr() for r, ASCII repr() for a; escaped for HTML on demand.
+enum class Escape : uint8_t { no, html };
+std::string converted(Runtime& runtime, const Value& value, char conversion, Escape escape);
+/// Digits at `at`, which moves behind them; huge numbers stop at 2^63 - 1.
+Int read_digits(std::string_view text, size_t& at);
+
 /// What a format specification says.
 struct FormatSpec {
   std::string fill = " ";

@@ -68,6 +68,40 @@ std::string finish(Runtime& runtime, const std::string& sign, const std::string&
 
 }  // namespace
 
+std::string converted(Runtime& runtime, const Value& value, char conversion, Escape escape) {
+  std::string text = conversion == 's' ? str(runtime, value) : repr(runtime, value);
+  if (conversion == 'a') {
+    std::string ascii;
+    for (size_t at = 0; at < text.size();) {
+      const char32_t code = next_code_point(text, at);
+      std::string one;
+      append_code_point(one, code);
+      if (code < 0x80) {
+        ascii += one;
+      } else {
+        char buffer[16];
+        std::snprintf(buffer, sizeof(buffer),
+                      code < 0x100     ? "\\x%02x"
+                      : code < 0x10000 ? "\\u%04x"
+                                       : "\\U%08x",
+                      static_cast<unsigned>(code));
+        ascii += buffer;
+      }
+    }
+    text = ascii;
+  }
+  if (escape == Escape::html && !(conversion == 's' && value.is_markup())) return escape_html(text);
+  return text;
+}
+
+Int read_digits(std::string_view text, size_t& at) {
+  Int value = 0;
+  while (at < text.size() && text[at] >= '0' && text[at] <= '9') {
+    value = std::min<Int>(value * 10 + (text[at++] - '0'), INT64_MAX);
+  }
+  return value;
+}
+
 std::string pad(Runtime& runtime, std::string text, const FormatSpec& spec, char default_align,
                 size_t sign_length) {
   const Int missing = spec.width - static_cast<Int>(count_code_points(text));

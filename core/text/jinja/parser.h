@@ -119,6 +119,14 @@ class Parser {
   std::vector<std::string> open_tags_;
 };
 
+/// A vector of move-only operands.
+template <typename... Kids>
+std::vector<ExprPtr> kids_of(Kids... kids) {
+  std::vector<ExprPtr> all;
+  (all.push_back(std::move(kids)), ...);
+  return all;
+}
+
 /// Gives every variable its slot and checks names of filters and tests.
 void resolve_scopes(Program& program);
 

@@ -278,6 +278,8 @@ std::string_view type_name(const Value& value);
 size_t hash_of(Runtime& runtime, const Value& value);
 /// Depth of nested containers, 0 for scalars.
 int depth_of(const Value& value);
+/// The depth of a container around one of `depth`. Throws Failure when that is too deep.
+int deeper(int depth);
 
 template <typename... Parts>
 [[noreturn]] void raise(Parts&&... parts) {

@@ -1,240 +1,13 @@
-// printf-style formatting and str.format.
-#include "text/jinja/format.h"
-
+// str.format and format specifications.
 #include <algorithm>
 
 #include "text/jinja/filters.h"
+#include "text/jinja/format.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/text.h"
 
 namespace plimsoll::text::jinja {
 namespace {
-
-// str() or repr(), escaped when the format is Markup.
-std::string shown(Runtime& runtime, const Value& value, char conversion, bool escape) {
-  std::string text = conversion == 's' ? str(runtime, value) : repr(runtime, value);
-  if (conversion == 'a') {
-    std::string ascii;
-    for (size_t at = 0; at < text.size();) {
-      const char32_t code = next_code_point(text, at);
-      std::string one;
-      append_code_point(one, code);
-      if (code < 0x80) {
-        ascii += one;
-      } else {
-        char buffer[16];
-        std::snprintf(buffer, sizeof(buffer),
-                      code < 0x100     ? "\\x%02x"
-                      : code < 0x10000 ? "\\u%04x"
-                                       : "\\U%08x",
-                      static_cast<unsigned>(code));
-        ascii += buffer;
-      }
-    }
-    text = ascii;
-  }
-  if (escape && !(conversion == 's' && value.is_markup())) return escape_html(text);
-  return text;
-}
-
-Int read_int(std::string_view text, size_t& at) {
-  Int value = 0;
-  while (at < text.size() && text[at] >= '0' && text[at] <= '9') {
-    value = std::min<Int>(value * 10 + (text[at++] - '0'), INT64_MAX);
-  }
-  return value;
-}
-
-// ---- % ----
-
-class Percent {
- public:
-  Percent(Runtime& runtime, const Value& format, const Value& values)
-      : runtime_(runtime), format_(format.text()), markup_(format.is_markup()), values_(values) {}
-
-  std::string run() {
-    std::string out;
-    for (size_t at = 0; at < format_.size();) {
-      const size_t mark = format_.find('%', at);
-      out.append(format_, at, mark == std::string::npos ? mark : mark - at);
-      if (mark == std::string::npos) break;
-      at = mark + 1;
-      out += directive(at);
-      runtime_.check_size(static_cast<Int>(out.size()));
-    }
-    if (values_.is(Kind::tuple) ? used_ < values_.items().size() : used_ == 0 && !is_mapping()) {
-      raise("not all arguments converted during string formatting");
-    }
-    runtime_.charge_copy(out.size());
-    return out;
-  }
-
- private:
-  [[nodiscard]] bool is_mapping() const {
-    return !values_.is(Kind::tuple) && !values_.is_string() &&
-           (values_.is(Kind::dict) || values_.is(Kind::list) || values_.is_undefined());
-  }
-
-  Value next_value() {
-    if (!values_.is(Kind::tuple)) {
-      if (used_++ > 0) raise("not enough arguments for format string");
-      return values_;
-    }
-    if (used_ >= values_.items().size()) raise("not enough arguments for format string");
-    return values_.items()[used_++];
-  }
-
-  Int star_or_int(size_t& at) {
-    if (at >= format_.size() || format_[at] != '*') return read_int(format_, at);
-    ++at;
-    const auto value = as_index(next_value());
-    if (!value) raise("* wants int");
-    return *value;
-  }
-
-  std::string directive(size_t& at) {
-    runtime_.charge(1);
-    FormatSpec spec;
-    Value value;
-    if (at < format_.size() && format_[at] == '(') value = named(at);
-    for (; at < format_.size() &&
-           std::string_view("-+ #0").find(format_[at]) != std::string_view::npos;
-         ++at) {
-      switch (format_[at]) {
-        case '-':
-          spec.align = '<';
-          break;
-        case '#':
-          spec.alternate = true;
-          break;
-        case '0':
-          spec.zero = true;
-          break;
-        default:
-          if (spec.sign != '+') spec.sign = format_[at];
-      }
-    }
-    spec.width = star_or_int(at);
-    if (spec.width < 0) {
-      spec.align = '<';
-      spec.width = -spec.width;
-    }
-    if (at < format_.size() && format_[at] == '.') {
-      ++at;
-      spec.precision = std::max<Int>(star_or_int(at), 0);
-    }
-    while (at < format_.size() &&
-           std::string_view("hlL").find(format_[at]) != std::string_view::npos)
-      ++at;
-    if (at >= format_.size()) raise("incomplete format");
-    spec.type = format_[at++];
-    if (spec.type == '%') return "%";
-    if (value.is(Kind::missing)) value = next_value();
-    return convert(value, spec);
-  }
-
-  Value named(size_t& at) {
-    if (!is_mapping()) raise("format requires a mapping");
-    int depth = 1;
-    const size_t begin = ++at;
-    for (; at < format_.size() && depth > 0; ++at)
-      depth += format_[at] == '(' ? 1 : format_[at] == ')' ? -1 : 0;
-    if (depth > 0) raise("incomplete format key");
-    const Value key = Value::string(format_.substr(begin, at - 1 - begin));
-    const auto found = subscript(runtime_, values_, key);
-    if (!found) raise(repr(runtime_, key));
-    used_ = std::max<size_t>(used_, 1);
-    return *found;
-  }
-
-  std::string convert(const Value& value, FormatSpec& spec) {
-    switch (spec.type) {
-      case 's':
-      case 'r':
-      case 'a': {
-        std::string text = shown(runtime_, value, spec.type, markup_);
-        if (spec.precision >= 0) truncate(text, spec.precision);
-        return pad(runtime_, text, spec, '>');
-      }
-      case 'c':
-        return character(value, spec);
-      case 'd':
-      case 'i':
-      case 'u':
-        spec.type = 'd';
-        return integer(
-            value.is(Kind::floating) ? Value::integer(float_to_int(value.as_double())) : value,
-            spec);
-      case 'o':
-      case 'x':
-      case 'X':
-        return integer(value, spec);
-      case 'e':
-      case 'E':
-      case 'f':
-      case 'F':
-      case 'g':
-      case 'G':
-        if (value.is_undefined()) fail_undefined(runtime_, value);
-        if (!value.is_number()) raise("must be real number, not ", type_name(value));
-        if (spec.zero && spec.align == 0) spec.fill = "0";
-        if (spec.fill == "0") spec.align = '=';
-        return format_float(runtime_, value.as_double(), spec);
-      default:
-        raise("unsupported format character '", std::string(1, spec.type), "'");
-    }
-  }
-
-  std::string integer(const Value& value, FormatSpec& spec) {
-    if (value.is_undefined()) fail_undefined(runtime_, value);
-    const auto number = as_index(value);
-    if (!number)
-      raise("%", std::string(1, spec.type), " format: a real number is required, not ",
-            type_name(value));
-    FormatSpec plain = spec;
-    plain.precision = -1;
-    plain.width = 0;
-    plain.align = 0;
-    std::string text = format_int(runtime_, *number, plain);
-    const size_t sign = text.find_first_of("0123456789abcdefABCDEF");
-    const size_t prefix = sign + (spec.alternate && spec.type != 'd' ? 2 : 0);
-    const Int zeros = spec.precision - static_cast<Int>(text.size() - prefix);
-    runtime_.check_size(zeros);
-    if (zeros > 0) text.insert(prefix, static_cast<size_t>(zeros), '0');
-    if (spec.zero && spec.align == 0) {
-      spec.fill = "0";
-      spec.align = '=';
-    }
-    return pad(runtime_, text, spec, '>', prefix);
-  }
-
-  std::string character(const Value& value, const FormatSpec& spec) {
-    std::string text;
-    if (value.is_string() && value.as_string().length() == 1) {
-      text = value.text();
-    } else if (const auto code = as_index(value)) {
-      if (*code < 0 || *code > 0x10FFFF) raise("%c arg not in range(0x110000)");
-      append_code_point(text, static_cast<char32_t>(*code));
-    } else {
-      raise("%c requires int or char");
-    }
-    return pad(runtime_, text, spec, '>');
-  }
-
-  static void truncate(std::string& text, Int code_points) {
-    size_t at = 0;
-    for (Int i = 0; i < code_points && at < text.size(); ++i) next_code_point(text, at);
-    text.resize(at);
-  }
-
-  Runtime& runtime_;
-  const std::string& format_;
-  const bool markup_;
-  const Value& values_;
-  size_t used_ = 0;
-};
-
-// ---- str.format ----
 
 class BraceFormat {
  public:
@@ -308,7 +81,7 @@ class BraceFormat {
       if (conversion != 's' && conversion != 'r' && conversion != 'a') {
         raise("Unknown conversion specifier ", std::string(1, conversion));
       }
-      value = Value::string(shown(runtime_, value, conversion, false));
+      value = Value::string(converted(runtime_, value, conversion, Escape::no));
     }
     if (markup_ && value.is_markup()) {
       if (!specification.empty()) raise("Unsupported format specification for Markup.");
@@ -406,13 +179,13 @@ FormatSpec parse_specification(const std::string& text) {
     spec.fill = "0";
     ++at;
   }
-  spec.width = read_int(text, at);
+  spec.width = read_digits(text, at);
   if (peek() == ',' || peek() == '_') spec.grouping = text[at++];
   if (peek() == ',' || peek() == '_') raise("Cannot specify both ',' and '_'.");
   if (peek() == '.') {
     ++at;
     if (peek() < '0' || peek() > '9') raise("Format specifier missing precision");
-    spec.precision = read_int(text, at);
+    spec.precision = read_digits(text, at);
   }
   if (at < text.size()) spec.type = text[at++];
   if (at < text.size()) raise("Invalid format specifier");
@@ -437,10 +210,6 @@ std::string format_string(Runtime& runtime, const Value& value, const FormatSpec
 }
 
 }  // namespace
-
-Value format_percent(Runtime& runtime, const Value& format, const Value& values) {
-  return Value::string_like(format, Percent(runtime, format, values).run());
-}
 
 Value format_method(Runtime& runtime, const Value& self, const Args& args) {
   const auto named = [&](const std::string& name) -> std::optional<Value> {
