@@ -43,7 +43,9 @@ Json read_config_json(const std::filesystem::path& file) {
   constexpr size_t kMostBytes = size_t{64} << 20;
   const std::string text = without_python_numbers(read_text_file(file, kMostBytes));
   try {
-    return parse_json<Json>(text);
+    auto config = parse_json<Json>(text);
+    complete_config(config);
+    return config;
   } catch (const JsonError& error) {
     fail(ExitCode::checkpoint_unusable, "{}, line {}, column {}: {}", file.string(), error.line,
          error.column, error.what());

@@ -12,7 +12,10 @@ namespace plimsoll::plan {
 /// and "-Infinity", so that a key that needs a number refuses them by name.
 std::string without_python_numbers(std::string_view text);
 
-/// Throws Error(checkpoint_unusable) naming file, line and column.
+/// Fills in what transformers assumes where the config says nothing.
+void complete_config(nlohmann::json& config);
+
+/// Reads and completes a config. Throws Error(checkpoint_unusable) naming file, line and column.
 nlohmann::json read_config_json(const std::filesystem::path& file);
 
 }  // namespace plimsoll::plan

@@ -89,6 +89,11 @@ void add_output(Builder& build) {
     add_masked_head(build);
     return;
   }
+  const std::string& name = build.shape.architecture;
+  if (name.ends_with("RewardModel") || name.find("SequenceClassification") != std::string::npos) {
+    build.weights.plain(Part::lm_head, Amount{dims.hidden} * build.config.integer({"num_labels"}, 1, {1, 1 << 20}));
+    return;
+  }
   const bool last_stage = build.options.pipeline_parallel > 1;
   if (!dims.tied) {
     build.weights.lm_head(dims.vocabulary, dims.hidden, build.bias(build.family.lm_head_bias));
@@ -138,6 +143,8 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
     fail(ExitCode::checkpoint_unusable, "{}: \"intermediate_size\" is {}, expected a positive integer",
          config.path(), dims.intermediate);
   }
+  // Qwen's first series states the width of gate and up together.
+  if (family.architecture == "QWenLMHeadModel") dims.intermediate /= 2;
   dims.positions = config.integer({"max_position_embeddings", "n_positions", "seq_length", "n_ctx",
                                    "max_seq_len", "max_seq_length", "model_max_length"}, 0);
   dims.tied = config.flag({"tie_word_embeddings", "tie_embedding_weights"}, family.tied);

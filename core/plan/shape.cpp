@@ -56,6 +56,7 @@ constexpr auto kTypes = std::to_array<TypeName>({
     {"deepseek_v32", "DeepseekV32ForCausalLM"},
     {"deepseek_v4", "DeepseekV4ForCausalLM"},
     {"kimi_k2", "DeepseekV3ForCausalLM"},
+    {"mistral4", "DeepseekV3ForCausalLM"},
     {"kimi_linear", "KimiLinearForCausalLM"},
     {"nemotron_h", "NemotronHForCausalLM"},
     {"smollm3", "SmolLM3ForCausalLM"},
@@ -79,7 +80,9 @@ struct Wrapper {
 constexpr auto kWrappers = std::to_array<Wrapper>({
     {"Qwen2VLForConditionalGeneration", "Qwen2ForCausalLM"},
     {"Qwen2_5_VLForConditionalGeneration", "Qwen2ForCausalLM"},
-    {"LogicsForConditionalGeneration", "Qwen2ForCausalLM"},
+    {"LogicsForConditionalGeneration", "Qwen3ForCausalLM"},
+    {"DeepseekOCR2ForCausalLM", "DeepseekForCausalLM"},
+    {"MiniCPMV", "MiniCPMForCausalLM"},
     {"Qwen3VLForConditionalGeneration", "Qwen3ForCausalLM"},
     {"Qwen3VLMoeForConditionalGeneration", "Qwen3MoeForCausalLM"},
     {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"},
@@ -104,6 +107,7 @@ std::string first_architecture(const ConfigView& config) {
 
 /// The language model's own architecture inside a wrapper.
 std::string language_architecture(const ConfigView& config, const std::string& outer) {
+  if (text_config(config).text({"model_type"}, "") == "mistral4") return "DeepseekV3ForCausalLM";
   const auto wrapper = std::find_if(kWrappers.begin(), kWrappers.end(), [&](const Wrapper& w) {
     return outer == w.architecture;
   });
@@ -163,6 +167,7 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
   if (!text.has("tie_word_embeddings") && config.has("tie_word_embeddings")) {
     build.dims.tied = config.flag({"tie_word_embeddings"}, build.dims.tied);
   }
+  if (shape.architecture == "LocateAnythingForConditionalGeneration") build.dims.tied = false;
   shape.layers = build.dims.layers;
   shape.hidden = build.dims.hidden;
   shape.heads = build.dims.heads;

@@ -3,37 +3,12 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "plan/builder.h"
+#include "plan/towers.h"
 
 namespace plimsoll::plan {
 namespace {
 
 constexpr Bounds kLayers{0, 10000};
-
-/// A vision transformer's layers and ends.
-struct Tower {
-  std::string path;             // before "layers.N"
-  int64_t layers = 0;
-  int64_t hidden = 0;
-  int64_t heads = 1;
-  int64_t head_size = 0;        // 0: hidden / heads
-  int64_t intermediate = 0;
-  bool gated = false;
-  bool layer_norm = true;       // with bias; false: RMS, gain alone
-  int64_t norms = 2;            // per layer
-  bool qkv_bias = true;
-  bool out_bias = true;
-  bool mlp_bias = true;
-  bool split_attention = true;  // over ranks; false: whole on every rank
-  bool split_mlp = true;
-  bool whole_if_uneven = false; // held whole where the heads do not divide
-  bool quantized = true;        // false: kept plain whatever the checkpoint's method
-  int64_t layer_extras = 0;     // elements per layer beside these (layer scale)
-  int64_t patch_inputs = 0;     // channels x frames x side x side
-  bool patch_bias = true;
-  int64_t positions = 0;        // rows of the learned table
-  int64_t ends = 0;             // elements of class tokens and norms at both ends
-};
 
 int64_t norm_elements(const Tower& tower) { return tower.hidden * (tower.layer_norm ? 2 : 1); }
 
@@ -64,6 +39,8 @@ void add_tower_layer(const Tower& tower, int64_t layer, RankWeights& weights) {
   weights.plain(Part::vision, Amount{tower.norms} * norm_elements(tower) + tower.layer_extras);
 }
 
+}  // namespace
+
 void add_tower(Tower tower, Builder& build) {
   RankWeights& weights = build.weights;
   if (tower.whole_if_uneven && tower.heads % weights.ranks() != 0) {
@@ -78,6 +55,8 @@ void add_tower(Tower tower, Builder& build) {
   vision.layers = tower.layers;
   vision.intermediate = tower.intermediate;
 }
+
+namespace {
 
 /// One projection of a projector, named as its module is.
 void project(Builder& build, const char* name, int64_t inputs, int64_t outputs, Split split, bool bias) {
@@ -420,7 +399,6 @@ struct TowerRow {
 constexpr auto kTowers = std::to_array<TowerRow>({
     {"Qwen2VLForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen_vision(v, b, false); }},
     {"Qwen2_5_VLForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen_vision(v, b, true); }},
-    {"LogicsForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen_vision(v, b, true); }},
     {"Qwen3VLForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen3_vision(v, b); }},
     {"Qwen3VLMoeForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen3_vision(v, b); }},
     {"Qwen3_5ForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen3_vision(v, b); }},
@@ -444,7 +422,9 @@ constexpr auto kTowers = std::to_array<TowerRow>({
 bool add_towers(const ConfigView& config, const std::string& architecture, Builder& build) {
   const auto row = std::find_if(kTowers.begin(), kTowers.end(),
                                 [&](const TowerRow& tower) { return architecture == tower.architecture; });
-  if (row == kTowers.end()) return false;
+  if (row == kTowers.end()) return add_rare_towers(config, architecture, build);
+  // Mistral's wrapper serves language models without a tower too.
+  if (architecture == "Mistral3ForConditionalGeneration" && !config.has_child({"vision_config"})) return false;
   row->add(config, config.child({"vision_config"}), build);
   return true;
 }

@@ -71,9 +71,11 @@ PlanPart second_runner_sampler(const Step& s) {
 
 PlanPart forward_pass(const Step& s, const Gpu* gpu) {
   const int64_t fixed = at_least_hopper(gpu) ? 80 * kMiB : 8 * kMiB;
-  const Amount bytes = s.tokens * s.element * (s.intermediate * 3 + s.hidden * 3) + fixed;
+  // In float32 the product of gate and up is not written over one of them.
+  const int64_t wide = s.element == kFloat32 ? 4 : 3;
+  const Amount bytes = s.tokens * s.element * (s.intermediate * wide + s.hidden * 3) + fixed;
   return {"forward pass", bytes.value(),
-          fmt::format("{} tokens x {} B x (3 x {} + 3 x {}) + {} MiB", s.tokens.value(), s.element,
+          fmt::format("{} tokens x {} B x ({} x {} + 3 x {}) + {} MiB", s.tokens.value(), s.element, wide,
                       s.intermediate.value(), s.hidden.value(), fixed / kMiB),
           "gate and up, their product, attention output, residuals"};
 }
