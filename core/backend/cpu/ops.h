@@ -1,6 +1,7 @@
 // The CPU backend's class; its ops live in ops_*.cpp by subject.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -82,6 +83,33 @@ class CpuBackend final : public Backend {
   void multiply(const Product& product);
   void multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
                        int64_t strips) const;
+  /// One block of k of a tile from `first_column` on; the last block ends with bias and activation.
+  void multiply_tile(const Product& product, int64_t first_column, ProductTile tile) const;
+
+  /// Slots, (row, choice) pairs, sorted by expert (ExpertsLayout).
+  struct ExpertSlots {
+    int64_t experts = 0;
+    int32_t* starts = nullptr;
+    int32_t* order = nullptr;
+    int32_t* place = nullptr;
+  };
+  static void sort_slots(const ExpertSlots& slots, View experts);
+  /// out [slots, n]: each expert's matrix times its slots' rows, where `row_of` points.
+  template <typename RowOf>
+  void multiply_experts(const ExpertSlots& slots, const Weight& weight, const RowOf& row_of,
+                        std::byte* packed, float* out);
+
+  /// Attention divided into tasks: by sequence, then `positions` rows, KV head and `heads` of its
+  /// query heads.
+  struct AttentionTasks {
+    int64_t sequences = 0;
+    int64_t positions = 0;
+    int64_t heads = 0;
+    int64_t parts = 0;         // of a KV head's query heads
+    int64_t* first = nullptr;  // [sequences + 1] first task of each sequence
+  };
+  AttentionTasks divide_attention(const model::AttentionSpec& spec, const BatchMeta& batch,
+                                  std::byte* workspace) const;
 
   const Kernels& kernels_;
   ThreadPool pool_;

@@ -78,39 +78,48 @@ void CpuBackend::do_rope_and_store(View qkv, View angles, const model::Attention
   });
 }
 
+CpuBackend::AttentionTasks CpuBackend::divide_attention(const model::AttentionSpec& spec,
+                                                        const BatchMeta& batch,
+                                                        std::byte* workspace) const {
+  AttentionTasks tasks;
+  tasks.sequences = static_cast<int64_t>(batch.context_length.size());
+  const int64_t group = spec.heads / spec.kv_heads;
+  // With fewer pairs of sequence and KV head than threads, the query heads of a pair are divided.
+  const int64_t pairs = std::max<int64_t>(1, tasks.sequences * spec.kv_heads);
+  const int64_t wanted = std::min(group, (pool_.threads() + pairs - 1) / pairs);
+  tasks.heads = std::min<int64_t>((group + wanted - 1) / wanted, kAttentionRows);
+  tasks.parts = (group + tasks.heads - 1) / tasks.heads;
+  tasks.positions = kAttentionRows / tasks.heads;
+  tasks.first = reinterpret_cast<int64_t*>(workspace);
+  tasks.first[0] = 0;
+  for (int64_t s = 0; s < tasks.sequences; ++s) {
+    const auto at = static_cast<size_t>(s);
+    const int64_t rows = batch.query_start[at + 1] - batch.query_start[at];
+    tasks.first[s + 1] = tasks.first[s] + (rows + tasks.positions - 1) / tasks.positions *
+                                              spec.kv_heads * tasks.parts;
+  }
+  return tasks;
+}
+
 void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& spec,
                               const KvLayer& cache, const BatchMeta& batch, std::byte* workspace) {
   const KvBlock block(spec, cache.block_size, cache.dtype);
-  const auto sequences = static_cast<int64_t>(batch.context_length.size());
   const int64_t group = spec.heads / spec.kv_heads;
-  // With fewer pairs of sequence and KV head than threads, the query heads of a pair are divided.
-  const int64_t pairs = std::max<int64_t>(1, sequences * spec.kv_heads);
-  const int64_t wanted_parts = std::min(group, (pool_.threads() + pairs - 1) / pairs);
-  const int64_t heads =
-      std::min<int64_t>((group + wanted_parts - 1) / wanted_parts, kAttentionRows);
-  const int64_t parts = (group + heads - 1) / heads;
-  const int64_t positions = kAttentionRows / heads;
-  // First task of each sequence.
-  auto* first_task = reinterpret_cast<int64_t*>(workspace);
-  first_task[0] = 0;
-  for (int64_t s = 0; s < sequences; ++s) {
-    const auto at = static_cast<size_t>(s);
-    const int64_t rows = batch.query_start[at + 1] - batch.query_start[at];
-    first_task[s + 1] = first_task[s] + (rows + positions - 1) / positions * spec.kv_heads * parts;
-  }
+  const AttentionTasks tasks = divide_attention(spec, batch, workspace);
+  const int64_t count = tasks.first[tasks.sequences];
   for (auto& scratch : attention_scratch_)
     scratch.resize(std::max(scratch.size(), static_cast<size_t>(attention_scratch(spec.head_dim))));
 
-  pool_.run(first_task[sequences], [&](int64_t number, int thread) {
+  pool_.run(count, [&](int64_t number, int thread) {
     // Last tasks first: they have the longest contexts.
-    const int64_t task = first_task[sequences] - 1 - number;
+    const int64_t task = count - 1 - number;
     const int64_t s =
-        std::upper_bound(first_task, first_task + sequences + 1, task) - first_task - 1;
+        std::upper_bound(tasks.first, tasks.first + tasks.sequences + 1, task) - tasks.first - 1;
     const auto at = static_cast<size_t>(s);
-    const int64_t local = task - first_task[s];
-    const int64_t kv_head = local % (spec.kv_heads * parts) / parts;
-    const int64_t first_head = local % parts * heads;
-    const int64_t first_row = local / (spec.kv_heads * parts) * positions;
+    const int64_t local = task - tasks.first[s];
+    const int64_t kv_head = local / tasks.parts % spec.kv_heads;
+    const int64_t first_head = local % tasks.parts * tasks.heads;
+    const int64_t first_row = local / (spec.kv_heads * tasks.parts) * tasks.positions;
     const int64_t rows = batch.query_start[at + 1] - batch.query_start[at];
     const int64_t row = batch.query_start[at] + first_row;
     const int64_t column = (kv_head * group + first_head) * spec.head_dim;
@@ -119,8 +128,8 @@ void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& sp
                         .out = static_cast<float*>(out.data) + row * out.stride + column,
                         .out_stride = out.stride,
                         .first_position = batch.context_length[at] - rows + first_row,
-                        .positions = static_cast<int>(std::min(positions, rows - first_row)),
-                        .heads = static_cast<int>(std::min(heads, group - first_head)),
+                        .positions = static_cast<int>(std::min(tasks.positions, rows - first_row)),
+                        .heads = static_cast<int>(std::min(tasks.heads, group - first_head)),
                         .head_dim = spec.head_dim,
                         .scale = spec.scale,
                         .soft_cap = spec.soft_cap,

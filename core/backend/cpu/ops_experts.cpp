@@ -33,69 +33,76 @@ void CpuBackend::do_route(const Routing& routing, View logits, Normalize normali
   });
 }
 
+void CpuBackend::sort_slots(const ExpertSlots& slots, View experts) {
+  const int64_t k = experts.columns;
+  const auto* chosen = static_cast<const int32_t*>(experts.data);
+  const auto expert_of = [&](int64_t slot) { return chosen[slot / k * experts.stride + slot % k]; };
+  const int64_t count = experts.rows * k;
+  std::fill(slots.starts, slots.starts + slots.experts + 1, 0);
+  for (int64_t slot = 0; slot < count; ++slot) ++slots.starts[expert_of(slot)];
+  std::exclusive_scan(slots.starts, slots.starts + slots.experts + 1, slots.starts, 0);
+  for (int64_t slot = 0; slot < count; ++slot) {
+    slots.place[slot] = slots.starts[expert_of(slot)]++;
+    slots.order[slots.place[slot]] = static_cast<int32_t>(slot);
+  }
+  // Each start has moved to its expert's end, which is the next one's start.
+  std::shift_right(slots.starts, slots.starts + slots.experts + 1, 1);
+  slots.starts[0] = 0;
+}
+
+template <typename RowOf>
+void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight,
+                                  const RowOf& row_of, std::byte* packed, float* out) {
+  const int64_t n = weight.spec->rows();
+  const int64_t k = weight.spec->columns();
+  const size_t row_bytes =
+      static_cast<size_t>(padded_columns(k)) * kernels_.packed_element(weight.dtype);
+  std::vector<ProductJob> jobs;
+  for (int64_t e = 0; e < slots.experts; ++e) {
+    const int64_t first = slots.starts[e];
+    const int64_t rows = slots.starts[e + 1] - first;
+    if (rows == 0) continue;
+    std::byte* mine = packed + static_cast<size_t>(first) * row_bytes;
+    pack(rows, k, weight.dtype, mine, [&](int64_t i) { return row_of(first + i); });
+    jobs.push_back({mine, rows,
+                    static_cast<const std::byte*>(weight.data) +
+                        static_cast<size_t>(e) * matrix_bytes(*weight.spec, weight.dtype),
+                    out + first * n, n});
+  }
+  multiply({.n = n, .k = k, .dtype = weight.dtype, .jobs = jobs});
+}
+
 void CpuBackend::do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
                             const Weight& up, const Weight& down, std::byte* workspace) {
   const int64_t k = mlp.experts_per_token;
+  const int64_t width = mlp.intermediate;
   const ExpertsLayout layout(in.rows, mlp, in.columns);
-  auto* starts = reinterpret_cast<int32_t*>(workspace + layout.starts);
-  auto* order = reinterpret_cast<int32_t*>(workspace + layout.order);
-  auto* place = reinterpret_cast<int32_t*>(workspace + layout.place);
+  const ExpertSlots slots{mlp.experts, reinterpret_cast<int32_t*>(workspace + layout.starts),
+                          reinterpret_cast<int32_t*>(workspace + layout.order),
+                          reinterpret_cast<int32_t*>(workspace + layout.place)};
   std::byte* packed = workspace + layout.packed;
   auto* ups = reinterpret_cast<float*>(workspace + layout.up);
   auto* gated = reinterpret_cast<float*>(workspace + layout.gated);
   auto* downs = reinterpret_cast<float*>(workspace + layout.down);
-
-  // Slots sorted by expert.
-  const auto* experts = static_cast<const int32_t*>(routing.experts.data);
-  const auto expert_of = [&](int64_t slot) {
-    return experts[slot / k * routing.experts.stride + slot % k];
+  sort_slots(slots, routing.experts);
+  const auto input = [&](int64_t i) {
+    return static_cast<const float*>(in.data) + slots.order[i] / k * in.stride;
   };
-  std::fill(starts, starts + mlp.experts + 1, 0);
-  for (int64_t slot = 0; slot < layout.slots; ++slot) ++starts[expert_of(slot)];
-  std::exclusive_scan(starts, starts + mlp.experts + 1, starts, 0);
-  for (int64_t slot = 0; slot < layout.slots; ++slot) {
-    place[slot] = starts[expert_of(slot)]++;
-    order[place[slot]] = static_cast<int32_t>(slot);
-  }
-  std::shift_right(starts, starts + mlp.experts + 1, 1);
-  starts[0] = 0;
-
-  const auto run = [&](const Weight& weight, const auto& row_of, float* to) {
-    const int64_t n = weight.spec->rows();
-    const int64_t columns = weight.spec->columns();
-    std::vector<ProductJob> jobs;
-    const size_t row_bytes =
-        static_cast<size_t>(padded_columns(columns)) * kernels_.packed_element(weight.dtype);
-    for (int64_t e = 0; e < mlp.experts; ++e) {
-      const int64_t first = starts[e];
-      const int64_t rows = starts[e + 1] - first;
-      if (rows == 0) continue;
-      std::byte* mine = packed + static_cast<size_t>(first) * row_bytes;
-      pack(rows, columns, weight.dtype, mine, [&](int64_t i) { return row_of(first + i); });
-      jobs.push_back({mine, rows,
-                      static_cast<const std::byte*>(weight.data) +
-                          static_cast<size_t>(e) * matrix_bytes(*weight.spec, weight.dtype),
-                      to + first * n, n});
-    }
-    multiply({.n = n, .k = columns, .dtype = weight.dtype, .jobs = jobs});
-  };
-  run(
-      up, [&](int64_t i) { return static_cast<const float*>(in.data) + order[i] / k * in.stride; },
-      ups);
-  const int64_t width = mlp.intermediate;
+  multiply_experts(slots, up, input, packed, ups);
   for_rows(layout.slots, 2 * width, [&](int64_t i) {
     const float* gate = ups + i * 2 * width;
     kernels_.gate(gated + i * width, gate, gate + width, width, mlp.activation);
   });
-  run(
-      down, [&](int64_t i) { return gated + i * width; }, downs);
+  multiply_experts(
+      slots, down, [&](int64_t i) { return gated + i * width; }, packed, downs);
   for_rows(out.rows, k * out.columns, [&](int64_t t) {
     float* to = static_cast<float*>(out.data) + t * out.stride;
     const auto* weights =
         static_cast<const float*>(routing.weights.data) + t * routing.weights.stride;
     std::fill_n(to, out.columns, 0.f);
     for (int64_t i = 0; i < k; ++i)
-      kernels_.add_scaled(to, downs + place[t * k + i] * out.columns, weights[i], out.columns);
+      kernels_.add_scaled(to, downs + slots.place[t * k + i] * out.columns, weights[i],
+                          out.columns);
   });
 }
 

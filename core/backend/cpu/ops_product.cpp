@@ -12,6 +12,9 @@ namespace {
 constexpr int64_t kBlock = 512;
 /// Strips that one task multiplies at most.
 constexpr int64_t kTaskStrips = 4;
+/// From this many tiles on, a task's strips are multiplied together, so that a tile is read once
+/// for all of them; below, one by one, so that the weight is read in the order of memory.
+constexpr int64_t kManyTiles = 8;
 /// Bytes that a single tile's products fetch ahead.
 constexpr size_t kPrefetchDistance = 4096;
 
@@ -23,13 +26,16 @@ int64_t CpuBackend::product_tiles(int64_t rows) const {
 
 void CpuBackend::multiply(const Product& product) {
   const int64_t strips = round_up(product.n, kStrip) / kStrip;
-  const int64_t wanted = strips / (4 * pool_.threads());
+  const int64_t wanted = strips / (8 * pool_.threads());
   const int64_t task_strips = std::clamp<int64_t>(wanted, 1, kTaskStrips);
   const int64_t tasks = (strips + task_strips - 1) / task_strips;
   pool_.run(tasks * static_cast<int64_t>(product.jobs.size()), [&](int64_t task, int) {
     const ProductJob& job = product.jobs[static_cast<size_t>(task / tasks)];
     const int64_t first = task % tasks * task_strips;
-    multiply_strips(product, job, first, std::min(task_strips, strips - first));
+    const int64_t last = std::min(strips, first + task_strips);
+    const int64_t together = product_tiles(job.rows) < kManyTiles ? 1 : task_strips;
+    for (int64_t s = first; s < last; s += together)
+      multiply_strips(product, job, s, std::min(together, last - s));
   });
 }
 
@@ -39,61 +45,64 @@ void CpuBackend::multiply_strips(const Product& product, const ProductJob& job, 
   const int64_t tiles = product_tiles(job.rows);
   const int64_t block = tiles > 1 ? kBlock : k;
   const size_t element = kernels_.packed_element(product.dtype);
-  const size_t bytes = strip_bytes(product.k, product.dtype);
-  const int64_t first_column = first_strip * kStrip;
-  const int64_t columns = std::min(strips * kStrip, product.n - first_column);
-  const int64_t whole = columns / kStrip;
-  const size_t step_bytes = strip_bytes(pair_step(product.dtype), product.dtype);
+  const size_t column_bytes = static_cast<size_t>(kStrip) * dtype_size(product.dtype);
+  const std::byte* weight = job.matrix + static_cast<size_t>(first_strip * k) * column_bytes;
   // Over its tiles, a block's products fetch the block after it.
-  const auto lines = static_cast<int>((kPrefetchSteps * step_bytes / 64 + tiles - 1) / tiles);
-  for (int64_t begin = 0; begin < k; begin += block) {
-    const int64_t end = std::min(k, begin + block);
+  const int64_t steps_bytes =
+      kPrefetchSteps * pair_step(product.dtype) * static_cast<int64_t>(column_bytes);
+  const auto lines = static_cast<int>((steps_bytes / 64 + tiles - 1) / tiles);
+  for (int64_t begin = 0; begin < k; begin += block)
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t first_row = t * job.rows / tiles;
       const int64_t rows = (t + 1) * job.rows / tiles - first_row;
-      float* c = job.out + first_row * job.out_stride + first_column;
-      const std::byte* weight = job.matrix + static_cast<size_t>(first_strip) * bytes;
-      const size_t block_bytes = static_cast<size_t>(block) * bytes / static_cast<size_t>(k);
-      const std::byte* next = weight + static_cast<size_t>(begin) * bytes / static_cast<size_t>(k) +
-                              (tiles == 1 ? kPrefetchDistance
-                                          : block_bytes + block_bytes * static_cast<size_t>(t) /
-                                                              static_cast<size_t>(tiles));
-      ProductTile tile{
-          .a = job.rows_packed + static_cast<size_t>(first_row * k + begin * rows) * element,
-          .rows = static_cast<int>(rows),
-          .weight = weight,
-          .strip_bytes = bytes,
-          .k_begin = begin,
-          .k_end = end,
-          .strips = static_cast<int>(whole),
-          .c = c,
-          .c_stride = job.out_stride,
-          .continues = begin > 0,
-          .prefetch = next,
-          .prefetch_lines = lines};
-      if (whole > 0) kernels_.product(tile, product.dtype);
-      if (whole < strips) {
-        // The last strip is wider than what is left of the rows: take a detour.
-        std::array<float, kMaxProductRows * kStrip> detour{};
-        const int64_t left = columns - whole * kStrip;
-        float* rest = c + whole * kStrip;
-        for (int64_t r = 0; r < rows && tile.continues; ++r)
-          std::copy_n(rest + r * job.out_stride, left, detour.data() + r * kStrip);
-        tile.weight += static_cast<size_t>(whole) * bytes;
-        tile.strips = 1;
-        tile.c = detour.data();
-        tile.c_stride = kStrip;
-        kernels_.product(tile, product.dtype);
-        for (int64_t r = 0; r < rows; ++r)
-          std::copy_n(detour.data() + r * kStrip, left, rest + r * job.out_stride);
-      }
-      if (end < k) continue;
-      const Epilogue epilogue{product.bias != nullptr ? product.bias + first_column : nullptr,
-                              product.activation};
-      if (epilogue.bias == nullptr && epilogue.activation == model::Activation::none) continue;
-      for (int64_t r = 0; r < rows; ++r) kernels_.finish(c + r * job.out_stride, columns, epilogue);
+      const size_t ahead = tiles == 1
+                               ? kPrefetchDistance
+                               : static_cast<size_t>(block + block * t / tiles) * column_bytes;
+      multiply_tile(
+          product, first_strip * kStrip,
+          {.a = job.rows_packed + static_cast<size_t>(first_row * k + begin * rows) * element,
+           .rows = static_cast<int>(rows),
+           .weight = weight,
+           .strip_bytes = static_cast<size_t>(k) * column_bytes,
+           .k_begin = begin,
+           .k_end = std::min(k, begin + block),
+           .strips = static_cast<int>(strips),
+           .c = job.out + first_row * job.out_stride + first_strip * kStrip,
+           .c_stride = job.out_stride,
+           .continues = begin > 0,
+           .prefetch = weight + static_cast<size_t>(begin) * column_bytes + ahead,
+           .prefetch_lines = lines});
     }
+}
+
+void CpuBackend::multiply_tile(const Product& product, int64_t first_column,
+                               ProductTile tile) const {
+  const int64_t columns = std::min(tile.strips * kStrip, product.n - first_column);
+  const auto whole = static_cast<int>(columns / kStrip);
+  const int64_t left = columns % kStrip;
+  float* c = tile.c;
+  tile.strips = whole;
+  if (whole > 0) kernels_.product(tile, product.dtype);
+  if (left > 0) {
+    // The last strip is wider than what is left of the rows: take a detour.
+    std::array<float, kMaxProductRows * kStrip> detour{};
+    float* rest = c + whole * kStrip;
+    for (int64_t r = 0; r < tile.rows && tile.continues; ++r)
+      std::copy_n(rest + r * tile.c_stride, left, detour.data() + r * kStrip);
+    ProductTile last = tile;
+    last.weight += static_cast<size_t>(whole) * tile.strip_bytes;
+    last.strips = 1;
+    last.c = detour.data();
+    last.c_stride = kStrip;
+    kernels_.product(last, product.dtype);
+    for (int64_t r = 0; r < tile.rows; ++r)
+      std::copy_n(detour.data() + r * kStrip, left, rest + r * tile.c_stride);
   }
+  if (tile.k_end < padded_columns(product.k)) return;
+  const Epilogue epilogue{product.bias != nullptr ? product.bias + first_column : nullptr,
+                          product.activation};
+  if (epilogue.bias == nullptr && epilogue.activation == model::Activation::none) return;
+  for (int64_t r = 0; r < tile.rows; ++r) kernels_.finish(c + r * tile.c_stride, columns, epilogue);
 }
 
 void CpuBackend::do_linear(View out, View in, const Weight& weight, const Weight& bias,
