@@ -97,7 +97,8 @@ Bpe::Bpe(Vocabulary vocabulary, const MergeList& merges, BpeOptions options)
 
 void Bpe::add_merges(const MergeList& merges) {
   merges_.reserve(merges.size());
-  mark_starts_word_ = vocabulary_.find(kMark) && options_.continuing_subword_prefix.empty() &&
+  mark_starts_word_ = !options_.ignore_merges && vocabulary_.find(kMark) &&
+                      options_.continuing_subword_prefix.empty() &&
                       options_.end_of_word_suffix.empty();
   std::string joined;
   const auto id_of = [&](size_t rank, std::string_view token) {
@@ -247,12 +248,6 @@ void Bpe::merge_by_heap(std::vector<TokenId>& ids) const {
 }
 
 void Bpe::tokenize(std::string_view word, std::vector<TokenId>& ids) const {
-  if (options_.ignore_merges) {
-    if (const auto id = vocabulary_.find(word)) {
-      ids.push_back(*id);
-      return;
-    }
-  }
   if (mark_starts_word_ && word.size() > WordCache::kMaxWord) {
     for (size_t at = 0; at < word.size();) {
       size_t end = at;
@@ -272,6 +267,13 @@ void Bpe::tokenize_part(std::string_view word, std::vector<TokenId>& ids) const 
   if (const auto known = cache.find(owner_, word, hash); !known.empty()) {
     ids.insert(ids.end(), known.begin(), known.end());
     return;
+  }
+  if (options_.ignore_merges) {
+    if (const auto id = vocabulary_.find(word, hash)) {
+      ids.push_back(*id);
+      cache.store(owner_, word, hash, {&*id, 1});
+      return;
+    }
   }
   thread_local std::vector<TokenId> symbols;
   symbols.clear();

@@ -122,88 +122,33 @@ std::string plain_name(std::string_view name) {
   return out;
 }
 
-std::optional<std::string_view> category_name(const std::string& plain) {
-  static const std::map<std::string_view, std::string_view> names = {{"letter", "L"},
-                                                                     {"uppercaseletter", "Lu"},
-                                                                     {"lowercaseletter", "Ll"},
-                                                                     {"titlecaseletter", "Lt"},
-                                                                     {"modifierletter", "Lm"},
-                                                                     {"otherletter", "Lo"},
-                                                                     {"mark", "M"},
-                                                                     {"combiningmark", "M"},
-                                                                     {"nonspacingmark", "Mn"},
-                                                                     {"spacingmark", "Mc"},
-                                                                     {"enclosingmark", "Me"},
-                                                                     {"number", "N"},
-                                                                     {"decimalnumber", "Nd"},
-                                                                     {"digit", "Nd"},
-                                                                     {"letternumber", "Nl"},
-                                                                     {"othernumber", "No"},
-                                                                     {"punctuation", "P"},
-                                                                     {"punct", "P"},
-                                                                     {"connectorpunctuation", "Pc"},
-                                                                     {"dashpunctuation", "Pd"},
-                                                                     {"openpunctuation", "Ps"},
-                                                                     {"closepunctuation", "Pe"},
-                                                                     {"initialpunctuation", "Pi"},
-                                                                     {"finalpunctuation", "Pf"},
-                                                                     {"otherpunctuation", "Po"},
-                                                                     {"symbol", "S"},
-                                                                     {"mathsymbol", "Sm"},
-                                                                     {"currencysymbol", "Sc"},
-                                                                     {"modifiersymbol", "Sk"},
-                                                                     {"othersymbol", "So"},
-                                                                     {"separator", "Z"},
-                                                                     {"spaceseparator", "Zs"},
-                                                                     {"lineseparator", "Zl"},
-                                                                     {"paragraphseparator", "Zp"},
-                                                                     {"other", "C"},
-                                                                     {"control", "Cc"},
-                                                                     {"cntrl", "Cc"},
-                                                                     {"format", "Cf"},
-                                                                     {"surrogate", "Cs"},
-                                                                     {"privateuse", "Co"},
-                                                                     {"unassigned", "Cn"},
-                                                                     {"l", "L"},
-                                                                     {"lu", "Lu"},
-                                                                     {"ll", "Ll"},
-                                                                     {"lt", "Lt"},
-                                                                     {"lm", "Lm"},
-                                                                     {"lo", "Lo"},
-                                                                     {"m", "M"},
-                                                                     {"mn", "Mn"},
-                                                                     {"mc", "Mc"},
-                                                                     {"me", "Me"},
-                                                                     {"n", "N"},
-                                                                     {"nd", "Nd"},
-                                                                     {"nl", "Nl"},
-                                                                     {"no", "No"},
-                                                                     {"p", "P"},
-                                                                     {"pc", "Pc"},
-                                                                     {"pd", "Pd"},
-                                                                     {"ps", "Ps"},
-                                                                     {"pe", "Pe"},
-                                                                     {"pi", "Pi"},
-                                                                     {"pf", "Pf"},
-                                                                     {"po", "Po"},
-                                                                     {"s", "S"},
-                                                                     {"sm", "Sm"},
-                                                                     {"sc", "Sc"},
-                                                                     {"sk", "Sk"},
-                                                                     {"so", "So"},
-                                                                     {"z", "Z"},
-                                                                     {"zs", "Zs"},
-                                                                     {"zl", "Zl"},
-                                                                     {"zp", "Zp"},
-                                                                     {"c", "C"},
-                                                                     {"cc", "Cc"},
-                                                                     {"cf", "Cf"},
-                                                                     {"cs", "Cs"},
-                                                                     {"co", "Co"},
-                                                                     {"cn", "Cn"}};
-  const auto found = names.find(plain);
-  if (found == names.end()) return std::nullopt;
-  return found->second;
+// clang-format off
+constexpr std::array<std::pair<std::string_view, std::string_view>, 37> kCategoryNames = {{
+    {"letter", "L"}, {"uppercaseletter", "Lu"}, {"lowercaseletter", "Ll"}, {"titlecaseletter", "Lt"},
+    {"modifierletter", "Lm"}, {"otherletter", "Lo"}, {"mark", "M"}, {"combiningmark", "M"}, {"nonspacingmark", "Mn"},
+    {"spacingmark", "Mc"}, {"enclosingmark", "Me"}, {"number", "N"}, {"decimalnumber", "Nd"}, {"digit", "Nd"},
+    {"letternumber", "Nl"}, {"othernumber", "No"}, {"punctuation", "P"}, {"punct", "P"}, {"connectorpunctuation", "Pc"},
+    {"dashpunctuation", "Pd"}, {"openpunctuation", "Ps"}, {"closepunctuation", "Pe"}, {"initialpunctuation", "Pi"},
+    {"finalpunctuation", "Pf"}, {"otherpunctuation", "Po"}, {"symbol", "S"}, {"mathsymbol", "Sm"},
+    {"currencysymbol", "Sc"}, {"modifiersymbol", "Sk"}, {"othersymbol", "So"}, {"separator", "Z"},
+    {"control", "Cc"}, {"cntrl", "Cc"}, {"format", "Cf"}, {"privateuse", "Co"}, {"unassigned", "Cn"}, {"other", "C"}}};
+// clang-format on
+
+std::optional<std::string> category_name(const std::string& plain) {
+  for (const auto& [name, category] : kCategoryNames) {
+    if (plain == name) return std::string(category);
+  }
+  // The short names: one of these letters, with one that refines it.
+  constexpr std::array<std::string_view, 7> kShort = {"Lultmo", "Mnce", "Ndlo",  "Pcdseifo",
+                                                      "Smcko",  "Zslp", "Ccfson"};
+  for (const std::string_view letters : kShort) {
+    const std::string group(1, letters[0]);
+    if (plain.empty() || plain[0] != (letters[0] | 0x20)) continue;
+    if (plain.size() == 1) return group;
+    if (plain.size() == 2 && letters.substr(1).find(plain[1]) != std::string_view::npos)
+      return group + plain[1];
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -217,7 +162,7 @@ CharacterSet unassigned_set(std::string_view category) {
   return known.empty() ? all : intersect(CharacterSet{known, true, true}, all);
 }
 
-// Letters in circles and squares, which have cases.
+// Cased characters that are no cased letters; of the lower case ones, those that texts have.
 constexpr const char* kUpperSymbols =
     "\\x{2160}-\\x{216F}\\x{24B6}-\\x{24CF}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-"
     "\\x{1F189}";
@@ -227,6 +172,9 @@ constexpr const char* kLowerSymbols =
 
 // The properties that are no general category, by their plain names.
 std::optional<CharacterSet> property_set(const std::string& plain) {
+  const std::string upper = category_set("Lu").body + kUpperSymbols;
+  const std::string lower =
+      category_set("Ll").body + (pcre2_knows("\\p{Lowercase}") ? "\\p{Lowercase}" : kLowerSymbols);
   static const std::map<std::string_view, CharacterSet> sets = {
       {"any", everything()},
       {"assigned", negate(unassigned_set("Cn"))},
@@ -239,10 +187,10 @@ std::optional<CharacterSet> property_set(const std::string& plain) {
       {"whitespace", white_space()},
       {"xdigit", {"0-9A-Fa-f"}},
       {"word", posix_word()},
-      {"upper", {category_set("Lu").body + kUpperSymbols}},
-      {"uppercase", {category_set("Lu").body + kUpperSymbols}},
-      {"lower", {category_set("Ll").body + kLowerSymbols}},
-      {"lowercase", {category_set("Ll").body + kLowerSymbols}},
+      {"upper", {upper}},
+      {"uppercase", {upper}},
+      {"lower", {lower}},
+      {"lowercase", {lower}},
       {"graph", negate(unite(unite(white_space(), {"\\p{Cc}\\p{Cs}"}), unassigned_set("Cn")))},
       {"print", negate(unite({"\\p{Cc}\\p{Cs}\\p{Zl}\\p{Zp}"}, unassigned_set("Cn")))}};
   const auto found = sets.find(plain);

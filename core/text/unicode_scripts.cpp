@@ -12,7 +12,8 @@ struct ScriptRange {
   uint8_t script;
 };
 
-// Unicode 9's Scripts.txt, which the reference's table was made from. Numbers in order of first appearance: 1 Common, 2 Latin, ....
+// Unicode 9's Scripts.txt, which the reference's table was made from.
+// The scripts are numbered in order of first appearance.
 // clang-format off
 constexpr ScriptRange kScripts[] = {
     {0x0, 0x1F, 1}, {0x21, 0x40, 1}, {0x41, 0x5A, 2}, {0x5B, 0x60, 1}, {0x61, 0x7A, 2}, {0x7B, 0xA9, 1},
