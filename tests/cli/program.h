@@ -27,7 +27,7 @@ inline Outcome shell(const Scratch& scratch, const std::string& command) {
   const std::string script = "plimsoll() { '" + kProgram + "' \"$@\"; }; MODEL='" + kModel +
                              "'; cd '" + scratch.path("") + "'; " + command;
   scratch.write(".script", script);
-  const std::string call = "bash '" + scratch.path(".script") + "' >'" + scratch.path(".out") +
+  const std::string call = "timeout 100 bash '" + scratch.path(".script") + "' >'" + scratch.path(".out") +
                            "' 2>'" + scratch.path(".err") + "' </dev/null";
   const int status = std::system(call.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), scratch.read(".out"),

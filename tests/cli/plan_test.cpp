@@ -1,0 +1,121 @@
+// `plimsoll plan` as a user calls it, and the worked cases of samples/plans.
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "base/json.h"
+#include "plan_options.h"
+
+using namespace plimsoll;
+
+namespace {
+
+const std::string kPlans = std::string(PLIMSOLL_SOURCE_DIR) + "/samples/plans";
+
+struct Answer {
+  std::string text;
+  int status = 0;
+};
+
+/// Runs a shell line in samples/plans with the built program on the path.
+Answer shell_line(const std::string& line) {
+  const std::string command = "cd '" + kPlans + "' && PATH='" + PLIMSOLL_BINARY_DIR + "':$PATH COLUMNS=80 sh -c '" + line + "' 2>&1";
+  Answer answer;
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 4096> chunk{};
+  size_t count = 0;
+  while ((count = fread(chunk.data(), 1, chunk.size(), pipe)) > 0) answer.text.append(chunk.data(), count);
+  const int status = pclose(pipe);
+  answer.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return answer;
+}
+
+struct Case {
+  std::string command;
+  std::string expected;
+};
+
+/// Commands ("$ ...") of the fenced blocks, each with the lines that follow it.
+std::vector<Case> worked_cases() {
+  std::ifstream file(kPlans + "/README.md");
+  std::vector<Case> cases;
+  bool fenced = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("```")) {
+      fenced = !fenced;
+    } else if (fenced && line.starts_with("$ ")) {
+      cases.push_back({line.substr(2), ""});
+    } else if (fenced && !cases.empty()) {
+      cases.back().expected += line + "\n";
+    }
+  }
+  return cases;
+}
+
+}  // namespace
+
+TEST_CASE("the worked cases print what their page says") {
+  const std::vector<Case> cases = worked_cases();
+  REQUIRE(cases.size() >= 10);
+  for (const Case& c : cases) {
+    INFO(c.command);
+    CHECK(shell_line(c.command).text == c.expected);
+  }
+}
+
+TEST_CASE("exit status of plan: fits, does not fit, usage, unreadable model") {
+  CHECK(shell_line("plimsoll plan configs/llama-3.1-8b.json --engine vllm --gpu h100").status == 0);
+  CHECK(shell_line("plimsoll plan configs/llama-2-70b.json --engine vllm --gpu 4090").status == 6);
+  CHECK(shell_line("plimsoll plan configs/llama-2-70b.json --engine vllm --gpu h100 -tp 3").status == 2);
+  CHECK(shell_line("plimsoll plan configs/llama-2-70b.json --engine vllm --gpu voodoo2").status == 2);
+  CHECK(shell_line("plimsoll plan configs/llama-2-70b.json --max-model-len 0").status == 2);
+  CHECK(shell_line("plimsoll plan configs/missing.json").status == 5);
+  CHECK(shell_line("plimsoll plan --gpu list").status == 0);
+  CHECK(shell_line("plimsoll plan configs/llama-3.1-8b.json --engine vllm").status == 0);
+}
+
+TEST_CASE("JSON is printed when it does not fit, with the reason and the length that would") {
+  const Answer answer = shell_line(
+      "plimsoll plan configs/llama-3.1-8b.json --engine vllm --gpu h100 --available-kv-memory 4GiB --format json");
+  CHECK(answer.status == 6);
+  const Json json = parse_json<Json>(answer.text);
+  CHECK(json["fits"] == false);
+  CHECK(json["num_gpu_blocks"] == 2048);
+  CHECK(json["auto_max_model_len"] == 32752);
+  CHECK(json["estimated_max_model_len"] == 32752);
+}
+
+TEST_CASE("a pasted line of vLLM is read, and what is given beside it has the last word") {
+  const Answer answer = shell_line(
+      "plimsoll plan --from \"VLLM_X=1 vllm serve configs/llama-3.1-8b.json --max-num-seqs 64 --max_model_len 8192 "
+      "--enable-lora --gpu-memory-utilization=0.8\" --gpu h100 --max-model-len 4096 --format json");
+  CHECK(answer.status == 0);
+  const Json json = parse_json<Json>(answer.text);
+  CHECK(json["engine"] == "vllm");
+  CHECK(json["max_num_seqs"] == 64);
+  CHECK(json["max_model_len"] == 4096);
+  CHECK(json["gpu_memory_utilization"] == 0.8);
+}
+
+TEST_CASE("limits of modalities in both forms") {
+  plan::EngineArgs args;
+  cli::read_modality_limits("image=2,video=0", args);
+  CHECK(args.limits.at("image").count == 2);
+  CHECK(args.limits.at("video").count == 0);
+  cli::read_modality_limits(R"({"image": {"count": 5, "width": 512, "height": 256}})", args);
+  CHECK(args.limits.at("image").count == 5);
+  CHECK(args.limits.at("image").width == 512);
+  CHECK_THROWS_AS(cli::read_modality_limits("images", args), std::invalid_argument);
+  CHECK_THROWS_AS(cli::read_modality_limits(R"({"image": "many"})", args), std::invalid_argument);
+}
+
+TEST_CASE("the page of --format html stands alone") {
+  const Answer answer = shell_line("plimsoll plan configs/llama-3.1-8b.json --engine vllm --gpu h100 --format html");
+  CHECK(answer.text.starts_with("<!doctype html>"));
+  CHECK(answer.text.find("http") == std::string::npos);
+  CHECK(answer.text.find("const plan={") != std::string::npos);
+}
