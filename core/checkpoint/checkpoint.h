@@ -75,8 +75,10 @@ class WeightReader {
   void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
                  void* to) const;
 
- private:
+  /// The tensor that a part of the weight table is stored in, whatever its spelling.
   [[nodiscard]] const TensorEntry& tensor(const model::Part& part) const;
+
+ private:
   const Checkpoint* checkpoint_;
   const model::ModelSpec* spec_;
 };

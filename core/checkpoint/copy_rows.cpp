@@ -22,9 +22,7 @@ void transpose_tile(const std::byte* tile, int64_t tile_rows, int64_t tile_colum
   }
 }
 
-// Stored columns [first, first + count) as rows of `to` [count, columns].
-void copy_transposed(const TensorEntry& tensor, int64_t first, int64_t count, int64_t columns,
-                     DType dtype, std::byte* to) {
+void copy_transposed(const TensorEntry& tensor, const Block& block, DType dtype, std::byte* to) {
   const auto from_size = static_cast<int64_t>(dtype_size(tensor.dtype));
   const auto to_size = static_cast<int64_t>(dtype_size(dtype));
   const int64_t stored_columns = tensor.shape[1];
@@ -32,36 +30,49 @@ void copy_transposed(const TensorEntry& tensor, int64_t first, int64_t count, in
   const auto transpose = to_size == 2   ? transpose_tile<2>
                          : to_size == 4 ? transpose_tile<4>
                                         : transpose_tile<8>;
-  for (int64_t i = 0; i < count; i += kTile) {
-    const int64_t width = std::min(kTile, count - i);
-    for (int64_t j = 0; j < columns; j += kTile) {
-      const int64_t height = std::min(kTile, columns - j);
+  for (int64_t i = 0; i < block.rows; i += kTile) {
+    const int64_t width = std::min(kTile, block.rows - i);
+    for (int64_t j = 0; j < block.columns; j += kTile) {
+      const int64_t height = std::min(kTile, block.columns - j);
       for (int64_t row = 0; row < height; ++row) {
-        convert(tensor.data + ((j + row) * stored_columns + first + i) * from_size, tensor.dtype,
-                tile.data() + row * kTile * to_size, dtype, static_cast<size_t>(width));
+        const int64_t stored = (block.column + j + row) * stored_columns + block.row + i;
+        convert(tensor.data + stored * from_size, tensor.dtype, tile.data() + row * kTile * to_size,
+                dtype, static_cast<size_t>(width));
       }
-      transpose(tile.data(), height, width, to + (i * columns + j) * to_size, columns);
+      transpose(tile.data(), height, width, to + (i * block.columns + j) * to_size, block.columns);
     }
   }
 }
 
 }  // namespace
 
+void copy_block(const TensorEntry& tensor, bool transposed, const Block& block, DType dtype,
+                std::byte* to) {
+  if (transposed) return copy_transposed(tensor, block, dtype, to);
+  const auto from_size = static_cast<int64_t>(dtype_size(tensor.dtype));
+  const auto to_size = static_cast<int64_t>(dtype_size(dtype));
+  const int64_t stored_columns =
+      static_cast<int64_t>(tensor.bytes) / from_size / std::max<int64_t>(tensor.shape[0], 1);
+  const bool whole_rows = block.columns == stored_columns;
+  const int64_t runs = whole_rows ? 1 : block.rows;
+  const int64_t run = whole_rows ? block.rows * block.columns : block.columns;
+  for (int64_t i = 0; i < runs; ++i) {
+    const int64_t stored = (block.row + i) * stored_columns + block.column;
+    convert(tensor.data + stored * from_size, tensor.dtype, to + i * run * to_size, dtype,
+            static_cast<size_t>(run));
+  }
+}
+
 void copy_rows(const TensorEntry& tensor, const model::Part& part, int64_t first, int64_t count,
                int64_t columns, DType dtype, std::byte* to) {
-  const auto from_size = static_cast<int64_t>(dtype_size(tensor.dtype));
   const auto to_size = static_cast<int64_t>(dtype_size(dtype));
   while (count > 0) {
     const int64_t block = first / part.block_rows;
     const int64_t within = first % part.block_rows;
     const int64_t run = std::min(count, part.block_rows - within);
     const int64_t stored = part.first_row + block * part.block_stride + within;
-    if (part.transposed) {
-      copy_transposed(tensor, stored, run, columns, dtype, to);
-    } else {
-      convert(tensor.data + stored * columns * from_size, tensor.dtype, to, dtype,
-              static_cast<size_t>(run * columns));
-    }
+    copy_block(tensor, part.transposed,
+               {.row = stored, .rows = run, .column = 0, .columns = columns}, dtype, to);
     to += run * columns * to_size;
     first += run;
     count -= run;

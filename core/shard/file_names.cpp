@@ -1,0 +1,87 @@
+#include "shard/file_names.h"
+
+#include <functional>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace plimsoll::shard {
+namespace {
+
+constexpr std::string_view kDefault = "model-rank-{rank}-part-{part}.safetensors";
+constexpr std::string_view kPipelineDefault =
+    "model-pp-{pp_rank}-tp-{tp_rank}-part-{part}.safetensors";
+
+[[noreturn]] void refuse(const std::string& text, const std::string& why) {
+  fail(ExitCode::usage, "--file-pattern '{}': {}", text, why);
+}
+
+// str.format with `value` giving each field's text.
+std::string format(const std::string& text,
+                   const std::function<std::string(const std::string&)>& value) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool doubled = i + 1 < text.size() && text[i + 1] == c;
+    if (c != '{' && c != '}') {
+      result += c;
+    } else if (doubled) {
+      result += c;
+      ++i;
+    } else if (c == '}') {
+      refuse(text, "a single '}'; a brace itself is written '}}'");
+    } else {
+      const size_t end = text.find('}', i);
+      if (end == std::string::npos)
+        refuse(text, "a '{' without '}'; a brace itself is written '{{'");
+      result += value(text.substr(i + 1, end - i - 1));
+      i = end;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+FilePattern::FilePattern(const std::string& text, int64_t tensor_parallel,
+                         int64_t pipeline_parallel)
+    : text_(text) {
+  if (text_.empty()) text_ = pipeline_parallel > 1 ? kPipelineDefault : kDefault;
+  bool has_rank = false;
+  bool has_stage = false;
+  const std::string plain = format(text_, [&](const std::string& field) -> std::string {
+    if (field == "rank" || field == "tp_rank") {
+      has_rank = true;
+    } else if (field == "pp_rank") {
+      has_stage = true;
+    } else if (field == "part") {
+      has_part_ = true;
+    } else {
+      refuse(text_, fmt::format("unknown field '{{{}}}'; there are rank, tp_rank, pp_rank and part",
+                                field));
+    }
+    return "0";
+  });
+  if (tensor_parallel > 1 && !has_rank) {
+    refuse(text_, "the ranks would overwrite each other; put {rank} into it");
+  }
+  if (pipeline_parallel > 1 && !has_stage) {
+    refuse(text_, "the stages would overwrite each other; put {pp_rank} into it");
+  }
+  if (pipeline_parallel == 1 && has_stage) {
+    refuse(text_, "{pp_rank} needs --pipeline-parallel-size of more than 1");
+  }
+  if (plain.find('/') != std::string::npos || plain.find('\0') != std::string::npos ||
+      plain.starts_with('.')) {
+    refuse(text_, "expected a plain file name, without '/' and not hidden");
+  }
+  if (!plain.ends_with(".safetensors")) refuse(text_, "expected a name that ends in .safetensors");
+}
+
+std::string FilePattern::name(int64_t stage, int64_t rank, int64_t part) const {
+  return format(text_, [&](const std::string& field) {
+    return std::to_string(field == "pp_rank" ? stage : field == "part" ? part : rank);
+  });
+}
+
+}  // namespace plimsoll::shard

@@ -1,0 +1,311 @@
+#include "shard/layout.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/error.h"
+
+namespace plimsoll::shard {
+namespace {
+
+using model::ModelSpec;
+using model::Split;
+using model::WeightId;
+using model::WeightSpec;
+
+constexpr int64_t kVocabularyPadding = 64;  // vLLM's DEFAULT_VOCAB_PADDING_SIZE
+
+int64_t padded_vocabulary(int64_t rows) {
+  return (rows + kVocabularyPadding - 1) / kVocabularyPadding * kVocabularyPadding;
+}
+
+std::vector<std::byte> bytes_of(const void* from, size_t count) {
+  std::vector<std::byte> bytes(count);
+  std::memcpy(bytes.data(), from, count);
+  return bytes;
+}
+
+// ---- what a rank holds of a weight ----
+
+void check_divides(const ShardTensor& tensor, std::string_view what, int64_t number,
+                   int64_t ranks) {
+  if (number % ranks == 0) return;
+  fail(ExitCode::usage,
+       "--tensor-parallel-size {}: {} has {} {}, which {} does not divide; vLLM refuses it too",
+       ranks, tensor.name, number, what, ranks);
+}
+
+void check_heads(const ShardTensor& tensor, int64_t heads, int64_t kv_heads, int64_t ranks) {
+  check_divides(tensor, "query heads", heads, ranks);
+  if (kv_heads % ranks == 0 || ranks % kv_heads == 0) return;
+  fail(ExitCode::usage,
+       "--tensor-parallel-size {}: {} has {} KV heads, of which neither divides the other; vLLM "
+       "refuses it too",
+       ranks, tensor.name, kv_heads);
+}
+
+struct Heads {
+  int64_t query = 0;
+  int64_t kv = 0;
+};
+
+int64_t local_rows(const ShardTensor& tensor, const Heads& heads, int64_t ranks) {
+  const WeightSpec& weight = *tensor.weight;
+  const auto& parts = weight.parts;
+  switch (weight.split) {
+    case Split::replicated:
+    case Split::row:
+      return weight.rows();
+    case Split::column:
+      check_divides(tensor, "rows", weight.rows(), ranks);
+      break;
+    case Split::merged_column:
+      for (const model::Part& part : parts)
+        check_divides(tensor, "rows in a part", part.rows(), ranks);
+      break;
+    case Split::vocabulary: {
+      const int64_t padded = padded_vocabulary(weight.rows());
+      check_divides(tensor, "rows with padding", padded, ranks);
+      return padded / ranks;
+    }
+    case Split::qkv: {
+      check_heads(tensor, heads.query, heads.kv, ranks);
+      return parts[0].rows() / ranks +
+             (parts[1].rows() + parts[2].rows()) / std::min(ranks, heads.kv);
+    }
+  }
+  return weight.rows() / ranks;
+}
+
+// ---- the walk ----
+
+class Walk {
+ public:
+  Walk(const ModelSpec& spec, const Layout& layout) : spec_(spec), layout_(layout) {
+    for (const model::LayerSpec& layer : spec.layers) {
+      const model::AttentionSpec& attention = layer.attention;
+      const Heads heads{attention.heads, attention.kv_heads};
+      heads_[attention.qkv.weight] = heads;
+      if (attention.qkv.bias != model::kNoWeight) heads_[attention.qkv.bias] = heads;
+      if (layout.release >= since::kAttentionScales) scales_after_.insert(scales_place(attention));
+    }
+    find_layers();
+  }
+
+  std::vector<Stage> stages() {
+    std::vector<Stage> stages(static_cast<size_t>(layout_.pipeline_parallel));
+    const std::vector<int64_t> until = layer_ends();
+    for (size_t stage = 0; stage < stages.size(); ++stage) {
+      const int64_t first = stage == 0 ? 0 : until[stage - 1];
+      stages[stage] = walk(stage, first, until[stage]);
+    }
+    return stages;
+  }
+
+ private:
+  // Where the four scalars stand: after the last weight before them, whose module names them.
+  std::pair<WeightId, std::string> scales_place(const model::AttentionSpec& attention) const {
+    WeightId last = std::max(attention.out.weight, attention.out.bias);
+    std::string module = spec_.weight(attention.out.weight).name;
+    module.erase(module.rfind('.'));
+    module.erase(module.rfind('.'));
+    if (spec_.family == "gemma3") last = attention.k_norm.weight;
+    return {last, module + ".attn."};
+  }
+
+  // The layer of each weight, -1 outside: the number in its name.
+  void find_layers() {
+    layer_of_.reserve(spec_.weights.size());
+    for (const WeightSpec& weight : spec_.weights) {
+      int64_t layer = -1;
+      size_t begin = 0;
+      while (begin < weight.name.size() && layer < 0) {
+        const size_t end = std::min(weight.name.find('.', begin), weight.name.size());
+        const std::string word = weight.name.substr(begin, end - begin);
+        if (word.find_first_not_of("0123456789") == std::string::npos) layer = std::stoll(word);
+        begin = end + 1;
+      }
+      layer_of_.push_back(layer);
+    }
+  }
+
+  // vLLM's get_pp_indices: what is left over goes to the stages before the last.
+  [[nodiscard]] std::vector<int64_t> layer_ends() const {
+    const int64_t stages = layout_.pipeline_parallel;
+    const auto layers = static_cast<int64_t>(spec_.layers.size());
+    if (stages > layers) {
+      fail(ExitCode::usage, "--pipeline-parallel-size {}: the model has {} layers", stages, layers);
+    }
+    std::vector<int64_t> ends(static_cast<size_t>(stages));
+    const int64_t left = layers % stages;
+    int64_t end = 0;
+    for (int64_t stage = 0; stage < stages; ++stage) {
+      const int64_t from_end = stages - stage;  // 1: the last
+      end += layers / stages + (from_end >= 2 && from_end <= left + 1 ? 1 : 0);
+      ends[static_cast<size_t>(stage)] = end;
+    }
+    return ends;
+  }
+
+  // Families whose vLLM class gives the embedding to the first stage and norm and head to the last;
+  // the others repeat them on every stage.
+  [[nodiscard]] bool is_stage_aware() const {
+    static constexpr std::string_view kFamilies[] = {"llama", "mistral", "phi3", "qwen2", "qwen3"};
+    return std::ranges::find(kFamilies, spec_.family) != std::end(kFamilies);
+  }
+
+  [[nodiscard]] bool is_on_stage(WeightId id, bool first, bool last) const {
+    if (!is_stage_aware()) return true;
+    if (id == spec_.embedding && first) return true;
+    if (id == spec_.embedding && id != spec_.head) return false;
+    return last;
+  }
+
+  Stage walk(size_t index, int64_t first_layer, int64_t end_layer) {
+    const bool first = index == 0;
+    const bool last = index + 1 == static_cast<size_t>(layout_.pipeline_parallel);
+    Stage stage;
+    add_normalizer(stage);
+    for (size_t i = 0; i < spec_.weights.size(); ++i) {
+      const auto id = static_cast<WeightId>(i);
+      const int64_t layer = layer_of_[i];
+      const bool here =
+          layer < 0 ? is_on_stage(id, first, last) : layer >= first_layer && layer < end_layer;
+      if (!here) continue;
+      stage.push_back(make_tensor(id, name_of(id, last)));
+      const auto scales = scales_after_.find(id);
+      if (scales != scales_after_.end()) add_scales(scales->second, stage);
+    }
+    return stage;
+  }
+
+  ShardTensor make_tensor(WeightId id, std::string name) {
+    const WeightSpec& weight = spec_.weight(id);
+    const int64_t ranks = layout_.tensor_parallel;
+    ShardTensor tensor{
+        .name = std::move(name), .dtype = layout_.dtype, .shape = weight.shape, .weight = &weight};
+    const auto heads = heads_.find(id);
+    if (heads != heads_.end()) tensor.kv_heads = heads->second.kv;
+    const size_t row_axis = weight.shape.size() == 3 ? 1 : 0;
+    tensor.shape[row_axis] =
+        local_rows(tensor, heads == heads_.end() ? Heads{} : heads->second, ranks);
+    if (weight.split == Split::row) {
+      check_divides(tensor, "columns", weight.columns(), ranks);
+      tensor.shape.back() /= ranks;
+    }
+    if (weight.use == model::WeightUse::experts && ranks > weight.matrices() &&
+        spec_.family == "qwen3_moe") {
+      fail(ExitCode::usage,
+           "--tensor-parallel-size {}: {} has {} experts, fewer than ranks; vLLM refuses it too",
+           ranks, tensor.name, weight.matrices());
+    }
+    return tensor;
+  }
+
+  void add_scales(const std::string& module, Stage& stage) const {
+    constexpr float kOne = 1;
+    for (const char* name : {"_k_scale", "_v_scale", "_q_scale", "_prob_scale"}) {
+      stage.push_back({.name = module + name,
+                       .dtype = DType::f32,
+                       .shape = {},
+                       .constant = bytes_of(&kOne, sizeof kOne)});
+    }
+  }
+
+  void add_normalizer(Stage& stage) const {
+    if (layout_.release >= since::kNoNormalizer || !spec_.family.starts_with("gemma")) return;
+    const float value = std::sqrt(static_cast<float>(spec_.hidden_size));
+    std::vector<std::byte> bytes(dtype_size(layout_.dtype));
+    convert(&value, DType::f32, bytes.data(), layout_.dtype, 1);
+    stage.push_back({.name = "model.normalizer",
+                     .dtype = layout_.dtype,
+                     .shape = {},
+                     .constant = std::move(bytes)});
+  }
+
+  // vLLM's name on this stage and in this release.
+  [[nodiscard]] std::string name_of(WeightId id, bool last) const {
+    const WeightSpec& weight = spec_.weight(id);
+    const Release& release = layout_.release;
+    const bool tied = id == spec_.embedding && id == spec_.head;
+    if (tied && is_stage_aware() && !last) return weight.parts.front().tensor;
+    if (tied && spec_.family == "gemma3" && release < since::kGemma3Head) {
+      return weight.parts.front().tensor;
+    }
+    std::string name = weight.name;
+    const auto without = [&](std::string_view word, std::string_view instead) {
+      const size_t at = name.find(word);
+      if (at != std::string::npos) name.replace(at, word.size(), instead);
+    };
+    if (release < since::kRoutedExperts) without(".routed_experts.", ".");
+    if (release < since::kGateAlias) without(".mlp.experts.gate.", ".mlp.gate.");
+    return name;
+  }
+
+  const ModelSpec& spec_;
+  const Layout& layout_;
+  std::unordered_map<WeightId, Heads> heads_;
+  std::unordered_map<WeightId, std::string> scales_after_;
+  std::vector<int64_t> layer_of_;
+};
+
+void check_layout(const ModelSpec& spec, const Layout& layout) {
+  if (layout.pipeline_parallel > 1 && layout.release < since::kPipelineNames) {
+    fail(ExitCode::usage,
+         "--pipeline-parallel-size {}: vLLM {} writes the stages over each other; {} is the first "
+         "that does not",
+         layout.pipeline_parallel, release_text(layout.release),
+         release_text(since::kPipelineNames));
+  }
+  if (spec.family == "qwen3_moe" && layout.release >= since::kGateAlias &&
+      layout.release < since::kRoutedExperts) {
+    fail(ExitCode::usage,
+         "--vllm-version {}: the gate of Qwen3-MoE changed its name several times between {} and "
+         "{}, which is not known well enough; use another release",
+         release_text(layout.release), release_text(since::kGateAlias),
+         release_text(since::kRoutedExperts));
+  }
+}
+
+}  // namespace
+
+int64_t ShardTensor::elements() const {
+  int64_t count = 1;
+  for (const int64_t size : shape) count *= size;
+  return count;
+}
+
+int64_t ShardTensor::bytes() const {
+  return elements() * static_cast<int64_t>(dtype_size(dtype));
+}
+
+DType resolve_dtype(const std::string& name, DType checkpoint, const ModelSpec& spec,
+                    const Release& release) {
+  const bool no_half = spec.family.starts_with("gemma");
+  if (name == "auto") {
+    if (checkpoint == DType::f32 && release < since::kPreferredDType) return DType::f16;
+    return checkpoint == DType::f16 && !no_half ? DType::f16 : DType::bf16;
+  }
+  const auto dtype = dtype_from_torch(name);
+  if (dtype != DType::bf16 && dtype != DType::f16 && dtype != DType::f32) {
+    fail(ExitCode::usage, "--dtype {}: expected auto, bfloat16, float16 (half) or float32 (float)",
+         name);
+  }
+  if (dtype == DType::f16 && no_half) {
+    fail(ExitCode::usage,
+         "--dtype {}: vLLM refuses float16 for {}, which is numerically unstable in it; use "
+         "bfloat16 or float32",
+         name, spec.architecture);
+  }
+  return *dtype;
+}
+
+std::vector<Stage> make_stages(const ModelSpec& spec, const Layout& layout) {
+  check_layout(spec, layout);
+  return Walk(spec, layout).stages();
+}
+
+}  // namespace plimsoll::shard

@@ -1,0 +1,58 @@
+// Which tensors a rank's files hold, and what of the checkpoint goes into them (vLLM's
+// sharded_state).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "model/model_spec.h"
+#include "shard/release.h"
+
+namespace plimsoll::shard {
+
+struct Layout {
+  int64_t tensor_parallel = 1;
+  int64_t pipeline_parallel = 1;
+  DType dtype = DType::bf16;  // of all parameters
+  Release release = kNewestRelease;
+};
+
+/// Columns and rows of one checkpoint tensor in the engine's orientation ([out, in]; 1-D: [n, 1]).
+struct Slice {
+  const model::Part* part = nullptr;  // names the tensor; its rows are those below, not its own
+  int64_t row = 0, rows = 0;
+  int64_t column = 0, columns = 0;
+};
+
+/// One tensor of a stage; its shape is the same on every rank of the stage.
+struct ShardTensor {
+  std::string name;
+  DType dtype{};
+  std::vector<int64_t> shape;                 // of one rank
+  const model::WeightSpec* weight = nullptr;  // lives in the ModelSpec; null: a constant
+  int64_t kv_heads = 0;                       // of a Split::qkv weight
+  std::vector<std::byte> constant = {};       // the bytes of a tensor without weight
+
+  [[nodiscard]] int64_t elements() const;
+  [[nodiscard]] int64_t bytes() const;
+};
+
+/// The tensors of a pipeline stage in vLLM's walk order, which fills the parts.
+using Stage = std::vector<ShardTensor>;
+
+/// The dtype that vLLM resolves "auto" to, given what the checkpoint says; others are torch's
+/// spellings. Throws Error(usage) for dtypes that are unknown or that vLLM refuses for the family.
+DType resolve_dtype(const std::string& name, DType checkpoint, const model::ModelSpec& spec,
+                    const Release& release);
+
+/// The stages of a model. Throws Error(usage) naming tensor and number where sizes do not divide,
+/// as vLLM does. `spec` must outlive the result.
+std::vector<Stage> make_stages(const model::ModelSpec& spec, const Layout& layout);
+
+/// What rank `rank` holds of the tensor: slices stacked along the rows, zeros after them.
+std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t tensor_parallel);
+
+}  // namespace plimsoll::shard

@@ -1,0 +1,81 @@
+// The folder that shards are written to: owned by one process, whole files only, links replaced and
+// never written through.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace plimsoll::shard {
+
+/// Tests set it: called before every call that changes the disk, with the call's name; what it
+/// returns, if not 0, is the errno that the call fails with.
+using IoFault = int (*)(const char* call);
+void set_io_fault(IoFault fault);
+
+class OutputFolder {
+ public:
+  /// Makes the folder where it is missing (its parent must be there) and locks it until the end of
+  /// this object. Throws Error(locked) when another process has it, Error(output_unwritable).
+  explicit OutputFolder(const std::filesystem::path& path);
+  ~OutputFolder();
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// Names of all entries but temporary ones, sorted.
+  [[nodiscard]] std::vector<std::string> names() const;
+  [[nodiscard]] bool is_file(const std::string& name) const;  // no link
+  [[nodiscard]] uint64_t free_bytes() const;
+
+  /// A small file, whole or not at all.
+  void write_file(const std::string& name, const std::string& text);
+  /// Copies a file with its permissions, or a folder with all that is in it; links are followed.
+  void copy(const std::filesystem::path& from, const std::string& name);
+  /// The synced temporary entry of this name gets its final name; then the folder is synced.
+  void publish(const std::string& name);
+  void remove(const std::string& name);
+  /// What an interrupted process left.
+  void remove_temporaries();
+
+ private:
+  friend class TemporaryFile;
+  void sync();
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+/// A file that is being written, under a temporary name; removed unless it was published.
+class TemporaryFile {
+ public:
+  /// For the final name `name`; `bytes` of disk are set aside where the file system can.
+  TemporaryFile(OutputFolder& folder, std::string name, int64_t bytes);
+  ~TemporaryFile();
+  TemporaryFile(TemporaryFile&& other) noexcept;
+  TemporaryFile& operator=(TemporaryFile&&) = delete;
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  void write(const void* bytes, size_t count);
+  void write_at(const void* bytes, size_t count, int64_t offset);
+  void set_mode(unsigned mode);
+  /// To the disk, and closed. Throws Error(output_unwritable).
+  void finish();
+  /// finish() must have been called.
+  void publish();
+
+ private:
+  [[noreturn]] void refuse(const char* call, int error) const;
+
+  OutputFolder* folder_;
+  std::string name_;
+  int descriptor_ = -1;
+  int64_t written_ = 0;
+  int64_t started_ = 0;  // bytes whose way to the disk has begun
+  bool published_ = false;
+};
+
+}  // namespace plimsoll::shard

@@ -1,0 +1,80 @@
+// The split rules of vLLM's layer classes (spec sharded_state.md, 4.1 to 4.3).
+#include <algorithm>
+#include <cassert>
+
+#include "shard/layout.h"
+
+namespace plimsoll::shard {
+namespace {
+
+using model::Part;
+using model::Split;
+using model::WeightSpec;
+
+/// Rank `rank`'s part of [0, count), which `ranks` divides.
+struct Range {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+Range share(int64_t count, int64_t rank, int64_t ranks) {
+  return {rank * (count / ranks), count / ranks};
+}
+
+// K and V rows: heads are divided while they last, then each stands on several ranks.
+Range kv_share(int64_t rows, int64_t kv_heads, int64_t rank, int64_t ranks) {
+  if (ranks <= kv_heads) return share(rows, rank, ranks);
+  return share(rows, rank / (ranks / kv_heads), kv_heads);
+}
+
+Range vocabulary_share(int64_t rows, int64_t rank, int64_t rank_rows) {
+  const int64_t first = std::min(rank * rank_rows, rows);
+  return {first, std::min(first + rank_rows, rows) - first};
+}
+
+Range rows_of(const ShardTensor& tensor, size_t index, int64_t rows, int64_t rank, int64_t ranks) {
+  switch (tensor.weight->split) {
+    case Split::column:
+    case Split::merged_column:
+      return share(rows, rank, ranks);
+    case Split::qkv:
+      return index == 0 ? share(rows, rank, ranks) : kv_share(rows, tensor.kv_heads, rank, ranks);
+    case Split::vocabulary:
+      return vocabulary_share(rows, rank, tensor.shape[0]);
+    case Split::replicated:
+    case Split::row:
+      return {0, rows};
+  }
+  assert(false);
+  return {};
+}
+
+}  // namespace
+
+std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t tensor_parallel) {
+  if (tensor.weight == nullptr) return {};
+  const WeightSpec& weight = *tensor.weight;
+  const Range columns = weight.split == Split::row ? share(weight.columns(), rank, tensor_parallel)
+                                                   : Range{0, weight.columns()};
+  std::vector<Slice> slices;
+  slices.reserve(weight.parts.size());
+  int64_t stored = 0;  // where the part's rows begin in its tensor
+  for (size_t i = 0; i < weight.parts.size(); ++i) {
+    const Part& part = weight.parts[i];
+    // vLLM cuts the rows of a fused tensor as they lie, one part after the other; where they are
+    // interleaved (InternLM2's wqkv) it does not undo that.
+    if (i == 0 || part.tensor != weight.parts[i - 1].tensor) stored = 0;
+    const Range rows = rows_of(tensor, i, part.rows(), rank, tensor_parallel);
+    if (rows.count > 0) {
+      slices.push_back({.part = &part,
+                        .row = stored + rows.first,
+                        .rows = rows.count,
+                        .column = columns.first,
+                        .columns = columns.count});
+    }
+    stored += part.rows();
+  }
+  return slices;
+}
+
+}  // namespace plimsoll::shard

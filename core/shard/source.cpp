@@ -1,0 +1,141 @@
+#include "shard/source.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <system_error>
+
+#include "base/error.h"
+#include "checkpoint/mapped_file.h"
+#include "model/config.h"
+#include "shard/sha256.h"
+
+namespace plimsoll::shard {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kConfig = "config.json";
+
+int64_t nanoseconds(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+struct stat status_of(const fs::path& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) {
+    fail(ExitCode::checkpoint_unusable, "{}: {}", path.string(),
+         std::generic_category().message(errno));
+  }
+  return status;
+}
+
+// The checkpoint was opened, so the header's length has been checked.
+std::string header_digest(const checkpoint::MappedFile& file) {
+  uint64_t length = 0;
+  std::memcpy(&length, file.head(sizeof length).data(), sizeof length);
+  return sha256_hex(file.head(sizeof length + length));
+}
+
+}  // namespace
+
+struct Source::File {
+  fs::path path;
+  uint64_t bytes = 0;
+  int64_t modified = 0, changed = 0;  // ns since 1970
+  uint64_t inode = 0;
+  std::string digest;  // of the header; of a file without one all of it
+  const checkpoint::MappedFile* map = nullptr;
+
+  File(fs::path at, std::string digest_of, const checkpoint::MappedFile* mapped)
+      : path(std::move(at)), digest(std::move(digest_of)), map(mapped) {
+    const struct stat status = status_of(path);
+    bytes = static_cast<uint64_t>(status.st_size);
+    modified = nanoseconds(status.st_mtim);
+    changed = nanoseconds(status.st_ctim);
+    inode = status.st_ino;
+  }
+};
+
+Source::Source(const fs::path& folder)
+    : folder_(fs::canonical(folder)),
+      spec_(
+          std::make_unique<model::ModelSpec>(model::make_model_spec(model::read_config(folder_)))) {
+  if (!spec_->quantization.empty()) {
+    fail(ExitCode::checkpoint_unusable,
+         "{}: the checkpoint is quantised ({}); shards of quantised checkpoints are not written "
+         "yet. vLLM itself saves them as its kernels hold them, which its loader does not read "
+         "again; shard the unquantised model",
+         folder_.string(), spec_->quantization);
+  }
+  const fs::path config = folder_ / kConfig;
+  files_.emplace_back(config, sha256_hex(read_text_file(config)), nullptr);
+  checkpoint_ = std::make_unique<checkpoint::Checkpoint>(checkpoint::Checkpoint::open(folder_));
+  reader_ = std::make_unique<checkpoint::WeightReader>(*checkpoint_, *spec_);
+  std::set<const checkpoint::MappedFile*> maps;
+  for (const auto& [name, tensor] : checkpoint_->tensors()) maps.insert(tensor.file);
+  for (const checkpoint::MappedFile* map : maps) {
+    files_.emplace_back(map->path(), header_digest(*map), map);
+  }
+  std::ranges::sort(files_, {}, &File::path);
+}
+
+Source::~Source() = default;
+
+DType Source::dtype() const {
+  return checkpoint::model_dtype(*checkpoint_, *spec_);
+}
+
+Json Source::identity() const {
+  Json files = Json::array();
+  for (const File& file : files_) {
+    files.push_back({{"name", file.path.filename().string()},
+                     {"bytes", file.bytes},
+                     {"modified_ns", file.modified},
+                     {file.map == nullptr ? "sha256" : "header_sha256", file.digest}});
+  }
+  return files;
+}
+
+void Source::check_unchanged() const {
+  for (const File& file : files_) {
+    const struct stat status = status_of(file.path);
+    const bool same = static_cast<uint64_t>(status.st_size) == file.bytes &&
+                      nanoseconds(status.st_mtim) == file.modified &&
+                      nanoseconds(status.st_ctim) == file.changed && status.st_ino == file.inode;
+    const auto digest = [&] {
+      return file.map == nullptr ? sha256_hex(read_text_file(file.path)) : header_digest(*file.map);
+    };
+    if (same && digest() == file.digest) continue;
+    fail(ExitCode::checkpoint_unusable,
+         "{} was changed while it was read; the shards may be of both states and count as "
+         "unfinished; start again into a fresh folder when nothing writes to it",
+         file.path.string());
+  }
+}
+
+std::vector<std::string> Source::side_files() const {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
+    std::string name = at->path().filename().string();
+    if (!is_weight_name(name)) names.push_back(std::move(name));
+  }
+  if (error) fail(ExitCode::checkpoint_unusable, "{}: {}", folder_.string(), error.message());
+  std::ranges::sort(names);
+  return names;
+}
+
+bool is_weight_name(const std::string& name) {
+  // os.path.splitext: leading dots belong to the stem.
+  const size_t stem = name.find_first_not_of('.');
+  const size_t dot = name.rfind('.');
+  if (stem == std::string::npos || dot == std::string::npos || dot < stem) return false;
+  const std::string suffix = name.substr(dot);
+  return suffix == ".bin" || suffix == ".pt" || suffix == ".safetensors";
+}
+
+}  // namespace plimsoll::shard

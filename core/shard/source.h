@@ -1,0 +1,53 @@
+// The checkpoint that shards are made from, and whether it stays the same meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "checkpoint/checkpoint.h"
+#include "model/model_spec.h"
+
+namespace plimsoll::shard {
+
+class Source {
+ public:
+  /// Opens and checks a model folder. Throws Error(checkpoint_unusable).
+  explicit Source(const std::filesystem::path& folder);
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+  ~Source();
+
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  [[nodiscard]] const model::ModelSpec& spec() const { return *spec_; }
+  [[nodiscard]] const checkpoint::Checkpoint& checkpoint() const { return *checkpoint_; }
+  [[nodiscard]] const checkpoint::TensorEntry& tensor(const model::Part& part) const {
+    return reader_->tensor(part);
+  }
+  [[nodiscard]] DType dtype() const;
+
+  /// What tells this checkpoint from another: names, sizes, times and header digests of its files.
+  [[nodiscard]] Json identity() const;
+  /// Throws Error(checkpoint_unusable) when a file is no longer what it was when it was opened.
+  void check_unchanged() const;
+
+  /// Top-level entries that vLLM's script copies: all but *.bin, *.pt and *.safetensors.
+  [[nodiscard]] std::vector<std::string> side_files() const;
+
+ private:
+  struct File;
+  std::filesystem::path folder_;
+  std::unique_ptr<model::ModelSpec> spec_;
+  std::unique_ptr<checkpoint::Checkpoint> checkpoint_;
+  std::unique_ptr<checkpoint::WeightReader> reader_;
+  std::vector<File> files_;
+};
+
+/// Whether vLLM's script leaves an entry of this name out: os.path.splitext's last suffix is .bin,
+/// .pt or .safetensors.
+bool is_weight_name(const std::string& name);
+
+}  // namespace plimsoll::shard

@@ -1,0 +1,100 @@
+// Compares shards with what vLLM itself wrote, file by file.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "base/json.h"
+#include "batch/scratch.h"
+#include "conformance/golden.h"
+#include "reference/recipe.h"
+#include "shard/job.h"
+#include "shard/sha256.h"
+#include "shard/writer.h"
+
+namespace plimsoll::shard {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The shards of one variant, in `out`.
+JobOptions options_of(const Json& entry) {
+  JobOptions options{.tensor_parallel = entry.at("tensor_parallel_size").get<int64_t>(),
+                     .pipeline_parallel = entry.value("pipeline_parallel_size", int64_t{1}),
+                     .dtype = entry.at("dtype").get<std::string>(),
+                     .max_file_size = {}};
+  if (!entry.at("max_file_size").is_null()) {
+    options.max_file_size = entry.at("max_file_size").get<int64_t>();
+  }
+  return options;
+}
+
+std::vector<std::string> walk_of(const Stage& stage) {
+  std::vector<std::string> names;
+  for (const ShardTensor& tensor : stage) names.push_back(tensor.name);
+  return names;
+}
+
+void check_walk(const Job& job, const Json& entry) {
+  const Json& order = entry.at("walk_order");
+  const bool staged = entry.contains("pipeline_parallel_size");
+  for (size_t i = 0; i < job.stages().size(); ++i) {
+    CHECK(walk_of(job.stages()[i].tensors) ==
+          (staged ? order.at(i) : order).get<std::vector<std::string>>());
+  }
+}
+
+void check_file(const fs::path& path, const Json& expected) {
+  const std::string bytes = testing::read_file(path);
+  INFO("file " << path.filename());
+  const auto header = expected.at("header").get<std::string>();
+  CHECK(bytes.substr(8, header.size()) == header);
+  CHECK(bytes.size() == expected.at("bytes").get<size_t>());
+  CHECK(sha256_hex(bytes) == expected.at("sha256").get<std::string>());
+}
+
+void check_variants(const fs::path& golden, const std::string& list, const std::string& models) {
+  const test::Scratch scratch;
+  std::map<std::string, std::unique_ptr<Source>> sources;
+  size_t number = 0;
+  for (const Json& entry : parse_json<Json>(testing::read_maybe_xz(golden / "shards" / list))) {
+    const auto model = entry.at("model").get<std::string>();
+    INFO(list << ": " << model << ", dtype " << entry.at("dtype") << ", max_file_size "
+              << entry.at("max_file_size"));
+    std::unique_ptr<Source>& source = sources[model];
+    if (!source) {
+      testing::write_checkpoint(golden / models / model, scratch.path(model));
+      source = std::make_unique<Source>(scratch.path(model));
+    }
+    const Job job(*source, options_of(entry));
+    check_walk(job, entry);
+    const fs::path out = scratch.path("out" + std::to_string(number++));
+    write_shards(job, out, {.tool_version = "test"});
+    std::vector<std::string> names;
+    for (const Json& file : entry.at("files")) {
+      names.push_back(file.at("name").get<std::string>());
+      check_file(out / names.back(), file);
+    }
+    std::vector<std::string> ours = job.file_names();
+    std::ranges::sort(names);
+    std::ranges::sort(ours);
+    CHECK(ours == names);
+    fs::remove_all(out);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("shards are vLLM's, byte for byte") {
+  const auto golden = testing::golden_folder();
+  if (!golden) {
+    WARN("no golden results (PLIMSOLL_GOLDEN): skipped");
+    return;
+  }
+  for (const char* list :
+       {"tp1.json.xz", "tp2.json.xz", "tp4.json.xz", "pipeline/tp2pp2.json.xz"}) {
+    check_variants(*golden, list, "models");
+  }
+}
+
+}  // namespace plimsoll::shard
