@@ -35,8 +35,8 @@ ThreadPool::ThreadPool(int threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  stop_.store(true, std::memory_order_relaxed);
-  round_.fetch_add(1, std::memory_order_release);
+  stop_.store(true);
+  round_.fetch_add(1);
   round_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
@@ -45,17 +45,17 @@ void ThreadPool::run_erased(int64_t tasks, Call call, const void* context) {
   if (tasks <= 0) return;
   loop_ = {call, context, tasks};
   next_.store(0, std::memory_order_relaxed);
-  const bool alone = workers_.empty() || tasks == 1;
-  if (!alone) {
-    working_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
-    round_.fetch_add(1, std::memory_order_release);
+  if (workers_.empty() || tasks == 1) {
+    take_tasks(0);
+  } else {
+    open_.store(true);
+    round_.fetch_add(1);
     round_.notify_all();
-  }
-  take_tasks(0);
-  if (!alone)
-    for (int left = working_.load(std::memory_order_acquire); left != 0;
-         left = working_.load(std::memory_order_acquire))
+    take_tasks(0);
+    open_.store(false);
+    for (int left = working_.load(); left != 0; left = working_.load())
       wait_for_change(working_, left);
+  }
   if (failed_.load(std::memory_order_acquire)) {
     failed_.store(false, std::memory_order_relaxed);
     std::rethrow_exception(std::exchange(error_, nullptr));
@@ -63,11 +63,13 @@ void ThreadPool::run_erased(int64_t tasks, Call call, const void* context) {
 }
 
 void ThreadPool::work(int thread) {
-  for (uint32_t seen = 0;; ++seen) {
+  for (uint32_t seen = 0;;) {
     wait_for_change(round_, seen);
-    if (stop_.load(std::memory_order_relaxed)) return;
-    take_tasks(thread);
-    if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) working_.notify_one();
+    seen = round_.load();
+    if (stop_.load()) return;
+    working_.fetch_add(1);
+    if (open_.load()) take_tasks(thread);
+    if (working_.fetch_sub(1) == 1) working_.notify_one();
   }
 }
 

@@ -46,10 +46,14 @@ class ThreadPool {
   void take_tasks(int thread);
 
   std::vector<std::thread> workers_;
-  Loop loop_;                                   // written while all workers wait
+  // A worker announces itself in working_ and then looks whether a loop is open; the caller closes
+  // the loop and then waits until working_ is 0. So nobody waits for a worker that has not woken
+  // up, and loop_ is written only while no worker can read it.
+  Loop loop_;
   alignas(64) std::atomic<int64_t> next_{0};    // next task of the loop
   alignas(64) std::atomic<uint32_t> round_{0};  // counts loops
-  alignas(64) std::atomic<int> working_{0};     // workers still in the loop
+  std::atomic<bool> open_{false};
+  alignas(64) std::atomic<int> working_{0};
   std::atomic<bool> stop_{false};
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;  // of the task that set failed_
