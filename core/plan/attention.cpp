@@ -29,6 +29,7 @@ LayerHeads heads_of(const Builder& build, int64_t layer, const Window& window) {
   LayerHeads heads{dims.heads, dims.kv_heads, dims.head_size, dims.head_size,
                    build.bias(build.family.qkv_bias)};
   heads.value_size = config.integer({"v_head_dim"}, heads.key_size);
+  if (heads.value_size == 0) heads.value_size = heads.key_size;
   if (window.kind == KvKind::sliding) {
     heads.heads = config.integer({"swa_num_attention_heads"}, heads.heads);
     heads.kv_heads = config.integer({"swa_num_key_value_heads"}, heads.kv_heads);

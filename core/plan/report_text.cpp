@@ -53,12 +53,12 @@ const char* kind_words(KvKind kind) {
 }
 
 std::string head(const PlanResult& result, int columns) {
-  std::string text = fmt::format("{}\n", result.model);
+  std::string text = fmt::format("{:.80}\n", result.model);
   text += fmt::format("  {}, {}, {}{}\n", result.architecture.empty() ? "no architecture named" : result.architecture,
                       result.dtype, result.engine,
                       result.version.empty() ? "" : " " + result.version);
   if (!result.gpu.empty()) {
-    text += fmt::format("  {} x {}, {} each, {} of it for this process ({:.4g} of the card)\n", result.gpus, result.gpu,
+    text += fmt::format("  {} x {}, {} each; budget {} ({:.4g})\n", result.gpus, result.gpu,
                         readable_bytes(result.total_bytes), readable_bytes(result.budget_bytes),
                         result.gpu_memory_utilization);
   }
@@ -91,7 +91,7 @@ std::string breakdown(const PlanResult& result, int columns) {
   return text + "\n";
 }
 
-std::string cache(const PlanResult& result) {
+std::string cache(const PlanResult& result, int columns) {
   if (result.kv_kinds.empty()) return "";
   std::string text = "KV cache\n";
   for (const KvKindCount& kind : result.kv_kinds) {
@@ -99,8 +99,9 @@ std::string cache(const PlanResult& result) {
                         kind.spec.window > 0 ? fmt::format(" ({} tokens)", kind.spec.window) : "",
                         readable_bytes(kind.spec.page.value()), kind.spec.block_size);
   }
-  text += fmt::format("  {} more for each token beyond every window; groups of {}\n",
-                      readable_bytes(result.kv_bytes_per_token), fmt::join(result.group_sizes, ", "));
+  text += wrapped(fmt::format("{} more for each token beyond every window; groups of {}",
+                              readable_bytes(result.kv_bytes_per_token), fmt::join(result.group_sizes, ", ")),
+                  columns, 2);
   if (result.has_kv) {
     const int64_t length = result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
     text += fmt::format("  {} blocks of {} tokens, {} tokens in all\n", result.num_gpu_blocks, result.block_size,
@@ -146,7 +147,7 @@ std::string readable_bytes(int64_t bytes) {
 
 std::string to_text(const PlanResult& result, int columns) {
   columns = std::clamp(columns, 60, 100);
-  std::string text = head(result, columns) + breakdown(result, columns) + cache(result) + limits(result);
+  std::string text = head(result, columns) + breakdown(result, columns) + cache(result, columns) + limits(result);
   text += advice(result, columns);
   for (const std::string& note : result.notes) text += "\n" + wrapped("Note: " + note, columns, 0);
   return text;

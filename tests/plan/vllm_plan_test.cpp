@@ -1,0 +1,230 @@
+// vLLM's launch from a config: weights of published models, defaults by card, refusals of hostile input.
+#include "plan/vllm_plan.h"
+
+#include <catch2/catch.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "plan/config_file.h"
+#include "plan/report.h"
+#include "plan/solver.h"
+
+using namespace plimsoll;
+using namespace plimsoll::plan;
+
+namespace {
+
+const std::string kConfigs = std::string(PLIMSOLL_SOURCE_DIR) + "/samples/plans/configs/";
+
+Json llama() {
+  return parse_json<Json>(R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","torch_dtype":"bfloat16",
+    "hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,
+    "vocab_size":128256,"max_position_embeddings":131072,"rope_theta":500000.0,"tie_word_embeddings":false})");
+}
+
+PlanResult plan_of(const Json& config, const EngineArgs& args = {}, const char* gpu = "h100") {
+  return plan_vllm({config, "config.json"}, args, &find_gpu(gpu));
+}
+
+}  // namespace
+
+TEST_CASE("parameters and buffers of published models on one rank") {
+  struct Case {
+    const char* file;
+    int64_t ranks, parameters, buffers;
+  };
+  const std::vector<Case> cases = {
+      {"llama-3.1-8b", 1, 16060522496, 33554944},    {"llama-2-7b", 1, 13476831232, 1049088},
+      {"qwen2.5-vl-3b", 1, 7509245952, 131727936},   {"gemma-3-27b-it", 1, 54864813280, 302023650},
+      {"gemma-3-27b-it", 2, 27445541488, 302023650}, {"internvl2-2b", 1, 4411959296, 8388992},
+      {"internvl2-2b", 8, 576950272, 8388992},
+  };
+  for (const Case& c : cases) {
+    INFO(c.file << " on " << c.ranks);
+    const Json config = read_config_json(kConfigs + c.file + ".json");
+    EngineArgs args;
+    args.tensor_parallel = c.ranks;
+    args.available_kv = int64_t{40} << 30;
+    const PlanResult result = plan_of(config, args);
+    CHECK(result.parameter_bytes == c.parameters);
+    CHECK(result.buffer_bytes == c.buffers);
+  }
+}
+
+TEST_CASE("defaults step at 70 and at 160 GiB, and an A100 stays below") {
+  const auto limits = [](const char* gpu, VllmVersion version) {
+    EngineArgs args;
+    args.version = version;
+    return resolve_limits(args, &find_gpu(gpu), 32768);
+  };
+  const VllmVersion now{0, 32, 0};
+  CHECK(limits("h100", now).max_num_seqs == 1024);
+  CHECK(limits("h100", now).max_num_batched_tokens == 8192);
+  CHECK(limits("a100-80gb", now).max_num_seqs == 256);
+  CHECK(limits("a100-80gb", now).max_num_batched_tokens == 2048);
+  CHECK(limits("4090", now).max_num_batched_tokens == 2048);
+  CHECK(limits("b200", now).max_num_batched_tokens == 16384);
+  CHECK(limits("b200", {0, 27, 0}).max_num_batched_tokens == 8192);
+  const auto unnamed = [&](int64_t mib) {
+    Gpu gpu = unnamed_gpu(mib << 20);
+    EngineArgs args;
+    return resolve_limits(args, &gpu, 32768).max_num_seqs;
+  };
+  CHECK(unnamed(60 * 1024) == 256);
+  CHECK(unnamed(72 * 1024) == 1024);
+  CHECK(limits("h100", {0, 20, 0}).utilization == 0.90);
+  CHECK(limits("h100", {0, 21, 0}).utilization == 0.92);
+}
+
+TEST_CASE("hostile configs are refused by key, value and what was expected") {
+  struct Case {
+    const char* key;
+    const char* value;
+    const char* says;
+  };
+  const std::vector<Case> cases = {
+      {"vocab_size", "1099511627776", "vocab_size"},
+      {"num_hidden_layers", "0", "num_hidden_layers"},
+      {"num_hidden_layers", "1000000000", "num_hidden_layers"},
+      {"num_attention_heads", "0", "num_attention_heads"},
+      {"num_key_value_heads", "0", "num_key_value_heads"},
+      {"num_key_value_heads", "5", "multiple"},
+      {"num_attention_heads", "33", "multiple"},
+      {"hidden_size", "-4096", "hidden_size"},
+      {"hidden_size", "\"big\"", "hidden_size"},
+      {"hidden_size", "4096.5", "hidden_size"},
+      {"intermediate_size", "-1", "intermediate_size"},
+      {"torch_dtype", "7", "torch_dtype"},
+      {"architectures", "\"Llama\"", "architectures"},
+      {"rope_scaling", R"({"rope_type":"linear","factor":"NaN"})", "factor"},
+      {"quantization_config", R"({"quant_method":"fp8","weight_block_size":[0,128]})", "weight_block_size"},
+      {"quantization_config", R"({"quant_method":"sorcery"})", "sorcery"},
+      {"vocab_size", "null", "vocab_size"},
+  };
+  for (const Case& c : cases) {
+    INFO(c.key << " = " << c.value);
+    Json config = llama();
+    config[c.key] = parse_json<Json>(c.value);
+    try {
+      plan_of(config);
+      FAIL("not refused");
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::checkpoint_unusable);
+      CHECK_THAT(error.what(), Catch::Contains(c.says));
+    }
+  }
+}
+
+TEST_CASE("absurd sizes never fit, and end in no crash") {
+  Json config = llama();
+  for (const char* key : {"hidden_size", "intermediate_size", "vocab_size"}) config[key] = int64_t{1} << 31;
+  config["num_attention_heads"] = 1 << 20;
+  config["num_key_value_heads"] = 1 << 20;
+  config["num_hidden_layers"] = 1000;
+  const PlanResult result = plan_of(config);
+  REQUIRE(result.fits);
+  CHECK_FALSE(*result.fits);
+  CHECK(result.parameter_bytes == Amount::kMost);
+  CHECK_FALSE(to_json(result).empty());
+  CHECK_FALSE(to_text(result, 80).empty());
+}
+
+TEST_CASE("tensor-parallel sizes that vLLM refuses are usage errors") {
+  Json config = llama();
+  for (const int64_t ranks : {3, 5, 7, 64}) {
+    EngineArgs args;
+    args.tensor_parallel = ranks;
+    CHECK_THROWS_AS(plan_of(config, args), Error);
+  }
+}
+
+TEST_CASE("more memory never holds less, at given sequences and tokens") {
+  const Json config = llama();
+  EngineArgs args;
+  args.max_num_seqs = 128;
+  args.max_num_batched_tokens = 4096;
+  int64_t before = -1;
+  for (int64_t gib = 8; gib <= 300; gib += 4) {
+    const Gpu gpu = unnamed_gpu(gib << 30);
+    const PlanResult result = plan_vllm({config, "config.json"}, args, &gpu);
+    CHECK(result.num_gpu_blocks >= before);
+    before = result.num_gpu_blocks;
+  }
+}
+
+TEST_CASE("a longer context never needs less, and auto is the longest that fits") {
+  const Json config = llama();
+  EngineArgs args;
+  args.available_kv = int64_t{3} << 30;
+  const PlanResult whole = plan_of(config, args);
+  REQUIRE(whole.auto_max_model_len > 0);
+  args.max_model_len = whole.auto_max_model_len;
+  CHECK(*plan_of(config, args).fits);
+  args.max_model_len = whole.auto_max_model_len + 1;
+  CHECK_FALSE(*plan_of(config, args).fits);
+}
+
+TEST_CASE("the most sequences fit, one more does not") {
+  const Json config = llama();
+  const PlanFunction plan = [&](const EngineArgs& a, const Gpu* gpu) { return plan_vllm({config, "config.json"}, a, gpu); };
+  EngineArgs args;
+  args.max_model_len = 8192;
+  const Gpu& gpu = find_gpu("l40s");
+  const PlanResult best = solve_sequences(plan, args, &gpu);
+  CHECK(best.max_concurrency >= static_cast<double>(best.max_num_seqs));
+  args.max_num_seqs = best.max_num_seqs + 1;
+  CHECK(plan(args, &gpu).max_concurrency < static_cast<double>(args.max_num_seqs));
+}
+
+TEST_CASE("what a limit on images saves, and what saves nothing") {
+  const Json config = read_config_json(kConfigs + "qwen2.5-vl-3b.json");
+  EngineArgs args;
+  args.max_model_len = 8192;
+  const PlanResult all = plan_of(config, args);
+  args.limits = {{"image", {3, 0, 0, 0}}, {"video", {1, 0, 0, 0}}};
+  CHECK(plan_of(config, args).activation_peak_bytes == all.activation_peak_bytes);
+  args.limits = {{"image", {1, 0, 0, 0}}, {"video", {0, 0, 0, 0}}};
+  const PlanResult images = plan_of(config, args);
+  CHECK(images.activation_peak_bytes <= all.activation_peak_bytes);
+  args.limits = {{"image", {0, 0, 0, 0}}, {"video", {0, 0, 0, 0}}};
+  CHECK(plan_of(config, args).weights_bytes < images.weights_bytes);
+  args.version = {0, 14, 0};  // built whatever the limits
+  CHECK(plan_of(config, args).parameter_bytes == images.parameter_bytes);
+}
+
+TEST_CASE("names of cards match loosely") {
+  CHECK(find_gpu("H100-80GB").name == "H100-SXM5-80GB");
+  CHECK(find_gpu("h100").name == "H100-SXM5-80GB");
+  CHECK(find_gpu("NVIDIA H100 80GB HBM3").name == "H100-SXM5-80GB");
+  CHECK(find_gpu("GeForce RTX 4090").name == "RTX-4090");
+  CHECK(find_gpu("a100-40gb").name == "A100-SXM4-40GB");
+  CHECK_THROWS_AS(find_gpu("voodoo2"), Error);
+  CHECK_THROWS_AS(find_gpu(""), Error);
+}
+
+TEST_CASE("every number of the text is in the JSON, and every part explains itself") {
+  const PlanResult result = plan_of(llama());
+  const Json json = parse_json<Json>(to_json(result));
+  for (const char* key : {"fits", "engine", "gpu", "total_bytes", "budget_bytes", "parameter_bytes", "buffer_bytes",
+                          "weights_bytes", "activation_peak_bytes", "non_torch_bytes", "cuda_graph_bytes", "kv_cache_bytes",
+                          "kv_bytes_per_token", "num_gpu_blocks", "block_size", "kv_tokens", "max_concurrency",
+                          "max_model_len", "estimated_max_model_len", "kv_kinds", "group_sizes", "parts"}) {
+    CHECK(json.contains(key));
+  }
+  CHECK(json["weights_bytes"] == json["parameter_bytes"].get<int64_t>() + json["buffer_bytes"].get<int64_t>());
+  for (const PlanPart& part : result.parts) {
+    CHECK_THAT(explain_part(result, part.name), Catch::Contains(std::to_string(part.bytes)));
+  }
+  CHECK_THROWS_AS(explain_part(result, "flux capacitor"), Error);
+  CHECK(diff_plans(to_json(result), to_json(result)) == "no difference\n");
+}
+
+TEST_CASE("lines of the text are at most 80 columns wide") {
+  const std::string text = to_text(plan_of(read_config_json(kConfigs + "llama-2-70b.json")), 80);
+  size_t from = 0;
+  while (from < text.size()) {
+    const size_t end = text.find('\n', from);
+    CHECK(end - from <= 80);
+    from = end + 1;
+  }
+}
