@@ -82,8 +82,10 @@ std::string breakdown(const PlanResult& result, int columns) {
   const int room = std::max(8, columns - kNames - kNumbers - 4);
   std::string text = "Per GPU of the busiest rank\n";
   for (const PlanPart& part : result.parts) {
-    text += fmt::format("  {:<{}.{}}{:>{}} {}{}\n", part.name, kNames, kNames, readable_bytes(part.bytes), kNumbers,
-                        bar(part.bytes, whole, room), part.inside_budget ? "" : "*");
+    std::string line = fmt::format("  {:<{}.{}}{:>{}} {}{}", part.name, kNames, kNames, readable_bytes(part.bytes),
+                                   kNumbers, bar(part.bytes, whole, room), part.inside_budget ? "" : "*");
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
   }
   const bool outside = std::any_of(result.parts.begin(), result.parts.end(),
                                    [](const PlanPart& part) { return !part.inside_budget; });
