@@ -45,7 +45,7 @@ class Sequences {
             int64_t block_size = 16)
       : cpu_(cpu), spec_(spec), lengths_(static_cast<size_t>(count)) {
     const size_t bytes = cpu->footprint().kv_bytes(spec, block_size, dtype);
-    stride_ = static_cast<int64_t>(kTokens / block_size);
+    stride_ = (kTokens + block_size - 1) / block_size;
     pool_.assign(static_cast<size_t>(count * stride_) * bytes + 2, std::byte{0xff});
     // Two bytes off: nothing may rely on alignment.
     cache_ = {pool_.data() + 2, bytes, 0, dtype, block_size, 0};
@@ -173,6 +173,28 @@ TEST_CASE("a row attends with the same bits in one chunk, in many, alone and bes
           REQUIRE(out.same_bits(0, whole, 120 + r));
           REQUIRE(out.same_bits(1, whole, 100 + r));
         }
+      }
+}
+
+TEST_CASE("blocks may have any size") {
+  for (const CpuIsa isa : isas())
+    for (const int64_t block_size : {1, 8, 24, 100})
+      for (const AttentionCase& c : kCases) {
+        CAPTURE(isa_name(isa), block_size, c.name);
+        CpuFixture cpu(isa, 2);
+        const model::AttentionSpec spec = spec_of(c);
+        const int64_t q = c.heads * c.head_dim;
+        const int64_t kv = c.kv_heads * c.head_dim;
+        const Rows qkv = Rows::random(150, q + 2 * kv, 1);
+        Sequences whole(cpu, spec, DType::bf16, 1, block_size);
+        const Rows out = whole.step(qkv, {150});
+        const Matrix expected =
+            reference::attention(stored(qkv, 0, q, DType::f32), stored(qkv, q, kv, DType::bf16),
+                                 stored(qkv, q + kv, kv, DType::bf16), spec);
+        CHECK(distance(out.matrix(), expected) < 1e-6);
+        Sequences parts(cpu, spec, DType::bf16, 1, block_size);
+        parts.step(slice(qkv, 0, 149), {149});
+        CHECK(parts.step(slice(qkv, 149, 1), {1}).same_bits(0, out, 149));
       }
 }
 

@@ -1,6 +1,7 @@
 // Attention of some query rows over a paged cache, with a running softmax (Milakov and Gimelshein
-// 2018) over groups of 64 tokens that start at multiples of 64. A token that a row may not see adds
-// exactly nothing to it, so a row's bits do not depend on the rows beside it.
+// 2018) over groups of four tiles, counted from the sequence's start: 64 tokens where blocks are a
+// multiple of 16. A token that a row may not see adds exactly nothing to it, so a row's bits do not
+// depend on the rows beside it.
 #pragma once
 
 #include <utility>
@@ -12,6 +13,13 @@
 
 namespace plimsoll::backend {
 namespace {
+
+constexpr int64_t min(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+constexpr int64_t max(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
 
 constexpr int kTileVectors = static_cast<int>(kTile) / kLanes;
 constexpr int kGroupTiles = static_cast<int>(kAttentionGroup / kTile);
@@ -59,11 +67,12 @@ struct AttentionState {
         lane_sums(best + kAttentionRows) {}
 };
 
-/// One group of tokens as a tile sees it.
+/// One group of tokens, by its tiles, as an attention tile sees it.
 struct AttentionGroup {
-  int64_t start = 0;
-  int first = 0;  // tokens [first, last) of the group may be seen by some row
-  int last = 0;
+  int64_t start[kGroupTiles];  // position of the first token
+  int tokens[kGroupTiles];     // of the tile; fewer than 16 at the end of an uneven block
+  int first[kGroupTiles];      // lanes [first, last) may be seen by some row
+  int last[kGroupTiles];
   const std::byte* keys[kGroupTiles];  // tiles that none may see point at one that some may
   const std::byte* values[kGroupTiles];
 };
@@ -106,17 +115,19 @@ void weigh(const AttentionGroup& group, int64_t width, const float* weights, int
            float* sums) {
   Vf acc[R * V];
   for (int i = 0; i < R * V; ++i) acc[i] = load(sums + i / V * width + column + i % V * kLanes);
-  for (int t = group.first; t < group.last; ++t) {
-    const std::byte* row =
-        group.values[t / kTile] + static_cast<size_t>((t % kTile) * width + column) * C::kElement;
+  for (int tile = 0; tile < kGroupTiles; ++tile)
+    for (int t = group.first[tile]; t < group.last[tile]; ++t) {
+      const std::byte* row =
+          group.values[tile] + static_cast<size_t>(t * width + column) * C::kElement;
+      const float* weight = weights + tile * kTile + t;
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      const Vf value = C::values(row + v * (kLanes * C::kElement));
+      for (int v = 0; v < V; ++v) {
+        const Vf value = C::values(row + v * (kLanes * C::kElement));
 #pragma GCC unroll 8
-      for (int r = 0; r < R; ++r)
-        acc[r * V + v] = fma(splat(weights[r * kAttentionGroup + t]), value, acc[r * V + v]);
+        for (int r = 0; r < R; ++r)
+          acc[r * V + v] = fma(splat(weight[r * kAttentionGroup]), value, acc[r * V + v]);
+      }
     }
-  }
   for (int i = 0; i < R * V; ++i) store(sums + i / V * width + column + i % V * kLanes, acc[i]);
 }
 
@@ -125,9 +136,8 @@ void soften(const AttentionTile& t, const AttentionState& state, const Attention
             int row) {
   constexpr int kVectors = static_cast<int>(kAttentionGroup) / kLanes;
   constexpr float kInfinity = __builtin_inff();
-  const auto position = static_cast<int32_t>(t.first_position + row / t.heads - group.start);
-  const int32_t oldest =
-      t.window > 0 ? position - static_cast<int32_t>(t.window) : INT32_MIN;  // not seen
+  const int64_t position = t.first_position + row / t.heads;
+  const int64_t hidden = t.window > 0 ? position - t.window : -1;  // the last before the window
   float* scores = state.scores + row * kAttentionGroup;
   Vf s[kVectors];
   Vf top = splat(-kInfinity);
@@ -135,9 +145,13 @@ void soften(const AttentionTile& t, const AttentionState& state, const Attention
   for (int v = 0; v < kVectors; ++v) {
     s[v] = load(scores + v * kLanes);
     if (t.soft_cap > 0) s[v] = splat(t.soft_cap) * tanh(s[v] / splat(t.soft_cap));
-    const Vi token = iota() + v * kLanes;
-    s[v] = select((token <= splat_int(position)) & (token > splat_int(oldest)), s[v],
-                  splat(-kInfinity));
+    const int tile = v / kTileVectors;
+    const Vi lane = iota() + v % kTileVectors * kLanes;
+    const int64_t end = min(position + 1 - group.start[tile], int64_t{group.tokens[tile]});
+    const int64_t begin = max(hidden + 1 - group.start[tile], int64_t{0});
+    const Vi seen = (lane < splat_int(static_cast<int32_t>(max(end, int64_t{0})))) &
+                    (lane >= splat_int(static_cast<int32_t>(min(begin, int64_t{kTile}))));
+    s[v] = select(seen, s[v], splat(-kInfinity));
     top = max(top, s[v]);
   }
   const float old_best = state.best[row];
@@ -183,7 +197,7 @@ template <typename C>
 void attend_tile(const AttentionTile& t, const AttentionState& state, const AttentionGroup& group,
                  int row, int count) {
   const int64_t newest = t.first_position + (row + count - 1) / t.heads;
-  if (group.start > newest) return;
+  if (group.start[0] > newest) return;
   [&]<int... I>(std::integer_sequence<int, I...>) {
     using Function =
         void (*)(const AttentionTile&, const AttentionState&, const AttentionGroup&, int);
@@ -193,22 +207,42 @@ void attend_tile(const AttentionTile& t, const AttentionState& state, const Atte
   (std::make_integer_sequence<int, kAttentionTileRows>{});
 }
 
-/// Tokens [begin, end) of the sequence are seen by some row of the tile.
-AttentionGroup locate_group(const AttentionTile& t, int64_t start, int64_t begin, int64_t end) {
+/// The cache of a sequence as a row of tiles: those of its first block, of its second, and so on.
+struct Tiles {
+  int64_t block_size;
+  int64_t per_block;
+
+  explicit Tiles(const AttentionTile& t)
+      : block_size(t.block_size), per_block(round_up(t.block_size, kTile) / kTile) {}
+  [[nodiscard]] int64_t of_position(int64_t position) const {
+    return position / block_size * per_block + position % block_size / kTile;
+  }
+  [[nodiscard]] int64_t start(int64_t tile) const {
+    return tile / per_block * block_size + tile % per_block * kTile;
+  }
+  [[nodiscard]] int64_t tokens(int64_t tile) const {
+    return min(kTile, block_size - tile % per_block * kTile);
+  }
+};
+
+/// The group from `first_tile` on; positions [begin, end) are seen by some row of the tile.
+AttentionGroup locate_group(const AttentionTile& t, const Tiles& tiles, int64_t first_tile,
+                            int64_t begin, int64_t end) {
   AttentionGroup group;
-  group.start = start;
-  group.first = static_cast<int>(begin > start ? begin - start : 0);
-  group.last = static_cast<int>(end < start + kAttentionGroup ? end - start : kAttentionGroup);
   const int64_t width = round_up(t.head_dim, 16);
-  const auto element = static_cast<int64_t>(t.dtype == DType::f32 ? 4 : 2);
-  const int first_tile = group.first / static_cast<int>(kTile);
-  const int last_tile = (group.last - 1) / static_cast<int>(kTile);
+  const int64_t element = t.dtype == DType::f32 ? 4 : 2;
+  const int64_t first_seen = tiles.of_position(begin);
+  const int64_t last_seen = tiles.of_position(end - 1);
   for (int i = 0; i < kGroupTiles; ++i) {
-    const int seen = i < first_tile ? first_tile : i > last_tile ? last_tile : i;
-    const int64_t token = start + seen * kTile;
-    const int64_t slot = token % t.block_size;
+    const int64_t tile = first_tile + i;
+    group.start[i] = tiles.start(tile);
+    group.tokens[i] = static_cast<int>(tiles.tokens(tile));
+    group.first[i] = static_cast<int>(max(begin - group.start[i], int64_t{0}));
+    group.last[i] = static_cast<int>(min(end - group.start[i], int64_t{group.tokens[i]}));
+    const int64_t there = max(first_seen, min(last_seen, tile));
+    const int64_t slot = there % tiles.per_block * kTile;
     const std::byte* block =
-        t.pool + static_cast<size_t>(t.blocks[token / t.block_size]) * t.block_stride;
+        t.pool + static_cast<size_t>(t.blocks[there / tiles.per_block]) * t.block_stride;
     group.keys[i] = block + t.key_offset + static_cast<size_t>(slot * t.head_dim * element);
     group.values[i] = block + t.value_offset + static_cast<size_t>(slot * width * element);
   }
@@ -250,9 +284,10 @@ void attend(const AttentionTile& t) {
   const int64_t end = t.first_position + t.positions;
   const int64_t oldest = t.window > 0 ? t.first_position - t.window + 1 : 0;
   const int64_t begin = oldest > 0 ? oldest : 0;
-  for (int64_t start = begin / kAttentionGroup * kAttentionGroup; start < end;
-       start += kAttentionGroup) {
-    const AttentionGroup group = locate_group(t, start, begin, end);
+  const Tiles tiles(t);
+  for (int64_t tile = tiles.of_position(begin) / kGroupTiles * kGroupTiles;
+       tile <= tiles.of_position(end - 1); tile += kGroupTiles) {
+    const AttentionGroup group = locate_group(t, tiles, tile, begin, end);
     for (int row = 0; row < state.rows; row += kAttentionTileRows) {
       const int left = state.rows - row;
       attend_tile<C>(t, state, group, row, left < kAttentionTileRows ? left : kAttentionTileRows);

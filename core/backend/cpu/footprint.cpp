@@ -24,7 +24,7 @@ class CpuFootprint final : public Footprint {
   }
   [[nodiscard]] size_t kv_bytes(const model::AttentionSpec& spec, int64_t block_size,
                                 DType dtype) const override {
-    return KvBlock(spec, round_up(block_size, kTile), dtype).bytes();
+    return KvBlock(spec, block_size, dtype).bytes();
   }
   [[nodiscard]] size_t linear_workspace(int64_t rows, const model::WeightSpec& spec,
                                         DType) const override {

@@ -79,7 +79,7 @@ struct AttentionTile {
 
 /// Rows of an attention tile at most.
 inline constexpr int kAttentionRows = 64;
-/// Tokens between two updates of the running maximum; groups start at multiples of it.
+/// Tokens between two updates of the running maximum: four tiles.
 inline constexpr int64_t kAttentionGroup = 64;
 /// Floats that AttentionTile::scratch needs: packed q, sums, scores, maximum and sum of each row.
 constexpr int64_t attention_scratch(int64_t head_dim) {

@@ -13,7 +13,8 @@ namespace plimsoll::backend {
 /// strips [n / 32][k / step][32][step], rows past n and columns past k zero; step is 2 for bf16
 /// (the pairs that vdpbf16ps multiplies) and 1 for the other types.
 inline constexpr int64_t kStrip = 32;
-/// Tokens whose scores are computed side by side; KV blocks are a multiple of it.
+/// Tokens whose scores are computed side by side. A KV block whose size is no multiple of it ends
+/// in a tile that is not full.
 inline constexpr int64_t kTile = 16;
 
 constexpr int64_t round_up(int64_t value, int64_t multiple) {
@@ -46,28 +47,28 @@ inline size_t packed_rows_bytes(int64_t rows, int64_t columns) {
   return static_cast<size_t>(rows * padded_columns(columns)) * sizeof(float);
 }
 
-/// One layer's part of a KV block: K as [kv_head][tile][d / step][16][step] (lanes run over
-/// tokens), then V as [kv_head][token][d rounded up to 16].
+/// One layer's part of a KV block, its tokens rounded up to tiles: K as [kv_head][tile][d /
+/// step][16] [step] (lanes run over tokens), then V as [kv_head][token][d rounded up to 16].
 struct KvBlock {
   int64_t head_dim = 0;
-  int64_t block_size = 0;
+  int64_t tokens = 0;
   int64_t kv_heads = 0;
   size_t element = 0;  // bytes
 
-  KvBlock(const model::AttentionSpec& spec, int64_t tokens, DType dtype)
+  KvBlock(const model::AttentionSpec& spec, int64_t block_size, DType dtype)
       : head_dim(spec.head_dim),
-        block_size(tokens),
+        tokens(round_up(block_size, kTile)),
         kv_heads(spec.kv_heads),
         element(dtype_size(dtype)) {}
 
   [[nodiscard]] int64_t value_stride() const { return round_up(head_dim, 16); }
   /// Offset in bytes of the K tile that holds `slot`, and of the V row of `slot`.
   [[nodiscard]] size_t key_tile(int64_t kv_head, int64_t slot) const {
-    return static_cast<size_t>((kv_head * block_size + slot / kTile * kTile) * head_dim) * element;
+    return static_cast<size_t>((kv_head * tokens + slot / kTile * kTile) * head_dim) * element;
   }
   [[nodiscard]] size_t value_row(int64_t kv_head, int64_t slot) const {
-    return static_cast<size_t>(kv_heads * block_size * head_dim +
-                               (kv_head * block_size + slot) * value_stride()) *
+    return static_cast<size_t>(kv_heads * tokens * head_dim +
+                               (kv_head * tokens + slot) * value_stride()) *
            element;
   }
   [[nodiscard]] size_t bytes() const { return value_row(kv_heads, 0); }
