@@ -111,11 +111,13 @@ TEST_CASE("outputs are equal to the last bit in any order and setting") {
   // A pool that runs short: hardly more than one sequence needs.
   const int64_t few = name == "gemma2" ? 24 : 12;
   EngineStats most;
-  for (int run = 0; run < 20; ++run) {
+  const int runs = name == "llama" ? 20 : 6;
+  for (int run = 0; run < runs; ++run) {
     std::shuffle(requests.begin(), requests.end(), random);
     EngineOptions options =
         options_with(pick({3, 16, 24, 64}), pick({64, 80, 128, 500}), pick({24, 50, 1000}), dtype);
     if (run == 0) options = options_with(24, 64, few, dtype);
+    if (run == 1) options = options_with(32, 128, 1000, dtype);
     options.prefix_caching = run % 3 != 0;
     options.threads = pick({1, 2, 3});
     const auto engine = model.engine(options);
