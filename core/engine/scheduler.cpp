@@ -70,14 +70,14 @@ void Scheduler::admit() {
   }
 }
 
-// Blocks for all tokens of the candidate must be there beside those that running prompts still
-// need and a block for the next token of everybody, or the admitted would soon be preempted.
+// Blocks for all tokens of the candidate must be there beside those that the running ones need for
+// theirs, each with its next token. What answers will grow to is not reserved: most end early, and
+// preemption is there for the rest.
 bool Scheduler::fits(const Sequence& candidate) const {
   if (running_.empty()) return true;
   int64_t reserved = 0;
   for (const Sequence* sequence : running_) {
-    reserved +=
-        cache_.blocks_needed(*sequence, sequence->length() + cache_.block_size(), limits_.tokens);
+    reserved += cache_.blocks_needed(*sequence, sequence->length() + 1, limits_.tokens);
   }
   const int64_t needed = cache_.blocks_needed(candidate, candidate.length() + 1, limits_.tokens);
   return needed + reserved <= cache_.pool().available();
