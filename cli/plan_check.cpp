@@ -27,7 +27,8 @@ int check_report(const std::string& file) {
   const auto regions = plan->find("regions");
   if (regions != plan->end() && regions->is_array()) {
     for (const Json& region : *regions) {
-      fmt::print("{:<28}{:>14}\n", region.value("name", std::string()), plan::readable_bytes(integer(region, "bytes")));
+      fmt::print("{:<28}{:>14}\n", region.value("name", std::string()),
+                 plan::readable_bytes(integer(region, "bytes")));
     }
   }
   const int64_t planned = integer(*plan, "total_bytes");
@@ -35,7 +36,8 @@ int check_report(const std::string& file) {
   if (measured == 0) measured = integer(report, "arena_peak_bytes");
   fmt::print("{:<28}{:>14}\n", "planned", plan::readable_bytes(planned));
   if (measured == 0) {
-    fmt::print("{:<28}{:>14}\n", "process peak", plan::readable_bytes(integer(report, "peak_rss_bytes")));
+    fmt::print("{:<28}{:>14}\n", "process peak",
+               plan::readable_bytes(integer(report, "peak_rss_bytes")));
     fmt::print("the report states no measured peak of the planned memory: nothing to compare\n");
     return static_cast<int>(ExitCode::done);
   }

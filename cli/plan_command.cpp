@@ -26,18 +26,31 @@ namespace fs = std::filesystem;
 
 void print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
-  if (std::fflush(stdout) != 0) fail(ExitCode::output_unwritable, "standard output cannot be written");
+  if (std::fflush(stdout) != 0)
+    fail(ExitCode::output_unwritable, "standard output cannot be written");
 }
 
 /// MODEL's config.json: the file itself, a folder's, or a hub id's.
 fs::path find_config(const std::string& model, const Environment& environment) {
-  if (model.empty()) fail(ExitCode::usage, "plan: MODEL is missing: a folder, a config.json, or a hub id");
+  if (model.empty())
+    fail(ExitCode::usage, "plan: MODEL is missing: a folder, a config.json, or a hub id");
   if (fs::is_regular_file(model)) return model;
   const fs::path folder = checkpoint::find_model(model, {environment.hub_cache});
   if (!fs::exists(folder / "config.json")) {
     fail(ExitCode::checkpoint_unusable, "{}: there is no config.json in it", folder.string());
   }
   return folder / "config.json";
+}
+
+/// ModelOpt's checkpoints may keep their quantization in a file beside the config, as vLLM reads
+/// it.
+void add_separate_quantization(Json& config, const fs::path& file) {
+  const fs::path separate = file.parent_path() / "hf_quant_config.json";
+  if (config.contains("quantization_config") || !fs::is_regular_file(separate)) return;
+  Json quantization = read_json_file(separate);
+  if (!quantization.is_object()) return;
+  quantization["quant_method"] = "modelopt";
+  config["quantization_config"] = std::move(quantization);
 }
 
 /// The card of a Linux machine with NVIDIA's driver, by the name that the driver gives it.
@@ -52,7 +65,8 @@ std::string present_gpu() {
       }
     }
   }
-  fail(ExitCode::usage, "--gpu auto: no NVIDIA device is present; name a card, `--gpu list` prints them");
+  fail(ExitCode::usage,
+       "--gpu auto: no NVIDIA device is present; name a card, `--gpu list` prints them");
 }
 
 std::optional<plan::Gpu> choose_gpu(const PlanOptions& options) {
@@ -67,8 +81,9 @@ std::optional<plan::Gpu> choose_gpu(const PlanOptions& options) {
   if (options.gpu.empty() || options.gpu == "smallest") return std::nullopt;
   plan::Gpu gpu = plan::find_gpu(options.gpu == "auto" ? present_gpu() : options.gpu);
   if (gpu.memory_bytes == 0) {
-    fail(ExitCode::usage, "--gpu {}: the memory of {} is not known; say it with --gpu-total-memory SIZE", options.gpu,
-         gpu.name);
+    fail(ExitCode::usage,
+         "--gpu {}: the memory of {} is not known; say it with --gpu-total-memory SIZE",
+         options.gpu, gpu.name);
   }
   return gpu;
 }
@@ -84,13 +99,18 @@ std::string gpu_list() {
   return text;
 }
 
-std::string rendered(const plan::PlanResult& result, const PlanOptions& options, const Environment& environment) {
+std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
+                     const Environment& environment) {
   if (!options.explain.empty()) return plan::explain_part(result, options.explain);
   switch (options.format) {
-    case PlanFormat::json: return plan::to_json(result);
-    case PlanFormat::html: return plan::to_html(result);
-    case PlanFormat::args: return plan::to_args(result);
-    case PlanFormat::text: break;
+    case PlanFormat::json:
+      return plan::to_json(result);
+    case PlanFormat::html:
+      return plan::to_html(result);
+    case PlanFormat::args:
+      return plan::to_args(result);
+    case PlanFormat::text:
+      break;
   }
   return plan::to_text(result, terminal_width(environment));
 }
@@ -110,13 +130,15 @@ int plan_command(const PlanOptions& options) {
     return static_cast<int>(ExitCode::done);
   }
   if (!options.diff.first.empty()) {
-    print(plan::diff_plans(read_text_file(options.diff.first), read_text_file(options.diff.second)));
+    print(
+        plan::diff_plans(read_text_file(options.diff.first), read_text_file(options.diff.second)));
     return static_cast<int>(ExitCode::done);
   }
   if (!options.check.empty()) return check_report(options.check);
   const Environment environment = read_environment();
   const fs::path file = find_config(options.model, environment);
-  const Json config = plan::read_config_json(file);
+  Json config = plan::read_config_json(file);
+  if (config.is_object()) add_separate_quantization(config, file);
   const plan::ConfigView view(config, file.string());
   const std::optional<plan::Gpu> gpu = choose_gpu(options);
   plan::PlanResult result = make_plan(view, options, gpu);

@@ -18,14 +18,14 @@ struct PlanOptions {
   std::string model;
   std::string engine = "plimsoll";
   plan::EngineArgs args;
-  std::string gpu;                   // empty: none; a name, "auto", "list" or "smallest"
-  std::optional<int64_t> gpus;       // cards at hand; 0: as few as it takes
+  std::string gpu;              // empty: none; a name, "auto", "list" or "smallest"
+  std::optional<int64_t> gpus;  // cards at hand; 0: as few as it takes
   std::optional<int64_t> gpu_total_memory;
   std::optional<int64_t> gpu_memory;  // a ceiling in bytes
   PlanFormat format = PlanFormat::text;
   std::string explain;
   std::pair<std::string, std::string> diff;
-  std::string check;                 // a report of `run`
+  std::string check;  // a report of `run`
   bool advise = false;
   bool solve_seqs = false;           // --max-num-seqs auto
   std::string prompts;               // -i
@@ -40,8 +40,8 @@ void declare_plan_flags(CLI::App& command, PlanOptions& options);
 /// std::invalid_argument.
 void read_modality_limits(const std::string& text, plan::EngineArgs& args);
 
-/// Replaces `--from 'vllm serve MODEL ...'` by the flags of that line that plan knows, and names the
-/// others after `--ignored-flag`.
+/// Replaces `--from 'vllm serve MODEL ...'` by the flags of that line that plan knows, and names
+/// the others after `--ignored-flag`.
 std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments);
 
 }  // namespace plimsoll::cli

@@ -13,7 +13,9 @@ constexpr int64_t kMostGpus = 64;
 
 plan::PlanFunction plan_function(const plan::ConfigView& config, const PlanOptions& options) {
   if (options.engine == "vllm") {
-    return [&config](const plan::EngineArgs& args, const plan::Gpu* gpu) { return plan::plan_vllm(config, args, gpu); };
+    return [&config](const plan::EngineArgs& args, const plan::Gpu* gpu) {
+      return plan::plan_vllm(config, args, gpu);
+    };
   }
   return [&config, &options](const plan::EngineArgs& args, const plan::Gpu* gpu) {
     PlanOptions changed = options;
@@ -22,8 +24,8 @@ plan::PlanFunction plan_function(const plan::ConfigView& config, const PlanOptio
   };
 }
 
-plan::PlanResult solve(const plan::PlanFunction& plan, const plan::EngineArgs& args, const PlanOptions& options,
-                       const plan::Gpu* gpu) {
+plan::PlanResult solve(const plan::PlanFunction& plan, const plan::EngineArgs& args,
+                       const PlanOptions& options, const plan::Gpu* gpu) {
   if (options.gpu == "smallest") return plan::solve_card(plan, args);
   if (options.gpus == 0) return plan::solve_gpus(plan, args, gpu, kMostGpus);
   if (options.solve_seqs) return plan::solve_sequences(plan, args, gpu);
@@ -32,7 +34,8 @@ plan::PlanResult solve(const plan::PlanFunction& plan, const plan::EngineArgs& a
 
 void note_ignored(plan::PlanResult& result, const PlanOptions& options) {
   if (options.ignored.empty()) return;
-  result.notes.push_back(fmt::format("moves no device memory: {}", fmt::join(options.ignored, ", ")));
+  result.notes.push_back(
+      fmt::format("moves no device memory: {}", fmt::join(options.ignored, ", ")));
 }
 
 }  // namespace
@@ -42,8 +45,8 @@ plan::PlanResult make_plan(const plan::ConfigView& config, const PlanOptions& op
   const plan::Gpu* gpu = card ? &*card : nullptr;
   plan::EngineArgs args = options.args;
   if (options.gpu_memory && gpu != nullptr) {
-    args.gpu_memory_utilization =
-        std::min(1.0, static_cast<double>(*options.gpu_memory) / static_cast<double>(gpu->visible_bytes()));
+    args.gpu_memory_utilization = std::min(
+        1.0, static_cast<double>(*options.gpu_memory) / static_cast<double>(gpu->visible_bytes()));
   }
   if (options.gpus.value_or(0) > 0 && args.tensor_parallel == 1 && args.pipeline_parallel == 1 &&
       args.data_parallel == 1) {
@@ -53,10 +56,11 @@ plan::PlanResult make_plan(const plan::ConfigView& config, const PlanOptions& op
   plan::PlanResult result = solve(plan, args, options, gpu);
   if (options.gpus.value_or(0) > 0 && result.gpus > *options.gpus) {
     result.fits = false;
-    result.reason = fmt::format("{} GPUs are needed for tensor parallel {}, pipeline parallel {}, data parallel {}, "
-                                "and {} are at hand.",
-                                result.gpus, args.tensor_parallel, args.pipeline_parallel, args.data_parallel,
-                                *options.gpus);
+    result.reason = fmt::format(
+        "{} GPUs are needed for tensor parallel {}, pipeline parallel {}, data parallel {}, "
+        "and {} are at hand.",
+        result.gpus, args.tensor_parallel, args.pipeline_parallel, args.data_parallel,
+        *options.gpus);
   }
   const bool wanted = options.advise || (result.fits && !*result.fits && args.available_kv == 0);
   if (wanted && gpu != nullptr) result.advice = plan::advise(plan, args, gpu, result);

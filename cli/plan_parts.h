@@ -21,7 +21,8 @@ plan::PlanResult plan_own_engine(const plan::ConfigView& config, const PlanOptio
                                  const plan::Gpu* gpu);
 
 /// Notes about the prompts of `-i`, tokenized with the tokenizer beside the config.
-void add_prompts(plan::PlanResult& result, const PlanOptions& options, const std::filesystem::path& folder);
+void add_prompts(plan::PlanResult& result, const PlanOptions& options,
+                 const std::filesystem::path& folder);
 
 /// Prints plan against measured of a run's report; does_not_fit when the measured peak exceeded it.
 int check_report(const std::string& file);

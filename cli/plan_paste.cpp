@@ -1,7 +1,7 @@
 // A pasted command line of vLLM, as flags of `plan`.
 #include <algorithm>
-#include <optional>
 #include <CLI/CLI.hpp>
+#include <optional>
 
 #include "arguments.h"
 #include "base/error.h"
@@ -60,8 +60,8 @@ size_t after_program(const std::vector<std::string>& words) {
   size_t at = 0;
   while (at < words.size() && (is_assignment(words[at]) || words[at] == "env")) ++at;
   for (size_t i = at; i < words.size(); ++i) {
-    if (words[i] == "serve" || words[i] == "run-batch" || words[i] == "throughput" || words[i] == "latency" ||
-        words[i].starts_with("vllm.entrypoints")) {
+    if (words[i] == "serve" || words[i] == "run-batch" || words[i] == "throughput" ||
+        words[i] == "latency" || words[i].starts_with("vllm.entrypoints")) {
       return i + 1;
     }
   }
@@ -71,16 +71,18 @@ size_t after_program(const std::vector<std::string>& words) {
 }  // namespace
 
 std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments) {
-  const auto from = std::find_if(arguments.begin(), arguments.end(), [](const std::string& argument) {
-    return argument == "--from" || argument.starts_with("--from=");
-  });
+  const auto from =
+      std::find_if(arguments.begin(), arguments.end(), [](const std::string& argument) {
+        return argument == "--from" || argument.starts_with("--from=");
+      });
   if (from == arguments.end()) return arguments;
   std::string line;
   auto end = from + 1;
   if (*from != "--from") {
     line = from->substr(std::string("--from=").size());
   } else {
-    if (end == arguments.end()) fail(ExitCode::usage, "--from: a command line is missing, such as 'vllm serve MODEL'");
+    if (end == arguments.end())
+      fail(ExitCode::usage, "--from: a command line is missing, such as 'vllm serve MODEL'");
     line = *end++;
   }
   PlanOptions scratch;
@@ -89,7 +91,8 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments) 
   const std::vector<std::string> words = shell_words(line);
   const size_t first = after_program(words);
   std::vector<std::string> expanded = {"--engine", "vllm"};
-  const std::vector<std::string> given = rewrite_arguments({words.begin() + static_cast<std::ptrdiff_t>(first), words.end()});
+  const std::vector<std::string> given =
+      rewrite_arguments({words.begin() + static_cast<std::ptrdiff_t>(first), words.end()});
   for (size_t i = 0; i < given.size(); ++i) {
     const std::string& word = given[i];
     if (!word.starts_with("-") || word == "-") {
@@ -98,7 +101,8 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments) 
     }
     const std::string name = word.substr(0, word.find('='));
     const CLI::Option* option = known.get_option_no_throw(name);
-    const bool value_follows = word.find('=') == std::string::npos && i + 1 < given.size() && !given[i + 1].starts_with("-");
+    const bool value_follows = word.find('=') == std::string::npos && i + 1 < given.size() &&
+                               !given[i + 1].starts_with("-");
     if (option == nullptr) {
       expanded.insert(expanded.end(), {"--ignored-flag", name.substr(name.find_first_not_of('-'))});
       if (value_follows) ++i;

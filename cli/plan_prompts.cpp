@@ -55,7 +55,8 @@ void read_request(const Json& request, LinePrompt& prompt) {
     prompt.chat = true;
     for (const Json& message : *messages) {
       const auto content = message.find("content");
-      if (content != message.end() && content->is_string()) prompt.text += content->get<std::string>() + "\n";
+      if (content != message.end() && content->is_string())
+        prompt.text += content->get<std::string>() + "\n";
     }
   } else {
     throw std::runtime_error("no prompt");
@@ -79,7 +80,8 @@ LinePrompt read_line(const std::string& line) {
 }
 
 /// Hashes whole blocks of the prompt; a block seen before is shared.
-int64_t count_shared(const std::vector<text::TokenId>& ids, int64_t block, std::unordered_set<uint64_t>& seen) {
+int64_t count_shared(const std::vector<text::TokenId>& ids, int64_t block,
+                     std::unordered_set<uint64_t>& seen) {
   constexpr uint64_t kPrime = 1099511628211u;
   uint64_t hash = 14695981039346656037u;
   int64_t shared = 0;
@@ -116,40 +118,59 @@ PromptFacts read_prompts(const std::string& file, const text::Tokenizer& tokeniz
 
 }  // namespace
 
-void add_prompts(plan::PlanResult& result, const PlanOptions& options, const std::filesystem::path& folder) {
+void add_prompts(plan::PlanResult& result, const PlanOptions& options,
+                 const std::filesystem::path& folder) {
   const text::Tokenizer tokenizer = text::Tokenizer::load(folder);
-  PromptFacts facts = read_prompts(options.prompts, tokenizer, std::max<int64_t>(1, result.block_size));
+  PromptFacts facts =
+      read_prompts(options.prompts, tokenizer, std::max<int64_t>(1, result.block_size));
   std::sort(facts.lengths.begin(), facts.lengths.end());
   const auto count = static_cast<int64_t>(facts.lengths.size());
   const auto note = [&](std::string text) { result.notes.push_back(std::move(text)); };
-  if (facts.bad_lines > 0) note(fmt::format("{}: {} unreadable lines, the first is line {}", options.prompts, facts.bad_lines, facts.first_bad));
-  if (facts.duplicates > 0) note(fmt::format("{}: {} ids occur again", options.prompts, facts.duplicates));
+  if (facts.bad_lines > 0)
+    note(fmt::format("{}: {} unreadable lines, the first is line {}", options.prompts,
+                     facts.bad_lines, facts.first_bad));
+  if (facts.duplicates > 0)
+    note(fmt::format("{}: {} ids occur again", options.prompts, facts.duplicates));
   if (count == 0) {
     note(fmt::format("{}: no prompts", options.prompts));
     return;
   }
   int64_t total = 0;
   for (const int64_t length : facts.lengths) total += length;
-  const auto at = [&](double share) { return facts.lengths[static_cast<size_t>(share * static_cast<double>(count - 1))]; };
-  note(fmt::format("{}: {} prompts, {} tokens; lengths {} to {}, half up to {}, nine in ten up to {}{}", options.prompts, count,
-                   total, facts.lengths.front(), facts.lengths.back(), at(0.5), at(0.9),
-                   facts.chats > 0 ? fmt::format(" ({} chats counted without their template)", facts.chats) : ""));
-  const auto over = facts.lengths.end() - std::upper_bound(facts.lengths.begin(), facts.lengths.end(), result.max_model_len - 1);
-  if (over > 0) note(fmt::format("{} prompts leave no room for an answer in a context of {}", over, result.max_model_len));
-  if (facts.shared_tokens > 0) note(fmt::format("{} tokens are prefixes seen before, in whole blocks", facts.shared_tokens));
+  const auto at = [&](double share) {
+    return facts.lengths[static_cast<size_t>(share * static_cast<double>(count - 1))];
+  };
+  note(fmt::format(
+      "{}: {} prompts, {} tokens; lengths {} to {}, half up to {}, nine in ten up to {}{}",
+      options.prompts, count, total, facts.lengths.front(), facts.lengths.back(), at(0.5), at(0.9),
+      facts.chats > 0 ? fmt::format(" ({} chats counted without their template)", facts.chats)
+                      : ""));
+  const auto over =
+      facts.lengths.end() -
+      std::upper_bound(facts.lengths.begin(), facts.lengths.end(), result.max_model_len - 1);
+  if (over > 0)
+    note(fmt::format("{} prompts leave no room for an answer in a context of {}", over,
+                     result.max_model_len));
+  if (facts.shared_tokens > 0)
+    note(fmt::format("{} tokens are prefixes seen before, in whole blocks", facts.shared_tokens));
   const int64_t mean = (total + facts.generated) / count;
   const double together = mean > 0 && result.kv_bytes_per_token > 0
-                              ? static_cast<double>(result.kv_cache_bytes) / static_cast<double>(result.kv_bytes_per_token) /
+                              ? static_cast<double>(result.kv_cache_bytes) /
+                                    static_cast<double>(result.kv_bytes_per_token) /
                                     static_cast<double>(mean)
                               : 0;
   if (result.has_kv && together > 0) {
-    note(fmt::format("about {:.0f} of these requests find room at once (mean {} tokens with the answer)",
-                     std::min(together, static_cast<double>(std::min(count, result.max_num_seqs))), mean));
+    note(fmt::format(
+        "about {:.0f} of these requests find room at once (mean {} tokens with the answer)",
+        std::min(together, static_cast<double>(std::min(count, result.max_num_seqs))), mean));
   }
-  const double peak = static_cast<double>(facts.lengths.back()) * static_cast<double>(result.kv_bytes_per_token);
-  note(fmt::format("the longest prompt alone takes {:.2f} GiB of cache", peak / static_cast<double>(int64_t{1} << 30)));
+  const double peak =
+      static_cast<double>(facts.lengths.back()) * static_cast<double>(result.kv_bytes_per_token);
+  note(fmt::format("the longest prompt alone takes {:.2f} GiB of cache",
+                   peak / static_cast<double>(int64_t{1} << 30)));
   if (options.rate > 0) {
-    note(fmt::format("{:.2f} hours at {} tokens per second", static_cast<double>(total + facts.generated) / options.rate / 3600.0,
+    note(fmt::format("{:.2f} hours at {} tokens per second",
+                     static_cast<double>(total + facts.generated) / options.rate / 3600.0,
                      options.rate));
   }
 }

@@ -19,14 +19,16 @@ struct Change {
 
 std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& base) {
   std::vector<Change> changes;
-  const auto add = [&](std::string words, std::string flag, std::string cost, std::function<void(EngineArgs&)> apply) {
+  const auto add = [&](std::string words, std::string flag, std::string cost,
+                       std::function<void(EngineArgs&)> apply) {
     changes.push_back({std::move(words), std::move(flag), std::move(cost), std::move(apply)});
   };
   if (base.auto_max_model_len > 0 || base.estimated_max_model_len > 0) {
-    const int64_t length = base.auto_max_model_len > 0 ? base.auto_max_model_len : base.estimated_max_model_len;
+    const int64_t length =
+        base.auto_max_model_len > 0 ? base.auto_max_model_len : base.estimated_max_model_len;
     if (length < base.max_model_len) {
-      add("the longest context that fits", fmt::format("--max-model-len {}", length), "longer requests are refused",
-          [length](EngineArgs& a) { a.max_model_len = length; });
+      add("the longest context that fits", fmt::format("--max-model-len {}", length),
+          "longer requests are refused", [length](EngineArgs& a) { a.max_model_len = length; });
     }
   }
   const int64_t half = base.max_model_len / 2;
@@ -40,8 +42,8 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
   }
   for (const int64_t seqs : {64, 16}) {
     if (seqs >= base.max_num_seqs) continue;
-    add(fmt::format("{} sequences at once", seqs), fmt::format("--max-num-seqs {}", seqs), "throughput with many requests",
-        [seqs](EngineArgs& a) { a.max_num_seqs = seqs; });
+    add(fmt::format("{} sequences at once", seqs), fmt::format("--max-num-seqs {}", seqs),
+        "throughput with many requests", [seqs](EngineArgs& a) { a.max_num_seqs = seqs; });
     break;
   }
   if (base.max_num_batched_tokens > 2048) {
@@ -49,32 +51,40 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
         [](EngineArgs& a) { a.max_num_batched_tokens = 2048; });
   }
   const int64_t ranks = args.tensor_parallel * 2;
-  add(fmt::format("tensor parallel over {} GPUs", ranks), fmt::format("--tensor-parallel-size {}", ranks),
-      "more cards; communication in every layer", [ranks](EngineArgs& a) { a.tensor_parallel = ranks; });
+  add(fmt::format("tensor parallel over {} GPUs", ranks),
+      fmt::format("--tensor-parallel-size {}", ranks), "more cards; communication in every layer",
+      [ranks](EngineArgs& a) { a.tensor_parallel = ranks; });
   if (args.quantization.empty()) {
-    add("fp8 weights, quantized while loading", "--quantization fp8", "a little accuracy; needs a card with fp8",
-        [](EngineArgs& a) { a.quantization = "fp8"; });
-    add("4-bit weights, quantized while loading", "--quantization bitsandbytes", "accuracy, and speed",
-        [](EngineArgs& a) { a.quantization = "bitsandbytes"; });
+    add("fp8 weights, quantized while loading", "--quantization fp8",
+        "a little accuracy; needs a card with fp8", [](EngineArgs& a) { a.quantization = "fp8"; });
+    add("4-bit weights, quantized while loading", "--quantization bitsandbytes",
+        "accuracy, and speed", [](EngineArgs& a) { a.quantization = "bitsandbytes"; });
   }
   if (!args.enforce_eager && base.cuda_graphs > 0) {
-    add("graphs for 1, 2, 4, 8 and 16 alone", "--cudagraph-capture-sizes 1,2,4,8,16", "slower steps of larger batches",
-        [](EngineArgs& a) { a.capture_sizes = std::vector<int64_t>{1, 2, 4, 8, 16}; });
-    add("no CUDA graphs", "--enforce-eager", "slower decoding", [](EngineArgs& a) { a.enforce_eager = true; });
+    add("graphs for 1, 2, 4, 8 and 16 alone", "--cudagraph-capture-sizes 1,2,4,8,16",
+        "slower steps of larger batches", [](EngineArgs& a) {
+          a.capture_sizes = std::vector<int64_t>{1, 2, 4, 8, 16};
+        });
+    add("no CUDA graphs", "--enforce-eager", "slower decoding",
+        [](EngineArgs& a) { a.enforce_eager = true; });
   }
   if (base.gpu_memory_utilization < 0.95 && args.available_kv == 0) {
-    add("a larger share of the card", "--gpu-memory-utilization 0.95", "less room for other processes and for graphs",
+    add("a larger share of the card", "--gpu-memory-utilization 0.95",
+        "less room for other processes and for graphs",
         [](EngineArgs& a) { a.gpu_memory_utilization = 0.95; });
   }
   if (args.limits.empty() && !args.language_only) {
     add("no images or videos", R"(--limit-mm-per-prompt '{"image": 0, "video": 0}')", "text alone",
-        [](EngineArgs& a) { a.limits = {{"image", {}}, {"video", {}}}; });
+        [](EngineArgs& a) {
+          a.limits = {{"image", {}}, {"video", {}}};
+        });
   }
   if (args.cpu_offload == 0 && args.available_kv == 0) {
     const int64_t part = std::max<int64_t>(int64_t{1} << 30, base.weights_bytes / 4);
     const int64_t gib = (part + (int64_t{1} << 30) - 1) >> 30;
-    add(fmt::format("{} GiB of the weights kept on the host", gib), fmt::format("--cpu-offload-gb {}", gib),
-        "much slower: they cross the bus in every step", [gib](EngineArgs& a) { a.cpu_offload = gib << 30; });
+    add(fmt::format("{} GiB of the weights kept on the host", gib),
+        fmt::format("--cpu-offload-gb {}", gib), "much slower: they cross the bus in every step",
+        [gib](EngineArgs& a) { a.cpu_offload = gib << 30; });
   }
   return changes;
 }
@@ -82,13 +92,14 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
 /// What the cache gains and the rest gives up, counted once.
 int64_t saved_bytes(const PlanResult& base, const PlanResult& changed) {
   const auto used = [](const PlanResult& r) {
-    return Amount{r.weights_bytes} + r.activation_peak_bytes + r.non_torch_bytes + r.cuda_graph_bytes;
+    return Amount{r.weights_bytes} + r.activation_peak_bytes + r.non_torch_bytes +
+           r.cuda_graph_bytes;
   };
   return (used(base) - used(changed)).value();
 }
 
-std::optional<PlanResult> try_change(const PlanFunction& plan, const EngineArgs& args, const Gpu* gpu,
-                                     const std::vector<const Change*>& changes) {
+std::optional<PlanResult> try_change(const PlanFunction& plan, const EngineArgs& args,
+                                     const Gpu* gpu, const std::vector<const Change*>& changes) {
   EngineArgs changed = args;
   for (const Change* change : changes) change->apply(changed);
   try {
@@ -98,7 +109,8 @@ std::optional<PlanResult> try_change(const PlanFunction& plan, const EngineArgs&
   }
 }
 
-Suggestion suggestion_of(const PlanResult& base, const PlanResult& changed, const std::vector<const Change*>& changes) {
+Suggestion suggestion_of(const PlanResult& base, const PlanResult& changed,
+                         const std::vector<const Change*>& changes) {
   Suggestion suggestion;
   for (const Change* change : changes) {
     suggestion.change += (suggestion.change.empty() ? "" : ", with ") + change->words;
@@ -116,13 +128,16 @@ void add_dead_ends(std::vector<Suggestion>& advice, const EngineArgs& args) {
   };
   add("emptying caches (torch.cuda.empty_cache, PYTORCH_CUDA_ALLOC_CONF)",
       "the pool is sized from what is left after weights and activations, not from fragments");
-  add("prefix caching, on or off", "it shares blocks of the same pool; the pool's size stays", "--enable-prefix-caching");
+  add("prefix caching, on or off", "it shares blocks of the same pool; the pool's size stays",
+      "--enable-prefix-caching");
   add("more data-parallel copies", "each copy holds all weights again", "--data-parallel-size");
   add("more GPUs without tensor parallelism", "one process uses one GPU unless told otherwise");
   if (!args.limits.empty()) {
-    add("a lower count of images above 0", "one image of the largest size is profiled all the same");
+    add("a lower count of images above 0",
+        "one image of the largest size is profiled all the same");
   }
-  add("a lower gpu_memory_utilization against running out of cache", "it takes the cache's memory away");
+  add("a lower gpu_memory_utilization against running out of cache",
+      "it takes the cache's memory away");
 }
 
 }  // namespace
@@ -143,13 +158,15 @@ std::vector<Suggestion> advise(const PlanFunction& plan, const EngineArgs& args,
     if (!suggestion.fits) partial.push_back(&change);
     advice.push_back(std::move(suggestion));
   }
-  const bool enough = std::any_of(advice.begin(), advice.end(), [](const Suggestion& s) { return s.fits; });
+  const bool enough =
+      std::any_of(advice.begin(), advice.end(), [](const Suggestion& s) { return s.fits; });
   if (!enough) {
     for (size_t i = 0; i < partial.size(); ++i) {
       for (size_t j = i + 1; j < partial.size(); ++j) {
         const std::vector<const Change*> pair = {partial[i], partial[j]};
         const std::optional<PlanResult> changed = try_change(plan, args, gpu, pair);
-        if (changed && changed->fits.value_or(false)) advice.push_back(suggestion_of(base, *changed, pair));
+        if (changed && changed->fits.value_or(false))
+          advice.push_back(suggestion_of(base, *changed, pair));
       }
     }
   }

@@ -55,7 +55,9 @@ constexpr Amount ceil_div(Amount a, Amount b) {
 }
 
 /// The smallest multiple of b that is at least a.
-constexpr Amount round_up(Amount a, Amount b) { return ceil_div(a, b) * b; }
+constexpr Amount round_up(Amount a, Amount b) {
+  return ceil_div(a, b) * b;
+}
 
 inline constexpr int64_t kKiB = int64_t{1} << 10;
 inline constexpr int64_t kMiB = int64_t{1} << 20;

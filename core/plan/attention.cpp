@@ -51,8 +51,11 @@ void add_qk_norm(const Builder& build, const LayerHeads& heads, int64_t own_head
   }
   RankWeights& weights = build.weights;
   switch (kind) {
-    case QkNorm::none: return;
-    case QkNorm::head: weights.plain(Part::attention, 2 * heads.key_size); return;
+    case QkNorm::none:
+      return;
+    case QkNorm::head:
+      weights.plain(Part::attention, 2 * heads.key_size);
+      return;
     case QkNorm::whole:
       weights.plain(Part::attention, (heads.heads + heads.kv_heads) * heads.key_size);
       return;
@@ -74,7 +77,8 @@ void add_output_gate(const Builder& build, const LayerHeads& heads, const std::s
     if (on) build.weights.linear(Part::attention, {{path, "g_proj", {}}, hidden, {outputs}});
   }
   if (build.family.output_gate) {
-    build.weights.linear(Part::attention, {{path, "output_gate_proj", {}}, hidden, {heads.heads * heads.key_size}});
+    build.weights.linear(Part::attention,
+                         {{path, "output_gate_proj", {}}, hidden, {heads.heads * heads.key_size}});
   }
 }
 
@@ -88,23 +92,28 @@ void add_attention(Builder& build, int64_t layer) {
   const int64_t own_heads = weights.share(heads.heads, "the number of attention heads");
   const int64_t own_kv_heads = weights.kv_heads(heads.kv_heads);
   const bool gated = build.family.mixer == Mixer::delta || build.family.mixer == Mixer::delta_split;
-  RankWeights::Qkv qkv{path, build.dims.hidden, heads.heads, heads.kv_heads, heads.key_size,
-                       heads.value_size, heads.bias};
+  RankWeights::Qkv qkv{path,           build.dims.hidden, heads.heads, heads.kv_heads,
+                       heads.key_size, heads.value_size,  heads.bias};
   if (gated && build.config.flag({"attn_output_gate"}, true)) qkv.heads *= 2;
   weights.qkv(Part::attention, qkv);
   add_output_gate(build, heads, path);
-  weights.linear(Part::attention,
-                 {{path, "o_proj", {}}, heads.heads * heads.value_size, {build.dims.hidden},
-                  Split::inputs, build.bias(build.family.out_bias)});
+  weights.linear(Part::attention, {{path, "o_proj", {}},
+                                   heads.heads * heads.value_size,
+                                   {build.dims.hidden},
+                                   Split::inputs,
+                                   build.bias(build.family.out_bias)});
   add_qk_norm(build, heads, own_heads, own_kv_heads);
-  const bool sinks = build.family.experts == Experts::gpt_oss ||
-                     (window.kind == KvKind::sliding && build.config.flag({"add_swa_attention_sink_bias"}, false)) ||
-                     (window.kind == KvKind::full && build.config.flag({"add_full_attention_sink_bias"}, false));
+  const bool sinks =
+      build.family.experts == Experts::gpt_oss ||
+      (window.kind == KvKind::sliding &&
+       build.config.flag({"add_swa_attention_sink_bias"}, false)) ||
+      (window.kind == KvKind::full && build.config.flag({"add_full_attention_sink_bias"}, false));
   if (sinks) weights.plain(Part::attention, own_heads);
   if (build.family.positions == Positions::rotary) {
     const bool sliding = window.kind == KvKind::sliding;
     const bool positions = build.family.architecture != "MuseGlimmerForCausalLM" || sliding;
-    if (positions) add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention");
+    if (positions)
+      add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention");
   }
   weights.attention_scales();
   if (build.family.pooling) return;  // an encoder keeps nothing

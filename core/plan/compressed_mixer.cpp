@@ -1,5 +1,5 @@
-// DeepSeek-V4: keys and values of the distant past are compressed 4 or 128 to one, the near past is kept
-// in a window, and residual streams are mixed by hyper-connections.
+// DeepSeek-V4: keys and values of the distant past are compressed 4 or 128 to one, the near past is
+// kept in a window, and residual streams are mixed by hyper-connections.
 #include "base/error.h"
 #include "plan/builder.h"
 
@@ -56,17 +56,22 @@ void add_compressed_attention(Builder& build, int64_t layer) {
   const auto i = static_cast<size_t>(layer);
   const int64_t ratio = i < ratios.size() ? std::max<int64_t>(1, ratios[i]) : 1;
   if (ratio != 1 && ratio != 4 && ratio != 128) {
-    fail(ExitCode::checkpoint_unusable, "{}: \"compress_ratios\" has {} for layer {}, expected 0, 4 or 128",
-         config.path(), ratio, layer);
+    fail(ExitCode::checkpoint_unusable,
+         "{}: \"compress_ratios\" has {} for layer {}, expected 0, 4 or 128", config.path(), ratio,
+         layer);
   }
   RankWeights& weights = build.weights;
   const int64_t own = weights.share(heads, "the number of attention heads");
   weights.parameters(Part::attention, Amount{own <= 64 ? 64 : 128} * kFloat32);  // sinks, padded
-  weights.linear(Part::attention, {{path, "fused_wqa_wkv", {"wq_a", "wkv"}}, hidden, {query_rank, size}, Split::none});
+  weights.linear(
+      Part::attention,
+      {{path, "fused_wqa_wkv", {"wq_a", "wkv"}}, hidden, {query_rank, size}, Split::none});
   weights.plain(Part::attention, query_rank + size);
   weights.linear(Part::attention, {{path, "wq_b", {}}, query_rank, {heads * size}});
-  weights.linear(Part::attention, {{path, "wo_a", {}}, heads * size / groups, {groups * output_rank}});
-  weights.linear(Part::attention, {{path, "wo_b", {}}, groups * output_rank, {hidden}, Split::inputs});
+  weights.linear(Part::attention,
+                 {{path, "wo_a", {}}, heads * size / groups, {groups * output_rank}});
+  weights.linear(Part::attention,
+                 {{path, "wo_b", {}}, groups * output_rank, {hidden}, Split::inputs});
   RotaryTable table = rotary_table(build, config.integer({"qk_rope_head_dim"}, 64), "");
   table.dimensions = config.integer({"qk_rope_head_dim"}, 64);
   table.element = kFloat32;
@@ -91,7 +96,8 @@ void add_hyper_connections(Builder& build, int64_t layer) {
   const int64_t mixes = (2 + streams) * streams;
   const int64_t width = streams * build.dims.hidden;
   constexpr int64_t kScales = 3;
-  build.weights.parameters(Part::norm, Amount{2} * (Amount{mixes} * width + mixes + kScales) * kFloat32);
+  build.weights.parameters(Part::norm,
+                           Amount{2} * (Amount{mixes} * width + mixes + kScales) * kFloat32);
   if (layer == build.dims.layers - 1) {
     build.weights.parameters(Part::norm, (Amount{streams} * width + streams + 1) * kFloat32);
   }
@@ -109,7 +115,10 @@ void add_hashed_mixture(Builder& build, int64_t layer) {
   } else {
     weights.parameters(Part::experts, Amount{mixture.experts} * kFloat32);
   }
-  weights.experts({{path, "experts", {"w1", "w2", "w3"}}, mixture.experts, build.dims.hidden, mixture.intermediate});
+  weights.experts({{path, "experts", {"w1", "w2", "w3"}},
+                   mixture.experts,
+                   build.dims.hidden,
+                   mixture.intermediate});
   if (mixture.shared_intermediate > 0) {
     add_mlp(build, path + ".shared_experts", mixture.shared_intermediate, Part::mlp);
   }

@@ -1,5 +1,5 @@
-// What transformers assumes where a config is silent: many published configs leave out whatever equals
-// their class's default.
+// What transformers assumes where a config is silent: many published configs leave out whatever
+// equals their class's default.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -12,7 +12,8 @@ namespace {
 
 struct TextDefaults {
   std::string_view model_type;
-  int64_t vocabulary, hidden, intermediate, layers, heads, kv_heads, head_size, positions, window;  // 0: none
+  int64_t vocabulary, hidden, intermediate, layers, heads, kv_heads, head_size, positions,
+      window;  // 0: none
 };
 
 constexpr auto kDefaults = std::to_array<TextDefaults>({

@@ -8,8 +8,8 @@
 
 namespace plimsoll::plan {
 
-/// Python's json writes NaN and Infinity, which are no JSON: they become the strings "NaN", "Infinity"
-/// and "-Infinity", so that a key that needs a number refuses them by name.
+/// Python's json writes NaN and Infinity, which are no JSON: they become the strings "NaN",
+/// "Infinity" and "-Infinity", so that a key that needs a number refuses them by name.
 std::string without_python_numbers(std::string_view text);
 
 /// Fills in what transformers assumes where the config says nothing.

@@ -42,8 +42,8 @@ const Json* ConfigView::find(Keys keys, const char** found) const {
 }
 
 void ConfigView::refuse(const char* key, const Json& value, const std::string& expected) const {
-  fail(ExitCode::checkpoint_unusable, "{}: \"{}\" is {}, expected {}", path_, key,
-       shortened(value), expected);
+  fail(ExitCode::checkpoint_unusable, "{}: \"{}\" is {}, expected {}", path_, key, shortened(value),
+       expected);
 }
 
 bool ConfigView::has(const char* key) const {

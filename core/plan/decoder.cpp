@@ -16,8 +16,8 @@ struct LayerRange {
   int64_t last;
 };
 
-/// vLLM's split of layers over pipeline stages: the remainder goes one each to the stages before the
-/// last, from the back.
+/// vLLM's split of layers over pipeline stages: the remainder goes one each to the stages before
+/// the last, from the back.
 LayerRange stage_layers(int64_t layers, const ShapeOptions& options) {
   const int64_t stages = options.pipeline_parallel;
   const int64_t base = layers / stages;
@@ -47,7 +47,8 @@ void add_embedding(Builder& build) {
     }
   }
   if (build.family.pooling) {  // types of tokens
-    build.weights.vocabulary(Part::embedding, build.config.integer({"type_vocab_size"}, 2, {1, 1 << 20}), dims.hidden);
+    build.weights.vocabulary(
+        Part::embedding, build.config.integer({"type_vocab_size"}, 2, {1, 1 << 20}), dims.hidden);
   }
   if (build.family.embedding_norm) build.norm(dims.hidden, Part::embedding);
   if (build.family.embedding_scale) build.weights.buffer(build.options.element);
@@ -56,18 +57,38 @@ void add_embedding(Builder& build) {
 void add_layer(Builder& build, int64_t layer) {
   for (int64_t i = 0; i < build.family.norms; ++i) build.norm(build.dims.hidden);
   switch (build.family.mixer) {
-    case Mixer::attention: add_attention(build, layer); break;
-    case Mixer::latent: add_latent_attention(build, layer); break;
+    case Mixer::attention:
+      add_attention(build, layer);
+      break;
+    case Mixer::latent:
+      add_latent_attention(build, layer);
+      break;
     case Mixer::delta:
-    case Mixer::delta_split: add_delta_mixer(build, layer); break;
+    case Mixer::delta_split:
+      add_delta_mixer(build, layer);
+      break;
     case Mixer::kimi_delta:
-    case Mixer::kimi_delta3: add_kimi_layer(build, layer); return;
-    case Mixer::mamba_pattern: add_mamba(build, layer); return;  // the only mixer of its layer
-    case Mixer::mamba_layers: add_mamba(build, layer); break;
-    case Mixer::lightning: add_lightning(build, layer); break;
-    case Mixer::conv: add_short_conv(build, layer); break;
-    case Mixer::gemma4: add_gemma4_layer(build, layer); return;
-    case Mixer::compressed: add_compressed_layer(build, layer); return;
+    case Mixer::kimi_delta3:
+      add_kimi_layer(build, layer);
+      return;
+    case Mixer::mamba_pattern:
+      add_mamba(build, layer);
+      return;  // the only mixer of its layer
+    case Mixer::mamba_layers:
+      add_mamba(build, layer);
+      break;
+    case Mixer::lightning:
+      add_lightning(build, layer);
+      break;
+    case Mixer::conv:
+      add_short_conv(build, layer);
+      break;
+    case Mixer::gemma4:
+      add_gemma4_layer(build, layer);
+      return;
+    case Mixer::compressed:
+      add_compressed_layer(build, layer);
+      return;
   }
   add_feed_forward(build, layer);
 }
@@ -78,7 +99,8 @@ void add_masked_head(Builder& build) {
   constexpr int64_t kPositionId = 8;  // int64
   build.weights.buffer(Amount{dims.positions} * kPositionId);
   if (build.shape.architecture != "BertForMaskedLM") return;
-  build.weights.plain(Part::lm_head, Amount{dims.hidden} * (dims.hidden + 1) + Amount{2} * dims.hidden);
+  build.weights.plain(Part::lm_head,
+                      Amount{dims.hidden} * (dims.hidden + 1) + Amount{2} * dims.hidden);
   build.weights.plain(Part::lm_head, Amount{dims.vocabulary} * (dims.hidden + 1));
 }
 
@@ -91,7 +113,8 @@ void add_output(Builder& build) {
   }
   const std::string& name = build.shape.architecture;
   if (name.ends_with("RewardModel") || name.find("SequenceClassification") != std::string::npos) {
-    build.weights.plain(Part::lm_head, Amount{dims.hidden} * build.config.integer({"num_labels"}, 1, {1, 1 << 20}));
+    build.weights.plain(
+        Part::lm_head, Amount{dims.hidden} * build.config.integer({"num_labels"}, 1, {1, 1 << 20}));
     return;
   }
   const bool last_stage = build.options.pipeline_parallel > 1;
@@ -107,16 +130,19 @@ void add_output(Builder& build) {
 TextDims read_dims(const ConfigView& config, const Family& family) {
   TextDims dims;
   const auto listed = static_cast<int64_t>(config.texts({"layers_block_type"}).size());
-  dims.layers = listed > 0 ? config.integer({"num_hidden_layers"}, listed, kLayers)
-                           : config.required({"num_hidden_layers", "n_layer", "num_layers", "n_layers"}, kLayers);
+  dims.layers =
+      listed > 0
+          ? config.integer({"num_hidden_layers"}, listed, kLayers)
+          : config.required({"num_hidden_layers", "n_layer", "num_layers", "n_layers"}, kLayers);
   dims.hidden = config.required({"hidden_size", "n_embd", "d_model"});
   dims.heads = config.required({"num_attention_heads", "n_head", "n_heads"}, kHeads);
   dims.vocabulary = config.required({"padded_vocab_size", "vocab_size"});
-  dims.kv_heads = config.integer({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, dims.heads,
-                                 kHeads);
+  dims.kv_heads =
+      config.integer({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, dims.heads, kHeads);
   if (config.flag({"multi_query_attention"}, false)) {
     dims.kv_heads = config.integer({"multi_query_group_num"}, 1, kHeads);
-  } else if (config.flag({"multi_query"}, false) && !config.flag({"new_decoder_architecture"}, false)) {
+  } else if (config.flag({"multi_query"}, false) &&
+             !config.flag({"new_decoder_architecture"}, false)) {
     dims.kv_heads = 1;
   }
   dims.head_size = config.integer({"head_dim", "kv_channels", "attention_head_dim"}, 0);
@@ -126,7 +152,8 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
   if (dims.head_size == 0) {
     if (dims.hidden % dims.heads != 0) {
       fail(ExitCode::checkpoint_unusable,
-           "{}: \"hidden_size\" {} is not a multiple of \"num_attention_heads\" {}, and \"head_dim\" "
+           "{}: \"hidden_size\" {} is not a multiple of \"num_attention_heads\" {}, and "
+           "\"head_dim\" "
            "is not given",
            config.path(), dims.hidden, dims.heads);
     }
@@ -137,16 +164,19 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
          "{}: \"num_attention_heads\" {} is not a multiple of \"num_key_value_heads\" {}",
          config.path(), dims.heads, dims.kv_heads);
   }
-  const std::vector<int64_t> widths = config.integers({"intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner"});
+  const std::vector<int64_t> widths =
+      config.integers({"intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner"});
   dims.intermediate = !widths.empty() ? widths.front() : (family.gated ? 0 : 4 * dims.hidden);
   if (dims.intermediate < 0 || dims.intermediate > int64_t{1} << 31) {
-    fail(ExitCode::checkpoint_unusable, "{}: \"intermediate_size\" is {}, expected a positive integer",
-         config.path(), dims.intermediate);
+    fail(ExitCode::checkpoint_unusable,
+         "{}: \"intermediate_size\" is {}, expected a positive integer", config.path(),
+         dims.intermediate);
   }
   // Qwen's first series states the width of gate and up together.
   if (family.architecture == "QWenLMHeadModel") dims.intermediate /= 2;
   dims.positions = config.integer({"max_position_embeddings", "n_positions", "seq_length", "n_ctx",
-                                   "max_seq_len", "max_seq_length", "model_max_length"}, 0);
+                                   "max_seq_len", "max_seq_length", "model_max_length"},
+                                  0);
   dims.tied = config.flag({"tie_word_embeddings", "tie_embedding_weights"}, family.tied);
   return dims;
 }

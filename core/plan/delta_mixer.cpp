@@ -1,4 +1,5 @@
-// Gated delta rule layers (Qwen3-Next, Qwen3.5): three in four keep a matrix of state for each head.
+// Gated delta rule layers (Qwen3-Next, Qwen3.5): three in four keep a matrix of state for each
+// head.
 #include "base/error.h"
 #include "plan/recurrent.h"
 
@@ -66,17 +67,18 @@ void add_delta_mixer(Builder& build, int64_t layer) {
                  {{path, "in_proj_ba", split ? Names{"in_proj_b", "in_proj_a"} : Names{}},
                   hidden,
                   split ? Widths{value_heads, value_heads} : Widths{2 * value_heads}});
-  const int64_t own_heads = weights.share(value_heads, "the number of linear-attention value heads");
+  const int64_t own_heads =
+      weights.share(value_heads, "the number of linear-attention value heads");
   constexpr int64_t kFloat32 = 4;
-  weights.plain(Part::attention, own_heads);                           // dt_bias
-  weights.parameters(Part::attention, Amount{own_heads} * kFloat32);   // A_log
-  weights.plain(Part::attention, value_size);                          // gated norm
+  weights.plain(Part::attention, own_heads);                          // dt_bias
+  weights.parameters(Part::attention, Amount{own_heads} * kFloat32);  // A_log
+  weights.plain(Part::attention, value_size);                         // gated norm
   weights.linear(Part::attention, {{path, "out_proj", {}}, values, {hidden}, Split::inputs});
 
   const int64_t own_channels = weights.share(channels, "the convolution's channels");
   const Amount convolution = Amount{own_channels} * (kernel - 1) * build.options.element;
-  const Amount state = Amount{own_heads} * value_size * key_size *
-                       state_element(build, build.options.element);
+  const Amount state =
+      Amount{own_heads} * value_size * key_size * state_element(build, build.options.element);
   add_state(build, convolution + state, "gdn");
 }
 

@@ -23,7 +23,7 @@ VllmVersion parse_version(const std::string& text);
 /// How many items of a modality one request may hold, and what the largest looks like.
 struct ModalityLimit {
   int64_t count = 0;
-  int64_t width = 0;   // pixels; 0: the processor's largest
+  int64_t width = 0;  // pixels; 0: the processor's largest
   int64_t height = 0;
   int64_t frames = 0;  // of a video; 0: what fits the context
 };
@@ -37,15 +37,15 @@ struct EngineArgs {
   std::string dtype = "auto";
   std::string quantization;
   std::string kv_cache_dtype = "auto";
-  std::string state_dtype;                     // --mamba-ssm-cache-dtype
+  std::string state_dtype;  // --mamba-ssm-cache-dtype
   int64_t tensor_parallel = 1;
   int64_t pipeline_parallel = 1;
   int64_t data_parallel = 1;
   bool expert_parallel = false;
-  int64_t max_model_len = 0;                   // 0: the model's own; -1: auto
-  int64_t max_num_seqs = 0;                    // 0: default
-  int64_t max_num_batched_tokens = 0;          // 0: default
-  double gpu_memory_utilization = 0;           // 0: the version's default
+  int64_t max_model_len = 0;           // 0: the model's own; -1: auto
+  int64_t max_num_seqs = 0;            // 0: default
+  int64_t max_num_batched_tokens = 0;  // 0: default
+  double gpu_memory_utilization = 0;   // 0: the version's default
   int64_t block_size = 0;
   bool hybrid_kv = true;
   std::optional<bool> prefix_caching;
@@ -53,16 +53,16 @@ struct EngineArgs {
   bool async_scheduling = true;
   bool enforce_eager = false;
   std::optional<std::vector<int64_t>> capture_sizes;
-  std::optional<bool> estimate_graphs;         // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
-  int64_t kv_cache_memory = 0;                 // --kv-cache-memory-bytes
-  int64_t blocks_override = 0;                 // --num-gpu-blocks-override
-  int64_t cpu_offload = 0;                     // bytes
-  int64_t available_kv = 0;                    // --available-kv-memory: stands in for the budget
-  int64_t reserved = 0;                        // memory that other processes hold
-  std::map<std::string, ModalityLimit> limits; // by "image", "video", "audio"
+  std::optional<bool> estimate_graphs;          // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
+  int64_t kv_cache_memory = 0;                  // --kv-cache-memory-bytes
+  int64_t blocks_override = 0;                  // --num-gpu-blocks-override
+  int64_t cpu_offload = 0;                      // bytes
+  int64_t available_kv = 0;                     // --available-kv-memory: stands in for the budget
+  int64_t reserved = 0;                         // memory that other processes hold
+  std::map<std::string, ModalityLimit> limits;  // by "image", "video", "audio"
   bool language_only = false;
   bool skip_mm_profiling = false;
-  std::map<std::string, int64_t> processor;    // --mm-processor-kwargs, numbers alone
+  std::map<std::string, int64_t> processor;  // --mm-processor-kwargs, numbers alone
   double processor_cache_gib = 4;
 };
 

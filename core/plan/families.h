@@ -18,27 +18,38 @@ enum class Positions : uint8_t { rotary, learned, none };
 /// The layers' mixing of tokens.
 enum class Mixer : uint8_t {
   attention,
-  latent,        // DeepSeek's multi-head latent attention
-  delta,         // Qwen3-Next: gated delta rule, and attention with an output gate
-  delta_split,   // Qwen3.5: likewise, other order of projections
-  kimi_delta,    // Kimi-Linear: per-channel gates, and latent attention
-  kimi_delta3,   // Kimi-K3
-  mamba_pattern, // Nemotron-H: one mixer per layer by a pattern of letters
-  mamba_layers,  // layers listed as mamba or attention (Granite 4, Bamba, Jamba, Falcon-H1)
-  lightning,     // MiniMax-Text: lightning attention in most layers
-  conv,          // LFM2: short convolutions
-  gemma4,        // two kinds of heads, shared keys and values, per-layer inputs
-  compressed,    // DeepSeek-V4
+  latent,         // DeepSeek's multi-head latent attention
+  delta,          // Qwen3-Next: gated delta rule, and attention with an output gate
+  delta_split,    // Qwen3.5: likewise, other order of projections
+  kimi_delta,     // Kimi-Linear: per-channel gates, and latent attention
+  kimi_delta3,    // Kimi-K3
+  mamba_pattern,  // Nemotron-H: one mixer per layer by a pattern of letters
+  mamba_layers,   // layers listed as mamba or attention (Granite 4, Bamba, Jamba, Falcon-H1)
+  lightning,      // MiniMax-Text: lightning attention in most layers
+  conv,           // LFM2: short convolutions
+  gemma4,         // two kinds of heads, shared keys and values, per-layer inputs
+  compressed,     // DeepSeek-V4
 };
 enum class Windows : uint8_t {
-  listed,      // by `layer_types`, else none
-  every,       // all layers, where `sliding_window` is set
-  alternate,   // even layers (Gemma 2, gpt-oss)
-  pattern,     // all but each n-th (Gemma 3: `sliding_window_pattern`, default 6)
-  chunked,     // Llama 4: chunks in the layers with rotary positions
-  hybrid_list, // MiMo-V2: `hybrid_layer_pattern`
+  listed,       // by `layer_types`, else none
+  every,        // all layers, where `sliding_window` is set
+  alternate,    // even layers (Gemma 2, gpt-oss)
+  pattern,      // all but each n-th (Gemma 3: `sliding_window_pattern`, default 6)
+  chunked,      // Llama 4: chunks in the layers with rotary positions
+  hybrid_list,  // MiMo-V2: `hybrid_layer_pattern`
 };
-enum class Experts : uint8_t { none, mixtral, qwen, deepseek, glm, gpt_oss, llama4, granite, minimax, laguna };
+enum class Experts : uint8_t {
+  none,
+  mixtral,
+  qwen,
+  deepseek,
+  glm,
+  gpt_oss,
+  llama4,
+  granite,
+  minimax,
+  laguna
+};
 /// Where a bias is: never, always, or as a key of the config says.
 struct Bias {
   const char* key = nullptr;
@@ -59,16 +70,16 @@ struct Family {
   Bias lm_head_bias = {};
   bool gated = true;  // gate and up; false: up alone
   Positions positions = Positions::rotary;
-  int64_t extra_positions = 0;  // rows of the learned table beyond the context (OPT: 2)
-  bool tied = false;            // when the config does not say
-  bool embedding_norm = false;  // a norm right after the embedding (Bloom)
-  bool embedding_scale = false; // a scalar buffer (Gemma)
+  int64_t extra_positions = 0;   // rows of the learned table beyond the context (OPT: 2)
+  bool tied = false;             // when the config does not say
+  bool embedding_norm = false;   // a norm right after the embedding (Bloom)
+  bool embedding_scale = false;  // a scalar buffer (Gemma)
   Mixer mixer = Mixer::attention;
   Windows windows = Windows::listed;
   Experts experts = Experts::none;
-  double rotary_share = 1.0;    // of a head, when the config does not say
-  bool output_gate = false;     // a gate of the attention's output for each element (Muse)
-  bool generic = false;  // runs in vLLM's generic backend over transformers' own modules
+  double rotary_share = 1.0;  // of a head, when the config does not say
+  bool output_gate = false;   // a gate of the attention's output for each element (Muse)
+  bool generic = false;       // runs in vLLM's generic backend over transformers' own modules
   int64_t multimodal_positions = 1;  // the rotary table is this many times longer with mrope
   bool pooling = false;
 };

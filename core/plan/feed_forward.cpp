@@ -17,7 +17,8 @@ void add_router(const Builder& build, int64_t experts, int64_t element, bool bia
 
 void add_shared_expert(Builder& build, const std::string& path, const Mixture& mixture) {
   if (mixture.shared_intermediate <= 0) return;
-  const bool one = build.family.experts == Experts::qwen || build.family.experts == Experts::laguna ||
+  const bool one = build.family.experts == Experts::qwen ||
+                   build.family.experts == Experts::laguna ||
                    build.family.experts == Experts::llama4;
   add_mlp(build, path + (one ? ".shared_expert" : ".shared_experts"), mixture.shared_intermediate,
           Part::mlp);
@@ -27,8 +28,8 @@ void add_shared_expert(Builder& build, const std::string& path, const Mixture& m
 }
 
 void add_routed(const Builder& build, const std::string& path, const Mixture& mixture) {
-  RankWeights::Experts experts{{path, "experts", {}}, mixture.experts, build.dims.hidden,
-                               mixture.intermediate};
+  RankWeights::Experts experts{
+      {path, "experts", {}}, mixture.experts, build.dims.hidden, mixture.intermediate};
   experts.bias = build.family.experts == Experts::gpt_oss;
   experts.up_matrices = build.family.gated ? 2 : 1;
   build.weights.experts(experts);
@@ -38,8 +39,8 @@ void add_routed(const Builder& build, const std::string& path, const Mixture& mi
 void add_gpt_oss(Builder& build, const std::string& path, Mixture mixture) {
   RankWeights& weights = build.weights;
   weights.plain(Part::experts, Amount{mixture.experts} * (build.dims.hidden + 1));
-  const bool packed = weights.quantization().experts({path, "experts", {}}).format ==
-                      WeightFormat::mxfp4;
+  const bool packed =
+      weights.quantization().experts({path, "experts", {}}).format == WeightFormat::mxfp4;
   if (packed) {
     constexpr int64_t kPadding = 64;  // of each rank's slice, for the Triton kernel
     const int64_t own = ceil_div(mixture.intermediate, weights.ranks()).value();
@@ -70,24 +71,30 @@ Mixture read_mixture(const Builder& build) {
   Mixture mixture;
   constexpr Bounds kExperts{0, 1 << 20};
   mixture.experts = config.integer({"num_experts", "num_local_experts", "n_routed_experts",
-                                    "moe_num_experts", "num_moe_experts"}, 0, kExperts);
-  mixture.per_token = config.integer({"num_experts_per_tok", "num_experts_per_token", "moe_k",
-                                      "num_selected_experts", "moe_topk"}, 1, kExperts);
-  mixture.intermediate = config.integer({"moe_intermediate_size", "expert_ffn_hidden_size",
-                                         "intermediate_size"}, 0);
+                                    "moe_num_experts", "num_moe_experts"},
+                                   0, kExperts);
+  mixture.per_token = config.integer(
+      {"num_experts_per_tok", "num_experts_per_token", "moe_k", "num_selected_experts", "moe_topk"},
+      1, kExperts);
+  mixture.intermediate =
+      config.integer({"moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size"}, 0);
   const int64_t count = config.integer({"n_shared_experts", "num_shared_experts"}, 0, kExperts);
-  mixture.shared_intermediate = config.integer(
-      {"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size",
-       "shared_intermediate_size"}, count * mixture.intermediate);
+  mixture.shared_intermediate =
+      config.integer({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size",
+                      "shared_intermediate_size"},
+                     count * mixture.intermediate);
   switch (build.family.experts) {
     case Experts::mixtral:
     case Experts::minimax:
-    case Experts::gpt_oss: mixture.shared_intermediate = 0; break;
+    case Experts::gpt_oss:
+      mixture.shared_intermediate = 0;
+      break;
     case Experts::llama4:
       mixture.intermediate = config.required({"intermediate_size"});
       mixture.shared_intermediate = mixture.intermediate;
       break;
-    default: break;
+    default:
+      break;
   }
   return mixture;
 }
@@ -107,9 +114,9 @@ bool is_mixture_layer(const Builder& build, int64_t layer) {
   if (std::find(dense.begin(), dense.end(), layer) != dense.end()) return false;
   if (layer < config.integer({"first_k_dense_replace"}, 0)) return false;
   const int64_t frequency = frequencies.empty() ? 1 : std::max<int64_t>(1, frequencies[0]);
-  const int64_t step = config.integer(
-      {"decoder_sparse_step", "interleave_moe_layer_step", "expert_layer_period"}, frequency,
-      {0, 1 << 20});
+  const int64_t step =
+      config.integer({"decoder_sparse_step", "interleave_moe_layer_step", "expert_layer_period"},
+                     frequency, {0, 1 << 20});
   if (step == 0) return false;
   if (config.has("expert_layer_period")) {
     return layer % step == config.integer({"expert_layer_offset"}, 0);
@@ -156,10 +163,18 @@ void add_feed_forward(Builder& build, int64_t layer) {
       add_router(build, mixture.experts, element,
                  build.config.text({"topk_method"}, "") == "noaux_tc");
       break;
-    case Experts::glm: add_router(build, mixture.experts, kFloat32, true); break;
-    case Experts::minimax: add_router(build, mixture.experts, kFloat32, true); break;
-    case Experts::laguna: add_router(build, mixture.experts, element, true); break;
-    default: add_router(build, mixture.experts, element, false); break;
+    case Experts::glm:
+      add_router(build, mixture.experts, kFloat32, true);
+      break;
+    case Experts::minimax:
+      add_router(build, mixture.experts, kFloat32, true);
+      break;
+    case Experts::laguna:
+      add_router(build, mixture.experts, element, true);
+      break;
+    default:
+      add_router(build, mixture.experts, element, false);
+      break;
   }
   add_routed(build, path, mixture);
   add_shared_expert(build, path, mixture);

@@ -1,5 +1,5 @@
-// Gemma 4: heads of another size in the full layers, keys used as values, inputs for each layer, and a
-// mixture beside the dense feed-forward.
+// Gemma 4: heads of another size in the full layers, keys used as values, inputs for each layer,
+// and a mixture beside the dense feed-forward.
 #include "plan/builder.h"
 
 namespace plimsoll::plan {
@@ -41,15 +41,19 @@ void add_gemma4_attention(Builder& build, int64_t layer) {
     weights.plain(Part::attention, heads.size);
     ++build.shape.kv_shared_layers;
   } else {
-    weights.qkv(Part::attention, {path, build.dims.hidden, build.dims.heads, heads.kv_heads, heads.size, 0, bias});
+    weights.qkv(Part::attention,
+                {path, build.dims.hidden, build.dims.heads, heads.kv_heads, heads.size, 0, bias});
     weights.plain(Part::attention, 2 * heads.size);
     const int64_t window = heads.sliding ? build.config.integer({"sliding_window"}, 512) : 0;
-    build.shape.kv_layers.push_back(attention_cache(build, own, heads.size, heads.size, window,
-                                                    heads.sliding ? KvKind::sliding : KvKind::full));
+    build.shape.kv_layers.push_back(
+        attention_cache(build, own, heads.size, heads.size, window,
+                        heads.sliding ? KvKind::sliding : KvKind::full));
   }
-  weights.linear(Part::attention, {{path, "o_proj", {}}, inner, {build.dims.hidden}, Split::inputs, bias});
+  weights.linear(Part::attention,
+                 {{path, "o_proj", {}}, inner, {build.dims.hidden}, Split::inputs, bias});
   // The proportional table covers the whole head whatever share of it is rotated.
-  RotaryTable table = rotary_table(build, heads.size, heads.sliding ? "sliding_attention" : "full_attention");
+  RotaryTable table =
+      rotary_table(build, heads.size, heads.sliding ? "sliding_attention" : "full_attention");
   table.dimensions = heads.size;
   weights.rotary(table);
   weights.attention_scales();
@@ -65,7 +69,7 @@ void add_gemma4_experts(Builder& build, const std::string& path) {
   if (experts == 0) return;
   const int64_t width = config.required({"moe_intermediate_size", "expert_intermediate_size"});
   weights.plain(Part::experts, hidden + experts + Amount{experts} * hidden);  // scales, router
-  weights.buffer(build.options.element);                                     // root of the size
+  weights.buffer(build.options.element);                                      // root of the size
   weights.experts({{path, "experts", {}}, experts, hidden, width});
   weights.plain(Part::norm, 3 * hidden);
   build.shape.mixture = true;
@@ -77,8 +81,11 @@ void add_gemma4_experts(Builder& build, const std::string& path) {
 void add_layer_inputs(Builder& build, int64_t width) {
   RankWeights& weights = build.weights;
   const int64_t all = width * build.dims.layers;
-  weights.vocabulary(Part::embedding, build.config.integer({"vocab_size_per_layer_input"}, build.dims.vocabulary), all);
-  weights.linear(Part::embedding, {{"", "per_layer_model_projection", {}}, build.dims.hidden, {all}});
+  weights.vocabulary(Part::embedding,
+                     build.config.integer({"vocab_size_per_layer_input"}, build.dims.vocabulary),
+                     all);
+  weights.linear(Part::embedding,
+                 {{"", "per_layer_model_projection", {}}, build.dims.hidden, {all}});
   weights.plain(Part::norm, width);
   weights.buffer(Amount{3} * build.options.element);
 }
@@ -92,15 +99,18 @@ void add_gemma4_layer(Builder& build, int64_t layer) {
   const int64_t inputs = config.integer({"hidden_size_per_layer_input"}, 0);
   if (layer == 0 && inputs > 0) add_layer_inputs(build, inputs);
   add_gemma4_attention(build, layer);
-  const bool wide = config.flag({"use_double_wide_mlp"}, false) && gemma4_heads(build, layer).shared;
+  const bool wide =
+      config.flag({"use_double_wide_mlp"}, false) && gemma4_heads(build, layer).shared;
   const int64_t intermediate = build.dims.intermediate * (wide ? 2 : 1);
   add_mlp(build, path + ".mlp", intermediate, Part::mlp);
   build.shape.activation.intermediate =
       std::max(build.shape.activation.intermediate, intermediate / weights.ranks());
   add_gemma4_experts(build, path);
   if (inputs > 0) {
-    weights.linear(Part::mlp, {{path, "per_layer_input_gate", {}}, build.dims.hidden, {inputs}, Split::none});
-    weights.linear(Part::mlp, {{path, "per_layer_projection", {}}, inputs, {build.dims.hidden}, Split::none});
+    weights.linear(Part::mlp,
+                   {{path, "per_layer_input_gate", {}}, build.dims.hidden, {inputs}, Split::none});
+    weights.linear(Part::mlp,
+                   {{path, "per_layer_projection", {}}, inputs, {build.dims.hidden}, Split::none});
     weights.plain(Part::norm, build.dims.hidden);
   }
   weights.buffer(build.options.element);  // the layer's scalar

@@ -26,7 +26,9 @@ std::vector<std::string> csv_fields(std::string_view line) {
   return fields;
 }
 
-double number_of(const std::string& text) { return text.empty() ? 0.0 : std::strtod(text.c_str(), nullptr); }
+double number_of(const std::string& text) {
+  return text.empty() ? 0.0 : std::strtod(text.c_str(), nullptr);
+}
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -142,7 +144,8 @@ const Gpu& find_gpu(std::string_view name) {
   }
   if (found != nullptr) return *found;
   fail(ExitCode::usage,
-       "--gpu {}: no such card in the catalogue; `--gpu list` prints it, and --gpu-total-memory SIZE "
+       "--gpu {}: no such card in the catalogue; `--gpu list` prints it, and --gpu-total-memory "
+       "SIZE "
        "describes a card that is not in it",
        name);
 }

@@ -1,5 +1,5 @@
-// GPUs by name: memory, bandwidth, processors. Compiled in from gpus.csv, whose last column names the
-// sources.
+// GPUs by name: memory, bandwidth, processors. Compiled in from gpus.csv, whose last column names
+// the sources.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct Gpu {
   int64_t memory_bytes = 0;       // as nvidia-smi reports it; 0: not known
   double bandwidth = 0;           // GB/s; 0: not known
   double bf16_tflops = 0;
-  double nvlink = 0;              // GB/s; 0: none
-  int64_t processors = 0;         // streaming multiprocessors; 0: not known
+  double nvlink = 0;       // GB/s; 0: none
+  int64_t processors = 0;  // streaming multiprocessors; 0: not known
 
   /// What cudaMemGetInfo calls the total: the driver keeps a part of the card for itself.
   [[nodiscard]] int64_t visible_bytes() const;

@@ -32,19 +32,20 @@ void add_delta(Builder& build, const ConfigView& linear, const std::string& path
   RankWeights& weights = build.weights;
   const int64_t own_heads = weights.share(heads, "the number of linear-attention heads");
   const int64_t own = own_heads * size;
-  // Queries, keys, values (and gates), the low-rank decay, and a scalar for each head, in one matrix
-  // whose rows are padded for the kernel.
+  // Queries, keys, values (and gates), the low-rank decay, and a scalar for each head, in one
+  // matrix whose rows are padded for the kernel.
   const int64_t wide = full_rank ? 4 : 3;
   const int64_t narrow = full_rank ? 1 : 2;
   int64_t rows = wide * own + narrow * size + own_heads;
   if (full_rank) rows = round_up(rows, 16).value();
   weights.plain(Part::attention, Amount{rows} * hidden);
   weights.linear(Part::attention, {{path, "f_b_proj", {}}, size, {inner}});
-  if (!full_rank) weights.linear(Part::attention, {{path, "g_b_proj", {}}, size, {inner}, Split::outputs, true});
-  weights.parameters(Part::attention, Amount{own} * kFloat32);                    // dt_bias
-  weights.parameters(Part::attention, Amount{3} * own * kernel * kFloat32);       // convolution
-  weights.parameters(Part::attention, Amount{own_heads} * kFloat32);              // A_log
-  weights.plain(Part::attention, size);                                           // norm
+  if (!full_rank)
+    weights.linear(Part::attention, {{path, "g_b_proj", {}}, size, {inner}, Split::outputs, true});
+  weights.parameters(Part::attention, Amount{own} * kFloat32);               // dt_bias
+  weights.parameters(Part::attention, Amount{3} * own * kernel * kFloat32);  // convolution
+  weights.parameters(Part::attention, Amount{own_heads} * kFloat32);         // A_log
+  weights.plain(Part::attention, size);                                      // norm
   weights.linear(Part::attention, {{path, "o_proj", {}}, inner, {hidden}, Split::inputs});
   if (full_rank) {  // copies that the decoding kernel reads
     weights.buffer(Amount{3} * kernel * own * kFloat32 + Amount{size} * kFloat32);
@@ -65,12 +66,15 @@ void add_latent(Builder& build, const std::string& path) {
   RankWeights& weights = build.weights;
   if (query_rank > 0) {
     weights.linear(Part::attention, {{path, "fused_qkv_a_proj", {"q_a_proj", "kv_a_proj_with_mqa"}},
-                                     hidden, {query_rank, rank + rope}, Split::none});
+                                     hidden,
+                                     {query_rank, rank + rope},
+                                     Split::none});
     weights.plain(Part::attention, query_rank);
     weights.linear(Part::attention, {{path, "q_b_proj", {}}, query_rank, {query}});
   } else {
     weights.linear(Part::attention, {{path, "q_proj", {}}, hidden, {query}});
-    weights.linear(Part::attention, {{path, "kv_a_proj_with_mqa", {}}, hidden, {rank + rope}, Split::none});
+    weights.linear(Part::attention,
+                   {{path, "kv_a_proj_with_mqa", {}}, hidden, {rank + rope}, Split::none});
   }
   if (config.flag({"mla_use_output_gate"}, false)) {
     weights.linear(Part::attention, {{path, "g_proj", {}}, hidden, {heads * value}});
@@ -94,13 +98,16 @@ void add_latent_mixture(Builder& build, const std::string& path) {
   RankWeights& weights = build.weights;
   const Mixture mixture = read_mixture(build);
   const int64_t hidden = build.dims.hidden;
-  const int64_t width = config.integer({"routed_expert_hidden_size"}, hidden, {1, int64_t{1} << 31});
+  const int64_t width =
+      config.integer({"routed_expert_hidden_size"}, hidden, {1, int64_t{1} << 31});
   weights.plain(Part::experts, Amount{mixture.experts} * hidden);
   weights.parameters(Part::experts, Amount{mixture.experts} * kFloat32);
   if (width != hidden) {
-    weights.linear(Part::experts, {{path, "routed_expert_down_proj", {}}, hidden, {width}, Split::none});
+    weights.linear(Part::experts,
+                   {{path, "routed_expert_down_proj", {}}, hidden, {width}, Split::none});
     if (config.flag({"latent_moe_use_norm"}, false)) weights.plain(Part::experts, width);
-    weights.linear(Part::experts, {{path, "routed_expert_up_proj", {}}, width, {hidden}, Split::none});
+    weights.linear(Part::experts,
+                   {{path, "routed_expert_up_proj", {}}, width, {hidden}, Split::none});
   }
   constexpr int64_t kLeastSlice = 256;
   const int64_t ranks = weights.ranks();

@@ -8,7 +8,9 @@
 namespace plimsoll::plan {
 namespace {
 
-bool is_full(KvKind kind) { return kind == KvKind::full || kind == KvKind::latent; }
+bool is_full(KvKind kind) {
+  return kind == KvKind::full || kind == KvKind::latent;
+}
 
 /// Equal but for what grouping does not look at.
 bool mergeable(const KvSpec& a, const KvSpec& b) {
@@ -23,7 +25,9 @@ std::vector<KvGroup> dealt(const std::vector<KvSpec>& layers, size_t count) {
   return groups;
 }
 
-size_t divided_up(size_t a, size_t b) { return (a + b - 1) / b; }
+size_t divided_up(size_t a, size_t b) {
+  return (a + b - 1) / b;
+}
 
 }  // namespace
 

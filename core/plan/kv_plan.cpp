@@ -19,14 +19,18 @@ struct BlockRule {
 /// Sizes of block by attention kernel on an NVIDIA card.
 BlockRule block_rule(const ModelShape& shape, bool fp8_cache) {
   switch (shape.kernel) {
-    case AttentionKernel::flash: return {16, kDefaultBlock};
+    case AttentionKernel::flash:
+      return {16, kDefaultBlock};
     // Heads beyond 256 elements need FlashAttention 4, whose fp8 pages hold 64 tokens.
     case AttentionKernel::large_head_flash:
       return fp8_cache ? BlockRule{64, 64} : BlockRule{16, kDefaultBlock};
     // FlashAttention's MLA kernel has no fp8 cache; FlashMLA takes blocks of 64.
-    case AttentionKernel::mla: return fp8_cache ? BlockRule{16, 64} : BlockRule{16, kDefaultBlock};
-    case AttentionKernel::sparse_mla: return {64, 64};
-    case AttentionKernel::deepseek_v4: return {256, 256};
+    case AttentionKernel::mla:
+      return fp8_cache ? BlockRule{16, 64} : BlockRule{16, kDefaultBlock};
+    case AttentionKernel::sparse_mla:
+      return {64, 64};
+    case AttentionKernel::deepseek_v4:
+      return {256, 256};
   }
   return {16, kDefaultBlock};
 }
@@ -140,7 +144,8 @@ Amount KvPlan::spec_blocks(const KvSpec& spec, int64_t length) const {
   const Amount in_flight = options_.in_flight_tokens;
   switch (spec.kind) {
     case KvKind::full:
-    case KvKind::latent: return ceil_div(length, spec.block_size);
+    case KvKind::latent:
+      return ceil_div(length, spec.block_size);
     case KvKind::sliding:
     case KvKind::sliding_latent: {
       const Amount held = std::min(Amount{spec.window} - 1 + in_flight, Amount{length});
@@ -148,7 +153,8 @@ Amount KvPlan::spec_blocks(const KvSpec& spec, int64_t length) const {
     }
     case KvKind::chunked:
       return ceil_div(std::min(Amount{spec.window} + in_flight, Amount{length}), spec.block_size);
-    case KvKind::state: return options_.prefix_caching ? options_.state_blocks : 1;
+    case KvKind::state:
+      return options_.prefix_caching ? options_.state_blocks : 1;
   }
   return 0;
 }

@@ -11,24 +11,24 @@
 namespace plimsoll::plan {
 
 struct KvOptions {
-  int64_t block_size = 0;            // --block-size; 0: the default of the attention kernel
+  int64_t block_size = 0;  // --block-size; 0: the default of the attention kernel
   int64_t max_model_len = 0;
-  int64_t in_flight_tokens = 0;      // scheduled and not yet settled
-  bool hybrid = true;                // --disable-hybrid-kv-cache-manager unsets it
+  int64_t in_flight_tokens = 0;  // scheduled and not yet settled
+  bool hybrid = true;            // --disable-hybrid-kv-cache-manager unsets it
   bool prefix_caching = true;
-  int64_t state_blocks = 2;          // blocks of recurrent state a request holds with prefix caching
+  int64_t state_blocks = 2;  // blocks of recurrent state a request holds with prefix caching
   bool fp8_cache = false;
-  double group_factor = 1.5;         // buckets closer than this are not split (1.25 before 0.18)
-  bool null_block = true;            // one block is held back from requests
-  int64_t blocks_override = 0;       // --num-gpu-blocks-override
+  double group_factor = 1.5;    // buckets closer than this are not split (1.25 before 0.18)
+  bool null_block = true;       // one block is held back from requests
+  int64_t blocks_override = 0;  // --num-gpu-blocks-override
 };
 
 /// A layer's cache with its block size settled.
 struct KvSpec {
   KvKind kind = KvKind::full;
   int64_t block_size = 0;
-  Amount page;             // bytes of one block of one layer, as the layer states it
-  Amount padded_page;      // after pages of unequal size are made equal
+  Amount page;         // bytes of one block of one layer, as the layer states it
+  Amount padded_page;  // after pages of unequal size are made equal
   int64_t window = 0;
   std::string kernel;
   auto operator<=>(const KvSpec&) const = default;

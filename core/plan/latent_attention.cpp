@@ -1,5 +1,6 @@
-// Multi-head latent attention (DeepSeek-V2, section 2.1): one compressed vector per token is cached,
-// whatever the tensor-parallel size; and DeepSeek-V3.2's indexer, which caches keys of its own.
+// Multi-head latent attention (DeepSeek-V2, section 2.1): one compressed vector per token is
+// cached, whatever the tensor-parallel size; and DeepSeek-V3.2's indexer, which caches keys of its
+// own.
 #include <algorithm>
 
 #include "base/error.h"
@@ -45,12 +46,9 @@ void add_indexer(Builder& build, const std::string& path, const LatentDims& dims
   RankWeights& weights = build.weights;
   weights.linear(Part::attention,
                  {{path, "wq_b", {}}, dims.query_rank, {size * heads}, Split::none});
-  weights.linear(Part::attention, {{path, "wk_weights_proj", {}},
-                                   build.dims.hidden,
-                                   {size, heads},
-                                   Split::none,
-                                   false,
-                                   false});
+  weights.linear(
+      Part::attention,
+      {{path, "wk_weights_proj", {}}, build.dims.hidden, {size, heads}, Split::none, false, false});
   weights.parameters(Part::attention, Amount{2} * size * kFloat32);  // k_norm, gain and bias
   KvLayer cache;
   cache.kind = KvKind::latent;
@@ -104,6 +102,9 @@ void add_latent_attention(Builder& build, int64_t layer) {
                  {{path, "kv_b_proj", {}}, dims.rank, {heads * (dims.nope + dims.value)}});
   weights.linear(Part::attention,
                  {{path, "o_proj", {}}, heads * dims.value, {hidden}, Split::inputs, bias});
+  // The products with keys and values are kept in 16 bits beside the weight they come from.
+  build.shape.after_loading_bytes += Amount{heads / weights.ranks()} * (dims.nope + dims.value) *
+                                     dims.rank * build.options.element;
   const bool sparse = build.config.has("index_topk");
   build.shape.kernel = sparse ? AttentionKernel::sparse_mla : AttentionKernel::mla;
   if (has_indexer(build.config, layer)) add_indexer(build, path + ".indexer", dims);

@@ -5,7 +5,8 @@
 namespace plimsoll::plan {
 
 void add_lightning(Builder& build, int64_t layer) {
-  const std::vector<int64_t> types = build.config.integers({"attn_type_list", "decoder_attention_types"});
+  const std::vector<int64_t> types =
+      build.config.integers({"attn_type_list", "decoder_attention_types"});
   const std::string named = build.layer_type(layer);
   const auto i = static_cast<size_t>(layer);
   const bool softmax = !named.empty() ? named == "full_attention"
@@ -44,7 +45,8 @@ void add_short_conv(Builder& build, int64_t layer) {
   RankWeights& weights = build.weights;
   weights.linear(Part::attention,
                  {{path, "in_proj", {}}, hidden, {hidden, hidden, hidden}, Split::outputs, bias});
-  weights.linear(Part::attention, {{path, "conv", {}}, kernel, {hidden}, Split::outputs, bias, false});
+  weights.linear(Part::attention,
+                 {{path, "conv", {}}, kernel, {hidden}, Split::outputs, bias, false});
   weights.linear(Part::attention, {{path, "out_proj", {}}, hidden, {hidden}, Split::inputs, bias});
   const int64_t own = weights.share(hidden, "the hidden size");
   add_state(build, Amount{own} * (kernel - 1) * build.options.element, "short_conv");

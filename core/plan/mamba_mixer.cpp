@@ -55,8 +55,9 @@ void add_mamba2(Builder& build, const std::string& path) {
   const int64_t grouped = ranked_groups(dims, weights) * dims.state;
   const int64_t channels = dims.intermediate + 2 * grouped;
   const int64_t own_channels = weights.share(channels, "the convolution's channels");
-  weights.linear(Part::attention, {{path, "conv1d", {}}, dims.kernel, {channels}, Split::outputs,
-                                   dims.conv_bias, false});
+  weights.linear(
+      Part::attention,
+      {{path, "conv1d", {}}, dims.kernel, {channels}, Split::outputs, dims.conv_bias, false});
   weights.buffer(Amount{own_channels} * dims.kernel * build.options.element);  // a view of it
   weights.linear(Part::attention,
                  {{path, "in_proj", {}},
@@ -67,12 +68,13 @@ void add_mamba2(Builder& build, const std::string& path) {
   constexpr int64_t kFloat32 = 4;
   weights.parameters(Part::attention, Amount{own_heads} * kFloat32);  // A
   weights.plain(Part::attention, 2 * own_heads);                      // D, dt_bias
-  weights.linear(Part::attention, {{path, "out_proj", {}}, dims.intermediate, {hidden},
-                                   Split::inputs, dims.bias});
+  weights.linear(Part::attention,
+                 {{path, "out_proj", {}}, dims.intermediate, {hidden}, Split::inputs, dims.bias});
   weights.plain(Part::attention, dims.intermediate / weights.ranks());  // gated norm
   const Amount convolution = Amount{own_channels} * (dims.kernel - 1) * build.options.element;
-  const Amount state = Amount{own_heads} * dims.head_size * dims.state *
-                       state_element(build, build.family.mixer == Mixer::mamba_pattern ? 4 : build.options.element);
+  const Amount state =
+      Amount{own_heads} * dims.head_size * dims.state *
+      state_element(build, build.family.mixer == Mixer::mamba_pattern ? 4 : build.options.element);
   add_state(build, convolution + state, "mamba2");
 }
 
@@ -93,12 +95,15 @@ void add_latent_experts(Builder& build, const std::string& path) {
   weights.parameters(Part::experts, Amount{mixture.experts} * kFloat32);
   if (width != hidden) {
     const bool bias = build.bias(build.family.mlp_bias);
-    weights.linear(Part::experts, {{path, "fc1_latent_proj", {}}, hidden, {width}, Split::none, bias});
-    weights.linear(Part::experts, {{path, "fc2_latent_proj", {}}, width, {hidden}, Split::none, bias});
+    weights.linear(Part::experts,
+                   {{path, "fc1_latent_proj", {}}, hidden, {width}, Split::none, bias});
+    weights.linear(Part::experts,
+                   {{path, "fc2_latent_proj", {}}, width, {hidden}, Split::none, bias});
   }
   weights.experts({{path, "experts", {}}, mixture.experts, width, mixture.intermediate, 1});
   const int64_t count = config.integer({"n_shared_experts"}, 0, {0, 1 << 20});
-  const int64_t each = config.integer({"moe_shared_expert_intermediate_size"}, mixture.intermediate);
+  const int64_t each =
+      config.integer({"moe_shared_expert_intermediate_size"}, mixture.intermediate);
   if (count > 0) add_mlp(build, path + ".shared_experts", count * each, Part::mlp);
   build.shape.mixture = true;
   build.shape.activation.expert_intermediate = mixture.intermediate;
@@ -126,9 +131,15 @@ char pattern_letter(const Builder& build, int64_t layer) {
 void add_pattern_layer(Builder& build, int64_t layer) {
   const std::string path = build.layer_path(layer) + ".mixer";
   switch (pattern_letter(build, layer)) {
-    case 'M': add_mamba2(build, path); return;
-    case '*': add_attention_of_hybrid(build, layer); return;
-    case 'E': add_latent_experts(build, path); return;
+    case 'M':
+      add_mamba2(build, path);
+      return;
+    case '*':
+      add_attention_of_hybrid(build, layer);
+      return;
+    case 'E':
+      add_latent_experts(build, path);
+      return;
     case '-': {
       const std::vector<int64_t> widths = build.config.integers({"intermediate_size"});
       const int64_t width = widths.empty() ? build.dims.intermediate : widths.front();
@@ -166,12 +177,18 @@ void add_mamba1(Builder& build, const std::string& path) {
   const int64_t inner = hidden * config.integer({"mamba_expand", "expand"}, 2, kSize);
   const int64_t state = config.integer({"mamba_d_state", "state_size"}, 16, kSize);
   const int64_t kernel = config.integer({"mamba_d_conv", "conv_kernel"}, 4, kSize);
-  const int64_t rank = config.integer({"mamba_dt_rank", "time_step_rank"}, (hidden + 15) / 16, kSize);
+  const int64_t rank =
+      config.integer({"mamba_dt_rank", "time_step_rank"}, (hidden + 15) / 16, kSize);
   const int64_t own = weights.share(inner, "the Mamba layers' width");
   const bool bias = config.flag({"mamba_proj_bias", "use_bias"}, false);
-  weights.linear(Part::attention, {{path, "conv1d", {}}, kernel, {inner}, Split::outputs,
-                                   config.flag({"mamba_conv_bias", "use_conv_bias"}, true), false});
-  weights.linear(Part::attention, {{path, "in_proj", {}}, hidden, {inner, inner}, Split::outputs, bias});
+  weights.linear(Part::attention, {{path, "conv1d", {}},
+                                   kernel,
+                                   {inner},
+                                   Split::outputs,
+                                   config.flag({"mamba_conv_bias", "use_conv_bias"}, true),
+                                   false});
+  weights.linear(Part::attention,
+                 {{path, "in_proj", {}}, hidden, {inner, inner}, Split::outputs, bias});
   weights.linear(Part::attention, {{path, "x_proj", {}}, inner, {rank + 2 * state}, Split::inputs});
   weights.linear(Part::attention, {{path, "dt_proj", {}}, rank, {inner}, Split::outputs, true});
   constexpr int64_t kFloat32 = 4;

@@ -25,12 +25,12 @@ enum class KvKind : uint8_t {
 /// One layer's cache on one rank.
 struct KvLayer {
   KvKind kind = KvKind::full;
-  Amount token_bytes;        // of one token, before padding; a state's size for KvKind::state
-  int64_t window = 0;        // tokens; sliding and chunked only
-  int64_t fixed_block = 0;   // tokens per block where the kernel dictates it; 0: the engine's size
-  int64_t compression = 1;   // tokens covered by one stored entry (DeepSeek-V4)
-  int64_t alignment = 0;     // pages are padded to a multiple of this; 0: not padded
-  std::string kernel;        // layers with different kernels differ even where sizes agree
+  Amount token_bytes;       // of one token, before padding; a state's size for KvKind::state
+  int64_t window = 0;       // tokens; sliding and chunked only
+  int64_t fixed_block = 0;  // tokens per block where the kernel dictates it; 0: the engine's size
+  int64_t compression = 1;  // tokens covered by one stored entry (DeepSeek-V4)
+  int64_t alignment = 0;    // pages are padded to a multiple of this; 0: not padded
+  std::string kernel;       // layers with different kernels differ even where sizes agree
   auto operator<=>(const KvLayer&) const = default;
 };
 
@@ -41,10 +41,10 @@ enum class AttentionKernel : uint8_t { flash, large_head_flash, mla, sparse_mla,
 struct ActivationShape {
   int64_t hidden = 0;
   int64_t vocabulary = 0;
-  int64_t intermediate = 0;          // widest dense feed-forward, divided over ranks
-  int64_t expert_intermediate = 0;   // 0: no experts
+  int64_t intermediate = 0;         // widest dense feed-forward, divided over ranks
+  int64_t expert_intermediate = 0;  // 0: no experts
   int64_t experts_per_token = 0;
-  bool triton_experts = true;        // experts run in the kernel with a workspace in device memory
+  bool triton_experts = true;  // experts run in the kernel with a workspace in device memory
   bool kept_float32 = false;
 };
 
@@ -55,10 +55,10 @@ struct VisionShape {
   int64_t intermediate = 0;
   int64_t layers = 0;
   int64_t patch = 14;
-  int64_t merge = 1;            // patches per token, on one side
+  int64_t merge = 1;  // patches per token, on one side
   int64_t temporal_patch = 1;
   int64_t image_size = 0;
-  int64_t tokens_per_image = 0; // of fixed_tokens; of one tile for tiles
+  int64_t tokens_per_image = 0;  // of fixed_tokens; of one tile for tiles
   int64_t max_tiles = 1;
   bool video = false;
   int64_t default_max_pixels = 0;
@@ -79,24 +79,26 @@ struct ShapeOptions {
 
 struct ModelShape {
   std::string architecture;
-  std::string family;            // the table's name of it, for --explain
-  bool estimated = false;        // the architecture is unknown and was read as its nearest kin
+  std::string family;      // the table's name of it, for --explain
+  bool estimated = false;  // the architecture is unknown and was read as its nearest kin
   std::string note;
   int64_t layers = 0;
   int64_t hidden = 0;
-  int64_t heads = 0;             // of the whole model
+  int64_t heads = 0;  // of the whole model
   int64_t kv_heads = 0;
   int64_t head_size = 0;
   int64_t vocabulary = 0;
   bool mixture = false;
-  bool recurrent = false;        // some layers keep a state
+  bool recurrent = false;  // some layers keep a state
   bool multimodal = false;
-  bool pooling = false;          // no cache and no generation (encoders)
-  bool prefix_images = false;    // image tokens attend to each other
+  bool pooling = false;        // no cache and no generation (encoders)
+  bool prefix_images = false;  // image tokens attend to each other
   AttentionKernel kernel = AttentionKernel::flash;
-  Amount attention_token_bytes;  // one token of one full-attention layer; hybrids align blocks to it
+  Amount
+      attention_token_bytes;  // one token of one full-attention layer; hybrids align blocks to it
   std::vector<KvLayer> kv_layers;
   int64_t kv_shared_layers = 0;
+  Amount after_loading_bytes = 0;  // copies that are made once the weights are there
   ActivationShape activation;
   VisionShape vision;
 };
@@ -108,8 +110,8 @@ ConfigView text_config(const ConfigView& config);
 std::string architecture_name(const ConfigView& config);
 
 /// Counts parameters and buffers into `weights` and returns the rest. Throws Error
-/// (checkpoint_unusable) for a config that cannot be a model of this architecture, Error(usage) for a
-/// tensor-parallel size that vLLM refuses.
+/// (checkpoint_unusable) for a config that cannot be a model of this architecture, Error(usage) for
+/// a tensor-parallel size that vLLM refuses.
 ModelShape build_shape(const ConfigView& config, const ShapeOptions& options, RankWeights& weights);
 
 }  // namespace plimsoll::plan

@@ -43,8 +43,8 @@ std::string layer_of(std::string_view name) {
   const size_t dot = name.find('.', kLayers.size());
   if (dot == std::string_view::npos) return {};
   const std::string_view number = name.substr(kLayers.size(), dot - kLayers.size());
-  const bool digits = std::all_of(number.begin(), number.end(),
-                                  [](char c) { return c >= '0' && c <= '9'; });
+  const bool digits =
+      std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
   return digits ? std::string(name.substr(0, dot)) : std::string();
 }
 

@@ -1,5 +1,5 @@
-// Which modules of a model a quantization configuration speaks of: its lists of names, wildcards and
-// regular expressions.
+// Which modules of a model a quantization configuration speaks of: its lists of names, wildcards
+// and regular expressions.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,8 @@
 namespace plimsoll::plan {
 
 /// A module of the model. Names are written without the wrappers that differ between checkpoints
-/// and vLLM (`model.`, `language_model.`): "layers.3.self_attn.qkv_proj", "visual.blocks.0.attn.qkv".
+/// and vLLM (`model.`, `language_model.`): "layers.3.self_attn.qkv_proj",
+/// "visual.blocks.0.attn.qkv".
 struct ModuleName {
   std::string path;                 // "layers.3.self_attn"
   std::string leaf;                 // "qkv_proj", as vLLM fuses it
@@ -32,7 +33,7 @@ enum class NameMatch {
   exact,      // equal (block-fp8's modules_to_not_convert)
   substring,  // contained (AWQ, GPTQ)
   wildcard,   // contained, or a shell pattern (ModelOpt)
-  regex,      // equal, or a regular expression after "re:" anchored at the start (compressed-tensors)
+  regex,  // equal, or a regular expression after "re:" anchored at the start (compressed-tensors)
 };
 
 /// A list of names of modules.

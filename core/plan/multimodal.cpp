@@ -38,7 +38,8 @@ struct Size {
 /// Qwen2-VL's resize: sides rounded to multiples of `factor`, area within bounds.
 Size smart_resize(Size size, int64_t factor, int64_t least, int64_t most) {
   const auto rounded = [&](double side) {
-    return std::max(factor, static_cast<int64_t>(std::nearbyint(side / static_cast<double>(factor))) * factor);
+    return std::max(
+        factor, static_cast<int64_t>(std::nearbyint(side / static_cast<double>(factor))) * factor);
   };
   const auto width = static_cast<double>(size.width);
   const auto height = static_cast<double>(size.height);
@@ -63,7 +64,8 @@ LargestItem patches_item(const VisionShape& vision, Size size, int64_t frames) {
   LargestItem item;
   item.patches = (size.width / vision.patch) * (size.height / vision.patch) * steps;
   item.tokens = item.patches / (vision.merge * vision.merge);
-  item.pixel_elements = item.patches * kChannels * vision.temporal_patch * vision.patch * vision.patch;
+  item.pixel_elements =
+      item.patches * kChannels * vision.temporal_patch * vision.patch * vision.patch;
   return item;
 }
 
@@ -84,11 +86,14 @@ Size largest_size(const VisionShape& vision, const EngineArgs& args, const char*
 LargestItem largest_image(const VisionShape& vision, const EngineArgs& args) {
   switch (vision.kind) {
     case VisionShape::Kind::none:
-    case VisionShape::Kind::other: return {};
-    case VisionShape::Kind::patches: return patches_item(vision, largest_size(vision, args, "image"), 1);
+    case VisionShape::Kind::other:
+      return {};
+    case VisionShape::Kind::patches:
+      return patches_item(vision, largest_size(vision, args, "image"), 1);
     case VisionShape::Kind::fixed_tokens: {
       const int64_t side = vision.image_size / vision.patch;
-      return {vision.tokens_per_image, side * side, kChannels * vision.image_size * vision.image_size};
+      return {vision.tokens_per_image, side * side,
+              kChannels * vision.image_size * vision.image_size};
     }
     case VisionShape::Kind::tiles: {
       const int64_t most = processor_value(args, "max_dynamic_patch", vision.max_tiles);
@@ -101,7 +106,8 @@ LargestItem largest_image(const VisionShape& vision, const EngineArgs& args) {
   return {};
 }
 
-LargestItem largest_video(const VisionShape& vision, const EngineArgs& args, int64_t max_model_len) {
+LargestItem largest_video(const VisionShape& vision, const EngineArgs& args,
+                          int64_t max_model_len) {
   if (!vision.video || vision.kind != VisionShape::Kind::patches) return {};
   const auto hint = args.limits.find("video");
   const Size size = largest_size(vision, args, "video");
@@ -136,13 +142,15 @@ EncoderMemory encoder_memory(const EngineArgs& args, const EngineLimits& limits,
   const int64_t each = std::max<int64_t>(
       1, std::min(limit_of(args, memory.modality.c_str()), max_model_len / item.tokens));
   memory.items = std::max<int64_t>(
-      1, std::min(Amount{memory.budget_tokens / item.tokens}, Amount{limits.max_num_seqs} * each).value());
+      1, std::min(Amount{memory.budget_tokens / item.tokens}, Amount{limits.max_num_seqs} * each)
+             .value());
   memory.tokens_per_item = item.tokens;
   const Amount outputs = Amount{memory.items} * item.tokens * shape.hidden * element;
   const Amount pixels = Amount{memory.items} * item.pixel_elements * element;
   memory.kept = (outputs + pixels).value();
-  memory.formula = fmt::format("{} {} item(s) x ({} tokens x {} + {} pixel elements) x {} B", memory.items,
-                               memory.modality, item.tokens, shape.hidden, item.pixel_elements, element);
+  memory.formula =
+      fmt::format("{} {} item(s) x ({} tokens x {} + {} pixel elements) x {} B", memory.items,
+                  memory.modality, item.tokens, shape.hidden, item.pixel_elements, element);
   const Amount rows = Amount{memory.items} * item.patches;
   const Amount width = vision.kind == VisionShape::Kind::patches
                            ? Amount{vision.hidden} * 2 + Amount{vision.intermediate} * 3

@@ -11,8 +11,8 @@ namespace plimsoll::plan {
 /// The largest item of a modality that one request may hold.
 struct LargestItem {
   int64_t tokens = 0;
-  int64_t patches = 0;        // rows of the tower
-  int64_t pixel_elements = 0; // of its input
+  int64_t patches = 0;         // rows of the tower
+  int64_t pixel_elements = 0;  // of its input
 };
 
 LargestItem largest_image(const VisionShape& vision, const EngineArgs& args);

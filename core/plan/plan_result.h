@@ -40,13 +40,13 @@ struct GroupNeed {
 
 struct PlanResult {
   std::string engine;
-  std::string version;          // of vLLM
+  std::string version;  // of vLLM
   std::string model;
   std::string architecture;
   std::string dtype;
-  std::string gpu;              // empty: none was given
+  std::string gpu;  // empty: none was given
   int64_t gpus = 1;
-  std::optional<bool> fits;     // absent without a card
+  std::optional<bool> fits;  // absent without a card
   std::string reason;
   int64_t total_bytes = 0;
   int64_t budget_bytes = 0;
@@ -76,7 +76,8 @@ struct PlanResult {
   int64_t in_flight_tokens = 0;
   std::vector<GroupNeed> group_needs;
   std::vector<PlanPart> parts;
-  std::vector<std::pair<std::string, std::string>> arguments;  // what the engine was asked, resolved
+  std::vector<std::pair<std::string, std::string>>
+      arguments;  // what the engine was asked, resolved
   std::vector<Suggestion> advice;
   std::string solved;              // what the solver found, with the constraint that binds
   std::vector<std::string> notes;  // assumptions, estimates, what is not modelled

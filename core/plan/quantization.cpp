@@ -79,7 +79,8 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
   const ConfigView inputs = group.child({"input_activations"});
   const bool quantized_inputs = group.has_child({"input_activations"});
   // "local": scales of activations for each group, at run time.
-  const bool static_input = quantized_inputs && !inputs.is_text("dynamic") && !inputs.flag({"dynamic"}, false);
+  const bool static_input =
+      quantized_inputs && !inputs.is_text("dynamic") && !inputs.flag({"dynamic"}, false);
   WeightScheme scheme;
   scheme.bits = bits;
   scheme.group = weights.integer({"group_size"}, 0, {-1, 1 << 20});
@@ -112,7 +113,9 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
   return scheme;
 }
 
-std::vector<std::string> names(const ConfigView& config, Keys keys) { return config.texts(keys); }
+std::vector<std::string> names(const ConfigView& config, Keys keys) {
+  return config.texts(keys);
+}
 
 }  // namespace
 
@@ -167,8 +170,8 @@ void Quantization::read_fp8(const ConfigView& config) {
   const std::vector<int64_t> block = config.integers({"weight_block_size"});
   if (!block.empty()) {
     if (block.size() != 2 || block[0] < 1 || block[1] < 1) {
-      fail(ExitCode::checkpoint_unusable,
-           "{}: \"weight_block_size\" must be two positive integers", config.path());
+      fail(ExitCode::checkpoint_unusable, "{}: \"weight_block_size\" must be two positive integers",
+           config.path());
     }
     base_ = block_fp8(block[0], block[1]);
   } else {
@@ -180,7 +183,8 @@ void Quantization::read_fp8(const ConfigView& config) {
 }
 
 void Quantization::read_modelopt(const ConfigView& outer) {
-  const ConfigView config = outer.has_child({"quantization"}) ? outer.child({"quantization"}) : outer;
+  const ConfigView config =
+      outer.has_child({"quantization"}) ? outer.child({"quantization"}) : outer;
   attention_scales_ = latent_attention_scales_ = true;
   fp8_kv_cache_ = modelopt_fp8_kv(config) || modelopt_fp8_kv(outer);
   const std::string algorithm = config.text({"quant_algo"}, "");
@@ -278,7 +282,8 @@ void Quantization::specialize_for_deepseek_v4(const std::string& expert_dtype,
   if (method_ != "fp8" || expert_dtype != "fp4") return;
   base_.scale_bytes = 1;
   const bool nvidia = expert_method == "NVFP4";
-  expert_scheme_ = nvidia ? nvfp4(16) : WeightScheme{.format = WeightFormat::mxfp4, .bits = 4, .group = 32};
+  expert_scheme_ =
+      nvidia ? nvfp4(16) : WeightScheme{.format = WeightFormat::mxfp4, .bits = 4, .group = 32};
 }
 
 WeightScheme Quantization::linear(const ModuleName& module) const {

@@ -32,7 +32,8 @@ class Quantization {
   /// Bytes of the scales that an attention layer holds as parameters.
   [[nodiscard]] Amount attention_scale_bytes(bool latent, int64_t element) const;
   /// DeepSeek-V4's variant of block fp8: exponent-only scales, and experts in 4 bits.
-  void specialize_for_deepseek_v4(const std::string& expert_dtype, const std::string& expert_method);
+  void specialize_for_deepseek_v4(const std::string& expert_dtype,
+                                  const std::string& expert_method);
   /// The checkpoint asks for an fp8 KV cache under `--kv-cache-dtype auto`.
   [[nodiscard]] bool fp8_kv_cache() const { return fp8_kv_cache_; }
   [[nodiscard]] bool is(const char* method) const { return method_ == method; }
@@ -59,8 +60,8 @@ class Quantization {
   WeightScheme base_;
   std::optional<WeightScheme> expert_scheme_;  // where it differs from `base_`
   NameList ignored_;
-  std::vector<Group> groups_;                                // compressed-tensors
-  std::unordered_map<std::string, WeightScheme> by_layer_;   // ModelOpt's mixed precision
+  std::vector<Group> groups_;                               // compressed-tensors
+  std::unordered_map<std::string, WeightScheme> by_layer_;  // ModelOpt's mixed precision
 };
 
 }  // namespace plimsoll::plan

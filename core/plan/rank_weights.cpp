@@ -55,7 +55,8 @@ void RankWeights::linear(Part part, const Linear& linear) {
     rank_outputs += width;
   }
   if (linear.split == Split::inputs) shape.inputs = share(linear.inputs, linear.name.leaf.c_str());
-  const WeightScheme scheme = linear.quantized ? quantization_->linear(linear.name) : WeightScheme{};
+  const WeightScheme scheme =
+      linear.quantized ? quantization_->linear(linear.name) : WeightScheme{};
   const Amount bytes = matrix_bytes(scheme, shape, element_);
   largest_matrix_ = std::max(largest_matrix_, bytes);
   parameters(part, bytes);
@@ -66,7 +67,8 @@ void RankWeights::qkv(Part part, const Qkv& qkv) {
   const int64_t value_size = qkv.value_size > 0 ? qkv.value_size : qkv.head_size;
   const int64_t heads = share(qkv.heads, "the number of attention heads");
   const int64_t kv = kv_heads(qkv.kv_heads);
-  const MatrixShape shape{qkv.hidden, qkv.hidden,
+  const MatrixShape shape{qkv.hidden,
+                          qkv.hidden,
                           {heads * qkv.head_size, kv * qkv.head_size, kv * value_size},
                           (heads * qkv.head_size + kv * (qkv.head_size + value_size)) * ranks_};
   const ModuleName name{qkv.path, qkv.leaf, qkv.shards};

@@ -58,7 +58,8 @@ class RankWeights {
   [[nodiscard]] int64_t kv_heads(int64_t total) const;
 
   void linear(Part part, const Linear& linear);
-  /// Queries, keys and values fused; key-value heads are replicated when there are fewer than ranks.
+  /// Queries, keys and values fused; key-value heads are replicated when there are fewer than
+  /// ranks.
   struct Qkv {
     std::string path;
     int64_t hidden = 0;
@@ -96,9 +97,7 @@ class RankWeights {
   void set_expert_parallel(bool on) { expert_parallel_ = on; }
 
   [[nodiscard]] Amount parameter_bytes() const;
-  [[nodiscard]] Amount part_bytes(Part part) const {
-    return parts_[static_cast<size_t>(part)];
-  }
+  [[nodiscard]] Amount part_bytes(Part part) const { return parts_[static_cast<size_t>(part)]; }
   [[nodiscard]] Amount buffer_bytes() const { return buffer_bytes_; }
   /// Bytes as the checkpoint would hold them: all ranks' share, unpadded, each tensor once.
   [[nodiscard]] Amount largest_matrix_bytes() const { return largest_matrix_; }

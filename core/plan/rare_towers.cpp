@@ -52,16 +52,18 @@ void add_deep_encoder(Builder& build, const ConfigView& outer) {
   constexpr int64_t kSide = 64;
   const Amount layer = Amount{12} * kWidth * kWidth + 13 * kWidth;
   Amount sam = layer * kLayers + Amount{kSide} * kSide * kWidth + 3 * 256 * kWidth + kWidth;
-  sam += Amount{kLayers - 4} * 2 * 27 * 64 + Amount{4} * 2 * 127 * 64;     // relative positions
-  sam += Amount{kWidth} * 256 + Amount{256} * 256 * 9 + 4 * 256;            // neck
-  sam += Amount{256} * 512 * 9 + Amount{512} * 896 * 9;                     // downsampling
+  sam += Amount{kLayers - 4} * 2 * 27 * 64 + Amount{4} * 2 * 127 * 64;  // relative positions
+  sam += Amount{kWidth} * 256 + Amount{256} * 256 * 9 + 4 * 256;        // neck
+  sam += Amount{256} * 512 * 9 + Amount{512} * 896 * 9;                 // downsampling
   constexpr int64_t kReader = 896;
-  const Amount reader = Amount{24} * (Amount{kReader} * (kReader + 256) + kReader + 256 + Amount{kReader} * kReader +
-                                      Amount{3} * kReader * 4864 + 2 * kReader);
+  const Amount reader =
+      Amount{24} * (Amount{kReader} * (kReader + 256) + kReader + 256 + Amount{kReader} * kReader +
+                    Amount{3} * kReader * 4864 + 2 * kReader);
   const Amount queries = Amount{256 + 144} * kReader + kReader;
   const ConfigView projector = outer.child({"projector_config"});
   const int64_t inputs = projector.integer({"input_dim"}, kReader);
-  build.weights.plain(Part::vision, sam + reader + queries + Amount{inputs + 1} * build.dims.hidden);
+  build.weights.plain(Part::vision,
+                      sam + reader + queries + Amount{inputs + 1} * build.dims.hidden);
 }
 
 /// A perceiver between tower and language model (xGen-MM): six layers of latents.
@@ -70,7 +72,8 @@ void add_perceiver(Builder& build) {
   constexpr int64_t kInner = 1536;
   constexpr int64_t kLatents = 128;
   const Amount layer = Amount{kWidth} * kInner * 4 + Amount{8} * kWidth * kWidth + 6 * kWidth;
-  build.weights.plain(Part::vision, layer * 6 + Amount{kLatents} * kWidth + Amount{kWidth + 1} * build.dims.hidden);
+  build.weights.plain(
+      Part::vision, layer * 6 + Amount{kLatents} * kWidth + Amount{kWidth + 1} * build.dims.hidden);
 }
 
 }  // namespace
@@ -84,7 +87,8 @@ bool add_rare_towers(const ConfigView& config, const std::string& architecture, 
     build.weights.plain(Part::vision, Amount{inputs + build.dims.hidden + 2} * build.dims.hidden);
   } else if (architecture == "XGenMMModelForConditionalGeneration") {
     add_tower(so400m(27, 729), build);
-    build.weights.plain(Part::vision, Amount{4} * 1152 * 1152 + Amount{2} * 1152 * 4304);  // pooling head
+    build.weights.plain(Part::vision,
+                        Amount{4} * 1152 * 1152 + Amount{2} * 1152 * 4304);  // pooling head
     add_perceiver(build);
   } else if (architecture == "DeepseekOCR2ForCausalLM") {
     add_deep_encoder(build, config);
@@ -98,12 +102,14 @@ bool add_rare_towers(const ConfigView& config, const std::string& architecture, 
     Tower tower = so400m(27, 4096);
     add_tower(tower, build);
     const Amount merged = 4 * tower.hidden;
-    build.weights.plain(Part::vision, merged * 2 + (merged + build.dims.hidden + 2) * build.dims.hidden);
+    build.weights.plain(Part::vision,
+                        merged * 2 + (merged + build.dims.hidden + 2) * build.dims.hidden);
   } else {
     build.shape.vision.kind = VisionShape::Kind::none;
     return false;
   }
-  build.shape.note = "a model that vLLM does not run: its towers are counted from their published parts";
+  build.shape.note =
+      "a model that vLLM does not run: its towers are counted from their published parts";
   return true;
 }
 

@@ -23,11 +23,12 @@ std::string to_html(const PlanResult& result);
 /// The engine's arguments that the plan resolved, as one line to paste.
 std::string to_args(const PlanResult& result);
 
-/// The formula of one part with its numbers and their sources. Throws Error(usage) listing the parts
-/// for a name that there is not; a prefix that fits one part alone is enough.
+/// The formula of one part with its numbers and their sources. Throws Error(usage) listing the
+/// parts for a name that there is not; a prefix that fits one part alone is enough.
 std::string explain_part(const PlanResult& result, const std::string& name);
 
-/// What two plans, printed as JSON before, differ in. Throws Error(usage) for a file that is no plan.
+/// What two plans, printed as JSON before, differ in. Throws Error(usage) for a file that is no
+/// plan.
 std::string diff_plans(const std::string& before, const std::string& after);
 
 /// "39.98 GiB", "512 MiB", "96 B".

@@ -73,11 +73,20 @@ std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text) {
     switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      default: result += c;
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      default:
+        result += c;
     }
   }
   return result;
@@ -100,8 +109,9 @@ std::string script_json(const std::string& json) {
 std::string group_needs(const PlanResult& result) {
   std::string list;
   for (const GroupNeed& need : result.group_needs) {
-    list += fmt::format("{}{{block:{},window:{},sliding:{},state:{}}}", list.empty() ? "" : ",", need.block_size,
-                        need.window, need.sliding ? "true" : "false", need.state_blocks);
+    list += fmt::format("{}{{block:{},window:{},sliding:{},state:{}}}", list.empty() ? "" : ",",
+                        need.block_size, need.window, need.sliding ? "true" : "false",
+                        need.state_blocks);
   }
   return list;
 }
@@ -112,23 +122,33 @@ std::string to_html(const PlanResult& result) {
   const char* verdict = !result.fits ? "none" : (*result.fits ? "yes" : "no");
   const char* words = !result.fits ? "no card given" : (*result.fits ? "fits" : "does not fit");
   std::string page = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">";
-  page += fmt::format("<title>{}: {}</title><style>{}</style></head><body>\n", escaped(result.model), words, kStyle);
+  page += fmt::format("<title>{}: {}</title><style>{}</style></head><body>\n",
+                      escaped(result.model), words, kStyle);
   page += fmt::format("<h1>{}</h1><p>{} &middot; {} &middot; {} {}{}</p>\n", escaped(result.model),
                       escaped(result.architecture), escaped(result.dtype), escaped(result.engine),
                       escaped(result.version),
-                      result.gpu.empty() ? "" : fmt::format(" &middot; {} &times; {}", result.gpus, escaped(result.gpu)));
-  page += fmt::format("<p><span class=\"verdict {}\" id=\"verdict\">{}</span> {}</p>\n", verdict, words, escaped(result.reason));
-  page += "<h2>Per GPU of the busiest rank</h2><div id=\"bar\"></div>\n"
-          "<table><thead><tr><th>part</th><th>bytes</th><th>of the budget</th><th>from</th></tr></thead>"
-          "<tbody id=\"parts\"></tbody></table>\n"
-          "<section id=\"what_if\"><h2>What if</h2>"
-          "<label><span>share of the card</span><input type=\"range\" id=\"util\" min=\"10\" max=\"100\"><output id=\"util_out\"></output></label>"
-          "<label><span>context length</span><input type=\"range\" id=\"length\" min=\"1\" max=\"1\"><output id=\"length_out\"></output></label>"
-          "<p>KV cache: <b id=\"kv_out\"></b></p></section>\n"
-          "<h2>KV cache by context length and requests at once</h2><table id=\"heat\"></table>\n";
-  page += fmt::format("<script>\nconst plan={};\nplan.bytes_per_block={};plan.in_flight={};plan.group_need=[{}];\n{}</script>\n",
-                      script_json(to_json(result)), result.bytes_per_block, result.in_flight_tokens,
-                      group_needs(result), kScript);
+                      result.gpu.empty() ? ""
+                                         : fmt::format(" &middot; {} &times; {}", result.gpus,
+                                                       escaped(result.gpu)));
+  page += fmt::format("<p><span class=\"verdict {}\" id=\"verdict\">{}</span> {}</p>\n", verdict,
+                      words, escaped(result.reason));
+  page +=
+      "<h2>Per GPU of the busiest rank</h2><div id=\"bar\"></div>\n"
+      "<table><thead><tr><th>part</th><th>bytes</th><th>of the "
+      "budget</th><th>from</th></tr></thead>"
+      "<tbody id=\"parts\"></tbody></table>\n"
+      "<section id=\"what_if\"><h2>What if</h2>"
+      "<label><span>share of the card</span><input type=\"range\" id=\"util\" min=\"10\" "
+      "max=\"100\"><output id=\"util_out\"></output></label>"
+      "<label><span>context length</span><input type=\"range\" id=\"length\" min=\"1\" "
+      "max=\"1\"><output id=\"length_out\"></output></label>"
+      "<p>KV cache: <b id=\"kv_out\"></b></p></section>\n"
+      "<h2>KV cache by context length and requests at once</h2><table id=\"heat\"></table>\n";
+  page += fmt::format(
+      "<script>\nconst "
+      "plan={};\nplan.bytes_per_block={};plan.in_flight={};plan.group_need=[{}];\n{}</script>\n",
+      script_json(to_json(result)), result.bytes_per_block, result.in_flight_tokens,
+      group_needs(result), kScript);
   return page + "</body></html>\n";
 }
 

@@ -9,12 +9,18 @@ namespace {
 
 const char* kind_name(KvKind kind) {
   switch (kind) {
-    case KvKind::full: return "FullAttentionSpec";
-    case KvKind::sliding: return "SlidingWindowSpec";
-    case KvKind::chunked: return "ChunkedLocalAttentionSpec";
-    case KvKind::latent: return "MLAAttentionSpec";
-    case KvKind::sliding_latent: return "SlidingWindowMLASpec";
-    case KvKind::state: return "MambaSpec";
+    case KvKind::full:
+      return "FullAttentionSpec";
+    case KvKind::sliding:
+      return "SlidingWindowSpec";
+    case KvKind::chunked:
+      return "ChunkedLocalAttentionSpec";
+    case KvKind::latent:
+      return "MLAAttentionSpec";
+    case KvKind::sliding_latent:
+      return "SlidingWindowMLASpec";
+    case KvKind::state:
+      return "MambaSpec";
   }
   return "";
 }
@@ -24,11 +30,12 @@ OrderedJson kinds_json(const PlanResult& result) {
   for (const KvKindCount& kind : result.kv_kinds) {
     const KvKind which = kind.spec.kind;
     const bool windowed = which == KvKind::sliding || which == KvKind::sliding_latent;
-    kinds.push_back({{"kind", kind_name(which)},
-                     {"layers", kind.layers},
-                     {"block_size", kind.spec.block_size},
-                     {"page_bytes", kind.spec.page.value()},
-                     {"sliding_window", windowed ? OrderedJson(kind.spec.window) : OrderedJson(nullptr)}});
+    kinds.push_back(
+        {{"kind", kind_name(which)},
+         {"layers", kind.layers},
+         {"block_size", kind.spec.block_size},
+         {"page_bytes", kind.spec.page.value()},
+         {"sliding_window", windowed ? OrderedJson(kind.spec.window) : OrderedJson(nullptr)}});
   }
   return kinds;
 }

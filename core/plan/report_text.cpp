@@ -42,21 +42,28 @@ std::string wrapped(const std::string& text, int columns, int indent) {
 
 const char* kind_words(KvKind kind) {
   switch (kind) {
-    case KvKind::full: return "full attention";
-    case KvKind::sliding: return "sliding window";
-    case KvKind::chunked: return "chunked attention";
-    case KvKind::latent: return "latent attention";
-    case KvKind::sliding_latent: return "latent, sliding window";
-    case KvKind::state: return "recurrent state";
+    case KvKind::full:
+      return "full attention";
+    case KvKind::sliding:
+      return "sliding window";
+    case KvKind::chunked:
+      return "chunked attention";
+    case KvKind::latent:
+      return "latent attention";
+    case KvKind::sliding_latent:
+      return "latent, sliding window";
+    case KvKind::state:
+      return "recurrent state";
   }
   return "";
 }
 
 std::string head(const PlanResult& result, int columns) {
   std::string text = fmt::format("{:.80}\n", result.model);
-  text += fmt::format("  {}, {}, {}{}\n", result.architecture.empty() ? "no architecture named" : result.architecture,
-                      result.dtype, result.engine,
-                      result.version.empty() ? "" : " " + result.version);
+  text +=
+      fmt::format("  {}, {}, {}{}\n",
+                  result.architecture.empty() ? "no architecture named" : result.architecture,
+                  result.dtype, result.engine, result.version.empty() ? "" : " " + result.version);
   if (!result.gpu.empty()) {
     text += fmt::format("  {} x {}, {} each; budget {} ({:.4g})\n", result.gpus, result.gpu,
                         readable_bytes(result.total_bytes), readable_bytes(result.budget_bytes),
@@ -82,8 +89,9 @@ std::string breakdown(const PlanResult& result, int columns) {
   const int room = std::max(8, columns - kNames - kNumbers - 4);
   std::string text = "Per GPU of the busiest rank\n";
   for (const PlanPart& part : result.parts) {
-    std::string line = fmt::format("  {:<{}.{}}{:>{}} {}{}", part.name, kNames, kNames, readable_bytes(part.bytes),
-                                   kNumbers, bar(part.bytes, whole, room), part.inside_budget ? "" : "*");
+    std::string line =
+        fmt::format("  {:<{}.{}}{:>{}} {}{}", part.name, kNames, kNames, readable_bytes(part.bytes),
+                    kNumbers, bar(part.bytes, whole, room), part.inside_budget ? "" : "*");
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
@@ -97,26 +105,30 @@ std::string cache(const PlanResult& result, int columns) {
   if (result.kv_kinds.empty()) return "";
   std::string text = "KV cache\n";
   for (const KvKindCount& kind : result.kv_kinds) {
-    text += fmt::format("  {} layers of {}{}: {} for a block of {} tokens\n", kind.layers, kind_words(kind.spec.kind),
+    text += fmt::format("  {} layers of {}{}: {} for a block of {} tokens\n", kind.layers,
+                        kind_words(kind.spec.kind),
                         kind.spec.window > 0 ? fmt::format(" ({} tokens)", kind.spec.window) : "",
                         readable_bytes(kind.spec.page.value()), kind.spec.block_size);
   }
-  text += wrapped(fmt::format("{} more for each token beyond every window; groups of {}",
-                              readable_bytes(result.kv_bytes_per_token), fmt::join(result.group_sizes, ", ")),
-                  columns, 2);
+  text += wrapped(
+      fmt::format("{} more for each token beyond every window; groups of {}",
+                  readable_bytes(result.kv_bytes_per_token), fmt::join(result.group_sizes, ", ")),
+      columns, 2);
   if (result.has_kv) {
-    const int64_t length = result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
-    text += fmt::format("  {} blocks of {} tokens, {} tokens in all\n", result.num_gpu_blocks, result.block_size,
-                        result.kv_tokens);
-    text += fmt::format("  {:.2f} requests of {} tokens at once; longest that fits {}\n", result.max_concurrency,
-                        length, result.estimated_max_model_len);
+    const int64_t length =
+        result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
+    text += fmt::format("  {} blocks of {} tokens, {} tokens in all\n", result.num_gpu_blocks,
+                        result.block_size, result.kv_tokens);
+    text += fmt::format("  {:.2f} requests of {} tokens at once; longest that fits {}\n",
+                        result.max_concurrency, length, result.estimated_max_model_len);
   }
   return text + "\n";
 }
 
 std::string limits(const PlanResult& result) {
-  return fmt::format("Limits: context {}, {} sequences, {} tokens a step, {} CUDA graphs\n", result.max_model_len,
-                     result.max_num_seqs, result.max_num_batched_tokens, result.cuda_graphs);
+  return fmt::format("Limits: context {}, {} sequences, {} tokens a step, {} CUDA graphs\n",
+                     result.max_model_len, result.max_num_seqs, result.max_num_batched_tokens,
+                     result.cuda_graphs);
 }
 
 std::string advice(const PlanResult& result, int columns) {
@@ -129,8 +141,10 @@ std::string advice(const PlanResult& result, int columns) {
       dead_ends = true;
     }
     const char* mark = suggestion.helps ? (suggestion.fits ? "[fits] " : "") : "";
-    const std::string saves = suggestion.saves != 0 ? " (" + readable_bytes(suggestion.saves) + ")" : "";
-    text += wrapped(fmt::format("{}{}{}: {}", mark, suggestion.change, saves, suggestion.cost), columns, 2);
+    const std::string saves =
+        suggestion.saves != 0 ? " (" + readable_bytes(suggestion.saves) + ")" : "";
+    text += wrapped(fmt::format("{}{}{}: {}", mark, suggestion.change, saves, suggestion.cost),
+                    columns, 2);
     if (!suggestion.flag.empty()) text += "      " + suggestion.flag + "\n";
   }
   return text;
@@ -141,15 +155,19 @@ std::string advice(const PlanResult& result, int columns) {
 std::string readable_bytes(int64_t bytes) {
   const char* sign = bytes < 0 ? "-" : "";
   const double size = std::abs(static_cast<double>(bytes));
-  if (size >= static_cast<double>(kGiB)) return fmt::format("{}{:.2f} GiB", sign, size / static_cast<double>(kGiB));
-  if (size >= static_cast<double>(kMiB)) return fmt::format("{}{:.1f} MiB", sign, size / static_cast<double>(kMiB));
-  if (size >= static_cast<double>(kKiB)) return fmt::format("{}{:.1f} KiB", sign, size / static_cast<double>(kKiB));
+  if (size >= static_cast<double>(kGiB))
+    return fmt::format("{}{:.2f} GiB", sign, size / static_cast<double>(kGiB));
+  if (size >= static_cast<double>(kMiB))
+    return fmt::format("{}{:.1f} MiB", sign, size / static_cast<double>(kMiB));
+  if (size >= static_cast<double>(kKiB))
+    return fmt::format("{}{:.1f} KiB", sign, size / static_cast<double>(kKiB));
   return fmt::format("{} B", bytes);
 }
 
 std::string to_text(const PlanResult& result, int columns) {
   columns = std::clamp(columns, 60, 100);
-  std::string text = head(result, columns) + breakdown(result, columns) + cache(result, columns) + limits(result);
+  std::string text =
+      head(result, columns) + breakdown(result, columns) + cache(result, columns) + limits(result);
   text += advice(result, columns);
   for (const std::string& note : result.notes) text += "\n" + wrapped("Note: " + note, columns, 0);
   return text;
@@ -169,9 +187,10 @@ std::string explain_part(const PlanResult& result, const std::string& name) {
       break;
     }
   }
-  if (found == nullptr) fail(ExitCode::usage, "--explain {}: no such part; there is {}", name, known);
-  return fmt::format("{}: {} ({} bytes)\n  = {}\n  from {}\n", found->name, readable_bytes(found->bytes), found->bytes,
-                     found->formula, found->source);
+  if (found == nullptr)
+    fail(ExitCode::usage, "--explain {}: no such part; there is {}", name, known);
+  return fmt::format("{}: {} ({} bytes)\n  = {}\n  from {}\n", found->name,
+                     readable_bytes(found->bytes), found->bytes, found->formula, found->source);
 }
 
 }  // namespace plimsoll::plan

@@ -45,16 +45,16 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
   const bool cohere = build.family.architecture.starts_with("Cohere");
   if (cohere) table.positions = config.integer({"model_max_length"}, table.positions);
   if (build.family.experts == Experts::gpt_oss) table.element = 4;
-  table.dimensions = static_cast<int64_t>(static_cast<double>(head_size) *
-                                          rotary_share(build, settings));
+  table.dimensions =
+      static_cast<int64_t>(static_cast<double>(head_size) * rotary_share(build, settings));
   table.dimensions = settings.integer({"rope_dim"}, table.dimensions);
   table.dimensions = config.integer({"rotary_dim"}, table.dimensions);
   const bool local = is_local(build, layer_type);
   const std::string type = local ? "default" : settings.text({"rope_type", "type"}, "default");
   const double factor = settings.number({"factor"}, 1.0);
-  const int64_t original = settings.integer(
-      {"original_max_position_embeddings"},
-      config.integer({"original_max_position_embeddings"}, table.positions));
+  const int64_t original =
+      settings.integer({"original_max_position_embeddings"},
+                       config.integer({"original_max_position_embeddings"}, table.positions));
   const auto stretched = [&](int64_t positions) {
     return static_cast<int64_t>(static_cast<double>(positions) * std::max(1.0, factor));
   };
@@ -71,7 +71,8 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
   }
   table.key = type + "/" + layer_type;
   const bool by_type =
-      config.child({"rope_parameters", "rope_scaling"}).has_child({"full_attention"}) || config.has("swa_rope_theta") || local;
+      config.child({"rope_parameters", "rope_scaling"}).has_child({"full_attention"}) ||
+      config.has("swa_rope_theta") || local;
   if (!by_type) table.key = type;
   return table;
 }

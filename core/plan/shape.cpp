@@ -98,7 +98,8 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {"PaliGemmaForConditionalGeneration", "GemmaForCausalLM"},
 });
 
-constexpr Keys kTextKeys = {"text_config", "llm_config", "language_config", "language_model_config"};
+constexpr Keys kTextKeys = {"text_config", "llm_config", "language_config",
+                            "language_model_config"};
 
 std::string first_architecture(const ConfigView& config) {
   const std::vector<std::string> names = config.texts({"architectures"});
@@ -108,9 +109,8 @@ std::string first_architecture(const ConfigView& config) {
 /// The language model's own architecture inside a wrapper.
 std::string language_architecture(const ConfigView& config, const std::string& outer) {
   if (text_config(config).text({"model_type"}, "") == "mistral4") return "DeepseekV3ForCausalLM";
-  const auto wrapper = std::find_if(kWrappers.begin(), kWrappers.end(), [&](const Wrapper& w) {
-    return outer == w.architecture;
-  });
+  const auto wrapper = std::find_if(kWrappers.begin(), kWrappers.end(),
+                                    [&](const Wrapper& w) { return outer == w.architecture; });
   if (wrapper != kWrappers.end()) return wrapper->language;
   if (find_family(outer) != nullptr) return outer;
   const ConfigView text = text_config(config);

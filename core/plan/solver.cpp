@@ -12,7 +12,8 @@ namespace plimsoll::plan {
 namespace {
 
 /// A plan, or nothing where the engine refuses the arguments.
-std::optional<PlanResult> try_plan(const PlanFunction& plan, const EngineArgs& args, const Gpu* gpu) {
+std::optional<PlanResult> try_plan(const PlanFunction& plan, const EngineArgs& args,
+                                   const Gpu* gpu) {
   try {
     return plan(args, gpu);
   } catch (const Error& error) {
@@ -23,7 +24,8 @@ std::optional<PlanResult> try_plan(const PlanFunction& plan, const EngineArgs& a
 
 /// `count` requests of the whole context run at once.
 bool holds(const std::optional<PlanResult>& result, int64_t count) {
-  return result && result->fits.value_or(false) && result->max_concurrency >= static_cast<double>(count);
+  return result && result->fits.value_or(false) &&
+         result->max_concurrency >= static_cast<double>(count);
 }
 
 }  // namespace
@@ -55,8 +57,9 @@ PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const Gpu*
     }
   }
   const bool capped = low == kMost;
-  best->solved = fmt::format("Most sequences at once, each of {} tokens: {}. Binding: {}.", best->max_model_len, low,
-                             capped ? "the search's own end" : "the KV cache");
+  best->solved =
+      fmt::format("Most sequences at once, each of {} tokens: {}. Binding: {}.",
+                  best->max_model_len, low, capped ? "the search's own end" : "the KV cache");
   return *best;
 }
 
@@ -72,9 +75,10 @@ PlanResult solve_gpus(const PlanFunction& plan, EngineArgs args, const Gpu* gpu,
     }
     last = std::move(result);
     if (!last->fits.value_or(false)) continue;
-    last->solved = fmt::format("Fewest GPUs: {}. Binding: {}.{}", ranks,
-                               ranks == 1 ? "nothing, one suffices" : "weights and cache of fewer ranks",
-                               refused.empty() ? "" : " Refused sizes: " + refused + ".");
+    last->solved =
+        fmt::format("Fewest GPUs: {}. Binding: {}.{}", ranks,
+                    ranks == 1 ? "nothing, one suffices" : "weights and cache of fewer ranks",
+                    refused.empty() ? "" : " Refused sizes: " + refused + ".");
     return *last;
   }
   if (!last) {
@@ -98,7 +102,8 @@ PlanResult solve_card(const PlanFunction& plan, const EngineArgs& args) {
     if (!result) continue;
     last = std::move(result);
     if (!last->fits.value_or(false)) continue;
-    last->solved = fmt::format("Smallest card of the catalogue: {} ({}).", card->name, readable_bytes(card->memory_bytes));
+    last->solved = fmt::format("Smallest card of the catalogue: {} ({}).", card->name,
+                               readable_bytes(card->memory_bytes));
     return *last;
   }
   if (!last) return plan(args, cards.back());

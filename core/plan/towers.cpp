@@ -1,4 +1,5 @@
-// Vision towers and their projectors, as rows of one table: what vLLM builds beside the language model.
+// Vision towers and their projectors, as rows of one table: what vLLM builds beside the language
+// model.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +11,9 @@ namespace {
 
 constexpr Bounds kLayers{0, 10000};
 
-int64_t norm_elements(const Tower& tower) { return tower.hidden * (tower.layer_norm ? 2 : 1); }
+int64_t norm_elements(const Tower& tower) {
+  return tower.hidden * (tower.layer_norm ? 2 : 1);
+}
 
 void add_tower_layer(const Tower& tower, int64_t layer, RankWeights& weights) {
   const std::string path = tower.path + "." + std::to_string(layer);
@@ -19,7 +22,8 @@ void add_tower_layer(const Tower& tower, int64_t layer, RankWeights& weights) {
   const Split columns = tower.split_attention ? Split::outputs : Split::none;
   const Split rows = tower.split_attention ? Split::inputs : Split::none;
   if (tower.split_attention) {
-    static_cast<void>(weights.share(tower.heads, "the number of the vision tower's attention heads"));
+    static_cast<void>(
+        weights.share(tower.heads, "the number of the vision tower's attention heads"));
   }
   weights.linear(Part::vision, {{path + ".attn", "qkv", {"q_proj", "k_proj", "v_proj"}},
                                 tower.hidden,
@@ -27,15 +31,21 @@ void add_tower_layer(const Tower& tower, int64_t layer, RankWeights& weights) {
                                 columns,
                                 tower.qkv_bias,
                                 tower.quantized});
-  weights.linear(Part::vision,
-                 {{path + ".attn", "proj", {}}, inner, {tower.hidden}, rows, tower.out_bias, tower.quantized});
+  weights.linear(
+      Part::vision,
+      {{path + ".attn", "proj", {}}, inner, {tower.hidden}, rows, tower.out_bias, tower.quantized});
   const Split up = tower.split_mlp ? Split::outputs : Split::none;
   const Split down = tower.split_mlp ? Split::inputs : Split::none;
   std::vector<int64_t> widths(tower.gated ? 2 : 1, tower.intermediate);
-  weights.linear(Part::vision,
-                 {{path + ".mlp", "fc1", {}}, tower.hidden, widths, up, tower.mlp_bias, tower.quantized});
-  weights.linear(Part::vision, {{path + ".mlp", "fc2", {}}, tower.intermediate, {tower.hidden}, down,
-                                tower.mlp_bias, tower.quantized});
+  weights.linear(
+      Part::vision,
+      {{path + ".mlp", "fc1", {}}, tower.hidden, widths, up, tower.mlp_bias, tower.quantized});
+  weights.linear(Part::vision, {{path + ".mlp", "fc2", {}},
+                                tower.intermediate,
+                                {tower.hidden},
+                                down,
+                                tower.mlp_bias,
+                                tower.quantized});
   weights.plain(Part::vision, Amount{tower.norms} * norm_elements(tower) + tower.layer_extras);
 }
 
@@ -59,7 +69,8 @@ void add_tower(Tower tower, Builder& build) {
 namespace {
 
 /// One projection of a projector, named as its module is.
-void project(Builder& build, const char* name, int64_t inputs, int64_t outputs, Split split, bool bias) {
+void project(Builder& build, const char* name, int64_t inputs, int64_t outputs, Split split,
+             bool bias) {
   build.weights.linear(Part::vision, {{"", name, {}}, inputs, {outputs}, split, bias});
 }
 
@@ -93,11 +104,13 @@ void add_qwen_vision(const ConfigView& config, Builder& build, bool gated) {
   tower.ends = norm_elements(tower);  // of the merger
   add_tower(tower, build);
   const int64_t merged = tower.hidden * vision.merge * vision.merge;
-  const int64_t out = config.integer({gated ? "out_hidden_size" : "hidden_size"}, build.dims.hidden);
+  const int64_t out =
+      config.integer({gated ? "out_hidden_size" : "hidden_size"}, build.dims.hidden);
   project(build, "visual.merger.mlp.0", merged, merged, Split::outputs, true);
   project(build, "visual.merger.mlp.2", merged, out, Split::inputs, true);
   constexpr int64_t kRotaryPositions = 8192;
-  build.weights.buffer(Amount{kRotaryPositions} * (tower.hidden / tower.heads / 2) * build.options.element);
+  build.weights.buffer(Amount{kRotaryPositions} * (tower.hidden / tower.heads / 2) *
+                       build.options.element);
 }
 
 /// Qwen3-VL and Qwen3.5: learned positions, and mergers of deeper layers.
@@ -114,7 +127,8 @@ void add_qwen3_vision(const ConfigView& config, Builder& build) {
   tower.hidden = config.integer({"hidden_size"}, 1152, {1, 1 << 20});
   tower.heads = config.integer({"num_heads"}, 16, {1, 1 << 16});
   tower.intermediate = config.integer({"intermediate_size"}, 4304);
-  tower.patch_inputs = config.integer({"in_channels"}, 3) * vision.temporal_patch * vision.patch * vision.patch;
+  tower.patch_inputs =
+      config.integer({"in_channels"}, 3) * vision.temporal_patch * vision.patch * vision.patch;
   tower.positions = config.integer({"num_position_embeddings"}, 2304);
   add_tower(tower, build);
   const int64_t merged = tower.hidden * vision.merge * vision.merge;
@@ -122,15 +136,17 @@ void add_qwen3_vision(const ConfigView& config, Builder& build) {
   const bool listed = config.has("deepstack_visual_indexes");
   constexpr int64_t kDeepMergers = 3;  // of Qwen3-VL, when the config does not list them
   const bool has_them = build.shape.architecture.starts_with("Qwen3VL");
-  const int64_t deep = listed ? static_cast<int64_t>(config.integers({"deepstack_visual_indexes"}).size())
-                              : (has_them ? kDeepMergers : 0);
+  const int64_t deep =
+      listed ? static_cast<int64_t>(config.integers({"deepstack_visual_indexes"}).size())
+             : (has_them ? kDeepMergers : 0);
   for (int64_t i = 0; i <= deep; ++i) {
     build.weights.plain(Part::vision, 2 * (i == 0 ? tower.hidden : merged));
     project(build, "visual.merger.linear_fc1", merged, merged, Split::outputs, true);
     project(build, "visual.merger.linear_fc2", merged, out, Split::inputs, true);
   }
   constexpr int64_t kRotaryPositions = 8192;
-  build.weights.buffer(Amount{kRotaryPositions} * (tower.hidden / tower.heads / 2) * build.options.element);
+  build.weights.buffer(Amount{kRotaryPositions} * (tower.hidden / tower.heads / 2) *
+                       build.options.element);
 }
 
 /// SigLIP and CLIP towers.
@@ -168,7 +184,8 @@ void add_idefics3_vision(const ConfigView& outer, const ConfigView& config, Buil
   Tower tower = siglip_tower(config, "model.vision_model.encoder.layers");
   add_tower(tower, build);
   const int64_t scale = outer.integer({"scale_factor"}, 2, {1, 1 << 10});
-  project(build, "model.connector.proj", tower.hidden * scale * scale, build.dims.hidden, Split::none, false);
+  project(build, "model.connector.proj", tower.hidden * scale * scale, build.dims.hidden,
+          Split::none, false);
   VisionShape& vision = build.shape.vision;
   vision.kind = VisionShape::Kind::fixed_tokens;
   vision.image_size = config.integer({"image_size"}, 512, {1, 1 << 20});
@@ -192,8 +209,10 @@ void add_llava_vision(const ConfigView& outer, const ConfigView& config, Builder
   add_tower(tower, build);
   build.weights.buffer(Amount{tower.positions} * kPositionId);
   const bool bias = outer.flag({"multimodal_projector_bias"}, true);
-  project(build, "multi_modal_projector.linear_1", tower.hidden, build.dims.hidden, Split::outputs, bias);
-  project(build, "multi_modal_projector.linear_2", build.dims.hidden, build.dims.hidden, Split::inputs, bias);
+  project(build, "multi_modal_projector.linear_1", tower.hidden, build.dims.hidden, Split::outputs,
+          bias);
+  project(build, "multi_modal_projector.linear_2", build.dims.hidden, build.dims.hidden,
+          Split::inputs, bias);
   VisionShape& vision = build.shape.vision;
   vision.kind = VisionShape::Kind::fixed_tokens;
   vision.image_size = config.integer({"image_size"}, 336, {1, 1 << 20});
@@ -221,9 +240,12 @@ void add_pixtral_vision(const ConfigView& outer, const ConfigView& config, Build
   const int64_t merge = outer.integer({"spatial_merge_size"}, 2, {1, 1 << 10});
   const bool bias = outer.flag({"multimodal_projector_bias"}, false);
   build.weights.plain(Part::vision, tower.hidden);
-  project(build, "multi_modal_projector.patch_merger", tower.hidden * merge * merge, tower.hidden, Split::none, false);
-  project(build, "multi_modal_projector.linear_1", tower.hidden, build.dims.hidden, Split::outputs, bias);
-  project(build, "multi_modal_projector.linear_2", build.dims.hidden, build.dims.hidden, Split::inputs, bias);
+  project(build, "multi_modal_projector.patch_merger", tower.hidden * merge * merge, tower.hidden,
+          Split::none, false);
+  project(build, "multi_modal_projector.linear_1", tower.hidden, build.dims.hidden, Split::outputs,
+          bias);
+  project(build, "multi_modal_projector.linear_2", build.dims.hidden, build.dims.hidden,
+          Split::inputs, bias);
   VisionShape& vision = build.shape.vision;
   square_patches(vision, config, patch, merge);
   vision.merge = merge;
@@ -244,12 +266,14 @@ void add_intern_vision(const ConfigView& outer, const ConfigView& config, Builde
   tower.layer_extras = 2 * tower.hidden;
   if (config.flag({"qk_normalization"}, false)) tower.layer_extras += 2 * tower.hidden;
   const int64_t patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
-  const int64_t image = outer.integer({"force_image_size"}, config.integer({"image_size"}, 448, {1, 1 << 20}), {1, 1 << 20});
+  const int64_t image = outer.integer(
+      {"force_image_size"}, config.integer({"image_size"}, 448, {1, 1 << 20}), {1, 1 << 20});
   const int64_t side = config.integer({"image_size"}, image, {1, 1 << 20}) / patch;
   tower.patch_inputs = 3 * patch * patch;
   tower.positions = side * side + 1;
   tower.ends = tower.hidden;  // class token
-  const int64_t feature = outer.integers({"select_layer"}).empty() ? -1 : outer.integers({"select_layer"}).front();
+  const int64_t feature =
+      outer.integers({"select_layer"}).empty() ? -1 : outer.integers({"select_layer"}).front();
   if (feature < -1) tower.layers = std::max<int64_t>(0, tower.layers + feature + 1);
   add_tower(tower, build);
   const double ratio = outer.number({"downsample_ratio"}, 0.5);
@@ -283,7 +307,8 @@ void add_moon_vision(const ConfigView& config, Builder& build) {
   tower.patch_bias = config.flag({"patch_embed_proj_bias"}, true);
   const int64_t patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
   tower.patch_inputs = 3 * patch * patch;
-  tower.positions = config.integer({"init_pos_emb_height"}, 64) * config.integer({"init_pos_emb_width"}, 64);
+  tower.positions =
+      config.integer({"init_pos_emb_height"}, 64) * config.integer({"init_pos_emb_width"}, 64);
   tower.ends = norm_elements(tower);
   tower.quantized = false;
   tower.whole_if_uneven = true;
@@ -298,7 +323,8 @@ void add_moon_vision(const ConfigView& config, Builder& build) {
   const bool second = config.text({"mm_projector_type"}, "") == "patchmergerv2";
   build.weights.plain(Part::vision, second ? 0 : norm_elements(tower));
   const int64_t biases = second ? 0 : merged + build.dims.hidden;
-  build.weights.plain(Part::vision, Amount{merged} * merged + Amount{merged} * build.dims.hidden + biases);
+  build.weights.plain(Part::vision,
+                      Amount{merged} * merged + Amount{merged} * build.dims.hidden + biases);
   if (second) build.weights.plain(Part::vision, build.dims.hidden);
   build.shape.vision.kind = VisionShape::Kind::other;
 }
@@ -329,9 +355,11 @@ void add_llama4_vision(const ConfigView& config, Builder& build) {
   const int64_t inner = config.integer({"projector_input_dim"}, 4096);
   const int64_t outer = config.integer({"projector_output_dim"}, 4096);
   const bool bias = config.flag({"multi_modal_projector_bias"}, false);
-  project(build, "vision_model.vision_adapter.mlp.fc1", tower.intermediate, inner, Split::outputs, bias);
+  project(build, "vision_model.vision_adapter.mlp.fc1", tower.intermediate, inner, Split::outputs,
+          bias);
   project(build, "vision_model.vision_adapter.mlp.fc2", inner, outer, Split::inputs, bias);
-  project(build, "multi_modal_projector.linear_1", config.integer({"vision_output_dim"}, 7680), build.dims.hidden, Split::outputs, false);
+  project(build, "multi_modal_projector.linear_1", config.integer({"vision_output_dim"}, 7680),
+          build.dims.hidden, Split::outputs, false);
   VisionShape& vision = build.shape.vision;
   vision.kind = VisionShape::Kind::tiles;
   vision.image_size = image;
@@ -356,8 +384,10 @@ void add_muse_vision(const ConfigView& outer, const ConfigView& config, Builder&
   tower.ends = 2 * norm_elements(tower);
   add_tower(tower, build);
   const int64_t merge = config.integer({"merge_size"}, 2, {1, 1 << 10});
-  const int64_t merged = config.integer({"output_dim"}, outer.integer({"out_hidden_size"}, tower.hidden * merge * merge));
-  const int64_t adapter = config.integer({"adapter_dim"}, outer.integer({"projector_hidden_size"}, 4096));
+  const int64_t merged = config.integer(
+      {"output_dim"}, outer.integer({"out_hidden_size"}, tower.hidden * merge * merge));
+  const int64_t adapter =
+      config.integer({"adapter_dim"}, outer.integer({"projector_hidden_size"}, 4096));
   build.weights.plain(Part::vision, Amount{merged} * adapter + Amount{adapter} * adapter +
                                         Amount{adapter} * build.dims.hidden);
   build.shape.vision.kind = VisionShape::Kind::other;
@@ -384,7 +414,8 @@ void add_gemma4_vision(const ConfigView& config, Builder& build) {
   add_tower(tower, build);
   build.weights.plain(Part::vision, Amount{tower.hidden} * build.dims.hidden);
   RankWeights& weights = build.weights;
-  if (config.flag({"standardize"}, false)) weights.buffer(Amount{2} * tower.hidden * build.options.element);
+  if (config.flag({"standardize"}, false))
+    weights.buffer(Amount{2} * tower.hidden * build.options.element);
   weights.buffer(Amount{2} * (tower.head_size / 4) * 4);  // rotary frequencies, twice, float32
   VisionShape& vision = build.shape.vision;
   vision.kind = VisionShape::Kind::other;
@@ -397,34 +428,46 @@ struct TowerRow {
 };
 
 constexpr auto kTowers = std::to_array<TowerRow>({
-    {"Qwen2VLForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen_vision(v, b, false); }},
-    {"Qwen2_5_VLForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen_vision(v, b, true); }},
-    {"Qwen3VLForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen3_vision(v, b); }},
-    {"Qwen3VLMoeForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen3_vision(v, b); }},
-    {"Qwen3_5ForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen3_vision(v, b); }},
-    {"Qwen3_5MoeForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen3_vision(v, b); }},
+    {"Qwen2VLForConditionalGeneration",
+     [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen_vision(v, b, false); }},
+    {"Qwen2_5_VLForConditionalGeneration",
+     [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen_vision(v, b, true); }},
+    {"Qwen3VLForConditionalGeneration",
+     [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen3_vision(v, b); }},
+    {"Qwen3VLMoeForConditionalGeneration",
+     [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen3_vision(v, b); }},
+    {"Qwen3_5ForConditionalGeneration",
+     [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen3_vision(v, b); }},
+    {"Qwen3_5MoeForConditionalGeneration",
+     [](const ConfigView&, const ConfigView& v, Builder& b) { add_qwen3_vision(v, b); }},
     {"Gemma3ForConditionalGeneration", add_gemma3_vision},
-    {"Gemma4ForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_gemma4_vision(v, b); }},
+    {"Gemma4ForConditionalGeneration",
+     [](const ConfigView&, const ConfigView& v, Builder& b) { add_gemma4_vision(v, b); }},
     {"Mistral3ForConditionalGeneration", add_pixtral_vision},
     {"InternVLChatModel", add_intern_vision},
     {"Idefics3ForConditionalGeneration", add_idefics3_vision},
     {"SmolVLMForConditionalGeneration", add_idefics3_vision},
     {"LlavaForConditionalGeneration", add_llava_vision},
     {"LlavaNextForConditionalGeneration", add_llava_vision},
-    {"KimiK25ForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_moon_vision(v, b); }},
-    {"KimiK3ForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_moon_vision(v, b); }},
-    {"Llama4ForConditionalGeneration", [](const ConfigView&, const ConfigView& v, Builder& b) { add_llama4_vision(v, b); }},
+    {"KimiK25ForConditionalGeneration",
+     [](const ConfigView&, const ConfigView& v, Builder& b) { add_moon_vision(v, b); }},
+    {"KimiK3ForConditionalGeneration",
+     [](const ConfigView&, const ConfigView& v, Builder& b) { add_moon_vision(v, b); }},
+    {"Llama4ForConditionalGeneration",
+     [](const ConfigView&, const ConfigView& v, Builder& b) { add_llama4_vision(v, b); }},
     {"MuseGlimmerForConditionalGeneration", add_muse_vision},
 });
 
 }  // namespace
 
 bool add_towers(const ConfigView& config, const std::string& architecture, Builder& build) {
-  const auto row = std::find_if(kTowers.begin(), kTowers.end(),
-                                [&](const TowerRow& tower) { return architecture == tower.architecture; });
+  const auto row = std::find_if(kTowers.begin(), kTowers.end(), [&](const TowerRow& tower) {
+    return architecture == tower.architecture;
+  });
   if (row == kTowers.end()) return add_rare_towers(config, architecture, build);
   // Mistral's wrapper serves language models without a tower too.
-  if (architecture == "Mistral3ForConditionalGeneration" && !config.has_child({"vision_config"})) return false;
+  if (architecture == "Mistral3ForConditionalGeneration" && !config.has_child({"vision_config"}))
+    return false;
   row->add(config, config.child({"vision_config"}), build);
   return true;
 }

@@ -1,5 +1,5 @@
-// What a step needs beside weights and cache: measured laws of vLLM's profile run (the constants were
-// fitted on logs of H100 cards and hold for others as far as noted).
+// What a step needs beside weights and cache: measured laws of vLLM's profile run (the constants
+// were fitted on logs of H100 cards and hold for others as far as noted).
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +18,9 @@ bool at_least_hopper(const Gpu* gpu) {
   return gpu == nullptr || gpu->compute_capability == 0 || gpu->compute_capability >= 9.0;
 }
 
-int64_t gemm_workspace(const Gpu* gpu) { return (at_least_hopper(gpu) ? 32 : 8) * kMiB; }
+int64_t gemm_workspace(const Gpu* gpu) {
+  return (at_least_hopper(gpu) ? 32 : 8) * kMiB;
+}
 
 /// Rows that the sampler sees at once.
 int64_t sampler_rows(const EngineLimits& limits) {
@@ -42,31 +44,35 @@ PlanPart first_runner_sampler(const EngineArgs& args, const Step& s, const Gpu* 
   const int64_t copy = s.element == kFloat32 ? 0 : kFloat32;
   if (args.version < VllmVersion{0, 17, 0}) {
     const Amount bytes = s.rows * s.vocabulary * (s.element + 36) + hidden_rows + workspace;
-    return {"sampler", bytes.value(),
-            fmt::format("{} rows x {} tokens x ({} + 36) B (logits sorted for top-k and top-p) + hidden "
-                        "states {} B + {} MiB",
-                        s.rows.value(), s.vocabulary.value(), s.element, hidden_rows.value(),
-                        workspace / kMiB),
-            "vLLM before 0.17"};
+    return {
+        "sampler", bytes.value(),
+        fmt::format(
+            "{} rows x {} tokens x ({} + 36) B (logits sorted for top-k and top-p) + hidden "
+            "states {} B + {} MiB",
+            s.rows.value(), s.vocabulary.value(), s.element, hidden_rows.value(), workspace / kMiB),
+        "vLLM before 0.17"};
   }
   const int64_t processors = gpu != nullptr && gpu->processors > 0 ? gpu->processors : 132;
   const Amount buffer = std::min(Amount{processors}, s.rows) * s.vocabulary * kFloat32;
-  const Amount bytes = s.rows * s.vocabulary * (s.element + copy + 8) + hidden_rows + buffer + workspace;
-  return {"sampler", bytes.value(),
-          fmt::format("{} rows x {} tokens x ({} + {} + 4 + 4) B (logits, float32 copy, probabilities, "
-                      "noise) + hidden states {} B + top-k buffer {} B + {} MiB",
-                      s.rows.value(), s.vocabulary.value(), s.element, copy, hidden_rows.value(),
-                      buffer.value(), workspace / kMiB),
-          "vLLM 0.17 and later, first model runner"};
+  const Amount bytes =
+      s.rows * s.vocabulary * (s.element + copy + 8) + hidden_rows + buffer + workspace;
+  return {
+      "sampler", bytes.value(),
+      fmt::format("{} rows x {} tokens x ({} + {} + 4 + 4) B (logits, float32 copy, probabilities, "
+                  "noise) + hidden states {} B + top-k buffer {} B + {} MiB",
+                  s.rows.value(), s.vocabulary.value(), s.element, copy, hidden_rows.value(),
+                  buffer.value(), workspace / kMiB),
+      "vLLM 0.17 and later, first model runner"};
 }
 
 PlanPart second_runner_sampler(const Step& s) {
   const Amount bytes = s.rows * s.vocabulary * s.element + s.tokens * s.hidden * s.element;
-  return {"sampler", bytes.value(),
-          fmt::format("{} rows x {} tokens x {} B (logits; sampling is fused) + {} tokens x {} x {} B",
-                      s.rows.value(), s.vocabulary.value(), s.element, s.tokens.value(),
-                      s.hidden.value(), s.element),
-          "vLLM's second model runner"};
+  return {
+      "sampler", bytes.value(),
+      fmt::format("{} rows x {} tokens x {} B (logits; sampling is fused) + {} tokens x {} x {} B",
+                  s.rows.value(), s.vocabulary.value(), s.element, s.tokens.value(),
+                  s.hidden.value(), s.element),
+      "vLLM's second model runner"};
 }
 
 PlanPart forward_pass(const Step& s, const Gpu* gpu) {
@@ -75,8 +81,8 @@ PlanPart forward_pass(const Step& s, const Gpu* gpu) {
   const int64_t wide = s.element == kFloat32 ? 4 : 3;
   const Amount bytes = s.tokens * s.element * (s.intermediate * wide + s.hidden * 3) + fixed;
   return {"forward pass", bytes.value(),
-          fmt::format("{} tokens x {} B x ({} x {} + 3 x {}) + {} MiB", s.tokens.value(), s.element, wide,
-                      s.intermediate.value(), s.hidden.value(), fixed / kMiB),
+          fmt::format("{} tokens x {} B x ({} x {} + 3 x {}) + {} MiB", s.tokens.value(), s.element,
+                      wide, s.intermediate.value(), s.hidden.value(), fixed / kMiB),
           "gate and up, their product, attention output, residuals"};
 }
 
@@ -89,7 +95,8 @@ bool uses_second_runner(const EngineArgs& args, const ModelShape& shape) {
                       shape.architecture == "GraniteMoeForCausalLM" ||
                       shape.architecture == "Qwen2MoeForCausalLM";
   if (args.version >= VllmVersion{0, 25, 0}) return !shape.mixture || listed;
-  if (args.version >= VllmVersion{0, 22, 0}) return shape.family == "Qwen3ForCausalLM" && !shape.multimodal;
+  if (args.version >= VllmVersion{0, 22, 0})
+    return shape.family == "Qwen3ForCausalLM" && !shape.multimodal;
   return false;
 }
 
@@ -97,8 +104,12 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
                                        const ModelShape& shape, int64_t element, const Gpu* gpu,
                                        int64_t max_model_len) {
   const ActivationShape& sizes = shape.activation;
-  const Step step{limits.max_num_batched_tokens, sampler_rows(limits), sizes.hidden, sizes.vocabulary,
-                  sizes.intermediate, element};
+  const Step step{limits.max_num_batched_tokens,
+                  sampler_rows(limits),
+                  sizes.hidden,
+                  sizes.vocabulary,
+                  sizes.intermediate,
+                  element};
   const bool second = uses_second_runner(args, shape);
   PlanPart sampler = second ? second_runner_sampler(step) : first_runner_sampler(args, step, gpu);
   PlanPart forward = forward_pass(step, gpu);
@@ -116,14 +127,16 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
   }
   const EncoderMemory encoder = encoder_memory(args, limits, shape, element, max_model_len);
   if (encoder.kept > 0) {
-    parts.push_back({"encoder outputs", encoder.kept, encoder.formula, "one batch of the largest items"});
+    parts.push_back(
+        {"encoder outputs", encoder.kept, encoder.formula, "one batch of the largest items"});
   }
   Amount later = 0;
   for (const PlanPart& part : parts) later += part.bytes;
   const Amount own = Amount{encoder.peak} + encoder.kept;
   if (own > later) {
-    return {{"encoder", encoder.peak, encoder.peak_formula, "the tower runs before the language model"},
-            {"encoder outputs", encoder.kept, encoder.formula, "one batch of the largest items"}};
+    return {
+        {"encoder", encoder.peak, encoder.peak_formula, "the tower runs before the language model"},
+        {"encoder outputs", encoder.kept, encoder.formula, "one batch of the largest items"}};
   }
   return parts;
 }
@@ -151,7 +164,8 @@ int64_t context_bytes(const EngineArgs& args, const Gpu* gpu) {
 int64_t graph_bytes(const GraphPlan& graphs, const ModelShape& shape) {
   // Fitted on 102 graphs of 13 models on an H100: 5 MiB and 0.115 MiB for each layer.
   const double each = 5.0 + 0.115 * static_cast<double>(shape.layers);
-  return static_cast<int64_t>(each * static_cast<double>(kMiB) * static_cast<double>(graphs.count()));
+  return static_cast<int64_t>(each * static_cast<double>(kMiB) *
+                              static_cast<double>(graphs.count()));
 }
 
 }  // namespace plimsoll::plan

@@ -53,8 +53,9 @@ double rope_factor(const ConfigView& text) {
 int64_t derived_max_model_len(const ConfigView& config) {
   const ConfigView text = text_config(config);
   int64_t length = 0;
-  for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length",
-                          "max_target_positions", "max_sequence_length", "max_seq_length", "seq_len"}) {
+  for (const char* key :
+       {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length",
+        "max_target_positions", "max_sequence_length", "max_seq_length", "seq_len"}) {
     const int64_t stated = text.integer({key}, 0);
     if (stated > 0 && (length == 0 || stated < length)) length = stated;
   }
@@ -74,12 +75,14 @@ int64_t derived_max_model_len(const ConfigView& config) {
 std::string resolve_dtype(const ConfigView& config, const EngineArgs& args, const Gpu* gpu) {
   const ConfigView text = text_config(config);
   std::string dtype = stripped(args.dtype);
-  const bool old_card = gpu != nullptr && gpu->compute_capability > 0 && gpu->compute_capability < 8.0;
+  const bool old_card =
+      gpu != nullptr && gpu->compute_capability > 0 && gpu->compute_capability < 8.0;
   if (dtype == "auto") {
-    dtype = stripped(text.text({"dtype", "torch_dtype"},
-                               config.text({"dtype", "torch_dtype"}, "float32")));
+    dtype = stripped(
+        text.text({"dtype", "torch_dtype"}, config.text({"dtype", "torch_dtype"}, "float32")));
     const std::string type = text.text({"model_type"}, "");
-    const bool unstable = type == "gemma2" || type == "gemma3" || type == "gemma3_text" || type == "glm4";
+    const bool unstable =
+        type == "gemma2" || type == "gemma3" || type == "gemma3_text" || type == "glm4";
     if (dtype == "float32") dtype = is_pooling(config) && !unstable ? "float16" : "bfloat16";
     if (dtype == "float16" && unstable) dtype = "bfloat16";
     if (dtype == "bfloat16" && old_card) dtype = "float16";
@@ -89,7 +92,8 @@ std::string resolve_dtype(const ConfigView& config, const EngineArgs& args, cons
   }
   if (dtype == "bfloat16" && old_card) {
     fail(ExitCode::usage,
-         "--dtype bfloat16: {} has compute capability {:.1f}, bfloat16 needs 8.0; use --dtype float16",
+         "--dtype bfloat16: {} has compute capability {:.1f}, bfloat16 needs 8.0; use --dtype "
+         "float16",
          gpu->name, gpu->compute_capability);
   }
   return dtype;
@@ -108,7 +112,8 @@ BatchDefaults batch_defaults(const EngineArgs& args, const Gpu* gpu) {
   const bool offline = args.usage == Usage::offline;
   const int64_t total = gpu != nullptr ? gpu->visible_bytes() : 0;
   std::string name = gpu != nullptr ? gpu->name : "";
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   const bool large = total >= 160 * kGiB && args.version >= VllmVersion{0, 28, 0};
   if (large) return {16384, 1024};
   if (total >= 70 * kGiB && name.find("a100") == std::string::npos) {
@@ -123,7 +128,8 @@ EngineLimits resolve_limits(const EngineArgs& args, const Gpu* gpu, int64_t max_
   const BatchDefaults defaults = batch_defaults(args, gpu);
   EngineLimits limits;
   limits.utilization = args.gpu_memory_utilization;
-  if (limits.utilization == 0) limits.utilization = args.version >= VllmVersion{0, 21, 0} ? 0.92 : 0.90;
+  if (limits.utilization == 0)
+    limits.utilization = args.version >= VllmVersion{0, 21, 0} ? 0.92 : 0.90;
   limits.max_num_seqs = args.max_num_seqs > 0 ? args.max_num_seqs : defaults.seqs;
   if (args.max_num_batched_tokens > 0) {
     limits.max_num_batched_tokens = args.max_num_batched_tokens;
@@ -146,7 +152,8 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
                       const std::string& architecture) {
   GraphPlan graphs;
   if (args.enforce_eager) return graphs;
-  const bool blackwell = gpu != nullptr && gpu->compute_capability >= 10.0 && gpu->compute_capability < 11.0;
+  const bool blackwell =
+      gpu != nullptr && gpu->compute_capability >= 10.0 && gpu->compute_capability < 11.0;
   if (args.version < VllmVersion{0, 8, 0}) {  // decode alone, up to 256 sequences
     for (const int64_t size : {1, 2, 4}) graphs.piecewise.push_back(size);
     for (int64_t size = 8; size <= 256; size += 8) graphs.piecewise.push_back(size);
@@ -156,9 +163,8 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
   const int64_t most = std::min({limits.max_num_batched_tokens, limits.max_num_seqs * 2, cap});
   if (args.capture_sizes) {
     graphs.piecewise = *args.capture_sizes;
-    std::erase_if(graphs.piecewise, [&](int64_t size) {
-      return size < 1 || size > limits.max_num_batched_tokens;
-    });
+    std::erase_if(graphs.piecewise,
+                  [&](int64_t size) { return size < 1 || size > limits.max_num_batched_tokens; });
   } else if (args.version < VllmVersion{0, 11, 0}) {
     for (const int64_t size : {1, 2, 4}) graphs.piecewise.push_back(size);
     for (int64_t size = 8; size <= most; size += 8) graphs.piecewise.push_back(size);

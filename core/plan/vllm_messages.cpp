@@ -44,7 +44,9 @@ constexpr const char* kSee =
     "See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.";
 
 /// The CPU backend's part of the advice came with its own budget.
-bool mentions_cpu(const VllmVersion& version) { return version >= VllmVersion{0, 20, 0}; }
+bool mentions_cpu(const VllmVersion& version) {
+  return version >= VllmVersion{0, 20, 0};
+}
 
 }  // namespace
 
@@ -52,7 +54,8 @@ std::string no_memory_message(const VllmVersion& version) {
   if (mentions_cpu(version)) {
     return fmt::format(
         "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when "
-        "initializing the engine (this flag also controls CPU memory reservation on the CPU backend, "
+        "initializing the engine (this flag also controls CPU memory reservation on the CPU "
+        "backend, "
         "despite its name). {}",
         kSee);
   }
@@ -70,19 +73,24 @@ std::string too_long_message(const VllmVersion& version, int64_t max_model_len, 
                              int64_t available, int64_t estimate) {
   if (version < VllmVersion{0, 8, 0}) {
     return fmt::format(
-        "The model's max seq len ({}) is larger than the maximum number of tokens that can be stored "
-        "in KV cache ({}). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when "
+        "The model's max seq len ({}) is larger than the maximum number of tokens that can be "
+        "stored "
+        "in KV cache ({}). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` "
+        "when "
         "initializing the engine.",
         max_model_len, estimate);
   }
   const std::string estimated =
-      estimate > 0 ? fmt::format("Based on the available memory, the estimated maximum model length "
-                                 "is {}. ",
-                                 estimate)
+      estimate > 0 ? fmt::format(
+                         "Based on the available memory, the estimated maximum model length "
+                         "is {}. ",
+                         estimate)
                    : "";
-  const char* cpu = mentions_cpu(version) ? " (which also controls CPU memory on the CPU backend)" : "";
+  const char* cpu =
+      mentions_cpu(version) ? " (which also controls CPU memory on the CPU backend)" : "";
   return fmt::format(
-      "To serve at least one request with the model's max seq len ({}), ({} GiB KV cache is needed, "
+      "To serve at least one request with the model's max seq len ({}), ({} GiB KV cache is "
+      "needed, "
       "which is larger than the available KV cache memory ({} GiB). {}Try increasing "
       "`gpu_memory_utilization`{} or decreasing `max_model_len` when initializing the engine. {}",
       max_model_len, format_gib(needed), format_gib(available), estimated, cpu, kSee);
@@ -90,7 +98,8 @@ std::string too_long_message(const VllmVersion& version, int64_t max_model_len, 
 
 std::string not_free_message(int64_t free, int64_t total, double utilization, int64_t requested) {
   return fmt::format(
-      "Free memory on device cuda:0 ({}/{} GiB) on startup is less than desired GPU memory utilization "
+      "Free memory on device cuda:0 ({}/{} GiB) on startup is less than desired GPU memory "
+      "utilization "
       "({}, {} GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
       format_gib(free), format_gib(total), utilization, format_gib(requested));
 }

@@ -12,7 +12,7 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr VllmVersion kOnlyV0{0, 8, 0};          // before: the first engine
+constexpr VllmVersion kOnlyV0{0, 8, 0};  // before: the first engine
 constexpr VllmVersion kWiderGroups{0, 18, 0};
 constexpr VllmVersion kGraphsInBudget{0, 21, 0};
 constexpr VllmVersion kTokensByConcurrency{0, 24, 0};
@@ -37,9 +37,13 @@ Quantization quantization_of(const ConfigView& config, const EngineArgs& args) {
   return {};
 }
 
-int64_t element_size(const std::string& dtype) { return dtype == "float32" ? 4 : 2; }
+int64_t element_size(const std::string& dtype) {
+  return dtype == "float32" ? 4 : 2;
+}
 
-bool is_fp8(const std::string& cache_dtype) { return cache_dtype.starts_with("fp8"); }
+bool is_fp8(const std::string& cache_dtype) {
+  return cache_dtype.starts_with("fp8");
+}
 
 int64_t kv_element_size(const EngineArgs& args, const Quantization& quantization, int64_t element) {
   const std::string& dtype = args.kv_cache_dtype;
@@ -47,8 +51,8 @@ int64_t kv_element_size(const EngineArgs& args, const Quantization& quantization
   if (is_fp8(dtype) || dtype == "int8") return 1;
   if (dtype == "bfloat16" || dtype == "float16") return 2;
   if (dtype == "float32") return 4;
-  fail(ExitCode::usage, "--kv-cache-dtype {}: expected auto, fp8, fp8_e4m3, fp8_e5m2, bfloat16 or float16",
-       dtype);
+  fail(ExitCode::usage,
+       "--kv-cache-dtype {}: expected auto, fp8, fp8_e4m3, fp8_e5m2, bfloat16 or float16", dtype);
 }
 
 /// One rank of one pipeline stage.
@@ -69,10 +73,10 @@ Stage build_stage(const ConfigView& config, const ShapeOptions& options,
   for (size_t i = 0; i < kPartNames.size(); ++i) {
     const Amount bytes = weights.part_bytes(static_cast<Part>(i));
     if (bytes == Amount{0}) continue;
-    stage.parts.push_back({fmt::format("weights: {}", kPartNames[i]), bytes.value(),
-                           fmt::format("this rank's share at tensor parallel size {}",
-                                       options.tensor_parallel),
-                           "config.json"});
+    stage.parts.push_back(
+        {fmt::format("weights: {}", kPartNames[i]), bytes.value(),
+         fmt::format("this rank's share at tensor parallel size {}", options.tensor_parallel),
+         "config.json"});
   }
   stage.parts.push_back({"weights: buffers", stage.buffers.value(),
                          "rotary tables and scales, whole on every rank", "config.json"});
@@ -80,7 +84,8 @@ Stage build_stage(const ConfigView& config, const ShapeOptions& options,
 }
 
 /// The stage of a pipeline whose weights and cache weigh most.
-Stage busiest_stage(const ConfigView& config, ShapeOptions options, const Quantization& quantization) {
+Stage busiest_stage(const ConfigView& config, ShapeOptions options,
+                    const Quantization& quantization) {
   Stage busiest;
   for (int64_t rank = 0; rank < options.pipeline_parallel; ++rank) {
     options.pipeline_rank = rank;
@@ -96,7 +101,8 @@ KvOptions kv_options(const EngineArgs& args, const EngineLimits& limits, const M
   options.block_size = args.block_size;
   options.max_model_len = max_model_len;
   int64_t batches = args.pipeline_parallel;
-  if (args.version >= kInFlightTwice && args.async_scheduling && args.pipeline_parallel == 1) batches = 2;
+  if (args.version >= kInFlightTwice && args.async_scheduling && args.pipeline_parallel == 1)
+    batches = 2;
   options.in_flight_tokens = (Amount{limits.max_num_batched_tokens} * batches).value();
   options.hybrid = args.hybrid_kv;
   options.prefix_caching = args.prefix_caching.value_or(true);
@@ -104,7 +110,8 @@ KvOptions kv_options(const EngineArgs& args, const EngineLimits& limits, const M
   options.group_factor = args.version >= kWiderGroups ? 1.5 : 1.25;
   options.null_block = args.version >= kNullBlockHeld;
   options.blocks_override = args.blocks_override;
-  const bool checkpoints = shape.family == "NemotronHForCausalLM" || shape.family == "KimiK3ForCausalLM" ||
+  const bool checkpoints = shape.family == "NemotronHForCausalLM" ||
+                           shape.family == "KimiK3ForCausalLM" ||
                            shape.family == "KimiLinearForCausalLM";
   options.state_blocks = checkpoints ? 3 : 2;
   return options;
@@ -114,15 +121,18 @@ void check_arguments(const EngineArgs& args, const EngineLimits& limits, int64_t
                      int64_t max_model_len) {
   if (args.max_model_len > derived) {
     fail(ExitCode::usage,
-         "User-specified max_model_len ({}) is greater than the derived max_model_len ({} in the model's "
+         "User-specified max_model_len ({}) is greater than the derived max_model_len ({} in the "
+         "model's "
          "config.json). Use at most {}.",
          args.max_model_len, derived, derived);
   }
   const bool old = args.version < kOnlyV0;
   if (!args.chunked_prefill.value_or(!old) && limits.max_num_batched_tokens < max_model_len) {
     fail(ExitCode::usage,
-         "max_num_batched_tokens ({}) is smaller than max_model_len ({}). Without chunked prefill this "
-         "effectively limits the maximum sequence length; increase --max-num-batched-tokens, decrease "
+         "max_num_batched_tokens ({}) is smaller than max_model_len ({}). Without chunked prefill "
+         "this "
+         "effectively limits the maximum sequence length; increase --max-num-batched-tokens, "
+         "decrease "
          "--max-model-len, or allow --enable-chunked-prefill.",
          limits.max_num_batched_tokens, max_model_len);
   }
@@ -138,7 +148,8 @@ GroupNeed need_of(const KvSpec& spec, const KvOptions& options) {
   need.block_size = spec.block_size;
   need.window = spec.kind == KvKind::state ? 0 : spec.window;
   need.sliding = spec.kind == KvKind::sliding || spec.kind == KvKind::sliding_latent;
-  if (spec.kind == KvKind::state) need.state_blocks = options.prefix_caching ? options.state_blocks : 1;
+  if (spec.kind == KvKind::state)
+    need.state_blocks = options.prefix_caching ? options.state_blocks : 1;
   return need;
 }
 
@@ -184,9 +195,10 @@ void fill_cache(PlanResult& result, const KvPlan& kv, Amount budget, const Engin
   }
   result.max_concurrency = kv.concurrency(result.num_gpu_blocks, counted);
   const auto groups = static_cast<int64_t>(std::max<size_t>(1, kv.groups().size()));
-  result.kv_tokens = args.version >= kTokensByConcurrency
-                         ? static_cast<int64_t>(result.max_concurrency * static_cast<double>(counted))
-                         : (Amount{result.num_gpu_blocks / groups} * kv.block_size()).value();
+  result.kv_tokens =
+      args.version >= kTokensByConcurrency
+          ? static_cast<int64_t>(result.max_concurrency * static_cast<double>(counted))
+          : (Amount{result.num_gpu_blocks / groups} * kv.block_size()).value();
 }
 
 void fill_weights(PlanResult& result, const Stage& stage, const EngineArgs& args) {
@@ -195,6 +207,11 @@ void fill_weights(PlanResult& result, const Stage& stage, const EngineArgs& args
   Amount weights = stage.parameters + stage.buffers;
   result.weights_bytes = weights.value();
   result.parts = stage.parts;
+  if (stage.shape.after_loading_bytes > Amount{0}) {
+    result.parts.push_back({"weights: made after loading", stage.shape.after_loading_bytes.value(),
+                            "latent projections of keys and values, kept in 16 bits",
+                            "config.json"});
+  }
   if (args.cpu_offload > 0) {
     const int64_t moved = std::min(args.cpu_offload, result.parameter_bytes);
     result.parts.push_back({"weights: offloaded to the host", -moved, "--cpu-offload-gb", "flag"});
@@ -202,8 +219,8 @@ void fill_weights(PlanResult& result, const Stage& stage, const EngineArgs& args
 }
 
 /// Weights, activations and graphs against the card; returns what is left for the cache.
-Amount fill_budget(PlanResult& result, const EngineArgs& args, const Stage& stage, const EngineLimits& limits,
-                   int64_t element, const Gpu* gpu) {
+Amount fill_budget(PlanResult& result, const EngineArgs& args, const Stage& stage,
+                   const EngineLimits& limits, int64_t element, const Gpu* gpu) {
   const ModelShape& shape = stage.shape;
   for (PlanPart& part : activation_parts(args, limits, shape, element, gpu, result.max_model_len)) {
     result.activation_peak_bytes = (Amount{result.activation_peak_bytes} + part.bytes).value();
@@ -211,8 +228,8 @@ Amount fill_budget(PlanResult& result, const EngineArgs& args, const Stage& stag
     result.parts.push_back(std::move(part));
   }
   result.non_torch_bytes = non_torch_bytes(args, gpu);
-  result.parts.push_back({"non-torch", result.non_torch_bytes, "measured, by parallel size and version",
-                          "overhead table"});
+  result.parts.push_back({"non-torch", result.non_torch_bytes,
+                          "measured, by parallel size and version", "overhead table"});
   const GraphPlan graphs = plan_graphs(args, limits, gpu, shape.architecture);
   result.cuda_graphs = graphs.count();
   result.cuda_graph_bytes = graph_bytes(graphs, shape);
@@ -221,24 +238,25 @@ Amount fill_budget(PlanResult& result, const EngineArgs& args, const Stage& stag
                        args.version >= VllmVersion{0, 18, 0} &&
                        (!second || args.version >= kSecondRunnerGraphs);
   if (graphs.count() > 0) {
-    result.parts.push_back({"cuda graphs", result.cuda_graph_bytes,
-                            fmt::format("{} graphs x (5 MiB + 0.115 MiB x {} layers)", graphs.count(),
-                                        shape.layers),
-                            counted ? "estimated and reserved by this version"
-                                    : "captured outside the budget in this version",
-                            counted});
+    result.parts.push_back(
+        {"cuda graphs", result.cuda_graph_bytes,
+         fmt::format("{} graphs x (5 MiB + 0.115 MiB x {} layers)", graphs.count(), shape.layers),
+         counted ? "estimated and reserved by this version"
+                 : "captured outside the budget in this version",
+         counted});
   }
   if (gpu == nullptr) return 0;
   result.budget_bytes = static_cast<int64_t>(
       std::ceil(static_cast<double>(gpu->visible_bytes()) * limits.utilization));
   const Amount moved = std::min(args.cpu_offload, result.parameter_bytes);
-  Amount left = Amount{result.budget_bytes} - result.weights_bytes + moved - result.activation_peak_bytes -
-                result.non_torch_bytes;
+  Amount left = Amount{result.budget_bytes} - result.weights_bytes + moved -
+                result.activation_peak_bytes - result.non_torch_bytes;
   if (counted) left -= result.cuda_graph_bytes;
-  return left;
+  return left - shape.after_loading_bytes;
 }
 
-void check_start(PlanResult& result, const EngineArgs& args, const EngineLimits& limits, const Gpu& gpu) {
+void check_start(PlanResult& result, const EngineArgs& args, const EngineLimits& limits,
+                 const Gpu& gpu) {
   const int64_t total = gpu.visible_bytes();
   const int64_t free = total - context_bytes(args, &gpu) - args.reserved;
   const bool checked = args.version >= kOnlyV0;
@@ -255,10 +273,37 @@ void check_start(PlanResult& result, const EngineArgs& args, const EngineLimits&
   }
 }
 
-void add_notes(PlanResult& result, const Stage& stage, const Quantization& quantization) {
+/// The arguments as the engine resolves them, to paste.
+void add_arguments(PlanResult& result, const EngineArgs& args) {
+  const auto add = [&](const char* flag, std::string value) {
+    result.arguments.emplace_back(flag, std::move(value));
+  };
+  if (args.tensor_parallel > 1) add("--tensor-parallel-size", std::to_string(args.tensor_parallel));
+  if (args.pipeline_parallel > 1)
+    add("--pipeline-parallel-size", std::to_string(args.pipeline_parallel));
+  const int64_t length =
+      result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
+  add("--max-model-len", std::to_string(length));
+  add("--max-num-seqs", std::to_string(result.max_num_seqs));
+  add("--max-num-batched-tokens", std::to_string(result.max_num_batched_tokens));
+  add("--gpu-memory-utilization", fmt::format("{:.4g}", result.gpu_memory_utilization));
+  if (args.kv_cache_dtype != "auto") add("--kv-cache-dtype", args.kv_cache_dtype);
+  if (!args.quantization.empty()) add("--quantization", args.quantization);
+  if (args.enforce_eager) add("--enforce-eager", "");
+}
+
+void add_notes(PlanResult& result, const Stage& stage, const Quantization& quantization,
+               const EngineArgs& args) {
   if (!stage.shape.note.empty()) result.notes.push_back(stage.shape.note);
   if (quantization.is_online()) {
-    result.notes.push_back("weights are quantized while loading: a 16-bit layer at a time is held besides");
+    result.notes.push_back(
+        "weights are quantized while loading: a 16-bit layer at a time is held besides");
+  }
+  if (stage.shape.multimodal && args.processor_cache_gib > 0) {
+    result.notes.push_back(
+        fmt::format("host memory for processed images and videos: {:.3g} GiB x {} processes "
+                    "(--mm-processor-cache-gb)",
+                    args.processor_cache_gib, args.data_parallel + 1));
   }
   if (stage.shape.multimodal && stage.shape.vision.kind == VisionShape::Kind::other) {
     result.notes.push_back("the encoder's own memory is not modelled for this tower");
@@ -270,7 +315,8 @@ void add_notes(PlanResult& result, const Stage& stage, const Quantization& quant
 PlanResult plan_vllm(const ConfigView& config, const EngineArgs& args, const Gpu* gpu) {
   PlanResult result;
   result.engine = "vllm";
-  result.version = fmt::format("{}.{}.{}", args.version.major, args.version.minor, args.version.patch);
+  result.version =
+      fmt::format("{}.{}.{}", args.version.major, args.version.minor, args.version.patch);
   const std::string dtype = resolve_dtype(config, args, gpu);
   const int64_t element = element_size(dtype);
   const Quantization quantization = quantization_of(config, args);
@@ -301,20 +347,22 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& args, const Gpu
   Amount left = fill_budget(result, args, stage, limits, element, gpu);
   if (args.kv_cache_memory > 0) left = args.kv_cache_memory;
   if (args.available_kv > 0) left = args.available_kv;
-  add_notes(result, stage, quantization);
+  add_notes(result, stage, quantization, args);
   if (gpu == nullptr && args.available_kv == 0 && args.kv_cache_memory == 0) {
     return result;
   }
   fill_cache(result, kv, left, args);
+  add_arguments(result, args);
   if (gpu != nullptr) {
     result.gpu = gpu->name;
     result.total_bytes = gpu->visible_bytes();
     if (args.available_kv == 0) check_start(result, args, limits, *gpu);
   }
   if (result.has_kv) {
-    result.parts.push_back({"kv cache", result.kv_cache_bytes,
-                            fmt::format("{} blocks x {} B", result.num_gpu_blocks, kv.bytes_per_block().value()),
-                            "what is left of the budget"});
+    result.parts.push_back(
+        {"kv cache", result.kv_cache_bytes,
+         fmt::format("{} blocks x {} B", result.num_gpu_blocks, kv.bytes_per_block().value()),
+         "what is left of the budget"});
   }
   return result;
 }

@@ -11,8 +11,8 @@
 
 namespace plimsoll::plan {
 
-/// Plans one launch. Without a card there are sizes but no verdict. Throws Error(usage) for arguments
-/// that vLLM refuses, Error(checkpoint_unusable) for a config that is no model.
+/// Plans one launch. Without a card there are sizes but no verdict. Throws Error(usage) for
+/// arguments that vLLM refuses, Error(checkpoint_unusable) for a config that is no model.
 PlanResult plan_vllm(const ConfigView& config, const EngineArgs& args, const Gpu* gpu);
 
 /// The longest context that the model itself states, before any memory is looked at.

@@ -37,8 +37,12 @@ Amount eight_bit_bytes(const WeightScheme& scheme, const MatrixShape& shape, Amo
   const auto matrices = static_cast<int64_t>(shape.widths.size());
   Amount bytes = outputs * shape.inputs;
   switch (scheme.scales) {
-    case Scales::tensor: bytes += matrices * kFloat32; break;
-    case Scales::channel: bytes += outputs * kFloat32; break;
+    case Scales::tensor:
+      bytes += matrices * kFloat32;
+      break;
+    case Scales::channel:
+      bytes += outputs * kFloat32;
+      break;
     case Scales::block:
       check_blocks(scheme, shape, outputs);
       bytes += ceil_div(outputs, scheme.block_out) * ceil_div(shape.inputs, scheme.block_in) *
@@ -78,12 +82,15 @@ Amount matrix_bytes(const WeightScheme& scheme, const MatrixShape& shape, int64_
   for (const int64_t width : shape.widths) outputs += width;
   const auto matrices = static_cast<int64_t>(shape.widths.size());
   switch (scheme.format) {
-    case WeightFormat::plain: return outputs * shape.inputs * element;
+    case WeightFormat::plain:
+      return outputs * shape.inputs * element;
     case WeightFormat::fp8:
-    case WeightFormat::int8: return eight_bit_bytes(scheme, shape, outputs);
+    case WeightFormat::int8:
+      return eight_bit_bytes(scheme, shape, outputs);
     case WeightFormat::awq:
     case WeightFormat::gptq:
-    case WeightFormat::packed: return packed_bytes(scheme, shape, outputs, element);
+    case WeightFormat::packed:
+      return packed_bytes(scheme, shape, outputs, element);
     case WeightFormat::nvfp4: {
       const int64_t scalars = scheme.static_input ? 2 : 1;
       return outputs * shape.inputs / 2 + outputs * (shape.inputs / scheme.group) +
@@ -91,7 +98,8 @@ Amount matrix_bytes(const WeightScheme& scheme, const MatrixShape& shape, int64_
     }
     case WeightFormat::mxfp4:
       return outputs * shape.inputs / 2 + outputs * (shape.inputs / scheme.group);
-    case WeightFormat::bitsandbytes: return outputs * shape.inputs * scheme.bits / 8;
+    case WeightFormat::bitsandbytes:
+      return outputs * shape.inputs * scheme.bits / 8;
   }
   return 0;
 }
@@ -103,15 +111,15 @@ struct Block {
   int64_t inputs;
 };
 
-/// The block that the experts' scales use: where a rank's slice would cut a checkpoint's block, scales
-/// are refined to what divides it.
+/// The block that the experts' scales use: where a rank's slice would cut a checkpoint's block,
+/// scales are refined to what divides it.
 Block expert_block(const WeightScheme& scheme, const ExpertShape& shape) {
   const int64_t slice = shape.intermediate.value();
   const Block block{scheme.block_out, scheme.block_in};
   const bool cut = slice % block.outputs != 0 || (shape.split && slice % block.inputs != 0);
   if (!cut) return block;
-  const int64_t divisor = std::gcd(std::gcd(block.outputs, block.inputs),
-                                   std::gcd(slice, shape.hidden.value()));
+  const int64_t divisor =
+      std::gcd(std::gcd(block.outputs, block.inputs), std::gcd(slice, shape.hidden.value()));
   constexpr int64_t kFinest = 32;
   if (!scheme.refine_expert_blocks || divisor < kFinest) {
     fail(ExitCode::usage,
@@ -126,12 +134,16 @@ Amount expert_scale_bytes(const WeightScheme& scheme, const ExpertShape& shape) 
   const Amount up = shape.up_matrices;
   const Amount experts = shape.experts;
   switch (scheme.scales) {
-    case Scales::tensor: return experts * (up + 1) * kFloat32;
-    case Scales::channel: return experts * (up * shape.intermediate + shape.hidden) * kFloat32;
-    case Scales::block: break;
+    case Scales::tensor:
+      return experts * (up + 1) * kFloat32;
+    case Scales::channel:
+      return experts * (up * shape.intermediate + shape.hidden) * kFloat32;
+    case Scales::block:
+      break;
   }
   const auto [block_out, block_in] = expert_block(scheme, shape);
-  const Amount w13 = up * ceil_div(shape.intermediate, block_out) * ceil_div(shape.hidden, block_in);
+  const Amount w13 =
+      up * ceil_div(shape.intermediate, block_out) * ceil_div(shape.hidden, block_in);
   const Amount w2 = ceil_div(shape.hidden, block_out) * ceil_div(shape.intermediate, block_in);
   return experts * (w13 + w2) * scheme.scale_bytes;
 }
@@ -151,7 +163,8 @@ Amount expert_bytes(const WeightScheme& scheme, const ExpertShape& shape, int64_
   if (shape.bias) bytes += shape.experts * (up * shape.intermediate + shape.hidden) * element;
   const Amount scaled = shape.experts * (up * shape.intermediate + shape.hidden);
   switch (scheme.format) {
-    case WeightFormat::plain: return bytes + weights * element;
+    case WeightFormat::plain:
+      return bytes + weights * element;
     case WeightFormat::fp8:
     case WeightFormat::int8:
       bytes += weights + expert_scale_bytes(scheme, shape);
@@ -161,7 +174,8 @@ Amount expert_bytes(const WeightScheme& scheme, const ExpertShape& shape, int64_
       // Two float32 scalars (weight and activation) for each of the three matrices.
       return bytes + weights / 2 + group_scales(shape, scheme.group) +
              shape.experts * (up + 1) * 2 * kFloat32;
-    case WeightFormat::mxfp4: return bytes + weights / 2 + group_scales(shape, scheme.group);
+    case WeightFormat::mxfp4:
+      return bytes + weights / 2 + group_scales(shape, scheme.group);
     case WeightFormat::awq:
     case WeightFormat::gptq:
     case WeightFormat::packed: {
@@ -178,7 +192,8 @@ Amount expert_bytes(const WeightScheme& scheme, const ExpertShape& shape, int64_
       if (scheme.format == WeightFormat::packed) bytes += shape.experts * 2 * 2 * element;
       return bytes;
     }
-    case WeightFormat::bitsandbytes: return bytes + weights * scheme.bits / 8;
+    case WeightFormat::bitsandbytes:
+      return bytes + weights * scheme.bits / 8;
   }
   return bytes;
 }

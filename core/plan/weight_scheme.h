@@ -27,16 +27,16 @@ struct WeightScheme {
   WeightFormat format = WeightFormat::plain;
   Scales scales = Scales::tensor;
   int64_t bits = 16;
-  int64_t group = 0;                 // weights sharing a scale; 0: the whole input
-  int64_t block_out = 0;             // of Scales::block
+  int64_t group = 0;      // weights sharing a scale; 0: the whole input
+  int64_t block_out = 0;  // of Scales::block
   int64_t block_in = 0;
-  int64_t scale_bytes = 4;           // of one block scale
-  bool static_input = false;         // a float32 activation scale is stored beside each matrix
+  int64_t scale_bytes = 4;    // of one block scale
+  bool static_input = false;  // a float32 activation scale is stored beside each matrix
   bool zero_points = false;
-  bool ordered_groups = false;       // gptq's desc_act: every rank holds every group's scale
-  bool refine_expert_blocks = false; // block scales are refined when a rank's slice cuts a block
-  bool check_merged = false;         // fused matrices must begin on a block
-  bool unused_input = false;         // an activation scale of the model's dtype is loaded and dropped
+  bool ordered_groups = false;        // gptq's desc_act: every rank holds every group's scale
+  bool refine_expert_blocks = false;  // block scales are refined when a rank's slice cuts a block
+  bool check_merged = false;          // fused matrices must begin on a block
+  bool unused_input = false;  // an activation scale of the model's dtype is loaded and dropped
 
   [[nodiscard]] bool plain() const { return format == WeightFormat::plain; }
   bool operator==(const WeightScheme&) const = default;
@@ -44,9 +44,9 @@ struct WeightScheme {
 
 /// A weight of one rank. Fused matrices (q, k, v; gate, up) count as one with several widths.
 struct MatrixShape {
-  Amount inputs;                 // of this rank
-  Amount full_inputs;            // of all ranks
-  std::vector<int64_t> widths;   // outputs of this rank, per fused matrix
+  Amount inputs;                // of this rank
+  Amount full_inputs;           // of all ranks
+  std::vector<int64_t> widths;  // outputs of this rank, per fused matrix
   Amount full_outputs;
 };
 
@@ -56,12 +56,12 @@ Amount matrix_bytes(const WeightScheme& scheme, const MatrixShape& shape, int64_
 
 /// A rank's share of a layer of routed experts.
 struct ExpertShape {
-  Amount experts;        // held by this rank
+  Amount experts;  // held by this rank
   Amount hidden;
-  Amount intermediate;   // of this rank
+  Amount intermediate;      // of this rank
   int64_t up_matrices = 2;  // 2: gate and up, 1: up alone
   bool bias = false;
-  bool split = false;    // the intermediate size is divided over ranks
+  bool split = false;  // the intermediate size is divided over ranks
 };
 
 /// Bytes of both expert weights (w13, w2) with scales and biases.

@@ -39,15 +39,18 @@ Window layer_window(const Builder& build, int64_t layer) {
     return {};
   }
   switch (build.family.windows) {
-    case Windows::every: return sliding(window);
-    case Windows::alternate: return layer % 2 == 0 ? sliding(window) : Window{};
+    case Windows::every:
+      return sliding(window);
+    case Windows::alternate:
+      return layer % 2 == 0 ? sliding(window) : Window{};
     case Windows::pattern: {
       const int64_t fallback = build.family.architecture == "Cohere2ForCausalLM" ? 4 : 6;
-      const int64_t pattern =
-          config.integer({"sliding_window_pattern", "_sliding_window_pattern"}, fallback, {1, 1 << 20});
+      const int64_t pattern = config.integer({"sliding_window_pattern", "_sliding_window_pattern"},
+                                             fallback, {1, 1 << 20});
       return (layer + 1) % pattern != 0 ? sliding(window) : Window{};
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 

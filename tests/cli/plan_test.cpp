@@ -22,13 +22,15 @@ struct Answer {
 
 /// Runs a shell line in samples/plans with the built program on the path.
 Answer shell_line(const std::string& line) {
-  const std::string command = "cd '" + kPlans + "' && PATH='" + PLIMSOLL_BINARY_DIR + "':$PATH COLUMNS=80 sh -c '" + line + "' 2>&1";
+  const std::string command = "cd '" + kPlans + "' && PATH='" + PLIMSOLL_BINARY_DIR +
+                              "':$PATH COLUMNS=80 sh -c '" + line + "' 2>&1";
   Answer answer;
   FILE* pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
   std::array<char, 4096> chunk{};
   size_t count = 0;
-  while ((count = fread(chunk.data(), 1, chunk.size(), pipe)) > 0) answer.text.append(chunk.data(), count);
+  while ((count = fread(chunk.data(), 1, chunk.size(), pipe)) > 0)
+    answer.text.append(chunk.data(), count);
   const int status = pclose(pipe);
   answer.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return answer;
@@ -76,8 +78,11 @@ TEST_CASE("the worked cases print what their page says") {
 TEST_CASE("exit status of plan: fits, does not fit, usage, unreadable model") {
   CHECK(shell_line("plimsoll plan configs/llama-3.1-8b.json --engine vllm --gpu h100").status == 0);
   CHECK(shell_line("plimsoll plan configs/llama-2-70b.json --engine vllm --gpu 4090").status == 6);
-  CHECK(shell_line("plimsoll plan configs/llama-2-70b.json --engine vllm --gpu h100 -tp 3").status == 2);
-  CHECK(shell_line("plimsoll plan configs/llama-2-70b.json --engine vllm --gpu voodoo2").status == 2);
+  CHECK(
+      shell_line("plimsoll plan configs/llama-2-70b.json --engine vllm --gpu h100 -tp 3").status ==
+      2);
+  CHECK(shell_line("plimsoll plan configs/llama-2-70b.json --engine vllm --gpu voodoo2").status ==
+        2);
   CHECK(shell_line("plimsoll plan configs/llama-2-70b.json --max-model-len 0").status == 2);
   CHECK(shell_line("plimsoll plan configs/missing.json").status == 5);
   CHECK(shell_line("plimsoll plan --gpu list").status == 0);
@@ -86,7 +91,8 @@ TEST_CASE("exit status of plan: fits, does not fit, usage, unreadable model") {
 
 TEST_CASE("JSON is printed when it does not fit, with the reason and the length that would") {
   const Answer answer = shell_line(
-      "plimsoll plan configs/llama-3.1-8b.json --engine vllm --gpu h100 --available-kv-memory 4GiB --format json");
+      "plimsoll plan configs/llama-3.1-8b.json --engine vllm --gpu h100 --available-kv-memory 4GiB "
+      "--format json");
   CHECK(answer.status == 6);
   const Json json = parse_json<Json>(answer.text);
   CHECK(json["fits"] == false);
@@ -97,7 +103,8 @@ TEST_CASE("JSON is printed when it does not fit, with the reason and the length 
 
 TEST_CASE("a pasted line of vLLM is read, and what is given beside it has the last word") {
   const Answer answer = shell_line(
-      "plimsoll plan --from \"VLLM_X=1 vllm serve configs/llama-3.1-8b.json --max-num-seqs 64 --max_model_len 8192 "
+      "plimsoll plan --from \"VLLM_X=1 vllm serve configs/llama-3.1-8b.json --max-num-seqs 64 "
+      "--max_model_len 8192 "
       "--enable-lora --gpu-memory-utilization=0.8\" --gpu h100 --max-model-len 4096 --format json");
   CHECK(answer.status == 0);
   const Json json = parse_json<Json>(answer.text);
@@ -120,7 +127,8 @@ TEST_CASE("limits of modalities in both forms") {
 }
 
 TEST_CASE("the page of --format html stands alone") {
-  const Answer answer = shell_line("plimsoll plan configs/llama-3.1-8b.json --engine vllm --gpu h100 --format html");
+  const Answer answer =
+      shell_line("plimsoll plan configs/llama-3.1-8b.json --engine vllm --gpu h100 --format html");
   CHECK(answer.text.starts_with("<!doctype html>"));
   CHECK(answer.text.find("http") == std::string::npos);
   CHECK(answer.text.find("const plan={") != std::string::npos);

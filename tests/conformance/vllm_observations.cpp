@@ -1,5 +1,5 @@
-// The plan of vLLM against logs of real launches: a table of what was logged and what is planned, with
-// the errors in percent. Rows whose flags are not complete are left out.
+// The plan of vLLM against logs of real launches: a table of what was logged and what is planned,
+// with the errors in percent. Rows whose flags are not complete are left out.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,9 +25,12 @@ std::vector<std::string> csv_fields(const std::string& line) {
   std::vector<std::string> fields(1);
   bool quoted = false;
   for (const char c : line) {
-    if (c == '"') quoted = !quoted;
-    else if (c == ',' && !quoted) fields.emplace_back();
-    else fields.back() += c;
+    if (c == '"')
+      quoted = !quoted;
+    else if (c == ',' && !quoted)
+      fields.emplace_back();
+    else
+      fields.back() += c;
   }
   return fields;
 }
@@ -60,7 +63,8 @@ plan::EngineArgs arguments(const Row& row) {
   args.gpu_memory_utilization = number(row, "gpu_memory_utilization");
   args.max_model_len = static_cast<int64_t>(number(row, "max_model_len"));
   const std::string& flags = row.at("other_flags");
-  if (row.at("max_num_seqs").find("default") == std::string::npos) args.max_num_seqs = static_cast<int64_t>(number(row, "max_num_seqs"));
+  if (row.at("max_num_seqs").find("default") == std::string::npos)
+    args.max_num_seqs = static_cast<int64_t>(number(row, "max_num_seqs"));
   if (row.at("max_num_batched_tokens").find("default") == std::string::npos) {
     args.max_num_batched_tokens = static_cast<int64_t>(number(row, "max_num_batched_tokens"));
   }
@@ -76,20 +80,26 @@ plan::EngineArgs arguments(const Row& row) {
 
 struct Errors {
   std::vector<double> percents;
-  void add(double ours, double logged) { percents.push_back(100.0 * std::abs(ours - logged) / logged); }
+  void add(double ours, double logged) {
+    percents.push_back(100.0 * std::abs(ours - logged) / logged);
+  }
   [[nodiscard]] double median() {
     if (percents.empty()) return 0;
     std::sort(percents.begin(), percents.end());
     return percents[percents.size() / 2];
   }
-  [[nodiscard]] double worst() const { return percents.empty() ? 0 : *std::max_element(percents.begin(), percents.end()); }
+  [[nodiscard]] double worst() const {
+    return percents.empty() ? 0 : *std::max_element(percents.begin(), percents.end());
+  }
 };
 
 struct Totals {
   Errors weights, activation, cache;
 };
 
-double gib(int64_t bytes) { return static_cast<double>(bytes) / 1073741824.0; }
+double gib(int64_t bytes) {
+  return static_cast<double>(bytes) / 1073741824.0;
+}
 
 void run_row(const Row& row, const fs::path& data, Totals& totals) {
   fs::path file;
@@ -101,7 +111,8 @@ void run_row(const Row& row, const fs::path& data, Totals& totals) {
   const Json config = plan::read_config_json(file);
   const plan::Gpu& gpu = plan::find_gpu(row.at("gpu"));
   const plan::PlanResult result = plan::plan_vllm({config, file.string()}, arguments(row), &gpu);
-  std::string line = fmt::format("{:>3} {:7} {:46.46}", row.at("id"), row.at("vllm_version"), row.at("config"));
+  std::string line =
+      fmt::format("{:>3} {:7} {:46.46}", row.at("id"), row.at("vllm_version"), row.at("config"));
   const auto compare = [&](const char* key, double ours, Errors& errors) {
     const double logged = number(row, key);
     if (logged <= 0) {
@@ -109,13 +120,17 @@ void run_row(const Row& row, const fs::path& data, Totals& totals) {
       return;
     }
     errors.add(ours, logged);
-    line += fmt::format(" {:8.2f} {:8.2f} {:+5.1f}%", logged, ours, 100.0 * (ours - logged) / logged);
+    line +=
+        fmt::format(" {:8.2f} {:8.2f} {:+5.1f}%", logged, ours, 100.0 * (ours - logged) / logged);
   };
   compare("weights_gib", gib(result.weights_bytes), totals.weights);
   compare("activation_peak_gib", gib(result.activation_peak_bytes), totals.activation);
-  if (number(row, "num_gpu_blocks") > 0) compare("num_gpu_blocks", static_cast<double>(result.num_gpu_blocks), totals.cache);
-  else if (number(row, "kv_tokens") > 0) compare("kv_tokens", static_cast<double>(result.kv_tokens), totals.cache);
-  else compare("max_concurrency", result.max_concurrency, totals.cache);
+  if (number(row, "num_gpu_blocks") > 0)
+    compare("num_gpu_blocks", static_cast<double>(result.num_gpu_blocks), totals.cache);
+  else if (number(row, "kv_tokens") > 0)
+    compare("kv_tokens", static_cast<double>(result.kv_tokens), totals.cache);
+  else
+    compare("max_concurrency", result.max_concurrency, totals.cache);
   fmt::print("{}\n", line);
 }
 
@@ -127,12 +142,14 @@ TEST_CASE("vLLM's plan of launches that were logged") {
   }
   const fs::path data = *golden / ".." / "data";
   Totals totals;
-  fmt::print("{:>3} {:7} {:46} {:>24} {:>24} {:>24}\n", "id", "version", "config", "weights GiB: log, plan",
-             "activation: log, plan", "blocks or tokens");
+  fmt::print("{:>3} {:7} {:46} {:>24} {:>24} {:>24}\n", "id", "version", "config",
+             "weights GiB: log, plan", "activation: log, plan", "blocks or tokens");
   for (const Row& row : read_csv(data / "vllm_observations.csv")) run_row(row, data, totals);
-  fmt::print("median and worst error: weights {:.2f} {:.2f}, activation {:.2f} {:.2f}, cache {:.2f} {:.2f} percent\n",
-             totals.weights.median(), totals.weights.worst(), totals.activation.median(), totals.activation.worst(),
-             totals.cache.median(), totals.cache.worst());
+  fmt::print(
+      "median and worst error: weights {:.2f} {:.2f}, activation {:.2f} {:.2f}, cache {:.2f} "
+      "{:.2f} percent\n",
+      totals.weights.median(), totals.weights.worst(), totals.activation.median(),
+      totals.activation.worst(), totals.cache.median(), totals.cache.worst());
   CHECK(totals.weights.median() <= 0.5);
   CHECK(totals.weights.worst() <= 1.5);
   CHECK(totals.activation.median() <= 2.0);

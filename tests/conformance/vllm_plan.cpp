@@ -1,6 +1,6 @@
-// The plan of vLLM against what vLLM 0.32.0's own classes said of real configs: parameter bytes, kinds
-// of cache, groups, blocks, concurrency and the estimated length, to the byte. Prints a table of the
-// rows that differ. PLIMSOLL_ROWS=all prints the differences of every row.
+// The plan of vLLM against what vLLM 0.32.0's own classes said of real configs: parameter bytes,
+// kinds of cache, groups, blocks, concurrency and the estimated length, to the byte. Prints a table
+// of the rows that differ. PLIMSOLL_ROWS=all prints the differences of every row.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,12 +24,18 @@ using plan::KvKind;
 
 std::string kind_name(KvKind kind) {
   switch (kind) {
-    case KvKind::full: return "FullAttentionSpec";
-    case KvKind::sliding: return "SlidingWindowSpec";
-    case KvKind::chunked: return "ChunkedLocalAttentionSpec";
-    case KvKind::latent: return "MLAAttentionSpec";
-    case KvKind::sliding_latent: return "SlidingWindowMLASpec";
-    case KvKind::state: return "MambaSpec";
+    case KvKind::full:
+      return "FullAttentionSpec";
+    case KvKind::sliding:
+      return "SlidingWindowSpec";
+    case KvKind::chunked:
+      return "ChunkedLocalAttentionSpec";
+    case KvKind::latent:
+      return "MLAAttentionSpec";
+    case KvKind::sliding_latent:
+      return "SlidingWindowMLASpec";
+    case KvKind::state:
+      return "MambaSpec";
   }
   return {};
 }
@@ -38,8 +44,9 @@ std::multiset<std::string> kinds_of(const Json& row) {
   std::multiset<std::string> kinds;
   for (const Json& kind : row["kv_kinds"]) {
     const Json& window = kind["sliding_window"];
-    kinds.insert(fmt::format("{} {} {} {} x{}", kind["kind"].get<std::string>(), kind["block_size"].get<int64_t>(),
-                             kind["page_bytes"].get<int64_t>(), window.is_null() ? 0 : window.get<int64_t>(),
+    kinds.insert(fmt::format("{} {} {} {} x{}", kind["kind"].get<std::string>(),
+                             kind["block_size"].get<int64_t>(), kind["page_bytes"].get<int64_t>(),
+                             window.is_null() ? 0 : window.get<int64_t>(),
                              kind["layers"].get<int64_t>()));
   }
   return kinds;
@@ -48,7 +55,8 @@ std::multiset<std::string> kinds_of(const Json& row) {
 std::multiset<std::string> kinds_of(const plan::PlanResult& result) {
   std::multiset<std::string> kinds;
   for (const plan::KvKindCount& kind : result.kv_kinds) {
-    const bool windowed = kind.spec.kind == KvKind::sliding || kind.spec.kind == KvKind::sliding_latent;
+    const bool windowed =
+        kind.spec.kind == KvKind::sliding || kind.spec.kind == KvKind::sliding_latent;
     kinds.insert(fmt::format("{} {} {} {} x{}", kind_name(kind.spec.kind), kind.spec.block_size,
                              kind.spec.page.value(), windowed ? kind.spec.window : 0, kind.layers));
   }
@@ -70,7 +78,8 @@ plan::EngineArgs arguments(const Json& row) {
   args.block_size = given.value("block_size", int64_t{0});
   args.hybrid_kv = !given.value("disable_hybrid_kv_cache_manager", false);
   args.async_scheduling = given.value("async_scheduling", true);
-  if (given.contains("enable_prefix_caching")) args.prefix_caching = given["enable_prefix_caching"].get<bool>();
+  if (given.contains("enable_prefix_caching"))
+    args.prefix_caching = given["enable_prefix_caching"].get<bool>();
   return args;
 }
 
@@ -88,7 +97,8 @@ std::string compare(const Json& row, const plan::PlanResult& result) {
   const auto number = [&](const char* key, int64_t ours) {
     if (!row.contains(key)) return;
     const auto theirs = row[key].get<int64_t>();
-    if (theirs != ours) text += fmt::format(" {} {} (theirs {}, {:+})", key, ours, theirs, ours - theirs);
+    if (theirs != ours)
+      text += fmt::format(" {} {} (theirs {}, {:+})", key, ours, theirs, ours - theirs);
   };
   number("parameter_bytes", result.parameter_bytes);
   number("buffer_bytes", result.buffer_bytes);
@@ -97,7 +107,8 @@ std::string compare(const Json& row, const plan::PlanResult& result) {
   number("max_num_batched_tokens", result.max_num_batched_tokens);
   if (row.contains("dtype") && row["dtype"] != result.dtype) text += " dtype " + result.dtype;
   if (kinds_of(row) != kinds_of(result)) {
-    text += fmt::format(" kinds [{}] (theirs [{}])", fmt::join(kinds_of(result), ", "), fmt::join(kinds_of(row), ", "));
+    text += fmt::format(" kinds [{}] (theirs [{}])", fmt::join(kinds_of(result), ", "),
+                        fmt::join(kinds_of(row), ", "));
   }
   if (!row.contains("num_blocks")) return text;
   number("block_size", result.block_size);
@@ -105,13 +116,18 @@ std::string compare(const Json& row, const plan::PlanResult& result) {
   number("estimated_max_model_len", result.estimated_max_model_len);
   if (row.contains("auto_max_model_len") || result.auto_max_model_len != 0) {
     const int64_t theirs = row.value("auto_max_model_len", int64_t{0});
-    if (theirs != result.auto_max_model_len) text += fmt::format(" auto {} (theirs {})", result.auto_max_model_len, theirs);
+    if (theirs != result.auto_max_model_len)
+      text += fmt::format(" auto {} (theirs {})", result.auto_max_model_len, theirs);
   }
-  if (row.value("verdict", "") != (result.auto_max_model_len != 0 ? result.reason : "")) text += " verdict: " + result.reason;
+  if (row.value("verdict", "") != (result.auto_max_model_len != 0 ? result.reason : ""))
+    text += " verdict: " + result.reason;
   const auto sizes = row["group_sizes"].get<std::vector<int64_t>>();
-  if (sizes != result.group_sizes) text += fmt::format(" groups [{}] (theirs [{}])", fmt::join(result.group_sizes, ","), fmt::join(sizes, ","));
+  if (sizes != result.group_sizes)
+    text += fmt::format(" groups [{}] (theirs [{}])", fmt::join(result.group_sizes, ","),
+                        fmt::join(sizes, ","));
   if (std::abs(row["max_concurrency"].get<double>() - result.max_concurrency) > 0.00006) {
-    text += fmt::format(" concurrency {:.4f} (theirs {})", result.max_concurrency, row["max_concurrency"].dump());
+    text += fmt::format(" concurrency {:.4f} (theirs {})", result.max_concurrency,
+                        row["max_concurrency"].dump());
   }
   return text;
 }
@@ -133,7 +149,8 @@ void run_row(const fs::path& golden, const Json& row, const plan::Gpu& gpu, Tall
     const plan::PlanResult result = plan::plan_vllm({config, "config.json"}, arguments(row), &gpu);
     difference = row.contains("refused") ? " not refused" : compare(row, result);
   } catch (const Error& error) {
-    if (!row.contains("refused") || error.code() != ExitCode::usage) difference = fmt::format(" refused: {}", error.what());
+    if (!row.contains("refused") || error.code() != ExitCode::usage)
+      difference = fmt::format(" refused: {}", error.what());
   }
   if (difference.empty()) {
     ++tally.equal;
@@ -158,16 +175,23 @@ void run_file(const char* file) {
   size_t from = 0;
   while (from < text.size()) {
     const size_t end = std::min(text.find('\n', from), text.size());
-    if (end > from) run_row(*golden, parse_json<Json>(std::string_view(text).substr(from, end - from)), gpu, tally);
+    if (end > from)
+      run_row(*golden, parse_json<Json>(std::string_view(text).substr(from, end - from)), gpu,
+              tally);
     from = end + 1;
   }
-  fmt::print("{}: {} of {} rows equal; {} configs differ\n", file, tally.equal, tally.rows, tally.first_difference.size());
+  fmt::print("{}: {} of {} rows equal; {} configs differ\n", file, tally.equal, tally.rows,
+             tally.first_difference.size());
   for (const auto& [name, line] : tally.first_difference) fmt::print("  {:46} {}\n", name, line);
   CHECK(tally.equal == tally.rows);
 }
 
-TEST_CASE("vLLM's plan of real configs", "[vllm_plan]") { run_file("vllm_plan.jsonl.xz"); }
-TEST_CASE("vLLM's plan with other engine arguments", "[variants]") { run_file("variants.jsonl.xz"); }
+TEST_CASE("vLLM's plan of real configs", "[vllm_plan]") {
+  run_file("vllm_plan.jsonl.xz");
+}
+TEST_CASE("vLLM's plan with other engine arguments", "[variants]") {
+  run_file("variants.jsonl.xz");
+}
 
 }  // namespace
 }  // namespace plimsoll

@@ -36,7 +36,8 @@ Wide reference_blocks(const KvPlan& plan, int64_t length, int64_t in_flight) {
       const Wide held = Wide{spec.window} - 1 + in_flight;
       tokens = held < tokens ? held : tokens;
     }
-    sum += (tokens + spec.block_size - 1) / spec.block_size + (spec.kind == KvKind::sliding ? 1 : 0);
+    sum +=
+        (tokens + spec.block_size - 1) / spec.block_size + (spec.kind == KvKind::sliding ? 1 : 0);
   }
   return sum;
 }
@@ -54,11 +55,13 @@ TEST_CASE("blocks, need and the longest request, for random models, lengths and 
     const auto budget = static_cast<int64_t>(random() % (uint64_t{1} << 41));
     REQUIRE(Wide{plan.blocks_for(budget)} == Wide{budget} / plan.bytes_per_block().value());
     const int64_t length = options.max_model_len;
-    REQUIRE(Wide{plan.blocks_per_request(length).value()} == reference_blocks(plan, length, options.in_flight_tokens));
+    REQUIRE(Wide{plan.blocks_per_request(length).value()} ==
+            reference_blocks(plan, length, options.in_flight_tokens));
     const Amount usable = plan.usable(budget);
     const int64_t longest = usable > Amount{0} ? plan.longest_request(usable, length) : 0;
     if (longest > 0) REQUIRE(plan.bytes_per_request(longest) <= usable);
-    if (longest < length && usable > Amount{0}) REQUIRE(plan.bytes_per_request(longest + 1) > usable);
+    if (longest < length && usable > Amount{0})
+      REQUIRE(plan.bytes_per_request(longest + 1) > usable);
   }
 }
 

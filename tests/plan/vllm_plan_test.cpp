@@ -1,4 +1,5 @@
-// vLLM's launch from a config: weights of published models, defaults by card, refusals of hostile input.
+// vLLM's launch from a config: weights of published models, defaults by card, refusals of hostile
+// input.
 #include "plan/vllm_plan.h"
 
 #include <catch2/catch.hpp>
@@ -17,7 +18,8 @@ namespace {
 const std::string kConfigs = std::string(PLIMSOLL_SOURCE_DIR) + "/samples/plans/configs/";
 
 Json llama() {
-  return parse_json<Json>(R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","torch_dtype":"bfloat16",
+  return parse_json<Json>(
+      R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","torch_dtype":"bfloat16",
     "hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,
     "vocab_size":128256,"max_position_embeddings":131072,"rope_theta":500000.0,"tie_word_embeddings":false})");
 }
@@ -97,7 +99,8 @@ TEST_CASE("hostile configs are refused by key, value and what was expected") {
       {"torch_dtype", "7", "torch_dtype"},
       {"architectures", "\"Llama\"", "architectures"},
       {"rope_scaling", R"({"rope_type":"linear","factor":"NaN"})", "factor"},
-      {"quantization_config", R"({"quant_method":"fp8","weight_block_size":[0,128]})", "weight_block_size"},
+      {"quantization_config", R"({"quant_method":"fp8","weight_block_size":[0,128]})",
+       "weight_block_size"},
       {"quantization_config", R"({"quant_method":"sorcery"})", "sorcery"},
       {"vocab_size", "null", "vocab_size"},
   };
@@ -117,7 +120,8 @@ TEST_CASE("hostile configs are refused by key, value and what was expected") {
 
 TEST_CASE("absurd sizes never fit, and end in no crash") {
   Json config = llama();
-  for (const char* key : {"hidden_size", "intermediate_size", "vocab_size"}) config[key] = int64_t{1} << 31;
+  for (const char* key : {"hidden_size", "intermediate_size", "vocab_size"})
+    config[key] = int64_t{1} << 31;
   config["num_attention_heads"] = 1 << 20;
   config["num_key_value_heads"] = 1 << 20;
   config["num_hidden_layers"] = 1000;
@@ -166,7 +170,9 @@ TEST_CASE("a longer context never needs less, and auto is the longest that fits"
 
 TEST_CASE("the most sequences fit, one more does not") {
   const Json config = llama();
-  const PlanFunction plan = [&](const EngineArgs& a, const Gpu* gpu) { return plan_vllm({config, "config.json"}, a, gpu); };
+  const PlanFunction plan = [&](const EngineArgs& a, const Gpu* gpu) {
+    return plan_vllm({config, "config.json"}, a, gpu);
+  };
   EngineArgs args;
   args.max_model_len = 8192;
   const Gpu& gpu = find_gpu("l40s");
@@ -205,13 +211,32 @@ TEST_CASE("names of cards match loosely") {
 TEST_CASE("every number of the text is in the JSON, and every part explains itself") {
   const PlanResult result = plan_of(llama());
   const Json json = parse_json<Json>(to_json(result));
-  for (const char* key : {"fits", "engine", "gpu", "total_bytes", "budget_bytes", "parameter_bytes", "buffer_bytes",
-                          "weights_bytes", "activation_peak_bytes", "non_torch_bytes", "cuda_graph_bytes", "kv_cache_bytes",
-                          "kv_bytes_per_token", "num_gpu_blocks", "block_size", "kv_tokens", "max_concurrency",
-                          "max_model_len", "estimated_max_model_len", "kv_kinds", "group_sizes", "parts"}) {
+  for (const char* key : {"fits",
+                          "engine",
+                          "gpu",
+                          "total_bytes",
+                          "budget_bytes",
+                          "parameter_bytes",
+                          "buffer_bytes",
+                          "weights_bytes",
+                          "activation_peak_bytes",
+                          "non_torch_bytes",
+                          "cuda_graph_bytes",
+                          "kv_cache_bytes",
+                          "kv_bytes_per_token",
+                          "num_gpu_blocks",
+                          "block_size",
+                          "kv_tokens",
+                          "max_concurrency",
+                          "max_model_len",
+                          "estimated_max_model_len",
+                          "kv_kinds",
+                          "group_sizes",
+                          "parts"}) {
     CHECK(json.contains(key));
   }
-  CHECK(json["weights_bytes"] == json["parameter_bytes"].get<int64_t>() + json["buffer_bytes"].get<int64_t>());
+  CHECK(json["weights_bytes"] ==
+        json["parameter_bytes"].get<int64_t>() + json["buffer_bytes"].get<int64_t>());
   for (const PlanPart& part : result.parts) {
     CHECK_THAT(explain_part(result, part.name), Catch::Contains(std::to_string(part.bytes)));
   }
