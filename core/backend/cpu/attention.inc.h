@@ -75,28 +75,35 @@ struct AttentionGroup {
   int last[kGroupTiles];
   const std::byte* keys[kGroupTiles];  // tiles that none may see point at one that some may
   const std::byte* values[kGroupTiles];
+  const std::byte* next_keys[kGroupTiles];  // of the group to come, to be fetched meanwhile
+  const std::byte* next_values[kGroupTiles];
 };
 
 constexpr int kAttentionSums = kRegisters - 8;
 constexpr int kAttentionTileRows = kAttentionSums / 4;  // 6, or 2 with 16 registers
 
-/// scores [R, V vectors] = q k for the tokens from `keys` on, V vectors in tiles.
+/// scores [R, V vectors] = q k for the group's tokens from vector `first_vector` on.
 template <typename C, int R, int V>
-void score(const float* q, int64_t head_dim, const std::byte* const* keys, int first_vector,
+void score(const float* q, int64_t head_dim, const AttentionGroup& group, int first_vector,
            float* scores) {
   constexpr size_t kVectorBytes = kLanes * C::kStep * C::kElement;
   const std::byte* from[V];
+  const std::byte* next[V];
   for (int v = 0; v < V; ++v) {
-    const int vector = first_vector + v;
-    from[v] = keys[vector / kTileVectors] + (vector % kTileVectors) * kVectorBytes;
+    const int tile = (first_vector + v) / kTileVectors;
+    const size_t offset = ((first_vector + v) % kTileVectors) * kVectorBytes;
+    from[v] = group.keys[tile] + offset;
+    next[v] = group.next_keys[tile] + offset;
   }
   Vf acc[R * V];
   for (int i = 0; i < R * V; ++i) acc[i] = splat(0.f);
   for (int64_t d = 0; d < head_dim; d += C::kStep) {
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
+      const size_t offset = static_cast<size_t>(d / C::kStep) * (kTileVectors * kVectorBytes);
+      __builtin_prefetch(next[v] + offset, 0, 2);
       Vf k[C::kStep];
-      C::keys(from[v] + static_cast<size_t>(d / C::kStep) * (kTileVectors * kVectorBytes), k);
+      C::keys(from[v] + offset, k);
 #pragma GCC unroll 2
       for (int s = 0; s < C::kStep; ++s)
 #pragma GCC unroll 8
@@ -119,6 +126,10 @@ void weigh(const AttentionGroup& group, int64_t width, const float* weights, int
     for (int t = group.first[tile]; t < group.last[tile]; ++t) {
       const std::byte* row =
           group.values[tile] + static_cast<size_t>(t * width + column) * C::kElement;
+      const std::byte* next =
+          group.next_values[tile] + static_cast<size_t>(t * width + column) * C::kElement;
+      for (size_t at = 0; at < V * kLanes * C::kElement; at += 64)
+        __builtin_prefetch(next + at, 0, 2);
       const float* weight = weights + tile * kTile + t;
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) {
@@ -180,7 +191,7 @@ void attend_rows(const AttentionTile& t, const AttentionState& state, const Atte
                  int row) {
   constexpr int kVectors = static_cast<int>(kAttentionGroup) / kLanes;
   for (int v = 0; v < kVectors; v += 4)
-    score<C, R, 4>(state.q + row * t.head_dim, t.head_dim, group.keys, v,
+    score<C, R, 4>(state.q + row * t.head_dim, t.head_dim, group, v,
                    state.scores + row * kAttentionGroup);
   for (int r = row; r < row + R; ++r) soften(t, state, group, r);
   const float* weights = state.scores + row * kAttentionGroup;
@@ -285,9 +296,16 @@ void attend(const AttentionTile& t) {
   const int64_t oldest = t.window > 0 ? t.first_position - t.window + 1 : 0;
   const int64_t begin = oldest > 0 ? oldest : 0;
   const Tiles tiles(t);
-  for (int64_t tile = tiles.of_position(begin) / kGroupTiles * kGroupTiles;
-       tile <= tiles.of_position(end - 1); tile += kGroupTiles) {
-    const AttentionGroup group = locate_group(t, tiles, tile, begin, end);
+  const int64_t last = tiles.of_position(end - 1);
+  const int64_t first = tiles.of_position(begin) / kGroupTiles * kGroupTiles;
+  AttentionGroup next = locate_group(t, tiles, first, begin, end);
+  for (int64_t tile = first; tile <= last; tile += kGroupTiles) {
+    AttentionGroup group = next;
+    if (tile + kGroupTiles <= last) next = locate_group(t, tiles, tile + kGroupTiles, begin, end);
+    for (int i = 0; i < kGroupTiles; ++i) {
+      group.next_keys[i] = next.keys[i];
+      group.next_values[i] = next.values[i];
+    }
     for (int row = 0; row < state.rows; row += kAttentionTileRows) {
       const int left = state.rows - row;
       attend_tile<C>(t, state, group, row, left < kAttentionTileRows ? left : kAttentionTileRows);
