@@ -317,6 +317,9 @@ void check_run_options(const RunOptions& options) {
   if (options.skip_tokenizer_init && (options.chat_template || !options.tokenizer.empty())) {
     refuse("--skip-tokenizer-init: excludes --tokenizer and --chat-template");
   }
+  if (options.skip_tokenizer_init && options.sampling.contains("stop")) {
+    refuse("--skip-tokenizer-init: excludes --stop, which is text");
+  }
 }
 
 }  // namespace plimsoll::cli

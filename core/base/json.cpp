@@ -41,7 +41,14 @@ class Builder {
     problem = cause.what();
     // Keep the reason alone: "[json.exception...] parse error at line 1, column 2: REASON; last
     // read: '...'".
-    if (const size_t at = problem.find(": "); at != std::string::npos) problem.erase(0, at + 2);
+    // Numbers out of range have no position: "[json.exception...] REASON".
+    const size_t position_end = problem.find(": ");
+    const size_t name_end = problem.find("] ");
+    if (position_end != std::string::npos && problem.find("parse error at") == name_end + 2) {
+      problem.erase(0, position_end + 2);
+    } else if (problem.starts_with("[json.exception") && name_end != std::string::npos) {
+      problem.erase(0, name_end + 2);
+    }
     offset = position == 0 ? 0 : position - 1;
     return false;
   }

@@ -66,26 +66,29 @@ std::string hex(const Digest& value) {
 
 uint64_t DigestTable::insert(const Digest& value, uint64_t line) {
   if (4 * (size_ + 1) > 3 * slots_.size()) grow();
-  const uint64_t before = place({value, line});
-  if (before == 0) ++size_;
-  return before;
+  Slot& slot = slots_[place_of(value)];
+  if (slot.line != 0) return slot.line;
+  slot = {value, line};
+  ++size_;
+  return 0;
 }
 
-uint64_t DigestTable::place(const Slot& entry) {
-  size_t at = entry.value.low & (slots_.size() - 1);
-  while (slots_[at].line != 0) {
-    if (slots_[at].value == entry.value) return slots_[at].line;
-    at = (at + 1) & (slots_.size() - 1);
-  }
-  slots_[at] = entry;
-  return 0;
+uint64_t DigestTable::find(const Digest& value) const {
+  return slots_.empty() ? 0 : slots_[place_of(value)].line;
+}
+
+// The digest's slot, or the empty one where it would go.
+size_t DigestTable::place_of(const Digest& value) const {
+  size_t at = value.low & (slots_.size() - 1);
+  while (slots_[at].line != 0 && slots_[at].value != value) at = (at + 1) & (slots_.size() - 1);
+  return at;
 }
 
 void DigestTable::grow() {
   std::vector<Slot> old(slots_.empty() ? 1024 : 2 * slots_.size());
   old.swap(slots_);
   for (const Slot& entry : old) {
-    if (entry.line != 0) place(entry);
+    if (entry.line != 0) slots_[place_of(entry.value)] = entry;
   }
 }
 

@@ -25,6 +25,8 @@ class DigestTable {
  public:
   /// Notes the digest with its line (1-based). Returns the line that it was seen on before, or 0.
   uint64_t insert(const Digest& value, uint64_t line);
+  /// The line that the digest was seen on, or 0.
+  [[nodiscard]] uint64_t find(const Digest& value) const;
   [[nodiscard]] size_t size() const { return size_; }
 
  private:
@@ -33,7 +35,7 @@ class DigestTable {
     uint64_t line = 0;  // 0: empty
   };
   void grow();
-  uint64_t place(const Slot& entry);
+  [[nodiscard]] size_t place_of(const Digest& value) const;
 
   std::vector<Slot> slots_;  // a power of two of them
   size_t size_ = 0;

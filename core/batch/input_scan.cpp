@@ -1,6 +1,6 @@
 #include "batch/input_scan.h"
 
-#include "batch/digest.h"
+#include "batch/id_register.h"
 #include "batch/line_error.h"
 #include "batch/request_line.h"
 
@@ -26,7 +26,7 @@ uint64_t count_lines(InputFile& input, size_t max_line_bytes) {
 
 void refuse_duplicate_ids(InputFile& input, size_t max_line_bytes) {
   LineReader reader(input, max_line_bytes);
-  DigestTable ids;
+  IdRegister ids;
   Line line;
   Envelope usual = Envelope::plain;
   while (true) {
@@ -40,8 +40,7 @@ void refuse_duplicate_ids(InputFile& input, size_t max_line_bytes) {
       // It gets its own record when the run comes to it.
     }
     usual = head.envelope;
-    if (!head.id) continue;
-    if (const uint64_t before = ids.insert(digest(*head.id), line.number)) {
+    if (const uint64_t before = ids.take(head)) {
       fail(ExitCode::input_unusable,
            "{}, line {}: id \"{}\" is that of line {} too; ids must differ under --strict",
            input.name(), line.number, *head.id, before);

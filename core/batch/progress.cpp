@@ -33,12 +33,16 @@ std::string format_duration(double seconds) {
 
 std::string printable(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F, in UTF-8 C2 80 to C2 9F, drive terminals too.
+    const bool c1 =
+        byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (byte < 0x20 || byte == 0x7f || c1) {
       out += fmt::format("\\x{:02x}", byte);
+      if (c1) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++i]));
     } else {
-      out += c;
+      out += text[i];
     }
   }
   return out;

@@ -18,7 +18,7 @@ enum class LongPrompt : uint8_t { error, truncate_left, truncate_right, split };
 struct PromptOptions {
   const text::Tokenizer* tokenizer = nullptr;  // null: prompts must be token ids
   int64_t max_model_len = 0;
-  std::optional<int64_t> max_tokens_cap;  // --max-tokens
+  std::optional<int64_t> max_tokens_cap{};  // --max-tokens
   LongPrompt long_prompt = LongPrompt::error;
   int64_t split_overlap = 0;  // tokens that neighbouring chunks share
 };

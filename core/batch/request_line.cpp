@@ -40,6 +40,12 @@ void read_plain_id(const OrderedJson& object, LineHead& head) {
   } else {
     head.id = FieldValue("id", *id).string();
   }
+  head.id_is_line_number = false;
+}
+
+void number_by_line(LineHead& head) {
+  head.id = std::to_string(head.number);
+  head.id_is_line_number = true;
 }
 
 OrderedJson read_batch(OrderedJson& object, LineHead& head) {
@@ -117,17 +123,18 @@ OrderedJson read_envelope(const Line& line, Envelope usual, LineHead& head) {
   head.number = line.number;
   // Told by its text for now: a line that cannot be parsed has nothing else.
   head.envelope = line.text.find("\"custom_id\"") != std::string::npos ? Envelope::batch : usual;
-  if (head.envelope == Envelope::plain) head.id = std::to_string(line.number);
+  if (head.envelope == Envelope::plain) number_by_line(head);
   OrderedJson json = parse_line(line);
 
   if (json.is_object() && is_batch(json)) {
     head.envelope = Envelope::batch;
     head.id.reset();
+    head.id_is_line_number = false;
     return read_batch(json, head);
   }
   if (json.is_object() || json.is_string()) {
     head.envelope = Envelope::plain;
-    head.id = std::to_string(line.number);
+    number_by_line(head);
   }
   if (json.is_string()) {
     head.is_request = true;

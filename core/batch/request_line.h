@@ -18,7 +18,8 @@ struct LineHead {
   Envelope envelope = Envelope::plain;
   Endpoint endpoint = Endpoint::completions;
   std::optional<std::string> id;  // plain: the line number as text where the line has none
-  bool is_request = false;        // the envelope was sound, so that a failure is an answer to it
+  bool id_is_line_number = false;
+  bool is_request = false;  // the envelope was sound, so that a failure is an answer to it
 };
 
 using TokenIds = std::vector<int32_t>;

@@ -115,13 +115,14 @@ void Runner::take(const Line& line) {
     if (ours) start(head, line, body);
   } catch (const LineError& error) {
     usual_ = head.envelope;
+    // A failed line has its id too: it stands in the output.
+    (void)ids_.take(head);
     if (ours) fail_line(slot, head, digest(line.text), error);
   }
 }
 
 void Runner::note_id(const LineHead& head) {
-  if (!head.id) return;
-  if (const uint64_t before = ids_.insert(digest(*head.id), head.number)) {
+  if (const uint64_t before = ids_.take(head)) {
     throw LineError(code::duplicate_id,
                     fmt::format("line {}: the id is that of line {} too", head.number, before));
   }

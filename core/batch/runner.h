@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "batch/digest.h"
+#include "batch/id_register.h"
 #include "batch/input_scan.h"
 #include "batch/line_reader.h"
 #include "batch/output.h"
@@ -100,7 +101,7 @@ class Runner {
   LineReader reader_;
   Clock::time_point start_ = Clock::now();
   RunCounts counts_;
-  DigestTable ids_;
+  IdRegister ids_;
   Envelope usual_ = Envelope::plain;
   bool ended_ = false;  // no more lines to read
   bool told_other_model_ = false;

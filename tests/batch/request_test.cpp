@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "batch/id_register.h"
 #include "batch/line_error.h"
 #include "batch/nearest_name.h"
 #include "batch/request_line.h"
@@ -288,4 +289,31 @@ TEST_CASE("nearest names") {
   CHECK(nearest_name("presence", names) == "");
   CHECK(nearest_name("", names) == "");
   CHECK(nearest_name(std::string(100000, 'x'), names) == "");
+}
+
+TEST_CASE("ids are taken once, given or by line number") {
+  IdRegister ids;
+  const auto take = [&](uint64_t line, const char* id) {
+    LineHead head;
+    head.number = line;
+    head.id_is_line_number = id == nullptr;
+    head.id = id ? std::string(id) : std::to_string(line);
+    return ids.take(head);
+  };
+  CHECK(take(1, nullptr) == 0);
+  CHECK(take(2, "a") == 0);
+  CHECK(take(3, "a") == 2);
+  CHECK(take(4, "1") == 1);
+  CHECK(take(5, "01") == 0);
+  CHECK(take(6, "2") == 0);  // line 2 has another id
+  CHECK(take(7, "9") == 0);
+  CHECK(take(8, "99999999999999999999999") == 0);
+  CHECK(take(9, nullptr) == 7);
+  CHECK(take(10, "") == 0);
+  CHECK(take(11, "") == 10);
+  for (uint64_t line = 100; line < 5000; ++line) CHECK(take(line, nullptr) == 0);
+  CHECK(take(5000, "4999") == 4999);
+  LineHead nameless;
+  nameless.number = 6000;
+  CHECK(ids.take(nameless) == 0);
 }

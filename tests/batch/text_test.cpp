@@ -60,6 +60,8 @@ TEST_CASE("numbers are the shortest that read back, in any locale") {
 
 TEST_CASE("control bytes cannot reach a terminal") {
   CHECK(printable("a\x1b[2Jb\r\n\x7f") == "a\\x1b[2Jb\\x0d\\x0a\\x7f");
+  CHECK(printable("\xC2\x9B"
+                  "2J\xC3\xA9\xC2\xA0") == "\\xc2\\x9b2J\xC3\xA9\xC2\xA0");
 }
 
 TEST_CASE("durations") {

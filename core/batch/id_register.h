@@ -1,0 +1,28 @@
+// Which ids of an input are taken, in few bytes a line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "batch/digest.h"
+#include "batch/request_line.h"
+
+namespace plimsoll::batch {
+
+/// Given ids take a slot of a digest table; ids that are only the line's number take a bit.
+class IdRegister {
+ public:
+  /// Takes the line's id. Returns the line that has it already (1-based), or 0.
+  uint64_t take(const LineHead& head);
+
+ private:
+  [[nodiscard]] bool is_numbered(uint64_t line) const {
+    return line < numbered_.size() && numbered_[line];
+  }
+
+  DigestTable given_;
+  std::vector<bool> numbered_;  // by line: its number is its id
+};
+
+}  // namespace plimsoll::batch
