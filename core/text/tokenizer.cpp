@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "text/budget.h"
 #include "text/pipeline.h"
 #include "text/tokenizer_files.h"
@@ -24,6 +25,8 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder_or_file) {
 // cut at the tokens that are matched in normalised text, and the rest is pre-tokenised.
 std::vector<TokenId> Tokenizer::encode(std::string_view text, AddSpecials add,
                                        ParseSpecials parse) const {
+  // PCRE2 is told that this has been looked at.
+  if (!is_valid_utf8(text)) fail(ExitCode::input_unusable, "the text is not valid UTF-8");
   const TextBudget budget(text.size());
   std::vector<TokenId> ids;
   ids.reserve(text.size() / 4 + 8);

@@ -36,7 +36,7 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  /// `text` must be valid UTF-8 (the caller has checked it).
+  /// Throws Error(input_unusable) where `text` is no UTF-8, or costs more than a text may.
   [[nodiscard]] std::vector<TokenId> encode(std::string_view text, AddSpecials add,
                                             ParseSpecials parse = ParseSpecials::yes) const;
   /// Ids outside the vocabulary decode to nothing. The result is valid UTF-8 (U+FFFD where bytes do

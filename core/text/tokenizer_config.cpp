@@ -75,7 +75,10 @@ std::string class_of_model(const std::filesystem::path& folder) {
   if (type == "llama" || type == "mistral" || type == "mixtral") return "LlamaTokenizer";
   if (type == "internlm2") return "InternLM2Tokenizer";
   if (type.starts_with("gemma")) return "GemmaTokenizer";
-  return "";
+  // GPT-2's folder once held these two files and nothing else.
+  const bool bare = std::filesystem::exists(folder / "vocab.json") &&
+                    !std::filesystem::exists(folder / "tokenizer.json");
+  return bare ? "GPT2Tokenizer" : "";
 }
 
 void read_added_tokens_decoder(const Json& decoder, TokenizerConfig& config) {

@@ -3,6 +3,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "text/unicode_tables.h"
@@ -33,6 +34,10 @@ Utf8Unit first_utf8_unit(std::string_view text) {
 
 bool is_valid_utf8(std::string_view text) {
   while (!text.empty()) {
+    if (text.size() >= sizeof(uint64_t) && is_ascii(text.substr(0, sizeof(uint64_t)))) {
+      text.remove_prefix(sizeof(uint64_t));
+      continue;
+    }
     const Utf8Unit unit = first_utf8_unit(text);
     if (!unit.valid) return false;
     text.remove_prefix(unit.length);
@@ -41,7 +46,15 @@ bool is_valid_utf8(std::string_view text) {
 }
 
 bool is_ascii(std::string_view text) {
-  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  constexpr uint64_t kHighBits = 0x8080808080808080;
+  size_t at = 0;
+  for (; at + sizeof(uint64_t) <= text.size(); at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, text.data() + at, sizeof word);
+    if (word & kHighBits) return false;
+  }
+  return std::ranges::all_of(text.substr(at),
+                             [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
 bool is_white_space(char32_t c) {
