@@ -6,6 +6,7 @@
 #include "text/jinja/filters.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/parser.h"
+#include "text/unicode.h"
 
 namespace plimsoll::text {
 namespace {
@@ -82,15 +83,6 @@ class HeapLimit {
   int64_t before_;
 };
 
-// Escapes in a template can make half a surrogate pair, which is no text.
-void check_text(const std::string& text) {
-  for (size_t at = text.find('\xED'); at != std::string::npos; at = text.find('\xED', at + 1)) {
-    if (at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) >= 0xA0) {
-      throw jinja::Failure("the template makes a lone surrogate, which is no character");
-    }
-  }
-}
-
 }  // namespace
 
 struct ChatTemplate::Impl {
@@ -106,6 +98,7 @@ ChatTemplate ChatTemplate::parse(const std::string& source) {
   if (source.size() > kMaxTemplateBytes) {
     throw TemplateError(fmt::format("the template has more than {} bytes", kMaxTemplateBytes));
   }
+  if (!is_valid_utf8(source)) throw TemplateError("the template is not UTF-8");
   auto impl = std::make_unique<Impl>();
   impl->program = jinja::parse_program(source);
   return ChatTemplate(std::move(impl));
@@ -119,7 +112,10 @@ std::string ChatTemplate::render(const ChatInput& input, TemplateBudget budget) 
     std::string text = interpreter.render(
         [&](const std::string& name) { return context_value(runtime, input, name); },
         [&] { HeapLimit::start(budget); });
-    check_text(text);
+    // Escapes in a template can make half a surrogate pair.
+    if (!is_valid_utf8(text)) {
+      throw jinja::Failure("the template makes a lone surrogate, which is no character");
+    }
     return text;
   } catch (const jinja::Failure& failure) {
     throw TemplateError(fmt::format("{} (template line {})", failure.what(), interpreter.line()));

@@ -11,7 +11,7 @@ namespace {
 std::string char_at(const String& text, size_t index) {
   const size_t begin = byte_offset(text, index);
   size_t end = begin;
-  next_code_point(text.text, end);
+  next_character(text.text, end);
   return text.text.substr(begin, end - begin);
 }
 
@@ -71,7 +71,7 @@ Value slice_string(Runtime& runtime, const Value& value, const Picked& picked) {
   }
   runtime.charge_characters(text.text.size());
   std::vector<size_t> starts;  // byte offsets of the code points
-  for (size_t at = 0; at < text.text.size(); next_code_point(text.text, at)) starts.push_back(at);
+  for (size_t at = 0; at < text.text.size(); next_character(text.text, at)) starts.push_back(at);
   starts.push_back(text.text.size());
   std::string out;
   Int at = picked.start;
@@ -217,7 +217,7 @@ bool Cursor::next(Value& item) {
       const std::string& text = source_.text();
       if (at_ >= text.size()) return false;
       const size_t begin = at_;
-      next_code_point(text, at_);
+      next_character(text, at_);
       item = Value::string(text.substr(begin, at_ - begin));
       return true;
     }

@@ -22,7 +22,7 @@ const SpecialCase* special_case(char32_t code) {
 }
 
 void append_all(std::string& out, std::u32string_view codes) {
-  for (const char32_t code : codes) append_code_point(out, code);
+  for (const char32_t code : codes) append_character(out, code);
 }
 
 void append_upper(std::string& out, char32_t code) {
@@ -31,14 +31,14 @@ void append_upper(std::string& out, char32_t code) {
   } else if (const SpecialCase* row = special_case(code)) {
     append_all(out, row->upper);
   } else {
-    append_code_point(out, static_cast<char32_t>(utf8proc_toupper(static_cast<int32_t>(code))));
+    append_character(out, static_cast<char32_t>(utf8proc_toupper(static_cast<int32_t>(code))));
   }
 }
 
 void append_title(std::string& out, char32_t code) {
   if (code < 0x80) return append_upper(out, code);
   if (const SpecialCase* row = special_case(code)) return append_all(out, row->title);
-  append_code_point(out, static_cast<char32_t>(utf8proc_totitle(static_cast<int32_t>(code))));
+  append_character(out, static_cast<char32_t>(utf8proc_totitle(static_cast<int32_t>(code))));
 }
 
 // Marks between letters that do not end a word for the final sigma.
@@ -67,7 +67,7 @@ bool ends_word(std::string_view text, size_t begin, size_t end) {
   }
   if (!cased_before) return false;
   while (end < text.size()) {
-    const char32_t code = next_code_point(text, end);
+    const char32_t code = next_character(text, end);
     if (!is_case_ignorable(code)) return !is_cased(code);
   }
   return true;
@@ -81,9 +81,9 @@ void append_lower(std::string& out, char32_t code, std::string_view text, size_t
   } else if (code == 0x130) {
     append_all(out, U"i\u0307");
   } else if (code == 0x3A3 && ends_word(text, begin, end)) {
-    append_code_point(out, 0x3C2);
+    append_character(out, 0x3C2);
   } else {
-    append_code_point(out, static_cast<char32_t>(utf8proc_tolower(static_cast<int32_t>(code))));
+    append_character(out, static_cast<char32_t>(utf8proc_tolower(static_cast<int32_t>(code))));
   }
 }
 
@@ -94,7 +94,7 @@ std::string map_code_points(std::string_view text, Append append) {
   out.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
-    const char32_t code = next_code_point(text, at);
+    const char32_t code = next_character(text, at);
     append(out, code, begin, at);
   }
   return out;
@@ -142,7 +142,7 @@ std::string swap_case(std::string_view text) {
     } else if (is_lower(code)) {
       append_upper(out, code);
     } else {
-      append_code_point(out, code);
+      append_character(out, code);
     }
   });
 }
@@ -154,7 +154,7 @@ std::string fold_case(std::string_view text) {
     const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), folded, 8,
                                                UTF8PROC_CASEFOLD, &last);
     for (utf8proc_ssize_t i = 0; i < count; ++i)
-      append_code_point(out, static_cast<char32_t>(folded[i]));
+      append_character(out, static_cast<char32_t>(folded[i]));
   });
 }
 

@@ -66,13 +66,13 @@ std::string decode_escapes(std::string_view literal, int line) {
     } else if (c == '\n') {
       ++at;
     } else if (c == 'x' || c == 'u' || c == 'U') {
-      append_code_point(out, hex_code(literal, ++at, c == 'x' ? 2 : c == 'u' ? 4 : 8, line));
+      append_character(out, hex_code(literal, ++at, c == 'x' ? 2 : c == 'u' ? 4 : 8, line));
     } else if (c >= '0' && c <= '7') {
-      append_code_point(out, octal_code(literal, at));
+      append_character(out, octal_code(literal, at));
     } else if (c == 'N') {
       fail_syntax("\\N{...} escapes are not supported", line);
     } else if (static_cast<unsigned char>(c) >= 0x80) {
-      append_escaped_escape(out, next_code_point(literal, at));
+      append_escaped_escape(out, next_character(literal, at));
     } else {
       out += '\\';
       out += c;

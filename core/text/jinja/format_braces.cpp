@@ -160,7 +160,7 @@ FormatSpec parse_specification(const std::string& text) {
   const auto is_align = [](char c) { return c == '<' || c == '>' || c == '=' || c == '^'; };
   if (!text.empty()) {
     size_t after = 0;
-    next_code_point(text, after);
+    next_character(text, after);
     if (after < text.size() && is_align(text[after])) {
       spec.fill = text.substr(0, after);
       spec.align = text[after];
@@ -203,7 +203,7 @@ std::string format_string(Runtime& runtime, const Value& value, const FormatSpec
   std::string text = value.text();
   if (spec.precision >= 0) {
     size_t at = 0;
-    for (Int i = 0; i < spec.precision && at < text.size(); ++i) next_code_point(text, at);
+    for (Int i = 0; i < spec.precision && at < text.size(); ++i) next_character(text, at);
     text.resize(at);
   }
   return pad(runtime, text, spec, '<');

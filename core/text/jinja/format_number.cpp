@@ -48,6 +48,41 @@ std::string to_base(Int value, unsigned base, bool upper) {
   return digits;
 }
 
+std::string print_float(double value, int precision, char type, bool alternate) {
+  const std::string pattern = fmt::format("%{}.*{}", alternate ? "#" : "", type);
+  const int size = std::snprintf(nullptr, 0, pattern.c_str(), precision, value);
+  std::string text(static_cast<size_t>(size) + 1, '\0');
+  std::snprintf(text.data(), text.size(), pattern.c_str(), precision, value);
+  text.pop_back();
+  return text;
+}
+
+// A precision without a type: `g` that keeps a digit behind the point and turns to an exponent one
+// digit earlier.
+std::string print_general(double magnitude, int precision, bool alternate) {
+  const std::string scientific = print_float(magnitude, precision - 1, 'e', alternate);
+  const size_t e = scientific.find('e');
+  const int exponent = std::stoi(scientific.substr(e + 1));
+  if (exponent >= -4 && exponent < precision - 1) {
+    std::string text = print_float(magnitude, precision, 'g', alternate);
+    return text.find('.') == std::string::npos ? text + ".0" : text;
+  }
+  std::string mantissa = scientific.substr(0, e);
+  if (!alternate && mantissa.find('.') != std::string::npos) {
+    mantissa.erase(mantissa.find_last_not_of('0') + 1);
+    if (mantissa.back() == '.') mantissa.pop_back();
+  }
+  return mantissa + scientific.substr(e);
+}
+
+std::string finite_digits(double magnitude, const FormatSpec& spec) {
+  if (spec.type == 0 && spec.precision < 0) return float_to_string(magnitude);
+  const int precision = spec.precision < 0 ? 6 : static_cast<int>(spec.precision);
+  if (spec.type == 0) return print_general(magnitude, std::max(precision, 1), spec.alternate);
+  if (spec.type == '%') return print_float(magnitude * 100, precision, 'f', spec.alternate);
+  return print_float(magnitude, precision, spec.type == 'n' ? 'g' : spec.type, spec.alternate);
+}
+
 // Joins sign, prefix and digits with grouping and zero padding.
 std::string finish(Runtime& runtime, const std::string& sign, const std::string& prefix,
                    const std::string& whole, const std::string& rest, const FormatSpec& spec,
@@ -73,9 +108,9 @@ std::string converted(Runtime& runtime, const Value& value, char conversion, Esc
   if (conversion == 'a') {
     std::string ascii;
     for (size_t at = 0; at < text.size();) {
-      const char32_t code = next_code_point(text, at);
+      const char32_t code = next_character(text, at);
       std::string one;
-      append_code_point(one, code);
+      append_character(one, code);
       if (code < 0x80) {
         ascii += one;
       } else {
@@ -124,10 +159,11 @@ std::string format_int(Runtime& runtime, Int value, const FormatSpec& spec) {
   if (spec.type == 'c') {
     if (value < 0 || value > 0x10FFFF) raise("%c arg not in range(0x110000)");
     std::string text;
-    append_code_point(text, static_cast<char32_t>(value));
+    append_character(text, static_cast<char32_t>(value));
     return pad(runtime, text, spec, '<');
   }
-  const Int magnitude = negative ? -value : value;
+  const Int magnitude =
+      negative ? unary(runtime, Op::negate, Value::integer(value)).as_int() : value;
   std::string digits;
   std::string prefix;
   switch (spec.type) {
@@ -149,6 +185,10 @@ std::string format_int(Runtime& runtime, Int value, const FormatSpec& spec) {
   }
   if (!spec.alternate) prefix.clear();
   const bool decimal = spec.type == 0 || spec.type == 'd' || spec.type == 'n';
+  if (!spec.negative_zero) raise("Negative zero coercion (z) not allowed in integer format");
+  if (spec.grouping != 0 && spec.type == 'n') {
+    raise("Cannot specify '", std::string(1, spec.grouping), "' with 'n'.");
+  }
   if (spec.grouping == ',' && !decimal)
     raise("Cannot specify ',' with '", std::string(1, spec.type), "'.");
   return finish(runtime, sign_text(negative, spec.sign), prefix, digits, "", spec, decimal ? 3 : 4);
@@ -156,41 +196,14 @@ std::string format_int(Runtime& runtime, Int value, const FormatSpec& spec) {
 
 std::string format_float(Runtime& runtime, double value, const FormatSpec& spec) {
   if (spec.precision > kMaxPrecision) raise("the precision is too large");
-  const int precision = spec.precision < 0 ? 6 : static_cast<int>(spec.precision);
-  const double magnitude = std::abs(value);
-  std::string text;
-  if (spec.type == 0 && spec.precision < 0 && std::isfinite(value)) {
-    text = float_to_string(magnitude);
-  } else if (!std::isfinite(value)) {
-    text = std::isnan(value) ? "nan" : "inf";
-    if (spec.type == 'E' || spec.type == 'F' || spec.type == 'G') text = to_upper(text);
-    if (spec.type == '%') text += '%';
-  } else {
-    // Python's `no type` is `g` with at least one digit behind the point.
-    const char type = spec.type == 0 || spec.type == 'n' ? 'g' : spec.type == '%' ? 'f' : spec.type;
-    const std::string pattern = fmt::format("%{}.*{}", spec.alternate ? "#" : "", type);
-    const double shown = spec.type == '%' ? magnitude * 100 : magnitude;
-    const int size = std::snprintf(nullptr, 0, pattern.c_str(), precision, shown);
-    text.resize(static_cast<size_t>(size) + 1);
-    std::snprintf(text.data(), text.size(), pattern.c_str(), precision, shown);
-    text.pop_back();
-    if (spec.type == 0) {
-      const size_t e = text.find('e');
-      const auto exponent =
-          magnitude == 0 ? 0 : static_cast<int>(std::floor(std::log10(magnitude)));
-      if (e == std::string::npos && text.find('.') == std::string::npos) {
-        if (exponent + 1 >=
-            std::max(precision, 1)) {  // repr would switch to an exponent one digit earlier
-          const std::string scientific =
-              fmt::format("{:.{}e}", magnitude, std::max(precision, 1) - 1);
-          text = scientific;
-        } else {
-          text += ".0";
-        }
-      }
-    }
-    if (spec.type == '%') text += '%';
+  if (spec.grouping != 0 && spec.type == 'n') {
+    raise("Cannot specify '", std::string(1, spec.grouping), "' with 'n'.");
   }
+  std::string text = std::isfinite(value) ? finite_digits(std::abs(value), spec)
+                     : std::isnan(value)  ? "nan"
+                                          : "inf";
+  if (spec.type == 'E' || spec.type == 'F' || spec.type == 'G') text = to_upper(text);
+  if (spec.type == '%') text += '%';
   const bool is_zero = text.find_first_of("123456789") == std::string::npos && std::isfinite(value);
   const bool negative =
       std::signbit(value) && !std::isnan(value) && (spec.negative_zero || !is_zero);

@@ -34,7 +34,8 @@ class Percent {
  private:
   [[nodiscard]] bool is_mapping() const {
     return !values_.is(Kind::tuple) && !values_.is_string() &&
-           (values_.is(Kind::dict) || values_.is(Kind::list) || values_.is_undefined());
+           (values_.is(Kind::dict) || values_.is(Kind::list) || values_.is(Kind::range) ||
+            values_.is_undefined());
   }
 
   Value next_value() {
@@ -51,7 +52,7 @@ class Percent {
     ++at;
     const auto value = as_index(next_value());
     if (!value) raise("* wants int");
-    return *value;
+    return std::clamp<Int>(*value, -INT64_MAX, INT64_MAX);
   }
 
   std::string directive(size_t& at) {
@@ -177,7 +178,7 @@ class Percent {
       text = value.text();
     } else if (const auto code = as_index(value)) {
       if (*code < 0 || *code > 0x10FFFF) raise("%c arg not in range(0x110000)");
-      append_code_point(text, static_cast<char32_t>(*code));
+      append_character(text, static_cast<char32_t>(*code));
     } else {
       raise("%c requires int or char");
     }
@@ -186,7 +187,7 @@ class Percent {
 
   static void truncate(std::string& text, Int code_points) {
     size_t at = 0;
-    for (Int i = 0; i < code_points && at < text.size(); ++i) next_code_point(text, at);
+    for (Int i = 0; i < code_points && at < text.size(); ++i) next_character(text, at);
     text.resize(at);
   }
 

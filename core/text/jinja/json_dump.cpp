@@ -79,7 +79,7 @@ class JsonWriter {
         write_ascii(c);
         continue;
       }
-      const char32_t code = next_code_point(text, at);
+      const char32_t code = next_character(text, at);
       if (style_.ascii) {
         write_escaped(code);
       } else {

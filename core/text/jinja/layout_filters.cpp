@@ -103,7 +103,7 @@ struct Wrap {
 // The first `room` code points of a word that is too long; after a hyphen if there is one.
 std::string take_part(std::string& word, Int room, const Wrap& wrap) {
   size_t end = 0;
-  for (Int i = 0; i < room && end < word.size(); ++i) next_code_point(word, end);
+  for (Int i = 0; i < room && end < word.size(); ++i) next_character(word, end);
   if (wrap.break_on_hyphens && static_cast<Int>(count_code_points(word)) > room) {
     const size_t hyphen = std::string_view(word).substr(0, end).rfind('-');
     const bool only_hyphens = hyphen == std::string::npos ||

@@ -70,7 +70,7 @@ class Lexer {
   [[nodiscard]] size_t skip_space(size_t at) const {
     while (at < rest_.size()) {
       size_t after = at;
-      if (!is_space(next_code_point(rest_, after))) break;
+      if (!is_space(next_character(rest_, after))) break;
       at = after;
     }
     return at;
@@ -265,7 +265,7 @@ class Lexer {
     size_t end = at_;
     while (end < rest_.size()) {
       size_t after = end;
-      const char32_t code = next_code_point(rest_, after);
+      const char32_t code = next_character(rest_, after);
       if (!is_word(code) &&
           (code < 0x80 || !is_identifier("a" + std::string(rest_.substr(end, after - end)))))
         break;
@@ -295,7 +295,7 @@ class Lexer {
       return advance(at_ + text.size());
     }
     size_t after = at_;
-    next_code_point(rest_, after);
+    next_character(rest_, after);
     fail_syntax(fmt::format("unexpected char {}", rest_.substr(at_, after - at_)), line_);
   }
 

@@ -136,7 +136,7 @@ std::string unescape_html(std::string_view text) {
       }
     }
     if (code != 0) {
-      append_code_point(out, code);
+      append_character(out, code);
       at += end + 1;
     } else {
       out += text[at++];
@@ -167,7 +167,7 @@ std::string strip_tags(Runtime& runtime, std::string_view text) {
     if (rest.empty()) break;
     if (skipped && !out.empty()) out += ' ';
     const size_t begin = at;
-    next_code_point(tagless, at);
+    next_character(tagless, at);
     out.append(tagless, begin, at - begin);
   }
   return unescape_html(out);

@@ -122,7 +122,7 @@ class PrettyPrinter {
     bool spaces = false;
     while (at < line.size()) {
       size_t after = at;
-      const bool space = is_space(next_code_point(line, after));
+      const bool space = is_space(next_character(line, after));
       if (spaces && !space) break;
       spaces = space;
       at = after;

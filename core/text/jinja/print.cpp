@@ -78,7 +78,7 @@ std::string normalize_number(std::string_view text) {
   std::string out;
   const std::string_view inner = strip(text, nullptr, Side::both);
   for (size_t at = 0; at < inner.size();) {
-    const char32_t code = next_code_point(inner, at);
+    const char32_t code = next_character(inner, at);
     if (code < 0x80) {
       out += static_cast<char>(code);
       continue;
@@ -165,7 +165,7 @@ std::string quote(std::string_view text) {
   const char mark = double_quotes ? '"' : '\'';
   std::string out(1, mark);
   for (size_t at = 0; at < text.size();) {
-    const char32_t code = next_code_point(text, at);
+    const char32_t code = next_character(text, at);
     if (code == static_cast<char32_t>(mark) || code == '\\') {
       out += '\\';
       out += static_cast<char>(code);
@@ -176,7 +176,7 @@ std::string quote(std::string_view text) {
     } else if (code == '\t') {
       out += "\\t";
     } else if (is_printable(code)) {
-      append_code_point(out, code);
+      append_character(out, code);
     } else if (code < 0x100) {
       out += fmt::format("\\x{:02x}", static_cast<uint32_t>(code));
     } else if (code < 0x10000) {

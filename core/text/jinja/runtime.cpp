@@ -92,7 +92,8 @@ std::tm Runtime::now() const {
 }
 
 Bound::Bound(std::string_view function, const Args& args,
-             std::initializer_list<std::string_view> names, size_t required) {
+             std::initializer_list<std::string_view> names, size_t required)
+    : function_(function) {
   if (args.positional.size() > names.size()) {
     raise(function, "() takes at most ", std::to_string(names.size()), " argument(s) (",
           std::to_string(args.positional.size()), " given)");
@@ -120,7 +121,11 @@ bool Bound::truthy(Runtime& runtime, size_t index, bool fallback) const {
 Int Bound::integer(Runtime& runtime, size_t index, Int fallback) const {
   if (!has(index)) return fallback;
   if (values_[index]->is_undefined()) fail_undefined(runtime, *values_[index]);
-  if (const auto value = as_index(*values_[index])) return *value;
+  if (const auto value = as_index(*values_[index])) {
+    constexpr Int kMost = Int{1} << 100;  // callers may add and negate
+    if (*value > kMost || *value < -kMost) raise("an argument of ", function_, "() is too large");
+    return *value;
+  }
   raise("'", type_name(*values_[index]), "' object cannot be interpreted as an integer");
 }
 

@@ -117,6 +117,7 @@ class Bound {
  private:
   static constexpr size_t kMax = 8;
   const Value* values_[kMax] = {};
+  std::string_view function_;
 };
 
 }  // namespace plimsoll::text::jinja

@@ -38,7 +38,7 @@ Value every(Runtime& runtime, const Value& self, const Args& args) {
   const std::string& text = self.text();
   runtime.charge_characters(text.size());
   for (size_t at = 0; at < text.size();) {
-    if (!Belongs(next_code_point(text, at))) return Value::boolean(false);
+    if (!Belongs(next_character(text, at))) return Value::boolean(false);
   }
   return Value::boolean(!text.empty());
 }
@@ -71,7 +71,7 @@ Value all_of_case(Runtime& runtime, const Value& self, const Args& args) {
   runtime.charge_characters(text.size());
   bool found = false;
   for (size_t at = 0; at < text.size();) {
-    const char32_t code = next_code_point(text, at);
+    const char32_t code = next_character(text, at);
     if (Other(code) || is_title(code)) return Value::boolean(false);
     found |= Wanted(code);
   }
@@ -85,7 +85,7 @@ Value istitle(Runtime& runtime, const Value& self, const Args& args) {
   bool inside = false;
   bool found = false;
   for (size_t at = 0; at < text.size();) {
-    const char32_t code = next_code_point(text, at);
+    const char32_t code = next_character(text, at);
     if (is_upper(code) || is_title(code)) {
       if (inside) return Value::boolean(false);
       inside = found = true;
@@ -191,7 +191,7 @@ Value removesuffix(Runtime& runtime, const Value& self, const Args& args) {
 Value code_of(const Value& character) {
   if (character.is_string() && character.as_string().length() == 1) {
     size_t at = 0;
-    return Value::integer(static_cast<Int>(next_code_point(character.text(), at)));
+    return Value::integer(static_cast<Int>(next_character(character.text(), at)));
   }
   if (as_index(character)) return character;
   raise("string keys in translate table must be of length 1");
@@ -226,14 +226,14 @@ Value translate(Runtime& runtime, const Value& self, const Args& args) {
     runtime.charge(1);
     const size_t begin = at;
     const auto to =
-        subscript(runtime, bound[0], Value::integer(static_cast<Int>(next_code_point(text, at))));
+        subscript(runtime, bound[0], Value::integer(static_cast<Int>(next_character(text, at))));
     if (!to) {
       out.append(text, begin, at - begin);
     } else if (to->is_string()) {
       out += to->text();
     } else if (const auto code = as_index(*to)) {
       if (*code < 0 || *code > 0x10FFFF) raise("character mapping must be in range(0x110000)");
-      append_code_point(out, static_cast<char32_t>(*code));
+      append_character(out, static_cast<char32_t>(*code));
     } else if (!to->is_none()) {
       raise("character mapping must return integer, None or str");
     }

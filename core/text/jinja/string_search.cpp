@@ -136,7 +136,7 @@ std::vector<std::string_view> split_spaces(std::string_view text, Int most) {
     }
     size_t end = 0;
     for (size_t at = 0; at < text.size(); end = at) {
-      if (is_space(next_code_point(text, at))) break;
+      if (is_space(next_character(text, at))) break;
     }
     parts.push_back(text.substr(0, end));
     text = strip(text.substr(end), nullptr, Side::left);
@@ -299,7 +299,7 @@ Value replace_text(Runtime& runtime, const Value& self, const std::string& old,
     size_t at = 0;
     if (old.empty()) {  // before every code point and at the end
       at = from;
-      if (i > 0) next_code_point(text, at);
+      if (i > 0) next_character(text, at);
     } else {
       at = find_bytes(text, old, from);
     }
@@ -342,7 +342,7 @@ std::vector<Value> split_lines(Runtime& runtime, const Value& self, bool keep_en
     size_t after = begin;
     while (after < text.size()) {
       end = after;
-      const char32_t code = next_code_point(text, after);
+      const char32_t code = next_character(text, after);
       if (is_line_end(code)) {
         if (code == '\r' && after < text.size() && text[after] == '\n') ++after;
         break;

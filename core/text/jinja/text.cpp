@@ -10,6 +10,8 @@
 namespace plimsoll::text::jinja {
 namespace {
 
+constexpr size_t kShortNeedle = 32;  // bytes; comparing it at every place is cheap enough
+
 utf8proc_category_t category(char32_t code) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code));
 }
@@ -42,39 +44,10 @@ size_t skip_code_points(std::string_view text, size_t at, size_t count) {
 
 }  // namespace
 
-char32_t next_code_point(std::string_view text, size_t& at) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(at);
-  const size_t length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  if (length == 1 || lead < 0xC0 || at + length > text.size()) return byte(at++);
-  char32_t code = lead & (0xFFU >> (length + 1));
-  for (size_t i = 1; i < length; ++i) code = code << 6 | (byte(at + i) & 0x3FU);
-  at += length;
-  return code;
-}
-
 char32_t previous_code_point(std::string_view text, size_t& end) {
-  --end;
-  while (end > 0 && is_continuation(text[end])) --end;
+  end = previous_character(text, end);
   size_t at = end;
-  return next_code_point(text, at);
-}
-
-void append_code_point(std::string& out, char32_t code) {
-  const auto put = [&](char32_t byte) { out += static_cast<char>(byte); };
-  if (code < 0x80) return put(code);
-  if (code < 0x800) {
-    put(0xC0 | code >> 6);
-  } else {
-    if (code < 0x10000) {
-      put(0xE0 | code >> 12);
-    } else {
-      put(0xF0 | code >> 18);
-      put(0x80 | (code >> 12 & 0x3F));
-    }
-    put(0x80 | (code >> 6 & 0x3F));
-  }
-  put(0x80 | (code & 0x3F));
+  return next_character(text, at);
 }
 
 size_t byte_offset(const String& text, size_t index) {
@@ -182,7 +155,7 @@ bool is_identifier(std::string_view text) {
   if (text.empty() || (text[0] >= '0' && text[0] <= '9')) return false;
   for (size_t at = 0; at < text.size();) {
     const bool first = at == 0;
-    const char32_t code = next_code_point(text, at);
+    const char32_t code = next_character(text, at);
     const auto kind = category(code);
     const bool mark = kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_MC ||
                       kind == UTF8PROC_CATEGORY_ND || kind == UTF8PROC_CATEGORY_PC;
@@ -199,7 +172,7 @@ bool is_line_end(char32_t code) {
 
 std::string_view strip(std::string_view text, const std::string* chars, Side side) {
   std::u32string set;
-  for (size_t at = 0; chars != nullptr && at < chars->size();) set += next_code_point(*chars, at);
+  for (size_t at = 0; chars != nullptr && at < chars->size();) set += next_character(*chars, at);
   std::ranges::sort(set);
   const auto drop = [&](char32_t code) {
     return chars == nullptr ? is_space(code) : std::ranges::binary_search(set, code);
@@ -209,7 +182,7 @@ std::string_view strip(std::string_view text, const std::string* chars, Side sid
   if (static_cast<unsigned>(side) & static_cast<unsigned>(Side::left)) {
     while (begin < end) {
       size_t after = begin;
-      if (!drop(next_code_point(text, after))) break;
+      if (!drop(next_character(text, after))) break;
       begin = after;
     }
   }
@@ -225,6 +198,7 @@ std::string_view strip(std::string_view text, const std::string* chars, Side sid
 
 size_t find_bytes(std::string_view text, std::string_view needle, size_t from) {
   if (from > text.size()) return std::string_view::npos;
+  if (needle.size() <= kShortNeedle) return text.find(needle, from);
   // glibc's memmem is linear; string_view::find is not.
   const void* found = memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
   if (found == nullptr) return std::string_view::npos;
@@ -232,8 +206,7 @@ size_t find_bytes(std::string_view text, std::string_view needle, size_t from) {
 }
 
 size_t rfind_bytes(std::string_view text, std::string_view needle) {
-  constexpr size_t kShort = 32;
-  if (needle.size() <= kShort) return text.rfind(needle);
+  if (needle.size() <= kShortNeedle) return text.rfind(needle);
   // Knuth-Morris-Pratt from the right.
   const size_t n = needle.size();
   const auto mirrored = [&](size_t i) { return needle[n - 1 - i]; };

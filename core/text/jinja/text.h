@@ -6,15 +6,12 @@
 #include <string_view>
 
 #include "text/jinja/value.h"
+#include "text/unicode.h"
 
 namespace plimsoll::text::jinja {
 
-/// Decodes the code point at `at` and moves behind it. Lone surrogates (from escapes) pass; broken
-/// bytes give themselves.
-char32_t next_code_point(std::string_view text, size_t& at);
 /// The code point that ends at `end`; moves `end` before it.
 char32_t previous_code_point(std::string_view text, size_t& end);
-void append_code_point(std::string& out, char32_t code);
 /// Byte offset of code point `index` (at most the length).
 size_t byte_offset(const String& text, size_t index);
 /// How many code points lie before byte `offset`.

@@ -70,11 +70,11 @@ Value title(Runtime& runtime, const Value& subject, const Args& args) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
-    const bool separator = separates(next_code_point(text, at));
+    const bool separator = separates(next_character(text, at));
     const size_t head = at;
     while (at < text.size()) {
       size_t after = at;
-      if (separates(next_code_point(text, after)) != separator) break;
+      if (separates(next_character(text, after)) != separator) break;
       at = after;
     }
     out += to_upper(std::string_view(text).substr(begin, head - begin));
@@ -90,7 +90,7 @@ Value wordcount(Runtime& runtime, const Value& subject, const Args& args) {
   Int words = 0;
   bool inside = false;
   for (size_t at = 0; at < text.size();) {
-    const bool word = is_word(next_code_point(text, at));
+    const bool word = is_word(next_character(text, at));
     words += word && !inside;
     inside = word;
   }

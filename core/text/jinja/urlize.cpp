@@ -33,7 +33,7 @@ size_t count_of(std::string_view text, std::string_view part) {
 std::string shortened(const std::string& url, std::optional<Int> limit) {
   if (!limit || static_cast<Int>(count_code_points(url)) <= *limit) return url;
   size_t at = 0;
-  for (Int i = 0; i < *limit; ++i) next_code_point(url, at);
+  for (Int i = 0; i < *limit; ++i) next_character(url, at);
   return url.substr(0, at) + "...";
 }
 
@@ -133,10 +133,10 @@ Value urlize(Runtime& runtime, const Value& subject, const Args& args) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
-    const bool space = is_space(next_code_point(text, at));
+    const bool space = is_space(next_character(text, at));
     while (at < text.size()) {
       size_t after = at;
-      if (is_space(next_code_point(text, after)) != space) break;
+      if (is_space(next_character(text, after)) != space) break;
       at = after;
     }
     const std::string word = text.substr(begin, at - begin);

@@ -99,13 +99,14 @@ double round_float(double value, Int digits) {
 
 Value round_int(Runtime& runtime, Int value, Int digits) {
   if (digits >= 0) return Value::integer(value);
-  if (digits < -38) return Value::integer(0);
+  if (digits < -37) return Value::integer(0);
   const Value unit = binary(runtime, Op::power, Value::integer(10), Value::integer(-digits));
   const Int step = unit.as_int();
   const Int rest = binary(runtime, Op::modulo, Value::integer(value), unit).as_int();
-  const Int below = value - rest;
+  const Int below =
+      binary(runtime, Op::subtract, Value::integer(value), Value::integer(rest)).as_int();
   const bool up = rest * 2 > step || (rest * 2 == step && (below / step) % 2 != 0);
-  return Value::integer(up ? below + step : below);
+  return up ? binary(runtime, Op::add, Value::integer(below), unit) : Value::integer(below);
 }
 
 Value round(Runtime& runtime, const Value& subject, const Args& args) {
