@@ -77,6 +77,7 @@ Json Job::description() const {
           {"dtype", torch_name(layout_.dtype)},
           {"max_file_size", options_.max_file_size ? Json(*options_.max_file_size) : Json()},
           {"file_pattern", pattern_.text()},
+          {"spellings", source_.spellings()},
           {"vllm_version", release_text(options_.release)},
           {"source", source_.identity()}};
 }

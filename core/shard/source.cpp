@@ -100,6 +100,22 @@ Json Source::identity() const {
   return files;
 }
 
+std::vector<std::pair<std::string, std::string>> Source::spellings() const {
+  std::set<std::pair<std::string, std::string>> used;
+  for (const model::WeightSpec& weight : spec_->weights) {
+    for (const model::Part& part : weight.parts) {
+      const std::string& stored = tensor(part).name;
+      if (stored == part.tensor) continue;
+      for (const auto& [first, second] : spec_->tensor_prefixes) {
+        const bool is_this =
+            part.tensor.starts_with(first) && second + part.tensor.substr(first.size()) == stored;
+        if (is_this) used.emplace(first, second);
+      }
+    }
+  }
+  return {used.begin(), used.end()};
+}
+
 void Source::check_unchanged() const {
   for (const File& file : files_) {
     const struct stat status = status_of(file.path);
@@ -117,14 +133,14 @@ void Source::check_unchanged() const {
   }
 }
 
-std::vector<std::string> Source::side_files() const {
+std::vector<std::string> side_files(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
-  for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     std::string name = at->path().filename().string();
     if (!is_weight_name(name)) names.push_back(std::move(name));
   }
-  if (error) fail(ExitCode::checkpoint_unusable, "{}: {}", folder_.string(), error.message());
+  if (error) fail(ExitCode::checkpoint_unusable, "{}: {}", folder.string(), error.message());
   std::ranges::sort(names);
   return names;
 }

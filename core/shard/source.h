@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -34,8 +35,8 @@ class Source {
   /// Throws Error(checkpoint_unusable) when a file is no longer what it was when it was opened.
   void check_unchanged() const;
 
-  /// Top-level entries that vLLM's script copies: all but *.bin, *.pt and *.safetensors.
-  [[nodiscard]] std::vector<std::string> side_files() const;
+  /// Other spellings of tensor names that this checkpoint uses: leading `first` stands as `second`.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> spellings() const;
 
  private:
   struct File;
@@ -45,6 +46,9 @@ class Source {
   std::unique_ptr<checkpoint::WeightReader> reader_;
   std::vector<File> files_;
 };
+
+/// Top-level entries that vLLM's script copies: all but *.bin, *.pt and *.safetensors. Sorted.
+std::vector<std::string> side_files(const std::filesystem::path& folder);
 
 /// Whether vLLM's script leaves an entry of this name out: os.path.splitext's last suffix is .bin,
 /// .pt or .safetensors.

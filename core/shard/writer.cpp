@@ -102,7 +102,7 @@ class Writer {
         write_part(stage, part);
       }
     }
-    for (const std::string& name : job_.source().side_files()) {
+    for (const std::string& name : side_files(job_.source().folder())) {
       if (name == kSidecar || name == kJournal) continue;
       folder_.copy(job_.source().folder() / name, name);
     }
@@ -110,8 +110,8 @@ class Writer {
     if (!finished_) {
       write_journal();
       folder_.write_file(kSidecar, record_text(record_, options_.tool_version));
-      folder_.remove(kJournal);
     }
+    folder_.remove(kJournal);
     return result_;
   }
 
@@ -191,7 +191,7 @@ class Writer {
 
   void check_space() const {
     uint64_t needed = static_cast<uint64_t>(result_.written_bytes + kSlack);
-    for (const std::string& name : job_.source().side_files()) {
+    for (const std::string& name : side_files(job_.source().folder())) {
       const fs::path path = job_.source().folder() / name;
       std::error_code error;
       if (fs::is_regular_file(path, error)) needed += fs::file_size(path, error);
@@ -277,7 +277,7 @@ void check_place(const fs::path& source, const fs::path& output) {
 // A name may be taken by a side file that would be written over.
 void check_names(const Job& job) {
   const std::vector<std::string> files = job.file_names();
-  for (const std::string& name : job.source().side_files()) {
+  for (const std::string& name : side_files(job.source().folder())) {
     if (std::ranges::find(files, name) == files.end()) continue;
     fail(ExitCode::usage, "--file-pattern: {} is the name of a file of the model", name);
   }

@@ -1,0 +1,21 @@
+// Whether shards on disk are what they should be.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "shard/job.h"
+
+namespace plimsoll::shard {
+
+/// Compares every file with the digests of the folder's sidecar. Returns the first difference,
+/// which names file and tensor; none when all is well. Throws Error(checkpoint_unusable) without a
+/// sidecar.
+std::optional<std::string> verify_digests(const std::filesystem::path& folder);
+
+/// Computes every byte again from the job's source and compares. Returns the first difference:
+/// file, tensor and offset.
+std::optional<std::string> verify_source(const Job& job, const std::filesystem::path& folder);
+
+}  // namespace plimsoll::shard
