@@ -18,6 +18,7 @@ constexpr std::string_view kProgramHelp =
 Commands:
   plan   the memory of a launch, before the launch
   run    batch generation over a JSONL file
+  shard  tensor-parallel shards, as vLLM saves them
 
 plimsoll COMMAND -h shows a command's usual flags, --help all of them.
 plimsoll --version shows the version.
@@ -70,6 +71,28 @@ Exit status: 0 fits, 2 usage, 5 model, 6 does not fit.
 All flags: --help. Manual: man plimsoll-plan
 )";
 
+constexpr std::string_view kShardHelp =
+    R"(Examples:
+  plimsoll shard MODEL -o DIR -tp 4
+  plimsoll shard MODEL -o DIR -tp 8 -pp 2 --dtype bfloat16
+  plimsoll shard MODEL -tp 4 --dry-run
+  plimsoll shard --verify DIR --source MODEL
+  plimsoll shard --unshard DIR -o MODEL
+
+MODEL is a folder with config.json and *.safetensors, or a hub id in the cache.
+The files are those that vLLM's save_sharded_state writes, byte for byte. Load
+them with: vllm serve DIR --load-format sharded_state -tp N
+
+  -tp N, -pp N               ranks and pipeline stages
+  --dtype DTYPE              auto, bfloat16, float16 or float32
+  --max-file-size SIZE       payload of a file; default 5GiB
+  --vllm-version X.Y.Z       release that is to load them
+Started again after an interruption, the same command goes on.
+Exit status: 0 done, 2 usage, 5 model, or --verify found a difference,
+7 stopped early, 8 output is not ours, 9 output cannot be written,
+11 output is locked. All flags: --help. Manual: man plimsoll-shard
+)";
+
 std::string names_of(const CLI::Option& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);
@@ -95,6 +118,7 @@ void add_help_flags(CLI::App& command) {
 
 std::string_view short_help(std::string_view command) {
   if (command == "plan") return kPlanHelp;
+  if (command == "shard") return kShardHelp;
   return command == "run" ? kRunHelp : kProgramHelp;
 }
 

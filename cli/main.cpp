@@ -9,6 +9,7 @@
 #include "help.h"
 #include "plan_command.h"
 #include "run_command.h"
+#include "shard_command.h"
 #include "signals.h"
 #include "terminal.h"
 
@@ -26,14 +27,20 @@ int dispatch(std::vector<std::string> arguments) {
   const CLI::App* run = cli::add_run_command(app, run_options);
   cli::PlanOptions plan_options;
   const CLI::App* plan = cli::add_plan_command(app, plan_options);
+  cli::ShardOptions shard_options;
+  const CLI::App* shard = cli::add_shard_command(app, shard_options);
   try {
     arguments = cli::expand_pasted_line(std::move(arguments));
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes the first from the back
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    const CLI::App& command = run->parsed() ? *run : plan->parsed() ? *plan : app;
+    const CLI::App& command = run->parsed()     ? *run
+                              : plan->parsed()  ? *plan
+                              : shard->parsed() ? *shard
+                                                : app;
     throw Error(ExitCode::usage, cli::explain(error, command));
   }
+  if (shard->parsed()) return cli::shard_command(shard_options);
   return plan->parsed() ? cli::plan_command(plan_options) : cli::run_command(run_options);
 }
 
