@@ -22,7 +22,8 @@ struct TemplateBudget {
   size_t max_output = size_t{4} << 20;  // bytes, also of each intermediate string
 };
 
-/// What a template may see. Absent tools and documents are none in the template, as in transformers; kwargs come first.
+/// What a template may see. Absent tools and documents are none in the template, as in
+/// transformers; kwargs come first.
 struct ChatInput {
   OrderedJson messages;                        // array of objects
   std::optional<OrderedJson> tools;            // array

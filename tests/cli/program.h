@@ -27,8 +27,8 @@ inline Outcome shell(const Scratch& scratch, const std::string& command) {
   const std::string script = "plimsoll() { '" + kProgram + "' \"$@\"; }; MODEL='" + kModel +
                              "'; cd '" + scratch.path("") + "'; " + command;
   scratch.write(".script", script);
-  const std::string call = "timeout 100 bash '" + scratch.path(".script") + "' >'" + scratch.path(".out") +
-                           "' 2>'" + scratch.path(".err") + "' </dev/null";
+  const std::string call = "timeout 100 bash '" + scratch.path(".script") + "' >'" +
+                           scratch.path(".out") + "' 2>'" + scratch.path(".err") + "' </dev/null";
   const int status = std::system(call.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), scratch.read(".out"),
           scratch.read(".err")};
