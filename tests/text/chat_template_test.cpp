@@ -1,8 +1,10 @@
 // Chat templates: what they see, what they may spend, where they come from.
 #include "text/chat_template.h"
 
+#include <unistd.h>
+#include <atomic>
 #include <catch2/catch.hpp>
-#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -221,11 +223,11 @@ TEST_CASE("Hostile templates end soon and say why") {
   };
   for (const Row& row : rows) {
     INFO(row.label);
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();  // processor time: other programs do not count
     const std::string message = failure(row.source);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
     CHECK_THAT(message, Catch::Contains(row.message));
-    CHECK(seconds.count() < 10);  // well under one without sanitizers on an idle machine
+    CHECK(seconds < 5);  // sanitizers included
   }
 }
 
