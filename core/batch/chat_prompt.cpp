@@ -18,7 +18,7 @@ constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 // lists go in as they are, else their texts are joined.
 bool loops_over_content(const std::string& source) {
   static const std::regex loop(
-      R"(\{%-?\s*for\s+\w+\s+in\s+(\w+(\.content\b|\[['"]content['"]\])|content\b))");
+      R"(\{%-?\s*for\s+\w+\s+in\s+(\w+(\[-?\w+\])?(\.content|\[['"]content['"]\])|content)(?!\w))");
   // Regular expressions of the standard library recurse: look at short stretches.
   for (size_t at = source.find("{%"); at != std::string::npos; at = source.find("{%", at + 2)) {
     const std::string tag = source.substr(at, 160);

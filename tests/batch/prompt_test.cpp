@@ -86,6 +86,9 @@ TEST_CASE("templates: a line's own, by source or by name, and their failures") {
   CHECK(build(chat + R"("{% for i in range(1000000000) %}{% endfor %}"})").code ==
         "template_error");
   // Templates that loop over content see parts, others text.
+  CHECK(build(R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],)"
+              R"("chat_template":"{% for p in messages[0].content %}{{ p.type }}{% endfor %}"})")
+            .code == "");
   CHECK(
       build(
           R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],)"
