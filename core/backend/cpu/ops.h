@@ -68,7 +68,8 @@ class CpuBackend final : public Backend {
     // About 16 KiB of floats a task: enough to pay for handing it out.
     const int64_t chunk = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, columns));
     const int64_t tasks = (rows + chunk - 1) / chunk;
-    pool_.run(tasks, [&](int64_t task, int) {
+    // A row's ops take some instructions for each of its elements.
+    pool_.run(tasks, 16 * rows * columns, [&](int64_t task, int) {
       for (int64_t row = task * chunk; row < std::min(rows, (task + 1) * chunk); ++row) f(row);
     });
   }
@@ -105,6 +106,7 @@ class CpuBackend final : public Backend {
     int64_t sequences = 0;
     int64_t positions = 0;
     int64_t heads = 0;
+    int64_t operations = 0;
     int64_t parts = 0;         // of a KV head's query heads
     int64_t* first = nullptr;  // [sequences + 1] first task of each sequence
   };

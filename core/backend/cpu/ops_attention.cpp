@@ -95,6 +95,7 @@ CpuBackend::AttentionTasks CpuBackend::divide_attention(const model::AttentionSp
   for (int64_t s = 0; s < tasks.sequences; ++s) {
     const auto at = static_cast<size_t>(s);
     const int64_t rows = batch.query_start[at + 1] - batch.query_start[at];
+    tasks.operations += 4 * rows * batch.context_length[at] * spec.heads * spec.head_dim;
     tasks.first[s + 1] = tasks.first[s] + (rows + tasks.positions - 1) / tasks.positions *
                                               spec.kv_heads * tasks.parts;
   }
@@ -110,7 +111,7 @@ void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& sp
   for (auto& scratch : attention_scratch_)
     scratch.resize(std::max(scratch.size(), static_cast<size_t>(attention_scratch(spec.head_dim))));
 
-  pool_.run(count, [&](int64_t number, int thread) {
+  pool_.run(count, tasks.operations, [&](int64_t number, int thread) {
     // Last tasks first: they have the longest contexts.
     const int64_t task = count - 1 - number;
     const int64_t s =

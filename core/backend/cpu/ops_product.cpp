@@ -29,7 +29,10 @@ void CpuBackend::multiply(const Product& product) {
   const int64_t wanted = strips / (8 * pool_.threads());
   const int64_t task_strips = std::clamp<int64_t>(wanted, 1, kTaskStrips);
   const int64_t tasks = (strips + task_strips - 1) / task_strips;
-  pool_.run(tasks * static_cast<int64_t>(product.jobs.size()), [&](int64_t task, int) {
+  int64_t rows = 0;
+  for (const ProductJob& job : product.jobs) rows += job.rows;
+  const int64_t operations = 2 * rows * product.n * product.k;
+  pool_.run(tasks * static_cast<int64_t>(product.jobs.size()), operations, [&](int64_t task, int) {
     const ProductJob& job = product.jobs[static_cast<size_t>(task / tasks)];
     const int64_t first = task % tasks * task_strips;
     const int64_t last = std::min(strips, first + task_strips);

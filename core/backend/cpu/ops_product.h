@@ -20,7 +20,7 @@ void CpuBackend::pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const
     kernels_.pack_rows(from.data(), static_cast<int>(count), k, dtype,
                        to + static_cast<size_t>(first) * row_bytes);
   };
-  pool_.run(tiles, pack_tile);
+  pool_.run(tiles, 8 * rows * k, pack_tile);
 }
 
 }  // namespace plimsoll::backend

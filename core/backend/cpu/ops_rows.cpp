@@ -28,7 +28,7 @@ CpuBackend::CpuBackend(CpuOptions options)
       attention_scratch_(static_cast<size_t>(options.threads)) {}
 
 void CpuBackend::parallel(int64_t tasks, const HostJob& job) {
-  pool_.run(tasks, [&](int64_t task, int) { job(task); });
+  pool_.run(tasks, INT64_MAX, [&](int64_t task, int) { job(task); });
 }
 
 void CpuBackend::norm_row(float* out, const float* in, int64_t width, const model::Norm& spec,

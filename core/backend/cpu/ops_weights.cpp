@@ -81,7 +81,7 @@ void CpuBackend::do_load_weight(const Weight& weight, const RowReader& read) {
   }
   const int64_t chunk = std::clamp<int64_t>(kReadBytes / static_cast<int64_t>(row_bytes), 1, 1024);
   if (spec.use == model::WeightUse::embedding) {
-    pool_.run((rows + chunk - 1) / chunk, [&](int64_t task, int) {
+    pool_.run((rows + chunk - 1) / chunk, 8 * spec.elements(), [&](int64_t task, int) {
       const int64_t first = task * chunk;
       read(first, std::min(chunk, rows - first), to + static_cast<size_t>(first) * row_bytes);
     });
@@ -92,7 +92,7 @@ void CpuBackend::do_load_weight(const Weight& weight, const RowReader& read) {
   const size_t buffer_bytes = static_cast<size_t>(kStrip) * row_bytes;
   const auto buffers = std::make_unique_for_overwrite<std::byte[]>(
       static_cast<size_t>(pool_.threads()) * buffer_bytes);
-  pool_.run(spec.matrices() * strips, [&](int64_t task, int thread) {
+  pool_.run(spec.matrices() * strips, 8 * spec.elements(), [&](int64_t task, int thread) {
     std::byte* buffer = buffers.get() + static_cast<size_t>(thread) * buffer_bytes;
     const int64_t first = task % strips * kStrip;
     const int64_t count = std::min(kStrip, rows - first);

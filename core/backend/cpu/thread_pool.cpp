@@ -12,6 +12,9 @@ namespace {
 /// Rounds of spinning before a thread sleeps: about 50 microseconds.
 constexpr int kSpins = 1000;
 
+/// Operations that one thread does in the time that handing them out takes, a few microseconds.
+constexpr int64_t kWorthwhile = int64_t{1} << 17;
+
 void pause() {
 #if defined(__x86_64__)
   _mm_pause();
@@ -41,11 +44,11 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::run_erased(int64_t tasks, Call call, const void* context) {
+void ThreadPool::run_erased(int64_t tasks, int64_t operations, Call call, const void* context) {
   if (tasks <= 0) return;
   loop_ = {call, context, tasks};
   next_.store(0, std::memory_order_relaxed);
-  if (workers_.empty() || tasks == 1) {
+  if (workers_.empty() || tasks == 1 || operations < kWorthwhile) {
     take_tasks(0);
   } else {
     open_.store(true);

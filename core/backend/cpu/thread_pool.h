@@ -20,13 +20,14 @@ class ThreadPool {
 
   [[nodiscard]] int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls f(task, thread) for each task in [0, tasks), in any order on any thread, and waits. Not
-  /// to be nested, nor called from two threads at once. The first exception of a task is rethrown
-  /// here.
+  /// Calls f(task, thread) for each task in [0, tasks), in any order on any thread, and waits. All
+  /// tasks together take about `operations` floating-point operations; few are not worth waking
+  /// anybody. Not to be nested, nor called from two threads at once. The first exception of a task
+  /// is rethrown here.
   template <typename F>
-  void run(int64_t tasks, const F& f) {
+  void run(int64_t tasks, int64_t operations, const F& f) {
     run_erased(
-        tasks,
+        tasks, operations,
         [](const void* context, int64_t task, int thread) {
           (*static_cast<const F*>(context))(task, thread);
         },
@@ -41,7 +42,7 @@ class ThreadPool {
     int64_t tasks = 0;
   };
 
-  void run_erased(int64_t tasks, Call call, const void* context);
+  void run_erased(int64_t tasks, int64_t operations, Call call, const void* context);
   void work(int thread);
   void take_tasks(int thread);
 

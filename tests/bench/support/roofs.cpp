@@ -50,7 +50,7 @@ double multiply_add_rate(int threads) {
   backend::ThreadPool pool(threads);
   std::vector<float> results(static_cast<size_t>(threads));
   const double time = best_time([&] {
-    pool.run(threads, [&](int64_t task, int) {
+    pool.run(threads, INT64_MAX, [&](int64_t task, int) {
       results[static_cast<size_t>(task)] = multiply_add(kRounds);
     });
   });
@@ -66,13 +66,13 @@ double read_bandwidth(int threads, size_t bytes, int rounds) {
   const auto chunks = static_cast<int64_t>(bytes / sizeof(uint64_t) / chunk);
   backend::ThreadPool pool(threads);
   std::vector<uint64_t> sums(static_cast<size_t>(chunks));
-  pool.run(chunks, [&](int64_t task, int) {
+  pool.run(chunks, INT64_MAX, [&](int64_t task, int) {
     std::memset(static_cast<uint64_t*>(memory.data()) + static_cast<size_t>(task) * chunk, 1,
                 chunk * sizeof(uint64_t));
   });
   const double time = best_time(
       [&] {
-        pool.run(chunks, [&](int64_t task, int) {
+        pool.run(chunks, INT64_MAX, [&](int64_t task, int) {
           const auto at = static_cast<size_t>(task);
           sums[at] = sum(words + at * chunk, chunk);
         });
