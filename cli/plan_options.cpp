@@ -8,31 +8,20 @@
 
 #include "base/json.h"
 #include "units.h"
+#include "value_flag.h"
 
 namespace plimsoll::cli {
 namespace {
 
-using Setter = std::function<void(const std::string&)>;
-
-/// A flag whose text `set` reads; given twice, the last counts.
-CLI::Option* value_flag(CLI::App& command, const std::string& names, const std::string& type,
-                        const std::string& help, Setter set) {
-  const std::string shown = names.substr(names.find("--"));
-  auto checked = [shown, set = std::move(set)](const std::string& text) {
-    try {
-      set(text);
-    } catch (const std::invalid_argument& error) {
-      throw CLI::ValidationError(shown, error.what());
-    }
-  };
-  return command.add_option_function<std::string>(names, checked, help)
-      ->type_name(type)
-      ->take_last();
+/// A flag that may be given twice: the last counts.
+CLI::Option* last_value_flag(CLI::App& command, const std::string& names, const std::string& type,
+                             const std::string& help, Setter set) {
+  return value_flag(command, names, type, help, std::move(set))->take_last();
 }
 
 void count_flag(CLI::App& command, const std::string& names, int64_t& target, int64_t least,
                 const std::string& help) {
-  value_flag(command, names, "N", help, [&target, least](const std::string& text) {
+  last_value_flag(command, names, "N", help, [&target, least](const std::string& text) {
     const int64_t count = parse_count(text);
     if (count < least) throw std::invalid_argument(fmt::format("expected at least {}", least));
     target = count;
@@ -41,7 +30,7 @@ void count_flag(CLI::App& command, const std::string& names, int64_t& target, in
 
 void size_flag(CLI::App& command, const std::string& names, int64_t& target,
                const std::string& help, uint64_t bare_unit = 1) {
-  value_flag(command, names, "SIZE", help, [&target, bare_unit](const std::string& text) {
+  last_value_flag(command, names, "SIZE", help, [&target, bare_unit](const std::string& text) {
     const uint64_t size = parse_size(text, bare_unit);
     if (size == 0 || size > static_cast<uint64_t>(INT64_MAX)) {
       throw std::invalid_argument("expected a size above 0, such as 40GiB");
@@ -59,7 +48,8 @@ void switch_flag(CLI::App& command, const std::string& name, Setter set, const s
 
 void text_flag(CLI::App& command, const std::string& names, std::string& target,
                const std::string& type, const std::string& help) {
-  value_flag(command, names, type, help, [&target](const std::string& text) { target = text; });
+  last_value_flag(command, names, type, help,
+                  [&target](const std::string& text) { target = text; });
 }
 
 double parse_number(const std::string& text) {
@@ -116,58 +106,59 @@ void declare_subject(CLI::App& command, PlanOptions& o) {
       .add_option("-m,--model,MODEL", o.model,
                   "folder with config.json, a config.json, or a hub id in the cache")
       ->type_name("DIR|FILE|ID");
-  value_flag(command, "--engine", "plimsoll|vllm", "whose launch (default plimsoll)",
-             [&o](const std::string& text) {
-               if (text != "plimsoll" && text != "vllm")
-                 throw std::invalid_argument("expected plimsoll or vllm");
-               o.engine = text;
-             });
-  value_flag(command, "--vllm-version", "X.Y[.Z]", "vLLM's version (default 0.32.0)",
-             [&o](const std::string& text) {
-               o.engine = "vllm";
-               o.args.version = plan::parse_version(text);
-             });
+  last_value_flag(command, "--engine", "plimsoll|vllm", "whose launch (default plimsoll)",
+                  [&o](const std::string& text) {
+                    if (text != "plimsoll" && text != "vllm")
+                      throw std::invalid_argument("expected plimsoll or vllm");
+                    o.engine = text;
+                  });
+  last_value_flag(command, "--vllm-version", "X.Y[.Z]", "vLLM's version (default 0.32.0)",
+                  [&o](const std::string& text) {
+                    o.engine = "vllm";
+                    o.args.version = plan::parse_version(text);
+                  });
   text_flag(command, "--gpu", o.gpu, "NAME|auto|smallest|list",
             "card by a loose name; list prints them");
-  value_flag(command, "--gpus", "N|auto", "cards at hand; auto: as few as it takes",
-             [&o](const std::string& text) {
-               o.gpus = text == "auto" ? 0 : parse_count(text);
-               if (text != "auto" && *o.gpus < 1)
-                 throw std::invalid_argument("expected at least 1, or auto");
-             });
-  value_flag(command, "--gpu-total-memory", "SIZE", "a card that is not in the catalogue",
-             [&o](const std::string& text) {
-               o.gpu_total_memory =
-                   static_cast<int64_t>(std::min<uint64_t>(parse_size(text), INT64_MAX));
-               if (*o.gpu_total_memory < 1) throw std::invalid_argument("expected a size above 0");
-             });
-  value_flag(command, "--gpu-memory", "SIZE",
-             "a ceiling for the process, in place of the utilisation",
-             [&o](const std::string& text) {
-               o.gpu_memory = static_cast<int64_t>(std::min<uint64_t>(parse_size(text), INT64_MAX));
-             });
-  value_flag(command, "--format", "text|json|html|args", "what to print (default text)",
-             [&o](const std::string& text) {
-               if (text == "text")
-                 o.format = PlanFormat::text;
-               else if (text == "json")
-                 o.format = PlanFormat::json;
-               else if (text == "html")
-                 o.format = PlanFormat::html;
-               else if (text == "args")
-                 o.format = PlanFormat::args;
-               else
-                 throw std::invalid_argument("expected text, json, html or args");
-             });
+  last_value_flag(command, "--gpus", "N|auto", "cards at hand; auto: as few as it takes",
+                  [&o](const std::string& text) {
+                    o.gpus = text == "auto" ? 0 : parse_count(text);
+                    if (text != "auto" && *o.gpus < 1)
+                      throw std::invalid_argument("expected at least 1, or auto");
+                  });
+  last_value_flag(command, "--gpu-total-memory", "SIZE", "a card that is not in the catalogue",
+                  [&o](const std::string& text) {
+                    o.gpu_total_memory =
+                        static_cast<int64_t>(std::min<uint64_t>(parse_size(text), INT64_MAX));
+                    if (*o.gpu_total_memory < 1)
+                      throw std::invalid_argument("expected a size above 0");
+                  });
+  last_value_flag(
+      command, "--gpu-memory", "SIZE", "a ceiling for the process, in place of the utilisation",
+      [&o](const std::string& text) {
+        o.gpu_memory = static_cast<int64_t>(std::min<uint64_t>(parse_size(text), INT64_MAX));
+      });
+  last_value_flag(command, "--format", "text|json|html|args", "what to print (default text)",
+                  [&o](const std::string& text) {
+                    if (text == "text")
+                      o.format = PlanFormat::text;
+                    else if (text == "json")
+                      o.format = PlanFormat::json;
+                    else if (text == "html")
+                      o.format = PlanFormat::html;
+                    else if (text == "args")
+                      o.format = PlanFormat::args;
+                    else
+                      throw std::invalid_argument("expected text, json, html or args");
+                  });
   text_flag(command, "--explain", o.explain, "PART", "the formula of a part with its numbers");
   command.add_flag("--advise", o.advise, "what would save memory, also when it fits");
   text_flag(command, "-i,--input-file", o.prompts, "FILE",
             "prompts: lengths, faults, need for cache");
-  value_flag(command, "--rate", "N", "tokens per second, measured: gives hours for -i",
-             [&o](const std::string& text) {
-               o.rate = parse_number(text);
-               if (!(o.rate > 0)) throw std::invalid_argument("expected a number above 0");
-             });
+  last_value_flag(command, "--rate", "N", "tokens per second, measured: gives hours for -i",
+                  [&o](const std::string& text) {
+                    o.rate = parse_number(text);
+                    if (!(o.rate > 0)) throw std::invalid_argument("expected a number above 0");
+                  });
   text_flag(command, "--check", o.check, "FILE", "a report of run: was the plan exceeded?");
   command.add_option("--diff", o.diff, "what two plans, printed with --format json, differ in")
       ->type_name("FILE FILE");
@@ -175,19 +166,19 @@ void declare_subject(CLI::App& command, PlanOptions& o) {
 
 void declare_lengths(CLI::App& command, PlanOptions& o) {
   plan::EngineArgs& a = o.args;
-  value_flag(command, "--max-model-len", "N|auto", "context length, such as 4096 or 32k",
-             [&a](const std::string& text) {
-               a.max_model_len = text == "auto" || text == "-1" ? -1 : parse_count(text);
-               if (a.max_model_len == 0 || a.max_model_len < -1)
-                 throw std::invalid_argument("expected at least 1, or auto");
-             });
-  value_flag(command, "--max-num-seqs", "N|auto", "sequences that run at once",
-             [&o](const std::string& text) {
-               o.solve_seqs = text == "auto";
-               o.args.max_num_seqs = o.solve_seqs ? 0 : parse_count(text);
-               if (!o.solve_seqs && o.args.max_num_seqs < 1)
-                 throw std::invalid_argument("expected at least 1, or auto");
-             });
+  last_value_flag(command, "--max-model-len", "N|auto", "context length, such as 4096 or 32k",
+                  [&a](const std::string& text) {
+                    a.max_model_len = text == "auto" || text == "-1" ? -1 : parse_count(text);
+                    if (a.max_model_len == 0 || a.max_model_len < -1)
+                      throw std::invalid_argument("expected at least 1, or auto");
+                  });
+  last_value_flag(command, "--max-num-seqs", "N|auto", "sequences that run at once",
+                  [&o](const std::string& text) {
+                    o.solve_seqs = text == "auto";
+                    o.args.max_num_seqs = o.solve_seqs ? 0 : parse_count(text);
+                    if (!o.solve_seqs && o.args.max_num_seqs < 1)
+                      throw std::invalid_argument("expected at least 1, or auto");
+                  });
   count_flag(command, "--max-num-batched-tokens", a.max_num_batched_tokens, 1,
              "tokens of one step");
   count_flag(command, "--block-size", a.block_size, 1, "tokens of a KV block");
@@ -201,13 +192,13 @@ void declare_lengths(CLI::App& command, PlanOptions& o) {
             "memory of the card that other processes hold");
   size_flag(command, "--cpu-offload-gb", a.cpu_offload, "weights kept on the host, GiB",
             uint64_t{1} << 30);
-  value_flag(command, "--gpu-memory-utilization", "X", "share of the card for this process",
-             [&a](const std::string& text) {
-               a.gpu_memory_utilization = parse_number(text);
-               if (!(a.gpu_memory_utilization > 0 && a.gpu_memory_utilization <= 1)) {
-                 throw std::invalid_argument("expected a number above 0 and at most 1");
-               }
-             });
+  last_value_flag(command, "--gpu-memory-utilization", "X", "share of the card for this process",
+                  [&a](const std::string& text) {
+                    a.gpu_memory_utilization = parse_number(text);
+                    if (!(a.gpu_memory_utilization > 0 && a.gpu_memory_utilization <= 1)) {
+                      throw std::invalid_argument("expected a number above 0 and at most 1");
+                    }
+                  });
 }
 
 void declare_engine(CLI::App& command, PlanOptions& o) {
@@ -247,42 +238,42 @@ void declare_engine(CLI::App& command, PlanOptions& o) {
   switch_flag(
       command, "enforce-eager",
       [&a, is_true](const std::string& t) { a.enforce_eager = is_true(t); }, "no CUDA graphs");
-  value_flag(command, "--cudagraph-capture-sizes,--cuda-graph-sizes", "N,N,...",
-             "sizes of batch with a graph",
-             [&a](const std::string& text) { a.capture_sizes = parse_counts(text); });
-  value_flag(command, "-O,--compilation-config", "JSON|LEVEL",
-             "vLLM's: capture sizes and mode are read",
-             [&a](const std::string& text) { read_compilation(text, a); });
-  value_flag(command, "--usage", "server|offline|batch",
-             "how vLLM is called; its defaults differ (default server)",
-             [&a](const std::string& text) {
-               if (text == "server")
-                 a.usage = plan::Usage::server;
-               else if (text == "offline")
-                 a.usage = plan::Usage::offline;
-               else if (text == "batch")
-                 a.usage = plan::Usage::batch;
-               else
-                 throw std::invalid_argument("expected server, offline or batch");
-             });
+  last_value_flag(command, "--cudagraph-capture-sizes,--cuda-graph-sizes", "N,N,...",
+                  "sizes of batch with a graph",
+                  [&a](const std::string& text) { a.capture_sizes = parse_counts(text); });
+  last_value_flag(command, "-O,--compilation-config", "JSON|LEVEL",
+                  "vLLM's: capture sizes and mode are read",
+                  [&a](const std::string& text) { read_compilation(text, a); });
+  last_value_flag(command, "--usage", "server|offline|batch",
+                  "how vLLM is called; its defaults differ (default server)",
+                  [&a](const std::string& text) {
+                    if (text == "server")
+                      a.usage = plan::Usage::server;
+                    else if (text == "offline")
+                      a.usage = plan::Usage::offline;
+                    else if (text == "batch")
+                      a.usage = plan::Usage::batch;
+                    else
+                      throw std::invalid_argument("expected server, offline or batch");
+                  });
 }
 
 void declare_multimodal(CLI::App& command, PlanOptions& o) {
   plan::EngineArgs& a = o.args;
-  value_flag(command, "--limit-mm-per-prompt", "JSON",
-             "items of each modality that a request may hold",
-             [&a](const std::string& text) { read_modality_limits(text, a); });
-  value_flag(command, "--mm-processor-kwargs", "JSON", "max_pixels, min_pixels, max_dynamic_patch",
-             [&a](const std::string& text) {
-               try {
-                 const Json json = parse_json<Json>(text);
-                 for (const auto& [key, value] : json.items()) {
-                   if (value.is_number_integer()) a.processor[key] = value.get<int64_t>();
-                 }
-               } catch (const JsonError& error) {
-                 throw std::invalid_argument(error.what());
-               }
-             });
+  last_value_flag(command, "--limit-mm-per-prompt", "JSON",
+                  "items of each modality that a request may hold",
+                  [&a](const std::string& text) { read_modality_limits(text, a); });
+  last_value_flag(command, "--mm-processor-kwargs", "JSON",
+                  "max_pixels, min_pixels, max_dynamic_patch", [&a](const std::string& text) {
+                    try {
+                      const Json json = parse_json<Json>(text);
+                      for (const auto& [key, value] : json.items()) {
+                        if (value.is_number_integer()) a.processor[key] = value.get<int64_t>();
+                      }
+                    } catch (const JsonError& error) {
+                      throw std::invalid_argument(error.what());
+                    }
+                  });
   switch_flag(
       command, "language-model-only", [&a](const std::string& t) { a.language_only = t == "true"; },
       "no images, videos or audio");
@@ -290,11 +281,12 @@ void declare_multimodal(CLI::App& command, PlanOptions& o) {
       command, "skip-mm-profiling",
       [&a](const std::string& t) { a.skip_mm_profiling = t == "true"; },
       "the encoder is left out of the profile");
-  value_flag(command, "--mm-processor-cache-gb", "GiB", "host memory for processed inputs",
-             [&a](const std::string& text) {
-               a.processor_cache_gib = parse_number(text);
-               if (a.processor_cache_gib < 0) throw std::invalid_argument("expected at least 0");
-             });
+  last_value_flag(command, "--mm-processor-cache-gb", "GiB", "host memory for processed inputs",
+                  [&a](const std::string& text) {
+                    a.processor_cache_gib = parse_number(text);
+                    if (a.processor_cache_gib < 0)
+                      throw std::invalid_argument("expected at least 0");
+                  });
 }
 
 /// Flags of `run` and of vLLM that move no device memory: a run line becomes a plan line by one
@@ -328,9 +320,10 @@ void declare_unmoved(CLI::App& command, PlanOptions& o) {
                            "--reasoning-parser",
                            "--swap-space",
                            "--ignored-flag"}) {
-    value_flag(command, name, "X", "moves no device memory", note(name));
+    last_value_flag(command, name, "X", "moves no device memory", note(name));
   }
-  value_flag(command, "-o,--output-file", "FILE", "moves no device memory", note("--output-file"));
+  last_value_flag(command, "-o,--output-file", "FILE", "moves no device memory",
+                  note("--output-file"));
   for (const char* name :
        {"--overwrite", "--trust-remote-code", "--quiet", "--strict", "--skip-tokenizer-init",
         "--disable-log-requests", "--disable-log-stats", "--enable-auto-tool-choice"}) {

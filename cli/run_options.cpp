@@ -9,25 +9,10 @@
 
 #include "base/error.h"
 #include "units.h"
+#include "value_flag.h"
 
 namespace plimsoll::cli {
 namespace {
-
-using Setter = std::function<void(const std::string&)>;
-
-// A flag whose text `set` reads; what `set` throws becomes a usage error naming the flag.
-CLI::Option* value_flag(CLI::App& command, const std::string& names, const std::string& type,
-                        const std::string& help, Setter set) {
-  const std::string shown = names.substr(names.find("--"));
-  auto checked = [shown, set = std::move(set)](const std::string& text) {
-    try {
-      set(text);
-    } catch (const std::invalid_argument& error) {
-      throw CLI::ValidationError(shown, error.what());
-    }
-  };
-  return command.add_option_function<std::string>(names, checked, help)->type_name(type);
-}
 
 template <typename Number>
 Number number_of(const std::optional<Number>&);

@@ -19,26 +19,13 @@
 #include "signals.h"
 #include "terminal.h"
 #include "units.h"
+#include "value_flag.h"
 
 namespace plimsoll::cli {
 namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-// A flag whose text `set` reads; what `set` throws becomes a usage error naming the flag.
-void value_flag(CLI::App& command, const std::string& names, const std::string& type,
-                const std::string& help, const std::function<void(const std::string&)>& set) {
-  const std::string shown = names.substr(names.find("--"));
-  const auto checked = [shown, set](const std::string& text) {
-    try {
-      set(text);
-    } catch (const std::invalid_argument& error) {
-      throw CLI::ValidationError(shown, error.what());
-    }
-  };
-  command.add_option_function<std::string>(names, checked, help)->type_name(type);
-}
 
 void ranks_flag(CLI::App& command, const std::string& name, int64_t& target,
                 const std::string& help) {

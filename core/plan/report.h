@@ -11,6 +11,9 @@ namespace plimsoll::plan {
 /// Version of the JSON's layout; a key may be added under the same version, none is removed.
 inline constexpr int kSchemaVersion = 1;
 
+/// vLLM's class name of a KV kind, which the JSON carries: "FullAttentionSpec".
+std::string kind_name(KvKind kind);
+
 /// One JSON object, with a line feed at the end. Keys that do not apply are left out.
 std::string to_json(const PlanResult& result);
 

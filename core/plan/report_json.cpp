@@ -5,9 +5,7 @@
 #include "plan/report.h"
 
 namespace plimsoll::plan {
-namespace {
-
-const char* kind_name(KvKind kind) {
+std::string kind_name(KvKind kind) {
   switch (kind) {
     case KvKind::full:
       return "FullAttentionSpec";
@@ -24,6 +22,8 @@ const char* kind_name(KvKind kind) {
   }
   return "";
 }
+
+namespace {
 
 OrderedJson kinds_json(const PlanResult& result) {
   OrderedJson kinds = OrderedJson::array();

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "golden.h"
 #include "plan/config_file.h"
+#include "plan/report.h"
 #include "plan/vllm_plan.h"
 
 namespace plimsoll {
@@ -21,24 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using plan::KvKind;
-
-std::string kind_name(KvKind kind) {
-  switch (kind) {
-    case KvKind::full:
-      return "FullAttentionSpec";
-    case KvKind::sliding:
-      return "SlidingWindowSpec";
-    case KvKind::chunked:
-      return "ChunkedLocalAttentionSpec";
-    case KvKind::latent:
-      return "MLAAttentionSpec";
-    case KvKind::sliding_latent:
-      return "SlidingWindowMLASpec";
-    case KvKind::state:
-      return "MambaSpec";
-  }
-  return {};
-}
 
 std::multiset<std::string> kinds_of(const Json& row) {
   std::multiset<std::string> kinds;
@@ -57,8 +40,9 @@ std::multiset<std::string> kinds_of(const plan::PlanResult& result) {
   for (const plan::KvKindCount& kind : result.kv_kinds) {
     const bool windowed =
         kind.spec.kind == KvKind::sliding || kind.spec.kind == KvKind::sliding_latent;
-    kinds.insert(fmt::format("{} {} {} {} x{}", kind_name(kind.spec.kind), kind.spec.block_size,
-                             kind.spec.page.value(), windowed ? kind.spec.window : 0, kind.layers));
+    kinds.insert(fmt::format("{} {} {} {} x{}", plan::kind_name(kind.spec.kind),
+                             kind.spec.block_size, kind.spec.page.value(),
+                             windowed ? kind.spec.window : 0, kind.layers));
   }
   return kinds;
 }

@@ -1,0 +1,17 @@
+// A flag whose text is read by a function of ours.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+namespace plimsoll::cli {
+
+using Setter = std::function<void(const std::string&)>;
+
+/// Adds a flag whose text `set` reads; a std::invalid_argument that it throws becomes a usage error
+/// naming the flag. `type` is what the help shows for the value.
+CLI::Option* value_flag(CLI::App& command, const std::string& names, const std::string& type,
+                        const std::string& help, Setter set);
+
+}  // namespace plimsoll::cli
