@@ -62,18 +62,26 @@ class Checkpoint {
 /// float32 (as vLLM decides).
 DType model_dtype(const Checkpoint& checkpoint, const model::ModelSpec& spec);
 
+/// Where the engine gets its weights from.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+  /// Rows [first, first + count) of the weight, over all its matrices stacked ([matrices * rows,
+  /// columns]), converted to `dtype`, row-major without gaps. Thread-safe.
+  virtual void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
+                         void* to) const = 0;
+};
+
 /// Puts weights together from checkpoint tensors as the weight table says.
-class WeightReader {
+class WeightReader final : public WeightSource {
  public:
   /// Checks every part of every weight against the checkpoint (presence, shape, convertible dtype)
   /// and that no tensor is left over unknown; throws Error(checkpoint_unusable) naming the tensor,
   /// what was expected and what is there. Both must outlive the reader.
   WeightReader(const Checkpoint& checkpoint, const model::ModelSpec& spec);
 
-  /// Rows [first, first + count) of the weight, over all its matrices stacked ([matrices * rows,
-  /// columns]), converted to `dtype`, row-major without gaps. Thread-safe.
   void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
-                 void* to) const;
+                 void* to) const override;
 
   /// The tensor that a part of the weight table is stored in, whatever its spelling.
   [[nodiscard]] const TensorEntry& tensor(const model::Part& part) const;

@@ -58,7 +58,7 @@ class WantedRows {
 }  // namespace
 
 struct Engine::Impl {
-  Impl(const model::ModelSpec& model_spec, const checkpoint::WeightReader& weights,
+  Impl(const model::ModelSpec& model_spec, const checkpoint::WeightSource& weights,
        backend::Backend& model_backend, const text::Tokenizer* model_tokenizer,
        EngineOptions engine_options);
 
@@ -98,7 +98,7 @@ struct Engine::Impl {
   EngineStats stats;
 };
 
-Engine::Impl::Impl(const model::ModelSpec& model_spec, const checkpoint::WeightReader& weights,
+Engine::Impl::Impl(const model::ModelSpec& model_spec, const checkpoint::WeightSource& weights,
                    backend::Backend& model_backend, const text::Tokenizer* model_tokenizer,
                    EngineOptions engine_options)
     : spec(model_spec),
@@ -271,7 +271,7 @@ void Engine::Impl::update_gauges() {
   stats.kv_blocks_used = cache.pool().used();
 }
 
-Engine::Engine(const model::ModelSpec& spec, const checkpoint::WeightReader& weights,
+Engine::Engine(const model::ModelSpec& spec, const checkpoint::WeightSource& weights,
                backend::Backend& backend, const text::Tokenizer* tokenizer, EngineOptions options)
     : impl_(std::make_unique<Impl>(spec, weights, backend, tokenizer, std::move(options))) {}
 

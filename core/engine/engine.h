@@ -74,7 +74,7 @@ class Engine {
   /// Takes one arena of plan_engine().total_bytes, loads the weights, and is ready. `tokenizer` may
   /// be null (ids only) and must outlive the engine, as must `spec`, `weights` (until the
   /// constructor returns) and `backend`.
-  Engine(const model::ModelSpec& spec, const checkpoint::WeightReader& weights,
+  Engine(const model::ModelSpec& spec, const checkpoint::WeightSource& weights,
          backend::Backend& backend, const text::Tokenizer* tokenizer, EngineOptions options);
   ~Engine();
 

@@ -73,11 +73,11 @@ Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backen
   }
 }
 
-void Model::load(const checkpoint::WeightReader& reader) {
+void Model::load(const checkpoint::WeightSource& source) {
   for (Weight& weight : weights_) {
     const model::WeightSpec& spec = *weight.spec;
     const auto read = [&](int64_t first, int64_t count, void* to) {
-      reader.read_rows(spec, first, count, weight.dtype, to);
+      source.read_rows(spec, first, count, weight.dtype, to);
     };
     weight = backend_.load_weight(spec, weight.dtype, weight.data, read);
   }

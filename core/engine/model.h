@@ -52,7 +52,7 @@ class Model {
         const KvLayout& kv, int64_t kv_blocks);
 
   /// Fills the weights (placing arenas only).
-  void load(const checkpoint::WeightReader& reader);
+  void load(const checkpoint::WeightSource& source);
 
   /// Runs one step. Returns the final hidden states of batch.logits_rows, after the last norm and
   /// projection: [R, width]. They lie in the backend's scratch and live until the caller's scope

@@ -30,7 +30,7 @@ class ModelRunner {
     int64_t sequences = 1;
   };
 
-  ModelRunner(const model::ModelSpec& spec, const checkpoint::WeightReader& weights,
+  ModelRunner(const model::ModelSpec& spec, const checkpoint::WeightSource& weights,
               backend::Backend& backend, DType dtype, Limits limits)
       : spec_(spec),
         backend_(backend),
