@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace plimsoll::backend {
 
@@ -65,10 +66,21 @@ void check_matrix(const char* op, const Weight& weight, View out, View in) {
   if (out.rows != in.rows) disagree("{}: out {} does not match in {}", op, show(out), show(in));
 }
 
-void check_ids(const char* op, View out, std::span<const int32_t> ids) {
-  if (out.rows != static_cast<int64_t>(ids.size())) {
-    disagree("{}: out {} does not match {} ids", op, show(out), ids.size());
+void check_rows(const char* op, View out, const char* what, size_t count) {
+  if (out.rows != static_cast<int64_t>(count)) {
+    disagree("{}: out {} does not match {} {}", op, show(out), count, what);
   }
+}
+
+void check_table(const char* op, View out, const Weight& table) {
+  if (out.columns != table.spec->columns()) {
+    disagree("{}: out {} does not match {}", op, show(out), show(table));
+  }
+}
+
+void check_logits(const char* op, View logits) {
+  if (logits.dtype == DType::f32) return;
+  disagree("{}: {} are {}, not float32", op, show(logits), torch_name(logits.dtype));
 }
 
 int64_t sequences(const BatchMeta& batch) {
@@ -87,6 +99,15 @@ void check_cache(const char* op, View qkv, const model::AttentionSpec& spec, con
     disagree("{}: block table of {} entries does not match [{}, {}]", op, table.size(),
              sequences(batch), batch.table_stride);
   }
+}
+
+/// The next number of a splitmix64 sequence, in [-1, 1).
+float uniform_of(uint64_t& state) {
+  uint64_t mixed = state += 0x9E3779B97F4A7C15;
+  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB;
+  mixed ^= mixed >> 31;
+  return static_cast<float>(static_cast<int64_t>(mixed >> 40) - (int64_t{1} << 23)) * 0x1p-23f;
 }
 
 }  // namespace
@@ -119,21 +140,40 @@ Weight Backend::load_weight(const model::WeightSpec& spec, DType dtype, void* st
   return weight;
 }
 
-void Backend::embed(View out, const Weight& table, std::span<const int32_t> ids, float scale,
-                    Store store) {
-  check_ids("embed", out, ids);
-  if (out.columns != table.spec->columns()) {
-    disagree("embed: out {} does not match {}", show(out), show(table));
-  }
-  if (runs(out)) do_embed(out, table, ids, scale, store);
+void Backend::fill_random(const Weight& weight, uint64_t seed, float scale) {
+  const int64_t columns = weight.spec->columns();
+  do_load_weight(weight, [&](int64_t first, int64_t count, void* to) {
+    std::vector<float> row(static_cast<size_t>(columns));
+    const size_t row_bytes = row.size() * dtype_size(weight.dtype);
+    for (int64_t r = first; r < first + count; ++r) {
+      uint64_t state = seed + static_cast<uint64_t>(r) * 0x9E3779B97F4A7C15;
+      for (float& value : row) value = scale * uniform_of(state);
+      convert(row.data(), DType::f32,
+              static_cast<std::byte*>(to) + static_cast<size_t>(r - first) * row_bytes,
+              weight.dtype, row.size());
+    }
+  });
 }
 
-void Backend::gather_rows(View out, View in, std::span<const int32_t> rows) {
-  check_ids("gather_rows", out, rows);
+void Backend::embed(View out, const Weight& table, const BatchMeta& batch, float scale) {
+  check_rows("embed", out, "ids", batch.token_ids.size());
+  check_table("embed", out, table);
+  if (runs(out)) do_embed(out, table, batch, scale);
+}
+
+void Backend::embed_positions(View out, const Weight& table, const BatchMeta& batch,
+                              int64_t offset) {
+  check_rows("embed_positions", out, "positions", batch.positions.size());
+  check_table("embed_positions", out, table);
+  if (runs(out)) do_embed_positions(out, table, batch, offset);
+}
+
+void Backend::gather_rows(View out, View in, const BatchMeta& batch) {
+  check_rows("gather_rows", out, "rows", batch.logits_rows.size());
   if (out.columns != in.columns || out.dtype != in.dtype) {
     disagree("gather_rows: out {} does not match in {}", show(out), show(in));
   }
-  if (runs(out)) do_gather_rows(out, in, rows);
+  if (runs(out)) do_gather_rows(out, in, batch);
 }
 
 void Backend::norm(View out, View in, const model::Norm& spec, const Weight& weight,
@@ -234,11 +274,41 @@ void Backend::parallel(int64_t tasks, const HostJob& job) {
   for (int64_t task = 0; task < tasks; ++task) job(task);
 }
 
-const float* Backend::host_logits(View logits) {
-  if (logits.dtype != DType::f32) {
-    disagree("host_logits: {} are {}, not float32", show(logits), torch_name(logits.dtype));
+void Backend::run_step(int64_t, const std::function<void()>& ops) {
+  ops();
+}
+
+std::unique_ptr<memory::Memory> Backend::take_memory(size_t bytes) {
+  return std::make_unique<memory::HostMemory>(bytes);
+}
+
+std::unique_ptr<memory::Memory> Backend::take_host_memory(size_t bytes) {
+  return std::make_unique<memory::HostMemory>(bytes);
+}
+
+void Backend::draw(const BatchMeta& batch, View logits, int64_t first) {
+  check_logits("draw", logits);
+  if (first < 0 || first + logits.rows > static_cast<int64_t>(batch.drawing.temperature.size())) {
+    disagree("draw: rows [{}, {}) of {}", first, first + logits.rows,
+             batch.drawing.temperature.size());
   }
-  return runs(logits) ? do_host_logits(logits) : nullptr;
+  const memory::Scope scope(*scratch_);
+  auto* workspace = static_cast<std::byte*>(
+      scratch_->take("draw workspace", footprint_.draw_workspace(logits.rows, logits.columns)));
+  if (runs(logits)) do_draw(batch, logits, first, workspace);
+}
+
+void Backend::do_draw(const BatchMeta&, View, int64_t, std::byte*) {
+  disagree("draw: the {} backend draws on the host", footprint_.name());
+}
+
+const float* Backend::host_logits(View logits, std::span<float> staging) {
+  check_logits("host_logits", logits);
+  if (!footprint_.shares_memory() &&
+      static_cast<int64_t>(staging.size()) < logits.rows * logits.stride) {
+    disagree("host_logits: {} do not fit staging of {}", show(logits), staging.size());
+  }
+  return runs(logits) ? do_host_logits(logits, staging) : nullptr;
 }
 
 }  // namespace plimsoll::backend

@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 
 #include "base/dtype.h"
 #include "memory/arena.h"
+#include "memory/host_memory.h"
 #include "model/model_spec.h"
 
 namespace plimsoll::backend {
@@ -51,26 +53,78 @@ struct KvLayer {
   int32_t group = 0;  // which block table
 };
 
+/// How the tokens after the first D of a step's logits rows are drawn, where the device does it
+/// (Footprint::draws). Arrays [D], the numbers as requests give them; the order of steps is that of
+/// engine/sampler.h, 6 to 10.
+struct Drawing {
+  std::span<const double> temperature{};  // below 1e-5: the largest, of equals the lowest id
+  std::span<const int32_t> top_k{};       // 0: all
+  std::span<const double> top_p{};        // 1: all
+  std::span<const double> min_p{};        // 0: all
+  std::span<const double> uniform{};      // the random number, in [0, 1)
+};
+
+/// What a device says of a row whose token cannot be drawn, in place of one.
+inline constexpr int32_t kDrewNotFinite = -1, kDrewNothingAllowed = -2;
+
 /// What one step runs: flat arrays in host memory. Sequence s owns rows [query_start[s],
 /// query_start[s + 1]), which are its positions [context_length[s] - rows, context_length[s]).
+///
+/// A device with memory of its own (not Footprint::shares_memory) has the same arrays at the same
+/// offsets from `device_base`, where start_step() copies them; its ops read them there
+/// (`on_device`). The host may write a slab again once its step has been awaited.
 struct BatchMeta {
-  std::span<const int32_t> token_ids;       // [T]
-  std::span<const int32_t> positions;       // [T]
-  std::span<const int32_t> row_sequence;    // [T] sequence of each row
-  std::span<const int32_t> query_start;     // [B + 1]
-  std::span<const int32_t> context_length;  // [B] tokens in the cache after this step
-  std::span<const uint8_t> long_rope;       // [B] 1: RopeSpec::long_table
-  std::span<const int32_t> logits_rows;     // [R] rows whose logits are wanted
+  std::span<const int32_t> token_ids{};       // [T]; -1 - d: what entry d of the step before drew
+  std::span<const int32_t> positions{};       // [T]
+  std::span<const int32_t> row_sequence{};    // [T] sequence of each row; -1: padding
+  std::span<const int32_t> query_start{};     // [B + 1]
+  std::span<const int32_t> context_length{};  // [B] tokens in the cache after this step
+  std::span<const uint8_t> long_rope{};       // [B] 1: RopeSpec::long_table
+  std::span<const int32_t> logits_rows{};  // [R] rows whose logits are wanted; D drawn ones first
   /// One table per KV group: [B, table_stride] block numbers, entry i for positions [i *
   /// block_size, ...); entries before a window are -1.
-  std::span<const std::span<const int32_t>> block_tables;
+  std::span<const std::span<const int32_t>> block_tables{};
   int64_t table_stride = 0;
+  int64_t table_width = 0;  // entries of a row in use: those behind it may hold anything
+
+  /// The last `padding` rows and sequences fill a step up to a recorded size: each such sequence
+  /// has one row, of token 0 at position 0, context_length 0 and row_sequence -1. It stores
+  /// nothing, attention gives zeros, its logits row is drawn (greedily) and not looked at.
+  int64_t padding = 0;
+
+  // With a device only.
+  Drawing drawing{};
+  std::span<std::byte>
+      plan{};        // the backend's own, filled by start_step; has a place on the device
+  int32_t slot = 0;  // which of the host's slabs: 0 .. Footprint::ahead()
+  const std::byte* host_base = nullptr;
+  std::byte* device_base = nullptr;
+  int32_t* drawn_on_device = nullptr;  // [D] draw() writes it, the next step's token_ids read it
+  std::span<int32_t> drawn{};          // [D] on the host, good after await_step
+
+  /// Where the device has an array of this batch.
+  template <typename T>
+  [[nodiscard]] T* on_device(std::span<T> array) const {
+    const auto offset = reinterpret_cast<const std::byte*>(array.data()) - host_base;
+    return reinterpret_cast<T*>(device_base + offset);
+  }
 };
 
 /// Routing of tokens to experts.
 struct Routing {
   View experts;  // [T, k] i32
   View weights;  // [T, k] f32
+};
+
+/// Largest shapes of a launch's steps, and the model they run.
+struct StepShape {
+  const model::ModelSpec* spec = nullptr;
+  int64_t tokens = 0;        // T
+  int64_t sequences = 0;     // B
+  int64_t logits_rows = 0;   // of one product with the head
+  int64_t table_stride = 0;  // blocks of the longest sequence
+  int64_t block_size = 16;
+  DType kv_dtype = DType::bf16;
 };
 
 /// Sizes on a device: pure functions, the same for planning (on any machine) and running.
@@ -90,10 +144,42 @@ class Footprint {
                                                  int64_t hidden, DType dtype) const = 0;
   [[nodiscard]] virtual size_t attention_workspace(int64_t rows, int64_t sequences,
                                                    const model::AttentionSpec& spec) const = 0;
+
+  // What follows differs on devices with memory of their own.
+
+  /// Whether host and device see the same memory: then one arena serves both.
+  [[nodiscard]] virtual bool shares_memory() const { return true; }
+  /// Whether keys and values can be kept in `kv` when the model computes in `model`.
+  [[nodiscard]] virtual bool stores_kv(DType kv, DType model) const { return kv == model; }
+  /// Whether tokens are drawn on the device; rows that need more than BatchMeta::drawing are read
+  /// by the host all the same.
+  [[nodiscard]] virtual bool draws() const { return false; }
+  /// The largest top_k that is drawn on the device.
+  [[nodiscard]] virtual int64_t largest_drawn_top_k() const { return 1024; }
+  /// Steps that may be enqueued before the results of an earlier one are read: 0 or 1.
+  [[nodiscard]] virtual int ahead() const { return 0; }
+  /// Whether steps of equal size are recorded and replayed (run_step).
+  [[nodiscard]] virtual bool records() const { return false; }
+  [[nodiscard]] virtual size_t draw_workspace(int64_t /*rows*/, int64_t /*vocab_size*/) const {
+    return 0;
+  }
+  /// BatchMeta::plan.
+  [[nodiscard]] virtual size_t step_plan_bytes(const StepShape&) const { return 0; }
+  /// Memory that the backend has for itself from the launch on, on the device ("device workspace":
+  /// of products) and on the host ("host workspace": rings for loading).
+  [[nodiscard]] virtual size_t device_workspace_bytes(const StepShape&) const { return 0; }
+  [[nodiscard]] virtual size_t host_workspace_bytes(const StepShape&) const { return 0; }
+};
+
+/// What a launch hands to its backend, once, before anything is loaded.
+struct LaunchParts {
+  StepShape shape;
+  std::span<std::byte> device_workspace;
+  std::span<std::byte> host_workspace;
 };
 
 /// Reads rows [first, first + count) of a weight in the weight's run dtype, row-major (see
-/// WeightReader::read_rows).
+/// WeightReader::read_rows). Several threads may call it at once.
 using RowReader = std::function<void(int64_t first, int64_t count, void* to)>;
 
 /// Work of the host: see Backend::parallel.
@@ -111,6 +197,12 @@ class Backend {
   void use_scratch(memory::Arena& scratch) { scratch_ = &scratch; }
   [[nodiscard]] memory::Arena& scratch() { return *scratch_; }
 
+  /// The memory behind a launch's arenas: the device's, and the host's that it copies from. Throws
+  /// Error when the system refuses.
+  virtual std::unique_ptr<memory::Memory> take_memory(size_t bytes);
+  virtual std::unique_ptr<memory::Memory> take_host_memory(size_t bytes);
+  virtual void start_launch(const LaunchParts&) {}
+
   /// Calls job(task) for each task in [0, tasks), in any order, and waits: work of the host between
   /// ops, on the threads that the backend has anyway. One after the other where it has none.
   virtual void parallel(int64_t tasks, const HostJob& job);
@@ -119,14 +211,35 @@ class Backend {
   /// affair.
   Weight load_weight(const model::WeightSpec& spec, DType dtype, void* storage,
                      const RowReader& read);
+  /// Fills a weight with numbers that are uniform in [-scale, scale), for benchmarks. The same seed
+  /// gives the same numbers.
+  virtual void fill_random(const Weight& weight, uint64_t seed, float scale);
+  /// Returns when all weights are in place.
+  virtual void finish_loading() {}
+
+  // A step: start_step, run_step over the ops, finish_step; await_step before its results are read.
+  // Steps run in the order in which they are started.
+
+  /// Fills batch.plan and enqueues the copies of the batch to the device.
+  virtual void start_step(const BatchMeta&) {}
+  /// Calls `ops`, which enqueues the ops of the step. A backend that records may keep what the
+  /// first call of a key enqueued and repeat it at later ones without calling `ops`: all that
+  /// differs is in the batch's arrays. Key 0 is never recorded.
+  virtual void run_step(int64_t key, const std::function<void()>& ops);
+  /// Enqueues the copy of what was drawn to batch.drawn.
+  virtual void finish_step(const BatchMeta&) {}
+  /// Waits for the step: batch.drawn is there.
+  virtual void await_step(const BatchMeta&) {}
 
   // Views: T rows of tokens. All ops give each row the same bits whatever other rows there are
   // (CPU).
 
-  /// out[t] = table[ids[t]] * scale; with `accumulate` added to out instead.
-  enum class Store : uint8_t { overwrite, accumulate };
-  void embed(View out, const Weight& table, std::span<const int32_t> ids, float scale, Store store);
-  void gather_rows(View out, View in, std::span<const int32_t> rows);
+  /// out[t] = table[batch.token_ids[t]] * scale.
+  void embed(View out, const Weight& table, const BatchMeta& batch, float scale);
+  /// out[t] += table[batch.positions[t] + offset].
+  void embed_positions(View out, const Weight& table, const BatchMeta& batch, int64_t offset);
+  /// out[i] = in[batch.logits_rows[i]].
+  void gather_rows(View out, View in, const BatchMeta& batch);
   /// out = norm(in) * (weight + offset) + bias; in place allowed. Weight and bias may be empty.
   void norm(View out, View in, const model::Norm& spec, const Weight& weight, const Weight& bias);
   /// residual += delta.
@@ -156,15 +269,19 @@ class Backend {
                const Weight& up, const Weight& down);
   /// x = cap * tanh(x / cap), in place.
   void soft_cap(View x, float cap);
-  /// Makes logits readable by the host and returns them: [R, vocab] f32, contiguous rows of
-  /// `stride`.
-  const float* host_logits(View logits);
+  /// Draws tokens from logits [rows, vocab] f32 by batch.drawing's entries [first, first + rows)
+  /// and writes them there in batch.drawn_on_device. Only where Footprint::draws.
+  void draw(const BatchMeta& batch, View logits, int64_t first);
+  /// Waits, makes logits readable by the host and returns them: [R, vocab] f32, rows of `stride`. A
+  /// device copies them to `staging`, which has room for R rows of `stride`.
+  const float* host_logits(View logits, std::span<float> staging);
 
  protected:
   virtual void do_load_weight(const Weight& weight, const RowReader& read) = 0;
-  virtual void do_embed(View out, const Weight& table, std::span<const int32_t> ids, float scale,
-                        Store store) = 0;
-  virtual void do_gather_rows(View out, View in, std::span<const int32_t> rows) = 0;
+  virtual void do_embed(View out, const Weight& table, const BatchMeta& batch, float scale) = 0;
+  virtual void do_embed_positions(View out, const Weight& table, const BatchMeta& batch,
+                                  int64_t offset) = 0;
+  virtual void do_gather_rows(View out, View in, const BatchMeta& batch) = 0;
   virtual void do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
                        const Weight& bias) = 0;
   virtual void do_add(View residual, View delta) = 0;
@@ -183,7 +300,8 @@ class Backend {
   virtual void do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
                           const Weight& up, const Weight& down, std::byte* workspace) = 0;
   virtual void do_soft_cap(View x, float cap) = 0;
-  virtual const float* do_host_logits(View logits) = 0;
+  virtual void do_draw(const BatchMeta& batch, View logits, int64_t first, std::byte* workspace);
+  virtual const float* do_host_logits(View logits, std::span<float> staging) = 0;
 
  private:
   /// Whether an op over these rows computes anything: not when scratch is only counted.

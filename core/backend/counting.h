@@ -13,10 +13,11 @@ class CountingBackend final : public Backend {
 
  protected:
   void do_load_weight(const Weight&, const RowReader&) override { never("load_weight"); }
-  void do_embed(View, const Weight&, std::span<const int32_t>, float, Store) override {
-    never("embed");
+  void do_embed(View, const Weight&, const BatchMeta&, float) override { never("embed"); }
+  void do_embed_positions(View, const Weight&, const BatchMeta&, int64_t) override {
+    never("embed_positions");
   }
-  void do_gather_rows(View, View, std::span<const int32_t>) override { never("gather_rows"); }
+  void do_gather_rows(View, View, const BatchMeta&) override { never("gather_rows"); }
   void do_norm(View, View, const model::Norm&, const Weight&, const Weight&) override {
     never("norm");
   }
@@ -45,7 +46,8 @@ class CountingBackend final : public Backend {
     never("experts");
   }
   void do_soft_cap(View, float) override { never("soft_cap"); }
-  const float* do_host_logits(View) override {
+  void do_draw(const BatchMeta&, View, int64_t, std::byte*) override { never("draw"); }
+  const float* do_host_logits(View, std::span<float>) override {
     never("host_logits");
     return nullptr;
   }

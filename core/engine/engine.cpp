@@ -206,7 +206,7 @@ void Engine::Impl::score(backend::View hidden, const std::vector<Piece>& pieces)
     for (ScoredRow& row : rows) std::tie(row.sequence, row.position) = wanted.next();
     const memory::Scope scope(launch.scratch);
     const backend::View logits = launch.model.logits(hidden.slice_rows(first, count));
-    read_rows(backend.host_logits(logits), logits.stride);
+    read_rows(backend.host_logits(logits, {}), logits.stride);
     for (ScoredRow& row : rows) settle(row);
   }
 }
@@ -294,6 +294,9 @@ void Engine::step(std::vector<RequestOutput>& finished) {
 }
 const EngineStats& Engine::stats() const {
   return impl_->stats;
+}
+std::vector<MeasuredRegion> Engine::measured() const {
+  return measure_regions(impl_->plan, impl_->arena, impl_->launch, impl_->stats.kv_blocks_peak);
 }
 
 }  // namespace plimsoll::engine

@@ -6,7 +6,6 @@ namespace plimsoll::engine {
 
 using backend::BatchMeta;
 using Normalize = backend::Backend::Normalize;
-using Store = backend::Backend::Store;
 using backend::View;
 using backend::Weight;
 using memory::Scope;
@@ -133,25 +132,18 @@ View Model::forward(const BatchMeta& batch) {
 }
 
 void Model::embed(const Step& step) {
-  const std::span<const int32_t> ids = step.batch.token_ids;
   const Scope scope(backend_.scratch());
   const Weight& table = weight(spec_.embedding);
   if (spec_.embedding_in == model::kNoWeight) {
-    backend_.embed(step.residual, table, ids, spec_.embedding_scale, Store::overwrite);
+    backend_.embed(step.residual, table, step.batch, spec_.embedding_scale);
   } else {
     const View narrow = take("embedding", step.residual.rows, table.spec->columns());
-    backend_.embed(narrow, table, ids, spec_.embedding_scale, Store::overwrite);
+    backend_.embed(narrow, table, step.batch, spec_.embedding_scale);
     linear(step.residual, narrow, {.weight = spec_.embedding_in}, Activation::none);
   }
   if (spec_.position_embedding == model::kNoWeight) return;
-  const size_t count = ids.size();
-  auto* positions = backend_.scratch().take_array<int32_t>("position ids", count);
-  if (!backend_.scratch().is_counting()) {
-    std::transform(step.batch.positions.begin(), step.batch.positions.end(), positions,
-                   [&](int32_t p) { return p + static_cast<int32_t>(spec_.position_offset); });
-  }
-  backend_.embed(step.residual, weight(spec_.position_embedding), {positions, count}, 1,
-                 Store::accumulate);
+  backend_.embed_positions(step.residual, weight(spec_.position_embedding), step.batch,
+                           spec_.position_offset);
 }
 
 void Model::layer(Step& step, size_t index, View hidden) {
@@ -165,7 +157,7 @@ void Model::layer(Step& step, size_t index, View hidden) {
   }
   if (is_last(layer)) {
     // Of the other rows only K and V are still needed.
-    backend_.gather_rows(hidden, step.residual, step.batch.logits_rows);
+    backend_.gather_rows(hidden, step.residual, step.batch);
     step.residual = hidden;
     delta = delta.slice_rows(0, hidden.rows);
   }
@@ -189,7 +181,7 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
   backend_.attention(attended, qkv, spec, caches_[index], step.batch);
   if (is_last(layer)) {
     const View wanted = take("attended rows", out.rows, attended.columns);
-    backend_.gather_rows(wanted, attended, step.batch.logits_rows);
+    backend_.gather_rows(wanted, attended, step.batch);
     attended = wanted;
   }
   linear(out, attended, spec.out, Activation::none);

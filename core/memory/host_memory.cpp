@@ -10,7 +10,8 @@
 
 namespace plimsoll::memory {
 
-HostMemory::HostMemory(size_t bytes) : bytes_(std::max<size_t>(bytes, 1)) {
+HostMemory::HostMemory(size_t bytes) {
+  bytes_ = std::max<size_t>(bytes, 1);
   data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data_ == MAP_FAILED) {
     fail(ExitCode::output_unwritable,

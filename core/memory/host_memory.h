@@ -1,26 +1,34 @@
-// The memory behind an arena on the host.
+// The memory behind an arena: what a device gives, and the host's own.
 #pragma once
 
 #include <cstddef>
 
 namespace plimsoll::memory {
 
-/// One zeroed mapping, given back at the end. Pages come from the system when they are first
-/// touched, huge ones where it has them.
-class HostMemory {
+/// One piece of memory, given back at the end. Whether the host may read it is known to who took
+/// it.
+class Memory {
  public:
-  /// Throws Error(output_unwritable) when the system refuses.
-  explicit HostMemory(size_t bytes);
-  ~HostMemory();
-  HostMemory(const HostMemory&) = delete;
-  HostMemory& operator=(const HostMemory&) = delete;
+  virtual ~Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
 
   [[nodiscard]] void* data() const { return data_; }
   [[nodiscard]] size_t size() const { return bytes_; }
 
- private:
+ protected:
+  Memory() = default;
   void* data_ = nullptr;
   size_t bytes_ = 0;
+};
+
+/// One zeroed mapping of the host's. Pages come from the system when they are first touched, huge
+/// ones where it has them.
+class HostMemory final : public Memory {
+ public:
+  /// Throws Error(output_unwritable) when the system refuses.
+  explicit HostMemory(size_t bytes);
+  ~HostMemory() override;
 };
 
 }  // namespace plimsoll::memory

@@ -72,10 +72,12 @@ TEST_CASE("shape errors name both sides") {
   CHECK_THROWS_WITH(ops.gated_activation(bench.view(2, 3), bench.view(2, 5), none),
                     Contains("in [2, 5] is not [2, 6]"));
   const std::array<int32_t, 2> ids{0, 1};
-  CHECK_THROWS_WITH(
-      ops.embed(bench.view(3, 384), matrix, ids, 1, backend::Backend::Store::overwrite),
-      Contains("out [3, 384] does not match 2 ids"));
-  CHECK_THROWS_WITH(ops.gather_rows(bench.view(2, 3), bench.view(2, 4), ids),
+  const backend::BatchMeta batch{.token_ids = ids, .positions = ids, .logits_rows = ids};
+  CHECK_THROWS_WITH(ops.embed(bench.view(3, 384), matrix, batch, 1),
+                    Contains("out [3, 384] does not match 2 ids"));
+  CHECK_THROWS_WITH(ops.embed_positions(bench.view(2, 385), matrix, batch, 0),
+                    Contains("out [2, 385] does not match weight"));
+  CHECK_THROWS_WITH(ops.gather_rows(bench.view(2, 3), bench.view(2, 4), batch),
                     Contains("out [2, 3] does not match in [2, 4]"));
 }
 

@@ -89,14 +89,15 @@ TEST_CASE("every activation follows its formula") {
 }
 
 TEST_CASE("tables are gathered from rows and from strips") {
-  const std::vector<int32_t> ids = {0, 31, 32, 69, 5};
+  const std::vector<int32_t> ids = {0, 31, 32, 69, 5}, positions = {1, 32, 33, 70, 6};
+  const backend::BatchMeta batch{.token_ids = ids, .positions = positions};
   for (const DType dtype : {DType::bf16, DType::f16, DType::f32})
     for (const WeightUse use : {WeightUse::linear, WeightUse::embedding}) {
       CpuFixture cpu(backend::detect_isa(), 2);
       const LoadedWeight table(*cpu, {70, 45}, use, dtype, 1);
       Rows out(5, 45);
-      cpu->embed(out, table.weight, ids, 3.f, backend::Backend::Store::overwrite);
-      cpu->embed(out, table.weight, ids, 1.f, backend::Backend::Store::accumulate);
+      cpu->embed(out, table.weight, batch, 3.f);
+      cpu->embed_positions(out, table.weight, batch, -1);
       for (int64_t r = 0; r < 5; ++r)
         for (int64_t c = 0; c < 45; ++c) {
           const auto value = static_cast<float>(table.values.at(ids[static_cast<size_t>(r)], c));

@@ -49,7 +49,7 @@ TEST_CASE("soft caps bend, rows are gathered and added") {
             Approx(30 * std::tanh(double(in.row(3)[i]) / 30)).epsilon(1e-6));
     const std::vector<int32_t> order = {8, 0, 0};
     Rows gathered(3, 77);
-    cpu->gather_rows(gathered, in, order);
+    cpu->gather_rows(gathered, in, backend::BatchMeta{.logits_rows = order});
     CHECK(gathered.same_bits(0, in, 8));
     CHECK(gathered.same_bits(2, in, 0));
     cpu->add(gathered, View(in).slice_rows(0, 3));

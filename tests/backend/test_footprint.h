@@ -45,14 +45,18 @@ class TouchingBackend : public backend::Backend {
   void do_load_weight(const Weight& weight, const backend::RowReader& read) override {
     read(0, weight.spec->matrices() * weight.spec->rows(), weight.data);
   }
-  void do_embed(View out, const Weight& table, std::span<const int32_t> ids, float,
-                Store) override {
+  void do_embed(View out, const Weight& table, const backend::BatchMeta& batch, float) override {
     write(out);
-    for (const int32_t id : ids) sum(row_of(table, id));
+    for (const int32_t id : batch.token_ids) sum(row_of(table, id));
   }
-  void do_gather_rows(View out, View in, std::span<const int32_t> rows) override {
+  void do_embed_positions(View out, const Weight& table, const backend::BatchMeta& batch,
+                          int64_t offset) override {
     write(out);
-    for (const int32_t row : rows) sum(in.slice_rows(row, 1));
+    for (const int32_t position : batch.positions) sum(row_of(table, position + offset));
+  }
+  void do_gather_rows(View out, View in, const backend::BatchMeta& batch) override {
+    write(out);
+    for (const int32_t row : batch.logits_rows) sum(in.slice_rows(row, 1));
   }
   void do_norm(View out, View in, const model::Norm&, const Weight&, const Weight&) override {
     sum(in);
@@ -114,7 +118,7 @@ class TouchingBackend : public backend::Backend {
     write(out);
   }
   void do_soft_cap(View x, float) override { write(x); }
-  const float* do_host_logits(View logits) override {
+  const float* do_host_logits(View logits, std::span<float>) override {
     return static_cast<const float*>(logits.data);
   }
 

@@ -67,7 +67,7 @@ class ModelRunner {
       const int64_t count = std::min(layout_.limits.logits_rows, hidden.rows - first);
       const memory::Scope slice(launch_.scratch);
       const backend::View logits = launch_.model.logits(hidden.slice_rows(first, count));
-      const float* values = backend_.host_logits(logits);
+      const float* values = backend_.host_logits(logits, {});
       for (int64_t row = 0; row < count; ++row) {
         rows.emplace_back(values + row * logits.stride,
                           values + row * logits.stride + logits.columns);

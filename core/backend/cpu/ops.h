@@ -38,9 +38,10 @@ class CpuBackend final : public Backend {
 
  protected:
   void do_load_weight(const Weight& weight, const RowReader& read) override;
-  void do_embed(View out, const Weight& table, std::span<const int32_t> ids, float scale,
-                Store store) override;
-  void do_gather_rows(View out, View in, std::span<const int32_t> rows) override;
+  void do_embed(View out, const Weight& table, const BatchMeta& batch, float scale) override;
+  void do_embed_positions(View out, const Weight& table, const BatchMeta& batch,
+                          int64_t offset) override;
+  void do_gather_rows(View out, View in, const BatchMeta& batch) override;
   void do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
                const Weight& bias) override;
   void do_add(View residual, View delta) override;
@@ -59,7 +60,7 @@ class CpuBackend final : public Backend {
   void do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
                   const Weight& up, const Weight& down, std::byte* workspace) override;
   void do_soft_cap(View x, float cap) override;
-  const float* do_host_logits(View logits) override;
+  const float* do_host_logits(View logits, std::span<float> staging) override;
 
  private:
   /// f(row) for each row, on all threads where `columns` make it worth their while.
@@ -73,6 +74,8 @@ class CpuBackend final : public Backend {
       for (int64_t row = task * chunk; row < std::min(rows, (task + 1) * chunk); ++row) f(row);
     });
   }
+  /// Row `id` of a table as floats.
+  void read_row(const Weight& table, int64_t id, float* row) const;
   void norm_row(float* out, const float* in, int64_t width, const model::Norm& spec,
                 const Weight& weight, const Weight& bias) const;
 

@@ -75,7 +75,7 @@ void CpuBackend::do_soft_cap(View x, float cap) {
   for_rows(x.rows, x.columns, [&](int64_t t) { kernels_.soft_cap(row_of(x, t), x.columns, cap); });
 }
 
-const float* CpuBackend::do_host_logits(View logits) {
+const float* CpuBackend::do_host_logits(View logits, std::span<float>) {
   return static_cast<const float*>(logits.data);
 }
 

@@ -101,38 +101,43 @@ void CpuBackend::do_load_weight(const Weight& weight, const RowReader& read) {
   });
 }
 
-void CpuBackend::do_embed(View out, const Weight& table, std::span<const int32_t> ids, float scale,
-                          Store store) {
+void CpuBackend::read_row(const Weight& table, int64_t id, float* row) const {
   const auto* from = static_cast<const std::byte*>(table.data);
-  const bool packed = table.spec->use == model::WeightUse::linear;
   const int64_t width = table.spec->columns();
   const size_t row_bytes = static_cast<size_t>(width) * dtype_size(table.dtype);
-  const auto fill = [&](int32_t id, float* row) {
-    const std::byte* stored = from + static_cast<size_t>(id) * row_bytes;
-    std::vector<std::byte> unpacked;
-    if (packed) {
-      unpacked.resize(row_bytes);
-      unpack_row(from, table.dtype, width, id, unpacked.data());
-      stored = unpacked.data();
-    }
-    kernels_.widen(stored, table.dtype, row, width);
-    if (scale != 1.f) kernels_.scale(row, scale, width);
-  };
+  const std::byte* stored = from + static_cast<size_t>(id) * row_bytes;
+  std::vector<std::byte> unpacked;
+  if (table.spec->use == model::WeightUse::linear) {
+    unpacked.resize(row_bytes);
+    unpack_row(from, table.dtype, width, id, unpacked.data());
+    stored = unpacked.data();
+  }
+  kernels_.widen(stored, table.dtype, row, width);
+}
+
+void CpuBackend::do_embed(View out, const Weight& table, const BatchMeta& batch, float scale) {
   for_rows(out.rows, out.columns, [&](int64_t t) {
     float* row = static_cast<float*>(out.data) + t * out.stride;
-    const int32_t id = ids[static_cast<size_t>(t)];
-    if (store == Store::overwrite) return fill(id, row);
-    std::vector<float> addend(static_cast<size_t>(width));
-    fill(id, addend.data());
-    kernels_.add(row, addend.data(), width);
+    read_row(table, batch.token_ids[static_cast<size_t>(t)], row);
+    if (scale != 1.f) kernels_.scale(row, scale, out.columns);
   });
 }
 
-void CpuBackend::do_gather_rows(View out, View in, std::span<const int32_t> rows) {
+void CpuBackend::do_embed_positions(View out, const Weight& table, const BatchMeta& batch,
+                                    int64_t offset) {
+  for_rows(out.rows, out.columns, [&](int64_t t) {
+    std::vector<float> addend(static_cast<size_t>(out.columns));
+    read_row(table, batch.positions[static_cast<size_t>(t)] + offset, addend.data());
+    kernels_.add(static_cast<float*>(out.data) + t * out.stride, addend.data(), out.columns);
+  });
+}
+
+void CpuBackend::do_gather_rows(View out, View in, const BatchMeta& batch) {
   for_rows(out.rows, out.columns, [&](int64_t i) {
-    std::memcpy(static_cast<float*>(out.data) + i * out.stride,
-                static_cast<const float*>(in.data) + rows[static_cast<size_t>(i)] * in.stride,
-                static_cast<size_t>(out.columns) * sizeof(float));
+    std::memcpy(
+        static_cast<float*>(out.data) + i * out.stride,
+        static_cast<const float*>(in.data) + batch.logits_rows[static_cast<size_t>(i)] * in.stride,
+        static_cast<size_t>(out.columns) * sizeof(float));
   });
 }
 

@@ -1,0 +1,60 @@
+#include "memory/device_overheads.h"
+
+#include <fmt/format.h>
+
+namespace plimsoll::memory {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kGraphNodeBytes = 1536;  // measured on an H200
+
+/// Code that a launch loads: our own machine code for one architecture, and the kernels of cuBLASLt
+/// that were tried.
+constexpr size_t kOwnModules = 48 * kMiB;
+constexpr size_t kProductModules = 96 * kMiB;
+/// What the driver rounds up, and kernels that are first used after the launch (rare ways to draw
+/// a token).
+constexpr size_t kSlack = 64 * kMiB;
+
+Overhead context(const OverheadShape& shape) {
+  // The context grows with the number of processors: 527 MiB was read on an H200 with its 132.
+  if (shape.compute_capability / 10 == 9 && shape.processors >= 114) {
+    return {"driver context", 527 * kMiB, "one context", Origin::measured};
+  }
+  return {"driver context", 560 * kMiB, "one context", Origin::estimate};
+}
+
+}  // namespace
+
+int64_t graph_nodes(const OverheadShape& shape) {
+  // norm, qkv, bias, rope and store, attention, merge, out, add+norm, up, activation, down, add and
+  // the norms of sandwich layers; routers, their products and sums in place of the MLP.
+  const int64_t per_layer = shape.experts ? 26 : 18;
+  return shape.layers * per_layer + 24;
+}
+
+std::vector<Overhead> device_overheads(const OverheadShape& shape) {
+  std::vector<Overhead> overheads{context(shape)};
+  overheads.push_back({"kernel modules", kOwnModules + kProductModules,
+                       fmt::format("own code {} MiB, cuBLASLt's {} MiB", kOwnModules / kMiB,
+                                   kProductModules / kMiB),
+                       Origin::estimate});
+  if (shape.graphs > 0) {
+    const int64_t nodes = graph_nodes(shape);
+    overheads.push_back(
+        {"cuda graphs", static_cast<size_t>(shape.graphs * nodes) * kGraphNodeBytes,
+         fmt::format("{} graphs x {} nodes x {} B", shape.graphs, nodes, kGraphNodeBytes),
+         Origin::estimate});
+  }
+  overheads.push_back(
+      {"driver slack", kSlack, "rounding of allocations, kernels loaded late", Origin::estimate});
+  return overheads;
+}
+
+size_t overhead_bytes(const OverheadShape& shape) {
+  size_t bytes = 0;
+  for (const Overhead& overhead : device_overheads(shape)) bytes += overhead.bytes;
+  return bytes;
+}
+
+}  // namespace plimsoll::memory
