@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "batch/line_error.h"
 #include "checkpoint/checkpoint.h"
+#include "shard/shard_reader.h"
 #include "text/chat_template.h"
 #include "units.h"
 
@@ -74,6 +75,34 @@ engine::EngineOptions engine_options(const RunOptions& options, const Environmen
   return engine;
 }
 
+/// The folder's weights while they are loaded.
+class Weights {
+ public:
+  Weights(const RunOptions& options, const std::filesystem::path& folder,
+          const model::ModelSpec& spec) {
+    if (options.sharded_state) {
+      shards_.emplace(folder, spec, shard::ShardHints{.file_pattern = options.file_pattern});
+      return;
+    }
+    if (shard::looks_sharded(folder)) {
+      fail(ExitCode::checkpoint_unusable, "{} holds shards; give --load-format sharded_state",
+           folder.string());
+    }
+    checkpoint_.emplace(checkpoint::Checkpoint::open(folder));
+    reader_.emplace(*checkpoint_, spec);
+  }
+
+  [[nodiscard]] const checkpoint::WeightSource& source() const {
+    if (shards_) return *shards_;
+    return *reader_;
+  }
+
+ private:
+  std::optional<shard::ShardReader> shards_;
+  std::optional<checkpoint::Checkpoint> checkpoint_;
+  std::optional<checkpoint::WeightReader> reader_;
+};
+
 // Applies fields that did not come from a line; their errors end the command.
 batch::RequestFields apply(const OrderedJson& fields, const batch::RequestFields& over,
                            int64_t max_logprobs) {
@@ -125,12 +154,12 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
     load_text(options, own_text ? folder : checkpoint::find_model(options.tokenizer, cache),
               *launch);
   }
-  const checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(folder);
-  const checkpoint::WeightReader weights(checkpoint, launch->spec);
+  const Weights weights(options, folder, launch->spec);
   launch->backend = backend::make_cpu_backend(launch->cpu);
-  launch->engine = std::make_unique<engine::Engine>(
-      launch->spec, weights, *launch->backend, launch->tokenizer ? &*launch->tokenizer : nullptr,
-      engine_options(options, environment, *launch));
+  launch->engine =
+      std::make_unique<engine::Engine>(launch->spec, weights.source(), *launch->backend,
+                                       launch->tokenizer ? &*launch->tokenizer : nullptr,
+                                       engine_options(options, environment, *launch));
   return launch;
 }
 

@@ -104,6 +104,28 @@ void declare_lines(CLI::App& command, RunOptions& options) {
              [&options](const std::string& text) { options.time_limit = parse_duration(text); });
 }
 
+OrderedJson read_object(const std::string& text) {
+  try {
+    OrderedJson json = parse_json<OrderedJson>(text, kOrderedLimits);
+    if (json.is_object()) return json;
+  } catch (const JsonError& error) {
+    throw std::invalid_argument(fmt::format("column {}: {}", error.column, error.what()));
+  }
+  throw std::invalid_argument("expected a JSON object");
+}
+
+// vLLM's extra settings of the sharded_state loader.
+std::string read_pattern(const std::string& text) {
+  const OrderedJson json = read_object(text);
+  for (const auto& [key, value] : json.items()) {
+    if (key != "pattern" || !value.is_string()) {
+      throw std::invalid_argument(
+          fmt::format("expected {{\"pattern\": \"...\"}}, found \"{}\"", key));
+    }
+  }
+  return json.value("pattern", std::string());
+}
+
 void declare_model(CLI::App& command, RunOptions& options) {
   value_flag(command, "--dtype", "auto|bfloat16|float16|float32",
              "of weights and KV cache (default auto: as stored)",
@@ -125,6 +147,20 @@ void declare_model(CLI::App& command, RunOptions& options) {
                  throw std::invalid_argument("expected at least 2");
                }
              });
+  value_flag(command, "--load-format", "auto|safetensors|sharded_state",
+             "form of the weights' files; sharded_state: those of `plimsoll shard` or vLLM's saver",
+             [&options](const std::string& text) {
+               if (text != "auto" && text != "safetensors" && text != "sharded_state") {
+                 throw std::invalid_argument(fmt::format(
+                     "expected auto, safetensors or sharded_state, found \"{}\"", text));
+               }
+               options.sharded_state = text == "sharded_state";
+             });
+  value_flag(command, "--model-loader-extra-config", "JSON",
+             "{\"pattern\": \"...\"}: names of shards with {rank}, {part}, {pp_rank}",
+             [&options](const std::string& text) { options.file_pattern = read_pattern(text); });
+  value_flag(command, "--file-pattern", "PATTERN", "the same, the pattern alone",
+             [&options](const std::string& text) { options.file_pattern = text; });
   command.add_option("--tokenizer", options.tokenizer, "folder of the tokenizer (default MODEL)")
       ->type_name("DIR");
   command.add_flag("--skip-tokenizer-init", options.skip_tokenizer_init,
@@ -213,23 +249,6 @@ void declare_sampling(CLI::App& command, RunOptions& options) {
              });
 }
 
-std::string read_template(const std::string& text) {
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(text, ignored)) return read_text_file(text, 16 << 20);
-  if (text.find_first_of("{}\n") != std::string::npos) return text;
-  throw std::invalid_argument(fmt::format("no such file, and not a template: \"{}\"", text));
-}
-
-OrderedJson read_object(const std::string& text) {
-  try {
-    OrderedJson json = parse_json<OrderedJson>(text, kOrderedLimits);
-    if (json.is_object()) return json;
-  } catch (const JsonError& error) {
-    throw std::invalid_argument(fmt::format("column {}: {}", error.column, error.what()));
-  }
-  throw std::invalid_argument("expected a JSON object");
-}
-
 void declare_prompts(CLI::App& command, RunOptions& options) {
   value_flag(command, "--chat-template", "FILE", "chat template, a file or the text itself",
              [&options](const std::string& text) { options.chat_template = read_template(text); });
@@ -286,6 +305,9 @@ void check_run_options(const RunOptions& options) {
   }
   if (options.device == "cuda") {
     refuse("--device cuda: this build has no CUDA backend; use --device cpu");
+  }
+  if (!options.file_pattern.empty() && !options.sharded_state) {
+    refuse("--file-pattern: names shards; give --load-format sharded_state too");
   }
   if (options.part && !options.input_given) refuse("--part: needs a file (-i FILE)");
   if (options.input != "-" && options.output != "-") {

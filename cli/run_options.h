@@ -27,6 +27,8 @@ struct RunOptions {
   bool skip_tokenizer_init = false;
   std::string served_model_name;  // empty: `model` as given
   std::string generation_config = "auto";
+  bool sharded_state = false;  // the weights' files are shards
+  std::string file_pattern;    // of shards; empty: vLLM's
   // engine
   int64_t max_model_len = 0;  // 0: the model's own
   bool auto_model_len = false;

@@ -22,12 +22,14 @@ void transpose_tile(const std::byte* tile, int64_t tile_rows, int64_t tile_colum
   }
 }
 
-void copy_transposed(const TensorEntry& tensor, const Block& block, DType dtype, std::byte* to) {
+void copy_transposed(const TensorEntry& tensor, const Block& block, DType dtype, std::byte* to,
+                     int64_t to_stride) {
   const auto from_size = static_cast<int64_t>(dtype_size(tensor.dtype));
   const auto to_size = static_cast<int64_t>(dtype_size(dtype));
   const int64_t stored_columns = tensor.shape[1];
   std::array<std::byte, kTile * kTile * sizeof(double)> tile;
-  const auto transpose = to_size == 2   ? transpose_tile<2>
+  const auto transpose = to_size == 1   ? transpose_tile<1>
+                         : to_size == 2 ? transpose_tile<2>
                          : to_size == 4 ? transpose_tile<4>
                                         : transpose_tile<8>;
   for (int64_t i = 0; i < block.rows; i += kTile) {
@@ -39,7 +41,7 @@ void copy_transposed(const TensorEntry& tensor, const Block& block, DType dtype,
         convert(tensor.data + stored * from_size, tensor.dtype, tile.data() + row * kTile * to_size,
                 dtype, static_cast<size_t>(width));
       }
-      transpose(tile.data(), height, width, to + (i * block.columns + j) * to_size, block.columns);
+      transpose(tile.data(), height, width, to + (i * to_stride + j) * to_size, to_stride);
     }
   }
 }
@@ -47,18 +49,18 @@ void copy_transposed(const TensorEntry& tensor, const Block& block, DType dtype,
 }  // namespace
 
 void copy_block(const TensorEntry& tensor, bool transposed, const Block& block, DType dtype,
-                std::byte* to) {
-  if (transposed) return copy_transposed(tensor, block, dtype, to);
+                std::byte* to, int64_t to_stride) {
+  if (transposed) return copy_transposed(tensor, block, dtype, to, to_stride);
   const auto from_size = static_cast<int64_t>(dtype_size(tensor.dtype));
   const auto to_size = static_cast<int64_t>(dtype_size(dtype));
-  const int64_t stored_columns =
-      static_cast<int64_t>(tensor.bytes) / from_size / std::max<int64_t>(tensor.shape[0], 1);
-  const bool whole_rows = block.columns == stored_columns;
+  const int64_t stored_columns = static_cast<int64_t>(tensor.bytes) / from_size /
+                                 (tensor.shape.empty() ? 1 : std::max<int64_t>(tensor.shape[0], 1));
+  const bool whole_rows = block.columns == stored_columns && block.columns == to_stride;
   const int64_t runs = whole_rows ? 1 : block.rows;
   const int64_t run = whole_rows ? block.rows * block.columns : block.columns;
   for (int64_t i = 0; i < runs; ++i) {
     const int64_t stored = (block.row + i) * stored_columns + block.column;
-    convert(tensor.data + stored * from_size, tensor.dtype, to + i * run * to_size, dtype,
+    convert(tensor.data + stored * from_size, tensor.dtype, to + i * to_stride * to_size, dtype,
             static_cast<size_t>(run));
   }
 }
@@ -66,17 +68,11 @@ void copy_block(const TensorEntry& tensor, bool transposed, const Block& block, 
 void copy_rows(const TensorEntry& tensor, const model::Part& part, int64_t first, int64_t count,
                int64_t columns, DType dtype, std::byte* to) {
   const auto to_size = static_cast<int64_t>(dtype_size(dtype));
-  while (count > 0) {
-    const int64_t block = first / part.block_rows;
-    const int64_t within = first % part.block_rows;
-    const int64_t run = std::min(count, part.block_rows - within);
-    const int64_t stored = part.first_row + block * part.block_stride + within;
+  for_each_run(part, first, count, [&](int64_t stored, int64_t done, int64_t run) {
     copy_block(tensor, part.transposed,
-               {.row = stored, .rows = run, .column = 0, .columns = columns}, dtype, to);
-    to += run * columns * to_size;
-    first += run;
-    count -= run;
-  }
+               {.row = stored, .rows = run, .column = 0, .columns = columns}, dtype,
+               to + done * columns * to_size, columns);
+  });
 }
 
 }  // namespace plimsoll::checkpoint

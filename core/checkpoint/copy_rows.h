@@ -1,6 +1,7 @@
 // Rows of a checkpoint tensor, in the engine's orientation and dtype.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,9 +15,40 @@ struct Block {
   int64_t column = 0, columns = 0;
 };
 
-/// Copies a block to `to` [rows, columns], converted; `transposed`: the tensor is stored [in, out].
+/// Copies a block to `to` [rows, columns], converted, whose rows begin `to_stride` elements apart;
+/// `transposed`: the tensor is stored [in, out]. Tensors of more than two dimensions count as
+/// [shape[0], the rest].
 void copy_block(const TensorEntry& tensor, bool transposed, const Block& block, DType dtype,
-                std::byte* to);
+                std::byte* to, int64_t to_stride);
+
+/// Calls visit(stored, done, count) for each run of the part's rows [first, first + count) that lie
+/// together: rows [stored, stored + count) of the tensor, `done` rows after `first`.
+template <typename Visit>
+void for_each_run(const model::Part& part, int64_t first, int64_t count, Visit visit) {
+  for (int64_t done = 0; done < count;) {
+    const int64_t block = (first + done) / part.block_rows;
+    const int64_t within = (first + done) % part.block_rows;
+    const int64_t run = std::min(count - done, part.block_rows - within);
+    visit(part.first_row + block * part.block_stride + within, done, run);
+    done += run;
+  }
+}
+
+/// Calls visit(part, from, at, rows) for each part that rows [first, first + count) of the weight
+/// come from: rows [from, from + rows) of the part, `at` rows after `first`.
+template <typename Visit>
+void for_each_part(const model::WeightSpec& weight, int64_t first, int64_t count, Visit visit) {
+  int64_t part_first = 0;  // the part's first row in the weight
+  for (const model::Part& part : weight.parts) {
+    const int64_t from = std::max(first, part_first);
+    const int64_t until = std::min(first + count, part_first + part.rows());
+    if (from < until) visit(part, from - part_first, from - first, until - from);
+    part_first += part.rows();
+  }
+}
+
+/// Whether convert() takes the dtype to the engine's.
+bool is_convertible(DType dtype);
 
 /// Copies rows [first, first + count) of a part to `to` [count, columns], converted.
 void copy_rows(const TensorEntry& tensor, const model::Part& part, int64_t first, int64_t count,

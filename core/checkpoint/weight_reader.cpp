@@ -16,10 +16,6 @@ using model::ModelSpec;
 using model::Part;
 using model::WeightSpec;
 
-bool is_convertible(DType dtype) {
-  return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32 || dtype == DType::f64;
-}
-
 // The tensor under its name or another spelling of it.
 const TensorEntry* find_tensor(const Checkpoint& checkpoint, const ModelSpec& spec,
                                const std::string& name) {
@@ -74,6 +70,10 @@ void check_left_over(const Checkpoint& checkpoint, const ModelSpec& spec,
 
 }  // namespace
 
+bool is_convertible(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32 || dtype == DType::f64;
+}
+
 DType model_dtype(const Checkpoint& checkpoint, const ModelSpec& spec) {
   if (spec.dtype_stated) return spec.dtype;
   std::optional<DType> common;
@@ -123,19 +123,14 @@ void WeightReader::read_rows(const WeightSpec& weight, int64_t first, int64_t co
                              void* to) const {
   assert(first >= 0 && count >= 0 && first + count <= weight.matrices() * weight.rows());
   const int64_t row_bytes = weight.columns() * static_cast<int64_t>(dtype_size(dtype));
-  auto* out = static_cast<std::byte*>(to);
-  int64_t part_first = 0;  // the part's first row in the weight
-  for (const Part& part : weight.parts) {
-    const int64_t from = std::max(first, part_first) - part_first;
-    const int64_t until = std::min(first + count, part_first + part.rows()) - part_first;
-    part_first += part.rows();
-    if (from >= until) continue;
-    const TensorEntry& source = tensor(part);
-    const GuardedRead guard(*source.file);
-    copy_rows(source, part, from, until - from, weight.columns(), dtype, out);
-    guard.finish();
-    out += (until - from) * row_bytes;
-  }
+  auto* const out = static_cast<std::byte*>(to);
+  for_each_part(
+      weight, first, count, [&](const Part& part, int64_t from, int64_t at, int64_t rows) {
+        const TensorEntry& source = tensor(part);
+        const GuardedRead guard(*source.file);
+        copy_rows(source, part, from, rows, weight.columns(), dtype, out + at * row_bytes);
+        guard.finish();
+      });
 }
 
 }  // namespace plimsoll::checkpoint

@@ -20,7 +20,7 @@ enum class WeightUse : uint8_t {
   linear,     // [out, in], multiplied with activations
   embedding,  // [rows, hidden], only gathered from; a table that a tied head multiplies with too is
               // `linear`
-  vector,     // [n]: norm weight, bias
+  vector,     // [n]: norm weight, bias; a tower's parameter of any shape
   experts,    // [experts, out, in]
 };
 
@@ -49,7 +49,17 @@ struct Part {
   [[nodiscard]] int64_t rows() const { return block_rows * block_count; }
 };
 
-/// One weight of the engine, fused from parts stacked along the rows, in order.
+/// The axis of a layer's outputs, along which parts are stacked.
+enum class OutputAxis : uint8_t {
+  rows,     // [out, in]
+  columns,  // [in, out]: AWQ's and GPTQ's packed weights, whose columns `column` and its like cut
+  none,     // the parts are copies of each other, of which a rank holds one (GPTQ's g_idx)
+};
+
+/// What becomes of a vision tower's attention whose heads the ranks do not divide.
+enum class UnevenHeads : uint8_t { refused, replicated };
+
+/// One weight of the engine, fused from parts stacked along the outputs, in order.
 struct WeightSpec {
   std::string name;  // vLLM's module name: "model.layers.0.self_attn.qkv_proj.weight"
   /// Unsplit, unpadded; experts: [experts, out, in], parts expert by expert.
@@ -57,14 +67,26 @@ struct WeightSpec {
   WeightUse use = WeightUse::linear;
   Split split = Split::replicated;
   std::vector<Part> parts = {};
+  OutputAxis outputs = OutputAxis::rows;
+  std::optional<DType> dtype = {};  // kept in it, whatever the model's dtype is (quantised weights)
+  int64_t heads = 0;  // of a tower's attention, each with its own k and v
+  UnevenHeads uneven_heads = UnevenHeads::refused;
+  std::vector<float> constant = {};  // a float32 buffer that no tensor of the checkpoint fills
 
-  /// Rows and columns of one matrix ([n] counts as [n, 1]).
+  /// Rows and columns of one matrix: [n] counts as [n, 1], a convolution [out, ...] as [out, rest].
   [[nodiscard]] int64_t rows() const {
-    return shape.size() == 1 ? shape[0] : shape[shape.size() - 2];
+    return shape.empty() ? 1 : is_stack() ? shape[1] : shape.front();
   }
-  [[nodiscard]] int64_t columns() const { return shape.size() == 1 ? 1 : shape.back(); }
-  [[nodiscard]] int64_t matrices() const { return shape.size() == 3 ? shape[0] : 1; }
+  [[nodiscard]] int64_t columns() const {
+    int64_t count = 1;
+    for (size_t i = is_stack() ? 2 : 1; i < shape.size(); ++i) count *= shape[i];
+    return count;
+  }
+  [[nodiscard]] int64_t matrices() const { return is_stack() ? shape.front() : 1; }
   [[nodiscard]] int64_t elements() const { return matrices() * rows() * columns(); }
+
+ private:
+  [[nodiscard]] bool is_stack() const { return shape.size() == 3 && use != WeightUse::vector; }
 };
 
 /// Index into ModelSpec::weights; kNoWeight where a model has none.
@@ -180,12 +202,17 @@ struct ModelSpec {
   float final_soft_cap = 0;
 
   std::vector<WeightSpec> weights;
+  /// Of a multimodal model: vision tower and projector, which stand before `weights` in vLLM's state
+  /// dict. Prompts of text alone do without them.
+  std::vector<WeightSpec> towers;
   /// Other spellings of checkpoint names, tried in order when a tensor is missing: leading `first`
   /// becomes `second` (GPT-2 without "transformer.", OPT without "model.").
   std::vector<std::pair<std::string, std::string>> tensor_prefixes;
   /// Checkpoint tensors that may be there and are not used (rotary inv_freq, GPT-2 masks): regular
   /// names or suffixes.
   std::vector<std::string> ignored_suffixes;
+  /// The same by how their names begin (layers and heads of a tower that vLLM leaves out).
+  std::vector<std::string> ignored_prefixes;
 
   [[nodiscard]] const WeightSpec& weight(WeightId id) const {
     return weights[static_cast<size_t>(id)];

@@ -1,16 +1,14 @@
 #include "shard/file_names.h"
 
 #include <functional>
+#include <regex>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
 namespace plimsoll::shard {
 namespace {
-
-constexpr std::string_view kDefault = "model-rank-{rank}-part-{part}.safetensors";
-constexpr std::string_view kPipelineDefault =
-    "model-pp-{pp_rank}-tp-{tp_rank}-part-{part}.safetensors";
 
 [[noreturn]] void refuse(const std::string& text, const std::string& why) {
   fail(ExitCode::usage, "--file-pattern '{}': {}", text, why);
@@ -43,17 +41,32 @@ std::string format(const std::string& text,
 
 }  // namespace
 
+FilePattern::FilePattern(const std::string& text) : text_(text) {
+  parse();
+}
+
 FilePattern::FilePattern(const std::string& text, int64_t tensor_parallel,
                          int64_t pipeline_parallel)
     : text_(text) {
-  if (text_.empty()) text_ = pipeline_parallel > 1 ? kPipelineDefault : kDefault;
-  bool has_rank = false;
-  bool has_stage = false;
+  if (text_.empty()) text_ = pipeline_parallel > 1 ? kPipelinePattern : kDefaultPattern;
+  parse();
+  if (tensor_parallel > 1 && !has_rank_) {
+    refuse(text_, "the ranks would overwrite each other; put {rank} into it");
+  }
+  if (pipeline_parallel > 1 && !has_stage_) {
+    refuse(text_, "the stages would overwrite each other; put {pp_rank} into it");
+  }
+  if (pipeline_parallel == 1 && has_stage_) {
+    refuse(text_, "{pp_rank} needs --pipeline-parallel-size of more than 1");
+  }
+}
+
+void FilePattern::parse() {
   const std::string plain = format(text_, [&](const std::string& field) -> std::string {
     if (field == "rank" || field == "tp_rank") {
-      has_rank = true;
+      has_rank_ = true;
     } else if (field == "pp_rank") {
-      has_stage = true;
+      has_stage_ = true;
     } else if (field == "part") {
       has_part_ = true;
     } else {
@@ -62,15 +75,6 @@ FilePattern::FilePattern(const std::string& text, int64_t tensor_parallel,
     }
     return "0";
   });
-  if (tensor_parallel > 1 && !has_rank) {
-    refuse(text_, "the ranks would overwrite each other; put {rank} into it");
-  }
-  if (pipeline_parallel > 1 && !has_stage) {
-    refuse(text_, "the stages would overwrite each other; put {pp_rank} into it");
-  }
-  if (pipeline_parallel == 1 && has_stage) {
-    refuse(text_, "{pp_rank} needs --pipeline-parallel-size of more than 1");
-  }
   if (plain.find('/') != std::string::npos || plain.find('\0') != std::string::npos ||
       plain.starts_with('.')) {
     refuse(text_, "expected a plain file name, without '/' and not hidden");
@@ -82,6 +86,38 @@ std::string FilePattern::name(int64_t stage, int64_t rank, int64_t part) const {
   return format(text_, [&](const std::string& field) {
     return std::to_string(field == "pp_rank" ? stage : field == "part" ? part : rank);
   });
+}
+
+std::optional<FileNumbers> FilePattern::match(const std::string& name) const {
+  // The pattern as a regular expression: literal text quoted, a group for each field.
+  std::string expression;
+  std::vector<std::string> fields;
+  const std::string marked = format(text_, [&](const std::string& field) {
+    fields.push_back(field);
+    return std::string(1, '\0');
+  });
+  for (const char c : marked) {
+    if (c == '\0') {
+      expression += "(0|[1-9][0-9]{0,8})";
+    } else {
+      if (std::string_view(R"(\^$.|?*+()[]{})").find(c) != std::string_view::npos)
+        expression += '\\';
+      expression += c;
+    }
+  }
+  std::smatch match;
+  if (!std::regex_match(name, match, std::regex(expression))) return std::nullopt;
+  FileNumbers numbers;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const int64_t number = std::stoll(match[i + 1]);
+    int64_t& to = fields[i] == "pp_rank" ? numbers.stage
+                  : fields[i] == "part"  ? numbers.part
+                                         : numbers.rank;
+    to = number;
+  }
+  // A field that stands twice must say the same.
+  if (this->name(numbers.stage, numbers.rank, numbers.part) != name) return std::nullopt;
+  return numbers;
 }
 
 }  // namespace plimsoll::shard

@@ -2,9 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace plimsoll::shard {
+
+inline constexpr const char* kDefaultPattern = "model-rank-{rank}-part-{part}.safetensors";
+/// With pipeline parallelism.
+inline constexpr const char* kPipelinePattern =
+    "model-pp-{pp_rank}-tp-{tp_rank}-part-{part}.safetensors";
+
+/// What a file name says; fields that the pattern lacks are 0.
+struct FileNumbers {
+  int64_t stage = 0, rank = 0, part = 0;
+};
 
 class FilePattern {
  public:
@@ -14,12 +25,21 @@ class FilePattern {
   /// folder.
   FilePattern(const std::string& text, int64_t tensor_parallel, int64_t pipeline_parallel);
 
+  /// For names that are there, whatever the ranks.
+  explicit FilePattern(const std::string& text);
+
   [[nodiscard]] std::string name(int64_t stage, int64_t rank, int64_t part) const;
+  /// The numbers in a name that follows the pattern. Numbers have no leading zeros.
+  [[nodiscard]] std::optional<FileNumbers> match(const std::string& name) const;
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] bool numbers_parts() const { return has_part_; }
 
  private:
+  void parse();
+
   std::string text_;
+  bool has_rank_ = false;
+  bool has_stage_ = false;
   bool has_part_ = false;
 };
 

@@ -12,6 +12,7 @@ namespace plimsoll::shard {
 namespace {
 
 using model::ModelSpec;
+using model::OutputAxis;
 using model::Split;
 using model::WeightId;
 using model::WeightSpec;
@@ -52,32 +53,42 @@ struct Heads {
   int64_t kv = 0;
 };
 
-int64_t local_rows(const ShardTensor& tensor, const Heads& heads, int64_t ranks) {
+int64_t output_count(const WeightSpec& weight, const model::Part& part) {
+  return weight.outputs == OutputAxis::rows ? part.rows() : part.stored_shape.back();
+}
+
+int64_t local_outputs(const ShardTensor& tensor, const Heads& heads, int64_t ranks) {
   const WeightSpec& weight = *tensor.weight;
   const auto& parts = weight.parts;
+  const bool by_rows = weight.outputs == OutputAxis::rows;
+  const int64_t outputs = by_rows ? weight.rows() : weight.columns();
+  const char* const axis = by_rows ? "rows" : "columns";
   switch (weight.split) {
     case Split::replicated:
     case Split::row:
-      return weight.rows();
+      return outputs;
     case Split::column:
-      check_divides(tensor, "rows", weight.rows(), ranks);
+      check_divides(tensor, axis, outputs, ranks);
       break;
     case Split::merged_column:
-      for (const model::Part& part : parts)
-        check_divides(tensor, "rows in a part", part.rows(), ranks);
+      for (const model::Part& part : parts) {
+        check_divides(tensor, by_rows ? "rows in a part" : "columns in a part",
+                      output_count(weight, part), ranks);
+      }
       break;
     case Split::vocabulary: {
-      const int64_t padded = padded_vocabulary(weight.rows());
+      const int64_t padded = padded_vocabulary(outputs);
       check_divides(tensor, "rows with padding", padded, ranks);
       return padded / ranks;
     }
     case Split::qkv: {
       check_heads(tensor, heads.query, heads.kv, ranks);
-      return parts[0].rows() / ranks +
-             (parts[1].rows() + parts[2].rows()) / std::min(ranks, heads.kv);
+      return output_count(weight, parts[0]) / ranks +
+             (output_count(weight, parts[1]) + output_count(weight, parts[2])) /
+                 std::min(ranks, heads.kv);
     }
   }
-  return weight.rows() / ranks;
+  return outputs / ranks;
 }
 
 // ---- the walk ----
@@ -185,16 +196,23 @@ class Walk {
   ShardTensor make_tensor(WeightId id, std::string name) {
     const WeightSpec& weight = spec_.weight(id);
     const int64_t ranks = layout_.tensor_parallel;
-    ShardTensor tensor{
-        .name = std::move(name), .dtype = layout_.dtype, .shape = weight.shape, .weight = &weight};
+    ShardTensor tensor{.name = std::move(name),
+                       .dtype = weight.dtype.value_or(layout_.dtype),
+                       .shape = weight.shape,
+                       .weight = &weight};
     const auto heads = heads_.find(id);
     if (heads != heads_.end()) tensor.kv_heads = heads->second.kv;
     const size_t row_axis = weight.shape.size() == 3 ? 1 : 0;
-    tensor.shape[row_axis] =
-        local_rows(tensor, heads == heads_.end() ? Heads{} : heads->second, ranks);
+    const size_t column_axis = weight.shape.size() - 1;
+    const bool by_rows = weight.outputs == OutputAxis::rows;
+    if (weight.outputs != OutputAxis::none) {
+      tensor.shape[by_rows ? row_axis : column_axis] =
+          local_outputs(tensor, heads == heads_.end() ? Heads{} : heads->second, ranks);
+    }
     if (weight.split == Split::row) {
-      check_divides(tensor, "columns", weight.columns(), ranks);
-      tensor.shape.back() /= ranks;
+      const size_t axis = by_rows ? column_axis : row_axis;
+      check_divides(tensor, by_rows ? "columns" : "rows", weight.shape[axis], ranks);
+      tensor.shape[axis] /= ranks;
     }
     if (weight.use == model::WeightUse::experts && ranks > weight.matrices() &&
         spec_.family == "qwen3_moe") {

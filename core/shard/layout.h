@@ -25,6 +25,7 @@ struct Slice {
   const model::Part* part = nullptr;  // names the tensor; its rows are those below, not its own
   int64_t row = 0, rows = 0;
   int64_t column = 0, columns = 0;
+  int64_t to_row = 0, to_column = 0;  // where they begin in the rank's tensor
 };
 
 /// One tensor of a stage; its shape is the same on every rank of the stage.
@@ -36,6 +37,8 @@ struct ShardTensor {
   int64_t kv_heads = 0;                       // of a Split::qkv weight
   std::vector<std::byte> constant = {};       // the bytes of a tensor without weight
 
+  /// As a matrix [rows, columns]; experts are stacked.
+  [[nodiscard]] int64_t columns() const { return shape.size() < 2 ? 1 : shape.back(); }
   [[nodiscard]] int64_t elements() const;
   [[nodiscard]] int64_t bytes() const;
 };
@@ -52,7 +55,8 @@ DType resolve_dtype(const std::string& name, DType checkpoint, const model::Mode
 /// as vLLM does. `spec` must outlive the result.
 std::vector<Stage> make_stages(const model::ModelSpec& spec, const Layout& layout);
 
-/// What rank `rank` holds of the tensor: slices stacked along the rows, zeros after them.
+/// What rank `rank` holds of the tensor: slices stacked along the outputs (copies: one over the
+/// other), zeros after them.
 std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t tensor_parallel);
 
 }  // namespace plimsoll::shard

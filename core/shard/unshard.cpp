@@ -2,161 +2,49 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <memory>
-#include <set>
+#include <functional>
+#include <tuple>
 
 #include "base/error.h"
-#include "checkpoint/json_events.h"
-#include "checkpoint/mapped_file.h"
-#include "checkpoint/safetensors.h"
 #include "model/config.h"
+#include "shard/joined.h"
 #include "shard/output_folder.h"
 
 namespace plimsoll::shard {
 namespace {
 
 namespace fs = std::filesystem;
-using checkpoint::HeaderEntry;
-using checkpoint::MappedFile;
-
 constexpr int64_t kChunk = int64_t{8} << 20;
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-struct StoredTensor {
-  const MappedFile* file = nullptr;
-  size_t offset = 0;  // in the file
-  DType dtype{};
-  std::vector<int64_t> shape;
+/// A tensor under the name that the source had for it.
+struct NamedTensor {
+  std::string name;
+  const JoinedTensor* tensor = nullptr;
 };
 
-/// All tensors of one rank of one stage.
-class RankShard {
- public:
-  RankShard(const fs::path& folder, const FilePattern& pattern, int64_t stage, int64_t rank) {
-    std::error_code error;
-    for (int64_t part = 0;; ++part) {
-      const fs::path path = folder / pattern.name(stage, rank, part);
-      if (!fs::exists(path, error) || (part > 0 && !pattern.numbers_parts())) break;
-      add(path);
-    }
-    first_ = folder / pattern.name(stage, rank, 0);
-    if (files_.empty()) {
-      fail(ExitCode::checkpoint_unusable,
-           "{} is missing; are -tp, -pp and --file-pattern those of the shards?", first_.string());
-    }
-  }
-
-  [[nodiscard]] const StoredTensor& find(const ShardTensor& expected) const {
-    const auto at = tensors_.find(expected.name);
-    if (at == tensors_.end()) {
-      fail(ExitCode::checkpoint_unusable, "{} and the parts after it lack tensor {}",
-           first_.string(), expected.name);
-    }
-    if (at->second.shape != expected.shape) {
-      fail(ExitCode::checkpoint_unusable, "{}: tensor {} has shape {}, expected {}",
-           at->second.file->path().string(), expected.name,
-           checkpoint::shape_text(at->second.shape), checkpoint::shape_text(expected.shape));
-    }
-    return at->second;
-  }
-
- private:
-  void add(const fs::path& path) {
-    files_.push_back(std::make_unique<MappedFile>(path));
-    const checkpoint::Header header = checkpoint::read_header(*files_.back());
-    for (const HeaderEntry& entry : header.entries) {
-      tensors_[entry.name] = {.file = files_.back().get(),
-                              .offset = header.data_start + entry.begin,
-                              .dtype = entry.dtype,
-                              .shape = entry.shape};
-    }
-  }
-
-  fs::path first_;
-  std::vector<std::unique_ptr<MappedFile>> files_;
-  std::map<std::string, StoredTensor> tensors_;
+/// One file of the checkpoint.
+struct File {
+  std::string name;
+  std::vector<NamedTensor> tensors;  // in the order of their bytes
 };
-
-/// Where a slice of a checkpoint tensor lies in a shard.
-struct Piece {
-  const StoredTensor* from = nullptr;
-  int64_t first_row = 0;  // in the shard's tensor
-  Slice slice;
-};
-
-/// One tensor of the checkpoint that is put together.
-struct Joined {
-  const model::Part* part = nullptr;
-  DType dtype{};
-  std::vector<Piece> pieces;
-  std::set<std::pair<int64_t, int64_t>> starts;  // of the pieces; other ranks may repeat them
-
-  [[nodiscard]] int64_t row_elements() const {
-    return part->stored_shape.size() == 1 ? 1 : part->stored_shape.back();
-  }
-  [[nodiscard]] int64_t bytes() const {
-    return part->stored_shape[0] * row_elements() * static_cast<int64_t>(dtype_size(dtype));
-  }
-};
-
-// Stored rows [first, first + count) of a tensor into `to`.
-void copy_piece(const Joined& tensor, const Piece& piece, int64_t first, int64_t count,
-                std::byte* to) {
-  const auto size = static_cast<int64_t>(dtype_size(tensor.dtype));
-  const Slice& slice = piece.slice;
-  const bool transposed = tensor.part->transposed;
-  const int64_t begin = transposed ? slice.column : slice.row;
-  const int64_t end = begin + (transposed ? slice.columns : slice.rows);
-  const checkpoint::GuardedRead guard(*piece.from->file);
-  const std::byte* from = piece.from->file->data() + piece.from->offset;
-  for (int64_t i = std::max(begin, first); i < std::min(end, first + count); ++i) {
-    std::byte* row = to + (i - first) * tensor.row_elements() * size;
-    if (!transposed) {
-      const int64_t at = (piece.first_row + i - slice.row) * slice.columns;
-      std::memcpy(row + slice.column * size, from + at * size,
-                  static_cast<size_t>(slice.columns * size));
-      continue;
-    }
-    for (int64_t r = 0; r < slice.rows; ++r) {
-      const int64_t at = (piece.first_row + r) * slice.columns + i - slice.column;
-      std::memcpy(row + (slice.row + r) * size, from + at * size, static_cast<size_t>(size));
-    }
-  }
-  guard.finish();
-}
-
-using Tensors = std::map<std::string, Joined>;
 
 class Unshard {
  public:
   Unshard(const fs::path& folder, const JobOptions& options)
-      : folder_(folder),
-        options_(options),
-        spec_(model::make_model_spec(model::read_config(folder))) {
-    const fs::path sidecar = folder / kSidecar;
-    if (fs::exists(sidecar)) {
-      const Record record = read_record(sidecar);
-      const std::optional<int64_t> max_file_size = options.max_file_size;
-      options_ = options_of(record, sidecar);
-      options_.max_file_size = max_file_size;
-      spellings_ = spellings_of(record, sidecar);
-    }
-    collect();
-  }
+      : max_file_size_(options.max_file_size),
+        spec_(model::make_model_spec(model::read_config(folder))),
+        joined_(folder, spec_, hints_of(folder, options)) {}
 
   void write(OutputFolder& output) {
-    const std::vector<std::vector<Tensors::const_iterator>> files = divide();
+    const std::vector<File> files = divide();
     Json map = Json::object();
     int64_t total = 0;
-    for (size_t i = 0; i < files.size(); ++i) {
-      const std::string name =
-          files.size() == 1 ? "model.safetensors"
-                            : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, files.size());
-      write_tensors(files[i], name, output);
-      for (const auto& tensor : files[i]) {
-        map[tensor->first] = name;
-        total += tensor->second.bytes();
+    for (const File& file : files) {
+      write_file(file, output);
+      for (const NamedTensor& tensor : file.tensors) {
+        map[tensor.name] = file.name;
+        total += tensor.tensor->bytes();
       }
     }
     if (files.size() == 1) return;
@@ -165,39 +53,25 @@ class Unshard {
   }
 
  private:
-  void collect() {
-    const FilePattern pattern(options_.file_pattern, options_.tensor_parallel,
-                              options_.pipeline_parallel);
-    const Layout layout{.tensor_parallel = options_.tensor_parallel,
-                        .pipeline_parallel = options_.pipeline_parallel,
-                        .release = options_.release};
-    stages_ = make_stages(spec_, layout);
-    for (size_t stage = 0; stage < stages_.size(); ++stage) {
-      for (int64_t rank = 0; rank < layout.tensor_parallel; ++rank) {
-        shards_.push_back(
-            std::make_unique<RankShard>(folder_, pattern, static_cast<int64_t>(stage), rank));
-        for (const ShardTensor& tensor : stages_[stage]) add(tensor, rank);
-      }
+  // What the sidecar says goes before the flags.
+  ShardHints hints_of(const fs::path& folder, const JobOptions& options) {
+    const fs::path sidecar = folder / kSidecar;
+    if (!fs::exists(sidecar)) {
+      return {.file_pattern = options.file_pattern,
+              .release = options.release,
+              .tensor_parallel = options.tensor_parallel};
     }
-  }
-
-  void add(const ShardTensor& tensor, int64_t rank) {
-    const StoredTensor& stored = shards_.back()->find(tensor);
-    int64_t row = 0;
-    for (const Slice& slice : rank_slices(tensor, rank, options_.tensor_parallel)) {
-      Joined& joined = tensors_[stored_name(slice.part->tensor)];
-      joined.part = slice.part;
-      if (joined.pieces.empty()) joined.dtype = stored.dtype;
-      if (joined.dtype != stored.dtype) {
-        fail(ExitCode::checkpoint_unusable, "{}: tensor {} has dtype {}, on other ranks {}",
-             stored.file->path().string(), tensor.name, safetensors_name(stored.dtype),
-             safetensors_name(joined.dtype));
-      }
-      if (joined.starts.emplace(slice.row, slice.column).second) {
-        joined.pieces.push_back({.from = &stored, .first_row = row, .slice = slice});
-      }
-      row += slice.rows;
+    const Record record = read_record(sidecar);
+    const JobOptions recorded = options_of(record, sidecar);
+    try {
+      spellings_ =
+          record.job.at("spellings").get<std::vector<std::pair<std::string, std::string>>>();
+    } catch (const Json::exception&) {
+      fail(ExitCode::foreign_output, "{} is no record of plimsoll shard", sidecar.string());
     }
+    return {.file_pattern = recorded.file_pattern,
+            .release = recorded.release,
+            .tensor_parallel = recorded.tensor_parallel};
   }
 
   // The spelling that the source had.
@@ -208,38 +82,38 @@ class Unshard {
     return name;
   }
 
-  static std::vector<std::pair<std::string, std::string>> spellings_of(const Record& record,
-                                                                       const fs::path& file) {
-    try {
-      return record.job.at("spellings").get<std::vector<std::pair<std::string, std::string>>>();
-    } catch (const Json::exception&) {
-      fail(ExitCode::foreign_output, "{} is no record of plimsoll shard", file.string());
-    }
-  }
-
-  [[nodiscard]] std::vector<std::vector<Tensors::const_iterator>> divide() const {
-    std::vector<std::vector<Tensors::const_iterator>> files(1);
+  [[nodiscard]] std::vector<File> divide() const {
+    std::vector<File> files(1);
     int64_t bytes = 0;
-    for (auto at = tensors_.begin(); at != tensors_.end(); ++at) {
-      bytes += at->second.bytes();
-      const auto limit = options_.max_file_size;
-      if (limit && bytes > *limit && !files.back().empty()) {
+    for (const auto& [name, tensor] : joined_.tensors()) {
+      bytes += tensor.bytes();
+      if (max_file_size_ && bytes > *max_file_size_ && !files.back().tensors.empty()) {
         files.emplace_back();
-        bytes = at->second.bytes();
+        bytes = tensor.bytes();
       }
-      files.back().push_back(at);
+      files.back().tensors.push_back({.name = stored_name(name), .tensor = &tensor});
+    }
+    for (size_t i = 0; i < files.size(); ++i) {
+      files[i].name = files.size() == 1
+                          ? "model.safetensors"
+                          : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, files.size());
+      // As safetensors' own writer: wide types first, so that all lie aligned.
+      std::ranges::sort(files[i].tensors, [](const NamedTensor& a, const NamedTensor& b) {
+        return std::make_tuple(b.tensor->dtype(), std::cref(a.name)) <
+               std::make_tuple(a.tensor->dtype(), std::cref(b.name));
+      });
     }
     return files;
   }
 
-  static std::string header_of(const std::vector<Tensors::const_iterator>& tensors) {
-    Json header = {{"__metadata__", {{"format", "pt"}}}};
+  static std::string header_of(const File& file) {
+    OrderedJson header = {{"__metadata__", {{"format", "pt"}}}};
     int64_t offset = 0;
-    for (const auto& tensor : tensors) {
-      const int64_t end = offset + tensor->second.bytes();
-      header[tensor->first] = {{"dtype", safetensors_name(tensor->second.dtype)},
-                               {"shape", tensor->second.part->stored_shape},
-                               {"data_offsets", {offset, end}}};
+    for (const auto& [name, tensor] : file.tensors) {
+      const int64_t end = offset + tensor->bytes();
+      header[name] = {{"dtype", safetensors_name(tensor->dtype())},
+                      {"shape", tensor->part().stored_shape},
+                      {"data_offsets", {offset, end}}};
       offset = end;
     }
     std::string json = header.dump();
@@ -250,26 +124,22 @@ class Unshard {
     return text + json;
   }
 
-  static void write_tensors(const std::vector<Tensors::const_iterator>& tensors,
-                            const std::string& name, OutputFolder& output) {
-    const std::string header = header_of(tensors);
+  static void write_file(const File& from, OutputFolder& output) {
+    const std::string header = header_of(from);
     int64_t bytes = static_cast<int64_t>(header.size());
-    for (const auto& tensor : tensors) bytes += tensor->second.bytes();
-    TemporaryFile file(output, name, bytes);
+    for (const NamedTensor& named : from.tensors) bytes += named.tensor->bytes();
+    TemporaryFile file(output, from.name, bytes);
     file.write(header.data(), header.size());
     std::vector<std::byte> buffer;
-    for (const auto& at : tensors) {
-      const Joined& tensor = at->second;
-      const int64_t rows = tensor.part->stored_shape[0];
-      const int64_t row_bytes =
-          tensor.row_elements() * static_cast<int64_t>(dtype_size(tensor.dtype));
+    for (const NamedTensor& named : from.tensors) {
+      const JoinedTensor& tensor = *named.tensor;
+      const int64_t rows = tensor.stored_rows();
+      const int64_t row_bytes = tensor.bytes() / rows;
       const int64_t step = std::max<int64_t>(1, kChunk / row_bytes);
       for (int64_t first = 0; first < rows; first += step) {
         const int64_t count = std::min(step, rows - first);
         buffer.resize(static_cast<size_t>(count * row_bytes));
-        for (const Piece& piece : tensor.pieces) {
-          copy_piece(tensor, piece, first, count, buffer.data());
-        }
+        tensor.copy_stored_rows(first, count, buffer.data());
         file.write(buffer.data(), buffer.size());
       }
     }
@@ -277,13 +147,10 @@ class Unshard {
     file.publish();
   }
 
-  fs::path folder_;
-  JobOptions options_;
-  model::ModelSpec spec_;
+  std::optional<int64_t> max_file_size_;
   std::vector<std::pair<std::string, std::string>> spellings_;
-  std::vector<Stage> stages_;
-  std::vector<std::unique_ptr<RankShard>> shards_;
-  Tensors tensors_;
+  model::ModelSpec spec_;
+  JoinedCheckpoint joined_;
 };
 
 }  // namespace
