@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "kernels/cuda_error.h"
-#include "kernels/flash_merge.h"
+#include "kernels/merge_attention.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -45,7 +45,7 @@ FlashArguments common_arguments(const FlashCall& call, const model::AttentionSpe
 void merge(const FlashCall& call, const FlashLaunch& launch, const FlashArguments& a,
            const std::byte* slab, cudaStream_t stream) {
   const FlashSlab& layout = call.plan->planner.layout();
-  FlashMerge m;
+  AttentionMerge m;
   m.partial = static_cast<const float*>(a.out);
   m.lse = a.lse;
   m.merge_row = at<int32_t>(slab, layout.merge_row, launch.first_merge);
@@ -57,7 +57,7 @@ void merge(const FlashCall& call, const FlashLaunch& launch, const FlashArgument
   m.head_dim = a.head_dim;
   const bool by_batch = call.limits->fixed_split == 0;
   const auto warps = by_batch && m.rows > kManyRows ? MergeWarps::one : MergeWarps::four;
-  check(flash_merge(m, warps, stream), "merging attention");
+  merge_attention(m, warps, stream);
 }
 
 }  // namespace

@@ -176,11 +176,19 @@ struct FlashInstance {
   }
 
   static cudaError_t launch(const FlashArguments& a, int64_t items, cudaStream_t stream) {
-    const Params params = make_params(a);
-    const dim3 grid(static_cast<uint32_t>(items), 1, static_cast<uint32_t>(a.kv_heads));
-    const dim3 block(32, Traits::NUM_WARPS_Q, Traits::NUM_WARPS_KV);
-    kernel()<<<grid, block, kSharedBytes, stream>>>(params);
-    return cudaGetLastError();
+    // May start before the kernel ahead of it has ended: it waits by itself (prefill.cuh:2146)
+    // before it reads more than the plan.
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<uint32_t>(items), 1, static_cast<uint32_t>(a.kv_heads));
+    config.blockDim = dim3(32, Traits::NUM_WARPS_Q, Traits::NUM_WARPS_KV);
+    config.dynamicSmemBytes = kSharedBytes;
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    return cudaLaunchKernelEx(&config, kernel(), make_params(a));
   }
 
  private:
