@@ -217,6 +217,10 @@ class Backend {
   /// Returns when all weights are in place.
   virtual void finish_loading() {}
 
+  /// Called once, when every kind of step has run (the largest one, and each size that is
+  /// recorded): chooses what can be chosen. From then on nothing is taken from the device.
+  virtual void finish_launch() {}
+
   // A step: start_step, run_step over the ops, finish_step; await_step before its results are read.
   // Steps run in the order in which they are started.
 

@@ -4,15 +4,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "backend/backend.h"
+#include "kernels/flash_plan.h"
 
 namespace plimsoll::backend {
 
-/// What sizes depend on, of a card.
+/// What sizes depend on, of a card and of how it is used.
 struct CardFigures {
   int32_t compute_capability = 90;  // 90: 9.0
   int32_t processors = 132;         // streaming multiprocessors
+  bool deterministic = false;       // the same bits for a row in any batch
 };
 
 /// Everything that has an address of its own on a device begins at a multiple of this: what
@@ -24,15 +27,18 @@ constexpr size_t product_workspace_bytes(const CardFigures& card) {
   return card.compute_capability >= 90 ? size_t{32} << 20 : size_t{4} << 20;
 }
 
-/// Bytes of the pinned ring that weights pass through on their way to the device, in pieces.
+/// Pinned memory that weights pass through on their way to the device.
 inline constexpr size_t kLoadPieceBytes = size_t{4} << 20;
-inline constexpr size_t kLoadPieces = 64;
+inline constexpr size_t kLoadRingBytes = 64 * kLoadPieceBytes;
 
-/// Rows of partial results that splitting the keys of a step's sequences may leave: each sequence
-/// one row, and as many more as keep all processors busy. The planner of splits keeps within it.
-constexpr int64_t split_rows(int64_t rows, const CardFigures& card) {
-  return rows + int64_t{4} * card.processors;
-}
+/// With `deterministic`: tokens of the pieces that a sequence's keys are cut into.
+inline constexpr int64_t kFixedSplit = 2048;
+
+/// The shapes that a model's layers have, in the order of their first layers. Each has a part of
+/// the step's plan, one after the other, aligned to kDeviceAlignment.
+std::vector<kernels::FlashShape> flash_shapes(const model::ModelSpec& spec);
+
+kernels::FlashLimits flash_limits(const StepShape& shape, const CardFigures& card);
 
 class CudaFootprint final : public Footprint {
  public:
@@ -50,6 +56,17 @@ class CudaFootprint final : public Footprint {
                                          DType dtype) const override;
   [[nodiscard]] size_t attention_workspace(int64_t rows, int64_t sequences,
                                            const model::AttentionSpec& spec) const override;
+  [[nodiscard]] bool shares_memory() const override { return false; }
+  [[nodiscard]] bool stores_kv(DType kv, DType model) const override {
+    return kv == model || kv == DType::f8_e4m3;
+  }
+  [[nodiscard]] bool draws() const override { return true; }
+  [[nodiscard]] int ahead() const override { return 1; }
+  [[nodiscard]] bool records() const override { return true; }
+  [[nodiscard]] size_t draw_workspace(int64_t rows, int64_t vocab_size) const override;
+  [[nodiscard]] size_t step_plan_bytes(const StepShape& shape) const override;
+  [[nodiscard]] size_t device_workspace_bytes(const StepShape& shape) const override;
+  [[nodiscard]] size_t host_workspace_bytes(const StepShape& shape) const override;
 
  private:
   CardFigures card_;

@@ -42,6 +42,8 @@ class Arena {
   /// Largest extent so far, in bytes.
   [[nodiscard]] size_t peak() const { return peak_; }
   [[nodiscard]] size_t used() const { return used_; }
+  /// Bytes that can still be taken.
+  [[nodiscard]] size_t left() const { return capacity_ - used_; }
   /// Regions taken outside any Scope, in order: the ledger.
   [[nodiscard]] const std::vector<Region>& regions() const { return regions_; }
 

@@ -1,0 +1,92 @@
+// Devices, memory, streams and events of the CUDA runtime, each owned by an object.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/device.h"
+#include "memory/host_memory.h"
+
+namespace plimsoll::kernels {
+
+/// Properties of device `index`, without its free memory (which takes a context).
+backend::DeviceInfo describe_device(int index);
+
+/// Devices that the driver shows to this process (CUDA_VISIBLE_DEVICES is its own affair); 0 where
+/// there is no driver or no device.
+int count_devices();
+
+/// Makes the device current for the calling thread, with a context.
+void use_device(int index);
+
+struct DeviceMemoryInfo {
+  size_t free = 0;
+  size_t total = 0;
+};
+/// Of the current device, for all processes together.
+DeviceMemoryInfo device_memory_info();
+
+/// Memory taken by this process through the classes below, and since `seal_allocations()`: after a
+/// launch is sealed nothing may be taken.
+struct AllocationCount {
+  int64_t device = 0;
+  int64_t pinned = 0;
+};
+AllocationCount allocations_since_seal();
+void seal_allocations();
+void unseal_allocations();
+
+/// One allocation on the current device.
+class DeviceMemory final : public memory::Memory {
+ public:
+  /// Throws Error(does_not_fit) when the driver refuses.
+  explicit DeviceMemory(size_t bytes);
+  ~DeviceMemory() override;
+};
+
+/// Host memory that the device copies from and to without the host.
+class PinnedMemory final : public memory::Memory {
+ public:
+  explicit PinnedMemory(size_t bytes);
+  ~PinnedMemory() override;
+};
+
+/// A stream that does not wait for the default one.
+class Stream {
+ public:
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  [[nodiscard]] cudaStream_t get() const { return stream_; }
+  void wait() const;
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class Event {
+ public:
+  enum class Timing : uint8_t { off, on };
+  explicit Event(Timing timing = Timing::off);
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void record(cudaStream_t stream);
+  /// The host waits. Returns at once for an event that was never recorded.
+  void wait() const;
+  [[nodiscard]] bool done() const;
+  /// Both must have been recorded and be done.
+  [[nodiscard]] double seconds_since(const Event& start) const;
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// Host to device, or device to host, in the stream's order.
+void copy_to_device(void* to, const void* from, size_t bytes, cudaStream_t stream);
+void copy_to_host(void* to, const void* from, size_t bytes, cudaStream_t stream);
+
+}  // namespace plimsoll::kernels

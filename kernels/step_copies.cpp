@@ -1,0 +1,45 @@
+#include "kernels/step_copies.h"
+
+#include <algorithm>
+
+namespace plimsoll::kernels {
+
+std::vector<Extent> join_extents(std::vector<Extent> extents, size_t gap) {
+  std::erase_if(extents, [](const Extent& e) { return e.begin == e.end; });
+  std::ranges::sort(extents, {}, &Extent::begin);
+  std::vector<Extent> joined;
+  for (const Extent& extent : extents) {
+    if (joined.empty() || extent.begin > joined.back().end + gap) {
+      joined.push_back(extent);
+    } else {
+      joined.back().end = std::max(joined.back().end, extent.end);
+    }
+  }
+  return joined;
+}
+
+std::vector<Extent> flat_extents(const backend::BatchMeta& batch) {
+  std::vector<Extent> extents;
+  const auto add = [&](const auto& array) {
+    if (array.empty()) return;
+    const auto begin =
+        static_cast<size_t>(reinterpret_cast<const std::byte*>(array.data()) - batch.host_base);
+    extents.push_back({begin, begin + array.size_bytes()});
+  };
+  add(batch.token_ids);
+  add(batch.positions);
+  add(batch.row_sequence);
+  add(batch.query_start);
+  add(batch.context_length);
+  add(batch.long_rope);
+  add(batch.logits_rows);
+  add(batch.drawing.temperature);
+  add(batch.drawing.top_k);
+  add(batch.drawing.top_p);
+  add(batch.drawing.min_p);
+  add(batch.drawing.uniform);
+  add(batch.plan);
+  return extents;
+}
+
+}  // namespace plimsoll::kernels

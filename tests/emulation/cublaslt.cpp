@@ -1,0 +1,313 @@
+// cuBLASLt's part of the emulator: plain loops behind the library's interface, strict about what
+// the library is strict about (attributes' sizes, alignments that were promised, workspace).
+#include "kernels/cublaslt.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "cuda_runtime.h"
+
+namespace plimsoll::emulation {
+
+struct LtHandle {};
+struct LtDescription {
+  int32_t transpose_a = CUBLAS_OP_N;
+  int32_t transpose_b = CUBLAS_OP_N;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+};
+struct LtLayout {
+  cudaDataType type = CUDA_R_32F;
+  uint64_t rows = 0;
+  uint64_t columns = 0;
+  int64_t leading = 0;
+};
+struct LtPreference {
+  uint64_t workspace = 0;
+  uint32_t reductions = 7;
+  uint32_t alignment = 256;  // the least of the four
+};
+
+namespace {
+
+/// What an algorithm keeps in its 64 bytes.
+struct Algorithm {
+  uint64_t parts = 1;  // of K
+  uint64_t alignment = 0;
+  uint64_t workspace = 0;
+};
+static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
+
+Algorithm unpack(const cublasLtMatmulAlgo_t& from) {
+  Algorithm algorithm;
+  std::memcpy(&algorithm, from.data, sizeof algorithm);
+  return algorithm;
+}
+
+template <typename T>
+cublasStatus_t copy(T& to, const void* value, size_t bytes) {
+  if (bytes != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&to, value, sizeof to);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+DType dtype(cudaDataType type) {
+  return type == CUDA_R_32F ? DType::f32 : type == CUDA_R_16F ? DType::f16 : DType::bf16;
+}
+
+float load(const void* from, cudaDataType type, uint64_t index) {
+  float value = 0;
+  convert(static_cast<const std::byte*>(from) + index * dtype_size(dtype(type)), dtype(type),
+          &value, DType::f32, 1);
+  return value;
+}
+
+void store(void* to, cudaDataType type, uint64_t index, float value) {
+  convert(&value, DType::f32, static_cast<std::byte*>(to) + index * dtype_size(dtype(type)),
+          dtype(type), 1);
+}
+
+bool has_bias(uint32_t epilogue) {
+  return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
+}
+
+bool valid(const LtDescription& op, const LtLayout& a, const LtLayout& b, const LtLayout& d) {
+  return op.transpose_a == CUBLAS_OP_T && op.transpose_b == CUBLAS_OP_N && a.rows == b.rows &&
+         a.columns == d.rows && b.columns == d.columns && a.type == b.type &&
+         (d.type == a.type || d.type == CUDA_R_32F) && a.leading >= static_cast<int64_t>(a.rows) &&
+         b.leading >= static_cast<int64_t>(b.rows) && d.leading >= static_cast<int64_t>(d.rows);
+}
+
+bool aligned(const void* pointer, uint64_t to) {
+  return reinterpret_cast<uintptr_t>(pointer) % to == 0;
+}
+
+float activate(uint32_t epilogue, float x) {
+  if ((epilogue & CUBLASLT_EPILOGUE_RELU) != 0) return x > 0 ? x : 0;
+  if ((epilogue & CUBLASLT_EPILOGUE_GELU) == 0) return x;
+  return 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
+}
+
+struct Operands {
+  LtDescription op;
+  LtLayout a, b, d;
+  const void* a_data;
+  const void* b_data;
+  void* d_data;
+};
+
+void multiply(const Operands& x, const Algorithm& algorithm) {
+  const uint64_t k = x.a.rows, parts = algorithm.parts;
+  std::vector<float> row(k);
+  std::vector<float> a_values(k * x.a.columns);
+  for (uint64_t j = 0; j < x.a.columns; ++j) {
+    convert(static_cast<const std::byte*>(x.a_data) +
+                j * static_cast<uint64_t>(x.a.leading) * dtype_size(dtype(x.a.type)),
+            dtype(x.a.type), a_values.data() + j * k, DType::f32, k);
+  }
+  for (uint64_t t = 0; t < x.d.columns; ++t) {
+    convert(static_cast<const std::byte*>(x.b_data) +
+                t * static_cast<uint64_t>(x.b.leading) * dtype_size(dtype(x.b.type)),
+            dtype(x.b.type), row.data(), DType::f32, k);
+    for (uint64_t j = 0; j < x.d.rows; ++j) {
+      float sum = 0;
+      for (uint64_t part = 0; part < parts; ++part) {
+        float part_sum = 0;
+        for (uint64_t i = k * part / parts; i < k * (part + 1) / parts; ++i) {
+          part_sum += a_values[j * k + i] * row[i];
+        }
+        sum += part_sum;
+      }
+      if (has_bias(x.op.epilogue)) sum += load(x.op.bias, x.d.type, j);
+      store(x.d_data, x.d.type, t * static_cast<uint64_t>(x.d.leading) + j,
+            activate(x.op.epilogue, sum));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::emulation
+
+using namespace plimsoll::emulation;
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = new LtHandle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+size_t cublasLtGetVersion() {
+  return 0;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cublasComputeType_t,
+                                        cudaDataType_t) {
+  *description = new LtDescription;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
+  delete description;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return copy(description->transpose_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return copy(description->transpose_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return copy(description->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return copy(description->bias, value, bytes);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
+                                          uint64_t rows, uint64_t columns, int64_t leading) {
+  *layout = new LtLayout{type, rows, columns, leading};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void* value, size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATRIX_LAYOUT_TYPE:
+      return copy(layout->type, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_ROWS:
+      return copy(layout->rows, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_COLS:
+      return copy(layout->columns, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_LD:
+      return copy(layout->leading, value, bytes);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = new LtPreference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      return copy(preference->workspace, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      return copy(preference->reductions, value, bytes);
+    default:
+      return copy(preference->alignment, value, bytes);
+  }
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int wanted,
+                                              cublasLtMatmulHeuristicResult_t* results,
+                                              int* count) {
+  *count = 0;
+  if (!valid(*description, *a, *b, *d)) return CUBLAS_STATUS_INVALID_VALUE;
+  // Few rows: K in two parts before K in one, if that is allowed and there is room for the parts.
+  const uint64_t parts_bytes = 2 * d->rows * d->columns * sizeof(float);
+  const bool split = (preference->reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0 &&
+                     b->columns < 64 && parts_bytes <= preference->workspace;
+  for (uint64_t parts = split ? 2 : 1; parts > 0 && *count < wanted; --parts) {
+    cublasLtMatmulHeuristicResult_t& result = results[(*count)++];
+    result = {};
+    const Algorithm algorithm{parts, preference->alignment, parts == 1 ? 0 : parts_bytes};
+    std::memcpy(result.algo.data, &algorithm, sizeof algorithm);
+    result.workspaceSize = algorithm.workspace;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t description,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  if (!valid(*description, *a, *b, *d)) return CUBLAS_STATUS_INVALID_VALUE;
+  result->algo = *algorithm;
+  result->workspaceSize =
+      unpack(*algorithm).parts == 1 ? 0 : 2 * d->rows * d->columns * sizeof(float);
+  result->state = CUBLAS_STATUS_SUCCESS;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
+                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                              size_t workspace_bytes, cudaStream_t stream) {
+  if (!valid(*description, *a_layout, *b_layout, *d_layout)) return CUBLAS_STATUS_INVALID_VALUE;
+  const Algorithm chosen = unpack(*algorithm);
+  const uint64_t parts_bytes =
+      chosen.parts == 1 ? 0 : 2 * d_layout->rows * d_layout->columns * sizeof(float);
+  if (parts_bytes > workspace_bytes || (parts_bytes > 0 && workspace == nullptr)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const auto steps = [](const cublasLtMatrixLayout_t layout) {
+    return reinterpret_cast<const void*>(static_cast<uint64_t>(layout->leading) *
+                                         plimsoll::dtype_size(dtype(layout->type)));
+  };
+  for (const void* address :
+       {a, b, c, static_cast<const void*>(d), steps(b_layout), steps(d_layout)}) {
+    if (!aligned(address, chosen.alignment)) {
+      plimsoll::fail(plimsoll::ExitCode::bug, "a product was promised an alignment of {}",
+                     chosen.alignment);
+    }
+  }
+  if (*static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0 ||
+      (has_bias(description->epilogue) && description->bias == nullptr)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const Operands operands{*description, *a_layout, *b_layout, *d_layout, a, b, d};
+  submit(stream, [operands, chosen] { multiply(operands, chosen); });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+namespace plimsoll::kernels {
+
+const CublasLt& cublaslt() {
+  static const CublasLt table{.create = cublasLtCreate,
+                              .destroy = cublasLtDestroy,
+                              .matmul = cublasLtMatmul,
+                              .get_heuristic = cublasLtMatmulAlgoGetHeuristic,
+                              .check_algorithm = cublasLtMatmulAlgoCheck,
+                              .create_description = cublasLtMatmulDescCreate,
+                              .destroy_description = cublasLtMatmulDescDestroy,
+                              .set_description = cublasLtMatmulDescSetAttribute,
+                              .create_layout = cublasLtMatrixLayoutCreate,
+                              .destroy_layout = cublasLtMatrixLayoutDestroy,
+                              .set_layout = cublasLtMatrixLayoutSetAttribute,
+                              .create_preference = cublasLtMatmulPreferenceCreate,
+                              .destroy_preference = cublasLtMatmulPreferenceDestroy,
+                              .set_preference = cublasLtMatmulPreferenceSetAttribute,
+                              .version = cublasLtGetVersion()};
+  return table;
+}
+
+void check(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  fail(ExitCode::device_lost, "{}: cuBLAS status {}", call, static_cast<int>(status));
+}
+
+}  // namespace plimsoll::kernels
