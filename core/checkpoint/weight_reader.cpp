@@ -50,7 +50,9 @@ bool is_ignorable(const std::string& name, const ModelSpec& spec) {
   // As vLLM: biases that the model has no parameter for are left out.
   if (name.ends_with(".bias")) return true;
   return std::ranges::any_of(spec.ignored_suffixes,
-                             [&](const std::string& suffix) { return name.ends_with(suffix); });
+                             [&](const std::string& suffix) { return name.ends_with(suffix); }) ||
+         std::ranges::any_of(spec.ignored_prefixes,
+                             [&](const std::string& prefix) { return name.starts_with(prefix); });
 }
 
 void check_left_over(const Checkpoint& checkpoint, const ModelSpec& spec,
@@ -95,7 +97,7 @@ WeightReader::WeightReader(const Checkpoint& checkpoint, const ModelSpec& spec)
   std::unordered_set<const TensorEntry*> used;
   const Part* missing = nullptr;
   size_t missing_count = 0;
-  for (const WeightSpec& weight : spec.weights) {
+  const auto look_up = [&](const WeightSpec& weight) {
     for (const Part& part : weight.parts) {
       const TensorEntry* tensor = find_tensor(checkpoint, spec, part.tensor);
       if (tensor == nullptr) {
@@ -105,7 +107,9 @@ WeightReader::WeightReader(const Checkpoint& checkpoint, const ModelSpec& spec)
       check_tensor(*tensor, part, weight);
       used.insert(tensor);
     }
-  }
+  };
+  std::ranges::for_each(spec.towers, look_up);
+  std::ranges::for_each(spec.weights, look_up);
   if (missing != nullptr) {
     fail(ExitCode::checkpoint_unusable,
          "the checkpoint lacks tensor \"{}\"{}, which {} with this config.json needs, shape {}",

@@ -1,10 +1,12 @@
 #include "model/config.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 #include "model/config_reader.h"
 #include "model/families/families.h"
+#include "model/input_norm.h"
 
 namespace plimsoll::model {
 namespace {
@@ -45,7 +47,18 @@ void refuse_foreign_features(const ConfigReader& config) {
   }
 }
 
-void read_dtype(const ConfigReader& config, ModelSpec& spec) {
+// As vLLM: stated for the whole model, else for its text, else for its vision tower.
+ConfigReader find_dtype(const ConfigReader& config) {
+  const auto states = [](const ConfigReader& part) {
+    return part.find({"dtype", "torch_dtype"}) != nullptr;
+  };
+  if (states(config.whole())) return config.whole();
+  if (states(config)) return config;
+  return config.object_or_empty("vision_config");
+}
+
+void read_dtype(const ConfigReader& whole, ModelSpec& spec) {
+  const ConfigReader config = find_dtype(whole);
   const Json* value = config.find({"dtype", "torch_dtype"});
   spec.dtype_stated = value != nullptr;
   if (!spec.dtype_stated) return;
@@ -70,7 +83,9 @@ std::string read_quantization(const ConfigReader& config) {
 void check_total(const ModelSpec& spec) {
   constexpr double kMostParameters = 0x1p53;
   double total = 0;
-  for (const WeightSpec& weight : spec.weights) total += static_cast<double>(weight.elements());
+  for (const auto* table : {&spec.towers, &spec.weights}) {
+    for (const WeightSpec& weight : *table) total += static_cast<double>(weight.elements());
+  }
   if (total <= kMostParameters) return;
   fail(ExitCode::checkpoint_unusable,
        "config.json describes a model of {:.3g} parameters; expected at most {:.3g}", total,
@@ -137,6 +152,15 @@ ModelSpec make_model_spec(const Json& config) {
     spec.ignored_suffixes.emplace_back(name);
   }
   check_total(spec);
+  return spec;
+}
+
+ModelSpec read_model_spec(const fs::path& folder) {
+  ModelSpec spec = make_model_spec(read_config(folder));
+  if (spec.input_norm.empty()) return spec;
+  std::vector<WeightSpec> buffers = read_input_norm(folder, spec.input_norm);
+  spec.towers.insert(spec.towers.begin() + 1, std::make_move_iterator(buffers.begin()),
+                     std::make_move_iterator(buffers.end()));
   return spec;
 }
 

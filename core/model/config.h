@@ -20,6 +20,10 @@ Json read_config(const std::filesystem::path& folder_or_file);
 /// proportion to them.
 ModelSpec make_model_spec(const Json& config);
 
+/// The model of a checkpoint's folder: that of its config.json, with the buffers of vLLM's that the
+/// image processor's configuration fills.
+ModelSpec read_model_spec(const std::filesystem::path& folder);
+
 /// Names of all architectures that run supports, sorted.
 std::vector<std::string> supported_architectures();
 

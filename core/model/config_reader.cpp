@@ -51,6 +51,19 @@ ConfigReader ConfigReader::plain(const Json& object) {
   return {"", &object, nullptr};
 }
 
+ConfigReader ConfigReader::whole() const {
+  return outer_ == nullptr ? *this : plain(*outer_);
+}
+
+ConfigReader ConfigReader::object_or_empty(std::string_view key) const {
+  static const Json empty = Json::object();
+  return object(key).value_or(ConfigReader(fmt::format("{}.", key), &empty, nullptr));
+}
+
+ConfigReader ConfigReader::reading(const Json& object) const {
+  return {path_, &object, nullptr};
+}
+
 ConfigReader ConfigReader::root(const Json& config) {
   for (const char* key : {"text_config", "llm_config"}) {
     const Json* text = config.is_object() ? member(&config, key) : nullptr;

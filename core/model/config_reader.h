@@ -29,8 +29,16 @@ class ConfigReader {
   static ConfigReader root(const Json& config);
   /// An object as it stands.
   static ConfigReader plain(const Json& object);
+  /// The object itself; of root() the language model's.
+  [[nodiscard]] const Json& json() const { return *inner_; }
+  /// The root around it, or itself.
+  [[nodiscard]] ConfigReader whole() const;
+  /// `object` in this one's place in config.json, without the root around it.
+  [[nodiscard]] ConfigReader reading(const Json& object) const;
   /// The object at `key` within this one; nullopt when missing, null or empty.
   [[nodiscard]] std::optional<ConfigReader> object(std::string_view key) const;
+  /// The same, an empty one for nullopt.
+  [[nodiscard]] ConfigReader object_or_empty(std::string_view key) const;
 
   /// Whether the key is there, even as null.
   [[nodiscard]] bool has(std::string_view key) const;

@@ -69,7 +69,7 @@ struct WeightSpec {
   std::vector<Part> parts = {};
   OutputAxis outputs = OutputAxis::rows;
   std::optional<DType> dtype = {};  // kept in it, whatever the model's dtype is (quantised weights)
-  int64_t heads = 0;  // of a tower's attention, each with its own k and v
+  int64_t heads = 0;                // of a tower's attention, each with its own k and v
   UnevenHeads uneven_heads = UnevenHeads::refused;
   std::vector<float> constant = {};  // a float32 buffer that no tensor of the checkpoint fills
 
@@ -84,8 +84,7 @@ struct WeightSpec {
   }
   [[nodiscard]] int64_t matrices() const { return is_stack() ? shape.front() : 1; }
   [[nodiscard]] int64_t elements() const { return matrices() * rows() * columns(); }
-
- private:
+  /// Matrices over each other, one for each expert.
   [[nodiscard]] bool is_stack() const { return shape.size() == 3 && use != WeightUse::vector; }
 };
 
@@ -202,9 +201,12 @@ struct ModelSpec {
   float final_soft_cap = 0;
 
   std::vector<WeightSpec> weights;
-  /// Of a multimodal model: vision tower and projector, which stand before `weights` in vLLM's state
-  /// dict. Prompts of text alone do without them.
+  /// Of a multimodal model: vision tower and projector, which stand before `weights` in vLLM's
+  /// state dict. Prompts of text alone do without them.
   std::vector<WeightSpec> towers;
+  /// Module of the buffers that normalise pixels, which the image processor's configuration fills
+  /// and which stand after the tower's first weight; empty: none.
+  std::string input_norm;
   /// Other spellings of checkpoint names, tried in order when a tensor is missing: leading `first`
   /// becomes `second` (GPT-2 without "transformer.", OPT without "model.").
   std::vector<std::pair<std::string, std::string>> tensor_prefixes;

@@ -194,7 +194,8 @@ struct Kind {
   std::string_view name;
   Rope (*make)(const Input& in);
 };
-constexpr std::array<Kind, 7> kKinds = {{{"default", plain},
+constexpr std::array<Kind, 8> kKinds = {{{"default", plain},
+                                         {"mrope", plain},  // Qwen-VL's, for text
                                          {"linear", linear},
                                          {"dynamic", dynamic},
                                          {"llama3", llama3},

@@ -5,8 +5,8 @@
 namespace plimsoll::model {
 
 WeightId SpecBuilder::add(WeightSpec weight) {
-  spec_.weights.push_back(std::move(weight));
-  return static_cast<WeightId>(spec_.weights.size() - 1);
+  weights_.push_back(std::move(weight));
+  return static_cast<WeightId>(weights_.size() - 1);
 }
 
 WeightId SpecBuilder::matrix(const std::string& name, const std::string& tensor, int64_t rows,
@@ -22,19 +22,29 @@ WeightId SpecBuilder::matrix(const std::string& name, const std::string& tensor,
 }
 
 WeightId SpecBuilder::vector(const std::string& name, int64_t n) {
-  return add(
-      {.name = name,
-       .shape = {n},
-       .use = WeightUse::vector,
-       .parts = {{.tensor = name, .stored_shape = {n}, .block_rows = n, .block_stride = n}}});
+  return parameter(name, {n});
+}
+
+WeightId SpecBuilder::parameter(const std::string& name, std::vector<int64_t> shape) {
+  const int64_t rows = shape.front();
+  Part part{.tensor = name, .stored_shape = shape, .block_rows = rows, .block_stride = rows};
+  return add({.name = name,
+              .shape = std::move(shape),
+              .use = WeightUse::vector,
+              .parts = {std::move(part)}});
 }
 
 Linear SpecBuilder::linear(const std::string& name, const std::vector<Rows>& parts, int64_t columns,
                            const LinearLayout& layout) {
-  WeightSpec weight{.name = name + ".weight", .split = layout.split};
+  WeightSpec weight{.name = name + ".weight",
+                    .split = layout.split,
+                    .heads = layout.heads,
+                    .uneven_heads = layout.uneven_heads};
   WeightSpec bias{.name = name + ".bias",
                   .use = WeightUse::vector,
-                  .split = layout.split == Split::row ? Split::replicated : layout.split};
+                  .split = layout.split == Split::row ? Split::replicated : layout.split,
+                  .heads = layout.heads,
+                  .uneven_heads = layout.uneven_heads};
   int64_t rows = 0;
   for (const Rows& from : parts) {
     Part part{.tensor = from.module + ".weight",

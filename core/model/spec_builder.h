@@ -30,6 +30,8 @@ struct LinearLayout {
   Split split = Split::replicated;
   bool bias = false;
   bool transposed = false;  // weights stored [in, out]
+  int64_t heads = 0;        // of a tower's attention
+  UnevenHeads uneven_heads = UnevenHeads::refused;
 };
 
 /// One expert's checkpoint modules.
@@ -39,7 +41,9 @@ struct ExpertNames {
 
 class SpecBuilder {
  public:
-  explicit SpecBuilder(ModelSpec& spec) : spec_(spec) {}
+  explicit SpecBuilder(ModelSpec& spec) : SpecBuilder(spec.weights) {}
+  /// For a table of its own, such as ModelSpec::towers.
+  explicit SpecBuilder(std::vector<WeightSpec>& weights) : weights_(weights) {}
 
   WeightId add(WeightSpec weight);
   /// [rows, columns] that is stored under `tensor` as it is.
@@ -47,6 +51,8 @@ class SpecBuilder {
                   WeightUse use, Split split);
   /// [n], replicated, stored under its own name.
   WeightId vector(const std::string& name, int64_t n);
+  /// Of any shape, replicated, stored under its own name.
+  WeightId parameter(const std::string& name, std::vector<int64_t> shape);
   /// NAME.weight [sum of rows, columns] and, where the layout says so, NAME.bias.
   Linear linear(const std::string& name, const std::vector<Rows>& parts, int64_t columns,
                 const LinearLayout& layout);
@@ -58,7 +64,7 @@ class SpecBuilder {
   Norm norm(const std::string& name, int64_t n, const Norm& kind);
 
  private:
-  ModelSpec& spec_;
+  std::vector<WeightSpec>& weights_;
 };
 
 }  // namespace plimsoll::model

@@ -14,7 +14,8 @@ Layout make_layout(const Source& source, const JobOptions& options) {
   return {.tensor_parallel = options.tensor_parallel,
           .pipeline_parallel = options.pipeline_parallel,
           .dtype = resolve_dtype(options.dtype, source.dtype(), source.spec(), options.release),
-          .release = options.release};
+          .release = options.release,
+          .pipeline_partition = options.pipeline_partition};
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& file) {
@@ -74,6 +75,7 @@ Json Job::description() const {
   return {{"architecture", source_.spec().architecture},
           {"tensor_parallel_size", options_.tensor_parallel},
           {"pipeline_parallel_size", options_.pipeline_parallel},
+          {"pipeline_partition", options_.pipeline_partition},
           {"dtype", torch_name(layout_.dtype)},
           {"max_file_size", options_.max_file_size ? Json(*options_.max_file_size) : Json()},
           {"file_pattern", pattern_.text()},
@@ -118,6 +120,7 @@ JobOptions options_of(const Record& record, const std::filesystem::path& file) {
     const Json& job = record.job;
     options.tensor_parallel = job.at("tensor_parallel_size").get<int64_t>();
     options.pipeline_parallel = job.at("pipeline_parallel_size").get<int64_t>();
+    options.pipeline_partition = job.value("pipeline_partition", std::vector<int64_t>{});
     options.dtype = job.at("dtype").get<std::string>();
     options.max_file_size.reset();
     if (!job.at("max_file_size").is_null()) {

@@ -27,6 +27,7 @@ struct JobOptions {
   std::optional<int64_t> max_file_size = int64_t{5} << 30;
   std::string file_pattern = {};  // empty: vLLM's
   Release release = kNewestRelease;
+  std::vector<int64_t> pipeline_partition = {};  // layers of each stage; empty: vLLM's choice
 };
 
 /// A stage's files, the same on all its tensor-parallel ranks.

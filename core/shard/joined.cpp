@@ -87,6 +87,7 @@ std::optional<int64_t> ranks_of(const RankShard& shard, const ModelSpec& spec,
                                 const Release& release) {
   for (const ShardTensor& tensor : all_tensors(spec, 1, release)) {
     if (tensor.weight == nullptr || tensor.weight->split != model::Split::row) continue;
+    if (tensor.weight->uneven_heads == model::UnevenHeads::replicated) continue;
     const auto at = shard.tensors().find(tensor.name);
     if (at == shard.tensors().end() || at->second.shape.size() != tensor.shape.size()) continue;
     const bool by_rows = tensor.weight->outputs == model::OutputAxis::rows;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "shard/pipeline.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -63,7 +64,7 @@ int64_t local_outputs(const ShardTensor& tensor, const Heads& heads, int64_t ran
   const bool by_rows = weight.outputs == OutputAxis::rows;
   const int64_t outputs = by_rows ? weight.rows() : weight.columns();
   const char* const axis = by_rows ? "rows" : "columns";
-  switch (weight.split) {
+  switch (tensor.split) {
     case Split::replicated:
     case Split::row:
       return outputs;
@@ -108,7 +109,9 @@ class Walk {
 
   std::vector<Stage> stages() {
     std::vector<Stage> stages(static_cast<size_t>(layout_.pipeline_parallel));
-    const std::vector<int64_t> until = layer_ends();
+    const std::vector<int64_t> until =
+        stage_ends(static_cast<int64_t>(spec_.layers.size()), layout_.pipeline_parallel,
+                   layout_.pipeline_partition);
     for (size_t stage = 0; stage < stages.size(); ++stage) {
       const int64_t first = stage == 0 ? 0 : until[stage - 1];
       stages[stage] = walk(stage, first, until[stage]);
@@ -143,24 +146,6 @@ class Walk {
     }
   }
 
-  // vLLM's get_pp_indices: what is left over goes to the stages before the last.
-  [[nodiscard]] std::vector<int64_t> layer_ends() const {
-    const int64_t stages = layout_.pipeline_parallel;
-    const auto layers = static_cast<int64_t>(spec_.layers.size());
-    if (stages > layers) {
-      fail(ExitCode::usage, "--pipeline-parallel-size {}: the model has {} layers", stages, layers);
-    }
-    std::vector<int64_t> ends(static_cast<size_t>(stages));
-    const int64_t left = layers % stages;
-    int64_t end = 0;
-    for (int64_t stage = 0; stage < stages; ++stage) {
-      const int64_t from_end = stages - stage;  // 1: the last
-      end += layers / stages + (from_end >= 2 && from_end <= left + 1 ? 1 : 0);
-      ends[static_cast<size_t>(stage)] = end;
-    }
-    return ends;
-  }
-
   // Families whose vLLM class gives the embedding to the first stage and norm and head to the last;
   // the others repeat them on every stage.
   [[nodiscard]] bool is_stage_aware() const {
@@ -179,6 +164,7 @@ class Walk {
     const bool first = index == 0;
     const bool last = index + 1 == static_cast<size_t>(layout_.pipeline_parallel);
     Stage stage;
+    for (const WeightSpec& weight : spec_.towers) add_tower(weight, stage);
     add_normalizer(stage);
     for (size_t i = 0; i < spec_.weights.size(); ++i) {
       const auto id = static_cast<WeightId>(i);
@@ -186,30 +172,48 @@ class Walk {
       const bool here =
           layer < 0 ? is_on_stage(id, first, last) : layer >= first_layer && layer < end_layer;
       if (!here) continue;
-      stage.push_back(make_tensor(id, name_of(id, last)));
+      const auto heads = heads_.find(id);
+      stage.push_back(make_tensor(spec_.weights[i], name_of(id, last),
+                                  heads == heads_.end() ? Heads{} : heads->second));
       const auto scales = scales_after_.find(id);
       if (scales != scales_after_.end()) add_scales(scales->second, stage);
     }
     return stage;
   }
 
-  ShardTensor make_tensor(WeightId id, std::string name) {
-    const WeightSpec& weight = spec_.weight(id);
+  // Towers stand on every stage.
+  void add_tower(const WeightSpec& weight, Stage& stage) const {
+    if (weight.constant.empty()) {
+      stage.push_back(make_tensor(weight, weight.name, {weight.heads, weight.heads}));
+      return;
+    }
+    if (layout_.release < since::kInputNorm) return;
+    const size_t bytes = weight.constant.size() * sizeof(float);
+    stage.push_back({.name = weight.name,
+                     .dtype = DType::f32,
+                     .shape = weight.shape,
+                     .constant = bytes_of(weight.constant.data(), bytes)});
+  }
+
+  [[nodiscard]] ShardTensor make_tensor(const WeightSpec& weight, std::string name,
+                                        const Heads& heads) const {
     const int64_t ranks = layout_.tensor_parallel;
     ShardTensor tensor{.name = std::move(name),
                        .dtype = weight.dtype.value_or(layout_.dtype),
                        .shape = weight.shape,
-                       .weight = &weight};
-    const auto heads = heads_.find(id);
-    if (heads != heads_.end()) tensor.kv_heads = heads->second.kv;
-    const size_t row_axis = weight.shape.size() == 3 ? 1 : 0;
+                       .weight = &weight,
+                       .split = weight.split,
+                       .kv_heads = heads.kv};
+    if (weight.uneven_heads == model::UnevenHeads::replicated && weight.heads % ranks != 0) {
+      tensor.split = Split::replicated;
+    }
+    const size_t row_axis = weight.is_stack() ? 1 : 0;
     const size_t column_axis = weight.shape.size() - 1;
     const bool by_rows = weight.outputs == OutputAxis::rows;
     if (weight.outputs != OutputAxis::none) {
-      tensor.shape[by_rows ? row_axis : column_axis] =
-          local_outputs(tensor, heads == heads_.end() ? Heads{} : heads->second, ranks);
+      tensor.shape[by_rows ? row_axis : column_axis] = local_outputs(tensor, heads, ranks);
     }
-    if (weight.split == Split::row) {
+    if (tensor.split == Split::row) {
       const size_t axis = by_rows ? column_axis : row_axis;
       check_divides(tensor, by_rows ? "columns" : "rows", weight.shape[axis], ranks);
       tensor.shape[axis] /= ranks;
@@ -238,7 +242,8 @@ class Walk {
     const float value = std::sqrt(static_cast<float>(spec_.hidden_size));
     std::vector<std::byte> bytes(dtype_size(layout_.dtype));
     convert(&value, DType::f32, bytes.data(), layout_.dtype, 1);
-    stage.push_back({.name = "model.normalizer",
+    const std::string& embedding = spec_.weight(spec_.embedding).parts.front().tensor;
+    stage.push_back({.name = embedding.substr(0, embedding.find("embed_tokens")) + "normalizer",
                      .dtype = layout_.dtype,
                      .shape = {},
                      .constant = std::move(bytes)});
@@ -249,11 +254,12 @@ class Walk {
     const WeightSpec& weight = spec_.weight(id);
     const Release& release = layout_.release;
     const bool tied = id == spec_.embedding && id == spec_.head;
-    if (tied && is_stage_aware() && !last) return weight.parts.front().tensor;
-    if (tied && spec_.family == "gemma3" && release < since::kGemma3Head) {
-      return weight.parts.front().tensor;
-    }
     std::string name = weight.name;
+    const bool headless =
+        (is_stage_aware() && !last) || (spec_.family == "gemma3" && release < since::kGemma3Head);
+    if (tied && headless) {
+      return name.replace(name.rfind("lm_head."), std::string::npos, "model.embed_tokens.weight");
+    }
     const auto without = [&](std::string_view word, std::string_view instead) {
       const size_t at = name.find(word);
       if (at != std::string::npos) name.replace(at, word.size(), instead);
@@ -293,6 +299,13 @@ void check_layout(const ModelSpec& spec, const Layout& layout) {
 int64_t ShardTensor::elements() const {
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;
+  return count;
+}
+
+int64_t ShardTensor::columns() const {
+  int64_t count = 1;
+  for (size_t i = weight != nullptr && weight->is_stack() ? 2 : 1; i < shape.size(); ++i)
+    count *= shape[i];
   return count;
 }
 

@@ -18,6 +18,7 @@ struct Layout {
   int64_t pipeline_parallel = 1;
   DType dtype = DType::bf16;  // of all parameters
   Release release = kNewestRelease;
+  std::vector<int64_t> pipeline_partition = {};  // layers of each stage; empty: as equal as can be
 };
 
 /// Columns and rows of one checkpoint tensor in the engine's orientation ([out, in]; 1-D: [n, 1]).
@@ -34,11 +35,12 @@ struct ShardTensor {
   DType dtype{};
   std::vector<int64_t> shape;                 // of one rank
   const model::WeightSpec* weight = nullptr;  // lives in the ModelSpec; null: a constant
+  model::Split split{};                       // the weight's, or replicated where that is refused
   int64_t kv_heads = 0;                       // of a Split::qkv weight
   std::vector<std::byte> constant = {};       // the bytes of a tensor without weight
 
   /// As a matrix [rows, columns]; experts are stacked.
-  [[nodiscard]] int64_t columns() const { return shape.size() < 2 ? 1 : shape.back(); }
+  [[nodiscard]] int64_t columns() const;
   [[nodiscard]] int64_t elements() const;
   [[nodiscard]] int64_t bytes() const;
 };

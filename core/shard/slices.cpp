@@ -35,7 +35,7 @@ Range vocabulary_share(int64_t rows, int64_t rank, int64_t rank_rows) {
 // Of a part's `count` outputs.
 Range outputs_of(const ShardTensor& tensor, size_t index, int64_t count, int64_t rank,
                  int64_t ranks) {
-  switch (tensor.weight->split) {
+  switch (tensor.split) {
     case Split::column:
     case Split::merged_column:
       return share(count, rank, ranks);
@@ -51,14 +51,14 @@ Range outputs_of(const ShardTensor& tensor, size_t index, int64_t count, int64_t
   return {};
 }
 
-Range inputs_of(const WeightSpec& weight, int64_t count, int64_t rank, int64_t ranks) {
-  return weight.split == Split::row ? share(count, rank, ranks) : Range{0, count};
+Range inputs_of(const ShardTensor& tensor, int64_t count, int64_t rank, int64_t ranks) {
+  return tensor.split == Split::row ? share(count, rank, ranks) : Range{0, count};
 }
 
 // Parts are whole tensors beside each other, or one over the other.
 std::vector<Slice> column_slices(const ShardTensor& tensor, int64_t rank, int64_t ranks) {
   const WeightSpec& weight = *tensor.weight;
-  const Range rows = inputs_of(weight, weight.rows(), rank, ranks);
+  const Range rows = inputs_of(tensor, weight.rows(), rank, ranks);
   const bool beside = weight.outputs == model::OutputAxis::columns;
   std::vector<Slice> slices;
   int64_t to_column = 0;
@@ -85,7 +85,7 @@ std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t 
   if (weight.outputs != model::OutputAxis::rows) {
     return column_slices(tensor, rank, tensor_parallel);
   }
-  const Range columns = inputs_of(weight, weight.columns(), rank, tensor_parallel);
+  const Range columns = inputs_of(tensor, weight.columns(), rank, tensor_parallel);
   std::vector<Slice> slices;
   slices.reserve(weight.parts.size());
   int64_t stored = 0;  // where the part's rows begin in its tensor

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <set>
 #include <system_error>
 
 #include "base/error.h"
 #include "checkpoint/mapped_file.h"
 #include "model/config.h"
+#include "model/input_norm.h"
 #include "shard/sha256.h"
 
 namespace plimsoll::shard {
@@ -62,8 +64,7 @@ struct Source::File {
 
 Source::Source(const fs::path& folder)
     : folder_(fs::canonical(folder)),
-      spec_(
-          std::make_unique<model::ModelSpec>(model::make_model_spec(model::read_config(folder_)))) {
+      spec_(std::make_unique<model::ModelSpec>(model::read_model_spec(folder_))) {
   if (!spec_->quantization.empty()) {
     fail(ExitCode::checkpoint_unusable,
          "{}: the checkpoint is quantised ({}); shards of quantised checkpoints are not written "
@@ -71,8 +72,13 @@ Source::Source(const fs::path& folder)
          "again; shard the unquantised model",
          folder_.string(), spec_->quantization);
   }
-  const fs::path config = folder_ / kConfig;
-  files_.emplace_back(config, sha256_hex(read_text_file(config)), nullptr);
+  std::vector<std::string> texts = {kConfig};
+  if (!spec_->input_norm.empty())
+    std::ranges::copy(model::kInputNormFiles, std::back_inserter(texts));
+  for (const std::string& name : texts) {
+    const fs::path file = folder_ / name;
+    if (fs::exists(file)) files_.emplace_back(file, sha256_hex(read_text_file(file)), nullptr);
+  }
   checkpoint_ = std::make_unique<checkpoint::Checkpoint>(checkpoint::Checkpoint::open(folder_));
   reader_ = std::make_unique<checkpoint::WeightReader>(*checkpoint_, *spec_);
   std::set<const checkpoint::MappedFile*> maps;
@@ -102,16 +108,17 @@ Json Source::identity() const {
 
 std::vector<std::pair<std::string, std::string>> Source::spellings() const {
   std::set<std::pair<std::string, std::string>> used;
-  for (const model::WeightSpec& weight : spec_->weights) {
-    for (const model::Part& part : weight.parts) {
-      const std::string& stored = tensor(part).name;
-      if (stored == part.tensor) continue;
-      for (const auto& [first, second] : spec_->tensor_prefixes) {
-        const bool is_this =
-            part.tensor.starts_with(first) && second + part.tensor.substr(first.size()) == stored;
-        if (is_this) used.emplace(first, second);
-      }
+  const auto note = [&](const model::Part& part) {
+    const std::string& stored = tensor(part).name;
+    if (stored == part.tensor) return;
+    for (const auto& [first, second] : spec_->tensor_prefixes) {
+      const bool is_this =
+          part.tensor.starts_with(first) && second + part.tensor.substr(first.size()) == stored;
+      if (is_this) used.emplace(first, second);
     }
+  };
+  for (const auto* table : {&spec_->towers, &spec_->weights}) {
+    for (const model::WeightSpec& weight : *table) std::ranges::for_each(weight.parts, note);
   }
   return {used.begin(), used.end()};
 }

@@ -33,7 +33,7 @@ class Unshard {
  public:
   Unshard(const fs::path& folder, const JobOptions& options)
       : max_file_size_(options.max_file_size),
-        spec_(model::make_model_spec(model::read_config(folder))),
+        spec_(model::read_model_spec(folder)),
         joined_(folder, spec_, hints_of(folder, options)) {}
 
   void write(OutputFolder& output) {

@@ -95,6 +95,10 @@ TEST_CASE("shards are vLLM's, byte for byte") {
        {"tp1.json.xz", "tp2.json.xz", "tp4.json.xz", "pipeline/tp2pp2.json.xz"}) {
     check_variants(*golden, list, "models");
   }
+  for (const char* list :
+       {"multimodal/tp1.json.xz", "multimodal/tp2.json.xz", "multimodal/tp4.json.xz"}) {
+    check_variants(*golden, list, "multimodal");
+  }
 }
 
 }  // namespace plimsoll::shard

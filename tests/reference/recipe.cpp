@@ -73,7 +73,7 @@ void write_checkpoint(const std::filesystem::path& recipe_folder,
                       const std::filesystem::path& out) {
   namespace fs = std::filesystem;
   fs::create_directories(out);
-  for (const char* name : {"config.json", "generation_config.json"}) {
+  for (const char* name : {"config.json", "generation_config.json", "preprocessor_config.json"}) {
     if (!fs::exists(recipe_folder / name)) continue;
     fs::copy_file(recipe_folder / name, out / name, fs::copy_options::overwrite_existing);
   }

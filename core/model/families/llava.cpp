@@ -1,0 +1,83 @@
+// LLaVA 1.5: a text model, and a CLIP or SigLIP tower up to the layer whose output is projected.
+#include <algorithm>
+
+#include "model/families/families.h"
+#include "model/language_model.h"
+#include "model/towers/towers.h"
+
+namespace plimsoll::model {
+namespace {
+
+constexpr const char* kTower = "vision_tower.vision_model";
+constexpr const char* kFeature = "vision_feature_layer";
+
+struct Tower {
+  ImageEncoder kind;
+  VisionSizes sizes;
+  int64_t all_layers;  // of the checkpoint; `sizes` has those in use
+};
+
+// A number, or a list of which the deepest counts.
+int64_t feature_layers(const ConfigReader& config, const VisionSizes& sizes) {
+  const Json* value = config.find({kFeature});
+  if (value == nullptr || !value->is_array()) {
+    return layers_until(config, kFeature, config.integer({kFeature}, -2, {-4096, 4096}), sizes);
+  }
+  int64_t deepest = -1;
+  for (const Json& layer : *value) {
+    const int64_t number = layer.is_number_integer() ? layer.get<int64_t>() : -4097;
+    deepest = std::max(deepest, layers_until(config, kFeature, number, sizes));
+  }
+  if (deepest < 0) config.refuse(kFeature, "a layer's number or a list of them");
+  return deepest;
+}
+
+Tower read_tower(const ConfigReader& config) {
+  const ConfigReader vision = config.object_or_empty("vision_config");
+  const std::string type = vision.text({"model_type"}, "clip_vision_model");
+  if (type != "clip_vision_model" && type != "siglip_vision_model") {
+    vision.refuse("model_type", "clip_vision_model or siglip_vision_model");
+  }
+  Tower tower{.kind = type == "clip_vision_model" ? ImageEncoder::clip : ImageEncoder::siglip,
+              .sizes = {},
+              .all_layers = 0};
+  tower.sizes = read_image_encoder(vision, tower.kind);
+  tower.all_layers = tower.sizes.layers;
+  tower.sizes.layers = feature_layers(config, tower.sizes);
+  return tower;
+}
+
+void ignore_unused(const Tower& tower, ModelSpec& spec) {
+  const std::string module = kTower;
+  for (int64_t i = tower.sizes.layers; i < tower.all_layers; ++i) {
+    ignore_tensors(spec, module + ".encoder.layers." + std::to_string(i) + ".");
+  }
+  ignore_tensors(spec, module + ".post_layernorm.");
+  if (tower.kind == ImageEncoder::siglip) ignore_tensors(spec, module + ".head.");
+}
+
+}  // namespace
+
+ModelSpec make_llava(const ConfigReader& config) {
+  TextPart text{.config = config.json()};
+  text.config["tie_word_embeddings"] = is_tied_anywhere(config);
+  if (!text.config.contains("model_type")) text.config["model_type"] = "llama";
+  ModelSpec spec =
+      make_language_model(config, text, find_text_family(config.reading(text.config)).make);
+
+  const Tower tower = read_tower(config);
+  const bool bias = config.boolean({"multimodal_projector_bias"}, true);
+  const std::string first = "multi_modal_projector.linear_1";
+  const std::string second = "multi_modal_projector.linear_2";
+  SpecBuilder add(spec.towers);
+  add_image_encoder(kTower, tower.kind, tower.sizes, PostNorm::dropped, add);
+  add.linear(first, {Rows::all(first, spec.hidden_size)}, tower.sizes.hidden,
+             {.split = Split::column, .bias = bias});
+  add.linear(second, {Rows::all(second, spec.hidden_size)}, spec.hidden_size,
+             {.split = Split::row, .bias = bias});
+  add_newer_spellings(spec);
+  ignore_unused(tower, spec);
+  return spec;
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,29 @@
+// Qwen2.5-VL: Qwen2 below a tower of its own. In prompts of text alone the three kinds of positions
+// are equal, so that its RoPE is the plain one.
+#include "model/families/families.h"
+#include "model/language_model.h"
+#include "model/towers/towers.h"
+
+namespace plimsoll::model {
+
+ModelSpec make_qwen2_5_vl(const ConfigReader& config) {
+  TextPart text{.config = config.json(), .tensors = ""};
+  const Json defaults = {
+      {"vocab_size", 152064},    {"hidden_size", 8192},       {"intermediate_size", 29568},
+      {"num_hidden_layers", 80}, {"num_attention_heads", 64}, {"num_key_value_heads", 8},
+      {"rms_norm_eps", 1e-5},    {"max_window_layers", 80},   {"rope_theta", 1e6}};
+  for (const auto& [key, value] : defaults.items()) text.config.emplace(key, value);
+  text.config["tie_word_embeddings"] = is_tied_anywhere(config);
+  ModelSpec spec = make_language_model(config, text, make_qwen2);
+
+  SpecBuilder add(spec.towers);
+  add_qwen_vision("visual", read_qwen_vision(config.object_or_empty("vision_config")), add);
+  spec.input_norm = "visual.input_norm";
+  spec.tensor_prefixes.emplace_back("model.", "model.language_model.");
+  spec.tensor_prefixes.emplace_back("model.", "language_model.model.");
+  spec.tensor_prefixes.emplace_back("lm_head.", "language_model.lm_head.");
+  spec.tensor_prefixes.emplace_back("visual.", "model.visual.");
+  return spec;
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,61 @@
+#include "model/language_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace plimsoll::model {
+namespace {
+
+constexpr const char* kModule = "language_model.";
+
+}  // namespace
+
+bool is_tied_anywhere(const ConfigReader& config) {
+  constexpr const char* kKey = "tie_word_embeddings";
+  return config.whole().boolean({kKey}, false) ||
+         config.reading(config.json()).boolean({kKey}, false);
+}
+
+ModelSpec make_language_model(const ConfigReader& config, const TextPart& text,
+                              ModelSpec (*make)(const ConfigReader&)) {
+  ModelSpec spec = make(config.reading(text.config));
+  for (WeightSpec& weight : spec.weights) {
+    weight.name = kModule + weight.name;
+    for (Part& part : weight.parts) part.tensor = text.tensors + part.tensor;
+  }
+  for (auto& [first, second] : spec.tensor_prefixes) {
+    first = text.tensors + first;
+    second = text.tensors + second;
+  }
+  return spec;
+}
+
+const Family& find_text_family(const ConfigReader& text) {
+  const auto names = text.texts("architectures");
+  const std::string type = text.text({"model_type"}, "");
+  for (const Family& family : families()) {
+    if (family.kind != FamilyKind::text) continue;
+    const bool named = names && !names->empty() ? names->front() == family.architecture
+                                                : !type.empty() && type == family.model_type;
+    if (named) return family;
+  }
+  const char* const key = names && !names->empty() ? "architectures" : "model_type";
+  text.refuse(key, "the name of a text model that is supported by itself");
+}
+
+void add_newer_spellings(ModelSpec& spec) {
+  for (const char* part : {"vision_tower.", "multi_modal_projector."}) {
+    spec.tensor_prefixes.emplace_back(part, std::string("model.") + part);
+  }
+  spec.tensor_prefixes.emplace_back("language_model.model.", "model.language_model.");
+  spec.tensor_prefixes.emplace_back("language_model.lm_head.", "lm_head.");
+}
+
+void ignore_tensors(ModelSpec& spec, const std::string& prefix) {
+  spec.ignored_prefixes.push_back(prefix);
+  spec.ignored_prefixes.push_back("model." + prefix);
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,64 @@
+// Vision towers: what their configs say and their weights, in the order of vLLM's state dict. A
+// model that has one gives it the names of its modules.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "model/config_reader.h"
+#include "model/spec_builder.h"
+
+namespace plimsoll::model {
+
+/// Sizes of a transformer over the square patches of an image.
+struct VisionSizes {
+  int64_t hidden = 0;
+  int64_t intermediate = 0;
+  int64_t layers = 0;
+  int64_t heads = 0;  // of hidden / heads each, with k and v of their own
+  int64_t channels = 3;
+  int64_t image = 0;  // pixels of a side
+  int64_t patch = 0;
+
+  [[nodiscard]] int64_t patches() const { return (image / patch) * (image / patch); }
+};
+
+/// Reads and checks them; `defaults` are the config class's.
+VisionSizes read_vision_sizes(const ConfigReader& vision, const VisionSizes& defaults);
+
+/// Layers that a tower has when the last one whose output is wanted is `layer`, counted from 1, or
+/// from -1 backwards (0 is the tower's input).
+int64_t layers_until(const ConfigReader& config, std::string_view key, int64_t layer,
+                     const VisionSizes& sizes);
+
+/// CLIP's and SigLIP's encoders.
+enum class ImageEncoder : uint8_t { clip, siglip };
+/// The norm over the last layer's output.
+enum class PostNorm : uint8_t { dropped, kept };
+
+VisionSizes read_image_encoder(const ConfigReader& vision, ImageEncoder kind);
+/// The first `sizes.layers` layers, below `module` (vision_tower.vision_model).
+void add_image_encoder(const std::string& module, ImageEncoder kind, const VisionSizes& sizes,
+                       PostNorm post_norm, SpecBuilder& add);
+
+/// InternViT, whose attention vLLM keeps whole on every rank where heads do not divide.
+struct InternVit {
+  VisionSizes sizes;
+  bool qkv_bias = false;
+  bool qk_norm = false;
+  Norm norm;
+};
+InternVit read_intern_vit(const ConfigReader& vision);
+void add_intern_vit(const std::string& module, const InternVit& vit, SpecBuilder& add);
+
+/// Qwen2.5-VL's tower with its merger of neighbouring patches.
+struct QwenVision {
+  VisionSizes sizes;
+  int64_t frames = 0;  // that a patch spans
+  int64_t merged = 0;  // width of the patches that the merger puts together
+  int64_t out = 0;
+};
+QwenVision read_qwen_vision(const ConfigReader& vision);
+void add_qwen_vision(const std::string& module, const QwenVision& vision, SpecBuilder& add);
+
+}  // namespace plimsoll::model

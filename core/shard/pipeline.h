@@ -1,0 +1,19 @@
+// How layers are divided over pipeline stages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plimsoll::shard {
+
+/// The text of vLLM's VLLM_PP_LAYER_PARTITION ("3,4,3"): layers of each stage. Throws Error(usage).
+std::vector<int64_t> parse_partition(const std::string& text);
+
+/// The layer after each stage's last one, as vLLM's get_pp_indices finds it: in equal parts, what
+/// is left over going to the stages before the last; or as `partition` says, which may be empty.
+/// Throws Error(usage) where the partition does not fit the model.
+std::vector<int64_t> stage_ends(int64_t layers, int64_t stages,
+                                const std::vector<int64_t>& partition);
+
+}  // namespace plimsoll::shard
