@@ -1,0 +1,72 @@
+// Runs CUDA kernels on the CPU, compiled as C++ from the very same sources: the threads of a block
+// are fibers of one OS thread, blocks run one after the other. It checks what a device leaves
+// unsaid: threads that wait at different barriers, lanes that leave a warp's operation, shared
+// memory that was never written (poisoned with NaN) or lies past the end of what the launch asked
+// for. Fibers run until they wait, in an order that can be turned round, so a missing barrier gives
+// wrong values in at least one of the orders.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <source_location>
+#include <stdexcept>
+
+namespace plimsoll::emulation {
+
+struct Size3 {
+  unsigned x = 1;
+  unsigned y = 1;
+  unsigned z = 1;
+};
+
+/// A kernel did what has no meaning on a device.
+class Misuse : public std::logic_error {
+  using std::logic_error::logic_error;
+};
+
+/// In which order blocks and the threads that are ready take their turns.
+enum class Order : uint8_t { forward, backward };
+void set_order(Order order);
+
+/// Limits of the devices that kernels are compiled for.
+inline constexpr unsigned kWarp = 32;
+inline constexpr unsigned kMaxThreads = 1024;
+inline constexpr size_t kSharedByDefault = size_t{48} << 10;
+inline constexpr size_t kMaxShared = size_t{163} << 10;  // compute capability 8.0
+
+/// Runs all blocks. Throws Misuse.
+void run(Size3 grid, Size3 block, size_t shared_bytes, const std::function<void()>& kernel);
+
+// ---- of the thread that runs ----
+
+struct Indices {
+  Size3 thread{0, 0, 0};
+  Size3 block{0, 0, 0};
+};
+extern Indices current;
+extern Size3 grid_size;
+extern Size3 block_size;
+
+/// Shared memory of the launch, of exactly the bytes that it asked for.
+void* shared_memory();
+size_t shared_bytes();
+
+using Site = std::source_location;
+
+/// Waits for all threads of the block. The result is the OR (or the sum) of all threads' values.
+struct BlockVotes {
+  bool any = false;
+  bool all = false;
+  int count = 0;
+};
+BlockVotes block_barrier(bool vote, Site site);
+
+/// What lanes do together.
+enum class WarpOp : uint8_t { sync, shuffle, ballot, match };
+/// Waits for the lanes of `mask` at the same place. shuffle: the value of lane `source`; ballot:
+/// lanes whose value is not 0; match: lanes with an equal value.
+uint64_t warp_together(WarpOp op, uint32_t mask, uint64_t value, unsigned source, Site site);
+unsigned lane();
+
+}  // namespace plimsoll::emulation

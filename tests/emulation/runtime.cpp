@@ -1,0 +1,293 @@
+// The runtime's calls on the host's memory.
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "cuda_runtime.h"
+
+namespace plimsoll::emulation {
+
+using Work = std::function<void()>;
+
+struct Graph {
+  std::vector<Work> work;
+};
+struct GraphExec {
+  std::vector<Work> work;
+};
+struct Stream {
+  std::unique_ptr<Graph> capture;
+};
+struct Event {
+  std::chrono::steady_clock::time_point time;
+};
+
+namespace {
+
+constexpr size_t kAlignment = 256;  // what cudaMalloc promises
+constexpr size_t kGuard = 256;
+constexpr unsigned char kCanary = 0xa5;
+constexpr size_t kDeviceBytes = size_t{4} << 30;
+constexpr int kProcessors = 4;
+
+struct Allocations {
+  std::map<const void*, size_t> sizes;
+  size_t bytes = 0;
+};
+Allocations& allocations() {
+  static Allocations instance;
+  return instance;
+}
+
+std::map<const void*, size_t>& allowed_shared() {
+  static std::map<const void*, size_t> instance;
+  return instance;
+}
+
+cudaError_t allocate(void** to, size_t bytes) {
+  if (bytes > kDeviceBytes - allocations().bytes) return cudaErrorMemoryAllocation;
+  const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment + kAlignment;
+  auto* memory = static_cast<unsigned char*>(std::aligned_alloc(kAlignment, rounded));
+  if (memory == nullptr) return cudaErrorMemoryAllocation;
+  std::memset(memory, 0xff, bytes);
+  std::memset(memory + bytes, kCanary, rounded - bytes);
+  allocations().sizes[memory] = bytes;
+  allocations().bytes += bytes;
+  *to = memory;
+  return cudaSuccess;
+}
+
+cudaError_t release(void* memory) {
+  if (memory == nullptr) return cudaSuccess;
+  const auto found = allocations().sizes.find(memory);
+  if (found == allocations().sizes.end()) return cudaErrorInvalidValue;
+  const auto* end = static_cast<unsigned char*>(memory) + found->second;
+  bool intact = true;
+  for (size_t i = 0; i < kGuard / 2; ++i) intact = intact && end[i] == kCanary;
+  allocations().bytes -= found->second;
+  allocations().sizes.erase(found);
+  std::free(memory);
+  return intact ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+}  // namespace
+
+void submit(cudaStream_t stream, Work work) {
+  if (stream != nullptr && stream->capture) return stream->capture->work.push_back(std::move(work));
+  work();
+}
+
+cudaError_t check_shared(const void* function, size_t bytes) {
+  const auto found = allowed_shared().find(function);
+  const size_t allowed = found == allowed_shared().end() ? kSharedByDefault : found->second;
+  return bytes <= allowed ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+}  // namespace plimsoll::emulation
+
+using namespace plimsoll::emulation;
+
+const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "out of memory" : "invalid argument";
+}
+const char* cudaGetErrorName(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaErrorInvalidValue";
+}
+cudaError_t cudaGetLastError() {
+  return cudaSuccess;
+}
+cudaError_t cudaPeekAtLastError() {
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {};
+  std::strcpy(properties->name, "emulation");
+  properties->totalGlobalMem = kDeviceBytes;
+  properties->major = 8;
+  properties->multiProcessorCount = kProcessors;
+  properties->l2CacheSize = 1 << 20;
+  properties->memoryBusWidth = 128;
+  properties->sharedMemPerBlockOptin = kMaxShared;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  switch (attribute) {
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = static_cast<int>(kMaxShared);
+      return cudaSuccess;
+    case cudaDevAttrMultiProcessorCount:
+      *value = kProcessors;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 8;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = 0;
+      return cudaSuccess;
+    case cudaDevAttrL2CacheSize:
+      *value = 1 << 20;
+      return cudaSuccess;
+    default:
+      *value = 1;
+      return cudaSuccess;
+  }
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *free = kDeviceBytes - allocations().bytes;
+  *total = kDeviceBytes;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** to, size_t bytes) {
+  return allocate(to, bytes);
+}
+cudaError_t cudaFree(void* memory) {
+  return release(memory);
+}
+cudaError_t cudaHostAlloc(void** to, size_t bytes, unsigned) {
+  *to = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  return *to == nullptr && bytes > 0 ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** to, size_t bytes) {
+  return cudaHostAlloc(to, bytes, cudaHostAllocDefault);
+}
+cudaError_t cudaFreeHost(void* memory) {
+  std::free(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  submit(stream, [=] { cudaMemcpy(to, from, bytes, kind); });
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                              size_t width, size_t height, cudaMemcpyKind, cudaStream_t stream) {
+  submit(stream, [=] {
+    for (size_t i = 0; i < height; ++i)
+      std::memcpy(static_cast<std::byte*>(to) + i * to_pitch,
+                  static_cast<const std::byte*>(from) + i * from_pitch, width);
+  });
+  return cudaSuccess;
+}
+cudaError_t cudaMemset(void* to, int value, size_t bytes) {
+  if (bytes > 0) std::memset(to, value, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  submit(stream, [=] { cudaMemset(to, value, bytes); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = new Stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new Event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  event->time = std::chrono::steady_clock::now();
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (stream == nullptr || stream->capture) return cudaErrorInvalidValue;
+  stream->capture = std::make_unique<Graph>();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = stream->capture.release();
+  return *graph == nullptr ? cudaErrorInvalidValue : cudaSuccess;
+}
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+  if (nodes != nullptr) return cudaErrorInvalidValue;  // counting is all that is there
+  *count = graph->work.size();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  *exec = new GraphExec{graph->work};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
+  for (const Work& work : exec->work) work();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+  if (static_cast<size_t>(value) > kMaxShared) return cudaErrorInvalidValue;
+  allowed_shared()[function] = static_cast<size_t>(value);
+  return cudaSuccess;
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, const void*) {
+  *to = {};
+  to->maxThreadsPerBlock = static_cast<int>(kMaxThreads);
+  return cudaSuccess;
+}

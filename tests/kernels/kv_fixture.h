@@ -1,0 +1,169 @@
+// Batches with paged caches for the tests of kernels.
+#pragma once
+
+#include <cuda_fp8.h>
+
+#include <memory>
+
+#include "kernels/device_batch.h"
+#include "kernels/fixture.h"
+
+namespace plimsoll::testing {
+
+/// A value as the cache keeps it.
+inline double stored_in(double value, DType cache) {
+#ifdef PLIMSOLL_EMULATION
+  if (cache == DType::f8_e4m3)
+    return static_cast<double>(static_cast<float>(__nv_fp8_e4m3(static_cast<float>(value))));
+#else
+  if (cache == DType::f8_e4m3) return double(float(__nv_fp8_e4m3(float(value))));
+#endif
+  return rounded(value, cache);
+}
+
+struct SequenceCase {
+  int64_t rows;     // of this step
+  int64_t context;  // with them
+};
+
+/// A batch on the device, with as many padding rows behind it, and a cache whose blocks lie in no
+/// order.
+class KvFixture {
+ public:
+  KvFixture(const std::vector<SequenceCase>& sequences, const model::AttentionSpec& spec,
+            DType cache, int64_t block_size, int64_t padding)
+      : spec_(spec), dtype_(cache), block_size_(block_size) {
+    for (const SequenceCase& s : sequences) {
+      stride_ = std::max(stride_, (s.context + block_size - 1) / block_size + 1);
+      for (int64_t i = 0; i < s.rows; ++i) {
+        row_sequence.push_back(static_cast<int32_t>(context.size()));
+        positions.push_back(static_cast<int32_t>(s.context - s.rows + i));
+      }
+      query_start.push_back(static_cast<int32_t>(positions.size()));
+      context.push_back(static_cast<int32_t>(s.context));
+      long_rope.push_back(context.size() % 2 == 0 ? 1 : 0);
+    }
+    for (int64_t i = 0; i < padding; ++i) {
+      row_sequence.push_back(-1);
+      positions.push_back(0);
+      query_start.push_back(static_cast<int32_t>(positions.size()));
+      context.push_back(0);
+      long_rope.push_back(0);
+    }
+    make_blocks();
+    upload();
+  }
+
+  [[nodiscard]] int64_t rows() const { return static_cast<int64_t>(positions.size()); }
+  [[nodiscard]] const kernels::DeviceBatch& batch() const { return batch_; }
+  [[nodiscard]] const backend::KvLayer& layer() const { return layer_; }
+
+  /// Fills the cache with K and V [context, K d] of each sequence.
+  void fill(const std::vector<Matrix>& keys, const std::vector<Matrix>& values) {
+    std::vector<std::byte> pool(pool_->size(), std::byte{0xff});
+    for (size_t s = 0; s < keys.size(); ++s)
+      for (int64_t p = 0; p < keys[s].rows; ++p)
+        for (int64_t i = 0; i < keys[s].columns; ++i) {
+          if (table_[s * static_cast<size_t>(stride_) + static_cast<size_t>(p / block_size_)] < 0)
+            continue;
+          put(pool, s, p, i, 0, keys[s].at(p, i));
+          put(pool, s, p, i, 1, values[s].at(p, i));
+        }
+    pool_->upload(pool.data());
+  }
+  /// K (0) or V (1) of a sequence as stored: [context, K d].
+  [[nodiscard]] Matrix read(size_t sequence, int which) const {
+    std::vector<std::byte> pool(pool_->size());
+    pool_->download(pool.data());
+    Matrix result(context[sequence], spec_.kv_heads * spec_.head_dim);
+    for (int64_t p = 0; p < result.rows; ++p)
+      for (int64_t i = 0; i < result.columns; ++i)
+        result.at(p, i) = get(pool.data() + offset(sequence, p, i, which));
+    return result;
+  }
+  /// Blocks wholly before a window are given back: they are -1 in the table.
+  void drop_before(size_t sequence, int64_t position) {
+    for (int64_t i = 0; i < position / block_size_; ++i)
+      table_[sequence * static_cast<size_t>(stride_) + static_cast<size_t>(i)] = -1;
+    upload();
+  }
+
+  std::vector<int32_t> positions, row_sequence, query_start{0}, context;
+  std::vector<uint8_t> long_rope;
+
+ private:
+  void make_blocks() {
+    table_.assign(context.size() * static_cast<size_t>(stride_), -1);
+    int32_t blocks = 1;  // block 0 is nobody's
+    for (int64_t i = stride_ - 1; i >= 0; --i)
+      for (size_t s = 0; s < context.size(); ++s)
+        if (i * block_size_ < context[s])
+          table_[s * static_cast<size_t>(stride_) + static_cast<size_t>(i)] = blocks++;
+    layer_bytes_ =
+        static_cast<size_t>(2 * spec_.kv_heads * block_size_ * spec_.head_dim) * dtype_size(dtype_);
+    pool_ = std::make_unique<DeviceBytes>(static_cast<size_t>(blocks) * 2 * layer_bytes_);
+    layer_ = {.pool = static_cast<std::byte*>(pool_->data()),
+              .block_stride = 2 * layer_bytes_,  // two layers, of which this is the second
+              .layer_offset = layer_bytes_,
+              .dtype = dtype_,
+              .block_size = block_size_,
+              .group = 1};
+  }
+  void upload() {
+    // Not freed before the end: cases may keep a batch of before.
+    const auto keep = [&](const auto& values) {
+      using T = typename std::decay_t<decltype(values)>::value_type;
+      auto array = std::make_shared<DeviceArray<T>>(values);
+      kept_.push_back(array);
+      return array->data();
+    };
+    batch_.positions = keep(positions);
+    batch_.row_sequence = keep(row_sequence);
+    batch_.query_start = keep(query_start);
+    batch_.context_length = keep(context);
+    batch_.long_rope = keep(long_rope);
+    batch_.block_tables[1] = keep(table_);
+    batch_.table_stride = stride_;
+    batch_.rows = rows();
+    batch_.sequences = static_cast<int64_t>(context.size());
+  }
+  [[nodiscard]] size_t offset(size_t s, int64_t p, int64_t i, int which) const {
+    const int64_t d = spec_.head_dim;
+    const auto block =
+        table_[s * static_cast<size_t>(stride_) + static_cast<size_t>(p / block_size_)];
+    const int64_t element =
+        ((which * spec_.kv_heads + i / d) * block_size_ + p % block_size_) * d + i % d;
+    return static_cast<size_t>(block) * layer_.block_stride + layer_.layer_offset +
+           static_cast<size_t>(element) * dtype_size(dtype_);
+  }
+  void put(std::vector<std::byte>& pool, size_t s, int64_t p, int64_t i, int which,
+           double value) const {
+    std::byte* to = pool.data() + offset(s, p, i, which);
+    if (dtype_ != DType::f8_e4m3) return convert(&value, DType::f64, to, dtype_, 1);
+    const __nv_fp8_e4m3 narrow(static_cast<float>(value));
+    std::memcpy(to, &narrow, 1);
+  }
+  [[nodiscard]] double get(const std::byte* from) const {
+    if (dtype_ == DType::f8_e4m3) {
+      __nv_fp8_e4m3 narrow;
+      std::memcpy(&narrow, from, 1);
+      return static_cast<double>(static_cast<float>(narrow));
+    }
+    double value = 0;
+    convert(from, dtype_, &value, DType::f64, 1);
+    return value;
+  }
+
+  model::AttentionSpec spec_;
+  DType dtype_;
+  int64_t block_size_;
+  int64_t stride_ = 1;
+  size_t layer_bytes_ = 0;
+  std::vector<int32_t> table_;
+  std::unique_ptr<DeviceBytes> pool_;
+  backend::KvLayer layer_;
+  kernels::DeviceBatch batch_;
+  std::vector<std::shared_ptr<void>> kept_;
+};
+
+}  // namespace plimsoll::testing

@@ -1,0 +1,203 @@
+#include "kernels/rows.h"
+
+#include "kernels/fixture.h"
+
+namespace plimsoll::testing {
+namespace {
+
+using kernels::Vector;
+using model::Activation;
+using model::NormKind;
+
+/// One rounding to the type, and float arithmetic before it: sums of up to 10^4 terms in a tree and
+/// functions within a few ulp.
+double tolerance(DType dtype) {
+  return 1.01 * epsilon(dtype) + 2e-6;
+}
+
+struct RowsCase {
+  int64_t rows, columns;
+  Layout layout;
+};
+const RowsCase kRowsCases[] = {
+    {0, 64, kAligned},   {1, 1, kAligned},    {3, 8, kAligned},
+    {5, 100, kAligned},  {2, 4096, kAligned}, {3, 77, kOdd},
+    {4, 64, {.gap = 3}}, {2, 1500, kOdd},     {40, 16, kAligned},
+};
+
+template <typename F>
+void for_rows_cases(F test) {
+  for (const DType dtype : kActivationTypes)
+    for (const RowsCase& row : kRowsCases) {
+      INFO(torch_name(dtype) << " [" << row.rows << ", " << row.columns << "], gap "
+                             << row.layout.gap << ", skew " << row.layout.skew);
+      in_each_order([&] { test(dtype, row); });
+    }
+}
+
+}  // namespace
+
+TEST_CASE("embed gathers, scales and adds") {
+  for_rows_cases([](DType dtype, const RowsCase& c) {
+    const Matrix table = random_matrix(11, c.columns, dtype, 1);
+    const Matrix before = random_matrix(c.rows, c.columns, dtype, 2);
+    std::vector<int32_t> ids;
+    const std::vector<int32_t> drawn{7, -2, 3};
+    for (int64_t t = 0; t < c.rows; ++t) ids.push_back(static_cast<int32_t>((t * 5 + 1) % 9) - 3);
+    const DeviceRows device_table(table, dtype, c.layout);
+    const DeviceArray<int32_t> device_ids(ids), device_drawn(drawn);
+    for (const auto store : {kernels::Store::overwrite, kernels::Store::accumulate}) {
+      const DeviceRows out(before, dtype, c.layout);
+      kernels::embed({.out = out.view(),
+                      .table = device_table.view(),
+                      .ids = device_ids.data(),
+                      .drawn = device_drawn.data(),
+                      .id_offset = 2,
+                      .scale = 1.5,
+                      .store = store},
+                     kStream);
+      Matrix expected(c.rows, c.columns);
+      for (int64_t t = 0; t < c.rows; ++t)
+        for (int64_t i = 0; i < c.columns; ++i) {
+          const int32_t id = ids[static_cast<size_t>(t)];
+          const int32_t row = id >= 0 ? id + 2 : drawn[static_cast<size_t>(-1 - id)];
+          const double value = row < 0 ? 0 : 1.5 * table.at(row, i);
+          const double old = store == kernels::Store::accumulate ? before.at(t, i) : 0;
+          expected.at(t, i) = rounded(old + value, dtype);
+        }
+      // One rounding of the product or of the sum; f32 sums round the product before.
+      CHECK(largest_error(out.matrix(), expected, 1) <= (dtype == DType::f32 ? 1e-6 : 0));
+    }
+  });
+}
+
+TEST_CASE("gather_rows copies rows and gives zeros for padding") {
+  for_rows_cases([](DType dtype, const RowsCase& c) {
+    const Matrix in = random_matrix(6, c.columns, dtype, 3);
+    std::vector<int32_t> rows;
+    for (int64_t i = 0; i < c.rows; ++i) rows.push_back(static_cast<int32_t>(i * 5 % 7) - 1);
+    const DeviceRows device_in(in, dtype, c.layout), out(c.rows, c.columns, dtype, c.layout);
+    const DeviceArray<int32_t> device_rows(rows);
+    kernels::gather_rows(out.view(), device_in.view(), device_rows.data(), kStream);
+    Matrix expected(c.rows, c.columns);
+    for (int64_t i = 0; i < c.rows; ++i)
+      for (int64_t j = 0; j < c.columns; ++j)
+        expected.at(i, j) =
+            rows[static_cast<size_t>(i)] < 0 ? 0 : in.at(rows[static_cast<size_t>(i)], j);
+    CHECK(out.matrix().values == expected.values);
+  });
+}
+
+TEST_CASE("norm agrees with the reference, with and without an addend") {
+  struct NormCase {
+    NormKind kind;
+    float offset;
+    bool weight, bias;
+  };
+  for_rows_cases([](DType dtype, const RowsCase& c) {
+    for (const NormCase& kind :
+         {NormCase{NormKind::rms, 0, true, false}, NormCase{NormKind::rms, 1, true, false},
+          NormCase{NormKind::layer, 0, true, true}, NormCase{NormKind::layer, 0, false, false}}) {
+      Matrix in = random_matrix(c.rows, c.columns, dtype, 4);
+      for (double& x : in.values) x = rounded(x + 3, dtype);  // a mean that has to go
+      const Matrix delta = random_matrix(c.rows, c.columns, dtype, 5);
+      const Matrix weight = random_matrix(1, c.columns, dtype, 6);
+      const Matrix bias = random_matrix(1, c.columns, DType::f32, 7);
+      const model::Norm spec{
+          .kind = kind.kind, .epsilon = 1e-5f, .weight_offset = kind.offset, .present = true};
+      const DeviceRows device_weight(weight, dtype), device_bias(bias, DType::f32);
+      const DeviceRows device_delta(delta, dtype, c.layout);
+      Matrix sum = in;
+      for (size_t i = 0; i < sum.values.size(); ++i)
+        sum.values[i] = rounded(in.values[i] + delta.values[i], dtype);
+      for (const bool add : {false, true}) {
+        const DeviceRows residual(in, dtype, c.layout), out(c.rows, c.columns, dtype, c.layout);
+        kernels::norm({.out = out.view(),
+                       .in = residual.view(),
+                       .delta = add ? device_delta.view() : View{},
+                       .spec = spec,
+                       .weight = kind.weight ? Vector{device_weight.view().data, dtype} : Vector{},
+                       .bias = kind.bias ? Vector{device_bias.view().data, DType::f32} : Vector{}},
+                      kStream);
+        const Matrix& normed = add ? sum : in;
+        const Matrix expected =
+            reference::norm(normed, spec, kind.weight ? weight.values : std::vector<double>{},
+                            kind.bias ? bias.values : std::vector<double>{});
+        // The mean of layer norm cancels: errors relative to the largest, about 4.
+        CHECK(largest_error(out.matrix(), expected, 1) <= 4 * tolerance(dtype));
+        CHECK(residual.matrix().values == normed.values);
+      }
+    }
+  });
+}
+
+TEST_CASE("norm in place, on rows wider than a block") {
+  for (const DType dtype : kActivationTypes)
+    in_each_order([&] {
+      const Matrix in = random_matrix(2, 9000, dtype, 8);
+      const DeviceRows rows(in, dtype);
+      kernels::norm({.out = rows.view(), .in = rows.view(), .spec = {.present = true}}, kStream);
+      CHECK(largest_error(rows.matrix(), reference::norm(in, {}, {}, {}), 1e-3) <=
+            tolerance(dtype));
+    });
+}
+
+TEST_CASE("add rounds once") {
+  for_rows_cases([](DType dtype, const RowsCase& c) {
+    const Matrix a = random_matrix(c.rows, c.columns, dtype, 9);
+    const Matrix b = random_matrix(c.rows, c.columns, dtype, 10);
+    const DeviceRows residual(a, dtype, c.layout), delta(b, dtype, c.layout);
+    kernels::add(residual.view(), delta.view(), kStream);
+    Matrix expected = a;
+    for (size_t i = 0; i < a.values.size(); ++i)
+      expected.values[i] = rounded(a.values[i] + b.values[i], dtype);
+    CHECK(residual.matrix().values == expected.values);
+  });
+}
+
+TEST_CASE("activations, gated and with a bias") {
+  for (const Activation kind : {Activation::none, Activation::silu, Activation::gelu,
+                                Activation::gelu_tanh, Activation::relu, Activation::gelu_quick})
+    for_rows_cases([kind](DType dtype, const RowsCase& c) {
+      const Matrix in = random_matrix(c.rows, 2 * c.columns, dtype, 11, 3);
+      const Matrix bias = random_matrix(1, c.columns, dtype, 12);
+      const DeviceRows device_in(in, dtype, c.layout), out(c.rows, c.columns, dtype, c.layout);
+      const DeviceRows device_bias(bias, dtype);
+      kernels::gated_activation(out.view(), device_in.view(), kind, kStream);
+      const View left = device_in.view().slice_columns(0, c.columns);
+      kernels::bias_activation(left, {device_bias.view().data, dtype}, kind, kStream);
+      Matrix gated(c.rows, c.columns), biased = in;
+      for (int64_t t = 0; t < c.rows; ++t)
+        for (int64_t i = 0; i < c.columns; ++i) {
+          gated.at(t, i) = reference::activate(kind, in.at(t, i)) * in.at(t, c.columns + i);
+          biased.at(t, i) = reference::activate(kind, in.at(t, i) + bias.at(0, i));
+        }
+      // gelu of large negative numbers cancels: an error of 1e-7 of 1 there; half's smallest
+      // number.
+      CHECK(largest_error(out.matrix(), gated, 0.05) <= tolerance(dtype) + 2e-5);
+      CHECK(largest_error(device_in.matrix(), biased, 0.05) <= tolerance(dtype) + 2e-5);
+    });
+}
+
+TEST_CASE("soft_cap") {
+  for_rows_cases([](DType dtype, const RowsCase& c) {
+    const Matrix in = random_matrix(c.rows, c.columns, dtype, 13, 40);
+    const DeviceRows x(in, dtype, c.layout);
+    kernels::soft_cap(x.view(), 30, kStream);
+    Matrix expected = in;
+    for (double& value : expected.values) value = 30 * std::tanh(value / 30);
+    CHECK(largest_error(x.matrix(), expected, 1e-3) <= tolerance(dtype));
+  });
+}
+
+TEST_CASE("a row has the same bits alone and among others") {
+  const Matrix in = random_matrix(7, 300, DType::bf16, 14);
+  const DeviceRows all(in, DType::bf16), one(in, DType::bf16);
+  const model::Norm spec{.present = true};
+  kernels::norm({.out = all.view(), .in = all.view(), .spec = spec}, kStream);
+  const View fifth = one.view().slice_rows(5, 1);
+  kernels::norm({.out = fifth, .in = fifth, .spec = spec}, kStream);
+  for (int64_t i = 0; i < 300; ++i) CHECK(all.matrix().at(5, i) == one.matrix().at(5, i));
+}
+
+}  // namespace plimsoll::testing
