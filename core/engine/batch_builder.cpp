@@ -1,37 +1,132 @@
 #include "engine/batch_builder.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "engine/choice.h"
 
 namespace plimsoll::engine {
 
-BatchBuilder::BatchBuilder(BatchArrays& arrays, const StepLimits& limits)
-    : arrays_(arrays), rows_(static_cast<size_t>(limits.sequences)) {
-  for (TableRow& row : rows_) row.released.resize(arrays.block_tables.size());
-}
-
-backend::BatchMeta BatchBuilder::build(const std::vector<Piece>& pieces) {
-  size_t token = 0;
-  size_t logits = 0;
-  arrays_.query_start[0] = 0;
-  for (size_t index = 0; index < pieces.size(); ++index) {
-    const Piece& piece = pieces[index];
-    for (int64_t position = piece.first; position < piece.end(); ++position, ++token) {
-      arrays_.token_ids[token] = piece.sequence->token(position);
-      arrays_.positions[token] = static_cast<int32_t>(position);
-      arrays_.row_sequence[token] = static_cast<int32_t>(index);
-      if (position < piece.logits_from) continue;
-      arrays_.logits_rows[logits++] = static_cast<int32_t>(token);
-    }
-    arrays_.query_start[index + 1] = static_cast<int32_t>(token);
-    arrays_.context_length[index] = static_cast<int32_t>(piece.end());
-    arrays_.long_rope[index] = piece.sequence->long_rope ? 1 : 0;
-    write_tables(rows_[index], index, *piece.sequence);
+BatchBuilder::BatchBuilder(BatchArrays& arrays, const StepLimits& limits,
+                           const backend::Footprint& footprint, std::vector<int64_t> recorded_sizes)
+    : arrays_(arrays),
+      table_stride_(limits.table_stride),
+      footprint_(footprint),
+      recorded_sizes_(std::move(recorded_sizes)),
+      rows_(arrays.slabs(), std::vector<TableRow>(static_cast<size_t>(limits.sequences))) {
+  const size_t groups = arrays.slab().block_tables.size();
+  for (std::vector<TableRow>& slab : rows_) {
+    for (TableRow& row : slab) row.released.resize(groups);
   }
-  return arrays_.meta(static_cast<int64_t>(token), static_cast<int64_t>(pieces.size()),
-                      static_cast<int64_t>(logits));
 }
 
-void BatchBuilder::write_tables(TableRow& row, size_t index, const Sequence& sequence) {
+void BatchBuilder::build(const std::vector<Piece>& pieces, size_t slot, Step& step) {
+  BatchSlab& slab = arrays_.slab(slot);
+  StepExtent extent;
+  extent.sequences = static_cast<int64_t>(pieces.size());
+  step.drawn.clear();
+  step.read.clear();
+  read_rows_.clear();
+  slab.query_start[0] = 0;
+  for (size_t index = 0; index < pieces.size(); ++index) {
+    const Sequence& sequence = *pieces[index].sequence;
+    write_rows(pieces[index], index, slab, extent, step);
+    slab.query_start[index + 1] = static_cast<int32_t>(extent.tokens);
+    slab.context_length[index] = static_cast<int32_t>(pieces[index].end());
+    slab.long_rope[index] = sequence.long_rope ? 1 : 0;
+    write_tables(rows_[slot][index], index, slab, sequence);
+    extent.table_width = std::max(extent.table_width, std::ssize(sequence.tables.front().blocks));
+  }
+  std::ranges::copy(read_rows_, slab.logits_rows.begin() + extent.drawn);
+  extent.logits_rows = extent.drawn + std::ssize(read_rows_);
+  const bool uniform = extent.tokens == extent.sequences && extent.drawn == extent.tokens;
+  step.recorded_size = uniform ? padded_size(extent.tokens) : 0;
+  if (step.recorded_size > 0) pad(step.recorded_size, slab, extent);
+  step.meta = arrays_.meta(slot, extent);
+}
+
+void BatchBuilder::build_padding(int64_t size, size_t slot, Step& step) {
+  BatchSlab& slab = arrays_.slab(slot);
+  StepExtent extent;
+  slab.query_start[0] = 0;
+  pad(size, slab, extent);
+  step.drawn.clear();
+  step.read.clear();
+  step.meta = arrays_.meta(slot, extent);
+}
+
+void BatchBuilder::write_rows(const Piece& piece, size_t index, BatchSlab& slab, StepExtent& extent,
+                              Step& step) {
+  Sequence& sequence = *piece.sequence;
+  auto row = static_cast<size_t>(extent.tokens);
+  for (int64_t position = piece.first; position < piece.end(); ++position, ++row) {
+    slab.token_ids[row] =
+        position < sequence.known_length() ? sequence.token(position) : -1 - sequence.pending;
+    slab.positions[row] = static_cast<int32_t>(position);
+    slab.row_sequence[row] = static_cast<int32_t>(index);
+    if (position < piece.logits_from) continue;
+    want({&sequence, position}, static_cast<int32_t>(row), slab, extent, step);
+  }
+  extent.tokens = static_cast<int64_t>(row);
+}
+
+void BatchBuilder::want(const WantedRow& wanted, int32_t row, BatchSlab& slab, StepExtent& extent,
+                        Step& step) {
+  if (!drawn_by_device(wanted)) {
+    step.read.push_back(wanted);
+    read_rows_.push_back(row);
+    return;
+  }
+  const Sequence& sequence = *wanted.sequence;
+  const DrawParams params =
+      sequence.choice->sampling().draw_params(sequence.length() - sequence.prompt_length());
+  const auto entry = static_cast<size_t>(extent.drawn++);
+  slab.logits_rows[entry] = row;
+  slab.temperature[entry] = params.temperature;
+  slab.top_k[entry] = static_cast<int32_t>(params.top_k);
+  slab.top_p[entry] = params.top_p;
+  slab.min_p[entry] = params.min_p;
+  slab.uniform[entry] = params.uniform;
+  step.drawn.push_back(wanted);
+}
+
+// All that the host must see a row for: its log probabilities, and changes to its logits.
+bool BatchBuilder::drawn_by_device(const WantedRow& wanted) const {
+  if (!footprint_.draws()) return false;
+  const Sequence& sequence = *wanted.sequence;
+  if (wanted.position + 1 < sequence.length()) return false;  // of the prompt
+  const SamplingState& sampling = sequence.choice->sampling();
+  return !sampling.params().logprobs &&
+         sampling.params().top_k <= footprint_.largest_drawn_top_k() &&
+         !sampling.adjusts(sequence.length() - sequence.prompt_length());
+}
+
+int64_t BatchBuilder::padded_size(int64_t rows) const {
+  const auto size = std::ranges::lower_bound(recorded_sizes_, rows);
+  return size == recorded_sizes_.end() ? 0 : *size;
+}
+
+void BatchBuilder::pad(int64_t size, BatchSlab& slab, StepExtent& extent) {
+  extent.padding = size - extent.tokens;
+  for (auto row = static_cast<size_t>(extent.tokens); row < static_cast<size_t>(size); ++row) {
+    slab.token_ids[row] = 0;
+    slab.positions[row] = 0;
+    slab.row_sequence[row] = -1;
+    slab.query_start[row + 1] = static_cast<int32_t>(row + 1);
+    slab.context_length[row] = 0;
+    slab.long_rope[row] = 0;
+    slab.logits_rows[row] = static_cast<int32_t>(row);
+    slab.temperature[row] = 0;
+    slab.top_k[row] = 0;
+    slab.top_p[row] = 1;
+    slab.min_p[row] = 0;
+    slab.uniform[row] = 0;
+  }
+  extent.tokens = extent.sequences = extent.logits_rows = extent.drawn = size;
+}
+
+void BatchBuilder::write_tables(TableRow& row, size_t index, BatchSlab& slab,
+                                const Sequence& sequence) const {
   if (row.serial != sequence.serial || row.version != sequence.table_version) {
     row.serial = sequence.serial;
     row.version = sequence.table_version;
@@ -40,8 +135,7 @@ void BatchBuilder::write_tables(TableRow& row, size_t index, const Sequence& seq
   }
   for (size_t group = 0; group < sequence.tables.size(); ++group) {
     const BlockTable& table = sequence.tables[group];
-    int32_t* entries =
-        arrays_.block_tables[group].data() + index * static_cast<size_t>(arrays_.table_stride);
+    int32_t* entries = slab.block_tables[group].data() + index * static_cast<size_t>(table_stride_);
     for (int64_t& i = row.released[group]; i < table.released; ++i) entries[i] = kNoBlock;
     const auto length = static_cast<int64_t>(table.blocks.size());
     for (int64_t i = std::max(row.filled, table.released); i < length; ++i) {

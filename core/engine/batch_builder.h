@@ -5,20 +5,42 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "engine/layout.h"
+#include "engine/batch_arrays.h"
 #include "engine/scheduler.h"
 
 namespace plimsoll::engine {
+
+/// The logits after one position of a sequence are wanted.
+struct WantedRow {
+  Sequence* sequence = nullptr;
+  int64_t position = 0;
+};
+
+/// A step that is built, and perhaps under way.
+struct Step {
+  backend::BatchMeta meta;
+  /// The rows of meta.logits_rows, padding left out: first those that the device draws, entry d of
+  /// meta.drawn, then those that the host reads.
+  std::vector<WantedRow> drawn;
+  std::vector<WantedRow> read;
+  int64_t recorded_size = 0;   // rows, padding included; 0: not recorded
+  bool decodes_alone = false;  // no row of a prompt
+};
 
 /// Writes into arrays that were laid out for the largest step. Block tables stay where they are
 /// from step to step: as long as a row keeps its sequence only new and emptied entries are written,
 /// so a step costs as much as it computes, not as much as the sequences are long.
 class BatchBuilder {
  public:
-  BatchBuilder(BatchArrays& arrays, const StepLimits& limits);
+  /// `recorded_sizes` ascending: steps of one token from each sequence, all drawn on the device,
+  /// are padded to the next of them.
+  BatchBuilder(BatchArrays& arrays, const StepLimits& limits, const backend::Footprint& footprint,
+               std::vector<int64_t> recorded_sizes);
 
-  /// Valid until the next call. logits_rows are the pieces' wanted rows, in order.
-  backend::BatchMeta build(const std::vector<Piece>& pieces);
+  /// Fills the slab `slot` and describes it in `step`, whose vectors are used again.
+  void build(const std::vector<Piece>& pieces, size_t slot, Step& step);
+  /// Fills it with `size` rows of padding.
+  void build_padding(int64_t size, size_t slot, Step& step);
 
  private:
   /// What a row of the block tables holds.
@@ -29,10 +51,21 @@ class BatchBuilder {
     std::vector<int64_t> released;  // per KV group
   };
 
-  void write_tables(TableRow& row, size_t index, const Sequence& sequence);
+  void write_rows(const Piece& piece, size_t index, BatchSlab& slab, StepExtent& extent,
+                  Step& step);
+  void want(const WantedRow& wanted, int32_t row, BatchSlab& slab, StepExtent& extent, Step& step);
+  [[nodiscard]] bool drawn_by_device(const WantedRow& wanted) const;
+  void write_tables(TableRow& row, size_t index, BatchSlab& slab, const Sequence& sequence) const;
+  /// The next recorded size; 0 when there is none.
+  [[nodiscard]] int64_t padded_size(int64_t rows) const;
+  static void pad(int64_t size, BatchSlab& slab, StepExtent& extent);
 
   BatchArrays& arrays_;
-  std::vector<TableRow> rows_;
+  int64_t table_stride_;
+  const backend::Footprint& footprint_;
+  std::vector<int64_t> recorded_sizes_;
+  std::vector<std::vector<TableRow>> rows_;  // [slabs][sequences]
+  std::vector<int32_t> read_rows_;           // of the step that is being built
 };
 
 }  // namespace plimsoll::engine

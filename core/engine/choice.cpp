@@ -19,6 +19,11 @@ Choice::Choice(RequestState& request, int64_t index, uint64_t serial, const Choi
   sequence_.choice = this;
   sequence_.prompt = request.request.prompt;
   sequence_.long_rope = context.long_rope;
+  sequence_.max_length = sequence_.prompt_length() + max_tokens_;
+}
+
+bool Choice::ended() const {
+  return finished_ || request_.failure.has_value();
 }
 
 void Choice::accept(TokenId token) {

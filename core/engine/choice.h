@@ -40,6 +40,8 @@ class Choice {
   [[nodiscard]] Sequence& sequence() { return sequence_; }
   [[nodiscard]] const SamplingState& sampling() const { return sampling_; }
   [[nodiscard]] bool finished() const { return finished_; }
+  /// Nothing more is to come of it: it is finished, or its request has failed.
+  [[nodiscard]] bool ended() const;
 
   /// Adds a token to the answer and finds out whether it ends it.
   void accept(TokenId token);

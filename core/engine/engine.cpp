@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <iterator>
 #include <map>
 #include <span>
-#include <tuple>
 #include <utility>
 
 #include "engine/batch_builder.h"
@@ -17,7 +17,7 @@
 #include "engine/request_state.h"
 #include "engine/row_reader.h"
 #include "engine/scheduler.h"
-#include "memory/host_memory.h"
+#include "engine/step_runner.h"
 
 namespace plimsoll::engine {
 
@@ -36,43 +36,32 @@ bool wants_long_rope(const model::ModelSpec& spec, int64_t length) {
   });
 }
 
-// The rows whose logits a step wants, in the order of the batch.
-class WantedRows {
- public:
-  explicit WantedRows(const std::vector<Piece>& pieces) : piece_(pieces.begin()) {}
-
-  /// The next row's sequence and position; there must be one.
-  std::pair<Sequence*, int64_t> next() {
-    while (piece_->logits_from + taken_ >= piece_->end()) {
-      ++piece_;
-      taken_ = 0;
-    }
-    return {piece_->sequence, piece_->logits_from + taken_++};
-  }
-
- private:
-  std::vector<Piece>::const_iterator piece_;
-  int64_t taken_ = 0;  // of this piece
-};
-
 }  // namespace
 
 struct Engine::Impl {
-  Impl(const model::ModelSpec& model_spec, const checkpoint::WeightSource& weights,
+  Impl(const model::ModelSpec& model_spec, const checkpoint::WeightSource* weights,
        backend::Backend& model_backend, const text::Tokenizer* model_tokenizer,
        EngineOptions engine_options);
+
+  ~Impl();
 
   void add(Request request);
   void step(std::vector<RequestOutput>& finished);
 
   /// Counts the pieces of the step that is about to run; true when it has decode rows alone.
   bool count_pieces(const std::vector<Piece>& pieces);
-  void score(backend::View hidden, const std::vector<Piece>& pieces);
-  void read_rows(const float* logits, int64_t stride);
+  /// Builds the next step and starts it. The step under way, if any, is settled after that: the
+  /// device has the next one by then.
+  void start(const std::vector<Piece>& pieces);
+  /// Waits for the step under way and takes in what it drew.
+  void settle();
+  void settle_rows(const Step& step, const LogitsSlice& slice);
   void settle(ScoredRow& row);
   void accept(ScoredRow& row);
   void wake_followers(RequestState& request);
   void fail(RequestState& request, std::string code, std::string message);
+  /// Hands out what ended.
+  void collect(std::vector<RequestOutput>& finished);
   void update_gauges();
 
   const model::ModelSpec& spec;
@@ -82,23 +71,28 @@ struct Engine::Impl {
   std::vector<TokenId> eos;
   EngineLayout layout;
   EnginePlan plan;
-  memory::HostMemory memory;
-  memory::Arena arena;
+  LaunchMemory memory;
   Launch launch;
   KvCache cache;
   Scheduler scheduler;
-  BatchBuilder batch;
+  BatchBuilder builder;
+  StepRunner runner;
+  std::vector<Step> steps;    // one for each slab
+  Step* under_way = nullptr;  // of them: started, not settled
+  size_t next_slot = 0;
   std::vector<RowReader> readers;             // one for each thread
   std::vector<ScoredRow> rows;                // of the slice of logits at hand
   std::map<uint64_t, RequestState> requests;  // by the serial of their first choice
   std::vector<RequestState*> ended;           // in this step
-  std::vector<RequestOutput> rejected;        // since the last step
+  /// Requests that have ended, but have rows in the step under way.
+  std::vector<std::map<uint64_t, RequestState>::node_type> leaving;
+  std::vector<RequestOutput> rejected;  // since the last step
   uint64_t next_serial = 0;
   int64_t unadmitted = 0;  // requests
   EngineStats stats;
 };
 
-Engine::Impl::Impl(const model::ModelSpec& model_spec, const checkpoint::WeightSource& weights,
+Engine::Impl::Impl(const model::ModelSpec& model_spec, const checkpoint::WeightSource* weights,
                    backend::Backend& model_backend, const text::Tokenizer* model_tokenizer,
                    EngineOptions engine_options)
     : spec(model_spec),
@@ -107,12 +101,13 @@ Engine::Impl::Impl(const model::ModelSpec& model_spec, const checkpoint::WeightS
       options(std::move(engine_options)),
       layout(resolve_layout(spec, options, backend.footprint())),
       plan(plan_layout(spec, layout, backend.footprint())),
-      memory(plan.total_bytes),
-      arena(memory::Arena::placing(memory.data(), memory.size())),
-      launch(spec, layout, backend, arena),
+      memory(plan, backend),
+      launch(spec, layout, backend, memory.device(), memory.host()),
       cache(cache_options(layout, options.prefix_caching)),
       scheduler(cache, {layout.limits.sequences, layout.limits.batched_tokens}),
-      batch(launch.batch, layout.limits) {
+      builder(launch.batch, layout.limits, backend.footprint(), layout.recorded_sizes),
+      runner(launch, layout, backend),
+      steps(launch.batch.slabs()) {
   const auto vocabulary = static_cast<size_t>(spec.vocab_size);
   for (size_t at = 0; at < launch.sampling_ids.size(); at += vocabulary) {
     readers.emplace_back(launch.sampling_values.subspan(at, vocabulary),
@@ -121,9 +116,26 @@ Engine::Impl::Impl(const model::ModelSpec& model_spec, const checkpoint::WeightS
   for (const TokenId token : options.eos_token_ids) {
     if (token >= 0 && token < spec.vocab_size) eos.push_back(token);
   }
-  check_regions(plan, arena);
-  launch.model.load(weights);
+  memory.check(plan);
+  backend.start_launch(launch.backend_parts);
+  if (weights != nullptr) {
+    launch.model.load(*weights);
+  } else {
+    launch.model.fill_random(options.seed);
+  }
+  if (!backend.footprint().shares_memory()) runner.warm_up(builder);
+  backend.finish_launch();
   stats.kv_blocks = layout.num_blocks;
+}
+
+// The device may still be writing into the memory that is about to go.
+Engine::Impl::~Impl() {
+  if (under_way == nullptr) return;
+  try {
+    backend.await_step(under_way->meta);
+  } catch (const std::exception&) {
+    // It is lost; whoever met that first has said so.
+  }
 }
 
 void Engine::Impl::add(Request request) {
@@ -161,23 +173,60 @@ void Engine::Impl::step(std::vector<RequestOutput>& finished) {
   std::ranges::move(rejected, std::back_inserter(finished));
   rejected.clear();
   const std::vector<Piece>& pieces = scheduler.schedule();
-  if (pieces.empty()) return;
-  const auto start = std::chrono::steady_clock::now();
-  const bool decodes_alone = count_pieces(pieces);
-  {
-    const memory::Scope scope(launch.scratch);
-    const backend::View hidden = launch.model.forward(batch.build(pieces));
-    scheduler.commit();
-    score(hidden, pieces);
+  if (pieces.empty() && under_way == nullptr) return;
+  const auto begin = std::chrono::steady_clock::now();
+  // The time goes to the step whose results it brings.
+  const bool brings_decodes = under_way != nullptr && under_way->decodes_alone;
+  const bool brings_nothing = under_way == nullptr;
+  const Step& next = steps[next_slot];
+  if (pieces.empty()) {
+    settle();
+  } else {
+    start(pieces);
   }
-  for (RequestState* request : ended) {
-    finished.push_back(request->take_output());
-    requests.erase(request->leader().sequence().serial);
-  }
-  ended.clear();
+  collect(finished);
   update_gauges();
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-  (decodes_alone ? stats.decode_seconds : stats.prefill_seconds) += spent.count();
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  const bool decodes = brings_nothing ? next.decodes_alone : brings_decodes;
+  (decodes ? stats.decode_seconds : stats.prefill_seconds) += spent.count();
+}
+
+void Engine::Impl::start(const std::vector<Piece>& pieces) {
+  Step& step = steps[next_slot];
+  step.decodes_alone = count_pieces(pieces);
+  builder.build(pieces, next_slot, step);
+  scheduler.commit();
+  next_slot = (next_slot + 1) % steps.size();
+  runner.run(step, [&](const LogitsSlice& slice) {
+    settle();
+    settle_rows(step, slice);
+  });
+  settle();
+  under_way = &step;
+  for (size_t entry = 0; entry < step.drawn.size(); ++entry) {
+    Sequence& sequence = *step.drawn[entry].sequence;
+    if (!sequence.choice->ended()) sequence.pending = static_cast<int32_t>(entry);
+  }
+  // Rows that the host reads were waited for: there is nothing to be ahead of.
+  if (!step.read.empty() || backend.footprint().ahead() == 0) settle();
+}
+
+void Engine::Impl::settle() {
+  if (under_way == nullptr) return;
+  const Step& step = *std::exchange(under_way, nullptr);
+  backend.await_step(step.meta);
+  for (size_t entry = 0; entry < step.drawn.size(); ++entry) {
+    const WantedRow& wanted = step.drawn[entry];
+    wanted.sequence->pending = -1;
+    const int32_t token = step.meta.drawn[entry];
+    ScoredRow row;
+    row.sequence = wanted.sequence;
+    row.position = wanted.position;
+    if (token == backend::kDrewNotFinite) row.outcome = Sampled::not_finite;
+    if (token == backend::kDrewNothingAllowed) row.outcome = Sampled::nothing_allowed;
+    row.token = token;
+    settle(row);
+  }
 }
 
 bool Engine::Impl::count_pieces(const std::vector<Piece>& pieces) {
@@ -198,36 +247,31 @@ bool Engine::Impl::count_pieces(const std::vector<Piece>& pieces) {
   return decodes_alone;
 }
 
-void Engine::Impl::score(backend::View hidden, const std::vector<Piece>& pieces) {
-  WantedRows wanted(pieces);
-  for (int64_t first = 0; first < hidden.rows; first += layout.limits.logits_rows) {
-    const int64_t count = std::min(layout.limits.logits_rows, hidden.rows - first);
-    rows.resize(static_cast<size_t>(count));
-    for (ScoredRow& row : rows) std::tie(row.sequence, row.position) = wanted.next();
-    const memory::Scope scope(launch.scratch);
-    const backend::View logits = launch.model.logits(hidden.slice_rows(first, count));
-    read_rows(backend.host_logits(logits, {}), logits.stride);
-    for (ScoredRow& row : rows) settle(row);
-  }
-}
-
 // Rows are read on all threads, each with its own working memory; what a row says depends on
 // nothing but the row and its sequence.
-void Engine::Impl::read_rows(const float* logits, int64_t stride) {
+void Engine::Impl::settle_rows(const Step& step, const LogitsSlice& slice) {
+  rows.resize(static_cast<size_t>(slice.count));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const WantedRow& wanted = step.read[static_cast<size_t>(slice.first) + i];
+    rows[i].sequence = wanted.sequence;
+    rows[i].position = wanted.position;
+  }
   std::atomic<size_t> next = 0;
   const auto work = [&](int64_t thread) {
     RowReader& reader = readers[static_cast<size_t>(thread)];
     for (size_t i = next++; i < rows.size(); i = next++) {
-      const float* values = logits + static_cast<int64_t>(i) * stride;
+      if (rows[i].sequence->choice->ended()) continue;
+      const float* values = slice.values + static_cast<int64_t>(i) * slice.stride;
       reader.read(rows[i], {values, static_cast<size_t>(spec.vocab_size)});
     }
   };
   backend.parallel(std::min<int64_t>(std::ssize(readers), std::ssize(rows)), work);
+  for (ScoredRow& row : rows) settle(row);
 }
 
 void Engine::Impl::settle(ScoredRow& row) {
   RequestState& request = row.sequence->choice->request();
-  if (request.failure) return;
+  if (row.sequence->choice->ended()) return;
   switch (row.outcome) {
     case Sampled::not_finite:
       return fail(
@@ -249,7 +293,7 @@ void Engine::Impl::accept(ScoredRow& row) {
   choice.accept(row.token);
   ++stats.generated_tokens;
   wake_followers(request);
-  if (!choice.finished()) return;
+  if (!choice.finished()) return scheduler.settle(*row.sequence);
   scheduler.remove(*row.sequence);
   if (--request.unfinished == 0) ended.push_back(&request);
 }
@@ -260,6 +304,16 @@ void Engine::Impl::fail(RequestState& request, std::string code, std::string mes
     if (!choice->finished()) scheduler.remove(choice->sequence());
   }
   ended.push_back(&request);
+}
+
+void Engine::Impl::collect(std::vector<RequestOutput>& finished) {
+  leaving.clear();
+  for (RequestState* request : ended) {
+    finished.push_back(request->take_output());
+    leaving.push_back(requests.extract(request->leader().sequence().serial));
+  }
+  ended.clear();
+  if (under_way == nullptr) leaving.clear();
 }
 
 void Engine::Impl::update_gauges() {
@@ -273,7 +327,11 @@ void Engine::Impl::update_gauges() {
 
 Engine::Engine(const model::ModelSpec& spec, const checkpoint::WeightSource& weights,
                backend::Backend& backend, const text::Tokenizer* tokenizer, EngineOptions options)
-    : impl_(std::make_unique<Impl>(spec, weights, backend, tokenizer, std::move(options))) {}
+    : impl_(std::make_unique<Impl>(spec, &weights, backend, tokenizer, std::move(options))) {}
+
+Engine::Engine(const model::ModelSpec& spec, backend::Backend& backend,
+               const text::Tokenizer* tokenizer, EngineOptions options)
+    : impl_(std::make_unique<Impl>(spec, nullptr, backend, tokenizer, std::move(options))) {}
 
 Engine::~Engine() = default;
 
@@ -287,7 +345,7 @@ int64_t Engine::waiting() const {
   return impl_->unadmitted;
 }
 bool Engine::idle() const {
-  return impl_->requests.empty() && impl_->rejected.empty();
+  return impl_->requests.empty() && impl_->rejected.empty() && impl_->under_way == nullptr;
 }
 void Engine::step(std::vector<RequestOutput>& finished) {
   impl_->step(finished);
@@ -296,7 +354,8 @@ const EngineStats& Engine::stats() const {
   return impl_->stats;
 }
 std::vector<MeasuredRegion> Engine::measured() const {
-  return measure_regions(impl_->plan, impl_->arena, impl_->launch, impl_->stats.kv_blocks_peak);
+  return measure_regions(impl_->plan, impl_->memory.device(), impl_->launch,
+                         impl_->stats.kv_blocks_peak);
 }
 
 }  // namespace plimsoll::engine

@@ -17,7 +17,8 @@
 namespace plimsoll::engine {
 
 struct EngineOptions {
-  DType dtype = DType::bf16;  // run dtype of weights and KV cache, resolved from --dtype
+  DType dtype = DType::bf16;      // run dtype of weights, resolved from --dtype
+  std::optional<DType> kv_dtype;  // of the KV cache; absent: `dtype`
   int64_t max_model_len =
       0;  // 0: the model's own, cut to what the KV pool holds only with `auto_model_len`
   bool auto_model_len = false;
@@ -27,6 +28,12 @@ struct EngineOptions {
   uint64_t kv_cache_bytes = uint64_t{4} << 30;  // ceiling of the KV pool (CPU)
   std::optional<int64_t>
       num_kv_blocks;  // overrides kv_cache_bytes (tests, --num-gpu-blocks-override)
+  /// Ceiling of all that the launch has on the device, in place of kv_cache_bytes: what the rest
+  /// leaves of it is KV blocks.
+  std::optional<uint64_t> memory_budget;
+  /// Sizes of decode steps that are recorded, where the device can; absent: about 40 up to
+  /// max_num_seqs, none when empty.
+  std::optional<std::vector<int64_t>> capture_sizes;
   bool prefix_caching = true;
   int64_t threads = 1;  // that choose tokens at once, each with working memory of its own
   uint64_t seed = 0;
@@ -56,11 +63,24 @@ struct EnginePlan {
   std::vector<memory::Region>
       regions;  // "weights", "kv blocks", "step scratch", "logits", "batch metadata", ...
   size_t total_bytes = 0;
+  /// Of the host's memory that the device copies from; empty where memory is shared.
+  std::vector<memory::Region> host_regions;
+  size_t host_bytes = 0;
   int64_t max_model_len = 0;
   int64_t max_num_seqs = 0;
   int64_t max_num_batched_tokens = 0;
   int64_t num_kv_blocks = 0;
   size_t kv_block_bytes = 0;
+  DType kv_dtype = DType::bf16;
+  std::vector<int64_t> recorded_sizes;  // decode steps that are recorded (CUDA graphs), ascending
+};
+
+/// A region of the launch beside its plan.
+struct MeasuredRegion {
+  std::string name;
+  size_t planned_bytes = 0;
+  size_t placed_bytes = 0;           // what the launch took
+  std::optional<size_t> used_bytes;  // most of it in use at one time; absent: all of it, always
 };
 
 /// Runs the engine's own constructors and its largest step against a counting arena; nothing is
@@ -76,6 +96,9 @@ class Engine {
   /// constructor returns) and `backend`.
   Engine(const model::ModelSpec& spec, const checkpoint::WeightSource& weights,
          backend::Backend& backend, const text::Tokenizer* tokenizer, EngineOptions options);
+  /// With random weights, which need no checkpoint.
+  Engine(const model::ModelSpec& spec, backend::Backend& backend, const text::Tokenizer* tokenizer,
+         EngineOptions options);
   ~Engine();
 
   [[nodiscard]] const EnginePlan& plan() const;
@@ -85,9 +108,12 @@ class Engine {
   /// Requests not yet admitted; the caller keeps this small (it bounds memory).
   [[nodiscard]] int64_t waiting() const;
   [[nodiscard]] bool idle() const;
-  /// Schedules and runs one step; appends what finished.
+  /// Schedules and starts one step; appends what finished. Where the device runs ahead
+  /// (Footprint::ahead) that is of the step before.
   void step(std::vector<RequestOutput>& finished);
   [[nodiscard]] const EngineStats& stats() const;
+  /// The arena's regions as planned and as placed, in order, and what steps used of them so far.
+  [[nodiscard]] std::vector<MeasuredRegion> measured() const;
 
  private:
   struct Impl;

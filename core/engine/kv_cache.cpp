@@ -124,6 +124,12 @@ void KvCache::extend(Sequence& sequence, int64_t end) {
 
 void KvCache::commit(Sequence& sequence, int64_t end) {
   sequence.computed = end;
+  settle(sequence);
+}
+
+void KvCache::settle(Sequence& sequence) {
+  if (sequence.tables.empty()) return;
+  const int64_t end = std::min(sequence.computed, sequence.known_length());
   if (options_.prefix_caching) {
     for (; (sequence.remembered + 1) * options_.block_size <= end; ++sequence.remembered) {
       for (size_t group = 0; group < groups(); ++group) {

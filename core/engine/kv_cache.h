@@ -40,9 +40,11 @@ class KvCache {
   [[nodiscard]] int64_t reachable_end(const Sequence& sequence) const;
   /// Makes room for positions before `end`, at most reachable_end().
   void extend(Sequence& sequence, int64_t end);
-  /// Positions before `end` have been computed: remembers full blocks, gives back those that no
-  /// later position can see.
+  /// Positions before `end` are computed, in the order of steps: settles the sequence.
   void commit(Sequence& sequence, int64_t end);
+  /// Remembers full blocks of which all tokens are known, gives back those that no later position
+  /// can see.
+  void settle(Sequence& sequence);
   /// Gives all blocks back; nothing counts as computed any more.
   void release(Sequence& sequence);
 

@@ -53,6 +53,7 @@ KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType 
   const size_t per_block = layers_per_block(buckets);
   KvLayout layout;
   layout.block_size = block_size;
+  layout.dtype = dtype;
   layout.block_bytes = per_block * slot;
   layout.layer_group.resize(spec.layers.size());
   layout.layer_offset.resize(spec.layers.size());

@@ -11,98 +11,145 @@ namespace plimsoll::engine {
 
 namespace {
 
-template <typename T>
-std::span<T> take_span(memory::Arena& arena, std::string_view name, int64_t count) {
-  const auto size = static_cast<size_t>(count);
-  return {arena.take_array<T>(name, size), size};
-}
-
 /// Takes "step scratch" from the arena as an arena of its own, of the same mode.
 memory::Arena take_scratch(memory::Arena& arena, size_t bytes) {
   void* base = arena.take("step scratch", bytes);
   return arena.is_counting() ? memory::Arena::counting() : memory::Arena::placing(base, bytes);
 }
 
-}  // namespace
-
-BatchArrays::BatchArrays(memory::Arena& arena, const StepLimits& limits, size_t kv_groups)
-    : token_ids(take_span<int32_t>(arena, "token ids", limits.batched_tokens)),
-      positions(take_span<int32_t>(arena, "positions", limits.batched_tokens)),
-      row_sequence(take_span<int32_t>(arena, "row sequences", limits.batched_tokens)),
-      query_start(take_span<int32_t>(arena, "query starts", limits.sequences + 1)),
-      context_length(take_span<int32_t>(arena, "context lengths", limits.sequences)),
-      long_rope(take_span<uint8_t>(arena, "long rope", limits.sequences)),
-      logits_rows(take_span<int32_t>(arena, "logits rows", limits.batched_tokens)),
-      table_stride(limits.table_stride) {
-  for (size_t g = 0; g < kv_groups; ++g) {
-    block_tables.push_back(
-        take_span<int32_t>(arena, "block tables", limits.sequences * limits.table_stride));
-  }
-  const_tables_.assign(block_tables.begin(), block_tables.end());
+/// A region for what may need none: then there is no region.
+template <typename T>
+std::span<T> take_some(memory::Arena& arena, std::string_view name, int64_t count) {
+  return count == 0 ? std::span<T>() : take_span<T>(arena, name, count);
 }
 
-backend::BatchMeta BatchArrays::meta(int64_t tokens, int64_t sequences, int64_t rows) const {
-  const auto t = static_cast<size_t>(tokens);
-  const auto b = static_cast<size_t>(sequences);
-  return {.token_ids = token_ids.first(t),
-          .positions = positions.first(t),
-          .row_sequence = row_sequence.first(t),
-          .query_start = query_start.first(b + 1),
-          .context_length = context_length.first(b),
-          .long_rope = long_rope.first(b),
-          .logits_rows = logits_rows.first(static_cast<size_t>(rows)),
-          .block_tables = const_tables_,
-          .table_stride = table_stride};
+BatchShape batch_shape(const EngineLayout& layout, const backend::Footprint& footprint,
+                       const backend::StepShape& shape) {
+  return {layout.limits, layout.kv.groups.size(), footprint.draws(),
+          footprint.step_plan_bytes(shape)};
+}
+
+backend::LaunchParts take_parts(const backend::StepShape& shape,
+                                const backend::Footprint& footprint, memory::Arena& device,
+                                memory::Arena& host) {
+  const auto on_device = static_cast<int64_t>(footprint.device_workspace_bytes(shape));
+  const auto on_host = static_cast<int64_t>(footprint.host_workspace_bytes(shape));
+  return {shape, take_some<std::byte>(device, "device workspace", on_device),
+          take_some<std::byte>(host, "host workspace", on_host)};
+}
+
+/// Counting arenas for a launch; one where memory is shared.
+struct CountingArenas {
+  explicit CountingArenas(const backend::Footprint& footprint)
+      : host(footprint.shares_memory() ? device : other) {}
+  memory::Arena device = memory::Arena::counting();
+  memory::Arena other = memory::Arena::counting();
+  memory::Arena& host;
+};
+
+}  // namespace
+
+backend::StepShape step_shape(const model::ModelSpec& spec, const EngineLayout& layout) {
+  return {.spec = &spec,
+          .tokens = layout.limits.batched_tokens,
+          .sequences = layout.limits.sequences,
+          .logits_rows = layout.limits.logits_rows,
+          .table_stride = layout.limits.table_stride,
+          .block_size = layout.kv.block_size,
+          .kv_dtype = layout.kv.dtype};
 }
 
 Launch::Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend::Backend& backend,
-               memory::Arena& arena)
-    : model(spec, layout.dtype, backend, arena, layout.kv, layout.num_blocks),
-      batch(arena, layout.limits, layout.kv.groups.size()),
+               memory::Arena& device, memory::Arena& host)
+    : model(spec, layout.dtype, backend, device, layout.kv, layout.num_blocks),
+      batch(device, host, batch_shape(layout, backend.footprint(), step_shape(spec, layout)),
+            backend.footprint()),
       sampling_values(
-          take_span<float>(arena, "sampling values", layout.sampling_threads * spec.vocab_size)),
+          take_span<float>(host, "sampling values", layout.sampling_threads * spec.vocab_size)),
       sampling_ids(
-          take_span<int32_t>(arena, "sampling ids", layout.sampling_threads * spec.vocab_size)),
-      scratch(take_scratch(arena, layout.scratch_bytes)) {
+          take_span<int32_t>(host, "sampling ids", layout.sampling_threads * spec.vocab_size)),
+      logits_staging(
+          take_some<float>(host, "logits staging", layout.staging_rows * spec.vocab_size)),
+      backend_parts(take_parts(step_shape(spec, layout), backend.footprint(), device, host)),
+      scratch(take_scratch(device, layout.scratch_bytes)) {
   backend.use_scratch(scratch);
 }
 
-size_t step_scratch_bytes(const model::ModelSpec& spec, DType dtype, const KvLayout& kv,
-                          const StepLimits& limits, const backend::Footprint& footprint) {
-  memory::Arena arena = memory::Arena::counting();
-  memory::Arena scratch = memory::Arena::counting();
+LaunchMemory::LaunchMemory(const EnginePlan& plan, backend::Backend& backend)
+    : device_memory_(backend.take_memory(plan.total_bytes)),
+      device_(memory::Arena::placing(device_memory_->data(), plan.total_bytes)) {
+  if (backend.footprint().shares_memory()) return;
+  host_memory_ = backend.take_host_memory(plan.host_bytes);
+  host_.emplace(memory::Arena::placing(host_memory_->data(), plan.host_bytes));
+}
+
+void LaunchMemory::check(const EnginePlan& plan) {
+  check_regions(plan.regions, device_);
+  if (host_) check_regions(plan.host_regions, *host_);
+}
+
+size_t step_scratch_bytes(const model::ModelSpec& spec, const EngineLayout& layout,
+                          const backend::Footprint& footprint) {
+  CountingArenas arenas(footprint);
   backend::CountingBackend backend(footprint);
-  backend.use_scratch(scratch);
-  Model model(spec, dtype, backend, arena, kv, 1);
-  const BatchArrays batch(arena, limits, kv.groups.size());
-  const memory::Scope scope(scratch);
-  const backend::View hidden =
-      model.forward(batch.meta(limits.batched_tokens, limits.sequences, limits.batched_tokens));
-  model.logits(hidden.slice_rows(0, limits.logits_rows));
-  return scratch.peak();
+  Launch launch(spec, layout, backend, arenas.device, arenas.host);
+  const StepLimits& limits = layout.limits;
+  const memory::Scope scope(launch.scratch);
+  const backend::BatchMeta batch =
+      launch.batch.meta(0, {.tokens = limits.batched_tokens,
+                            .sequences = limits.sequences,
+                            .logits_rows = limits.batched_tokens,
+                            .drawn = footprint.draws() ? limits.sequences : 0});
+  const backend::View hidden = launch.model.forward(batch);
+  const backend::View logits = launch.model.logits(hidden.slice_rows(0, limits.logits_rows));
+  if (footprint.draws()) {
+    backend.draw(batch, logits.slice_rows(0, std::min(limits.logits_rows, limits.sequences)), 0);
+  }
+  return launch.scratch.peak();
 }
 
 EnginePlan plan_layout(const model::ModelSpec& spec, const EngineLayout& layout,
                        const backend::Footprint& footprint) {
-  memory::Arena arena = memory::Arena::counting();
+  CountingArenas arenas(footprint);
   backend::CountingBackend backend(footprint);
-  const Launch launch(spec, layout, backend, arena);
-  return {.regions = arena.regions(),
-          .total_bytes = arena.peak(),
+  const Launch launch(spec, layout, backend, arenas.device, arenas.host);
+  return {.regions = arenas.device.regions(),
+          .total_bytes = arenas.device.peak(),
+          .host_regions = arenas.other.regions(),
+          .host_bytes = arenas.other.peak(),
           .max_model_len = layout.max_model_len,
           .max_num_seqs = layout.limits.sequences,
           .max_num_batched_tokens = layout.limits.batched_tokens,
           .num_kv_blocks = layout.num_blocks,
-          .kv_block_bytes = layout.kv.block_bytes};
+          .kv_block_bytes = layout.kv.block_bytes,
+          .kv_dtype = layout.kv.dtype,
+          .recorded_sizes = layout.recorded_sizes};
 }
 
-void check_regions(const EnginePlan& plan, const memory::Arena& placed) {
-  const auto [planned, found] = std::mismatch(plan.regions.begin(), plan.regions.end(),
-                                              placed.regions().begin(), placed.regions().end());
-  if (planned == plan.regions.end() && found == placed.regions().end()) return;
+void check_regions(const std::vector<memory::Region>& planned, const memory::Arena& placed) {
+  const auto [plan, found] = std::mismatch(planned.begin(), planned.end(), placed.regions().begin(),
+                                           placed.regions().end());
+  if (plan == planned.end() && found == placed.regions().end()) return;
   throw std::logic_error(fmt::format("the launch differs from its plan at region {} ('{}')",
-                                     planned - plan.regions.begin(),
-                                     planned == plan.regions.end() ? found->name : planned->name));
+                                     plan - planned.begin(),
+                                     plan == planned.end() ? found->name : plan->name));
+}
+
+std::vector<MeasuredRegion> measure_regions(const EnginePlan& plan, const memory::Arena& placed,
+                                            const Launch& launch, int64_t blocks) {
+  std::vector<MeasuredRegion> measured;
+  for (size_t i = 0; i < placed.regions().size(); ++i) {
+    const memory::Region& region = placed.regions()[i];
+    const size_t planned = i < plan.regions.size() ? plan.regions[i].bytes : 0;
+    MeasuredRegion& line =
+        measured.emplace_back(MeasuredRegion{region.name, planned, region.bytes, std::nullopt});
+    if (region.name == "kv blocks") {
+      line.used_bytes = static_cast<size_t>(blocks) * plan.kv_block_bytes;
+    } else if (region.name == "step scratch") {
+      line.used_bytes = launch.scratch.peak();
+    }
+  }
+  return measured;
 }
 
 EnginePlan plan_engine(const model::ModelSpec& spec, const EngineOptions& options,

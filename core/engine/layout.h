@@ -3,18 +3,20 @@
 //
 //   EngineLayout layout = resolve_layout(spec, options, backend.footprint());
 //   EnginePlan plan = plan_layout(spec, layout, backend.footprint());
-//   memory::HostMemory memory(plan.total_bytes);
-//   memory::Arena arena = memory::Arena::placing(memory.data(), memory.size());
-//   Launch launch(spec, layout, backend, arena);
-//   check_regions(plan, arena);
+//   LaunchMemory memory(plan, backend);
+//   Launch launch(spec, layout, backend, memory.device(), memory.host());
+//   memory.check(plan);
 //   launch.model.load(reader);
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "backend/backend.h"
+#include "engine/batch_arrays.h"
 #include "engine/engine.h"
 #include "engine/model.h"
 #include "memory/arena.h"
@@ -30,6 +32,8 @@ struct EngineLayout {
   int64_t max_model_len = 0;
   int64_t num_blocks = 0;
   int64_t sampling_threads = 1;
+  int64_t staging_rows = 0;             // of logits, on their way to the host
+  std::vector<int64_t> recorded_sizes;  // of decode steps, ascending
   size_t scratch_bytes = 0;
 };
 
@@ -39,34 +43,17 @@ struct EngineLayout {
 EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& options,
                             const backend::Footprint& footprint);
 
-/// The arrays behind BatchMeta, sized for the largest step.
-struct BatchArrays {
-  BatchArrays(memory::Arena& arena, const StepLimits& limits, size_t kv_groups);
-
-  /// The leading parts that a step of these sizes uses. The result points into this object.
-  [[nodiscard]] backend::BatchMeta meta(int64_t tokens, int64_t sequences,
-                                        int64_t logits_rows) const;
-
-  std::span<int32_t> token_ids;       // [T]
-  std::span<int32_t> positions;       // [T]
-  std::span<int32_t> row_sequence;    // [T]
-  std::span<int32_t> query_start;     // [B + 1]
-  std::span<int32_t> context_length;  // [B]
-  std::span<uint8_t> long_rope;       // [B]
-  std::span<int32_t> logits_rows;     // [T]
-  int64_t table_stride = 0;
-  std::vector<std::span<int32_t>> block_tables;  // per KV group: [B, table_stride]
-
- private:
-  std::vector<std::span<const int32_t>> const_tables_;
-};
-
-/// What a launch places in its arena, in order: weights, KV blocks, batch metadata, sampling, step
-/// scratch. `layout`, `spec` and `backend` must outlive it; the backend takes its scratch from
-/// here.
+/// What a launch places in its arenas. On the device, in order: weights, KV blocks, batch metadata,
+/// workspace, step scratch; on the host: batch metadata, sampling, staging. Where memory is shared
+/// both arenas are one, sampling comes before the step scratch and nothing is staged. `layout`,
+/// `spec` and `backend` must outlive it; the backend takes its scratch from here.
 struct Launch {
   Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend::Backend& backend,
-         memory::Arena& arena);
+         memory::Arena& device, memory::Arena& host);
+  /// With shared memory.
+  Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend::Backend& backend,
+         memory::Arena& arena)
+      : Launch(spec, layout, backend, arena, arena) {}
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
@@ -74,14 +61,51 @@ struct Launch {
   BatchArrays batch;
   std::span<float> sampling_values;  // [threads, vocab] scores of the rows being sampled
   std::span<int32_t> sampling_ids;   // [threads, vocab] token ids beside them
+  std::span<float> logits_staging;   // [staging_rows, vocab]; empty with shared memory
+  backend::LaunchParts backend_parts;
   memory::Arena scratch;
 };
+
+/// The memory of a launch, taken from its backend.
+class LaunchMemory {
+ public:
+  LaunchMemory(const EnginePlan& plan, backend::Backend& backend);
+
+  [[nodiscard]] memory::Arena& device() { return device_; }
+  /// The same arena where memory is shared.
+  [[nodiscard]] memory::Arena& host() { return host_ ? *host_ : device_; }
+  /// The plan is the launch: throws std::logic_error naming the first region that differs.
+  void check(const EnginePlan& plan);
+
+ private:
+  std::unique_ptr<memory::Memory> device_memory_;
+  std::unique_ptr<memory::Memory> host_memory_;
+  memory::Arena device_;
+  std::optional<memory::Arena> host_;
+};
+
+/// Sizes of decode steps to record, ascending, at most `sequences`: what was asked for, or about 40
+/// that go up to it. None where nothing is recorded. Throws Error(usage).
+std::vector<int64_t> recorded_sizes(const EngineOptions& options, int64_t sequences,
+                                    const backend::Footprint& footprint);
+
+/// The largest shapes of a layout's steps.
+backend::StepShape step_shape(const model::ModelSpec& spec, const EngineLayout& layout);
+
+/// Scratch that the largest step takes: runs it on counting arenas.
+size_t step_scratch_bytes(const model::ModelSpec& spec, const EngineLayout& layout,
+                          const backend::Footprint& footprint);
 
 /// Regions and sizes of a launch of this layout, by a counting pass over Launch's constructor.
 EnginePlan plan_layout(const model::ModelSpec& spec, const EngineLayout& layout,
                        const backend::Footprint& footprint);
 
-/// The plan is the launch: throws std::logic_error naming the first region that differs.
-void check_regions(const EnginePlan& plan, const memory::Arena& placed);
+/// Throws std::logic_error naming the first region that differs.
+void check_regions(const std::vector<memory::Region>& planned, const memory::Arena& placed);
+
+/// Regions of the plan beside those of the arena, in order; `launch` lies in it. `blocks` is how
+/// many KV blocks were in use at most.
+std::vector<MeasuredRegion> measure_regions(const EnginePlan& plan, const memory::Arena& placed,
+                                            const Launch& launch, int64_t blocks);
 
 }  // namespace plimsoll::engine

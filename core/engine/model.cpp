@@ -21,6 +21,9 @@ namespace {
 /// changes no bit.
 constexpr int64_t kMlpRows = 2048;
 
+/// As vLLM's dummy weights: so small that nothing overflows in half precision.
+constexpr float kRandomScale = 1e-3f;
+
 size_t aligned(size_t bytes) {
   constexpr size_t kTo = memory::Arena::kAlignment;
   return (bytes + kTo - 1) / kTo * kTo;
@@ -66,7 +69,7 @@ Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backen
     caches_.push_back({.pool = pool,
                        .block_stride = kv.block_bytes,
                        .layer_offset = kv.layer_offset[i],
-                       .dtype = dtype,
+                       .dtype = kv.dtype,
                        .block_size = kv.block_size,
                        .group = kv.layer_group[i]});
   }
@@ -80,6 +83,12 @@ void Model::load(const checkpoint::WeightSource& source) {
     };
     weight = backend_.load_weight(spec, weight.dtype, weight.data, read);
   }
+  backend_.finish_loading();
+}
+
+void Model::fill_random(uint64_t seed) {
+  for (const Weight& weight : weights_) backend_.fill_random(weight, ++seed, kRandomScale);
+  backend_.finish_loading();
 }
 
 const Weight& Model::weight(model::WeightId id) const {

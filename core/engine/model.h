@@ -24,6 +24,7 @@ struct KvGroup {
 /// has one block table per group.
 struct KvLayout {
   int64_t block_size = 16;
+  DType dtype = DType::bf16;
   size_t block_bytes = 0;
   std::vector<KvGroup> groups;
   std::vector<int32_t> layer_group;  // [layers]
@@ -53,6 +54,8 @@ class Model {
 
   /// Fills the weights (placing arenas only).
   void load(const checkpoint::WeightSource& source);
+  /// Fills them with small random numbers instead, for benchmarks.
+  void fill_random(uint64_t seed);
 
   /// Runs one step. Returns the final hidden states of batch.logits_rows, after the last norm and
   /// projection: [R, width]. They lie in the backend's scratch and live until the caller's scope
@@ -87,9 +90,5 @@ class Model {
   std::vector<backend::KvLayer> caches_;  // by layer
   std::vector<backend::View> angles_;     // by rope, of the step that runs
 };
-
-/// Scratch that the largest step of these limits takes: runs forward and logits on counting arenas.
-size_t step_scratch_bytes(const model::ModelSpec& spec, DType dtype, const KvLayout& kv,
-                          const StepLimits& limits, const backend::Footprint& footprint);
 
 }  // namespace plimsoll::engine

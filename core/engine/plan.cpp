@@ -11,12 +11,18 @@ namespace plimsoll::engine {
 
 namespace {
 
-constexpr int64_t kDefaultSequences = 256;
-constexpr int64_t kDefaultBatchedTokens = 2048;
-/// Logits of one slice: enough rows that the head's weights are not read too often, few enough that
-/// large vocabularies stay small.
-constexpr int64_t kLogitsBytes = int64_t{64} << 20;
+/// What a launch takes by default, and logits of one slice: enough rows that the head's weights are
+/// not read too often, few enough that large vocabularies stay small.
+struct Defaults {
+  int64_t sequences = 256;
+  int64_t batched_tokens = 2048;
+  int64_t logits_bytes = int64_t{64} << 20;
+};
+constexpr Defaults kHost;
+/// A device is fast enough to be hurt by small steps; vLLM's defaults on large cards are alike.
+constexpr Defaults kDevice = {1024, 8192, int64_t{160} << 20};
 constexpr int64_t kLeastLogitsRows = 32, kMostLogitsRows = 256;
+constexpr int64_t kStagingBytes = int64_t{16} << 20;  // of logits that the host reads at a time
 /// Absurd limits are refused before anything is sized by them.
 constexpr int64_t kMostSequences = int64_t{1} << 20, kMostTokens = int64_t{1} << 24;
 
@@ -31,16 +37,16 @@ void check_limit(const char* flag, int64_t value, int64_t most) {
 }
 
 /// Sequences and tokens of a step. A default gives way to what the user asked for.
-void resolve_step(const EngineOptions& options, StepLimits& limits) {
+void resolve_step(const EngineOptions& options, const Defaults& defaults, StepLimits& limits) {
   check_limit("--max-num-seqs", options.max_num_seqs, kMostSequences);
   check_limit("--max-num-batched-tokens", options.max_num_batched_tokens, kMostTokens);
   limits.sequences = options.max_num_seqs;
   limits.batched_tokens = options.max_num_batched_tokens;
   if (limits.batched_tokens == 0) {
-    limits.batched_tokens = std::max(kDefaultBatchedTokens, limits.sequences);
+    limits.batched_tokens = std::max(defaults.batched_tokens, limits.sequences);
   }
   if (limits.sequences == 0) {
-    limits.sequences = std::min(kDefaultSequences, limits.batched_tokens);
+    limits.sequences = std::min(defaults.sequences, limits.batched_tokens);
   }
   if (limits.batched_tokens < limits.sequences) {
     fail(ExitCode::usage,
@@ -68,10 +74,22 @@ int64_t longest_length(const KvLayout& kv, int64_t blocks, int64_t length, int64
   return fits;
 }
 
-[[noreturn]] void refuse(const KvLayout& kv, const EngineOptions& options, int64_t length,
-                         int64_t blocks, int64_t batched_tokens) {
-  const int64_t needed = blocks_of_sequence(kv, length, batched_tokens);
-  const int64_t fitting = longest_length(kv, blocks, length, batched_tokens);
+/// A pool that is too small for one sequence.
+struct Shortage {
+  const KvLayout& kv;
+  const EngineOptions& options;
+  int64_t length = 0;
+  int64_t blocks = 0;
+  int64_t batched_tokens = 0;
+  uint64_t rest = 0;  // of the launch, beside the KV blocks
+};
+
+[[noreturn]] void refuse(const Shortage& shortage) {
+  const KvLayout& kv = shortage.kv;
+  const EngineOptions& options = shortage.options;
+  const int64_t length = shortage.length, blocks = shortage.blocks;
+  const int64_t needed = blocks_of_sequence(kv, length, shortage.batched_tokens);
+  const int64_t fitting = longest_length(kv, blocks, length, shortage.batched_tokens);
   const uint64_t needed_bytes = static_cast<uint64_t>(needed) * kv.block_bytes;
   const std::string shorter =
       fitting > 0
@@ -83,12 +101,57 @@ int64_t longest_length(const KvLayout& kv, int64_t blocks, int64_t length, int64
          "{}",
          length, needed, blocks, shorter, needed);
   }
+  if (options.memory_budget) {
+    fail(ExitCode::does_not_fit,
+         "one sequence of {} tokens needs {} of KV cache ({} blocks); weights and step take {} of "
+         "the device's budget of {}, which leaves {} blocks: {}a budget of {} "
+         "(--gpu-memory-utilization, --gpu-memory)",
+         length, gibibytes(needed_bytes), needed, gibibytes(shortage.rest),
+         gibibytes(*options.memory_budget), blocks, shorter,
+         gibibytes(shortage.rest + needed_bytes));
+  }
   fail(ExitCode::does_not_fit,
        "one sequence of {} tokens needs {} of KV cache ({} blocks), the pool of {} holds {} "
        "blocks: {}--cpu-kvcache-space {:.2f}",
        length, gibibytes(needed_bytes), needed, gibibytes(options.kv_cache_bytes), blocks, shorter,
        // In GiB, rounded up to two decimals.
        static_cast<double>((needed_bytes * 100 + (uint64_t{1} << 30) - 1) >> 30) / 100);
+}
+
+DType kv_dtype(const EngineOptions& options, const backend::Footprint& footprint) {
+  const DType kv = options.kv_dtype.value_or(options.dtype);
+  if (!footprint.stores_kv(kv, options.dtype)) {
+    fail(ExitCode::usage, "--kv-cache-dtype {}: the {} backend keeps a {} model's cache in {} only",
+         torch_name(kv), footprint.name(), torch_name(options.dtype), torch_name(options.dtype));
+  }
+  return kv;
+}
+
+/// All that follows from the length of the longest sequence.
+void size_step(const model::ModelSpec& spec, const EngineOptions& options,
+               const backend::Footprint& footprint, EngineLayout& layout) {
+  StepLimits& limits = layout.limits;
+  limits.batched_tokens = std::min(limits.batched_tokens, limits.sequences * layout.max_model_len);
+  limits.table_stride = (layout.max_model_len + layout.kv.block_size - 1) / layout.kv.block_size;
+  const int64_t slice = (footprint.shares_memory() ? kHost : kDevice).logits_bytes;
+  const int64_t row = spec.vocab_size * 4;
+  limits.logits_rows =
+      std::min(limits.batched_tokens, std::clamp(slice / row, kLeastLogitsRows, kMostLogitsRows));
+  layout.sampling_threads = std::clamp<int64_t>(options.threads, 1, limits.logits_rows);
+  if (!footprint.shares_memory()) {
+    layout.staging_rows = std::clamp<int64_t>(kStagingBytes / row, 1, limits.logits_rows);
+  }
+  layout.recorded_sizes = recorded_sizes(options, limits.sequences, footprint);
+  layout.scratch_bytes = 0;
+  layout.scratch_bytes = step_scratch_bytes(spec, layout, footprint);
+}
+
+/// Bytes of a launch on the device beside its KV blocks.
+uint64_t bytes_beside_blocks(const model::ModelSpec& spec, const EngineLayout& layout,
+                             const backend::Footprint& footprint) {
+  EngineLayout none = layout;
+  none.num_blocks = 0;
+  return plan_layout(spec, none, footprint).total_bytes;
 }
 
 }  // namespace
@@ -99,31 +162,36 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   EngineLayout layout;
   layout.dtype = options.dtype;
   StepLimits& limits = layout.limits;
-  resolve_step(options, limits);
-  layout.kv =
-      make_kv_layout(spec, std::max<int64_t>(options.block_size, 1), options.dtype, footprint);
+  resolve_step(options, footprint.shares_memory() ? kHost : kDevice, limits);
+  const int64_t batched_tokens = limits.batched_tokens;
+  layout.kv = make_kv_layout(spec, std::max<int64_t>(options.block_size, 1),
+                             kv_dtype(options, footprint), footprint);
   layout.max_model_len = wanted_length(spec, options);
-  layout.num_blocks = options.num_kv_blocks.value_or(
-      static_cast<int64_t>(options.kv_cache_bytes / layout.kv.block_bytes));
+  uint64_t rest = 0;
+  if (options.num_kv_blocks) {
+    layout.num_blocks = *options.num_kv_blocks;
+  } else if (options.memory_budget) {
+    size_step(spec, options, footprint, layout);
+    rest = bytes_beside_blocks(spec, layout, footprint);
+    const uint64_t left = *options.memory_budget - std::min(*options.memory_budget, rest);
+    layout.num_blocks = static_cast<int64_t>(left / layout.kv.block_bytes);
+  } else {
+    layout.num_blocks = static_cast<int64_t>(options.kv_cache_bytes / layout.kv.block_bytes);
+  }
   const int64_t fitting =
-      longest_length(layout.kv, layout.num_blocks, layout.max_model_len, limits.batched_tokens);
+      longest_length(layout.kv, layout.num_blocks, layout.max_model_len, batched_tokens);
   if (fitting == 0 || (fitting < layout.max_model_len && !options.auto_model_len)) {
-    refuse(layout.kv, options, layout.max_model_len, layout.num_blocks, limits.batched_tokens);
+    refuse({layout.kv, options, layout.max_model_len, layout.num_blocks, batched_tokens, rest});
   }
   layout.max_model_len = fitting;
-  limits.batched_tokens = std::min(limits.batched_tokens, limits.sequences * fitting);
-  limits.table_stride = (fitting + layout.kv.block_size - 1) / layout.kv.block_size;
-  limits.logits_rows =
-      std::min(limits.batched_tokens,
-               std::clamp(kLogitsBytes / (spec.vocab_size * 4), kLeastLogitsRows, kMostLogitsRows));
-  layout.sampling_threads = std::clamp<int64_t>(options.threads, 1, limits.logits_rows);
-  if (!options.num_kv_blocks) {
+  limits.batched_tokens = batched_tokens;
+  size_step(spec, options, footprint, layout);
+  if (!options.num_kv_blocks && !options.memory_budget) {
     // More than all running sequences can hold serves nothing but the prefix cache.
     const int64_t most =
         blocks_of_sequence(layout.kv, fitting, limits.batched_tokens) * limits.sequences;
     layout.num_blocks = std::min(layout.num_blocks, most);
   }
-  layout.scratch_bytes = step_scratch_bytes(spec, layout.dtype, layout.kv, limits, footprint);
   return layout;
 }
 

@@ -23,7 +23,7 @@ struct RequestState {
   /// Of the leader's next prompt position.
   void add_prompt_logprobs(PositionLogprobs logprobs);
   void fail(std::string code, std::string message);
-  /// The answer; the state is of no further use.
+  /// The answer; of the state only what has ended can be told afterwards.
   [[nodiscard]] RequestOutput take_output();
 
   Request request;

@@ -5,8 +5,6 @@
 #include <bit>
 #include <cmath>
 
-#include "engine/softmax.h"
-
 namespace plimsoll::engine {
 
 namespace {
@@ -38,24 +36,27 @@ size_t bucket_of(float weight) {
 }  // namespace
 
 SampleResult Sampler::sample(std::span<const float> logits, const SamplingState& state) {
-  RowScan scan = scan_row(logits);
-  if (!scan.finite) return {Sampled::not_finite};
-  std::span<const float> row = logits;
-  if (state.adjusts()) {
-    const std::span<float> adjusted = values_.first(logits.size());
-    state.adjust(logits, adjusted);
-    row = adjusted;
-    scan = scan_row(row);
-    if (std::isinf(scan.maximum) && scan.maximum < 0) return {Sampled::nothing_allowed};
-  }
-  if (state.greedy()) return {Sampled::token, scan.best};
-  return {Sampled::token, draw(row, scan.maximum, state)};
+  const DrawParams params = state.draw_params(state.position());
+  if (!state.adjusts(state.position())) return sample(logits, params);
+  if (!scan_row(logits).finite) return {Sampled::not_finite};
+  const std::span<float> adjusted = values_.first(logits.size());
+  state.adjust(logits, adjusted);
+  const RowScan scan = scan_row(adjusted);
+  if (std::isinf(scan.maximum) && scan.maximum < 0) return {Sampled::nothing_allowed};
+  return {Sampled::token, choose(adjusted, scan, params)};
 }
 
-TokenId Sampler::draw(std::span<const float> row, float maximum, const SamplingState& state) {
-  const SamplingParams& params = state.params();
+SampleResult Sampler::sample(std::span<const float> logits, const DrawParams& params) {
+  const RowScan scan = scan_row(logits);
+  if (!scan.finite) return {Sampled::not_finite};
+  return {Sampled::token, choose(logits, scan, params)};
+}
+
+TokenId Sampler::choose(std::span<const float> row, const RowScan& scan, const DrawParams& params) {
+  if (params.greedy()) return scan.best;
+  const float maximum = scan.maximum;
   if (params.top_k > 0 && params.top_k < static_cast<int64_t>(row.size())) {
-    return draw_from_top(row, maximum, state);
+    return draw_from_top(row, maximum, params);
   }
   const std::span<float> weights = values_.first(row.size());
   double total = exp_weights(row, maximum, static_cast<float>(params.temperature), weights);
@@ -65,12 +66,11 @@ TokenId Sampler::draw(std::span<const float> row, float maximum, const SamplingS
     total = sum(weights);
   }
   if (params.top_p < 1) total = keep_nucleus(weights, params.top_p * total);
-  return draw_from(weights, state.uniform() * total);
+  return draw_from(weights, params.uniform * total);
 }
 
 TokenId Sampler::draw_from_top(std::span<const float> row, float maximum,
-                               const SamplingState& state) {
-  const SamplingParams& params = state.params();
+                               const DrawParams& params) {
   const std::span<const int32_t> ids = select_top(row, params.top_k, ids_);
   const auto weight = [&](size_t rank) {
     const double distance = static_cast<double>(row[static_cast<size_t>(ids[rank])]) - maximum;
@@ -84,7 +84,7 @@ TokenId Sampler::draw_from_top(std::span<const float> row, float maximum,
     total += next;
   }
   const double wanted = params.top_p < 1 ? params.top_p * total : 2 * total;
-  return ids[pick(count, weight, wanted, state.uniform())];
+  return ids[pick(count, weight, wanted, params.uniform)];
 }
 
 // No sort of the vocabulary: a histogram finds the bucket in which the sum reaches `wanted`, and

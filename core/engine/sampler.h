@@ -21,8 +21,20 @@
 
 #include "engine/random.h"
 #include "engine/request.h"
+#include "engine/softmax.h"
 
 namespace plimsoll::engine {
+
+/// What steps 6 to 10 need beside the logits.
+struct DrawParams {
+  double temperature = 1;
+  int64_t top_k = 0;  // 0: all
+  double top_p = 1;
+  double min_p = 0;
+  double uniform = 0;  // the random number; 0 when it is not needed
+
+  [[nodiscard]] bool greedy() const { return temperature < 1e-5; }
+};
 
 /// What sampling knows of one choice.
 class SamplingState {
@@ -34,16 +46,15 @@ class SamplingState {
                 TokenRandom random);
 
   [[nodiscard]] const SamplingParams& params() const { return params_; }
-  [[nodiscard]] bool greedy() const { return params_.temperature < 1e-5; }
   /// Number of the next token, from 0.
   [[nodiscard]] int64_t position() const { return static_cast<int64_t>(output_.size()); }
-  [[nodiscard]] double uniform() const { return random_.uniform(position()); }
+  [[nodiscard]] DrawParams draw_params(int64_t position) const;
   /// Takes note of a token that is being added to the output.
   void accept(TokenId token);
 
-  /// Whether steps 1 to 5 change anything at this position.
-  [[nodiscard]] bool adjusts() const;
-  /// Steps 1 to 5.
+  /// Whether steps 1 to 5 change anything at a position.
+  [[nodiscard]] bool adjusts(int64_t position) const;
+  /// Steps 1 to 5, for the next token.
   void adjust(std::span<const float> logits, std::span<float> adjusted) const;
 
  private:
@@ -78,11 +89,14 @@ class Sampler {
   Sampler(std::span<float> values, std::span<int32_t> ids) : values_(values), ids_(ids) {}
 
   [[nodiscard]] SampleResult sample(std::span<const float> logits, const SamplingState& state);
+  /// Steps 6 to 10 alone.
+  [[nodiscard]] SampleResult sample(std::span<const float> logits, const DrawParams& params);
 
  private:
-  [[nodiscard]] TokenId draw(std::span<const float> row, float maximum, const SamplingState& state);
+  [[nodiscard]] TokenId choose(std::span<const float> row, const RowScan& scan,
+                               const DrawParams& params);
   [[nodiscard]] TokenId draw_from_top(std::span<const float> row, float maximum,
-                                      const SamplingState& state);
+                                      const DrawParams& params);
   /// Zeroes the weights beyond those whose sum reaches `wanted`; the sum of those kept.
   double keep_nucleus(std::span<float> weights, double wanted);
   /// The token at which the running sum of weights passes `target`.

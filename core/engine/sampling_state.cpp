@@ -39,9 +39,18 @@ bool SamplingState::penalizes() const {
          params_.frequency_penalty != 0;
 }
 
-bool SamplingState::adjusts() const {
+DrawParams SamplingState::draw_params(int64_t position) const {
+  DrawParams params{.temperature = params_.temperature,
+                    .top_k = params_.top_k,
+                    .top_p = params_.top_p,
+                    .min_p = params_.min_p};
+  if (!params.greedy()) params.uniform = random_.uniform(position);
+  return params;
+}
+
+bool SamplingState::adjusts(int64_t position) const {
   return !params_.allowed_token_ids.empty() || !params_.bad_words.empty() ||
-         position() < params_.min_tokens || !params_.logit_bias.empty() || penalizes();
+         position < params_.min_tokens || !params_.logit_bias.empty() || penalizes();
 }
 
 void SamplingState::adjust(std::span<const float> logits, std::span<float> adjusted) const {

@@ -13,10 +13,15 @@ const std::vector<Piece>& Scheduler::schedule() {
   schedule_decodes();
   const bool prompts_have_room = schedule_prompts();
   if (prompts_have_room && preemptions_ == preemptions_before) admit();
-  if (step_.empty() && !(running_.empty() && waiting_.empty())) {
+  if (step_.empty() && !(running_.empty() && waiting_.empty()) && !awaits_tokens()) {
     throw std::logic_error("scheduler: no sequence fits the KV blocks, though the plan said so");
   }
   return step_;
+}
+
+bool Scheduler::awaits_tokens() const {
+  const auto awaits = [](const Sequence* sequence) { return sequence->pending >= 0; };
+  return std::ranges::any_of(running_, awaits) || std::ranges::any_of(waiting_, awaits);
 }
 
 void Scheduler::commit() {
@@ -36,7 +41,7 @@ void Scheduler::remove(Sequence& sequence) {
 void Scheduler::schedule_decodes() {
   for (size_t i = 0; i < running_.size() && budget_ > 0; ++i) {
     Sequence& sequence = *running_[i];
-    if (!sequence.decoding()) continue;
+    if (!sequence.decoding() || sequence.complete()) continue;
     // Only the youngest of all finds nobody to take blocks from; it makes room for the others.
     if (!plan(sequence, 1)) preempt(sequence);
   }
@@ -54,6 +59,7 @@ bool Scheduler::schedule_prompts() {
 void Scheduler::admit() {
   while (budget_ > 0 && running() < limits_.sequences && !waiting_.empty()) {
     Sequence& sequence = **waiting_.begin();
+    if (sequence.pending >= 0) return;
     cache_.attach(sequence);
     if (!fits(sequence)) {
       cache_.release(sequence);

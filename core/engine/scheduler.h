@@ -30,6 +30,9 @@ struct SchedulerLimits {
 /// sequences while there are blocks for all their tokens. When blocks run short, the youngest
 /// sequence that this step does not run gives its blocks back and waits, to be computed again. The
 /// oldest is never the one, and by plan one sequence always fits: so every sequence ends.
+///
+/// A sequence whose next token is being drawn (Sequence::pending) runs on with it, except when it
+/// is the last one; if it has lost its blocks it waits until the token is known.
 class Scheduler {
  public:
   Scheduler(KvCache& cache, SchedulerLimits limits) : cache_(cache), limits_(limits) {}
@@ -39,10 +42,13 @@ class Scheduler {
   /// Takes out a sequence that is done, running or not, and gives its blocks back.
   void remove(Sequence& sequence);
 
-  /// The next step; empty only when there is nothing to run. Room for its tokens is taken.
+  /// The next step; empty only when there is nothing to run, or nothing before a pending token is
+  /// known. Room for its tokens is taken.
   const std::vector<Piece>& schedule();
-  /// The step has run: its tokens are computed.
+  /// The step is on its way: its tokens count as computed.
   void commit();
+  /// The sequence's pending token has become known.
+  void settle(Sequence& sequence) { cache_.settle(sequence); }
 
   [[nodiscard]] int64_t running() const { return static_cast<int64_t>(running_.size()); }
   [[nodiscard]] int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
@@ -61,6 +67,7 @@ class Scheduler {
   [[nodiscard]] bool schedule_prompts();
   void admit();
   [[nodiscard]] bool fits(const Sequence& candidate) const;
+  [[nodiscard]] bool awaits_tokens() const;
   /// Plans up to `count` tokens of the sequence, preempting younger ones if it has room for none.
   /// False when it has to wait.
   [[nodiscard]] bool plan(Sequence& sequence, int64_t count);

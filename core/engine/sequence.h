@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -31,20 +32,31 @@ struct Sequence {
   int64_t computed = 0;     // tokens whose K and V are in the cache
   int64_t remembered = 0;   // blocks of each table that the prefix cache has seen
   int64_t scheduled = 0;    // tokens that the current step computes
-  uint64_t table_version = 0;      // changes when tables start anew
-  std::vector<BlockTable> tables;  // per KV group
-  std::vector<BlockKey> keys;      // of its full blocks, as far as they were needed
+  /// The step under way draws the next token as this entry of BatchMeta::drawn; -1: none does.
+  /// Until it is known the token counts: it is the last of the sequence.
+  int32_t pending = -1;
+  int64_t max_length = std::numeric_limits<int64_t>::max();  // where the sequence ends
+  uint64_t table_version = 0;                                // changes when tables start anew
+  std::vector<BlockTable> tables;                            // per KV group
+  std::vector<BlockKey> keys;  // of its full blocks, as far as they were needed
 
   [[nodiscard]] int64_t prompt_length() const { return static_cast<int64_t>(prompt.size()); }
-  [[nodiscard]] int64_t length() const {
+  [[nodiscard]] int64_t known_length() const {
     return prompt_length() + static_cast<int64_t>(output.size());
   }
+  /// With the token that is being drawn.
+  [[nodiscard]] int64_t length() const { return known_length() + (pending < 0 ? 0 : 1); }
+  /// A token of a position before known_length().
   [[nodiscard]] TokenId token(int64_t position) const {
     return position < prompt_length() ? prompt[static_cast<size_t>(position)]
                                       : output[static_cast<size_t>(position - prompt_length())];
   }
   /// One new token after all that is computed.
-  [[nodiscard]] bool decoding() const { return !output.empty() && computed + 1 == length(); }
+  [[nodiscard]] bool decoding() const {
+    return length() > prompt_length() && computed + 1 == length();
+  }
+  /// Nothing is left to compute: the token that is being drawn is the last one.
+  [[nodiscard]] bool complete() const { return length() >= max_length; }
   /// The first position whose logits are wanted, of those not computed yet.
   [[nodiscard]] int64_t first_logits_position() const {
     const int64_t last = length() - 1;

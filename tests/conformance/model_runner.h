@@ -13,7 +13,6 @@
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/layout.h"
-#include "memory/host_memory.h"
 
 namespace plimsoll::testing {
 
@@ -36,10 +35,10 @@ class ModelRunner {
         backend_(backend),
         layout_(lay_out(spec, backend.footprint(), dtype, limits)),
         plan_(engine::plan_layout(spec, layout_, backend.footprint())),
-        memory_(plan_.total_bytes),
-        arena_(memory::Arena::placing(memory_.data(), memory_.size())),
-        launch_(spec, layout_, backend, arena_),
+        memory_(plan_, backend),
+        launch_(spec, layout_, backend, memory_.device(), memory_.host()),
         blocks_(static_cast<size_t>(layout_.num_blocks)) {
+    backend_.start_launch(launch_.backend_parts);
     launch_.model.load(weights);
     // Blocks of a sequence lie anywhere.
     std::iota(blocks_.begin(), blocks_.end(), 0);
@@ -60,19 +59,25 @@ class ModelRunner {
   /// Runs one step; logits [vocab] of every token fed, in order.
   std::vector<std::vector<float>> run(std::span<const Feed> feeds) {
     const backend::BatchMeta batch = fill(feeds);
+    backend_.start_step(batch);
     const memory::Scope scope(launch_.scratch);
-    const backend::View hidden = launch_.model.forward(batch);
+    backend::View hidden;
+    backend_.run_step(0, [&] { hidden = launch_.model.forward(batch); });
+    backend_.finish_step(batch);
     std::vector<std::vector<float>> rows;
-    for (int64_t first = 0; first < hidden.rows; first += layout_.limits.logits_rows) {
-      const int64_t count = std::min(layout_.limits.logits_rows, hidden.rows - first);
+    const int64_t most =
+        layout_.staging_rows > 0 ? layout_.staging_rows : layout_.limits.logits_rows;
+    for (int64_t first = 0; first < hidden.rows; first += most) {
+      const int64_t count = std::min(most, hidden.rows - first);
       const memory::Scope slice(launch_.scratch);
       const backend::View logits = launch_.model.logits(hidden.slice_rows(first, count));
-      const float* values = backend_.host_logits(logits, {});
+      const float* values = backend_.host_logits(logits, launch_.logits_staging);
       for (int64_t row = 0; row < count; ++row) {
         rows.emplace_back(values + row * logits.stride,
                           values + row * logits.stride + logits.columns);
       }
     }
+    backend_.await_step(batch);
     return rows;
   }
 
@@ -91,7 +96,7 @@ class ModelRunner {
   }
 
   backend::BatchMeta fill(std::span<const Feed> feeds) {
-    engine::BatchArrays& to = launch_.batch;
+    engine::BatchSlab& to = launch_.batch.slab();
     size_t row = 0;
     for (size_t s = 0; s < feeds.size(); ++s) {
       int32_t& length = lengths_[static_cast<size_t>(feeds[s].sequence)];
@@ -109,7 +114,10 @@ class ModelRunner {
     }
     to.query_start[feeds.size()] = static_cast<int32_t>(row);
     const auto rows = static_cast<int64_t>(row);
-    return to.meta(rows, static_cast<int64_t>(feeds.size()), rows);
+    return launch_.batch.meta(0, {.tokens = rows,
+                                  .sequences = static_cast<int64_t>(feeds.size()),
+                                  .logits_rows = rows,
+                                  .table_width = layout_.limits.table_stride});
   }
 
   /// Blocks behind the window of the first row are gone.
@@ -121,7 +129,8 @@ class ModelRunner {
       const auto gone = static_cast<size_t>(seen / layout_.kv.block_size);
       const size_t owned = (static_cast<size_t>(sequence) * layout_.kv.groups.size() + g) * stride;
       for (size_t i = 0; i < stride; ++i) {
-        launch_.batch.block_tables[g][slot * stride + i] = i < gone ? -1 : blocks_[owned + i];
+        launch_.batch.slab().block_tables[g][slot * stride + i] =
+            i < gone ? -1 : blocks_[owned + i];
       }
     }
   }
@@ -130,8 +139,7 @@ class ModelRunner {
   backend::Backend& backend_;
   engine::EngineLayout layout_;
   engine::EnginePlan plan_;
-  memory::HostMemory memory_;
-  memory::Arena arena_;
+  engine::LaunchMemory memory_;
   engine::Launch launch_;
   std::vector<int32_t> blocks_;
   std::vector<int32_t> lengths_;

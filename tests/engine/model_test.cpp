@@ -9,7 +9,6 @@
 #include "backend/test_footprint.h"
 #include "engine/layout.h"
 #include "engine/specs.h"
-#include "memory/host_memory.h"
 
 using namespace plimsoll;
 using backend::View;
@@ -67,19 +66,20 @@ Ops ops_of(const testing::Shape& shape, int32_t tokens, int32_t wanted) {
   options.max_num_batched_tokens = shape.max_position;
   const engine::EngineLayout layout = engine::resolve_layout(spec, options, kFootprint);
   const engine::EnginePlan plan = engine::plan_layout(spec, layout, kFootprint);
-  const memory::HostMemory memory(plan.total_bytes);
-  memory::Arena arena = memory::Arena::placing(memory.data(), memory.size());
   LoggingBackend backend(kFootprint);
-  engine::Launch launch(spec, layout, backend, arena);
+  engine::LaunchMemory memory(plan, backend);
+  engine::Launch launch(spec, layout, backend, memory.device());
+  engine::BatchSlab& slab = launch.batch.slab();
   for (int32_t row = 0; row < tokens; ++row) {
-    launch.batch.positions[static_cast<size_t>(row)] = row;
+    slab.positions[static_cast<size_t>(row)] = row;
   }
   for (int32_t i = 0; i < wanted; ++i) {
-    launch.batch.logits_rows[static_cast<size_t>(i)] = tokens - wanted + i;
+    slab.logits_rows[static_cast<size_t>(i)] = tokens - wanted + i;
   }
-  launch.batch.query_start[1] = launch.batch.context_length[0] = tokens;
+  slab.query_start[1] = slab.context_length[0] = tokens;
   const memory::Scope scope(launch.scratch);
-  const View hidden = launch.model.forward(launch.batch.meta(tokens, 1, wanted));
+  const View hidden = launch.model.forward(
+      launch.batch.meta(0, {.tokens = tokens, .sequences = 1, .logits_rows = wanted}));
   CHECK(hidden.rows == wanted);
   return backend.log;
 }

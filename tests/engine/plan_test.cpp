@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "engine/layout.h"
 #include "engine/specs.h"
-#include "memory/host_memory.h"
 
 using namespace plimsoll;
 using Catch::Contains;
@@ -123,7 +122,8 @@ namespace {
 
 /// Fills the arrays with sequences of random lengths, each wholly in this step.
 backend::BatchMeta random_batch(std::mt19937& random, const EngineLayout& layout,
-                                const engine::BatchArrays& arrays, int64_t vocab) {
+                                engine::BatchArrays& batch, int64_t vocab) {
+  engine::BatchSlab& arrays = batch.slab();
   const auto draw = [&](int64_t low, int64_t high) {
     return static_cast<int32_t>(std::uniform_int_distribution<int64_t>(low, high)(random));
   };
@@ -147,7 +147,7 @@ backend::BatchMeta random_batch(std::mt19937& random, const EngineLayout& layout
   for (const std::span<int32_t> table : arrays.block_tables) {
     for (int32_t& block : table) block = draw(0, layout.num_blocks - 1);
   }
-  return arrays.meta(rows, sequences, wanted);
+  return batch.meta(0, {.tokens = rows, .sequences = sequences, .logits_rows = wanted});
 }
 
 }  // namespace
@@ -157,11 +157,11 @@ TEST_CASE("a launch that differs from its plan is found out") {
   engine::EnginePlan plan = engine::plan_engine(spec, {}, kFootprint);
   memory::Arena arena = memory::Arena::counting();
   for (const memory::Region& region : plan.regions) arena.take(region.name, region.bytes);
-  engine::check_regions(plan, arena);
+  engine::check_regions(plan.regions, arena);
   plan.regions[2].bytes += 64;
-  CHECK_THROWS_WITH(engine::check_regions(plan, arena), Contains("region 2 ('token ids')"));
+  CHECK_THROWS_WITH(engine::check_regions(plan.regions, arena), Contains("region 2 ('token ids')"));
   plan.regions.resize(1);
-  CHECK_THROWS_WITH(engine::check_regions(plan, arena), Contains("region 1 ('kv blocks')"));
+  CHECK_THROWS_WITH(engine::check_regions(plan.regions, arena), Contains("region 1 ('kv blocks')"));
 }
 
 TEST_CASE("any launch is what its plan says, and no step leaves its memory") {
@@ -179,12 +179,11 @@ TEST_CASE("any launch is what its plan says, and no step leaves its memory") {
     const EngineLayout layout = engine::resolve_layout(spec, options, kFootprint);
     const engine::EnginePlan plan = engine::plan_layout(spec, layout, kFootprint);
 
-    const memory::HostMemory memory(plan.total_bytes);
-    memory::Arena arena = memory::Arena::placing(memory.data(), plan.total_bytes);
     testing::TouchingBackend backend(kFootprint);
-    engine::Launch launch(spec, layout, backend, arena);
-    engine::check_regions(plan, arena);
-    REQUIRE(arena.peak() == plan.total_bytes);
+    engine::LaunchMemory memory(plan, backend);
+    engine::Launch launch(spec, layout, backend, memory.device());
+    memory.check(plan);
+    REQUIRE(memory.device().peak() == plan.total_bytes);
     for (int step = 0; step < 3; ++step) {
       const backend::BatchMeta batch = random_batch(random, layout, launch.batch, spec.vocab_size);
       const memory::Scope scope(launch.scratch);

@@ -155,7 +155,7 @@ TEST_CASE("penalties follow vLLM's formulas") {
   const auto adjust = [&] {
     SamplingState state(params, prompt, kEos, output, TokenRandom(0, "", {}, 0));
     for (const TokenId token : output) state.accept(token);
-    CHECK(state.adjusts());
+    CHECK(state.adjusts(state.position()));
     state.adjust(row, adjusted);
     return adjusted;
   };

@@ -31,8 +31,9 @@ void store_key(const std::byte* key, int64_t head_dim, int64_t slot, DType dtype
 void CpuBackend::do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) {
   for_rows(out.rows, 8 * out.columns, [&](int64_t t) {
     const auto row = static_cast<size_t>(t);
-    const bool is_long = rope.long_table.has_value() &&
-                         batch.long_rope[static_cast<size_t>(batch.row_sequence[row])] != 0;
+    const int32_t sequence = batch.row_sequence[row];
+    const bool is_long = rope.long_table.has_value() && sequence >= 0 &&
+                         batch.long_rope[static_cast<size_t>(sequence)] != 0;
     const model::RopeTable& table = is_long ? *rope.long_table : rope.table;
     float* to = static_cast<float*>(out.data) + t * out.stride;
     const int64_t half = rope.rotary_dim / 2;
@@ -62,6 +63,7 @@ void CpuBackend::do_rope_and_store(View qkv, View angles, const model::Attention
                         angles.columns);
     }
     const auto at = static_cast<size_t>(t);
+    if (batch.row_sequence[at] < 0) return;
     const int64_t position = batch.positions[at];
     const int64_t slot = position % cache.block_size;
     const int32_t number = block_at(batch, cache, batch.row_sequence[at], position);
@@ -96,7 +98,8 @@ CpuBackend::AttentionTasks CpuBackend::divide_attention(const model::AttentionSp
     const auto at = static_cast<size_t>(s);
     const int64_t rows = batch.query_start[at + 1] - batch.query_start[at];
     tasks.operations += 4 * rows * batch.context_length[at] * spec.heads * spec.head_dim;
-    tasks.first[s + 1] = tasks.first[s] + (rows + tasks.positions - 1) / tasks.positions *
+    const int64_t runs = batch.context_length[at] > 0 ? rows : 0;  // not padding
+    tasks.first[s + 1] = tasks.first[s] + (runs + tasks.positions - 1) / tasks.positions *
                                               spec.kv_heads * tasks.parts;
   }
   return tasks;
@@ -111,6 +114,8 @@ void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& sp
   for (auto& scratch : attention_scratch_)
     scratch.resize(std::max(scratch.size(), static_cast<size_t>(attention_scratch(spec.head_dim))));
 
+  for (int64_t row = out.rows - batch.padding; row < out.rows; ++row)
+    std::fill_n(static_cast<float*>(out.data) + row * out.stride, out.columns, 0.f);
   pool_.run(count, tasks.operations, [&](int64_t number, int thread) {
     // Last tasks first: they have the longest contexts.
     const int64_t task = count - 1 - number;

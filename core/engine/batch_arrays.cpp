@@ -1,0 +1,95 @@
+#include "engine/batch_arrays.h"
+
+namespace plimsoll::engine {
+
+namespace {
+
+size_t slab_bytes(const BatchShape& shape) {
+  memory::Arena arena = memory::Arena::counting();
+  const BatchSlab slab(arena, shape);
+  return arena.peak();
+}
+
+}  // namespace
+
+BatchSlab::BatchSlab(memory::Arena& arena, const BatchShape& shape)
+    : token_ids(take_span<int32_t>(arena, "token ids", shape.limits.batched_tokens)),
+      positions(take_span<int32_t>(arena, "positions", shape.limits.batched_tokens)),
+      row_sequence(take_span<int32_t>(arena, "row sequences", shape.limits.batched_tokens)),
+      query_start(take_span<int32_t>(arena, "query starts", shape.limits.sequences + 1)),
+      context_length(take_span<int32_t>(arena, "context lengths", shape.limits.sequences)),
+      long_rope(take_span<uint8_t>(arena, "long rope", shape.limits.sequences)),
+      logits_rows(take_span<int32_t>(arena, "logits rows", shape.limits.batched_tokens)) {
+  const int64_t sequences = shape.limits.sequences;
+  if (shape.draws) {
+    temperature = take_span<double>(arena, "temperature", sequences);
+    top_k = take_span<int32_t>(arena, "top k", sequences);
+    top_p = take_span<double>(arena, "top p", sequences);
+    min_p = take_span<double>(arena, "min p", sequences);
+    uniform = take_span<double>(arena, "random numbers", sequences);
+  }
+  for (size_t g = 0; g < shape.kv_groups; ++g) {
+    block_tables.push_back(
+        take_span<int32_t>(arena, "block tables", sequences * shape.limits.table_stride));
+  }
+  if (shape.plan_bytes > 0) {
+    plan = take_span<std::byte>(arena, "step plan", static_cast<int64_t>(shape.plan_bytes));
+  }
+  const_tables_.assign(block_tables.begin(), block_tables.end());
+}
+
+BatchArrays::BatchArrays(memory::Arena& device, memory::Arena& host, const BatchShape& shape,
+                         const backend::Footprint& footprint)
+    : table_stride_(shape.limits.table_stride) {
+  if (footprint.shares_memory()) {
+    slabs_.emplace_back(device, shape);
+    host_bases_.push_back(reinterpret_cast<std::byte*>(slabs_[0].token_ids.data()));
+    device_base_ = host_bases_[0];
+    host_drawn_.emplace_back();
+    return;
+  }
+  const size_t bytes = slab_bytes(shape);
+  device_base_ = device.take_array<std::byte>("batch metadata", bytes);
+  device_drawn_ = take_span<int32_t>(device, "drawn tokens", shape.limits.sequences);
+  for (int slot = 0; slot <= footprint.ahead(); ++slot) {
+    host_bases_.push_back(host.take_array<std::byte>("batch metadata", bytes));
+    memory::Arena inside = host.is_counting() ? memory::Arena::counting()
+                                              : memory::Arena::placing(host_bases_.back(), bytes);
+    slabs_.emplace_back(inside, shape);
+    host_drawn_.push_back(take_span<int32_t>(host, "drawn tokens", shape.limits.sequences));
+  }
+}
+
+backend::BatchMeta BatchArrays::meta(size_t slot, const StepExtent& extent) const {
+  const BatchSlab& slab = slabs_[slot];
+  const auto t = static_cast<size_t>(extent.tokens);
+  const auto b = static_cast<size_t>(extent.sequences);
+  const auto d = static_cast<size_t>(extent.drawn);
+  backend::BatchMeta meta{
+      .token_ids = slab.token_ids.first(t),
+      .positions = slab.positions.first(t),
+      .row_sequence = slab.row_sequence.first(t),
+      .query_start = slab.query_start.first(b + 1),
+      .context_length = slab.context_length.first(b),
+      .long_rope = slab.long_rope.first(b),
+      .logits_rows = slab.logits_rows.first(static_cast<size_t>(extent.logits_rows)),
+      .block_tables = slab.const_tables_,
+      .table_stride = table_stride_,
+      .table_width = extent.table_width,
+      .padding = extent.padding};
+  meta.slot = static_cast<int32_t>(slot);
+  meta.host_base = host_bases_[slot];
+  meta.device_base = device_base_;
+  meta.plan = slab.plan;
+  if (d == 0) return meta;
+  meta.drawing = {.temperature = slab.temperature.first(d),
+                  .top_k = slab.top_k.first(d),
+                  .top_p = slab.top_p.first(d),
+                  .min_p = slab.min_p.first(d),
+                  .uniform = slab.uniform.first(d)};
+  meta.drawn_on_device = device_drawn_.data();
+  meta.drawn = host_drawn_[slot].first(d);
+  return meta;
+}
+
+}  // namespace plimsoll::engine

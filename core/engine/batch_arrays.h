@@ -1,0 +1,85 @@
+// The memory behind BatchMeta: a slab of arrays, which a device has a copy of.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.h"
+#include "engine/model.h"
+#include "memory/arena.h"
+
+namespace plimsoll::engine {
+
+/// `count` elements of an arena, as a region of this name.
+template <typename T>
+std::span<T> take_span(memory::Arena& arena, std::string_view name, int64_t count) {
+  const auto size = static_cast<size_t>(count);
+  return {arena.take_array<T>(name, size), size};
+}
+
+/// What a launch takes of arrays beside the limits of a step.
+struct BatchShape {
+  StepLimits limits;
+  size_t kv_groups = 0;
+  bool draws = false;     // tokens are drawn on the device
+  size_t plan_bytes = 0;  // Footprint::step_plan_bytes
+};
+
+/// The arrays of one step, sized for the largest; the host writes them.
+struct BatchSlab {
+  BatchSlab(memory::Arena& arena, const BatchShape& shape);
+
+  std::span<int32_t> token_ids;       // [T]
+  std::span<int32_t> positions;       // [T]
+  std::span<int32_t> row_sequence;    // [T]
+  std::span<int32_t> query_start;     // [B + 1]
+  std::span<int32_t> context_length;  // [B]
+  std::span<uint8_t> long_rope;       // [B]
+  std::span<int32_t> logits_rows;     // [T]
+  std::span<double> temperature;      // [B], as all of drawing; empty where the host draws
+  std::span<int32_t> top_k;
+  std::span<double> top_p;
+  std::span<double> min_p;
+  std::span<double> uniform;
+  std::vector<std::span<int32_t>> block_tables;  // per KV group: [B, table_stride]
+  std::span<std::byte> plan;
+
+ private:
+  friend class BatchArrays;
+  std::vector<std::span<const int32_t>> const_tables_;
+};
+
+/// How much of the arrays a step uses.
+struct StepExtent {
+  int64_t tokens = 0;
+  int64_t sequences = 0;
+  int64_t logits_rows = 0;
+  int64_t drawn = 0;        // of the logits rows, the first
+  int64_t table_width = 0;  // of the block tables' rows
+  int64_t padding = 0;      // of rows and sequences, the last
+};
+
+/// The host's slabs, one for each step that may be under way, and their place on the device. Where
+/// memory is shared there is one, and its arrays are regions by themselves.
+class BatchArrays {
+ public:
+  BatchArrays(memory::Arena& device, memory::Arena& host, const BatchShape& shape,
+              const backend::Footprint& footprint);
+
+  [[nodiscard]] size_t slabs() const { return slabs_.size(); }
+  [[nodiscard]] BatchSlab& slab(size_t slot = 0) { return slabs_[slot]; }
+  /// The leading parts that a step of this extent uses. The result points into this object.
+  [[nodiscard]] backend::BatchMeta meta(size_t slot, const StepExtent& extent) const;
+
+ private:
+  int64_t table_stride_;
+  std::vector<BatchSlab> slabs_;
+  std::vector<std::byte*> host_bases_;          // of the slabs
+  std::vector<std::span<int32_t>> host_drawn_;  // beside the slabs: [B]
+  std::byte* device_base_ = nullptr;
+  std::span<int32_t> device_drawn_;  // [B]
+};
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,92 @@
+#include "engine/step_runner.h"
+
+#include <algorithm>
+
+namespace plimsoll::engine {
+
+void StepRunner::run(const Step& step, const Reader& read) {
+  backend_.start_step(step.meta);
+  const memory::Scope scope(launch_.scratch);
+  backend::View hidden;
+  backend_.run_step(step.recorded_size, [&] {
+    hidden = launch_.model.forward(step.meta);
+    draw(step.meta, hidden);
+  });
+  backend_.finish_step(step.meta);
+  read_rows(step, hidden, read);
+}
+
+void StepRunner::draw(const backend::BatchMeta& batch, backend::View hidden) {
+  const auto drawn = static_cast<int64_t>(batch.drawing.temperature.size());
+  for (int64_t first = 0; first < drawn; first += layout_.limits.logits_rows) {
+    const int64_t count = std::min(layout_.limits.logits_rows, drawn - first);
+    const memory::Scope scope(launch_.scratch);
+    backend_.draw(batch, launch_.model.logits(hidden.slice_rows(first, count)), first);
+  }
+}
+
+void StepRunner::read_rows(const Step& step, backend::View hidden, const Reader& read) {
+  const auto rows = std::ssize(step.read);
+  const auto behind = std::ssize(step.drawn);
+  const int64_t most = layout_.staging_rows > 0 ? layout_.staging_rows : layout_.limits.logits_rows;
+  for (int64_t first = 0; first < rows; first += most) {
+    const int64_t count = std::min(most, rows - first);
+    const memory::Scope scope(launch_.scratch);
+    const backend::View logits = launch_.model.logits(hidden.slice_rows(behind + first, count));
+    read({first, count, backend_.host_logits(logits, launch_.logits_staging), logits.stride});
+  }
+}
+
+// Sequences as long as they may be, over whatever blocks: the cache is empty yet.
+void StepRunner::fill_largest(Step& step) {
+  BatchSlab& slab = launch_.batch.slab();
+  const int64_t tokens = layout_.limits.batched_tokens;
+  StepExtent extent;
+  slab.query_start[0] = 0;
+  while (extent.tokens < tokens) {
+    const auto sequence = static_cast<size_t>(extent.sequences++);
+    const int64_t count = std::min(layout_.max_model_len, tokens - extent.tokens);
+    for (int64_t position = 0; position < count; ++position, ++extent.tokens) {
+      const auto row = static_cast<size_t>(extent.tokens);
+      slab.token_ids[row] = 0;
+      slab.positions[row] = static_cast<int32_t>(position);
+      slab.row_sequence[row] = static_cast<int32_t>(sequence);
+    }
+    slab.query_start[sequence + 1] = static_cast<int32_t>(extent.tokens);
+    slab.context_length[sequence] = static_cast<int32_t>(count);
+    slab.long_rope[sequence] = 0;
+    slab.logits_rows[sequence] = static_cast<int32_t>(extent.tokens - 1);
+    const auto stride = static_cast<size_t>(layout_.limits.table_stride);
+    for (const std::span<int32_t> table : slab.block_tables) {
+      for (size_t i = 0; i < stride; ++i) {
+        table[sequence * stride + i] =
+            static_cast<int32_t>(static_cast<int64_t>(i) % layout_.num_blocks);
+      }
+    }
+  }
+  extent.logits_rows = extent.sequences;
+  extent.table_width = layout_.limits.table_stride;
+  step.read.resize(static_cast<size_t>(extent.sequences));
+  step.meta = launch_.batch.meta(0, extent);
+}
+
+void StepRunner::warm_up(BatchBuilder& builder) {
+  const auto once = [&](const Step& step) {
+    run(step, [](const LogitsSlice&) {});
+    backend_.await_step(step.meta);
+  };
+  Step step;
+  fill_largest(step);
+  once(step);
+  if (!backend_.footprint().draws()) return;
+  builder.build_padding(layout_.limits.sequences, 0, step);
+  once(step);
+  // The largest first: what the smaller ones need is there already.
+  for (size_t i = layout_.recorded_sizes.size(); i-- > 0;) {
+    step.recorded_size = layout_.recorded_sizes[i];
+    builder.build_padding(step.recorded_size, 0, step);
+    once(step);
+  }
+}
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,46 @@
+// Runs built steps over the backend, and each kind of them once at the launch.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "backend/backend.h"
+#include "engine/batch_builder.h"
+#include "engine/layout.h"
+
+namespace plimsoll::engine {
+
+/// Logits of rows [first, first + count) of Step::read, on the host.
+struct LogitsSlice {
+  int64_t first = 0;
+  int64_t count = 0;
+  const float* values = nullptr;
+  int64_t stride = 0;
+};
+
+class StepRunner {
+ public:
+  using Reader = std::function<void(const LogitsSlice&)>;
+
+  /// All must outlive it.
+  StepRunner(Launch& launch, const EngineLayout& layout, backend::Backend& backend)
+      : launch_(launch), layout_(layout), backend_(backend) {}
+
+  /// Starts a step. `read` is called for the rows that the host reads, slice by slice, in order;
+  /// before the first call the step's ops have run.
+  void run(const Step& step, const Reader& read);
+  /// Runs the largest step, and one of each size that is recorded, so that the backend has met all
+  /// that will come. The cache is written to.
+  void warm_up(BatchBuilder& builder);
+
+ private:
+  void draw(const backend::BatchMeta& batch, backend::View hidden);
+  void read_rows(const Step& step, backend::View hidden, const Reader& read);
+  void fill_largest(Step& step);
+
+  Launch& launch_;
+  const EngineLayout& layout_;
+  backend::Backend& backend_;
+};
+
+}  // namespace plimsoll::engine
