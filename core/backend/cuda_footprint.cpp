@@ -21,6 +21,15 @@ std::vector<kernels::FlashShape> flash_shapes(const model::ModelSpec& spec) {
   return shapes;
 }
 
+size_t rope_table_bytes(const model::ModelSpec& spec) {
+  size_t values = 0;
+  for (const model::RopeSpec& rope : spec.ropes) {
+    values += rope.table.inverse_frequencies.size();
+    if (rope.long_table) values += rope.long_table->inverse_frequencies.size();
+  }
+  return aligned(values * sizeof(float));
+}
+
 kernels::FlashLimits flash_limits(const StepShape& shape, const CardFigures& card) {
   return {.tokens = shape.tokens,
           .sequences = shape.sequences,
@@ -61,7 +70,7 @@ size_t CudaFootprint::device_workspace_bytes(const StepShape& shape) const {
     partials =
         std::max(partials, kernels::flash_workspace_bytes(flash_limits(shape, card_), flash));
   }
-  return product_workspace_bytes(card_) + partials;
+  return product_workspace_bytes(card_) + rope_table_bytes(*shape.spec) + aligned(partials);
 }
 
 size_t CudaFootprint::host_workspace_bytes(const StepShape&) const {

@@ -38,6 +38,10 @@ inline constexpr int64_t kFixedSplit = 2048;
 /// the step's plan, one after the other, aligned to kDeviceAlignment.
 std::vector<kernels::FlashShape> flash_shapes(const model::ModelSpec& spec);
 
+/// Frequencies of a model's ropes as they lie on the device: float32, the long table of a rope
+/// behind its table.
+size_t rope_table_bytes(const model::ModelSpec& spec);
+
 kernels::FlashLimits flash_limits(const StepShape& shape, const CardFigures& card);
 
 class CudaFootprint final : public Footprint {

@@ -1,29 +1,12 @@
 // The runtime's calls on the host's memory.
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
-#include <vector>
 
 #include "cuda_runtime.h"
+#include "emulation/streams.h"
 
 namespace plimsoll::emulation {
-
-using Work = std::function<void()>;
-
-struct Graph {
-  std::vector<Work> work;
-};
-struct GraphExec {
-  std::vector<Work> work;
-};
-struct Stream {
-  std::unique_ptr<Graph> capture;
-};
-struct Event {
-  std::chrono::steady_clock::time_point time;
-};
 
 namespace {
 
@@ -62,6 +45,7 @@ cudaError_t allocate(void** to, size_t bytes) {
 
 cudaError_t release(void* memory) {
   if (memory == nullptr) return cudaSuccess;
+  finish_all_streams();
   const auto found = allocations().sizes.find(memory);
   if (found == allocations().sizes.end()) return cudaErrorInvalidValue;
   const auto* end = static_cast<unsigned char*>(memory) + found->second;
@@ -74,11 +58,6 @@ cudaError_t release(void* memory) {
 }
 
 }  // namespace
-
-void submit(cudaStream_t stream, Work work) {
-  if (stream != nullptr && stream->capture) return stream->capture->work.push_back(std::move(work));
-  work();
-}
 
 cudaError_t check_shared(const void* function, size_t bytes) {
   const auto found = allowed_shared().find(function);
@@ -152,9 +131,6 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   *total = kDeviceBytes;
   return cudaSuccess;
 }
-cudaError_t cudaDeviceSynchronize() {
-  return cudaSuccess;
-}
 
 cudaError_t cudaMalloc(void** to, size_t bytes) {
   return allocate(to, bytes);
@@ -170,6 +146,7 @@ cudaError_t cudaMallocHost(void** to, size_t bytes) {
   return cudaHostAlloc(to, bytes, cudaHostAllocDefault);
 }
 cudaError_t cudaFreeHost(void* memory) {
+  finish_all_streams();
   std::free(memory);
   return cudaSuccess;
 }
@@ -197,86 +174,6 @@ cudaError_t cudaMemset(void* to, int value, size_t bytes) {
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
   submit(stream, [=] { cudaMemset(to, value, bytes); });
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
-}
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new Stream;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete stream;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return cudaSuccess;
-}
-cudaError_t cudaStreamQuery(cudaStream_t) {
-  return cudaSuccess;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
-  return cudaSuccess;
-}
-cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  return cudaEventCreateWithFlags(event, cudaEventDefault);
-}
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new Event;
-  return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  event->time = std::chrono::steady_clock::now();
-  return cudaSuccess;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
-  return cudaSuccess;
-}
-cudaError_t cudaEventQuery(cudaEvent_t) {
-  return cudaSuccess;
-}
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  if (stream == nullptr || stream->capture) return cudaErrorInvalidValue;
-  stream->capture = std::make_unique<Graph>();
-  return cudaSuccess;
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  *graph = stream->capture.release();
-  return *graph == nullptr ? cudaErrorInvalidValue : cudaSuccess;
-}
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
-  if (nodes != nullptr) return cudaErrorInvalidValue;  // counting is all that is there
-  *count = graph->work.size();
-  return cudaSuccess;
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
-  *exec = new GraphExec{graph->work};
-  return cudaSuccess;
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
-  for (const Work& work : exec->work) work();
-  return cudaSuccess;
-}
-cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
-  return cudaSuccess;
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete graph;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  delete exec;
   return cudaSuccess;
 }
 

@@ -1,0 +1,183 @@
+// Streams, events and graphs of the emulator.
+#include "emulation/streams.h"
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "cuda_runtime.h"
+
+namespace plimsoll::emulation {
+
+using Work = std::function<void()>;
+
+struct Graph {
+  std::vector<Work> work;
+};
+struct GraphExec {
+  std::vector<Work> work;
+};
+struct Stream {
+  std::unique_ptr<Graph> capture;
+  std::deque<Work> waiting;
+  uint64_t given = 0;
+  uint64_t done = 0;
+};
+struct Event {
+  std::chrono::steady_clock::time_point time;
+  Stream* stream = nullptr;  // where it was recorded last
+  uint64_t after = 0;        // as many pieces of work as that stream had been given by then
+};
+
+namespace {
+
+std::recursive_mutex mutex;  // the host's threads may all have work
+Streams streams_are = Streams::at_once;
+std::set<Stream*> streams;
+
+void finish(Stream& stream, uint64_t until) {
+  const std::lock_guard lock(mutex);
+  while (stream.done < until && !stream.waiting.empty()) {
+    const Work work = std::move(stream.waiting.front());
+    stream.waiting.pop_front();
+    ++stream.done;
+    work();
+  }
+}
+
+bool alive(Stream* stream) {
+  return streams.contains(stream);
+}
+
+}  // namespace
+
+void set_streams(Streams when) {
+  finish_all_streams();
+  streams_are = when;
+}
+
+void finish_all_streams() {
+  const std::lock_guard lock(mutex);
+  for (Stream* stream : streams) finish(*stream, stream->given);
+}
+
+void submit(cudaStream_t stream, Work work) {
+  const std::lock_guard lock(mutex);
+  if (stream != nullptr && stream->capture) {
+    return stream->capture->work.push_back(std::move(work));
+  }
+  if (stream == nullptr || streams_are == Streams::at_once) return work();
+  ++stream->given;
+  stream->waiting.push_back(std::move(work));
+}
+
+}  // namespace plimsoll::emulation
+
+using namespace plimsoll::emulation;
+
+cudaError_t cudaDeviceSynchronize() {
+  finish_all_streams();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  const std::lock_guard lock(mutex);
+  *stream = new Stream;
+  streams.insert(*stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const std::lock_guard lock(mutex);
+  finish(*stream, stream->given);
+  streams.erase(stream);
+  delete stream;
+  return cudaSuccess;
+}
+// What stands on a real device at run time: no waiting while a stream is recorded.
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream == nullptr) return cudaDeviceSynchronize();
+  if (stream->capture) return cudaErrorInvalidValue;
+  finish(*stream, stream->given);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const std::lock_guard lock(mutex);
+  return stream == nullptr || stream->waiting.empty() ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  submit(stream, [from = event->stream, after = event->after] {
+    if (from != nullptr && alive(from)) finish(*from, after);
+  });
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new Event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const std::lock_guard lock(mutex);
+  event->time = std::chrono::steady_clock::now();
+  event->stream = stream;
+  event->after = stream == nullptr ? 0 : stream->given;
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const std::lock_guard lock(mutex);
+  if (event->stream != nullptr && alive(event->stream)) finish(*event->stream, event->after);
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const std::lock_guard lock(mutex);
+  if (event->stream == nullptr || !alive(event->stream)) return cudaSuccess;
+  return event->stream->done >= event->after ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (stream == nullptr || stream->capture) return cudaErrorInvalidValue;
+  stream->capture = std::make_unique<Graph>();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = stream->capture.release();
+  return *graph == nullptr ? cudaErrorInvalidValue : cudaSuccess;
+}
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+  if (nodes != nullptr) return cudaErrorInvalidValue;  // counting is all that is there
+  *count = graph->work.size();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  *exec = new GraphExec{graph->work};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  for (const Work& work : exec->work) submit(stream, work);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return cudaSuccess;
+}
