@@ -46,4 +46,16 @@ Environment read_environment() {
   return environment;
 }
 
+std::tm template_time(const Environment& environment) {
+  std::tm fields{};
+  if (environment.source_date_epoch) {
+    const std::time_t epoch = *environment.source_date_epoch;
+    gmtime_r(&epoch, &fields);
+  } else {
+    const std::time_t now = std::time(nullptr);
+    localtime_r(&now, &fields);
+  }
+  return fields;
+}
+
 }  // namespace plimsoll::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <optional>
 #include <string>
 
@@ -18,5 +19,9 @@ struct Environment {
 };
 
 Environment read_environment();
+
+/// What strftime_now in chat templates says for a whole command: SOURCE_DATE_EPOCH in UTC, else the
+/// local time.
+std::tm template_time(const Environment& environment);
 
 }  // namespace plimsoll::cli

@@ -5,45 +5,79 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/report.h"
+#include "batch/memory_report.h"
 #include "plan_parts.h"
 
 namespace plimsoll::cli {
 namespace {
 
-int64_t integer(const Json& json, const char* key) {
+std::optional<uint64_t> bytes_at(const Json& json, const char* key) {
   const auto at = json.find(key);
-  return at != json.end() && at->is_number_integer() ? at->get<int64_t>() : 0;
+  if (at == json.end() || !at->is_number_unsigned()) return std::nullopt;
+  return at->get<uint64_t>();
+}
+
+std::string text_at(const Json& json, const char* key) {
+  const auto at = json.find(key);
+  return at != json.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
+/// The object under `key`; an empty one where there is none.
+const Json& object_at(const Json& json, const char* key) {
+  static const Json kNone = Json::object();
+  const auto at = json.find(key);
+  return at != json.end() && at->is_object() ? *at : kNone;
+}
+
+void read_lines(const Json& memory, batch::MemoryReport& report) {
+  const auto parts = memory.find("parts");
+  if (parts == memory.end() || !parts->is_array()) return;
+  for (const Json& part : *parts) {
+    if (!part.is_object()) continue;
+    report.lines.push_back({.part = text_at(part, "part"),
+                            .planned = bytes_at(part, "planned_bytes"),
+                            .measured = bytes_at(part, "measured_bytes"),
+                            .used = bytes_at(part, "used_bytes")});
+  }
+}
+
+std::optional<batch::DeviceMemoryReport> read_device(const Json& memory) {
+  const Json& device = object_at(memory, "device");
+  if (device.empty()) return std::nullopt;
+  return batch::DeviceMemoryReport{
+      .name = text_at(device, "name"),
+      .total = bytes_at(device, "total_bytes").value_or(0),
+      .budget = bytes_at(device, "budget_bytes").value_or(0),
+      .free_at_start = bytes_at(device, "free_at_start_bytes").value_or(0),
+      .peak = bytes_at(device, "peak_bytes").value_or(0)};
+}
+
+batch::MemoryReport read_report(const Json& json, const std::string& file) {
+  const Json& memory = json.is_object() ? object_at(json, "memory") : json;
+  const auto planned = json.is_object() ? bytes_at(memory, "planned_bytes") : std::nullopt;
+  const auto measured = json.is_object() ? bytes_at(json, "measured_peak_bytes") : std::nullopt;
+  if (!planned || !measured) {
+    fail(ExitCode::usage,
+         "--check {}: not a report of run: {} is missing (run --report FILE writes one)", file,
+         planned ? "measured_peak_bytes" : "memory.planned_bytes");
+  }
+  batch::MemoryReport report;
+  report.planned = *planned;
+  report.measured_peak = *measured;
+  report.arena_peak = bytes_at(json, "arena_peak_bytes").value_or(0);
+  report.peak_rss = bytes_at(json, "peak_rss_bytes").value_or(0);
+  read_lines(memory, report);
+  report.device = read_device(memory);
+  return report;
 }
 
 }  // namespace
 
 int check_report(const std::string& file) {
-  const Json report = read_json_file(file);
-  const auto plan = report.is_object() ? report.find("plan") : report.end();
-  if (!report.is_object() || plan == report.end() || !plan->is_object()) {
-    fail(ExitCode::usage, "--check {}: not a report of run (run --report FILE writes one)", file);
-  }
-  const auto regions = plan->find("regions");
-  if (regions != plan->end() && regions->is_array()) {
-    for (const Json& region : *regions) {
-      fmt::print("{:<28}{:>14}\n", region.value("name", std::string()),
-                 plan::readable_bytes(integer(region, "bytes")));
-    }
-  }
-  const int64_t planned = integer(*plan, "total_bytes");
-  int64_t measured = integer(report, "measured_peak_bytes");
-  if (measured == 0) measured = integer(report, "arena_peak_bytes");
-  fmt::print("{:<28}{:>14}\n", "planned", plan::readable_bytes(planned));
-  if (measured == 0) {
-    fmt::print("{:<28}{:>14}\n", "process peak",
-               plan::readable_bytes(integer(report, "peak_rss_bytes")));
-    fmt::print("the report states no measured peak of the planned memory: nothing to compare\n");
-    return static_cast<int>(ExitCode::done);
-  }
-  fmt::print("{:<28}{:>14}\n", "measured", plan::readable_bytes(measured));
-  const bool exceeded = measured > planned;
-  fmt::print("{}\n", exceeded ? "the plan was exceeded" : "within the plan");
+  const batch::MemoryReport report = read_report(read_json_file(file), file);
+  for (const std::string& line : batch::memory_table(report)) fmt::print("{}\n", line);
+  const bool exceeded = batch::exceeds_plan(report);
+  if (!exceeded) fmt::print("  within the plan\n");
   return static_cast<int>(exceeded ? ExitCode::does_not_fit : ExitCode::done);
 }
 

@@ -143,7 +143,7 @@ int plan_command(const PlanOptions& options) {
   const std::optional<plan::Gpu> gpu = choose_gpu(options);
   plan::PlanResult result = make_plan(view, options, gpu);
   result.model = options.model;
-  if (!options.prompts.empty()) add_prompts(result, options, file.parent_path());
+  if (!options.prompts.empty()) add_prompts(result, options, view, file.parent_path());
   print(rendered(result, options, environment));
   if (options.format == PlanFormat::args && !result.reason.empty()) say(result.reason);
   const bool fits = result.fits.value_or(true);

@@ -154,10 +154,15 @@ void declare_subject(CLI::App& command, PlanOptions& o) {
   command.add_flag("--advise", o.advise, "what would save memory, also when it fits");
   text_flag(command, "-i,--input-file", o.prompts, "FILE",
             "prompts: lengths, faults, need for cache");
-  last_value_flag(command, "--rate", "N", "tokens per second, measured: gives hours for -i",
+  text_flag(command, "--tokens-per-second,--rate", o.rate, "N|REPORT",
+            "measured, by hand or in a report of run: gives hours for -i");
+  text_flag(command, "--tokenizer", o.tokenizer, "DIR", "of the prompts (default MODEL)");
+  last_value_flag(command, "--chat-template", "FILE", "of the prompts, a file or the text itself",
+                  [&o](const std::string& text) { o.chat_template = read_template(text); });
+  last_value_flag(command, "--max-tokens", "N", "of the prompts, as for run",
                   [&o](const std::string& text) {
-                    o.rate = parse_number(text);
-                    if (!(o.rate > 0)) throw std::invalid_argument("expected a number above 0");
+                    o.max_tokens = parse_count(text);
+                    if (*o.max_tokens < 1) throw std::invalid_argument("expected at least 1");
                   });
   text_flag(command, "--check", o.check, "FILE", "a report of run: was the plan exceeded?");
   command.add_option("--diff", o.diff, "what two plans, printed with --format json, differ in")
@@ -296,17 +301,14 @@ void declare_unmoved(CLI::App& command, PlanOptions& o) {
     return [&o, name](const std::string&) { o.ignored.push_back(name); };
   };
   for (const char* name : {"--seed",
-                           "--tokenizer",
                            "--generation-config",
                            "--served-model-name",
                            "--load-format",
                            "--device",
                            "--threads",
-                           "--max-tokens",
                            "--temperature",
                            "--top-p",
                            "--top-k",
-                           "--chat-template",
                            "--long-prompt",
                            "--report",
                            "--part",

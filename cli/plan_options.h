@@ -27,9 +27,12 @@ struct PlanOptions {
   std::pair<std::string, std::string> diff;
   std::string check;  // a report of `run`
   bool advise = false;
-  bool solve_seqs = false;           // --max-num-seqs auto
-  std::string prompts;               // -i
-  double rate = 0;                   // tokens per second, measured
+  bool solve_seqs = false;  // --max-num-seqs auto
+  std::string prompts;      // -i
+  std::string rate;         // tokens per second, measured: a number or a report of `run`
+  std::string tokenizer;    // of `prompts`; empty: the model's
+  std::optional<std::string> chat_template;
+  std::optional<int64_t> max_tokens;
   std::vector<std::string> ignored;  // flags that move no memory
 };
 

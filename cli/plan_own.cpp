@@ -135,9 +135,13 @@ void fill_layout(plan::PlanResult& result, const model::ModelSpec& spec,
   result.block_size = layout.kv.block_size;
   result.bytes_per_block = static_cast<int64_t>(layout.kv.block_bytes);
   for (const engine::KvGroup& group : layout.kv.groups) {
-    result.group_needs.push_back({layout.kv.block_size, group.window, group.window > 0, 0});
+    plan::GroupNeed& need = result.group_needs.emplace_back();
+    need.block_size = layout.kv.block_size;
+    if (group.window == 0) continue;
+    // The most that engine::blocks_of_sequence says for any length.
+    const int64_t seen = group.window - 1 + layout.limits.batched_tokens;
+    need.most_blocks = (seen - 1 + layout.kv.block_size - 1) / layout.kv.block_size + 1;
   }
-  result.in_flight_tokens = layout.limits.batched_tokens;
 }
 
 void fill_regions(plan::PlanResult& result, const engine::EnginePlan& plan) {

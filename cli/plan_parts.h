@@ -20,9 +20,10 @@ plan::PlanResult make_plan(const plan::ConfigView& config, const PlanOptions& op
 plan::PlanResult plan_own_engine(const plan::ConfigView& config, const PlanOptions& options,
                                  const plan::Gpu* gpu);
 
-/// Notes about the prompts of `-i`, tokenized with the tokenizer beside the config.
+/// Figures of the prompts of `-i`, read, rendered and tokenized as `run` would; `folder` is the
+/// model's. Throws Error(input_unusable, checkpoint_unusable, usage).
 void add_prompts(plan::PlanResult& result, const PlanOptions& options,
-                 const std::filesystem::path& folder);
+                 const plan::ConfigView& config, const std::filesystem::path& folder);
 
 /// Prints plan against measured of a run's report; does_not_fit when the measured peak exceeded it.
 int check_report(const std::string& file);

@@ -1,178 +1,164 @@
-// `plan -i`: what a prompt file asks of the cache.
+// `plan -i`: what a prompt file asks of the cache, read and rendered as `run` would.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <unordered_map>
-#include <unordered_set>
+#include <charconv>
+#include <limits>
 #include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "batch/prompt_survey.h"
+#include "environment.h"
+#include "launch.h"
+#include "plan/amount.h"
+#include "plan/prompt_load.h"
 #include "plan_parts.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace plimsoll::cli {
 namespace {
 
-struct PromptFacts {
+namespace fs = std::filesystem;
+
+/// The tokenizer of --tokenizer, else the model's.
+text::Tokenizer load_tokenizer(const fs::path& folder) {
+  try {
+    return text::Tokenizer::load(folder);
+  } catch (const Error& error) {
+    fail(error.code(), "{} (-i needs one: --tokenizer DIR names its folder)", error.what());
+  }
+}
+
+batch::ChatOptions chat_options(const PlanOptions& options, const fs::path& folder,
+                                const Environment& environment) {
+  batch::ChatOptions chat;
+  chat.templates = text::folder_templates(folder);
+  chat.special_tokens = text::special_token_texts(folder);
+  chat.chat_template = options.chat_template;
+  chat.now = template_time(environment);
+  return chat;
+}
+
+int64_t vocabulary(const plan::ConfigView& config) {
+  const Json& json = config.json();
+  for (const Json* holder : {&json, json.contains("text_config") ? &json["text_config"] : &json}) {
+    const auto at = holder->is_object() ? holder->find("vocab_size") : holder->end();
+    if (holder->is_object() && at != holder->end() && at->is_number_integer()) {
+      return std::max<int64_t>(1, at->get<int64_t>());
+    }
+  }
+  return std::numeric_limits<int32_t>::max();
+}
+
+/// Tokens per second, in and out together: a number, or what a report of `run` measured.
+double tokens_per_second(const std::string& text) {
+  double rate = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    const Json report = read_json_file(text);
+    const auto number = [&](const char* group, const char* key) {
+      const auto at = report.is_object() ? report.find(group) : report.end();
+      if (!report.is_object() || at == report.end() || !at->is_object()) return 0.0;
+      const auto value = at->find(key);
+      return value != at->end() && value->is_number() ? value->get<double>() : 0.0;
+    };
+    const double seconds = number("seconds", "run");
+    if (seconds > 0) rate = (number("tokens", "prompt") + number("tokens", "completion")) / seconds;
+  }
+  if (rate > 0 && rate <= std::numeric_limits<double>::max()) return rate;
+  fail(ExitCode::usage,
+       "--tokens-per-second {}: expected a number above 0, or a report of run that measured one",
+       text);
+}
+
+void fill_lengths(plan::PromptFigures& figures, const batch::PromptSurvey& survey) {
   std::vector<int64_t> lengths;
-  int64_t bad_lines = 0;
-  int64_t first_bad = 0;
-  int64_t duplicates = 0;
-  int64_t chats = 0;
-  int64_t generated = 0;
-  int64_t shared_tokens = 0;  // in whole blocks of a prefix seen before
-  std::unordered_set<std::string> ids;
-  std::unordered_set<uint64_t> blocks;
-};
-
-/// Text of a line's prompt, or its token ids; chat messages are joined as they stand.
-struct LinePrompt {
-  std::string text;
-  std::vector<text::TokenId> ids;
-  int64_t max_tokens = 0;
-  std::string id;
-  bool chat = false;
-};
-
-void read_request(const Json& request, LinePrompt& prompt) {
-  const auto number = [&](const char* key) {
-    const auto at = request.find(key);
-    return at != request.end() && at->is_number_integer() ? at->get<int64_t>() : int64_t{0};
-  };
-  prompt.max_tokens = std::max(number("max_tokens"), number("max_completion_tokens"));
-  const auto ids_at = request.find("prompt_token_ids");
-  const auto text_at = request.find("prompt");
-  const auto messages = request.find("messages");
-  if (ids_at != request.end() && ids_at->is_array()) {
-    for (const Json& id : *ids_at) prompt.ids.push_back(id.get<text::TokenId>());
-  } else if (text_at != request.end() && text_at->is_string()) {
-    prompt.text = text_at->get<std::string>();
-  } else if (text_at != request.end() && text_at->is_array()) {
-    for (const Json& id : *text_at) prompt.ids.push_back(id.get<text::TokenId>());
-  } else if (messages != request.end() && messages->is_array()) {
-    prompt.chat = true;
-    for (const Json& message : *messages) {
-      const auto content = message.find("content");
-      if (content != message.end() && content->is_string())
-        prompt.text += content->get<std::string>() + "\n";
-    }
-  } else {
-    throw std::runtime_error("no prompt");
+  lengths.reserve(survey.sequences.size());
+  plan::Amount answers = 0;
+  for (const batch::SurveyedSequence& sequence : survey.sequences) {
+    lengths.push_back(sequence.prompt);
+    answers += sequence.answer;
   }
+  figures.answer_tokens = answers.value();
+  figures.sequences = std::ssize(lengths);
+  if (lengths.empty()) return;
+  std::ranges::sort(lengths);
+  const auto at = [&](size_t tenths) { return lengths[(lengths.size() - 1) * tenths / 10]; };
+  figures.shortest = lengths.front();
+  figures.median = at(5);
+  figures.ninth_decile = at(9);
+  figures.longest = lengths.back();
 }
 
-LinePrompt read_line(const std::string& line) {
-  LinePrompt prompt;
-  const Json json = parse_json<Json>(line);
-  if (json.is_string()) {
-    prompt.text = json.get<std::string>();
-    return prompt;
-  }
-  const bool batch = json.contains("body") && json["body"].is_object();
-  for (const char* key : {"custom_id", "id"}) {
-    const auto at = json.find(key);
-    if (at != json.end() && at->is_string()) prompt.id = at->get<std::string>();
-  }
-  read_request(batch ? json["body"] : json, prompt);
-  return prompt;
+plan::PromptFigures figures_of(const batch::PromptSurvey& survey) {
+  plan::PromptFigures figures;
+  figures.lines = survey.lines;
+  figures.chats = survey.chats;
+  figures.bad_lines = survey.bad_lines;
+  figures.first_bad_line = static_cast<int64_t>(survey.first_bad_line);
+  figures.first_bad_reason = survey.first_bad_reason;
+  figures.duplicate_ids = survey.duplicate_ids;
+  figures.over_context = survey.over_context;
+  figures.first_over_context = static_cast<int64_t>(survey.first_over_context);
+  figures.longest_over_context = survey.longest_over_context;
+  figures.open_ended = survey.open_ended;
+  figures.prompt_tokens = survey.prompt_tokens;
+  figures.shared_tokens = survey.shared_tokens;
+  figures.sharing_cut_off = survey.sharing_cut_off;
+  fill_lengths(figures, survey);
+  return figures;
 }
 
-/// Hashes whole blocks of the prompt; a block seen before is shared.
-int64_t count_shared(const std::vector<text::TokenId>& ids, int64_t block,
-                     std::unordered_set<uint64_t>& seen) {
-  constexpr uint64_t kPrime = 1099511628211u;
-  uint64_t hash = 14695981039346656037u;
-  int64_t shared = 0;
-  const auto size = static_cast<size_t>(block);
-  for (size_t at = 0; at + size <= ids.size(); at += size) {
-    for (size_t i = 0; i < size; ++i) hash = (hash ^ static_cast<uint64_t>(ids[at + i])) * kPrime;
-    if (!seen.insert(hash).second) shared += block;
-  }
-  return shared;
-}
-
-PromptFacts read_prompts(const std::string& file, const text::Tokenizer& tokenizer, int64_t block) {
-  std::ifstream stream(file);
-  if (!stream) fail(ExitCode::input_unusable, "-i {}: cannot be read", file);
-  PromptFacts facts;
-  int64_t number = 0;
-  for (std::string line; std::getline(stream, line);) {
-    ++number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    try {
-      LinePrompt prompt = read_line(line);
-      if (prompt.ids.empty()) prompt.ids = tokenizer.encode(prompt.text, text::AddSpecials::yes);
-      facts.lengths.push_back(static_cast<int64_t>(prompt.ids.size()));
-      facts.generated += prompt.max_tokens;
-      facts.chats += prompt.chat ? 1 : 0;
-      if (!prompt.id.empty() && !facts.ids.insert(prompt.id).second) ++facts.duplicates;
-      facts.shared_tokens += count_shared(prompt.ids, block, facts.blocks);
-    } catch (const std::exception&) {
-      if (facts.bad_lines++ == 0) facts.first_bad = number;
-    }
-  }
-  return facts;
+void weigh(plan::PlanResult& result, plan::PromptFigures& figures,
+           const batch::PromptSurvey& survey) {
+  std::vector<plan::SequenceLength> sequences;
+  sequences.reserve(survey.sequences.size());
+  for (const batch::SurveyedSequence& s : survey.sequences)
+    sequences.push_back({s.prompt, s.answer});
+  const plan::PromptLoad load = plan::weigh_sequences(result, sequences);
+  figures.peak_blocks = load.peak_blocks;
+  figures.peak_bytes = (plan::Amount{load.peak_blocks} * result.bytes_per_block).value();
+  figures.longest_bytes = (plan::Amount{load.longest_blocks} * result.bytes_per_block).value();
+  figures.concurrency = load.concurrency;
 }
 
 }  // namespace
 
 void add_prompts(plan::PlanResult& result, const PlanOptions& options,
-                 const std::filesystem::path& folder) {
-  const text::Tokenizer tokenizer = text::Tokenizer::load(folder);
-  PromptFacts facts =
-      read_prompts(options.prompts, tokenizer, std::max<int64_t>(1, result.block_size));
-  std::sort(facts.lengths.begin(), facts.lengths.end());
-  const auto count = static_cast<int64_t>(facts.lengths.size());
-  const auto note = [&](std::string text) { result.notes.push_back(std::move(text)); };
-  if (facts.bad_lines > 0)
-    note(fmt::format("{}: {} unreadable lines, the first is line {}", options.prompts,
-                     facts.bad_lines, facts.first_bad));
-  if (facts.duplicates > 0)
-    note(fmt::format("{}: {} ids occur again", options.prompts, facts.duplicates));
-  if (count == 0) {
-    note(fmt::format("{}: no prompts", options.prompts));
-    return;
+                 const plan::ConfigView& config, const fs::path& folder) {
+  const Environment environment = read_environment();
+  const fs::path text_folder =
+      options.tokenizer.empty()
+          ? folder
+          : checkpoint::find_model(options.tokenizer, {environment.hub_cache});
+  const text::Tokenizer tokenizer = load_tokenizer(text_folder);
+  batch::SurveyOptions survey_options;
+  const int64_t length =
+      result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
+  const model::GenerationConfig generation = model::read_generation_config(folder, config.json());
+  RunOptions run;
+  run.max_tokens = options.max_tokens;
+  survey_options.prompts = {.tokenizer = &tokenizer,
+                            .max_model_len = length,
+                            .max_tokens_cap = max_tokens_cap(run, generation)};
+  survey_options.chat = chat_options(options, text_folder, environment);
+  survey_options.defaults = default_fields(run, generation);
+  survey_options.limits = {.vocab_size = vocabulary(config)};
+  survey_options.block_size = result.block_size;
+  batch::InputFile input = batch::InputFile::open(options.prompts);
+  const batch::PromptSurvey survey = batch::survey_prompts(input, std::move(survey_options));
+
+  plan::PromptFigures figures = figures_of(survey);
+  figures.file = options.prompts;
+  weigh(result, figures, survey);
+  if (!options.rate.empty()) {
+    figures.tokens_per_second = tokens_per_second(options.rate);
+    figures.hours = static_cast<double>(figures.prompt_tokens + figures.answer_tokens) /
+                    figures.tokens_per_second / 3600;
   }
-  int64_t total = 0;
-  for (const int64_t length : facts.lengths) total += length;
-  const auto at = [&](double share) {
-    return facts.lengths[static_cast<size_t>(share * static_cast<double>(count - 1))];
-  };
-  note(fmt::format(
-      "{}: {} prompts, {} tokens; lengths {} to {}, half up to {}, nine in ten up to {}{}",
-      options.prompts, count, total, facts.lengths.front(), facts.lengths.back(), at(0.5), at(0.9),
-      facts.chats > 0 ? fmt::format(" ({} chats counted without their template)", facts.chats)
-                      : ""));
-  const auto over =
-      facts.lengths.end() -
-      std::upper_bound(facts.lengths.begin(), facts.lengths.end(), result.max_model_len - 1);
-  if (over > 0)
-    note(fmt::format("{} prompts leave no room for an answer in a context of {}", over,
-                     result.max_model_len));
-  if (facts.shared_tokens > 0)
-    note(fmt::format("{} tokens are prefixes seen before, in whole blocks", facts.shared_tokens));
-  const int64_t mean = (total + facts.generated) / count;
-  const double together = mean > 0 && result.kv_bytes_per_token > 0
-                              ? static_cast<double>(result.kv_cache_bytes) /
-                                    static_cast<double>(result.kv_bytes_per_token) /
-                                    static_cast<double>(mean)
-                              : 0;
-  if (result.has_kv && together > 0) {
-    note(fmt::format(
-        "about {:.0f} of these requests find room at once (mean {} tokens with the answer)",
-        std::min(together, static_cast<double>(std::min(count, result.max_num_seqs))), mean));
-  }
-  const double peak =
-      static_cast<double>(facts.lengths.back()) * static_cast<double>(result.kv_bytes_per_token);
-  note(fmt::format("the longest prompt alone takes {:.2f} GiB of cache",
-                   peak / static_cast<double>(int64_t{1} << 30)));
-  if (options.rate > 0) {
-    note(fmt::format("{:.2f} hours at {} tokens per second",
-                     static_cast<double>(total + facts.generated) / options.rate / 3600.0,
-                     options.rate));
-  }
+  result.prompts = std::move(figures);
 }
 
 }  // namespace plimsoll::cli

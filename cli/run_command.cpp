@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <ctime>
-
 #include "base/error.h"
 #include "batch/input_scan.h"
 #include "batch/output.h"
@@ -66,19 +64,6 @@ void scan(const RunOptions& options, const batch::InputFile& input, batch::Runne
     const uint64_t behind = *runner.total_lines - std::min(*runner.total_lines, runner.slice.first);
     runner.total_lines = std::min(behind, runner.slice.count);
   }
-}
-
-// strftime_now in templates: fixed for the run.
-std::tm template_time(const Environment& environment) {
-  std::tm fields{};
-  if (environment.source_date_epoch) {
-    const std::time_t epoch = *environment.source_date_epoch;
-    gmtime_r(&epoch, &fields);
-  } else {
-    const std::time_t now = std::time(nullptr);
-    localtime_r(&now, &fields);
-  }
-  return fields;
 }
 
 batch::PromptBuilder make_prompt_builder(const RunOptions& options, const Environment& environment,
@@ -205,7 +190,7 @@ int run_command(const RunOptions& options) {
     if (file) complete ? file->publish() : file->keep();
   }
   report.publish_seconds = seconds_since(publish_start);
-  report.peak_rss_bytes = batch::peak_rss_bytes();
+  report.memory = batch::host_memory_report(launched->engine->measured(), batch::peak_rss_bytes());
   if (!options.report.empty()) batch::write_file(options.report, batch::report_json(report));
   tell_end(options, report, *output);
   return report.exit_status;

@@ -1,7 +1,12 @@
 #include "value_flag.h"
 
+#include <fmt/format.h>
+
+#include <filesystem>
 #include <stdexcept>
 #include <utility>
+
+#include "base/json.h"
 
 namespace plimsoll::cli {
 
@@ -16,6 +21,13 @@ CLI::Option* value_flag(CLI::App& command, const std::string& names, const std::
     }
   };
   return command.add_option_function<std::string>(names, checked, help)->type_name(type);
+}
+
+std::string read_template(const std::string& text) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(text, ignored)) return read_text_file(text, 16 << 20);
+  if (text.find_first_of("{}\n") != std::string::npos) return text;
+  throw std::invalid_argument(fmt::format("no such file, and not a template: \"{}\"", text));
 }
 
 }  // namespace plimsoll::cli

@@ -14,4 +14,7 @@ using Setter = std::function<void(const std::string&)>;
 CLI::Option* value_flag(CLI::App& command, const std::string& names, const std::string& type,
                         const std::string& help, Setter set);
 
+/// A chat template: the file of that name, or the text itself. Throws std::invalid_argument.
+std::string read_template(const std::string& text);
+
 }  // namespace plimsoll::cli

@@ -12,10 +12,6 @@ double rate(uint64_t count, double seconds) {
   return seconds > 0 ? static_cast<double>(count) / seconds : 0;
 }
 
-double mebibytes(uint64_t bytes) {
-  return static_cast<double>(bytes) / (1 << 20);
-}
-
 void write_counts(JsonText& out, const RunCounts& counts) {
   out.key("lines").begin_object();
   out.key("total").unsigned_integer(counts.lines).key("ok").unsigned_integer(counts.ok);
@@ -69,7 +65,6 @@ void write_plan(JsonText& out, const RunReport& report) {
     out.key("bytes").unsigned_integer(region.bytes).end_object();
   }
   out.end_array().end_object();
-  out.key("peak_rss_bytes").unsigned_integer(report.peak_rss_bytes);
 }
 
 void write_seconds(JsonText& out, const RunReport& report) {
@@ -95,7 +90,8 @@ std::string_view ending_name(Ending ending) {
 
 std::string report_json(const RunReport& report) {
   JsonText out;
-  out.begin_object().key("version").string(report.version).key("model").string(report.model);
+  out.begin_object().key("schema_version").integer(kReportSchemaVersion);
+  out.key("version").string(report.version).key("model").string(report.model);
   out.key("device").string(report.device).key("isa").string(report.isa);
   out.key("threads").integer(report.threads).key("dtype").string(report.dtype);
   out.key("seed").unsigned_integer(report.seed);
@@ -105,6 +101,7 @@ std::string report_json(const RunReport& report) {
   write_tokens(out, report);
   write_engine(out, report.stats);
   write_plan(out, report);
+  write_memory(out, report.memory);
   write_seconds(out, report);
   out.end_object();
   return out.take() + "\n";
@@ -139,9 +136,7 @@ std::vector<std::string> summary_lines(const RunReport& report) {
   summary.push_back(
       fmt::format("engine: at most {} running, {} preemptions, KV blocks {} of {} at the peak",
                   stats.peak_running, stats.preemptions, stats.kv_blocks_peak, stats.kv_blocks));
-  summary.push_back(fmt::format("memory: planned {:.1f} MiB, process peak {:.1f} MiB",
-                                mebibytes(report.plan.total_bytes),
-                                mebibytes(report.peak_rss_bytes)));
+  for (std::string& line : memory_table(report.memory)) summary.push_back(std::move(line));
   return summary;
 }
 

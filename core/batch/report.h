@@ -5,9 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "batch/memory_report.h"
 #include "batch/runner.h"
 
 namespace plimsoll::batch {
+
+/// Version of the report's layout; a key may be added under the same version, none is removed.
+inline constexpr int kReportSchemaVersion = 1;
 
 struct RunReport {
   std::string version;
@@ -23,7 +27,7 @@ struct RunReport {
   double load_seconds = 0;
   double run_seconds = 0;
   double publish_seconds = 0;
-  uint64_t peak_rss_bytes = 0;
+  MemoryReport memory;
   int exit_status = 0;
 };
 

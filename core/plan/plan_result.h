@@ -30,12 +30,40 @@ struct Suggestion {
   bool helps = true;   // false: tried by many, does nothing here
 };
 
-/// How many blocks a request needs of one group; what the page of --format html recomputes by.
+/// How many blocks a request needs of one group: state_blocks where there are any, else
+/// min(ceil(length / block_size), most_blocks) + extra_blocks.
 struct GroupNeed {
   int64_t block_size = 0;
-  int64_t window = 0;        // 0: every token
-  bool sliding = false;      // one block more, since a window may begin inside one
-  int64_t state_blocks = 0;  // above 0: this many whatever the length
+  int64_t most_blocks = 0;   // of a window; 0: no bound
+  int64_t extra_blocks = 0;  // vLLM counts one more, since a window may begin inside a block
+  int64_t state_blocks = 0;  // recurrent states, whatever the length
+};
+
+/// What a prompt file asks of a launch; tokens unless named otherwise.
+struct PromptFigures {
+  std::string file;
+  int64_t lines = 0;  // not blank
+  int64_t chats = 0;
+  int64_t bad_lines = 0;
+  int64_t first_bad_line = 0;
+  std::string first_bad_reason;
+  int64_t duplicate_ids = 0;
+  int64_t over_context = 0;  // lines whose prompt leaves no room for an answer
+  int64_t first_over_context = 0;
+  int64_t longest_over_context = 0;
+  int64_t open_ended = 0;  // lines that state no max_tokens: the rest of the context is counted
+  int64_t sequences = 0;
+  int64_t prompt_tokens = 0;
+  int64_t shared_tokens = 0;  // of prompts, in whole blocks that stood before in the file
+  bool sharing_cut_off = false;
+  int64_t answer_tokens = 0;                                        // at most
+  int64_t shortest = 0, median = 0, ninth_decile = 0, longest = 0;  // prompts
+  int64_t longest_bytes = 0;  // of cache, of the sequence that needs most
+  int64_t peak_blocks = 0;    // of as many sequences as may run at once, those that need most
+  int64_t peak_bytes = 0;
+  double concurrency = 0;  // sequences at once on average; 0: no pool to share
+  double tokens_per_second = 0;
+  double hours = 0;  // at most, at that rate
 };
 
 struct PlanResult {
@@ -73,8 +101,8 @@ struct PlanResult {
   std::vector<KvKindCount> kv_kinds;
   std::vector<int64_t> group_sizes;
   int64_t bytes_per_block = 0;
-  int64_t in_flight_tokens = 0;
   std::vector<GroupNeed> group_needs;
+  std::optional<PromptFigures> prompts;
   std::vector<PlanPart> parts;
   std::vector<std::pair<std::string, std::string>>
       arguments;  // what the engine was asked, resolved

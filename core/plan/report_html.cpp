@@ -28,9 +28,9 @@ const id=name=>document.getElementById(name);
 const used=plan.parts.filter(p=>p.name!=='kv cache'&&p.inside_budget!==false).reduce((s,p)=>s+p.bytes,0);
 function blocks(length){
   return plan.group_need.reduce((sum,g)=>{
-    const held=g.window>0?Math.min(g.window-1+plan.in_flight,length):length;
     if(g.state>0)return sum+g.state;
-    return sum+Math.ceil(held/g.block)+(g.sliding?1:0);
+    const held=Math.ceil(length/g.block);
+    return sum+(g.most>0?Math.min(held,g.most):held)+g.extra;
   },0);
 }
 function draw(){
@@ -109,9 +109,8 @@ std::string script_json(const std::string& json) {
 std::string group_needs(const PlanResult& result) {
   std::string list;
   for (const GroupNeed& need : result.group_needs) {
-    list += fmt::format("{}{{block:{},window:{},sliding:{},state:{}}}", list.empty() ? "" : ",",
-                        need.block_size, need.window, need.sliding ? "true" : "false",
-                        need.state_blocks);
+    list += fmt::format("{}{{block:{},most:{},extra:{},state:{}}}", list.empty() ? "" : ",",
+                        need.block_size, need.most_blocks, need.extra_blocks, need.state_blocks);
   }
   return list;
 }
@@ -146,9 +145,8 @@ std::string to_html(const PlanResult& result) {
       "<h2>KV cache by context length and requests at once</h2><table id=\"heat\"></table>\n";
   page += fmt::format(
       "<script>\nconst "
-      "plan={};\nplan.bytes_per_block={};plan.in_flight={};plan.group_need=[{}];\n{}</script>\n",
-      script_json(to_json(result)), result.bytes_per_block, result.in_flight_tokens,
-      group_needs(result), kScript);
+      "plan={};\nplan.bytes_per_block={};plan.group_need=[{}];\n{}</script>\n",
+      script_json(to_json(result)), result.bytes_per_block, group_needs(result), kScript);
   return page + "</body></html>\n";
 }
 

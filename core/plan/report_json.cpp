@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "plan/report.h"
+#include "plan/report_prompts.h"
 
 namespace plimsoll::plan {
 std::string kind_name(KvKind kind) {
@@ -113,6 +114,7 @@ std::string to_json(const PlanResult& result) {
   json["max_num_batched_tokens"] = result.max_num_batched_tokens;
   put_cache(json, result);
   json["parts"] = parts_json(result);
+  if (result.prompts) json["prompts"] = prompts_json(*result.prompts);
   put_advice(json, result);
   if (!result.notes.empty()) json["notes"] = result.notes;
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "plan/amount.h"
 #include "plan/report.h"
+#include "plan/report_prompts.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -131,6 +132,15 @@ std::string limits(const PlanResult& result) {
                      result.cuda_graphs);
 }
 
+std::string prompts(const PlanResult& result, int columns) {
+  if (!result.prompts) return "";
+  std::string text = "\nPrompts\n";
+  for (const std::string& line : prompts_text(result, *result.prompts)) {
+    text += wrapped(line, columns, 2);
+  }
+  return text;
+}
+
 std::string advice(const PlanResult& result, int columns) {
   if (result.advice.empty()) return "";
   std::string text = "\nWhat would help\n";
@@ -168,7 +178,7 @@ std::string to_text(const PlanResult& result, int columns) {
   columns = std::clamp(columns, 60, 100);
   std::string text =
       head(result, columns) + breakdown(result, columns) + cache(result, columns) + limits(result);
-  text += advice(result, columns);
+  text += prompts(result, columns) + advice(result, columns);
   for (const std::string& note : result.notes) text += "\n" + wrapped("Note: " + note, columns, 0);
   return text;
 }

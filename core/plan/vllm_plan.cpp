@@ -146,10 +146,22 @@ void check_arguments(const EngineArgs& args, const EngineLimits& limits, int64_t
 GroupNeed need_of(const KvSpec& spec, const KvOptions& options) {
   GroupNeed need;
   need.block_size = spec.block_size;
-  need.window = spec.kind == KvKind::state ? 0 : spec.window;
-  need.sliding = spec.kind == KvKind::sliding || spec.kind == KvKind::sliding_latent;
-  if (spec.kind == KvKind::state)
-    need.state_blocks = options.prefix_caching ? options.state_blocks : 1;
+  const Amount in_flight = options.in_flight_tokens;
+  switch (spec.kind) {
+    case KvKind::full:
+    case KvKind::latent:
+      break;
+    case KvKind::sliding:
+    case KvKind::sliding_latent:
+      need.most_blocks = ceil_div(Amount{spec.window} - 1 + in_flight, spec.block_size).value();
+      need.extra_blocks = 1;
+      break;
+    case KvKind::chunked:
+      need.most_blocks = ceil_div(Amount{spec.window} + in_flight, spec.block_size).value();
+      break;
+    case KvKind::state:
+      need.state_blocks = options.prefix_caching ? options.state_blocks : 1;
+  }
   return need;
 }
 
@@ -160,7 +172,6 @@ void fill_layout(PlanResult& result, const KvPlan& kv) {
   result.group_sizes = kv.group_sizes();
   result.block_size = kv.block_size();
   result.bytes_per_block = kv.bytes_per_block().value();
-  result.in_flight_tokens = kv.options().in_flight_tokens;
   for (const KvGroup& group : kv.groups()) {
     result.group_needs.push_back(need_of(group.layers.front(), kv.options()));
   }

@@ -1,0 +1,150 @@
+#include "batch/prompt_survey.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "batch/id_register.h"
+#include "batch/line_error.h"
+
+namespace plimsoll::batch {
+namespace {
+
+// Some 80 MiB of hashes; 32 million tokens in blocks of 16.
+constexpr size_t kMostBlocks = size_t{1} << 21;
+// Longer than any prompt: lengths are told as they are.
+constexpr int64_t kAnyContext = int64_t{1} << 40;
+
+/// Which whole blocks of prompts were seen, each known by all tokens before its end.
+class PrefixBlocks {
+ public:
+  explicit PrefixBlocks(int64_t block_size)
+      : block_size_(static_cast<size_t>(std::max<int64_t>(1, block_size))) {}
+
+  /// Tokens of the prompt in blocks seen before; remembers the others. The last token is computed
+  /// anew in any case, as the engine does.
+  int64_t share(const TokenIds& ids) {
+    uint64_t hash = 14695981039346656037u;  // FNV-1a
+    size_t shared = 0;
+    for (size_t at = 0; at + block_size_ <= ids.size(); at += block_size_) {
+      for (size_t i = 0; i < block_size_; ++i) {
+        hash = (hash ^ static_cast<uint64_t>(ids[at + i])) * 1099511628211u;
+      }
+      if (seen_.contains(hash)) {
+        shared += at + block_size_ < ids.size() ? block_size_ : 0;
+      } else if (seen_.size() < kMostBlocks) {
+        seen_.insert(hash);
+      } else {
+        full_ = true;
+      }
+    }
+    return static_cast<int64_t>(shared);
+  }
+  [[nodiscard]] bool full() const { return full_; }
+
+ private:
+  size_t block_size_;
+  std::unordered_set<uint64_t> seen_;
+  bool full_ = false;
+};
+
+PromptOptions without_context(PromptOptions options) {
+  options.max_model_len = kAnyContext;
+  return options;
+}
+
+class Survey {
+ public:
+  explicit Survey(SurveyOptions options)
+      : options_(std::move(options)),
+        builder_(options_.prompts, options_.chat),
+        any_length_(without_context(options_.prompts), options_.chat),
+        blocks_(options_.block_size) {}
+
+  void take(const Line& line) {
+    ++result_.lines;
+    LineHead head;
+    try {
+      const OrderedJson body = read_envelope(line, usual_, head);
+      usual_ = head.envelope;
+      if (ids_.take(head) != 0) {
+        ++result_.duplicate_ids;
+        return;
+      }
+      count(head, read_request(head, body, options_.defaults, options_.limits,
+                               [](std::string_view, std::string_view) {}));
+    } catch (const LineError& error) {
+      usual_ = head.envelope;
+      (void)ids_.take(head);
+      if (result_.bad_lines++ > 0) return;
+      result_.first_bad_line = line.number;
+      result_.first_bad_reason = error.what();
+    }
+  }
+
+  PromptSurvey finish() {
+    result_.sharing_cut_off = blocks_.full();
+    return std::move(result_);
+  }
+
+ private:
+  void count(const LineHead& head, const LineRequest& request) {
+    BuiltRequest built;
+    try {
+      built = builder_.build(head, request);
+    } catch (const LineError& error) {
+      if (error.code() != code::context_too_long) throw;
+      count_over_context(head, any_length_.build(head, request));
+      return;
+    }
+    if (head.endpoint == Endpoint::chat) ++result_.chats;
+    // The rest of the context is theirs; OpenAI's completions end after 16 tokens.
+    const bool ends_early = head.envelope == Envelope::batch && head.endpoint != Endpoint::chat;
+    if (!request.fields.max_tokens && !options_.prompts.max_tokens_cap && !ends_early) {
+      ++result_.open_ended;
+    }
+    size_t index = 0;
+    for (const Prompt& prompt : built.prompts) {
+      for (const TokenIds& ids : prompt.parts) {
+        const engine::SamplingParams& sampling = built.sampling[index++];
+        const auto length = static_cast<int64_t>(ids.size());
+        result_.prompt_tokens += length;
+        result_.shared_tokens += blocks_.share(ids);
+        result_.sequences.insert(result_.sequences.end(), static_cast<size_t>(sampling.n),
+                                 {length, sampling.max_tokens});
+      }
+    }
+  }
+
+  void count_over_context(const LineHead& head, const BuiltRequest& built) {
+    if (result_.over_context++ == 0) result_.first_over_context = head.number;
+    for (const Prompt& prompt : built.prompts) {
+      for (const TokenIds& ids : prompt.parts) {
+        result_.longest_over_context =
+            std::max(result_.longest_over_context, static_cast<int64_t>(ids.size()));
+      }
+    }
+  }
+
+  SurveyOptions options_;
+  PromptBuilder builder_;
+  PromptBuilder any_length_;
+  PrefixBlocks blocks_;
+  IdRegister ids_;
+  Envelope usual_ = Envelope::plain;
+  PromptSurvey result_;
+};
+
+}  // namespace
+
+PromptSurvey survey_prompts(InputFile& input, SurveyOptions options) {
+  LineReader reader(input, options.max_line_bytes);
+  Survey survey(std::move(options));
+  Line line;
+  while (true) {
+    const LineReader::Got got = reader.next(line, -1);
+    if (got == LineReader::Got::end) return survey.finish();
+    if (got == LineReader::Got::line) survey.take(line);
+  }
+}
+
+}  // namespace plimsoll::batch

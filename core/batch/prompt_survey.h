@@ -1,0 +1,50 @@
+// A pass over a prompt file before a launch: what `run` would make of every line, and how long it
+// is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "batch/files.h"
+#include "batch/prompt_builder.h"
+
+namespace plimsoll::batch {
+
+struct SurveyOptions {
+  PromptOptions prompts;  // long_prompt must be error: lines over the context are counted
+  ChatOptions chat;
+  RequestFields defaults;
+  FieldLimits limits;
+  size_t max_line_bytes = size_t{16} << 20;
+  int64_t block_size = 16;  // prefixes are shared in whole blocks
+};
+
+/// One sequence that the file asks for, in tokens.
+struct SurveyedSequence {
+  int64_t prompt = 0;
+  int64_t answer = 0;  // at most
+};
+
+struct PromptSurvey {
+  int64_t lines = 0;  // not blank
+  int64_t chats = 0;
+  int64_t bad_lines =
+      0;  // `run` would answer them with an error; lines over the context not counted
+  uint64_t first_bad_line = 0;
+  std::string first_bad_reason;
+  int64_t duplicate_ids = 0;
+  int64_t over_context = 0;  // lines
+  uint64_t first_over_context = 0;
+  int64_t longest_over_context = 0;  // tokens of the longest of them
+  int64_t open_ended = 0;            // lines that state no max_tokens
+  int64_t prompt_tokens = 0;         // of `sequences`, each prompt once
+  int64_t shared_tokens = 0;         // of those, in whole blocks of a prefix that stood before
+  bool sharing_cut_off = false;      // the file has more blocks than are remembered
+  std::vector<SurveyedSequence> sequences;  // lines that would run, each choice by itself
+};
+
+/// Reads the input to its end. Throws Error(input_unusable) for what is no text.
+PromptSurvey survey_prompts(InputFile& input, SurveyOptions options);
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,146 @@
+// `plan -i`: what it says of a file is what `run` then finds.
+#include <catch2/catch.hpp>
+
+#include "cli/program.h"
+
+using namespace plimsoll;
+using test::Scratch;
+using test::shell;
+
+namespace {
+
+// Chats and completions, plain and in OpenAI's shape; a broken line, an id that is taken, a field
+// out of range, a prompt that is longer than the context.
+std::string input() {
+  std::string text =
+      R"({"id":"a","messages":[{"role":"user","content":"Who goes there?"}],"max_tokens":5})"
+      "\n\n"
+      R"({"id":"b","prompt":"Enter the king, with all his lords and many attendants, and sits","max_tokens":3,"n":2})"
+      "\n{broken\n"
+      R"({"id":"a","prompt":"again","max_tokens":2})"
+      "\n"
+      R"({"id":"c","prompt":"x","temperature":-1})"
+      "\n"
+      R"({"id":"d","prompt":"Enter the king, with all his lords and many attendants, and stands","max_tokens":4})"
+      "\n\"a bare string\"\n";
+  std::string longest;
+  for (int i = 0; i < 200; ++i) longest += "never ";
+  return text + R"({"id":"e","prompt":")" + longest + "\",\"max_tokens\":1}\n";
+}
+
+const char* const kLimits = " --max-model-len 128 --block-size 4 ";
+
+Json plan_of(const Scratch& scratch, const std::string& flags) {
+  const auto outcome = shell(scratch, "plimsoll plan $MODEL --format json -i in" + flags);
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  return parse_json<Json>(outcome.out);
+}
+
+}  // namespace
+
+TEST_CASE("lines, tokens and faults are those that run finds") {
+  const Scratch scratch;
+  scratch.write("in", input());
+  const Json prompts = plan_of(scratch, kLimits)["prompts"];
+  CHECK(prompts["lines"] == 8);
+  CHECK(prompts["chats"] == 1);
+  CHECK(prompts["bad_lines"] == 2);
+  CHECK(prompts["first_bad_line"] == 4);
+  CHECK(prompts["duplicate_ids"] == 1);
+  CHECK(prompts["over_context"] == 1);
+  CHECK(prompts["longest_over_context"] > 128);
+  CHECK(prompts["open_ended"] == 1);
+  CHECK(prompts["sequences"] == 5);
+
+  REQUIRE(shell(scratch,
+                "plimsoll run $MODEL -q -i in -o out --report r --no-enable-prefix-caching "
+                "--ignore-eos" +
+                    std::string(kLimits))
+              .status == 3);
+  const Json report = parse_json<Json>(scratch.read("r"));
+  CHECK(report["lines"]["total"] == prompts["lines"]);
+  CHECK(report["lines"]["failed"] == 4);
+  CHECK(report["tokens"]["prompt"] == prompts["prompt_tokens"]);
+  // With the end of text ignored every answer is as long as it may be.
+  CHECK(report["tokens"]["completion"] == prompts["answer_tokens"]);
+  CHECK(report["engine"]["kv_blocks_peak"] <= prompts["peak_blocks"]);
+}
+
+TEST_CASE("shared prefixes are those that the prefix cache finds, one line at a time") {
+  const Scratch scratch;
+  scratch.write("in", input());
+  const Json prompts = plan_of(scratch, kLimits)["prompts"];
+  CHECK(prompts["shared_tokens"] > 8);
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o out --report r --max-num-seqs 1" +
+                             std::string(kLimits))
+              .status == 3);
+  const Json report = parse_json<Json>(scratch.read("r"));
+  CHECK(report["tokens"]["cached"] == prompts["shared_tokens"]);
+}
+
+TEST_CASE("cache, concurrency and hours") {
+  const Scratch scratch;
+  std::string text;
+  for (int i = 0; i < 50; ++i) {
+    text += R"({"prompt_token_ids":[1,2,3,4,5,6,7,8],"max_tokens":24})"
+            "\n";
+  }
+  scratch.write("in", text);
+  // 32 tokens at the end and 20 half-way in blocks of 4: 8 and 5 blocks.
+  const Json plan = plan_of(scratch, std::string(kLimits) +
+                                         "--num-gpu-blocks-override 40 --max-num-seqs 10 "
+                                         "--tokens-per-second 100");
+  const Json& prompts = plan["prompts"];
+  CHECK(prompts["peak_blocks"] == 80);
+  CHECK(prompts["concurrency"] == 8);
+  CHECK(prompts["answer_tokens"] == 50 * 24);
+  CHECK(prompts["hours"].get<double>() == Approx(50 * 32 / 100.0 / 3600));
+  const Json roomy =
+      plan_of(scratch, std::string(kLimits) + "--num-gpu-blocks-override 4000 --max-num-seqs 10");
+  CHECK(roomy["prompts"]["concurrency"] == 10);
+  CHECK_FALSE(roomy["prompts"].contains("hours"));
+}
+
+TEST_CASE("the rate may come from a report of run") {
+  const Scratch scratch;
+  scratch.write("in", input());
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o out --report r" + std::string(kLimits))
+              .status == 3);
+  const Json report = parse_json<Json>(scratch.read("r"));
+  const Json prompts = plan_of(scratch, std::string(kLimits) + "--tokens-per-second r")["prompts"];
+  const double tokens =
+      report["tokens"]["prompt"].get<double>() + report["tokens"]["completion"].get<double>();
+  CHECK(prompts["tokens_per_second"].get<double>() ==
+        Approx(tokens / report["seconds"]["run"].get<double>()));
+  for (const char* bad : {"0", "-3", "nan", "1e999", "in"}) {
+    INFO(bad);
+    const auto outcome = shell(
+        scratch, std::string("plimsoll plan $MODEL -i in --tokens-per-second=") + bad + kLimits);
+    CHECK(outcome.status != 0);
+    CHECK(outcome.err.find('\n') == outcome.err.size() - 1);
+  }
+}
+
+TEST_CASE("a config alone has no tokenizer: the message says which flag names one") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n");
+  scratch.write("config.json", R"({"model_type":"none"})");
+  shell(scratch, "cp $MODEL/config.json config.json");
+  const auto without = shell(scratch, "plimsoll plan config.json -i in");
+  CHECK(without.status == 5);
+  CHECK_THAT(without.err, Catch::Contains("--tokenizer"));
+  CHECK(shell(scratch, "plimsoll plan config.json -i in --tokenizer $MODEL").status == 0);
+  CHECK(shell(scratch, "plimsoll plan $MODEL -i none").status == 4);
+}
+
+TEST_CASE("the text names the figures in at most 80 columns") {
+  const Scratch scratch;
+  scratch.write("in", input());
+  const auto outcome =
+      shell(scratch, "COLUMNS=80 plimsoll plan $MODEL -i in" + std::string(kLimits));
+  CHECK_THAT(outcome.out, Catch::Contains("8 lines, 1 of them chats") &&
+                              Catch::Contains("2 unreadable (line 4"));
+  std::istringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+}
