@@ -24,7 +24,8 @@ struct Region {
 /// and throws std::logic_error naming the region, its size and what is left. Not thread-safe.
 class Arena {
  public:
-  static constexpr size_t kAlignment = 64;  // a cache line, an AVX-512 register
+  /// What cudaMalloc promises and products on a device ask for; more than the host needs.
+  static constexpr size_t kAlignment = 256;
 
   static Arena counting();
   static Arena placing(void* base, size_t bytes);

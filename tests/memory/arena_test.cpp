@@ -26,9 +26,9 @@ void lay_out(Arena& arena) {
 TEST_CASE("counting and placing find the same regions") {
   Arena counted = Arena::counting();
   lay_out(counted);
-  CHECK(counted.regions() == std::vector<Region>{{"weights", 0, 128}, {"ids", 128, 192}});
-  CHECK(counted.used() == 320);
-  CHECK(counted.peak() == 128 + 1024);
+  CHECK(counted.regions() == std::vector<Region>{{"weights", 0, 256}, {"ids", 256, 256}});
+  CHECK(counted.used() == 512);
+  CHECK(counted.peak() == 256 + 1024);
 
   HostMemory memory(counted.peak());
   Arena placed = Arena::placing(memory.data(), memory.size());
@@ -50,11 +50,11 @@ TEST_CASE("what scopes take is given back and shared") {
 }
 
 TEST_CASE("running past the end names the region") {
-  std::vector<std::byte> memory(256);
+  std::vector<std::byte> memory(1024);
   Arena arena = Arena::placing(memory.data(), memory.size());
-  arena.take("a", 65);
-  CHECK_THROWS_WITH(arena.take("logits", 129),
-                    Catch::Contains("'logits' wants 129 bytes, 128 are left"));
+  arena.take("a", 257);
+  CHECK_THROWS_WITH(arena.take("logits", 513),
+                    Catch::Contains("'logits' wants 513 bytes, 512 are left"));
   CHECK_THROWS_AS(arena.take("huge", ~size_t{0}), std::logic_error);
 }
 
