@@ -105,6 +105,7 @@ struct BatchMeta {
   /// Where the device has an array of this batch.
   template <typename T>
   [[nodiscard]] T* on_device(std::span<T> array) const {
+    if (array.empty()) return nullptr;
     const auto offset = reinterpret_cast<const std::byte*>(array.data()) - host_base;
     return reinterpret_cast<T*>(device_base + offset);
   }

@@ -81,13 +81,13 @@ backend::BatchMeta BatchArrays::meta(size_t slot, const StepExtent& extent) cons
   meta.host_base = host_bases_[slot];
   meta.device_base = device_base_;
   meta.plan = slab.plan;
+  meta.drawn_on_device = device_drawn_.data();
   if (d == 0) return meta;
   meta.drawing = {.temperature = slab.temperature.first(d),
                   .top_k = slab.top_k.first(d),
                   .top_p = slab.top_p.first(d),
                   .min_p = slab.min_p.first(d),
                   .uniform = slab.uniform.first(d)};
-  meta.drawn_on_device = device_drawn_.data();
   meta.drawn = host_drawn_[slot].first(d);
   return meta;
 }

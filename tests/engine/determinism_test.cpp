@@ -1,97 +1,19 @@
 // The same line gives the same bytes whatever runs beside it and however the engine is set up.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstring>
-#include <map>
 #include <random>
-#include <string>
 #include <vector>
 
+#include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
 
 using namespace plimsoll;
 using namespace plimsoll::engine;
+using testing::mixed_requests;
+using testing::options_with;
+using testing::print_all;
 using testing::run_all;
 using testing::TinyModel;
-
-namespace {
-
-/// Requests of every kind: greedy and sampled, alone and with choices, with and without logprobs,
-/// penalties and truncation, some with a common beginning.
-std::vector<Request> mixed_requests(int64_t vocab_size) {
-  std::mt19937 random(5);
-  const auto token = [&] {
-    return static_cast<TokenId>(random() % static_cast<unsigned>(vocab_size));
-  };
-  std::vector<TokenId> preamble(50);
-  for (TokenId& id : preamble) id = token();
-  std::vector<Request> requests;
-  for (uint64_t tag = 0; tag < 36; ++tag) {
-    Request request;
-    request.tag = tag;
-    request.key = "line-" + std::to_string(tag);
-    if (tag % 2 == 0) request.prompt = preamble;
-    for (size_t i = 0; i < 1 + tag * 7 % 60; ++i) request.prompt.push_back(token());
-    SamplingParams& sampling = request.sampling;
-    sampling.max_tokens = static_cast<int64_t>(5 + tag * 5 % 40);
-    sampling.ignore_eos = true;
-    sampling.temperature = tag % 3 == 0 ? 0 : 0.8;
-    if (tag % 4 == 1) sampling.top_p = 0.9;
-    if (tag % 5 == 1) sampling.top_k = 20;
-    if (tag % 7 == 1) sampling.min_p = 0.05;
-    if (tag % 6 == 2) sampling.repetition_penalty = 1.2;
-    if (tag % 6 == 3) sampling.frequency_penalty = 0.3;
-    if (tag % 8 == 5) sampling.seed = static_cast<int64_t>(tag);
-    if (tag % 9 == 4) sampling.n = 3;
-    if (tag % 4 == 2) sampling.logprobs = 3;
-    if (tag % 6 == 0) sampling.prompt_logprobs = 1;
-    requests.push_back(std::move(request));
-  }
-  return requests;
-}
-
-void print(std::string& to, const PositionLogprobs& logprobs) {
-  for (const TokenLogprob& entry : logprobs) {
-    uint32_t bits = 0;
-    std::memcpy(&bits, &entry.logprob, 4);
-    to += fmt::format(" {}:{:08x}:{}", entry.token, bits, entry.rank);
-  }
-  to += '\n';
-}
-
-/// All that a line's output is made of, floats by their bits.
-std::string print(const RequestOutput& output) {
-  std::string text;
-  for (const auto& entry : output.prompt_logprobs) print(text, entry.value_or(PositionLogprobs{}));
-  for (const Completion& completion : output.completions) {
-    text += fmt::format("{} {}:", completion.index, static_cast<int>(completion.finish));
-    for (const TokenId id : completion.token_ids) text += fmt::format(" {}", id);
-    text += '\n';
-    for (const PositionLogprobs& entry : completion.logprobs) print(text, entry);
-  }
-  return text;
-}
-
-std::map<uint64_t, std::string> print_all(const std::map<uint64_t, RequestOutput>& outputs) {
-  std::map<uint64_t, std::string> texts;
-  for (const auto& [tag, output] : outputs) {
-    REQUIRE_FALSE(output.failure);
-    texts[tag] = print(output);
-  }
-  return texts;
-}
-
-EngineOptions options_with(int64_t sequences, int64_t tokens, int64_t blocks, DType dtype) {
-  EngineOptions options;
-  options.dtype = dtype;
-  options.max_model_len = 176;
-  options.max_num_seqs = sequences;
-  options.max_num_batched_tokens = tokens;
-  options.num_kv_blocks = blocks;
-  return options;
-}
-
-}  // namespace
 
 TEST_CASE("outputs are equal to the last bit in any order and setting") {
   const std::string name = GENERATE("llama", "mistral_swa", "gemma2");

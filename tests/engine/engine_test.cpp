@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 using namespace plimsoll;
 using namespace plimsoll::engine;
 using testing::run_all;
+using testing::spoil_row;
 using testing::TinyModel;
 
 namespace {
@@ -43,19 +43,6 @@ Request greedy(uint64_t tag, Ids prompt, int64_t max_tokens) {
 RequestOutput only(const std::map<uint64_t, RequestOutput>& outputs) {
   REQUIRE(outputs.size() == 1);
   return outputs.begin()->second;
-}
-
-/// Overwrites one row of a BF16 matrix in the folder's model.safetensors with NaN.
-void spoil_row(const std::filesystem::path& file, const std::string& tensor, int64_t row,
-               int64_t columns) {
-  std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
-  uint64_t header_size = 0;
-  stream.read(reinterpret_cast<char*>(&header_size), 8);
-  std::string header(header_size, ' ');
-  stream.read(header.data(), static_cast<std::streamsize>(header_size));
-  const auto begin = parse_json(header).at(tensor).at("data_offsets").at(0).get<uint64_t>();
-  stream.seekp(static_cast<std::streamoff>(8 + header_size + begin) + row * columns * 2);
-  for (int64_t i = 0; i < columns; ++i) stream.write("\xc0\x7f", 2);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "conformance/cpu.h"
 #include "engine/engine.h"
@@ -60,8 +62,14 @@ class TinyModel {
 
   std::unique_ptr<engine::Engine> engine(const engine::EngineOptions& options,
                                          const text::Tokenizer* tokenizer = nullptr) {
+    return engine_on(*backend_, options, tokenizer);
+  }
+  /// On another backend than the CPU's, which must outlive it.
+  std::unique_ptr<engine::Engine> engine_on(backend::Backend& backend,
+                                            const engine::EngineOptions& options,
+                                            const text::Tokenizer* tokenizer = nullptr) {
     return std::make_unique<engine::Engine>(spec_, checkpoint::WeightReader(*checkpoint_, spec_),
-                                            *backend_, tokenizer, options);
+                                            backend, tokenizer, options);
   }
 
  private:
@@ -70,6 +78,19 @@ class TinyModel {
   std::optional<checkpoint::Checkpoint> checkpoint_;
   std::unique_ptr<backend::Backend> backend_ = cpu_backend();
 };
+
+/// Overwrites one row of a BF16 matrix in a folder's model.safetensors with NaN.
+inline void spoil_row(const std::filesystem::path& file, const std::string& tensor, int64_t row,
+                      int64_t columns) {
+  std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
+  uint64_t header_size = 0;
+  stream.read(reinterpret_cast<char*>(&header_size), 8);
+  std::string header(header_size, ' ');
+  stream.read(header.data(), static_cast<std::streamsize>(header_size));
+  const auto begin = parse_json(header).at(tensor).at("data_offsets").at(0).get<uint64_t>();
+  stream.seekp(static_cast<std::streamoff>(8 + header_size + begin) + row * columns * 2);
+  for (int64_t i = 0; i < columns; ++i) stream.write("\xc0\x7f", 2);
+}
 
 /// Runs all requests to their ends; outputs by tag.
 inline std::map<uint64_t, engine::RequestOutput> run_all(engine::Engine& engine,

@@ -1,0 +1,444 @@
+// A device without hardware: the CPU's kernels behind memory of their own, a queue that runs when
+// the host waits, recorded steps, and tokens drawn where the logits are. It is strict where
+// hardware would be forgiving:
+//   - its memory cannot be touched by the host at all, except while the queue runs;
+//   - nothing runs before the host waits for it, so what is read too early is not there, and what
+//     is written too early is seen by the wrong step;
+//   - the host's arrays are spoilt once their step has been awaited (block tables stay);
+//   - a recorded step is compared with what would be enqueued anew, addresses included.
+#pragma once
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+#include "engine/sampler.h"
+
+namespace plimsoll::testing {
+
+/// Sizes of the CPU's kernels, for a device of these habits.
+class TestDeviceFootprint final : public backend::Footprint {
+ public:
+  struct Habits {
+    bool draws = true;
+    int ahead = 1;
+    bool records = true;
+    int64_t largest_top_k = 1024;
+  };
+  TestDeviceFootprint(const backend::Footprint& cpu, Habits habits) : cpu_(cpu), habits_(habits) {}
+
+  [[nodiscard]] std::string_view name() const override { return "test device"; }
+  [[nodiscard]] DType activation_dtype(DType model) const override {
+    return cpu_.activation_dtype(model);
+  }
+  [[nodiscard]] size_t weight_bytes(const model::WeightSpec& spec, DType dtype) const override {
+    return cpu_.weight_bytes(spec, dtype);
+  }
+  [[nodiscard]] size_t kv_bytes(const model::AttentionSpec& spec, int64_t block_size,
+                                DType dtype) const override {
+    return cpu_.kv_bytes(spec, block_size, dtype);
+  }
+  [[nodiscard]] size_t linear_workspace(int64_t rows, const model::WeightSpec& spec,
+                                        DType dtype) const override {
+    return cpu_.linear_workspace(rows, spec, dtype);
+  }
+  [[nodiscard]] size_t experts_workspace(int64_t rows, const model::MlpSpec& mlp, int64_t hidden,
+                                         DType dtype) const override {
+    return cpu_.experts_workspace(rows, mlp, hidden, dtype);
+  }
+  [[nodiscard]] size_t attention_workspace(int64_t rows, int64_t sequences,
+                                           const model::AttentionSpec& spec) const override {
+    return cpu_.attention_workspace(rows, sequences, spec);
+  }
+  [[nodiscard]] bool shares_memory() const override { return false; }
+  [[nodiscard]] bool stores_kv(DType kv, DType model) const override {
+    return kv == model || kv == DType::bf16;
+  }
+  [[nodiscard]] bool draws() const override { return habits_.draws; }
+  [[nodiscard]] int64_t largest_drawn_top_k() const override { return habits_.largest_top_k; }
+  [[nodiscard]] int ahead() const override { return habits_.ahead; }
+  [[nodiscard]] bool records() const override { return habits_.records; }
+  [[nodiscard]] size_t draw_workspace(int64_t, int64_t vocab_size) const override {
+    return static_cast<size_t>(vocab_size) * (sizeof(float) + sizeof(int32_t));
+  }
+  /// The contexts of all sequences, and how many of those are padding.
+  [[nodiscard]] size_t step_plan_bytes(const backend::StepShape& shape) const override {
+    return static_cast<size_t>(shape.sequences + 1) * sizeof(int32_t);
+  }
+  [[nodiscard]] size_t device_workspace_bytes(const backend::StepShape&) const override {
+    return 1000;
+  }
+  [[nodiscard]] size_t host_workspace_bytes(const backend::StepShape&) const override {
+    return 2000;
+  }
+
+ private:
+  const backend::Footprint& cpu_;
+  Habits habits_;
+};
+
+/// Memory that may be touched only while a lock is held.
+class GuardedMemory final : public memory::Memory {
+ public:
+  explicit GuardedMemory(size_t bytes) {
+    bytes_ = std::max<size_t>(bytes, 1);
+    data_ = mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data_ == MAP_FAILED) throw std::runtime_error("no memory for the test device");
+  }
+  ~GuardedMemory() override { munmap(data_, bytes_); }
+
+  class Lock {
+   public:
+    explicit Lock(GuardedMemory* memory) : memory_(memory) { allow(PROT_READ | PROT_WRITE); }
+    ~Lock() { allow(PROT_NONE); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    void allow(int access) {
+      if (memory_ != nullptr) mprotect(memory_->data(), memory_->size(), access);
+    }
+    GuardedMemory* memory_;
+  };
+};
+
+class TestDevice final : public backend::Backend {
+ public:
+  using View = backend::View;
+  using Weight = backend::Weight;
+  using BatchMeta = backend::BatchMeta;
+
+  TestDevice(const TestDeviceFootprint& footprint, backend::Backend& cpu)
+      : Backend(footprint), cpu_(cpu) {}
+
+  /// Steps that were recorded, and how often one was repeated.
+  [[nodiscard]] size_t recorded() const { return graphs_.size(); }
+  [[nodiscard]] int64_t replays() const { return replays_; }
+  /// Steps that were started while an earlier one had not been awaited.
+  [[nodiscard]] int64_t overlaps() const { return overlaps_; }
+  [[nodiscard]] int64_t drawn_tokens() const { return drawn_tokens_; }
+
+  std::unique_ptr<memory::Memory> take_memory(size_t bytes) override {
+    auto memory = std::make_unique<GuardedMemory>(bytes);
+    // A launch comes after another one has gone.
+    memory_ = memory.get();
+    queue_.clear();
+    graphs_.clear();
+    steps_under_way_ = 0;
+    return memory;
+  }
+  void parallel(int64_t tasks, const backend::HostJob& job) override { cpu_.parallel(tasks, job); }
+  void start_launch(const backend::LaunchParts& parts) override {
+    if (parts.device_workspace.size() != 1000 || parts.host_workspace.size() != 2000) {
+      throw std::logic_error("the launch did not hand over the workspaces");
+    }
+  }
+  void fill_random(const Weight& weight, uint64_t seed, float scale) override {
+    const GuardedMemory::Lock lock(memory_);
+    cpu_.fill_random(weight, seed, scale);
+  }
+
+  void start_step(const BatchMeta& batch) override {
+    if (steps_under_way_++ > 0) ++overlaps_;
+    if (steps_under_way_ > footprint().ahead() + 1) {
+      throw std::logic_error("more steps under way than slabs");
+    }
+    auto* plan = reinterpret_cast<int32_t*>(batch.plan.data());
+    plan[0] = static_cast<int32_t>(batch.padding);
+    std::ranges::copy(batch.context_length, plan + 1);
+    const auto copy = [&](auto array) {
+      enqueue_copy(batch.on_device(array), array.data(), array.size_bytes());
+    };
+    copy(batch.token_ids);
+    copy(batch.positions);
+    copy(batch.row_sequence);
+    copy(batch.query_start);
+    copy(batch.context_length);
+    copy(batch.long_rope);
+    copy(batch.logits_rows);
+    copy(batch.drawing.temperature);
+    copy(batch.drawing.top_k);
+    copy(batch.drawing.top_p);
+    copy(batch.drawing.min_p);
+    copy(batch.drawing.uniform);
+    copy(batch.plan.first((batch.context_length.size() + 1) * sizeof(int32_t)));
+    for (const auto& table : batch.block_tables) {
+      for (size_t s = 0; s < batch.context_length.size(); ++s) {
+        copy(table.subspan(s * static_cast<size_t>(batch.table_stride),
+                           static_cast<size_t>(batch.table_width)));
+      }
+    }
+  }
+
+  void run_step(int64_t key, const std::function<void()>& ops) override {
+    if (key == 0) return ops();
+    std::vector<Op> anew;
+    recording_ = &anew;
+    ops();
+    recording_ = nullptr;
+    const auto [graph, first] = graphs_.try_emplace(key);
+    if (first) graph->second = std::move(anew);
+    if (!first) {
+      ++replays_;
+      if (!std::ranges::equal(graph->second, anew, {}, &Op::text, &Op::text)) {
+        throw std::logic_error(fmt::format("a step of {} rows differs from its recording", key));
+      }
+    }
+    for (const Op& op : graph->second) queue_.push_back(op);
+  }
+
+  void finish_step(const BatchMeta& batch) override {
+    const int32_t* from = batch.drawn_on_device;
+    const std::span<int32_t> to = batch.drawn;
+    queue_.push_back({"finish", [from, to] { std::copy_n(from, to.size(), to.begin()); }, true});
+  }
+
+  void await_step(const BatchMeta& batch) override {
+    if (awaited_early_ > 0) {
+      --awaited_early_;
+    } else {
+      const GuardedMemory::Lock lock(memory_);
+      while (!run_next()) {
+      }
+    }
+    --steps_under_way_;
+    const auto spoil = [](auto array) {
+      std::memset(const_cast<void*>(static_cast<const void*>(array.data())), 0x5a,
+                  array.size_bytes());
+    };
+    spoil(batch.token_ids);
+    spoil(batch.positions);
+    spoil(batch.row_sequence);
+    spoil(batch.query_start);
+    spoil(batch.context_length);
+    spoil(batch.logits_rows);
+    spoil(batch.drawing.uniform);
+    spoil(batch.plan);
+  }
+
+ protected:
+  void do_load_weight(const Weight& weight, const backend::RowReader& read) override {
+    const GuardedMemory::Lock lock(memory_);
+    cpu_.load_weight(*weight.spec, weight.dtype, weight.data, read);
+  }
+  void do_embed(View out, const Weight& table, const BatchMeta& batch, float scale) override {
+    const OnDevice there(batch);
+    const int32_t* drawn = batch.drawn_on_device;
+    enqueue("embed", {out}, [=, this] {
+      BatchMeta meta = there.meta;
+      std::vector<int32_t> ids(meta.token_ids.begin(), meta.token_ids.end());
+      for (int32_t& id : ids) id = id < 0 ? drawn[-1 - id] : id;
+      // A token could not be drawn: its sequence ends, and so does not matter.
+      for (int32_t& id : ids) id = std::max(id, 0);
+      meta.token_ids = ids;
+      cpu_.embed(out, table, meta, scale);
+    });
+  }
+  void do_embed_positions(View out, const Weight& table, const BatchMeta& batch,
+                          int64_t offset) override {
+    const OnDevice there(batch);
+    enqueue("embed_positions", {out},
+            [=, this] { cpu_.embed_positions(out, table, there.meta, offset); });
+  }
+  void do_gather_rows(View out, View in, const BatchMeta& batch) override {
+    const OnDevice there(batch);
+    enqueue("gather_rows", {out, in}, [=, this] { cpu_.gather_rows(out, in, there.meta); });
+  }
+  void do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
+               const Weight& bias) override {
+    enqueue("norm", {out, in}, [=, this] { cpu_.norm(out, in, spec, weight, bias); });
+  }
+  void do_add(View residual, View delta) override {
+    enqueue("add", {residual, delta}, [=, this] { cpu_.add(residual, delta); });
+  }
+  void do_add_norm(View out, View residual, View delta, const model::Norm& spec,
+                   const Weight& weight, const Weight& bias) override {
+    enqueue("add_norm", {out, residual, delta},
+            [=, this] { cpu_.add_norm(out, residual, delta, spec, weight, bias); });
+  }
+  void do_linear(View out, View in, const Weight& weight, const Weight& bias,
+                 model::Activation activation, std::byte* workspace) override {
+    const size_t bytes = footprint().linear_workspace(in.rows, *weight.spec, weight.dtype);
+    enqueue(weight.spec->name, {out, in}, workspace, bytes,
+            [=, this] { cpu_.linear(out, in, weight, bias, activation); });
+  }
+  void do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) override {
+    const OnDevice there(batch);
+    const model::RopeSpec* spec = &rope;
+    enqueue("rope_angles", {out}, [=, this] { cpu_.rope_angles(out, *spec, there.meta); });
+  }
+  void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
+                         const Weight& q_norm, const Weight& k_norm, const backend::KvLayer& cache,
+                         const BatchMeta& batch) override {
+    const OnDevice there(batch);
+    enqueue("rope_and_store", {qkv, angles}, [=, this] {
+      cpu_.rope_and_store(qkv, angles, spec, q_norm, k_norm, cache, there.batch());
+    });
+  }
+  void do_attention(View out, View qkv, const model::AttentionSpec& spec,
+                    const backend::KvLayer& cache, const BatchMeta& batch,
+                    std::byte* workspace) override {
+    const OnDevice there(batch);
+    const size_t bytes = footprint().attention_workspace(qkv.rows, there.sequences(), spec);
+    enqueue("attention", {out, qkv}, workspace, bytes, [=, this] {
+      BatchMeta meta = there.batch();
+      // What recorded ops know of the step must come from the device.
+      const auto* plan = reinterpret_cast<const int32_t*>(meta.plan.data());
+      meta.padding = plan[0];
+      if (!std::ranges::equal(meta.context_length, std::span(plan + 1, there.sequences()))) {
+        throw std::logic_error("the plan of the step is not on the device");
+      }
+      cpu_.attention(out, qkv, spec, cache, meta);
+    });
+  }
+  void do_gated_activation(View out, View in, model::Activation activation) override {
+    enqueue("gated_activation", {out, in},
+            [=, this] { cpu_.gated_activation(out, in, activation); });
+  }
+  void do_route(const backend::Routing& routing, View logits, Normalize normalize) override {
+    enqueue("route", {routing.experts, routing.weights, logits},
+            [=, this] { cpu_.route(routing, logits, normalize); });
+  }
+  void do_experts(View out, View in, const backend::Routing& routing, const model::MlpSpec& mlp,
+                  const Weight& up, const Weight& down, std::byte* workspace) override {
+    const size_t bytes = footprint().experts_workspace(in.rows, mlp, in.columns, up.dtype);
+    enqueue("experts", {out, in, routing.experts, routing.weights}, workspace, bytes,
+            [=, this] { cpu_.experts(out, in, routing, mlp, up, down); });
+  }
+  void do_soft_cap(View x, float cap) override {
+    enqueue("soft_cap", {x}, [=, this] { cpu_.soft_cap(x, cap); });
+  }
+  void do_draw(const BatchMeta& batch, View logits, int64_t first, std::byte* workspace) override {
+    const OnDevice there(batch);
+    int32_t* to = batch.drawn_on_device + first;
+    enqueue("draw", {logits}, [=, this] {
+      const auto vocabulary = static_cast<size_t>(logits.columns);
+      auto* values = reinterpret_cast<float*>(workspace);
+      engine::Sampler sampler({values, vocabulary},
+                              {reinterpret_cast<int32_t*>(values + vocabulary), vocabulary});
+      for (int64_t i = 0; i < logits.rows; ++i) {
+        const auto entry = static_cast<size_t>(first + i);
+        const backend::Drawing& drawing = there.meta.drawing;
+        const engine::DrawParams params{.temperature = drawing.temperature[entry],
+                                        .top_k = drawing.top_k[entry],
+                                        .top_p = drawing.top_p[entry],
+                                        .min_p = drawing.min_p[entry],
+                                        .uniform = drawing.uniform[entry]};
+        const auto* row = static_cast<const float*>(logits.data) + i * logits.stride;
+        const engine::SampleResult result = sampler.sample({row, vocabulary}, params);
+        to[i] = result.outcome == engine::Sampled::token ? result.token : backend::kDrewNotFinite;
+        ++drawn_tokens_;
+      }
+    });
+  }
+  const float* do_host_logits(View logits, std::span<float> staging) override {
+    const GuardedMemory::Lock lock(memory_);
+    while (!queue_.empty()) awaited_early_ += run_next() ? 1 : 0;
+    const auto count = static_cast<size_t>(logits.rows * logits.stride);
+    std::memcpy(staging.data(), logits.data, count * sizeof(float));
+    return staging.data();
+  }
+
+ private:
+  struct Op {
+    std::string text;  // what it does to which addresses
+    std::function<void()> run;
+    bool finishes = false;  // a step
+  };
+
+  /// A batch as the device has it.
+  struct OnDevice {
+    explicit OnDevice(const BatchMeta& batch) {
+      const auto translate = [&](auto array) {
+        return decltype(array)(batch.on_device(array), array.size());
+      };
+      meta.token_ids = translate(batch.token_ids);
+      meta.positions = translate(batch.positions);
+      meta.row_sequence = translate(batch.row_sequence);
+      meta.query_start = translate(batch.query_start);
+      meta.context_length = translate(batch.context_length);
+      meta.long_rope = translate(batch.long_rope);
+      meta.logits_rows = translate(batch.logits_rows);
+      meta.drawing = {.temperature = translate(batch.drawing.temperature),
+                      .top_k = translate(batch.drawing.top_k),
+                      .top_p = translate(batch.drawing.top_p),
+                      .min_p = translate(batch.drawing.min_p),
+                      .uniform = translate(batch.drawing.uniform)};
+      meta.plan = translate(batch.plan);
+      meta.table_stride = batch.table_stride;
+      for (const auto& table : batch.block_tables) tables.push_back(translate(table));
+    }
+    [[nodiscard]] BatchMeta batch() const {
+      BatchMeta with_tables = meta;
+      with_tables.block_tables = tables;
+      return with_tables;
+    }
+    [[nodiscard]] size_t sequences() const { return meta.context_length.size(); }
+
+    BatchMeta meta;
+    std::vector<std::span<const int32_t>> tables;
+  };
+
+  template <typename F>
+  void enqueue(std::string_view what, std::initializer_list<View> views, const F& run) {
+    enqueue(what, views, nullptr, 0, run);
+  }
+  template <typename F>
+  void enqueue(std::string_view what, std::initializer_list<View> views, std::byte* workspace,
+               size_t bytes, const F& run) {
+    std::string text = fmt::format("{} {}", what, fmt::ptr(workspace));
+    for (const View& view : views) {
+      text += fmt::format(" {}[{},{}]", fmt::ptr(view.data), view.rows, view.columns);
+    }
+    const size_t room = (bytes + memory::Arena::kAlignment - 1) / memory::Arena::kAlignment *
+                        memory::Arena::kAlignment;
+    auto inside = [this, run, workspace, room] {
+      memory::Arena arena = memory::Arena::placing(workspace, room);
+      cpu_.use_scratch(arena);
+      run();
+    };
+    push({std::move(text), std::move(inside)});
+  }
+  void enqueue_copy(const void* to, const void* from, size_t bytes) {
+    push({"copy", [=] { std::memcpy(const_cast<void*>(to), from, bytes); }});
+  }
+  void push(Op op) {
+    if (recording_ != nullptr) {
+      recording_->push_back(std::move(op));
+    } else {
+      queue_.push_back(std::move(op));
+    }
+  }
+  /// Whether it finishes a step.
+  bool run_next() {
+    if (queue_.empty()) throw std::logic_error("no step to wait for");
+    const Op op = std::move(queue_.front());
+    queue_.pop_front();
+    op.run();
+    return op.finishes;
+  }
+
+  backend::Backend& cpu_;
+  GuardedMemory* memory_ = nullptr;
+  std::deque<Op> queue_;
+  std::vector<Op>* recording_ = nullptr;
+  std::map<int64_t, std::vector<Op>> graphs_;
+  int64_t steps_under_way_ = 0;
+  int64_t awaited_early_ = 0;  // steps that host_logits ran to their ends
+  int64_t replays_ = 0;
+  int64_t overlaps_ = 0;
+  int64_t drawn_tokens_ = 0;
+};
+
+}  // namespace plimsoll::testing
