@@ -13,6 +13,8 @@
 #include "batch/progress.h"
 #include "environment.h"
 #include "help.h"
+#include "shard/pipeline.h"
+#include "shard/quantized.h"
 #include "shard/unshard.h"
 #include "shard/verify.h"
 #include "shard/writer.h"
@@ -164,9 +166,35 @@ fs::path find_folder(const std::string& model, const Environment& environment) {
   return checkpoint::find_model(model, {environment.hub_cache});
 }
 
+// With what the environment says of the stages, as in vLLM.
+shard::JobOptions job_options(const ShardOptions& options, const Environment& environment) {
+  shard::JobOptions job = options.job;
+  if (environment.layer_partition) {
+    job.pipeline_partition = shard::parse_partition(*environment.layer_partition);
+  }
+  return job;
+}
+
+// vLLM takes the flag for what the checkpoint is anyway.
+void check_quantization(const ShardOptions& options, const shard::Source& source) {
+  if (options.quantization.empty() || options.quantization == source.quantization()) return;
+  if (!source.quantization().empty()) {
+    fail(ExitCode::usage, "--quantization {}: the checkpoint is quantised by {}",
+         options.quantization, source.quantization());
+  }
+  fail(ExitCode::usage,
+       "--quantization {}: vLLM quantises plain weights while it loads them, and its sharded_state "
+       "loader takes the placeholders that stand for them until then for aliases of each other and "
+       "drops them, so such shards do not load; shard the model as it is, and give --quantization "
+       "to vLLM when it loads the original",
+       options.quantization);
+}
+
 int write(const ShardOptions& options, const Environment& environment) {
+  const shard::JobOptions job_wanted = job_options(options, environment);
   const shard::Source source(find_folder(options.model, environment));
-  const shard::Job job(source, options.job);
+  check_quantization(options, source);
+  const shard::Job job(source, job_wanted);
   if (options.dry_run) {
     print_table(job, options);
     return static_cast<int>(ExitCode::done);
@@ -180,6 +208,12 @@ int write(const ShardOptions& options, const Environment& environment) {
                            .progress = [&](int64_t bytes) { progress.show(bytes); }});
   progress.finish();
   if (options.quiet) return static_cast<int>(ExitCode::done);
+  if (!source.quantization().empty()) {
+    say(fmt::format(
+        "{}: quantised ({}), written in load layout: what vLLM's loader fills before "
+        "its kernels repack it. {}",
+        options.output, source.quantization(), shard::saver_behaviour(source.quantization())));
+  }
   const double seconds = std::max(progress.seconds(), 1e-3);
   say(
       fmt::format("{}: {} files in {}, {:.2f} GB written in {:.1f} s ({:.0f} MB/s), {:.2f} GB were "
@@ -198,8 +232,8 @@ std::optional<std::string> find_difference(const ShardOptions& options,
   const shard::Source source(find_folder(options.source, environment));
   const fs::path sidecar = folder / shard::kSidecar;
   const bool recorded = fs::exists(sidecar);
-  const shard::Job job(
-      source, recorded ? shard::options_of(shard::read_record(sidecar), sidecar) : options.job);
+  const shard::Job job(source, recorded ? shard::options_of(shard::read_record(sidecar), sidecar)
+                                        : job_options(options, environment));
   if (auto difference = shard::verify_source(job, folder)) return difference;
   return recorded ? shard::verify_digests(folder) : std::nullopt;
 }
@@ -224,12 +258,8 @@ void check_options(const ShardOptions& options) {
   if (!options.source.empty() && options.verify.empty()) {
     fail(ExitCode::usage, "--source belongs to --verify DIR");
   }
-  if (!options.quantization.empty()) {
-    fail(
-        ExitCode::usage,
-        "--quantization {}: shards of weights that vLLM quantises while loading do not load again; "
-        "shard the model as it is and give --quantization to vLLM when it loads the original",
-        options.quantization);
+  if (!options.quantization.empty() && options.model.empty()) {
+    fail(ExitCode::usage, "--quantization: belongs to MODEL");
   }
 }
 
@@ -258,7 +288,8 @@ CLI::App* add_shard_command(CLI::App& app, ShardOptions& options) {
              });
   command->add_flag("--quiet", options.quiet, "errors only");
   declare_job_flags(*command, options.job);
-  text("-q,--quantization", options.quantization, "METHOD", "refused: such shards do not load");
+  text("-q,--quantization", options.quantization, "METHOD",
+       "the checkpoint's own; others are refused");
   return command;
 }
 

@@ -41,8 +41,10 @@ void check_tensor(const TensorEntry& tensor, const Part& part, const WeightSpec&
   if (tensor.shape != part.stored_shape) {
     refuse("shape " + shape_text(tensor.shape), shape_text(part.stored_shape));
   }
-  if (!is_convertible(tensor.dtype)) {
-    refuse("dtype " + std::string(safetensors_name(tensor.dtype)), "BF16, F16, F32 or F64");
+  const bool exact = weight.dtype && !is_convertible(*weight.dtype);
+  if (exact ? tensor.dtype != *weight.dtype : !is_convertible(tensor.dtype)) {
+    refuse("dtype " + std::string(safetensors_name(tensor.dtype)),
+           exact ? std::string(safetensors_name(*weight.dtype)) : "BF16, F16, F32 or F64");
   }
 }
 

@@ -45,6 +45,10 @@ struct Part {
   int64_t block_rows = 0;
   int64_t block_stride = 0;
   int64_t block_count = 1;
+  /// What the config already tells of the elements (quantised weights): all of them, or that
+  /// element i is i / index_group.
+  std::vector<int64_t> values = {};
+  int64_t index_group = 0;
 
   [[nodiscard]] int64_t rows() const { return block_rows * block_count; }
 };
@@ -59,6 +63,8 @@ enum class OutputAxis : uint8_t {
 /// What becomes of a vision tower's attention whose heads the ranks do not divide.
 enum class UnevenHeads : uint8_t { refused, replicated };
 
+enum class Kept : uint8_t { in_model, in_checkpoint };  // the latter: vLLM has no parameter for it
+
 /// One weight of the engine, fused from parts stacked along the outputs, in order.
 struct WeightSpec {
   std::string name;  // vLLM's module name: "model.layers.0.self_attn.qkv_proj.weight"
@@ -69,7 +75,11 @@ struct WeightSpec {
   std::vector<Part> parts = {};
   OutputAxis outputs = OutputAxis::rows;
   std::optional<DType> dtype = {};  // kept in it, whatever the model's dtype is (quantised weights)
-  int64_t heads = 0;                // of a tower's attention, each with its own k and v
+  int64_t heads = 0;  // of a tower's attention, or where a quantised weight needs them for itself
+  int64_t kv_heads = 0;         // 0: as many
+  int64_t output_multiple = 1;  // what a rank's outputs and inputs must be multiples of when they
+  int64_t input_multiple = 1;   // are cut: quantised blocks stay whole
+  Kept kept = Kept::in_model;
   UnevenHeads uneven_heads = UnevenHeads::refused;
   std::vector<float> constant = {};  // a float32 buffer that no tensor of the checkpoint fills
 
@@ -174,6 +184,14 @@ struct LayerSpec {
 
 // ---- the model ----
 
+/// A parameter that vLLM's attention layers have and that no tensor of the checkpoint fills.
+struct AttentionParameter {
+  std::string name;            // below the attention's module
+  std::optional<DType> dtype;  // none: the model's
+  std::vector<int64_t> shape;
+  float value = 0;
+};
+
 struct ModelSpec {
   std::string architecture;  // config's "LlamaForCausalLM"
   std::string family;        // family table's name: "llama"
@@ -204,6 +222,7 @@ struct ModelSpec {
   /// Of a multimodal model: vision tower and projector, which stand before `weights` in vLLM's
   /// state dict. Prompts of text alone do without them.
   std::vector<WeightSpec> towers;
+  std::vector<AttentionParameter> attention_parameters;  // of quantised checkpoints
   /// Module of the buffers that normalise pixels, which the image processor's configuration fills
   /// and which stand after the tower's first weight; empty: none.
   std::string input_norm;

@@ -7,6 +7,7 @@
 #include "checkpoint/json_events.h"
 #include "checkpoint/mapped_file.h"
 #include "shard/file_names.h"
+#include "shard/quantized.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -147,6 +148,9 @@ void JoinedTensor::copy(const Block& block, DType dtype, std::byte* to) const {
 }
 
 void JoinedTensor::copy_stored_rows(int64_t first, int64_t count, std::byte* to) const {
+  if (!part_->values.empty() || part_->index_group > 0) {
+    return fill_told_values(*part_, dtype_, first, count, to);
+  }
   const Block block =
       part_->transposed
           ? Block{.row = 0, .rows = stored_columns(), .column = first, .columns = count}
@@ -201,6 +205,14 @@ JoinedCheckpoint::JoinedCheckpoint(const fs::path& folder, const ModelSpec& spec
     if (rank > 0) shards_.emplace_back(files.by_rank[static_cast<size_t>(rank)]);
     check_known(shards_.back(), stage_, spec);
     for (const ShardTensor& tensor : stage_) add(tensor, rank);
+  }
+  for (const model::WeightSpec& weight : spec.weights) {
+    if (weight.kept != model::Kept::in_checkpoint) continue;
+    for (const model::Part& part : weight.parts) {
+      JoinedTensor& joined = tensors_[part.tensor];
+      joined.part_ = &part;
+      joined.dtype_ = *weight.dtype;
+    }
   }
 }
 

@@ -92,6 +92,33 @@ int64_t local_outputs(const ShardTensor& tensor, const Heads& heads, int64_t ran
   return outputs / ranks;
 }
 
+std::string_view module_of(std::string_view name) {
+  return name.substr(0, name.rfind('.'));
+}
+
+// Blocks that share a scale are not cut.
+void check_multiple(const ShardTensor& tensor, const char* what, int64_t number, int64_t multiple) {
+  if (number % multiple == 0) return;
+  fail(ExitCode::usage,
+       "--tensor-parallel-size: {} would have {} {} on a rank, no multiple of its blocks of {}; "
+       "vLLM refuses it too",
+       tensor.name, number, what, multiple);
+}
+
+void check_blocks(const ShardTensor& tensor, const Heads& heads, int64_t ranks) {
+  const WeightSpec& weight = *tensor.weight;
+  if (ranks == 1 || tensor.split == Split::replicated) return;
+  if (tensor.split == Split::row) {
+    return check_multiple(tensor, "inputs", tensor.shape.back(), weight.input_multiple);
+  }
+  for (size_t i = 0; i < weight.parts.size(); ++i) {
+    const bool kv = tensor.split == Split::qkv && i > 0;
+    check_multiple(tensor, "outputs of a part",
+                   weight.parts[i].rows() / (kv ? std::min(ranks, heads.kv) : ranks),
+                   weight.output_multiple);
+  }
+}
+
 // ---- the walk ----
 
 class Walk {
@@ -126,6 +153,13 @@ class Walk {
     std::string module = spec_.weight(attention.out.weight).name;
     module.erase(module.rfind('.'));
     module.erase(module.rfind('.'));
+    // A quantised weight is several; its scales belong to the same module.
+    const auto next_of_module = [&](WeightId id) {
+      const auto next = static_cast<size_t>(id) + 1;
+      return next < spec_.weights.size() &&
+             module_of(spec_.weights[next].name) == module_of(spec_.weight(id).name);
+    };
+    while (next_of_module(last)) ++last;
     if (spec_.family == "gemma3") last = attention.k_norm.weight;
     return {last, module + ".attn."};
   }
@@ -173,8 +207,12 @@ class Walk {
           layer < 0 ? is_on_stage(id, first, last) : layer >= first_layer && layer < end_layer;
       if (!here) continue;
       const auto heads = heads_.find(id);
-      stage.push_back(make_tensor(spec_.weights[i], name_of(id, last),
-                                  heads == heads_.end() ? Heads{} : heads->second));
+      const WeightSpec& weight = spec_.weights[i];
+      if (weight.kept == model::Kept::in_model) {
+        stage.push_back(make_tensor(
+            weight, name_of(id, last),
+            heads == heads_.end() ? Heads{weight.heads, weight.kv_heads} : heads->second));
+      }
       const auto scales = scales_after_.find(id);
       if (scales != scales_after_.end()) add_scales(scales->second, stage);
     }
@@ -218,6 +256,7 @@ class Walk {
       check_divides(tensor, by_rows ? "columns" : "rows", weight.shape[axis], ranks);
       tensor.shape[axis] /= ranks;
     }
+    check_blocks(tensor, heads, ranks);
     if (weight.use == model::WeightUse::experts && ranks > weight.matrices() &&
         spec_.family == "qwen3_moe") {
       fail(ExitCode::usage,
@@ -228,6 +267,15 @@ class Walk {
   }
 
   void add_scales(const std::string& module, Stage& stage) const {
+    for (const model::AttentionParameter& parameter : spec_.attention_parameters) {
+      const DType dtype = parameter.dtype.value_or(layout_.dtype);
+      std::vector<std::byte> bytes(dtype_size(dtype));
+      convert(&parameter.value, DType::f32, bytes.data(), dtype, 1);
+      stage.push_back({.name = module + parameter.name,
+                       .dtype = dtype,
+                       .shape = parameter.shape,
+                       .constant = std::move(bytes)});
+    }
     constexpr float kOne = 1;
     for (const char* name : {"_k_scale", "_v_scale", "_q_scale", "_prob_scale"}) {
       stage.push_back({.name = module + name,

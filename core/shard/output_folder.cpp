@@ -130,6 +130,20 @@ void set_io_fault(IoFault fault) {
 
 // ---- the folder ----
 
+void check_apart(const fs::path& source, const fs::path& output, std::string_view what) {
+  std::error_code error;
+  const fs::path from = fs::weakly_canonical(source, error);
+  const fs::path place = fs::weakly_canonical(output, error);
+  if (error) fail(ExitCode::output_unwritable, "{}: {}", output.string(), error.message());
+  const auto [rest, end] = std::ranges::mismatch(from, place);
+  if (rest != from.end()) return;
+  fail(ExitCode::foreign_output, "{} {}; {} is never written to: choose another folder",
+       output.string(),
+       place == from ? fmt::format("is {}", what)
+                     : fmt::format("lies in {}, {}", what, from.string()),
+       what);
+}
+
 OutputFolder::OutputFolder(const fs::path& path) {
   if (!allowed("mkdir") || (mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)) {
     const int error = errno;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace plimsoll::shard {
@@ -14,6 +15,11 @@ namespace plimsoll::shard {
 /// returns, if not 0, is the errno that the call fails with.
 using IoFault = int (*)(const char* call);
 void set_io_fault(IoFault fault);
+
+/// Throws Error(foreign_output) where `output` is `source` or lies in it; `what` names it in the
+/// message ("the source").
+void check_apart(const std::filesystem::path& source, const std::filesystem::path& output,
+                 std::string_view what);
 
 class OutputFolder {
  public:

@@ -13,6 +13,7 @@
 #include "checkpoint/mapped_file.h"
 #include "model/config.h"
 #include "model/input_norm.h"
+#include "shard/quantized.h"
 #include "shard/sha256.h"
 
 namespace plimsoll::shard {
@@ -65,13 +66,6 @@ struct Source::File {
 Source::Source(const fs::path& folder)
     : folder_(fs::canonical(folder)),
       spec_(std::make_unique<model::ModelSpec>(model::read_model_spec(folder_))) {
-  if (!spec_->quantization.empty()) {
-    fail(ExitCode::checkpoint_unusable,
-         "{}: the checkpoint is quantised ({}); shards of quantised checkpoints are not written "
-         "yet. vLLM itself saves them as its kernels hold them, which its loader does not read "
-         "again; shard the unquantised model",
-         folder_.string(), spec_->quantization);
-  }
   std::vector<std::string> texts = {kConfig};
   if (!spec_->input_norm.empty())
     std::ranges::copy(model::kInputNormFiles, std::back_inserter(texts));
@@ -80,13 +74,35 @@ Source::Source(const fs::path& folder)
     if (fs::exists(file)) files_.emplace_back(file, sha256_hex(read_text_file(file)), nullptr);
   }
   checkpoint_ = std::make_unique<checkpoint::Checkpoint>(checkpoint::Checkpoint::open(folder_));
+  quantization_ = spec_->quantization;
+  if (!quantization_.empty()) quantize();
   reader_ = std::make_unique<checkpoint::WeightReader>(*checkpoint_, *spec_);
+  check_told_values(*reader_, *spec_);
   std::set<const checkpoint::MappedFile*> maps;
   for (const auto& [name, tensor] : checkpoint_->tensors()) maps.insert(tensor.file);
   for (const checkpoint::MappedFile* map : maps) {
     files_.emplace_back(map->path(), header_digest(*map), map);
   }
   std::ranges::sort(files_, {}, &File::path);
+}
+
+void Source::quantize() {
+  const auto find = [this](const std::string& name) { return checkpoint_->find(name); };
+  const StoredTensors stored{
+      .is_plain =
+          [&](const model::WeightSpec& weight) {
+            return std::ranges::all_of(weight.parts, [&](const model::Part& part) {
+              return find(part.tensor) != nullptr;
+            });
+          },
+      .has = [&](const std::string& name) { return find(name) != nullptr; },
+      .scalar_shape =
+          [&](const std::string& name) {
+            const checkpoint::TensorEntry* tensor = find(name);
+            const bool listed = tensor != nullptr && tensor->shape == std::vector<int64_t>{1};
+            return listed ? std::vector<int64_t>{1} : std::vector<int64_t>{};
+          }};
+  quantize_weights(model::read_config(folder_), stored, *spec_);
 }
 
 Source::~Source() = default;

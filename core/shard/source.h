@@ -29,6 +29,9 @@ class Source {
     return reader_->tensor(part);
   }
   [[nodiscard]] DType dtype() const;
+  /// The method of a quantised checkpoint, whose weights stand in spec() in vLLM's load layout;
+  /// empty: plain weights.
+  [[nodiscard]] const std::string& quantization() const { return quantization_; }
 
   /// What tells this checkpoint from another: names, sizes, times and header digests of its files.
   [[nodiscard]] Json identity() const;
@@ -40,7 +43,10 @@ class Source {
 
  private:
   struct File;
+  void quantize();
+
   std::filesystem::path folder_;
+  std::string quantization_;
   std::unique_ptr<model::ModelSpec> spec_;
   std::unique_ptr<checkpoint::Checkpoint> checkpoint_;
   std::unique_ptr<checkpoint::WeightReader> reader_;

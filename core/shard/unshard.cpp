@@ -9,6 +9,7 @@
 #include "model/config.h"
 #include "shard/joined.h"
 #include "shard/output_folder.h"
+#include "shard/quantized.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -29,12 +30,31 @@ struct File {
   std::vector<NamedTensor> tensors;  // in the order of their bytes
 };
 
+// The weight table of the shards' model; what is quantised the shards themselves tell.
+model::ModelSpec model_of(const fs::path& folder, const std::string& pattern) {
+  model::ModelSpec spec = model::read_model_spec(folder);
+  if (spec.quantization.empty()) return spec;
+  const RankShard first(find_shard_files(folder, pattern).by_rank.front());
+  const bool listed = spec.quantization == "compressed-tensors";
+  const StoredTensors stored{
+      .is_plain =
+          [&](const model::WeightSpec& weight) { return first.tensors().contains(weight.name); },
+      .has = [](const std::string&) { return true; },
+      .scalar_shape =
+          [&](const std::string&) {
+            return listed ? std::vector<int64_t>{1} : std::vector<int64_t>{};
+          }};
+  quantize_weights(model::read_config(folder), stored, spec);
+  return spec;
+}
+
 class Unshard {
  public:
   Unshard(const fs::path& folder, const JobOptions& options)
       : max_file_size_(options.max_file_size),
-        spec_(model::read_model_spec(folder)),
-        joined_(folder, spec_, hints_of(folder, options)) {}
+        hints_(hints_of(folder, options)),
+        spec_(model_of(folder, hints_.file_pattern)),
+        joined_(folder, spec_, hints_) {}
 
   void write(OutputFolder& output) {
     const std::vector<File> files = divide();
@@ -149,6 +169,7 @@ class Unshard {
 
   std::optional<int64_t> max_file_size_;
   std::vector<std::pair<std::string, std::string>> spellings_;
+  ShardHints hints_;
   model::ModelSpec spec_;
   JoinedCheckpoint joined_;
 };
@@ -156,11 +177,8 @@ class Unshard {
 }  // namespace
 
 void unshard(const fs::path& folder, const fs::path& output, const JobOptions& options) {
+  check_apart(folder, output, "the shards' folder");
   Unshard unshard(folder, options);
-  std::error_code error;
-  if (fs::equivalent(folder, output, error)) {
-    fail(ExitCode::foreign_output, "{} is the shards' own folder; choose another", output.string());
-  }
   OutputFolder to(output);
   if (!to.names().empty()) {
     fail(ExitCode::foreign_output, "{} is not empty ({}); choose another folder", output.string(),
@@ -169,7 +187,6 @@ void unshard(const fs::path& folder, const fs::path& output, const JobOptions& o
   to.remove_temporaries();
   for (const std::string& name : side_files(folder)) {
     if (name == kSidecar || name == kJournal || name == kIndex) continue;
-    if (fs::equivalent(folder / name, output, error)) continue;
     to.copy(folder / name, name);
   }
   unshard.write(to);

@@ -263,17 +263,6 @@ class Writer {
   int64_t done_ = 0;
 };
 
-void check_place(const fs::path& source, const fs::path& output) {
-  std::error_code error;
-  const fs::path place = fs::weakly_canonical(output, error);
-  if (error) fail(ExitCode::output_unwritable, "{}: {}", output.string(), error.message());
-  const auto [rest, end] = std::ranges::mismatch(source, place);
-  if (rest != source.end()) return;
-  fail(ExitCode::foreign_output, "{} {}; the source is never written to: choose another folder",
-       output.string(),
-       place == source ? "is the source" : fmt::format("lies in the source {}", source.string()));
-}
-
 // A name may be taken by a side file that would be written over.
 void check_names(const Job& job) {
   const std::vector<std::string> files = job.file_names();
@@ -286,7 +275,7 @@ void check_names(const Job& job) {
 }  // namespace
 
 WriteResult write_shards(const Job& job, const fs::path& output, const WriteOptions& options) {
-  check_place(job.source().folder(), output);
+  check_apart(job.source().folder(), output, "the source");
   check_names(job);
   OutputFolder folder(output);
   return Writer(job, folder, options).run();

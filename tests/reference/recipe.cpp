@@ -1,8 +1,10 @@
 #include "reference/recipe.h"
 
+#include <cstring>
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
@@ -34,6 +36,23 @@ std::vector<float> values(const Json& tensor, uint64_t seed, size_t count) {
         static_cast<float>(mean + amplitude * ((static_cast<double>(bits) + 0.5) / 8388608.0 - 1));
   }
   return result;
+}
+
+// Kinds of entry beside the formula with mean and amplitude: `bits` (the low bits of each step),
+// `values`, and `formula` "i div N".
+std::vector<char> integers(const Json& tensor, uint64_t seed, size_t count, size_t size) {
+  const uint64_t start = fnv1a64(tensor.at("name").get<std::string>()) ^ seed;
+  const auto formula = tensor.value("formula", std::string("i div 1"));
+  constexpr size_t kNumber = std::string_view("i div ").size();
+  const uint64_t divisor = std::stoull(formula.substr(kNumber));
+  std::vector<char> bytes(count * size);
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t value = tensor.contains("bits")     ? mix(start + (i + 1) * 0x9E3779B97F4A7C15u)
+                           : tensor.contains("values") ? tensor.at("values").at(i).get<uint64_t>()
+                                                       : i / divisor;
+    std::memcpy(bytes.data() + i * size, &value, size);  // little endian
+  }
+  return bytes;
 }
 
 struct Tensor {
@@ -86,6 +105,11 @@ void write_checkpoint(const std::filesystem::path& recipe_folder,
   file.write(header.data(), static_cast<std::streamsize>(header.size()));
   for (const Json& entry : recipe.at("tensors")) {
     const Tensor tensor = describe(entry);
+    if (!entry.contains("mean")) {
+      const auto bytes = integers(entry, seed, tensor.elements, dtype_size(tensor.dtype));
+      file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+      continue;
+    }
     const std::vector<float> from = values(entry, seed, tensor.elements);
     std::vector<char> bytes(tensor.bytes);
     convert(from.data(), DType::f32, bytes.data(), tensor.dtype, tensor.elements);

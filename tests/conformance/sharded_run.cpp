@@ -1,0 +1,120 @@
+// Shards of any ranks give the engine the same weights, and so the same answers, as the checkpoint
+// that they were cut from.
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "batch/scratch.h"
+#include "conformance/cpu.h"
+#include "conformance/golden.h"
+#include "engine/engine.h"
+#include "model/config.h"
+#include "reference/recipe.h"
+#include "shard/shard_reader.h"
+#include "shard/writer.h"
+
+namespace plimsoll::shard {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string bytes_of(const checkpoint::WeightSource& source, const model::WeightSpec& weight,
+                     DType dtype) {
+  std::string bytes(static_cast<size_t>(weight.elements()) * dtype_size(dtype), '\xee');
+  // In uneven runs of rows, so that they begin and end inside pieces.
+  const int64_t rows = weight.matrices() * weight.rows();
+  const size_t row_bytes = static_cast<size_t>(weight.columns()) * dtype_size(dtype);
+  for (int64_t first = 0, count = 1; first < rows; first += count, count = count * 3 + 1) {
+    count = std::min(count, rows - first);
+    source.read_rows(weight, first, count, dtype,
+                     bytes.data() + static_cast<size_t>(first) * row_bytes);
+  }
+  return bytes;
+}
+
+void check_weights(const model::ModelSpec& spec, const checkpoint::WeightSource& expected,
+                   const checkpoint::WeightSource& found, DType dtype) {
+  for (const model::WeightSpec& weight : spec.weights) {
+    INFO("weight " << weight.name);
+    CHECK(bytes_of(found, weight, dtype) == bytes_of(expected, weight, dtype));
+  }
+}
+
+/// Greedy tokens and their log probabilities, as a text that shows every bit.
+std::string answer(const model::ModelSpec& spec, const checkpoint::WeightSource& weights,
+                   DType dtype) {
+  const auto cpu = testing::cpu_backend();
+  engine::EngineOptions options;
+  options.dtype = dtype;
+  options.max_model_len = 32;
+  options.max_num_seqs = 2;
+  options.num_kv_blocks = 200;
+  engine::Engine engine(spec, weights, *cpu, nullptr, options);
+  engine::Request request;
+  request.prompt = {5, 17, 300, 41, 8};
+  request.sampling.temperature = 0;
+  request.sampling.max_tokens = 12;
+  request.sampling.ignore_eos = true;
+  request.sampling.logprobs = 3;
+  request.sampling.detokenize = false;
+  engine.add(std::move(request));
+  std::vector<engine::RequestOutput> finished;
+  while (!engine.idle()) engine.step(finished);
+  std::string text;
+  for (const engine::PositionLogprobs& position : finished.at(0).completions.at(0).logprobs) {
+    for (const engine::TokenLogprob& token : position) {
+      text += fmt::format("{} {:a}; ", token.token, token.logprob);
+    }
+  }
+  return text;
+}
+
+void check_model(const fs::path& recipe) {
+  const test::Scratch scratch;
+  const fs::path folder = scratch.path("model");
+  testing::write_checkpoint(recipe, folder);
+  const Source source(folder);
+  const model::ModelSpec& spec = source.spec();
+  const checkpoint::WeightReader reader(source.checkpoint(), spec);
+  const DType dtype = source.dtype();
+  const std::string expected = answer(spec, reader, dtype);
+  REQUIRE(expected.size() > 100);
+  struct Ranks {
+    int64_t tensor, pipeline;
+  };
+  for (const Ranks ranks : {Ranks{1, 1}, Ranks{2, 1}, Ranks{4, 1}, Ranks{2, 2}}) {
+    INFO("-tp " << ranks.tensor << " -pp " << ranks.pipeline);
+    const fs::path out = scratch.path(fmt::format("out{}{}", ranks.tensor, ranks.pipeline));
+    write_shards(Job(source, {.tensor_parallel = ranks.tensor,
+                              .pipeline_parallel = ranks.pipeline,
+                              .dtype = std::string(torch_name(dtype)),
+                              .max_file_size = 100'000}),
+                 out, {.tool_version = "test"});
+    for (const bool with_sidecar : {true, false}) {
+      if (!with_sidecar) fs::remove(out / kSidecar);  // as vLLM leaves them
+      const ShardReader shards(out, spec, {});
+      CHECK(shards.tensor_parallel() == ranks.tensor);
+      CHECK(shards.dtype() == dtype);
+      check_weights(spec, reader, shards, dtype);
+      check_weights(spec, reader, shards, DType::f32);
+      CHECK(answer(spec, shards, dtype) == expected);
+    }
+    fs::remove_all(out);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a run from shards is the run from their source, bit for bit") {
+  const fs::path own = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden";
+  size_t models = 0;
+  for (const auto& entry :
+       fs::directory_iterator(testing::golden_folder().value_or(own) / "models")) {
+    if (!fs::exists(entry.path() / "recipe.json")) continue;
+    INFO("model " << entry.path().filename());
+    check_model(entry.path());
+    ++models;
+  }
+  CHECK(models > 0);
+}
+
+}  // namespace plimsoll::shard
