@@ -9,13 +9,14 @@
 namespace plimsoll::cli {
 
 struct Environment {
-  std::optional<std::string> cpu_isa;         // PLIMSOLL_CPU_ISA
-  std::string hub_cache;                      // HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/...
-  std::optional<int> threads;                 // OMP_NUM_THREADS, its first number
-  std::optional<std::string> kv_cache_space;  // VLLM_CPU_KVCACHE_SPACE, GiB
-  std::optional<int64_t> source_date_epoch;   // SOURCE_DATE_EPOCH, seconds
-  std::optional<int> columns;                 // COLUMNS
-  bool dumb_terminal = false;                 // TERM is "dumb" or missing
+  std::optional<std::string> cpu_isa;          // PLIMSOLL_CPU_ISA
+  std::string hub_cache;                       // HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/...
+  std::optional<int> threads;                  // OMP_NUM_THREADS, its first number
+  std::optional<std::string> kv_cache_space;   // VLLM_CPU_KVCACHE_SPACE, GiB
+  std::optional<std::string> layer_partition;  // VLLM_PP_LAYER_PARTITION
+  std::optional<int64_t> source_date_epoch;    // SOURCE_DATE_EPOCH, seconds
+  std::optional<int> columns;                  // COLUMNS
+  bool dumb_terminal = false;                  // TERM is "dumb" or missing
 };
 
 Environment read_environment();
