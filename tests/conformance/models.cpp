@@ -1,248 +1,29 @@
-// Tiny models of every family against transformers: logits, log probabilities and greedy tokens.
-// The rules of what counts as a pass are golden/README.md's.
-#include <fmt/format.h>
-
-#include <unistd.h>
+// The golden models on the CPU.
 #include <catch2/catch.hpp>
-#include <cmath>
-#include <filesystem>
-#include <string>
-#include <vector>
 
-#include "base/json.h"
-#include "checkpoint/checkpoint.h"
 #include "conformance/cpu.h"
-#include "conformance/golden.h"
-#include "conformance/model_runner.h"
-#include "model/config.h"
-#include "reference/recipe.h"
+#include "conformance/golden_models.h"
 
-namespace fs = std::filesystem;
 using namespace plimsoll;
-using testing::Feed;
-using testing::ModelRunner;
-using Logits = std::vector<float>;
-using Ids = std::vector<int32_t>;
-
-namespace {
-
-struct Case {
-  Ids prompt;
-  std::vector<double> prompt_logprobs;
-  std::vector<double> last_logits;
-  Ids greedy;
-  std::vector<double> margins;
-  double half_logit_error = 0;
-  double half_relative_error = 0;
-
-  [[nodiscard]] int64_t length() const {
-    return static_cast<int64_t>(prompt.size() + greedy.size());
-  }
-};
-
-struct Golden {
-  std::string name;
-  std::vector<Case> cases;
-
-  explicit Golden(const fs::path& folder) : name(folder.filename().string()) {
-    const Json file = parse_json(testing::read_maybe_xz(folder / "golden.json"));
-    for (const Json& from : file.at("cases")) {
-      const Json& half = from.at("half_precision_reference");
-      cases.push_back({from.at("prompt_token_ids").get<Ids>(),
-                       from.at("prompt_logprobs").get<std::vector<double>>(),
-                       from.at("last_logits").get<std::vector<double>>(),
-                       from.at("greedy_token_ids").get<Ids>(),
-                       from.at("greedy_margins").get<std::vector<double>>(),
-                       half.at("max_abs_logit_error").get<double>(),
-                       half.at("relative_error").get<double>()});
-    }
-  }
-
-  [[nodiscard]] double worst(double Case::*figure) const {
-    double most = 0;
-    for (const Case& c : cases) most = std::max(most, c.*figure);
-    return most;
-  }
-};
-
-/// The models' folders of the golden results; a plain clone holds its own.
-std::vector<fs::path> model_folders() {
-  const fs::path own = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden";
-  const fs::path models = testing::golden_folder().value_or(own) / "models";
-  std::vector<fs::path> folders;
-  if (!fs::is_directory(models)) {
-    WARN("skipped: there is no folder " << models);
-    return folders;
-  }
-  for (const auto& entry : fs::directory_iterator(models)) {
-    if (fs::exists(entry.path() / "recipe.json")) folders.push_back(entry.path());
-  }
-  std::sort(folders.begin(), folders.end());
-  return folders;
-}
-
-/// A model of the golden results on the CPU, from a checkpoint that is written for it.
-class Subject {
- public:
-  explicit Subject(const fs::path& folder)
-      : golden(folder),
-        folder_(fs::temp_directory_path() / fmt::format("plimsoll-{}-{}", golden.name, getpid())) {
-    testing::write_checkpoint(folder, folder_);
-    spec_ = model::make_model_spec(model::read_config(folder_));
-    for (const Case& c : golden.cases) {
-      longest_ = std::max(longest_, c.length());
-    }
-    // The reference goes on past the end of a RoPE model's context; so does this comparison.
-    if (spec_.position_embedding == model::kNoWeight) {
-      spec_.max_position = std::max(spec_.max_position, longest_);
-    }
-    checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
-  }
-  ~Subject() { fs::remove_all(folder_); }
-
-  [[nodiscard]] DType half_type() const {
-    return spec_.dtype == DType::f32 ? DType::bf16 : spec_.dtype;
-  }
-
-  ModelRunner runner(DType dtype) {
-    return {spec_,
-            checkpoint::WeightReader(*checkpoint_, spec_),
-            *backend_,
-            dtype,
-            {.length = longest_, .sequences = static_cast<int64_t>(golden.cases.size())}};
-  }
-
-  /// Which table longrope uses: by the length that the request may reach.
-  void choose_rope(ModelRunner& runner, int32_t sequence, const Case& c) const {
-    for (const model::RopeSpec& rope : spec_.ropes) {
-      if (rope.long_table && c.length() > rope.original_max_position)
-        runner.use_long_rope(sequence);
-    }
-  }
-
-  Golden golden;
-
- private:
-  fs::path folder_;
-  model::ModelSpec spec_;
-  int64_t longest_ = 0;  // tokens of a case with its answer
-  std::optional<checkpoint::Checkpoint> checkpoint_;
-  std::unique_ptr<backend::Backend> backend_ = testing::cpu_backend();
-};
-
-double log_probability(const Logits& logits, int32_t token) {
-  const double most = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float value : logits) sum += std::exp(static_cast<double>(value) - most);
-  return logits[static_cast<size_t>(token)] - most - std::log(sum);
-}
-
-double relative_error(const Logits& found, const std::vector<double>& expected) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    difference += std::pow(found[i] - expected[i], 2);
-    norm += std::pow(expected[i], 2);
-  }
-  return std::sqrt(difference / norm);
-}
-
-/// What a model says to a case.
-struct Answer {
-  std::vector<Logits> prompt;  // by row
-  Ids greedy;
-
-  [[nodiscard]] std::vector<double> logprob_errors(const Case& c) const {
-    std::vector<double> errors;
-    for (size_t i = 0; i + 1 < c.prompt.size(); ++i) {
-      errors.push_back(
-          std::abs(log_probability(prompt[i], c.prompt[i + 1]) - c.prompt_logprobs[i]));
-    }
-    return errors;
-  }
-  /// Tokens until which greedy text must agree: up to the first margin below `least`.
-  static size_t sure_tokens(const Case& c, double least) {
-    size_t count = 0;
-    while (count < c.margins.size() && c.margins[count] >= least) ++count;
-    return count;
-  }
-};
-
-Answer answer(ModelRunner& runner, const Subject& subject, const Case& c) {
-  runner.restart();
-  subject.choose_rope(runner, 0, c);
-  Answer answer{runner.run(std::vector<Feed>{{0, c.prompt}}), {}};
-  Logits last = answer.prompt.back();
-  while (true) {
-    const auto best = std::max_element(last.begin(), last.end()) - last.begin();
-    answer.greedy.push_back(static_cast<int32_t>(best));
-    if (answer.greedy.size() == c.greedy.size()) return answer;
-    last = runner.run(std::vector<Feed>{{0, {answer.greedy.back()}}}).back();
-  }
-}
-
-void check_greedy(const Answer& answer, const Case& c, double least_margin) {
-  const size_t sure = Answer::sure_tokens(c, least_margin);
-  const auto count = static_cast<std::ptrdiff_t>(sure);
-  CHECK(Ids(answer.greedy.begin(), answer.greedy.begin() + count) ==
-        Ids(c.greedy.begin(), c.greedy.begin() + count));
-}
-
-}  // namespace
+using namespace plimsoll::testing;
 
 TEST_CASE("golden models in float32") {
   for (const fs::path& folder : model_folders()) {
-    Subject subject(folder);
-    ModelRunner runner = subject.runner(DType::f32);
-    double worst_logits = 0, worst_logprob = 0;
-    for (const Case& c : subject.golden.cases) {
-      INFO(subject.golden.name << ", prompt of " << c.prompt.size());
-      const Answer found = answer(runner, subject, c);
-      REQUIRE(found.prompt.back().size() == c.last_logits.size());
-      const double logits_error = relative_error(found.prompt.back(), c.last_logits);
-      CHECK(logits_error <= 1e-4);
-      const std::vector<double> errors = found.logprob_errors(c);
-      REQUIRE(errors.size() == c.prompt_logprobs.size());
-      for (size_t i = 0; i < errors.size(); ++i) {
-        INFO("prompt token " << i + 1);
-        CHECK(errors[i] <= 5e-4 + 5e-5 * std::abs(c.prompt_logprobs[i]));
-        worst_logprob = std::max(worst_logprob, errors[i]);
-      }
-      check_greedy(found, c, 0.005);
-      worst_logits = std::max(worst_logits, logits_error);
-    }
-    fmt::print("{:<24} F32   logits {:.1e}  logprobs {:.1e}\n", subject.golden.name, worst_logits,
-               worst_logprob);
+    Subject subject(folder, cpu_backend());
+    check_float32(subject);
   }
 }
 
 TEST_CASE("golden models in the stored half type") {
   for (const fs::path& folder : model_folders()) {
-    Subject subject(folder);
-    const Golden& golden = subject.golden;
-    ModelRunner runner = subject.runner(subject.half_type());
-    double worst_logits = 0, worst_median = 0;
-    for (const Case& c : golden.cases) {
-      INFO(golden.name << ", prompt of " << c.prompt.size());
-      const Answer found = answer(runner, subject, c);
-      std::vector<double> errors = found.logprob_errors(c);
-      const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
-      std::nth_element(errors.begin(), middle, errors.end());
-      CHECK(*middle <= 0.5);
-      const double logits_error = relative_error(found.prompt.back(), c.last_logits);
-      CHECK(logits_error <= 2.5 * golden.worst(&Case::half_relative_error));
-      check_greedy(found, c, 1.5 * golden.worst(&Case::half_logit_error));
-      worst_median = std::max(worst_median, *middle);
-      worst_logits = std::max(worst_logits, logits_error);
-    }
-    fmt::print("{:<24} {:<4}  logits {:.1e} of {:.1e}  median logprob {:.1e}\n", golden.name,
-               safetensors_name(subject.half_type()), worst_logits,
-               2.5 * golden.worst(&Case::half_relative_error), worst_median);
+    Subject subject(folder, cpu_backend());
+    check_half(subject);
   }
 }
 
 TEST_CASE("a row has the same bits in any chunk and any batch") {
   for (const fs::path& folder : model_folders()) {
-    Subject subject(folder);
+    Subject subject(folder, cpu_backend());
     for (const DType dtype : {DType::f32, subject.half_type()}) {
       ModelRunner runner = subject.runner(dtype);
       const std::vector<Case>& cases = subject.golden.cases;

@@ -1,0 +1,38 @@
+// The golden models on a device; in emulation where the program is built so.
+#include <catch2/catch.hpp>
+
+#include "backend/device.h"
+#include "conformance/golden_models.h"
+
+using namespace plimsoll;
+using namespace plimsoll::testing;
+
+namespace {
+
+std::unique_ptr<backend::Backend> device_backend() {
+  return backend::make_device_backend({.index = 0, .threads = 2});
+}
+
+bool has_device() {
+  if (!backend::list_devices().empty()) return true;
+  WARN("skipped: there is no device");
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("golden models in float32 on a device") {
+  if (!has_device()) return;
+  for (const fs::path& folder : model_folders()) {
+    Subject subject(folder, device_backend());
+    check_float32(subject);
+  }
+}
+
+TEST_CASE("golden models in the stored half type on a device") {
+  if (!has_device()) return;
+  for (const fs::path& folder : model_folders()) {
+    Subject subject(folder, device_backend());
+    check_half(subject);
+  }
+}
