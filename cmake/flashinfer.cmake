@@ -68,6 +68,9 @@ function(plimsoll_adapt_flashinfer from to)
   if(NOT sum STREQUAL flashinfer_prefill_sha256)
     message(FATAL_ERROR "${from} is not of FlashInfer 0.6.9")
   endif()
+  # The C++ that other compilers than nvcc ask for (tests/flash).
+  replace_exactly(text 2 "qo_smem.get_permuted_offset<" "qo_smem.template get_permuted_offset<")
+  replace_exactly(text 4 ">::cast<8>(" ">::template cast<8>(")
   # Columns go to the functions that load and store as their first argument.
   foreach(function load_q_global_smem page_produce_kv write_o_reg_gmem)
     if(function STREQUAL page_produce_kv)

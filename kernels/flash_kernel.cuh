@@ -55,6 +55,7 @@ __device__ __forceinline__ uint32_t columns_of(const Params& params) {
 #include <flashinfer_prefill.cuh>  // made by cmake/flashinfer.cmake
 
 #include "kernels/flash_kernel.h"
+#include "kernels/launch.h"
 
 namespace plimsoll::kernels {
 
@@ -152,6 +153,14 @@ constexpr uint32_t memory_bytes(FlashMemory memory) {
   return memory == FlashMemory::large ? 164 * 1024 : 100 * 1024;
 }
 
+template <typename Traits, typename Params>
+__global__ void __launch_bounds__(Traits::NUM_THREADS)
+    flash_kernel(const __grid_constant__ Params params) {
+  flashinfer::BatchPrefillWithPagedKVCacheDevice<Traits>(
+      params, *shared_array<typename Traits::SharedStorage>(),
+      dim3(threadIdx.x, threadIdx.y, threadIdx.z), blockIdx.x, blockIdx.z, gridDim.z);
+}
+
 template <typename Q, typename KV, uint32_t head_dim, bool general, FlashKind kind,
           FlashMemory memory>
 struct FlashInstance {
@@ -168,27 +177,22 @@ struct FlashInstance {
                 "a thread block may use all but 1 KiB of a multiprocessor's shared memory");
 
   static constexpr size_t kSharedBytes = sizeof(typename Traits::SharedStorage);
-  static auto kernel() { return flashinfer::BatchPrefillWithPagedKVCacheKernel<Traits, Params>; }
 
   static cudaError_t prepare() {
-    return cudaFuncSetAttribute(kernel(), cudaFuncAttributeMaxDynamicSharedMemorySize,
+    return cudaFuncSetAttribute(flash_kernel<Traits, Params>,
+                                cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 static_cast<int>(kSharedBytes));
   }
 
-  static cudaError_t launch(const FlashArguments& a, int64_t items, cudaStream_t stream) {
-    // May start before the kernel ahead of it has ended: it waits by itself (prefill.cuh:2146)
-    // before it reads more than the plan.
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<uint32_t>(items), 1, static_cast<uint32_t>(a.kv_heads));
-    config.blockDim = dim3(32, Traits::NUM_WARPS_Q, Traits::NUM_WARPS_KV);
-    config.dynamicSmemBytes = kSharedBytes;
-    config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, kernel(), make_params(a));
+  /// May start before the kernel ahead of it has ended: it waits by itself (prefill.cuh:2146)
+  /// before it reads more than the plan.
+  static void run(const FlashArguments& a, int64_t items, cudaStream_t stream) {
+    const Launch where{
+        .grid = dim3(static_cast<uint32_t>(items), 1, static_cast<uint32_t>(a.kv_heads)),
+        .block = dim3(32, Traits::NUM_WARPS_Q, Traits::NUM_WARPS_KV),
+        .shared_bytes = kSharedBytes,
+        .stream = stream};
+    launch(where, "attention", flash_kernel<Traits, Params>, make_params(a));
   }
 
  private:
@@ -241,9 +245,9 @@ struct FlashInstances {
   template <FlashKind kind, FlashMemory memory>
   using Instance = FlashInstance<Q, KV, head_dim, general, kind, memory>;
 
-  /// Calls visit<Instance>() for the kind; tiles of 128 rows are for head sizes up to 128.
+  /// Calls visitor(Instance{}) for the kind; tiles of 128 rows are for head sizes up to 128.
   template <FlashMemory memory>
-  static cudaError_t visit(FlashKind kind, const auto& visitor) {
+  static void visit(FlashKind kind, const auto& visitor) {
     switch (kind) {
       case FlashKind::split16:
         return visitor(Instance<FlashKind::split16, memory>{});
@@ -252,31 +256,28 @@ struct FlashInstances {
       case FlashKind::direct64:
         return visitor(Instance<FlashKind::direct64, memory>{});
       case FlashKind::direct128:
-        if constexpr (head_dim <= 128) return visitor(Instance<FlashKind::direct128, memory>{});
+        if constexpr (head_dim <= 128) visitor(Instance<FlashKind::direct128, memory>{});
     }
-    return cudaErrorInvalidValue;
   }
 
-  static cudaError_t visit(FlashKind kind, FlashMemory memory, const auto& visitor) {
-    return memory == FlashMemory::large ? visit<FlashMemory::large>(kind, visitor)
-                                        : visit<FlashMemory::small>(kind, visitor);
+  static void visit(FlashKind kind, FlashMemory memory, const auto& visitor) {
+    if (memory == FlashMemory::large) return visit<FlashMemory::large>(kind, visitor);
+    visit<FlashMemory::small>(kind, visitor);
   }
 
   static cudaError_t prepare(FlashMemory memory) {
+    cudaError_t status = cudaSuccess;
     for (const FlashKind kind :
          {FlashKind::split16, FlashKind::split64, FlashKind::direct64, FlashKind::direct128}) {
-      if (kind == FlashKind::direct128 && head_dim > 128) continue;
-      const cudaError_t status =
-          visit(kind, memory, [](auto instance) { return instance.prepare(); });
-      if (status != cudaSuccess) return status;
+      if (status != cudaSuccess) break;
+      visit(kind, memory, [&](auto instance) { status = instance.prepare(); });
     }
-    return cudaSuccess;
+    return status;
   }
 
-  static cudaError_t launch(FlashKind kind, FlashMemory memory, const FlashArguments& arguments,
-                            int64_t items, cudaStream_t stream) {
-    return visit(kind, memory,
-                 [&](auto instance) { return instance.launch(arguments, items, stream); });
+  static void launch(FlashKind kind, FlashMemory memory, const FlashArguments& arguments,
+                     int64_t items, cudaStream_t stream) {
+    visit(kind, memory, [&](auto instance) { instance.run(arguments, items, stream); });
   }
 };
 

@@ -34,8 +34,8 @@ struct FlashArguments {
   const bool* item_valid = nullptr;
   const int32_t* output_start = nullptr;  // [B] partial rows; of a direct launch query_start
 
-  void* out = nullptr;  // direct: [T, heads, head_dim] in the activations' type; split: [rows,
-                        // heads, head_dim] f32
+  void* out = nullptr;   // direct: [T, heads, head_dim] in the activations' type; split: [rows,
+                         // heads, head_dim] f32
   float* lse = nullptr;  // split: [rows, heads], base 2
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   int64_t window_left = -1;  // positions before a row's own that it sees; -1: all
@@ -59,8 +59,9 @@ struct FlashUnit {
   /// Raises the limit of shared memory of the kernels for `memory`, which also loads them. Once per
   /// device, before the first launch.
   cudaError_t (*prepare)(FlashMemory memory) = nullptr;
-  cudaError_t (*launch)(FlashKind kind, FlashMemory memory, const FlashArguments& arguments,
-                        int64_t items, cudaStream_t stream) = nullptr;
+  /// Throws Error when the runtime refuses.
+  void (*launch)(FlashKind kind, FlashMemory memory, const FlashArguments& arguments, int64_t items,
+                 cudaStream_t stream) = nullptr;
 };
 
 /// All that this build has; none without FlashInfer.

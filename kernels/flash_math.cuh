@@ -15,12 +15,17 @@
 #define FLASHINFER_MATH_CUH_
 
 #include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cmath>
 
 namespace flashinfer::math {
 
 constexpr float log2e = 1.44269504088896340736f;
 constexpr float loge2 = 0.693147180559945309417f;
 constexpr float inf = 1e30f;
+
+#ifndef PLIMSOLL_EMULATION
 
 __forceinline__ __device__ float ptx_exp2(float x) {
   float y;
@@ -40,19 +45,10 @@ __forceinline__ __device__ float ptx_rcp(float x) {
   return y;
 }
 
-__forceinline__ __device__ float shfl_xor_sync(float x, int lane_mask) {
-  return __shfl_xor_sync(0xffffffff, x, lane_mask);
-}
-
 __forceinline__ __device__ float rsqrt(float x) {
   float y;
   asm volatile("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
-}
-
-/// 1 - 2 / (e^2x + 1); e^2x is infinite or zero where tanh is 1 or -1 in f32.
-__forceinline__ __device__ float tanh(float x) {
-  return 1.f - 2.f * ptx_rcp(ptx_exp2(x * (2.f * log2e)) + 1.f);
 }
 
 // Declared for code that is compiled but not used here: sums and scores are f32.
@@ -64,6 +60,29 @@ __forceinline__ __device__ half ptx_exp2(half x) {
 }
 __forceinline__ __device__ half2 shfl_xor_sync(half2 x, int lane_mask) {
   return __shfl_xor_sync(0xffffffff, x, lane_mask);
+}
+
+#else  // tests/flash runs the kernels on the CPU
+
+inline float ptx_exp2(float x) {
+  return std::exp2(x);
+}
+inline float ptx_log2(float x) {
+  return std::log2(x);
+}
+inline float ptx_rcp(float x) {
+  return 1.f / x;
+}
+
+#endif
+
+__forceinline__ __device__ float shfl_xor_sync(float x, int lane_mask) {
+  return __shfl_xor_sync(0xffffffff, x, lane_mask);
+}
+
+/// 1 - 2 / (e^2x + 1); e^2x is infinite or zero where tanh is 1 or -1 in f32.
+__forceinline__ __device__ float tanh(float x) {
+  return 1.f - 2.f * ptx_rcp(ptx_exp2(x * (2.f * log2e)) + 1.f);
 }
 
 }  // namespace flashinfer::math

@@ -44,12 +44,12 @@ __device__ Sums sum_rows(const AttentionMerge& m, int head, int first, int end, 
 
 /// Adds the sums of `count` warps, this one and those behind it, in their order.
 __device__ void add_warps(Sums& sums, int count) {
-  __shared__ Sums of_thread[kWarps][kLane];
-  of_thread[threadIdx.y][threadIdx.x] = sums;
+  Sums* of_thread = shared_array<Sums>();
+  of_thread[threadIdx.y * kLane + threadIdx.x] = sums;
   __syncthreads();
   if (threadIdx.y % static_cast<unsigned>(count) != 0) return;
   for (int w = 1; w < count; ++w) {
-    const Sums& other = of_thread[threadIdx.y + static_cast<unsigned>(w)][threadIdx.x];
+    const Sums& other = of_thread[(threadIdx.y + static_cast<unsigned>(w)) * kLane + threadIdx.x];
     sums.weights += other.weights;
     for (int k = 0; k < kPairs; ++k)
       for (int i = 0; i < 2; ++i) sums.x[k][i] += other.x[k][i];
@@ -92,6 +92,7 @@ void merge_attention(const AttentionMerge& merge, MergeWarps warps, cudaStream_t
   const Launch where{.grid = dim3(static_cast<unsigned>(merge.rows),
                                   static_cast<unsigned>(divide_up(merge.heads, heads_of_block))),
                      .block = dim3(kLane, kWarps),
+                     .shared_bytes = per_head > 1 ? kWarps * kLane * sizeof(Sums) : 0,
                      .stream = stream};
   with_activation_type(merge.dtype, [&](auto type) {
     launch(where, "merge_attention", merge_kernel<typename decltype(type)::type>, merge, per_head);

@@ -1,0 +1,185 @@
+// FlashInfer's kernels against the plain reference: every unit of the build, on a device or in the
+// emulator (tests/flash).
+#include <catch2/catch.hpp>
+
+#include "kernels/cuda_error.h"
+#include "kernels/fixture.h"
+#include "kernels/flash_attention.h"
+#include "kernels/kv_fixture.h"
+
+namespace plimsoll::testing {
+namespace {
+
+using kernels::FlashKind;
+using kernels::FlashLimits;
+using kernels::FlashMemory;
+using kernels::FlashUnit;
+
+struct FlashCase {
+  std::string what;
+  std::vector<SequenceCase> sequences;
+  int64_t padding = 0;
+  int64_t multiprocessors = 1;
+  int64_t heads = 4, kv_heads = 2;
+};
+
+/// Of each kind of launch one case, sizes that are no multiples of tiles.
+std::vector<FlashCase> flash_cases() {
+  return {
+      {"decode", {{1, 1}, {1, 17}, {1, 300}}, 2, 4},
+      {"small prefill, split", {{18, 290}}, 0, 64},
+      {"prefill of few rows", {{23, 40}, {9, 9}}, 0, 1},
+      {"prefill and decode", {{70, 100}, {1, 33}}, 0, 1},
+      {"decode with twenty heads for a KV head", {{1, 150}}, 0, 4, 20, 1},
+      {"prefill with three heads for a KV head", {{30, 45}}, 0, 1, 3, 1},
+  };
+}
+
+struct Variant {
+  int64_t head_dim, window;
+  float soft_cap;
+};
+
+std::vector<Variant> variants_of(const FlashUnit& unit) {
+  if (!unit.general) return {{unit.head_dim, 0, 0}};
+  return {{unit.head_dim, 20, 0},
+          {unit.head_dim - 48, 0, 0},
+          {unit.head_dim - 16, 0, 5.f},
+          {unit.head_dim - 32, 37, 5.f}};
+}
+
+/// The rows of one step by the unit.
+Matrix run_flash(const FlashUnit& unit, FlashMemory memory, const model::AttentionSpec& spec,
+                 const FlashLimits& limits, const KvFixture& kv, const Matrix& q) {
+  model::ModelSpec model;
+  model.layers.resize(1);
+  model.layers[0].attention = spec;
+  kernels::FlashPlans plans(model, limits);
+  std::vector<std::byte> slab(kernels::FlashPlans::bytes(model, limits));
+  plans.plan({kv.query_start, kv.context, kv.batch().table_stride}, slab);
+  DeviceBytes device_slab(slab.size());
+  device_slab.upload(slab.data());
+  const DeviceBytes workspace(kernels::flash_workspace_bytes(limits, kernels::flash_shape(spec)));
+  const int64_t columns = (spec.heads + 2 * spec.kv_heads) * spec.head_dim;
+  const DeviceRows device_q(q, unit.activation, {.gap = columns - q.columns});
+  const DeviceRows out(q.rows, q.columns, unit.activation);
+  kernels::check(unit.prepare(memory), "prepare");
+  kernels::flash_attention({.unit = &unit,
+                            .memory = memory,
+                            .plan = &plans.of(spec),
+                            .limits = &limits,
+                            .slab = static_cast<const std::byte*>(device_slab.data()),
+                            .workspace = static_cast<std::byte*>(workspace.data()),
+                            .q = device_q.view().data,
+                            .q_stride = columns,
+                            .out = out.view().data,
+                            .kv = kv.layer().pool + kv.layer().layer_offset,
+                            .block_stride = kv.layer().block_stride,
+                            .block_size = kv.layer().block_size,
+                            .block_table = kv.batch().block_tables[1],
+                            .query_start = kv.batch().query_start,
+                            .context_length = kv.batch().context_length,
+                            .sequences = kv.batch().sequences},
+                           spec, kStream);
+  return out.matrix();
+}
+
+/// Checks one case of one unit against the reference.
+void check_flash(const FlashUnit& unit, FlashMemory memory, const Variant& variant,
+                 const FlashCase& c, int64_t fixed_split) {
+  model::AttentionSpec spec;
+  spec.heads = c.heads;
+  spec.kv_heads = c.kv_heads;
+  spec.head_dim = variant.head_dim;
+  spec.window = variant.window;
+  spec.soft_cap = variant.soft_cap;
+  spec.scale = 1.f / std::sqrt(static_cast<float>(spec.head_dim));
+  KvFixture kv(c.sequences, spec, unit.kv, 16, c.padding);
+  FlashLimits limits{kv.rows(), static_cast<int64_t>(kv.context.size()), 0, c.multiprocessors,
+                     fixed_split};
+  std::vector<Matrix> keys, values;
+  for (size_t s = 0; s < c.sequences.size(); ++s) {
+    const auto [rows, context] = c.sequences[s];
+    limits.context = std::max(limits.context, context);
+    const int64_t columns = spec.kv_heads * spec.head_dim;
+    const auto seed = static_cast<uint32_t>(10 * s);
+    keys.push_back(random_matrix(context, columns, unit.activation, seed + 1));
+    values.push_back(random_matrix(context, columns, unit.activation, seed + 2));
+    for (Matrix* m : {&keys.back(), &values.back()})
+      for (double& x : m->values) x = stored_in(x, unit.kv);
+    if (spec.window > 0) kv.drop_before(s, std::max<int64_t>(0, context - rows - spec.window + 1));
+  }
+  kv.fill(keys, values);
+  const Matrix q = random_matrix(kv.rows(), spec.heads * spec.head_dim, unit.activation, 99);
+  const Matrix out = run_flash(unit, memory, spec, limits, kv, q);
+  int64_t row = 0;
+  for (size_t s = 0; s < c.sequences.size(); ++s) {
+    INFO("sequence " << s);
+    const int64_t rows = c.sequences[s].rows;
+    Matrix of(rows, q.columns), got(rows, q.columns);
+    std::copy_n(q.values.begin() + row * q.columns, rows * q.columns, of.values.begin());
+    std::copy_n(out.values.begin() + row * q.columns, rows * q.columns, got.values.begin());
+    row += rows;
+    // Weights and results are rounded once each to the activations' type; values are of size 1, of
+    // which a few are 3.
+    CHECK(largest_error(got, attention(of, keys[s], values[s], spec), 1) <=
+          3 * epsilon(unit.activation));
+  }
+  for (; row < out.rows; ++row)
+    for (int64_t i = 0; i < out.columns; ++i) REQUIRE(out.at(row, i) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("FlashInfer's kernels compute attention", "[flash]") {
+  if (kernels::flash_units().empty()) WARN("built without FlashInfer: its kernels are not tested");
+  for (const FlashUnit& unit : kernels::flash_units())
+    for (const Variant& variant : variants_of(unit))
+      for (const FlashMemory memory : {FlashMemory::large, FlashMemory::small})
+        for (const FlashCase& c : flash_cases()) {
+          INFO(torch_name(unit.activation)
+               << ", cache " << torch_name(unit.kv) << ", tiles of " << unit.head_dim
+               << (unit.general ? " (general)" : "") << ", head size " << variant.head_dim
+               << ", window " << variant.window << ", soft cap " << variant.soft_cap << ", "
+               << (memory == FlashMemory::large ? "large" : "small") << " memory: " << c.what);
+          check_flash(unit, memory, variant, c, 0);
+          if (c.padding > 0) check_flash(unit, memory, variant, c, 128);
+        }
+}
+
+TEST_CASE("units for layers", "[flash]") {
+  if (kernels::flash_units().empty()) return;
+  model::AttentionSpec spec;
+  spec.heads = 4;
+  spec.kv_heads = 2;
+  struct Row {
+    int64_t head_dim, window;
+    DType activation, kv;
+    int64_t tiles;  // head_dim of the unit; 0: none
+    bool general;
+  };
+  const Row rows[] = {
+      {128, 0, DType::bf16, DType::bf16, 128, false},
+      {128, 9, DType::bf16, DType::bf16, 128, true},
+      {96, 0, DType::bf16, DType::bf16, 128, true},
+      {80, 0, DType::bf16, DType::f8_e4m3, 128, true},
+      {16, 0, DType::bf16, DType::bf16, 64, true},
+      {256, 0, DType::bf16, DType::bf16, 256, true},
+      {272, 0, DType::bf16, DType::bf16, 0, false},
+      {72, 0, DType::bf16, DType::bf16, 0, false},
+      {128, 0, DType::f32, DType::f32, 0, false},
+      {128, 0, DType::f16, DType::bf16, 0, false},
+  };
+  for (const Row& row : rows) {
+    spec.head_dim = row.head_dim;
+    spec.window = row.window;
+    INFO("head size " << row.head_dim << ", window " << row.window);
+    const FlashUnit* unit = kernels::find_flash_unit(spec, row.activation, row.kv);
+    REQUIRE((unit == nullptr) == (row.tiles == 0));
+    if (unit == nullptr) continue;
+    CHECK(unit->head_dim == row.tiles);
+    CHECK(unit->general == row.general);
+  }
+}
+
+}  // namespace plimsoll::testing
