@@ -29,13 +29,13 @@ size_t aligned(size_t bytes) {
   return (bytes + kTo - 1) / kTo * kTo;
 }
 
-/// Types that the weights are run in: `dtype`, but routers in float32, so that fewer choices of
-/// experts hang on rounding.
-std::vector<DType> run_dtypes(const model::ModelSpec& spec, DType dtype) {
+/// Types that the weights are run in: `dtype`, but routers in the activations', so that fewer
+/// choices of experts hang on rounding where those are float32.
+std::vector<DType> run_dtypes(const model::ModelSpec& spec, DType dtype, DType activations) {
   std::vector<DType> dtypes(spec.weights.size(), dtype);
   for (const LayerSpec& layer : spec.layers) {
     if (layer.mlp.kind != MlpKind::experts) continue;
-    dtypes[static_cast<size_t>(layer.mlp.router.weight)] = DType::f32;
+    dtypes[static_cast<size_t>(layer.mlp.router.weight)] = activations;
   }
   return dtypes;
 }
@@ -52,7 +52,7 @@ Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backen
              memory::Arena& arena, const KvLayout& kv, int64_t kv_blocks)
     : spec_(spec), dtype_(dtype), backend_(backend), angles_(spec.ropes.size()) {
   const backend::Footprint& footprint = backend.footprint();
-  const std::vector<DType> dtypes = run_dtypes(spec, dtype);
+  const std::vector<DType> dtypes = run_dtypes(spec, dtype, footprint.activation_dtype(dtype));
   size_t bytes = 0;
   std::vector<size_t> offsets;
   for (size_t i = 0; i < dtypes.size(); ++i) {
@@ -237,7 +237,7 @@ void Model::feed_forward(const MlpSpec& mlp, View in, View out) {
       return;
     }
     case MlpKind::experts: {
-      const View logits = take("router logits", in.rows, mlp.experts);
+      const View logits = take("router logits", in.rows, mlp.experts, DType::f32);
       const backend::Routing routing{
           take("chosen experts", in.rows, mlp.experts_per_token, DType::i32),
           take("expert weights", in.rows, mlp.experts_per_token, DType::f32)};
