@@ -28,6 +28,8 @@ LayerHeads heads_of(const Builder& build, int64_t layer, const Window& window) {
   const ConfigView& config = build.config;
   LayerHeads heads{dims.heads, dims.kv_heads, dims.head_size, dims.head_size,
                    build.bias(build.family.qkv_bias)};
+  // Ling's switch for all biases outweighs the one for q, k and v.
+  if (build.family.experts == Experts::bailing) heads.bias |= config.flag({"use_bias"}, false);
   heads.value_size = config.integer({"v_head_dim"}, heads.key_size);
   if (heads.value_size == 0) heads.value_size = heads.key_size;
   if (window.kind == KvKind::sliding) {
@@ -39,6 +41,13 @@ LayerHeads heads_of(const Builder& build, int64_t layer, const Window& window) {
   const std::vector<int64_t> each = config.integers({"num_attention_heads_per_layer"});
   const auto i = static_cast<size_t>(layer);
   if (i < each.size() && each[i] > 0) heads.heads = each[i];
+  const ConfigView other = config.child({"attention_other_setting"});  // Step 3.5
+  if (other.has("attention_type") &&
+      build.layer_type(layer) == other.text({"attention_type"}, "")) {
+    heads.heads = other.required({"num_attention_heads"}, {1, 1 << 20});
+    heads.kv_heads = other.required({"num_attention_groups"}, {1, 1 << 20});
+    heads.key_size = heads.value_size = other.required({"head_dim"}, {1, 1 << 20});
+  }
   return heads;
 }
 
@@ -76,6 +85,9 @@ void add_output_gate(const Builder& build, const LayerHeads& heads, const std::s
     const int64_t outputs = each_element ? heads.heads * heads.key_size : heads.heads;
     if (on) build.weights.linear(Part::attention, {{path, "g_proj", {}}, hidden, {outputs}});
   }
+  if (config.flag({"use_head_wise_attn_gate"}, false)) {
+    build.weights.linear(Part::attention, {{path, "g_proj", {}}, hidden, {heads.heads}});
+  }
   if (build.family.output_gate) {
     build.weights.linear(Part::attention,
                          {{path, "output_gate_proj", {}}, hidden, {heads.heads * heads.key_size}});
@@ -111,8 +123,7 @@ void add_attention(Builder& build, int64_t layer) {
   if (sinks) weights.plain(Part::attention, own_heads);
   if (build.family.positions == Positions::rotary) {
     const bool sliding = window.kind == KvKind::sliding;
-    const bool positions = build.family.architecture != "MuseGlimmerForCausalLM" || sliding;
-    if (positions)
+    if (sliding || !build.family.positions_in_windows)
       add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention");
   }
   weights.attention_scales();

@@ -36,6 +36,7 @@ struct Builder {
   [[nodiscard]] std::string layer_path(int64_t layer) const {
     return "layers." + std::to_string(layer);
   }
+  /// A family's switch, read from the config.
   [[nodiscard]] bool bias(Bias rule) const {
     return rule.key == nullptr ? rule.fallback : config.flag({rule.key}, rule.fallback);
   }
@@ -63,10 +64,12 @@ void add_delta_mixer(Builder& build, int64_t layer);
 void add_mamba(Builder& build, int64_t layer);
 void add_lightning(Builder& build, int64_t layer);
 void add_short_conv(Builder& build, int64_t layer);
+void add_expanded_latent(Builder& build, int64_t layer);
 /// Whole layers, with their feed-forward.
 void add_kimi_layer(Builder& build, int64_t layer);
 void add_gemma4_layer(Builder& build, int64_t layer);
 void add_compressed_layer(Builder& build, int64_t layer);
+void add_block_layer(Builder& build, int64_t layer);
 
 /// Feed-forward of one layer: dense or routed.
 void add_feed_forward(Builder& build, int64_t layer);

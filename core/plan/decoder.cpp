@@ -55,8 +55,16 @@ void add_embedding(Builder& build) {
 }
 
 void add_layer(Builder& build, int64_t layer) {
-  for (int64_t i = 0; i < build.family.norms; ++i) build.norm(build.dims.hidden);
-  switch (build.family.mixer) {
+  const Family& family = build.family;
+  if (family.mixer == Mixer::blocks) {
+    add_block_layer(build, layer);
+    return;
+  }
+  const bool more = family.norms_key != nullptr && build.config.flag({family.norms_key}, false);
+  for (int64_t i = 0; i < family.norms + (more ? 2 : 0); ++i) build.norm(build.dims.hidden);
+  build.weights.plain(Part::mlp, family.activation_scalars);
+  build.weights.buffer(Amount{family.activation_scalars} * build.options.element);
+  switch (family.mixer) {
     case Mixer::attention:
       add_attention(build, layer);
       break;
@@ -74,8 +82,16 @@ void add_layer(Builder& build, int64_t layer) {
     case Mixer::mamba_pattern:
       add_mamba(build, layer);
       return;  // the only mixer of its layer
-    case Mixer::mamba_layers:
+    case Mixer::mamba1_alone:
+    case Mixer::mamba2_alone:
       add_mamba(build, layer);
+      return;
+    case Mixer::mamba_layers:
+    case Mixer::mamba_beside:
+      add_mamba(build, layer);
+      break;
+    case Mixer::expanded:
+      add_expanded_latent(build, layer);
       break;
     case Mixer::lightning:
       add_lightning(build, layer);
@@ -89,6 +105,8 @@ void add_layer(Builder& build, int64_t layer) {
     case Mixer::compressed:
       add_compressed_layer(build, layer);
       return;
+    case Mixer::blocks:
+      return;  // whole above
   }
   add_feed_forward(build, layer);
 }
@@ -127,6 +145,31 @@ void add_output(Builder& build) {
 
 }  // namespace
 
+namespace {
+
+/// LFM2 derives the width of its feed-forward from a stated one, as the first Llama did.
+int64_t adjusted_intermediate(const ConfigView& config, int64_t stated) {
+  if (!config.flag({"block_auto_adjust_ff_dim"}, false) || stated <= 0) return stated;
+  const int64_t multiple = config.integer({"block_multiple_of"}, 256, {1, 1 << 20});
+  const double factor = config.number({"block_ffn_dim_multiplier"}, 1.0);
+  if (!(factor > 0 && factor < 1e3)) {
+    fail(ExitCode::checkpoint_unusable,
+         "{}: \"block_ffn_dim_multiplier\" is {}, expected a number above 0 and below 1000",
+         config.path(), factor);
+  }
+  const auto width = static_cast<int64_t>(factor * static_cast<double>(2 * stated / 3));
+  return round_up(width, multiple).value();
+}
+
+/// Models without attention state no heads.
+int64_t stated_heads(const ConfigView& config, const Family& family) {
+  const bool none = family.mixer == Mixer::mamba1_alone || family.mixer == Mixer::mamba2_alone;
+  if (none) return 1;
+  return config.required({"num_attention_heads", "n_head", "n_heads"}, kHeads);
+}
+
+}  // namespace
+
 TextDims read_dims(const ConfigView& config, const Family& family) {
   TextDims dims;
   const auto listed = static_cast<int64_t>(config.texts({"layers_block_type"}).size());
@@ -135,10 +178,12 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
           ? config.integer({"num_hidden_layers"}, listed, kLayers)
           : config.required({"num_hidden_layers", "n_layer", "num_layers", "n_layers"}, kLayers);
   dims.hidden = config.required({"hidden_size", "n_embd", "d_model"});
-  dims.heads = config.required({"num_attention_heads", "n_head", "n_heads"}, kHeads);
+  dims.heads = stated_heads(config, family);
   dims.vocabulary = config.required({"padded_vocab_size", "vocab_size"});
-  dims.kv_heads =
-      config.integer({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, dims.heads, kHeads);
+  dims.kv_heads = config.integer(
+      {"num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups"},
+      config.child({"attn_config"}).integer({"kv_n_heads"}, dims.heads, kHeads), kHeads);
+  if (family.mixer == Mixer::mamba1_alone || family.mixer == Mixer::mamba2_alone) dims.kv_heads = 1;
   if (config.flag({"multi_query_attention"}, false)) {
     dims.kv_heads = config.integer({"multi_query_group_num"}, 1, kHeads);
   } else if (config.flag({"multi_query"}, false) &&
@@ -164,9 +209,10 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
          "{}: \"num_attention_heads\" {} is not a multiple of \"num_key_value_heads\" {}",
          config.path(), dims.heads, dims.kv_heads);
   }
-  const std::vector<int64_t> widths =
-      config.integers({"intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner"});
+  const std::vector<int64_t> widths = config.integers(
+      {"intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "block_ff_dim"});
   dims.intermediate = !widths.empty() ? widths.front() : (family.gated ? 0 : 4 * dims.hidden);
+  dims.intermediate = adjusted_intermediate(config, dims.intermediate);
   if (dims.intermediate < 0 || dims.intermediate > int64_t{1} << 31) {
     fail(ExitCode::checkpoint_unusable,
          "{}: \"intermediate_size\" is {}, expected a positive integer", config.path(),

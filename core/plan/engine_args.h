@@ -31,6 +31,12 @@ struct ModalityLimit {
 /// Where vLLM's defaults differ by how it is called.
 enum class Usage : uint8_t { server, offline, batch };
 
+/// A checkpoint's tensors as its headers say them; what a model of unknown architecture weighs.
+struct CheckpointTensors {
+  int64_t float_elements = 0;  // F64, F32, F16, BF16: loaded in the model's dtype
+  int64_t other_bytes = 0;     // loaded as they are
+};
+
 struct EngineArgs {
   VllmVersion version;
   Usage usage = Usage::server;
@@ -64,6 +70,9 @@ struct EngineArgs {
   bool skip_mm_profiling = false;
   std::map<std::string, int64_t> processor;  // --mm-processor-kwargs, numbers alone
   double processor_cache_gib = 4;
+  int64_t lora_slots = 0;  // --max-loras where --enable-lora is given; 0: no adapters
+  int64_t lora_rank = 16;  // --max-lora-rank
+  std::optional<CheckpointTensors> tensors;  // of MODEL, where it is a folder
 };
 
 }  // namespace plimsoll::plan

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace plimsoll::plan {
@@ -24,11 +25,16 @@ enum class Mixer : uint8_t {
   kimi_delta,     // Kimi-Linear: per-channel gates, and latent attention
   kimi_delta3,    // Kimi-K3
   mamba_pattern,  // Nemotron-H: one mixer per layer by a pattern of letters
-  mamba_layers,   // layers listed as mamba or attention (Granite 4, Bamba, Jamba, Falcon-H1)
-  lightning,      // MiniMax-Text: lightning attention in most layers
-  conv,           // LFM2: short convolutions
-  gemma4,         // two kinds of heads, shared keys and values, per-layer inputs
-  compressed,     // DeepSeek-V4
+  mamba_layers,   // layers listed as mamba or attention (Granite 4, Bamba, Jamba)
+  mamba_beside,   // Mamba-2 and attention side by side in every layer (Falcon-H1)
+  mamba1_alone,   // nothing but Mamba layers, without a feed-forward
+  mamba2_alone,
+  lightning,   // MiniMax-Text: lightning attention in most layers
+  conv,        // LFM2: short convolutions
+  gemma4,      // two kinds of heads, shared keys and values, per-layer inputs
+  compressed,  // DeepSeek-V4
+  expanded,    // latent projections whose keys and values are cached whole (MiniCPM3)
+  blocks,      // sizes of each layer by `block_configs` (Nemotron-NAS)
 };
 enum class Windows : uint8_t {
   listed,       // by `layer_types`, else none
@@ -48,7 +54,13 @@ enum class Experts : uint8_t {
   llama4,
   granite,
   minimax,
-  laguna
+  laguna,
+  bailing,
+  ernie,
+  biased,       // a correction bias in float32 beside a router of the model's dtype
+  biased_lfm2,  // likewise, when `use_expert_bias` says so
+  step,
+  cohere,
 };
 /// Where a bias is: never, always, or as a key of the config says.
 struct Bias {
@@ -61,7 +73,8 @@ inline constexpr Bias kAlways{nullptr, true};
 struct Family {
   std::string_view architecture;
   Norm norm = Norm::rms;
-  int64_t norms = 2;  // per layer, over the hidden size
+  int64_t norms = 2;                // per layer, over the hidden size
+  const char* norms_key = nullptr;  // a flag that adds two more
   QkNorm qk_norm = QkNorm::none;
   const char* qk_norm_key = nullptr;  // a key that switches it on
   Bias qkv_bias = {};
@@ -77,12 +90,18 @@ struct Family {
   Mixer mixer = Mixer::attention;
   Windows windows = Windows::listed;
   Experts experts = Experts::none;
-  double rotary_share = 1.0;  // of a head, when the config does not say
-  bool output_gate = false;   // a gate of the attention's output for each element (Muse)
-  bool generic = false;       // runs in vLLM's generic backend over transformers' own modules
+  double rotary_share = 1.0;          // of a head, when the config does not say
+  bool output_gate = false;           // a gate of the attention's output for each element (Muse)
+  bool positions_in_windows = false;  // layers without a window have no rotary positions
+  int64_t activation_scalars = 0;  // of a learned activation: so many parameters and buffers each
+  bool generic = false;            // runs in vLLM's generic backend over transformers' own modules
   int64_t multimodal_positions = 1;  // the rotary table is this many times longer with mrope
   bool pooling = false;
 };
+
+/// The rows of dense models, and of mixtures and hybrids.
+std::span<const Family> dense_families();
+std::span<const Family> mixed_families();
 
 /// The row of an architecture, or nullptr.
 const Family* find_family(std::string_view architecture);

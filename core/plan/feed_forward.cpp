@@ -73,12 +73,14 @@ Mixture read_mixture(const Builder& build) {
   mixture.experts = config.integer({"num_experts", "num_local_experts", "n_routed_experts",
                                     "moe_num_experts", "num_moe_experts"},
                                    0, kExperts);
-  mixture.per_token = config.integer(
-      {"num_experts_per_tok", "num_experts_per_token", "moe_k", "num_selected_experts", "moe_topk"},
-      1, kExperts);
-  mixture.intermediate =
-      config.integer({"moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size"}, 0);
-  const int64_t count = config.integer({"n_shared_experts", "num_shared_experts"}, 0, kExperts);
+  mixture.per_token = config.integer({"num_experts_per_tok", "num_experts_per_token", "moe_k",
+                                      "num_selected_experts", "moe_topk", "moe_top_k"},
+                                     1, kExperts);
+  mixture.intermediate = config.integer(
+      {"moe_intermediate_size", "expert_ffn_hidden_size", "expert_hidden_dim", "intermediate_size"},
+      0);
+  const int64_t count = config.integer(
+      {"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, 0, kExperts);
   mixture.shared_intermediate =
       config.integer({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size",
                       "shared_intermediate_size"},
@@ -93,11 +95,46 @@ Mixture read_mixture(const Builder& build) {
       mixture.intermediate = config.required({"intermediate_size"});
       mixture.shared_intermediate = mixture.intermediate;
       break;
+    case Experts::bailing:
+      mixture.shared_intermediate =
+          count * config.integer({"moe_shared_expert_intermediate_size"}, mixture.intermediate);
+      break;
+    case Experts::step:
+      mixture.shared_intermediate = config.required({"share_expert_dim"});
+      break;
     default:
       break;
   }
+  if (config.has_child({"ffn_config"})) {  // DBRX
+    const ConfigView nested = config.child({"ffn_config"});
+    mixture.experts = nested.required({"moe_num_experts"}, kExperts);
+    mixture.per_token = nested.integer({"moe_top_k"}, 1, kExperts);
+    mixture.intermediate = nested.required({"ffn_hidden_size"});
+  }
   return mixture;
 }
+
+namespace {
+
+/// From one layer to another, each n-th.
+bool is_ernie_mixture(const Builder& build, int64_t layer) {
+  const ConfigView& config = build.config;
+  constexpr Bounds kLayer{-1, 1 << 20};
+  const int64_t interval = config.integer({"moe_layer_interval"}, 1, {1, 1 << 20});
+  const int64_t first = config.integer({"moe_layer_start_index"}, 0, kLayer);
+  const int64_t stated = config.integer({"moe_layer_end_index"}, -1, kLayer);
+  const int64_t last = stated < 0 ? build.dims.layers - 1 : stated;
+  return (layer + 1) % interval == 0 && layer >= first && layer <= last;
+}
+
+/// Listed in a text: "3,4,5"; else all but the first.
+bool is_step_mixture(const Builder& build, int64_t layer) {
+  if (!build.config.has("moe_layers_enum")) return layer > 0;
+  const std::string listed = "," + build.config.text({"moe_layers_enum"}, "") + ",";
+  return listed.find("," + std::to_string(layer) + ",") != std::string::npos;
+}
+
+}  // namespace
 
 bool is_mixture_layer(const Builder& build, int64_t layer) {
   if (build.family.experts == Experts::none) return false;
@@ -112,7 +149,9 @@ bool is_mixture_layer(const Builder& build, int64_t layer) {
   if (!listed.empty()) return std::find(listed.begin(), listed.end(), layer) != listed.end();
   const std::vector<int64_t> dense = config.integers({"mlp_only_layers"});
   if (std::find(dense.begin(), dense.end(), layer) != dense.end()) return false;
-  if (layer < config.integer({"first_k_dense_replace"}, 0)) return false;
+  if (layer < config.integer({"first_k_dense_replace", "num_dense_layers"}, 0)) return false;
+  if (build.family.experts == Experts::ernie) return is_ernie_mixture(build, layer);
+  if (build.family.experts == Experts::step) return is_step_mixture(build, layer);
   const int64_t frequency = frequencies.empty() ? 1 : std::max<int64_t>(1, frequencies[0]);
   const int64_t step =
       config.integer({"decoder_sparse_step", "interleave_moe_layer_step", "expert_layer_period"},
@@ -134,6 +173,8 @@ void add_feed_forward(Builder& build, int64_t layer) {
     int64_t intermediate = build.dims.intermediate;
     if (build.family.experts == Experts::llama4) {
       intermediate = build.config.integer({"intermediate_size_mlp"}, intermediate);
+    } else if (build.family.experts == Experts::cohere) {
+      intermediate = build.config.integer({"prefix_dense_intermediate_size"}, intermediate);
     }
     if (intermediate <= 0) {
       fail(ExitCode::checkpoint_unusable, "{}: \"intermediate_size\" is missing",
@@ -156,21 +197,29 @@ void add_feed_forward(Builder& build, int64_t layer) {
   const int64_t element = build.options.element;
   switch (build.family.experts) {
     case Experts::deepseek:
-      if (build.family.architecture == "Glm4MoeLiteForCausalLM") {
-        add_router(build, mixture.experts, kFloat32, true);
-        break;
-      }
       add_router(build, mixture.experts, element,
                  build.config.text({"topk_method"}, "") == "noaux_tc");
       break;
     case Experts::glm:
+    case Experts::minimax:
+    case Experts::ernie:
       add_router(build, mixture.experts, kFloat32, true);
       break;
-    case Experts::minimax:
-      add_router(build, mixture.experts, kFloat32, true);
+    case Experts::step:
+      add_router(build, mixture.experts, kFloat32,
+                 build.config.flag({"use_moe_router_bias"}, false));
+      break;
+    case Experts::bailing:
+      add_router(build, mixture.experts,
+                 build.config.text({"router_dtype"}, "") == "fp32" ? kFloat32 : element,
+                 build.config.flag({"moe_router_enable_expert_bias"}, false));
       break;
     case Experts::laguna:
+    case Experts::biased:
       add_router(build, mixture.experts, element, true);
+      break;
+    case Experts::biased_lfm2:
+      add_router(build, mixture.experts, element, build.config.flag({"use_expert_bias"}, false));
       break;
     default:
       add_router(build, mixture.experts, element, false);

@@ -1,4 +1,6 @@
 // MiniMax's lightning attention, and LFM2's short convolutions.
+#include <algorithm>
+
 #include "base/error.h"
 #include "plan/recurrent.h"
 
@@ -31,8 +33,19 @@ void add_lightning(Builder& build, int64_t layer) {
   add_state(build, Amount{own} * size * size * kFloat32, "lightning");
 }
 
+namespace {
+
+bool is_convolution(const Builder& build, int64_t layer) {
+  const std::vector<int64_t> attention = build.config.integers({"full_attn_idxs"});
+  const std::string type = build.layer_type(layer);
+  if (!type.empty()) return type != "full_attention";
+  return std::find(attention.begin(), attention.end(), layer) == attention.end();
+}
+
+}  // namespace
+
 void add_short_conv(Builder& build, int64_t layer) {
-  if (build.layer_type(layer) != "conv") {
+  if (!is_convolution(build, layer)) {
     add_attention(build, layer);
     build.shape.attention_token_bytes = build.shape.kv_layers.back().token_bytes;
     return;

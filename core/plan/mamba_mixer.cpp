@@ -27,8 +27,13 @@ Mamba2 mamba_dims(const Builder& build) {
   dims.heads = config.required({"mamba_num_heads", "mamba_n_heads", "num_heads"}, kSize);
   const int64_t expand = config.integer({"mamba_expand", "expand"}, 2, kSize);
   const int64_t fallback = expand * build.dims.hidden / dims.heads;
-  dims.head_size = config.integer({"mamba_head_dim", "mamba_d_head"}, fallback, kSize);
-  dims.intermediate = dims.heads * dims.head_size;
+  dims.head_size = fallback;
+  if (build.family.mixer == Mixer::mamba2_alone) {
+    dims.head_size = config.integer({"head_dim"}, fallback, kSize);
+  } else if (!config.is_text("mamba_d_head")) {  // "auto"
+    dims.head_size = config.integer({"mamba_head_dim", "mamba_d_head"}, fallback, kSize);
+  }
+  dims.intermediate = config.integer({"mamba_d_ssm"}, dims.heads * dims.head_size, kSize);
   dims.kernel = config.integer({"conv_kernel", "mamba_d_conv", "conv_kernel_size"}, 4, kSize);
   dims.bias = config.flag({"use_bias", "mamba_proj_bias"}, false);
   dims.conv_bias = config.flag({"use_conv_bias", "mamba_conv_bias"}, true);
@@ -70,7 +75,14 @@ void add_mamba2(Builder& build, const std::string& path) {
   weights.plain(Part::attention, 2 * own_heads);                      // D, dt_bias
   weights.linear(Part::attention,
                  {{path, "out_proj", {}}, dims.intermediate, {hidden}, Split::inputs, dims.bias});
-  weights.plain(Part::attention, dims.intermediate / weights.ranks());  // gated norm
+  const bool beside = build.family.mixer == Mixer::mamba_beside;
+  if (!beside || build.config.flag({"mamba_rms_norm"}, false)) {
+    weights.plain(Part::attention, dims.intermediate / weights.ranks());  // gated norm
+  }
+  if (beside) {  // one multiplier for each output of in_proj
+    const int64_t outputs = 2 * dims.intermediate + 2 * grouped + dims.heads;
+    weights.buffer(Amount{outputs / weights.ranks()} * build.options.element);
+  }
   const Amount convolution = Amount{own_channels} * (dims.kernel - 1) * build.options.element;
   const Amount state =
       Amount{own_heads} * dims.head_size * dims.state *
@@ -168,17 +180,22 @@ bool is_mamba_layer(const Builder& build, int64_t layer) {
   return true;
 }
 
-/// Jamba's Mamba-1 layers.
+/// Mamba-1 layers; Jamba's have norms besides.
 void add_mamba1(Builder& build, const std::string& path) {
   const ConfigView& config = build.config;
   constexpr Bounds kSize{1, 1 << 24};
   RankWeights& weights = build.weights;
   const int64_t hidden = build.dims.hidden;
-  const int64_t inner = hidden * config.integer({"mamba_expand", "expand"}, 2, kSize);
+  const bool alone = build.family.mixer == Mixer::mamba1_alone;
+  const int64_t expanded = hidden * config.integer({"mamba_expand", "expand"}, 2, kSize);
+  const int64_t inner =
+      alone ? config.integer({"intermediate_size"}, expanded, {1, 1 << 24}) : expanded;
   const int64_t state = config.integer({"mamba_d_state", "state_size"}, 16, kSize);
   const int64_t kernel = config.integer({"mamba_d_conv", "conv_kernel"}, 4, kSize);
+  const bool stated = !config.is_text("mamba_dt_rank") && !config.is_text("time_step_rank");
+  const int64_t usual = (hidden + 15) / 16;  // "auto"
   const int64_t rank =
-      config.integer({"mamba_dt_rank", "time_step_rank"}, (hidden + 15) / 16, kSize);
+      stated ? config.integer({"mamba_dt_rank", "time_step_rank"}, usual, kSize) : usual;
   const int64_t own = weights.share(inner, "the Mamba layers' width");
   const bool bias = config.flag({"mamba_proj_bias", "use_bias"}, false);
   weights.linear(Part::attention, {{path, "conv1d", {}},
@@ -192,9 +209,10 @@ void add_mamba1(Builder& build, const std::string& path) {
   weights.linear(Part::attention, {{path, "x_proj", {}}, inner, {rank + 2 * state}, Split::inputs});
   weights.linear(Part::attention, {{path, "dt_proj", {}}, rank, {inner}, Split::outputs, true});
   constexpr int64_t kFloat32 = 4;
-  weights.parameters(Part::attention, Amount{own} * state * kFloat32 + Amount{own} * kFloat32);
+  weights.parameters(Part::attention, Amount{own} * state * kFloat32);  // A
+  weights.plain(Part::attention, own);                                  // D
   weights.linear(Part::attention, {{path, "out_proj", {}}, inner, {hidden}, Split::inputs, bias});
-  weights.plain(Part::attention, rank + 2 * state);  // norms of dt, B and C
+  if (!alone) weights.plain(Part::attention, rank + 2 * state);  // norms of dt, B and C
   const Amount states = Amount{own} * ((kernel - 1) * build.options.element +
                                        state * state_element(build, build.options.element));
   add_state(build, states, "mamba1");
@@ -207,12 +225,15 @@ void add_mamba(Builder& build, int64_t layer) {
     add_pattern_layer(build, layer);
     return;
   }
-  if (!is_mamba_layer(build, layer)) {
+  const Mixer mixer = build.family.mixer;
+  if (mixer == Mixer::mamba_beside) {
+    add_attention_of_hybrid(build, layer);
+  } else if (mixer == Mixer::mamba_layers && !is_mamba_layer(build, layer)) {
     add_attention_of_hybrid(build, layer);
     return;
   }
   const std::string path = build.layer_path(layer) + ".mamba";
-  if (build.family.architecture == "JambaForCausalLM") {
+  if (mixer == Mixer::mamba1_alone || build.family.architecture == "JambaForCausalLM") {
     add_mamba1(build, path);
   } else {
     add_mamba2(build, path);

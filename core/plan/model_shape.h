@@ -44,8 +44,8 @@ struct ActivationShape {
   int64_t intermediate = 0;         // widest dense feed-forward, divided over ranks
   int64_t expert_intermediate = 0;  // 0: no experts
   int64_t experts_per_token = 0;
-  bool triton_experts = true;  // experts run in the kernel with a workspace in device memory
-  bool kept_float32 = false;
+  bool triton_experts = true;     // experts run in the kernel with a workspace in device memory
+  bool int8_activations = false;  // inputs of linear layers are copied to 8 bits at run time
 };
 
 /// Vision towers of the kinds whose encoder memory is modelled.
@@ -75,6 +75,8 @@ struct ShapeOptions {
   int64_t kv_element = 2;      // bytes of a cached element
   bool language_only = false;  // no modality is allowed: towers are not built
   std::string state_dtype;     // --mamba-ssm-cache-dtype
+  int64_t lora_slots = 0;      // adapters held at once; 0: none
+  int64_t lora_rank = 0;
 };
 
 struct ModelShape {

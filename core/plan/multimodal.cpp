@@ -10,10 +10,16 @@
 namespace plimsoll::plan {
 namespace {
 
-int64_t processor_value(const EngineArgs& args, const char* key, int64_t fallback) {
+/// A number of --mm-processor-kwargs, kept where products of such numbers stay countable.
+int64_t processor_value(const EngineArgs& args, const char* key, int64_t fallback, int64_t most) {
   const auto at = args.processor.find(key);
-  return at == args.processor.end() ? fallback : at->second;
+  return at == args.processor.end() ? fallback : std::clamp<int64_t>(at->second, 1, most);
 }
+
+constexpr int64_t kMostPixels = int64_t{1} << 34;
+constexpr int64_t kMostSide = 1 << 17;
+constexpr int64_t kMostFramesHinted = 1 << 16;
+constexpr int64_t kMostTiles = 1 << 10;
 
 int64_t limit_of(const EngineArgs& args, const char* modality) {
   constexpr int64_t kUnlimited = 999;
@@ -71,11 +77,13 @@ LargestItem patches_item(const VisionShape& vision, Size size, int64_t frames) {
 
 Size largest_size(const VisionShape& vision, const EngineArgs& args, const char* modality) {
   const int64_t factor = vision.patch * vision.merge;
-  const int64_t most = processor_value(args, "max_pixels", vision.default_max_pixels);
-  const int64_t least = processor_value(args, "min_pixels", vision.default_min_pixels);
+  const int64_t most = processor_value(args, "max_pixels", vision.default_max_pixels, kMostPixels);
+  const int64_t least = processor_value(args, "min_pixels", vision.default_min_pixels, kMostPixels);
   const auto hint = args.limits.find(modality);
   if (hint != args.limits.end() && hint->second.width > 0 && hint->second.height > 0) {
-    return smart_resize({hint->second.width, hint->second.height}, factor, least, most);
+    return smart_resize(
+        {std::min(hint->second.width, kMostSide), std::min(hint->second.height, kMostSide)}, factor,
+        least, most);
   }
   const auto [a, b] = closest_factors(std::max<int64_t>(1, most / (factor * factor)));
   return {a * factor, b * factor};
@@ -96,7 +104,7 @@ LargestItem largest_image(const VisionShape& vision, const EngineArgs& args) {
               kChannels * vision.image_size * vision.image_size};
     }
     case VisionShape::Kind::tiles: {
-      const int64_t most = processor_value(args, "max_dynamic_patch", vision.max_tiles);
+      const int64_t most = processor_value(args, "max_dynamic_patch", vision.max_tiles, kMostTiles);
       const int64_t tiles = most > 1 ? most + 1 : 1;  // and a thumbnail
       const int64_t side = vision.image_size / vision.patch;
       return {tiles * vision.tokens_per_image, tiles * (side * side + 1),
@@ -114,7 +122,7 @@ LargestItem largest_video(const VisionShape& vision, const EngineArgs& args,
   constexpr int64_t kMostFrames = 14;
   int64_t frames = kMostFrames;
   if (hint != args.limits.end() && hint->second.frames > 0) {
-    frames = hint->second.frames;
+    frames = std::min(hint->second.frames, kMostFramesHinted);
   } else {
     while (frames > vision.temporal_patch &&
            patches_item(vision, size, frames).tokens > max_model_len) {

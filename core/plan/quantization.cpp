@@ -286,6 +286,11 @@ void Quantization::specialize_for_deepseek_v4(const std::string& expert_dtype,
       nvidia ? nvfp4(16) : WeightScheme{.format = WeightFormat::mxfp4, .bits = 4, .group = 32};
 }
 
+bool Quantization::int8_activations() const {
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [](const Group& group) { return group.scheme.format == WeightFormat::int8; });
+}
+
 WeightScheme Quantization::linear(const ModuleName& module) const {
   if (!by_layer_.empty()) {
     const WeightScheme* scheme = ignored_.lists(module) ? nullptr : listed_layer(module);

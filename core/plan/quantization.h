@@ -37,6 +37,8 @@ class Quantization {
   /// The checkpoint asks for an fp8 KV cache under `--kv-cache-dtype auto`.
   [[nodiscard]] bool fp8_kv_cache() const { return fp8_kv_cache_; }
   [[nodiscard]] bool is(const char* method) const { return method_ == method; }
+  /// Linear layers multiply in int8: each input is copied to 8 bits before the product.
+  [[nodiscard]] bool int8_activations() const;
 
  private:
   struct Group {

@@ -61,6 +61,11 @@ void RankWeights::linear(Part part, const Linear& linear) {
   largest_matrix_ = std::max(largest_matrix_, bytes);
   parameters(part, bytes);
   if (linear.bias) parameters(part, rank_outputs * element_);
+  if (part != Part::vision) adapt(shape.inputs, shape.widths);
+}
+
+void RankWeights::adapt(Amount inputs, const std::vector<int64_t>& widths) {
+  for (const int64_t width : widths) lora_elements_ += (inputs + width) * lora_rank_;
 }
 
 void RankWeights::qkv(Part part, const Qkv& qkv) {
@@ -77,6 +82,7 @@ void RankWeights::qkv(Part part, const Qkv& qkv) {
   if (qkv.bias) {
     for (const int64_t width : shape.widths) parameters(part, Amount{width} * element_);
   }
+  if (part != Part::vision) adapt(shape.inputs, shape.widths);
 }
 
 void RankWeights::vocabulary(Part part, int64_t rows, int64_t columns) {
@@ -109,6 +115,8 @@ void RankWeights::experts(const Experts& experts) {
   }
   const WeightScheme scheme = quantization_->experts(experts.name);
   parameters(Part::experts, expert_bytes(scheme, shape, element_));
+  const Amount each = Amount{experts.hidden} + shape.intermediate;
+  lora_elements_ += shape.experts * (experts.up_matrices + 1) * each * lora_rank_;
 }
 
 void RankWeights::rotary(const RotaryTable& table) {

@@ -93,6 +93,14 @@ class RankWeights {
   /// The scales that each attention layer carries (buffers, and parameters in quantized models).
   void attention_scales(bool latent = false);
 
+  /// From now on, linear layers and experts reserve room for this many adapters of this rank:
+  /// factors of inputs x rank and rank x outputs for each fused matrix (vllm/lora/layers).
+  void set_lora(int64_t slots, int64_t rank) {
+    lora_slots_ = slots;
+    lora_rank_ = rank;
+  }
+  [[nodiscard]] Amount lora_bytes() const { return lora_elements_ * lora_slots_ * element_; }
+
   /// While set, experts are divided over ranks whole instead of by their intermediate size.
   void set_expert_parallel(bool on) { expert_parallel_ = on; }
 
@@ -103,12 +111,17 @@ class RankWeights {
   [[nodiscard]] Amount largest_matrix_bytes() const { return largest_matrix_; }
 
  private:
+  void adapt(Amount inputs, const std::vector<int64_t>& widths);
+
   int64_t ranks_;
   int64_t element_;
   const Quantization* quantization_;
   bool expert_parallel_ = false;
   std::array<Amount, kPartNames.size()> parts_{};
   Amount buffer_bytes_ = 0;
+  int64_t lora_slots_ = 0;
+  int64_t lora_rank_ = 0;
+  Amount lora_elements_ = 0;  // of one adapter
   Amount largest_matrix_ = 0;
   std::set<RotaryTable> tables_;
 };

@@ -1,6 +1,7 @@
 // From a config to the row of the family table, and from there to a model's shape.
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "base/error.h"
 #include "plan/builder.h"
@@ -60,6 +61,33 @@ constexpr auto kTypes = std::to_array<TypeName>({
     {"kimi_linear", "KimiLinearForCausalLM"},
     {"nemotron_h", "NemotronHForCausalLM"},
     {"smollm3", "SmolLM3ForCausalLM"},
+    {"apertus", "ApertusForCausalLM"},
+    {"ernie4_5", "Ernie4_5ForCausalLM"},
+    {"ernie4_5_moe", "Ernie4_5_MoeForCausalLM"},
+    {"exaone4", "Exaone4ForCausalLM"},
+    {"exaone_moe", "ExaoneMoeForCausalLM"},
+    {"falcon_h1", "FalconH1ForCausalLM"},
+    {"falcon_mamba", "FalconMambaForCausalLM"},
+    {"glm", "GlmForCausalLM"},
+    {"glm4", "Glm4ForCausalLM"},
+    {"glm4v_text", "Glm4ForCausalLM"},
+    {"glm4v_moe_text", "Glm4MoeForCausalLM"},
+    {"jamba", "JambaForCausalLM"},
+    {"lfm2", "Lfm2ForCausalLM"},
+    {"lfm2_moe", "Lfm2MoeForCausalLM"},
+    {"mamba", "MambaForCausalLM"},
+    {"mamba2", "Mamba2ForCausalLM"},
+    {"minicpm", "MiniCPMForCausalLM"},
+    {"minicpm3", "MiniCPM3ForCausalLM"},
+    {"nemotron", "NemotronForCausalLM"},
+    {"olmo", "OlmoForCausalLM"},
+    {"olmo2", "Olmo2ForCausalLM"},
+    {"olmo3", "Olmo2ForCausalLM"},
+    {"olmoe", "OlmoeForCausalLM"},
+    {"seed_oss", "SeedOssForCausalLM"},
+    {"gptj", "GPTJForCausalLM"},
+    {"gpt_bigcode", "GPTBigCodeForCausalLM"},
+    {"dbrx", "DbrxForCausalLM"},
     {"stablelm", "StableLmForCausalLM"},
     {"starcoder2", "Starcoder2ForCausalLM"},
     {"minimax_m2", "MiniMaxM2ForCausalLM"},
@@ -95,8 +123,18 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {"KimiK3ForConditionalGeneration", "KimiK3ForCausalLM"},
     {"MuseGlimmerForConditionalGeneration", "MuseGlimmerForCausalLM"},
     {"Idefics3ForConditionalGeneration", "LlamaForCausalLM"},
-    {"PaliGemmaForConditionalGeneration", "GemmaForCausalLM"},
+    {"Qwen2AudioForConditionalGeneration", "Qwen2ForCausalLM"},
+    {"Glm4vForConditionalGeneration", "Glm4ForCausalLM"},
+    {"Glm4vMoeForConditionalGeneration", "Glm4MoeForCausalLM"},
+    {"KimiVLForConditionalGeneration", "DeepseekV3ForCausalLM"},
 });
+
+/// Wrappers whose config class ties the output to the embedding where the config is silent.
+constexpr auto kTiedWrappers = std::to_array<std::string_view>(
+    {"InternVLForConditionalGeneration", "Mistral3ForConditionalGeneration",
+     "Cohere2VisionForConditionalGeneration", "Gemma3ForConditionalGeneration",
+     "Gemma4ForConditionalGeneration", "PaliGemmaForConditionalGeneration",
+     "Lfm2VlForConditionalGeneration"});
 
 constexpr Keys kTextKeys = {"text_config", "llm_config", "language_config",
                             "language_model_config"};
@@ -162,10 +200,16 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
   }
   shape.family = family->architecture;
   weights.set_expert_parallel(options.expert_parallel);
+  weights.set_lora(options.lora_slots, options.lora_rank);
+  shape.activation.int8_activations = weights.quantization().int8_activations();
   Builder build{text, options, *family, weights, shape, read_dims(text, *family), {}};
   build.layer_types = text.texts({"layer_types"});
-  if (!text.has("tie_word_embeddings") && config.has("tie_word_embeddings")) {
-    build.dims.tied = config.flag({"tie_word_embeddings"}, build.dims.tied);
+  // A multimodal model's outer config decides, not the one of its language model.
+  if (&text.json() != &config.json()) {
+    const bool usual = std::find(kTiedWrappers.begin(), kTiedWrappers.end(), shape.architecture) !=
+                           kTiedWrappers.end() ||
+                       build.dims.tied;
+    build.dims.tied = config.flag({"tie_word_embeddings"}, usual);
   }
   if (shape.architecture == "LocateAnythingForConditionalGeneration") build.dims.tied = false;
   shape.layers = build.dims.layers;

@@ -35,6 +35,31 @@ struct Tower {
 /// Counts a tower's parameters into Part::vision.
 void add_tower(Tower tower, Builder& build);
 
+/// Elements of one norm of the tower.
+int64_t norm_elements(const Tower& tower);
+
+/// One projection of a projector, named as its module is.
+void project(Builder& build, const char* name, int64_t inputs, int64_t outputs, Split split,
+             bool bias);
+
+/// Reads patch size and merge of a tower that takes images of any size.
+void square_patches(VisionShape& vision, const ConfigView& config, int64_t patch, int64_t merge);
+
+/// A SigLIP or CLIP tower, as its vision_config says.
+Tower siglip_tower(const ConfigView& config, const char* path);
+
+inline constexpr Bounds kTowerLayers{0, 10000};
+inline constexpr Bounds kChannels{1, 1 << 10};
+inline constexpr int64_t kPositionIdBytes = 8;  // int64
+
+/// A family's tower and projector: `outer` is the whole config, `vision` its vision_config.
+using AddTower = void(const ConfigView& outer, const ConfigView& vision, Builder& build);
+AddTower add_qwen2_vision, add_qwen2_5_vision, add_qwen3_vision;
+AddTower add_gemma3_vision, add_idefics3_vision, add_llava_vision, add_pixtral_vision;
+AddTower add_llava_onevision, add_paligemma_vision, add_cohere_vision, add_intern_hf_vision;
+AddTower add_glm_vision, add_qwen_audio;
+AddTower add_intern_vision, add_moon_vision, add_llama4_vision, add_muse_vision, add_gemma4_vision;
+
 /// Towers of models outside vLLM. Returns false for an architecture that has none here.
 bool add_rare_towers(const ConfigView& config, const std::string& architecture, Builder& build);
 

@@ -34,6 +34,7 @@ struct Step {
   Amount vocabulary;
   Amount intermediate;
   int64_t element;
+  bool int8_activations;
 };
 
 /// Logits in the model's dtype, a float32 copy, probabilities, noise, and Triton's buffer for top-k
@@ -79,7 +80,17 @@ PlanPart forward_pass(const Step& s, const Gpu* gpu) {
   const int64_t fixed = at_least_hopper(gpu) ? 80 * kMiB : 8 * kMiB;
   // In float32 the product of gate and up is not written over one of them.
   const int64_t wide = s.element == kFloat32 ? 4 : 3;
-  const Amount bytes = s.tokens * s.element * (s.intermediate * wide + s.hidden * 3) + fixed;
+  Amount bytes = s.tokens * s.element * (s.intermediate * wide + s.hidden * 3) + fixed;
+  if (s.int8_activations) {
+    // The inputs of the products with up and down are held in 16 and in 8 bits at once.
+    const Amount copies = s.tokens * (s.intermediate + s.hidden);
+    bytes += copies;
+    return {"forward pass", bytes.value(),
+            fmt::format("{} tokens x ({} B x ({} x {} + 3 x {}) + 1 B x ({} + {})) + {} MiB",
+                        s.tokens.value(), s.element, wide, s.intermediate.value(), s.hidden.value(),
+                        s.intermediate.value(), s.hidden.value(), fixed / kMiB),
+            "gate and up, their product, attention output, residuals; 8-bit copies of inputs"};
+  }
   return {"forward pass", bytes.value(),
           fmt::format("{} tokens x {} B x ({} x {} + 3 x {}) + {} MiB", s.tokens.value(), s.element,
                       wide, s.intermediate.value(), s.hidden.value(), fixed / kMiB),
@@ -109,7 +120,8 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
                   sizes.hidden,
                   sizes.vocabulary,
                   sizes.intermediate,
-                  element};
+                  element,
+                  sizes.int8_activations};
   const bool second = uses_second_runner(args, shape);
   PlanPart sampler = second ? second_runner_sampler(step) : first_runner_sampler(args, step, gpu);
   PlanPart forward = forward_pass(step, gpu);

@@ -60,6 +60,7 @@ struct Stage {
   ModelShape shape;
   Amount parameters;
   Amount buffers;
+  Amount adapters;
   std::vector<PlanPart> parts;
 };
 
@@ -69,6 +70,7 @@ Stage build_stage(const ConfigView& config, const ShapeOptions& options,
   Stage stage;
   stage.shape = build_shape(config, options, weights);
   stage.parameters = weights.parameter_bytes();
+  stage.adapters = weights.lora_bytes();
   stage.buffers = weights.buffer_bytes();
   for (size_t i = 0; i < kPartNames.size(); ++i) {
     const Amount bytes = weights.part_bytes(static_cast<Part>(i));
@@ -105,14 +107,17 @@ KvOptions kv_options(const EngineArgs& args, const EngineLimits& limits, const M
     batches = 2;
   options.in_flight_tokens = (Amount{limits.max_num_batched_tokens} * batches).value();
   options.hybrid = args.hybrid_kv;
-  options.prefix_caching = args.prefix_caching.value_or(true);
+  // Without attention there is nothing that a prefix could share.
+  const bool attention_free = shape.recurrent && shape.attention_token_bytes == Amount{0};
+  options.prefix_caching = args.prefix_caching.value_or(!attention_free);
   options.fp8_cache = fp8_cache;
   options.group_factor = args.version >= kWiderGroups ? 1.5 : 1.25;
   options.null_block = args.version >= kNullBlockHeld;
   options.blocks_override = args.blocks_override;
-  const bool checkpoints = shape.family == "NemotronHForCausalLM" ||
-                           shape.family == "KimiK3ForCausalLM" ||
-                           shape.family == "KimiLinearForCausalLM";
+  // Mamba-2 and Kimi's delta layers export a state in the middle of a prefill besides.
+  const bool checkpoints = std::any_of(
+      shape.kv_layers.begin(), shape.kv_layers.end(),
+      [](const KvLayer& layer) { return layer.kernel == "mamba2" || layer.kernel == "kda"; });
   options.state_blocks = checkpoints ? 3 : 2;
   return options;
 }
@@ -212,6 +217,23 @@ void fill_cache(PlanResult& result, const KvPlan& kv, Amount budget, const Engin
           : (Amount{result.num_gpu_blocks / groups} * kv.block_size()).value();
 }
 
+/// An architecture that is not known weighs what its checkpoint's headers say, divided evenly.
+void weigh_by_headers(Stage& stage, const EngineArgs& args, int64_t element) {
+  if (!stage.shape.estimated || !args.tensors) return;
+  const int64_t ranks = args.tensor_parallel * args.pipeline_parallel;
+  const Amount bytes = Amount{args.tensors->float_elements} * element + args.tensors->other_bytes;
+  stage.parameters = ceil_div(bytes, ranks);
+  stage.parts = {{"weights: by the checkpoint's headers", stage.parameters.value(),
+                  fmt::format("({} elements x {} B + {} B) / {} ranks",
+                              args.tensors->float_elements, element, args.tensors->other_bytes,
+                              ranks),
+                  "headers of the safetensors files"},
+                 {"weights: buffers", stage.buffers.value(), "as a Llama-like decoder",
+                  "config.json"}};
+  stage.shape.note =
+      "unknown architecture: weights by the checkpoint's headers, KV cache as a Llama-like decoder";
+}
+
 void fill_weights(PlanResult& result, const Stage& stage, const EngineArgs& args) {
   result.parameter_bytes = stage.parameters.value();
   result.buffer_bytes = stage.buffers.value();
@@ -222,6 +244,13 @@ void fill_weights(PlanResult& result, const Stage& stage, const EngineArgs& args
     result.parts.push_back({"weights: made after loading", stage.shape.after_loading_bytes.value(),
                             "latent projections of keys and values, kept in 16 bits",
                             "config.json"});
+  }
+  if (stage.adapters > Amount{0}) {
+    result.parts.push_back({"weights: LoRA adapters", stage.adapters.value(),
+                            fmt::format("{} slots of rank {}: (inputs + outputs) x rank of each "
+                                        "linear layer",
+                                        args.lora_slots, args.lora_rank),
+                            "--max-loras, --max-lora-rank"});
   }
   if (args.cpu_offload > 0) {
     const int64_t moved = std::min(args.cpu_offload, result.parameter_bytes);
@@ -263,7 +292,7 @@ Amount fill_budget(PlanResult& result, const EngineArgs& args, const Stage& stag
   Amount left = Amount{result.budget_bytes} - result.weights_bytes + moved -
                 result.activation_peak_bytes - result.non_torch_bytes;
   if (counted) left -= result.cuda_graph_bytes;
-  return left - shape.after_loading_bytes;
+  return left - shape.after_loading_bytes - stage.adapters;
 }
 
 void check_start(PlanResult& result, const EngineArgs& args, const EngineLimits& limits,
@@ -349,7 +378,10 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& args, const Gpu
   options.kv_element = kv_element_size(args, quantization, element);
   options.language_only = towers_unused(config, args);
   options.state_dtype = args.state_dtype;
-  const Stage stage = busiest_stage(config, options, quantization);
+  options.lora_slots = args.lora_slots;
+  options.lora_rank = args.lora_slots > 0 ? args.lora_rank : 0;
+  Stage stage = busiest_stage(config, options, quantization);
+  weigh_by_headers(stage, args, element);
   result.architecture = stage.shape.architecture;
   fill_weights(result, stage, args);
   const KvPlan kv(stage.shape, kv_options(args, limits, stage.shape, result.max_model_len,
