@@ -169,6 +169,14 @@ T atomicMin(T* at, std::type_identity_t<T> value) {
   return std::exchange(*at, std::min(*at, value));
 }
 
+template <typename T>
+T min(T a, T b) {
+  return b < a ? b : a;
+}
+template <typename T>
+T max(T a, T b) {
+  return a < b ? b : a;
+}
 inline unsigned __float_as_uint(float x) {
   return std::bit_cast<unsigned>(x);
 }
