@@ -3,9 +3,32 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "checkpoint/mapped_file.h"
+#include "checkpoint/safetensors.h"
+#include "shard/job.h"
+#include "shard/sha256.h"
 
 namespace plimsoll::shard {
 namespace {
+
+// Whether a file has the record's size, and its digest up to the first tensors.
+bool is_beginning_of(const FileRecord& record, const std::filesystem::path& path) {
+  constexpr size_t kEnough = size_t{1} << 20;
+  const checkpoint::MappedFile file(path);
+  if (static_cast<int64_t>(file.size()) != record.bytes) return false;
+  const checkpoint::Header header = checkpoint::read_header(file);
+  if (record.prefixes.size() != header.entries.size() + 1) return false;
+  size_t index = 0;
+  size_t end = header.data_start;
+  while (index < header.entries.size() && end < header.data_start + kEnough) {
+    end = header.data_start + header.entries[index++].end;
+  }
+  Sha256 hash;
+  const checkpoint::GuardedRead guard(file);
+  hash.add(file.data(), end);
+  guard.finish();
+  return hash.hex().starts_with(record.prefixes[index]);
+}
 
 const model::ModelSpec& check_plain(const model::ModelSpec& spec) {
   if (!spec.quantization.empty()) {
@@ -16,11 +39,30 @@ const model::ModelSpec& check_plain(const model::ModelSpec& spec) {
   return spec;
 }
 
+// Files of different jobs may fit together; the sidecar's digests tell. Reads each file up to its
+// first tensors, not all of it: that is --verify's work.
+void check_one_job(const std::filesystem::path& folder, const std::string& file_pattern) {
+  const std::filesystem::path sidecar = folder / kSidecar;
+  if (!std::filesystem::exists(sidecar)) return;
+  const Record record = read_record(sidecar);
+  for (const auto& rank : find_shard_files(folder, file_pattern).by_rank) {
+    for (const ShardFile& shard : rank) {
+      const auto known = record.files.find(shard.path.filename().string());
+      if (known != record.files.end() && is_beginning_of(known->second, shard.path)) continue;
+      fail(ExitCode::checkpoint_unusable,
+           "{} is not the file that {} tells of: shards of several jobs are mixed, or it was "
+           "changed; plimsoll shard --verify {} says more",
+           shard.path.string(), kSidecar, folder.string());
+    }
+  }
+}
+
 }  // namespace
 
 ShardReader::ShardReader(const std::filesystem::path& folder, const model::ModelSpec& spec,
                          const ShardHints& hints)
     : joined_(folder, check_plain(spec), hints) {
+  check_one_job(folder, hints.file_pattern);
   for (const auto& [name, tensor] : joined_.tensors()) {
     if (checkpoint::is_convertible(tensor.dtype())) continue;
     fail(ExitCode::checkpoint_unusable,

@@ -11,7 +11,7 @@ namespace plimsoll::shard {
 class ShardReader final : public checkpoint::WeightSource {
  public:
   /// As JoinedCheckpoint; refuses quantised shards too, and dtypes that do not convert to the
-  /// engine's. `spec` must outlive the reader.
+  /// engine's, and, where a sidecar tells, files of another job. `spec` must outlive the reader.
   ShardReader(const std::filesystem::path& folder, const model::ModelSpec& spec,
               const ShardHints& hints);
 

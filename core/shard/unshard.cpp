@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <tuple>
 
 #include "base/error.h"
@@ -10,6 +11,7 @@
 #include "shard/joined.h"
 #include "shard/output_folder.h"
 #include "shard/quantized.h"
+#include "shard/rank_file.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -29,6 +31,52 @@ struct File {
   std::string name;
   std::vector<NamedTensor> tensors;  // in the order of their bytes
 };
+
+// ---- the record of a job that is not finished ----
+
+// Names, sizes and times of the folder's files.
+Json state_of(const fs::path& folder) {
+  Json files = Json::array();
+  std::set<fs::path> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->is_regular_file(error)) names.insert(at->path());
+  }
+  for (const fs::path& name : names) {
+    const auto time = fs::last_write_time(name, error).time_since_epoch().count();
+    files.push_back({{"name", name.filename().string()},
+                     {"bytes", fs::file_size(name, error)},
+                     {"modified", time}});
+  }
+  if (error) fail(ExitCode::checkpoint_unusable, "{}: {}", folder.string(), error.message());
+  return files;
+}
+
+Json description_of(const fs::path& folder, const Json& state, const JobOptions& options) {
+  return {{"unshard", fs::canonical(folder).string()},
+          {"shards", state},
+          {"max_file_size", options.max_file_size ? Json(*options.max_file_size) : Json()}};
+}
+
+void write_journal(const Record& record, OutputFolder& output) {
+  output.write_file(kJournal, record_text(record, ""));
+}
+
+// The record of an earlier run of the same job, or a new one for an empty folder.
+Record start_record(const OutputFolder& output, Json job) {
+  const std::vector<std::string> names = output.names();
+  if (names.empty()) return {.job = std::move(job), .files = {}};
+  if (!std::ranges::binary_search(names, kJournal)) {
+    fail(ExitCode::foreign_output, "{} is not empty ({}); choose another folder",
+         output.path().string(), names.front());
+  }
+  Record earlier = read_record(output.path() / kJournal);
+  if (earlier.job == job) return earlier;
+  fail(ExitCode::foreign_output,
+       "{} holds what another job left unfinished, or the shards were changed since; choose "
+       "another folder",
+       output.path().string());
+}
 
 // The weight table of the shards' model; what is quantised the shards themselves tell.
 model::ModelSpec model_of(const fs::path& folder, const std::string& pattern) {
@@ -56,12 +104,16 @@ class Unshard {
         spec_(model_of(folder, hints_.file_pattern)),
         joined_(folder, spec_, hints_) {}
 
-  void write(OutputFolder& output) {
+  /// `record` tells which files are there already, and is kept up to date in the folder.
+  void write(OutputFolder& output, Record& record) {
     const std::vector<File> files = divide();
     Json map = Json::object();
     int64_t total = 0;
     for (const File& file : files) {
-      write_file(file, output);
+      if (!is_whole(file, output, record)) {
+        record.files[file.name] = write_file(file, output);
+        write_journal(record, output);
+      }
       for (const NamedTensor& tensor : file.tensors) {
         map[tensor.name] = file.name;
         total += tensor.tensor->bytes();
@@ -144,13 +196,22 @@ class Unshard {
     return text + json;
   }
 
-  static void write_file(const File& from, OutputFolder& output) {
+  static bool is_whole(const File& file, const OutputFolder& output, const Record& record) {
+    const auto known = record.files.find(file.name);
+    if (known == record.files.end() || !output.is_file(file.name)) return false;
+    const fs::path path = output.path() / file.name;
+    std::error_code error;
+    const auto bytes = static_cast<uint64_t>(known->second.bytes);
+    if (fs::file_size(path, error) != bytes || error) return false;
+    return digest_file(path, {known->second.bytes}).sha256 == known->second.sha256;
+  }
+
+  static FileRecord write_file(const File& from, OutputFolder& output) {
     const std::string header = header_of(from);
     int64_t bytes = static_cast<int64_t>(header.size());
     for (const NamedTensor& named : from.tensors) bytes += named.tensor->bytes();
-    TemporaryFile file(output, from.name, bytes);
-    file.write(header.data(), header.size());
-    std::vector<std::byte> buffer;
+    RankFile file(output, from.name, bytes, kChunk);
+    file.add(header);
     for (const NamedTensor& named : from.tensors) {
       const JoinedTensor& tensor = *named.tensor;
       const int64_t rows = tensor.stored_rows();
@@ -158,13 +219,14 @@ class Unshard {
       const int64_t step = std::max<int64_t>(1, kChunk / row_bytes);
       for (int64_t first = 0; first < rows; first += step) {
         const int64_t count = std::min(step, rows - first);
-        buffer.resize(static_cast<size_t>(count * row_bytes));
-        tensor.copy_stored_rows(first, count, buffer.data());
-        file.write(buffer.data(), buffer.size());
+        const auto size = static_cast<size_t>(count * row_bytes);
+        tensor.copy_stored_rows(first, count, file.room(size).data());
+        file.commit(size);
       }
     }
     file.finish();
     file.publish();
+    return file.record();
   }
 
   std::optional<int64_t> max_file_size_;
@@ -178,18 +240,24 @@ class Unshard {
 
 void unshard(const fs::path& folder, const fs::path& output, const JobOptions& options) {
   check_apart(folder, output, "the shards' folder");
+  const Json state = state_of(folder);
   Unshard unshard(folder, options);
   OutputFolder to(output);
-  if (!to.names().empty()) {
-    fail(ExitCode::foreign_output, "{} is not empty ({}); choose another folder", output.string(),
-         to.names().front());
-  }
+  Record record = start_record(to, description_of(folder, state, options));
   to.remove_temporaries();
+  write_journal(record, to);
+  unshard.write(to, record);
   for (const std::string& name : side_files(folder)) {
     if (name == kSidecar || name == kJournal || name == kIndex) continue;
     to.copy(folder / name, name);
   }
-  unshard.write(to);
+  if (state_of(folder) != state) {
+    fail(ExitCode::checkpoint_unusable,
+         "{}: its files were changed while they were read; the checkpoint in {} counts as "
+         "unfinished; start again into a fresh folder",
+         folder.string(), output.string());
+  }
+  to.remove(kJournal);
 }
 
 }  // namespace plimsoll::shard

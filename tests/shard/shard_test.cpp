@@ -6,7 +6,9 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "batch/scratch.h"
@@ -316,6 +318,68 @@ TEST_CASE("killed at any call: no wrong file under a final name, and a rerun fin
     }
     write(scratch, options);
     CHECK(contents(scratch.path("out")) == expected);
+  }
+}
+
+TEST_CASE("tensor data that changes meanwhile is noticed, whatever its size") {
+  const Scratch scratch;
+  make_model(scratch);
+  const Source source(scratch.path("model"));
+  const std::atomic<bool> stop = false;
+  bool changed = false;
+  const auto run = [&] {
+    write_shards(Job(source, {}), scratch.path("out"),
+                 {.tool_version = "test", .stop = &stop, .progress = [&](int64_t) {
+                    if (std::exchange(changed, true)) return;
+                    std::fstream file(scratch.path("model/model.safetensors"),
+                                      std::ios::binary | std::ios::in | std::ios::out);
+                    file.seekp(-4, std::ios::end);
+                    file.write("0123", 4);
+                  }});
+  };
+  CHECK(failure(run, "model.safetensors was changed") == ExitCode::checkpoint_unusable);
+  CHECK_FALSE(scratch.has(std::string("out/") + kSidecar));
+}
+
+TEST_CASE("joining survives a kill at any call, too") {
+  const Scratch scratch;
+  make_model(scratch);
+  write(scratch, {.tensor_parallel = 2});
+  const JobOptions options{.max_file_size = 20000};
+  const auto join = [&](const std::string& to) {
+    unshard(scratch.path("out"), scratch.path(to), options);
+  };
+  calls = 0;
+  set_io_fault(count_only);
+  join("expected");
+  set_io_fault(nullptr);
+  const int total = calls;
+  const auto expected = contents(scratch.path("expected"));
+  REQUIRE(total > 20);
+  for (int at = 1; at <= total; ++at) {
+    INFO("call " << at << " of " << total);
+    fs::remove_all(scratch.path("joined"));
+    const pid_t child = fork();
+    if (child == 0) {
+      calls = 0;
+      fault_at = at;
+      set_io_fault(die);
+      join("joined");
+      _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    REQUIRE(WIFSIGNALED(status));
+    if (fs::exists(scratch.path("joined"))) {
+      for (const auto& [name, digest] : contents(scratch.path("joined"))) {
+        if (name.find(".plimsoll-tmp") != std::string::npos || name == kJournal) continue;
+        INFO(name);
+        CHECK((expected.contains(name) && expected.at(name) == digest));
+      }
+    }
+    // Killed at the very last call it is whole already, and a whole checkpoint is left alone.
+    if (at < total) join("joined");
+    CHECK(contents(scratch.path("joined")) == expected);
   }
 }
 
