@@ -10,6 +10,7 @@
 #include "batch/line_error.h"
 #include "checkpoint/checkpoint.h"
 #include "shard/shard_reader.h"
+#include "terminal.h"
 #include "text/chat_template.h"
 #include "units.h"
 
@@ -69,17 +70,18 @@ engine::EngineOptions engine_options(const RunOptions& options, const Environmen
   engine.kv_cache_bytes = kv_cache_bytes(options, environment);
   engine.num_kv_blocks = options.num_kv_blocks;
   engine.prefix_caching = options.prefix_caching;
-  engine.threads = launch.cpu.threads;
+  engine.threads = launch.device.cpu.threads;
   engine.seed = options.seed;
   engine.eos_token_ids = eos_ids(launch);
   return engine;
 }
 
-/// The folder's weights while they are loaded.
+/// The folder's weights while they are loaded; none for random ones.
 class Weights {
  public:
   Weights(const RunOptions& options, const std::filesystem::path& folder,
           const model::ModelSpec& spec) {
+    if (options.random_weights) return;
     if (options.sharded_state) {
       shards_.emplace(folder, spec, shard::ShardHints{.file_pattern = options.file_pattern});
       return;
@@ -92,9 +94,9 @@ class Weights {
     reader_.emplace(*checkpoint_, spec);
   }
 
-  [[nodiscard]] const checkpoint::WeightSource& source() const {
-    if (shards_) return *shards_;
-    return *reader_;
+  [[nodiscard]] const checkpoint::WeightSource* source() const {
+    if (shards_) return &*shards_;
+    return reader_ ? &*reader_ : nullptr;
   }
 
  private:
@@ -114,8 +116,10 @@ batch::RequestFields apply(const OrderedJson& fields, const batch::RequestFields
 
 }  // namespace
 
-backend::CpuOptions choose_cpu(const RunOptions& options, const Environment& environment) {
-  backend::CpuOptions cpu;
+DeviceChoice choose_device(const RunOptions& options, const Environment& environment) {
+  DeviceChoice choice;
+  choice.card = choose_card(options.device);
+  backend::CpuOptions& cpu = choice.cpu;
   cpu.isa = backend::detect_isa();
   if (environment.cpu_isa) {
     const auto wanted = backend::isa_from_name(*environment.cpu_isa);
@@ -128,17 +132,17 @@ backend::CpuOptions choose_cpu(const RunOptions& options, const Environment& env
     cpu.isa = *wanted;
   }
   cpu.threads = options.threads.value_or(environment.threads.value_or(usable_cores()));
-  return cpu;
+  return choice;
 }
 
 std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& environment,
-                               backend::CpuOptions cpu) {
+                               DeviceChoice device) {
   const checkpoint::HubCache cache{environment.hub_cache};
   const std::filesystem::path folder = checkpoint::find_model(options.model, cache);
   auto launch = std::make_unique<Launch>();
-  launch->cpu = cpu;
+  launch->device = std::move(device);
   const Json config = model::read_config(folder);
-  launch->spec = model::make_model_spec(config);
+  launch->spec = model::read_model_spec(folder);
   launch->dtype = options.dtype == "auto" ? launch->spec.dtype : *dtype_from_torch(options.dtype);
   const bool own = options.generation_config == "auto" || options.generation_config == "vllm";
   launch->generation = model::read_generation_config(
@@ -155,11 +159,20 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
               *launch);
   }
   const Weights weights(options, folder, launch->spec);
-  launch->backend = backend::make_cpu_backend(launch->cpu);
+  launch->backend = make_backend(options.device, launch->device);
+  engine::EngineOptions engine = engine_options(options, environment, *launch);
+  launch->setup =
+      apply_device(options.device, launch->device, *launch->backend, launch->spec, engine);
+  for (const std::string& note : launch->setup.notes) {
+    if (!options.quiet) say(note);
+  }
+  const text::Tokenizer* tokenizer = launch->tokenizer ? &*launch->tokenizer : nullptr;
   launch->engine =
-      std::make_unique<engine::Engine>(launch->spec, weights.source(), *launch->backend,
-                                       launch->tokenizer ? &*launch->tokenizer : nullptr,
-                                       engine_options(options, environment, *launch));
+      weights.source() == nullptr
+          ? std::make_unique<engine::Engine>(launch->spec, *launch->backend, tokenizer,
+                                             std::move(engine))
+          : std::make_unique<engine::Engine>(launch->spec, *weights.source(), *launch->backend,
+                                             tokenizer, std::move(engine));
   return launch;
 }
 

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "backend/cpu/cpu_backend.h"
 #include "batch/chat_prompt.h"
 #include "batch/request_fields.h"
+#include "device_options.h"
 #include "engine/engine.h"
 #include "environment.h"
 #include "model/config.h"
@@ -19,7 +19,8 @@ namespace plimsoll::cli {
 struct Launch {
   model::ModelSpec spec;
   DType dtype = DType::bf16;
-  backend::CpuOptions cpu;
+  DeviceChoice device;
+  DeviceSetup setup;
   std::optional<text::Tokenizer> tokenizer;
   batch::ChatOptions chat;
   model::GenerationConfig generation;
@@ -27,12 +28,12 @@ struct Launch {
   std::unique_ptr<engine::Engine> engine;
 };
 
-/// Instruction set and threads. Throws Error(usage).
-backend::CpuOptions choose_cpu(const RunOptions& options, const Environment& environment);
+/// The card, if any; instruction set and threads. Throws Error(usage).
+DeviceChoice choose_device(const RunOptions& options, const Environment& environment);
 
 /// Loads the model. Throws Error(checkpoint_unusable, does_not_fit).
 std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& environment,
-                               backend::CpuOptions cpu);
+                               DeviceChoice device);
 
 /// Request fields of a line that says nothing: vLLM's defaults, the model's generation_config, the
 /// flags. Throws Error(usage) for a flag out of range, Error(checkpoint_unusable) for the model's.

@@ -64,20 +64,6 @@ double parse_number(const std::string& text) {
   return number;
 }
 
-std::vector<int64_t> parse_counts(const std::string& text) {
-  std::vector<int64_t> counts;
-  std::string item;
-  for (const char c : text + ",") {
-    if (c == ',' || c == ' ') {
-      if (!item.empty()) counts.push_back(parse_count(item));
-      item.clear();
-    } else if (c != '[' && c != ']') {
-      item += c;
-    }
-  }
-  return counts;
-}
-
 void read_compilation(const std::string& text, plan::EngineArgs& args) {
   if (text == "0" || text == "{\"level\": 0}") {
     args.enforce_eager = true;

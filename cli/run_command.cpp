@@ -121,9 +121,9 @@ batch::RunReport make_report(const RunOptions& options, const Launch& launch,
   batch::RunReport report;
   report.version = PLIMSOLL_VERSION;
   report.model = options.model;
-  report.device = "cpu";
-  report.isa = backend::isa_name(launch.cpu.isa);
-  report.threads = launch.cpu.threads;
+  report.device = launch.device.card ? launch.device.card->name : "cpu";
+  report.isa = backend::isa_name(launch.device.cpu.isa);
+  report.threads = launch.device.cpu.threads;
   report.dtype = torch_name(launch.dtype);
   report.seed = options.seed;
   report.exit_status = exit_status(counts);
@@ -131,6 +131,25 @@ batch::RunReport make_report(const RunOptions& options, const Launch& launch,
   report.stats = launch.engine->stats();
   report.plan = launch.engine->plan();
   return report;
+}
+
+// What the card's driver says of this process, beside what the launch was allowed. Nothing is taken
+// after the launch, so the end shows the peak.
+void add_card(const Launch& launch, batch::MemoryReport& memory) {
+  const DeviceSetup& setup = launch.setup;
+  const backend::DeviceMemory now =
+      backend::device_memory(*launch.backend, launch.spec, setup.graphs);
+  memory.lines.push_back({"beside the arena", setup.budget.outside, std::nullopt, std::nullopt});
+  memory.planned += setup.budget.outside;
+  if (now.process == 0) return;
+  const uint64_t arena = launch.engine->plan().total_bytes;
+  memory.lines.back().measured = now.process - std::min(now.process, arena);
+  memory.measured_peak = now.process;
+  memory.device = {.name = launch.device.card->name,
+                   .total = now.total,
+                   .budget = setup.budget.ceiling,
+                   .free_at_start = setup.at_start.free,
+                   .peak = now.process};
 }
 
 }  // namespace
@@ -146,7 +165,7 @@ int run_command(const RunOptions& options) {
   const Clock::time_point start = Clock::now();
   const Environment environment = read_environment();
   check_run_options(options);
-  const backend::CpuOptions cpu = choose_cpu(options, environment);
+  const DeviceChoice device = choose_device(options, environment);
   (void)default_fields(options, {});
   if (options.chat_template) batch::check_template(*options.chat_template);
 
@@ -169,7 +188,7 @@ int run_command(const RunOptions& options) {
         start + std::chrono::duration_cast<Clock::duration>(
                     std::chrono::duration<double>(std::min(*options.time_limit, 1e9)));
   }
-  const std::unique_ptr<Launch> launched = launch(options, environment, cpu);
+  const std::unique_ptr<Launch> launched = launch(options, environment, device);
   fill_runner_options(options, environment, *launched, runner_options);
   batch::PromptBuilder prompts = make_prompt_builder(options, environment, *launched);
   batch::Progress progress = make_progress(options, environment);
@@ -191,6 +210,7 @@ int run_command(const RunOptions& options) {
   }
   report.publish_seconds = seconds_since(publish_start);
   report.memory = batch::host_memory_report(launched->engine->measured(), batch::peak_rss_bytes());
+  if (launched->device.card) add_card(*launched, report.memory);
   if (!options.report.empty()) batch::write_file(options.report, batch::report_json(report));
   tell_end(options, report, *output);
   return report.exit_status;

@@ -147,15 +147,18 @@ void declare_model(CLI::App& command, RunOptions& options) {
                  throw std::invalid_argument("expected at least 2");
                }
              });
-  value_flag(command, "--load-format", "auto|safetensors|sharded_state",
-             "form of the weights' files; sharded_state: those of `plimsoll shard` or vLLM's saver",
-             [&options](const std::string& text) {
-               if (text != "auto" && text != "safetensors" && text != "sharded_state") {
-                 throw std::invalid_argument(fmt::format(
-                     "expected auto, safetensors or sharded_state, found \"{}\"", text));
-               }
-               options.sharded_state = text == "sharded_state";
-             });
+  value_flag(
+      command, "--load-format", "auto|safetensors|sharded_state|dummy",
+      "form of the weights' files; sharded_state: those of `plimsoll shard` or vLLM's saver; "
+      "dummy: random weights, no files",
+      [&options](const std::string& text) {
+        if (text != "auto" && text != "safetensors" && text != "sharded_state" && text != "dummy") {
+          throw std::invalid_argument(fmt::format(
+              "expected auto, safetensors, sharded_state or dummy, found \"{}\"", text));
+        }
+        options.random_weights = text == "dummy";
+        options.sharded_state = text == "sharded_state";
+      });
   value_flag(command, "--model-loader-extra-config", "JSON",
              "{\"pattern\": \"...\"}: names of shards with {rank}, {part}, {pp_rank}",
              [&options](const std::string& text) { options.file_pattern = read_pattern(text); });
@@ -180,7 +183,6 @@ void declare_engine(CLI::App& command, RunOptions& options) {
   count_flag(command, "--max-num-batched-tokens", options.max_num_batched_tokens, 1,
              "tokens of one step");
   count_flag(command, "--block-size", options.block_size, 1, "tokens of a KV block (default 16)");
-  single_choice_flag(command, "--kv-cache-dtype", "auto", "dtype of the KV cache: the model's");
   value_flag(command, "--cpu-kvcache-space", "GiB",
              "KV cache, GiB or with a unit (default VLLM_CPU_KVCACHE_SPACE, else 4)",
              [&options](const std::string& text) {
@@ -191,9 +193,7 @@ void declare_engine(CLI::App& command, RunOptions& options) {
   command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", options.prefix_caching,
                    "share KV blocks of equal prefixes (default on)");
   count_flag(command, "--seed", options.seed, 0, "of the run's random numbers (default 0)");
-  choice_flag(command, "--device", options.device,
-              {{"auto", std::string("auto")}, {"cpu", "cpu"}, {"cuda", "cuda"}},
-              "where to run (default auto)");
+  declare_device_flags(command, options.device);
   count_flag(command, "--threads", options.threads, 1,
              "CPU threads (default OMP_NUM_THREADS, else all cores)");
   single_choice_flag(command, "--tensor-parallel-size", "1", "ranks that share the model (-tp)");
@@ -302,9 +302,6 @@ void check_run_options(const RunOptions& options) {
   const auto refuse = [](const std::string& message) { throw Error(ExitCode::usage, message); };
   if (options.model.empty()) {
     refuse("run needs a MODEL: a folder, or a hub id in the local cache; plimsoll run -h");
-  }
-  if (options.device == "cuda") {
-    refuse("--device cuda: this build has no CUDA backend; use --device cpu");
   }
   if (!options.file_pattern.empty() && !options.sharded_state) {
     refuse("--file-pattern: names shards; give --load-format sharded_state too");

@@ -13,6 +13,7 @@
 #include "batch/progress.h"
 #include "batch/prompt_builder.h"
 #include "batch/runner.h"
+#include "device_options.h"
 
 namespace plimsoll::cli {
 
@@ -27,8 +28,9 @@ struct RunOptions {
   bool skip_tokenizer_init = false;
   std::string served_model_name;  // empty: `model` as given
   std::string generation_config = "auto";
-  bool sharded_state = false;  // the weights' files are shards
-  std::string file_pattern;    // of shards; empty: vLLM's
+  bool random_weights = false;  // for benchmarks
+  bool sharded_state = false;   // the weights' files are shards
+  std::string file_pattern;     // of shards; empty: vLLM's
   // engine
   int64_t max_model_len = 0;  // 0: the model's own
   bool auto_model_len = false;
@@ -39,7 +41,7 @@ struct RunOptions {
   std::optional<uint64_t> kv_cache_bytes;
   bool prefix_caching = true;
   uint64_t seed = 0;
-  std::string device = "auto";
+  DeviceFlags device;
   std::optional<int> threads;
   // prompts
   OrderedJson sampling = OrderedJson::object();  // request fields for lines that do not say

@@ -59,6 +59,20 @@ int64_t parse_count(const std::string& text) {
   return static_cast<int64_t>(parse_quantity(text, 1, "a number such as 4096, 32k or 32K"));
 }
 
+std::vector<int64_t> parse_counts(const std::string& text) {
+  std::vector<int64_t> counts;
+  std::string item;
+  for (const char c : text + ",") {
+    if (c == ',' || c == ' ') {
+      if (!item.empty()) counts.push_back(parse_count(item));
+      item.clear();
+    } else if (c != '[' && c != ']') {
+      item += c;
+    }
+  }
+  return counts;
+}
+
 uint64_t parse_size(const std::string& text, uint64_t bare_unit) {
   return parse_quantity(text, static_cast<double>(bare_unit), "a size such as 4GiB or 512M");
 }

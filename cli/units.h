@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace plimsoll::cli {
 
@@ -11,6 +12,8 @@ namespace plimsoll::cli {
 /// powers of 1024: K, M, G, T and KiB, MiB, GiB, TiB (vLLM's rule). Throws std::invalid_argument
 /// saying what was expected.
 int64_t parse_count(const std::string& text);
+/// Several: "1,2,4" or "[1, 2, 4]"; may be none.
+std::vector<int64_t> parse_counts(const std::string& text);
 /// A size in bytes, by the same units; a bare number is in `bare_unit` bytes.
 uint64_t parse_size(const std::string& text, uint64_t bare_unit = 1);
 /// Seconds: "90", "90s", "5m", "3h55m", "1d".

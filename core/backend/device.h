@@ -33,9 +33,12 @@ struct DeviceMemory {
   uint64_t total = 0;
   uint64_t free = 0;     // now
   uint64_t outside = 0;  // what this process takes beside its arena at most, graphs included
+  uint64_t process = 0;  // what this process has of it now; 0: the driver does not say
 };
 
 #ifdef PLIMSOLL_HAS_CUDA
+
+inline constexpr bool kHasDeviceBackend = true;
 
 /// Empty where there is no driver, or no device that this build has code for.
 std::vector<DeviceInfo> list_devices();
@@ -47,6 +50,8 @@ std::unique_ptr<Backend> make_device_backend(const DeviceOptions& options);
 DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec, int64_t graphs);
 
 #else
+
+inline constexpr bool kHasDeviceBackend = false;
 
 inline std::vector<DeviceInfo> list_devices() {
   return {};
