@@ -55,7 +55,8 @@ std::string place(const Site& site) {
 }
 
 bool same_place(const Site& a, const Site& b) {
-  return a.line() == b.line() && std::string_view(a.file_name()) == b.file_name();
+  return a.line() == b.line() &&
+         (a.file_name() == b.file_name() || std::string_view(a.file_name()) == b.file_name());
 }
 
 template <typename... Args>
@@ -84,7 +85,7 @@ class Machine {
   void run_warp(unsigned warp);
   void check_shared() const;
   void release_block_if_complete();
-  void release_warp_if_complete(unsigned warp);
+  void release_warp_if_complete(unsigned warp, const Fiber& last);
   void answer(unsigned warp, uint32_t mask);
   [[noreturn]] void report_stuck() const;
   [[nodiscard]] unsigned turned(unsigned index, unsigned count) const {
@@ -231,7 +232,7 @@ void Machine::run_warp(unsigned warp) {
       if (fiber.state != State::ready) continue;
       moved = true;
       resume(fiber);
-      if (fiber.state == State::at_warp_op) release_warp_if_complete(warp);
+      if (fiber.state == State::at_warp_op) release_warp_if_complete(warp, fiber);
     }
   }
 }
@@ -262,21 +263,18 @@ void Machine::release_block_if_complete() {
   at_barrier_ = 0;
 }
 
-void Machine::release_warp_if_complete(unsigned warp) {
+void Machine::release_warp_if_complete(unsigned warp, const Fiber& last) {
   const Fiber* first = &fibers_[warp * kWarp];
   for (unsigned i = 0; i < kWarp; ++i) {
-    if (first[i].state != State::at_warp_op) continue;
-    const uint32_t wanted = first[i].mask;
-    bool complete = true;
-    for (unsigned j = 0; j < kWarp && complete; ++j) {
-      if ((wanted >> j & 1u) == 0) continue;
-      const Fiber& other = first[j];
-      complete = other.state == State::at_warp_op && other.mask == wanted;
-      if (complete && (!same_place(other.site, first[i].site) || other.op != first[i].op))
-        misuse("lanes of a warp meet at {} and at {}", place(other.site), place(first[i].site));
-    }
-    if (complete) return answer(warp, wanted);
+    if ((last.mask >> i & 1u) == 0) continue;
+    if (first[i].state != State::at_warp_op || first[i].mask != last.mask) return;
   }
+  for (unsigned i = 0; i < kWarp; ++i) {
+    const Fiber& other = first[i];
+    if ((last.mask >> i & 1u) != 0 && (!same_place(other.site, last.site) || other.op != last.op))
+      misuse("lanes of a warp meet at {} and at {}", place(other.site), place(last.site));
+  }
+  answer(warp, last.mask);
 }
 
 void Machine::answer(unsigned warp, uint32_t mask) {
