@@ -8,10 +8,19 @@ void StepRunner::run(const Step& step, const Reader& read) {
   backend_.start_step(step.meta);
   const memory::Scope scope(launch_.scratch);
   backend::View hidden;
-  backend_.run_step(step.recorded_size, [&] {
+  const auto ops = [&] {
     hidden = launch_.model.forward(step.meta);
     draw(step.meta, hidden);
-  });
+  };
+  if (step.recorded_size == 0) {
+    backend_.run_step(0, ops);
+  } else {
+    // Nothing is read from it afterwards, and it may be called more than once.
+    backend_.run_step(step.recorded_size, [&] {
+      const memory::Scope inside(launch_.scratch);
+      ops();
+    });
+  }
   backend_.finish_step(step.meta);
   read_rows(step, hidden, read);
 }

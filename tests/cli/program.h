@@ -22,10 +22,12 @@ struct Outcome {
 inline const std::string kProgram = PLIMSOLL_BINARY_DIR "/plimsoll";
 inline const std::string kModel = PLIMSOLL_SOURCE_DIR "/samples/sample-model";
 
-/// `command` in a shell, with "plimsoll" and "$MODEL" meaning ours.
+/// `command` in a shell, with "plimsoll" and "$MODEL" meaning ours, on the CPU unless it says
+/// otherwise.
 inline Outcome shell(const Scratch& scratch, const std::string& command) {
-  const std::string script = "plimsoll() { '" + kProgram + "' \"$@\"; }; MODEL='" + kModel +
-                             "'; cd '" + scratch.path("") + "'; " + command;
+  const std::string script = "export PLIMSOLL_DEVICE=cpu; plimsoll() { '" + kProgram +
+                             "' \"$@\"; }; MODEL='" + kModel + "'; cd '" + scratch.path("") +
+                             "'; " + command;
   scratch.write(".script", script);
   const std::string call = "timeout 100 bash '" + scratch.path(".script") + "' >'" +
                            scratch.path(".out") + "' 2>'" + scratch.path(".err") + "' </dev/null";

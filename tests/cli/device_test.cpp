@@ -1,0 +1,83 @@
+// Flags of where to run.
+#include <catch2/catch.hpp>
+
+#include "cli/program.h"
+#include "device_options.h"
+
+using namespace plimsoll;
+using namespace plimsoll::cli;
+using Catch::Contains;
+using test::json_lines;
+using test::Outcome;
+using test::Scratch;
+using test::shell;
+
+namespace {
+
+constexpr const char* kLine =
+    "{\"id\":\"x\",\"prompt\":\"To be\",\"max_tokens\":8,\"temperature\":0}";
+
+Outcome run(const std::string& flags) {
+  const Scratch scratch;
+  scratch.write("in", std::string(kLine) + "\n");
+  return shell(scratch, "plimsoll run $MODEL --progress none -i in " + flags);
+}
+
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+}  // namespace
+
+TEST_CASE("flags for cards mean nothing on the CPU, which is said once") {
+  const Outcome plain = run("");
+  const Outcome flagged =
+      run("--gpu-memory-utilization 0.5 --enforce-eager --cudagraph-capture-sizes 1,2,4 "
+          "--kv-cache-dtype fp8 --deterministic");
+  CHECK(flagged.status == 0);
+  CHECK(flagged.out == plain.out);
+  CHECK_THAT(flagged.err, Contains("--gpu-memory-utilization, --enforce-eager, "
+                                   "--cudagraph-capture-sizes: without effect on the CPU"));
+  CHECK_THAT(flagged.err, Contains("--kv-cache-dtype: the CPU keeps the cache in the model's"));
+  CHECK_THAT(plain.err, !Contains("effect"));
+  CHECK_THAT(run("--enforce-eager -q").err, !Contains("effect"));
+}
+
+TEST_CASE("random weights are read from no file") {
+  const Scratch scratch;
+  scratch.write("in", std::string(kLine) + "\n");
+  const std::string line = "plimsoll run bare -q -i in --load-format dummy --skip-tokenizer-init";
+  scratch.write("in", "{\"id\":\"x\",\"prompt\":[1,2,3],\"max_tokens\":8,\"ignore_eos\":true}\n");
+  const Outcome outcome = shell(scratch, "mkdir bare; cp $MODEL/config.json bare; " + line);
+  INFO(outcome.err);
+  CHECK(outcome.status == 0);
+  CHECK(json_lines(outcome.out).at(0)["usage"]["completion_tokens"] == 8);
+}
+
+TEST_CASE("a card's ceiling is divided") {
+  DeviceFlags flags;
+  const backend::DeviceMemory idle{.total = 80 * kGiB, .free = 79 * kGiB, .outside = kGiB};
+  SECTION("by share") {
+    flags.gpu_memory_utilization = 0.5;
+    CHECK(card_budget(flags, idle).ceiling == 40 * kGiB);
+    CHECK(card_budget(flags, idle).arena == 39 * kGiB);
+  }
+  SECTION("by bytes") {
+    flags.gpu_memory = 10 * kGiB;
+    CHECK(card_budget(flags, idle).arena == 9 * kGiB);
+    flags.gpu_memory = 200 * kGiB;
+    CHECK(card_budget(flags, idle).ceiling == 80 * kGiB);
+  }
+  SECTION("beside others") {
+    backend::DeviceMemory busy = idle;
+    busy.free = 20 * kGiB;
+    const CardBudget budget = card_budget(flags, busy);
+    CHECK(budget.ceiling == 72 * kGiB);
+    CHECK(budget.arena <= 19 * kGiB);
+    CHECK(budget.arena > 18 * kGiB);
+    busy.free = kGiB / 2;
+    CHECK_THROWS_WITH(card_budget(flags, busy), Contains("0.50 GiB are free"));
+  }
+  SECTION("of which too little is nothing") {
+    flags.gpu_memory = kGiB;
+    CHECK_THROWS_WITH(card_budget(flags, idle), Contains("the ceiling is 1.00 GiB"));
+  }
+}
