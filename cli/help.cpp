@@ -125,6 +125,7 @@ std::string_view short_help(std::string_view command) {
 std::string full_help(const CLI::App& command) {
   std::string text(short_help(command.get_name()));
   for (const std::string& group : command.get_groups()) {
+    if (group.empty()) continue;  // what stands in the short help
     text += fmt::format("\n{}:\n", group);
     for (const CLI::Option* option :
          command.get_options([&](const CLI::Option* o) { return o->get_group() == group; })) {

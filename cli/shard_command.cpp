@@ -215,13 +215,15 @@ int write(const ShardOptions& options, const Environment& environment) {
         options.output, source.quantization(), shard::saver_behaviour(source.quantization())));
   }
   const double seconds = std::max(progress.seconds(), 1e-3);
+  const int64_t stages = job.layout().pipeline_parallel;
   say(
       fmt::format("{}: {} files in {}, {:.2f} GB written in {:.1f} s ({:.0f} MB/s), {:.2f} GB were "
                   "there; load with --load-format sharded_state -tp {}",
                   options.output, job.file_names().size(), torch_name(job.layout().dtype),
                   static_cast<double>(result.written_bytes) / 1e9, seconds,
                   static_cast<double>(result.written_bytes) / 1e6 / seconds,
-                  static_cast<double>(result.kept_bytes) / 1e9, job.layout().tensor_parallel));
+                  static_cast<double>(result.kept_bytes) / 1e9, job.layout().tensor_parallel,
+                  stages > 1 ? fmt::format(" -pp {}", stages) : ""));
   return static_cast<int>(ExitCode::done);
 }
 

@@ -54,7 +54,7 @@ ConfigReader find_dtype(const ConfigReader& config) {
   };
   if (states(config.whole())) return config.whole();
   if (states(config)) return config;
-  return config.object_or_empty("vision_config");
+  return config.whole().object_or_empty("vision_config");
 }
 
 void read_dtype(const ConfigReader& whole, ModelSpec& spec) {

@@ -50,8 +50,7 @@ Stage all_tensors(const ModelSpec& spec, int64_t tensor_parallel, const Release&
 
 // The first stage of a pipeline keeps a tied table under its own name.
 bool is_stage_name(const ModelSpec& spec, const std::string& name) {
-  return spec.embedding != model::kNoWeight &&
-         name == spec.weight(spec.embedding).parts.front().tensor;
+  return spec.embedding != model::kNoWeight && name == headless_name(spec.weight(spec.embedding));
 }
 
 // The first tensor of the shard that the stage does not have.

@@ -305,9 +305,7 @@ class Walk {
     std::string name = weight.name;
     const bool headless =
         (is_stage_aware() && !last) || (spec_.family == "gemma3" && release < since::kGemma3Head);
-    if (tied && headless) {
-      return name.replace(name.rfind("lm_head."), std::string::npos, "model.embed_tokens.weight");
-    }
+    if (tied && headless) return headless_name(weight);
     const auto without = [&](std::string_view word, std::string_view instead) {
       const size_t at = name.find(word);
       if (at != std::string::npos) name.replace(at, word.size(), instead);
@@ -380,6 +378,13 @@ DType resolve_dtype(const std::string& name, DType checkpoint, const ModelSpec& 
          name, spec.architecture);
   }
   return *dtype;
+}
+
+std::string headless_name(const WeightSpec& table) {
+  std::string name = table.name;
+  const size_t head = name.rfind("lm_head.");
+  if (head != std::string::npos) name.replace(head, std::string::npos, "model.embed_tokens.weight");
+  return name;
 }
 
 std::vector<Stage> make_stages(const ModelSpec& spec, const Layout& layout) {

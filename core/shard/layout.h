@@ -57,6 +57,9 @@ DType resolve_dtype(const std::string& name, DType checkpoint, const model::Mode
 /// as vLLM does. `spec` must outlive the result.
 std::vector<Stage> make_stages(const model::ModelSpec& spec, const Layout& layout);
 
+/// vLLM's name of a table that the head shares, on a stage without the head.
+std::string headless_name(const model::WeightSpec& table);
+
 /// What rank `rank` holds of the tensor: slices stacked along the outputs (copies: one over the
 /// other), zeros after them.
 std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t tensor_parallel);

@@ -103,10 +103,10 @@ TEST_CASE("experts are refused before a table in proportion to them is made") {
 TEST_CASE("a config that is no object, or not a model, is refused") {
   CHECK_THAT(refusal(Json::array()), Catch::Contains("expected an object"));
   CHECK_THAT(refusal(Json::object()), Catch::Contains("\"architectures\" is missing"));
-  const Json multimodal = {{"architectures", {"Gemma3ForConditionalGeneration"}},
-                           {"text_config", tiny_config("Gemma3ForCausalLM")}};
+  const Json multimodal = {{"architectures", {"PaliGemmaForConditionalGeneration"}},
+                           {"text_config", tiny_config("Gemma2ForCausalLM")}};
   CHECK_THAT(refusal(multimodal),
-             Catch::Contains("Gemma3ForConditionalGeneration is not supported"));
+             Catch::Contains("PaliGemmaForConditionalGeneration is not supported"));
 }
 
 TEST_CASE("missing keys take the defaults of the family's config class") {

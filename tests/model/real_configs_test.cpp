@@ -32,8 +32,10 @@ bool is_supported(const Json& config) {
 
 int64_t stored_bytes(const model::ModelSpec& spec) {
   int64_t bytes = 0;
-  for (const model::WeightSpec& weight : spec.weights) {
-    bytes += weight.elements() * static_cast<int64_t>(dtype_size(spec.dtype));
+  for (const auto* table : {&spec.towers, &spec.weights}) {
+    for (const model::WeightSpec& weight : *table) {
+      bytes += weight.elements() * static_cast<int64_t>(dtype_size(spec.dtype));
+    }
   }
   return bytes;
 }
@@ -41,15 +43,32 @@ int64_t stored_bytes(const model::ModelSpec& spec) {
 bool is_ignorable(const model::ModelSpec& spec, const std::string& name) {
   return name.ends_with(".bias") ||
          std::ranges::any_of(spec.ignored_suffixes,
-                             [&](const std::string& suffix) { return name.ends_with(suffix); });
+                             [&](const std::string& suffix) { return name.ends_with(suffix); }) ||
+         std::ranges::any_of(spec.ignored_prefixes,
+                             [&](const std::string& prefix) { return name.starts_with(prefix); });
+}
+
+// The spelling that the index has; the table's own where it has none.
+std::string spelled(const model::ModelSpec& spec, const Json& weight_map, const std::string& name) {
+  if (weight_map.contains(name)) return name;
+  for (const auto& [first, second] : spec.tensor_prefixes) {
+    if (!name.starts_with(first)) continue;
+    std::string other = second + name.substr(first.size());
+    if (weight_map.contains(other)) return other;
+  }
+  return name;
 }
 
 // Names that the weight table asks for and the index lacks, or the other way round.
 std::vector<std::string> odd_names(const model::ModelSpec& spec, const Json& weight_map) {
   std::set<std::string> asked;
   std::vector<std::string> odd;
-  for (const model::WeightSpec& weight : spec.weights) {
-    for (const model::Part& part : weight.parts) asked.insert(part.tensor);
+  for (const auto* table : {&spec.towers, &spec.weights}) {
+    for (const model::WeightSpec& weight : *table) {
+      for (const model::Part& part : weight.parts) {
+        asked.insert(spelled(spec, weight_map, part.tensor));
+      }
+    }
   }
   for (const std::string& name : asked) {
     if (!weight_map.contains(name)) odd.push_back(name);

@@ -13,7 +13,7 @@ ModelSpec make_gemma3_multimodal(const ConfigReader& config) {
 
   const std::string tower = "vision_tower.vision_model";
   const VisionSizes sizes =
-      read_image_encoder(config.object_or_empty("vision_config"), ImageEncoder::siglip);
+      read_image_encoder(config.whole().object_or_empty("vision_config"), ImageEncoder::siglip);
   SpecBuilder add(spec.towers);
   add_image_encoder(tower, ImageEncoder::siglip, sizes, PostNorm::kept, add);
   add.parameter("multi_modal_projector.mm_input_projection_weight",

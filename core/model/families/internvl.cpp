@@ -27,13 +27,13 @@ ModelSpec make_internvl(const ConfigReader& config) {
   ModelSpec spec =
       make_language_model(config, text, find_text_family(config.reading(text.config)).make);
 
-  InternVit vit = read_intern_vit(config.object_or_empty("vision_config"));
-  const int64_t selected = config.integer({"select_layer"}, -1, {-4096, 4096});
+  InternVit vit = read_intern_vit(whole.object_or_empty("vision_config"));
+  const int64_t selected = whole.integer({"select_layer"}, -1, {-4096, 4096});
   vit.sizes.layers =
-      layers_until(config, "select_layer", selected < 0 ? selected : selected + 1, vit.sizes);
+      layers_until(whole, "select_layer", selected < 0 ? selected : selected + 1, vit.sizes);
   SpecBuilder add(spec.towers);
   add_intern_vit("vision_model", vit, add);
-  add_projector(config, vit.sizes.hidden, spec.hidden_size, add);
+  add_projector(whole, vit.sizes.hidden, spec.hidden_size, add);
   // Parts of other tasks, which vLLM's class leaves out.
   for (const char* prefix :
        {"action_embed", "temporal_embed", "track_embed", "box_token", "cg_criterion", "cg_model",

@@ -65,8 +65,9 @@ ModelSpec make_llava(const ConfigReader& config) {
   ModelSpec spec =
       make_language_model(config, text, find_text_family(config.reading(text.config)).make);
 
-  const Tower tower = read_tower(config);
-  const bool bias = config.boolean({"multimodal_projector_bias"}, true);
+  const ConfigReader whole = config.whole();
+  const Tower tower = read_tower(whole);
+  const bool bias = whole.boolean({"multimodal_projector_bias"}, true);
   const std::string first = "multi_modal_projector.linear_1";
   const std::string second = "multi_modal_projector.linear_2";
   SpecBuilder add(spec.towers);

@@ -17,7 +17,7 @@ ModelSpec make_qwen2_5_vl(const ConfigReader& config) {
   ModelSpec spec = make_language_model(config, text, make_qwen2);
 
   SpecBuilder add(spec.towers);
-  add_qwen_vision("visual", read_qwen_vision(config.object_or_empty("vision_config")), add);
+  add_qwen_vision("visual", read_qwen_vision(config.whole().object_or_empty("vision_config")), add);
   spec.input_norm = "visual.input_norm";
   spec.tensor_prefixes.emplace_back("model.", "model.language_model.");
   spec.tensor_prefixes.emplace_back("model.", "language_model.model.");

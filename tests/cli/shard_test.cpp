@@ -1,0 +1,198 @@
+// `plimsoll shard` as a user calls it.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <sstream>
+
+#include "cli/program.h"
+
+using namespace plimsoll;
+using Catch::Contains;
+using test::Outcome;
+using test::Scratch;
+using test::shell;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+size_t lines_of(const std::string& text) {
+  return static_cast<size_t>(std::ranges::count(text, '\n'));
+}
+
+bool is_same(const std::string& a, const std::string& b) {
+  std::ifstream first(a, std::ios::binary), second(b, std::ios::binary);
+  return std::equal(std::istreambuf_iterator<char>(first), {},
+                    std::istreambuf_iterator<char>(second), {});
+}
+
+// One byte of the file becomes another.
+void damage(const std::string& path) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekg(-1, std::ios::end);
+  const int last = file.get();
+  file.seekp(-1, std::ios::end);
+  file.put(static_cast<char>(last ^ 1));
+}
+
+}  // namespace
+
+TEST_CASE("usage errors of shard are one line and status 2, and make no folder") {
+  const Scratch scratch;
+  struct Row {
+    std::string arguments, message;
+  };
+  const Row rows[] = {
+      {"shard", "give one of MODEL, --verify DIR and --unshard DIR"},
+      {"shard $MODEL --verify x", "give one of MODEL"},
+      {"shard $MODEL", "give -o DIR"},
+      {"shard --unshard x", "give -o DIR"},
+      {"shard $MODEL -o out --source x", "--source belongs to --verify"},
+      {"shard $MODEL -o out -tp 0", "--tensor-parallel-size: expected a number from 1"},
+      {"shard $MODEL -o out -tp 3", "lm_head.weight has 2048 rows with padding, which 3 does not"},
+      {"shard $MODEL -o out -tp 4", "qkv_proj.weight has 6 query heads, which 4 does not divide"},
+      {"shard $MODEL -o out -pp 7", "--pipeline-parallel-size 7: the model has 6 layers"},
+      {"shard $MODEL -o out -pp 2 --vllm-version 0.31", "writes the stages over each other"},
+      {"shard $MODEL -o out --dtype int4", "--dtype int4: expected auto"},
+      {"shard $MODEL -o out --vllm-version 1", "expected a release such as 0.32.0"},
+      {"shard $MODEL -o out --max-file-size 0", "--max-file-size: expected a size of at least 1"},
+      {"shard $MODEL -o out --format xml", "--format: expected text or json"},
+      {"shard $MODEL -o out --file-pattern '{x}.safetensors'", "unknown field '{x}'"},
+      {"shard $MODEL -o out -tp 2 --file-pattern a.safetensors", "put {rank} into it"},
+      {"shard $MODEL -o out -pp 2 --file-pattern a.safetensors", "put {pp_rank} into it"},
+      {"shard $MODEL -o out -q fp8", "--quantization fp8: shards of weights that vLLM quantises"},
+      {"shard $MODEL -o out --tensor-paralel 2", "did you mean --tensor-parallel-size?"},
+  };
+  for (const Row& row : rows) {
+    INFO(row.arguments);
+    const Outcome outcome = shell(scratch, "plimsoll " + row.arguments);
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, Contains(row.message));
+    CHECK(lines_of(outcome.err) == 1);
+    CHECK(!scratch.has("out"));
+  }
+}
+
+TEST_CASE("VLLM_PP_LAYER_PARTITION divides the layers") {
+  const Scratch scratch;
+  const auto run = [&](const std::string& partition, const std::string& flags) {
+    return shell(scratch, "VLLM_PP_LAYER_PARTITION=" + partition +
+                              " plimsoll shard $MODEL --dry-run --format json " + flags);
+  };
+  const Outcome table = run("1,5", "-pp 2");
+  CHECK(table.status == 0);
+  for (const Json& row : test::json_lines(table.out)) {
+    const auto name = row.at("tensor").get<std::string>();
+    if (name.find(".layers.") == std::string::npos) continue;
+    CHECK((name.find(".layers.0.") != std::string::npos) ==
+          (row.at("file") == "model-pp-0-tp-0-part-0.safetensors"));
+  }
+  for (const auto& [partition, message] : {std::pair("1,x", "expected numbers of layers"),
+                                           {"1,", "expected numbers of layers"},
+                                           {"6", "expected one for each of 2 pipeline stages"},
+                                           {"3,4", "has 7 layers, the model has 6"}}) {
+    INFO(partition);
+    const Outcome outcome = run(partition, "-pp 2");
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, Contains(message));
+  }
+  CHECK(run("2,4", "").status == 2);  // as vLLM: it counts without stages too
+}
+
+TEST_CASE("a dry run prints the table and writes nothing") {
+  const Scratch scratch;
+  const Outcome text = shell(scratch, "plimsoll shard $MODEL -tp 2 --dry-run -o out");
+  CHECK(text.status == 0);
+  CHECK_THAT(text.out,
+             Catch::StartsWith("tensor\tsource tensors\trank\tshape\tdtype\tbytes\tfile\n"));
+  CHECK_THAT(text.out, Contains("\nmodel.layers.0.mlp.down_proj.weight\t"
+                                "model.layers.0.mlp.down_proj.weight\t1\t[192, 256]\tBF16\t98304\t"
+                                "model-rank-1-part-0.safetensors\n"));
+  CHECK(!scratch.has("out"));
+  const auto rows =
+      test::json_lines(shell(scratch, "plimsoll shard $MODEL -tp 2 --dry-run --format json").out);
+  CHECK(rows.size() + 1 == lines_of(text.out));
+  const auto fused = std::ranges::find_if(rows, [](const Json& row) {
+    return row.at("tensor") == "model.layers.5.self_attn.qkv_proj.weight" && row.at("rank") == 0;
+  });
+  REQUIRE(fused != rows.end());
+  CHECK(fused->at("sources") == Json{"model.layers.5.self_attn.q_proj.weight",
+                                     "model.layers.5.self_attn.k_proj.weight",
+                                     "model.layers.5.self_attn.v_proj.weight"});
+  CHECK(fused->at("shape") == Json{160, 192});
+}
+
+TEST_CASE("shards are written, verified, found damaged, mended by the same command and joined") {
+  const Scratch scratch;
+  const std::string write = "plimsoll shard $MODEL -o out -tp 2 ";
+  const Outcome written = shell(scratch, write);
+  CHECK(written.status == 0);
+  CHECK(written.out.empty());
+  CHECK_THAT(written.err, Contains("out: 2 files in bfloat16") &&
+                              Contains("--load-format sharded_state -tp 2\n"));
+  CHECK(is_same(scratch.path("out/tokenizer.json"), test::kModel + "/tokenizer.json"));
+  CHECK(shell(scratch, "plimsoll shard --verify out").status == 0);
+  CHECK(shell(scratch, "plimsoll shard --verify out --source $MODEL --quiet").err.empty());
+
+  damage(scratch.path("out/model-rank-1-part-0.safetensors"));
+  for (const char* verify :
+       {"plimsoll shard --verify out", "plimsoll shard --verify out --source $MODEL"}) {
+    const Outcome damaged = shell(scratch, verify);
+    CHECK(damaged.status == 5);
+    CHECK_THAT(damaged.err, Contains("model-rank-1-part-0.safetensors: tensor model.norm.weight"));
+  }
+  CHECK(shell(scratch, write).status == 0);
+  CHECK(shell(scratch, "plimsoll shard --verify out --source $MODEL").status == 0);
+
+  CHECK(shell(scratch, "plimsoll shard --unshard out -o joined").status == 0);
+  CHECK(is_same(scratch.path("joined/model.safetensors"), test::kModel + "/model.safetensors"));
+}
+
+TEST_CASE("folders that are not for shards are refused and stay as they are") {
+  const Scratch scratch;
+  REQUIRE(shell(scratch, "cp -r $MODEL model; plimsoll shard model -o out -tp 2").status == 0);
+  struct Row {
+    std::string arguments;
+    int status;
+    std::string message;
+  };
+  const Row rows[] = {
+      {"shard model -o out", 8, "another job (tensor_parallel_size differs)"},
+      {"shard model -o model", 8, "is the source"},
+      {"shard model -o model/deep", 8, "lies in the source"},
+      {"shard --unshard out -o out", 8, "is the shards' folder"},
+      {"shard --unshard out -o out/joined", 8, "lies in the shards' folder"},
+      {"shard --unshard out -o ./link/joined", 8, "lies in the shards' folder"},
+      {"shard --unshard out -o model", 8, "is not empty"},
+      {"shard model -o none/out", 9, "its parent folder is missing"},
+      {"shard none -o new", 5, "no such folder"},
+      {"shard --verify model", 5, "there is no plimsoll-shard.json in it"},
+      {"shard --unshard model -o new", 5, ""},
+  };
+  shell(scratch, "ln -s out link");
+  for (const Row& row : rows) {
+    INFO(row.arguments);
+    const Outcome outcome = shell(scratch, "plimsoll " + row.arguments);
+    CHECK(outcome.status == row.status);
+    CHECK_THAT(outcome.err, Contains(row.message));
+    CHECK(lines_of(outcome.err) == 1);
+  }
+  CHECK(!scratch.has("new"));
+  CHECK(!scratch.has("out/joined"));
+  CHECK(is_same(scratch.path("model/model.safetensors"), test::kModel + "/model.safetensors"));
+  CHECK(shell(scratch, "plimsoll shard --verify out --source model").status == 0);
+}
+
+TEST_CASE("stages are written and joined") {
+  const Scratch scratch;
+  const Outcome written =
+      shell(scratch, "VLLM_PP_LAYER_PARTITION=1,2,3 plimsoll shard $MODEL -o out -tp 2 -pp 3");
+  CHECK(written.status == 0);
+  CHECK_THAT(written.err, Contains("6 files") && Contains("-tp 2 -pp 3\n"));
+  CHECK(shell(scratch, "plimsoll shard --verify out --source $MODEL").status == 0);
+  CHECK(shell(scratch, "plimsoll shard --unshard out -o joined").status == 0);
+  CHECK(is_same(scratch.path("joined/model.safetensors"), test::kModel + "/model.safetensors"));
+  const Outcome other = shell(scratch, "plimsoll shard $MODEL -o out -tp 2 -pp 3");
+  CHECK(other.status == 8);
+  CHECK_THAT(other.err, Contains("pipeline_partition differs"));
+}

@@ -1,0 +1,185 @@
+// Multimodal models: a text family below a vision tower.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "base/error.h"
+#include "batch/scratch.h"
+#include "model/config.h"
+#include "model/input_norm.h"
+
+namespace plimsoll::model {
+namespace {
+
+Json text_config(const std::string& type) {
+  return {{"model_type", type},       {"vocab_size", 100},      {"hidden_size", 32},
+          {"intermediate_size", 48},  {"num_hidden_layers", 2}, {"num_attention_heads", 4},
+          {"num_key_value_heads", 2}, {"head_dim", 8},          {"max_position_embeddings", 64}};
+}
+
+Json llava_config() {
+  return {{"architectures", {"LlavaForConditionalGeneration"}},
+          {"text_config", text_config("llama")},
+          {"vision_config",
+           {{"model_type", "clip_vision_model"},
+            {"hidden_size", 16},
+            {"intermediate_size", 24},
+            {"num_hidden_layers", 4},
+            {"num_attention_heads", 2},
+            {"image_size", 28},
+            {"patch_size", 14}}}};
+}
+
+Json internvl_config() {
+  return {{"architectures", {"InternVLChatModel"}},
+          {"llm_config", text_config("qwen2")},
+          {"vision_config",
+           {{"hidden_size", 15},
+            {"intermediate_size", 24},
+            {"num_hidden_layers", 2},
+            {"num_attention_heads", 3},
+            {"image_size", 28},
+            {"patch_size", 14},
+            {"qkv_bias", true},
+            {"qk_normalization", false},
+            {"norm_type", "layer_norm"}}}};
+}
+
+bool has_tower(const ModelSpec& spec, const std::string& name) {
+  return std::ranges::find(spec.towers, name, &WeightSpec::name) != spec.towers.end();
+}
+
+std::string refusal(const Json& config) {
+  try {
+    make_model_spec(config);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+// The two buffers that a preprocessor_config.json gives; empty: none.
+std::vector<WeightSpec> norm_of(const Json& file) {
+  const test::Scratch scratch;
+  scratch.write("preprocessor_config.json", file.dump());
+  return read_input_norm(scratch.path(""), "visual.input_norm");
+}
+
+}  // namespace
+
+TEST_CASE("the text model stands below language_model and keeps its own table") {
+  const ModelSpec spec = make_model_spec(llava_config());
+  CHECK(spec.architecture == "LlavaForConditionalGeneration");
+  CHECK(spec.family == "llama");
+  CHECK(spec.vocab_size == 100);
+  CHECK(spec.weights.front().name == "language_model.model.embed_tokens.weight");
+  CHECK(spec.weights.back().name == "language_model.lm_head.weight");
+  CHECK(spec.weight(spec.layers[1].attention.qkv.weight).name ==
+        "language_model.model.layers.1.self_attn.qkv_proj.weight");
+}
+
+TEST_CASE("a tower ends at the layer whose output is wanted") {
+  const auto layers = [](const Json& feature) {
+    Json config = llava_config();
+    config["vision_feature_layer"] = feature;
+    const ModelSpec spec = make_model_spec(config);
+    return std::ranges::count_if(spec.towers, [](const WeightSpec& weight) {
+      return weight.name.ends_with("layer_norm1.weight");
+    });
+  };
+  CHECK(layers(nullptr) == 3);  // the default, -2
+  CHECK(layers(-1) == 4);
+  CHECK(layers(1) == 1);
+  CHECK(layers({-2, -4, 2}) == 3);
+  CHECK(!has_tower(make_model_spec(llava_config()),
+                   "vision_tower.vision_model.post_layernorm.weight"));
+}
+
+TEST_CASE("tying is read where each class keeps it") {
+  const auto tied = [](Json config, const char* place, bool value) {
+    (*place == '\0' ? config : config[place])["tie_word_embeddings"] = value;
+    const ModelSpec spec = make_model_spec(config);
+    return spec.head == spec.embedding;
+  };
+  CHECK(tied(llava_config(), "", true));
+  CHECK(tied(llava_config(), "text_config", true));
+  CHECK(!tied(llava_config(), "", false));
+  CHECK(tied(internvl_config(), "", true));
+  CHECK(tied(internvl_config(), "llm_config", true));
+  Json gemma = llava_config();
+  gemma["architectures"] = {"Gemma3ForConditionalGeneration"};
+  gemma["text_config"] = text_config("gemma3_text");
+  CHECK(!tied(gemma, "", false));
+  CHECK(tied(gemma, "text_config", false));  // its class ties, whatever its text says
+}
+
+TEST_CASE("odd multimodal configs are refused by key") {
+  struct Row {
+    std::function<void(Json&)> change;
+    std::string message;
+  };
+  const Row rows[] = {
+      {[](Json& c) { c["vision_feature_layer"] = 5; }, "\"vision_feature_layer\" is 5"},
+      {[](Json& c) { c["vision_feature_layer"] = -6; }, "one of the vision tower's 4 layers"},
+      {[](Json& c) { c["vision_feature_layer"] = Json::array(); }, "a layer's number or a list"},
+      {[](Json& c) { c["vision_feature_layer"] = {"x"}; }, "one of the vision tower's 4 layers"},
+      {[](Json& c) { c["vision_config"]["hidden_size"] = 17; }, "a multiple of the 2 heads"},
+      {[](Json& c) { c["vision_config"]["patch_size"] = 0; }, "\"vision_config.patch_size\" is 0"},
+      {[](Json& c) { c["vision_config"]["image_size"] = 7; }, "at least patch_size (14)"},
+      {[](Json& c) { c["vision_config"]["image_size"] = 30; }, "a multiple of patch_size"},
+      {[](Json& c) { c["vision_config"]["model_type"] = "vit"; }, "clip_vision_model or siglip"},
+      {[](Json& c) { c["vision_config"] = 7; }, "\"vision_config\" is 7; expected an object"},
+      {[](Json& c) { c["text_config"]["model_type"] = "llava"; }, "\"text_config.model_type\""},
+      {[](Json& c) { c["text_config"]["architectures"] = {"LlavaForConditionalGeneration"}; },
+       "the name of a text model"},
+  };
+  for (const Row& row : rows) {
+    Json config = llava_config();
+    row.change(config);
+    INFO(row.message);
+    CHECK_THAT(refusal(config), Catch::Contains(row.message));
+  }
+  Json internvl = internvl_config();
+  internvl["downsample_ratio"] = 2;
+  CHECK_THAT(refusal(internvl), Catch::Contains("downsample_ratio"));
+  internvl = internvl_config();
+  internvl["select_layer"] = 2;
+  CHECK_THAT(refusal(internvl), Catch::Contains("select_layer"));
+  internvl = internvl_config();
+  internvl["vision_config"]["norm_type"] = "batch_norm";
+  CHECK_THAT(refusal(internvl), Catch::Contains("rms_norm or layer_norm"));
+}
+
+TEST_CASE("pixels are normalised as the image processor's configuration says") {
+  const Json usual = {{"processor_class", "Qwen2_5_VLProcessor"},
+                      {"image_mean", {0.48145466, 0.4578275, 0.40821073}},
+                      {"image_std", {0.26862954, 0.26130258, 0.27577711}}};
+  const auto norm = norm_of(usual);
+  REQUIRE(norm.size() == 2);
+  CHECK(norm[0].name == "visual.input_norm.weight");
+  CHECK(norm[1].name == "visual.input_norm.bias");
+  CHECK(norm[0].constant[0] == Approx(1 / (255 * 0.26862954)).epsilon(1e-7));
+  CHECK(norm[1].constant[2] == Approx(-0.40821073 / 0.27577711).epsilon(1e-7));
+
+  Json plain = usual;
+  plain["do_normalize"] = plain["do_rescale"] = false;
+  CHECK(norm_of(plain).empty());
+  CHECK(norm_of(Json::object()).empty());
+  plain["do_rescale"] = true;
+  CHECK(norm_of(plain)[0].constant[1] == Approx(1.0 / 255).epsilon(1e-7));
+  CHECK(norm_of(plain)[1].constant[1] == 0);
+  for (const char* key : {"image_mean", "image_std"}) {
+    for (const Json& odd : {Json(7), Json{1, 2}, Json{"a", "b", "c"}}) {
+      Json file = usual;
+      file[key] = odd;
+      CHECK_THROWS_WITH(norm_of(file), Catch::Contains(key));
+    }
+  }
+  Json zero = usual;
+  zero["image_std"] = {0.5, 0, 0.5};
+  CHECK_THROWS_WITH(norm_of(zero), Catch::Contains("other than 0"));
+}
+
+}  // namespace plimsoll::model

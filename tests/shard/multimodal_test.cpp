@@ -1,0 +1,127 @@
+// Shards of multimodal models. tests/data/multimodal_shards.json holds tiny checkpoints (tensors by
+// name and shape, filled as a recipe of seed 77, mean 0, amplitude 0.1, bfloat16) and SHA-256 of
+// the files that vLLM 0.32.0's own classes, loader and saver wrote for them.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <functional>
+#include <map>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "batch/scratch.h"
+#include "reference/recipe.h"
+#include "shard/sha256.h"
+#include "shard/unshard.h"
+#include "shard/verify.h"
+#include "shard/writer.h"
+
+namespace plimsoll::shard {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Scratch;
+
+Json fixture() {
+  return read_json_file(fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/multimodal_shards.json",
+                        size_t{4} << 20);
+}
+
+void make_model(const Scratch& scratch, const Json& model) {
+  Json tensors = Json::array();
+  for (const Json& tensor : model.at("tensors")) {
+    tensors.push_back({{"name", tensor.at(0)},
+                       {"shape", tensor.at(1)},
+                       {"dtype", "BF16"},
+                       {"mean", 0.0},
+                       {"amplitude", 0.1}});
+  }
+  fs::create_directories(scratch.path("recipe"));
+  scratch.write("recipe/recipe.json", Json{{"seed", 77}, {"tensors", tensors}}.dump());
+  scratch.write("recipe/config.json", model.at("config").dump());
+  testing::write_checkpoint(scratch.path("recipe"), scratch.path("model"));
+  for (const auto& [name, file] : model.at("files").items()) {
+    scratch.write("model/" + name, file.dump());
+  }
+}
+
+std::map<std::string, std::string> tensors_of(const fs::path& folder) {
+  std::map<std::string, std::string> result;
+  const auto checkpoint = checkpoint::Checkpoint::open(folder);
+  for (const auto& [name, entry] : checkpoint.tensors()) {
+    result[name] = std::string(reinterpret_cast<const char*>(entry.data), entry.bytes);
+  }
+  return result;
+}
+
+void check_files(const Json& shards, const Job& job, const fs::path& folder) {
+  std::vector<std::string> names = job.file_names();
+  CHECK(names.size() == shards.at("sha256").size());
+  for (const std::string& name : names) {
+    INFO(name);
+    CHECK(sha256_hex(read_text_file(folder / name)) == shards.at("sha256").at(name));
+  }
+}
+
+// Every tensor that came back is the source's, under the source's name.
+void check_joined(const Scratch& scratch, const std::string& shards) {
+  unshard(scratch.path(shards), scratch.path("joined"), {});
+  const auto source = tensors_of(scratch.path("model"));
+  const auto joined = tensors_of(scratch.path("joined"));
+  CHECK(joined.size() > source.size() / 2);
+  for (const auto& [name, bytes] : joined) {
+    INFO(name);
+    CHECK((source.contains(name) && source.at(name) == bytes));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("shards of multimodal models are vLLM's, and join again") {
+  for (const Json& model : fixture()) {
+    INFO(model.at("name"));
+    const Scratch scratch;
+    make_model(scratch, model);
+    const Source source(scratch.path("model"));
+    for (const Json& shards : model.at("shards")) {
+      JobOptions options;
+      options.tensor_parallel = shards.at("tensor_parallel_size").get<int64_t>();
+      options.pipeline_parallel = shards.at("pipeline_parallel_size").get<int64_t>();
+      const Job job(source, options);
+      fs::remove_all(scratch.path("out"));
+      fs::remove_all(scratch.path("joined"));
+      write_shards(job, scratch.path("out"), {.tool_version = "test"});
+      check_files(shards, job, scratch.path("out"));
+      CHECK(!verify_source(job, scratch.path("out")));
+      check_joined(scratch, "out");
+    }
+  }
+}
+
+TEST_CASE("ranks that a vision tower refuses are refused by tensor and number") {
+  const Scratch scratch;
+  const Json models = fixture();
+  make_model(scratch, models.at(2));  // Gemma 3: 4 vision heads, width 104 of its MLP
+  const Source source(scratch.path("model"));
+  JobOptions options;
+  options.tensor_parallel = 8;
+  CHECK_THROWS_WITH(Job(source, options),
+                    Catch::Contains("vision_tower.vision_model.encoder.layers.0.self_attn.qkv_proj."
+                                    "weight has 4 query heads, which 8 does not divide"));
+}
+
+TEST_CASE("a changed preprocessor_config.json is another source") {
+  const Scratch scratch;
+  const Json models = fixture();
+  make_model(scratch, models.back());
+  const Source source(scratch.path("model"));
+  JobOptions options;
+  options.max_file_size.reset();
+  const Job job(source, options);
+  Json file = models.back().at("files").at("preprocessor_config.json");
+  file["image_mean"] = {0.5, 0.5, 0.5};
+  scratch.write("model/preprocessor_config.json", file.dump());
+  CHECK_THROWS_WITH(source.check_unchanged(),
+                    Catch::Contains("preprocessor_config.json was changed"));
+}
+
+}  // namespace plimsoll::shard
