@@ -1,0 +1,224 @@
+// Speed of the kernels that are bound by memory, as shares of the rate of reading measured in the
+// same run. The shapes are those of Llama-3.1-8B in bf16.
+//   kernels_cuda [PART OF A NAME]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "bench/cuda/roofs.h"
+#include "kernels/cuda_error.h"
+#include "kernels/device.h"
+#include "kernels/experts.h"
+#include "kernels/random.h"
+#include "kernels/rows.h"
+#include "kernels/sample.h"
+#include "kernels/small_linear.h"
+
+namespace plimsoll::testing {
+namespace {
+
+using backend::View;
+
+constexpr int64_t kHidden = 4096;
+constexpr int64_t kIntermediate = 14336;
+constexpr int64_t kVocabulary = 128256;
+constexpr size_t kMemory = size_t{12} << 30;
+constexpr int kRepeats = 50;
+
+/// Memory that calls use one part after the other, so that none finds its own in the caches.
+class Ring {
+ public:
+  explicit Ring(const kernels::DeviceMemory& memory) : memory_(memory) {}
+  View take(int64_t rows, int64_t columns, DType dtype) {
+    const size_t bytes =
+        (static_cast<size_t>(rows * columns) * dtype_size(dtype) + 255) / 256 * 256;
+    if (at_ + bytes > memory_.size()) at_ = 0;
+    void* data = static_cast<std::byte*>(memory_.data()) + at_;
+    at_ += bytes;
+    return {data, dtype, rows, columns, columns};
+  }
+
+ private:
+  const kernels::DeviceMemory& memory_;
+  size_t at_ = 0;
+};
+
+/// Prints a line for each case whose name holds the filter.
+class Table {
+ public:
+  Table(cudaStream_t stream, double read_rate, std::string_view filter)
+      : stream_(stream), read_rate_(read_rate), filter_(filter) {}
+  void row(const std::string& name, double bytes, const std::function<void()>& work) const {
+    if (name.find(filter_) == std::string::npos) return;
+    const double seconds = seconds_of(stream_, kRepeats, work);
+    fmt::print("{:40} {:9.1f} us {:8.0f} GB/s {:6.1f} %\n", name, seconds * 1e6,
+               bytes / seconds / 1e9, 100 * bytes / seconds / read_rate_);
+    std::fflush(stdout);
+  }
+
+ private:
+  cudaStream_t stream_;
+  double read_rate_;
+  std::string_view filter_;
+};
+
+double bytes_of(const View& view) {
+  return double(view.rows) * double(view.columns) * double(dtype_size(view.dtype));
+}
+
+void small_products(Ring& ring, const Table& table, cudaStream_t stream) {
+  const int64_t shapes[][2] = {
+      {6144, kHidden},          {kHidden, kHidden},     {2 * kIntermediate, kHidden},
+      {kHidden, kIntermediate}, {kVocabulary, kHidden}, {1024, 2048}};
+  for (const auto& [n, k] : shapes)
+    for (const int64_t rows : {1, 2, 4, 8}) {
+      const double bytes = 2.0 * double(n) * double(k);
+      table.row(fmt::format("small_linear {} x [{}, {}]", rows, n, k), bytes, [&] {
+        kernels::small_linear({.out = ring.take(rows, n, DType::bf16),
+                               .in = ring.take(rows, k, DType::bf16),
+                               .weight = ring.take(n, k, DType::bf16)},
+                              stream);
+      });
+    }
+}
+
+void rows(Ring& ring, const Table& table, cudaStream_t stream) {
+  for (const int64_t count : {1, 64, 256, 8192}) {
+    const auto wide = [&] { return ring.take(count, kHidden, DType::bf16); };
+    table.row(fmt::format("add_norm {}", count), 4 * bytes_of(wide()), [&] {
+      const View out = wide(), in = wide(), delta = wide(),
+                 weight = ring.take(1, kHidden, DType::bf16);
+      kernels::norm({.out = out,
+                     .in = in,
+                     .delta = delta,
+                     .spec = {.present = true},
+                     .weight = {weight.data, DType::bf16}},
+                    stream);
+    });
+    table.row(fmt::format("gated_activation {}", count), 6.0 * double(count) * kIntermediate, [&] {
+      kernels::gated_activation(ring.take(count, kIntermediate, DType::bf16),
+                                ring.take(count, 2 * kIntermediate, DType::bf16),
+                                model::Activation::silu, stream);
+    });
+  }
+}
+
+template <typename T>
+class Uploaded {
+ public:
+  explicit Uploaded(const std::vector<T>& values) : memory_(values.size() * sizeof(T)) {
+    kernels::check(
+        cudaMemcpy(memory_.data(), values.data(), memory_.size(), cudaMemcpyHostToDevice),
+        "cudaMemcpy");
+  }
+  [[nodiscard]] T* data() const { return static_cast<T*>(memory_.data()); }
+
+ private:
+  kernels::DeviceMemory memory_;
+};
+
+void sampling(const Table& table, cudaStream_t stream) {
+  struct Kind {
+    const char* name;
+    double temperature;
+    int32_t top_k;
+    double top_p;
+  };
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0, 2.5f);
+  std::vector<float> numbers(static_cast<size_t>(8 * kVocabulary));
+  for (float& x : numbers) x = normal(random);
+  for (const int64_t count : {1, 256}) {
+    std::vector<float> logits;
+    for (int64_t r = 0; r < count; ++r) {
+      const auto from = numbers.begin() + r % 8 * kVocabulary;
+      logits.insert(logits.end(), from, from + kVocabulary);
+    }
+    const Uploaded memory(logits);
+    const View view{memory.data(), DType::f32, count, kVocabulary, kVocabulary};
+    for (const Kind& kind :
+         {Kind{"greedy", 0, 0, 1}, Kind{"temperature", 1, 0, 1}, Kind{"top_k", 1, 20, 1},
+          Kind{"top_p", 1, 0, 0.9}, Kind{"top_k and top_p", 0.7, 20, 0.8}}) {
+      const auto all = [&](auto value) {
+        return std::vector<decltype(value)>(static_cast<size_t>(count), value);
+      };
+      const Uploaded temperature(all(kind.temperature)), top_p(all(kind.top_p));
+      const Uploaded min_p(all(0.0)), uniform(all(0.5));
+      const Uploaded top_k(all(kind.top_k)), drawn(all(0));
+      table.row(fmt::format("sample {} {}", kind.name, count), bytes_of(view), [&] {
+        kernels::sample({view, temperature.data(), top_k.data(), top_p.data(), min_p.data(),
+                         uniform.data(), drawn.data()},
+                        stream);
+      });
+    }
+  }
+}
+
+/// Qwen3-30B-A3B: 128 experts of 768, 8 for each token.
+void experts(Ring& ring, const Table& table, cudaStream_t stream) {
+  const model::MlpSpec mlp{
+      .kind = model::MlpKind::experts, .intermediate = 768, .experts = 128, .experts_per_token = 8};
+  constexpr int64_t kWidth = 2048;
+  std::mt19937 random(1);
+  for (const int64_t count : {1, 64, 4096}) {
+    std::vector<int32_t> choices;
+    std::vector<bool> used(128);
+    for (int64_t i = 0; i < count * 8; ++i) {
+      choices.push_back(static_cast<int32_t>(random() % 128));
+      used[static_cast<size_t>(choices.back())] = true;
+    }
+    const Uploaded chosen(choices);
+    const Uploaded weights(std::vector<float>(choices.size(), 0.125f));
+    const kernels::DeviceMemory workspace(
+        kernels::experts_layout(count, mlp, kWidth, DType::bf16).bytes);
+    const auto read = double(std::count(used.begin(), used.end(), true));
+    table.row(fmt::format("experts {}", count), read * 3 * 768 * kWidth * 2, [&] {
+      kernels::experts({.out = ring.take(count, kWidth, DType::bf16),
+                        .in = ring.take(count, kWidth, DType::bf16),
+                        .chosen = {chosen.data(), DType::i32, count, 8, 8},
+                        .weights = {weights.data(), DType::f32, count, 8, 8},
+                        .mlp = &mlp,
+                        .up = ring.take(128 * 2 * 768, kWidth, DType::bf16).data,
+                        .down = ring.take(128 * kWidth, 768, DType::bf16).data,
+                        .workspace = static_cast<std::byte*>(workspace.data())},
+                       stream);
+    });
+  }
+}
+
+void run(std::string_view filter) {
+  const kernels::Stream stream;
+  const kernels::DeviceMemory memory(kMemory);
+  // Small numbers everywhere, and the inputs of no case are written by another's time.
+  kernels::fill_random(memory.data(), DType::bf16, static_cast<int64_t>(kMemory / 2), 1, 0.01f,
+                       stream.get());
+  stream.wait();
+  const double rate = read_rate(memory.data(), kMemory, stream.get());
+  fmt::print("reading {:.0f} GB/s\n", rate / 1e9);
+  Ring ring(memory);
+  const Table table(stream.get(), rate, filter);
+  small_products(ring, table, stream.get());
+  rows(ring, table, stream.get());
+  sampling(table, stream.get());
+  experts(ring, table, stream.get());
+}
+
+}  // namespace
+}  // namespace plimsoll::testing
+
+int main(int argc, char** argv) {
+  try {
+    plimsoll::testing::run(argc > 1 ? argv[1] : "");
+  } catch (const plimsoll::Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return static_cast<int>(error.code());
+  }
+  return 0;
+}
