@@ -6,7 +6,8 @@ namespace plimsoll::kernels {
 namespace {
 
 constexpr size_t kAlignment = 256;
-constexpr int64_t kFewRows = 16;
+constexpr int64_t kFewRows = 8;
+constexpr int64_t kFewOfExpert = 16;  // on average: the matrix is read twice
 constexpr int64_t kManyRows = 64;
 
 size_t aligned(size_t bytes) {
@@ -16,7 +17,7 @@ size_t aligned(size_t bytes) {
 }  // namespace
 
 int64_t expert_tile_rows(int64_t slots, int64_t experts) {
-  return slots <= kFewRows * experts ? kFewRows : kManyRows;
+  return slots <= kFewOfExpert * experts ? kFewRows : kManyRows;
 }
 
 int64_t expert_tiles(int64_t slots, int64_t experts) {

@@ -9,7 +9,7 @@
 
 namespace plimsoll::kernels {
 
-/// Sorted slots in a tile of the products: 16 where experts get few rows (decode), else 64.
+/// Sorted slots in a tile of the products: 8 where experts get few rows (decode), else 64.
 int64_t expert_tile_rows(int64_t slots, int64_t experts);
 /// Length of ExpertSlots::tiles, whatever the choices: those of expert e begin at starts[e] / tile
 /// rows + e, behind all tiles of the experts before it.

@@ -1,7 +1,7 @@
 // The products of experts with their rows, on CUDA cores: tiles of rows by 64 columns through
 // shared memory.
 #include "kernels/experts.h"
-#include "kernels/launch.h"
+#include "kernels/few_rows.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -10,7 +10,7 @@ constexpr int kThreads = 256;
 constexpr int kColumns = 64;  // of a tile
 constexpr int kDepth = 32;    // of one step along k
 constexpr int kSide = 16;     // threads along columns, and along rows
-constexpr int kFewRows = 16;  // of a tile, expert_tile_rows()
+constexpr int kFewRows = 8;   // of a tile, expert_tile_rows()
 constexpr int kManyRows = 64;
 static_assert(kSide * kSide == kThreads);
 
@@ -23,6 +23,59 @@ struct Parameters {
   const int32_t* starts;
   const int32_t* order;
 };
+
+/// The rows of a tile of sorted slots.
+template <typename T>
+struct TileRows {
+  const Parameters& p;
+  int64_t first;
+  int count;
+
+  __device__ TileRows(const Parameters& parameters, int2 tile, int rows)
+      : p(parameters), first(tile.y), count(min(rows, p.starts[tile.x + 1] - tile.y)) {}
+  __device__ const T* at(int i) const {
+    const int64_t row = p.slots_per_row == 0 ? first + i : p.order[first + i] / p.slots_per_row;
+    return static_cast<const T*>(p.in.data) + row * p.in.stride;
+  }
+};
+
+/// A tile of at most M rows.
+template <typename T, int N, int M>
+__device__ void multiply_few(const Parameters& p, int expert, const TileRows<T>& rows) {
+  const int64_t k = p.in.columns;
+  const int64_t first_column = int64_t{blockIdx.x} * kFewColumns;
+  const T* matrix = static_cast<const T*>(p.weight) + expert * p.out.columns * k;
+  FewColumns<T, N> columns(matrix, k, p.out.columns, first_column, k);
+  const T* pointers[M];
+#pragma unroll
+  for (int m = 0; m < M; ++m) pointers[m] = rows.at(min(m, rows.count - 1));
+  float sums[M][kFewColumns] = {};
+  columns.template multiply<T>([&](int m) { return pointers[m]; }, sums);
+  const float sum = sum_of_threads<M>(sums, shared_array<float>());
+  const auto result = static_cast<int>(threadIdx.x);
+  const int row = result / kFewColumns;
+  const int64_t column = first_column + result % kFewColumns;
+  if (row >= min(M, rows.count) || column >= p.out.columns) return;
+  static_cast<T*>(p.out.data)[(rows.first + row) * p.out.stride + column] = from_float<T>(sum);
+}
+
+/// Grid [columns / 4, tiles of 8 rows]: bound by reading the matrices.
+template <typename T, int N>
+__global__ void __launch_bounds__(kFewThreads) multiply_few_kernel(Parameters p) {
+  wait_for_previous();
+  start_next();
+  const int2 tile = p.tiles[blockIdx.y];
+  if (tile.x < 0) return;
+  const TileRows<T> rows(p, tile, kFewRows);
+  if (rows.count == 1)
+    multiply_few<T, N, 1>(p, tile.x, rows);
+  else if (rows.count == 2)
+    multiply_few<T, N, 2>(p, tile.x, rows);
+  else if (rows.count <= 4)
+    multiply_few<T, N, 4>(p, tile.x, rows);
+  else
+    multiply_few<T, N, kFewRows>(p, tile.x, rows);
+}
 
 /// `rows` rows of a tile, [kDepth][pitch] with depth outermost, zeros past the ends. row_at(i) is
 /// null for rows past the last. Neighbouring threads read along a row and write to different banks
@@ -45,29 +98,27 @@ __device__ void load_tile(float* to, int rows, int pitch, int64_t first, int64_t
   }
 }
 
-/// Grid: [tiles of columns, tiles of rows]. A thread has kRows / 16 rows and 4 columns, 16 apart.
-template <typename T, int N, int kRows>
+/// Grid [tiles of 64 columns, tiles of 64 rows], through shared memory. A thread has 4 rows and 4
+/// columns, 16 apart.
+template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) multiply_kernel(Parameters p) {
   wait_for_previous();
   start_next();
+  constexpr int kRows = kManyRows;
   constexpr int kOwnRows = kRows / kSide;
   constexpr int kOwnColumns = kColumns / kSide;
   constexpr int kRowPitch = kRows + 1;
   constexpr int kColumnPitch = kColumns + 1;
   const int2 tile = p.tiles[blockIdx.y];
   if (tile.x < 0) return;
-  const int count = min(kRows, p.starts[tile.x + 1] - tile.y);
+  const TileRows<T> rows(p, tile, kRows);
+  const int count = rows.count;
   const int64_t depth = p.in.columns;
   const int64_t first_column = int64_t{blockIdx.x} * kColumns;
   const T* weight =
       static_cast<const T*>(p.weight) + (tile.x * p.out.columns + first_column) * depth;
   const auto columns = static_cast<int>(min(int64_t{kColumns}, p.out.columns - first_column));
-  const auto in_row = [&](int i) -> const T* {
-    if (i >= count) return nullptr;
-    const int64_t slot = tile.y + i;
-    const int64_t row = p.slots_per_row == 0 ? slot : p.order[slot] / p.slots_per_row;
-    return static_cast<const T*>(p.in.data) + row * p.in.stride;
-  };
+  const auto in_row = [&](int i) -> const T* { return i < count ? rows.at(i) : nullptr; };
   const auto weight_row = [&](int i) -> const T* {
     return i < columns ? weight + i * depth : nullptr;
   };
@@ -106,16 +157,23 @@ __global__ void __launch_bounds__(kThreads) multiply_kernel(Parameters p) {
   }
 }
 
-template <typename T, int N, int kRows>
+template <typename T, int N>
 void launch_multiply(const ExpertProduct& op, const ExpertSlots& slots, cudaStream_t stream) {
-  launch({.grid = dim3(static_cast<unsigned>(divide_up<int64_t>(op.out.columns, kColumns)),
-                       static_cast<unsigned>(expert_tiles(slots.slots, slots.experts))),
-          .block = dim3(kThreads),
-          .shared_bytes = kDepth * (kRows + kColumns + 2) * sizeof(float),
-          .stream = stream},
-         "multiply_experts", multiply_kernel<T, N, kRows>,
-         Parameters{op.out, op.in, op.weight, op.slots_per_row, slots.tiles, slots.starts,
-                    slots.order});
+  const bool few = expert_tile_rows(slots.slots, slots.experts) == kFewRows;
+  const int64_t columns = few ? kFewColumns : kColumns;
+  const Launch grid{.grid = dim3(static_cast<unsigned>(divide_up(op.out.columns, columns)),
+                                 static_cast<unsigned>(expert_tiles(slots.slots, slots.experts))),
+                    .block = dim3(few ? kFewThreads : kThreads),
+                    .shared_bytes = (few ? kFewWarps * kFewRows * kFewColumns
+                                         : kDepth * (kManyRows + kColumns + 2)) *
+                                    sizeof(float),
+                    .stream = stream};
+  const Parameters parameters{op.out,      op.in,        op.weight,  op.slots_per_row,
+                              slots.tiles, slots.starts, slots.order};
+  if (few)
+    launch(grid, "multiply_experts", multiply_few_kernel<T, N>, parameters);
+  else
+    launch(grid, "multiply_experts", multiply_kernel<T, N>, parameters);
 }
 
 }  // namespace
@@ -125,19 +183,11 @@ void multiply_experts(const ExpertProduct& op, const ExpertSlots& slots, cudaStr
     throw std::logic_error("multiply_experts: in and out differ in type");
   const View weight{const_cast<void*>(op.weight), op.in.dtype, op.out.columns, op.in.columns,
                     op.in.columns};
-  const bool few = expert_tile_rows(slots.slots, slots.experts) == kFewRows;
   if (slots.slots == 0) return;
   with_activation_type(op.in.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    with_pack_size<T>(
-        [&](auto n) {
-          constexpr int kN = decltype(n)::value;
-          if (few)
-            launch_multiply<T, kN, kFewRows>(op, slots, stream);
-          else
-            launch_multiply<T, kN, kManyRows>(op, slots, stream);
-        },
-        op.in, weight);
+    with_pack_size<T>([&](auto n) { launch_multiply<T, decltype(n)::value>(op, slots, stream); },
+                      op.in, weight);
   });
 }
 
