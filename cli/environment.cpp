@@ -41,6 +41,7 @@ Environment read_environment() {
   environment.threads = number<int>("OMP_NUM_THREADS", 1);
   environment.kv_cache_space = variable("VLLM_CPU_KVCACHE_SPACE");
   environment.layer_partition = variable("VLLM_PP_LAYER_PARTITION");
+  environment.mm_input_cache = number<int>("VLLM_MM_INPUT_CACHE_GIB", 0);
   environment.source_date_epoch = number<int64_t>("SOURCE_DATE_EPOCH", 0);
   environment.columns = number<int>("COLUMNS", 1);
   environment.dumb_terminal = variable("TERM").value_or("dumb") == "dumb";

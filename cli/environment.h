@@ -14,6 +14,7 @@ struct Environment {
   std::optional<int> threads;                  // OMP_NUM_THREADS, its first number
   std::optional<std::string> kv_cache_space;   // VLLM_CPU_KVCACHE_SPACE, GiB
   std::optional<std::string> layer_partition;  // VLLM_PP_LAYER_PARTITION
+  std::optional<int> mm_input_cache;           // VLLM_MM_INPUT_CACHE_GIB
   std::optional<int64_t> source_date_epoch;    // SOURCE_DATE_EPOCH, seconds
   std::optional<int> columns;                  // COLUMNS
   bool dumb_terminal = false;                  // TERM is "dumb" or missing

@@ -16,6 +16,7 @@
 #include "plan/report.h"
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
+#include "plan_extras.h"
 #include "plan_parts.h"
 #include "terminal.h"
 
@@ -124,22 +125,22 @@ CLI::App* add_plan_command(CLI::App& app, PlanOptions& options) {
   return command;
 }
 
-int plan_command(const PlanOptions& options) {
-  if (options.gpu == "list") {
+int plan_command(const PlanOptions& given) {
+  if (given.gpu == "list") {
     print(gpu_list());
     return static_cast<int>(ExitCode::done);
   }
-  if (!options.diff.first.empty()) {
-    print(
-        plan::diff_plans(read_text_file(options.diff.first), read_text_file(options.diff.second)));
+  if (!given.diff.first.empty()) {
+    print(plan::diff_plans(read_text_file(given.diff.first), read_text_file(given.diff.second)));
     return static_cast<int>(ExitCode::done);
   }
-  if (!options.check.empty()) return check_report(options.check);
+  if (!given.check.empty()) return check_report(given.check);
   const Environment environment = read_environment();
-  const fs::path file = find_config(options.model, environment);
+  const fs::path file = find_config(given.model, environment);
   Json config = plan::read_config_json(file);
   if (config.is_object()) add_separate_quantization(config, file);
   const plan::ConfigView view(config, file.string());
+  const PlanOptions options = completed(given, environment, view, file);
   const std::optional<plan::Gpu> gpu = choose_gpu(options);
   plan::PlanResult result = make_plan(view, options, gpu);
   result.model = options.model;

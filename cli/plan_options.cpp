@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "base/json.h"
+#include "plan_extras.h"
 #include "units.h"
 #include "value_flag.h"
 
@@ -370,6 +371,7 @@ void declare_plan_flags(CLI::App& command, PlanOptions& options) {
   declare_lengths(command, options);
   command.option_defaults()->group("Engine");
   declare_engine(command, options);
+  declare_adapter_flags(command, options.args);
   command.option_defaults()->group("Images, videos, audio");
   declare_multimodal(command, options);
   command.option_defaults()->group("Accepted, but moves no device memory");

@@ -103,5 +103,6 @@ Mixture read_mixture(const Builder& build);
 /// Vision and audio towers and their projectors. Returns false when none of the config's towers is
 /// known.
 bool add_towers(const ConfigView& config, const std::string& architecture, Builder& build);
+bool is_known_tower(const std::string& architecture);
 
 }  // namespace plimsoll::plan

@@ -45,6 +45,7 @@ void add_embedding(Builder& build) {
     } else {
       build.weights.plain(Part::embedding, Amount{rows} * dims.hidden);
     }
+    if (build.family.generic) build.weights.buffer(Amount{rows} * rows);  // a causal mask of bytes
   }
   if (build.family.pooling) {  // types of tokens
     build.weights.vocabulary(
@@ -54,14 +55,24 @@ void add_embedding(Builder& build) {
   if (build.family.embedding_scale) build.weights.buffer(build.options.element);
 }
 
+int64_t layer_norms(const Builder& build) {
+  const Family& family = build.family;
+  if (family.architecture == "FalconForCausalLM" && build.config.flag({"parallel_attn"}, true)) {
+    // Attention and feed-forward read the same norm, but for the 40B and larger.
+    const bool larger = build.config.flag({"new_decoder_architecture"}, false);
+    return larger ? build.config.integer({"num_ln_in_parallel_attn"}, 2, {1, 2}) : 1;
+  }
+  const bool more = family.norms_key != nullptr && build.config.flag({family.norms_key}, false);
+  return family.norms + (more ? 2 : 0);
+}
+
 void add_layer(Builder& build, int64_t layer) {
   const Family& family = build.family;
   if (family.mixer == Mixer::blocks) {
     add_block_layer(build, layer);
     return;
   }
-  const bool more = family.norms_key != nullptr && build.config.flag({family.norms_key}, false);
-  for (int64_t i = 0; i < family.norms + (more ? 2 : 0); ++i) build.norm(build.dims.hidden);
+  for (int64_t i = 0; i < layer_norms(build); ++i) build.norm(build.dims.hidden);
   build.weights.plain(Part::mlp, family.activation_scalars);
   build.weights.buffer(Amount{family.activation_scalars} * build.options.element);
   switch (family.mixer) {

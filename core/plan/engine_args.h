@@ -70,8 +70,11 @@ struct EngineArgs {
   bool skip_mm_profiling = false;
   std::map<std::string, int64_t> processor;  // --mm-processor-kwargs, numbers alone
   double processor_cache_gib = 4;
-  int64_t lora_slots = 0;  // --max-loras where --enable-lora is given; 0: no adapters
-  int64_t lora_rank = 16;  // --max-lora-rank
+  bool lora = false;                         // --enable-lora
+  int64_t lora_slots = 1;                    // --max-loras
+  int64_t lora_rank = 16;                    // --max-lora-rank
+  std::string draft_method;                  // of --speculative-config; empty: none
+  int64_t draft_tokens = 0;                  // proposed for each step
   std::optional<CheckpointTensors> tensors;  // of MODEL, where it is a folder
 };
 

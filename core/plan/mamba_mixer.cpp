@@ -129,8 +129,8 @@ char pattern_letter(const Builder& build, int64_t layer) {
   if (i < pattern.size()) return pattern[i];
   const std::vector<std::string> types = build.config.texts({"layers_block_type"});
   if (i < types.size()) {
-    if (types[i] == "mamba") return 'M';
-    if (types[i] == "attention") return '*';
+    if (types[i] == "mamba" || types[i] == "linear_attention") return 'M';
+    if (types[i] == "attention" || types[i] == "full_attention") return '*';
     if (types[i] == "moe") return 'E';
     if (types[i] == "mlp") return '-';
   }
@@ -170,7 +170,9 @@ void add_pattern_layer(Builder& build, int64_t layer) {
 bool is_mamba_layer(const Builder& build, int64_t layer) {
   const auto i = static_cast<size_t>(layer);
   const std::vector<std::string> types = build.config.texts({"layers_block_type", "layer_types"});
-  if (i < types.size()) return types[i] == "mamba" || types[i] == "mamba2";
+  if (i < types.size()) {
+    return types[i] == "mamba" || types[i] == "mamba2" || types[i] == "linear_attention";
+  }
   const std::vector<int64_t> attention = build.config.integers({"attn_layer_indices"});
   if (!attention.empty()) {
     return std::find(attention.begin(), attention.end(), layer) == attention.end();

@@ -140,9 +140,10 @@ void add_glm_vision(const ConfigView&, const ConfigView& config, Builder& build)
   vision.kind = VisionShape::Kind::other;
 }
 
-/// Whisper's encoder in Qwen2-Audio: transformers' own modules, whole on every rank.
-void add_qwen_audio(const ConfigView& outer, const ConfigView&, Builder& build) {
-  const ConfigView config = outer.child({"audio_config"});
+namespace {
+
+/// Whisper's encoder in transformers' own modules, whole on every rank.
+Tower whisper_tower(const ConfigView& config) {
   Tower tower;
   tower.path = "audio_tower.layers";
   tower.layers = config.integer({"encoder_layers"}, 32, kTowerLayers);
@@ -154,12 +155,39 @@ void add_qwen_audio(const ConfigView& outer, const ConfigView&, Builder& build) 
   tower.layer_extras = -tower.hidden;  // keys have no bias
   constexpr int64_t kTaps = 3;
   tower.patch_inputs = config.integer({"num_mel_bins"}, 128, {1, 1 << 16}) * kTaps;
-  tower.positions = config.integer({"max_source_positions"}, 1500, {1, 1 << 24});
   // The second convolution, and the last norm.
   tower.ends = kTaps * tower.hidden * tower.hidden + tower.hidden + 2 * tower.hidden;
+  return tower;
+}
+
+int64_t sound_positions(const ConfigView& config) {
+  return config.integer({"max_source_positions"}, 1500, {1, 1 << 24});
+}
+
+}  // namespace
+
+void add_qwen_audio(const ConfigView& outer, const ConfigView&, Builder& build) {
+  const ConfigView config = outer.child({"audio_config"});
+  Tower tower = whisper_tower(config);
+  tower.positions = sound_positions(config);
   add_tower(tower, build);
   build.weights.plain(Part::vision, Amount{tower.hidden + 1} * build.dims.hidden);
   build.shape.vision.kind = VisionShape::Kind::other;
+}
+
+/// Qwen2.5-Omni's thinker: eyes of Qwen2.5-VL, ears of Whisper.
+void add_qwen_omni(const ConfigView& outer, const ConfigView&, Builder& build) {
+  const ConfigView thinker =
+      outer.has_child({"thinker_config"}) ? outer.child({"thinker_config"}) : outer;
+  const ConfigView config = thinker.child({"audio_config"});
+  const Tower tower = whisper_tower(config);
+  add_tower(tower, build);
+  constexpr int64_t kFloat32 = 4;
+  build.weights.buffer(Amount{sound_positions(config)} * tower.hidden * kFloat32);
+  const int64_t outputs = config.integer({"output_dim"}, build.dims.hidden, {1, 1 << 24});
+  constexpr int64_t kBeginAndEnd = 2;
+  build.weights.plain(Part::vision, Amount{tower.hidden + 1 + kBeginAndEnd} * outputs);
+  add_qwen2_5_vision(thinker, thinker.child({"vision_config"}), build);
 }
 
 }  // namespace plimsoll::plan

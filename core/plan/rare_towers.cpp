@@ -1,4 +1,6 @@
 // Towers of models that vLLM does not run, counted from their published parts.
+#include <algorithm>
+
 #include "plan/towers.h"
 
 namespace plimsoll::plan {
@@ -78,6 +80,15 @@ void add_perceiver(Builder& build) {
 
 }  // namespace
 
+bool is_rare_tower(const std::string& architecture) {
+  for (const char* name :
+       {"LogicsForConditionalGeneration", "XGenMMModelForConditionalGeneration",
+        "DeepseekOCR2ForCausalLM", "MiniCPMV", "LocateAnythingForConditionalGeneration"}) {
+    if (architecture == name) return true;
+  }
+  return false;
+}
+
 bool add_rare_towers(const ConfigView& config, const std::string& architecture, Builder& build) {
   build.shape.vision.kind = VisionShape::Kind::other;
   if (architecture == "LogicsForConditionalGeneration") {
@@ -93,8 +104,12 @@ bool add_rare_towers(const ConfigView& config, const std::string& architecture, 
   } else if (architecture == "DeepseekOCR2ForCausalLM") {
     add_deep_encoder(build, config);
   } else if (architecture == "MiniCPMV") {
-    add_tower(so400m(26, 1024), build);
-    add_resampler(build, config.integer({"query_num"}, 64), 1152);
+    const ConfigView vision = config.child({"vision_config"});
+    const bool dropped = config.flag({"drop_vision_last_layer"}, true);
+    const int64_t layers = vision.integer({"num_hidden_layers"}, 27, kTowerLayers);
+    const int64_t side = vision.integer({"image_size"}, 448, {14, 1 << 16}) / 14;
+    add_tower(so400m(std::max<int64_t>(0, layers - (dropped ? 1 : 0)), side * side), build);
+    add_resampler(build, config.integer({"query_num"}, 64, {1, 1 << 20}), 1152);
   } else if (config.text({"model_type"}, "") == "llama3v") {
     add_tower(so400m(27, 4900), build);
     add_resampler(build, config.integer({"query_num"}, 96), 1152);

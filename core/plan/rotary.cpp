@@ -19,7 +19,8 @@ ConfigView rope_settings(const ConfigView& config, const std::string& layer_type
 
 /// Gemma 3 scales the positions of its full layers alone.
 bool is_local(const Builder& build, const std::string& layer_type) {
-  return layer_type == "sliding_attention" && build.family.windows == Windows::pattern;
+  return layer_type == "sliding_attention" && build.family.windows == Windows::pattern &&
+         build.family.architecture.starts_with("Gemma");
 }
 
 double rotary_share(const Builder& build, const ConfigView& settings) {

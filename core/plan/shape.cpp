@@ -3,6 +3,8 @@
 #include <array>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "plan/builder.h"
 
@@ -110,7 +112,6 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {"Qwen2_5_VLForConditionalGeneration", "Qwen2ForCausalLM"},
     {"LogicsForConditionalGeneration", "Qwen3ForCausalLM"},
     {"DeepseekOCR2ForCausalLM", "DeepseekForCausalLM"},
-    {"MiniCPMV", "MiniCPMForCausalLM"},
     {"Qwen3VLForConditionalGeneration", "Qwen3ForCausalLM"},
     {"Qwen3VLMoeForConditionalGeneration", "Qwen3MoeForCausalLM"},
     {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"},
@@ -124,6 +125,8 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {"MuseGlimmerForConditionalGeneration", "MuseGlimmerForCausalLM"},
     {"Idefics3ForConditionalGeneration", "LlamaForCausalLM"},
     {"Qwen2AudioForConditionalGeneration", "Qwen2ForCausalLM"},
+    {"Qwen2_5OmniForConditionalGeneration", "Qwen2ForCausalLM"},
+    {"Qwen2_5OmniModel", "Qwen2ForCausalLM"},
     {"Glm4vForConditionalGeneration", "Glm4ForCausalLM"},
     {"Glm4vMoeForConditionalGeneration", "Glm4MoeForCausalLM"},
     {"KimiVLForConditionalGeneration", "DeepseekV3ForCausalLM"},
@@ -144,9 +147,24 @@ std::string first_architecture(const ConfigView& config) {
   return names.empty() ? std::string() : names.front();
 }
 
+/// MiniCPM-V changed its language model from release to release.
+std::string mini_cpm_language(const ConfigView& config) {
+  if (!config.has("version")) {
+    return config.integer({"hidden_size"}, 0) == 2304 ? "MiniCPMForCausalLM" : "LlamaForCausalLM";
+  }
+  std::string version = config.is_text("version")
+                            ? config.text({"version"}, "")
+                            : fmt::format("{:.1f}", config.number({"version"}, 0));
+  if (version == "2.0") return "MiniCPMForCausalLM";
+  if (version == "2.6") return "Qwen2ForCausalLM";
+  if (version == "4.5") return "Qwen3ForCausalLM";
+  return "LlamaForCausalLM";
+}
+
 /// The language model's own architecture inside a wrapper.
 std::string language_architecture(const ConfigView& config, const std::string& outer) {
   if (text_config(config).text({"model_type"}, "") == "mistral4") return "DeepseekV3ForCausalLM";
+  if (outer == "MiniCPMV") return mini_cpm_language(config);
   const auto wrapper = std::find_if(kWrappers.begin(), kWrappers.end(),
                                     [&](const Wrapper& w) { return outer == w.architecture; });
   if (wrapper != kWrappers.end()) return wrapper->language;
@@ -167,6 +185,13 @@ const Family* nearest_kin(const ConfigView& text) {
   return decoder ? find_family("LlamaForCausalLM") : nullptr;
 }
 
+/// A wrapper with an encoder that no row describes.
+bool has_unknown_tower(const ConfigView& config, const std::string& architecture) {
+  const bool encoder = config.has_child({"vision_config", "audio_config", "encoder_config",
+                                         "sound_config", "vision_tower", "thinker_config"});
+  return encoder && find_family(architecture) == nullptr && !is_known_tower(architecture);
+}
+
 }  // namespace
 
 ConfigView text_config(const ConfigView& config) {
@@ -179,6 +204,12 @@ std::string architecture_name(const ConfigView& config) {
   const std::string named = first_architecture(config);
   if (!named.empty()) return named;
   return architecture_of_type(config.text({"model_type"}, ""));
+}
+
+bool is_known_architecture(const ConfigView& config) {
+  const std::string name = architecture_name(config);
+  return find_family(language_architecture(config, name)) != nullptr &&
+         !has_unknown_tower(config, name);
 }
 
 ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
@@ -224,6 +255,12 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
   build_decoder(build);
   if (!options.language_only && options.pipeline_rank == 0) {
     shape.multimodal = add_towers(config, shape.architecture, build);
+    if (has_unknown_tower(config, shape.architecture)) {
+      shape.estimated = true;
+      if (!shape.note.empty()) shape.note += "; ";
+      shape.note += "the encoder of " + shape.architecture +
+                    " is not known: its weights and memory are not in the plan";
+    }
   }
   return shape;
 }

@@ -112,9 +112,17 @@ constexpr auto kTowers = std::to_array<TowerRow>({
     {"Glm4vForConditionalGeneration", add_glm_vision},
     {"Glm4vMoeForConditionalGeneration", add_glm_vision},
     {"Qwen2AudioForConditionalGeneration", add_qwen_audio},
+    {"Qwen2_5OmniForConditionalGeneration", add_qwen_omni},
+    {"Qwen2_5OmniModel", add_qwen_omni},
 });
 
 }  // namespace
+
+bool is_known_tower(const std::string& architecture) {
+  return is_rare_tower(architecture) ||
+         std::any_of(kTowers.begin(), kTowers.end(),
+                     [&](const TowerRow& tower) { return architecture == tower.architecture; });
+}
 
 bool add_towers(const ConfigView& config, const std::string& architecture, Builder& build) {
   const auto row = std::find_if(kTowers.begin(), kTowers.end(), [&](const TowerRow& tower) {

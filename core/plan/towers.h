@@ -57,8 +57,10 @@ using AddTower = void(const ConfigView& outer, const ConfigView& vision, Builder
 AddTower add_qwen2_vision, add_qwen2_5_vision, add_qwen3_vision;
 AddTower add_gemma3_vision, add_idefics3_vision, add_llava_vision, add_pixtral_vision;
 AddTower add_llava_onevision, add_paligemma_vision, add_cohere_vision, add_intern_hf_vision;
-AddTower add_glm_vision, add_qwen_audio;
+AddTower add_glm_vision, add_qwen_audio, add_qwen_omni;
 AddTower add_intern_vision, add_moon_vision, add_llama4_vision, add_muse_vision, add_gemma4_vision;
+
+bool is_rare_tower(const std::string& architecture);
 
 /// Towers of models outside vLLM. Returns false for an architecture that has none here.
 bool add_rare_towers(const ConfigView& config, const std::string& architecture, Builder& build);

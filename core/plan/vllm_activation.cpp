@@ -100,7 +100,7 @@ PlanPart forward_pass(const Step& s, const Gpu* gpu) {
 }  // namespace
 
 bool uses_second_runner(const EngineArgs& args, const ModelShape& shape) {
-  if (shape.recurrent || shape.pooling) return false;
+  if (shape.recurrent || shape.pooling || args.draft_method == "ngram") return false;
   const bool listed = shape.architecture == "DeepseekV2ForCausalLM" ||
                       shape.architecture == "DeepseekV4ForCausalLM" ||
                       shape.architecture == "GraniteMoeForCausalLM" ||

@@ -160,7 +160,8 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
     return graphs;
   }
   const int64_t cap = blackwell || architecture == "GptOssForCausalLM" ? 1024 : 512;
-  const int64_t most = std::min({limits.max_num_batched_tokens, limits.max_num_seqs * 2, cap});
+  const Amount drafted = Amount{limits.max_num_seqs} * 2 * (Amount{1} + args.draft_tokens);
+  const int64_t most = std::min({limits.max_num_batched_tokens, drafted.value(), cap});
   if (args.capture_sizes) {
     graphs.piecewise = *args.capture_sizes;
     std::erase_if(graphs.piecewise,
@@ -176,8 +177,10 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
     for (int64_t size = 256; size <= most; size += 16) graphs.piecewise.push_back(size);
   }
   if (args.version >= VllmVersion{0, 10, 2}) {
-    graphs.full = std::count_if(graphs.piecewise.begin(), graphs.piecewise.end(),
-                                [&](int64_t size) { return size <= limits.max_num_seqs; });
+    graphs.full =
+        std::count_if(graphs.piecewise.begin(), graphs.piecewise.end(), [&](int64_t size) {
+          return Amount{size} <= Amount{limits.max_num_seqs} * (Amount{1} + args.draft_tokens);
+        });
   }
   return graphs;
 }

@@ -107,8 +107,8 @@ KvOptions kv_options(const EngineArgs& args, const EngineLimits& limits, const M
     batches = 2;
   options.in_flight_tokens = (Amount{limits.max_num_batched_tokens} * batches).value();
   options.hybrid = args.hybrid_kv;
-  // Without attention there is nothing that a prefix could share.
-  const bool attention_free = shape.recurrent && shape.attention_token_bytes == Amount{0};
+  // Families without attention have nothing that a prefix could share.
+  const bool attention_free = shape.family.find("Mamba") != std::string::npos;
   options.prefix_caching = args.prefix_caching.value_or(!attention_free);
   options.fp8_cache = fp8_cache;
   options.group_factor = args.version >= kWiderGroups ? 1.5 : 1.25;
@@ -223,15 +223,13 @@ void weigh_by_headers(Stage& stage, const EngineArgs& args, int64_t element) {
   const int64_t ranks = args.tensor_parallel * args.pipeline_parallel;
   const Amount bytes = Amount{args.tensors->float_elements} * element + args.tensors->other_bytes;
   stage.parameters = ceil_div(bytes, ranks);
-  stage.parts = {{"weights: by the checkpoint's headers", stage.parameters.value(),
-                  fmt::format("({} elements x {} B + {} B) / {} ranks",
-                              args.tensors->float_elements, element, args.tensors->other_bytes,
-                              ranks),
-                  "headers of the safetensors files"},
-                 {"weights: buffers", stage.buffers.value(), "as a Llama-like decoder",
-                  "config.json"}};
-  stage.shape.note =
-      "unknown architecture: weights by the checkpoint's headers, KV cache as a Llama-like decoder";
+  stage.parts = {
+      {"weights: by the checkpoint's headers", stage.parameters.value(),
+       fmt::format("({} elements x {} B + {} B) / {} ranks", args.tensors->float_elements, element,
+                   args.tensors->other_bytes, ranks),
+       "headers of the safetensors files"},
+      {"weights: buffers", stage.buffers.value(), "as a Llama-like decoder", "config.json"}};
+  stage.shape.note += "; weights are taken from the checkpoint's headers";
 }
 
 void fill_weights(PlanResult& result, const Stage& stage, const EngineArgs& args) {
@@ -340,10 +338,21 @@ void add_notes(PlanResult& result, const Stage& stage, const Quantization& quant
         "weights are quantized while loading: a 16-bit layer at a time is held besides");
   }
   if (stage.shape.multimodal && args.processor_cache_gib > 0) {
+    const bool old = args.version < VllmVersion{0, 10, 0};
     result.notes.push_back(
-        fmt::format("host memory for processed images and videos: {:.3g} GiB x {} processes "
-                    "(--mm-processor-cache-gb)",
-                    args.processor_cache_gib, args.data_parallel + 1));
+        fmt::format("host memory for processed images and videos: {:.3g} GiB x {} processes ({})",
+                    args.processor_cache_gib, old ? 2 : args.data_parallel + 1,
+                    old ? "VLLM_MM_INPUT_CACHE_GIB" : "--mm-processor-cache-gb"));
+  }
+  if (args.version < kOnlyV0) {
+    result.notes.push_back(
+        "host memory for swapped blocks: 4 GiB per GPU unless --swap-space says otherwise");
+  }
+  const bool draft_model =
+      !args.draft_method.empty() && args.draft_method != "ngram" && args.draft_method != "suffix";
+  if (draft_model) {
+    result.notes.push_back(fmt::format("not counted: weights and KV cache of the draft model ({})",
+                                       args.draft_method));
   }
   if (stage.shape.multimodal && stage.shape.vision.kind == VisionShape::Kind::other) {
     result.notes.push_back("the encoder's own memory is not modelled for this tower");
@@ -378,8 +387,8 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& args, const Gpu
   options.kv_element = kv_element_size(args, quantization, element);
   options.language_only = towers_unused(config, args);
   options.state_dtype = args.state_dtype;
-  options.lora_slots = args.lora_slots;
-  options.lora_rank = args.lora_slots > 0 ? args.lora_rank : 0;
+  options.lora_slots = args.lora ? args.lora_slots : 0;
+  options.lora_rank = args.lora ? args.lora_rank : 0;
   Stage stage = busiest_stage(config, options, quantization);
   weigh_by_headers(stage, args, element);
   result.architecture = stage.shape.architecture;

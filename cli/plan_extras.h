@@ -1,0 +1,21 @@
+// Flags of vLLM for adapters and drafts, and what plan reads beside flags: environment and headers.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "environment.h"
+#include "plan/config_view.h"
+#include "plan_options.h"
+
+namespace plimsoll::cli {
+
+/// --enable-lora and its kin, --speculative-config.
+void declare_adapter_flags(CLI::App& command, plan::EngineArgs& args);
+
+/// `options` with VLLM_MM_INPUT_CACHE_GIB (releases before 0.10 read it), and with the tensors of
+/// the checkpoint beside `config_file` where the architecture is not known.
+PlanOptions completed(PlanOptions options, const Environment& environment,
+                      const plan::ConfigView& config, const std::filesystem::path& config_file);
+
+}  // namespace plimsoll::cli

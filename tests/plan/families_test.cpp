@@ -1,0 +1,139 @@
+// Each architecture of the table against what vLLM 0.32.0's own classes said of it
+// (tests/data/families): parameters, buffers, kinds of cache and blocks, to the byte.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "plan/config_file.h"
+#include "plan/families.h"
+#include "plan/report.h"
+#include "plan/vllm_plan.h"
+
+using namespace plimsoll;
+using namespace plimsoll::plan;
+
+namespace {
+
+std::vector<Json> rows() {
+  std::istringstream lines(
+      read_text_file(std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/families/families.jsonl"));
+  std::vector<Json> result;
+  for (std::string line; std::getline(lines, line);) result.push_back(parse_json<Json>(line));
+  return result;
+}
+
+std::vector<std::string> kinds_of(const PlanResult& result) {
+  std::vector<std::string> kinds;
+  for (const KvKindCount& kind : result.kv_kinds) {
+    kinds.push_back(kind_name(kind.spec.kind) + " " + std::to_string(kind.spec.block_size) + " " +
+                    std::to_string(kind.spec.page.value()) + " x" + std::to_string(kind.layers));
+  }
+  std::sort(kinds.begin(), kinds.end());
+  return kinds;
+}
+
+std::vector<std::string> kinds_of(const Json& row) {
+  std::vector<std::string> kinds;
+  for (const Json& kind : row["kv_kinds"]) {
+    kinds.push_back(kind["kind"].get<std::string>() + " " +
+                    std::to_string(kind["block_size"].get<int64_t>()) + " " +
+                    std::to_string(kind["page_bytes"].get<int64_t>()) + " x" +
+                    std::to_string(kind["layers"].get<int64_t>()));
+  }
+  std::sort(kinds.begin(), kinds.end());
+  return kinds;
+}
+
+}  // namespace
+
+TEST_CASE("architectures as vLLM 0.32.0 builds them") {
+  std::map<std::string, Json> configs;
+  int compared = 0;
+  for (const Json& row : rows()) {
+    const auto name = row["name"].get<std::string>();
+    if (row.contains("config")) {
+      Json config = row["config"];
+      complete_config(config);
+      configs[name] = std::move(config);
+    }
+    EngineArgs args;
+    args.tensor_parallel = row["tensor_parallel_size"].get<int64_t>();
+    args.available_kv = int64_t{40} << 30;
+    INFO(name << " on " << args.tensor_parallel);
+    const PlanResult result = plan_vllm({configs.at(name), name}, args, &find_gpu("h100"));
+    CHECK(result.parameter_bytes == row["parameter_bytes"].get<int64_t>());
+    CHECK(result.buffer_bytes == row["buffer_bytes"].get<int64_t>());
+    CHECK(kinds_of(result) == kinds_of(row));
+    if (row["num_blocks"].is_number())
+      CHECK(result.num_gpu_blocks == row["num_blocks"].get<int64_t>());
+    ++compared;
+  }
+  CHECK(compared > 60);
+}
+
+TEST_CASE("every name is once in the table") {
+  std::vector<std::string_view> names;
+  for (const std::span<const Family> families : {dense_families(), mixed_families()}) {
+    for (const Family& family : families) names.push_back(family.architecture);
+  }
+  std::sort(names.begin(), names.end());
+  CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
+}
+
+namespace {
+
+Json unknown_decoder() {
+  return parse_json<Json>(R"({"architectures":["WombatForCausalLM"],"torch_dtype":"bfloat16",
+    "hidden_size":1024,"intermediate_size":4096,"num_hidden_layers":8,"num_attention_heads":16,
+    "num_key_value_heads":4,"vocab_size":32000,"max_position_embeddings":4096})");
+}
+
+PlanResult plan_unknown(const EngineArgs& args) {
+  return plan_vllm({unknown_decoder(), "config.json"}, args, &find_gpu("h100"));
+}
+
+}  // namespace
+
+TEST_CASE("an unknown architecture is estimated, and the output says from what") {
+  EngineArgs args;
+  const PlanResult by_config = plan_unknown(args);
+  REQUIRE_FALSE(by_config.notes.empty());
+  CHECK_THAT(by_config.notes.front(), Catch::Contains("Llama-like"));
+  args.tensors = CheckpointTensors{250'000'000, 1000};
+  const PlanResult by_headers = plan_unknown(args);
+  CHECK(by_headers.parameter_bytes == 500'001'000);
+  CHECK(by_headers.kv_bytes_per_token == 8 * 2 * 4 * 64 * 2);
+  REQUIRE_FALSE(by_headers.notes.empty());
+  CHECK_THAT(by_headers.notes.front(), Catch::Contains("headers"));
+  args.tensor_parallel = 4;
+  CHECK(plan_unknown(args).parameter_bytes == 500'001'000 / 4);
+  args = {};
+  args.tensors = CheckpointTensors{1, 1};
+  Json known = unknown_decoder();
+  known["architectures"] = {"LlamaForCausalLM"};
+  const PlanResult llama = plan_vllm({known, "config.json"}, args, &find_gpu("h100"));
+  CHECK(llama.parameter_bytes == by_config.parameter_bytes);
+  CHECK(is_known_architecture({known, "config.json"}));
+  CHECK_FALSE(is_known_architecture({unknown_decoder(), "config.json"}));
+  Json shapeless = {{"architectures", {"WombatForCausalLM"}}};
+  CHECK_THROWS_AS(plan_vllm({shapeless, "config.json"}, {}, nullptr), Error);
+}
+
+TEST_CASE("adapters take factors of every linear layer") {
+  EngineArgs args;
+  args.max_model_len = 1024;
+  Json config = unknown_decoder();
+  config["architectures"] = {"LlamaForCausalLM"};
+  const Gpu& gpu = find_gpu("h100");
+  const PlanResult without = plan_vllm({config, "config.json"}, args, &gpu);
+  args.lora = true;
+  args.lora_slots = 3;
+  args.lora_rank = 32;
+  const PlanResult with = plan_vllm({config, "config.json"}, args, &gpu);
+  // inputs + outputs of q, k, v, o, gate, up, down; per layer, rank, slot, 2 bytes.
+  const int64_t factors = (1024 + 1024) + 2 * (1024 + 256) + (1024 + 1024) + 3 * (1024 + 4096);
+  CHECK(without.kv_cache_bytes - with.kv_cache_bytes == factors * 8 * 32 * 3 * 2);
+}
