@@ -1,7 +1,6 @@
 #include "launch.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,32 +8,13 @@
 #include "base/error.h"
 #include "batch/line_error.h"
 #include "checkpoint/checkpoint.h"
+#include "host_limits.h"
 #include "shard/shard_reader.h"
 #include "terminal.h"
 #include "text/chat_template.h"
-#include "units.h"
 
 namespace plimsoll::cli {
 namespace {
-
-constexpr uint64_t kDefaultKvBytes = uint64_t{4} << 30;  // vLLM's default on the CPU
-
-// Cores that this process may use.
-int usable_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
-uint64_t kv_cache_bytes(const RunOptions& options, const Environment& environment) {
-  if (options.kv_cache_bytes) return *options.kv_cache_bytes;
-  if (!environment.kv_cache_space) return kDefaultKvBytes;
-  try {
-    return parse_size(*environment.kv_cache_space, uint64_t{1} << 30);
-  } catch (const std::invalid_argument& error) {
-    fail(ExitCode::usage, "VLLM_CPU_KVCACHE_SPACE: {}", error.what());
-  }
-}
 
 void load_text(const RunOptions& options, const std::filesystem::path& folder, Launch& launch) {
   try {
@@ -67,7 +47,7 @@ engine::EngineOptions engine_options(const RunOptions& options, const Environmen
   engine.max_num_seqs = options.max_num_seqs;
   engine.max_num_batched_tokens = options.max_num_batched_tokens;
   engine.block_size = options.block_size;
-  engine.kv_cache_bytes = kv_cache_bytes(options, environment);
+  engine.kv_cache_bytes = host_cache_bytes(options.kv_cache_bytes, environment);
   engine.num_kv_blocks = options.num_kv_blocks;
   engine.prefix_caching = options.prefix_caching;
   engine.threads = launch.device.cpu.threads;
@@ -131,7 +111,7 @@ DeviceChoice choose_device(const RunOptions& options, const Environment& environ
     }
     cpu.isa = *wanted;
   }
-  cpu.threads = options.threads.value_or(environment.threads.value_or(usable_cores()));
+  cpu.threads = host_threads(options.threads, environment);
   return choice;
 }
 

@@ -12,6 +12,7 @@
 #include "checkpoint/checkpoint.h"
 #include "environment.h"
 #include "help.h"
+#include "host_limits.h"
 #include "plan/config_file.h"
 #include "plan/report.h"
 #include "plan/solver.h"
@@ -100,6 +101,12 @@ std::string gpu_list() {
   return text;
 }
 
+/// Threads and cache that a run on this machine's processor would have.
+void settle_host(PlanOptions& options, const Environment& environment) {
+  options.threads = host_threads(options.threads, environment);
+  options.cpu_cache = host_cache_bytes(options.cpu_cache, environment);
+}
+
 std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
                      const Environment& environment) {
   if (!options.explain.empty()) return plan::explain_part(result, options.explain);
@@ -140,8 +147,12 @@ int plan_command(const PlanOptions& given) {
   Json config = plan::read_config_json(file);
   if (config.is_object()) add_separate_quantization(config, file);
   const plan::ConfigView view(config, file.string());
-  const PlanOptions options = completed(given, environment, view, file);
+  PlanOptions options = completed(given, environment, view, file);
   const std::optional<plan::Gpu> gpu = choose_gpu(options);
+  if (options.engine == "plimsoll" && options.args.dtype == "auto" && file != options.model) {
+    options.args.dtype = own_dtype(view, file.parent_path());
+  }
+  if (!gpu && options.engine == "plimsoll") settle_host(options, environment);
   plan::PlanResult result = make_plan(view, options, gpu);
   result.model = options.model;
   if (!options.prompts.empty()) add_prompts(result, options, view, file.parent_path());

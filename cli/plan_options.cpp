@@ -193,6 +193,20 @@ void declare_lengths(CLI::App& command, PlanOptions& o) {
                   });
 }
 
+void declare_host(CLI::App& command, PlanOptions& o) {
+  last_value_flag(
+      command, "--cpu-kvcache-space", "GiB",
+      "KV cache without a card (default VLLM_CPU_KVCACHE_SPACE, else 4)",
+      [&o](const std::string& text) { o.cpu_cache = parse_size(text, uint64_t{1} << 30); });
+  last_value_flag(command, "--threads", "N", "of a run on this machine's processor",
+                  [&o](const std::string& text) {
+                    const int64_t threads = parse_count(text);
+                    if (threads < 1 || threads > 4096)
+                      throw std::invalid_argument("expected 1 to 4096");
+                    o.threads = static_cast<int>(threads);
+                  });
+}
+
 void declare_engine(CLI::App& command, PlanOptions& o) {
   plan::EngineArgs& a = o.args;
   text_flag(command, "--dtype", a.dtype, "auto|bfloat16|float16|float32",
@@ -292,7 +306,6 @@ void declare_unmoved(CLI::App& command, PlanOptions& o) {
                            "--served-model-name",
                            "--load-format",
                            "--device",
-                           "--threads",
                            "--temperature",
                            "--top-p",
                            "--top-k",
@@ -369,6 +382,7 @@ void declare_plan_flags(CLI::App& command, PlanOptions& options) {
   declare_subject(command, options);
   command.option_defaults()->group("Lengths and budgets");
   declare_lengths(command, options);
+  declare_host(command, options);
   command.option_defaults()->group("Engine");
   declare_engine(command, options);
   declare_adapter_flags(command, options.args);

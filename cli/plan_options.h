@@ -25,7 +25,9 @@ struct PlanOptions {
   PlanFormat format = PlanFormat::text;
   std::string explain;
   std::pair<std::string, std::string> diff;
-  std::string check;  // a report of `run`
+  std::string check;                  // a report of `run`
+  std::optional<uint64_t> cpu_cache;  // --cpu-kvcache-space, bytes
+  std::optional<int> threads;         // of a run on this machine's processor
   bool advise = false;
   bool solve_seqs = false;  // --max-num-seqs auto
   std::string prompts;      // -i

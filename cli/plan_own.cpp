@@ -1,6 +1,4 @@
-// Our own engine's launch, planned by its own constructors. On a card the sizes are those of the
-// same layout with every tensor in the model's dtype; the CUDA backend's own kernels are not there
-// yet, so what they add is taken from measurements of the hardware and said to be an estimate.
+// Our own engine's launch, planned by its own constructors; per rank where there are several.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,273 +7,327 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "engine/layout.h"
+#include "checkpoint/checkpoint.h"
 #include "model/config.h"
+#include "own_launch.h"
 #include "plan/amount.h"
-#include "plan/vllm_plan.h"
 #include "plan_parts.h"
 
 namespace plimsoll::cli {
 namespace {
 
 using plan::Amount;
-using plan::kMiB;
 
-/// Sizes of one tensor-parallel rank on a card: weights and cache in the run's dtype.
-class CardFootprint : public backend::Footprint {
- public:
-  explicit CardFootprint(int64_t ranks) : ranks_(ranks) {}
-  [[nodiscard]] std::string_view name() const override { return "card"; }
-  [[nodiscard]] DType activation_dtype(DType model) const override { return model; }
-  [[nodiscard]] size_t weight_bytes(const model::WeightSpec& spec, DType dtype) const override {
-    const auto elements = static_cast<uint64_t>(spec.elements());
-    const auto ranks = static_cast<uint64_t>(ranks_);
-    const uint64_t own =
-        spec.split == model::Split::replicated ? elements : (elements + ranks - 1) / ranks;
-    return own * dtype_size(dtype);
-  }
-  [[nodiscard]] size_t kv_bytes(const model::AttentionSpec& spec, int64_t block_size,
-                                DType dtype) const override {
-    const int64_t heads = std::max<int64_t>(1, spec.kv_heads / ranks_);  // replicated beyond that
-    return static_cast<size_t>(2 * heads * spec.head_dim * block_size) * dtype_size(dtype);
-  }
-  [[nodiscard]] size_t linear_workspace(int64_t, const model::WeightSpec&, DType) const override {
-    return static_cast<size_t>(32 * kMiB);  // what NVIDIA recommends for GEMM on Hopper
-  }
-  [[nodiscard]] size_t experts_workspace(int64_t rows, const model::MlpSpec& mlp, int64_t hidden,
-                                         DType dtype) const override {
-    const int64_t slice = mlp.intermediate / ranks_;
-    return static_cast<size_t>(rows * mlp.experts_per_token * (2 * slice + slice + hidden)) *
-           dtype_size(dtype);
-  }
-  [[nodiscard]] size_t attention_workspace(int64_t, int64_t sequences,
-                                           const model::AttentionSpec& spec) const override {
-    constexpr int64_t kSplits = 32;  // partial sums of long sequences, float32
-    return static_cast<size_t>(std::min<int64_t>(sequences, 132) * kSplits * spec.heads / ranks_ *
-                               (spec.head_dim + 2) * 4);
-  }
+constexpr double kUtilization = 0.90;  // run's default
 
- private:
-  int64_t ranks_;
-};
-
-/// What lies outside the arena on a card (measured on Hopper with CUDA 12), and how sure that is.
-std::vector<plan::PlanPart> overheads(const model::ModelSpec& spec, const plan::EngineArgs& args) {
-  std::vector<plan::PlanPart> parts;
-  parts.push_back({"driver context", 527 * kMiB, "one context", "measured on an H200"});
-  parts.push_back({"kernel modules", 160 * kMiB, "all kernels loaded before the launch",
-                   "estimate, upper bound"});
-  if (!args.enforce_eager) {
-    constexpr int64_t kGraphs = 43;
-    constexpr int64_t kNodesPerLayer = 9;
-    const auto nodes = static_cast<int64_t>(spec.layers.size()) * kNodesPerLayer + 36;
-    parts.push_back({"cuda graphs", kGraphs * nodes * 1536,
-                     fmt::format("{} graphs x {} nodes x 1.5 KiB", kGraphs, nodes),
-                     "measured bytes of a node"});
-  }
-  if (args.tensor_parallel > 1) {
-    parts.push_back({"collectives", 1024 * kMiB, "NCCL with its channels and buffers",
-                     "estimate, upper bound"});
-  }
-  parts.push_back({"uncertainty", 128 * kMiB,
-                   "kept free, since the CUDA backend is not there to be measured", "safe side"});
-  return parts;
-}
-
-engine::EngineOptions engine_options(const PlanOptions& options, const model::ModelSpec& spec,
-                                     DType dtype) {
-  const plan::EngineArgs& args = options.args;
-  engine::EngineOptions engine;
-  engine.dtype = dtype;
-  engine.max_model_len = std::max<int64_t>(0, args.max_model_len);
-  engine.auto_model_len = args.max_model_len == -1;
-  engine.max_num_seqs = args.max_num_seqs;
-  engine.max_num_batched_tokens = args.max_num_batched_tokens;
-  if (args.block_size > 0) engine.block_size = args.block_size;
-  if (args.blocks_override > 0) engine.num_kv_blocks = args.blocks_override;
-  static_cast<void>(spec);
-  return engine;
-}
-
-void check_supported(const PlanOptions& options) {
+void check_supported(const PlanOptions& options, const model::ModelSpec& spec) {
   const plan::EngineArgs& args = options.args;
   const auto refuse = [](const char* flag) {
-    fail(ExitCode::usage,
-         "{}: our own engine does not have it yet; --engine vllm plans it for vLLM", flag);
+    fail(ExitCode::usage, "{}: our own engine does not have it; --engine vllm plans it for vLLM",
+         flag);
   };
   if (!args.quantization.empty()) refuse("--quantization");
-  if (args.kv_cache_dtype != "auto") refuse("--kv-cache-dtype");
   if (args.cpu_offload > 0) refuse("--cpu-offload-gb");
-  if (args.pipeline_parallel > 1) refuse("--pipeline-parallel-size");
+  if (args.expert_parallel) refuse("--enable-expert-parallel");
+  if (spec.quantization.empty()) return;
+  fail(ExitCode::checkpoint_unusable,
+       "the checkpoint is quantised ({}), which run does not support yet; plan the unquantised "
+       "model, or --engine vllm",
+       spec.quantization);
 }
 
-void fill_layout(plan::PlanResult& result, const model::ModelSpec& spec,
-                 const engine::EngineLayout& layout, const backend::Footprint& footprint,
-                 DType dtype) {
-  std::map<int64_t, plan::KvKindCount> kinds;  // by window
-  Amount per_token = 0;
-  for (const model::LayerSpec& layer : spec.layers) {
-    plan::KvKindCount& kind = kinds[layer.attention.window];
-    const auto page =
-        static_cast<int64_t>(footprint.kv_bytes(layer.attention, layout.kv.block_size, dtype));
-    kind.spec = {layer.attention.window > 0 ? plan::KvKind::sliding : plan::KvKind::full,
-                 layout.kv.block_size,
-                 page,
-                 page,
-                 layer.attention.window,
-                 ""};
-    ++kind.layers;
-    if (layer.attention.window == 0) per_token += page / layout.kv.block_size;
-  }
-  for (const auto& [window, kind] : kinds) result.kv_kinds.push_back(kind);
-  std::vector<int64_t> sizes(layout.kv.groups.size(), 0);
-  for (const int32_t group : layout.kv.layer_group) ++sizes[static_cast<size_t>(group)];
-  result.group_sizes = sizes;
-  result.kv_bytes_per_token = per_token.value();
-  result.block_size = layout.kv.block_size;
-  result.bytes_per_block = static_cast<int64_t>(layout.kv.block_bytes);
-  for (const engine::KvGroup& group : layout.kv.groups) {
-    plan::GroupNeed& need = result.group_needs.emplace_back();
-    need.block_size = layout.kv.block_size;
-    if (group.window == 0) continue;
-    // The most that engine::blocks_of_sequence says for any length.
-    const int64_t seen = group.window - 1 + layout.limits.batched_tokens;
-    need.most_blocks = (seen - 1 + layout.kv.block_size - 1) / layout.kv.block_size + 1;
+model::ModelSpec read_spec(const plan::ConfigView& config) {
+  try {
+    return model::make_model_spec(config.json());
+  } catch (const Error& error) {
+    fail(error.code(), "{} (run cannot launch it; --engine vllm plans it for vLLM)", error.what());
   }
 }
 
-void fill_regions(plan::PlanResult& result, const engine::EnginePlan& plan) {
-  for (const memory::Region& region : plan.regions) {
-    const auto bytes = static_cast<int64_t>(region.bytes);
-    if (region.name == "kv blocks") continue;
-    if (region.name == "weights")
-      result.parameter_bytes += bytes;
-    else
-      result.activation_peak_bytes += bytes;
-    result.parts.push_back(
-        {region.name, bytes, "laid out by the engine's own constructors", "the engine's ledger"});
-  }
-  result.weights_bytes = result.parameter_bytes;
+/// Blocks that are left of the card for a rank.
+int64_t blocks_left(const RankLaunch& rank, const PlanOptions& options, int64_t budget) {
+  const plan::EngineArgs& args = options.args;
+  if (args.blocks_override > 0) return args.blocks_override;
+  Amount left = Amount{budget} - rank.fixed_bytes();
+  if (args.kv_cache_memory > 0) left = std::min(left, Amount{args.kv_cache_memory});
+  if (args.available_kv > 0) left = args.available_kv;
+  return std::max<int64_t>(0, left.value()) / static_cast<int64_t>(rank.layout.kv.block_bytes);
 }
 
-void fill_cache(plan::PlanResult& result, const engine::EngineLayout& layout, int64_t blocks,
-                const PlanOptions& options) {
-  const auto bytes = static_cast<int64_t>(layout.kv.block_bytes);
-  const int64_t batched = layout.limits.batched_tokens;
-  const auto need = [&](int64_t length) {
-    return engine::blocks_of_sequence(layout.kv, length, batched);
-  };
-  result.has_kv = true;
-  result.num_gpu_blocks = std::max<int64_t>(0, blocks);
-  result.kv_cache_bytes = (Amount{result.num_gpu_blocks} * bytes).value();
+/// Blocks of a run on this machine's processor.
+int64_t host_blocks(const RankLaunch& rank, const PlanOptions& options) {
+  if (options.args.blocks_override > 0) return options.args.blocks_override;
+  uint64_t bytes = options.cpu_cache.value_or(engine::EngineOptions{}.kv_cache_bytes);
+  if (options.args.kv_cache_memory > 0) bytes = static_cast<uint64_t>(options.args.kv_cache_memory);
+  return std::min(static_cast<int64_t>(bytes / rank.layout.kv.block_bytes),
+                  rank.plan.num_kv_blocks);
+}
+
+int64_t blocks_needed(const RankLaunch& rank, int64_t length) {
+  return engine::blocks_of_sequence(rank.layout.kv, length, rank.layout.limits.batched_tokens);
+}
+
+/// The longest sequence up to `most` that the blocks hold; 0: none.
+int64_t longest_sequence(const RankLaunch& rank, int64_t blocks, int64_t most) {
   int64_t low = 0;
-  int64_t high = result.max_model_len;
-  while (low < high) {
-    const int64_t middle = low + (high - low + 1) / 2;
-    if (need(middle) <= blocks)
+  while (low < most) {
+    const int64_t middle = low + (most - low + 1) / 2;
+    if (blocks_needed(rank, middle) <= blocks)
       low = middle;
     else
-      high = middle - 1;
+      most = middle - 1;
   }
+  return low;
+}
+
+// ---- the answer ----
+
+void fill_cache_layout(plan::PlanResult& result, const RankLaunch& rank) {
+  const engine::KvLayout& kv = rank.layout.kv;
+  std::map<std::pair<int64_t, int64_t>, plan::KvKindCount> kinds;  // by window, page
+  Amount per_token = 0;
+  for (size_t i = 0; i < rank.windows.size(); ++i) {
+    const int64_t window = rank.windows[i];
+    const int64_t page = rank.page_bytes[i];
+    plan::KvKindCount& kind = kinds[{window, page}];
+    kind.spec = {window > 0 ? plan::KvKind::sliding : plan::KvKind::full,
+                 kv.block_size,
+                 page,
+                 page,
+                 window,
+                 ""};
+    ++kind.layers;
+    if (window == 0) per_token += page / kv.block_size;
+  }
+  for (const auto& [key, kind] : kinds) result.kv_kinds.push_back(kind);
+  for (const engine::KvGroup& group : kv.groups) {
+    result.group_sizes.push_back(std::ssize(group.layers));
+    plan::GroupNeed& need = result.group_needs.emplace_back();
+    need.block_size = kv.block_size;
+    if (group.window == 0) continue;
+    // The most that engine::blocks_of_sequence says for any length.
+    const int64_t seen = group.window - 1 + rank.layout.limits.batched_tokens;
+    need.most_blocks = plan::ceil_div(seen - 1, kv.block_size).value() + 1;
+  }
+  result.kv_bytes_per_token = per_token.value();
+  result.block_size = kv.block_size;
+  result.bytes_per_block = static_cast<int64_t>(kv.block_bytes);
+}
+
+/// What a region is sized by.
+std::string formula_of(const std::string& name, const RankLaunch& rank, const std::string& dtype) {
+  const engine::StepLimits& limits = rank.layout.limits;
+  if (name == "weights")
+    return fmt::format("weights of {} layers and the rest, {}", rank.layers, dtype);
+  if (name == "step scratch") {
+    return fmt::format("peak of a step of {} tokens, its logits {} rows at a time",
+                       limits.batched_tokens, limits.logits_rows);
+  }
+  if (name == "sampling")
+    return fmt::format("one row of the vocabulary for {} threads", rank.layout.sampling_threads);
+  if (name == "device workspace") return "products, and partial sums of split sequences";
+  return fmt::format("{} tokens, {} sequences, {} blocks each in {} tables", limits.batched_tokens,
+                     limits.sequences, limits.table_stride, rank.layout.kv.groups.size());
+}
+
+/// Arrays of a step are one part.
+std::string part_of(const std::string& region) {
+  if (region == "weights" || region == "step scratch" || region == "device workspace")
+    return region;
+  return region.starts_with("sampling") ? "sampling" : "batch metadata";
+}
+
+void fill_arena(plan::PlanResult& result, const RankLaunch& rank) {
+  const auto add = [&](const std::string& name, int64_t bytes, std::string formula) {
+    const auto known = std::ranges::find(result.parts, name, &plan::PlanPart::name);
+    if (known != result.parts.end()) {
+      known->bytes += bytes;
+      return;
+    }
+    result.parts.push_back({name, bytes, std::move(formula), "the engine's own constructors"});
+  };
+  for (const memory::Region& region : rank.plan.regions) {
+    if (region.name == "kv blocks") continue;
+    auto bytes = static_cast<int64_t>(region.bytes);
+    if (region.name == "weights") {
+      bytes -= rank.absent_weight_bytes;
+      result.parameter_bytes = result.weights_bytes = bytes;
+    } else {
+      result.activation_peak_bytes += bytes;
+    }
+    const std::string part = part_of(region.name);
+    add(part, bytes, formula_of(part, rank, result.dtype));
+  }
+  if (rank.gathered_bytes == 0) return;
+  result.activation_peak_bytes += rank.gathered_bytes;
+  add("gathered logits", rank.gathered_bytes,
+      fmt::format("{} rows of the whole vocabulary, float32", rank.layout.limits.logits_rows));
+}
+
+void fill_overheads(plan::PlanResult& result, const RankLaunch& rank) {
+  result.cuda_graphs = std::ssize(rank.layout.recorded_sizes);
+  for (const memory::Overhead& overhead : rank.overheads) {
+    const auto bytes = static_cast<int64_t>(overhead.bytes);
+    if (overhead.name == "cuda graphs")
+      result.cuda_graph_bytes = bytes;
+    else
+      result.non_torch_bytes += bytes;
+    result.parts.push_back({overhead.name, bytes, overhead.formula,
+                            overhead.origin == memory::Origin::measured
+                                ? "measured on a card of this kind"
+                                : "an upper bound, not measured"});
+  }
+}
+
+std::string shortage(const plan::PlanResult& result, const RankLaunch& rank) {
+  const int64_t low = result.estimated_max_model_len;
+  std::string text =
+      fmt::format("One sequence of {} tokens needs {} KV blocks of {} bytes, and {} are left{}.",
+                  result.max_model_len, blocks_needed(rank, result.max_model_len),
+                  rank.layout.kv.block_bytes, result.num_gpu_blocks,
+                  low > 0 ? fmt::format("; --max-model-len {} (or auto) would fit", low) : "");
+  if (result.budget_bytes > 0 && rank.fixed_bytes() > result.budget_bytes) {
+    text = fmt::format("Weights, step and overheads take {} bytes, and the budget is {}. ",
+                       rank.fixed_bytes(), result.budget_bytes) +
+           text;
+  }
+  return text;
+}
+
+void fill_cache(plan::PlanResult& result, const RankLaunch& rank, int64_t blocks, int64_t wanted,
+                const PlanOptions& options) {
+  result.has_kv = true;
+  result.max_model_len = wanted;
+  result.num_gpu_blocks = blocks;
+  result.kv_cache_bytes =
+      (Amount{blocks} * static_cast<int64_t>(rank.layout.kv.block_bytes)).value();
+  const int64_t low = longest_sequence(rank, blocks, wanted);
   result.estimated_max_model_len = low;
-  const bool whole = low == result.max_model_len;
+  const bool whole = low == wanted;
   if (!whole && low > 0) result.auto_max_model_len = low;
-  const int64_t counted = whole || low == 0 ? result.max_model_len : low;
-  result.max_concurrency = static_cast<double>(result.num_gpu_blocks) /
-                           static_cast<double>(std::max<int64_t>(1, need(counted)));
+  const int64_t counted = whole || low == 0 ? wanted : low;
+  result.max_concurrency = static_cast<double>(blocks) /
+                           static_cast<double>(std::max<int64_t>(1, blocks_needed(rank, counted)));
   result.kv_tokens = static_cast<int64_t>(result.max_concurrency * static_cast<double>(counted));
   result.fits = whole || (options.args.max_model_len == -1 && low > 0);
-  if (!*result.fits) {
-    result.reason =
-        fmt::format("One sequence of {} tokens needs {} KV blocks of {} bytes, and {} are left{}.",
-                    result.max_model_len, need(result.max_model_len), bytes, result.num_gpu_blocks,
-                    low > 0 ? fmt::format("; --max-model-len {} (or auto) would fit", low) : "");
-  }
+  if (!*result.fits) result.reason = shortage(result, rank);
   result.parts.push_back({"kv cache", result.kv_cache_bytes,
-                          fmt::format("{} blocks x {} B", result.num_gpu_blocks, bytes),
+                          fmt::format("{} blocks x {} B", blocks, rank.layout.kv.block_bytes),
                           "what is left of the budget"});
 }
 
-void plan_card(plan::PlanResult& result, const PlanOptions& options, const model::ModelSpec& spec,
-               const engine::EngineLayout& layout, const plan::Gpu& gpu) {
-  result.gpu = gpu.name;
-  result.total_bytes = gpu.visible_bytes();
-  constexpr double kUtilization = 0.90;
-  const double share =
-      options.args.gpu_memory_utilization > 0 ? options.args.gpu_memory_utilization : kUtilization;
-  result.gpu_memory_utilization = share;
-  result.budget_bytes = static_cast<int64_t>(static_cast<double>(result.total_bytes) * share);
-  Amount left = result.budget_bytes;
-  for (plan::PlanPart& part : overheads(spec, options.args)) {
-    if (part.name == "cuda graphs")
-      result.cuda_graph_bytes = part.bytes;
-    else
-      result.non_torch_bytes += part.bytes;
-    result.parts.push_back(std::move(part));
+void fill_arguments(plan::PlanResult& result, const PlanOptions& options) {
+  const auto add = [&](const char* flag, std::string value) {
+    result.arguments.emplace_back(flag, std::move(value));
+  };
+  const plan::EngineArgs& args = options.args;
+  if (args.tensor_parallel > 1) add("--tensor-parallel-size", std::to_string(args.tensor_parallel));
+  if (args.pipeline_parallel > 1)
+    add("--pipeline-parallel-size", std::to_string(args.pipeline_parallel));
+  const int64_t length =
+      result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
+  add("--max-model-len", std::to_string(length));
+  add("--max-num-seqs", std::to_string(result.max_num_seqs));
+  add("--max-num-batched-tokens", std::to_string(result.max_num_batched_tokens));
+  if (result.budget_bytes > 0)
+    add("--gpu-memory-utilization", fmt::format("{:.4g}", result.gpu_memory_utilization));
+  if (args.kv_cache_dtype != "auto") add("--kv-cache-dtype", args.kv_cache_dtype);
+  if (args.enforce_eager) add("--enforce-eager", "");
+}
+
+void add_notes(plan::PlanResult& result, const model::ModelSpec& spec, const RankLaunch& rank,
+               const plan::EngineArgs& args) {
+  if (!spec.dtype_stated && args.dtype == "auto") {
+    result.notes.push_back(fmt::format(
+        "the config names no dtype and there are no weights to look at: {} is taken (--dtype)",
+        result.dtype));
   }
-  for (const plan::PlanPart& part : result.parts) left -= part.bytes;
-  if (options.args.kv_cache_memory > 0) left = std::min(left, Amount{options.args.kv_cache_memory});
-  if (options.args.available_kv > 0) left = options.args.available_kv;
-  int64_t blocks = std::max<int64_t>(0, left.value()) / static_cast<int64_t>(layout.kv.block_bytes);
-  if (options.args.blocks_override > 0) blocks = options.args.blocks_override;
-  fill_cache(result, layout, blocks, options);
-  result.notes.emplace_back(
-      "the CUDA backend is not built yet: weights and cache are exact, scratch and overheads are "
-      "an "
-      "estimate on the safe side");
+  const int64_t ranks = args.tensor_parallel * args.pipeline_parallel;
+  if (ranks == 1) return;
+  result.notes.emplace_back("this is what each rank would hold: run itself launches on one device");
+  const bool copies = std::ranges::any_of(spec.layers, [&](const model::LayerSpec& layer) {
+    return layer.attention.kv_heads < args.tensor_parallel;
+  });
+  if (copies) {
+    result.notes.push_back(
+        fmt::format("{} KV heads on {} ranks: each is kept {} times, and the cache of a token does "
+                    "not shrink further",
+                    spec.layers.front().attention.kv_heads, args.tensor_parallel,
+                    args.tensor_parallel / spec.layers.front().attention.kv_heads));
+  }
+  if (args.pipeline_parallel > 1) {
+    result.notes.push_back(fmt::format("stage {} of {}, with {} layers, has the fewest blocks",
+                                       rank.stage + 1, args.pipeline_parallel, rank.layers));
+  }
+}
+
+/// The dtype of weights and activations. Most weights are 16 bits wide where a config does not say.
+DType run_dtype(const model::ModelSpec& spec, const plan::EngineArgs& args) {
+  if (args.dtype == "auto") return spec.dtype_stated ? spec.dtype : DType::bf16;
+  return dtype_from_torch(args.dtype).value_or(spec.dtype);
+}
+
+/// The rank that has room for the fewest blocks: all ranks keep as many.
+const RankLaunch& tightest(const std::vector<RankLaunch>& ranks, const PlanOptions& options,
+                           int64_t budget) {
+  return *std::ranges::min_element(ranks, {}, [&](const RankLaunch& rank) {
+    return std::pair(blocks_left(rank, options, budget), -rank.fixed_bytes());
+  });
 }
 
 }  // namespace
 
+std::string own_dtype(const plan::ConfigView& config, const std::filesystem::path& folder) {
+  const model::ModelSpec spec = read_spec(config);
+  const auto has = [&](const char* name) { return std::filesystem::exists(folder / name); };
+  const bool weights = has("model.safetensors.index.json") || has("model.safetensors");
+  if (spec.dtype_stated || !weights) return "auto";
+  return std::string(
+      torch_name(checkpoint::model_dtype(checkpoint::Checkpoint::open(folder), spec)));
+}
+
 plan::PlanResult plan_own_engine(const plan::ConfigView& config, const PlanOptions& options,
                                  const plan::Gpu* gpu) {
-  check_supported(options);
-  model::ModelSpec spec;
-  try {
-    spec = model::make_model_spec(config.json());
-  } catch (const Error& error) {
-    fail(error.code(), "{} (run cannot launch it; --engine vllm plans it for vLLM)", error.what());
-  }
-  const DType dtype = options.args.dtype == "auto"
-                          ? spec.dtype
-                          : dtype_from_torch(options.args.dtype).value_or(spec.dtype);
-  const int64_t ranks = options.args.tensor_parallel;
-  for (const model::LayerSpec& layer : spec.layers) {
-    if (layer.attention.heads % ranks == 0) continue;
-    fail(ExitCode::usage, "--tensor-parallel-size {}: {} attention heads cannot be divided by it",
-         ranks, layer.attention.heads);
-  }
-  const CardFootprint card(ranks);
-  const backend::Footprint& footprint =
-      gpu != nullptr ? static_cast<const backend::Footprint&>(card) : backend::cpu_footprint();
-  engine::EngineOptions engine = engine_options(options, spec, dtype);
-  const bool sized = options.args.kv_cache_memory > 0 && gpu == nullptr;
-  if (sized) engine.kv_cache_bytes = static_cast<uint64_t>(options.args.kv_cache_memory);
-  // The fixed regions do not depend on the pool: they are laid out with room for everything.
-  engine::EngineOptions roomy = engine;
-  roomy.kv_cache_bytes = uint64_t{1} << 60;
-  roomy.num_kv_blocks.reset();
-  const engine::EngineLayout layout = engine::resolve_layout(spec, roomy, footprint);
-  const engine::EnginePlan laid_out = engine::plan_layout(spec, layout, footprint);
-
+  const model::ModelSpec spec = read_spec(config);
+  check_supported(options, spec);
+  const DType dtype = run_dtype(spec, options.args);
   plan::PlanResult result;
   result.engine = "plimsoll";
   result.version = PLIMSOLL_VERSION;
   result.architecture = spec.architecture;
   result.dtype = torch_name(dtype);
-  result.gpus = ranks * options.args.data_parallel;
-  result.max_model_len = layout.max_model_len;
-  result.max_num_seqs = layout.limits.sequences;
-  result.max_num_batched_tokens = layout.limits.batched_tokens;
-  fill_layout(result, spec, layout, footprint, dtype);
-  fill_regions(result, laid_out);
+  result.gpus =
+      options.args.tensor_parallel * options.args.pipeline_parallel * options.args.data_parallel;
   if (gpu != nullptr) {
-    plan_card(result, options, spec, layout, *gpu);
-    return result;
+    result.gpu = gpu->name;
+    result.total_bytes = gpu->visible_bytes();
+    const double asked = options.args.gpu_memory_utilization;
+    result.gpu_memory_utilization = asked > 0 ? asked : kUtilization;
+    result.budget_bytes = static_cast<int64_t>(static_cast<double>(result.total_bytes) *
+                                               result.gpu_memory_utilization);
   }
-  const auto pool = static_cast<int64_t>(engine.kv_cache_bytes / layout.kv.block_bytes);
-  fill_cache(result, layout, engine.num_kv_blocks.value_or(std::min(pool, laid_out.num_kv_blocks)),
-             options);
+  std::vector<RankLaunch> ranks = lay_out_ranks(spec, options, dtype, gpu, 0);
+  const RankLaunch* rank =
+      gpu != nullptr ? &tightest(ranks, options, result.budget_bytes) : &ranks.front();
+  const int64_t blocks = gpu != nullptr ? blocks_left(*rank, options, result.budget_bytes)
+                                        : host_blocks(*rank, options);
+  const int64_t wanted = rank->layout.max_model_len;
+  const int64_t longest = longest_sequence(*rank, blocks, wanted);
+  if (options.args.max_model_len == -1 && longest > 0 && longest < wanted) {
+    // As run does: the pool is that of the full length, the steps those of the length that fits.
+    const int64_t stage = rank->stage;
+    ranks = lay_out_ranks(spec, options, dtype, gpu, longest);
+    rank = &ranks[static_cast<size_t>(stage)];
+  }
+  result.max_num_seqs = rank->layout.limits.sequences;
+  result.max_num_batched_tokens = rank->layout.limits.batched_tokens;
+  fill_cache_layout(result, *rank);
+  fill_arena(result, *rank);
+  fill_overheads(result, *rank);
+  fill_cache(result, *rank, blocks, wanted, options);
+  fill_arguments(result, options);
+  add_notes(result, spec, *rank, options.args);
+  if (gpu != nullptr) return result;
   if (!*result.fits) result.notes.push_back("a run on this CPU would refuse: " + result.reason);
   result.reason.clear();
   result.fits.reset();  // no card, no verdict

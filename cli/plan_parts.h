@@ -20,6 +20,10 @@ plan::PlanResult make_plan(const plan::ConfigView& config, const PlanOptions& op
 plan::PlanResult plan_own_engine(const plan::ConfigView& config, const PlanOptions& options,
                                  const plan::Gpu* gpu);
 
+/// The dtype that `run` would take for "auto" when the config states none: that of the weights'
+/// headers in `folder`; "auto" where there are none, or the config states one.
+std::string own_dtype(const plan::ConfigView& config, const std::filesystem::path& folder);
+
 /// Figures of the prompts of `-i`, read, rendered and tokenized as `run` would; `folder` is the
 /// model's. Throws Error(input_unusable, checkpoint_unusable, usage).
 void add_prompts(plan::PlanResult& result, const PlanOptions& options,

@@ -15,7 +15,7 @@ std::string mebibytes(std::optional<uint64_t> bytes) {
 
 std::string row(const std::string& part, const std::string& planned, const std::string& measured,
                 const std::string& used) {
-  std::string line = fmt::format("  {:<26.26}{:>15}{:>15}{:>15}", part, planned, measured, used);
+  std::string line = fmt::format("  {:<25.25}{:>14}{:>14}{:>14}", part, planned, measured, used);
   line.erase(line.find_last_not_of(' ') + 1);
   return line;
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "plan/prompt_load.h"
 #include "plan/solver.h"
 
 namespace plimsoll::plan {
@@ -89,13 +90,17 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
   return changes;
 }
 
-/// What the cache gains and the rest gives up, counted once.
+/// What a launch takes when one request of the longest length runs.
+Amount needed_bytes(const PlanResult& result) {
+  return Amount{result.weights_bytes} + result.activation_peak_bytes + result.non_torch_bytes +
+         result.cuda_graph_bytes +
+         Amount{blocks_of_sequence(result, result.max_model_len)} * result.bytes_per_block;
+}
+
+/// How much less it takes, and what the budget grows by.
 int64_t saved_bytes(const PlanResult& base, const PlanResult& changed) {
-  const auto used = [](const PlanResult& r) {
-    return Amount{r.weights_bytes} + r.activation_peak_bytes + r.non_torch_bytes +
-           r.cuda_graph_bytes;
-  };
-  return (used(base) - used(changed)).value();
+  return (needed_bytes(base) - needed_bytes(changed) + changed.budget_bytes - base.budget_bytes)
+      .value();
 }
 
 std::optional<PlanResult> try_change(const PlanFunction& plan, const EngineArgs& args,
@@ -122,6 +127,27 @@ Suggestion suggestion_of(const PlanResult& base, const PlanResult& changed,
   return suggestion;
 }
 
+/// The pairs that fit. Savings hardly ever add up to more than their sum: pairs whose known savings
+/// stay far from what is lacking are not planned.
+void add_pairs(std::vector<Suggestion>& advice, const PlanFunction& plan, const EngineArgs& args,
+               const Gpu* gpu, const PlanResult& base,
+               const std::vector<std::pair<const Change*, Amount>>& partial) {
+  const Amount lacking = needed_bytes(base) - base.budget_bytes;
+  for (size_t i = 0; i < partial.size(); ++i) {
+    for (size_t j = i + 1; j < partial.size(); ++j) {
+      const Amount first = partial[i].second;
+      const Amount second = partial[j].second;
+      const bool known = std::min(first, second) > Amount{0};
+      if (known && first + second < lacking - lacking / 4) continue;
+      const std::vector<const Change*> pair = {partial[i].first, partial[j].first};
+      const std::optional<PlanResult> changed = try_change(plan, args, gpu, pair);
+      if (changed && changed->fits.value_or(false)) {
+        advice.push_back(suggestion_of(base, *changed, pair));
+      }
+    }
+  }
+}
+
 void add_dead_ends(std::vector<Suggestion>& advice, const EngineArgs& args) {
   const auto add = [&](std::string change, std::string why, std::string flag = "") {
     advice.push_back({std::move(change), std::move(flag), 0, std::move(why), false, false});
@@ -146,30 +172,21 @@ std::vector<Suggestion> advise(const PlanFunction& plan, const EngineArgs& args,
                                const PlanResult& base) {
   const std::vector<Change> changes = single_changes(args, base);
   std::vector<Suggestion> advice;
-  std::vector<const Change*> partial;  // help, but not enough alone
+  std::vector<std::pair<const Change*, Amount>> partial;  // help, but not enough alone
   for (const Change& change : changes) {
     const std::optional<PlanResult> changed = try_change(plan, args, gpu, {&change});
     if (!changed) continue;
     Suggestion suggestion = suggestion_of(base, *changed, {&change});
     const bool longer = changed->estimated_max_model_len > base.estimated_max_model_len ||
                         changed->kv_tokens > base.kv_tokens;
-    if (suggestion.saves == 0 && !suggestion.fits && !longer) continue;
-    if (suggestion.saves == 0 && base.fits.value_or(true) && !longer) continue;
-    if (!suggestion.fits) partial.push_back(&change);
+    if (suggestion.saves <= 0 && !suggestion.fits && !longer) continue;
+    if (suggestion.saves <= 0 && base.fits.value_or(true) && !longer) continue;
+    if (!suggestion.fits) partial.emplace_back(&change, suggestion.saves);
     advice.push_back(std::move(suggestion));
   }
   const bool enough =
       std::any_of(advice.begin(), advice.end(), [](const Suggestion& s) { return s.fits; });
-  if (!enough) {
-    for (size_t i = 0; i < partial.size(); ++i) {
-      for (size_t j = i + 1; j < partial.size(); ++j) {
-        const std::vector<const Change*> pair = {partial[i], partial[j]};
-        const std::optional<PlanResult> changed = try_change(plan, args, gpu, pair);
-        if (changed && changed->fits.value_or(false))
-          advice.push_back(suggestion_of(base, *changed, pair));
-      }
-    }
-  }
+  if (!enough) add_pairs(advice, plan, args, gpu, base, partial);
   std::stable_sort(advice.begin(), advice.end(), [](const Suggestion& a, const Suggestion& b) {
     if (a.fits != b.fits) return a.fits;
     return a.saves > b.saves;

@@ -59,6 +59,10 @@ void put_cache(OrderedJson& json, const PlanResult& result) {
   json["block_size"] = result.block_size;
   json["kv_kinds"] = kinds_json(result);
   json["group_sizes"] = result.group_sizes;
+  for (const KvKindCount& kind : result.kv_kinds) {
+    if (kind.spec.kind == KvKind::chunked)
+      json["attention_chunk_sizes"].push_back(kind.spec.window);
+  }
   if (!result.has_kv) return;
   json["kv_cache_bytes"] = result.kv_cache_bytes;
   json["num_gpu_blocks"] = result.num_gpu_blocks;

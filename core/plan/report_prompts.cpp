@@ -10,7 +10,9 @@ namespace {
 std::string faults(const PromptFigures& p) {
   std::string text;
   if (p.bad_lines > 0) {
-    text += fmt::format(", {} unreadable (line {}: {})", p.bad_lines, p.first_bad_line,
+    const std::string place = fmt::format("line {}", p.first_bad_line);
+    const bool placed = p.first_bad_reason.starts_with(place);
+    text += fmt::format(", {} unreadable ({}{})", p.bad_lines, placed ? "" : place + ": ",
                         p.first_bad_reason);
   }
   if (p.duplicate_ids > 0) text += fmt::format(", {} with an id taken before", p.duplicate_ids);

@@ -1,0 +1,18 @@
+// What a launch on this machine's processor may use.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "environment.h"
+
+namespace plimsoll::cli {
+
+/// --threads, else OMP_NUM_THREADS, else the cores that this process may use.
+int host_threads(std::optional<int> asked, const Environment& environment);
+
+/// Bytes of the KV pool: --cpu-kvcache-space, else VLLM_CPU_KVCACHE_SPACE, else 4 GiB. Throws
+/// Error(usage).
+uint64_t host_cache_bytes(std::optional<uint64_t> asked, const Environment& environment);
+
+}  // namespace plimsoll::cli

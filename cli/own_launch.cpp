@@ -1,0 +1,213 @@
+#include "own_launch.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/error.h"
+#include "plan/amount.h"
+#include "shard/rank_model.h"
+
+namespace plimsoll::cli {
+namespace {
+
+using plan::kMiB;
+
+/// Sizes of a card's kernels: weights and cache as they are stored, one workspace for products, and
+/// the partial sums of long sequences that are split over processors.
+class CardFootprint final : public backend::Footprint {
+ public:
+  explicit CardFootprint(int64_t processors) : processors_(processors) {}
+  [[nodiscard]] std::string_view name() const override { return "card"; }
+  [[nodiscard]] DType activation_dtype(DType model) const override { return model; }
+  [[nodiscard]] size_t weight_bytes(const model::WeightSpec& spec, DType dtype) const override {
+    return aligned(static_cast<size_t>(spec.elements()) * dtype_size(dtype));
+  }
+  [[nodiscard]] size_t kv_bytes(const model::AttentionSpec& spec, int64_t block_size,
+                                DType dtype) const override {
+    return aligned(static_cast<size_t>(2 * spec.kv_heads * spec.head_dim * block_size) *
+                   dtype_size(dtype));
+  }
+  [[nodiscard]] size_t linear_workspace(int64_t, const model::WeightSpec&, DType) const override {
+    return 0;
+  }
+  [[nodiscard]] size_t experts_workspace(int64_t rows, const model::MlpSpec& mlp, int64_t hidden,
+                                         DType dtype) const override {
+    // Rows sorted by expert, gate and up beside each other, their product, and what comes down.
+    const int64_t width = 2 * hidden + 3 * mlp.intermediate;
+    return aligned(static_cast<size_t>(rows * mlp.experts_per_token * width) * dtype_size(dtype));
+  }
+  [[nodiscard]] size_t attention_workspace(int64_t, int64_t,
+                                           const model::AttentionSpec&) const override {
+    return 0;
+  }
+  [[nodiscard]] bool shares_memory() const override { return false; }
+  [[nodiscard]] bool stores_kv(DType kv, DType model) const override {
+    return kv == model || kv == DType::f8_e4m3;
+  }
+  [[nodiscard]] bool draws() const override { return true; }
+  [[nodiscard]] int ahead() const override { return 1; }
+  [[nodiscard]] bool records() const override { return true; }
+  [[nodiscard]] size_t device_workspace_bytes(const backend::StepShape& shape) const override {
+    size_t partials = 0;
+    for (const model::LayerSpec& layer : shape.spec->layers) {
+      const model::AttentionSpec& of = layer.attention;
+      const auto tiles = static_cast<size_t>(2 * processors_ * 16);  // of rows, two waves
+      partials = std::max(
+          partials, tiles * static_cast<size_t>(of.heads * (of.head_dim + 1)) * sizeof(float));
+    }
+    constexpr size_t kProducts = size_t{32} << 20;  // what NVIDIA recommends for Hopper
+    return kProducts + aligned(partials);
+  }
+
+ private:
+  static size_t aligned(size_t bytes) {
+    constexpr size_t kUnit = 256;  // what the driver promises of its own allocations
+    return (bytes + kUnit - 1) / kUnit * kUnit;
+  }
+  int64_t processors_;
+};
+
+constexpr int32_t kUnknownProcessors = 132;
+
+int32_t processors_of(const plan::Gpu& gpu) {
+  return gpu.processors > 0 ? static_cast<int32_t>(gpu.processors) : kUnknownProcessors;
+}
+
+std::vector<memory::Overhead> overheads_of(const model::ModelSpec& spec, const plan::Gpu& gpu,
+                                           size_t graphs, int64_t ranks) {
+  memory::OverheadShape shape;
+  if (gpu.compute_capability > 0) {
+    shape.compute_capability = static_cast<int32_t>(std::lround(gpu.compute_capability * 10));
+  }
+  shape.processors = processors_of(gpu);
+  shape.layers = std::ssize(spec.layers);
+  shape.experts = std::ranges::any_of(spec.layers, [](const model::LayerSpec& layer) {
+    return layer.mlp.kind == model::MlpKind::experts;
+  });
+  shape.graphs = static_cast<int64_t>(graphs);
+  std::vector<memory::Overhead> overheads = memory::device_overheads(shape);
+  if (ranks > 1) {
+    overheads.push_back(
+        {"collectives", size_t{1} << 30, "NCCL's channels and buffers", memory::Origin::estimate});
+  }
+  return overheads;
+}
+
+/// A launch whose pool is as large as its steps can use: what is beside the pool does not depend on
+/// it.
+engine::EngineOptions with_room(engine::EngineOptions options, int64_t length) {
+  options.kv_cache_bytes = uint64_t{1} << 60;
+  options.num_kv_blocks.reset();
+  options.max_model_len = length > 0 ? length : options.max_model_len;
+  options.auto_model_len = false;
+  return options;
+}
+
+RankLaunch lay_out(const model::ModelSpec& spec, const engine::EngineOptions& options,
+                   const backend::Footprint& footprint) {
+  RankLaunch rank;
+  rank.layers = std::ssize(spec.layers);
+  rank.layout = engine::resolve_layout(spec, options, footprint);
+  rank.plan = engine::plan_layout(spec, rank.layout, footprint);
+  for (const model::LayerSpec& layer : spec.layers) {
+    rank.windows.push_back(layer.attention.window);
+    rank.page_bytes.push_back(static_cast<int64_t>(
+        footprint.kv_bytes(layer.attention, rank.layout.kv.block_size, rank.layout.kv.dtype)));
+  }
+  return rank;
+}
+
+/// The whole vocabulary's logits, where every rank computes its own rows.
+int64_t gathered_logits(const model::ModelSpec& spec, const RankLaunch& rank, int64_t ranks) {
+  if (ranks == 1) return 0;
+  return (plan::Amount{rank.layout.limits.logits_rows} * spec.vocab_size * 4).value();
+}
+
+int64_t absent_bytes(const shard::RankModel& rank, const backend::Footprint& footprint,
+                     DType dtype) {
+  constexpr size_t kUnit = memory::Arena::kAlignment;
+  size_t bytes = 0;
+  for (size_t i = 0; i < rank.present.size(); ++i) {
+    if (rank.present[i]) continue;
+    bytes += (footprint.weight_bytes(rank.spec.weights[i], dtype) + kUnit - 1) / kUnit * kUnit;
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+}  // namespace
+
+int64_t RankLaunch::fixed_bytes() const {
+  plan::Amount bytes = plan::Amount{gathered_bytes} - absent_weight_bytes;
+  for (const memory::Region& region : plan.regions) {
+    if (region.name != "kv blocks") bytes += static_cast<int64_t>(region.bytes);
+  }
+  for (const memory::Overhead& overhead : overheads) bytes += static_cast<int64_t>(overhead.bytes);
+  return bytes.value();
+}
+
+std::unique_ptr<backend::Footprint> device_footprint(const plan::Gpu* gpu) {
+  if (gpu == nullptr) return nullptr;
+  return std::make_unique<CardFootprint>(processors_of(*gpu));
+}
+
+engine::EngineOptions own_engine_options(const PlanOptions& options, DType dtype) {
+  const plan::EngineArgs& args = options.args;
+  engine::EngineOptions engine;
+  engine.dtype = dtype;
+  engine.threads = options.threads.value_or(1);
+  engine.max_model_len = std::max<int64_t>(0, args.max_model_len);
+  engine.auto_model_len = args.max_model_len == -1;
+  engine.max_num_seqs = args.max_num_seqs;
+  engine.max_num_batched_tokens = args.max_num_batched_tokens;
+  if (args.block_size > 0) engine.block_size = args.block_size;
+  if (args.blocks_override > 0) engine.num_kv_blocks = args.blocks_override;
+  if (args.enforce_eager) {
+    engine.capture_sizes.emplace();
+  } else {
+    engine.capture_sizes = args.capture_sizes;
+  }
+  if (args.kv_cache_dtype == "fp8" || args.kv_cache_dtype == "fp8_e4m3") {
+    engine.kv_dtype = DType::f8_e4m3;
+  } else if (args.kv_cache_dtype != "auto") {
+    engine.kv_dtype = dtype_from_torch(args.kv_cache_dtype);
+    if (!engine.kv_dtype) {
+      fail(ExitCode::usage,
+           "--kv-cache-dtype {}: our own engine has auto, fp8 (e4m3) and the model's dtype; "
+           "--engine vllm plans it for vLLM",
+           args.kv_cache_dtype);
+    }
+  }
+  return engine;
+}
+
+std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const PlanOptions& options,
+                                      DType dtype, const plan::Gpu* gpu, int64_t length) {
+  const std::unique_ptr<backend::Footprint> card = device_footprint(gpu);
+  const backend::Footprint& footprint = card ? *card : backend::cpu_footprint();
+  const engine::EngineOptions engine = with_room(own_engine_options(options, dtype), length);
+  const int64_t tensor = options.args.tensor_parallel;
+  const int64_t stages = options.args.pipeline_parallel;
+  std::vector<RankLaunch> ranks;
+  const auto finish = [&](RankLaunch rank, const model::ModelSpec& own) {
+    if (gpu != nullptr) {
+      rank.overheads = overheads_of(own, *gpu, rank.layout.recorded_sizes.size(), tensor * stages);
+    }
+    rank.stage = std::ssize(ranks);
+    ranks.push_back(std::move(rank));
+  };
+  if (tensor == 1 && stages == 1) {
+    finish(lay_out(spec, engine, footprint), spec);
+    return ranks;
+  }
+  for (const shard::RankModel& model : shard::rank_models(
+           spec, {.tensor_parallel = tensor, .pipeline_parallel = stages, .dtype = dtype})) {
+    RankLaunch rank = lay_out(model.spec, engine, footprint);
+    rank.absent_weight_bytes = absent_bytes(model, footprint, dtype);
+    rank.gathered_bytes = gathered_logits(spec, rank, tensor);
+    finish(std::move(rank), model.spec);
+  }
+  return ranks;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,45 @@
+// Our own engine's launch as one rank of it would be laid out, by the engine's own constructors.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "engine/layout.h"
+#include "memory/device_overheads.h"
+#include "model/model_spec.h"
+#include "plan/gpu_catalogue.h"
+#include "plan_options.h"
+
+namespace plimsoll::cli {
+
+/// A rank of a pipeline stage.
+struct RankLaunch {
+  int64_t stage = 0;
+  int64_t layers = 0;
+  engine::EngineLayout layout;              // its pool has no size yet
+  engine::EnginePlan plan;                  // regions; that of the KV blocks is to be left out
+  int64_t absent_weight_bytes = 0;          // of the region of weights: what other stages hold
+  int64_t gathered_bytes = 0;               // logits of all ranks of the vocabulary; 0 for one rank
+  std::vector<memory::Overhead> overheads;  // beside the arena; none on the host
+  std::vector<int64_t> page_bytes;          // by layer of the stage
+  std::vector<int64_t> windows;             // by layer of the stage
+
+  /// Bytes beside the KV blocks: arena and overheads.
+  [[nodiscard]] int64_t fixed_bytes() const;
+};
+
+/// Sizes on the card; null: of the host.
+std::unique_ptr<backend::Footprint> device_footprint(const plan::Gpu* gpu);
+
+/// What the engine is asked, with a cache of any size. Throws Error(usage) for what it does not
+/// have.
+engine::EngineOptions own_engine_options(const PlanOptions& options, DType dtype);
+
+/// One rank of every stage, laid out for contexts of `length` tokens (0: the model's own). Throws
+/// Error(usage).
+std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const PlanOptions& options,
+                                      DType dtype, const plan::Gpu* gpu, int64_t length);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,135 @@
+// The plan of our own engine: the ranks' sizes, the budget, what is refused, and that run takes
+// what was planned.
+#include <catch2/catch.hpp>
+
+#include "cli/program.h"
+
+using namespace plimsoll;
+using test::Scratch;
+using test::shell;
+
+namespace {
+
+const std::string kConfigs = PLIMSOLL_SOURCE_DIR "/samples/plans/configs/";
+
+Json plan_of(const Scratch& scratch, const std::string& arguments) {
+  INFO(arguments);
+  const auto outcome = shell(scratch, "plimsoll plan " + arguments + " --format json");
+  INFO(outcome.err);
+  REQUIRE((outcome.status == 0 || outcome.status == 6));
+  return parse_json<Json>(outcome.out);
+}
+
+int64_t sum_of_parts(const Json& plan) {
+  int64_t sum = 0;
+  for (const Json& part : plan["parts"]) sum += part["bytes"].get<int64_t>();
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("a rank holds what vLLM's holds: weights, copied KV heads, padded vocabulary") {
+  const Scratch scratch;
+  const std::string rows[] = {
+      "llama-2-70b.json --dtype bfloat16 -tp 1",  "llama-2-70b.json --dtype bfloat16 -tp 4",
+      "llama-2-70b.json --dtype bfloat16 -tp 16", "llama-3.1-8b.json -tp 2",
+      "opt-13b.json --dtype float16 -tp 8",       "llama-3.1-8b.json -tp 2 -pp 2"};
+  for (const std::string& row : rows) {
+    INFO(row);
+    const Json own = plan_of(scratch, kConfigs + row + " --gpu h200");
+    const Json vllm = plan_of(scratch, kConfigs + row + " --gpu h200 --engine vllm");
+    // Every weight begins at a multiple of 256 bytes.
+    CHECK(own["weights_bytes"].get<double>() ==
+          Approx(vllm["parameter_bytes"].get<double>()).epsilon(2e-4));
+    CHECK(own["kv_bytes_per_token"] == vllm["kv_bytes_per_token"]);
+    CHECK(own["gpus"] == vllm["gpus"]);
+  }
+  const Json whole = plan_of(scratch, kConfigs + "llama-3.1-8b.json --gpu h200");
+  const Json copied = plan_of(scratch, kConfigs + "llama-3.1-8b.json --gpu h200 -tp 16");
+  CHECK(copied["kv_bytes_per_token"].get<int64_t>() * 8 ==
+        whole["kv_bytes_per_token"].get<int64_t>());
+}
+
+TEST_CASE("all parts stay within the budget, and one block more does not") {
+  const Scratch scratch;
+  for (const char* flags :
+       {"", " --gpu-memory-utilization 0.7", " --kv-cache-dtype fp8", " --enforce-eager", " -tp 4",
+        " --max-num-seqs 16", " --max-model-len 8192 --max-num-batched-tokens 512"}) {
+    INFO(flags);
+    const Json plan = plan_of(scratch, kConfigs + "llama-3.1-8b.json --gpu h100" + flags);
+    const auto budget = plan["budget_bytes"].get<int64_t>();
+    const int64_t block =
+        plan["kv_cache_bytes"].get<int64_t>() / plan["num_gpu_blocks"].get<int64_t>();
+    CHECK(sum_of_parts(plan) <= budget);
+    CHECK(sum_of_parts(plan) + block > budget);
+  }
+}
+
+TEST_CASE("a cache in fp8 is half as large, and graphs cost by their number") {
+  const Scratch scratch;
+  const std::string model = kConfigs + "llama-3.1-8b.json --gpu h100";
+  const Json plain = plan_of(scratch, model);
+  const Json fp8 = plan_of(scratch, model + " --kv-cache-dtype fp8");
+  CHECK(fp8["kv_bytes_per_token"].get<int64_t>() * 2 == plain["kv_bytes_per_token"].get<int64_t>());
+  CHECK(plan_of(scratch, model + " --enforce-eager")["cuda_graph_bytes"] == 0);
+  const Json one = plan_of(scratch, model + " --cudagraph-capture-sizes 8");
+  const Json three = plan_of(scratch, model + " --cuda-graph-sizes 1,2,8");
+  CHECK(one["cuda_graphs"] == 1);
+  CHECK(three["cuda_graphs"] == 3);
+  CHECK(three["cuda_graph_bytes"].get<int64_t>() == 3 * one["cuda_graph_bytes"].get<int64_t>());
+  CHECK(one["cuda_graph_bytes"].get<int64_t>() % 1536 == 0);
+}
+
+TEST_CASE("what our own engine does not have is refused by name") {
+  const Scratch scratch;
+  const std::string model = kConfigs + "llama-3.1-8b.json --gpu h100 ";
+  for (const char* flags : {"--quantization fp8", "--cpu-offload-gb 10", "--enable-expert-parallel",
+                            "--kv-cache-dtype fp8_e5m2", "-tp 3", "-pp 33"}) {
+    INFO(flags);
+    const auto outcome = shell(scratch, "plimsoll plan " + model + flags);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.err.find('\n') == outcome.err.size() - 1);
+  }
+  Json config = parse_json<Json>(shell(scratch, "cat '" + kConfigs + "llama-3.1-8b.json'").out);
+  config["quantization_config"] = {{"quant_method", "awq"}, {"bits", 4}};
+  scratch.write("quantised.json", config.dump());
+  const auto quantised = shell(scratch, "plimsoll plan quantised.json --gpu h100");
+  CHECK(quantised.status == 5);
+  CHECK_THAT(quantised.err, Catch::Contains("awq") && Catch::Contains("--engine vllm"));
+}
+
+TEST_CASE("a config without dtype: the weights' headers say it, else 16 bits are taken and told") {
+  const Scratch scratch;
+  shell(scratch,
+        "mkdir m; cp $MODEL/model.safetensors m/; grep -v '\"dtype\"' $MODEL/config.json "
+        "> m/config.json; cp m/config.json bare.json");
+  const Json folder = plan_of(scratch, "m");
+  CHECK(folder["dtype"] == "bfloat16");
+  CHECK_FALSE(folder.contains("notes"));
+  const Json bare = plan_of(scratch, "bare.json");
+  CHECK(bare["dtype"] == "bfloat16");
+  CHECK_THAT(bare["notes"][0].get<std::string>(), Catch::Contains("--dtype"));
+}
+
+TEST_CASE("run takes what plan says, with the same flags") {
+  const Scratch scratch;
+  scratch.write("in", "{\"prompt\":\"a\",\"max_tokens\":1}\n");
+  for (const char* flags : {"", "--max-model-len 128 --max-num-seqs 3 --threads 1",
+                            "--max-num-batched-tokens 64 --max-num-seqs 64 --dtype float32",
+                            "--cpu-kvcache-space 0.01 --block-size 8"}) {
+    INFO(flags);
+    const Json plan = plan_of(scratch, std::string("$MODEL ") + flags);
+    REQUIRE(
+        shell(scratch,
+              std::string("plimsoll run $MODEL -q --overwrite -i in -o out --report r ") + flags)
+            .status == 0);
+    const Json report = parse_json<Json>(scratch.read("r"));
+    CHECK(sum_of_parts(plan) == report["memory"]["planned_bytes"].get<int64_t>());
+    CHECK(plan["num_gpu_blocks"] == report["plan"]["kv_blocks"]);
+  }
+  const Json space = plan_of(scratch, "$MODEL --block-size 16 --max-num-seqs 4000");
+  const auto small =
+      shell(scratch, "VLLM_CPU_KVCACHE_SPACE=0.02 plimsoll plan $MODEL --format json");
+  CHECK(parse_json<Json>(small.out)["kv_cache_bytes"].get<int64_t>() <= int64_t{1} << 25);
+  CHECK(space["kv_cache_bytes"] > int64_t{1} << 25);
+}

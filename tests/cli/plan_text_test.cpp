@@ -1,0 +1,129 @@
+// The text of a plan is its JSON, in words: every number of one is in the other, and every part is
+// explained.
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include <cctype>
+#include <filesystem>
+#include <set>
+
+#include "cli/program.h"
+#include "plan/report.h"
+
+using namespace plimsoll;
+using test::Scratch;
+using test::shell;
+
+namespace {
+
+const std::string kConfigs = PLIMSOLL_SOURCE_DIR "/samples/plans/configs";
+
+/// Runs of digits, with what stands between digits in numbers: "39.98", "1,024" is two.
+std::set<std::string> numbers_in(const std::string& text) {
+  std::set<std::string> numbers;
+  for (size_t at = 0; at < text.size();) {
+    if (!std::isdigit(static_cast<unsigned char>(text[at]))) {
+      ++at;
+      continue;
+    }
+    size_t end = at;
+    const auto digit = [&](size_t i) {
+      return i < text.size() && std::isdigit(static_cast<unsigned char>(text[i]));
+    };
+    while (digit(end) || (end < text.size() && text[end] == '.' && digit(end + 1))) ++end;
+    numbers.insert(text.substr(at, end - at));
+    at = end;
+  }
+  return numbers;
+}
+
+/// All ways in which the text may write the JSON's numbers, and those that its strings hold.
+void collect(const Json& json, std::set<std::string>& written) {
+  if (json.is_string()) {
+    written.merge(numbers_in(json.get<std::string>()));
+  } else if (json.is_number_integer()) {
+    const auto value = json.get<int64_t>();
+    written.insert(std::to_string(value));
+    written.merge(numbers_in(plan::readable_bytes(value)));
+  } else if (json.is_number()) {
+    for (const char* format : {"{:.0f}", "{:.1f}", "{:.2f}", "{:.4g}"}) {
+      written.merge(numbers_in(fmt::format(fmt::runtime(format), json.get<double>())));
+    }
+  } else if (json.is_structured()) {
+    for (const auto& [key, value] : json.items()) collect(value, written);
+  }
+}
+
+void check_text(const Scratch& scratch, const std::string& arguments) {
+  INFO(arguments);
+  const auto json = shell(scratch, "plimsoll plan " + arguments + " --format json");
+  REQUIRE((json.status == 0 || json.status == 6));
+  const Json plan = parse_json<Json>(json.out);
+  std::set<std::string> written;
+  collect(plan, written);
+  const auto text = shell(scratch, "COLUMNS=80 plimsoll plan " + arguments);
+  for (const std::string& number : numbers_in(text.out)) {
+    INFO(number << " in\n" << text.out);
+    CHECK(written.contains(number));
+  }
+  std::istringstream lines(text.out);
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(line.size() <= 80);
+    CHECK(line.find('\x1b') == std::string::npos);
+  }
+}
+
+void check_explained(const Scratch& scratch, const std::string& arguments) {
+  INFO(arguments);
+  const Json plan =
+      parse_json<Json>(shell(scratch, "plimsoll plan " + arguments + " --format json").out);
+  std::string commands;
+  for (const Json& part : plan["parts"]) {
+    commands +=
+        "plimsoll plan " + arguments + " --explain '" + part["name"].get<std::string>() + "'\n";
+    CHECK(!part["formula"].get<std::string>().empty());
+    CHECK(!part["source"].get<std::string>().empty());
+  }
+  const std::string text = shell(scratch, commands).out;
+  size_t at = 0;
+  for (const Json& part : plan["parts"]) {
+    // "NAME: 1.00 GiB (1073741824 bytes)", formula, source: in the order of the parts.
+    const std::string head = part["name"].get<std::string>() + ": ";
+    INFO(head);
+    REQUIRE(text.compare(at, head.size(), head) == 0);
+    const std::string bytes = "(" + std::to_string(part["bytes"].get<int64_t>()) + " bytes)\n";
+    CHECK(text.find(bytes, at) != std::string::npos);
+    CHECK(text.find(part["formula"].get<std::string>(), at) != std::string::npos);
+    for (int line = 0; line < 3; ++line) at = text.find('\n', at) + 1;
+  }
+  CHECK(at == text.size());
+}
+
+}  // namespace
+
+TEST_CASE("every number of the text is in the JSON, within 80 columns and without colour") {
+  const Scratch scratch;
+  for (const auto& entry : std::filesystem::directory_iterator(kConfigs)) {
+    const std::string config = entry.path().string();
+    check_text(scratch, config + " --engine vllm");
+    check_text(scratch, config + " --engine vllm --gpu h100 --advise");
+    check_text(scratch, config + " --engine vllm --vllm-version 0.8.5 --gpu 4090 -tp 2");
+  }
+  check_text(scratch, kConfigs + "/llama-2-70b.json --gpu h100 --gpus auto");
+  check_text(scratch, kConfigs + "/llama-3.1-8b.json --gpu h100 --kv-cache-dtype fp8");
+  check_text(scratch, kConfigs + "/llama-3.1-8b.json --gpu h100 --max-num-seqs auto");
+  check_text(scratch, "$MODEL");
+  scratch.write("in", "{\"prompt\":\"a b c\",\"max_tokens\":7}\n{\n\"d\"\n");
+  check_text(scratch, "$MODEL -i in --tokens-per-second 3");
+}
+
+TEST_CASE("every part is explained") {
+  const Scratch scratch;
+  check_explained(scratch, kConfigs + "/qwen2.5-vl-3b.json --engine vllm --gpu h100");
+  check_explained(scratch, kConfigs + "/llama-2-70b.json --engine plimsoll --gpu h100 -tp 4");
+  check_explained(scratch, "$MODEL");
+  const auto none = shell(scratch, "plimsoll plan $MODEL --explain nothing");
+  CHECK(none.status == 2);
+  CHECK_THAT(none.err, Catch::Contains("kv cache"));
+}
