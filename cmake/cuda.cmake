@@ -4,7 +4,8 @@ set(PLIMSOLL_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where nvcc is
 set_property(CACHE PLIMSOLL_CUDA PROPERTY STRINGS AUTO ON OFF)
 
 # What decides sizes is plain C++ and built everywhere: plans are made on any machine.
-set(PLIMSOLL_KERNEL_PLANS ${CMAKE_SOURCE_DIR}/kernels/flash_plan.cpp ${CMAKE_SOURCE_DIR}/kernels/flash_split.cpp)
+set(PLIMSOLL_KERNEL_PLANS attention_items experts_layout flash_plan flash_split)
+list(TRANSFORM PLIMSOLL_KERNEL_PLANS REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/kernels/\\1.cpp")
 target_sources(plimsoll_backend PRIVATE ${PLIMSOLL_KERNEL_PLANS})
 target_include_directories(plimsoll_backend PUBLIC ${CMAKE_SOURCE_DIR})
 
