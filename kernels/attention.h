@@ -4,39 +4,62 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
-#include <memory>
 #include <span>
+#include <vector>
 
 #include "backend/cuda_footprint.h"
+#include "kernels/device_batch.h"
 #include "kernels/flash_attention.h"
 
 namespace plimsoll::kernels {
 
 class StepAttention {
  public:
-  /// `workspace` is of the device, as CudaFootprint::device_workspace_bytes has it without the part
-  /// of products.
+  /// `workspace` is of the device: CudaFootprint::device_workspace_bytes without the parts of
+  /// products and ropes.
   void start(const backend::StepShape& shape, const backend::CardFigures& card,
              std::span<std::byte> workspace);
 
   /// Fills batch.plan on the host.
   void plan(const backend::BatchMeta& batch);
 
-  /// Whether the layers run on FlashInfer's kernels, of activations and cache of these types.
-  [[nodiscard]] const FlashUnit* unit(const model::AttentionSpec& spec, DType activations,
-                                      const backend::KvLayer& cache) const;
+  /// One layer's attention over the planned step.
+  struct Call {
+    backend::View out;  // [T, heads * head_dim]
+    backend::View qkv;
+    const model::AttentionSpec* spec = nullptr;
+    const backend::KvLayer* cache = nullptr;
+  };
+  void run(const Call& call, const backend::BatchMeta& batch, const DeviceBatch& device,
+           cudaStream_t stream);
 
-  /// Enqueues a layer's attention if unit() has something for it.
-  void run(const FlashUnit& unit, const backend::View& out, const backend::View& qkv,
-           const model::AttentionSpec& spec, const backend::KvLayer& cache,
-           const backend::BatchMeta& batch, cudaStream_t stream);
+  /// From now on only what has run is planned.
+  void seal() { sealed_ = true; }
 
  private:
-  FlashLimits limits_;
+  /// The plans of one shape.
+  struct Shape {
+    backend::AttentionPart part;
+    FlashPlans::Entry flash;
+    PlainPlan plain;  // launched for the step at hand
+    bool uses_flash = false;
+    bool uses_plain = false;
+  };
+  Shape& find(const model::AttentionSpec& spec);
+  void plan_plain(const backend::BatchMeta& batch, Shape& shape) const;
+  [[nodiscard]] const FlashUnit* unit(const Call& call) const;
+  void run_flash(const Call& call, const FlashUnit& unit, const Shape& shape,
+                 const backend::BatchMeta& batch, cudaStream_t stream);
+  void run_plain(const Call& call, const Shape& shape, const backend::BatchMeta& batch,
+                 const DeviceBatch& device, cudaStream_t stream);
+
+  FlashLimits flash_limits_;
+  PlainLimits plain_limits_;
   FlashMemory memory_ = FlashMemory::large;
-  std::unique_ptr<FlashPlans> plans_;  // none without FlashInfer
   std::span<std::byte> workspace_;
   int64_t table_stride_ = 0;
+  std::vector<Shape> shapes_;
+  bool sealed_ = false;
 };
 
 }  // namespace plimsoll::kernels

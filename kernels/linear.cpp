@@ -297,9 +297,10 @@ cublasStatus_t Products::launch(Product& product, const Algorithm& algorithm,
                     workspace_, workspace_bytes_, stream_);
 }
 
-void Products::tune(std::span<std::byte> scratch) {
+void Products::tune(std::span<std::byte> scratch, int64_t rows) {
   if (pinning_ == Pinning::single) return;
   for (const auto& product : products_) {
+    product->most_rows = std::max(product->most_rows, rows);
     const size_t last = row_bucket(product->most_rows);
     for (size_t bucket = 0; bucket <= last; ++bucket) {
       if (!product->best[bucket]) time_candidates(*product, bucket, scratch);

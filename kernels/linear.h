@@ -59,10 +59,10 @@ class Products {
                                          const backend::Weight& weight, const backend::Weight& bias,
                                          model::Activation activation);
 
-  /// Times the candidates of every product that has run, for all row counts up to the most that it
-  /// ran with, in `scratch` (of the device, at rest). Until then products run the heuristic's
-  /// first.
-  void tune(std::span<std::byte> scratch);
+  /// Times the candidates of every product that has run, for all row counts up to `rows` or the
+  /// most that it ran with, in `scratch` (of the device, at rest). Until then products run the
+  /// heuristic's first.
+  void tune(std::span<std::byte> scratch, int64_t rows);
 
   /// From now on no kernel runs that has not run before.
   void seal() { sealed_ = true; }

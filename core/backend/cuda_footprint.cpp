@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/experts_layout.h"
+
 namespace plimsoll::backend {
 namespace {
 
@@ -11,7 +13,7 @@ constexpr size_t aligned(size_t bytes) {
 
 }  // namespace
 
-std::vector<kernels::FlashShape> flash_shapes(const model::ModelSpec& spec) {
+std::vector<kernels::FlashShape> attention_shapes(const model::ModelSpec& spec) {
   std::vector<kernels::FlashShape> shapes;
   for (const model::LayerSpec& layer : spec.layers) {
     const model::AttentionSpec& of = layer.attention;
@@ -38,6 +40,34 @@ kernels::FlashLimits flash_limits(const StepShape& shape, const CardFigures& car
           .fixed_split = card.deterministic ? kFixedSplit : 0};
 }
 
+kernels::PlainLimits plain_limits(const StepShape& shape, const CardFigures& card) {
+  using Splits = kernels::PlainLimits::Splits;
+  return {.tokens = shape.tokens,
+          .sequences = shape.sequences,
+          .multiprocessors = card.processors,
+          .splits = card.deterministic ? Splits::none : Splits::by_work};
+}
+
+std::vector<AttentionPart> attention_parts(const StepShape& shape, const CardFigures& card) {
+  std::vector<AttentionPart> parts;
+  size_t end = 0;
+  for (const kernels::FlashShape& of : attention_shapes(*shape.spec)) {
+    AttentionPart part{.shape = of, .plain = {}};
+    part.plain =
+        kernels::plain_bounds({of.heads, of.kv_heads, of.window}, plain_limits(shape, card));
+    part.flash_offset = end;
+    part.items_offset =
+        part.flash_offset + aligned(kernels::flash_slab(flash_limits(shape, card), of).bytes);
+    part.merges_offset = part.items_offset + aligned(static_cast<size_t>(part.plain.items) *
+                                                     sizeof(kernels::AttentionItem));
+    part.end = part.merges_offset +
+               aligned(static_cast<size_t>(part.plain.merges) * sizeof(kernels::MergeItem));
+    end = part.end;
+    parts.push_back(part);
+  }
+  return parts;
+}
+
 size_t CudaFootprint::weight_bytes(const model::WeightSpec& spec, DType dtype) const {
   return aligned(static_cast<size_t>(spec.elements()) * dtype_size(dtype));
 }
@@ -52,23 +82,27 @@ size_t CudaFootprint::linear_workspace(int64_t, const model::WeightSpec&, DType)
   return 0;  // device_workspace_bytes serves all products
 }
 
+size_t CudaFootprint::experts_workspace(int64_t rows, const model::MlpSpec& mlp, int64_t hidden,
+                                        DType dtype) const {
+  return kernels::experts_layout(rows, mlp, hidden, dtype).bytes;
+}
+
 size_t CudaFootprint::attention_workspace(int64_t, int64_t, const model::AttentionSpec&) const {
   return 0;  // device_workspace_bytes holds the parts of split sequences
 }
 
 size_t CudaFootprint::step_plan_bytes(const StepShape& shape) const {
-  size_t bytes = 0;
-  for (const kernels::FlashShape& flash : flash_shapes(*shape.spec)) {
-    bytes += aligned(kernels::flash_slab(flash_limits(shape, card_), flash).bytes);
-  }
-  return bytes;
+  const std::vector<AttentionPart> parts = attention_parts(shape, card_);
+  return parts.empty() ? 0 : parts.back().end;
 }
 
 size_t CudaFootprint::device_workspace_bytes(const StepShape& shape) const {
   size_t partials = 0;
-  for (const kernels::FlashShape& flash : flash_shapes(*shape.spec)) {
+  for (const AttentionPart& part : attention_parts(shape, card_)) {
+    const int64_t floats = part.plain.partial_rows * part.shape.heads * (part.shape.head_dim + 1);
     partials =
-        std::max(partials, kernels::flash_workspace_bytes(flash_limits(shape, card_), flash));
+        std::max({partials, kernels::flash_workspace_bytes(flash_limits(shape, card_), part.shape),
+                  static_cast<size_t>(floats) * sizeof(float)});
   }
   return product_workspace_bytes(card_) + rope_table_bytes(*shape.spec) + aligned(partials);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "kernels/attention_items.h"
 #include "kernels/flash_plan.h"
 
 namespace plimsoll::backend {
@@ -34,15 +35,27 @@ inline constexpr size_t kLoadRingBytes = 64 * kLoadPieceBytes;
 /// With `deterministic`: tokens of the pieces that a sequence's keys are cut into.
 inline constexpr int64_t kFixedSplit = 2048;
 
-/// The shapes that a model's layers have, in the order of their first layers. Each has a part of
-/// the step's plan, one after the other, aligned to kDeviceAlignment.
-std::vector<kernels::FlashShape> flash_shapes(const model::ModelSpec& spec);
+/// The shapes of attention that a model's layers have, in the order of their first layers.
+std::vector<kernels::FlashShape> attention_shapes(const model::ModelSpec& spec);
+
+/// Where the plans of one shape lie in a step's plan: FlashInfer's work list and the plain
+/// kernel's, of which each layer uses one.
+struct AttentionPart {
+  kernels::FlashShape shape;
+  kernels::PlainBounds plain;
+  size_t flash_offset = 0;
+  size_t items_offset = 0;   // kernels::AttentionItem
+  size_t merges_offset = 0;  // kernels::MergeItem
+  size_t end = 0;
+};
+std::vector<AttentionPart> attention_parts(const StepShape& shape, const CardFigures& card);
 
 /// Frequencies of a model's ropes as they lie on the device: float32, the long table of a rope
 /// behind its table.
 size_t rope_table_bytes(const model::ModelSpec& spec);
 
 kernels::FlashLimits flash_limits(const StepShape& shape, const CardFigures& card);
+kernels::PlainLimits plain_limits(const StepShape& shape, const CardFigures& card);
 
 class CudaFootprint final : public Footprint {
  public:
@@ -67,7 +80,6 @@ class CudaFootprint final : public Footprint {
   [[nodiscard]] bool draws() const override { return true; }
   [[nodiscard]] int ahead() const override { return 1; }
   [[nodiscard]] bool records() const override { return true; }
-  [[nodiscard]] size_t draw_workspace(int64_t rows, int64_t vocab_size) const override;
   [[nodiscard]] size_t step_plan_bytes(const StepShape& shape) const override;
   [[nodiscard]] size_t device_workspace_bytes(const StepShape& shape) const override;
   [[nodiscard]] size_t host_workspace_bytes(const StepShape& shape) const override;

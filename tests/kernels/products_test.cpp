@@ -140,9 +140,11 @@ TEST_CASE("after tuning and the seal the same products run, and no others") {
   };
   REQUIRE(run(x, 40));
   testing::DeviceBytes scratch(size_t{1} << 20);
-  fixture.products.tune({static_cast<std::byte*>(scratch.data()), scratch.size()});
+  fixture.products.tune({static_cast<std::byte*>(scratch.data()), scratch.size()}, 100);
   fixture.products.seal();
   for (const int64_t rows : {1, 2, 7, 8, 31, 40}) CHECK(run(x, rows));  // buckets below were tuned
+  Operands longer(100, 64, 96, DType::bf16, DType::bf16);
+  CHECK(run(longer, 100));  // and those above, up to the rows that were named
   fixture.stream.wait();
   CHECK(x.error(false, Activation::none) <= tolerance(DType::bf16, 96));
   Operands never_seen(4, 80, 96, DType::bf16, DType::bf16);

@@ -1,0 +1,52 @@
+// What the rest of the program sees of this folder (backend/device.h).
+#include <memory>
+#include <vector>
+
+#include "backend/device.h"
+#include "kernels/cuda_backend.h"
+#include "memory/device_overheads.h"
+
+namespace plimsoll::backend {
+namespace {
+
+const kernels::CudaBackend& cuda(const Backend& backend) {
+  return dynamic_cast<const kernels::CudaBackend&>(backend);
+}
+
+bool has_experts(const model::ModelSpec& spec) {
+  for (const model::LayerSpec& layer : spec.layers) {
+    if (layer.mlp.kind == model::MlpKind::experts) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<DeviceInfo> list_devices() {
+  std::vector<DeviceInfo> devices;
+  for (int index = 0; index < kernels::count_devices(); ++index) {
+    DeviceInfo info = kernels::describe_device(index);
+    if (info.compute_capability < kernels::kLeastCapability) continue;
+    kernels::use_device(index);
+    info.free_bytes = kernels::device_memory_info().free;
+    devices.push_back(info);
+  }
+  return devices;
+}
+
+std::unique_ptr<Backend> make_device_backend(const DeviceOptions& options) {
+  return std::make_unique<kernels::CudaBackend>(options);
+}
+
+DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec, int64_t graphs) {
+  const DeviceInfo& device = cuda(backend).device();
+  const kernels::DeviceMemoryInfo now = kernels::device_memory_info();
+  const memory::OverheadShape shape{.compute_capability = device.compute_capability,
+                                    .processors = device.processors,
+                                    .layers = std::ssize(spec.layers),
+                                    .experts = has_experts(spec),
+                                    .graphs = graphs};
+  return {.total = now.total, .free = now.free, .outside = memory::overhead_bytes(shape)};
+}
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,125 @@
+// The engine on a device: recorded steps, drawing, running ahead. In float32 the device says what
+// the CPU says.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "backend/device.h"
+#include "engine/mixed_requests.h"
+#include "engine/tiny_model.h"
+
+#ifdef PLIMSOLL_EMULATION
+#include "emulation/streams.h"
+#endif
+
+using namespace plimsoll;
+using namespace plimsoll::engine;
+using testing::mixed_requests;
+using testing::options_with;
+using testing::run_all;
+using testing::TinyModel;
+
+namespace {
+
+bool has_device() {
+  if (!backend::list_devices().empty()) return true;
+  WARN("skipped: there is no device");
+  return false;
+}
+
+std::unique_ptr<backend::Backend> device_backend(bool deterministic = false) {
+  return backend::make_device_backend({.index = 0, .threads = 2, .deterministic = deterministic});
+}
+
+/// Short ones; the emulator is slow.
+std::vector<Request> short_requests(int64_t vocab_size, size_t count) {
+  std::vector<Request> requests = mixed_requests(vocab_size);
+  requests.resize(std::min(requests.size(), count));
+  for (Request& request : requests) {
+    request.sampling.max_tokens = std::min<int64_t>(request.sampling.max_tokens, 12);
+    request.prompt.resize(std::min<size_t>(request.prompt.size(), 40));
+  }
+  return requests;
+}
+
+using Tokens = std::map<uint64_t, std::vector<std::string>>;
+Tokens tokens_of(const std::map<uint64_t, RequestOutput>& outputs) {
+  Tokens tokens;
+  for (const auto& [tag, output] : outputs) {
+    INFO("request " << tag);
+    REQUIRE_FALSE(output.failure);
+    for (const Completion& completion : output.completions) {
+      tokens[tag].push_back(fmt::format("{}", fmt::join(completion.token_ids, " ")));
+    }
+  }
+  return tokens;
+}
+
+void check_same(const Tokens& found, const Tokens& expected) {
+  for (const auto& [tag, tokens] : expected) {
+    INFO("request " << tag);
+    CHECK(found.at(tag) == tokens);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an engine on a device answers as one on the CPU") {
+  if (!has_device()) return;
+#ifdef PLIMSOLL_EMULATION
+  // What the host changes or reads too early would show.
+  emulation::set_streams(emulation::Streams::when_awaited);
+#endif
+  for (const std::string name : {"llama", "gemma2"}) {
+    TinyModel model(name);
+    const std::vector<Request> requests = short_requests(model.spec().vocab_size, 14);
+    EngineOptions alone = options_with(1, 64, 64, DType::f32);
+    alone.prefix_caching = false;
+    const Tokens expected = tokens_of(run_all(*model.engine(alone), requests));
+    for (const bool recorded : {true, false}) {
+      INFO(name << (recorded ? ", recorded" : ", eager"));
+      const auto device = device_backend();
+      EngineOptions options = options_with(6, 48, 40, DType::f32);
+      options.capture_sizes = recorded ? std::vector<int64_t>{1, 2, 4, 6} : std::vector<int64_t>{};
+      const auto engine = model.engine_on(*device, options);
+      CHECK(engine->plan().recorded_sizes.size() == options.capture_sizes->size());
+      check_same(tokens_of(run_all(*engine, requests)), expected);
+      CHECK(engine->stats().kv_blocks_used == 0);
+    }
+  }
+#ifdef PLIMSOLL_EMULATION
+  emulation::set_streams(emulation::Streams::at_once);
+#endif
+}
+
+TEST_CASE("a deterministic engine on a device gives a line the same tokens in any batch") {
+  if (!has_device()) return;
+  TinyModel model("llama");
+  const std::vector<Request> requests = short_requests(model.spec().vocab_size, 8);
+  const auto run = [&](int64_t sequences, int64_t tokens) {
+    const auto device = device_backend(true);
+    EngineOptions options = options_with(sequences, tokens, 60, DType::bf16);
+    options.capture_sizes = std::vector<int64_t>{4};
+    return tokens_of(run_all(*model.engine_on(*device, options), requests));
+  };
+  check_same(run(5, 37), run(1, 64));
+}
+
+TEST_CASE("a cache of fp8 answers") {
+  if (!has_device()) return;
+  TinyModel model("llama");
+  const std::vector<Request> requests = short_requests(model.spec().vocab_size, 3);
+  const auto device = device_backend();
+  EngineOptions options = options_with(4, 64, 60, DType::bf16);
+  options.kv_dtype = DType::f8_e4m3;
+  options.capture_sizes = std::vector<int64_t>{};
+  const auto engine = model.engine_on(*device, options);
+  CHECK(engine->plan().kv_block_bytes * 2 ==
+        model.engine_on(*device_backend(), options_with(4, 64, 60, DType::bf16))
+            ->plan()
+            .kv_block_bytes);
+  CHECK(tokens_of(run_all(*engine, requests)).size() == requests.size());
+}
