@@ -1,6 +1,6 @@
 // The products of experts with their rows, on CUDA cores: tiles of rows by 64 columns through
 // shared memory.
-#include "kernels/experts.h"
+#include "kernels/expert_tiles.h"
 #include "kernels/few_rows.h"
 
 namespace plimsoll::kernels {
@@ -11,37 +11,12 @@ constexpr int kColumns = 64;  // of a tile
 constexpr int kDepth = 32;    // of one step along k
 constexpr int kSide = 16;     // threads along columns, and along rows
 constexpr int kFewRows = 8;   // of a tile, expert_tile_rows()
-constexpr int kManyRows = 64;
+constexpr int kManyRows = kTileRows;
 static_assert(kSide * kSide == kThreads);
-
-struct Parameters {
-  View out;
-  View in;
-  const void* weight;
-  int64_t slots_per_row;
-  const int2* tiles;
-  const int32_t* starts;
-  const int32_t* order;
-};
-
-/// The rows of a tile of sorted slots.
-template <typename T>
-struct TileRows {
-  const Parameters& p;
-  int64_t first;
-  int count;
-
-  __device__ TileRows(const Parameters& parameters, int2 tile, int rows)
-      : p(parameters), first(tile.y), count(min(rows, p.starts[tile.x + 1] - tile.y)) {}
-  __device__ const T* at(int i) const {
-    const int64_t row = p.slots_per_row == 0 ? first + i : p.order[first + i] / p.slots_per_row;
-    return static_cast<const T*>(p.in.data) + row * p.in.stride;
-  }
-};
 
 /// A tile of at most M rows.
 template <typename T, int N, int M>
-__device__ void multiply_few(const Parameters& p, int expert, const TileRows<T>& rows) {
+__device__ void multiply_few(const ExpertParameters& p, int expert, const TileRows<T>& rows) {
   const int64_t k = p.in.columns;
   const int64_t first_column = int64_t{blockIdx.x} * kFewColumns;
   const T* matrix = static_cast<const T*>(p.weight) + expert * p.out.columns * k;
@@ -61,7 +36,7 @@ __device__ void multiply_few(const Parameters& p, int expert, const TileRows<T>&
 
 /// Grid [columns / 4, tiles of 8 rows]: bound by reading the matrices.
 template <typename T, int N>
-__global__ void __launch_bounds__(kFewThreads) multiply_few_kernel(Parameters p) {
+__global__ void __launch_bounds__(kFewThreads) multiply_few_kernel(ExpertParameters p) {
   wait_for_previous();
   start_next();
   const int2 tile = p.tiles[blockIdx.y];
@@ -101,7 +76,7 @@ __device__ void load_tile(float* to, int rows, int pitch, int64_t first, int64_t
 /// Grid [tiles of 64 columns, tiles of 64 rows], through shared memory. A thread has 4 rows and 4
 /// columns, 16 apart.
 template <typename T, int N>
-__global__ void __launch_bounds__(kThreads) multiply_kernel(Parameters p) {
+__global__ void __launch_bounds__(kThreads) multiply_kernel(ExpertParameters p) {
   wait_for_previous();
   start_next();
   constexpr int kRows = kManyRows;
@@ -168,10 +143,13 @@ void launch_multiply(const ExpertProduct& op, const ExpertSlots& slots, cudaStre
                                          : kDepth * (kManyRows + kColumns + 2)) *
                                     sizeof(float),
                     .stream = stream};
-  const Parameters parameters{op.out,      op.in,        op.weight,  op.slots_per_row,
-                              slots.tiles, slots.starts, slots.order};
+  const ExpertParameters parameters{op.out,      op.in,        op.weight,  op.slots_per_row,
+                                    slots.tiles, slots.starts, slots.order};
+  const bool has_tensor_cores = sizeof(T) == 2 && N > 1;
   if (few)
     launch(grid, "multiply_experts", multiply_few_kernel<T, N>, parameters);
+  else if (has_tensor_cores)
+    multiply_tiles(parameters, expert_tiles(slots.slots, slots.experts), stream);
   else
     launch(grid, "multiply_experts", multiply_kernel<T, N>, parameters);
 }

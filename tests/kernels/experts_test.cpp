@@ -127,7 +127,8 @@ TEST_CASE("experts agree with the reference") {
   };
   for (const DType dtype : kActivationTypes)
     for (const Case& c : {Case{1, 8, 2, 64, 32, kAligned}, Case{5, 3, 3, 40, 72, kAligned},
-                          Case{3, 6, 2, 33, 17, kOdd}, Case{90, 2, 1, 24, 80, {.gap = 8}}}) {
+                          Case{3, 6, 2, 33, 17, kOdd}, Case{90, 2, 1, 24, 80, {.gap = 8}},
+                          Case{150, 3, 2, 72, 136, kAligned}}) {
       INFO(torch_name(dtype) << ", " << c.rows << " rows, " << c.k << " of " << c.experts << ", "
                              << c.hidden << " x " << c.intermediate);
       const Matrix in = random_matrix(c.rows, c.hidden, dtype, 1);
