@@ -23,6 +23,7 @@ BackendParts open_device(const backend::DeviceOptions& options) {
   if (options.index < 0 || options.index >= count) {
     fail(ExitCode::device_lost, "there is no device {}: the driver shows {}", options.index, count);
   }
+  const std::optional<uint64_t> used_before = device_bytes_in_use(options.index);
   use_device(options.index);
   backend::DeviceInfo info = describe_device(options.index);
   if (info.compute_capability < kLeastCapability) {
@@ -34,7 +35,7 @@ BackendParts open_device(const backend::DeviceOptions& options) {
   const backend::CardFigures card{.compute_capability = info.compute_capability,
                                   .processors = info.processors,
                                   .deterministic = options.deterministic};
-  return {std::move(info), backend::CudaFootprint(card)};
+  return {used_before, std::move(info), backend::CudaFootprint(card)};
 }
 
 }  // namespace
@@ -44,19 +45,20 @@ CudaBackend::CudaBackend(const backend::DeviceOptions& options)
       Backend(BackendParts::footprint_of_device),
       pool_(std::max(1, options.threads)),
       graphs_(stream_.get()),
-      products_(options.deterministic ? Pinning::single : Pinning::by_rows, stream_.get()) {
-  ledger_.free_with_context = device_memory_info().free;
-}
+      products_(options.deterministic ? Pinning::single : Pinning::by_rows, stream_.get()) {}
 
 CudaBackend::~CudaBackend() {
   ignore(cudaStreamSynchronize(stream_.get()));
   unseal_allocations();
 }
 
+uint64_t CudaBackend::bytes_in_use() const {
+  const std::optional<uint64_t> now = device_bytes_in_use(info.index);
+  return now && used_before && *now > *used_before ? *now - *used_before : 0;
+}
+
 std::unique_ptr<memory::Memory> CudaBackend::take_memory(size_t bytes) {
-  auto memory = std::make_unique<DeviceMemory>(bytes);
-  ledger_.free_with_arena = device_memory_info().free;
-  return memory;
+  return std::make_unique<DeviceMemory>(bytes);
 }
 
 std::unique_ptr<memory::Memory> CudaBackend::take_host_memory(size_t bytes) {
@@ -105,9 +107,6 @@ void CudaBackend::finish_launch() {
   tune();
   products_.seal();
   attention_.seal();
-  ledger_.graphs = graphs_.count();
-  ledger_.graph_nodes = graphs_.nodes();
-  ledger_.free_after_launch = device_memory_info().free;
   seal_allocations();
 }
 

@@ -25,18 +25,9 @@ namespace plimsoll::kernels {
 /// Compute capability that kernels are built from.
 inline constexpr int kLeastCapability = 80;
 
-/// What a launch took of the device, by the driver's own figures; bytes.
-struct DeviceLedger {
-  size_t free_before_context = 0;  // 0: the context was there already
-  size_t free_with_context = 0;
-  size_t free_with_arena = 0;
-  size_t free_after_launch = 0;
-  size_t graphs = 0;  // recorded steps
-  size_t graph_nodes = 0;
-};
-
 /// Bases are made before Backend, which refers to the footprint.
 struct BackendParts {
+  std::optional<uint64_t> used_before;  // bytes on the device, before this process had a context
   backend::DeviceInfo info;
   backend::CudaFootprint footprint_of_device;
 };
@@ -47,7 +38,9 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   ~CudaBackend() override;
 
   [[nodiscard]] const backend::DeviceInfo& device() const { return info; }
-  [[nodiscard]] const DeviceLedger& ledger() const { return ledger_; }
+  /// Bytes of the device that this process has come to use, if others have kept what they had; 0
+  /// where the driver does not tell.
+  [[nodiscard]] uint64_t bytes_in_use() const;
 
   std::unique_ptr<memory::Memory> take_memory(size_t bytes) override;
   std::unique_ptr<memory::Memory> take_host_memory(size_t bytes) override;
@@ -104,7 +97,6 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void tune();
   [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
 
-  DeviceLedger ledger_;
   backend::ThreadPool pool_;
   Stream stream_;
   Graphs graphs_;

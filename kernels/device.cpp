@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "kernels/cuda_error.h"
+#include "kernels/nvml.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -51,6 +52,12 @@ int count_devices() {
 void use_device(int index) {
   check(cudaSetDevice(index), "cudaSetDevice");
   check(cudaFree(nullptr), "cudaFree (context)");
+}
+
+std::optional<uint64_t> device_bytes_in_use(int index) {
+  char address[32] = {};
+  check(cudaDeviceGetPCIBusId(address, sizeof address, index), "cudaDeviceGetPCIBusId");
+  return used_bytes(address);
 }
 
 DeviceMemoryInfo device_memory_info() {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "backend/device.h"
 #include "memory/host_memory.h"
@@ -20,6 +21,9 @@ int count_devices();
 
 /// Makes the device current for the calling thread, with a context.
 void use_device(int index);
+
+/// Bytes in use on a device by all processes, by the driver's own figure; it takes no context.
+std::optional<uint64_t> device_bytes_in_use(int index);
 
 struct DeviceMemoryInfo {
   size_t free = 0;

@@ -1,4 +1,5 @@
 // What the rest of the program sees of this folder (backend/device.h).
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -27,8 +28,9 @@ std::vector<DeviceInfo> list_devices() {
   for (int index = 0; index < kernels::count_devices(); ++index) {
     DeviceInfo info = kernels::describe_device(index);
     if (info.compute_capability < kernels::kLeastCapability) continue;
-    kernels::use_device(index);
-    info.free_bytes = kernels::device_memory_info().free;
+    // Without a context on each, which would cost every card half a gigabyte.
+    const uint64_t used = kernels::device_bytes_in_use(index).value_or(0);
+    info.free_bytes = info.total_bytes - std::min(info.total_bytes, used);
     devices.push_back(info);
   }
   return devices;
@@ -46,7 +48,10 @@ DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec,
                                     .layers = std::ssize(spec.layers),
                                     .experts = has_experts(spec),
                                     .graphs = graphs};
-  return {.total = now.total, .free = now.free, .outside = memory::overhead_bytes(shape)};
+  return {.total = now.total,
+          .free = now.free,
+          .outside = memory::overhead_bytes(shape),
+          .process = cuda(backend).bytes_in_use()};
 }
 
 }  // namespace plimsoll::backend
