@@ -18,7 +18,8 @@ using model::Split;
 using model::WeightId;
 using model::WeightSpec;
 
-constexpr int64_t kVocabularyPadding = 64;  // vLLM's DEFAULT_VOCAB_PADDING_SIZE
+constexpr Release kMergedVisionMlp{.minor = 10, .patch = 1};  // Qwen2.5-VL's gate_up_proj
+constexpr int64_t kVocabularyPadding = 64;                    // vLLM's DEFAULT_VOCAB_PADDING_SIZE
 
 int64_t padded_vocabulary(int64_t rows) {
   return (rows + kVocabularyPadding - 1) / kVocabularyPadding * kVocabularyPadding;
@@ -330,8 +331,14 @@ void check_layout(const ModelSpec& spec, const Layout& layout) {
          layout.pipeline_parallel, release_text(layout.release),
          release_text(since::kPipelineNames));
   }
-  if (spec.family == "qwen3_moe" && layout.release >= since::kGateAlias &&
-      layout.release < since::kRoutedExperts) {
+  if (!spec.input_norm.empty() && layout.release < kMergedVisionMlp) {
+    fail(
+        ExitCode::usage,
+        "--vllm-version {}: the vision tower of {} had other weights then; {} is the first release "
+        "whose shards are written",
+        release_text(layout.release), spec.architecture, release_text(kMergedVisionMlp));
+  }
+  if (!is_known(spec, layout.release)) {
     fail(ExitCode::usage,
          "--vllm-version {}: the gate of Qwen3-MoE changed its name several times between {} and "
          "{}, which is not known well enough; use another release",
@@ -359,25 +366,10 @@ int64_t ShardTensor::bytes() const {
   return elements() * static_cast<int64_t>(dtype_size(dtype));
 }
 
-DType resolve_dtype(const std::string& name, DType checkpoint, const ModelSpec& spec,
-                    const Release& release) {
-  const bool no_half = spec.family.starts_with("gemma");
-  if (name == "auto") {
-    if (checkpoint == DType::f32 && release < since::kPreferredDType) return DType::f16;
-    return checkpoint == DType::f16 && !no_half ? DType::f16 : DType::bf16;
-  }
-  const auto dtype = dtype_from_torch(name);
-  if (dtype != DType::bf16 && dtype != DType::f16 && dtype != DType::f32) {
-    fail(ExitCode::usage, "--dtype {}: expected auto, bfloat16, float16 (half) or float32 (float)",
-         name);
-  }
-  if (dtype == DType::f16 && no_half) {
-    fail(ExitCode::usage,
-         "--dtype {}: vLLM refuses float16 for {}, which is numerically unstable in it; use "
-         "bfloat16 or float32",
-         name, spec.architecture);
-  }
-  return *dtype;
+bool is_known(const ModelSpec& spec, const Release& release) {
+  if (!spec.input_norm.empty() && release < kMergedVisionMlp) return false;
+  return spec.family != "qwen3_moe" || release < since::kGateAlias ||
+         release >= since::kRoutedExperts;
 }
 
 std::string headless_name(const WeightSpec& table) {

@@ -57,6 +57,9 @@ DType resolve_dtype(const std::string& name, DType checkpoint, const model::Mode
 /// as vLLM does. `spec` must outlive the result.
 std::vector<Stage> make_stages(const model::ModelSpec& spec, const Layout& layout);
 
+/// Whether the names that a release has for the model's tensors are known.
+bool is_known(const model::ModelSpec& spec, const Release& release);
+
 /// vLLM's name of a table that the head shares, on a stage without the head.
 std::string headless_name(const model::WeightSpec& table);
 

@@ -1,6 +1,7 @@
 // Shards of multimodal models. tests/data/multimodal_shards.json holds tiny checkpoints (tensors by
 // name and shape, filled as a recipe of seed 77, mean 0, amplitude 0.1, bfloat16) and SHA-256 of
 // the files that vLLM 0.32.0's own classes, loader and saver wrote for them.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <functional>
@@ -107,6 +108,21 @@ TEST_CASE("ranks that a vision tower refuses are refused by tensor and number") 
   CHECK_THROWS_WITH(Job(source, options),
                     Catch::Contains("vision_tower.vision_model.encoder.layers.0.self_attn.qkv_proj."
                                     "weight has 4 query heads, which 8 does not divide"));
+}
+
+TEST_CASE("older releases lack what vLLM's classes did not keep then") {
+  const Scratch scratch;
+  make_model(scratch, fixture().back());  // Qwen2.5-VL
+  const Source source(scratch.path("model"));
+  const auto keeps_norm = [&](const std::string& release) {
+    const Job job(source, {.release = parse_release(release)});
+    return std::ranges::any_of(job.stages().front().tensors, [](const ShardTensor& tensor) {
+      return tensor.name == "visual.input_norm.weight";
+    });
+  };
+  CHECK(keeps_norm("0.32.0"));
+  CHECK(!keeps_norm("0.27.0"));
+  CHECK_THROWS_WITH(keeps_norm("0.10.0"), Catch::Contains("0.10.1 is the first release"));
 }
 
 TEST_CASE("a changed preprocessor_config.json is another source") {
