@@ -98,6 +98,18 @@ MappedFile::~MappedFile() {
   munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::prefault(const std::byte* from, size_t count) const {
+#ifdef MADV_POPULATE_READ
+  const uintptr_t page = reinterpret_cast<uintptr_t>(from) & ~(page_size - 1);
+  const size_t length = reinterpret_cast<uintptr_t>(from) - page + count;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the page's first byte, which is in the map.
+  (void)madvise(reinterpret_cast<void*>(page), length, MADV_POPULATE_READ);
+#else
+  (void)from;
+  (void)count;
+#endif
+}
+
 std::string MappedFile::head(size_t count) const {
   const GuardedRead guard(*this);
   std::string bytes(reinterpret_cast<const char*>(data_), std::min(count, size_));

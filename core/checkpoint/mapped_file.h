@@ -22,6 +22,9 @@ class MappedFile {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] const std::byte* data() const { return data_; }
   [[nodiscard]] size_t size() const { return size_; }
+  /// Maps the pages of a range at once, which costs less than a fault for each few of them. A hint:
+  /// what cannot be read shows when it is read.
+  void prefault(const std::byte* from, size_t count) const;
   /// A copy of the first `count` bytes.
   [[nodiscard]] std::string head(size_t count) const;
 

@@ -48,9 +48,13 @@ Stage all_tensors(const ModelSpec& spec, int64_t tensor_parallel, const Release&
       make_stages(spec, {.tensor_parallel = tensor_parallel, .release = release}).front());
 }
 
-// The first stage of a pipeline keeps a tied table under its own name.
+// The first stages of a pipeline keep a tied table under its own name.
 bool is_stage_name(const ModelSpec& spec, const std::string& name) {
-  return spec.embedding != model::kNoWeight && name == headless_name(spec.weight(spec.embedding));
+  if (spec.embedding == model::kNoWeight || spec.embedding != spec.head) return false;
+  std::string own = spec.weight(spec.embedding).name;
+  const size_t head = own.rfind("lm_head.");
+  return head != std::string::npos &&
+         own.replace(head, std::string::npos, "model.embed_tokens.weight") == name;
 }
 
 // The first tensor of the shard that the stage does not have.
@@ -73,9 +77,7 @@ bool has_all(const RankShard& shard, const Stage& stage) {
 Release find_release(const RankShard& shard, const ModelSpec& spec, const ShardHints& hints) {
   const std::vector<Release> releases = likely_releases(hints);
   for (const Release& release : releases) {
-    const bool unsure = spec.family == "qwen3_moe" && release >= since::kGateAlias &&
-                        release < since::kRoutedExperts;
-    if (unsure) continue;
+    if (!is_known(spec, release)) continue;
     const Stage stage = all_tensors(spec, 1, release);
     if (has_all(shard, stage) && find_unknown(shard, stage, spec) == nullptr) return release;
   }

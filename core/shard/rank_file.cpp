@@ -10,6 +10,7 @@ namespace plimsoll::shard {
 namespace {
 
 constexpr size_t kPrefixDigits = 16;
+constexpr size_t kPassed = size_t{256} << 10;
 
 std::string prefix_of(const Sha256& hash) {
   return hash.hex().substr(0, kPrefixDigits);
@@ -30,6 +31,19 @@ std::span<std::byte> RankFile::room(size_t least) {
 
 void RankFile::commit(size_t count) {
   filled_ += count;
+}
+
+void RankFile::pass(std::span<const std::byte> bytes) {
+  if (bytes.size() < kPassed) return Sink::pass(bytes);
+  flush();
+  // Digest and write take turns while a block is in the processor's cache.
+  while (!bytes.empty()) {
+    const auto now = bytes.first(std::min(bytes.size(), kPassed));
+    hash_.add(now.data(), now.size());
+    file_.write(now.data(), now.size());
+    record_.bytes += static_cast<int64_t>(now.size());
+    bytes = bytes.subspan(now.size());
+  }
 }
 
 void RankFile::end_tensor() {

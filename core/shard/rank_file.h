@@ -21,6 +21,7 @@ class RankFile : public Sink {
   void add(const std::string& bytes);
   std::span<std::byte> room(size_t least) override;
   void commit(size_t count) override;
+  void pass(std::span<const std::byte> bytes) override;
   /// A tensor, or the header, ends here.
   void end_tensor();
   /// Everything to the disk; the file still has its temporary name.

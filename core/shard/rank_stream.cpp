@@ -9,6 +9,37 @@
 namespace plimsoll::shard {
 namespace {
 
+constexpr size_t kPassed = size_t{1} << 20;  // of the map at a time
+
+// Rows that the rank's tensor holds just as the checkpoint stores them.
+bool is_straight(const checkpoint::TensorEntry& from, const Slice& slice, DType dtype) {
+  const auto elements = static_cast<int64_t>(from.bytes / dtype_size(from.dtype));
+  const int64_t rows = from.shape.empty() ? 1 : from.shape.front();
+  return from.dtype == dtype && !slice.part->transposed && rows * slice.columns == elements;
+}
+
+void pass_rows(const checkpoint::TensorEntry& from, const Slice& slice, Sink& sink) {
+  const auto row_bytes = static_cast<size_t>(slice.columns) * dtype_size(from.dtype);
+  std::span<const std::byte> left(from.data + static_cast<size_t>(slice.row) * row_bytes,
+                                  static_cast<size_t>(slice.rows) * row_bytes);
+  while (!left.empty()) {
+    const auto now = left.first(std::min(left.size(), kPassed));
+    from.file->prefault(now.data(), now.size());
+    const checkpoint::GuardedRead guard(*from.file);
+    sink.pass(now);
+    guard.finish();
+    left = left.subspan(now.size());
+  }
+}
+
+// The rows of a block, whole.
+void prefault_rows(const checkpoint::TensorEntry& from, int64_t row, int64_t rows) {
+  if (from.shape.empty()) return;
+  const size_t row_bytes = from.bytes / static_cast<size_t>(from.shape.front());
+  from.file->prefault(from.data + static_cast<size_t>(row) * row_bytes,
+                      static_cast<size_t>(rows) * row_bytes);
+}
+
 void stream_bytes(const std::vector<std::byte>& bytes, Sink& sink) {
   std::memcpy(sink.room(bytes.size()).data(), bytes.data(), bytes.size());
   sink.commit(bytes.size());
@@ -27,6 +58,12 @@ void stream_zeros(int64_t count, Sink& sink) {
 // Slices that lie beside each other in the rank's tensor [rows, columns].
 void stream_slices(const Source& source, std::span<const Slice> slices, const ShardTensor& tensor,
                    Sink& sink) {
+  if (slices.size() == 1) {
+    const checkpoint::TensorEntry& from = source.tensor(*slices.front().part);
+    if (is_straight(from, slices.front(), tensor.dtype)) {
+      return pass_rows(from, slices.front(), sink);
+    }
+  }
   const int64_t columns = slices.size() == 1 ? slices.front().columns : tensor.columns();
   const auto row_bytes = static_cast<size_t>(columns) * dtype_size(tensor.dtype);
   for (int64_t done = 0; done < slices.front().rows;) {
@@ -35,6 +72,7 @@ void stream_slices(const Source& source, std::span<const Slice> slices, const Sh
         std::min(slices.front().rows - done, static_cast<int64_t>(room.size() / row_bytes));
     for (const Slice& slice : slices) {
       const checkpoint::TensorEntry& from = source.tensor(*slice.part);
+      if (!slice.part->transposed) prefault_rows(from, slice.row + done, rows);
       const checkpoint::GuardedRead guard(*from.file);
       const int64_t first = slices.size() == 1 ? 0 : slice.to_column;
       checkpoint::copy_block(
@@ -50,6 +88,16 @@ void stream_slices(const Source& source, std::span<const Slice> slices, const Sh
 }
 
 }  // namespace
+
+void Sink::pass(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::span<std::byte> to = room(1);
+    const size_t now = std::min(to.size(), bytes.size());
+    std::memcpy(to.data(), bytes.data(), now);
+    commit(now);
+    bytes = bytes.subspan(now);
+  }
+}
 
 void stream_tensor(const Source& source, const ShardTensor& tensor, int64_t rank,
                    int64_t tensor_parallel, Sink& sink) {
