@@ -137,7 +137,7 @@ void add_intern_vision(const ConfigView& outer, const ConfigView& config, Builde
   if (feature < -1) tower.layers = std::max<int64_t>(0, tower.layers + feature + 1);
   add_tower(tower, build);
   const double ratio = outer.number({"downsample_ratio"}, 0.5);
-  const auto merge = static_cast<int64_t>(std::llround(1.0 / std::max(ratio, 0.01)));
+  const auto merge = std::max<int64_t>(1, std::llround(1.0 / std::max(ratio, 0.01)));
   const int64_t merged = tower.hidden * merge * merge;
   build.weights.plain(Part::vision, 2 * merged);
   project(build, "mlp1.1", merged, build.dims.hidden, Split::none, true);

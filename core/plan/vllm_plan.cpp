@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "plan/amount.h"
 #include "plan/multimodal.h"
+#include "plan/vllm_stage.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -53,48 +54,6 @@ int64_t kv_element_size(const EngineArgs& args, const Quantization& quantization
   if (dtype == "float32") return 4;
   fail(ExitCode::usage,
        "--kv-cache-dtype {}: expected auto, fp8, fp8_e4m3, fp8_e5m2, bfloat16 or float16", dtype);
-}
-
-/// One rank of one pipeline stage.
-struct Stage {
-  ModelShape shape;
-  Amount parameters;
-  Amount buffers;
-  Amount adapters;
-  std::vector<PlanPart> parts;
-};
-
-Stage build_stage(const ConfigView& config, const ShapeOptions& options,
-                  const Quantization& quantization) {
-  RankWeights weights(options.tensor_parallel, options.element, quantization);
-  Stage stage;
-  stage.shape = build_shape(config, options, weights);
-  stage.parameters = weights.parameter_bytes();
-  stage.adapters = weights.lora_bytes();
-  stage.buffers = weights.buffer_bytes();
-  for (size_t i = 0; i < kPartNames.size(); ++i) {
-    const Amount bytes = weights.part_bytes(static_cast<Part>(i));
-    if (bytes == Amount{0}) continue;
-    stage.parts.push_back(
-        {fmt::format("weights: {}", kPartNames[i]), bytes.value(),
-         fmt::format("this rank's share at tensor parallel size {}", options.tensor_parallel),
-         "config.json"});
-  }
-  stage.parts.push_back({"weights: buffers", stage.buffers.value(),
-                         "rotary tables and scales, whole on every rank", "config.json"});
-  return stage;
-}
-
-/// The stage of a pipeline whose weights and cache weigh most.
-Stage busiest_stage(const ConfigView& config, ShapeOptions options,
-                    const Quantization& quantization) {
-  Stage busiest;
-  for (int64_t rank = 0; rank < options.pipeline_parallel; ++rank) {
-    options.pipeline_rank = rank;
-    Stage stage = build_stage(config, options, quantization);
-    if (rank == 0 || stage.parameters > busiest.parameters) busiest = std::move(stage);
-  }
-  return busiest;
 }
 
 KvOptions kv_options(const EngineArgs& args, const EngineLimits& limits, const ModelShape& shape,
@@ -215,21 +174,6 @@ void fill_cache(PlanResult& result, const KvPlan& kv, Amount budget, const Engin
       args.version >= kTokensByConcurrency
           ? static_cast<int64_t>(result.max_concurrency * static_cast<double>(counted))
           : (Amount{result.num_gpu_blocks / groups} * kv.block_size()).value();
-}
-
-/// An architecture that is not known weighs what its checkpoint's headers say, divided evenly.
-void weigh_by_headers(Stage& stage, const EngineArgs& args, int64_t element) {
-  if (!stage.shape.estimated || !args.tensors) return;
-  const int64_t ranks = args.tensor_parallel * args.pipeline_parallel;
-  const Amount bytes = Amount{args.tensors->float_elements} * element + args.tensors->other_bytes;
-  stage.parameters = ceil_div(bytes, ranks);
-  stage.parts = {
-      {"weights: by the checkpoint's headers", stage.parameters.value(),
-       fmt::format("({} elements x {} B + {} B) / {} ranks", args.tensors->float_elements, element,
-                   args.tensors->other_bytes, ranks),
-       "headers of the safetensors files"},
-      {"weights: buffers", stage.buffers.value(), "as a Llama-like decoder", "config.json"}};
-  stage.shape.note += "; weights are taken from the checkpoint's headers";
 }
 
 void fill_weights(PlanResult& result, const Stage& stage, const EngineArgs& args) {

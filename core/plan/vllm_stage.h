@@ -1,0 +1,30 @@
+// What one rank of a launch of vLLM holds: weights by part, buffers, adapters, and the model's
+// shape.
+#pragma once
+
+#include <vector>
+
+#include "plan/engine_args.h"
+#include "plan/model_shape.h"
+#include "plan/plan_result.h"
+#include "plan/quantization.h"
+
+namespace plimsoll::plan {
+
+/// One rank of one pipeline stage.
+struct Stage {
+  ModelShape shape;
+  Amount parameters;
+  Amount buffers;
+  Amount adapters;
+  std::vector<PlanPart> parts;
+};
+
+/// The stage of a pipeline whose weights and cache weigh most.
+Stage busiest_stage(const ConfigView& config, ShapeOptions options,
+                    const Quantization& quantization);
+
+/// An architecture that is not known weighs what its checkpoint's headers say, divided evenly.
+void weigh_by_headers(Stage& stage, const EngineArgs& args, int64_t element);
+
+}  // namespace plimsoll::plan
