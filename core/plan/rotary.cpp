@@ -57,7 +57,9 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
       settings.integer({"original_max_position_embeddings"},
                        config.integer({"original_max_position_embeddings"}, table.positions));
   const auto stretched = [&](int64_t positions) {
-    return static_cast<int64_t>(static_cast<double>(positions) * std::max(1.0, factor));
+    constexpr double kMost = 1e15;  // far beyond any memory, and still an integer
+    const double length = static_cast<double>(positions) * std::max(1.0, factor);
+    return static_cast<int64_t>(std::min(length, kMost));
   };
   if (type == "linear") {
     table.positions = stretched(table.positions);
