@@ -61,7 +61,7 @@ TEST_CASE("usage errors of shard are one line and status 2, and make no folder")
       {"shard $MODEL -o out -tp 2 --file-pattern a.safetensors", "put {rank} into it"},
       {"shard $MODEL -o out -pp 2 --file-pattern a.safetensors", "put {pp_rank} into it"},
       {"shard $MODEL -o out -q fp8", "--quantization fp8: shards of weights that vLLM quantises"},
-      {"shard $MODEL -o out --tensor-paralel 2", "did you mean --tensor-parallel-size?"},
+      {"shard $MODEL -o out --max-file-sise 1", "did you mean --max-file-size?"},
   };
   for (const Row& row : rows) {
     INFO(row.arguments);
@@ -165,7 +165,7 @@ TEST_CASE("folders that are not for shards are refused and stay as they are") {
       {"shard --unshard out -o ./link/joined", 8, "lies in the shards' folder"},
       {"shard --unshard out -o model", 8, "is not empty"},
       {"shard model -o none/out", 9, "its parent folder is missing"},
-      {"shard none -o new", 5, "no such folder"},
+      {"shard ./none -o new", 5, "no such folder"},
       {"shard --verify model", 5, "there is no plimsoll-shard.json in it"},
       {"shard --unshard model -o new", 5, ""},
   };
