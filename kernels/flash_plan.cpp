@@ -198,28 +198,35 @@ void FlashPlanner::classify(const FlashBatch& batch) {
     }
     if (rows != 1) recordable_ = false;
     if (rows == 0) continue;
-    const int64_t packed = rows * shape_.group();
-    const bool can_split = rows == 1 || limits_.fixed_split == 0;
-    const FlashKind kind = packed <= 16 && can_split               ? FlashKind::split16
-                           : rows == 1                             ? FlashKind::split64
-                           : packed > 64 && shape_.head_dim <= 128 ? FlashKind::direct128
-                                                                   : FlashKind::direct64;
+    const FlashKind kind = kind_of(rows);
     if (kind == FlashKind::split16) few_rows += rows;
     classes_[static_cast<size_t>(kind)].push_back({b, rows, batch.query_start[at], length});
   }
+  move_prefills(few_rows);
+}
+
+FlashKind FlashPlanner::kind_of(int64_t rows) const {
+  const int64_t packed = rows * shape_.group();
+  if (packed <= 16 && (rows == 1 || limits_.fixed_split == 0)) return FlashKind::split16;
+  if (rows == 1) return FlashKind::split64;
+  return packed > 64 && shape_.head_dim <= 128 ? FlashKind::direct128 : FlashKind::direct64;
+}
+
+/// Between classes: sequences of several rows out of a split launch that has no room for all, and
+/// prefills into one where that pays.
+void FlashPlanner::move_prefills(int64_t few_rows) {
   auto& split16 = classes_[static_cast<size_t>(FlashKind::split16)];
   auto& direct64 = classes_[static_cast<size_t>(FlashKind::direct64)];
+  auto& direct128 = classes_[static_cast<size_t>(FlashKind::direct128)];
   if (few_rows > partial_rows_) {  // sequences of one row alone always fit
-    const auto many = std::stable_partition(split16.begin(), split16.end(),
-                                            [](const Sequence& s) { return s.rows == 1; });
+    const auto many = std::partition(split16.begin(), split16.end(),
+                                     [](const Sequence& s) { return s.rows == 1; });
     direct64.insert(direct64.end(), many, split16.end());
     split16.erase(many, split16.end());
   }
-  if (limits_.fixed_split == 0) {
-    if (!direct64.empty()) choose_prefill(direct64);
-    auto& direct128 = classes_[static_cast<size_t>(FlashKind::direct128)];
-    if (!direct128.empty() && direct64.empty()) choose_prefill(direct128);
-  }
+  if (limits_.fixed_split > 0) return;
+  if (!direct64.empty()) choose_prefill(direct64);
+  if (!direct128.empty() && direct64.empty()) choose_prefill(direct128);
 }
 
 /// A prefill that by itself gives fewer thread blocks than there are multiprocessors is split when
@@ -274,6 +281,11 @@ void FlashPlanner::emit_split(FlashKind kind, const Arrays& to) {
 void FlashPlanner::emit_round(FlashKind kind, std::span<const Sequence> of, int64_t chunk,
                               const Arrays& to) {
   FlashLaunch launch = next_launch(kind);
+  int64_t rows = 0;
+  for (const Sequence& s : of) rows += s.rows;
+  if (used_merges_ + rows > layout_.merges) {
+    throw std::logic_error("flash plan: more rows to merge than the slab has room for");
+  }
   int32_t row = 0;
   for (const Sequence& s : of) {
     to.partial_start[static_cast<size_t>(s.index)] = row;
@@ -303,10 +315,17 @@ void FlashPlanner::emit_direct(FlashKind kind, const Arrays& to) {
 }
 
 FlashLaunch FlashPlanner::next_launch(FlashKind kind) const {
-  return {kind, static_cast<int64_t>(launches_.size()), used_items_, 0, used_merges_, 0};
+  const auto index = static_cast<int64_t>(launches_.size());
+  if (index >= layout_.launches) {
+    throw std::logic_error("flash plan: more launches than the slab has room for");
+  }
+  return {kind, index, used_items_, 0, used_merges_, 0};
 }
 
 void FlashPlanner::finish(const FlashLaunch& launch) {
+  if (launch.index >= layout_.launches || launch.first_merge + launch.merge_rows > layout_.merges) {
+    throw std::logic_error("flash plan: more launches than the slab has room for");
+  }
   launches_.push_back(launch);
   used_items_ += launch.items;
   used_merges_ += launch.merge_rows;

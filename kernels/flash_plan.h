@@ -126,6 +126,8 @@ class FlashPlanner {
   struct Arrays;
 
   void classify(const FlashBatch& batch);
+  [[nodiscard]] FlashKind kind_of(int64_t rows) const;
+  void move_prefills(int64_t few_rows);
   void choose_prefill(std::vector<Sequence>& prefill);
   void emit_split(FlashKind kind, const Arrays& to);
   void emit_round(FlashKind kind, std::span<const Sequence> of, int64_t chunk, const Arrays& to);
