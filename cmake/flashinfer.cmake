@@ -170,7 +170,7 @@ if(flashinfer_include)
   endforeach()
   plimsoll_flash_unit(bf16 f8_e4m3 128 false)
   message(STATUS "Attention: FlashInfer 0.6.9's kernels")
-else()
+elseif(PLIMSOLL_HAS_CUDA)
   message(STATUS "Attention: plain kernels alone, a fraction as fast")
 endif()
 
