@@ -31,6 +31,9 @@ inline constexpr size_t kSharedWithoutAsking = size_t{48} << 10;
 /// least).
 inline constexpr size_t kMaxSharedBytes = size_t{99} << 10;
 
+/// Whether the current device overlaps kernels; asked once.
+bool can_overlap();
+
 /// Throws Error naming the kernel when the runtime refused its launch.
 void check_launch(cudaError_t status, const char* name);
 
@@ -54,7 +57,7 @@ void launch(const Launch& launch, const char* name, void (*kernel)(Parameters...
   config.dynamicSmemBytes = launch.shared_bytes;
   config.stream = launch.stream;
   config.attrs = &attribute;
-  config.numAttrs = launch.overlap == Overlap::yes ? 1 : 0;
+  config.numAttrs = launch.overlap == Overlap::yes && can_overlap() ? 1 : 0;
   check_launch(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), name);
 }
 
