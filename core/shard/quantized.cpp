@@ -404,7 +404,8 @@ std::string saver_behaviour(const std::string& method) {
   }
   if (method == "gptq") {
     return "vLLM's own saver writes the kernels' repacked weights, which its loader would repack "
-           "once more. vLLM 0.32 loads GPTQ shards only when config.json lists the quantised layers "
+           "once more. vLLM 0.32 loads GPTQ shards only when config.json lists the quantised "
+           "layers "
            "as modules_in_block_to_quantize.";
   }
   return "vLLM's own saver fails for 8-bit weights, which it holds transposed, and writes packed "
