@@ -154,6 +154,17 @@ uint64_t bytes_beside_blocks(const model::ModelSpec& spec, const EngineLayout& l
   return plan_layout(spec, none, footprint).total_bytes;
 }
 
+/// A number of blocks that was asked for must not lead over the line.
+void check_budget(uint64_t budget, uint64_t rest, const EngineLayout& layout) {
+  const uint64_t blocks = static_cast<uint64_t>(layout.num_blocks) * layout.kv.block_bytes;
+  if (rest + blocks <= budget) return;
+  fail(ExitCode::does_not_fit,
+       "{} KV blocks take {}, weights and step {}; the device's budget is {}: "
+       "--num-gpu-blocks-override {} would fit",
+       layout.num_blocks, gibibytes(blocks), gibibytes(rest), gibibytes(budget),
+       (budget - std::min(budget, rest)) / layout.kv.block_bytes);
+}
+
 }  // namespace
 
 EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& options,
@@ -191,6 +202,9 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
     const int64_t most =
         blocks_of_sequence(layout.kv, fitting, limits.batched_tokens) * limits.sequences;
     layout.num_blocks = std::min(layout.num_blocks, most);
+  }
+  if (options.num_kv_blocks && options.memory_budget) {
+    check_budget(*options.memory_budget, bytes_beside_blocks(spec, layout, footprint), layout);
   }
   return layout;
 }

@@ -264,6 +264,13 @@ TEST_CASE("a budget is filled with KV blocks to the last") {
       CHECK(plan.total_bytes + plan.kv_block_bytes > *options.memory_budget);
     }
   }
+  SECTION("nor by asking for blocks") {
+    options.memory_budget = hundred.total_bytes;
+    options.num_kv_blocks = 100;
+    CHECK(plan_with(options).total_bytes == hundred.total_bytes);
+    options.num_kv_blocks = 101;
+    CHECK_THROWS_WITH(plan_with(options), Contains("--num-gpu-blocks-override 100 would fit"));
+  }
   SECTION("one sequence must fit") {
     options.memory_budget = hundred.total_bytes - 80 * hundred.kv_block_bytes;
     try {
