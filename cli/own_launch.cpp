@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda_footprint.h"
 #include "base/error.h"
 #include "plan/amount.h"
 #include "shard/rank_model.h"
@@ -11,76 +12,22 @@
 namespace plimsoll::cli {
 namespace {
 
-using plan::kMiB;
-
-/// Sizes of a card's kernels: weights and cache as they are stored, one workspace for products, and
-/// the partial sums of long sequences that are split over processors.
-class CardFootprint final : public backend::Footprint {
- public:
-  explicit CardFootprint(int64_t processors) : processors_(processors) {}
-  [[nodiscard]] std::string_view name() const override { return "card"; }
-  [[nodiscard]] DType activation_dtype(DType model) const override { return model; }
-  [[nodiscard]] size_t weight_bytes(const model::WeightSpec& spec, DType dtype) const override {
-    return aligned(static_cast<size_t>(spec.elements()) * dtype_size(dtype));
+/// What sizes depend on, of a card; the backend's own where the catalogue does not know it.
+backend::CardFigures figures_of(const plan::Gpu& gpu) {
+  backend::CardFigures figures;
+  if (gpu.compute_capability > 0) {
+    figures.compute_capability = static_cast<int32_t>(std::lround(gpu.compute_capability * 10));
   }
-  [[nodiscard]] size_t kv_bytes(const model::AttentionSpec& spec, int64_t block_size,
-                                DType dtype) const override {
-    return aligned(static_cast<size_t>(2 * spec.kv_heads * spec.head_dim * block_size) *
-                   dtype_size(dtype));
-  }
-  [[nodiscard]] size_t linear_workspace(int64_t, const model::WeightSpec&, DType) const override {
-    return 0;
-  }
-  [[nodiscard]] size_t experts_workspace(int64_t rows, const model::MlpSpec& mlp, int64_t hidden,
-                                         DType dtype) const override {
-    // Rows sorted by expert, gate and up beside each other, their product, and what comes down.
-    const int64_t width = 2 * hidden + 3 * mlp.intermediate;
-    return aligned(static_cast<size_t>(rows * mlp.experts_per_token * width) * dtype_size(dtype));
-  }
-  [[nodiscard]] size_t attention_workspace(int64_t, int64_t,
-                                           const model::AttentionSpec&) const override {
-    return 0;
-  }
-  [[nodiscard]] bool shares_memory() const override { return false; }
-  [[nodiscard]] bool stores_kv(DType kv, DType model) const override {
-    return kv == model || kv == DType::f8_e4m3;
-  }
-  [[nodiscard]] bool draws() const override { return true; }
-  [[nodiscard]] int ahead() const override { return 1; }
-  [[nodiscard]] bool records() const override { return true; }
-  [[nodiscard]] size_t device_workspace_bytes(const backend::StepShape& shape) const override {
-    size_t partials = 0;
-    for (const model::LayerSpec& layer : shape.spec->layers) {
-      const model::AttentionSpec& of = layer.attention;
-      const auto tiles = static_cast<size_t>(2 * processors_ * 16);  // of rows, two waves
-      partials = std::max(
-          partials, tiles * static_cast<size_t>(of.heads * (of.head_dim + 1)) * sizeof(float));
-    }
-    constexpr size_t kProducts = size_t{32} << 20;  // what NVIDIA recommends for Hopper
-    return kProducts + aligned(partials);
-  }
-
- private:
-  static size_t aligned(size_t bytes) {
-    constexpr size_t kUnit = 256;  // what the driver promises of its own allocations
-    return (bytes + kUnit - 1) / kUnit * kUnit;
-  }
-  int64_t processors_;
-};
-
-constexpr int32_t kUnknownProcessors = 132;
-
-int32_t processors_of(const plan::Gpu& gpu) {
-  return gpu.processors > 0 ? static_cast<int32_t>(gpu.processors) : kUnknownProcessors;
+  if (gpu.processors > 0) figures.processors = static_cast<int32_t>(gpu.processors);
+  return figures;
 }
 
 std::vector<memory::Overhead> overheads_of(const model::ModelSpec& spec, const plan::Gpu& gpu,
                                            size_t graphs, int64_t ranks) {
+  const backend::CardFigures figures = figures_of(gpu);
   memory::OverheadShape shape;
-  if (gpu.compute_capability > 0) {
-    shape.compute_capability = static_cast<int32_t>(std::lround(gpu.compute_capability * 10));
-  }
-  shape.processors = processors_of(gpu);
+  shape.compute_capability = figures.compute_capability;
+  shape.processors = figures.processors;
   shape.layers = std::ssize(spec.layers);
   shape.experts = std::ranges::any_of(spec.layers, [](const model::LayerSpec& layer) {
     return layer.mlp.kind == model::MlpKind::experts;
@@ -148,7 +95,7 @@ int64_t RankLaunch::fixed_bytes() const {
 
 std::unique_ptr<backend::Footprint> device_footprint(const plan::Gpu* gpu) {
   if (gpu == nullptr) return nullptr;
-  return std::make_unique<CardFootprint>(processors_of(*gpu));
+  return std::make_unique<backend::CudaFootprint>(figures_of(*gpu));
 }
 
 engine::EngineOptions own_engine_options(const PlanOptions& options, DType dtype) {
