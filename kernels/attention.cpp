@@ -1,5 +1,6 @@
 #include "kernels/attention.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "kernels/attention_plain.h"
@@ -60,6 +61,13 @@ void StepAttention::plan(const BatchMeta& batch) {
     }
     if (shape.uses_plain || !sealed_) plan_plain(batch, shape);
   }
+}
+
+bool StepAttention::recordable() const {
+  return std::ranges::all_of(shapes_, [&](const Shape& shape) {
+    const bool planned = !flash_units().empty() && (shape.uses_flash || !sealed_);
+    return !planned || shape.flash.planner.recordable();
+  });
 }
 
 void StepAttention::plan_plain(const BatchMeta& batch, Shape& shape) const {

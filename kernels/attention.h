@@ -22,6 +22,9 @@ class StepAttention {
 
   /// Fills batch.plan on the host.
   void plan(const backend::BatchMeta& batch);
+  /// Whether the planned step launches what every decode step of its size launches: a graph may
+  /// stand for it. Not so where fixed splits need several rounds.
+  [[nodiscard]] bool recordable() const;
 
   /// One layer's attention over the planned step.
   struct Call {

@@ -146,7 +146,7 @@ void CudaBackend::copy_tables(const BatchMeta& batch) {
 }
 
 void CudaBackend::run_step(int64_t key, const std::function<void()>& ops) {
-  if (key == 0) return ops();
+  if (key == 0 || !attention_.recordable()) return ops();
   if (graphs_.has(key)) return graphs_.replay(key);
   // The first time runs as it is: kernels are loaded and products chosen before they are recorded.
   ops();
