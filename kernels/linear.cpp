@@ -52,6 +52,11 @@ cublasLtEpilogue_t epilogue_of(bool bias, Activation activation) {
   }
 }
 
+View rows_of(const backend::Weight& weight) {
+  const int64_t k = weight.spec->columns();
+  return {weight.data, weight.dtype, weight.spec->rows(), k, k};
+}
+
 }  // namespace
 
 size_t row_bucket(int64_t rows) {
@@ -74,7 +79,8 @@ struct Products::Key {
   DType in = DType::bf16;
   DType out = DType::bf16;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  size_t alignment = 0;
+  size_t in_alignment = 0;   // bytes; of weight and in
+  size_t out_alignment = 0;  // bytes
   bool operator==(const Key&) const = default;
 };
 
@@ -187,7 +193,8 @@ std::optional<Fused> Products::run(const View& out, const View& in, const backen
       .in = in.dtype,
       .out = out.dtype,
       .epilogue = epilogue_of(fused.bias, fused.activation ? activation : Activation::none),
-      .alignment = std::min(common_alignment(out), common_alignment(in))};
+      .in_alignment = std::min(common_alignment(in), common_alignment(rows_of(weight))),
+      .out_alignment = common_alignment(out)};
   Product& product = find(key);
   const Call call{.weight = weight.data,
                   .in = in.data,
@@ -256,12 +263,12 @@ std::vector<Products::Algorithm> Products::candidates(Product& product, const Ca
   const uint32_t reductions = pinning_ == Pinning::single ? CUBLASLT_REDUCTION_SCHEME_NONE
                                                           : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
-  const auto alignment = static_cast<uint32_t>(product.key.alignment);
-  for (const auto attribute :
-       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-    prefer(attribute, alignment);
-  }
+  const auto in_alignment = static_cast<uint32_t>(product.key.in_alignment);
+  const auto out_alignment = static_cast<uint32_t>(product.key.out_alignment);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, in_alignment);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, in_alignment);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, out_alignment);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, out_alignment);
   product.describe(call);
   std::array<cublasLtMatmulHeuristicResult_t, kCandidates> results{};
   int count = 0;

@@ -10,6 +10,7 @@
 #include "backend/device.h"
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
+#include "kernels/device.h"
 
 #ifdef PLIMSOLL_EMULATION
 #include "emulation/streams.h"
@@ -88,6 +89,9 @@ TEST_CASE("an engine on a device answers as one on the CPU") {
       CHECK(engine->plan().recorded_sizes.size() == options.capture_sizes->size());
       check_same(tokens_of(run_all(*engine, requests)), expected);
       CHECK(engine->stats().kv_blocks_used == 0);
+      // Nothing was taken from the device or pinned since the launch.
+      CHECK(kernels::allocations_since_seal().device == 0);
+      CHECK(kernels::allocations_since_seal().pinned == 0);
     }
   }
 #ifdef PLIMSOLL_EMULATION

@@ -2,6 +2,7 @@
 // the library is strict about (attributes' sizes, alignments that were promised, workspace).
 #include "kernels/cublaslt.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -28,15 +29,15 @@ struct LtLayout {
 struct LtPreference {
   uint64_t workspace = 0;
   uint32_t reductions = 7;
-  uint32_t alignment = 256;  // the least of the four
+  std::array<uint32_t, 4> alignment{256, 256, 256, 256};  // of A, B, C, D
 };
 
 namespace {
 
 /// What an algorithm keeps in its 64 bytes.
 struct Algorithm {
-  uint64_t parts = 1;  // of K
-  uint64_t alignment = 0;
+  uint64_t parts = 1;                   // of K
+  std::array<uint32_t, 4> alignment{};  // of A, B, C, D
   uint64_t workspace = 0;
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
@@ -212,7 +213,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
       return copy(preference->reductions, value, bytes);
     default:
-      return copy(preference->alignment, value, bytes);
+      return copy(preference->alignment[static_cast<size_t>(
+                      attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES)],
+                  value, bytes);
   }
 }
 
@@ -264,17 +267,17 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   if (parts_bytes > workspace_bytes || (parts_bytes > 0 && workspace == nullptr)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  const auto steps = [](const cublasLtMatrixLayout_t layout) {
-    return reinterpret_cast<const void*>(static_cast<uint64_t>(layout->leading) *
-                                         plimsoll::dtype_size(dtype(layout->type)));
+  const auto promised = [&](const void* address, const LtLayout& layout, size_t operand) {
+    const auto step =
+        static_cast<uint64_t>(layout.leading) * plimsoll::dtype_size(dtype(layout.type));
+    const uint64_t to = chosen.alignment[operand];
+    if (aligned(address, to) && (layout.columns == 1 || step % to == 0)) return;
+    plimsoll::fail(plimsoll::ExitCode::bug, "a product was promised an alignment of {}", to);
   };
-  for (const void* address :
-       {a, b, c, static_cast<const void*>(d), steps(b_layout), steps(d_layout)}) {
-    if (!aligned(address, chosen.alignment)) {
-      plimsoll::fail(plimsoll::ExitCode::bug, "a product was promised an alignment of {}",
-                     chosen.alignment);
-    }
-  }
+  promised(a, *a_layout, 0);
+  promised(b, *b_layout, 1);
+  promised(c, *d_layout, 2);
+  promised(d, *d_layout, 3);
   if (*static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0 ||
       (has_bias(description->epilogue) && description->bias == nullptr)) {
     return CUBLAS_STATUS_INVALID_VALUE;
