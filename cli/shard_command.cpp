@@ -218,7 +218,7 @@ int write(const ShardOptions& options, const Environment& environment) {
   const int64_t stages = job.layout().pipeline_parallel;
   say(
       fmt::format("{}: {} files in {}, {:.2f} GB written in {:.1f} s ({:.0f} MB/s), {:.2f} GB were "
-                  "there; load with --load-format sharded_state -tp {}",
+                  "there; load with --load-format sharded_state -tp {}{}",
                   options.output, job.file_names().size(), torch_name(job.layout().dtype),
                   static_cast<double>(result.written_bytes) / 1e9, seconds,
                   static_cast<double>(result.written_bytes) / 1e6 / seconds,

@@ -60,7 +60,8 @@ TEST_CASE("usage errors of shard are one line and status 2, and make no folder")
       {"shard $MODEL -o out --file-pattern '{x}.safetensors'", "unknown field '{x}'"},
       {"shard $MODEL -o out -tp 2 --file-pattern a.safetensors", "put {rank} into it"},
       {"shard $MODEL -o out -pp 2 --file-pattern a.safetensors", "put {pp_rank} into it"},
-      {"shard $MODEL -o out -q fp8", "--quantization fp8: shards of weights that vLLM quantises"},
+      {"shard $MODEL -o out -q fp8",
+       "--quantization fp8: vLLM quantises plain weights while it loads"},
       {"shard $MODEL -o out --max-file-sise 1", "did you mean --max-file-size?"},
   };
   for (const Row& row : rows) {
