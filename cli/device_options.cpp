@@ -174,4 +174,16 @@ DeviceSetup apply_device(const DeviceFlags& flags, const DeviceChoice& choice,
   return setup;
 }
 
+void check_ceiling(const DeviceSetup& setup, const backend::DeviceMemory& launched) {
+  const CardBudget& budget = setup.budget;
+  if (launched.process <= budget.ceiling) return;
+  fail(ExitCode::does_not_fit,
+       "launched, the process has {} of the card, over its ceiling of {}: {} beside its arena of "
+       "{}, where {} were planned; lower the ceiling by as much (--gpu-memory, "
+       "--gpu-memory-utilization), and please report these figures",
+       gibibytes(launched.process), gibibytes(budget.ceiling),
+       gibibytes(launched.process - std::min(launched.process, budget.arena)),
+       gibibytes(budget.arena), gibibytes(budget.outside));
+}
+
 }  // namespace plimsoll::cli

@@ -65,4 +65,8 @@ DeviceSetup apply_device(const DeviceFlags& flags, const DeviceChoice& choice,
                          const backend::Backend& backend, const model::ModelSpec& spec,
                          engine::EngineOptions& engine);
 
+/// After the launch, when all that will ever be taken is taken: throws Error(does_not_fit) when the
+/// process has more of the card than its ceiling.
+void check_ceiling(const DeviceSetup& setup, const backend::DeviceMemory& launched);
+
 }  // namespace plimsoll::cli

@@ -153,6 +153,10 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
                                              std::move(engine))
           : std::make_unique<engine::Engine>(launch->spec, *weights.source(), *launch->backend,
                                              tokenizer, std::move(engine));
+  if (launch->device.card) {
+    check_ceiling(launch->setup,
+                  backend::device_memory(*launch->backend, launch->spec, launch->setup.graphs));
+  }
   return launch;
 }
 

@@ -9,22 +9,15 @@ namespace plimsoll::engine {
 
 namespace {
 
-// Picks from `count` weights, weight(i) for rank i: the ranks whose predecessors weigh less than
-// top_p of the total take part.
+// The leading ranks that take part: those whose predecessors weigh less than `wanted` together.
 template <typename Weight>
-size_t pick(size_t count, Weight weight, double wanted, double uniform) {
+size_t count_wanted(size_t count, Weight weight, double wanted) {
   double mass = 0;
   size_t kept = 0;
   do {
     mass += weight(kept++);
   } while (kept < count && mass < wanted);
-  const double target = uniform * mass;
-  double passed = 0;
-  for (size_t rank = 0; rank < kept; ++rank) {
-    passed += weight(rank);
-    if (passed > target) return rank;
-  }
-  return kept - 1;
+  return kept;
 }
 
 // Weights of equal buckets differ by less than 1/32; a larger bucket means larger weights.
@@ -71,7 +64,8 @@ TokenId Sampler::choose(std::span<const float> row, const RowScan& scan, const D
 
 TokenId Sampler::draw_from_top(std::span<const float> row, float maximum,
                                const DrawParams& params) {
-  const std::span<const int32_t> ids = select_top(row, params.top_k, ids_);
+  const auto chosen = static_cast<size_t>(select_top(row, params.top_k, ids_).size());
+  const std::span<int32_t> ids = ids_.first(chosen);
   const auto weight = [&](size_t rank) {
     const double distance = static_cast<double>(row[static_cast<size_t>(ids[rank])]) - maximum;
     return std::exp(distance / params.temperature);
@@ -83,8 +77,17 @@ TokenId Sampler::draw_from_top(std::span<const float> row, float maximum,
     if (count > 0 && (next < params.min_p || next == 0)) break;
     total += next;
   }
-  const double wanted = params.top_p < 1 ? params.top_p * total : 2 * total;
-  return ids[pick(count, weight, wanted, params.uniform)];
+  if (params.top_p < 1) count = count_wanted(count, weight, params.top_p * total);
+  // Drawn in the order of ids, as without top_k and as devices do.
+  std::sort(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(count));
+  double mass = 0;
+  for (size_t i = 0; i < count; ++i) mass += weight(i);
+  double target = params.uniform * mass;
+  for (size_t i = 0; i + 1 < count; ++i) {
+    target -= weight(i);
+    if (target < 0) return ids[i];
+  }
+  return ids[count - 1];
 }
 
 // No sort of the vocabulary: a histogram finds the bucket in which the sum reaches `wanted`, and

@@ -10,7 +10,8 @@
 //   7. divided by the temperature
 //   8. min_p: tokens less likely than min_p times the likeliest go
 //   9. top_k, then top_p over what is left; of equals the lower ids stay
-//  10. one random number picks from the rest by inverting the cumulative distribution
+//  10. one random number picks from the rest, in the order of ids, by inverting the cumulative
+//      distribution
 //
 // Log probabilities are those of the raw logits, before step 1 (vLLM's raw_logprobs).
 #pragma once

@@ -81,3 +81,13 @@ TEST_CASE("a card's ceiling is divided") {
     CHECK_THROWS_WITH(card_budget(flags, idle), Contains("the ceiling is 1.00 GiB"));
   }
 }
+
+TEST_CASE("a launch over its ceiling is given up") {
+  DeviceSetup setup;
+  setup.budget = {.ceiling = 10 * kGiB, .outside = kGiB, .arena = 9 * kGiB};
+  CHECK_NOTHROW(check_ceiling(setup, {.process = 10 * kGiB}));
+  CHECK_NOTHROW(check_ceiling(setup, {}));  // the driver does not say
+  CHECK_THROWS_WITH(check_ceiling(setup, {.process = 10 * kGiB + kGiB / 2}),
+                    Contains("has 10.50 GiB of the card, over its ceiling of 10.00 GiB: 1.50 GiB "
+                             "beside its arena of 9.00 GiB, where 1.00 GiB were planned"));
+}
