@@ -134,7 +134,7 @@ void check_flash(const FlashUnit& unit, FlashMemory memory, const Variant& varia
 /// All combinations on a device. In the emulator, which takes a second for what a device does in a
 /// microsecond, each unit has a third of the cases, with one variant and one KV tile in turn.
 template <typename F>
-void for_flash_cases(size_t index, const FlashUnit& unit, F test) {
+void for_flash_cases([[maybe_unused]] size_t index, const FlashUnit& unit, F test) {
   const std::vector<Variant> variants = variants_of(unit);
   const FlashMemory memories[] = {FlashMemory::large, FlashMemory::small};
   const std::vector<FlashCase> cases = flash_cases();
