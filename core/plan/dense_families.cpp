@@ -70,6 +70,7 @@ constexpr auto kFamilies = std::to_array<Family>({
      .out_bias = kAlways,
      .mlp_bias = kAlways,
      .gated = false,
+     .mlp_split = false,
      .positions = Positions::learned,
      .tied = true,
      .generic = true},

@@ -81,7 +81,8 @@ struct Family {
   Bias out_bias = {};
   Bias mlp_bias = {};
   Bias lm_head_bias = {};
-  bool gated = true;  // gate and up; false: up alone
+  bool gated = true;      // gate and up; false: up alone
+  bool mlp_split = true;  // over ranks; false: whole on each, for want of a tensor-parallel plan
   Positions positions = Positions::rotary;
   int64_t extra_positions = 0;   // rows of the learned table beyond the context (OPT: 2)
   bool tied = false;             // when the config does not say

@@ -54,16 +54,18 @@ void add_gpt_oss(Builder& build, const std::string& path, Mixture mixture) {
 void add_mlp(Builder& build, const std::string& path, int64_t intermediate, Part part, bool bias) {
   const int64_t hidden = build.dims.hidden;
   RankWeights& weights = build.weights;
+  const Split up = build.family.mlp_split ? Split::outputs : Split::none;
+  const Split down = build.family.mlp_split ? Split::inputs : Split::none;
   if (build.family.gated) {
     weights.linear(part, {{path, "gate_up_proj", {"gate_proj", "up_proj"}},
                           hidden,
                           {intermediate, intermediate},
-                          Split::outputs,
+                          up,
                           bias});
   } else {
-    weights.linear(part, {{path, "up_proj", {}}, hidden, {intermediate}, Split::outputs, bias});
+    weights.linear(part, {{path, "up_proj", {}}, hidden, {intermediate}, up, bias});
   }
-  weights.linear(part, {{path, "down_proj", {}}, intermediate, {hidden}, Split::inputs, bias});
+  weights.linear(part, {{path, "down_proj", {}}, intermediate, {hidden}, down, bias});
 }
 
 Mixture read_mixture(const Builder& build) {
@@ -182,7 +184,8 @@ void add_feed_forward(Builder& build, int64_t layer) {
     }
     add_mlp(build, path, intermediate, Part::mlp, build.bias(build.family.mlp_bias));
     activation.intermediate =
-        std::max(activation.intermediate, intermediate / build.weights.ranks());
+        std::max(activation.intermediate,
+                 build.family.mlp_split ? intermediate / build.weights.ranks() : intermediate);
     return;
   }
   const Mixture mixture = read_mixture(build);
