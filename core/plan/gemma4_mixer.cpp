@@ -1,9 +1,14 @@
 // Gemma 4: heads of another size in the full layers, keys used as values, inputs for each layer,
-// and a mixture beside the dense feed-forward.
+// and a mixture beside the dense feed-forward. Gemma 3n: likewise, with alternating updates and
+// residuals of low rank instead of the mixture.
 #include "plan/builder.h"
 
 namespace plimsoll::plan {
 namespace {
+
+bool is_gemma3n(const Builder& build) {
+  return build.family.architecture == "Gemma3nForCausalLM";
+}
 
 struct Gemma4Heads {
   bool sliding;
@@ -15,7 +20,8 @@ struct Gemma4Heads {
 Gemma4Heads gemma4_heads(const Builder& build, int64_t layer) {
   const ConfigView& config = build.config;
   const std::string type = build.layer_type(layer);
-  const bool sliding = type.empty() ? (layer + 1) % 6 != 0 : type == "sliding_attention";
+  const int64_t period = is_gemma3n(build) ? 5 : 6;
+  const bool sliding = type.empty() ? (layer + 1) % period != 0 : type == "sliding_attention";
   const int64_t shared = config.integer({"num_kv_shared_layers"}, 0);
   Gemma4Heads heads{sliding, shared > 0 && layer >= build.dims.layers - shared, build.dims.kv_heads,
                     build.dims.head_size};
@@ -90,18 +96,56 @@ void add_layer_inputs(Builder& build, int64_t width) {
   weights.buffer(Amount{3} * build.options.element);
 }
 
+/// Gemma 3n keeps several copies of the hidden state and changes one of them in each layer: what
+/// every layer holds for that, and once for the model the ways in and out.
+void add_alternating_updates(Builder& build, const std::string& path, int64_t layer) {
+  RankWeights& weights = build.weights;
+  const int64_t hidden = build.dims.hidden;
+  constexpr int64_t kFloat32 = 4;
+  const int64_t copies = build.config.integer({"altup_num_inputs"}, 4, {1, 1 << 8});
+  const auto whole = [&](const char* name, int64_t inputs, int64_t outputs) {
+    weights.linear(Part::mlp, {{path + ".altup", name, {}}, inputs, {outputs}, Split::none});
+  };
+  whole("correction_coefs", copies, copies);
+  whole("prediction_coefs", copies, copies * copies);
+  whole("modality_router", hidden, copies);
+  weights.plain(Part::norm, hidden);
+  weights.parameters(Part::mlp, Amount{hidden} * kFloat32);  // correct_output_scale
+  const int64_t rank = build.config.integer({"laurel_rank"}, 64, {1, 1 << 20});
+  weights.linear(Part::mlp, {{path + ".laurel", "linear_left", {}}, hidden, {rank}});
+  weights.linear(Part::mlp,
+                 {{path + ".laurel", "linear_right", {}}, rank, {hidden}, Split::inputs});
+  weights.plain(Part::norm, hidden);
+  if (layer > 0) return;
+  for (int64_t copy = 1; copy < copies; ++copy) {
+    for (const char* name : {"altup_projections", "altup_unembed_projections"}) {
+      weights.linear(Part::embedding, {{"", name, {}}, hidden, {hidden}});
+    }
+  }
+}
+
+/// Widths may be listed for each layer.
+int64_t stated_width(const Builder& build, int64_t layer) {
+  const std::vector<int64_t> each = build.config.integers({"intermediate_size"});
+  const auto i = static_cast<size_t>(layer);
+  return i < each.size() && each[i] > 0 && each[i] < int64_t{1} << 31 ? each[i]
+                                                                      : build.dims.intermediate;
+}
+
 }  // namespace
 
 void add_gemma4_layer(Builder& build, int64_t layer) {
   const ConfigView& config = build.config;
   RankWeights& weights = build.weights;
   const std::string path = build.layer_path(layer);
-  const int64_t inputs = config.integer({"hidden_size_per_layer_input"}, 0);
+  const int64_t inputs =
+      config.integer({"hidden_size_per_layer_input"}, is_gemma3n(build) ? 256 : 0);
+  if (is_gemma3n(build)) add_alternating_updates(build, path, layer);
   if (layer == 0 && inputs > 0) add_layer_inputs(build, inputs);
   add_gemma4_attention(build, layer);
   const bool wide =
       config.flag({"use_double_wide_mlp"}, false) && gemma4_heads(build, layer).shared;
-  const int64_t intermediate = build.dims.intermediate * (wide ? 2 : 1);
+  const int64_t intermediate = stated_width(build, layer) * (wide ? 2 : 1);
   add_mlp(build, path + ".mlp", intermediate, Part::mlp);
   build.shape.activation.intermediate =
       std::max(build.shape.activation.intermediate, intermediate / weights.ranks());

@@ -137,4 +137,15 @@ void add_gemma4_vision(const ConfigView&, const ConfigView& config, Builder& bui
   build.shape.prefix_images = true;
 }
 
+/// Gemma 3n's MobileNet and its sound encoder come in one size, which no config spells out: what
+/// the published checkpoints of both language models (5,439,438,272 and 7,849,978,192 elements)
+/// hold beside them.
+void add_gemma3n_towers(const ConfigView&, const ConfigView&, Builder& build) {
+  constexpr int64_t kEyesAndEars = 983281504;
+  build.weights.plain(Part::vision, kEyesAndEars);
+  build.shape.vision.kind = VisionShape::Kind::other;
+  build.shape.note =
+      "the encoders of images and sound are taken at their published size (983,281,504 elements)";
+}
+
 }  // namespace plimsoll::plan

@@ -33,6 +33,7 @@ constexpr auto kTypes = std::to_array<TypeName>({
     {"gemma", "GemmaForCausalLM"},
     {"gemma2", "Gemma2ForCausalLM"},
     {"gemma3_text", "Gemma3ForCausalLM"},
+    {"gemma3n_text", "Gemma3nForCausalLM"},
     {"gemma4_text", "Gemma4ForCausalLM"},
     {"phi", "PhiForCausalLM"},
     {"phi3", "Phi3ForCausalLM"},
@@ -117,6 +118,7 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"},
     {"Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"},
     {"Gemma3ForConditionalGeneration", "Gemma3ForCausalLM"},
+    {"Gemma3nForConditionalGeneration", "Gemma3nForCausalLM"},
     {"Gemma4ForConditionalGeneration", "Gemma4ForCausalLM"},
     {"Llama4ForConditionalGeneration", "Llama4ForCausalLM"},
     {"Mistral3ForConditionalGeneration", "MistralForCausalLM"},
@@ -136,8 +138,8 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
 constexpr auto kTiedWrappers = std::to_array<std::string_view>(
     {"InternVLForConditionalGeneration", "Mistral3ForConditionalGeneration",
      "Cohere2VisionForConditionalGeneration", "Gemma3ForConditionalGeneration",
-     "Gemma4ForConditionalGeneration", "PaliGemmaForConditionalGeneration",
-     "Lfm2VlForConditionalGeneration"});
+     "Gemma3nForConditionalGeneration", "Gemma4ForConditionalGeneration",
+     "PaliGemmaForConditionalGeneration", "Lfm2VlForConditionalGeneration"});
 
 constexpr Keys kTextKeys = {"text_config", "llm_config", "language_config",
                             "language_model_config"};

@@ -92,6 +92,7 @@ constexpr auto kTowers = std::to_array<TowerRow>({
     {"Qwen3_5ForConditionalGeneration", add_qwen3_vision},
     {"Qwen3_5MoeForConditionalGeneration", add_qwen3_vision},
     {"Gemma3ForConditionalGeneration", add_gemma3_vision},
+    {"Gemma3nForConditionalGeneration", add_gemma3n_towers},
     {"Gemma4ForConditionalGeneration", add_gemma4_vision},
     {"Mistral3ForConditionalGeneration", add_pixtral_vision},
     {"InternVLChatModel", add_intern_vision},

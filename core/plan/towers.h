@@ -59,6 +59,7 @@ AddTower add_gemma3_vision, add_idefics3_vision, add_llava_vision, add_pixtral_v
 AddTower add_llava_onevision, add_paligemma_vision, add_cohere_vision, add_intern_hf_vision;
 AddTower add_glm_vision, add_qwen_audio, add_qwen_omni;
 AddTower add_intern_vision, add_moon_vision, add_llama4_vision, add_muse_vision, add_gemma4_vision;
+AddTower add_gemma3n_towers;
 
 bool is_rare_tower(const std::string& architecture);
 
