@@ -94,7 +94,7 @@ Json Job::description() const {
 std::string record_text(const Record& record, const std::string& tool_version) {
   Json files = Json::object();
   for (const auto& [name, file] : record.files) {
-    files[name] = {{"bytes", file.bytes}, {"sha256", file.sha256}, {"prefixes", file.prefixes}};
+    files[name] = {{"bytes", file.bytes}, {"xxh3", file.digest}, {"prefixes", file.prefixes}};
   }
   const Json json = {
       {"tool", kTool}, {"version", tool_version}, {"job", record.job}, {"files", files}};
@@ -108,7 +108,7 @@ Record read_record(const std::filesystem::path& file) {
     Record record{.job = json.at("job"), .files = {}};
     for (const auto& [name, entry] : json.at("files").items()) {
       record.files[name] = {.bytes = entry.at("bytes").get<int64_t>(),
-                            .sha256 = entry.at("sha256").get<std::string>(),
+                            .digest = entry.at("xxh3").get<std::string>(),
                             .prefixes = entry.at("prefixes").get<std::vector<std::string>>()};
     }
     return record;

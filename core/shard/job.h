@@ -65,9 +65,9 @@ class Job {
 /// What the sidecar keeps of a file.
 struct FileRecord {
   int64_t bytes = 0;
-  std::string sha256;
-  /// The first 16 digits of SHA-256 of the file up to the end of its header, and up to the end of
-  /// each tensor, in the order of the file.
+  std::string digest;  // XXH3 of 128 bits
+  /// The first 16 digits of the digest of the file up to the end of its header, and up to the end
+  /// of each tensor, in the order of the file.
   std::vector<std::string> prefixes;
 };
 

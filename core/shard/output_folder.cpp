@@ -256,13 +256,29 @@ TemporaryFile::TemporaryFile(OutputFolder& folder, std::string name, int64_t byt
   if (allowed("open")) descriptor_ = openat(folder.descriptor_, path.c_str(), kFlags, 0666);
   if (descriptor_ < 0) refuse("open", errno);
   if (bytes <= 0) return;
+  reserve(bytes);
+  set_direct();
+}
+
+void TemporaryFile::reserve(int64_t bytes) {
   const bool reserved = allowed("fallocate") && fallocate(descriptor_, 0, 0, bytes) == 0;
   const int error = reserved ? 0 : errno;  // file systems that cannot do it say EOPNOTSUPP
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
     close(descriptor_);
-    unlinkat(folder.descriptor_, path.c_str(), 0);
+    unlinkat(folder_->descriptor_, temporary(name_).c_str(), 0);
     refuse("fallocate", error);
   }
+}
+
+// Not all file systems have it: in memory, say, there is nothing to go past.
+void TemporaryFile::set_direct() {
+  const int flags = fcntl(descriptor_, F_GETFL);
+  direct_ = flags >= 0 && fcntl(descriptor_, F_SETFL, flags | O_DIRECT) == 0;
+}
+
+void TemporaryFile::leave_direct() {
+  direct_ = false;
+  fcntl(descriptor_, F_SETFL, fcntl(descriptor_, F_GETFL) & ~O_DIRECT);
 }
 
 TemporaryFile::TemporaryFile(TemporaryFile&& other) noexcept
@@ -271,6 +287,7 @@ TemporaryFile::TemporaryFile(TemporaryFile&& other) noexcept
       descriptor_(std::exchange(other.descriptor_, -1)),
       written_(other.written_),
       started_(other.started_),
+      direct_(other.direct_),
       published_(std::exchange(other.published_, true)) {}
 
 TemporaryFile::~TemporaryFile() {
@@ -279,24 +296,26 @@ TemporaryFile::~TemporaryFile() {
 }
 
 void TemporaryFile::write(const void* bytes, size_t count) {
-  write_at(bytes, count, written_);
-  written_ += static_cast<int64_t>(count);
-  if (written_ - started_ < kWriteBehind) return;
+  const char* from = static_cast<const char*>(bytes);
+  const bool whole = count % kDirectBlock == 0 && written_ % int64_t{kDirectBlock} == 0 &&
+                     reinterpret_cast<uintptr_t>(from) % kDirectBlock == 0;
+  if (direct_ && !whole) leave_direct();
+  while (count > 0) {
+    const ssize_t now = allowed("write") ? pwrite(descriptor_, from, count, written_) : -1;
+    if (now < 0 && errno == EINTR) continue;
+    if (now < 0 && errno == EINVAL && direct_) {  // a disk of larger blocks
+      leave_direct();
+      continue;
+    }
+    if (now < 0) refuse("write", errno);
+    from += now;
+    written_ += now;
+    count -= static_cast<size_t>(now);
+  }
+  if (direct_ || written_ - started_ < kWriteBehind) return;
   // Writing to the disk goes on beside the work, so that the last fsync is short.
   sync_file_range(descriptor_, started_, written_ - started_, SYNC_FILE_RANGE_WRITE);
   started_ = written_;
-}
-
-void TemporaryFile::write_at(const void* bytes, size_t count, int64_t offset) {
-  const char* from = static_cast<const char*>(bytes);
-  while (count > 0) {
-    const ssize_t written = allowed("write") ? pwrite(descriptor_, from, count, offset) : -1;
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) refuse("write", errno);
-    from += written;
-    offset += written;
-    count -= static_cast<size_t>(written);
-  }
 }
 
 void TemporaryFile::set_mode(unsigned mode) {

@@ -54,10 +54,15 @@ class OutputFolder {
   int descriptor_ = -1;
 };
 
+/// Blocks that begin on multiples of it, in memory and file, can go to the disk directly.
+inline constexpr size_t kDirectBlock = 4096;
+
 /// A file that is being written, under a temporary name; removed unless it was published.
 class TemporaryFile {
  public:
-  /// For the final name `name`; `bytes` of disk are set aside where the file system can.
+  /// For the final name `name`; `bytes` of disk are set aside where the file system can. A file
+  /// whose bytes are told goes past the page cache where the file system can, as long as it is
+  /// written in whole blocks (kDirectBlock).
   TemporaryFile(OutputFolder& folder, std::string name, int64_t bytes);
   ~TemporaryFile();
   TemporaryFile(TemporaryFile&& other) noexcept;
@@ -66,7 +71,6 @@ class TemporaryFile {
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   void write(const void* bytes, size_t count);
-  void write_at(const void* bytes, size_t count, int64_t offset);
   void set_mode(unsigned mode);
   /// To the disk, and closed. Throws Error(output_unwritable).
   void finish();
@@ -75,12 +79,16 @@ class TemporaryFile {
 
  private:
   [[noreturn]] void refuse(const char* call, int error) const;
+  void reserve(int64_t bytes);
+  void set_direct();
+  void leave_direct();
 
   OutputFolder* folder_;
   std::string name_;
   int descriptor_ = -1;
   int64_t written_ = 0;
   int64_t started_ = 0;  // bytes whose way to the disk has begun
+  bool direct_ = false;
   bool published_ = false;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <new>
+#include <utility>
 
 #include "base/error.h"
 
@@ -10,13 +12,28 @@ namespace plimsoll::shard {
 namespace {
 
 constexpr size_t kPrefixDigits = 16;
-constexpr size_t kPassed = size_t{256} << 10;
-
-std::string prefix_of(const Sha256& hash) {
+std::string prefix_of(const Digest& hash) {
   return hash.hex().substr(0, kPrefixDigits);
 }
 
 }  // namespace
+
+void RankFile::Buffer::grow(size_t least, size_t kept) {
+  const size_t wanted = (least + kDirectBlock - 1) / kDirectBlock * kDirectBlock;
+  if (wanted <= size) return;
+  std::unique_ptr<std::byte, Free> larger(
+      static_cast<std::byte*>(std::aligned_alloc(kDirectBlock, wanted)));
+  if (!larger) throw std::bad_alloc();
+  if (kept > 0) std::memcpy(larger.get(), bytes.get(), kept);
+  bytes = std::move(larger);
+  size = wanted;
+}
+
+RankFile::RankFile(OutputFolder& folder, const std::string& name, int64_t bytes,
+                   size_t buffer_bytes)
+    : file_(folder, name, bytes), buffer_bytes_(buffer_bytes), writer_(file_) {
+  buffers_[current_].grow(buffer_bytes_, 0);
+}
 
 void RankFile::add(const std::string& bytes) {
   std::memcpy(room(bytes.size()).data(), bytes.data(), bytes.size());
@@ -24,44 +41,40 @@ void RankFile::add(const std::string& bytes) {
 }
 
 std::span<std::byte> RankFile::room(size_t least) {
-  if (filled_ + least > buffer_.size()) flush();
-  if (least > buffer_.size()) buffer_.resize(least);
-  return std::span(buffer_).subspan(filled_);
+  if (filled_ + least > buffers_[current_].size) flush(least);
+  const Buffer& buffer = buffers_[current_];
+  return {buffer.bytes.get() + filled_, buffer.size - filled_};
 }
 
 void RankFile::commit(size_t count) {
+  digest_.add(buffers_[current_].bytes.get() + filled_, count);
   filled_ += count;
-}
-
-void RankFile::pass(std::span<const std::byte> bytes) {
-  if (bytes.size() < kPassed) return Sink::pass(bytes);
-  flush();
-  // Digest and write take turns while a block is in the processor's cache.
-  while (!bytes.empty()) {
-    const auto now = bytes.first(std::min(bytes.size(), kPassed));
-    hash_.add(now.data(), now.size());
-    file_.write(now.data(), now.size());
-    record_.bytes += static_cast<int64_t>(now.size());
-    bytes = bytes.subspan(now.size());
-  }
+  record_.bytes += static_cast<int64_t>(count);
 }
 
 void RankFile::end_tensor() {
-  hash_.add(buffer_.data() + hashed_, filled_ - hashed_);
-  hashed_ = filled_;
-  record_.prefixes.push_back(prefix_of(hash_));
+  record_.prefixes.push_back(prefix_of(digest_));
 }
 
-void RankFile::flush() {
-  hash_.add(buffer_.data() + hashed_, filled_ - hashed_);
-  file_.write(buffer_.data(), filled_);
-  record_.bytes += static_cast<int64_t>(filled_);
-  filled_ = hashed_ = 0;
+// Whole blocks go to the writer; what is left over begins the other buffer.
+void RankFile::flush(size_t least) {
+  const size_t whole = filled_ / kDirectBlock * kDirectBlock;
+  const size_t rest = filled_ - whole;
+  const std::byte* const full = buffers_[current_].bytes.get();
+  if (whole == 0) return buffers_[current_].grow(filled_ + least, filled_);
+  writer_.wait();
+  current_ = 1 - current_;
+  buffers_[current_].grow(std::max(buffer_bytes_, rest + least), 0);
+  std::memcpy(buffers_[current_].bytes.get(), full + whole, rest);
+  filled_ = rest;
+  writer_.start({full, whole});
 }
 
 void RankFile::finish() {
-  flush();
-  record_.sha256 = hash_.hex();
+  flush(0);
+  writer_.wait();
+  file_.write(buffers_[current_].bytes.get(), filled_);
+  record_.digest = digest_.hex();
   file_.finish();
 }
 
@@ -75,7 +88,7 @@ FileRecord digest_file(const std::filesystem::path& path, const std::vector<int6
   FileRecord record;
   std::ifstream file(path, std::ios::binary);
   std::vector<char> buffer(size_t{1} << 20);
-  Sha256 hash;
+  Digest hash;
   const auto refuse = [&](const char* why) {
     fail(ExitCode::checkpoint_unusable, "{}: {}", path.string(), why);
   };
@@ -90,7 +103,7 @@ FileRecord digest_file(const std::filesystem::path& path, const std::vector<int6
     record.prefixes.push_back(prefix_of(hash));
   }
   if (file.peek() != std::ifstream::traits_type::eof()) refuse("is longer than its record says");
-  record.sha256 = hash.hex();
+  record.digest = hash.hex();
   return record;
 }
 

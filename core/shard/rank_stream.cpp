@@ -9,7 +9,8 @@
 namespace plimsoll::shard {
 namespace {
 
-constexpr size_t kPassed = size_t{1} << 20;  // of the map at a time
+// Of the map at a time: it stays in the processor's cache for the digest.
+constexpr size_t kPassed = size_t{1} << 20;
 
 // Rows that the rank's tensor holds just as the checkpoint stores them.
 bool is_straight(const checkpoint::TensorEntry& from, const Slice& slice, DType dtype) {

@@ -17,8 +17,8 @@ class Sink {
   /// Memory for at least `least` bytes, of which commit() takes the first ones.
   virtual std::span<std::byte> room(size_t least) = 0;
   virtual void commit(size_t count) = 0;
-  /// Bytes that go on as they are, in place of room() and commit().
-  virtual void pass(std::span<const std::byte> bytes);
+  /// Bytes that go on as they are, by room() and commit().
+  void pass(std::span<const std::byte> bytes);
 };
 
 /// Gives `sink` the bytes of `tensor` on a rank. Thread-safe for different sinks. Throws

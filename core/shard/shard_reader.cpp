@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "checkpoint/mapped_file.h"
 #include "checkpoint/safetensors.h"
+#include "shard/digest.h"
 #include "shard/job.h"
-#include "shard/sha256.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -23,7 +23,7 @@ bool is_beginning_of(const FileRecord& record, const std::filesystem::path& path
   while (index < header.entries.size() && end < header.data_start + kEnough) {
     end = header.data_start + header.entries[index++].end;
   }
-  Sha256 hash;
+  Digest hash;
   const checkpoint::GuardedRead guard(file);
   hash.add(file.data(), end);
   guard.finish();

@@ -203,7 +203,7 @@ class Unshard {
     std::error_code error;
     const auto bytes = static_cast<uint64_t>(known->second.bytes);
     if (fs::file_size(path, error) != bytes || error) return false;
-    return digest_file(path, {known->second.bytes}).sha256 == known->second.sha256;
+    return digest_file(path, {known->second.bytes}).digest == known->second.digest;
   }
 
   static FileRecord write_file(const File& from, OutputFolder& output) {

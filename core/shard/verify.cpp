@@ -100,7 +100,7 @@ std::optional<std::string> compare_digests(const fs::path& path, const FileRecor
     ends.push_back(static_cast<int64_t>(header.data_start + entry.end));
   }
   const FileRecord found = digest_file(path, ends);
-  if (found.sha256 == known.sha256) return std::nullopt;
+  if (found.digest == known.digest) return std::nullopt;
   const auto at = std::ranges::mismatch(found.prefixes, known.prefixes).in1;
   const auto index = at - found.prefixes.begin();
   if (index == 0 || at == found.prefixes.end()) {

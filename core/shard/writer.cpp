@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <barrier>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -16,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kBuffers = size_t{64} << 20;  // of all ranks' files together
+constexpr size_t kBuffers = size_t{64} << 20;  // of all ranks' files together, twice
 constexpr size_t kLargestBuffer = size_t{4} << 20;
 constexpr int64_t kSlack = int64_t{4}
                            << 20;  // for records, folders and the file system's own needs
@@ -29,7 +30,6 @@ class PartWriter {
              std::vector<int64_t> ranks, OutputFolder& folder)
       : job_(job), part_(part), ranks_(std::move(ranks)) {
     const size_t buffer = std::clamp(kBuffers / ranks_.size(), size_t{1} << 16, kLargestBuffer);
-    files_.reserve(ranks_.size());
     for (const std::string& name : names) files_.emplace_back(folder, name, part.bytes(), buffer);
   }
 
@@ -54,7 +54,7 @@ class PartWriter {
     if (failure_) std::rethrow_exception(failure_);
   }
 
-  [[nodiscard]] std::vector<RankFile>& files() { return files_; }
+  [[nodiscard]] std::deque<RankFile>& files() { return files_; }
 
  private:
   void work(size_t first, size_t step, std::barrier<>& barrier,
@@ -78,7 +78,7 @@ class PartWriter {
   const Job& job_;
   const PartPlan& part_;
   std::vector<int64_t> ranks_;
-  std::vector<RankFile> files_;
+  std::deque<RankFile> files_;
   std::mutex mutex_;
   std::exception_ptr failure_;
   std::atomic<bool> failed_ = false;
@@ -186,7 +186,7 @@ class Writer {
     const fs::path path = folder_.path() / name;
     if (known.bytes != part.bytes() || !folder_.is_file(name)) return false;
     if (fs::file_size(path, error) != static_cast<uint64_t>(known.bytes) || error) return false;
-    return digest_file(path, tensor_ends(part)).sha256 == known.sha256;
+    return digest_file(path, tensor_ends(part)).digest == known.digest;
   }
 
   void check_space() const {

@@ -1,12 +1,14 @@
 // `plimsoll shard` beside `cp -r` of the same checkpoint on the same disk, its anonymous memory,
 // and what is left when it is killed at random moments.
 //
-//   build/tests/bench/shard FOLDER [PAIRS [KILLS]]
+//   build/tests/bench/shard FOLDER [PAIRS [KILLS [LAYERS [SECONDS]]]]
 //
-// FOLDER lies on the disk in question and needs three times 4 GiB. The source is read once before
+// FOLDER lies on the disk in question and needs three times 4 GiB (33 layers; 2 are 0.5 GB). After
+// SECONDS no further process is killed. The source is read once before
 // each measurement, so that both start with it in the page cache (as far as it fits).
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,18 +32,17 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using plimsoll::Json;
 
-constexpr int kLayers = 33;
 constexpr int64_t kHidden = 2048, kIntermediate = 8192, kKv = 512, kVocabulary = 32768;
 constexpr const char* kTensorParallel = "2";
 
 // ---- the checkpoint ----
 
-std::vector<std::pair<std::string, std::vector<int64_t>>> tensors() {
+std::vector<std::pair<std::string, std::vector<int64_t>>> tensors(int layers) {
   std::vector<std::pair<std::string, std::vector<int64_t>>> all = {
       {"model.embed_tokens.weight", {kVocabulary, kHidden}},
       {"lm_head.weight", {kVocabulary, kHidden}},
       {"model.norm.weight", {kHidden}}};
-  for (int i = 0; i < kLayers; ++i) {
+  for (int i = 0; i < layers; ++i) {
     const std::string layer = fmt::format("model.layers.{}.", i);
     all.insert(all.end(), {{layer + "self_attn.q_proj.weight", {kHidden, kHidden}},
                            {layer + "self_attn.k_proj.weight", {kKv, kHidden}},
@@ -56,12 +57,12 @@ std::vector<std::pair<std::string, std::vector<int64_t>>> tensors() {
   return all;
 }
 
-void make_checkpoint(const fs::path& folder) {
+void make_checkpoint(const fs::path& folder, int layers) {
   if (fs::exists(folder / "config.json")) return;
   fs::create_directories(folder);
   Json header = Json::object();
   int64_t bytes = 0;
-  for (const auto& [name, shape] : tensors()) {
+  for (const auto& [name, shape] : tensors(layers)) {
     const int64_t begin = bytes;
     bytes += 2 * shape[0] * (shape.size() > 1 ? shape[1] : 1);
     header[name] = {{"dtype", "BF16"}, {"shape", shape}, {"data_offsets", {begin, bytes}}};
@@ -85,7 +86,7 @@ void make_checkpoint(const fs::path& folder) {
       {"model_type", "llama"},
       {"hidden_size", kHidden},
       {"intermediate_size", kIntermediate},
-      {"num_hidden_layers", kLayers},
+      {"num_hidden_layers", layers},
       {"num_attention_heads", 32},
       {"num_key_value_heads", 8},
       {"vocab_size", kVocabulary},
@@ -133,55 +134,70 @@ int64_t anonymous_bytes(pid_t process) {
 struct Finished {
   bool well = false;
   double seconds = 0;
+  double processor = 0;   // seconds, user and system
   int64_t anonymous = 0;  // peak of samples
 };
 
 Finished wait_for(pid_t child, Clock::time_point begin) {
   Finished finished;
   int status = 0;
-  while (waitpid(child, &status, WNOHANG) == 0) {
+  rusage usage{};
+  while (wait4(child, &status, WNOHANG, &usage) == 0) {
     finished.anonymous = std::max(finished.anonymous, anonymous_bytes(child));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   finished.well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  for (const timeval& time : {usage.ru_utime, usage.ru_stime}) {
+    finished.processor +=
+        static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  }
   finished.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return finished;
 }
 
 class Bench {
  public:
-  Bench(fs::path program, fs::path folder)
+  Bench(fs::path program, fs::path folder, int layers)
       : program_(std::move(program)),
         model_(folder / "model"),
         out_(folder / "out"),
         copy_(folder / "copy") {
-    make_checkpoint(model_);
+    make_checkpoint(model_, layers);
     clear();
   }
 
   void pairs(int count) {
     fmt::print("source {:.2f} GB in the page cache\n", giga(bytes_in(model_)));
+    std::vector<double> ratios;
     for (int i = 0; i < count; ++i) {
-      double ours = 0, durable = 0, plain = 0;
+      Measured ours;
       if (i % 2 == 0) ours = shard();
-      std::tie(plain, durable) = copy();
+      const auto [plain, durable] = copy();
       if (i % 2 != 0) ours = shard();
+      ratios.push_back(ours.rate / durable.rate);
       fmt::print(
-          "shard {:.2f} GB/s on the disk; cp -r {:.2f} GB/s, on the disk (sync -f) {:.2f} GB/s; "
-          "ratio on the disk {:.2f}, to plain cp {:.2f}; anonymous peak {:.0f} MiB\n",
-          ours, plain, durable, ours / durable, ours / plain,
-          static_cast<double>(anonymous_) / (1 << 20));
+          "shard {:.2f} GB/s on the disk ({:.1f} s of processors); cp -r {:.2f} GB/s, on the disk "
+          "(sync -f) {:.2f} GB/s ({:.1f} s); ratio on the disk {:.2f}, to plain cp {:.2f}; "
+          "anonymous peak {:.0f} MiB\n",
+          ours.rate, ours.processor, plain.rate, durable.rate, durable.processor, ratios.back(),
+          ours.rate / plain.rate, static_cast<double>(anonymous_) / (1 << 20));
+      std::fflush(stdout);
       clear();
     }
+    if (ratios.empty()) return;
+    std::ranges::sort(ratios);
+    fmt::print("median ratio on the disk {:.2f}\n", ratios[ratios.size() / 2]);
   }
 
-  bool kills(int count) {
+  bool kills(int count, double seconds) {
+    const auto begin = Clock::now();
     std::mt19937_64 random(11);
-    const double whole = giga(bytes_in(model_)) / shard();
+    const double whole = giga(bytes_in(model_)) / shard().rate;
     const std::map<std::string, std::string> expected = digests();
     clear();
-    int rerun = 0;
-    for (int i = 0; i < count; ++i) {
+    int rerun = 0, done = 0;
+    for (; done < count; ++done) {
+      if (Clock::now() - begin > std::chrono::duration<double>(seconds)) break;
       const pid_t child = start_shard();
       const double moment = whole * static_cast<double>(random() % 1000) / 1000;
       std::this_thread::sleep_for(std::chrono::duration<double>(moment));
@@ -195,7 +211,7 @@ class Bench {
       clear();
     }
     if (!wait_for(start_shard(), Clock::now()).well || digests() != expected) return false;
-    fmt::print("{} kills, {} runs to the end after some: no wrong file, equal results\n", count,
+    fmt::print("{} kills, {} runs to the end after some: no wrong file, equal results\n", done,
                rerun + 1);
     clear();
     return true;
@@ -209,22 +225,28 @@ class Bench {
                   "512MiB", "--quiet"});
   }
 
-  double shard() {
+  struct Measured {
+    double rate = 0;       // GB/s of what was written
+    double processor = 0;  // seconds
+  };
+
+  Measured shard() {
     read_through(model_);
     const Finished run = wait_for(start_shard(), Clock::now());
     if (!run.well) throw std::runtime_error("plimsoll shard failed");
     anonymous_ = std::max(anonymous_, run.anonymous);
-    return giga(bytes_in(out_)) / run.seconds;
+    return {giga(bytes_in(out_)) / run.seconds, run.processor};
   }
 
-  std::pair<double, double> copy() {
+  std::pair<Measured, Measured> copy() {
     read_through(model_);
     const auto begin = Clock::now();
     const Finished run = wait_for(start({"cp", "-r", model_, copy_}), begin);
     const Finished synced = wait_for(start({"sync", "-f", copy_}), begin);
     if (!run.well || !synced.well) throw std::runtime_error("cp failed");
     const double size = giga(bytes_in(copy_));
-    return {size / run.seconds, size / synced.seconds};
+    return {{size / run.seconds, run.processor},
+            {size / synced.seconds, run.processor + synced.processor}};
   }
 
   void clear() {
@@ -275,11 +297,14 @@ class Bench {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print(stderr, "usage: shard FOLDER [PAIRS [KILLS]]\n");
+    fmt::print(stderr, "usage: shard FOLDER [PAIRS [KILLS [LAYERS [SECONDS]]]]\n");
     return 2;
   }
-  Bench bench(fs::canonical(argv[0]).parent_path() / "../../plimsoll", argv[1]);
-  bench.pairs(argc > 2 ? std::atoi(argv[2]) : 5);
-  const int kills = argc > 3 ? std::atoi(argv[3]) : 0;
-  return kills == 0 || bench.kills(kills) ? 0 : 1;
+  const auto number = [&](int index, int otherwise) {
+    return argc > index ? std::atoi(argv[index]) : otherwise;
+  };
+  Bench bench(fs::canonical(argv[0]).parent_path() / "../../plimsoll", argv[1], number(4, 33));
+  bench.pairs(number(2, 5));
+  const int kills = number(3, 0);
+  return kills == 0 || bench.kills(kills, number(5, 3600)) ? 0 : 1;
 }

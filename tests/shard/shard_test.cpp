@@ -103,7 +103,7 @@ ExitCode failure(const std::function<void()>& action, const std::string& word) {
 }
 
 // The seam: a process that dies, or a disk that is full, at call number `fault_at`.
-int calls = 0;
+std::atomic<int> calls = 0;
 int fault_at = 0;
 int die(const char*) {
   if (++calls == fault_at) raise(SIGKILL);

@@ -1,0 +1,28 @@
+// The digest that the record has of every file: XXH3 of 128 bits, which finds damage and mix-ups at
+// the speed of memory. It is no protection from forgers; nothing in the folder is.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+struct XXH3_state_s;
+
+namespace plimsoll::shard {
+
+class Digest {
+ public:
+  Digest();
+  void add(const void* bytes, size_t count);
+  /// 32 hexadecimal digits of all bytes so far, in XXH3's canonical order (as `xxhsum -H2` prints
+  /// them); more may be added after it.
+  [[nodiscard]] std::string hex() const;
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_s* state) const;
+  };
+  std::unique_ptr<XXH3_state_s, Free> state_;
+};
+
+}  // namespace plimsoll::shard
