@@ -41,6 +41,14 @@ TEST_CASE("flags for cards mean nothing on the CPU, which is said once") {
   CHECK_THAT(run("--enforce-eager -q").err, !Contains("effect"));
 }
 
+TEST_CASE("a card that is not there is missed before the model is read") {
+  if (!backend::list_devices().empty()) return;
+  const Scratch scratch;
+  const Outcome outcome = shell(scratch, "plimsoll run ./none -i in --device cuda");
+  CHECK(outcome.status == 2);
+  CHECK_THAT(outcome.err, Contains("--device cuda: ") && Contains("; use --device cpu\n"));
+}
+
 TEST_CASE("random weights are read from no file") {
   const Scratch scratch;
   scratch.write("in", std::string(kLine) + "\n");

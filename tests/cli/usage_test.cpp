@@ -97,7 +97,6 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
       {"run m -tp 2", "--tensor-parallel-size"},
       {"run m -pp=2", "--pipeline-parallel-size"},
       {"run m -dp 2", "--data-parallel-size"},
-      {"run m --device cuda", "no CUDA backend"},
       {"run m --long-prompt cut", "--long-prompt: expected one of"},
       {"run m --format xml", "--format: expected one of"},
       {"run m --part 3/3", "--part: expected i/n"},
