@@ -73,11 +73,10 @@ int64_t gathered_logits(const model::ModelSpec& spec, const RankLaunch& rank, in
 
 int64_t absent_bytes(const shard::RankModel& rank, const backend::Footprint& footprint,
                      DType dtype) {
-  constexpr size_t kUnit = memory::Arena::kAlignment;
   size_t bytes = 0;
   for (size_t i = 0; i < rank.present.size(); ++i) {
     if (rank.present[i]) continue;
-    bytes += (footprint.weight_bytes(rank.spec.weights[i], dtype) + kUnit - 1) / kUnit * kUnit;
+    bytes += memory::Arena::aligned(footprint.weight_bytes(rank.spec.weights[i], dtype));
   }
   return static_cast<int64_t>(bytes);
 }

@@ -37,9 +37,8 @@ void StepAttention::start(const backend::StepShape& shape, const backend::CardFi
   memory_ = large ? FlashMemory::large : FlashMemory::small;
   shapes_.clear();
   for (const backend::AttentionPart& part : backend::attention_parts(shape, card)) {
-    shapes_.push_back({.part = part,
-                       .flash = {FlashPlanner(part.shape, flash_limits_), part.flash_offset},
-                       .plain = {}});
+    shapes_.push_back(
+        {.part = part, .flash = FlashPlanner(part.shape, flash_limits_), .plain = {}});
   }
 }
 
@@ -56,18 +55,20 @@ void StepAttention::plan(const BatchMeta& batch) {
                                .context_length = batch.context_length,
                                .table_stride = batch.table_stride};
   for (Shape& shape : shapes_) {
-    if (!flash_units().empty() && (shape.uses_flash || !sealed_)) {
-      shape.flash.planner.plan(flash_batch, batch.plan.subspan(shape.part.flash_offset));
+    if (plans_flash(shape)) {
+      shape.flash.plan(flash_batch, batch.plan.subspan(shape.part.flash_offset));
     }
     if (shape.uses_plain || !sealed_) plan_plain(batch, shape);
   }
 }
 
 bool StepAttention::recordable() const {
-  return std::ranges::all_of(shapes_, [&](const Shape& shape) {
-    const bool planned = !flash_units().empty() && (shape.uses_flash || !sealed_);
-    return !planned || shape.flash.planner.recordable();
-  });
+  return std::ranges::all_of(
+      shapes_, [&](const Shape& shape) { return !plans_flash(shape) || shape.flash.recordable(); });
+}
+
+bool StepAttention::plans_flash(const Shape& shape) const {
+  return !flash_units().empty() && (shape.uses_flash || !sealed_);
 }
 
 void StepAttention::plan_plain(const BatchMeta& batch, Shape& shape) const {
@@ -113,7 +114,7 @@ void StepAttention::run_flash(const Call& call, const FlashUnit& unit, const Sha
        .memory = memory_,
        .plan = &shape.flash,
        .limits = &flash_limits_,
-       .slab = batch.on_device(batch.plan),
+       .slab = batch.on_device(batch.plan) + shape.part.flash_offset,
        .workspace = workspace_.data(),
        .q = call.qkv.data,
        .q_stride = call.qkv.stride,

@@ -43,12 +43,14 @@ class StepAttention {
   /// The plans of one shape.
   struct Shape {
     backend::AttentionPart part;
-    FlashPlans::Entry flash;
+    FlashPlanner flash;
     PlainPlan plain;  // launched for the step at hand
     bool uses_flash = false;
     bool uses_plain = false;
   };
   Shape& find(const model::AttentionSpec& spec);
+  /// Whether steps are planned for FlashInfer's kernels: they have run, or may yet.
+  [[nodiscard]] bool plans_flash(const Shape& shape) const;
   void plan_plain(const backend::BatchMeta& batch, Shape& shape) const;
   [[nodiscard]] const FlashUnit* unit(const Call& call) const;
   void run_flash(const Call& call, const FlashUnit& unit, const Shape& shape,

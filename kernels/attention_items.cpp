@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/rounding.h"
+
 namespace plimsoll::kernels {
 namespace {
 
 /// Shorter chunks cost more in merging than they win.
 constexpr int64_t kShortestChunk = 256;
 constexpr int64_t kExtraPerProcessor = 4;
-
-constexpr int64_t divide_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// Calls f(item) for each tile of each sequence, uncut.
 template <typename F>

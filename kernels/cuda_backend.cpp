@@ -112,7 +112,7 @@ void CudaBackend::finish_launch() {
 
 void CudaBackend::tune() {
   const memory::Scope scope(scratch());
-  const size_t bytes = scratch().left() / backend::kDeviceAlignment * backend::kDeviceAlignment;
+  const size_t bytes = scratch().left() / memory::Arena::kAlignment * memory::Arena::kAlignment;
   products_.tune({static_cast<std::byte*>(scratch().take("product tuning", bytes)), bytes},
                  logits_rows_);
   stream_.wait();

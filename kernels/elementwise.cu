@@ -90,60 +90,54 @@ void check_types(const char* op, const View& a, const View& b) {
   if (a.dtype != b.dtype) throw std::logic_error(std::string(op) + ": views differ in type");
 }
 
+/// Calls f<T, N> with the views' type and the widest pack that all of them allow.
+template <typename F, typename... Views>
+void with_packs(F&& f, const View& first, const Views&... others) {
+  with_activation_type(first.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    with_pack_size<T>([&](auto n) { f.template operator()<T, decltype(n)::value>(); }, first,
+                      others...);
+  });
+}
+
 }  // namespace
 
 void add(const View& residual, const View& delta, cudaStream_t stream) {
   check_types("add", residual, delta);
-  with_activation_type(residual.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    with_pack_size<T>(
-        [&](auto n) {
-          constexpr int kN = decltype(n)::value;
-          launch(over_elements<kN>(residual, stream), "add", add_kernel<T, kN>, residual, delta);
-        },
-        residual, delta);
-  });
+  with_packs(
+      [&]<typename T, int N>() {
+        launch(over_elements<N>(residual, stream), "add", add_kernel<T, N>, residual, delta);
+      },
+      residual, delta);
 }
 
 void gated_activation(const View& out, const View& in, model::Activation activation,
                       cudaStream_t stream) {
   check_types("gated_activation", out, in);
-  with_activation_type(out.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    with_pack_size<T>(
-        [&](auto n) {
-          constexpr int kN = decltype(n)::value;
-          launch(over_elements<kN>(out, stream), "gated_activation", gated_kernel<T, kN>, out, in,
-                 activation);
-        },
-        out, in.slice_columns(0, out.columns));
-  });
+  with_packs(
+      [&]<typename T, int N>() {
+        launch(over_elements<N>(out, stream), "gated_activation", gated_kernel<T, N>, out, in,
+               activation);
+      },
+      out, in.slice_columns(0, out.columns));
 }
 
 void bias_activation(const View& x, const Vector& bias, model::Activation activation,
                      cudaStream_t stream) {
-  with_activation_type(x.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    with_pack_size<T>(
-        [&](auto n) {
-          constexpr int kN = decltype(n)::value;
-          launch(over_elements<kN>(x, stream), "bias_activation", bias_kernel<T, kN>, x, bias,
-                 activation);
-        },
-        x);
-  });
+  with_packs(
+      [&]<typename T, int N>() {
+        launch(over_elements<N>(x, stream), "bias_activation", bias_kernel<T, N>, x, bias,
+               activation);
+      },
+      x);
 }
 
 void soft_cap(const View& x, float cap, cudaStream_t stream) {
-  with_activation_type(x.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    with_pack_size<T>(
-        [&](auto n) {
-          constexpr int kN = decltype(n)::value;
-          launch(over_elements<kN>(x, stream), "soft_cap", soft_cap_kernel<T, kN>, x, cap);
-        },
-        x);
-  });
+  with_packs(
+      [&]<typename T, int N>() {
+        launch(over_elements<N>(x, stream), "soft_cap", soft_cap_kernel<T, N>, x, cap);
+      },
+      x);
 }
 
 }  // namespace plimsoll::kernels

@@ -2,17 +2,14 @@
 
 #include <algorithm>
 
+#include "memory/arena.h"
+
 namespace plimsoll::kernels {
 namespace {
 
-constexpr size_t kAlignment = 256;
 constexpr int64_t kFewRows = 8;
 constexpr int64_t kFewOfExpert = 16;  // on average: the matrix is read twice
 constexpr int64_t kManyRows = 64;
-
-size_t aligned(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 }  // namespace
 
@@ -29,7 +26,7 @@ ExpertsLayout experts_layout(int64_t rows, const model::MlpSpec& mlp, int64_t hi
   ExpertsLayout layout;
   const auto take = [&](int64_t count, size_t size) {
     const size_t at = layout.bytes;
-    layout.bytes += aligned(static_cast<size_t>(count) * size);
+    layout.bytes += memory::Arena::aligned(static_cast<size_t>(count) * size);
     return at;
   };
   layout.starts = take(mlp.experts + 1, sizeof(int32_t));

@@ -1,8 +1,5 @@
 #include "kernels/flash_attention.h"
 
-#include <algorithm>
-#include <stdexcept>
-
 #include "kernels/merge_attention.h"
 
 namespace plimsoll::kernels {
@@ -42,13 +39,13 @@ FlashArguments common_arguments(const FlashCall& call, const model::AttentionSpe
 }
 
 void merge(const FlashCall& call, const FlashLaunch& launch, const FlashArguments& a,
-           const std::byte* slab, cudaStream_t stream) {
-  const FlashSlab& layout = call.plan->planner.layout();
+           cudaStream_t stream) {
+  const FlashSlab& layout = call.plan->layout();
   AttentionMerge m;
   m.partial = static_cast<const float*>(a.out);
   m.lse = a.lse;
-  m.merge_row = at<int32_t>(slab, layout.merge_row, launch.first_merge);
-  m.merge_start = at<int32_t>(slab, layout.merge_start, launch.first_merge + launch.index);
+  m.merge_row = at<int32_t>(call.slab, layout.merge_row, launch.first_merge);
+  m.merge_start = at<int32_t>(call.slab, layout.merge_start, launch.first_merge + launch.index);
   m.out = call.out;
   m.dtype = call.unit->activation;
   m.rows = launch.merge_rows;
@@ -60,10 +57,6 @@ void merge(const FlashCall& call, const FlashLaunch& launch, const FlashArgument
 }
 
 }  // namespace
-
-FlashShape flash_shape(const model::AttentionSpec& spec) {
-  return {spec.heads, spec.kv_heads, spec.head_dim, spec.window};
-}
 
 const FlashUnit* find_flash_unit(const model::AttentionSpec& spec, DType activation, DType kv) {
   const bool plain = spec.window == 0 && spec.soft_cap == 0;
@@ -89,62 +82,27 @@ bool flash_covers(const model::AttentionSpec& spec, const FlashLimits& limits, i
          static_cast<int64_t>(block_stride / dtype_size(kv)) < kOffsetLimit;
 }
 
-FlashPlans::FlashPlans(const model::ModelSpec& spec, const FlashLimits& limits) {
-  size_t end = 0;
-  for (const model::LayerSpec& layer : spec.layers) {
-    const FlashShape shape = flash_shape(layer.attention);
-    const bool known = std::any_of(entries_.begin(), entries_.end(),
-                                   [&](const Entry& e) { return e.planner.shape() == shape; });
-    if (known) continue;
-    entries_.push_back({FlashPlanner(shape, limits), end});
-    end += entries_.back().planner.layout().bytes;
-  }
-}
-
-size_t FlashPlans::bytes(const model::ModelSpec& spec, const FlashLimits& limits) {
-  const FlashPlans plans(spec, limits);
-  if (plans.entries_.empty()) return 0;
-  return plans.entries_.back().offset + plans.entries_.back().planner.layout().bytes;
-}
-
-void FlashPlans::plan(const FlashBatch& batch, std::span<std::byte> slab) {
-  for (Entry& entry : entries_) entry.planner.plan(batch, slab.subspan(entry.offset));
-}
-
-bool FlashPlans::recordable() const {
-  return std::all_of(entries_.begin(), entries_.end(),
-                     [](const Entry& e) { return e.planner.recordable(); });
-}
-
-const FlashPlans::Entry& FlashPlans::of(const model::AttentionSpec& spec) const {
-  const FlashShape shape = flash_shape(spec);
-  for (const Entry& entry : entries_)
-    if (entry.planner.shape() == shape) return entry;
-  throw std::logic_error("flash attention: a layer that was not planned");
-}
-
 void flash_attention(const FlashCall& call, const model::AttentionSpec& spec, cudaStream_t stream) {
-  const FlashPlanner& planner = call.plan->planner;
+  const FlashPlanner& planner = *call.plan;
   const FlashSlab& layout = planner.layout();
-  const std::byte* slab = call.slab + call.plan->offset;
   for (const FlashLaunch& launch : planner.launches()) {
     FlashArguments a = common_arguments(call, spec);
-    a.page_start = at<int32_t>(slab, layout.page_start, 0);
-    a.chunk_tokens = at<int32_t>(slab, layout.chunk_tokens, launch.index);
-    a.item_sequence = at<int32_t>(slab, layout.item_sequence, launch.first_item);
-    a.item_tile = at<int32_t>(slab, layout.item_tile, launch.first_item);
-    a.item_chunk = at<int32_t>(slab, layout.item_chunk, launch.first_item);
-    a.item_valid = at<bool>(slab, layout.item_valid, launch.first_item);
+    a.page_start = at<int32_t>(call.slab, layout.page_start, 0);
+    a.chunk_tokens = at<int32_t>(call.slab, layout.chunk_tokens, launch.index);
+    a.item_sequence = at<int32_t>(call.slab, layout.item_sequence, launch.first_item);
+    a.item_tile = at<int32_t>(call.slab, layout.item_tile, launch.first_item);
+    a.item_chunk = at<int32_t>(call.slab, layout.item_chunk, launch.first_item);
+    a.item_valid = at<bool>(call.slab, layout.item_valid, launch.first_item);
     a.output_start = call.query_start;
     a.out = call.out;
     if (is_split(launch.kind)) {
-      a.output_start = at<int32_t>(slab, layout.partial_start, 0);
+      a.output_start = at<int32_t>(call.slab, layout.partial_start, 0);
       a.out = call.workspace;
       a.lse = reinterpret_cast<float*>(call.workspace +
                                        flash_lse_offset(*call.limits, planner.shape()));
     }
     call.unit->launch(launch.kind, call.memory, a, launch.items, stream);
-    if (is_split(launch.kind)) merge(call, launch, a, slab, stream);
+    if (is_split(launch.kind)) merge(call, launch, a, stream);
   }
 }
 

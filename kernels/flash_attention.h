@@ -1,13 +1,10 @@
-// Paged attention by FlashInfer's kernels: which layers they cover, the plans of a step, the
-// launch.
+// Paged attention by FlashInfer's kernels: which layers they cover, and the launch.
 //
 // Layout of a layer's part of a KV block (HND): keys [kv_heads, block_size, head_dim], then values.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include "base/dtype.h"
 #include "kernels/flash_kernel.h"
@@ -15,8 +12,6 @@
 #include "model/model_spec.h"
 
 namespace plimsoll::kernels {
-
-FlashShape flash_shape(const model::AttentionSpec& spec);
 
 /// The kernels for a layer, or nothing: head sizes are multiples of 16 up to 256; activations bf16
 /// or f16; keys and values of the same type, or f8_e4m3.
@@ -27,37 +22,13 @@ const FlashUnit* find_flash_unit(const model::AttentionSpec& spec, DType activat
 bool flash_covers(const model::AttentionSpec& spec, const FlashLimits& limits, int64_t table_stride,
                   int64_t block_size, size_t block_stride, DType kv);
 
-/// The plans of a step, one for each shape that a model's layers have, behind each other in one
-/// slab.
-class FlashPlans {
- public:
-  FlashPlans(const model::ModelSpec& spec, const FlashLimits& limits);
-  /// Bytes of the slab, the same by the constructor's arguments alone.
-  static size_t bytes(const model::ModelSpec& spec, const FlashLimits& limits);
-
-  /// Fills the slab, in host memory; it is copied to the device before attention runs.
-  void plan(const FlashBatch& batch, std::span<std::byte> slab);
-  /// Whether launches recorded for as many sequences can be repeated with the plan made last.
-  [[nodiscard]] bool recordable() const;
-
-  struct Entry {
-    FlashPlanner planner;
-    size_t offset = 0;  // of its part of the slab
-  };
-  /// The plan for a layer.
-  [[nodiscard]] const Entry& of(const model::AttentionSpec& spec) const;
-
- private:
-  std::vector<Entry> entries_;
-};
-
 /// One layer's attention over a step. Device pointers; out [T, heads * head_dim] contiguous.
 struct FlashCall {
   const FlashUnit* unit = nullptr;
   FlashMemory memory = FlashMemory::large;
-  const FlashPlans::Entry* plan = nullptr;
+  const FlashPlanner* plan = nullptr;  // of the layer's shape, with the step planned
   const FlashLimits* limits = nullptr;
-  const std::byte* slab = nullptr;  // of all plans
+  const std::byte* slab = nullptr;  // what the planner filled, on the device
   std::byte* workspace = nullptr;   // flash_workspace_bytes()
   const void* q = nullptr;
   int64_t q_stride = 0;  // elements

@@ -7,21 +7,15 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "base/rounding.h"
+#include "memory/arena.h"
+
 namespace plimsoll::kernels {
 namespace {
 
 constexpr int64_t kBlocksPerSm = 2;  // resident: what the kernels' shared memory is sized for
-constexpr size_t kAlignment = 256;   // of regions in the workspace, in bytes
 // The chunk of a range that is not cut; kernels divide by it and multiply it by 1.
 constexpr int64_t kWhole = int64_t{1} << 30;
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-size_t align_up(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 /// Tokens that the rows of one tile see at most (prefill.cuh:2361).
 int64_t reach(const FlashShape& shape, int64_t length, FlashKind kind) {
@@ -33,13 +27,13 @@ int64_t reach(const FlashShape& shape, int64_t length, FlashKind kind) {
 /// Thread blocks beyond one per tile and KV head: four for each multiprocessor keep all of them
 /// busy to the end of a step of few or unequal sequences.
 int64_t extra_items(const FlashLimits& limits, const FlashShape& shape) {
-  return ceil_div(4 * limits.multiprocessors, shape.kv_heads);
+  return divide_up(4 * limits.multiprocessors, shape.kv_heads);
 }
 
 /// KV chunks of the longest sequence with fixed chunks.
 int64_t most_fixed_chunks(const FlashLimits& limits, const FlashShape& shape) {
   if (limits.fixed_split == 0) return 0;
-  return ceil_div(reach(shape, limits.context, FlashKind::split64), limits.fixed_split);
+  return divide_up(reach(shape, limits.context, FlashKind::split64), limits.fixed_split);
 }
 
 /// Partial rows that a round of `sequences` may use.
@@ -49,7 +43,7 @@ int64_t round_rows(const FlashLimits& limits, const FlashShape& shape, int64_t s
 
 /// Tiles of one row of a sequence that is split.
 int64_t row_tiles(const FlashShape& shape) {
-  return shape.group() <= 16 ? 1 : ceil_div(shape.group(), 64);
+  return shape.group() <= 16 ? 1 : divide_up(shape.group(), 64);
 }
 
 }  // namespace
@@ -59,15 +53,15 @@ int64_t flash_partial_rows(const FlashLimits& limits, const FlashShape& shape) {
 }
 
 size_t flash_lse_offset(const FlashLimits& limits, const FlashShape& shape) {
-  return align_up(
+  return memory::Arena::aligned(
       static_cast<size_t>(flash_partial_rows(limits, shape) * shape.heads * shape.head_dim) *
       sizeof(float));
 }
 
 size_t flash_workspace_bytes(const FlashLimits& limits, const FlashShape& shape) {
   return flash_lse_offset(limits, shape) +
-         align_up(static_cast<size_t>(flash_partial_rows(limits, shape) * shape.heads) *
-                  sizeof(float));
+         memory::Arena::aligned(
+             static_cast<size_t>(flash_partial_rows(limits, shape) * shape.heads) * sizeof(float));
 }
 
 FlashSlab flash_slab(const FlashLimits& limits, const FlashShape& shape) {
@@ -75,12 +69,12 @@ FlashSlab flash_slab(const FlashLimits& limits, const FlashShape& shape) {
   const int64_t rows = flash_partial_rows(limits, shape);
   const int64_t fixed = most_fixed_chunks(limits, shape);
   // Query tiles of all sequences: one, and one more for each 64 packed rows.
-  const int64_t all_tiles = limits.sequences + ceil_div(limits.tokens * shape.group(), 64);
+  const int64_t all_tiles = limits.sequences + divide_up(limits.tokens * shape.group(), 64);
   if (fixed > 0) {
     // A round is closed when the next sequence does not fit, so it is filled to rows - fixed, and
     // that is at least B.
     const int64_t rounds =
-        1 + ceil_div(limits.sequences * fixed, std::max<int64_t>(1, rows - fixed));
+        1 + divide_up(limits.sequences * fixed, std::max<int64_t>(1, rows - fixed));
     slab.launches = rounds + kFlashKinds;
     slab.items = all_tiles + row_tiles(shape) * (limits.sequences * fixed + rows);
     slab.merges = limits.sequences;
@@ -143,11 +137,11 @@ FlashPlanner::FlashPlanner(const FlashShape& shape, const FlashLimits& limits)
 }
 
 int64_t FlashPlanner::tiles(const Sequence& of, FlashKind kind) const {
-  return ceil_div(of.rows * shape_.group(), flash_tile(kind));
+  return divide_up(of.rows * shape_.group(), flash_tile(kind));
 }
 
 int64_t FlashPlanner::chunks(const Sequence& of, FlashKind kind, int64_t chunk) const {
-  return ceil_div(reach(shape_, of.length, kind), chunk);
+  return divide_up(reach(shape_, of.length, kind), chunk);
 }
 
 /// Items that a launch of sequences with one row each has room for, valid or not.
@@ -336,7 +330,7 @@ int64_t FlashPlanner::item_tokens(const Sequence& of, FlashKind kind, int64_t ti
                                   int64_t chunk_tokens) const {
   const int64_t size = flash_tile(kind), group = shape_.group();
   const int64_t position = of.length - of.rows;  // of the sequence's first row
-  const int64_t last = std::min<int64_t>(of.length, position + ceil_div((tile + 1) * size, group));
+  const int64_t last = std::min<int64_t>(of.length, position + divide_up((tile + 1) * size, group));
   int64_t first = 0;
   if (shape_.window > 0) {
     first = std::max<int64_t>(0, position + tile * size / group - (shape_.window - 1));

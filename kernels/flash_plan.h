@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "kernels/flash_split.h"
+#include "model/model_spec.h"
 
 namespace plimsoll::kernels {
 
@@ -31,6 +32,10 @@ struct FlashShape {
   [[nodiscard]] int64_t group() const { return heads / kv_heads; }
   friend bool operator==(const FlashShape&, const FlashShape&) = default;
 };
+
+inline FlashShape flash_shape(const model::AttentionSpec& spec) {
+  return {spec.heads, spec.kv_heads, spec.head_dim, spec.window};
+}
 
 /// Largest steps of a launch.
 struct FlashLimits {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
+
 namespace plimsoll::kernels {
 namespace {
 
@@ -9,10 +11,6 @@ constexpr int64_t kUnit = 128;  // KV tokens that a tile of 16 or 64 reads at a 
 // What starting a thread block costs, in tokens that it reads meanwhile: index arrays, query tile
 // and the first KV tile come one after the other. To be measured.
 constexpr int64_t kStart = 48;
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// Candidate sizes, descending: 1, 1.25, 1.5 and 1.75 times a power of two.
 int64_t smaller(int64_t chunk) {
@@ -35,7 +33,7 @@ int64_t first_candidate(int64_t tokens) {
 int64_t split_cost(std::span<const SplitWork> work, int64_t chunk, const SplitBudget& budget) {
   int64_t items = 0, rows = 0, tiles = 0, tokens = 0, longest = 0;
   for (const SplitWork& w : work) {
-    const int64_t chunks = ceil_div(w.tokens, chunk);
+    const int64_t chunks = divide_up(w.tokens, chunk);
     items += w.tiles * chunks;
     rows += w.rows * chunks;
     tiles += w.tiles;
@@ -44,7 +42,7 @@ int64_t split_cost(std::span<const SplitWork> work, int64_t chunk, const SplitBu
   }
   if (items == 0) return 0;
   if (rows > budget.rows || items > tiles + budget.extra_items) return -1;
-  const int64_t waves = ceil_div(items * budget.kv_heads, budget.resident_blocks);
+  const int64_t waves = divide_up(items * budget.kv_heads, budget.resident_blocks);
   const int64_t mean = tokens / items;
   // A partial row is written and read once in f32: as many bytes as two tokens of one KV head in 16
   // bits, per query head; all blocks share that.

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/rounding.h"
+
 #ifdef PLIMSOLL_EMULATION
 #include "emulation/emulator.h"  // kernels compiled as C++ for tests
 #endif
@@ -89,11 +91,6 @@ __device__ inline unsigned char* shared_memory() {
 template <typename T>
 __device__ T* shared_array(size_t offset_bytes = 0) {
   return reinterpret_cast<T*>(shared_memory() + offset_bytes);
-}
-
-template <typename T>
-__host__ __device__ constexpr T divide_up(T a, T b) {
-  return (a + b - 1) / b;
 }
 
 }  // namespace plimsoll::kernels

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/cuda_error.h"
+#include "memory/arena.h"
 
 namespace plimsoll::kernels {
 
@@ -317,12 +318,12 @@ void Products::tune(std::span<std::byte> scratch, int64_t rows) {
 
 void Products::time_candidates(Product& product, size_t bucket, std::span<std::byte> scratch) {
   const Key& key = product.key;
-  const auto aligned = [](size_t bytes) { return (bytes + 255) / 256 * 256; };
   Call call{.bias = product.bias,
             .rows = std::min(kRowBuckets[bucket], product.most_rows),
             .in_stride = key.k,
             .out_stride = key.n};
-  const size_t in_bytes = aligned(static_cast<size_t>(call.rows * key.k) * dtype_size(key.in));
+  const size_t in_bytes =
+      memory::Arena::aligned(static_cast<size_t>(call.rows * key.k) * dtype_size(key.in));
   const size_t out_bytes = static_cast<size_t>(call.rows * key.n) * dtype_size(key.out);
   call.weight = product.weights.front();
   const bool fits = in_bytes + out_bytes <= scratch.size();

@@ -4,6 +4,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "base/rounding.h"
 #include "kernels/cuda_error.h"
 
 namespace plimsoll::kernels {
@@ -42,7 +43,7 @@ void Loader::load(void* to, int64_t rows, size_t row_bytes, const backend::RowRe
          row_bytes, piece_bytes_);
   }
   const auto rows_at_once = static_cast<int64_t>(piece_bytes_ / row_bytes);
-  const int64_t tasks = (rows + rows_at_once - 1) / rows_at_once;
+  const int64_t tasks = divide_up(rows, rows_at_once);
   // Reading is worth waking threads for from two pieces on.
   constexpr int64_t kMuch = std::numeric_limits<int64_t>::max();
   pool_.run(tasks, kMuch, [&](int64_t task, int) {

@@ -26,18 +26,7 @@ std::vector<Extent> flat_extents(const backend::BatchMeta& batch) {
         static_cast<size_t>(reinterpret_cast<const std::byte*>(array.data()) - batch.host_base);
     extents.push_back({begin, begin + array.size_bytes()});
   };
-  add(batch.token_ids);
-  add(batch.positions);
-  add(batch.row_sequence);
-  add(batch.query_start);
-  add(batch.context_length);
-  add(batch.long_rope);
-  add(batch.logits_rows);
-  add(batch.drawing.temperature);
-  add(batch.drawing.top_k);
-  add(batch.drawing.top_p);
-  add(batch.drawing.min_p);
-  add(batch.drawing.uniform);
+  backend::for_each_array(batch, add);
   add(batch.plan);
   return extents;
 }

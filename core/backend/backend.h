@@ -111,6 +111,23 @@ struct BatchMeta {
   }
 };
 
+/// f(array) for each array of a batch that the engine fills, block tables apart.
+template <typename Batch, typename F>
+void for_each_array(Batch& batch, const F& f) {
+  f(batch.token_ids);
+  f(batch.positions);
+  f(batch.row_sequence);
+  f(batch.query_start);
+  f(batch.context_length);
+  f(batch.long_rope);
+  f(batch.logits_rows);
+  f(batch.drawing.temperature);
+  f(batch.drawing.top_k);
+  f(batch.drawing.top_p);
+  f(batch.drawing.min_p);
+  f(batch.drawing.uniform);
+}
+
 /// Routing of tokens to experts.
 struct Routing {
   View experts;  // [T, k] i32

@@ -3,21 +3,19 @@
 #include <algorithm>
 
 #include "kernels/experts_layout.h"
+#include "memory/arena.h"
 
 namespace plimsoll::backend {
 namespace {
 
-constexpr size_t aligned(size_t bytes) {
-  return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
-}
+constexpr auto aligned = memory::Arena::aligned;
 
 }  // namespace
 
 std::vector<kernels::FlashShape> attention_shapes(const model::ModelSpec& spec) {
   std::vector<kernels::FlashShape> shapes;
   for (const model::LayerSpec& layer : spec.layers) {
-    const model::AttentionSpec& of = layer.attention;
-    const kernels::FlashShape shape{of.heads, of.kv_heads, of.head_dim, of.window};
+    const kernels::FlashShape shape = kernels::flash_shape(layer.attention);
     if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
   }
   return shapes;

@@ -19,10 +19,6 @@ struct CardFigures {
   bool deterministic = false;       // the same bits for a row in any batch
 };
 
-/// Everything that has an address of its own on a device begins at a multiple of this: what
-/// cudaMalloc promises, and what cuBLASLt's fastest kernels ask for.
-inline constexpr size_t kDeviceAlignment = 256;
-
 /// Work space that NVIDIA recommends for matrix products.
 constexpr size_t product_workspace_bytes(const CardFigures& card) {
   return card.compute_capability >= 90 ? size_t{32} << 20 : size_t{4} << 20;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/rounding.h"
 #include "engine/block_pool.h"
 #include "engine/prefix_cache.h"
 #include "engine/sequence.h"
@@ -51,7 +52,7 @@ class KvCache {
  private:
   [[nodiscard]] size_t groups() const { return options_.windows.size(); }
   [[nodiscard]] int64_t blocks_of(int64_t tokens) const {
-    return (tokens + options_.block_size - 1) / options_.block_size;
+    return divide_up(tokens, options_.block_size);
   }
   /// First block that a query at `position` sees in a group.
   [[nodiscard]] int64_t first_visible_block(size_t group, int64_t position) const;

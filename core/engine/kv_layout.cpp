@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/rounding.h"
 #include "engine/model.h"
 
 namespace plimsoll::engine {
@@ -34,10 +35,6 @@ size_t layers_per_block(const Buckets& buckets) {
   return 2 * largest < 3 * smallest ? largest : smallest;
 }
 
-int64_t divide_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 }  // namespace
 
 KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType dtype,
@@ -47,8 +44,7 @@ KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType 
   for (const model::LayerSpec& layer : spec.layers) {
     slot = std::max(slot, footprint.kv_bytes(layer.attention, block_size, dtype));
   }
-  slot = (slot + memory::Arena::kAlignment - 1) / memory::Arena::kAlignment *
-         memory::Arena::kAlignment;
+  slot = memory::Arena::aligned(slot);
   const Buckets buckets = bucket_layers(spec);
   const size_t per_block = layers_per_block(buckets);
   KvLayout layout;
@@ -58,7 +54,7 @@ KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType 
   layout.layer_group.resize(spec.layers.size());
   layout.layer_offset.resize(spec.layers.size());
   for (const auto& [window, layers] : buckets) {
-    const size_t groups = (layers.size() + per_block - 1) / per_block;
+    const size_t groups = divide_up(layers.size(), per_block);
     for (size_t g = 0; g < groups; ++g) {
       KvGroup group{.window = window, .layers = {}};
       for (size_t i = g; i < layers.size(); i += groups) {

@@ -24,11 +24,6 @@ constexpr int64_t kMlpRows = 2048;
 /// As vLLM's dummy weights: so small that nothing overflows in half precision.
 constexpr float kRandomScale = 1e-3f;
 
-size_t aligned(size_t bytes) {
-  constexpr size_t kTo = memory::Arena::kAlignment;
-  return (bytes + kTo - 1) / kTo * kTo;
-}
-
 /// Types that the weights are run in: `dtype`, but routers in the activations', so that fewer
 /// choices of experts hang on rounding where those are float32.
 std::vector<DType> run_dtypes(const model::ModelSpec& spec, DType dtype, DType activations) {
@@ -57,7 +52,7 @@ Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backen
   std::vector<size_t> offsets;
   for (size_t i = 0; i < dtypes.size(); ++i) {
     offsets.push_back(bytes);
-    bytes += aligned(footprint.weight_bytes(spec.weights[i], dtypes[i]));
+    bytes += memory::Arena::aligned(footprint.weight_bytes(spec.weights[i], dtypes[i]));
   }
   auto* storage = arena.take_array<std::byte>("weights", bytes);
   for (size_t i = 0; i < dtypes.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "engine/layout.h"
 
 namespace plimsoll::engine {
@@ -132,7 +133,7 @@ void size_step(const model::ModelSpec& spec, const EngineOptions& options,
                const backend::Footprint& footprint, EngineLayout& layout) {
   StepLimits& limits = layout.limits;
   limits.batched_tokens = std::min(limits.batched_tokens, limits.sequences * layout.max_model_len);
-  limits.table_stride = (layout.max_model_len + layout.kv.block_size - 1) / layout.kv.block_size;
+  limits.table_stride = divide_up(layout.max_model_len, layout.kv.block_size);
   const int64_t slice = (footprint.shares_memory() ? kHost : kDevice).logits_bytes;
   const int64_t row = spec.vocab_size * 4;
   limits.logits_rows =

@@ -4,21 +4,11 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace plimsoll::engine {
 
 namespace {
-
-// The leading ranks that take part: those whose predecessors weigh less than `wanted` together.
-template <typename Weight>
-size_t count_wanted(size_t count, Weight weight, double wanted) {
-  double mass = 0;
-  size_t kept = 0;
-  do {
-    mass += weight(kept++);
-  } while (kept < count && mass < wanted);
-  return kept;
-}
 
 // Weights of equal buckets differ by less than 1/32; a larger bucket means larger weights.
 constexpr size_t kBuckets = 4096;
@@ -77,12 +67,17 @@ TokenId Sampler::draw_from_top(std::span<const float> row, float maximum,
     if (count > 0 && (next < params.min_p || next == 0)) break;
     total += next;
   }
-  if (params.top_p < 1) count = count_wanted(count, weight, params.top_p * total);
+  if (params.top_p < 1) {
+    const double wanted = params.top_p * std::exchange(total, 0);
+    size_t kept = 0;
+    do {
+      total += weight(kept++);
+    } while (kept < count && total < wanted);
+    count = kept;
+  }
   // Drawn in the order of ids, as without top_k and as devices do.
   std::sort(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(count));
-  double mass = 0;
-  for (size_t i = 0; i < count; ++i) mass += weight(i);
-  double target = params.uniform * mass;
+  double target = params.uniform * total;
   for (size_t i = 0; i + 1 < count; ++i) {
     target -= weight(i);
     if (target < 0) return ids[i];

@@ -27,7 +27,7 @@ Arena Arena::placing(void* base, size_t bytes) {
 
 void* Arena::take(std::string_view name, size_t bytes) {
   const size_t offset = used_;
-  const size_t padded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const size_t padded = aligned(bytes);
   if (padded < bytes || padded > capacity_ - offset) {
     throw std::logic_error(
         fmt::format("arena: '{}' wants {} bytes, {} are left", name, bytes, capacity_ - offset));

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/rounding.h"
+
 namespace plimsoll::memory {
 
 /// A named piece of an arena. Offsets and bytes are those of the layout, equal in the counting and
@@ -26,6 +28,8 @@ class Arena {
  public:
   /// What cudaMalloc promises and products on a device ask for; more than the host needs.
   static constexpr size_t kAlignment = 256;
+  /// The room that `bytes` bytes take.
+  static constexpr size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
 
   static Arena counting();
   static Arena placing(void* base, size_t bytes);

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/rounding.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -23,10 +24,6 @@ std::vector<KvGroup> dealt(const std::vector<KvSpec>& layers, size_t count) {
   std::vector<KvGroup> groups(count);
   for (size_t i = 0; i < layers.size(); ++i) groups[i % count].layers.push_back(layers[i]);
   return groups;
-}
-
-size_t divided_up(size_t a, size_t b) {
-  return (a + b - 1) / b;
 }
 
 }  // namespace
@@ -78,7 +75,7 @@ std::vector<KvGroup> groups_of_equal_pages(const std::vector<KvSpec>& specs, dou
   const size_t size = close ? most : least;
   std::vector<KvGroup> groups;
   for (const auto& bucket : buckets) {
-    for (KvGroup& group : dealt(bucket, divided_up(bucket.size(), size))) {
+    for (KvGroup& group : dealt(bucket, divide_up(bucket.size(), size))) {
       groups.push_back(std::move(group));
     }
   }
@@ -104,7 +101,7 @@ struct Bucket {
   [[nodiscard]] Amount widest(size_t groups) const {
     Amount sum = 0;
     for (const auto& [page, layers_of] : by_page) {
-      sum += page * static_cast<int64_t>(divided_up(layers_of.size(), groups));
+      sum += page * static_cast<int64_t>(divide_up(layers_of.size(), groups));
     }
     return sum;
   }
@@ -177,7 +174,7 @@ std::vector<KvGroup> packed_groups(const std::vector<KvSpec>& specs) {
            (chunk == 0 && (kind == KvKind::sliding || kind == KvKind::sliding_latent));
   };
   const auto count_for = [&](const Bucket& bucket) {
-    return bucket.balanced() && chunk > 0 ? divided_up(bucket.repeats(), chunk) : 1;
+    return bucket.balanced() && chunk > 0 ? divide_up(bucket.repeats(), chunk) : 1;
   };
   Amount anchor = 0;
   for (const Bucket& bucket : buckets) {
@@ -190,7 +187,7 @@ std::vector<KvGroup> packed_groups(const std::vector<KvSpec>& specs) {
     if (is_state(bucket) && anchor > Amount{0}) {
       const int64_t page = std::max<int64_t>(1, bucket.layers.front().padded_page.value());
       const auto per_block = static_cast<size_t>(std::max<int64_t>(1, anchor.value() / page));
-      count = std::max(count, divided_up(bucket.layers.size(), per_block));
+      count = std::max(count, divide_up(bucket.layers.size(), per_block));
     }
     split_into(groups, bucket, count);
   }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/rounding.h"
 #include "plan/amount.h"
 
 namespace plimsoll::plan {
@@ -66,7 +67,7 @@ Size smart_resize(Size size, int64_t factor, int64_t least, int64_t most) {
 constexpr int64_t kChannels = 3;
 
 LargestItem patches_item(const VisionShape& vision, Size size, int64_t frames) {
-  const int64_t steps = (frames + vision.temporal_patch - 1) / vision.temporal_patch;
+  const int64_t steps = divide_up(frames, vision.temporal_patch);
   LargestItem item;
   item.patches = (size.width / vision.patch) * (size.height / vision.patch) * steps;
   item.tokens = item.patches / (vision.merge * vision.merge);

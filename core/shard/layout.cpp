@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "shard/pipeline.h"
 
 namespace plimsoll::shard {
@@ -22,7 +23,7 @@ constexpr Release kMergedVisionMlp{.minor = 10, .patch = 1};  // Qwen2.5-VL's ga
 constexpr int64_t kVocabularyPadding = 64;                    // vLLM's DEFAULT_VOCAB_PADDING_SIZE
 
 int64_t padded_vocabulary(int64_t rows) {
-  return (rows + kVocabularyPadding - 1) / kVocabularyPadding * kVocabularyPadding;
+  return round_up(rows, kVocabularyPadding);
 }
 
 std::vector<std::byte> bytes_of(const void* from, size_t count) {

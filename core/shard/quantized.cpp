@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "checkpoint/mapped_file.h"
 #include "plan/config_view.h"
 #include "plan/quantization.h"
@@ -28,10 +29,6 @@ using plan::WeightScheme;
   fail(ExitCode::checkpoint_unusable,
        "quantised checkpoint: {}; shard the unquantised model, or load this one without shards",
        what);
-}
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
 }
 
 std::string without_weight(const std::string& name) {
@@ -84,10 +81,10 @@ class Parameters {
       if (unit > 1 && (part.first_row % unit != 0 || part.block_count != 1)) {
         refuse(fmt::format("{}: its parts do not begin on groups of {} rows", made.name, unit));
       }
-      part.stored_shape = {ceil_div(part.stored_shape[0], unit), columns};
+      part.stored_shape = {divide_up(part.stored_shape[0], unit), columns};
       part.first_row /= unit;
-      part.block_rows = ceil_div(part.block_rows, unit);
-      part.block_stride = ceil_div(part.block_stride, unit);
+      part.block_rows = divide_up(part.block_rows, unit);
+      part.block_stride = divide_up(part.block_stride, unit);
       rows += part.rows();
     }
     made.shape = {rows, columns};
@@ -152,7 +149,7 @@ class Parameters {
       case Scales::block:
         check_blocks(scheme);
         by_rows(scheme.check_merged ? "weight_scale" : "weight_scale_inv", DType::f32,
-                weight_.split, scheme.block_out, ceil_div(inputs(), scheme.block_in));
+                weight_.split, scheme.block_out, divide_up(inputs(), scheme.block_in));
         break;
     }
     if (!scheme.static_input) return;

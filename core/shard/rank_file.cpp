@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/rounding.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -19,7 +20,7 @@ std::string prefix_of(const Digest& hash) {
 }  // namespace
 
 void RankFile::Buffer::grow(size_t least, size_t kept) {
-  const size_t wanted = (least + kDirectBlock - 1) / kDirectBlock * kDirectBlock;
+  const size_t wanted = round_up(least, kDirectBlock);
   if (wanted <= size) return;
   std::unique_ptr<std::byte, Free> larger(
       static_cast<std::byte*>(std::aligned_alloc(kDirectBlock, wanted)));

@@ -43,7 +43,7 @@ TEST_CASE("weights and KV blocks take what their elements take, from aligned add
   CHECK(sizes.weight_bytes(matrix, DType::bf16) == size_t{4096} * 14336 * 2);
   CHECK(sizes.weight_bytes(matrix, DType::f32) == size_t{4096} * 14336 * 4);
   const model::WeightSpec bias{.name = "b", .shape = {3}};
-  CHECK(sizes.weight_bytes(bias, DType::bf16) == backend::kDeviceAlignment);
+  CHECK(sizes.weight_bytes(bias, DType::bf16) == memory::Arena::kAlignment);
   const model::AttentionSpec heads{.heads = 32, .kv_heads = 8, .head_dim = 128};
   // K and V of 16 tokens of 8 heads: 64 KiB in bf16; a layer of Llama-3-8B.
   CHECK(sizes.kv_bytes(heads, 16, DType::bf16) == size_t{64} << 10);
@@ -76,8 +76,8 @@ TEST_CASE("workspaces grow with the limits and do not depend on the context's le
       CHECK(plan(8192, sequences, 64) >= last_plan);
       last_device = device(8192, sequences, 64);
       last_plan = plan(8192, sequences, 64);
-      CHECK(last_device % backend::kDeviceAlignment == 0);
-      CHECK(last_plan % backend::kDeviceAlignment == 0);
+      CHECK(last_device % memory::Arena::kAlignment == 0);
+      CHECK(last_plan % memory::Arena::kAlignment == 0);
     }
     if (!deterministic) CHECK(device(8192, 64, 8192) == device(8192, 64, 64));
   }

@@ -160,18 +160,7 @@ class TestDevice final : public backend::Backend {
     const auto copy = [&](auto array) {
       enqueue_copy(batch.on_device(array), array.data(), array.size_bytes());
     };
-    copy(batch.token_ids);
-    copy(batch.positions);
-    copy(batch.row_sequence);
-    copy(batch.query_start);
-    copy(batch.context_length);
-    copy(batch.long_rope);
-    copy(batch.logits_rows);
-    copy(batch.drawing.temperature);
-    copy(batch.drawing.top_k);
-    copy(batch.drawing.top_p);
-    copy(batch.drawing.min_p);
-    copy(batch.drawing.uniform);
+    backend::for_each_array(batch, copy);
     copy(batch.plan.first((batch.context_length.size() + 1) * sizeof(int32_t)));
     for (const auto& table : batch.block_tables) {
       for (size_t s = 0; s < batch.context_length.size(); ++s) {
@@ -220,13 +209,7 @@ class TestDevice final : public backend::Backend {
       std::memset(const_cast<void*>(static_cast<const void*>(array.data())), 0x5a,
                   array.size_bytes());
     };
-    spoil(batch.token_ids);
-    spoil(batch.positions);
-    spoil(batch.row_sequence);
-    spoil(batch.query_start);
-    spoil(batch.context_length);
-    spoil(batch.logits_rows);
-    spoil(batch.drawing.uniform);
+    backend::for_each_array(batch, spoil);
     spoil(batch.plan);
   }
 
@@ -366,18 +349,8 @@ class TestDevice final : public backend::Backend {
       const auto translate = [&](auto array) {
         return decltype(array)(batch.on_device(array), array.size());
       };
-      meta.token_ids = translate(batch.token_ids);
-      meta.positions = translate(batch.positions);
-      meta.row_sequence = translate(batch.row_sequence);
-      meta.query_start = translate(batch.query_start);
-      meta.context_length = translate(batch.context_length);
-      meta.long_rope = translate(batch.long_rope);
-      meta.logits_rows = translate(batch.logits_rows);
-      meta.drawing = {.temperature = translate(batch.drawing.temperature),
-                      .top_k = translate(batch.drawing.top_k),
-                      .top_p = translate(batch.drawing.top_p),
-                      .min_p = translate(batch.drawing.min_p),
-                      .uniform = translate(batch.drawing.uniform)};
+      meta = batch;
+      backend::for_each_array(meta, [&](auto& array) { array = translate(array); });
       meta.plan = translate(batch.plan);
       meta.table_stride = batch.table_stride;
       for (const auto& table : batch.block_tables) tables.push_back(translate(table));
@@ -404,8 +377,7 @@ class TestDevice final : public backend::Backend {
     for (const View& view : views) {
       text += fmt::format(" {}[{},{}]", fmt::ptr(view.data), view.rows, view.columns);
     }
-    const size_t room = (bytes + memory::Arena::kAlignment - 1) / memory::Arena::kAlignment *
-                        memory::Arena::kAlignment;
+    const size_t room = memory::Arena::aligned(bytes);
     auto inside = [this, run, workspace, room] {
       memory::Arena arena = memory::Arena::placing(workspace, room);
       cpu_.use_scratch(arena);

@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 
+#include "base/rounding.h"
 #include "flash_fixture.h"
 #include "kernels/flash_split.h"
 
@@ -65,10 +66,6 @@ Sequences random_sequences(std::mt19937& random, const FlashLimits& limits) {
   return sequences;
 }
 
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 /// Query rows of each sequence must be covered by one launch, each of its tiles with each chunk
 /// once, with as many chunks as the kernel takes it to have (prefill.cuh:2364).
 void check_cover(const Plan& plan, const Sequences& sequences, const FlashShape& shape) {
@@ -92,12 +89,12 @@ void check_cover(const Plan& plan, const Sequences& sequences, const FlashShape&
     REQUIRE(launch_of.count(static_cast<int32_t>(b)) == 1);
     const FlashLaunch& launch = *launch_of[static_cast<int32_t>(b)];
     const int64_t tile = flash_tile(launch.kind);
-    const int64_t tiles = ceil_div(rows * shape.group(), tile);
+    const int64_t tiles = divide_up(rows * shape.group(), tile);
     int64_t chunks = 1;
     if (is_split(launch.kind)) {
       const int64_t whole = std::max(length, 1);
       const int64_t reach = shape.window > 0 ? std::min(whole, shape.window - 1 + tile) : whole;
-      chunks = ceil_div(reach, plan.number(at.chunk_tokens, launch.index));
+      chunks = divide_up(reach, plan.number(at.chunk_tokens, launch.index));
     }
     REQUIRE(static_cast<int64_t>(items.size()) == tiles * chunks);
     for (const auto& [item, count] : items) {
@@ -251,7 +248,7 @@ TEST_CASE("chunk sizes", "[flash]") {
     INFO(row.what);
     const kernels::SplitBudget budget{
         static_cast<int64_t>(row.work.size()) + 4 * row.multiprocessors,
-        ceil_div(4 * row.multiprocessors, row.kv_heads), row.kv_heads, 2 * row.multiprocessors};
+        divide_up(4 * row.multiprocessors, row.kv_heads), row.kv_heads, 2 * row.multiprocessors};
     const int64_t chunk = choose_split(row.work, budget);
     CHECK(chunk == row.chunk);
     CHECK(chunk % 128 == 0);

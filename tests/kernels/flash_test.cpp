@@ -51,12 +51,9 @@ std::vector<Variant> variants_of(const FlashUnit& unit) {
 /// The rows of one step by the unit.
 Matrix run_flash(const FlashUnit& unit, FlashMemory memory, const model::AttentionSpec& spec,
                  const FlashLimits& limits, const KvFixture& kv, const Matrix& q) {
-  model::ModelSpec model;
-  model.layers.resize(1);
-  model.layers[0].attention = spec;
-  kernels::FlashPlans plans(model, limits);
-  std::vector<std::byte> slab(kernels::FlashPlans::bytes(model, limits));
-  plans.plan({kv.query_start, kv.context, kv.batch().table_stride}, slab);
+  kernels::FlashPlanner planner(kernels::flash_shape(spec), limits);
+  std::vector<std::byte> slab(planner.layout().bytes);
+  planner.plan({kv.query_start, kv.context, kv.batch().table_stride}, slab);
   DeviceBytes device_slab(slab.size());
   device_slab.upload(slab.data());
   const DeviceBytes workspace(kernels::flash_workspace_bytes(limits, kernels::flash_shape(spec)));
@@ -66,7 +63,7 @@ Matrix run_flash(const FlashUnit& unit, FlashMemory memory, const model::Attenti
   kernels::check(unit.prepare(memory), "prepare");
   kernels::flash_attention({.unit = &unit,
                             .memory = memory,
-                            .plan = &plans.of(spec),
+                            .plan = &planner,
                             .limits = &limits,
                             .slab = static_cast<const std::byte*>(device_slab.data()),
                             .workspace = static_cast<std::byte*>(workspace.data()),

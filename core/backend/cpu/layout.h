@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "base/rounding.h"
 #include "model/model_spec.h"
 
 namespace plimsoll::backend {
@@ -16,10 +17,6 @@ inline constexpr int64_t kStrip = 32;
 /// Tokens whose scores are computed side by side. A KV block whose size is no multiple of it ends
 /// in a tile that is not full.
 inline constexpr int64_t kTile = 16;
-
-constexpr int64_t round_up(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 constexpr int64_t pair_step(DType dtype) {
   return dtype == DType::bf16 ? 2 : 1;

@@ -8,6 +8,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/thread_pool.h"
+#include "base/rounding.h"
 
 namespace plimsoll::backend {
 
@@ -68,7 +69,7 @@ class CpuBackend final : public Backend {
   void for_rows(int64_t rows, int64_t columns, const F& f) {
     // About 16 KiB of floats a task: enough to pay for handing it out.
     const int64_t chunk = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, columns));
-    const int64_t tasks = (rows + chunk - 1) / chunk;
+    const int64_t tasks = divide_up(rows, chunk);
     // A row's ops take some instructions for each of its elements.
     pool_.run(tasks, 16 * rows * columns, [&](int64_t task, int) {
       for (int64_t row = task * chunk; row < std::min(rows, (task + 1) * chunk); ++row) f(row);

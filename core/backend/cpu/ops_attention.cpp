@@ -88,9 +88,9 @@ CpuBackend::AttentionTasks CpuBackend::divide_attention(const model::AttentionSp
   const int64_t group = spec.heads / spec.kv_heads;
   // With fewer pairs of sequence and KV head than threads, the query heads of a pair are divided.
   const int64_t pairs = std::max<int64_t>(1, tasks.sequences * spec.kv_heads);
-  const int64_t wanted = std::min(group, (pool_.threads() + pairs - 1) / pairs);
-  tasks.heads = std::min<int64_t>((group + wanted - 1) / wanted, kAttentionRows);
-  tasks.parts = (group + tasks.heads - 1) / tasks.heads;
+  const int64_t wanted = std::min(group, divide_up<int64_t>(pool_.threads(), pairs));
+  tasks.heads = std::min<int64_t>(divide_up(group, wanted), kAttentionRows);
+  tasks.parts = divide_up(group, tasks.heads);
   tasks.positions = kAttentionRows / tasks.heads;
   tasks.first = reinterpret_cast<int64_t*>(workspace);
   tasks.first[0] = 0;
@@ -99,8 +99,8 @@ CpuBackend::AttentionTasks CpuBackend::divide_attention(const model::AttentionSp
     const int64_t rows = batch.query_start[at + 1] - batch.query_start[at];
     tasks.operations += 4 * rows * batch.context_length[at] * spec.heads * spec.head_dim;
     const int64_t runs = batch.context_length[at] > 0 ? rows : 0;  // not padding
-    tasks.first[s + 1] = tasks.first[s] + (runs + tasks.positions - 1) / tasks.positions *
-                                              spec.kv_heads * tasks.parts;
+    tasks.first[s + 1] =
+        tasks.first[s] + divide_up(runs, tasks.positions) * spec.kv_heads * tasks.parts;
   }
   return tasks;
 }

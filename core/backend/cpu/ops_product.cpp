@@ -21,14 +21,14 @@ constexpr size_t kPrefetchDistance = 4096;
 }  // namespace
 
 int64_t CpuBackend::product_tiles(int64_t rows) const {
-  return (rows + kernels_.product_rows - 1) / kernels_.product_rows;
+  return divide_up(rows, kernels_.product_rows);
 }
 
 void CpuBackend::multiply(const Product& product) {
   const int64_t strips = round_up(product.n, kStrip) / kStrip;
   const int64_t wanted = strips / (8 * pool_.threads());
   const int64_t task_strips = std::clamp<int64_t>(wanted, 1, kTaskStrips);
-  const int64_t tasks = (strips + task_strips - 1) / task_strips;
+  const int64_t tasks = divide_up(strips, task_strips);
   int64_t rows = 0;
   for (const ProductJob& job : product.jobs) rows += job.rows;
   const int64_t operations = 2 * rows * product.n * product.k;
@@ -53,7 +53,7 @@ void CpuBackend::multiply_strips(const Product& product, const ProductJob& job, 
   // Over its tiles, a block's products fetch the block after it.
   const int64_t steps_bytes =
       kPrefetchSteps * pair_step(product.dtype) * static_cast<int64_t>(column_bytes);
-  const auto lines = static_cast<int>((steps_bytes / 64 + tiles - 1) / tiles);
+  const auto lines = static_cast<int>(divide_up(steps_bytes / 64, tiles));
   for (int64_t begin = 0; begin < k; begin += block)
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t first_row = t * job.rows / tiles;

@@ -81,7 +81,7 @@ void CpuBackend::do_load_weight(const Weight& weight, const RowReader& read) {
   }
   const int64_t chunk = std::clamp<int64_t>(kReadBytes / static_cast<int64_t>(row_bytes), 1, 1024);
   if (spec.use == model::WeightUse::embedding) {
-    pool_.run((rows + chunk - 1) / chunk, 8 * spec.elements(), [&](int64_t task, int) {
+    pool_.run(divide_up(rows, chunk), 8 * spec.elements(), [&](int64_t task, int) {
       const int64_t first = task * chunk;
       read(first, std::min(chunk, rows - first), to + static_cast<size_t>(first) * row_bytes);
     });

@@ -54,9 +54,8 @@ class Stage {
         q_(static_cast<size_t>(limits_.tokens * columns()) * 2),
         out_(static_cast<size_t>(limits_.tokens * spec_.heads * spec_.head_dim) * 2),
         workspace_(kernels::flash_workspace_bytes(limits_, kernels::flash_shape(spec_))),
-        model_(one_layer(spec_)),
-        plans_(model_, limits_),
-        slab_(kernels::FlashPlans::bytes(model_, limits_)),
+        planner_(kernels::flash_shape(spec_), limits_),
+        slab_(planner_.layout().bytes),
         unit_(kernels::find_flash_unit(spec_, DType::bf16, c.kv)),
         table_(static_cast<size_t>(blocks_) * sizeof(int32_t)),
         query_start_(static_cast<size_t>(c.sequences + 1) * sizeof(int32_t)),
@@ -82,12 +81,6 @@ class Stage {
   [[nodiscard]] int64_t columns() const {
     return (spec_.heads + 2 * spec_.kv_heads) * spec_.head_dim;
   }
-  static model::ModelSpec one_layer(const model::AttentionSpec& spec) {
-    model::ModelSpec model;
-    model.layers.resize(1);
-    model.layers[0].attention = spec;
-    return model;
-  }
   static kernels::FlashMemory memory() {
     int bytes = 0;
     kernels::check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0),
@@ -105,7 +98,7 @@ class Stage {
       context.push_back(static_cast<int32_t>(c.context));
     }
     std::vector<std::byte> slab(slab_.size());
-    plans_.plan({query_start, context, table_stride_}, slab);
+    planner_.plan({query_start, context, table_stride_}, slab);
     const auto copy = [](const kernels::DeviceMemory& to, const auto& from) {
       kernels::check(
           cudaMemcpy(to.data(), from.data(), from.size() * sizeof(from[0]), cudaMemcpyHostToDevice),
@@ -120,7 +113,7 @@ class Stage {
   void enqueue(int64_t layer) {
     kernels::flash_attention({.unit = unit_,
                               .memory = memory(),
-                              .plan = &plans_.of(spec_),
+                              .plan = &planner_,
                               .limits = &limits_,
                               .slab = static_cast<const std::byte*>(slab_.data()),
                               .workspace = static_cast<std::byte*>(workspace_.data()),
@@ -145,8 +138,7 @@ class Stage {
   size_t layer_bytes_;
   int64_t blocks_, layers_;
   kernels::DeviceMemory pool_, q_, out_, workspace_;
-  model::ModelSpec model_;
-  kernels::FlashPlans plans_;
+  kernels::FlashPlanner planner_;
   kernels::DeviceMemory slab_;
   const kernels::FlashUnit* unit_;
   kernels::DeviceMemory table_, query_start_, context_;
