@@ -34,12 +34,24 @@ const bar=box(document.getElementById('bar')),out=document.getElementById('kv_ou
 const seen=()=>({blocks:+out.dataset.blocks,each:+out.dataset.each,bytes:+out.dataset.bytes,text:out.textContent,
   red:all('#heat td.over').length,cells:all('#heat td').length,need:all('#heat td').map(c=>+c.dataset.bytes)});
 const result={bar:bar.width,height:bar.height,page:document.documentElement.scrollWidth,window:innerWidth,
-  pieces:all('#bar div').map(d=>({bytes:+d.dataset.bytes,width:box(d).width,colour:getComputedStyle(d).backgroundColor})),
+  pieces:all('#bar div').map(d=>({bytes:+d.dataset.bytes,left:box(d).left,width:box(d).width,
+  middle:(box(d).top+box(d).bottom)/2,colour:getComputedStyle(d).backgroundColor})),
   rows:all('#parts tr').map(r=>r.cells[0].textContent),verdict:document.getElementById('verdict').textContent,first:seen()};
 document.getElementById('util').value=50;document.getElementById('util').dispatchEvent(new Event('input'));
 result.half=seen();
 const probe=document.createElement('pre');probe.id='probe';probe.textContent='PROBE'+JSON.stringify(result)+'EBORP';document.body.appendChild(probe);
 });</script></body>)";
+
+/// What the browser shows of the file (and fragment) once it is laid out; its picture in page.png.
+std::string dump(const Scratch& scratch, const std::string& browser, const std::string& file) {
+  return shell(scratch, "HOME=$PWD '" + browser +
+                            "' --headless --no-sandbox --disable-gpu --hide-scrollbars "
+                            "--force-device-scale-factor=1 --force-color-profile=srgb "
+                            "--user-data-dir=$PWD/profile --window-size=1000,1400 "
+                            "--screenshot=page.png --dump-dom \"file://$PWD/" +
+                            file + "\" 2>log")
+      .out;
+}
 
 struct Page {
   Json plan;
@@ -56,19 +68,14 @@ Page open_page(const Scratch& scratch, const std::string& browser, const std::st
   REQUIRE(end != std::string::npos);
   html.replace(end, 7, kProbe);
   scratch.write("page.html", html);
-  const std::string call =
-      "HOME=$PWD '" + browser +
-      "' --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir=$PWD/profile "
-      "--window-size=1000,1400 --screenshot=page.png --dump-dom \"file://$PWD/page.html" +
-      fragment + "\" 2>log";
-  const auto outcome = shell(scratch, call);
-  const size_t first = outcome.out.find("PROBE{");
-  const size_t last = outcome.out.find("}EBORP");
+  const std::string shown = dump(scratch, browser, "page.html" + fragment);
+  const size_t first = shown.find("PROBE{");
+  const size_t last = shown.find("}EBORP");
   INFO(scratch.read("log"));
   REQUIRE(first != std::string::npos);
   REQUIRE(last != std::string::npos);
   // Within the page's text only these three characters are written otherwise.
-  std::string text = outcome.out.substr(first + 5, last - first - 4);
+  std::string text = shown.substr(first + 5, last - first - 4);
   for (const auto& [from, to] : {std::pair{"&lt;", "<"}, {"&gt;", ">"}, {"&amp;", "&"}}) {
     for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + 1)) {
       text.replace(at, std::string(from).size(), to);
@@ -76,6 +83,25 @@ Page open_page(const Scratch& scratch, const std::string& browser, const std::st
   }
   page.probe = parse_json<Json>(text);
   return page;
+}
+
+/// How many of `points` ([x, y, colour]) have their colour in the screenshot. The browser itself
+/// reads the picture, from a page that holds it.
+size_t painted(const Scratch& scratch, const std::string& browser, const Json& points) {
+  const std::string picture = shell(scratch, "base64 -w0 page.png").out;
+  scratch.write("picture.html", R"(<img id="i" src="data:image/png;base64,)" + picture +
+                                    R"("><script>addEventListener('load',()=>{
+const canvas=document.createElement('canvas'),image=document.getElementById('i');
+canvas.width=image.naturalWidth;canvas.height=image.naturalHeight;
+const context=canvas.getContext('2d');context.drawImage(image,0,0);
+const colour=(x,y)=>{const [r,g,b]=context.getImageData(x,y,1,1).data;return `rgb(${r}, ${g}, ${b})`};
+const right=)" + points.dump() + R"(.filter(([x,y,wanted])=>colour(x,y)===wanted).length;
+image.remove();document.body.textContent='RIGHT'+right+'.';});</script>)");
+  const std::string shown = dump(scratch, browser, "picture.html");
+  const size_t at = shown.rfind("RIGHT");
+  INFO(scratch.read("log"));
+  REQUIRE(at != std::string::npos);
+  return std::stoul(shown.substr(at + 5));
 }
 
 }  // namespace
@@ -134,10 +160,15 @@ TEST_CASE("the page in a browser: bars, verdict, sliders and heat map are those 
   CHECK(probe["first"]["need"][0] == row);
   CHECK(probe["first"]["need"][8] == row * 256);
 
-  // A screenshot that is a picture and not an empty page.
-  const std::string png = scratch.read("page.png");
-  CHECK(png.substr(1, 3) == "PNG");
-  CHECK(png.size() > 20000);
+  // And so it is painted: the middle of each piece of the bar has the piece's colour.
+  Json points = Json::array();
+  for (const Json& piece : probe["pieces"]) {
+    if (piece["width"] < 4) continue;  // its middle may be mixed with its neighbours
+    points.push_back({piece["left"].get<double>() + piece["width"].get<double>() / 2,
+                      piece["middle"], piece["colour"]});
+  }
+  CHECK(points.size() >= 3);
+  CHECK(painted(scratch, browser, points) == points.size());
 }
 
 TEST_CASE("the page in a browser: sliding windows, and sliders set by the address") {

@@ -1,4 +1,4 @@
-// The program as a whole, with the sample model.
+// What `plimsoll run` answers, line by line, with the sample model.
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>
@@ -335,98 +335,6 @@ TEST_CASE("empty inputs give empty outputs") {
   CHECK(shell(scratch, "plimsoll run $MODEL -q -i blank").out.empty());
   CHECK(json_lines(shell(scratch, "plimsoll run $MODEL -q -i cut --max-tokens 1").out).size() == 1);
   CHECK(shell(scratch, "plimsoll run $MODEL -i /dev/null --part 3/8").status == 2);
-}
-
-TEST_CASE("pipes: answers come while the input is open") {
-  const Scratch scratch;
-  const Outcome outcome = shell(scratch,
-                                "mkfifo in; (echo '\"a\"'; for i in $(seq 100); do test -s out "
-                                "&& break; sleep 0.05; done; test -s out && echo '\"b\"') > in & "
-                                "plimsoll run $MODEL -q -i in --max-tokens 2 > out; cat out");
-  CHECK(outcome.status == 0);
-  CHECK(json_lines(outcome.out).size() == 2);
-}
-
-TEST_CASE("a closed pipe ends the run quietly; a full device is named") {
-  const Scratch scratch;
-  const Outcome closed = shell(
-      scratch, "yes '\"a\"' | plimsoll run $MODEL --max-tokens 1 | head -1; exit ${PIPESTATUS[1]}");
-  CHECK(closed.status == 141);
-  CHECK(json_lines(closed.out).size() == 1);
-  const Outcome full =
-      shell(scratch, "echo '\"a\"' | plimsoll run $MODEL --max-tokens 1 > /dev/full");
-  CHECK(full.status == 9);
-  CHECK_THAT(full.err, Catch::Contains("No space left"));
-}
-
-TEST_CASE("the first signal drains, a time limit too") {
-  const Scratch scratch;
-  // Job control, so that background jobs keep SIGINT.
-  scratch.write("stop", R"(set -m
-mkfifo in
-(for i in $(seq 500); do echo '"a"'; sleep 0.02; done) > in &
-feed=$!
-"$PROGRAM" run "$MODEL" -i in -o out --max-tokens 3 &
-run=$!
-for i in $(seq 500); do test -s out.part && break; sleep 0.02; done
-kill -$1 $run
-wait $run
-status=$?
-kill $feed
-exit $status)");
-  for (const char* name : {"INT", "TERM", "HUP"}) {
-    INFO(name);
-    const Outcome outcome = shell(scratch, "rm -f in out.part; PROGRAM='" + test::kProgram +
-                                               "' MODEL=$MODEL bash stop " + name);
-    CHECK(outcome.status == 7);
-    CHECK_THAT(outcome.err, Catch::Contains("out.part"));
-    CHECK(!json_lines(scratch.read("out.part")).empty());
-    CHECK(!scratch.has("out"));
-  }
-  const Outcome limited = shell(scratch,
-                                "(echo '\"a\"'; sleep 5) | plimsoll run $MODEL --max-tokens 2 "
-                                "--time-limit 0.5s");
-  CHECK(limited.status == 7);
-  CHECK(json_lines(limited.out).size() == 1);
-}
-
-TEST_CASE("two runs cannot write one output") {
-  const Scratch scratch;
-  scratch.write("in", "\"a\"\n");
-  const Outcome outcome =
-      shell(scratch,
-            "mkfifo pipe; plimsoll run $MODEL -q -i pipe -o out & exec 3>pipe; "
-            "while ! test -e out.part; do sleep 0.02; done; "
-            "plimsoll run $MODEL -i in -o out --overwrite; status=$?; exec 3>&-; wait; "
-            "exit $status");
-  CHECK(outcome.status == 11);
-  CHECK_THAT(outcome.err, Catch::Contains("pid"));
-}
-
-TEST_CASE("failed lines can have a file of their own") {
-  const Scratch scratch;
-  scratch.write("in", "{broken\n{\"prompt\":\"a\",\"max_tokens\":1}\n");
-  CHECK(shell(scratch, "plimsoll run $MODEL -i in -o out --errors bad").status == 3);
-  CHECK(json_lines(scratch.read("out")).size() == 1);
-  CHECK(json_lines(scratch.read("bad")).size() == 1);
-}
-
-TEST_CASE("hostile names cannot drive the terminal") {
-  const Scratch scratch;
-  scratch.write("in", "{\"prompt\":\"a\",\"max_tokens\":1,\"\\u001b[2J\":1}\n");
-  const Outcome outcome = shell(scratch, "plimsoll run $MODEL -i in");
-  CHECK(outcome.err.find('\x1b') == std::string::npos);
-  CHECK_THAT(outcome.err, Catch::Contains("\\x1b[2J"));
-}
-
-TEST_CASE("without home, terminal or known locale") {
-  const Scratch scratch;
-  scratch.write("in", "{\"prompt\":\"a\",\"max_tokens\":1,\"temperature\":0.5,\"logprobs\":1}\n");
-  const Outcome plain = shell(scratch, "plimsoll run $MODEL -q -i in");
-  const Outcome bare =
-      shell(scratch, "env -i LC_ALL=de_DE.UTF-8 " + test::kProgram + " run $MODEL -q -i in");
-  CHECK(bare.status == 0);
-  CHECK(bare.out == plain.out);
 }
 
 TEST_CASE("many lines at once: the report shows what the engine did") {
