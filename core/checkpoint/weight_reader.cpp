@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <string_view>
 #include <unordered_set>
 
@@ -41,10 +42,11 @@ void check_tensor(const TensorEntry& tensor, const Part& part, const WeightSpec&
   if (tensor.shape != part.stored_shape) {
     refuse("shape " + shape_text(tensor.shape), shape_text(part.stored_shape));
   }
-  const bool exact = weight.dtype && !is_convertible(*weight.dtype);
-  if (exact ? tensor.dtype != *weight.dtype : !is_convertible(tensor.dtype)) {
+  const std::optional<DType> stored = weight.stored_dtype ? weight.stored_dtype : weight.dtype;
+  const bool exact = stored && !is_convertible(*stored);
+  if (exact ? tensor.dtype != *stored : !is_convertible(tensor.dtype)) {
     refuse("dtype " + std::string(safetensors_name(tensor.dtype)),
-           exact ? std::string(safetensors_name(*weight.dtype)) : "BF16, F16, F32 or F64");
+           exact ? std::string(safetensors_name(*stored)) : "BF16, F16, F32 or F64");
   }
 }
 

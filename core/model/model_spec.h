@@ -36,7 +36,7 @@ enum class Split : uint8_t {
 
 /// Rows of one checkpoint tensor, seen as [rows, columns] in the engine's orientation ([out, in];
 /// 1-D: [n, 1]). The rows are `block_count` blocks of `block_rows`, the first at `first_row`, each
-/// `block_stride` after the last.
+/// `block_stride` after the last. Of a weight with OutputAxis::columns they are its columns.
 struct Part {
   std::string tensor;                 // name in the checkpoint
   std::vector<int64_t> stored_shape;  // shape that the checkpoint must have
@@ -51,19 +51,37 @@ struct Part {
   int64_t index_group = 0;
 
   [[nodiscard]] int64_t rows() const { return block_rows * block_count; }
+  [[nodiscard]] bool is_told() const { return !values.empty() || index_group > 0; }
 };
 
 /// The axis of a layer's outputs, along which parts are stacked.
 enum class OutputAxis : uint8_t {
   rows,     // [out, in]
   columns,  // [in, out]: AWQ's and GPTQ's packed weights, whose columns `column` and its like cut
-  none,     // the parts are copies of each other, of which a rank holds one (GPTQ's g_idx)
+  none,     // the parts of a matrix are copies of each other, of which a rank holds the last one
+            // (GPTQ's g_idx, scales of inputs)
 };
 
 /// What becomes of a vision tower's attention whose heads the ranks do not divide.
 enum class UnevenHeads : uint8_t { refused, replicated };
 
 enum class Kept : uint8_t { in_model, in_checkpoint };  // the latter: vLLM has no parameter for it
+
+/// What becomes of experts whose share on a rank is no multiple of the blocks or groups that have a
+/// scale in common.
+enum class UnevenBlocks : uint8_t {
+  refused,
+  refined,   // vLLM repeats the scales for smaller blocks (fp8)
+  repacked,  // vLLM packs the weights anew for another kernel (AWQ and GPTQ)
+};
+
+/// The blocks of a quantised expert's weights: w13 [2 * intermediate, hidden] and w2 [hidden,
+/// intermediate] alike.
+struct ExpertBlocks {
+  int64_t outputs = 1, inputs = 1;  // weights in a block
+  int64_t intermediate = 0, hidden = 0;
+  UnevenBlocks uneven = UnevenBlocks::refused;
+};
 
 /// One weight of the engine, fused from parts stacked along the outputs, in order.
 struct WeightSpec {
@@ -81,11 +99,13 @@ struct WeightSpec {
   int64_t input_multiple = 1;   // are cut: quantised blocks stay whole
   Kept kept = Kept::in_model;
   UnevenHeads uneven_heads = UnevenHeads::refused;
-  std::vector<float> constant = {};  // a float32 buffer that no tensor of the checkpoint fills
+  std::vector<float> constant = {};  // of a buffer that no tensor of the checkpoint fills; a weight
+                                     // without parts and this is zero
 
   /// Rows and columns of one matrix: [n] counts as [n, 1], a convolution [out, ...] as [out, rest].
   [[nodiscard]] int64_t rows() const {
-    return shape.empty() ? 1 : is_stack() ? shape[1] : shape.front();
+    const size_t axis = is_stack() ? 1 : 0;
+    return shape.size() <= axis ? 1 : shape[axis];
   }
   [[nodiscard]] int64_t columns() const {
     int64_t count = 1;
@@ -94,13 +114,16 @@ struct WeightSpec {
   }
   [[nodiscard]] int64_t matrices() const { return is_stack() ? shape.front() : 1; }
   [[nodiscard]] int64_t elements() const { return matrices() * rows() * columns(); }
-  /// Matrices over each other, one for each expert.
-  [[nodiscard]] bool is_stack() const { return shape.size() == 3 && use != WeightUse::vector; }
+  /// Matrices over each other, one for each expert; [experts] and [experts, n] are stacks too.
+  [[nodiscard]] bool is_stack() const { return use == WeightUse::experts; }
 };
+  std::optional<DType> stored_dtype = {};  // the checkpoint's, where it is none that is converted
 
 /// Index into ModelSpec::weights; kNoWeight where a model has none.
 using WeightId = int32_t;
 inline constexpr WeightId kNoWeight = -1;
+  int64_t outputs_per_row = 1;  // of packed outputs
+  std::optional<ExpertBlocks> expert_blocks = {};
 
 struct Linear {
   WeightId weight = kNoWeight;
@@ -184,14 +207,6 @@ struct LayerSpec {
 
 // ---- the model ----
 
-/// A parameter that vLLM's attention layers have and that no tensor of the checkpoint fills.
-struct AttentionParameter {
-  std::string name;            // below the attention's module
-  std::optional<DType> dtype;  // none: the model's
-  std::vector<int64_t> shape;
-  float value = 0;
-};
-
 struct ModelSpec {
   std::string architecture;  // config's "LlamaForCausalLM"
   std::string family;        // family table's name: "llama"
@@ -222,7 +237,6 @@ struct ModelSpec {
   /// Of a multimodal model: vision tower and projector, which stand before `weights` in vLLM's
   /// state dict. Prompts of text alone do without them.
   std::vector<WeightSpec> towers;
-  std::vector<AttentionParameter> attention_parameters;  // of quantised checkpoints
   /// Module of the buffers that normalise pixels, which the image processor's configuration fills
   /// and which stand after the tower's first weight; empty: none.
   std::string input_norm;
@@ -241,3 +255,5 @@ struct ModelSpec {
 };
 
 }  // namespace plimsoll::model
+  /// The same for words within the names (Mixtral's experts).
+  std::vector<std::pair<std::string, std::string>> tensor_words;

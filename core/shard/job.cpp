@@ -77,16 +77,19 @@ int64_t Job::bytes() const {
 }
 
 Json Job::description() const {
-  return {{"architecture", source_.spec().architecture},
-          {"tensor_parallel_size", options_.tensor_parallel},
-          {"pipeline_parallel_size", options_.pipeline_parallel},
-          {"pipeline_partition", options_.pipeline_partition},
-          {"dtype", torch_name(layout_.dtype)},
-          {"max_file_size", options_.max_file_size ? Json(*options_.max_file_size) : Json()},
-          {"file_pattern", pattern_.text()},
-          {"spellings", source_.spellings()},
-          {"vllm_version", release_text(options_.release)},
-          {"source", source_.identity()}};
+  Json description = {
+      {"architecture", source_.spec().architecture},
+      {"tensor_parallel_size", options_.tensor_parallel},
+      {"pipeline_parallel_size", options_.pipeline_parallel},
+      {"pipeline_partition", options_.pipeline_partition},
+      {"dtype", torch_name(layout_.dtype)},
+      {"max_file_size", options_.max_file_size ? Json(*options_.max_file_size) : Json()},
+      {"file_pattern", pattern_.text()},
+      {"spellings", source_.spellings()},
+      {"vllm_version", release_text(options_.release)},
+      {"source", source_.identity()}};
+  if (!source_.quantization().empty()) description["quantised"] = source_.quantised_tensors();
+  return description;
 }
 
 // ---- records ----

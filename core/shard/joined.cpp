@@ -7,7 +7,8 @@
 #include "checkpoint/json_events.h"
 #include "checkpoint/mapped_file.h"
 #include "shard/file_names.h"
-#include "shard/quantized.h"
+#include "shard/repeated.h"
+#include "shard/told_values.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -93,7 +94,7 @@ std::optional<int64_t> ranks_of(const RankShard& shard, const ModelSpec& spec,
     const auto at = shard.tensors().find(tensor.name);
     if (at == shard.tensors().end() || at->second.shape.size() != tensor.shape.size()) continue;
     const bool by_rows = tensor.weight->outputs == model::OutputAxis::rows;
-    const size_t axis = by_rows ? tensor.shape.size() - 1 : 0;
+    const size_t axis = by_rows ? tensor.shape.size() - 1 : tensor.weight->is_stack() ? 1 : 0;
     const int64_t part = at->second.shape[axis];
     if (part > 0 && tensor.shape[axis] % part == 0) return tensor.shape[axis] / part;
   }
@@ -149,9 +150,7 @@ void JoinedTensor::copy(const Block& block, DType dtype, std::byte* to) const {
 }
 
 void JoinedTensor::copy_stored_rows(int64_t first, int64_t count, std::byte* to) const {
-  if (!part_->values.empty() || part_->index_group > 0) {
-    return fill_told_values(*part_, dtype_, first, count, to);
-  }
+  if (part_->is_told()) return fill_told_values(*part_, dtype_, first, count, to);
   const Block block =
       part_->transposed
           ? Block{.row = 0, .rows = stored_columns(), .column = first, .columns = count}
@@ -165,6 +164,12 @@ void JoinedTensor::copy(const Block& block, bool transposed, DType dtype, std::b
     const Slice& slice = piece.slice;
     const Block common = intersection(
         block,
+    if (slice.repeat.any()) {
+      const checkpoint::GuardedRead guard(*piece.from.file);
+      copy_unrepeated(piece.from, slice, block, dtype, to, stride);
+      guard.finish();
+      continue;
+    }
         {.row = slice.row, .rows = slice.rows, .column = slice.column, .columns = slice.columns});
     if (common.rows <= 0 || common.columns <= 0) continue;
     Block from{.row = slice.to_row + common.row - slice.row,
@@ -235,3 +240,7 @@ void JoinedCheckpoint::add(const ShardTensor& tensor, int64_t rank) {
 }
 
 }  // namespace plimsoll::shard
+    if (slice.part->is_told()) {
+      joined.dtype_ = tensor.weight->stored_dtype.value_or(stored.dtype);
+      continue;
+    }

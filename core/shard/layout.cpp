@@ -3,122 +3,31 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
 #include "base/error.h"
-#include "base/rounding.h"
 #include "shard/pipeline.h"
+#include "shard/rank_share.h"
 
 namespace plimsoll::shard {
 namespace {
 
 using model::ModelSpec;
-using model::OutputAxis;
 using model::Split;
 using model::WeightId;
 using model::WeightSpec;
 
 constexpr Release kMergedVisionMlp{.minor = 10, .patch = 1};  // Qwen2.5-VL's gate_up_proj
-constexpr int64_t kVocabularyPadding = 64;                    // vLLM's DEFAULT_VOCAB_PADDING_SIZE
-
-int64_t padded_vocabulary(int64_t rows) {
-  return round_up(rows, kVocabularyPadding);
-}
-
 std::vector<std::byte> bytes_of(const void* from, size_t count) {
   std::vector<std::byte> bytes(count);
   std::memcpy(bytes.data(), from, count);
   return bytes;
 }
 
-// ---- what a rank holds of a weight ----
-
-void check_divides(const ShardTensor& tensor, std::string_view what, int64_t number,
-                   int64_t ranks) {
-  if (number % ranks == 0) return;
-  fail(ExitCode::usage,
-       "--tensor-parallel-size {}: {} has {} {}, which {} does not divide; vLLM refuses it too",
-       ranks, tensor.name, number, what, ranks);
-}
-
-void check_heads(const ShardTensor& tensor, int64_t heads, int64_t kv_heads, int64_t ranks) {
-  check_divides(tensor, "query heads", heads, ranks);
-  if (kv_heads % ranks == 0 || ranks % kv_heads == 0) return;
-  fail(ExitCode::usage,
-       "--tensor-parallel-size {}: {} has {} KV heads, of which neither divides the other; vLLM "
-       "refuses it too",
-       ranks, tensor.name, kv_heads);
-}
-
-struct Heads {
-  int64_t query = 0;
-  int64_t kv = 0;
-};
-
-int64_t output_count(const WeightSpec& weight, const model::Part& part) {
-  return weight.outputs == OutputAxis::rows ? part.rows() : part.stored_shape.back();
-}
-
-int64_t local_outputs(const ShardTensor& tensor, const Heads& heads, int64_t ranks) {
-  const WeightSpec& weight = *tensor.weight;
-  const auto& parts = weight.parts;
-  const bool by_rows = weight.outputs == OutputAxis::rows;
-  const int64_t outputs = by_rows ? weight.rows() : weight.columns();
-  const char* const axis = by_rows ? "rows" : "columns";
-  switch (tensor.split) {
-    case Split::replicated:
-    case Split::row:
-      return outputs;
-    case Split::column:
-      check_divides(tensor, axis, outputs, ranks);
-      break;
-    case Split::merged_column:
-      for (const model::Part& part : parts) {
-        check_divides(tensor, by_rows ? "rows in a part" : "columns in a part",
-                      output_count(weight, part), ranks);
-      }
-      break;
-    case Split::vocabulary: {
-      const int64_t padded = padded_vocabulary(outputs);
-      check_divides(tensor, "rows with padding", padded, ranks);
-      return padded / ranks;
-    }
-    case Split::qkv: {
-      check_heads(tensor, heads.query, heads.kv, ranks);
-      return output_count(weight, parts[0]) / ranks +
-             (output_count(weight, parts[1]) + output_count(weight, parts[2])) /
-                 std::min(ranks, heads.kv);
-    }
-  }
-  return outputs / ranks;
-}
-
 std::string_view module_of(std::string_view name) {
   return name.substr(0, name.rfind('.'));
-}
-
-// Blocks that share a scale are not cut.
-void check_multiple(const ShardTensor& tensor, const char* what, int64_t number, int64_t multiple) {
-  if (number % multiple == 0) return;
-  fail(ExitCode::usage,
-       "--tensor-parallel-size: {} would have {} {} on a rank, no multiple of its blocks of {}; "
-       "vLLM refuses it too",
-       tensor.name, number, what, multiple);
-}
-
-void check_blocks(const ShardTensor& tensor, const Heads& heads, int64_t ranks) {
-  const WeightSpec& weight = *tensor.weight;
-  if (ranks == 1 || tensor.split == Split::replicated) return;
-  if (tensor.split == Split::row) {
-    return check_multiple(tensor, "inputs", tensor.shape.back(), weight.input_multiple);
-  }
-  for (size_t i = 0; i < weight.parts.size(); ++i) {
-    const bool kv = tensor.split == Split::qkv && i > 0;
-    check_multiple(tensor, "outputs of a part",
-                   weight.parts[i].rows() / (kv ? std::min(ranks, heads.kv) : ranks),
-                   weight.output_multiple);
-  }
 }
 
 // ---- the walk ----
@@ -143,27 +52,42 @@ class Walk {
                    layout_.pipeline_partition);
     for (size_t stage = 0; stage < stages.size(); ++stage) {
       const int64_t first = stage == 0 ? 0 : until[stage - 1];
+      check_experts(stage, first, until[stage]);
       stages[stage] = walk(stage, first, until[stage]);
     }
     return stages;
   }
 
  private:
+  // vLLM's classes of mixtures look for one in every stage.
+  void check_experts(size_t stage, int64_t first, int64_t end) const {
+    const auto has_experts = [](const model::LayerSpec& layer) {
+      return layer.mlp.kind == model::MlpKind::experts;
+    };
+    const auto layers = std::span(spec_.layers);
+    const bool mixture = spec_.family == "mixtral" || spec_.family == "qwen3_moe";
+    const auto here = layers.subspan(static_cast<size_t>(first), static_cast<size_t>(end - first));
+    if (!mixture || std::ranges::any_of(here, has_experts)) return;
+    fail(ExitCode::usage,
+         "--pipeline-parallel-size {}: stage {} has {} layers, none of which has experts; vLLM "
+         "refuses it too",
+         layout_.pipeline_parallel, stage, here.size());
+  }
+
   // Where the four scalars stand: after the last weight before them, whose module names them.
   std::pair<WeightId, std::string> scales_place(const model::AttentionSpec& attention) const {
-    WeightId last = std::max(attention.out.weight, attention.out.bias);
-    std::string module = spec_.weight(attention.out.weight).name;
-    module.erase(module.rfind('.'));
-    module.erase(module.rfind('.'));
-    // A quantised weight is several; its scales belong to the same module.
-    const auto next_of_module = [&](WeightId id) {
+    WeightId last = attention_end(spec_, attention);
+    const std::string module = attention_module(spec_, attention) + ".attn";
+    // A quantised weight is several; its scales belong to the same module, and the attention's own
+    // parameters stand before these.
+    const auto next_belongs = [&](WeightId id) {
       const auto next = static_cast<size_t>(id) + 1;
-      return next < spec_.weights.size() &&
-             module_of(spec_.weights[next].name) == module_of(spec_.weight(id).name);
+      if (next >= spec_.weights.size()) return false;
+      const std::string_view of = module_of(spec_.weights[next].name);
+      return of == module || of == module_of(spec_.weight(id).name);
     };
-    while (next_of_module(last)) ++last;
-    if (spec_.family == "gemma3") last = attention.k_norm.weight;
-    return {last, module + ".attn."};
+    while (next_belongs(last)) ++last;
+    return {last, module + "."};
   }
 
   // The layer of each weight, -1 outside: the number in its name.
@@ -207,10 +131,12 @@ class Walk {
       const int64_t layer = layer_of_[i];
       const bool here =
           layer < 0 ? is_on_stage(id, first, last) : layer >= first_layer && layer < end_layer;
-      if (!here) continue;
+      if (!here || (id == spec_.embedding && is_loaded_as_head(first, last))) continue;
       const auto heads = heads_.find(id);
       const WeightSpec& weight = spec_.weights[i];
-      if (weight.kept == model::Kept::in_model) {
+      if (!weight.constant.empty()) {
+        stage.push_back(make_constant(weight));
+      } else if (weight.kept == model::Kept::in_model) {
         stage.push_back(make_tensor(
             weight, name_of(id, last),
             heads == heads_.end() ? Heads{weight.heads, weight.kv_heads} : heads->second));
@@ -220,6 +146,9 @@ class Walk {
     }
     return stage;
   }
+    if (is_loaded_as_head(first, last)) {
+      stage.push_back(make_tensor(spec_.weight(spec_.head), name_of(spec_.head, last), {}));
+    }
 
   // Towers stand on every stage.
   void add_tower(const WeightSpec& weight, Stage& stage) const {
@@ -227,12 +156,15 @@ class Walk {
       stage.push_back(make_tensor(weight, weight.name, {weight.heads, weight.heads}));
       return;
     }
-    if (layout_.release < since::kInputNorm) return;
-    const size_t bytes = weight.constant.size() * sizeof(float);
-    stage.push_back({.name = weight.name,
-                     .dtype = DType::f32,
-                     .shape = weight.shape,
-                     .constant = bytes_of(weight.constant.data(), bytes)});
+    if (layout_.release >= since::kInputNorm) stage.push_back(make_constant(weight));
+  }
+
+  [[nodiscard]] ShardTensor make_constant(const WeightSpec& weight) const {
+    const DType dtype = weight.dtype.value_or(layout_.dtype);
+    std::vector<std::byte> bytes(weight.constant.size() * dtype_size(dtype));
+    convert(weight.constant.data(), DType::f32, bytes.data(), dtype, weight.constant.size());
+    return {
+        .name = weight.name, .dtype = dtype, .shape = weight.shape, .constant = std::move(bytes)};
   }
 
   [[nodiscard]] ShardTensor make_tensor(const WeightSpec& weight, std::string name,
@@ -247,18 +179,7 @@ class Walk {
     if (weight.uneven_heads == model::UnevenHeads::replicated && weight.heads % ranks != 0) {
       tensor.split = Split::replicated;
     }
-    const size_t row_axis = weight.is_stack() ? 1 : 0;
-    const size_t column_axis = weight.shape.size() - 1;
-    const bool by_rows = weight.outputs == OutputAxis::rows;
-    if (weight.outputs != OutputAxis::none) {
-      tensor.shape[by_rows ? row_axis : column_axis] = local_outputs(tensor, heads, ranks);
-    }
-    if (tensor.split == Split::row) {
-      const size_t axis = by_rows ? column_axis : row_axis;
-      check_divides(tensor, by_rows ? "columns" : "rows", weight.shape[axis], ranks);
-      tensor.shape[axis] /= ranks;
-    }
-    check_blocks(tensor, heads, ranks);
+    cut_to_share(tensor, heads, ranks);
     if (weight.use == model::WeightUse::experts && ranks > weight.matrices() &&
         spec_.family == "qwen3_moe") {
       fail(ExitCode::usage,
@@ -269,15 +190,6 @@ class Walk {
   }
 
   void add_scales(const std::string& module, Stage& stage) const {
-    for (const model::AttentionParameter& parameter : spec_.attention_parameters) {
-      const DType dtype = parameter.dtype.value_or(layout_.dtype);
-      std::vector<std::byte> bytes(dtype_size(dtype));
-      convert(&parameter.value, DType::f32, bytes.data(), dtype, 1);
-      stage.push_back({.name = module + parameter.name,
-                       .dtype = dtype,
-                       .shape = parameter.shape,
-                       .constant = std::move(bytes)});
-    }
     constexpr float kOne = 1;
     for (const char* name : {"_k_scale", "_v_scale", "_q_scale", "_prob_scale"}) {
       stage.push_back({.name = module + name,
@@ -381,6 +293,15 @@ std::string headless_name(const WeightSpec& table) {
 }
 
 std::vector<Stage> make_stages(const ModelSpec& spec, const Layout& layout) {
+WeightId attention_end(const ModelSpec& spec, const model::AttentionSpec& attention) {
+  if (spec.family == "gemma3") return attention.k_norm.weight;
+  return std::max(attention.out.weight, attention.out.bias);
+}
+
+std::string attention_module(const ModelSpec& spec, const model::AttentionSpec& attention) {
+  return std::string(module_of(module_of(spec.weight(attention.out.weight).name)));
+}
+
   check_layout(spec, layout);
   return Walk(spec, layout).stages();
 }

@@ -21,12 +21,21 @@ struct Layout {
   std::vector<int64_t> pipeline_partition = {};  // layers of each stage; empty: as equal as can be
 };
 
+/// How often each stored row and column stands in a rank's tensor: more than once where vLLM
+/// refines the blocks of an expert's scales.
+struct Repeat {
+  int64_t rows = 1, columns = 1;
+
+  [[nodiscard]] bool any() const { return rows > 1 || columns > 1; }
+};
+
 /// Columns and rows of one checkpoint tensor in the engine's orientation ([out, in]; 1-D: [n, 1]).
 struct Slice {
   const model::Part* part = nullptr;  // names the tensor; its rows are those below, not its own
   int64_t row = 0, rows = 0;
   int64_t column = 0, columns = 0;
   int64_t to_row = 0, to_column = 0;  // where they begin in the rank's tensor
+  Repeat repeat = {};                 // rows and columns above are those after the repetition
 };
 
 /// One tensor of a stage; its shape is the same on every rank of the stage.
@@ -37,7 +46,8 @@ struct ShardTensor {
   const model::WeightSpec* weight = nullptr;  // lives in the ModelSpec; null: a constant
   model::Split split{};                       // the weight's, or replicated where that is refused
   int64_t kv_heads = 0;                       // of a Split::qkv weight
-  std::vector<std::byte> constant = {};       // the bytes of a tensor without weight
+  Repeat repeat = {};
+  std::vector<std::byte> constant = {};  // the bytes of a tensor without weight
 
   /// As a matrix [rows, columns]; experts are stacked.
   [[nodiscard]] int64_t columns() const;
@@ -60,11 +70,15 @@ std::vector<Stage> make_stages(const model::ModelSpec& spec, const Layout& layou
 /// Whether the names that a release has for the model's tensors are known.
 bool is_known(const model::ModelSpec& spec, const Release& release);
 
+/// The last weight before the attention's own scales, and the module that both belong to.
+model::WeightId attention_end(const model::ModelSpec& spec, const model::AttentionSpec& attention);
+std::string attention_module(const model::ModelSpec& spec, const model::AttentionSpec& attention);
+
 /// vLLM's name of a table that the head shares, on a stage without the head.
 std::string headless_name(const model::WeightSpec& table);
 
 /// What rank `rank` holds of the tensor: slices stacked along the outputs (copies: one over the
-/// other), zeros after them.
+/// other), zeros after them. Of OutputAxis::columns and none, as many for each matrix.
 std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t tensor_parallel);
 
 }  // namespace plimsoll::shard

@@ -5,6 +5,8 @@
 
 #include "checkpoint/copy_rows.h"
 #include "checkpoint/mapped_file.h"
+#include "shard/repeated.h"
+#include "shard/told_values.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -16,7 +18,8 @@ constexpr size_t kPassed = size_t{1} << 20;
 bool is_straight(const checkpoint::TensorEntry& from, const Slice& slice, DType dtype) {
   const auto elements = static_cast<int64_t>(from.bytes / dtype_size(from.dtype));
   const int64_t rows = from.shape.empty() ? 1 : from.shape.front();
-  return from.dtype == dtype && !slice.part->transposed && rows * slice.columns == elements;
+  return from.dtype == dtype && !slice.part->transposed && !slice.repeat.any() &&
+         rows * slice.columns == elements;
 }
 
 void pass_rows(const checkpoint::TensorEntry& from, const Slice& slice, Sink& sink) {
@@ -56,6 +59,22 @@ void stream_zeros(int64_t count, Sink& sink) {
   }
 }
 
+// Rows [first, first + rows) of a slice.
+void copy_rows(const checkpoint::TensorEntry& from, const Slice& slice, int64_t first, int64_t rows,
+               DType dtype, std::byte* to, int64_t stride) {
+  const checkpoint::Block block{
+      .row = slice.row + first, .rows = rows, .column = slice.column, .columns = slice.columns};
+  const bool straight = !slice.part->transposed && !slice.repeat.any();
+  if (straight) prefault_rows(from, block.row, rows);
+  const checkpoint::GuardedRead guard(*from.file);
+  if (slice.repeat.any()) {
+    copy_repeated(from, slice.repeat, block, dtype, to, stride);
+  } else {
+    checkpoint::copy_block(from, slice.part->transposed, block, dtype, to, stride);
+  }
+  guard.finish();
+}
+
 // Slices that lie beside each other in the rank's tensor [rows, columns].
 void stream_slices(const Source& source, std::span<const Slice> slices, const ShardTensor& tensor,
                    Sink& sink) {
@@ -73,18 +92,34 @@ void stream_slices(const Source& source, std::span<const Slice> slices, const Sh
         std::min(slices.front().rows - done, static_cast<int64_t>(room.size() / row_bytes));
     for (const Slice& slice : slices) {
       const checkpoint::TensorEntry& from = source.tensor(*slice.part);
-      if (!slice.part->transposed) prefault_rows(from, slice.row + done, rows);
-      const checkpoint::GuardedRead guard(*from.file);
       const int64_t first = slices.size() == 1 ? 0 : slice.to_column;
-      checkpoint::copy_block(
-          from, slice.part->transposed,
-          {.row = slice.row + done, .rows = rows, .column = slice.column, .columns = slice.columns},
-          tensor.dtype, room.data() + static_cast<size_t>(first) * dtype_size(tensor.dtype),
-          columns);
-      guard.finish();
+      copy_rows(from, slice, done, rows, tensor.dtype,
+                room.data() + static_cast<size_t>(first) * dtype_size(tensor.dtype), columns);
     }
     sink.commit(static_cast<size_t>(rows) * row_bytes);
     done += rows;
+  }
+}
+
+void stream_told(const ShardTensor& tensor, const Slice& slice, Sink& sink) {
+  const auto bytes = static_cast<size_t>(slice.rows) * dtype_size(tensor.dtype);
+  fill_told_values(*slice.part, tensor.dtype, slice.row, slice.rows, sink.room(bytes).data());
+  sink.commit(bytes);
+}
+
+// Matrix by matrix: parts beside each other, or the last of those that are copies.
+void stream_matrices(const Source& source, std::span<const Slice> slices, const ShardTensor& tensor,
+                     Sink& sink) {
+  const size_t in_matrix = slices.size() / static_cast<size_t>(tensor.weight->matrices());
+  for (; !slices.empty(); slices = slices.subspan(in_matrix)) {
+    const std::span<const Slice> matrix = slices.first(in_matrix);
+    if (tensor.weight->outputs == model::OutputAxis::columns) {
+      stream_slices(source, matrix, tensor, sink);
+    } else if (matrix.back().part->is_told()) {
+      stream_told(tensor, matrix.back(), sink);
+    } else {
+      stream_slices(source, matrix.last(1), tensor, sink);
+    }
   }
 }
 
@@ -104,13 +139,8 @@ void stream_tensor(const Source& source, const ShardTensor& tensor, int64_t rank
                    int64_t tensor_parallel, Sink& sink) {
   if (tensor.weight == nullptr) return stream_bytes(tensor.constant, sink);
   const std::vector<Slice> slices = rank_slices(tensor, rank, tensor_parallel);
-  switch (tensor.weight->outputs) {
-    case model::OutputAxis::columns:
-      return stream_slices(source, slices, tensor, sink);
-    case model::OutputAxis::none:
-      return stream_slices(source, {&slices.back(), 1}, tensor, sink);
-    case model::OutputAxis::rows:
-      break;
+  if (tensor.weight->outputs != model::OutputAxis::rows) {
+    return stream_matrices(source, slices, tensor, sink);
   }
   int64_t elements = 0;
   for (const Slice& slice : slices) {

@@ -1,6 +1,7 @@
 // The split rules of vLLM's layer classes (spec sharded_state.md, 4.1 to 4.3).
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "shard/layout.h"
 
@@ -42,7 +43,10 @@ Range outputs_of(const ShardTensor& tensor, size_t index, int64_t count, int64_t
     case Split::qkv:
       return index == 0 ? share(count, rank, ranks) : kv_share(count, tensor.kv_heads, rank, ranks);
     case Split::vocabulary:
-      return vocabulary_share(count, rank, tensor.shape[0]);
+      return vocabulary_share(count, rank,
+                              tensor.weight->outputs == model::OutputAxis::rows
+                                  ? tensor.shape[0]
+                                  : tensor.shape.back());
     case Split::replicated:
     case Split::row:
       return {0, count};
@@ -55,22 +59,46 @@ Range inputs_of(const ShardTensor& tensor, int64_t count, int64_t rank, int64_t 
   return tensor.split == Split::row ? share(count, rank, ranks) : Range{0, count};
 }
 
-// Parts are whole tensors beside each other, or one over the other.
+// Where the rows of parts begin in their tensors. vLLM cuts the outputs of a fused tensor as they
+// lie, one part after the other; where they are interleaved (InternLM2's wqkv) it does not undo
+// that. A single value is every part's.
+class Position {
+ public:
+  int64_t next(const Part& part) {
+    const bool single = part.stored_shape.empty() || part.stored_shape == std::vector<int64_t>{1};
+    if (last_ == nullptr || last_->tensor != part.tensor || single) at_ = 0;
+    last_ = &part;
+    return std::exchange(at_, at_ + part.rows());
+  }
+
+ private:
+  const Part* last_ = nullptr;
+  int64_t at_ = 0;
+};
+
+// Parts lie beside each other, or one over the other.
 std::vector<Slice> column_slices(const ShardTensor& tensor, int64_t rank, int64_t ranks) {
   const WeightSpec& weight = *tensor.weight;
   const Range rows = inputs_of(tensor, weight.rows(), rank, ranks);
   const bool beside = weight.outputs == model::OutputAxis::columns;
+  const size_t in_matrix = weight.parts.size() / static_cast<size_t>(weight.matrices());
   std::vector<Slice> slices;
+  slices.reserve(weight.parts.size());
+  Position position;
   int64_t to_column = 0;
   for (size_t i = 0; i < weight.parts.size(); ++i) {
     const Part& part = weight.parts[i];
-    const Range columns = beside ? outputs_of(tensor, i, part.stored_shape.back(), rank, ranks)
-                                 : Range{0, weight.columns()};
+    const size_t index = i % in_matrix;
+    if (index == 0) to_column = 0;
+    const int64_t first = beside ? position.next(part) : 0;
+    const Range columns =
+        beside ? outputs_of(tensor, index, part.rows(), rank, ranks) : Range{0, weight.columns()};
     slices.push_back({.part = &part,
                       .row = rows.first,
                       .rows = rows.count,
-                      .column = columns.first,
+                      .column = first + columns.first,
                       .columns = columns.count,
+                      .to_row = static_cast<int64_t>(i / in_matrix) * rows.count,
                       .to_column = to_column});
     if (beside) to_column += columns.count;
   }
@@ -85,27 +113,26 @@ std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t 
   if (weight.outputs != model::OutputAxis::rows) {
     return column_slices(tensor, rank, tensor_parallel);
   }
-  const Range columns = inputs_of(tensor, weight.columns(), rank, tensor_parallel);
+  const Range columns =
+      inputs_of(tensor, weight.columns() * tensor.repeat.columns, rank, tensor_parallel);
   std::vector<Slice> slices;
   slices.reserve(weight.parts.size());
-  int64_t stored = 0;  // where the part's rows begin in its tensor
+  Position position;
   int64_t to_row = 0;
   for (size_t i = 0; i < weight.parts.size(); ++i) {
     const Part& part = weight.parts[i];
-    // vLLM cuts the rows of a fused tensor as they lie, one part after the other; where they are
-    // interleaved (InternLM2's wqkv) it does not undo that. A single value is every part's.
-    const bool follows = i > 0 && part.tensor == weight.parts[i - 1].tensor;
-    if (!follows || part.stored_shape.empty()) stored = 0;
-    const Range rows = outputs_of(tensor, i, part.rows(), rank, tensor_parallel);
+    const int64_t first = position.next(part) * tensor.repeat.rows;
+    const Range rows = outputs_of(tensor, i, part.rows() * tensor.repeat.rows, rank,  //
+                                  tensor_parallel);
     if (rows.count > 0) {
       slices.push_back({.part = &part,
-                        .row = stored + rows.first,
+                        .row = first + rows.first,
                         .rows = rows.count,
                         .column = columns.first,
                         .columns = columns.count,
-                        .to_row = to_row});
+                        .to_row = to_row,
+                        .repeat = tensor.repeat});
     }
-    stored += part.rows();
     to_row += rows.count;
   }
   return slices;

@@ -18,6 +18,7 @@
 
 namespace plimsoll::shard {
 namespace {
+#include "shard/told_values.h"
 
 namespace fs = std::filesystem;
 
@@ -78,6 +79,7 @@ Source::Source(const fs::path& folder)
   if (!quantization_.empty()) quantize();
   reader_ = std::make_unique<checkpoint::WeightReader>(*checkpoint_, *spec_);
   check_told_values(*reader_, *spec_);
+  if (quantization_ == "compressed-tensors") check_input_scales(*reader_, *spec_);
   std::set<const checkpoint::MappedFile*> maps;
   for (const auto& [name, tensor] : checkpoint_->tensors()) maps.insert(tensor.file);
   for (const checkpoint::MappedFile* map : maps) {
@@ -95,12 +97,12 @@ void Source::quantize() {
               return find(part.tensor) != nullptr;
             });
           },
-      .has = [&](const std::string& name) { return find(name) != nullptr; },
-      .scalar_shape =
+      .has = [&](const std::string& name) { return present_.note(name, find(name) != nullptr); },
+      .is_listed =
           [&](const std::string& name) {
             const checkpoint::TensorEntry* tensor = find(name);
             const bool listed = tensor != nullptr && tensor->shape == std::vector<int64_t>{1};
-            return listed ? std::vector<int64_t>{1} : std::vector<int64_t>{};
+            return listed_.note(name, listed);
           }};
   quantize_weights(model::read_config(folder_), stored, *spec_);
 }
@@ -138,6 +140,10 @@ std::vector<std::pair<std::string, std::string>> Source::spellings() const {
   }
   return {used.begin(), used.end()};
 }
+Json Source::quantised_tensors() const {
+  return {{"present", present_.patterns()}, {"listed", listed_.patterns()}};
+}
+
 
 void Source::check_unchanged() const {
   for (const File& file : files_) {

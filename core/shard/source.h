@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "model/model_spec.h"
+#include "shard/tensor_patterns.h"
 
 namespace plimsoll::shard {
 
@@ -43,6 +44,10 @@ class Source {
 
  private:
   struct File;
+  /// Which tensors a quantised checkpoint has beside those that the config tells of, and which of
+  /// its single values have the shape [1]: {"present", "listed"} by name or pattern.
+  [[nodiscard]] Json quantised_tensors() const;
+
   void quantize();
 
   std::filesystem::path folder_;
@@ -59,5 +64,6 @@ std::vector<std::string> side_files(const std::filesystem::path& folder);
 /// Whether vLLM's script leaves an entry of this name out: os.path.splitext's last suffix is .bin,
 /// .pt or .safetensors.
 bool is_weight_name(const std::string& name);
+  TensorPatterns present_, listed_;
 
 }  // namespace plimsoll::shard

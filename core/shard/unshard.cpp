@@ -12,6 +12,7 @@
 #include "shard/output_folder.h"
 #include "shard/quantized.h"
 #include "shard/rank_file.h"
+#include "shard/tensor_patterns.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -78,8 +79,14 @@ Record start_record(const OutputFolder& output, Json job) {
        output.path().string());
 }
 
+/// What the sidecar tells of the source of quantised shards; without one what is usual.
+struct QuantisedSource {
+  std::optional<TensorPatterns> present, listed;
+};
+
 // The weight table of the shards' model; what is quantised the shards themselves tell.
-model::ModelSpec model_of(const fs::path& folder, const std::string& pattern) {
+model::ModelSpec model_of(const fs::path& folder, const std::string& pattern,
+                          const QuantisedSource& source) {
   model::ModelSpec spec = model::read_model_spec(folder);
   if (spec.quantization.empty()) return spec;
   const RankShard first(find_shard_files(folder, pattern).by_rank.front());
@@ -87,10 +94,13 @@ model::ModelSpec model_of(const fs::path& folder, const std::string& pattern) {
   const StoredTensors stored{
       .is_plain =
           [&](const model::WeightSpec& weight) { return first.tensors().contains(weight.name); },
-      .has = [](const std::string&) { return true; },
-      .scalar_shape =
-          [&](const std::string&) {
-            return listed ? std::vector<int64_t>{1} : std::vector<int64_t>{};
+      .has =
+          [&](const std::string& name) {
+            return source.present ? source.present->contains(name) : name.ends_with(".g_idx");
+          },
+      .is_listed =
+          [&](const std::string& name) {
+            return source.listed ? source.listed->contains(name) : listed;
           }};
   quantize_weights(model::read_config(folder), stored, spec);
   return spec;
@@ -101,7 +111,7 @@ class Unshard {
   Unshard(const fs::path& folder, const JobOptions& options)
       : max_file_size_(options.max_file_size),
         hints_(hints_of(folder, options)),
-        spec_(model_of(folder, hints_.file_pattern)),
+        spec_(model_of(folder, hints_.file_pattern, quantised_)),
         joined_(folder, spec_, hints_) {}
 
   /// `record` tells which files are there already, and is kept up to date in the folder.
@@ -139,6 +149,11 @@ class Unshard {
       spellings_ =
           record.job.at("spellings").get<std::vector<std::pair<std::string, std::string>>>();
     } catch (const Json::exception&) {
+      if (record.job.contains("quantised")) {
+        const Json& quantised = record.job.at("quantised");
+        quantised_ = {TensorPatterns(quantised.at("present")),
+                      TensorPatterns(quantised.at("listed"))};
+      }
       fail(ExitCode::foreign_output, "{} is no record of plimsoll shard", sidecar.string());
     }
     return {.file_pattern = recorded.file_pattern,
@@ -232,6 +247,7 @@ class Unshard {
   std::optional<int64_t> max_file_size_;
   std::vector<std::pair<std::string, std::string>> spellings_;
   ShardHints hints_;
+  QuantisedSource quantised_;
   model::ModelSpec spec_;
   JoinedCheckpoint joined_;
 };

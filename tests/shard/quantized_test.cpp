@@ -1,4 +1,5 @@
 // Shards of quantised checkpoints, in the layout that vLLM's loader fills.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -8,7 +9,6 @@
 #include "base/json.h"
 #include "batch/scratch.h"
 #include "reference/recipe.h"
-#include "shard/quantized.h"
 #include "shard/sha256.h"
 #include "shard/unshard.h"
 #include "shard/verify.h"
@@ -33,8 +33,10 @@ void make_model(const Scratch& scratch, const Json& model) {
   testing::write_checkpoint(scratch.path("recipe"), scratch.path("model"));
 }
 
-std::map<std::string, std::string> tensors_of(const fs::path& folder) {
-  std::map<std::string, std::string> result;
+using Tensors = std::map<std::string, std::string>;  // dtype and bytes by name
+
+Tensors tensors_of(const fs::path& folder) {
+  Tensors result;
   const auto checkpoint = checkpoint::Checkpoint::open(folder);
   for (const auto& [name, entry] : checkpoint.tensors()) {
     result[name] = std::string(safetensors_name(entry.dtype)) +
@@ -43,16 +45,60 @@ std::map<std::string, std::string> tensors_of(const fs::path& folder) {
   return result;
 }
 
-// Scales that vLLM keeps in float32 come back in float32.
-std::map<std::string, std::string> widened(std::map<std::string, std::string> tensors) {
+std::string as_dtype(const std::string& value, DType from, DType to) {
+  const std::string bytes = value.substr(safetensors_name(from).size());
+  const size_t count = bytes.size() / dtype_size(from);
+  std::vector<std::byte> result(count * dtype_size(to));
+  convert(reinterpret_cast<const std::byte*>(bytes.data()), from, result.data(), to, count);
+  return std::string(safetensors_name(to)) +
+         std::string(reinterpret_cast<const char*>(result.data()), result.size());
+}
+
+bool ends_with_any(const std::string& name, const std::vector<std::string>& ends) {
+  return std::ranges::any_of(ends, [&](const std::string& end) { return name.ends_with(end); });
+}
+
+// Scales that vLLM keeps in float32 come back in float32, fp8's of the KV cache in the model's
+// type.
+void convert_scales(const Json& model, Tensors& tensors) {
+  const bool is_fp8 = model.at("config").at("quantization_config").at("quant_method") == "fp8";
   for (auto& [name, value] : tensors) {
-    const bool kept_wide =
+    const bool of_weight =
         name.ends_with("weight_scale") && tensors.contains(name.substr(0, name.size() - 6));
-    if (!kept_wide || !value.starts_with("BF16")) continue;
-    std::string wide = "F32";
-    for (size_t i = 4; i < value.size(); i += 2) wide += std::string(2, '\0') + value.substr(i, 2);
-    value = wide;
+    const bool of_cache = ends_with_any(name, {"k_scale", "v_scale", "q_scale", "output_scale"});
+    if (of_cache && is_fp8) {
+      value = as_dtype(value, DType::f32, DType::bf16);
+    } else if ((of_weight || of_cache) && value.starts_with("BF16")) {
+      value = as_dtype(value, DType::bf16, DType::f32);
+    }
   }
+}
+
+// Where vLLM keeps one scale of the inputs for a layer, all of its matrices get that one.
+void unite_input_scales(Tensors& tensors) {
+  for (auto& [name, value] : tensors) {
+    if (!ends_with_any(name, {".input_scale", ".input_zero_point"})) continue;
+    const std::string ending = name.substr(name.rfind('.'));
+    const std::string module = name.substr(0, name.size() - ending.size());
+    const bool one_each = tensors.at(module + ".weight").starts_with("F8") &&
+                          module.find(".experts.") == std::string::npos;
+    if (one_each) continue;
+    const std::vector<std::pair<std::string, std::string>> kept = {
+        {"q_proj", "v_proj"}, {"k_proj", "v_proj"}, {"gate_proj", "up_proj"}, {"w1", "w3"}};
+    for (const auto& [leaf, last] : kept) {
+      if (!module.ends_with(leaf)) continue;
+      value = tensors.at(module.substr(0, module.size() - leaf.size()) + last + ending);
+    }
+  }
+}
+
+// What a checkpoint's tensors are after they were shards.
+Tensors as_kept(const Json& model, Tensors tensors) {
+  convert_scales(model, tensors);
+  unite_input_scales(tensors);
+  std::erase_if(tensors, [](const auto& entry) {  // biases that no layer of the model has
+    return entry.first.ends_with(".bias") && entry.first.find(".experts.") == std::string::npos;
+  });
   return tensors;
 }
 
@@ -101,8 +147,9 @@ TEST_CASE("quantised shards join to their source again") {
   for (const Json& model : fixture()) {
     const Scratch scratch;
     make_model(scratch, model);
-    const auto before = widened(tensors_of(scratch.path("model")));
-    for (const int64_t ranks : {1, 2, 4}) {
+    const Tensors before = as_kept(model, tensors_of(scratch.path("model")));
+    for (const Json& expected : model.at("shards")) {
+      const auto ranks = expected.at("tensor_parallel_size").get<int64_t>();
       INFO(model.at("name") << " -tp " << ranks);
       const std::string out = "out" + std::to_string(ranks);
       const Source source(scratch.path("model"));
@@ -114,52 +161,117 @@ TEST_CASE("quantised shards join to their source again") {
   }
 }
 
+namespace {
+
+// What is said of a model of the fixture that is changed so.
+std::string said_of(
+    const std::string& name, int64_t ranks,
+    const std::function<void(Json&)>& change = [](Json&) {}) {
+  for (Json model : fixture()) {
+    if (model.at("name") != name) continue;
+    change(model);
+    const Scratch scratch;
+    make_model(scratch, model);
+    return refusal([&] {
+      const Source source(scratch.path("model"));
+      const Job job(source, {.tensor_parallel = ranks});
+    });
+  }
+  return "no such model";
+}
+
+void says(const std::string& text, const std::string& part) {
+  INFO(text);
+  CHECK(text.find(part) != std::string::npos);
+}
+
+Json& tensor_of(Json& model, const std::string& name) {
+  for (Json& tensor : model["recipe"]["tensors"]) {
+    if (tensor.at("name") == name) return tensor;
+  }
+  throw std::logic_error("no tensor " + name);
+}
+
+}  // namespace
+
 TEST_CASE("groups and blocks that ranks would cut are refused with tensor and number") {
-  const auto refused = [](const std::string& name, const std::function<void(Json&)>& change,
-                          int64_t ranks) {
-    for (Json model : fixture()) {
-      if (model.at("name") != name) continue;
-      change(model);
-      const Scratch scratch;
-      make_model(scratch, model);
-      return refusal([&] {
-        const Source source(scratch.path("model"));
-        const Job job(source, {.tensor_parallel = ranks});
-      });
-    }
-    return std::string("no such model");
-  };
-  const auto none = [](Json&) {};
   // 512 inputs in groups of 32 are 16 groups; 8 query heads.
-  CHECK(refused("awq", none, 3).find("qkv_proj.qweight has 8 query heads") != std::string::npos);
-  CHECK(refused("fp8_block", none, 8) == "");  // 32 rows of k on a rank are one block
-  CHECK(refused(
-            "fp8_block",
-            [](Json& model) {
-              model["config"]["num_attention_heads"] = 16;
-              model["config"]["num_key_value_heads"] = 4;
-            },
-            4)
-            .find("qkv_proj.weight would have 16 outputs of a part on a rank, no multiple of its "
-                  "blocks of 32") != std::string::npos);
-  CHECK(refused(
-            "gptq", [](Json& model) { quantization(model)["desc_act"] = true; }, 1)
-            .find("desc_act") != std::string::npos);
-  CHECK(refused(
-            "gptq", [](Json& model) { quantization(model)["sym"] = false; }, 1)
-            .find("sym false") != std::string::npos);
-  CHECK(refused(
-            "gptq", [](Json& model) { quantization(model)["quant_method"] = "bitsandbytes"; }, 1)
-            .find("bitsandbytes") != std::string::npos);
-  CHECK(refused(
-            "gptq",
-            [](Json& model) {
-              for (Json& tensor : model["recipe"]["tensors"]) {
-                if (tensor.contains("formula")) tensor["formula"] = "i div 16";
-              }
-            },
-            1)
-            .find("does not give the groups of inputs in order") != std::string::npos);
+  says(said_of("awq", 3), "qkv_proj.qweight has 8 query heads");
+  CHECK(said_of("fp8_block", 8) == "");  // 32 rows of k on a rank are one block
+  says(
+      said_of("fp8_block", 4,
+              [](Json& model) {
+                model["config"]["num_attention_heads"] = 16;
+                model["config"]["num_key_value_heads"] = 4;
+              }),
+      "qkv_proj.weight would have 16 outputs of a part on a rank, no multiple of its blocks of 32");
+}
+
+TEST_CASE("experts whose blocks or groups ranks would cut say what vLLM does then") {
+  // 128 intermediate features in blocks of 64 x 128 are refined down to 32 x 32, no further.
+  CHECK(said_of("moe_fp8_block_refined", 4) == "");
+  const auto halve = [](Json& model) {
+    model["config"]["moe_intermediate_size"] = 64;
+    for (Json& tensor : model["recipe"]["tensors"]) {
+      const auto name = tensor.at("name").get<std::string>();
+      if (name.find(".experts.") == std::string::npos) continue;
+      const size_t axis = name.find("down_proj") == std::string::npos ? 0 : 1;
+      const bool one_block = axis == 1 && name.ends_with("weight_scale_inv");
+      if (!one_block) tensor["shape"][axis] = tensor["shape"][axis].get<int64_t>() / 2;
+    }
+  };
+  says(said_of("moe_fp8_block_refined", 4, halve),
+       "16 intermediate features on a rank, no multiple of its blocks of 64 x 128; vLLM refuses");
+  says(said_of("moe_gptq_two_kernels", 2), "for another kernel (moe_wna16)");
+  says(said_of("moe_gptq", 1, [](Json& model) { quantization(model)["group_size"] = 16; }),
+       "groups of 16 and a hidden size of 128; vLLM packs such experts anew");
+}
+
+TEST_CASE("what vLLM 0.32 refuses of quantised checkpoints is refused with its reason") {
+  const auto option = [](const char* name, const Json& value) {
+    return [name, value](Json& model) { quantization(model)[name] = value; };
+  };
+  says(said_of("gptq", 1, option("desc_act", true)), "known of no earlier release");
+  says(said_of("gptq", 1, option("sym", false)), "sym false");
+  says(said_of("gptq", 1, option("quant_method", "bitsandbytes")), "bitsandbytes");
+  says(said_of("gptq", 1,
+               [](Json& model) {
+                 for (Json& tensor : model["recipe"]["tensors"]) {
+                   if (tensor.contains("formula")) tensor["formula"] = "i div 16";
+                 }
+               }),
+       "does not give the groups of inputs in order");
+  says(said_of("ct_w4a16", 1,
+               [](Json& model) {
+                 quantization(model)["config_groups"]["group_0"]["weights"]["actorder"] = "group";
+               }),
+       "actorder \"group\"");
+  says(said_of(
+           "kv_ct", 1,
+           [](Json& model) { quantization(model)["kv_cache_scheme"]["strategy"] = "attn_head"; }),
+       "scales per attn_head");
+  says(said_of("head_gptq", 1,
+               [](Json& model) {
+                 model["config"]["vocab_size"] = 72;
+                 tensor_of(model, "model.embed_tokens.weight")["shape"][0] = 72;
+                 for (const char* name : {"lm_head.qweight", "lm_head.scales"}) {
+                   tensor_of(model, name)["shape"][1] = 72;
+                 }
+                 tensor_of(model, "lm_head.qzeros")["shape"][1] = 9;
+               }),
+       "lm_head.qweight has 72 outputs, no multiple of 64");
+  says(said_of("moe_ct_fp8_tensor", 1,
+               [](Json& model) {
+                 tensor_of(model,
+                           "model.layers.0.block_sparse_moe.experts.1.w3.input_scale")["mean"] = 2;
+               }),
+       "vLLM takes experts only where they are alike");
+  says(said_of("moe_gptq_bias", 1,
+               [](Json& model) {
+                 tensor_of(model, "model.layers.0.mlp.experts.2.up_proj.bias")["name"] =
+                     "model.layers.0.mlp.experts.2.up_proj.other.bias";
+               }),
+       "is a bias that not all experts have");
 }
 
 TEST_CASE("other releases' layouts of quantised layers are not guessed") {

@@ -1,0 +1,22 @@
+// Scales that stand for more than one block of a rank's weights.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "checkpoint/copy_rows.h"
+#include "shard/layout.h"
+
+namespace plimsoll::shard {
+
+/// Copies `block` of the tensor as it is with each row and column repeated, converted, to `to`,
+/// whose rows begin `to_stride` elements apart.
+void copy_repeated(const checkpoint::TensorEntry& tensor, const Repeat& repeat,
+                   const checkpoint::Block& block, DType dtype, std::byte* to, int64_t to_stride);
+
+/// The way back: what `slice` of the rank's tensor `from` tells of the stored `block`, to its place
+/// in `to`.
+void copy_unrepeated(const checkpoint::TensorEntry& from, const Slice& slice,
+                     const checkpoint::Block& block, DType dtype, std::byte* to, int64_t to_stride);
+
+}  // namespace plimsoll::shard
