@@ -18,7 +18,30 @@ struct Change {
   std::function<void(EngineArgs&)> apply;
 };
 
-std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& base) {
+/// What a card pays for 8-bit floating point: from compute capability 8.9 on it computes in it.
+std::string fp8_cost(const Gpu* gpu, const char* lossy, const char* slower) {
+  if (gpu == nullptr || gpu->compute_capability == 0) {
+    return fmt::format("{}; {} before Ada and Hopper cards", lossy, slower);
+  }
+  return gpu->compute_capability >= 8.9 ? lossy : fmt::format("{}; {}", lossy, slower);
+}
+
+void add_quantization(std::vector<Change>& changes, const EngineArgs& args, const Gpu* gpu) {
+  changes.push_back({"fp8 weights, quantized while loading", "--quantization fp8",
+                     fp8_cost(gpu, "a little accuracy", "no faster products"),
+                     [](EngineArgs& a) { a.quantization = "fp8"; }});
+  if (args.version < kWithoutBitsandbytes) {
+    changes.push_back({"4-bit weights, quantized while loading", "--quantization bitsandbytes",
+                       "accuracy, and speed",
+                       [](EngineArgs& a) { a.quantization = "bitsandbytes"; }});
+  } else {
+    changes.push_back({"a 4-bit checkpoint of the model (AWQ, groups of 128), if there is one", "",
+                       "accuracy; another download", [](EngineArgs& a) { a.as_awq = true; }});
+  }
+}
+
+std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& base, const Gpu* gpu,
+                                   int64_t ranks) {
   std::vector<Change> changes;
   const auto add = [&](std::string words, std::string flag, std::string cost,
                        std::function<void(EngineArgs&)> apply) {
@@ -38,7 +61,8 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
         [half](EngineArgs& a) { a.max_model_len = half; });
   }
   if (args.kv_cache_dtype == "auto") {
-    add("an fp8 KV cache", "--kv-cache-dtype fp8", "a little accuracy; needs a card with fp8",
+    add("an fp8 KV cache", "--kv-cache-dtype fp8",
+        fp8_cost(gpu, "a little accuracy", "few attention kernels take it"),
         [](EngineArgs& a) { a.kv_cache_dtype = "fp8"; });
   }
   for (const int64_t seqs : {64, 16}) {
@@ -51,15 +75,11 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
     add("2048 tokens a step", "--max-num-batched-tokens 2048", "slower reading of long prompts",
         [](EngineArgs& a) { a.max_num_batched_tokens = 2048; });
   }
-  const int64_t ranks = args.tensor_parallel * 2;
   add(fmt::format("tensor parallel over {} GPUs", ranks),
       fmt::format("--tensor-parallel-size {}", ranks), "more cards; communication in every layer",
       [ranks](EngineArgs& a) { a.tensor_parallel = ranks; });
   if (args.quantization.empty()) {
-    add("fp8 weights, quantized while loading", "--quantization fp8",
-        "a little accuracy; needs a card with fp8", [](EngineArgs& a) { a.quantization = "fp8"; });
-    add("4-bit weights, quantized while loading", "--quantization bitsandbytes",
-        "accuracy, and speed", [](EngineArgs& a) { a.quantization = "bitsandbytes"; });
+    add_quantization(changes, args, gpu);
   }
   if (!args.enforce_eager && base.cuda_graphs > 0) {
     add("graphs for 1, 2, 4, 8 and 16 alone", "--cudagraph-capture-sizes 1,2,4,8,16",
@@ -112,6 +132,23 @@ std::optional<PlanResult> try_change(const PlanFunction& plan, const EngineArgs&
   } catch (const Error&) {
     return std::nullopt;  // the engine refuses it: no advice
   }
+}
+
+/// The fewest ranks that fit, of twice, four and eight times today's; twice if none does.
+int64_t fewest_ranks(const PlanFunction& plan, const EngineArgs& args, const Gpu* gpu) {
+  const auto fits = [&](EngineArgs& a) {
+    try {
+      return plan(a, gpu).fits.value_or(false);
+    } catch (const Error&) {
+      return false;  // the engine refuses this number
+    }
+  };
+  EngineArgs changed = args;
+  for (const int64_t factor : {2, 4, 8}) {
+    changed.tensor_parallel = args.tensor_parallel * factor;
+    if (fits(changed)) return changed.tensor_parallel;
+  }
+  return args.tensor_parallel * 2;
 }
 
 Suggestion suggestion_of(const PlanResult& base, const PlanResult& changed,
@@ -170,7 +207,8 @@ void add_dead_ends(std::vector<Suggestion>& advice, const EngineArgs& args) {
 
 std::vector<Suggestion> advise(const PlanFunction& plan, const EngineArgs& args, const Gpu* gpu,
                                const PlanResult& base) {
-  const std::vector<Change> changes = single_changes(args, base);
+  const std::vector<Change> changes =
+      single_changes(args, base, gpu, fewest_ranks(plan, args, gpu));
   std::vector<Suggestion> advice;
   std::vector<std::pair<const Change*, Amount>> partial;  // help, but not enough alone
   for (const Change& change : changes) {

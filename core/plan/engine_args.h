@@ -17,6 +17,9 @@ struct VllmVersion {
   auto operator<=>(const VllmVersion&) const = default;
 };
 
+/// From here on bitsandbytes is a plugin's.
+inline constexpr VllmVersion kWithoutBitsandbytes{0, 28, 0};
+
 /// "0.19", "0.19.0" or "v0.19.0rc1". Throws Error(usage).
 VllmVersion parse_version(const std::string& text);
 
@@ -42,6 +45,7 @@ struct EngineArgs {
   Usage usage = Usage::server;
   std::string dtype = "auto";
   std::string quantization;
+  bool as_awq = false;  // as if the checkpoint were quantized to 4 bits (AWQ): for advice
   std::string kv_cache_dtype = "auto";
   std::string state_dtype;  // --mamba-ssm-cache-dtype
   int64_t tensor_parallel = 1;

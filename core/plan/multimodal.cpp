@@ -171,7 +171,7 @@ EncoderMemory encoder_memory(const EngineArgs& args, const EngineLimits& limits,
 
 bool towers_unused(const ConfigView& config, const EngineArgs& args) {
   static_cast<void>(config);
-  if (args.language_only) return args.version >= VllmVersion{0, 16, 0};
+  if (args.language_only) return args.version >= VllmVersion{0, 17, 0};
   if (args.version < VllmVersion{0, 15, 0} || args.limits.empty()) return false;
   const bool has_video = config.has("video_token_id") || config.has("video_token_index");
   return limit_of(args, "image") == 0 && (!has_video || limit_of(args, "video") == 0);

@@ -2,6 +2,8 @@
 // were fitted on logs of H100 cards and hold for others as far as noted).
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -100,15 +102,30 @@ PlanPart forward_pass(const Step& s, const Gpu* gpu) {
 }  // namespace
 
 bool uses_second_runner(const EngineArgs& args, const ModelShape& shape) {
-  if (shape.recurrent || shape.pooling || args.draft_method == "ngram") return false;
-  const bool listed = shape.architecture == "DeepseekV2ForCausalLM" ||
-                      shape.architecture == "DeepseekV4ForCausalLM" ||
-                      shape.architecture == "GraniteMoeForCausalLM" ||
-                      shape.architecture == "Qwen2MoeForCausalLM";
-  if (args.version >= VllmVersion{0, 25, 0}) return !shape.mixture || listed;
-  if (args.version >= VllmVersion{0, 22, 0})
-    return shape.family == "Qwen3ForCausalLM" && !shape.multimodal;
-  return false;
+  const VllmVersion& version = args.version;
+  const std::string& method = args.draft_method;
+  if (version >= VllmVersion{0, 29, 0}) {
+    const bool drafts = method == "suffix" || method == "medusa" || method == "mlp_speculator" ||
+                        method == "custom_class";
+    const bool looks_back = method.starts_with("ngram") && version < VllmVersion{0, 32, 0};
+    return !drafts && !looks_back;
+  }
+  if (shape.recurrent || shape.pooling || method.starts_with("ngram")) return false;
+  if (version >= VllmVersion{0, 25, 0} && !shape.mixture) return true;
+  static const std::map<std::string_view, VllmVersion> kSince = {
+      {"Qwen3ForCausalLM", {0, 22, 0}},
+      {"LlamaForCausalLM", {0, 23, 0}},
+      {"MistralForCausalLM", {0, 23, 0}},
+      {"DeepseekV2ForCausalLM", {0, 24, 0}},
+      {"GraniteMoeForCausalLM", {0, 24, 0}},
+      {"Qwen2MoeForCausalLM", {0, 24, 0}},
+      {"InklingForCausalLM", {0, 26, 0}},
+      {"InklingForConditionalGeneration", {0, 26, 0}},
+      {"LongcatFlashNgramForCausalLM", {0, 26, 0}},
+      {"KimiK3ForConditionalGeneration", {0, 27, 0}},
+      {"DeepseekV4ForCausalLM", {0, 28, 0}}};
+  const auto since = kSince.find(shape.architecture);
+  return since != kSince.end() && version >= since->second;
 }
 
 std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimits& limits,
@@ -126,7 +143,8 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
   PlanPart sampler = second ? second_runner_sampler(step) : first_runner_sampler(args, step, gpu);
   PlanPart forward = forward_pass(step, gpu);
   std::vector<PlanPart> parts;
-  parts.push_back(sampler.bytes >= forward.bytes ? sampler : forward);
+  const bool samples = !shape.pooling;
+  parts.push_back(samples && sampler.bytes >= forward.bytes ? sampler : forward);
   if (sizes.expert_intermediate > 0 && sizes.triton_experts) {
     const int64_t ranks = args.expert_parallel ? 1 : args.tensor_parallel;
     const Amount slice = sizes.expert_intermediate / std::max<int64_t>(1, ranks);

@@ -1,6 +1,8 @@
 // What vLLM fills in when an argument is not given (vllm/engine/arg_utils.py, vllm/config).
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -83,7 +85,10 @@ std::string resolve_dtype(const ConfigView& config, const EngineArgs& args, cons
     const std::string type = text.text({"model_type"}, "");
     const bool unstable =
         type == "gemma2" || type == "gemma3" || type == "gemma3_text" || type == "glm4";
-    if (dtype == "float32") dtype = is_pooling(config) && !unstable ? "float16" : "bfloat16";
+    if (dtype == "float32") {
+      const bool narrow = is_pooling(config) || args.version < VllmVersion{0, 9, 1};
+      dtype = narrow && !unstable ? "float16" : "bfloat16";
+    }
     if (dtype == "float16" && unstable) dtype = "bfloat16";
     if (dtype == "bfloat16" && old_card) dtype = "float16";
   }
@@ -97,6 +102,30 @@ std::string resolve_dtype(const ConfigView& config, const EngineArgs& args, cons
          gpu->name, gpu->compute_capability);
   }
   return dtype;
+}
+
+void check_card(const std::string& method, const VllmVersion& version, const Gpu* gpu) {
+  if (gpu == nullptr || gpu->compute_capability == 0 || method.empty()) return;
+  const int recent = version >= VllmVersion{0, 14, 0} ? 75 : 80;
+  const std::map<std::string_view, int> least = {
+      {"fp8", version < VllmVersion{0, 5, 2} ? 89 : recent},
+      {"awq", 75},
+      {"awq_marlin", recent},
+      {"gptq", 60},
+      {"gptq_marlin", version >= VllmVersion{0, 22, 0} ? 60 : recent},
+      {"compressed-tensors", 70},
+      {"bitsandbytes", 70},
+      {"mxfp4", 80},
+      {"gpt_oss_mxfp4", 80},
+      {"modelopt", version >= VllmVersion{0, 27, 0} ? 80 : 89},
+      {"modelopt_fp4", recent}};
+  const auto wanted = least.find(method);
+  const auto has = static_cast<int>(std::lround(gpu->compute_capability * 10));
+  if (wanted == least.end() || has >= wanted->second) return;
+  fail(ExitCode::usage,
+       "The quantization method {} is not supported for the current GPU. Minimum capability: {}. "
+       "Current capability: {}.",
+       method, wanted->second, has);
 }
 
 namespace {
@@ -114,12 +143,13 @@ BatchDefaults batch_defaults(const EngineArgs& args, const Gpu* gpu) {
   std::string name = gpu != nullptr ? gpu->name : "";
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return std::tolower(c); });
-  const bool large = total >= 160 * kGiB && args.version >= VllmVersion{0, 28, 0};
-  if (large) return {16384, 1024};
-  if (total >= 70 * kGiB && name.find("a100") == std::string::npos) {
-    return {offline ? 16384 : 8192, 1024};
-  }
-  return {offline ? 8192 : 2048, 256};
+  const auto named = [&](const char* part) { return name.find(part) != std::string::npos; };
+  if (total >= 160 * kGiB && args.version >= VllmVersion{0, 28, 0}) return {16384, 1024};
+  bool large = total >= 70 * kGiB;
+  if (args.version >= VllmVersion{0, 9, 0}) large = large && !named("a100");
+  if (args.version < VllmVersion{0, 8, 5}) large = named("h100") || named("h200");
+  const bool many = large || args.version < VllmVersion{0, 8, 4};
+  return {(offline ? 8192 : 2048) * (large ? (offline ? 2 : 4) : 1), many ? 1024 : 256};
 }
 
 }  // namespace
@@ -129,7 +159,7 @@ EngineLimits resolve_limits(const EngineArgs& args, const Gpu* gpu, int64_t max_
   EngineLimits limits;
   limits.utilization = args.gpu_memory_utilization;
   if (limits.utilization == 0)
-    limits.utilization = args.version >= VllmVersion{0, 21, 0} ? 0.92 : 0.90;
+    limits.utilization = args.version >= VllmVersion{0, 20, 0} ? 0.92 : 0.90;
   limits.max_num_seqs = args.max_num_seqs > 0 ? args.max_num_seqs : defaults.seqs;
   if (args.max_num_batched_tokens > 0) {
     limits.max_num_batched_tokens = args.max_num_batched_tokens;
@@ -166,7 +196,7 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
     graphs.piecewise = *args.capture_sizes;
     std::erase_if(graphs.piecewise,
                   [&](int64_t size) { return size < 1 || size > limits.max_num_batched_tokens; });
-  } else if (args.version < VllmVersion{0, 11, 0}) {
+  } else if (args.version < VllmVersion{0, 11, 1}) {
     for (const int64_t size : {1, 2, 4}) graphs.piecewise.push_back(size);
     for (int64_t size = 8; size <= most; size += 8) graphs.piecewise.push_back(size);
   } else {
@@ -176,7 +206,7 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
     for (int64_t size = 8; size < 256 && size <= most; size += 8) graphs.piecewise.push_back(size);
     for (int64_t size = 256; size <= most; size += 16) graphs.piecewise.push_back(size);
   }
-  if (args.version >= VllmVersion{0, 10, 2}) {
+  if (args.version >= VllmVersion{0, 11, 0}) {
     graphs.full =
         std::count_if(graphs.piecewise.begin(), graphs.piecewise.end(), [&](int64_t size) {
           return Amount{size} <= Amount{limits.max_num_seqs} * (Amount{1} + args.draft_tokens);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "plan/amount.h"
 #include "plan/multimodal.h"
 #include "plan/vllm_stage.h"
@@ -13,13 +14,15 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr VllmVersion kOnlyV0{0, 8, 0};  // before: the first engine
+constexpr VllmVersion kOnlyV0{0, 8, 0};           // before: the first engine
+constexpr VllmVersion kStartupSnapshot{0, 9, 1};  // before: the context counts as non-torch
 constexpr VllmVersion kWiderGroups{0, 18, 0};
-constexpr VllmVersion kGraphsInBudget{0, 21, 0};
-constexpr VllmVersion kTokensByConcurrency{0, 24, 0};
+constexpr VllmVersion kGraphsInBudget{0, 20, 0};
+constexpr VllmVersion kTokensByConcurrency{0, 20, 1};
 constexpr VllmVersion kInFlightTwice{0, 26, 0};
-constexpr VllmVersion kSecondRunnerGraphs{0, 28, 0};
-constexpr VllmVersion kNullBlockHeld{0, 28, 0};
+constexpr VllmVersion kSecondRunnerGraphs{0, 29, 0};
+constexpr VllmVersion kNullBlockHeld{0, 29, 0};
+constexpr VllmVersion kUnknown{0, 33, 0};  // and later
 
 Quantization quantization_of(const ConfigView& config, const EngineArgs& args) {
   const ConfigView text = text_config(config);
@@ -35,6 +38,11 @@ Quantization quantization_of(const ConfigView& config, const EngineArgs& args) {
     }
   }
   if (!args.quantization.empty()) return Quantization::online(args.quantization);
+  if (args.as_awq) {
+    static const Json kSettings = {
+        {"quant_method", "awq"}, {"bits", 4}, {"group_size", 128}, {"zero_point", true}};
+    return Quantization(ConfigView(kSettings, "AWQ"));
+  }
   return {};
 }
 
@@ -61,9 +69,10 @@ KvOptions kv_options(const EngineArgs& args, const EngineLimits& limits, const M
   KvOptions options;
   options.block_size = args.block_size;
   options.max_model_len = max_model_len;
-  int64_t batches = args.pipeline_parallel;
-  if (args.version >= kInFlightTwice && args.async_scheduling && args.pipeline_parallel == 1)
-    batches = 2;
+  const bool overlaps = args.version >= kInFlightTwice && args.async_scheduling &&
+                        (args.pipeline_parallel == 1 || uses_second_runner(args, shape));
+  int64_t batches = args.version >= kInFlightTwice ? args.pipeline_parallel : 1;
+  if (overlaps) ++batches;
   options.in_flight_tokens = (Amount{limits.max_num_batched_tokens} * batches).value();
   options.hybrid = args.hybrid_kv;
   // Families without attention have nothing that a prefix could share.
@@ -210,6 +219,9 @@ Amount fill_budget(PlanResult& result, const EngineArgs& args, const Stage& stag
     result.parts.push_back(std::move(part));
   }
   result.non_torch_bytes = non_torch_bytes(args, gpu);
+  if (args.version >= kOnlyV0 && args.version < kStartupSnapshot) {
+    result.non_torch_bytes += context_bytes(args, gpu) + args.reserved;
+  }
   result.parts.push_back({"non-torch", result.non_torch_bytes,
                           "measured, by parallel size and version", "overhead table"});
   const GraphPlan graphs = plan_graphs(args, limits, gpu, shape.architecture);
@@ -241,10 +253,11 @@ void check_start(PlanResult& result, const EngineArgs& args, const EngineLimits&
                  const Gpu& gpu) {
   const int64_t total = gpu.visible_bytes();
   const int64_t free = total - context_bytes(args, &gpu) - args.reserved;
-  const bool checked = args.version >= kOnlyV0;
+  const bool checked = args.version >= kStartupSnapshot;
   if (checked && free < result.budget_bytes) {
     result.fits = false;
-    result.reason = not_free_message(free, total, limits.utilization, result.budget_bytes);
+    result.reason =
+        not_free_message(args.version, free, total, limits.utilization, result.budget_bytes);
     return;
   }
   if (result.weights_bytes > total) {
@@ -277,6 +290,13 @@ void add_arguments(PlanResult& result, const EngineArgs& args) {
 void add_notes(PlanResult& result, const Stage& stage, const Quantization& quantization,
                const EngineArgs& args) {
   if (!stage.shape.note.empty()) result.notes.push_back(stage.shape.note);
+  if (args.version >= kUnknown) {
+    result.notes.push_back(fmt::format(
+        "vLLM {} is newer than what this program knows: planned as 0.32", result.version));
+  }
+  if (quantization.method() == "bitsandbytes" && args.version >= kWithoutBitsandbytes) {
+    result.notes.push_back("bitsandbytes is no part of vLLM from 0.28 on: it needs a plugin");
+  }
   if (quantization.is_online()) {
     result.notes.push_back(
         "weights are quantized while loading: a 16-bit layer at a time is held besides");
@@ -313,6 +333,7 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& args, const Gpu
   const std::string dtype = resolve_dtype(config, args, gpu);
   const int64_t element = element_size(dtype);
   const Quantization quantization = quantization_of(config, args);
+  check_card(quantization.method(), args.version, gpu);
   const int64_t derived = derived_max_model_len(config);
   result.dtype = dtype;
   result.max_model_len = args.max_model_len > 0 ? args.max_model_len : derived;

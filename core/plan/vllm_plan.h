@@ -21,6 +21,9 @@ int64_t derived_max_model_len(const ConfigView& config);
 /// The dtype that vLLM computes in: "bfloat16", "float16" or "float32".
 std::string resolve_dtype(const ConfigView& config, const EngineArgs& args, const Gpu* gpu);
 
+/// Throws Error(usage) where the version's quantization method does not take the card.
+void check_card(const std::string& method, const VllmVersion& version, const Gpu* gpu);
+
 /// Defaults that the engine fills in by card, use and version.
 struct EngineLimits {
   int64_t max_num_seqs = 0;
@@ -61,6 +64,7 @@ std::string format_gib(int64_t bytes);
 std::string no_memory_message(const VllmVersion& version);
 std::string too_long_message(const VllmVersion& version, int64_t max_model_len, int64_t needed,
                              int64_t available, int64_t estimate);
-std::string not_free_message(int64_t free, int64_t total, double utilization, int64_t requested);
+std::string not_free_message(const VllmVersion& version, int64_t free, int64_t total,
+                             double utilization, int64_t requested);
 
 }  // namespace plimsoll::plan

@@ -4,6 +4,7 @@
 #include "cli/program.h"
 
 using namespace plimsoll;
+using test::json_lines;
 using test::Outcome;
 using test::Scratch;
 using test::shell;

@@ -74,8 +74,14 @@ TEST_CASE("defaults step at 70 and at 160 GiB, and an A100 stays below") {
   };
   CHECK(unnamed(60 * 1024) == 256);
   CHECK(unnamed(72 * 1024) == 1024);
-  CHECK(limits("h100", {0, 20, 0}).utilization == 0.90);
-  CHECK(limits("h100", {0, 21, 0}).utilization == 0.92);
+  CHECK(limits("h100", {0, 19, 1}).utilization == 0.90);
+  CHECK(limits("h100", {0, 20, 0}).utilization == 0.92);
+  // Read off the releases' own arg_utils.py.
+  CHECK(limits("a100-80gb", {0, 8, 5}).max_num_batched_tokens == 8192);
+  CHECK(limits("a100-80gb", {0, 8, 4}).max_num_batched_tokens == 2048);
+  CHECK(limits("a100-80gb", {0, 8, 4}).max_num_seqs == 256);
+  CHECK(limits("a100-80gb", {0, 8, 3}).max_num_seqs == 1024);
+  CHECK(limits("h100", {0, 8, 0}).max_num_batched_tokens == 8192);
 }
 
 TEST_CASE("hostile configs are refused by key, value and what was expected") {
@@ -252,4 +258,35 @@ TEST_CASE("lines of the text are at most 80 columns wide") {
     CHECK(end - from <= 80);
     from = end + 1;
   }
+}
+
+TEST_CASE("a cache that is too small is answered in each release's own words") {
+  constexpr int64_t kGib = int64_t{1} << 30;
+  const auto text = [&](VllmVersion version, int64_t estimate) {
+    return too_long_message(version, 8192, kGib, kGib / 2, estimate);
+  };
+  CHECK(text({0, 8, 3}, 4096) ==
+        "To serve at least one request with the models's max seq len (8192), (1.00 GB KV cache is "
+        "needed, which is larger than the available KV cache memory (0.50 GB). Try increasing "
+        "`gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.");
+  CHECK(text({0, 9, 0}, 4096) ==
+        "To serve at least one request with the models's max seq len (8192), (1.00 GiB KV cache is "
+        "needed, which is larger than the available KV cache memory (0.50 GiB). Based on the "
+        "available memory,  Try increasing `gpu_memory_utilization` or decreasing `max_model_len` "
+        "when initializing the engine.");
+  CHECK(text({0, 12, 0}, 0) ==
+        "To serve at least one request with the models's max seq len (8192), (1.00 GiB KV cache is "
+        "needed, which is larger than the available KV cache memory (0.50 GiB).  Try increasing "
+        "`gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.");
+  CHECK(text({0, 21, 0}, 4096) ==
+        "To serve at least one request with the models's max seq len (8192), (1.0 GiB KV cache is "
+        "needed, which is larger than the available KV cache memory (0.5 GiB). Based on the "
+        "available memory, the estimated maximum model length is 4096. Try increasing "
+        "`gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine. See "
+        "https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.");
+  CHECK(no_memory_message({0, 12, 0}) ==
+        "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when "
+        "initializing the engine.");
+  CHECK_THAT(no_memory_message({0, 22, 0}),
+             Catch::Contains("on the CPU backend, despite its name"));
 }
