@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <string_view>
 #include <unordered_set>
 

@@ -93,10 +93,13 @@ struct WeightSpec {
   std::vector<Part> parts = {};
   OutputAxis outputs = OutputAxis::rows;
   std::optional<DType> dtype = {};  // kept in it, whatever the model's dtype is (quantised weights)
+  std::optional<DType> stored_dtype = {};  // the checkpoint's, where it is none that is converted
   int64_t heads = 0;  // of a tower's attention, or where a quantised weight needs them for itself
   int64_t kv_heads = 0;         // 0: as many
   int64_t output_multiple = 1;  // what a rank's outputs and inputs must be multiples of when they
   int64_t input_multiple = 1;   // are cut: quantised blocks stay whole
+  int64_t outputs_per_row = 1;  // of packed outputs
+  std::optional<ExpertBlocks> expert_blocks = {};
   Kept kept = Kept::in_model;
   UnevenHeads uneven_heads = UnevenHeads::refused;
   std::vector<float> constant = {};  // of a buffer that no tensor of the checkpoint fills; a weight
@@ -117,13 +120,10 @@ struct WeightSpec {
   /// Matrices over each other, one for each expert; [experts] and [experts, n] are stacks too.
   [[nodiscard]] bool is_stack() const { return use == WeightUse::experts; }
 };
-  std::optional<DType> stored_dtype = {};  // the checkpoint's, where it is none that is converted
 
 /// Index into ModelSpec::weights; kNoWeight where a model has none.
 using WeightId = int32_t;
 inline constexpr WeightId kNoWeight = -1;
-  int64_t outputs_per_row = 1;  // of packed outputs
-  std::optional<ExpertBlocks> expert_blocks = {};
 
 struct Linear {
   WeightId weight = kNoWeight;
@@ -255,5 +255,3 @@ struct ModelSpec {
 };
 
 }  // namespace plimsoll::model
-  /// The same for words within the names (Mixtral's experts).
-  std::vector<std::pair<std::string, std::string>> tensor_words;

@@ -162,14 +162,14 @@ void JoinedTensor::copy(const Block& block, bool transposed, DType dtype, std::b
   const int64_t stride = transposed ? block.rows : block.columns;
   for (const Piece& piece : pieces_) {
     const Slice& slice = piece.slice;
-    const Block common = intersection(
-        block,
     if (slice.repeat.any()) {
       const checkpoint::GuardedRead guard(*piece.from.file);
       copy_unrepeated(piece.from, slice, block, dtype, to, stride);
       guard.finish();
       continue;
     }
+    const Block common = intersection(
+        block,
         {.row = slice.row, .rows = slice.rows, .column = slice.column, .columns = slice.columns});
     if (common.rows <= 0 || common.columns <= 0) continue;
     Block from{.row = slice.to_row + common.row - slice.row,
@@ -228,6 +228,10 @@ void JoinedCheckpoint::add(const ShardTensor& tensor, int64_t rank) {
   for (const Slice& slice : rank_slices(tensor, rank, tensor_parallel_)) {
     JoinedTensor& joined = tensors_[slice.part->tensor];
     joined.part_ = slice.part;
+    if (slice.part->is_told()) {
+      joined.dtype_ = tensor.weight->stored_dtype.value_or(stored.dtype);
+      continue;
+    }
     if (joined.pieces_.empty()) joined.dtype_ = stored.dtype;
     if (joined.dtype_ != stored.dtype) {
       fail(ExitCode::checkpoint_unusable, "{}: tensor {} has dtype {}, in {} {}",
@@ -240,7 +244,3 @@ void JoinedCheckpoint::add(const ShardTensor& tensor, int64_t rank) {
 }
 
 }  // namespace plimsoll::shard
-    if (slice.part->is_told()) {
-      joined.dtype_ = tensor.weight->stored_dtype.value_or(stored.dtype);
-      continue;
-    }

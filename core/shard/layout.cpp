@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -144,11 +143,11 @@ class Walk {
       const auto scales = scales_after_.find(id);
       if (scales != scales_after_.end()) add_scales(scales->second, stage);
     }
-    return stage;
-  }
     if (is_loaded_as_head(first, last)) {
       stage.push_back(make_tensor(spec_.weight(spec_.head), name_of(spec_.head, last), {}));
     }
+    return stage;
+  }
 
   // Towers stand on every stage.
   void add_tower(const WeightSpec& weight, Stage& stage) const {
@@ -285,14 +284,6 @@ bool is_known(const ModelSpec& spec, const Release& release) {
          release >= since::kRoutedExperts;
 }
 
-std::string headless_name(const WeightSpec& table) {
-  std::string name = table.name;
-  const size_t head = name.rfind("lm_head.");
-  if (head != std::string::npos) name.replace(head, std::string::npos, "model.embed_tokens.weight");
-  return name;
-}
-
-std::vector<Stage> make_stages(const ModelSpec& spec, const Layout& layout) {
 WeightId attention_end(const ModelSpec& spec, const model::AttentionSpec& attention) {
   if (spec.family == "gemma3") return attention.k_norm.weight;
   return std::max(attention.out.weight, attention.out.bias);
@@ -302,6 +293,14 @@ std::string attention_module(const ModelSpec& spec, const model::AttentionSpec& 
   return std::string(module_of(module_of(spec.weight(attention.out.weight).name)));
 }
 
+std::string headless_name(const WeightSpec& table) {
+  std::string name = table.name;
+  const size_t head = name.rfind("lm_head.");
+  if (head != std::string::npos) name.replace(head, std::string::npos, "model.embed_tokens.weight");
+  return name;
+}
+
+std::vector<Stage> make_stages(const ModelSpec& spec, const Layout& layout) {
   check_layout(spec, layout);
   return Walk(spec, layout).stages();
 }

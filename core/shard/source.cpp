@@ -15,10 +15,10 @@
 #include "model/input_norm.h"
 #include "shard/quantized.h"
 #include "shard/sha256.h"
+#include "shard/told_values.h"
 
 namespace plimsoll::shard {
 namespace {
-#include "shard/told_values.h"
 
 namespace fs = std::filesystem;
 
@@ -107,6 +107,10 @@ void Source::quantize() {
   quantize_weights(model::read_config(folder_), stored, *spec_);
 }
 
+Json Source::quantised_tensors() const {
+  return {{"present", present_.patterns()}, {"listed", listed_.patterns()}};
+}
+
 Source::~Source() = default;
 
 DType Source::dtype() const {
@@ -140,10 +144,6 @@ std::vector<std::pair<std::string, std::string>> Source::spellings() const {
   }
   return {used.begin(), used.end()};
 }
-Json Source::quantised_tensors() const {
-  return {{"present", present_.patterns()}, {"listed", listed_.patterns()}};
-}
-
 
 void Source::check_unchanged() const {
   for (const File& file : files_) {

@@ -39,15 +39,15 @@ class Source {
   /// Throws Error(checkpoint_unusable) when a file is no longer what it was when it was opened.
   void check_unchanged() const;
 
+  /// Which tensors a quantised checkpoint has beside those that the config tells of, and which of
+  /// its single values have the shape [1]: {"present", "listed"} by name or pattern.
+  [[nodiscard]] Json quantised_tensors() const;
+
   /// Other spellings of tensor names that this checkpoint uses: leading `first` stands as `second`.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> spellings() const;
 
  private:
   struct File;
-  /// Which tensors a quantised checkpoint has beside those that the config tells of, and which of
-  /// its single values have the shape [1]: {"present", "listed"} by name or pattern.
-  [[nodiscard]] Json quantised_tensors() const;
-
   void quantize();
 
   std::filesystem::path folder_;
@@ -56,6 +56,7 @@ class Source {
   std::unique_ptr<checkpoint::Checkpoint> checkpoint_;
   std::unique_ptr<checkpoint::WeightReader> reader_;
   std::vector<File> files_;
+  TensorPatterns present_, listed_;
 };
 
 /// Top-level entries that vLLM's script copies: all but *.bin, *.pt and *.safetensors. Sorted.
@@ -64,6 +65,5 @@ std::vector<std::string> side_files(const std::filesystem::path& folder);
 /// Whether vLLM's script leaves an entry of this name out: os.path.splitext's last suffix is .bin,
 /// .pt or .safetensors.
 bool is_weight_name(const std::string& name);
-  TensorPatterns present_, listed_;
 
 }  // namespace plimsoll::shard

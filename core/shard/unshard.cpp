@@ -148,12 +148,12 @@ class Unshard {
     try {
       spellings_ =
           record.job.at("spellings").get<std::vector<std::pair<std::string, std::string>>>();
-    } catch (const Json::exception&) {
       if (record.job.contains("quantised")) {
         const Json& quantised = record.job.at("quantised");
         quantised_ = {TensorPatterns(quantised.at("present")),
                       TensorPatterns(quantised.at("listed"))};
       }
+    } catch (const Json::exception&) {
       fail(ExitCode::foreign_output, "{} is no record of plimsoll shard", sidecar.string());
     }
     return {.file_pattern = recorded.file_pattern,
@@ -246,8 +246,8 @@ class Unshard {
 
   std::optional<int64_t> max_file_size_;
   std::vector<std::pair<std::string, std::string>> spellings_;
-  ShardHints hints_;
   QuantisedSource quantised_;
+  ShardHints hints_;
   model::ModelSpec spec_;
   JoinedCheckpoint joined_;
 };
