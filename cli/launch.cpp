@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "batch/line_error.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/fused_experts.h"
+#include "checkpoint/tied_head.h"
 #include "host_limits.h"
 #include "shard/shard_reader.h"
 #include "terminal.h"
@@ -56,13 +58,14 @@ engine::EngineOptions engine_options(const RunOptions& options, const Environmen
   return engine;
 }
 
-/// The folder's weights while they are loaded; none for random ones.
+/// The folder's weights while they are loaded; none for random ones. They have the last word on
+/// whether the spec's head is tied.
 class Weights {
  public:
-  Weights(const RunOptions& options, const std::filesystem::path& folder,
-          const model::ModelSpec& spec) {
+  Weights(const RunOptions& options, const std::filesystem::path& folder, model::ModelSpec& spec) {
     if (options.random_weights) return;
     if (options.sharded_state) {
+      shard::settle_tied_head(folder, options.file_pattern, spec);
       shards_.emplace(folder, spec, shard::ShardHints{.file_pattern = options.file_pattern});
       return;
     }
@@ -71,6 +74,8 @@ class Weights {
            folder.string());
     }
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder));
+    checkpoint::settle_fused_experts(*checkpoint_, spec);
+    checkpoint::settle_tied_head(*checkpoint_, spec);
     reader_.emplace(*checkpoint_, spec);
   }
 

@@ -192,7 +192,7 @@ void check_quantization(const ShardOptions& options, const shard::Source& source
 
 int write(const ShardOptions& options, const Environment& environment) {
   const shard::JobOptions job_wanted = job_options(options, environment);
-  const shard::Source source(find_folder(options.model, environment));
+  const shard::Source source(find_folder(options.model, environment), job_wanted.release);
   check_quantization(options, source);
   const shard::Job job(source, job_wanted);
   if (options.dry_run) {
@@ -214,6 +214,13 @@ int write(const ShardOptions& options, const Environment& environment) {
         "its kernels repack it. {}",
         options.output, source.quantization(), shard::saver_behaviour(source.quantization())));
   }
+  if (source.has_own_head()) {
+    say(fmt::format(
+        "{}: config.json ties the head to the token table, and the checkpoint's own head differs: "
+        "both are written, as vLLM writes them, but its loader takes them only from a folder whose "
+        "config.json says \"tie_word_embeddings\": false",
+        options.output));
+  }
   const double seconds = std::max(progress.seconds(), 1e-3);
   const int64_t stages = job.layout().pipeline_parallel;
   say(
@@ -231,11 +238,13 @@ std::optional<std::string> find_difference(const ShardOptions& options,
                                            const Environment& environment) {
   const fs::path folder = options.verify;
   if (options.source.empty()) return shard::verify_digests(folder);
-  const shard::Source source(find_folder(options.source, environment));
   const fs::path sidecar = folder / shard::kSidecar;
   const bool recorded = fs::exists(sidecar);
-  const shard::Job job(source, recorded ? shard::options_of(shard::read_record(sidecar), sidecar)
-                                        : job_options(options, environment));
+  const shard::JobOptions wanted = recorded
+                                       ? shard::options_of(shard::read_record(sidecar), sidecar)
+                                       : job_options(options, environment);
+  const shard::Source source(find_folder(options.source, environment), wanted.release);
+  const shard::Job job(source, wanted);
   if (auto difference = shard::verify_source(job, folder)) return difference;
   return recorded ? shard::verify_digests(folder) : std::nullopt;
 }

@@ -143,6 +143,10 @@ const TensorEntry* Checkpoint::find(const std::string& name) const {
   return at == impl_->tensors.end() ? nullptr : &at->second;
 }
 
+void Checkpoint::reshape(const std::string& name, const std::vector<int64_t>& shape) {
+  impl_->tensors.at(name).shape = shape;
+}
+
 const std::map<std::string, TensorEntry>& Checkpoint::tensors() const {
   return impl_->tensors;
 }

@@ -51,6 +51,8 @@ class Checkpoint {
 
   [[nodiscard]] const TensorEntry* find(const std::string& name) const;
   [[nodiscard]] const std::map<std::string, TensorEntry>& tensors() const;
+  /// Lets a tensor that is there count as one of another shape of as many elements.
+  void reshape(const std::string& name, const std::vector<int64_t>& shape);
 
  private:
   struct Impl;

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <string_view>
 #include <unordered_set>
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/copy_rows.h"
+#include "checkpoint/find_tensor.h"
 #include "checkpoint/json_events.h"
 #include "checkpoint/mapped_file.h"
 
@@ -15,18 +17,6 @@ namespace {
 using model::ModelSpec;
 using model::Part;
 using model::WeightSpec;
-
-// The tensor under its name or another spelling of it.
-const TensorEntry* find_tensor(const Checkpoint& checkpoint, const ModelSpec& spec,
-                               const std::string& name) {
-  if (const TensorEntry* found = checkpoint.find(name)) return found;
-  for (const auto& [first, second] : spec.tensor_prefixes) {
-    if (!name.starts_with(first)) continue;
-    if (const TensorEntry* found = checkpoint.find(second + name.substr(first.size())))
-      return found;
-  }
-  return nullptr;
-}
 
 std::string more(size_t count) {
   return count > 1 ? fmt::format(" (and {} more)", count - 1) : "";
@@ -75,6 +65,24 @@ void check_left_over(const Checkpoint& checkpoint, const ModelSpec& spec,
 
 }  // namespace
 
+const TensorEntry* find_tensor(const Checkpoint& checkpoint, const ModelSpec& spec,
+                               const std::string& name) {
+  if (const TensorEntry* found = checkpoint.find(name)) return found;
+  for (const auto& [first, second] : spec.tensor_prefixes) {
+    if (!name.starts_with(first)) continue;
+    if (const TensorEntry* found = checkpoint.find(second + name.substr(first.size())))
+      return found;
+  }
+  for (const auto& [word, other] : spec.tensor_words) {
+    const size_t at = name.find(word);
+    if (at == std::string::npos) continue;
+    if (const TensorEntry* found =
+            checkpoint.find(std::string(name).replace(at, word.size(), other)))
+      return found;
+  }
+  return nullptr;
+}
+
 bool is_convertible(DType dtype) {
   return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32 || dtype == DType::f64;
 }
@@ -103,6 +111,7 @@ WeightReader::WeightReader(const Checkpoint& checkpoint, const ModelSpec& spec)
   const auto look_up = [&](const WeightSpec& weight) {
     for (const Part& part : weight.parts) {
       const TensorEntry* tensor = find_tensor(checkpoint, spec, part.tensor);
+      if (tensor == nullptr && weight.kept == model::Kept::in_vllm) continue;
       if (tensor == nullptr) {
         if (missing_count++ == 0) missing = &part;
         continue;
@@ -131,6 +140,10 @@ void WeightReader::read_rows(const WeightSpec& weight, int64_t first, int64_t co
   assert(first >= 0 && count >= 0 && first + count <= weight.matrices() * weight.rows());
   const int64_t row_bytes = weight.columns() * static_cast<int64_t>(dtype_size(dtype));
   auto* const out = static_cast<std::byte*>(to);
+  if (weight.kept == model::Kept::in_vllm) {
+    std::memset(out, 0, static_cast<size_t>(count * row_bytes));
+    return;
+  }
   for_each_part(
       weight, first, count, [&](const Part& part, int64_t from, int64_t at, int64_t rows) {
         const TensorEntry& source = tensor(part);

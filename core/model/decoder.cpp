@@ -76,11 +76,15 @@ class DecoderBuilder {
     if (!decoder_.windows.empty()) attention.window = decoder_.windows[layer];
     attention.rope = attention.window > 0 && decoder_.ropes.size() > 1 ? 1 : 0;
     attention.qkv = add_.linear(module + "." + names_.qkv, qkv_rows(module), sizes_.hidden,
-                                {.split = Split::qkv, .bias = decoder_.qkv_bias});
+                                {.split = Split::qkv,
+                                 .bias = decoder_.qkv_bias,
+                                 .bias_kept = decoder_.qkv_bias_kept,
+                                 .heads = sizes_.heads,
+                                 .kv_heads = sizes_.kv_heads});
     const std::string out = module + "." + names_.out;
-    attention.out =
-        add_.linear(out, {Rows::all(out, sizes_.hidden)}, sizes_.heads * sizes_.head_dim,
-                    {.split = Split::row, .bias = decoder_.out_bias});
+    attention.out = add_.linear(
+        out, {Rows::all(out, sizes_.hidden)}, sizes_.heads * sizes_.head_dim,
+        {.split = Split::row, .bias = decoder_.out_bias, .bias_kept = decoder_.out_bias_kept});
     if (decoder_.qk_norm) {
       attention.q_norm = add_.norm(module + ".q_norm", sizes_.head_dim, decoder_.norm);
       attention.k_norm = add_.norm(module + ".k_norm", sizes_.head_dim, decoder_.norm);
@@ -101,10 +105,13 @@ class DecoderBuilder {
               Rows::all(module + "." + names_.up, inner)};
     }
     mlp.up = add_.linear(fused, rows, sizes_.hidden,
-                         {.split = Split::merged_column, .bias = decoder_.mlp_bias});
+                         {.split = Split::merged_column,
+                          .bias = decoder_.mlp_bias,
+                          .bias_kept = decoder_.mlp_bias_kept});
     const std::string down = module + "." + names_.down;
-    mlp.down = add_.linear(down, {Rows::all(down, sizes_.hidden)}, inner,
-                           {.split = Split::row, .bias = decoder_.mlp_bias});
+    mlp.down = add_.linear(
+        down, {Rows::all(down, sizes_.hidden)}, inner,
+        {.split = Split::row, .bias = decoder_.mlp_bias, .bias_kept = decoder_.mlp_bias_kept});
     return mlp;
   }
 
@@ -140,6 +147,19 @@ void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefau
                                       .original_max_position = defaults.original_max_position})};
 }
 
+void add_llama_biases(const ConfigReader& config, Decoder& decoder) {
+  const auto add = [](bool in_vllm, bool& bias, Kept& kept) {
+    if (bias && !in_vllm) kept = Kept::in_run;
+    if (!bias && in_vllm) kept = Kept::in_vllm;
+    bias = bias || in_vllm;
+  };
+  const bool attention =
+      config.boolean({"attention_bias"}, false) || config.boolean({"bias"}, false);
+  add(config.boolean({"qkv_bias"}, attention), decoder.qkv_bias, decoder.qkv_bias_kept);
+  add(attention, decoder.out_bias, decoder.out_bias_kept);
+  add(config.boolean({"mlp_bias"}, false), decoder.mlp_bias, decoder.mlp_bias_kept);
+}
+
 ExpertsTable read_experts(const ConfigReader& config, const Sizes& sizes, const MlpSpec& missing) {
   constexpr int64_t kMostExperts = int64_t{1} << 17;  // in all layers
   ExpertsTable table;
@@ -169,6 +189,10 @@ void add_head(const VocabularyTables& names, SpecBuilder& add, ModelSpec& spec) 
     return;
   }
   spec.head = spec.embedding;
+  // vLLM looks for a head of the checkpoint's own by this name alone.
+  if (names.head == "lm_head.weight") {
+    spec.tied_head = TiedHead{.table = names.table, .head = names.head, .tensor = names.head};
+  }
   spec.tensor_prefixes.emplace_back(names.table, names.head);  // the one table under its other name
   spec.ignored_suffixes.push_back(names.head);
 }

@@ -56,6 +56,9 @@ struct Decoder {
   bool qkv_bias = false;
   bool out_bias = false;
   bool mlp_bias = false;
+  Kept qkv_bias_kept = Kept::in_model;
+  Kept out_bias_kept = Kept::in_model;
+  Kept mlp_bias_kept = Kept::in_model;
   bool qk_norm = false;
   NormPlacement placement = NormPlacement::pre;
   QkvStored qkv_stored = QkvStored::apart;
@@ -83,6 +86,9 @@ struct CommonDefaults {
 
 /// Sizes, activation, epsilon, tying and the RoPE of all layers.
 void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefaults& defaults);
+/// The biases that vLLM's Llama class reads from the config, beside those that the decoder already
+/// has as transformers' class reads them.
+void add_llama_biases(const ConfigReader& config, Decoder& decoder);
 /// Experts in all layers, of `missing`'s sizes where the config is silent.
 ExpertsTable read_experts(const ConfigReader& config, const Sizes& sizes, const MlpSpec& missing);
 

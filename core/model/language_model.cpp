@@ -25,6 +25,11 @@ ModelSpec make_language_model(const ConfigReader& config, const TextPart& text,
     weight.name = kModule + weight.name;
     for (Part& part : weight.parts) part.tensor = text.tensors + part.tensor;
   }
+  if (spec.tied_head) {
+    spec.tied_head->table = kModule + spec.tied_head->table;
+    spec.tied_head->head = kModule + spec.tied_head->head;
+    spec.tied_head->tensor = text.tensors + spec.tied_head->tensor;
+  }
   for (auto& [first, second] : spec.tensor_prefixes) {
     first = text.tensors + first;
     second = text.tensors + second;

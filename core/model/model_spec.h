@@ -65,7 +65,13 @@ enum class OutputAxis : uint8_t {
 /// What becomes of a vision tower's attention whose heads the ranks do not divide.
 enum class UnevenHeads : uint8_t { refused, replicated };
 
-enum class Kept : uint8_t { in_model, in_checkpoint };  // the latter: vLLM has no parameter for it
+/// Whether vLLM has a parameter for a weight.
+enum class Kept : uint8_t {
+  in_model,
+  in_checkpoint,  // no: its values are known without it
+  in_run,         // no: vLLM computes without it, transformers and `run` with it
+  in_vllm,        // yes, and transformers and `run` compute without it
+};
 
 /// What becomes of experts whose share on a rank is no multiple of the blocks or groups that have a
 /// scale in common.
@@ -207,6 +213,14 @@ struct LayerSpec {
 
 // ---- the model ----
 
+/// A head that shares the token table, and what the two are called where a checkpoint holds a head
+/// of its own all the same.
+struct TiedHead {
+  std::string table, head;  // vLLM's names of the two weights
+  std::string tensor;       // the head in the checkpoint
+  bool stored = false;      // the checkpoint holds a copy of the table there
+};
+
 struct ModelSpec {
   std::string architecture;  // config's "LlamaForCausalLM"
   std::string family;        // family table's name: "llama"
@@ -229,7 +243,8 @@ struct ModelSpec {
   std::vector<RopeSpec> ropes;
   std::vector<LayerSpec> layers;
   Norm final_norm;
-  WeightId head = kNoWeight;  // equals `embedding` when tied
+  WeightId head = kNoWeight;          // equals `embedding` when tied
+  std::optional<TiedHead> tied_head;  // where a checkpoint may have the last word on tying
   WeightId head_bias = kNoWeight;
   float final_soft_cap = 0;
 
@@ -243,6 +258,8 @@ struct ModelSpec {
   /// Other spellings of checkpoint names, tried in order when a tensor is missing: leading `first`
   /// becomes `second` (GPT-2 without "transformer.", OPT without "model.").
   std::vector<std::pair<std::string, std::string>> tensor_prefixes;
+  /// The same for words within the names (Mixtral's experts).
+  std::vector<std::pair<std::string, std::string>> tensor_words;
   /// Checkpoint tensors that may be there and are not used (rotary inv_freq, GPT-2 masks): regular
   /// names or suffixes.
   std::vector<std::string> ignored_suffixes;

@@ -44,6 +44,8 @@ Linear SpecBuilder::linear(const std::string& name, const std::vector<Rows>& par
                   .use = WeightUse::vector,
                   .split = layout.split == Split::row ? Split::replicated : layout.split,
                   .heads = layout.heads,
+                  .kv_heads = layout.kv_heads,
+                  .kept = layout.bias_kept,
                   .uneven_heads = layout.uneven_heads};
   int64_t rows = 0;
   for (const Rows& from : parts) {
@@ -65,7 +67,9 @@ Linear SpecBuilder::linear(const std::string& name, const std::vector<Rows>& par
   weight.shape = {rows, columns};
   bias.shape = {rows};
   Linear result{.weight = add(std::move(weight))};
-  if (layout.bias) result.bias = add(std::move(bias));
+  if (!layout.bias) return result;
+  const WeightId id = add(std::move(bias));
+  if (layout.bias_kept != Kept::in_vllm) result.bias = id;
   return result;
 }
 

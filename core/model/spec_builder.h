@@ -29,8 +29,10 @@ struct Rows {
 struct LinearLayout {
   Split split = Split::replicated;
   bool bias = false;
+  Kept bias_kept = Kept::in_model;
   bool transposed = false;  // weights stored [in, out]
-  int64_t heads = 0;        // of a tower's attention
+  int64_t heads = 0;        // of a tower's attention, or of biases that `run` does without
+  int64_t kv_heads = 0;
   UnevenHeads uneven_heads = UnevenHeads::refused;
 };
 

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "checkpoint/json_events.h"
 #include "checkpoint/mapped_file.h"
+#include "checkpoint/tied_head.h"
+#include "model/tied_head.h"
 #include "shard/file_names.h"
 #include "shard/repeated.h"
 #include "shard/told_values.h"
@@ -192,6 +194,23 @@ void JoinedTensor::copy(const Block& block, bool transposed, DType dtype, std::b
 }
 
 // ---- all tensors ----
+
+void settle_tied_head(const fs::path& folder, const std::string& file_pattern, ModelSpec& spec) {
+  if (!spec.tied_head) return;
+  for (const auto& files : find_shard_files(folder, file_pattern).by_rank) {
+    const RankShard shard(files);
+    const auto table = shard.tensors().find(spec.tied_head->table);
+    const auto head = shard.tensors().find(spec.tied_head->head);
+    if (table == shard.tensors().end() || head == shard.tensors().end()) return;
+    // The first stage of a pipeline holds the table under its own name, the last one as the head.
+    if (!checkpoint::is_convertible(table->second.dtype) ||
+        !checkpoint::is_convertible(head->second.dtype) ||
+        checkpoint::have_equal_values(table->second, head->second)) {
+      continue;
+    }
+    return model::untie_head(spec);
+  }
+}
 
 JoinedCheckpoint::JoinedCheckpoint(const fs::path& folder, const ModelSpec& spec,
                                    const ShardHints& hints) {

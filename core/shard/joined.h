@@ -57,6 +57,10 @@ struct ShardHints {
   std::optional<int64_t> tensor_parallel = {};  // must be what the files show
 };
 
+/// Gives the spec a head of its own where config.json ties it and the shards hold another one.
+void settle_tied_head(const std::filesystem::path& folder, const std::string& file_pattern,
+                      model::ModelSpec& spec);
+
 class JoinedCheckpoint {
  public:
   /// Opens the shards in `folder`, of any tensor-parallel and pipeline-parallel ranks, which their

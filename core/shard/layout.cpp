@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -135,7 +136,7 @@ class Walk {
       const WeightSpec& weight = spec_.weights[i];
       if (!weight.constant.empty()) {
         stage.push_back(make_constant(weight));
-      } else if (weight.kept == model::Kept::in_model) {
+      } else if (weight.kept == model::Kept::in_model || weight.kept == model::Kept::in_vllm) {
         stage.push_back(make_tensor(
             weight, name_of(id, last),
             heads == heads_.end() ? Heads{weight.heads, weight.kv_heads} : heads->second));
@@ -147,6 +148,12 @@ class Walk {
       stage.push_back(make_tensor(spec_.weight(spec_.head), name_of(spec_.head, last), {}));
     }
     return stage;
+  }
+
+  // A tied head whose copy the checkpoint holds: vLLM takes it for a head of its own until both are
+  // loaded, and the last stage, without the table, never learns better.
+  [[nodiscard]] bool is_loaded_as_head(bool first, bool last) const {
+    return spec_.tied_head && spec_.tied_head->stored && is_stage_aware() && last && !first;
   }
 
   // Towers stand on every stage.

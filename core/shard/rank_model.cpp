@@ -35,6 +35,15 @@ ModelSpec cut_weights(const ModelSpec& spec, const std::vector<Stage>& stages) {
   return cut;
 }
 
+/// Biases that vLLM leaves out and that `run` adds stand with the weights before them.
+void add_biases_of_run(const ModelSpec& spec, RankModel& rank) {
+  for (size_t id = 1; id < spec.weights.size(); ++id) {
+    if (spec.weights[id].kept != model::Kept::in_run) continue;
+    rank.present[id] = rank.present[id - 1];
+    rank.spec.weights[id].shape = {rank.spec.weights[id - 1].rows()};
+  }
+}
+
 void cut_layer(LayerSpec& layer, int64_t ranks) {
   layer.attention.heads /= ranks;
   layer.attention.kv_heads = std::max<int64_t>(1, layer.attention.kv_heads / ranks);
@@ -52,6 +61,7 @@ std::vector<RankModel> rank_models(const ModelSpec& spec, const Layout& layout) 
     for (const ShardTensor& tensor : stage) {
       if (const auto id = id_of(spec, tensor.weight)) rank.present[*id] = true;
     }
+    add_biases_of_run(spec, rank);
     std::erase_if(rank.spec.layers, [&](const LayerSpec& layer) {
       return !rank.present[static_cast<size_t>(layer.attention.qkv.weight)];
     });

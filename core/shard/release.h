@@ -25,6 +25,7 @@ inline constexpr Release kGemma3Head{.minor = 14};
 inline constexpr Release kGateAlias{.minor = 15};  // Qwen3-MoE's gate under experts, names moved
 inline constexpr Release kRoutedExperts{.minor = 23};  // experts.routed_experts.w13_weight
 inline constexpr Release kInputNorm{.minor = 28};      // Qwen2.5-VL
+inline constexpr Release kOwnHead{.minor = 29};  // a head that differs from the table it is tied to
 inline constexpr Release kPipelineNames{.minor = 32};  // stages overwrote each other before
 }  // namespace since
 

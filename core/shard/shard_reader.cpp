@@ -1,6 +1,7 @@
 #include "shard/shard_reader.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "checkpoint/mapped_file.h"
@@ -75,6 +76,11 @@ void ShardReader::read_rows(const model::WeightSpec& weight, int64_t first, int6
                             DType dtype, void* to) const {
   const int64_t row_bytes = weight.columns() * static_cast<int64_t>(dtype_size(dtype));
   auto* const out = static_cast<std::byte*>(to);
+  // Of vLLM or of `run` alone: neither computes with it here.
+  if (weight.kept == model::Kept::in_run || weight.kept == model::Kept::in_vllm) {
+    std::memset(out, 0, static_cast<size_t>(count * row_bytes));
+    return;
+  }
   checkpoint::for_each_part(
       weight, first, count, [&](const model::Part& part, int64_t from, int64_t at, int64_t rows) {
         const JoinedTensor& tensor = joined_.tensors().at(part.tensor);

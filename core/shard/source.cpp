@@ -10,7 +10,10 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "checkpoint/find_tensor.h"
+#include "checkpoint/fused_experts.h"
 #include "checkpoint/mapped_file.h"
+#include "checkpoint/tied_head.h"
 #include "model/config.h"
 #include "model/input_norm.h"
 #include "shard/quantized.h"
@@ -64,7 +67,7 @@ struct Source::File {
   }
 };
 
-Source::Source(const fs::path& folder)
+Source::Source(const fs::path& folder, const Release& release)
     : folder_(fs::canonical(folder)),
       spec_(std::make_unique<model::ModelSpec>(model::read_model_spec(folder_))) {
   std::vector<std::string> texts = {kConfig};
@@ -75,10 +78,13 @@ Source::Source(const fs::path& folder)
     if (fs::exists(file)) files_.emplace_back(file, sha256_hex(read_text_file(file)), nullptr);
   }
   checkpoint_ = std::make_unique<checkpoint::Checkpoint>(checkpoint::Checkpoint::open(folder_));
+  checkpoint::settle_fused_experts(*checkpoint_, *spec_);
+  settle_head(release);
   quantization_ = spec_->quantization;
   if (!quantization_.empty()) quantize();
   reader_ = std::make_unique<checkpoint::WeightReader>(*checkpoint_, *spec_);
   check_told_values(*reader_, *spec_);
+  check_biases();
   if (quantization_ == "compressed-tensors") check_input_scales(*reader_, *spec_);
   std::set<const checkpoint::MappedFile*> maps;
   for (const auto& [name, tensor] : checkpoint_->tensors()) maps.insert(tensor.file);
@@ -86,6 +92,32 @@ Source::Source(const fs::path& folder)
     files_.emplace_back(map->path(), header_digest(*map), map);
   }
   std::ranges::sort(files_, {}, &File::path);
+}
+
+void Source::settle_head(const Release& release) {
+  const bool tied = spec_->tied_head.has_value();
+  if (tied && release >= since::kOwnHead) checkpoint::settle_tied_head(*checkpoint_, *spec_);
+  own_head_ = tied && !spec_->tied_head;
+  const bool stored = own_head_ || (tied && spec_->tied_head->stored);
+  if (spec_->family != "gemma2" || !stored) return;
+  fail(ExitCode::checkpoint_unusable,
+       "{} holds a head beside its token table, for which vLLM's {} has no parameter; vLLM refuses "
+       "it too",
+       folder_.string(), spec_->architecture);
+}
+
+// `run` does without these; vLLM would leave them uninitialised.
+void Source::check_biases() const {
+  for (const model::WeightSpec& weight : spec_->weights) {
+    if (weight.kept != model::Kept::in_vllm) continue;
+    for (const model::Part& part : weight.parts) {
+      if (checkpoint::find_tensor(*checkpoint_, *spec_, part.tensor) != nullptr) continue;
+      fail(ExitCode::checkpoint_unusable,
+           "the checkpoint lacks tensor \"{}\", which vLLM has a parameter for with this "
+           "config.json",
+           part.tensor);
+    }
+  }
 }
 
 void Source::quantize() {

@@ -11,14 +11,16 @@
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "model/model_spec.h"
+#include "shard/release.h"
 #include "shard/tensor_patterns.h"
 
 namespace plimsoll::shard {
 
 class Source {
  public:
-  /// Opens and checks a model folder. Throws Error(checkpoint_unusable).
-  explicit Source(const std::filesystem::path& folder);
+  /// Opens and checks a model folder, to be sharded for `release`. Throws
+  /// Error(checkpoint_unusable).
+  explicit Source(const std::filesystem::path& folder, const Release& release = kNewestRelease);
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
   ~Source();
@@ -33,6 +35,8 @@ class Source {
   /// The method of a quantised checkpoint, whose weights stand in spec() in vLLM's load layout;
   /// empty: plain weights.
   [[nodiscard]] const std::string& quantization() const { return quantization_; }
+  /// Whether config.json ties the head to the token table and the checkpoint's own differs.
+  [[nodiscard]] bool has_own_head() const { return own_head_; }
 
   /// What tells this checkpoint from another: names, sizes, times and header digests of its files.
   [[nodiscard]] Json identity() const;
@@ -48,10 +52,13 @@ class Source {
 
  private:
   struct File;
+  void settle_head(const Release& release);
   void quantize();
+  void check_biases() const;
 
   std::filesystem::path folder_;
   std::string quantization_;
+  bool own_head_ = false;
   std::unique_ptr<model::ModelSpec> spec_;
   std::unique_ptr<checkpoint::Checkpoint> checkpoint_;
   std::unique_ptr<checkpoint::WeightReader> reader_;

@@ -88,6 +88,7 @@ struct QuantisedSource {
 model::ModelSpec model_of(const fs::path& folder, const std::string& pattern,
                           const QuantisedSource& source) {
   model::ModelSpec spec = model::read_model_spec(folder);
+  settle_tied_head(folder, pattern, spec);
   if (spec.quantization.empty()) return spec;
   const RankShard first(find_shard_files(folder, pattern).by_rank.front());
   const bool listed = spec.quantization == "compressed-tensors";

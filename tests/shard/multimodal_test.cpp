@@ -10,8 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "batch/scratch.h"
-#include "reference/recipe.h"
-#include "shard/sha256.h"
+#include "shard/model_folder.h"
 #include "shard/unshard.h"
 #include "shard/verify.h"
 #include "shard/writer.h"
@@ -23,8 +22,7 @@ namespace fs = std::filesystem;
 using test::Scratch;
 
 Json fixture() {
-  return read_json_file(fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/multimodal_shards.json",
-                        size_t{4} << 20);
+  return read_fixture("multimodal_shards.json");
 }
 
 void make_model(const Scratch& scratch, const Json& model) {
@@ -36,22 +34,10 @@ void make_model(const Scratch& scratch, const Json& model) {
                        {"mean", 0.0},
                        {"amplitude", 0.1}});
   }
-  fs::create_directories(scratch.path("recipe"));
-  scratch.write("recipe/recipe.json", Json{{"seed", 77}, {"tensors", tensors}}.dump());
-  scratch.write("recipe/config.json", model.at("config").dump());
-  testing::write_checkpoint(scratch.path("recipe"), scratch.path("model"));
+  write_model(scratch, model.at("config"), {{"seed", 77}, {"tensors", tensors}});
   for (const auto& [name, file] : model.at("files").items()) {
     scratch.write("model/" + name, file.dump());
   }
-}
-
-std::map<std::string, std::string> tensors_of(const fs::path& folder) {
-  std::map<std::string, std::string> result;
-  const auto checkpoint = checkpoint::Checkpoint::open(folder);
-  for (const auto& [name, entry] : checkpoint.tensors()) {
-    result[name] = std::string(reinterpret_cast<const char*>(entry.data), entry.bytes);
-  }
-  return result;
 }
 
 void check_files(const Json& shards, const Job& job, const fs::path& folder) {
@@ -59,7 +45,7 @@ void check_files(const Json& shards, const Job& job, const fs::path& folder) {
   CHECK(names.size() == shards.at("sha256").size());
   for (const std::string& name : names) {
     INFO(name);
-    CHECK(sha256_hex(read_text_file(folder / name)) == shards.at("sha256").at(name));
+    CHECK(file_sha256(folder / name) == shards.at("sha256").at(name));
   }
 }
 

@@ -12,10 +12,9 @@
 
 #include "base/error.h"
 #include "batch/scratch.h"
-#include "reference/recipe.h"
+#include "shard/model_folder.h"
 #include "shard/output_folder.h"
 #include "shard/parts.h"
-#include "shard/sha256.h"
 #include "shard/unshard.h"
 #include "shard/verify.h"
 #include "shard/writer.h"
@@ -26,39 +25,41 @@ namespace {
 namespace fs = std::filesystem;
 using test::Scratch;
 
-const std::string kConfig = R"({"architectures":["LlamaForCausalLM"],"model_type":"llama",
-  "hidden_size":32,"intermediate_size":64,"num_hidden_layers":2,"num_attention_heads":8,
-  "num_key_value_heads":2,"vocab_size":70,"max_position_embeddings":64,"torch_dtype":"bfloat16",
-  "tie_word_embeddings":false})";
+const Json kConfig = {{"architectures", {"LlamaForCausalLM"}},
+                      {"model_type", "llama"},
+                      {"hidden_size", 32},
+                      {"intermediate_size", 64},
+                      {"num_hidden_layers", 2},
+                      {"num_attention_heads", 8},
+                      {"num_key_value_heads", 2},
+                      {"vocab_size", 70},
+                      {"max_position_embeddings", 64},
+                      {"torch_dtype", "bfloat16"},
+                      {"tie_word_embeddings", false}};
 
-std::string tensor(const std::string& name, const std::string& shape) {
-  return R"({"name":")" + name + R"(","shape":)" + shape +
-         R"(,"dtype":"BF16","mean":0,"amplitude":1})";
+Json tensor(const std::string& name, const Json& shape) {
+  return {{"name", name}, {"shape", shape}, {"dtype", "BF16"}, {"mean", 0}, {"amplitude", 1}};
 }
 
 // A llama of two layers, with files beside it.
 void make_model(const Scratch& scratch) {
-  std::string tensors = tensor("model.embed_tokens.weight", "[70,32]") + "," +
-                        tensor("lm_head.weight", "[70,32]") + "," +
-                        tensor("model.norm.weight", "[32]");
+  Json tensors = {tensor("model.embed_tokens.weight", {70, 32}), tensor("lm_head.weight", {70, 32}),
+                  tensor("model.norm.weight", {32})};
   for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
     for (const auto& [name, shape] :
-         std::map<std::string, std::string>{{"self_attn.q_proj", "[32,32]"},
-                                            {"self_attn.k_proj", "[8,32]"},
-                                            {"self_attn.v_proj", "[8,32]"},
-                                            {"self_attn.o_proj", "[32,32]"},
-                                            {"mlp.gate_proj", "[64,32]"},
-                                            {"mlp.up_proj", "[64,32]"},
-                                            {"mlp.down_proj", "[32,64]"},
-                                            {"input_layernorm", "[32]"},
-                                            {"post_attention_layernorm", "[32]"}}) {
-      tensors += "," + tensor(layer + name + ".weight", shape);
+         std::map<std::string, Json>{{"self_attn.q_proj", {32, 32}},
+                                     {"self_attn.k_proj", {8, 32}},
+                                     {"self_attn.v_proj", {8, 32}},
+                                     {"self_attn.o_proj", {32, 32}},
+                                     {"mlp.gate_proj", {64, 32}},
+                                     {"mlp.up_proj", {64, 32}},
+                                     {"mlp.down_proj", {32, 64}},
+                                     {"input_layernorm", {32}},
+                                     {"post_attention_layernorm", {32}}}) {
+      tensors.push_back(tensor(layer + name + ".weight", shape));
     }
   }
-  fs::create_directories(scratch.path("recipe"));
-  scratch.write("recipe/recipe.json", R"({"seed":7,"tensors":[)" + tensors + "]}");
-  scratch.write("recipe/config.json", kConfig);
-  testing::write_checkpoint(scratch.path("recipe"), scratch.path("model"));
+  write_model(scratch, kConfig, {{"seed", 7}, {"tensors", tensors}});
   scratch.write("model/tokenizer.json", "{}");
   scratch.write("model/x.bin", "left out");
   fs::create_directories(scratch.path("model/original"));
@@ -70,20 +71,9 @@ std::map<std::string, std::string> contents(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    files[fs::relative(entry.path(), folder).string()] = sha256_hex(text);
+    files[fs::relative(entry.path(), folder).string()] = file_sha256(entry.path());
   }
   return files;
-}
-
-std::map<std::string, std::string> tensors_of(const fs::path& folder) {
-  std::map<std::string, std::string> result;
-  const auto checkpoint = checkpoint::Checkpoint::open(folder);
-  for (const auto& [name, entry] : checkpoint.tensors()) {
-    result[name] = std::string(reinterpret_cast<const char*>(entry.data), entry.bytes);
-  }
-  return result;
 }
 
 void write(const Scratch& scratch, const JobOptions& options, const std::string& out = "out") {
@@ -254,7 +244,7 @@ TEST_CASE("a source that changes meanwhile leaves no sidecar") {
   const Scratch scratch;
   make_model(scratch);
   const Source source(scratch.path("model"));
-  scratch.write("model/config.json", kConfig + " ");
+  scratch.write("model/config.json", kConfig.dump() + " ");
   const auto run = [&] {
     write_shards(Job(source, {}), scratch.path("out"), {.tool_version = "test"});
   };

@@ -14,6 +14,7 @@ ModelSpec make_internlm2(const ConfigReader& config) {
                          .heads = 32,
                          .max_position = 2048}});
   decoder.qkv_bias = decoder.out_bias = config.boolean({"bias"}, true);
+  decoder.qkv_bias_kept = decoder.out_bias_kept = Kept::in_run;
   decoder.qkv_stored = QkvStored::grouped;
   decoder.names = {.embedding = "tok_embeddings",
                    .head = "output",

@@ -17,6 +17,7 @@ ModelSpec make_llama(const ConfigReader& config) {
   decoder.qkv_bias = bias;
   decoder.out_bias = bias;
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
+  add_llama_biases(config, decoder);
   return build(decoder);
 }
 

@@ -17,6 +17,7 @@ ModelSpec make_mistral(const ConfigReader& config) {
   // Null means no window; a config that does not speak of it means the class's 4096.
   decoder.windows =
       uniform_windows(config, decoder.sizes.layers, config.has("sliding_window") ? 0 : 4096);
+  add_llama_biases(config, decoder);
   return build(decoder);
 }
 

@@ -23,7 +23,9 @@ ModelSpec make_mixtral(const ConfigReader& config) {
   decoder.experts->module = "block_sparse_moe";
   decoder.experts->engine_gate = "gate";
   decoder.experts->names = {.gate = "w1", .up = "w3", .down = "w2"};
-  return build(decoder);
+  ModelSpec spec = build(decoder);
+  spec.tensor_words = {{".w1.", ".gate_proj."}, {".w3.", ".up_proj."}, {".w2.", ".down_proj."}};
+  return spec;
 }
 
 }  // namespace plimsoll::model

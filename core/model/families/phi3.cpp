@@ -18,6 +18,7 @@ ModelSpec make_phi3(const ConfigReader& config) {
   decoder.windows = uniform_windows(config, decoder.sizes.layers, 0);
   decoder.qkv_stored = QkvStored::fused;
   decoder.gate_up_stored = GateUpStored::fused;
+  add_llama_biases(config, decoder);
   return build(decoder);
 }
 

@@ -17,6 +17,7 @@ ModelSpec make_qwen3(const ConfigReader& config) {
                          .max_position = 32768}});
   decoder.windows = qwen_windows(config, decoder.sizes.layers);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.out_bias_kept = Kept::in_run;
   decoder.qk_norm = true;
   return build(decoder);
 }

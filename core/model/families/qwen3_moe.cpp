@@ -40,6 +40,7 @@ ModelSpec make_qwen3_moe(const ConfigReader& config) {
         uniform_windows(config, decoder.sizes.layers, config.has("sliding_window") ? 0 : 4096);
   }
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.out_bias_kept = Kept::in_run;
   decoder.qk_norm = true;
   decoder.experts =
       read_experts(config, decoder.sizes,

@@ -1,0 +1,15 @@
+// A tensor under its name or another spelling of it.
+#pragma once
+
+#include <string>
+
+#include "checkpoint/checkpoint.h"
+#include "model/model_spec.h"
+
+namespace plimsoll::checkpoint {
+
+/// Null where the checkpoint has it under no spelling that the spec knows.
+const TensorEntry* find_tensor(const Checkpoint& checkpoint, const model::ModelSpec& spec,
+                               const std::string& name);
+
+}  // namespace plimsoll::checkpoint

@@ -1,0 +1,51 @@
+#include "checkpoint/fused_experts.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::checkpoint {
+namespace {
+
+using model::Part;
+using model::WeightSpec;
+
+/// The name that vLLM knows the one tensor by, from that of the first expert's.
+std::string fused_name(const WeightSpec& weight) {
+  constexpr std::string_view kExperts = ".experts";
+  const std::string& first = weight.parts.front().tensor;
+  const bool down = weight.split == model::Split::row;
+  const bool short_names = first.ends_with(".w1.weight") || first.ends_with(".w2.weight");
+  const char* const up_name = short_names ? ".w13" : ".gate_up_proj";
+  const char* const down_name = short_names ? ".w2" : ".down_proj";
+  return first.substr(0, first.rfind(kExperts) + kExperts.size()) + (down ? down_name : up_name);
+}
+
+}  // namespace
+
+void settle_fused_experts(Checkpoint& checkpoint, model::ModelSpec& spec) {
+  for (WeightSpec& weight : spec.weights) {
+    if (weight.use != model::WeightUse::experts) continue;
+    const std::string name = fused_name(weight);
+    const TensorEntry* const fused = checkpoint.find(name);
+    if (fused == nullptr || checkpoint.find(weight.parts.front().tensor) != nullptr) continue;
+    // Of another shape than the config's: the reader says so.
+    std::vector<int64_t> stored = weight.shape;
+    if (fused->shape == stored) {
+      stored = {weight.matrices() * weight.rows(), weight.columns()};
+      checkpoint.reshape(name, stored);
+    }
+    int64_t row = 0;
+    for (Part& part : weight.parts) {
+      const int64_t rows = part.rows();
+      part = {.tensor = name,
+              .stored_shape = stored,
+              .first_row = row,
+              .block_rows = rows,
+              .block_stride = rows};
+      row += rows;
+    }
+  }
+}
+
+}  // namespace plimsoll::checkpoint

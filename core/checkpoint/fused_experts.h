@@ -1,0 +1,14 @@
+// Experts that a checkpoint stores as one tensor of all of them.
+#pragma once
+
+#include "checkpoint/checkpoint.h"
+#include "model/model_spec.h"
+
+namespace plimsoll::checkpoint {
+
+/// Lets experts come from `experts.gate_up_proj` (Mixtral: `w13`) [experts, 2 * intermediate,
+/// hidden] and `experts.down_proj` (`w2`) [experts, hidden, intermediate] where the checkpoint has
+/// these in place of a tensor for each expert.
+void settle_fused_experts(Checkpoint& checkpoint, model::ModelSpec& spec);
+
+}  // namespace plimsoll::checkpoint

@@ -1,0 +1,45 @@
+// Tiny model folders from recipes, and what folders of tensors hold.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "base/json.h"
+#include "batch/scratch.h"
+#include "checkpoint/checkpoint.h"
+#include "reference/recipe.h"
+#include "shard/sha256.h"
+
+namespace plimsoll::shard {
+
+/// A file of tests/data.
+inline Json read_fixture(const char* name) {
+  constexpr size_t kLargest = size_t{8} << 20;
+  return read_json_file(std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "tests/data" / name, kLargest);
+}
+
+/// Writes config.json and what the recipe describes to the scratch folder's "model".
+inline void write_model(const test::Scratch& scratch, const Json& config, const Json& recipe) {
+  std::filesystem::create_directories(scratch.path("recipe"));
+  scratch.write("recipe/recipe.json", recipe.dump());
+  scratch.write("recipe/config.json", config.dump());
+  testing::write_checkpoint(scratch.path("recipe"), scratch.path("model"));
+}
+
+/// dtype and bytes of each tensor of a checkpoint.
+inline std::map<std::string, std::string> tensors_of(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> result;
+  const auto checkpoint = checkpoint::Checkpoint::open(folder);
+  for (const auto& [name, entry] : checkpoint.tensors()) {
+    result[name] = std::string(safetensors_name(entry.dtype)) +
+                   std::string(reinterpret_cast<const char*>(entry.data), entry.bytes);
+  }
+  return result;
+}
+
+inline std::string file_sha256(const std::filesystem::path& file) {
+  return sha256_hex(read_text_file(file));
+}
+
+}  // namespace plimsoll::shard
