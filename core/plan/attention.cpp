@@ -94,6 +94,20 @@ void add_output_gate(const Builder& build, const LayerHeads& heads, const std::s
   }
 }
 
+bool has_rotary(const Builder& build) {
+  const ConfigView& config = build.config;
+  switch (build.family.positions) {
+    case Positions::rotary:
+      return true;
+    case Positions::stated:
+      return config.text({"position_embedding_type"}, "") == "rope";
+    case Positions::where_theta:
+      return config.has("rope_theta") || config.child({"rope_parameters"}).has("rope_theta");
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 void add_attention(Builder& build, int64_t layer) {
@@ -107,12 +121,23 @@ void add_attention(Builder& build, int64_t layer) {
   RankWeights::Qkv qkv{path,           build.dims.hidden, heads.heads, heads.kv_heads,
                        heads.key_size, heads.value_size,  heads.bias};
   if (gated && build.config.flag({"attn_output_gate"}, true)) qkv.heads *= 2;
-  weights.qkv(Part::attention, qkv);
+  // Without a tensor-parallel plan one matrix of equal parts stays whole; its heads do not.
+  const bool whole = !build.family.mlp_split && heads.heads == heads.kv_heads;
+  if (whole) {
+    const int64_t keys = heads.kv_heads * heads.key_size;
+    weights.linear(Part::attention, {{path, qkv.leaf, qkv.shards},
+                                     build.dims.hidden,
+                                     {keys, keys, heads.kv_heads * heads.value_size},
+                                     Split::none,
+                                     heads.bias});
+  } else {
+    weights.qkv(Part::attention, qkv);
+  }
   add_output_gate(build, heads, path);
   weights.linear(Part::attention, {{path, "o_proj", {}},
                                    heads.heads * heads.value_size,
                                    {build.dims.hidden},
-                                   Split::inputs,
+                                   whole ? Split::none : Split::inputs,
                                    build.bias(build.family.out_bias)});
   add_qk_norm(build, heads, own_heads, own_kv_heads);
   const bool sinks =
@@ -121,7 +146,7 @@ void add_attention(Builder& build, int64_t layer) {
        build.config.flag({"add_swa_attention_sink_bias"}, false)) ||
       (window.kind == KvKind::full && build.config.flag({"add_full_attention_sink_bias"}, false));
   if (sinks) weights.plain(Part::attention, own_heads);
-  if (build.family.positions == Positions::rotary) {
+  if (has_rotary(build)) {
     const bool sliding = window.kind == KvKind::sliding;
     if (sliding || !build.family.positions_in_windows)
       add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention");

@@ -70,9 +70,13 @@ void add_kimi_layer(Builder& build, int64_t layer);
 void add_gemma4_layer(Builder& build, int64_t layer);
 void add_compressed_layer(Builder& build, int64_t layer);
 void add_block_layer(Builder& build, int64_t layer);
+void add_shared_layer(Builder& build, int64_t layer);
 
 /// Feed-forward of one layer: dense or routed.
 void add_feed_forward(Builder& build, int64_t layer);
+/// What stands in place of an output projection in models that do not generate. Returns false in
+/// models that have one.
+bool add_pooling_head(Builder& build);
 /// One gated or plain multi-layer perceptron.
 void add_mlp(Builder& build, const std::string& path, int64_t intermediate, Part part,
              bool bias = false);

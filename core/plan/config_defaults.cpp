@@ -26,6 +26,7 @@ constexpr auto kDefaults = std::to_array<TextDefaults>({
     {"gemma2", 256000, 2304, 9216, 26, 8, 4, 256, 8192, 4096},
     {"gemma3_text", 262208, 2304, 9216, 26, 8, 4, 256, 131072, 4096},
     {"phi3", 32064, 3072, 8192, 32, 32, 0, 0, 4096, 0},
+    {"nomic_bert", 0, 0, 0, 0, 0, 0, 0, 2048, 0},
 });
 
 void complete(Json& object) {
@@ -61,7 +62,8 @@ void complete_config(Json& config) {
     wrapper = true;
     complete(*inner);
   }
-  const bool stated = config.contains("hidden_size") || config.contains("num_hidden_layers");
+  const bool stated = config.contains("hidden_size") || config.contains("num_hidden_layers") ||
+                      config.contains("n_embd");
   if (!wrapper && stated) complete(config);
 }
 

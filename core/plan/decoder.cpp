@@ -41,15 +41,18 @@ void add_embedding(Builder& build) {
   if (build.family.positions == Positions::learned) {
     const int64_t rows = dims.positions + build.family.extra_positions;
     if (build.family.pooling) {
+      constexpr int64_t kPositionId = 8;  // int64
       build.weights.vocabulary(Part::embedding, rows, dims.hidden);
+      build.weights.buffer(Amount{rows} * kPositionId);
     } else {
       build.weights.plain(Part::embedding, Amount{rows} * dims.hidden);
     }
     if (build.family.generic) build.weights.buffer(Amount{rows} * rows);  // a causal mask of bytes
   }
-  if (build.family.pooling) {  // types of tokens
-    build.weights.vocabulary(
-        Part::embedding, build.config.integer({"type_vocab_size"}, 2, {1, 1 << 20}), dims.hidden);
+  if (build.family.pooling) {
+    const int64_t usual = build.family.positions == Positions::learned ? 2 : 0;
+    const int64_t types = build.config.integer({"type_vocab_size"}, usual, {0, 1 << 20});
+    if (types > 0) build.weights.vocabulary(Part::embedding, types, dims.hidden);
   }
   if (build.family.embedding_norm) build.norm(dims.hidden, Part::embedding);
   if (build.family.embedding_scale) build.weights.buffer(build.options.element);
@@ -82,8 +85,17 @@ void add_layer(Builder& build, int64_t layer) {
     case Mixer::latent:
       add_latent_attention(build, layer);
       break;
+    case Mixer::latent_twice:
+      for (int half = 0; half < 2; ++half) {
+        add_latent_attention(build, layer);
+        add_mlp(build, build.layer_path(layer) + ".mlps." + std::to_string(half),
+                build.dims.intermediate, Part::mlp);
+      }
+      build.shape.activation.intermediate = build.dims.intermediate / build.weights.ranks();
+      break;
     case Mixer::delta:
     case Mixer::delta_split:
+    case Mixer::delta_plain:
       add_delta_mixer(build, layer);
       break;
     case Mixer::kimi_delta:
@@ -93,6 +105,9 @@ void add_layer(Builder& build, int64_t layer) {
     case Mixer::mamba_pattern:
       add_mamba(build, layer);
       return;  // the only mixer of its layer
+    case Mixer::mamba_shared:
+      add_shared_layer(build, layer);
+      return;
     case Mixer::mamba1_alone:
     case Mixer::mamba2_alone:
       add_mamba(build, layer);
@@ -122,30 +137,11 @@ void add_layer(Builder& build, int64_t layer) {
   add_feed_forward(build, layer);
 }
 
-/// BERT's head over masked tokens: a transform, and a decoder that is held whole.
-void add_masked_head(Builder& build) {
-  const TextDims& dims = build.dims;
-  constexpr int64_t kPositionId = 8;  // int64
-  build.weights.buffer(Amount{dims.positions} * kPositionId);
-  if (build.shape.architecture != "BertForMaskedLM") return;
-  build.weights.plain(Part::lm_head,
-                      Amount{dims.hidden} * (dims.hidden + 1) + Amount{2} * dims.hidden);
-  build.weights.plain(Part::lm_head, Amount{dims.vocabulary} * (dims.hidden + 1));
-}
-
 void add_output(Builder& build) {
   const TextDims& dims = build.dims;
+  // BERT's last layer ends with a norm already; its embedding has the one that is counted here.
   if (build.family.norms > 0) build.norm(dims.hidden);
-  if (build.family.pooling) {
-    add_masked_head(build);
-    return;
-  }
-  const std::string& name = build.shape.architecture;
-  if (name.ends_with("RewardModel") || name.find("SequenceClassification") != std::string::npos) {
-    build.weights.plain(
-        Part::lm_head, Amount{dims.hidden} * build.config.integer({"num_labels"}, 1, {1, 1 << 20}));
-    return;
-  }
+  if (add_pooling_head(build)) return;
   const bool last_stage = build.options.pipeline_parallel > 1;
   if (!dims.tied) {
     build.weights.lm_head(dims.vocabulary, dims.hidden, build.bias(build.family.lm_head_bias));

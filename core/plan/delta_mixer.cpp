@@ -32,6 +32,31 @@ bool is_linear_layer(const Builder& build, int64_t layer) {
   return (layer + 1) % interval != 0;
 }
 
+/// Projections to queries, keys, values and gates, and to what decays and mixes for each head.
+void add_delta_inputs(Builder& build, const std::string& path, int64_t keys, int64_t values,
+                      int64_t value_heads) {
+  using Names = std::vector<std::string>;
+  const int64_t hidden = build.dims.hidden;
+  RankWeights& weights = build.weights;
+  const auto add = [&](const char* leaf, Names shards, std::vector<int64_t> widths) {
+    weights.linear(Part::attention, {{path, leaf, std::move(shards)}, hidden, std::move(widths)});
+  };
+  switch (build.family.mixer) {
+    case Mixer::delta_plain:
+      add("in_proj_qkvg", {"q_proj", "k_proj", "v_proj", "g_proj"}, {keys, keys, values, values});
+      add("b_proj", {}, {value_heads});
+      add("a_proj", {}, {value_heads});
+      return;
+    case Mixer::delta_split:
+      add("in_proj_qkvz", {"in_proj_qkv", "in_proj_z"}, {keys, keys, values, values});
+      add("in_proj_ba", {"in_proj_b", "in_proj_a"}, {value_heads, value_heads});
+      return;
+    default:
+      add("in_proj_qkvz", {}, {2 * keys + 2 * values});
+      add("in_proj_ba", {}, {2 * value_heads});
+  }
+}
+
 }  // namespace
 
 void add_delta_mixer(Builder& build, int64_t layer) {
@@ -53,27 +78,20 @@ void add_delta_mixer(Builder& build, int64_t layer) {
   const int64_t hidden = build.dims.hidden;
   const std::string path = build.layer_path(layer) + ".linear_attn";
   RankWeights& weights = build.weights;
-  const bool split = build.family.mixer == Mixer::delta_split;
+  const bool plain = build.family.mixer == Mixer::delta_plain;
 
   weights.linear(Part::attention,
                  {{path, "conv1d", {}}, kernel, {channels}, Split::outputs, false, false});
-  using Names = std::vector<std::string>;
-  using Widths = std::vector<int64_t>;
-  weights.linear(Part::attention,
-                 {{path, "in_proj_qkvz", split ? Names{"in_proj_qkv", "in_proj_z"} : Names{}},
-                  hidden,
-                  split ? Widths{keys, keys, values, values} : Widths{channels + values}});
-  weights.linear(Part::attention,
-                 {{path, "in_proj_ba", split ? Names{"in_proj_b", "in_proj_a"} : Names{}},
-                  hidden,
-                  split ? Widths{value_heads, value_heads} : Widths{2 * value_heads}});
+  add_delta_inputs(build, path, keys, values, value_heads);
   const int64_t own_heads =
       weights.share(value_heads, "the number of linear-attention value heads");
   constexpr int64_t kFloat32 = 4;
-  weights.plain(Part::attention, own_heads);                          // dt_bias
-  weights.parameters(Part::attention, Amount{own_heads} * kFloat32);  // A_log
-  weights.plain(Part::attention, value_size);                         // gated norm
-  weights.linear(Part::attention, {{path, "out_proj", {}}, values, {hidden}, Split::inputs});
+  weights.plain(Part::attention, own_heads);  // dt_bias
+  weights.parameters(Part::attention,
+                     Amount{own_heads} * (plain ? build.options.element : kFloat32));  // A_log
+  weights.plain(Part::attention, value_size);                                          // gated norm
+  weights.linear(Part::attention,
+                 {{path, plain ? "o_proj" : "out_proj", {}}, values, {hidden}, Split::inputs});
 
   const int64_t own_channels = weights.share(channels, "the convolution's channels");
   const Amount convolution = Amount{own_channels} * (kernel - 1) * build.options.element;

@@ -15,17 +15,26 @@ enum class QkNorm : uint8_t {
   whole,  // gains over all heads, on every rank
   share,  // gains over this rank's heads
 };
-enum class Positions : uint8_t { rotary, learned, none };
+enum class Positions : uint8_t {
+  rotary,
+  learned,
+  none,
+  stated,       // rotary where `position_embedding_type` says "rope"
+  where_theta,  // rotary where a base is given
+};
 /// The layers' mixing of tokens.
 enum class Mixer : uint8_t {
   attention,
   latent,         // DeepSeek's multi-head latent attention
+  latent_twice,   // LongCat: twice in a layer, each with a feed-forward, and experts across them
   delta,          // Qwen3-Next: gated delta rule, and attention with an output gate
   delta_split,    // Qwen3.5: likewise, other order of projections
+  delta_plain,    // OLMo-Hybrid: likewise, attention without a gate
   kimi_delta,     // Kimi-Linear: per-channel gates, and latent attention
   kimi_delta3,    // Kimi-K3
   mamba_pattern,  // Nemotron-H: one mixer per layer by a pattern of letters
   mamba_layers,   // layers listed as mamba or attention (Granite 4, Bamba, Jamba)
+  mamba_shared,   // Mamba-2, in some layers after attention blocks that layers share (Zamba2)
   mamba_beside,   // Mamba-2 and attention side by side in every layer (Falcon-H1)
   mamba1_alone,   // nothing but Mamba layers, without a feed-forward
   mamba2_alone,
@@ -43,6 +52,7 @@ enum class Windows : uint8_t {
   pattern,      // all but each n-th (Gemma 3: `sliding_window_pattern`, default 6)
   chunked,      // Llama 4: chunks in the layers with rotary positions
   hybrid_list,  // MiMo-V2: `hybrid_layer_pattern`
+  between,      // ModernBERT: all but the first and each n-th after it
 };
 enum class Experts : uint8_t {
   none,
@@ -61,6 +71,8 @@ enum class Experts : uint8_t {
   biased_lfm2,  // likewise, when `use_expert_bias` says so
   step,
   cohere,
+  hunyuan,
+  longcat,  // some experts do nothing: they have a place in the router alone
 };
 /// Where a bias is: never, always, or as a key of the config says.
 struct Bias {
@@ -91,6 +103,7 @@ struct Family {
   Mixer mixer = Mixer::attention;
   Windows windows = Windows::listed;
   Experts experts = Experts::none;
+  bool quantized_router = false;      // the router is a linear layer like others
   double rotary_share = 1.0;          // of a head, when the config does not say
   bool output_gate = false;           // a gate of the attention's output for each element (Muse)
   bool positions_in_windows = false;  // layers without a window have no rotary positions

@@ -9,9 +9,15 @@ namespace {
 
 constexpr int64_t kFloat32 = 4;
 
-/// What routes tokens to experts: never quantized, held by every rank.
-void add_router(const Builder& build, int64_t experts, int64_t element, bool bias) {
-  build.weights.parameters(Part::experts, Amount{experts} * build.dims.hidden * element);
+/// What routes tokens to experts: held by every rank, seldom quantized.
+void add_router(const Builder& build, const std::string& path, int64_t experts, int64_t element,
+                bool bias) {
+  if (build.family.quantized_router) {
+    build.weights.linear(Part::experts,
+                         {{path, "gate", {}}, build.dims.hidden, {experts}, Split::none});
+  } else {
+    build.weights.parameters(Part::experts, Amount{experts} * build.dims.hidden * element);
+  }
   if (bias) build.weights.parameters(Part::experts, Amount{experts} * kFloat32);
 }
 
@@ -56,7 +62,10 @@ void add_mlp(Builder& build, const std::string& path, int64_t intermediate, Part
   RankWeights& weights = build.weights;
   const Split up = build.family.mlp_split ? Split::outputs : Split::none;
   const Split down = build.family.mlp_split ? Split::inputs : Split::none;
-  if (build.family.gated) {
+  if (build.family.gated && build.family.experts == Experts::laguna) {
+    weights.linear(part, {{path, "gate_proj", {}}, hidden, {intermediate}, up, bias});
+    weights.linear(part, {{path, "up_proj", {}}, hidden, {intermediate}, up, bias});
+  } else if (build.family.gated) {
     weights.linear(part, {{path, "gate_up_proj", {"gate_proj", "up_proj"}},
                           hidden,
                           {intermediate, intermediate},
@@ -72,15 +81,21 @@ Mixture read_mixture(const Builder& build) {
   const ConfigView& config = build.config;
   Mixture mixture;
   constexpr Bounds kExperts{0, 1 << 20};
+  // Hunyuan lists one number for each layer, all alike.
+  const auto first = [&](Keys keys, int64_t fallback, Bounds bounds) {
+    const std::vector<int64_t> listed = config.integers(keys);
+    if (listed.size() < 2) return config.integer(keys, fallback, bounds);
+    return std::clamp(listed.front(), bounds.least, bounds.most);
+  };
   mixture.experts = config.integer({"num_experts", "num_local_experts", "n_routed_experts",
                                     "moe_num_experts", "num_moe_experts"},
                                    0, kExperts);
-  mixture.per_token = config.integer({"num_experts_per_tok", "num_experts_per_token", "moe_k",
-                                      "num_selected_experts", "moe_topk", "moe_top_k"},
-                                     1, kExperts);
-  mixture.intermediate = config.integer(
+  mixture.per_token = first({"num_experts_per_tok", "num_experts_per_token", "moe_k",
+                             "num_selected_experts", "moe_topk", "moe_top_k"},
+                            1, kExperts);
+  mixture.intermediate = first(
       {"moe_intermediate_size", "expert_ffn_hidden_size", "expert_hidden_dim", "intermediate_size"},
-      0);
+      0, {});
   const int64_t count = config.integer(
       {"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, 0, kExperts);
   mixture.shared_intermediate =
@@ -100,6 +115,10 @@ Mixture read_mixture(const Builder& build) {
     case Experts::bailing:
       mixture.shared_intermediate =
           count * config.integer({"moe_shared_expert_intermediate_size"}, mixture.intermediate);
+      break;
+    case Experts::hunyuan:  // one width for experts and for what they share
+      mixture.intermediate = config.required({"intermediate_size"});
+      mixture.shared_intermediate = mixture.intermediate;
       break;
     case Experts::step:
       mixture.shared_intermediate = config.required({"share_expert_dim"});
@@ -200,32 +219,38 @@ void add_feed_forward(Builder& build, int64_t layer) {
   const int64_t element = build.options.element;
   switch (build.family.experts) {
     case Experts::deepseek:
-      add_router(build, mixture.experts, element,
+      add_router(build, path, mixture.experts, element,
                  build.config.text({"topk_method"}, "") == "noaux_tc");
       break;
     case Experts::glm:
     case Experts::minimax:
     case Experts::ernie:
-      add_router(build, mixture.experts, kFloat32, true);
+      add_router(build, path, mixture.experts, kFloat32, true);
       break;
     case Experts::step:
-      add_router(build, mixture.experts, kFloat32,
+      add_router(build, path, mixture.experts, kFloat32,
                  build.config.flag({"use_moe_router_bias"}, false));
       break;
     case Experts::bailing:
-      add_router(build, mixture.experts,
+      add_router(build, path, mixture.experts,
                  build.config.text({"router_dtype"}, "") == "fp32" ? kFloat32 : element,
                  build.config.flag({"moe_router_enable_expert_bias"}, false));
       break;
+    case Experts::longcat: {
+      const int64_t idle = build.config.integer({"zero_expert_num"}, 0, {0, 1 << 20});
+      add_router(build, path, mixture.experts + idle, kFloat32, true);
+      break;
+    }
     case Experts::laguna:
     case Experts::biased:
-      add_router(build, mixture.experts, element, true);
+      add_router(build, path, mixture.experts, element, true);
       break;
     case Experts::biased_lfm2:
-      add_router(build, mixture.experts, element, build.config.flag({"use_expert_bias"}, false));
+      add_router(build, path, mixture.experts, element,
+                 build.config.flag({"use_expert_bias"}, false));
       break;
     default:
-      add_router(build, mixture.experts, element, false);
+      add_router(build, path, mixture.experts, element, false);
       break;
   }
   add_routed(build, path, mixture);

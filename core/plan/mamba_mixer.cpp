@@ -1,5 +1,6 @@
 // Mamba-2 layers, and models that mix them with attention.
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "plan/recurrent.h"
@@ -23,8 +24,9 @@ Mamba2 mamba_dims(const Builder& build) {
   constexpr Bounds kSize{1, 1 << 24};
   Mamba2 dims{};
   dims.state = config.required({"ssm_state_size", "mamba_d_state", "state_size"}, kSize);
-  dims.groups = config.integer({"n_groups", "mamba_n_groups"}, 1, kSize);
-  dims.heads = config.required({"mamba_num_heads", "mamba_n_heads", "num_heads"}, kSize);
+  dims.groups = config.integer({"n_groups", "mamba_n_groups", "mamba_ngroups"}, 1, kSize);
+  dims.heads =
+      config.required({"mamba_num_heads", "mamba_n_heads", "n_mamba_heads", "num_heads"}, kSize);
   const int64_t expand = config.integer({"mamba_expand", "expand"}, 2, kSize);
   const int64_t fallback = expand * build.dims.hidden / dims.heads;
   dims.head_size = fallback;
@@ -35,7 +37,7 @@ Mamba2 mamba_dims(const Builder& build) {
   }
   dims.intermediate = config.integer({"mamba_d_ssm"}, dims.heads * dims.head_size, kSize);
   dims.kernel = config.integer({"conv_kernel", "mamba_d_conv", "conv_kernel_size"}, 4, kSize);
-  dims.bias = config.flag({"use_bias", "mamba_proj_bias"}, false);
+  dims.bias = config.flag({"use_bias", "mamba_proj_bias", "add_bias_linear"}, false);
   dims.conv_bias = config.flag({"use_conv_bias", "mamba_conv_bias"}, true);
   return dims;
 }
@@ -52,6 +54,8 @@ int64_t ranked_groups(const Mamba2& dims, const RankWeights& weights) {
   return weights.ranks();
 }
 
+}  // namespace
+
 void add_mamba2(Builder& build, const std::string& path) {
   const Mamba2 dims = mamba_dims(build);
   RankWeights& weights = build.weights;
@@ -64,12 +68,14 @@ void add_mamba2(Builder& build, const std::string& path) {
       Part::attention,
       {{path, "conv1d", {}}, dims.kernel, {channels}, Split::outputs, dims.conv_bias, false});
   weights.buffer(Amount{own_channels} * dims.kernel * build.options.element);  // a view of it
+  // Where every rank repeats the group, one matrix holds what else is fused from five.
+  std::vector<int64_t> widths = {dims.intermediate, dims.intermediate, grouped, grouped,
+                                 dims.heads};
+  if (dims.groups % weights.ranks() != 0) {
+    widths = {std::accumulate(widths.begin(), widths.end(), int64_t{0})};
+  }
   weights.linear(Part::attention,
-                 {{path, "in_proj", {}},
-                  hidden,
-                  {dims.intermediate, dims.intermediate, grouped, grouped, dims.heads},
-                  Split::outputs,
-                  dims.bias});
+                 {{path, "in_proj", {}}, hidden, widths, Split::outputs, dims.bias});
   constexpr int64_t kFloat32 = 4;
   weights.parameters(Part::attention, Amount{own_heads} * kFloat32);  // A
   weights.plain(Part::attention, 2 * own_heads);                      // D, dt_bias
@@ -89,6 +95,8 @@ void add_mamba2(Builder& build, const std::string& path) {
       state_element(build, build.family.mixer == Mixer::mamba_pattern ? 4 : build.options.element);
   add_state(build, convolution + state, "mamba2");
 }
+
+namespace {
 
 void add_attention_of_hybrid(Builder& build, int64_t layer) {
   add_attention(build, layer);
@@ -182,7 +190,7 @@ bool is_mamba_layer(const Builder& build, int64_t layer) {
   return true;
 }
 
-/// Mamba-1 layers; Jamba's have norms besides.
+/// Mamba-1 layers, plain in every checkpoint; Jamba's have norms besides.
 void add_mamba1(Builder& build, const std::string& path) {
   const ConfigView& config = build.config;
   constexpr Bounds kSize{1, 1 << 24};
@@ -207,13 +215,16 @@ void add_mamba1(Builder& build, const std::string& path) {
                                    config.flag({"mamba_conv_bias", "use_conv_bias"}, true),
                                    false});
   weights.linear(Part::attention,
-                 {{path, "in_proj", {}}, hidden, {inner, inner}, Split::outputs, bias});
-  weights.linear(Part::attention, {{path, "x_proj", {}}, inner, {rank + 2 * state}, Split::inputs});
-  weights.linear(Part::attention, {{path, "dt_proj", {}}, rank, {inner}, Split::outputs, true});
+                 {{path, "in_proj", {}}, hidden, {inner, inner}, Split::outputs, bias, false});
+  weights.linear(Part::attention,
+                 {{path, "x_proj", {}}, inner, {rank + 2 * state}, Split::inputs, false, false});
+  weights.linear(Part::attention,
+                 {{path, "dt_proj", {}}, rank, {inner}, Split::outputs, true, false});
   constexpr int64_t kFloat32 = 4;
   weights.parameters(Part::attention, Amount{own} * state * kFloat32);  // A
   weights.plain(Part::attention, own);                                  // D
-  weights.linear(Part::attention, {{path, "out_proj", {}}, inner, {hidden}, Split::inputs, bias});
+  weights.linear(Part::attention,
+                 {{path, "out_proj", {}}, inner, {hidden}, Split::inputs, bias, false});
   if (!alone) weights.plain(Part::attention, rank + 2 * state);  // norms of dt, B and C
   const Amount states = Amount{own} * ((kernel - 1) * build.options.element +
                                        state * state_element(build, build.options.element));

@@ -108,6 +108,9 @@ struct ModelShape {
 /// The part of a config that describes the language model.
 ConfigView text_config(const ConfigView& config);
 
+/// Encoders, and classes of each step, which take no prompt in parts.
+bool reads_whole_prompts(const ConfigView& config);
+
 /// The language model's architecture has a row; others are read as their nearest kin.
 bool is_known_architecture(const ConfigView& config);
 

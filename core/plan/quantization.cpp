@@ -130,6 +130,8 @@ Quantization::Quantization(const ConfigView& config) {
   } else if (method_ == "awq" || method_ == "gptq" || method_ == "gptq_marlin" ||
              method_ == "awq_marlin") {
     read_packed(config);
+  } else if (method_ == "auto-round" || method_ == "intel/auto-round") {
+    read_auto_round(config);
   } else if (method_ == "mxfp4" || method_ == "gpt_oss_mxfp4") {
     expert_scheme_ = WeightScheme{.format = WeightFormat::mxfp4, .bits = 4, .group = 32};
   } else if (method_ == "bitsandbytes") {
@@ -139,7 +141,7 @@ Quantization::Quantization(const ConfigView& config) {
   } else if (!method_.empty()) {
     fail(ExitCode::checkpoint_unusable,
          "quantization_config: quant_method \"{}\" is not supported; known are fp8, modelopt, "
-         "compressed-tensors, awq, gptq, mxfp4, bitsandbytes",
+         "compressed-tensors, awq, gptq, auto-round, mxfp4, bitsandbytes",
          method_);
   }
 }
@@ -211,14 +213,18 @@ void Quantization::read_layers(const ConfigView& config) {
     const ConfigView view(recipe, config.path() + ": quantized_layers: " + name);
     const WeightScheme scheme =
         modelopt_algorithm(view.text({"quant_algo"}, ""), view.integer({"group_size"}, 16, kBlock));
-    const std::string canonical = canonical_name(name);
-    by_layer_.emplace(canonical, scheme);
-    // Experts are found by what holds them: "layers.0.mlp.experts.7.up_proj" speaks for
-    // "layers.0.mlp.experts".
-    const size_t experts = canonical.find(".experts.");
-    if (experts != std::string::npos) {
-      by_layer_.emplace(canonical.substr(0, experts) + ".experts", scheme);
-    }
+    list_layer(name, scheme);
+  }
+}
+
+void Quantization::list_layer(const std::string& name, const WeightScheme& scheme) {
+  const std::string canonical = canonical_name(name);
+  by_layer_.emplace(canonical, scheme);
+  // Experts are found by what holds them: "layers.0.mlp.experts.7.up_proj" speaks for
+  // "layers.0.mlp.experts".
+  const size_t experts = canonical.find(".experts.");
+  if (experts != std::string::npos) {
+    by_layer_.emplace(canonical.substr(0, experts) + ".experts", scheme);
   }
 }
 
@@ -243,18 +249,6 @@ void Quantization::read_compressed(const ConfigView& config) {
     attention_scales_ = false;
     groups_.clear();
   }
-}
-
-void Quantization::read_packed(const ConfigView& config) {
-  const bool awq = method_.starts_with("awq");
-  base_.format = awq ? WeightFormat::awq : WeightFormat::gptq;
-  base_.bits = config.integer({"bits", "w_bit"}, 4, kBits);
-  const int64_t group = config.integer({"group_size", "q_group_size"}, 128, {-1, 1 << 20});
-  base_.group = group > 0 ? group : 0;
-  base_.ordered_groups = config.flag({"desc_act"}, false);
-  base_.zero_points = config.flag({"zero_point"}, true);
-  lm_head_ = config.flag({"lm_head"}, false);
-  ignored_ = NameList(names(config, {"modules_to_not_convert"}), NameMatch::substring);
 }
 
 const WeightScheme* Quantization::listed_layer(const ModuleName& module) const {
@@ -292,18 +286,20 @@ bool Quantization::int8_activations() const {
 }
 
 WeightScheme Quantization::linear(const ModuleName& module) const {
-  if (!by_layer_.empty()) {
-    const WeightScheme* scheme = ignored_.lists(module) ? nullptr : listed_layer(module);
-    return scheme != nullptr ? *scheme : WeightScheme{};
-  }
   if (ignored_.lists(module)) return {};
+  if (!by_layer_.empty()) {
+    const WeightScheme* scheme = listed_layer(module);
+    if (scheme != nullptr) return *scheme;
+    if (!others_quantized_) return {};
+  }
   for (const Group& group : groups_) {
     if (group.targets.lists(module)) return group.scheme;
   }
   for (const Group& group : groups_) {
     if (group.every_linear) return group.scheme;
   }
-  return base_;
+  if (!blocks_.empty() && !blocks_.lists(module)) return {};
+  return in_blocks(module) ? by_rules(module) : WeightScheme{};
 }
 
 WeightScheme Quantization::experts(const ModuleName& module) const {
@@ -320,6 +316,8 @@ WeightScheme Quantization::experts(const ModuleName& module) const {
   if (method_ == "fp8" || method_ == "deepseek_v4_fp8") {
     return ignored_.mentions(name) ? WeightScheme{} : base_;
   }
+  if (base_.format == WeightFormat::gptq)
+    return in_blocks(module) ? by_rules(module) : WeightScheme{};
   return linear(module);
 }
 

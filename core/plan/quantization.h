@@ -37,6 +37,8 @@ class Quantization {
   /// The checkpoint asks for an fp8 KV cache under `--kv-cache-dtype auto`.
   [[nodiscard]] bool fp8_kv_cache() const { return fp8_kv_cache_; }
   [[nodiscard]] bool is(const char* method) const { return method_ == method; }
+  /// Why vLLM 0.32 and later refuse this checkpoint, which earlier ones read; "" when they do not.
+  [[nodiscard]] const std::string& dropped() const { return dropped_; }
   /// Linear layers multiply in int8: each input is copied to 8 bits before the product.
   [[nodiscard]] bool int8_activations() const;
 
@@ -46,11 +48,22 @@ class Quantization {
     bool every_linear = false;
     WeightScheme scheme;
   };
+  /// What differs in modules whose names a pattern matches; the first that matches decides.
+  struct Rule {
+    NameList names;
+    WeightScheme scheme;  // plain: not quantized
+  };
   void read_fp8(const ConfigView& config);
   void read_modelopt(const ConfigView& config);
   void read_compressed(const ConfigView& config);
   void read_packed(const ConfigView& config);
+  void read_auto_round(const ConfigView& config);
+  void read_rules(const ConfigView& config);
+  void note_dropped(const WeightScheme& scheme);
+  [[nodiscard]] WeightScheme by_rules(const ModuleName& module) const;
+  [[nodiscard]] bool in_blocks(const ModuleName& module) const;
   void read_layers(const ConfigView& config);
+  void list_layer(const std::string& name, const WeightScheme& scheme);
   [[nodiscard]] const WeightScheme* listed_layer(const ModuleName& module) const;
 
   std::string method_;
@@ -62,8 +75,13 @@ class Quantization {
   WeightScheme base_;
   std::optional<WeightScheme> expert_scheme_;  // where it differs from `base_`
   NameList ignored_;
-  std::vector<Group> groups_;                               // compressed-tensors
+  std::vector<Group> groups_;  // compressed-tensors
+  std::vector<Rule> rules_;    // GPTQ's `dynamic`
+  NameList blocks_;            // GPTQ: where not empty, these alone
+  std::string dropped_;
   std::unordered_map<std::string, WeightScheme> by_layer_;  // ModelOpt's mixed precision
+  bool others_quantized_ = false;                           // what `by_layer_` does not list
+  std::vector<std::string> block_prefixes_;  // AutoRound: likewise, by their beginnings
 };
 
 }  // namespace plimsoll::plan

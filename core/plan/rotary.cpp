@@ -75,7 +75,7 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
   table.key = type + "/" + layer_type;
   const bool by_type =
       config.child({"rope_parameters", "rope_scaling"}).has_child({"full_attention"}) ||
-      config.has("swa_rope_theta") || local;
+      config.has("swa_rope_theta") || build.family.windows == Windows::between || local;
   if (!by_type) table.key = type;
   return table;
 }

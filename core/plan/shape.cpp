@@ -208,6 +208,12 @@ std::string architecture_name(const ConfigView& config) {
   return architecture_of_type(config.text({"model_type"}, ""));
 }
 
+bool reads_whole_prompts(const ConfigView& config) {
+  const std::string name = architecture_name(config);
+  const Family* family = find_family(language_architecture(config, name));
+  return name == "Qwen2ForProcessRewardModel" || (family != nullptr && family->pooling);
+}
+
 bool is_known_architecture(const ConfigView& config) {
   const std::string name = architecture_name(config);
   return find_family(language_architecture(config, name)) != nullptr &&

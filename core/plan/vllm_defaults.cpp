@@ -28,7 +28,8 @@ bool is_pooling(const ConfigView& config) {
   const std::vector<std::string> names = config.texts({"architectures"});
   if (names.empty()) return true;
   const std::string& name = names.front();
-  for (const char* mark : {"MaskedLM", "SequenceClassification", "RewardModel", "ForEmbedding"}) {
+  for (const char* mark : {"MaskedLM", "SequenceClassification", "TokenClassification",
+                           "RewardModel", "ForEmbedding"}) {
     if (name.find(mark) != std::string::npos) return true;
   }
   return name.ends_with("Model") && !name.ends_with("LMHeadModel") && !name.ends_with("ChatModel");

@@ -22,6 +22,7 @@ constexpr VllmVersion kTokensByConcurrency{0, 20, 1};
 constexpr VllmVersion kInFlightTwice{0, 26, 0};
 constexpr VllmVersion kSecondRunnerGraphs{0, 29, 0};
 constexpr VllmVersion kNullBlockHeld{0, 29, 0};
+constexpr VllmVersion kMarlinGptqAlone{0, 30, 0};
 constexpr VllmVersion kUnknown{0, 33, 0};  // and later
 
 Quantization quantization_of(const ConfigView& config, const EngineArgs& args) {
@@ -33,6 +34,10 @@ Quantization quantization_of(const ConfigView& config, const EngineArgs& args) {
       if (architecture_name(config) == "DeepseekV4ForCausalLM") {
         own.specialize_for_deepseek_v4(config.text({"expert_dtype"}, "fp4"),
                                        settings.text({"moe_quant_algo"}, ""));
+      }
+      if (!own.dropped().empty() && args.version >= kMarlinGptqAlone) {
+        fail(ExitCode::usage, "{}: {} --vllm-version 0.29 and earlier read it.", settings.path(),
+             own.dropped());
       }
       if (!own.method().empty()) return own;
     }
@@ -325,7 +330,9 @@ void add_notes(PlanResult& result, const Stage& stage, const Quantization& quant
 
 }  // namespace
 
-PlanResult plan_vllm(const ConfigView& config, const EngineArgs& args, const Gpu* gpu) {
+PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const Gpu* gpu) {
+  EngineArgs args = given;
+  if (!args.chunked_prefill && reads_whole_prompts(config)) args.chunked_prefill = false;
   PlanResult result;
   result.engine = "vllm";
   result.version =

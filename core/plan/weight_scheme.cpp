@@ -55,10 +55,21 @@ Amount eight_bit_bytes(const WeightScheme& scheme, const MatrixShape& shape, Amo
   return bytes;
 }
 
+/// No kernel of vLLM takes an AWQ group that is cut.
+void check_groups(const MatrixShape& shape, int64_t group) {
+  if (group >= shape.full_inputs.value() || shape.inputs.value() % group == 0) return;
+  fail(
+      ExitCode::usage,
+      "The input size ({}) is not aligned with the quantized weight shape (groups of {}). This can "
+      "be caused by too large a --tensor-parallel-size.",
+      shape.inputs.value(), group);
+}
+
 /// Integers packed into 32-bit words, with scales (and zero points) for each group of inputs.
 Amount packed_bytes(const WeightScheme& scheme, const MatrixShape& shape, Amount outputs,
                     int64_t element) {
   const Amount group = scheme.group > 0 ? Amount{scheme.group} : shape.full_inputs;
+  if (scheme.format == WeightFormat::awq && scheme.group > 0) check_groups(shape, scheme.group);
   const bool split_inputs = shape.inputs < shape.full_inputs;
   // Groups that straddle ranks are kept whole on each of them.
   const bool repeated = split_inputs && (scheme.group <= 0 || scheme.ordered_groups);
@@ -154,6 +165,68 @@ Amount group_scales(const ExpertShape& shape, int64_t group) {
                           shape.hidden * (shape.intermediate / group));
 }
 
+/// Marlin's experts take whole groups of these sizes in each rank's slice.
+bool suits_marlin(const WeightScheme& scheme, const ExpertShape& shape) {
+  const int64_t group = scheme.group;
+  const bool size = group <= 0 || group == 32 || group == 64 || group == 128;
+  const bool whole = group <= 0 || shape.intermediate.value() % group == 0;
+  return size && whole && shape.hidden.value() % 128 == 0;
+}
+
+/// The group of vLLM's other kernel for experts: halved until it divides the slice.
+int64_t refined_group(const WeightScheme& scheme, const ExpertShape& shape) {
+  const int64_t slice = shape.intermediate.value();
+  const int64_t hidden = shape.hidden.value();
+  constexpr int64_t kFinest = 32;
+  int64_t group = scheme.group;
+  while (group >= kFinest && (slice % group != 0 || hidden % group != 0)) group /= 2;
+  if (group < kFinest) {
+    fail(ExitCode::usage,
+         "The experts' intermediate size per rank = {} and hidden size = {} cannot be divided into "
+         "quantization groups of {} or of a half, a quarter... of it down to {}. Use a smaller "
+         "--tensor-parallel-size or --enable-expert-parallel.",
+         slice, hidden, scheme.group, kFinest);
+  }
+  return group;
+}
+
+void check_static_groups(const WeightScheme& scheme, const ExpertShape& shape) {
+  const int64_t slice = shape.intermediate.value();
+  const int64_t hidden = shape.hidden.value();
+  if (scheme.group <= 0 || (slice % scheme.group == 0 && hidden % scheme.group == 0)) return;
+  fail(
+      ExitCode::usage,
+      "CompressedTensors WNA16 MoE with static group scales requires the MoE intermediate size per "
+      "tensor-parallel partition ({}) and the hidden size ({}) to be divisible by group_size ({}). "
+      "Use a compatible --tensor-parallel-size or --enable-expert-parallel.",
+      slice, hidden, scheme.group);
+}
+
+/// Integers packed into words, with scales (and zero points) for each group of inputs.
+Amount packed_expert_bytes(const WeightScheme& scheme, const ExpertShape& shape, int64_t element) {
+  const Amount up = shape.up_matrices;
+  const Amount weights = shape.experts * shape.hidden * shape.intermediate * (up + 1);
+  const Amount outputs = shape.experts * (up * shape.intermediate + shape.hidden);
+  const auto groups_of = [&](int64_t group) { return group > 0 ? weights / group : outputs; };
+  Amount bytes = weights * scheme.bits / 8;
+  if (scheme.format == WeightFormat::packed) {
+    check_static_groups(scheme, shape);
+    const Amount groups = groups_of(scheme.group);
+    bytes += groups * element + shape.experts * 2 * 2 * element;  // and two records of shapes
+    return scheme.zero_points ? bytes + groups * scheme.bits / 8 : bytes;
+  }
+  if (!suits_marlin(scheme, shape)) {
+    const Amount groups = groups_of(refined_group(scheme, shape));
+    bytes += groups * element;
+    return scheme.zero_points ? bytes + groups * scheme.bits / 8 : bytes;
+  }
+  const Amount groups = groups_of(scheme.group);
+  bytes += groups * element + groups * scheme.bits / 8;
+  // Biases that some checkpoints hold have their place whether or not the model has any.
+  if (scheme.format == WeightFormat::gptq && !shape.bias) bytes += outputs * element;
+  return bytes;
+}
+
 }  // namespace
 
 Amount expert_bytes(const WeightScheme& scheme, const ExpertShape& shape, int64_t element) {
@@ -161,7 +234,6 @@ Amount expert_bytes(const WeightScheme& scheme, const ExpertShape& shape, int64_
   const Amount weights = shape.experts * shape.hidden * shape.intermediate * (up + 1);
   Amount bytes = 0;
   if (shape.bias) bytes += shape.experts * (up * shape.intermediate + shape.hidden) * element;
-  const Amount scaled = shape.experts * (up * shape.intermediate + shape.hidden);
   switch (scheme.format) {
     case WeightFormat::plain:
       return bytes + weights * element;
@@ -178,20 +250,8 @@ Amount expert_bytes(const WeightScheme& scheme, const ExpertShape& shape, int64_
       return bytes + weights / 2 + group_scales(shape, scheme.group);
     case WeightFormat::awq:
     case WeightFormat::gptq:
-    case WeightFormat::packed: {
-      const int64_t group = scheme.group > 0 ? scheme.group : 0;
-      const Amount groups = group > 0 ? weights / group : scaled;
-      bytes += weights * scheme.bits / 8 + groups * element;
-      if (scheme.zero_points || scheme.format != WeightFormat::packed) {
-        bytes += groups * scheme.bits / 8;
-      }
-      if (scheme.format == WeightFormat::gptq) {
-        // Group indices and their sort order (int32) for both matrices, kept even when unused.
-        bytes += shape.experts * (shape.hidden + shape.intermediate) * 2 * kInt32;
-      }
-      if (scheme.format == WeightFormat::packed) bytes += shape.experts * 2 * 2 * element;
-      return bytes;
-    }
+    case WeightFormat::packed:
+      return bytes + packed_expert_bytes(scheme, shape, element);
     case WeightFormat::bitsandbytes:
       return bytes + weights * scheme.bits / 8;
   }

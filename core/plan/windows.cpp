@@ -27,8 +27,23 @@ Window chunk_or_full(const Builder& build, int64_t layer) {
 
 }  // namespace
 
+/// vLLM's Qwen2 has windows in all layers or in none.
+void check_qwen2_windows(const Builder& build) {
+  const ConfigView& config = build.config;
+  if (!config.flag({"use_sliding_window"}, false) || !config.has("sliding_window")) return;
+  const int64_t from = config.integer({"max_window_layers"}, 28, {0, 1 << 20});
+  const int64_t layers = build.dims.layers;
+  if (from <= 0 || from >= layers) return;
+  fail(
+      ExitCode::usage,
+      "{}: Sliding window for some but all layers is not supported. This model uses sliding window "
+      "but `max_window_layers` = {} is less than `num_hidden_layers` = {}.",
+      config.path(), from, layers);
+}
+
 Window layer_window(const Builder& build, int64_t layer) {
   const ConfigView& config = build.config;
+  if (build.family.architecture == "Qwen2ForCausalLM") check_qwen2_windows(build);
   const int64_t window = stated_window(build);
   if (build.family.windows == Windows::chunked) return chunk_or_full(build, layer);
   if (build.family.windows == Windows::hybrid_list) {
@@ -38,7 +53,9 @@ Window layer_window(const Builder& build, int64_t layer) {
   }
   const std::string type = build.layer_type(layer);
   if (!type.empty() && build.family.windows != Windows::every) {
-    if (type == "sliding_attention") return sliding(window);
+    const bool local = build.family.windows == Windows::between;
+    if (type == "sliding_attention")
+      return sliding(local ? config.integer({"local_attention"}, 128) : window);
     return {};
   }
   switch (build.family.windows) {
@@ -51,6 +68,10 @@ Window layer_window(const Builder& build, int64_t layer) {
       const int64_t pattern = config.integer({"sliding_window_pattern", "_sliding_window_pattern"},
                                              fallback, {1, 1 << 20});
       return (layer + 1) % pattern != 0 ? sliding(window) : Window{};
+    }
+    case Windows::between: {
+      const int64_t each = config.integer({"global_attn_every_n_layers"}, 3, {1, 1 << 20});
+      return layer % each != 0 ? sliding(config.integer({"local_attention"}, 128)) : Window{};
     }
     default:
       return {};
