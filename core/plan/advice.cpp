@@ -78,7 +78,7 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
   add(fmt::format("tensor parallel over {} GPUs", ranks),
       fmt::format("--tensor-parallel-size {}", ranks), "more cards; communication in every layer",
       [ranks](EngineArgs& a) { a.tensor_parallel = ranks; });
-  if (args.quantization.empty()) {
+  if (!base.quantized) {
     add_quantization(changes, args, gpu);
   }
   if (!args.enforce_eager && base.cuda_graphs > 0) {
@@ -135,7 +135,8 @@ std::optional<PlanResult> try_change(const PlanFunction& plan, const EngineArgs&
 }
 
 /// The fewest ranks that fit, of twice, four and eight times today's; twice if none does.
-int64_t fewest_ranks(const PlanFunction& plan, const EngineArgs& args, const Gpu* gpu) {
+int64_t fewest_ranks(const PlanFunction& plan, const EngineArgs& args, const Gpu* gpu,
+                     const PlanResult& base) {
   const auto fits = [&](EngineArgs& a) {
     try {
       return plan(a, gpu).fits.value_or(false);
@@ -145,6 +146,8 @@ int64_t fewest_ranks(const PlanFunction& plan, const EngineArgs& args, const Gpu
   };
   EngineArgs changed = args;
   for (const int64_t factor : {2, 4, 8}) {
+    // No rank holds less than its part of the weights.
+    if (base.budget_bytes > 0 && base.weights_bytes / factor > base.budget_bytes) continue;
     changed.tensor_parallel = args.tensor_parallel * factor;
     if (fits(changed)) return changed.tensor_parallel;
   }
@@ -208,7 +211,7 @@ void add_dead_ends(std::vector<Suggestion>& advice, const EngineArgs& args) {
 std::vector<Suggestion> advise(const PlanFunction& plan, const EngineArgs& args, const Gpu* gpu,
                                const PlanResult& base) {
   const std::vector<Change> changes =
-      single_changes(args, base, gpu, fewest_ranks(plan, args, gpu));
+      single_changes(args, base, gpu, fewest_ranks(plan, args, gpu, base));
   std::vector<Suggestion> advice;
   std::vector<std::pair<const Change*, Amount>> partial;  // help, but not enough alone
   for (const Change& change : changes) {

@@ -72,7 +72,8 @@ struct PlanResult {
   std::string model;
   std::string architecture;
   std::string dtype;
-  std::string gpu;  // empty: none was given
+  bool quantized = false;  // by the checkpoint, or while loading
+  std::string gpu;         // empty: none was given
   int64_t gpus = 1;
   std::optional<bool> fits;  // absent without a card
   std::string reason;

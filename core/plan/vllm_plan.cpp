@@ -340,6 +340,7 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const Gp
   const std::string dtype = resolve_dtype(config, args, gpu);
   const int64_t element = element_size(dtype);
   const Quantization quantization = quantization_of(config, args);
+  result.quantized = !quantization.method().empty();
   check_card(quantization.method(), args.version, gpu);
   const int64_t derived = derived_max_model_len(config);
   result.dtype = dtype;
