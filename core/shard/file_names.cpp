@@ -1,5 +1,6 @@
 #include "shard/file_names.h"
 
+#include <algorithm>
 #include <functional>
 #include <regex>
 #include <string_view>
@@ -39,6 +40,31 @@ std::string format(const std::string& text,
   return result;
 }
 
+/// "rank" or "rank:03d", which is filled with zeros to three digits.
+struct Field {
+  std::string name;
+  size_t digits = 0;
+
+  [[nodiscard]] std::string filled(int64_t number) const {
+    return fmt::format("{:0{}}", number, digits);
+  }
+};
+
+Field parse_field(const std::string& text, const std::string& field) {
+  const size_t colon = std::min(field.find(':'), field.size());
+  Field result{.name = field.substr(0, colon)};
+  static const std::regex kZeros(":(0([1-9][0-9]?))?d?");
+  std::smatch match;
+  const std::string format = field.substr(colon);
+  if (format.empty()) return result;
+  if (!std::regex_match(format, match, kZeros)) {
+    refuse(text,
+           fmt::format("'{{{}}}': of formats there is that with zeros, as in {{rank:03d}}", field));
+  }
+  if (match[2].matched) result.digits = std::stoul(match[2]);
+  return result;
+}
+
 }  // namespace
 
 FilePattern::FilePattern(const std::string& text) : text_(text) {
@@ -62,7 +88,8 @@ FilePattern::FilePattern(const std::string& text, int64_t tensor_parallel,
 }
 
 void FilePattern::parse() {
-  const std::string plain = format(text_, [&](const std::string& field) -> std::string {
+  const std::string plain = format(text_, [&](const std::string& written) -> std::string {
+    const std::string field = parse_field(text_, written).name;
     if (field == "rank" || field == "tp_rank") {
       has_rank_ = true;
     } else if (field == "pp_rank") {
@@ -83,8 +110,9 @@ void FilePattern::parse() {
 }
 
 std::string FilePattern::name(int64_t stage, int64_t rank, int64_t part) const {
-  return format(text_, [&](const std::string& field) {
-    return std::to_string(field == "pp_rank" ? stage : field == "part" ? part : rank);
+  return format(text_, [&](const std::string& written) {
+    const Field field = parse_field(text_, written);
+    return field.filled(field.name == "pp_rank" ? stage : field.name == "part" ? part : rank);
   });
 }
 
@@ -93,12 +121,12 @@ std::optional<FileNumbers> FilePattern::match(const std::string& name) const {
   std::string expression;
   std::vector<std::string> fields;
   const std::string marked = format(text_, [&](const std::string& field) {
-    fields.push_back(field);
+    fields.push_back(parse_field(text_, field).name);
     return std::string(1, '\0');
   });
   for (const char c : marked) {
     if (c == '\0') {
-      expression += "(0|[1-9][0-9]{0,8})";
+      expression += "([0-9]{1,17})";
     } else {
       if (std::string_view(R"(\^$.|?*+()[]{})").find(c) != std::string_view::npos)
         expression += '\\';
@@ -115,7 +143,7 @@ std::optional<FileNumbers> FilePattern::match(const std::string& name) const {
                                          : numbers.rank;
     to = number;
   }
-  // A field that stands twice must say the same.
+  // A field that stands twice must say the same, with as many zeros as the pattern wants.
   if (this->name(numbers.stage, numbers.rank, numbers.part) != name) return std::nullopt;
   return numbers;
 }

@@ -20,16 +20,16 @@ struct FileNumbers {
 class FilePattern {
  public:
   /// Empty text is vLLM's default for the ranks. Fields are rank and tp_rank (the same), pp_rank,
-  /// part; "{{" and "}}" are braces. Throws Error(usage) for other fields, for a rank that the
-  /// names lack, for pp_rank without pipeline parallelism, and for names that lie in another
-  /// folder.
+  /// part, perhaps with zeros ("{rank:03d}"); "{{" and "}}" are braces. Throws Error(usage) for
+  /// other fields, for a rank that the names lack, for pp_rank without pipeline parallelism, and
+  /// for names that lie in another folder.
   FilePattern(const std::string& text, int64_t tensor_parallel, int64_t pipeline_parallel);
 
   /// For names that are there, whatever the ranks.
   explicit FilePattern(const std::string& text);
 
   [[nodiscard]] std::string name(int64_t stage, int64_t rank, int64_t part) const;
-  /// The numbers in a name that follows the pattern. Numbers have no leading zeros.
+  /// The numbers in a name that follows the pattern, with no other leading zeros than it has.
   [[nodiscard]] std::optional<FileNumbers> match(const std::string& name) const;
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] bool numbers_parts() const { return has_part_; }

@@ -2,14 +2,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "batch/scratch.h"
-#include "reference/recipe.h"
-#include "shard/sha256.h"
+#include "shard/model_folder.h"
 #include "shard/unshard.h"
 #include "shard/verify.h"
 #include "shard/writer.h"
@@ -22,28 +20,14 @@ using test::Scratch;
 
 // Recipes of tiny checkpoints, and what vLLM 0.32.0's classes loaded from them (see its README).
 Json fixture() {
-  return read_json_file(fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/quantized_shards.json",
-                        size_t{4} << 20);
+  return read_fixture("quantized_shards.json");
 }
 
 void make_model(const Scratch& scratch, const Json& model) {
-  fs::create_directories(scratch.path("recipe"));
-  scratch.write("recipe/recipe.json", model.at("recipe").dump());
-  scratch.write("recipe/config.json", model.at("config").dump());
-  testing::write_checkpoint(scratch.path("recipe"), scratch.path("model"));
+  write_model(scratch, model.at("config"), model.at("recipe"));
 }
 
 using Tensors = std::map<std::string, std::string>;  // dtype and bytes by name
-
-Tensors tensors_of(const fs::path& folder) {
-  Tensors result;
-  const auto checkpoint = checkpoint::Checkpoint::open(folder);
-  for (const auto& [name, entry] : checkpoint.tensors()) {
-    result[name] = std::string(safetensors_name(entry.dtype)) +
-                   std::string(reinterpret_cast<const char*>(entry.data), entry.bytes);
-  }
-  return result;
-}
 
 std::string as_dtype(const std::string& value, DType from, DType to) {
   const std::string bytes = value.substr(safetensors_name(from).size());
@@ -133,8 +117,7 @@ TEST_CASE("quantised shards hold what vLLM's loader fills, byte for byte") {
       write_shards(job, out, {.tool_version = "test"});
       std::vector<std::string> digests;
       for (int64_t rank = 0; rank < ranks; ++rank) {
-        std::ifstream file(out / job.file_name(0, rank, 0), std::ios::binary);
-        digests.push_back(sha256_hex({std::istreambuf_iterator<char>(file), {}}));
+        digests.push_back(file_sha256(out / job.file_name(0, rank, 0)));
       }
       CHECK(digests == expected.at("sha256").get<std::vector<std::string>>());
       CHECK_FALSE(verify_source(job, out));

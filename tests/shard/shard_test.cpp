@@ -138,9 +138,14 @@ TEST_CASE("file patterns follow str.format") {
   CHECK(FilePattern("", 4, 1).name(0, 3, 2) == "model-rank-3-part-2.safetensors");
   CHECK(FilePattern("", 4, 2).name(1, 3, 2) == "model-pp-1-tp-3-part-2.safetensors");
   CHECK(FilePattern("{{a}}-{tp_rank}.safetensors", 2, 1).name(0, 1, 0) == "{a}-1.safetensors");
-  for (const char* bad : {"a-{part}.safetensors", "{rank}{x}.safetensors", "{rank.safetensors",
-                          "{rank}}.safetensors", "{rank}{pp_rank}.safetensors",
-                          "../{rank}.safetensors", "{rank:02d}.safetensors", "{rank}"}) {
+  const FilePattern zeros("r{rank:03d}-{part:02}.safetensors", 2, 1);
+  CHECK(zeros.name(0, 1, 7) == "r001-07.safetensors");
+  CHECK(zeros.name(0, 1234, 100) == "r1234-100.safetensors");
+  CHECK(zeros.match("r012-03.safetensors")->rank == 12);
+  CHECK_FALSE(zeros.match("r12-03.safetensors"));
+  for (const char* bad :
+       {"a-{part}.safetensors", "{rank}{x}.safetensors", "{rank.safetensors", "{rank}}.safetensors",
+        "{rank}{pp_rank}.safetensors", "../{rank}.safetensors", "{rank:x}.safetensors", "{rank}"}) {
     INFO(bad);
     CHECK(failure([&] { FilePattern(bad, 2, 1); }, "--file-pattern") == ExitCode::usage);
   }
