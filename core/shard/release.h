@@ -16,14 +16,15 @@ struct Release {
 inline constexpr Release kOldestRelease{.minor = 6, .patch = 0};
 inline constexpr Release kNewestRelease{.minor = 32, .patch = 0};
 
-/// Releases since which vLLM's state dict differs (from commit dates where no tag was at hand).
+/// Releases since which vLLM's state dict differs (read off the releases' sources).
 namespace since {
-inline constexpr Release kPreferredDType{.minor = 9};  // float32 + auto: bfloat16, not float16
+// A float32 checkpoint and --dtype auto: bfloat16, float16 before.
+inline constexpr Release kPreferredDType{.minor = 9, .patch = 1};
 inline constexpr Release kNoNormalizer{.minor = 9, .patch = 2};  // Gemma's, saved until then
 inline constexpr Release kAttentionScales{.minor = 14};
 inline constexpr Release kGemma3Head{.minor = 14};
 inline constexpr Release kGateAlias{.minor = 15};  // Qwen3-MoE's gate under experts, names moved
-inline constexpr Release kRoutedExperts{.minor = 23};  // experts.routed_experts.w13_weight
+inline constexpr Release kRoutedExperts{.minor = 24};  // experts.routed_experts.w13_weight
 inline constexpr Release kInputNorm{.minor = 28};      // Qwen2.5-VL
 inline constexpr Release kOwnHead{.minor = 29};  // a head that differs from the table it is tied to
 inline constexpr Release kPipelineNames{.minor = 32};  // stages overwrote each other before
