@@ -77,8 +77,17 @@ enum class Kept : uint8_t {
 /// scale in common.
 enum class UnevenBlocks : uint8_t {
   refused,
-  refined,   // vLLM repeats the scales for smaller blocks (fp8)
-  repacked,  // vLLM packs the weights anew for another kernel (AWQ and GPTQ)
+  refined,  // vLLM repeats the scales for smaller blocks (fp8)
+  absent,   // vLLM has other parameters for another kernel then (AWQ and GPTQ),
+  needed,   // which are these
+};
+
+/// How AWQ's and GPTQ's integers become the bytes of vLLM's moe_wna16 kernel, [outputs, inputs].
+enum class Repack : uint8_t {
+  none,
+  words,      // GPTQ's words as they are, turned
+  awq_words,  // AWQ's 8 outputs in a word to 8 inputs in one, lowest bits first
+  awq_zeros,  // AWQ's 8 outputs in a word to 2 in a byte
 };
 
 /// The blocks of a quantised expert's weights: w13 [2 * intermediate, hidden] and w2 [hidden,
@@ -106,6 +115,7 @@ struct WeightSpec {
   int64_t input_multiple = 1;   // are cut: quantised blocks stay whole
   int64_t outputs_per_row = 1;  // of packed outputs
   std::optional<ExpertBlocks> expert_blocks = {};
+  Repack repack = Repack::none;
   Kept kept = Kept::in_model;
   UnevenHeads uneven_heads = UnevenHeads::refused;
   std::vector<float> constant = {};  // of a buffer that no tensor of the checkpoint fills; a weight

@@ -117,6 +117,17 @@ void check_ranks(const ShardFiles& files, const fs::path& folder, int64_t cut_fo
        files.by_rank[static_cast<size_t>(cut_for)].front().path.string(), cut_for);
 }
 
+// What vLLM's moe_wna16 kernel has of experts does not tell all of the checkpoint's.
+void check_joinable(const Stage& stage, int64_t ranks) {
+  for (const ShardTensor& tensor : stage) {
+    if (tensor.weight == nullptr || tensor.weight->repack == model::Repack::none) continue;
+    fail(ExitCode::checkpoint_unusable,
+         "{} is packed as vLLM's moe_wna16 kernel takes experts whose groups {} ranks cut, without "
+         "all of the checkpoint's zero points; such shards do not join again, keep the source",
+         tensor.name, ranks);
+  }
+}
+
 void check_known(const RankShard& shard, const Stage& stage, const ModelSpec& spec) {
   const TensorEntry* unknown = find_unknown(shard, stage, spec);
   if (unknown == nullptr) return;
@@ -226,6 +237,7 @@ JoinedCheckpoint::JoinedCheckpoint(const fs::path& folder, const ModelSpec& spec
          folder.string(), tensor_parallel_, *hints.tensor_parallel);
   }
   stage_ = all_tensors(spec, tensor_parallel_, release);
+  check_joinable(stage_, tensor_parallel_);
   for (int64_t rank = 0; rank < tensor_parallel_; ++rank) {
     if (rank > 0) shards_.emplace_back(files.by_rank[static_cast<size_t>(rank)]);
     check_known(shards_.back(), stage_, spec);

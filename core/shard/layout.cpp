@@ -134,6 +134,7 @@ class Walk {
       if (!here || (id == spec_.embedding && is_loaded_as_head(first, last))) continue;
       const auto heads = heads_.find(id);
       const WeightSpec& weight = spec_.weights[i];
+      if (!is_held(weight, layout_.tensor_parallel)) continue;
       if (!weight.constant.empty()) {
         stage.push_back(make_constant(weight));
       } else if (weight.kept == model::Kept::in_model || weight.kept == model::Kept::in_vllm) {
@@ -278,7 +279,13 @@ int64_t ShardTensor::columns() const {
   int64_t count = 1;
   for (size_t i = weight != nullptr && weight->is_stack() ? 2 : 1; i < shape.size(); ++i)
     count *= shape[i];
-  return count;
+  return count * static_cast<int64_t>(dtype_size(dtype)) / static_cast<int64_t>(dtype_size(unit()));
+}
+
+DType ShardTensor::unit() const {
+  const auto repack = weight == nullptr ? model::Repack::none : weight->repack;
+  const bool words = repack == model::Repack::words || repack == model::Repack::awq_words;
+  return words ? DType::i32 : dtype;
 }
 
 int64_t ShardTensor::bytes() const {

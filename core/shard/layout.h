@@ -13,6 +13,8 @@
 
 namespace plimsoll::shard {
 
+inline constexpr int64_t kWordBytes = 4;
+
 struct Layout {
   int64_t tensor_parallel = 1;
   int64_t pipeline_parallel = 1;
@@ -49,7 +51,9 @@ struct ShardTensor {
   Repeat repeat = {};
   std::vector<std::byte> constant = {};  // the bytes of a tensor without weight
 
-  /// As a matrix [rows, columns]; experts are stacked.
+  /// What it is copied as: words may be a parameter of bytes.
+  [[nodiscard]] DType unit() const;
+  /// As a matrix [rows, columns] of units; experts are stacked.
   [[nodiscard]] int64_t columns() const;
   [[nodiscard]] int64_t elements() const;
   [[nodiscard]] int64_t bytes() const;

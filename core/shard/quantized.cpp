@@ -246,7 +246,9 @@ std::string saver_behaviour(const std::string& method) {
   }
   if (method == "awq") {
     return "vLLM's own saver writes the same with the Triton kernel, and with Marlin the repacked "
-           "weights, which its loader would repack once more.";
+           "weights, which its loader would repack once more. vLLM 0.32 loads AWQ shards of "
+           "Qwen3-MoE only when config.json lists the routers (mlp.gate) in "
+           "modules_to_not_convert.";
   }
   if (method == "gptq") {
     return "vLLM's own saver writes the kernels' repacked weights, which its loader would repack "

@@ -11,6 +11,7 @@ namespace plimsoll::shard {
 namespace {
 
 using model::Part;
+using model::Repack;
 using model::Split;
 using model::UnevenBlocks;
 using model::WeightSpec;
@@ -126,9 +127,13 @@ class Experts {
     add(down_);
   }
 
-  // Scales just added to both: what the ranks' shares must be multiples of.
+  // Of the last two, the scales: what the ranks' shares must be multiples of.
   void set_blocks(int64_t outputs, int64_t inputs, UnevenBlocks uneven) {
-    for (size_t i = result_.size() - 2; i < result_.size(); ++i) {
+    set_blocks(result_.size() - 2, outputs, inputs, uneven);
+  }
+
+  void set_blocks(size_t first, int64_t outputs, int64_t inputs, UnevenBlocks uneven) {
+    for (size_t i = first; i < result_.size(); ++i) {
       result_[i].expert_blocks = {.outputs = outputs,
                                   .inputs = inputs,
                                   .intermediate = down_.inputs(),
@@ -181,21 +186,37 @@ class Experts {
     up_.add_shape();
   }
 
-  // vLLM's other kernel for experts has a layout of its own.
-  void check_kernel() {
-    const bool gptq = scheme_.format == WeightFormat::gptq;
+  // Whether vLLM takes Marlin's kernel where no group is cut.
+  [[nodiscard]] bool suits_marlin() const {
     const int64_t group = scheme_.group;
+    const bool gptq = scheme_.format == WeightFormat::gptq;
     constexpr int64_t kTile = 128;
     const bool known = group == 32 || group == 64 || group == 128 || (group <= 0 && gptq);
-    if (known && up_.inputs() % kTile == 0) return;
-    refuse(fmt::format(
-        "groups of {} and a hidden size of {}; vLLM packs such experts anew for another kernel "
-        "(moe_wna16), in a layout that is not written",
-        group, up_.inputs()));
+    return known && up_.inputs() % kTile == 0;
   }
 
   void add_transposed() {
-    check_kernel();
+    if (!suits_marlin()) {
+      refuse(fmt::format(
+          "groups of {} and a hidden size of {}; vLLM packs such experts anew for another kernel "
+          "(moe_wna16), in a layout that is not written",
+          scheme_.group, up_.inputs()));
+    }
+    const bool gptq = scheme_.format == WeightFormat::gptq;
+    const size_t first = result_.size();
+    add_packed_columns();
+    if (gptq) both([](QuantisedParameters& to) { to.add_expert_bias(); });
+    if (scheme_.group > 0) {
+      set_blocks(first, scheme_.group, scheme_.group, UnevenBlocks::absent);
+      add_turned();
+    }
+    if (!gptq) return;
+    both([&](QuantisedParameters& to) {
+      if (to.all_have("g_idx")) to.add_group_indices(scheme_.group);
+    });
+  }
+
+  void add_packed_columns() {
     const bool gptq = scheme_.format == WeightFormat::gptq;
     const int64_t packed = up_.integers_per_word(scheme_);
     both([&](QuantisedParameters& to) {
@@ -205,15 +226,27 @@ class Experts {
     both([&](QuantisedParameters& to) {
       to.by_columns("scales", std::nullopt, to.group_split(scheme_), to.groups(scheme_), 1);
     });
-    if (scheme_.group > 0) set_blocks(scheme_.group, scheme_.group, UnevenBlocks::repacked);
     both([&](QuantisedParameters& to) {
       to.by_columns("qzeros", DType::i32, to.group_split(scheme_), to.groups(scheme_), packed);
     });
-    if (!gptq) return;
-    both([](QuantisedParameters& to) { to.add_expert_bias(); });
+  }
+
+  // What the ranks have instead where their shares cut groups (vLLM's moe_wna16): integers turned,
+  // in bytes, and scales of smaller groups. GPTQ's zero points, which are all alike, are left out.
+  void add_turned() {
+    const size_t first = result_.size();
+    const bool gptq = scheme_.format == WeightFormat::gptq;
     both([&](QuantisedParameters& to) {
-      if (to.all_have("g_idx")) to.add_group_indices(scheme_.group);
+      to.turned("qweight", to.inputs() / to.integers_per_word(scheme_),
+                gptq ? Repack::words : Repack::awq_words);
     });
+    both([&](QuantisedParameters& to) { to.turned("scales", to.groups(scheme_), Repack::none); });
+    if (!gptq && scheme_.zero_points) {
+      both([&](QuantisedParameters& to) {
+        to.turned("qzeros", to.groups(scheme_), Repack::awq_zeros);
+      });
+    }
+    set_blocks(first, scheme_.group, scheme_.group, UnevenBlocks::needed);
   }
 
   const WeightScheme& scheme_;

@@ -9,6 +9,7 @@ namespace plimsoll::shard {
 
 using model::OutputAxis;
 using model::Part;
+using model::Repack;
 using model::Split;
 using model::WeightSpec;
 using plan::WeightScheme;
@@ -118,6 +119,28 @@ void QuantisedParameters::by_columns(const std::string& suffix, std::optional<DT
   }
   made.outputs_per_row = unit;
   made.shape = stacked({rows, columns / weight_.matrices()});
+}
+
+void QuantisedParameters::turned(const std::string& suffix, int64_t columns, Repack repack) {
+  constexpr int64_t kInWord = 8;  // AWQ: outputs of 4 bits
+  constexpr int64_t kInByte = 2;
+  const bool awq = repack == Repack::awq_words || repack == Repack::awq_zeros;
+  const int64_t outputs_in_row = repack == Repack::awq_zeros ? kInByte : 1;
+  WeightSpec& made = next(suffix, weight_.split);
+  made.repack = repack;
+  made.dtype = std::nullopt;
+  if (repack != Repack::none) {
+    made.dtype = DType::u8;
+    made.stored_dtype = DType::i32;
+  }
+  for (Part& part : made.parts) {
+    const int64_t outputs = part.stored_shape[0];
+    part.stored_shape = {repack == Repack::awq_words ? columns * kInWord : columns,
+                         awq ? outputs / kInWord : outputs};
+    part.transposed = true;
+    divide_outputs(part, outputs_in_row, made.name);
+  }
+  made.shape = stacked({weight_.rows() / outputs_in_row, columns});
 }
 
 // ---- single values ----

@@ -25,6 +25,8 @@ class QuantisedParameters {
   /// [rows, outputs / unit], parts beside each other.
   void by_columns(const std::string& suffix, std::optional<DType> dtype, model::Split split,
                   int64_t rows, int64_t unit);
+  /// What is stored beside the outputs, turned: [outputs, columns], parts over each other.
+  void turned(const std::string& suffix, int64_t columns, model::Repack repack);
   /// A float32 value for each part.
   void by_part(const std::string& suffix);
   /// One value for a layer (an expert): its last part's.

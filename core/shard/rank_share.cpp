@@ -71,27 +71,35 @@ std::optional<Repeat> refined(const model::ExpertBlocks& blocks, int64_t share) 
   return Repeat{.rows = blocks.outputs / finest, .columns = blocks.inputs / finest};
 }
 
+bool cuts_blocks(const model::ExpertBlocks& blocks, int64_t ranks) {
+  const int64_t share = blocks.intermediate / ranks;
+  return share % blocks.outputs != 0 || (ranks > 1 && share % blocks.inputs != 0);
+}
+
+// vLLM's moe_wna16: groups are halved until they divide the share, down to 32.
+std::optional<Repeat> halved(const model::ExpertBlocks& blocks, int64_t share) {
+  constexpr int64_t kFinest = 32;
+  int64_t group = blocks.inputs;
+  while (group >= kFinest && (share % group != 0 || blocks.hidden % group != 0)) group /= 2;
+  if (group < kFinest) return std::nullopt;
+  return Repeat{.rows = 1, .columns = blocks.inputs / group};
+}
+
 Repeat fit_expert_blocks(const ShardTensor& tensor, int64_t ranks) {
   if (!tensor.weight->expert_blocks) return {};
   const model::ExpertBlocks& blocks = *tensor.weight->expert_blocks;
   check_divides(tensor, "intermediate features of an expert", blocks.intermediate, ranks);
   const int64_t share = blocks.intermediate / ranks;
-  if (share % blocks.outputs == 0 && (ranks == 1 || share % blocks.inputs == 0)) return {};
-  if (blocks.uneven == model::UnevenBlocks::refined) {
-    if (const auto repeat = refined(blocks, share)) return *repeat;
-  }
-  const std::string found = fmt::format(
-      "--tensor-parallel-size {}: {} would have {} intermediate features on a rank, no multiple of "
-      "its blocks of {} x {}",
-      ranks, tensor.name, share, blocks.outputs, blocks.inputs);
-  if (blocks.uneven != model::UnevenBlocks::repacked) {
-    fail(ExitCode::usage, "{}; vLLM refuses it too", found);
-  }
+  if (!cuts_blocks(blocks, ranks)) return {};
+  const auto repeat = blocks.uneven == model::UnevenBlocks::refined  ? refined(blocks, share)
+                      : blocks.uneven == model::UnevenBlocks::needed ? halved(blocks, share)
+                                                                     : std::nullopt;
+  if (repeat) return tensor.unit() == tensor.dtype ? *repeat : Repeat{};
   fail(
       ExitCode::usage,
-      "{}; vLLM packs these experts anew then, for another kernel (moe_wna16), in a layout that is "
-      "not written; take fewer ranks",
-      found);
+      "--tensor-parallel-size {}: {} would have {} intermediate features on a rank, no multiple of "
+      "its blocks of {} x {}; vLLM refuses it too",
+      ranks, tensor.name, share, blocks.outputs, blocks.inputs);
 }
 
 // ---- outputs and inputs ----
@@ -135,6 +143,14 @@ int64_t local_outputs(const ShardTensor& tensor, const Heads& heads, int64_t ran
 
 }  // namespace
 
+bool is_held(const WeightSpec& weight, int64_t ranks) {
+  if (!weight.expert_blocks) return true;
+  const model::UnevenBlocks uneven = weight.expert_blocks->uneven;
+  if (uneven == model::UnevenBlocks::absent) return !cuts_blocks(*weight.expert_blocks, ranks);
+  if (uneven == model::UnevenBlocks::needed) return cuts_blocks(*weight.expert_blocks, ranks);
+  return true;
+}
+
 void cut_to_share(ShardTensor& tensor, const Heads& heads, int64_t ranks) {
   const WeightSpec& weight = *tensor.weight;
   tensor.repeat = fit_expert_blocks(tensor, ranks);
@@ -150,6 +166,7 @@ void cut_to_share(ShardTensor& tensor, const Heads& heads, int64_t ranks) {
     tensor.shape[axis] /= ranks;
   }
   check_blocks(tensor, heads, ranks);
+  if (tensor.unit() != tensor.dtype) tensor.shape.back() *= kWordBytes;
 }
 
 }  // namespace plimsoll::shard

@@ -12,6 +12,9 @@ struct Heads {
   int64_t kv = 0;
 };
 
+/// Whether ranks have a parameter for the weight: experts have others where groups are cut.
+bool is_held(const model::WeightSpec& weight, int64_t ranks);
+
 /// Cuts `tensor`, which has its weight's shape, to what each of `ranks` ranks holds: sets shape and
 /// repeat. Throws Error(usage) naming tensor and number where sizes do not divide.
 void cut_to_share(ShardTensor& tensor, const Heads& heads, int64_t ranks);

@@ -5,6 +5,7 @@
 
 #include "checkpoint/copy_rows.h"
 #include "checkpoint/mapped_file.h"
+#include "shard/repack.h"
 #include "shard/repeated.h"
 #include "shard/told_values.h"
 
@@ -61,16 +62,20 @@ void stream_zeros(int64_t count, Sink& sink) {
 
 // Rows [first, first + rows) of a slice.
 void copy_rows(const checkpoint::TensorEntry& from, const Slice& slice, int64_t first, int64_t rows,
-               DType dtype, std::byte* to, int64_t stride) {
+               const ShardTensor& tensor, std::byte* to, int64_t stride) {
   const checkpoint::Block block{
       .row = slice.row + first, .rows = rows, .column = slice.column, .columns = slice.columns};
   const bool straight = !slice.part->transposed && !slice.repeat.any();
   if (straight) prefault_rows(from, block.row, rows);
   const checkpoint::GuardedRead guard(*from.file);
-  if (slice.repeat.any()) {
-    copy_repeated(from, slice.repeat, block, dtype, to, stride);
+  if (tensor.weight->repack == model::Repack::awq_words) {
+    repack_awq_words(from, block, to, stride);
+  } else if (tensor.weight->repack == model::Repack::awq_zeros) {
+    repack_awq_zeros(from, slice.repeat, block, to, stride);
+  } else if (slice.repeat.any()) {
+    copy_repeated(from, slice, block, tensor.unit(), to, stride);
   } else {
-    checkpoint::copy_block(from, slice.part->transposed, block, dtype, to, stride);
+    checkpoint::copy_block(from, slice.part->transposed, block, tensor.unit(), to, stride);
   }
   guard.finish();
 }
@@ -80,12 +85,13 @@ void stream_slices(const Source& source, std::span<const Slice> slices, const Sh
                    Sink& sink) {
   if (slices.size() == 1) {
     const checkpoint::TensorEntry& from = source.tensor(*slices.front().part);
-    if (is_straight(from, slices.front(), tensor.dtype)) {
+    if (is_straight(from, slices.front(), tensor.unit())) {
       return pass_rows(from, slices.front(), sink);
     }
   }
   const int64_t columns = slices.size() == 1 ? slices.front().columns : tensor.columns();
-  const auto row_bytes = static_cast<size_t>(columns) * dtype_size(tensor.dtype);
+  const DType unit = tensor.unit();
+  const auto row_bytes = static_cast<size_t>(columns) * dtype_size(unit);
   for (int64_t done = 0; done < slices.front().rows;) {
     const std::span<std::byte> room = sink.room(row_bytes);
     const int64_t rows =
@@ -93,8 +99,8 @@ void stream_slices(const Source& source, std::span<const Slice> slices, const Sh
     for (const Slice& slice : slices) {
       const checkpoint::TensorEntry& from = source.tensor(*slice.part);
       const int64_t first = slices.size() == 1 ? 0 : slice.to_column;
-      copy_rows(from, slice, done, rows, tensor.dtype,
-                room.data() + static_cast<size_t>(first) * dtype_size(tensor.dtype), columns);
+      copy_rows(from, slice, done, rows, tensor,
+                room.data() + static_cast<size_t>(first) * dtype_size(unit), columns);
     }
     sink.commit(static_cast<size_t>(rows) * row_bytes);
     done += rows;
@@ -142,13 +148,12 @@ void stream_tensor(const Source& source, const ShardTensor& tensor, int64_t rank
   if (tensor.weight->outputs != model::OutputAxis::rows) {
     return stream_matrices(source, slices, tensor, sink);
   }
-  int64_t elements = 0;
+  int64_t units = 0;
   for (const Slice& slice : slices) {
     stream_slices(source, {&slice, 1}, tensor, sink);
-    elements += slice.rows * slice.columns;
+    units += slice.rows * slice.columns;
   }
-  stream_zeros((tensor.elements() - elements) * static_cast<int64_t>(dtype_size(tensor.dtype)),
-               sink);
+  stream_zeros(tensor.bytes() - units * static_cast<int64_t>(dtype_size(tensor.unit())), sink);
 }
 
 }  // namespace plimsoll::shard

@@ -6,21 +6,21 @@ namespace {
 using checkpoint::Block;
 using checkpoint::TensorEntry;
 
-void copy_element(const TensorEntry& tensor, int64_t row, int64_t column, DType dtype,
-                  std::byte* to) {
-  checkpoint::copy_block(tensor, /*transposed=*/false,
+void copy_element(const TensorEntry& tensor, bool transposed, int64_t row, int64_t column,
+                  DType dtype, std::byte* to) {
+  checkpoint::copy_block(tensor, transposed,
                          {.row = row, .rows = 1, .column = column, .columns = 1}, dtype, to, 1);
 }
 
 }  // namespace
 
-void copy_repeated(const TensorEntry& tensor, const Repeat& repeat, const Block& block, DType dtype,
+void copy_repeated(const TensorEntry& tensor, const Slice& slice, const Block& block, DType dtype,
                    std::byte* to, int64_t to_stride) {
   const auto size = static_cast<int64_t>(dtype_size(dtype));
   for (int64_t row = 0; row < block.rows; ++row) {
     for (int64_t column = 0; column < block.columns; ++column) {
-      copy_element(tensor, (block.row + row) / repeat.rows,
-                   (block.column + column) / repeat.columns, dtype,
+      copy_element(tensor, slice.part->transposed, (block.row + row) / slice.repeat.rows,
+                   (block.column + column) / slice.repeat.columns, dtype,
                    to + (row * to_stride + column) * size);
     }
   }
@@ -35,7 +35,7 @@ void copy_unrepeated(const TensorEntry& from, const Slice& slice, const Block& b
     for (int64_t j = 0; j < block.columns; ++j) {
       const int64_t column = (block.column + j) * slice.repeat.columns - slice.column;
       if (column < 0 || column >= slice.columns) continue;
-      copy_element(from, slice.to_row + row, slice.to_column + column, dtype,
+      copy_element(from, /*transposed=*/false, slice.to_row + row, slice.to_column + column, dtype,
                    to + (i * to_stride + j) * size);
     }
   }

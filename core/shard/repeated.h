@@ -9,9 +9,9 @@
 
 namespace plimsoll::shard {
 
-/// Copies `block` of the tensor as it is with each row and column repeated, converted, to `to`,
-/// whose rows begin `to_stride` elements apart.
-void copy_repeated(const checkpoint::TensorEntry& tensor, const Repeat& repeat,
+/// Copies `block` of the slice's tensor as it is with each row and column repeated, converted, to
+/// `to`, whose rows begin `to_stride` elements apart.
+void copy_repeated(const checkpoint::TensorEntry& tensor, const Slice& slice,
                    const checkpoint::Block& block, DType dtype, std::byte* to, int64_t to_stride);
 
 /// The way back: what `slice` of the rank's tensor `from` tells of the stored `block`, to its place

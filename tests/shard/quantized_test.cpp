@@ -138,7 +138,13 @@ TEST_CASE("quantised shards join to their source again") {
       const Source source(scratch.path("model"));
       write_shards(Job(source, {.tensor_parallel = ranks, .max_file_size = 50'000}),
                    scratch.path(out), {.tool_version = "test"});
-      unshard(scratch.path(out), scratch.path(out + "joined"), {});
+      const std::string said =
+          refusal([&] { unshard(scratch.path(out), scratch.path(out + "joined"), {}); });
+      if (model.at("name").get<std::string>().ends_with("two_kernels") && ranks == 2) {
+        CHECK(said.find("such shards do not join again") != std::string::npos);
+        continue;
+      }
+      REQUIRE(said == "");
       CHECK(tensors_of(scratch.path(out + "joined")) == before);
     }
   }
@@ -205,7 +211,6 @@ TEST_CASE("experts whose blocks or groups ranks would cut say what vLLM does the
   };
   says(said_of("moe_fp8_block_refined", 4, halve),
        "16 intermediate features on a rank, no multiple of its blocks of 64 x 128; vLLM refuses");
-  says(said_of("moe_gptq_two_kernels", 2), "for another kernel (moe_wna16)");
   says(said_of("moe_gptq", 1, [](Json& model) { quantization(model)["group_size"] = 16; }),
        "groups of 16 and a hidden size of 128; vLLM packs such experts anew");
 }
