@@ -113,7 +113,7 @@ bool has_rotary(const Builder& build) {
 void add_attention(Builder& build, int64_t layer) {
   const Window window = layer_window(build, layer);
   const LayerHeads heads = heads_of(build, layer, window);
-  const std::string path = build.layer_path(layer) + ".self_attn";
+  const std::string path = build.layer_path(layer) + "." + build.family.attention_name;
   RankWeights& weights = build.weights;
   const int64_t own_heads = weights.share(heads.heads, "the number of attention heads");
   const int64_t own_kv_heads = weights.kv_heads(heads.kv_heads);
@@ -151,7 +151,11 @@ void add_attention(Builder& build, int64_t layer) {
     if (sliding || !build.family.positions_in_windows)
       add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention");
   }
-  weights.attention_scales();
+  if (build.family.stored_scales) {
+    weights.attention_scales();
+  } else {
+    weights.attention_buffers();
+  }
   if (build.family.pooling) return;  // an encoder keeps nothing
   build.shape.kv_layers.push_back(attention_cache(build, own_kv_heads, heads.key_size,
                                                   heads.value_size, window.tokens, window.kind));

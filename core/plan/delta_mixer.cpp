@@ -32,6 +32,12 @@ bool is_linear_layer(const Builder& build, int64_t layer) {
   return (layer + 1) % interval != 0;
 }
 
+/// Marlin's kernels need 64 outputs: a narrower matrix is held whole on every rank.
+bool wants_wide_matrices(const Quantization& quantization) {
+  const std::string& method = quantization.method();
+  return method.starts_with("awq") || method.starts_with("gptq") || method.ends_with("auto-round");
+}
+
 /// Projections to queries, keys, values and gates, and to what decays and mixes for each head.
 void add_delta_inputs(Builder& build, const std::string& path, int64_t keys, int64_t values,
                       int64_t value_heads) {
@@ -49,7 +55,11 @@ void add_delta_inputs(Builder& build, const std::string& path, int64_t keys, int
       return;
     case Mixer::delta_split:
       add("in_proj_qkvz", {"in_proj_qkv", "in_proj_z"}, {keys, keys, values, values});
-      add("in_proj_ba", {"in_proj_b", "in_proj_a"}, {value_heads, value_heads});
+      weights.linear(Part::attention,
+                     {{path, "in_proj_ba", {"in_proj_b", "in_proj_a"}},
+                      hidden,
+                      {value_heads, value_heads},
+                      wants_wide_matrices(weights.quantization()) ? Split::none : Split::outputs});
       return;
     default:
       add("in_proj_qkvz", {}, {2 * keys + 2 * values});

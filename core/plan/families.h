@@ -103,7 +103,10 @@ struct Family {
   Mixer mixer = Mixer::attention;
   Windows windows = Windows::listed;
   Experts experts = Experts::none;
-  bool quantized_router = false;      // the router is a linear layer like others
+  bool quantized_router = false;             // the router is a linear layer like others
+  const char* attention_name = "self_attn";  // modules as quantization configs name them
+  const char* mlp_name = "mlp";
+  bool stored_scales = true;          // attention takes scales from quantized checkpoints
   double rotary_share = 1.0;          // of a head, when the config does not say
   bool output_gate = false;           // a gate of the attention's output for each element (Muse)
   bool positions_in_windows = false;  // layers without a window have no rotary positions

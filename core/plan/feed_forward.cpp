@@ -26,8 +26,11 @@ void add_shared_expert(Builder& build, const std::string& path, const Mixture& m
   const bool one = build.family.experts == Experts::qwen ||
                    build.family.experts == Experts::laguna ||
                    build.family.experts == Experts::llama4;
-  add_mlp(build, path + (one ? ".shared_expert" : ".shared_experts"), mixture.shared_intermediate,
-          Part::mlp);
+  std::string name = path + (one ? ".shared_expert" : ".shared_experts");
+  if (build.family.experts == Experts::granite) {  // beside the mixture, not in it
+    name = path.substr(0, path.rfind('.')) + ".shared_mlp";
+  }
+  add_mlp(build, name, mixture.shared_intermediate, Part::mlp);
   if (build.family.experts == Experts::qwen) {
     build.weights.plain(Part::experts, build.dims.hidden);  // shared_expert_gate
   }
@@ -188,7 +191,7 @@ bool is_mixture_layer(const Builder& build, int64_t layer) {
 }
 
 void add_feed_forward(Builder& build, int64_t layer) {
-  const std::string path = build.layer_path(layer) + ".mlp";
+  const std::string path = build.layer_path(layer) + "." + build.family.mlp_name;
   ActivationShape& activation = build.shape.activation;
   if (!is_mixture_layer(build, layer)) {
     int64_t intermediate = build.dims.intermediate;

@@ -245,7 +245,7 @@ void add_mamba(Builder& build, int64_t layer) {
     add_attention_of_hybrid(build, layer);
     return;
   }
-  const std::string path = build.layer_path(layer) + ".mamba";
+  const std::string path = build.layer_path(layer) + ".mixer";  // vLLM's name
   if (mixer == Mixer::mamba1_alone || build.family.architecture == "JambaForCausalLM") {
     add_mamba1(build, path);
   } else {

@@ -51,7 +51,7 @@ std::string layer_of(std::string_view name) {
 }  // namespace
 
 std::string canonical_name(std::string_view name) {
-  for (const std::string_view prefix : {"model.", "language_model.", "model."}) {
+  for (const std::string_view prefix : {"model.", "language_model.", "model.", "backbone."}) {
     if (name.substr(0, prefix.size()) == prefix) name.remove_prefix(prefix.size());
   }
   return std::string(name);

@@ -125,8 +125,12 @@ void RankWeights::rotary(const RotaryTable& table) {
   }
 }
 
-void RankWeights::attention_scales(bool latent) {
+void RankWeights::attention_buffers() {
   buffer(kScalesPerAttention * kFloat32);
+}
+
+void RankWeights::attention_scales(bool latent) {
+  attention_buffers();
   const Amount stored = quantization_->attention_scale_bytes(latent, element_);
   parameters(Part::attention, stored);
 }

@@ -92,6 +92,8 @@ class RankWeights {
   void rotary(const RotaryTable& table);
   /// The scales that each attention layer carries (buffers, and parameters in quantized models).
   void attention_scales(bool latent = false);
+  /// The buffers of it alone.
+  void attention_buffers();
 
   /// From now on, linear layers and experts reserve room for this many adapters of this rank:
   /// factors of inputs x rank and rank x outputs for each fused matrix (vllm/lora/layers).

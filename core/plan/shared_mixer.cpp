@@ -59,7 +59,7 @@ void add_shared_attention(Builder& build, int64_t layer, int64_t hybrids_before)
       Part::attention,
       {{build.layer_path(layer), "linear", {}}, dims.hidden, {dims.hidden}, Split::none});
   if (config.flag({"use_mem_rope"}, false)) add_rotary(build, size, "");
-  build.weights.attention_scales();
+  build.weights.attention_buffers();
   const int64_t own = build.weights.share(dims.heads, "the number of attention heads");
   build.shape.kv_layers.push_back(attention_cache(build, own, size, size, 0, KvKind::full));
   build.shape.attention_token_bytes = build.shape.kv_layers.back().token_bytes;
@@ -74,7 +74,7 @@ void add_shared_layer(Builder& build, int64_t layer) {
     const auto before = std::count(types.begin(), types.begin() + layer, "hybrid");
     add_shared_attention(build, layer, before);
   }
-  add_mamba2(build, build.layer_path(layer) + ".mamba");
+  add_mamba2(build, build.layer_path(layer) + ".mixer");
 }
 
 }  // namespace plimsoll::plan

@@ -55,21 +55,24 @@ Amount eight_bit_bytes(const WeightScheme& scheme, const MatrixShape& shape, Amo
   return bytes;
 }
 
-/// No kernel of vLLM takes an AWQ group that is cut.
-void check_groups(const MatrixShape& shape, int64_t group) {
-  if (group >= shape.full_inputs.value() || shape.inputs.value() % group == 0) return;
+/// A rank's slice must not cut a group, but where GPTQ's kernel of last resort takes it.
+void check_groups(const WeightScheme& scheme, const MatrixShape& shape) {
+  const int64_t inputs = shape.inputs.value();
+  const bool awq = scheme.format == WeightFormat::awq;
+  if (inputs % scheme.group == 0 || (awq && scheme.group >= shape.full_inputs.value())) return;
   fail(
       ExitCode::usage,
-      "The input size ({}) is not aligned with the quantized weight shape (groups of {}). This can "
-      "be caused by too large a --tensor-parallel-size.",
-      shape.inputs.value(), group);
+      "Weight input_size_per_partition={} is not divisible by group_size={}: the input size is not "
+      "aligned with the quantized weight shape. This can be caused by too large a "
+      "--tensor-parallel-size.",
+      inputs, scheme.group);
 }
 
 /// Integers packed into 32-bit words, with scales (and zero points) for each group of inputs.
 Amount packed_bytes(const WeightScheme& scheme, const MatrixShape& shape, Amount outputs,
                     int64_t element) {
   const Amount group = scheme.group > 0 ? Amount{scheme.group} : shape.full_inputs;
-  if (scheme.format == WeightFormat::awq && scheme.group > 0) check_groups(shape, scheme.group);
+  if (scheme.group > 0 && scheme.format != WeightFormat::gptq) check_groups(scheme, shape);
   const bool split_inputs = shape.inputs < shape.full_inputs;
   // Groups that straddle ranks are kept whole on each of them.
   const bool repeated = split_inputs && (scheme.group <= 0 || scheme.ordered_groups);
