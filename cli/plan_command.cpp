@@ -149,8 +149,9 @@ int plan_command(const PlanOptions& given) {
   const plan::ConfigView view(config, file.string());
   PlanOptions options = completed(given, environment, view, file);
   const std::optional<plan::Gpu> gpu = choose_gpu(options);
-  if (options.engine == "plimsoll" && options.args.dtype == "auto" && file != options.model) {
-    options.args.dtype = own_dtype(view, file.parent_path());
+  if (options.engine == "plimsoll" && file != options.model) {
+    if (options.args.dtype == "auto") options.args.dtype = own_dtype(view, file.parent_path());
+    options.own_head = has_own_head(view, file.parent_path());
   }
   if (!gpu && options.engine == "plimsoll") settle_host(options, environment);
   plan::PlanResult result = make_plan(view, options, gpu);

@@ -28,6 +28,7 @@ struct PlanOptions {
   std::string check;                  // a report of `run`
   std::optional<uint64_t> cpu_cache;  // --cpu-kvcache-space, bytes
   std::optional<int> threads;         // of a run on this machine's processor
+  bool own_head = false;  // the weights have one beside the table that the config ties it to
   bool advise = false;
   bool solve_seqs = false;  // --max-num-seqs auto
   std::string prompts;      // -i

@@ -8,7 +8,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/tied_head.h"
 #include "model/config.h"
+#include "model/tied_head.h"
 #include "own_launch.h"
 #include "plan/amount.h"
 #include "plan_parts.h"
@@ -275,21 +277,36 @@ const RankLaunch& tightest(const std::vector<RankLaunch>& ranks, const PlanOptio
   });
 }
 
+bool has_weights(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / "model.safetensors.index.json") ||
+         std::filesystem::exists(folder / "model.safetensors");
+}
+
 }  // namespace
+
+bool has_own_head(const plan::ConfigView& config, const std::filesystem::path& folder) {
+  model::ModelSpec spec = read_spec(config);
+  if (!spec.tied_head || !has_weights(folder)) return false;
+  try {
+    checkpoint::settle_tied_head(checkpoint::Checkpoint::open(folder), spec);
+  } catch (const Error&) {
+    return false;  // planning needs no more than the config: weights may come later
+  }
+  return !spec.tied_head;
+}
 
 std::string own_dtype(const plan::ConfigView& config, const std::filesystem::path& folder) {
   const model::ModelSpec spec = read_spec(config);
-  const auto has = [&](const char* name) { return std::filesystem::exists(folder / name); };
-  const bool weights = has("model.safetensors.index.json") || has("model.safetensors");
-  if (spec.dtype_stated || !weights) return "auto";
+  if (spec.dtype_stated || !has_weights(folder)) return "auto";
   return std::string(
       torch_name(checkpoint::model_dtype(checkpoint::Checkpoint::open(folder), spec)));
 }
 
 plan::PlanResult plan_own_engine(const plan::ConfigView& config, const PlanOptions& options,
                                  const plan::Gpu* gpu) {
-  const model::ModelSpec spec = read_spec(config);
+  model::ModelSpec spec = read_spec(config);
   check_supported(options, spec);
+  if (options.own_head && spec.tied_head) model::untie_head(spec);
   const DType dtype = run_dtype(spec, options.args);
   plan::PlanResult result;
   result.engine = "plimsoll";

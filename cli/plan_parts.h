@@ -24,6 +24,10 @@ plan::PlanResult plan_own_engine(const plan::ConfigView& config, const PlanOptio
 /// headers in `folder`; "auto" where there are none, or the config states one.
 std::string own_dtype(const plan::ConfigView& config, const std::filesystem::path& folder);
 
+/// Whether `run` would find a head in `folder`'s weights that differs from the table that the
+/// config ties it to; false where weights are missing.
+bool has_own_head(const plan::ConfigView& config, const std::filesystem::path& folder);
+
 /// Figures of the prompts of `-i`, read, rendered and tokenized as `run` would; `folder` is the
 /// model's. Throws Error(input_unusable, checkpoint_unusable, usage).
 void add_prompts(plan::PlanResult& result, const PlanOptions& options,

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "cli/program.h"
+#include "shard/model_folder.h"
 
 using namespace plimsoll;
 using test::Scratch;
@@ -48,6 +49,19 @@ TEST_CASE("a rank holds what vLLM's holds: weights, copied KV heads, padded voca
   const Json copied = plan_of(scratch, kConfigs + "llama-3.1-8b.json --gpu h200 -tp 16");
   CHECK(copied["kv_bytes_per_token"].get<int64_t>() * 8 ==
         whole["kv_bytes_per_token"].get<int64_t>());
+}
+
+TEST_CASE("a head of the checkpoint's own is planned for, since run loads it") {
+  const Scratch scratch;
+  for (const Json& model : shard::read_fixture("text_shards.json")) {
+    if (model["name"] != "llama, tied in config.json, with a head of its own") continue;
+    shard::write_model(scratch, model["config"], model["recipe"]);
+  }
+  const std::string folder = scratch.path("model");
+  const auto weights = [&](const std::string& place) {
+    return plan_of(scratch, place + " --gpu h100")["weights_bytes"].get<int64_t>();
+  };
+  CHECK(weights(folder) == weights(folder + "/config.json") + int64_t{70} * 64 * 2);
 }
 
 TEST_CASE("all parts stay within the budget, and one block more does not") {
