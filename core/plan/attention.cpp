@@ -97,8 +97,11 @@ void add_output_gate(const Builder& build, const LayerHeads& heads, const std::s
 bool has_rotary(const Builder& build) {
   const ConfigView& config = build.config;
   switch (build.family.positions) {
-    case Positions::rotary:
-      return true;
+    case Positions::rotary: {  // but for linear biases: Falcon's switch, and the larger Baichuan
+      const bool large = build.shape.architecture == "BaichuanForCausalLM" &&
+                         build.dims.hidden != 4096 && !config.has("rope_theta");
+      return !large && !config.flag({"alibi"}, false);
+    }
     case Positions::stated:
       return config.text({"position_embedding_type"}, "") == "rope";
     case Positions::where_theta:
