@@ -109,4 +109,7 @@ Mixture read_mixture(const Builder& build);
 bool add_towers(const ConfigView& config, const std::string& architecture, Builder& build);
 bool is_known_tower(const std::string& architecture);
 
+/// MiniCPM-V's release, as its config states it; empty: the first.
+std::string mini_cpm_version(const ConfigView& config);
+
 }  // namespace plimsoll::plan

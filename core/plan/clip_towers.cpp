@@ -2,18 +2,36 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/rounding.h"
 #include "plan/towers.h"
 
 namespace plimsoll::plan {
 
+std::vector<std::pair<int64_t, int64_t>> read_pinpoints(const ConfigView& outer,
+                                                        const VisionShape& vision) {
+  std::vector<std::pair<int64_t, int64_t>> pinpoints;
+  for (const std::vector<int64_t>& sides : outer.pairs({"image_grid_pinpoints"})) {
+    const auto tiles = [&](int64_t side) {
+      return std::clamp<int64_t>(side, vision.image_size, vision.image_size << 10);
+    };
+    pinpoints.emplace_back(tiles(sides[0]), tiles(sides[1]));
+  }
+  if (!pinpoints.empty()) return pinpoints;
+  const int64_t one = vision.image_size;
+  return {{one, 2 * one}, {2 * one, one}, {2 * one, 2 * one}, {3 * one, one}, {one, 3 * one}};
+}
+
+void pool_frames(VisionShape& vision, const ConfigView& outer, int64_t most) {
+  const int64_t stride = outer.integer({"spatial_pool_stride"}, 2, {1, 1 << 10});
+  const int64_t side = divide_up(vision.image_size / vision.patch, stride);
+  vision.video = VisionShape::Video::pooled;
+  vision.tokens_per_frame = side * side;
+  vision.most_frames = most;
+}
+
 /// SigLIP and CLIP towers.
 Tower siglip_tower(const ConfigView& config, const char* path) {
-  Tower tower;
-  tower.path = path;
-  tower.layers = config.integer({"num_hidden_layers"}, 12, kTowerLayers);
-  tower.hidden = config.integer({"hidden_size"}, 768, {1, 1 << 20});
-  tower.heads = config.integer({"num_attention_heads"}, 12, {1, 1 << 16});
-  tower.intermediate = config.integer({"intermediate_size"}, 3072);
+  Tower tower = read_tower(config, path, {12, 768, 12, 3072});
   const int64_t patch = config.integer({"patch_size"}, 16, {1, 1 << 16});
   const int64_t side = config.integer({"image_size"}, 224, {1, 1 << 20}) / patch;
   tower.patch_inputs = config.integer({"num_channels"}, 3, kChannels) * patch * patch;
@@ -28,10 +46,13 @@ void add_gemma3_vision(const ConfigView& outer, const ConfigView& config, Builde
   build.weights.buffer(Amount{tower.positions} * kPositionIdBytes);
   build.weights.plain(Part::vision, Amount{tower.hidden} * build.dims.hidden + tower.hidden);
   VisionShape& vision = build.shape.vision;
-  vision.kind = VisionShape::Kind::fixed_tokens;
+  vision.kind = VisionShape::Kind::tiles;
+  vision.tiles_key = "do_pan_and_scan";
+  vision.tiles_on = false;
+  vision.max_tiles = 4;
   vision.image_size = config.integer({"image_size"}, 896, {1, 1 << 20});
   vision.patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
-  vision.tokens_per_image = outer.integer({"mm_tokens_per_image"}, 256);
+  vision.tokens_per_image = outer.integer({"mm_tokens_per_image"}, 256, {1, 1 << 24});
   build.shape.prefix_images = true;
 }
 
@@ -42,9 +63,12 @@ void add_idefics3_vision(const ConfigView& outer, const ConfigView& config, Buil
   project(build, "model.connector.proj", tower.hidden * scale * scale, build.dims.hidden,
           Split::none, false);
   VisionShape& vision = build.shape.vision;
-  vision.kind = VisionShape::Kind::fixed_tokens;
+  vision.kind = VisionShape::Kind::split;
+  vision.tiles_key = "do_image_splitting";
   vision.image_size = config.integer({"image_size"}, 512, {1, 1 << 20});
   vision.patch = config.integer({"patch_size"}, 16, {1, 1 << 16});
+  constexpr int64_t kTilesOnAnEdge = 4;
+  vision.longest_edge = kTilesOnAnEdge * vision.image_size;
   vision.tokens_per_image = tower.positions / (scale * scale);
 }
 
@@ -52,10 +76,14 @@ void add_idefics3_vision(const ConfigView& outer, const ConfigView& config, Buil
 void add_llava_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
   const bool clip = config.text({"model_type"}, "").find("clip_vision") == 0;
   Tower tower = siglip_tower(config, "vision_tower.vision_model.encoder.layers");
-  const int64_t feature = outer.integers({"vision_feature_layer"}).empty()
-                              ? -1
-                              : outer.integers({"vision_feature_layer"}).front();
-  if (feature < -1) tower.layers = std::max<int64_t>(0, tower.layers + feature + 1);
+  // Several layers' features stand side by side; the tower ends with the last of them.
+  std::vector<int64_t> features = outer.integers({"vision_feature_layer"});
+  if (features.empty()) features = {-2};
+  int64_t last = 0;
+  for (const int64_t feature : features) {
+    last = std::max(last, feature < 0 ? tower.layers + feature + 1 : feature);
+  }
+  tower.layers = std::min(tower.layers, last);
   if (clip) {
     tower.patch_bias = false;
     tower.positions += 1;
@@ -65,28 +93,64 @@ void add_llava_vision(const ConfigView& outer, const ConfigView& config, Builder
   }
   add_tower(tower, build);
   build.weights.buffer(Amount{tower.positions} * kPositionIdBytes);
-  if (build.shape.architecture.starts_with("LlavaNext")) {
-    build.weights.plain(Part::vision, build.dims.hidden);  // image_newline
-  }
+  const bool next = build.shape.architecture == "LlavaNextForConditionalGeneration";
+  if (next) build.weights.plain(Part::vision, build.dims.hidden);  // image_newline
   const bool bias = outer.flag({"multimodal_projector_bias"}, true);
-  project(build, "multi_modal_projector.linear_1", tower.hidden, build.dims.hidden, Split::outputs,
-          bias);
-  project(build, "multi_modal_projector.linear_2", build.dims.hidden, build.dims.hidden,
-          Split::inputs, bias);
+  const bool videos = build.shape.architecture == "LlavaNextVideoForConditionalGeneration";
+  if (videos) {
+    project_twice(build, tower.hidden, build.dims.hidden, bias);
+  } else {
+    const auto sides = static_cast<int64_t>(features.size());
+    project(build, "multi_modal_projector.linear_1", tower.hidden * sides, build.dims.hidden,
+            Split::outputs, bias);
+    project(build, "multi_modal_projector.linear_2", build.dims.hidden, build.dims.hidden,
+            Split::inputs, bias);
+  }
   VisionShape& vision = build.shape.vision;
   vision.kind = VisionShape::Kind::fixed_tokens;
   vision.image_size = config.integer({"image_size"}, 336, {1, 1 << 20});
   vision.patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
-  vision.tokens_per_image = clip ? tower.positions - 1 : tower.positions;
+  const bool whole = outer.text({"vision_feature_select_strategy"}, "default") == "full";
+  vision.tokens_per_image = clip && !whole ? tower.positions - 1 : tower.positions;
+  vision.rows_per_tile = tower.positions;
+  if (next) {
+    vision.kind = VisionShape::Kind::any_resolution;
+    vision.pinpoints = read_pinpoints(outer, vision);
+  }
+  if (videos) {
+    pool_frames(vision, outer, 0);
+    vision.images = false;
+    vision.most_videos = 1;
+  }
+}
+
+/// Phi-3-vision: CLIP's tower, merged by squares, with learned separators. The embedding of text is
+/// held a second time beside it.
+void add_phi3_vision(const ConfigView& outer, const ConfigView&, Builder& build) {
+  const ConfigView image = outer.child({"img_processor"});
+  Tower tower;
+  tower.path = "vision_embed_tokens.img_processor.vision_model.encoder.layers";
+  tower.layers = 23;  // of 24: features are taken before the last
+  tower.hidden = 1024;
+  tower.heads = 16;
+  tower.intermediate = 4096;
+  constexpr int64_t kImage = 336;
+  constexpr int64_t kPatch = 14;
+  tower.patch_inputs = 3 * kPatch * kPatch;
+  tower.patch_bias = false;
+  tower.positions = (kImage / kPatch) * (kImage / kPatch) + 1;
+  tower.ends = tower.hidden + norm_elements(tower);
+  add_tower(tower, build);
+  build.weights.buffer(Amount{tower.positions} * kPositionIdBytes);
+  build.weights.vocabulary(Part::embedding, build.dims.vocabulary, build.dims.hidden);
+  const int64_t merged = 4 * image.integer({"image_dim_out"}, tower.hidden, {1, 1 << 20});
+  build.weights.plain(Part::vision, 2 * merged);
+  project_twice(build, merged, build.dims.hidden, true);
+  build.shape.vision.kind = VisionShape::Kind::other;
 }
 
 void add_pixtral_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
-  Tower tower;
-  tower.path = "vision_tower.transformer.layers";
-  tower.layers = config.integer({"num_hidden_layers"}, 24, kTowerLayers);
-  tower.hidden = config.integer({"hidden_size"}, 1024, {1, 1 << 20});
-  tower.heads = config.integer({"num_attention_heads"}, 16, {1, 1 << 16});
-  tower.intermediate = config.integer({"intermediate_size"}, 4096);
+  Tower tower = read_tower(config, "vision_tower.transformer.layers", {24, 1024, 16, 4096});
   tower.gated = true;
   tower.layer_norm = false;
   tower.qkv_bias = tower.out_bias = tower.mlp_bias = false;
@@ -109,46 +173,9 @@ void add_pixtral_vision(const ConfigView& outer, const ConfigView& config, Build
   VisionShape& vision = build.shape.vision;
   square_patches(vision, config, patch, merge);
   vision.merge = merge;
-  const int64_t side = config.integer({"image_size"}, 1540, {1, 1 << 20});
-  vision.default_min_pixels = 1;
-  vision.default_max_pixels = side * side;
-}
-
-void add_intern_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
-  Tower tower;
-  tower.path = "vision_model.encoder.layers";
-  tower.layers = config.integer({"num_hidden_layers"}, 24, kTowerLayers);
-  tower.hidden = config.integer({"hidden_size"}, 1024, {1, 1 << 20});
-  tower.heads = config.integer({"num_attention_heads"}, 16, {1, 1 << 16});
-  tower.intermediate = config.integer({"intermediate_size"}, 4096);
-  tower.layer_norm = config.text({"norm_type"}, "layer_norm") == "layer_norm";
-  tower.qkv_bias = config.flag({"qkv_bias"}, true);
-  tower.layer_extras = 2 * tower.hidden;
-  if (config.flag({"qk_normalization"}, false)) tower.layer_extras += 2 * tower.hidden;
-  const int64_t patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
-  const int64_t image = outer.integer(
-      {"force_image_size"}, config.integer({"image_size"}, 448, {1, 1 << 20}), {1, 1 << 20});
-  const int64_t side = config.integer({"image_size"}, image, {1, 1 << 20}) / patch;
-  tower.patch_inputs = 3 * patch * patch;
-  tower.positions = side * side + 1;
-  tower.ends = tower.hidden;  // class token
-  const int64_t feature =
-      outer.integers({"select_layer"}).empty() ? -1 : outer.integers({"select_layer"}).front();
-  if (feature < -1) tower.layers = std::max<int64_t>(0, tower.layers + feature + 1);
-  add_tower(tower, build);
-  const double ratio = outer.number({"downsample_ratio"}, 0.5);
-  const auto merge = std::max<int64_t>(1, std::llround(1.0 / std::max(ratio, 0.01)));
-  const int64_t merged = tower.hidden * merge * merge;
-  build.weights.plain(Part::vision, 2 * merged);
-  project(build, "mlp1.1", merged, build.dims.hidden, Split::none, true);
-  project(build, "mlp1.3", build.dims.hidden, build.dims.hidden, Split::none, true);
-  VisionShape& vision = build.shape.vision;
-  vision.kind = VisionShape::Kind::tiles;
-  vision.image_size = image;
-  vision.patch = patch;
-  vision.tokens_per_image = side * side / (merge * merge);
-  vision.max_tiles = outer.integer({"max_dynamic_patch"}, 12, {1, 1 << 10});
-  vision.video = true;
+  vision.kind = VisionShape::Kind::longest_edge;
+  vision.longest_edge = config.integer({"image_size"}, 1540, {1, 1 << 20});
+  vision.bytes_on_device = true;
 }
 
 }  // namespace plimsoll::plan

@@ -151,6 +151,20 @@ std::vector<std::string> ConfigView::texts(Keys keys) const {
   return result;
 }
 
+std::vector<std::vector<int64_t>> ConfigView::pairs(Keys keys) const {
+  const char* key = nullptr;
+  const Json* value = find(keys, &key);
+  std::vector<std::vector<int64_t>> result;
+  if (value == nullptr) return result;
+  if (!value->is_array()) refuse(key, *value, "a list of pairs");
+  for (const Json& pair : *value) {
+    if (!pair.is_array() || pair.size() != 2) refuse(key, pair, "a pair of integers");
+    const Bounds bounds{0, int64_t{1} << 31};
+    result.push_back({to_integer(key, pair[0], bounds), to_integer(key, pair[1], bounds)});
+  }
+  return result;
+}
+
 bool ConfigView::has_child(Keys keys) const {
   for (const char* key : keys) {
     const auto at = object_->find(key);

@@ -37,6 +37,8 @@ class ConfigView {
   /// A list of integers, a single integer as a list of one, or empty when absent.
   [[nodiscard]] std::vector<int64_t> integers(Keys keys) const;
   [[nodiscard]] std::vector<std::string> texts(Keys keys) const;
+  /// A list of lists of two integers, or empty when absent.
+  [[nodiscard]] std::vector<std::vector<int64_t>> pairs(Keys keys) const;
   /// The first of the keys that holds an object.
   [[nodiscard]] bool has_child(Keys keys) const;
   /// That object, or an empty one.

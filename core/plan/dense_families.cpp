@@ -33,7 +33,7 @@ constexpr auto kFamilies = std::to_array<Family>({
      .out_bias = {"attention_out_bias", false},
      .generic = true},
     {.architecture = "SmolLM3ForCausalLM", .tied = true, .generic = true},
-    {.architecture = "Qwen2ForCausalLM", .qkv_bias = kAlways, .multimodal_positions = 4},
+    {.architecture = "Qwen2ForCausalLM", .qkv_bias = kAlways},
     {.architecture = "Qwen3ForCausalLM", .qk_norm = QkNorm::head, .qkv_bias = kAttentionBias},
     {.architecture = "QWenLMHeadModel", .qkv_bias = kAlways},
     {.architecture = "GemmaForCausalLM", .tied = true, .embedding_scale = true},

@@ -72,7 +72,10 @@ struct EngineArgs {
   std::map<std::string, ModalityLimit> limits;  // by "image", "video", "audio"
   bool language_only = false;
   bool skip_mm_profiling = false;
-  std::map<std::string, int64_t> processor;  // --mm-processor-kwargs, numbers alone
+  // Numbers and switches of --mm-processor-kwargs ("size.longest_edge", "videos_kwargs.fps"), and
+  // of the preprocessor_config.json beside the model's config.
+  std::map<std::string, int64_t> processor;
+  std::map<std::string, int64_t> processor_file;
   double processor_cache_gib = 4;
   bool lora = false;                         // --enable-lora
   int64_t lora_slots = 1;                    // --max-loras

@@ -112,7 +112,6 @@ struct Family {
   bool positions_in_windows = false;  // layers without a window have no rotary positions
   int64_t activation_scalars = 0;  // of a learned activation: so many parameters and buffers each
   bool generic = false;            // runs in vLLM's generic backend over transformers' own modules
-  int64_t multimodal_positions = 1;  // the rotary table is this many times longer with mrope
   bool pooling = false;
 };
 

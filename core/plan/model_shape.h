@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/config_view.h"
@@ -48,21 +49,82 @@ struct ActivationShape {
   bool int8_activations = false;  // inputs of linear layers are copied to 8 bits at run time
 };
 
-/// Vision towers of the kinds whose encoder memory is modelled.
-struct VisionShape {
-  enum class Kind : uint8_t { none, patches, fixed_tokens, tiles, other } kind = Kind::none;
+/// A transformer that reads images or sound, as far as its activations need it.
+struct TowerShape {
   int64_t hidden = 0;
   int64_t intermediate = 0;
-  int64_t layers = 0;
+  bool gated = false;
+};
+
+/// The largest image and video that a model's processor makes, and the tower that reads them. Sizes
+/// are those of the published processors; --mm-processor-kwargs and a preprocessor_config.json
+/// beside the config replace them.
+struct VisionShape {
+  /// How images become tokens.
+  enum class Kind : uint8_t {
+    none,
+    patches,         // as many as the pixels allow, merged by squares (Qwen-VL)
+    pixel_volume,    // likewise, counting the pixels of all frames (GLM-4V)
+    patch_limit,     // a square whose patches stay under a limit, padded to whole tokens (MoonViT)
+    longest_edge,    // a square of the longest side (Pixtral)
+    fixed_tokens,    // one size
+    tiles,           // crops of one size, and a thumbnail of the whole where there are several
+    split,           // tiles of the image brought to the longest edge, and the whole (Idefics3)
+    any_resolution,  // the tiles of the best of the listed sizes, less padding, and the whole
+    other,
+  } kind = Kind::none;
+  /// How videos do.
+  enum class Video : uint8_t {
+    none,
+    patches,  // frames of the largest image, as many as the context holds, up to most_frames
+    budget,   // two frames that fill the video's own pixels (Qwen3-VL)
+    volume,   // the frames that come closest to what the context holds (GLM-4V)
+    tiles,    // a tile a frame, as many as the context holds beside an image (InternVL)
+    pooled,   // tokens_per_frame each, as many as the context holds, up to most_frames
+    fixed,    // most_frames of tokens_per_frame (Gemma 4)
+  } video = Video::none;
+  TowerShape tower;
   int64_t patch = 14;
   int64_t merge = 1;  // patches per token, on one side
   int64_t temporal_patch = 1;
   int64_t image_size = 0;
-  int64_t tokens_per_image = 0;  // of fixed_tokens; of one tile for tiles
+  int64_t tokens_per_image = 0;  // of fixed_tokens; of one tile for tiles and split
+  int64_t rows_per_tile = 0;     // that the tower sees; 0: its patches
   int64_t max_tiles = 1;
-  bool video = false;
+  bool thumbnail = true;
+  const char* tiles_key = nullptr;  // the processor's switch for tiles; nullptr: always on
+  bool tiles_on = true;             // unless that switch says otherwise
+  bool nine_tiles = false;          // any_resolution: scaled down to nine tiles' worth
+  std::vector<std::pair<int64_t, int64_t>> pinpoints;  // any_resolution: height and width
+  int64_t longest_edge = 0;
+  int64_t dummy_side = 0;   // patch_limit: of the square that is profiled
+  int64_t patch_limit = 0;  // patch_limit: patches of an image
   int64_t default_max_pixels = 0;
   int64_t default_min_pixels = 0;
+  int64_t video_max_pixels = 0;
+  int64_t video_min_pixels = 0;
+  int64_t tokens_per_frame = 0;
+  int64_t frame_rows = 0;             // fixed: rows of the tower, a frame
+  int64_t profiled_tokens = 0;        // of the small image that is profiled; 0: of the largest
+  int64_t profiled_frame_tokens = 0;  // likewise of a frame
+  int64_t profiled_frame_pixels = 0;  // frames are profiled at most so large; 0: as counted
+  int64_t frame_marks = 0;            // volume: tokens of time beside each frame
+  int64_t video_tokens = 0;           // beside the frames' own
+  int64_t most_frames = 0;            // 0: no bound
+  int64_t most_images = 0;            // of a request; 0: any number
+  int64_t most_videos = 0;            // likewise
+  bool images = true;                 // false: the model takes videos alone
+  bool bytes_on_device = false;       // pixels are normalized on the device (0.28 and later)
+  int64_t deep_levels = 0;            // outputs of deeper layers beside the last one's (Qwen3-VL)
+  const char* image_modality = "image";
+};
+
+/// What one clip of sound of the largest length needs.
+struct SoundShape {
+  TowerShape tower;
+  int64_t tokens = 0;    // 0: no tower for sound, or none that is modelled
+  int64_t rows = 0;      // that the tower sees
+  int64_t elements = 0;  // of its input
 };
 
 /// What to build.
@@ -71,11 +133,11 @@ struct ShapeOptions {
   int64_t pipeline_parallel = 1;
   int64_t pipeline_rank = 0;
   bool expert_parallel = false;
-  int64_t element = 2;         // bytes of the model's dtype
-  int64_t kv_element = 2;      // bytes of a cached element
-  bool language_only = false;  // no modality is allowed: towers are not built
-  std::string state_dtype;     // --mamba-ssm-cache-dtype
-  int64_t lora_slots = 0;      // adapters held at once; 0: none
+  int64_t element = 2;              // bytes of the model's dtype
+  int64_t kv_element = 2;           // bytes of a cached element
+  std::vector<std::string> absent;  // modalities without requests: their towers are not built
+  std::string state_dtype;          // --mamba-ssm-cache-dtype
+  int64_t lora_slots = 0;           // adapters held at once; 0: none
   int64_t lora_rank = 0;
 };
 
@@ -103,6 +165,7 @@ struct ModelShape {
   Amount after_loading_bytes = 0;  // copies that are made once the weights are there
   ActivationShape activation;
   VisionShape vision;
+  SoundShape sound;
 };
 
 /// The part of a config that describes the language model.

@@ -1,180 +1,154 @@
 #include "plan/multimodal.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
-#include "base/rounding.h"
+#include "base/json.h"
 #include "plan/amount.h"
 
 namespace plimsoll::plan {
 namespace {
 
-/// A number of --mm-processor-kwargs, kept where products of such numbers stay countable.
-int64_t processor_value(const EngineArgs& args, const char* key, int64_t fallback, int64_t most) {
-  const auto at = args.processor.find(key);
-  return at == args.processor.end() ? fallback : std::clamp<int64_t>(at->second, 1, most);
-}
-
-constexpr int64_t kMostPixels = int64_t{1} << 34;
-constexpr int64_t kMostSide = 1 << 17;
-constexpr int64_t kMostFramesHinted = 1 << 16;
-constexpr int64_t kMostTiles = 1 << 10;
-
-int64_t limit_of(const EngineArgs& args, const char* modality) {
-  constexpr int64_t kUnlimited = 999;
-  if (args.language_only) return 0;
-  const auto at = args.limits.find(modality);
-  return at == args.limits.end() ? kUnlimited : at->second.count;
-}
-
-/// The pair of factors of `units` that is closest to a square.
-std::pair<int64_t, int64_t> closest_factors(int64_t units) {
-  for (auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(units))); side > 1; --side) {
-    if (units % side == 0) return {side, units / side};
-  }
-  return {1, units};
-}
-
-struct Size {
-  int64_t width;
-  int64_t height;
+/// A modality that the model takes and the limits allow.
+struct Modality {
+  std::string name;
+  int64_t limit = 0;
+  LargestItem counted;   // what budgets are made for
+  LargestItem profiled;  // what is run
+  TowerShape tower;
 };
 
-/// Qwen2-VL's resize: sides rounded to multiples of `factor`, area within bounds.
-Size smart_resize(Size size, int64_t factor, int64_t least, int64_t most) {
-  const auto rounded = [&](double side) {
-    return std::max(
-        factor, static_cast<int64_t>(std::nearbyint(side / static_cast<double>(factor))) * factor);
-  };
-  const auto width = static_cast<double>(size.width);
-  const auto height = static_cast<double>(size.height);
-  Size result{rounded(width), rounded(height)};
-  const auto f = static_cast<double>(factor);
-  if (result.width * result.height > most) {
-    const double beta = std::sqrt(width * height / static_cast<double>(most));
-    result.width = std::max(factor, static_cast<int64_t>(std::floor(width / beta / f)) * factor);
-    result.height = std::max(factor, static_cast<int64_t>(std::floor(height / beta / f)) * factor);
-  } else if (result.width * result.height < least) {
-    const double beta = std::sqrt(static_cast<double>(least) / (width * height));
-    result.width = static_cast<int64_t>(std::ceil(width * beta / f)) * factor;
-    result.height = static_cast<int64_t>(std::ceil(height * beta / f)) * factor;
-  }
-  return result;
+int64_t within(int64_t limit, int64_t own) {
+  return own > 0 ? std::min(limit, own) : limit;
 }
 
-constexpr int64_t kChannels = 3;
-
-LargestItem patches_item(const VisionShape& vision, Size size, int64_t frames) {
-  const int64_t steps = divide_up(frames, vision.temporal_patch);
-  LargestItem item;
-  item.patches = (size.width / vision.patch) * (size.height / vision.patch) * steps;
-  item.tokens = item.patches / (vision.merge * vision.merge);
-  item.pixel_elements =
-      item.patches * kChannels * vision.temporal_patch * vision.patch * vision.patch;
-  return item;
+std::vector<Modality> modalities_of(const EngineArgs& args, const ModelShape& shape,
+                                    int64_t max_model_len) {
+  const VisionShape& vision = shape.vision;
+  std::vector<Modality> all = {
+      {"audio", modality_limit(args, "audio"), largest_sound(shape.sound, args),
+       largest_sound(shape.sound, args), shape.sound.tower},
+      {vision.image_modality,
+       within(modality_limit(args, vision.image_modality), vision.most_images),
+       largest_image(vision, args), profiled_image(vision, args), vision.tower},
+      {"video", within(modality_limit(args, "video"), vision.most_videos),
+       largest_video(vision, args, max_model_len), profiled_video(vision, args, max_model_len),
+       vision.tower}};
+  std::erase_if(all, [](const Modality& m) { return m.limit <= 0 || m.counted.tokens <= 0; });
+  return all;
 }
 
-Size largest_size(const VisionShape& vision, const EngineArgs& args, const char* modality) {
-  const int64_t factor = vision.patch * vision.merge;
-  const int64_t most = processor_value(args, "max_pixels", vision.default_max_pixels, kMostPixels);
-  const int64_t least = processor_value(args, "min_pixels", vision.default_min_pixels, kMostPixels);
-  const auto hint = args.limits.find(modality);
-  if (hint != args.limits.end() && hint->second.width > 0 && hint->second.height > 0) {
-    return smart_resize(
-        {std::min(hint->second.width, kMostSide), std::min(hint->second.height, kMostSide)}, factor,
-        least, most);
+/// Items of the modality that one step of the encoder is profiled with.
+int64_t items_in_batch(const EngineArgs& args, const EngineLimits& limits, const Modality& modality,
+                       int64_t budget, int64_t max_model_len) {
+  const int64_t tokens = modality.counted.tokens;
+  const int64_t each = std::max<int64_t>(1, std::min(modality.limit, max_model_len / tokens));
+  int64_t sequences = limits.max_num_seqs;
+  if (!args.chunked_prefill.value_or(true)) {
+    sequences = std::min(sequences, limits.max_num_batched_tokens / tokens);
   }
-  const auto [a, b] = closest_factors(std::max<int64_t>(1, most / (factor * factor)));
-  return {a * factor, b * factor};
+  return std::max<int64_t>(1, std::min(Amount{budget / tokens}, Amount{sequences} * each).value());
+}
+
+/// Bytes of an element of the tower's input: vLLM normalizes some models' pixels on the device.
+int64_t pixel_bytes(const EngineArgs& args, const VisionShape& vision, int64_t element) {
+  const bool bytes = vision.bytes_on_device && args.version >= VllmVersion{0, 28, 0};
+  return bytes ? 1 : element;
 }
 
 }  // namespace
 
-LargestItem largest_image(const VisionShape& vision, const EngineArgs& args) {
-  switch (vision.kind) {
-    case VisionShape::Kind::none:
-    case VisionShape::Kind::other:
-      return {};
-    case VisionShape::Kind::patches:
-      return patches_item(vision, largest_size(vision, args, "image"), 1);
-    case VisionShape::Kind::fixed_tokens: {
-      const int64_t side = vision.image_size / vision.patch;
-      return {vision.tokens_per_image, side * side,
-              kChannels * vision.image_size * vision.image_size};
-    }
-    case VisionShape::Kind::tiles: {
-      const int64_t most = processor_value(args, "max_dynamic_patch", vision.max_tiles, kMostTiles);
-      const int64_t tiles = most > 1 ? most + 1 : 1;  // and a thumbnail
-      const int64_t side = vision.image_size / vision.patch;
-      return {tiles * vision.tokens_per_image, tiles * (side * side + 1),
-              tiles * kChannels * vision.image_size * vision.image_size};
-    }
-  }
-  return {};
-}
-
-LargestItem largest_video(const VisionShape& vision, const EngineArgs& args,
-                          int64_t max_model_len) {
-  if (!vision.video || vision.kind != VisionShape::Kind::patches) return {};
-  const auto hint = args.limits.find("video");
-  const Size size = largest_size(vision, args, "video");
-  constexpr int64_t kMostFrames = 14;
-  int64_t frames = kMostFrames;
-  if (hint != args.limits.end() && hint->second.frames > 0) {
-    frames = std::min(hint->second.frames, kMostFramesHinted);
-  } else {
-    while (frames > vision.temporal_patch &&
-           patches_item(vision, size, frames).tokens > max_model_len) {
-      --frames;
-    }
-  }
-  return patches_item(vision, size, frames);
-}
-
 EncoderMemory encoder_memory(const EngineArgs& args, const EngineLimits& limits,
                              const ModelShape& shape, int64_t element, int64_t max_model_len) {
   EncoderMemory memory;
-  if (!shape.multimodal || args.language_only || args.skip_mm_profiling) return memory;
-  const VisionShape& vision = shape.vision;
-  LargestItem item = limit_of(args, "image") > 0 ? largest_image(vision, args) : LargestItem{};
-  memory.modality = "image";
-  const LargestItem video =
-      limit_of(args, "video") > 0 ? largest_video(vision, args, max_model_len) : LargestItem{};
-  if (video.tokens > item.tokens) {
-    item = video;
-    memory.modality = "video";
+  if (!shape.multimodal || args.language_only) return memory;
+  const std::vector<Modality> modalities = modalities_of(args, shape, max_model_len);
+  if (modalities.empty()) return memory;
+  const Modality* largest = &modalities.front();
+  for (const Modality& modality : modalities) {
+    memory.tokens.emplace_back(modality.name, modality.counted.tokens);
+    if (modality.counted.tokens >= largest->counted.tokens) largest = &modality;  // by name
   }
-  if (item.tokens <= 0) return memory;
-  memory.budget_tokens = std::max(limits.max_num_batched_tokens, item.tokens);
-  const int64_t each = std::max<int64_t>(
-      1, std::min(limit_of(args, memory.modality.c_str()), max_model_len / item.tokens));
-  memory.items = std::max<int64_t>(
-      1, std::min(Amount{memory.budget_tokens / item.tokens}, Amount{limits.max_num_seqs} * each)
-             .value());
+  const LargestItem& item = largest->profiled;
+  memory.modality = largest->name;
   memory.tokens_per_item = item.tokens;
-  const Amount outputs = Amount{memory.items} * item.tokens * shape.hidden * element;
-  const Amount pixels = Amount{memory.items} * item.pixel_elements * element;
-  memory.kept = (outputs + pixels).value();
+  memory.budget_tokens = std::max(limits.max_num_batched_tokens, largest->counted.tokens);
+  memory.items = items_in_batch(args, limits, *largest, memory.budget_tokens, max_model_len);
+  const Amount deep = Amount{shape.vision.deep_levels} * shape.hidden * element;
+  const Amount deep_inputs = deep * limits.max_num_batched_tokens;
+  if (args.skip_mm_profiling) {
+    memory.items = 0;
+    memory.kept = deep_inputs.value();
+    memory.formula = "the encoder is left out of the profile";
+    return memory;
+  }
+  const Amount outputs = Amount{memory.items} * item.tokens * (deep + shape.hidden * element);
+  const bool sound = largest->name == "audio";
+  const int64_t pixel = sound ? element : pixel_bytes(args, shape.vision, element);
+  memory.input_elements = item.elements;
+  memory.input_bytes = pixel;
+  const Amount inputs = Amount{memory.items} * item.elements * pixel;
+  memory.kept = (outputs + inputs + deep_inputs).value();
   memory.formula =
-      fmt::format("{} {} item(s) x ({} tokens x {} + {} pixel elements) x {} B", memory.items,
-                  memory.modality, item.tokens, shape.hidden, item.pixel_elements, element);
-  const Amount rows = Amount{memory.items} * item.patches;
-  const Amount width = vision.kind == VisionShape::Kind::patches
-                           ? Amount{vision.hidden} * 2 + Amount{vision.intermediate} * 3
-                           : Amount{vision.hidden} * 3 + Amount{vision.intermediate} * 2;
+      fmt::format("{} {} item(s) x ({} tokens x {} x {} B + {} input elements x {} B)",
+                  memory.items, memory.modality, item.tokens,
+                  shape.hidden * (1 + shape.vision.deep_levels), element, item.elements, pixel);
+  if (deep_inputs > Amount{0}) {
+    memory.formula += fmt::format(" + {} levels x {} tokens x {} x {} B", shape.vision.deep_levels,
+                                  limits.max_num_batched_tokens, shape.hidden, element);
+  }
+  const TowerShape& tower = largest->tower;
+  const Amount rows = Amount{memory.items} * item.rows;
+  const Amount width = tower.gated ? Amount{tower.hidden} * 2 + Amount{tower.intermediate} * 3
+                                   : Amount{tower.hidden} * 3 + Amount{tower.intermediate} * 2;
   memory.peak = (rows * width * element).value();
   memory.peak_formula = fmt::format("{} rows x {} B x {}", rows.value(), element, width.value());
+  if (pixel != element) {
+    const Amount normalized = Amount{memory.items} * item.elements * element;
+    memory.peak = (Amount{memory.peak} + normalized).value();
+    memory.peak_formula += fmt::format(" + {} B of normalized pixels", normalized.value());
+  }
   return memory;
 }
 
-bool towers_unused(const ConfigView& config, const EngineArgs& args) {
-  static_cast<void>(config);
-  if (args.language_only) return args.version >= VllmVersion{0, 17, 0};
-  if (args.version < VllmVersion{0, 15, 0} || args.limits.empty()) return false;
-  const bool has_video = config.has("video_token_id") || config.has("video_token_index");
-  return limit_of(args, "image") == 0 && (!has_video || limit_of(args, "video") == 0);
+std::string encoder_note(const EncoderMemory& memory) {
+  if (memory.tokens.empty()) return "";
+  std::string items;
+  for (const auto& [modality, tokens] : memory.tokens) {
+    items += fmt::format("{}{} {} tokens", items.empty() ? "" : ", ", modality, tokens);
+  }
+  return fmt::format("largest item: {}; encoder cache of {} tokens, profiled with {} {} item(s)",
+                     items, memory.budget_tokens, memory.items, memory.modality);
+}
+
+void read_processor_settings(const ConfigView& settings, const std::string& prefix,
+                             std::map<std::string, int64_t>& into) {
+  constexpr size_t kMostSettings = 1 << 12;
+  constexpr size_t kDeepest = 64;  // of the prefix's characters
+  for (const auto& [key, value] : settings.json().items()) {
+    if (into.size() >= kMostSettings) return;
+    if (value.is_boolean()) {
+      into[prefix + key] = value.get<bool>() ? 1 : 0;
+    } else if (value.is_number_integer()) {
+      into[prefix + key] = value.get<int64_t>();
+    } else if (value.is_object() && prefix.size() < kDeepest) {
+      read_processor_settings(ConfigView(value, settings.path()), prefix + key + ".", into);
+    }
+  }
+}
+
+std::vector<std::string> absent_modalities(const EngineArgs& args) {
+  std::vector<std::string> absent;
+  if (args.language_only) {
+    if (args.version < VllmVersion{0, 17, 0}) return absent;
+    return {"image", "video", "audio", "vision_chunk"};
+  }
+  if (args.version < VllmVersion{0, 15, 0}) return absent;
+  for (const auto& [modality, limit] : args.limits) {
+    if (limit.count == 0) absent.push_back(modality);
+  }
+  return absent;
 }
 
 }  // namespace plimsoll::plan

@@ -1,22 +1,14 @@
-// Images and videos: tokens per item, what the encoder needs, and what limits change.
+// Images, videos and sound: tokens per item, what the encoder needs, and what limits change.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "plan/item_sizes.h"
 #include "plan/vllm_plan.h"
 
 namespace plimsoll::plan {
-
-/// The largest item of a modality that one request may hold.
-struct LargestItem {
-  int64_t tokens = 0;
-  int64_t patches = 0;         // rows of the tower
-  int64_t pixel_elements = 0;  // of its input
-};
-
-LargestItem largest_image(const VisionShape& vision, const EngineArgs& args);
-LargestItem largest_video(const VisionShape& vision, const EngineArgs& args, int64_t max_model_len);
 
 struct EncoderMemory {
   int64_t kept = 0;  // outputs and inputs that stay while the language model runs
@@ -24,16 +16,26 @@ struct EncoderMemory {
   std::string modality;
   int64_t items = 0;
   int64_t tokens_per_item = 0;
-  int64_t budget_tokens = 0;
+  int64_t input_elements = 0;  // of one item, and the bytes of each
+  int64_t input_bytes = 0;
+  int64_t budget_tokens = 0;                            // of the encoder's cache
+  std::vector<std::pair<std::string, int64_t>> tokens;  // of the largest item of each modality
   std::string formula;
   std::string peak_formula;
 };
 
-/// The batch of items that vLLM profiles.
+/// The batch of items that vLLM profiles (vllm/multimodal/encoder_budget.py).
 EncoderMemory encoder_memory(const EngineArgs& args, const EngineLimits& limits,
                              const ModelShape& shape, int64_t element, int64_t max_model_len);
 
-/// Every modality that the towers take is limited to 0, so that they are not built.
-bool towers_unused(const ConfigView& config, const EngineArgs& args);
+/// What the encoder is planned for, in a sentence; empty: for nothing.
+std::string encoder_note(const EncoderMemory& memory);
+
+/// Settings of a processor's JSON, flattened: "size.longest_edge", switches as 0 and 1.
+void read_processor_settings(const ConfigView& settings, const std::string& prefix,
+                             std::map<std::string, int64_t>& into);
+
+/// Modalities whose towers are not built, because no request may hold an item of them.
+std::vector<std::string> absent_modalities(const EngineArgs& args);
 
 }  // namespace plimsoll::plan

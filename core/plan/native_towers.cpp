@@ -8,12 +8,7 @@ namespace plimsoll::plan {
 
 /// Kimi's MoonViT.
 void add_moon_vision(const ConfigView&, const ConfigView& config, Builder& build) {
-  Tower tower;
-  tower.path = "vision_tower.encoder.blocks";
-  tower.layers = config.integer({"vt_num_hidden_layers", "num_hidden_layers"}, 27, kTowerLayers);
-  tower.hidden = config.integer({"vt_hidden_size", "hidden_size"}, 1152, {1, 1 << 20});
-  tower.heads = config.integer({"vt_num_attention_heads", "num_attention_heads"}, 16, {1, 1 << 16});
-  tower.intermediate = config.integer({"vt_intermediate_size", "intermediate_size"}, 4304);
+  Tower tower = read_tower(config, "vision_tower.encoder.blocks", {27, 1152, 16, 4304});
   const int64_t inner = config.integer({"qkv_hidden_size"}, tower.hidden);
   tower.head_size = inner / tower.heads;
   tower.layer_norm = config.text({"norm_type"}, "layernorm") != "rmsnorm";
@@ -41,16 +36,21 @@ void add_moon_vision(const ConfigView&, const ConfigView& config, Builder& build
   build.weights.plain(Part::vision,
                       Amount{merged} * merged + Amount{merged} * build.dims.hidden + biases);
   if (second) build.weights.plain(Part::vision, build.dims.hidden);
-  build.shape.vision.kind = VisionShape::Kind::other;
+  VisionShape& vision = build.shape.vision;
+  square_patches(vision, config, 14, kernel.size() == 2 ? kernel[0] : 2);
+  vision.merge = std::clamp<int64_t>(kernel.size() == 2 ? kernel[0] : 2, 1, 1 << 10);
+  vision.temporal_patch = 1;
+  vision.kind = VisionShape::Kind::patch_limit;
+  const bool chunks = build.shape.architecture != "KimiVLForConditionalGeneration";
+  // The processors' own limits, and the images that vLLM profiles with.
+  vision.dummy_side = chunks ? 3000 : 1024;
+  vision.patch_limit = chunks ? 16384 : 4096;
+  if (chunks) vision.image_modality = "vision_chunk";
+  vision.bytes_on_device = chunks;
 }
 
 void add_llama4_vision(const ConfigView&, const ConfigView& config, Builder& build) {
-  Tower tower;
-  tower.path = "vision_model.model.layers";
-  tower.layers = config.integer({"num_hidden_layers"}, 34, kTowerLayers);
-  tower.hidden = config.integer({"hidden_size"}, 768, {1, 1 << 20});
-  tower.heads = config.integer({"num_attention_heads"}, 16, {1, 1 << 16});
-  tower.intermediate = config.integer({"intermediate_size"}, 5632);
+  Tower tower = read_tower(config, "vision_model.model.layers", {34, 768, 16, 5632});
   const int64_t patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
   const int64_t image = config.integer({"image_size"}, 448, {1, 1 << 20});
   const int64_t side = image / patch;
@@ -79,17 +79,15 @@ void add_llama4_vision(const ConfigView&, const ConfigView& config, Builder& bui
   vision.kind = VisionShape::Kind::tiles;
   vision.image_size = image;
   vision.patch = patch;
-  vision.tokens_per_image = side * side / 4;
+  const double ratio = config.number({"pixel_shuffle_ratio"}, 0.5);
+  const auto shrink = std::max<int64_t>(1, std::llround(1.0 / std::max(ratio * ratio, 1e-4)));
+  vision.tokens_per_image = side * side / shrink;
+  vision.rows_per_tile = tower.positions;
   vision.max_tiles = 16;
 }
 
 void add_muse_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
-  Tower tower;
-  tower.path = "vision_encoder.transformer";
-  tower.layers = config.integer({"num_hidden_layers"}, 50, kTowerLayers);
-  tower.hidden = config.integer({"hidden_size"}, 1536, {1, 1 << 20});
-  tower.heads = config.integer({"num_attention_heads"}, 16, {1, 1 << 16});
-  tower.intermediate = config.integer({"intermediate_size"}, 8960);
+  Tower tower = read_tower(config, "vision_encoder.transformer", {50, 1536, 16, 8960});
   tower.split_mlp = false;
   tower.whole_if_uneven = true;
   const int64_t patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
@@ -105,17 +103,51 @@ void add_muse_vision(const ConfigView& outer, const ConfigView& config, Builder&
       config.integer({"adapter_dim"}, outer.integer({"projector_hidden_size"}, 4096));
   build.weights.plain(Part::vision, Amount{merged} * adapter + Amount{adapter} * adapter +
                                         Amount{adapter} * build.dims.hidden);
-  build.shape.vision.kind = VisionShape::Kind::other;
+  VisionShape& vision = build.shape.vision;
+  square_patches(vision, config, 14, 2);
+  vision.merge = merge;
+  vision.kind = VisionShape::Kind::fixed_tokens;
+  vision.tokens_per_image = 4096;
+  vision.image_size = 64 * patch * merge;
+  vision.video = VisionShape::Video::pooled;
+  vision.temporal_patch = 1;
+  vision.tokens_per_frame = 144;  // of a group of frames
+  vision.most_frames = 48;        // such groups
+  vision.frame_rows = vision.tokens_per_frame * merge * merge;
 }
 
+namespace {
+
+/// Gemma 4 pools squares of patches into at most so many tokens; vLLM profiles with images and
+/// frames of 224 pixels a side, brought to the size that fills them best.
+void note_gemma4_items(const ConfigView& config, int64_t patch, VisionShape& vision) {
+  const int64_t pool = config.integer({"pooling_kernel_size"}, 3, {1, 1 << 10});
+  const auto filled = [&](int64_t tokens) {
+    constexpr double kSide = 224;
+    const double patches = kSide / static_cast<double>(patch) * kSide / static_cast<double>(patch);
+    const double scale = std::sqrt(static_cast<double>(tokens * pool * pool) / patches);
+    const auto side = static_cast<int64_t>(kSide * scale / static_cast<double>(patch * pool));
+    return side * side;
+  };
+  vision.kind = VisionShape::Kind::fixed_tokens;
+  vision.patch = patch;
+  vision.tokens_per_image = config.integer({"default_output_length"}, 280, {1, 1 << 20});
+  vision.profiled_tokens = filled(vision.tokens_per_image);
+  vision.rows_per_tile = vision.tokens_per_image * pool * pool;
+  constexpr int64_t kFrameTokens = 70;
+  constexpr int64_t kTimeTokens = 8;  // marks at both ends, and the time
+  vision.video = VisionShape::Video::fixed;
+  vision.most_frames = 32;
+  vision.tokens_per_frame = kFrameTokens + kTimeTokens;
+  vision.profiled_frame_tokens = filled(kFrameTokens);
+  vision.frame_rows = kFrameTokens * pool * pool;
+}
+
+}  // namespace
+
 void add_gemma4_vision(const ConfigView&, const ConfigView& config, Builder& build) {
-  Tower tower;
-  tower.path = "vision_tower.encoder.layers";
-  tower.layers = config.integer({"num_hidden_layers"}, 16, kTowerLayers);
-  tower.hidden = config.integer({"hidden_size"}, 768, {1, 1 << 20});
-  tower.heads = config.integer({"num_attention_heads"}, 12, {1, 1 << 16});
+  Tower tower = read_tower(config, "vision_tower.encoder.layers", {16, 768, 12, 3072});
   tower.head_size = config.integer({"head_dim"}, 64, {1, 1 << 16});
-  tower.intermediate = config.integer({"intermediate_size"}, 3072);
   tower.gated = true;
   tower.layer_norm = false;
   tower.norms = 4;
@@ -132,8 +164,7 @@ void add_gemma4_vision(const ConfigView&, const ConfigView& config, Builder& bui
   if (config.flag({"standardize"}, false))
     weights.buffer(Amount{2} * tower.hidden * build.options.element);
   weights.buffer(Amount{2} * (tower.head_size / 4) * 4);  // rotary frequencies, twice, float32
-  VisionShape& vision = build.shape.vision;
-  vision.kind = VisionShape::Kind::other;
+  note_gemma4_items(config, patch, build.shape.vision);
   build.shape.prefix_images = true;
 }
 

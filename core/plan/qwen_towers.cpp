@@ -13,7 +13,9 @@ void add_qwen_vision(const ConfigView& config, Builder& build, bool gated) {
   VisionShape& vision = build.shape.vision;
   square_patches(vision, config, 14, 2);
   vision.temporal_patch = config.integer({"temporal_patch_size"}, 2, {1, 1 << 10});
-  vision.video = true;
+  vision.video = VisionShape::Video::patches;
+  vision.most_frames = 14;
+  vision.bytes_on_device = true;
   vision.default_min_pixels = 56 * 56;
   vision.default_max_pixels = int64_t{28} * 28 * 16384;
   const int64_t channels = config.integer({"in_channels", "in_chans"}, 3, kChannels);
@@ -29,6 +31,7 @@ void add_qwen_vision(const ConfigView& config, Builder& build, bool gated) {
   tower.patch_inputs = channels * vision.temporal_patch * vision.patch * vision.patch;
   tower.patch_bias = false;
   tower.ends = norm_elements(tower);  // of the merger
+  tower.kv_heads = config.integer({"num_key_value_heads"}, tower.heads, {1, 1 << 16});
   add_tower(tower, build);
   const int64_t merged = tower.hidden * vision.merge * vision.merge;
   const int64_t out =
@@ -55,15 +58,13 @@ void add_qwen3_vision(const ConfigView&, const ConfigView& config, Builder& buil
   VisionShape& vision = build.shape.vision;
   square_patches(vision, config, 16, 2);
   vision.temporal_patch = config.integer({"temporal_patch_size"}, 2, {1, 1 << 10});
-  vision.video = true;
+  vision.video = VisionShape::Video::budget;
+  vision.bytes_on_device = true;
   vision.default_min_pixels = 65536;
   vision.default_max_pixels = 16777216;
-  Tower tower;
-  tower.path = "visual.blocks";
-  tower.layers = config.integer({"depth"}, 27, kTowerLayers);
-  tower.hidden = config.integer({"hidden_size"}, 1152, {1, 1 << 20});
-  tower.heads = config.integer({"num_heads"}, 16, {1, 1 << 16});
-  tower.intermediate = config.integer({"intermediate_size"}, 4304);
+  vision.video_min_pixels = 4096;
+  vision.video_max_pixels = 25165824;
+  Tower tower = read_tower(config, "visual.blocks", {27, 1152, 16, 4304});
   tower.patch_inputs = config.integer({"in_channels"}, 3, kChannels) * vision.temporal_patch *
                        vision.patch * vision.patch;
   tower.positions = config.integer({"num_position_embeddings"}, 2304);
@@ -76,6 +77,7 @@ void add_qwen3_vision(const ConfigView&, const ConfigView& config, Builder& buil
   const int64_t deep =
       listed ? static_cast<int64_t>(config.integers({"deepstack_visual_indexes"}).size())
              : (has_them ? kDeepMergers : 0);
+  vision.deep_levels = deep;
   for (int64_t i = 0; i <= deep; ++i) {
     build.weights.plain(Part::vision, 2 * (i == 0 ? tower.hidden : merged));
     project(build, "visual.merger.linear_fc1", merged, merged, Split::outputs, true);

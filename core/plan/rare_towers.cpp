@@ -47,27 +47,6 @@ void add_convnext(Builder& build) {
   build.weights.plain(Part::vision, elements);
 }
 
-/// The image encoder of SAM with its neck, and a Qwen2 of 24 layers that reads it (DeepSeek-OCR-2).
-void add_deep_encoder(Builder& build, const ConfigView& outer) {
-  constexpr int64_t kWidth = 768;
-  constexpr int64_t kLayers = 12;
-  constexpr int64_t kSide = 64;
-  const Amount layer = Amount{12} * kWidth * kWidth + 13 * kWidth;
-  Amount sam = layer * kLayers + Amount{kSide} * kSide * kWidth + 3 * 256 * kWidth + kWidth;
-  sam += Amount{kLayers - 4} * 2 * 27 * 64 + Amount{4} * 2 * 127 * 64;  // relative positions
-  sam += Amount{kWidth} * 256 + Amount{256} * 256 * 9 + 4 * 256;        // neck
-  sam += Amount{256} * 512 * 9 + Amount{512} * 896 * 9;                 // downsampling
-  constexpr int64_t kReader = 896;
-  const Amount reader =
-      Amount{24} * (Amount{kReader} * (kReader + 256) + kReader + 256 + Amount{kReader} * kReader +
-                    Amount{3} * kReader * 4864 + 2 * kReader);
-  const Amount queries = Amount{256 + 144} * kReader + kReader;
-  const ConfigView projector = outer.child({"projector_config"});
-  const int64_t inputs = projector.integer({"input_dim"}, kReader);
-  build.weights.plain(Part::vision,
-                      sam + reader + queries + Amount{inputs + 1} * build.dims.hidden);
-}
-
 /// A perceiver between tower and language model (xGen-MM): six layers of latents.
 void add_perceiver(Builder& build) {
   constexpr int64_t kWidth = 1152;
@@ -81,9 +60,8 @@ void add_perceiver(Builder& build) {
 }  // namespace
 
 bool is_rare_tower(const std::string& architecture) {
-  for (const char* name :
-       {"LogicsForConditionalGeneration", "XGenMMModelForConditionalGeneration",
-        "DeepseekOCR2ForCausalLM", "MiniCPMV", "LocateAnythingForConditionalGeneration"}) {
+  for (const char* name : {"LogicsForConditionalGeneration", "XGenMMModelForConditionalGeneration",
+                           "LocateAnythingForConditionalGeneration"}) {
     if (architecture == name) return true;
   }
   return false;
@@ -101,15 +79,6 @@ bool add_rare_towers(const ConfigView& config, const std::string& architecture, 
     build.weights.plain(Part::vision,
                         Amount{4} * 1152 * 1152 + Amount{2} * 1152 * 4304);  // pooling head
     add_perceiver(build);
-  } else if (architecture == "DeepseekOCR2ForCausalLM") {
-    add_deep_encoder(build, config);
-  } else if (architecture == "MiniCPMV") {
-    const ConfigView vision = config.child({"vision_config"});
-    const bool dropped = config.flag({"drop_vision_last_layer"}, true);
-    const int64_t layers = vision.integer({"num_hidden_layers"}, 27, kTowerLayers);
-    const int64_t side = vision.integer({"image_size"}, 448, {14, 1 << 16}) / 14;
-    add_tower(so400m(std::max<int64_t>(0, layers - (dropped ? 1 : 0)), side * side), build);
-    add_resampler(build, config.integer({"query_num"}, 64, {1, 1 << 20}), 1152);
   } else if (config.text({"model_type"}, "") == "llama3v") {
     add_tower(so400m(27, 4900), build);
     add_resampler(build, config.integer({"query_num"}, 96), 1152);

@@ -68,9 +68,13 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
   } else if (type == "longrope" || type == "su") {
     table.positions += original;  // the short table and the long one, one after the other
   }
-  // Sections in time, height and width: the table is enlarged for videos.
+  // Sections in time, height and width: the table is enlarged for videos, except where positions
+  // never exceed the count of tokens.
   if ((type == "default" || type == "mrope" || type == "yarn") && settings.has("mrope_section")) {
-    table.positions *= build.family.multimodal_positions;
+    const std::string& name = build.shape.architecture;
+    const bool bounded = name.starts_with("Qwen3VL") || name.starts_with("Qwen3_5");
+    constexpr int64_t kEnlarged = 4;
+    if (!bounded) table.positions *= kEnlarged;
   }
   table.key = type + "/" + layer_type;
   const bool by_type =

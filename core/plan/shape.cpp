@@ -132,6 +132,19 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {"Glm4vForConditionalGeneration", "Glm4ForCausalLM"},
     {"Glm4vMoeForConditionalGeneration", "Glm4MoeForCausalLM"},
     {"KimiVLForConditionalGeneration", "DeepseekV3ForCausalLM"},
+    {"Qwen3OmniMoeForConditionalGeneration", "Qwen3MoeForCausalLM"},
+    {"Qwen3ASRForConditionalGeneration", "Qwen3ForCausalLM"},
+    {"KeyeForConditionalGeneration", "Qwen3ForCausalLM"},
+    {"KeyeVL1_5ForConditionalGeneration", "Qwen3ForCausalLM"},
+    {"DotsOCRForCausalLM", "Qwen2ForCausalLM"},
+    {"PaddleOCRVLForConditionalGeneration", "Ernie4_5ForCausalLM"},
+    {"GlmOcrForConditionalGeneration", "Glm4ForCausalLM"},
+    {"GLM4VForCausalLM", "ChatGLMForConditionalGeneration"},
+    {"Phi3VForCausalLM", "MistralForCausalLM"},
+    {"Phi4MMForCausalLM", "MistralForCausalLM"},
+    {"DeepseekOCRForCausalLM", "DeepseekForCausalLM"},
+    {"MolmoForCausalLM", "Qwen2ForCausalLM"},
+    {"Exaone4_5_ForConditionalGeneration", "Exaone4ForCausalLM"},
 });
 
 /// Wrappers whose config class ties the output to the embedding where the config is silent.
@@ -151,12 +164,10 @@ std::string first_architecture(const ConfigView& config) {
 
 /// MiniCPM-V changed its language model from release to release.
 std::string mini_cpm_language(const ConfigView& config) {
-  if (!config.has("version")) {
+  const std::string version = mini_cpm_version(config);
+  if (version.empty()) {
     return config.integer({"hidden_size"}, 0) == 2304 ? "MiniCPMForCausalLM" : "LlamaForCausalLM";
   }
-  std::string version = config.is_text("version")
-                            ? config.text({"version"}, "")
-                            : fmt::format("{:.1f}", config.number({"version"}, 0));
   if (version == "2.0") return "MiniCPMForCausalLM";
   if (version == "2.6") return "Qwen2ForCausalLM";
   if (version == "4.5") return "Qwen3ForCausalLM";
@@ -195,6 +206,12 @@ bool has_unknown_tower(const ConfigView& config, const std::string& architecture
 }
 
 }  // namespace
+
+std::string mini_cpm_version(const ConfigView& config) {
+  if (!config.has("version")) return "";
+  return config.is_text("version") ? config.text({"version"}, "")
+                                   : fmt::format("{:.1f}", config.number({"version"}, 0));
+}
 
 ConfigView text_config(const ConfigView& config) {
   if (config.has_child({"thinker_config"})) return text_config(config.child({"thinker_config"}));
@@ -243,6 +260,9 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
   shape.activation.int8_activations = weights.quantization().int8_activations();
   Builder build{text, options, *family, weights, shape, read_dims(text, *family), {}};
   build.layer_types = text.texts({"layer_types"});
+  // Molmo counts gate and up together, and keeps rows for its images' marks.
+  const bool molmo = shape.architecture == "MolmoForCausalLM";
+  if (molmo) build.dims.intermediate /= 2;
   // A multimodal model's outer config decides, not the one of its language model.
   if (&text.json() != &config.json()) {
     const bool usual = std::find(kTiedWrappers.begin(), kTiedWrappers.end(), shape.architecture) !=
@@ -261,7 +281,7 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
   shape.activation.hidden = build.dims.hidden;
   shape.activation.vocabulary = build.dims.vocabulary;
   build_decoder(build);
-  if (!options.language_only && options.pipeline_rank == 0) {
+  if (options.pipeline_rank == 0) {
     shape.multimodal = add_towers(config, shape.architecture, build);
     if (has_unknown_tower(config, shape.architecture)) {
       shape.estimated = true;

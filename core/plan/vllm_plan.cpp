@@ -22,8 +22,8 @@ constexpr VllmVersion kTokensByConcurrency{0, 20, 1};
 constexpr VllmVersion kInFlightTwice{0, 26, 0};
 constexpr VllmVersion kSecondRunnerGraphs{0, 29, 0};
 constexpr VllmVersion kNullBlockHeld{0, 29, 0};
-constexpr VllmVersion kMarlinGptqAlone{0, 30, 0};
 constexpr VllmVersion kUnknown{0, 33, 0};  // and later
+constexpr VllmVersion kMarlinGptqAlone{0, 30, 0};
 
 Quantization quantization_of(const ConfigView& config, const EngineArgs& args) {
   const ConfigView text = text_config(config);
@@ -358,7 +358,7 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const Gp
   options.expert_parallel = args.expert_parallel;
   options.element = element;
   options.kv_element = kv_element_size(args, quantization, element);
-  options.language_only = towers_unused(config, args);
+  options.absent = absent_modalities(args);
   options.state_dtype = args.state_dtype;
   options.lora_slots = args.lora ? args.lora_slots : 0;
   options.lora_rank = args.lora ? args.lora_rank : 0;
@@ -373,6 +373,9 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const Gp
   if (args.kv_cache_memory > 0) left = args.kv_cache_memory;
   if (args.available_kv > 0) left = args.available_kv;
   add_notes(result, stage, quantization, args);
+  const std::string encoder =
+      encoder_note(encoder_memory(args, limits, stage.shape, element, result.max_model_len));
+  if (!encoder.empty()) result.notes.push_back(encoder);
   if (gpu == nullptr && args.available_kv == 0 && args.kv_cache_memory == 0) {
     return result;
   }

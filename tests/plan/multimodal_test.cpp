@@ -1,0 +1,91 @@
+// Items of each modality against what vLLM 0.32.0's own processing classes and budget say
+// (tests/data/families/items.jsonl): tokens, items in a profiled batch, budget, and their inputs.
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "base/json.h"
+#include "plan/multimodal.h"
+
+namespace plimsoll::plan {
+namespace {
+
+EngineArgs args_of(const Json& row) {
+  EngineArgs args;
+  const auto at = row.find("limits");
+  if (at != row.end()) {
+    for (const auto& [modality, limit] : at->items()) {
+      args.limits[modality] = {limit.value("count", int64_t{999}), limit.value("width", int64_t{0}),
+                               limit.value("height", int64_t{0}),
+                               limit.value("num_frames", int64_t{0})};
+    }
+  }
+  for (const auto& [key, into] : {std::pair{"processor", &args.processor},
+                                  std::pair{"processor_file", &args.processor_file}}) {
+    const auto settings = row.find(key);
+    if (settings != row.end()) read_processor_settings(ConfigView(*settings, key), "", *into);
+  }
+  return args;
+}
+
+EncoderMemory memory_of(const Json& config, const Json& row) {
+  const ConfigView view(config, row["name"].get<std::string>());
+  const EngineArgs args = args_of(row);
+  const Quantization plain;
+  constexpr int64_t kHalf = 2;
+  RankWeights weights(1, kHalf, plain);
+  ShapeOptions options;
+  options.absent = absent_modalities(args);
+  const ModelShape shape = build_shape(view, options, weights);
+  const EngineLimits limits{1024, 8192, 0.9};
+  return encoder_memory(args, limits, shape, kHalf, row["max_model_len"].get<int64_t>());
+}
+
+}  // namespace
+
+TEST_CASE("tokens and batches of items as vLLM 0.32.0 budgets them") {
+  std::istringstream lines(
+      read_text_file(std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/families/items.jsonl"));
+  std::map<std::string, Json> configs;
+  std::string line;
+  int rows = 0;
+  while (std::getline(lines, line)) {
+    const auto row = parse_json<Json>(line);
+    const auto name = row["name"].get<std::string>();
+    if (row.contains("config")) configs[name] = row["config"];
+    INFO(name << " " << row.value("limits", Json()).dump()
+              << row.value("processor", Json()).dump());
+    const EncoderMemory memory = memory_of(configs.at(name), row);
+    std::map<std::string, int64_t> tokens(memory.tokens.begin(), memory.tokens.end());
+    CHECK(tokens == row["tokens"].get<std::map<std::string, int64_t>>());
+    CHECK(memory.modality == row.value("modality", ""));
+    CHECK(memory.items == row.value("items", int64_t{0}));
+    CHECK(memory.budget_tokens == row.value("budget", int64_t{0}));
+    CHECK(memory.tokens_per_item == row.value("profiled_tokens", int64_t{0}));
+    if (row.contains("input_elements")) {
+      CHECK(memory.input_elements == row["input_elements"].get<int64_t>());
+      CHECK(memory.input_bytes == row["input_bytes"].get<int64_t>());
+    }
+    ++rows;
+  }
+  CHECK(rows > 30);
+}
+
+TEST_CASE("hostile sizes of images stay countable") {
+  const auto config = parse_json<Json>(R"({"architectures": ["LlavaNextForConditionalGeneration"],
+    "image_grid_pinpoints": [[2147483647, 2147483647], [0, 1]],
+    "vision_config": {"model_type": "siglip_vision_model", "image_size": 384, "patch_size": 14},
+    "text_config": {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1,
+      "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 64}})");
+  for (const char* limits : {R"({"image": {"width": 9223372036854775807, "height": 1}})",
+                             R"({"image": {"width": 1, "height": 9223372036854775807}})"}) {
+    const Json row = {{"name", "hostile"},
+                      {"max_model_len", 4096},
+                      {"limits", parse_json<Json>(limits)},
+                      {"processor", {{"max_pixels", INT64_MAX}, {"max_dynamic_patch", -1}}}};
+    const EncoderMemory memory = memory_of(config, row);
+    CHECK(memory.items >= 1);
+    CHECK(memory.kept > 0);
+  }
+}
+
+}  // namespace plimsoll::plan
