@@ -254,6 +254,15 @@ TEST_CASE("what vLLM 0.32 refuses of quantised checkpoints is refused with its r
                            "model.layers.0.block_sparse_moe.experts.1.w3.input_scale")["mean"] = 2;
                }),
        "vLLM takes experts only where they are alike");
+  says(said_of("moe_fp8_tensor", 1,
+               [](Json& model) {
+                 const std::string experts = "model.layers.0.block_sparse_moe.experts.";
+                 Json fused = tensor_of(model, experts + "0.w1.weight");
+                 fused["name"] = experts + "w13";
+                 fused["shape"] = {2, 128, 128};
+                 model["recipe"]["tensors"] = Json::array({fused});
+               }),
+       "holds all experts of a layer in one tensor");
   says(said_of("moe_gptq_bias", 1,
                [](Json& model) {
                  tensor_of(model, "model.layers.0.mlp.experts.2.up_proj.bias")["name"] =
