@@ -106,6 +106,7 @@ void Quantization::read_auto_round(const ConfigView& config) {
   base_.format = packing == "auto_round:auto_awq" ? WeightFormat::awq : WeightFormat::gptq;
   base_ = packed_scheme(config, base_);
   if (base_.format == WeightFormat::awq) base_.zero_points = !config.flag({"sym"}, true);
+  if (base_.format == WeightFormat::gptq) note_dropped(base_);
   others_quantized_ = true;
   constexpr int64_t kWhole = 16;  // bits from which on a module is left plain
   const ConfigView extra = config.child({"extra_config"});
