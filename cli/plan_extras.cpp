@@ -6,7 +6,9 @@
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "plan/amount.h"
+#include "plan/config_file.h"
 #include "plan/model_shape.h"
+#include "plan/multimodal.h"
 #include "units.h"
 #include "value_flag.h"
 
@@ -83,11 +85,31 @@ void declare_adapter_flags(CLI::App& command, plan::EngineArgs& args) {
       ->take_last();
 }
 
+namespace {
+
+/// What the processors beside a model's config say of sizes; nothing where there are none.
+void read_processors(const fs::path& folder, plan::EngineArgs& args) {
+  const std::pair<const char*, const char*> files[] = {
+      {"preprocessor_config.json", ""}, {"video_preprocessor_config.json", "videos_kwargs."}};
+  for (const auto& [name, prefix] : files) {
+    std::error_code ignored;
+    if (!fs::is_regular_file(folder / name, ignored)) continue;
+    const Json settings = plan::read_config_json(folder / name);
+    plan::read_processor_settings(plan::ConfigView(settings, (folder / name).string()), prefix,
+                                  args.processor_file);
+  }
+}
+
+}  // namespace
+
 PlanOptions completed(PlanOptions options, const Environment& environment,
                       const plan::ConfigView& config, const fs::path& config_file) {
   const bool old = options.args.version < plan::VllmVersion{0, 10, 0};
   if (environment.mm_input_cache && old) {
     options.args.processor_cache_gib = *environment.mm_input_cache;
+  }
+  if (options.engine == "vllm" && config_file.filename() == "config.json") {
+    read_processors(config_file.parent_path(), options.args);
   }
   if (options.engine == "vllm" && !plan::is_known_architecture(config)) {
     options.args.tensors = tensors_of(config_file.parent_path());

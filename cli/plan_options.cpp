@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "base/json.h"
+#include "plan/multimodal.h"
 #include "plan_extras.h"
 #include "units.h"
 #include "value_flag.h"
@@ -270,12 +271,11 @@ void declare_multimodal(CLI::App& command, PlanOptions& o) {
                   "items of each modality that a request may hold",
                   [&a](const std::string& text) { read_modality_limits(text, a); });
   last_value_flag(command, "--mm-processor-kwargs", "JSON",
-                  "max_pixels, min_pixels, max_dynamic_patch", [&a](const std::string& text) {
+                  "max_pixels, min_pixels, size, max_dynamic_patch", [&a](const std::string& text) {
                     try {
-                      const Json json = parse_json<Json>(text);
-                      for (const auto& [key, value] : json.items()) {
-                        if (value.is_number_integer()) a.processor[key] = value.get<int64_t>();
-                      }
+                      const auto json = parse_json<Json>(text);
+                      plan::read_processor_settings(plan::ConfigView(json, "--mm-processor-kwargs"),
+                                                    "", a.processor);
                     } catch (const JsonError& error) {
                       throw std::invalid_argument(error.what());
                     }

@@ -112,6 +112,22 @@ EncoderMemory encoder_memory(const EngineArgs& args, const EngineLimits& limits,
   return memory;
 }
 
+int64_t least_batched_tokens(const ConfigView& config, const EngineArgs& args) {
+  const std::vector<std::string> names = config.texts({"architectures"});
+  if (names.empty() || names.front() != "Gemma4ForConditionalGeneration") return 0;
+  const std::string attention = text_config(config).text({"use_bidirectional_attention"}, "");
+  const std::vector<std::string> absent = absent_modalities(args);
+  const auto gone = [&](const char* modality) {
+    return std::find(absent.begin(), absent.end(), modality) != absent.end();
+  };
+  if (attention != "vision" || (gone("image") && gone("video"))) return 0;
+  constexpr int64_t kFrames = 32;
+  constexpr int64_t kFrameTokens = 70 + 8;  // and the marks of its time
+  const auto hint = args.limits.find("video");
+  const bool fewer = hint != args.limits.end() && hint->second.frames > 0;
+  return (fewer ? std::min(kFrames, hint->second.frames) : kFrames) * kFrameTokens;
+}
+
 std::string encoder_note(const EncoderMemory& memory) {
   if (memory.tokens.empty()) return "";
   std::string items;

@@ -28,6 +28,10 @@ struct EncoderMemory {
 EncoderMemory encoder_memory(const EngineArgs& args, const EngineLimits& limits,
                              const ModelShape& shape, int64_t element, int64_t max_model_len);
 
+/// Tokens that a step must hold at least by default: models that read an item as a whole raise the
+/// default to their largest one (Gemma 4); 0 for the others.
+int64_t least_batched_tokens(const ConfigView& config, const EngineArgs& args);
+
 /// What the encoder is planned for, in a sentence; empty: for nothing.
 std::string encoder_note(const EncoderMemory& memory);
 

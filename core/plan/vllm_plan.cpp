@@ -345,7 +345,12 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const Gp
   const int64_t derived = derived_max_model_len(config);
   result.dtype = dtype;
   result.max_model_len = args.max_model_len > 0 ? args.max_model_len : derived;
-  const EngineLimits limits = resolve_limits(args, gpu, result.max_model_len);
+  EngineLimits limits = resolve_limits(args, gpu, result.max_model_len);
+  if (args.max_num_batched_tokens == 0) {
+    limits.max_num_batched_tokens =
+        std::max(limits.max_num_batched_tokens,
+                 std::min(least_batched_tokens(config, args), result.max_model_len));
+  }
   check_arguments(args, limits, derived, result.max_model_len);
   result.max_num_seqs = limits.max_num_seqs;
   result.max_num_batched_tokens = limits.max_num_batched_tokens;

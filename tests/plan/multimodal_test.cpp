@@ -70,6 +70,43 @@ TEST_CASE("tokens and batches of items as vLLM 0.32.0 budgets them") {
   CHECK(rows > 30);
 }
 
+TEST_CASE("Gemma 4 reads an item as a whole: a step holds its largest by default") {
+  const auto config = parse_json<Json>(R"({"architectures": ["Gemma4ForConditionalGeneration"],
+    "text_config": {"use_bidirectional_attention": "vision"}})");
+  const ConfigView view(config, "gemma4");
+  EngineArgs args;
+  CHECK(least_batched_tokens(view, args) == 32 * 78);
+  args.limits["video"] = {1, 0, 0, 8};
+  CHECK(least_batched_tokens(view, args) == 8 * 78);
+  args.limits = {{"image", {}}, {"video", {}}};
+  CHECK(least_batched_tokens(view, args) == 0);
+}
+
+TEST_CASE("a tower is left out where none of its modalities is wanted") {
+  const auto omni = parse_json<Json>(R"({"architectures": ["Qwen2_5OmniForConditionalGeneration"],
+    "thinker_config": {"audio_config": {"encoder_layers": 2, "d_model": 64,
+        "encoder_attention_heads": 4, "encoder_ffn_dim": 128, "output_dim": 64},
+      "vision_config": {"depth": 2, "hidden_size": 64, "num_heads": 4, "intermediate_size": 128,
+        "out_hidden_size": 64},
+      "text_config": {"model_type": "qwen2_5_omni_text", "hidden_size": 64, "num_hidden_layers": 1,
+        "num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 64,
+        "vocab_size": 64}}})");
+  const auto bytes_without = [&](std::vector<std::string> absent) {
+    const Quantization plain;
+    RankWeights weights(1, 2, plain);
+    ShapeOptions options;
+    options.absent = std::move(absent);
+    static_cast<void>(build_shape(ConfigView(omni, "omni"), options, weights));
+    return weights.part_bytes(Part::vision);
+  };
+  const Amount all = bytes_without({});
+  const Amount deaf = bytes_without({"audio"});
+  const Amount blind = bytes_without({"image", "video"});
+  CHECK(deaf + blind == all);
+  CHECK(bytes_without({"image"}) == all);
+  CHECK(bytes_without({"image", "video", "audio"}) == Amount{0});
+}
+
 TEST_CASE("hostile sizes of images stay countable") {
   const auto config = parse_json<Json>(R"({"architectures": ["LlavaNextForConditionalGeneration"],
     "image_grid_pinpoints": [[2147483647, 2147483647], [0, 1]],
