@@ -13,6 +13,7 @@
 #include "model/tied_head.h"
 #include "own_launch.h"
 #include "plan/amount.h"
+#include "plan/arguments.h"
 #include "plan_parts.h"
 
 namespace plimsoll::cli {
@@ -218,25 +219,6 @@ void fill_cache(plan::PlanResult& result, const RankLaunch& rank, int64_t blocks
                           "what is left of the budget"});
 }
 
-void fill_arguments(plan::PlanResult& result, const PlanOptions& options) {
-  const auto add = [&](const char* flag, std::string value) {
-    result.arguments.emplace_back(flag, std::move(value));
-  };
-  const plan::EngineArgs& args = options.args;
-  if (args.tensor_parallel > 1) add("--tensor-parallel-size", std::to_string(args.tensor_parallel));
-  if (args.pipeline_parallel > 1)
-    add("--pipeline-parallel-size", std::to_string(args.pipeline_parallel));
-  const int64_t length =
-      result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
-  add("--max-model-len", std::to_string(length));
-  add("--max-num-seqs", std::to_string(result.max_num_seqs));
-  add("--max-num-batched-tokens", std::to_string(result.max_num_batched_tokens));
-  if (result.budget_bytes > 0)
-    add("--gpu-memory-utilization", fmt::format("{:.4g}", result.gpu_memory_utilization));
-  if (args.kv_cache_dtype != "auto") add("--kv-cache-dtype", args.kv_cache_dtype);
-  if (args.enforce_eager) add("--enforce-eager", "");
-}
-
 void add_notes(plan::PlanResult& result, const model::ModelSpec& spec, const RankLaunch& rank,
                const plan::EngineArgs& args) {
   if (!spec.dtype_stated && args.dtype == "auto") {
@@ -342,7 +324,7 @@ plan::PlanResult plan_own_engine(const plan::ConfigView& config, const PlanOptio
   fill_arena(result, *rank);
   fill_overheads(result, *rank);
   fill_cache(result, *rank, blocks, wanted, options);
-  fill_arguments(result, options);
+  plan::add_arguments(result, options.args);
   add_notes(result, spec, *rank, options.args);
   if (gpu != nullptr) return result;
   if (!*result.fits) result.notes.push_back("a run on this CPU would refuse: " + result.reason);

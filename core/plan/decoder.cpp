@@ -8,7 +8,7 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr Bounds kLayers{1, 100000};
+constexpr Bounds kLayers{1, 4096};
 constexpr Bounds kHeads{1, 1 << 20};
 
 struct LayerRange {

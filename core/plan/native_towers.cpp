@@ -51,6 +51,7 @@ void add_moon_vision(const ConfigView&, const ConfigView& config, Builder& build
 
 void add_llama4_vision(const ConfigView&, const ConfigView& config, Builder& build) {
   Tower tower = read_tower(config, "vision_model.model.layers", {34, 768, 16, 5632});
+  tower.quantized = false;  // vLLM hands neither tower nor projector the checkpoint's method
   const int64_t patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
   const int64_t image = config.integer({"image_size"}, 448, {1, 1 << 20});
   const int64_t side = image / patch;
@@ -70,11 +71,14 @@ void add_llama4_vision(const ConfigView&, const ConfigView& config, Builder& bui
   const int64_t inner = config.integer({"projector_input_dim"}, 4096);
   const int64_t outer = config.integer({"projector_output_dim"}, 4096);
   const bool bias = config.flag({"multi_modal_projector_bias"}, false);
-  project(build, "vision_model.vision_adapter.mlp.fc1", tower.intermediate, inner, Split::outputs,
-          bias);
-  project(build, "vision_model.vision_adapter.mlp.fc2", inner, outer, Split::inputs, bias);
-  project(build, "multi_modal_projector.linear_1", config.integer({"vision_output_dim"}, 7680),
-          build.dims.hidden, Split::outputs, false);
+  const auto project_plain = [&](int64_t inputs, int64_t outputs, Split split, bool with_bias) {
+    weights.linear(Part::vision,
+                   {{"", "projector", {}}, inputs, {outputs}, split, with_bias, false});
+  };
+  project_plain(tower.intermediate, inner, Split::outputs, bias);
+  project_plain(inner, outer, Split::inputs, bias);
+  project_plain(config.integer({"vision_output_dim"}, 7680), build.dims.hidden, Split::outputs,
+                false);
   VisionShape& vision = build.shape.vision;
   vision.kind = VisionShape::Kind::tiles;
   vision.image_size = image;

@@ -255,6 +255,10 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
     shape.note = "unknown architecture, read as a Llama-like decoder";
   }
   shape.family = family->architecture;
+  if (shape.family == "NomicBertModel" && text.integer({"moe_every_n_layers"}, 0) > 0) {
+    fail(ExitCode::checkpoint_unusable, "{}: NomicBert with experts is not modelled",
+         config.path());
+  }
   weights.set_expert_parallel(options.expert_parallel);
   weights.set_lora(options.lora_slots, options.lora_rank);
   shape.activation.int8_activations = weights.quantization().int8_activations();

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "plan/amount.h"
+#include "plan/arguments.h"
 #include "plan/multimodal.h"
 #include "plan/vllm_stage.h"
 
@@ -22,7 +23,6 @@ constexpr VllmVersion kTokensByConcurrency{0, 20, 1};
 constexpr VllmVersion kInFlightTwice{0, 26, 0};
 constexpr VllmVersion kSecondRunnerGraphs{0, 29, 0};
 constexpr VllmVersion kNullBlockHeld{0, 29, 0};
-constexpr VllmVersion kUnknown{0, 33, 0};  // and later
 constexpr VllmVersion kMarlinGptqAlone{0, 30, 0};
 
 Quantization quantization_of(const ConfigView& config, const EngineArgs& args) {
@@ -270,61 +270,6 @@ void check_start(PlanResult& result, const EngineArgs& args, const EngineLimits&
     result.reason = fmt::format(
         "CUDA out of memory while loading: weights of {} GiB per GPU on a card of {} GiB.",
         format_gib(result.weights_bytes), format_gib(total));
-  }
-}
-
-/// The arguments as the engine resolves them, to paste.
-void add_arguments(PlanResult& result, const EngineArgs& args) {
-  const auto add = [&](const char* flag, std::string value) {
-    result.arguments.emplace_back(flag, std::move(value));
-  };
-  if (args.tensor_parallel > 1) add("--tensor-parallel-size", std::to_string(args.tensor_parallel));
-  if (args.pipeline_parallel > 1)
-    add("--pipeline-parallel-size", std::to_string(args.pipeline_parallel));
-  const int64_t length =
-      result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
-  add("--max-model-len", std::to_string(length));
-  add("--max-num-seqs", std::to_string(result.max_num_seqs));
-  add("--max-num-batched-tokens", std::to_string(result.max_num_batched_tokens));
-  add("--gpu-memory-utilization", fmt::format("{:.4g}", result.gpu_memory_utilization));
-  if (args.kv_cache_dtype != "auto") add("--kv-cache-dtype", args.kv_cache_dtype);
-  if (!args.quantization.empty()) add("--quantization", args.quantization);
-  if (args.enforce_eager) add("--enforce-eager", "");
-}
-
-void add_notes(PlanResult& result, const Stage& stage, const Quantization& quantization,
-               const EngineArgs& args) {
-  if (!stage.shape.note.empty()) result.notes.push_back(stage.shape.note);
-  if (args.version >= kUnknown) {
-    result.notes.push_back(fmt::format(
-        "vLLM {} is newer than what this program knows: planned as 0.32", result.version));
-  }
-  if (quantization.method() == "bitsandbytes" && args.version >= kWithoutBitsandbytes) {
-    result.notes.push_back("bitsandbytes is no part of vLLM from 0.28 on: it needs a plugin");
-  }
-  if (quantization.is_online()) {
-    result.notes.push_back(
-        "weights are quantized while loading: a 16-bit layer at a time is held besides");
-  }
-  if (stage.shape.multimodal && args.processor_cache_gib > 0) {
-    const bool old = args.version < VllmVersion{0, 10, 0};
-    result.notes.push_back(
-        fmt::format("host memory for processed images and videos: {:.3g} GiB x {} processes ({})",
-                    args.processor_cache_gib, old ? 2 : args.data_parallel + 1,
-                    old ? "VLLM_MM_INPUT_CACHE_GIB" : "--mm-processor-cache-gb"));
-  }
-  if (args.version < kOnlyV0) {
-    result.notes.push_back(
-        "host memory for swapped blocks: 4 GiB per GPU unless --swap-space says otherwise");
-  }
-  const bool draft_model =
-      !args.draft_method.empty() && args.draft_method != "ngram" && args.draft_method != "suffix";
-  if (draft_model) {
-    result.notes.push_back(fmt::format("not counted: weights and KV cache of the draft model ({})",
-                                       args.draft_method));
-  }
-  if (stage.shape.multimodal && stage.shape.vision.kind == VisionShape::Kind::other) {
-    result.notes.push_back("the encoder's own memory is not modelled for this tower");
   }
 }
 

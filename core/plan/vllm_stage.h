@@ -27,4 +27,8 @@ Stage busiest_stage(const ConfigView& config, ShapeOptions options,
 /// An architecture that is not known weighs what its checkpoint's headers say, divided evenly.
 void weigh_by_headers(Stage& stage, const EngineArgs& args, int64_t element);
 
+/// Adds to result.notes what the plan leaves out or takes for granted.
+void add_notes(PlanResult& result, const Stage& stage, const Quantization& quantization,
+               const EngineArgs& args);
+
 }  // namespace plimsoll::plan

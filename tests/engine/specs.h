@@ -80,6 +80,13 @@ class SpecMaker {
     return linear;
   }
 
+  /// [experts, outputs, inputs].
+  model::Linear stack(std::vector<int64_t> shape) {
+    const model::Linear stacked = linear(std::move(shape));
+    spec_.weights.back().use = model::WeightUse::experts;
+    return stacked;
+  }
+
   model::LayerSpec layer(int64_t window) {
     model::LayerSpec layer;
     layer.placement = shape_.placement;
@@ -112,8 +119,8 @@ class SpecMaker {
       mlp.experts = shape_.experts;
       mlp.experts_per_token = shape_.experts_per_token;
       mlp.router = linear({shape_.experts, shape_.hidden});
-      mlp.up = linear({shape_.experts, up, shape_.hidden});
-      mlp.down = linear({shape_.experts, shape_.hidden, shape_.intermediate});
+      mlp.up = stack({shape_.experts, up, shape_.hidden});
+      mlp.down = stack({shape_.experts, shape_.hidden, shape_.intermediate});
     } else {
       mlp.up = linear({up, shape_.hidden});
       mlp.down = linear({shape_.hidden, shape_.intermediate});
