@@ -123,33 +123,33 @@ int64_t saved_bytes(const PlanResult& base, const PlanResult& changed) {
       .value();
 }
 
+/// Nothing where the engine refuses the arguments.
+std::optional<PlanResult> try_plan(const PlanFunction& plan, const EngineArgs& args,
+                                   const Gpu* gpu) {
+  try {
+    return plan(args, gpu);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 std::optional<PlanResult> try_change(const PlanFunction& plan, const EngineArgs& args,
                                      const Gpu* gpu, const std::vector<const Change*>& changes) {
   EngineArgs changed = args;
   for (const Change* change : changes) change->apply(changed);
-  try {
-    return plan(changed, gpu);
-  } catch (const Error&) {
-    return std::nullopt;  // the engine refuses it: no advice
-  }
+  return try_plan(plan, changed, gpu);
 }
 
 /// The fewest ranks that fit, of twice, four and eight times today's; twice if none does.
 int64_t fewest_ranks(const PlanFunction& plan, const EngineArgs& args, const Gpu* gpu,
                      const PlanResult& base) {
-  const auto fits = [&](EngineArgs& a) {
-    try {
-      return plan(a, gpu).fits.value_or(false);
-    } catch (const Error&) {
-      return false;  // the engine refuses this number
-    }
-  };
   EngineArgs changed = args;
   for (const int64_t factor : {2, 4, 8}) {
     // No rank holds less than its part of the weights.
     if (base.budget_bytes > 0 && base.weights_bytes / factor > base.budget_bytes) continue;
     changed.tensor_parallel = args.tensor_parallel * factor;
-    if (fits(changed)) return changed.tensor_parallel;
+    const std::optional<PlanResult> planned = try_plan(plan, changed, gpu);
+    if (planned && planned->fits.value_or(false)) return changed.tensor_parallel;
   }
   return args.tensor_parallel * 2;
 }

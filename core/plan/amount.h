@@ -8,6 +8,9 @@
 
 namespace plimsoll::plan {
 
+/// Bytes of a float32 number.
+inline constexpr int64_t kFloat32 = 4;
+
 /// A count whose sums and products stop at the largest (smallest) 64-bit number.
 class Amount {
  public:

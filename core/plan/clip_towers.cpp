@@ -30,6 +30,21 @@ void pool_frames(VisionShape& vision, const ConfigView& outer, int64_t most) {
 }
 
 /// SigLIP and CLIP towers.
+Tower clip_large(const char* path, int64_t layers, int64_t image) {
+  constexpr int64_t kPatch = 14;
+  Tower tower;
+  tower.path = path;
+  tower.layers = layers;
+  tower.hidden = 1024;
+  tower.heads = 16;
+  tower.intermediate = 4096;
+  tower.patch_inputs = 3 * kPatch * kPatch;
+  tower.patch_bias = false;
+  tower.positions = (image / kPatch) * (image / kPatch) + 1;
+  tower.ends = tower.hidden + norm_elements(tower);  // class token, first norm
+  return tower;
+}
+
 Tower siglip_tower(const ConfigView& config, const char* path) {
   Tower tower = read_tower(config, path, {12, 768, 12, 3072});
   const int64_t patch = config.integer({"patch_size"}, 16, {1, 1 << 16});
@@ -128,18 +143,9 @@ void add_llava_vision(const ConfigView& outer, const ConfigView& config, Builder
 /// held a second time beside it.
 void add_phi3_vision(const ConfigView& outer, const ConfigView&, Builder& build) {
   const ConfigView image = outer.child({"img_processor"});
-  Tower tower;
-  tower.path = "vision_embed_tokens.img_processor.vision_model.encoder.layers";
-  tower.layers = 23;  // of 24: features are taken before the last
-  tower.hidden = 1024;
-  tower.heads = 16;
-  tower.intermediate = 4096;
-  constexpr int64_t kImage = 336;
-  constexpr int64_t kPatch = 14;
-  tower.patch_inputs = 3 * kPatch * kPatch;
-  tower.patch_bias = false;
-  tower.positions = (kImage / kPatch) * (kImage / kPatch) + 1;
-  tower.ends = tower.hidden + norm_elements(tower);
+  // Features are taken before the last layer.
+  const Tower tower =
+      clip_large("vision_embed_tokens.img_processor.vision_model.encoder.layers", 23, 336);
   add_tower(tower, build);
   build.weights.buffer(Amount{tower.positions} * kPositionIdBytes);
   build.weights.vocabulary(Part::embedding, build.dims.vocabulary, build.dims.hidden);

@@ -6,7 +6,6 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr int64_t kFloat32 = 4;
 constexpr int64_t kAlignment = 576;  // pages of the fp8 cache
 constexpr Bounds kSize{1, 1 << 24};
 

@@ -95,7 +95,6 @@ void add_delta_mixer(Builder& build, int64_t layer) {
   add_delta_inputs(build, path, keys, values, value_heads);
   const int64_t own_heads =
       weights.share(value_heads, "the number of linear-attention value heads");
-  constexpr int64_t kFloat32 = 4;
   weights.plain(Part::attention, own_heads);  // dt_bias
   weights.parameters(Part::attention,
                      Amount{own_heads} * (plain ? build.options.element : kFloat32));  // A_log

@@ -14,7 +14,6 @@ Tower add_free_siglip(const ConfigView& config, const char* path, int64_t extra_
   tower.positions += extra_positions;
   add_tower(tower, build);
   build.weights.buffer(Amount{learned} * kPositionIdBytes);
-  constexpr int64_t kFloat32 = 4;
   build.weights.buffer(Amount{tower.hidden / tower.heads / 4} * kFloat32);  // rotary frequencies
   VisionShape& vision = build.shape.vision;
   square_patches(vision, config, 14, 2);
@@ -62,7 +61,6 @@ void add_dots_vision(const ConfigView&, const ConfigView& config, Builder& build
   tower.ends = tower.hidden;  // after the patches
   if (config.flag({"post_norm"}, true)) tower.ends += tower.hidden;
   add_tower(tower, build);
-  constexpr int64_t kFloat32 = 4;
   build.weights.buffer(Amount{tower.hidden / tower.heads / 4} * kFloat32);
   const int64_t merged = tower.hidden * vision.merge * vision.merge;
   const int64_t out = config.integer({"hidden_size"}, 1536, {1, 1 << 20});

@@ -7,8 +7,6 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr int64_t kFloat32 = 4;
-
 /// What routes tokens to experts: held by every rank, seldom quantized.
 void add_router(const Builder& build, const std::string& path, int64_t experts, int64_t element,
                 bool bias) {

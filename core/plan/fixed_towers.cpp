@@ -32,16 +32,7 @@ Amount sam_elements(int64_t out) {
 
 /// DeepSeek-OCR: SAM's features beside CLIP's.
 void add_deepseek_ocr(const ConfigView&, const ConfigView&, Builder& build) {
-  Tower tower;
-  tower.path = "vision_model.transformer.layers";
-  tower.layers = 24;
-  tower.hidden = 1024;
-  tower.heads = 16;
-  tower.intermediate = 4096;
-  tower.patch_inputs = 3 * 14 * 14;
-  tower.patch_bias = false;
-  tower.positions = 16 * 16 + 1;
-  tower.ends = tower.hidden + norm_elements(tower);
+  const Tower tower = clip_large("vision_model.transformer.layers", 24, 224);
   add_tower(tower, build);
   build.weights.buffer(Amount{tower.positions} * kPositionIdBytes);
   const int64_t hidden = build.dims.hidden;
@@ -64,7 +55,6 @@ void add_deepseek_ocr2(const ConfigView&, const ConfigView&, Builder& build) {
                                         Amount{kQueries + 1} * kWidth + dense(kWidth, hidden) +
                                         hidden);
   constexpr int64_t kFrequencies = 32;
-  constexpr int64_t kFloat32 = 4;
   build.weights.buffer(Amount{2} * kFrequencies * kFloat32);
   build.shape.vision.kind = VisionShape::Kind::other;
 }
@@ -74,14 +64,11 @@ void add_ovis25_vision(const ConfigView& outer, const ConfigView&, Builder& buil
   const ConfigView config = outer.child({"vit_config"});
   const Tower tower = siglip_tower(config, "visual_tokenizer.vit.vision_model.encoder.layers");
   add_tower(tower, build);
-  constexpr int64_t kFloat32 = 4;
   build.weights.buffer(Amount{tower.hidden / tower.heads / 4} * kFloat32);
   constexpr int64_t kMarks = 4;
   const int64_t words = outer.integer({"visual_vocab_size"}, 65536, {kMarks + 1, 1 << 24});
   const int64_t stride = config.integer({"hidden_stride"}, 2, {1, 1 << 10});
-  build.weights.plain(Part::vision, Amount{tower.hidden} * stride * stride * (words - kMarks) +
-                                        layer_norm(words - kMarks) +
-                                        Amount{words} * build.dims.hidden);
+  add_visual_words(build, tower.hidden, stride, words, kMarks);
   build.shape.vision.kind = VisionShape::Kind::other;
 }
 

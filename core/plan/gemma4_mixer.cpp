@@ -101,7 +101,6 @@ void add_layer_inputs(Builder& build, int64_t width) {
 void add_alternating_updates(Builder& build, const std::string& path, int64_t layer) {
   RankWeights& weights = build.weights;
   const int64_t hidden = build.dims.hidden;
-  constexpr int64_t kFloat32 = 4;
   const int64_t copies = build.config.integer({"altup_num_inputs"}, 4, {1, 1 << 8});
   const auto whole = [&](const char* name, int64_t inputs, int64_t outputs) {
     weights.linear(Part::mlp, {{path + ".altup", name, {}}, inputs, {outputs}, Split::none});

@@ -8,7 +8,6 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr int64_t kFloat32 = 4;
 constexpr Bounds kSize{1, 1 << 20};
 
 bool is_delta_layer(const ConfigView& linear, int64_t layer) {

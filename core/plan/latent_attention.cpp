@@ -9,8 +9,6 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr int64_t kFloat32 = 4;
-
 struct LatentDims {
   int64_t query_rank;  // 0: queries are projected directly
   int64_t rank;        // of keys and values

@@ -29,7 +29,6 @@ void add_lightning(Builder& build, int64_t layer) {
   weights.linear(Part::attention, {{path, "out_proj", {}}, inner, {hidden}, Split::inputs});
   const int64_t own = weights.share(heads, "the number of attention heads");
   weights.plain(Part::attention, own * size);  // norm of the output
-  constexpr int64_t kFloat32 = 4;
   add_state(build, Amount{own} * size * size * kFloat32, "lightning");
 }
 

@@ -76,7 +76,6 @@ void add_mamba2(Builder& build, const std::string& path) {
   }
   weights.linear(Part::attention,
                  {{path, "in_proj", {}}, hidden, widths, Split::outputs, dims.bias});
-  constexpr int64_t kFloat32 = 4;
   weights.parameters(Part::attention, Amount{own_heads} * kFloat32);  // A
   weights.plain(Part::attention, 2 * own_heads);                      // D, dt_bias
   weights.linear(Part::attention,
@@ -110,7 +109,6 @@ void add_latent_experts(Builder& build, const std::string& path) {
   const Mixture mixture = read_mixture(build);
   const int64_t hidden = build.dims.hidden;
   const int64_t width = config.integer({"moe_latent_size"}, hidden, {1, int64_t{1} << 31});
-  constexpr int64_t kFloat32 = 4;
   weights.plain(Part::experts, Amount{mixture.experts} * hidden);
   weights.parameters(Part::experts, Amount{mixture.experts} * kFloat32);
   if (width != hidden) {
@@ -220,7 +218,6 @@ void add_mamba1(Builder& build, const std::string& path) {
                  {{path, "x_proj", {}}, inner, {rank + 2 * state}, Split::inputs, false, false});
   weights.linear(Part::attention,
                  {{path, "dt_proj", {}}, rank, {inner}, Split::outputs, true, false});
-  constexpr int64_t kFloat32 = 4;
   weights.parameters(Part::attention, Amount{own} * state * kFloat32);  // A
   weights.plain(Part::attention, own);                                  // D
   weights.linear(Part::attention,

@@ -1,4 +1,5 @@
-// What models that answer with vectors or classes have in place of an output projection.
+// What models that answer with vectors or classes have in place of an output projection: heads are
+// held in float32 whatever the model's dtype.
 #include <string>
 #include <string_view>
 
@@ -8,7 +9,6 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr int64_t kFloat32 = 4;  // heads are held in float32 whatever the model's dtype
 constexpr Bounds kLabels{1, 1 << 20};
 
 /// transformers counts the labels by their names, and assumes two.

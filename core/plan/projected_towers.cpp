@@ -186,9 +186,7 @@ void add_ovis_vision(const ConfigView& outer, const ConfigView&, Builder& build)
   constexpr int64_t kMarks = 5;  // begin, end and separators of images
   const int64_t words = tokenizer.integer({"vocab_size"}, 16384, {kMarks + 1, 1 << 24});
   const int64_t stride = tokenizer.integer({"hidden_stride"}, 1, {1, 1 << 10});
-  build.weights.plain(Part::vision, Amount{tower.hidden} * stride * stride * (words - kMarks) +
-                                        layer_norm(words - kMarks) +
-                                        Amount{words} * build.dims.hidden);
+  add_visual_words(build, tower.hidden, stride, words, kMarks);
   build.shape.vision.kind = VisionShape::Kind::other;
 }
 

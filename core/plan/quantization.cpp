@@ -265,7 +265,6 @@ const WeightScheme* Quantization::listed_layer(const ModuleName& module) const {
 
 Amount Quantization::attention_scale_bytes(bool latent, int64_t element) const {
   if (!(latent ? latent_attention_scales_ : attention_scales_)) return 0;
-  constexpr int64_t kFloat32 = 4;
   // compressed-tensors: float32 scales and zero points of q, k, v; others: q, k, v, probabilities.
   if (method_ == "compressed-tensors") return 3 * kFloat32 + 3 * element;
   return 4 * element;

@@ -144,18 +144,7 @@ void add_lfm2_vision(const ConfigView& outer, const ConfigView& config, Builder&
 
 /// Molmo: a CLIP tower of plain modules, pooled by attention, and a gated projector.
 void add_molmo_vision(const ConfigView& outer, const ConfigView&, Builder& build) {
-  Tower tower;
-  tower.path = "vision_backbone.image_vit.transformer.resblocks";
-  tower.layers = 23;
-  tower.hidden = 1024;
-  tower.heads = 16;
-  tower.intermediate = 4096;
-  constexpr int64_t kImage = 336;
-  constexpr int64_t kPatch = 14;
-  tower.patch_inputs = 3 * kPatch * kPatch;
-  tower.patch_bias = false;
-  tower.positions = (kImage / kPatch) * (kImage / kPatch) + 1;
-  tower.ends = tower.hidden + norm_elements(tower);  // class token, first norm
+  const Tower tower = clip_large("vision_backbone.image_vit.transformer.resblocks", 23, 336);
   add_tower(tower, build);
   constexpr int64_t kMarks = 128;  // rows of the embedding beside the vocabulary's
   build.weights.vocabulary(Part::embedding, kMarks, build.dims.hidden);

@@ -7,8 +7,6 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr int64_t kVocabularyPadding = 64;
-constexpr int64_t kFloat32 = 4;
 constexpr int64_t kScalesPerAttention = 4;  // query, key, value, probabilities
 
 }  // namespace

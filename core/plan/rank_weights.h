@@ -13,6 +13,9 @@
 
 namespace plimsoll::plan {
 
+/// Rows that a vocabulary is padded to a multiple of: vLLM's DEFAULT_VOCAB_PADDING_SIZE.
+inline constexpr int64_t kVocabularyPadding = 64;
+
 /// Parts of the weights that a breakdown shows.
 enum class Part : uint8_t { embedding, attention, mlp, experts, norm, vision, lm_head };
 inline constexpr std::array<const char*, 7> kPartNames = {

@@ -6,7 +6,6 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr int64_t kFloat32 = 4;
 constexpr int64_t kTaps = 3;  // of Whisper's convolutions
 
 int64_t sound_positions(const ConfigView& config) {

@@ -77,6 +77,13 @@ Tower read_tower(const ConfigView& config, const char* path, const TowerSizes& u
   return tower;
 }
 
+void add_visual_words(Builder& build, int64_t hidden, int64_t stride, int64_t words,
+                      int64_t marks) {
+  build.weights.plain(Part::vision, Amount{hidden} * stride * stride * (words - marks) +
+                                        layer_norm(words - marks) +
+                                        Amount{words} * build.dims.hidden);
+}
+
 void project_twice(Builder& build, int64_t inputs, int64_t between, bool bias) {
   const int64_t outputs = build.dims.hidden;
   const Amount biases = bias ? Amount{between} + outputs : Amount{0};

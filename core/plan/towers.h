@@ -62,6 +62,10 @@ int64_t norm_elements(const Tower& tower);
 void project(Builder& build, const char* name, int64_t inputs, int64_t outputs, Split split,
              bool bias);
 
+/// Ovis's head: what a tower of `hidden` sees, squares of `stride` together, becomes a mixture of
+/// `words` learned visual words, `marks` of which stand for begin, end and separators.
+void add_visual_words(Builder& build, int64_t hidden, int64_t stride, int64_t words, int64_t marks);
+
 /// Two plain projections to the language model's width, whole on every rank.
 void project_twice(Builder& build, int64_t inputs, int64_t between, bool bias);
 
@@ -88,6 +92,10 @@ void pool_frames(VisionShape& vision, const ConfigView& outer, int64_t most);
 
 /// A SigLIP or CLIP tower, as its vision_config says.
 Tower siglip_tower(const ConfigView& config, const char* path);
+
+/// CLIP-L with patches of 14, where no config spells it out: `layers` of its 24 for images of
+/// `image` pixels a side.
+Tower clip_large(const char* path, int64_t layers, int64_t image);
 
 inline constexpr Bounds kTowerLayers{0, 10000};
 inline constexpr Bounds kChannels{1, 1 << 10};

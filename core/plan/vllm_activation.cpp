@@ -14,8 +14,6 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr int64_t kFloat32 = 4;
-
 bool at_least_hopper(const Gpu* gpu) {
   return gpu == nullptr || gpu->compute_capability == 0 || gpu->compute_capability >= 9.0;
 }
@@ -130,7 +128,7 @@ bool uses_second_runner(const EngineArgs& args, const ModelShape& shape) {
 
 std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimits& limits,
                                        const ModelShape& shape, int64_t element, const Gpu* gpu,
-                                       int64_t max_model_len) {
+                                       const EncoderMemory& encoder) {
   const ActivationShape& sizes = shape.activation;
   const Step step{limits.max_num_batched_tokens,
                   sampler_rows(limits),
@@ -155,7 +153,6 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
                                  sizes.experts_per_token, element, width.value()),
                      "Triton's experts"});
   }
-  const EncoderMemory encoder = encoder_memory(args, limits, shape, element, max_model_len);
   if (encoder.kept > 0) {
     parts.push_back(
         {"encoder outputs", encoder.kept, encoder.formula, "one batch of the largest items"});

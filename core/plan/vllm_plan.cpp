@@ -216,9 +216,9 @@ void fill_weights(PlanResult& result, const Stage& stage, const EngineArgs& args
 
 /// Weights, activations and graphs against the card; returns what is left for the cache.
 Amount fill_budget(PlanResult& result, const EngineArgs& args, const Stage& stage,
-                   const EngineLimits& limits, int64_t element, const Gpu* gpu) {
+                   const EngineLimits& limits, const Gpu* gpu, std::vector<PlanPart> activations) {
   const ModelShape& shape = stage.shape;
-  for (PlanPart& part : activation_parts(args, limits, shape, element, gpu, result.max_model_len)) {
+  for (PlanPart& part : activations) {
     result.activation_peak_bytes = (Amount{result.activation_peak_bytes} + part.bytes).value();
     part.name = "activation: " + part.name;
     result.parts.push_back(std::move(part));
@@ -319,13 +319,16 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const Gp
   const KvPlan kv(stage.shape, kv_options(args, limits, stage.shape, result.max_model_len,
                                           options.kv_element == 1));
   fill_layout(result, kv);
-  Amount left = fill_budget(result, args, stage, limits, element, gpu);
+  const EncoderMemory encoder =
+      encoder_memory(args, limits, stage.shape, element, result.max_model_len);
+  Amount left = fill_budget(result, args, stage, limits, gpu,
+                            activation_parts(args, limits, stage.shape, element, gpu, encoder));
   if (args.kv_cache_memory > 0) left = args.kv_cache_memory;
   if (args.available_kv > 0) left = args.available_kv;
   add_notes(result, stage, quantization, args);
-  const std::string encoder =
-      encoder_note(encoder_memory(args, limits, stage.shape, element, result.max_model_len));
-  if (!encoder.empty()) result.notes.push_back(encoder);
+  if (std::string note = encoder_note(encoder); !note.empty()) {
+    result.notes.push_back(std::move(note));
+  }
   if (gpu == nullptr && args.available_kv == 0 && args.kv_cache_memory == 0) {
     return result;
   }

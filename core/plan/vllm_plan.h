@@ -11,6 +11,8 @@
 
 namespace plimsoll::plan {
 
+struct EncoderMemory;
+
 /// Plans one launch. Without a card there are sizes but no verdict. Throws Error(usage) for
 /// arguments that vLLM refuses, Error(checkpoint_unusable) for a config that is no model.
 PlanResult plan_vllm(const ConfigView& config, const EngineArgs& args, const Gpu* gpu);
@@ -47,7 +49,7 @@ bool uses_second_runner(const EngineArgs& args, const ModelShape& shape);
 /// Peak of activations while profiling, in named parts that add up to the peak.
 std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimits& limits,
                                        const ModelShape& shape, int64_t element, const Gpu* gpu,
-                                       int64_t max_model_len);
+                                       const EncoderMemory& encoder);
 
 /// Memory that neither torch's allocator nor the weights hold, once the engine has started.
 int64_t non_torch_bytes(const EngineArgs& args, const Gpu* gpu);

@@ -7,7 +7,6 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr int64_t kFloat32 = 4;
 constexpr int64_t kInt32 = 4;
 constexpr int64_t kShapeRecord = 16;  // compressed-tensors keeps the unpacked shape, two int64
 

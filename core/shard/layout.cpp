@@ -26,10 +26,6 @@ std::vector<std::byte> bytes_of(const void* from, size_t count) {
   return bytes;
 }
 
-std::string_view module_of(std::string_view name) {
-  return name.substr(0, name.rfind('.'));
-}
-
 // ---- the walk ----
 
 class Walk {
@@ -301,6 +297,10 @@ bool is_known(const ModelSpec& spec, const Release& release) {
 WeightId attention_end(const ModelSpec& spec, const model::AttentionSpec& attention) {
   if (spec.family == "gemma3") return attention.k_norm.weight;
   return std::max(attention.out.weight, attention.out.bias);
+}
+
+std::string_view module_of(std::string_view name) {
+  return name.substr(0, name.rfind('.'));
 }
 
 std::string attention_module(const ModelSpec& spec, const model::AttentionSpec& attention) {

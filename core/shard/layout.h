@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
@@ -73,6 +74,9 @@ std::vector<Stage> make_stages(const model::ModelSpec& spec, const Layout& layou
 
 /// Whether the names that a release has for the model's tensors are known.
 bool is_known(const model::ModelSpec& spec, const Release& release);
+
+/// The module that a parameter, or a module in it, belongs to: the name up to its last dot.
+std::string_view module_of(std::string_view name);
 
 /// The last weight before the attention's own scales, and the module that both belong to.
 model::WeightId attention_end(const model::ModelSpec& spec, const model::AttentionSpec& attention);

@@ -22,10 +22,6 @@ using plan::WeightScheme;
 
 // ---- names ----
 
-std::string_view module_of(std::string_view name) {
-  return name.substr(0, name.rfind('.'));
-}
-
 std::string leaf_of(std::string_view name) {
   return std::string(name.substr(name.rfind('.') + 1));
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/rounding.h"
+#include "plan/rank_weights.h"
 
 namespace plimsoll::shard {
 
@@ -12,11 +13,10 @@ using model::Part;
 using model::Repack;
 using model::Split;
 using model::WeightSpec;
+using plan::kVocabularyPadding;
 using plan::WeightScheme;
 
 namespace {
-
-constexpr int64_t kVocabularyPadding = 64;
 
 // "model.layers.0.mlp.down_proj." of a weight, "...experts.w2_" of a stack.
 std::string without_weight(const std::string& name) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/rounding.h"
+#include "plan/rank_weights.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -14,8 +15,7 @@ using model::OutputAxis;
 using model::Part;
 using model::Split;
 using model::WeightSpec;
-
-constexpr int64_t kVocabularyPadding = 64;  // vLLM's DEFAULT_VOCAB_PADDING_SIZE
+using plan::kVocabularyPadding;
 
 void check_divides(const ShardTensor& tensor, std::string_view what, int64_t number,
                    int64_t ranks) {
