@@ -1,4 +1,4 @@
-#include "host_limits.h"
+#include "cli/host_limits.h"
 
 #include <sched.h>
 
@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "units.h"
+#include "cli/units.h"
 
 namespace plimsoll::cli {
 namespace {

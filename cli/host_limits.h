@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "environment.h"
+#include "cli/environment.h"
 
 namespace plimsoll::cli {
 

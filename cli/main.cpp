@@ -3,15 +3,15 @@
 #include <cstdio>
 #include <new>
 
-#include "arguments.h"
 #include "base/error.h"
 #include "batch/files.h"
-#include "help.h"
-#include "plan_command.h"
-#include "run_command.h"
-#include "shard_command.h"
-#include "signals.h"
-#include "terminal.h"
+#include "cli/arguments.h"
+#include "cli/help.h"
+#include "cli/plan/command.h"
+#include "cli/run/command.h"
+#include "cli/shard/command.h"
+#include "cli/signals.h"
+#include "cli/terminal.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "environment.h"
+#include "cli/environment.h"
 
 namespace plimsoll::cli {
 

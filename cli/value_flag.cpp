@@ -1,4 +1,4 @@
-#include "value_flag.h"
+#include "cli/value_flag.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "cli/program.h"
-#include "device_options.h"
+#include "cli/run/device_options.h"
 
 using namespace plimsoll;
 using namespace plimsoll::cli;

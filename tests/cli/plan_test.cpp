@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "base/json.h"
-#include "plan_options.h"
+#include "cli/plan/options.h"
 
 using namespace plimsoll;
 

@@ -3,10 +3,10 @@
 #include <regex>
 #include <set>
 
-#include "arguments.h"
 #include "batch/request_fields.h"
+#include "cli/arguments.h"
 #include "cli/program.h"
-#include "units.h"
+#include "cli/units.h"
 
 using namespace plimsoll;
 using namespace plimsoll::cli;

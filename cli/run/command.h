@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "run_options.h"
+#include "cli/run/options.h"
 
 namespace plimsoll::cli {
 

@@ -1,4 +1,4 @@
-#include "plan_parts.h"
+#include "cli/plan/parts.h"
 
 #include <fmt/format.h>
 

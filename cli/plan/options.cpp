@@ -1,4 +1,4 @@
-#include "plan_options.h"
+#include "cli/plan/options.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 #include <stdexcept>
 
 #include "base/json.h"
+#include "cli/plan/extras.h"
+#include "cli/units.h"
+#include "cli/value_flag.h"
 #include "plan/multimodal.h"
-#include "plan_extras.h"
-#include "units.h"
-#include "value_flag.h"
 
 namespace plimsoll::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "run_command.h"
+#include "cli/run/command.h"
 
 #include <fmt/format.h>
 
@@ -6,11 +6,11 @@
 #include "batch/input_scan.h"
 #include "batch/output.h"
 #include "batch/report.h"
-#include "environment.h"
-#include "help.h"
-#include "launch.h"
-#include "signals.h"
-#include "terminal.h"
+#include "cli/environment.h"
+#include "cli/help.h"
+#include "cli/run/launch.h"
+#include "cli/signals.h"
+#include "cli/terminal.h"
 
 namespace plimsoll::cli {
 namespace {

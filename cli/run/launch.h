@@ -7,11 +7,11 @@
 
 #include "batch/chat_prompt.h"
 #include "batch/request_fields.h"
-#include "device_options.h"
+#include "cli/environment.h"
+#include "cli/run/device_options.h"
+#include "cli/run/options.h"
 #include "engine/engine.h"
-#include "environment.h"
 #include "model/config.h"
-#include "run_options.h"
 
 namespace plimsoll::cli {
 

@@ -1,16 +1,16 @@
-#include "plan_extras.h"
+#include "cli/plan/extras.h"
 
 #include <stdexcept>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "cli/units.h"
+#include "cli/value_flag.h"
 #include "plan/amount.h"
 #include "plan/config_file.h"
 #include "plan/model_shape.h"
 #include "plan/multimodal.h"
-#include "units.h"
-#include "value_flag.h"
 
 namespace plimsoll::cli {
 namespace {

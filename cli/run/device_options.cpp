@@ -1,4 +1,4 @@
-#include "device_options.h"
+#include "cli/run/device_options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "units.h"
-#include "value_flag.h"
+#include "cli/units.h"
+#include "cli/value_flag.h"
 
 namespace plimsoll::cli {
 

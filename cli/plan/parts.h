@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "cli/plan/options.h"
 #include "plan/config_view.h"
 #include "plan/gpu_catalogue.h"
 #include "plan/plan_result.h"
-#include "plan_options.h"
 
 namespace plimsoll::cli {
 

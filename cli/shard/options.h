@@ -1,8 +1,7 @@
-// `plimsoll shard`: tensor-parallel shards, as vLLM saves them.
+// Flags of `plimsoll shard`.
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <cstdint>
 #include <string>
 
 #include "shard/job.h"
@@ -17,10 +16,10 @@ struct ShardOptions {
   bool dry_run = false, json = false, quiet = false;
 };
 
-/// Declares the subcommand. `options` must outlive the parsing.
-CLI::App* add_shard_command(CLI::App& app, ShardOptions& options);
+/// Declares every flag of `shard` on `command`. `options` must outlive the parsing.
+void declare_shard_flags(CLI::App& command, ShardOptions& options);
 
-/// Runs it. Returns the exit status. Throws Error.
-int shard_command(const ShardOptions& options);
+/// Checks that need several flags. Throws Error(usage).
+void check_shard_options(const ShardOptions& options);
 
 }  // namespace plimsoll::cli

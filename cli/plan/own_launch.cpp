@@ -1,4 +1,4 @@
-#include "own_launch.h"
+#include "cli/plan/own_launch.h"
 
 #include <algorithm>
 #include <cmath>

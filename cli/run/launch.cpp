@@ -1,4 +1,4 @@
-#include "launch.h"
+#include "cli/run/launch.h"
 
 #include <fmt/format.h>
 
@@ -10,9 +10,9 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/fused_experts.h"
 #include "checkpoint/tied_head.h"
-#include "host_limits.h"
+#include "cli/host_limits.h"
+#include "cli/terminal.h"
 #include "shard/shard_reader.h"
-#include "terminal.h"
 #include "text/chat_template.h"
 
 namespace plimsoll::cli {

@@ -4,9 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "environment.h"
+#include "cli/environment.h"
+#include "cli/plan/options.h"
 #include "plan/config_view.h"
-#include "plan_options.h"
 
 namespace plimsoll::cli {
 

@@ -9,12 +9,12 @@
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/tied_head.h"
+#include "cli/plan/own_launch.h"
+#include "cli/plan/parts.h"
 #include "model/config.h"
 #include "model/tied_head.h"
-#include "own_launch.h"
 #include "plan/amount.h"
 #include "plan/arguments.h"
-#include "plan_parts.h"
 
 namespace plimsoll::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "run_options.h"
+#include "cli/run/options.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -8,8 +8,8 @@
 #include <functional>
 
 #include "base/error.h"
-#include "units.h"
-#include "value_flag.h"
+#include "cli/units.h"
+#include "cli/value_flag.h"
 
 namespace plimsoll::cli {
 namespace {

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "cli/plan/options.h"
 #include "engine/layout.h"
 #include "memory/device_overheads.h"
 #include "model/model_spec.h"
 #include "plan/gpu_catalogue.h"
-#include "plan_options.h"
 
 namespace plimsoll::cli {
 

@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 
-#include "arguments.h"
 #include "base/error.h"
-#include "plan_options.h"
+#include "cli/arguments.h"
+#include "cli/plan/options.h"
 
 namespace plimsoll::cli {
 namespace {

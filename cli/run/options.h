@@ -13,7 +13,7 @@
 #include "batch/progress.h"
 #include "batch/prompt_builder.h"
 #include "batch/runner.h"
-#include "device_options.h"
+#include "cli/run/device_options.h"
 
 namespace plimsoll::cli {
 

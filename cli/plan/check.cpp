@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "batch/memory_report.h"
-#include "plan_parts.h"
+#include "cli/plan/parts.h"
 
 namespace plimsoll::cli {
 namespace {

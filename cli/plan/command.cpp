@@ -1,4 +1,4 @@
-#include "plan_command.h"
+#include "cli/plan/command.h"
 
 #include <fmt/format.h>
 
@@ -10,16 +10,16 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
-#include "environment.h"
-#include "help.h"
-#include "host_limits.h"
+#include "cli/environment.h"
+#include "cli/help.h"
+#include "cli/host_limits.h"
+#include "cli/plan/extras.h"
+#include "cli/plan/parts.h"
+#include "cli/terminal.h"
 #include "plan/config_file.h"
 #include "plan/report.h"
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
-#include "plan_extras.h"
-#include "plan_parts.h"
-#include "terminal.h"
 
 namespace plimsoll::cli {
 namespace {

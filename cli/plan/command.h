@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "plan_options.h"
+#include "cli/plan/options.h"
 
 namespace plimsoll::cli {
 

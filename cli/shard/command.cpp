@@ -1,0 +1,142 @@
+#include "cli/shard/command.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "cli/environment.h"
+#include "cli/help.h"
+#include "cli/shard/progress.h"
+#include "cli/shard/table.h"
+#include "cli/signals.h"
+#include "cli/terminal.h"
+#include "shard/pipeline.h"
+#include "shard/quantized.h"
+#include "shard/unshard.h"
+#include "shard/verify.h"
+#include "shard/writer.h"
+
+namespace plimsoll::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path find_folder(const std::string& model, const Environment& environment) {
+  return checkpoint::find_model(model, {environment.hub_cache});
+}
+
+// With what the environment says of the stages, as in vLLM.
+shard::JobOptions job_options(const ShardOptions& options, const Environment& environment) {
+  shard::JobOptions job = options.job;
+  if (environment.layer_partition) {
+    job.pipeline_partition = shard::parse_partition(*environment.layer_partition);
+  }
+  return job;
+}
+
+// vLLM takes the flag for what the checkpoint is anyway.
+void check_quantization(const ShardOptions& options, const shard::Source& source) {
+  if (options.quantization.empty() || options.quantization == source.quantization()) return;
+  if (!source.quantization().empty()) {
+    fail(ExitCode::usage, "--quantization {}: the checkpoint is quantised by {}",
+         options.quantization, source.quantization());
+  }
+  fail(ExitCode::usage,
+       "--quantization {}: vLLM quantises plain weights while it loads them, and its sharded_state "
+       "loader takes the placeholders that stand for them until then for aliases of each other and "
+       "drops them, so such shards do not load; shard the model as it is, and give --quantization "
+       "to vLLM when it loads the original",
+       options.quantization);
+}
+
+int write(const ShardOptions& options, const Environment& environment) {
+  const shard::JobOptions job_wanted = job_options(options, environment);
+  const shard::Source source(find_folder(options.model, environment), job_wanted.release);
+  check_quantization(options, source);
+  const shard::Job job(source, job_wanted);
+  if (options.dry_run) {
+    print_table(job, options);
+    return static_cast<int>(ExitCode::done);
+  }
+  if (options.output.empty()) fail(ExitCode::usage, "shard: no output folder; give -o DIR");
+  ByteProgress progress(job.bytes(), options.quiet, environment);
+  const shard::WriteResult result =
+      shard::write_shards(job, options.output,
+                          {.tool_version = PLIMSOLL_VERSION,
+                           .stop = &install_signal_handlers().stop,
+                           .progress = [&](int64_t bytes) { progress.show(bytes); }});
+  progress.finish();
+  if (options.quiet) return static_cast<int>(ExitCode::done);
+  if (!source.quantization().empty()) {
+    say(fmt::format(
+        "{}: quantised ({}), written in load layout: what vLLM's loader fills before "
+        "its kernels repack it. {}",
+        options.output, source.quantization(), shard::saver_behaviour(source.quantization())));
+  }
+  if (source.has_own_head()) {
+    say(fmt::format(
+        "{}: config.json ties the head to the token table, and the checkpoint's own head differs: "
+        "both are written, as vLLM writes them, but its loader takes them only from a folder whose "
+        "config.json says \"tie_word_embeddings\": false",
+        options.output));
+  }
+  const double seconds = std::max(progress.seconds(), 1e-3);
+  const int64_t stages = job.layout().pipeline_parallel;
+  say(
+      fmt::format("{}: {} files in {}, {:.2f} GB written in {:.1f} s ({:.0f} MB/s), {:.2f} GB were "
+                  "there; load with --load-format sharded_state -tp {}{}",
+                  options.output, job.file_names().size(), torch_name(job.layout().dtype),
+                  static_cast<double>(result.written_bytes) / 1e9, seconds,
+                  static_cast<double>(result.written_bytes) / 1e6 / seconds,
+                  static_cast<double>(result.kept_bytes) / 1e9, job.layout().tensor_parallel,
+                  stages > 1 ? fmt::format(" -pp {}", stages) : ""));
+  return static_cast<int>(ExitCode::done);
+}
+
+std::optional<std::string> find_difference(const ShardOptions& options,
+                                           const Environment& environment) {
+  const fs::path folder = options.verify;
+  if (options.source.empty()) return shard::verify_digests(folder);
+  const fs::path sidecar = folder / shard::kSidecar;
+  const bool recorded = fs::exists(sidecar);
+  const shard::JobOptions wanted = recorded
+                                       ? shard::options_of(shard::read_record(sidecar), sidecar)
+                                       : job_options(options, environment);
+  const shard::Source source(find_folder(options.source, environment), wanted.release);
+  const shard::Job job(source, wanted);
+  if (auto difference = shard::verify_source(job, folder)) return difference;
+  return recorded ? shard::verify_digests(folder) : std::nullopt;
+}
+
+int verify(const ShardOptions& options, const Environment& environment) {
+  if (const auto difference = find_difference(options, environment)) {
+    fail(ExitCode::checkpoint_unusable, "{}", *difference);
+  }
+  if (!options.quiet) {
+    say(fmt::format("{}: every file is {}", options.verify,
+                    options.source.empty() ? "as its sidecar says" : "what the source gives"));
+  }
+  return static_cast<int>(ExitCode::done);
+}
+
+}  // namespace
+
+CLI::App* add_shard_command(CLI::App& app, ShardOptions& options) {
+  CLI::App* command = app.add_subcommand("shard", "tensor-parallel shards, as vLLM saves them");
+  add_help_flags(*command);
+  declare_shard_flags(*command, options);
+  return command;
+}
+
+int shard_command(const ShardOptions& options) {
+  check_shard_options(options);
+  const Environment environment = read_environment();
+  if (!options.verify.empty()) return verify(options, environment);
+  if (options.unshard.empty()) return write(options, environment);
+  if (options.output.empty()) fail(ExitCode::usage, "--unshard: no output folder; give -o DIR");
+  shard::unshard(options.unshard, options.output, options.job);
+  return static_cast<int>(ExitCode::done);
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,16 @@
+// `plimsoll shard`: tensor-parallel shards, as vLLM saves them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "cli/shard/options.h"
+
+namespace plimsoll::cli {
+
+/// Declares the subcommand. `options` must outlive the parsing.
+CLI::App* add_shard_command(CLI::App& app, ShardOptions& options);
+
+/// Runs it. Returns the exit status. Throws Error.
+int shard_command(const ShardOptions& options);
+
+}  // namespace plimsoll::cli
