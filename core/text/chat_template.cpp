@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "text/jinja/filters.h"
-#include "text/jinja/interpreter.h"
-#include "text/jinja/parser.h"
-#include "text/unicode.h"
+#include "text/jinja/filters/filters.h"
+#include "text/jinja/parse/parser.h"
+#include "text/jinja/run/interpreter.h"
+#include "text/unicode/unicode.h"
 
 namespace plimsoll::text {
 namespace {

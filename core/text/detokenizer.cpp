@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "text/pipeline.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer/pipeline.h"
 
 namespace plimsoll::text {
 namespace {

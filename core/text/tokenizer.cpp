@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "text/budget.h"
-#include "text/pipeline.h"
-#include "text/tokenizer_files.h"
+#include "text/tokenizer/files.h"
+#include "text/tokenizer/pipeline.h"
 
 namespace plimsoll::text {
 

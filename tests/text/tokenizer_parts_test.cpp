@@ -2,8 +2,8 @@
 // 0.23.
 #include <catch2/catch.hpp>
 
-#include "text/tokenizer_files.h"
-#include "text/unicode.h"
+#include "text/tokenizer/files.h"
+#include "text/unicode/unicode.h"
 
 namespace plimsoll::text {
 namespace {

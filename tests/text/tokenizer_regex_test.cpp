@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "text/regex.h"
+#include "text/regex/regex.h"
 
 namespace plimsoll::text {
 namespace {

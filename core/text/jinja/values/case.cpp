@@ -1,0 +1,161 @@
+// Upper, lower and title case with Unicode's special cases.
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "text/jinja/values/case_table.h"
+#include "text/jinja/values/text.h"
+
+namespace plimsoll::text::jinja {
+namespace {
+
+utf8proc_category_t category(char32_t code) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(code));
+}
+
+const SpecialCase* special_case(char32_t code) {
+  const auto* end = std::end(kSpecialCases);
+  const auto* row = std::lower_bound(std::begin(kSpecialCases), end, code,
+                                     [](const SpecialCase& a, char32_t b) { return a.code < b; });
+  return row != end && row->code == code ? row : nullptr;
+}
+
+void append_all(std::string& out, std::u32string_view codes) {
+  for (const char32_t code : codes) append_character(out, code);
+}
+
+void append_upper(std::string& out, char32_t code) {
+  if (code < 0x80) {
+    out += static_cast<char>(code >= 'a' && code <= 'z' ? code - 32 : code);
+  } else if (const SpecialCase* row = special_case(code)) {
+    append_all(out, row->upper);
+  } else {
+    append_character(out, static_cast<char32_t>(utf8proc_toupper(static_cast<int32_t>(code))));
+  }
+}
+
+void append_title(std::string& out, char32_t code) {
+  if (code < 0x80) return append_upper(out, code);
+  if (const SpecialCase* row = special_case(code)) return append_all(out, row->title);
+  append_character(out, static_cast<char32_t>(utf8proc_totitle(static_cast<int32_t>(code))));
+}
+
+// Marks between letters that do not end a word for the final sigma.
+bool is_case_ignorable(char32_t code) {
+  if (code == '\'' || code == '.' || code == ':' || code == '^' || code == '`' || code == 0xB7)
+    return true;
+  switch (category(code)) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_SK:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool ends_word(std::string_view text, size_t begin, size_t end) {
+  bool cased_before = false;
+  while (begin > 0) {
+    const char32_t code = previous_code_point(text, begin);
+    if (is_case_ignorable(code)) continue;
+    cased_before = is_cased(code);
+    break;
+  }
+  if (!cased_before) return false;
+  while (end < text.size()) {
+    const char32_t code = next_character(text, end);
+    if (!is_case_ignorable(code)) return !is_cased(code);
+  }
+  return true;
+}
+
+// Lower case of the code point that lies in text[begin, end).
+void append_lower(std::string& out, char32_t code, std::string_view text, size_t begin,
+                  size_t end) {
+  if (code < 0x80) {
+    out += static_cast<char>(code >= 'A' && code <= 'Z' ? code + 32 : code);
+  } else if (code == 0x130) {
+    append_all(out, U"i\u0307");
+  } else if (code == 0x3A3 && ends_word(text, begin, end)) {
+    append_character(out, 0x3C2);
+  } else {
+    append_character(out, static_cast<char32_t>(utf8proc_tolower(static_cast<int32_t>(code))));
+  }
+}
+
+// Applies `append(out, code, begin, end)` to every code point.
+template <typename Append>
+std::string map_code_points(std::string_view text, Append append) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    const char32_t code = next_character(text, at);
+    append(out, code, begin, at);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string to_upper(std::string_view text) {
+  return map_code_points(
+      text, [](std::string& out, char32_t code, size_t, size_t) { append_upper(out, code); });
+}
+
+std::string to_lower(std::string_view text) {
+  return map_code_points(text, [&](std::string& out, char32_t code, size_t begin, size_t end) {
+    append_lower(out, code, text, begin, end);
+  });
+}
+
+std::string to_title(std::string_view text) {
+  bool inside = false;
+  return map_code_points(text, [&](std::string& out, char32_t code, size_t begin, size_t end) {
+    if (inside) {
+      append_lower(out, code, text, begin, end);
+    } else {
+      append_title(out, code);
+    }
+    inside = is_cased(code);
+  });
+}
+
+std::string capitalize(std::string_view text) {
+  return map_code_points(text, [&](std::string& out, char32_t code, size_t begin, size_t end) {
+    if (begin == 0) {
+      append_title(out, code);
+    } else {
+      append_lower(out, code, text, begin, end);
+    }
+  });
+}
+
+std::string swap_case(std::string_view text) {
+  return map_code_points(text, [&](std::string& out, char32_t code, size_t begin, size_t end) {
+    if (is_upper(code)) {
+      append_lower(out, code, text, begin, end);
+    } else if (is_lower(code)) {
+      append_upper(out, code);
+    } else {
+      append_character(out, code);
+    }
+  });
+}
+
+std::string fold_case(std::string_view text) {
+  return map_code_points(text, [](std::string& out, char32_t code, size_t, size_t) {
+    utf8proc_int32_t folded[8];
+    int last = UTF8PROC_BOUNDCLASS_START;
+    const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), folded, 8,
+                                               UTF8PROC_CASEFOLD, &last);
+    for (utf8proc_ssize_t i = 0; i < count; ++i)
+      append_character(out, static_cast<char32_t>(folded[i]));
+  });
+}
+
+}  // namespace plimsoll::text::jinja

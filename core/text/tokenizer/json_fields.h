@@ -1,0 +1,43 @@
+// Reading fields of JSON components; what is wrong is a ModelError that names the field and its
+// place.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "text/regex/regex.h"
+#include "text/tokenizer/model.h"
+
+namespace plimsoll::text {
+
+/// Whether the object has the field, and not null.
+bool present(const Json& object, const char* name);
+const Json& field(const Json& object, const char* name);
+const Json& list_field(const Json& object, const char* name);
+std::string text_field(const Json& object, const char* name);
+/// Empty when absent.
+std::string optional_text(const Json& object, const char* name);
+bool flag_field(const Json& object, const char* name, bool absent);
+size_t size_field(const Json& object, const char* name);
+/// The component's "type", empty when it has none.
+std::string type_of(const Json& component);
+char32_t character_field(const Json& object, const char* name);
+/// A token's id, from 0 to kMaxTokens.
+TokenId id_field(const Json& json, const std::string& where);
+
+std::string decode_base64(std::string_view text);
+
+// Runs `parse`, and puts `place` before what is wrong with it.
+template <typename Parse>
+auto within(const std::string& place, Parse&& parse) {
+  try {
+    return parse();
+  } catch (const RegexError& error) {
+    throw ModelError(place + ": " + error.what());
+  } catch (const ModelError& error) {
+    throw ModelError(place + ": " + error.what());
+  }
+}
+
+}  // namespace plimsoll::text

@@ -1,0 +1,99 @@
+// The normalizers of tokenizer.json: what happens to a section of text before it is cut into words.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/regex/regex.h"
+#include "text/unicode/unicode.h"
+
+namespace plimsoll::text {
+
+/// A section of the input while it is being changed. Metaspace's scheme "first" asks whether a
+/// piece starts where the input starts; `head` is what must be known for that.
+struct NormalizedText {
+  std::string text;
+  bool at_origin = false;  // the section starts at the input's first byte
+  size_t head = 0;  // the first `head` bytes of `text` come from the section's first character
+};
+
+/// One character of a changed text: `change` 0 replaces a character of the old text, 1 is inserted,
+/// -n replaces one and drops the n behind it.
+struct CharacterChange {
+  char32_t character;
+  int change;
+};
+
+/// Puts the changed characters in the old text's place; the first `dropped` old characters are
+/// gone.
+void transform(NormalizedText& text, const std::vector<CharacterChange>& changed,
+               size_t dropped = 0);
+void prepend(NormalizedText& text, std::string_view prefix);
+
+/// A pattern as files have it: {"String": ...} or {"Regex": ...}.
+class Pattern {
+ public:
+  static Pattern literal(std::string text);
+  static Pattern regex(std::string_view pattern) { return Pattern({}, Regex(pattern)); }
+
+  template <typename Found>
+  void for_each_match(std::string_view text, Found&& found) const {
+    if (text.empty()) return;  // where the reference finds nothing, not even the empty match
+    if (regex_) {
+      regex_->for_each_match(text, found);
+      return;
+    }
+    for (size_t at = text.find(literal_); at != std::string_view::npos;
+         at = text.find(literal_, at + literal_.size())) {
+      found(at, at + literal_.size());
+    }
+  }
+  /// Not empty when the pattern is a plain string.
+  [[nodiscard]] const std::string& literal_text() const { return literal_; }
+
+ private:
+  Pattern(std::string literal, std::optional<Regex> regex)
+      : literal_(std::move(literal)), regex_(std::move(regex)) {}
+  std::string literal_;
+  std::optional<Regex> regex_;
+};
+
+void replace(NormalizedText& text, const Pattern& pattern, std::string_view content);
+
+class Normalizer {
+ public:
+  virtual ~Normalizer() = default;
+  virtual void apply(NormalizedText& text) const = 0;
+};
+
+struct BertNormalizerOptions {
+  bool clean_text = true;
+  bool handle_chinese_chars = true;
+  std::optional<bool> strip_accents;  // as `lowercase` when absent
+  bool lowercase = true;
+};
+
+struct StripSides {
+  bool left = true;
+  bool right = true;
+};
+
+std::unique_ptr<Normalizer> make_normalizer_sequence(
+    std::vector<std::unique_ptr<Normalizer>> parts);
+std::unique_ptr<Normalizer> make_unicode_normalizer(UnicodeForm form);
+std::unique_ptr<Normalizer> make_lowercase();
+std::unique_ptr<Normalizer> make_strip(StripSides sides);
+std::unique_ptr<Normalizer> make_strip_accents();
+std::unique_ptr<Normalizer> make_nmt();
+std::unique_ptr<Normalizer> make_replace(Pattern pattern, std::string content);
+std::unique_ptr<Normalizer> make_prepend(std::string prefix);
+std::unique_ptr<Normalizer> make_bert_normalizer(BertNormalizerOptions options);
+std::unique_ptr<Normalizer> make_byte_level_normalizer();
+/// `charsmap`: sentencepiece's compiled table, decoded from base64. Throws RegexError-like
+/// std::runtime_error when broken.
+std::unique_ptr<Normalizer> make_precompiled(std::string charsmap);
+
+}  // namespace plimsoll::text
