@@ -20,6 +20,14 @@ constexpr ShortName kShortNames[] = {
     {"-dp", "--data-parallel-size"},
 };
 
+// vLLM's methods of quantisation (vllm/model_executor/layers/quantization, 0.6 to 0.32).
+constexpr std::string_view kMethods[] = {
+    "aqlm",         "awq",          "awq_marlin", "bitblas", "bitsandbytes", "compressed-tensors",
+    "deepspeedfp",  "experts_int8", "fbgemm_fp8", "fp8",     "gguf",         "gptq",
+    "gptq_bitblas", "gptq_marlin",  "hqq",        "inc",     "ipex",         "marlin",
+    "modelopt",     "modelopt_fp4", "moe_wna16",  "mxfp4",   "petit_nvfp4",  "ptpc_fp8",
+    "quark",        "qqq",          "rtn",        "torchao", "tpu_int8"};
+
 std::string before_equals(std::string text) {
   return text.substr(0, std::min(text.size(), text.find('=')));
 }
@@ -38,22 +46,30 @@ std::string explain_word(const std::string& word, const CLI::App& command) {
 std::string explain_extra(const std::string& extra, const CLI::App& command) {
   const std::string name = before_equals(extra);
   if (!name.starts_with("-")) return explain_word(extra, command);
-  std::vector<std::string> flags;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& known : option->get_lnames()) flags.push_back("--" + known);
-  }
-  const std::vector<std::string_view> names(flags.begin(), flags.end());
-  const std::string_view nearest = batch::nearest_name(name, names);
+  const std::string nearest = nearest_flag(name, command);
   if (nearest.empty()) return fmt::format("unknown flag {}; --help lists all", name);
   return fmt::format("unknown flag {}; did you mean {}?", name, nearest);
+}
+
+// Whether the "-q" at `i` has a value. To `run`, where a model may follow, only a known method is
+// one.
+bool names_method(const std::vector<std::string>& arguments, size_t i, bool is_run) {
+  if (i + 1 >= arguments.size() || arguments[i + 1].starts_with('-')) return false;
+  return !is_run || std::ranges::find(kMethods, arguments[i + 1]) != std::end(kMethods);
 }
 
 }  // namespace
 
 std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
-  for (std::string& argument : arguments) {
+  const bool is_run = !arguments.empty() && arguments.front() == "run";
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    std::string& argument = arguments[i];
     if (argument == "--") break;
     const std::string name = before_equals(argument);
+    if (name == "-q" && (argument != name || names_method(arguments, i, is_run))) {
+      argument.replace(0, name.size(), "--quantization");
+      continue;
+    }
     for (const ShortName& known : kShortNames) {
       if (name == known.name) argument.replace(0, name.size(), known.long_name);
     }
@@ -62,6 +78,15 @@ std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
                  '-');
   }
   return arguments;
+}
+
+std::string nearest_flag(const std::string& name, const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& known : option->get_lnames()) flags.push_back("--" + known);
+  }
+  const std::vector<std::string_view> names(flags.begin(), flags.end());
+  return std::string(batch::nearest_name(name, names));
 }
 
 std::string explain(const CLI::ParseError& error, const CLI::App& command) {

@@ -7,9 +7,13 @@
 
 namespace plimsoll::cli {
 
-/// Rewrites what CLI11 2.1 cannot take: "-tp 2", "-tp=2", "-pp", "-dp" become the long flags; in
-/// names of long flags "_" becomes "-". Arguments after "--" stay as they are.
+/// Rewrites what CLI11 2.1 cannot take: "-tp 2", "-tp=2", "-pp", "-dp" become the long flags, "-q
+/// METHOD" becomes --quantization (a bare -q stays: quiet); in names of long flags "_" becomes "-".
+/// Arguments after "--" stay as they are.
 std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments);
+
+/// The known flag that is most like `name`; empty when none is.
+std::string nearest_flag(const std::string& name, const CLI::App& command);
 
 /// One line for a parse error of `command`, with the nearest known flag for a misspelt one.
 std::string explain(const CLI::ParseError& error, const CLI::App& command);

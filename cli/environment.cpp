@@ -36,7 +36,6 @@ std::string hub_cache() {
 
 Environment read_environment() {
   Environment environment;
-  environment.cpu_isa = variable("PLIMSOLL_CPU_ISA");
   environment.hub_cache = hub_cache();
   environment.threads = number<int>("OMP_NUM_THREADS", 1);
   environment.kv_cache_space = variable("VLLM_CPU_KVCACHE_SPACE");

@@ -9,7 +9,6 @@
 namespace plimsoll::cli {
 
 struct Environment {
-  std::optional<std::string> cpu_isa;          // PLIMSOLL_CPU_ISA
   std::string hub_cache;                       // HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/...
   std::optional<int> threads;                  // OMP_NUM_THREADS, its first number
   std::optional<std::string> kv_cache_space;   // VLLM_CPU_KVCACHE_SPACE, GiB

@@ -1,10 +1,6 @@
 #include "cli/value_flag.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
-#include <stdexcept>
-#include <utility>
 
 #include "base/json.h"
 
@@ -20,7 +16,35 @@ CLI::Option* value_flag(CLI::App& command, const std::string& names, const std::
       throw CLI::ValidationError(shown, error.what());
     }
   };
-  return command.add_option_function<std::string>(names, checked, help)->type_name(type);
+  return command.add_option_function<std::string>(names, checked, help)
+      ->type_name(type)
+      ->take_last();
+}
+
+CLI::Option* text_flag(CLI::App& command, const std::string& names, std::string& target,
+                       const std::string& type, const std::string& help) {
+  return value_flag(command, names, type, help,
+                    [&target](const std::string& text) { target = text; });
+}
+
+void switch_flag(CLI::App& command, const std::string& name, std::function<void(bool)> set,
+                 const std::string& help) {
+  command.add_flag_callback(
+      "--" + name, [set] { set(true); }, help);
+  command.add_flag_callback(
+      "--no-" + name, [set] { set(false); }, "the reverse of --" + name);
+}
+
+double parse_share(const std::string& text) {
+  size_t end = 0;
+  double share = 0;
+  try {
+    share = std::stod(text, &end);
+  } catch (const std::logic_error&) {
+    end = 0;
+  }
+  if (end == text.size() && share > 0 && share <= 1) return share;
+  throw std::invalid_argument("expected a number above 0 and at most 1");
 }
 
 std::string read_template(const std::string& text) {

@@ -12,11 +12,11 @@
 #include "checkpoint/checkpoint.h"
 #include "cli/environment.h"
 #include "cli/help.h"
-#include "cli/host_limits.h"
 #include "cli/plan/extras.h"
 #include "cli/plan/parts.h"
 #include "cli/terminal.h"
 #include "plan/config_file.h"
+#include "plan/own/own_plan.h"
 #include "plan/report.h"
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
@@ -101,12 +101,6 @@ std::string gpu_list() {
   return text;
 }
 
-/// Threads and cache that a run on this machine's processor would have.
-void settle_host(PlanOptions& options, const Environment& environment) {
-  options.threads = host_threads(options.threads, environment);
-  options.cpu_cache = host_cache_bytes(options.cpu_cache, environment);
-}
-
 std::string rendered(const plan::PlanResult& result, const PlanOptions& options,
                      const Environment& environment) {
   if (!options.explain.empty()) return plan::explain_part(result, options.explain);
@@ -150,13 +144,13 @@ int plan_command(const PlanOptions& given) {
   PlanOptions options = completed(given, environment, view, file);
   const std::optional<plan::Gpu> gpu = choose_gpu(options);
   if (options.engine == "plimsoll" && file != options.model) {
-    if (options.args.dtype == "auto") options.args.dtype = own_dtype(view, file.parent_path());
-    options.own_head = has_own_head(view, file.parent_path());
+    if (options.launch.args.dtype == "auto")
+      options.launch.args.dtype = plan::own::weights_dtype(view, file.parent_path());
+    options.own_head = plan::own::has_own_head(view, file.parent_path());
   }
-  if (!gpu && options.engine == "plimsoll") settle_host(options, environment);
-  plan::PlanResult result = make_plan(view, options, gpu);
+  plan::PlanResult result = make_plan(view, options, environment, gpu);
   result.model = options.model;
-  if (!options.prompts.empty()) add_prompts(result, options, view, file.parent_path());
+  if (options.has_prompts) add_prompts(result, options, view, file.parent_path());
   print(rendered(result, options, environment));
   if (options.format == PlanFormat::args && !result.reason.empty()) say(result.reason);
   const bool fits = result.fits.value_or(true);

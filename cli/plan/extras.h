@@ -1,7 +1,6 @@
-// Flags of vLLM for adapters and drafts, and what plan reads beside flags: environment and headers.
+// What plan reads beside flags: environment and headers.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "cli/environment.h"
@@ -9,9 +8,6 @@
 #include "plan/config_view.h"
 
 namespace plimsoll::cli {
-
-/// --enable-lora and its kin, --speculative-config.
-void declare_adapter_flags(CLI::App& command, plan::EngineArgs& args);
 
 /// `options` with VLLM_MM_INPUT_CACHE_GIB (releases before 0.10 read it), and with the tensors of
 /// the checkpoint beside `config_file` where the architecture is not known.

@@ -3,12 +3,14 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "plan/engine_args.h"
+#include "cli/engine_flags.h"
+#include "cli/run/options.h"
 
 namespace plimsoll::cli {
 
@@ -17,37 +19,35 @@ enum class PlanFormat { text, json, html, args };
 struct PlanOptions {
   std::string model;
   std::string engine = "plimsoll";
-  plan::EngineArgs args;
+  EngineFlags launch;
   std::string gpu;              // empty: none; a name, "auto", "list" or "smallest"
   std::optional<int64_t> gpus;  // cards at hand; 0: as few as it takes
   std::optional<int64_t> gpu_total_memory;
-  std::optional<int64_t> gpu_memory;  // a ceiling in bytes
   PlanFormat format = PlanFormat::text;
   std::string explain;
   std::pair<std::string, std::string> diff;
-  std::string check;                  // a report of `run`
-  std::optional<uint64_t> cpu_cache;  // --cpu-kvcache-space, bytes
-  std::optional<int> threads;         // of a run on this machine's processor
+  std::string check;      // a report of `run`
   bool own_head = false;  // the weights have one beside the table that the config ties it to
   bool advise = false;
-  bool solve_seqs = false;  // --max-num-seqs auto
-  std::string prompts;      // -i
-  std::string rate;         // tokens per second, measured: a number or a report of `run`
-  std::string tokenizer;    // of `prompts`; empty: the model's
-  std::optional<std::string> chat_template;
-  std::optional<int64_t> max_tokens;
-  std::vector<std::string> ignored;  // flags that move no memory
+  std::string rate;                  // tokens per second, measured: a number or a report of `run`
+  std::vector<std::string> ignored;  // flags given that move no memory
+  std::vector<std::string> unknown;  // of a pasted line, with the nearest known ones
+  /// What flags of `run` said: prompts (-i, --part), --max-tokens, --chat-template, ...
+  RunOptions run;
+  bool has_prompts = false;  // -i was given
 };
+
+/// Flags of `plan` alone, without those of a launch.
+void declare_plan_alone(CLI::App& command, PlanOptions& options);
 
 /// Declares every flag of `plan` on `command`. `options` must outlive the parsing.
 void declare_plan_flags(CLI::App& command, PlanOptions& options);
 
-/// "image=2,video=0", {"image": 2} or {"image": {"count": 2, "width": 512}}. Throws
-/// std::invalid_argument.
-void read_modality_limits(const std::string& text, plan::EngineArgs& args);
+/// Flags that were given and change nothing of the answer.
+std::vector<std::string> ignored_flags(const PlanOptions& options);
 
 /// Replaces `--from 'vllm serve MODEL ...'` by the flags of that line that plan knows, and names
-/// the others after `--ignored-flag`.
+/// the others after `--unknown-flag`.
 std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments);
 
 }  // namespace plimsoll::cli

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "cli/own_arguments.h"
+#include "plan/own/own_plan.h"
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
 
@@ -11,16 +13,26 @@ namespace {
 
 constexpr int64_t kMostGpus = 64;
 
-plan::PlanFunction plan_function(const plan::ConfigView& config, const PlanOptions& options) {
+// What our own engine is asked. On a card this machine's threads do not matter.
+plan::own::Arguments own_arguments_of(const PlanOptions& options, const Environment& environment) {
+  plan::own::Arguments arguments = own_arguments(options.launch, environment);
+  if (!options.gpu.empty()) arguments.threads = 1;
+  arguments.own_head = options.own_head;
+  return arguments;
+}
+
+plan::PlanFunction plan_function(const plan::ConfigView& config, const PlanOptions& options,
+                                 const Environment& environment) {
   if (options.engine == "vllm") {
     return [&config](const plan::EngineArgs& args, const plan::Gpu* gpu) {
       return plan::plan_vllm(config, args, gpu);
     };
   }
-  return [&config, &options](const plan::EngineArgs& args, const plan::Gpu* gpu) {
-    PlanOptions changed = options;
+  return [&config, arguments = own_arguments_of(options, environment)](const plan::EngineArgs& args,
+                                                                       const plan::Gpu* gpu) {
+    plan::own::Arguments changed = arguments;
     changed.args = args;
-    return plan_own_engine(config, changed, gpu);
+    return plan::own::make_plan(config, changed, gpu);
   };
 }
 
@@ -28,32 +40,42 @@ plan::PlanResult solve(const plan::PlanFunction& plan, const plan::EngineArgs& a
                        const PlanOptions& options, const plan::Gpu* gpu) {
   if (options.gpu == "smallest") return plan::solve_card(plan, args);
   if (options.gpus == 0) return plan::solve_gpus(plan, args, gpu, kMostGpus);
-  if (options.solve_seqs) return plan::solve_sequences(plan, args, gpu);
+  if (options.launch.solve_sequences) return plan::solve_sequences(plan, args, gpu);
   return plan(args, gpu);
 }
 
 void note_ignored(plan::PlanResult& result, const PlanOptions& options) {
-  if (options.ignored.empty()) return;
-  result.notes.push_back(
-      fmt::format("moves no device memory: {}", fmt::join(options.ignored, ", ")));
+  const std::vector<std::string> ignored = ignored_flags(options);
+  if (!ignored.empty()) {
+    result.notes.push_back(fmt::format("moves no device memory: {}", fmt::join(ignored, ", ")));
+  }
+  if (!options.unknown.empty()) {
+    result.notes.push_back(
+        fmt::format("left out, not known to plan: {}", fmt::join(options.unknown, ", ")));
+  }
+  if (options.engine == "plimsoll" && !options.launch.for_vllm.empty()) {
+    result.notes.push_back(fmt::format("without effect on our own engine: {}",
+                                       fmt::join(options.launch.for_vllm, ", ")));
+  }
 }
 
 }  // namespace
 
 plan::PlanResult make_plan(const plan::ConfigView& config, const PlanOptions& options,
-                           const std::optional<plan::Gpu>& card) {
+                           const Environment& environment, const std::optional<plan::Gpu>& card) {
   const plan::Gpu* gpu = card ? &*card : nullptr;
-  plan::EngineArgs args = options.args;
-  if (options.gpu_memory && gpu != nullptr) {
-    args.gpu_memory_utilization = std::min(
-        1.0, static_cast<double>(*options.gpu_memory) / static_cast<double>(gpu->visible_bytes()));
+  plan::EngineArgs args = options.launch.args;
+  if (options.launch.gpu_memory && gpu != nullptr && options.engine == "vllm") {
+    args.gpu_memory_utilization = std::min(1.0, static_cast<double>(*options.launch.gpu_memory) /
+                                                    static_cast<double>(gpu->visible_bytes()));
   }
   if (options.gpus.value_or(0) > 0 && args.tensor_parallel == 1 && args.pipeline_parallel == 1 &&
       args.data_parallel == 1) {
     args.tensor_parallel = *options.gpus;
   }
-  const plan::PlanFunction plan = plan_function(config, options);
+  const plan::PlanFunction plan = plan_function(config, options, environment);
   plan::PlanResult result = solve(plan, args, options, gpu);
+  if (options.engine == "plimsoll") result.version = PLIMSOLL_VERSION;
   if (options.gpus.value_or(0) > 0 && result.gpus > *options.gpus) {
     result.fits = false;
     result.reason = fmt::format(

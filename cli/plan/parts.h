@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/environment.h"
 #include "cli/plan/options.h"
 #include "plan/config_view.h"
 #include "plan/gpu_catalogue.h"
@@ -14,19 +15,7 @@ namespace plimsoll::cli {
 
 /// The plan of the chosen engine, with what the solver found and the advice. Throws Error.
 plan::PlanResult make_plan(const plan::ConfigView& config, const PlanOptions& options,
-                           const std::optional<plan::Gpu>& gpu);
-
-/// Our own engine's launch.
-plan::PlanResult plan_own_engine(const plan::ConfigView& config, const PlanOptions& options,
-                                 const plan::Gpu* gpu);
-
-/// The dtype that `run` would take for "auto" when the config states none: that of the weights'
-/// headers in `folder`; "auto" where there are none, or the config states one.
-std::string own_dtype(const plan::ConfigView& config, const std::filesystem::path& folder);
-
-/// Whether `run` would find a head in `folder`'s weights that differs from the table that the
-/// config ties it to; false where weights are missing.
-bool has_own_head(const plan::ConfigView& config, const std::filesystem::path& folder);
+                           const Environment& environment, const std::optional<plan::Gpu>& gpu);
 
 /// Figures of the prompts of `-i`, read, rendered and tokenized as `run` would; `folder` is the
 /// model's. Throws Error(input_unusable, checkpoint_unusable, usage).

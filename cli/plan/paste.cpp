@@ -1,4 +1,5 @@
 // A pasted command line of vLLM, as flags of `plan`.
+#include <fmt/format.h>
 #include <algorithm>
 #include <CLI/CLI.hpp>
 #include <optional>
@@ -68,6 +69,11 @@ size_t after_program(const std::vector<std::string>& words) {
   return at;
 }
 
+std::string with_nearest(const std::string& name, const CLI::App& known) {
+  const std::string nearest = nearest_flag(name, known);
+  return nearest.empty() ? name : fmt::format("{} (did you mean {}?)", name, nearest);
+}
+
 }  // namespace
 
 std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments) {
@@ -104,7 +110,7 @@ std::vector<std::string> expand_pasted_line(std::vector<std::string> arguments) 
     const bool value_follows = word.find('=') == std::string::npos && i + 1 < given.size() &&
                                !given[i + 1].starts_with("-");
     if (option == nullptr) {
-      expanded.insert(expanded.end(), {"--ignored-flag", name.substr(name.find_first_not_of('-'))});
+      expanded.push_back("--unknown-flag=" + with_nearest(name, known));
       if (value_follows) ++i;
       continue;
     }

@@ -36,7 +36,7 @@ batch::ChatOptions chat_options(const PlanOptions& options, const fs::path& fold
   batch::ChatOptions chat;
   chat.templates = text::folder_templates(folder);
   chat.special_tokens = text::special_token_texts(folder);
-  chat.chat_template = options.chat_template;
+  chat.chat_template = options.run.chat_template;
   chat.now = template_time(environment);
   return chat;
 }
@@ -130,16 +130,15 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options,
                  const plan::ConfigView& config, const fs::path& folder) {
   const Environment environment = read_environment();
   const fs::path text_folder =
-      options.tokenizer.empty()
+      options.run.tokenizer.empty()
           ? folder
-          : checkpoint::find_model(options.tokenizer, {environment.hub_cache});
+          : checkpoint::find_model(options.run.tokenizer, {environment.hub_cache});
   const text::Tokenizer tokenizer = load_tokenizer(text_folder);
   batch::SurveyOptions survey_options;
   const int64_t length =
       result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
   const model::GenerationConfig generation = model::read_generation_config(folder, config.json());
-  RunOptions run;
-  run.max_tokens = options.max_tokens;
+  const RunOptions& run = options.run;
   survey_options.prompts = {.tokenizer = &tokenizer,
                             .max_model_len = length,
                             .max_tokens_cap = max_tokens_cap(run, generation)};
@@ -147,11 +146,11 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options,
   survey_options.defaults = default_fields(run, generation);
   survey_options.limits = {.vocab_size = vocabulary(config)};
   survey_options.block_size = result.block_size;
-  batch::InputFile input = batch::InputFile::open(options.prompts);
+  batch::InputFile input = batch::InputFile::open(options.run.input);
   const batch::PromptSurvey survey = batch::survey_prompts(input, std::move(survey_options));
 
   plan::PromptFigures figures = figures_of(survey);
-  figures.file = options.prompts;
+  figures.file = options.run.input;
   weigh(result, figures, survey);
   if (!options.rate.empty()) {
     figures.tokens_per_second = tokens_per_second(options.rate);

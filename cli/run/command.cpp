@@ -1,6 +1,7 @@
 #include "cli/run/command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "batch/input_scan.h"
@@ -35,6 +36,18 @@ batch::Progress make_progress(const RunOptions& options, const Environment& envi
   return {mode, terminal_width(environment), [quiet](std::string_view bytes) {
             if (!quiet) write_error_stream(bytes);
           }};
+}
+
+// Flags that were taken and change nothing.
+void note_unused(const RunOptions& options) {
+  if (options.quiet) return;
+  if (!options.ignored.empty()) {
+    say(fmt::format("{}: for plan alone, without effect here", fmt::join(options.ignored, ", ")));
+  }
+  if (!options.launch.for_vllm.empty()) {
+    say(fmt::format("{}: without effect on our own engine",
+                    fmt::join(options.launch.for_vllm, ", ")));
+  }
 }
 
 // Passes over a regular input before anything is loaded: lines of a part, ids under --strict.
@@ -165,6 +178,7 @@ int run_command(const RunOptions& options) {
   const Clock::time_point start = Clock::now();
   const Environment environment = read_environment();
   check_run_options(options);
+  note_unused(options);
   const DeviceChoice device = choose_device(options, environment);
   (void)default_fields(options, {});
   if (options.chat_template) batch::check_template(*options.chat_template);

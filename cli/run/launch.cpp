@@ -11,6 +11,7 @@
 #include "checkpoint/fused_experts.h"
 #include "checkpoint/tied_head.h"
 #include "cli/host_limits.h"
+#include "cli/own_arguments.h"
 #include "cli/terminal.h"
 #include "shard/shard_reader.h"
 #include "text/chat_template.h"
@@ -42,17 +43,9 @@ std::vector<int32_t> eos_ids(const Launch& launch) {
 
 engine::EngineOptions engine_options(const RunOptions& options, const Environment& environment,
                                      const Launch& launch) {
-  engine::EngineOptions engine;
-  engine.dtype = launch.dtype;
-  engine.max_model_len = options.max_model_len;
-  engine.auto_model_len = options.auto_model_len;
-  engine.max_num_seqs = options.max_num_seqs;
-  engine.max_num_batched_tokens = options.max_num_batched_tokens;
-  engine.block_size = options.block_size;
-  engine.kv_cache_bytes = host_cache_bytes(options.kv_cache_bytes, environment);
-  engine.num_kv_blocks = options.num_kv_blocks;
-  engine.prefix_caching = options.prefix_caching;
-  engine.threads = launch.device.cpu.threads;
+  const plan::own::Arguments arguments = own_arguments(options.launch, environment);
+  engine::EngineOptions engine = plan::own::engine_options(arguments, launch.dtype);
+  engine.kv_cache_bytes = *arguments.host_cache;
   engine.seed = options.seed;
   engine.eos_token_ids = eos_ids(launch);
   return engine;
@@ -103,20 +96,18 @@ batch::RequestFields apply(const OrderedJson& fields, const batch::RequestFields
 
 DeviceChoice choose_device(const RunOptions& options, const Environment& environment) {
   DeviceChoice choice;
-  choice.card = choose_card(options.device);
+  choice.card = choose_card(options.launch);
   backend::CpuOptions& cpu = choice.cpu;
   cpu.isa = backend::detect_isa();
-  if (environment.cpu_isa) {
-    const auto wanted = backend::isa_from_name(*environment.cpu_isa);
+  if (options.launch.cpu_isa) {
+    const auto wanted = backend::isa_from_name(*options.launch.cpu_isa);
     if (!wanted || *wanted > cpu.isa) {
-      fail(ExitCode::usage, "PLIMSOLL_CPU_ISA={}: {}; this processor has {} at best",
-           *environment.cpu_isa,
-           wanted ? "is not there" : "expected portable, avx2, avx512 or avx512bf16",
-           backend::isa_name(cpu.isa));
+      fail(ExitCode::usage, "--cpu-isa {}: is not there; this processor has {} at best",
+           *options.launch.cpu_isa, backend::isa_name(cpu.isa));
     }
     cpu.isa = *wanted;
   }
-  cpu.threads = host_threads(options.threads, environment);
+  cpu.threads = host_threads(options.launch.threads, environment);
   return choice;
 }
 
@@ -128,7 +119,9 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   launch->device = std::move(device);
   const Json config = model::read_config(folder);
   launch->spec = model::read_model_spec(folder);
-  launch->dtype = options.dtype == "auto" ? launch->spec.dtype : *dtype_from_torch(options.dtype);
+  plan::own::check_supported(options.launch.args, launch->spec);
+  const std::string& dtype = options.launch.args.dtype;
+  launch->dtype = dtype == "auto" ? launch->spec.dtype : *dtype_from_torch(dtype);
   const bool own = options.generation_config == "auto" || options.generation_config == "vllm";
   launch->generation = model::read_generation_config(
       own ? folder : std::filesystem::path(options.generation_config), config);
@@ -144,10 +137,10 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
               *launch);
   }
   const Weights weights(options, folder, launch->spec);
-  launch->backend = make_backend(options.device, launch->device);
+  launch->backend = make_backend(options.launch, launch->device);
   engine::EngineOptions engine = engine_options(options, environment, *launch);
   launch->setup =
-      apply_device(options.device, launch->device, *launch->backend, launch->spec, engine);
+      apply_device(options.launch, launch->device, *launch->backend, launch->spec, engine);
   for (const std::string& note : launch->setup.notes) {
     if (!options.quiet) say(note);
   }

@@ -8,7 +8,7 @@
 #include "batch/chat_prompt.h"
 #include "batch/request_fields.h"
 #include "cli/environment.h"
-#include "cli/run/device_options.h"
+#include "cli/run/device.h"
 #include "cli/run/options.h"
 #include "engine/engine.h"
 #include "model/config.h"

@@ -8,59 +8,14 @@
 #include <functional>
 
 #include "base/error.h"
+#include "cli/borrowed_flags.h"
+#include "cli/plan/options.h"
 #include "cli/units.h"
 #include "cli/value_flag.h"
+#include "plan/own/arguments.h"
 
 namespace plimsoll::cli {
 namespace {
-
-template <typename Number>
-Number number_of(const std::optional<Number>&);
-template <typename Number>
-Number number_of(const Number&);
-
-// Target: an integer, or an optional of one.
-template <typename Target>
-CLI::Option* count_flag(CLI::App& command, const std::string& names, Target& target, int64_t least,
-                        const std::string& help) {
-  using Number = decltype(number_of(target));
-  return value_flag(command, names, "N", help, [&target, least](const std::string& text) {
-    const int64_t count = parse_count(text);
-    if (count < least || !std::in_range<Number>(count)) {
-      throw std::invalid_argument(fmt::format("expected a number of at least {}", least));
-    }
-    target = static_cast<Number>(count);
-  });
-}
-
-template <typename Enum>
-CLI::Option* choice_flag(CLI::App& command, const std::string& names, Enum& target,
-                         std::vector<std::pair<std::string, Enum>> choices,
-                         const std::string& help) {
-  std::string type;
-  for (const auto& [name, value] : choices) type += (type.empty() ? "" : "|") + name;
-  return value_flag(
-      command, names, type, help,
-      [&target, choices = std::move(choices), type](const std::string& text) {
-        for (const auto& [name, value] : choices) {
-          if (name != text) continue;
-          target = value;
-          return;
-        }
-        throw std::invalid_argument(fmt::format("expected one of {}, found \"{}\"", type, text));
-      });
-}
-
-// A flag that only takes `only`; whatever else is refused by name.
-void single_choice_flag(CLI::App& command, const std::string& name, const std::string& only,
-                        const std::string& help) {
-  value_flag(command, name, only, help, [only](const std::string& text) {
-    if (text != only) {
-      throw std::invalid_argument(
-          fmt::format("\"{}\" is not supported by this version, only {}", text, only));
-    }
-  });
-}
 
 void declare_files(CLI::App& command, RunOptions& options) {
   command
@@ -83,16 +38,25 @@ void declare_files(CLI::App& command, RunOptions& options) {
   command.add_option("--errors", options.errors, "failed lines go here instead of the output")
       ->type_name("FILE");
   command.add_option("--report", options.report, "figures of the run as JSON")->type_name("FILE");
-  choice_flag(command, "--format", options.format,
-              {{"json", batch::OutputFormat::json}, {"ids", batch::OutputFormat::ids}},
-              "whole answers, or {\"id\",\"token_ids\"} alone");
+  value_flag(
+      command, "--format", "json|ids", "whole answers, or {\"id\",\"token_ids\"} alone",
+      [&options](const std::string& text) {
+        if (text == "text" || text == "html" || text == "args") {  // plan's
+          options.ignored.emplace_back("--format " + text);
+        } else if (text == "json" || text == "ids") {
+          options.format = text == "ids" ? batch::OutputFormat::ids : batch::OutputFormat::json;
+        } else {
+          throw std::invalid_argument(fmt::format("expected one of json|ids, found \"{}\"", text));
+        }
+      });
 }
 
 void declare_lines(CLI::App& command, RunOptions& options) {
   value_flag(command, "--part", "i/n", "only part i (from 0) of n equal slices of the input",
              [&options](const std::string& text) { options.part = parse_part(text); });
-  count_flag(command, "--skip", options.skip, 0, "leave out the first N lines (of the part)");
-  count_flag(command, "--limit", options.limit, 0, "at most N lines");
+  count_flag(command, "--skip", options.skip, {.least = 0},
+             "leave out the first N lines (of the part)");
+  count_flag(command, "--limit", options.limit, {.least = 0}, "at most N lines");
   value_flag(command, "--max-line-bytes", "SIZE", "longest input line (default 16MiB)",
              [&options](const std::string& text) {
                options.max_line_bytes = std::max<uint64_t>(1, parse_size(text));
@@ -127,26 +91,6 @@ std::string read_pattern(const std::string& text) {
 }
 
 void declare_model(CLI::App& command, RunOptions& options) {
-  value_flag(command, "--dtype", "auto|bfloat16|float16|float32",
-             "of weights and KV cache (default auto: as stored)",
-             [&options](const std::string& text) {
-               static constexpr std::string_view kNames[] = {"auto", "bfloat16", "float16",
-                                                             "half", "float32",  "float"};
-               if (std::ranges::find(kNames, text) == std::end(kNames)) {
-                 throw std::invalid_argument(fmt::format(
-                     "expected auto, bfloat16, float16 or float32, found \"{}\"", text));
-               }
-               options.dtype = text;
-             });
-  value_flag(command, "--max-model-len", "N|auto",
-             "context length, such as 4096 or 32k; auto: what the KV cache holds",
-             [&options](const std::string& text) {
-               options.auto_model_len = text == "auto";
-               options.max_model_len = options.auto_model_len ? 0 : parse_count(text);
-               if (!options.auto_model_len && options.max_model_len < 2) {
-                 throw std::invalid_argument("expected at least 2");
-               }
-             });
   value_flag(
       command, "--load-format", "auto|safetensors|sharded_state|dummy",
       "form of the weights' files; sharded_state: those of `plimsoll shard` or vLLM's saver; "
@@ -178,29 +122,6 @@ void declare_model(CLI::App& command, RunOptions& options) {
       ->type_name("NAME");
 }
 
-void declare_engine(CLI::App& command, RunOptions& options) {
-  count_flag(command, "--max-num-seqs", options.max_num_seqs, 1, "sequences that run at once");
-  count_flag(command, "--max-num-batched-tokens", options.max_num_batched_tokens, 1,
-             "tokens of one step");
-  count_flag(command, "--block-size", options.block_size, 1, "tokens of a KV block (default 16)");
-  value_flag(command, "--cpu-kvcache-space", "GiB",
-             "KV cache, GiB or with a unit (default VLLM_CPU_KVCACHE_SPACE, else 4)",
-             [&options](const std::string& text) {
-               options.kv_cache_bytes = parse_size(text, uint64_t{1} << 30);
-             });
-  count_flag(command, "--num-gpu-blocks-override", options.num_kv_blocks, 1,
-             "KV blocks, whatever their bytes");
-  command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", options.prefix_caching,
-                   "share KV blocks of equal prefixes (default on)");
-  count_flag(command, "--seed", options.seed, 0, "of the run's random numbers (default 0)");
-  declare_device_flags(command, options.device);
-  count_flag(command, "--threads", options.threads, 1,
-             "CPU threads (default OMP_NUM_THREADS, else all cores)");
-  single_choice_flag(command, "--tensor-parallel-size", "1", "ranks that share the model (-tp)");
-  single_choice_flag(command, "--pipeline-parallel-size", "1", "stages of layers (-pp)");
-  single_choice_flag(command, "--data-parallel-size", "1", "copies of the model (-dp)");
-}
-
 // Request fields as flags: the field's name with "-" for "_"; checked by the field table.
 void field_flag(CLI::App& command, RunOptions& options, const std::string& field,
                 const std::string& help) {
@@ -222,7 +143,9 @@ void field_flag(CLI::App& command, RunOptions& options, const std::string& field
 }
 
 void declare_sampling(CLI::App& command, RunOptions& options) {
-  count_flag(command, "--max-tokens", options.max_tokens, 1, "most tokens of any answer");
+  count_flag(command, "--seed", options.seed, {.least = 0},
+             "of the run's random numbers (default 0)");
+  count_flag(command, "--max-tokens", options.max_tokens, {}, "most tokens of any answer");
   field_flag(command, options, "min_tokens", "no end before so many tokens");
   field_flag(command, options, "temperature", "0 is greedy");
   field_flag(command, options, "top_p", "above 0, up to 1");
@@ -261,7 +184,7 @@ void declare_prompts(CLI::App& command, RunOptions& options) {
                {"truncate-right", batch::LongPrompt::truncate_right},
                {"split", batch::LongPrompt::split}},
               "what becomes of a prompt longer than the context (default error)");
-  count_flag(command, "--split-overlap", options.split_overlap, 0,
+  count_flag(command, "--split-overlap", options.split_overlap, {.least = 0},
              "tokens that neighbouring chunks share (default 64)");
 }
 
@@ -269,12 +192,13 @@ void declare_talk(CLI::App& command, RunOptions& options) {
   choice_flag(command, "--progress", options.progress,
               {{"auto", std::string("auto")}, {"bar", "bar"}, {"lines", "lines"}, {"none", "none"}},
               "on standard error (default auto)");
-  command.add_flag("-q,--quiet", options.quiet, "no progress, notes or summary");
+  command.add_flag("-q,--quiet", options.quiet,
+                   "no progress, notes or summary; -q METHOD is --quantization METHOD");
 }
 
 void name_environment_variables(CLI::App& command) {
   for (CLI::Option* option : command.get_options()) {
-    if (option->get_lnames().empty()) continue;
+    if (option->get_lnames().empty() || option->get_group().empty()) continue;
     std::string variable = "PLIMSOLL_" + option->get_lnames().front();
     std::ranges::transform(variable, variable.begin(), [](char c) {
       return c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
@@ -285,17 +209,26 @@ void name_environment_variables(CLI::App& command) {
 
 }  // namespace
 
-void declare_run_flags(CLI::App& command, RunOptions& options) {
+void declare_run_alone(CLI::App& command, RunOptions& options) {
   const std::pair<const char*, void (*)(CLI::App&, RunOptions&)> groups[] = {
-      {"Files", declare_files},   {"Lines", declare_lines},      {"Model", declare_model},
-      {"Engine", declare_engine}, {"Answers", declare_sampling}, {"Prompts", declare_prompts},
-      {"Talk", declare_talk},
+      {"Files", declare_files},      {"Lines", declare_lines},     {"Model", declare_model},
+      {"Answers", declare_sampling}, {"Prompts", declare_prompts}, {"Talk", declare_talk},
   };
   for (const auto& [name, declare] : groups) {
     command.option_defaults()->group(name);
     declare(command, options);
   }
+}
+
+void declare_run_flags(CLI::App& command, RunOptions& options) {
+  declare_run_alone(command, options);
+  declare_engine_flags(command, options.launch);
   name_environment_variables(command);
+  // What only plan needs is noted; what is another action of plan stays unknown.
+  const auto plan = std::make_shared<PlanOptions>();
+  const auto flags = std::make_shared<CLI::App>();
+  declare_plan_alone(*flags, *plan);
+  borrow_flags(command, {flags, plan}, {"--from", "--diff", "--check"}, options.ignored);
 }
 
 void check_run_options(const RunOptions& options) {
@@ -303,6 +236,20 @@ void check_run_options(const RunOptions& options) {
   if (options.model.empty()) {
     refuse("run needs a MODEL: a folder, or a hub id in the local cache; plimsoll run -h");
   }
+  for (const auto& [flag, count] :
+       {std::pair("--tensor-parallel-size", options.launch.args.tensor_parallel),
+        std::pair("--pipeline-parallel-size", options.launch.args.pipeline_parallel),
+        std::pair("--data-parallel-size", options.launch.args.data_parallel)}) {
+    if (count > 1) {
+      refuse(
+          fmt::format("{} {}: run launches on one device in this version; plan shows what each "
+                      "rank would hold",
+                      flag, count));
+    }
+  }
+  (void)plan::own::kv_dtype(options.launch.args);
+  if (options.launch.args.max_model_len == 1)
+    refuse("--max-model-len 1: leaves no room for an answer");
   if (!options.file_pattern.empty() && !options.sharded_state) {
     refuse("--file-pattern: names shards; give --load-format sharded_state too");
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/json.h"
 #include "batch/files.h"
@@ -13,7 +14,7 @@
 #include "batch/progress.h"
 #include "batch/prompt_builder.h"
 #include "batch/runner.h"
-#include "cli/run/device_options.h"
+#include "cli/engine_flags.h"
 
 namespace plimsoll::cli {
 
@@ -23,7 +24,6 @@ struct RunOptions {
   std::string output = "-";
   bool input_given = false;
   // model
-  std::string dtype = "auto";
   std::string tokenizer;  // empty: the model's folder
   bool skip_tokenizer_init = false;
   std::string served_model_name;  // empty: `model` as given
@@ -31,18 +31,8 @@ struct RunOptions {
   bool random_weights = false;  // for benchmarks
   bool sharded_state = false;   // the weights' files are shards
   std::string file_pattern;     // of shards; empty: vLLM's
-  // engine
-  int64_t max_model_len = 0;  // 0: the model's own
-  bool auto_model_len = false;
-  int64_t max_num_seqs = 0;            // 0: default
-  int64_t max_num_batched_tokens = 0;  // 0: default
-  int64_t block_size = 16;
-  std::optional<int64_t> num_kv_blocks;
-  std::optional<uint64_t> kv_cache_bytes;
-  bool prefix_caching = true;
+  EngineFlags launch;
   uint64_t seed = 0;
-  DeviceFlags device;
-  std::optional<int> threads;
   // prompts
   OrderedJson sampling = OrderedJson::object();  // request fields for lines that do not say
   std::optional<int64_t> max_tokens;
@@ -65,9 +55,14 @@ struct RunOptions {
   batch::OutputFile::Existing existing = batch::OutputFile::Existing::refuse;
   std::string progress = "auto";
   bool quiet = false;
+  std::vector<std::string> ignored;  // flags of `plan` that were given
 };
 
-/// Declares every flag of `run` on `command`, each also as an environment variable PLIMSOLL_<FLAG>.
+/// Flags of `run` alone, without those of a launch.
+void declare_run_alone(CLI::App& command, RunOptions& options);
+
+/// Declares every flag that `run` takes, each of its own also as an environment variable
+/// PLIMSOLL_<FLAG>.
 /// `options` must outlive the parsing.
 void declare_run_flags(CLI::App& command, RunOptions& options);
 

@@ -67,9 +67,9 @@ void declare_shard_flags(CLI::App& command, ShardOptions& options) {
                }
                options.json = format == "json";
              });
-  command.add_flag("--quiet", options.quiet, "errors only");
+  command.add_flag("-q,--quiet", options.quiet, "errors only; -q METHOD is --quantization METHOD");
   declare_job_flags(command, options.job);
-  text("-q,--quantization", options.quantization, "METHOD",
+  text("--quantization", options.quantization, "METHOD",
        "the checkpoint's own; others are refused");
 }
 

@@ -28,6 +28,7 @@ struct EngineOptions {
   uint64_t kv_cache_bytes = uint64_t{4} << 30;  // ceiling of the KV pool (CPU)
   std::optional<int64_t>
       num_kv_blocks;  // overrides kv_cache_bytes (tests, --num-gpu-blocks-override)
+  std::optional<uint64_t> kv_cache_memory;  // bytes of the KV pool, in place of what is left
   /// Ceiling of all that the launch has on the device, in place of kv_cache_bytes: what the rest
   /// leaves of it is KV blocks.
   std::optional<uint64_t> memory_budget;

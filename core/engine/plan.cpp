@@ -156,14 +156,18 @@ uint64_t bytes_beside_blocks(const model::ModelSpec& spec, const EngineLayout& l
 }
 
 /// A number of blocks that was asked for must not lead over the line.
-void check_budget(uint64_t budget, uint64_t rest, const EngineLayout& layout) {
+void check_budget(const EngineOptions& options, uint64_t rest, const EngineLayout& layout) {
+  const uint64_t budget = *options.memory_budget;
   const uint64_t blocks = static_cast<uint64_t>(layout.num_blocks) * layout.kv.block_bytes;
-  if (rest + blocks <= budget) return;
+  const uint64_t left = budget - std::min(budget, rest);
+  if (blocks <= left) return;
+  const uint64_t fitting = left / layout.kv.block_bytes;
   fail(ExitCode::does_not_fit,
-       "{} KV blocks take {}, weights and step {}; the device's budget is {}: "
-       "--num-gpu-blocks-override {} would fit",
+       "{} KV blocks take {}, weights and step {}; the device's budget is {}: {} would fit",
        layout.num_blocks, gibibytes(blocks), gibibytes(rest), gibibytes(budget),
-       (budget - std::min(budget, rest)) / layout.kv.block_bytes);
+       options.num_kv_blocks
+           ? fmt::format("--num-gpu-blocks-override {}", fitting)
+           : fmt::format("--kv-cache-memory {}", fitting * layout.kv.block_bytes));
 }
 
 }  // namespace
@@ -182,6 +186,8 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   uint64_t rest = 0;
   if (options.num_kv_blocks) {
     layout.num_blocks = *options.num_kv_blocks;
+  } else if (options.kv_cache_memory) {
+    layout.num_blocks = static_cast<int64_t>(*options.kv_cache_memory / layout.kv.block_bytes);
   } else if (options.memory_budget) {
     size_step(spec, options, footprint, layout);
     rest = bytes_beside_blocks(spec, layout, footprint);
@@ -204,8 +210,8 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
         blocks_of_sequence(layout.kv, fitting, limits.batched_tokens) * limits.sequences;
     layout.num_blocks = std::min(layout.num_blocks, most);
   }
-  if (options.num_kv_blocks && options.memory_budget) {
-    check_budget(*options.memory_budget, bytes_beside_blocks(spec, layout, footprint), layout);
+  if ((options.num_kv_blocks || options.kv_cache_memory) && options.memory_budget) {
+    check_budget(options, bytes_beside_blocks(spec, layout, footprint), layout);
   }
   return layout;
 }

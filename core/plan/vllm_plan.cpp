@@ -270,7 +270,23 @@ void check_start(PlanResult& result, const EngineArgs& args, const EngineLimits&
     result.reason = fmt::format(
         "CUDA out of memory while loading: weights of {} GiB per GPU on a card of {} GiB.",
         format_gib(result.weights_bytes), format_gib(total));
+    return;
   }
+  if (args.blocks_override == 0 && args.kv_cache_memory == 0) return;
+  // vLLM allocates what it is told, without a look at what is left.
+  const Amount moved = std::min(args.cpu_offload, result.parameter_bytes);
+  const Amount rest = Amount{result.weights_bytes} - moved + result.activation_peak_bytes +
+                      result.non_torch_bytes + args.reserved;
+  const Amount cache = std::max(Amount{result.kv_cache_bytes},
+                                Amount{result.num_gpu_blocks} * result.bytes_per_block);
+  if (rest + cache <= Amount{total}) return;
+  result.fits = false;
+  result.reason = fmt::format(
+      "CUDA out of memory: a KV cache of {} GiB, as {} asks, beside {} GiB of weights, activations "
+      "and the rest, on a card of {} GiB.",
+      format_gib(cache.value()),
+      args.blocks_override > 0 ? "--num-gpu-blocks-override" : "--kv-cache-memory-bytes",
+      format_gib(rest.value()), format_gib(total));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "cli/program.h"
-#include "cli/run/device_options.h"
+#include "cli/run/device.h"
 
 using namespace plimsoll;
 using namespace plimsoll::cli;
@@ -61,10 +61,10 @@ TEST_CASE("random weights are read from no file") {
 }
 
 TEST_CASE("a card's ceiling is divided") {
-  DeviceFlags flags;
+  EngineFlags flags;
   const backend::DeviceMemory idle{.total = 80 * kGiB, .free = 79 * kGiB, .outside = kGiB};
   SECTION("by share") {
-    flags.gpu_memory_utilization = 0.5;
+    flags.args.gpu_memory_utilization = 0.5;
     CHECK(card_budget(flags, idle).ceiling == 40 * kGiB);
     CHECK(card_budget(flags, idle).arena == 39 * kGiB);
   }

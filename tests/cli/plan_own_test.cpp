@@ -79,6 +79,45 @@ TEST_CASE("all parts stay within the budget, and one block more does not") {
   }
 }
 
+TEST_CASE("a cache that does not fit beside the weights is refused, with what would fit") {
+  const Scratch scratch;
+  const std::string model = "plimsoll plan " + kConfigs + "llama-3.1-8b.json --gpu h100 ";
+  struct Row {
+    std::string flags, cure;
+  };
+  for (const Row& row : {Row{"--num-gpu-blocks-override 10000000", "--num-gpu-blocks-override"},
+                         Row{"--kv-cache-memory 100TiB", "--kv-cache-memory"},
+                         Row{"--kv-cache-memory 60GiB", "--kv-cache-memory"}}) {
+    INFO(row.flags);
+    const auto refused = shell(scratch, model + row.flags + " --format json");
+    CHECK(refused.status == 6);
+    const Json plan = parse_json<Json>(refused.out);
+    CHECK(plan["fits"] == false);
+    const auto reason = plan["reason"].get<std::string>();
+    const size_t cure = reason.find("; " + row.cure);
+    REQUIRE(cure != std::string::npos);
+    const std::string flags = reason.substr(cure + 2, reason.find(" would fit") - cure - 2);
+    CHECK(shell(scratch, model + flags).status == 0);
+    const auto vllm = shell(scratch, model + row.flags + " --engine vllm");
+    CHECK(vllm.status == (row.flags.ends_with("60GiB") ? 0 : 6));
+  }
+}
+
+TEST_CASE("what other processes hold of the card is not ours") {
+  const Scratch scratch;
+  const std::string model = kConfigs + "llama-3.1-8b.json --gpu h100";
+  const Json alone = plan_of(scratch, model);
+  const Json beside = plan_of(scratch, model + " --reserved-memory 40GiB");
+  CHECK(beside["budget_bytes"].get<int64_t>() ==
+        beside["total_bytes"].get<int64_t>() - (int64_t{40} << 30));
+  CHECK(beside["num_gpu_blocks"] < alone["num_gpu_blocks"]);
+  CHECK(sum_of_parts(beside) <= beside["budget_bytes"].get<int64_t>());
+  // What is left anyway costs nothing.
+  CHECK(plan_of(scratch, model + " --reserved-memory 1GiB")["budget_bytes"] ==
+        alone["budget_bytes"]);
+  CHECK(shell(scratch, "plimsoll plan " + model + " --gpu-memory 0").status == 2);
+}
+
 TEST_CASE("a cache in fp8 is half as large, and graphs cost by their number") {
   const Scratch scratch;
   const std::string model = kConfigs + "llama-3.1-8b.json --gpu h100";

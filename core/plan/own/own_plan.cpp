@@ -1,4 +1,5 @@
-// Our own engine's launch, planned by its own constructors; per rank where there are several.
+#include "plan/own/own_plan.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,37 +10,16 @@
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/tied_head.h"
-#include "cli/plan/own_launch.h"
-#include "cli/plan/parts.h"
 #include "model/config.h"
 #include "model/tied_head.h"
 #include "plan/amount.h"
 #include "plan/arguments.h"
+#include "plan/own/launch.h"
 
-namespace plimsoll::cli {
+namespace plimsoll::plan::own {
 namespace {
 
-using plan::Amount;
-
-constexpr double kUtilization = 0.90;  // run's default
-
-void check_supported(const PlanOptions& options, const model::ModelSpec& spec) {
-  const plan::EngineArgs& args = options.args;
-  const auto refuse = [](const char* flag) {
-    fail(ExitCode::usage, "{}: our own engine does not have it; --engine vllm plans it for vLLM",
-         flag);
-  };
-  if (!args.quantization.empty()) refuse("--quantization");
-  if (args.cpu_offload > 0) refuse("--cpu-offload-gb");
-  if (args.expert_parallel) refuse("--enable-expert-parallel");
-  if (spec.quantization.empty()) return;
-  fail(ExitCode::checkpoint_unusable,
-       "the checkpoint is quantised ({}), which run does not support yet; plan the unquantised "
-       "model, or --engine vllm",
-       spec.quantization);
-}
-
-model::ModelSpec read_spec(const plan::ConfigView& config) {
+model::ModelSpec read_spec(const ConfigView& config) {
   try {
     return model::make_model_spec(config.json());
   } catch (const Error& error) {
@@ -47,22 +27,34 @@ model::ModelSpec read_spec(const plan::ConfigView& config) {
   }
 }
 
-/// Blocks that are left of the card for a rank.
-int64_t blocks_left(const RankLaunch& rank, const PlanOptions& options, int64_t budget) {
-  const plan::EngineArgs& args = options.args;
+void refuse_quantised(const model::ModelSpec& spec) {
+  if (spec.quantization.empty()) return;
+  fail(ExitCode::checkpoint_unusable,
+       "the checkpoint is quantised ({}), which run does not support yet; plan the unquantised "
+       "model, or --engine vllm",
+       spec.quantization);
+}
+
+/// Blocks that flags ask for, whatever is left; 0: they do not say.
+int64_t blocks_asked(const RankLaunch& rank, const EngineArgs& args) {
   if (args.blocks_override > 0) return args.blocks_override;
-  Amount left = Amount{budget} - rank.fixed_bytes();
-  if (args.kv_cache_memory > 0) left = std::min(left, Amount{args.kv_cache_memory});
-  if (args.available_kv > 0) left = args.available_kv;
+  const int64_t bytes = args.available_kv > 0 ? args.available_kv : args.kv_cache_memory;
+  return bytes / static_cast<int64_t>(rank.layout.kv.block_bytes);
+}
+
+/// Blocks of a rank on a card: as asked, else what is left of the budget.
+int64_t card_blocks(const RankLaunch& rank, const Arguments& arguments, int64_t budget) {
+  if (const int64_t asked = blocks_asked(rank, arguments.args)) return asked;
+  const Amount left = Amount{budget} - rank.fixed_bytes();
   return std::max<int64_t>(0, left.value()) / static_cast<int64_t>(rank.layout.kv.block_bytes);
 }
 
 /// Blocks of a run on this machine's processor.
-int64_t host_blocks(const RankLaunch& rank, const PlanOptions& options) {
-  if (options.args.blocks_override > 0) return options.args.blocks_override;
-  uint64_t bytes = options.cpu_cache.value_or(engine::EngineOptions{}.kv_cache_bytes);
-  if (options.args.kv_cache_memory > 0) bytes = static_cast<uint64_t>(options.args.kv_cache_memory);
-  return std::min(static_cast<int64_t>(bytes / rank.layout.kv.block_bytes),
+int64_t host_blocks(const RankLaunch& rank, const Arguments& arguments) {
+  if (arguments.args.blocks_override > 0) return arguments.args.blocks_override;
+  const uint64_t cache = arguments.host_cache.value_or(engine::EngineOptions{}.kv_cache_bytes);
+  const int64_t asked = blocks_asked(rank, arguments.args);
+  return std::min(asked > 0 ? asked : static_cast<int64_t>(cache / rank.layout.kv.block_bytes),
                   rank.plan.num_kv_blocks);
 }
 
@@ -85,32 +77,28 @@ int64_t longest_sequence(const RankLaunch& rank, int64_t blocks, int64_t most) {
 
 // ---- the answer ----
 
-void fill_cache_layout(plan::PlanResult& result, const RankLaunch& rank) {
+void fill_cache_layout(PlanResult& result, const RankLaunch& rank) {
   const engine::KvLayout& kv = rank.layout.kv;
-  std::map<std::pair<int64_t, int64_t>, plan::KvKindCount> kinds;  // by window, page
+  std::map<std::pair<int64_t, int64_t>, KvKindCount> kinds;  // by window, page
   Amount per_token = 0;
   for (size_t i = 0; i < rank.windows.size(); ++i) {
     const int64_t window = rank.windows[i];
     const int64_t page = rank.page_bytes[i];
-    plan::KvKindCount& kind = kinds[{window, page}];
-    kind.spec = {window > 0 ? plan::KvKind::sliding : plan::KvKind::full,
-                 kv.block_size,
-                 page,
-                 page,
-                 window,
-                 ""};
+    KvKindCount& kind = kinds[{window, page}];
+    kind.spec = {
+        window > 0 ? KvKind::sliding : KvKind::full, kv.block_size, page, page, window, ""};
     ++kind.layers;
     if (window == 0) per_token += page / kv.block_size;
   }
   for (const auto& [key, kind] : kinds) result.kv_kinds.push_back(kind);
   for (const engine::KvGroup& group : kv.groups) {
     result.group_sizes.push_back(std::ssize(group.layers));
-    plan::GroupNeed& need = result.group_needs.emplace_back();
+    GroupNeed& need = result.group_needs.emplace_back();
     need.block_size = kv.block_size;
     if (group.window == 0) continue;
     // The most that engine::blocks_of_sequence says for any length.
     const int64_t seen = group.window - 1 + rank.layout.limits.batched_tokens;
-    need.most_blocks = plan::ceil_div(seen - 1, kv.block_size).value() + 1;
+    need.most_blocks = ceil_div(seen - 1, kv.block_size).value() + 1;
   }
   result.kv_bytes_per_token = per_token.value();
   result.block_size = kv.block_size;
@@ -140,9 +128,9 @@ std::string part_of(const std::string& region) {
   return region.starts_with("sampling") ? "sampling" : "batch metadata";
 }
 
-void fill_arena(plan::PlanResult& result, const RankLaunch& rank) {
+void fill_arena(PlanResult& result, const RankLaunch& rank) {
   const auto add = [&](const std::string& name, int64_t bytes, std::string formula) {
-    const auto known = std::ranges::find(result.parts, name, &plan::PlanPart::name);
+    const auto known = std::ranges::find(result.parts, name, &PlanPart::name);
     if (known != result.parts.end()) {
       known->bytes += bytes;
       return;
@@ -167,7 +155,7 @@ void fill_arena(plan::PlanResult& result, const RankLaunch& rank) {
       fmt::format("{} rows of the whole vocabulary, float32", rank.layout.limits.logits_rows));
 }
 
-void fill_overheads(plan::PlanResult& result, const RankLaunch& rank) {
+void fill_overheads(PlanResult& result, const RankLaunch& rank) {
   result.cuda_graphs = std::ssize(rank.layout.recorded_sizes);
   for (const memory::Overhead& overhead : rank.overheads) {
     const auto bytes = static_cast<int64_t>(overhead.bytes);
@@ -182,7 +170,7 @@ void fill_overheads(plan::PlanResult& result, const RankLaunch& rank) {
   }
 }
 
-std::string shortage(const plan::PlanResult& result, const RankLaunch& rank) {
+std::string shortage(const PlanResult& result, const RankLaunch& rank) {
   const int64_t low = result.estimated_max_model_len;
   std::string text =
       fmt::format("One sequence of {} tokens needs {} KV blocks of {} bytes, and {} are left{}.",
@@ -197,8 +185,26 @@ std::string shortage(const plan::PlanResult& result, const RankLaunch& rank) {
   return text;
 }
 
-void fill_cache(plan::PlanResult& result, const RankLaunch& rank, int64_t blocks, int64_t wanted,
-                const PlanOptions& options) {
+/// Why the blocks that flags ask for do not fit; empty where they do.
+std::string excess(const PlanResult& result, const RankLaunch& rank, const EngineArgs& args) {
+  const Amount whole = Amount{rank.fixed_bytes()} + result.kv_cache_bytes;
+  const bool asked = args.blocks_override > 0 || args.kv_cache_memory > 0;
+  if (!asked || result.budget_bytes == 0 || args.available_kv > 0 ||
+      whole <= Amount{result.budget_bytes}) {
+    return "";
+  }
+  const auto block = static_cast<int64_t>(rank.layout.kv.block_bytes);
+  const int64_t fitting = std::max<int64_t>(0, result.budget_bytes - rank.fixed_bytes()) / block;
+  return fmt::format(
+      "{} KV blocks take {} bytes, weights, step and overheads {}, and the budget is {}; {} would "
+      "fit.",
+      result.num_gpu_blocks, result.kv_cache_bytes, rank.fixed_bytes(), result.budget_bytes,
+      args.blocks_override > 0 ? fmt::format("--num-gpu-blocks-override {}", fitting)
+                               : fmt::format("--kv-cache-memory {}", fitting * block));
+}
+
+void fill_cache(PlanResult& result, const RankLaunch& rank, int64_t blocks, int64_t wanted,
+                const Arguments& arguments) {
   result.has_kv = true;
   result.max_model_len = wanted;
   result.num_gpu_blocks = blocks;
@@ -212,15 +218,19 @@ void fill_cache(plan::PlanResult& result, const RankLaunch& rank, int64_t blocks
   result.max_concurrency = static_cast<double>(blocks) /
                            static_cast<double>(std::max<int64_t>(1, blocks_needed(rank, counted)));
   result.kv_tokens = static_cast<int64_t>(result.max_concurrency * static_cast<double>(counted));
-  result.fits = whole || (options.args.max_model_len == -1 && low > 0);
+  result.fits = whole || (arguments.args.max_model_len == -1 && low > 0);
   if (!*result.fits) result.reason = shortage(result, rank);
+  if (const std::string why = excess(result, rank, arguments.args); !why.empty()) {
+    result.fits = false;
+    result.reason = why;
+  }
   result.parts.push_back({"kv cache", result.kv_cache_bytes,
                           fmt::format("{} blocks x {} B", blocks, rank.layout.kv.block_bytes),
                           "what is left of the budget"});
 }
 
-void add_notes(plan::PlanResult& result, const model::ModelSpec& spec, const RankLaunch& rank,
-               const plan::EngineArgs& args) {
+void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunch& rank,
+               const EngineArgs& args) {
   if (!spec.dtype_stated && args.dtype == "auto") {
     result.notes.push_back(fmt::format(
         "the config names no dtype and there are no weights to look at: {} is taken (--dtype)",
@@ -246,16 +256,16 @@ void add_notes(plan::PlanResult& result, const model::ModelSpec& spec, const Ran
 }
 
 /// The dtype of weights and activations. Most weights are 16 bits wide where a config does not say.
-DType run_dtype(const model::ModelSpec& spec, const plan::EngineArgs& args) {
+DType run_dtype(const model::ModelSpec& spec, const EngineArgs& args) {
   if (args.dtype == "auto") return spec.dtype_stated ? spec.dtype : DType::bf16;
   return dtype_from_torch(args.dtype).value_or(spec.dtype);
 }
 
 /// The rank that has room for the fewest blocks: all ranks keep as many.
-const RankLaunch& tightest(const std::vector<RankLaunch>& ranks, const PlanOptions& options,
+const RankLaunch& tightest(const std::vector<RankLaunch>& ranks, const Arguments& arguments,
                            int64_t budget) {
   return *std::ranges::min_element(ranks, {}, [&](const RankLaunch& rank) {
-    return std::pair(blocks_left(rank, options, budget), -rank.fixed_bytes());
+    return std::pair(card_blocks(rank, arguments, budget), -rank.fixed_bytes());
   });
 }
 
@@ -266,7 +276,7 @@ bool has_weights(const std::filesystem::path& folder) {
 
 }  // namespace
 
-bool has_own_head(const plan::ConfigView& config, const std::filesystem::path& folder) {
+bool has_own_head(const ConfigView& config, const std::filesystem::path& folder) {
   model::ModelSpec spec = read_spec(config);
   if (!spec.tied_head || !has_weights(folder)) return false;
   try {
@@ -277,45 +287,43 @@ bool has_own_head(const plan::ConfigView& config, const std::filesystem::path& f
   return !spec.tied_head;
 }
 
-std::string own_dtype(const plan::ConfigView& config, const std::filesystem::path& folder) {
+std::string weights_dtype(const ConfigView& config, const std::filesystem::path& folder) {
   const model::ModelSpec spec = read_spec(config);
   if (spec.dtype_stated || !has_weights(folder)) return "auto";
   return std::string(
       torch_name(checkpoint::model_dtype(checkpoint::Checkpoint::open(folder), spec)));
 }
 
-plan::PlanResult plan_own_engine(const plan::ConfigView& config, const PlanOptions& options,
-                                 const plan::Gpu* gpu) {
+PlanResult make_plan(const ConfigView& config, const Arguments& arguments, const Gpu* gpu) {
   model::ModelSpec spec = read_spec(config);
-  check_supported(options, spec);
-  if (options.own_head && spec.tied_head) model::untie_head(spec);
-  const DType dtype = run_dtype(spec, options.args);
-  plan::PlanResult result;
+  check_supported(arguments.args, spec);
+  refuse_quantised(spec);
+  if (arguments.own_head && spec.tied_head) model::untie_head(spec);
+  const DType dtype = run_dtype(spec, arguments.args);
+  PlanResult result;
   result.engine = "plimsoll";
-  result.version = PLIMSOLL_VERSION;
   result.architecture = spec.architecture;
   result.dtype = torch_name(dtype);
-  result.gpus =
-      options.args.tensor_parallel * options.args.pipeline_parallel * options.args.data_parallel;
+  result.gpus = arguments.args.tensor_parallel * arguments.args.pipeline_parallel *
+                arguments.args.data_parallel;
   if (gpu != nullptr) {
     result.gpu = gpu->name;
     result.total_bytes = gpu->visible_bytes();
-    const double asked = options.args.gpu_memory_utilization;
-    result.gpu_memory_utilization = asked > 0 ? asked : kUtilization;
-    result.budget_bytes = static_cast<int64_t>(static_cast<double>(result.total_bytes) *
-                                               result.gpu_memory_utilization);
+    result.budget_bytes = budget_bytes(arguments, result.total_bytes);
+    result.gpu_memory_utilization =
+        static_cast<double>(result.budget_bytes) / static_cast<double>(result.total_bytes);
   }
-  std::vector<RankLaunch> ranks = lay_out_ranks(spec, options, dtype, gpu, 0);
+  std::vector<RankLaunch> ranks = lay_out_ranks(spec, arguments, dtype, gpu, 0);
   const RankLaunch* rank =
-      gpu != nullptr ? &tightest(ranks, options, result.budget_bytes) : &ranks.front();
-  const int64_t blocks = gpu != nullptr ? blocks_left(*rank, options, result.budget_bytes)
-                                        : host_blocks(*rank, options);
+      gpu != nullptr ? &tightest(ranks, arguments, result.budget_bytes) : &ranks.front();
+  const int64_t blocks = gpu != nullptr ? card_blocks(*rank, arguments, result.budget_bytes)
+                                        : host_blocks(*rank, arguments);
   const int64_t wanted = rank->layout.max_model_len;
   const int64_t longest = longest_sequence(*rank, blocks, wanted);
-  if (options.args.max_model_len == -1 && longest > 0 && longest < wanted) {
+  if (arguments.args.max_model_len == -1 && longest > 0 && longest < wanted) {
     // As run does: the pool is that of the full length, the steps those of the length that fits.
     const int64_t stage = rank->stage;
-    ranks = lay_out_ranks(spec, options, dtype, gpu, longest);
+    ranks = lay_out_ranks(spec, arguments, dtype, gpu, longest);
     rank = &ranks[static_cast<size_t>(stage)];
   }
   result.max_num_seqs = rank->layout.limits.sequences;
@@ -323,9 +331,9 @@ plan::PlanResult plan_own_engine(const plan::ConfigView& config, const PlanOptio
   fill_cache_layout(result, *rank);
   fill_arena(result, *rank);
   fill_overheads(result, *rank);
-  fill_cache(result, *rank, blocks, wanted, options);
-  plan::add_arguments(result, options.args);
-  add_notes(result, spec, *rank, options.args);
+  fill_cache(result, *rank, blocks, wanted, arguments);
+  add_arguments(result, arguments.args);
+  add_notes(result, spec, *rank, arguments.args);
   if (gpu != nullptr) return result;
   if (!*result.fits) result.notes.push_back("a run on this CPU would refuse: " + result.reason);
   result.reason.clear();
@@ -333,4 +341,4 @@ plan::PlanResult plan_own_engine(const plan::ConfigView& config, const PlanOptio
   return result;
 }
 
-}  // namespace plimsoll::cli
+}  // namespace plimsoll::plan::own

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "cli/plan/options.h"
 #include "engine/layout.h"
 #include "memory/device_overheads.h"
 #include "model/model_spec.h"
 #include "plan/gpu_catalogue.h"
+#include "plan/own/arguments.h"
 
-namespace plimsoll::cli {
+namespace plimsoll::plan::own {
 
 /// A rank of a pipeline stage.
 struct RankLaunch {
@@ -31,15 +31,11 @@ struct RankLaunch {
 };
 
 /// Sizes on the card; null: of the host.
-std::unique_ptr<backend::Footprint> device_footprint(const plan::Gpu* gpu);
-
-/// What the engine is asked, with a cache of any size. Throws Error(usage) for what it does not
-/// have.
-engine::EngineOptions own_engine_options(const PlanOptions& options, DType dtype);
+std::unique_ptr<backend::Footprint> device_footprint(const Gpu* gpu);
 
 /// One rank of every stage, laid out for contexts of `length` tokens (0: the model's own). Throws
 /// Error(usage).
-std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const PlanOptions& options,
-                                      DType dtype, const plan::Gpu* gpu, int64_t length);
+std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Arguments& arguments,
+                                      DType dtype, const Gpu* gpu, int64_t length);
 
-}  // namespace plimsoll::cli
+}  // namespace plimsoll::plan::own

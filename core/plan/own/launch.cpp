@@ -1,4 +1,4 @@
-#include "cli/plan/own_launch.h"
+#include "plan/own/launch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,11 +9,11 @@
 #include "plan/amount.h"
 #include "shard/rank_model.h"
 
-namespace plimsoll::cli {
+namespace plimsoll::plan::own {
 namespace {
 
 /// What sizes depend on, of a card; the backend's own where the catalogue does not know it.
-backend::CardFigures figures_of(const plan::Gpu& gpu) {
+backend::CardFigures figures_of(const Gpu& gpu) {
   backend::CardFigures figures;
   if (gpu.compute_capability > 0) {
     figures.compute_capability = static_cast<int32_t>(std::lround(gpu.compute_capability * 10));
@@ -22,7 +22,7 @@ backend::CardFigures figures_of(const plan::Gpu& gpu) {
   return figures;
 }
 
-std::vector<memory::Overhead> overheads_of(const model::ModelSpec& spec, const plan::Gpu& gpu,
+std::vector<memory::Overhead> overheads_of(const model::ModelSpec& spec, const Gpu& gpu,
                                            size_t graphs, int64_t ranks) {
   const backend::CardFigures figures = figures_of(gpu);
   memory::OverheadShape shape;
@@ -46,6 +46,7 @@ std::vector<memory::Overhead> overheads_of(const model::ModelSpec& spec, const p
 engine::EngineOptions with_room(engine::EngineOptions options, int64_t length) {
   options.kv_cache_bytes = uint64_t{1} << 60;
   options.num_kv_blocks.reset();
+  options.kv_cache_memory.reset();
   options.max_model_len = length > 0 ? length : options.max_model_len;
   options.auto_model_len = false;
   return options;
@@ -68,7 +69,7 @@ RankLaunch lay_out(const model::ModelSpec& spec, const engine::EngineOptions& op
 /// The whole vocabulary's logits, where every rank computes its own rows.
 int64_t gathered_logits(const model::ModelSpec& spec, const RankLaunch& rank, int64_t ranks) {
   if (ranks == 1) return 0;
-  return (plan::Amount{rank.layout.limits.logits_rows} * spec.vocab_size * 4).value();
+  return (Amount{rank.layout.limits.logits_rows} * spec.vocab_size * 4).value();
 }
 
 int64_t absent_bytes(const shard::RankModel& rank, const backend::Footprint& footprint,
@@ -84,7 +85,7 @@ int64_t absent_bytes(const shard::RankModel& rank, const backend::Footprint& foo
 }  // namespace
 
 int64_t RankLaunch::fixed_bytes() const {
-  plan::Amount bytes = plan::Amount{gathered_bytes} - absent_weight_bytes;
+  Amount bytes = Amount{gathered_bytes} - absent_weight_bytes;
   for (const memory::Region& region : plan.regions) {
     if (region.name != "kv blocks") bytes += static_cast<int64_t>(region.bytes);
   }
@@ -92,48 +93,18 @@ int64_t RankLaunch::fixed_bytes() const {
   return bytes.value();
 }
 
-std::unique_ptr<backend::Footprint> device_footprint(const plan::Gpu* gpu) {
+std::unique_ptr<backend::Footprint> device_footprint(const Gpu* gpu) {
   if (gpu == nullptr) return nullptr;
   return std::make_unique<backend::CudaFootprint>(figures_of(*gpu));
 }
 
-engine::EngineOptions own_engine_options(const PlanOptions& options, DType dtype) {
-  const plan::EngineArgs& args = options.args;
-  engine::EngineOptions engine;
-  engine.dtype = dtype;
-  engine.threads = options.threads.value_or(1);
-  engine.max_model_len = std::max<int64_t>(0, args.max_model_len);
-  engine.auto_model_len = args.max_model_len == -1;
-  engine.max_num_seqs = args.max_num_seqs;
-  engine.max_num_batched_tokens = args.max_num_batched_tokens;
-  if (args.block_size > 0) engine.block_size = args.block_size;
-  if (args.blocks_override > 0) engine.num_kv_blocks = args.blocks_override;
-  if (args.enforce_eager) {
-    engine.capture_sizes.emplace();
-  } else {
-    engine.capture_sizes = args.capture_sizes;
-  }
-  if (args.kv_cache_dtype == "fp8" || args.kv_cache_dtype == "fp8_e4m3") {
-    engine.kv_dtype = DType::f8_e4m3;
-  } else if (args.kv_cache_dtype != "auto") {
-    engine.kv_dtype = dtype_from_torch(args.kv_cache_dtype);
-    if (!engine.kv_dtype) {
-      fail(ExitCode::usage,
-           "--kv-cache-dtype {}: our own engine has auto, fp8 (e4m3) and the model's dtype; "
-           "--engine vllm plans it for vLLM",
-           args.kv_cache_dtype);
-    }
-  }
-  return engine;
-}
-
-std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const PlanOptions& options,
-                                      DType dtype, const plan::Gpu* gpu, int64_t length) {
+std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Arguments& arguments,
+                                      DType dtype, const Gpu* gpu, int64_t length) {
   const std::unique_ptr<backend::Footprint> card = device_footprint(gpu);
   const backend::Footprint& footprint = card ? *card : backend::cpu_footprint();
-  const engine::EngineOptions engine = with_room(own_engine_options(options, dtype), length);
-  const int64_t tensor = options.args.tensor_parallel;
-  const int64_t stages = options.args.pipeline_parallel;
+  const engine::EngineOptions engine = with_room(engine_options(arguments, dtype), length);
+  const int64_t tensor = arguments.args.tensor_parallel;
+  const int64_t stages = arguments.args.pipeline_parallel;
   std::vector<RankLaunch> ranks;
   const auto finish = [&](RankLaunch rank, const model::ModelSpec& own) {
     if (gpu != nullptr) {
@@ -156,4 +127,4 @@ std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const PlanOp
   return ranks;
 }
 
-}  // namespace plimsoll::cli
+}  // namespace plimsoll::plan::own

@@ -1,0 +1,123 @@
+#include "cli/engine_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/json.h"
+#include "cli/units.h"
+#include "plan/multimodal.h"
+
+namespace plimsoll::cli {
+namespace {
+
+Json read_json(const std::string& text) {
+  try {
+    return parse_json<Json>(text);
+  } catch (const JsonError& error) {
+    throw std::invalid_argument(fmt::format("column {}: {}", error.column, error.what()));
+  }
+}
+
+}  // namespace
+
+double parse_number(const std::string& text) {
+  size_t used = 0;
+  double number = 0;
+  try {
+    number = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used != text.size() || text.empty()) throw std::invalid_argument("expected a number");
+  return number;
+}
+
+void read_compilation(const std::string& text, plan::EngineArgs& args) {
+  if (text == "0" || text == "{\"level\": 0}") {
+    args.enforce_eager = true;
+    return;
+  }
+  if (text.size() == 1) return;  // levels 1 to 3 capture the default sizes
+  const Json json = read_json(text);
+  if (json.is_object() && json.contains("cudagraph_capture_sizes") &&
+      json["cudagraph_capture_sizes"].is_array()) {
+    std::vector<int64_t> sizes;
+    for (const Json& size : json["cudagraph_capture_sizes"]) {
+      if (size.is_number_integer()) sizes.push_back(size.get<int64_t>());
+    }
+    args.capture_sizes = sizes;
+  }
+  if (json.is_object() && json.value("cudagraph_mode", Json()) == "NONE") args.enforce_eager = true;
+}
+
+std::string read_dtype_name(const std::string& text) {
+  static constexpr std::string_view kNames[] = {"auto", "bfloat16", "float16",
+                                                "half", "float32",  "float"};
+  if (std::ranges::find(kNames, text) == std::end(kNames)) {
+    throw std::invalid_argument(
+        fmt::format("expected auto, bfloat16, float16 or float32, found \"{}\"", text));
+  }
+  return text;
+}
+
+void read_speculation(const std::string& text, plan::EngineArgs& args) {
+  const Json json = read_json(text);
+  if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
+  const auto method = json.find("method");
+  const bool named = method != json.end() && method->is_string();
+  args.draft_method = named ? method->get<std::string>() : "draft_model";
+  if (args.draft_method == "[ngram]") args.draft_method = "ngram";
+  const auto tokens = json.find("num_speculative_tokens");
+  if (tokens != json.end() && tokens->is_number_integer()) {
+    args.draft_tokens = tokens->get<int64_t>();
+    if (args.draft_tokens < 0 || args.draft_tokens > 1 << 20)
+      throw std::invalid_argument("num_speculative_tokens: expected 0 to 1048576");
+  }
+}
+
+void read_modality_limits(const std::string& text, plan::EngineArgs& args) {
+  if (text.find('{') == std::string::npos) {
+    std::string item;
+    for (const char c : text + ",") {
+      if (c != ',') {
+        item += c;
+        continue;
+      }
+      const size_t equals = item.find('=');
+      if (equals == std::string::npos)
+        throw std::invalid_argument("expected image=N,video=N or a JSON object");
+      args.limits[item.substr(0, equals)].count = parse_count(item.substr(equals + 1));
+      item.clear();
+    }
+    return;
+  }
+  const Json json = read_json(text);
+  if (!json.is_object()) throw std::invalid_argument("expected image=N,video=N or a JSON object");
+  for (const auto& [modality, value] : json.items()) {
+    plan::ModalityLimit& limit = args.limits[modality];
+    if (value.is_number_integer()) {
+      limit.count = value.get<int64_t>();
+    } else if (value.is_object()) {
+      const auto number = [&](const char* key, int64_t fallback) {
+        const auto at = value.find(key);
+        return at != value.end() && at->is_number_integer() ? at->get<int64_t>() : fallback;
+      };
+      constexpr int64_t kUnlimited = 999;
+      limit = {number("count", kUnlimited), number("width", 0), number("height", 0),
+               number("num_frames", 0)};
+    } else {
+      throw std::invalid_argument("expected a count or an object for " + modality);
+    }
+    if (limit.count < 0) throw std::invalid_argument("expected at least 0 for " + modality);
+  }
+}
+
+void read_processor(const std::string& text, plan::EngineArgs& args) {
+  const Json json = read_json(text);
+  plan::read_processor_settings(plan::ConfigView(json, "--mm-processor-kwargs"), "",
+                                args.processor);
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,16 @@
+#include "cli/own_arguments.h"
+
+#include "cli/host_limits.h"
+
+namespace plimsoll::cli {
+
+plan::own::Arguments own_arguments(const EngineFlags& flags, const Environment& environment) {
+  plan::own::Arguments arguments;
+  arguments.args = flags.args;
+  arguments.ceiling = flags.gpu_memory.value_or(0);
+  arguments.host_cache = host_cache_bytes(flags.host_cache, environment);
+  arguments.threads = host_threads(flags.threads, environment);
+  return arguments;
+}
+
+}  // namespace plimsoll::cli

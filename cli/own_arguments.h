@@ -1,0 +1,13 @@
+// A launch's flags as our own engine is asked.
+#pragma once
+
+#include "cli/engine_flags.h"
+#include "cli/environment.h"
+#include "plan/own/arguments.h"
+
+namespace plimsoll::cli {
+
+/// With what the environment and this machine say where flags do not. Throws Error(usage).
+plan::own::Arguments own_arguments(const EngineFlags& flags, const Environment& environment);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,96 @@
+#include "plan/own/arguments.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "engine/layout.h"
+
+namespace plimsoll::plan::own {
+
+int64_t budget_bytes(const Arguments& arguments, int64_t total) {
+  const EngineArgs& args = arguments.args;
+  const double share = args.gpu_memory_utilization > 0 ? args.gpu_memory_utilization : kUtilization;
+  const auto ceiling = arguments.ceiling > 0
+                           ? arguments.ceiling
+                           : static_cast<int64_t>(static_cast<double>(total) * share);
+  return std::clamp<int64_t>(ceiling, 0, total - std::min(total, args.reserved));
+}
+
+void check_supported(const EngineArgs& args, const model::ModelSpec& spec) {
+  const auto refuse = [](const char* flag) {
+    fail(ExitCode::usage,
+         "{}: our own engine does not have it; plan --engine vllm plans it for vLLM", flag);
+  };
+  if (!args.quantization.empty() && args.quantization != spec.quantization) {
+    refuse("--quantization");
+  }
+  if (args.cpu_offload > 0) refuse("--cpu-offload-gb");
+  if (args.expert_parallel) refuse("--enable-expert-parallel");
+  if (args.lora) refuse("--enable-lora");
+  if (!args.draft_method.empty()) refuse("--speculative-config");
+}
+
+std::optional<DType> kv_dtype(const EngineArgs& args) {
+  const std::string& name = args.kv_cache_dtype;
+  if (name == "auto") return std::nullopt;
+  if (name == "fp8" || name == "fp8_e4m3") return DType::f8_e4m3;
+  for (const std::string_view known : {"bfloat16", "float16", "float32"}) {
+    if (name == known) return dtype_from_torch(name);
+  }
+  fail(ExitCode::usage,
+       "--kv-cache-dtype {}: our own engine has auto, fp8 (e4m3), bfloat16, float16 and float32; "
+       "plan --engine vllm plans it for vLLM",
+       name);
+}
+
+engine::EngineOptions engine_options(const Arguments& arguments, DType dtype) {
+  const EngineArgs& args = arguments.args;
+  engine::EngineOptions engine;
+  engine.dtype = dtype;
+  engine.threads = arguments.threads;
+  engine.max_model_len = std::max<int64_t>(0, args.max_model_len);
+  engine.auto_model_len = args.max_model_len == -1;
+  engine.max_num_seqs = args.max_num_seqs;
+  engine.max_num_batched_tokens = args.max_num_batched_tokens;
+  engine.prefix_caching = args.prefix_caching.value_or(true);
+  if (args.kv_cache_memory > 0) {
+    engine.kv_cache_memory = static_cast<uint64_t>(args.kv_cache_memory);
+  }
+  if (args.block_size > 0) engine.block_size = args.block_size;
+  if (args.blocks_override > 0) engine.num_kv_blocks = args.blocks_override;
+  if (args.enforce_eager) {
+    engine.capture_sizes.emplace();
+  } else {
+    engine.capture_sizes = args.capture_sizes;
+  }
+  engine.kv_dtype = kv_dtype(args);
+  return engine;
+}
+
+int64_t most_sequences(const model::ModelSpec& spec, engine::EngineOptions options,
+                       const backend::Footprint& footprint) {
+  constexpr int64_t kMost = 65536;
+  const auto holds = [&](int64_t count) {
+    options.max_num_seqs = count;
+    const engine::EngineLayout layout = engine::resolve_layout(spec, options, footprint);
+    const int64_t each =
+        engine::blocks_of_sequence(layout.kv, layout.max_model_len, layout.limits.batched_tokens);
+    return layout.num_blocks / count >= each;
+  };
+  int64_t low = 1;
+  int64_t high = kMost;
+  if (!holds(low)) return low;
+  while (low < high) {
+    const int64_t middle = low + (high - low + 1) / 2;
+    bool fits = false;
+    try {
+      fits = holds(middle);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::does_not_fit) throw;
+    }
+    (fits ? low : high) = fits ? middle : middle - 1;
+  }
+  return low;
+}
+
+}  // namespace plimsoll::plan::own

@@ -1,0 +1,45 @@
+// What a launch of our own engine is asked, by `plan` and by `run` alike.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "backend/backend.h"
+#include "engine/engine.h"
+#include "model/model_spec.h"
+#include "plan/engine_args.h"
+
+namespace plimsoll::plan::own {
+
+/// Arguments under vLLM's names, and what our engine has beside them.
+struct Arguments {
+  EngineArgs args;
+  int64_t ceiling = 0;                 // of the process on a card, bytes; 0: the utilisation's
+  std::optional<uint64_t> host_cache;  // bytes of the KV cache without a card; absent: default
+  int threads = 1;                     // of a run on this machine's processor
+  bool own_head = false;  // the weights have one beside the table that the config ties it to
+};
+
+/// Share of a card where none is given.
+inline constexpr double kUtilization = 0.90;
+
+/// What the process may have of a card of `total` bytes: the ceiling, but no more than other
+/// processes leave (--reserved-memory).
+int64_t budget_bytes(const Arguments& arguments, int64_t total);
+
+/// Throws Error(usage) for what our engine does not have.
+void check_supported(const EngineArgs& args, const model::ModelSpec& spec);
+
+/// --kv-cache-dtype; absent: the model's. Throws Error(usage) for what our engine does not have.
+std::optional<DType> kv_dtype(const EngineArgs& args);
+
+/// What the engine is asked, with a cache of any size. Throws Error(usage) for what it does not
+/// have.
+engine::EngineOptions engine_options(const Arguments& arguments, DType dtype);
+
+/// The most sequences of the whole context that the cache holds at once; at least 1. Throws
+/// Error(does_not_fit) where not even one fits.
+int64_t most_sequences(const model::ModelSpec& spec, engine::EngineOptions options,
+                       const backend::Footprint& footprint);
+
+}  // namespace plimsoll::plan::own

@@ -1,0 +1,26 @@
+// Our own engine's launch, planned by its own constructors; per rank where there are several.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "plan/config_view.h"
+#include "plan/gpu_catalogue.h"
+#include "plan/own/arguments.h"
+#include "plan/plan_result.h"
+
+namespace plimsoll::plan::own {
+
+/// `gpu` null: a run on this machine's processor, without a verdict. Throws Error(usage,
+/// checkpoint_unusable) for what `run` would not launch.
+PlanResult make_plan(const ConfigView& config, const Arguments& arguments, const Gpu* gpu);
+
+/// The dtype that `run` would take for "auto" when the config states none: that of the weights'
+/// headers in `folder`; "auto" where there are none, or the config states one.
+std::string weights_dtype(const ConfigView& config, const std::filesystem::path& folder);
+
+/// Whether `run` would find a head in `folder`'s weights that differs from the table that the
+/// config ties it to; false where weights are missing.
+bool has_own_head(const ConfigView& config, const std::filesystem::path& folder);
+
+}  // namespace plimsoll::plan::own
