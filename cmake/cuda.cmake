@@ -3,12 +3,6 @@
 set(PLIMSOLL_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where nvcc is found), ON, OFF")
 set_property(CACHE PLIMSOLL_CUDA PROPERTY STRINGS AUTO ON OFF)
 
-# What decides sizes is plain C++ and built everywhere: plans are made on any machine.
-set(PLIMSOLL_KERNEL_PLANS attention_items experts_layout flash_plan flash_split)
-list(TRANSFORM PLIMSOLL_KERNEL_PLANS REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/kernels/\\1.cpp")
-target_sources(plimsoll_backend PRIVATE ${PLIMSOLL_KERNEL_PLANS})
-target_include_directories(plimsoll_backend PUBLIC ${CMAKE_SOURCE_DIR})
-
 set(PLIMSOLL_HAS_CUDA OFF)
 if(PLIMSOLL_CUDA)
   include(CheckLanguage)
@@ -39,14 +33,13 @@ if(PLIMSOLL_HAS_CUDA)
   find_package(CUDAToolkit REQUIRED)
   include(cmake/flashinfer.cmake)
 
-  file(GLOB kernel_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.cu ${CMAKE_SOURCE_DIR}/kernels/*.cpp)
-  list(REMOVE_ITEM kernel_sources ${PLIMSOLL_KERNEL_PLANS})
+  file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.cu ${CMAKE_SOURCE_DIR}/kernels/*.cpp)
   add_library(plimsoll_kernels STATIC ${kernel_sources})
   plimsoll_add_flash(plimsoll_kernels)
   target_include_directories(plimsoll_kernels PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_definitions(plimsoll_kernels PUBLIC PLIMSOLL_HAS_CUDA=1)
   target_include_directories(plimsoll_kernels SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
-  # cuBLASLt is opened when the first product is set up (kernels/cublaslt.h), so it is not linked.
+  # cuBLASLt is opened when the first product is set up (kernels/products/cublaslt.h), so it is not linked.
   target_link_libraries(plimsoll_kernels PUBLIC plimsoll_backend CUDA::cudart_static Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_options(plimsoll_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
     --expt-relaxed-constexpr -lineinfo -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter --Wno-deprecated-gpu-targets>)

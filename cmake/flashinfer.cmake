@@ -59,7 +59,7 @@ function(replace_exactly variable count from to)
   set(${variable} "${text}" PARENT_SCOPE)
 endfunction()
 
-# plimsoll_adapt_flashinfer(FROM TO): copies attention/prefill.cuh with these changes: columns_of() (kernels/flash_kernel.cuh)
+# plimsoll_adapt_flashinfer(FROM TO): copies attention/prefill.cuh with these changes: columns_of() (kernels/attention/flash_kernel.cuh)
 # says how many columns a head has; loads of columns beyond give zeros, stores leave them out, and rows of the output are that
 # much apart. With as many columns as the tile has, nothing changes.
 function(plimsoll_adapt_flashinfer from to)
@@ -142,7 +142,7 @@ function(plimsoll_flash_unit q kv head_dim general)
   set(UNIT_KV_DTYPE ${kv})
   set(UNIT_HEAD_DIM ${head_dim})
   set(UNIT_GENERAL ${general})
-  configure_file(${CMAKE_SOURCE_DIR}/kernels/flash_unit.cu.in ${CMAKE_BINARY_DIR}/flash/${UNIT_NAME}.cu @ONLY)
+  configure_file(${CMAKE_SOURCE_DIR}/kernels/attention/flash_unit.cu.in ${CMAKE_BINARY_DIR}/flash/${UNIT_NAME}.cu @ONLY)
   set(flash_sources ${flash_sources} ${CMAKE_BINARY_DIR}/flash/${UNIT_NAME}.cu PARENT_SCOPE)
   set(flash_names ${flash_names} ${UNIT_NAME} PARENT_SCOPE)
 endfunction()
@@ -181,7 +181,7 @@ foreach(name ${flash_names})
   string(APPEND FLASH_DECLARATIONS "FlashUnit ${name}();\n")
   string(APPEND FLASH_CALLS "      ${name}(),\n")
 endforeach()
-configure_file(${CMAKE_SOURCE_DIR}/kernels/flash_units.cpp.in ${CMAKE_BINARY_DIR}/flash/flash_units.cpp @ONLY)
+configure_file(${CMAKE_SOURCE_DIR}/kernels/attention/flash_units.cpp.in ${CMAKE_BINARY_DIR}/flash/flash_units.cpp @ONLY)
 
 # plimsoll_add_flash(TARGET): adds table and units to the library of kernels.
 function(plimsoll_add_flash target)

@@ -11,7 +11,7 @@
 #include "backend/device.h"
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
-#include "kernels/device.h"
+#include "kernels/runtime/device.h"
 
 #ifdef PLIMSOLL_EMULATION
 #include "emulation/streams.h"

@@ -1,6 +1,6 @@
 // cuBLASLt's part of the emulator: plain loops behind the library's interface, strict about what
 // the library is strict about (attributes' sizes, alignments that were promised, workspace).
-#include "kernels/cublaslt.h"
+#include "kernels/products/cublaslt.h"
 
 #include <array>
 #include <cmath>

@@ -23,7 +23,7 @@
 #include <cuda_runtime.h>
 
 #include "emulation/emulator.h"
-#include "kernels/numeric.h"
+#include "kernels/runtime/numeric.h"
 
 using half = __half;
 using nv_bfloat16 = __nv_bfloat16;

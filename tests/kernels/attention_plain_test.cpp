@@ -1,4 +1,4 @@
-#include "kernels/attention_plain.h"
+#include "kernels/attention/attention_plain.h"
 
 #include "kernels/kv_fixture.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <string>
 
-#include "kernels/launch.h"
+#include "kernels/runtime/launch.h"
 
 namespace plimsoll::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/experts.h"
+#include "kernels/products/experts.h"
 
 #include "kernels/fixture.h"
 

@@ -2,10 +2,10 @@
 // emulator (tests/flash).
 #include <catch2/catch.hpp>
 
-#include "kernels/cuda_error.h"
+#include "kernels/attention/flash_attention.h"
 #include "kernels/fixture.h"
-#include "kernels/flash_attention.h"
 #include "kernels/kv_fixture.h"
+#include "kernels/runtime/cuda_error.h"
 
 namespace plimsoll::testing {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "kernels/device_batch.h"
 #include "kernels/fixture.h"
+#include "kernels/runtime/device_batch.h"
 
 namespace plimsoll::testing {
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "kernels/fixture.h"
-#include "kernels/linear.h"
+#include "kernels/products/linear.h"
 #include "reference/ops.h"
 
 using namespace plimsoll;

@@ -1,4 +1,4 @@
-#include "kernels/random.h"
+#include "kernels/rows/random.h"
 
 #include "kernels/fixture.h"
 

@@ -1,4 +1,4 @@
-#include "kernels/rope.h"
+#include "kernels/rows/rope.h"
 
 #include "kernels/kv_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "kernels/sample.h"
+#include "kernels/rows/sample.h"
 
 #include <numeric>
 #include <set>

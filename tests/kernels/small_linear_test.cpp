@@ -1,4 +1,4 @@
-#include "kernels/small_linear.h"
+#include "kernels/products/small_linear.h"
 
 #include "kernels/fixture.h"
 

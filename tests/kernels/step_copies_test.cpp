@@ -1,4 +1,4 @@
-#include "kernels/step_copies.h"
+#include "kernels/runtime/step_copies.h"
 
 #include <array>
 #include <catch2/catch.hpp>

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cuda_footprint.h"
+#include "backend/cuda/footprint.h"
 #include "base/error.h"
 #include "plan/amount.h"
 #include "shard/rank_model.h"

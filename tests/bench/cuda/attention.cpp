@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "bench/cuda/roofs.h"
-#include "kernels/cuda_error.h"
-#include "kernels/device.h"
-#include "kernels/flash_attention.h"
+#include "kernels/attention/flash_attention.h"
+#include "kernels/runtime/cuda_error.h"
+#include "kernels/runtime/device.h"
 
 namespace plimsoll::testing {
 namespace {

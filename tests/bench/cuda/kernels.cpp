@@ -13,13 +13,13 @@
 
 #include "base/error.h"
 #include "bench/cuda/roofs.h"
-#include "kernels/cuda_error.h"
-#include "kernels/device.h"
-#include "kernels/experts.h"
-#include "kernels/random.h"
-#include "kernels/rows.h"
-#include "kernels/sample.h"
-#include "kernels/small_linear.h"
+#include "kernels/products/experts.h"
+#include "kernels/products/small_linear.h"
+#include "kernels/rows/random.h"
+#include "kernels/rows/rows.h"
+#include "kernels/rows/sample.h"
+#include "kernels/runtime/cuda_error.h"
+#include "kernels/runtime/device.h"
 
 namespace plimsoll::testing {
 namespace {

@@ -1,5 +1,5 @@
 #include "bench/cuda/roofs.h"
-#include "kernels/launch.h"
+#include "kernels/runtime/launch.h"
 
 namespace plimsoll::testing {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/cublaslt.h"
-#include "kernels/cuda_error.h"
-#include "kernels/device.h"
+#include "kernels/products/cublaslt.h"
+#include "kernels/runtime/cuda_error.h"
+#include "kernels/runtime/device.h"
 
 namespace plimsoll::testing {
 namespace {

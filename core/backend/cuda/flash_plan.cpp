@@ -1,0 +1,388 @@
+#include "backend/cuda/flash_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <stdexcept>
+
+#include "base/rounding.h"
+#include "memory/arena.h"
+
+namespace plimsoll::backend::cuda {
+namespace {
+
+constexpr int64_t kBlocksPerSm = 2;  // resident: what the kernels' shared memory is sized for
+// The chunk of a range that is not cut; kernels divide by it and multiply it by 1.
+constexpr int64_t kWhole = int64_t{1} << 30;
+
+/// Tokens that the rows of one tile see at most (prefill.cuh:2361).
+int64_t reach(const FlashShape& shape, int64_t length, FlashKind kind) {
+  const int64_t whole = std::max<int64_t>(length, 1);
+  if (shape.window == 0) return whole;
+  return std::min(whole, shape.window - 1 + flash_tile(kind));
+}
+
+/// Thread blocks beyond one per tile and KV head: four for each multiprocessor keep all of them
+/// busy to the end of a step of few or unequal sequences.
+int64_t extra_items(const FlashLimits& limits, const FlashShape& shape) {
+  return divide_up(4 * limits.multiprocessors, shape.kv_heads);
+}
+
+/// KV chunks of the longest sequence with fixed chunks.
+int64_t most_fixed_chunks(const FlashLimits& limits, const FlashShape& shape) {
+  if (limits.fixed_split == 0) return 0;
+  return divide_up(reach(shape, limits.context, FlashKind::split64), limits.fixed_split);
+}
+
+/// Partial rows that a round of `sequences` may use.
+int64_t round_rows(const FlashLimits& limits, const FlashShape& shape, int64_t sequences) {
+  return sequences + std::max(4 * limits.multiprocessors, most_fixed_chunks(limits, shape));
+}
+
+/// Tiles of one row of a sequence that is split.
+int64_t row_tiles(const FlashShape& shape) {
+  return shape.group() <= 16 ? 1 : divide_up(shape.group(), 64);
+}
+
+}  // namespace
+
+int64_t flash_partial_rows(const FlashLimits& limits, const FlashShape& shape) {
+  return round_rows(limits, shape, limits.sequences);
+}
+
+size_t flash_lse_offset(const FlashLimits& limits, const FlashShape& shape) {
+  return memory::Arena::aligned(
+      static_cast<size_t>(flash_partial_rows(limits, shape) * shape.heads * shape.head_dim) *
+      sizeof(float));
+}
+
+size_t flash_workspace_bytes(const FlashLimits& limits, const FlashShape& shape) {
+  return flash_lse_offset(limits, shape) +
+         memory::Arena::aligned(
+             static_cast<size_t>(flash_partial_rows(limits, shape) * shape.heads) * sizeof(float));
+}
+
+FlashSlab flash_slab(const FlashLimits& limits, const FlashShape& shape) {
+  FlashSlab slab;
+  const int64_t rows = flash_partial_rows(limits, shape);
+  const int64_t fixed = most_fixed_chunks(limits, shape);
+  // Query tiles of all sequences: one, and one more for each 64 packed rows.
+  const int64_t all_tiles = limits.sequences + divide_up(limits.tokens * shape.group(), 64);
+  if (fixed > 0) {
+    // A round is closed when the next sequence does not fit, so it is filled to rows - fixed, and
+    // that is at least B.
+    const int64_t rounds =
+        1 + divide_up(limits.sequences * fixed, std::max<int64_t>(1, rows - fixed));
+    slab.launches = rounds + kFlashKinds;
+    slab.items = all_tiles + row_tiles(shape) * (limits.sequences * fixed + rows);
+    slab.merges = limits.sequences;
+  } else {
+    slab.launches = kFlashKinds;
+    slab.items = all_tiles + 2 * extra_items(limits, shape);
+    slab.merges = 2 * rows;
+  }
+  size_t end = 0;
+  const auto place = [&end](int64_t count, size_t size) {
+    const size_t at = end;
+    end = (end + static_cast<size_t>(count) * size + 15) / 16 * 16;
+    return at;
+  };
+  slab.chunk_tokens = place(slab.launches, sizeof(int32_t));
+  slab.page_start = place(limits.sequences + 1, sizeof(int32_t));
+  slab.partial_start = place(limits.sequences, sizeof(int32_t));
+  slab.merge_row = place(slab.merges, sizeof(int32_t));
+  slab.merge_start = place(slab.merges + slab.launches, sizeof(int32_t));
+  slab.item_sequence = place(slab.items, sizeof(int32_t));
+  slab.item_tile = place(slab.items, sizeof(int32_t));
+  slab.item_chunk = place(slab.items, sizeof(int32_t));
+  slab.item_valid = place(slab.items, sizeof(bool));
+  slab.bytes = end;
+  return slab;
+}
+
+struct FlashPlanner::Arrays {
+  std::span<int32_t> chunk_tokens, page_start, partial_start;
+  std::span<int32_t> item_sequence, item_tile, item_chunk;
+  std::span<uint8_t> item_valid;
+  std::span<int32_t> merge_row, merge_start;
+
+  Arrays(const FlashSlab& slab, const FlashLimits& limits, std::byte* base)
+      : chunk_tokens(ints(base, slab.chunk_tokens, slab.launches)),
+        page_start(ints(base, slab.page_start, limits.sequences + 1)),
+        partial_start(ints(base, slab.partial_start, limits.sequences)),
+        item_sequence(ints(base, slab.item_sequence, slab.items)),
+        item_tile(ints(base, slab.item_tile, slab.items)),
+        item_chunk(ints(base, slab.item_chunk, slab.items)),
+        item_valid(reinterpret_cast<uint8_t*>(base + slab.item_valid),
+                   static_cast<size_t>(slab.items)),
+        merge_row(ints(base, slab.merge_row, slab.merges)),
+        merge_start(ints(base, slab.merge_start, slab.merges + slab.launches)) {}
+
+ private:
+  static std::span<int32_t> ints(std::byte* base, size_t offset, int64_t count) {
+    return {reinterpret_cast<int32_t*>(base + offset), static_cast<size_t>(count)};
+  }
+};
+
+FlashPlanner::FlashPlanner(const FlashShape& shape, const FlashLimits& limits)
+    : shape_(shape),
+      limits_(limits),
+      layout_(flash_slab(limits, shape)),
+      partial_rows_(flash_partial_rows(limits, shape)) {
+  for (auto& sequences : classes_) sequences.reserve(static_cast<size_t>(limits.sequences));
+  work_.reserve(static_cast<size_t>(limits.sequences));
+  launches_.reserve(static_cast<size_t>(layout_.launches));
+}
+
+int64_t FlashPlanner::tiles(const Sequence& of, FlashKind kind) const {
+  return divide_up(of.rows * shape_.group(), flash_tile(kind));
+}
+
+int64_t FlashPlanner::chunks(const Sequence& of, FlashKind kind, int64_t chunk) const {
+  return divide_up(reach(shape_, of.length, kind), chunk);
+}
+
+/// Items that a launch of sequences with one row each has room for, valid or not.
+int64_t FlashPlanner::grid_items(FlashKind kind, int64_t sequences) const {
+  const int64_t tile_count = sequences * (kind == FlashKind::split16 ? 1 : row_tiles(shape_));
+  if (limits_.fixed_split > 0) {
+    return row_tiles(shape_) * round_rows(limits_, shape_, sequences);
+  }
+  return tile_count + extra_items(limits_, shape_);
+}
+
+void FlashPlanner::plan(const FlashBatch& batch, std::span<std::byte> slab) {
+  if (slab.size() < layout_.bytes) throw std::logic_error("flash plan: the slab is too small");
+  const Arrays to(layout_, limits_, slab.data());
+  classify(batch);
+  launches_.clear();
+  used_items_ = used_merges_ = 0;
+  for (size_t b = 0; b <= batch.context_length.size(); ++b) {
+    to.page_start[b] = static_cast<int32_t>(static_cast<int64_t>(b) * batch.table_stride);
+  }
+  for (const FlashKind kind : {FlashKind::split16, FlashKind::split64}) {
+    emit_split(kind, to);
+  }
+  for (const FlashKind kind : {FlashKind::direct128, FlashKind::direct64}) {
+    emit_direct(kind, to);
+  }
+  recordable_ = recordable_ && launches_.size() <= 1;
+}
+
+void FlashPlanner::classify(const FlashBatch& batch) {
+  const auto sequences = static_cast<int64_t>(batch.context_length.size());
+  if (sequences > limits_.sequences ||
+      batch.query_start[static_cast<size_t>(sequences)] > limits_.tokens) {
+    throw std::logic_error(
+        fmt::format("flash plan: {} sequences with {} rows, limits are {} and {}", sequences,
+                    batch.query_start.back(), limits_.sequences, limits_.tokens));
+  }
+  for (auto& of : classes_) of.clear();
+  recordable_ = true;
+  int64_t few_rows = 0;  // rows of sequences that split16 could take
+  for (int32_t b = 0; b < sequences; ++b) {
+    const auto at = static_cast<size_t>(b);
+    const int32_t rows = batch.query_start[at + 1] - batch.query_start[at];
+    const int32_t length = batch.context_length[at];
+    if (rows < 0 || length > limits_.context || (length > 0 && length < rows)) {
+      throw std::logic_error(
+          fmt::format("flash plan: sequence {} has {} rows of {} tokens", b, rows, length));
+    }
+    if (rows != 1) recordable_ = false;
+    if (rows == 0) continue;
+    const FlashKind kind = kind_of(rows);
+    if (kind == FlashKind::split16) few_rows += rows;
+    classes_[static_cast<size_t>(kind)].push_back({b, rows, batch.query_start[at], length});
+  }
+  move_prefills(few_rows);
+}
+
+FlashKind FlashPlanner::kind_of(int64_t rows) const {
+  const int64_t packed = rows * shape_.group();
+  if (packed <= 16 && (rows == 1 || limits_.fixed_split == 0)) return FlashKind::split16;
+  if (rows == 1) return FlashKind::split64;
+  return packed > 64 && shape_.head_dim <= 128 ? FlashKind::direct128 : FlashKind::direct64;
+}
+
+/// Between classes: sequences of several rows out of a split launch that has no room for all, and
+/// prefills into one where that pays.
+void FlashPlanner::move_prefills(int64_t few_rows) {
+  auto& split16 = classes_[static_cast<size_t>(FlashKind::split16)];
+  auto& direct64 = classes_[static_cast<size_t>(FlashKind::direct64)];
+  auto& direct128 = classes_[static_cast<size_t>(FlashKind::direct128)];
+  if (few_rows > partial_rows_) {  // sequences of one row alone always fit
+    const auto many = std::partition(split16.begin(), split16.end(),
+                                     [](const Sequence& s) { return s.rows == 1; });
+    direct64.insert(direct64.end(), many, split16.end());
+    split16.erase(many, split16.end());
+  }
+  if (limits_.fixed_split > 0) return;
+  if (!direct64.empty()) choose_prefill(direct64);
+  if (!direct128.empty() && direct64.empty()) choose_prefill(direct128);
+}
+
+/// A prefill that by itself gives fewer thread blocks than there are multiprocessors is split when
+/// that pays by a fifth.
+void FlashPlanner::choose_prefill(std::vector<Sequence>& prefill) {
+  auto& split64 = classes_[static_cast<size_t>(FlashKind::split64)];
+  int64_t blocks = 0, rows = 0;
+  for (const Sequence& s : prefill) {
+    blocks += tiles(s, FlashKind::split64) * shape_.kv_heads;
+    rows += s.rows;
+  }
+  if (!split64.empty() || blocks >= limits_.multiprocessors || 2 * rows > partial_rows_) return;
+  gather_work(FlashKind::split64, prefill);
+  const int64_t whole = split_cost(work_, limits_.context, budget());
+  if (split_cost(work_, choose_split(work_, budget()), budget()) * 5 > whole * 4) return;
+  split64.swap(prefill);
+}
+
+void FlashPlanner::gather_work(FlashKind kind, std::span<const Sequence> of) {
+  work_.clear();
+  for (const Sequence& s : of) {
+    work_.push_back({reach(shape_, s.length, kind), tiles(s, kind), s.rows});
+  }
+}
+
+SplitBudget FlashPlanner::budget() const {
+  return {partial_rows_, extra_items(limits_, shape_), shape_.kv_heads,
+          kBlocksPerSm * limits_.multiprocessors};
+}
+
+void FlashPlanner::emit_split(FlashKind kind, const Arrays& to) {
+  const std::span<const Sequence> all = classes_[static_cast<size_t>(kind)];
+  if (all.empty()) return;
+  int64_t chunk = limits_.fixed_split;
+  int64_t room = round_rows(limits_, shape_, static_cast<int64_t>(all.size()));
+  if (chunk == 0) {
+    gather_work(kind, all);
+    chunk = choose_split(work_, budget());
+    room = partial_rows_;
+  }
+  for (size_t first = 0, end = 0; first < all.size(); first = end) {
+    int64_t rows = 0;
+    for (end = first; end < all.size(); ++end) {
+      rows += all[end].rows * chunks(all[end], kind, chunk);
+      if (rows > room) break;
+    }
+    if (end == first) throw std::logic_error("flash plan: a sequence exceeds the workspace");
+    emit_round(kind, all.subspan(first, end - first), chunk, to);
+  }
+}
+
+void FlashPlanner::emit_round(FlashKind kind, std::span<const Sequence> of, int64_t chunk,
+                              const Arrays& to) {
+  FlashLaunch launch = next_launch(kind);
+  int64_t rows = 0;
+  for (const Sequence& s : of) rows += s.rows;
+  if (used_merges_ + rows > layout_.merges) {
+    throw std::logic_error("flash plan: more rows to merge than the slab has room for");
+  }
+  int32_t row = 0;
+  for (const Sequence& s : of) {
+    to.partial_start[static_cast<size_t>(s.index)] = row;
+    const auto count = static_cast<int32_t>(chunks(s, kind, chunk));
+    for (int32_t r = 0; r < s.rows; ++r) {
+      const auto m = static_cast<size_t>(launch.first_merge + launch.merge_rows++);
+      to.merge_row[m] = s.first + r;
+      to.merge_start[m + static_cast<size_t>(launch.index)] = row;
+      row += count;
+    }
+  }
+  to.merge_start[static_cast<size_t>(launch.first_merge + launch.merge_rows + launch.index)] = row;
+  emit_items(launch, of, chunk, to);
+  const auto sequences = static_cast<int64_t>(of.size());
+  if (recordable_ && of.size() == classes_[static_cast<size_t>(kind)].size()) {
+    pad_items(launch, grid_items(kind, sequences), to);
+  }
+  finish(launch);
+}
+
+void FlashPlanner::emit_direct(FlashKind kind, const Arrays& to) {
+  const std::span<const Sequence> all = classes_[static_cast<size_t>(kind)];
+  if (all.empty()) return;
+  FlashLaunch launch = next_launch(kind);
+  emit_items(launch, all, kWhole, to);
+  finish(launch);
+}
+
+FlashLaunch FlashPlanner::next_launch(FlashKind kind) const {
+  const auto index = static_cast<int64_t>(launches_.size());
+  if (index >= layout_.launches) {
+    throw std::logic_error("flash plan: more launches than the slab has room for");
+  }
+  return {kind, index, used_items_, 0, used_merges_, 0};
+}
+
+void FlashPlanner::finish(const FlashLaunch& launch) {
+  if (launch.index >= layout_.launches || launch.first_merge + launch.merge_rows > layout_.merges) {
+    throw std::logic_error("flash plan: more launches than the slab has room for");
+  }
+  launches_.push_back(launch);
+  used_items_ += launch.items;
+  used_merges_ += launch.merge_rows;
+}
+
+/// Tokens that an item reads: its chunk as far as its last row sees.
+int64_t FlashPlanner::item_tokens(const Sequence& of, FlashKind kind, int64_t tile, int64_t chunk,
+                                  int64_t chunk_tokens) const {
+  const int64_t size = flash_tile(kind), group = shape_.group();
+  const int64_t position = of.length - of.rows;  // of the sequence's first row
+  const int64_t last = std::min<int64_t>(of.length, position + divide_up((tile + 1) * size, group));
+  int64_t first = 0;
+  if (shape_.window > 0) {
+    first = std::max<int64_t>(0, position + tile * size / group - (shape_.window - 1));
+  }
+  const int64_t begin = first + chunk * chunk_tokens;
+  return std::clamp<int64_t>(last - begin, 0, chunk_tokens);
+}
+
+/// The longest items first: thread blocks start in the order of the grid, and what is started last
+/// should be short. A counting sort over 64 lengths.
+void FlashPlanner::emit_items(FlashLaunch& launch, std::span<const Sequence> of, int64_t chunk,
+                              const Arrays& to) {
+  const auto each = [&](const auto& visit) {
+    for (const Sequence& s : of) {
+      const int64_t chunk_count = is_split(launch.kind) ? chunks(s, launch.kind, chunk) : 1;
+      for (int64_t t = 0; t < tiles(s, launch.kind); ++t)
+        for (int64_t c = 0; c < chunk_count; ++c)
+          visit(s, t, c, item_tokens(s, launch.kind, t, c, chunk));
+    }
+  };
+  int64_t longest = 1;
+  for (const Sequence& s : of)
+    longest = std::max<int64_t>(longest, std::min<int64_t>(s.length, chunk));
+  const auto bucket = [longest](int64_t tokens) {
+    return static_cast<size_t>(63 - tokens * 63 / longest);
+  };
+  std::array<int64_t, 65> start{};
+  each([&](const Sequence&, int64_t, int64_t, int64_t tokens) { ++start[bucket(tokens) + 1]; });
+  for (size_t i = 1; i < start.size(); ++i) start[i] += start[i - 1];
+  launch.items = start.back();
+  if (launch.first_item + launch.items > layout_.items) {
+    throw std::logic_error("flash plan: more items than the slab has room for");
+  }
+  each([&](const Sequence& s, int64_t tile, int64_t c, int64_t tokens) {
+    const auto at = static_cast<size_t>(launch.first_item + start[bucket(tokens)]++);
+    to.item_sequence[at] = s.index;
+    to.item_tile[at] = static_cast<int32_t>(tile);
+    to.item_chunk[at] = static_cast<int32_t>(c);
+    to.item_valid[at] = 1;
+  });
+  to.chunk_tokens[static_cast<size_t>(launch.index)] = static_cast<int32_t>(chunk);
+}
+
+void FlashPlanner::pad_items(FlashLaunch& launch, int64_t items, const Arrays& to) {
+  if (items < launch.items || launch.first_item + items > layout_.items) {
+    throw std::logic_error("flash plan: the fixed grid does not hold the items");
+  }
+  for (; launch.items < items; ++launch.items) {
+    const auto at = static_cast<size_t>(launch.first_item + launch.items);
+    to.item_sequence[at] = to.item_tile[at] = to.item_chunk[at] = 0;
+    to.item_valid[at] = 0;
+  }
+}
+
+}  // namespace plimsoll::backend::cuda

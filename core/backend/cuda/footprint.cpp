@@ -1,0 +1,111 @@
+#include "backend/cuda/footprint.h"
+
+#include <algorithm>
+
+#include "backend/cuda/experts_layout.h"
+#include "memory/arena.h"
+
+namespace plimsoll::backend {
+namespace {
+
+constexpr auto aligned = memory::Arena::aligned;
+
+}  // namespace
+
+std::vector<cuda::FlashShape> attention_shapes(const model::ModelSpec& spec) {
+  std::vector<cuda::FlashShape> shapes;
+  for (const model::LayerSpec& layer : spec.layers) {
+    const cuda::FlashShape shape = cuda::flash_shape(layer.attention);
+    if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
+  }
+  return shapes;
+}
+
+size_t rope_table_bytes(const model::ModelSpec& spec) {
+  size_t values = 0;
+  for (const model::RopeSpec& rope : spec.ropes) {
+    values += rope.table.inverse_frequencies.size();
+    if (rope.long_table) values += rope.long_table->inverse_frequencies.size();
+  }
+  return aligned(values * sizeof(float));
+}
+
+cuda::FlashLimits flash_limits(const StepShape& shape, const CardFigures& card) {
+  return {.tokens = shape.tokens,
+          .sequences = shape.sequences,
+          .context = shape.table_stride * shape.block_size,
+          .multiprocessors = card.processors,
+          .fixed_split = card.deterministic ? kFixedSplit : 0};
+}
+
+cuda::PlainLimits plain_limits(const StepShape& shape, const CardFigures& card) {
+  using Splits = cuda::PlainLimits::Splits;
+  return {.tokens = shape.tokens,
+          .sequences = shape.sequences,
+          .multiprocessors = card.processors,
+          .splits = card.deterministic ? Splits::none : Splits::by_work};
+}
+
+std::vector<AttentionPart> attention_parts(const StepShape& shape, const CardFigures& card) {
+  std::vector<AttentionPart> parts;
+  size_t end = 0;
+  for (const cuda::FlashShape& of : attention_shapes(*shape.spec)) {
+    AttentionPart part{.shape = of, .plain = {}};
+    part.plain = cuda::plain_bounds({of.heads, of.kv_heads, of.window}, plain_limits(shape, card));
+    part.flash_offset = end;
+    part.items_offset =
+        part.flash_offset + aligned(cuda::flash_slab(flash_limits(shape, card), of).bytes);
+    part.merges_offset = part.items_offset + aligned(static_cast<size_t>(part.plain.items) *
+                                                     sizeof(cuda::AttentionItem));
+    part.end = part.merges_offset +
+               aligned(static_cast<size_t>(part.plain.merges) * sizeof(cuda::MergeItem));
+    end = part.end;
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+size_t CudaFootprint::weight_bytes(const model::WeightSpec& spec, DType dtype) const {
+  return aligned(static_cast<size_t>(spec.elements()) * dtype_size(dtype));
+}
+
+size_t CudaFootprint::kv_bytes(const model::AttentionSpec& spec, int64_t block_size,
+                               DType dtype) const {
+  return aligned(static_cast<size_t>(2 * spec.kv_heads * block_size * spec.head_dim) *
+                 dtype_size(dtype));
+}
+
+size_t CudaFootprint::linear_workspace(int64_t, const model::WeightSpec&, DType) const {
+  return 0;  // device_workspace_bytes serves all products
+}
+
+size_t CudaFootprint::experts_workspace(int64_t rows, const model::MlpSpec& mlp, int64_t hidden,
+                                        DType dtype) const {
+  return cuda::experts_layout(rows, mlp, hidden, dtype).bytes;
+}
+
+size_t CudaFootprint::attention_workspace(int64_t, int64_t, const model::AttentionSpec&) const {
+  return 0;  // device_workspace_bytes holds the parts of split sequences
+}
+
+size_t CudaFootprint::step_plan_bytes(const StepShape& shape) const {
+  const std::vector<AttentionPart> parts = attention_parts(shape, card_);
+  return parts.empty() ? 0 : parts.back().end;
+}
+
+size_t CudaFootprint::device_workspace_bytes(const StepShape& shape) const {
+  size_t partials = 0;
+  for (const AttentionPart& part : attention_parts(shape, card_)) {
+    const int64_t floats = part.plain.partial_rows * part.shape.heads * (part.shape.head_dim + 1);
+    partials =
+        std::max({partials, cuda::flash_workspace_bytes(flash_limits(shape, card_), part.shape),
+                  static_cast<size_t>(floats) * sizeof(float)});
+  }
+  return product_workspace_bytes(card_) + rope_table_bytes(*shape.spec) + aligned(partials);
+}
+
+size_t CudaFootprint::host_workspace_bytes(const StepShape&) const {
+  return kLoadRingBytes;
+}
+
+}  // namespace plimsoll::backend

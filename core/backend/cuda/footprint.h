@@ -1,0 +1,87 @@
+// Sizes of the CUDA backend: pure functions of the model, the limits and a few figures of the card,
+// so that a plan for any card can be made on any machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cuda/attention_items.h"
+#include "backend/cuda/flash_plan.h"
+
+namespace plimsoll::backend {
+
+/// What sizes depend on, of a card and of how it is used.
+struct CardFigures {
+  int32_t compute_capability = 90;  // 90: 9.0
+  int32_t processors = 132;         // streaming multiprocessors
+  bool deterministic = false;       // the same bits for a row in any batch
+};
+
+/// Work space that NVIDIA recommends for matrix products.
+constexpr size_t product_workspace_bytes(const CardFigures& card) {
+  return card.compute_capability >= 90 ? size_t{32} << 20 : size_t{4} << 20;
+}
+
+/// Pinned memory that weights pass through on their way to the device.
+inline constexpr size_t kLoadPieceBytes = size_t{4} << 20;
+inline constexpr size_t kLoadRingBytes = 64 * kLoadPieceBytes;
+
+/// With `deterministic`: tokens of the pieces that a sequence's keys are cut into.
+inline constexpr int64_t kFixedSplit = 2048;
+
+/// The shapes of attention that a model's layers have, in the order of their first layers.
+std::vector<cuda::FlashShape> attention_shapes(const model::ModelSpec& spec);
+
+/// Where the plans of one shape lie in a step's plan: FlashInfer's work list and the plain
+/// kernel's, of which each layer uses one.
+struct AttentionPart {
+  cuda::FlashShape shape;
+  cuda::PlainBounds plain;
+  size_t flash_offset = 0;
+  size_t items_offset = 0;   // cuda::AttentionItem
+  size_t merges_offset = 0;  // cuda::MergeItem
+  size_t end = 0;
+};
+std::vector<AttentionPart> attention_parts(const StepShape& shape, const CardFigures& card);
+
+/// Frequencies of a model's ropes as they lie on the device: float32, the long table of a rope
+/// behind its table.
+size_t rope_table_bytes(const model::ModelSpec& spec);
+
+cuda::FlashLimits flash_limits(const StepShape& shape, const CardFigures& card);
+cuda::PlainLimits plain_limits(const StepShape& shape, const CardFigures& card);
+
+class CudaFootprint final : public Footprint {
+ public:
+  explicit CudaFootprint(CardFigures card) : card_(card) {}
+  [[nodiscard]] const CardFigures& card() const { return card_; }
+
+  [[nodiscard]] std::string_view name() const override { return "cuda"; }
+  [[nodiscard]] DType activation_dtype(DType model) const override { return model; }
+  [[nodiscard]] size_t weight_bytes(const model::WeightSpec& spec, DType dtype) const override;
+  [[nodiscard]] size_t kv_bytes(const model::AttentionSpec& spec, int64_t block_size,
+                                DType dtype) const override;
+  [[nodiscard]] size_t linear_workspace(int64_t rows, const model::WeightSpec& spec,
+                                        DType dtype) const override;
+  [[nodiscard]] size_t experts_workspace(int64_t rows, const model::MlpSpec& mlp, int64_t hidden,
+                                         DType dtype) const override;
+  [[nodiscard]] size_t attention_workspace(int64_t rows, int64_t sequences,
+                                           const model::AttentionSpec& spec) const override;
+  [[nodiscard]] bool shares_memory() const override { return false; }
+  [[nodiscard]] bool stores_kv(DType kv, DType model) const override {
+    return kv == model || kv == DType::f8_e4m3;
+  }
+  [[nodiscard]] bool draws() const override { return true; }
+  [[nodiscard]] int ahead() const override { return 1; }
+  [[nodiscard]] bool records() const override { return true; }
+  [[nodiscard]] size_t step_plan_bytes(const StepShape& shape) const override;
+  [[nodiscard]] size_t device_workspace_bytes(const StepShape& shape) const override;
+  [[nodiscard]] size_t host_workspace_bytes(const StepShape& shape) const override;
+
+ private:
+  CardFigures card_;
+};
+
+}  // namespace plimsoll::backend

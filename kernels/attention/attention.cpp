@@ -1,0 +1,152 @@
+#include "kernels/attention/attention.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/attention/attention_plain.h"
+#include "kernels/runtime/cuda_error.h"
+
+namespace plimsoll::kernels {
+
+using backend::BatchMeta;
+
+namespace {
+
+/// Whether every sequence has one row: then what is launched depends on their number alone.
+bool is_decode(const BatchMeta& batch) {
+  return batch.token_ids.size() == batch.context_length.size();
+}
+
+template <typename T>
+std::span<T> array_at(const BatchMeta& batch, size_t offset, int64_t count) {
+  return {reinterpret_cast<T*>(batch.plan.data() + offset), static_cast<size_t>(count)};
+}
+
+}  // namespace
+
+void StepAttention::start(const backend::StepShape& shape, const backend::CardFigures& card,
+                          std::span<std::byte> workspace) {
+  flash_limits_ = backend::flash_limits(shape, card);
+  plain_limits_ = backend::plain_limits(shape, card);
+  workspace_ = workspace;
+  table_stride_ = shape.table_stride;
+  sealed_ = false;
+  // Shared memory of a multiprocessor: 164 KiB on 8.0, 228 on 9.0 and 10.0, 100 on the others.
+  const int32_t capability = card.compute_capability;
+  const bool large = capability == 80 || (capability >= 90 && capability < 120);
+  memory_ = large ? FlashMemory::large : FlashMemory::small;
+  shapes_.clear();
+  for (const backend::AttentionPart& part : backend::attention_parts(shape, card)) {
+    shapes_.push_back(
+        {.part = part, .flash = FlashPlanner(part.shape, flash_limits_), .plain = {}});
+  }
+}
+
+StepAttention::Shape& StepAttention::find(const model::AttentionSpec& spec) {
+  const FlashShape wanted = flash_shape(spec);
+  for (Shape& shape : shapes_) {
+    if (shape.part.shape == wanted) return shape;
+  }
+  throw std::logic_error("attention: a shape that is not of the launch's model");
+}
+
+void StepAttention::plan(const BatchMeta& batch) {
+  const FlashBatch flash_batch{.query_start = batch.query_start,
+                               .context_length = batch.context_length,
+                               .table_stride = batch.table_stride};
+  for (Shape& shape : shapes_) {
+    if (plans_flash(shape)) {
+      shape.flash.plan(flash_batch, batch.plan.subspan(shape.part.flash_offset));
+    }
+    if (shape.uses_plain || !sealed_) plan_plain(batch, shape);
+  }
+}
+
+bool StepAttention::recordable() const {
+  return std::ranges::all_of(
+      shapes_, [&](const Shape& shape) { return !plans_flash(shape) || shape.flash.recordable(); });
+}
+
+bool StepAttention::plans_flash(const Shape& shape) const {
+  return !flash_units().empty() && (shape.uses_flash || !sealed_);
+}
+
+void StepAttention::plan_plain(const BatchMeta& batch, Shape& shape) const {
+  const FlashShape& of = shape.part.shape;
+  PlainBounds room = shape.part.plain;
+  if (is_decode(batch)) room = plain_decode_bounds(std::ssize(batch.context_length), plain_limits_);
+  shape.plain = plan_attention(batch.query_start, batch.context_length,
+                               {of.heads, of.kv_heads, of.window}, plain_limits_,
+                               array_at<AttentionItem>(batch, shape.part.items_offset, room.items),
+                               array_at<MergeItem>(batch, shape.part.merges_offset, room.merges));
+  if (is_decode(batch)) {
+    shape.plain.items = room.items;
+    shape.plain.merges = room.merges;
+  }
+}
+
+const FlashUnit* StepAttention::unit(const Call& call) const {
+  const backend::KvLayer& cache = *call.cache;
+  if (!flash_covers(*call.spec, flash_limits_, table_stride_, cache.block_size, cache.block_stride,
+                    cache.dtype)) {
+    return nullptr;
+  }
+  return find_flash_unit(*call.spec, call.qkv.dtype, cache.dtype);
+}
+
+void StepAttention::run(const Call& call, const BatchMeta& batch, const DeviceBatch& device,
+                        cudaStream_t stream) {
+  Shape& shape = find(*call.spec);
+  if (const FlashUnit* flash = unit(call)) {
+    if (!shape.uses_flash) check(flash->prepare(memory_), "loading attention kernels");
+    shape.uses_flash = true;
+    return run_flash(call, *flash, shape, batch, stream);
+  }
+  shape.uses_plain = true;
+  run_plain(call, shape, batch, device, stream);
+}
+
+void StepAttention::run_flash(const Call& call, const FlashUnit& unit, const Shape& shape,
+                              const BatchMeta& batch, cudaStream_t stream) {
+  const backend::KvLayer& cache = *call.cache;
+  flash_attention(
+      {.unit = &unit,
+       .memory = memory_,
+       .plan = &shape.flash,
+       .limits = &flash_limits_,
+       .slab = batch.on_device(batch.plan) + shape.part.flash_offset,
+       .workspace = workspace_.data(),
+       .q = call.qkv.data,
+       .q_stride = call.qkv.stride,
+       .out = call.out.data,
+       .kv = cache.pool + cache.layer_offset,
+       .block_stride = cache.block_stride,
+       .block_size = cache.block_size,
+       .block_table = batch.on_device(batch.block_tables[static_cast<size_t>(cache.group)]),
+       .query_start = batch.on_device(batch.query_start),
+       .context_length = batch.on_device(batch.context_length),
+       .sequences = std::ssize(batch.context_length)},
+      *call.spec, stream);
+}
+
+void StepAttention::run_plain(const Call& call, const Shape& shape, const BatchMeta& batch,
+                              const DeviceBatch& device, cudaStream_t stream) {
+  const backend::AttentionPart& part = shape.part;
+  if (plain_partial_bytes(part.plain.partial_rows, *call.spec) > workspace_.size()) {
+    throw std::logic_error("attention: the workspace is smaller than its formula");
+  }
+  const auto* plan = batch.on_device(batch.plan);
+  plain_attention({.out = call.out,
+                   .qkv = call.qkv,
+                   .spec = call.spec,
+                   .cache = call.cache,
+                   .items = reinterpret_cast<const AttentionItem*>(plan + part.items_offset),
+                   .item_count = shape.plain.items,
+                   .merges = reinterpret_cast<const MergeItem*>(plan + part.merges_offset),
+                   .merge_count = shape.plain.merges,
+                   .partial = reinterpret_cast<float*>(workspace_.data()),
+                   .partial_rows = part.plain.partial_rows},
+                  device, stream);
+}
+
+}  // namespace plimsoll::kernels

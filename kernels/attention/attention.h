@@ -1,0 +1,72 @@
+// A step's attention: FlashInfer's kernels where they cover a layer, the plain kernel elsewhere.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "backend/cuda/footprint.h"
+#include "kernels/attention/flash_attention.h"
+#include "kernels/runtime/device_batch.h"
+
+namespace plimsoll::kernels {
+
+using namespace backend::cuda;  // plans of steps
+
+class StepAttention {
+ public:
+  /// `workspace` is of the device: CudaFootprint::device_workspace_bytes without the parts of
+  /// products and ropes.
+  void start(const backend::StepShape& shape, const backend::CardFigures& card,
+             std::span<std::byte> workspace);
+
+  /// Fills batch.plan on the host.
+  void plan(const backend::BatchMeta& batch);
+  /// Whether the planned step launches what every decode step of its size launches: a graph may
+  /// stand for it. Not so where fixed splits need several rounds.
+  [[nodiscard]] bool recordable() const;
+
+  /// One layer's attention over the planned step.
+  struct Call {
+    backend::View out;  // [T, heads * head_dim]
+    backend::View qkv;
+    const model::AttentionSpec* spec = nullptr;
+    const backend::KvLayer* cache = nullptr;
+  };
+  void run(const Call& call, const backend::BatchMeta& batch, const DeviceBatch& device,
+           cudaStream_t stream);
+
+  /// From now on only what has run is planned.
+  void seal() { sealed_ = true; }
+
+ private:
+  /// The plans of one shape.
+  struct Shape {
+    backend::AttentionPart part;
+    FlashPlanner flash;
+    PlainPlan plain;  // launched for the step at hand
+    bool uses_flash = false;
+    bool uses_plain = false;
+  };
+  Shape& find(const model::AttentionSpec& spec);
+  /// Whether steps are planned for FlashInfer's kernels: they have run, or may yet.
+  [[nodiscard]] bool plans_flash(const Shape& shape) const;
+  void plan_plain(const backend::BatchMeta& batch, Shape& shape) const;
+  [[nodiscard]] const FlashUnit* unit(const Call& call) const;
+  void run_flash(const Call& call, const FlashUnit& unit, const Shape& shape,
+                 const backend::BatchMeta& batch, cudaStream_t stream);
+  void run_plain(const Call& call, const Shape& shape, const backend::BatchMeta& batch,
+                 const DeviceBatch& device, cudaStream_t stream);
+
+  FlashLimits flash_limits_;
+  PlainLimits plain_limits_;
+  FlashMemory memory_ = FlashMemory::large;
+  std::span<std::byte> workspace_;
+  int64_t table_stride_ = 0;
+  std::vector<Shape> shapes_;
+  bool sealed_ = false;
+};
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,39 @@
+// Attention over the paged cache for every type and head size: the path of float32 and of heads
+// that FlashInfer's kernels do not have, and the reference of the others on the device. On CUDA
+// cores.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "backend/backend.h"
+#include "backend/cuda/attention_items.h"
+#include "kernels/runtime/device_batch.h"
+#include "kernels/runtime/dispatch.h"
+
+namespace plimsoll::kernels {
+
+using namespace backend::cuda;  // plans of steps
+
+/// out [T, H d] = causal attention of the q columns of qkv over the cache, head_dim <= 256. Items
+/// and merges are on the device as plan_attention() made them; rows that no item names keep what
+/// they held.
+struct PlainAttention {
+  View out;
+  View qkv;
+  const model::AttentionSpec* spec = nullptr;
+  const backend::KvLayer* cache = nullptr;
+  const AttentionItem* items = nullptr;
+  int64_t item_count = 0;
+  const MergeItem* merges = nullptr;
+  int64_t merge_count = 0;
+  float* partial = nullptr;  // [partial rows, H, d], then [partial rows, H] log-sum-exps
+  int64_t partial_rows = 0;  // room
+};
+/// Bytes of `partial`.
+size_t plain_partial_bytes(int64_t partial_rows, const model::AttentionSpec& spec);
+
+void plain_attention(const PlainAttention& op, const DeviceBatch& batch, cudaStream_t stream);
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,34 @@
+#include "kernels/products/experts.h"
+
+#include "kernels/rows/rows.h"
+
+namespace plimsoll::kernels {
+
+void experts(const Experts& op, cudaStream_t stream) {
+  const model::MlpSpec& mlp = *op.mlp;
+  const int64_t k = mlp.experts_per_token;
+  const DType dtype = op.in.dtype;
+  const ExpertsLayout layout = experts_layout(op.in.rows, mlp, op.in.columns, dtype);
+  const auto numbers = [&](size_t offset) {
+    return reinterpret_cast<int32_t*>(op.workspace + offset);
+  };
+  const ExpertSlots slots{.experts = mlp.experts,
+                          .slots = op.in.rows * k,
+                          .starts = numbers(layout.starts),
+                          .order = numbers(layout.order),
+                          .place = numbers(layout.place),
+                          .tiles = reinterpret_cast<int2*>(op.workspace + layout.tiles)};
+  const auto rows = [&](size_t offset, int64_t columns) {
+    return View{op.workspace + offset, dtype, slots.slots, columns, columns};
+  };
+  const View up = rows(layout.up, 2 * mlp.intermediate);
+  const View gated = rows(layout.gated, mlp.intermediate);
+  const View down = rows(layout.down, op.out.columns);
+  sort_slots(slots, op.chosen, stream);
+  multiply_experts({.out = up, .in = op.in, .weight = op.up, .slots_per_row = k}, slots, stream);
+  gated_activation(gated, up, mlp.activation, stream);
+  multiply_experts({.out = down, .in = gated, .weight = op.down}, slots, stream);
+  combine_experts(op.out, down, op.weights, slots, stream);
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,66 @@
+// Mixture of experts: which rows go to which expert, and the products of each expert with its rows.
+// All counts stay on the device.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cuda/experts_layout.h"
+#include "kernels/runtime/dispatch.h"
+
+namespace plimsoll::kernels {
+
+using namespace backend::cuda;  // plans of steps
+
+/// Softmax over router logits [T, E] of any activation type, the k best by logit (the first of
+/// equals), divided by their sum when `normalize`. experts [T, k] i32, weights [T, k] f32. E <=
+/// 1024, k <= 32.
+enum class Normalize : uint8_t { no, yes };
+void route(const View& experts, const View& weights, const View& logits, Normalize normalize,
+           cudaStream_t stream);
+
+/// A slot is one (row, choice) pair: row * k + choice. Slots are sorted by expert, those of an
+/// expert in their order.
+struct ExpertSlots {
+  int64_t experts = 0;
+  int64_t slots = 0;          // T k
+  int32_t* starts = nullptr;  // [experts + 1] first sorted slot of each expert
+  int32_t* order = nullptr;   // [slots] slot of each sorted place
+  int32_t* place = nullptr;   // [slots] sorted place of each slot
+  int2* tiles = nullptr;      // [expert_tiles()] expert (-1: none) and first sorted slot
+};
+/// Fills `slots` by the chosen experts [T, k] i32.
+void sort_slots(const ExpertSlots& slots, const View& chosen, cudaStream_t stream);
+
+/// out[p] = in[row(p)] * weight[expert(p)]^T for each sorted place p, summed in float: row(p) =
+/// order[p] / `slots_per_row`, or p itself when that is 0. out [slots, n], in [rows, k], weight
+/// [experts, n, k] of one type.
+struct ExpertProduct {
+  View out;
+  View in;
+  const void* weight = nullptr;
+  int64_t slots_per_row = 0;
+};
+void multiply_experts(const ExpertProduct& op, const ExpertSlots& slots, cudaStream_t stream);
+
+/// out[t] = sum over the k choices, in their order, of weights[t, i] * in[place[t k + i]].
+void combine_experts(const View& out, const View& in, const View& weights, const ExpertSlots& slots,
+                     cudaStream_t stream);
+
+/// out [T, hidden] = sum over chosen experts of weight * down(act(gate) * up). `up` is [experts, 2
+/// intermediate, hidden], `down` [experts, hidden, intermediate].
+struct Experts {
+  View out;
+  View in;
+  View chosen;   // [T, k] i32
+  View weights;  // [T, k] f32
+  const model::MlpSpec* mlp = nullptr;
+  const void* up = nullptr;
+  const void* down = nullptr;
+  std::byte* workspace = nullptr;  // experts_layout(...).bytes, aligned to 256
+};
+void experts(const Experts& op, cudaStream_t stream);
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,97 @@
+// Matrix products by cuBLASLt. Which algorithm a product runs is chosen once, before the launch is
+// sealed, by the library's heuristic and then by the clock; a step only looks it up.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "kernels/products/cublaslt.h"
+#include "kernels/runtime/device.h"
+
+namespace plimsoll::kernels {
+
+/// Rows for which algorithms are chosen; a product of other row counts runs the algorithm of the
+/// next larger one. Dense where decode steps are, for there a tile more or less shows.
+inline constexpr std::array<int64_t, 19> kRowBuckets{
+    1, 4, 8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 512, 1024, 2048, 4096, 8192, 16384};
+
+/// Index into kRowBuckets: the smallest bucket that holds `rows`, the last one for more. Example:
+/// 130 rows run what was chosen for 160.
+size_t row_bucket(int64_t rows);
+
+/// Largest power of two up to 256 that divides the address and the bytes from row to row.
+size_t common_alignment(const backend::View& view);
+
+/// The part of linear()'s work that a product did besides multiplying.
+struct Fused {
+  bool bias = false;
+  bool activation = false;
+};
+
+enum class Pinning : uint8_t {
+  by_rows,  // the fastest algorithm for each row count
+  single,   // one algorithm without split K for all row counts: the same bits in any batch
+};
+
+class Products {
+ public:
+  Products(Pinning pinning, cudaStream_t stream);
+  ~Products();
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+
+  /// Device memory that algorithms may use; set before the first product.
+  void use_workspace(std::byte* memory, size_t bytes);
+
+  /// out [T, n] = in [T, k] * weight [n, k]^T, summed in float32. `in` and `weight` are of one
+  /// type, out of that type or float32. Bias (of out's type) and activation are done where
+  /// cuBLASLt's epilogue has them, as the result says. No result: cuBLASLt has no algorithm for
+  /// these operands (types, odd alignments) that had run before the seal, and nothing was done.
+  [[nodiscard]] std::optional<Fused> run(const backend::View& out, const backend::View& in,
+                                         const backend::Weight& weight, const backend::Weight& bias,
+                                         model::Activation activation);
+
+  /// Times the candidates of every product that has run, for all row counts up to `rows` or the
+  /// most that it ran with, in `scratch` (of the device, at rest). Until then products run the
+  /// heuristic's first.
+  void tune(std::span<std::byte> scratch, int64_t rows);
+
+  /// From now on no kernel runs that has not run before.
+  void seal() { sealed_ = true; }
+
+ private:
+  struct Product;
+  struct Algorithm;
+  struct Key;
+  struct KeyLess;
+  struct Call;
+
+  Product& find(const Key& key);
+  const Algorithm* look_up(Product& product, const Call& call);
+  const Algorithm* pin(Product& product, const Call& call);
+  void time_candidates(Product& product, size_t bucket, std::span<std::byte> scratch);
+  std::vector<Algorithm> candidates(Product& product, const Call& call) const;
+  bool works(Product& product, const Algorithm& algorithm, Call call, int64_t rows) const;
+  double time(Product& product, const Algorithm& algorithm, Call call);
+  cublasStatus_t launch(Product& product, const Algorithm& algorithm, const Call& call) const;
+
+  const CublasLt& lt_;
+  Pinning pinning_;
+  cudaStream_t stream_;
+  cublasLtHandle_t handle_ = nullptr;
+  std::byte* workspace_ = nullptr;
+  size_t workspace_bytes_ = 0;
+  bool sealed_ = false;
+  Event start_{Event::Timing::on}, end_{Event::Timing::on};
+  std::vector<std::unique_ptr<Product>> products_;
+};
+
+}  // namespace plimsoll::kernels

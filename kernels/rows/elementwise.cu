@@ -1,0 +1,143 @@
+// Ops on each element by itself.
+#include "kernels/rows/activation.h"
+#include "kernels/rows/rows.h"
+#include "kernels/runtime/launch.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// Where a thread works: blocks of a row lie side by side in the grid.
+struct Place {
+  int64_t row;
+  int64_t column;
+};
+template <int N>
+__device__ Place place_of(int64_t columns) {
+  const auto blocks = static_cast<unsigned>(divide_up<int64_t>(columns, kThreads * N));
+  return {blockIdx.x / blocks, int64_t{blockIdx.x % blocks * kThreads + threadIdx.x} * N};
+}
+
+template <int N>
+Launch over_elements(const View& out, cudaStream_t stream) {
+  const int64_t blocks = out.rows * divide_up<int64_t>(out.columns, kThreads * N);
+  return {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(kThreads), .stream = stream};
+}
+
+template <typename T>
+__device__ T* row_at(const View& view, int64_t row) {
+  return static_cast<T*>(view.data) + row * view.stride;
+}
+
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads) add_kernel(View residual, View delta) {
+  wait_for_previous();
+  start_next();
+  const Place at = place_of<N>(residual.columns);
+  if (at.column >= residual.columns) return;
+  T* to = row_at<T>(residual, at.row) + at.column;
+  Pack<T, N> x = load_pack<T, N>(to);
+  const Pack<T, N> d = load_pack<T, N>(row_at<T>(delta, at.row) + at.column);
+  for (int j = 0; j < N; ++j) x.set(j, x.at(j) + d.at(j));
+  store_pack(to, x);
+}
+
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads)
+    gated_kernel(View out, View in, model::Activation activation) {
+  wait_for_previous();
+  start_next();
+  const Place at = place_of<N>(out.columns);
+  if (at.column >= out.columns) return;
+  const T* from = row_at<T>(in, at.row) + at.column;
+  const Pack<T, N> gate = load_pack<T, N>(from);
+  const Pack<T, N> up = load_pack<T, N>(from + out.columns);
+  Pack<T, N> result;
+  for (int j = 0; j < N; ++j) result.set(j, activate(activation, gate.at(j)) * up.at(j));
+  store_pack(row_at<T>(out, at.row) + at.column, result);
+}
+
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads)
+    bias_kernel(View x, Vector bias, model::Activation activation) {
+  wait_for_previous();
+  start_next();
+  const Place at = place_of<N>(x.columns);
+  if (at.column >= x.columns) return;
+  T* to = row_at<T>(x, at.row) + at.column;
+  Pack<T, N> values = load_pack<T, N>(to);
+  for (int j = 0; j < N; ++j) {
+    const float addend = bias.present() ? bias.at(at.column + j) : 0.f;
+    values.set(j, activate(activation, values.at(j) + addend));
+  }
+  store_pack(to, values);
+}
+
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads) soft_cap_kernel(View x, float cap) {
+  wait_for_previous();
+  start_next();
+  const Place at = place_of<N>(x.columns);
+  if (at.column >= x.columns) return;
+  T* to = row_at<T>(x, at.row) + at.column;
+  Pack<T, N> values = load_pack<T, N>(to);
+  for (int j = 0; j < N; ++j) values.set(j, cap * tanhf(values.at(j) / cap));
+  store_pack(to, values);
+}
+
+void check_types(const char* op, const View& a, const View& b) {
+  if (a.dtype != b.dtype) throw std::logic_error(std::string(op) + ": views differ in type");
+}
+
+/// Calls f<T, N> with the views' type and the widest pack that all of them allow.
+template <typename F, typename... Views>
+void with_packs(F&& f, const View& first, const Views&... others) {
+  with_activation_type(first.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    with_pack_size<T>([&](auto n) { f.template operator()<T, decltype(n)::value>(); }, first,
+                      others...);
+  });
+}
+
+}  // namespace
+
+void add(const View& residual, const View& delta, cudaStream_t stream) {
+  check_types("add", residual, delta);
+  with_packs(
+      [&]<typename T, int N>() {
+        launch(over_elements<N>(residual, stream), "add", add_kernel<T, N>, residual, delta);
+      },
+      residual, delta);
+}
+
+void gated_activation(const View& out, const View& in, model::Activation activation,
+                      cudaStream_t stream) {
+  check_types("gated_activation", out, in);
+  with_packs(
+      [&]<typename T, int N>() {
+        launch(over_elements<N>(out, stream), "gated_activation", gated_kernel<T, N>, out, in,
+               activation);
+      },
+      out, in.slice_columns(0, out.columns));
+}
+
+void bias_activation(const View& x, const Vector& bias, model::Activation activation,
+                     cudaStream_t stream) {
+  with_packs(
+      [&]<typename T, int N>() {
+        launch(over_elements<N>(x, stream), "bias_activation", bias_kernel<T, N>, x, bias,
+               activation);
+      },
+      x);
+}
+
+void soft_cap(const View& x, float cap, cudaStream_t stream) {
+  with_packs(
+      [&]<typename T, int N>() {
+        launch(over_elements<N>(x, stream), "soft_cap", soft_cap_kernel<T, N>, x, cap);
+      },
+      x);
+}
+
+}  // namespace plimsoll::kernels

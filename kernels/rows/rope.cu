@@ -1,0 +1,176 @@
+#include "kernels/rows/rope.h"
+#include "kernels/runtime/kv_cache.h"
+#include "kernels/runtime/launch.h"
+#include "kernels/runtime/reduce.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+constexpr int kAngleThreads = 128;
+constexpr int kWarps = 8;
+
+__global__ void __launch_bounds__(kAngleThreads)
+    angles_kernel(View out, RopeFrequencies table, RopeFrequencies long_table, DeviceBatch batch) {
+  wait_for_previous();
+  start_next();
+  const int64_t t = blockIdx.x;
+  const int32_t sequence = batch.row_sequence[t];
+  const int64_t half = out.columns / 2;
+  float* to = static_cast<float*>(out.data) + t * out.stride;
+  const bool is_long =
+      sequence >= 0 && long_table.inverse != nullptr && batch.long_rope[sequence] != 0;
+  const RopeFrequencies used = is_long ? long_table : table;
+  const auto position = static_cast<float>(batch.positions[t]);
+  for (int64_t i = threadIdx.x; i < half; i += blockDim.x) {
+    float s = 0;
+    float c = 0;
+    if (sequence >= 0) {
+      // In double down to one turn: sincosf on large angles would need local memory.
+      const double half_turns =
+          static_cast<double>(__fmul_rn(position, used.inverse[i])) * 0.31830988618379067154;
+      sincospif(static_cast<float>(half_turns - 2 * rint(half_turns / 2)), &s, &c);
+    }
+    to[i] = c * used.scale;
+    to[half + i] = s * used.scale;
+  }
+}
+
+/// What a warp knows of a head in the store kernel.
+struct HeadNorms {
+  model::Norm q;
+  model::Norm k;
+  Vector q_weight;
+  Vector k_weight;
+};
+
+/// mean and 1 / deviation of a head of `d` floats.
+__device__ inline float2 head_statistics(const float* head, int d, const model::Norm& norm) {
+  const auto lane = static_cast<int>(threadIdx.x % 32);
+  float mean = 0;
+  if (norm.kind == model::NormKind::layer) {
+    for (int i = lane; i < d; i += 32) mean += head[i];
+    mean = warp_reduce(mean, Add{}) / static_cast<float>(d);
+  }
+  float squares = 0;
+  for (int i = lane; i < d; i += 32) squares += (head[i] - mean) * (head[i] - mean);
+  squares = warp_reduce(squares, Add{});
+  return {mean, 1.f / sqrtf(squares / static_cast<float>(d) + norm.epsilon)};
+}
+
+/// A warp per row and head: q heads, then k heads, then v heads. N elements are moved at a time;
+/// both halves of the rotated part are whole pieces.
+template <typename T, typename KV, int N>
+__global__ void __launch_bounds__(kWarps * 32)
+    rope_and_store_kernel(View qkv, View angles, HeadNorms norms, KvCache<KV> cache, int heads,
+                          DeviceBatch batch) {
+  wait_for_previous();
+  start_next();
+  const int d = cache.head_dim;
+  const auto lane = static_cast<int>(threadIdx.x % 32);
+  const int all = heads + 2 * cache.kv_heads;
+  const int64_t number = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
+  const int64_t t = number / all;
+  if (t >= qkv.rows) return;
+  const auto h = static_cast<int>(number % all);
+  const int32_t sequence = batch.row_sequence[t];
+  if (sequence < 0) return;
+
+  T* from = static_cast<T*>(qkv.data) + t * qkv.stride + int64_t{h} * d;
+  float* head = shared_array<float>() + static_cast<int>(threadIdx.x / 32) * kMaxHeadDim;
+  for (int i = lane * N; i < d; i += 32 * N) {
+    const Pack<T, N> x = load_pack<T, N>(from + i);
+    for (int j = 0; j < N; ++j) head[i + j] = x.at(j);
+  }
+  __syncwarp();
+  const bool is_q = h < heads;
+  const bool is_value = h >= heads + cache.kv_heads;
+  const model::Norm norm = is_q ? norms.q : norms.k;
+  const Vector weight = is_q ? norms.q_weight : norms.k_weight;
+  if (norm.present && !is_value) {
+    const float2 statistics = head_statistics(head, d, norm);
+    __syncwarp();
+    for (int i = lane; i < d; i += 32) {
+      float y = (head[i] - statistics.x) * statistics.y;
+      if (weight.present()) y *= weight.at(i) + norm.weight_offset;
+      head[i] = y;
+    }
+    __syncwarp();
+  }
+  const auto rotary = static_cast<int>(is_value || angles.data == nullptr ? 0 : angles.columns);
+  const int half = rotary / 2;
+  const float* cosines = static_cast<const float*>(angles.data) + t * angles.stride;
+  const float* sines = cosines + half;
+  KV* slot = nullptr;
+  if (!is_q) {
+    const int kv_head = (h - heads) % cache.kv_heads;
+    slot = cache.key(sequence, kv_head, batch.positions[t]) + (is_value ? cache.value_offset() : 0);
+  }
+  for (int i = lane * N; i < d; i += 32 * N) {
+    Pack<T, N> result;
+    Pack<KV, N> stored;
+    for (int j = 0; j < N; ++j) {
+      const int at = i + j;
+      float y = head[at];
+      if (at < half)
+        y = y * cosines[at] - head[at + half] * sines[at];
+      else if (at < rotary)
+        y = y * cosines[at - half] + head[at - half] * sines[at - half];
+      result.set(j, y);
+      stored.set(j, y);
+    }
+    if (!is_value) store_pack(from + i, result);
+    if (!is_q) store_pack(slot + i, stored);
+  }
+}
+
+template <typename T, typename KV, int N>
+void launch_store(const RopeAndStore& op, const DeviceBatch& batch, cudaStream_t stream) {
+  const model::AttentionSpec& spec = *op.spec;
+  const int64_t warps = op.qkv.rows * (spec.heads + 2 * spec.kv_heads);
+  const KvCache<KV> cache =
+      kv_cache_of<KV>(*op.cache, spec, batch.block_tables[op.cache->group], batch.table_stride);
+  launch({.grid = dim3(static_cast<unsigned>(divide_up<int64_t>(warps, kWarps))),
+          .block = dim3(kWarps * 32),
+          .shared_bytes = kWarps * kMaxHeadDim * sizeof(float),
+          .stream = stream},
+         "rope_and_store", rope_and_store_kernel<T, KV, N>, op.qkv, op.angles,
+         HeadNorms{spec.q_norm, spec.k_norm, op.q_norm, op.k_norm}, cache,
+         static_cast<int>(spec.heads), batch);
+}
+
+/// Whether pairs of elements can be moved: 4 bytes of 16-bit types, so lanes of a warp read whole
+/// lines.
+bool moves_pairs(const RopeAndStore& op) {
+  const auto even = [](int64_t n) { return n % 2 == 0; };
+  const size_t pair = 2 * dtype_size(op.qkv.dtype);
+  const size_t stored_pair = 2 * dtype_size(op.cache->dtype);
+  const auto address = reinterpret_cast<uintptr_t>(op.cache->pool) + op.cache->layer_offset;
+  return reinterpret_cast<uintptr_t>(op.qkv.data) % pair == 0 && even(op.qkv.stride) &&
+         even(op.spec->head_dim) && address % stored_pair == 0 &&
+         op.cache->block_stride % stored_pair == 0;
+}
+
+}  // namespace
+
+void rope_angles(const View& out, const RopeFrequencies& table, const RopeFrequencies& long_table,
+                 const DeviceBatch& batch, cudaStream_t stream) {
+  launch({.grid = dim3(static_cast<unsigned>(out.rows)),
+          .block = dim3(kAngleThreads),
+          .stream = stream},
+         "rope_angles", angles_kernel, out, table, long_table, batch);
+}
+
+void rope_and_store(const RopeAndStore& op, const DeviceBatch& batch, cudaStream_t stream) {
+  if (op.spec->head_dim > kMaxHeadDim)
+    throw std::logic_error("rope_and_store: heads of " + std::to_string(op.spec->head_dim));
+  with_cache_type(op.qkv.dtype, op.cache->dtype, [&](auto type, auto stored) {
+    using T = typename decltype(type)::type;
+    using KV = typename decltype(stored)::type;
+    if (moves_pairs(op))
+      launch_store<T, KV, 2>(op, batch, stream);
+    else
+      launch_store<T, KV, 1>(op, batch, stream);
+  });
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,39 @@
+// Rotary position embedding, the norms of q and k heads, and the writing of the KV cache.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "backend/backend.h"
+#include "kernels/runtime/device_batch.h"
+#include "kernels/runtime/dispatch.h"
+
+namespace plimsoll::kernels {
+
+/// A RopeTable on the device.
+struct RopeFrequencies {
+  const float* inverse = nullptr;  // [rotary_dim / 2]
+  float scale = 1;
+};
+
+/// out [T, rotary_dim] f32: cos, then sin of position * inverse frequency, times scale. Sequences
+/// with the long flag use `long_table` where there is one; padding rows become zeros.
+void rope_angles(const View& out, const RopeFrequencies& table, const RopeFrequencies& long_table,
+                 const DeviceBatch& batch, cudaStream_t stream);
+
+/// qkv [T, (H + 2K) d]: norms of q and k heads, rotation in place (pairs i and i + rotary_dim / 2),
+/// then k and v of each row into its slot of the cache. Nothing is stored for padding rows.
+struct RopeAndStore {
+  View qkv;
+  View angles{};  // [T, rotary_dim] f32; none: no rotation
+  const model::AttentionSpec* spec = nullptr;
+  Vector q_norm{};  // [d]; used where the spec has the norm
+  Vector k_norm{};
+  const backend::KvLayer* cache = nullptr;
+};
+void rope_and_store(const RopeAndStore& op, const DeviceBatch& batch, cudaStream_t stream);
+/// Widest head.
+inline constexpr int64_t kMaxHeadDim = 256;
+
+}  // namespace plimsoll::kernels

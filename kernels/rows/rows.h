@@ -1,0 +1,60 @@
+// Ops that take rows of tokens one by one. Rows of activations are bf16, f16 or f32; sums are in
+// float. Throws std::logic_error for types that are not compiled, Error when the runtime refuses a
+// launch.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "backend/backend.h"
+#include "kernels/runtime/dispatch.h"
+
+namespace plimsoll::kernels {
+
+/// out[t] = table[id] * scale, or added to out, with id = ids[t] + id_offset where ids[t] >= 0,
+/// else drawn[-1 - ids[t]]. An id outside of the table (a row whose drawing failed) gives zeros.
+enum class Store : uint8_t { overwrite, accumulate };
+struct Embed {
+  View out;                        // [T, width]
+  View table;                      // [vocabulary, width], of the type of `out`
+  const int32_t* ids = nullptr;    // [T]
+  const int32_t* drawn = nullptr;  // null: no id is below 0
+  int32_t id_offset = 0;           // OPT's learned positions start at row 2
+  float scale = 1;
+  Store store = Store::overwrite;
+};
+void embed(const Embed& op, cudaStream_t stream);
+
+/// out[i] = in[rows[i]]; zeros where rows[i] is below 0.
+void gather_rows(const View& out, const View& in, const int32_t* rows, cudaStream_t stream);
+
+/// out = norm(in) * (weight + spec.weight_offset) + bias; in place allowed. With `delta`, first in
+/// += delta, rounded to in's type.
+struct NormOp {
+  View out;      // [T, width]
+  View in;       // [T, width]
+  View delta{};  // [T, width] or none
+  model::Norm spec{};
+  Vector weight{};  // [width] or none
+  Vector bias{};    // [width] or none
+};
+void norm(const NormOp& op, cudaStream_t stream);
+/// Widest row of a norm, in bytes.
+inline constexpr int64_t kMaxNormBytes = int64_t{96} << 10;
+
+/// residual += delta.
+void add(const View& residual, const View& delta, cudaStream_t stream);
+
+/// out [T, n] = activation(in[:, :n]) * in[:, n:].
+void gated_activation(const View& out, const View& in, model::Activation activation,
+                      cudaStream_t stream);
+
+/// x = activation(x + bias), in place; `bias` may be none.
+void bias_activation(const View& x, const Vector& bias, model::Activation activation,
+                     cudaStream_t stream);
+
+/// x = cap * tanh(x / cap), in place.
+void soft_cap(const View& x, float cap, cudaStream_t stream);
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,167 @@
+// A launch and its steps; the ops are in cuda_ops.cpp.
+#include "kernels/runtime/cuda_backend.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/rows/random.h"
+#include "kernels/runtime/cuda_error.h"
+#include "kernels/runtime/step_copies.h"
+
+namespace plimsoll::kernels {
+
+using backend::BatchMeta;
+
+namespace {
+
+/// Columns of a block table are copied by cudaMemcpy2DAsync where fewer are used than this share of
+/// a row; else in one piece.
+constexpr int64_t kWholeRows = 2;
+
+BackendParts open_device(const backend::DeviceOptions& options) {
+  const int count = count_devices();
+  if (options.index < 0 || options.index >= count) {
+    fail(ExitCode::device_lost, "there is no device {}: the driver shows {}", options.index, count);
+  }
+  const std::optional<uint64_t> used_before = device_bytes_in_use(options.index);
+  use_device(options.index);
+  backend::DeviceInfo info = describe_device(options.index);
+  if (info.compute_capability < kLeastCapability) {
+    fail(ExitCode::device_lost,
+         "{} has compute capability {}.{}; kernels are built from 8.0 on (--device cpu runs "
+         "without)",
+         info.name, info.compute_capability / 10, info.compute_capability % 10);
+  }
+  const backend::CardFigures card{.compute_capability = info.compute_capability,
+                                  .processors = info.processors,
+                                  .deterministic = options.deterministic};
+  return {used_before, std::move(info), backend::CudaFootprint(card)};
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(const backend::DeviceOptions& options)
+    : BackendParts(open_device(options)),
+      Backend(BackendParts::footprint_of_device),
+      pool_(std::max(1, options.threads)),
+      graphs_(stream_.get()),
+      products_(options.deterministic ? Pinning::single : Pinning::by_rows, stream_.get()) {}
+
+CudaBackend::~CudaBackend() {
+  ignore(cudaStreamSynchronize(stream_.get()));
+  unseal_allocations();
+}
+
+uint64_t CudaBackend::bytes_in_use() const {
+  const std::optional<uint64_t> now = device_bytes_in_use(info.index);
+  return now && used_before && *now > *used_before ? *now - *used_before : 0;
+}
+
+std::unique_ptr<memory::Memory> CudaBackend::take_memory(size_t bytes) {
+  return std::make_unique<DeviceMemory>(bytes);
+}
+
+std::unique_ptr<memory::Memory> CudaBackend::take_host_memory(size_t bytes) {
+  return std::make_unique<PinnedMemory>(bytes);
+}
+
+void CudaBackend::start_launch(const backend::LaunchParts& parts) {
+  const backend::CardFigures& card = footprint_of_device.card();
+  const size_t product_bytes = backend::product_workspace_bytes(card);
+  logits_rows_ = parts.shape.logits_rows;
+  const size_t rope_bytes = backend::rope_table_bytes(*parts.shape.spec);
+  products_.use_workspace(parts.device_workspace.data(), product_bytes);
+  ropes_.start(*parts.shape.spec, parts.device_workspace.subspan(product_bytes, rope_bytes));
+  attention_.start(parts.shape, card, parts.device_workspace.subspan(product_bytes + rope_bytes));
+  loader_ =
+      std::make_unique<Loader>(parts.host_workspace, backend::kLoadPieceBytes, pool_, info.index);
+  finished_.clear();
+  for (int slot = 0; slot <= footprint().ahead(); ++slot) {
+    finished_.push_back(std::make_unique<Event>());
+  }
+}
+
+void CudaBackend::parallel(int64_t tasks, const backend::HostJob& job) {
+  // A row of logits is some hundred thousand operations.
+  constexpr int64_t kOperations = int64_t{1} << 18;
+  pool_.run(tasks, tasks * kOperations, [&](int64_t task, int) { job(task); });
+}
+
+void CudaBackend::do_load_weight(const backend::Weight& weight, const backend::RowReader& read) {
+  const model::WeightSpec& spec = *weight.spec;
+  loader_->load(weight.data, spec.matrices() * spec.rows(),
+                static_cast<size_t>(spec.columns()) * dtype_size(weight.dtype), read);
+}
+
+void CudaBackend::fill_random(const backend::Weight& weight, uint64_t seed, float scale) {
+  kernels::fill_random(weight.data, weight.dtype, weight.spec->elements(), seed, scale, stream());
+}
+
+void CudaBackend::finish_loading() {
+  loader_->finish();
+  stream_.wait();
+}
+
+void CudaBackend::finish_launch() {
+  stream_.wait();
+  tune();
+  products_.seal();
+  attention_.seal();
+  seal_allocations();
+}
+
+void CudaBackend::tune() {
+  const memory::Scope scope(scratch());
+  const size_t bytes = scratch().left() / memory::Arena::kAlignment * memory::Arena::kAlignment;
+  products_.tune({static_cast<std::byte*>(scratch().take("product tuning", bytes)), bytes},
+                 logits_rows_);
+  stream_.wait();
+}
+
+void CudaBackend::start_step(const BatchMeta& batch) {
+  attention_.plan(batch);
+  for (const Extent& extent : join_extents(flat_extents(batch), kCopyGap)) {
+    copy_to_device(batch.device_base + extent.begin, batch.host_base + extent.begin,
+                   extent.end - extent.begin, stream());
+  }
+  copy_tables(batch);
+}
+
+void CudaBackend::copy_tables(const BatchMeta& batch) {
+  const auto sequences = static_cast<int64_t>(batch.context_length.size());
+  if (sequences == 0 || batch.table_width == 0) return;
+  const size_t pitch = static_cast<size_t>(batch.table_stride) * sizeof(int32_t);
+  const size_t width = static_cast<size_t>(batch.table_width) * sizeof(int32_t);
+  for (const std::span<const int32_t> table : batch.block_tables) {
+    auto* to = const_cast<int32_t*>(batch.on_device(table));
+    if (batch.table_width * kWholeRows > batch.table_stride || sequences == 1) {
+      const size_t bytes = pitch * static_cast<size_t>(sequences - 1) + width;
+      copy_to_device(to, table.data(), bytes, stream());
+      continue;
+    }
+    check(cudaMemcpy2DAsync(to, pitch, table.data(), pitch, width, static_cast<size_t>(sequences),
+                            cudaMemcpyHostToDevice, stream()),
+          "cudaMemcpy2DAsync");
+  }
+}
+
+void CudaBackend::run_step(int64_t key, const std::function<void()>& ops) {
+  if (key == 0 || !attention_.recordable()) return ops();
+  if (graphs_.has(key)) return graphs_.replay(key);
+  // The first time runs as it is: kernels are loaded and products chosen before they are recorded.
+  ops();
+  stream_.wait();
+  tune();
+  graphs_.record(key, ops);
+}
+
+void CudaBackend::finish_step(const BatchMeta& batch) {
+  copy_to_host(batch.drawn.data(), batch.drawn_on_device, batch.drawn.size_bytes(), stream());
+  finished_[static_cast<size_t>(batch.slot)]->record(stream());
+}
+
+void CudaBackend::await_step(const BatchMeta& batch) {
+  finished_[static_cast<size_t>(batch.slot)]->wait();
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,111 @@
+// The CUDA backend: the ops of backend::Backend on one device, in one stream.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/thread_pool.h"
+#include "backend/cuda/footprint.h"
+#include "backend/device.h"
+#include "kernels/attention/attention.h"
+#include "kernels/products/linear.h"
+#include "kernels/rows/rope_tables.h"
+#include "kernels/runtime/device.h"
+#include "kernels/runtime/device_batch.h"
+#include "kernels/runtime/graphs.h"
+#include "kernels/runtime/loader.h"
+
+namespace plimsoll::kernels {
+
+/// Compute capability that kernels are built from.
+inline constexpr int kLeastCapability = 80;
+
+/// Bases are made before Backend, which refers to the footprint.
+struct BackendParts {
+  std::optional<uint64_t> used_before;  // bytes on the device, before this process had a context
+  backend::DeviceInfo info;
+  backend::CudaFootprint footprint_of_device;
+};
+
+class CudaBackend final : private BackendParts, public backend::Backend {
+ public:
+  explicit CudaBackend(const backend::DeviceOptions& options);
+  ~CudaBackend() override;
+
+  [[nodiscard]] const backend::DeviceInfo& device() const { return info; }
+  /// Bytes of the device that this process has come to use, if others have kept what they had; 0
+  /// where the driver does not tell.
+  [[nodiscard]] uint64_t bytes_in_use() const;
+
+  std::unique_ptr<memory::Memory> take_memory(size_t bytes) override;
+  std::unique_ptr<memory::Memory> take_host_memory(size_t bytes) override;
+  void start_launch(const backend::LaunchParts& parts) override;
+  void parallel(int64_t tasks, const backend::HostJob& job) override;
+  void fill_random(const backend::Weight& weight, uint64_t seed, float scale) override;
+  void finish_loading() override;
+  void finish_launch() override;
+
+  void start_step(const backend::BatchMeta& batch) override;
+  void run_step(int64_t key, const std::function<void()>& ops) override;
+  void finish_step(const backend::BatchMeta& batch) override;
+  void await_step(const backend::BatchMeta& batch) override;
+
+ protected:
+  void do_load_weight(const backend::Weight& weight, const backend::RowReader& read) override;
+  void do_embed(backend::View out, const backend::Weight& table, const backend::BatchMeta& batch,
+                float scale) override;
+  void do_embed_positions(backend::View out, const backend::Weight& table,
+                          const backend::BatchMeta& batch, int64_t offset) override;
+  void do_gather_rows(backend::View out, backend::View in,
+                      const backend::BatchMeta& batch) override;
+  void do_norm(backend::View out, backend::View in, const model::Norm& spec,
+               const backend::Weight& weight, const backend::Weight& bias) override;
+  void do_add(backend::View residual, backend::View delta) override;
+  void do_add_norm(backend::View out, backend::View residual, backend::View delta,
+                   const model::Norm& spec, const backend::Weight& weight,
+                   const backend::Weight& bias) override;
+  void do_linear(backend::View out, backend::View in, const backend::Weight& weight,
+                 const backend::Weight& bias, model::Activation activation,
+                 std::byte* workspace) override;
+  void do_rope_angles(backend::View out, const model::RopeSpec& rope,
+                      const backend::BatchMeta& batch) override;
+  void do_rope_and_store(backend::View qkv, backend::View angles, const model::AttentionSpec& spec,
+                         const backend::Weight& q_norm, const backend::Weight& k_norm,
+                         const backend::KvLayer& cache, const backend::BatchMeta& batch) override;
+  void do_attention(backend::View out, backend::View qkv, const model::AttentionSpec& spec,
+                    const backend::KvLayer& cache, const backend::BatchMeta& batch,
+                    std::byte* workspace) override;
+  void do_gated_activation(backend::View out, backend::View in,
+                           model::Activation activation) override;
+  void do_route(const backend::Routing& routing, backend::View logits,
+                Normalize normalize) override;
+  void do_experts(backend::View out, backend::View in, const backend::Routing& routing,
+                  const model::MlpSpec& mlp, const backend::Weight& up, const backend::Weight& down,
+                  std::byte* workspace) override;
+  void do_soft_cap(backend::View x, float cap) override;
+  void do_draw(const backend::BatchMeta& batch, backend::View logits, int64_t first,
+               std::byte* workspace) override;
+  const float* do_host_logits(backend::View logits, std::span<float> staging) override;
+
+ private:
+  void copy_tables(const backend::BatchMeta& batch);
+  void tune();
+  [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
+
+  backend::ThreadPool pool_;
+  Stream stream_;
+  Graphs graphs_;
+  Products products_;
+  int64_t logits_rows_ = 0;  // of the largest product with the head
+  StepAttention attention_;
+  RopeTables ropes_;
+  std::unique_ptr<Loader> loader_;
+  std::vector<std::unique_ptr<Event>> finished_;  // by slot
+};
+
+}  // namespace plimsoll::kernels

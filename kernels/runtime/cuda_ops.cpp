@@ -1,0 +1,192 @@
+// The ops of the CUDA backend: what the host decides before a kernel is enqueued.
+#include "kernels/products/experts.h"
+#include "kernels/products/small_linear.h"
+#include "kernels/rows/rope.h"
+#include "kernels/rows/rows.h"
+#include "kernels/rows/sample.h"
+#include "kernels/runtime/cuda_backend.h"
+
+namespace plimsoll::kernels {
+
+using backend::BatchMeta;
+using backend::KvLayer;
+using backend::View;
+using backend::Weight;
+using model::Activation;
+
+namespace {
+
+/// A matrix weight as rows: it lies on the device row-major, without gaps.
+View rows_of(const Weight& weight) {
+  const model::WeightSpec& spec = *weight.spec;
+  return {weight.data, weight.dtype, spec.matrices() * spec.rows(), spec.columns(), spec.columns()};
+}
+
+Vector vector_of(const Weight& weight) {
+  return weight ? Vector{weight.data, weight.dtype} : Vector{};
+}
+
+DeviceBatch device_batch(const BatchMeta& batch) {
+  DeviceBatch device{.token_ids = batch.on_device(batch.token_ids),
+                     .drawn = batch.drawn_on_device,
+                     .positions = batch.on_device(batch.positions),
+                     .row_sequence = batch.on_device(batch.row_sequence),
+                     .query_start = batch.on_device(batch.query_start),
+                     .context_length = batch.on_device(batch.context_length),
+                     .long_rope = batch.on_device(batch.long_rope),
+                     .logits_rows = batch.on_device(batch.logits_rows)};
+  if (batch.block_tables.size() > kMaxGroups) throw std::logic_error("batch: too many KV groups");
+  for (size_t group = 0; group < batch.block_tables.size(); ++group) {
+    device.block_tables[group] = batch.on_device(batch.block_tables[group]);
+  }
+  device.table_stride = batch.table_stride;
+  device.rows = std::ssize(batch.token_ids);
+  device.sequences = std::ssize(batch.context_length);
+  device.logits_count = std::ssize(batch.logits_rows);
+  return device;
+}
+
+}  // namespace
+
+void CudaBackend::do_embed(View out, const Weight& table, const BatchMeta& batch, float scale) {
+  kernels::embed({.out = out,
+                  .table = rows_of(table),
+                  .ids = batch.on_device(batch.token_ids),
+                  .drawn = batch.drawn_on_device,
+                  .scale = scale},
+                 stream());
+}
+
+void CudaBackend::do_embed_positions(View out, const Weight& table, const BatchMeta& batch,
+                                     int64_t offset) {
+  kernels::embed({.out = out,
+                  .table = rows_of(table),
+                  .ids = batch.on_device(batch.positions),
+                  .id_offset = static_cast<int32_t>(offset),
+                  .store = Store::accumulate},
+                 stream());
+}
+
+void CudaBackend::do_gather_rows(View out, View in, const BatchMeta& batch) {
+  kernels::gather_rows(out, in, batch.on_device(batch.logits_rows), stream());
+}
+
+void CudaBackend::do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
+                          const Weight& bias) {
+  kernels::norm({.out = out,
+                 .in = in,
+                 .delta = {},
+                 .spec = spec,
+                 .weight = vector_of(weight),
+                 .bias = vector_of(bias)},
+                stream());
+}
+
+void CudaBackend::do_add(View residual, View delta) {
+  kernels::add(residual, delta, stream());
+}
+
+void CudaBackend::do_add_norm(View out, View residual, View delta, const model::Norm& spec,
+                              const Weight& weight, const Weight& bias) {
+  kernels::norm({.out = out,
+                 .in = residual,
+                 .delta = delta,
+                 .spec = spec,
+                 .weight = vector_of(weight),
+                 .bias = vector_of(bias)},
+                stream());
+}
+
+void CudaBackend::do_linear(View out, View in, const Weight& weight, const Weight& bias,
+                            Activation activation, std::byte*) {
+  // A row has the same bits in any batch only where one kernel serves all row counts.
+  const bool is_small = in.rows <= kSmallRows && !footprint_of_device.card().deterministic;
+  const std::optional<Fused> fused =
+      is_small ? std::nullopt : products_.run(out, in, weight, bias, activation);
+  if (!fused) {
+    return kernels::small_linear({.out = out,
+                                  .in = in,
+                                  .weight = rows_of(weight),
+                                  .bias = vector_of(bias),
+                                  .activation = activation},
+                                 stream());
+  }
+  const bool is_biased = !bias || fused->bias;
+  const bool is_activated = activation == Activation::none || fused->activation;
+  if (is_biased && is_activated) return;
+  kernels::bias_activation(out, is_biased ? Vector{} : vector_of(bias),
+                           is_activated ? Activation::none : activation, stream());
+}
+
+void CudaBackend::do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) {
+  const RopeTables::Tables& tables = ropes_.of(rope);
+  kernels::rope_angles(out, tables.usual, tables.for_long, device_batch(batch), stream());
+}
+
+void CudaBackend::do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
+                                    const Weight& q_norm, const Weight& k_norm,
+                                    const KvLayer& cache, const BatchMeta& batch) {
+  kernels::rope_and_store({.qkv = qkv,
+                           .angles = spec.rope < 0 ? View{} : angles,
+                           .spec = &spec,
+                           .q_norm = vector_of(q_norm),
+                           .k_norm = vector_of(k_norm),
+                           .cache = &cache},
+                          device_batch(batch), stream());
+}
+
+void CudaBackend::do_attention(View out, View qkv, const model::AttentionSpec& spec,
+                               const KvLayer& cache, const BatchMeta& batch, std::byte*) {
+  attention_.run({.out = out, .qkv = qkv, .spec = &spec, .cache = &cache}, batch,
+                 device_batch(batch), stream());
+}
+
+void CudaBackend::do_gated_activation(View out, View in, Activation activation) {
+  kernels::gated_activation(out, in, activation, stream());
+}
+
+void CudaBackend::do_route(const backend::Routing& routing, View logits, Normalize normalize) {
+  const auto divide =
+      normalize == Normalize::yes ? kernels::Normalize::yes : kernels::Normalize::no;
+  kernels::route(routing.experts, routing.weights, logits, divide, stream());
+}
+
+void CudaBackend::do_experts(View out, View in, const backend::Routing& routing,
+                             const model::MlpSpec& mlp, const Weight& up, const Weight& down,
+                             std::byte* workspace) {
+  kernels::experts({.out = out,
+                    .in = in,
+                    .chosen = routing.experts,
+                    .weights = routing.weights,
+                    .mlp = &mlp,
+                    .up = up.data,
+                    .down = down.data,
+                    .workspace = workspace},
+                   stream());
+}
+
+void CudaBackend::do_soft_cap(View x, float cap) {
+  kernels::soft_cap(x, cap, stream());
+}
+
+void CudaBackend::do_draw(const BatchMeta& batch, View logits, int64_t first, std::byte*) {
+  const backend::Drawing& drawing = batch.drawing;
+  kernels::sample({.logits = logits,
+                   .temperature = batch.on_device(drawing.temperature) + first,
+                   .top_k = batch.on_device(drawing.top_k) + first,
+                   .top_p = batch.on_device(drawing.top_p) + first,
+                   .min_p = batch.on_device(drawing.min_p) + first,
+                   .uniform = batch.on_device(drawing.uniform) + first,
+                   .drawn = batch.drawn_on_device + first},
+                  stream());
+}
+
+const float* CudaBackend::do_host_logits(View logits, std::span<float> staging) {
+  const auto count = static_cast<size_t>((logits.rows - 1) * logits.stride + logits.columns);
+  if (staging.size() < count) throw std::logic_error("host_logits: the staging is too small");
+  copy_to_host(staging.data(), logits.data, count * sizeof(float), stream());
+  stream_.wait();
+  return staging.data();
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,57 @@
+// What the rest of the program sees of this folder (backend/device.h).
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "backend/device.h"
+#include "kernels/runtime/cuda_backend.h"
+#include "memory/device_overheads.h"
+
+namespace plimsoll::backend {
+namespace {
+
+const kernels::CudaBackend& cuda_backend(const Backend& backend) {
+  return dynamic_cast<const kernels::CudaBackend&>(backend);
+}
+
+bool has_experts(const model::ModelSpec& spec) {
+  for (const model::LayerSpec& layer : spec.layers) {
+    if (layer.mlp.kind == model::MlpKind::experts) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<DeviceInfo> list_devices() {
+  std::vector<DeviceInfo> devices;
+  for (int index = 0; index < kernels::count_devices(); ++index) {
+    DeviceInfo info = kernels::describe_device(index);
+    if (info.compute_capability < kernels::kLeastCapability) continue;
+    // Without a context on each, which would cost every card half a gigabyte.
+    const uint64_t used = kernels::device_bytes_in_use(index).value_or(0);
+    info.free_bytes = info.total_bytes - std::min(info.total_bytes, used);
+    devices.push_back(info);
+  }
+  return devices;
+}
+
+std::unique_ptr<Backend> make_device_backend(const DeviceOptions& options) {
+  return std::make_unique<kernels::CudaBackend>(options);
+}
+
+DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec, int64_t graphs) {
+  const DeviceInfo& device = cuda_backend(backend).device();
+  const kernels::DeviceMemoryInfo now = kernels::device_memory_info();
+  const memory::OverheadShape shape{.compute_capability = device.compute_capability,
+                                    .processors = device.processors,
+                                    .layers = std::ssize(spec.layers),
+                                    .experts = has_experts(spec),
+                                    .graphs = graphs};
+  return {.total = now.total,
+          .free = now.free,
+          .outside = memory::overhead_bytes(shape),
+          .process = cuda_backend(backend).bytes_in_use()};
+}
+
+}  // namespace plimsoll::backend

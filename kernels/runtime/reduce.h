@@ -1,0 +1,75 @@
+// Sums and maxima over warps and blocks, always in the same order.
+#pragma once
+
+#include "kernels/runtime/numeric.h"
+
+namespace plimsoll::kernels {
+
+struct Add {
+  template <typename T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct Max {
+  template <typename T>
+  __device__ T operator()(T a, T b) const {
+    return a > b ? a : b;
+  }
+};
+
+/// In all lanes.
+template <typename T, typename Op>
+__device__ T warp_reduce(T value, Op op) {
+  for (int lanes = 16; lanes > 0; lanes /= 2)
+    value = op(value, __shfl_xor_sync(kAllLanes, value, lanes));
+  return value;
+}
+
+/// In all threads. `shared` holds 32 values; may be used again at once. `rest` changes nothing
+/// under the operation.
+template <typename T, typename Op>
+__device__ T block_reduce(T value, T rest, T* shared, Op op) {
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned warp = threadIdx.x / 32;
+  const unsigned warps = blockDim.x / 32;
+  value = warp_reduce(value, op);
+  if (lane == 0) shared[warp] = value;
+  __syncthreads();
+  value = warp_reduce(lane < warps ? shared[lane] : rest, op);
+  __syncthreads();
+  return value;
+}
+
+/// Sum of the values of all threads before this one; `total`: of all. `shared` holds 33 values.
+template <typename T>
+__device__ T block_exclusive_sum(T value, T* shared, T& total) {
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned warp = threadIdx.x / 32;
+  const unsigned warps = blockDim.x / 32;
+  T sum = value;
+  for (unsigned lanes = 1; lanes < 32; lanes *= 2) {
+    const T before = __shfl_up_sync(kAllLanes, sum, lanes);
+    if (lane >= lanes) sum += before;
+  }
+  if (lane == 31) shared[warp] = sum;
+  __syncthreads();
+  if (warp == 0) {
+    const T own = lane < warps ? shared[lane] : T{};
+    T all = own;
+    for (unsigned lanes = 1; lanes < 32; lanes *= 2) {
+      const T before = __shfl_up_sync(kAllLanes, all, lanes);
+      if (lane >= lanes) all += before;
+    }
+    __syncwarp();
+    shared[lane] = all - own;
+    if (lane == 31) shared[32] = all;
+  }
+  __syncthreads();
+  const T result = shared[warp] + sum - value;
+  total = shared[32];
+  __syncthreads();
+  return result;
+}
+
+}  // namespace plimsoll::kernels

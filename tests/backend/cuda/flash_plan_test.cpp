@@ -1,0 +1,276 @@
+// The plans of attention, carried out by a host twin of the kernel, against the plain reference.
+#include <catch2/catch.hpp>
+#include <limits>
+#include <random>
+#include <set>
+#include <string>
+
+#include "backend/cuda/flash_fixture.h"
+#include "backend/cuda/flash_twin.h"
+#include "reference/ops.h"
+
+using namespace plimsoll;
+using backend::cuda::FlashKind;
+using backend::cuda::FlashLaunch;
+using backend::cuda::FlashLimits;
+using backend::cuda::FlashShape;
+using testing::Batch;
+using testing::limits_of;
+using testing::Plan;
+using testing::Sequences;
+
+namespace {
+
+double uniform(std::mt19937& random) {
+  return std::uniform_real_distribution<double>(-1, 1)(random);
+}
+
+/// A pool of three layers of which the second is used, blocks in random order; all else is NaN.
+reference::TwinInput make_input(const model::AttentionSpec& spec, const Sequences& sequences,
+                                const Batch& batch, std::mt19937& random) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  reference::TwinInput in;
+  in.spec = spec;
+  in.query_start = batch.query_start;
+  in.context_length = batch.context_length;
+  const int64_t d = spec.head_dim, columns = (spec.heads + 2 * spec.kv_heads) * d;
+  in.q_stride = static_cast<uint32_t>(columns);
+  in.q.assign(static_cast<size_t>(batch.query_start.back() * columns), nan);
+  for (int64_t t = 0; t < batch.query_start.back(); ++t)
+    for (int64_t c = 0; c < spec.heads * d; ++c)
+      in.q[static_cast<size_t>(t * columns + c)] = uniform(random);
+  const int64_t layer = 2 * spec.kv_heads * 16 * d;
+  in.stride_page = static_cast<uint32_t>(3 * layer);
+  in.k_data = static_cast<size_t>(layer);
+  in.v_data = static_cast<size_t>(layer + layer / 2);
+  in.block_table.assign(sequences.size() * static_cast<size_t>(batch.table_stride), -7);
+  std::vector<int32_t> free;
+  for (const auto& [rows, length] : sequences)
+    for (int32_t i = 0; i < (length + 15) / 16; ++i)
+      free.push_back(static_cast<int32_t>(free.size()));
+  std::shuffle(free.begin(), free.end(), random);
+  in.pool.assign(free.size() * in.stride_page, nan);
+  for (size_t b = 0; b < sequences.size(); ++b) {
+    const auto [rows, length] = sequences[b];
+    // Blocks that no row of this step sees have gone back to the pool.
+    const int64_t first =
+        spec.window > 0 ? std::max<int64_t>(0, length - rows - (spec.window - 1)) / 16 : 0;
+    for (int64_t i = first; i < (length + 15) / 16; ++i) {
+      const int32_t block = free.back();
+      free.pop_back();
+      in.block_table[b * static_cast<size_t>(batch.table_stride) + static_cast<size_t>(i)] = block;
+      for (int64_t e = 0; e < 16 && i * 16 + e < length; ++e)
+        for (int64_t h = 0; h < spec.kv_heads; ++h)
+          for (int64_t c = 0; c < d; ++c) {
+            const size_t at = static_cast<size_t>(block) * in.stride_page +
+                              static_cast<size_t>((h * 16 + e) * d + c);
+            in.pool[in.k_data + at] = uniform(random);
+            in.pool[in.v_data + at] = uniform(random);
+          }
+    }
+  }
+  return in;
+}
+
+/// Compares one sequence of the twin's result with the reference, which gets no blocks but rows.
+double largest_difference(const reference::TwinInput& in, const std::vector<double>& out,
+                          size_t b) {
+  const model::AttentionSpec& spec = in.spec;
+  const int64_t d = spec.head_dim, first = in.query_start[b], rows = in.query_start[b + 1] - first;
+  const int64_t length = in.context_length[b];
+  double worst = 0;
+  if (length == 0) {  // padding
+    for (int64_t c = 0; c < rows * spec.heads * d; ++c)
+      worst = std::max(worst, std::abs(out[static_cast<size_t>(first * spec.heads * d + c)]));
+    return worst;
+  }
+  reference::Matrix q(rows, spec.heads * d), k(length, spec.kv_heads * d), v(length, k.columns);
+  for (int64_t t = 0; t < rows; ++t)
+    for (int64_t c = 0; c < q.columns; ++c)
+      q.at(t, c) = in.q[static_cast<size_t>((first + t) * in.q_stride + c)];
+  const size_t stride = in.block_table.size() / in.context_length.size();
+  for (int64_t p = 0; p < length; ++p)
+    for (int64_t c = 0; c < k.columns; ++c) {
+      const int32_t block = in.block_table[b * stride + static_cast<size_t>(p / 16)];
+      if (block < 0) continue;  // before the window
+      const size_t at = static_cast<size_t>(block) * in.stride_page +
+                        static_cast<size_t>((c / d * 16 + p % 16) * d + c % d);
+      k.at(p, c) = in.pool[in.k_data + at];
+      v.at(p, c) = in.pool[in.v_data + at];
+    }
+  const reference::Matrix expected = reference::attention(q, k, v, spec);
+  for (int64_t t = 0; t < rows; ++t)
+    for (int64_t c = 0; c < q.columns; ++c) {
+      const double x = out[static_cast<size_t>((first + t) * q.columns + c)];
+      worst = std::isnan(x) ? x : std::max(worst, std::abs(x - expected.at(t, c)));
+      if (std::isnan(worst)) return worst;
+    }
+  return worst;
+}
+
+model::AttentionSpec attention(int64_t heads, int64_t kv_heads, int64_t head_dim, int64_t window,
+                               float soft_cap) {
+  model::AttentionSpec spec;
+  spec.heads = heads;
+  spec.kv_heads = kv_heads;
+  spec.head_dim = head_dim;
+  spec.window = window;
+  spec.soft_cap = soft_cap;
+  spec.scale = 0.5f;
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("plans compute attention", "[flash]") {
+  struct Row {
+    std::string what;
+    model::AttentionSpec spec;
+    Sequences sequences;
+    int64_t multiprocessors = 4;
+    int64_t fixed_split = 0;
+    std::set<FlashKind> kinds;
+  };
+  using enum FlashKind;
+  const std::vector<Row> rows = {
+      {"one decode, short", attention(4, 1, 16, 0, 0), {{1, 5}}, 4, 0, {split16}},
+      {"one decode, split", attention(4, 1, 16, 0, 0), {{1, 1500}}, 8, 0, {split16}},
+      {"decodes of many lengths",
+       attention(4, 2, 16, 0, 0),
+       {{1, 1}, {1, 16}, {1, 17}, {1, 300}, {1, 900}, {1, 128}, {1, 129}},
+       4,
+       0,
+       {split16}},
+      {"decodes and padding",
+       attention(4, 2, 16, 0, 0),
+       {{1, 40}, {1, 700}, {1, 0}, {1, 0}},
+       4,
+       0,
+       {split16}},
+      {"padding with a window", attention(4, 2, 16, 20, 0), {{1, 40}, {1, 0}}, 4, 0, {split16}},
+      {"prefill", attention(4, 1, 16, 0, 0), {{200, 200}}, 1, 0, {direct128}},
+      {"small prefills, split",
+       attention(4, 2, 16, 0, 0),
+       {{40, 900}, {33, 1000}},
+       64,
+       0,
+       {split64}},
+      {"chunk of a long prompt", attention(3, 3, 16, 0, 0), {{70, 500}}, 1, 0, {direct128}},
+      {"prefill of few packed rows",
+       attention(4, 1, 16, 0, 0),
+       {{10, 10}, {7, 100}},
+       1,
+       0,
+       {direct64}},
+      {"rows that share a tile with decodes",
+       attention(2, 1, 16, 0, 0),
+       {{8, 70}, {1, 300}, {3, 3}},
+       4,
+       0,
+       {split16}},
+      {"mixed step",
+       attention(4, 2, 16, 0, 0),
+       {{1, 400}, {90, 90}, {1, 33}, {20, 120}, {0, 0}},
+       2,
+       0,
+       {split16, direct64, direct128}},
+      {"three query heads for a KV head",
+       attention(6, 2, 16, 0, 0),
+       {{50, 130}, {1, 77}, {6, 9}},
+       2,
+       0,
+       {split16, direct64, direct128}},
+      {"forty query heads for a KV head",
+       attention(40, 1, 16, 0, 0),
+       {{1, 600}, {1, 3}},
+       4,
+       0,
+       {split64}},
+      {"seventy-one query heads for a KV head",
+       attention(71, 1, 16, 0, 0),
+       {{1, 300}, {3, 9}},
+       4,
+       0,
+       {split64, direct128}},
+      {"window of one", attention(4, 2, 16, 1, 0), {{1, 50}, {30, 60}}, 2, 0, {split16, direct64}},
+      {"window below a block",
+       attention(4, 2, 16, 5, 0),
+       {{1, 50}, {60, 60}, {1, 4}},
+       2,
+       0,
+       {split16, direct128}},
+      {"window of many blocks, split",
+       attention(4, 1, 16, 300, 0),
+       {{1, 1000}, {1, 290}},
+       16,
+       0,
+       {split16}},
+      {"window in a prefill",
+       attention(4, 2, 16, 40, 0),
+       {{150, 150}, {65, 400}},
+       1,
+       0,
+       {direct128}},
+      {"window in a split prefill", attention(4, 1, 16, 200, 0), {{30, 700}}, 64, 0, {split64}},
+      {"window, three heads in a group",
+       attention(3, 1, 16, 33, 0),
+       {{70, 170}, {5, 90}, {1, 99}},
+       2,
+       0,
+       {split16, direct128}},
+      {"soft cap", attention(4, 2, 16, 0, 2.f), {{1, 400}, {90, 90}}, 2, 0, {split16, direct128}},
+      {"soft cap and window",
+       attention(4, 2, 16, 50, 2.f),
+       {{1, 400}, {90, 190}},
+       2,
+       0,
+       {split16, direct128}},
+      {"more rows than partial results have room for",
+       attention(2, 2, 16, 0, 0),
+       {{10, 30}, {1, 40}, {12, 12}},
+       1,
+       0,
+       {split16, direct64}},
+      {"large heads", attention(2, 1, 256, 0, 0), {{80, 100}, {1, 200}}, 1, 0, {split16, direct64}},
+      {"fixed chunks",
+       attention(4, 2, 16, 0, 0),
+       {{1, 400}, {1, 128}, {1, 1}, {90, 90}, {2, 300}},
+       2,
+       128,
+       {split16, direct64, direct128}},
+      {"fixed chunks and a window",
+       attention(4, 2, 16, 150, 0),
+       {{1, 400}, {1, 90}, {2, 300}},
+       2,
+       128,
+       {split16, direct64}},
+      {"fixed chunks in many rounds",
+       attention(2, 1, 16, 0, 0),
+       {{1, 1900}, {1, 1800}, {1, 1920}, {1, 1700}, {1, 1919}, {1, 1793}},
+       1,
+       128,
+       {split16}},
+  };
+  std::mt19937 random(7);
+  for (const Row& row : rows)
+    for (const reference::TwinTiles tiles :
+         {reference::TwinTiles{128, 64, 64, 64}, reference::TwinTiles{64, 32, 16, 32},
+          reference::TwinTiles{512, 64, 64, 16}}) {
+      INFO(row.what << ", KV tile of decode " << tiles.split16);
+      const Batch batch(row.sequences);
+      const FlashLimits limits = limits_of(row.sequences, row.multiprocessors, row.fixed_split);
+      const FlashShape shape{row.spec.heads, row.spec.kv_heads, row.spec.head_dim, row.spec.window};
+      const Plan plan(shape, limits, batch);
+      std::set<FlashKind> kinds;
+      for (const FlashLaunch& launch : plan.planner.launches()) kinds.insert(launch.kind);
+      CHECK(kinds == row.kinds);
+      const reference::TwinInput in = make_input(row.spec, row.sequences, batch, random);
+      reference::FlashTwin twin(in, plan.planner, plan.slab, limits, tiles);
+      const std::vector<double>& out = twin.run();
+      for (size_t b = 0; b < row.sequences.size(); ++b) {
+        INFO("sequence " << b);
+        // Sums of a few thousand doubles of size 1.
+        CHECK(largest_difference(in, out, b) < 1e-11);
+      }
+    }
+}

@@ -1,0 +1,126 @@
+// Sizes of the CUDA backend, without a device.
+#include "backend/cuda/footprint.h"
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <vector>
+
+#include "memory/device_overheads.h"
+
+using namespace plimsoll;
+using backend::CardFigures;
+using backend::CudaFootprint;
+using backend::StepShape;
+
+namespace {
+
+constexpr CardFigures kHopper{.compute_capability = 90, .processors = 132};
+constexpr CardFigures kAmpere{.compute_capability = 80, .processors = 108};
+
+model::ModelSpec model_of(std::vector<int64_t> windows, int64_t head_dim = 128) {
+  model::ModelSpec spec;
+  spec.ropes.push_back({.rotary_dim = head_dim,
+                        .table = {std::vector<float>(static_cast<size_t>(head_dim / 2), 1.f), 1},
+                        .long_table = {}});
+  for (const int64_t window : windows) {
+    model::LayerSpec layer;
+    layer.attention = {.heads = 32, .kv_heads = 8, .head_dim = head_dim, .window = window};
+    spec.layers.push_back(layer);
+  }
+  return spec;
+}
+
+StepShape shape_of(const model::ModelSpec& spec, int64_t tokens, int64_t sequences,
+                   int64_t stride) {
+  return {.spec = &spec, .tokens = tokens, .sequences = sequences, .table_stride = stride};
+}
+
+}  // namespace
+
+TEST_CASE("weights and KV blocks take what their elements take, from aligned addresses") {
+  const CudaFootprint sizes(kHopper);
+  const model::WeightSpec matrix{.name = "w", .shape = {4096, 14336}};
+  CHECK(sizes.weight_bytes(matrix, DType::bf16) == size_t{4096} * 14336 * 2);
+  CHECK(sizes.weight_bytes(matrix, DType::f32) == size_t{4096} * 14336 * 4);
+  const model::WeightSpec bias{.name = "b", .shape = {3}};
+  CHECK(sizes.weight_bytes(bias, DType::bf16) == memory::Arena::kAlignment);
+  const model::AttentionSpec heads{.heads = 32, .kv_heads = 8, .head_dim = 128};
+  // K and V of 16 tokens of 8 heads: 64 KiB in bf16; a layer of Llama-3-8B.
+  CHECK(sizes.kv_bytes(heads, 16, DType::bf16) == size_t{64} << 10);
+  CHECK(sizes.kv_bytes(heads, 16, DType::f8_e4m3) == size_t{32} << 10);
+  CHECK(sizes.activation_dtype(DType::f32) == DType::f32);
+  CHECK(sizes.activation_dtype(DType::bf16) == DType::bf16);
+  CHECK(sizes.stores_kv(DType::f8_e4m3, DType::bf16));
+  CHECK_FALSE(sizes.stores_kv(DType::f16, DType::bf16));
+}
+
+TEST_CASE("workspaces grow with the limits and do not depend on the context's length") {
+  for (const bool deterministic : {false, true}) {
+    CardFigures card = kHopper;
+    card.deterministic = deterministic;
+    const CudaFootprint sizes(card);
+    const model::ModelSpec spec = model_of({0, 4096});
+    const auto device = [&](int64_t tokens, int64_t sequences, int64_t stride) {
+      return sizes.device_workspace_bytes(shape_of(spec, tokens, sequences, stride));
+    };
+    const auto plan = [&](int64_t tokens, int64_t sequences, int64_t stride) {
+      return sizes.step_plan_bytes(shape_of(spec, tokens, sequences, stride));
+    };
+    size_t last_device = 0, last_plan = 0;
+    for (const int64_t sequences : {1, 2, 64, 256, 1024}) {
+      for (const int64_t tokens : {1024, 2048, 8192}) {
+        CHECK(plan(tokens, sequences, 64) >= plan(1024, sequences, 64));
+        CHECK(device(tokens, sequences, 64) == device(1024, sequences, 64));
+      }
+      CHECK(device(8192, sequences, 64) >= last_device);
+      CHECK(plan(8192, sequences, 64) >= last_plan);
+      last_device = device(8192, sequences, 64);
+      last_plan = plan(8192, sequences, 64);
+      CHECK(last_device % memory::Arena::kAlignment == 0);
+      CHECK(last_plan % memory::Arena::kAlignment == 0);
+    }
+    if (!deterministic) CHECK(device(8192, 64, 8192) == device(8192, 64, 64));
+  }
+}
+
+TEST_CASE("partial results of 1,024 decode rows of an 8B model take tens of megabytes") {
+  // (1,024 + 4 x 132) rows x 32 heads x 129 floats; a planner that reserves per packed row of the
+  // query tile would take ten times that.
+  const model::ModelSpec spec = model_of({0});
+  const size_t bytes =
+      CudaFootprint(kHopper).device_workspace_bytes(shape_of(spec, 8192, 1024, 1024));
+  const size_t products = backend::product_workspace_bytes(kHopper);
+  CHECK(products == size_t{32} << 20);
+  CHECK(bytes - products > size_t{1552} * 32 * 128 * 4);
+  CHECK(bytes - products < size_t{30} << 20);
+  CHECK(backend::product_workspace_bytes(kAmpere) == size_t{4} << 20);
+}
+
+TEST_CASE("each shape of attention has its own part of a step's plan") {
+  model::ModelSpec spec = model_of({0, 1024, 0, 1024});
+  spec.layers.push_back(model_of({0}, 64).layers[0]);
+  const auto parts = backend::attention_parts(shape_of(spec, 2048, 64, 128), kHopper);
+  REQUIRE(parts.size() == 3);
+  size_t end = 0;
+  for (const backend::AttentionPart& part : parts) {
+    CHECK(part.flash_offset == end);
+    CHECK(part.items_offset > part.flash_offset);
+    CHECK(part.merges_offset > part.items_offset);
+    end = part.end;
+  }
+  CHECK(CudaFootprint(kHopper).step_plan_bytes(shape_of(spec, 2048, 64, 128)) == end);
+}
+
+TEST_CASE("overheads: graphs by their nodes, contexts by the card") {
+  memory::OverheadShape shape{.compute_capability = 90, .processors = 132, .layers = 32};
+  const size_t eager = memory::overhead_bytes(shape);
+  shape.graphs = 43;
+  const size_t recorded = memory::overhead_bytes(shape);
+  const auto nodes = static_cast<size_t>(memory::graph_nodes(shape));
+  CHECK(recorded - eager == 43 * nodes * 1536);
+  const auto parts = memory::device_overheads(shape);
+  CHECK(parts.front().name == "driver context");
+  CHECK(parts.front().origin == memory::Origin::measured);
+  shape.compute_capability = 80;
+  CHECK(memory::device_overheads(shape).front().origin == memory::Origin::estimate);
+}
