@@ -9,12 +9,6 @@
 namespace plimsoll::text::jinja {
 namespace {
 
-constexpr std::string_view kObjectNames[] = {
-    "__class__",   "__delattr__", "__dir__",           "__doc__",         "__eq__",
-    "__format__",  "__ge__",      "__getattribute__",  "__getstate__",    "__gt__",
-    "__hash__",    "__init__",    "__init_subclass__", "__le__",          "__lt__",
-    "__ne__",      "__new__",     "__reduce__",        "__reduce_ex__",   "__repr__",
-    "__setattr__", "__sizeof__",  "__str__",           "__subclasshook__"};
 constexpr std::string_view kListChanges[] = {"append", "clear", "pop",    "reverse",
                                              "insert", "sort",  "extend", "remove"};
 constexpr std::string_view kDictChanges[] = {"clear", "pop", "popitem", "setdefault", "update"};
@@ -25,7 +19,7 @@ bool among(const Names& names, std::string_view name) {
 }
 
 bool is_unsafe(const Value& object, std::string_view name) {
-  if (name.starts_with("__")) return among(kObjectNames, name);
+  if (name.starts_with("__")) return true;
   if (object.is(Kind::list)) return among(kListChanges, name);
   if (object.is(Kind::dict)) return among(kDictChanges, name);
   return false;
@@ -40,21 +34,6 @@ std::optional<Value> data_attribute(Runtime& runtime, const Value& object, std::
       if (object.as_sequence().is_group && name == "grouper") return object.items()[0];
       if (object.as_sequence().is_group && name == "list") return object.items()[1];
       return std::nullopt;
-    case Kind::boolean:
-    case Kind::integer:
-      if (name == "real" || name == "numerator") return Value::integer(object.as_int());
-      if (name == "imag") return Value::integer(0);
-      if (name == "denominator") return Value::integer(1);
-      return std::nullopt;
-    case Kind::floating:
-      if (name == "real") return object;
-      if (name == "imag") return Value::number(0);
-      return std::nullopt;
-    case Kind::range:
-      if (name == "start") return Value::integer(object.as_range().start);
-      if (name == "stop") return Value::integer(object.as_range().stop);
-      if (name == "step") return Value::integer(object.as_range().step);
-      return std::nullopt;
     default:
       return std::nullopt;
   }
@@ -65,16 +44,13 @@ std::optional<Value> data_attribute(Runtime& runtime, const Value& object, std::
 Method find_method(const Value& self, std::string_view name) {
   switch (self.kind()) {
     case Kind::string:
-      return find_string_method(name, self.is_markup());
+      return find_string_method(name);
     case Kind::list:
     case Kind::tuple:
     case Kind::range:
       return find_sequence_method(name, self.is(Kind::list));
     case Kind::dict:
       return find_dict_method(name);
-    case Kind::boolean:
-    case Kind::integer:
-      return find_int_method(name);
     case Kind::floating:
       return find_float_method(name);
     default:

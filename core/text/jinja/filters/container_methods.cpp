@@ -1,4 +1,4 @@
-// Methods of list, tuple, range, dict, int and float that the immutable sandbox leaves.
+// Methods of list, tuple, range, dict and float that the immutable sandbox leaves.
 #include <algorithm>
 #include <cmath>
 
@@ -52,64 +52,19 @@ Value get(Runtime& runtime, const Value& self, const Args& args) {
   return found != nullptr ? *found : bound.get(1, Value::none());
 }
 
-Value fromkeys(Runtime& runtime, const Value&, const Args& args) {
-  const Bound bound("fromkeys", args, {"", ""}, 1);
-  auto [value, dict] = new_dict();
-  Cursor cursor(runtime, bound[0]);
-  for (Value key; cursor.next(key);) dict->set(runtime, key, bound.get(1, Value::none()));
-  return value;
-}
-
 constexpr NamedMethod kDictMethods[] = {{"get", get},
                                         {"items", view<ViewOf::items>},
                                         {"keys", view<ViewOf::keys>},
                                         {"values", view<ViewOf::values>},
-                                        {"copy", copy},
-                                        {"fromkeys", fromkeys}};
+                                        {"copy", copy}};
 
-Value bit_length(Runtime&, const Value& self, const Args& args) {
-  const Bound bound("bit_length", args, {});
-  Int rest = self.as_int();
-  Int bits = 0;
-  for (; rest != 0; rest /= 2) ++bits;
-  return Value::integer(bits);
-}
-Value bit_count(Runtime&, const Value& self, const Args& args) {
-  const Bound bound("bit_count", args, {});
-  Int bits = 0;
-  for (Int rest = self.as_int(); rest != 0; rest /= 2) bits += rest % 2 != 0;
-  return Value::integer(bits);
-}
-Value conjugate(Runtime&, const Value& self, const Args& args) {
-  const Bound bound("conjugate", args, {});
-  return self.is(Kind::floating) ? self : Value::integer(self.as_int());
-}
-Value as_integer_ratio(Runtime&, const Value& self, const Args& args) {
-  const Bound bound("as_integer_ratio", args, {});
-  if (!self.is(Kind::floating))
-    return Value::tuple({Value::integer(self.as_int()), Value::integer(1)});
-  int exponent = 0;
-  double fraction = std::frexp(self.as_double(), &exponent);
-  if (!std::isfinite(fraction))
-    raise("cannot convert ", float_to_string(fraction), " to integer ratio");
-  for (; fraction != std::floor(fraction); --exponent) fraction *= 2;
-  if (exponent > 60 || exponent < -120) raise("an integer is too large (more than 127 bits)");
-  const Int numerator = static_cast<Int>(fraction) * (exponent > 0 ? Int{1} << exponent : 1);
-  return Value::tuple(
-      {Value::integer(numerator), Value::integer(exponent < 0 ? Int{1} << -exponent : 1)});
-}
 Value is_integer(Runtime&, const Value& self, const Args& args) {
   const Bound bound("is_integer", args, {});
   const double value = self.as_double();
   return Value::boolean(std::isfinite(value) && value == std::floor(value));
 }
 
-constexpr NamedMethod kIntMethods[] = {{"bit_length", bit_length},
-                                       {"bit_count", bit_count},
-                                       {"conjugate", conjugate},
-                                       {"as_integer_ratio", as_integer_ratio}};
-constexpr NamedMethod kFloatMethods[] = {
-    {"is_integer", is_integer}, {"conjugate", conjugate}, {"as_integer_ratio", as_integer_ratio}};
+constexpr NamedMethod kFloatMethods[] = {{"is_integer", is_integer}};
 
 }  // namespace
 
@@ -118,9 +73,6 @@ Method find_sequence_method(std::string_view name, bool list) {
 }
 Method find_dict_method(std::string_view name) {
   return look_up(kDictMethods, name);
-}
-Method find_int_method(std::string_view name) {
-  return look_up(kIntMethods, name);
 }
 Method find_float_method(std::string_view name) {
   return look_up(kFloatMethods, name);

@@ -13,8 +13,6 @@ struct NamedFilter {
 };
 
 std::span<const NamedFilter> text_filters();
-std::span<const NamedFilter> layout_filters();  // wrapping, indenting, shortening
-std::span<const NamedFilter> markup_filters();
 std::span<const NamedFilter> value_filters();  // numbers and defaults
 std::span<const NamedFilter> sequence_filters();
 std::span<const NamedFilter> order_filters();    // sorting, grouping, extremes

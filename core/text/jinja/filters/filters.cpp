@@ -10,8 +10,8 @@ namespace plimsoll::text::jinja {
 const Filter* find_filter(std::string_view name) {
   static const auto table = [] {
     std::unordered_map<std::string_view, Filter> all;
-    for (const auto filters : {text_filters(), layout_filters(), markup_filters(), value_filters(),
-                               sequence_filters(), order_filters(), mapping_filters()}) {
+    for (const auto filters : {text_filters(), value_filters(), sequence_filters(), order_filters(),
+                               mapping_filters()}) {
       for (const NamedFilter& row : filters) all.emplace(row.name, Filter{row.apply});
     }
     return all;

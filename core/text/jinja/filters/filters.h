@@ -20,7 +20,7 @@ struct Test {
 const Filter* find_filter(std::string_view name);
 const Test* find_test(std::string_view name);
 
-/// A method of str, list, tuple, dict, int or float.
+/// A method of str, list, tuple, range, dict or float.
 using Method = Value (*)(Runtime& runtime, const Value& self, const Args& args);
 Method find_method(const Value& self, std::string_view name);
 
@@ -38,8 +38,8 @@ Value get_path(Runtime& runtime, const Value& object, const Value& path);
 Value call_value(Runtime& runtime, const Value& callee, const Args& args);
 bool is_callable(const Value& value);
 
-/// range, dict, namespace, cycler, joiner, raise_exception, strftime_now, lipsum; missing when
-/// there is none.
+/// range, dict, namespace, cycler, joiner, raise_exception, strftime_now; missing when there is
+/// none.
 Value find_global(std::string_view name);
 
 }  // namespace plimsoll::text::jinja

@@ -63,9 +63,7 @@ Predicate prepare_select(Runtime& runtime, const Args& args, Look look) {
   if (args.positional.size() < off) raise("Missing parameter for attribute name");
   const Value path = off > 0 ? args.positional[0] : Value::none();
   if (args.positional.size() == off) {
-    return [&runtime, path](const Value& item) {
-      return truthy(runtime, get_path(runtime, item, path));
-    };
+    return [&runtime, path](const Value& item) { return truthy(get_path(runtime, item, path)); };
   }
   const std::string& name = name_of(runtime, args.positional[off], "test");
   const Test* test = find_test(name);
@@ -80,7 +78,7 @@ Value map(Runtime& runtime, const Value& subject, const Args& args) {
   const auto next = [&runtime, subject, args, transform = Transform(),
                      cursor = std::optional<Cursor>()]() mutable -> std::optional<Value> {
     if (!transform) {
-      if (!truthy(runtime, subject)) return std::nullopt;
+      if (!truthy(subject)) return std::nullopt;
       transform = prepare_map(runtime, args);
       cursor.emplace(runtime, subject);
     }
@@ -94,7 +92,7 @@ Value select_if(Runtime& runtime, const Value& subject, const Args& args, Look l
   const auto next = [&runtime, subject, args, look, wanted, predicate = Predicate(),
                      cursor = std::optional<Cursor>()]() mutable -> std::optional<Value> {
     if (!predicate) {
-      if (!truthy(runtime, subject)) return std::nullopt;
+      if (!truthy(subject)) return std::nullopt;
       predicate = prepare_select(runtime, args, look);
       cursor.emplace(runtime, subject);
     }

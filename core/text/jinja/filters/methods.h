@@ -8,12 +8,11 @@
 
 namespace plimsoll::text::jinja {
 
-Method find_string_method(std::string_view name, bool markup);
+Method find_string_method(std::string_view name);
 /// Searching, splitting and joining; the other half of str.
 Method find_string_search_method(std::string_view name);
 Method find_sequence_method(std::string_view name, bool list);
 Method find_dict_method(std::string_view name);
-Method find_int_method(std::string_view name);
 Method find_float_method(std::string_view name);
 
 /// A table row and its look-up.
@@ -34,11 +33,8 @@ Value replace_text(Runtime& runtime, const Value& self, const std::string& old,
                    const std::string& with, Int count);
 /// sep.join(items); every item must be a string.
 Value join_text(Runtime& runtime, const Value& separator, const Value& items);
-std::vector<Value> split_lines(Runtime& runtime, const Value& self, bool keep_ends);
+enum class LineEnds : uint8_t { drop, keep };
+std::vector<Value> split_lines(Runtime& runtime, const Value& self, LineEnds ends);
 Value pad_center(Runtime& runtime, const Value& self, Int width, const std::string& fill);
-/// HTML character references back to characters, as markupsafe's unescape.
-std::string unescape_html(std::string_view text);
-/// Markup without comments and tags, spaces collapsed.
-std::string strip_tags(Runtime& runtime, std::string_view text);
 
 }  // namespace plimsoll::text::jinja

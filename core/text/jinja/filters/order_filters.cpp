@@ -49,20 +49,20 @@ Value multi_key(Runtime& runtime, const Value& item, const Value& attribute, boo
 
 Value sort(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("sort", args, {"reverse", "case_sensitive", "attribute"});
-  const bool case_sensitive = bound.truthy(runtime, 1, false);
+  const bool case_sensitive = bound.truthy(1);
   const Value attribute = bound.get(2, Value::none());
   std::vector<Keyed> rows;
   for (Value& item : to_list(runtime, subject)) {
     Value key = multi_key(runtime, item, attribute, case_sensitive);
     rows.push_back({std::move(key), std::move(item)});
   }
-  sort_keyed(runtime, rows, bound.truthy(runtime, 0, false));
+  sort_keyed(runtime, rows, bound.truthy(0));
   return Value::list(items_of(rows));
 }
 
 Value dictsort(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("dictsort", args, {"case_sensitive", "by", "reverse"});
-  const bool case_sensitive = bound.truthy(runtime, 0, false);
+  const bool case_sensitive = bound.truthy(0);
   const std::string by = bound.has(1) ? str(runtime, bound[1]) : "key";
   if (by != "key" && by != "value") raise("You can only sort by either \"key\" or \"value\"");
   if (subject.is_undefined()) fail_undefined(runtime, subject);
@@ -72,7 +72,7 @@ Value dictsort(Runtime& runtime, const Value& subject, const Args& args) {
     rows.push_back(
         {fold_key(runtime, by == "key" ? key : value, case_sensitive), Value::tuple({key, value})});
   }
-  sort_keyed(runtime, rows, bound.truthy(runtime, 2, false));
+  sort_keyed(runtime, rows, bound.truthy(2));
   return Value::list(items_of(rows));
 }
 
@@ -84,7 +84,7 @@ Value group(Value grouper, std::vector<Value> members) {
 
 Value groupby(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("groupby", args, {"attribute", "default", "case_sensitive"}, 1);
-  const bool case_sensitive = bound.truthy(runtime, 2, false);
+  const bool case_sensitive = bound.truthy(2);
   const auto value_of = [&](const Value& item) {
     Value value = get_path(runtime, item, bound[0]);
     return value.is_undefined() && bound.given(1) ? bound[1] : value;
@@ -112,7 +112,7 @@ Value groupby(Runtime& runtime, const Value& subject, const Args& args) {
 
 Value unique(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("unique", args, {"case_sensitive", "attribute"});
-  const bool case_sensitive = bound.truthy(runtime, 0, false);
+  const bool case_sensitive = bound.truthy(0);
   const Value attribute = bound.get(1, Value::none());
   auto [seen, dict] = new_dict();
   const auto next = [&runtime, subject, case_sensitive, attribute, seen = seen, dict = dict,
@@ -131,7 +131,7 @@ Value unique(Runtime& runtime, const Value& subject, const Args& args) {
 
 Value extreme(Runtime& runtime, const Value& subject, const Args& args, bool largest) {
   const Bound bound(largest ? "max" : "min", args, {"case_sensitive", "attribute"});
-  const bool case_sensitive = bound.truthy(runtime, 0, false);
+  const bool case_sensitive = bound.truthy(0);
   const Value attribute = bound.get(1, Value::none());
   Cursor cursor(runtime, subject);
   Keyed best;

@@ -114,9 +114,7 @@ Value endswith(Runtime& runtime, const Value& self, const Args& args) {
 
 Value replace(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound("replace", args, {"", "", ""}, 2);
-  std::string with = bound.text(1);
-  if (self.is_markup() && !bound[1].is_markup()) with = escape_html(with);
-  return replace_text(runtime, self, bound.text(0), with, bound.integer(runtime, 2, -1));
+  return replace_text(runtime, self, bound.text(0), bound.text(1), bound.integer(runtime, 2, -1));
 }
 
 Value join(Runtime& runtime, const Value& self, const Args& args) {
@@ -234,7 +232,8 @@ Value rsplit(Runtime& runtime, const Value& self, const Args& args) {
 
 Value splitlines(Runtime& runtime, const Value& self, const Args& args) {
   const Bound bound("splitlines", args, {"keepends"});
-  return Value::list(split_lines(runtime, self, bound.truthy(runtime, 0, false)));
+  const bool keep = bound.truthy(0);
+  return Value::list(split_lines(runtime, self, keep ? LineEnds::keep : LineEnds::drop));
 }
 
 Value partition_from(Runtime& runtime, const Value& self, const Args& args, From from) {
@@ -319,21 +318,18 @@ Value join_text(Runtime& runtime, const Value& separator, const Value& items) {
   size_t index = 0;
   for (Value item; cursor.next(item); ++index) {
     if (index > 0) out += separator.text();
-    if (separator.is_markup()) {
-      out += item.is_markup() ? item.text() : escape_html(str(runtime, item));
-    } else if (item.is_string()) {
-      out += item.text();
-    } else {
+    if (!item.is_string()) {
       raise("sequence item ", std::to_string(index), ": expected str instance, ", type_name(item),
             " found");
     }
+    out += item.text();
     runtime.check_size(static_cast<Int>(out.size()));
   }
   runtime.charge_copy(out.size());
   return Value::string_like(separator, std::move(out));
 }
 
-std::vector<Value> split_lines(Runtime& runtime, const Value& self, bool keep_ends) {
+std::vector<Value> split_lines(Runtime& runtime, const Value& self, LineEnds ends) {
   const std::string& text = self.text();
   runtime.charge_characters(text.size());
   std::vector<Value> lines;
@@ -349,8 +345,8 @@ std::vector<Value> split_lines(Runtime& runtime, const Value& self, bool keep_en
       }
       end = after;
     }
-    lines.push_back(
-        Value::string_like(self, text.substr(begin, (keep_ends ? after : end) - begin)));
+    lines.push_back(Value::string_like(
+        self, text.substr(begin, (ends == LineEnds::keep ? after : end) - begin)));
     begin = after;
   }
   runtime.charge(lines.size());

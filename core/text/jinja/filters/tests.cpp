@@ -53,9 +53,6 @@ bool is_string(const Value& value) {
 bool is_mapping(const Value& value) {
   return value.is(Kind::dict);
 }
-bool is_escaped(const Value& value) {
-  return value.is_markup();
-}
 bool is_iterable(const Value& value) {
   return Cursor::iterable(value);
 }
@@ -108,16 +105,6 @@ bool callable(Runtime&, const Value& value, const Args& args) {
   no_arguments(args);
   return is_callable(value);
 }
-bool filter(Runtime& runtime, const Value& value, const Args& args) {
-  no_arguments(args);
-  hash_of(runtime, value);  // unhashable values are an error
-  return value.is_string() && find_filter(value.text()) != nullptr;
-}
-bool test(Runtime& runtime, const Value& value, const Args& args) {
-  no_arguments(args);
-  hash_of(runtime, value);
-  return value.is_string() && find_test(value.text()) != nullptr;
-}
 bool in(Runtime& runtime, const Value& value, const Args& args) {
   const Bound bound("in", args, {"seq"}, 1);
   return contains(runtime, bound[0], value);
@@ -132,8 +119,6 @@ const Test* find_test(std::string_view name) {
       {"divisibleby", {divisibleby}},
       {"defined", {simple<is_defined>}},
       {"undefined", {simple<is_undefined>}},
-      {"filter", {filter}},
-      {"test", {test}},
       {"none", {simple<is_none>}},
       {"boolean", {simple<is_boolean>}},
       {"false", {simple<is_false>}},
@@ -149,7 +134,6 @@ const Test* find_test(std::string_view name) {
       {"iterable", {simple<is_iterable>}},
       {"callable", {callable}},
       {"sameas", {sameas}},
-      {"escaped", {simple<is_escaped>}},
       {"in", {in}},
       {"==", {compared<Op::equal>}},
       {"eq", {compared<Op::equal>}},

@@ -26,10 +26,9 @@ Value attr(Runtime& runtime, const Value& subject, const Args& args) {
   return value ? std::move(*value) : undefined_attribute(subject, bound.text(0));
 }
 
-Value default_to(Runtime& runtime, const Value& subject, const Args& args) {
+Value default_to(Runtime&, const Value& subject, const Args& args) {
   const Bound bound("default", args, {"default_value", "boolean"});
-  const bool replace =
-      subject.is_undefined() || (bound.truthy(runtime, 1, false) && !truthy(runtime, subject));
+  const bool replace = subject.is_undefined() || (bound.truthy(1) && !truthy(subject));
   return replace ? bound.get(0, Value::string({})) : subject;
 }
 
@@ -37,27 +36,6 @@ std::optional<double> float_of(const Value& value) {
   if (value.is_number()) return value.as_double();
   if (value.is_string()) return parse_float(value.text());
   return std::nullopt;
-}
-
-Value filesizeformat(Runtime& runtime, const Value& subject, const Args& args) {
-  const Bound bound("filesizeformat", args, {"binary"});
-  if (subject.is_undefined()) fail_undefined(runtime, subject);
-  const auto bytes = float_of(subject);
-  if (!bytes) raise("could not convert to float: ", repr(runtime, subject));
-  const bool binary = bound.truthy(runtime, 0, false);
-  const double base = binary ? 1024 : 1000;
-  if (*bytes == 1) return Value::string("1 Byte");
-  if (*bytes < base) return Value::string(int_to_string(float_to_int(*bytes)) + " Bytes");
-  double unit = base;
-  const char* last = "kMGTPEZY";
-  for (const char* prefix = last; *prefix != '\0'; ++prefix) {
-    unit *= base;
-    if (*bytes >= unit && prefix[1] != '\0') continue;
-    const char letter = binary && *prefix == 'k' ? 'K' : *prefix;
-    return Value::string(
-        fmt::format("{:.1f} {}{}B", base * *bytes / unit, letter, binary ? "i" : ""));
-  }
-  return {};
 }
 
 Value to_float(Runtime& runtime, const Value& subject, const Args& args) {
@@ -97,18 +75,6 @@ double round_float(double value, Int digits) {
   return std::nearbyint(value / unit) * unit;
 }
 
-Value round_int(Runtime& runtime, Int value, Int digits) {
-  if (digits >= 0) return Value::integer(value);
-  if (digits < -37) return Value::integer(0);
-  const Value unit = binary(runtime, Op::power, Value::integer(10), Value::integer(-digits));
-  const Int step = unit.as_int();
-  const Int rest = binary(runtime, Op::modulo, Value::integer(value), unit).as_int();
-  const Int below =
-      binary(runtime, Op::subtract, Value::integer(value), Value::integer(rest)).as_int();
-  const bool up = rest * 2 > step || (rest * 2 == step && (below / step) % 2 != 0);
-  return up ? binary(runtime, Op::add, Value::integer(below), unit) : Value::integer(below);
-}
-
 Value round(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("round", args, {"precision", "method"});
   const std::string method = bound.has(1) ? str(runtime, bound[1]) : "common";
@@ -124,7 +90,8 @@ Value round(Runtime& runtime, const Value& subject, const Args& args) {
     }
     const Int digits = bound.integer(runtime, 0, 0);
     if (subject.is(Kind::floating)) return Value::number(round_float(subject.as_double(), digits));
-    return round_int(runtime, subject.as_int(), digits);
+    if (digits >= 0) return Value::integer(subject.as_int());
+    return Value::integer(float_to_int(round_float(subject.as_double(), digits)));
   }
   const Value unit =
       binary(runtime, Op::power, Value::integer(10), bound.get(0, Value::integer(0)));
@@ -134,15 +101,8 @@ Value round(Runtime& runtime, const Value& subject, const Args& args) {
 }
 
 constexpr NamedFilter kFilters[] = {
-    {"abs", absolute},
-    {"attr", attr},
-    {"d", default_to},
-    {"default", default_to},
-    {"filesizeformat", filesizeformat},
-    {"float", to_float},
-    {"int", to_int},
-    {"round", round},
-    {"tojson", to_json},
+    {"abs", absolute},   {"attr", attr},  {"d", default_to}, {"default", default_to},
+    {"float", to_float}, {"int", to_int}, {"round", round},  {"tojson", to_json},
 };
 
 }  // namespace

@@ -98,8 +98,6 @@ enum class StmtKind : uint8_t {
   call_block,
   filter_block,
   with,
-  scope,
-  block,
   break_loop,
   continue_loop,
   refused,
@@ -128,7 +126,7 @@ struct Stmt {
 
   StmtKind kind;
   int line;
-  std::string name;              // macro, block, what was refused
+  std::string name;              // macro, what was refused
   ExprPtr target;                // for_loop, assign, assign_block
   ExprPtr test_target;           // for_loop: the target in the filter's own variables
   std::vector<ExprPtr> exprs;    // output: parts; for_loop: iterable, filter; branch: tests; with:
@@ -141,10 +139,9 @@ struct Stmt {
   bool recursive = false;        // for_loop
   bool extended = false;         // for_loop: the body uses `loop`
   bool generation = false;       // call_block: transformers' generation block
-  bool exports = false;          // assign, macro: at top level, visible in blocks
   Slot slot;                     // macro: its variable; for_loop: `loop`
   FrameInfo frame, else_frame, test_frame;
-  uint16_t slot_count = 0;  // of the activation that a macro, block or recursive loop opens
+  uint16_t slot_count = 0;  // of the activation that a macro or recursive loop opens
 };
 
 struct Program {
@@ -152,7 +149,6 @@ struct Program {
   FrameInfo frame;
   uint16_t slot_count = 0;
   std::vector<std::string> names;  // variables taken from the context
-  bool has_blocks = false;
 };
 
 }  // namespace plimsoll::text::jinja

@@ -128,9 +128,6 @@ StmtPtr Parser::parse_known(const std::string& tag) {
       {"generation", &Parser::parse_generation},
       {"filter", &Parser::parse_filter_block},
       {"with", &Parser::parse_with},
-      {"print", &Parser::parse_print},
-      {"autoescape", &Parser::parse_autoescape},
-      {"block", &Parser::parse_block},
       {"break", &Parser::parse_loop_control},
       {"continue", &Parser::parse_loop_control},
       {"include", &Parser::parse_refused},
@@ -276,36 +273,6 @@ StmtPtr Parser::parse_with() {
   }
   with->body = parse_to("endwith");
   return with;
-}
-
-StmtPtr Parser::parse_print() {
-  auto print = std::make_unique<Stmt>(StmtKind::output, advance().line);
-  while (!at(Token::block_end)) {
-    if (!print->exprs.empty()) expect(Token::comma, ",");
-    print->exprs.push_back(parse_expression());
-  }
-  return print;
-}
-
-StmtPtr Parser::parse_autoescape() {
-  auto scope = std::make_unique<Stmt>(StmtKind::scope, advance().line);
-  scope->exprs.push_back(parse_expression());
-  scope->body = parse_to("endautoescape");
-  return scope;
-}
-
-StmtPtr Parser::parse_block() {
-  auto block = std::make_unique<Stmt>(StmtKind::block, advance().line);
-  const std::string name = expect(Token::name, "name").text;
-  block->name = name;
-  if (skip_name("scoped")) block->kind = StmtKind::with;  // sees the variables around it
-  if (skip_name("required")) {
-    block->kind = StmtKind::refused;
-    block->name = "a required block";
-  }
-  block->body = parse_function_body("endblock");
-  skip_name(name);
-  return block;
 }
 
 StmtPtr Parser::parse_loop_control() {

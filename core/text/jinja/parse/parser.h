@@ -53,9 +53,6 @@ class Parser {
   StmtPtr parse_generation();
   StmtPtr parse_filter_block();
   StmtPtr parse_with();
-  StmtPtr parse_print();
-  StmtPtr parse_autoescape();
-  StmtPtr parse_block();
   StmtPtr parse_loop_control();
   StmtPtr parse_refused();
   void parse_signature(Signature& signature);

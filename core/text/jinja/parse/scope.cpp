@@ -22,7 +22,6 @@ class Resolver {
     Plan root;
     Symbols symbols(nullptr, &root, 0);
     Collector(symbols).body(program_.body);
-    top_level_ = true;
     body(program_.body, symbols);
     program_.frame = frame_info(symbols);
     program_.slot_count = count(root);
@@ -109,20 +108,6 @@ class Resolver {
     return frame;
   }
 
-  class NotTopLevel {
-   public:
-    explicit NotTopLevel(Resolver& resolver) : flag_(resolver.top_level_), before_(flag_) {
-      flag_ = false;
-    }
-    ~NotTopLevel() { flag_ = before_; }
-    NotTopLevel(const NotTopLevel&) = delete;
-    NotTopLevel& operator=(const NotTopLevel&) = delete;
-
-   private:
-    bool& flag_;
-    bool before_;
-  };
-
   void statement(Stmt& stmt, Symbols& symbols, bool soft) {
     switch (stmt.kind) {
       case StmtKind::branch:
@@ -130,7 +115,6 @@ class Resolver {
         for (auto& branch : stmt.branches) body(branch, symbols, true);
         return;
       case StmtKind::assign:
-        stmt.exports = top_level_;
         expression(stmt.target, symbols, soft);
         [[fallthrough]];
       case StmtKind::output:
@@ -139,31 +123,25 @@ class Resolver {
       case StmtKind::for_loop:
         return for_loop(stmt, symbols, soft);
       case StmtKind::macro:
-        stmt.exports = top_level_;
         stmt.slot = slot_from(symbols, *symbols.find(stmt.name));
         return function(stmt, symbols);
       case StmtKind::call_block:
         expression(stmt.exprs[0], symbols, soft);
         return function(stmt, symbols);
       case StmtKind::assign_block:
-        stmt.exports = top_level_;
         expression(stmt.target, symbols, soft);
         return block_scope(stmt, symbols);
       case StmtKind::with:
         for (auto& value : stmt.exprs) expression(value, symbols, soft);
         return with(stmt, symbols);
       case StmtKind::filter_block:
-      case StmtKind::scope:
         return block_scope(stmt, symbols);
-      case StmtKind::block:
-        return block(stmt);
       default:
         return;
     }
   }
 
   void with(Stmt& stmt, Symbols& symbols) {
-    const NotTopLevel guard(*this);
     Symbols frame = inner(symbols, [&](Collector& collector, Symbols&) {
       for (auto& target : stmt.targets) collector.parameter(*target);
       collector.body(stmt.body);
@@ -173,9 +151,8 @@ class Resolver {
     stmt.frame = frame_info(frame);
   }
 
-  // set blocks, filter blocks, autoescape: the expression is evaluated inside.
+  // set blocks, filter blocks: the expression is evaluated inside.
   void block_scope(Stmt& stmt, Symbols& symbols) {
-    const NotTopLevel guard(*this);
     Symbols frame = inner(symbols, [&](Collector& collector, Symbols&) {
       collector.body(stmt.body);
       collector.load(stmt.exprs[0]);
@@ -186,7 +163,6 @@ class Resolver {
   }
 
   void for_loop(Stmt& stmt, Symbols& symbols, bool soft) {
-    const NotTopLevel guard(*this);
     expression(stmt.exprs[0], symbols, soft);
     forbid_loop_target(*stmt.target);
     Plan own{symbols.plan, {}};
@@ -228,7 +204,6 @@ class Resolver {
 
   // The body of a macro or call block.
   void function(Stmt& stmt, Symbols& symbols) {
-    const NotTopLevel guard(*this);
     Plan own{symbols.plan, {}};
     Symbols frame(&symbols, &own, symbols.level + 1);
     Signature& signature = stmt.signature;
@@ -267,23 +242,8 @@ class Resolver {
     stmt.slot_count = count(own);
   }
 
-  void block(Stmt& stmt) {
-    const NotTopLevel guard(*this);
-    if (!block_names_.insert(stmt.name).second)
-      throw_at(stmt.line, fmt::format("block '{}' defined twice", stmt.name));
-    program_.has_blocks = true;
-    Plan own;
-    Symbols frame(nullptr, &own, 0);
-    Collector(frame).body(stmt.body);
-    body(stmt.body, frame);
-    stmt.frame = frame_info(frame);
-    stmt.slot_count = count(own);
-  }
-
   Program& program_;
   std::map<std::string, uint16_t> names_;
-  std::set<std::string> block_names_;
-  bool top_level_ = false;
 };
 
 }  // namespace

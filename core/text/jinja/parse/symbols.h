@@ -13,7 +13,7 @@
 
 namespace plimsoll::text::jinja {
 
-// One activation at run time: the template, a macro, a block, a recursive loop.
+// One activation at run time: the template, a macro, a recursive loop.
 struct Plan {
   Plan* parent = nullptr;
   std::map<std::pair<int, std::string>, uint16_t> slots;
@@ -143,7 +143,6 @@ class UnboundNames {
     for (const auto& stmt : body) visit(*stmt);
   }
   void visit(const Stmt& stmt) {
-    if (stmt.kind == StmtKind::block) return;
     for (const auto& parameter : stmt.signature.parameters) names_.erase(parameter.name);
     for (const auto& parameter : stmt.signature.parameters) visit(parameter.fallback);
     if (stmt.target) bind(*stmt.target);

@@ -52,23 +52,6 @@ std::string Interpreter::in_activation(const Value& outer, size_t slot_count,
 
 // ---- macros ----
 
-std::optional<Value> Macro::attribute(Runtime&, std::string_view name) {
-  const Signature& signature = stmt_.signature;
-  if (name == "name")
-    return stmt_.kind == StmtKind::macro ? Value::string(stmt_.name) : Value::none();
-  if (name == "catch_kwargs") return Value::boolean(signature.wants_keywords);
-  if (name == "catch_varargs") return Value::boolean(signature.wants_rest);
-  if (name == "caller") return Value::boolean(signature.wants_caller);
-  if (name == "explicit_caller") return Value::boolean(signature.explicit_caller);
-  if (name == "arguments") {
-    std::vector<Value> names;
-    for (const auto& parameter : signature.parameters)
-      names.push_back(Value::string(parameter.name));
-    return Value::tuple(std::move(names));
-  }
-  return std::nullopt;
-}
-
 std::string Macro::repr(Runtime&, int) const {
   return stmt_.kind == StmtKind::macro ? "<Macro " + quote(stmt_.name) + ">" : "<Macro anonymous>";
 }
@@ -161,7 +144,7 @@ Value Interpreter::call_loop(const Stmt& stmt, const Value& outer, const Value& 
 
 bool Interpreter::passes_filter(const Stmt& stmt, const Value& item) {
   assign(*stmt.test_target, item);
-  return truthy(runtime_, evaluate(*stmt.exprs[1]));
+  return truthy(evaluate(*stmt.exprs[1]));
 }
 
 Interpreter::Flow Interpreter::loop_over(const Stmt& stmt, const Value& iterable,

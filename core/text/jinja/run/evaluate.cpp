@@ -53,20 +53,20 @@ Value Interpreter::evaluate_inner(const Expr& expr) {
     }
     case ExprKind::logical_and: {
       Value left = kid(0);
-      return truthy(runtime_, left) ? kid(1) : left;
+      return truthy(left) ? kid(1) : left;
     }
     case ExprKind::logical_or: {
       Value left = kid(0);
-      return truthy(runtime_, left) ? left : kid(1);
+      return truthy(left) ? left : kid(1);
     }
     case ExprKind::logical_not:
-      return Value::boolean(!truthy(runtime_, kid(0)));
+      return Value::boolean(!truthy(kid(0)));
     case ExprKind::concat:
       return concat(expr);
     case ExprKind::compare:
       return compare_chain(expr);
     case ExprKind::conditional:
-      if (truthy(runtime_, kid(0))) return kid(1);
+      if (truthy(kid(0))) return kid(1);
       if (expr.kids[2]) return kid(2);
       return undefined_hint("the inline if-expression on line " + std::to_string(expr.line) +
                             " evaluated to false and no else section was defined.");

@@ -71,8 +71,6 @@ class Cycler final : public Object {
   [[nodiscard]] std::string_view type_name() const override { return "Cycler"; }
   std::optional<Value> attribute(Runtime&, std::string_view name) override {
     if (name == "current") return items_[at_];
-    if (name == "pos") return Value::integer(static_cast<Int>(at_));
-    if (name == "items") return Value::tuple(items_);
     if (name != "next" && name != "reset") return std::nullopt;
     const Value self = make_object(this);
     const bool advances = name == "next";
@@ -100,11 +98,6 @@ class Joiner final : public Object {
   explicit Joiner(Value separator) : separator_(std::move(separator)) {}
   [[nodiscard]] std::string_view type_name() const override { return "Joiner"; }
   [[nodiscard]] bool callable() const override { return true; }
-  std::optional<Value> attribute(Runtime&, std::string_view name) override {
-    if (name == "sep") return separator_;
-    if (name == "used") return Value::boolean(used_);
-    return std::nullopt;
-  }
   Value call(Runtime&, const Args& args) override {
     const Bound bound("joiner", args, {});
     return std::exchange(used_, true) ? separator_ : Value::string({});
@@ -124,10 +117,6 @@ Value cycler(Runtime&, const Args& args) {
 Value joiner(Runtime&, const Args& args) {
   const Bound bound("joiner", args, {"sep"});
   return make_object(new Joiner(bound.has(0) ? bound[0] : Value::string(", ")));
-}
-
-Value lipsum(Runtime&, const Args&) {
-  raise("lipsum is refused: a chat template's text must not be random");
 }
 
 // The conversation is refused in the template's own words.
@@ -158,7 +147,6 @@ Value find_global(std::string_view name) {
       {"namespace", make_namespace},
       {"cycler", cycler},
       {"joiner", joiner},
-      {"lipsum", lipsum},
       {"raise_exception", raise_exception},
       {"strftime_now", strftime_now},
   };

@@ -72,11 +72,7 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
     case StmtKind::filter_block:
       return filter_block(stmt);
     case StmtKind::with:
-    case StmtKind::scope:
       return with(stmt);
-    case StmtKind::block:
-      block(stmt);
-      break;
     case StmtKind::break_loop:
       return Flow::leave_loop;
     case StmtKind::continue_loop:
@@ -120,7 +116,7 @@ void Interpreter::output(const Stmt& stmt) {
 
 Interpreter::Flow Interpreter::branch(const Stmt& stmt) {
   for (size_t i = 0; i < stmt.exprs.size(); ++i) {
-    if (truthy(runtime_, evaluate(*stmt.exprs[i]))) return execute(stmt.branches[i]);
+    if (truthy(evaluate(*stmt.exprs[i]))) return execute(stmt.branches[i]);
   }
   return stmt.branches.size() > stmt.exprs.size() ? execute(stmt.branches.back()) : Flow::next;
 }
@@ -160,23 +156,9 @@ void Interpreter::check_namespaces(const Expr& target) {
   for (const auto& kid : target.kids) check_namespaces(*kid);
 }
 
-// Blocks are functions of their own that see the variables of the top level through the context.
-void Interpreter::export_target(const Expr& target) {
-  if (target.kind == ExprKind::name) export_name(target.name, slot(target.slot));
-  for (const auto& kid : target.kids) export_target(*kid);
-}
-
-void Interpreter::export_name(const std::string& name, const Value& value) {
-  runtime_.charge(program_.names.size() / 8 + 1);
-  for (size_t i = 0; i < program_.names.size(); ++i) {
-    if (program_.names[i] == name) context_[i] = value;
-  }
-}
-
 void Interpreter::assign_statement(const Stmt& stmt) {
   check_namespaces(*stmt.target);
   assign(*stmt.target, evaluate(*stmt.exprs[0]));
-  if (stmt.exports && program_.has_blocks) export_target(*stmt.target);
 }
 
 Interpreter::Flow Interpreter::assign_block(const Stmt& stmt) {
@@ -190,7 +172,6 @@ Interpreter::Flow Interpreter::assign_block(const Stmt& stmt) {
     Value value = Value::string(std::move(text));
     if (stmt.exprs[0]) value = apply_filter(*stmt.exprs[0], &value);
     assign(*stmt.target, std::move(value));
-    if (stmt.exports && program_.has_blocks) export_target(*stmt.target);
   }
   leave(stmt.frame);
   return flow;
@@ -214,9 +195,6 @@ Interpreter::Flow Interpreter::filter_block(const Stmt& stmt) {
 
 Interpreter::Flow Interpreter::with(const Stmt& stmt) {
   enter(stmt.frame);
-  if (stmt.kind == StmtKind::scope && truthy(runtime_, evaluate(*stmt.exprs[0]))) {
-    raise("autoescape is not supported");
-  }
   // Each value sees the variables outside, not its neighbours: those live in other slots.
   for (size_t i = 0; i < stmt.targets.size(); ++i)
     assign(*stmt.targets[i], evaluate(*stmt.exprs[i]));
@@ -225,18 +203,8 @@ Interpreter::Flow Interpreter::with(const Stmt& stmt) {
   return flow;
 }
 
-void Interpreter::block(const Stmt& stmt) {
-  const std::string text = in_activation({}, stmt.slot_count, [&] {
-    enter(stmt.frame);
-    execute(stmt.body);
-  });
-  write(text);
-}
-
 void Interpreter::define_macro(const Stmt& stmt) {
-  Value macro = make_object(new Macro(*this, stmt, activation_value_));
-  if (stmt.exports && program_.has_blocks) export_name(stmt.name, macro);
-  slot(stmt.slot) = std::move(macro);
+  slot(stmt.slot) = make_object(new Macro(*this, stmt, activation_value_));
 }
 
 void Interpreter::call_block(const Stmt& stmt) {

@@ -9,7 +9,7 @@
 
 namespace plimsoll::text::jinja {
 
-/// The variables of one call of the template, a macro, a block or a recursive loop. Macros keep
+/// The variables of one call of the template, a macro or a recursive loop. Macros keep
 /// theirs alive.
 class Activation final : public Mutable {
  public:
@@ -68,10 +68,7 @@ class Interpreter {
   void call_block(const Stmt& stmt);
   Flow filter_block(const Stmt& stmt);
   Flow with(const Stmt& stmt);
-  void block(const Stmt& stmt);
   void assign(const Expr& target, Value value);
-  void export_target(const Expr& target);
-  void export_name(const std::string& name, const Value& value);
   void check_namespaces(const Expr& target);
   void enter(const FrameInfo& frame);
   void leave(const FrameInfo& frame);

@@ -35,12 +35,6 @@ bool LoopContext::next(Value& item) {
   return true;
 }
 
-std::optional<Value> LoopContext::next_item() {
-  Value item;
-  if (!next(item)) return std::nullopt;
-  return Value::tuple({std::move(item), make_object(this)});
-}
-
 const Value& LoopContext::peek() {
   if (after_.is(Kind::missing)) {
     Value item;
@@ -113,12 +107,6 @@ Value LoopContext::call(Runtime&, const Args& args) {
   if (recursion == nullptr)
     raise("The loop must have the 'recursive' marker to be called recursively.");
   return recursion->run(recursion_, bound[0], depth0_ + 1);
-}
-
-std::string LoopContext::repr(Runtime& runtime, int) const {
-  auto& self = const_cast<LoopContext&>(*this);
-  return "<LoopContext " + int_to_string(index0_ + 1) + "/" +
-         int_to_string(self.item_count(runtime)) + ">";
 }
 
 }  // namespace plimsoll::text::jinja

@@ -15,7 +15,6 @@ class Macro final : public Object {
       : interpreter_(interpreter), stmt_(stmt), outer_(std::move(outer)) {}
   [[nodiscard]] std::string_view type_name() const override { return "Macro"; }
   [[nodiscard]] bool callable() const override { return true; }
-  std::optional<Value> attribute(Runtime& runtime, std::string_view name) override;
   Value call(Runtime& runtime, const Args& args) override;
   [[nodiscard]] std::string repr(Runtime& runtime, int depth) const override;
 
@@ -52,16 +51,8 @@ class LoopContext final : public Mutable {
         depth0_(depth0) {}
   [[nodiscard]] std::string_view type_name() const override { return "LoopContext"; }
   [[nodiscard]] bool callable() const override { return true; }
-  bool truthy(Runtime& runtime) override { return item_count(runtime) != 0; }
-  std::optional<size_t> length(Runtime& runtime) override {
-    return static_cast<size_t>(item_count(runtime));
-  }
-  [[nodiscard]] bool iterable() const override { return true; }
-  /// (item, loop)
-  std::optional<Value> next_item() override;
   std::optional<Value> attribute(Runtime& runtime, std::string_view name) override;
   Value call(Runtime& runtime, const Args& args) override;
-  [[nodiscard]] std::string repr(Runtime& runtime, int depth) const override;
   void clear() override;
   bool next(Value& item);
 

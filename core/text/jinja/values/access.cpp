@@ -108,9 +108,6 @@ std::optional<size_t> length_of(const Value& value) {
 size_t require_length(Runtime& runtime, const Value& value) {
   if (value.is_string()) runtime.charge_copy(value.text().size());
   if (const auto length = length_of(value)) return *length;
-  if (value.is(Kind::object)) {
-    if (const auto length = value.object()->length(runtime)) return *length;
-  }
   raise("object of type '", type_name(value), "' has no len()");
 }
 
@@ -194,8 +191,6 @@ bool Cursor::iterable(const Value& value) {
     case Kind::view:
     case Kind::iterator:
       return true;
-    case Kind::object:
-      return value.object()->iterable();
     default:
       return false;
   }
@@ -239,11 +234,6 @@ bool Cursor::next(Value& item) {
       return true;
     case Kind::iterator: {
       auto produced = source_.as_iterator().next();
-      if (produced) item = std::move(*produced);
-      return produced.has_value();
-    }
-    case Kind::object: {
-      auto produced = source_.object()->next_item();
       if (produced) item = std::move(*produced);
       return produced.has_value();
     }

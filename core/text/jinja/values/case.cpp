@@ -1,10 +1,9 @@
 // Upper, lower and title case with Unicode's special cases.
 #include <utf8proc.h>
 
-#include <algorithm>
-#include <iterator>
+#include <array>
+#include <span>
 
-#include "text/jinja/values/case_table.h"
 #include "text/jinja/values/text.h"
 
 namespace plimsoll::text::jinja {
@@ -14,31 +13,48 @@ utf8proc_category_t category(char32_t code) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code));
 }
 
-const SpecialCase* special_case(char32_t code) {
-  const auto* end = std::end(kSpecialCases);
-  const auto* row = std::lower_bound(std::begin(kSpecialCases), end, code,
-                                     [](const SpecialCase& a, char32_t b) { return a.code < b; });
-  return row != end && row->code == code ? row : nullptr;
+char32_t simple_upper(char32_t code) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(code)));
 }
 
-void append_all(std::string& out, std::u32string_view codes) {
-  for (const char32_t code : codes) append_character(out, code);
-}
+// A lower or title case character whose upper case has several code points (ß: SS) is written out
+// by its full case folding; empty for all others.
+class Expansion {
+ public:
+  explicit Expansion(char32_t code) {
+    if (code < 0x80 || category(code) == UTF8PROC_CATEGORY_LU) return;
+    int last = UTF8PROC_BOUNDCLASS_START;
+    const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), codes_.data(),
+                                               static_cast<utf8proc_ssize_t>(codes_.size()),
+                                               UTF8PROC_CASEFOLD, &last);
+    if (count > 1) size_ = static_cast<size_t>(count);
+  }
+  [[nodiscard]] std::span<const utf8proc_int32_t> codes() const { return {codes_.data(), size_}; }
+
+ private:
+  std::array<utf8proc_int32_t, 8> codes_{};
+  size_t size_ = 0;
+};
 
 void append_upper(std::string& out, char32_t code) {
-  if (code < 0x80) {
-    out += static_cast<char>(code >= 'a' && code <= 'z' ? code - 32 : code);
-  } else if (const SpecialCase* row = special_case(code)) {
-    append_all(out, row->upper);
-  } else {
-    append_character(out, static_cast<char32_t>(utf8proc_toupper(static_cast<int32_t>(code))));
-  }
+  const Expansion expansion(code);
+  if (expansion.codes().empty()) append_character(out, simple_upper(code));
+  for (const auto part : expansion.codes())
+    append_character(out, simple_upper(static_cast<char32_t>(part)));
 }
 
+// Of an expansion the first letter that can be is raised; an iota behind it stays a subscript.
 void append_title(std::string& out, char32_t code) {
-  if (code < 0x80) return append_upper(out, code);
-  if (const SpecialCase* row = special_case(code)) return append_all(out, row->title);
-  append_character(out, static_cast<char32_t>(utf8proc_totitle(static_cast<int32_t>(code))));
+  const auto title = static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(code)));
+  const Expansion expansion(code);
+  if (expansion.codes().empty() || is_title(title)) return append_character(out, title);
+  bool raised = false;
+  for (const auto part : expansion.codes()) {
+    const auto letter = static_cast<char32_t>(part);
+    const char32_t upper = simple_upper(letter);
+    append_character(out, !raised ? upper : letter == U'\u03B9' ? U'\u0345' : letter);
+    raised |= upper != letter;
+  }
 }
 
 // Marks between letters that do not end a word for the final sigma.
@@ -79,7 +95,7 @@ void append_lower(std::string& out, char32_t code, std::string_view text, size_t
   if (code < 0x80) {
     out += static_cast<char>(code >= 'A' && code <= 'Z' ? code + 32 : code);
   } else if (code == 0x130) {
-    append_all(out, U"i\u0307");
+    out += "i\u0307";
   } else if (code == 0x3A3 && ends_word(text, begin, end)) {
     append_character(out, 0x3C2);
   } else {
@@ -132,29 +148,6 @@ std::string capitalize(std::string_view text) {
     } else {
       append_lower(out, code, text, begin, end);
     }
-  });
-}
-
-std::string swap_case(std::string_view text) {
-  return map_code_points(text, [&](std::string& out, char32_t code, size_t begin, size_t end) {
-    if (is_upper(code)) {
-      append_lower(out, code, text, begin, end);
-    } else if (is_lower(code)) {
-      append_upper(out, code);
-    } else {
-      append_character(out, code);
-    }
-  });
-}
-
-std::string fold_case(std::string_view text) {
-  return map_code_points(text, [](std::string& out, char32_t code, size_t, size_t) {
-    utf8proc_int32_t folded[8];
-    int last = UTF8PROC_BOUNDCLASS_START;
-    const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), folded, 8,
-                                               UTF8PROC_CASEFOLD, &last);
-    for (utf8proc_ssize_t i = 0; i < count; ++i)
-      append_character(out, static_cast<char32_t>(folded[i]));
   });
 }
 

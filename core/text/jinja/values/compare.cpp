@@ -9,34 +9,14 @@
 namespace plimsoll::text::jinja {
 namespace {
 
-// -1, 0, 1 or 2 when unordered (NaN). Ints and floats compare exactly.
+// -1, 0, 1 or 2 when unordered (NaN).
 int compare_numbers(const Value& left, const Value& right) {
-  const bool left_float = left.is(Kind::floating);
-  const bool right_float = right.is(Kind::floating);
-  if (!left_float && !right_float) {
-    const Int a = left.as_int();
-    const Int b = right.as_int();
-    return a < b ? -1 : a > b;
-  }
-  if (left_float && right_float) {
-    const double a = left.as_double();
-    const double b = right.as_double();
-    if (std::isnan(a) || std::isnan(b)) return 2;
-    return a < b ? -1 : a > b;
-  }
-  if (left_float) {
-    const int mirrored = compare_numbers(right, left);
-    return mirrored == 2 ? 2 : -mirrored;
-  }
+  const auto order = [](const auto& a, const auto& b) { return a < b ? -1 : a > b; };
+  if (!left.is(Kind::floating) && !right.is(Kind::floating))
+    return order(left.as_int(), right.as_int());
+  const double a = left.as_double();
   const double b = right.as_double();
-  if (std::isnan(b)) return 2;
-  if (b >= 0x1p127) return -1;
-  if (b < -0x1p127) return 1;
-  const Int a = left.as_int();
-  const Int whole = static_cast<Int>(b);
-  if (a != whole) return a < whole ? -1 : 1;
-  const double rest = b - std::trunc(b);
-  return rest > 0 ? -1 : rest < 0;
+  return std::isnan(a) || std::isnan(b) ? 2 : order(a, b);
 }
 
 bool same_object(const Value& left, const Value& right) {
@@ -51,25 +31,6 @@ bool equal_dicts(Runtime& runtime, const Dict& left, const Dict& right) {
     const Value* other = right.find(runtime, entry.first);
     return other != nullptr && equals(runtime, entry.second, *other);
   });
-}
-
-bool equal_views(Runtime& runtime, const Value& left, const Value& right) {
-  const View& a = left.as_view();
-  const View& b = right.as_view();
-  if (a.part == ViewOf::values || b.part == ViewOf::values || a.part != b.part) return false;
-  if (a.part == ViewOf::items) return equal_dicts(runtime, a.dict.as_dict(), b.dict.as_dict());
-  const Dict& other = b.dict.as_dict();
-  if (a.dict.as_dict().entries().size() != other.entries().size()) return false;
-  runtime.charge(other.entries().size() + 1);
-  return std::ranges::all_of(a.dict.as_dict().entries(), [&](const auto& entry) {
-    return other.find(runtime, entry.first) != nullptr;
-  });
-}
-
-bool equal_ranges(const Range& a, const Range& b) {
-  if (a.length != b.length) return false;
-  if (a.length == 0) return true;
-  return a.start == b.start && (a.length == 1 || a.step == b.step);
 }
 
 [[noreturn]] void fail_order(Op op, const Value& left, const Value& right) {
@@ -118,7 +79,7 @@ bool ordered(Runtime& runtime, Op op, const Value& left, const Value& right) {
 
 }  // namespace
 
-bool truthy(Runtime& runtime, const Value& value) {
+bool truthy(const Value& value) {
   switch (value.kind()) {
     case Kind::missing:
     case Kind::none:
@@ -133,9 +94,8 @@ bool truthy(Runtime& runtime, const Value& value) {
     case Kind::string:
       return !value.text().empty();
     case Kind::iterator:
-      return true;
     case Kind::object:
-      return value.object()->truthy(runtime);
+      return true;
     default:
       return length_of(value) != 0U;
   }
@@ -166,10 +126,6 @@ bool equals(Runtime& runtime, const Value& left, const Value& right) {
     }
     case Kind::dict:
       return equal_dicts(runtime, left.as_dict(), right.as_dict());
-    case Kind::view:
-      return same_object(left, right) || equal_views(runtime, left, right);
-    case Kind::range:
-      return equal_ranges(left.as_range(), right.as_range());
     default:
       return left.object() == right.object();
   }
@@ -210,19 +166,6 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
         return container.as_view().dict.as_dict().find(runtime, item) != nullptr;
       }
       break;
-    case Kind::range: {
-      if (!item.is_number()) return false;
-      const Range& range = container.as_range();
-      const double value = item.as_double();
-      if (item.is(Kind::floating) &&
-          (!std::isfinite(value) || value != std::trunc(value) || std::abs(value) > 1e18)) {
-        return false;
-      }
-      const Int index =
-          (item.is(Kind::floating) ? static_cast<Int>(value) : item.as_int()) - range.start;
-      return index % range.step == 0 && index / range.step >= 0 &&
-             index / range.step < range.length;
-    }
     default:
       break;
   }

@@ -4,22 +4,21 @@
 #include "text/jinja/filters/filters.h"
 #include "text/jinja/values/format.h"
 #include "text/jinja/values/operators.h"
-#include "text/jinja/values/text.h"
 
 namespace plimsoll::text::jinja {
 namespace {
 
 class Percent {
  public:
-  Percent(Runtime& runtime, const Value& format, const Value& values)
-      : runtime_(runtime), format_(format.text()), markup_(format.is_markup()), values_(values) {}
+  Percent(Runtime& runtime, const std::string& format, const Value& values)
+      : runtime_(runtime), format_(format), values_(values) {}
 
   std::string run() {
     std::string out;
     for (size_t at = 0; at < format_.size();) {
-      const size_t mark = format_.find('%', at);
-      out.append(format_, at, mark == std::string::npos ? mark : mark - at);
-      if (mark == std::string::npos) break;
+      const size_t mark = std::min(format_.find('%', at), format_.size());
+      out.append(format_, at, mark - at);
+      if (mark == format_.size()) break;
       at = mark + 1;
       out += directive(at);
       runtime_.check_size(static_cast<Int>(out.size()));
@@ -33,167 +32,95 @@ class Percent {
 
  private:
   [[nodiscard]] bool is_mapping() const {
-    return !values_.is(Kind::tuple) && !values_.is_string() &&
-           (values_.is(Kind::dict) || values_.is(Kind::list) || values_.is(Kind::range) ||
-            values_.is_undefined());
+    return values_.is(Kind::dict) || values_.is(Kind::list) || values_.is(Kind::range) ||
+           values_.is_undefined();
   }
+  [[nodiscard]] char peek(size_t at) const { return at < format_.size() ? format_[at] : '\0'; }
 
   Value next_value() {
-    if (!values_.is(Kind::tuple)) {
-      if (used_++ > 0) raise("not enough arguments for format string");
-      return values_;
-    }
-    if (used_ >= values_.items().size()) raise("not enough arguments for format string");
-    return values_.items()[used_++];
+    const size_t count = values_.is(Kind::tuple) ? values_.items().size() : 1;
+    if (used_ >= count) raise("not enough arguments for format string");
+    const size_t index = used_++;
+    return values_.is(Kind::tuple) ? values_.items()[index] : values_;
   }
 
-  Int star_or_int(size_t& at) {
-    if (at >= format_.size() || format_[at] != '*') return read_digits(format_, at);
-    ++at;
-    const auto value = as_index(next_value());
-    if (!value) raise("* wants int");
-    return std::clamp<Int>(*value, -INT64_MAX, INT64_MAX);
-  }
-
+  // What stands behind a '%'.
   std::string directive(size_t& at) {
     runtime_.charge(1);
-    FormatSpec spec;
     Value value;
-    if (at < format_.size() && format_[at] == '(') value = named(at);
-    for (; at < format_.size() &&
-           std::string_view("-+ #0").find(format_[at]) != std::string_view::npos;
-         ++at) {
-      switch (format_[at]) {
-        case '-':
-          spec.align = '<';
-          break;
-        case '#':
-          spec.alternate = true;
-          break;
-        case '0':
-          spec.zero = true;
-          break;
-        default:
-          if (spec.sign != '+') spec.sign = format_[at];
+    if (peek(at) == '(') value = named(at);
+    FormatSpec spec;
+    bool zero = false;
+    for (;; ++at) {
+      const char flag = peek(at);
+      if (flag == '-') {
+        spec.align = '<';
+      } else if (flag == '0') {
+        zero = true;
+      } else if (flag == '+' || (flag == ' ' && spec.sign != '+')) {
+        spec.sign = flag;
+      } else if (flag != ' ' && flag != '#') {
+        break;
       }
     }
-    spec.width = star_or_int(at);
-    if (spec.width < 0) {
-      spec.align = '<';
-      spec.width = -spec.width;
-    }
-    if (at < format_.size() && format_[at] == '.') {
-      ++at;
-      spec.precision = std::max<Int>(star_or_int(at), 0);
-    }
-    while (at < format_.size() &&
-           std::string_view("hlL").find(format_[at]) != std::string_view::npos)
-      ++at;
+    spec.width = read_digits(format_, at);
+    if (peek(at) == '.') spec.precision = read_digits(format_, ++at);
     if (at >= format_.size()) raise("incomplete format");
     spec.type = format_[at++];
     if (spec.type == '%') return "%";
     if (value.is(Kind::missing)) value = next_value();
-    return convert(value, spec);
+    return convert(value, spec, zero);
   }
 
   Value named(size_t& at) {
     if (!is_mapping()) raise("format requires a mapping");
-    int depth = 1;
-    const size_t begin = ++at;
-    for (; at < format_.size() && depth > 0; ++at)
-      depth += format_[at] == '(' ? 1 : format_[at] == ')' ? -1 : 0;
-    if (depth > 0) raise("incomplete format key");
-    const Value key = Value::string(format_.substr(begin, at - 1 - begin));
+    const size_t end = format_.find(')', at);
+    if (end == std::string::npos) raise("incomplete format key");
+    const Value key = Value::string(format_.substr(at + 1, end - at - 1));
+    at = end + 1;
     const auto found = subscript(runtime_, values_, key);
     if (!found) raise(repr(runtime_, key));
     used_ = std::max<size_t>(used_, 1);
     return *found;
   }
 
-  std::string convert(const Value& value, FormatSpec& spec) {
-    switch (spec.type) {
-      case 's':
-      case 'r':
-      case 'a': {
-        std::string text =
-            converted(runtime_, value, spec.type, markup_ ? Escape::html : Escape::no);
-        if (spec.precision >= 0) truncate(text, spec.precision);
-        return pad(runtime_, text, spec, '>');
-      }
-      case 'c':
-        return character(value, spec);
-      case 'd':
-      case 'i':
-      case 'u':
-        spec.type = 'd';
-        return integer(
-            value.is(Kind::floating) ? Value::integer(float_to_int(value.as_double())) : value,
-            spec);
-      case 'o':
-      case 'x':
-      case 'X':
-        return integer(value, spec);
-      case 'e':
-      case 'E':
-      case 'f':
-      case 'F':
-      case 'g':
-      case 'G':
-        if (value.is_undefined()) fail_undefined(runtime_, value);
-        if (!value.is_number()) raise("must be real number, not ", type_name(value));
-        if (spec.zero && spec.align == 0) spec.fill = "0";
-        if (spec.fill == "0") spec.align = '=';
-        return format_float(runtime_, value.as_double(), spec);
-      default:
-        raise("unsupported format character '", std::string(1, spec.type), "'");
+  std::string convert(const Value& value, FormatSpec& spec, bool zero) {
+    const std::string_view all = "srdiuxXeEfFgG";
+    const size_t kind = all.find(spec.type);
+    if (kind == std::string_view::npos)
+      raise("unsupported format character '", std::string(1, spec.type), "'");
+    if (kind < 2) {
+      return format_text(runtime_, kind == 0 ? str(runtime_, value) : repr(runtime_, value), spec,
+                         '>');
     }
-  }
-
-  std::string integer(const Value& value, FormatSpec& spec) {
     if (value.is_undefined()) fail_undefined(runtime_, value);
-    const auto number = as_index(value);
-    if (!number)
+    if (!value.is_number()) {
       raise("%", std::string(1, spec.type), " format: a real number is required, not ",
             type_name(value));
-    FormatSpec plain = spec;
-    plain.precision = -1;
-    plain.width = 0;
-    plain.align = 0;
-    std::string text = format_int(runtime_, *number, plain);
-    const size_t sign = text.find_first_of("0123456789abcdefABCDEF");
-    const size_t prefix = sign + (spec.alternate && spec.type != 'd' ? 2 : 0);
-    const Int zeros = spec.precision - static_cast<Int>(text.size() - prefix);
-    runtime_.check_size(zeros);
-    if (zeros > 0) text.insert(prefix, static_cast<size_t>(zeros), '0');
-    if (spec.zero && spec.align == 0) {
+    }
+    if (zero && spec.align == 0) {
       spec.fill = "0";
       spec.align = '=';
     }
-    return pad(runtime_, text, spec, '>', prefix);
+    if (kind >= all.find('e')) return format_float(runtime_, value.as_double(), spec);
+    return integer(value, spec);
   }
 
-  std::string character(const Value& value, const FormatSpec& spec) {
-    std::string text;
-    if (value.is_string() && value.as_string().length() == 1) {
-      text = value.text();
-    } else if (const auto code = as_index(value)) {
-      if (*code < 0 || *code > 0x10FFFF) raise("%c arg not in range(0x110000)");
-      append_character(text, static_cast<char32_t>(*code));
-    } else {
-      raise("%c requires int or char");
-    }
-    return pad(runtime_, text, spec, '>');
-  }
-
-  static void truncate(std::string& text, Int code_points) {
-    size_t at = 0;
-    for (Int i = 0; i < code_points && at < text.size(); ++i) next_character(text, at);
-    text.resize(at);
+  // A precision is the least number of digits.
+  std::string integer(const Value& value, FormatSpec& spec) {
+    const Int number = value.is(Kind::floating) ? float_to_int(value.as_double()) : value.as_int();
+    if (spec.precision < 0) return format_int(runtime_, number, spec);
+    FormatSpec digits;
+    digits.type = spec.type;
+    digits.sign = spec.sign;
+    digits.fill = "0";
+    digits.align = '=';
+    digits.width = std::exchange(spec.precision, -1) + (number < 0 || spec.sign != '-' ? 1 : 0);
+    return format_text(runtime_, format_int(runtime_, number, digits), spec, '>');
   }
 
   Runtime& runtime_;
   const std::string& format_;
-  const bool markup_;
   const Value& values_;
   size_t used_ = 0;
 };
@@ -201,7 +128,7 @@ class Percent {
 }  // namespace
 
 Value format_percent(Runtime& runtime, const Value& format, const Value& values) {
-  return Value::string_like(format, Percent(runtime, format, values).run());
+  return Value::string_like(format, Percent(runtime, format.text(), values).run());
 }
 
 }  // namespace plimsoll::text::jinja

@@ -176,8 +176,8 @@ class JsonWriter {
 Value to_json(Runtime& runtime, const Value& subject, const Args& args) {
   const Bound bound("tojson", args, {"ensure_ascii", "indent", "separators", "sort_keys"});
   Style style;
-  style.ascii = bound.truthy(runtime, 0, false);
-  style.sorted = bound.truthy(runtime, 3, false);
+  style.ascii = bound.truthy(0);
+  style.sorted = bound.truthy(3);
   if (bound.given(1)) {
     if (bound[1].is_string()) {
       style.indent = bound[1].text();

@@ -31,7 +31,7 @@ enum class Op : uint8_t {
   plus,
 };
 
-bool truthy(Runtime& runtime, const Value& value);
+bool truthy(const Value& value);
 bool equals(Runtime& runtime, const Value& left, const Value& right);
 /// Any comparison or membership operator. Throws Failure where Python raises TypeError.
 bool compare(Runtime& runtime, Op op, const Value& left, const Value& right);

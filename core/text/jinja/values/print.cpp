@@ -1,6 +1,7 @@
 // str(), repr() and the reading of numbers.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -71,24 +72,6 @@ int digit_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   const char lower = static_cast<char>(c | 32);
   return lower >= 'a' && lower <= 'z' ? lower - 'a' + 10 : 99;
-}
-
-// Decimal digits of other scripts become ASCII; surrounding whitespace goes.
-std::string normalize_number(std::string_view text) {
-  std::string out;
-  const std::string_view inner = strip(text, nullptr, Side::both);
-  for (size_t at = 0; at < inner.size();) {
-    const char32_t code = next_character(inner, at);
-    if (code < 0x80) {
-      out += static_cast<char>(code);
-      continue;
-    }
-    if (!is_decimal(code)) return "?";
-    char32_t zero = code;  // digits of a script lie in a row of ten
-    while (code - zero < 9 && is_decimal(zero - 1)) --zero;
-    out += static_cast<char>('0' + (code - zero) % 10);
-  }
-  return out;
 }
 
 }  // namespace
@@ -212,33 +195,21 @@ std::string float_to_string(double value) {
 }
 
 std::optional<Int> parse_int(std::string_view text, int base) {
-  std::string number = normalize_number(text);
-  bool negative = false;
-  std::string_view rest = number;
-  if (!rest.empty() && (rest[0] == '-' || rest[0] == '+')) {
-    negative = rest[0] == '-';
-    rest.remove_prefix(1);
+  text = strip(text, nullptr, Side::both);
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  const char letter = text.size() > 2 && text[0] == '0' ? static_cast<char>(text[1] | 32) : '0';
+  const int named = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
+  if (named != 0 && (base == 0 || base == named)) {
+    text.remove_prefix(2);
+    base = named;
   }
-  const auto prefix_base = [&] {
-    if (rest.size() < 2 || rest[0] != '0') return 0;
-    const char letter = static_cast<char>(rest[1] | 32);
-    return letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
-  }();
-  if (prefix_base != 0 && (base == 0 || base == prefix_base)) {
-    rest.remove_prefix(2);
-    if (!rest.empty() && rest[0] == '_') rest.remove_prefix(1);
-    base = prefix_base;
-  } else if (base == 0) {
-    if (rest.size() > 1 && rest[0] == '0' && rest.find_first_not_of("0_") != std::string_view::npos)
-      return std::nullopt;
-    base = 10;
-  }
-  const auto digits = plain_digits(rest);
+  if (base == 0) base = 10;
+  const auto digits = plain_digits(text);
   if (!digits || digits->empty()) return std::nullopt;
+  const auto fits = [&](char c) { return digit_value(c) < base; };
+  if (!std::ranges::all_of(*digits, fits)) return std::nullopt;
   Int value = 0;
-  for (const char c : *digits) {
-    if (digit_value(c) >= base) return std::nullopt;
-  }
   for (const char c : *digits) {
     if (__builtin_mul_overflow(value, Int{base}, &value) ||
         __builtin_add_overflow(value, Int{digit_value(c)}, &value)) {
@@ -249,24 +220,16 @@ std::optional<Int> parse_int(std::string_view text, int base) {
 }
 
 std::optional<double> parse_float(std::string_view text) {
-  std::string number = normalize_number(text);
-  const auto plain = plain_digits(number);
-  if (!plain) return std::nullopt;
+  auto plain = plain_digits(strip(text, nullptr, Side::both));
+  if (!plain || plain->empty()) return std::nullopt;
   std::string_view rest = *plain;
-  if (!rest.empty() && rest[0] == '+') rest.remove_prefix(1);
-  if (rest.empty() || rest[0] == '+' || (rest != *plain && rest[0] == '-')) return std::nullopt;
-  const std::string word = to_lower(rest[0] == '-' ? rest.substr(1) : rest);
-  double value = 0;
-  if (word == "nan" || word == "inf" || word == "infinity") {
-    value = word == "nan" ? std::nan("") : HUGE_VAL;
-    return rest[0] == '-' ? -value : value;
-  }
-  if (word.find_first_not_of("0123456789.e+-") != std::string::npos) return std::nullopt;
+  if (rest[0] == '+') rest.remove_prefix(1);
+  if (rest.empty() || (rest != *plain && rest[0] == '-')) return std::nullopt;
+  double value = 0;  // from_chars knows "inf" and "nan" as Python does, but "nan(x)" too
   const auto done = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-  if (done.ptr != rest.data() + rest.size()) return std::nullopt;
+  if (done.ptr != rest.data() + rest.size() || rest.back() == ')') return std::nullopt;
   if (done.ec == std::errc::result_out_of_range)
     return std::strtod(std::string(rest).c_str(), nullptr);
-  if (done.ec != std::errc()) return std::nullopt;
   return value;
 }
 

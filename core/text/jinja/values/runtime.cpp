@@ -114,8 +114,8 @@ Bound::Bound(std::string_view function, const Args& args,
   }
 }
 
-bool Bound::truthy(Runtime& runtime, size_t index, bool fallback) const {
-  return has(index) ? jinja::truthy(runtime, *values_[index]) : fallback;
+bool Bound::truthy(size_t index) const {
+  return has(index) && jinja::truthy(*values_[index]);
 }
 
 Int Bound::integer(Runtime& runtime, size_t index, Int fallback) const {

@@ -110,7 +110,8 @@ class Bound {
     return has(index) ? *values_[index] : std::move(fallback);
   }
   [[nodiscard]] bool given(size_t index) const { return has(index) && !values_[index]->is_none(); }
-  [[nodiscard]] bool truthy(Runtime& runtime, size_t index, bool fallback) const;
+  /// False when it is absent.
+  [[nodiscard]] bool truthy(size_t index) const;
   [[nodiscard]] Int integer(Runtime& runtime, size_t index, Int fallback) const;
   [[nodiscard]] const std::string& text(size_t index) const;
 

@@ -37,8 +37,6 @@ std::string to_upper(std::string_view text);
 std::string to_lower(std::string_view text);
 std::string to_title(std::string_view text);
 std::string capitalize(std::string_view text);
-std::string swap_case(std::string_view text);
-std::string fold_case(std::string_view text);
 
 /// Python's strip: whitespace when `chars` is null.
 enum class Side : uint8_t { left = 1, right = 2, both = 3 };

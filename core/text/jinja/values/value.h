@@ -145,10 +145,6 @@ class Object {
   /// The attribute, when the type has one of that name.
   virtual std::optional<Value> attribute(Runtime&, std::string_view) { return std::nullopt; }
   [[nodiscard]] virtual bool callable() const { return false; }
-  virtual bool truthy(Runtime&) { return true; }
-  virtual std::optional<size_t> length(Runtime&) { return std::nullopt; }
-  [[nodiscard]] virtual bool iterable() const { return false; }
-  virtual std::optional<Value> next_item() { return std::nullopt; }
   virtual Value call(Runtime& runtime, const Args& args);
   [[nodiscard]] virtual std::string repr(Runtime& runtime, int depth) const;
 
