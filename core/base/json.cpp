@@ -133,7 +133,12 @@ Value parse_json(std::string_view text, JsonLimits limits) {
   const char* furthest = text.data();
   const Cursor begin{text.data(), &furthest};
   const Cursor end{text.data() + text.size(), &furthest};
-  if (Value::sax_parse(begin, end, &builder)) return root;
+  const size_t null = text.find('\0');  // where the parser takes the text to end
+  if (Value::sax_parse(begin, end, &builder)) {
+    if (null == std::string_view::npos) return root;
+    builder.problem = "a NUL character";
+    builder.offset = null;
+  }
   const size_t read = static_cast<size_t>(furthest - text.data());
   const size_t offset = std::min(
       builder.offset == std::string::npos ? (read ? read - 1 : 0) : builder.offset, text.size());

@@ -17,6 +17,7 @@ inline constexpr std::string_view line_too_long = "line_too_long";
 inline constexpr std::string_view duplicate_id = "duplicate_id";
 inline constexpr std::string_view context_too_long = "context_too_long";
 inline constexpr std::string_view template_error = "template_error";
+inline constexpr std::string_view tokenizer_error = "tokenizer_error";  // also the engine's
 }  // namespace code
 
 class LineError : public std::runtime_error {

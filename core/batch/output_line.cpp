@@ -232,7 +232,7 @@ void write_error(JsonText& out, const LineHead& head, const LineError& error) {
 bool is_refusal(const LineHead& head, const LineError& error) {
   return head.is_request &&
          (error.code() == code::bad_field || error.code() == code::context_too_long ||
-          error.code() == code::template_error);
+          error.code() == code::template_error || error.code() == code::tokenizer_error);
 }
 
 void write_refusal(JsonText& out, const LineError& error) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "batch/line_error.h"
+#include "text/text_error.h"
 
 namespace plimsoll::batch {
 namespace {
@@ -51,6 +52,15 @@ TokenIds PromptBuilder::encode_chat(const OrderedJson& messages, const RequestFi
 }
 
 BuiltRequest PromptBuilder::build(const LineHead& head, const LineRequest& request) {
+  try {
+    return build_any(head, request);
+  } catch (const text::TextError& error) {
+    throw LineError(code::tokenizer_error, fmt::format("{}: {}", prompt_field(head), error.what()),
+                    prompt_field(head));
+  }
+}
+
+BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& request) {
   const RequestFields& fields = request.fields;
   if (!fields.sampling.stop.empty()) (void)tokenizer("stop");
   BuiltRequest built;
@@ -154,7 +164,7 @@ std::vector<TokenIds> PromptBuilder::split_chat(const LineRequest& request, size
   const auto index = static_cast<size_t>(request.messages.rend() - last) - 1;
   const TokenIds content = tokenizer("messages")
                                .encode(messages[index]["content"].get<std::string>(),
-                                       text::AddSpecials::no, text::ParseSpecials::no);
+                                       text::AddSpecials::no, {&text::kAllPlain, 1});
   int64_t chunk = room - (static_cast<int64_t>(length) - std::ssize(content));
   // A chunk's ends may take a few tokens more when they are encoded anew: try smaller ones.
   for (int attempt = 0; attempt < 8 && chunk > 0; ++attempt) {

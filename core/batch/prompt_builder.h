@@ -45,6 +45,7 @@ class PromptBuilder {
   BuiltRequest build(const LineHead& head, const LineRequest& request);
 
  private:
+  BuiltRequest build_any(const LineHead& head, const LineRequest& request);
   const text::Tokenizer& tokenizer(std::string_view needed_for) const;
   TokenIds encode_chat(const OrderedJson& messages, const RequestFields& fields);
   int64_t room_for_prompt(const LineHead& head, const RequestFields& fields, size_t length) const;

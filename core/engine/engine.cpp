@@ -18,6 +18,7 @@
 #include "engine/row_reader.h"
 #include "engine/scheduler.h"
 #include "engine/step_runner.h"
+#include "text/text_error.h"
 
 namespace plimsoll::engine {
 
@@ -290,7 +291,11 @@ void Engine::Impl::accept(ScoredRow& row) {
   Choice& choice = *row.sequence->choice;
   RequestState& request = choice.request();
   if (row.logprobs) choice.add_logprobs(std::move(*row.logprobs));
-  choice.accept(row.token);
+  try {
+    choice.accept(row.token);
+  } catch (const text::TextError& error) {
+    return fail(request, "tokenizer_error", error.what());
+  }
   ++stats.generated_tokens;
   wake_followers(request);
   if (!choice.finished()) return scheduler.settle(*row.sequence);

@@ -2,7 +2,7 @@
 
 #include <ctime>
 
-#include "base/error.h"
+#include "text/text_error.h"
 
 namespace plimsoll::text {
 namespace {
@@ -32,8 +32,7 @@ TextBudget::~TextBudget() {
 
 void TextBudget::check_size(size_t bytes) {
   if (!current || bytes <= kSmallText || bytes / kGrowth <= current->text_bytes_) return;
-  fail(ExitCode::input_unusable, "the tokenizer's file makes {} bytes of a text of {}", bytes,
-       current->text_bytes_);
+  refuse_text("the tokenizer's file makes {} bytes of a text of {}", bytes, current->text_bytes_);
 }
 
 void TextBudget::check_regex_time(std::string_view pattern) {
@@ -42,9 +41,9 @@ void TextBudget::check_regex_time(std::string_view pattern) {
   double& deadline = current->regex_deadline_;
   if (deadline == 0) deadline = now + kRegexSeconds;
   if (now <= deadline) return;
-  fail(ExitCode::input_unusable,
-       "the tokenizer's regular expression '{}' takes more than {} seconds on a text of {} bytes",
-       pattern, kRegexSeconds, current->text_bytes_);
+  refuse_text(
+      "the tokenizer's regular expression '{}' takes more than {} seconds on a text of {} bytes",
+      pattern, kRegexSeconds, current->text_bytes_);
 }
 
 }  // namespace plimsoll::text

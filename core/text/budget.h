@@ -15,9 +15,9 @@ class TextBudget {
   TextBudget& operator=(const TextBudget&) = delete;
   ~TextBudget();
 
-  /// Throws Error(input_unusable) when a text has grown beyond what any writing system needs.
+  /// Throws TextError when a text has grown beyond what any writing system needs.
   static void check_size(size_t bytes);
-  /// Throws Error(input_unusable) when regular expressions have run too long since the budget
+  /// Throws TextError when regular expressions have run too long since the budget
   /// began.
   static void check_regex_time(std::string_view pattern);
 

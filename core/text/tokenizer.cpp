@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "text/budget.h"
+#include "text/text_error.h"
 #include "text/tokenizer/files.h"
 #include "text/tokenizer/pipeline.h"
 
@@ -24,31 +24,37 @@ Tokenizer Tokenizer::load(const std::filesystem::path& folder_or_file) {
 // Tokens that are matched in the raw text cut it first; each section between them is normalised,
 // cut at the tokens that are matched in normalised text, and the rest is pre-tokenised.
 std::vector<TokenId> Tokenizer::encode(std::string_view text, AddSpecials add,
-                                       ParseSpecials parse) const {
+                                       std::span<const PlainSpan> plain) const {
   // PCRE2 is told that this has been looked at.
-  if (!is_valid_utf8(text)) fail(ExitCode::input_unusable, "the text is not valid UTF-8");
+  if (!is_valid_utf8(text)) refuse_text("the text is not valid UTF-8");
   const TextBudget budget(text.size());
   std::vector<TokenId> ids;
   ids.reserve(text.size() / 4 + 8);
   std::vector<Section> sections;
-  impl_->added.split(text, AddedTokens::Stage::raw, parse, sections);
+  impl_->added.split(text, AddedTokens::Stage::raw, plain, sections);
   for (const Section& section : sections) {
     if (section.token) {
       ids.push_back(*section.token);
     } else {
+      // Where a section's bytes come to lie is known no more once it is normalised.
+      const bool touched = overlaps(plain, section.begin, section.end);
       impl_->encode_section(text.substr(section.begin, section.end - section.begin),
-                            section.begin == 0, parse, ids);
+                            section.begin == 0, {&kAllPlain, touched ? size_t{1} : 0}, ids);
     }
   }
   return impl_->post_processor.apply(std::move(ids), add);
 }
 
-void Pipeline::encode_section(std::string_view text, bool at_origin, ParseSpecials parse,
-                              std::vector<TokenId>& ids) const {
+std::vector<PlainSpan> Tokenizer::special_text(std::string_view text) const {
+  return impl_->added.special_text(text);
+}
+
+void Pipeline::encode_section(std::string_view text, bool at_origin,
+                              std::span<const PlainSpan> plain, std::vector<TokenId>& ids) const {
   NormalizedText normalized{std::string(text), at_origin, utf8_length(text[0])};
   if (normalizer) normalizer->apply(normalized);
   std::vector<Section> sections;
-  added.split(normalized.text, AddedTokens::Stage::normalized, parse, sections);
+  added.split(normalized.text, AddedTokens::Stage::normalized, plain, sections);
   const bool from_first = at_origin && normalized.head > 0;
   if (sections.size() == 1 && !sections[0].token) {
     normalized.at_origin = from_first;

@@ -20,8 +20,13 @@ enum class AddSpecials {
   no,
   yes
 };  // encoding: run the post-processor's template (BOS, EOS ...), or not
-/// Whether special-token text in the input ("<|im_end|>") becomes that token.
-enum class ParseSpecials { yes, no };
+/// Bytes of a text in which special-token text ("<|im_end|>") is text like any other.
+struct PlainSpan {
+  size_t begin = 0;
+  size_t end = 0;
+};
+/// The whole of any text is plain.
+inline constexpr PlainSpan kAllPlain{0, SIZE_MAX};
 
 /// An immutable tokenizer; every method may be called from several threads at once.
 class Tokenizer {
@@ -36,9 +41,13 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  /// Throws Error(input_unusable) where `text` is no UTF-8, or costs more than a text may.
+  /// Special-token text in the input becomes that token, but within `plain` (in ascending order).
+  /// Throws TextError where `text` is no UTF-8, or costs more than a text may.
   [[nodiscard]] std::vector<TokenId> encode(std::string_view text, AddSpecials add,
-                                            ParseSpecials parse = ParseSpecials::yes) const;
+                                            std::span<const PlainSpan> plain = {}) const;
+  /// Where special-token text stands in a text that others go behind: what would become control
+  /// tokens, and at the end what could with them.
+  [[nodiscard]] std::vector<PlainSpan> special_text(std::string_view text) const;
   /// Ids outside the vocabulary decode to nothing. The result is valid UTF-8 (U+FFFD where bytes do
   /// not form text).
   [[nodiscard]] std::string decode(std::span<const TokenId> ids, Specials specials) const;

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "batch/line_error.h"
 #include "batch/prompt_builder.h"
+#include "text/tokenizer_fixture.h"
 
 using namespace plimsoll;
 using namespace plimsoll::batch;
@@ -27,7 +28,7 @@ struct Built {
 };
 
 Built build(const std::string& json, PromptOptions options = {.max_model_len = 100}) {
-  options.tokenizer = &tokenizer();
+  if (options.tokenizer == nullptr) options.tokenizer = &tokenizer();
   ChatOptions chat;
   chat.templates = text::folder_templates(kFolder);
   chat.special_tokens = text::special_token_texts(kFolder);
@@ -75,6 +76,22 @@ TEST_CASE("a conversation is what the model's template makes of it") {
   CHECK(build(R"({"messages":[{"role":"user","content":["a",{"type":"text","text":"b"}]}],)"
               R"("add_generation_prompt":false})")
             .text() == "<|user|>a\nb<|end|>\n");
+}
+
+TEST_CASE("a text that costs the tokenizer too much costs its line") {
+  const text::Tokenizer costly = text::load_json(
+      R"({"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a|aa)+$"},"behavior":"Isolated"},
+          "model":{"type":"BPE","vocab":{"a":0,"!":1},"merges":[]}})");
+  const PromptOptions options = {.tokenizer = &costly, .max_model_len = 100};
+  const std::string text = std::string(60, 'a') + "!";
+  for (const auto& [field, json] :
+       {std::pair<std::string, std::string>{"prompt", "{\"prompt\":\"" + text + "\"}"},
+        {"messages", R"({"messages":[{"role":"user","content":")" + text + "\"}]}"}}) {
+    const Built built = build(json, options);
+    CHECK(built.code == "tokenizer_error");
+    CHECK(built.param == field);
+  }
+  CHECK(build(R"({"prompt":"aa"})", options).ids() == TokenIds{0, 0});
 }
 
 TEST_CASE("templates: a line's own, by source or by name, and their failures") {

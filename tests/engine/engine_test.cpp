@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -119,6 +120,33 @@ TEST_CASE("NaN costs the request that it happens in") {
   CHECK_FALSE(outputs.at(1).failure);
   CHECK(outputs.at(2).failure.value().code == "numeric");
   CHECK(outputs.at(3).failure.value().code == "numeric");
+  CHECK(engine->stats().running == 0);
+  CHECK(engine->stats().kv_blocks_used == 0);
+}
+
+TEST_CASE("a decoder that gives up costs the request that it happens in") {
+  TinyModel model("llama");
+  const Request request = greedy(0, {5, 6, 7, 8}, 4);
+  const TokenId first =
+      only(run_all(*model.engine(small_options()), {request})).completions[0].token_ids[0];
+  // The token that the model answers with spells what the decoder's pattern cannot cope with.
+  Json vocabulary = Json::object();
+  for (TokenId id = 0; id < 1000; ++id)
+    vocabulary[id == first ? std::string(60, 'a') + "!" : std::to_string(id)] = id;
+  const Json file = {
+      {"decoder", {{"type", "Replace"}, {"pattern", {{"Regex", "(a|aa)+$"}}}, {"content", ""}}},
+      {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}}}};
+  const testing::TemporaryFolder folder("decoder");
+  std::ofstream(folder.path() / "tokenizer.json") << file.dump();
+  const text::Tokenizer tokenizer = text::Tokenizer::load(folder.path() / "tokenizer.json");
+  const auto engine = model.engine(small_options(), &tokenizer);
+  Request without_text = greedy(1, {5, 6, 7, 8}, 4);
+  without_text.sampling.detokenize = false;
+  const auto outputs = run_all(*engine, {request, without_text});
+  REQUIRE(outputs.size() == 2);
+  CHECK(outputs.at(0).failure.value().code == "tokenizer_error");
+  CHECK(outputs.at(0).failure->message.find("(a|aa)+$") != std::string::npos);
+  CHECK_FALSE(outputs.at(1).failure);
   CHECK(engine->stats().running == 0);
   CHECK(engine->stats().kv_blocks_used == 0);
 }

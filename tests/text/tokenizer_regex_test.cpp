@@ -2,8 +2,8 @@
 // (Oniguruma 6.9.10).
 #include <catch2/catch.hpp>
 
-#include "base/error.h"
 #include "text/regex/regex.h"
+#include "text/text_error.h"
 
 namespace plimsoll::text {
 namespace {
@@ -75,7 +75,7 @@ TEST_CASE("catastrophic patterns give up") {
   const std::string text = std::string(5000, 'a') + "!";
   for (const char* pattern : {"(a+)+$", "(a|aa)+$"}) {
     INFO(pattern);
-    CHECK_THROWS_AS(matches(pattern, text), Error);
+    CHECK_THROWS_AS(matches(pattern, text), TextError);
   }
 }
 

@@ -84,7 +84,7 @@ TEST_CASE("added tokens") {
   CHECK(plain(load_json(json(R"("single_word":true)")), "a<x>b <x>") == Ids{1, 0, 0, 0, 2, 0, 10});
 
   const Tokenizer special = load_json(json(R"("special":true)"));
-  CHECK(special.encode("a<x>", AddSpecials::no, ParseSpecials::no) == Ids{1, 0, 0, 0});
+  CHECK(special.encode("a<x>", AddSpecials::no, {&kAllPlain, 1}) == Ids{1, 0, 0, 0});
   CHECK(special.is_special(10));
   CHECK_FALSE(special.is_special(1));
   CHECK(special.decode(Ids{1, 10, 2}, Specials::skip) == "a b");  // no decoder: joined by spaces

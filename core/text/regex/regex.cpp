@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/error.h"
 #include "text/budget.h"
+#include "text/text_error.h"
 #include "text/unicode/unicode.h"
 
 namespace plimsoll::text {
@@ -136,9 +136,8 @@ bool Regex::Search::match(size_t& begin, size_t& end) {
       return true;
     }
     if (status != PCRE2_ERROR_NOMATCH) {
-      fail(ExitCode::input_unusable,
-           "the tokenizer's regular expression '{}' gave up at byte {} of the text: {}",
-           shortened(regex_.code_->pattern), from_, describe(status));
+      refuse_text("the tokenizer's regular expression '{}' gave up at byte {} of the text: {}",
+                  shortened(regex_.code_->pattern), from_, describe(status));
     }
     spend();
     from_ = limit;

@@ -28,7 +28,7 @@ class Regex {
   ~Regex();
 
   /// Calls `found(begin, end)` for each match, as Oniguruma's find_iter does: an empty match right
-  /// behind the last match is passed over. `text` is valid UTF-8. Throws Error(input_unusable) when
+  /// behind the last match is passed over. `text` is valid UTF-8. Throws TextError when
   /// a match costs more than the limits allow.
   template <typename Found>
   void for_each_match(std::string_view text, Found&& found) const {

@@ -30,11 +30,15 @@ void AddedTokens::add_at(TokenId id, AddedToken token, const Normalizer* normali
                                  token.content.size(), kMaxTrieKey));
   }
   Entry entry{token, token.content};
+  // The spelling that a normalizer gave an id stays with it, as in the reference.
+  const auto before = by_id_.find(id);
+  if (before != by_id_.end() && before->second.spelling != before->second.token.content)
+    entry.spelling = before->second.spelling;
   if (token.normalized && normalizer) {
     const TextBudget budget(token.content.size());
     NormalizedText text{token.content, true, utf8_length(token.content[0])};
     normalizer->apply(text);
-    entry.spelling = std::move(text.text);
+    if (text.text != token.content) entry.spelling = std::move(text.text);
   }
   by_content_[token.content] = id;
   if (token.special) special_.insert(token.content);
@@ -56,6 +60,29 @@ void AddedTokens::finish() {
   std::ranges::sort(normalized, std::greater<>{}, &std::pair<std::string_view, int32_t>::second);
   raw_ = ByteTrie(std::move(raw));
   normalized_ = ByteTrie(std::move(normalized));
+  std::vector<std::pair<std::string_view, int32_t>> contents;
+  for (const std::string& content : special_) contents.emplace_back(content, 0);
+  special_contents_ = ByteTrie(std::move(contents));
+}
+
+bool overlaps(std::span<const PlainSpan> spans, size_t begin, size_t end) {
+  const auto reaches =
+      std::ranges::partition_point(spans, [&](const PlainSpan& span) { return span.end <= begin; });
+  return reaches != spans.end() && reaches->begin < end;
+}
+
+std::vector<PlainSpan> AddedTokens::special_text(std::string_view text) const {
+  std::vector<PlainSpan> found;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = special_contents_.longest_prefix(text.substr(at)).first;
+    if (length > 0 || special_contents_.holds_start(text.substr(at))) {
+      found.push_back({at, length > 0 ? at + length : text.size()});
+      at = found.back().end;
+    } else {
+      ++at;
+    }
+  }
+  return found;
 }
 
 namespace {
@@ -93,7 +120,7 @@ size_t spaces_at_start(std::string_view text) {
 
 }  // namespace
 
-void AddedTokens::split(std::string_view text, Stage stage, ParseSpecials parse,
+void AddedTokens::split(std::string_view text, Stage stage, std::span<const PlainSpan> plain,
                         std::vector<Section>& sections) const {
   const ByteTrie& trie = stage == Stage::raw ? raw_ : normalized_;
   size_t done = 0;   // everything before is in a section
@@ -112,7 +139,7 @@ void AddedTokens::split(std::string_view text, Stage stage, ParseSpecials parse,
     size_t end = at + length;
     at = end;
     const AddedToken& token = by_id_.at(id).token;
-    if (parse == ParseSpecials::no && is_special_text(token.content)) continue;
+    if (is_special_text(token.content) && overlaps(plain, begin, end)) continue;
     if (token.single_word && ((begin > 0 && ends_with_word(text.substr(0, begin))) ||
                               (end < text.size() && starts_with_word(text.substr(end))))) {
       continue;

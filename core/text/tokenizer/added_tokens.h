@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -31,6 +32,9 @@ struct Section {
   std::optional<TokenId> token;
 };
 
+/// Whether [begin, end) has bytes in one of the spans.
+bool overlaps(std::span<const PlainSpan> spans, size_t begin, size_t end);
+
 class AddedTokens {
  public:
   /// Adds tokens, each under the id that it already has, else behind the others; empty ones are
@@ -42,10 +46,11 @@ class AddedTokens {
   void finish();
 
   enum class Stage { raw, normalized };
-  /// Cuts `text` at the tokens of that stage. With ParseSpecials::no special tokens are text like
-  /// any other.
-  void split(std::string_view text, Stage stage, ParseSpecials parse,
+  /// Cuts `text` at the tokens of that stage. What overlaps a plain span is no special token.
+  void split(std::string_view text, Stage stage, std::span<const PlainSpan> plain,
              std::vector<Section>& sections) const;
+  /// The contents of special tokens in the text, and the start of one that the text's end cuts off.
+  [[nodiscard]] std::vector<PlainSpan> special_text(std::string_view text) const;
 
   [[nodiscard]] std::optional<TokenId> find(std::string_view content) const;
   /// The text that decoding uses: normalised where the token is matched in normalised text.
@@ -68,6 +73,7 @@ class AddedTokens {
   std::unordered_set<std::string> special_;
   ByteTrie raw_;
   ByteTrie normalized_;
+  ByteTrie special_contents_;
   TokenId end_id_ = 0;
 };
 

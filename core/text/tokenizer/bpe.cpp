@@ -4,7 +4,7 @@
 #include <atomic>
 #include <queue>
 
-#include "base/error.h"
+#include "text/text_error.h"
 #include "text/tokenizer/merge_table.h"
 #include "text/tokenizer/model.h"
 #include "text/tokenizer/word_cache.h"
@@ -177,9 +177,9 @@ void Bpe::spell(std::string_view word, std::vector<TokenId>& symbols) const {
     }
     if (!options_.unk_token) continue;
     if (unk_ < 0) {
-      fail(ExitCode::input_unusable,
-           "the text needs the unknown token '{}', which is not in the tokenizer's vocabulary",
-           *options_.unk_token);
+      refuse_text(
+          "the text needs the unknown token '{}', which is not in the tokenizer's vocabulary",
+          *options_.unk_token);
     }
     if (unknown && !options_.fuse_unk) symbols.push_back(unk_);
     unknown = true;

@@ -50,6 +50,13 @@ class ByteTrie {
     return best;
   }
 
+  /// Whether the text is how some key starts.
+  [[nodiscard]] bool holds_start(std::string_view text) const {
+    uint32_t node = kRoot;
+    for (size_t i = 0; i < text.size() && node != kNowhere; ++i) node = step(node, text[i]);
+    return node != kNowhere;
+  }
+
  private:
   struct Node {
     uint32_t first_edge = 0;

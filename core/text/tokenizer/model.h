@@ -24,7 +24,7 @@ class Model {
   explicit Model(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
   virtual ~Model() = default;
 
-  /// Appends the ids of a non-empty word. Throws Error(input_unusable) for a text that the
+  /// Appends the ids of a non-empty word. Throws TextError for a text that the
   /// vocabulary cannot spell.
   virtual void tokenize(std::string_view word, std::vector<TokenId>& ids) const = 0;
   [[nodiscard]] const Vocabulary& vocabulary() const { return vocabulary_; }

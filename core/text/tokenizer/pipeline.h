@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ struct Pipeline {
   PostProcessor post_processor;
   Decoder decoder;
 
-  void encode_section(std::string_view text, bool at_origin, ParseSpecials parse,
+  void encode_section(std::string_view text, bool at_origin, std::span<const PlainSpan> plain,
                       std::vector<TokenId>& ids) const;
   void encode_words(NormalizedText text, std::vector<TokenId>& ids) const;
   /// The text that decoding sees: an added token's, else the vocabulary's. Nothing for unknown ids.

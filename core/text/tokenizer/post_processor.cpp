@@ -1,6 +1,6 @@
 #include "text/tokenizer/post_processor.h"
 
-#include "base/error.h"
+#include "text/text_error.h"
 
 namespace plimsoll::text {
 namespace {
@@ -11,9 +11,8 @@ using Sequences = std::vector<std::vector<TokenId>>;
 // reference.
 Sequences apply_step(const TemplateStep& step, const Sequences& sequences, AddSpecials add) {
   if (sequences.size() > 2) {
-    fail(ExitCode::input_unusable,
-         "the tokenizer's post-processor has a template behind a template of {} parts",
-         sequences.size());
+    refuse_text("the tokenizer's post-processor has a template behind a template of {} parts",
+                sequences.size());
   }
   Sequences out;
   for (const TemplatePiece& piece : sequences.size() == 1 ? step.single : step.pair) {

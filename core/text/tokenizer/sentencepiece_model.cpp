@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "text/text_error.h"
 #include "text/tokenizer/config.h"
 #include "text/tokenizer/files.h"
 
@@ -28,7 +29,7 @@ class SentencePieceModel final : public Model {
   void tokenize(std::string_view text, std::vector<TokenId>& ids) const override {
     std::vector<int> pieces;
     const auto status = processor_->Encode(text, &pieces);
-    if (!status.ok()) fail(ExitCode::input_unusable, "sentencepiece: {}", status.ToString());
+    if (!status.ok()) refuse_text("sentencepiece: {}", status.ToString());
     if (null_piece_ >= 0) std::ranges::replace(pieces, null_piece_, null_byte_);
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/error.h"
+#include "text/text_error.h"
 #include "text/tokenizer/byte_trie.h"
 #include "text/tokenizer/model.h"
 #include "text/unicode/unicode.h"
@@ -54,8 +54,7 @@ Unigram::Unigram(Vocabulary vocabulary, std::vector<double> scores, std::optiona
 
 TokenId Unigram::unknown() const {
   if (!unk_id_) {
-    fail(ExitCode::input_unusable,
-         "the text needs an unknown token, and the tokenizer's Unigram model has no unk_id");
+    refuse_text("the text needs an unknown token, and the tokenizer's Unigram model has no unk_id");
   }
   return static_cast<TokenId>(*unk_id_);
 }
@@ -64,19 +63,20 @@ TokenId Unigram::unknown() const {
 // replace an earlier one.
 void Unigram::search(std::string_view word, std::vector<Best>& best) const {
   best.assign(word.size() + 1, {});
-  const auto offer = [&](size_t start, size_t end, double score, TokenId id) {
-    Best& target = best[end];
-    if (target.start == kUnreached || score > target.score) target = {score, start, id};
+  const auto is_better = [&](size_t end, double score) {
+    return best[end].start == kUnreached || score > best[end].score;
   };
   for (size_t start = 0; start < word.size();) {
     const double so_far = best[start].score;
     const size_t character = std::min(utf8_length(word[start]), word.size() - start);
     bool single = false;
     trie_.for_each_prefix(word.substr(start), [&](size_t length, int32_t id) {
-      offer(start, start + length, scores_[static_cast<size_t>(id)] + so_far, id);
+      const double score = scores_[static_cast<size_t>(id)] + so_far;
+      if (is_better(start + length, score)) best[start + length] = {score, start, id};
       single = single || length == character;
     });
-    if (!single) offer(start, start + character, unknown_score_ + so_far, unknown());
+    if (!single && is_better(start + character, unknown_score_ + so_far))
+      best[start + character] = {unknown_score_ + so_far, start, unknown()};
     start += character;
   }
 }
@@ -134,9 +134,7 @@ std::unique_ptr<Model> make_unigram(std::vector<std::pair<std::string, double>> 
     const auto& [text, score] = pieces[i];
     if (text.size() > kMaxTrieKey)
       throw ModelError(fmt::format("vocab[{}]: a piece of {} bytes", i, text.size()));
-    if (!vocabulary.add(text, static_cast<TokenId>(i))) {
-      throw ModelError(fmt::format("vocab[{}]: piece '{}' is there twice", i, text));
-    }
+    vocabulary.add(text, static_cast<TokenId>(i), Vocabulary::OldId::kept);
     scores.push_back(score);
   }
   return std::make_unique<Unigram>(std::move(vocabulary), std::move(scores), unk_id, byte_fallback);

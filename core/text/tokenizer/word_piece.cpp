@@ -1,5 +1,5 @@
 // WordPiece (Schuster and Nakajima 2012), longest match first, and WordLevel, whole words only.
-#include "base/error.h"
+#include "text/text_error.h"
 #include "text/tokenizer/byte_trie.h"
 #include "text/tokenizer/model.h"
 #include "text/unicode/unicode.h"
@@ -10,9 +10,8 @@ namespace {
 TokenId unknown_id(const Vocabulary& vocabulary, const std::string& unk_token) {
   const auto id = vocabulary.find(unk_token);
   if (!id) {
-    fail(ExitCode::input_unusable,
-         "the text needs the unknown token '{}', which is not in the tokenizer's vocabulary",
-         unk_token);
+    refuse_text("the text needs the unknown token '{}', which is not in the tokenizer's vocabulary",
+                unk_token);
   }
   return *id;
 }
