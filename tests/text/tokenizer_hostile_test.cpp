@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "text/text_error.h"
 #include "tokenizer_fixture.h"
 
 namespace plimsoll::text {
@@ -44,8 +45,14 @@ TEST_CASE("broken tokenizer.json is refused, with the place") {
       {"negative id", model(R"("vocab":{"a":-1},"merges":[])"), "-1"},
       {"huge id", model(R"("vocab":{"a":1000000000000000000},"merges":[])"), "1000000000000000000"},
       {"broken id", model(R"("vocab":{"a":1.5},"merges":[])"), "1.5"},
-      {"duplicate token", model(R"("vocab":{"a":0,"a":1},"merges":[])"), "'a' is there twice"},
-      {"duplicate key", R"({"model":{"type":"BPE","type":"BPE"}})", "duplicate key"},
+      {"duplicate key of an added token",
+       R"({"added_tokens":[{"id":0,"id":1,"content":"a"}],"model":{"type":"BPE","vocab":{},"merges":[]}})",
+       "added_tokens: duplicate key \"id\""},
+      {"duplicate key of a post-processor",
+       R"({"post_processor":{"type":"ByteLevel","type":"ByteLevel"},
+           "model":{"type":"BPE","vocab":{},"merges":[]}})",
+       "post_processor: duplicate key \"type\""},
+      {"text behind a NUL", model(R"("vocab":{},"merges":[])") + std::string("\0{}", 3), "a NUL"},
       {"vocabulary of objects", model(R"("vocab":{"a":{}},"merges":[])"), "vocab[0]"},
       {"unknown model", R"({"model":{"type":"Magic","vocab":{}}})", "Magic"},
       {"unknown normalizer",
@@ -95,13 +102,77 @@ TEST_CASE("odd but usable vocabularies are used") {
   CHECK(plain(empty, "aa") == Ids{0, 0});
 }
 
+TEST_CASE("of what a file says twice the last counts, as in the reference") {
+  const Tokenizer twice = load_json(model(R"("vocab":{"a":0,"b":1,"a":2},"merges":[])"));
+  CHECK(plain(twice, "ab") == Ids{2, 1});
+  CHECK(twice.token(0).empty());
+  CHECK(twice.token(2) == "a");
+  CHECK(twice.decode(Ids{0, 2}, Specials::keep) == "a");
+  const Tokenizer pieces = load_json(R"({"added_tokens":[{"id":3,"content":"z"}],
+          "model":{"type":"Unigram","unk_id":0,"vocab":[["?",0],["a",-9],["a",-1]]}})");
+  CHECK(plain(pieces, "a") == Ids{2});
+  CHECK(pieces.token(1) == "a");
+  CHECK(pieces.token_id("z") == 3);
+  const Tokenizer tables = load_json(
+      model(R"("vocab":{"a":0,"x":5},"merges":[["a","b"]],"merges":[],"vocab":{"a":7,"b":8})"));
+  CHECK(plain(tables, "abx") == Ids{7, 8});
+  const Tokenizer models = load_json(
+      R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"normalizer":{"type":"NFC"},
+          "normalizer":{"type":"Lowercase","type":"Lowercase"},
+          "model":{"type":"WordLevel","unk_token":"?","vocab":{"?":3,"a":4}}})");
+  CHECK(plain(models, "A") == Ids{4});
+  CHECK_THROWS_WITH(
+      load_json(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"model":{"type":"BPE"}})"),
+      Catch::Contains("\"vocab\" is missing"));
+}
+
+TEST_CASE("added tokens that come twice or share an id read as in the reference") {
+  const auto decoded = [](const std::string& tokens, TokenId id) {
+    return load_json(R"({"normalizer":{"type":"Lowercase"},"added_tokens":[)" + tokens +
+                     R"(],"model":{"type":"WordLevel","unk_token":"?","vocab":{"?":0,"b":2}}})")
+        .decode(Ids{id}, Specials::keep);
+  };
+  const std::string upper = R"({"id":1,"content":"X","normalized":true})";
+  CHECK(decoded(upper, 2) == "x");
+  CHECK(decoded(upper + R"(,{"id":1,"content":"X","normalized":false})", 2) == "x");
+  // The first gets the id behind two tokens, which is b's.
+  CHECK(decoded(R"({"id":1,"content":"c"},{"id":2,"content":"b"})", 2) == "b");
+}
+
+TEST_CASE("components without a type are known by their fields, as in the reference") {
+  const std::string words = R"("model":{"type":"BPE","vocab":{"a":0,"b":1,"c":2},"merges":[]}})";
+  const auto with = [&](const std::string& part) { return load_json("{" + part + "," + words); };
+  CHECK(plain(with(R"("normalizer":{"prepend":"b"})"), "a") == Ids{1, 0});
+  CHECK(plain(with(R"("normalizer":{"type":"old","pattern":{"String":"a"},"content":"c"})"), "a") ==
+        Ids{2});
+  CHECK(plain(with(R"("normalizer":{"normalizers":[{"prepend":"c"}]})"), "a") == Ids{2, 0});
+  CHECK(with(R"("decoder":{"suffix":"a"})").decode(Ids{1, 0, 2}, Specials::keep) == "b c");
+  const Tokenizer bert = with(R"("post_processor":{"type":"?","sep":["b",1],"cls":["c",2]})");
+  CHECK(bert.encode("a", AddSpecials::yes) == Ids{2, 0, 1});
+  CHECK(with(R"("post_processor":{"single":[{"Sequence":{"id":"A","type_id":0}},
+                {"SpecialToken":{"id":"s","type_id":0}}],"pair":[],
+                "special_tokens":{"s":{"id":"s","ids":[2],"tokens":["c"]}}})")
+            .encode("a", AddSpecials::yes) == Ids{0, 2});
+  // Pre-tokenizers had types from the start.
+  CHECK_THROWS_WITH(with(R"("pre_tokenizer":{"delimiter":" "})"), Catch::Contains("unknown type"));
+  CHECK_THROWS_WITH(with(R"("pre_tokenizer":{"type":"Delimiter","delimiter":" "})"),
+                    Catch::Contains("unknown type 'Delimiter'"));
+}
+
+TEST_CASE("an unknown token is asked for only where the best way to spell needs it") {
+  const Tokenizer tokenizer = load_json(
+      R"({"model":{"type":"Unigram","unk_id":null,"vocab":[["a",-1],["ab",-2],["c",-1]]}})");
+  CHECK(plain(tokenizer, "abc") == Ids{1, 2});
+  CHECK_THROWS_AS(plain(tokenizer, "acb"), TextError);
+}
+
 TEST_CASE("a file cannot blow a text up") {
   const std::string parts =
       repeated(R"({"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaaaaaaaa"},)", 20);
   const Tokenizer tokenizer =
       load_json(R"({"normalizer":{"type":"Sequence","normalizers":[)" + parts +
                 R"({"type":"NFC"}]},"model":{"type":"BPE","vocab":{"a":0},"merges":[]}})");
-  CHECK_THROWS_AS(plain(tokenizer, "a"), Error);
+  CHECK_THROWS_AS(plain(tokenizer, "a"), TextError);
 }
 
 TEST_CASE("a word of a megabyte is no harder than a megabyte of words") {

@@ -41,14 +41,18 @@ class Reader {
       token_ = std::move(name);
       return true;
     }
-    if (open_.back()->contains(name)) throw ModelError(fmt::format("duplicate key \"{}\"", name));
+    if (open_.size() == 1) part_ = name;
+    // Of a key that comes twice the last counts, but in the parts where the reference refuses it.
+    const bool strict = part_ == "added_tokens" || part_ == "post_processor";
+    if (strict && open_.size() > 1 && open_.back()->contains(name))
+      throw ModelError(fmt::format("{}: duplicate key \"{}\"", part_, name));
     key_ = std::move(name);
     return true;
   }
 
   bool start_object(size_t) {
     if (place_ == Place::document && at_model() && key_ == "vocab") {
-      claim(out_.has_vocabulary, Place::vocabulary);
+      claim_vocabulary(Place::vocabulary);
       return true;
     }
     if (place_ == Place::vocabulary && !started_) return started_ = true;
@@ -62,11 +66,13 @@ class Reader {
   }
   bool start_array(size_t) {
     if (place_ == Place::document && at_model() && key_ == "vocab") {
-      claim(out_.has_vocabulary, Place::pieces);
+      claim_vocabulary(Place::pieces);
       return true;
     }
     if (place_ == Place::document && at_model() && key_ == "merges") {
-      claim(out_.has_merges, Place::merges);
+      out_.merges.clear();
+      out_.has_merges = true;
+      enter(Place::merges);
       return true;
     }
     if (place_ == Place::document) return open(Json::array());
@@ -101,9 +107,14 @@ class Reader {
     throw ModelError(fmt::format("{}[{}]: {}", table, index_, why));
   }
 
-  void claim(bool& taken, Place place) {
-    if (taken) throw ModelError(fmt::format("duplicate key \"{}\"", key_));
-    taken = started_ = true;
+  void claim_vocabulary(Place place) {
+    out_.vocabulary = {};
+    out_.pieces.clear();
+    out_.has_vocabulary = true;
+    enter(place);
+  }
+  void enter(Place place) {
+    started_ = true;
     place_ = place;
     inner_ = false;
     index_ = 0;
@@ -117,6 +128,12 @@ class Reader {
     if (open_.size() >= kMaxDepth)
       throw ModelError(fmt::format("nested deeper than {} levels", kMaxDepth));
     const bool model = open_.size() == 1 && key_ == "model" && container.is_object();
+    if (model) {
+      out_.vocabulary = {};
+      out_.pieces.clear();
+      out_.merges.clear();
+      out_.has_vocabulary = out_.has_merges = false;
+    }
     open_.push_back(put(std::move(container)));
     if (open_.size() == 2) in_model_ = model;
     return true;
@@ -149,9 +166,7 @@ class Reader {
     if (place_ != Place::vocabulary) refuse("a number stands where none belongs");
     if constexpr (std::is_integral_v<Number>) {
       if (v >= 0 && v < static_cast<Number>(kMaxTokens)) {
-        if (!out_.vocabulary.add(token_, static_cast<TokenId>(v))) {
-          throw ModelError(fmt::format("vocab: token '{}' is there twice", token_));
-        }
+        out_.vocabulary.add(token_, static_cast<TokenId>(v));
         ++index_;
         return true;
       }
@@ -199,6 +214,7 @@ class Reader {
   Place place_;
   std::vector<Json*> open_;
   std::string key_;
+  std::string part_;  // the key at the top that the place is below
   bool in_model_ = false;
   // Within the tables:
   bool started_ = false;
@@ -220,7 +236,12 @@ void read(const std::filesystem::path& file, TokenizerDocument& document, Place 
          file.string());
   }
   Reader reader(document, place);
-  if (Json::sax_parse(text, &reader)) return;
+  const size_t null = text.find('\0');  // where the parser would take the text to end
+  if (Json::sax_parse(text, &reader) && null == std::string::npos) return;
+  if (reader.problem.empty()) {
+    reader.offset = null;
+    reader.problem = "a NUL character";
+  }
   const std::string_view before =
       std::string_view(text).substr(0, std::min(reader.offset, text.size()));
   const size_t line_start =

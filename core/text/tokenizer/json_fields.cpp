@@ -68,7 +68,8 @@ std::string optional_text(const Json& object, const char* name) {
 }
 
 std::string type_of(const Json& json) {
-  return present(json, "type") ? text_field(json, "type") : std::string();
+  const bool named = present(json, "type") && json.at("type").is_string();
+  return named ? json.at("type").get<std::string>() : std::string();
 }
 
 std::string decode_base64(std::string_view text) {

@@ -20,7 +20,7 @@ std::string text_field(const Json& object, const char* name);
 std::string optional_text(const Json& object, const char* name);
 bool flag_field(const Json& object, const char* name, bool absent);
 size_t size_field(const Json& object, const char* name);
-/// The component's "type", empty when it has none.
+/// The component's "type", empty when it has none that is a text.
 std::string type_of(const Json& component);
 char32_t character_field(const Json& object, const char* name);
 /// A token's id, from 0 to kMaxTokens.

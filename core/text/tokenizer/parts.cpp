@@ -1,4 +1,5 @@
 // The components of tokenizer.json, by their names in Hugging Face tokenizers.
+#include <algorithm>
 #include <array>
 
 #include "base/error.h"
@@ -9,6 +10,31 @@ namespace plimsoll::text {
 namespace {
 
 constexpr size_t kMaxParts = 64;  // of one list
+
+// A type of component and what reads it. `fields`: what the reference knows a component by that
+// names no type, or none of these, as files did before components had types.
+template <typename Made, typename... Into>
+struct Component {
+  using Read = Made (*)(const Json& json, Into...);
+  Component(std::string_view name, Read reader, std::vector<const char*> known_by = {})
+      : type(name), read(reader), fields(std::move(known_by)) {}
+  std::string_view type;
+  Read read;
+  std::vector<const char*> fields;
+};
+
+template <typename Row>
+const Row& row_of(const Json& json, const std::vector<Row>& rows, const char* kind) {
+  const std::string type = type_of(json);
+  const auto named = std::ranges::find(rows, type, &Row::type);
+  if (named != rows.end()) return *named;
+  const auto fits = std::ranges::find_if(rows, [&](const Row& row) {
+    const auto given = [&](const char* field) { return present(json, field); };
+    return !row.fields.empty() && std::ranges::all_of(row.fields, given);
+  });
+  if (fits != rows.end()) return *fits;
+  throw ModelError(fmt::format("{} of unknown type '{}'", kind, type));
+}
 
 template <typename Each>
 void for_each_part(const Json& object, const char* name, Each&& each) {
@@ -55,117 +81,168 @@ Pattern pattern_field(const Json& object) {
 
 }  // namespace
 
-std::unique_ptr<Normalizer> parse_normalizer(const Json& json) {
-  if (json.is_null()) return nullptr;
-  const std::string type = type_of(json);
-  if (type == "Sequence") {
-    std::vector<std::unique_ptr<Normalizer>> parts;
-    for_each_part(json, "normalizers", [&](const Json& part) {
-      if (auto normalizer = parse_normalizer(part)) parts.push_back(std::move(normalizer));
-    });
-    return make_normalizer_sequence(std::move(parts));
-  }
-  if (type == "NFC") return make_unicode_normalizer(UnicodeForm::nfc);
-  if (type == "NFD") return make_unicode_normalizer(UnicodeForm::nfd);
-  if (type == "NFKC") return make_unicode_normalizer(UnicodeForm::nfkc);
-  if (type == "NFKD") return make_unicode_normalizer(UnicodeForm::nfkd);
-  if (type == "Lowercase") return make_lowercase();
-  if (type == "Strip") {
-    return make_strip(
-        {flag_field(json, "strip_left", true), flag_field(json, "strip_right", true)});
-  }
-  if (type == "StripAccents") return make_strip_accents();
-  if (type == "Nmt") return make_nmt();
-  if (type == "Replace") return make_replace(pattern_field(json), text_field(json, "content"));
-  if (type == "Prepend") return make_prepend(text_field(json, "prepend"));
-  if (type == "ByteLevel") return make_byte_level_normalizer();
-  if (type == "Precompiled")
-    return make_precompiled(decode_base64(text_field(json, "precompiled_charsmap")));
-  if (type == "BertNormalizer") {
-    BertNormalizerOptions options;
-    options.clean_text = flag_field(json, "clean_text", true);
-    options.handle_chinese_chars = flag_field(json, "handle_chinese_chars", true);
-    if (present(json, "strip_accents"))
-      options.strip_accents = flag_field(json, "strip_accents", false);
-    options.lowercase = flag_field(json, "lowercase", true);
-    return make_bert_normalizer(options);
-  }
-  throw ModelError(fmt::format("normalizer of unknown type '{}'", type));
+namespace {
+
+using NormalizerPtr = std::unique_ptr<Normalizer>;
+
+NormalizerPtr normalizer_sequence(const Json& json) {
+  std::vector<NormalizerPtr> parts;
+  for_each_part(json, "normalizers", [&](const Json& part) {
+    if (auto normalizer = parse_normalizer(part)) parts.push_back(std::move(normalizer));
+  });
+  return make_normalizer_sequence(std::move(parts));
 }
 
-std::unique_ptr<PreTokenizer> parse_pre_tokenizer(const Json& json) {
+NormalizerPtr bert_normalizer(const Json& json) {
+  BertNormalizerOptions options;
+  options.clean_text = flag_field(json, "clean_text", true);
+  options.handle_chinese_chars = flag_field(json, "handle_chinese_chars", true);
+  if (present(json, "strip_accents"))
+    options.strip_accents = flag_field(json, "strip_accents", false);
+  options.lowercase = flag_field(json, "lowercase", true);
+  return make_bert_normalizer(options);
+}
+
+template <UnicodeForm Form>
+NormalizerPtr unicode_normalizer(const Json&) {
+  return make_unicode_normalizer(Form);
+}
+
+}  // namespace
+
+std::unique_ptr<Normalizer> parse_normalizer(const Json& json) {
+  static const std::vector<Component<NormalizerPtr>> rows = {
+      {"BertNormalizer", bert_normalizer, {"clean_text", "handle_chinese_chars", "lowercase"}},
+      {"Bert", bert_normalizer},
+      {"Strip",
+       [](const Json& j) {
+         return make_strip({flag_field(j, "strip_left", true), flag_field(j, "strip_right", true)});
+       },
+       {"strip_left", "strip_right"}},
+      {"StripAccents", [](const Json&) { return make_strip_accents(); }},
+      {"NFC", unicode_normalizer<UnicodeForm::nfc>},
+      {"NFD", unicode_normalizer<UnicodeForm::nfd>},
+      {"NFKC", unicode_normalizer<UnicodeForm::nfkc>},
+      {"NFKD", unicode_normalizer<UnicodeForm::nfkd>},
+      {"Sequence", normalizer_sequence, {"normalizers"}},
+      {"Lowercase", [](const Json&) { return make_lowercase(); }},
+      {"Nmt", [](const Json&) { return make_nmt(); }},
+      {"Precompiled",
+       [](const Json& j) {
+         return make_precompiled(decode_base64(text_field(j, "precompiled_charsmap")));
+       },
+       {"precompiled_charsmap"}},
+      {"Replace",
+       [](const Json& j) { return make_replace(pattern_field(j), text_field(j, "content")); },
+       {"pattern", "content"}},
+      {"Prepend",
+       [](const Json& j) { return make_prepend(text_field(j, "prepend")); },
+       {"prepend"}},
+      {"ByteLevel", [](const Json&) { return make_byte_level_normalizer(); }}};
   if (json.is_null()) return nullptr;
-  const std::string type = type_of(json);
-  if (type == "Sequence") {
-    std::vector<std::unique_ptr<PreTokenizer>> parts;
-    for_each_part(json, "pretokenizers", [&](const Json& part) {
-      if (auto pre_tokenizer = parse_pre_tokenizer(part)) parts.push_back(std::move(pre_tokenizer));
-    });
-    return make_pre_tokenizer_sequence(std::move(parts));
-  }
-  if (type == "ByteLevel") {
-    return make_byte_level(
-        {flag_field(json, "add_prefix_space", true), flag_field(json, "use_regex", true)});
-  }
-  if (type == "Split") {
-    return make_split(pattern_field(json), behavior(json),
-                      flag_field(json, "invert", false) ? SplitOn::gaps : SplitOn::matches);
-  }
-  if (type == "Metaspace") {
-    return make_metaspace({character_field(json, "replacement"), prepend_scheme(json),
-                           flag_field(json, "split", true)});
-  }
-  if (type == "BertPreTokenizer") return make_bert_pre_tokenizer();
-  if (type == "Whitespace") return make_whitespace();
-  if (type == "WhitespaceSplit") return make_whitespace_split();
-  if (type == "Digits") {
-    return make_digits(flag_field(json, "individual_digits", false) ? DigitGroups::individual
-                                                                    : DigitGroups::whole);
-  }
-  if (type == "Punctuation") {
-    return make_punctuation(present(json, "behavior") ? behavior(json) : SplitBehavior::isolated);
-  }
-  if (type == "CharDelimiterSplit" || type == "Delimiter") {
-    return make_char_delimiter_split(character_field(json, "delimiter"));
-  }
-  if (type == "UnicodeScripts") return make_unicode_scripts();
-  if (type == "FixedLength") {
-    const size_t length = present(json, "length") ? size_field(json, "length") : 5;
-    if (length == 0) throw ModelError("\"length\" is 0");
-    return make_fixed_length(length);
-  }
-  throw ModelError(fmt::format("pre-tokenizer of unknown type '{}'", type));
+  return row_of(json, rows, "normalizer").read(json);
+}
+
+namespace {
+
+using PreTokenizerPtr = std::unique_ptr<PreTokenizer>;
+
+PreTokenizerPtr pre_tokenizer_sequence(const Json& json) {
+  std::vector<PreTokenizerPtr> parts;
+  for_each_part(json, "pretokenizers", [&](const Json& part) {
+    if (auto pre_tokenizer = parse_pre_tokenizer(part)) parts.push_back(std::move(pre_tokenizer));
+  });
+  return make_pre_tokenizer_sequence(std::move(parts));
+}
+
+PreTokenizerPtr split_pre_tokenizer(const Json& json) {
+  return make_split(pattern_field(json), behavior(json),
+                    flag_field(json, "invert", false) ? SplitOn::gaps : SplitOn::matches);
+}
+
+PreTokenizerPtr digits(const Json& json) {
+  const bool individual = flag_field(json, "individual_digits", false);
+  return make_digits(individual ? DigitGroups::individual : DigitGroups::whole);
+}
+
+PreTokenizerPtr fixed_length(const Json& json) {
+  const size_t length = present(json, "length") ? size_field(json, "length") : 5;
+  if (length == 0) throw ModelError("\"length\" is 0");
+  return make_fixed_length(length);
+}
+
+}  // namespace
+
+std::unique_ptr<PreTokenizer> parse_pre_tokenizer(const Json& json) {
+  static const std::vector<Component<PreTokenizerPtr>> rows = {
+      {"Sequence", pre_tokenizer_sequence},
+      {"ByteLevel",
+       [](const Json& j) {
+         return make_byte_level(
+             {flag_field(j, "add_prefix_space", true), flag_field(j, "use_regex", true)});
+       }},
+      {"Split", split_pre_tokenizer},
+      {"Metaspace",
+       [](const Json& j) {
+         return make_metaspace(
+             {character_field(j, "replacement"), prepend_scheme(j), flag_field(j, "split", true)});
+       }},
+      {"BertPreTokenizer", [](const Json&) { return make_bert_pre_tokenizer(); }},
+      {"Whitespace", [](const Json&) { return make_whitespace(); }},
+      {"WhitespaceSplit", [](const Json&) { return make_whitespace_split(); }},
+      {"Digits", digits},
+      {"Punctuation",
+       [](const Json& j) {
+         return make_punctuation(present(j, "behavior") ? behavior(j) : SplitBehavior::isolated);
+       }},
+      {"CharDelimiterSplit",
+       [](const Json& j) { return make_char_delimiter_split(character_field(j, "delimiter")); }},
+      {"UnicodeScripts", [](const Json&) { return make_unicode_scripts(); }},
+      {"FixedLength", fixed_length}};
+  if (json.is_null()) return nullptr;
+  return row_of(json, rows, "pre-tokenizer").read(json);
 }
 
 void parse_decoder(const Json& json, Decoder& decoder) {
-  if (json.is_null()) return;
-  const std::string type = type_of(json);
-  if (type == "Sequence") {
-    for_each_part(json, "decoders", [&](const Json& part) { parse_decoder(part, decoder); });
-  } else if (type == "ByteLevel") {
-    decoder.add(ByteLevelDecode{});
-  } else if (type == "ByteFallback") {
-    decoder.add(ByteFallbackDecode{});
-  } else if (type == "Fuse") {
-    decoder.add(FuseDecode{});
-  } else if (type == "Strip") {
-    decoder.add(StripDecode{character_field(json, "content"), size_field(json, "start"),
-                            size_field(json, "stop")});
-  } else if (type == "Metaspace") {
-    decoder.add(MetaspaceDecode{character_field(json, "replacement"),
-                                prepend_scheme(json) != PrependScheme::never});
-  } else if (type == "WordPiece") {
-    decoder.add(WordPieceDecode{text_field(json, "prefix"), flag_field(json, "cleanup", true)});
-  } else if (type == "BPEDecoder") {
-    decoder.add(BpeDecode{text_field(json, "suffix")});
-  } else if (type == "CTC") {
-    decoder.add(CtcDecode{text_field(json, "pad_token"), text_field(json, "word_delimiter_token"),
-                          flag_field(json, "cleanup", true)});
-  } else if (type == "Replace") {
-    decoder.add(ReplaceDecode{pattern_field(json), text_field(json, "content")});
-  } else {
-    throw ModelError(fmt::format("decoder of unknown type '{}'", type));
-  }
+  static const std::vector<Component<void, Decoder&>> rows = {
+      {"BPEDecoder",
+       [](const Json& j, Decoder& to) { to.add(BpeDecode{text_field(j, "suffix")}); },
+       {"suffix"}},
+      {"ByteLevel", [](const Json&, Decoder& to) { to.add(ByteLevelDecode{}); }},
+      {"WordPiece",
+       [](const Json& j, Decoder& to) {
+         to.add(WordPieceDecode{text_field(j, "prefix"), flag_field(j, "cleanup", true)});
+       },
+       {"prefix", "cleanup"}},
+      {"Metaspace",
+       [](const Json& j, Decoder& to) {
+         to.add(MetaspaceDecode{character_field(j, "replacement"),
+                                prepend_scheme(j) != PrependScheme::never});
+       }},
+      {"CTC",
+       [](const Json& j, Decoder& to) {
+         to.add(CtcDecode{text_field(j, "pad_token"), text_field(j, "word_delimiter_token"),
+                          flag_field(j, "cleanup", true)});
+       },
+       {"pad_token", "word_delimiter_token", "cleanup"}},
+      {"Sequence",
+       [](const Json& j, Decoder& to) {
+         for_each_part(j, "decoders", [&](const Json& part) { parse_decoder(part, to); });
+       }},
+      {"Replace",
+       [](const Json& j, Decoder& to) {
+         to.add(ReplaceDecode{pattern_field(j), text_field(j, "content")});
+       },
+       {"pattern", "content"}},
+      {"Fuse", [](const Json&, Decoder& to) { to.add(FuseDecode{}); }},
+      {"Strip",
+       [](const Json& j, Decoder& to) {
+         to.add(StripDecode{character_field(j, "content"), size_field(j, "start"),
+                            size_field(j, "stop")});
+       },
+       {"content", "start", "stop"}},
+      {"ByteFallback", [](const Json&, Decoder& to) { to.add(ByteFallbackDecode{}); }}};
+  if (!json.is_null()) row_of(json, rows, "decoder").read(json, decoder);
 }
 
 namespace {
@@ -198,20 +275,24 @@ TokenId paired_id(const Json& json, const char* name) {
 
 }  // namespace
 
+// Which post-processor it is the reference tells by the fields; only those without any are told by
+// their type.
 void parse_post_processor(const Json& json, PostProcessor& post_processor) {
   if (json.is_null()) return;
   const std::string type = type_of(json);
-  if (type == "Sequence") {
-    for_each_part(json, "processors",
-                  [&](const Json& part) { parse_post_processor(part, post_processor); });
-  } else if (type == "TemplateProcessing") {
+  if (present(json, "sep") && present(json, "cls")) {
+    const bool roberta = present(json, "trim_offsets") && present(json, "add_prefix_space");
+    post_processor.add(ClsSepStep{paired_id(json, "cls"), paired_id(json, "sep"), roberta});
+  } else if (type == "ByteLevel") {  // which moves offsets only
+  } else if (present(json, "single") && present(json, "pair")) {
     post_processor.add(
         TemplateStep{template_pieces(json, "single"), template_pieces(json, "pair")});
-  } else if (type == "BertProcessing" || type == "RobertaProcessing") {
-    post_processor.add(
-        ClsSepStep{paired_id(json, "cls"), paired_id(json, "sep"), type == "RobertaProcessing"});
-  } else if (type != "ByteLevel") {  // which moves offsets only
-    throw ModelError(fmt::format("post-processor of unknown type '{}'", type));
+  } else if (type == "Sequence") {
+    for_each_part(json, "processors",
+                  [&](const Json& part) { parse_post_processor(part, post_processor); });
+  } else {
+    throw ModelError(
+        fmt::format("post-processor of unknown type '{}', or without its fields", type));
   }
 }
 

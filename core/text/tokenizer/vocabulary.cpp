@@ -42,19 +42,32 @@ void Vocabulary::reserve(size_t tokens, size_t bytes) {
   if (slots > slots_.size()) grow(slots);
 }
 
-bool Vocabulary::add(std::string_view token, TokenId id) {
+void Vocabulary::add(std::string_view token, TokenId id, OldId old) {
   if (entries_.size() * 2 >= slots_.size()) grow(slots_.empty() ? 64 : slots_.size() * 2);
   const uint64_t hash = hash_bytes(token);
   Slot& slot = slots_[slot_of(token, hash)];
-  if (slot.entry != kNone) return false;
+  if (slot.entry != kNone) {
+    Entry& known = entries_[slot.entry];
+    uint32_t& spelling = by_id_[static_cast<size_t>(known.id)];
+    if (old == OldId::kept)
+      ++repeats_;
+    else if (spelling == slot.entry)
+      spelling = kNone;
+    known.id = id;
+    spell(id, slot.entry);
+    return;
+  }
   const auto entry = static_cast<uint32_t>(entries_.size());
   slot = {entry, static_cast<uint32_t>(hash >> 32)};
   entries_.push_back({bytes_.size(), static_cast<uint32_t>(token.size()), id});
   bytes_ += token;
+  spell(id, entry);
+}
+
+void Vocabulary::spell(TokenId id, uint32_t entry) {
   const auto index = static_cast<size_t>(id);
   if (index >= by_id_.size()) by_id_.resize(index + 1, kNone);
   if (by_id_[index] == kNone) by_id_[index] = entry;
-  return true;
 }
 
 size_t Vocabulary::slot_of(std::string_view token, uint64_t hash) const {

@@ -20,9 +20,12 @@ uint64_t hash_bytes(std::string_view bytes);
 
 class Vocabulary {
  public:
-  /// Adds a token; false when its text is there already. 0 <= id < kMaxTokens. Of several tokens
-  /// with one id, the first is the id's spelling.
-  bool add(std::string_view token, TokenId id);
+  /// What becomes of the id that a text had before: in a list of pieces it still spells the text,
+  /// in an object the text is there once.
+  enum class OldId : uint8_t { kept, forgotten };
+  /// Adds a token. Of a text that is there already the last id counts, as in the reference. Of
+  /// several tokens with one id, the first is the id's spelling. 0 <= id < kMaxTokens.
+  void add(std::string_view token, TokenId id, OldId old = OldId::forgotten);
   void reserve(size_t tokens, size_t bytes);
 
   [[nodiscard]] std::optional<TokenId> find(std::string_view token) const {
@@ -37,8 +40,8 @@ class Vocabulary {
   }
   /// One more than the largest id.
   [[nodiscard]] TokenId end_id() const { return static_cast<TokenId>(by_id_.size()); }
-  /// How many different texts there are.
-  [[nodiscard]] size_t size() const { return entries_.size(); }
+  /// How many tokens there are; a text that kept its old id counts twice.
+  [[nodiscard]] size_t size() const { return entries_.size() + repeats_; }
 
   template <typename Visit>
   void for_each(Visit&& visit) const {
@@ -60,11 +63,13 @@ class Vocabulary {
   [[nodiscard]] std::string_view text(const Entry& entry) const {
     return std::string_view(bytes_).substr(entry.offset, entry.length);
   }
+  void spell(TokenId id, uint32_t entry);
   [[nodiscard]] size_t slot_of(std::string_view token, uint64_t hash) const;
   void grow(size_t slots);
 
   std::string bytes_;
   std::vector<Entry> entries_;
+  size_t repeats_ = 0;
   std::vector<Slot> slots_;      // open addressing, a power of two, at most half full
   std::vector<uint32_t> by_id_;  // id -> entry
 };
