@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "model/pipeline.h"
 #include "plan/amount.h"
 #include "plan/config_file.h"
 #include "plan/model_shape.h"
@@ -59,6 +60,9 @@ PlanOptions completed(PlanOptions options, const Environment& environment,
   const bool old = options.launch.args.version < plan::VllmVersion{0, 10, 0};
   if (environment.mm_input_cache && old) {
     options.launch.args.processor_cache_gib = *environment.mm_input_cache;
+  }
+  if (environment.layer_partition) {
+    options.launch.args.pipeline_partition = model::parse_partition(*environment.layer_partition);
   }
   if (options.engine == "vllm" && config_file.filename() == "config.json") {
     read_processors(config_file.parent_path(), options.launch.args);

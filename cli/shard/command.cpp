@@ -11,7 +11,7 @@
 #include "cli/shard/table.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
-#include "shard/pipeline.h"
+#include "model/pipeline.h"
 #include "shard/quantized.h"
 #include "shard/unshard.h"
 #include "shard/verify.h"
@@ -30,7 +30,7 @@ fs::path find_folder(const std::string& model, const Environment& environment) {
 shard::JobOptions job_options(const ShardOptions& options, const Environment& environment) {
   shard::JobOptions job = options.job;
   if (environment.layer_partition) {
-    job.pipeline_partition = shard::parse_partition(*environment.layer_partition);
+    job.pipeline_partition = model::parse_partition(*environment.layer_partition);
   }
   return job;
 }

@@ -55,6 +55,13 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
           "longer requests are refused", [length](EngineArgs& a) { a.max_model_len = length; });
     }
   }
+  const bool states = std::any_of(base.group_needs.begin(), base.group_needs.end(),
+                                  [](const GroupNeed& need) { return need.state_blocks > 0; });
+  const int64_t blocks = base.num_gpu_blocks;
+  if (states && blocks > 0 && base.max_num_seqs > blocks) {
+    add("as many sequences as there are blocks of state", fmt::format("--max-num-seqs {}", blocks),
+        "throughput with many requests", [blocks](EngineArgs& a) { a.max_num_seqs = blocks; });
+  }
   const int64_t half = base.max_model_len / 2;
   if (half >= 256) {
     add("half the context", fmt::format("--max-model-len {}", half), "longer requests are refused",

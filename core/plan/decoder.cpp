@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "model/pipeline.h"
 #include "plan/builder.h"
 
 namespace plimsoll::plan {
@@ -11,24 +12,10 @@ namespace {
 constexpr Bounds kLayers{1, 4096};
 constexpr Bounds kHeads{1, 1 << 20};
 
-struct LayerRange {
-  int64_t first;
-  int64_t last;
-};
-
-/// vLLM's split of layers over pipeline stages: the remainder goes one each to the stages before
-/// the last, from the back.
-LayerRange stage_layers(int64_t layers, const ShapeOptions& options) {
-  const int64_t stages = options.pipeline_parallel;
-  const int64_t base = layers / stages;
-  const int64_t remainder = layers % stages;
-  int64_t first = 0;
-  for (int64_t stage = 0;; ++stage) {
-    const bool extra = stage < stages - 1 ? stage >= stages - 1 - remainder : false;
-    const int64_t count = base + (extra ? 1 : 0);
-    if (stage == options.pipeline_rank) return {first, first + count};
-    first += count;
-  }
+/// The layer after each stage's last one.
+std::vector<int64_t> ends_of_stages(const Builder& build) {
+  return model::stage_ends(build.dims.layers, build.options.pipeline_parallel,
+                           build.options.pipeline_partition);
 }
 
 void add_embedding(Builder& build) {
@@ -235,11 +222,16 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
 }
 
 void build_decoder(Builder& build) {
-  const LayerRange range = stage_layers(build.dims.layers, build.options);
-  const bool first = build.options.pipeline_rank == 0;
-  const bool last = build.options.pipeline_rank == build.options.pipeline_parallel - 1;
+  const std::vector<int64_t> ends = ends_of_stages(build);
+  const auto stage = static_cast<size_t>(build.options.pipeline_rank);
+  const bool first = stage == 0;
+  const bool last = stage + 1 == ends.size();
+  build.shape.first_layer = first ? 0 : ends[stage - 1];
+  build.shape.stage_layers = ends[stage] - build.shape.first_layer;
   if (first) add_embedding(build);
-  for (int64_t layer = range.first; layer < range.last; ++layer) add_layer(build, layer);
+  for (int64_t layer = build.shape.first_layer; layer < ends[stage]; ++layer) {
+    add_layer(build, layer);
+  }
   if (last) add_output(build);
 }
 

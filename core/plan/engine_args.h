@@ -50,6 +50,7 @@ struct EngineArgs {
   std::string state_dtype;  // --mamba-ssm-cache-dtype
   int64_t tensor_parallel = 1;
   int64_t pipeline_parallel = 1;
+  std::vector<int64_t> pipeline_partition;  // layers of each stage; empty: vLLM's choice
   int64_t data_parallel = 1;
   bool expert_parallel = false;
   int64_t max_model_len = 0;           // 0: the model's own; -1: auto

@@ -34,26 +34,54 @@ void add_shared_expert(Builder& build, const std::string& path, const Mixture& m
   }
 }
 
-void add_routed(const Builder& build, const std::string& path, const Mixture& mixture) {
+RankWeights::Experts routed_experts(const Builder& build, const std::string& path,
+                                    const Mixture& mixture) {
   RankWeights::Experts experts{
       {path, "experts", {}}, mixture.experts, build.dims.hidden, mixture.intermediate};
   experts.bias = build.family.experts == Experts::gpt_oss;
   experts.up_matrices = build.family.gated ? 2 : 1;
-  build.weights.experts(experts);
+  return experts;
 }
 
-/// gpt-oss: mxfp4 experts whose width is padded for the kernel, router with bias.
-void add_gpt_oss(Builder& build, const std::string& path, Mixture mixture) {
+/// What a kernel that wants an order of its own keeps beside one expert that was loaded: `slice` is
+/// the rank's share of its width.
+Amount reordered_bytes(const ExpertKernel& kernel, int64_t hidden, int64_t slice) {
+  constexpr int64_t kGroup = 32, kTile = 64, kScaleRows = 256, kScaleColumns = 2;
+  const auto padded = [&](int64_t size) {
+    return kernel.padded_values ? round_up(size, kTile).value() : size;
+  };
+  Amount bytes = 0;
+  const auto add = [&](int64_t outputs, int64_t inputs) {
+    const Amount loaded = Amount{outputs} * (inputs / 2);
+    bytes += Amount{padded(outputs)} * padded(inputs / 2) - loaded;
+    bytes += round_up(outputs, kScaleRows) * round_up(inputs / kGroup, kScaleColumns);
+    bytes += Amount{outputs} * (kFloat32 - 2);  // biases
+  };
+  add(2 * slice, hidden);
+  add(hidden, slice);
+  return bytes;
+}
+
+/// gpt-oss: a router with bias, and experts that are padded for their kernel where they are in
+/// mxfp4.
+void add_gpt_oss(Builder& build, const std::string& path, const Mixture& mixture) {
   RankWeights& weights = build.weights;
   weights.plain(Part::experts, Amount{mixture.experts} * (build.dims.hidden + 1));
-  const bool packed =
-      weights.quantization().experts({path, "experts", {}}).format == WeightFormat::mxfp4;
-  if (packed) {
-    constexpr int64_t kPadding = 64;  // of each rank's slice, for the Triton kernel
-    const int64_t own = ceil_div(mixture.intermediate, weights.ranks()).value();
-    mixture.intermediate = round_up(own, kPadding).value() * weights.ranks();
+  RankWeights::Experts experts = routed_experts(build, path, mixture);
+  if (weights.quantization().experts(experts.name).format == WeightFormat::mxfp4) {
+    const ExpertKernel& kernel = build.options.mxfp4;
+    const bool whole = build.options.expert_parallel;  // each expert is
+    const int64_t ranks = whole ? 1 : weights.ranks();
+    const int64_t own = ceil_div(mixture.intermediate, ranks).value();
+    const int64_t slice = round_up(own, kernel.intermediate_multiple).value();
+    experts.intermediate = slice * ranks;
+    experts.hidden = round_up(experts.hidden, kernel.hidden_multiple).value();
+    if (kernel.reordered) {
+      const Amount held = whole ? ceil_div(mixture.experts, weights.ranks()) : mixture.experts;
+      build.shape.after_loading_bytes += held * reordered_bytes(kernel, experts.hidden, slice);
+    }
   }
-  add_routed(build, path, mixture);
+  weights.experts(experts);
 }
 
 }  // namespace
@@ -254,7 +282,7 @@ void add_feed_forward(Builder& build, int64_t layer) {
       add_router(build, path, mixture.experts, element, false);
       break;
   }
-  add_routed(build, path, mixture);
+  build.weights.experts(routed_experts(build, path, mixture));
   add_shared_expert(build, path, mixture);
 }
 

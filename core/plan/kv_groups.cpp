@@ -48,6 +48,7 @@ void unify_pages(std::vector<KvSpec>& specs) {
     const int64_t page = spec.padded_page.value();
     if (spec.kind != KvKind::state && page > 0 && largest.value() % page == 0) {
       spec.block_size *= largest.value() / page;
+      spec.page = largest;
     }
     spec.padded_page = largest;
   }

@@ -85,7 +85,16 @@ void KvPlan::make_specs(const ModelShape& shape) {
       if (layer.alignment > 0) spec.page = round_up(spec.page, layer.alignment);
     }
     spec.padded_page = spec.page;
+    spec.layer = specs_.size();
     specs_.push_back(spec);
+  }
+  stated_ = specs_;
+  count_kinds();
+}
+
+void KvPlan::count_kinds() {
+  kinds_.clear();
+  for (const KvSpec& spec : stated_) {
     const auto known = std::find_if(kinds_.begin(), kinds_.end(), [&](const KvKindCount& kind) {
       return kind.spec.kind == spec.kind && kind.spec.block_size == spec.block_size &&
              kind.spec.page == spec.page && kind.spec.window == spec.window;
@@ -121,11 +130,30 @@ void KvPlan::make_groups() {
     unify_pages(specs_);
     groups_ = groups_of_equal_pages(specs_, options_.group_factor);
   }
+  weigh_block();
+}
+
+void KvPlan::weigh_block() {
+  bytes_per_block_ = 0;
   for (const KvGroup& group : groups_) {
     Amount bytes = 0;
     for (const KvSpec& spec : group.layers) bytes += spec.padded_page;
     bytes_per_block_ = std::max(bytes_per_block_, bytes);
   }
+}
+
+KvPlan KvPlan::part(size_t first, size_t count) const {
+  KvPlan result = *this;
+  const auto outside = [&](const KvSpec& spec) {
+    return spec.layer < first || spec.layer >= first + count;
+  };
+  std::erase_if(result.stated_, outside);
+  std::erase_if(result.specs_, outside);
+  for (KvGroup& group : result.groups_) std::erase_if(group.layers, outside);
+  std::erase_if(result.groups_, [](const KvGroup& group) { return group.layers.empty(); });
+  result.count_kinds();
+  result.weigh_block();
+  return result;
 }
 
 std::vector<int64_t> KvPlan::group_sizes() const {

@@ -31,7 +31,7 @@ struct KvSpec {
   Amount padded_page;  // after pages of unequal size are made equal
   int64_t window = 0;
   std::string kernel;
-  auto operator<=>(const KvSpec&) const = default;
+  size_t layer = 0;  // in the shape's list of caches
 };
 
 /// One line of the `kv_kinds` list.
@@ -49,6 +49,10 @@ class KvPlan {
  public:
   /// Throws Error(usage) for a block size that the kernels refuse.
   KvPlan(const ModelShape& shape, const KvOptions& options);
+
+  /// What of it the caches [first, first + count) of the shape's list take up: those of a pipeline
+  /// stage, under block tables that all stages share.
+  [[nodiscard]] KvPlan part(size_t first, size_t count) const;
 
   [[nodiscard]] int64_t block_size() const { return block_size_; }
   [[nodiscard]] const std::vector<KvKindCount>& kinds() const { return kinds_; }
@@ -77,14 +81,17 @@ class KvPlan {
   void make_specs(const ModelShape& shape);
   void make_groups();
   void promote_to_full();
+  void count_kinds();
+  void weigh_block();
   [[nodiscard]] Amount group_blocks(const KvGroup& group, int64_t length) const;
   [[nodiscard]] Amount spec_blocks(const KvSpec& spec, int64_t length) const;
 
   KvOptions options_;
   int64_t block_size_ = 16;
-  Amount state_page_ = 0;  // a recurrent state padded to an attention page; 0: no states
-  bool packed_ = false;    // pages of unequal size lie side by side in a block
-  std::vector<KvSpec> specs_;
+  Amount state_page_ = 0;       // a recurrent state padded to an attention page; 0: no states
+  bool packed_ = false;         // pages of unequal size lie side by side in a block
+  std::vector<KvSpec> stated_;  // as the layers state them
+  std::vector<KvSpec> specs_;   // with pages made equal
   std::vector<KvKindCount> kinds_;
   std::vector<KvGroup> groups_;
   Amount bytes_per_block_ = 0;

@@ -127,11 +127,21 @@ struct SoundShape {
   int64_t elements = 0;  // of its input
 };
 
+/// How the kernel of 4-bit experts stores them: padded, and perhaps once more in an order of its
+/// own.
+struct ExpertKernel {
+  int64_t hidden_multiple = 1;
+  int64_t intermediate_multiple = 1;  // of each rank's slice
+  bool reordered = false;             // scales are kept beside a reordered copy, biases in float32
+  bool padded_values = false;         // reordered weights are padded in both directions
+};
+
 /// What to build.
 struct ShapeOptions {
   int64_t tensor_parallel = 1;
   int64_t pipeline_parallel = 1;
   int64_t pipeline_rank = 0;
+  std::vector<int64_t> pipeline_partition;  // layers of each stage; empty: vLLM's choice
   bool expert_parallel = false;
   int64_t element = 2;              // bytes of the model's dtype
   int64_t kv_element = 2;           // bytes of a cached element
@@ -139,6 +149,7 @@ struct ShapeOptions {
   std::string state_dtype;          // --mamba-ssm-cache-dtype
   int64_t lora_slots = 0;           // adapters held at once; 0: none
   int64_t lora_rank = 0;
+  ExpertKernel mxfp4;
 };
 
 struct ModelShape {
@@ -147,6 +158,8 @@ struct ModelShape {
   bool estimated = false;  // the architecture is unknown and was read as its nearest kin
   std::string note;
   int64_t layers = 0;
+  int64_t first_layer = 0;   // of the pipeline stage
+  int64_t stage_layers = 0;  // that it has
   int64_t hidden = 0;
   int64_t heads = 0;  // of the whole model
   int64_t kv_heads = 0;

@@ -66,7 +66,25 @@ struct PromptFigures {
   double hours = 0;  // at most, at that rate
 };
 
-struct PlanResult {
+/// What one stage of a pipeline takes, on each of its ranks.
+struct StageFigures {
+  int64_t stage = 0;
+  int64_t first_layer = 0;
+  int64_t layers = 0;
+  int64_t parameter_bytes = 0;
+  int64_t buffer_bytes = 0;
+  int64_t after_loading_bytes = 0;  // copies that are made once the weights are there
+  int64_t weights_bytes = 0;        // the three together
+  int64_t activation_peak_bytes = 0;
+  int64_t non_torch_bytes = 0;
+  int64_t cuda_graph_bytes = 0;
+  int64_t kv_cache_bytes = 0;
+  int64_t num_gpu_blocks = 0;  // that it has room for; all stages use as many as the tightest has
+  std::vector<PlanPart> parts;
+};
+
+/// The figures beside the arguments are those of the tightest stage.
+struct PlanResult : StageFigures {
   std::string engine;
   std::string version;  // of vLLM
   std::string model;
@@ -79,15 +97,7 @@ struct PlanResult {
   std::string reason;
   int64_t total_bytes = 0;
   int64_t budget_bytes = 0;
-  int64_t parameter_bytes = 0;
-  int64_t buffer_bytes = 0;
-  int64_t weights_bytes = 0;
-  int64_t activation_peak_bytes = 0;
-  int64_t non_torch_bytes = 0;
-  int64_t cuda_graph_bytes = 0;
-  int64_t kv_cache_bytes = 0;
   int64_t kv_bytes_per_token = 0;
-  int64_t num_gpu_blocks = 0;
   int64_t block_size = 0;
   int64_t kv_tokens = 0;
   double max_concurrency = 0;
@@ -104,7 +114,7 @@ struct PlanResult {
   int64_t bytes_per_block = 0;
   std::vector<GroupNeed> group_needs;
   std::optional<PromptFigures> prompts;
-  std::vector<PlanPart> parts;
+  std::vector<StageFigures> stages;  // of a pipeline; empty without one
   std::vector<std::pair<std::string, std::string>>
       arguments;  // what the engine was asked, resolved
   std::vector<Suggestion> advice;

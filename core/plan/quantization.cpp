@@ -1,6 +1,7 @@
 #include "plan/quantization.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -146,7 +147,38 @@ Quantization::Quantization(const ConfigView& config) {
   }
 }
 
-Quantization Quantization::online(const std::string& method) {
+namespace {
+
+/// How checkpoints of a method usually are, for configs that do not say.
+struct UsualConfig {
+  std::string_view method;
+  const char* config;
+};
+constexpr auto kUsual = std::to_array<UsualConfig>({
+    {"modelopt", R"({"quant_method":"modelopt","quant_algo":"FP8","ignore":["lm_head"]})"},
+    {"modelopt_fp4",
+     R"({"quant_method":"modelopt_fp4","quant_algo":"NVFP4","ignore":["lm_head","*.mlp.gate"]})"},
+    {"modelopt_mxfp8",
+     R"({"quant_method":"modelopt_mxfp8","quant_algo":"MXFP8","ignore":["lm_head"]})"},
+    {"awq", R"({"quant_method":"awq","bits":4,"group_size":128,"zero_point":true})"},
+    {"gptq", R"({"quant_method":"gptq","bits":4,"group_size":128,"sym":true})"},
+});
+
+Quantization usual_of(const std::string& method, bool& found) {
+  std::string name = method;
+  if (name.starts_with("auto_")) name.erase(0, 5);
+  if (name.ends_with("_marlin")) name.erase(name.size() - 7);
+  const auto row = std::find_if(kUsual.begin(), kUsual.end(),
+                                [&](const UsualConfig& usual) { return usual.method == name; });
+  found = row != kUsual.end();
+  if (!found) return {};
+  const Json config = Json::parse(row->config);
+  return Quantization(ConfigView(config, "--quantization " + method));
+}
+
+}  // namespace
+
+Quantization Quantization::asked(const std::string& method) {
   Quantization result;
   result.method_ = method;
   result.online_ = true;
@@ -159,10 +191,15 @@ Quantization Quantization::online(const std::string& method) {
   } else if (method == "bitsandbytes") {
     result.base_ = {.format = WeightFormat::bitsandbytes, .bits = 4};
   } else {
+    bool known = false;
+    result = usual_of(method, known);
+    result.assumed_ = true;
+    if (known) return result;
     fail(ExitCode::usage,
-         "--quantization {}: the checkpoint is not quantized in this way, and it cannot be done "
-         "while loading; use fp8, fp8_per_block or bitsandbytes, or a checkpoint that is {}",
-         method, method);
+         "Unknown quantization method: {}. Must be one of fp8, fp8_per_tensor, fp8_per_channel, "
+         "fp8_per_block, bitsandbytes (while loading), modelopt, modelopt_fp4, modelopt_mxfp8, "
+         "awq, gptq (of the checkpoint), or what the checkpoint's config states.",
+         method);
   }
   return result;
 }

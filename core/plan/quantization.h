@@ -19,12 +19,15 @@ class Quantization {
   /// From `quantization_config`. A configuration without a method that vLLM knows of (MLX's) leaves
   /// everything plain. Throws Error(checkpoint_unusable) for a method that is not supported.
   explicit Quantization(const ConfigView& config);
-  /// `--quantization METHOD` on an unquantized checkpoint. Throws Error(usage).
-  static Quantization online(const std::string& method);
+  /// `--quantization METHOD` where the config states none: weights quantized while loading, or, for
+  /// methods that cannot be, as checkpoints of the method usually are. Throws Error(usage).
+  static Quantization asked(const std::string& method);
 
   [[nodiscard]] const std::string& method() const { return method_; }
   /// Weights are quantized while loading, from a 16-bit checkpoint.
   [[nodiscard]] bool is_online() const { return online_; }
+  /// Nothing but the method's name is known of the checkpoint's own quantization.
+  [[nodiscard]] bool is_assumed() const { return assumed_; }
   [[nodiscard]] WeightScheme linear(const ModuleName& module) const;
   [[nodiscard]] WeightScheme experts(const ModuleName& module) const;
   /// The scheme of an output projection over the vocabulary; plain unless the checkpoint says so.
@@ -68,6 +71,7 @@ class Quantization {
 
   std::string method_;
   bool online_ = false;
+  bool assumed_ = false;
   bool attention_scales_ = false;
   bool latent_attention_scales_ = false;
   bool fp8_kv_cache_ = false;

@@ -136,6 +136,22 @@ std::string group_needs(const PlanResult& result) {
   return list;
 }
 
+/// The stages of a pipeline beside each other.
+std::string stages_table(const PlanResult& result) {
+  if (result.stages.empty()) return "";
+  std::string table =
+      "<h2>Stages</h2><table id=\"stages\"><thead><tr><th>stage</th><th>layers</th>"
+      "<th>weights</th><th>activation</th><th>kv cache</th><th>blocks</th></tr></thead><tbody>\n";
+  for (const StageFigures& stage : result.stages) {
+    table += fmt::format(
+        "<tr><td>{}{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+        stage.stage, stage.stage == result.stage ? ", the tightest" : "", stage.layers,
+        readable_bytes(stage.weights_bytes), readable_bytes(stage.activation_peak_bytes),
+        readable_bytes(stage.kv_cache_bytes), stage.num_gpu_blocks);
+  }
+  return table + "</tbody></table>\n";
+}
+
 }  // namespace
 
 std::string to_html(const PlanResult& result) {
@@ -152,11 +168,16 @@ std::string to_html(const PlanResult& result) {
                                                        escaped(result.gpu)));
   page += fmt::format("<p><span class=\"verdict {}\" id=\"verdict\">{}</span> {}</p>\n", verdict,
                       words, escaped(result.reason));
+  page += fmt::format("<h2>Per GPU of {}</h2>\n",
+                      result.stages.empty() ? "the busiest rank"
+                                            : fmt::format("stage {}, the tightest", result.stage));
   page +=
-      "<h2>Per GPU of the busiest rank</h2><div id=\"bar\"></div><div id=\"limit\"></div>\n"
+      "<div id=\"bar\"></div><div id=\"limit\"></div>\n"
       "<table><thead><tr><th>part</th><th>bytes</th><th>of the "
       "budget</th><th class=\"from\">from</th></tr></thead>"
-      "<tbody id=\"parts\"></tbody></table>\n"
+      "<tbody id=\"parts\"></tbody></table>\n";
+  page += stages_table(result);
+  page +=
       "<section id=\"what_if\"><h2>What if</h2>"
       "<label><span>share of the card</span><input type=\"range\" id=\"util\" min=\"10\" "
       "max=\"100\" step=\"0.1\"><output id=\"util_out\"></output></label>"

@@ -41,9 +41,9 @@ OrderedJson kinds_json(const PlanResult& result) {
   return kinds;
 }
 
-OrderedJson parts_json(const PlanResult& result) {
+OrderedJson parts_json(const StageFigures& figures) {
   OrderedJson parts = OrderedJson::array();
-  for (const PlanPart& part : result.parts) {
+  for (const PlanPart& part : figures.parts) {
     parts.push_back({{"name", part.name},
                      {"bytes", part.bytes},
                      {"formula", part.formula},
@@ -51,6 +51,32 @@ OrderedJson parts_json(const PlanResult& result) {
                      {"inside_budget", part.inside_budget}});
   }
   return parts;
+}
+
+void put_weights(OrderedJson& json, const StageFigures& figures) {
+  json["parameter_bytes"] = figures.parameter_bytes;
+  json["buffer_bytes"] = figures.buffer_bytes;
+  if (figures.after_loading_bytes > 0) json["after_loading_bytes"] = figures.after_loading_bytes;
+  json["weights_bytes"] = figures.weights_bytes;
+  json["activation_peak_bytes"] = figures.activation_peak_bytes;
+  json["non_torch_bytes"] = figures.non_torch_bytes;
+  json["cuda_graph_bytes"] = figures.cuda_graph_bytes;
+}
+
+void put_stages(OrderedJson& json, const PlanResult& result) {
+  if (result.stages.empty()) return;
+  json["tightest_stage"] = result.stage;
+  for (const StageFigures& figures : result.stages) {
+    OrderedJson stage = {
+        {"stage", figures.stage}, {"first_layer", figures.first_layer}, {"layers", figures.layers}};
+    put_weights(stage, figures);
+    if (result.has_kv) {
+      stage["kv_cache_bytes"] = figures.kv_cache_bytes;
+      stage["num_gpu_blocks"] = figures.num_gpu_blocks;
+    }
+    stage["parts"] = parts_json(figures);
+    json["stages"].push_back(std::move(stage));
+  }
 }
 
 void put_cache(OrderedJson& json, const PlanResult& result) {
@@ -106,18 +132,14 @@ std::string to_json(const PlanResult& result) {
     json["gpu_memory_utilization"] = result.gpu_memory_utilization;
   }
   json["gpus"] = result.gpus;
-  json["parameter_bytes"] = result.parameter_bytes;
-  json["buffer_bytes"] = result.buffer_bytes;
-  json["weights_bytes"] = result.weights_bytes;
-  json["activation_peak_bytes"] = result.activation_peak_bytes;
-  json["non_torch_bytes"] = result.non_torch_bytes;
-  json["cuda_graph_bytes"] = result.cuda_graph_bytes;
+  put_weights(json, result);
   json["cuda_graphs"] = result.cuda_graphs;
   json["max_model_len"] = result.max_model_len;
   json["max_num_seqs"] = result.max_num_seqs;
   json["max_num_batched_tokens"] = result.max_num_batched_tokens;
   put_cache(json, result);
   json["parts"] = parts_json(result);
+  put_stages(json, result);
   if (result.prompts) json["prompts"] = prompts_json(*result.prompts);
   put_advice(json, result);
   if (!result.notes.empty()) json["notes"] = result.notes;

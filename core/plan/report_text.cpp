@@ -88,7 +88,9 @@ std::string breakdown(const PlanResult& result, int columns) {
   constexpr int kNames = 30;
   constexpr int kNumbers = 11;
   const int room = std::max(8, columns - kNames - kNumbers - 4);
-  std::string text = "Per GPU of the busiest rank\n";
+  std::string text = result.stages.empty()
+                         ? "Per GPU of the busiest rank\n"
+                         : fmt::format("Per GPU of stage {}, the tightest\n", result.stage);
   for (const PlanPart& part : result.parts) {
     std::string line =
         fmt::format("  {:<{}.{}}{:>{}} {}{}", part.name, kNames, kNames, readable_bytes(part.bytes),
@@ -99,6 +101,24 @@ std::string breakdown(const PlanResult& result, int columns) {
   const bool outside = std::any_of(result.parts.begin(), result.parts.end(),
                                    [](const PlanPart& part) { return !part.inside_budget; });
   if (outside) text += "  * taken outside the budget by this version\n";
+  return text + "\n";
+}
+
+/// The stages of a pipeline beside each other.
+std::string stages(const PlanResult& result) {
+  if (result.stages.empty()) return "";
+  std::string text = fmt::format("Stages{:>10}{:>14}{:>14}{:>14}{:>12}\n", "layers", "weights",
+                                 "activation", "kv cache", "blocks");
+  for (const StageFigures& stage : result.stages) {
+    text += fmt::format("  {:>2}{:>12}{:>14}{:>14}{:>14}{:>12}{}\n", stage.stage,
+                        fmt::format("{}-{}", stage.first_layer,
+                                    stage.first_layer + std::max<int64_t>(stage.layers, 1) - 1),
+                        readable_bytes(stage.weights_bytes),
+                        readable_bytes(stage.activation_peak_bytes),
+                        result.has_kv ? readable_bytes(stage.kv_cache_bytes) : "-",
+                        result.has_kv ? std::to_string(stage.num_gpu_blocks) : "-",
+                        stage.stage == result.stage ? "  tightest" : "");
+  }
   return text + "\n";
 }
 
@@ -177,7 +197,8 @@ std::string readable_bytes(int64_t bytes) {
 std::string to_text(const PlanResult& result, int columns) {
   columns = std::clamp(columns, 60, 100);
   std::string text =
-      head(result, columns) + breakdown(result, columns) + cache(result, columns) + limits(result);
+      head(result, columns) + breakdown(result, columns) + stages(result) + cache(result, columns);
+  text += limits(result);
   text += prompts(result, columns) + advice(result, columns);
   for (const std::string& note : result.notes) text += "\n" + wrapped("Note: " + note, columns, 0);
   return text;

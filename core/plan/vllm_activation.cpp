@@ -10,6 +10,7 @@
 #include "plan/amount.h"
 #include "plan/multimodal.h"
 #include "plan/vllm_plan.h"
+#include "plan/vllm_stage.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -76,8 +77,14 @@ PlanPart second_runner_sampler(const Step& s) {
       "vLLM's second model runner"};
 }
 
-PlanPart forward_pass(const Step& s, const Gpu* gpu) {
-  const int64_t fixed = at_least_hopper(gpu) ? 80 * kMiB : 8 * kMiB;
+/// Beside what is counted: workspaces of products, and in the first engine more of the allocator's.
+int64_t fixed_bytes(const EngineArgs& args, const Gpu* gpu) {
+  if (at_least_hopper(gpu)) return 80 * kMiB;
+  return (args.version < VllmVersion{0, 8, 0} ? 72 : 8) * kMiB;
+}
+
+PlanPart forward_pass(const EngineArgs& args, const Step& s, const Gpu* gpu) {
+  const int64_t fixed = fixed_bytes(args, gpu);
   // In float32 the product of gate and up is not written over one of them.
   const int64_t wide = s.element == kFloat32 ? 4 : 3;
   Amount bytes = s.tokens * s.element * (s.intermediate * wide + s.hidden * 3) + fixed;
@@ -95,6 +102,18 @@ PlanPart forward_pass(const Step& s, const Gpu* gpu) {
           fmt::format("{} tokens x {} B x ({} x {} + 3 x {}) + {} MiB", s.tokens.value(), s.element,
                       wide, s.intermediate.value(), s.hidden.value(), fixed / kMiB),
           "gate and up, their product, attention output, residuals"};
+}
+
+/// What stages of a pipeline hand on: hidden states and residuals, held where they come in and
+/// where they go out; the first stage holds its embeddings besides (1.10 GiB logged by 0.19 for the
+/// first of two stages of an 8B).
+void pass_on(PlanPart& forward, const Step& s, const Stage& stage) {
+  if (stage.first && stage.last) return;
+  const int64_t held = (stage.first ? 1 : 2) + (stage.last ? 0 : 2);
+  const Amount bytes = s.tokens * s.hidden * s.element * held;
+  forward.bytes = (Amount{forward.bytes} + bytes).value();
+  forward.formula += fmt::format(" + {} x {} tokens x {} x {} B between stages", held,
+                                 s.tokens.value(), s.hidden.value(), s.element);
 }
 
 }  // namespace
@@ -127,8 +146,9 @@ bool uses_second_runner(const EngineArgs& args, const ModelShape& shape) {
 }
 
 std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimits& limits,
-                                       const ModelShape& shape, int64_t element, const Gpu* gpu,
+                                       const Stage& stage, int64_t element, const Gpu* gpu,
                                        const EncoderMemory& encoder) {
+  const ModelShape& shape = stage.shape;
   const ActivationShape& sizes = shape.activation;
   const Step step{limits.max_num_batched_tokens,
                   sampler_rows(limits),
@@ -139,9 +159,10 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
                   sizes.int8_activations};
   const bool second = uses_second_runner(args, shape);
   PlanPart sampler = second ? second_runner_sampler(step) : first_runner_sampler(args, step, gpu);
-  PlanPart forward = forward_pass(step, gpu);
+  PlanPart forward = forward_pass(args, step, gpu);
+  pass_on(forward, step, stage);
   std::vector<PlanPart> parts;
-  const bool samples = !shape.pooling;
+  const bool samples = stage.last && !shape.pooling;
   parts.push_back(samples && sampler.bytes >= forward.bytes ? sampler : forward);
   if (sizes.expert_intermediate > 0 && sizes.triton_experts) {
     const int64_t ranks = args.expert_parallel ? 1 : args.tensor_parallel;
@@ -171,7 +192,8 @@ std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimit
 int64_t non_torch_bytes(const EngineArgs& args, const Gpu* gpu) {
   const bool datacenter = at_least_hopper(gpu) && (gpu == nullptr || gpu->nvlink > 0);
   const VllmVersion& version = args.version;
-  double gib = 0.05;  // small cards: 0.02 to 0.07
+  double gib = 0.05;                               // small cards: 0.02 to 0.07
+  if (version < VllmVersion{0, 8, 0}) gib = 0.35;  // 0.6 on an RTX 3090
   if (datacenter) gib = version >= VllmVersion{0, 18, 0} ? 0.25 : 0.13;
   if (args.tensor_parallel > 1) {
     const bool fused = version >= VllmVersion{0, 16, 0} && datacenter;
@@ -188,11 +210,25 @@ int64_t context_bytes(const EngineArgs& args, const Gpu* gpu) {
   return static_cast<int64_t>(gib * static_cast<double>(kGiB));
 }
 
-int64_t graph_bytes(const GraphPlan& graphs, const ModelShape& shape) {
+int64_t graph_bytes(const GraphPlan& graphs, int64_t layers) {
   // Fitted on 102 graphs of 13 models on an H100: 5 MiB and 0.115 MiB for each layer.
-  const double each = 5.0 + 0.115 * static_cast<double>(shape.layers);
+  const double each = 5.0 + 0.115 * static_cast<double>(layers);
   return static_cast<int64_t>(each * static_cast<double>(kMiB) *
                               static_cast<double>(graphs.count()));
+}
+
+ExpertKernel expert_kernel(const VllmVersion& version, const Gpu* gpu) {
+  const double capability =
+      gpu == nullptr || gpu->compute_capability == 0 ? 9.0 : gpu->compute_capability;
+  if (capability >= 10.0 && capability < 11.0) {  // TensorRT-LLM's
+    return {.hidden_multiple = 256,
+            .intermediate_multiple = version < VllmVersion{0, 32, 0} ? 256 : 128};
+  }
+  if (capability < 9.0 || capability >= 11.0) {  // Marlin's
+    return {.hidden_multiple = 256, .intermediate_multiple = 128};
+  }
+  const bool padded = version >= VllmVersion{0, 17, 0} && version < VllmVersion{0, 22, 0};
+  return {.intermediate_multiple = 64, .reordered = true, .padded_values = padded};  // Triton's
 }
 
 }  // namespace plimsoll::plan

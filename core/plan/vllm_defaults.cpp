@@ -12,98 +12,10 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr int64_t kUnstatedLength = 2048;
-
-std::string stripped(std::string dtype) {
-  constexpr std::string_view kPrefix = "torch.";
-  if (dtype.starts_with(kPrefix)) dtype.erase(0, kPrefix.size());
-  if (dtype == "half" || dtype == "fp16") return "float16";
-  if (dtype == "bf16") return "bfloat16";
-  if (dtype == "float" || dtype == "fp32") return "float32";
-  return dtype;
-}
-
-/// Models that answer with vectors: encoders, rewards, and configs that name no architecture.
-bool is_pooling(const ConfigView& config) {
-  const std::vector<std::string> names = config.texts({"architectures"});
-  if (names.empty()) return true;
-  const std::string& name = names.front();
-  for (const char* mark : {"MaskedLM", "SequenceClassification", "TokenClassification",
-                           "RewardModel", "ForEmbedding"}) {
-    if (name.find(mark) != std::string::npos) return true;
-  }
-  return name.ends_with("Model") && !name.ends_with("LMHeadModel") && !name.ends_with("ChatModel");
-}
-
-/// The factor by which rope scaling lengthens the stated positions.
-double rope_factor(const ConfigView& text) {
-  const ConfigView rope = text.child({"rope_parameters", "rope_scaling"});
-  const std::string model_type = text.text({"model_type"}, "");
-  if (model_type.find("gemma3") != std::string::npos) return 1.0;
-  const auto factor_of = [](const ConfigView& settings) {
-    const std::string type = settings.text({"rope_type", "type"}, "default");
-    for (const char* unscaled : {"su", "longrope", "llama3", "yarn", "deepseek_yarn"}) {
-      if (type == unscaled) return 1.0;
-    }
-    return settings.number({"factor"}, 1.0);
-  };
-  if (rope.has_child({"full_attention"})) return factor_of(rope.child({"full_attention"}));
-  return factor_of(rope);
-}
+constexpr VllmVersion kSequencesCapped{0, 10, 1};  // by the tokens of a step
+constexpr VllmVersion kTokensCapped{0, 11, 1};     // by what all sequences hold
 
 }  // namespace
-
-int64_t derived_max_model_len(const ConfigView& config) {
-  const ConfigView text = text_config(config);
-  int64_t length = 0;
-  for (const char* key :
-       {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length",
-        "max_target_positions", "max_sequence_length", "max_seq_length", "seq_len"}) {
-    const int64_t stated = text.integer({key}, 0);
-    if (stated > 0 && (length == 0 || stated < length)) length = stated;
-  }
-  const int64_t own = text.integer({"model_max_length"}, 0);
-  if (own > 0) length = own;
-  if (length == 0) return kUnstatedLength;
-  const ConfigView rope = text.child({"rope_parameters", "rope_scaling"});
-  const std::string type = rope.text({"rope_type", "type"}, "");
-  if (type == "longrope" || type == "su") {
-    return text.integer({"original_max_position_embeddings"},
-                        rope.integer({"original_max_position_embeddings"}, length));
-  }
-  const double scaled = static_cast<double>(length) * rope_factor(text);
-  return scaled < 1e15 ? std::max<int64_t>(1, static_cast<int64_t>(scaled)) : length;
-}
-
-std::string resolve_dtype(const ConfigView& config, const EngineArgs& args, const Gpu* gpu) {
-  const ConfigView text = text_config(config);
-  std::string dtype = stripped(args.dtype);
-  const bool old_card =
-      gpu != nullptr && gpu->compute_capability > 0 && gpu->compute_capability < 8.0;
-  if (dtype == "auto") {
-    dtype = stripped(
-        text.text({"dtype", "torch_dtype"}, config.text({"dtype", "torch_dtype"}, "float32")));
-    const std::string type = text.text({"model_type"}, "");
-    const bool unstable =
-        type == "gemma2" || type == "gemma3" || type == "gemma3_text" || type == "glm4";
-    if (dtype == "float32") {
-      const bool narrow = is_pooling(config) || args.version < VllmVersion{0, 9, 1};
-      dtype = narrow && !unstable ? "float16" : "bfloat16";
-    }
-    if (dtype == "float16" && unstable) dtype = "bfloat16";
-    if (dtype == "bfloat16" && old_card) dtype = "float16";
-  }
-  if (dtype != "bfloat16" && dtype != "float16" && dtype != "float32") {
-    fail(ExitCode::usage, "--dtype {}: expected auto, bfloat16, float16 or float32", dtype);
-  }
-  if (dtype == "bfloat16" && old_card) {
-    fail(ExitCode::usage,
-         "--dtype bfloat16: {} has compute capability {:.1f}, bfloat16 needs 8.0; use --dtype "
-         "float16",
-         gpu->name, gpu->compute_capability);
-  }
-  return dtype;
-}
 
 void check_card(const std::string& method, const VllmVersion& version, const Gpu* gpu) {
   if (gpu == nullptr || gpu->compute_capability == 0 || method.empty()) return;
@@ -129,6 +41,21 @@ void check_card(const std::string& method, const VllmVersion& version, const Gpu
        method, wanted->second, has);
 }
 
+void check_dtype(const std::string& method, const std::string& dtype, const VllmVersion& version) {
+  const bool recent = version >= VllmVersion{0, 30, 0};  // AWQ and GPTQ by Marlin's kernels alone
+  const char* supported = "torch.bfloat16, torch.float16";
+  if (method.empty() || method == "bitsandbytes") return;
+  if (method == "compressed-tensors" && version >= VllmVersion{0, 20, 0}) return;
+  if ((method == "awq" || method == "gptq") && !recent) supported = "torch.float16";
+  if (method == "mxfp4") supported = "torch.bfloat16";
+  // Where AWQ's and GPTQ's own kernels do not take bfloat16, Marlin's are chosen instead.
+  if (dtype == "bfloat16" || (dtype == "float16" && method != "mxfp4")) return;
+  fail(ExitCode::usage,
+       "torch.{} is not supported for quantization method {}. Supported dtypes: [{}]. Use --dtype "
+       "{}.",
+       dtype, method, supported, method == "mxfp4" ? "bfloat16" : "float16");
+}
+
 namespace {
 
 struct BatchDefaults {
@@ -137,7 +64,7 @@ struct BatchDefaults {
 };
 
 BatchDefaults batch_defaults(const EngineArgs& args, const Gpu* gpu) {
-  if (args.version < VllmVersion{0, 8, 0}) return {kUnstatedLength, 256};
+  if (args.version < VllmVersion{0, 8, 0}) return {2048, 256};
   if (args.usage == Usage::batch) return {2048, 128};
   const bool offline = args.usage == Usage::offline;
   const int64_t total = gpu != nullptr ? gpu->visible_bytes() : 0;
@@ -162,18 +89,18 @@ EngineLimits resolve_limits(const EngineArgs& args, const Gpu* gpu, int64_t max_
   if (limits.utilization == 0)
     limits.utilization = args.version >= VllmVersion{0, 20, 0} ? 0.92 : 0.90;
   limits.max_num_seqs = args.max_num_seqs > 0 ? args.max_num_seqs : defaults.seqs;
-  if (args.max_num_batched_tokens > 0) {
-    limits.max_num_batched_tokens = args.max_num_batched_tokens;
-    return limits;
+  limits.max_num_batched_tokens = args.max_num_batched_tokens;
+  if (args.max_num_batched_tokens == 0) {
+    const bool old = args.version < VllmVersion{0, 8, 0};
+    const bool chunked = args.chunked_prefill.value_or(!old);
+    int64_t tokens = defaults.tokens;
+    if (old && chunked) tokens = 512;
+    if (!chunked) tokens = std::max(max_model_len, tokens);
+    const Amount most = Amount{limits.max_num_seqs} * max_model_len;
+    const bool capped = args.version >= kTokensCapped;
+    limits.max_num_batched_tokens = capped ? std::min(most, Amount{tokens}).value() : tokens;
   }
-  const bool old = args.version < VllmVersion{0, 8, 0};
-  const bool chunked = args.chunked_prefill.value_or(!old);
-  int64_t tokens = defaults.tokens;
-  if (old && chunked) tokens = 512;
-  if (!chunked) tokens = std::max(max_model_len, tokens);
-  const Amount most = Amount{limits.max_num_seqs} * max_model_len;
-  limits.max_num_batched_tokens = std::min(most, Amount{tokens}).value();
-  if (args.max_num_seqs == 0) {
+  if (args.max_num_seqs == 0 && args.version >= kSequencesCapped) {
     limits.max_num_seqs = std::min(limits.max_num_seqs, limits.max_num_batched_tokens);
   }
   return limits;

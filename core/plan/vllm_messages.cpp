@@ -66,6 +66,13 @@ std::string no_memory_message(const VllmVersion& version) {
       version >= kPointsToDocs ? kSee : "");
 }
 
+std::string no_length_message() {
+  return fmt::format(
+      "Cannot auto-fit max_model_len: not enough GPU memory available to serve even a single "
+      "token. {}.",
+      kTry);
+}
+
 std::string too_long_message(const VllmVersion& version, int64_t max_model_len, int64_t needed,
                              int64_t available, int64_t estimate) {
   if (version < kFirstEngineOnly) {

@@ -1,55 +1,23 @@
 #include "plan/vllm_plan.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "plan/amount.h"
 #include "plan/arguments.h"
 #include "plan/multimodal.h"
+#include "plan/vllm_launch.h"
 #include "plan/vllm_stage.h"
 
 namespace plimsoll::plan {
 namespace {
 
-constexpr VllmVersion kOnlyV0{0, 8, 0};           // before: the first engine
-constexpr VllmVersion kStartupSnapshot{0, 9, 1};  // before: the context counts as non-torch
 constexpr VllmVersion kWiderGroups{0, 18, 0};
-constexpr VllmVersion kGraphsInBudget{0, 20, 0};
 constexpr VllmVersion kTokensByConcurrency{0, 20, 1};
 constexpr VllmVersion kInFlightTwice{0, 26, 0};
-constexpr VllmVersion kSecondRunnerGraphs{0, 29, 0};
 constexpr VllmVersion kNullBlockHeld{0, 29, 0};
-constexpr VllmVersion kMarlinGptqAlone{0, 30, 0};
-
-Quantization quantization_of(const ConfigView& config, const EngineArgs& args) {
-  const ConfigView text = text_config(config);
-  for (const ConfigView* view : {&config, &text}) {
-    if (view->has_child({"quantization_config", "compression_config"})) {
-      const ConfigView settings = view->child({"quantization_config", "compression_config"});
-      Quantization own(settings);
-      if (architecture_name(config) == "DeepseekV4ForCausalLM") {
-        own.specialize_for_deepseek_v4(config.text({"expert_dtype"}, "fp4"),
-                                       settings.text({"moe_quant_algo"}, ""));
-      }
-      if (!own.dropped().empty() && args.version >= kMarlinGptqAlone) {
-        fail(ExitCode::usage, "{}: {} --vllm-version 0.29 and earlier read it.", settings.path(),
-             own.dropped());
-      }
-      if (!own.method().empty()) return own;
-    }
-  }
-  if (!args.quantization.empty()) return Quantization::online(args.quantization);
-  if (args.as_awq) {
-    static const Json kSettings = {
-        {"quant_method", "awq"}, {"bits", 4}, {"group_size", 128}, {"zero_point", true}};
-    return Quantization(ConfigView(kSettings, "AWQ"));
-  }
-  return {};
-}
 
 int64_t element_size(const std::string& dtype) {
   return dtype == "float32" ? 4 : 2;
@@ -93,32 +61,6 @@ KvOptions kv_options(const EngineArgs& args, const EngineLimits& limits, const M
       [](const KvLayer& layer) { return layer.kernel == "mamba2" || layer.kernel == "kda"; });
   options.state_blocks = checkpoints ? 3 : 2;
   return options;
-}
-
-void check_arguments(const EngineArgs& args, const EngineLimits& limits, int64_t derived,
-                     int64_t max_model_len) {
-  if (args.max_model_len > derived) {
-    fail(ExitCode::usage,
-         "User-specified max_model_len ({}) is greater than the derived max_model_len ({} in the "
-         "model's "
-         "config.json). Use at most {}.",
-         args.max_model_len, derived, derived);
-  }
-  const bool old = args.version < kOnlyV0;
-  if (!args.chunked_prefill.value_or(!old) && limits.max_num_batched_tokens < max_model_len) {
-    fail(ExitCode::usage,
-         "max_num_batched_tokens ({}) is smaller than max_model_len ({}). Without chunked prefill "
-         "this "
-         "effectively limits the maximum sequence length; increase --max-num-batched-tokens, "
-         "decrease "
-         "--max-model-len, or allow --enable-chunked-prefill.",
-         limits.max_num_batched_tokens, max_model_len);
-  }
-  if (limits.max_num_batched_tokens < limits.max_num_seqs) {
-    fail(ExitCode::usage,
-         "max_num_batched_tokens ({}) must be greater than or equal to max_num_seqs ({})",
-         limits.max_num_batched_tokens, limits.max_num_seqs);
-  }
 }
 
 GroupNeed need_of(const KvSpec& spec, const KvOptions& options) {
@@ -166,21 +108,20 @@ void fill_cache(PlanResult& result, const KvPlan& kv, Amount budget, const Engin
   result.estimated_max_model_len = usable > Amount{0} ? kv.longest_request(usable, length) : 0;
   const Amount needed = kv.bytes_per_request(length);
   int64_t counted = length;
-  if (usable <= Amount{0}) {
-    result.fits = false;
+  const bool automatic = args.max_model_len == -1;
+  if (needed > usable && result.estimated_max_model_len > 0) {
+    result.auto_max_model_len = counted = result.estimated_max_model_len;
+  }
+  result.fits = needed <= usable || (automatic && counted < length);
+  if (*result.fits) {
+    result.reason.clear();
+  } else if (automatic) {
+    result.reason = no_length_message();
+  } else if (usable <= Amount{0}) {
     result.reason = no_memory_message(args.version);
-  } else if (needed > usable) {
-    if (result.estimated_max_model_len > 0) {
-      result.auto_max_model_len = counted = result.estimated_max_model_len;
-    }
-    const bool automatic = args.max_model_len == -1 && counted < length;
-    result.fits = automatic;
-    if (!automatic) {
-      result.reason = too_long_message(args.version, length, needed.value(), usable.value(),
-                                       result.estimated_max_model_len);
-    }
   } else {
-    result.fits = true;
+    result.reason = too_long_message(args.version, length, needed.value(), usable.value(),
+                                     result.estimated_max_model_len);
   }
   result.max_concurrency = kv.concurrency(result.num_gpu_blocks, counted);
   const auto groups = static_cast<int64_t>(std::max<size_t>(1, kv.groups().size()));
@@ -190,103 +131,107 @@ void fill_cache(PlanResult& result, const KvPlan& kv, Amount budget, const Engin
           : (Amount{result.num_gpu_blocks / groups} * kv.block_size()).value();
 }
 
-void fill_weights(PlanResult& result, const Stage& stage, const EngineArgs& args) {
-  result.parameter_bytes = stage.parameters.value();
-  result.buffer_bytes = stage.buffers.value();
-  Amount weights = stage.parameters + stage.buffers;
-  result.weights_bytes = weights.value();
-  result.parts = stage.parts;
-  if (stage.shape.after_loading_bytes > Amount{0}) {
-    result.parts.push_back({"weights: made after loading", stage.shape.after_loading_bytes.value(),
-                            "latent projections of keys and values, kept in 16 bits",
-                            "config.json"});
+/// A launch's terms as far as they do not depend on the model's layers.
+struct Terms {
+  std::string dtype;
+  int64_t element = 2;
+  Quantization quantization;
+  EngineLimits limits;
+};
+
+ShapeOptions shape_options(const EngineArgs& args, const Terms& terms, const Gpu* gpu) {
+  ShapeOptions options;
+  options.tensor_parallel = args.tensor_parallel;
+  options.pipeline_parallel = args.pipeline_parallel;
+  options.pipeline_partition = args.pipeline_partition;
+  options.expert_parallel = args.expert_parallel;
+  options.element = terms.element;
+  options.kv_element = kv_element_size(args, terms.quantization, terms.element);
+  options.absent = absent_modalities(args);
+  options.state_dtype = args.state_dtype;
+  options.lora_slots = args.lora ? args.lora_slots : 0;
+  options.lora_rank = args.lora ? args.lora_rank : 0;
+  options.mxfp4 = expert_kernel(args.version, gpu);
+  return options;
+}
+
+/// The stage that has room for the fewest blocks, whose figures become the answer's.
+size_t tightest(const std::vector<StageLaunch>& launches, const EngineArgs& args,
+                const std::vector<KvPlan>& caches, PlanResult& result) {
+  size_t best = 0;
+  for (size_t i = 0; i < launches.size(); ++i) {
+    StageFigures figures = launches[i].figures;
+    figures.stage = static_cast<int64_t>(i);
+    figures.num_gpu_blocks = caches[i].blocks_for(launches[i].left);
+    figures.kv_cache_bytes = std::max<int64_t>(0, launches[i].left.value());
+    result.stages.push_back(std::move(figures));
+    if (caches[i].empty()) result.stages.back().kv_cache_bytes = 0;
+    const StageFigures& held = result.stages[best];
+    const StageFigures& own = result.stages[i];
+    const bool sized = launches[i].left != Amount{0} || args.blocks_override > 0;
+    if (sized && !caches[i].empty() ? own.num_gpu_blocks < held.num_gpu_blocks
+                                    : own.weights_bytes > held.weights_bytes) {
+      best = i;
+    }
   }
-  if (stage.adapters > Amount{0}) {
-    result.parts.push_back({"weights: LoRA adapters", stage.adapters.value(),
-                            fmt::format("{} slots of rank {}: (inputs + outputs) x rank of each "
-                                        "linear layer",
-                                        args.lora_slots, args.lora_rank),
-                            "--max-loras, --max-lora-rank"});
+  static_cast<StageFigures&>(result) = result.stages[best];
+  if (launches.size() == 1) result.stages.clear();
+  return best;
+}
+
+void fill_verdict(PlanResult& result, const Terms& terms, const EngineArgs& args,
+                  const ModelShape& whole, const std::vector<KvPlan>& caches, const Gpu* gpu) {
+  if (result.fits.value_or(false) && result.cuda_graphs > 0 && result.has_kv) {
+    result.reason = state_blocks_refusal(args, terms.limits, whole, gpu, result.num_gpu_blocks);
+    result.fits = result.reason.empty();
   }
-  if (args.cpu_offload > 0) {
-    const int64_t moved = std::min(args.cpu_offload, result.parameter_bytes);
-    result.parts.push_back({"weights: offloaded to the host", -moved, "--cpu-offload-gb", "flag"});
+  if (gpu == nullptr) return;
+  result.gpu = gpu->name;
+  result.total_bytes = gpu->visible_bytes();
+  result.budget_bytes = budget_bytes(terms.limits, *gpu);
+  if (args.available_kv > 0) return;
+  const auto check = [&](const StageFigures& stage, Amount bytes_per_block) {
+    std::string refusal = start_refusal(args, terms.limits, *gpu, stage, bytes_per_block);
+    if (refusal.empty()) return;
+    result.fits = false;
+    result.reason = std::move(refusal);
+  };
+  check(result, result.bytes_per_block);
+  for (size_t i = 0; i < result.stages.size(); ++i) {
+    check(result.stages[i], caches[i].bytes_per_block());
   }
 }
 
-/// Weights, activations and graphs against the card; returns what is left for the cache.
-Amount fill_budget(PlanResult& result, const EngineArgs& args, const Stage& stage,
-                   const EngineLimits& limits, const Gpu* gpu, std::vector<PlanPart> activations) {
-  const ModelShape& shape = stage.shape;
-  for (PlanPart& part : activations) {
-    result.activation_peak_bytes = (Amount{result.activation_peak_bytes} + part.bytes).value();
-    part.name = "activation: " + part.name;
-    result.parts.push_back(std::move(part));
+Terms resolve_terms(const ConfigView& config, const EngineArgs& args, const Gpu* gpu,
+                    PlanResult& result) {
+  Terms terms;
+  terms.dtype = resolve_dtype(config, args, gpu);
+  terms.element = element_size(terms.dtype);
+  terms.quantization = quantization_of(config, args);
+  const std::string& method = terms.quantization.method();
+  if (std::string note = quantization_note(config, args, terms.quantization); !note.empty()) {
+    result.notes.push_back(std::move(note));
   }
-  result.non_torch_bytes = non_torch_bytes(args, gpu);
-  if (args.version >= kOnlyV0 && args.version < kStartupSnapshot) {
-    result.non_torch_bytes += context_bytes(args, gpu) + args.reserved;
+  check_card(method, args.version, gpu);
+  check_dtype(method, terms.dtype, args.version);
+  const ModelLength length = model_length(config, args.version);
+  const int64_t planned = args.max_model_len > 0 ? args.max_model_len : length.usual;
+  terms.limits = resolve_limits(args, gpu, planned);
+  if (args.max_num_batched_tokens == 0) {
+    terms.limits.max_num_batched_tokens = std::max(
+        terms.limits.max_num_batched_tokens, std::min(least_batched_tokens(config, args), planned));
   }
-  result.parts.push_back({"non-torch", result.non_torch_bytes,
-                          "measured, by parallel size and version", "overhead table"});
-  const GraphPlan graphs = plan_graphs(args, limits, gpu, shape.architecture);
-  result.cuda_graphs = graphs.count();
-  result.cuda_graph_bytes = graph_bytes(graphs, shape);
-  const bool second = uses_second_runner(args, shape);
-  const bool counted = args.estimate_graphs.value_or(args.version >= kGraphsInBudget) &&
-                       args.version >= VllmVersion{0, 18, 0} &&
-                       (!second || args.version >= kSecondRunnerGraphs);
-  if (graphs.count() > 0) {
-    result.parts.push_back(
-        {"cuda graphs", result.cuda_graph_bytes,
-         fmt::format("{} graphs x (5 MiB + 0.115 MiB x {} layers)", graphs.count(), shape.layers),
-         counted ? "estimated and reserved by this version"
-                 : "captured outside the budget in this version",
-         counted});
+  check_arguments(config, args, terms.limits, length, planned);
+  result.quantized = !method.empty();
+  result.dtype = terms.dtype;
+  result.max_model_len = planned;
+  result.max_num_seqs = terms.limits.max_num_seqs;
+  result.max_num_batched_tokens = terms.limits.max_num_batched_tokens;
+  result.gpu_memory_utilization = terms.limits.utilization;
+  if (std::string note = length_note(length, planned, args.version); !note.empty()) {
+    result.notes.push_back(std::move(note));
   }
-  if (gpu == nullptr) return 0;
-  result.budget_bytes = static_cast<int64_t>(
-      std::ceil(static_cast<double>(gpu->visible_bytes()) * limits.utilization));
-  const Amount moved = std::min(args.cpu_offload, result.parameter_bytes);
-  Amount left = Amount{result.budget_bytes} - result.weights_bytes + moved -
-                result.activation_peak_bytes - result.non_torch_bytes;
-  if (counted) left -= result.cuda_graph_bytes;
-  return left - shape.after_loading_bytes - stage.adapters;
-}
-
-void check_start(PlanResult& result, const EngineArgs& args, const EngineLimits& limits,
-                 const Gpu& gpu) {
-  const int64_t total = gpu.visible_bytes();
-  const int64_t free = total - context_bytes(args, &gpu) - args.reserved;
-  const bool checked = args.version >= kStartupSnapshot;
-  if (checked && free < result.budget_bytes) {
-    result.fits = false;
-    result.reason =
-        not_free_message(args.version, free, total, limits.utilization, result.budget_bytes);
-    return;
-  }
-  if (result.weights_bytes > total) {
-    result.fits = false;
-    result.reason = fmt::format(
-        "CUDA out of memory while loading: weights of {} GiB per GPU on a card of {} GiB.",
-        format_gib(result.weights_bytes), format_gib(total));
-    return;
-  }
-  if (args.blocks_override == 0 && args.kv_cache_memory == 0) return;
-  // vLLM allocates what it is told, without a look at what is left.
-  const Amount moved = std::min(args.cpu_offload, result.parameter_bytes);
-  const Amount rest = Amount{result.weights_bytes} - moved + result.activation_peak_bytes +
-                      result.non_torch_bytes + args.reserved;
-  const Amount cache = std::max(Amount{result.kv_cache_bytes},
-                                Amount{result.num_gpu_blocks} * result.bytes_per_block);
-  if (rest + cache <= Amount{total}) return;
-  result.fits = false;
-  result.reason = fmt::format(
-      "CUDA out of memory: a KV cache of {} GiB, as {} asks, beside {} GiB of weights, activations "
-      "and the rest, on a card of {} GiB.",
-      format_gib(cache.value()),
-      args.blocks_override > 0 ? "--num-gpu-blocks-override" : "--kv-cache-memory-bytes",
-      format_gib(rest.value()), format_gib(total));
+  return terms;
 }
 
 }  // namespace
@@ -298,68 +243,44 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const Gp
   result.engine = "vllm";
   result.version =
       fmt::format("{}.{}.{}", args.version.major, args.version.minor, args.version.patch);
-  const std::string dtype = resolve_dtype(config, args, gpu);
-  const int64_t element = element_size(dtype);
-  const Quantization quantization = quantization_of(config, args);
-  result.quantized = !quantization.method().empty();
-  check_card(quantization.method(), args.version, gpu);
-  const int64_t derived = derived_max_model_len(config);
-  result.dtype = dtype;
-  result.max_model_len = args.max_model_len > 0 ? args.max_model_len : derived;
-  EngineLimits limits = resolve_limits(args, gpu, result.max_model_len);
-  if (args.max_num_batched_tokens == 0) {
-    limits.max_num_batched_tokens =
-        std::max(limits.max_num_batched_tokens,
-                 std::min(least_batched_tokens(config, args), result.max_model_len));
-  }
-  check_arguments(args, limits, derived, result.max_model_len);
-  result.max_num_seqs = limits.max_num_seqs;
-  result.max_num_batched_tokens = limits.max_num_batched_tokens;
-  result.gpu_memory_utilization = limits.utilization;
+  const Terms terms = resolve_terms(config, args, gpu, result);
   result.gpus = args.tensor_parallel * args.pipeline_parallel * args.data_parallel;
 
-  ShapeOptions options;
-  options.tensor_parallel = args.tensor_parallel;
-  options.pipeline_parallel = args.pipeline_parallel;
-  options.expert_parallel = args.expert_parallel;
-  options.element = element;
-  options.kv_element = kv_element_size(args, quantization, element);
-  options.absent = absent_modalities(args);
-  options.state_dtype = args.state_dtype;
-  options.lora_slots = args.lora ? args.lora_slots : 0;
-  options.lora_rank = args.lora ? args.lora_rank : 0;
-  Stage stage = busiest_stage(config, options, quantization);
-  weigh_by_headers(stage, args, element);
-  result.architecture = stage.shape.architecture;
-  fill_weights(result, stage, args);
-  const KvPlan kv(stage.shape, kv_options(args, limits, stage.shape, result.max_model_len,
-                                          options.kv_element == 1));
-  fill_layout(result, kv);
-  const EncoderMemory encoder =
-      encoder_memory(args, limits, stage.shape, element, result.max_model_len);
-  Amount left = fill_budget(result, args, stage, limits, gpu,
-                            activation_parts(args, limits, stage.shape, element, gpu, encoder));
-  if (args.kv_cache_memory > 0) left = args.kv_cache_memory;
-  if (args.available_kv > 0) left = args.available_kv;
-  add_notes(result, stage, quantization, args);
-  if (std::string note = encoder_note(encoder); !note.empty()) {
+  const ShapeOptions options = shape_options(args, terms, gpu);
+  std::vector<Stage> stages = build_stages(config, options, terms.quantization);
+  for (Stage& stage : stages) weigh_by_headers(stage, args, terms.element);
+  const ModelShape whole = whole_shape(stages);
+  result.architecture = whole.architecture;
+  const KvPlan kv(
+      whole, kv_options(args, terms.limits, whole, result.max_model_len, options.kv_element == 1));
+  check_model(whole, kv, args);
+  std::vector<StageLaunch> launches;
+  std::vector<KvPlan> caches;
+  size_t first = 0;
+  for (const Stage& stage : stages) {
+    launches.push_back(
+        launch_stage(stage, {args, terms.limits, whole, gpu, terms.element, result.max_model_len}));
+    if (args.kv_cache_memory > 0) launches.back().left = args.kv_cache_memory;
+    if (args.available_kv > 0) launches.back().left = args.available_kv;
+    caches.push_back(kv.part(first, stage.shape.kv_layers.size()));
+    first += stage.shape.kv_layers.size();
+  }
+  const size_t chosen = tightest(launches, args, caches, result);
+  result.cuda_graphs = launches[chosen].graphs;
+  fill_layout(result, caches[chosen]);
+  add_notes(result, stages.front(), terms.quantization, args);
+  if (std::string note = encoder_note(launches.front().encoder); !note.empty()) {
     result.notes.push_back(std::move(note));
   }
-  if (gpu == nullptr && args.available_kv == 0 && args.kv_cache_memory == 0) {
-    return result;
-  }
-  fill_cache(result, kv, left, args);
+  if (gpu == nullptr && args.available_kv == 0 && args.kv_cache_memory == 0) return result;
+  fill_cache(result, caches[chosen], launches[chosen].left, args);
+  fill_verdict(result, terms, args, whole, caches, gpu);
   add_arguments(result, args);
-  if (gpu != nullptr) {
-    result.gpu = gpu->name;
-    result.total_bytes = gpu->visible_bytes();
-    if (args.available_kv == 0) check_start(result, args, limits, *gpu);
-  }
   if (result.has_kv) {
-    result.parts.push_back(
-        {"kv cache", result.kv_cache_bytes,
-         fmt::format("{} blocks x {} B", result.num_gpu_blocks, kv.bytes_per_block().value()),
-         "what is left of the budget"});
+    result.parts.push_back({"kv cache", result.kv_cache_bytes,
+                            fmt::format("{} blocks x {} B", result.num_gpu_blocks,
+                                        caches[chosen].bytes_per_block().value()),
+                            "what is left of the budget"});
   }
   return result;
 }

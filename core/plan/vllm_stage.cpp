@@ -1,5 +1,7 @@
 #include "plan/vllm_stage.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace plimsoll::plan {
@@ -28,15 +30,30 @@ Stage build_stage(const ConfigView& config, const ShapeOptions& options,
 
 }  // namespace
 
-Stage busiest_stage(const ConfigView& config, ShapeOptions options,
-                    const Quantization& quantization) {
-  Stage busiest;
+std::vector<Stage> build_stages(const ConfigView& config, ShapeOptions options,
+                                const Quantization& quantization) {
+  std::vector<Stage> stages;
   for (int64_t rank = 0; rank < options.pipeline_parallel; ++rank) {
     options.pipeline_rank = rank;
-    Stage stage = build_stage(config, options, quantization);
-    if (rank == 0 || stage.parameters > busiest.parameters) busiest = std::move(stage);
+    stages.push_back(build_stage(config, options, quantization));
+    stages.back().first = rank == 0;
+    stages.back().last = rank + 1 == options.pipeline_parallel;
   }
-  return busiest;
+  return stages;
+}
+
+ModelShape whole_shape(const std::vector<Stage>& stages) {
+  ModelShape whole = stages.front().shape;
+  for (size_t i = 1; i < stages.size(); ++i) {
+    const ModelShape& shape = stages[i].shape;
+    whole.kv_layers.insert(whole.kv_layers.end(), shape.kv_layers.begin(), shape.kv_layers.end());
+    whole.kernel = std::max(whole.kernel, shape.kernel);
+    whole.attention_token_bytes =
+        std::max(whole.attention_token_bytes, shape.attention_token_bytes);
+    whole.mixture |= shape.mixture;
+    whole.recurrent |= shape.recurrent;
+  }
+  return whole;
 }
 
 void weigh_by_headers(Stage& stage, const EngineArgs& args, int64_t element) {

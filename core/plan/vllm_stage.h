@@ -1,5 +1,5 @@
-// What one rank of a launch of vLLM holds: weights by part, buffers, adapters, and the model's
-// shape.
+// What the ranks of a launch of vLLM hold, stage by stage: weights by part, buffers, adapters, and
+// the model's shape.
 #pragma once
 
 #include <vector>
@@ -18,11 +18,16 @@ struct Stage {
   Amount buffers;
   Amount adapters;
   std::vector<PlanPart> parts;
+  bool first = true;
+  bool last = true;  // samples
 };
 
-/// The stage of a pipeline whose weights and cache weigh most.
-Stage busiest_stage(const ConfigView& config, ShapeOptions options,
-                    const Quantization& quantization);
+/// The stages in order.
+std::vector<Stage> build_stages(const ConfigView& config, ShapeOptions options,
+                                const Quantization& quantization);
+
+/// The shape of the whole model: caches of all stages.
+ModelShape whole_shape(const std::vector<Stage>& stages);
 
 /// An architecture that is not known weighs what its checkpoint's headers say, divided evenly.
 void weigh_by_headers(Stage& stage, const EngineArgs& args, int64_t element);

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "shard/pipeline.h"
+#include "model/pipeline.h"
 #include "shard/rank_share.h"
 
 namespace plimsoll::shard {
@@ -44,8 +44,8 @@ class Walk {
   std::vector<Stage> stages() {
     std::vector<Stage> stages(static_cast<size_t>(layout_.pipeline_parallel));
     const std::vector<int64_t> until =
-        stage_ends(static_cast<int64_t>(spec_.layers.size()), layout_.pipeline_parallel,
-                   layout_.pipeline_partition);
+        model::stage_ends(static_cast<int64_t>(spec_.layers.size()), layout_.pipeline_parallel,
+                          layout_.pipeline_partition);
     for (size_t stage = 0; stage < stages.size(); ++stage) {
       const int64_t first = stage == 0 ? 0 : until[stage - 1];
       check_experts(stage, first, until[stage]);

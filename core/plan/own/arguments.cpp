@@ -48,6 +48,10 @@ engine::EngineOptions engine_options(const Arguments& arguments, DType dtype) {
   engine::EngineOptions engine;
   engine.dtype = dtype;
   engine.threads = arguments.threads;
+  if (args.max_model_len == 1) {
+    fail(ExitCode::usage,
+         "--max-model-len 1: expected at least 2, for a token of the prompt and one of the answer");
+  }
   engine.max_model_len = std::max<int64_t>(0, args.max_model_len);
   engine.auto_model_len = args.max_model_len == -1;
   engine.max_num_seqs = args.max_num_seqs;

@@ -117,8 +117,11 @@ std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Argume
     finish(lay_out(spec, engine, footprint), spec);
     return ranks;
   }
-  for (const shard::RankModel& model : shard::rank_models(
-           spec, {.tensor_parallel = tensor, .pipeline_parallel = stages, .dtype = dtype})) {
+  for (const shard::RankModel& model :
+       shard::rank_models(spec, {.tensor_parallel = tensor,
+                                .pipeline_parallel = stages,
+                                .dtype = dtype,
+                                .pipeline_partition = arguments.args.pipeline_partition})) {
     RankLaunch rank = lay_out(model.spec, engine, footprint);
     rank.absent_weight_bytes = absent_bytes(model, footprint, dtype);
     rank.gathered_bytes = gathered_logits(spec, rank, tensor);

@@ -1,4 +1,4 @@
-#include "shard/pipeline.h"
+#include "model/pipeline.h"
 
 #include <fmt/ranges.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace plimsoll::shard {
+namespace plimsoll::model {
 namespace {
 
 constexpr const char* kVariable = "VLLM_PP_LAYER_PARTITION";
@@ -74,4 +74,4 @@ std::vector<int64_t> stage_ends(int64_t layers, int64_t stages,
   return ends;
 }
 
-}  // namespace plimsoll::shard
+}  // namespace plimsoll::model

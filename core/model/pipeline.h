@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace plimsoll::shard {
+namespace plimsoll::model {
 
 /// The text of vLLM's VLLM_PP_LAYER_PARTITION ("3,4,3"): layers of each stage. Throws Error(usage).
 std::vector<int64_t> parse_partition(const std::string& text);
@@ -16,4 +16,4 @@ std::vector<int64_t> parse_partition(const std::string& text);
 std::vector<int64_t> stage_ends(int64_t layers, int64_t stages,
                                 const std::vector<int64_t>& partition);
 
-}  // namespace plimsoll::shard
+}  // namespace plimsoll::model

@@ -1,11 +1,11 @@
 // Layers over pipeline stages.
-#include "shard/pipeline.h"
+#include "model/pipeline.h"
 
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
 
-namespace plimsoll::shard {
+namespace plimsoll::model {
 namespace {
 
 using Numbers = std::vector<int64_t>;
@@ -41,4 +41,4 @@ TEST_CASE("a partition's text") {
   }
 }
 
-}  // namespace plimsoll::shard
+}  // namespace plimsoll::model

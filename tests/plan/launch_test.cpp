@@ -1,0 +1,341 @@
+// What ends a launch of vLLM beside memory, and what releases and cards do differently: lengths,
+// dtypes, blocks of state, stages of a pipeline, kernels of 4-bit experts.
+#include <catch2/catch.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "plan/config_file.h"
+#include "plan/report.h"
+#include "plan/solver.h"
+#include "plan/vllm_plan.h"
+
+using namespace plimsoll;
+using namespace plimsoll::plan;
+
+namespace {
+
+constexpr int64_t kGib = int64_t{1} << 30;
+
+Json llama_8b() {
+  return parse_json<Json>(
+      R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","torch_dtype":"bfloat16",
+    "hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,
+    "vocab_size":128256,"max_position_embeddings":131072,"rope_theta":500000.0,"tie_word_embeddings":false})");
+}
+
+Json qwen_with_yarn() {
+  Json config = llama_8b();
+  config["architectures"] = {"Qwen2ForCausalLM"};
+  config["model_type"] = "qwen2";
+  config["max_position_embeddings"] = 32768;
+  config["rope_scaling"] = {
+      {"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32768}};
+  return config;
+}
+
+Json gemma2() {
+  Json config = llama_8b();
+  config["architectures"] = {"Gemma2ForCausalLM"};
+  config["model_type"] = "gemma2";
+  config["head_dim"] = 128;
+  config["max_position_embeddings"] = 8192;
+  return config;
+}
+
+/// Layers of state with attention between them.
+Json hybrid() {
+  return parse_json<Json>(R"({"architectures":["NemotronHForCausalLM"],"model_type":"nemotron_h",
+    "torch_dtype":"bfloat16","hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":8,
+    "hybrid_override_pattern":"M-M-M*M-","num_attention_heads":32,"num_key_value_heads":8,"head_dim":128,
+    "vocab_size":131072,"mamba_num_heads":128,"mamba_head_dim":64,"ssm_state_size":128,"n_groups":8,
+    "conv_kernel":4,"expand":2,"max_position_embeddings":8192})");
+}
+
+Json gpt_oss(int64_t layers, int64_t experts) {
+  return {{"architectures", {"GptOssForCausalLM"}},
+          {"model_type", "gpt_oss"},
+          {"torch_dtype", "bfloat16"},
+          {"hidden_size", 2880},
+          {"intermediate_size", 2880},
+          {"head_dim", 64},
+          {"num_hidden_layers", layers},
+          {"num_local_experts", experts},
+          {"num_experts_per_tok", 4},
+          {"num_attention_heads", 64},
+          {"num_key_value_heads", 8},
+          {"vocab_size", 201088},
+          {"sliding_window", 128},
+          {"max_position_embeddings", 131072},
+          {"rope_scaling",
+           {{"rope_type", "yarn"}, {"factor", 32.0}, {"original_max_position_embeddings", 4096}}},
+          {"quantization_config", {{"quant_method", "mxfp4"}}}};
+}
+
+PlanResult plan_of(const Json& config, const EngineArgs& args, const char* gpu = "h100") {
+  return plan_vllm({config, "config.json"}, args, &find_gpu(gpu));
+}
+
+std::string refusal_of(const Json& config, const EngineArgs& args, const char* gpu = "h100") {
+  try {
+    plan_of(config, args, gpu);
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::usage);
+    return error.what();
+  }
+  return "";
+}
+
+EngineArgs at(VllmVersion version) {
+  EngineArgs args;
+  args.version = version;
+  return args;
+}
+
+double gib(int64_t bytes) {
+  return static_cast<double>(bytes) / static_cast<double>(kGib);
+}
+
+bool says(const PlanResult& result, const std::string& words) {
+  return std::any_of(result.notes.begin(), result.notes.end(), [&](const std::string& note) {
+    return note.find(words) != std::string::npos;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("YaRN stretches the length that a release takes") {
+  const Json config = qwen_with_yarn();
+  EngineArgs args = at({0, 29, 0});
+  CHECK(plan_of(config, args).max_model_len == 131072);
+  args.max_model_len = 131073;
+  CHECK_THAT(refusal_of(config, args), Catch::Contains("User-specified max_model_len (131073)") &&
+                                           Catch::Contains("Use --max-model-len 131072"));
+  // From 0.30 on max_position_embeddings is taken as stretched already, and more must be asked for.
+  args = at({0, 32, 0});
+  const PlanResult usual = plan_of(config, args);
+  CHECK(usual.max_model_len == 32768);
+  CHECK(says(usual, "stretches this model's positions to 131072"));
+  args.max_model_len = 131072;
+  const PlanResult asked = plan_of(config, args);
+  CHECK(asked.max_model_len == 131072);
+  CHECK(says(asked, "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"));
+  args.max_model_len = 131073;
+  CHECK_FALSE(refusal_of(config, args).empty());
+}
+
+TEST_CASE("longrope's length before stretching is the default and no bound") {
+  Json config = llama_8b();
+  config["architectures"] = {"Phi3ForCausalLM"};
+  config["original_max_position_embeddings"] = 4096;
+  config["rope_scaling"] = {{"type", "longrope"}};
+  CHECK(plan_of(config, {}).max_model_len == 4096);
+  CHECK(plan_of(config, at({0, 11, 0})).max_model_len == 131072);
+  EngineArgs args;
+  args.max_model_len = 32768;
+  CHECK(plan_of(config, args).max_model_len == 32768);
+  args.max_model_len = 131073;
+  CHECK_THAT(refusal_of(config, args), Catch::Contains("max_position_embeddings=131072"));
+}
+
+TEST_CASE("a config without a length takes any, and 1 is one") {
+  Json config = llama_8b();
+  EngineArgs args;
+  args.max_model_len = 1;
+  const PlanResult shortest = plan_of(config, args);
+  CHECK(shortest.max_model_len == 1);
+  CHECK(shortest.max_num_batched_tokens == shortest.max_num_seqs);
+  CHECK(*shortest.fits);
+  config.erase("max_position_embeddings");
+  CHECK(plan_of(config, {}).max_model_len == 2048);
+  args.max_model_len = 100000;
+  CHECK(plan_of(config, args).max_model_len == 100000);
+}
+
+TEST_CASE("float16 is refused for models that overflow it, by name") {
+  EngineArgs args;
+  args.dtype = "float16";
+  CHECK_THAT(refusal_of(gemma2(), args),
+             Catch::Contains("The model type 'gemma2' does not support float16") &&
+                 Catch::Contains("--dtype bfloat16"));
+  args.version = {0, 9, 0};
+  CHECK(plan_of(gemma2(), args).dtype == "float16");
+}
+
+TEST_CASE("a card without bfloat16 computes in float32 where float16 overflows") {
+  const PlanResult small = plan_of(gemma2(), {}, "h100");
+  const PlanResult wide = plan_of(gemma2(), {}, "t4");
+  CHECK(wide.dtype == "float32");
+  CHECK(wide.parameter_bytes == 2 * small.parameter_bytes);
+  CHECK(plan_of(llama_8b(), {}, "t4").dtype == "float16");
+  CHECK_THAT(refusal_of(llama_8b(), at({0, 9, 0}), "t4"),
+             Catch::Contains("Bfloat16 is only supported on GPUs with compute capability"));
+  Json packed = gemma2();
+  packed["quantization_config"] = {{"quant_method", "awq"}, {"bits", 4}, {"group_size", 128}};
+  CHECK_THAT(refusal_of(packed, {}, "t4"),
+             Catch::Contains("torch.float32 is not supported for quantization method awq"));
+}
+
+TEST_CASE("graphs of whole steps need a block of state for each sequence") {
+  EngineArgs args;
+  args.max_num_seqs = 1024;
+  args.available_kv = kGib;
+  const PlanResult refused = plan_of(hybrid(), args);
+  REQUIRE(refused.num_gpu_blocks < 1024);
+  CHECK_FALSE(*refused.fits);
+  CHECK_THAT(refused.reason,
+             Catch::Contains("max_num_seqs (1024) exceeds available Mamba cache blocks (" +
+                             std::to_string(refused.num_gpu_blocks) + ")"));
+  EngineArgs fewer = args;
+  fewer.max_num_seqs = refused.num_gpu_blocks;
+  CHECK(*plan_of(hybrid(), fewer).fits);
+  EngineArgs eager = args;
+  eager.enforce_eager = true;
+  CHECK(*plan_of(hybrid(), eager).fits);
+  args.version = {0, 19, 1};
+  CHECK(*plan_of(hybrid(), args).fits);
+}
+
+TEST_CASE("the cure for too few blocks of state is among the advice") {
+  const Json config = hybrid();
+  const PlanFunction plan = [&](const EngineArgs& a, const Gpu* gpu) {
+    return plan_vllm({config, "config.json"}, a, gpu);
+  };
+  EngineArgs args;
+  args.max_num_seqs = 4096;
+  args.max_num_batched_tokens = 8192;
+  const Gpu gpu = unnamed_gpu(9 * kGib);
+  const PlanResult base = plan(args, &gpu);
+  REQUIRE_FALSE(*base.fits);
+  const std::vector<Suggestion> advice = advise(plan, args, &gpu, base);
+  const std::string flag = "--max-num-seqs " + std::to_string(base.num_gpu_blocks);
+  CHECK(std::any_of(advice.begin(), advice.end(), [&](const Suggestion& suggestion) {
+    return suggestion.flag == flag && suggestion.fits;
+  }));
+}
+
+TEST_CASE("arguments that vLLM refuses whatever the memory") {
+  struct Case {
+    const char* says;
+    void (*change)(EngineArgs&);
+  };
+  const std::vector<Case> cases = {
+      {"Total number of attention heads (32) must be divisible by tensor parallel size (3)",
+       [](EngineArgs& a) { a.tensor_parallel = 3; }},
+      {"Number of experts in the model must be greater than 0",
+       [](EngineArgs& a) { a.expert_parallel = true; }},
+      {"max_lora_rank (24) must be one of (1, 8, 16",
+       [](EngineArgs& a) { a.lora = true, a.lora_rank = 24; }},
+      {"max_lora_rank (1) must be one of (8, 16",
+       [](EngineArgs& a) {
+         a.lora = true, a.lora_rank = 1, a.version = {0, 11, 0};
+       }},
+      {"Consider increasing max_num_batched_tokens",
+       [](EngineArgs& a) { a.lora = true, a.draft_tokens = 31, a.draft_method = "ngram"; }},
+      {"max_num_batched_tokens (16) must be greater than or equal to max_num_seqs (32)",
+       [](EngineArgs& a) { a.max_num_batched_tokens = 16, a.max_num_seqs = 32; }},
+      {"Unknown quantization method: sorcery", [](EngineArgs& a) { a.quantization = "sorcery"; }},
+  };
+  for (const Case& c : cases) {
+    EngineArgs args;
+    c.change(args);
+    CHECK_THAT(refusal_of(llama_8b(), args), Catch::Contains(c.says));
+  }
+  EngineArgs args;
+  args.hybrid_kv = false;
+  CHECK_THAT(refusal_of(hybrid(), args), Catch::Contains("--disable-hybrid-kv-cache-manager"));
+  args = {};
+  args.quantization = "awq";
+  Json packed = llama_8b();
+  packed["quantization_config"] = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 128}};
+  CHECK_THAT(refusal_of(packed, args), Catch::Contains("does not match the quantization"));
+  args.quantization = "gptq_marlin";
+  CHECK(refusal_of(packed, args).empty());
+}
+
+TEST_CASE("tokens of a step cap the sequences, from the release that does so on") {
+  EngineArgs args;
+  args.max_num_batched_tokens = 512;
+  CHECK(plan_of(llama_8b(), args).max_num_seqs == 512);
+  args.version = {0, 9, 2};
+  CHECK_THAT(refusal_of(llama_8b(), args), Catch::Contains("greater than or equal to"));
+}
+
+TEST_CASE("quantization that the name tells and the config does not") {
+  const Json config = llama_8b();
+  const auto plan = [&](const EngineArgs& args, const char* path) {
+    return plan_vllm({config, path}, args, &find_gpu("b200"));
+  };
+  const PlanResult whole = plan({}, "Llama-3.1-8B-NVFP4/config.json");
+  CHECK(says(whole, "NVFP4 is said of this model"));
+  EngineArgs args;
+  args.quantization = "modelopt_fp4";
+  const PlanResult packed = plan(args, "Llama-3.1-8B-NVFP4/config.json");
+  CHECK(packed.parameter_bytes < whole.parameter_bytes / 2);
+  CHECK(says(packed, "planned as modelopt_fp4 checkpoints usually are"));
+  CHECK_FALSE(says(packed, "is said of this model"));
+  CHECK_FALSE(says(plan({}, "Llama-3.1-8B/config.json"), "is said of this model"));
+}
+
+TEST_CASE("stages of a pipeline differ, and the tightest decides") {
+  EngineArgs args = at({0, 19, 0});
+  args.pipeline_parallel = 2;
+  args.gpu_memory_utilization = 0.95;
+  const PlanResult result = plan_of(llama_8b(), args);
+  REQUIRE(result.stages.size() == 2);
+  // Logged by vLLM 0.19 on two H100s: 1.10 GiB on the first stage, 1.88 on the last.
+  CHECK(gib(result.stages[0].activation_peak_bytes) == Approx(1.10).epsilon(0.02));
+  CHECK(gib(result.stages[1].activation_peak_bytes) == Approx(1.88).epsilon(0.02));
+  CHECK(result.stage == 1);
+  CHECK(result.num_gpu_blocks ==
+        std::min(result.stages[0].num_gpu_blocks, result.stages[1].num_gpu_blocks));
+  CHECK(result.activation_peak_bytes == result.stages[1].activation_peak_bytes);
+  CHECK_THAT(to_text(result, 80), Catch::Contains("stage 1, the tightest"));
+  const Json json = parse_json<Json>(to_json(result));
+  CHECK(json["tightest_stage"] == 1);
+  CHECK(json["stages"].size() == 2);
+  CHECK(json["stages"][0]["layers"] == 16);
+  CHECK_FALSE(parse_json<Json>(to_json(plan_of(llama_8b(), {}))).contains("stages"));
+}
+
+TEST_CASE("VLLM_PP_LAYER_PARTITION divides the layers of a plan") {
+  EngineArgs args;
+  args.pipeline_parallel = 2;
+  args.pipeline_partition = {20, 12};
+  const PlanResult result = plan_of(llama_8b(), args);
+  CHECK(result.stages[0].layers == 20);
+  CHECK(result.stages[1].first_layer == 20);
+  const int64_t layer =
+      2 * (4096 * (4096 + 1024) * 2 + int64_t{3} * 4096 * 14336 + 2 * 4096);  // bytes
+  args.pipeline_partition = {19, 13};
+  const PlanResult other = plan_of(llama_8b(), args);
+  CHECK(result.stages[0].parameter_bytes - other.stages[0].parameter_bytes == layer);
+  args.pipeline_partition = {20, 13};
+  CHECK_THAT(refusal_of(llama_8b(), args), Catch::Contains("the model has 32"));
+}
+
+TEST_CASE("experts in mxfp4 take what their kernel makes of them") {
+  // Logged: 0.11 13.47 and 64.38 GiB on one H100, 0.19 7.01 on each of two.
+  const auto weights = [](const Json& config, VllmVersion version, int64_t ranks,
+                          const char* gpu = "h100") {
+    EngineArgs args = at(version);
+    args.tensor_parallel = ranks;
+    return gib(plan_of(config, args, gpu).weights_bytes);
+  };
+  CHECK(weights(gpt_oss(24, 32), {0, 11, 0}, 1) == Approx(13.47).epsilon(0.005));
+  CHECK(weights(gpt_oss(36, 128), {0, 11, 0}, 1) == Approx(64.38).epsilon(0.005));
+  CHECK(weights(gpt_oss(24, 32), {0, 19, 0}, 2) == Approx(7.01).epsilon(0.005));
+  // Marlin's kernel, on cards before Hopper, pads widths to 256 and 128.
+  CHECK(weights(gpt_oss(24, 32), {0, 32, 0}, 1, "a100-80gb") == Approx(13.70).epsilon(0.005));
+}
+
+TEST_CASE("the first engine on a small card holds more beside its weights") {
+  // Logged by 0.6 on an RTX 3090: 0.35 GiB outside torch; 3.81 and 2.89 GiB for the cache.
+  EngineArgs args = at({0, 6, 0});
+  args.gpu_memory_utilization = 0.90;
+  for (const auto& [length, cache] : {std::pair{20000, 3.81}, std::pair{29000, 2.89}}) {
+    args.max_model_len = length;
+    const PlanResult result = plan_of(llama_8b(), args, "3090");
+    CHECK(gib(result.non_torch_bytes) == Approx(0.35).epsilon(0.02));
+    CHECK(gib(result.kv_cache_bytes) == Approx(cache).epsilon(0.01));
+  }
+}
