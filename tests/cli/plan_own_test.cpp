@@ -186,3 +186,25 @@ TEST_CASE("run takes what plan says, with the same flags") {
   CHECK(parse_json<Json>(small.out)["kv_cache_bytes"].get<int64_t>() <= int64_t{1} << 25);
   CHECK(space["kv_cache_bytes"] > int64_t{1} << 25);
 }
+
+TEST_CASE("a context of one token is refused by plan as by run, and left to vLLM") {
+  const Scratch scratch;
+  const auto outcome = shell(scratch, "plimsoll plan $MODEL --max-model-len 1");
+  CHECK(outcome.status == 2);
+  CHECK_THAT(outcome.err, Catch::Contains("expected at least 2"));
+  CHECK(shell(scratch, "plimsoll plan $MODEL --engine vllm --max-model-len 1").status == 0);
+}
+
+TEST_CASE("VLLM_PP_LAYER_PARTITION divides the layers of a plan") {
+  const Scratch scratch;
+  const std::string model = kConfigs + "llama-3.1-8b.json --gpu h200 -pp 2 --format json";
+  const auto plan = [&](const std::string& engine, const std::string& partition) {
+    const auto outcome = shell(scratch, "VLLM_PP_LAYER_PARTITION=" + partition + " plimsoll plan " +
+                                            model + " --engine " + engine);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return parse_json<Json>(outcome.out);
+  };
+  CHECK(plan("vllm", "20,12")["stages"][0]["layers"] == 20);
+  CHECK(plan("plimsoll", "20,12")["weights_bytes"] > plan("plimsoll", "16,16")["weights_bytes"]);
+}
