@@ -143,6 +143,8 @@ TEST_CASE("cut prompts leave room for max_tokens, else for a quarter of the cont
   CHECK(build(repeated("prompt", 200), with(LongPrompt::truncate_left)).request.dropped_tokens ==
         125);
   CHECK(build(repeated("prompt", 50, ",\"truncate_prompt_tokens\":7")).ids().size() == 7);
+  // As much as leaves room for one token.
+  CHECK(build(repeated("prompt", 200, ",\"truncate_prompt_tokens\":-1")).ids().size() == 99);
 }
 
 TEST_CASE("split prompts overlap, and lose nothing") {

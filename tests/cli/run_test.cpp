@@ -359,3 +359,20 @@ TEST_CASE("many lines at once: the report shows what the engine did") {
   CHECK(small["engine"]["preemptions"] > 0);
   CHECK(scratch.read("out") == scratch.read("out2"));
 }
+
+TEST_CASE("the tokenizer's end token ends an answer whatever the configs name") {
+  const Scratch scratch;
+  const std::string folder =
+      "mkdir m && ln -s \"$MODEL\"/* m/ && rm m/config.json m/generation_config.json && "
+      "sed 's/\"eos_token_id\": 3/\"eos_token_id\": 2047/' \"$MODEL/config.json\" >m/config.json "
+      "&& ";
+  scratch.write("in", R"({"messages":[{"role":"user","content":"Who comes?"}],"temperature":0})"
+                      "\n");
+  const Outcome usual = shell(scratch, "plimsoll run $MODEL -q -i in --max-tokens 300");
+  const Outcome other = shell(scratch, folder + "plimsoll run m -q -i in --max-tokens 300");
+  INFO(other.err);
+  const Json line = json_lines(usual.out).at(0);
+  CHECK(line["choices"][0]["finish_reason"] == "stop");
+  CHECK(line["usage"]["completion_tokens"] < 300);
+  CHECK(other.out == usual.out);
+}

@@ -124,6 +124,27 @@ TEST_CASE("NaN costs the request that it happens in") {
   CHECK(engine->stats().kv_blocks_used == 0);
 }
 
+TEST_CASE("longrope's table is chosen by how long the answer may become, not by the prompt alone") {
+  TinyModel model("phi3_longrope");  // the short table holds up to 64 tokens
+  Ids prompt(16);
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<TokenId>(5 + 7 * i);
+  Ids longer = prompt;
+  longer.resize(76, 9);
+  std::vector<Request> requests = {greedy(0, prompt, 40), greedy(1, prompt, 48),
+                                   greedy(2, prompt, 49), greedy(3, longer, 1)};
+  for (Request& request : requests) request.sampling.prompt_logprobs = 0;
+  const auto outputs = run_all(*model.engine(small_options()), requests);
+  const auto logprobs = [&](uint64_t tag) {
+    std::vector<float> values;
+    for (size_t i = 1; i < prompt.size(); ++i)
+      values.push_back(outputs.at(tag).prompt_logprobs.at(i)->at(0).logprob);
+    return values;
+  };
+  CHECK(logprobs(0) == logprobs(1));
+  CHECK(logprobs(2) == logprobs(3));
+  CHECK(logprobs(1) != logprobs(2));
+}
+
 TEST_CASE("a decoder that gives up costs the request that it happens in") {
   TinyModel model("llama");
   const Request request = greedy(0, {5, 6, 7, 8}, 4);

@@ -202,6 +202,12 @@ TEST_CASE("generation_config gives sampling defaults and end tokens") {
   CHECK(read.top_k == 20);
   CHECK_FALSE(read.top_p.has_value());
   CHECK_FALSE(read.max_new_tokens.has_value());
+  // A generation config that names none leaves config.json's in force.
+  for (const char* silent : {R"({"temperature": 0.6})", R"({"eos_token_id": null})", "{}"}) {
+    folder.write("generation_config.json", silent);
+    CHECK(model::read_generation_config(folder.path, config).eos_token_ids ==
+          std::vector<int32_t>{7});
+  }
   for (const char* bad : {R"({"eos_token_id": "x"})", R"({"eos_token_id": [1.5]})",
                           R"({"temperature": "hot"})", R"({"top_k": 1.5})", "[]"}) {
     INFO(bad);

@@ -85,6 +85,16 @@ TEST_CASE("A template refuses a conversation in its own words") {
                     "Conversation roles must alternate user/assistant/user/assistant/...");
 }
 
+TEST_CASE("what one template may spend in memory does not bind the next conversation") {
+  const TemplateBudget small{.max_steps = 100, .max_depth = 8, .max_output = 10};
+  CHECK(failure("{{ 'a' * 11 }}", small).starts_with("the template makes a text of more than 10"));
+  CHECK(failure("ok", small) == "rendered: ok");
+  // More than the rooms of those two together.
+  ChatInput input = conversation("[]");
+  input.kwargs["long"] = std::string(size_t{70} << 20, 'x');
+  CHECK(render("{{ long[:2] }}", input) == "xx");
+}
+
 TEST_CASE("Templates see the conversation and nothing else") {
   ChatInput input =
       conversation(R"([{"role": "user", "content": [{"type": "text", "text": "é"}]}])");

@@ -84,6 +84,7 @@ TEST_CASE("a search without matches meets its window's end between characters") 
   for (int i = 0; i < 5000; ++i) text += "\u4e9c";
   CHECK(matches("b", text).empty());
   CHECK(matches("b", text + "b") == Matches{"b"});
+  CHECK(matches("[^\u4e9c]", text).empty());  // half a character would be another one
 }
 
 }  // namespace
