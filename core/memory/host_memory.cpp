@@ -7,15 +7,26 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "memory/available.h"
 
 namespace plimsoll::memory {
+namespace {
+constexpr size_t kMiB = size_t{1} << 20;
+}
 
 HostMemory::HostMemory(size_t bytes) {
   bytes_ = std::max<size_t>(bytes, 1);
+  const Available available = available_memory();
+  if (bytes > static_cast<uint64_t>(available.bytes)) {
+    fail(ExitCode::does_not_fit,
+         "{} MiB of this machine's memory are needed, and {} MiB are left ({}); lower "
+         "--cpu-kvcache-space, --max-num-batched-tokens or --max-model-len, or raise the limit",
+         bytes / kMiB + 1, static_cast<size_t>(available.bytes) / kMiB, available.bound);
+  }
   data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data_ == MAP_FAILED) {
-    fail(ExitCode::output_unwritable,
-         "out of memory: the system refuses {} bytes ({}); lower --cpu-kvcache-space", bytes,
+    fail(ExitCode::does_not_fit,
+         "the system refuses {} bytes of memory ({}); lower --cpu-kvcache-space", bytes,
          std::strerror(errno));
   }
   // Weights and KV blocks are streamed: huge pages save a tenth of the time where they exist.

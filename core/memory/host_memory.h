@@ -26,7 +26,8 @@ class Memory {
 /// ones where it has them.
 class HostMemory final : public Memory {
  public:
-  /// Throws Error(output_unwritable) when the system refuses.
+  /// Throws Error(does_not_fit) when the machine or a control group does not have as much left
+  /// (available.h).
   explicit HostMemory(size_t bytes);
   ~HostMemory() override;
 };

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "memory/available.h"
 #include "shard/output_folder.h"
 #include "shard/rank_file.h"
 
@@ -18,9 +19,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kBuffers = size_t{64} << 20;  // of all ranks' files together, twice
+constexpr size_t kLeastBuffer = size_t{1} << 16;
 constexpr size_t kLargestBuffer = size_t{4} << 20;
 constexpr int64_t kSlack = int64_t{4}
                            << 20;  // for records, folders and the file system's own needs
+
+/// Half of what buffers may take: less where a control group leaves little.
+size_t all_buffers() {
+  return std::min(kBuffers, static_cast<size_t>(memory::available_memory().bytes) / 8);
+}
 
 /// One part of one stage on some of the ranks. The workers go through the tensors side by side, so
 /// that what one rank reads of a checkpoint tensor is still in the page cache for the next.
@@ -29,7 +36,7 @@ class PartWriter {
   PartWriter(const Job& job, const PartPlan& part, std::vector<std::string> names,
              std::vector<int64_t> ranks, OutputFolder& folder)
       : job_(job), part_(part), ranks_(std::move(ranks)) {
-    const size_t buffer = std::clamp(kBuffers / ranks_.size(), size_t{1} << 16, kLargestBuffer);
+    const size_t buffer = std::clamp(all_buffers() / ranks_.size(), kLeastBuffer, kLargestBuffer);
     for (const std::string& name : names) files_.emplace_back(folder, name, part.bytes(), buffer);
   }
 

@@ -10,11 +10,13 @@
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/tied_head.h"
+#include "memory/available.h"
 #include "model/config.h"
 #include "model/tied_head.h"
 #include "plan/amount.h"
 #include "plan/arguments.h"
 #include "plan/own/launch.h"
+#include "plan/report.h"
 
 namespace plimsoll::plan::own {
 namespace {
@@ -229,6 +231,19 @@ void fill_cache(PlanResult& result, const RankLaunch& rank, int64_t blocks, int6
                           "what is left of the budget"});
 }
 
+/// A run on this machine's processor has what the machine has left.
+void refuse_above_host(PlanResult& result, const RankLaunch& rank) {
+  const memory::Available available = memory::available_memory();
+  const Amount whole = Amount{rank.fixed_bytes()} + result.kv_cache_bytes;
+  if (!*result.fits || whole <= Amount{available.bytes}) return;
+  result.fits = false;
+  result.reason = fmt::format(
+      "{} of this machine's memory are needed, and {} are left ({}); --cpu-kvcache-space is {} of "
+      "them.",
+      readable_bytes(whole.value()), readable_bytes(available.bytes), available.bound,
+      readable_bytes(result.kv_cache_bytes));
+}
+
 void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunch& rank,
                const EngineArgs& args) {
   if (!spec.dtype_stated && args.dtype == "auto") {
@@ -335,6 +350,7 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments, const
   add_arguments(result, arguments.args);
   add_notes(result, spec, *rank, arguments.args);
   if (gpu != nullptr) return result;
+  refuse_above_host(result, *rank);
   if (!*result.fits) result.notes.push_back("a run on this CPU would refuse: " + result.reason);
   result.reason.clear();
   result.fits.reset();  // no card, no verdict

@@ -1,0 +1,129 @@
+#include "memory/available.h"
+
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+
+using namespace plimsoll;
+using memory::available_memory;
+
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+/// A root with 64 GiB available, to which files are added.
+class FakeRoot {
+ public:
+  FakeRoot() {
+    std::string name = (std::filesystem::temp_directory_path() / "availableXXXXXX").string();
+    path_ = mkdtemp(name.data());
+    write("proc/meminfo", "MemTotal: 131072000 kB\nMemAvailable:   67108864 kB\n");
+  }
+  ~FakeRoot() { std::filesystem::remove_all(path_); }
+  FakeRoot(const FakeRoot&) = delete;
+  FakeRoot& operator=(const FakeRoot&) = delete;
+
+  void write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name) << text;
+  }
+  /// A group of version 2 with `limit`, of whose `usage` bytes `files` are page cache.
+  void group(const std::string& name, const std::string& limit, int64_t usage,
+             int64_t files) const {
+    write("sys/fs/cgroup" + name + "/memory.max", limit + "\n");
+    write("sys/fs/cgroup" + name + "/memory.current", std::to_string(usage) + "\n");
+    write("sys/fs/cgroup" + name + "/memory.stat",
+          "anon 5\ninactive_file " + std::to_string(files / 2) + "\nactive_file " +
+              std::to_string(files - files / 2) + "\n");
+  }
+  void second_version(const std::string& own_group, const std::string& mounted = "/") const {
+    write("proc/self/mountinfo",
+          "25 1 0:28 " + mounted + " /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
+    write("proc/self/cgroup", "0::" + own_group + "\n");
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("what the machine says is available bounds a process outside control groups") {
+  const FakeRoot root;
+  CHECK(available_memory(root.path()).bytes == 64 * kGiB);
+}
+
+TEST_CASE("a machine that tells nothing bounds nothing") {
+  CHECK(available_memory("/nonexistent").bytes == std::numeric_limits<int64_t>::max());
+}
+
+TEST_CASE("memory.max bounds, and page cache below it counts as free") {
+  const FakeRoot root;
+  root.second_version("/job/step");
+  root.group("/job", std::to_string(8 * kGiB), 6 * kGiB, 4 * kGiB);
+  root.group("/job/step", "max", kGiB, 0);
+  const memory::Available available = available_memory(root.path());
+  CHECK(available.bytes == 6 * kGiB);
+  CHECK(available.bound.ends_with("/sys/fs/cgroup/job/memory.max"));
+}
+
+TEST_CASE("the tightest of the groups above a process counts") {
+  const FakeRoot root;
+  root.second_version("/job/step");
+  root.group("/job", std::to_string(8 * kGiB), kGiB, 0);
+  root.group("/job/step", std::to_string(2 * kGiB), kGiB, 0);
+  CHECK(available_memory(root.path()).bytes == kGiB);
+}
+
+TEST_CASE("a group over its limit leaves nothing, not less") {
+  const FakeRoot root;
+  root.second_version("/job");
+  root.group("/job", std::to_string(kGiB), 2 * kGiB, 0);
+  CHECK(available_memory(root.path()).bytes == 0);
+}
+
+TEST_CASE("a container that is mounted alone sees its limit at the top") {
+  const FakeRoot root;
+  root.group("", std::to_string(4 * kGiB), kGiB, 0);
+  SECTION("with a name space of its own") {
+    root.second_version("/");
+  }
+  SECTION("under the host's name") {
+    root.second_version("/docker/a1", "/docker/a1");
+  }
+  SECTION("under a name that is not mounted") {
+    root.second_version("/../b", "/docker/a1");
+  }
+  CHECK(available_memory(root.path()).bytes == 3 * kGiB);
+}
+
+TEST_CASE("version 1 has its limit in the hierarchy of the memory controller") {
+  const FakeRoot root;
+  root.write("proc/self/mountinfo",
+             "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
+             "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+             "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+  root.write("proc/self/cgroup", "5:cpu,cpuacct:/\n4:memory:/slurm/job_7\n0::/\n");
+  const std::string group = "sys/fs/cgroup/memory/slurm/job_7/";
+  root.write(group + "memory.limit_in_bytes", std::to_string(3 * kGiB));
+  root.write(group + "memory.usage_in_bytes", std::to_string(2 * kGiB));
+  root.write(group + "memory.stat", "cache 9\ntotal_inactive_file " + std::to_string(kGiB) + "\n");
+  CHECK(available_memory(root.path()).bytes == 2 * kGiB);
+  CHECK(available_memory(root.path()).bound.ends_with("job_7/memory.limit_in_bytes"));
+}
+
+TEST_CASE("broken files of control groups bound nothing") {
+  const FakeRoot root;
+  root.second_version("/job");
+  root.group("/job", "-5", kGiB, 0);
+  CHECK(available_memory(root.path()).bytes == 64 * kGiB);
+  root.group("/job", "12x34", -1, 0);
+  CHECK(available_memory(root.path()).bytes == 64 * kGiB);
+  root.write("proc/self/mountinfo", std::string("\0\n- - -\n1 2\n", 12));
+  CHECK(available_memory(root.path()).bytes == 64 * kGiB);
+}
