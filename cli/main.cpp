@@ -4,7 +4,6 @@
 #include <new>
 
 #include "base/error.h"
-#include "batch/files.h"
 #include "cli/arguments.h"
 #include "cli/help.h"
 #include "cli/plan/command.h"
@@ -12,6 +11,7 @@
 #include "cli/shard/command.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "files/output_file.h"
 
 namespace {
 
@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
   } catch (const cli::HelpWanted& help) {
     std::fputs(help.text.c_str(), stdout);
     return std::fflush(stdout) == 0 ? 0 : static_cast<int>(ExitCode::output_unwritable);
-  } catch (const batch::BrokenPipe&) {
+  } catch (const files::BrokenPipe&) {
     cli::die_by_signal(SIGPIPE);
   } catch (const Error& error) {
     cli::say(error.what());

@@ -146,7 +146,7 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options,
   survey_options.defaults = default_fields(run, generation);
   survey_options.limits = {.vocab_size = vocabulary(config)};
   survey_options.block_size = result.block_size;
-  batch::InputFile input = batch::InputFile::open(options.run.input);
+  files::InputFile input = files::InputFile::open(options.run.input);
   const batch::PromptSurvey survey = batch::survey_prompts(input, std::move(survey_options));
 
   plan::PromptFigures figures = figures_of(survey);

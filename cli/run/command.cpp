@@ -10,6 +10,7 @@
 #include "cli/environment.h"
 #include "cli/help.h"
 #include "cli/run/launch.h"
+#include "cli/run/used_files.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 
@@ -51,22 +52,21 @@ void note_unused(const RunOptions& options) {
 }
 
 // Passes over a regular input before anything is loaded: lines of a part, ids under --strict.
-void scan(const RunOptions& options, const batch::InputFile& input, batch::RunnerOptions& runner) {
-  if (!input.is_regular()) {
-    if (options.part) fail(ExitCode::usage, "--part: {} is not a regular file", input.name());
-  } else {
-    const auto again = [&] { return batch::InputFile::open(options.input); };
-    if (options.unknown_fields == batch::UnknownFields::refuse && options.input != "-") {
-      batch::InputFile file = again();
-      batch::refuse_duplicate_ids(file, options.max_line_bytes);
+void scan(const RunOptions& options, files::InputFile& input, batch::RunnerOptions& runner) {
+  if (input.is_regular()) {
+    if (options.unknown_fields == batch::UnknownFields::refuse) {
+      batch::refuse_duplicate_ids(input, options.max_line_bytes);
+      input.rewind();
     }
-    if (options.input != "-" && (options.part || input.size() <= kCountedBytes)) {
-      batch::InputFile file = again();
-      runner.total_lines = batch::count_lines(file, options.max_line_bytes);
+    if (options.part || input.size() <= kCountedBytes) {
+      runner.total_lines = batch::count_lines(input, options.max_line_bytes);
+      input.rewind();
     }
   }
   if (options.part) {
-    if (!runner.total_lines) fail(ExitCode::usage, "--part: needs a file (-i FILE)");
+    if (!runner.total_lines) {
+      fail(ExitCode::usage, "--part: {} is not a regular file", input.name());
+    }
     runner.slice = batch::part_of(*runner.total_lines, options.part->first, options.part->second);
   }
   const uint64_t skipped = std::min(options.skip, runner.slice.count);
@@ -183,7 +183,8 @@ int run_command(const RunOptions& options) {
   (void)default_fields(options, {});
   if (options.chat_template) batch::check_template(*options.chat_template);
 
-  batch::InputFile input = batch::InputFile::open(options.input);
+  check_files(options, environment);
+  files::InputFile input = files::InputFile::open(options.input);
   if (!options.input_given && input.is_terminal()) {
     fail(ExitCode::usage, "no input: give -i FILE, or pipe JSONL to standard input");
   }
@@ -225,7 +226,7 @@ int run_command(const RunOptions& options) {
   report.publish_seconds = seconds_since(publish_start);
   report.memory = batch::host_memory_report(launched->engine->measured(), batch::peak_rss_bytes());
   if (launched->device.card) add_card(*launched, report.memory);
-  if (!options.report.empty()) batch::write_file(options.report, batch::report_json(report));
+  if (!options.report.empty()) files::write_file(options.report, batch::report_json(report));
   tell_end(options, report, *output);
   return report.exit_status;
 }

@@ -1,7 +1,6 @@
 #include "cli/run/options.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -33,7 +32,7 @@ void declare_files(CLI::App& command, RunOptions& options) {
                   "JSONL with answers, there when whole; - is standard output (default)")
       ->type_name("FILE");
   command.add_flag_callback(
-      "--overwrite", [&options] { options.existing = batch::OutputFile::Existing::replace; },
+      "--overwrite", [&options] { options.existing = files::Existing::replace; },
       "replace an output, or the rest of an unfinished run");
   command.add_option("--errors", options.errors, "failed lines go here instead of the output")
       ->type_name("FILE");
@@ -174,7 +173,10 @@ void declare_sampling(CLI::App& command, RunOptions& options) {
 
 void declare_prompts(CLI::App& command, RunOptions& options) {
   value_flag(command, "--chat-template", "FILE", "chat template, a file or the text itself",
-             [&options](const std::string& text) { options.chat_template = read_template(text); });
+             [&options](const std::string& text) {
+               options.chat_template = read_template(text);
+               options.chat_template_given = text;
+             });
   value_flag(
       command, "--chat-template-kwargs", "JSON", "variables for the chat template",
       [&options](const std::string& text) { options.chat_template_kwargs = read_object(text); });
@@ -254,14 +256,6 @@ void check_run_options(const RunOptions& options) {
     refuse("--file-pattern: names shards; give --load-format sharded_state too");
   }
   if (options.part && !options.input_given) refuse("--part: needs a file (-i FILE)");
-  if (options.input != "-" && options.output != "-") {
-    const auto input = batch::file_id(options.input);
-    struct stat output {};
-    const bool regular = stat(options.output.c_str(), &output) == 0 && S_ISREG(output.st_mode);
-    if (regular && input == batch::FileId{output.st_dev, output.st_ino}) {
-      refuse(fmt::format("-o {}: is the input file itself", options.output));
-    }
-  }
   if (!options.errors.empty() && options.errors == options.output) {
     refuse("--errors: names the output; leave it out to have failed lines there");
   }

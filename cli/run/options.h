@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "base/json.h"
-#include "batch/files.h"
 #include "batch/output_line.h"
 #include "batch/progress.h"
 #include "batch/prompt_builder.h"
 #include "batch/runner.h"
 #include "cli/engine_flags.h"
+#include "files/output_file.h"
 
 namespace plimsoll::cli {
 
@@ -38,6 +38,7 @@ struct RunOptions {
   std::optional<int64_t> max_tokens;
   int64_t max_logprobs = 20;
   std::optional<std::string> chat_template;
+  std::string chat_template_given;  // as on the command line: a file's name, or the text
   OrderedJson chat_template_kwargs = OrderedJson::object();
   batch::LongPrompt long_prompt = batch::LongPrompt::error;
   int64_t split_overlap = 64;
@@ -52,7 +53,7 @@ struct RunOptions {
   batch::OutputFormat format = batch::OutputFormat::json;
   std::string errors;  // empty: in the output
   std::string report;  // empty: none
-  batch::OutputFile::Existing existing = batch::OutputFile::Existing::refuse;
+  files::Existing existing = files::Existing::refuse;
   std::string progress = "auto";
   bool quiet = false;
   std::vector<std::string> ignored;  // flags of `plan` that were given

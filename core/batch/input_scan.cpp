@@ -13,7 +13,7 @@ Slice part_of(uint64_t lines, uint64_t index, uint64_t parts) {
   return {index * size + std::min(index, larger), size + (index < larger ? 1 : 0)};
 }
 
-uint64_t count_lines(InputFile& input, size_t max_line_bytes) {
+uint64_t count_lines(files::InputFile& input, size_t max_line_bytes) {
   LineReader reader(input, max_line_bytes);
   Line line;
   uint64_t count = 0;
@@ -24,7 +24,7 @@ uint64_t count_lines(InputFile& input, size_t max_line_bytes) {
   }
 }
 
-void refuse_duplicate_ids(InputFile& input, size_t max_line_bytes) {
+void refuse_duplicate_ids(files::InputFile& input, size_t max_line_bytes) {
   LineReader reader(input, max_line_bytes);
   IdRegister ids;
   Line line;

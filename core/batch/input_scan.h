@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "batch/files.h"
+#include "files/input_file.h"
 
 namespace plimsoll::batch {
 
@@ -20,9 +20,9 @@ struct Slice {
 Slice part_of(uint64_t lines, uint64_t index, uint64_t parts);
 
 /// Lines that are not blank.
-uint64_t count_lines(InputFile& input, size_t max_line_bytes);
+uint64_t count_lines(files::InputFile& input, size_t max_line_bytes);
 
 /// Throws Error(input_unusable) naming both lines of the first id that occurs twice.
-void refuse_duplicate_ids(InputFile& input, size_t max_line_bytes);
+void refuse_duplicate_ids(files::InputFile& input, size_t max_line_bytes);
 
 }  // namespace plimsoll::batch

@@ -15,7 +15,7 @@ bool is_blank(std::string_view text) {
 
 }  // namespace
 
-LineReader::LineReader(InputFile& input, size_t max_line_bytes)
+LineReader::LineReader(files::InputFile& input, size_t max_line_bytes)
     : input_(input), max_line_bytes_(max_line_bytes) {}
 
 LineReader::Got LineReader::next(Line& line, int timeout_ms) {

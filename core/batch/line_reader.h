@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "batch/files.h"
+#include "files/input_file.h"
 
 namespace plimsoll::batch {
 
@@ -21,7 +21,7 @@ struct Line {
 class LineReader {
  public:
   /// Throws Error(input_unusable) at the first read for what is not text: gzip, zstd, xz, UTF-16.
-  LineReader(InputFile& input, size_t max_line_bytes);
+  LineReader(files::InputFile& input, size_t max_line_bytes);
 
   enum class Got : uint8_t { line, nothing_yet, end };
   /// The next line. CR LF counts as a line end, a byte order mark at the start is dropped, the last
@@ -36,7 +36,7 @@ class LineReader {
   bool take(Line& line, size_t length);
   void finish_input() const;
 
-  InputFile& input_;
+  files::InputFile& input_;
   size_t max_line_bytes_;
   std::string buffer_;  // what has been read and not handed out, from start_
   size_t start_ = 0;

@@ -11,11 +11,20 @@ constexpr size_t kCopyBytes = size_t{1} << 20;
 // Appends to PATH.part in order of completion and remembers where each slot's line lies.
 class JournalOutput final : public Output {
  public:
-  JournalOutput(std::string path, OutputFile::Existing existing)
-      : path_(std::move(path)), part_(OutputFile::open_owned(path_ + ".part", existing)) {
+  JournalOutput(std::string path, files::Existing existing)
+      : path_(std::move(path)),
+        part_(files::OutputFile::open_owned(path_ + ".part")),
+        existing_(existing) {
+    if (existing == files::Existing::refuse && part_.size() > 0) {
+      fail(ExitCode::foreign_output,
+           "{}: holds the finished lines of an earlier run that did not end; keep it elsewhere, or "
+           "start anew with --overwrite",
+           part_.path());
+    }
+    part_.truncate(0);
     // Only now, under the lock: another process may just have published it.
-    if (existing == OutputFile::Existing::refuse && exists(path_)) {
-      remove_file(part_.path());
+    if (existing == files::Existing::refuse && files::exists(path_)) {
+      files::remove_file(part_.path());
       fail(ExitCode::foreign_output,
            "{}: is there already; choose another name, or replace it with --overwrite", path_);
     }
@@ -23,7 +32,7 @@ class JournalOutput final : public Output {
 
   // A run that fails before its first line leaves nothing behind.
   ~JournalOutput() override {
-    if (end_ == 0 && !published_) remove_if_possible(part_.path());
+    if (end_ == 0 && !published_) files::remove_if_possible(part_.path());
   }
 
   void put(uint64_t slot, std::string line) override {
@@ -38,15 +47,16 @@ class JournalOutput final : public Output {
   void publish() override {
     part_.sync();
     if (in_order_) {
-      rename_file(part_.path(), path_);
+      files::rename_file(part_.path(), path_, existing_);
     } else {
       const std::string ordered_path = path_ + ".ordered.part";
-      OutputFile ordered = OutputFile::open_owned(ordered_path, OutputFile::Existing::replace);
+      files::OutputFile ordered = files::OutputFile::open_owned(ordered_path);
+      ordered.truncate(0);
       copy_in_order(ordered);
       ordered.sync();
-      rename_file(ordered_path, path_);
+      files::rename_file(ordered_path, path_, existing_);
       ordered.close();
-      remove_file(part_.path());
+      files::remove_file(part_.path());
     }
     published_ = true;
     part_.close();
@@ -61,7 +71,7 @@ class JournalOutput final : public Output {
     uint64_t bytes = 0;
   };
 
-  void copy_in_order(OutputFile& to) const {
+  void copy_in_order(files::OutputFile& to) const {
     std::string buffer;
     for (const Extent& extent : index_) {
       if (extent.bytes == 0) continue;
@@ -76,7 +86,8 @@ class JournalOutput final : public Output {
   }
 
   std::string path_;
-  OutputFile part_;
+  files::OutputFile part_;
+  files::Existing existing_;
   std::vector<Extent> index_;  // by slot
   uint64_t end_ = 0;
   bool in_order_ = true;
@@ -86,7 +97,7 @@ class JournalOutput final : public Output {
 // Writes as soon as all earlier slots are written.
 class StreamOutput final : public Output {
  public:
-  explicit StreamOutput(const std::string& path) : file_(OutputFile::open_stream(path)) {}
+  explicit StreamOutput(const std::string& path) : file_(files::OutputFile::open_stream(path)) {}
 
   void put(uint64_t slot, std::string line) override {
     held_back_ += line.size();
@@ -117,7 +128,7 @@ class StreamOutput final : public Output {
     file_.append(line);
   }
 
-  OutputFile file_;
+  files::OutputFile file_;
   std::map<uint64_t, std::string> waiting_;
   uint64_t next_ = 0;
   size_t held_back_ = 0;
@@ -125,11 +136,11 @@ class StreamOutput final : public Output {
 
 }  // namespace
 
-std::unique_ptr<Output> open_output(const std::string& path, OutputFile::Existing existing) {
-  if (is_folder(path)) {
+std::unique_ptr<Output> open_output(const std::string& path, files::Existing existing) {
+  if (files::is_folder(path)) {
     fail(ExitCode::output_unwritable, "{}: is a folder; the output is a file", path);
   }
-  if (is_stream(path)) return std::make_unique<StreamOutput>(path);
+  if (files::is_stream(path)) return std::make_unique<StreamOutput>(path);
   return std::make_unique<JournalOutput>(path, existing);
 }
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "batch/files.h"
+#include "files/output_file.h"
 
 namespace plimsoll::batch {
 
@@ -28,6 +28,6 @@ class Output {
 /// Opens the output before the long work: PATH.part under a lock, renamed to PATH in the end; "-",
 /// pipes and devices are written in input order as lines come. Throws Error: foreign_output when
 /// PATH or PATH.part is there and `existing` is refuse, locked, output_unwritable.
-std::unique_ptr<Output> open_output(const std::string& path, OutputFile::Existing existing);
+std::unique_ptr<Output> open_output(const std::string& path, files::Existing existing);
 
 }  // namespace plimsoll::batch

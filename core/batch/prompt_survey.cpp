@@ -136,7 +136,7 @@ class Survey {
 
 }  // namespace
 
-PromptSurvey survey_prompts(InputFile& input, SurveyOptions options) {
+PromptSurvey survey_prompts(files::InputFile& input, SurveyOptions options) {
   LineReader reader(input, options.max_line_bytes);
   Survey survey(std::move(options));
   Line line;

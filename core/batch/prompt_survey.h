@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "batch/files.h"
 #include "batch/prompt_builder.h"
+#include "files/input_file.h"
 
 namespace plimsoll::batch {
 
@@ -45,6 +45,6 @@ struct PromptSurvey {
 };
 
 /// Reads the input to its end. Throws Error(input_unusable) for what is no text.
-PromptSurvey survey_prompts(InputFile& input, SurveyOptions options);
+PromptSurvey survey_prompts(files::InputFile& input, SurveyOptions options);
 
 }  // namespace plimsoll::batch

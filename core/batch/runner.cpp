@@ -23,8 +23,8 @@ void check_failure(const engine::RequestOutput& output) {
 
 }  // namespace
 
-Runner::Runner(InputFile& input, engine::Engine& engine, PromptBuilder& prompts, Output& output,
-               Output* errors, Progress& progress, RunnerOptions options)
+Runner::Runner(files::InputFile& input, engine::Engine& engine, PromptBuilder& prompts,
+               Output& output, Output* errors, Progress& progress, RunnerOptions options)
     : engine_(engine),
       prompts_(prompts),
       output_(output),

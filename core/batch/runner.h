@@ -58,7 +58,7 @@ struct RunCounts {
 class Runner {
  public:
   /// All references must outlive the runner. `errors` may be null: failed lines go to `output` too.
-  Runner(InputFile& input, engine::Engine& engine, PromptBuilder& prompts, Output& output,
+  Runner(files::InputFile& input, engine::Engine& engine, PromptBuilder& prompts, Output& output,
          Output* errors, Progress& progress, RunnerOptions options);
 
   /// Runs to the end of the input or to the stop. Line errors cost their line; what throws ends the
@@ -97,7 +97,7 @@ class Runner {
   Output* errors_;
   Progress& progress_;
   RunnerOptions options_;
-  InputFile& input_;
+  files::InputFile& input_;
   LineReader reader_;
   Clock::time_point start_ = Clock::now();
   RunCounts counts_;

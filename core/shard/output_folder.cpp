@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "files/seam.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -24,14 +25,7 @@ constexpr int kDeepest = 64;  // of folders in folders that are copied
 constexpr size_t kBlock = size_t{1} << 20;
 constexpr int64_t kWriteBehind = int64_t{32} << 20;
 
-IoFault io_fault = nullptr;
-
-// Asks the test's seam before a call: false with errno set when it is to fail.
-bool allowed(const char* call) {
-  const int error = io_fault == nullptr ? 0 : io_fault(call);
-  errno = error;
-  return error == 0;
-}
+using files::allowed;
 
 std::string temporary(const std::string& name) {
   return "." + name + std::string(kSuffix);
@@ -80,7 +74,7 @@ void read_blocks(const fs::path& from, unsigned& mode, Take take) {
 void sync_path(const fs::path& path, int flags) {
   const int descriptor = open(path.c_str(), flags | O_CLOEXEC);
   if (descriptor < 0) refuse(path, "open", errno);
-  const bool synced = allowed("fsync") && fsync(descriptor) == 0;
+  const bool synced = files::fsync(descriptor) == 0;
   const int error = errno;
   close(descriptor);
   if (!synced) refuse(path, "fsync", error);
@@ -108,7 +102,7 @@ void copy_tree(const fs::path& from, const fs::path& to, int depth) {
     unsigned mode = 0;
     read_blocks(at->path(), mode, [&](const char* bytes, size_t count) {
       while (count > 0) {
-        const ssize_t written = allowed("write") ? write(descriptor, bytes, count) : -1;
+        const ssize_t written = files::write(descriptor, bytes, count);
         if (written < 0 && errno == EINTR) continue;
         if (written < 0) refuse(target, "write", errno);
         bytes += written;
@@ -116,17 +110,13 @@ void copy_tree(const fs::path& from, const fs::path& to, int depth) {
       }
     });
     if (fchmod(descriptor, mode) != 0) refuse(target, "chmod", errno);
-    if (!allowed("fsync") || fsync(descriptor) != 0) refuse(target, "fsync", errno);
+    if (files::fsync(descriptor) != 0) refuse(target, "fsync", errno);
   }
   if (error) refuse_source(from, error.message());
   sync_path(to, O_RDONLY | O_DIRECTORY);
 }
 
 }  // namespace
-
-void set_io_fault(IoFault fault) {
-  io_fault = fault;
-}
 
 // ---- the folder ----
 
@@ -244,7 +234,7 @@ void OutputFolder::remove_temporaries() {
 }
 
 void OutputFolder::sync() {
-  if (!allowed("fsync") || fsync(descriptor_) != 0) refuse(path_, "fsync", errno);
+  if (files::fsync(descriptor_) != 0) refuse(path_, "fsync", errno);
 }
 
 // ---- a file ----
@@ -261,7 +251,7 @@ TemporaryFile::TemporaryFile(OutputFolder& folder, std::string name, int64_t byt
 }
 
 void TemporaryFile::reserve(int64_t bytes) {
-  const bool reserved = allowed("fallocate") && fallocate(descriptor_, 0, 0, bytes) == 0;
+  const bool reserved = files::reserve(descriptor_, bytes) == 0;
   const int error = reserved ? 0 : errno;  // file systems that cannot do it say EOPNOTSUPP
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
     close(descriptor_);
@@ -323,7 +313,7 @@ void TemporaryFile::set_mode(unsigned mode) {
 }
 
 void TemporaryFile::finish() {
-  if (!allowed("fsync") || fsync(descriptor_) != 0) refuse("fsync", errno);
+  if (files::fsync(descriptor_) != 0) refuse("fsync", errno);
   if (close(std::exchange(descriptor_, -1)) != 0) refuse("close", errno);
 }
 

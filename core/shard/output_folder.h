@@ -11,11 +11,6 @@
 
 namespace plimsoll::shard {
 
-/// Tests set it: called before every call that changes the disk, with the call's name; what it
-/// returns, if not 0, is the errno that the call fails with.
-using IoFault = int (*)(const char* call);
-void set_io_fault(IoFault fault);
-
 /// Throws Error(foreign_output) where `output` is `source` or lies in it; `what` names it in the
 /// message ("the source").
 void check_apart(const std::filesystem::path& source, const std::filesystem::path& output,

@@ -13,7 +13,7 @@ namespace plimsoll::shard {
 namespace {
 
 constexpr size_t kPrefixDigits = 16;
-std::string prefix_of(const Digest& hash) {
+std::string prefix_of(const files::Digest& hash) {
   return hash.hex().substr(0, kPrefixDigits);
 }
 
@@ -89,7 +89,7 @@ FileRecord digest_file(const std::filesystem::path& path, const std::vector<int6
   FileRecord record;
   std::ifstream file(path, std::ios::binary);
   std::vector<char> buffer(size_t{1} << 20);
-  Digest hash;
+  files::Digest hash;
   const auto refuse = [&](const char* why) {
     fail(ExitCode::checkpoint_unusable, "{}: {}", path.string(), why);
   };

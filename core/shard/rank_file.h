@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "files/digest.h"
 #include "shard/background_writer.h"
-#include "shard/digest.h"
 #include "shard/job.h"
 #include "shard/output_folder.h"
 #include "shard/rank_stream.h"
@@ -50,7 +50,7 @@ class RankFile : public Sink {
   std::array<Buffer, 2> buffers_;
   size_t current_ = 0;  // of the buffers: the one that is filled
   size_t filled_ = 0;
-  Digest digest_;
+  files::Digest digest_;
   FileRecord record_;
   BackgroundWriter writer_;  // the last member: it reads buffers and file
 };

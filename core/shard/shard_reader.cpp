@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "checkpoint/mapped_file.h"
 #include "checkpoint/safetensors.h"
-#include "shard/digest.h"
+#include "files/digest.h"
 #include "shard/job.h"
 
 namespace plimsoll::shard {
@@ -24,7 +24,7 @@ bool is_beginning_of(const FileRecord& record, const std::filesystem::path& path
   while (index < header.entries.size() && end < header.data_start + kEnough) {
     end = header.data_start + header.entries[index++].end;
   }
-  Digest hash;
+  files::Digest hash;
   const checkpoint::GuardedRead guard(file);
   hash.add(file.data(), end);
   guard.finish();

@@ -11,6 +11,7 @@
 
 using namespace plimsoll;
 using namespace plimsoll::batch;
+using files::InputFile;
 using test::Scratch;
 
 namespace {

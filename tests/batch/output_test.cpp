@@ -25,8 +25,8 @@ ExitCode code_of(const std::function<void()>& act) {
   return ExitCode::done;
 }
 
-constexpr auto kRefuse = OutputFile::Existing::refuse;
-constexpr auto kReplace = OutputFile::Existing::replace;
+constexpr auto kRefuse = files::Existing::refuse;
+constexpr auto kReplace = files::Existing::replace;
 
 }  // namespace
 
@@ -157,12 +157,4 @@ TEST_CASE("lines behind a gap are written when a stream stops early") {
   REQUIRE(read(reading, buffer, sizeof buffer) == 4);
   close(reading);
   CHECK(std::string(buffer, 4) == "c\ne\n");
-}
-
-TEST_CASE("a small file is written whole") {
-  const Scratch scratch;
-  write_file(scratch.path("report"), "one\n");
-  write_file(scratch.path("report"), "two\n");
-  CHECK(scratch.read("report") == "two\n");
-  CHECK(!scratch.has("report.part"));
 }

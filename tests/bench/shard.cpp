@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "shard/digest.h"
+#include "files/digest.h"
 
 namespace {
 
@@ -258,7 +258,7 @@ class Bench {
   }
 
   static std::string digest(const fs::path& file) {
-    plimsoll::shard::Digest digest;
+    plimsoll::files::Digest digest;
     std::ifstream in(file, std::ios::binary);
     std::vector<char> buffer(size_t{8} << 20);
     while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || in.gcount() > 0) {

@@ -100,3 +100,52 @@ TEST_CASE("without home, terminal or known locale") {
   CHECK(bare.status == 0);
   CHECK(bare.out == plain.out);
 }
+
+TEST_CASE("no file that a run touches is overwritten by another") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n");
+  scratch.write("y.part", "\"a\"\n");
+  const Outcome copied = shell(scratch, "cp -r $MODEL model; ln in hard; ln -s in soft");
+  REQUIRE(copied.status == 0);
+  struct Row {
+    const char* flags;
+    const char* told;
+  };
+  for (const Row& row : {Row{"-i in -o out --report out", "--report out: is the file of -o"},
+                         Row{"-i in -o out --report in", "--report in: is the file of -i"},
+                         Row{"-i in -o out --errors in --overwrite", "--errors in: is the file"},
+                         Row{"-i in -o hard --overwrite", "-o hard: is the file of -i"},
+                         Row{"-i in -o soft --overwrite", "-o soft: is the file of -i"},
+                         Row{"-i y.part -o y --overwrite", "is the file of -i"},
+                         Row{"-i in -o model/model.safetensors --overwrite", "of the model's"},
+                         Row{"-i in -o out --report model/config.json", "of the model's"},
+                         Row{"-i in -o out --errors out.part", "is the file of -o"}}) {
+    INFO(row.flags);
+    const Outcome outcome =
+        shell(scratch, std::string("plimsoll run model --max-tokens 1 ") + row.flags);
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.err, Catch::Contains(row.told));
+    CHECK(scratch.read("in") == "\"a\"\n");
+    CHECK(scratch.read("y.part") == "\"a\"\n");
+    CHECK(!scratch.has("out"));
+  }
+  const Outcome fed = shell(scratch,
+                            "mkfifo loop; exec 3<>loop; echo '\"a\"' >&3; "
+                            "plimsoll run model -i /dev/fd/3 -o /dev/fd/3 --max-tokens 1");
+  CHECK(fed.status == 2);
+  CHECK(shell(scratch, "plimsoll run model -i in -o out --report no/report").status == 9);
+  CHECK(!scratch.has("out"));
+}
+
+TEST_CASE("an output that appears during the run is left alone") {
+  const Scratch scratch;
+  const Outcome outcome =
+      shell(scratch,
+            "mkfifo pipe; plimsoll run $MODEL -q -i pipe -o out --max-tokens 1 & exec 3>pipe; "
+            "while ! test -e out.part; do sleep 0.02; done; echo mine > out; echo '\"a\"' >&3; "
+            "exec 3>&-; wait $!");
+  CHECK(outcome.status == 8);
+  CHECK_THAT(outcome.err, Catch::Contains("out.part"));
+  CHECK(scratch.read("out") == "mine\n");
+  CHECK(json_lines(scratch.read("out.part")).size() == 1);
+}

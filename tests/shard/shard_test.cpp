@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "batch/scratch.h"
+#include "files/seam.h"
 #include "shard/model_folder.h"
 #include "shard/output_folder.h"
 #include "shard/parts.h"
@@ -265,9 +266,9 @@ TEST_CASE("a full disk leaves whole files alone, and the same command goes on") 
   const auto expected = contents(scratch.path("expected"));
   calls = 0;
   fault_at = 20;
-  set_io_fault(disk_full);
+  files::set_io_fault(disk_full);
   CHECK(failure([&] { write(scratch, options); }, "space") == ExitCode::output_unwritable);
-  set_io_fault(nullptr);
+  files::set_io_fault(nullptr);
   for (const auto& [name, digest] : contents(scratch.path("out"))) {
     INFO(name);
     if (name != kJournal) CHECK((expected.contains(name) && expected.at(name) == digest));
@@ -281,9 +282,9 @@ TEST_CASE("killed at any call: no wrong file under a final name, and a rerun fin
   make_model(scratch);
   const JobOptions options{.tensor_parallel = 2, .max_file_size = 20000};
   calls = 0;
-  set_io_fault(count_only);
+  files::set_io_fault(count_only);
   write(scratch, options, "expected");
-  set_io_fault(nullptr);
+  files::set_io_fault(nullptr);
   const int total = calls;
   const auto expected = contents(scratch.path("expected"));
   REQUIRE(total > 30);
@@ -294,7 +295,7 @@ TEST_CASE("killed at any call: no wrong file under a final name, and a rerun fin
     if (child == 0) {
       calls = 0;
       fault_at = at;
-      set_io_fault(die);
+      files::set_io_fault(die);
       write(scratch, options);
       _exit(0);
     }
@@ -345,9 +346,9 @@ TEST_CASE("joining survives a kill at any call, too") {
     unshard(scratch.path("out"), scratch.path(to), options);
   };
   calls = 0;
-  set_io_fault(count_only);
+  files::set_io_fault(count_only);
   join("expected");
-  set_io_fault(nullptr);
+  files::set_io_fault(nullptr);
   const int total = calls;
   const auto expected = contents(scratch.path("expected"));
   REQUIRE(total > 20);
@@ -358,7 +359,7 @@ TEST_CASE("joining survives a kill at any call, too") {
     if (child == 0) {
       calls = 0;
       fault_at = at;
-      set_io_fault(die);
+      files::set_io_fault(die);
       join("joined");
       _exit(0);
     }

@@ -1,11 +1,11 @@
-#include "shard/digest.h"
+#include "files/digest.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>
 
 #include <new>
 
-namespace plimsoll::shard {
+namespace plimsoll::files {
 
 void Digest::Free::operator()(XXH3_state_s* state) const {
   XXH3_freeState(state);
@@ -24,4 +24,4 @@ std::string Digest::hex() const {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
-}  // namespace plimsoll::shard
+}  // namespace plimsoll::files

@@ -1,5 +1,5 @@
-// The digest that the record has of every file: XXH3 of 128 bits, which finds damage and mix-ups at
-// the speed of memory. It is no protection from forgers; nothing in the folder is.
+// Digests of files: XXH3 of 128 bits, which finds damage and mix-ups at
+// the speed of memory. It is no protection from forgers; nothing that it guards is.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 struct XXH3_state_s;
 
-namespace plimsoll::shard {
+namespace plimsoll::files {
 
 class Digest {
  public:
@@ -25,4 +25,4 @@ class Digest {
   std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
-}  // namespace plimsoll::shard
+}  // namespace plimsoll::files

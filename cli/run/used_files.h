@@ -1,0 +1,13 @@
+// The files that a run reads and writes, told apart before any is written.
+#pragma once
+
+#include "cli/environment.h"
+#include "cli/run/options.h"
+
+namespace plimsoll::cli {
+
+/// Throws Error(usage) when a file to be written is another that the run touches, by device and
+/// inode; Error(output_unwritable) when its folder is missing.
+void check_files(const RunOptions& options, const Environment& environment);
+
+}  // namespace plimsoll::cli

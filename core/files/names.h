@@ -1,0 +1,64 @@
+// Files by name: which file a name means, and changing names for good.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace plimsoll::files {
+
+/// Device and inode: the same file, by whatever name.
+struct FileId {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const FileId&) const = default;
+};
+
+/// Of the file behind a path, links followed; none when there is no such file.
+std::optional<FileId> file_id(const std::string& path);
+bool exists(const std::string& path);
+bool is_folder(const std::string& path);
+/// Something that is written as it goes and never renamed: "-", a pipe, a terminal, a device.
+bool is_stream(const std::string& path);
+/// "." for a bare name.
+std::string folder_of(const std::string& path);
+
+enum class Use : uint8_t { read, write };
+
+/// A file that a command will touch.
+struct UsedFile {
+  std::string role;  // as messages name it: "-i", "--report", "the model's"
+  std::string path;  // "-": standard input or output, by `use`
+  Use use = Use::read;
+};
+
+/// Throws Error(usage) when a file that is written is also read, or written in a second role, under
+/// whatever names (device and inode; for what is not there yet, its folder's). Character devices
+/// and sockets may serve twice.
+void check_distinct(const std::vector<UsedFile>& used);
+
+/// Throws Error(output_unwritable) when the folder of a file to be written is missing or not
+/// writable.
+void check_folder(const std::string& path);
+
+/// What becomes of a file that has the new name already.
+enum class Existing : uint8_t { refuse, replace };
+
+/// Renames a synced file and syncs its folder. Throws Error(output_unwritable), and
+/// Error(foreign_output) when `to` is there and `existing` is refuse.
+void rename_file(const std::string& from, const std::string& to,
+                 Existing existing = Existing::replace);
+/// Removes a file; a missing one is no error.
+void remove_file(const std::string& path);
+/// Likewise, for destructors: failure leaves the file.
+void remove_if_possible(const std::string& path) noexcept;
+
+/// Bytes that this process may still write beside `path`.
+uint64_t free_bytes_beside(const std::string& path);
+
+}  // namespace plimsoll::files

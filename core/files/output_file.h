@@ -1,0 +1,53 @@
+// Files that are appended to: whole writes, or an error that names the path.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "files/descriptor.h"
+#include "files/names.h"
+
+namespace plimsoll::files {
+
+/// The reader of our output went away (EPIPE): the process ends as if SIGPIPE had killed it.
+class BrokenPipe : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Every error is Error(output_unwritable) naming the path, except BrokenPipe.
+class OutputFile {
+ public:
+  /// Standard output ("-"), a pipe or a device.
+  static OutputFile open_stream(const std::string& path);
+  /// A working file, made where it is missing, that this process owns by a kernel lock, which ends
+  /// with the process; never reached through a link. Throws Error(locked) when another process
+  /// holds it, Error(output_unwritable) when the folder is missing or not writable. Nothing of this
+  /// process may open and close the file beside it: that would end the lock.
+  static OutputFile open_owned(const std::string& path);
+
+  /// All of `bytes`: short writes, EINTR and EAGAIN are gone through.
+  void append(std::string_view bytes);
+  /// Bytes [offset, offset + bytes) of what was appended (not for streams).
+  void read_at(uint64_t offset, char* to, size_t bytes) const;
+  [[nodiscard]] uint64_t size() const;
+  void truncate(uint64_t bytes);
+  /// Gives the disk space of bytes [0, bytes) back, where the file system can.
+  [[nodiscard]] bool punch_head(uint64_t bytes);
+  /// To the disk; a failure is final.
+  void sync();
+  void close();
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  Descriptor descriptor_;
+  std::string path_;
+};
+
+/// Writes a small file whole or not at all: temporary name, sync, rename. A stream is written
+/// directly.
+void write_file(const std::string& path, std::string_view bytes);
+
+}  // namespace plimsoll::files
