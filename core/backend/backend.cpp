@@ -101,6 +101,16 @@ void check_cache(const char* op, View qkv, const model::AttentionSpec& spec, con
   }
 }
 
+/// A norm's weight or bias over each head, or over `heads` of them one after the other.
+void check_heads(const Weight& vector, int64_t heads, const model::AttentionSpec& spec) {
+  if (!vector) return;
+  const int64_t all = heads * spec.head_dim;
+  const bool shared = spec.norm_span == model::NormSpan::each_head;
+  const int64_t elements = vector.spec->elements();
+  if (elements == all || (shared && elements == spec.head_dim)) return;
+  disagree("rope_and_store: {} is not of {} heads of {}", show(vector), heads, spec.head_dim);
+}
+
 /// The next number of a splitmix64 sequence, in [-1, 1).
 float uniform_of(uint64_t& state) {
   uint64_t mixed = state += 0x9E3779B97F4A7C15;
@@ -211,26 +221,43 @@ void Backend::rope_angles(View out, const model::RopeSpec& rope, const BatchMeta
 }
 
 void Backend::rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
-                             const Weight& q_norm, const Weight& k_norm, const KvLayer& cache,
-                             const BatchMeta& batch) {
+                             const HeadNorms& norms, const KvLayer& cache, const BatchMeta& batch) {
   check_cache("rope_and_store", qkv, spec, cache, batch);
-  const View head{nullptr, qkv.dtype, qkv.rows, spec.head_dim, qkv.stride};
-  check_vector("rope_and_store", q_norm, "head", head);
-  check_vector("rope_and_store", k_norm, "head", head);
+  for (const Weight* weight : {&norms.q, &norms.q_bias}) check_heads(*weight, spec.heads, spec);
+  for (const Weight* weight : {&norms.k, &norms.k_bias}) check_heads(*weight, spec.kv_heads, spec);
+  if (spec.norm_span == model::NormSpan::all_heads &&
+      (spec.clamp > 0 || spec.norm_order != model::NormOrder::before_rope)) {
+    disagree("rope_and_store: a norm over all heads comes first of all");
+  }
   if (spec.rope >= 0 && angles.rows != qkv.rows) {
     disagree("rope_and_store: angles {} do not match qkv {}", show(angles), show(qkv));
   }
-  if (runs(qkv)) do_rope_and_store(qkv, angles, spec, q_norm, k_norm, cache, batch);
+  if (runs(qkv)) do_rope_and_store(qkv, angles, spec, norms, cache, batch);
 }
 
-void Backend::attention(View out, View qkv, const model::AttentionSpec& spec, const KvLayer& cache,
-                        const BatchMeta& batch) {
+void Backend::attention(View out, View qkv, const model::AttentionSpec& spec,
+                        const ScoreTerms& terms, const KvLayer& cache, const BatchMeta& batch) {
   check_cache("attention", qkv, spec, cache, batch);
   check_shape("attention", "out", out, qkv.rows, spec.heads * spec.head_dim);
+  const View heads{nullptr, qkv.dtype, qkv.rows, spec.heads, spec.heads};
+  check_vector("attention", terms.sinks, "heads", heads);
+  check_vector("attention", terms.slopes, "heads", heads);
   const memory::Scope scope(*scratch_);
   auto* workspace = static_cast<std::byte*>(scratch_->take(
       "attention workspace", footprint_.attention_workspace(qkv.rows, sequences(batch), spec)));
-  if (runs(out)) do_attention(out, qkv, spec, cache, batch, workspace);
+  if (runs(out)) do_attention(out, qkv, spec, terms, cache, batch, workspace);
+}
+
+void Backend::multiply_gates(View x, View gates, model::GateKind kind) {
+  if (gates.rows != x.rows || gates.dtype != x.dtype || x.columns % gates.columns != 0) {
+    disagree("multiply_gates: gates {} do not match {}", show(gates), show(x));
+  }
+  if (runs(x)) do_multiply_gates(x, gates, kind);
+}
+
+void Backend::xielu(View x, const Weight& parameters) {
+  if (!parameters || parameters.spec->elements() != 4) disagree("xielu: needs four parameters");
+  if (runs(x)) do_xielu(x, parameters);
 }
 
 void Backend::gated_activation(View out, View in, model::Activation activation) {
@@ -268,6 +295,10 @@ void Backend::experts(View out, View in, const Routing& routing, const model::Ml
 
 void Backend::soft_cap(View x, float cap) {
   if (runs(x)) do_soft_cap(x, cap);
+}
+
+void Backend::scale(View x, float factor) {
+  if (runs(x)) do_scale(x, factor);
 }
 
 void Backend::parallel(int64_t tasks, const HostJob& job) {

@@ -128,6 +128,17 @@ void for_each_array(Batch& batch, const F& f) {
   f(batch.drawing.uniform);
 }
 
+/// Weights of an attention's norms; empty where it has none.
+struct HeadNorms {
+  Weight q{}, q_bias{}, k{}, k_bias{};
+};
+
+/// What attention reads beside q and the cache; empty where it has none.
+struct ScoreTerms {
+  Weight sinks{};   // [heads]
+  Weight slopes{};  // [heads], of model::Alibi
+};
+
 /// Routing of tokens to experts.
 struct Routing {
   View experts;  // [T, k] i32
@@ -274,15 +285,24 @@ class Backend {
               model::Activation activation);
   /// out [T, rotary_dim] f32: cos in the first half of a row, sin in the second.
   void rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch);
-  /// qkv [T, (H + 2K) d]: norms of q and k heads, rotation in place, then k and v of each row into
-  /// its cache slot. `angles` has no rows when the layer has no RoPE.
-  void rope_and_store(View qkv, View angles, const model::AttentionSpec& spec, const Weight& q_norm,
-                      const Weight& k_norm, const KvLayer& cache, const BatchMeta& batch);
+  /// qkv [T, (H + 2K) d], in place: clamp, norms and rotation of q and k heads in the spec's order,
+  /// growth of q by position; then k and v of each row into its cache slot. `angles` has no rows
+  /// when the layer has no RoPE. v in qkv is not kept.
+  void rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
+                      const HeadNorms& norms, const KvLayer& cache, const BatchMeta& batch);
   /// out [T, H d] = causal attention of the q columns of qkv over the cache.
-  void attention(View out, View qkv, const model::AttentionSpec& spec, const KvLayer& cache,
-                 const BatchMeta& batch);
+  void attention(View out, View qkv, const model::AttentionSpec& spec, const ScoreTerms& terms,
+                 const KvLayer& cache, const BatchMeta& batch);
+  /// x [T, n] times sigmoid or softplus of gates [T, m], in place; gate i is for columns [i n / m,
+  /// (i + 1) n / m).
+  void multiply_gates(View x, View gates, model::GateKind kind);
   /// out [T, n] = activation(in[:, :n]) * in[:, n:].
   void gated_activation(View out, View in, model::Activation activation);
+  /// x = xIELU(x), in place: with p = softplus(alpha_p), n = beta + softplus(alpha_n), of x > 0 p
+  /// x^2
+  /// + beta x, else n (expm1(min(x, eps)) - x) + beta x. `parameters` [4]: alpha_p, alpha_n, beta,
+  /// eps. Huang and Schlag 2024.
+  void xielu(View x, const Weight& parameters);
   /// Softmax over router logits [T, E], the k best, divided by their sum when `normalize`.
   enum class Normalize : uint8_t { no, yes };
   void route(const Routing& routing, View logits, Normalize normalize);
@@ -291,6 +311,8 @@ class Backend {
                const Weight& up, const Weight& down);
   /// x = cap * tanh(x / cap), in place.
   void soft_cap(View x, float cap);
+  /// x *= factor, in place.
+  void scale(View x, float factor);
   /// Draws tokens from logits [rows, vocab] f32 by batch.drawing's entries [first, first + rows)
   /// and writes them there in batch.drawn_on_device. Only where Footprint::draws.
   void draw(const BatchMeta& batch, View logits, int64_t first);
@@ -313,15 +335,19 @@ class Backend {
                          model::Activation activation, std::byte* workspace) = 0;
   virtual void do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) = 0;
   virtual void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
-                                 const Weight& q_norm, const Weight& k_norm, const KvLayer& cache,
+                                 const HeadNorms& norms, const KvLayer& cache,
                                  const BatchMeta& batch) = 0;
   virtual void do_attention(View out, View qkv, const model::AttentionSpec& spec,
-                            const KvLayer& cache, const BatchMeta& batch, std::byte* workspace) = 0;
+                            const ScoreTerms& terms, const KvLayer& cache, const BatchMeta& batch,
+                            std::byte* workspace) = 0;
+  virtual void do_multiply_gates(View x, View gates, model::GateKind kind) = 0;
+  virtual void do_xielu(View x, const Weight& parameters) = 0;
   virtual void do_gated_activation(View out, View in, model::Activation activation) = 0;
   virtual void do_route(const Routing& routing, View logits, Normalize normalize) = 0;
   virtual void do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
                           const Weight& up, const Weight& down, std::byte* workspace) = 0;
   virtual void do_soft_cap(View x, float cap) = 0;
+  virtual void do_scale(View x, float factor) = 0;
   virtual void do_draw(const BatchMeta& batch, View logits, int64_t first, std::byte* workspace);
   virtual const float* do_host_logits(View logits, std::span<float> staging) = 0;
 

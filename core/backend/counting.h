@@ -31,14 +31,16 @@ class CountingBackend final : public Backend {
   void do_rope_angles(View, const model::RopeSpec&, const BatchMeta&) override {
     never("rope_angles");
   }
-  void do_rope_and_store(View, View, const model::AttentionSpec&, const Weight&, const Weight&,
-                         const KvLayer&, const BatchMeta&) override {
+  void do_rope_and_store(View, View, const model::AttentionSpec&, const HeadNorms&, const KvLayer&,
+                         const BatchMeta&) override {
     never("rope_and_store");
   }
-  void do_attention(View, View, const model::AttentionSpec&, const KvLayer&, const BatchMeta&,
-                    std::byte*) override {
+  void do_attention(View, View, const model::AttentionSpec&, const ScoreTerms&, const KvLayer&,
+                    const BatchMeta&, std::byte*) override {
     never("attention");
   }
+  void do_multiply_gates(View, View, model::GateKind) override { never("multiply_gates"); }
+  void do_xielu(View, const Weight&) override { never("xielu"); }
   void do_gated_activation(View, View, model::Activation) override { never("gated_activation"); }
   void do_route(const Routing&, View, Normalize) override { never("route"); }
   void do_experts(View, View, const Routing&, const model::MlpSpec&, const Weight&, const Weight&,
@@ -46,6 +48,7 @@ class CountingBackend final : public Backend {
     never("experts");
   }
   void do_soft_cap(View, float) override { never("soft_cap"); }
+  void do_scale(View, float) override { never("scale"); }
   void do_draw(const BatchMeta&, View, int64_t, std::byte*) override { never("draw"); }
   const float* do_host_logits(View, std::span<float>) override {
     never("host_logits");

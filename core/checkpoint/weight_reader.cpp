@@ -144,6 +144,11 @@ void WeightReader::read_rows(const WeightSpec& weight, int64_t first, int64_t co
     std::memset(out, 0, static_cast<size_t>(count * row_bytes));
     return;
   }
+  if (!weight.constant.empty()) {
+    const int64_t values = count * weight.columns();
+    return convert(weight.constant.data() + first * weight.columns(), DType::f32, out, dtype,
+                   static_cast<size_t>(values));
+  }
   for_each_part(
       weight, first, count, [&](const Part& part, int64_t from, int64_t at, int64_t rows) {
         const TensorEntry& source = tensor(part);

@@ -24,10 +24,15 @@ constexpr int64_t kMlpRows = 2048;
 /// As vLLM's dummy weights: so small that nothing overflows in half precision.
 constexpr float kRandomScale = 1e-3f;
 
-/// Types that the weights are run in: `dtype`, but routers in the activations', so that fewer
-/// choices of experts hang on rounding where those are float32.
+/// Types that the weights are run in: `dtype`, but vectors that are kept in a type of their own in
+/// that, and routers in the activations', so that fewer choices of experts hang on rounding where
+/// those are float32.
 std::vector<DType> run_dtypes(const model::ModelSpec& spec, DType dtype, DType activations) {
-  std::vector<DType> dtypes(spec.weights.size(), dtype);
+  std::vector<DType> dtypes;
+  for (const model::WeightSpec& weight : spec.weights) {
+    const bool is_vector = weight.use == model::WeightUse::vector;
+    dtypes.push_back(is_vector ? weight.dtype.value_or(dtype) : dtype);
+  }
   for (const LayerSpec& layer : spec.layers) {
     if (layer.mlp.kind != MlpKind::experts) continue;
     dtypes[static_cast<size_t>(layer.mlp.router.weight)] = activations;
@@ -123,6 +128,7 @@ View Model::forward(const BatchMeta& batch) {
   const Scope scope(backend_.scratch());
   Step step{batch, take("residual", tokens, spec_.hidden_size)};
   embed(step);
+  if (spec_.embedding_norm.present) norm(step.residual, step.residual, spec_.embedding_norm);
   for (size_t i = 0; i < spec_.ropes.size(); ++i) {
     angles_[i] = take("rope angles", tokens, spec_.ropes[i].rotary_dim, DType::f32);
     backend_.rope_angles(angles_[i], spec_.ropes[i], batch);
@@ -155,7 +161,7 @@ void Model::layer(Step& step, size_t index, View hidden) {
   const Scope scope(backend_.scratch());
   View delta = take("delta", step.residual.rows, spec_.hidden_size);
   View input = step.residual;
-  if (layer.placement != NormPlacement::post) {
+  if (layer.placement != NormPlacement::post && layer.attention_norm.present) {
     norm(delta, input, layer.attention_norm);
     input = delta;
   }
@@ -179,10 +185,17 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
   const View qkv = take("qkv", input.rows, (spec.heads + 2 * spec.kv_heads) * spec.head_dim);
   linear(qkv, input, spec.qkv, Activation::none);
   const View angles = spec.rope < 0 ? View{} : angles_[static_cast<size_t>(spec.rope)];
-  backend_.rope_and_store(qkv, angles, spec, weight(spec.q_norm.weight), weight(spec.k_norm.weight),
-                          caches_[index], step.batch);
+  const backend::HeadNorms norms{weight(spec.q_norm.weight), weight(spec.q_norm.bias),
+                                 weight(spec.k_norm.weight), weight(spec.k_norm.bias)};
+  backend_.rope_and_store(qkv, angles, spec, norms, caches_[index], step.batch);
   View attended = take("attended", input.rows, spec.heads * spec.head_dim);
-  backend_.attention(attended, qkv, spec, caches_[index], step.batch);
+  backend_.attention(attended, qkv, spec, {weight(spec.sinks), weight(spec.alibi.slopes)},
+                     caches_[index], step.batch);
+  if (spec.gate.weight != model::kNoWeight) {
+    const View gates = take("attention gates", input.rows, weight(spec.gate.weight).spec->rows());
+    linear(gates, input, spec.gate, Activation::none);
+    backend_.multiply_gates(attended, gates, spec.gate_kind);
+  }
   if (is_last(layer)) {
     const View wanted = take("attended rows", out.rows, attended.columns);
     backend_.gather_rows(wanted, attended, step.batch);
@@ -191,24 +204,46 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
   linear(out, attended, spec.out, Activation::none);
 }
 
+void Model::add_branch(const LayerSpec& layer, View residual, View delta) {
+  if (layer.branch_factor != 1) backend_.scale(delta, layer.branch_factor);
+  backend_.add(residual, delta);
+}
+
 void Model::finish_rows(const LayerSpec& layer, View residual, View delta) {
-  const bool sandwich = layer.placement == NormPlacement::sandwich;
-  const bool post = layer.placement == NormPlacement::post;
-  if (sandwich) norm(delta, delta, layer.attention_post_norm);
-  if (post) {
-    backend_.add(residual, delta);
-    norm(residual, residual, layer.attention_norm);
-    feed_forward(layer.mlp, residual, delta);
-  } else {
+  const auto feed = [&](View in) { feed_forward(layer.mlp, in, delta); };
+  switch (layer.placement) {
+    case NormPlacement::post:
+      add_branch(layer, residual, delta);
+      norm(residual, residual, layer.attention_norm);
+      feed(residual);
+      add_branch(layer, residual, delta);
+      return norm(residual, residual, layer.mlp_norm);
+    case NormPlacement::parallel: {
+      const Scope scope(backend_.scratch());
+      const View input = take("mlp in", delta.rows, delta.columns);
+      norm(input, residual, layer.mlp_norm);
+      add_branch(layer, residual, delta);
+      feed(input);
+      return add_branch(layer, residual, delta);
+    }
+    case NormPlacement::pre:
+    case NormPlacement::sandwich:
+      break;
+  }
+  if (layer.attention_post_norm.present) norm(delta, delta, layer.attention_post_norm);
+  if (layer.branch_factor != 1) backend_.scale(delta, layer.branch_factor);
+  if (layer.mlp_norm.present) {
     const Scope scope(backend_.scratch());
     const View input = take("mlp in", delta.rows, delta.columns);
     const model::Norm& spec = layer.mlp_norm;
     backend_.add_norm(input, residual, delta, spec, weight(spec.weight), weight(spec.bias));
-    feed_forward(layer.mlp, input, delta);
+    feed(input);
+  } else {
+    backend_.add(residual, delta);
+    feed(residual);
   }
-  if (sandwich) norm(delta, delta, layer.mlp_post_norm);
-  backend_.add(residual, delta);
-  if (post) norm(residual, residual, layer.mlp_norm);
+  if (layer.mlp_post_norm.present) norm(delta, delta, layer.mlp_post_norm);
+  add_branch(layer, residual, delta);
 }
 
 void Model::feed_forward(const MlpSpec& mlp, View in, View out) {
@@ -216,7 +251,9 @@ void Model::feed_forward(const MlpSpec& mlp, View in, View out) {
   switch (mlp.kind) {
     case MlpKind::plain: {
       const View up = take("mlp up", in.rows, mlp.intermediate);
-      linear(up, in, mlp.up, mlp.activation);
+      const bool is_xielu = mlp.xielu != model::kNoWeight;
+      linear(up, in, mlp.up, is_xielu ? Activation::none : mlp.activation);
+      if (is_xielu) backend_.xielu(up, weight(mlp.xielu));
       linear(out, up, mlp.down, Activation::none);
       return;
     }
@@ -247,6 +284,7 @@ void Model::feed_forward(const MlpSpec& mlp, View in, View out) {
 View Model::logits(View hidden) {
   const View logits = take("logits", hidden.rows, spec_.vocab_size, DType::f32);
   linear(logits, hidden, {.weight = spec_.head, .bias = spec_.head_bias}, Activation::none);
+  if (spec_.logits_scale != 1) backend_.scale(logits, spec_.logits_scale);
   if (spec_.final_soft_cap > 0) backend_.soft_cap(logits, spec_.final_soft_cap);
   return logits;
 }

@@ -72,6 +72,8 @@ class Model {
   void attention(const Step& step, size_t index, backend::View input, backend::View out);
   /// The rest of a layer for some rows; `delta` is what attention gave them.
   void finish_rows(const model::LayerSpec& layer, backend::View residual, backend::View delta);
+  /// residual += delta times the layer's factor, which delta then holds.
+  void add_branch(const model::LayerSpec& layer, backend::View residual, backend::View delta);
   void feed_forward(const model::MlpSpec& mlp, backend::View in, backend::View out);
 
   void norm(backend::View out, backend::View in, const model::Norm& spec);

@@ -159,7 +159,7 @@ struct Norm {
   bool present = false;  // absent norms are skipped
 };
 
-enum class Activation : uint8_t { none, silu, gelu, gelu_tanh, relu, gelu_quick };
+enum class Activation : uint8_t { none, silu, gelu, gelu_tanh, relu, gelu_quick, relu_squared };
 
 /// Rotation speeds of one RoPE table. Angles are position * inverse_frequencies[i] in float32, cos
 /// and sin times scale.
@@ -171,24 +171,75 @@ struct RopeTable {
 /// One RoPE of a model. longrope holds two tables: a request whose prompt + max_tokens exceed
 /// original_max_position uses `long_table` for all its tokens.
 struct RopeSpec {
-  int64_t rotary_dim =
-      0;  // leading part of the head that is rotated (halves, not interleaved pairs)
+  int64_t rotary_dim = 0;  // leading part of the head that is rotated
   RopeTable table;
   std::optional<RopeTable> long_table;
   int64_t original_max_position = 0;
 };
 
+/// Elements of a rotated part of size r that RoPE turns together.
+enum class RopePairs : uint8_t {
+  halves,      // i and i + r / 2
+  neighbours,  // 2i and 2i + 1 ("interleaved")
+};
+
+/// What a norm of q or k takes its mean over.
+enum class NormSpan : uint8_t { each_head, all_heads };
+enum class NormOrder : uint8_t { before_rope, after_rope };
+
+/// Which positions a layer with a window of w sees up to its own p.
+enum class WindowKind : uint8_t {
+  sliding,  // from p - w + 1 on
+  chunk,    // from p / w * w on (Llama 4)
+};
+
+/// Of q by position p, after RoPE: times 1 + beta * ln(1 + floor((p + shift) / period)). Llama 4,
+/// Ministral 3.
+struct QueryGrowth {
+  float beta = 0;  // 0: none
+  int64_t period = 1;
+  int64_t shift = 0;
+};
+
+/// Press et al. 2022, "ALiBi": what is added to the score of head h at key position k for a query
+/// at p. As logits differ by a row's constant only, `distance` may take the smaller numbers.
+struct Alibi {
+  WeightId slopes = kNoWeight;  // [heads] f32
+  float factor = 1;
+  enum class Of : uint8_t {
+    distance,       // factor * slope * (k - p)
+    position_bf16,  // factor * bf16(slope * k): Falcon's reference rounds
+  } of = Of::distance;
+};
+
+/// What a gate is before it multiplies the output of attention.
+enum class GateKind : uint8_t { sigmoid, softplus };
+
 struct AttentionSpec {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
-  float scale = 0;          // of q.k
-  float soft_cap = 0;       // 0: none; else cap * tanh(score / cap)
-  int64_t window = 0;       // 0: sees everything; else the last `window` positions, itself included
-  int32_t rope = -1;        // index into ModelSpec::ropes; -1: none
-  Norm q_norm{}, k_norm{};  // over each head, before RoPE
-  Linear qkv{};             // [(heads + 2 kv_heads) * head_dim, hidden]: q, k, v
-  Linear out{};             // [hidden, heads * head_dim]
+  float scale = 0;     // of q.k
+  float soft_cap = 0;  // 0: none; else cap * tanh(score / cap)
+  int64_t window = 0;  // 0: sees everything; else the last `window` positions, itself included
+  WindowKind window_kind = WindowKind::sliding;
+  int32_t rope = -1;  // index into ModelSpec::ropes; -1: none
+  RopePairs rope_pairs = RopePairs::halves;
+  float clamp = 0;  // 0: none; else q, k and v are cut to +-clamp, first of all
+  /// Weights (and biases) are [head_dim], the same for all heads, or [its heads * head_dim].
+  Norm q_norm{}, k_norm{};
+  Norm v_norm{};  // over each head, without weight (Gemma 3n)
+  NormSpan norm_span = NormSpan::each_head;
+  NormOrder norm_order = NormOrder::before_rope;
+  QueryGrowth query_growth{};
+  Alibi alibi{};
+  WeightId sinks = kNoWeight;  // [heads]: a logit more in each softmax, without a value
+  Linear qkv{};                // [(heads + 2 kv_heads) * head_dim, hidden]: q, k, v
+  /// [heads * head_dim, hidden], or [heads, hidden] for one number a head: of the layer's normed
+  /// input; multiplies the output before `out`.
+  Linear gate{};
+  GateKind gate_kind = GateKind::sigmoid;
+  Linear out{};  // [hidden, heads * head_dim]
 };
 
 enum class MlpKind : uint8_t { plain, gated, experts };
@@ -196,6 +247,9 @@ enum class MlpKind : uint8_t { plain, gated, experts };
 struct MlpSpec {
   MlpKind kind = MlpKind::gated;
   Activation activation = Activation::silu;
+  /// xIELU in its place (Huang and Schlag 2024; plain MLPs): [alpha_p, alpha_n, beta, eps], as
+  /// stored.
+  WeightId xielu = kNoWeight;
   int64_t intermediate = 0;  // of one expert where there are experts
   Linear up{};  // gated: [2 * intermediate, hidden], gate rows first; plain: [intermediate, hidden]
   Linear down{};  // [hidden, intermediate]
@@ -210,11 +264,13 @@ struct MlpSpec {
 enum class NormPlacement : uint8_t {
   pre,       // x += f(norm(x))
   post,      // x = norm(x + f(x))                 (OPT-350m)
-  sandwich,  // x += post_norm(f(norm(x)))         (Gemma 2, 3)
+  sandwich,  // x += post_norm(f(norm(x)))         (Gemma 2, 3; OLMo 2 has the outer norm alone)
+  parallel,  // x += attention(attention_norm(x)) + mlp(mlp_norm(x)), which may be one norm (Falcon)
 };
 
 struct LayerSpec {
   NormPlacement placement = NormPlacement::pre;
+  float branch_factor = 1;  // of what attention and MLP add to x, after their norms (Granite)
   Norm attention_norm, attention_post_norm;
   Norm mlp_norm, mlp_post_norm;
   AttentionSpec attention;
@@ -245,6 +301,7 @@ struct ModelSpec {
 
   WeightId embedding = kNoWeight;           // [vocab, embedding width]
   float embedding_scale = 1;                // Gemma: sqrt(hidden), not yet rounded to the run dtype
+  Norm embedding_norm;                      // BLOOM
   WeightId position_embedding = kNoWeight;  // learned positions [rows, hidden]
   int64_t position_offset = 0;              // OPT: 2
   WeightId embedding_in = kNoWeight;        // OPT-350m project_in [hidden, width]
@@ -256,6 +313,7 @@ struct ModelSpec {
   WeightId head = kNoWeight;          // equals `embedding` when tied
   std::optional<TiedHead> tied_head;  // where a checkpoint may have the last word on tying
   WeightId head_bias = kNoWeight;
+  float logits_scale = 1;  // before the cap
   float final_soft_cap = 0;
 
   std::vector<WeightSpec> weights;

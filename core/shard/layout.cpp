@@ -131,7 +131,7 @@ class Walk {
       const auto heads = heads_.find(id);
       const WeightSpec& weight = spec_.weights[i];
       if (!is_held(weight, layout_.tensor_parallel)) continue;
-      if (!weight.constant.empty()) {
+      if (!weight.constant.empty() && weight.kept != model::Kept::in_run) {
         stage.push_back(make_constant(weight));
       } else if (weight.kept == model::Kept::in_model || weight.kept == model::Kept::in_vllm) {
         stage.push_back(make_tensor(

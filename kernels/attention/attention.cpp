@@ -140,6 +140,8 @@ void StepAttention::run_plain(const Call& call, const Shape& shape, const BatchM
                    .qkv = call.qkv,
                    .spec = call.spec,
                    .cache = call.cache,
+                   .sinks = call.sinks,
+                   .slopes = call.slopes,
                    .items = reinterpret_cast<const AttentionItem*>(plan + part.items_offset),
                    .item_count = shape.plain.items,
                    .merges = reinterpret_cast<const MergeItem*>(plan + part.merges_offset),

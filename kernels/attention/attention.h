@@ -10,6 +10,7 @@
 #include "backend/cuda/footprint.h"
 #include "kernels/attention/flash_attention.h"
 #include "kernels/runtime/device_batch.h"
+#include "kernels/runtime/dispatch.h"
 
 namespace plimsoll::kernels {
 
@@ -34,6 +35,8 @@ class StepAttention {
     backend::View qkv;
     const model::AttentionSpec* spec = nullptr;
     const backend::KvLayer* cache = nullptr;
+    Vector sinks{};                 // [heads] or none
+    const float* slopes = nullptr;  // [heads] of the spec's ALiBi, or none
   };
   void run(const Call& call, const backend::BatchMeta& batch, const DeviceBatch& device,
            cudaStream_t stream);

@@ -29,6 +29,10 @@ struct Parameters {
   float scale;
   float soft_cap;
   int64_t window;
+  model::WindowKind window_kind;
+  const float* slopes;
+  model::Alibi alibi;
+  Vector sinks;
   float* partial;
   float* lse;
   bool is_wide;  // keys can be read 16 bytes at a time
@@ -128,6 +132,23 @@ __device__ inline void multiply(const float* q, const float* k, int count, int p
   }
 }
 
+template <typename T, typename KV>
+__device__ bool sees(const Parameters<T, KV>& p, int position, int token) {
+  if (token > position) return false;
+  if (p.window == 0) return true;
+  if (p.window_kind == model::WindowKind::chunk) return token / p.window == position / p.window;
+  return token > position - p.window;
+}
+
+/// What ALiBi adds to a score.
+template <typename T, typename KV>
+__device__ float alibi(const Parameters<T, KV>& p, int head, int position, int token) {
+  const float slope = p.slopes[head];
+  if (p.alibi.of == model::Alibi::Of::distance)
+    return p.alibi.factor * (slope * static_cast<float>(token - position));
+  return p.alibi.factor * to_float(from_float<__nv_bfloat16>(slope * static_cast<float>(token)));
+}
+
 /// Scores to weights exp(score - best), which go to shared memory [row][token].
 template <int kColumns, typename T, typename KV>
 __device__ void weigh(const Parameters<T, KV>& p, const Tile& tile, int start, int count,
@@ -141,14 +162,14 @@ __device__ void weigh(const Parameters<T, KV>& p, const Tile& tile, int start, i
     if (j >= count) continue;
     const int row = warp + j * kWarps;
     const int position = p.positions[tile.item.first_row + row / tile.heads];
-    const bool sees =
-        in_range && token <= position && (p.window == 0 || token > position - p.window);
+    const bool is_seen = in_range && sees(p, position, token);
     float score = scores[j];
     if (p.soft_cap > 0.f) score = p.soft_cap * tanhf(score / p.soft_cap);
-    score = sees ? score : -INFINITY;
+    if (p.slopes != nullptr) score += alibi(p, tile.first_head + row % tile.heads, position, token);
+    score = is_seen ? score : -INFINITY;
     const float best = fmaxf(sums.best[j], warp_reduce(score, Max{}));
     // No token yet: nothing to weigh, nothing to scale.
-    const float weight = sees ? expf(score - best) : 0.f;
+    const float weight = is_seen ? expf(score - best) : 0.f;
     const float keep = sums.best[j] == best ? 1.f : expf(sums.best[j] - best);
     sums.best[j] = best;
     sums.total[j] = sums.total[j] * keep + warp_reduce(weight, Add{});
@@ -200,7 +221,9 @@ __device__ void write(const Parameters<T, KV>& p, const Tile& tile, int count,
     const int64_t query = row / tile.heads;
     const bool whole = tile.item.partial < 0;
     const int64_t slot = (tile.item.partial + query) * heads + head;
-    const float factor = sums.total[j] > 0.f ? 1.f / sums.total[j] : 0.f;
+    float total = sums.total[j];
+    if (whole && p.sinks.present()) total += expf(p.sinks.at(head) - sums.best[j]);
+    const float factor = sums.total[j] > 0.f ? 1.f / total : 0.f;
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) {
       const int column = lane + 32 * i;
@@ -261,7 +284,7 @@ constexpr int kMergeWarps = 4;
 template <typename T>
 __global__ void __launch_bounds__(kMergeWarps * 32)
     merge_kernel(T* out, int64_t out_stride, const MergeItem* merges, const float* partial,
-                 const float* lse, int heads, int d) {
+                 const float* lse, Vector sinks, int heads, int d) {
   wait_for_previous();
   start_next();
   const MergeItem merge = merges[blockIdx.x];
@@ -280,6 +303,7 @@ __global__ void __launch_bounds__(kMergeWarps * 32)
       total += weight;
       sum += weight * partial[slot(c) * d + column];
     }
+    if (total > 0.f && sinks.present()) total += expf(sinks.at(head) - best);
     out[merge.row * out_stride + int64_t{head} * d + column] =
         from_float<T>(total > 0.f ? sum / total : 0.f);
   }
@@ -311,6 +335,10 @@ void launch_attention(const PlainAttention& op, const DeviceBatch& batch, cudaSt
       .scale = spec.scale,
       .soft_cap = spec.soft_cap,
       .window = spec.window,
+      .window_kind = spec.window_kind,
+      .slopes = op.slopes,
+      .alibi = spec.alibi,
+      .sinks = op.sinks,
       .partial = op.partial,
       .lse = lse,
       .is_wide = has_wide_keys(cache, spec.head_dim)};
@@ -333,7 +361,7 @@ void launch_attention(const PlainAttention& op, const DeviceBatch& batch, cudaSt
           .block = dim3(kMergeWarps * 32),
           .stream = stream},
          "plain_attention merge", merge_kernel<T>, parameters.out, op.out.stride, op.merges,
-         op.partial, lse, static_cast<int>(spec.heads), static_cast<int>(spec.head_dim));
+         op.partial, lse, op.sinks, static_cast<int>(spec.heads), static_cast<int>(spec.head_dim));
 }
 
 }  // namespace

@@ -24,6 +24,8 @@ struct PlainAttention {
   View qkv;
   const model::AttentionSpec* spec = nullptr;
   const backend::KvLayer* cache = nullptr;
+  Vector sinks{};                 // [H] or none
+  const float* slopes = nullptr;  // [H] of the spec's ALiBi, or none
   const AttentionItem* items = nullptr;
   int64_t item_count = 0;
   const MergeItem* merges = nullptr;

@@ -59,6 +59,10 @@ void merge(const FlashCall& call, const FlashLaunch& launch, const FlashArgument
 }  // namespace
 
 const FlashUnit* find_flash_unit(const model::AttentionSpec& spec, DType activation, DType kv) {
+  const bool chunked = spec.window > 0 && spec.window_kind == model::WindowKind::chunk;
+  if (chunked || spec.sinks != model::kNoWeight || spec.alibi.slopes != model::kNoWeight) {
+    return nullptr;
+  }
   const bool plain = spec.window == 0 && spec.soft_cap == 0;
   const FlashUnit* found = nullptr;
   for (const FlashUnit& unit : flash_units()) {

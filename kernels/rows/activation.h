@@ -20,6 +20,8 @@ __device__ inline float activate(model::Activation kind, float x) {
       return x > 0.f ? x : (x < 0.f ? 0.f : x);  // NaN stays
     case model::Activation::gelu_quick:
       return x / (1.f + expf(-1.702f * x));
+    case model::Activation::relu_squared:
+      return x > 0.f ? x * x : (x < 0.f ? 0.f : x);
     case model::Activation::none:
       break;
   }

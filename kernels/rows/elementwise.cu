@@ -86,6 +86,61 @@ __global__ void __launch_bounds__(kThreads) soft_cap_kernel(View x, float cap) {
   store_pack(to, values);
 }
 
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads) scale_kernel(View x, float factor) {
+  wait_for_previous();
+  start_next();
+  const Place at = place_of<N>(x.columns);
+  if (at.column >= x.columns) return;
+  T* to = row_at<T>(x, at.row) + at.column;
+  Pack<T, N> values = load_pack<T, N>(to);
+  for (int j = 0; j < N; ++j) values.set(j, values.at(j) * factor);
+  store_pack(to, values);
+}
+
+/// log(1 + e^x).
+__device__ inline float softplus(float x) {
+  return fmaxf(x, 0.f) + log1pf(expf(-fabsf(x)));
+}
+
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads) gates_kernel(View x, View gates, model::GateKind kind) {
+  wait_for_previous();
+  start_next();
+  const Place at = place_of<N>(x.columns);
+  if (at.column >= x.columns) return;
+  T* to = row_at<T>(x, at.row) + at.column;
+  const T* from = row_at<T>(gates, at.row);
+  const int64_t width = x.columns / gates.columns;
+  Pack<T, N> values = load_pack<T, N>(to);
+  for (int j = 0; j < N; ++j) {
+    const float gate = to_float(from[(at.column + j) / width]);
+    const bool is_sigmoid = kind == model::GateKind::sigmoid;
+    values.set(j, values.at(j) * (is_sigmoid ? 1.f / (1.f + expf(-gate)) : softplus(gate)));
+  }
+  store_pack(to, values);
+}
+
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads) xielu_kernel(View x, Vector parameters) {
+  wait_for_previous();
+  start_next();
+  const Place at = place_of<N>(x.columns);
+  if (at.column >= x.columns) return;
+  const float beta = parameters.at(2);
+  const float epsilon = parameters.at(3);
+  const float positive = softplus(parameters.at(0));
+  const float negative = beta + softplus(parameters.at(1));
+  T* to = row_at<T>(x, at.row) + at.column;
+  Pack<T, N> values = load_pack<T, N>(to);
+  for (int j = 0; j < N; ++j) {
+    const float y = values.at(j);
+    const float bent = y > 0.f ? positive * y * y : negative * (expm1f(fminf(y, epsilon)) - y);
+    values.set(j, bent + beta * y);
+  }
+  store_pack(to, values);
+}
+
 void check_types(const char* op, const View& a, const View& b) {
   if (a.dtype != b.dtype) throw std::logic_error(std::string(op) + ": views differ in type");
 }
@@ -128,6 +183,31 @@ void bias_activation(const View& x, const Vector& bias, model::Activation activa
       [&]<typename T, int N>() {
         launch(over_elements<N>(x, stream), "bias_activation", bias_kernel<T, N>, x, bias,
                activation);
+      },
+      x);
+}
+
+void scale(const View& x, float factor, cudaStream_t stream) {
+  with_packs(
+      [&]<typename T, int N>() {
+        launch(over_elements<N>(x, stream), "scale", scale_kernel<T, N>, x, factor);
+      },
+      x);
+}
+
+void multiply_gates(const View& x, const View& gates, model::GateKind kind, cudaStream_t stream) {
+  check_types("multiply_gates", x, gates);
+  with_packs(
+      [&]<typename T, int N>() {
+        launch(over_elements<N>(x, stream), "multiply_gates", gates_kernel<T, N>, x, gates, kind);
+      },
+      x);
+}
+
+void xielu(const View& x, const Vector& parameters, cudaStream_t stream) {
+  with_packs(
+      [&]<typename T, int N>() {
+        launch(over_elements<N>(x, stream), "xielu", xielu_kernel<T, N>, x, parameters);
       },
       x);
 }

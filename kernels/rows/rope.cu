@@ -1,4 +1,5 @@
 #include "kernels/rows/rope.h"
+#include "kernels/rows/rows.h"
 #include "kernels/runtime/kv_cache.h"
 #include "kernels/runtime/launch.h"
 #include "kernels/runtime/reduce.h"
@@ -35,12 +36,21 @@ __global__ void __launch_bounds__(kAngleThreads)
   }
 }
 
-/// What a warp knows of a head in the store kernel.
-struct HeadNorms {
-  model::Norm q;
-  model::Norm k;
-  Vector q_weight;
-  Vector k_weight;
+/// A norm of heads and its parameters.
+struct HeadNorm {
+  model::Norm norm;
+  HeadVector weight;
+  HeadVector bias;
+};
+
+/// What is done to heads, by value.
+struct HeadShape {
+  int heads;
+  float clamp;
+  model::NormOrder order;
+  model::RopePairs pairs;
+  model::QueryGrowth growth;
+  HeadNorm q, k, v;
 };
 
 /// mean and 1 / deviation of a head of `d` floats.
@@ -57,17 +67,47 @@ __device__ inline float2 head_statistics(const float* head, int d, const model::
   return {mean, 1.f / sqrtf(squares / static_cast<float>(d) + norm.epsilon)};
 }
 
-/// A warp per row and head: q heads, then k heads, then v heads. N elements are moved at a time;
-/// both halves of the rotated part are whole pieces.
+/// Norms head number `h` of its kind, in place.
+__device__ inline void norm_head(float* head, int d, const HeadNorm& of, int h) {
+  if (!of.norm.present) return;
+  const auto lane = static_cast<int>(threadIdx.x % 32);
+  const float2 statistics = head_statistics(head, d, of.norm);
+  __syncwarp();
+  for (int i = lane; i < d; i += 32) {
+    float y = (head[i] - statistics.x) * statistics.y;
+    if (of.weight.values.present())
+      y *= of.weight.values.at(h * of.weight.head_stride + i) + of.norm.weight_offset;
+    if (of.bias.values.present()) y += of.bias.values.at(h * of.bias.head_stride + i);
+    head[i] = y;
+  }
+  __syncwarp();
+}
+
+/// Turns the first `rotary` elements, in place. angles: cosines, then sines.
+__device__ inline void rotate_head(float* head, const float* angles, int rotary,
+                                   model::RopePairs pairs) {
+  const int half = rotary / 2;
+  const bool halves = pairs == model::RopePairs::halves;
+  for (auto i = static_cast<int>(threadIdx.x % 32); i < half; i += 32) {
+    float& x = head[halves ? i : 2 * i];
+    float& y = head[halves ? i + half : 2 * i + 1];
+    const float turned = x * angles[i] - y * angles[half + i];
+    y = y * angles[i] + x * angles[half + i];
+    x = turned;
+  }
+  __syncwarp();
+}
+
+/// A warp per row and head: q heads, then k heads, then v heads. N elements are moved at a time.
 template <typename T, typename KV, int N>
 __global__ void __launch_bounds__(kWarps * 32)
-    rope_and_store_kernel(View qkv, View angles, HeadNorms norms, KvCache<KV> cache, int heads,
+    rope_and_store_kernel(View qkv, View angles, HeadShape shape, KvCache<KV> cache,
                           DeviceBatch batch) {
   wait_for_previous();
   start_next();
   const int d = cache.head_dim;
   const auto lane = static_cast<int>(threadIdx.x % 32);
-  const int all = heads + 2 * cache.kv_heads;
+  const int all = shape.heads + 2 * cache.kv_heads;
   const int64_t number = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   const int64_t t = number / all;
   if (t >= qkv.rows) return;
@@ -79,42 +119,40 @@ __global__ void __launch_bounds__(kWarps * 32)
   float* head = shared_array<float>() + static_cast<int>(threadIdx.x / 32) * kMaxHeadDim;
   for (int i = lane * N; i < d; i += 32 * N) {
     const Pack<T, N> x = load_pack<T, N>(from + i);
-    for (int j = 0; j < N; ++j) head[i + j] = x.at(j);
+    for (int j = 0; j < N; ++j) {
+      const float y = x.at(j);  // NaN stays
+      head[i + j] = shape.clamp > 0.f && (y > shape.clamp || y < -shape.clamp)
+                        ? copysignf(shape.clamp, y)
+                        : y;
+    }
   }
   __syncwarp();
-  const bool is_q = h < heads;
-  const bool is_value = h >= heads + cache.kv_heads;
-  const model::Norm norm = is_q ? norms.q : norms.k;
-  const Vector weight = is_q ? norms.q_weight : norms.k_weight;
-  if (norm.present && !is_value) {
-    const float2 statistics = head_statistics(head, d, norm);
-    __syncwarp();
-    for (int i = lane; i < d; i += 32) {
-      float y = (head[i] - statistics.x) * statistics.y;
-      if (weight.present()) y *= weight.at(i) + norm.weight_offset;
-      head[i] = y;
-    }
-    __syncwarp();
+  const bool is_q = h < shape.heads;
+  const bool is_value = h >= shape.heads + cache.kv_heads;
+  const int of_kind = is_q ? h : (h - shape.heads) % cache.kv_heads;
+  const HeadNorm& norm = is_q ? shape.q : is_value ? shape.v : shape.k;
+  const bool after = shape.order == model::NormOrder::after_rope;
+  if (!after || is_value) norm_head(head, d, norm, of_kind);
+  if (!is_value && angles.data != nullptr) {
+    const float* turns = static_cast<const float*>(angles.data) + t * angles.stride;
+    rotate_head(head, turns, static_cast<int>(angles.columns), shape.pairs);
   }
-  const auto rotary = static_cast<int>(is_value || angles.data == nullptr ? 0 : angles.columns);
-  const int half = rotary / 2;
-  const float* cosines = static_cast<const float*>(angles.data) + t * angles.stride;
-  const float* sines = cosines + half;
+  if (after && !is_value) norm_head(head, d, norm, of_kind);
+  const int32_t position = batch.positions[t];
+  float factor = 1;
+  if (is_q && shape.growth.beta != 0.f) {
+    const auto periods = (position + shape.growth.shift) / shape.growth.period;
+    factor += shape.growth.beta * log1pf(static_cast<float>(periods));
+  }
   KV* slot = nullptr;
   if (!is_q) {
-    const int kv_head = (h - heads) % cache.kv_heads;
-    slot = cache.key(sequence, kv_head, batch.positions[t]) + (is_value ? cache.value_offset() : 0);
+    slot = cache.key(sequence, of_kind, position) + (is_value ? cache.value_offset() : 0);
   }
   for (int i = lane * N; i < d; i += 32 * N) {
     Pack<T, N> result;
     Pack<KV, N> stored;
     for (int j = 0; j < N; ++j) {
-      const int at = i + j;
-      float y = head[at];
-      if (at < half)
-        y = y * cosines[at] - head[at + half] * sines[at];
-      else if (at < rotary)
-        y = y * cosines[at - half] + head[at - half] * sines[at - half];
+      const float y = head[i + j] * factor;
       result.set(j, y);
       stored.set(j, y);
     }
@@ -126,6 +164,17 @@ __global__ void __launch_bounds__(kWarps * 32)
 template <typename T, typename KV, int N>
 void launch_store(const RopeAndStore& op, const DeviceBatch& batch, cudaStream_t stream) {
   const model::AttentionSpec& spec = *op.spec;
+  HeadShape shape{.heads = static_cast<int>(spec.heads),
+                  .clamp = spec.clamp,
+                  .order = spec.norm_order,
+                  .pairs = spec.rope_pairs,
+                  .growth = spec.query_growth,
+                  .q = {spec.q_norm, op.q_norm, op.q_bias},
+                  .k = {spec.k_norm, op.k_norm, op.k_bias},
+                  .v = {spec.v_norm, {}, {}}};
+  if (spec.norm_span == model::NormSpan::all_heads) {  // done by norm_all_heads
+    shape.q.norm.present = shape.k.norm.present = false;
+  }
   const int64_t warps = op.qkv.rows * (spec.heads + 2 * spec.kv_heads);
   const KvCache<KV> cache =
       kv_cache_of<KV>(*op.cache, spec, batch.block_tables[op.cache->group], batch.table_stride);
@@ -133,9 +182,21 @@ void launch_store(const RopeAndStore& op, const DeviceBatch& batch, cudaStream_t
           .block = dim3(kWarps * 32),
           .shared_bytes = kWarps * kMaxHeadDim * sizeof(float),
           .stream = stream},
-         "rope_and_store", rope_and_store_kernel<T, KV, N>, op.qkv, op.angles,
-         HeadNorms{spec.q_norm, spec.k_norm, op.q_norm, op.k_norm}, cache,
-         static_cast<int>(spec.heads), batch);
+         "rope_and_store", rope_and_store_kernel<T, KV, N>, op.qkv, op.angles, shape, cache, batch);
+}
+
+/// One norm over all of q, one over all of k.
+void norm_all_heads(const RopeAndStore& op, cudaStream_t stream) {
+  const int64_t q = op.spec->heads * op.spec->head_dim;
+  const auto run = [&](const View& heads, const model::Norm& spec, const HeadVector& weight,
+                       const HeadVector& bias) {
+    if (!spec.present) return;
+    norm({.out = heads, .in = heads, .spec = spec, .weight = weight.values, .bias = bias.values},
+         stream);
+  };
+  run(op.qkv.slice_columns(0, q), op.spec->q_norm, op.q_norm, op.q_bias);
+  run(op.qkv.slice_columns(q, op.spec->kv_heads * op.spec->head_dim), op.spec->k_norm, op.k_norm,
+      op.k_bias);
 }
 
 /// Whether pairs of elements can be moved: 4 bytes of 16-bit types, so lanes of a warp read whole
@@ -163,6 +224,7 @@ void rope_angles(const View& out, const RopeFrequencies& table, const RopeFreque
 void rope_and_store(const RopeAndStore& op, const DeviceBatch& batch, cudaStream_t stream) {
   if (op.spec->head_dim > kMaxHeadDim)
     throw std::logic_error("rope_and_store: heads of " + std::to_string(op.spec->head_dim));
+  if (op.spec->norm_span == model::NormSpan::all_heads) norm_all_heads(op, stream);
   with_cache_type(op.qkv.dtype, op.cache->dtype, [&](auto type, auto stored) {
     using T = typename decltype(type)::type;
     using KV = typename decltype(stored)::type;

@@ -22,14 +22,20 @@ struct RopeFrequencies {
 void rope_angles(const View& out, const RopeFrequencies& table, const RopeFrequencies& long_table,
                  const DeviceBatch& batch, cudaStream_t stream);
 
-/// qkv [T, (H + 2K) d]: norms of q and k heads, rotation in place (pairs i and i + rotary_dim / 2),
-/// then k and v of each row into its slot of the cache. Nothing is stored for padding rows.
+/// A norm's weight or bias over heads.
+struct HeadVector {
+  Vector values{};
+  int64_t head_stride = 0;  // elements from a head's to the next one's: 0 where they share it
+};
+
+/// qkv [T, (H + 2K) d], in place: clamp, norms and rotation of q and k in the spec's order, growth
+/// of q; then k and v of each row into its slot of the cache. Nothing is stored for padding rows.
 struct RopeAndStore {
   View qkv;
   View angles{};  // [T, rotary_dim] f32; none: no rotation
   const model::AttentionSpec* spec = nullptr;
-  Vector q_norm{};  // [d]; used where the spec has the norm
-  Vector k_norm{};
+  HeadVector q_norm{}, q_bias{};  // used where the spec has the norm
+  HeadVector k_norm{}, k_bias{};
   const backend::KvLayer* cache = nullptr;
 };
 void rope_and_store(const RopeAndStore& op, const DeviceBatch& batch, cudaStream_t stream);

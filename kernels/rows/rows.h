@@ -54,6 +54,16 @@ void gated_activation(const View& out, const View& in, model::Activation activat
 void bias_activation(const View& x, const Vector& bias, model::Activation activation,
                      cudaStream_t stream);
 
+/// x *= factor, in place.
+void scale(const View& x, float factor, cudaStream_t stream);
+
+/// x [T, n] times sigmoid or softplus of gates [T, m], in place: gate i for columns [i n / m, (i +
+/// 1) n / m).
+void multiply_gates(const View& x, const View& gates, model::GateKind kind, cudaStream_t stream);
+
+/// x = xIELU(x), in place; `parameters` [4]: alpha_p, alpha_n, beta, eps (Backend::xielu).
+void xielu(const View& x, const Vector& parameters, cudaStream_t stream);
+
 /// x = cap * tanh(x / cap), in place.
 void soft_cap(const View& x, float cap, cudaStream_t stream);
 

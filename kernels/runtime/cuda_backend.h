@@ -75,11 +75,13 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void do_rope_angles(backend::View out, const model::RopeSpec& rope,
                       const backend::BatchMeta& batch) override;
   void do_rope_and_store(backend::View qkv, backend::View angles, const model::AttentionSpec& spec,
-                         const backend::Weight& q_norm, const backend::Weight& k_norm,
-                         const backend::KvLayer& cache, const backend::BatchMeta& batch) override;
+                         const backend::HeadNorms& norms, const backend::KvLayer& cache,
+                         const backend::BatchMeta& batch) override;
   void do_attention(backend::View out, backend::View qkv, const model::AttentionSpec& spec,
-                    const backend::KvLayer& cache, const backend::BatchMeta& batch,
-                    std::byte* workspace) override;
+                    const backend::ScoreTerms& terms, const backend::KvLayer& cache,
+                    const backend::BatchMeta& batch, std::byte* workspace) override;
+  void do_multiply_gates(backend::View x, backend::View gates, model::GateKind kind) override;
+  void do_xielu(backend::View x, const backend::Weight& parameters) override;
   void do_gated_activation(backend::View out, backend::View in,
                            model::Activation activation) override;
   void do_route(const backend::Routing& routing, backend::View logits,
@@ -88,6 +90,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
                   const model::MlpSpec& mlp, const backend::Weight& up, const backend::Weight& down,
                   std::byte* workspace) override;
   void do_soft_cap(backend::View x, float cap) override;
+  void do_scale(backend::View x, float factor) override;
   void do_draw(const backend::BatchMeta& batch, backend::View logits, int64_t first,
                std::byte* workspace) override;
   const float* do_host_logits(backend::View logits, std::span<float> staging) override;

@@ -124,21 +124,45 @@ void CudaBackend::do_rope_angles(View out, const model::RopeSpec& rope, const Ba
 }
 
 void CudaBackend::do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
-                                    const Weight& q_norm, const Weight& k_norm,
-                                    const KvLayer& cache, const BatchMeta& batch) {
+                                    const backend::HeadNorms& norms, const KvLayer& cache,
+                                    const BatchMeta& batch) {
+  const auto of_heads = [&](const Weight& weight) -> HeadVector {
+    if (!weight) return {};
+    return {vector_of(weight), weight.spec->elements() > spec.head_dim ? spec.head_dim : 0};
+  };
   kernels::rope_and_store({.qkv = qkv,
                            .angles = spec.rope < 0 ? View{} : angles,
                            .spec = &spec,
-                           .q_norm = vector_of(q_norm),
-                           .k_norm = vector_of(k_norm),
+                           .q_norm = of_heads(norms.q),
+                           .q_bias = of_heads(norms.q_bias),
+                           .k_norm = of_heads(norms.k),
+                           .k_bias = of_heads(norms.k_bias),
                            .cache = &cache},
                           device_batch(batch), stream());
 }
 
 void CudaBackend::do_attention(View out, View qkv, const model::AttentionSpec& spec,
-                               const KvLayer& cache, const BatchMeta& batch, std::byte*) {
-  attention_.run({.out = out, .qkv = qkv, .spec = &spec, .cache = &cache}, batch,
-                 device_batch(batch), stream());
+                               const backend::ScoreTerms& terms, const KvLayer& cache,
+                               const BatchMeta& batch, std::byte*) {
+  attention_.run({.out = out,
+                  .qkv = qkv,
+                  .spec = &spec,
+                  .cache = &cache,
+                  .sinks = vector_of(terms.sinks),
+                  .slopes = static_cast<const float*>(terms.slopes.data)},
+                 batch, device_batch(batch), stream());
+}
+
+void CudaBackend::do_multiply_gates(View x, View gates, model::GateKind kind) {
+  kernels::multiply_gates(x, gates, kind, stream());
+}
+
+void CudaBackend::do_xielu(View x, const Weight& parameters) {
+  kernels::xielu(x, vector_of(parameters), stream());
+}
+
+void CudaBackend::do_scale(View x, float factor) {
+  kernels::scale(x, factor, stream());
 }
 
 void CudaBackend::do_gated_activation(View out, View in, Activation activation) {

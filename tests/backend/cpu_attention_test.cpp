@@ -13,7 +13,14 @@ struct AttentionCase {
   const char* name;
   int64_t heads, kv_heads, head_dim, window;
   float soft_cap;
+  model::WindowKind kind = model::WindowKind::sliding;
+  bool sinks = false;
+  float alibi = 0;  // its factor; 0: none
+  model::Alibi::Of of = model::Alibi::Of::distance;
 };
+
+using model::WindowKind;
+constexpr auto kRoundedAlibi = model::Alibi::Of::position_bf16;
 
 constexpr AttentionCase kCases[] = {
     {"grouped", 8, 2, 64, 0, 0},
@@ -24,6 +31,13 @@ constexpr AttentionCase kCases[] = {
     {"head of 48", 2, 1, 48, 100, 0},
     {"head of 8, 70 queries", 70, 1, 8, 0, 0},
     {"head of 112", 6, 2, 112, 1, 0},
+    {"chunks", 4, 2, 32, 48, 0, WindowKind::chunk},
+    {"chunks that end within blocks, sinks", 6, 3, 16, 23, 0, WindowKind::chunk, true},
+    {"sinks", 8, 2, 32, 0, 0, WindowKind::sliding, true},
+    {"sinks and a window", 70, 1, 16, 40, 0, WindowKind::sliding, true},
+    {"alibi", 6, 6, 32, 0, 0, WindowKind::sliding, false, 1},
+    {"alibi of one kv head", 5, 1, 48, 0, 0, WindowKind::sliding, false, 0.5f},
+    {"alibi rounded", 8, 8, 16, 0, 0, WindowKind::sliding, false, 0.25f, kRoundedAlibi},
 };
 
 model::AttentionSpec spec_of(const AttentionCase& c) {
@@ -34,17 +48,36 @@ model::AttentionSpec spec_of(const AttentionCase& c) {
   spec.scale = 1.f / std::sqrt(static_cast<float>(c.head_dim));
   spec.soft_cap = c.soft_cap;
   spec.window = c.window;
+  spec.window_kind = c.kind;
+  if (c.alibi != 0) spec.alibi = {.slopes = 1, .factor = c.alibi, .of = c.of};
   return spec;
 }
+
+/// Sinks and slopes of a case.
+struct Terms {
+  Terms(CpuFixture& cpu, const AttentionCase& c)
+      : sinks(*cpu, {c.heads}, model::WeightUse::vector, DType::bf16, 21, 2),
+        slopes(*cpu, {c.heads}, model::WeightUse::vector, DType::f32, 22, 0.3),
+        terms{c.sinks ? sinks.weight : backend::Weight{},
+              c.alibi != 0 ? slopes.weight : backend::Weight{}} {}
+  [[nodiscard]] Matrix expected(const Matrix& q, const Matrix& k, const Matrix& v,
+                                const model::AttentionSpec& spec) const {
+    return reference::attention(q, k, v, spec,
+                                terms.sinks ? sinks.values.values : std::vector<double>{},
+                                terms.slopes ? slopes.values.values : std::vector<double>{});
+  }
+  LoadedWeight sinks, slopes;
+  backend::ScoreTerms terms;
+};
 
 /// Sequences over one cache whose blocks are shuffled and full of NaN until they are written. A
 /// step appends rows to each sequence.
 class Sequences {
  public:
-  Sequences(CpuFixture& cpu, const model::AttentionSpec& spec, DType dtype, int64_t count,
+  Sequences(CpuFixture& cpu, const AttentionCase& c, DType dtype, int64_t count,
             int64_t block_size = 16)
-      : cpu_(cpu), spec_(spec), lengths_(static_cast<size_t>(count)) {
-    const size_t bytes = cpu->footprint().kv_bytes(spec, block_size, dtype);
+      : cpu_(cpu), spec_(spec_of(c)), terms_(cpu, c), lengths_(static_cast<size_t>(count)) {
+    const size_t bytes = cpu->footprint().kv_bytes(spec_, block_size, dtype);
     stride_ = (kTokens + block_size - 1) / block_size;
     pool_.assign(static_cast<size_t>(count * stride_) * bytes + 2, std::byte{0xff});
     // Two bytes off: nothing may rely on alignment.
@@ -75,8 +108,8 @@ class Sequences {
     batch.block_tables = tables;
     batch.table_stride = stride_;
     Rows out(qkv.count(), spec_.heads * spec_.head_dim);
-    cpu_->rope_and_store(qkv, {}, spec_, {}, {}, cache_, batch);
-    cpu_->attention(out, qkv, spec_, cache_, batch);
+    cpu_->rope_and_store(qkv, {}, spec_, {}, cache_, batch);
+    cpu_->attention(out, qkv, spec_, terms_.terms, cache_, batch);
     return out;
   }
 
@@ -95,6 +128,7 @@ class Sequences {
 
   CpuFixture& cpu_;
   model::AttentionSpec spec_;
+  Terms terms_;
   std::vector<int32_t> lengths_;
   int64_t stride_ = 0;
   std::vector<std::byte> pool_;
@@ -131,11 +165,11 @@ TEST_CASE("attention agrees with the reference for every instruction set, type a
         const int64_t q = c.heads * c.head_dim;
         const int64_t kv = c.kv_heads * c.head_dim;
         const Rows qkv = Rows::random(150, q + 2 * kv, 1);
-        Sequences sequences(cpu, spec, dtype, 1);
+        Sequences sequences(cpu, c, dtype, 1);
         const Rows out = sequences.step(qkv, {150});
         const Matrix expected =
-            reference::attention(stored(qkv, 0, q, DType::f32), stored(qkv, q, kv, dtype),
-                                 stored(qkv, q + kv, kv, dtype), spec);
+            Terms(cpu, c).expected(stored(qkv, 0, q, DType::f32), stored(qkv, q, kv, dtype),
+                                   stored(qkv, q + kv, kv, dtype), spec);
         CHECK(distance(out.matrix(), expected) < 1e-6);
       }
 }
@@ -147,11 +181,10 @@ TEST_CASE("a row attends with the same bits in one chunk, in many, alone and bes
         CAPTURE(isa_name(isa), torch_name(dtype), c.name);
         CpuFixture one(isa, 1);
         CpuFixture three(isa, 3);
-        const model::AttentionSpec spec = spec_of(c);
         const Rows qkv = Rows::random(150, (c.heads + 2 * c.kv_heads) * c.head_dim, 1);
-        const Rows whole = Sequences(one, spec, dtype, 1).step(qkv, {150});
+        const Rows whole = Sequences(one, c, dtype, 1).step(qkv, {150});
 
-        Sequences chunks(three, spec, dtype, 1);
+        Sequences chunks(three, c, dtype, 1);
         for (int32_t first = 0, size = 1; first < 150; first += size, size = size * 3 % 64) {
           size = std::min(size, 150 - first);
           const Rows out = chunks.step(slice(qkv, first, size), {size});
@@ -159,7 +192,7 @@ TEST_CASE("a row attends with the same bits in one chunk, in many, alone and bes
         }
 
         // The same sequence twice, one of them 20 tokens ahead, token by token at the end.
-        Sequences pair(three, spec, dtype, 2, 32);
+        Sequences pair(three, c, dtype, 2, 32);
         Rows both(220, qkv.columns());
         for (int64_t r = 0; r < 220; ++r)
           std::copy_n(qkv.row(r < 120 ? r : r - 120), qkv.columns(), both.row(r));
@@ -186,19 +219,49 @@ TEST_CASE("blocks may have any size") {
         const int64_t q = c.heads * c.head_dim;
         const int64_t kv = c.kv_heads * c.head_dim;
         const Rows qkv = Rows::random(150, q + 2 * kv, 1);
-        Sequences whole(cpu, spec, DType::bf16, 1, block_size);
+        Sequences whole(cpu, c, DType::bf16, 1, block_size);
         const Rows out = whole.step(qkv, {150});
         const Matrix expected =
-            reference::attention(stored(qkv, 0, q, DType::f32), stored(qkv, q, kv, DType::bf16),
-                                 stored(qkv, q + kv, kv, DType::bf16), spec);
+            Terms(cpu, c).expected(stored(qkv, 0, q, DType::f32), stored(qkv, q, kv, DType::bf16),
+                                   stored(qkv, q + kv, kv, DType::bf16), spec);
         CHECK(distance(out.matrix(), expected) < 1e-6);
-        Sequences parts(cpu, spec, DType::bf16, 1, block_size);
+        Sequences parts(cpu, c, DType::bf16, 1, block_size);
         parts.step(slice(qkv, 0, 149), {149});
         CHECK(parts.step(slice(qkv, 149, 1), {1}).same_bits(0, out, 149));
       }
 }
 
-TEST_CASE("heads are normalised, rotated and stored") {
+struct HeadsCase {
+  const char* name;
+  model::Norm norm;
+  int64_t head_dim, rotary_dim;
+  bool own_weights = false;  // of each head
+  model::NormSpan span = model::NormSpan::each_head;
+  model::NormOrder order = model::NormOrder::before_rope;
+  model::RopePairs pairs = model::RopePairs::halves;
+  float clamp = 0;
+  model::QueryGrowth growth{};
+  bool v_norm = false;
+};
+
+TEST_CASE("heads are clamped, normalised, rotated and stored") {
+  using enum model::NormSpan;
+  using enum model::NormOrder;
+  using enum model::RopePairs;
+  const model::Norm rms{.epsilon = 1e-5f, .weight = 0, .present = true};
+  const model::Norm offset{.epsilon = 1e-5f, .weight_offset = 1, .weight = 0, .present = true};
+  const model::Norm layer{.kind = model::NormKind::layer, .weight = 0, .bias = 1, .present = true};
+  const HeadsCase cases[] = {
+      {"rms, half of the head", rms, 64, 32},
+      {"rms, head of 40", offset, 40, 20},
+      {"after rope", rms, 32, 32, false, each_head, after_rope},
+      {"all heads", rms, 48, 48, true, all_heads},
+      {"layer norm, own weights", layer, 32, 8, true},
+      {"layer norm, shared", layer, 24, 24, false, each_head, before_rope, neighbours},
+      {"neighbours, a part", {}, 36, 18, false, each_head, before_rope, neighbours},
+      {"clamped, no rope", {}, 16, 0, false, each_head, before_rope, halves, 0.7f},
+      {"q grows", rms, 16, 16, false, each_head, after_rope, neighbours, 0, {0.3f, 64, 1}, true},
+  };
   const std::vector<int32_t> positions = {0, 1, 1000, 100000};
   const std::vector<int32_t> rows_of = {0, 0, 0, 1};
   const std::vector<uint8_t> long_rope = {0, 1};
@@ -206,43 +269,63 @@ TEST_CASE("heads are normalised, rotated and stored") {
   batch.positions = positions;
   batch.row_sequence = rows_of;
   batch.long_rope = long_rope;
-  for (const int64_t head_dim : {64, 40}) {
-    CpuFixture cpu(backend::detect_isa(), 2);
-    model::AttentionSpec spec = spec_of({"", 2, 1, head_dim, 0, 0});
-    spec.rope = 0;
-    spec.q_norm = {.weight = 0, .present = true};
-    spec.k_norm = spec.q_norm;
-    const LoadedWeight weight(*cpu, {head_dim}, model::WeightUse::vector, DType::f32, 5);
-    model::RopeSpec rope;
-    rope.rotary_dim = head_dim / 2;
-    for (int64_t i = 0; i < rope.rotary_dim / 2; ++i)
-      rope.table.inverse_frequencies.push_back(static_cast<float>(std::pow(0.8, double(i))));
-    rope.long_table = rope.table;
-    rope.long_table->scale = 1.5f;
-
-    Rows angles(4, rope.rotary_dim);
-    cpu->rope_angles(angles, rope, batch);
-    Rows qkv = Rows::random(4, 4 * head_dim, 1);
-    const Rows before = qkv;
-    std::vector<std::byte> pool(cpu->footprint().kv_bytes(spec, 16, DType::f32));
-    const std::vector<int32_t> table(2 * 8192, 0);
-    const std::span<const int32_t> tables[] = {table};
-    batch.block_tables = tables;
-    batch.table_stride = 8192;
-    cpu->rope_and_store(qkv, angles, spec, weight.weight, weight.weight,
-                        {pool.data(), pool.size(), 0, DType::f32, 16, 0}, batch);
-    for (int64_t t = 0; t < 4; ++t)
-      for (int64_t h = 0; h < 3; ++h) {
-        Matrix head(1, head_dim);
-        for (int64_t i = 0; i < head_dim; ++i)
-          head.at(0, i) = double(before.row(t)[h * head_dim + i]);
-        Matrix expected = reference::norm(head, spec.q_norm, weight.values.values, {});
-        reference::rotate(expected.values.data(), positions[static_cast<size_t>(t)],
-                          t == 3 ? *rope.long_table : rope.table);
-        for (int64_t i = 0; i < head_dim; ++i) head.at(0, i) = double(qkv.row(t)[h * head_dim + i]);
-        CHECK(distance(head, expected) < 1e-6);
+  for (const CpuIsa isa : isas())
+    for (const HeadsCase& c : cases) {
+      CAPTURE(isa_name(isa), c.name);
+      CpuFixture cpu(isa, 2);
+      const int64_t d = c.head_dim;
+      model::AttentionSpec spec = spec_of({"", 4, 2, d, 0, 0});
+      spec.rope = c.rotary_dim > 0 ? 0 : -1;
+      spec.q_norm = spec.k_norm = c.norm;
+      spec.v_norm = {.present = c.v_norm};
+      spec.norm_span = c.span;
+      spec.norm_order = c.order;
+      spec.rope_pairs = c.pairs;
+      spec.clamp = c.clamp;
+      spec.query_growth = c.growth;
+      const auto vector = [&](int64_t heads, uint32_t seed) {
+        const std::vector<int64_t> shape = {c.own_weights ? heads * d : d};
+        return LoadedWeight(*cpu, shape, model::WeightUse::vector, DType::f32, seed);
+      };
+      const LoadedWeight q = vector(4, 5), q_bias = vector(4, 6), k = vector(2, 7),
+                         k_bias = vector(2, 8);
+      const bool biased = c.norm.kind == model::NormKind::layer;
+      const backend::Weight none;
+      const backend::HeadNorms norms = {q.weight, biased ? q_bias.weight : none, k.weight,
+                                        biased ? k_bias.weight : none};
+      const reference::HeadVectors vectors = {
+          q.values.values, biased ? q_bias.values.values : std::vector<double>{}, k.values.values,
+          biased ? k_bias.values.values : std::vector<double>{}};
+      model::RopeSpec rope;
+      rope.rotary_dim = c.rotary_dim;
+      for (int64_t i = 0; i < rope.rotary_dim / 2; ++i)
+        rope.table.inverse_frequencies.push_back(static_cast<float>(std::pow(0.8, double(i))));
+      rope.long_table = rope.table;
+      rope.long_table->scale = 1.5f;
+      Rows angles(4, rope.rotary_dim);
+      cpu->rope_angles(angles, rope, batch);
+      Rows qkv = Rows::random(4, 8 * d, 1);
+      const Rows before = qkv;
+      std::vector<std::byte> pool(cpu->footprint().kv_bytes(spec, 16, DType::f32));
+      const std::vector<int32_t> table(2 * 8192, 0);
+      const std::span<const int32_t> tables[] = {table};
+      batch.block_tables = tables;
+      batch.table_stride = 8192;
+      cpu->rope_and_store(qkv, c.rotary_dim > 0 ? View(angles) : View{}, spec, norms,
+                          {pool.data(), pool.size(), 0, DType::f32, 16, 0}, batch);
+      for (int64_t t = 0; t < 4; ++t) {
+        Matrix row(1, 8 * d), found(1, 8 * d);
+        for (int64_t i = 0; i < 8 * d; ++i) {
+          row.at(0, i) = double(before.row(t)[i]);
+          found.at(0, i) = double(qkv.row(t)[i]);
+        }
+        const Matrix expected = reference::shape_heads(
+            row, spec, vectors,
+            c.rotary_dim == 0 ? nullptr : (t == 3 ? &*rope.long_table : &rope.table),
+            positions[static_cast<size_t>(t)]);
+        CHECK(distance(found, expected) < 1e-6);
       }
-  }
+    }
 }
 
 }  // namespace

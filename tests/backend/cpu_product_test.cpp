@@ -65,8 +65,8 @@ TEST_CASE("a product does not write beyond its columns") {
 }
 
 TEST_CASE("every activation follows its formula") {
-  const Activation kinds[] = {Activation::silu, Activation::gelu, Activation::gelu_tanh,
-                              Activation::relu, Activation::gelu_quick};
+  const Activation kinds[] = {Activation::silu, Activation::gelu,       Activation::gelu_tanh,
+                              Activation::relu, Activation::gelu_quick, Activation::relu_squared};
   for (const CpuIsa isa : isas())
     for (const Activation kind : kinds) {
       CAPTURE(isa_name(isa), static_cast<int>(kind));

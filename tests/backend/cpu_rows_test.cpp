@@ -57,6 +57,52 @@ TEST_CASE("soft caps bend, rows are gathered and added") {
   }
 }
 
+TEST_CASE("gates multiply columns or heads, factors all, xIELU bends") {
+  for (const CpuIsa isa : isas())
+    for (const int64_t columns : {1, 7, 64, 210}) {
+      CAPTURE(isa_name(isa), columns);
+      CpuFixture cpu(isa, 2);
+      const Rows in = Rows::random(20, columns, 1, 3);
+      const LoadedWeight parameters(*cpu, {4}, WeightUse::vector, DType::bf16, 5);
+      Rows bent = in, scaled = in;
+      cpu->xielu(bent, parameters.weight);
+      cpu->scale(scaled, 0.3f);
+      Matrix expected_bent = in.matrix(), expected_scaled = in.matrix();
+      for (double& x : expected_bent.values) x = reference::xielu(parameters.values.values, x);
+      for (double& x : expected_scaled.values) x *= double(0.3f);
+      CHECK(distance(bent.matrix(), expected_bent) < 1e-6);
+      CHECK(distance(scaled.matrix(), expected_scaled) < 1e-7);
+      for (const int64_t gates : {columns, int64_t{1}})
+        for (const auto kind : {model::GateKind::sigmoid, model::GateKind::softplus}) {
+          Rows factors = Rows::random(20, gates, 2, 5);
+          Rows out = in;
+          cpu->multiply_gates(out, factors, kind);
+          Matrix expected = in.matrix();
+          for (int64_t t = 0; t < 20; ++t)
+            for (int64_t i = 0; i < columns; ++i) {
+              const double gate = double(factors.row(t)[i / (columns / gates)]);
+              expected.at(t, i) *= kind == model::GateKind::sigmoid ? 1 / (1 + std::exp(-gate))
+                                                                    : reference::softplus(gate);
+            }
+          CHECK(distance(out.matrix(), expected) < 1e-6);
+        }
+    }
+}
+
+TEST_CASE("xIELU is exact beside 0") {
+  for (const CpuIsa isa : isas()) {
+    CpuFixture cpu(isa, 1);
+    const LoadedWeight parameters(*cpu, {4}, WeightUse::vector, DType::f32, 6, 1e-6);
+    Rows x(1, 5);
+    const float values[] = {-1e-3f, -1e-7f, -0.2f, -0.5f, 1e-4f};
+    std::copy(std::begin(values), std::end(values), x.row(0));
+    cpu->xielu(x, parameters.weight);
+    for (int64_t i = 0; i < 5; ++i)
+      CHECK(double(x.row(0)[i]) ==
+            Approx(reference::xielu(parameters.values.values, double(values[i]))).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("routing takes the best, the first of equals") {
   for (const CpuIsa isa : isas())
     for (const bool normalize : {false, true}) {

@@ -81,8 +81,8 @@ class TouchingBackend : public backend::Backend {
   void do_rope_angles(View out, const model::RopeSpec&, const backend::BatchMeta&) override {
     write(out);
   }
-  void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec, const Weight&,
-                         const Weight&, const backend::KvLayer& cache,
+  void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
+                         const backend::HeadNorms&, const backend::KvLayer& cache,
                          const backend::BatchMeta& batch) override {
     sum(angles);
     write(qkv);
@@ -95,7 +95,8 @@ class TouchingBackend : public backend::Backend {
                   1, footprint().kv_bytes(spec, cache.block_size, cache.dtype));
     }
   }
-  void do_attention(View out, View qkv, const model::AttentionSpec& spec, const backend::KvLayer&,
+  void do_attention(View out, View qkv, const model::AttentionSpec& spec,
+                    const backend::ScoreTerms&, const backend::KvLayer&,
                     const backend::BatchMeta& batch, std::byte* workspace) override {
     sum(qkv);
     const auto sequences = static_cast<int64_t>(batch.context_length.size());
@@ -118,6 +119,12 @@ class TouchingBackend : public backend::Backend {
     write(out);
   }
   void do_soft_cap(View x, float) override { write(x); }
+  void do_scale(View x, float) override { write(x); }
+  void do_multiply_gates(View x, View gates, model::GateKind) override {
+    sum(gates);
+    write(x);
+  }
+  void do_xielu(View x, const Weight&) override { write(x); }
   const float* do_host_logits(View logits, std::span<float>) override {
     return static_cast<const float*>(logits.data);
   }

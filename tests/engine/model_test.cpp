@@ -46,10 +46,18 @@ class LoggingBackend final : public testing::TouchingBackend {
     TouchingBackend::do_linear(out, in, weight, bias, activation, workspace);
   }
   void do_attention(View out, View qkv, const model::AttentionSpec& spec,
-                    const backend::KvLayer& cache, const backend::BatchMeta& batch,
-                    std::byte* workspace) override {
+                    const backend::ScoreTerms& terms, const backend::KvLayer& cache,
+                    const backend::BatchMeta& batch, std::byte* workspace) override {
     log.push_back(fmt::format("attention {}", out.rows));
-    TouchingBackend::do_attention(out, qkv, spec, cache, batch, workspace);
+    TouchingBackend::do_attention(out, qkv, spec, terms, cache, batch, workspace);
+  }
+  void do_scale(View x, float factor) override {
+    log.push_back(fmt::format("scale {} by {}", x.rows, factor));
+    TouchingBackend::do_scale(x, factor);
+  }
+  void do_multiply_gates(View x, View gates, model::GateKind kind) override {
+    log.push_back(fmt::format("gate {} by {}", x.columns, gates.columns));
+    TouchingBackend::do_multiply_gates(x, gates, kind);
   }
 
  private:
@@ -106,6 +114,23 @@ TEST_CASE("norms are where the family has them") {
                                      "norm 3 in place", "add_norm 3", "linear 3 64>192",
                                      "linear 3 96>64", "norm 3 in place", "add 3 in place",
                                      "norm 3 in place"});
+  }
+  SECTION("after alone") {
+    shape.placement = model::NormPlacement::sandwich;
+    shape.is_outer_only = true;
+    CHECK(ops_of(shape, 3, 3) == Ops{"linear 3 64>128", "attention 3", "linear 3 64>64",
+                                     "norm 3 in place", "add 3 in place", "linear 3 64>192",
+                                     "linear 3 96>64", "norm 3 in place", "add 3 in place",
+                                     "norm 3 in place"});
+  }
+  SECTION("both branches from one input, with a factor and a gate") {
+    shape.placement = model::NormPlacement::parallel;
+    shape.branch_factor = 0.5f;
+    shape.gates = shape.heads;
+    CHECK(ops_of(shape, 3, 3) == Ops{"norm 3", "linear 3 64>128", "attention 3", "linear 3 64>4",
+                                     "gate 64 by 4", "linear 3 64>64", "norm 3", "scale 3 by 0.5",
+                                     "add 3 in place", "linear 3 64>192", "linear 3 96>64",
+                                     "scale 3 by 0.5", "add 3 in place", "norm 3 in place"});
   }
 }
 

@@ -20,6 +20,9 @@ struct Shape {
   int64_t max_position = 512;
   std::vector<int64_t> windows = {0, 0};  // one layer each
   model::NormPlacement placement = model::NormPlacement::pre;
+  bool is_outer_only = false;  // of a sandwich
+  float branch_factor = 1;
+  int64_t gates = 0;  // of attention's output
   model::MlpKind mlp = model::MlpKind::gated;
   int64_t experts = 0, experts_per_token = 0;
   int64_t ropes = 1;
@@ -90,8 +93,11 @@ class SpecMaker {
   model::LayerSpec layer(int64_t window) {
     model::LayerSpec layer;
     layer.placement = shape_.placement;
-    layer.attention_norm = norm(shape_.hidden);
-    layer.mlp_norm = norm(shape_.hidden);
+    layer.branch_factor = shape_.branch_factor;
+    if (!shape_.is_outer_only) {
+      layer.attention_norm = norm(shape_.hidden);
+      layer.mlp_norm = norm(shape_.hidden);
+    }
     if (shape_.placement == model::NormPlacement::sandwich) {
       layer.attention_post_norm = norm(shape_.hidden);
       layer.mlp_post_norm = norm(shape_.hidden);
@@ -105,6 +111,7 @@ class SpecMaker {
     attention.rope =
         shape_.ropes == 0 ? -1 : static_cast<int32_t>(window > 0 ? shape_.ropes - 1 : 0);
     attention.qkv = linear({(shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim, shape_.hidden});
+    if (shape_.gates > 0) attention.gate = linear({shape_.gates, shape_.hidden});
     attention.out = linear({shape_.hidden, shape_.heads * shape_.head_dim});
     layer.mlp = mlp();
     return layer;
@@ -152,7 +159,11 @@ inline model::ModelSpec random_spec(std::mt19937& random) {
   const int64_t window = draw(1, 70);
   shape.windows.resize(static_cast<size_t>(draw(1, 9)));
   for (int64_t& w : shape.windows) w = draw(0, 2) == 0 ? 0 : window;
-  shape.placement = static_cast<model::NormPlacement>(draw(0, 2));
+  shape.placement = static_cast<model::NormPlacement>(draw(0, 3));
+  shape.is_outer_only = shape.placement == model::NormPlacement::sandwich && draw(0, 1) == 0;
+  shape.branch_factor = draw(0, 2) == 0 ? 0.25f : 1.f;
+  shape.gates = draw(0, 2) * shape.heads;
+  if (shape.gates > shape.heads) shape.gates = shape.heads * shape.head_dim;
   shape.mlp = static_cast<model::MlpKind>(draw(0, 2));
   shape.experts = draw(1, 6);
   shape.experts_per_token = draw(1, shape.experts);

@@ -180,16 +180,15 @@ class TestDevice final : public backend::Backend {
     enqueue("rope_angles", {out}, [=, this] { cpu_.rope_angles(out, *spec, there.meta); });
   }
   void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
-                         const Weight& q_norm, const Weight& k_norm, const backend::KvLayer& cache,
+                         const backend::HeadNorms& norms, const backend::KvLayer& cache,
                          const BatchMeta& batch) override {
     const OnDevice there(batch);
-    enqueue("rope_and_store", {qkv, angles}, [=, this] {
-      cpu_.rope_and_store(qkv, angles, spec, q_norm, k_norm, cache, there.batch());
-    });
+    enqueue("rope_and_store", {qkv, angles},
+            [=, this] { cpu_.rope_and_store(qkv, angles, spec, norms, cache, there.batch()); });
   }
   void do_attention(View out, View qkv, const model::AttentionSpec& spec,
-                    const backend::KvLayer& cache, const BatchMeta& batch,
-                    std::byte* workspace) override {
+                    const backend::ScoreTerms& terms, const backend::KvLayer& cache,
+                    const BatchMeta& batch, std::byte* workspace) override {
     const OnDevice there(batch);
     const size_t bytes = footprint().attention_workspace(qkv.rows, there.sequences(), spec);
     enqueue("attention", {out, qkv}, workspace, bytes, [=, this] {
@@ -200,12 +199,21 @@ class TestDevice final : public backend::Backend {
       if (!std::ranges::equal(meta.context_length, std::span(plan + 1, there.sequences()))) {
         throw std::logic_error("the plan of the step is not on the device");
       }
-      cpu_.attention(out, qkv, spec, cache, meta);
+      cpu_.attention(out, qkv, spec, terms, cache, meta);
     });
   }
   void do_gated_activation(View out, View in, model::Activation activation) override {
     enqueue("gated_activation", {out, in},
             [=, this] { cpu_.gated_activation(out, in, activation); });
+  }
+  void do_multiply_gates(View x, View gates, model::GateKind kind) override {
+    enqueue("multiply_gates", {x, gates}, [=, this] { cpu_.multiply_gates(x, gates, kind); });
+  }
+  void do_xielu(View x, const Weight& parameters) override {
+    enqueue("xielu", {x}, [=, this] { cpu_.xielu(x, parameters); });
+  }
+  void do_scale(View x, float factor) override {
+    enqueue("scale", {x}, [=, this] { cpu_.scale(x, factor); });
   }
   void do_route(const backend::Routing& routing, View logits, Normalize normalize) override {
     enqueue("route", {routing.experts, routing.weights, logits},

@@ -8,6 +8,7 @@ namespace {
 using kernels::AttentionItem;
 using kernels::MergeItem;
 using kernels::PlainLimits;
+using kernels::Vector;
 
 struct AttentionCase {
   const char* what;
@@ -20,7 +21,16 @@ struct AttentionCase {
   int64_t multiprocessors = 1;  // few, so that contexts are cut
   PlainLimits::Splits splits = PlainLimits::Splits::by_work;
   Layout layout = kAligned;
+  model::WindowKind window_kind = model::WindowKind::sliding;
+  bool sinks = false;
+  model::Alibi alibi{};
 };
+
+constexpr auto kByWork = PlainLimits::Splits::by_work;
+constexpr auto kSliding = model::WindowKind::sliding;
+constexpr auto kChunk = model::WindowKind::chunk;
+constexpr model::Alibi kAlibi{.slopes = 1, .factor = 0.5f};
+constexpr model::Alibi kRounded{.slopes = 1, .of = model::Alibi::Of::position_bf16};
 
 const AttentionCase kCases[] = {
     {"a prompt and decodes, grouped heads", {{37, 37}, {1, 1}, {1, 50}}, 8, 2, 64},
@@ -58,6 +68,64 @@ const AttentionCase kCases[] = {
      4,
      PlainLimits::Splits::none},
     {"more heads than a tile", {{2, 20}, {1, 33}}, 71, 1, 8},
+    {"chunks and sinks",
+     {{30, 60}, {1, 100}},
+     4,
+     2,
+     16,
+     23,
+     0,
+     DType::boolean,
+     16,
+     1,
+     kByWork,
+     kAligned,
+     kChunk,
+     true},
+    {"sinks, cut",
+     {{1, 1800}, {6, 1500}},
+     6,
+     2,
+     16,
+     0,
+     0,
+     DType::boolean,
+     16,
+     1,
+     kByWork,
+     kAligned,
+     kSliding,
+     true},
+    {"alibi",
+     {{20, 60}, {1, 90}},
+     5,
+     1,
+     32,
+     0,
+     0,
+     DType::boolean,
+     16,
+     1,
+     kByWork,
+     kAligned,
+     kSliding,
+     false,
+     kAlibi},
+    {"alibi rounded",
+     {{20, 60}, {1, 90}},
+     4,
+     4,
+     32,
+     0,
+     0,
+     DType::boolean,
+     16,
+     1,
+     kByWork,
+     kAligned,
+     kSliding,
+     false,
+     kRounded},
 };
 
 Matrix columns(const Matrix& from, int64_t first_row, int64_t rows, int64_t first, int64_t count) {
@@ -79,7 +147,13 @@ TEST_CASE("plain attention agrees with the reference") {
                                       .head_dim = c.head_dim,
                                       .scale = 1 / std::sqrt(float(c.head_dim)),
                                       .soft_cap = c.soft_cap,
-                                      .window = c.window};
+                                      .window = c.window,
+                                      .window_kind = c.window_kind,
+                                      .alibi = c.alibi};
+      const Matrix sinks = random_matrix(1, c.heads, dtype, 31, 2);
+      const Matrix slopes = random_matrix(1, c.heads, DType::f32, 32, 0.3);
+      const DeviceRows device_sinks(sinks, dtype), device_slopes(slopes, DType::f32);
+      const bool sloped = c.alibi.slopes != model::kNoWeight;
       const kernels::PlainShape shape{c.heads, c.kv_heads, c.window};
       KvFixture kv(c.sequences, spec, cache, c.block_size, 2);
       std::vector<Matrix> keys, values;
@@ -110,22 +184,27 @@ TEST_CASE("plain attention agrees with the reference") {
       in_each_order([&] {
         const DeviceBytes partial(kernels::plain_partial_bytes(bounds.partial_rows, spec));
         const DeviceRows out(kv.rows(), c.heads * c.head_dim, dtype, c.layout);
-        kernels::plain_attention({.out = out.view(),
-                                  .qkv = device_qkv.view(),
-                                  .spec = &spec,
-                                  .cache = &kv.layer(),
-                                  .items = device_items.data(),
-                                  .item_count = bounds.items,
-                                  .merges = device_merges.data(),
-                                  .merge_count = bounds.merges,
-                                  .partial = static_cast<float*>(partial.data()),
-                                  .partial_rows = bounds.partial_rows},
-                                 kv.batch(), kStream);
+        kernels::plain_attention(
+            {.out = out.view(),
+             .qkv = device_qkv.view(),
+             .spec = &spec,
+             .cache = &kv.layer(),
+             .sinks = c.sinks ? Vector{device_sinks.view().data, dtype} : Vector{},
+             .slopes = sloped ? static_cast<const float*>(device_slopes.view().data) : nullptr,
+             .items = device_items.data(),
+             .item_count = bounds.items,
+             .merges = device_merges.data(),
+             .merge_count = bounds.merges,
+             .partial = static_cast<float*>(partial.data()),
+             .partial_rows = bounds.partial_rows},
+            kv.batch(), kStream);
         Matrix expected(kv.rows(), c.heads * c.head_dim);  // zeros for padding
         for (size_t s = 0; s < c.sequences.size(); ++s) {
           const Matrix q =
               columns(qkv, kv.query_start[s], c.sequences[s].rows, 0, expected.columns);
-          const Matrix one = reference::attention(q, keys[s], values[s], spec);
+          const Matrix one = reference::attention(q, keys[s], values[s], spec,
+                                                  c.sinks ? sinks.values : std::vector<double>{},
+                                                  sloped ? slopes.values : std::vector<double>{});
           std::copy(one.values.begin(), one.values.end(),
                     expected.values.begin() + kv.query_start[s] * expected.columns);
         }

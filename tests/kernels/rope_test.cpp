@@ -56,16 +56,49 @@ TEST_CASE("rope_and_store norms, rotates and writes the cache") {
     bool norms;
     model::NormKind kind;
     Layout layout;
+    bool own_weights = false;
+    model::NormSpan span = model::NormSpan::each_head;
+    model::NormOrder order = model::NormOrder::before_rope;
+    model::RopePairs pairs = model::RopePairs::halves;
+    float clamp = 0;
+    model::QueryGrowth growth{};
+    bool v_norm = false;
   };
   const auto same = DType::boolean;
   using model::NormKind;
-  for (const Case& c : {Case{4, 2, 64, 64, same, false, NormKind::rms, kAligned},
-                        Case{2, 1, 8, 8, same, true, NormKind::rms, kAligned},
-                        Case{3, 3, 80, 32, same, true, NormKind::layer, {.gap = 4}},
-                        Case{2, 2, 256, 256, DType::f8_e4m3, true, NormKind::rms, kAligned},
-                        Case{1, 1, 128, 0, DType::f8_e4m3, false, NormKind::rms, {.gap = 3}},
-                        Case{6, 2, 10, 10, same, false, NormKind::rms, kOdd},
-                        Case{2, 1, 7, 6, DType::f8_e4m3, true, NormKind::rms, kOdd}})
+  using enum model::NormSpan;
+  using enum model::NormOrder;
+  using enum model::RopePairs;
+  for (const Case& c :
+       {Case{4, 2, 64, 64, same, false, NormKind::rms, kAligned},
+        Case{2, 1, 8, 8, same, true, NormKind::rms, kAligned},
+        Case{3, 3, 80, 32, same, true, NormKind::layer, {.gap = 4}},
+        Case{2, 2, 256, 256, DType::f8_e4m3, true, NormKind::rms, kAligned},
+        Case{1, 1, 128, 0, DType::f8_e4m3, false, NormKind::rms, {.gap = 3}},
+        Case{6, 2, 10, 10, same, false, NormKind::rms, kOdd},
+        Case{2, 1, 7, 6, DType::f8_e4m3, true, NormKind::rms, kOdd},
+        Case{4, 2, 32, 32, same, true, NormKind::rms, kAligned, false, each_head, after_rope},
+        Case{4, 2, 16, 16, same, true, NormKind::rms, kAligned, true, all_heads},
+        Case{3, 1, 24, 8, same, true, NormKind::layer, {.gap = 4}, true},
+        Case{2, 2, 34, 18, same, false, NormKind::rms, kAligned, false, each_head, before_rope,
+             neighbours},
+        Case{2, 1, 16, 0, same, false, NormKind::rms, kOdd, false, each_head, before_rope, halves,
+             0.7f},
+        Case{2,
+             1,
+             16,
+             16,
+             same,
+             true,
+             NormKind::rms,
+             kAligned,
+             false,
+             each_head,
+             after_rope,
+             neighbours,
+             0,
+             {0.3f, 4, 1},
+             true}})
     for (const DType dtype : kActivationTypes) {
       INFO(torch_name(dtype) << " heads " << c.heads << "/" << c.kv_heads << " of " << c.head_dim
                              << ", rotary " << c.rotary_dim);
@@ -74,14 +107,33 @@ TEST_CASE("rope_and_store norms, rotates and writes the cache") {
       const model::AttentionSpec spec{.heads = c.heads,
                                       .kv_heads = c.kv_heads,
                                       .head_dim = c.head_dim,
+                                      .rope_pairs = c.pairs,
+                                      .clamp = c.clamp,
                                       .q_norm = norm,
-                                      .k_norm = norm};
+                                      .k_norm = norm,
+                                      .v_norm = {.present = c.v_norm},
+                                      .norm_span = c.span,
+                                      .norm_order = c.order,
+                                      .query_growth = c.growth};
       const std::vector<SequenceCase> sequences{{5, 21}, {1, 1}, {1, 33}};
       const int64_t columns = (c.heads + 2 * c.kv_heads) * c.head_dim;
       const model::RopeTable table = table_of(c.rotary_dim, 1e4, 1);
-      const Matrix q_weight = random_matrix(1, c.head_dim, dtype, 2);
-      const Matrix k_weight = random_matrix(1, c.head_dim, dtype, 3);
+      const auto vector = [&](int64_t heads, uint32_t seed) {
+        return random_matrix(1, c.own_weights ? heads * c.head_dim : c.head_dim, dtype, seed);
+      };
+      const Matrix q_weight = vector(c.heads, 2), q_bias = vector(c.heads, 4);
+      const Matrix k_weight = vector(c.kv_heads, 3), k_bias = vector(c.kv_heads, 5);
       const DeviceRows device_q_weight(q_weight, dtype), device_k_weight(k_weight, dtype);
+      const DeviceRows device_q_bias(q_bias, dtype), device_k_bias(k_bias, dtype);
+      const bool biased = c.kind == NormKind::layer;
+      const auto of_heads = [&](const DeviceRows& rows) -> kernels::HeadVector {
+        return {{rows.view().data, dtype}, c.own_weights ? c.head_dim : 0};
+      };
+      const auto if_biased = [&](const Matrix& bias) {
+        return biased ? bias.values : std::vector<double>{};
+      };
+      const reference::HeadVectors vectors{q_weight.values, if_biased(q_bias), k_weight.values,
+                                           if_biased(k_bias)};
       in_each_order([&] {
         KvFixture kv(sequences, spec, cache, 4, 2);
         const Matrix before = random_matrix(kv.rows(), columns, dtype, 1);
@@ -98,29 +150,34 @@ TEST_CASE("rope_and_store norms, rotates and writes the cache") {
         kernels::rope_and_store({.qkv = qkv.view(),
                                  .angles = c.rotary_dim > 0 ? device_angles.view() : View{},
                                  .spec = &spec,
-                                 .q_norm = {device_q_weight.view().data, dtype},
-                                 .k_norm = {device_k_weight.view().data, dtype},
+                                 .q_norm = of_heads(device_q_weight),
+                                 .q_bias = biased ? of_heads(device_q_bias) : kernels::HeadVector{},
+                                 .k_norm = of_heads(device_k_weight),
+                                 .k_bias = biased ? of_heads(device_k_bias) : kernels::HeadVector{},
                                  .cache = &kv.layer()},
                                 kv.batch(), kStream);
         Matrix expected = before;
         for (int64_t t = 0; t < kv.rows(); ++t) {
           if (kv.row_sequence[static_cast<size_t>(t)] < 0) continue;
-          for (int64_t h = 0; h < c.heads + c.kv_heads; ++h) {
-            Matrix head(1, c.head_dim);
-            for (int64_t i = 0; i < c.head_dim; ++i)
-              head.at(0, i) = before.at(t, h * c.head_dim + i);
-            if (c.norms)
-              head = reference::norm(head, norm, (h < c.heads ? q_weight : k_weight).values, {});
-            if (c.rotary_dim > 0)
-              reference::rotate(head.values.data(), kv.positions[static_cast<size_t>(t)], table);
-            for (int64_t i = 0; i < c.head_dim; ++i)
-              expected.at(t, h * c.head_dim + i) = head.at(0, i);
-          }
+          Matrix row(1, columns);
+          for (int64_t i = 0; i < columns; ++i) row.at(0, i) = before.at(t, i);
+          const Matrix shaped =
+              reference::shape_heads(row, spec, vectors, c.rotary_dim > 0 ? &table : nullptr,
+                                     kv.positions[static_cast<size_t>(t)]);
+          for (int64_t i = 0; i < columns; ++i) expected.at(t, i) = shaped.at(0, i);
         }
-        const Matrix after = qkv.matrix();
-        // One rounding of sums of two products that may cancel: relative to their size, about 1.
-        CHECK(largest_error(after, expected, 1) <= 2 * epsilon(dtype) + 1e-6);
         const int64_t k_column = c.heads * c.head_dim;
+        Matrix after = qkv.matrix();
+        // v is not kept there, nor anything of padding.
+        for (int64_t t = 0; t < kv.rows(); ++t) {
+          const bool padding = kv.row_sequence[static_cast<size_t>(t)] < 0;
+          for (int64_t i = padding ? 0 : k_column + c.kv_heads * c.head_dim; i < columns; ++i)
+            after.at(t, i) = expected.at(t, i);
+        }
+        // One rounding of sums of two products that may cancel: relative to their size, about 1; a
+        // norm over all heads is rounded once more.
+        const double roundings = c.span == all_heads ? 6 : 2;
+        CHECK(largest_error(after, expected, 1) <= roundings * epsilon(dtype) + 2e-6);
         const int64_t v_column = k_column + c.kv_heads * c.head_dim;
         for (size_t s = 0; s < sequences.size(); ++s) {
           const Matrix keys = kv.read(s, 0), values = kv.read(s, 1);
@@ -133,10 +190,11 @@ TEST_CASE("rope_and_store norms, rotates and writes the cache") {
               }
               // e4m3 has three bits; its key is rounded from the float, not from what qkv holds.
               const double wide =
-                  cache == DType::f8_e4m3 ? 0x1p-4 + 1e-6 : 2 * epsilon(dtype) + 1e-6;
+                  cache == DType::f8_e4m3 ? 0x1p-4 + 1e-6 : roundings * epsilon(dtype) + 2e-6;
               REQUIRE(keys.at(p, i) ==
                       Approx(expected.at(t, k_column + i)).epsilon(wide).margin(wide));
-              REQUIRE(values.at(p, i) == stored_in(before.at(t, v_column + i), cache));
+              REQUIRE(values.at(p, i) ==
+                      Approx(stored_in(expected.at(t, v_column + i), cache)).epsilon(wide));
             }
           }
         }

@@ -156,8 +156,9 @@ TEST_CASE("add rounds once") {
 }
 
 TEST_CASE("activations, gated and with a bias") {
-  for (const Activation kind : {Activation::none, Activation::silu, Activation::gelu,
-                                Activation::gelu_tanh, Activation::relu, Activation::gelu_quick})
+  for (const Activation kind :
+       {Activation::none, Activation::silu, Activation::gelu, Activation::gelu_tanh,
+        Activation::relu, Activation::gelu_quick, Activation::relu_squared})
     for_rows_cases([kind](DType dtype, const RowsCase& c) {
       const Matrix in = random_matrix(c.rows, 2 * c.columns, dtype, 11, 3);
       const Matrix bias = random_matrix(1, c.columns, dtype, 12);
@@ -177,6 +178,37 @@ TEST_CASE("activations, gated and with a bias") {
       CHECK(largest_error(out.matrix(), gated, 0.05) <= tolerance(dtype) + 2e-5);
       CHECK(largest_error(device_in.matrix(), biased, 0.05) <= tolerance(dtype) + 2e-5);
     });
+}
+
+TEST_CASE("scale, gates and xIELU") {
+  for_rows_cases([](DType dtype, const RowsCase& c) {
+    const Matrix in = random_matrix(c.rows, c.columns, dtype, 15, 2);
+    const Matrix parameters = random_matrix(1, 4, dtype, 16);
+    const DeviceRows device_parameters(parameters, dtype);
+    const DeviceRows scaled(in, dtype, c.layout), bent(in, dtype, c.layout);
+    kernels::scale(scaled.view(), 0.3f, kStream);
+    kernels::xielu(bent.view(), {device_parameters.view().data, dtype}, kStream);
+    Matrix expected_scaled = in, expected_bent = in;
+    for (double& x : expected_scaled.values) x *= double(0.3f);
+    for (double& x : expected_bent.values) x = reference::xielu(parameters.values, x);
+    CHECK(largest_error(scaled.matrix(), expected_scaled, 1e-3) <= tolerance(dtype));
+    CHECK(largest_error(bent.matrix(), expected_bent, 0.05) <= tolerance(dtype) + 2e-5);
+    for (const int64_t count : {c.columns, int64_t{1}})
+      for (const auto kind : {model::GateKind::sigmoid, model::GateKind::softplus}) {
+        const Matrix gates = random_matrix(c.rows, count, dtype, 17, 4);
+        const DeviceRows device_gates(gates, dtype, c.layout), out(in, dtype, c.layout);
+        kernels::multiply_gates(out.view(), device_gates.view(), kind, kStream);
+        Matrix expected = in;
+        for (int64_t t = 0; t < c.rows; ++t)
+          for (int64_t i = 0; i < c.columns; ++i) {
+            const double gate = gates.at(t, i / (c.columns / count));
+            expected.at(t, i) *= kind == model::GateKind::sigmoid ? 1 / (1 + std::exp(-gate))
+                                                                  : reference::softplus(gate);
+          }
+        // Gates of -16 shrink to 1e-7: errors relative to 1e-3.
+        CHECK(largest_error(out.matrix(), expected, 1e-3) <= tolerance(dtype) + 1e-4);
+      }
+  });
 }
 
 TEST_CASE("soft_cap") {

@@ -24,6 +24,8 @@ double activate(model::Activation kind, double x) {
       return std::max(x, 0.0);
     case Activation::gelu_quick:
       return x / (1 + std::exp(-1.702 * x));
+    case Activation::relu_squared:
+      return std::pow(std::max(x, 0.0), 2);
   }
   return x;
 }
@@ -60,45 +62,145 @@ Matrix norm(const Matrix& in, const model::Norm& spec, const std::vector<double>
   return out;
 }
 
-void rotate(double* head, int64_t position, const model::RopeTable& table) {
+double softplus(double x) {
+  return std::log1p(std::exp(x));
+}
+
+double xielu(const std::vector<double>& parameters, double x) {
+  const double positive = softplus(parameters[0]);
+  const double beta = parameters[2];
+  const double negative = beta + softplus(parameters[1]);
+  if (x > 0) return positive * x * x + beta * x;
+  return negative * (std::expm1(std::min(x, parameters[3])) - x) + beta * x;
+}
+
+void rotate(double* head, int64_t position, const model::RopeTable& table, model::RopePairs pairs) {
   const size_t half = table.inverse_frequencies.size();
   for (size_t i = 0; i < half; ++i) {
     const auto angle = double(static_cast<float>(position) * table.inverse_frequencies[i]);
     const double c = std::cos(angle) * double(table.scale);
     const double s = std::sin(angle) * double(table.scale);
-    const double x = head[i];
-    const double y = head[half + i];
-    head[i] = x * c - y * s;
-    head[half + i] = y * c + x * s;
+    const bool halves = pairs == model::RopePairs::halves;
+    double& first = head[halves ? i : 2 * i];
+    double& second = head[halves ? half + i : 2 * i + 1];
+    const double x = first;
+    const double y = second;
+    first = x * c - y * s;
+    second = y * c + x * s;
   }
 }
 
+namespace {
+
+/// Columns [first, first + count) of `row`, normed; `vector` from `from` on.
+void norm_columns(Matrix& row, int64_t first, int64_t count, const model::Norm& spec,
+                  const std::vector<double>& weight, const std::vector<double>& bias,
+                  int64_t from) {
+  Matrix part(1, count);
+  for (int64_t i = 0; i < count; ++i) part.at(0, i) = row.at(0, first + i);
+  const auto slice = [&](const std::vector<double>& v) {
+    if (v.empty()) return v;
+    return std::vector<double>(v.begin() + from, v.begin() + from + count);
+  };
+  const Matrix normed = norm(part, spec, slice(weight), slice(bias));
+  for (int64_t i = 0; i < count; ++i) row.at(0, first + i) = normed.at(0, i);
+}
+
+void norm_heads(Matrix& row, int64_t first, int64_t heads, const model::AttentionSpec& spec,
+                const model::Norm& kind, const std::vector<double>& weight,
+                const std::vector<double>& bias) {
+  if (!kind.present) return;
+  const int64_t d = spec.head_dim;
+  if (spec.norm_span == model::NormSpan::all_heads)
+    return norm_columns(row, first, heads * d, kind, weight, bias, 0);
+  const bool own = static_cast<int64_t>(weight.size()) > d;
+  for (int64_t h = 0; h < heads; ++h)
+    norm_columns(row, first + h * d, d, kind, weight, bias, own ? h * d : 0);
+}
+
+}  // namespace
+
+Matrix shape_heads(const Matrix& qkv_row, const model::AttentionSpec& spec,
+                   const HeadVectors& vectors, const model::RopeTable* table, int64_t position) {
+  Matrix row = qkv_row;
+  const int64_t d = spec.head_dim;
+  const int64_t k = spec.heads * d;
+  const int64_t v = k + spec.kv_heads * d;
+  if (spec.clamp > 0)
+    for (double& x : row.values) x = std::clamp(x, -double(spec.clamp), double(spec.clamp));
+  const auto norm_all = [&] {
+    norm_heads(row, 0, spec.heads, spec, spec.q_norm, vectors.q_norm, vectors.q_bias);
+    norm_heads(row, k, spec.kv_heads, spec, spec.k_norm, vectors.k_norm, vectors.k_bias);
+  };
+  if (spec.norm_order == model::NormOrder::before_rope) norm_all();
+  if (table != nullptr)
+    for (int64_t h = 0; h < spec.heads + spec.kv_heads; ++h)
+      rotate(&row.at(0, h * d), position, *table, spec.rope_pairs);
+  if (spec.norm_order == model::NormOrder::after_rope) norm_all();
+  const auto periods =
+      static_cast<double>((position + spec.query_growth.shift) / spec.query_growth.period);
+  for (int64_t i = 0; i < k; ++i)
+    row.at(0, i) *= 1 + double(spec.query_growth.beta) * std::log(1 + periods);
+  model::AttentionSpec each = spec;
+  each.norm_span = model::NormSpan::each_head;
+  norm_heads(row, v, spec.kv_heads, each, spec.v_norm, {}, {});
+  return row;
+}
+
+namespace {
+
+bool sees(const model::AttentionSpec& spec, int64_t position, int64_t key) {
+  if (key > position) return false;
+  if (spec.window == 0) return true;
+  if (spec.window_kind == model::WindowKind::chunk)
+    return key / spec.window == position / spec.window;
+  return position - key < spec.window;
+}
+
+double alibi(const model::AttentionSpec& spec, double slope, int64_t position, int64_t key) {
+  if (spec.alibi.of == model::Alibi::Of::distance)
+    return double(spec.alibi.factor) * slope * double(key - position);
+  double rounded = slope * double(key);
+  uint16_t bits = 0;
+  const auto single = static_cast<float>(rounded);
+  convert(&single, DType::f32, &bits, DType::bf16, 1);
+  convert(&bits, DType::bf16, &rounded, DType::f64, 1);
+  return double(spec.alibi.factor) * rounded;
+}
+
+}  // namespace
+
 Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
-                 const model::AttentionSpec& spec) {
+                 const model::AttentionSpec& spec, const std::vector<double>& sinks,
+                 const std::vector<double>& slopes) {
   Matrix out(q.rows, q.columns);
   const int64_t d = spec.head_dim;
   for (int64_t t = 0; t < q.rows; ++t)
     for (int64_t h = 0; h < spec.heads; ++h) {
+      const auto head = static_cast<size_t>(h);
       const int64_t kv = h / (spec.heads / spec.kv_heads);
       const int64_t position = k.rows - q.rows + t;
-      const int64_t oldest = spec.window > 0 ? std::max<int64_t>(0, position - spec.window + 1) : 0;
-      std::vector<double> weights;
-      double best = -std::numeric_limits<double>::infinity();
-      for (int64_t p = oldest; p <= position; ++p) {
+      std::vector<double> weights(static_cast<size_t>(position + 1), 0);
+      double best = sinks.empty() ? -std::numeric_limits<double>::infinity() : sinks[head];
+      for (int64_t p = 0; p <= position; ++p) {
+        if (!sees(spec, position, p)) continue;
         double score = 0;
         for (int64_t i = 0; i < d; ++i) score += q.at(t, h * d + i) * k.at(p, kv * d + i);
         score *= double(spec.scale);
         if (spec.soft_cap > 0)
           score = double(spec.soft_cap) * std::tanh(score / double(spec.soft_cap));
-        weights.push_back(score);
+        if (!slopes.empty()) score += alibi(spec, slopes[head], position, p);
+        weights[static_cast<size_t>(p)] = score;
         best = std::max(best, score);
       }
-      double total = 0;
-      for (double& w : weights) total += w = std::exp(w - best);
-      for (int64_t p = oldest; p <= position; ++p)
+      double total = sinks.empty() ? 0 : std::exp(sinks[head] - best);
+      for (int64_t p = 0; p <= position; ++p) {
+        double& w = weights[static_cast<size_t>(p)];
+        total += w = sees(spec, position, p) ? std::exp(w - best) : 0;
+      }
+      for (int64_t p = 0; p <= position; ++p)
         for (int64_t i = 0; i < d; ++i)
-          out.at(t, h * d + i) +=
-              weights[static_cast<size_t>(p - oldest)] / total * v.at(p, kv * d + i);
+          out.at(t, h * d + i) += weights[static_cast<size_t>(p)] / total * v.at(p, kv * d + i);
     }
   return out;
 }

@@ -36,12 +36,31 @@ Matrix linear(const Matrix& in, const Matrix& weight, const std::vector<double>&
 Matrix norm(const Matrix& in, const model::Norm& spec, const std::vector<double>& weight,
             const std::vector<double>& bias);
 
+/// As torch: log(1 + e^x).
+double softplus(double x);
+
+/// xIELU of parameters alpha_p, alpha_n, beta, eps.
+double xielu(const std::vector<double>& parameters, double x);
+
 /// Angles are float products, as the models were trained with: cos, sin of position * frequency.
-void rotate(double* head, int64_t position, const model::RopeTable& table);
+void rotate(double* head, int64_t position, const model::RopeTable& table,
+            model::RopePairs pairs = model::RopePairs::halves);
+
+/// Weights and biases of norms over heads: of one head or of all; empty: none.
+struct HeadVectors {
+  std::vector<double> q_norm{}, q_bias{}, k_norm{}, k_bias{};
+};
+
+/// A row [(H + 2K) d] of q, k and v as its position's token has them after clamp, norms, rotation
+/// and growth of q. `table` null: no rotation.
+Matrix shape_heads(const Matrix& qkv_row, const model::AttentionSpec& spec,
+                   const HeadVectors& vectors, const model::RopeTable* table, int64_t position);
 
 /// Causal attention of `q` [n, H d] at the last n positions over `k` and `v` [context, K d].
+/// `sinks` and `slopes` [H] may be empty.
 Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
-                 const model::AttentionSpec& spec);
+                 const model::AttentionSpec& spec, const std::vector<double>& sinks = {},
+                 const std::vector<double>& slopes = {});
 
 /// The `k` best of softmax(logits), best first, the first of equals; divided by their sum when
 /// `normalize`.

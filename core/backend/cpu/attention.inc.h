@@ -142,13 +142,32 @@ void weigh(const AttentionGroup& group, int64_t width, const float* weights, int
   for (int i = 0; i < R * V; ++i) store(sums + i / V * width + column + i % V * kLanes, acc[i]);
 }
 
+/// The first position that a row at `position` sees.
+PLIMSOLL_INLINE int64_t first_seen(const AttentionTile& t, int64_t position) {
+  if (t.window == 0) return 0;
+  if (t.window_kind == model::WindowKind::chunk) return position / t.window * t.window;
+  return max(position - t.window + 1, 0);
+}
+
+/// What ALiBi adds to the scores of the keys from `key` on, for a query at `position`.
+PLIMSOLL_INLINE Vf alibi(const AttentionTile& t, float slope, int64_t position, int64_t key) {
+  const bool is_distance = t.alibi.of == model::Alibi::Of::distance;
+  const auto first = static_cast<int32_t>(is_distance ? key - position : key);
+  Vf bias = splat(slope) * __builtin_convertvector(iota() + first, Vf);
+  if (!is_distance) {
+    const Vh rounded = to_bf16(bias);
+    bias = load_bf16(&rounded);
+  }
+  return splat(t.alibi.factor) * bias;
+}
+
 /// Scales, caps and masks the scores of a row, turns them into weights and rescales its sums.
 void soften(const AttentionTile& t, const AttentionState& state, const AttentionGroup& group,
             int row) {
   constexpr int kVectors = static_cast<int>(kAttentionGroup) / kLanes;
   constexpr float kInfinity = __builtin_inff();
   const int64_t position = t.first_position + row / t.heads;
-  const int64_t hidden = t.window > 0 ? position - t.window : -1;  // the last before the window
+  const int64_t oldest = first_seen(t, position);
   float* scores = state.scores + row * kAttentionGroup;
   Vf s[kVectors];
   Vf top = splat(-kInfinity);
@@ -157,9 +176,13 @@ void soften(const AttentionTile& t, const AttentionState& state, const Attention
     s[v] = load(scores + v * kLanes);
     if (t.soft_cap > 0) s[v] = splat(t.soft_cap) * tanh(s[v] / splat(t.soft_cap));
     const int tile = v / kTileVectors;
+    if (t.slopes != nullptr) {
+      s[v] = s[v] + alibi(t, t.slopes[row % t.heads], position,
+                          group.start[tile] + v % kTileVectors * kLanes);
+    }
     const Vi lane = iota() + v % kTileVectors * kLanes;
     const int64_t end = min(position + 1 - group.start[tile], int64_t{group.tokens[tile]});
-    const int64_t begin = max(hidden + 1 - group.start[tile], int64_t{0});
+    const int64_t begin = max(oldest - group.start[tile], int64_t{0});
     const Vi seen = (lane < splat_int(static_cast<int32_t>(max(end, int64_t{0})))) &
                     (lane >= splat_int(static_cast<int32_t>(min(begin, int64_t{kTile}))));
     s[v] = select(seen, s[v], splat(-kInfinity));
@@ -281,7 +304,9 @@ void end_attention(const AttentionTile& t, const AttentionState& state) {
     Vf lanes = load(state.lane_sums + row * kTile);
     for (int i = 1; i < kTileVectors; ++i)
       lanes = lanes + load(state.lane_sums + row * kTile + i * kLanes);
-    const float factor = 1.f / sum(lanes);
+    float total = sum(lanes);
+    if (t.sinks != nullptr) total += exp(splat(t.sinks[row % t.heads] - state.best[row]))[0];
+    const float factor = 1.f / total;
     float* to = t.out + row / t.heads * t.out_stride + row % t.heads * t.head_dim;
     const float* from = state.sums + row * state.width;
     for (int64_t d = 0; d < t.head_dim; ++d) to[d] = from[d] * factor;
@@ -293,8 +318,7 @@ void attend(const AttentionTile& t) {
   const AttentionState state(t);
   begin_attention(t, state);
   const int64_t end = t.first_position + t.positions;
-  const int64_t oldest = t.window > 0 ? t.first_position - t.window + 1 : 0;
-  const int64_t begin = oldest > 0 ? oldest : 0;
+  const int64_t begin = first_seen(t, t.first_position);
   const Tiles tiles(t);
   const int64_t last = tiles.of_position(end - 1);
   const int64_t first = tiles.of_position(begin) / kGroupTiles * kGroupTiles;

@@ -53,6 +53,12 @@ struct NormRow {
   float weight_offset = 0;
 };
 
+/// xIELU with its parameters worked out: x > 0: positive x^2 + beta x, else negative (expm1(min(x,
+/// epsilon)) - x) + beta x.
+struct Xielu {
+  float positive = 0, negative = 0, beta = 0, epsilon = 0;
+};
+
 /// Query rows of one sequence that share a KV head, over that sequence's cache. Row i belongs to
 /// position first_position + i / heads and to query head i % heads of the group.
 struct AttentionTile {
@@ -67,6 +73,10 @@ struct AttentionTile {
   float scale = 0;
   float soft_cap = 0;
   int64_t window = 0;
+  model::WindowKind window_kind = model::WindowKind::sliding;
+  const float* slopes = nullptr;  // of the tile's heads: model::Alibi; null: none
+  model::Alibi alibi{};
+  const float* sinks = nullptr;     // of the tile's heads; null: none
   const std::byte* pool = nullptr;  // block 0's part for this layer
   size_t block_stride = 0;
   const int32_t* blocks = nullptr;  // the sequence's block table
@@ -104,11 +114,16 @@ struct Kernels {
   void (*gate)(float* out, const float* gate, const float* up, int64_t count,
                model::Activation activation);
   void (*soft_cap)(float* row, int64_t count, float cap);
+  void (*clamp)(float* row, int64_t count, float limit);
+  void (*xielu)(float* row, int64_t count, const Xielu& xielu);
+  /// row [count] *= kind(gates [gate_count]), each for count / gate_count columns.
+  void (*multiply_gates)(float* row, const float* gates, int64_t count, int64_t gate_count,
+                         model::GateKind kind);
   /// Between floats and bf16 or f16 (nearest even), or float to float.
   void (*narrow)(const float* from, void* to, DType type, int64_t count);
   void (*widen)(const void* from, DType type, float* to, int64_t count);
   /// Rotates a head in place; angles: cos [dim / 2], sin [dim / 2].
-  void (*rotate)(float* head, const float* angles, int64_t rotary_dim);
+  void (*rotate)(float* head, const float* angles, int64_t rotary_dim, model::RopePairs pairs);
   /// Softmax in place.
   void (*softmax)(float* row, int64_t count);
   void (*attention)(const AttentionTile& tile);

@@ -52,15 +52,18 @@ class CpuBackend final : public Backend {
                  model::Activation activation, std::byte* workspace) override;
   void do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) override;
   void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
-                         const Weight& q_norm, const Weight& k_norm, const KvLayer& cache,
+                         const HeadNorms& norms, const KvLayer& cache,
                          const BatchMeta& batch) override;
-  void do_attention(View out, View qkv, const model::AttentionSpec& spec, const KvLayer& cache,
-                    const BatchMeta& batch, std::byte* workspace) override;
+  void do_attention(View out, View qkv, const model::AttentionSpec& spec, const ScoreTerms& terms,
+                    const KvLayer& cache, const BatchMeta& batch, std::byte* workspace) override;
+  void do_multiply_gates(View x, View gates, model::GateKind kind) override;
+  void do_xielu(View x, const Weight& parameters) override;
   void do_gated_activation(View out, View in, model::Activation activation) override;
   void do_route(const Routing& routing, View logits, Normalize normalize) override;
   void do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
                   const Weight& up, const Weight& down, std::byte* workspace) override;
   void do_soft_cap(View x, float cap) override;
+  void do_scale(View x, float factor) override;
   const float* do_host_logits(View logits, std::span<float> staging) override;
 
  private:
@@ -77,8 +80,16 @@ class CpuBackend final : public Backend {
   }
   /// Row `id` of a table as floats.
   void read_row(const Weight& table, int64_t id, float* row) const;
+  /// `weight` and `bias` [width] may be null.
   void norm_row(float* out, const float* in, int64_t width, const model::Norm& spec,
-                const Weight& weight, const Weight& bias) const;
+                const float* weight, const float* bias) const;
+  /// Norms q's or k's heads of a row, by themselves or together.
+  void norm_heads(float* heads, int64_t count, const model::AttentionSpec& spec,
+                  const model::Norm& norm, const Weight& weight, const Weight& bias) const;
+  /// All that rope_and_store does to a row's q, k and v before they are stored; `angles` may be
+  /// null.
+  void shape_heads(float* row, const float* angles, int64_t rotary_dim, int64_t position,
+                   const model::AttentionSpec& spec, const HeadNorms& norms) const;
 
   /// Tiles that `rows` rows are packed and multiplied in; sizes differ by one at most.
   [[nodiscard]] int64_t product_tiles(int64_t rows) const;

@@ -26,6 +26,12 @@ void store_key(const std::byte* key, int64_t head_dim, int64_t slot, DType dtype
     std::memcpy(to + i * static_cast<size_t>(kTile) * unit, key + i * unit, unit);
 }
 
+/// What QueryGrowth multiplies q by.
+float growth_at(const model::QueryGrowth& growth, int64_t position) {
+  const auto periods = static_cast<float>((position + growth.shift) / growth.period);
+  return 1 + growth.beta * std::log1p(periods);
+}
+
 }  // namespace
 
 void CpuBackend::do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) {
@@ -46,22 +52,58 @@ void CpuBackend::do_rope_angles(View out, const model::RopeSpec& rope, const Bat
   });
 }
 
+void CpuBackend::norm_heads(float* heads, int64_t count, const model::AttentionSpec& spec,
+                            const model::Norm& norm, const Weight& weight,
+                            const Weight& bias) const {
+  if (!norm.present) return;
+  const auto* weights = static_cast<const float*>(weight.data);
+  const auto* biases = static_cast<const float*>(bias.data);
+  const int64_t d = spec.head_dim;
+  if (spec.norm_span == model::NormSpan::all_heads) {
+    return norm_row(heads, heads, count * d, norm, weights, biases);
+  }
+  const auto of_head = [d](const Weight& vector, const float* values, int64_t head) {
+    return vector && vector.spec->elements() > d ? values + head * d : values;
+  };
+  for (int64_t h = 0; h < count; ++h) {
+    float* head = heads + h * d;
+    norm_row(head, head, d, norm, of_head(weight, weights, h), of_head(bias, biases, h));
+  }
+}
+
+void CpuBackend::shape_heads(float* row, const float* angles, int64_t rotary_dim, int64_t position,
+                             const model::AttentionSpec& spec, const HeadNorms& norms) const {
+  const int64_t d = spec.head_dim;
+  float* keys = row + spec.heads * d;
+  float* values = keys + spec.kv_heads * d;
+  if (spec.clamp > 0) kernels_.clamp(row, (spec.heads + 2 * spec.kv_heads) * d, spec.clamp);
+  const auto norm_all = [&] {
+    norm_heads(row, spec.heads, spec, spec.q_norm, norms.q, norms.q_bias);
+    norm_heads(keys, spec.kv_heads, spec, spec.k_norm, norms.k, norms.k_bias);
+  };
+  if (spec.norm_order == model::NormOrder::before_rope) norm_all();
+  for (int64_t h = 0; angles != nullptr && h < spec.heads + spec.kv_heads; ++h) {
+    kernels_.rotate(row + h * d, angles, rotary_dim, spec.rope_pairs);
+  }
+  if (spec.norm_order == model::NormOrder::after_rope) norm_all();
+  if (spec.query_growth.beta != 0) {
+    kernels_.scale(row, growth_at(spec.query_growth, position), spec.heads * d);
+  }
+  for (int64_t h = 0; spec.v_norm.present && h < spec.kv_heads; ++h) {
+    norm_row(values + h * d, values + h * d, d, spec.v_norm, nullptr, nullptr);
+  }
+}
+
 void CpuBackend::do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
-                                   const Weight& q_norm, const Weight& k_norm, const KvLayer& cache,
+                                   const HeadNorms& norms, const KvLayer& cache,
                                    const BatchMeta& batch) {
   const KvBlock block(spec, cache.block_size, cache.dtype);
   const int64_t d = spec.head_dim;
   for_rows(qkv.rows, qkv.columns, [&](int64_t t) {
     float* row = static_cast<float*>(qkv.data) + t * qkv.stride;
-    for (int64_t h = 0; h < spec.heads + spec.kv_heads; ++h) {
-      float* head = row + h * d;
-      const bool is_q = h < spec.heads;
-      const model::Norm& norm = is_q ? spec.q_norm : spec.k_norm;
-      if (norm.present) norm_row(head, head, d, norm, is_q ? q_norm : k_norm, {});
-      if (angles.rows > 0)
-        kernels_.rotate(head, static_cast<const float*>(angles.data) + t * angles.stride,
-                        angles.columns);
-    }
+    const float* turns =
+        angles.rows == 0 ? nullptr : static_cast<const float*>(angles.data) + t * angles.stride;
+    shape_heads(row, turns, angles.columns, batch.positions[static_cast<size_t>(t)], spec, norms);
     const auto at = static_cast<size_t>(t);
     if (batch.row_sequence[at] < 0) return;
     const int64_t position = batch.positions[at];
@@ -106,7 +148,8 @@ CpuBackend::AttentionTasks CpuBackend::divide_attention(const model::AttentionSp
 }
 
 void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& spec,
-                              const KvLayer& cache, const BatchMeta& batch, std::byte* workspace) {
+                              const ScoreTerms& terms, const KvLayer& cache, const BatchMeta& batch,
+                              std::byte* workspace) {
   const KvBlock block(spec, cache.block_size, cache.dtype);
   const int64_t group = spec.heads / spec.kv_heads;
   const AttentionTasks tasks = divide_attention(spec, batch, workspace);
@@ -128,7 +171,11 @@ void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& sp
     const int64_t first_row = local / (spec.kv_heads * tasks.parts) * tasks.positions;
     const int64_t rows = batch.query_start[at + 1] - batch.query_start[at];
     const int64_t row = batch.query_start[at] + first_row;
-    const int64_t column = (kv_head * group + first_head) * spec.head_dim;
+    const int64_t head = kv_head * group + first_head;
+    const int64_t column = head * spec.head_dim;
+    const auto of_head = [head](const Weight& vector) {
+      return vector ? static_cast<const float*>(vector.data) + head : nullptr;
+    };
     kernels_.attention({.q = static_cast<const float*>(qkv.data) + row * qkv.stride + column,
                         .q_stride = qkv.stride,
                         .out = static_cast<float*>(out.data) + row * out.stride + column,
@@ -140,6 +187,10 @@ void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& sp
                         .scale = spec.scale,
                         .soft_cap = spec.soft_cap,
                         .window = spec.window,
+                        .window_kind = spec.window_kind,
+                        .slopes = of_head(terms.slopes),
+                        .alibi = spec.alibi,
+                        .sinks = of_head(terms.sinks),
                         .pool = cache.pool + cache.layer_offset,
                         .block_stride = cache.block_stride,
                         .blocks = batch.block_tables[static_cast<size_t>(cache.group)].data() +

@@ -1,5 +1,6 @@
 // The class itself, and the ops that take rows one by one.
 #include <algorithm>
+#include <cmath>
 
 #include "backend/cpu/ops.h"
 #include "base/error.h"
@@ -9,6 +10,10 @@ namespace {
 
 float* row_of(const View& view, int64_t row) {
   return static_cast<float*>(view.data) + row * view.stride;
+}
+
+const float* floats(const Weight& vector) {
+  return static_cast<const float*>(vector.data);
 }
 
 }  // namespace
@@ -32,12 +37,12 @@ void CpuBackend::parallel(int64_t tasks, const HostJob& job) {
 }
 
 void CpuBackend::norm_row(float* out, const float* in, int64_t width, const model::Norm& spec,
-                          const Weight& weight, const Weight& bias) const {
+                          const float* weight, const float* bias) const {
   kernels_.norm({.in = in,
                  .out = out,
                  .width = width,
-                 .weight = static_cast<const float*>(weight.data),
-                 .bias = static_cast<const float*>(bias.data),
+                 .weight = weight,
+                 .bias = bias,
                  .kind = spec.kind,
                  .epsilon = spec.epsilon,
                  .weight_offset = spec.weight_offset});
@@ -46,7 +51,7 @@ void CpuBackend::norm_row(float* out, const float* in, int64_t width, const mode
 void CpuBackend::do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
                          const Weight& bias) {
   for_rows(in.rows, in.columns, [&](int64_t t) {
-    norm_row(row_of(out, t), row_of(in, t), in.columns, spec, weight, bias);
+    norm_row(row_of(out, t), row_of(in, t), in.columns, spec, floats(weight), floats(bias));
   });
 }
 
@@ -60,7 +65,8 @@ void CpuBackend::do_add_norm(View out, View residual, View delta, const model::N
                              const Weight& weight, const Weight& bias) {
   for_rows(residual.rows, residual.columns, [&](int64_t t) {
     kernels_.add(row_of(residual, t), row_of(delta, t), residual.columns);
-    norm_row(row_of(out, t), row_of(residual, t), residual.columns, spec, weight, bias);
+    norm_row(row_of(out, t), row_of(residual, t), residual.columns, spec, floats(weight),
+             floats(bias));
   });
 }
 
@@ -73,6 +79,24 @@ void CpuBackend::do_gated_activation(View out, View in, model::Activation activa
 
 void CpuBackend::do_soft_cap(View x, float cap) {
   for_rows(x.rows, x.columns, [&](int64_t t) { kernels_.soft_cap(row_of(x, t), x.columns, cap); });
+}
+
+void CpuBackend::do_scale(View x, float factor) {
+  for_rows(x.rows, x.columns, [&](int64_t t) { kernels_.scale(row_of(x, t), factor, x.columns); });
+}
+
+void CpuBackend::do_multiply_gates(View x, View gates, model::GateKind kind) {
+  for_rows(x.rows, x.columns, [&](int64_t t) {
+    kernels_.multiply_gates(row_of(x, t), row_of(gates, t), x.columns, gates.columns, kind);
+  });
+}
+
+void CpuBackend::do_xielu(View x, const Weight& parameters) {
+  const float* p = floats(parameters);
+  const auto softplus = [](float a) { return a > 20 ? a : std::log1p(std::exp(a)); };
+  const Xielu xielu{
+      .positive = softplus(p[0]), .negative = p[2] + softplus(p[1]), .beta = p[2], .epsilon = p[3]};
+  for_rows(x.rows, x.columns, [&](int64_t t) { kernels_.xielu(row_of(x, t), x.columns, xielu); });
 }
 
 const float* CpuBackend::do_host_logits(View logits, std::span<float>) {

@@ -49,6 +49,41 @@ void soft_cap(float* row, int64_t count, float cap) {
   map(row, count, [=](auto at) { return splat(cap) * tanh(at(row) / splat(cap)); });
 }
 
+void clamp(float* row, int64_t count, float limit) {
+  map(row, count, [=](auto at) {
+    const Vf x = at(row);  // NaN stays
+    return select(x > splat(limit), splat(limit), select(x < splat(-limit), splat(-limit), x));
+  });
+}
+
+void xielu(float* row, int64_t count, const Xielu& p) {
+  map(row, count, [=](auto at) {
+    const Vf x = at(row);
+    const Vf m = min(x, splat(p.epsilon));
+    // e^m - 1 - m cancels near 0.
+    const Vf far = exp(m) - splat(1.f) - m;
+    const Vf curve = select(m > splat(-0.34f), m * m * exp_tail(m), far) + (m - x);
+    const Vf bent = select(x > splat(0.f), splat(p.positive) * x * x, splat(p.negative) * curve);
+    return fma(splat(p.beta), x, bent);
+  });
+}
+
+void multiply_gates(float* row, const float* gates, int64_t count, int64_t gate_count,
+                    model::GateKind kind) {
+  const bool is_sigmoid = kind == model::GateKind::sigmoid;
+  if (is_sigmoid && count == gate_count) {
+    return map(row, count, [=](auto at) { return at(row) * sigmoid(at(gates)); });
+  }
+  const int64_t width = count / gate_count;
+  for (int64_t i = 0; i < gate_count; ++i) {
+    const float x = gates[i];
+    const float positive = x > 0 ? x : 0.f;
+    const float factor = is_sigmoid ? sigmoid(splat(x))[0]
+                                    : positive + __builtin_log1pf(__builtin_expf(x > 0 ? -x : x));
+    scale(row + i * width, factor, width);
+  }
+}
+
 /// Calls f with the activation as a compile-time constant.
 template <typename F>
 PLIMSOLL_INLINE void with_activation(model::Activation activation, F f) {
@@ -66,6 +101,8 @@ PLIMSOLL_INLINE void with_activation(model::Activation activation, F f) {
       return f.template operator()<Activation::relu>();
     case Activation::gelu_quick:
       return f.template operator()<Activation::gelu_quick>();
+    case Activation::relu_squared:
+      return f.template operator()<Activation::relu_squared>();
   }
 }
 
@@ -144,8 +181,18 @@ void widen(const void* from, DType type, float* to, int64_t count) {
   }
 }
 
-void rotate(float* head, const float* angles, int64_t rotary_dim) {
+void rotate_neighbours(float* head, const float* angles, int64_t half) {
+  for (int64_t i = 0; i < half; ++i) {
+    const float x = head[2 * i];
+    const float y = head[2 * i + 1];
+    head[2 * i] = x * angles[i] - y * angles[half + i];
+    head[2 * i + 1] = y * angles[i] + x * angles[half + i];
+  }
+}
+
+void rotate(float* head, const float* angles, int64_t rotary_dim, model::RopePairs pairs) {
   const int64_t half = rotary_dim / 2;
+  if (pairs == model::RopePairs::neighbours) return rotate_neighbours(head, angles, half);
   float* other = head + half;
   for (int64_t i = 0; i < half; i += kLanes) {
     const int64_t count = half - i < kLanes ? half - i : kLanes;

@@ -7,6 +7,16 @@
 namespace plimsoll::backend {
 namespace {
 
+/// (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2. Cephes expf.
+PLIMSOLL_INLINE Vf exp_tail(Vf r) {
+  Vf p = splat(1.9875691500e-4f);
+  p = fma(p, r, splat(1.3981999507e-3f));
+  p = fma(p, r, splat(8.3334519073e-3f));
+  p = fma(p, r, splat(4.1665795894e-2f));
+  p = fma(p, r, splat(1.6666665459e-1f));
+  return fma(p, r, splat(5.0000001201e-1f));
+}
+
 /// Zero below -87.3 (where the result would be denormal), exactly 1 at 0. Cephes expf.
 PLIMSOLL_INLINE Vf exp(Vf x) {
   constexpr float kLowest = -87.33654f;
@@ -18,13 +28,7 @@ PLIMSOLL_INLINE Vf exp(Vf x) {
   const Vf n = fma(x, splat(1.44269504088896341f), splat(kRounder)) - splat(kRounder);
   Vf r = fma(n, splat(-0.693359375f), x);
   r = fma(n, splat(2.12194440e-4f), r);
-  Vf p = splat(1.9875691500e-4f);
-  p = fma(p, r, splat(1.3981999507e-3f));
-  p = fma(p, r, splat(8.3334519073e-3f));
-  p = fma(p, r, splat(4.1665795894e-2f));
-  p = fma(p, r, splat(1.6666665459e-1f));
-  p = fma(p, r, splat(5.0000001201e-1f));
-  p = fma(p, r * r, r) + splat(1.f);
+  Vf p = fma(exp_tail(r), r * r, r) + splat(1.f);
   // n reaches 128, whose power of two is no float: multiply in two halves.
   const Vi whole = __builtin_convertvector(n, Vi);
   const Vi half = whole >> 1;
@@ -88,6 +92,8 @@ PLIMSOLL_INLINE Vf activate(Vf x) {
     return max(x, splat(0.f));
   } else if constexpr (kind == Activation::gelu_quick) {
     return x * sigmoid(splat(1.702f) * x);
+  } else if constexpr (kind == Activation::relu_squared) {
+    return max(x, splat(0.f)) * max(x, splat(0.f));
   } else {
     return x;
   }
