@@ -1,0 +1,89 @@
+// Gemma 3: squashed to a square; on demand ("pan and scan") parts of long pictures beside the
+// whole.
+#include <algorithm>
+#include <cmath>
+
+#include "image/processors/processors.h"
+#include "image/processors/settings.h"
+
+namespace plimsoll::image::processors {
+namespace {
+
+constexpr std::array<std::string_view, 5> kKnown = {"do_pan_and_scan", "pan_and_scan_min_crop_size",
+                                                    "pan_and_scan_max_num_crops",
+                                                    "pan_and_scan_min_ratio_to_activate", "size"};
+
+class Gemma3 : public Processor {
+ public:
+  Gemma3(const Settings& settings, const PatchShape& patches)
+      : Gemma3(settings, patches, settings.size("size").value_or(Size{896, 896})) {}
+
+  Layout layout(Size size) const override {
+    Layout layout;
+    layout.tiles = 1 + crops(size);
+    layout.shape = {layout.tiles, 3, size_.height, size_.width};
+    layout.tokens = layout.tiles * tokens_per_tile_;
+    return layout;
+  }
+
+  Pixels process(const Image& image) const override {
+    Pixels pixels{layout(image.size), {}};
+    pixels.levels.resize(static_cast<size_t>(pixels.layout.tiles * 3 * size_.width * size_.height));
+    uint8_t* to = write(image, pixels.levels.data());
+    const int64_t parts = pixels.layout.tiles - 1;
+    const bool wide = image.size.width >= image.size.height;
+    const int64_t length = wide ? image.size.width : image.size.height;
+    for (int64_t i = 0; i < parts; ++i) {
+      const int64_t step = (length + parts - 1) / parts;
+      const int64_t first = i * step;
+      const int64_t extent = std::min(step, length - first);
+      to = wide ? write(crop(image, first, 0, {extent, image.size.height}), to)
+                : write(crop(image, 0, first, {image.size.width, extent}), to);
+    }
+    return pixels;
+  }
+
+ private:
+  Gemma3(const Settings& settings, const PatchShape& patches, Size size)
+      : Processor(torchvision_tables(settings), size.width * size.height),
+        size_(size),
+        tokens_per_tile_(patches.tokens_per_tile),
+        filter_(settings.filter(Filter::bilinear)),
+        pan_and_scan_(settings.flag("do_pan_and_scan", false)),
+        min_crop_size_(settings.count("pan_and_scan_min_crop_size", 256)),
+        max_crops_(settings.count("pan_and_scan_max_num_crops", 4, 4096)),
+        min_ratio_(settings.number("pan_and_scan_min_ratio_to_activate", 1.2)) {
+    settings.require("do_resize");
+  }
+
+  /// Parts along the long side; 0: the picture stays whole.
+  [[nodiscard]] int64_t crops(Size size) const {
+    const auto longest = static_cast<double>(std::max(size.width, size.height));
+    const auto shortest = static_cast<double>(std::min(size.width, size.height));
+    if (!pan_and_scan_ || longest / shortest < min_ratio_) return 0;
+    const auto by_size = static_cast<int64_t>(longest / static_cast<double>(min_crop_size_));
+    const auto by_ratio = static_cast<int64_t>(longest / shortest + 0.5);
+    const int64_t count = std::min(max_crops_, std::max<int64_t>(2, std::min(by_size, by_ratio)));
+    const auto step = std::ceil(longest / static_cast<double>(count));
+    if (std::min(step, shortest) < static_cast<double>(min_crop_size_)) return 0;
+    return count;
+  }
+  uint8_t* write(const Image& part, uint8_t* to) const {
+    return write_planes(resize(part, size_, {filter_, Fraction::torchvision}), 0, 0, size_, to);
+  }
+
+  Size size_;
+  int64_t tokens_per_tile_;
+  Filter filter_;
+  bool pan_and_scan_;
+  int64_t min_crop_size_, max_crops_;
+  double min_ratio_;
+};
+
+}  // namespace
+
+ProcessorPtr make_gemma3(const PatchShape& patches, const Json& settings, const Json& overrides) {
+  return std::make_unique<Gemma3>(Settings(settings, overrides, kKnown), patches);
+}
+
+}  // namespace plimsoll::image::processors

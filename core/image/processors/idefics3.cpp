@@ -1,0 +1,100 @@
+// Idefics3 and SmolVLM: enlarged to a multiple of the tower's square, cut into tiles, the whole
+// picture as a last one.
+#include <algorithm>
+#include <cmath>
+
+#include "image/processors/processors.h"
+#include "image/processors/settings.h"
+
+namespace plimsoll::image::processors {
+namespace {
+
+constexpr std::array<std::string_view, 3> kKnown = {"size", "max_image_size", "do_image_splitting"};
+constexpr int64_t kLongestSide = 4096;
+
+/// Sides whose longer one becomes `length`; `other` makes the shorter one of its unrounded length.
+template <typename F>
+Size with_long_side(Size size, int64_t length, F other) {
+  const double ratio = static_cast<double>(size.width) / static_cast<double>(size.height);
+  const auto side = static_cast<double>(length);
+  if (size.width >= size.height) return {length, other(static_cast<int64_t>(side / ratio))};
+  return {other(static_cast<int64_t>(side * ratio)), length};
+}
+
+class Idefics3 : public Processor {
+ public:
+  Idefics3(const Settings& settings, const PatchShape& patches)
+      : Idefics3(settings, patches, settings.side("max_image_size", "longest_edge").value_or(364)) {
+  }
+
+  Layout layout(Size size) const override {
+    Layout layout;
+    if (splits_) {
+      const Size enlarged = to_multiples(to_long_side(size));
+      layout.rows = enlarged.height / tile_;
+      layout.columns = enlarged.width / tile_;
+      if (layout.rows * layout.columns == 1) layout.rows = layout.columns = 0;
+    }
+    layout.tiles = layout.rows * layout.columns + 1;
+    layout.shape = {layout.tiles, 3, tile_, tile_};
+    const int64_t side = tile_ / patches_.patch_size / patches_.shuffle;
+    layout.tokens = layout.tiles * side * side;
+    return layout;
+  }
+
+  /// Each resize takes the rounded result of the one before.
+  Pixels process(const Image& image) const override {
+    Pixels pixels{layout(image.size), {}};
+    pixels.levels.resize(static_cast<size_t>(pixels.layout.tiles * 3 * tile_ * tile_));
+    const Resampling resampling{filter_, Fraction::torchvision};
+    Image at = resize(image, to_long_side(image.size), resampling);
+    if (splits_) at = resize(at, to_multiples(at.size), resampling);
+    uint8_t* to = pixels.levels.data();
+    const Size tile{tile_, tile_};
+    for (int64_t row = 0; row < pixels.layout.rows; ++row) {
+      for (int64_t column = 0; column < pixels.layout.columns; ++column) {
+        to = write_planes(at, column * tile_, row * tile_, tile, to);
+      }
+    }
+    write_planes(resize(at, tile, resampling), 0, 0, tile, to);
+    return pixels;
+  }
+
+ private:
+  Idefics3(const Settings& settings, const PatchShape& patches, int64_t tile)
+      : Processor(torchvision_tables(settings), tile * tile),
+        patches_(patches),
+        tile_(tile),
+        long_side_(settings.side("size", "longest_edge").value_or(4 * tile)),
+        splits_(settings.flag("do_image_splitting", true)),
+        filter_(settings.filter(Filter::lanczos)) {
+    settings.require("do_resize");
+    settings.require("do_pad");
+  }
+
+  [[nodiscard]] Size to_long_side(Size size) const {
+    const Size even = with_long_side(
+        size, long_side_, [](int64_t side) { return std::max<int64_t>(1, side + side % 2); });
+    if (std::max(even.width, even.height) <= kLongestSide) return even;
+    return with_long_side(even, kLongestSide,
+                          [](int64_t side) { return std::max<int64_t>(1, side); });
+  }
+  [[nodiscard]] Size to_multiples(Size size) const {
+    const auto multiple = [this](int64_t side) { return (side + tile_ - 1) / tile_ * tile_; };
+    return with_long_side(size, multiple(std::max(size.width, size.height)),
+                          [&](int64_t side) { return std::max(tile_, multiple(side)); });
+  }
+
+  PatchShape patches_;
+  int64_t tile_, long_side_;
+  bool splits_;
+  Filter filter_;
+};
+
+}  // namespace
+
+ProcessorPtr make_idefics3(const PatchShape& patches, const Json& settings, const Json& overrides) {
+  return std::make_unique<Idefics3>(Settings(settings, overrides, kKnown), patches);
+}
+
+}  // namespace plimsoll::image::processors

@@ -1,0 +1,157 @@
+#include "image/processors/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace plimsoll::image::processors {
+namespace {
+
+[[noreturn]] void refuse(std::string_view name, std::string_view expected, const Json& found) {
+  throw SettingsError(
+      fmt::format("{}: expected {}, found {}", name, expected, found.dump().substr(0, 64)));
+}
+
+int64_t whole(std::string_view name, const Json& value, int64_t most) {
+  const bool good = value.is_number_integer() && value >= 1 && value <= most;
+  if (!good) refuse(name, fmt::format("a whole number from 1 to {}", most), value);
+  return value.get<int64_t>();
+}
+
+}  // namespace
+
+Settings::Settings(const Json& settings, const Json& overrides,
+                   std::span<const std::string_view> known)
+    : settings_(settings.is_object() ? settings : Json::object()), overrides_(overrides) {
+  if (!overrides_.is_object()) refuse("mm_processor_kwargs", "an object", overrides_);
+  for (const auto& [name, value] : overrides_.items()) {
+    if (std::ranges::find(known, name) == known.end()) {
+      throw SettingsError(fmt::format("mm_processor_kwargs: \"{}\" is none of the model's: {}",
+                                      name.substr(0, 64), fmt::join(known, ", ")));
+    }
+    settings_[name] = value;
+  }
+}
+
+const Json& Settings::find(std::string_view name) const {
+  static const Json kNone;
+  const auto at = settings_.find(name);
+  return at == settings_.end() ? kNone : *at;
+}
+
+bool Settings::is_overridden(std::string_view name) const {
+  return overrides_.contains(name);
+}
+
+int64_t Settings::count(std::string_view name, int64_t usual, int64_t most) const {
+  const Json& value = find(name);
+  return value.is_null() ? usual : whole(name, value, most);
+}
+
+double Settings::number(std::string_view name, double usual) const {
+  const Json& value = find(name);
+  if (value.is_null()) return usual;
+  if (!value.is_number() || !(value.get<double>() > 0)) refuse(name, "a number above 0", value);
+  return value.get<double>();
+}
+
+bool Settings::flag(std::string_view name, bool usual) const {
+  const Json& value = find(name);
+  if (value.is_null()) return usual;
+  if (!value.is_boolean()) refuse(name, "true or false", value);
+  return value.get<bool>();
+}
+
+// Pillow's numbers.
+Filter Settings::filter(Filter usual) const {
+  const Json& value = find("resample");
+  if (value.is_null()) return usual;
+  if (value == 1) return Filter::lanczos;
+  if (value == 2) return Filter::bilinear;
+  if (value == 3) return Filter::bicubic;
+  refuse("resample", "1, 2 or 3 (Lanczos, bilinear, bicubic)", value);
+}
+
+std::optional<int64_t> Settings::side(std::string_view name, std::string_view key) const {
+  const Json& value = find(name);
+  if (!value.is_object()) return std::nullopt;
+  const auto at = value.find(key);
+  if (at == value.end() || at->is_null()) return std::nullopt;
+  return whole(fmt::format("{}.{}", name, key), *at, kLargest);
+}
+
+std::optional<Size> Settings::size(std::string_view name) const {
+  const Json& value = find(name);
+  if (value.is_number()) {
+    const int64_t both = whole(name, value, kLargest);
+    return Size{both, both};
+  }
+  const auto height = side(name, "height");
+  const auto width = side(name, "width");
+  if (!height || !width) return std::nullopt;
+  return Size{*width, *height};
+}
+
+std::array<double, 3> Settings::channels(std::string_view name, std::array<double, 3> usual) const {
+  const Json& value = find(name);
+  if (value.is_null()) return usual;
+  if (!value.is_array() || value.size() != 3 ||
+      !std::ranges::all_of(value, [](const Json& x) { return x.is_number(); })) {
+    refuse(name, "three numbers", value);
+  }
+  return {value[0].get<double>(), value[1].get<double>(), value[2].get<double>()};
+}
+
+void Settings::require(std::string_view name) const {
+  if (!flag(name, true)) refuse(name, "true: the model has no way without it", find(name));
+}
+
+std::array<std::array<float, 256>, 3> torchvision_tables(const Settings& settings) {
+  const bool rescale = settings.flag("do_rescale", true);
+  const bool normalize = settings.flag("do_normalize", true);
+  const double factor = settings.number("rescale_factor", 1 / 255.0);
+  const auto means = settings.channels("image_mean", {0.5, 0.5, 0.5});
+  const auto deviations = settings.channels("image_std", {0.5, 0.5, 0.5});
+  // The tensors of mean and deviation are multiplied, not the pixels.
+  const auto unscale = rescale ? static_cast<float>(1.0 / factor) : 1.f;
+  std::array<std::array<float, 256>, 3> tables{};
+  for (size_t c = 0; c < tables.size(); ++c) {
+    const float mean = static_cast<float>(means[c]) * unscale;
+    const float deviation = static_cast<float>(deviations[c]) * unscale;
+    for (size_t level = 0; level < 256; ++level) {
+      const auto x = static_cast<float>(level);
+      if (normalize) {
+        tables[c][level] = (x - mean) / deviation;
+      } else {
+        tables[c][level] = rescale ? x * static_cast<float>(factor) : x;
+      }
+    }
+  }
+  return tables;
+}
+
+std::array<std::array<float, 256>, 3> stepwise_tables(const Settings& settings) {
+  const auto means = settings.channels("image_mean", {0.485, 0.456, 0.406});
+  const auto deviations = settings.channels("image_std", {0.229, 0.224, 0.225});
+  std::array<std::array<float, 256>, 3> tables{};
+  for (size_t c = 0; c < tables.size(); ++c) {
+    for (size_t level = 0; level < 256; ++level) {
+      const float x = static_cast<float>(level) / 255.f;
+      tables[c][level] = (x - static_cast<float>(means[c])) / static_cast<float>(deviations[c]);
+    }
+  }
+  return tables;
+}
+
+uint8_t* write_planes(const Image& image, int64_t x, int64_t y, Size size, uint8_t* to) {
+  for (int64_t c = 0; c < 3; ++c) {
+    for (int64_t row = 0; row < size.height; ++row) {
+      const uint8_t* from = image.rgb.data() + 3 * ((y + row) * image.size.width + x) + c;
+      for (int64_t column = 0; column < size.width; ++column) *to++ = from[3 * column];
+    }
+  }
+  return to;
+}
+
+}  // namespace plimsoll::image::processors

@@ -1,0 +1,51 @@
+// A processor's configuration: numbers within their ranges, or a SettingsError that names them.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "image/processor.h"
+#include "image/resample.h"
+
+namespace plimsoll::image::processors {
+
+class Settings {
+ public:
+  /// `overrides` may name what `known` lists, and nothing else.
+  Settings(const Json& settings, const Json& overrides, std::span<const std::string_view> known);
+
+  /// A whole number in [1, most]; `usual` where there is none, or null.
+  [[nodiscard]] int64_t count(std::string_view name, int64_t usual, int64_t most = kLargest) const;
+  [[nodiscard]] double number(std::string_view name, double usual) const;
+  [[nodiscard]] bool flag(std::string_view name, bool usual) const;
+  [[nodiscard]] Filter filter(Filter usual) const;
+  /// settings[name][key]: a whole number likewise; nothing where there is none.
+  [[nodiscard]] std::optional<int64_t> side(std::string_view name, std::string_view key) const;
+  /// {height, width}, a number for both, or nothing.
+  [[nodiscard]] std::optional<Size> size(std::string_view name) const;
+  /// Three numbers of channels.
+  [[nodiscard]] std::array<double, 3> channels(std::string_view name,
+                                               std::array<double, 3> usual) const;
+  /// A step that the processor has no other way than to take: refused where it is turned off.
+  void require(std::string_view name) const;
+  /// Whether `overrides` has it.
+  [[nodiscard]] bool is_overridden(std::string_view name) const;
+
+  static constexpr int64_t kLargest = int64_t{1} << 31;
+
+ private:
+  [[nodiscard]] const Json& find(std::string_view name) const;
+  Json settings_;
+  Json overrides_;
+};
+
+/// How torchvision's processors rescale and normalise: the two in one step, in float32.
+std::array<std::array<float, 256>, 3> torchvision_tables(const Settings& settings);
+/// How InternVL's does: a step after the other.
+std::array<std::array<float, 256>, 3> stepwise_tables(const Settings& settings);
+
+/// Writes a picture's part as three planes, [3, height, width], to `to`; returns what is behind
+/// them.
+uint8_t* write_planes(const Image& image, int64_t x, int64_t y, Size size, uint8_t* to);
+
+}  // namespace plimsoll::image::processors

@@ -1,0 +1,29 @@
+// The golden pictures and what is known of them.
+#pragma once
+
+#include <string>
+
+#include "base/json.h"
+#include "conformance/golden.h"
+#include "image/decode.h"
+#include "shard/sha256.h"
+
+namespace plimsoll::testing {
+
+/// The file's bytes.
+inline std::string golden_picture(const std::filesystem::path& golden, const std::string& name) {
+  return read_file(golden / "images" / name);
+}
+
+inline image::Bytes bytes_of(const std::string& file) {
+  return {reinterpret_cast<const uint8_t*>(file.data()), file.size()};
+}
+
+/// SHA-256 of an array's little-endian bytes.
+template <typename T>
+std::string sha256_of(const std::vector<T>& values) {
+  return shard::sha256_hex(
+      {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
+}
+
+}  // namespace plimsoll::testing

@@ -1,0 +1,99 @@
+// Pictures to pixel values: decoders and image processors against Pillow's and transformers' own,
+// to the bit.
+#include <catch2/catch.hpp>
+
+#include "conformance/image_golden.h"
+#include "image/processor.h"
+
+namespace {
+
+using namespace plimsoll;
+using namespace plimsoll::image;
+namespace fs = std::filesystem;
+
+std::optional<fs::path> golden() {
+  auto folder = testing::golden_folder();
+  if (!folder) WARN("skipped: no golden results (PLIMSOLL_GOLDEN)");
+  return folder;
+}
+
+struct Row {
+  const char* name;
+  ProcessorKind kind;
+  PatchShape patches;
+};
+
+// Patches and shuffles of the models that the processors belong to.
+const Row kProcessors[] = {
+    {"qwen2_vl", ProcessorKind::qwen2_vl, {}},
+    {"gemma3", ProcessorKind::gemma3, {.tokens_per_tile = 256}},
+    {"clip", ProcessorKind::clip, {.patch_size = 14}},
+    {"siglip", ProcessorKind::siglip, {.patch_size = 16}},
+    {"idefics3", ProcessorKind::idefics3, {.patch_size = 14, .shuffle = 2}},
+    {"smolvlm", ProcessorKind::idefics3, {.patch_size = 16, .shuffle = 4}},
+    {"internvl", ProcessorKind::internvl, {.patch_size = 14, .shuffle = 2}},
+};
+
+void check_layout(const Json& row, const Layout& layout) {
+  CHECK(layout.shape == row["shape"].get<std::vector<int64_t>>());
+  CHECK(layout.tokens == row["placeholder_tokens"]);
+  if (row.contains("grid_thw")) {
+    CHECK(std::vector{layout.frames, layout.rows, layout.columns} ==
+          row["grid_thw"].get<std::vector<int64_t>>());
+  }
+  if (row.contains("crops")) CHECK(layout.tiles == row["crops"].get<int64_t>() + 1);
+  if (row.contains("tiles")) CHECK(layout.tiles == row["tiles"]);
+  if (row.contains("rows")) CHECK(layout.rows == row["rows"]);
+  if (row.contains("columns")) CHECK(layout.columns == row["columns"]);
+}
+
+void check_pixels(const Json& row, const Processor& processor, const Image& picture) {
+  const Pixels pixels = processor.process(picture);
+  CHECK(testing::sha256_of(pixels.levels) == row["uint8_sha256"]);
+  std::vector<float> values(pixels.levels.size());
+  processor.normalize(pixels, values.data());
+  CHECK(testing::sha256_of(values) == row["sha256"]);
+}
+
+}  // namespace
+
+TEST_CASE("pictures are decoded as the reference decodes them") {
+  const auto folder = golden();
+  if (!folder) return;
+  const Json known = Json::parse(testing::read_file(*folder / "image_processing" / "decoded.json"));
+  for (const Json& row : known["images"]) {
+    const std::string name = row["image"];
+    INFO(name);
+    const std::string file = testing::golden_picture(*folder, name);
+    const Size size{row["width"], row["height"]};
+    CHECK(read_header(testing::bytes_of(file)).size() == size);
+    const Image picture = decode(testing::bytes_of(file));
+    CHECK(picture.size == size);
+    CHECK(testing::sha256_of(picture.rgb) == row["rgb_sha256"]);
+  }
+}
+
+TEST_CASE("processors give the reference's values") {
+  const auto folder = golden();
+  if (!folder) return;
+  for (const Row& processor : kProcessors) {
+    const Json known = Json::parse(
+        testing::read_file(*folder / "image_processing" / (std::string(processor.name) + ".json")));
+    for (const Json& set : known["cases"]) {
+      const auto made = make_processor(processor.kind, processor.patches,
+                                       known["preprocessor_config"], set["mm_processor_kwargs"]);
+      for (const Json& row : set["images"]) {
+        const std::string name = row["image"];
+        INFO(processor.name << ", " << set["case"] << ", " << name);
+        const std::string file = testing::golden_picture(*folder, name);
+        const Size size = read_header(testing::bytes_of(file)).size();
+        if (row.contains("refused")) {
+          CHECK_THROWS_AS(made->layout(size), ImageError);
+          continue;
+        }
+        check_layout(row, made->layout(size));
+        check_pixels(row, *made, decode(testing::bytes_of(file)));
+      }
+    }
+  }
+}

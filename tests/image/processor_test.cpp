@@ -1,0 +1,87 @@
+// Sizes, crops and settings of the image processors; their values are compared with the references'
+// in tests/conformance.
+#include <catch2/catch.hpp>
+
+#include "image/processor.h"
+
+using namespace plimsoll;
+using namespace plimsoll::image;
+
+namespace {
+
+Image plain(Size size, uint8_t level) {
+  return {size, std::vector<uint8_t>(static_cast<size_t>(3 * size.width * size.height), level)};
+}
+
+std::unique_ptr<const Processor> make(ProcessorKind kind, const char* settings,
+                                      const char* overrides = "{}") {
+  return make_processor(kind, {.shuffle = 2, .tokens_per_tile = 256}, Json::parse(settings),
+                        Json::parse(overrides));
+}
+
+}  // namespace
+
+TEST_CASE("Qwen's sides are multiples of 28, halves to even ones") {
+  const auto processor = make(ProcessorKind::qwen2_vl, "{}");
+  const auto [side, rows] =
+      GENERATE(table<int64_t, int64_t>({{70, 4}, {98, 8}, {112, 8}, {126, 8}}));
+  const Layout layout = processor->layout({side, 280});
+  CHECK(layout.columns == rows);
+  CHECK(layout.rows == 20);
+  CHECK(layout.tokens == layout.rows * layout.columns / 4);
+}
+
+TEST_CASE("Qwen refuses one side of over 200 times the other") {
+  const auto processor = make(ProcessorKind::qwen2_vl, "{}");
+  CHECK_NOTHROW(processor->layout({400, 2}));
+  CHECK_THROWS_WITH(processor->layout({402, 2}), Catch::Contains("201.0 times"));
+}
+
+TEST_CASE("frames go in pairs, of which the last may be one twice") {
+  const auto processor = make(ProcessorKind::qwen2_vl, "{}");
+  const std::vector<Image> frames = {plain({56, 56}, 0), plain({56, 56}, 1), plain({56, 56}, 2)};
+  const Pixels pixels = processor->process_video(frames);
+  CHECK(pixels.layout.frames == 2);
+  CHECK(pixels.layout.shape == std::vector<int64_t>{32, 1176});
+  CHECK(pixels.levels[0] == 0);
+  CHECK(pixels.levels[196] == 1);              // the channel's second frame
+  CHECK(pixels.levels[16 * 1176] == 2);        // the second pair
+  CHECK(pixels.levels[16 * 1176 + 196] == 2);  // its only frame once more
+}
+
+TEST_CASE("models without videos say so") {
+  const auto processor = make(ProcessorKind::internvl, "{}");
+  CHECK_THROWS_WITH(processor->video_layout({8, 8}, 2), Catch::Contains("takes no videos"));
+}
+
+TEST_CASE("InternVL's grids are near the picture's aspect ratio") {
+  const auto processor = make(ProcessorKind::internvl, "{}");
+  const Layout wide = processor->layout({1344, 896});
+  CHECK(wide.columns == 3);
+  CHECK(wide.rows == 2);
+  CHECK(wide.tiles == 7);
+  CHECK(processor->layout({100, 100}).tiles == 1);
+}
+
+TEST_CASE("settings that are none are named") {
+  const auto [kind, overrides, message] = GENERATE(table<ProcessorKind, const char*, const char*>({
+      {ProcessorKind::qwen2_vl, R"({"max_pixel": 5})", "\"max_pixel\" is none of the model's"},
+      {ProcessorKind::qwen2_vl, R"({"max_pixels": 0})", "max_pixels: expected a whole number"},
+      {ProcessorKind::qwen2_vl, R"({"size": {"shortest_edge": "x"}})", "size.shortest_edge"},
+      {ProcessorKind::internvl, R"({"max_dynamic_patch": -1})", "max_dynamic_patch: expected"},
+      {ProcessorKind::internvl, R"({"use_thumbnail": 1})", "expected true or false"},
+      {ProcessorKind::gemma3, R"([1])", "expected an object"},
+  }));
+  CHECK_THROWS_WITH(make(kind, "{}", overrides), Catch::Contains(message));
+}
+
+TEST_CASE("the request's numbers of pixels come before the config's") {
+  const char* config = R"({"min_pixels": 3136, "max_pixels": 100352})";
+  const Size large{2000, 2000};
+  const auto rows = [&](const char* overrides) {
+    return make(ProcessorKind::qwen2_vl, config, overrides)->layout(large).rows;
+  };
+  CHECK(rows("{}") == 22);
+  CHECK(rows(R"({"max_pixels": 50176})") == 16);
+  CHECK(rows(R"({"size": {"longest_edge": 50176}})") == 16);
+}
