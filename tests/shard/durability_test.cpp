@@ -1,0 +1,217 @@
+// What a power cut, a disk that fails once, and shards that change take from shards and from what
+// is joined of them.
+#include <sys/stat.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+
+#include "recorder/disk_recorder.h"
+#include "shard/background_writer.h"
+#include "shard/llama_shards.h"
+#include "shard/unshard.h"
+
+namespace plimsoll::shard {
+namespace {
+
+using test::DiskAnswer;
+using test::DiskCall;
+using test::DiskRecorder;
+
+const JobOptions kSmallParts{.tensor_parallel = 2, .max_file_size = 10000};
+const JobOptions kSmallFiles{.max_file_size = 10000};
+
+// Sharding, and joining what was sharded into "shards" before.
+struct Action {
+  const char* name;
+  std::function<void(const Scratch&)> run;
+};
+const Action kActions[] = {{"shard", [](const Scratch& scratch) { write(scratch, kSmallParts); }},
+                           {"unshard", [](const Scratch& scratch) {
+                              unshard(scratch.path("shards"), scratch.path("out"), kSmallFiles);
+                            }}};
+
+void prepare(const Scratch& scratch) {
+  make_model(scratch);
+  write(scratch, kSmallParts, "shards");
+}
+
+// Inodes of the weight files with a final name: a file that is written again has another.
+std::map<std::string, ino_t> weight_files(const fs::path& folder) {
+  std::map<std::string, ino_t> found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    struct stat status {};
+    if (entry.path().extension() == ".safetensors" && stat(entry.path().c_str(), &status) == 0) {
+      found[entry.path().filename().string()] = status.st_ino;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a power cut takes nothing that has its final name") {
+  for (const Action& action : kActions) {
+    INFO(action.name);
+    const Scratch scratch;
+    prepare(scratch);
+    const DiskRecorder recorder(scratch.path(""));
+    action.run(scratch);
+    CHECK(recorder.losses() == std::vector<std::string>{});
+    CHECK(recorder.calls("rename").size() >= weight_files(scratch.path("out")).size() + 2);
+  }
+}
+
+TEST_CASE("a call that fails once is noticed, whichever it is, and the same command goes on") {
+  for (const Action& action : kActions) {
+    const Scratch scratch;
+    prepare(scratch);
+    std::atomic<int> calls = 0;
+    const auto run = [&](int failing) {
+      calls = 0;
+      fs::remove_all(scratch.path("out"));
+      DiskRecorder recorder(scratch.path(""));
+      recorder.answer_with([&](const DiskCall& call) -> std::optional<DiskAnswer> {
+        // Space that cannot be set aside is no failure; what is removed then was unfinished.
+        if (call.name == "fallocate" || call.name == "unlink") return std::nullopt;
+        if (++calls != failing) return std::nullopt;
+        UNSCOPED_INFO("failing: " << call.name << " " << call.path);
+        return DiskAnswer{.error = EIO};
+      });
+      action.run(scratch);
+    };
+    run(0);
+    const int total = calls;
+    const auto expected = contents(scratch.path("out"));
+    REQUIRE(total > 30);
+    for (int failing = 1; failing <= total; ++failing) {
+      INFO(action.name << ": call " << failing << " of " << total);
+      CHECK(failure([&] { run(failing); }, "Input/output error") == ExitCode::output_unwritable);
+      action.run(scratch);
+      CHECK(contents(scratch.path("out")) == expected);
+    }
+  }
+}
+
+TEST_CASE("short writes are gone on with") {
+  for (const Action& action : kActions) {
+    INFO(action.name);
+    const Scratch scratch;
+    prepare(scratch);
+    action.run(scratch);
+    const auto expected = contents(scratch.path("out"));
+    fs::remove_all(scratch.path("out"));
+    DiskRecorder recorder(scratch.path(""));
+    recorder.answer_with([](const DiskCall& call) -> std::optional<DiskAnswer> {
+      if (call.name != "write" || call.bytes < 2) return std::nullopt;
+      return DiskAnswer{.bytes = (call.bytes + 1) / 2};
+    });
+    action.run(scratch);
+    CHECK(contents(scratch.path("out")) == expected);
+  }
+}
+
+TEST_CASE("the failure of one block is told by the next call, and by each after it") {
+  const Scratch scratch;
+  OutputFolder folder(scratch.path("out"));
+  DiskRecorder recorder(scratch.path("out"));
+  int writes = 0;
+  recorder.answer_with([&](const DiskCall& call) -> std::optional<DiskAnswer> {
+    if (call.name != "write" || ++writes != 2) return std::nullopt;
+    return DiskAnswer{.error = ENOSPC};
+  });
+  TemporaryFile file(folder, "file", 0);
+  BackgroundWriter writer(file);
+  const std::vector<std::byte> block(kDirectBlock);
+  writer.start(block);
+  writer.start(block);
+  CHECK(failure([&] { writer.start(block); }, "space") == ExitCode::output_unwritable);
+  CHECK(failure([&] { writer.wait(); }, "space") == ExitCode::output_unwritable);
+}
+
+TEST_CASE("what was finished before a stop is not written again") {
+  for (const Action& action : kActions) {
+    INFO(action.name);
+    const Scratch scratch;
+    prepare(scratch);
+    {
+      DiskRecorder recorder(scratch.path(""));
+      size_t finished = 0;
+      recorder.answer_with([&](const DiskCall& call) -> std::optional<DiskAnswer> {
+        const bool weights = call.to.extension() == ".safetensors";
+        if (weights) ++finished;
+        if (finished < 5 || weights) return std::nullopt;
+        // The fifth has its name; the record of it, and all that follows, fails.
+        return DiskAnswer{.error = EIO};
+      });
+      CHECK(failure([&] { action.run(scratch); }, "error") == ExitCode::output_unwritable);
+    }
+    const auto before = weight_files(scratch.path("out"));
+    REQUIRE(before.size() >= 5);
+    const DiskRecorder recorder(scratch.path(""));
+    action.run(scratch);
+    const auto after = weight_files(scratch.path("out"));
+    size_t kept = 0;
+    for (const auto& [name, inode] : before) kept += after.at(name) == inode ? 1 : 0;
+    CHECK(kept >= 4);
+  }
+}
+
+TEST_CASE("a stop between two parts keeps all files of the first") {
+  const Scratch scratch;
+  make_model(scratch);
+  const Source source(scratch.path("model"));
+  const Job job(source, kSmallParts);
+  const int64_t first = job.stages().front().parts.front().bytes() * 2;
+  std::atomic<bool> stop = false;
+  const auto progress = [&](int64_t done) { stop = done > first; };
+  const auto run = [&] {
+    return write_shards(job, scratch.path("out"),
+                        {.tool_version = "test", .stop = &stop, .progress = progress});
+  };
+  CHECK(failure(run, "stopped") == ExitCode::stopped_resumable);
+  stop = false;
+  const WriteResult result = write_shards(job, scratch.path("out"), {.tool_version = "test"});
+  CHECK(result.kept_bytes >= first);
+  CHECK(result.kept_bytes + result.written_bytes == job.bytes());
+}
+
+TEST_CASE("shards that change while they are joined leave an unfinished checkpoint") {
+  struct Row {
+    const char* what;
+    std::function<void(const fs::path& shards)> change;
+  };
+  const Row rows[] = {
+      {"a weight file of the same size, written again",
+       [](const fs::path& shards) {
+         const fs::path file = shards / "model-rank-1-part-0.safetensors";
+         fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
+       }},
+      {"a file more",
+       [](const fs::path& shards) { std::ofstream(shards / "model-rank-2-part-0.safetensors"); }},
+      {"a file less",
+       [](const fs::path& shards) { fs::remove(shards / "model-rank-1-part-0.safetensors"); }},
+      {"a longer side file", [](const fs::path& shards) {
+         std::ofstream(shards / "tokenizer.json", std::ios::app) << " ";
+       }}};
+  for (const Row& row : rows) {
+    INFO(row.what);
+    const Scratch scratch;
+    prepare(scratch);
+    bool changed = false;
+    DiskRecorder recorder(scratch.path(""));
+    recorder.answer_with([&](const DiskCall& call) -> std::optional<DiskAnswer> {
+      if (changed || call.to.extension() != ".safetensors") return std::nullopt;
+      changed = true;
+      row.change(scratch.path("shards"));
+      return std::nullopt;
+    });
+    CHECK(failure([&] { kActions[1].run(scratch); }, "were changed") ==
+          ExitCode::checkpoint_unusable);
+    CHECK(scratch.has(std::string("out/") + kJournal));
+  }
+}
+
+}  // namespace plimsoll::shard
