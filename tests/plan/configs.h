@@ -1,0 +1,63 @@
+// Configs of a few models, as far as a plan reads them.
+#pragma once
+
+#include "base/json.h"
+
+namespace plimsoll::plan {
+
+inline Json llama_8b() {
+  return parse_json<Json>(
+      R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","torch_dtype":"bfloat16",
+    "hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,
+    "vocab_size":128256,"max_position_embeddings":131072,"rope_theta":500000.0,"tie_word_embeddings":false})");
+}
+
+inline Json qwen_with_yarn() {
+  Json config = llama_8b();
+  config["architectures"] = {"Qwen2ForCausalLM"};
+  config["model_type"] = "qwen2";
+  config["max_position_embeddings"] = 32768;
+  config["rope_scaling"] = {
+      {"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32768}};
+  return config;
+}
+
+inline Json gemma2() {
+  Json config = llama_8b();
+  config["architectures"] = {"Gemma2ForCausalLM"};
+  config["model_type"] = "gemma2";
+  config["head_dim"] = 128;
+  config["max_position_embeddings"] = 8192;
+  return config;
+}
+
+/// Layers of state with attention between them.
+inline Json hybrid() {
+  return parse_json<Json>(R"({"architectures":["NemotronHForCausalLM"],"model_type":"nemotron_h",
+    "torch_dtype":"bfloat16","hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":8,
+    "hybrid_override_pattern":"M-M-M*M-","num_attention_heads":32,"num_key_value_heads":8,"head_dim":128,
+    "vocab_size":131072,"mamba_num_heads":128,"mamba_head_dim":64,"ssm_state_size":128,"n_groups":8,
+    "conv_kernel":4,"expand":2,"max_position_embeddings":8192})");
+}
+
+inline Json gpt_oss(int64_t layers, int64_t experts) {
+  return {{"architectures", {"GptOssForCausalLM"}},
+          {"model_type", "gpt_oss"},
+          {"torch_dtype", "bfloat16"},
+          {"hidden_size", 2880},
+          {"intermediate_size", 2880},
+          {"head_dim", 64},
+          {"num_hidden_layers", layers},
+          {"num_local_experts", experts},
+          {"num_experts_per_tok", 4},
+          {"num_attention_heads", 64},
+          {"num_key_value_heads", 8},
+          {"vocab_size", 201088},
+          {"sliding_window", 128},
+          {"max_position_embeddings", 131072},
+          {"rope_scaling",
+           {{"rope_type", "yarn"}, {"factor", 32.0}, {"original_max_position_embeddings", 4096}}},
+          {"quantization_config", {{"quant_method", "mxfp4"}}}};
+}
+
+}  // namespace plimsoll::plan

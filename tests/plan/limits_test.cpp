@@ -1,0 +1,198 @@
+// Bounds to the byte and to the rank: what a card shows, the budget, windows, what solvers try, in
+// which order advice stands.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "base/error.h"
+#include "plan/amount.h"
+#include "plan/configs.h"
+#include "plan/solver.h"
+#include "plan/vllm_plan.h"
+
+using namespace plimsoll;
+using namespace plimsoll::plan;
+
+namespace {
+
+PlanResult plan_of(const Json& config, const EngineArgs& args, const char* gpu = "h100") {
+  return plan_vllm({config, "config.json"}, args, &find_gpu(gpu));
+}
+
+/// An engine whose launches fit where `fits` says so, and what was asked of it.
+struct Probe {
+  std::function<bool(const EngineArgs&, const Gpu*)> fits;
+  std::vector<EngineArgs> asked;
+
+  PlanFunction plan() {
+    return [this](const EngineArgs& args, const Gpu* gpu) {
+      asked.push_back(args);
+      PlanResult result;
+      result.fits = fits(args, gpu);
+      result.max_concurrency = *result.fits ? 1e9 : 0;
+      result.max_num_seqs = args.max_num_seqs;
+      result.gpus = args.tensor_parallel;
+      return result;
+    };
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a card shows less than its whole memory, by its class") {
+  struct Row {
+    const char* card;
+    int64_t kept_mib;
+  };
+  const Row rows[] = {
+      {"h100", 469},       {"l20", 469},        {"a100-40gb", 469},
+      {"h20", 469},        {"gh200", 469},      {"b200", 469},
+      {"rtx5000ada", 469}, {"t4", 448},         {"rtx8000", 448},
+      {"2080ti", 448},     {"4090", 355},       {"3090", 355},
+      {"a10", 355},        {"rtxpro6000", 635}, {"rtxpro6000-server", 635},
+      {"rtxpro5000", 470}, {"5090", 470},       {"5060ti", 470},
+  };
+  for (const Row& row : rows) {
+    INFO(row.card);
+    const Gpu& gpu = find_gpu(row.card);
+    CHECK(gpu.memory_bytes - gpu.visible_bytes() == row.kept_mib * kMiB);
+  }
+}
+
+TEST_CASE("the budget is the share of the card, a part of a byte counting whole") {
+  struct Row {
+    const char* card;
+    double share;
+    int64_t budget;
+  };
+  const Row rows[] = {
+      {"h100", 0.92, 78226705613},  // of 85029027840 bytes
+      {"h100", 0.5, 42514513920},
+      {"4090", 0.9, 22846478746},  // of 25384976384 bytes
+      {"t4", 0.87, 13603637822},   // of 15636365312 bytes
+  };
+  for (const Row& row : rows) {
+    INFO(row.card << " " << row.share);
+    EngineArgs args;
+    args.gpu_memory_utilization = row.share;
+    args.dtype = "float16";
+    CHECK(plan_of(llama_8b(), args, row.card).budget_bytes == row.budget);
+  }
+}
+
+TEST_CASE("memory that other processes hold is not there for the launch") {
+  EngineArgs args;
+  const PlanResult alone = plan_of(llama_8b(), args);
+  REQUIRE(alone.fits.value());
+  const int64_t free = alone.total_bytes - context_bytes(args, &find_gpu("h100"));
+  args.reserved = free - alone.budget_bytes;
+  CHECK(plan_of(llama_8b(), args).fits.value());
+  ++args.reserved;
+  const PlanResult refused = plan_of(llama_8b(), args);
+  CHECK_FALSE(refused.fits.value());
+  CHECK_THAT(refused.reason, Catch::StartsWith("Free memory on device"));
+
+  // Before 0.9.1 it counted as the launch's own.
+  args.version = {0, 9, 0};
+  EngineArgs without = args;
+  without.reserved = 0;
+  const int64_t more =
+      plan_of(llama_8b(), args).non_torch_bytes - plan_of(llama_8b(), without).non_torch_bytes;
+  CHECK(more == args.reserved);
+}
+
+TEST_CASE("a cache that is told its size must fit beside what others hold") {
+  EngineArgs args;
+  args.kv_cache_memory = 8 * kGiB;
+  args.max_model_len = 8192;
+  const PlanResult alone = plan_of(llama_8b(), args);
+  REQUIRE(alone.fits.value());
+  args.gpu_memory_utilization = 0.01;  // vLLM does not look at what is left of it
+  args.reserved = alone.total_bytes - alone.weights_bytes - alone.activation_peak_bytes -
+                  alone.non_torch_bytes - args.kv_cache_memory;
+  CHECK(plan_of(llama_8b(), args).fits.value());
+  ++args.reserved;
+  CHECK_FALSE(plan_of(llama_8b(), args).fits.value());
+}
+
+TEST_CASE("a window needs the blocks of its tokens and of those in flight") {
+  struct Row {
+    int64_t window, blocks;
+  };
+  // 0.32 has two steps of 1024 tokens in flight; of a window of w tokens w - 1 are held beside
+  // them.
+  const Row rows[] = {{16, 129}, {17, 129}, {18, 130}, {33, 130}, {34, 131}};
+  for (const Row& row : rows) {
+    INFO("window of " << row.window);
+    Json config = gpt_oss(2, 4);
+    config["sliding_window"] = row.window;
+    EngineArgs args;
+    args.max_num_batched_tokens = 1024;
+    args.block_size = 16;
+    const PlanResult result = plan_of(config, args);
+    const auto window = std::find_if(result.group_needs.begin(), result.group_needs.end(),
+                                     [](const GroupNeed& need) { return need.most_blocks > 0; });
+    REQUIRE(window != result.group_needs.end());
+    CHECK(window->most_blocks == row.blocks);
+    CHECK(window->extra_blocks == 1);
+  }
+}
+
+TEST_CASE("the fewest GPUs are found, the largest number included") {
+  for (const int64_t needed : {1, 2, 4, 8}) {
+    INFO(needed << " needed");
+    Probe probe{
+        [needed](const EngineArgs& args, const Gpu*) { return args.tensor_parallel >= needed; },
+        {}};
+    const PlanResult result = solve_gpus(probe.plan(), {}, nullptr, 8);
+    CHECK_THAT(result.solved, Catch::StartsWith("Fewest GPUs: " + std::to_string(needed) + "."));
+    CHECK(result.gpus == needed);
+  }
+  Probe never{[](const EngineArgs&, const Gpu*) { return false; }, {}};
+  CHECK(solve_gpus(never.plan(), {}, nullptr, 8).solved ==
+        "No number of these GPUs up to 8 is enough.");
+  std::vector<int64_t> tried;
+  for (const EngineArgs& args : never.asked) tried.push_back(args.tensor_parallel);
+  CHECK(tried == std::vector<int64_t>{1, 2, 4, 8});
+}
+
+TEST_CASE("the most sequences are found to the last one") {
+  for (const int64_t most : {1, 2, 3, 100, 65535, 65536}) {
+    INFO(most << " find room");
+    Probe probe{[most](const EngineArgs& args, const Gpu*) { return args.max_num_seqs <= most; },
+                {}};
+    const PlanResult result = solve_sequences(probe.plan(), {}, nullptr);
+    CHECK(result.max_num_seqs == most);
+    CHECK_THAT(result.solved,
+               Catch::Contains(": " + std::to_string(most) + ". Binding: " +
+                               (most == 65536 ? "the search's own end" : "the KV cache")));
+  }
+  Probe never{[](const EngineArgs&, const Gpu*) { return false; }, {}};
+  CHECK_THAT(solve_sequences(never.plan(), {}, nullptr).solved, Catch::StartsWith("Not even one"));
+}
+
+TEST_CASE("the smallest card that is large enough is found") {
+  Probe probe{[](const EngineArgs&, const Gpu* gpu) { return gpu->memory_bytes >= 40 * kGiB; }, {}};
+  const std::string solved = solve_card(probe.plan(), {}).solved;
+  CHECK_THAT(solved, Catch::StartsWith("Smallest card of the catalogue: A100-SXM4-40GB"));
+}
+
+TEST_CASE("advice stands with what fits first, and each part with what saves most first") {
+  for (const char* card : {"a100-40gb", "4090", "l4"}) {
+    INFO(card);
+    const Gpu& gpu = find_gpu(card);
+    const auto plan = [](const EngineArgs& args, const Gpu* on) {
+      return plan_vllm({llama_8b(), "config.json"}, args, on);
+    };
+    EngineArgs args;
+    args.gpu_memory_utilization = 0.5;
+    const std::vector<Suggestion> advice = advise(plan, args, &gpu, plan(args, &gpu));
+    std::vector<std::pair<bool, int64_t>> order;
+    for (const Suggestion& suggestion : advice) {
+      if (suggestion.helps) order.emplace_back(suggestion.fits, suggestion.saves);
+    }
+    CHECK(order.size() >= 4);
+    CHECK(order.front().second > order[1].second);
+    CHECK(std::is_sorted(order.rbegin(), order.rend()));
+    CHECK_FALSE(advice.back().helps);
+  }
+}
