@@ -116,8 +116,7 @@ void read_modality_limits(const std::string& text, plan::EngineArgs& args) {
 
 void read_processor(const std::string& text, plan::EngineArgs& args) {
   const Json json = read_json(text);
-  plan::read_processor_settings(plan::ConfigView(json, "--mm-processor-kwargs"), "",
-                                args.processor);
+  plan::read_processor_settings(ConfigView(json, "--mm-processor-kwargs"), "", args.processor);
 }
 
 }  // namespace plimsoll::cli

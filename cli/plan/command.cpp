@@ -20,6 +20,7 @@
 #include "plan/report.h"
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
+#include "quantization/assign.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -42,17 +43,6 @@ fs::path find_config(const std::string& model, const Environment& environment) {
     fail(ExitCode::checkpoint_unusable, "{}: there is no config.json in it", folder.string());
   }
   return folder / "config.json";
-}
-
-/// ModelOpt's checkpoints may keep their quantization in a file beside the config, as vLLM reads
-/// it.
-void add_separate_quantization(Json& config, const fs::path& file) {
-  const fs::path separate = file.parent_path() / "hf_quant_config.json";
-  if (config.contains("quantization_config") || !fs::is_regular_file(separate)) return;
-  Json quantization = read_json_file(separate);
-  if (!quantization.is_object()) return;
-  quantization["quant_method"] = "modelopt";
-  config["quantization_config"] = std::move(quantization);
 }
 
 /// The card of a Linux machine with NVIDIA's driver, by the name that the driver gives it.
@@ -139,14 +129,16 @@ int plan_command(const PlanOptions& given) {
   const Environment environment = read_environment();
   const fs::path file = find_config(given.model, environment);
   Json config = plan::read_config_json(file);
-  if (config.is_object()) add_separate_quantization(config, file);
-  const plan::ConfigView view(config, file.string());
+  quantization::add_separate_config(config, file.parent_path());
+  const ConfigView view(config, file.string());
   PlanOptions options = completed(given, environment, view, file);
   const std::optional<plan::Gpu> gpu = choose_gpu(options);
   if (options.engine == "plimsoll" && file != options.model) {
     if (options.launch.args.dtype == "auto")
       options.launch.args.dtype = plan::own::weights_dtype(view, file.parent_path());
     options.own_head = plan::own::has_own_head(view, file.parent_path());
+    if (config.contains("quantization_config"))
+      options.weights = plan::own::open_weights(file.parent_path());
   }
   plan::PlanResult result = make_plan(view, options, environment, gpu);
   result.model = options.model;

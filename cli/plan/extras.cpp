@@ -48,15 +48,15 @@ void read_processors(const fs::path& folder, plan::EngineArgs& args) {
     std::error_code ignored;
     if (!fs::is_regular_file(folder / name, ignored)) continue;
     const Json settings = plan::read_config_json(folder / name);
-    plan::read_processor_settings(plan::ConfigView(settings, (folder / name).string()), prefix,
+    plan::read_processor_settings(ConfigView(settings, (folder / name).string()), prefix,
                                   args.processor_file);
   }
 }
 
 }  // namespace
 
-PlanOptions completed(PlanOptions options, const Environment& environment,
-                      const plan::ConfigView& config, const fs::path& config_file) {
+PlanOptions completed(PlanOptions options, const Environment& environment, const ConfigView& config,
+                      const fs::path& config_file) {
   const bool old = options.launch.args.version < plan::VllmVersion{0, 10, 0};
   if (environment.mm_input_cache && old) {
     options.launch.args.processor_cache_gib = *environment.mm_input_cache;

@@ -12,6 +12,10 @@
 #include "cli/engine_flags.h"
 #include "cli/run/options.h"
 
+namespace plimsoll::checkpoint {
+class Checkpoint;
+}
+
 namespace plimsoll::cli {
 
 enum class PlanFormat { text, json, html, args };
@@ -28,6 +32,8 @@ struct PlanOptions {
   std::pair<std::string, std::string> diff;
   std::string check;      // a report of `run`
   bool own_head = false;  // the weights have one beside the table that the config ties it to
+  std::shared_ptr<const checkpoint::Checkpoint>
+      weights;  // of a quantised model, where there are any
   bool advise = false;
   std::string rate;                  // tokens per second, measured: a number or a report of `run`
   std::vector<std::string> ignored;  // flags given that move no memory

@@ -18,10 +18,11 @@ plan::own::Arguments own_arguments_of(const PlanOptions& options, const Environm
   plan::own::Arguments arguments = own_arguments(options.launch, environment);
   if (!options.gpu.empty()) arguments.threads = 1;
   arguments.own_head = options.own_head;
+  arguments.weights = options.weights;
   return arguments;
 }
 
-plan::PlanFunction plan_function(const plan::ConfigView& config, const PlanOptions& options,
+plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& options,
                                  const Environment& environment) {
   if (options.engine == "vllm") {
     return [&config](const plan::EngineArgs& args, const plan::Gpu* gpu) {
@@ -61,7 +62,7 @@ void note_ignored(plan::PlanResult& result, const PlanOptions& options) {
 
 }  // namespace
 
-plan::PlanResult make_plan(const plan::ConfigView& config, const PlanOptions& options,
+plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
                            const Environment& environment, const std::optional<plan::Gpu>& card) {
   const plan::Gpu* gpu = card ? &*card : nullptr;
   plan::EngineArgs args = options.launch.args;

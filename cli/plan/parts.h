@@ -5,22 +5,22 @@
 #include <optional>
 #include <string>
 
+#include "base/config_view.h"
 #include "cli/environment.h"
 #include "cli/plan/options.h"
-#include "plan/config_view.h"
 #include "plan/gpu_catalogue.h"
 #include "plan/plan_result.h"
 
 namespace plimsoll::cli {
 
 /// The plan of the chosen engine, with what the solver found and the advice. Throws Error.
-plan::PlanResult make_plan(const plan::ConfigView& config, const PlanOptions& options,
+plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
                            const Environment& environment, const std::optional<plan::Gpu>& gpu);
 
 /// Figures of the prompts of `-i`, read, rendered and tokenized as `run` would; `folder` is the
 /// model's. Throws Error(input_unusable, checkpoint_unusable, usage).
-void add_prompts(plan::PlanResult& result, const PlanOptions& options,
-                 const plan::ConfigView& config, const std::filesystem::path& folder);
+void add_prompts(plan::PlanResult& result, const PlanOptions& options, const ConfigView& config,
+                 const std::filesystem::path& folder);
 
 /// Prints plan against measured of a run's report; does_not_fit when the measured peak exceeded it.
 int check_report(const std::string& file);

@@ -41,7 +41,7 @@ batch::ChatOptions chat_options(const PlanOptions& options, const fs::path& fold
   return chat;
 }
 
-int64_t vocabulary(const plan::ConfigView& config) {
+int64_t vocabulary(const ConfigView& config) {
   const Json& json = config.json();
   for (const Json* holder : {&json, json.contains("text_config") ? &json["text_config"] : &json}) {
     const auto at = holder->is_object() ? holder->find("vocab_size") : holder->end();
@@ -126,8 +126,8 @@ void weigh(plan::PlanResult& result, plan::PromptFigures& figures,
 
 }  // namespace
 
-void add_prompts(plan::PlanResult& result, const PlanOptions& options,
-                 const plan::ConfigView& config, const fs::path& folder) {
+void add_prompts(plan::PlanResult& result, const PlanOptions& options, const ConfigView& config,
+                 const fs::path& folder) {
   const Environment environment = read_environment();
   const fs::path text_folder =
       options.run.tokenizer.empty()

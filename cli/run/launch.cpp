@@ -9,6 +9,7 @@
 #include "batch/line_error.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/fused_experts.h"
+#include "checkpoint/packed_weights.h"
 #include "checkpoint/tied_head.h"
 #include "cli/host_limits.h"
 #include "cli/own_arguments.h"
@@ -55,8 +56,13 @@ engine::EngineOptions engine_options(const RunOptions& options, const Environmen
 /// whether the spec's head is tied.
 class Weights {
  public:
-  Weights(const RunOptions& options, const std::filesystem::path& folder, model::ModelSpec& spec) {
-    if (options.random_weights) return;
+  Weights(const RunOptions& options, const std::filesystem::path& folder, const Json& config,
+          model::ModelSpec& spec) {
+    const auto activations = quantization::Activations::whole;
+    if (options.random_weights) {
+      quantization::assign_packings(config, nullptr, activations, spec);
+      return;
+    }
     if (options.sharded_state) {
       shard::settle_tied_head(folder, options.file_pattern, spec);
       shards_.emplace(folder, spec, shard::ShardHints{.file_pattern = options.file_pattern});
@@ -69,6 +75,7 @@ class Weights {
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder));
     checkpoint::settle_fused_experts(*checkpoint_, spec);
     checkpoint::settle_tied_head(*checkpoint_, spec);
+    checkpoint::settle_packings(config, *checkpoint_, activations, spec);
     reader_.emplace(*checkpoint_, spec);
   }
 
@@ -117,7 +124,8 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   const std::filesystem::path folder = checkpoint::find_model(options.model, cache);
   auto launch = std::make_unique<Launch>();
   launch->device = std::move(device);
-  const Json config = model::read_config(folder);
+  Json config = model::read_config(folder);
+  quantization::add_separate_config(config, folder);
   launch->spec = model::read_model_spec(folder);
   plan::own::check_supported(options.launch.args, launch->spec);
   const std::string& dtype = options.launch.args.dtype;
@@ -136,7 +144,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
     load_text(options, own_text ? folder : checkpoint::find_model(options.tokenizer, cache),
               *launch);
   }
-  const Weights weights(options, folder, launch->spec);
+  const Weights weights(options, folder, config, launch->spec);
   launch->backend = make_backend(options.launch, launch->device);
   engine::EngineOptions engine = engine_options(options, environment, *launch);
   launch->setup =

@@ -3,12 +3,14 @@
 // private ones.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "base/dtype.h"
 #include "memory/arena.h"
@@ -208,8 +210,25 @@ struct LaunchParts {
 };
 
 /// Reads rows [first, first + count) of a weight in the weight's run dtype, row-major (see
-/// WeightReader::read_rows). Several threads may call it at once.
-using RowReader = std::function<void(int64_t first, int64_t count, void* to)>;
+/// WeightReader::read_rows), and opens its quantised parts. Several threads may call it at once.
+class RowReader {
+ public:
+  using Rows = std::function<void(int64_t first, int64_t count, void* to)>;
+  using Packed = std::function<std::unique_ptr<model::PackedRows>(size_t part)>;
+
+  template <std::invocable<int64_t, int64_t, void*> F>
+  RowReader(F rows, Packed packed = nullptr)  // NOLINT: any function of rows reads rows
+      : rows_(std::move(rows)), packed_(std::move(packed)) {}
+
+  void operator()(int64_t first, int64_t count, void* to) const { rows_(first, count, to); }
+  [[nodiscard]] std::unique_ptr<model::PackedRows> packed(size_t part) const {
+    return packed_(part);
+  }
+
+ private:
+  Rows rows_;
+  Packed packed_;
+};
 
 /// Work of the host: see Backend::parallel.
 using HostJob = std::function<void(int64_t task)>;

@@ -72,6 +72,9 @@ class WeightSource {
   /// columns]), converted to `dtype`, row-major without gaps. Thread-safe.
   virtual void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
                          void* to) const = 0;
+  /// Opens a part of a weight that is kept quantised (Part::packing). The source must outlive it.
+  [[nodiscard]] virtual std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
+                                                                  size_t part) const;
 };
 
 /// Puts weights together from checkpoint tensors as the weight table says.
@@ -84,6 +87,8 @@ class WeightReader final : public WeightSource {
 
   void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
                  void* to) const override;
+  [[nodiscard]] std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
+                                                          size_t part) const override;
 
   /// The tensor that a part of the weight table is stored in, whatever its spelling.
   [[nodiscard]] const TensorEntry& tensor(const model::Part& part) const;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <stdexcept>
 #include <string_view>
 #include <unordered_set>
 
@@ -10,6 +11,7 @@
 #include "checkpoint/find_tensor.h"
 #include "checkpoint/json_events.h"
 #include "checkpoint/mapped_file.h"
+#include "checkpoint/packed_weights.h"
 
 namespace plimsoll::checkpoint {
 namespace {
@@ -46,6 +48,16 @@ bool is_ignorable(const std::string& name, const ModelSpec& spec) {
                              [&](const std::string& suffix) { return name.ends_with(suffix); }) ||
          std::ranges::any_of(spec.ignored_prefixes,
                              [&](const std::string& prefix) { return name.starts_with(prefix); });
+}
+
+/// Notes the tensors of a quantised part.
+void use_packed(const Checkpoint& checkpoint, const ModelSpec& spec, const Part& part,
+                std::unordered_set<const TensorEntry*>& used) {
+  const std::string module = part.tensor.substr(0, part.tensor.rfind('.') + 1);
+  for (const char* ending : quantization::endings_of(part.packing->format)) {
+    if (const TensorEntry* tensor = find_tensor(checkpoint, spec, module + ending))
+      used.insert(tensor);
+  }
 }
 
 void check_left_over(const Checkpoint& checkpoint, const ModelSpec& spec,
@@ -102,14 +114,20 @@ WeightReader::WeightReader(const Checkpoint& checkpoint, const ModelSpec& spec)
     : checkpoint_(&checkpoint), spec_(&spec) {
   if (!spec.quantization.empty()) {
     fail(ExitCode::checkpoint_unusable,
-         "the checkpoint is quantised ({}), which is not supported yet; use the unquantised model",
+         "the checkpoint is quantised ({}), which is not run so; use the unquantised model",
          spec.quantization);
   }
   std::unordered_set<const TensorEntry*> used;
   const Part* missing = nullptr;
   size_t missing_count = 0;
+  const quantization::FindStored find = find_stored(checkpoint, spec);
   const auto look_up = [&](const WeightSpec& weight) {
     for (const Part& part : weight.parts) {
+      if (part.packing) {
+        (void)open_part(weight, part, find);
+        use_packed(checkpoint, spec, part, used);
+        continue;
+      }
       const TensorEntry* tensor = find_tensor(checkpoint, spec, part.tensor);
       if (tensor == nullptr && weight.kept == model::Kept::in_vllm) continue;
       if (tensor == nullptr) {
@@ -133,6 +151,15 @@ WeightReader::WeightReader(const Checkpoint& checkpoint, const ModelSpec& spec)
 
 const TensorEntry& WeightReader::tensor(const Part& part) const {
   return *find_tensor(*checkpoint_, *spec_, part.tensor);
+}
+
+std::unique_ptr<model::PackedRows> WeightSource::packed(const WeightSpec& weight, size_t) const {
+  throw std::logic_error(weight.name + " is quantised, and its source is not");
+}
+
+std::unique_ptr<model::PackedRows> WeightReader::packed(const WeightSpec& weight,
+                                                        size_t part) const {
+  return open_part(weight, weight.parts[part], find_stored(*checkpoint_, *spec_));
 }
 
 void WeightReader::read_rows(const WeightSpec& weight, int64_t first, int64_t count, DType dtype,

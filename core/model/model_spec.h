@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "model/packing.h"
 
 namespace plimsoll::model {
 
@@ -49,6 +50,9 @@ struct Part {
   /// element i is i / index_group.
   std::vector<int64_t> values = {};
   int64_t index_group = 0;
+  /// Of a quantised weight that is run: the tensor's name is then that of the whole weight
+  /// ("...q_proj.weight"), which other tensors stand for.
+  std::optional<Packing> packing = {};
 
   [[nodiscard]] int64_t rows() const { return block_rows * block_count; }
   [[nodiscard]] bool is_told() const { return !values.empty() || index_group > 0; }
@@ -133,6 +137,12 @@ struct WeightSpec {
   }
   [[nodiscard]] int64_t matrices() const { return is_stack() ? shape.front() : 1; }
   [[nodiscard]] int64_t elements() const { return matrices() * rows() * columns(); }
+  /// Whether some of its parts are kept quantised.
+  [[nodiscard]] bool is_packed() const {
+    for (const Part& part : parts)
+      if (part.packing) return true;
+    return false;
+  }
   /// Matrices over each other, one for each expert; [experts] and [experts, n] are stacks too.
   [[nodiscard]] bool is_stack() const { return use == WeightUse::experts; }
 };

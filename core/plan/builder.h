@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/config_view.h"
+#include "base/config_view.h"
 #include "plan/families.h"
 #include "plan/model_shape.h"
 #include "plan/rank_weights.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/config_view.h"
+#include "base/config_view.h"
 #include "plan/rank_weights.h"
 
 namespace plimsoll::plan {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "plan/weight_scheme.h"
 
 namespace plimsoll::plan {
 namespace {

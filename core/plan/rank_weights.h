@@ -9,9 +9,13 @@
 #include <vector>
 
 #include "plan/amount.h"
-#include "plan/quantization.h"
+#include "quantization/config.h"
 
 namespace plimsoll::plan {
+
+using quantization::ModuleName;
+using quantization::Quantization;
+using quantization::WeightFormat;
 
 /// Rows that a vocabulary is padded to a multiple of: vLLM's DEFAULT_VOCAB_PADDING_SIZE.
 inline constexpr int64_t kVocabularyPadding = 64;

@@ -3,14 +3,16 @@
 
 #include <optional>
 
-#include "plan/config_view.h"
+#include "base/config_view.h"
 #include "plan/engine_args.h"
 #include "plan/gpu_catalogue.h"
 #include "plan/model_shape.h"
 #include "plan/plan_result.h"
-#include "plan/quantization.h"
+#include "quantization/config.h"
 
 namespace plimsoll::plan {
+
+using quantization::Quantization;
 
 struct EncoderMemory;
 struct Stage;

@@ -7,7 +7,7 @@
 #include "plan/engine_args.h"
 #include "plan/model_shape.h"
 #include "plan/plan_result.h"
-#include "plan/quantization.h"
+#include "quantization/config.h"
 
 namespace plimsoll::plan {
 

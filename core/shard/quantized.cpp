@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/config_view.h"
 #include "base/error.h"
-#include "plan/config_view.h"
-#include "plan/quantization.h"
+#include "quantization/config.h"
 #include "shard/cache_scales.h"
 #include "shard/layout.h"
 
@@ -17,8 +17,8 @@ using model::ModelSpec;
 using model::Part;
 using model::WeightId;
 using model::WeightSpec;
-using plan::WeightFormat;
-using plan::WeightScheme;
+using quantization::WeightFormat;
+using quantization::WeightScheme;
 
 // ---- names ----
 
@@ -26,15 +26,15 @@ std::string leaf_of(std::string_view name) {
   return std::string(name.substr(name.rfind('.') + 1));
 }
 
-plan::ModuleName module_name(const WeightSpec& weight) {
+quantization::ModuleName module_name(const WeightSpec& weight) {
   // Experts: "...mlp.experts.routed_experts.w13_weight" is the module "...mlp.experts".
   std::string_view full = module_of(weight.name);
   if (weight.is_stack()) full = module_of(full);
-  const std::string module = plan::canonical_name(full);
+  const std::string module = quantization::canonical_name(full);
   const size_t dot = module.rfind('.');
-  plan::ModuleName name{.path = dot == std::string::npos ? "" : module.substr(0, dot),
-                        .leaf = module.substr(dot + 1),
-                        .shards = {}};
+  quantization::ModuleName name{.path = dot == std::string::npos ? "" : module.substr(0, dot),
+                                .leaf = module.substr(dot + 1),
+                                .shards = {}};
   if (weight.is_stack()) return name;
   for (const Part& part : weight.parts) {
     std::string leaf = leaf_of(module_of(part.tensor));
@@ -45,8 +45,8 @@ plan::ModuleName module_name(const WeightSpec& weight) {
 }
 
 // Of a layer's experts, with the checkpoint's names for an expert's matrices.
-plan::ModuleName experts_name(const WeightSpec& up, const WeightSpec& down) {
-  plan::ModuleName name = module_name(up);
+quantization::ModuleName experts_name(const WeightSpec& up, const WeightSpec& down) {
+  quantization::ModuleName name = module_name(up);
   for (const Part* part : {&up.parts[0], &up.parts[1], &down.parts[0]}) {
     name.shards.push_back(leaf_of(module_of(part->tensor)));
   }
@@ -81,11 +81,10 @@ void renumber(ModelSpec& spec, const std::vector<WeightId>& now) {
 
 // ---- options ----
 
-void check_groups(const plan::ConfigView& config) {
-  const plan::ConfigView groups = config.child({"config_groups"});
+void check_groups(const ConfigView& config) {
+  const ConfigView groups = config.child({"config_groups"});
   for (const auto& [name, value] : groups.json().items()) {
-    const plan::ConfigView weights =
-        plan::ConfigView(value, groups.path() + ": " + name).child({"weights"});
+    const ConfigView weights = ConfigView(value, groups.path() + ": " + name).child({"weights"});
     const std::string order = weights.text({"actorder"}, "");
     if (order == "group" || order == "dynamic") {
       refuse_quantised("actorder \"" + order +
@@ -95,7 +94,7 @@ void check_groups(const plan::ConfigView& config) {
   }
 }
 
-void check_cache_scheme(const plan::ConfigView& scheme) {
+void check_cache_scheme(const ConfigView& scheme) {
   const std::string strategy = scheme.text({"strategy"}, "tensor");
   if (strategy != "tensor") {
     refuse_quantised(
@@ -104,7 +103,7 @@ void check_cache_scheme(const plan::ConfigView& scheme) {
   }
 }
 
-void check_gptq(const plan::ConfigView& config) {
+void check_gptq(const ConfigView& config) {
   const bool grouped = config.integer({"group_size"}, -1, {-1, 1 << 20}) > 0;
   if (config.flag({"desc_act"}, false) && grouped) {
     refuse_quantised(
@@ -122,7 +121,7 @@ void check_gptq(const plan::ConfigView& config) {
 }
 
 // Options that vLLM 0.32 refuses too, or whose layout is not known.
-void check_options(const std::string& method, const plan::ConfigView& config) {
+void check_options(const std::string& method, const ConfigView& config) {
   if (method != "fp8" && method != "compressed-tensors" && method != "awq" && method != "gptq") {
     refuse_quantised(
         fmt::format("the shards of method \"{}\" are not known; fp8, awq, gptq and "
@@ -140,7 +139,8 @@ void check_options(const std::string& method, const plan::ConfigView& config) {
 /// Makes the table of a quantised model from that of the plain one.
 class Conversion {
  public:
-  Conversion(const plan::Quantization& quantization, const StoredTensors& stored, ModelSpec& spec)
+  Conversion(const quantization::Quantization& quantization, const StoredTensors& stored,
+             ModelSpec& spec)
       : quantization_(quantization), stored_(stored), spec_(spec) {
     for (const model::LayerSpec& layer : spec.layers) {
       const model::AttentionSpec& attention = layer.attention;
@@ -214,7 +214,7 @@ class Conversion {
     return scheme.plain() || (packed && stored_.is_plain(weight));
   }
 
-  const plan::Quantization& quantization_;
+  const quantization::Quantization& quantization_;
   const StoredTensors& stored_;
   ModelSpec& spec_;
   std::map<WeightId, const model::AttentionSpec*> linear_;  // with the heads of q, k and v
@@ -226,11 +226,10 @@ class Conversion {
 }  // namespace
 
 void quantize_weights(const Json& config, const StoredTensors& stored, ModelSpec& spec) {
-  const plan::ConfigView settings =
-      plan::ConfigView(config, "config.json").child({"quantization_config"});
-  const plan::Quantization quantization(settings);
-  check_options(quantization.method(), settings);
-  Conversion(quantization, stored, spec).run();
+  const ConfigView settings = ConfigView(config, "config.json").child({"quantization_config"});
+  const quantization::Quantization schemes(settings);
+  check_options(schemes.method(), settings);
+  Conversion(schemes, stored, spec).run();
   spec.quantization.clear();
 }
 

@@ -15,9 +15,9 @@ using model::Repack;
 using model::Split;
 using model::UnevenBlocks;
 using model::WeightSpec;
-using plan::Scales;
-using plan::WeightFormat;
-using plan::WeightScheme;
+using quantization::Scales;
+using quantization::WeightFormat;
+using quantization::WeightScheme;
 
 const char* block_scale_name(const WeightScheme& scheme) {
   return scheme.check_merged ? "weight_scale"

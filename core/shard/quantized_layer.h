@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/model_spec.h"
-#include "plan/weight_scheme.h"
+#include "quantization/scheme.h"
 
 namespace plimsoll::shard {
 
@@ -26,13 +26,13 @@ struct StoredTensors {
 
 /// Adds what a linear layer (or output projection) has for `weight`, in the order of its
 /// parameters. Throws Error(checkpoint_unusable) for schemes and sizes whose layout is not known.
-void add_quantised_linear(const model::WeightSpec& weight, const plan::WeightScheme& scheme,
+void add_quantised_linear(const model::WeightSpec& weight, const quantization::WeightScheme& scheme,
                           const StoredTensors& stored, std::vector<model::WeightSpec>& result);
 
 /// The same for the experts of a layer: `up` [experts, 2 * intermediate, hidden], `down` [experts,
 /// hidden, intermediate].
 void add_quantised_experts(const model::WeightSpec& up, const model::WeightSpec& down,
-                           const plan::WeightScheme& scheme, const StoredTensors& stored,
+                           const quantization::WeightScheme& scheme, const StoredTensors& stored,
                            std::vector<model::WeightSpec>& result);
 
 /// Throws Error(checkpoint_unusable) with what is not written, and the cure.

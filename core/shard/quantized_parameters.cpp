@@ -14,7 +14,7 @@ using model::Repack;
 using model::Split;
 using model::WeightSpec;
 using plan::kVocabularyPadding;
-using plan::WeightScheme;
+using quantization::WeightScheme;
 
 namespace {
 

@@ -45,10 +45,10 @@ class QuantisedParameters {
   /// What does not depend on the inputs is whole on every rank where these are cut.
   [[nodiscard]] model::Split outputs_only() const;
   /// Scales of groups of inputs are cut with them; of all inputs together, they are not.
-  [[nodiscard]] model::Split group_split(const plan::WeightScheme& scheme) const;
-  [[nodiscard]] int64_t groups(const plan::WeightScheme& scheme) const;
+  [[nodiscard]] model::Split group_split(const quantization::WeightScheme& scheme) const;
+  [[nodiscard]] int64_t groups(const quantization::WeightScheme& scheme) const;
   /// Integers in a word of 32 bits, which the inputs must fill.
-  [[nodiscard]] int64_t integers_per_word(const plan::WeightScheme& scheme) const;
+  [[nodiscard]] int64_t integers_per_word(const quantization::WeightScheme& scheme) const;
 
  private:
   model::WeightSpec& next(const std::string& suffix, model::Split split);

@@ -16,6 +16,7 @@
 
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/packed_weights.h"
 #include "conformance/golden.h"
 #include "conformance/model_runner.h"
 #include "model/config.h"
@@ -48,7 +49,8 @@ struct Golden {
   explicit Golden(const fs::path& folder) : name(folder.filename().string()) {
     const Json file = parse_json(read_maybe_xz(folder / "golden.json"));
     for (const Json& from : file.at("cases")) {
-      const Json& half = from.at("half_precision_reference");
+      static const Json none = {{"max_abs_logit_error", 0}, {"relative_error", 0}};
+      const Json& half = from.value("half_precision_reference", none);
       cases.push_back({from.at("prompt_token_ids").get<Ids>(),
                        from.at("prompt_logprobs").get<std::vector<double>>(),
                        from.at("last_logits").get<std::vector<double>>(),
@@ -67,9 +69,9 @@ struct Golden {
 };
 
 /// The models' folders of the golden results; a plain clone holds its own.
-inline std::vector<fs::path> model_folders() {
+inline std::vector<fs::path> model_folders(const char* set = "models") {
   const fs::path own = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden";
-  const fs::path models = golden_folder().value_or(own) / "models";
+  const fs::path models = golden_folder().value_or(own) / set;
   std::vector<fs::path> folders;
   if (!fs::is_directory(models)) {
     WARN("skipped: there is no folder " << models);
@@ -85,12 +87,15 @@ inline std::vector<fs::path> model_folders() {
 /// A model of the golden results, from a checkpoint that is written for it.
 class Subject {
  public:
-  Subject(const fs::path& folder, std::unique_ptr<backend::Backend> backend)
+  Subject(const fs::path& folder, std::unique_ptr<backend::Backend> backend,
+          quantization::Activations activations = quantization::Activations::whole)
       : golden(folder),
         backend_(std::move(backend)),
         folder_(fs::temp_directory_path() / fmt::format("plimsoll-{}-{}", golden.name, getpid())) {
     write_checkpoint(folder, folder_);
-    spec_ = model::make_model_spec(model::read_config(folder_));
+    Json config = model::read_config(folder_);
+    quantization::add_separate_config(config, folder_);
+    spec_ = model::make_model_spec(config);
     for (const Case& c : golden.cases) {
       longest_ = std::max(longest_, c.length());
     }
@@ -99,6 +104,7 @@ class Subject {
       spec_.max_position = std::max(spec_.max_position, longest_);
     }
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
+    checkpoint::settle_packings(config, *checkpoint_, activations, spec_);
   }
   ~Subject() { fs::remove_all(folder_); }
 

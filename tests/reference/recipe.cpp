@@ -2,12 +2,14 @@
 
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/float8.h"
 #include "base/json.h"
 
 namespace plimsoll::testing {
@@ -38,18 +40,78 @@ std::vector<float> values(const Json& tensor, uint64_t seed, size_t count) {
   return result;
 }
 
-// Kinds of entry beside the formula with mean and amplitude: `bits` (the low bits of each step),
-// `values`, and `formula` "i div N".
+// "i div 128", "(i * 5) mod 256 div 128": from left to right.
+uint64_t follow(const std::string& formula, uint64_t i) {
+  std::string text = formula;
+  std::erase_if(text, [](char c) { return c == '(' || c == ')'; });
+  std::istringstream words(text);
+  std::string word;
+  uint64_t number = 0;
+  words >> word;
+  if (word != "i") throw std::runtime_error("recipe: unknown formula " + formula);
+  while (words >> word >> number) {
+    if (word == "*")
+      i *= number;
+    else if (word == "mod")
+      i %= number;
+    else if (word == "div")
+      i /= number;
+    else if (word == "+")
+      i += number;
+    else
+      throw std::runtime_error("recipe: unknown formula " + formula);
+  }
+  return i;
+}
+
+// Element i of an entry, where z(k) is the number of step k + 1.
+template <typename Z>
+uint64_t integer(const Json& tensor, uint64_t i, const Z& z) {
+  if (tensor.contains("field")) {
+    const auto bits = tensor.at("field").get<uint64_t>();
+    const auto low = tensor.at("low").get<uint64_t>();
+    const uint64_t range = tensor.at("high").get<uint64_t>() - low + 1;
+    uint64_t word = 0;
+    for (uint64_t k = 0; k < 32 / bits; ++k) {
+      word |= (low + z(i * 32 / bits + k) % range) << k * bits;
+    }
+    return word;
+  }
+  if (tensor.contains("low")) {
+    const auto low = tensor.at("low").get<uint64_t>();
+    return low + z(i) % (tensor.at("high").get<uint64_t>() - low + 1);
+  }
+  if (tensor.contains("codes")) return z(i) % 127 + 128 * (z(i) >> 63);
+  if (tensor.contains("bits")) return z(i);
+  if (tensor.contains("value")) return static_cast<uint64_t>(tensor.at("value").get<int64_t>());
+  if (tensor.contains("values")) {
+    return static_cast<uint64_t>(tensor.at("values").at(i).get<int64_t>());
+  }
+  if (tensor.contains("cycle")) {
+    const Json& cycle = tensor.at("cycle");
+    return static_cast<uint64_t>(cycle.at(i % cycle.size()).get<int64_t>());
+  }
+  if (tensor.contains("text")) {
+    return static_cast<uint8_t>(tensor.at("text").get_ref<const std::string&>().at(i));
+  }
+  return follow(tensor.at("formula").get<std::string>(), i);
+}
+
+// Kinds of entry beside the formula with mean and amplitude.
 std::vector<char> integers(const Json& tensor, uint64_t seed, size_t count, size_t size) {
   const uint64_t start = fnv1a64(tensor.at("name").get<std::string>()) ^ seed;
-  const auto formula = tensor.value("formula", std::string("i div 1"));
-  constexpr size_t kNumber = std::string_view("i div ").size();
-  const uint64_t divisor = std::stoull(formula.substr(kNumber));
+  const auto z = [start](uint64_t i) { return mix(start + (i + 1) * 0x9E3779B97F4A7C15u); };
   std::vector<char> bytes(count * size);
   for (size_t i = 0; i < count; ++i) {
-    const uint64_t value = tensor.contains("bits")     ? mix(start + (i + 1) * 0x9E3779B97F4A7C15u)
-                           : tensor.contains("values") ? tensor.at("values").at(i).get<uint64_t>()
-                                                       : i / divisor;
+    uint64_t value = 0;
+    const bool numbers = tensor.at("dtype") == "F32";
+    if (numbers) {
+      const auto number = tensor.at(tensor.contains("values") ? "values" : "value");
+      const auto element = number.is_array() ? number.at(i).get<float>() : number.get<float>();
+      std::memcpy(&value, &element, sizeof element);
+    } else {
+      value = integer(tensor, i, z);
+    }
     std::memcpy(bytes.data() + i * size, &value, size);  // little endian
   }
   return bytes;
@@ -92,7 +154,8 @@ void write_checkpoint(const std::filesystem::path& recipe_folder,
                       const std::filesystem::path& out) {
   namespace fs = std::filesystem;
   fs::create_directories(out);
-  for (const char* name : {"config.json", "generation_config.json", "preprocessor_config.json"}) {
+  for (const char* name : {"config.json", "generation_config.json", "preprocessor_config.json",
+                           "hf_quant_config.json"}) {
     if (!fs::exists(recipe_folder / name)) continue;
     fs::copy_file(recipe_folder / name, out / name, fs::copy_options::overwrite_existing);
   }
@@ -112,7 +175,11 @@ void write_checkpoint(const std::filesystem::path& recipe_folder,
     }
     const std::vector<float> from = values(entry, seed, tensor.elements);
     std::vector<char> bytes(tensor.bytes);
-    convert(from.data(), DType::f32, bytes.data(), tensor.dtype, tensor.elements);
+    if (tensor.dtype == DType::f8_e4m3) {
+      for (size_t i = 0; i < from.size(); ++i) bytes[i] = static_cast<char>(float_to_e4m3(from[i]));
+    } else {
+      convert(from.data(), DType::f32, bytes.data(), tensor.dtype, tensor.elements);
+    }
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
   if (!file.flush())

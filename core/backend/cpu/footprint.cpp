@@ -4,6 +4,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/experts_layout.h"
 #include "backend/cpu/layout.h"
+#include "backend/cpu/packed_layout.h"
 
 namespace plimsoll::backend {
 namespace {
@@ -13,6 +14,10 @@ class CpuFootprint final : public Footprint {
   [[nodiscard]] std::string_view name() const override { return "cpu"; }
   [[nodiscard]] DType activation_dtype(DType) const override { return DType::f32; }
   [[nodiscard]] size_t weight_bytes(const model::WeightSpec& spec, DType dtype) const override {
+    // All experts' matrices are alike.
+    if (spec.is_packed()) {
+      return static_cast<size_t>(spec.matrices()) * Segments(spec, dtype, 0).end;
+    }
     switch (spec.use) {
       case model::WeightUse::vector:
         return static_cast<size_t>(spec.elements()) * sizeof(float);

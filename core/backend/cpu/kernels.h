@@ -35,6 +35,23 @@ struct ProductTile {
   int prefetch_lines = 0;
 };
 
+/// Columns [k_begin, k_end) of a strip of a quantised matrix (packed_layout.h), as floats.
+struct UnpackTile {
+  const model::Packing* packing = nullptr;
+  const std::byte* codes = nullptr;   // of the strip
+  const std::byte* scales = nullptr;  // [groups][32] from `first_group` on
+  model::ScaleType scale = model::ScaleType::f32;
+  int64_t first_group = 0;
+  const uint8_t* zeros = nullptr;  // [groups][32]
+  const float* factors = nullptr;  // [32]
+  const int32_t* order = nullptr;  // [columns]: the group of each
+  const float* table = nullptr;    // [16]
+  int64_t columns = 0;
+  int64_t k_begin = 0;
+  int64_t k_end = 0;
+  float* out = nullptr;  // [k_end - k_begin][32]
+};
+
 /// Some columns of a product, finished in place: c = activation(c + bias).
 struct Epilogue {
   const float* bias = nullptr;  // of the first column; may be null
@@ -104,6 +121,7 @@ struct Kernels {
   /// [step].
   void (*pack_rows)(const float* const* in, int rows, int64_t k, DType weight, void* out);
   void (*product)(const ProductTile& tile, DType weight);
+  void (*unpack)(const UnpackTile& tile);
   void (*finish)(float* c, int64_t columns, const Epilogue& epilogue);
   void (*norm)(const NormRow& row);
   void (*add)(float* to, const float* from, int64_t count);

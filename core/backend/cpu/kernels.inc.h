@@ -4,6 +4,7 @@
 #include "backend/cpu/attention.inc.h"
 #include "backend/cpu/product.inc.h"
 #include "backend/cpu/rows.inc.h"
+#include "backend/cpu/unpack.inc.h"
 
 namespace plimsoll::backend {
 namespace {
@@ -13,6 +14,7 @@ constexpr Kernels kernel_table() {
           .packed_element = packed_element,
           .pack_rows = pack_rows,
           .product = product,
+          .unpack = unpack,
           .finish = finish,
           .norm = norm,
           .add = add,

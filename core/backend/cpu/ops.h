@@ -7,6 +7,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/packed_layout.h"
 #include "backend/cpu/thread_pool.h"
 #include "base/rounding.h"
 
@@ -17,7 +18,8 @@ struct ProductJob {
   const std::byte* rows_packed = nullptr;  // by CpuBackend::pack
   int64_t rows = 0;
   const std::byte* matrix = nullptr;
-  float* out = nullptr;  // [rows, n]
+  const model::Part* part = nullptr;  // of a quantised weight: the matrix is this part of it
+  float* out = nullptr;               // [rows, n]
   int64_t out_stride = 0;
 };
 
@@ -30,6 +32,9 @@ struct Product {
   model::Activation activation = model::Activation::none;
   std::span<const ProductJob> jobs;
 };
+
+/// Whether a block of k is the last one, which ends with bias and activation.
+enum class KBlock : uint8_t { inner, last };
 
 class CpuBackend final : public Backend {
  public:
@@ -99,8 +104,22 @@ class CpuBackend final : public Backend {
   void multiply(const Product& product);
   void multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
                        int64_t strips) const;
-  /// One block of k of a tile from `first_column` on; the last block ends with bias and activation.
-  void multiply_tile(const Product& product, int64_t first_column, ProductTile tile) const;
+  /// One strip of a quantised part: blocks of k are unpacked once for all tiles of rows.
+  void multiply_packed(const Product& product, const ProductJob& job, int64_t strip, int thread);
+  /// One block of k of a tile from `first_column` on.
+  void multiply_tile(const Product& product, int64_t first_column, ProductTile tile,
+                     KBlock block) const;
+  void linear_packed(View out, View in, const Weight& weight, const Weight& bias,
+                     model::Activation activation, std::byte* workspace);
+  /// Products of experts with quantised matrices, whose jobs point at the matrices' beginnings.
+  void multiply_packed_experts(const Weight& weight, std::span<const ProductJob> jobs,
+                               std::span<const int64_t> experts);
+  void load_packed(const Weight& weight, const RowReader& read);
+  void load_part(const model::Part& part, int64_t columns, const model::PackedRows& rows,
+                 std::byte* to);
+  /// Packs rows [first, first + rows) of a plain weight as a matrix of their own.
+  void load_rows(const Weight& weight, const RowReader& read, int64_t first, int64_t rows,
+                 std::byte* to);
 
   /// Slots, (row, choice) pairs, sorted by expert (ExpertsLayout).
   struct ExpertSlots {
@@ -131,6 +150,7 @@ class CpuBackend final : public Backend {
   const Kernels& kernels_;
   ThreadPool pool_;
   std::vector<std::vector<float>> attention_scratch_;  // one for each thread
+  std::vector<std::vector<float>> unpacked_;           // likewise
 };
 
 }  // namespace plimsoll::backend

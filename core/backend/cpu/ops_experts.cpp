@@ -55,21 +55,29 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
                                   const RowOf& row_of, std::byte* packed, float* out) {
   const int64_t n = weight.spec->rows();
   const int64_t k = weight.spec->columns();
-  const size_t row_bytes =
-      static_cast<size_t>(padded_columns(k)) * kernels_.packed_element(weight.dtype);
+  const bool is_packed = weight.spec->is_packed();
+  const DType dtype = is_packed ? DType::f32 : weight.dtype;
+  const size_t row_bytes = static_cast<size_t>(padded_columns(k)) * kernels_.packed_element(dtype);
+  const size_t matrix = is_packed ? Segments(*weight.spec, weight.dtype, 0).end
+                                  : matrix_bytes(*weight.spec, weight.dtype);
   std::vector<ProductJob> jobs;
+  std::vector<int64_t> experts;  // of each job
   for (int64_t e = 0; e < slots.experts; ++e) {
     const int64_t first = slots.starts[e];
     const int64_t rows = slots.starts[e + 1] - first;
     if (rows == 0) continue;
     std::byte* mine = packed + static_cast<size_t>(first) * row_bytes;
-    pack(rows, k, weight.dtype, mine, [&](int64_t i) { return row_of(first + i); });
-    jobs.push_back({mine, rows,
-                    static_cast<const std::byte*>(weight.data) +
-                        static_cast<size_t>(e) * matrix_bytes(*weight.spec, weight.dtype),
-                    out + first * n, n});
+    pack(rows, k, dtype, mine, [&](int64_t i) { return row_of(first + i); });
+    jobs.push_back(
+        {.rows_packed = mine,
+         .rows = rows,
+         .matrix = static_cast<const std::byte*>(weight.data) + static_cast<size_t>(e) * matrix,
+         .out = out + first * n,
+         .out_stride = n});
+    experts.push_back(e);
   }
-  multiply({.n = n, .k = k, .dtype = weight.dtype, .jobs = jobs});
+  if (is_packed) return multiply_packed_experts(weight, jobs, experts);
+  multiply({.n = n, .k = k, .dtype = dtype, .jobs = jobs});
 }
 
 void CpuBackend::do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,

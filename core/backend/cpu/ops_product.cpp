@@ -32,14 +32,17 @@ void CpuBackend::multiply(const Product& product) {
   int64_t rows = 0;
   for (const ProductJob& job : product.jobs) rows += job.rows;
   const int64_t operations = 2 * rows * product.n * product.k;
-  pool_.run(tasks * static_cast<int64_t>(product.jobs.size()), operations, [&](int64_t task, int) {
+  const auto run = [&](int64_t task, int thread) {
     const ProductJob& job = product.jobs[static_cast<size_t>(task / tasks)];
     const int64_t first = task % tasks * task_strips;
     const int64_t last = std::min(strips, first + task_strips);
     const int64_t together = product_tiles(job.rows) < kManyTiles ? 1 : task_strips;
-    for (int64_t s = first; s < last; s += together)
+    for (int64_t s = first; s < last && job.part != nullptr; ++s)
+      multiply_packed(product, job, s, thread);
+    for (int64_t s = first; s < last && job.part == nullptr; s += together)
       multiply_strips(product, job, s, std::min(together, last - s));
-  });
+  };
+  pool_.run(tasks * static_cast<int64_t>(product.jobs.size()), operations, run);
 }
 
 void CpuBackend::multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
@@ -74,12 +77,13 @@ void CpuBackend::multiply_strips(const Product& product, const ProductJob& job, 
            .c_stride = job.out_stride,
            .continues = begin > 0,
            .prefetch = weight + static_cast<size_t>(begin) * column_bytes + ahead,
-           .prefetch_lines = lines});
+           .prefetch_lines = lines},
+          begin + block < k ? KBlock::inner : KBlock::last);
     }
 }
 
-void CpuBackend::multiply_tile(const Product& product, int64_t first_column,
-                               ProductTile tile) const {
+void CpuBackend::multiply_tile(const Product& product, int64_t first_column, ProductTile tile,
+                               KBlock block) const {
   const int64_t columns = std::min(tile.strips * kStrip, product.n - first_column);
   const auto whole = static_cast<int>(columns / kStrip);
   const int64_t left = columns % kStrip;
@@ -101,7 +105,7 @@ void CpuBackend::multiply_tile(const Product& product, int64_t first_column,
     for (int64_t r = 0; r < tile.rows; ++r)
       std::copy_n(detour.data() + r * kStrip, left, rest + r * tile.c_stride);
   }
-  if (tile.k_end < padded_columns(product.k)) return;
+  if (block == KBlock::inner) return;
   const Epilogue epilogue{product.bias != nullptr ? product.bias + first_column : nullptr,
                           product.activation};
   if (epilogue.bias == nullptr && epilogue.activation == model::Activation::none) return;
@@ -111,11 +115,15 @@ void CpuBackend::multiply_tile(const Product& product, int64_t first_column,
 void CpuBackend::do_linear(View out, View in, const Weight& weight, const Weight& bias,
                            model::Activation activation, std::byte* workspace) {
   if (in.rows == 0) return;
+  if (weight.spec->is_packed()) return linear_packed(out, in, weight, bias, activation, workspace);
   const auto* from = static_cast<const float*>(in.data);
   pack(in.rows, in.columns, weight.dtype, workspace,
        [&](int64_t row) { return from + row * in.stride; });
-  const ProductJob job{workspace, in.rows, static_cast<const std::byte*>(weight.data),
-                       static_cast<float*>(out.data), out.stride};
+  const ProductJob job{.rows_packed = workspace,
+                       .rows = in.rows,
+                       .matrix = static_cast<const std::byte*>(weight.data),
+                       .out = static_cast<float*>(out.data),
+                       .out_stride = out.stride};
   multiply({.n = weight.spec->rows(),
             .k = weight.spec->columns(),
             .dtype = weight.dtype,

@@ -30,7 +30,8 @@ CpuBackend::CpuBackend(CpuOptions options)
     : Backend(cpu_footprint()),
       kernels_(kernels_for(options.isa)),
       pool_(options.threads),
-      attention_scratch_(static_cast<size_t>(options.threads)) {}
+      attention_scratch_(static_cast<size_t>(options.threads)),
+      unpacked_(static_cast<size_t>(options.threads)) {}
 
 void CpuBackend::parallel(int64_t tasks, const HostJob& job) {
   pool_.run(tasks, INT64_MAX, [&](int64_t task, int) { job(task); });

@@ -67,8 +67,24 @@ void unpack_row(const std::byte* table, DType dtype, int64_t columns, int64_t id
 
 }  // namespace
 
+void CpuBackend::load_rows(const Weight& weight, const RowReader& read, int64_t first, int64_t rows,
+                           std::byte* to) {
+  const int64_t columns = weight.spec->columns();
+  const size_t bytes = strip_bytes(columns, weight.dtype);
+  const size_t buffer_bytes = static_cast<size_t>(kStrip * columns) * dtype_size(weight.dtype);
+  const auto buffers = std::make_unique_for_overwrite<std::byte[]>(
+      static_cast<size_t>(pool_.threads()) * buffer_bytes);
+  pool_.run(divide_up(rows, kStrip), 8 * rows * columns, [&](int64_t strip, int thread) {
+    std::byte* buffer = buffers.get() + static_cast<size_t>(thread) * buffer_bytes;
+    const int64_t count = std::min(kStrip, rows - strip * kStrip);
+    read(first + strip * kStrip, count, buffer);
+    pack_strip(buffer, count, columns, weight.dtype, to + static_cast<size_t>(strip) * bytes);
+  });
+}
+
 void CpuBackend::do_load_weight(const Weight& weight, const RowReader& read) {
   const model::WeightSpec& spec = *weight.spec;
+  if (spec.is_packed()) return load_packed(weight, read);
   const int64_t rows = spec.rows();
   const int64_t columns = spec.columns();
   auto* to = static_cast<std::byte*>(weight.data);
@@ -87,18 +103,10 @@ void CpuBackend::do_load_weight(const Weight& weight, const RowReader& read) {
     });
     return;
   }
-  const int64_t strips = round_up(rows, kStrip) / kStrip;
-  const size_t bytes = strip_bytes(columns, weight.dtype);
-  const size_t buffer_bytes = static_cast<size_t>(kStrip) * row_bytes;
-  const auto buffers = std::make_unique_for_overwrite<std::byte[]>(
-      static_cast<size_t>(pool_.threads()) * buffer_bytes);
-  pool_.run(spec.matrices() * strips, 8 * spec.elements(), [&](int64_t task, int thread) {
-    std::byte* buffer = buffers.get() + static_cast<size_t>(thread) * buffer_bytes;
-    const int64_t first = task % strips * kStrip;
-    const int64_t count = std::min(kStrip, rows - first);
-    read(task / strips * rows + first, count, buffer);
-    pack_strip(buffer, count, columns, weight.dtype, to + static_cast<size_t>(task) * bytes);
-  });
+  for (int64_t matrix = 0; matrix < spec.matrices(); ++matrix) {
+    load_rows(weight, read, matrix * rows, rows,
+              to + static_cast<size_t>(matrix) * matrix_bytes(spec, weight.dtype));
+  }
 }
 
 void CpuBackend::read_row(const Weight& table, int64_t id, float* row) const {

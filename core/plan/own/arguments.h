@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "backend/backend.h"
+#include "checkpoint/checkpoint.h"
 #include "engine/engine.h"
 #include "model/model_spec.h"
 #include "plan/engine_args.h"
@@ -18,6 +20,8 @@ struct Arguments {
   std::optional<uint64_t> host_cache;  // bytes of the KV cache without a card; absent: default
   int threads = 1;                     // of a run on this machine's processor
   bool own_head = false;  // the weights have one beside the table that the config ties it to
+  /// The weights, whose headers have the last word on what is quantised; null: none to look at.
+  std::shared_ptr<const checkpoint::Checkpoint> weights;
 };
 
 /// Share of a card where none is given.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/packed_weights.h"
 #include "checkpoint/tied_head.h"
 #include "memory/available.h"
 #include "model/config.h"
@@ -29,12 +30,23 @@ model::ModelSpec read_spec(const ConfigView& config) {
   }
 }
 
-void refuse_quantised(const model::ModelSpec& spec) {
-  if (spec.quantization.empty()) return;
-  fail(ExitCode::checkpoint_unusable,
-       "the checkpoint is quantised ({}), which run does not support yet; plan the unquantised "
-       "model, or --engine vllm",
-       spec.quantization);
+/// How run keeps the weights of a quantised checkpoint.
+void settle_packings(const ConfigView& config, const Arguments& arguments, const Gpu* gpu,
+                     model::ModelSpec& spec) {
+  if (arguments.weights) {
+    checkpoint::settle_packings(config.json(), *arguments.weights, quantization::Activations::whole,
+                                spec);
+  } else {
+    quantization::assign_packings(config.json(), nullptr, quantization::Activations::whole, spec);
+  }
+  const bool packed = std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed);
+  const bool ranks = arguments.args.tensor_parallel * arguments.args.pipeline_parallel > 1;
+  if (spec.quantization.empty() && !(packed && (gpu != nullptr || ranks))) return;
+  fail(
+      ExitCode::checkpoint_unusable,
+      "the checkpoint is quantised{}, which run has for the processor alone, in one piece; plan it "
+      "without --gpu, plan the unquantised model, or --engine vllm",
+      spec.quantization.empty() ? "" : " (" + spec.quantization + ")");
 }
 
 /// Blocks that flags ask for, whatever is left; 0: they do not say.
@@ -302,6 +314,15 @@ bool has_own_head(const ConfigView& config, const std::filesystem::path& folder)
   return !spec.tied_head;
 }
 
+std::shared_ptr<const checkpoint::Checkpoint> open_weights(const std::filesystem::path& folder) {
+  if (!has_weights(folder)) return nullptr;
+  try {
+    return std::make_shared<const checkpoint::Checkpoint>(checkpoint::Checkpoint::open(folder));
+  } catch (const Error&) {
+    return nullptr;  // planning needs no more than the config: weights may come later
+  }
+}
+
 std::string weights_dtype(const ConfigView& config, const std::filesystem::path& folder) {
   const model::ModelSpec spec = read_spec(config);
   if (spec.dtype_stated || !has_weights(folder)) return "auto";
@@ -312,8 +333,8 @@ std::string weights_dtype(const ConfigView& config, const std::filesystem::path&
 PlanResult make_plan(const ConfigView& config, const Arguments& arguments, const Gpu* gpu) {
   model::ModelSpec spec = read_spec(config);
   check_supported(arguments.args, spec);
-  refuse_quantised(spec);
   if (arguments.own_head && spec.tied_head) model::untie_head(spec);
+  settle_packings(config, arguments, gpu, spec);
   const DType dtype = run_dtype(spec, arguments.args);
   PlanResult result;
   result.engine = "plimsoll";

@@ -1,4 +1,4 @@
-#include "plan/module_names.h"
+#include "quantization/module_names.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace plimsoll::plan {
+namespace plimsoll::quantization {
 namespace {
 
 constexpr std::string_view kRegexMark = "re:";
@@ -144,4 +144,4 @@ bool NameList::mentions(const std::string& name) const {
          (own != by_layer_.end() && std::any_of(own->second.begin(), own->second.end(), contains));
 }
 
-}  // namespace plimsoll::plan
+}  // namespace plimsoll::quantization

@@ -6,11 +6,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "plan/config_view.h"
-#include "plan/module_names.h"
-#include "plan/weight_scheme.h"
+#include "base/config_view.h"
+#include "quantization/module_names.h"
+#include "quantization/scheme.h"
 
-namespace plimsoll::plan {
+namespace plimsoll::quantization {
 
 class Quantization {
  public:
@@ -32,8 +32,10 @@ class Quantization {
   [[nodiscard]] WeightScheme experts(const ModuleName& module) const;
   /// The scheme of an output projection over the vocabulary; plain unless the checkpoint says so.
   [[nodiscard]] WeightScheme lm_head(const ModuleName& module) const;
+  /// The scheme of modules that no rule or list speaks of.
+  [[nodiscard]] const WeightScheme& usual() const { return base_; }
   /// Bytes of the scales that an attention layer holds as parameters.
-  [[nodiscard]] Amount attention_scale_bytes(bool latent, int64_t element) const;
+  [[nodiscard]] int64_t attention_scale_bytes(bool latent, int64_t element) const;
   /// DeepSeek-V4's variant of block fp8: exponent-only scales, and experts in 4 bits.
   void specialize_for_deepseek_v4(const std::string& expert_dtype,
                                   const std::string& expert_method);
@@ -88,4 +90,4 @@ class Quantization {
   std::vector<std::string> block_prefixes_;  // AutoRound: likewise, by their beginnings
 };
 
-}  // namespace plimsoll::plan
+}  // namespace plimsoll::quantization

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/quantization.h"
+#include "quantization/config.h"
 
-namespace plimsoll::plan {
+namespace plimsoll::quantization {
 namespace {
 
 constexpr Bounds kBits{1, 8};
@@ -24,6 +24,9 @@ WeightScheme packed_scheme(const ConfigView& config, const WeightScheme& base) {
   scheme.ordered_groups = config.flag({"desc_act"}, base.ordered_groups) && scheme.group > 0;
   scheme.zero_points = base.format == WeightFormat::awq ? config.flag({"zero_point"}, true)
                                                         : !config.flag({"sym"}, !base.zero_points);
+  if (config.has("checkpoint_format")) {
+    scheme.zeros_as_stored = config.text({"checkpoint_format"}, "") == "gptq_v2";
+  }
   return scheme;
 }
 
@@ -139,4 +142,4 @@ bool Quantization::in_blocks(const ModuleName& module) const {
                      [&](const std::string& prefix) { return name.starts_with(prefix); });
 }
 
-}  // namespace plimsoll::plan
+}  // namespace plimsoll::quantization

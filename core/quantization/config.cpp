@@ -1,4 +1,4 @@
-#include "plan/quantization.h"
+#include "quantization/config.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 
-namespace plimsoll::plan {
+namespace plimsoll::quantization {
 namespace {
 
 std::string lower(std::string text) {
@@ -50,6 +50,7 @@ WeightScheme modelopt_algorithm(const std::string& algorithm, int64_t group) {
   if (algorithm == "W4A16_NVFP4") {
     WeightScheme scheme = nvfp4(group, false);
     scheme.unused_input = true;
+    scheme.whole_inputs = true;
     return scheme;
   }
   if (algorithm == "FP8") return tensor_fp8(true);
@@ -91,6 +92,7 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
     if (scheme.group == 0) scheme.group = 16;
     scheme.format = scheme.group == 32 ? WeightFormat::mxfp4 : WeightFormat::nvfp4;
     scheme.static_input = quantized_inputs;
+    scheme.whole_inputs = !quantized_inputs;
     return scheme;
   }
   if (bits < 8 || format == "pack-quantized" || !quantized_inputs) {
@@ -101,6 +103,7 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
   }
   scheme.format = is_float ? WeightFormat::fp8 : WeightFormat::int8;
   scheme.static_input = static_input;
+  scheme.whole_inputs = !quantized_inputs;
   if (strategy == "block") {
     const std::vector<int64_t> block = weights.integers({"block_structure"});
     const bool usable = block.size() == 2 && block[0] > 0 && block[1] > 0;
@@ -300,10 +303,10 @@ const WeightScheme* Quantization::listed_layer(const ModuleName& module) const {
   return nullptr;
 }
 
-Amount Quantization::attention_scale_bytes(bool latent, int64_t element) const {
+int64_t Quantization::attention_scale_bytes(bool latent, int64_t element) const {
   if (!(latent ? latent_attention_scales_ : attention_scales_)) return 0;
   // compressed-tensors: float32 scales and zero points of q, k, v; others: q, k, v, probabilities.
-  if (method_ == "compressed-tensors") return 3 * kFloat32 + 3 * element;
+  if (method_ == "compressed-tensors") return 3 * int64_t{sizeof(float)} + 3 * element;
   return 4 * element;
 }
 
@@ -369,4 +372,4 @@ WeightScheme Quantization::lm_head(const ModuleName& module) const {
   return linear(module);
 }
 
-}  // namespace plimsoll::plan
+}  // namespace plimsoll::quantization

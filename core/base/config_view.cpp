@@ -1,11 +1,11 @@
-#include "plan/config_view.h"
+#include "base/config_view.h"
 
 #include <cmath>
 
 #include "base/error.h"
 #include "base/json.h"
 
-namespace plimsoll::plan {
+namespace plimsoll {
 namespace {
 
 const Json& empty_object() {
@@ -181,4 +181,4 @@ ConfigView ConfigView::child(Keys keys) const {
   return {empty_object(), path_};
 }
 
-}  // namespace plimsoll::plan
+}  // namespace plimsoll

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace plimsoll::plan {
+namespace plimsoll {
 
 /// Keys in order of preference: configs name the same thing differently (`hidden_size`, `n_embd`).
 using Keys = std::initializer_list<const char*>;
@@ -58,4 +58,4 @@ class ConfigView {
   std::string path_;
 };
 
-}  // namespace plimsoll::plan
+}  // namespace plimsoll

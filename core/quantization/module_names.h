@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
-namespace plimsoll::plan {
+namespace plimsoll::quantization {
 
 /// A module of the model. Names are written without the wrappers that differ between checkpoints
 /// and vLLM (`model.`, `language_model.`): "layers.3.self_attn.qkv_proj",
@@ -62,4 +62,4 @@ class NameList {
   std::vector<std::shared_ptr<const Pattern>> patterns_;
 };
 
-}  // namespace plimsoll::plan
+}  // namespace plimsoll::quantization

@@ -1,0 +1,56 @@
+#include "backend/cpu/packed_layout.h"
+
+namespace plimsoll::backend {
+namespace {
+
+constexpr size_t kAligned = 64;
+
+size_t take(size_t& end, size_t bytes) {
+  const size_t at = end;
+  end += round_up(bytes, kAligned);
+  return at;
+}
+
+}  // namespace
+
+PackedPart::PackedPart(const model::Part& part, int64_t columns_of_part)
+    : rows(part.rows()), columns(columns_of_part) {
+  const model::Packing& packing = *part.packing;
+  const auto strips = static_cast<size_t>(divide_up(rows, kStrip));
+  constexpr auto kRows = static_cast<size_t>(kStrip);
+  groups = packing.groups(columns);
+  strip_codes = static_cast<size_t>(divide_up(columns, unit_columns(packing.bits)) *
+                                    unit_words(packing.bits)) *
+                kRows * sizeof(uint32_t);
+  strip_scales = static_cast<size_t>(groups * model::scale_bytes(packing.scale)) * kRows;
+  strip_zeros = packing.zeros ? static_cast<size_t>(groups) * kRows : 0;
+  if (packing.scale == model::ScaleType::nested) {
+    nested_blocks = divide_up(part.stored_shape.front() * groups, model::NestedScales::kBlock);
+    nested_first = part.first_row * groups;
+  }
+  (void)take(bytes, strips * strip_codes);
+  scales = take(bytes, strips * strip_scales);
+  zeros = take(bytes, strips * strip_zeros);
+  factors = take(bytes, packing.factors ? strips * kRows * sizeof(float) : 0);
+  order = take(bytes, packing.ordered ? static_cast<size_t>(columns) * sizeof(int32_t) : 0);
+  table = take(bytes, packing.code == model::Code::table ? 16 * sizeof(float) : 0);
+  // Numbers, offset and largest values.
+  nested = take(
+      bytes, nested_blocks > 0 ? static_cast<size_t>(256 + 1 + nested_blocks) * sizeof(float) : 0);
+}
+
+Segments::Segments(const model::WeightSpec& spec, DType dtype, int64_t matrix) {
+  const size_t count = spec.parts.size() / static_cast<size_t>(spec.matrices());
+  const size_t first = static_cast<size_t>(matrix) * count;
+  int64_t row = 0;
+  for (size_t i = first; i < first + count; ++i) {
+    const model::Part& part = spec.parts[i];
+    const size_t bytes = part.packing ? PackedPart(part, spec.columns()).bytes
+                                      : static_cast<size_t>(divide_up(part.rows(), kStrip)) *
+                                            strip_bytes(spec.columns(), dtype);
+    parts.push_back({&part, i, row, take(end, bytes)});
+    row += part.rows();
+  }
+}
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,49 @@
+// How the CPU backend stores quantised matrices: the same bytes for every instruction set.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "backend/cpu/layout.h"
+
+namespace plimsoll::backend {
+
+/// A part [rows, columns] of a quantised weight. Its rows lie in strips of 32, of which the last is
+/// filled up with zeros. A strip's codes are units of 32-bit words [units][words][32 rows]: a word
+/// holds 16, 8 or 4 columns of its row, lowest bits first (2, 4 and 8 bits), and of 3 bits three
+/// words hold one bit each of 32 columns. Scales, zero points and factors lie beside them, for all
+/// strips: [strips][groups][32], [strips][groups][32] and [strips][32]; then what the part has
+/// once.
+struct PackedPart {
+  int64_t rows = 0, columns = 0, groups = 0;
+  int64_t nested_blocks = 0, nested_first = 0;
+  size_t strip_codes = 0, strip_scales = 0, strip_zeros = 0;  // bytes of one strip
+  // Offsets of what lies behind the codes.
+  size_t scales = 0, zeros = 0, factors = 0, order = 0, table = 0, nested = 0;
+  size_t bytes = 0;
+
+  PackedPart(const model::Part& part, int64_t columns_of_part);
+
+  static int64_t unit_columns(int64_t bits) { return bits == 3 ? 32 : 32 / bits; }
+  static int64_t unit_words(int64_t bits) { return bits == 3 ? 3 : 1; }
+};
+
+/// Some outputs of a matrix: a quantised part, or a plain one as a packed matrix of its own.
+struct Segment {
+  const model::Part* part = nullptr;
+  size_t index = 0;       // of the part in the weight
+  int64_t first_row = 0;  // in the matrix
+  size_t offset = 0;      // bytes from the matrix's
+};
+
+/// The parts of one matrix of a quantised weight; `end` is where the next matrix would begin.
+struct Segments {
+  std::vector<Segment> parts;
+  size_t end = 0;
+
+  Segments(const model::WeightSpec& spec, DType dtype, int64_t matrix);
+};
+
+}  // namespace plimsoll::backend

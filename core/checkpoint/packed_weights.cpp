@@ -1,0 +1,84 @@
+#include "checkpoint/packed_weights.h"
+
+#include <utility>
+
+#include "checkpoint/copy_rows.h"
+#include "checkpoint/find_tensor.h"
+#include "checkpoint/mapped_file.h"
+
+namespace plimsoll::checkpoint {
+namespace {
+
+/// A part's rows, which may be runs of the stored matrix's.
+class PartRows final : public model::PackedRows {
+ public:
+  PartRows(const model::Part& part, int64_t columns, std::unique_ptr<model::PackedRows> stored)
+      : part_(part), columns_(columns), stored_(std::move(stored)) {}
+
+  void codes(int64_t first, int64_t count, uint8_t* to) const override {
+    for_each_run(part_, first, count, [&](int64_t row, int64_t done, int64_t run) {
+      stored_->codes(row, run, to + done * columns_);
+    });
+  }
+  void scales(int64_t first, int64_t count, std::byte* to) const override {
+    const int64_t bytes = groups() * model::scale_bytes(part_.packing->scale);
+    for_each_run(part_, first, count, [&](int64_t row, int64_t done, int64_t run) {
+      stored_->scales(row, run, to + done * bytes);
+    });
+  }
+  void zeros(int64_t first, int64_t count, uint8_t* to) const override {
+    for_each_run(part_, first, count, [&](int64_t row, int64_t done, int64_t run) {
+      stored_->zeros(row, run, to + done * groups());
+    });
+  }
+  void factors(int64_t first, int64_t count, float* to) const override {
+    for_each_run(part_, first, count, [&](int64_t row, int64_t done, int64_t run) {
+      stored_->factors(row, run, to + done);
+    });
+  }
+  void input_groups(int32_t* to) const override { stored_->input_groups(to); }
+  void table(std::span<float, 16> to) const override { stored_->table(to); }
+  void nested(model::NestedScales& to) const override { stored_->nested(to); }
+  [[nodiscard]] float input_scale() const override { return stored_->input_scale(); }
+
+ private:
+  [[nodiscard]] int64_t groups() const { return part_.packing->groups(columns_); }
+
+  const model::Part& part_;
+  int64_t columns_;
+  std::unique_ptr<model::PackedRows> stored_;
+};
+
+}  // namespace
+
+quantization::FindStored find_stored(const Checkpoint& checkpoint, const model::ModelSpec& spec) {
+  return
+      [&checkpoint, &spec](const std::string& name) -> std::optional<quantization::StoredTensor> {
+        const TensorEntry* const found = find_tensor(checkpoint, spec, name);
+        if (found == nullptr) return std::nullopt;
+        return quantization::StoredTensor{.name = found->name,
+                                          .dtype = found->dtype,
+                                          .shape = found->shape,
+                                          .data = found->data,
+                                          .guarded = [file = found->file](const auto& read) {
+                                            const GuardedRead guard(*file);
+                                            read();
+                                            guard.finish();
+                                          }};
+      };
+}
+
+void settle_packings(const Json& config, const Checkpoint& checkpoint,
+                     quantization::Activations activations, model::ModelSpec& spec) {
+  quantization::assign_packings(config, find_stored(checkpoint, spec), activations, spec);
+}
+
+std::unique_ptr<model::PackedRows> open_part(const model::WeightSpec& weight,
+                                             const model::Part& part,
+                                             const quantization::FindStored& find) {
+  auto stored =
+      quantization::open_matrix(*part.packing, quantization::stored_matrix(weight, part, find));
+  return std::make_unique<PartRows>(part, weight.columns(), std::move(stored));
+}
+
+}  // namespace plimsoll::checkpoint

@@ -1,0 +1,119 @@
+// How a quantised matrix is kept: codes of a few bits, each of which stands for a number, times a
+// scale that a group of inputs shares. Checkpoints have them in many orders; in memory there is
+// this one form.
+//
+//   w[o, n] = (number(code[o, n]) - zero[o, g]) * scale[o, g] * factor[o],   g the group of input n
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/dtype.h"
+
+namespace plimsoll::model {
+
+/// The order that a checkpoint has codes and scales in (quantization/formats).
+enum class PackedFormat : uint8_t {
+  awq,
+  gptq,
+  packed_integers,  // compressed-tensors' pack-quantized
+  int8,
+  fp8,
+  nvfp4,
+  mxfp4,
+  nf4,  // bitsandbytes
+};
+
+/// What a code stands for.
+enum class Code : uint8_t {
+  integer,  // itself
+  e4m3,     // a float8, of 8 bits
+  table,    // one of 16 numbers, of 4 bits
+};
+
+/// What scales are kept as.
+enum class ScaleType : uint8_t {
+  f32,
+  f16,
+  bf16,
+  e4m3,    // a float8
+  e8m0,    // 2^(byte - 127)
+  nested,  // bitsandbytes' double quantisation: a byte that NestedScales turns into a scale
+};
+
+/// Bytes of one scale.
+constexpr int64_t scale_bytes(ScaleType type) {
+  if (type == ScaleType::f32) return 4;
+  return type == ScaleType::f16 || type == ScaleType::bf16 ? 2 : 1;
+}
+
+/// To what the inputs of a product are rounded, where the format asks for it.
+enum class InputRounding : uint8_t {
+  none,
+  int8_token,   // amax / 127 of each row
+  int8_static,  // by the checkpoint's input_scale
+  fp8_token,    // amax / 448 of each row
+  fp8_group,    // of each 128 inputs of a row
+  fp8_static,   // by the checkpoint's input_scale
+  nvfp4_group,  // e2m1 by a float8 scale of each 16 inputs, below the checkpoint's scale
+};
+
+struct Packing {
+  PackedFormat format = PackedFormat::awq;
+  Code code = Code::integer;
+  int64_t bits = 4;   // 2, 3, 4, 8
+  int64_t group = 0;  // inputs that share a scale; 0: all of an output
+  ScaleType scale = ScaleType::f32;
+  bool zeros = false;    // a zero point (a byte) beside each scale, to which `zero` is added
+  int64_t zero = 0;      // of integers without zero points: the zero point of all
+  bool factors = false;  // a float32 for each output
+  bool ordered = false;  // a group number for each input (activation order)
+  /// Outputs and inputs that share a scale in the checkpoint (fp8), where in memory each output has
+  /// its own. 0: all.
+  int64_t block_outputs = 1;
+  int64_t block_inputs = 0;
+  InputRounding inputs = InputRounding::none;
+
+  bool operator==(const Packing&) const = default;
+  [[nodiscard]] int64_t groups(int64_t columns) const {
+    return group > 0 ? (columns + group - 1) / group : 1;
+  }
+};
+
+/// The second stage of double-quantised scales. Scale number i of a matrix, counted through its
+/// rows: numbers[byte] * absmax[(first + i) / 256] + offset.
+struct NestedScales {
+  static constexpr int64_t kBlock = 256;
+  std::span<float> numbers;  // [256]
+  std::span<float> absmax;
+  float offset = 0;
+  int64_t first = 0;
+};
+
+/// Rows of a quantised part of a weight, read from wherever they are stored: rows are counted from
+/// the part's first. Several threads may read at once. Throws Error(checkpoint_unusable), naming
+/// the tensor, for values that no weight has (NaN).
+class PackedRows {
+ public:
+  virtual ~PackedRows() = default;
+  /// [count, columns], a byte for each code.
+  virtual void codes(int64_t first, int64_t count, uint8_t* to) const = 0;
+  /// [count, groups] of Packing::scale.
+  virtual void scales(int64_t first, int64_t count, std::byte* to) const = 0;
+  /// [count, groups]; of packings with zero points.
+  virtual void zeros(int64_t first, int64_t count, uint8_t* to) const = 0;
+  /// [count]; of packings with factors.
+  virtual void factors(int64_t first, int64_t count, float* to) const = 0;
+  /// [columns]; of ordered packings.
+  virtual void input_groups(int32_t* to) const = 0;
+  /// The numbers of Code::table.
+  virtual void table(std::span<float, 16> to) const = 0;
+  /// Blocks that NestedScales::absmax has, and their filling.
+  virtual void nested(NestedScales& to) const = 0;
+  /// The scale that inputs are rounded by (InputRounding::fp8_static, nvfp4_group).
+  [[nodiscard]] virtual float input_scale() const = 0;
+};
+
+}  // namespace plimsoll::model

@@ -1,0 +1,175 @@
+#include "quantization/assign.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/config_view.h"
+#include "base/error.h"
+#include "quantization/config.h"
+
+namespace plimsoll::quantization {
+namespace {
+
+using model::InputRounding;
+using model::ModelSpec;
+using model::Part;
+using model::WeightSpec;
+
+constexpr std::string_view kWeight = ".weight";
+
+ModuleName module_name(const std::string& module) {
+  const std::string name = canonical_name(module);
+  const size_t dot = name.rfind('.');
+  return {.path = dot == std::string::npos ? "" : name.substr(0, dot),
+          .leaf = name.substr(dot + 1),
+          .shards = {}};
+}
+
+InputRounding input_rounding(const WeightScheme& scheme) {
+  if (scheme.whole_inputs) return InputRounding::none;
+  switch (scheme.format) {
+    case WeightFormat::int8:
+      return scheme.static_input ? InputRounding::int8_static : InputRounding::int8_token;
+    case WeightFormat::fp8:
+      if (scheme.scales == Scales::block) return InputRounding::fp8_group;
+      return scheme.static_input ? InputRounding::fp8_static : InputRounding::fp8_token;
+    case WeightFormat::nvfp4:
+      return InputRounding::nvfp4_group;
+    default:
+      return InputRounding::none;
+  }
+}
+
+/// Assigns schemes to the parts of one model.
+class Assignment {
+ public:
+  Assignment(const Quantization& schemes, const FindStored& find, Activations activations,
+             ModelSpec& spec)
+      : schemes_(schemes), find_(find), activations_(activations), spec_(spec) {}
+
+  void run() {
+    for (size_t i = 0; i < spec_.weights.size(); ++i) {
+      const auto id = static_cast<model::WeightId>(i);
+      WeightSpec& weight = spec_.weights[i];
+      if (!may_be_quantised(id, weight)) continue;
+      for (Part& part : weight.parts) assign(id, weight, part);
+      if (weight.is_stack()) check_alike(weight);
+    }
+  }
+
+ private:
+  [[nodiscard]] bool may_be_quantised(model::WeightId id, const WeightSpec& weight) const {
+    const bool matrix =
+        weight.use == model::WeightUse::linear || weight.use == model::WeightUse::experts;
+    return matrix && id != spec_.embedding && id != spec_.position_embedding;
+  }
+
+  void assign(model::WeightId id, const WeightSpec& weight, Part& part) const {
+    if (!part.tensor.ends_with(kWeight)) return;
+    const StoredMatrix matrix = stored_matrix(weight, part, find_);
+    const WeightScheme scheme = scheme_of(id, matrix);
+    if (scheme.plain()) return;
+    if (part.transposed) {
+      fail(ExitCode::checkpoint_unusable, "{}: quantised and stored transposed, which is not run",
+           matrix.module);
+    }
+    part.packing = packing_of(scheme, matrix);
+    const bool rounded = activations_ == Activations::rounded;
+    part.packing->inputs = rounded ? input_rounding(scheme) : InputRounding::none;
+  }
+
+  /// By the configuration, on which the tensors have the last word.
+  [[nodiscard]] WeightScheme scheme_of(model::WeightId id, const StoredMatrix& matrix) const {
+    const WeightScheme stated = stated_scheme(id, matrix);
+    if (!find_) return stated;
+    const bool codes = holds_codes(matrix.find);
+    if (!codes) return matrix.find("weight") ? WeightScheme{} : stated;
+    if (!stated.plain()) return stated;
+    // "mlp.gate" among the names of what is left whole is not meant for "mlp.gate_proj".
+    const WeightScheme linear = schemes_.linear(module_name(matrix.module));
+    return linear.plain() ? schemes_.usual() : linear;
+  }
+
+  [[nodiscard]] WeightScheme stated_scheme(model::WeightId id, const StoredMatrix& matrix) const {
+    const ModuleName name = module_name(matrix.module);
+    if (id == spec_.head) return schemes_.lm_head(name);
+    const bool router = std::ranges::any_of(
+        spec_.layers, [&](const model::LayerSpec& layer) { return layer.mlp.router.weight == id; });
+    return router ? WeightScheme{} : schemes_.linear(name);
+  }
+
+  /// One offset from expert to expert serves all.
+  static void check_alike(const WeightSpec& weight) {
+    const size_t each = weight.parts.size() / static_cast<size_t>(weight.matrices());
+    for (size_t i = each; i < weight.parts.size(); ++i) {
+      if (weight.parts[i].packing == weight.parts[i % each].packing) continue;
+      fail(ExitCode::checkpoint_unusable,
+           "tensor \"{}\": quantised otherwise than the first expert's, which is not run",
+           weight.parts[i].tensor);
+    }
+    for (size_t i = 1; i < each; ++i) {
+      if (weight.parts[i].packing.has_value() == weight.parts[0].packing.has_value()) continue;
+      fail(ExitCode::checkpoint_unusable,
+           "tensor \"{}\": one of an expert's matrices is quantised and one is not, which is not "
+           "run",
+           weight.parts[i].tensor);
+    }
+  }
+
+  const Quantization& schemes_;
+  const FindStored& find_;
+  Activations activations_;
+  ModelSpec& spec_;
+};
+
+const Json* settings_of(const Json& config) {
+  for (const char* key : {"quantization_config", "compression_config"}) {
+    const auto found = config.find(key);
+    if (found != config.end() && found->is_object()) return &*found;
+  }
+  const auto text = config.find("text_config");
+  return text != config.end() && text->is_object() ? settings_of(*text) : nullptr;
+}
+
+}  // namespace
+
+StoredMatrix stored_matrix(const WeightSpec& weight, const Part& part, const FindStored& find) {
+  StoredMatrix matrix;
+  matrix.module = part.tensor.substr(0, part.tensor.size() - kWeight.size());
+  matrix.rows = part.stored_shape.front();
+  matrix.columns = weight.columns();
+  matrix.padded_rows = weight.split == model::Split::vocabulary;
+  matrix.find = [module = matrix.module, find](const std::string& ending) {
+    return find ? find(module + "." + ending) : std::optional<StoredTensor>();
+  };
+  return matrix;
+}
+
+void assign_packings(const Json& config, const FindStored& find, Activations activations,
+                     ModelSpec& spec) {
+  const Json* const settings = settings_of(config);
+  if (settings == nullptr) return;
+  const Quantization schemes(ConfigView(*settings, "config.json: quantization_config"));
+  if (schemes.method().empty()) return;
+  Assignment(schemes, find, activations, spec).run();
+  spec.quantization.clear();
+  // Scales of attention: only caches of fp8 are stored by them.
+  for (const char* ending : {".k_scale", ".v_scale", ".q_scale", ".kv_scale", ".prob_output_scale",
+                             ".k_zero_point", ".v_zero_point", ".q_zero_point", ".output_scale"}) {
+    spec.ignored_suffixes.emplace_back(ending);
+  }
+}
+
+void add_separate_config(Json& config, const std::filesystem::path& folder) {
+  const std::filesystem::path separate = folder / "hf_quant_config.json";
+  if (!config.is_object() || config.contains("quantization_config") ||
+      !std::filesystem::is_regular_file(separate)) {
+    return;
+  }
+  Json quantization = read_json_file(separate);
+  if (!quantization.is_object()) return;
+  quantization["quant_method"] = "modelopt";
+  config["quantization_config"] = std::move(quantization);
+}
+
+}  // namespace plimsoll::quantization

@@ -1,0 +1,37 @@
+// Which weights of a model are quantised, and how each is kept: a configuration and the tensors
+// that are there, put into the weight table.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/json.h"
+#include "model/model_spec.h"
+#include "quantization/formats/format.h"
+
+namespace plimsoll::quantization {
+
+/// The tensor of a checkpoint that has this name, or another spelling of it.
+using FindStored = std::function<std::optional<StoredTensor>(const std::string& name)>;
+
+/// Whether products round their inputs where the checkpoint's format asks for it.
+enum class Activations : uint8_t { whole, rounded };
+
+/// Gives parts of the table their packing, after config's quantization_config, and empties
+/// spec.quantization. `find` null: by the configuration alone, without a checkpoint. What is stored
+/// has the last word on which modules are quantised. Throws Error(checkpoint_unusable), naming the
+/// module, for what is not run.
+void assign_packings(const Json& config, const FindStored& find, Activations activations,
+                     model::ModelSpec& spec);
+
+/// The stored matrix of a part: its module and tensors.
+StoredMatrix stored_matrix(const model::WeightSpec& weight, const model::Part& part,
+                           const FindStored& find);
+
+/// ModelOpt's checkpoints may keep their quantisation in hf_quant_config.json beside the config, as
+/// vLLM reads it: puts it into a config that has none.
+void add_separate_config(Json& config, const std::filesystem::path& folder);
+
+}  // namespace plimsoll::quantization

@@ -1,0 +1,121 @@
+// One byte a weight, as it is: int8 and fp8 (e4m3) `weight` [out, in], with `weight_scale` of the
+// tensor ([] or [1]), of each output ([out, 1] or [out]), of groups ([out, in / g]), or of a grid
+// of blocks, the last ones partial; Hugging Face calls the grid `weight_scale_inv`, and it
+// multiplies all the same.
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/rounding.h"
+#include "quantization/formats/stored_rows.h"
+
+namespace plimsoll::quantization {
+namespace {
+
+using model::PackedFormat;
+
+const char* scale_name(const FindTensor& find) {
+  return find("weight_scale_inv") ? "weight_scale_inv" : "weight_scale";
+}
+
+class EightBitRows final : public StoredRows {
+ public:
+  EightBitRows(const model::Packing& packing, const StoredMatrix& matrix)
+      : StoredRows(packing, matrix),
+        fp8_(packing.format == PackedFormat::fp8),
+        codes_(require("weight", {fp8_ ? DType::f8_e4m3 : DType::i8}, {rows(), columns()})),
+        scales_(find_scales()) {
+    if (!fp8_ && has("weight_zero_point")) {
+      refuse(matrix.module + ".weight_zero_point",
+             "is a zero point, which 8-bit weights are not run with");
+    }
+    if (packing.inputs == model::InputRounding::fp8_static ||
+        packing.inputs == model::InputRounding::int8_static) {
+      input_scale_ = single("input_scale");
+    }
+  }
+
+  void codes(int64_t first, int64_t count, uint8_t* to) const override {
+    codes_.guarded([&] {
+      std::memcpy(to, codes_.data + first * columns(), static_cast<size_t>(count * columns()));
+    });
+    for (int64_t i = 0; i < count * columns(); ++i) {
+      // Integers are kept unsigned.
+      if (!fp8_) to[i] ^= 0x80;
+      if (!fp8_ || (to[i] & 0x7f) != 0x7f) continue;
+      refuse(codes_.name, fmt::format("has a weight that is not a number (output {}, input {})",
+                                      first + i / columns(), i % columns()));
+    }
+  }
+  void scales(int64_t first, int64_t count, std::byte* to) const override {
+    scales_.guarded([&] {
+      for (int64_t i = 0; i < count; ++i)
+        for (int64_t g = 0; g < groups(); ++g)
+          copy_scale(scales_, scale_of(first + i, g), to + (i * groups() + g) * 4);
+    });
+  }
+
+ private:
+  [[nodiscard]] int64_t scale_of(int64_t row, int64_t group) const {
+    const int64_t block = packing().block_outputs;
+    return (block > 0 ? row / block : 0) * groups() + group;
+  }
+  [[nodiscard]] StoredTensor find_scales() const {
+    const char* name = scale_name(matrix().find);
+    const int64_t block = packing().block_outputs;
+    const auto found = matrix().find(name);
+    const size_t axes = found ? found->shape.size() : 2;
+    if (block == 0 && axes < 2) {
+      StoredTensor one = require_any(name, {});
+      return one;
+    }
+    const int64_t lines = block > 0 ? divide_up(rows(), block) : 1;
+    if (axes == 1 && groups() == 1) return require_any(name, {lines});
+    return require_any(name, {lines, groups()});
+  }
+  /// A tensor of the shape, or for {} of one value.
+  [[nodiscard]] StoredTensor require_any(const char* name, const Shape& shape) const {
+    const auto found = matrix().find(name);
+    const bool one = found && shape.empty() && found->elements() == 1;
+    return require(name, {DType::f32, DType::f16, DType::bf16, DType::f8_e8m0, DType::u8},
+                   one ? found->shape : shape);
+  }
+
+  bool fp8_;
+  StoredTensor codes_, scales_;
+};
+
+/// Outputs that share a scale.
+int64_t block_outputs(const WeightScheme& scheme) {
+  switch (scheme.scales) {
+    case Scales::tensor:
+      return 0;
+    case Scales::channel:
+      return 1;
+    case Scales::block:
+      break;
+  }
+  return std::max<int64_t>(scheme.block_out, 1);
+}
+
+}  // namespace
+
+model::Packing eight_bits_packing(const WeightScheme& scheme, const StoredMatrix& matrix) {
+  const bool fp8 = scheme.format == WeightFormat::fp8;
+  const bool blocks = scheme.scales == Scales::block;
+  model::Packing packing{.format = fp8 ? PackedFormat::fp8 : PackedFormat::int8,
+                         .code = fp8 ? model::Code::e4m3 : model::Code::integer,
+                         .bits = 8,
+                         .group = blocks ? scheme.block_in : scheme.group,
+                         .zero = fp8 ? 0 : 128,
+                         .block_outputs = block_outputs(scheme)};
+  if (packing.group >= matrix.columns) packing.group = 0;
+  if (!blocks && packing.group > 0) packing.block_outputs = 1;
+  return packing;
+}
+
+std::unique_ptr<model::PackedRows> open_eight_bits(const model::Packing& packing,
+                                                   const StoredMatrix& matrix) {
+  return std::make_unique<EightBitRows>(packing, matrix);
+}
+
+}  // namespace plimsoll::quantization

@@ -1,0 +1,139 @@
+// bitsandbytes' 4 bits: `weight` U8 [out * in / 2, 1], flat, the higher bits first; the 16 numbers
+// in weight.quant_map; weight.absmax of each block, itself quantised where there is a
+// weight.nested_absmax; weight.quant_state.bitsandbytes__nf4 (or __fp4), which is JSON.
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "quantization/formats/stored_rows.h"
+
+namespace plimsoll::quantization {
+namespace {
+
+constexpr const char* kStates[] = {"weight.quant_state.bitsandbytes__nf4",
+                                   "weight.quant_state.bitsandbytes__fp4"};
+constexpr int64_t kUsualBlock = 64;
+
+struct State {
+  std::string tensor;
+  int64_t block = kUsualBlock;
+  int64_t nested_block = model::NestedScales::kBlock;
+  double offset = 0;
+};
+
+std::optional<State> read_state(const StoredMatrix& matrix) {
+  for (const char* name : kStates) {
+    const std::optional<StoredTensor> tensor = matrix.find(name);
+    if (!tensor) continue;
+    std::string text(static_cast<size_t>(tensor->elements()), ' ');
+    if (tensor->dtype != DType::u8 || text.size() > 65536) break;
+    tensor->guarded([&] { std::memcpy(text.data(), tensor->data, text.size()); });
+    try {
+      const Json json = parse_json(text);
+      return State{.tensor = tensor->name,
+                   .block = json.value("blocksize", kUsualBlock),
+                   .nested_block = json.value("nested_blocksize", model::NestedScales::kBlock),
+                   .offset = json.value("nested_offset", 0.0)};
+    } catch (const std::exception& error) {
+      fail(ExitCode::checkpoint_unusable,
+           "tensor \"{}\" is not the JSON that bitsandbytes writes: {}", tensor->name,
+           error.what());
+    }
+  }
+  return std::nullopt;
+}
+
+class Nf4Rows final : public StoredRows {
+ public:
+  Nf4Rows(const model::Packing& packing, const StoredMatrix& matrix)
+      : StoredRows(packing, matrix),
+        nested_(packing.scale == model::ScaleType::nested),
+        state_(read_state(matrix)),
+        codes_(require("weight", {DType::u8}, {rows() * columns() / 2, 1})),
+        absmax_(require("weight.absmax", {nested_ ? DType::u8 : DType::f32}, {rows() * groups()})),
+        numbers_(require("weight.quant_map", {DType::f32}, {16})) {
+    if (!state_) (void)require(kStates[0], {DType::u8}, {-1});
+    if (state_->block != packing.group) {
+      refuse(state_->tensor,
+             fmt::format("says blocks of {}; expected {}", state_->block, packing.group));
+    }
+    if (!nested_) return;
+    if (state_->nested_block != model::NestedScales::kBlock || !std::isfinite(state_->offset)) {
+      refuse(state_->tensor,
+             fmt::format("says nested blocks of {}, offset {}; expected {} and a number",
+                         state_->nested_block, state_->offset, model::NestedScales::kBlock));
+    }
+    const int64_t blocks =
+        (rows() * groups() + model::NestedScales::kBlock - 1) / model::NestedScales::kBlock;
+    nested_absmax_ = require("weight.nested_absmax", {DType::f32}, {blocks});
+    nested_numbers_ = require("weight.nested_quant_map", {DType::f32}, {256});
+  }
+
+  void codes(int64_t first, int64_t count, uint8_t* to) const override {
+    codes_.guarded([&] {
+      const std::byte* from = codes_.data + first * columns() / 2;
+      for (int64_t i = 0; i < count * columns() / 2; ++i) {
+        to[2 * i] = static_cast<uint8_t>(from[i]) >> 4;
+        to[2 * i + 1] = static_cast<uint8_t>(from[i]) & 15;
+      }
+    });
+  }
+  void scales(int64_t first, int64_t count, std::byte* to) const override {
+    absmax_.guarded([&] {
+      const int64_t size = model::scale_bytes(packing().scale);
+      for (int64_t i = 0; i < count * groups(); ++i) {
+        if (!nested_) (void)absmax_.number(first * groups() + i);
+        std::memcpy(to + i * size, absmax_.data + (first * groups() + i) * size,
+                    static_cast<size_t>(size));
+      }
+    });
+  }
+  void table(std::span<float, 16> to) const override { copy_numbers(numbers_, to); }
+  void nested(model::NestedScales& to) const override {
+    copy_numbers(nested_numbers_, to.numbers);
+    copy_numbers(nested_absmax_, to.absmax);
+    to.offset = static_cast<float>(state_->offset);
+  }
+
+ private:
+  static void copy_numbers(const StoredTensor& from, std::span<float> to) {
+    from.guarded([&] {
+      for (size_t i = 0; i < to.size(); ++i) to[i] = from.number(static_cast<int64_t>(i));
+    });
+  }
+
+  bool nested_;
+  std::optional<State> state_;
+  StoredTensor codes_, absmax_, numbers_, nested_absmax_, nested_numbers_;
+};
+
+}  // namespace
+
+model::Packing nf4_packing(const WeightScheme& scheme, const StoredMatrix& matrix) {
+  if (scheme.bits != 4) {
+    fail(ExitCode::checkpoint_unusable,
+         "{}: bitsandbytes of {} bits is not run; of 4 bits it is. Use the unquantised model",
+         matrix.module, scheme.bits);
+  }
+  const std::optional<State> state = read_state(matrix);
+  const int64_t block = state ? state->block : kUsualBlock;
+  if (block < 2 || matrix.columns % block != 0) {
+    fail(ExitCode::checkpoint_unusable,
+         "{}: {} inputs are no multiple of bitsandbytes' blocks of {}, which would run over the "
+         "ends "
+         "of outputs",
+         matrix.module, matrix.columns, block);
+  }
+  const bool nested = matrix.find("weight.nested_absmax") || !state;
+  return {.format = model::PackedFormat::nf4,
+          .code = model::Code::table,
+          .group = block,
+          .scale = nested ? model::ScaleType::nested : model::ScaleType::f32};
+}
+
+std::unique_ptr<model::PackedRows> open_nf4(const model::Packing& packing,
+                                            const StoredMatrix& matrix) {
+  return std::make_unique<Nf4Rows>(packing, matrix);
+}
+
+}  // namespace plimsoll::quantization

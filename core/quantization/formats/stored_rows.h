@@ -1,0 +1,92 @@
+// What the formats share: tensors looked up and checked, scales copied, bits picked out of words.
+#pragma once
+
+#include <cstring>
+#include <initializer_list>
+#include <string_view>
+
+#include "quantization/formats/format.h"
+
+namespace plimsoll::quantization {
+
+/// Rows of a matrix of one format; what a format has none of is a bug of ours to ask for.
+class StoredRows : public model::PackedRows {
+ public:
+  StoredRows(const model::Packing& packing, const StoredMatrix& matrix);
+
+  void zeros(int64_t first, int64_t count, uint8_t* to) const override;
+  void factors(int64_t first, int64_t count, float* to) const override;
+  void input_groups(int32_t* to) const override;
+  void table(std::span<float, 16> to) const override;
+  void nested(model::NestedScales& to) const override;
+  [[nodiscard]] float input_scale() const override { return input_scale_; }
+
+ protected:
+  using Shape = std::vector<int64_t>;
+  /// The tensor MODULE.ENDING; throws where it is missing, of another dtype or shape. A shape's
+  /// size of -1 may be any number.
+  [[nodiscard]] StoredTensor require(const std::string& ending, std::initializer_list<DType> dtypes,
+                                     const Shape& shape) const;
+  /// The same for scales in any floating type.
+  [[nodiscard]] StoredTensor require_scales(const std::string& ending, const Shape& shape) const;
+  /// Scale `i` of the tensor, in the packing's type.
+  void copy_scale(const StoredTensor& tensor, int64_t i, std::byte* to) const;
+  /// The one value of a tensor [] or [1], or of several of which the largest counts.
+  [[nodiscard]] float single(const std::string& ending) const;
+  /// Reads MODULE.ENDING as the groups of inputs. Throws Error for numbers outside of them.
+  [[nodiscard]] std::vector<int32_t> read_input_groups(const std::string& ending) const;
+  [[noreturn]] void refuse(const std::string& tensor, const std::string& what) const;
+
+  [[nodiscard]] int64_t rows() const { return matrix_.rows; }
+  [[nodiscard]] int64_t columns() const { return matrix_.columns; }
+  [[nodiscard]] int64_t groups() const { return packing_.groups(matrix_.columns); }
+  [[nodiscard]] const model::Packing& packing() const { return packing_; }
+  [[nodiscard]] const StoredMatrix& matrix() const { return matrix_; }
+  [[nodiscard]] bool has(const std::string& ending) const {
+    return matrix_.find(ending).has_value();
+  }
+
+  float input_scale_ = 0;
+  std::vector<int32_t> input_groups_;  // of ordered packings
+
+ private:
+  model::Packing packing_;
+  StoredMatrix matrix_;
+};
+
+/// Word `i` of a tensor of 32-bit integers.
+inline uint32_t word_at(const std::byte* data, int64_t i) {
+  uint32_t word = 0;
+  std::memcpy(&word, data + i * 4, sizeof word);
+  return word;
+}
+
+/// Number `i` of `bits` bits of a row of words, lowest bits first, running over their ends; words
+/// lie `stride` apart.
+inline uint8_t field_at(const std::byte* data, int64_t stride, int64_t i, int64_t bits) {
+  const int64_t at = i * bits;
+  const int64_t shift = at % 32;
+  uint64_t word = word_at(data, at / 32 * stride);
+  if (shift + bits > 32) word |= uint64_t{word_at(data, (at / 32 + 1) * stride)} << 32;
+  return static_cast<uint8_t>((word >> shift) & ((uint64_t{1} << bits) - 1));
+}
+
+/// What a scale is kept as whose tensor is of this type.
+model::ScaleType scale_type(DType stored);
+/// The type of the tensor's, or half precision where there is no tensor to look at.
+model::ScaleType scale_type_of(const FindTensor& find, const std::string& ending);
+
+/// The type of the format's rows, which the file of each defines.
+#define PLIMSOLL_FORMAT(name)                                              \
+  model::Packing name##_packing(const WeightScheme&, const StoredMatrix&); \
+  std::unique_ptr<model::PackedRows> open_##name(const model::Packing&, const StoredMatrix&)
+PLIMSOLL_FORMAT(awq);
+PLIMSOLL_FORMAT(gptq);
+PLIMSOLL_FORMAT(packed_integers);
+PLIMSOLL_FORMAT(eight_bits);
+PLIMSOLL_FORMAT(nvfp4);
+PLIMSOLL_FORMAT(mxfp4);
+PLIMSOLL_FORMAT(nf4);
+#undef PLIMSOLL_FORMAT
+
+}  // namespace plimsoll::quantization

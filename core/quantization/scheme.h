@@ -1,0 +1,44 @@
+// The scheme that a quantised module is stored in, as its configuration tells.
+#pragma once
+
+#include <cstdint>
+
+namespace plimsoll::quantization {
+
+enum class WeightFormat : uint8_t {
+  plain,        // elements of the model's dtype
+  fp8,          // one byte per weight, scales by `Scales`
+  int8,         // likewise
+  awq,          // int4 packed along the output, zero points and scales by group
+  gptq,         // packed along the input, zero points and scales by group, one index per input
+  packed,       // compressed-tensors' pack-quantized: scales by group, zero points if asymmetric
+  nvfp4,        // 4 bits, an fp8 scale for each group of 16, float32 scales per matrix
+  mxfp4,        // 4 bits, an 8-bit exponent for each group of 32
+  bitsandbytes  // 4 or 8 bits; its constants are kept outside the parameters
+};
+
+enum class Scales : uint8_t { tensor, channel, block };
+
+/// One scheme for one module; what a field means depends on `format`.
+struct WeightScheme {
+  WeightFormat format = WeightFormat::plain;
+  Scales scales = Scales::tensor;
+  int64_t bits = 16;
+  int64_t group = 0;      // weights sharing a scale; 0: the whole input
+  int64_t block_out = 0;  // of Scales::block
+  int64_t block_in = 0;
+  int64_t scale_bytes = 4;    // of one block scale
+  bool static_input = false;  // a float32 activation scale is stored beside each matrix
+  bool zero_points = false;
+  bool ordered_groups = false;        // gptq's desc_act: every rank holds every group's scale
+  bool refine_expert_blocks = false;  // block scales are refined when a rank's slice cuts a block
+  bool check_merged = false;          // fused matrices must begin on a block
+  bool whole_inputs = false;          // activations are not quantised
+  bool zeros_as_stored = false;       // gptq_v2: zero points are not stored one less than they are
+  bool unused_input = false;  // an activation scale of the model's dtype is loaded and dropped
+
+  [[nodiscard]] bool plain() const { return format == WeightFormat::plain; }
+  bool operator==(const WeightScheme&) const = default;
+};
+
+}  // namespace plimsoll::quantization
