@@ -105,7 +105,8 @@ DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
   DeviceSetup setup;
   if (choice.card && std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed)) {
     fail(ExitCode::checkpoint_unusable,
-         "the checkpoint is quantised, which run has for the processor alone so far; --device cpu, or "
+         "the checkpoint is quantised, which run has for the processor alone so far; --device cpu, "
+         "or "
          "the unquantised model");
   }
   if (choice.card) {
