@@ -13,8 +13,13 @@ struct ProductCase {
 
 /// Corners of the kernels: odd k, n that is no multiple of a strip, more than one block of k.
 inline constexpr ProductCase kSmallProducts[] = {
-    {"one by one", 1, 1},       {"odd k", 32, 17},           {"part of a strip", 31, 64},
-    {"a strip and one", 33, 8}, {"several strips", 200, 96}, {"two blocks of k", 96, 2050},
+    {"one by one", 1, 1},
+    {"odd k", 32, 17},
+    {"part of a strip", 31, 64},
+    {"a strip and one", 33, 8},
+    {"several strips", 200, 96},
+    {"two blocks of k", 96, 2050},
+    {"part of a strip, five blocks of k", 33, 2050},
 };
 
 /// Llama-3.2-1B's.

@@ -114,6 +114,36 @@ TEST_CASE("a pasted line of vLLM is read, and what is given beside it has the la
   CHECK(json["gpu_memory_utilization"] == 0.8);
 }
 
+TEST_CASE("sizes of a launch are what vLLM takes them for: bare ones of --cpu-offload-gb are GiB") {
+  struct Row {
+    const char* size;
+    int64_t bytes;
+  };
+  for (const Row& row : {Row{"4", int64_t{4} << 30}, Row{"0.5", int64_t{1} << 29},
+                         Row{"4GB", 4000000000}, Row{"4GiB", int64_t{4} << 30}}) {
+    INFO(row.size);
+    const Json json = parse_json<Json>(
+        shell_line(
+            std::string(
+                "plimsoll plan configs/llama-3.1-8b.json --engine vllm --gpu h100 --format json "
+                "--cpu-offload-gb ") +
+            row.size)
+            .text);
+    int64_t moved = 0;
+    for (const Json& part : json["parts"]) {
+      if (part["name"] == "weights: offloaded to the host") moved = -part["bytes"].get<int64_t>();
+    }
+    CHECK(moved == row.bytes);
+  }
+}
+
+TEST_CASE("memory that others hold may keep vLLM from starting") {
+  const std::string plan =
+      "plimsoll plan configs/llama-3.1-8b.json --engine vllm --gpu h100 --reserved-memory ";
+  CHECK(shell_line((plan + "1GiB").c_str()).status == 0);
+  CHECK(shell_line((plan + "20GiB").c_str()).status == 6);
+}
+
 TEST_CASE("limits of modalities in both forms") {
   plan::EngineArgs args;
   cli::read_modality_limits("image=2,video=0", args);

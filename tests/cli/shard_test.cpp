@@ -149,6 +149,25 @@ TEST_CASE("shards are written, verified, found damaged, mended by the same comma
   CHECK(is_same(scratch.path("joined/model.safetensors"), test::kModel + "/model.safetensors"));
 }
 
+TEST_CASE("shards that are right beside a sidecar that is not are found, with the source too") {
+  const Scratch scratch;
+  REQUIRE(shell(scratch, "plimsoll shard $MODEL -o out -tp 2").status == 0);
+  std::string sidecar = scratch.read("out/plimsoll-shard.json");
+  const std::string key = "\"xxh3\": \"";
+  const size_t digest = sidecar.find(key);
+  REQUIRE(digest != std::string::npos);
+  char& digit = sidecar[digest + key.size()];
+  digit = digit == '0' ? '1' : '0';
+  scratch.write("out/plimsoll-shard.json", sidecar);
+  for (const char* verify :
+       {"plimsoll shard --verify out", "plimsoll shard --verify out --source $MODEL"}) {
+    INFO(verify);
+    const Outcome outcome = shell(scratch, verify);
+    CHECK(outcome.status == 5);
+    CHECK_THAT(outcome.err, Contains("model-rank-0-part-0.safetensors"));
+  }
+}
+
 TEST_CASE("folders that are not for shards are refused and stay as they are") {
   const Scratch scratch;
   REQUIRE(shell(scratch, "cp -r $MODEL model; plimsoll shard model -o out -tp 2").status == 0);

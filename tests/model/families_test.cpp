@@ -89,6 +89,17 @@ TEST_CASE(
   CHECK(windows(R"({"use_sliding_window": true, "sliding_window": 8,
                     "layer_types": ["sliding_attention", "full_attention", "full_attention"]})") ==
         Windows{8, 0, 0});
+  // transformers' default is 28 layers without a window.
+  Json deep =
+      tiny_config("Qwen2ForCausalLM",
+                  {{"num_hidden_layers", 30}, {"use_sliding_window", true}, {"sliding_window", 8}});
+  const ModelSpec spec = model::make_model_spec(deep);
+  for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    INFO("layer " << layer);
+    CHECK(spec.layers[layer].attention.window == (layer < 28 ? 0 : 8));
+  }
+  deep["max_window_layers"] = 0;
+  CHECK(model::make_model_spec(deep).layers.front().attention.window == 8);
   CHECK_THROWS_WITH(windows(R"({"layer_types": ["full_attention"]})"),
                     Catch::Contains("a list of 3 layers"));
   CHECK_THROWS_WITH(

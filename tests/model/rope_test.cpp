@@ -125,6 +125,21 @@ TEST_CASE("longrope has two tables and keeps the stated context") {
   CHECK(scales.ropes[0].long_table->scale == 2.5f);
 }
 
+TEST_CASE(
+    "of two lengths before stretching the config's own goes before the one among the RoPE's") {
+  const auto original = [](const char* changes) {
+    Json config = Json::parse(changes);
+    config["max_position_embeddings"] = 131072;
+    config["rope_scaling"].update(
+        {{"type", "longrope"}, {"short_factor", {1, 1, 1, 1}}, {"long_factor", {2, 2, 2, 2}}});
+    return with_rope(config.dump().c_str(), "Phi3ForCausalLM").ropes[0].original_max_position;
+  };
+  CHECK(original(R"({"original_max_position_embeddings": 4096,
+                     "rope_scaling": {"original_max_position_embeddings": 8192}})") == 4096);
+  CHECK(original(R"({"rope_scaling": {"original_max_position_embeddings": 8192}})") == 8192);
+  CHECK(original(R"({"original_max_position_embeddings": 4096, "rope_scaling": {}})") == 4096);
+}
+
 TEST_CASE("longrope's lists must fit the head") {
   CHECK_THROWS_WITH(
       with_rope(
