@@ -140,7 +140,7 @@ void time_attention(Stage& stage, const Roofs& roofs) {
     const double time = best_time([&] {
       stage.cpu->attention(
           {out.data(), DType::f32, rows, out_width, out_width},
-          {qkv.data(), DType::f32, rows, width, width}, spec,
+          {qkv.data(), DType::f32, rows, width, width}, spec, {},
           {static_cast<std::byte*>(pool.data()), block_bytes, 0, stage.dtype, 16, 0}, batch);
     });
     const double seen = double(c.context) - 0.5 * double(c.rows - 1);
