@@ -106,8 +106,7 @@ DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
   if (choice.card && std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed)) {
     fail(ExitCode::checkpoint_unusable,
          "the checkpoint is quantised, which run has for the processor alone so far; --device cpu, "
-         "or "
-         "the unquantised model");
+         "or the unquantised model");
   }
   if (choice.card) {
     budget_card(flags, backend, spec, engine, setup);

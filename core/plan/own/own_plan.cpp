@@ -33,6 +33,7 @@ model::ModelSpec read_spec(const ConfigView& config) {
 /// How run keeps the weights of a quantised checkpoint.
 void settle_packings(const ConfigView& config, const Arguments& arguments, const Gpu* gpu,
                      model::ModelSpec& spec) {
+  const std::string method = spec.quantization;
   if (arguments.weights) {
     checkpoint::settle_packings(config.json(), *arguments.weights, quantization::Activations::whole,
                                 spec);
@@ -44,9 +45,9 @@ void settle_packings(const ConfigView& config, const Arguments& arguments, const
   if (spec.quantization.empty() && !(packed && (gpu != nullptr || ranks))) return;
   fail(
       ExitCode::checkpoint_unusable,
-      "the checkpoint is quantised{}, which run has for the processor alone, in one piece; plan it "
-      "without --gpu, plan the unquantised model, or --engine vllm",
-      spec.quantization.empty() ? "" : " (" + spec.quantization + ")");
+      "the checkpoint is quantised ({}), which run has for the processor alone, in one piece; plan "
+      "it without --gpu, plan the unquantised model, or --engine vllm",
+      method);
 }
 
 /// Blocks that flags ask for, whatever is left; 0: they do not say.
