@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "cli/units.h"
-#include "plan/multimodal.h"
+#include "plan/towers/multimodal.h"
 
 namespace plimsoll::cli {
 namespace {

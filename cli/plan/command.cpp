@@ -15,11 +15,11 @@
 #include "cli/plan/extras.h"
 #include "cli/plan/parts.h"
 #include "cli/terminal.h"
-#include "plan/config_file.h"
 #include "plan/own/own_plan.h"
-#include "plan/report.h"
+#include "plan/report/report.h"
+#include "plan/shapes/config_file.h"
 #include "plan/solver.h"
-#include "plan/vllm_plan.h"
+#include "plan/vllm/plan.h"
 #include "quantization/assign.h"
 
 namespace plimsoll::cli {
@@ -61,17 +61,17 @@ std::string present_gpu() {
        "--gpu auto: no NVIDIA device is present; name a card, `--gpu list` prints them");
 }
 
-std::optional<plan::Gpu> choose_gpu(const PlanOptions& options) {
+std::optional<hardware::Gpu> choose_gpu(const PlanOptions& options) {
   if (options.gpu_total_memory) {
-    plan::Gpu gpu = plan::unnamed_gpu(*options.gpu_total_memory);
+    hardware::Gpu gpu = hardware::unnamed_gpu(*options.gpu_total_memory);
     if (!options.gpu.empty() && options.gpu != "auto") {
-      gpu = plan::find_gpu(options.gpu);
+      gpu = hardware::find_gpu(options.gpu);
       gpu.memory_bytes = *options.gpu_total_memory;
     }
     return gpu;
   }
   if (options.gpu.empty() || options.gpu == "smallest") return std::nullopt;
-  plan::Gpu gpu = plan::find_gpu(options.gpu == "auto" ? present_gpu() : options.gpu);
+  hardware::Gpu gpu = hardware::find_gpu(options.gpu == "auto" ? present_gpu() : options.gpu);
   if (gpu.memory_bytes == 0) {
     fail(ExitCode::usage,
          "--gpu {}: the memory of {} is not known; say it with --gpu-total-memory SIZE",
@@ -82,7 +82,7 @@ std::optional<plan::Gpu> choose_gpu(const PlanOptions& options) {
 
 std::string gpu_list() {
   std::string text = fmt::format("{:<32}{:>10}{:>12}{:>6}\n", "name", "memory", "bandwidth", "SM");
-  for (const plan::Gpu& gpu : plan::gpu_catalogue()) {
+  for (const hardware::Gpu& gpu : hardware::gpu_catalogue()) {
     text += fmt::format("{:<32}{:>10}{:>12}{:>6}\n", gpu.name,
                         gpu.memory_bytes > 0 ? plan::readable_bytes(gpu.memory_bytes) : "?",
                         gpu.bandwidth > 0 ? fmt::format("{:.0f} GB/s", gpu.bandwidth) : "?",
@@ -132,7 +132,7 @@ int plan_command(const PlanOptions& given) {
   quantization::add_separate_config(config, file.parent_path());
   const ConfigView view(config, file.string());
   PlanOptions options = completed(given, environment, view, file);
-  const std::optional<plan::Gpu> gpu = choose_gpu(options);
+  const std::optional<hardware::Gpu> gpu = choose_gpu(options);
   if (options.engine == "plimsoll" && file != options.model) {
     if (options.launch.args.dtype == "auto")
       options.launch.args.dtype = plan::own::weights_dtype(view, file.parent_path());

@@ -1,13 +1,13 @@
 #include "cli/plan/extras.h"
 
+#include "base/amount.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "model/pipeline.h"
-#include "plan/amount.h"
-#include "plan/config_file.h"
-#include "plan/model_shape.h"
-#include "plan/multimodal.h"
+#include "plan/shapes/config_file.h"
+#include "plan/shapes/model_shape.h"
+#include "plan/towers/multimodal.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -22,8 +22,8 @@ std::optional<plan::CheckpointTensors> tensors_of(const fs::path& folder) {
     any |= entry.path().extension() == ".safetensors";
   if (!any) return std::nullopt;
   const auto checkpoint = checkpoint::Checkpoint::open(folder);
-  plan::Amount elements = 0;
-  plan::Amount others = 0;
+  Amount elements = 0;
+  Amount others = 0;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     const auto bytes = static_cast<int64_t>(tensor.bytes);
     switch (tensor.dtype) {

@@ -6,7 +6,7 @@
 #include "cli/own_arguments.h"
 #include "plan/own/own_plan.h"
 #include "plan/solver.h"
-#include "plan/vllm_plan.h"
+#include "plan/vllm/plan.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -25,12 +25,12 @@ plan::own::Arguments own_arguments_of(const PlanOptions& options, const Environm
 plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& options,
                                  const Environment& environment) {
   if (options.engine == "vllm") {
-    return [&config](const plan::EngineArgs& args, const plan::Gpu* gpu) {
+    return [&config](const plan::EngineArgs& args, const hardware::Gpu* gpu) {
       return plan::plan_vllm(config, args, gpu);
     };
   }
   return [&config, arguments = own_arguments_of(options, environment)](const plan::EngineArgs& args,
-                                                                       const plan::Gpu* gpu) {
+                                                                       const hardware::Gpu* gpu) {
     plan::own::Arguments changed = arguments;
     changed.args = args;
     return plan::own::make_plan(config, changed, gpu);
@@ -38,7 +38,7 @@ plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& op
 }
 
 plan::PlanResult solve(const plan::PlanFunction& plan, const plan::EngineArgs& args,
-                       const PlanOptions& options, const plan::Gpu* gpu) {
+                       const PlanOptions& options, const hardware::Gpu* gpu) {
   if (options.gpu == "smallest") return plan::solve_card(plan, args);
   if (options.gpus == 0) return plan::solve_gpus(plan, args, gpu, kMostGpus);
   if (options.launch.solve_sequences) return plan::solve_sequences(plan, args, gpu);
@@ -63,8 +63,9 @@ void note_ignored(plan::PlanResult& result, const PlanOptions& options) {
 }  // namespace
 
 plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
-                           const Environment& environment, const std::optional<plan::Gpu>& card) {
-  const plan::Gpu* gpu = card ? &*card : nullptr;
+                           const Environment& environment,
+                           const std::optional<hardware::Gpu>& card) {
+  const hardware::Gpu* gpu = card ? &*card : nullptr;
   plan::EngineArgs args = options.launch.args;
   if (options.launch.gpu_memory && gpu != nullptr && options.engine == "vllm") {
     args.gpu_memory_utilization = std::min(1.0, static_cast<double>(*options.launch.gpu_memory) /

@@ -8,14 +8,14 @@
 #include "base/config_view.h"
 #include "cli/environment.h"
 #include "cli/plan/options.h"
-#include "plan/gpu_catalogue.h"
+#include "hardware/gpu_catalogue.h"
 #include "plan/plan_result.h"
 
 namespace plimsoll::cli {
 
 /// The plan of the chosen engine, with what the solver found and the advice. Throws Error.
 plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
-                           const Environment& environment, const std::optional<plan::Gpu>& gpu);
+                           const Environment& environment, const std::optional<hardware::Gpu>& gpu);
 
 /// Figures of the prompts of `-i`, read, rendered and tokenized as `run` would; `folder` is the
 /// model's. Throws Error(input_unusable, checkpoint_unusable, usage).

@@ -6,13 +6,13 @@
 #include <limits>
 #include <vector>
 
+#include "base/amount.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "batch/prompt_survey.h"
 #include "cli/environment.h"
 #include "cli/plan/parts.h"
 #include "cli/run/launch.h"
-#include "plan/amount.h"
 #include "plan/prompt_load.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -76,7 +76,7 @@ double tokens_per_second(const std::string& text) {
 void fill_lengths(plan::PromptFigures& figures, const batch::PromptSurvey& survey) {
   std::vector<int64_t> lengths;
   lengths.reserve(survey.sequences.size());
-  plan::Amount answers = 0;
+  Amount answers = 0;
   for (const batch::SurveyedSequence& sequence : survey.sequences) {
     lengths.push_back(sequence.prompt);
     answers += sequence.answer;
@@ -119,8 +119,8 @@ void weigh(plan::PlanResult& result, plan::PromptFigures& figures,
     sequences.push_back({s.prompt, s.answer});
   const plan::PromptLoad load = plan::weigh_sequences(result, sequences);
   figures.peak_blocks = load.peak_blocks;
-  figures.peak_bytes = (plan::Amount{load.peak_blocks} * result.bytes_per_block).value();
-  figures.longest_bytes = (plan::Amount{load.longest_blocks} * result.bytes_per_block).value();
+  figures.peak_bytes = (Amount{load.peak_blocks} * result.bytes_per_block).value();
+  figures.longest_bytes = (Amount{load.longest_blocks} * result.bytes_per_block).value();
   figures.concurrency = load.concurrency;
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "hardware/capability.h"
 #include "plan/prompt_load.h"
 #include "plan/solver.h"
 
@@ -18,15 +19,15 @@ struct Change {
   std::function<void(EngineArgs&)> apply;
 };
 
-/// What a card pays for 8-bit floating point: from compute capability 8.9 on it computes in it.
-std::string fp8_cost(const Gpu* gpu, const char* lossy, const char* slower) {
-  if (gpu == nullptr || gpu->compute_capability == 0) {
-    return fmt::format("{}; {} before Ada and Hopper cards", lossy, slower);
-  }
-  return gpu->compute_capability >= 8.9 ? lossy : fmt::format("{}; {}", lossy, slower);
+/// What a card pays for 8-bit floating point.
+std::string fp8_cost(const hardware::Gpu* gpu, const char* lossy, const char* slower) {
+  const hardware::Capability card = hardware::capability_of(gpu);
+  if (!card.known) return fmt::format("{}; {} before Ada and Hopper cards", lossy, slower);
+  return card.fp8 ? lossy : fmt::format("{}; {}", lossy, slower);
 }
 
-void add_quantization(std::vector<Change>& changes, const EngineArgs& args, const Gpu* gpu) {
+void add_quantization(std::vector<Change>& changes, const EngineArgs& args,
+                      const hardware::Gpu* gpu) {
   changes.push_back({"fp8 weights, quantized while loading", "--quantization fp8",
                      fp8_cost(gpu, "a little accuracy", "no faster products"),
                      [](EngineArgs& a) { a.quantization = "fp8"; }});
@@ -40,8 +41,8 @@ void add_quantization(std::vector<Change>& changes, const EngineArgs& args, cons
   }
 }
 
-std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& base, const Gpu* gpu,
-                                   int64_t ranks) {
+std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& base,
+                                   const hardware::Gpu* gpu, int64_t ranks) {
   std::vector<Change> changes;
   const auto add = [&](std::string words, std::string flag, std::string cost,
                        std::function<void(EngineArgs&)> apply) {
@@ -132,7 +133,7 @@ int64_t saved_bytes(const PlanResult& base, const PlanResult& changed) {
 
 /// Nothing where the engine refuses the arguments.
 std::optional<PlanResult> try_plan(const PlanFunction& plan, const EngineArgs& args,
-                                   const Gpu* gpu) {
+                                   const hardware::Gpu* gpu) {
   try {
     return plan(args, gpu);
   } catch (const Error&) {
@@ -141,14 +142,15 @@ std::optional<PlanResult> try_plan(const PlanFunction& plan, const EngineArgs& a
 }
 
 std::optional<PlanResult> try_change(const PlanFunction& plan, const EngineArgs& args,
-                                     const Gpu* gpu, const std::vector<const Change*>& changes) {
+                                     const hardware::Gpu* gpu,
+                                     const std::vector<const Change*>& changes) {
   EngineArgs changed = args;
   for (const Change* change : changes) change->apply(changed);
   return try_plan(plan, changed, gpu);
 }
 
 /// The fewest ranks that fit, of twice, four and eight times today's; twice if none does.
-int64_t fewest_ranks(const PlanFunction& plan, const EngineArgs& args, const Gpu* gpu,
+int64_t fewest_ranks(const PlanFunction& plan, const EngineArgs& args, const hardware::Gpu* gpu,
                      const PlanResult& base) {
   EngineArgs changed = args;
   for (const int64_t factor : {2, 4, 8}) {
@@ -177,7 +179,7 @@ Suggestion suggestion_of(const PlanResult& base, const PlanResult& changed,
 /// The pairs that fit. Savings hardly ever add up to more than their sum: pairs whose known savings
 /// stay far from what is lacking are not planned.
 void add_pairs(std::vector<Suggestion>& advice, const PlanFunction& plan, const EngineArgs& args,
-               const Gpu* gpu, const PlanResult& base,
+               const hardware::Gpu* gpu, const PlanResult& base,
                const std::vector<std::pair<const Change*, Amount>>& partial) {
   const Amount lacking = needed_bytes(base) - base.budget_bytes;
   for (size_t i = 0; i < partial.size(); ++i) {
@@ -215,8 +217,8 @@ void add_dead_ends(std::vector<Suggestion>& advice, const EngineArgs& args) {
 
 }  // namespace
 
-std::vector<Suggestion> advise(const PlanFunction& plan, const EngineArgs& args, const Gpu* gpu,
-                               const PlanResult& base) {
+std::vector<Suggestion> advise(const PlanFunction& plan, const EngineArgs& args,
+                               const hardware::Gpu* gpu, const PlanResult& base) {
   const std::vector<Change> changes =
       single_changes(args, base, gpu, fewest_ranks(plan, args, gpu, base));
   std::vector<Suggestion> advice;

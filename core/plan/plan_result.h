@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/kv_plan.h"
+#include "plan/vllm/kv_plan.h"
 
 namespace plimsoll::plan {
 

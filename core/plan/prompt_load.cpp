@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "plan/amount.h"
+#include "base/amount.h"
 
 namespace plimsoll::plan {
 

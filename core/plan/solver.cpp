@@ -6,14 +6,14 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "plan/report.h"
+#include "plan/report/report.h"
 
 namespace plimsoll::plan {
 namespace {
 
 /// A plan, or nothing where the engine refuses the arguments.
 std::optional<PlanResult> try_plan(const PlanFunction& plan, const EngineArgs& args,
-                                   const Gpu* gpu) {
+                                   const hardware::Gpu* gpu) {
   try {
     return plan(args, gpu);
   } catch (const Error& error) {
@@ -30,7 +30,7 @@ bool holds(const std::optional<PlanResult>& result, int64_t count) {
 
 }  // namespace
 
-PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const Gpu* gpu) {
+PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const hardware::Gpu* gpu) {
   constexpr int64_t kMost = 65536;
   const auto with = [&](int64_t count) {
     EngineArgs changed = args;
@@ -63,7 +63,8 @@ PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const Gpu*
   return *best;
 }
 
-PlanResult solve_gpus(const PlanFunction& plan, EngineArgs args, const Gpu* gpu, int64_t most) {
+PlanResult solve_gpus(const PlanFunction& plan, EngineArgs args, const hardware::Gpu* gpu,
+                      int64_t most) {
   std::optional<PlanResult> last;
   std::string refused;
   for (int64_t ranks = 1; ranks <= most; ranks *= 2) {
@@ -90,14 +91,15 @@ PlanResult solve_gpus(const PlanFunction& plan, EngineArgs args, const Gpu* gpu,
 }
 
 PlanResult solve_card(const PlanFunction& plan, const EngineArgs& args) {
-  std::vector<const Gpu*> cards;
-  for (const Gpu& gpu : gpu_catalogue()) {
+  std::vector<const hardware::Gpu*> cards;
+  for (const hardware::Gpu& gpu : hardware::gpu_catalogue()) {
     if (gpu.memory_bytes > 0) cards.push_back(&gpu);
   }
-  std::stable_sort(cards.begin(), cards.end(),
-                   [](const Gpu* a, const Gpu* b) { return a->memory_bytes < b->memory_bytes; });
+  std::stable_sort(cards.begin(), cards.end(), [](const hardware::Gpu* a, const hardware::Gpu* b) {
+    return a->memory_bytes < b->memory_bytes;
+  });
   std::optional<PlanResult> last;
-  for (const Gpu* card : cards) {
+  for (const hardware::Gpu* card : cards) {
     std::optional<PlanResult> result = try_plan(plan, args, card);
     if (!result) continue;
     last = std::move(result);

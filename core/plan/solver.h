@@ -4,26 +4,27 @@
 #include <functional>
 #include <vector>
 
+#include "hardware/gpu_catalogue.h"
 #include "plan/engine_args.h"
-#include "plan/gpu_catalogue.h"
 #include "plan/plan_result.h"
 
 namespace plimsoll::plan {
 
 /// Plans one launch; throws Error for arguments that the engine refuses.
-using PlanFunction = std::function<PlanResult(const EngineArgs&, const Gpu*)>;
+using PlanFunction = std::function<PlanResult(const EngineArgs&, const hardware::Gpu*)>;
 
 /// The largest max_num_seqs whose requests of max_model_len all find room at once.
-PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const Gpu* gpu);
+PlanResult solve_sequences(const PlanFunction& plan, EngineArgs args, const hardware::Gpu* gpu);
 
 /// The smallest tensor-parallel size, a power of two up to `most`, at which the launch fits.
-PlanResult solve_gpus(const PlanFunction& plan, EngineArgs args, const Gpu* gpu, int64_t most);
+PlanResult solve_gpus(const PlanFunction& plan, EngineArgs args, const hardware::Gpu* gpu,
+                      int64_t most);
 
 /// The card with the least memory on which the launch fits.
 PlanResult solve_card(const PlanFunction& plan, const EngineArgs& args);
 
 /// What would save memory, most useful first, then what people try in vain.
-std::vector<Suggestion> advise(const PlanFunction& plan, const EngineArgs& args, const Gpu* gpu,
-                               const PlanResult& base);
+std::vector<Suggestion> advise(const PlanFunction& plan, const EngineArgs& args,
+                               const hardware::Gpu* gpu, const PlanResult& base);
 
 }  // namespace plimsoll::plan

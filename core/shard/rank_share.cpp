@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/rounding.h"
-#include "plan/rank_weights.h"
+#include "plan/shapes/rank_weights.h"
 
 namespace plimsoll::shard {
 namespace {

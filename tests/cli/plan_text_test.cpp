@@ -8,7 +8,7 @@
 #include <set>
 
 #include "cli/program.h"
-#include "plan/report.h"
+#include "plan/report/report.h"
 
 using namespace plimsoll;
 using test::Scratch;

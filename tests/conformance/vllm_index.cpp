@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "golden.h"
-#include "plan/config_file.h"
-#include "plan/vllm_plan.h"
+#include "plan/shapes/config_file.h"
+#include "plan/vllm/plan.h"
 
 namespace plimsoll {
 namespace {

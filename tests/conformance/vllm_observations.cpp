@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "golden.h"
-#include "plan/config_file.h"
-#include "plan/vllm_plan.h"
+#include "plan/shapes/config_file.h"
+#include "plan/vllm/plan.h"
 
 namespace plimsoll {
 namespace {
@@ -109,7 +109,7 @@ void run_row(const Row& row, const fs::path& data, Totals& totals) {
   }
   if (file.empty()) return;
   const Json config = plan::read_config_json(file);
-  const plan::Gpu& gpu = plan::find_gpu(row.at("gpu"));
+  const hardware::Gpu& gpu = hardware::find_gpu(row.at("gpu"));
   const plan::PlanResult result = plan::plan_vllm({config, file.string()}, arguments(row), &gpu);
   std::string line =
       fmt::format("{:>3} {:7} {:46.46}", row.at("id"), row.at("vllm_version"), row.at("config"));
@@ -196,7 +196,7 @@ TEST_CASE("peaks of activation in logs beside the table") {
     args.max_model_len = 8192;
     const Json config = plan::read_config_json(file);
     const plan::PlanResult result =
-        plan::plan_vllm({config, file.string()}, args, &plan::find_gpu("H100-80GB"));
+        plan::plan_vllm({config, file.string()}, args, &hardware::find_gpu("H100-80GB"));
     const double ours = gib(result.activation_peak_bytes);
     fmt::print("{:46} {} ranks: logged {:.2f}, planned {:.2f} GiB\n", logged.config, logged.ranks,
                logged.gib, ours);

@@ -13,9 +13,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "golden.h"
-#include "plan/config_file.h"
-#include "plan/report.h"
-#include "plan/vllm_plan.h"
+#include "plan/report/report.h"
+#include "plan/shapes/config_file.h"
+#include "plan/vllm/plan.h"
 
 namespace plimsoll {
 namespace {
@@ -122,7 +122,7 @@ struct Tally {
   std::map<std::string, std::string> first_difference;  // by config
 };
 
-void run_row(const fs::path& golden, const Json& row, const plan::Gpu& gpu, Tally& tally) {
+void run_row(const fs::path& golden, const Json& row, const hardware::Gpu& gpu, Tally& tally) {
   const auto name = row["config"].get<std::string>();
   const fs::path file = find_config(golden, name);
   if (file.empty()) return;
@@ -154,7 +154,7 @@ void run_file(const char* file) {
     return;
   }
   const std::string text = testing::read_maybe_xz(*golden / "vllm_plan" / file);
-  const plan::Gpu& gpu = plan::find_gpu("H100-80GB");
+  const hardware::Gpu& gpu = hardware::find_gpu("H100-80GB");
   Tally tally;
   size_t from = 0;
   while (from < text.size()) {

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/config_file.h"
+#include "plan/shapes/config_file.h"
 #include "plan/solver.h"
-#include "plan/vllm_plan.h"
+#include "plan/vllm/plan.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
@@ -18,8 +18,8 @@ const std::string kConfigs = std::string(PLIMSOLL_SOURCE_DIR) + "/samples/plans/
 
 std::vector<Suggestion> advice_for(const char* config, const char* card, const EngineArgs& args) {
   const Json json = read_config_json(kConfigs + config + ".json");
-  const Gpu& gpu = find_gpu(card);
-  const auto plan = [&](const EngineArgs& changed, const Gpu* on) {
+  const hardware::Gpu& gpu = hardware::find_gpu(card);
+  const auto plan = [&](const EngineArgs& changed, const hardware::Gpu* on) {
     return plan_vllm({json, "config.json"}, changed, on);
   };
   return advise(plan, args, &gpu, plan(args, &gpu));
@@ -64,7 +64,7 @@ TEST_CASE("a card that a quantization method does not take is refused as vLLM re
   EngineArgs args;
   args.quantization = "fp8";
   const auto plan_on = [&](const char* card) {
-    return plan_vllm({json, "config.json"}, args, &find_gpu(card));
+    return plan_vllm({json, "config.json"}, args, &hardware::find_gpu(card));
   };
   CHECK_NOTHROW(plan_on("t4"));
   CHECK_THROWS_WITH(plan_on("v100-32gb"),

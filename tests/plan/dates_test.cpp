@@ -139,7 +139,7 @@ TEST_CASE("the second model runner came to each architecture at its own release"
 TEST_CASE("kernels of 4-bit experts pad by the release") {
   const auto changes = [](const char* card) {
     return changes_of([&](const VllmVersion& at) {
-      const ExpertKernel kernel = expert_kernel(at, &find_gpu(card));
+      const ExpertKernel kernel = expert_kernel(at, &hardware::find_gpu(card));
       return fmt::format("{} {} {} {}", kernel.hidden_multiple, kernel.intermediate_multiple,
                          kernel.reordered, kernel.padded_values);
     });

@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/config_file.h"
-#include "plan/families.h"
-#include "plan/report.h"
-#include "plan/vllm_plan.h"
+#include "plan/report/report.h"
+#include "plan/shapes/config_file.h"
+#include "plan/shapes/families.h"
+#include "plan/vllm/plan.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
@@ -66,10 +66,12 @@ TEST_CASE("architectures as vLLM 0.32.0 builds them") {
     ++compared;
     if (row.contains("refused")) {
       INFO("vLLM: " << row["refused"]);
-      CHECK_THROWS_AS(plan_vllm({configs.at(name), name}, args, &find_gpu("h100")), Error);
+      CHECK_THROWS_AS(plan_vllm({configs.at(name), name}, args, &hardware::find_gpu("h100")),
+                      Error);
       continue;
     }
-    const PlanResult result = plan_vllm({configs.at(name), name}, args, &find_gpu("h100"));
+    const PlanResult result =
+        plan_vllm({configs.at(name), name}, args, &hardware::find_gpu("h100"));
     CHECK(result.parameter_bytes == row["parameter_bytes"].get<int64_t>());
     CHECK(result.buffer_bytes == row["buffer_bytes"].get<int64_t>());
     CHECK(kinds_of(result) == kinds_of(row));
@@ -99,7 +101,7 @@ Json unknown_decoder() {
 }
 
 PlanResult plan_unknown(const EngineArgs& args) {
-  return plan_vllm({unknown_decoder(), "config.json"}, args, &find_gpu("h100"));
+  return plan_vllm({unknown_decoder(), "config.json"}, args, &hardware::find_gpu("h100"));
 }
 
 }  // namespace
@@ -121,7 +123,7 @@ TEST_CASE("an unknown architecture is estimated, and the output says from what")
   args.tensors = CheckpointTensors{1, 1};
   Json known = unknown_decoder();
   known["architectures"] = {"LlamaForCausalLM"};
-  const PlanResult llama = plan_vllm({known, "config.json"}, args, &find_gpu("h100"));
+  const PlanResult llama = plan_vllm({known, "config.json"}, args, &hardware::find_gpu("h100"));
   CHECK(llama.parameter_bytes == by_config.parameter_bytes);
   CHECK(is_known_architecture({known, "config.json"}));
   CHECK_FALSE(is_known_architecture({unknown_decoder(), "config.json"}));
@@ -134,7 +136,7 @@ TEST_CASE("adapters take factors of every linear layer") {
   args.max_model_len = 1024;
   Json config = unknown_decoder();
   config["architectures"] = {"LlamaForCausalLM"};
-  const Gpu& gpu = find_gpu("h100");
+  const hardware::Gpu& gpu = hardware::find_gpu("h100");
   const PlanResult without = plan_vllm({config, "config.json"}, args, &gpu);
   args.lora = true;
   args.lora_slots = 3;

@@ -1,9 +1,10 @@
 // The cache's arithmetic against a reference in 128 bits, and its properties.
-#include "plan/kv_plan.h"
+#include "plan/vllm/kv_plan.h"
 
 #include <catch2/catch.hpp>
 #include <random>
 
+using namespace plimsoll;
 using namespace plimsoll::plan;
 
 namespace {

@@ -4,11 +4,11 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/config_file.h"
 #include "plan/configs.h"
-#include "plan/report.h"
+#include "plan/report/report.h"
+#include "plan/shapes/config_file.h"
 #include "plan/solver.h"
-#include "plan/vllm_plan.h"
+#include "plan/vllm/plan.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kGib = int64_t{1} << 30;
 
 PlanResult plan_of(const Json& config, const EngineArgs& args, const char* gpu = "h100") {
-  return plan_vllm({config, "config.json"}, args, &find_gpu(gpu));
+  return plan_vllm({config, "config.json"}, args, &hardware::find_gpu(gpu));
 }
 
 std::string refusal_of(const Json& config, const EngineArgs& args, const char* gpu = "h100") {
@@ -143,13 +143,13 @@ TEST_CASE("graphs of whole steps need a block of state for each sequence") {
 
 TEST_CASE("the cure for too few blocks of state is among the advice") {
   const Json config = hybrid();
-  const PlanFunction plan = [&](const EngineArgs& a, const Gpu* gpu) {
+  const PlanFunction plan = [&](const EngineArgs& a, const hardware::Gpu* gpu) {
     return plan_vllm({config, "config.json"}, a, gpu);
   };
   EngineArgs args;
   args.max_num_seqs = 4096;
   args.max_num_batched_tokens = 8192;
-  const Gpu gpu = unnamed_gpu(9 * kGib);
+  const hardware::Gpu gpu = hardware::unnamed_gpu(9 * kGib);
   const PlanResult base = plan(args, &gpu);
   REQUIRE_FALSE(*base.fits);
   const std::vector<Suggestion> advice = advise(plan, args, &gpu, base);
@@ -209,7 +209,7 @@ TEST_CASE("tokens of a step cap the sequences, from the release that does so on"
 TEST_CASE("quantization that the name tells and the config does not") {
   const Json config = llama_8b();
   const auto plan = [&](const EngineArgs& args, const char* path) {
-    return plan_vllm({config, path}, args, &find_gpu("b200"));
+    return plan_vllm({config, path}, args, &hardware::find_gpu("b200"));
   };
   const PlanResult whole = plan({}, "Llama-3.1-8B-NVFP4/config.json");
   CHECK(says(whole, "NVFP4 is said of this model"));

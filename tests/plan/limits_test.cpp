@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "base/amount.h"
 #include "base/error.h"
-#include "plan/amount.h"
 #include "plan/configs.h"
 #include "plan/solver.h"
-#include "plan/vllm_plan.h"
+#include "plan/vllm/plan.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
@@ -15,16 +15,16 @@ using namespace plimsoll::plan;
 namespace {
 
 PlanResult plan_of(const Json& config, const EngineArgs& args, const char* gpu = "h100") {
-  return plan_vllm({config, "config.json"}, args, &find_gpu(gpu));
+  return plan_vllm({config, "config.json"}, args, &hardware::find_gpu(gpu));
 }
 
 /// An engine whose launches fit where `fits` says so, and what was asked of it.
 struct Probe {
-  std::function<bool(const EngineArgs&, const Gpu*)> fits;
+  std::function<bool(const EngineArgs&, const hardware::Gpu*)> fits;
   std::vector<EngineArgs> asked;
 
   PlanFunction plan() {
-    return [this](const EngineArgs& args, const Gpu* gpu) {
+    return [this](const EngineArgs& args, const hardware::Gpu* gpu) {
       asked.push_back(args);
       PlanResult result;
       result.fits = fits(args, gpu);
@@ -53,7 +53,7 @@ TEST_CASE("a card shows less than its whole memory, by its class") {
   };
   for (const Row& row : rows) {
     INFO(row.card);
-    const Gpu& gpu = find_gpu(row.card);
+    const hardware::Gpu& gpu = hardware::find_gpu(row.card);
     CHECK(gpu.memory_bytes - gpu.visible_bytes() == row.kept_mib * kMiB);
   }
 }
@@ -83,7 +83,7 @@ TEST_CASE("memory that other processes hold is not there for the launch") {
   EngineArgs args;
   const PlanResult alone = plan_of(llama_8b(), args);
   REQUIRE(alone.fits.value());
-  const int64_t free = alone.total_bytes - context_bytes(args, &find_gpu("h100"));
+  const int64_t free = alone.total_bytes - context_bytes(args, &hardware::find_gpu("h100"));
   args.reserved = free - alone.budget_bytes;
   CHECK(plan_of(llama_8b(), args).fits.value());
   ++args.reserved;
@@ -140,14 +140,15 @@ TEST_CASE("a window needs the blocks of its tokens and of those in flight") {
 TEST_CASE("the fewest GPUs are found, the largest number included") {
   for (const int64_t needed : {1, 2, 4, 8}) {
     INFO(needed << " needed");
-    Probe probe{
-        [needed](const EngineArgs& args, const Gpu*) { return args.tensor_parallel >= needed; },
-        {}};
+    Probe probe{[needed](const EngineArgs& args, const hardware::Gpu*) {
+                  return args.tensor_parallel >= needed;
+                },
+                {}};
     const PlanResult result = solve_gpus(probe.plan(), {}, nullptr, 8);
     CHECK_THAT(result.solved, Catch::StartsWith("Fewest GPUs: " + std::to_string(needed) + "."));
     CHECK(result.gpus == needed);
   }
-  Probe never{[](const EngineArgs&, const Gpu*) { return false; }, {}};
+  Probe never{[](const EngineArgs&, const hardware::Gpu*) { return false; }, {}};
   CHECK(solve_gpus(never.plan(), {}, nullptr, 8).solved ==
         "No number of these GPUs up to 8 is enough.");
   std::vector<int64_t> tried;
@@ -158,20 +159,23 @@ TEST_CASE("the fewest GPUs are found, the largest number included") {
 TEST_CASE("the most sequences are found to the last one") {
   for (const int64_t most : {1, 2, 3, 100, 65535, 65536}) {
     INFO(most << " find room");
-    Probe probe{[most](const EngineArgs& args, const Gpu*) { return args.max_num_seqs <= most; },
-                {}};
+    Probe probe{
+        [most](const EngineArgs& args, const hardware::Gpu*) { return args.max_num_seqs <= most; },
+        {}};
     const PlanResult result = solve_sequences(probe.plan(), {}, nullptr);
     CHECK(result.max_num_seqs == most);
     CHECK_THAT(result.solved,
                Catch::Contains(": " + std::to_string(most) + ". Binding: " +
                                (most == 65536 ? "the search's own end" : "the KV cache")));
   }
-  Probe never{[](const EngineArgs&, const Gpu*) { return false; }, {}};
+  Probe never{[](const EngineArgs&, const hardware::Gpu*) { return false; }, {}};
   CHECK_THAT(solve_sequences(never.plan(), {}, nullptr).solved, Catch::StartsWith("Not even one"));
 }
 
 TEST_CASE("the smallest card that is large enough is found") {
-  Probe probe{[](const EngineArgs&, const Gpu* gpu) { return gpu->memory_bytes >= 40 * kGiB; }, {}};
+  Probe probe{
+      [](const EngineArgs&, const hardware::Gpu* gpu) { return gpu->memory_bytes >= 40 * kGiB; },
+      {}};
   const std::string solved = solve_card(probe.plan(), {}).solved;
   CHECK_THAT(solved, Catch::StartsWith("Smallest card of the catalogue: A100-SXM4-40GB"));
 }
@@ -179,8 +183,8 @@ TEST_CASE("the smallest card that is large enough is found") {
 TEST_CASE("advice stands with what fits first, and each part with what saves most first") {
   for (const char* card : {"a100-40gb", "4090", "l4"}) {
     INFO(card);
-    const Gpu& gpu = find_gpu(card);
-    const auto plan = [](const EngineArgs& args, const Gpu* on) {
+    const hardware::Gpu& gpu = hardware::find_gpu(card);
+    const auto plan = [](const EngineArgs& args, const hardware::Gpu* on) {
       return plan_vllm({llama_8b(), "config.json"}, args, on);
     };
     EngineArgs args;

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "base/json.h"
-#include "plan/multimodal.h"
+#include "plan/towers/multimodal.h"
 
 namespace plimsoll::plan {
 namespace {

@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <random>
 
+#include "base/amount.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/amount.h"
-#include "plan/config_file.h"
-#include "plan/families.h"
-#include "plan/vllm_plan.h"
+#include "plan/shapes/config_file.h"
+#include "plan/shapes/families.h"
+#include "plan/vllm/plan.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
@@ -74,7 +74,7 @@ constexpr int64_t kLargest = INT64_MAX;
 
 void plan_or_refuse(const Json& config, const EngineArgs& args) {
   try {
-    const PlanResult result = plan_vllm({config, "config.json"}, args, &find_gpu("h100"));
+    const PlanResult result = plan_vllm({config, "config.json"}, args, &hardware::find_gpu("h100"));
     CHECK(result.parameter_bytes >= 0);
     CHECK(result.buffer_bytes >= 0);
     CHECK(result.activation_peak_bytes >= 0);
@@ -154,7 +154,7 @@ TEST_CASE("weights of a Llama in 128-bit arithmetic") {
     const Wide bytes = std::min<Wide>(elements * 2, Amount::kMost);
     const Wide token = Wide{layers} * 2 * kv_heads * size * 2;
     EngineArgs args;
-    const PlanResult result = plan_vllm({config, "config.json"}, args, &find_gpu("h100"));
+    const PlanResult result = plan_vllm({config, "config.json"}, args, &hardware::find_gpu("h100"));
     INFO(config.dump());
     CHECK(result.parameter_bytes == static_cast<int64_t>(bytes));
     CHECK(result.kv_bytes_per_token == static_cast<int64_t>(std::min<Wide>(token, kLargest)));

@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "plan/config_file.h"
 #include "plan/configs.h"
-#include "plan/report.h"
-#include "plan/vllm_plan.h"
-#include "plan/vllm_stage.h"
+#include "plan/report/report.h"
+#include "plan/shapes/config_file.h"
+#include "plan/vllm/plan.h"
+#include "plan/vllm/stage.h"
 
 namespace plimsoll::plan {
 
@@ -182,7 +182,8 @@ inline std::string answer(const Scene& scene, const VllmVersion& version) {
   args.version = version;
   scene.ask(args);
   try {
-    return scene.watch(plan_vllm({scene.config, "config.json"}, args, &find_gpu(scene.card)));
+    return scene.watch(
+        plan_vllm({scene.config, "config.json"}, args, &hardware::find_gpu(scene.card)));
   } catch (const Error& error) {
     return error.what();
   }

@@ -1,13 +1,13 @@
 // vLLM's launch from a config: weights of published models, defaults by card, refusals of hostile
 // input.
-#include "plan/vllm_plan.h"
+#include "plan/vllm/plan.h"
 
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/config_file.h"
-#include "plan/report.h"
+#include "plan/report/report.h"
+#include "plan/shapes/config_file.h"
 #include "plan/solver.h"
 
 using namespace plimsoll;
@@ -25,7 +25,7 @@ Json llama() {
 }
 
 PlanResult plan_of(const Json& config, const EngineArgs& args = {}, const char* gpu = "h100") {
-  return plan_vllm({config, "config.json"}, args, &find_gpu(gpu));
+  return plan_vllm({config, "config.json"}, args, &hardware::find_gpu(gpu));
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ TEST_CASE("defaults step at 70 and at 160 GiB, and an A100 stays below") {
   const auto limits = [](const char* gpu, VllmVersion version) {
     EngineArgs args;
     args.version = version;
-    return resolve_limits(args, &find_gpu(gpu), 32768);
+    return resolve_limits(args, &hardware::find_gpu(gpu), 32768);
   };
   const VllmVersion now{0, 32, 0};
   CHECK(limits("h100", now).max_num_seqs == 1024);
@@ -68,7 +68,7 @@ TEST_CASE("defaults step at 70 and at 160 GiB, and an A100 stays below") {
   CHECK(limits("b200", now).max_num_batched_tokens == 16384);
   CHECK(limits("b200", {0, 27, 0}).max_num_batched_tokens == 8192);
   const auto unnamed = [&](int64_t mib) {
-    Gpu gpu = unnamed_gpu(mib << 20);
+    hardware::Gpu gpu = hardware::unnamed_gpu(mib << 20);
     EngineArgs args;
     return resolve_limits(args, &gpu, 32768).max_num_seqs;
   };
@@ -155,7 +155,7 @@ TEST_CASE("more memory never holds less, at given sequences and tokens") {
   args.max_num_batched_tokens = 4096;
   int64_t before = -1;
   for (int64_t gib = 8; gib <= 300; gib += 4) {
-    const Gpu gpu = unnamed_gpu(gib << 30);
+    const hardware::Gpu gpu = hardware::unnamed_gpu(gib << 30);
     const PlanResult result = plan_vllm({config, "config.json"}, args, &gpu);
     CHECK(result.num_gpu_blocks >= before);
     before = result.num_gpu_blocks;
@@ -176,12 +176,12 @@ TEST_CASE("a longer context never needs less, and auto is the longest that fits"
 
 TEST_CASE("the most sequences fit, one more does not") {
   const Json config = llama();
-  const PlanFunction plan = [&](const EngineArgs& a, const Gpu* gpu) {
+  const PlanFunction plan = [&](const EngineArgs& a, const hardware::Gpu* gpu) {
     return plan_vllm({config, "config.json"}, a, gpu);
   };
   EngineArgs args;
   args.max_model_len = 8192;
-  const Gpu& gpu = find_gpu("l40s");
+  const hardware::Gpu& gpu = hardware::find_gpu("l40s");
   const PlanResult best = solve_sequences(plan, args, &gpu);
   CHECK(best.max_concurrency >= static_cast<double>(best.max_num_seqs));
   args.max_num_seqs = best.max_num_seqs + 1;
@@ -205,13 +205,13 @@ TEST_CASE("what a limit on images saves, and what saves nothing") {
 }
 
 TEST_CASE("names of cards match loosely") {
-  CHECK(find_gpu("H100-80GB").name == "H100-SXM5-80GB");
-  CHECK(find_gpu("h100").name == "H100-SXM5-80GB");
-  CHECK(find_gpu("NVIDIA H100 80GB HBM3").name == "H100-SXM5-80GB");
-  CHECK(find_gpu("GeForce RTX 4090").name == "RTX-4090");
-  CHECK(find_gpu("a100-40gb").name == "A100-SXM4-40GB");
-  CHECK_THROWS_AS(find_gpu("voodoo2"), Error);
-  CHECK_THROWS_AS(find_gpu(""), Error);
+  CHECK(hardware::find_gpu("H100-80GB").name == "H100-SXM5-80GB");
+  CHECK(hardware::find_gpu("h100").name == "H100-SXM5-80GB");
+  CHECK(hardware::find_gpu("NVIDIA H100 80GB HBM3").name == "H100-SXM5-80GB");
+  CHECK(hardware::find_gpu("GeForce RTX 4090").name == "RTX-4090");
+  CHECK(hardware::find_gpu("a100-40gb").name == "A100-SXM4-40GB");
+  CHECK_THROWS_AS(hardware::find_gpu("voodoo2"), Error);
+  CHECK_THROWS_AS(hardware::find_gpu(""), Error);
 }
 
 TEST_CASE("every number of the text is in the JSON, and every part explains itself") {

@@ -5,15 +5,15 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/footprint.h"
+#include "base/amount.h"
 #include "base/error.h"
-#include "plan/amount.h"
 #include "shard/rank_model.h"
 
 namespace plimsoll::plan::own {
 namespace {
 
 /// What sizes depend on, of a card; the backend's own where the catalogue does not know it.
-backend::CardFigures figures_of(const Gpu& gpu) {
+backend::CardFigures figures_of(const hardware::Gpu& gpu) {
   backend::CardFigures figures;
   if (gpu.compute_capability > 0) {
     figures.compute_capability = static_cast<int32_t>(std::lround(gpu.compute_capability * 10));
@@ -22,7 +22,7 @@ backend::CardFigures figures_of(const Gpu& gpu) {
   return figures;
 }
 
-std::vector<memory::Overhead> overheads_of(const model::ModelSpec& spec, const Gpu& gpu,
+std::vector<memory::Overhead> overheads_of(const model::ModelSpec& spec, const hardware::Gpu& gpu,
                                            size_t graphs, int64_t ranks) {
   const backend::CardFigures figures = figures_of(gpu);
   memory::OverheadShape shape;
@@ -93,13 +93,13 @@ int64_t RankLaunch::fixed_bytes() const {
   return bytes.value();
 }
 
-std::unique_ptr<backend::Footprint> device_footprint(const Gpu* gpu) {
+std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu) {
   if (gpu == nullptr) return nullptr;
   return std::make_unique<backend::CudaFootprint>(figures_of(*gpu));
 }
 
 std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Arguments& arguments,
-                                      DType dtype, const Gpu* gpu, int64_t length) {
+                                      DType dtype, const hardware::Gpu* gpu, int64_t length) {
   const std::unique_ptr<backend::Footprint> card = device_footprint(gpu);
   const backend::Footprint& footprint = card ? *card : backend::cpu_footprint();
   const engine::EngineOptions engine = with_room(engine_options(arguments, dtype), length);

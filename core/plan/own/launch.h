@@ -7,9 +7,9 @@
 
 #include "backend/backend.h"
 #include "engine/layout.h"
+#include "hardware/gpu_catalogue.h"
 #include "memory/device_overheads.h"
 #include "model/model_spec.h"
-#include "plan/gpu_catalogue.h"
 #include "plan/own/arguments.h"
 
 namespace plimsoll::plan::own {
@@ -31,11 +31,11 @@ struct RankLaunch {
 };
 
 /// Sizes on the card; null: of the host.
-std::unique_ptr<backend::Footprint> device_footprint(const Gpu* gpu);
+std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu);
 
 /// One rank of every stage, laid out for contexts of `length` tokens (0: the model's own). Throws
 /// Error(usage).
 std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Arguments& arguments,
-                                      DType dtype, const Gpu* gpu, int64_t length);
+                                      DType dtype, const hardware::Gpu* gpu, int64_t length);
 
 }  // namespace plimsoll::plan::own

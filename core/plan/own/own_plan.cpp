@@ -6,6 +6,7 @@
 #include <map>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/amount.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
@@ -14,10 +15,9 @@
 #include "memory/available.h"
 #include "model/config.h"
 #include "model/tied_head.h"
-#include "plan/amount.h"
 #include "plan/arguments.h"
 #include "plan/own/launch.h"
-#include "plan/report.h"
+#include "plan/report/report.h"
 
 namespace plimsoll::plan::own {
 namespace {
@@ -31,7 +31,7 @@ model::ModelSpec read_spec(const ConfigView& config) {
 }
 
 /// How run keeps the weights of a quantised checkpoint.
-void settle_packings(const ConfigView& config, const Arguments& arguments, const Gpu* gpu,
+void settle_packings(const ConfigView& config, const Arguments& arguments, const hardware::Gpu* gpu,
                      model::ModelSpec& spec) {
   const std::string method = spec.quantization;
   if (arguments.weights) {
@@ -331,7 +331,8 @@ std::string weights_dtype(const ConfigView& config, const std::filesystem::path&
       torch_name(checkpoint::model_dtype(checkpoint::Checkpoint::open(folder), spec)));
 }
 
-PlanResult make_plan(const ConfigView& config, const Arguments& arguments, const Gpu* gpu) {
+PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
+                     const hardware::Gpu* gpu) {
   model::ModelSpec spec = read_spec(config);
   check_supported(arguments.args, spec);
   if (arguments.own_head && spec.tied_head) model::untie_head(spec);

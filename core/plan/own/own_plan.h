@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/config_view.h"
-#include "plan/gpu_catalogue.h"
+#include "hardware/gpu_catalogue.h"
 #include "plan/own/arguments.h"
 #include "plan/plan_result.h"
 
@@ -14,7 +14,8 @@ namespace plimsoll::plan::own {
 
 /// `gpu` null: a run on this machine's processor, without a verdict. Throws Error(usage,
 /// checkpoint_unusable) for what `run` would not launch.
-PlanResult make_plan(const ConfigView& config, const Arguments& arguments, const Gpu* gpu);
+PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
+                     const hardware::Gpu* gpu);
 
 /// The dtype that `run` would take for "auto" when the config states none: that of the weights'
 /// headers in `folder`; "auto" where there are none, or the config states one.

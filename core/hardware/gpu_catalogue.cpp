@@ -1,0 +1,160 @@
+#include "hardware/gpu_catalogue.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include "base/amount.h"
+#include "base/error.h"
+
+namespace plimsoll::hardware {
+namespace {
+
+/// Fields of one CSV line; quotes may hold commas.
+std::vector<std::string> csv_fields(std::string_view line) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      fields.emplace_back();
+    } else {
+      fields.back() += c;
+    }
+  }
+  return fields;
+}
+
+double number_of(const std::string& text) {
+  return text.empty() ? 0.0 : std::strtod(text.c_str(), nullptr);
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  size_t from = 0;
+  while (from <= text.size() && !text.empty()) {
+    const size_t at = std::min(text.find(separator, from), text.size());
+    parts.push_back(text.substr(from, at - from));
+    from = at + 1;
+  }
+  return parts;
+}
+
+Gpu parse_gpu(const std::vector<std::string>& f) {
+  Gpu gpu;
+  gpu.name = f[0];
+  gpu.aliases = split(f[1], ';');
+  gpu.vendor = f[2];
+  gpu.generation = f[3];
+  gpu.compute_capability = number_of(f[4]);
+  gpu.memory_bytes = static_cast<int64_t>(number_of(f[5])) * kMiB;
+  gpu.bandwidth = number_of(f[6]);
+  gpu.bf16_tflops = number_of(f[7]);
+  gpu.nvlink = number_of(f[11]);
+  gpu.processors = static_cast<int64_t>(number_of(f[13]));
+  return gpu;
+}
+
+std::vector<Gpu> parse_table() {
+  std::vector<Gpu> gpus;
+  std::string_view rest = gpu_table_text();
+  bool header = true;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    constexpr size_t kColumns = 14;
+    if (header || line.empty()) {
+      header = false;
+      continue;
+    }
+    const std::vector<std::string> fields = csv_fields(line);
+    if (fields.size() >= kColumns) gpus.push_back(parse_gpu(fields));
+  }
+  return gpus;
+}
+
+/// Letters and digits in lower case; makers' words that say nothing are left out.
+std::string key_of(std::string_view name) {
+  std::string key;
+  for (const char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  for (const std::string_view word : {"nvidia", "geforce", "tesla", "generation"}) {
+    const size_t at = key.find(word);
+    if (at != std::string::npos) key.erase(at, word.size());
+  }
+  return key;
+}
+
+bool named(const Gpu& gpu, const std::string& key) {
+  if (key_of(gpu.name) == key) return true;
+  return std::any_of(gpu.aliases.begin(), gpu.aliases.end(),
+                     [&](const std::string& alias) { return key_of(alias) == key; });
+}
+
+/// Every piece of the name ("H100", "80GB", "HBM3") is found in the card's names.
+bool contains_pieces(const Gpu& gpu, std::string_view name) {
+  std::string all = key_of(gpu.name);
+  for (const std::string& alias : gpu.aliases) all += " " + key_of(alias);
+  std::string piece;
+  for (const char c : std::string(name) + " ") {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      piece += c;
+    } else if (!piece.empty()) {
+      if (all.find(key_of(piece)) == std::string::npos) return false;
+      piece.clear();
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+int64_t Gpu::visible_bytes() const {
+  // Measured: 469 MiB on an 80 GB H100 and a 48 GB L20, 448 on a T4, 635 on a 96 GB RTX PRO 6000,
+  // 355 on a 24 GB RTX 4090.
+  int64_t kept = 469;
+  if (compute_capability >= 12.0) kept = memory_bytes >= 90 * kGiB ? 635 : 470;
+  if (compute_capability < 9.0 && memory_bytes < 30 * kGiB) kept = 355;
+  if (generation == "Turing") kept = 448;
+  return memory_bytes > kept * kMiB ? memory_bytes - kept * kMiB : memory_bytes;
+}
+
+const std::vector<Gpu>& gpu_catalogue() {
+  static const std::vector<Gpu> gpus = parse_table();
+  return gpus;
+}
+
+const Gpu& find_gpu(std::string_view name) {
+  const std::string key = key_of(name);
+  const std::vector<Gpu>& gpus = gpu_catalogue();
+  for (const Gpu& gpu : gpus) {
+    if (named(gpu, key)) return gpu;
+  }
+  std::string near;
+  const Gpu* found = nullptr;
+  for (const Gpu& gpu : gpus) {
+    if (key.empty() || !contains_pieces(gpu, name)) continue;
+    if (found == nullptr) found = &gpu;  // the file lists the usual form of a card first
+    near += (near.empty() ? "" : ", ") + gpu.name;
+  }
+  if (found != nullptr) return *found;
+  fail(ExitCode::usage,
+       "--gpu {}: no such card in the catalogue; `--gpu list` prints it, and --gpu-total-memory "
+       "SIZE "
+       "describes a card that is not in it",
+       name);
+}
+
+Gpu unnamed_gpu(int64_t memory_bytes) {
+  Gpu gpu;
+  gpu.name = "unnamed";
+  gpu.memory_bytes = memory_bytes;
+  return gpu;
+}
+
+}  // namespace plimsoll::hardware

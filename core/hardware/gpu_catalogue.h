@@ -1,0 +1,41 @@
+// GPUs by name: memory, bandwidth, processors. Compiled in from gpus.csv, whose last column names
+// the sources.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::hardware {
+
+struct Gpu {
+  std::string name;
+  std::vector<std::string> aliases;
+  std::string vendor;
+  std::string generation;
+  double compute_capability = 0;  // 9.0: Hopper
+  int64_t memory_bytes = 0;       // as nvidia-smi reports it; 0: not known
+  double bandwidth = 0;           // GB/s; 0: not known
+  double bf16_tflops = 0;
+  double nvlink = 0;       // GB/s; 0: none
+  int64_t processors = 0;  // streaming multiprocessors; 0: not known
+
+  /// What cudaMemGetInfo calls the total: the driver keeps a part of the card for itself.
+  [[nodiscard]] int64_t visible_bytes() const;
+};
+
+/// The CSV that the program carries.
+const char* gpu_table_text();
+
+/// All cards, in the file's order.
+const std::vector<Gpu>& gpu_catalogue();
+
+/// The card that a name means: letters and digits decide, "h100", "H100-80GB" and "NVIDIA H100 80GB
+/// HBM3" are one. Throws Error(usage) naming near matches when none or several different cards fit.
+const Gpu& find_gpu(std::string_view name);
+
+/// A card that is not in the catalogue, by its total memory.
+Gpu unnamed_gpu(int64_t memory_bytes);
+
+}  // namespace plimsoll::hardware

@@ -1,0 +1,158 @@
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "plan/report/prompts.h"
+#include "plan/report/report.h"
+
+namespace plimsoll::plan {
+std::string kind_name(KvKind kind) {
+  switch (kind) {
+    case KvKind::full:
+      return "FullAttentionSpec";
+    case KvKind::sliding:
+      return "SlidingWindowSpec";
+    case KvKind::chunked:
+      return "ChunkedLocalAttentionSpec";
+    case KvKind::latent:
+      return "MLAAttentionSpec";
+    case KvKind::sliding_latent:
+      return "SlidingWindowMLASpec";
+    case KvKind::state:
+      return "MambaSpec";
+  }
+  return "";
+}
+
+namespace {
+
+OrderedJson kinds_json(const PlanResult& result) {
+  OrderedJson kinds = OrderedJson::array();
+  for (const KvKindCount& kind : result.kv_kinds) {
+    const KvKind which = kind.spec.kind;
+    const bool windowed = which == KvKind::sliding || which == KvKind::sliding_latent;
+    kinds.push_back(
+        {{"kind", kind_name(which)},
+         {"layers", kind.layers},
+         {"block_size", kind.spec.block_size},
+         {"page_bytes", kind.spec.page.value()},
+         {"sliding_window", windowed ? OrderedJson(kind.spec.window) : OrderedJson(nullptr)}});
+  }
+  return kinds;
+}
+
+OrderedJson parts_json(const StageFigures& figures) {
+  OrderedJson parts = OrderedJson::array();
+  for (const PlanPart& part : figures.parts) {
+    parts.push_back({{"name", part.name},
+                     {"bytes", part.bytes},
+                     {"formula", part.formula},
+                     {"source", part.source},
+                     {"inside_budget", part.inside_budget}});
+  }
+  return parts;
+}
+
+void put_weights(OrderedJson& json, const StageFigures& figures) {
+  json["parameter_bytes"] = figures.parameter_bytes;
+  json["buffer_bytes"] = figures.buffer_bytes;
+  if (figures.after_loading_bytes > 0) json["after_loading_bytes"] = figures.after_loading_bytes;
+  json["weights_bytes"] = figures.weights_bytes;
+  json["activation_peak_bytes"] = figures.activation_peak_bytes;
+  json["non_torch_bytes"] = figures.non_torch_bytes;
+  json["cuda_graph_bytes"] = figures.cuda_graph_bytes;
+}
+
+void put_stages(OrderedJson& json, const PlanResult& result) {
+  if (result.stages.empty()) return;
+  json["tightest_stage"] = result.stage;
+  for (const StageFigures& figures : result.stages) {
+    OrderedJson stage = {
+        {"stage", figures.stage}, {"first_layer", figures.first_layer}, {"layers", figures.layers}};
+    put_weights(stage, figures);
+    if (result.has_kv) {
+      stage["kv_cache_bytes"] = figures.kv_cache_bytes;
+      stage["num_gpu_blocks"] = figures.num_gpu_blocks;
+    }
+    stage["parts"] = parts_json(figures);
+    json["stages"].push_back(std::move(stage));
+  }
+}
+
+void put_cache(OrderedJson& json, const PlanResult& result) {
+  if (result.kv_kinds.empty()) return;
+  json["kv_bytes_per_token"] = result.kv_bytes_per_token;
+  json["block_size"] = result.block_size;
+  json["kv_kinds"] = kinds_json(result);
+  json["group_sizes"] = result.group_sizes;
+  for (const KvKindCount& kind : result.kv_kinds) {
+    if (kind.spec.kind == KvKind::chunked)
+      json["attention_chunk_sizes"].push_back(kind.spec.window);
+  }
+  if (!result.has_kv) return;
+  json["kv_cache_bytes"] = result.kv_cache_bytes;
+  json["num_gpu_blocks"] = result.num_gpu_blocks;
+  json["kv_tokens"] = result.kv_tokens;
+  json["max_concurrency"] = result.max_concurrency;
+  json["estimated_max_model_len"] = result.estimated_max_model_len;
+  if (result.auto_max_model_len > 0) json["auto_max_model_len"] = result.auto_max_model_len;
+}
+
+void put_advice(OrderedJson& json, const PlanResult& result) {
+  if (!result.solved.empty()) json["solved"] = result.solved;
+  if (result.advice.empty()) return;
+  OrderedJson advice = OrderedJson::array();
+  for (const Suggestion& suggestion : result.advice) {
+    advice.push_back({{"change", suggestion.change},
+                      {"flag", suggestion.flag},
+                      {"saves_bytes", suggestion.saves},
+                      {"cost", suggestion.cost},
+                      {"fits", suggestion.fits},
+                      {"helps", suggestion.helps}});
+  }
+  json["advice"] = std::move(advice);
+}
+
+}  // namespace
+
+std::string to_json(const PlanResult& result) {
+  OrderedJson json;
+  json["schema_version"] = kSchemaVersion;
+  if (result.fits) json["fits"] = *result.fits;
+  if (!result.reason.empty()) json["reason"] = result.reason;
+  json["engine"] = result.engine;
+  if (!result.version.empty()) json["engine_version"] = result.version;
+  json["model"] = result.model;
+  json["architecture"] = result.architecture;
+  json["dtype"] = result.dtype;
+  if (!result.gpu.empty()) {
+    json["gpu"] = result.gpu;
+    json["total_bytes"] = result.total_bytes;
+    json["budget_bytes"] = result.budget_bytes;
+    json["gpu_memory_utilization"] = result.gpu_memory_utilization;
+  }
+  json["gpus"] = result.gpus;
+  put_weights(json, result);
+  json["cuda_graphs"] = result.cuda_graphs;
+  json["max_model_len"] = result.max_model_len;
+  json["max_num_seqs"] = result.max_num_seqs;
+  json["max_num_batched_tokens"] = result.max_num_batched_tokens;
+  put_cache(json, result);
+  json["parts"] = parts_json(result);
+  put_stages(json, result);
+  if (result.prompts) json["prompts"] = prompts_json(*result.prompts);
+  put_advice(json, result);
+  if (!result.notes.empty()) json["notes"] = result.notes;
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
+
+std::string to_args(const PlanResult& result) {
+  std::string line;
+  for (const auto& [flag, value] : result.arguments) {
+    line += (line.empty() ? "" : " ") + flag;
+    if (!value.empty()) line += " " + value;
+  }
+  return line + "\n";
+}
+
+}  // namespace plimsoll::plan

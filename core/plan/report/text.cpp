@@ -1,0 +1,227 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/amount.h"
+#include "base/error.h"
+#include "plan/report/prompts.h"
+#include "plan/report/report.h"
+
+namespace plimsoll::plan {
+namespace {
+
+std::string bar(int64_t bytes, int64_t whole, int width) {
+  if (whole <= 0 || bytes <= 0) return std::string(static_cast<size_t>(width), ' ');
+  const double share = std::min(1.0, static_cast<double>(bytes) / static_cast<double>(whole));
+  const auto filled = static_cast<size_t>(std::lround(share * width));
+  std::string text(std::max<size_t>(filled, 1), '#');
+  text.resize(static_cast<size_t>(width), ' ');
+  return text;
+}
+
+/// Breaks a paragraph into lines of at most `columns`, each after `indent` spaces.
+std::string wrapped(const std::string& text, int columns, int indent) {
+  std::string result;
+  std::string line;
+  const auto room = static_cast<size_t>(std::max(20, columns - indent));
+  const std::string margin(static_cast<size_t>(indent), ' ');
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    if (!line.empty() && line.size() + 1 + word.size() > room) {
+      result += margin + line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    at = end + 1;
+  }
+  if (!line.empty()) result += margin + line + "\n";
+  return result;
+}
+
+const char* kind_words(KvKind kind) {
+  switch (kind) {
+    case KvKind::full:
+      return "full attention";
+    case KvKind::sliding:
+      return "sliding window";
+    case KvKind::chunked:
+      return "chunked attention";
+    case KvKind::latent:
+      return "latent attention";
+    case KvKind::sliding_latent:
+      return "latent, sliding window";
+    case KvKind::state:
+      return "recurrent state";
+  }
+  return "";
+}
+
+std::string head(const PlanResult& result, int columns) {
+  std::string text = fmt::format("{:.80}\n", result.model);
+  text +=
+      fmt::format("  {}, {}, {}{}\n",
+                  result.architecture.empty() ? "no architecture named" : result.architecture,
+                  result.dtype, result.engine, result.version.empty() ? "" : " " + result.version);
+  if (!result.gpu.empty()) {
+    text += fmt::format("  {} x {}, {} each; budget {} ({:.4g})\n", result.gpus, result.gpu,
+                        readable_bytes(result.total_bytes), readable_bytes(result.budget_bytes),
+                        result.gpu_memory_utilization);
+  }
+  if (result.fits) {
+    text += *result.fits ? "\nFITS\n" : "\nDOES NOT FIT\n";
+  } else {
+    text += "\nNo card given (--gpu NAME): sizes without a verdict.\n";
+  }
+  if (!result.reason.empty()) text += wrapped(result.reason, columns, 2);
+  if (!result.solved.empty()) text += wrapped(result.solved, columns, 2);
+  return text + "\n";
+}
+
+std::string breakdown(const PlanResult& result, int columns) {
+  int64_t whole = result.budget_bytes;
+  if (whole == 0) {
+    for (const PlanPart& part : result.parts) whole += std::max<int64_t>(0, part.bytes);
+  }
+  constexpr int kNames = 30;
+  constexpr int kNumbers = 11;
+  const int room = std::max(8, columns - kNames - kNumbers - 4);
+  std::string text = result.stages.empty()
+                         ? "Per GPU of the busiest rank\n"
+                         : fmt::format("Per GPU of stage {}, the tightest\n", result.stage);
+  for (const PlanPart& part : result.parts) {
+    std::string line =
+        fmt::format("  {:<{}.{}}{:>{}} {}{}", part.name, kNames, kNames, readable_bytes(part.bytes),
+                    kNumbers, bar(part.bytes, whole, room), part.inside_budget ? "" : "*");
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  const bool outside = std::any_of(result.parts.begin(), result.parts.end(),
+                                   [](const PlanPart& part) { return !part.inside_budget; });
+  if (outside) text += "  * taken outside the budget by this version\n";
+  return text + "\n";
+}
+
+/// The stages of a pipeline beside each other.
+std::string stages(const PlanResult& result) {
+  if (result.stages.empty()) return "";
+  std::string text = fmt::format("Stages{:>10}{:>14}{:>14}{:>14}{:>12}\n", "layers", "weights",
+                                 "activation", "kv cache", "blocks");
+  for (const StageFigures& stage : result.stages) {
+    text += fmt::format("  {:>2}{:>12}{:>14}{:>14}{:>14}{:>12}{}\n", stage.stage,
+                        fmt::format("{}-{}", stage.first_layer,
+                                    stage.first_layer + std::max<int64_t>(stage.layers, 1) - 1),
+                        readable_bytes(stage.weights_bytes),
+                        readable_bytes(stage.activation_peak_bytes),
+                        result.has_kv ? readable_bytes(stage.kv_cache_bytes) : "-",
+                        result.has_kv ? std::to_string(stage.num_gpu_blocks) : "-",
+                        stage.stage == result.stage ? "  tightest" : "");
+  }
+  return text + "\n";
+}
+
+std::string cache(const PlanResult& result, int columns) {
+  if (result.kv_kinds.empty()) return "";
+  std::string text = "KV cache\n";
+  for (const KvKindCount& kind : result.kv_kinds) {
+    text += fmt::format("  {} layers of {}{}: {} for a block of {} tokens\n", kind.layers,
+                        kind_words(kind.spec.kind),
+                        kind.spec.window > 0 ? fmt::format(" ({} tokens)", kind.spec.window) : "",
+                        readable_bytes(kind.spec.page.value()), kind.spec.block_size);
+  }
+  text += wrapped(
+      fmt::format("{} more for each token beyond every window; groups of {}",
+                  readable_bytes(result.kv_bytes_per_token), fmt::join(result.group_sizes, ", ")),
+      columns, 2);
+  if (result.has_kv) {
+    const int64_t length =
+        result.auto_max_model_len > 0 ? result.auto_max_model_len : result.max_model_len;
+    text += fmt::format("  {} blocks of {} tokens, {} tokens in all\n", result.num_gpu_blocks,
+                        result.block_size, result.kv_tokens);
+    text += fmt::format("  {:.2f} requests of {} tokens at once; longest that fits {}\n",
+                        result.max_concurrency, length, result.estimated_max_model_len);
+  }
+  return text + "\n";
+}
+
+std::string limits(const PlanResult& result) {
+  return fmt::format("Limits: context {}, {} sequences, {} tokens a step, {} CUDA graphs\n",
+                     result.max_model_len, result.max_num_seqs, result.max_num_batched_tokens,
+                     result.cuda_graphs);
+}
+
+std::string prompts(const PlanResult& result, int columns) {
+  if (!result.prompts) return "";
+  std::string text = "\nPrompts\n";
+  for (const std::string& line : prompts_text(result, *result.prompts)) {
+    text += wrapped(line, columns, 2);
+  }
+  return text;
+}
+
+std::string advice(const PlanResult& result, int columns) {
+  if (result.advice.empty()) return "";
+  std::string text = "\nWhat would help\n";
+  bool dead_ends = false;
+  for (const Suggestion& suggestion : result.advice) {
+    if (!suggestion.helps && !dead_ends) {
+      text += "\nWhat would not\n";
+      dead_ends = true;
+    }
+    const char* mark = suggestion.helps ? (suggestion.fits ? "[fits] " : "") : "";
+    const std::string saves =
+        suggestion.saves != 0 ? " (" + readable_bytes(suggestion.saves) + ")" : "";
+    text += wrapped(fmt::format("{}{}{}: {}", mark, suggestion.change, saves, suggestion.cost),
+                    columns, 2);
+    if (!suggestion.flag.empty()) text += "      " + suggestion.flag + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string readable_bytes(int64_t bytes) {
+  const char* sign = bytes < 0 ? "-" : "";
+  const double size = std::abs(static_cast<double>(bytes));
+  if (size >= static_cast<double>(kGiB))
+    return fmt::format("{}{:.2f} GiB", sign, size / static_cast<double>(kGiB));
+  if (size >= static_cast<double>(kMiB))
+    return fmt::format("{}{:.1f} MiB", sign, size / static_cast<double>(kMiB));
+  if (size >= static_cast<double>(kKiB))
+    return fmt::format("{}{:.1f} KiB", sign, size / static_cast<double>(kKiB));
+  return fmt::format("{} B", bytes);
+}
+
+std::string to_text(const PlanResult& result, int columns) {
+  columns = std::clamp(columns, 60, 100);
+  std::string text =
+      head(result, columns) + breakdown(result, columns) + stages(result) + cache(result, columns);
+  text += limits(result);
+  text += prompts(result, columns) + advice(result, columns);
+  for (const std::string& note : result.notes) text += "\n" + wrapped("Note: " + note, columns, 0);
+  return text;
+}
+
+std::string explain_part(const PlanResult& result, const std::string& name) {
+  const PlanPart* found = nullptr;
+  std::string known;
+  for (const PlanPart& part : result.parts) {
+    known += (known.empty() ? "" : ", ") + part.name;
+    if (part.name == name) found = &part;
+  }
+  if (found == nullptr) {
+    for (const PlanPart& part : result.parts) {
+      if (part.name.find(name) == std::string::npos) continue;
+      found = &part;
+      break;
+    }
+  }
+  if (found == nullptr)
+    fail(ExitCode::usage, "--explain {}: no such part; there is {}", name, known);
+  return fmt::format("{}: {} ({} bytes)\n  = {}\n  from {}\n", found->name,
+                     readable_bytes(found->bytes), found->bytes, found->formula, found->source);
+}
+
+}  // namespace plimsoll::plan

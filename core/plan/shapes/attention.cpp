@@ -1,0 +1,167 @@
+// Multi-head and grouped-query attention.
+#include "plan/shapes/builder.h"
+
+namespace plimsoll::plan {
+
+KvLayer attention_cache(const Builder& build, int64_t kv_heads, int64_t key_size,
+                        int64_t value_size, int64_t window, KvKind kind) {
+  KvLayer cache;
+  cache.kind = kind;
+  cache.window = window;
+  cache.token_bytes = Amount{kv_heads} * (key_size + value_size) * build.kv_element();
+  return cache;
+}
+
+namespace {
+
+/// Heads as one layer has them: MiMo-V2 and Laguna vary them by kind of layer.
+struct LayerHeads {
+  int64_t heads;
+  int64_t kv_heads;
+  int64_t key_size;
+  int64_t value_size;
+  bool bias;
+};
+
+LayerHeads heads_of(const Builder& build, int64_t layer, const Window& window) {
+  const TextDims& dims = build.dims;
+  const ConfigView& config = build.config;
+  LayerHeads heads{dims.heads, dims.kv_heads, dims.head_size, dims.head_size,
+                   build.bias(build.family.qkv_bias)};
+  // Ling's switch for all biases outweighs the one for q, k and v.
+  if (build.family.experts == Experts::bailing) heads.bias |= config.flag({"use_bias"}, false);
+  heads.value_size = config.integer({"v_head_dim"}, heads.key_size);
+  if (heads.value_size == 0) heads.value_size = heads.key_size;
+  if (window.kind == KvKind::sliding) {
+    heads.heads = config.integer({"swa_num_attention_heads"}, heads.heads);
+    heads.kv_heads = config.integer({"swa_num_key_value_heads"}, heads.kv_heads);
+    heads.key_size = config.integer({"swa_head_dim"}, heads.key_size);
+    heads.value_size = config.integer({"swa_v_head_dim"}, heads.value_size);
+  }
+  const std::vector<int64_t> each = config.integers({"num_attention_heads_per_layer"});
+  const auto i = static_cast<size_t>(layer);
+  if (i < each.size() && each[i] > 0) heads.heads = each[i];
+  const ConfigView other = config.child({"attention_other_setting"});  // Step 3.5
+  if (other.has("attention_type") &&
+      build.layer_type(layer) == other.text({"attention_type"}, "")) {
+    heads.heads = other.required({"num_attention_heads"}, {1, 1 << 20});
+    heads.kv_heads = other.required({"num_attention_groups"}, {1, 1 << 20});
+    heads.key_size = heads.value_size = other.required({"head_dim"}, {1, 1 << 20});
+  }
+  return heads;
+}
+
+void add_qk_norm(const Builder& build, const LayerHeads& heads, int64_t own_heads,
+                 int64_t own_kv_heads) {
+  const Family& family = build.family;
+  QkNorm kind = family.qk_norm;
+  if (family.qk_norm_key != nullptr && !build.config.flag({family.qk_norm_key}, false)) {
+    kind = QkNorm::none;
+  }
+  RankWeights& weights = build.weights;
+  switch (kind) {
+    case QkNorm::none:
+      return;
+    case QkNorm::head:
+      weights.plain(Part::attention, 2 * heads.key_size);
+      return;
+    case QkNorm::whole:
+      weights.plain(Part::attention, (heads.heads + heads.kv_heads) * heads.key_size);
+      return;
+    case QkNorm::heads:
+    case QkNorm::share:
+      weights.plain(Part::attention, (own_heads + own_kv_heads) * heads.key_size);
+      return;
+  }
+}
+
+/// Gates of the attention's output (Laguna: one for each head; Muse: one for each element).
+void add_output_gate(const Builder& build, const LayerHeads& heads, const std::string& path) {
+  const ConfigView& config = build.config;
+  const int64_t hidden = build.dims.hidden;
+  if (build.family.experts == Experts::laguna && config.has("gating")) {
+    const bool each_element = config.is_text("gating") && config.text({"gating"}, "") != "per-head";
+    const bool on = config.is_text("gating") || config.flag({"gating"}, false);
+    const int64_t outputs = each_element ? heads.heads * heads.key_size : heads.heads;
+    if (on) build.weights.linear(Part::attention, {{path, "g_proj", {}}, hidden, {outputs}});
+  }
+  if (config.flag({"use_head_wise_attn_gate"}, false)) {
+    build.weights.linear(Part::attention, {{path, "g_proj", {}}, hidden, {heads.heads}});
+  }
+  if (build.family.output_gate) {
+    build.weights.linear(Part::attention,
+                         {{path, "output_gate_proj", {}}, hidden, {heads.heads * heads.key_size}});
+  }
+}
+
+bool has_rotary(const Builder& build) {
+  const ConfigView& config = build.config;
+  switch (build.family.positions) {
+    case Positions::rotary: {  // but for linear biases: Falcon's switch, and the larger Baichuan
+      const bool large = build.shape.architecture == "BaichuanForCausalLM" &&
+                         build.dims.hidden != 4096 && !config.has("rope_theta");
+      return !large && !config.flag({"alibi"}, false);
+    }
+    case Positions::stated:
+      return config.text({"position_embedding_type"}, "") == "rope";
+    case Positions::where_theta:
+      return config.has("rope_theta") || config.child({"rope_parameters"}).has("rope_theta");
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void add_attention(Builder& build, int64_t layer) {
+  const Window window = layer_window(build, layer);
+  const LayerHeads heads = heads_of(build, layer, window);
+  const std::string path = build.layer_path(layer) + "." + build.family.attention_name;
+  RankWeights& weights = build.weights;
+  const int64_t own_heads = weights.share(heads.heads, "the number of attention heads");
+  const int64_t own_kv_heads = weights.kv_heads(heads.kv_heads);
+  const bool gated = build.family.mixer == Mixer::delta || build.family.mixer == Mixer::delta_split;
+  RankWeights::Qkv qkv{path,           build.dims.hidden, heads.heads, heads.kv_heads,
+                       heads.key_size, heads.value_size,  heads.bias};
+  if (gated && build.config.flag({"attn_output_gate"}, true)) qkv.heads *= 2;
+  // Without a tensor-parallel plan one matrix of equal parts stays whole; its heads do not.
+  const bool whole = !build.family.mlp_split && heads.heads == heads.kv_heads;
+  if (whole) {
+    const int64_t keys = heads.kv_heads * heads.key_size;
+    weights.linear(Part::attention, {{path, qkv.leaf, qkv.shards},
+                                     build.dims.hidden,
+                                     {keys, keys, heads.kv_heads * heads.value_size},
+                                     Split::none,
+                                     heads.bias});
+  } else {
+    weights.qkv(Part::attention, qkv);
+  }
+  add_output_gate(build, heads, path);
+  weights.linear(Part::attention, {{path, "o_proj", {}},
+                                   heads.heads * heads.value_size,
+                                   {build.dims.hidden},
+                                   whole ? Split::none : Split::inputs,
+                                   build.bias(build.family.out_bias)});
+  add_qk_norm(build, heads, own_heads, own_kv_heads);
+  const bool sinks =
+      build.family.experts == Experts::gpt_oss ||
+      (window.kind == KvKind::sliding &&
+       build.config.flag({"add_swa_attention_sink_bias"}, false)) ||
+      (window.kind == KvKind::full && build.config.flag({"add_full_attention_sink_bias"}, false));
+  if (sinks) weights.plain(Part::attention, own_heads);
+  if (has_rotary(build)) {
+    const bool sliding = window.kind == KvKind::sliding;
+    if (sliding || !build.family.positions_in_windows)
+      add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention");
+  }
+  if (build.family.stored_scales) {
+    weights.attention_scales();
+  } else {
+    weights.attention_buffers();
+  }
+  if (build.family.pooling) return;  // an encoder keeps nothing
+  build.shape.kv_layers.push_back(attention_cache(build, own_kv_heads, heads.key_size,
+                                                  heads.value_size, window.tokens, window.kind));
+}
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,55 @@
+#include "plan/shapes/config_file.h"
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace plimsoll::plan {
+
+std::string without_python_numbers(std::string_view text) {
+  std::string result;
+  result.reserve(text.size() + 16);
+  bool quoted = false;
+  for (size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (quoted) {
+      result += c;
+      if (c == '\\' && i + 1 < text.size()) result += text[++i];
+      quoted = c != '"';
+      ++i;
+      continue;
+    }
+    std::string_view word;
+    for (const std::string_view candidate : {"-Infinity", "Infinity", "NaN"}) {
+      if (text.substr(i, candidate.size()) == candidate) {
+        word = candidate;
+        break;
+      }
+    }
+    if (word.empty()) {
+      quoted = c == '"';
+      result += c;
+      ++i;
+    } else {
+      result += '"';
+      result += word;
+      result += '"';
+      i += word.size();
+    }
+  }
+  return result;
+}
+
+Json read_config_json(const std::filesystem::path& file) {
+  constexpr size_t kMostBytes = size_t{64} << 20;
+  const std::string text = without_python_numbers(read_text_file(file, kMostBytes));
+  try {
+    auto config = parse_json<Json>(text);
+    complete_config(config);
+    return config;
+  } catch (const JsonError& error) {
+    fail(ExitCode::checkpoint_unusable, "{}, line {}, column {}: {}", file.string(), error.line,
+         error.column, error.what());
+  }
+}
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,88 @@
+#include "plan/shapes/families.h"
+
+#include <algorithm>
+#include <array>
+
+namespace plimsoll::plan {
+namespace {
+
+/// Other names of the same thing.
+struct Alias {
+  std::string_view name;
+  std::string_view family;
+};
+constexpr auto kAliases = std::to_array<Alias>({
+    {"LLaMAForCausalLM", "LlamaForCausalLM"},
+    {"ChatGLMModel", "ChatGLMForConditionalGeneration"},
+    {"GPTNeoXRewardModel", "GPTNeoXForCausalLM"},
+    {"OPTModel", "OPTForCausalLM"},
+    {"RWForCausalLM", "FalconForCausalLM"},
+    {"BertForMaskedLM", "BertModel"},
+    {"BertForSequenceClassification", "BertModel"},
+    {"BertForTokenClassification", "BertModel"},
+    {"BertSpladeSparseEmbeddingModel", "BertModel"},
+    {"RobertaModel", "BertModel"},
+    {"RobertaForMaskedLM", "BertModel"},
+    {"RobertaForSequenceClassification", "BertModel"},
+    {"RobertaForTokenClassification", "BertModel"},
+    {"XLMRobertaModel", "BertModel"},
+    {"XLMRobertaForSequenceClassification", "BertModel"},
+    {"XLMRobertaForTokenClassification", "BertModel"},
+    {"BgeM3EmbeddingModel", "BertModel"},
+    {"ModernBertForSequenceClassification", "ModernBertModel"},
+    {"ModernBertForTokenClassification", "ModernBertModel"},
+    {"MPTForCausalLM", "MptForCausalLM"},
+    {"BaiChuanForCausalLM", "BaichuanForCausalLM"},
+    {"MiniMaxText01ForCausalLM", "MiniMaxM1ForCausalLM"},
+    {"MuseGlimmerForConditionalGeneration", "MuseGlimmerForCausalLM"},
+    {"MiMoForCausalLM", "Qwen2ForCausalLM"},
+    {"CwmForCausalLM", "LlamaForCausalLM"},
+    {"AquilaForCausalLM", "LlamaForCausalLM"},
+    {"AquilaModel", "LlamaForCausalLM"},
+    {"YiForCausalLM", "LlamaForCausalLM"},
+    {"TeleChat3ForCausalLM", "LlamaForCausalLM"},
+    {"IQuestCoderForCausalLM", "LlamaForCausalLM"},
+    {"GraniteSWAForCausalLM", "GraniteForCausalLM"},
+    {"GraniteMoeSWAForCausalLM", "GraniteMoeSharedForCausalLM"},
+    {"SolarForCausalLM", "LlamaForCausalLM"},
+    {"TeleFLMForCausalLM", "LlamaForCausalLM"},
+    {"NanbeigeForCausalLM", "LlamaForCausalLM"},
+    {"MossForCausalLM", "GPTJForCausalLM"},
+    {"Ministral3ForCausalLM", "MistralForCausalLM"},
+    {"Phi3ForCausalLM", "MistralForCausalLM"},
+    {"PanguEmbeddedForCausalLM", "InternLM2ForCausalLM"},
+    {"XverseForCausalLM", "BaichuanForCausalLM"},
+    {"Olmo3ForCausalLM", "Olmo2ForCausalLM"},
+    {"DeepseekV32ForCausalLM", "DeepseekV3ForCausalLM"},
+    {"GlmMoeDsaForCausalLM", "DeepseekV3ForCausalLM"},
+    {"MistralLarge3ForCausalLM", "DeepseekV3ForCausalLM"},
+    {"BailingMoeV2ForCausalLM", "BailingMoeForCausalLM"},
+    {"SarvamMoEForCausalLM", "BailingMoeForCausalLM"},
+    {"ExaoneMoEForCausalLM", "ExaoneMoeForCausalLM"},
+    {"MiMoV2ForCausalLM", "MiMoV2FlashForCausalLM"},
+    {"NemotronHPuzzleForCausalLM", "NemotronHForCausalLM"},
+    {"Step3p7FlashForCausalLM", "Step3p5ForCausalLM"},
+    {"LlamaModel", "LlamaForCausalLM"},
+    {"MistralModel", "MistralForCausalLM"},
+    {"Qwen2Model", "Qwen2ForCausalLM"},
+    {"Qwen3Model", "Qwen3ForCausalLM"},
+    {"Gemma2Model", "Gemma2ForCausalLM"},
+    {"Gemma3TextModel", "Gemma3ForCausalLM"},
+});
+
+}  // namespace
+
+const Family* find_family(std::string_view architecture) {
+  const auto alias = std::find_if(kAliases.begin(), kAliases.end(),
+                                  [&](const Alias& a) { return a.name == architecture; });
+  if (alias != kAliases.end()) architecture = alias->family;
+  for (const std::span<const Family> families : {dense_families(), mixed_families()}) {
+    const auto row = std::find_if(families.begin(), families.end(), [&](const Family& family) {
+      return family.architecture == architecture;
+    });
+    if (row != families.end()) return &*row;
+  }
+  return nullptr;
+}
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,67 @@
+// MiniMax's lightning attention, and LFM2's short convolutions.
+#include <algorithm>
+
+#include "base/error.h"
+#include "plan/shapes/mixers/recurrent.h"
+
+namespace plimsoll::plan {
+
+void add_lightning(Builder& build, int64_t layer) {
+  const std::vector<int64_t> types =
+      build.config.integers({"attn_type_list", "decoder_attention_types"});
+  const std::string named = build.layer_type(layer);
+  const auto i = static_cast<size_t>(layer);
+  const bool softmax = !named.empty() ? named == "full_attention"
+                                      : (i < types.size() ? types[i] == 1 : (layer + 1) % 8 == 0);
+  if (softmax) {
+    add_attention(build, layer);
+    build.shape.attention_token_bytes = build.shape.kv_layers.back().token_bytes;
+    return;
+  }
+  const int64_t heads = build.dims.heads;
+  const int64_t size = build.dims.head_size;
+  const int64_t hidden = build.dims.hidden;
+  const int64_t inner = heads * size;
+  const std::string path = build.layer_path(layer) + ".self_attn";
+  RankWeights& weights = build.weights;
+  weights.linear(Part::attention, {{path, "qkv_proj", {}}, hidden, {3 * inner}});
+  weights.linear(Part::attention, {{path, "output_gate", {}}, hidden, {inner}});
+  weights.linear(Part::attention, {{path, "out_proj", {}}, inner, {hidden}, Split::inputs});
+  const int64_t own = weights.share(heads, "the number of attention heads");
+  weights.plain(Part::attention, own * size);  // norm of the output
+  add_state(build, Amount{own} * size * size * kFloat32, "lightning");
+}
+
+namespace {
+
+bool is_convolution(const Builder& build, int64_t layer) {
+  const std::vector<int64_t> attention = build.config.integers({"full_attn_idxs"});
+  const std::string type = build.layer_type(layer);
+  if (!type.empty()) return type != "full_attention";
+  return std::find(attention.begin(), attention.end(), layer) == attention.end();
+}
+
+}  // namespace
+
+void add_short_conv(Builder& build, int64_t layer) {
+  if (!is_convolution(build, layer)) {
+    add_attention(build, layer);
+    build.shape.attention_token_bytes = build.shape.kv_layers.back().token_bytes;
+    return;
+  }
+  const ConfigView& config = build.config;
+  const int64_t hidden = build.dims.hidden;
+  const int64_t kernel = config.integer({"conv_L_cache"}, 3, {1, 1 << 20});
+  const bool bias = config.flag({"conv_bias"}, false);
+  const std::string path = build.layer_path(layer) + ".conv";
+  RankWeights& weights = build.weights;
+  weights.linear(Part::attention,
+                 {{path, "in_proj", {}}, hidden, {hidden, hidden, hidden}, Split::outputs, bias});
+  weights.linear(Part::attention,
+                 {{path, "conv", {}}, kernel, {hidden}, Split::outputs, bias, false});
+  weights.linear(Part::attention, {{path, "out_proj", {}}, hidden, {hidden}, Split::inputs, bias});
+  const int64_t own = weights.share(hidden, "the hidden size");
+  add_state(build, Amount{own} * (kernel - 1) * build.options.element, "short_conv");
+}
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,18 @@
+// Sizes that mixers with a recurrent state share.
+#pragma once
+
+#include "plan/shapes/builder.h"
+
+namespace plimsoll::plan {
+
+/// Size of an element of the recurrent state: `--mamba-ssm-cache-dtype`, else what the config asks
+/// for, else `fallback`.
+int64_t state_element(const Builder& build, int64_t fallback);
+
+/// Appends a layer whose state takes `bytes` on this rank.
+/// One Mamba-2 layer with its state.
+void add_mamba2(Builder& build, const std::string& path);
+
+void add_state(Builder& build, Amount bytes, const char* kernel);
+
+}  // namespace plimsoll::plan

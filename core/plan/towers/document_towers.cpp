@@ -1,0 +1,74 @@
+// Towers of small models that read pages: GLM-OCR's is in projected_towers.cpp.
+#include <algorithm>
+
+#include "plan/towers/towers.h"
+
+namespace plimsoll::plan {
+namespace {
+
+/// A SigLIP tower that takes images of any size, as PaddleOCR-VL and Keye have it.
+Tower add_free_siglip(const ConfigView& config, const char* path, int64_t extra_positions,
+                      Builder& build) {
+  Tower tower = siglip_tower(config, path);
+  const int64_t learned = tower.positions;
+  tower.positions += extra_positions;
+  add_tower(tower, build);
+  build.weights.buffer(Amount{learned} * kPositionIdBytes);
+  build.weights.buffer(Amount{tower.hidden / tower.heads / 4} * kFloat32);  // rotary frequencies
+  VisionShape& vision = build.shape.vision;
+  square_patches(vision, config, 14, 2);
+  vision.temporal_patch = 1;
+  return tower;
+}
+
+}  // namespace
+
+void add_paddle_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  const Tower tower = add_free_siglip(config, "visual.vision_model.encoder.layers", 0, build);
+  VisionShape& vision = build.shape.vision;
+  const int64_t merged = tower.hidden * vision.merge * vision.merge;
+  build.weights.plain(Part::vision, layer_norm(tower.hidden) + dense(merged, merged) +
+                                        dense(merged, build.dims.hidden));
+  vision.default_min_pixels = 147384;
+  vision.default_max_pixels = 2822400;
+}
+
+/// Keye-VL and Keye-VL-1.5.
+void add_keye_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  constexpr int64_t kPackedPositions = 32768;
+  const Tower tower =
+      add_free_siglip(config, "visual.vision_model.encoder.layers", kPackedPositions, build);
+  VisionShape& vision = build.shape.vision;
+  const int64_t merged = tower.hidden * vision.merge * vision.merge;
+  const bool first = build.shape.architecture == "KeyeForConditionalGeneration";
+  build.weights.plain(Part::vision, layer_norm(first ? tower.hidden : merged));
+  project(build, "mlp_AR.linear_1", merged, merged, Split::outputs, true);
+  project(build, "mlp_AR.linear_2", merged, build.dims.hidden, Split::inputs, true);
+  vision.kind = VisionShape::Kind::other;
+}
+
+/// dots.ocr: a gated tower with RMS norms.
+void add_dots_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  VisionShape& vision = build.shape.vision;
+  square_patches(vision, config, 14, 2);
+  Tower tower = read_tower(config, "vision_tower.blocks", {42, 1536, 12, 4224});
+  tower.hidden = config.integer({"embed_dim"}, 1536, {1, 1 << 20});
+  tower.gated = true;
+  tower.layer_norm = false;
+  tower.qkv_bias = tower.out_bias = tower.mlp_bias = config.flag({"use_bias"}, false);
+  tower.patch_inputs = config.integer({"num_channels"}, 3, kChannels) * vision.temporal_patch *
+                       vision.patch * vision.patch;
+  tower.ends = tower.hidden;  // after the patches
+  if (config.flag({"post_norm"}, true)) tower.ends += tower.hidden;
+  add_tower(tower, build);
+  build.weights.buffer(Amount{tower.hidden / tower.heads / 4} * kFloat32);
+  const int64_t merged = tower.hidden * vision.merge * vision.merge;
+  const int64_t out = config.integer({"hidden_size"}, 1536, {1, 1 << 20});
+  build.weights.plain(Part::vision, layer_norm(tower.hidden));
+  project(build, "vision_tower.merger.mlp.0", merged, merged, Split::outputs, true);
+  project(build, "vision_tower.merger.mlp.2", merged, out, Split::inputs, true);
+  vision.default_min_pixels = 3136;
+  vision.default_max_pixels = 11289600;
+}
+
+}  // namespace plimsoll::plan

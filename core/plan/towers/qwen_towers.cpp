@@ -1,0 +1,91 @@
+// Towers of Qwen-VL and its kin: patches of any number, merged by squares.
+#include <algorithm>
+#include <cmath>
+
+#include "plan/towers/towers.h"
+
+namespace plimsoll::plan {
+
+namespace {
+
+/// Qwen2-VL and Qwen2.5-VL.
+void add_qwen_vision(const ConfigView& config, Builder& build, bool gated) {
+  VisionShape& vision = build.shape.vision;
+  square_patches(vision, config, 14, 2);
+  vision.temporal_patch = config.integer({"temporal_patch_size"}, 2, {1, 1 << 10});
+  vision.video = VisionShape::Video::patches;
+  vision.most_frames = 14;
+  vision.bytes_on_device = true;
+  vision.default_min_pixels = 56 * 56;
+  vision.default_max_pixels = int64_t{28} * 28 * 16384;
+  const int64_t channels = config.integer({"in_channels", "in_chans"}, 3, kChannels);
+  Tower tower;
+  tower.path = "visual.blocks";
+  tower.layers = config.integer({"depth"}, 32, kTowerLayers);
+  tower.hidden = config.integer({gated ? "hidden_size" : "embed_dim"}, 1280, {1, 1 << 20});
+  tower.heads = config.integer({"num_heads"}, 16, {1, 1 << 16});
+  const int64_t ratio = config.integer({"mlp_ratio"}, 4);
+  tower.intermediate = gated ? config.integer({"intermediate_size"}, 3420) : ratio * tower.hidden;
+  tower.gated = gated;
+  tower.layer_norm = !gated;
+  tower.patch_inputs = channels * vision.temporal_patch * vision.patch * vision.patch;
+  tower.patch_bias = false;
+  tower.ends = norm_elements(tower);  // of the merger
+  tower.kv_heads = config.integer({"num_key_value_heads"}, tower.heads, {1, 1 << 16});
+  add_tower(tower, build);
+  const int64_t merged = tower.hidden * vision.merge * vision.merge;
+  const int64_t out =
+      config.integer({gated ? "out_hidden_size" : "hidden_size"}, build.dims.hidden);
+  project(build, "visual.merger.mlp.0", merged, merged, Split::outputs, true);
+  project(build, "visual.merger.mlp.2", merged, out, Split::inputs, true);
+  constexpr int64_t kRotaryPositions = 8192;
+  build.weights.buffer(Amount{kRotaryPositions} * (tower.hidden / tower.heads / 2) *
+                       build.options.element);
+}
+
+}  // namespace
+
+void add_qwen2_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  add_qwen_vision(config, build, false);
+}
+
+void add_qwen2_5_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  add_qwen_vision(config, build, true);
+}
+
+/// Qwen3-VL and Qwen3.5: learned positions, and mergers of deeper layers.
+void add_qwen3_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  VisionShape& vision = build.shape.vision;
+  square_patches(vision, config, 16, 2);
+  vision.temporal_patch = config.integer({"temporal_patch_size"}, 2, {1, 1 << 10});
+  vision.video = VisionShape::Video::budget;
+  vision.bytes_on_device = true;
+  vision.default_min_pixels = 65536;
+  vision.default_max_pixels = 16777216;
+  vision.video_min_pixels = 4096;
+  vision.video_max_pixels = 25165824;
+  Tower tower = read_tower(config, "visual.blocks", {27, 1152, 16, 4304});
+  tower.patch_inputs = config.integer({"in_channels"}, 3, kChannels) * vision.temporal_patch *
+                       vision.patch * vision.patch;
+  tower.positions = config.integer({"num_position_embeddings"}, 2304);
+  add_tower(tower, build);
+  const int64_t merged = tower.hidden * vision.merge * vision.merge;
+  const int64_t out = config.integer({"out_hidden_size"}, build.dims.hidden);
+  const bool listed = config.has("deepstack_visual_indexes");
+  constexpr int64_t kDeepMergers = 3;  // of Qwen3-VL, when the config does not list them
+  const bool has_them = build.shape.architecture.starts_with("Qwen3VL");
+  const int64_t deep =
+      listed ? static_cast<int64_t>(config.integers({"deepstack_visual_indexes"}).size())
+             : (has_them ? kDeepMergers : 0);
+  vision.deep_levels = deep;
+  for (int64_t i = 0; i <= deep; ++i) {
+    build.weights.plain(Part::vision, 2 * (i == 0 ? tower.hidden : merged));
+    project(build, "visual.merger.linear_fc1", merged, merged, Split::outputs, true);
+    project(build, "visual.merger.linear_fc2", merged, out, Split::inputs, true);
+  }
+  constexpr int64_t kRotaryPositions = 8192;
+  build.weights.buffer(Amount{kRotaryPositions} * (tower.hidden / tower.heads / 2) *
+                       build.options.element);
+}
+
+}  // namespace plimsoll::plan

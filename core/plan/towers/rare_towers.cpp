@@ -1,0 +1,100 @@
+// Towers of models that vLLM does not run, counted from their published parts.
+#include <algorithm>
+
+#include "plan/towers/towers.h"
+
+namespace plimsoll::plan {
+namespace {
+
+/// SigLIP so400m: 27 layers of 1152.
+Tower so400m(int64_t layers, int64_t positions) {
+  Tower tower;
+  tower.path = "vision_tower.encoder.layers";
+  tower.layers = layers;
+  tower.hidden = 1152;
+  tower.heads = 16;
+  tower.intermediate = 4304;
+  tower.split_attention = tower.split_mlp = false;
+  tower.patch_inputs = 3 * 14 * 14;
+  tower.positions = positions;
+  tower.ends = 2 * tower.hidden;
+  return tower;
+}
+
+/// A resampler: learned queries attend to the tower's output.
+void add_resampler(Builder& build, int64_t queries, int64_t inputs) {
+  const Amount width = build.dims.hidden;
+  const Amount attention = width * width * 4 + width * 4;
+  const Amount ends = width * 6 + width * width + width * queries + width * inputs;
+  build.weights.plain(Part::vision, attention + ends);
+}
+
+/// ConvNeXt-XXL of CLIP: four stages of 7 x 7 convolutions.
+void add_convnext(Builder& build) {
+  constexpr int64_t kWidths[] = {384, 768, 1536, 3072};
+  constexpr int64_t kDepths[] = {3, 4, 30, 3};
+  Amount elements = 3 * 16 * 384 + 3 * 384;
+  for (int stage = 0; stage < 4; ++stage) {
+    const Amount width = kWidths[stage];
+    const Amount block = width * 49 + width * 3 + width * width * 8 + width * 5 + width;
+    elements += block * kDepths[stage];
+    if (stage > 0) {
+      const Amount before = kWidths[stage - 1];
+      elements += before * 2 + before * width * 4 + width;
+    }
+  }
+  elements += 2 * 3072 + 3072 * 1024 + 1024;
+  build.weights.plain(Part::vision, elements);
+}
+
+/// A perceiver between tower and language model (xGen-MM): six layers of latents.
+void add_perceiver(Builder& build) {
+  constexpr int64_t kWidth = 1152;
+  constexpr int64_t kInner = 1536;
+  constexpr int64_t kLatents = 128;
+  const Amount layer = Amount{kWidth} * kInner * 4 + Amount{8} * kWidth * kWidth + 6 * kWidth;
+  build.weights.plain(
+      Part::vision, layer * 6 + Amount{kLatents} * kWidth + Amount{kWidth + 1} * build.dims.hidden);
+}
+
+}  // namespace
+
+bool is_rare_tower(const std::string& architecture) {
+  for (const char* name : {"LogicsForConditionalGeneration", "XGenMMModelForConditionalGeneration",
+                           "LocateAnythingForConditionalGeneration"}) {
+    if (architecture == name) return true;
+  }
+  return false;
+}
+
+bool add_rare_towers(const ConfigView& config, const std::string& architecture, Builder& build) {
+  build.shape.vision.kind = VisionShape::Kind::other;
+  if (architecture == "LogicsForConditionalGeneration") {
+    add_tower(so400m(26, 729), build);
+    add_convnext(build);
+    const int64_t inputs = config.integer({"mm_hidden_size"}, 4224);
+    build.weights.plain(Part::vision, Amount{inputs + build.dims.hidden + 2} * build.dims.hidden);
+  } else if (architecture == "XGenMMModelForConditionalGeneration") {
+    add_tower(so400m(27, 729), build);
+    build.weights.plain(Part::vision,
+                        Amount{4} * 1152 * 1152 + Amount{2} * 1152 * 4304);  // pooling head
+    add_perceiver(build);
+  } else if (config.text({"model_type"}, "") == "llama3v") {
+    add_tower(so400m(27, 4900), build);
+    add_resampler(build, config.integer({"query_num"}, 96), 1152);
+  } else if (architecture == "LocateAnythingForConditionalGeneration") {
+    Tower tower = so400m(27, 4096);
+    add_tower(tower, build);
+    const Amount merged = 4 * tower.hidden;
+    build.weights.plain(Part::vision,
+                        merged * 2 + (merged + build.dims.hidden + 2) * build.dims.hidden);
+  } else {
+    build.shape.vision.kind = VisionShape::Kind::none;
+    return false;
+  }
+  build.shape.note =
+      "a model that vLLM does not run: its towers are counted from their published parts";
+  return true;
+}
+
+}  // namespace plimsoll::plan

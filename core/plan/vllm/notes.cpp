@@ -1,0 +1,58 @@
+// What a plan for vLLM leaves out or takes for granted, in words.
+#include <fmt/format.h>
+
+#include "plan/vllm/plan.h"
+#include "plan/vllm/stage.h"
+
+namespace plimsoll::plan {
+namespace {
+
+constexpr VllmVersion kUnknown{0, 33, 0};  // and later
+
+/// Whether a tower's weights are counted and its activations are not.
+bool has_unmodelled_tower(const ModelShape& shape, const EngineArgs& args) {
+  if (!shape.multimodal) return false;
+  if (shape.vision.kind == VisionShape::Kind::other) return true;
+  const bool whole = args.limits.empty() && !args.language_only;
+  return whole && shape.vision.kind == VisionShape::Kind::none && shape.sound.tokens == 0;
+}
+
+}  // namespace
+
+void add_notes(PlanResult& result, const Stage& stage, const Quantization& quantization,
+               const EngineArgs& args) {
+  if (!stage.shape.note.empty()) result.notes.push_back(stage.shape.note);
+  if (args.version >= kUnknown) {
+    result.notes.push_back(fmt::format(
+        "vLLM {} is newer than what this program knows: planned as 0.32", result.version));
+  }
+  if (quantization.method() == "bitsandbytes" && args.version >= kWithoutBitsandbytes) {
+    result.notes.push_back("bitsandbytes is no part of vLLM from 0.28 on: it needs a plugin");
+  }
+  if (quantization.is_online()) {
+    result.notes.push_back(
+        "weights are quantized while loading: a 16-bit layer at a time is held besides");
+  }
+  if (stage.shape.multimodal && args.processor_cache_gib > 0) {
+    const bool old = args.version < VllmVersion{0, 10, 0};
+    result.notes.push_back(
+        fmt::format("host memory for processed images and videos: {:.3g} GiB x {} processes ({})",
+                    args.processor_cache_gib, old ? 2 : args.data_parallel + 1,
+                    old ? "VLLM_MM_INPUT_CACHE_GIB" : "--mm-processor-cache-gb"));
+  }
+  if (args.version < VllmVersion{0, 8, 0}) {
+    result.notes.push_back(
+        "host memory for swapped blocks: 4 GiB per GPU unless --swap-space says otherwise");
+  }
+  const bool draft_model =
+      !args.draft_method.empty() && args.draft_method != "ngram" && args.draft_method != "suffix";
+  if (draft_model) {
+    result.notes.push_back(fmt::format("not counted: weights and KV cache of the draft model ({})",
+                                       args.draft_method));
+  }
+  if (has_unmodelled_tower(stage.shape, args)) {
+    result.notes.push_back("the encoder's own memory is not modelled for this tower");
+  }
+}
+
+}  // namespace plimsoll::plan
