@@ -80,6 +80,13 @@ std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments) {
   return arguments;
 }
 
+std::string_view short_name(std::string_view long_name) {
+  for (const ShortName& known : kShortNames) {
+    if (known.long_name == long_name) return known.name;
+  }
+  return "";
+}
+
 std::string nearest_flag(const std::string& name, const CLI::App& command) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : command.get_options()) {

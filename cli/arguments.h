@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace plimsoll::cli {
@@ -11,6 +12,9 @@ namespace plimsoll::cli {
 /// METHOD" becomes --quantization (a bare -q stays: quiet); in names of long flags "_" becomes "-".
 /// Arguments after "--" stay as they are.
 std::vector<std::string> rewrite_arguments(std::vector<std::string> arguments);
+
+/// The short name that rewrite_arguments() knows of a long flag: "-tp"; empty when it has none.
+std::string_view short_name(std::string_view long_name);
 
 /// The known flag that is most like `name`; empty when none is.
 std::string nearest_flag(const std::string& name, const CLI::App& command);

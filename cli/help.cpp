@@ -21,7 +21,7 @@ Commands:
   shard  tensor-parallel shards, as vLLM saves them
 
 plimsoll COMMAND -h shows a command's usual flags, --help all of them.
-plimsoll --version shows the version.
+plimsoll --version shows the version, --completion SHELL what completes flags.
 )";
 
 constexpr std::string_view kRunHelp =

@@ -5,12 +5,15 @@
 
 #include "base/error.h"
 #include "cli/arguments.h"
+#include "cli/build_info.h"
+#include "cli/completion/completion.h"
 #include "cli/help.h"
 #include "cli/plan/command.h"
 #include "cli/run/command.h"
 #include "cli/shard/command.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/version.h"
 #include "files/output_file.h"
 
 namespace {
@@ -20,8 +23,10 @@ using namespace plimsoll;
 int dispatch(std::vector<std::string> arguments) {
   CLI::App app("", "");
   cli::add_help_flags(app);
-  app.add_flag_callback("--version",
-                        [] { throw cli::HelpWanted{"plimsoll " PLIMSOLL_VERSION "\n"}; });
+  app.add_flag_callback(
+      "--version", [] { throw cli::HelpWanted{cli::version_text(cli::kCommit)}; },
+      "version, commit, compiler, instruction sets, libraries");
+  cli::add_completion_flag(app);
   app.require_subcommand(1);
   cli::RunOptions run_options;
   const CLI::App* run = cli::add_run_command(app, run_options);

@@ -5,11 +5,15 @@
 
 #include "batch/request_fields.h"
 #include "cli/arguments.h"
+#include "cli/help_flags.h"
 #include "cli/program.h"
 #include "cli/units.h"
 
 using namespace plimsoll;
 using namespace plimsoll::cli;
+using test::flags_in;
+using test::flags_of_help;
+using test::read_file;
 using test::Scratch;
 using test::shell;
 
@@ -160,34 +164,9 @@ TEST_CASE("help") {
     for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
   }
   CHECK(shell(scratch, "plimsoll run -h").out.starts_with("Examples:"));
-  CHECK_THAT(shell(scratch, "plimsoll --version").out, Catch::StartsWith("plimsoll "));
 }
 
 namespace {
-
-std::set<std::string> flags_in(const std::string& text) {
-  static const std::regex flag(R"((^|[ ,(])(--?[a-zA-Z][a-z-]*))", std::regex::multiline);
-  std::set<std::string> flags;
-  for (std::sregex_iterator at(text.begin(), text.end(), flag), end; at != end; ++at) {
-    flags.insert((*at)[2]);
-  }
-  return flags;
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Flags stand at the beginning of their lines, in both.
-std::set<std::string> flags_of_help(const std::string& help) {
-  std::set<std::string> flags;
-  std::istringstream lines(help.substr(help.find("\nHelp:")));
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("  -")) flags.merge(flags_in(line.substr(0, line.find("  ", 3))));
-  }
-  return flags;
-}
 
 std::set<std::string> flags_of_page(const std::string& text) {
   std::set<std::string> flags;

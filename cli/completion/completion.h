@@ -1,0 +1,35 @@
+// Completion of commands, flags and values in a shell, from the flags themselves.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::cli {
+
+struct CompletedFlag {
+  std::vector<std::string> names;  // "-i", "--input-file"; also "-tp"
+  std::string help;
+  bool takes_value = false;
+  bool takes_file = false;
+  std::vector<std::string> words;  // values that have a name, such as "auto"
+};
+
+struct CompletedCommand {
+  std::string name;  // empty: the program itself
+  std::string help;
+  std::vector<CompletedFlag> flags;  // all that --help shows
+};
+
+/// The program itself and its commands, as they declare their flags.
+std::vector<CompletedCommand> completed_commands(const CLI::App& app);
+
+std::string bash_completion(const std::vector<CompletedCommand>& commands);
+std::string zsh_completion(const std::vector<CompletedCommand>& commands);
+std::string fish_completion(const std::vector<CompletedCommand>& commands);
+
+/// --completion SHELL, which prints the shell's script; `app` must outlive the parsing.
+void add_completion_flag(CLI::App& app);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,13 @@
+// --version.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace plimsoll::cli {
+
+/// The first line is "plimsoll X.Y.Z"; then a line each for commit, compiler, instruction sets,
+/// CUDA and libraries.
+std::string version_text(std::string_view commit);
+
+}  // namespace plimsoll::cli

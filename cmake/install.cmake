@@ -1,0 +1,58 @@
+# `cmake --install`, the .deb (cpack -G DEB) and what the wheel holds (pyproject.toml): program, man pages, completions, licences.
+include(GNUInstallDirs)
+if(SKBUILD)  # pip puts these below the environment's prefix
+  set(CMAKE_INSTALL_BINDIR ${SKBUILD_SCRIPTS_DIR})
+  set(CMAKE_INSTALL_DATADIR ${SKBUILD_DATA_DIR}/share)
+  set(CMAKE_INSTALL_MANDIR ${SKBUILD_DATA_DIR}/share/man)
+  set(CMAKE_INSTALL_DOCDIR ${SKBUILD_DATA_DIR}/share/doc/plimsoll)
+  if(PLIMSOLL_HAS_CUDA)  # where pip's nvidia-cublas wheels lie beside it
+    foreach(python RANGE 9 15)
+      foreach(folder cu13 cublas)
+        list(APPEND rpath "$ORIGIN/../lib/python3.${python}/site-packages/nvidia/${folder}/lib")
+      endforeach()
+    endforeach()
+    set_target_properties(plimsoll PROPERTIES INSTALL_RPATH "${rpath}")
+  endif()
+endif()
+
+install(TARGETS plimsoll RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/man/*.1)
+install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+# The program prints its completions itself.
+install(CODE "
+  foreach(shell bash zsh fish)
+    execute_process(COMMAND $<TARGET_FILE:plimsoll> --completion \${shell} OUTPUT_FILE ${CMAKE_BINARY_DIR}/completion.\${shell}
+      RESULT_VARIABLE failed)
+    if(failed)
+      message(FATAL_ERROR \"plimsoll --completion \${shell}: \${failed}\")
+    endif()
+  endforeach()")
+install(FILES ${CMAKE_BINARY_DIR}/completion.bash RENAME plimsoll DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${CMAKE_BINARY_DIR}/completion.zsh RENAME _plimsoll DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+install(FILES ${CMAKE_BINARY_DIR}/completion.fish RENAME plimsoll.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+
+install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE RENAME copyright DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# Licences of what is linked, as Debian's packages carry them.
+foreach(package libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev libssl-dev libxxhash-dev
+    libjpeg62-turbo-dev libjpeg-turbo8-dev libpng-dev zlib1g-dev libwebp-dev libgif-dev)
+  if(EXISTS /usr/share/doc/${package}/copyright)
+    install(FILES /usr/share/doc/${package}/copyright RENAME ${package} DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences)
+  endif()
+endforeach()
+if(PLIMSOLL_STATIC)
+  install(FILES ${sentencepiece_source}/LICENSE RENAME sentencepiece DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences)
+  install(FILES ${sentencepiece_source}/third_party/protobuf-lite/LICENSE RENAME protobuf DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences)
+endif()
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT "The plimsoll authors <plimsoll@example.org>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "language models in batch that never run out of memory")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # dependencies are those of the libraries that it was linked with
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "bash-completion, libcublas-12-8 | libcublas-13-0")
+include(CPack)
