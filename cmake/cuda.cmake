@@ -3,6 +3,8 @@
 set(PLIMSOLL_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where nvcc is found), ON, OFF")
 set_property(CACHE PLIMSOLL_CUDA PROPERTY STRINGS AUTO ON OFF)
 
+option(PLIMSOLL_LINEINFO "Keep in kernels which line they come from, for profilers" ON)
+
 set(PLIMSOLL_HAS_CUDA OFF)
 if(PLIMSOLL_CUDA)
   include(CheckLanguage)
@@ -42,7 +44,7 @@ if(PLIMSOLL_HAS_CUDA)
   # cuBLASLt is opened when the first product is set up (kernels/products/cublaslt.h), so it is not linked.
   target_link_libraries(plimsoll_kernels PUBLIC plimsoll_backend CUDA::cudart_static Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_options(plimsoll_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
-    --expt-relaxed-constexpr -lineinfo -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter --Wno-deprecated-gpu-targets>)
+    --expt-relaxed-constexpr $<$<BOOL:${PLIMSOLL_LINEINFO}>:-lineinfo> -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter --Wno-deprecated-gpu-targets>)
   if(PLIMSOLL_WERROR)
     target_compile_options(plimsoll_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
   endif()
