@@ -143,6 +143,7 @@ batch::RunReport make_report(const RunOptions& options, const Launch& launch,
   report.counts = std::move(counts);
   report.stats = launch.engine->stats();
   report.plan = launch.engine->plan();
+  report.notes = launch.setup.notes;
   return report;
 }
 
@@ -154,7 +155,8 @@ void add_card(const Launch& launch, batch::MemoryReport& memory) {
       backend::device_memory(*launch.backend, launch.spec, setup.graphs);
   memory.lines.push_back({"beside the arena", setup.budget.outside, std::nullopt, std::nullopt});
   memory.planned += setup.budget.outside;
-  if (now.process == 0) return;
+  // Our own count has the arena alone, which is measured anyway.
+  if (now.source == backend::MemorySource::allocations) return;
   const uint64_t arena = launch.engine->plan().total_bytes;
   memory.lines.back().measured = now.process - std::min(now.process, arena);
   memory.measured_peak = now.process;

@@ -4,9 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "cli/run/no_card.h"
 #include "plan/own/arguments.h"
 
 namespace plimsoll::cli {
@@ -22,15 +25,24 @@ std::string gibibytes(uint64_t bytes) {
 
 }  // namespace
 
-std::optional<backend::DeviceInfo> choose_card(const EngineFlags& flags) {
-  if (flags.device == "cpu") return std::nullopt;
+void choose_card(const EngineFlags& flags, DeviceChoice& choice) {
+  if (flags.device == "cpu") return;
   const std::vector<backend::DeviceInfo> cards = backend::list_devices();
-  if (!cards.empty()) return cards.front();
-  if (flags.device != "cuda") return std::nullopt;
+  if (!cards.empty()) {
+    choice.card = cards.front();
+    return;
+  }
+  choice.why_no_card = why_no_card(find_card_trouble());
+  if (flags.device != "cuda") return;
+  const char* none = backend::kHasDeviceBackend ? "there is no card that this build has code for"
+                                                : "this build has no CUDA backend";
   fail(ExitCode::usage, "--device cuda: {}; use --device cpu",
-       backend::kHasDeviceBackend ? "no card that this build has code for is there (nvidia-smi "
-                                    "lists what the driver knows)"
-                                  : "this build has no CUDA backend");
+       choice.why_no_card.empty() ? none : choice.why_no_card);
+}
+
+bool kernels_may_overlap() {
+  const char* value = std::getenv("PLIMSOLL_PDL");
+  return value == nullptr || std::string_view(value) != "0";
 }
 
 std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags,
@@ -38,7 +50,8 @@ std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags,
   if (!choice.card) return backend::make_cpu_backend(choice.cpu);
   return backend::make_device_backend({.index = choice.card->index,
                                        .threads = choice.cpu.threads,
-                                       .deterministic = flags.deterministic});
+                                       .deterministic = flags.deterministic,
+                                       .overlap = choice.overlap});
 }
 
 CardBudget card_budget(const EngineFlags& flags, const backend::DeviceMemory& memory) {
@@ -112,6 +125,9 @@ DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
     budget_card(flags, backend, spec, engine, setup);
   } else {
     setup.notes = apply_cpu(flags, engine);
+    if (!choice.why_no_card.empty()) {
+      setup.notes.push_back("running on the CPU: " + choice.why_no_card);
+    }
   }
   if (flags.solve_sequences) {
     engine.max_num_seqs = plan::own::most_sequences(spec, engine, backend.footprint());

@@ -17,11 +17,17 @@ namespace plimsoll::cli {
 /// Where a launch runs.
 struct DeviceChoice {
   std::optional<backend::DeviceInfo> card;  // absent: the CPU
+  std::string why_no_card;                  // of a machine that has one; to tell the user
+  bool overlap = true;                      // of kernels on a card
   backend::CpuOptions cpu;
 };
 
-/// The card to run on, if any: auto takes the first where there is one. Throws Error(usage).
-std::optional<backend::DeviceInfo> choose_card(const EngineFlags& flags);
+/// Chooses the card to run on, if any: auto takes the first where there is one. Throws
+/// Error(usage).
+void choose_card(const EngineFlags& flags, DeviceChoice& choice);
+
+/// Whether kernels on a card may start before the ones ahead have ended: unless PLIMSOLL_PDL is 0.
+bool kernels_may_overlap();
 
 /// Throws Error when it cannot be had.
 std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags,

@@ -103,7 +103,8 @@ batch::RequestFields apply(const OrderedJson& fields, const batch::RequestFields
 
 DeviceChoice choose_device(const RunOptions& options, const Environment& environment) {
   DeviceChoice choice;
-  choice.card = choose_card(options.launch);
+  choose_card(options.launch, choice);
+  choice.overlap = kernels_may_overlap();
   backend::CpuOptions& cpu = choice.cpu;
   cpu.isa = backend::detect_isa();
   if (options.launch.cpu_isa) {
@@ -160,6 +161,10 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
           : std::make_unique<engine::Engine>(launch->spec, *weights.source(), *launch->backend,
                                              tokenizer, std::move(engine));
   if (launch->device.card) {
+    for (const std::string& note : backend::device_notes(*launch->backend)) {
+      launch->setup.notes.push_back(note);
+      if (!options.quiet) say(note);
+    }
     check_ceiling(launch->setup,
                   backend::device_memory(*launch->backend, launch->spec, launch->setup.graphs));
   }

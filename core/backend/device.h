@@ -22,18 +22,32 @@ struct DeviceInfo {
   uint64_t l2_bytes = 0;
 };
 
+/// The driver, apart from its devices. Versions as CUDA writes them: 12040 is 12.4.
+struct DriverState {
+  int driver = 0;       // the newest CUDA that it runs; 0: there is no driver
+  int runtime = 0;      // this build's; 0: none
+  int devices = 0;      // that it shows to this process, with code for them in this build or not
+  std::string trouble;  // why it shows none; empty where there just is none
+};
+
 struct DeviceOptions {
   int index = 0;
   int threads = 1;             // of the host: loading, reading logits
   bool deterministic = false;  // the same bits for a row in any batch
+  bool overlap = true;         // kernels may start before the ones ahead of them have ended
 };
+
+/// Who says what a process has of a device: the driver, context and modules included, or our own
+/// count of the memory that we took.
+enum class MemorySource : uint8_t { driver, allocations };
 
 /// Memory of a backend's device as its driver tells it, in bytes.
 struct DeviceMemory {
   uint64_t total = 0;
   uint64_t free = 0;     // now
   uint64_t outside = 0;  // what this process takes beside its arena at most, graphs included
-  uint64_t process = 0;  // what this process has of it now; 0: the driver does not say
+  uint64_t process = 0;  // what this process has of it now
+  MemorySource source = MemorySource::allocations;  // of `process`
 };
 
 #ifdef PLIMSOLL_HAS_CUDA
@@ -42,9 +56,14 @@ inline constexpr bool kHasDeviceBackend = true;
 
 /// Empty where there is no driver, or no device that this build has code for.
 std::vector<DeviceInfo> list_devices();
+DriverState driver_state();
 
 /// Throws Error when the device cannot be used.
 std::unique_ptr<Backend> make_device_backend(const DeviceOptions& options);
+
+/// What a launch on a backend by make_device_backend does more slowly than its device could, and
+/// why, in words for people; good after Backend::finish_launch().
+std::vector<std::string> device_notes(const Backend& backend);
 
 /// Of a backend by make_device_backend, when steps of `graphs` sizes of this model are recorded.
 DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec, int64_t graphs);
@@ -57,8 +76,16 @@ inline std::vector<DeviceInfo> list_devices() {
   return {};
 }
 
+inline DriverState driver_state() {
+  return {};
+}
+
 inline std::unique_ptr<Backend> make_device_backend(const DeviceOptions&) {
   return nullptr;
+}
+
+inline std::vector<std::string> device_notes(const Backend&) {
+  return {};
 }
 
 inline DeviceMemory device_memory(const Backend&, const model::ModelSpec&, int64_t) {

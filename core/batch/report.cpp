@@ -103,7 +103,9 @@ std::string report_json(const RunReport& report) {
   write_plan(out, report);
   write_memory(out, report.memory);
   write_seconds(out, report);
-  out.end_object();
+  out.key("notes").begin_array();
+  for (const std::string& note : report.notes) out.string(note);
+  out.end_array().end_object();
   return out.take() + "\n";
 }
 

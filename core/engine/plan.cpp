@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "backend/cuda/footprint.h"
 #include "base/error.h"
 #include "base/rounding.h"
 #include "engine/layout.h"
@@ -182,6 +183,7 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   const int64_t batched_tokens = limits.batched_tokens;
   layout.kv = make_kv_layout(spec, std::max<int64_t>(options.block_size, 1),
                              kv_dtype(options, footprint), footprint);
+  backend::check_card_limits(footprint, spec, layout.kv.groups.size());
   layout.max_model_len = wanted_length(spec, options);
   uint64_t rest = 0;
   if (options.num_kv_blocks) {

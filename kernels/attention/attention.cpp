@@ -1,9 +1,12 @@
 #include "kernels/attention/attention.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 
 #include "kernels/attention/attention_plain.h"
+#include "kernels/attention/merge_attention.h"
 #include "kernels/runtime/cuda_error.h"
 
 namespace plimsoll::kernels {
@@ -85,23 +88,50 @@ void StepAttention::plan_plain(const BatchMeta& batch, Shape& shape) const {
   }
 }
 
-const FlashUnit* StepAttention::unit(const Call& call) const {
+StepAttention::Choice StepAttention::choose(const Call& call) const {
+  if (flash_units().empty()) return {.why_not = "this build is without FlashInfer's kernels"};
   const backend::KvLayer& cache = *call.cache;
+  const FlashUnit* unit = find_flash_unit(*call.spec, call.qkv.dtype, cache.dtype);
+  if (unit == nullptr) {
+    return {.why_not =
+                "FlashInfer's are for bfloat16 and float16, heads of up to 256 columns in "
+                "multiples of 16"};
+  }
   if (!flash_covers(*call.spec, flash_limits_, table_stride_, cache.block_size, cache.block_stride,
                     cache.dtype)) {
-    return nullptr;
+    return {.why_not =
+                "FlashInfer's count in 32 bits: fewer --max-num-seqs, a smaller "
+                "--max-model-len or --max-num-batched-tokens"};
   }
-  return find_flash_unit(*call.spec, call.qkv.dtype, cache.dtype);
+  return {.unit = unit};
+}
+
+std::vector<std::string> StepAttention::notes() const {
+  std::vector<std::string> notes;
+  for (const Shape& shape : shapes_) {
+    if (!shape.uses_plain) continue;
+    const FlashShape& of = shape.part.shape;
+    notes.push_back(fmt::format(
+        "attention of {} heads of {} columns{} runs on plain kernels, a fraction as fast: {}",
+        of.heads, of.head_dim, of.window > 0 ? fmt::format(" with a window of {}", of.window) : "",
+        shape.why_plain));
+  }
+  return notes;
 }
 
 void StepAttention::run(const Call& call, const BatchMeta& batch, const DeviceBatch& device,
                         cudaStream_t stream) {
   Shape& shape = find(*call.spec);
-  if (const FlashUnit* flash = unit(call)) {
-    if (!shape.uses_flash) check(flash->prepare(memory_), "loading attention kernels");
+  const Choice choice = choose(call);
+  if (choice.unit != nullptr) {
+    if (!shape.uses_flash) {
+      check(choice.unit->prepare(memory_), "loading attention kernels");
+      load_merge_attention(choice.unit->activation);
+    }
     shape.uses_flash = true;
-    return run_flash(call, *flash, shape, batch, stream);
+    return run_flash(call, *choice.unit, shape, batch, stream);
   }
+  if (!shape.uses_plain) shape.why_plain = choice.why_not;
   shape.uses_plain = true;
   run_plain(call, shape, batch, device, stream);
 }

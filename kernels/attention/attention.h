@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backend/cuda/footprint.h"
@@ -41,6 +42,9 @@ class StepAttention {
   void run(const Call& call, const backend::BatchMeta& batch, const DeviceBatch& device,
            cudaStream_t stream);
 
+  /// The shapes that the plain kernel computes, a fraction as fast, and why.
+  [[nodiscard]] std::vector<std::string> notes() const;
+
   /// From now on only what has run is planned.
   void seal() { sealed_ = true; }
 
@@ -52,12 +56,18 @@ class StepAttention {
     PlainPlan plain;  // launched for the step at hand
     bool uses_flash = false;
     bool uses_plain = false;
+    std::string why_plain{};
   };
   Shape& find(const model::AttentionSpec& spec);
   /// Whether steps are planned for FlashInfer's kernels: they have run, or may yet.
   [[nodiscard]] bool plans_flash(const Shape& shape) const;
   void plan_plain(const backend::BatchMeta& batch, Shape& shape) const;
-  [[nodiscard]] const FlashUnit* unit(const Call& call) const;
+  /// FlashInfer's kernels for a layer, or why there are none.
+  struct Choice {
+    const FlashUnit* unit = nullptr;
+    std::string why_not{};
+  };
+  [[nodiscard]] Choice choose(const Call& call) const;
   void run_flash(const Call& call, const FlashUnit& unit, const Shape& shape,
                  const backend::BatchMeta& batch, cudaStream_t stream);
   void run_plain(const Call& call, const Shape& shape, const backend::BatchMeta& batch,

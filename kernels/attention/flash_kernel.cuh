@@ -156,6 +156,7 @@ constexpr uint32_t memory_bytes(FlashMemory memory) {
 template <typename Traits, typename Params>
 __global__ void __launch_bounds__(Traits::NUM_THREADS)
     flash_kernel(const __grid_constant__ Params params) {
+  wait_for_previous();
   flashinfer::BatchPrefillWithPagedKVCacheDevice<Traits>(
       params, *shared_array<typename Traits::SharedStorage>(),
       dim3(threadIdx.x, threadIdx.y, threadIdx.z), blockIdx.x, blockIdx.z, gridDim.z);
@@ -179,13 +180,14 @@ struct FlashInstance {
   static constexpr size_t kSharedBytes = sizeof(typename Traits::SharedStorage);
 
   static cudaError_t prepare() {
+    preload(flash_kernel<Traits, Params>);
     return cudaFuncSetAttribute(flash_kernel<Traits, Params>,
                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 static_cast<int>(kSharedBytes));
   }
 
-  /// May start before the kernel ahead of it has ended: it waits by itself (prefill.cuh:2146)
-  /// before it reads more than the plan.
+  /// May start before the kernel ahead of it has ended: it waits before it reads anything, where
+  /// FlashInfer (prefill.cuh:2146) would wait behind the plan.
   static void run(const FlashArguments& a, int64_t items, cudaStream_t stream) {
     const Launch where{
         .grid = dim3(static_cast<uint32_t>(items), 1, static_cast<uint32_t>(a.kv_heads)),

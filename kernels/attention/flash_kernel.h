@@ -58,7 +58,7 @@ struct FlashUnit {
   /// Any head size up to head_dim (whole 16-byte pieces), windows and soft caps; else exactly
   /// head_dim, without those.
   bool general = false;
-  /// Raises the limit of shared memory of the kernels for `memory`, which also loads them. Once per
+  /// Loads the kernels of all kinds for `memory` and raises their limit of shared memory. Once per
   /// device, before the first launch.
   cudaError_t (*prepare)(FlashMemory memory) = nullptr;
   /// Throws Error when the runtime refuses.

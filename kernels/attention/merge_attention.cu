@@ -86,6 +86,11 @@ __global__ void __launch_bounds__(kLane* kWarps) merge_kernel(AttentionMerge m, 
 
 }  // namespace
 
+void load_merge_attention(DType dtype) {
+  with_activation_type(dtype,
+                       [](auto type) { preload(merge_kernel<typename decltype(type)::type>); });
+}
+
 void merge_attention(const AttentionMerge& merge, MergeWarps warps, cudaStream_t stream) {
   const int per_head = static_cast<int>(warps);
   const int64_t heads_of_block = kWarps / per_head;

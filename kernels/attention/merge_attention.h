@@ -26,6 +26,9 @@ struct AttentionMerge {
 /// Partial results are summed by one warp for each head, or by four: the order of sums differs.
 enum class MergeWarps : uint8_t { one = 1, four = 4 };
 
+/// Loads the kernel for results of a type ahead of its first launch.
+void load_merge_attention(DType dtype);
+
 /// Throws Error when the runtime refuses.
 void merge_attention(const AttentionMerge& merge, MergeWarps warps, cudaStream_t stream);
 

@@ -1,10 +1,12 @@
 #include "kernels/products/linear.h"
 
-#include <algorithm>
-#include <limits>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+
+#include "kernels/products/product.h"
 #include "kernels/runtime/cuda_error.h"
-#include "memory/arena.h"
 
 namespace plimsoll::kernels {
 
@@ -14,32 +16,19 @@ using model::Activation;
 namespace {
 
 constexpr int kCandidates = 8;  // asked of the heuristic
-constexpr size_t kTimed = 4;    // of them
 constexpr size_t kWeights = 8;  // of one shape, taken in turn so that no cache holds them
-constexpr int kRounds = 4;      // launches that are timed
 
 /// Rows for which `Pinning::single` asks the heuristic; few rows pay a little for it.
 constexpr int64_t kPinnedRows = 256;
-
-cudaDataType_t data_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return CUDA_R_32F;
-    case DType::f16:
-      return CUDA_R_16F;
-    default:
-      return CUDA_R_16BF;
-  }
-}
 
 bool has_type(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
-/// cuBLASLt's GELU is the tanh form.
-bool in_epilogue(Activation activation) {
+/// cuBLASLt's GELU is the tanh form, by a tanh of some eleven bits: enough for results of 16 bits.
+bool in_epilogue(Activation activation, DType out) {
   return activation == Activation::none || activation == Activation::relu ||
-         activation == Activation::gelu_tanh;
+         (activation == Activation::gelu_tanh && dtype_size(out) == 2);
 }
 
 cublasLtEpilogue_t epilogue_of(bool bias, Activation activation) {
@@ -73,92 +62,6 @@ size_t common_alignment(const View& view) {
   return alignment;
 }
 
-/// What a choice depends on, besides rows.
-struct Products::Key {
-  int64_t n = 0;
-  int64_t k = 0;
-  DType in = DType::bf16;
-  DType out = DType::bf16;
-  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  size_t in_alignment = 0;   // bytes; of weight and in
-  size_t out_alignment = 0;  // bytes
-  bool operator==(const Key&) const = default;
-};
-
-struct Products::Algorithm {
-  cublasLtMatmulAlgo_t algorithm{};
-  size_t workspace = 0;
-};
-
-/// One product's operands.
-struct Products::Call {
-  const void* weight = nullptr;
-  const void* in = nullptr;
-  void* out = nullptr;
-  const void* bias = nullptr;
-  int64_t rows = 0;
-  int64_t in_stride = 0;   // elements
-  int64_t out_stride = 0;  // elements
-};
-
-/// Column-major, as cuBLASLt reads: D [n, T] = A [k, n]^T * B [k, T].
-struct Products::Product {
-  Product(const CublasLt& table, const Key& of) : lt(table), key(of) {
-    const cudaDataType_t in = data_type(key.in), out = data_type(key.out);
-    const auto n = static_cast<uint64_t>(key.n), k = static_cast<uint64_t>(key.k);
-    // Float32 products are float32 products: never TF32.
-    check(lt.create_description(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-          "cublasLtMatmulDescCreate");
-    set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
-    set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, key.epilogue);
-    check(lt.create_layout(&a, in, k, n, key.k), "cublasLtMatrixLayoutCreate");
-    check(lt.create_layout(&b, in, k, 1, key.k), "cublasLtMatrixLayoutCreate");
-    check(lt.create_layout(&d, out, n, 1, key.n), "cublasLtMatrixLayoutCreate");
-  }
-  ~Product() {
-    lt.destroy_layout(d);
-    lt.destroy_layout(b);
-    lt.destroy_layout(a);
-    lt.destroy_description(description);
-  }
-  Product(const Product&) = delete;
-  Product& operator=(const Product&) = delete;
-
-  template <typename T>
-  void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
-    check(lt.set_description(description, attribute, &value, sizeof value),
-          "cublasLtMatmulDescSetAttribute");
-  }
-  template <typename T>
-  void set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute, T value) {
-    check(lt.set_layout(layout, attribute, &value, sizeof value),
-          "cublasLtMatrixLayoutSetAttribute");
-  }
-
-  /// Describes a call's operands to the library.
-  void describe(const Call& call) {
-    set(b, CUBLASLT_MATRIX_LAYOUT_COLS, static_cast<uint64_t>(call.rows));
-    set(b, CUBLASLT_MATRIX_LAYOUT_LD, call.in_stride);
-    set(d, CUBLASLT_MATRIX_LAYOUT_COLS, static_cast<uint64_t>(call.rows));
-    set(d, CUBLASLT_MATRIX_LAYOUT_LD, call.out_stride);
-    if (call.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
-  }
-
-  const CublasLt& lt;
-  Key key;
-  cublasLtMatmulDesc_t description = nullptr;
-  cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
-  /// By bucket; the first where nothing was timed yet.
-  std::array<std::optional<Algorithm>, kRowBuckets.size()> first, best;
-  std::array<bool, kRowBuckets.size()> hopeless{};  // nothing found: do not ask again
-  std::optional<Algorithm> pinned;
-  bool unpinnable = false;
-  int64_t most_rows = 0;
-  std::vector<const void*> weights;  // seen, at most kWeights
-  const void* bias = nullptr;        // of the last call
-};
-
 Products::Products(Pinning pinning, cudaStream_t stream)
     : lt_(cublaslt()), pinning_(pinning), stream_(stream) {
   check(lt_.create(&handle_), "cublasLtCreate");
@@ -187,7 +90,7 @@ std::optional<Fused> Products::run(const View& out, const View& in, const backen
   if (in.dtype != weight.dtype || !out_fits || !has_type(in.dtype)) return std::nullopt;
   Fused fused;
   fused.bias = bias && bias.dtype == out.dtype;
-  fused.activation = in_epilogue(activation) && (fused.bias || !bias);
+  fused.activation = in_epilogue(activation, out.dtype) && (fused.bias || !bias);
   const Key key{
       .n = weight.spec->rows(),
       .k = weight.spec->columns(),
@@ -235,21 +138,38 @@ const Products::Algorithm* Products::look_up(Product& product, const Call& call)
   return nullptr;
 }
 
-// One algorithm that does every row count from one to the largest bucket.
+// Algorithms that do every row count from one to the largest bucket.
 const Products::Algorithm* Products::pin(Product& product, const Call& call) {
-  if (product.pinned) return &*product.pinned;
-  if (sealed_ || product.unpinnable) return nullptr;
+  if (!product.pinned.empty()) return &product.pinned.front();
+  if (sealed_ || product.asked) return nullptr;
+  product.asked = true;
   Call usual = call;
   usual.rows = kPinnedRows;
   for (const Algorithm& candidate : candidates(product, usual)) {
     const auto does = [&](int64_t rows) { return works(product, candidate, call, rows); };
     const bool odd_ones = does(1) && does(2) && does(3) && does(7) && does(kPinnedRows - 1);
     if (!odd_ones || !std::ranges::all_of(kRowBuckets, does)) continue;
-    product.pinned = candidate;
-    return &*product.pinned;
+    product.pinned.push_back(candidate);
   }
-  product.unpinnable = true;
-  return nullptr;
+  return product.pinned.empty() ? nullptr : &product.pinned.front();
+}
+
+std::vector<std::string> Products::refused() const {
+  std::vector<std::string> names;
+  for (const auto& product : products_) {
+    const bool hopeless = pinning_ == Pinning::single
+                              ? product->asked && product->pinned.empty()
+                              : std::ranges::any_of(product->hopeless, std::identity());
+    if (hopeless)
+      names.push_back(
+          product_name(product->key.in, product->key.in, product->key.n, product->key.k));
+  }
+  return names;
+}
+
+std::string product_name(DType in, DType weight, int64_t n, int64_t k) {
+  return fmt::format("product of {} with a {} matrix [{}, {}]", torch_name(in), torch_name(weight),
+                     n, k);
 }
 
 std::vector<Products::Algorithm> Products::candidates(Product& product, const Call& call) const {
@@ -303,64 +223,6 @@ cublasStatus_t Products::launch(Product& product, const Algorithm& algorithm,
   return lt_.matmul(handle_, product.description, &kOne, call.weight, product.a, call.in, product.b,
                     &kZero, call.out, product.d, call.out, product.d, &algorithm.algorithm,
                     workspace_, workspace_bytes_, stream_);
-}
-
-void Products::tune(std::span<std::byte> scratch, int64_t rows) {
-  if (pinning_ == Pinning::single) return;
-  for (const auto& product : products_) {
-    product->most_rows = std::max(product->most_rows, rows);
-    const size_t last = row_bucket(product->most_rows);
-    for (size_t bucket = 0; bucket <= last; ++bucket) {
-      if (!product->best[bucket]) time_candidates(*product, bucket, scratch);
-    }
-  }
-}
-
-void Products::time_candidates(Product& product, size_t bucket, std::span<std::byte> scratch) {
-  const Key& key = product.key;
-  Call call{.bias = product.bias,
-            .rows = std::min(kRowBuckets[bucket], product.most_rows),
-            .in_stride = key.k,
-            .out_stride = key.n};
-  const size_t in_bytes =
-      memory::Arena::aligned(static_cast<size_t>(call.rows * key.k) * dtype_size(key.in));
-  const size_t out_bytes = static_cast<size_t>(call.rows * key.n) * dtype_size(key.out);
-  call.weight = product.weights.front();
-  const bool fits = in_bytes + out_bytes <= scratch.size();
-  if (fits) {
-    call.in = scratch.data();
-    call.out = scratch.data() + in_bytes;
-  }
-  // What is chosen must do all row counts of its bucket.
-  const int64_t fewest = bucket == 0 ? 1 : kRowBuckets[bucket - 1] + 1;
-  double least = std::numeric_limits<double>::infinity();
-  size_t timed = 0;
-  for (const Algorithm& candidate : candidates(product, call)) {
-    if (!works(product, candidate, call, call.rows)) continue;
-    if (!works(product, candidate, call, std::min(fewest, call.rows))) continue;
-    const double seconds = fits ? time(product, candidate, call) : static_cast<double>(timed);
-    if (seconds < least) {
-      least = seconds;
-      product.best[bucket] = candidate;
-    }
-    if (++timed == kTimed) break;
-  }
-}
-
-// Seconds of a few launches over the weights of this shape in turn; infinity when it is refused.
-double Products::time(Product& product, const Algorithm& algorithm, Call call) {
-  const auto next = [&](int round) {
-    call.weight = product.weights[static_cast<size_t>(round) % product.weights.size()];
-    return launch(product, algorithm, call) == CUBLAS_STATUS_SUCCESS;
-  };
-  if (!next(0)) return std::numeric_limits<double>::infinity();
-  start_.record(stream_);
-  for (int round = 1; round <= kRounds; ++round) {
-    if (!next(round)) return std::numeric_limits<double>::infinity();
-  }
-  end_.record(stream_);
-  end_.wait();
-  return end_.seconds_since(start_);
 }
 
 }  // namespace plimsoll::kernels

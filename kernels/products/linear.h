@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backend/backend.h"
@@ -38,8 +39,11 @@ struct Fused {
 
 enum class Pinning : uint8_t {
   by_rows,  // the fastest algorithm for each row count
-  single,   // one algorithm without split K for all row counts: the same bits in any batch
+  single,   // one algorithm for all row counts, which gave a row the same bits in any batch
 };
+
+/// "product of bfloat16 with a bfloat16 matrix [4096, 14336]".
+std::string product_name(DType in, DType weight, int64_t n, int64_t k);
 
 class Products {
  public:
@@ -59,10 +63,14 @@ class Products {
                                          const backend::Weight& weight, const backend::Weight& bias,
                                          model::Activation activation);
 
-  /// Times the candidates of every product that has run, for all row counts up to `rows` or the
-  /// most that it ran with, in `scratch` (of the device, at rest). Until then products run the
-  /// heuristic's first.
+  /// Tries the candidates of every product that has run, in `scratch` (of the device, at rest). By
+  /// rows: by the clock, for all row counts up to `rows` or the most that it ran with. Single: by
+  /// the bits of rows alone and among up to 2,048; algorithms that do not keep them are dropped.
+  /// Until then products run the heuristic's first.
   void tune(std::span<std::byte> scratch, int64_t rows);
+
+  /// Products that have run and have no algorithm for some row count, by name.
+  [[nodiscard]] std::vector<std::string> refused() const;
 
   /// From now on no kernel runs that has not run before.
   void seal() { sealed_ = true; }
@@ -73,11 +81,14 @@ class Products {
   struct Key;
   struct KeyLess;
   struct Call;
+  struct Trial;
 
   Product& find(const Key& key);
   const Algorithm* look_up(Product& product, const Call& call);
   const Algorithm* pin(Product& product, const Call& call);
-  void time_candidates(Product& product, size_t bucket, std::span<std::byte> scratch);
+  void time_candidates(Product& product, size_t bucket, const Trial& trial);
+  void prove(Product& product, std::span<std::byte> scratch);
+  bool keeps_bits(Product& product, const Algorithm& algorithm, const Trial& trial);
   std::vector<Algorithm> candidates(Product& product, const Call& call) const;
   bool works(Product& product, const Algorithm& algorithm, Call call, int64_t rows) const;
   double time(Product& product, const Algorithm& algorithm, Call call);

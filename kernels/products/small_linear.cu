@@ -70,7 +70,24 @@ void launch_by_rows(const SmallLinear& op, cudaStream_t stream) {
     launch_small<T, W, kN, kSmallRows>(op, stream);
 }
 
+template <typename T, typename W>
+void load_for_types() {
+  constexpr int kN = kWide<W>;
+  preload(small_linear_kernel<T, W, 1, kSmallRows>);
+  preload(small_linear_kernel<T, W, kN, 1>);
+  preload(small_linear_kernel<T, W, kN, 2>);
+  preload(small_linear_kernel<T, W, kN, 4>);
+  preload(small_linear_kernel<T, W, kN, kSmallRows>);
+}
+
 }  // namespace
+
+void load_small_linear(DType in, DType weight) {
+  with_activation_type(in, [&](auto type) {
+    using T = typename decltype(type)::type;
+    weight == in ? load_for_types<T, T>() : load_for_types<T, float>();
+  });
+}
 
 void small_linear(const SmallLinear& op, cudaStream_t stream) {
   const auto fits = [&](const View& view) {

@@ -28,4 +28,7 @@ struct SmallLinear {
 };
 void small_linear(const SmallLinear& op, cudaStream_t stream);
 
+/// Loads the kernels of all row counts for types of `in` and `weight` ahead of their first launch.
+void load_small_linear(DType in, DType weight);
+
 }  // namespace plimsoll::kernels

@@ -2,18 +2,18 @@
 
 #include <stdexcept>
 
-#include "kernels/runtime/cuda_error.h"
+#include "kernels/runtime/device.h"
 
 namespace plimsoll::kernels {
 
-void RopeTables::start(const model::ModelSpec& spec, std::span<std::byte> memory) {
+void RopeTables::start(const model::ModelSpec& spec, std::span<std::byte> memory,
+                       cudaStream_t stream) {
   spec_ = &spec;
   tables_.clear();
   auto* to = reinterpret_cast<float*>(memory.data());
   const auto place = [&](const model::RopeTable& table) {
     const std::vector<float>& values = table.inverse_frequencies;
-    check(cudaMemcpy(to, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice),
-          "cudaMemcpy (rope)");
+    copy_to_device(to, values.data(), values.size() * sizeof(float), stream);
     const RopeFrequencies placed{.inverse = to, .scale = table.scale};
     to += values.size();
     return placed;

@@ -14,9 +14,9 @@ namespace plimsoll::kernels {
 
 class RopeTables {
  public:
-  /// Copies the tables to `memory`, of the device, of backend::rope_table_bytes(). `spec` outlives
-  /// this.
-  void start(const model::ModelSpec& spec, std::span<std::byte> memory);
+  /// Copies the tables to `memory`, of the device, of backend::rope_table_bytes(), in the order of
+  /// `stream`: what runs there may read them. `spec` outlives this.
+  void start(const model::ModelSpec& spec, std::span<std::byte> memory, cudaStream_t stream);
 
   struct Tables {
     RopeFrequencies usual, for_long;  // for_long: none but with longrope

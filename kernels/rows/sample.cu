@@ -3,6 +3,8 @@
 // threshold on. It is found by a histogram, whose bin at the border is gathered in shared memory,
 // or cut again while it is too large.
 #include "kernels/rows/sample.h"
+
+#include "backend/cuda/footprint.h"
 #include "kernels/runtime/launch.h"
 #include "kernels/runtime/reduce.h"
 
@@ -12,8 +14,7 @@ namespace {
 constexpr int kThreads = 512;
 constexpr int kBins = 2048;
 constexpr int kList = 1024;
-constexpr int kChunk = 128;  // ids that a warp reads at once
-constexpr int64_t kMaxVocabulary = int64_t{kBins} * kChunk;
+constexpr int kChunk = 128;         // ids of a bin of the draw, or a multiple where there are many
 constexpr float kBinsPerUnit = 64;  // of the distance to the largest logit
 constexpr double kGreedy = 1e-5;    // temperature below it
 
@@ -256,6 +257,12 @@ __device__ inline Word find_threshold(const Row& row, const Goal& goal, Word fro
   return find_in_list(count, wanted, s);
 }
 
+/// Ids of a bin, so that the bins hold them all. Example: 128 up to 262,144 ids, 256 for Gemma 3's
+/// 262,208.
+__device__ inline int chunk_of(int count) {
+  return divide_up(count, kBins * kChunk) * kChunk;
+}
+
 /// Draws in id order from the words from `threshold` on.
 __device__ inline int draw(const Row& row, Word threshold, double uniform, int best, Shared& s) {
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -265,10 +272,11 @@ __device__ inline int draw(const Row& row, Word threshold, double uniform, int b
     return word_of(x, id) < threshold ? 0 : row.mass(x);
   };
   clear_bins(s);
-  const int chunks = divide_up(row.count, kChunk);
+  const int size = chunk_of(row.count);
+  const int chunks = divide_up(row.count, size);
   for (int chunk = static_cast<int>(threadIdx.x / 32); chunk < chunks; chunk += kThreads / 32) {
     Mass sum = 0;
-    for (int i = 0; i < kChunk; i += 32) sum += kept(chunk * kChunk + i + lane);
+    for (int i = 0; i < size; i += 32) sum += kept(chunk * size + i + lane);
     sum = warp_reduce(sum, Add{});
     if (lane == 0) {
       s.low[chunk] = static_cast<unsigned>(sum);
@@ -284,11 +292,11 @@ __device__ inline int draw(const Row& row, Word threshold, double uniform, int b
   });
   if (total == 0) return best;
   target -= s.before;
-  // Four neighbours for each lane of a warp; the other warps do the same.
-  const int first = s.border * kChunk + lane * 4;
-  Mass own[4];
+  // A few neighbours for each lane of a warp; the other warps do the same.
+  const int neighbours = size / 32;
+  const int first = s.border * size + lane * neighbours;
   Mass sum = 0;
-  for (int i = 0; i < 4; ++i) sum += own[i] = kept(first + i);
+  for (int i = 0; i < neighbours; ++i) sum += kept(first + i);
   Mass before = sum;
   for (unsigned lanes = 1; lanes < 32; lanes *= 2) {
     const Mass other = __shfl_up_sync(kAllLanes, before, lanes);
@@ -296,9 +304,10 @@ __device__ inline int draw(const Row& row, Word threshold, double uniform, int b
   }
   before -= sum;
   int token = 0;
-  for (int i = 0; i < 4; ++i) {
-    if (before <= target && target < before + own[i]) token = first + i;
-    before += own[i];
+  for (int i = 0; i < neighbours; ++i) {
+    const Mass own = kept(first + i);
+    if (before <= target && target < before + own) token = first + i;
+    before += own;
   }
   return warp_reduce(token, Max{});
 }
@@ -347,7 +356,7 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(Sample op) {
 }  // namespace
 
 void sample(const Sample& op, cudaStream_t stream) {
-  if (op.logits.columns > kMaxVocabulary || op.logits.columns < 1)
+  if (op.logits.columns > backend::kMostDrawnVocabulary || op.logits.columns < 1)
     throw std::logic_error("sample: a vocabulary of " + std::to_string(op.logits.columns));
   if (op.logits.dtype != DType::f32) throw std::logic_error("sample: logits that are not float32");
   launch({.grid = dim3(static_cast<unsigned>(op.logits.rows)),

@@ -15,7 +15,7 @@ namespace plimsoll::kernels {
 /// equals the lower id first. drawn[i] is the token, -1 when a logit is NaN or +infinity, -2 when
 /// all are -infinity.
 struct Sample {
-  View logits;                          // [R, vocabulary] f32, vocabulary <= 2^18
+  View logits;                          // [R, vocabulary] f32, vocabulary < 2^20
   const double* temperature = nullptr;  // [R] below 1e-5: the largest, of equals the lowest id
   const int32_t* top_k = nullptr;       // [R] below 1: all
   const double* top_p = nullptr;        // [R] 1 and more: all

@@ -6,6 +6,7 @@
 
 #include "kernels/rows/random.h"
 #include "kernels/runtime/cuda_error.h"
+#include "kernels/runtime/launch.h"
 #include "kernels/runtime/step_copies.h"
 
 namespace plimsoll::kernels {
@@ -19,12 +20,12 @@ namespace {
 constexpr int64_t kWholeRows = 2;
 
 BackendParts open_device(const backend::DeviceOptions& options) {
-  const int count = count_devices();
+  const int count = driver_state().devices;
   if (options.index < 0 || options.index >= count) {
     fail(ExitCode::device_lost, "there is no device {}: the driver shows {}", options.index, count);
   }
-  const std::optional<uint64_t> used_before = device_bytes_in_use(options.index);
   use_device(options.index);
+  allow_overlap(options.overlap ? Overlap::yes : Overlap::no);
   backend::DeviceInfo info = describe_device(options.index);
   if (info.compute_capability < kLeastCapability) {
     fail(ExitCode::device_lost,
@@ -35,7 +36,7 @@ BackendParts open_device(const backend::DeviceOptions& options) {
   const backend::CardFigures card{.compute_capability = info.compute_capability,
                                   .processors = info.processors,
                                   .deterministic = options.deterministic};
-  return {used_before, std::move(info), backend::CudaFootprint(card)};
+  return {std::move(info), backend::CudaFootprint(card)};
 }
 
 }  // namespace
@@ -52,11 +53,6 @@ CudaBackend::~CudaBackend() {
   unseal_allocations();
 }
 
-uint64_t CudaBackend::bytes_in_use() const {
-  const std::optional<uint64_t> now = device_bytes_in_use(info.index);
-  return now && used_before && *now > *used_before ? *now - *used_before : 0;
-}
-
 std::unique_ptr<memory::Memory> CudaBackend::take_memory(size_t bytes) {
   return std::make_unique<DeviceMemory>(bytes);
 }
@@ -71,7 +67,8 @@ void CudaBackend::start_launch(const backend::LaunchParts& parts) {
   logits_rows_ = parts.shape.logits_rows;
   const size_t rope_bytes = backend::rope_table_bytes(*parts.shape.spec);
   products_.use_workspace(parts.device_workspace.data(), product_bytes);
-  ropes_.start(*parts.shape.spec, parts.device_workspace.subspan(product_bytes, rope_bytes));
+  ropes_.start(*parts.shape.spec, parts.device_workspace.subspan(product_bytes, rope_bytes),
+               stream());
   attention_.start(parts.shape, card, parts.device_workspace.subspan(product_bytes + rope_bytes));
   loader_ =
       std::make_unique<Loader>(parts.host_workspace, backend::kLoadPieceBytes, pool_, info.index);
@@ -108,6 +105,16 @@ void CudaBackend::finish_launch() {
   products_.seal();
   attention_.seal();
   seal_allocations();
+}
+
+std::vector<std::string> CudaBackend::notes() const {
+  std::vector<std::string> notes = attention_.notes();
+  std::set<std::string> slow = slow_products_;
+  for (const std::string& product : products_.refused()) slow.insert(product);
+  for (const std::string& product : slow) {
+    notes.push_back(product + ": cuBLASLt has no algorithm, so steps of many rows are slow");
+  }
+  return notes;
 }
 
 void CudaBackend::tune() {

@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -27,7 +30,6 @@ inline constexpr int kLeastCapability = 80;
 
 /// Bases are made before Backend, which refers to the footprint.
 struct BackendParts {
-  std::optional<uint64_t> used_before;  // bytes on the device, before this process had a context
   backend::DeviceInfo info;
   backend::CudaFootprint footprint_of_device;
 };
@@ -38,9 +40,6 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   ~CudaBackend() override;
 
   [[nodiscard]] const backend::DeviceInfo& device() const { return info; }
-  /// Bytes of the device that this process has come to use, if others have kept what they had; 0
-  /// where the driver does not tell.
-  [[nodiscard]] uint64_t bytes_in_use() const;
 
   std::unique_ptr<memory::Memory> take_memory(size_t bytes) override;
   std::unique_ptr<memory::Memory> take_host_memory(size_t bytes) override;
@@ -49,6 +48,8 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void fill_random(const backend::Weight& weight, uint64_t seed, float scale) override;
   void finish_loading() override;
   void finish_launch() override;
+  /// What the launch does more slowly than its device could, and why.
+  [[nodiscard]] std::vector<std::string> notes() const;
 
   void start_step(const backend::BatchMeta& batch) override;
   void run_step(int64_t key, const std::function<void()>& ops) override;
@@ -96,6 +97,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   const float* do_host_logits(backend::View logits, std::span<float> staging) override;
 
  private:
+  void note_small_linear(const backend::View& in, const backend::Weight& weight);
   void copy_tables(const backend::BatchMeta& batch);
   void tune();
   [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
@@ -107,6 +109,10 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   int64_t logits_rows_ = 0;  // of the largest product with the head
   StepAttention attention_;
   RopeTables ropes_;
+  /// Products of types that small_linear's kernels were loaded for, and those of many rows that
+  /// nothing but small_linear has.
+  std::set<std::pair<DType, DType>> small_types_;
+  std::set<std::string> slow_products_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::unique_ptr<Event>> finished_;  // by slot
 };

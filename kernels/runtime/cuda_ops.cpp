@@ -35,7 +35,8 @@ DeviceBatch device_batch(const BatchMeta& batch) {
                      .context_length = batch.on_device(batch.context_length),
                      .long_rope = batch.on_device(batch.long_rope),
                      .logits_rows = batch.on_device(batch.logits_rows)};
-  if (batch.block_tables.size() > kMaxGroups) throw std::logic_error("batch: too many KV groups");
+  if (batch.block_tables.size() > backend::kMostKvGroups)
+    throw std::logic_error("batch: too many KV groups");
   for (size_t group = 0; group < batch.block_tables.size(); ++group) {
     device.block_tables[group] = batch.on_device(batch.block_tables[group]);
   }
@@ -104,6 +105,7 @@ void CudaBackend::do_linear(View out, View in, const Weight& weight, const Weigh
   const std::optional<Fused> fused =
       is_small ? std::nullopt : products_.run(out, in, weight, bias, activation);
   if (!fused) {
+    note_small_linear(in, weight);
     return kernels::small_linear({.out = out,
                                   .in = in,
                                   .weight = rows_of(weight),
@@ -116,6 +118,14 @@ void CudaBackend::do_linear(View out, View in, const Weight& weight, const Weigh
   if (is_biased && is_activated) return;
   kernels::bias_activation(out, is_biased ? Vector{} : vector_of(bias),
                            is_activated ? Activation::none : activation, stream());
+}
+
+void CudaBackend::note_small_linear(const View& in, const Weight& weight) {
+  if (small_types_.emplace(in.dtype, weight.dtype).second)
+    load_small_linear(in.dtype, weight.dtype);
+  if (in.rows <= kSmallRows) return;
+  const View matrix = rows_of(weight);
+  slow_products_.insert(product_name(in.dtype, weight.dtype, matrix.rows, matrix.columns));
 }
 
 void CudaBackend::do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) {

@@ -1,9 +1,11 @@
 #include "kernels/runtime/device.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <atomic>
 
 #include "kernels/runtime/cuda_error.h"
-#include "kernels/runtime/nvml.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -11,6 +13,8 @@ namespace {
 std::atomic<bool> sealed{false};
 std::atomic<int64_t> device_allocations{0};
 std::atomic<int64_t> pinned_allocations{0};
+std::atomic<int64_t> late_kernels{0};
+std::atomic<uint64_t> device_bytes{0};  // held now
 
 int attribute(cudaDeviceAttr which, int device) {
   int value = 0;
@@ -38,15 +42,19 @@ backend::DeviceInfo describe_device(int index) {
   return info;
 }
 
-int count_devices() {
-  int count = 0;
-  // No driver, one that is too old, no device, devices that are not ready: none can be used, and
-  // what runs on the CPU need not fail for it.
-  if (cudaGetDeviceCount(&count) != cudaSuccess) {
-    ignore(cudaGetLastError());  // later calls start clean
-    return 0;
+// None of it ends a command: what runs on the CPU need not fail for a driver.
+backend::DriverState driver_state() {
+  backend::DriverState state;
+  ignore(cudaDriverGetVersion(&state.driver));
+  ignore(cudaRuntimeGetVersion(&state.runtime));
+  const cudaError_t status = cudaGetDeviceCount(&state.devices);
+  if (status == cudaSuccess) return state;
+  state.devices = 0;
+  if (status != cudaErrorNoDevice) {
+    state.trouble = fmt::format("{} ({})", cudaGetErrorString(status), cudaGetErrorName(status));
   }
-  return count;
+  ignore(cudaGetLastError());  // later calls start clean
+  return state;
 }
 
 void use_device(int index) {
@@ -54,10 +62,31 @@ void use_device(int index) {
   check(cudaFree(nullptr), "cudaFree (context)");
 }
 
-std::optional<uint64_t> device_bytes_in_use(int index) {
+CardName card_name(int index) {
+  CardName name;
   char address[32] = {};
   check(cudaDeviceGetPCIBusId(address, sizeof address, index), "cudaDeviceGetPCIBusId");
-  return used_bytes(address);
+  name.pci = address;
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) name.uuid += '-';
+    name.uuid += fmt::format("{:02x}", static_cast<unsigned char>(properties.uuid.bytes[i]));
+  }
+  return name;
+}
+
+std::optional<uint64_t> device_bytes_in_use(int index) {
+  return Nvml::installed().used_bytes(card_name(index));
+}
+
+ProcessMemory process_memory(int index) {
+  const uint64_t own = device_bytes.load();
+  const auto told =
+      Nvml::installed().process_bytes(card_name(index), static_cast<unsigned>(getpid()));
+  // Another process of that number, in a container's counting, would have less.
+  if (told && *told >= own) return {*told, backend::MemorySource::driver};
+  return {own, backend::MemorySource::allocations};
 }
 
 DeviceMemoryInfo device_memory_info() {
@@ -67,13 +96,18 @@ DeviceMemoryInfo device_memory_info() {
 }
 
 AllocationCount allocations_since_seal() {
-  return {device_allocations.load(), pinned_allocations.load()};
+  return {device_allocations.load(), pinned_allocations.load(), late_kernels.load()};
 }
 
 void seal_allocations() {
   device_allocations.store(0);
   pinned_allocations.store(0);
+  late_kernels.store(0);
   sealed.store(true);
+}
+
+void note_kernel_load() {
+  if (sealed.load()) ++late_kernels;
 }
 
 void unseal_allocations() {
@@ -95,9 +129,11 @@ DeviceMemory::DeviceMemory(size_t bytes) {
          static_cast<double>(now.total) / (1u << 30));
   }
   check(status, "cudaMalloc");
+  device_bytes += bytes;
 }
 
 DeviceMemory::~DeviceMemory() {
+  if (data_ != nullptr) device_bytes -= bytes_;
   ignore(cudaFree(data_));
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "backend/device.h"
+#include "kernels/runtime/nvml.h"
 #include "memory/host_memory.h"
 
 namespace plimsoll::kernels {
@@ -15,15 +16,26 @@ namespace plimsoll::kernels {
 /// Properties of device `index`, without its free memory (which takes a context).
 backend::DeviceInfo describe_device(int index);
 
-/// Devices that the driver shows to this process (CUDA_VISIBLE_DEVICES is its own affair); 0 where
-/// there is no driver or no device.
-int count_devices();
+/// The driver, its devices for this process (CUDA_VISIBLE_DEVICES is its own affair), and why there
+/// are none.
+backend::DriverState driver_state();
 
 /// Makes the device current for the calling thread, with a context.
 void use_device(int index);
 
+/// What NVML calls a device.
+CardName card_name(int index);
+
 /// Bytes in use on a device by all processes, by the driver's own figure; it takes no context.
 std::optional<uint64_t> device_bytes_in_use(int index);
+
+/// Bytes that this process has of a device, and who says so: the driver where its list names the
+/// process, else our own count of what the classes below took.
+struct ProcessMemory {
+  uint64_t bytes = 0;
+  backend::MemorySource source = backend::MemorySource::allocations;
+};
+ProcessMemory process_memory(int index);
 
 struct DeviceMemoryInfo {
   size_t free = 0;
@@ -32,12 +44,16 @@ struct DeviceMemoryInfo {
 /// Of the current device, for all processes together.
 DeviceMemoryInfo device_memory_info();
 
-/// Memory taken by this process through the classes below, and since `seal_allocations()`: after a
-/// launch is sealed nothing may be taken.
+/// Memory taken by this process through the classes below, and kernels met for the first time
+/// (whose code the driver loads to the device), since `seal_allocations()`: after a launch is
+/// sealed nothing may be taken.
 struct AllocationCount {
   int64_t device = 0;
   int64_t pinned = 0;
+  int64_t kernels = 0;
+  bool operator==(const AllocationCount&) const = default;
 };
+void note_kernel_load();
 AllocationCount allocations_since_seal();
 void seal_allocations();
 void unseal_allocations();

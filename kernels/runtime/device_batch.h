@@ -3,10 +3,9 @@
 
 #include <cstdint>
 
-namespace plimsoll::kernels {
+#include "backend/cuda/footprint.h"
 
-/// KV groups of a model, at most (one for each window kind).
-inline constexpr int32_t kMaxGroups = 8;
+namespace plimsoll::kernels {
 
 /// Flat arrays on the device, and their lengths. A step that replays a graph is padded to the
 /// graph's size: rows past the last have row_sequence -1, sequences past the last have no rows.
@@ -21,7 +20,7 @@ struct DeviceBatch {
   const uint8_t* long_rope = nullptr;       // [B] 1: the long table
   const int32_t* logits_rows = nullptr;     // [R] rows whose logits are wanted, -1: padding
   /// One table per KV group: [B, table_stride] block numbers.
-  const int32_t* block_tables[kMaxGroups] = {};
+  const int32_t* block_tables[backend::kMostKvGroups] = {};
   int64_t table_stride = 0;
   int64_t rows = 0;          // T
   int64_t sequences = 0;     // B

@@ -25,7 +25,8 @@ bool has_experts(const model::ModelSpec& spec) {
 
 std::vector<DeviceInfo> list_devices() {
   std::vector<DeviceInfo> devices;
-  for (int index = 0; index < kernels::count_devices(); ++index) {
+  const int count = kernels::driver_state().devices;
+  for (int index = 0; index < count; ++index) {
     DeviceInfo info = kernels::describe_device(index);
     if (info.compute_capability < kernels::kLeastCapability) continue;
     // Without a context on each, which would cost every card half a gigabyte.
@@ -36,12 +37,21 @@ std::vector<DeviceInfo> list_devices() {
   return devices;
 }
 
+DriverState driver_state() {
+  return kernels::driver_state();
+}
+
 std::unique_ptr<Backend> make_device_backend(const DeviceOptions& options) {
   return std::make_unique<kernels::CudaBackend>(options);
 }
 
+std::vector<std::string> device_notes(const Backend& backend) {
+  return cuda_backend(backend).notes();
+}
+
 DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec, int64_t graphs) {
   const DeviceInfo& device = cuda_backend(backend).device();
+  const kernels::ProcessMemory process = kernels::process_memory(device.index);
   const kernels::DeviceMemoryInfo now = kernels::device_memory_info();
   const memory::OverheadShape shape{.compute_capability = device.compute_capability,
                                     .processors = device.processors,
@@ -51,7 +61,8 @@ DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec,
   return {.total = now.total,
           .free = now.free,
           .outside = memory::overhead_bytes(shape),
-          .process = cuda_backend(backend).bytes_in_use()};
+          .process = process.bytes,
+          .source = process.source};
 }
 
 }  // namespace plimsoll::backend

@@ -1,19 +1,47 @@
 #include "kernels/runtime/launch.h"
 
+#include <mutex>
+#include <unordered_map>
+
 #include "kernels/runtime/cuda_error.h"
+#include "kernels/runtime/device.h"
 
 namespace plimsoll::kernels {
+namespace {
 
-bool can_overlap() {
-  static const bool answer = [] {
-    int device = 0;
-    int major = 0;
-    check(cudaGetDevice(&device), "cudaGetDevice");
-    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-          "cudaDeviceGetAttribute");
-    return major >= 9;
-  }();
-  return answer;
+/// Capability from which on code waits by itself (wait_for_previous).
+constexpr int kWaits = 90;
+
+struct Kernels {
+  std::mutex mutex;
+  std::unordered_map<const void*, bool> overlap;  // of those met
+  bool allowed = true;
+};
+
+Kernels& kernels_met() {
+  static Kernels instance;
+  return instance;
+}
+
+}  // namespace
+
+void allow_overlap(Overlap overlap) {
+  Kernels& met = kernels_met();
+  const std::lock_guard lock(met.mutex);
+  met.allowed = overlap == Overlap::yes;
+  met.overlap.clear();
+}
+
+bool can_overlap(const void* kernel) {
+  Kernels& met = kernels_met();
+  const std::lock_guard lock(met.mutex);
+  const auto found = met.overlap.find(kernel);
+  if (found != met.overlap.end()) return found->second;
+  note_kernel_load();
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+  // Of machine code, too, this is what it was compiled for; binaryVersion is the device's.
+  return met.overlap[kernel] = met.allowed && attributes.ptxVersion >= kWaits;
 }
 
 void check_launch(cudaError_t status, const char* name) {

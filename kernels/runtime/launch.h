@@ -33,8 +33,19 @@ inline constexpr size_t kSharedWithoutAsking = size_t{48} << 10;
 /// least).
 inline constexpr size_t kMaxSharedBytes = size_t{99} << 10;
 
-/// Whether the current device overlaps kernels; asked once.
-bool can_overlap();
+/// Whether kernels may overlap at all; forgets what was known of them. `no` is for finding faults.
+void allow_overlap(Overlap overlap);
+
+/// Whether a kernel may: the code that runs for it waits by itself, which code for older devices
+/// does not, also where the driver compiles it for a newer one. Loads the kernel when it is met for
+/// the first time.
+bool can_overlap(const void* kernel);
+
+/// Loads a kernel ahead of its first launch, so that nothing is loaded after the seal.
+template <typename... Parameters>
+void preload(void (*kernel)(Parameters...)) {
+  (void)can_overlap(reinterpret_cast<const void*>(kernel));
+}
 
 /// Throws Error naming the kernel when the runtime refused its launch.
 void check_launch(cudaError_t status, const char* name);
@@ -45,6 +56,7 @@ template <typename... Parameters, typename... Arguments>
 void launch(const Launch& launch, const char* name, void (*kernel)(Parameters...),
             Arguments&&... arguments) {
   if (launch.grid.x == 0 || launch.grid.y == 0 || launch.grid.z == 0) return;
+  const bool overlaps = can_overlap(reinterpret_cast<const void*>(kernel));
   if (launch.shared_bytes > kSharedWithoutAsking) {
     check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(launch.shared_bytes)),
@@ -59,13 +71,15 @@ void launch(const Launch& launch, const char* name, void (*kernel)(Parameters...
   config.dynamicSmemBytes = launch.shared_bytes;
   config.stream = launch.stream;
   config.attrs = &attribute;
-  config.numAttrs = launch.overlap == Overlap::yes && can_overlap() ? 1 : 0;
+  config.numAttrs = launch.overlap == Overlap::yes && overlaps ? 1 : 0;
   check_launch(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), name);
 }
 
 /// Waits until the kernels before this one have ended and their writes are seen.
 __device__ inline void wait_for_previous() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#ifdef PLIMSOLL_EMULATION
+  emulation::wait_for_previous(emulation::Site::current());
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }

@@ -2,42 +2,81 @@
 
 #include <dlfcn.h>
 
+#include <vector>
+
 namespace plimsoll::kernels {
 namespace {
 
-// Of nvml.h; they have been the same since the library's first versions.
-struct MemoryInfo {
-  unsigned long long total, free, used;  // bytes
-};
-using Device = void*;
-using Init = int (*)();
-using GetDevice = int (*)(const char*, Device*);
-using GetMemory = int (*)(Device, MemoryInfo*);
+constexpr int kTooSmall = 7;                        // NVML_ERROR_INSUFFICIENT_SIZE
+constexpr unsigned long long kNotTold = ~0ull;      // NVML_VALUE_NOT_AVAILABLE
+constexpr size_t kManyProcesses = size_t{1} << 16;  // a list that grows past it is not believed
 
-struct Nvml {
-  GetDevice get_device = nullptr;
-  GetMemory get_memory = nullptr;
-};
+template <typename Function>
+void find_function(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+}
 
-Nvml load() {
+NvmlTable load() {
   void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return {};
-  const auto init = reinterpret_cast<Init>(dlsym(library, "nvmlInit_v2"));
+  int (*init)() = nullptr;
+  find_function(library, "nvmlInit_v2", init);
   if (init == nullptr || init() != 0) return {};
-  return {reinterpret_cast<GetDevice>(dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2")),
-          reinterpret_cast<GetMemory>(dlsym(library, "nvmlDeviceGetMemoryInfo"))};
+  NvmlTable table;
+  find_function(library, "nvmlDeviceGetHandleByUUID", table.by_uuid);
+  find_function(library, "nvmlDeviceGetHandleByPciBusId_v2", table.by_pci);
+  find_function(library, "nvmlDeviceGetMemoryInfo", table.memory);
+  find_function(library, "nvmlDeviceGetComputeRunningProcesses_v3", table.processes);
+  return table;
 }
 
 }  // namespace
 
-std::optional<uint64_t> used_bytes(const char* pci_address) {
-  static const Nvml nvml = load();
-  if (nvml.get_device == nullptr || nvml.get_memory == nullptr) return std::nullopt;
-  Device device = nullptr;
-  MemoryInfo info{};
-  if (nvml.get_device(pci_address, &device) != 0) return std::nullopt;
-  if (nvml.get_memory(device, &info) != 0) return std::nullopt;
-  return info.used;
+const Nvml& Nvml::installed() {
+  static const Nvml nvml(load());
+  return nvml;
+}
+
+// A part of a card first: its address is the whole card's.
+std::optional<NvmlTable::Device> Nvml::find(const CardName& card) const {
+  NvmlTable::Device device = nullptr;
+  for (const char* kind : {"MIG-", "GPU-"}) {
+    if (table_.by_uuid == nullptr || card.uuid.empty()) break;
+    if (table_.by_uuid((kind + card.uuid).c_str(), &device) == 0) return device;
+  }
+  if (table_.by_pci == nullptr || card.pci.empty()) return std::nullopt;
+  if (table_.by_pci(card.pci.c_str(), &device) != 0) return std::nullopt;
+  return device;
+}
+
+std::optional<uint64_t> Nvml::used_bytes(const CardName& card) const {
+  const auto device = find(card);
+  NvmlTable::Memory memory{};
+  if (!device || table_.memory == nullptr || table_.memory(*device, &memory) != 0) {
+    return std::nullopt;
+  }
+  return memory.used;
+}
+
+std::optional<uint64_t> Nvml::process_bytes(const CardName& card, unsigned pid) const {
+  const auto device = find(card);
+  if (!device || table_.processes == nullptr) return std::nullopt;
+  std::vector<NvmlProcess> processes(64);
+  for (;;) {
+    auto count = static_cast<unsigned>(processes.size());
+    const int status = table_.processes(*device, &count, processes.data());
+    if (status == kTooSmall && processes.size() < kManyProcesses) {
+      processes.resize(processes.size() * 2);  // others may start meanwhile
+      continue;
+    }
+    if (status != 0 || count > processes.size()) return std::nullopt;
+    processes.resize(count);
+    break;
+  }
+  for (const NvmlProcess& process : processes) {
+    if (process.pid == pid && process.bytes != kNotTold) return process.bytes;
+  }
+  return std::nullopt;
 }
 
 }  // namespace plimsoll::kernels

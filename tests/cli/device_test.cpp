@@ -1,8 +1,11 @@
 // Flags of where to run.
 #include <catch2/catch.hpp>
+#include <filesystem>
 
+#include "backend/pci_cards.h"
 #include "cli/program.h"
 #include "cli/run/device.h"
+#include "cli/run/no_card.h"
 
 using namespace plimsoll;
 using namespace plimsoll::cli;
@@ -47,6 +50,41 @@ TEST_CASE("a card that is not there is missed before the model is read") {
   const Outcome outcome = shell(scratch, "plimsoll run ./none -i in --device cuda");
   CHECK(outcome.status == 2);
   CHECK_THAT(outcome.err, Contains("--device cuda: ") && Contains("; use --device cpu\n"));
+}
+
+TEST_CASE("why there is no card to run on is told with the cure") {
+  const auto why = [](const backend::DriverState& driver, int pci_cards, bool has_backend = true) {
+    return why_no_card({.has_backend = has_backend, .driver = driver, .pci_cards = pci_cards});
+  };
+  // A machine without a card has nothing to say.
+  CHECK(why({}, 0) == "");
+  CHECK(why({}, 0, false) == "");
+  CHECK(why({.driver = 13000, .runtime = 13000, .trouble = {}}, 0) == "");
+  CHECK_THAT(why({}, 1, false), Contains("no CUDA backend"));
+  CHECK_THAT(why({.runtime = 13000, .trouble = "insufficient"}, 1), Contains("no driver"));
+  CHECK_THAT(why({.driver = 12040, .runtime = 13000, .trouble = "insufficient"}, 1),
+             Contains("CUDA up to 12.4") && Contains("13.0: update the driver"));
+  CHECK_THAT(why({.driver = 13010, .runtime = 13000, .trouble = "not ready (999)"}, 1),
+             Contains("not ready (999)") && Contains("13.1"));
+  CHECK_THAT(why({.driver = 13000, .runtime = 13000, .devices = 2, .trouble = {}}, 2),
+             Contains("2 devices none has compute capability 8.0"));
+  CHECK_THAT(why({.driver = 13000, .runtime = 13000, .trouble = {}}, 1),
+             Contains("CUDA_VISIBLE_DEVICES"));
+}
+
+TEST_CASE("cards are counted on the PCI bus, with or without a driver") {
+  const Scratch scratch;
+  const auto device = [&](const char* name, const char* vendor, const char* type) {
+    std::filesystem::create_directories(scratch.path(std::string("bus/") + name));
+    scratch.write(std::string("bus/") + name + "/vendor", std::string(vendor) + "\n");
+    scratch.write(std::string("bus/") + name + "/class", std::string(type) + "\n");
+  };
+  CHECK(backend::count_pci_cards(scratch.path("bus")) == 0);
+  device("0000:00:01.0", "0x8086", "0x030000");  // another's
+  device("0000:3b:00.0", "0x10de", "0x030200");
+  device("0000:3b:00.1", "0x10de", "0x040300");  // its sound
+  device("0000:af:00.0", "0x10de", "0x030000");
+  CHECK(backend::count_pci_cards(scratch.path("bus")) == 2);
 }
 
 TEST_CASE("random weights are read from no file") {

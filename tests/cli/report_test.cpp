@@ -49,6 +49,7 @@ TEST_CASE("a report holds plan and measured line by line") {
   CHECK(planned == report["plan"]["total_bytes"]);
   CHECK(report["measured_peak_bytes"] <= planned);
   CHECK(report["measured_peak_bytes"] == report["arena_peak_bytes"]);
+  CHECK(report["notes"].is_array());
   CHECK(report["peak_rss_bytes"] > 0);
   const Json& blocks = part_of(report, "kv blocks");
   CHECK(blocks["used_bytes"] == report["engine"]["kv_blocks_peak"].get<uint64_t>() *

@@ -2,6 +2,7 @@
 // the library is strict about (attributes' sizes, alignments that were promised, workspace).
 #include "kernels/products/cublaslt.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -39,7 +40,9 @@ struct Algorithm {
   uint64_t parts = 1;                   // of K
   std::array<uint32_t, 4> alignment{};  // of A, B, C, D
   uint64_t workspace = 0;
+  uint64_t by_rows = 0;  // sums in another order from kManyRows rows on, though K is not split
 };
+constexpr uint64_t kManyRows = 64;
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
 Algorithm unpack(const cublasLtMatmulAlgo_t& from) {
@@ -89,7 +92,9 @@ bool aligned(const void* pointer, uint64_t to) {
 float activate(uint32_t epilogue, float x) {
   if ((epilogue & CUBLASLT_EPILOGUE_RELU) != 0) return x > 0 ? x : 0;
   if ((epilogue & CUBLASLT_EPILOGUE_GELU) == 0) return x;
-  return 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
+  // As tanh.approx has it: good to a part in 2^11.
+  const float tanh = std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)) * (1 + 0x1p-12f);
+  return 0.5f * x * (1 + std::clamp(tanh, -1.f, 1.f));
 }
 
 struct Operands {
@@ -101,7 +106,8 @@ struct Operands {
 };
 
 void multiply(const Operands& x, const Algorithm& algorithm) {
-  const uint64_t k = x.a.rows, parts = algorithm.parts;
+  const bool turns = algorithm.by_rows != 0 && x.d.columns >= kManyRows;
+  const uint64_t k = x.a.rows, parts = turns ? 2 : algorithm.parts;
   std::vector<float> row(k);
   std::vector<float> a_values(k * x.a.columns);
   for (uint64_t j = 0; j < x.a.columns; ++j) {
@@ -231,10 +237,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const uint64_t parts_bytes = 2 * d->rows * d->columns * sizeof(float);
   const bool split = (preference->reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0 &&
                      b->columns < 64 && parts_bytes <= preference->workspace;
-  for (uint64_t parts = split ? 2 : 1; parts > 0 && *count < wanted; --parts) {
+  // Where a split is not allowed, one whose order depends on the rows is offered before the honest.
+  const bool moody = preference->reductions == CUBLASLT_REDUCTION_SCHEME_NONE;
+  for (uint64_t left = split || moody ? 2 : 1; left > 0 && *count < wanted; --left) {
     cublasLtMatmulHeuristicResult_t& result = results[(*count)++];
     result = {};
-    const Algorithm algorithm{parts, preference->alignment, parts == 1 ? 0 : parts_bytes};
+    const uint64_t parts = split ? left : 1;
+    const Algorithm algorithm{parts, preference->alignment, parts == 1 ? 0 : parts_bytes,
+                              moody && left == 2 ? 1u : 0u};
     std::memcpy(result.algo.data, &algorithm, sizeof algorithm);
     result.workspaceSize = algorithm.workspace;
   }

@@ -3,12 +3,13 @@
 // unsaid: threads that wait at different barriers, lanes that leave a warp's operation, shared
 // memory that was never written (poisoned with NaN) or lies past the end of what the launch asked
 // for. Fibers run until they wait, in an order that can be turned round, so a missing barrier gives
-// wrong values in at least one of the orders.
+// wrong values in at least one of the orders. block.h runs a block, emulator.cpp launches.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <source_location>
 #include <stdexcept>
 
@@ -35,8 +36,32 @@ inline constexpr unsigned kMaxThreads = 1024;
 inline constexpr size_t kSharedByDefault = size_t{48} << 10;
 inline constexpr size_t kMaxShared = size_t{163} << 10;  // compute capability 8.0
 
-/// Runs all blocks. Throws Misuse.
-void run(Size3 grid, Size3 block, size_t shared_bytes, const std::function<void()>& kernel);
+/// A launch.
+struct Kernel {
+  Size3 grid;
+  Size3 block;
+  size_t shared_bytes = 0;
+  std::function<void()> code;  // of a thread
+  bool overlaps = false;       // may start before the one ahead has ended (programmatic launch)
+};
+
+class RunningKernel;
+
+/// The kernels of a stream. On a card that overlaps them (card.h) the first blocks of a kernel that
+/// may start early run up to wait_for_previous() before the one ahead has run at all, so that what
+/// they read too early shows in the results, and what they write too early is overwritten.
+class KernelQueue {
+ public:
+  KernelQueue();
+  ~KernelQueue();
+  /// Runs the kernels before it. This one runs at once where none can overlap it, else with the
+  /// next call. Throws Misuse.
+  void run(Kernel kernel);
+  void finish();
+
+ private:
+  std::unique_ptr<RunningKernel> last_;
+};
 
 // ---- of the thread that runs ----
 
@@ -68,5 +93,8 @@ enum class WarpOp : uint8_t { sync, shuffle, ballot, match };
 /// lanes whose value is not 0; match: lanes with an equal value.
 uint64_t warp_together(WarpOp op, uint32_t mask, uint64_t value, unsigned source, Site site);
 unsigned lane();
+
+/// Waits until the kernels ahead have run.
+void wait_for_previous(Site site);
 
 }  // namespace plimsoll::emulation

@@ -2,8 +2,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <vector>
 
 #include "cuda_runtime.h"
+#include "emulation/card.h"
 #include "emulation/streams.h"
 
 namespace plimsoll::emulation {
@@ -70,10 +72,24 @@ cudaError_t check_shared(const void* function, size_t bytes) {
 using namespace plimsoll::emulation;
 
 const char* cudaGetErrorString(cudaError_t error) {
-  return error == cudaErrorMemoryAllocation ? "out of memory" : "invalid argument";
+  switch (error) {
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    default:
+      return "invalid argument";
+  }
 }
 const char* cudaGetErrorName(cudaError_t error) {
-  return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaErrorInvalidValue";
+  switch (error) {
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorInsufficientDriver:
+      return "cudaErrorInsufficientDriver";
+    default:
+      return "cudaErrorInvalidValue";
+  }
 }
 cudaError_t cudaGetLastError() {
   return cudaSuccess;
@@ -83,7 +99,15 @@ cudaError_t cudaPeekAtLastError() {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = card.devices_status == cudaSuccess ? 1 : 0;
+  return static_cast<cudaError_t>(card.devices_status);
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = card.driver;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = card.runtime;
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
@@ -97,7 +121,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::strcpy(properties->name, "emulation");
   properties->totalGlobalMem = kDeviceBytes;
-  properties->major = 8;
+  properties->major = card.capability / 10;
+  properties->minor = card.capability % 10;
+  for (size_t i = 0; i < sizeof properties->uuid.bytes; ++i)
+    properties->uuid.bytes[i] = static_cast<char>(0xa0 + i);
   properties->multiProcessorCount = kProcessors;
   properties->l2CacheSize = 1 << 20;
   properties->memoryBusWidth = 128;
@@ -113,10 +140,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
       *value = kProcessors;
       return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
-      *value = 8;
+      *value = card.capability / 10;
       return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor:
-      *value = 0;
+      *value = card.capability % 10;
       return cudaSuccess;
     case cudaDevAttrL2CacheSize:
       *value = 1 << 20;
@@ -154,13 +181,23 @@ cudaError_t cudaFreeHost(void* memory) {
   std::free(memory);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  if (kind == cudaMemcpyHostToDevice) {
+    const auto* first = static_cast<const std::byte*>(from);
+    copy_by_default_stream([to, staged = std::vector<std::byte>(first, first + bytes)] {
+      if (!staged.empty()) std::memcpy(to, staged.data(), staged.size());
+    });
+    return cudaSuccess;
+  }
+  finish_default_stream();
   if (bytes > 0) std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
-  submit(stream, [=] { cudaMemcpy(to, from, bytes, kind); });
+  submit(stream, [=] {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  });
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
@@ -173,11 +210,14 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* to, int value, size_t bytes) {
+  finish_default_stream();
   if (bytes > 0) std::memset(to, value, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
-  submit(stream, [=] { cudaMemset(to, value, bytes); });
+  submit(stream, [=] {
+    if (bytes > 0) std::memset(to, value, bytes);
+  });
   return cudaSuccess;
 }
 
@@ -190,5 +230,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, const void*) {
   *to = {};
   to->maxThreadsPerBlock = static_cast<int>(kMaxThreads);
+  to->ptxVersion = card.code;
+  to->binaryVersion = card.capability;
   return cudaSuccess;
 }

@@ -12,7 +12,17 @@
 
 namespace plimsoll::emulation {
 
-using Work = std::function<void()>;
+/// Something that a stream does: a kernel, or anything else.
+struct Work {
+  std::function<void()> other;
+  Kernel kernel;
+
+  void run(KernelQueue& kernels) const {
+    if (!other) return kernels.run(kernel);
+    kernels.finish();
+    other();
+  }
+};
 
 struct Graph {
   std::vector<Work> work;
@@ -22,6 +32,7 @@ struct GraphExec {
 };
 struct Stream {
   std::unique_ptr<Graph> capture;
+  KernelQueue kernels;
   std::deque<Work> waiting;
   uint64_t given = 0;
   uint64_t done = 0;
@@ -37,6 +48,8 @@ namespace {
 std::recursive_mutex mutex;  // the host's threads may all have work
 Streams streams_are = Streams::at_once;
 std::set<Stream*> streams;
+KernelQueue default_kernels;
+std::deque<std::function<void()>> default_copies;
 
 void finish(Stream& stream, uint64_t until) {
   const std::lock_guard lock(mutex);
@@ -44,8 +57,9 @@ void finish(Stream& stream, uint64_t until) {
     const Work work = std::move(stream.waiting.front());
     stream.waiting.pop_front();
     ++stream.done;
-    work();
+    work.run(stream.kernels);
   }
+  stream.kernels.finish();
 }
 
 bool alive(Stream* stream) {
@@ -61,17 +75,47 @@ void set_streams(Streams when) {
 
 void finish_all_streams() {
   const std::lock_guard lock(mutex);
+  finish_default_stream();
   for (Stream* stream : streams) finish(*stream, stream->given);
 }
 
-void submit(cudaStream_t stream, Work work) {
+void finish_default_stream() {
+  const std::lock_guard lock(mutex);
+  default_kernels.finish();
+  for (; !default_copies.empty(); default_copies.pop_front()) default_copies.front()();
+}
+
+void copy_by_default_stream(std::function<void()> copy) {
+  const std::lock_guard lock(mutex);
+  finish_default_stream();
+  if (streams_are == Streams::at_once) return copy();
+  default_copies.push_back(std::move(copy));
+}
+
+namespace {
+
+void submit_work(cudaStream_t stream, Work work) {
   const std::lock_guard lock(mutex);
   if (stream != nullptr && stream->capture) {
     return stream->capture->work.push_back(std::move(work));
   }
-  if (stream == nullptr || streams_are == Streams::at_once) return work();
+  if (stream == nullptr) {
+    for (; !default_copies.empty(); default_copies.pop_front()) default_copies.front()();
+    return work.run(default_kernels);
+  }
+  if (streams_are == Streams::at_once) return work.run(stream->kernels);
   ++stream->given;
   stream->waiting.push_back(std::move(work));
+}
+
+}  // namespace
+
+void submit(cudaStream_t stream, std::function<void()> work) {
+  submit_work(stream, {.other = std::move(work), .kernel = {}});
+}
+
+void submit(cudaStream_t stream, Kernel kernel) {
+  submit_work(stream, {.other = {}, .kernel = std::move(kernel)});
 }
 
 }  // namespace plimsoll::emulation
@@ -128,6 +172,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(mutex);
+  if (streams_are == Streams::at_once && stream != nullptr) stream->kernels.finish();
   event->time = std::chrono::steady_clock::now();
   event->stream = stream;
   event->after = stream == nullptr ? 0 : stream->given;
@@ -167,7 +212,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  for (const Work& work : exec->work) submit(stream, work);
+  for (const Work& work : exec->work) submit_work(stream, work);
   return cudaSuccess;
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace plimsoll::emulation {
 
@@ -13,5 +14,10 @@ void set_streams(Streams when);
 
 /// What cudaFree and the like imply.
 void finish_all_streams();
+/// A copy of pageable memory by the default stream: cudaMemcpy may return before it has arrived,
+/// and streams that do not wait for the default one do not wait for it.
+void copy_by_default_stream(std::function<void()> copy);
+/// What cudaMemcpy implies: other streams do not wait for the default one, nor it for them.
+void finish_default_stream();
 
 }  // namespace plimsoll::emulation

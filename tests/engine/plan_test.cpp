@@ -2,6 +2,7 @@
 #include <random>
 #include <vector>
 
+#include "backend/cuda/footprint.h"
 #include "backend/test_footprint.h"
 #include "base/error.h"
 #include "engine/layout.h"
@@ -31,6 +32,20 @@ TEST_CASE("defaults of a launch") {
   CHECK(layout.limits.logits_rows == 256);
   // All that 256 sequences of 512 tokens can hold, far below the ceiling.
   CHECK(layout.num_blocks == 256 * 32);
+}
+
+TEST_CASE("what the kernels of a card cannot do for a model is told before anything is read") {
+  const backend::CudaFootprint card({});
+  const auto plan = [&](int64_t vocab, std::vector<int64_t> windows) {
+    const testing::Shape shape{.vocab = vocab, .windows = std::move(windows)};
+    return engine::resolve_layout(testing::make_spec(shape), {}, card);
+  };
+  CHECK_NOTHROW(plan(262208, {0, 0}));  // Gemma 3
+  CHECK_THROWS_WITH(plan(1 << 20, {0, 0}),
+                    Contains("a vocabulary of 1048576") && Contains("--device cpu"));
+  CHECK_NOTHROW(plan(101, {8, 16, 24, 32, 40, 48, 56, 64}));
+  CHECK_THROWS_WITH(plan(101, {8, 16, 24, 32, 40, 48, 56, 64, 0}),
+                    Contains("9 groups of KV blocks") && Contains("--device cpu"));
 }
 
 TEST_CASE("limits give way to one another as vLLM's do") {

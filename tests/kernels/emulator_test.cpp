@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string>
 
+#include "kernels/fixture.h"
 #include "kernels/runtime/launch.h"
 
 namespace plimsoll::testing {
@@ -46,6 +47,22 @@ __global__ void forget_barrier(int* to) {
   shared[threadIdx.x] = static_cast<int>(threadIdx.x);
   to[threadIdx.x] = shared[blockDim.x - 1 - threadIdx.x];
 }
+__global__ void add_one(int* x) {
+  kernels::wait_for_previous();
+  if (threadIdx.x == 0) ++*x;
+}
+__global__ void read_early(int* x) {
+  const int early = *x;
+  kernels::wait_for_previous();
+  __syncthreads();
+  if (threadIdx.x == 0) x[1] = early;
+}
+__global__ void write_early(int* x) {
+  if (threadIdx.x == 0) *x = 7;
+  __syncthreads();  // before the wait, as some kernels share what they prepare
+  kernels::wait_for_previous();
+}
+__global__ void never_wait(int*) {}
 
 }  // namespace
 
@@ -70,6 +87,31 @@ TEST_CASE("a missing barrier shows in one of the orders") {
   }
   emulation::set_order(emulation::Order::forward);
   CHECK(seen);
+}
+
+TEST_CASE("a kernel that does not wait for the one ahead shows where kernels overlap") {
+  int x[2] = {};
+  const auto both = [&](void (*first)(int*), void (*second)(int*)) {
+    x[0] = x[1] = 0;
+    run(add_one, x);  // what is ahead of the one ahead has run
+    launch({.grid = dim3(1), .block = dim3(64)}, "first", first, x);
+    run(second, x);
+  };
+  SECTION("on a card that overlaps them") {
+    const OnCard hopper(emulation::kHopper);
+    both(add_one, add_one);
+    CHECK(x[0] == 3);
+    both(add_one, read_early);
+    CHECK(x[1] == 1);
+    both(add_one, write_early);
+    CHECK(x[0] == 8);
+    CHECK_THROWS_WITH(both(add_one, never_wait), Contains("ended without waiting"));
+  }
+  SECTION("not on one that does not") {
+    both(add_one, read_early);
+    CHECK(x[1] == 2);
+    CHECK_NOTHROW(both(add_one, never_wait));
+  }
 }
 
 TEST_CASE("e4m3 rounds to nearest even, saturates and keeps NaN") {

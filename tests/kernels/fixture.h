@@ -12,13 +12,16 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
 #include "reference/ops.h"
 
 #ifdef PLIMSOLL_EMULATION
+#include "emulation/card.h"
 #include "emulation/emulator.h"
+#include "kernels/runtime/launch.h"
 #endif
 
 namespace plimsoll::testing {
@@ -31,11 +34,37 @@ inline void require(cudaError_t status) {
   REQUIRE(status == cudaSuccess);
 }
 
+#ifdef PLIMSOLL_EMULATION
+/// The emulator plays another card while it lives.
+class OnCard {
+ public:
+  explicit OnCard(const emulation::Card& card) : before_(std::exchange(emulation::card, card)) {
+    kernels::allow_overlap(kernels::Overlap::yes);  // what was known of kernels is forgotten
+  }
+  ~OnCard() {
+    cudaDeviceSynchronize();
+    emulation::card = before_;
+    kernels::allow_overlap(kernels::Overlap::yes);
+  }
+  OnCard(const OnCard&) = delete;
+  OnCard& operator=(const OnCard&) = delete;
+
+ private:
+  emulation::Card before_;
+};
+#endif
+
 /// Calls `test` once on a device. In the emulator once with threads and blocks taking turns forward
-/// and once backward: a missing barrier shows in one of the two.
+/// and once backward, where a missing barrier shows in one of the two, and once with kernels that
+/// start before the ones ahead have run.
 template <typename F>
 void in_each_order(F test) {
 #ifdef PLIMSOLL_EMULATION
+  {
+    INFO("overlapped");
+    const OnCard hopper(emulation::kHopper);
+    test();
+  }
   for (const auto order : {emulation::Order::forward, emulation::Order::backward}) {
     INFO("order " << (order == emulation::Order::forward ? "forward" : "backward"));
     emulation::set_order(order);
@@ -56,6 +85,7 @@ class DeviceBytes {
     std::vector<unsigned char> fill(bytes + skew + 2 * kGuard, kCanary);
     std::fill_n(fill.begin() + static_cast<ptrdiff_t>(kGuard + skew), bytes, 0xff);
     require(cudaMemcpy(memory_, fill.data(), fill.size(), cudaMemcpyHostToDevice));
+    require(cudaDeviceSynchronize());
   }
   ~DeviceBytes() {
     std::vector<unsigned char> now(bytes_ + skew_ + 2 * kGuard);
@@ -72,7 +102,9 @@ class DeviceBytes {
   [[nodiscard]] void* data() const { return static_cast<unsigned char*>(memory_) + kGuard + skew_; }
   [[nodiscard]] size_t size() const { return bytes_; }
   void upload(const void* from) {
-    if (bytes_ > 0) require(cudaMemcpy(data(), from, bytes_, cudaMemcpyHostToDevice));
+    if (bytes_ == 0) return;
+    require(cudaMemcpy(data(), from, bytes_, cudaMemcpyHostToDevice));
+    require(cudaDeviceSynchronize());  // tests run in streams that would not wait for it
   }
   void download(void* to) const {
     if (bytes_ > 0) require(cudaMemcpy(to, data(), bytes_, cudaMemcpyDeviceToHost));

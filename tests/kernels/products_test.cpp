@@ -102,8 +102,10 @@ TEST_CASE("products agree with the reference in all types, with bias and activat
           fixture.stream.wait();
           REQUIRE(fused.has_value());
           CHECK(fused->bias == biased);
-          CHECK(fused->activation);
-          CHECK(x.error(biased, activation) <= tolerance(out, 72));
+          // GELU in the epilogue is too coarse for results in float32.
+          const bool is_fused = activation != Activation::gelu_tanh || out != DType::f32;
+          CHECK(fused->activation == is_fused);
+          CHECK(x.error(biased, is_fused ? activation : Activation::none) <= tolerance(out, 72));
         }
       }
     }
@@ -161,6 +163,12 @@ TEST_CASE("one pinned algorithm gives a row the same bits in any batch") {
                      Activation::none)
                 .has_value());
   };
+  rows_of(0, 70);
+  // The heuristic's first keeps no bits, here; the trial finds it out.
+  testing::DeviceBytes scratch(size_t{1} << 20);
+  fixture.products.tune({static_cast<std::byte*>(scratch.data()), scratch.size()}, 70);
+  fixture.products.seal();
+  CHECK(fixture.products.refused().empty());
   rows_of(0, 70);
   fixture.stream.wait();
   const std::vector<double> together = x.device_out.matrix().values;

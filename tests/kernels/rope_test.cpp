@@ -1,6 +1,12 @@
 #include "kernels/rows/rope.h"
 
 #include "kernels/kv_fixture.h"
+#include "kernels/rows/rope_tables.h"
+#include "kernels/runtime/device.h"
+
+#ifdef PLIMSOLL_EMULATION
+#include "emulation/streams.h"
+#endif
 
 namespace plimsoll::testing {
 namespace {
@@ -201,5 +207,23 @@ TEST_CASE("rope_and_store norms, rotates and writes the cache") {
       });
     }
 }
+
+#ifdef PLIMSOLL_EMULATION
+TEST_CASE("a rope's tables are there for what runs in the launch's stream") {
+  emulation::set_streams(emulation::Streams::when_awaited);
+  {
+    model::ModelSpec spec;
+    spec.ropes.push_back({.rotary_dim = 64, .table = table_of(64, 1e4, 1), .long_table = {}});
+    const DeviceBytes memory(256);
+    const kernels::Stream stream;
+    kernels::RopeTables tables;
+    tables.start(spec, {static_cast<std::byte*>(memory.data()), memory.size()}, stream.get());
+    stream.wait();
+    const float* found = tables.of(spec.ropes[0]).usual.inverse;
+    CHECK(std::equal(found, found + 32, spec.ropes[0].table.inverse_frequencies.begin()));
+  }
+  emulation::set_streams(emulation::Streams::at_once);
+}
+#endif
 
 }  // namespace plimsoll::testing

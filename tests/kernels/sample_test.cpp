@@ -145,6 +145,16 @@ TEST_CASE("tokens are drawn as the reference draws them") {
   check("a large vocabulary", normal_row(50257, 3, 2.5), many_parameters({0.61}));
 }
 
+TEST_CASE("a vocabulary of more than 262,144 is drawn from to its last id") {
+  constexpr int64_t kGemma3 = 262208;
+  const std::vector<float> row = normal_row(kGemma3, 4, 2.5);
+  check("Gemma 3", row, {{.uniform = 1 - 1e-16}, {.top_k = 40, .top_p = 0.9, .uniform = 0.5}});
+  std::vector<float> last(kGemma3, -kInfinity);
+  for (const int64_t id : {int64_t{262143}, int64_t{262144}, kGemma3 - 1})
+    last[static_cast<size_t>(id)] = 1;
+  check("its end alone", last, {{.uniform = 0.1}, {.uniform = 0.5}, {.uniform = 0.9}});
+}
+
 TEST_CASE("every token has its share") {
   const std::vector<float> row{1, -2, 0.5f, 3, 3, -kInfinity, 2};
   std::vector<Parameters> parameters;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cuda/experts_layout.h"
+#include "base/error.h"
 #include "memory/arena.h"
 
 namespace plimsoll::backend {
@@ -63,6 +64,22 @@ std::vector<AttentionPart> attention_parts(const StepShape& shape, const CardFig
     parts.push_back(part);
   }
   return parts;
+}
+
+void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups) {
+  if (dynamic_cast<const CudaFootprint*>(&footprint) == nullptr) return;
+  if (spec.vocab_size > kMostDrawnVocabulary) {
+    fail(ExitCode::usage,
+         "a vocabulary of {} is more than the CUDA backend draws from ({}); --device cpu has no "
+         "such limit",
+         spec.vocab_size, kMostDrawnVocabulary);
+  }
+  if (kv_groups > kMostKvGroups) {
+    fail(ExitCode::usage,
+         "the layers' windows make {} groups of KV blocks, the CUDA backend has tables for {}; "
+         "--device cpu has no such limit",
+         kv_groups, kMostKvGroups);
+  }
 }
 
 size_t CudaFootprint::weight_bytes(const model::WeightSpec& spec, DType dtype) const {

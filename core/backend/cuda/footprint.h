@@ -28,6 +28,11 @@ constexpr size_t product_workspace_bytes(const CardFigures& card) {
 inline constexpr size_t kLoadPieceBytes = size_t{4} << 20;
 inline constexpr size_t kLoadRingBytes = 64 * kLoadPieceBytes;
 
+/// What the kernels are written for. Sums over a vocabulary of weights up to 2^44 stay below 2^64.
+inline constexpr int64_t kMostDrawnVocabulary = (int64_t{1} << 20) - 1;
+/// Block tables of a batch, one for each KV group.
+inline constexpr size_t kMostKvGroups = 8;
+
 /// With `deterministic`: tokens of the pieces that a sequence's keys are cut into.
 inline constexpr int64_t kFixedSplit = 2048;
 
@@ -83,5 +88,9 @@ class CudaFootprint final : public Footprint {
  private:
   CardFigures card_;
 };
+
+/// Throws Error(usage) naming what the kernels of this backend cannot do for a model whose cache
+/// has `kv_groups` block tables, and the cure. Other backends than CUDA's have no such limits.
+void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups);
 
 }  // namespace plimsoll::backend

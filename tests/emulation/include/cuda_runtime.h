@@ -248,6 +248,7 @@ struct cudaLaunchConfig_t {
 namespace plimsoll::emulation {
 /// Runs work now, or keeps it for the graph that the stream is capturing.
 void submit(cudaStream_t stream, std::function<void()> work);
+void submit(cudaStream_t stream, Kernel kernel);
 /// cudaErrorInvalidValue: more shared memory than the function was allowed.
 cudaError_t check_shared(const void* function, size_t bytes);
 }  // namespace plimsoll::emulation
@@ -262,11 +263,13 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   const dim3 grid = config->gridDim;
   const dim3 block = config->blockDim;
   submit(config->stream,
-         [grid, block, shared = config->dynamicSmemBytes, kernel,
-          values = std::tuple<std::decay_t<Parameters>...>(std::forward<Arguments>(arguments)...)] {
-           run({grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared,
-               [&] { std::apply(kernel, values); });
-         });
+         Kernel{.grid = {grid.x, grid.y, grid.z},
+                .block = {block.x, block.y, block.z},
+                .shared_bytes = config->dynamicSmemBytes,
+                .code = [kernel,
+                         values = std::tuple<std::decay_t<Parameters>...>(std::forward<Arguments>(
+                             arguments)...)] { std::apply(kernel, values); },
+                .overlaps = config->numAttrs == 1});
   return cudaSuccess;
 }
 template <typename T>

@@ -1,0 +1,113 @@
+// One product as cuBLASLt is told of it, and what was chosen for it. For the sources of Products
+// alone.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "kernels/products/linear.h"
+
+namespace plimsoll::kernels {
+
+inline cudaDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::f16:
+      return CUDA_R_16F;
+    default:
+      return CUDA_R_16BF;
+  }
+}
+
+/// What a choice depends on, besides rows.
+struct Products::Key {
+  int64_t n = 0;
+  int64_t k = 0;
+  DType in = DType::bf16;
+  DType out = DType::bf16;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  size_t in_alignment = 0;   // bytes; of weight and in
+  size_t out_alignment = 0;  // bytes
+  bool operator==(const Key&) const = default;
+};
+
+struct Products::Algorithm {
+  cublasLtMatmulAlgo_t algorithm{};
+  size_t workspace = 0;
+};
+
+/// One product's operands.
+struct Products::Call {
+  const void* weight = nullptr;
+  const void* in = nullptr;
+  void* out = nullptr;
+  const void* bias = nullptr;
+  int64_t rows = 0;
+  int64_t in_stride = 0;   // elements
+  int64_t out_stride = 0;  // elements
+};
+
+/// Column-major, as cuBLASLt reads: D [n, T] = A [k, n]^T * B [k, T].
+struct Products::Product {
+  Product(const CublasLt& table, const Key& of) : lt(table), key(of) {
+    const cudaDataType_t in = data_type(key.in), out = data_type(key.out);
+    const auto n = static_cast<uint64_t>(key.n), k = static_cast<uint64_t>(key.k);
+    // Float32 products are float32 products: never TF32.
+    check(lt.create_description(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+          "cublasLtMatmulDescCreate");
+    set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, key.epilogue);
+    check(lt.create_layout(&a, in, k, n, key.k), "cublasLtMatrixLayoutCreate");
+    check(lt.create_layout(&b, in, k, 1, key.k), "cublasLtMatrixLayoutCreate");
+    check(lt.create_layout(&d, out, n, 1, key.n), "cublasLtMatrixLayoutCreate");
+  }
+  ~Product() {
+    lt.destroy_layout(d);
+    lt.destroy_layout(b);
+    lt.destroy_layout(a);
+    lt.destroy_description(description);
+  }
+  Product(const Product&) = delete;
+  Product& operator=(const Product&) = delete;
+
+  template <typename T>
+  void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+    check(lt.set_description(description, attribute, &value, sizeof value),
+          "cublasLtMatmulDescSetAttribute");
+  }
+  template <typename T>
+  void set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute, T value) {
+    check(lt.set_layout(layout, attribute, &value, sizeof value),
+          "cublasLtMatrixLayoutSetAttribute");
+  }
+
+  /// Describes a call's operands to the library.
+  void describe(const Call& call) {
+    set(b, CUBLASLT_MATRIX_LAYOUT_COLS, static_cast<uint64_t>(call.rows));
+    set(b, CUBLASLT_MATRIX_LAYOUT_LD, call.in_stride);
+    set(d, CUBLASLT_MATRIX_LAYOUT_COLS, static_cast<uint64_t>(call.rows));
+    set(d, CUBLASLT_MATRIX_LAYOUT_LD, call.out_stride);
+    if (call.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
+  }
+
+  const CublasLt& lt;
+  Key key;
+  cublasLtMatmulDesc_t description = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+  /// By bucket; the first where nothing was timed yet.
+  std::array<std::optional<Algorithm>, kRowBuckets.size()> first, best;
+  std::array<bool, kRowBuckets.size()> hopeless{};  // nothing found: do not ask again
+  /// `Pinning::single`: what does all row counts, in the heuristic's order; the front is run. Only
+  /// those stay that gave equal bits in a trial (prove).
+  std::vector<Algorithm> pinned;
+  bool asked = false;   // for them
+  bool proven = false;  // the trial was made
+  int64_t most_rows = 0;
+  std::vector<const void*> weights;  // seen, at most kWeights
+  const void* bias = nullptr;        // of the last call
+};
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,89 @@
+// One block of threads, each a fiber, that can be left while its threads wait for the kernels
+// ahead.
+#pragma once
+
+#include <boost/context/detail/fcontext.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "emulation/emulator.h"
+
+namespace plimsoll::emulation {
+
+enum class State : uint8_t { ready, at_block_barrier, at_warp_op, at_previous, done };
+
+/// A thread.
+struct Fiber {
+  boost::context::detail::fcontext_t context = nullptr;
+  State state = State::ready;
+  Indices indices;
+  Site site;
+  bool vote = false;
+  WarpOp op = WarpOp::sync;
+  uint32_t mask = 0;
+  uint64_t value = 0;
+  unsigned source = 0;
+  uint64_t result = 0;
+};
+
+/// Whether the kernels ahead of a block's have run.
+enum class Previous : uint8_t { ahead, done };
+
+class Block {
+ public:
+  Block(const Kernel& kernel, Size3 index, Order order, Previous previous);
+  ~Block();
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  /// Runs until all threads have ended, or until no more can be done before the kernels ahead have
+  /// run. Throws Misuse.
+  void run();
+  void set_previous_done() { previous_ = Previous::done; }
+  [[nodiscard]] bool ended() const { return done_ == fibers_.size(); }
+
+  // Of the thread that runs.
+  void* shared() { return shared_.get(); }
+  [[nodiscard]] size_t shared_bytes() const { return kernel_.shared_bytes; }
+  [[nodiscard]] BlockVotes votes() const { return votes_; }
+  Fiber& fiber() { return *running_; }
+  /// Hands over to the scheduler until the running fiber is ready again.
+  void wait(State state, Site site);
+  void wait_for_previous(Site site);
+
+ private:
+  static void enter(boost::context::detail::transfer_t from);
+  void start(unsigned thread);
+  void resume(Fiber& fiber);
+  void run_warp(unsigned warp);
+  void check_shared() const;
+  void release_previous();
+  void release_block_if_complete();
+  void release_warp_if_complete(unsigned warp, const Fiber& last);
+  void answer(unsigned warp, uint32_t mask);
+  [[nodiscard]] bool waits_for_previous() const;
+  [[noreturn]] void report_stuck() const;
+  [[nodiscard]] unsigned turned(unsigned index, unsigned count) const {
+    return order_ == Order::forward ? index : count - 1 - index;
+  }
+
+  const Kernel& kernel_;
+  Size3 index_;
+  Order order_;
+  Previous previous_;
+  bool waited_ = false;  // a thread did, for the kernels ahead
+  std::vector<Fiber> fibers_;
+  std::vector<std::unique_ptr<std::byte[]>> stacks_;
+  Fiber* running_ = nullptr;
+  std::unique_ptr<std::byte[]> shared_;
+  BlockVotes votes_;
+  unsigned done_ = 0;
+  unsigned at_barrier_ = 0;
+};
+
+/// The block whose thread runs, if any.
+extern Block* running_block;
+
+}  // namespace plimsoll::emulation

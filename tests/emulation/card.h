@@ -1,0 +1,18 @@
+// The card that the emulator plays, and its driver; tests may set it to another.
+#pragma once
+
+namespace plimsoll::emulation {
+
+struct Card {
+  int capability = 80;  // 80: 8.0
+  int code = 80;        // capability that the kernels' code was compiled for
+  int driver = 13000;   // newest CUDA of the driver; 0: none
+  int runtime = 13000;
+  int devices_status = 0;  // what cudaGetDeviceCount returns: a cudaError_t
+};
+inline Card card;
+
+/// A card of 9.0 with code for it, where kernels overlap.
+inline constexpr Card kHopper{.capability = 90, .code = 90};
+
+}  // namespace plimsoll::emulation
