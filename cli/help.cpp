@@ -19,6 +19,7 @@ Commands:
   plan   the memory of a launch, before the launch
   run    batch generation over a JSONL file
   shard  tensor-parallel shards, as vLLM saves them
+  doctor what runs here, and whether it computes right
 
 plimsoll COMMAND -h shows a command's usual flags, --help all of them.
 plimsoll --version shows the version, --completion SHELL what completes flags.
@@ -93,6 +94,22 @@ Exit status: 0 done, 2 usage, 5 model, or --verify found a difference,
 11 output is locked. All flags: --help. Manual: man plimsoll-shard
 )";
 
+constexpr std::string_view kDoctorHelp =
+    R"(Examples:
+  plimsoll doctor
+  plimsoll doctor --format json > doctor.json
+
+Driver, devices, libraries, processor and memory; tiny models computed on the
+card and on the CPU and compared; how fast it reads and multiplies. This is what
+a bug report is asked for. Without a card the processor is examined.
+
+  --device auto|cpu|cuda     what is examined
+  --format text|json         lines for people, or one JSON object
+  --no-measure               leave out how fast it reads and multiplies
+Exit status: 0 all computes right, 1 something does not, 2 usage.
+Manual: man plimsoll-doctor
+)";
+
 std::string names_of(const CLI::Option& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);
@@ -119,6 +136,7 @@ void add_help_flags(CLI::App& command) {
 std::string_view short_help(std::string_view command) {
   if (command == "plan") return kPlanHelp;
   if (command == "shard") return kShardHelp;
+  if (command == "doctor") return kDoctorHelp;
   return command == "run" ? kRunHelp : kProgramHelp;
 }
 

@@ -7,6 +7,7 @@
 #include "cli/arguments.h"
 #include "cli/build_info.h"
 #include "cli/completion/completion.h"
+#include "cli/doctor/command.h"
 #include "cli/help.h"
 #include "cli/plan/command.h"
 #include "cli/run/command.h"
@@ -34,17 +35,21 @@ int dispatch(std::vector<std::string> arguments) {
   const CLI::App* plan = cli::add_plan_command(app, plan_options);
   cli::ShardOptions shard_options;
   const CLI::App* shard = cli::add_shard_command(app, shard_options);
+  cli::DoctorOptions doctor_options;
+  const CLI::App* doctor = cli::add_doctor_command(app, doctor_options);
   try {
     arguments = cli::expand_pasted_line(std::move(arguments));
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes the first from the back
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    const CLI::App& command = run->parsed()     ? *run
-                              : plan->parsed()  ? *plan
-                              : shard->parsed() ? *shard
-                                                : app;
+    const CLI::App& command = run->parsed()      ? *run
+                              : plan->parsed()   ? *plan
+                              : shard->parsed()  ? *shard
+                              : doctor->parsed() ? *doctor
+                                                 : app;
     throw Error(ExitCode::usage, cli::explain(error, command));
   }
+  if (doctor->parsed()) return cli::doctor_command(doctor_options);
   if (shard->parsed()) return cli::shard_command(shard_options);
   return plan->parsed() ? cli::plan_command(plan_options) : cli::run_command(run_options);
 }

@@ -156,7 +156,7 @@ TEST_CASE("help") {
   const Scratch scratch;
   const auto nothing = shell(scratch, "plimsoll");
   CHECK(nothing.status == 2);
-  for (const char* call : {"plimsoll -h", "plimsoll run -h"}) {
+  for (const char* call : {"plimsoll -h", "plimsoll run -h", "plimsoll doctor -h"}) {
     const auto outcome = shell(scratch, call);
     CHECK(outcome.status == 0);
     CHECK(std::ranges::count(outcome.out, '\n') <= 24);
@@ -192,7 +192,8 @@ TEST_CASE("--help and the manual list the same flags") {
   };
   const Row rows[] = {{"run", 70, {}, {"run", "launch"}},
                       {"plan", 60, {"--from"}, {"plan", "launch"}},
-                      {"shard", 14, {}, {"shard"}}};
+                      {"shard", 14, {}, {"shard"}},
+                      {"doctor", 3, {}, {"doctor"}}};
   for (const Row& row : rows) {
     INFO(row.command);
     std::set<std::string> helped =

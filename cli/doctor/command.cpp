@@ -1,0 +1,110 @@
+#include "cli/doctor/command.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/pci_cards.h"
+#include "base/error.h"
+#include "cli/doctor/checks.h"
+#include "cli/doctor/findings.h"
+#include "cli/environment.h"
+#include "cli/help.h"
+#include "cli/host_limits.h"
+#include "cli/run/device.h"
+#include "cli/run/no_card.h"
+#include "cli/value_flag.h"
+#include "memory/available.h"
+
+namespace plimsoll::cli {
+namespace {
+
+void look_at_host(const Environment& environment, Findings& findings) {
+  findings.isa = backend::isa_name(backend::detect_isa());
+  findings.threads = host_threads(std::nullopt, environment);
+  findings.host_total = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                        static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+  const memory::Available available = memory::available_memory();
+  findings.host_available = static_cast<uint64_t>(available.bytes);
+  findings.host_bound = available.bound;
+}
+
+void look_at_devices(Findings& findings) {
+  const CardTrouble trouble = find_card_trouble();
+  findings.driver = trouble.driver;
+  findings.pci_cards = trouble.pci_cards;
+  findings.devices = backend::list_devices();
+  if (findings.devices.empty()) findings.why_no_card = why_no_card(trouble);
+}
+
+/// The device that is examined: the first, or none where the CPU is wanted.
+const backend::DeviceInfo* subject(const DoctorOptions& options, const Findings& findings) {
+  if (options.device == "cpu") return nullptr;
+  if (!findings.devices.empty()) return &findings.devices.front();
+  if (options.device == "auto") return nullptr;
+  fail(ExitCode::usage,
+       "--device cuda: there is no device to examine{}{}; --device cpu examines "
+       "the processor",
+       findings.why_no_card.empty() ? "" : ": ", findings.why_no_card);
+}
+
+void examine(const DoctorOptions& options, Findings& findings) {
+  const backend::DeviceInfo* card = subject(options, findings);
+  findings.subject = card != nullptr ? card->name : "the processor";
+  std::unique_ptr<backend::Backend> examined, twin;
+  std::string twin_name;
+  if (card != nullptr) {
+    findings.facts = backend::device_facts(card->index);
+    findings.facts->overlaps = findings.facts->overlaps && kernels_may_overlap();
+    examined = backend::make_device_backend(
+        {.index = card->index, .threads = findings.threads, .overlap = kernels_may_overlap()});
+    twin = backend::make_cpu_backend({backend::detect_isa(), findings.threads});
+    twin_name = "the CPU's " + findings.isa;
+  } else {
+    examined = backend::make_cpu_backend({backend::detect_isa(), findings.threads});
+    twin = backend::make_cpu_backend({backend::CpuIsa::portable, findings.threads});
+    twin_name = "portable code";
+  }
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (Check& check : check_backend(*examined, *twin, dtype)) {
+      check.twin = twin_name;
+      findings.checks.push_back(std::move(check));
+    }
+  }
+  if (options.measure) findings.roofs = measure_roofs(*examined);
+}
+
+}  // namespace
+
+CLI::App* add_doctor_command(CLI::App& app, DoctorOptions& options) {
+  CLI::App* command = app.add_subcommand("doctor", "what runs here, and whether it computes right");
+  add_help_flags(*command);
+  command->option_defaults()->group("Flags");
+  choice_flag(*command, "--device", options.device,
+              {{"auto", std::string("auto")}, {"cpu", "cpu"}, {"cuda", "cuda"}},
+              "what is examined (default auto: a card if any)");
+  choice_flag(*command, "--format", options.format,
+              {{"text", DoctorFormat::text}, {"json", DoctorFormat::json}},
+              "what to print (default text)");
+  command->add_flag_callback(
+      "--no-measure", [&options] { options.measure = false; },
+      "leave out how fast it reads and multiplies");
+  return command;
+}
+
+int doctor_command(const DoctorOptions& options) {
+  const Environment environment = read_environment();
+  Findings findings;
+  findings.version = PLIMSOLL_VERSION;
+  look_at_host(environment, findings);
+  look_at_devices(findings);
+  examine(options, findings);
+  const std::string text =
+      options.format == DoctorFormat::json ? findings_json(findings) : findings_text(findings);
+  std::fputs(text.c_str(), stdout);
+  if (std::fflush(stdout) != 0) fail(ExitCode::output_unwritable, "standard output: not written");
+  return static_cast<int>(findings.good() ? ExitCode::done : ExitCode::bug);
+}
+
+}  // namespace plimsoll::cli

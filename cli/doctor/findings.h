@@ -1,0 +1,53 @@
+// What the doctor found, as text and as JSON.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/device.h"
+#include "backend/device_facts.h"
+
+namespace plimsoll::cli {
+
+/// A tiny model, on two backends or in two instruction sets.
+struct Check {
+  std::string what;    // "llama in float32: norm, products, ..."
+  std::string twin;    // what it was compared with
+  double largest = 0;  // difference of log probabilities
+  double allowed = 0;
+  bool same_tokens = false;
+  std::string trouble;  // it could not be run: why
+  [[nodiscard]] bool good() const { return trouble.empty() && same_tokens && largest <= allowed; }
+};
+
+/// What a device can do at most, as it did just now.
+struct MeasuredRoofs {
+  double bytes_per_second = 0;  // reading weights
+  double flops = 0;             // products of many rows
+  std::string dtype;
+};
+
+struct Findings {
+  std::string version;
+  bool has_backend = backend::kHasDeviceBackend;
+  backend::DriverState driver;
+  int pci_cards = 0;
+  std::string why_no_card;
+  std::vector<backend::DeviceInfo> devices;
+  std::optional<backend::DeviceFacts> facts;  // of the device that is examined
+  std::string subject;                        // "cpu", or its name
+  std::string isa;
+  int threads = 0;
+  uint64_t host_total = 0, host_available = 0;  // bytes
+  std::string host_bound;
+  std::vector<Check> checks;
+  std::optional<MeasuredRoofs> roofs;
+  [[nodiscard]] bool good() const;
+};
+
+std::string findings_text(const Findings& findings);
+std::string findings_json(const Findings& findings);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,67 @@
+// What the doctor says.
+#include <catch2/catch.hpp>
+
+#include "backend/cpu/cpu_backend.h"
+#include "cli/doctor/checks.h"
+#include "cli/program.h"
+
+using namespace plimsoll;
+using namespace plimsoll::cli;
+using Catch::Contains;
+using test::Scratch;
+using test::shell;
+
+TEST_CASE("the doctor examines a processor against portable code") {
+  const Scratch scratch;
+  const auto text = shell(scratch, "plimsoll doctor --no-measure");
+  CHECK(text.status == 0);
+  for (const char* part : {"driver", "cards on the bus", "host memory", "good   llama in float32",
+                           "good   qwen3_moe in bfloat16", "portable code"}) {
+    CHECK_THAT(text.out, Contains(part));
+  }
+  CHECK_THAT(text.out, !Contains("TFLOP/s"));
+  const Json found = parse_json<Json>(shell(scratch, "plimsoll doctor --format json").out);
+  CHECK(found["good"] == true);
+  CHECK(found["examined"] == "the processor");
+  CHECK(found["checks"].size() == 6);
+  CHECK(found["facts"].is_null());
+  CHECK(found["roofs"]["product_flops"] > 1e6);
+  CHECK(found["roofs"]["read_bytes_per_second"] > 1e6);
+  CHECK(found["host"]["available_bytes"] > 0);
+}
+
+TEST_CASE("a device that is not there cannot be examined") {
+  if (!backend::list_devices().empty()) return;
+  const auto outcome = shell(Scratch(), "plimsoll doctor --device cuda");
+  CHECK(outcome.status == 2);
+  CHECK_THAT(outcome.err, Contains("--device cpu examines the processor"));
+}
+
+TEST_CASE("a check is good where tokens are the same and the difference is allowed") {
+  Check check{.what = "x",
+              .twin = "y",
+              .largest = 1e-5,
+              .allowed = 1e-4,
+              .same_tokens = true,
+              .trouble = {}};
+  CHECK(check.good());
+  check.same_tokens = false;
+  CHECK_FALSE(check.good());
+  check.same_tokens = true;
+  check.largest = 2e-4;
+  CHECK_FALSE(check.good());
+  check.largest = std::numeric_limits<double>::infinity();  // not a number somewhere
+  CHECK_FALSE(check.good());
+  check = {.what = "x",
+           .twin = "y",
+           .largest = 0,
+           .allowed = 1,
+           .same_tokens = true,
+           .trouble = "refused"};
+  Findings findings;
+  CHECK(findings.good());
+  findings.checks = {check};
+  CHECK_FALSE(findings.good());
+  CHECK_THAT(findings_text(findings), Contains("FAILED x: refused"));
+  CHECK(parse_json<Json>(findings_json(findings))["good"] == false);
+}
