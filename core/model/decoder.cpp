@@ -8,29 +8,56 @@
 namespace plimsoll::model {
 namespace {
 
+constexpr int64_t kQuarters = 4;  // of CodeGen's fused q, v, k: once cut for four TPU cores
+
 class DecoderBuilder {
  public:
   DecoderBuilder(const Decoder& decoder, ModelSpec& spec)
       : decoder_(decoder), sizes_(decoder.sizes), names_(decoder.names), add_(spec) {}
 
   LayerSpec layer(int64_t index) {
-    const std::string prefix = "model.layers." + std::to_string(index) + ".";
+    const std::string prefix =
+        names_.root + "." + names_.layers + "." + std::to_string(index) + ".";
     LayerSpec layer;
     layer.placement = decoder_.placement;
-    layer.attention = attention(prefix + names_.attention, index);
-    const bool sparse = decoder_.experts && decoder_.experts->sparse[static_cast<size_t>(index)];
-    layer.mlp = sparse ? experts(prefix) : mlp(prefix + names_.mlp);
-    layer.attention_norm = norm(prefix, names_.attention_norm);
-    layer.attention_post_norm = norm(prefix, names_.attention_post_norm);
-    layer.mlp_norm = norm(prefix, names_.mlp_norm);
-    layer.mlp_post_norm = norm(prefix, names_.mlp_post_norm);
+    layer.branch_factor = decoder_.branch_factor;
+    for (const LayerPart part : decoder_.order) add_part(layer, part, prefix, index);
+    if (decoder_.placement == NormPlacement::parallel && names_.mlp_norm.empty()) {
+      layer.mlp_norm = layer.attention_norm;
+    }
     return layer;
   }
 
  private:
+  void add_part(LayerSpec& layer, LayerPart part, const std::string& prefix, int64_t index) {
+    switch (part) {
+      case LayerPart::attention:
+        layer.attention = attention(prefix + names_.attention, index);
+        return;
+      case LayerPart::mlp: {
+        const bool sparse =
+            decoder_.experts && decoder_.experts->sparse[static_cast<size_t>(index)];
+        layer.mlp = sparse ? experts(prefix) : mlp(prefix + names_.mlp);
+        return;
+      }
+      case LayerPart::attention_norm:
+        layer.attention_norm = norm(prefix, names_.attention_norm);
+        return;
+      case LayerPart::attention_post_norm:
+        layer.attention_post_norm = norm(prefix, names_.attention_post_norm);
+        return;
+      case LayerPart::mlp_norm:
+        layer.mlp_norm = norm(prefix, names_.mlp_norm);
+        return;
+      case LayerPart::mlp_post_norm:
+        layer.mlp_post_norm = norm(prefix, names_.mlp_post_norm);
+        return;
+    }
+  }
+
   Norm norm(const std::string& prefix, const std::string& name) {
     if (name.empty()) return {};
-    return add_.norm(prefix + name, sizes_.hidden, decoder_.norm);
+    return add_.norm(prefix + name, sizes_.hidden, decoder_.norm, decoder_.norm_tensors);
   }
 
   // Rows of q, k and v in the checkpoint.
@@ -48,8 +75,17 @@ class DecoderBuilder {
               {.module = fused, .stored = all, .first = q, .block = kv},
               {.module = fused, .stored = all, .first = q + kv, .block = kv}};
     }
-    const int64_t group = q / sizes_.kv_heads;  // query rows of one KV head
     const int64_t head = sizes_.head_dim;
+    if (decoder_.qkv_stored == QkvStored::quarters) {
+      const int64_t block = q / kQuarters;
+      Rows rows{
+          .module = fused, .stored = all, .block = block, .stride = 3 * block, .count = kQuarters};
+      Rows k = rows, v = rows;
+      v.first = block;
+      k.first = 2 * block;
+      return {rows, k, v};
+    }
+    const int64_t group = q / sizes_.kv_heads;  // query rows of one KV head
     Rows rows{.module = fused,
               .stored = all,
               .block = group,
@@ -69,50 +105,174 @@ class DecoderBuilder {
                             .kv_heads = sizes_.kv_heads,
                             .head_dim = sizes_.head_dim,
                             .scale = decoder_.attention_scale,
-                            .soft_cap = decoder_.attention_soft_cap};
+                            .soft_cap = decoder_.attention_soft_cap,
+                            .rope_pairs = decoder_.rope_pairs,
+                            .clamp = decoder_.clamp,
+                            .query_growth = decoder_.query_growth};
     if (attention.scale == 0) {
       attention.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(sizes_.head_dim)));
     }
     if (!decoder_.windows.empty()) attention.window = decoder_.windows[layer];
-    attention.rope = attention.window > 0 && decoder_.ropes.size() > 1 ? 1 : 0;
-    attention.qkv = add_.linear(module + "." + names_.qkv, qkv_rows(module), sizes_.hidden,
-                                {.split = Split::qkv,
-                                 .bias = decoder_.qkv_bias,
-                                 .bias_kept = decoder_.qkv_bias_kept,
-                                 .heads = sizes_.heads,
-                                 .kv_heads = sizes_.kv_heads});
-    const std::string out = module + "." + names_.out;
-    attention.out = add_.linear(
-        out, {Rows::all(out, sizes_.hidden)}, sizes_.heads * sizes_.head_dim,
-        {.split = Split::row, .bias = decoder_.out_bias, .bias_kept = decoder_.out_bias_kept});
-    if (decoder_.qk_norm) {
-      attention.q_norm = add_.norm(module + ".q_norm", sizes_.head_dim, decoder_.norm);
-      attention.k_norm = add_.norm(module + ".k_norm", sizes_.head_dim, decoder_.norm);
+    attention.rope = rope_of(layer, attention.window);
+    if (decoder_.sinks) attention.sinks = add_sinks(module);
+    if (decoder_.alibi) attention.alibi = add_alibi(module);
+    if (decoder_.attention_order == AttentionOrder::qkv_first) {
+      attention.qkv = qkv(module);
+      attention.out = attention_out(module);
+      add_head_norms(attention, module);
+    } else {
+      attention.out = attention_out(module);
+      add_head_norms(attention, module);
+      attention.qkv = qkv(module);
     }
+    if (decoder_.scales == ScalesPlace::at_end) attention.scales_after = add_.last();
     return attention;
   }
 
+  [[nodiscard]] int32_t rope_of(size_t layer, int64_t window) const {
+    if (!decoder_.layer_ropes.empty()) return decoder_.layer_ropes[layer];
+    if (decoder_.ropes.empty()) return -1;
+    return window > 0 && decoder_.ropes.size() > 1 ? 1 : 0;
+  }
+
+  Linear qkv(const std::string& module) {
+    return add_.linear(module + "." + names_.qkv, qkv_rows(module), sizes_.hidden,
+                       {.split = decoder_.qkv_split.value_or(Split::qkv),
+                        .bias = decoder_.qkv_bias,
+                        .bias_kept = decoder_.qkv_bias_kept,
+                        .heads = sizes_.heads,
+                        .kv_heads = sizes_.kv_heads,
+                        .interleaved = decoder_.interleaved});
+  }
+
+  Linear attention_out(const std::string& module) {
+    const std::string out = module + "." + names_.out;
+    return add_.linear(out, {Rows::all(out, sizes_.hidden)}, sizes_.heads * sizes_.head_dim,
+                       {.split = decoder_.attention_out_split.value_or(Split::row),
+                        .bias = decoder_.out_bias,
+                        .bias_kept = decoder_.out_bias_kept});
+  }
+
+  WeightId add_sinks(const std::string& module) {
+    const WeightId id = add_.vector(module + ".sinks", sizes_.heads);
+    add_.at(id).split = Split::column;
+    return id;
+  }
+
+  Alibi add_alibi(const std::string& module) {
+    Alibi alibi = *decoder_.alibi;
+    alibi.slopes = add_.add({.name = module + ".alibi_slopes",
+                             .shape = {sizes_.heads},
+                             .use = WeightUse::vector,
+                             .split = Split::column,
+                             .dtype = DType::f32,
+                             .kept = Kept::in_run,
+                             .constant = decoder_.alibi_slopes});
+    return alibi;
+  }
+
+  void add_head_norms(AttentionSpec& attention, const std::string& module) {
+    if (!decoder_.qk_norm) return;
+    attention.norm_order = decoder_.head_norm.order;
+    if (decoder_.head_norm.weights == HeadNormStyle::Weights::all_heads) {
+      attention.norm_span = NormSpan::all_heads;
+    }
+    attention.q_norm = head_norm(module + "." + names_.q_norm, sizes_.heads);
+    attention.k_norm = head_norm(module + "." + names_.k_norm, sizes_.kv_heads);
+  }
+
+  Norm head_norm(const std::string& name, int64_t heads) {
+    using Weights = HeadNormStyle::Weights;
+    const HeadNormStyle& style = decoder_.head_norm;
+    const int64_t head = sizes_.head_dim;
+    Norm kind = decoder_.norm;
+    kind.kind = style.kind;
+    switch (style.weights) {
+      case Weights::shared:
+        return add_.norm(name, head, kind, style.tensors);
+      case Weights::all_heads:
+        return add_.norm(name, heads * head, kind, style.tensors);
+      case Weights::own:
+        kind.weight = add_.parameter(name + ".weight", {heads, head});
+        add_.at(kind.weight).split = Split::column;
+        break;
+      case Weights::own_apart:
+        kind.weight = add_.add({.name = name + ".weight",
+                                .shape = {heads * head},
+                                .use = WeightUse::vector,
+                                .split = Split::column});
+        for (int64_t h = 0; h < heads; ++h) {
+          add_.at(kind.weight)
+              .parts.push_back({.tensor = name + ".norms." + std::to_string(h) + ".weight",
+                                .stored_shape = {head},
+                                .block_rows = head,
+                                .block_stride = head});
+        }
+        break;
+    }
+    kind.present = true;
+    return kind;
+  }
+
   MlpSpec mlp(const std::string& module) {
-    MlpSpec mlp{.activation = decoder_.activation, .intermediate = sizes_.intermediate};
+    MlpSpec mlp{.kind = decoder_.mlp_kind,
+                .activation = decoder_.activation,
+                .intermediate = sizes_.intermediate};
+    const bool fused_last = decoder_.attention_order == AttentionOrder::out_first &&
+                            mlp.kind == MlpKind::gated &&
+                            decoder_.gate_up_stored == GateUpStored::apart;
+    if (!fused_last) mlp.up = mlp_up(module, mlp);
+    mlp.down = mlp_down(module, mlp.intermediate);
+    if (fused_last) mlp.up = mlp_up(module, mlp);
+    if (decoder_.xielu) mlp.xielu = add_xielu(module + ".act_fn.");
+    return mlp;
+  }
+
+  Linear mlp_up(const std::string& module, const MlpSpec& mlp) {
     const int64_t inner = mlp.intermediate;
-    const std::string fused = module + ".gate_up_proj";
-    std::vector<Rows> rows;
-    if (decoder_.gate_up_stored == GateUpStored::fused) {
+    const bool gated = mlp.kind == MlpKind::gated;
+    const std::string fused = module + "." + (gated ? names_.gate_up : names_.up);
+    const std::string gate = module + "." + names_.gate;
+    std::vector<Rows> rows = {Rows::all(gate, inner), Rows::all(module + "." + names_.up, inner)};
+    if (!gated) {
+      rows.erase(rows.begin());
+    } else if (decoder_.gate_up_stored == GateUpStored::fused) {
       rows = {{.module = fused, .stored = 2 * inner, .first = 0, .block = inner},
               {.module = fused, .stored = 2 * inner, .first = inner, .block = inner}};
-    } else {
-      rows = {Rows::all(module + "." + names_.gate, inner),
-              Rows::all(module + "." + names_.up, inner)};
     }
-    mlp.up = add_.linear(fused, rows, sizes_.hidden,
-                         {.split = Split::merged_column,
-                          .bias = decoder_.mlp_bias,
-                          .bias_kept = decoder_.mlp_bias_kept});
+    return add_.linear(
+        fused, rows, sizes_.hidden,
+        {.split = decoder_.mlp_split.value_or(gated ? Split::merged_column : Split::column),
+         .bias = decoder_.mlp_bias,
+         .bias_kept = decoder_.mlp_bias_kept});
+  }
+
+  Linear mlp_down(const std::string& module, int64_t inner) {
     const std::string down = module + "." + names_.down;
-    mlp.down = add_.linear(
-        down, {Rows::all(down, sizes_.hidden)}, inner,
-        {.split = Split::row, .bias = decoder_.mlp_bias, .bias_kept = decoder_.mlp_bias_kept});
-    return mlp;
+    return add_.linear(down, {Rows::all(down, sizes_.hidden)}, inner,
+                       {.split = decoder_.mlp_split.value_or(Split::row),
+                        .bias = decoder_.mlp_bias,
+                        .bias_kept = decoder_.mlp_bias_kept});
+  }
+
+  // `run` takes the four numbers as one vector; vLLM has a parameter for each.
+  WeightId add_xielu(const std::string& module) {
+    WeightSpec all{.name = module + "parameters",
+                   .shape = {4},
+                   .use = WeightUse::vector,
+                   .kept = Kept::in_run};
+    const std::pair<const char*, std::vector<int64_t>> numbers[] = {
+        {"alpha_p", {1}}, {"alpha_n", {1}}, {"beta", {}}, {"eps", {}}};
+    for (const auto& [name, shape] : numbers) {
+      Part part{.tensor = module + name, .stored_shape = shape, .block_rows = 1, .block_stride = 1};
+      all.parts.push_back(part);
+      add_.add({.name = module + name,
+                .shape = shape,
+                .use = WeightUse::vector,
+                .parts = {std::move(part)},
+                .kept = Kept::in_vllm});
+    }
+    return add_.add(std::move(all));
   }
 
   MlpSpec experts(const std::string& prefix) {
@@ -138,13 +298,19 @@ class DecoderBuilder {
 
 void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefaults& defaults) {
   decoder.sizes = read_sizes(config, defaults.sizes);
-  decoder.activation = read_activation(config, defaults.activation_key, defaults.activation);
-  decoder.norm.epsilon = static_cast<float>(config.positive({"rms_norm_eps"}, defaults.epsilon));
+  if (!defaults.activation_key.empty()) {
+    decoder.activation = read_activation(config, defaults.activation_key, defaults.activation);
+  }
+  decoder.norm.epsilon =
+      static_cast<float>(config.positive({defaults.epsilon_key}, defaults.epsilon));
   decoder.tied = config.boolean({"tie_word_embeddings"}, defaults.tied);
   decoder.ropes = {read_rope(config, {.head_dim = decoder.sizes.head_dim,
                                       .max_position = decoder.sizes.max_position,
                                       .theta = defaults.theta,
-                                      .original_max_position = defaults.original_max_position})};
+                                      .theta_key = defaults.theta_key,
+                                      .original_max_position = defaults.original_max_position,
+                                      .share_key = defaults.share_key,
+                                      .share = defaults.share})};
 }
 
 void add_llama_biases(const ConfigReader& config, Decoder& decoder) {
@@ -158,6 +324,19 @@ void add_llama_biases(const ConfigReader& config, Decoder& decoder) {
   add(config.boolean({"qkv_bias"}, attention), decoder.qkv_bias, decoder.qkv_bias_kept);
   add(attention, decoder.out_bias, decoder.out_bias_kept);
   add(config.boolean({"mlp_bias"}, false), decoder.mlp_bias, decoder.mlp_bias_kept);
+}
+
+void use_transformers_class(Decoder& decoder) {
+  decoder.attention_order = AttentionOrder::out_first;
+  decoder.scales = ScalesPlace::at_end;
+  decoder.vllm.knows_stage = true;
+}
+
+void use_layer_norms(const ConfigReader& config, Decoder& decoder, std::string_view key,
+                     NormTensors tensors) {
+  decoder.norm.kind = NormKind::layer;
+  decoder.norm.epsilon = static_cast<float>(config.positive({key}, 1e-5));
+  decoder.norm_tensors = tensors;
 }
 
 ExpertsTable read_experts(const ConfigReader& config, const Sizes& sizes, const MlpSpec& missing) {
@@ -197,29 +376,60 @@ void add_head(const VocabularyTables& names, SpecBuilder& add, ModelSpec& spec) 
   spec.ignored_suffixes.push_back(names.head);
 }
 
+namespace {
+
+void add_learned_positions(const Decoder& decoder, SpecBuilder& add, ModelSpec& spec) {
+  if (decoder.learned_positions == 0) return;
+  const std::string positions = decoder.names.root + "." + decoder.positions + ".weight";
+  spec.position_embedding =
+      add.matrix(positions, positions, decoder.learned_positions, decoder.sizes.hidden,
+                 WeightUse::embedding, Split::replicated);
+}
+
+void add_head_bias(const VocabularyTables& vocabulary, SpecBuilder& add, ModelSpec& spec) {
+  std::string name = vocabulary.head;
+  name.replace(name.rfind("weight"), std::string::npos, "bias");
+  spec.head_bias = add.vector(name, spec.vocab_size);
+  add.at(spec.head_bias).split = Split::vocabulary;
+}
+
+}  // namespace
+
 ModelSpec build(const Decoder& decoder) {
   ModelSpec spec;
   const Sizes& sizes = decoder.sizes;
+  const DecoderNames& names = decoder.names;
   spec.family = decoder.family;
+  spec.vllm = decoder.vllm;
   spec.vocab_size = sizes.vocab;
   spec.hidden_size = sizes.hidden;
-  spec.max_position = decoder.ropes.front().context;
+  spec.max_position = decoder.ropes.empty() ? sizes.max_position : decoder.ropes.front().context;
   spec.embedding_scale = decoder.embedding_scale;
   spec.final_soft_cap = decoder.final_soft_cap;
+  spec.logits_scale = decoder.logits_scale;
+  spec.tensor_prefixes = decoder.spellings;
+  spec.ignored_suffixes = decoder.ignored;
   for (const Rope& rope : decoder.ropes) spec.ropes.push_back(rope.spec);
 
   SpecBuilder add(spec);
-  const VocabularyTables vocabulary{.table = "model." + decoder.names.embedding + ".weight",
-                                    .tied_name = decoder.names.tied_embedding + ".weight",
-                                    .head = decoder.names.head + ".weight",
+  const VocabularyTables vocabulary{.table = names.root + "." + names.embedding + ".weight",
+                                    .tied_name = names.tied_embedding + ".weight",
+                                    .head = names.head + ".weight",
                                     .width = sizes.hidden,
                                     .tied = decoder.tied};
   add_table(vocabulary, add, spec);
+  if (!decoder.embedding_norm.empty()) {
+    spec.embedding_norm = add.norm(names.root + "." + decoder.embedding_norm, sizes.hidden,
+                                   decoder.norm, decoder.norm_tensors);
+  }
+  add_learned_positions(decoder, add, spec);
   DecoderBuilder layers(decoder, spec);
   spec.layers.reserve(static_cast<size_t>(sizes.layers));
   for (int64_t i = 0; i < sizes.layers; ++i) spec.layers.push_back(layers.layer(i));
-  spec.final_norm = add.norm("model.norm", sizes.hidden, decoder.norm);
+  spec.final_norm = add.norm(names.root + "." + names.final_norm, sizes.hidden, decoder.norm,
+                             decoder.norm_tensors);
   add_head(vocabulary, add, spec);
+  if (decoder.head_bias) add_head_bias(vocabulary, add, spec);
   return spec;
 }
 

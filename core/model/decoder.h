@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/decoder_config.h"
@@ -16,14 +17,46 @@ namespace plimsoll::model {
 
 /// How a checkpoint stores q, k and v.
 enum class QkvStored : uint8_t {
-  apart,    // q_proj, k_proj, v_proj
-  fused,    // one matrix: q, k, v
-  grouped,  // one matrix: per KV head its query heads, then its k, its v (InternLM2)
+  apart,     // q_proj, k_proj, v_proj
+  fused,     // one matrix: q, k, v
+  grouped,   // one matrix: per KV head its query heads, then its k, its v (InternLM2; with as many
+             // KV heads as heads: per head q, k, v, as GPT-NeoX and BLOOM)
+  quarters,  // one matrix: four times q, v, k of a quarter of the heads (CodeGen)
 };
 enum class GateUpStored : uint8_t { apart, fused };
 
-/// Module names below "model." and below a layer.
+/// In which order vLLM's class has a layer's modules, and its attention's.
+enum class LayerPart : uint8_t {
+  attention,
+  mlp,
+  attention_norm,
+  attention_post_norm,
+  mlp_norm,
+  mlp_post_norm
+};
+enum class AttentionOrder : uint8_t {
+  qkv_first,  // q k v, output, norms
+  out_first,  // what is fused comes last: vLLM's Transformers classes
+};
+/// Where the parameters of vLLM's attention itself stand.
+enum class ScalesPlace : uint8_t { after_out, at_end };
+
+/// Norms of q and k heads.
+struct HeadNormStyle {
+  NormKind kind = NormKind::rms;
+  NormTensors tensors = NormTensors::weight;
+  /// Of one head for all; rows for each head in one tensor, in one each (`q_norm.norms.H`); or one
+  /// over all heads.
+  enum class Weights : uint8_t { shared, own, own_apart, all_heads } weights = Weights::shared;
+  NormOrder order = NormOrder::before_rope;
+};
+
+/// Module names below `root` and below a layer.
 struct DecoderNames {
+  std::string root = "model";
+  std::string layers = "layers";
+  std::string final_norm = "norm";
+  std::string q_norm = "q_norm", k_norm = "k_norm";
   std::string embedding = "embed_tokens";
   std::string head = "lm_head";
   std::string tied_embedding = "lm_head";  // vLLM's name of a table that the head shares
@@ -31,7 +64,7 @@ struct DecoderNames {
   std::string qkv = "qkv_proj";  // also where the checkpoint stores q, k and v as one
   std::string out = "o_proj";
   std::string mlp = "mlp";
-  std::string gate = "gate_proj", up = "up_proj", down = "down_proj";
+  std::string gate = "gate_proj", up = "up_proj", down = "down_proj", gate_up = "gate_up_proj";
   std::string attention_norm = "input_layernorm";
   std::string attention_post_norm{};
   std::string mlp_norm = "post_attention_layernorm";
@@ -60,6 +93,33 @@ struct Decoder {
   Kept out_bias_kept = Kept::in_model;
   Kept mlp_bias_kept = Kept::in_model;
   bool qk_norm = false;
+  HeadNormStyle head_norm{};                       // where there are norms of q and k
+  NormTensors norm_tensors = NormTensors::weight;  // of a LayerNorm; RMS norms have a weight
+  MlpKind mlp_kind = MlpKind::gated;
+  bool xielu = false;  // Apertus
+  bool head_bias = false;
+  bool sinks = false;
+  float clamp = 0;
+  float branch_factor = 1;
+  float logits_scale = 1;
+  RopePairs rope_pairs = RopePairs::halves;
+  QueryGrowth query_growth{};
+  std::optional<Alibi> alibi{};
+  std::vector<float> alibi_slopes{};   // by head
+  std::string embedding_norm{};        // its module; empty: none
+  int64_t learned_positions = 0;       // rows of `positions`
+  std::string positions{};             // below the root
+  std::vector<int32_t> layer_ropes{};  // by layer, -1: none; empty: see `ropes`
+  InterleavedCut interleaved = InterleavedCut::blindly;
+  AttentionOrder attention_order = AttentionOrder::qkv_first;
+  ScalesPlace scales = ScalesPlace::after_out;
+  std::vector<LayerPart> order = {LayerPart::attention,      LayerPart::mlp,
+                                  LayerPart::attention_norm, LayerPart::attention_post_norm,
+                                  LayerPart::mlp_norm,       LayerPart::mlp_post_norm};
+  std::optional<Split> qkv_split{}, attention_out_split{}, mlp_split{};  // where not the usual ones
+  VllmClass vllm{};
+  std::vector<std::pair<std::string, std::string>> spellings{};  // ModelSpec::tensor_prefixes
+  std::vector<std::string> ignored{};                            // ModelSpec::ignored_suffixes
   NormPlacement placement = NormPlacement::pre;
   QkvStored qkv_stored = QkvStored::apart;
   GateUpStored gate_up_stored = GateUpStored::apart;
@@ -82,6 +142,10 @@ struct CommonDefaults {
   std::string_view activation_key = "hidden_act";
   bool tied = false;
   int64_t original_max_position = 0;  // Phi-3
+  std::string_view epsilon_key = "rms_norm_eps";
+  std::string_view theta_key = "rope_theta";
+  std::string_view share_key = "partial_rotary_factor";
+  double share = 1;  // of the head that is rotated
 };
 
 /// Sizes, activation, epsilon, tying and the RoPE of all layers.
@@ -89,6 +153,11 @@ void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefau
 /// The biases that vLLM's Llama class reads from the config, beside those that the decoder already
 /// has as transformers' class reads them.
 void add_llama_biases(const ConfigReader& config, Decoder& decoder);
+/// The order of names that vLLM's Transformers classes have.
+void use_transformers_class(Decoder& decoder);
+/// LayerNorms with weight and bias, or weight alone, whose epsilon `key` holds.
+void use_layer_norms(const ConfigReader& config, Decoder& decoder, std::string_view key,
+                     NormTensors tensors);
 /// Experts in all layers, of `missing`'s sizes where the config is silent.
 ExpertsTable read_experts(const ConfigReader& config, const Sizes& sizes, const MlpSpec& missing);
 

@@ -19,15 +19,20 @@ constexpr IntegerRange kPositions{1, int64_t{1} << 40};
 Sizes read_plain_sizes(const ConfigReader& config, const Sizes& defaults) {
   Sizes sizes;
   sizes.vocab = config.integer({"vocab_size"}, defaults.vocab, kVocabulary);
-  sizes.hidden = config.integer({"hidden_size", "n_embd"}, defaults.hidden, kWidths);
+  sizes.hidden =
+      config.integer({"hidden_size", "n_embd", "n_embed", "d_model"}, defaults.hidden, kWidths);
   sizes.intermediate =
-      config.integer({"intermediate_size", "ffn_dim", "n_inner"}, defaults.intermediate, kWidths);
-  sizes.layers = config.integer({"num_hidden_layers", "n_layer"}, defaults.layers, kLayers);
-  sizes.heads = config.integer({"num_attention_heads", "n_head"}, defaults.heads, kHeads);
+      config.integer({"intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"},
+                     defaults.intermediate, kWidths);
+  sizes.layers =
+      config.integer({"num_hidden_layers", "n_layer", "n_layers"}, defaults.layers, kLayers);
+  sizes.heads =
+      config.integer({"num_attention_heads", "n_head", "n_heads"}, defaults.heads, kHeads);
   sizes.kv_heads = sizes.heads;
   sizes.head_dim = sizes.hidden % sizes.heads == 0 ? sizes.hidden / sizes.heads : 0;
   sizes.max_position =
-      config.integer({"max_position_embeddings", "n_positions"}, defaults.max_position, kPositions);
+      config.integer({"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"},
+                     defaults.max_position, kPositions);
   return sizes;
 }
 
@@ -61,7 +66,7 @@ Sizes read_even_sizes(const ConfigReader& config, const Sizes& defaults) {
 Activation read_activation(const ConfigReader& config, std::string_view key,
                            std::string_view missing) {
   using Row = std::pair<std::string_view, Activation>;
-  static constexpr std::array<Row, 10> kNames = {{{"silu", Activation::silu},
+  static constexpr std::array<Row, 11> kNames = {{{"silu", Activation::silu},
                                                   {"swish", Activation::silu},
                                                   {"gelu", Activation::gelu},
                                                   {"gelu_python", Activation::gelu},
@@ -69,6 +74,7 @@ Activation read_activation(const ConfigReader& config, std::string_view key,
                                                   {"gelu_fast", Activation::gelu_tanh},
                                                   {"gelu_pytorch_tanh", Activation::gelu_tanh},
                                                   {"relu", Activation::relu},
+                                                  {"relu2", Activation::relu_squared},
                                                   {"quick_gelu", Activation::gelu_quick},
                                                   {"gelu_quick", Activation::gelu_quick}}};
   const std::string name = config.text({key}, missing);

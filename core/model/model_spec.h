@@ -66,6 +66,13 @@ enum class OutputAxis : uint8_t {
             // (GPTQ's g_idx, scales of inputs)
 };
 
+/// How vLLM cuts a weight whose checkpoint rows are interleaved (by KV head, say).
+enum class InterleavedCut : uint8_t {
+  blindly,    // q, k and v as if they lay one after the other (InternLM2)
+  untangled,  // the rows put in order first
+  in_place,   // as one tensor, cut or not, in the checkpoint's order
+};
+
 /// What becomes of a vision tower's attention whose heads the ranks do not divide.
 enum class UnevenHeads : uint8_t { refused, replicated };
 
@@ -122,6 +129,7 @@ struct WeightSpec {
   Repack repack = Repack::none;
   Kept kept = Kept::in_model;
   UnevenHeads uneven_heads = UnevenHeads::refused;
+  InterleavedCut interleaved = InterleavedCut::blindly;
   std::vector<float> constant = {};  // of a buffer that no tensor of the checkpoint fills; a weight
                                      // without parts and this is zero
 
@@ -250,6 +258,8 @@ struct AttentionSpec {
   Linear gate{};
   GateKind gate_kind = GateKind::sigmoid;
   Linear out{};  // [hidden, heads * head_dim]
+  /// The weight behind which vLLM's attention has parameters of its own; none: behind `out`.
+  WeightId scales_after = kNoWeight;
 };
 
 enum class MlpKind : uint8_t { plain, gated, experts };
@@ -289,6 +299,14 @@ struct LayerSpec {
 
 // ---- the model ----
 
+/// What is to be known of vLLM's class beside its weights.
+struct VllmClass {
+  bool knows_stage =
+      false;  // embedding on a pipeline's first stage alone, norm and head on its last
+  bool forbids_f16 = false;
+  std::string refused;  // why vLLM does not serve the model, where it does not
+};
+
 /// A head that shares the token table, and what the two are called where a checkpoint holds a head
 /// of its own all the same.
 struct TiedHead {
@@ -300,6 +318,7 @@ struct TiedHead {
 struct ModelSpec {
   std::string architecture;  // config's "LlamaForCausalLM"
   std::string family;        // family table's name: "llama"
+  VllmClass vllm;
   DType dtype =
       DType::bf16;  // of the checkpoint as config says (weights are converted to the run's dtype)
   bool dtype_stated = true;  // false: the config has no dtype; checkpoint::model_dtype() looks

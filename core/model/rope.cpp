@@ -203,14 +203,18 @@ constexpr std::array<Kind, 8> kKinds = {{{"default", plain},
                                          {"longrope", longrope},
                                          {"su", longrope}}};
 
-int64_t rotated_part(const ConfigReader& config, const ConfigReader& parameters, int64_t head_dim) {
-  const bool within = parameters.find({"partial_rotary_factor"}) != nullptr;
+int64_t rotated_part(const ConfigReader& config, const ConfigReader& parameters,
+                     const RopeDefaults& defaults) {
+  constexpr std::string_view kNewer = "partial_rotary_factor";  // in rope_parameters
+  const bool within = parameters.find({kNewer}) != nullptr;
   const ConfigReader& source = within ? parameters : config;
-  const double factor = source.positive({"partial_rotary_factor"}, 1);
-  const auto dim = factor > 1 ? 0 : static_cast<int64_t>(static_cast<double>(head_dim) * factor);
+  const std::string_view key = within ? kNewer : defaults.share_key;
+  const double factor = source.positive({key}, defaults.share);
+  const auto dim =
+      factor > 1 ? 0 : static_cast<int64_t>(static_cast<double>(defaults.head_dim) * factor);
   if (dim < 2 || dim % 2 != 0) {
-    source.refuse("partial_rotary_factor",
-                  "a part of the head (" + std::to_string(head_dim) + ") of an even size");
+    source.refuse(key,
+                  "a part of the head (" + std::to_string(defaults.head_dim) + ") of an even size");
   }
   return dim;
 }
@@ -228,7 +232,7 @@ Rope make_rope(const ConfigReader& config, const ConfigReader& parameters,
   const Input in{.parameters = parameters,
                  .theta = parameters.positive(
                      {"rope_theta"}, config.positive({defaults.theta_key}, defaults.theta)),
-                 .dim = rotated_part(config, parameters, defaults.head_dim),
+                 .dim = rotated_part(config, parameters, defaults),
                  .max_position = defaults.max_position,
                  .original_max_position =
                      original != 0 ? original
@@ -263,6 +267,17 @@ Rope read_rope(const ConfigReader& config, const RopeDefaults& defaults) {
     if (parameters) return make_rope(config, *parameters, defaults);
   }
   return make_rope(config, ConfigReader::plain(no_parameters()), defaults);
+}
+
+Rope plain_rope(const ConfigReader& config, double theta, int64_t rotary_dim,
+                int64_t max_position) {
+  Rope rope = plain({.parameters = config,
+                     .theta = theta,
+                     .dim = rotary_dim,
+                     .max_position = max_position,
+                     .original_max_position = max_position});
+  rope.spec.rotary_dim = rotary_dim;
+  return rope;
 }
 
 Rope read_local_rope(const ConfigReader& config, const RopeDefaults& defaults) {

@@ -18,6 +18,8 @@ struct RopeDefaults {
   std::string_view layer_type = "full_attention";  // key of a nested `rope_parameters`
   /// max_position_embeddings before it was stretched, of the config class; 0: none.
   int64_t original_max_position = 0;
+  std::string_view share_key = "partial_rotary_factor";  // of the head that is rotated
+  double share = 1;
 };
 
 struct Rope {
@@ -28,6 +30,8 @@ struct Rope {
 
 /// The RoPE of `rope_scaling` (which wins) or `rope_parameters`, flat or nested by layer type.
 Rope read_rope(const ConfigReader& config, const RopeDefaults& defaults);
+/// A RoPE without scaling of a base and a part of the head that are known.
+Rope plain_rope(const ConfigReader& config, double theta, int64_t rotary_dim, int64_t max_position);
 /// A RoPE without scaling, whatever `rope_scaling` says (Gemma 3's local layers); `rope_parameters`
 /// nested under the layer type counts.
 Rope read_local_rope(const ConfigReader& config, const RopeDefaults& defaults);

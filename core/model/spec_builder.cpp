@@ -39,14 +39,16 @@ Linear SpecBuilder::linear(const std::string& name, const std::vector<Rows>& par
   WeightSpec weight{.name = name + ".weight",
                     .split = layout.split,
                     .heads = layout.heads,
-                    .uneven_heads = layout.uneven_heads};
+                    .uneven_heads = layout.uneven_heads,
+                    .interleaved = layout.interleaved};
   WeightSpec bias{.name = name + ".bias",
                   .use = WeightUse::vector,
                   .split = layout.split == Split::row ? Split::replicated : layout.split,
                   .heads = layout.heads,
                   .kv_heads = layout.kv_heads,
                   .kept = layout.bias_kept,
-                  .uneven_heads = layout.uneven_heads};
+                  .uneven_heads = layout.uneven_heads,
+                  .interleaved = layout.interleaved};
   int64_t rows = 0;
   for (const Rows& from : parts) {
     Part part{.tensor = from.module + ".weight",
@@ -103,10 +105,15 @@ std::pair<Linear, Linear> SpecBuilder::experts(const std::string& name, const st
 }
 
 Norm SpecBuilder::norm(const std::string& name, int64_t n, const Norm& kind) {
+  return norm(name, n, kind,
+              kind.kind == NormKind::layer ? NormTensors::weight_and_bias : NormTensors::weight);
+}
+
+Norm SpecBuilder::norm(const std::string& name, int64_t n, const Norm& kind, NormTensors tensors) {
   Norm norm = kind;
   norm.present = true;
-  norm.weight = vector(name + ".weight", n);
-  if (kind.kind == NormKind::layer) norm.bias = vector(name + ".bias", n);
+  if (tensors != NormTensors::none) norm.weight = vector(name + ".weight", n);
+  if (tensors == NormTensors::weight_and_bias) norm.bias = vector(name + ".bias", n);
   return norm;
 }
 

@@ -34,7 +34,11 @@ struct LinearLayout {
   int64_t heads = 0;        // of a tower's attention, or of biases that `run` does without
   int64_t kv_heads = 0;
   UnevenHeads uneven_heads = UnevenHeads::refused;
+  InterleavedCut interleaved = InterleavedCut::blindly;
 };
+
+/// What a norm has of weight and bias.
+enum class NormTensors : uint8_t { none, weight, weight_and_bias };
 
 /// One expert's checkpoint modules.
 struct ExpertNames {
@@ -48,6 +52,8 @@ class SpecBuilder {
   explicit SpecBuilder(std::vector<WeightSpec>& weights) : weights_(weights) {}
 
   WeightId add(WeightSpec weight);
+  [[nodiscard]] WeightSpec& at(WeightId id) { return weights_[static_cast<size_t>(id)]; }
+  [[nodiscard]] WeightId last() const { return static_cast<WeightId>(weights_.size() - 1); }
   /// [rows, columns] that is stored under `tensor` as it is.
   WeightId matrix(const std::string& name, const std::string& tensor, int64_t rows, int64_t columns,
                   WeightUse use, Split split);
@@ -64,6 +70,7 @@ class SpecBuilder {
                                     const ExpertNames& names, const MlpSpec& sizes, int64_t hidden);
   /// NAME.weight, and NAME.bias for a LayerNorm.
   Norm norm(const std::string& name, int64_t n, const Norm& kind);
+  Norm norm(const std::string& name, int64_t n, const Norm& kind, NormTensors tensors);
 
  private:
   std::vector<WeightSpec>& weights_;

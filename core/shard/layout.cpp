@@ -102,12 +102,7 @@ class Walk {
     }
   }
 
-  // Families whose vLLM class gives the embedding to the first stage and norm and head to the last;
-  // the others repeat them on every stage.
-  [[nodiscard]] bool is_stage_aware() const {
-    static constexpr std::string_view kFamilies[] = {"llama", "mistral", "phi3", "qwen2", "qwen3"};
-    return std::ranges::find(kFamilies, spec_.family) != std::end(kFamilies);
-  }
+  [[nodiscard]] bool is_stage_aware() const { return spec_.vllm.knows_stage; }
 
   [[nodiscard]] bool is_on_stage(WeightId id, bool first, bool last) const {
     if (!is_stage_aware()) return true;
@@ -295,7 +290,7 @@ bool is_known(const ModelSpec& spec, const Release& release) {
 }
 
 WeightId attention_end(const ModelSpec& spec, const model::AttentionSpec& attention) {
-  if (spec.family == "gemma3") return attention.k_norm.weight;
+  if (attention.scales_after != model::kNoWeight) return attention.scales_after;
   return std::max(attention.out.weight, attention.out.bias);
 }
 

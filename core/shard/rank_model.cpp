@@ -35,19 +35,41 @@ ModelSpec cut_weights(const ModelSpec& spec, const std::vector<Stage>& stages) {
   return cut;
 }
 
-/// Biases that vLLM leaves out and that `run` adds stand with the weights before them.
-void add_biases_of_run(const ModelSpec& spec, RankModel& rank) {
+/// What vLLM leaves out and `run` adds stands with the weights before it: biases as long as these,
+/// numbers by head.
+void add_weights_of_run(const ModelSpec& spec, int64_t ranks, RankModel& rank) {
   for (size_t id = 1; id < spec.weights.size(); ++id) {
-    if (spec.weights[id].kept != model::Kept::in_run) continue;
+    const WeightSpec& weight = spec.weights[id];
+    if (weight.kept != model::Kept::in_run) continue;
     rank.present[id] = rank.present[id - 1];
-    rank.spec.weights[id].shape = {rank.spec.weights[id - 1].rows()};
+    if (weight.name.ends_with(".bias")) {
+      rank.spec.weights[id].shape = {rank.spec.weights[id - 1].rows()};
+    } else if (weight.split == model::Split::column) {
+      rank.spec.weights[id].shape = {weight.rows() / ranks};
+    }
   }
 }
 
-void cut_layer(LayerSpec& layer, int64_t ranks) {
-  layer.attention.heads /= ranks;
-  layer.attention.kv_heads = std::max<int64_t>(1, layer.attention.kv_heads / ranks);
-  layer.mlp.intermediate /= ranks;
+/// A layer as its rank's weights are; what vLLM replicates stays whole.
+void cut_layer(const ModelSpec& spec, int64_t ranks, ModelSpec& rank, LayerSpec& layer) {
+  const auto is_cut = [&](model::WeightId id) {
+    return rank.weight(id).rows() != spec.weight(id).rows() ||
+           rank.weight(id).columns() != spec.weight(id).columns();
+  };
+  model::AttentionSpec& attention = layer.attention;
+  if (is_cut(attention.qkv.weight)) {
+    attention.heads /= ranks;
+    attention.kv_heads = std::max<int64_t>(1, attention.kv_heads / ranks);
+  }
+  if (attention.norm_span == model::NormSpan::all_heads) {
+    const auto cut = [&](const model::Norm& norm, int64_t heads) {
+      if (norm.weight == model::kNoWeight) return;
+      rank.weights[static_cast<size_t>(norm.weight)].shape = {heads * attention.head_dim};
+    };
+    cut(attention.q_norm, attention.heads);
+    cut(attention.k_norm, attention.kv_heads);
+  }
+  if (is_cut(layer.mlp.down.weight)) layer.mlp.intermediate /= ranks;
 }
 
 }  // namespace
@@ -61,7 +83,7 @@ std::vector<RankModel> rank_models(const ModelSpec& spec, const Layout& layout) 
     for (const ShardTensor& tensor : stage) {
       if (const auto id = id_of(spec, tensor.weight)) rank.present[*id] = true;
     }
-    add_biases_of_run(spec, rank);
+    add_weights_of_run(spec, layout.tensor_parallel, rank);
     std::erase_if(rank.spec.layers, [&](const LayerSpec& layer) {
       return !rank.present[static_cast<size_t>(layer.attention.qkv.weight)];
     });
@@ -69,7 +91,9 @@ std::vector<RankModel> rank_models(const ModelSpec& spec, const Layout& layout) 
       fail(ExitCode::usage, "--pipeline-parallel-size {}: a stage would have none of the {} layers",
            layout.pipeline_parallel, spec.layers.size());
     }
-    for (LayerSpec& layer : rank.spec.layers) cut_layer(layer, layout.tensor_parallel);
+    std::vector<LayerSpec> layers = std::move(rank.spec.layers);
+    for (LayerSpec& layer : layers) cut_layer(spec, layout.tensor_parallel, rank.spec, layer);
+    rank.spec.layers = std::move(layers);
     models.push_back(std::move(rank));
   }
   return models;

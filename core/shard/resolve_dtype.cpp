@@ -6,7 +6,7 @@ namespace plimsoll::shard {
 
 DType resolve_dtype(const std::string& name, DType checkpoint, const model::ModelSpec& spec,
                     const Release& release) {
-  const bool no_half = spec.family.starts_with("gemma");
+  const bool no_half = spec.vllm.forbids_f16;
   if (name == "auto") {
     if (checkpoint == DType::f32 && release < since::kPreferredDType) return DType::f16;
     return checkpoint == DType::f16 && !no_half ? DType::f16 : DType::bf16;

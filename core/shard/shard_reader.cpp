@@ -76,8 +76,15 @@ void ShardReader::read_rows(const model::WeightSpec& weight, int64_t first, int6
                             DType dtype, void* to) const {
   const int64_t row_bytes = weight.columns() * static_cast<int64_t>(dtype_size(dtype));
   auto* const out = static_cast<std::byte*>(to);
-  // Of vLLM or of `run` alone: neither computes with it here.
-  if (weight.kept == model::Kept::in_run || weight.kept == model::Kept::in_vllm) {
+  if (!weight.constant.empty()) {
+    return convert(weight.constant.data() + first, DType::f32, out, dtype,
+                   static_cast<size_t>(count));
+  }
+  const bool is_there = std::ranges::all_of(weight.parts, [&](const model::Part& part) {
+    return joined_.tensors().contains(part.tensor);
+  });
+  // Of vLLM alone, or a bias of `run` that vLLM's shards lack: neither computes with it here.
+  if (weight.kept == model::Kept::in_vllm || (weight.kept == model::Kept::in_run && !is_there)) {
     std::memset(out, 0, static_cast<size_t>(count * row_bytes));
     return;
   }

@@ -105,6 +105,38 @@ std::vector<Slice> column_slices(const ShardTensor& tensor, int64_t rank, int64_
   return slices;
 }
 
+// All rows of an interleaved tensor, in its own order.
+std::vector<Slice> in_place_slices(const ShardTensor& tensor, const Range& columns, int64_t rank,
+                                   int64_t ranks) {
+  const Part& part = tensor.weight->parts.front();
+  const int64_t count = part.stored_shape.front();
+  const Range rows =
+      tensor.split == Split::replicated ? Range{0, count} : share(count, rank, ranks);
+  return {{.part = &part,
+           .row = rows.first,
+           .rows = rows.count,
+           .column = columns.first,
+           .columns = columns.count}};
+}
+
+// Rows `rows` of a part, one slice for each block that they lie in; to_row is moved behind them.
+void add_untangled(const Part& part, Range rows, const Range& columns, int64_t& to_row,
+                   std::vector<Slice>& slices) {
+  while (rows.count > 0) {
+    const int64_t block = rows.first / part.block_rows;
+    const int64_t within = rows.first % part.block_rows;
+    const int64_t run = std::min(rows.count, part.block_rows - within);
+    slices.push_back({.part = &part,
+                      .row = part.first_row + block * part.block_stride + within,
+                      .rows = run,
+                      .column = columns.first,
+                      .columns = columns.count,
+                      .to_row = to_row});
+    rows = {rows.first + run, rows.count - run};
+    to_row += run;
+  }
+}
+
 }  // namespace
 
 std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t tensor_parallel) {
@@ -115,6 +147,9 @@ std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t 
   }
   const Range columns =
       inputs_of(tensor, weight.columns() * tensor.repeat.columns, rank, tensor_parallel);
+  if (weight.interleaved == model::InterleavedCut::in_place) {
+    return in_place_slices(tensor, columns, rank, tensor_parallel);
+  }
   std::vector<Slice> slices;
   slices.reserve(weight.parts.size());
   Position position;
@@ -124,6 +159,10 @@ std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t 
     const int64_t first = position.next(part) * tensor.repeat.rows;
     const Range rows = outputs_of(tensor, i, part.rows() * tensor.repeat.rows, rank,  //
                                   tensor_parallel);
+    if (weight.interleaved == model::InterleavedCut::untangled) {
+      add_untangled(part, rows, columns, to_row, slices);
+      continue;
+    }
     if (rows.count > 0) {
       slices.push_back({.part = &part,
                         .row = first + rows.first,

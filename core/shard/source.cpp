@@ -70,6 +70,10 @@ struct Source::File {
 Source::Source(const fs::path& folder, const Release& release)
     : folder_(fs::canonical(folder)),
       spec_(std::make_unique<model::ModelSpec>(model::read_model_spec(folder_))) {
+  if (!spec_->vllm.refused.empty()) {
+    fail(ExitCode::checkpoint_unusable, "{}: {}, so there are no shards of it", folder_.string(),
+         spec_->vllm.refused);
+  }
   std::vector<std::string> texts = {kConfig};
   if (!spec_->input_norm.empty())
     std::ranges::copy(model::kInputNormFiles, std::back_inserter(texts));

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/packed_weights.h"
@@ -36,6 +37,7 @@ struct Case {
   std::vector<double> margins;
   double half_logit_error = 0;
   double half_relative_error = 0;
+  double half_median_error = 0;  // of log probabilities; 0: not told
 
   [[nodiscard]] int64_t length() const {
     return static_cast<int64_t>(prompt.size() + greedy.size());
@@ -57,7 +59,8 @@ struct Golden {
                        from.at("greedy_token_ids").get<Ids>(),
                        from.at("greedy_margins").get<std::vector<double>>(),
                        half.at("max_abs_logit_error").get<double>(),
-                       half.at("relative_error").get<double>()});
+                       half.at("relative_error").get<double>(),
+                       half.value("median_logprob_error", 0.0)});
     }
   }
 
@@ -68,7 +71,8 @@ struct Golden {
   }
 };
 
-/// The models' folders of the golden results; a plain clone holds its own.
+/// The models' folders of a set of the golden results ("models", "more_models"); a plain clone
+/// holds its own.
 inline std::vector<fs::path> model_folders(const char* set = "models") {
   const fs::path own = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden";
   const fs::path models = golden_folder().value_or(own) / set;
@@ -82,6 +86,22 @@ inline std::vector<fs::path> model_folders(const char* set = "models") {
   }
   std::sort(folders.begin(), folders.end());
   return folders;
+}
+
+/// Whether `run` computes a model. One that it does not is refused by its name or by a key's.
+inline bool is_served(const fs::path& folder) {
+  const Json config = model::read_config(folder);
+  try {
+    model::make_model_spec(config);
+    return true;
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    const auto architecture = config.at("architectures").at(0).get<std::string>();
+    fmt::print("{:<24} refused: {}\n", folder.filename().string(), what.substr(0, 90));
+    CHECK((what.find(architecture + " is not supported") != std::string::npos ||
+           what.starts_with("config.json: \"")));
+    return false;
+  }
 }
 
 /// A model of the golden results, from a checkpoint that is written for it.
@@ -232,7 +252,7 @@ inline void check_half(Subject& subject) {
     std::vector<double> errors = found.logprob_errors(c);
     const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
     std::nth_element(errors.begin(), middle, errors.end());
-    CHECK(*middle <= 0.5);
+    CHECK(*middle <= std::max(0.5, 2 * golden.worst(&Case::half_median_error)));
     const double logits_error = relative_error(found.prompt.back(), c.last_logits);
     CHECK(logits_error <= 2.5 * golden.worst(&Case::half_relative_error));
     check_greedy(found, c, 1.5 * golden.worst(&Case::half_logit_error));

@@ -4,9 +4,11 @@
 #include <fstream>
 #include <map>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "batch/scratch.h"
 #include "conformance/golden.h"
+#include "model/config.h"
 #include "reference/recipe.h"
 #include "shard/job.h"
 #include "shard/sha256.h"
@@ -53,12 +55,27 @@ void check_file(const fs::path& path, const Json& expected) {
   CHECK(sha256_hex(bytes) == expected.at("sha256").get<std::string>());
 }
 
-void check_variants(const fs::path& golden, const std::string& list, const std::string& models) {
+/// Models of `models` as the list below the folder `shards` has them; those that are not served are
+/// left out where the list may hold such.
+enum class Unserved : uint8_t { none, left_out };
+
+bool is_served(const fs::path& model) {
+  try {
+    model::make_model_spec(model::read_config(model));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void check_variants(const fs::path& golden, const std::string& list, const std::string& models,
+                    Unserved unserved = Unserved::none) {
   const test::Scratch scratch;
   std::map<std::string, std::unique_ptr<Source>> sources;
   size_t number = 0;
-  for (const Json& entry : parse_json<Json>(testing::read_maybe_xz(golden / "shards" / list))) {
+  for (const Json& entry : parse_json<Json>(testing::read_maybe_xz(golden / list))) {
     const auto model = entry.at("model").get<std::string>();
+    if (unserved == Unserved::left_out && !is_served(golden / models / model)) continue;
     INFO(list << ": " << model << ", dtype " << entry.at("dtype") << ", max_file_size "
               << entry.at("max_file_size"));
     std::unique_ptr<Source>& source = sources[model];
@@ -93,11 +110,34 @@ TEST_CASE("shards are vLLM's, byte for byte") {
   }
   for (const char* list :
        {"tp1.json.xz", "tp2.json.xz", "tp4.json.xz", "pipeline/tp2pp2.json.xz"}) {
-    check_variants(*golden, list, "models");
+    check_variants(*golden, std::string("shards/") + list, "models");
   }
   for (const char* list :
        {"multimodal/tp1.json.xz", "multimodal/tp2.json.xz", "multimodal/tp4.json.xz"}) {
-    check_variants(*golden, list, "multimodal");
+    check_variants(*golden, std::string("shards/") + list, "multimodal");
+  }
+}
+
+TEST_CASE("shards of further families are vLLM's, byte for byte") {
+  const auto golden = testing::golden_folder();
+  if (!golden || !fs::exists(*golden / "shards_more")) {
+    WARN("no golden results of further families (PLIMSOLL_GOLDEN): skipped");
+    return;
+  }
+  for (const char* list : {"tp1.json.xz", "tp2.json.xz", "tp4.json.xz"}) {
+    check_variants(*golden, std::string("shards_more/") + list, "more_models", Unserved::left_out);
+  }
+}
+
+TEST_CASE("families that vLLM does not serve are refused") {
+  const auto golden = testing::golden_folder();
+  if (!golden || !fs::exists(*golden / "shards_more")) return;
+  const test::Scratch scratch;
+  for (const char* model : {"codegen", "mpt", "stablelm_parallel"}) {
+    INFO(model);
+    testing::write_checkpoint(*golden / "more_models" / model, scratch.path(model));
+    CHECK_THROWS_WITH(Source(scratch.path(model)),
+                      Catch::Matchers::Contains("so there are no shards of it"));
   }
 }
 

@@ -24,6 +24,53 @@ ModelSpec make_opt(const ConfigReader& config);
 ModelSpec make_gpt2(const ConfigReader& config);
 ModelSpec make_internlm2(const ConfigReader& config);
 
+ModelSpec make_glm(const ConfigReader& config);
+ModelSpec make_glm4(const ConfigReader& config);
+ModelSpec make_gemma(const ConfigReader& config);
+ModelSpec make_vaultgemma(const ConfigReader& config);
+
+// dense_rms.cpp: RMS norms before each branch, gated or plain MLPs.
+ModelSpec make_apertus(const ConfigReader& config);
+ModelSpec make_arcee(const ConfigReader& config);
+ModelSpec make_cwm(const ConfigReader& config);
+ModelSpec make_ernie4_5(const ConfigReader& config);
+ModelSpec make_helium(const ConfigReader& config);
+ModelSpec make_hunyuan_dense(const ConfigReader& config);
+ModelSpec make_internlm3(const ConfigReader& config);
+ModelSpec make_ministral3(const ConfigReader& config);
+ModelSpec make_seed_oss(const ConfigReader& config);
+ModelSpec make_smollm3(const ConfigReader& config);
+
+// scaled.cpp: factors at embedding, branches and logits.
+ModelSpec make_granite(const ConfigReader& config);
+ModelSpec make_granite_swa(const ConfigReader& config);
+ModelSpec make_hyperclovax(const ConfigReader& config);
+
+// outer_norms.cpp: norms behind the branches alone; OLMo's without weights.
+ModelSpec make_exaone4(const ConfigReader& config);
+ModelSpec make_olmo(const ConfigReader& config);
+ModelSpec make_olmo2(const ConfigReader& config);
+ModelSpec make_olmo3(const ConfigReader& config);
+
+// layer_norms.cpp, one after the other; parallel.cpp, side by side.
+ModelSpec make_jais2(const ConfigReader& config);
+ModelSpec make_nemotron(const ConfigReader& config);
+ModelSpec make_persimmon(const ConfigReader& config);
+ModelSpec make_stablelm(const ConfigReader& config);
+ModelSpec make_starcoder2(const ConfigReader& config);
+ModelSpec make_cohere(const ConfigReader& config);
+ModelSpec make_cohere2(const ConfigReader& config);
+ModelSpec make_codegen(const ConfigReader& config);
+ModelSpec make_gptj(const ConfigReader& config);
+ModelSpec make_gpt_neox(const ConfigReader& config);
+ModelSpec make_phi(const ConfigReader& config);
+
+// older.cpp: ALiBi, one key head, fused projections.
+ModelSpec make_bloom(const ConfigReader& config);
+ModelSpec make_falcon(const ConfigReader& config);
+ModelSpec make_gpt_bigcode(const ConfigReader& config);
+ModelSpec make_mpt(const ConfigReader& config);
+
 // Multimodal models: one of the text families with a vision tower.
 ModelSpec make_gemma3_multimodal(const ConfigReader& config);
 ModelSpec make_internvl(const ConfigReader& config);
@@ -37,6 +84,7 @@ struct Family {
   std::string_view model_type;    // for configs without `architectures`; may be empty
   ModelSpec (*make)(const ConfigReader& config);
   FamilyKind kind = FamilyKind::text;
+  std::string_view reads{};  // the key of attention that others are refused with, if it reads one
 };
 
 /// All families, sorted by architecture.

@@ -13,6 +13,10 @@ float soft_cap(const ConfigReader& config, std::string_view key, double missing)
 
 }  // namespace
 
+float embedding_scale(int64_t hidden) {
+  return static_cast<float>(std::sqrt(static_cast<double>(hidden)));
+}
+
 void read_gemma(const ConfigReader& config, Decoder& decoder, CommonDefaults common,
                 const GemmaDefaults& defaults) {
   common.tied = true;
@@ -25,7 +29,7 @@ void read_gemma(const ConfigReader& config, Decoder& decoder, CommonDefaults com
   const Sizes& sizes = decoder.sizes;
   decoder.placement = NormPlacement::sandwich;
   decoder.norm.weight_offset = 1;
-  decoder.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(sizes.hidden)));
+  decoder.embedding_scale = embedding_scale(sizes.hidden);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.attention_scale =
       static_cast<float>(1 / std::sqrt(config.positive({"query_pre_attn_scalar"}, 256)));

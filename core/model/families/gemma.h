@@ -13,6 +13,9 @@ struct GemmaDefaults {
   double final_soft_cap = 0;
 };
 
+/// sqrt(hidden).
+float embedding_scale(int64_t hidden);
+
 void read_gemma(const ConfigReader& config, Decoder& decoder, CommonDefaults common,
                 const GemmaDefaults& defaults);
 

@@ -1,9 +1,52 @@
-// Gemma 2: soft caps, every other layer with a window, norms before and after, (1 + w) norms.
+// Gemma 1 and 2 and VaultGemma. Gemma 2: soft caps, every other layer with a window, norms before
+// and after, (1 + w) norms.
 #include "model/decoder.h"
 #include "model/families/families.h"
 #include "model/families/gemma.h"
 
 namespace plimsoll::model {
+
+// Gemma 1: Gemma 2 without caps, windows and outer norms.
+ModelSpec make_gemma(const ConfigReader& config) {
+  Decoder decoder{.family = "gemma"};
+  read_common(
+      config, decoder,
+      {.sizes = {.vocab = 256000,
+                 .hidden = 3072,
+                 .intermediate = 24576,
+                 .layers = 28,
+                 .heads = 16,
+                 .kv_heads = 16,
+                 .head_dim = 256,
+                 .max_position = 8192},
+       .activation = "gelu_pytorch_tanh",
+       .activation_key = config.has("hidden_activation") ? "hidden_activation" : "hidden_act",
+       .tied = true});
+  // Old files say "gelu" and mean the tanh form that the models were trained with.
+  if (decoder.activation == Activation::gelu) decoder.activation = Activation::gelu_tanh;
+  decoder.norm.weight_offset = 1;
+  decoder.embedding_scale = embedding_scale(decoder.sizes.hidden);
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  return build(decoder);
+}
+
+ModelSpec make_vaultgemma(const ConfigReader& config) {
+  Decoder decoder{.family = "vaultgemma"};
+  read_gemma(config, decoder,
+             {.sizes = {.vocab = 256000,
+                        .hidden = 2304,
+                        .intermediate = 9216,
+                        .layers = 26,
+                        .heads = 8,
+                        .kv_heads = 4,
+                        .head_dim = 256,
+                        .max_position = 8192}},
+             {.window_period = 2, .attention_soft_cap = 50, .final_soft_cap = 30});
+  decoder.placement = NormPlacement::pre;
+  decoder.names.attention_post_norm = decoder.names.mlp_post_norm = "";
+  use_transformers_class(decoder);
+  return build(decoder);
+}
 
 ModelSpec make_gemma2(const ConfigReader& config) {
   Decoder decoder{.family = "gemma2"};
@@ -17,6 +60,7 @@ ModelSpec make_gemma2(const ConfigReader& config) {
                         .head_dim = 256,
                         .max_position = 8192}},
              {.window_period = 2, .attention_soft_cap = 50, .final_soft_cap = 30});
+  decoder.vllm.forbids_f16 = true;
   decoder.names.tied_embedding = "model.embed_tokens";  // vLLM's class has no lm_head
   return build(decoder);
 }

@@ -18,6 +18,7 @@ ModelSpec make_llama(const ConfigReader& config) {
   decoder.out_bias = bias;
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
   add_llama_biases(config, decoder);
+  decoder.vllm.knows_stage = true;
   return build(decoder);
 }
 

@@ -18,6 +18,7 @@ ModelSpec make_mistral(const ConfigReader& config) {
   decoder.windows =
       uniform_windows(config, decoder.sizes.layers, config.has("sliding_window") ? 0 : 4096);
   add_llama_biases(config, decoder);
+  decoder.vllm.knows_stage = true;
   return build(decoder);
 }
 

@@ -19,6 +19,7 @@ ModelSpec make_phi3(const ConfigReader& config) {
   decoder.qkv_stored = QkvStored::fused;
   decoder.gate_up_stored = GateUpStored::fused;
   add_llama_biases(config, decoder);
+  decoder.vllm.knows_stage = true;
   return build(decoder);
 }
 

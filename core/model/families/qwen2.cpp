@@ -16,6 +16,7 @@ ModelSpec make_qwen2(const ConfigReader& config) {
                          .max_position = 32768}});
   decoder.windows = qwen_windows(config, decoder.sizes.layers);
   decoder.qkv_bias = true;
+  decoder.vllm.knows_stage = true;
   return build(decoder);
 }
 

@@ -19,6 +19,7 @@ ModelSpec make_qwen3(const ConfigReader& config) {
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.out_bias_kept = Kept::in_run;
   decoder.qk_norm = true;
+  decoder.vllm.knows_stage = true;
   return build(decoder);
 }
 

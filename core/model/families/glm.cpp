@@ -1,0 +1,49 @@
+// GLM-4 as transformers has it: RoPE turns neighbours in half of the head, gate and up stored as
+// one; GLM-4-0414 (Glm4) with norms behind the branches too.
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+namespace {
+
+Decoder read_glm(const ConfigReader& config, const char* family) {
+  Decoder decoder{.family = family};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 151552,
+                         .hidden = 4096,
+                         .intermediate = 13696,
+                         .layers = 40,
+                         .heads = 32,
+                         .kv_heads = 2,
+                         .head_dim = 128,
+                         .max_position = 131072},
+               .epsilon = 1.5625e-7,
+               .share = 0.5});
+  decoder.qkv_bias = config.boolean({"attention_bias"}, false);
+  decoder.rope_pairs = RopePairs::neighbours;
+  decoder.gate_up_stored = GateUpStored::fused;
+  decoder.vllm.knows_stage = true;
+  return decoder;
+}
+
+}  // namespace
+
+ModelSpec make_glm(const ConfigReader& config) {
+  Decoder decoder = read_glm(config, "glm");
+  use_transformers_class(decoder);
+  return build(decoder);
+}
+
+ModelSpec make_glm4(const ConfigReader& config) {
+  Decoder decoder = read_glm(config, "glm4");
+  decoder.vllm.forbids_f16 = true;
+  decoder.placement = NormPlacement::sandwich;
+  decoder.names.attention_post_norm = "post_self_attn_layernorm";
+  decoder.names.mlp_post_norm = "post_mlp_layernorm";
+  decoder.order = {LayerPart::attention,           LayerPart::mlp,
+                   LayerPart::attention_norm,      LayerPart::mlp_norm,
+                   LayerPart::attention_post_norm, LayerPart::mlp_post_norm};
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,108 @@
+// OLMo and EXAONE 4: norms behind the branches alone. The first OLMo has plain ones before them,
+// without weights, and clamps q, k and v.
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+namespace {
+
+void set_outer_norms(Decoder& decoder) {
+  decoder.placement = NormPlacement::sandwich;
+  decoder.names.attention_norm = decoder.names.mlp_norm = "";
+  decoder.names.attention_post_norm = "post_attention_layernorm";
+  decoder.names.mlp_post_norm = "post_feedforward_layernorm";
+}
+
+Decoder read_olmo(const ConfigReader& config, const char* family) {
+  Decoder decoder{.family = family};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 50304,
+                         .hidden = 4096,
+                         .intermediate = 11008,
+                         .layers = 32,
+                         .heads = 32,
+                         .max_position = 2048},
+               .epsilon = 1e-5});
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  use_transformers_class(decoder);
+  return decoder;
+}
+
+Decoder read_later_olmo(const ConfigReader& config, const char* family) {
+  Decoder decoder = read_olmo(config, family);
+  set_outer_norms(decoder);
+  decoder.qk_norm = true;
+  decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
+  return decoder;
+}
+
+/// EXAONE 4's windows: `layer_types`, else letters in turn ("LLLG": L has one) or a period.
+std::vector<int64_t> read_exaone_windows(const ConfigReader& config, int64_t layers) {
+  const int64_t missing = config.has("sliding_window") ? 0 : 4096;
+  const int64_t window = config.integer({"sliding_window"}, missing, {.least = 0});
+  if (window == 0) return {};
+  const Json* pattern = config.find({"sliding_window_pattern"});
+  if (pattern != nullptr && pattern->is_string()) {
+    const auto letters = pattern->get<std::string>();
+    if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos) {
+      config.refuse("sliding_window_pattern", "letters L and G");
+    }
+    return read_windows(config, layers, window, [&](int64_t layer) {
+      return letters[static_cast<size_t>(layer) % letters.size()] == 'L';
+    });
+  }
+  const int64_t period = config.integer({"sliding_window_pattern"}, 4, {1, 4096});
+  return read_windows(config, layers, window,
+                      [period](int64_t layer) { return (layer + 1) % period != 0; });
+}
+
+}  // namespace
+
+ModelSpec make_olmo(const ConfigReader& config) {
+  Decoder decoder = read_olmo(config, "olmo");
+  decoder.norm = {.kind = NormKind::layer, .epsilon = 1e-5f};  // not in the config
+  decoder.norm_tensors = NormTensors::none;
+  decoder.clamp = static_cast<float>(config.positive({"clip_qkv"}).value_or(0));
+  return build(decoder);
+}
+
+ModelSpec make_olmo2(const ConfigReader& config) {
+  return build(read_later_olmo(config, "olmo2"));
+}
+
+ModelSpec make_olmo3(const ConfigReader& config) {
+  Decoder decoder = read_later_olmo(config, "olmo3");
+  const Sizes& sizes = decoder.sizes;
+  decoder.windows = read_windows(config, sizes.layers, config.integer({"sliding_window"}, 4096),
+                                 [](int64_t layer) { return (layer + 1) % 4 != 0; });
+  // The base of all layers, without the scaling.
+  const double theta = config.object_or_empty("rope_parameters").positive({"rope_theta"}, 10000);
+  decoder.ropes.push_back(read_local_rope(config, {.head_dim = sizes.head_dim,
+                                                   .max_position = sizes.max_position,
+                                                   .theta = theta,
+                                                   .layer_type = "sliding_attention"}));
+  return build(decoder);
+}
+
+ModelSpec make_exaone4(const ConfigReader& config) {
+  Decoder decoder{.family = "exaone4"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 102400,
+                         .hidden = 4096,
+                         .intermediate = 16384,
+                         .layers = 32,
+                         .heads = 32,
+                         .kv_heads = 32,
+                         .max_position = 2048},
+               .epsilon = 1e-5});
+  set_outer_norms(decoder);
+  decoder.qk_norm = true;
+  decoder.scales = ScalesPlace::at_end;
+  decoder.windows = read_exaone_windows(config, decoder.sizes.layers);
+  // With windows somewhere, layers without one have no RoPE.
+  for (const int64_t window : decoder.windows) decoder.layer_ropes.push_back(window > 0 ? 0 : -1);
+  decoder.vllm.knows_stage = true;
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

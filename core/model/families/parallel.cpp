@@ -1,0 +1,154 @@
+// Attention and MLP side by side.
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+namespace {
+
+void set_parallel_with_one_norm(Decoder& decoder) {
+  decoder.placement = NormPlacement::parallel;
+  decoder.names.mlp_norm = "";
+}
+
+Decoder read_cohere(const ConfigReader& config, const char* family) {
+  Decoder decoder{.family = family};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 256000,
+                         .hidden = 8192,
+                         .intermediate = 22528,
+                         .layers = 40,
+                         .heads = 64,
+                         .max_position = 8192},
+               .tied = true});
+  use_layer_norms(config, decoder, "layer_norm_eps", NormTensors::weight);
+  set_parallel_with_one_norm(decoder);
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.rope_pairs = RopePairs::neighbours;
+  decoder.logits_scale = static_cast<float>(config.positive({"logit_scale"}, 0.0625));
+  decoder.names.tied_embedding = "model.embed_tokens";  // vLLM's class has no lm_head
+  return decoder;
+}
+
+// GPT-J and CodeGen.
+Decoder read_gptj(const ConfigReader& config, const char* family) {
+  Decoder decoder{.family = family};
+  Sizes defaults{.vocab = 50400, .hidden = 4096, .layers = 28, .heads = 16, .max_position = 2048};
+  defaults.intermediate = 4 * config.integer({"hidden_size", "n_embd"}, defaults.hidden, kWidths);
+  decoder.sizes = read_even_sizes(config, defaults);
+  const Sizes& sizes = decoder.sizes;
+  decoder.activation = read_activation(config, "activation_function", "gelu_new");
+  decoder.tied = config.boolean({"tie_word_embeddings"}, false);
+  const int64_t rotary = config.integer({"rotary_dim"}, 64, {2, sizes.head_dim});
+  if (rotary % 2 != 0) config.refuse("rotary_dim", "an even number");
+  decoder.ropes = {plain_rope(config, 10000, rotary, sizes.max_position)};
+  decoder.rope_pairs = RopePairs::neighbours;
+  use_layer_norms(config, decoder, "layer_norm_epsilon", NormTensors::weight_and_bias);
+  set_parallel_with_one_norm(decoder);
+  decoder.mlp_kind = MlpKind::plain;
+  decoder.mlp_bias = decoder.head_bias = true;
+  decoder.order = {LayerPart::attention_norm, LayerPart::attention, LayerPart::mlp};
+  decoder.names.root = "transformer";
+  decoder.names.layers = "h";
+  decoder.names.embedding = "wte";
+  decoder.names.attention = "attn";
+  decoder.names.out = "out_proj";
+  decoder.names.up = "fc_in";
+  decoder.names.down = "fc_out";
+  decoder.names.attention_norm = "ln_1";
+  decoder.names.final_norm = "ln_f";
+  decoder.ignored = {".attn.masked_bias", ".attn.causal_mask"};
+  return decoder;
+}
+
+}  // namespace
+
+ModelSpec make_cohere(const ConfigReader& config) {
+  Decoder decoder = read_cohere(config, "cohere");
+  decoder.qk_norm = config.boolean({"use_qk_norm"}, false);
+  decoder.head_norm = {.kind = NormKind::layer, .weights = HeadNormStyle::Weights::own};
+  return build(decoder);
+}
+
+ModelSpec make_cohere2(const ConfigReader& config) {
+  Decoder decoder = read_cohere(config, "cohere2");
+  const int64_t period = config.integer({"sliding_window_pattern"}, 4, {1, 4096});
+  decoder.windows =
+      read_windows(config, decoder.sizes.layers, config.integer({"sliding_window"}, 4096),
+                   [period](int64_t layer) { return (layer + 1) % period != 0; });
+  for (const int64_t window : decoder.windows) decoder.layer_ropes.push_back(window > 0 ? 0 : -1);
+  return build(decoder);
+}
+
+ModelSpec make_gptj(const ConfigReader& config) {
+  return build(read_gptj(config, "gptj"));
+}
+
+ModelSpec make_codegen(const ConfigReader& config) {
+  Decoder decoder = read_gptj(config, "codegen");
+  if (decoder.sizes.heads % 4 != 0) config.refuse("n_head", "a multiple of 4");
+  decoder.qkv_stored = QkvStored::quarters;
+  decoder.vllm.refused = "vLLM has no class for CodeGen";
+  return build(decoder);
+}
+
+ModelSpec make_gpt_neox(const ConfigReader& config) {
+  Decoder decoder{.family = "gpt_neox"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 50432,
+                         .hidden = 6144,
+                         .intermediate = 24576,
+                         .layers = 44,
+                         .heads = 64,
+                         .max_position = 2048},
+               .activation = "gelu",
+               .theta_key = "rotary_emb_base",
+               .share_key = "rotary_pct",
+               .share = 0.25});
+  use_layer_norms(config, decoder, "layer_norm_eps", NormTensors::weight_and_bias);
+  if (config.boolean({"use_parallel_residual"}, true)) decoder.placement = NormPlacement::parallel;
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, true);
+  decoder.mlp_bias = true;
+  decoder.mlp_kind = MlpKind::plain;
+  decoder.qkv_stored = QkvStored::grouped;
+  decoder.order = {LayerPart::attention_norm, LayerPart::mlp_norm, LayerPart::attention,
+                   LayerPart::mlp};
+  decoder.names.embedding = "embed_in";
+  decoder.names.attention = "attention";
+  decoder.names.qkv = "query_key_value";
+  decoder.names.out = "dense";
+  decoder.names.up = "dense_h_to_4h";
+  decoder.names.down = "dense_4h_to_h";
+  decoder.names.final_norm = "final_layer_norm";
+  decoder.spellings = {{"model.", "gpt_neox."}, {"lm_head.", "embed_out."}};
+  decoder.ignored = {".attention.masked_bias"};
+  decoder.interleaved = InterleavedCut::in_place;
+  decoder.qkv_split = Split::column;
+  decoder.scales = ScalesPlace::at_end;
+  decoder.vllm.knows_stage = true;
+  return build(decoder);
+}
+
+ModelSpec make_phi(const ConfigReader& config) {
+  Decoder decoder{.family = "phi"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 51200,
+                         .hidden = 2048,
+                         .intermediate = 8192,
+                         .layers = 24,
+                         .heads = 32,
+                         .max_position = 2048},
+               .activation = "gelu_new",
+               .share = 0.5});
+  use_layer_norms(config, decoder, "layer_norm_eps", NormTensors::weight_and_bias);
+  set_parallel_with_one_norm(decoder);
+  decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = decoder.head_bias = true;
+  decoder.mlp_kind = MlpKind::plain;
+  decoder.names.out = "dense";
+  decoder.names.up = "fc1";
+  decoder.names.down = "fc2";
+  decoder.names.final_norm = "final_layernorm";
+  use_transformers_class(decoder);
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,93 @@
+// Granite and HyperCLOVA X: factors at embedding, attention, branches and logits.
+#include "base/error.h"
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+namespace {
+
+Decoder read_scaled(const ConfigReader& config, const char* family) {
+  Decoder decoder{.family = family};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 32000,
+                         .hidden = 4096,
+                         .intermediate = 11008,
+                         .layers = 32,
+                         .heads = 32,
+                         .max_position = 2048}});
+  const auto factor = [&](std::string_view key) {
+    return static_cast<float>(config.positive({key}, 1));
+  };
+  decoder.embedding_scale = factor("embedding_multiplier");
+  decoder.attention_scale = factor("attention_multiplier");
+  decoder.branch_factor = factor("residual_multiplier");
+  decoder.logits_scale = factor("logits_scaling");
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
+  decoder.vllm.knows_stage = true;
+  return decoder;
+}
+
+/// A RoPE for each base of `layer_rope_theta`, which layers name by index; null or 0: none.
+void read_layer_bases(const ConfigReader& config, Decoder& decoder) {
+  const Json* bases = config.find({"layer_rope_theta"});
+  if (bases == nullptr) return;
+  if (!bases->is_array() || static_cast<int64_t>(bases->size()) != decoder.sizes.layers) {
+    config.refuse("layer_rope_theta", fmt::format("a list of {} layers", decoder.sizes.layers));
+  }
+  std::vector<double> known;
+  for (const Json& base : *bases) {
+    if (!base.is_null() && !base.is_number()) {
+      config.refuse("layer_rope_theta", "a list of numbers or null");
+    }
+    const double theta = base.is_null() ? 0 : base.get<double>();
+    if (!(theta >= 0 && theta < 1e30)) config.refuse("layer_rope_theta", "numbers from 0 on");
+    if (theta == 0) {
+      decoder.layer_ropes.push_back(-1);
+      continue;
+    }
+    size_t index = 0;
+    while (index < known.size() && known[index] != theta) ++index;
+    if (index == known.size()) {
+      known.push_back(theta);
+      // The first stays: the context hangs on it, and layers need not use it.
+      decoder.ropes.push_back(
+          plain_rope(config, theta, decoder.sizes.head_dim, decoder.sizes.max_position));
+    }
+    decoder.layer_ropes.push_back(static_cast<int32_t>(index + 1));
+  }
+}
+
+}  // namespace
+
+ModelSpec make_granite(const ConfigReader& config) {
+  Decoder decoder = read_scaled(config, "granite");
+  decoder.logits_scale = 1 / decoder.logits_scale;
+  return build(decoder);
+}
+
+ModelSpec make_granite_swa(const ConfigReader& config) {
+  Decoder decoder = read_scaled(config, "granite_swa");
+  decoder.logits_scale = 1 / decoder.logits_scale;
+  decoder.sinks = true;
+  decoder.windows = read_windows(config, decoder.sizes.layers,
+                                 config.integer({"sliding_window"}, 0, {.least = 0}),
+                                 [](int64_t) { return false; });
+  read_layer_bases(config, decoder);
+  return build(decoder);
+}
+
+ModelSpec make_hyperclovax(const ConfigReader& config) {
+  Decoder decoder = read_scaled(config, "hyperclovax");
+  if (config.boolean({"use_post_norm"}, false)) {
+    decoder.placement = NormPlacement::sandwich;
+    decoder.names.attention_post_norm = "post_norm1";
+    decoder.names.mlp_post_norm = "post_norm2";
+    decoder.order = {LayerPart::attention,           LayerPart::mlp,
+                     LayerPart::attention_norm,      LayerPart::mlp_norm,
+                     LayerPart::attention_post_norm, LayerPart::mlp_post_norm};
+  }
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model
