@@ -72,7 +72,7 @@ class Walk {
 
   // Where the four scalars stand: after the last weight before them, whose module names them.
   std::pair<WeightId, std::string> scales_place(const model::AttentionSpec& attention) const {
-    WeightId last = attention_end(spec_, attention);
+    WeightId last = attention_end(attention);
     const std::string module = attention_module(spec_, attention) + ".attn";
     // A quantised weight is several; its scales belong to the same module, and the attention's own
     // parameters stand before these.
@@ -289,7 +289,7 @@ bool is_known(const ModelSpec& spec, const Release& release) {
          release >= since::kRoutedExperts;
 }
 
-WeightId attention_end(const ModelSpec& spec, const model::AttentionSpec& attention) {
+WeightId attention_end(const model::AttentionSpec& attention) {
   if (attention.scales_after != model::kNoWeight) return attention.scales_after;
   return std::max(attention.out.weight, attention.out.bias);
 }

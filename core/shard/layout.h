@@ -79,7 +79,7 @@ bool is_known(const model::ModelSpec& spec, const Release& release);
 std::string_view module_of(std::string_view name);
 
 /// The last weight before the attention's own scales, and the module that both belong to.
-model::WeightId attention_end(const model::ModelSpec& spec, const model::AttentionSpec& attention);
+model::WeightId attention_end(const model::AttentionSpec& attention);
 std::string attention_module(const model::ModelSpec& spec, const model::AttentionSpec& attention);
 
 /// vLLM's name of a table that the head shares, on a stage without the head.

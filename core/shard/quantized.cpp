@@ -144,7 +144,7 @@ class Conversion {
       : quantization_(quantization), stored_(stored), spec_(spec) {
     for (const model::LayerSpec& layer : spec.layers) {
       const model::AttentionSpec& attention = layer.attention;
-      attention_after_[attention_end(spec, attention)] = &attention;
+      attention_after_[attention_end(attention)] = &attention;
       linear_[attention.qkv.weight] = &attention;
       linear_[attention.out.weight] = nullptr;
       if (layer.mlp.kind == model::MlpKind::experts) {

@@ -30,6 +30,7 @@ constexpr AttentionCase kCases[] = {
     {"head of 16", 2, 2, 16, 0, 0},
     {"head of 48", 2, 1, 48, 100, 0},
     {"head of 8, 70 queries", 70, 1, 8, 0, 0},
+    {"head of 15", 6, 3, 15, 0, 0},
     {"head of 112", 6, 2, 112, 1, 0},
     {"chunks", 4, 2, 32, 48, 0, WindowKind::chunk},
     {"chunks that end within blocks, sinks", 6, 3, 16, 23, 0, WindowKind::chunk, true},

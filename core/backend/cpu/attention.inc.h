@@ -214,7 +214,7 @@ void attend_rows(const AttentionTile& t, const AttentionState& state, const Atte
                  int row) {
   constexpr int kVectors = static_cast<int>(kAttentionGroup) / kLanes;
   for (int v = 0; v < kVectors; v += 4)
-    score<C, R, 4>(state.q + row * t.head_dim, t.head_dim, group, v,
+    score<C, R, 4>(state.q + row * key_columns(t.head_dim), key_columns(t.head_dim), group, v,
                    state.scores + row * kAttentionGroup);
   for (int r = row; r < row + R; ++r) soften(t, state, group, r);
   const float* weights = state.scores + row * kAttentionGroup;
@@ -277,7 +277,8 @@ AttentionGroup locate_group(const AttentionTile& t, const Tiles& tiles, int64_t 
     const int64_t slot = there % tiles.per_block * kTile;
     const std::byte* block =
         t.pool + static_cast<size_t>(t.blocks[there / tiles.per_block]) * t.block_stride;
-    group.keys[i] = block + t.key_offset + static_cast<size_t>(slot * t.head_dim * element);
+    group.keys[i] =
+        block + t.key_offset + static_cast<size_t>(slot * key_columns(t.head_dim) * element);
     group.values[i] = block + t.value_offset + static_cast<size_t>(slot * width * element);
   }
   return group;
@@ -288,8 +289,9 @@ void begin_attention(const AttentionTile& t, const AttentionState& state) {
   for (int row = 0; row < state.rows; row += kAttentionTileRows) {
     const int left = state.rows - row;
     const int count = left < kAttentionTileRows ? left : kAttentionTileRows;
-    float* to = state.q + row * t.head_dim;
+    float* to = state.q + row * key_columns(t.head_dim);
     for (int r = 0; r < count; ++r) {
+      to[(key_columns(t.head_dim) - 1) * count + r] = 0;
       const float* from = t.q + (row + r) / t.heads * t.q_stride + (row + r) % t.heads * t.head_dim;
       for (int64_t d = 0; d < t.head_dim; ++d) to[d * count + r] = from[d] * t.scale;
     }

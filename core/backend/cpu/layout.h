@@ -44,8 +44,13 @@ inline size_t packed_rows_bytes(int64_t rows, int64_t columns) {
   return static_cast<size_t>(rows * padded_columns(columns)) * sizeof(float);
 }
 
-/// One layer's part of a KV block, its tokens rounded up to tiles: K as [kv_head][tile][d /
-/// step][16] [step] (lanes run over tokens), then V as [kv_head][token][d rounded up to 16].
+/// Columns of a stored key: even, as they are read in pairs; a last one beyond the head is zero.
+constexpr int64_t key_columns(int64_t head_dim) {
+  return round_up(head_dim, 2);
+}
+
+/// One layer's part of a KV block, its tokens rounded up to tiles: K as [kv_head][tile][key columns
+/// / step][16][step] (lanes run over tokens), then V as [kv_head][token][d rounded up to 16].
 struct KvBlock {
   int64_t head_dim = 0;
   int64_t tokens = 0;
@@ -61,10 +66,11 @@ struct KvBlock {
   [[nodiscard]] int64_t value_stride() const { return round_up(head_dim, 16); }
   /// Offset in bytes of the K tile that holds `slot`, and of the V row of `slot`.
   [[nodiscard]] size_t key_tile(int64_t kv_head, int64_t slot) const {
-    return static_cast<size_t>((kv_head * tokens + slot / kTile * kTile) * head_dim) * element;
+    return static_cast<size_t>((kv_head * tokens + slot / kTile * kTile) * key_columns(head_dim)) *
+           element;
   }
   [[nodiscard]] size_t value_row(int64_t kv_head, int64_t slot) const {
-    return static_cast<size_t>(kv_heads * tokens * head_dim +
+    return static_cast<size_t>(kv_heads * tokens * key_columns(head_dim) +
                                (kv_head * tokens + slot) * value_stride()) *
            element;
   }

@@ -16,12 +16,12 @@ int32_t block_at(const BatchMeta& batch, const KvLayer& cache, int64_t sequence,
   return table[static_cast<size_t>(sequence * batch.table_stride + position / cache.block_size)];
 }
 
-/// Writes a key [d], already in the cache's type, into the lane of `slot` in its tile,
+/// Writes a key [key_columns(d)], already in the cache's type, into the lane of `slot` in its tile,
 /// [d / step][16][step].
 void store_key(const std::byte* key, int64_t head_dim, int64_t slot, DType dtype, std::byte* tile) {
   const size_t unit = dtype_size(dtype) * static_cast<size_t>(pair_step(dtype));
   std::byte* to = tile + static_cast<size_t>(slot % kTile) * unit;
-  const auto units = static_cast<size_t>(head_dim / pair_step(dtype));
+  const auto units = static_cast<size_t>(key_columns(head_dim) / pair_step(dtype));
   for (size_t i = 0; i < units; ++i)
     std::memcpy(to + i * static_cast<size_t>(kTile) * unit, key + i * unit, unit);
 }
@@ -113,7 +113,7 @@ void CpuBackend::do_rope_and_store(View qkv, View angles, const model::Attention
         cache.pool + static_cast<size_t>(number) * cache.block_stride + cache.layer_offset;
     const float* keys = row + spec.heads * d;
     const float* values = keys + spec.kv_heads * d;
-    std::vector<std::byte> stored(static_cast<size_t>(d) * block.element);
+    std::vector<std::byte> stored(static_cast<size_t>(key_columns(d)) * block.element);
     for (int64_t h = 0; h < spec.kv_heads; ++h) {
       kernels_.narrow(keys + h * d, stored.data(), cache.dtype, d);
       store_key(stored.data(), d, slot, cache.dtype, to + block.key_tile(h, slot));
