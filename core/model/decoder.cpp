@@ -244,7 +244,8 @@ class DecoderBuilder {
         fused, rows, sizes_.hidden,
         {.split = decoder_.mlp_split.value_or(gated ? Split::merged_column : Split::column),
          .bias = decoder_.mlp_bias,
-         .bias_kept = decoder_.mlp_bias_kept});
+         .bias_kept = decoder_.mlp_bias_kept,
+         .interleaved = decoder_.gate_up_cut});
   }
 
   Linear mlp_down(const std::string& module, int64_t inner) {

@@ -111,6 +111,7 @@ struct Decoder {
   std::string positions{};             // below the root
   std::vector<int32_t> layer_ropes{};  // by layer, -1: none; empty: see `ropes`
   InterleavedCut interleaved = InterleavedCut::blindly;
+  InterleavedCut gate_up_cut = InterleavedCut::blindly;  // where gate and up are stored as one
   AttentionOrder attention_order = AttentionOrder::qkv_first;
   ScalesPlace scales = ScalesPlace::after_out;
   std::vector<LayerPart> order = {LayerPart::attention,      LayerPart::mlp,

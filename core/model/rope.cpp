@@ -227,17 +227,17 @@ Rope make_rope(const ConfigReader& config, const ConfigReader& parameters,
     parameters.refuse(parameters.has("rope_type") ? "rope_type" : "type",
                       "default, linear, dynamic, llama3, yarn or longrope");
   }
-  const auto original = config.integer({"original_max_position_embeddings"},
-                                       defaults.original_max_position, kPositions);
-  const Input in{.parameters = parameters,
-                 .theta = parameters.positive(
-                     {"rope_theta"}, config.positive({defaults.theta_key}, defaults.theta)),
-                 .dim = rotated_part(config, parameters, defaults),
-                 .max_position = defaults.max_position,
-                 .original_max_position =
-                     original != 0 ? original
-                                   : parameters.integer({"original_max_position_embeddings"},
-                                                        defaults.max_position, kPositions)};
+  constexpr std::string_view kOriginal = "original_max_position_embeddings";
+  const int64_t missing =
+      defaults.original_max_position != 0 ? defaults.original_max_position : defaults.max_position;
+  const Input in{
+      .parameters = parameters,
+      .theta = parameters.positive({"rope_theta"},
+                                   config.positive({defaults.theta_key}, defaults.theta)),
+      .dim = rotated_part(config, parameters, defaults),
+      .max_position = defaults.max_position,
+      .original_max_position = config.integer(
+          {kOriginal}, parameters.integer({kOriginal}, missing, kPositions), kPositions)};
   Rope rope = kind->make(in);
   rope.spec.rotary_dim = in.dim;
   return rope;

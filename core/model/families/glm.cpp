@@ -31,6 +31,7 @@ Decoder read_glm(const ConfigReader& config, const char* family) {
 ModelSpec make_glm(const ConfigReader& config) {
   Decoder decoder = read_glm(config, "glm");
   use_transformers_class(decoder);
+  decoder.gate_up_cut = InterleavedCut::in_place;
   return build(decoder);
 }
 
