@@ -39,6 +39,8 @@ SignalFlags& install_signal_handlers() {
   install(SIGHUP, on_stop);
   install(SIGUSR1, on_status);
   std::signal(SIGPIPE, SIG_IGN);
+  // A file over the limit of its size is an error of the write, as a full disk is.
+  std::signal(SIGXFSZ, SIG_IGN);
   return g_flags;
 }
 

@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "batch/files/publish.h"
+#include "batch/files/run_files.h"
 #include "batch/input_scan.h"
-#include "batch/output.h"
 #include "batch/report.h"
 #include "cli/environment.h"
 #include "cli/help.h"
+#include "cli/run/job.h"
 #include "cli/run/launch.h"
 #include "cli/run/used_files.h"
 #include "cli/signals.h"
@@ -18,9 +20,6 @@ namespace plimsoll::cli {
 namespace {
 
 using batch::Clock;
-
-// Counting the lines of larger files beforehand would be felt.
-constexpr uint64_t kCountedBytes = uint64_t{64} << 20;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -58,10 +57,8 @@ void scan(const RunOptions& options, files::InputFile& input, batch::RunnerOptio
       batch::refuse_duplicate_ids(input, options.max_line_bytes);
       input.rewind();
     }
-    if (options.part || input.size() <= kCountedBytes) {
-      runner.total_lines = batch::count_lines(input, options.max_line_bytes);
-      input.rewind();
-    }
+    runner.total_lines = batch::count_lines(input, options.max_line_bytes);
+    input.rewind();
   }
   if (options.part) {
     if (!runner.total_lines) {
@@ -112,21 +109,83 @@ int exit_status(const batch::RunCounts& counts) {
   return static_cast<int>(counts.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
 }
 
-// Every line that came in went somewhere.
-void audit(const batch::RunCounts& counts) {
-  if (counts.lines == counts.ok + counts.failed + counts.abandoned) return;
-  fail(ExitCode::bug, "{} lines came in, but {} were answered, {} failed and {} not finished",
-       counts.lines, counts.ok, counts.failed, counts.abandoned);
+// Every line that came in went somewhere, and every record is one of them.
+void audit(const batch::RunCounts& counts, const batch::RunFiles& files) {
+  const uint64_t done = counts.ok + counts.failed;
+  if (counts.lines != done + counts.abandoned) {
+    fail(ExitCode::bug, "{} lines came in, but {} were answered, {} failed and {} not finished",
+         counts.lines, counts.ok, counts.failed, counts.abandoned);
+  }
+  const std::optional<uint64_t> records = files.records();
+  if (records && *records != done) {
+    fail(ExitCode::bug, "{} lines were answered or failed, but {} has {} records", done,
+         files.kept_at(), *records);
+  }
 }
 
 void tell_end(const RunOptions& options, const batch::RunReport& report,
-              const batch::Output& output) {
+              const batch::RunFiles& files) {
   if (options.quiet) return;
   for (const std::string& line : batch::summary_lines(report)) say(line);
   if (report.counts.ending == batch::Ending::complete) return;
-  say(fmt::format("stopped early ({}); the finished lines are in {}",
-                  report.counts.ending == batch::Ending::stopped ? "signal" : "--time-limit",
-                  output.kept_at()));
+  const char* cause = report.counts.ending == batch::Ending::stopped ? "signal" : "--time-limit";
+  if (report.counts.ok + report.counts.failed == 0) {
+    say(fmt::format("stopped early ({}) before the first line was finished", cause));
+  } else if (!files.records()) {
+    say(fmt::format("stopped early ({}); the finished lines are in {}", cause, files.kept_at()));
+  } else {
+    say(fmt::format(
+        "stopped early ({}); the finished lines are in {}, and the same command goes on", cause,
+        files.kept_at()));
+  }
+}
+
+batch::RunFilesOptions file_options(const RunOptions& options, const Environment& environment,
+                                    const DeviceChoice& device, files::InputFile& input,
+                                    const batch::Slice& slice) {
+  batch::RunFilesOptions files;
+  files.output = options.output;
+  files.errors = options.errors;
+  files.existing = options.existing;
+  files.fsync = options.fsync;
+  files.resume = {
+      .max_line_bytes = options.max_line_bytes, .slice = slice, .failed = options.retry_failed};
+  if (files::is_stream(options.output)) return files;
+  files.job = describe_job(options, environment, device, input, slice);
+  files.notes = describe_life(options, device);
+  return files;
+}
+
+// The same command ended before.
+int tell_finished(const RunOptions& options, const batch::Manifest& manifest) {
+  if (!options.quiet) {
+    say(fmt::format("{}: is complete already ({} lines answered, {} failed); nothing to do",
+                    options.output, manifest.ok, manifest.failed));
+  }
+  return static_cast<int>(manifest.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
+}
+
+void tell_resumed(const RunOptions& options, const batch::DoneLines& done) {
+  if (options.quiet) return;
+  if (done.dropped_bytes > 0) {
+    say(fmt::format("{} bytes of a line that was cut short were dropped", done.dropped_bytes));
+  }
+  if (done.ok + done.failed == 0) return;
+  say(fmt::format("going on: {} lines are done already", done.ok + done.failed));
+}
+
+int publish_command(const RunOptions& options) {
+  const batch::Published published = batch::publish_what_is_there(options.publish);
+  const batch::Manifest& manifest = published.manifest;
+  if (!options.quiet) {
+    say(fmt::format("{}: {} lines answered, {} failed, {} missing{}", options.publish, manifest.ok,
+                    manifest.failed, manifest.missing,
+                    published.in_order ? ""
+                                       : "; the input is not there as it was, so lines keep the "
+                                         "order in which they were finished"));
+  }
+  if (manifest.missing > 0) return static_cast<int>(ExitCode::stopped_resumable);
+  return static_cast<int>(manifest.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
 }
 
 batch::RunReport make_report(const RunOptions& options, const Launch& launch,
@@ -177,6 +236,7 @@ CLI::App* add_run_command(CLI::App& app, RunOptions& options) {
 }
 
 int run_command(const RunOptions& options) {
+  if (!options.publish.empty()) return publish_command(options);
   const Clock::time_point start = Clock::now();
   const Environment environment = read_environment();
   check_run_options(options);
@@ -190,12 +250,14 @@ int run_command(const RunOptions& options) {
   if (!options.input_given && input.is_terminal()) {
     fail(ExitCode::usage, "no input: give -i FILE, or pipe JSONL to standard input");
   }
+  if (options.existing == files::Existing::refuse) batch::refuse_unknown_output(options.output);
   batch::RunnerOptions runner_options;
   scan(options, input, runner_options);
-  const std::unique_ptr<batch::Output> output =
-      batch::open_output(options.output, options.existing);
-  std::unique_ptr<batch::Output> errors;
-  if (!options.errors.empty()) errors = batch::open_output(options.errors, options.existing);
+  batch::RunFiles files(file_options(options, environment, device, input, runner_options.slice),
+                        &input);
+  if (files.finished()) return tell_finished(options, files.manifest());
+  tell_resumed(options, files.done());
+  runner_options.done = &files.done();
 
   SignalFlags& signals = install_signal_handlers();
   runner_options.stop = &signals.stop;
@@ -209,7 +271,7 @@ int run_command(const RunOptions& options) {
   fill_runner_options(options, environment, *launched, runner_options);
   batch::PromptBuilder prompts = make_prompt_builder(options, environment, *launched);
   batch::Progress progress = make_progress(options, environment);
-  batch::Runner runner(input, *launched->engine, prompts, *output, errors.get(), progress,
+  batch::Runner runner(input, *launched->engine, prompts, files.output(), files.errors(), progress,
                        std::move(runner_options));
   const double load_seconds = seconds_since(start);
 
@@ -218,18 +280,19 @@ int run_command(const RunOptions& options) {
   report.load_seconds = load_seconds;
   report.run_seconds = seconds_since(run_start);
   progress.finish();
-  audit(report.counts);
+  audit(report.counts, files);
 
   const Clock::time_point publish_start = Clock::now();
-  const bool complete = report.counts.ending == batch::Ending::complete;
-  for (batch::Output* file : {errors.get(), output.get()}) {
-    if (file) complete ? file->publish() : file->keep();
+  if (report.counts.ending == batch::Ending::complete) {
+    files.publish(report.counts.ok, report.counts.failed, 0);
+  } else {
+    files.keep();
   }
   report.publish_seconds = seconds_since(publish_start);
   report.memory = batch::host_memory_report(launched->engine->measured(), batch::peak_rss_bytes());
   if (launched->device.card) add_card(*launched, report.memory);
   if (!options.report.empty()) files::write_file(options.report, batch::report_json(report));
-  tell_end(options, report, *output);
+  tell_end(options, report, files);
   return report.exit_status;
 }
 

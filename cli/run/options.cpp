@@ -33,7 +33,20 @@ void declare_files(CLI::App& command, RunOptions& options) {
       ->type_name("FILE");
   command.add_flag_callback(
       "--overwrite", [&options] { options.existing = files::Existing::replace; },
-      "replace an output, or the rest of an unfinished run");
+      "start anew: replace an output, or the rest of an unfinished run");
+  command.add_flag_callback(
+      "--retry-failed", [&options] { options.retry_failed = batch::Failed::retry; },
+      "go on with an earlier run's failed lines too");
+  command
+      .add_option("--publish", options.publish,
+                  "no run: what an unfinished run has left in FILE.part becomes FILE")
+      ->type_name("FILE");
+  choice_flag(command, "--fsync", options.fsync,
+              {{"each", batch::Fsync::each},
+               {"interval", batch::Fsync::interval},
+               {"end", batch::Fsync::end}},
+              "when lines go to the disk for good: one by one, every second or MiB (default), or "
+              "at the end");
   command.add_option("--errors", options.errors, "failed lines go here instead of the output")
       ->type_name("FILE");
   command.add_option("--report", options.report, "figures of the run as JSON")->type_name("FILE");

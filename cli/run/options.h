@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "batch/files/run_files.h"
 #include "batch/output_line.h"
 #include "batch/progress.h"
 #include "batch/prompt_builder.h"
@@ -49,10 +50,13 @@ struct RunOptions {
   size_t max_line_bytes = size_t{16} << 20;
   batch::UnknownFields unknown_fields = batch::UnknownFields::warn;
   std::optional<double> time_limit;  // seconds
+  batch::Failed retry_failed = batch::Failed::keep;
   // output
   batch::OutputFormat format = batch::OutputFormat::json;
-  std::string errors;  // empty: in the output
-  std::string report;  // empty: none
+  std::string errors;   // empty: in the output
+  std::string report;   // empty: none
+  std::string publish;  // an output to publish instead of a run
+  batch::Fsync fsync = batch::Fsync::interval;
   files::Existing existing = files::Existing::refuse;
   std::string progress = "auto";
   bool quiet = false;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+
 #include "batch/json_text.h"
 
 namespace plimsoll::batch {
@@ -12,11 +14,21 @@ double rate(uint64_t count, double seconds) {
   return seconds > 0 ? static_cast<double>(count) / seconds : 0;
 }
 
+// Lines of the input without a record.
+uint64_t left_of(const RunCounts& counts) {
+  const uint64_t total = counts.total.value_or(counts.lines);
+  return total - std::min(total, counts.ok + counts.failed);
+}
+
 void write_counts(JsonText& out, const RunCounts& counts) {
   out.key("lines").begin_object();
-  out.key("total").unsigned_integer(counts.lines).key("ok").unsigned_integer(counts.ok);
+  out.key("total")
+      .unsigned_integer(counts.total.value_or(counts.lines))
+      .key("ok")
+      .unsigned_integer(counts.ok);
   out.key("failed").unsigned_integer(counts.failed);
-  out.key("not_finished").unsigned_integer(counts.abandoned);
+  out.key("resumed").unsigned_integer(counts.resumed);
+  out.key("not_finished").unsigned_integer(left_of(counts));
   out.key("failed_by_code").begin_object();
   for (const auto& [code, count] : counts.failed_by_code) out.key(code).unsigned_integer(count);
   out.end_object().key("unknown_fields").begin_object();
@@ -111,7 +123,8 @@ std::string report_json(const RunReport& report) {
 
 std::vector<std::string> summary_lines(const RunReport& report) {
   const RunCounts& counts = report.counts;
-  std::string lines = fmt::format("{} of {} lines answered", counts.ok, counts.lines);
+  const uint64_t total = counts.total.value_or(counts.lines);
+  std::string lines = fmt::format("{} of {} lines answered", counts.ok, total);
   if (counts.failed > 0) {
     lines += fmt::format(", {} failed (", counts.failed);
     const char* separator = "";
@@ -121,7 +134,8 @@ std::vector<std::string> summary_lines(const RunReport& report) {
     }
     lines += ")";
   }
-  if (counts.abandoned > 0) lines += fmt::format(", {} not finished", counts.abandoned);
+  if (const uint64_t left = left_of(counts)) lines += fmt::format(", {} left", left);
+  if (counts.resumed > 0) lines += fmt::format("; {} by earlier lives", counts.resumed);
 
   std::vector<std::string> summary{lines};
   summary.push_back(

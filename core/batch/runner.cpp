@@ -37,6 +37,8 @@ Runner::Runner(files::InputFile& input, engine::Engine& engine, PromptBuilder& p
 RunCounts Runner::run() {
   std::vector<engine::RequestOutput> finished;
   ended_ = options_.slice.count == 0;
+  counts_.total = options_.total_lines;
+  if (options_.done) counts_.failed_by_code = options_.done->failed_by_code;
   while (!is_told_to_stop()) {
     admit();
     if (engine_.idle()) {
@@ -112,13 +114,27 @@ void Runner::take(const Line& line) {
     const OrderedJson body = read_envelope(line, usual_, head);
     usual_ = head.envelope;
     note_id(head);
-    if (ours) start(head, line, body);
+    if (ours && done_before(slot) == DoneLines::State::open) start(head, line, body);
   } catch (const LineError& error) {
     usual_ = head.envelope;
     // A failed line has its id too: it stands in the output.
     (void)ids_.take(head);
-    if (ours) fail_line(slot, head, digest(line.text), error);
+    if (ours && done_before(slot) == DoneLines::State::open) {
+      fail_line(slot, head, digest(line.text), error);
+    }
   }
+  if (ours && done_before(slot) != DoneLines::State::open) pass_over(slot);
+}
+
+DoneLines::State Runner::done_before(uint64_t slot) const {
+  return options_.done ? options_.done->at(slot) : DoneLines::State::open;
+}
+
+void Runner::pass_over(uint64_t slot) {
+  ++counts_.resumed;
+  ++(done_before(slot) == DoneLines::State::ok ? counts_.ok : counts_.failed);
+  output_.put(slot, "");
+  if (errors_) errors_->put(slot, "");
 }
 
 void Runner::note_id(const LineHead& head) {

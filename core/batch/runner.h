@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "batch/digest.h"
+#include "batch/files/output.h"
+#include "batch/files/resume.h"
 #include "batch/id_register.h"
 #include "batch/input_scan.h"
 #include "batch/line_reader.h"
-#include "batch/output.h"
 #include "batch/output_line.h"
 #include "batch/progress.h"
 #include "batch/prompt_builder.h"
@@ -29,6 +30,7 @@ struct RunnerOptions {
   size_t max_line_bytes = size_t{16} << 20;
   Slice slice;
   std::optional<uint64_t> total_lines;  // of the slice, where known
+  const DoneLines* done = nullptr;      // by earlier lives of the run
   UnknownFields unknown_fields = UnknownFields::warn;
   RequestFields defaults;
   FieldLimits limits;
@@ -42,7 +44,9 @@ enum class Ending : uint8_t { complete, stopped, time_limit };
 
 /// What became of the lines.
 struct RunCounts {
-  uint64_t lines = 0;  // read and within the slice
+  uint64_t lines = 0;             // read and within the slice
+  std::optional<uint64_t> total;  // of the slice, where known
+  uint64_t resumed = 0;           // of ok and failed: finished by earlier lives of the run
   uint64_t ok = 0;
   uint64_t failed = 0;
   uint64_t abandoned = 0;  // read, not finished when the run was stopped
@@ -82,6 +86,8 @@ class Runner {
   void take(const Line& line);
   void note_id(const LineHead& head);
   void start(const LineHead& head, const Line& line, const OrderedJson& body);
+  [[nodiscard]] DoneLines::State done_before(uint64_t slot) const;
+  void pass_over(uint64_t slot);
   void queue(const std::shared_ptr<Running>& running, BuiltRequest built);
   void answer(engine::RequestOutput output);
   void finish(const Running& running);

@@ -112,15 +112,21 @@ void check_folder(const std::string& path) {
   }
 }
 
+void check_absent(const std::string& path, const std::string& kept) {
+  struct stat found {};
+  if (lstat(path.c_str(), &found) != 0) return;
+  fail(ExitCode::foreign_output,
+       "{}: appeared while the run went on and is left alone; the answers are in {}: move {} away, "
+       "and the same command goes on",
+       path, kept, path);
+}
+
 void rename_file(const std::string& from, const std::string& to, Existing existing) {
   const auto rename = existing == Existing::refuse ? rename_new : rename_over;
   if (rename(from.c_str(), to.c_str()) != 0) {
-    if (errno == EEXIST) {
-      fail(ExitCode::foreign_output,
-           "{}: appeared while the run went on and is left alone; the answers are in {}: move one "
-           "of them away",
-           to, from);
-    }
+    const int cause = errno;
+    if (cause == EEXIST) check_absent(to, from);
+    errno = cause;
     fail(ExitCode::output_unwritable, "{}: cannot be renamed to {}: {}", from, to, reason());
   }
   sync_folder(to);

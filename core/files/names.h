@@ -53,6 +53,8 @@ enum class Existing : uint8_t { refuse, replace };
 /// Error(foreign_output) when `to` is there and `existing` is refuse.
 void rename_file(const std::string& from, const std::string& to,
                  Existing existing = Existing::replace);
+/// Throws Error(foreign_output) when `path` is there; `kept` names where the answers are.
+void check_absent(const std::string& path, const std::string& kept);
 /// Removes a file; a missing one is no error.
 void remove_file(const std::string& path);
 /// Likewise, for destructors: failure leaves the file.

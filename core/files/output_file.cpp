@@ -112,9 +112,13 @@ void OutputFile::truncate(uint64_t bytes) {
   fail(ExitCode::output_unwritable, "{}: cannot be cut to {} bytes: {}", path_, bytes, reason());
 }
 
-bool OutputFile::punch_head(uint64_t bytes) {
-  if (files::punch_head(descriptor_.get(), static_cast<off_t>(bytes)) == 0) return true;
-  if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL) return false;
+bool OutputFile::can_punch() const {
+  // Behind the end there is nothing to lose.
+  return punch(descriptor_.get(), static_cast<off_t>(size()), 1) == 0;
+}
+
+void OutputFile::punch_head(uint64_t bytes) {
+  if (bytes == 0 || punch(descriptor_.get(), 0, static_cast<off_t>(bytes)) == 0) return;
   fail(ExitCode::output_unwritable, "{}: {} bytes cannot be given back: {}", path_, bytes,
        reason());
 }
@@ -126,6 +130,16 @@ void OutputFile::sync() {
     return;
   }
   fail(ExitCode::output_unwritable, "{}: not safely on the disk: {}", path_, reason());
+}
+
+void OutputFile::rename(const std::string& to, Existing existing) {
+  rename_file(path_, to, existing);
+  path_ = to;
+}
+
+uint64_t OutputFile::inode() const {
+  struct stat found {};
+  return fstat(descriptor_.get(), &found) == 0 ? found.st_ino : 0;
 }
 
 void OutputFile::close() {

@@ -34,10 +34,15 @@ class OutputFile {
   void read_at(uint64_t offset, char* to, size_t bytes) const;
   [[nodiscard]] uint64_t size() const;
   void truncate(uint64_t bytes);
-  /// Gives the disk space of bytes [0, bytes) back, where the file system can.
-  [[nodiscard]] bool punch_head(uint64_t bytes);
+  /// Whether the file system can give space within a file back.
+  [[nodiscard]] bool can_punch() const;
+  /// Gives the disk space of bytes [0, bytes) back; they read as zeros then.
+  void punch_head(uint64_t bytes);
   /// To the disk; a failure is final.
   void sync();
+  /// The synced file gets another name; see rename_file().
+  void rename(const std::string& to, Existing existing);
+  [[nodiscard]] uint64_t inode() const;
   void close();
   [[nodiscard]] const std::string& path() const { return path_; }
 

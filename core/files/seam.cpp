@@ -64,9 +64,9 @@ int reserve(int descriptor, off_t length) {
   return allowed("fallocate") ? ::fallocate(descriptor, 0, 0, length) : -1;
 }
 
-int punch_head(int descriptor, off_t length) {
+int punch(int descriptor, off_t from, off_t length) {
   constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-  return allowed("fallocate") ? ::fallocate(descriptor, kPunch, 0, length) : -1;
+  return allowed("fallocate") ? ::fallocate(descriptor, kPunch, from, length) : -1;
 }
 
 int rename_new(const char* from, const char* to) {

@@ -27,8 +27,8 @@ int unlink(const char* path);
 int ftruncate(int descriptor, off_t length);
 /// Sets aside the first `length` bytes of a file.
 int reserve(int descriptor, off_t length);
-/// Gives the bytes [0, length) back to the file system; they read as zeros.
-int punch_head(int descriptor, off_t length);
+/// Gives bytes within a file back to the file system; they read as zeros.
+int punch(int descriptor, off_t from, off_t length);
 /// Fails with EEXIST when `to` is there, where the file system can tell in one step.
 int rename_new(const char* from, const char* to);
 int rename_over(const char* from, const char* to);

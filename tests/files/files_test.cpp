@@ -130,7 +130,8 @@ TEST_CASE("the head of a file gives its space back, the rest stays") {
   OutputFile file = OutputFile::open_owned(scratch.path("part"));
   const std::string block(1 << 20, 'x');
   file.append(block + "tail");
-  if (!file.punch_head(block.size())) return;  // a file system without holes
+  if (!file.can_punch()) return;  // a file system without holes
+  file.punch_head(block.size());
   struct stat status {};
   REQUIRE(stat(scratch.path("part").c_str(), &status) == 0);
   CHECK(status.st_blocks * 512 < (1 << 20));

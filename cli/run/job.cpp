@@ -1,0 +1,112 @@
+#include "cli/run/job.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "checkpoint/checkpoint.h"
+#include "files/identity.h"
+
+namespace plimsoll::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+OrderedJson describe_input(files::InputFile& input) {
+  if (!input.is_regular()) return nullptr;  // it cannot be read twice
+  return {{"bytes", input.size()}, {"xxh3", files::digest_of(input)}};
+}
+
+// Where sampling defaults come from.
+OrderedJson describe_generation(const RunOptions& options) {
+  const std::string& from = options.generation_config;
+  if (from == "auto" || from == "vllm") return from;
+  return files::sampled_digest(fs::path(from) / "generation_config.json");
+}
+
+const char* name_of(batch::LongPrompt policy) {
+  switch (policy) {
+    case batch::LongPrompt::error:
+      return "error";
+    case batch::LongPrompt::truncate_left:
+      return "truncate-left";
+    case batch::LongPrompt::truncate_right:
+      return "truncate-right";
+    case batch::LongPrompt::split:
+      return "split";
+  }
+  return "";
+}
+
+// As the flags say it; what the model adds is in its files.
+OrderedJson describe_answers(const RunOptions& options) {
+  OrderedJson answers = {{"seed", options.seed},
+                         {"fields", options.sampling},
+                         {"generation_config", describe_generation(options)},
+                         {"max_logprobs", options.max_logprobs},
+                         {"long_prompt", name_of(options.long_prompt)},
+                         {"split_overlap", options.split_overlap},
+                         {"skip_tokenizer_init", options.skip_tokenizer_init}};
+  answers["max_tokens"] = options.max_tokens ? OrderedJson(*options.max_tokens) : OrderedJson();
+  answers["chat_template"] =
+      options.chat_template ? OrderedJson(*options.chat_template) : OrderedJson();
+  answers["chat_template_kwargs"] = options.chat_template_kwargs;
+  return answers;
+}
+
+OrderedJson describe_launch(const RunOptions& options, const DeviceChoice& device) {
+  const plan::EngineArgs& args = options.launch.args;
+  OrderedJson launch = {
+      {"device", device.card ? "cuda" : "cpu"}, {"dtype", args.dtype},
+      {"kv_cache_dtype", args.kv_cache_dtype},  {"quantization", args.quantization},
+      {"max_model_len", args.max_model_len},    {"random_weights", options.random_weights},
+      {"file_pattern", options.file_pattern}};
+  // Another one gives other bits; --cpu-isa pins it.
+  launch["cpu_isa"] = device.card ? OrderedJson() : OrderedJson(backend::isa_name(device.cpu.isa));
+  return launch;
+}
+
+}  // namespace
+
+OrderedJson describe_job(const RunOptions& options, const Environment& environment,
+                         const DeviceChoice& device, files::InputFile& input,
+                         const batch::Slice& slice) {
+  const checkpoint::HubCache cache{environment.hub_cache};
+  OrderedJson job;
+  job["version"] = PLIMSOLL_VERSION;
+  job["input"] = describe_input(input);
+  job["lines"] = {{"first", slice.first}, {"count", slice.count}};
+  job["max_line_bytes"] = options.max_line_bytes;
+  job["strict"] = options.unknown_fields == batch::UnknownFields::refuse;
+  job["model"] = files::model_digests(checkpoint::find_model(options.model, cache));
+  job["tokenizer"] = options.tokenizer.empty()
+                         ? OrderedJson()
+                         : files::model_digests(checkpoint::find_model(options.tokenizer, cache));
+  job["answers"] = describe_answers(options);
+  job["launch"] = describe_launch(options, device);
+  job["format"] = options.format == batch::OutputFormat::ids ? "ids" : "json";
+  job["served_model_name"] =
+      options.served_model_name.empty() ? options.model : options.served_model_name;
+  job["created"] = environment.source_date_epoch.value_or(0);
+  job["errors"] = !options.errors.empty();
+  return job;
+}
+
+OrderedJson describe_life(const RunOptions& options, const DeviceChoice& device) {
+  std::error_code ignored;
+  const std::string input =
+      options.input == "-" ? "-" : fs::absolute(options.input, ignored).string();
+  const std::string errors =
+      options.errors.empty() ? "" : fs::absolute(options.errors, ignored).string();
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  return {{"input", input},
+          {"errors", errors},
+          {"host", host},
+          {"pid", getpid()},
+          {"card", device.card ? OrderedJson(device.card->name) : OrderedJson()},
+          {"threads", device.cpu.threads},
+          {"max_num_seqs", options.launch.args.max_num_seqs}};
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,279 @@
+#include "batch/files/journal.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace plimsoll::batch {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr size_t kReadBytes = size_t{1} << 20;
+constexpr uint64_t kSyncBytes = uint64_t{1} << 20;
+constexpr auto kSyncInterval = 1s;
+// Copied, synced and given back at once.
+constexpr uint64_t kMoveBytes = uint64_t{16} << 20;
+
+/// Walks over the line ends of a file. Longer lines than memory has are no records of ours either.
+class Lines {
+ public:
+  Lines(const files::OutputFile& file, uint64_t from) : file_(file), at_(from), end_(file.size()) {}
+
+  /// The next line without its end; false when no line end follows.
+  bool next(std::string& line, Extent& extent) {
+    while (true) {
+      const size_t found = buffer_.find('\n', scanned_);
+      if (found != std::string::npos) {
+        line.assign(buffer_, start_, found - start_);
+        extent = {at_, line.size() + 1};
+        at_ += extent.bytes;
+        start_ = scanned_ = found + 1;
+        return true;
+      }
+      buffer_.erase(0, start_);
+      start_ = 0;
+      scanned_ = buffer_.size();
+      const uint64_t behind = at_ + buffer_.size();
+      const size_t more = std::min<uint64_t>(kReadBytes, end_ - behind);
+      if (more == 0) return false;
+      buffer_.resize(scanned_ + more);
+      file_.read_at(behind, buffer_.data() + scanned_, more);
+    }
+  }
+  [[nodiscard]] uint64_t at() const { return at_; }
+  [[nodiscard]] uint64_t end() const { return end_; }
+
+ private:
+  const files::OutputFile& file_;
+  uint64_t at_;  // of the next line
+  uint64_t end_;
+  std::string buffer_;
+  size_t start_ = 0;
+  size_t scanned_ = 0;
+};
+
+// Goes over whole records; returns where they end. Only the last line may be none.
+uint64_t walk(const files::OutputFile& file, uint64_t from,
+              const std::function<void(const Extent&, const Record&, std::string_view)>& found) {
+  Lines lines(file, from);
+  std::string text;
+  Extent extent;
+  std::optional<Extent> broken;
+  uint64_t number = 0;
+  while (lines.next(text, extent)) {
+    if (broken) {
+      fail(ExitCode::foreign_output,
+           "{}, line {} at byte {}: is no record of a run, and others follow; the file was damaged "
+           "or written by someone else: mend or remove that line, or start anew with --overwrite",
+           file.path(), number, broken->offset);
+    }
+    ++number;
+    const std::optional<Record> record = read_record(text);
+    if (!record) {
+      broken = extent;
+    } else {
+      found(extent, *record, text);
+    }
+  }
+  return broken ? broken->offset : lines.at();
+}
+
+}  // namespace
+
+Journal::Journal(std::string path, Fsync fsync)
+    : path_(std::move(path)),
+      part_(files::OutputFile::open_owned(path_ + ".part")),
+      fsync_(fsync),
+      end_(part_.size()),
+      synced_(end_) {}
+
+Journal::~Journal() {
+  if (end_ == 0 && !published_) files::remove_if_possible(part_.path());
+}
+
+void Journal::reopen_published() {
+  // Owned before it gets the working name, so that no other process can come between.
+  files::OutputFile file = files::OutputFile::open_owned(path_);
+  file.rename(part_.path(), files::Existing::replace);
+  part_ = std::move(file);
+  synced_ = end_ = part_.size();
+}
+
+// A publish that was interrupted has given back the beginning, which reads as zeros.
+uint64_t Journal::first_record() const {
+  std::string buffer;
+  for (uint64_t at = 0; at < end_; at += buffer.size()) {
+    buffer.resize(std::min<uint64_t>(kReadBytes, end_ - at));
+    part_.read_at(at, buffer.data(), buffer.size());
+    const size_t found = buffer.find_first_not_of('\0');
+    if (found != std::string::npos) return at + found;
+  }
+  return end_;
+}
+
+uint64_t Journal::recover(const std::function<void(const Extent&, const Record&)>& found) {
+  const uint64_t before = end_;
+  const uint64_t first = first_record();
+  end_ = first == before ? 0
+                         : walk(part_, first,
+                                [&](const Extent& extent, const Record& record, std::string_view) {
+                                  found(extent, record);
+                                });
+  if (end_ == first) end_ = 0;  // not one whole record
+  const uint64_t dropped = before - std::max(end_, std::min(first, before));
+  if (end_ < before) part_.truncate(end_);
+  const bool moved = files::exists(ordered_path());
+  if (moved) bring_back(found);
+  part_.sync();
+  synced_ = end_;
+  if (moved) files::remove_file(ordered_path());
+  return dropped;
+}
+
+void Journal::bring_back(const std::function<void(const Extent&, const Record&)>& found) {
+  const files::OutputFile ordered = files::OutputFile::open_owned(ordered_path());
+  walk(ordered, 0, [&](const Extent&, const Record& record, std::string_view text) {
+    const Extent extent{end_, text.size() + 1};
+    part_.append(std::string(text) + "\n");
+    end_ += extent.bytes;
+    found(extent, record);
+  });
+}
+
+void Journal::adopt(uint64_t slot, const Extent& extent) {
+  if (slot >= index_.size()) index_.resize(slot + 1);
+  index_[slot] = extent;
+}
+
+void Journal::clear() {
+  part_.truncate(0);
+  files::remove_file(ordered_path());
+  index_.clear();
+  synced_ = end_ = 0;
+}
+
+void Journal::append(uint64_t slot, std::string_view record) {
+  try {
+    part_.append(record);
+  } catch (const Error& error) {
+    try {
+      part_.truncate(end_);
+    } catch (const Error&) {
+      // The torn tail is cut when the run goes on.
+    }
+    fail(error.code(), "{}; all lines before are kept, and the same command goes on from them",
+         error.what());
+  }
+  adopt(slot, {end_, record.size()});
+  end_ += record.size();
+  const bool due = end_ - synced_ >= kSyncBytes ||
+                   std::chrono::steady_clock::now() - synced_at_ >= kSyncInterval;
+  if (fsync_ == Fsync::each || (fsync_ == Fsync::interval && due)) sync();
+}
+
+void Journal::sync() {
+  synced_at_ = std::chrono::steady_clock::now();
+  if (end_ == synced_) return;
+  try {
+    part_.sync();
+  } catch (const Error& error) {
+    fail(error.code(), "{}; the last {} bytes of lines may be lost when the machine goes down now",
+         error.what(), end_ - synced_);
+  }
+  synced_ = end_;
+}
+
+uint64_t Journal::records() const {
+  return static_cast<uint64_t>(
+      std::ranges::count_if(index_, [](const Extent& extent) { return extent.bytes > 0; }));
+}
+
+// ---- publishing ----
+
+bool Journal::is_in_order() const {
+  uint64_t at = 0;
+  for (const Extent& extent : index_) {
+    if (extent.bytes == 0) continue;
+    if (extent.offset != at) return false;
+    at += extent.bytes;
+  }
+  return at == end_;
+}
+
+void Journal::publish(files::Existing existing,
+                      const std::function<void(uint64_t)>& about_to_rename) {
+  sync();
+  if (is_in_order()) {
+    about_to_rename(part_.inode());
+    part_.rename(path_, existing);
+    published_ = true;
+    part_.close();
+    return;
+  }
+  if (existing == files::Existing::refuse) files::check_absent(path_, part_.path());
+  files::OutputFile ordered = files::OutputFile::open_owned(ordered_path());
+  ordered.truncate(0);
+  copy_in_order(ordered);
+  about_to_rename(ordered.inode());
+  ordered.rename(path_, existing);
+  published_ = true;
+  ordered.close();
+  files::remove_file(part_.path());
+  part_.close();
+}
+
+// Slots from which on nothing lies before an offset: the journal's head up to there can go.
+void Journal::copy_in_order(files::OutputFile& to) {
+  std::vector<uint64_t> first_needed(index_.size() + 1, end_);
+  for (size_t slot = index_.size(); slot-- > 0;) {
+    const bool there = index_[slot].bytes > 0;
+    first_needed[slot] =
+        there ? std::min(first_needed[slot + 1], index_[slot].offset) : first_needed[slot + 1];
+  }
+  const bool punches = part_.can_punch();
+  check_space(first_needed, punches);
+  std::string buffer;
+  uint64_t moved = 0;
+  uint64_t given_back = 0;
+  const auto flush = [&] {
+    to.append(buffer);
+    moved += buffer.size();
+    buffer.clear();
+  };
+  for (size_t slot = 0; slot < index_.size(); ++slot) {
+    const Extent& extent = index_[slot];
+    const size_t before = buffer.size();
+    buffer.resize(before + extent.bytes);
+    part_.read_at(extent.offset, buffer.data() + before, extent.bytes);
+    if (buffer.size() >= kReadBytes) flush();
+    if (!punches || moved - given_back < kMoveBytes) continue;
+    flush();
+    to.sync();
+    part_.punch_head(first_needed[slot + 1]);
+    given_back = moved;
+  }
+  flush();
+  to.sync();
+}
+
+void Journal::check_space(const std::vector<uint64_t>& first_needed, bool punches) const {
+  uint64_t copied = 0;
+  uint64_t most = 0;
+  for (size_t slot = 0; slot < index_.size(); ++slot) {
+    copied += index_[slot].bytes;
+    const uint64_t given_back = punches ? first_needed[slot] : 0;
+    most = std::max(most, copied - std::min(copied, given_back));
+  }
+  const uint64_t wanted = punches ? std::min(copied, most + 2 * kMoveBytes) : copied;
+  const uint64_t free = files::free_bytes_beside(path_);
+  if (free >= wanted) return;
+  fail(ExitCode::output_unwritable,
+       "{}: all lines are in {}, but to put them in order takes {} bytes beside it, and {} are "
+       "free; make room, then: plimsoll run --publish {}",
+       path_, part_.path(), wanted, free, path_);
+}
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,79 @@
+// The working file of an output: records in order of completion, each in one write. It is the only
+// checkpoint: what it holds is done.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "batch/files/record.h"
+#include "files/output_file.h"
+
+namespace plimsoll::batch {
+
+/// When records go to the disk for good: one by one; once a second or every MiB; at the end alone.
+enum class Fsync : uint8_t { each, interval, end };
+
+struct Extent {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+class Journal {
+ public:
+  /// Opens or makes PATH.part under a lock that this process keeps. Throws Error(locked,
+  /// output_unwritable).
+  Journal(std::string path, Fsync fsync);
+  /// One that is empty leaves nothing behind.
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  /// Where PATH is finished and there is no PATH.part: takes PATH for the journal.
+  void reopen_published();
+
+  /// Calls `found` for every record, in order. Bytes behind the last whole record are cut and
+  /// counted; what an interrupted publish has moved away is brought back. Throws
+  /// Error(foreign_output) for anything else that is no record, with line and byte.
+  uint64_t recover(const std::function<void(const Extent&, const Record&)>& found);
+  /// The record of a slot, found by recover().
+  void adopt(uint64_t slot, const Extent& extent);
+  /// Forgets all that is there.
+  void clear();
+
+  /// Appends the record of a slot. When it cannot be written, no part of it stays.
+  void append(uint64_t slot, std::string_view record);
+  void sync();
+
+  [[nodiscard]] bool empty() const { return end_ == 0; }
+  [[nodiscard]] uint64_t records() const;
+  [[nodiscard]] const std::string& part() const { return part_.path(); }
+
+  /// PATH appears, its records ordered by slot, and PATH.part goes. Moving gives the journal's
+  /// space back on the way where the file system can; where the space is missing, throws
+  /// Error(output_unwritable) with the number before anything is written. `about_to_rename` is told
+  /// the inode that PATH will have.
+  void publish(files::Existing existing, const std::function<void(uint64_t)>& about_to_rename);
+
+ private:
+  [[nodiscard]] std::string ordered_path() const { return path_ + ".ordered.part"; }
+  [[nodiscard]] bool is_in_order() const;
+  [[nodiscard]] uint64_t first_record() const;
+  void bring_back(const std::function<void(const Extent&, const Record&)>& found);
+  void check_space(const std::vector<uint64_t>& needed_from, bool punches) const;
+  void copy_in_order(files::OutputFile& to);
+
+  std::string path_;
+  files::OutputFile part_;
+  Fsync fsync_;
+  std::vector<Extent> index_;  // by slot; no bytes: nothing
+  uint64_t end_ = 0;
+  uint64_t synced_ = 0;  // bytes that are safe
+  std::chrono::steady_clock::time_point synced_at_ = std::chrono::steady_clock::now();
+  bool published_ = false;
+};
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,107 @@
+#include "batch/files/manifest.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "files/names.h"
+#include "files/output_file.h"
+
+namespace plimsoll::batch {
+namespace {
+
+constexpr const char* kTool = "plimsoll run";
+constexpr size_t kLargest = size_t{64} << 20;
+
+constexpr std::array<std::pair<RunState, const char*>, 4> kStates{{
+    {RunState::running, "running"},
+    {RunState::publishing, "publishing"},
+    {RunState::complete, "complete"},
+    {RunState::partial, "partial"},
+}};
+
+RunState state_from(const std::string& name) {
+  for (const auto& [state, known] : kStates) {
+    if (name == known) return state;
+  }
+  throw std::invalid_argument("state");
+}
+
+const char* name_of(RunState state) {
+  return kStates[static_cast<size_t>(state)].second;
+}
+
+std::string shown(const OrderedJson& value) {
+  std::string text = value.is_null() ? "none" : value.dump();
+  if (text.size() > 80) text = text.substr(0, 77) + "...";
+  return text;
+}
+
+}  // namespace
+
+std::string manifest_path(const std::string& output) {
+  return output + ".run.json";
+}
+
+std::optional<Manifest> read_manifest(const std::string& path) {
+  if (!files::exists(path)) return std::nullopt;
+  try {
+    const auto json = parse_json<OrderedJson>(read_text_file(path, kLargest));
+    if (json.at("tool") != kTool) throw std::invalid_argument("tool");
+    Manifest manifest;
+    manifest.job = json.at("job");
+    manifest.notes = json.at("notes");
+    manifest.state = state_from(json.at("state").get<std::string>());
+    manifest.replaces = json.at("replaces").get<bool>();
+    manifest.output_inode = json.at("output_inode").get<uint64_t>();
+    manifest.errors_inode = json.at("errors_inode").get<uint64_t>();
+    manifest.ok = json.at("ok").get<uint64_t>();
+    manifest.failed = json.at("failed").get<uint64_t>();
+    manifest.missing = json.at("missing").get<uint64_t>();
+    if (!manifest.job.is_object() || !manifest.notes.is_object()) {
+      throw std::invalid_argument("job");
+    }
+    return manifest;
+  } catch (const std::exception&) {  // JSON, its types, or what is said above
+    fail(ExitCode::foreign_output,
+         "{}: is no record of plimsoll run; move it away, or start anew with --overwrite", path);
+  }
+}
+
+void write_manifest(const std::string& path, const Manifest& manifest) {
+  const OrderedJson json = {{"tool", kTool},
+                            {"state", name_of(manifest.state)},
+                            {"job", manifest.job},
+                            {"notes", manifest.notes},
+                            {"replaces", manifest.replaces},
+                            {"output_inode", manifest.output_inode},
+                            {"errors_inode", manifest.errors_inode},
+                            {"ok", manifest.ok},
+                            {"failed", manifest.failed},
+                            {"missing", manifest.missing}};
+  files::write_file(path, json.dump(1) + "\n");
+}
+
+std::string difference(const OrderedJson& then, const OrderedJson& now) {
+  if (then == now) return "";
+  if (!then.is_object() || !now.is_object()) {
+    return fmt::format("{} then, {} now", shown(then), shown(now));
+  }
+  const auto value = [](const OrderedJson& from, const std::string& key) {
+    const auto found = from.find(key);
+    return found == from.end() ? OrderedJson() : *found;
+  };
+  for (const OrderedJson* side : {&now, &then}) {
+    for (const auto& [key, unused] : side->items()) {
+      const std::string inner = difference(value(then, key), value(now, key));
+      if (inner.empty()) continue;
+      const bool nested = value(then, key).is_object() && value(now, key).is_object();
+      return key + (nested ? "." : ": ") + inner;
+    }
+  }
+  return "";  // the same keys in another order
+}
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,57 @@
+// Where output lines go: a journal, or a stream in input order.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "batch/files/journal.h"
+#include "files/output_file.h"
+
+namespace plimsoll::batch {
+
+/// Lines come by slot: 0, 1, 2 ... in input order, each once, in any order of time.
+class Output {
+ public:
+  virtual ~Output() = default;
+  /// The line of a slot with its line end; empty: nothing for this slot here, or nothing new.
+  virtual void put(uint64_t slot, std::string line) = 0;
+  /// Bytes held back in memory until earlier slots come.
+  [[nodiscard]] virtual size_t held_back() const { return 0; }
+  /// What has come goes to the disk.
+  virtual void sync() = 0;
+};
+
+/// Lines go into the journal as they come.
+class JournalOutput final : public Output {
+ public:
+  explicit JournalOutput(Journal& journal) : journal_(journal) {}
+  void put(uint64_t slot, std::string line) override {
+    if (!line.empty()) journal_.append(slot, line);
+  }
+  void sync() override { journal_.sync(); }
+
+ private:
+  Journal& journal_;
+};
+
+/// "-", a pipe or a device: a line is written as soon as all earlier slots are.
+class StreamOutput final : public Output {
+ public:
+  explicit StreamOutput(const std::string& path) : file_(files::OutputFile::open_stream(path)) {}
+  void put(uint64_t slot, std::string line) override;
+  [[nodiscard]] size_t held_back() const override { return held_back_; }
+  void sync() override { file_.sync(); }
+  /// What waits for earlier slots is written too; then the stream is closed.
+  void finish();
+
+ private:
+  void write_first();
+
+  files::OutputFile file_;
+  std::map<uint64_t, std::string> waiting_;
+  uint64_t next_ = 0;
+  size_t held_back_ = 0;
+};
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,65 @@
+#include "batch/files/publish.h"
+
+#include <optional>
+
+#include "base/error.h"
+#include "batch/files/run_files.h"
+#include "files/identity.h"
+
+namespace plimsoll::batch {
+namespace {
+
+// The input, if it can be read again and is what it was.
+std::optional<files::InputFile> same_input(const Manifest& manifest) {
+  const std::string path = manifest.notes.value("input", std::string("-"));
+  if (path == "-") return std::nullopt;
+  try {
+    files::InputFile input = files::InputFile::open(path);
+    if (!input.is_regular()) return std::nullopt;
+    const std::string digest = files::digest_of(input);
+    if (manifest.job.at("input").at("xxh3") != digest) return std::nullopt;
+    return input;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Published publish_what_is_there(const std::string& path) {
+  std::optional<Manifest> manifest = read_manifest(manifest_path(path));
+  const bool part = files::exists(path + ".part");
+  if (!manifest || (!part && !files::exists(path))) {
+    fail(ExitCode::foreign_output, "{}: there is no run to publish ({} and {}.part are looked for)",
+         path, manifest_path(path), path);
+  }
+  Published published;
+  if (!part) {
+    published.manifest = std::move(*manifest);
+    return published;
+  }
+  RunFilesOptions options;
+  options.output = path;
+  options.job = manifest->job;
+  options.notes = manifest->notes;
+  try {
+    options.errors = manifest->notes.at("errors").get<std::string>();
+    options.resume.max_line_bytes = manifest->job.at("max_line_bytes").get<size_t>();
+    options.resume.slice.first = manifest->job.at("lines").at("first").get<uint64_t>();
+    options.resume.slice.count = manifest->job.at("lines").at("count").get<uint64_t>();
+  } catch (const Json::exception&) {
+    fail(ExitCode::foreign_output, "{}: is no whole record of a run", manifest_path(path));
+  }
+  std::optional<files::InputFile> input = same_input(*manifest);
+  RunFiles files(std::move(options), input ? &*input : nullptr);
+  published.in_order = input.has_value();
+  published.dropped_bytes = files.done().dropped_bytes;
+  if (!files.finished()) {
+    const DoneLines& done = files.done();
+    files.publish(done.ok, done.failed, done.lines - done.ok - done.failed);
+  }
+  published.manifest = files.manifest();
+  return published;
+}
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,30 @@
+// Lines of an output, read back: whose they are, and whether they are answers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "batch/digest.h"
+
+namespace plimsoll::batch {
+
+/// What an output line says about its input line. Failures that name their line are known by it,
+/// because their id may be missing or taken; everything else by its id.
+struct Record {
+  std::optional<std::string> id;
+  std::optional<uint64_t> line;
+  bool failed = false;
+  std::string code;  // of a failure
+};
+
+/// Of a line without its line end; none when it is no whole record of ours.
+std::optional<Record> read_record(std::string_view text);
+
+/// Where a record is found again: by line, or by id.
+Digest key_of_line(uint64_t line);
+Digest key_of_id(std::string_view id);
+Digest key_of(const Record& record);
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,44 @@
+// Which lines of an input are done, by the records that are there.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "batch/files/journal.h"
+#include "batch/input_scan.h"
+
+namespace plimsoll::batch {
+
+/// Slots of a slice that an earlier life of the run has finished.
+struct DoneLines {
+  enum class State : uint8_t { open, ok, failed };
+  std::vector<State> slots;  // as far as anything is done
+  uint64_t ok = 0;
+  uint64_t failed = 0;
+  std::map<std::string, uint64_t> failed_by_code;
+  uint64_t lines = 0;          // of the slice; of unread inputs, records
+  uint64_t dropped_bytes = 0;  // of a torn tail
+
+  [[nodiscard]] State at(uint64_t slot) const {
+    return slot < slots.size() ? slots[slot] : State::open;
+  }
+};
+
+enum class Failed : uint8_t { keep, retry };
+
+struct ResumeOptions {
+  size_t max_line_bytes = 0;
+  Slice slice;
+  Failed failed = Failed::keep;
+};
+
+/// Matches the records of both journals (`errors` may be null) with the lines of a regular input.
+/// Throws Error(foreign_output) when a record belongs to no line.
+DoneLines recover_lines(Journal& output, Journal* errors, files::InputFile& input,
+                        const ResumeOptions& options);
+/// Without an input: every record is a line, in order of completion.
+DoneLines recover_records(Journal& output, Journal* errors);
+
+}  // namespace plimsoll::batch

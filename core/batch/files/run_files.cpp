@@ -1,0 +1,243 @@
+#include "batch/files/run_files.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace plimsoll::batch {
+namespace {
+
+std::unique_ptr<Output> open_output(const std::string& path, Fsync fsync,
+                                    std::unique_ptr<Journal>& journal) {
+  if (files::is_stream(path)) return std::make_unique<StreamOutput>(path);
+  journal = std::make_unique<Journal>(path, fsync);
+  return std::make_unique<JournalOutput>(*journal);
+}
+
+void finish(Output& output) {
+  if (auto* stream = dynamic_cast<StreamOutput*>(&output)) {
+    stream->finish();
+  } else {
+    output.sync();
+  }
+}
+
+bool is_file(const std::string& path, uint64_t inode) {
+  const auto id = files::file_id(path);
+  return id && id->inode == inode;
+}
+
+}  // namespace
+
+void refuse_unknown_output(const std::string& path) {
+  if (files::is_stream(path) || !files::exists(path)) return;
+  if (files::is_folder(path)) {
+    fail(ExitCode::output_unwritable, "{}: is a folder; the output is a file", path);
+  }
+  if (files::exists(manifest_path(path))) return;
+  fail(ExitCode::foreign_output,
+       "{}: is there already; choose another name, or replace it with --overwrite", path);
+}
+
+RunFiles::RunFiles(RunFilesOptions options, files::InputFile* input)
+    : options_(std::move(options)) {
+  if (files::is_stream(options_.output)) {
+    output_ = open_output(options_.output, options_.fsync, journal_);
+    if (!options_.errors.empty()) {
+      if (options_.existing == files::Existing::refuse) refuse_unknown_output(options_.errors);
+      errors_ = open_output(options_.errors, options_.fsync, errors_journal_);
+      start_anew();
+    }
+    return;
+  }
+  const bool anew = options_.existing == files::Existing::replace;
+  if (!anew) {
+    refuse_unknown_output(options_.output);
+    if (input && !input->is_regular() && files::exists(options_.output)) {
+      fail(ExitCode::foreign_output,
+           "{}: is there already, and {} may hold anything; choose another name, or replace it "
+           "with --overwrite",
+           options_.output, input->name());
+    }
+    // Looked at before the lock: a finished output may lie in a folder that cannot be written to.
+    const auto before = read_manifest(manifest_path(options_.output));
+    const bool nothing_open = before && before->state == RunState::complete &&
+                              files::exists(options_.output) &&
+                              !files::exists(options_.output + ".part");
+    if (nothing_open) {
+      manifest_ = *before;
+      check_same_job();
+      finished_ = options_.resume.failed == Failed::keep || manifest_.failed == 0;
+      if (finished_) return;
+    }
+  }
+  open_journals(input);
+}
+
+void RunFiles::open_journals(files::InputFile* input) {
+  output_ = open_output(options_.output, options_.fsync, journal_);
+  if (!options_.errors.empty()) {
+    errors_ = open_output(options_.errors, options_.fsync, errors_journal_);
+  }
+  if (!goes_on()) {
+    start_anew();
+    return;
+  }
+  if (finished_) return;
+  if (input && !input->is_regular()) {
+    fail(ExitCode::foreign_output,
+         "{}: holds lines of a run that did not end, and {} cannot be read again from its "
+         "beginning; plimsoll run --publish {} keeps them, --overwrite starts anew",
+         journal_->part(), input->name(), options_.output);
+  }
+  done_ = input ? recover_lines(*journal_, errors_journal_.get(), *input, options_.resume)
+                : recover_records(*journal_, errors_journal_.get());
+  manifest_.state = RunState::running;
+  manifest_.notes = options_.notes;
+  save();
+}
+
+// Under the lock: whether there is something to go on from.
+bool RunFiles::goes_on() {
+  if (options_.existing == files::Existing::replace) return false;
+  const auto found = read_manifest(manifest_path(options_.output));
+  const bool there = files::exists(options_.output);
+  if (!found) {
+    if (there) refuse_unknown_output(options_.output);
+    if (journal_->empty()) return false;
+    fail(ExitCode::foreign_output,
+         "{}: holds finished lines, but {} is missing, which says of which run; keep it elsewhere, "
+         "or start anew with --overwrite",
+         journal_->part(), manifest_path(options_.output));
+  }
+  manifest_ = *found;
+  if (!there && journal_->empty()) return false;
+  check_same_job();
+  if (!there) {
+    take_back_errors();
+    return true;
+  }
+  const bool renamed =
+      manifest_.state == RunState::publishing && is_file(options_.output, manifest_.output_inode);
+  if (renamed) {
+    // The last life ended between the new name and the end.
+    journal_->clear();
+    manifest_.state = manifest_.missing == 0 ? RunState::complete : RunState::partial;
+    save();
+  }
+  if (manifest_.state == RunState::complete || manifest_.state == RunState::partial) {
+    finished_ = manifest_.state == RunState::complete &&
+                (options_.resume.failed == Failed::keep || manifest_.failed == 0);
+    if (!finished_) take_back_published();
+    return true;
+  }
+  if (manifest_.replaces) {
+    take_back_errors();
+    return true;
+  }
+  fail(ExitCode::foreign_output,
+       "{}: is there although the run that writes it has not ended; move it away, and the same "
+       "command goes on from {}",
+       options_.output, journal_->part());
+}
+
+void RunFiles::check_same_job() const {
+  const std::string differs = difference(manifest_.job, options_.job);
+  if (differs.empty()) return;
+  fail(ExitCode::foreign_output,
+       "{}: belongs to another run ({}); give the same command, choose another name, or start anew "
+       "with --overwrite",
+       options_.output, differs);
+}
+
+void RunFiles::take_back_published() {
+  if (!journal_->empty()) {
+    fail(ExitCode::foreign_output, "{}: lies beside the published {}; move it away",
+         journal_->part(), options_.output);
+  }
+  journal_->reopen_published();
+  take_back_errors();
+}
+
+// Its name came before that of the output; what is left of its journal then is no more than it.
+void RunFiles::take_back_errors() {
+  if (errors_journal_ && is_file(options_.errors, manifest_.errors_inode)) {
+    errors_journal_->reopen_published();
+  }
+}
+
+void RunFiles::start_anew() {
+  const bool replaces = options_.existing == files::Existing::replace;
+  for (Journal* journal : {journal_.get(), errors_journal_.get()}) {
+    if (journal == nullptr) continue;
+    if (!replaces && !journal->empty()) {
+      fail(ExitCode::foreign_output,
+           "{}: holds the finished lines of another run; keep it elsewhere, or start anew with "
+           "--overwrite",
+           journal->part());
+    }
+    journal->clear();
+  }
+  if (!replaces && errors_journal_ && files::exists(options_.errors)) {
+    fail(ExitCode::foreign_output,
+         "{}: is there already; choose another name, or replace it with --overwrite",
+         options_.errors);
+  }
+  manifest_ = {};
+  manifest_.job = options_.job;
+  manifest_.notes = options_.notes;
+  manifest_.replaces = replaces;
+  if (journal_) save();
+}
+
+RunFiles::~RunFiles() {
+  if (!journal_ || !journal_->empty() || finished_) return;
+  const bool started = manifest_.state == RunState::running;
+  const bool errors_empty = !errors_journal_ || errors_journal_->empty();
+  if (started && errors_empty) files::remove_if_possible(manifest_path(options_.output));
+}
+
+std::optional<uint64_t> RunFiles::records() const {
+  if (!journal_ || (errors_ && !errors_journal_)) return std::nullopt;
+  return journal_->records() + (errors_journal_ ? errors_journal_->records() : 0);
+}
+
+const std::string& RunFiles::kept_at() const {
+  return journal_ ? journal_->part() : options_.output;
+}
+
+void RunFiles::publish(uint64_t ok, uint64_t failed, uint64_t missing) {
+  manifest_.ok = ok;
+  manifest_.failed = failed;
+  manifest_.missing = missing;
+  manifest_.state = RunState::publishing;
+  const files::Existing existing =
+      manifest_.replaces ? files::Existing::replace : files::Existing::refuse;
+  if (errors_journal_) {
+    errors_journal_->publish(existing, [&](uint64_t inode) {
+      manifest_.errors_inode = inode;
+      if (journal_) save();
+    });
+  } else if (errors_) {
+    finish(*errors_);
+  }
+  if (!journal_) {
+    finish(*output_);
+    return;
+  }
+  journal_->publish(existing, [&](uint64_t inode) {
+    manifest_.output_inode = inode;
+    save();
+  });
+  manifest_.state = missing == 0 ? RunState::complete : RunState::partial;
+  save();
+}
+
+void RunFiles::keep() {
+  if (errors_) finish(*errors_);
+  finish(*output_);
+}
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,76 @@
+// The files that a run makes, from the first record to the published output, over as many lives as
+// it takes: PATH.part (journal), PATH.run.json (what the run is), PATH; the same of --errors.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "batch/files/manifest.h"
+#include "batch/files/output.h"
+#include "batch/files/resume.h"
+
+namespace plimsoll::batch {
+
+struct RunFilesOptions {
+  std::string output = "-";
+  std::string errors;  // empty: failed lines go to the output
+  files::Existing existing = files::Existing::refuse;
+  Fsync fsync = Fsync::interval;
+  OrderedJson job = OrderedJson::object();
+  OrderedJson notes = OrderedJson::object();
+  ResumeOptions resume;
+};
+
+/// An output that is there already and has no record is refused before anything else is looked at.
+/// Throws Error(foreign_output).
+void refuse_unknown_output(const std::string& path);
+
+class RunFiles {
+ public:
+  /// Opens or goes on with the files before the long work. Throws Error: foreign_output when they
+  /// belong to another run, naming the key that differs, locked, output_unwritable. `input` may be
+  /// null where it is gone: then records keep the order of their completion.
+  RunFiles(RunFilesOptions options, files::InputFile* input);
+  /// A run without a first record leaves nothing behind.
+  ~RunFiles();
+  RunFiles(const RunFiles&) = delete;
+  RunFiles& operator=(const RunFiles&) = delete;
+
+  /// The same command has ended before; there is nothing to do.
+  [[nodiscard]] bool finished() const { return finished_; }
+  /// Counts of a run that is finished.
+  [[nodiscard]] const Manifest& manifest() const { return manifest_; }
+  [[nodiscard]] const DoneLines& done() const { return done_; }
+  [[nodiscard]] Output& output() { return *output_; }
+  [[nodiscard]] Output* errors() { return errors_.get(); }
+  /// Records in the journals; none for streams.
+  [[nodiscard]] std::optional<uint64_t> records() const;
+  /// Where the lines of a run that stops early are, for the message.
+  [[nodiscard]] const std::string& kept_at() const;
+
+  /// The outputs get their names. `missing` lines of the input have no record.
+  void publish(uint64_t ok, uint64_t failed, uint64_t missing);
+  /// Stopping early: what has come is kept safe.
+  void keep();
+
+ private:
+  void open_journals(files::InputFile* input);
+  void start_anew();
+  [[nodiscard]] bool goes_on();
+  void check_same_job() const;
+  void take_back_published();
+  void take_back_errors();
+  void save() { write_manifest(manifest_path(options_.output), manifest_); }
+
+  RunFilesOptions options_;
+  Manifest manifest_;
+  DoneLines done_;
+  bool finished_ = false;
+  std::unique_ptr<Journal> journal_;
+  std::unique_ptr<Journal> errors_journal_;
+  std::unique_ptr<Output> output_;
+  std::unique_ptr<Output> errors_;
+};
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,22 @@
+// What a folder's files are, by digests that cost little.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/json.h"
+#include "files/input_file.h"
+
+namespace plimsoll::files {
+
+/// XXH3 of 128 bits of a regular input from where reading begins, which is rewound. Throws
+/// Error(input_unusable).
+std::string digest_of(InputFile& input);
+/// Of a whole small file; of a large one its size, its beginning and 64 blocks spread over it, so
+/// that a checkpoint is known without being read. Throws Error(checkpoint_unusable).
+std::string sampled_digest(const std::filesystem::path& file);
+/// {name: digest} of the files of a folder that a model is made of: weights, configurations,
+/// vocabularies, templates. Links are followed.
+OrderedJson model_digests(const std::filesystem::path& folder);
+
+}  // namespace plimsoll::files

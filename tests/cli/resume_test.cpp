@@ -1,0 +1,97 @@
+// Going on: the same command again, another command, a full disk, a finished output.
+#include <catch2/catch.hpp>
+
+#include "cli/program.h"
+
+using namespace plimsoll;
+using test::json_lines;
+using test::Outcome;
+using test::Scratch;
+using test::shell;
+
+namespace {
+
+std::string prompts(int lines) {
+  std::string input;
+  for (int i = 0; i < lines; ++i) {
+    input += "{\"id\":\"p" + std::to_string(i) + "\",\"prompt\":\"Enter " + std::to_string(i) +
+             "\",\"max_tokens\":" + std::to_string(1 + i % 9) + "}\n";
+  }
+  return input;
+}
+
+// What a killed run leaves, by a file system that is full after `blocks` of 1 KiB.
+const char* const kFull = "(ulimit -f $BLOCKS; plimsoll run $MODEL -i in -o out --max-num-seqs 4)";
+
+}  // namespace
+
+TEST_CASE("a file that may not grow ends the run with 9, and the same command goes on") {
+  const Scratch scratch;
+  scratch.write("in", prompts(60));
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
+  const Outcome full = shell(scratch, std::string("BLOCKS=4; ") + kFull);
+  CHECK(full.status == 9);
+  CHECK_THAT(full.err, Catch::Contains("the same command goes on"));
+  const std::string part = scratch.read("out.part");
+  CHECK(part.ends_with('\n'));
+  CHECK(!json_lines(part).empty());
+  const Outcome again = shell(scratch, "plimsoll run $MODEL -i in -o out --max-num-seqs 3");
+  CHECK(again.status == 0);
+  CHECK_THAT(again.err, Catch::Contains("are done already"));
+  CHECK(scratch.read("out") == scratch.read("whole"));
+}
+
+TEST_CASE("a finished output is left as it is, without a look at the weights") {
+  const Scratch scratch;
+  scratch.write("in", prompts(5));
+  CHECK(shell(scratch, "cp -r $MODEL model; plimsoll run model -q -i in -o out").status == 0);
+  const Outcome again = shell(scratch,
+                              "stat -c %i.%y out > before; plimsoll run model -i in -o out; "
+                              "status=$?; stat -c %i.%y out | cmp - before && exit $status");
+  CHECK(again.status == 0);
+  CHECK_THAT(again.err, Catch::Contains("complete already"));
+  CHECK(!scratch.has("out.part"));
+}
+
+TEST_CASE("another command is refused and told what differs") {
+  const Scratch scratch;
+  scratch.write("in", prompts(40));
+  REQUIRE(shell(scratch, std::string("BLOCKS=3; ") + kFull).status == 9);
+  const std::string part = scratch.read("out.part");
+  struct Row {
+    const char* change;
+    const char* told;
+  };
+  for (const Row& row :
+       {Row{"plimsoll run $MODEL -i in -o out --seed 7", "answers.seed: 0"},
+        Row{"plimsoll run $MODEL -i in -o out --temperature 0", "answers.fields"},
+        Row{"plimsoll run $MODEL -i in -o out --chat-template '{{ messages }}'", "chat_template"},
+        Row{"plimsoll run $MODEL -i in -o out --max-model-len 64", "max_model_len"},
+        Row{"plimsoll run $MODEL -i in -o out --format ids", "format"},
+        Row{"plimsoll run $MODEL -i in -o out --errors bad", "errors"},
+        Row{"plimsoll run $MODEL -i in -o out --limit 9", "lines.count"},
+        Row{"(cat in; echo '\"x\"') > in2; plimsoll run $MODEL -i in2 -o out", "input.bytes"},
+        Row{"cp -r $MODEL m; echo ' ' >> m/config.json; plimsoll run m -i in -o "
+            "out --served-model-name $MODEL",
+            "model.config.json"}}) {
+    INFO(row.change);
+    const Outcome outcome = shell(scratch, row.change);
+    CHECK(outcome.status == 8);
+    CHECK_THAT(outcome.err, Catch::Contains(row.told));
+    CHECK(scratch.read("out.part") == part);
+  }
+  CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out --threads 1 --max-num-seqs 2").status ==
+        0);
+}
+
+TEST_CASE("what an unfinished run has left can be published") {
+  const Scratch scratch;
+  scratch.write("in", prompts(60));
+  REQUIRE(shell(scratch, std::string("BLOCKS=4; ") + kFull).status == 9);
+  const Outcome outcome = shell(scratch, "plimsoll run --publish out");
+  CHECK(outcome.status == 7);
+  CHECK_THAT(outcome.err, Catch::Contains("missing"));
+  CHECK(!json_lines(scratch.read("out")).empty());
+  CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);
+  CHECK(json_lines(scratch.read("out")).size() == 60);
+}
