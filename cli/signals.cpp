@@ -37,6 +37,7 @@ SignalFlags& install_signal_handlers() {
   install(SIGINT, on_stop);
   install(SIGTERM, on_stop);
   install(SIGHUP, on_stop);
+  install(SIGUSR2, on_stop);
   install(SIGUSR1, on_status);
   std::signal(SIGPIPE, SIG_IGN);
   // A file over the limit of its size is an error of the write, as a full disk is.

@@ -1,4 +1,5 @@
-// Signals: the first SIGINT, SIGTERM or SIGHUP asks a run to stop, the second ends the process.
+// Signals: the first SIGINT, SIGTERM, SIGHUP or SIGUSR2 asks a run to stop, the second ends the
+// process.
 #pragma once
 
 #include <atomic>

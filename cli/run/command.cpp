@@ -1,17 +1,21 @@
 #include "cli/run/command.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <mutex>
 
 #include "base/error.h"
 #include "batch/files/publish.h"
-#include "batch/files/run_files.h"
-#include "batch/input_scan.h"
-#include "batch/report.h"
+#include "batch/watch.h"
 #include "cli/environment.h"
 #include "cli/help.h"
+#include "cli/run/account.h"
 #include "cli/run/job.h"
 #include "cli/run/launch.h"
+#include "cli/run/scan.h"
+#include "cli/run/status.h"
+#include "cli/run/talk.h"
 #include "cli/run/used_files.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
@@ -25,55 +29,9 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-batch::Progress make_progress(const RunOptions& options, const Environment& environment) {
-  auto mode = batch::ProgressMode::lines;
-  if (options.quiet || options.progress == "none") {
-    mode = batch::ProgressMode::none;
-  } else if (options.progress == "bar" || (options.progress == "auto" && can_redraw(environment))) {
-    mode = batch::ProgressMode::bar;
-  }
-  const bool quiet = options.quiet;
-  return {mode, terminal_width(environment), [quiet](std::string_view bytes) {
-            if (!quiet) write_error_stream(bytes);
-          }};
-}
-
-// Flags that were taken and change nothing.
-void note_unused(const RunOptions& options) {
-  if (options.quiet) return;
-  if (!options.ignored.empty()) {
-    say(fmt::format("{}: for plan alone, without effect here", fmt::join(options.ignored, ", ")));
-  }
-  if (!options.launch.for_vllm.empty()) {
-    say(fmt::format("{}: without effect on our own engine",
-                    fmt::join(options.launch.for_vllm, ", ")));
-  }
-}
-
-// Passes over a regular input before anything is loaded: lines of a part, ids under --strict.
-void scan(const RunOptions& options, files::InputFile& input, batch::RunnerOptions& runner) {
-  if (input.is_regular()) {
-    if (options.unknown_fields == batch::UnknownFields::refuse) {
-      batch::refuse_duplicate_ids(input, options.max_line_bytes);
-      input.rewind();
-    }
-    runner.total_lines = batch::count_lines(input, options.max_line_bytes);
-    input.rewind();
-  }
-  if (options.part) {
-    if (!runner.total_lines) {
-      fail(ExitCode::usage, "--part: {} is not a regular file", input.name());
-    }
-    runner.slice = batch::part_of(*runner.total_lines, options.part->first, options.part->second);
-  }
-  const uint64_t skipped = std::min(options.skip, runner.slice.count);
-  runner.slice.first += skipped;
-  if (runner.slice.count != UINT64_MAX) runner.slice.count -= skipped;
-  if (options.limit) runner.slice.count = std::min(runner.slice.count, *options.limit);
-  if (runner.total_lines) {
-    const uint64_t behind = *runner.total_lines - std::min(*runner.total_lines, runner.slice.first);
-    runner.total_lines = std::min(behind, runner.slice.count);
-  }
+Clock::duration duration_of(double seconds) {
+  return std::chrono::duration_cast<Clock::duration>(
+      std::chrono::duration<double>(std::min(seconds, 1e9)));
 }
 
 batch::PromptBuilder make_prompt_builder(const RunOptions& options, const Environment& environment,
@@ -102,44 +60,6 @@ void fill_runner_options(const RunOptions& options, const Environment& environme
   runner.output.seed = options.seed;
 }
 
-int exit_status(const batch::RunCounts& counts) {
-  if (counts.ending != batch::Ending::complete) {
-    return static_cast<int>(ExitCode::stopped_resumable);
-  }
-  return static_cast<int>(counts.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
-}
-
-// Every line that came in went somewhere, and every record is one of them.
-void audit(const batch::RunCounts& counts, const batch::RunFiles& files) {
-  const uint64_t done = counts.ok + counts.failed;
-  if (counts.lines != done + counts.abandoned) {
-    fail(ExitCode::bug, "{} lines came in, but {} were answered, {} failed and {} not finished",
-         counts.lines, counts.ok, counts.failed, counts.abandoned);
-  }
-  const std::optional<uint64_t> records = files.records();
-  if (records && *records != done) {
-    fail(ExitCode::bug, "{} lines were answered or failed, but {} has {} records", done,
-         files.kept_at(), *records);
-  }
-}
-
-void tell_end(const RunOptions& options, const batch::RunReport& report,
-              const batch::RunFiles& files) {
-  if (options.quiet) return;
-  for (const std::string& line : batch::summary_lines(report)) say(line);
-  if (report.counts.ending == batch::Ending::complete) return;
-  const char* cause = report.counts.ending == batch::Ending::stopped ? "signal" : "--time-limit";
-  if (report.counts.ok + report.counts.failed == 0) {
-    say(fmt::format("stopped early ({}) before the first line was finished", cause));
-  } else if (!files.records()) {
-    say(fmt::format("stopped early ({}); the finished lines are in {}", cause, files.kept_at()));
-  } else {
-    say(fmt::format(
-        "stopped early ({}); the finished lines are in {}, and the same command goes on", cause,
-        files.kept_at()));
-  }
-}
-
 batch::RunFilesOptions file_options(const RunOptions& options, const Environment& environment,
                                     const DeviceChoice& device, files::InputFile& input,
                                     const batch::Slice& slice) {
@@ -156,24 +76,6 @@ batch::RunFilesOptions file_options(const RunOptions& options, const Environment
   return files;
 }
 
-// The same command ended before.
-int tell_finished(const RunOptions& options, const batch::Manifest& manifest) {
-  if (!options.quiet) {
-    say(fmt::format("{}: is complete already ({} lines answered, {} failed); nothing to do",
-                    options.output, manifest.ok, manifest.failed));
-  }
-  return static_cast<int>(manifest.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
-}
-
-void tell_resumed(const RunOptions& options, const batch::DoneLines& done) {
-  if (options.quiet) return;
-  if (done.dropped_bytes > 0) {
-    say(fmt::format("{} bytes of a line that was cut short were dropped", done.dropped_bytes));
-  }
-  if (done.ok + done.failed == 0) return;
-  say(fmt::format("going on: {} lines are done already", done.ok + done.failed));
-}
-
 int publish_command(const RunOptions& options) {
   const batch::Published published = batch::publish_what_is_there(options.publish);
   const batch::Manifest& manifest = published.manifest;
@@ -188,42 +90,126 @@ int publish_command(const RunOptions& options) {
   return static_cast<int>(manifest.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
 }
 
-batch::RunReport make_report(const RunOptions& options, const Launch& launch,
-                             batch::RunCounts counts) {
-  batch::RunReport report;
-  report.version = PLIMSOLL_VERSION;
-  report.model = options.model;
-  report.device = launch.device.card ? launch.device.card->name : "cpu";
-  report.isa = backend::isa_name(launch.device.cpu.isa);
-  report.threads = launch.device.cpu.threads;
-  report.dtype = torch_name(launch.dtype);
-  report.seed = options.seed;
-  report.exit_status = exit_status(counts);
-  report.counts = std::move(counts);
-  report.stats = launch.engine->stats();
-  report.plan = launch.engine->plan();
-  report.notes = launch.setup.notes;
-  return report;
+/// What there is of a run, for the watch that may have to end it; changes with the watch's
+/// outputs() held.
+struct Current {
+  batch::RunFiles* files = nullptr;
+  const Launch* launch = nullptr;
+  const batch::Runner* runner = nullptr;
+};
+
+batch::Ending ending_of(batch::Cause cause) {
+  if (cause == batch::Cause::stall) return batch::Ending::stalled;
+  return cause == batch::Cause::signal ? batch::Ending::stopped : batch::Ending::time_limit;
 }
 
-// What the card's driver says of this process, beside what the launch was allowed. Nothing is taken
-// after the launch, so the end shows the peak.
-void add_card(const Launch& launch, batch::MemoryReport& memory) {
-  const DeviceSetup& setup = launch.setup;
-  const backend::DeviceMemory now =
-      backend::device_memory(*launch.backend, launch.spec, setup.graphs);
-  memory.lines.push_back({"beside the arena", setup.budget.outside, std::nullopt, std::nullopt});
-  memory.planned += setup.budget.outside;
-  // Our own count has the arena alone, which is measured anyway.
-  if (now.source == backend::MemorySource::allocations) return;
-  const uint64_t arena = launch.engine->plan().total_bytes;
-  memory.lines.back().measured = now.process - std::min(now.process, arena);
-  memory.measured_peak = now.process;
-  memory.device = {.name = launch.device.card->name,
-                   .total = now.total,
-                   .budget = setup.budget.ceiling,
-                   .free_at_start = setup.at_start.free,
-                   .peak = now.process};
+// The report of a run whose step does not end.
+int report_without_engine(const RunOptions& options, const Current& current, batch::Cause cause) {
+  batch::RunCounts counts = current.runner->counts();
+  counts.ending = ending_of(cause);
+  counts.abandoned = counts.lines - counts.ok - counts.failed;
+  const batch::RunReport report = make_report(options, *current.launch, std::move(counts));
+  if (cause == batch::Cause::stall) {
+    say(fmt::format("no step has ended for {:.0f} s; these lines were running: {}",
+                    *options.stall_limit, current.runner->running()));
+  }
+  if (!options.report.empty()) files::write_file(options.report, batch::report_json(report));
+  tell_end(options, report, *current.files);
+  return report.exit_status;
+}
+
+// Ends the process from the watch's thread. The journal is whole at any moment.
+[[noreturn]] void leave(const RunOptions& options, const Current& current, batch::Cause cause,
+                        batch::AtRest at_rest) {
+  int status = static_cast<int>(ExitCode::stopped_resumable);
+  try {
+    if (current.runner && at_rest == batch::AtRest::yes) {
+      status = report_without_engine(options, current, cause);
+    } else if (!options.quiet) {
+      say("stopped early; what was finished is kept, and the same command goes on");
+    }
+  } catch (const std::exception& error) {
+    say(error.what());
+  }
+  _exit(status);
+}
+
+batch::WatchOptions watch_options(const RunOptions& options, SignalFlags& signals,
+                                  const Current& current, StatusSink& sink) {
+  batch::WatchOptions watch;
+  watch.stop = &signals.stop;
+  watch.status = &signals.status;
+  if (options.time_limit) watch.deadline = Clock::now() + duration_of(*options.time_limit);
+  watch.grace = duration_of(options.grace);
+  if (options.stall_limit) watch.stall = duration_of(*options.stall_limit);
+  watch.leave = [&](batch::Cause cause, batch::AtRest at_rest) {
+    leave(options, current, cause, at_rest);
+  };
+  watch.publish_status = [&sink](const batch::ProgressSample& sample) { sink.publish(sample); };
+  return watch;
+}
+
+/// Takes the run out of the watch's hands when it ends, however it ends.
+class Handed {
+ public:
+  Handed(batch::Watch& watch, Current& current, const Current& value)
+      : watch_(watch), current_(current) {
+    hand(value, [files = value.files] {
+      files->output().sync();
+      if (files->errors()) files->errors()->sync();
+    });
+  }
+  ~Handed() {
+    hand({}, [] {});
+  }
+  Handed(const Handed&) = delete;
+  Handed& operator=(const Handed&) = delete;
+
+ private:
+  void hand(const Current& value, std::function<void()> sync) {
+    const std::lock_guard lock(watch_.outputs());
+    current_ = value;
+    watch_.on_status(std::move(sync));
+  }
+
+  batch::Watch& watch_;
+  Current& current_;
+};
+
+// From the launch to the published output.
+int run_lines(const RunOptions& options, const Environment& environment, const DeviceChoice& device,
+              files::InputFile& input, batch::RunFiles& files, batch::RunnerOptions runner_options,
+              batch::Progress& progress, batch::Watch& watch, Current& current, StatusSink& sink) {
+  const Clock::time_point start = Clock::now();
+  watch.enter("reading weights");
+  const std::unique_ptr<Launch> launched = launch(options, environment, device);
+  fill_runner_options(options, environment, *launched, runner_options);
+  batch::PromptBuilder prompts = make_prompt_builder(options, environment, *launched);
+  batch::Runner runner(input, *launched->engine, prompts, files.output(), files.errors(), progress,
+                       watch, std::move(runner_options));
+  const Handed handed(watch, current, {&files, launched.get(), &runner});
+  const double load_seconds = seconds_since(start);
+
+  const Clock::time_point run_start = Clock::now();
+  batch::RunReport report = make_report(options, *launched, runner.run());
+  report.load_seconds = load_seconds;
+  report.run_seconds = seconds_since(run_start);
+  progress.finish();
+  audit(report.counts, files);
+
+  const Clock::time_point publish_start = Clock::now();
+  const std::lock_guard lock(watch.outputs());
+  if (report.counts.ending == batch::Ending::complete) {
+    files.publish(report.counts.ok, report.counts.failed, 0);
+  } else {
+    files.keep();
+  }
+  report.publish_seconds = seconds_since(publish_start);
+  add_measurements(*launched, report);
+  if (!options.report.empty()) files::write_file(options.report, batch::report_json(report));
+  tell_end(options, report, files);
+  sink.end(runner.sample(), report.exit_status);
+  return report.exit_status;
 }
 
 }  // namespace
@@ -237,7 +223,6 @@ CLI::App* add_run_command(CLI::App& app, RunOptions& options) {
 
 int run_command(const RunOptions& options) {
   if (!options.publish.empty()) return publish_command(options);
-  const Clock::time_point start = Clock::now();
   const Environment environment = read_environment();
   check_run_options(options);
   note_unused(options);
@@ -251,49 +236,29 @@ int run_command(const RunOptions& options) {
     fail(ExitCode::usage, "no input: give -i FILE, or pipe JSONL to standard input");
   }
   if (options.existing == files::Existing::refuse) batch::refuse_unknown_output(options.output);
+
+  SignalFlags& signals = install_signal_handlers();
+  StatusSink sink(options);
+  batch::Progress progress(progress_mode(options, environment), terminal_width(environment),
+                           [&options](std::string_view bytes) {
+                             if (!options.quiet) write_error_stream(bytes);
+                           });
+  Current current;
+  batch::Watch watch(progress, watch_options(options, signals, current, sink));
+  watch.enter("checking the input");
   batch::RunnerOptions runner_options;
   scan(options, input, runner_options);
   batch::RunFiles files(file_options(options, environment, device, input, runner_options.slice),
                         &input);
-  if (files.finished()) return tell_finished(options, files.manifest());
+  if (files.finished()) {
+    tell_finished(options, files.manifest());
+    return static_cast<int>(files.manifest().failed > 0 ? ExitCode::some_lines_failed
+                                                        : ExitCode::done);
+  }
   tell_resumed(options, files.done());
   runner_options.done = &files.done();
-
-  SignalFlags& signals = install_signal_handlers();
-  runner_options.stop = &signals.stop;
-  runner_options.status = &signals.status;
-  if (options.time_limit) {
-    runner_options.deadline =
-        start + std::chrono::duration_cast<Clock::duration>(
-                    std::chrono::duration<double>(std::min(*options.time_limit, 1e9)));
-  }
-  const std::unique_ptr<Launch> launched = launch(options, environment, device);
-  fill_runner_options(options, environment, *launched, runner_options);
-  batch::PromptBuilder prompts = make_prompt_builder(options, environment, *launched);
-  batch::Progress progress = make_progress(options, environment);
-  batch::Runner runner(input, *launched->engine, prompts, files.output(), files.errors(), progress,
-                       std::move(runner_options));
-  const double load_seconds = seconds_since(start);
-
-  const Clock::time_point run_start = Clock::now();
-  batch::RunReport report = make_report(options, *launched, runner.run());
-  report.load_seconds = load_seconds;
-  report.run_seconds = seconds_since(run_start);
-  progress.finish();
-  audit(report.counts, files);
-
-  const Clock::time_point publish_start = Clock::now();
-  if (report.counts.ending == batch::Ending::complete) {
-    files.publish(report.counts.ok, report.counts.failed, 0);
-  } else {
-    files.keep();
-  }
-  report.publish_seconds = seconds_since(publish_start);
-  report.memory = batch::host_memory_report(launched->engine->measured(), batch::peak_rss_bytes());
-  if (launched->device.card) add_card(*launched, report.memory);
-  if (!options.report.empty()) files::write_file(options.report, batch::report_json(report));
-  tell_end(options, report, files);
-  return report.exit_status;
+  return run_lines(options, environment, device, input, files, std::move(runner_options), progress,
+                   watch, current, sink);
 }
 
 }  // namespace plimsoll::cli

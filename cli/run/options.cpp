@@ -50,6 +50,14 @@ void declare_files(CLI::App& command, RunOptions& options) {
   command.add_option("--errors", options.errors, "failed lines go here instead of the output")
       ->type_name("FILE");
   command.add_option("--report", options.report, "figures of the run as JSON")->type_name("FILE");
+  command
+      .add_option("--metrics-file", options.metrics_file,
+                  "figures for Prometheus while it runs, in its text form")
+      ->type_name("FILE");
+  value_flag(command, "--status-fd", "N", "JSON lines of status to this descriptor, one a second",
+             [&options](const std::string& text) {
+               options.status_fd = static_cast<int>(std::min<int64_t>(parse_count(text), 1 << 20));
+             });
   value_flag(
       command, "--format", "json|ids", "whole answers, or {\"id\",\"token_ids\"} alone",
       [&options](const std::string& text) {
@@ -78,6 +86,12 @@ void declare_lines(CLI::App& command, RunOptions& options) {
       "unknown fields fail their line; duplicate ids end the run before it starts");
   value_flag(command, "--time-limit", "TIME", "stop in good order after this time, such as 3h55m",
              [&options](const std::string& text) { options.time_limit = parse_duration(text); });
+  value_flag(command, "--grace", "TIME",
+             "what runs may end for so long after a signal or the limit (default 5s)",
+             [&options](const std::string& text) { options.grace = parse_duration(text); });
+  value_flag(command, "--stall-limit", "TIME",
+             "end with status 10 when a step takes longer (default: never)",
+             [&options](const std::string& text) { options.stall_limit = parse_duration(text); });
 }
 
 OrderedJson read_object(const std::string& text) {
@@ -271,6 +285,14 @@ void check_run_options(const RunOptions& options) {
   if (options.part && !options.input_given) refuse("--part: needs a file (-i FILE)");
   if (!options.errors.empty() && options.errors == options.output) {
     refuse("--errors: names the output; leave it out to have failed lines there");
+  }
+  const std::string& generation = options.generation_config;
+  if (generation != "auto" && generation != "vllm" &&
+      !files::exists(generation + "/generation_config.json")) {
+    refuse(
+        fmt::format("--generation-config {}: is neither auto, vllm, nor a folder with "
+                    "generation_config.json",
+                    generation));
   }
   if (options.skip_tokenizer_init && (options.chat_template || !options.tokenizer.empty())) {
     refuse("--skip-tokenizer-init: excludes --tokenizer and --chat-template");

@@ -49,13 +49,17 @@ struct RunOptions {
   std::optional<uint64_t> limit;
   size_t max_line_bytes = size_t{16} << 20;
   batch::UnknownFields unknown_fields = batch::UnknownFields::warn;
-  std::optional<double> time_limit;  // seconds
+  std::optional<double> time_limit;   // seconds
+  double grace = 5;                   // seconds
+  std::optional<double> stall_limit;  // seconds
   batch::Failed retry_failed = batch::Failed::keep;
   // output
   batch::OutputFormat format = batch::OutputFormat::json;
-  std::string errors;   // empty: in the output
-  std::string report;   // empty: none
-  std::string publish;  // an output to publish instead of a run
+  std::string errors;            // empty: in the output
+  std::string report;            // empty: none
+  std::string metrics_file;      // empty: none
+  std::optional<int> status_fd;  // of JSON lines
+  std::string publish;           // an output to publish instead of a run
   batch::Fsync fsync = batch::Fsync::interval;
   files::Existing existing = files::Existing::refuse;
   std::string progress = "auto";

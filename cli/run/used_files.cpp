@@ -58,6 +58,7 @@ void check_files(const RunOptions& options, const Environment& environment) {
               used);
   add_written("--errors", options.errors, {".part", ".ordered.part"}, used);
   add_written("--report", options.report, {".part"}, used);
+  add_written("--metrics-file", options.metrics_file, {".part"}, used);
   files::check_distinct(used);
 }
 

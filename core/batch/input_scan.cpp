@@ -1,5 +1,9 @@
 #include "batch/input_scan.h"
 
+#include <algorithm>
+#include <vector>
+
+#include "base/json.h"
 #include "batch/id_register.h"
 #include "batch/line_error.h"
 #include "batch/request_line.h"
@@ -11,6 +15,63 @@ Slice part_of(uint64_t lines, uint64_t index, uint64_t parts) {
   const uint64_t size = lines / parts;
   const uint64_t larger = lines % parts;
   return {index * size + std::min(index, larger), size + (index < larger ? 1 : 0)};
+}
+
+namespace {
+
+constexpr size_t kLooked = 8;  // lines
+
+bool is_line_of_ours(const std::string& text) {
+  try {
+    const Json json = parse_json<Json>(text);
+    return json.is_object() || json.is_string();
+  } catch (const JsonError&) {
+    return false;
+  }
+}
+
+// What the beginning of a file looks like, when no line of it is a request.
+const char* other_format(const std::vector<std::string>& lines) {
+  const auto begins = [&](size_t line, const char* with) {
+    const size_t at = lines[line].find_first_not_of(" \t");
+    return at != std::string::npos && std::string_view(lines[line]).substr(at).starts_with(with);
+  };
+  const auto any_begins = [&](const char* with) {
+    for (size_t i = 0; i < lines.size(); ++i) {
+      if (begins(i, with)) return true;
+    }
+    return false;
+  };
+  if (begins(0, "[")) return "a JSON array; make it lines: jq -c '.[]' FILE";
+  if (lines.size() < 2) return nullptr;
+  if (begins(0, "{") && lines[0].find(':') == std::string::npos && begins(1, "\"")) {
+    return "JSON over several lines; put each object on one: jq -c . FILE";
+  }
+  if (any_begins("{") || any_begins("\"") || any_begins("[")) return nullptr;
+  const bool table = std::ranges::all_of(lines, [](const std::string& line) {
+    return line.find(',') != std::string::npos || line.find('\t') != std::string::npos;
+  });
+  return table ? "a table of separated values; make each row an object with a prompt: mlr --icsv "
+                 "--ojsonl cat FILE"
+               : "plain text; make each line a JSON string: jq -R . FILE";
+}
+
+}  // namespace
+
+void refuse_other_formats(files::InputFile& input, size_t max_line_bytes) {
+  LineReader reader(input, max_line_bytes);
+  std::vector<std::string> lines;
+  Line line;
+  while (lines.size() < kLooked) {
+    const LineReader::Got got = reader.next(line, -1);
+    if (got == LineReader::Got::end) break;
+    if (got == LineReader::Got::nothing_yet) continue;
+    if (line.too_long || is_line_of_ours(line.text)) return;
+    lines.push_back(line.text);
+  }
+  if (lines.empty()) return;
+  const char* format = other_format(lines);
+  if (format) fail(ExitCode::input_unusable, "{}: is {}", input.name(), format);
 }
 
 uint64_t count_lines(files::InputFile& input, size_t max_line_bytes) {

@@ -19,6 +19,10 @@ struct Slice {
 /// whole.
 Slice part_of(uint64_t lines, uint64_t index, uint64_t parts);
 
+/// Throws Error(input_unusable) with the cure when the first lines show that the whole file is
+/// something else: a JSON array, one object over many lines, a table, plain text.
+void refuse_other_formats(files::InputFile& input, size_t max_line_bytes);
+
 /// Lines that are not blank.
 uint64_t count_lines(files::InputFile& input, size_t max_line_bytes);
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 namespace plimsoll::batch {
 namespace {
@@ -48,27 +50,37 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-std::string describe(const ProgressSample& sample) {
-  std::string text = fmt::format("{}", sample.done);
-  if (sample.total) text += fmt::format("/{}", *sample.total);
-  text += " lines";
-  if (sample.failed > 0) text += fmt::format(" ({} failed)", sample.failed);
-  if (sample.fraction) text += fmt::format(", {:.0f} %", 100 * *sample.fraction);
-  text += fmt::format(", in {:.0f} out {:.0f} tok/s", rate(sample.tokens_in, sample.seconds),
-                      rate(sample.tokens_out, sample.seconds));
-  text += fmt::format(", running {} (+{}), KV {:.0f} %", sample.running, sample.waiting,
-                      100 * sample.kv_use);
+std::string describe(const ProgressSample& sample, size_t width) {
+  if (!sample.phase.empty()) return sample.phase + ", " + format_duration(sample.seconds);
+  std::string head = fmt::format("{}", sample.done);
+  if (sample.total) head += fmt::format("/{}", *sample.total);
+  head += " lines";
+  if (sample.failed > 0) head += fmt::format(" ({} failed)", sample.failed);
+  // With its rank: what goes first when there is no room.
+  std::vector<std::pair<int, std::string>> parts;
+  if (sample.fraction) parts.emplace_back(4, fmt::format("{:.0f} %", 100 * *sample.fraction));
+  parts.emplace_back(
+      3, fmt::format("in {:.0f} out {:.0f} tok/s", rate(sample.tokens_in, sample.seconds),
+                     rate(sample.tokens_out, sample.seconds)));
+  parts.emplace_back(2, fmt::format("running {} (+{})", sample.running, sample.waiting));
+  parts.emplace_back(1, fmt::format("KV {:.0f} %", 100 * sample.kv_use));
   if (sample.fraction && *sample.fraction > 0.001) {
     const double left = sample.seconds * (1 - *sample.fraction) / *sample.fraction;
-    text += ", " + format_duration(left) + " left";
+    parts.emplace_back(5, format_duration(left) + " left");
   }
-  return text;
+  while (true) {
+    std::string text = head;
+    for (const auto& [rank, part] : parts) text += ", " + part;
+    if (text.size() <= width || parts.empty()) return text;
+    parts.erase(std::ranges::min_element(parts));
+  }
 }
 
 Progress::Progress(ProgressMode mode, int width, std::function<void(std::string_view)> write)
     : mode_(mode), width_(std::max(width, 20)), write_(std::move(write)) {}
 
 void Progress::tick(Clock::time_point now, const std::function<ProgressSample()>& sample) {
+  const std::lock_guard lock(mutex_);
   if (mode_ == ProgressMode::none) return;
   if (!last_) last_ = now;
   if (mode_ == ProgressMode::bar) {
@@ -89,21 +101,26 @@ void Progress::tick(Clock::time_point now, const std::function<ProgressSample()>
 }
 
 void Progress::draw(const ProgressSample& sample) {
-  std::string text = describe(sample);
-  const int cells = width_ - static_cast<int>(text.size()) - 4;
-  if (sample.fraction && cells >= 10) text = bar_of(*sample.fraction, std::min(cells, 40)) + text;
-  text.resize(std::min(text.size(), static_cast<size_t>(width_ - 1)));
+  const auto columns = static_cast<size_t>(width_ - 1);
+  // A bar of ten cells at least, where there is room for one.
+  const size_t bar = sample.fraction && columns > 50 ? 14 : 0;
+  std::string text = describe(sample, columns - bar);
+  const int cells = static_cast<int>(columns) - static_cast<int>(text.size()) - 4;
+  if (bar > 0 && cells >= 10) text = bar_of(*sample.fraction, std::min(cells, 40)) + text;
+  text.resize(std::min(text.size(), columns));
   write_("\r\x1b[K" + text);
   drawn_ = true;
 }
 
 void Progress::note(std::string_view line) {
+  const std::lock_guard lock(mutex_);
   if (drawn_) write_("\r\x1b[K");
   drawn_ = false;
   write_("plimsoll: " + std::string(line) + "\n");
 }
 
 void Progress::finish() {
+  const std::lock_guard lock(mutex_);
   if (drawn_) write_("\r\x1b[K");
   drawn_ = false;
 }

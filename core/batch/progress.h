@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@ enum class ProgressMode : uint8_t { none, lines, bar };
 
 /// Where a run stands.
 struct ProgressSample {
+  std::string phase;  // before the first line: "reading weights"; then empty
   uint64_t done = 0;  // lines answered or failed
   uint64_t failed = 0;
   std::optional<uint64_t> total;   // lines, where known
@@ -28,9 +30,11 @@ struct ProgressSample {
   double seconds = 0;
 };
 
-/// "12/40 lines (1 failed), 30 %, in 120 out 80 tok/s, running 8 (+2), KV 12 %, 0:12 left".
-std::string describe(const ProgressSample& sample);
+/// "12/40 lines (1 failed), 30 %, in 120 out 80 tok/s, running 8 (+2), KV 12 %, 0:12 left", or its
+/// phase and time. What matters least is left out when it is longer than `width`.
+std::string describe(const ProgressSample& sample, size_t width = SIZE_MAX);
 
+/// Its functions may be called from several threads.
 class Progress {
  public:
   /// `write` takes bytes for the terminal or log; `width` is its columns (bar only).
@@ -46,6 +50,7 @@ class Progress {
  private:
   void draw(const ProgressSample& sample);
 
+  std::mutex mutex_;
   ProgressMode mode_;
   int width_;
   std::function<void(std::string_view)> write_;

@@ -96,6 +96,22 @@ std::string_view ending_name(Ending ending) {
       return "stopped";
     case Ending::time_limit:
       return "time_limit";
+    case Ending::stalled:
+      return "stalled";
+  }
+  return "";
+}
+
+std::string_view ending_reason(Ending ending) {
+  switch (ending) {
+    case Ending::complete:
+      return "";
+    case Ending::stopped:
+      return "signal";
+    case Ending::time_limit:
+      return "--time-limit";
+    case Ending::stalled:
+      return "--stall-limit";
   }
   return "";
 }

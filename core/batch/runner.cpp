@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace plimsoll::batch {
 namespace {
 
-using namespace std::chrono_literals;
-
 // Waiting for input with nothing else to do: often enough to see a signal.
 constexpr int kIdleWaitMs = 100;
-// A stopped run lets running lines end for so long; schedulers kill some 30 s after SIGTERM.
-constexpr auto kGrace = 5s;
 // Answers that wait for earlier lines (streams only) stop the reading from here on.
 constexpr size_t kHeldBackBytes = size_t{64} << 20;
 constexpr size_t kNamedUnknownFields = 100;
@@ -24,57 +21,56 @@ void check_failure(const engine::RequestOutput& output) {
 }  // namespace
 
 Runner::Runner(files::InputFile& input, engine::Engine& engine, PromptBuilder& prompts,
-               Output& output, Output* errors, Progress& progress, RunnerOptions options)
+               Output& output, Output* errors, Progress& progress, Watch& watch,
+               RunnerOptions options)
     : engine_(engine),
       prompts_(prompts),
       output_(output),
       errors_(errors),
       progress_(progress),
+      watch_(watch),
       options_(std::move(options)),
       input_(input),
       reader_(input, options_.max_line_bytes) {}
 
 RunCounts Runner::run() {
-  std::vector<engine::RequestOutput> finished;
+  outputs_lock_ = std::unique_lock(watch_.outputs());
   ended_ = options_.slice.count == 0;
   counts_.total = options_.total_lines;
   if (options_.done) counts_.failed_by_code = options_.done->failed_by_code;
-  while (!is_told_to_stop()) {
+  bool done = false;
+  while (!done && !is_told_to_stop()) {
     admit();
-    if (engine_.idle()) {
-      if (ended_) return std::move(counts_);
-    } else {
-      finished.clear();
-      engine_.step(finished);
-      queued_tokens_ = 0;
-      for (engine::RequestOutput& output : finished) answer(std::move(output));
-    }
-    if (options_.status && options_.status->exchange(false)) progress_.note(describe(sample()));
-    progress_.tick(Clock::now(), [this] { return sample(); });
+    done = engine_.idle() && ended_;
+    if (!engine_.idle()) step();
+    queued_tokens_ = 0;
+    watch_.show(sample());
   }
-  drain();
-  return std::move(counts_);
+  if (!done) drain();
+  outputs_lock_.unlock();
+  return counts_;
+}
+
+// The outputs are at rest while the engine works, however long that takes.
+void Runner::step() {
+  watch_.show(sample());
+  finished_.clear();
+  outputs_lock_.unlock();
+  engine_.step(finished_);
+  outputs_lock_.lock();
+  for (engine::RequestOutput& output : finished_) answer(std::move(output));
 }
 
 bool Runner::is_told_to_stop() {
-  if (options_.stop && options_.stop->load()) {
-    counts_.ending = Ending::stopped;
-  } else if (options_.deadline && Clock::now() >= *options_.deadline) {
-    counts_.ending = Ending::time_limit;
-  } else {
-    return false;
-  }
+  const Cause cause = watch_.cause();
+  if (cause == Cause::none) return false;
+  counts_.ending = cause == Cause::signal ? Ending::stopped : Ending::time_limit;
   return true;
 }
 
 void Runner::drain() {
-  const Clock::time_point end = Clock::now() + kGrace;
-  std::vector<engine::RequestOutput> finished;
-  while (!engine_.idle() && Clock::now() < end) {
-    finished.clear();
-    engine_.step(finished);
-    for (engine::RequestOutput& output : finished) answer(std::move(output));
-  }
+  const Clock::time_point end = watch_.end_of_grace();
+  while (!engine_.idle() && Clock::now() < end) step();
   counts_.abandoned = counts_.lines - counts_.ok - counts_.failed;
 }
 
@@ -91,7 +87,10 @@ bool Runner::may_admit() const {
 void Runner::admit() {
   Line line;
   while (may_admit()) {
-    const LineReader::Got got = reader_.next(line, engine_.idle() ? kIdleWaitMs : 0);
+    const bool idle = engine_.idle();
+    if (idle) outputs_lock_.unlock();
+    const LineReader::Got got = reader_.next(line, idle ? kIdleWaitMs : 0);
+    if (idle) outputs_lock_.lock();
     if (got == LineReader::Got::nothing_yet) return;
     if (got == LineReader::Got::end) {
       ended_ = true;
@@ -247,6 +246,19 @@ void Runner::fail_line(uint64_t slot, const LineHead& head, const Digest& identi
   if (errors_) errors_->put(slot, text);
   ++counts_.failed;
   ++counts_.failed_by_code[error.code()];
+}
+
+std::string Runner::running() const {
+  constexpr size_t kNamed = 20;
+  std::set<uint64_t> numbers;
+  for (const auto& [tag, part] : parts_) numbers.insert(part.running->line.head.number);
+  std::string text;
+  size_t named = 0;
+  for (const uint64_t number : numbers) {
+    if (named++ == kNamed) return text + " and others";
+    text += (text.empty() ? "" : ", ") + std::to_string(number);
+  }
+  return text;
 }
 
 ProgressSample Runner::sample() const {

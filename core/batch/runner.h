@@ -1,7 +1,6 @@
 // The pipeline: lines in, requests through the engine, lines out; bounded at every stage.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "batch/output_line.h"
 #include "batch/progress.h"
 #include "batch/prompt_builder.h"
+#include "batch/watch.h"
 #include "engine/engine.h"
 
 namespace plimsoll::batch {
@@ -35,12 +35,9 @@ struct RunnerOptions {
   RequestFields defaults;
   FieldLimits limits;
   OutputOptions output;
-  std::optional<Clock::time_point> deadline;  // --time-limit
-  const std::atomic<bool>* stop = nullptr;    // set by a signal: admit nothing more
-  std::atomic<bool>* status = nullptr;        // set by a signal: one status line, please
 };
 
-enum class Ending : uint8_t { complete, stopped, time_limit };
+enum class Ending : uint8_t { complete, stopped, time_limit, stalled };
 
 /// What became of the lines.
 struct RunCounts {
@@ -63,11 +60,16 @@ class Runner {
  public:
   /// All references must outlive the runner. `errors` may be null: failed lines go to `output` too.
   Runner(files::InputFile& input, engine::Engine& engine, PromptBuilder& prompts, Output& output,
-         Output* errors, Progress& progress, RunnerOptions options);
+         Output* errors, Progress& progress, Watch& watch, RunnerOptions options);
 
   /// Runs to the end of the input or to the stop. Line errors cost their line; what throws ends the
   /// run: Error(input_unusable, output_unwritable), BrokenPipe, and whatever the engine throws.
   RunCounts run();
+  /// So far; to be read with the watch's outputs() held.
+  [[nodiscard]] const RunCounts& counts() const { return counts_; }
+  [[nodiscard]] ProgressSample sample() const;
+  /// Numbers of the lines that the engine has, the first of them, for messages; likewise.
+  [[nodiscard]] std::string running() const;
 
  private:
   struct Running {
@@ -94,14 +96,15 @@ class Runner {
   void fail_line(uint64_t slot, const LineHead& head, const Digest& identity,
                  const LineError& error);
   void meet_unknown_field(uint64_t line, std::string_view name, std::string_view nearest);
+  void step();
   void drain();
-  [[nodiscard]] ProgressSample sample() const;
 
   engine::Engine& engine_;
   PromptBuilder& prompts_;
   Output& output_;
   Output* errors_;
   Progress& progress_;
+  Watch& watch_;
   RunnerOptions options_;
   files::InputFile& input_;
   LineReader reader_;
@@ -112,6 +115,8 @@ class Runner {
   bool ended_ = false;  // no more lines to read
   bool told_other_model_ = false;
   uint64_t next_tag_ = 0;
+  std::unique_lock<std::timed_mutex> outputs_lock_;
+  std::vector<engine::RequestOutput> finished_;
   size_t queued_tokens_ = 0;                  // prompt tokens queued since the last step
   std::unordered_map<uint64_t, Part> parts_;  // by the engine's tag
 };

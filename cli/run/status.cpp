@@ -1,0 +1,46 @@
+#include "cli/run/status.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "batch/report.h"
+#include "batch/telemetry.h"
+#include "files/output_file.h"
+
+namespace plimsoll::cli {
+
+StatusSink::StatusSink(const RunOptions& options)
+    : descriptor_(options.status_fd.value_or(-1)), metrics_(options.metrics_file) {
+  if (descriptor_ >= 0 && fcntl(descriptor_, F_GETFD) < 0) {
+    fail(ExitCode::usage, "--status-fd {}: is not open; redirect it: {}>status.jsonl", descriptor_,
+         descriptor_);
+  }
+  if (!metrics_.empty()) files::write_file(metrics_, batch::metrics_text({}, 0));
+}
+
+void StatusSink::publish(const batch::ProgressSample& sample) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    const uint64_t rss = batch::peak_rss_bytes();
+    if (descriptor_ >= 0) write(batch::status_json(sample, rss));
+    if (!metrics_.empty()) files::write_file(metrics_, batch::metrics_text(sample, rss));
+  } catch (const std::exception&) {
+    // The run is worth more than its figures.
+  }
+}
+
+void StatusSink::end(const batch::ProgressSample& sample, int exit_status) noexcept {
+  publish(sample);
+  if (descriptor_ >= 0) write(batch::end_json(exit_status));
+}
+
+// A line that would have to wait for its reader is left out.
+void StatusSink::write(const std::string& line) const {
+  pollfd ready{descriptor_, POLLOUT, 0};
+  if (poll(&ready, 1, 0) <= 0 || (ready.revents & POLLOUT) == 0) return;
+  [[maybe_unused]] const ssize_t written = ::write(descriptor_, line.data(), line.size());
+}
+
+}  // namespace plimsoll::cli

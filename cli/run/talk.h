@@ -1,0 +1,21 @@
+// What a run says to people.
+#pragma once
+
+#include "batch/files/run_files.h"
+#include "batch/progress.h"
+#include "batch/report.h"
+#include "cli/environment.h"
+#include "cli/run/options.h"
+
+namespace plimsoll::cli {
+
+batch::ProgressMode progress_mode(const RunOptions& options, const Environment& environment);
+/// Flags that were taken and change nothing.
+void note_unused(const RunOptions& options);
+void tell_resumed(const RunOptions& options, const batch::DoneLines& done);
+/// The same command ended before.
+void tell_finished(const RunOptions& options, const batch::Manifest& manifest);
+void tell_end(const RunOptions& options, const batch::RunReport& report,
+              const batch::RunFiles& files);
+
+}  // namespace plimsoll::cli

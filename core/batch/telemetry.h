@@ -1,0 +1,19 @@
+// A run as other programs see it while it works: JSON lines, and Prometheus' text form.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "batch/progress.h"
+
+namespace plimsoll::batch {
+
+/// {"event":...,"phase":...,"done":...,...}, one line with its end. `event`: "status" or "end";
+/// `exit_status` stands in the latter alone.
+std::string status_json(const ProgressSample& sample, uint64_t peak_rss);
+std::string end_json(int exit_status);
+
+/// For the textfile collector of Prometheus' node_exporter.
+std::string metrics_text(const ProgressSample& sample, uint64_t peak_rss);
+
+}  // namespace plimsoll::batch

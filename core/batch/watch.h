@@ -1,0 +1,76 @@
+// The second thread of a run: shows progress while a step takes long, answers signals, and ends the
+// process in time whatever the first thread does.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "batch/progress.h"
+
+namespace plimsoll::batch {
+
+/// Why a run ends before its input does.
+enum class Cause : uint8_t { none, signal, time_limit, stall };
+/// Whether the outputs and counts were still when the process is ended.
+enum class AtRest : uint8_t { no, yes };
+
+struct WatchOptions {
+  const std::atomic<bool>* stop = nullptr;    // set by a signal: admit nothing more
+  std::atomic<bool>* status = nullptr;        // set by a signal: a status line and a sync, please
+  std::optional<Clock::time_point> deadline;  // --time-limit
+  Clock::duration grace = std::chrono::seconds(5);
+  std::optional<Clock::duration> stall;  // longest time between two signs of life
+  /// Ends the process, after a sync; does not return.
+  std::function<void(Cause, AtRest)> leave;
+  /// Once a second, and when something ends or begins.
+  std::function<void(const ProgressSample&)> publish_status;
+};
+
+class Watch {
+ public:
+  Watch(Progress& progress, WatchOptions options);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  /// A stage of the command without lines of its own, such as "reading weights"; while there is
+  /// one, being told to stop ends the process at once: there is nothing to finish.
+  void enter(const std::string& phase);
+  /// Where the run stands; a sign of life.
+  void show(const ProgressSample& sample);
+
+  /// Held by the run whenever it touches outputs and counts, so not during a step.
+  std::timed_mutex& outputs() { return outputs_; }
+  /// What SIGUSR1 does beside its line; called with outputs() held.
+  void on_status(std::function<void()> sync);
+
+  /// Whether the run is told to stop, and why.
+  [[nodiscard]] Cause cause() const;
+  /// When running lines must have ended.
+  [[nodiscard]] Clock::time_point end_of_grace();
+
+ private:
+  void work();
+  void look();
+  void leave(Cause cause);
+  [[nodiscard]] ProgressSample sample(Clock::time_point now);
+
+  Progress& progress_;
+  WatchOptions options_;
+  std::timed_mutex outputs_;
+  std::mutex board_;  // of what follows
+  ProgressSample shown_;
+  Clock::time_point shown_at_ = Clock::now();
+  std::function<void()> sync_;
+  std::optional<Clock::time_point> told_;  // to stop
+  bool ended_ = false;
+  Clock::time_point published_{};  // of the second thread alone
+  std::condition_variable wake_;
+  std::thread thread_;
+};
+
+}  // namespace plimsoll::batch
