@@ -34,30 +34,29 @@ Runner::Runner(files::InputFile& input, engine::Engine& engine, PromptBuilder& p
       reader_(input, options_.max_line_bytes) {}
 
 RunCounts Runner::run() {
-  outputs_lock_ = std::unique_lock(watch_.outputs());
+  Lock outputs(watch_.outputs());
   ended_ = options_.slice.count == 0;
   counts_.total = options_.total_lines;
   if (options_.done) counts_.failed_by_code = options_.done->failed_by_code;
   bool done = false;
   while (!done && !is_told_to_stop()) {
-    admit();
+    admit(outputs);
     done = engine_.idle() && ended_;
-    if (!engine_.idle()) step();
+    if (!engine_.idle()) step(outputs);
     queued_tokens_ = 0;
     watch_.show(sample());
   }
-  if (!done) drain();
-  outputs_lock_.unlock();
+  if (!done) drain(outputs);
   return counts_;
 }
 
 // The outputs are at rest while the engine works, however long that takes.
-void Runner::step() {
+void Runner::step(Lock& outputs) {
   watch_.show(sample());
   finished_.clear();
-  outputs_lock_.unlock();
+  outputs.unlock();
   engine_.step(finished_);
-  outputs_lock_.lock();
+  outputs.lock();
   for (engine::RequestOutput& output : finished_) answer(std::move(output));
 }
 
@@ -68,9 +67,9 @@ bool Runner::is_told_to_stop() {
   return true;
 }
 
-void Runner::drain() {
+void Runner::drain(Lock& outputs) {
   const Clock::time_point end = watch_.end_of_grace();
-  while (!engine_.idle() && Clock::now() < end) step();
+  while (!engine_.idle() && Clock::now() < end) step(outputs);
   counts_.abandoned = counts_.lines - counts_.ok - counts_.failed;
 }
 
@@ -84,13 +83,13 @@ bool Runner::may_admit() const {
          (!errors_ || errors_->held_back() < kHeldBackBytes);
 }
 
-void Runner::admit() {
+void Runner::admit(Lock& outputs) {
   Line line;
   while (may_admit()) {
     const bool idle = engine_.idle();
-    if (idle) outputs_lock_.unlock();
+    if (idle) outputs.unlock();
     const LineReader::Got got = reader_.next(line, idle ? kIdleWaitMs : 0);
-    if (idle) outputs_lock_.lock();
+    if (idle) outputs.lock();
     if (got == LineReader::Got::nothing_yet) return;
     if (got == LineReader::Got::end) {
       ended_ = true;

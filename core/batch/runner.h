@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -81,8 +82,10 @@ class Runner {
     std::shared_ptr<Running> running;
     size_t index = 0;
   };
+  /// Of the watch's outputs().
+  using Lock = std::unique_lock<std::timed_mutex>;
 
-  void admit();
+  void admit(Lock& outputs);
   [[nodiscard]] bool may_admit() const;
   [[nodiscard]] bool is_told_to_stop();
   void take(const Line& line);
@@ -96,8 +99,8 @@ class Runner {
   void fail_line(uint64_t slot, const LineHead& head, const Digest& identity,
                  const LineError& error);
   void meet_unknown_field(uint64_t line, std::string_view name, std::string_view nearest);
-  void step();
-  void drain();
+  void step(Lock& outputs);
+  void drain(Lock& outputs);
 
   engine::Engine& engine_;
   PromptBuilder& prompts_;
@@ -115,7 +118,6 @@ class Runner {
   bool ended_ = false;  // no more lines to read
   bool told_other_model_ = false;
   uint64_t next_tag_ = 0;
-  std::unique_lock<std::timed_mutex> outputs_lock_;
   std::vector<engine::RequestOutput> finished_;
   size_t queued_tokens_ = 0;                  // prompt tokens queued since the last step
   std::unordered_map<uint64_t, Part> parts_;  // by the engine's tag

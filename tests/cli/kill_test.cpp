@@ -1,5 +1,5 @@
 // SIGKILL at random moments, each time followed by the same command, until it ends with 0: nothing
-// lost, nothing twice, the same bytes. PLIMSOLL_KILLS sets how many.
+// lost, nothing twice, the same bytes. PLIMSOLL_KILLS sets how many (60).
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,7 +60,7 @@ int life(const Scratch& scratch, std::chrono::microseconds after) {
 
 TEST_CASE("killed at random moments") {
   const char* wanted = std::getenv("PLIMSOLL_KILLS");
-  const int kills = wanted ? std::atoi(wanted) : 300;
+  const int kills = wanted ? std::atoi(wanted) : 60;
   const Scratch scratch;
   scratch.write("in", batch_of(200));
   const auto undisturbed = shell(
