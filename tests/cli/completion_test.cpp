@@ -3,6 +3,7 @@
 
 #include "cli/help_flags.h"
 #include "cli/program.h"
+#include "skipped.h"
 
 using namespace plimsoll;
 using test::flags_in;
@@ -98,7 +99,7 @@ TEST_CASE("shells that are here take their scripts") {
   for (const std::string name : {"bash", "zsh", "fish"}) {
     INFO(name);
     if (shell(scratch, "command -v " + name).status != 0) {
-      WARN("skipped: no " << name);
+      testing::skip("no " + name);
       continue;
     }
     const auto outcome =

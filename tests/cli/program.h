@@ -19,7 +19,10 @@ struct Outcome {
   std::string out, err;
 };
 
-inline const std::string kProgram = PLIMSOLL_BINARY_DIR "/plimsoll";
+/// PLIMSOLL_PROGRAM names another one than the build's: tests/mutate does.
+inline const std::string kProgram = std::getenv("PLIMSOLL_PROGRAM") != nullptr
+                                        ? std::getenv("PLIMSOLL_PROGRAM")
+                                        : PLIMSOLL_BINARY_DIR "/plimsoll";
 inline const std::string kModel = PLIMSOLL_SOURCE_DIR "/samples/sample-model";
 
 /// `command` in a shell, with "plimsoll" and "$MODEL" meaning ours, on the CPU unless it says

@@ -56,8 +56,8 @@ exit $status)");
     CHECK(!scratch.has("out"));
   }
   const Outcome limited = shell(scratch,
-                                "(echo '\"a\"'; sleep 5) | plimsoll run $MODEL --max-tokens 2 "
-                                "--time-limit 0.5s");
+                                "mkfifo open; exec 3<>open; echo '\"a\"' >&3; "
+                                "plimsoll run $MODEL -i open --max-tokens 2 --time-limit 0.5s");
   CHECK(limited.status == 7);
   CHECK(json_lines(limited.out).size() == 1);
 }

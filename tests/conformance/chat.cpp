@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "golden.h"
+#include "skipped.h"
 #include "text/chat_template.h"
 
 namespace plimsoll::text {
@@ -59,11 +60,8 @@ bool agrees(const OrderedJson& expected, const Outcome& outcome) {
 }  // namespace
 
 TEST_CASE("Chat templates render as jinja2 renders them") {
-  const auto golden = testing::golden_folder();
-  if (!golden || !std::filesystem::exists(*golden / "chat" / "conversations.json")) {
-    WARN("skipped: no golden results of chat templates");
-    return;
-  }
+  const auto golden = testing::golden_with("chat/renderings.jsonl.xz");
+  if (!golden) return testing::skip("no golden results of chat templates (PLIMSOLL_GOLDEN)");
   auto conversations = read_conversations(*golden / "chat" / "conversations.json");
   std::istringstream lines(testing::read_maybe_xz(*golden / "chat" / "renderings.jsonl"));
   size_t renderings = 0;

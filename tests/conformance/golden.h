@@ -26,6 +26,17 @@ inline std::optional<std::filesystem::path> golden_folder() {
   return std::nullopt;
 }
 
+/// The golden results that hold `part` ("chat/renderings.jsonl.xz"): those, else the few of a plain
+/// clone; nothing where neither does.
+inline std::optional<std::filesystem::path> golden_with(const std::string& part) {
+  const std::filesystem::path own =
+      std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden";
+  const auto all = golden_folder();
+  if (all && std::filesystem::exists(*all / part)) return all;
+  if (!all && std::filesystem::exists(own / part)) return own;
+  return std::nullopt;
+}
+
 inline std::string read_file(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw std::runtime_error("cannot read " + file.string());

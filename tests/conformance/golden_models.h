@@ -22,6 +22,7 @@
 #include "conformance/model_runner.h"
 #include "model/config.h"
 #include "reference/recipe.h"
+#include "skipped.h"
 
 namespace plimsoll::testing {
 
@@ -78,7 +79,7 @@ inline std::vector<fs::path> model_folders(const char* set = "models") {
   const fs::path models = golden_folder().value_or(own) / set;
   std::vector<fs::path> folders;
   if (!fs::is_directory(models)) {
-    WARN("skipped: there is no folder " << models);
+    skip("there is no folder " + models.string());
     return folders;
   }
   for (const auto& entry : fs::directory_iterator(models)) {

@@ -4,6 +4,7 @@
 
 #include "conformance/image_golden.h"
 #include "image/processor.h"
+#include "skipped.h"
 
 namespace {
 
@@ -12,8 +13,8 @@ using namespace plimsoll::image;
 namespace fs = std::filesystem;
 
 std::optional<fs::path> golden() {
-  auto folder = testing::golden_folder();
-  if (!folder) WARN("skipped: no golden results (PLIMSOLL_GOLDEN)");
+  auto folder = testing::golden_with("image_processing/decoded.json");
+  if (!folder) testing::skip("no golden results (PLIMSOLL_GOLDEN)");
   return folder;
 }
 

@@ -13,6 +13,7 @@
 #include "golden.h"
 #include "plan/shapes/config_file.h"
 #include "plan/vllm/plan.h"
+#include "skipped.h"
 
 namespace plimsoll {
 namespace {
@@ -137,8 +138,7 @@ void run_row(const Row& row, const fs::path& data, Totals& totals) {
 TEST_CASE("vLLM's plan of launches that were logged") {
   const auto golden = testing::golden_folder();
   if (!golden || !fs::exists(*golden / ".." / "data" / "vllm_observations.csv")) {
-    WARN("skipped: no observations");
-    return;
+    return testing::skip("no observations (PLIMSOLL_GOLDEN)");
   }
   const fs::path data = *golden / ".." / "data";
   Totals totals;
@@ -178,8 +178,7 @@ constexpr LoggedPeak kLoggedPeaks[] = {
 TEST_CASE("peaks of activation in logs beside the table") {
   const auto golden = testing::golden_folder();
   if (!golden || !fs::exists(*golden / ".." / "data" / "configs")) {
-    WARN("skipped: no configs");
-    return;
+    return testing::skip("no configs (PLIMSOLL_GOLDEN)");
   }
   for (const LoggedPeak& logged : kLoggedPeaks) {
     fs::path file;

@@ -16,6 +16,7 @@
 #include "plan/report/report.h"
 #include "plan/shapes/config_file.h"
 #include "plan/vllm/plan.h"
+#include "skipped.h"
 
 namespace plimsoll {
 namespace {
@@ -68,8 +69,9 @@ plan::EngineArgs arguments(const Json& row) {
 }
 
 fs::path find_config(const fs::path& golden, const std::string& name) {
-  for (const char* folder : {"configs", "configs_from_docs", "configs_derived"}) {
-    const fs::path file = golden / ".." / "data" / folder / (name + ".json");
+  for (const char* folder :
+       {"data/configs", "data/configs_from_docs", "data/configs_derived", "configs"}) {
+    const fs::path file = golden / ".." / folder / (name + ".json");
     if (fs::exists(file)) return file;
   }
   return {};
@@ -148,11 +150,8 @@ void run_row(const fs::path& golden, const Json& row, const hardware::Gpu& gpu, 
 }
 
 void run_file(const char* file) {
-  const auto golden = testing::golden_folder();
-  if (!golden || !fs::exists(*golden / "vllm_plan" / file)) {
-    WARN("skipped: no golden results");
-    return;
-  }
+  const auto golden = testing::golden_with(std::string("vllm_plan/") + file);
+  if (!golden) return testing::skip("no golden results (PLIMSOLL_GOLDEN)");
   const std::string text = testing::read_maybe_xz(*golden / "vllm_plan" / file);
   const hardware::Gpu& gpu = hardware::find_gpu("H100-80GB");
   Tally tally;
@@ -167,6 +166,7 @@ void run_file(const char* file) {
   fmt::print("{}: {} of {} rows equal; {} configs differ\n", file, tally.equal, tally.rows,
              tally.first_difference.size());
   for (const auto& [name, line] : tally.first_difference) fmt::print("  {:46} {}\n", name, line);
+  CHECK(tally.rows > 0);
   CHECK(tally.equal == tally.rows);
 }
 

@@ -12,6 +12,7 @@
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
 #include "kernels/runtime/device.h"
+#include "skipped.h"
 
 #ifdef PLIMSOLL_EMULATION
 #include "emulation/card.h"
@@ -29,7 +30,7 @@ namespace {
 
 bool has_device() {
   if (!backend::list_devices().empty()) return true;
-  WARN("skipped: there is no device");
+  testing::skip("there is no device");
   return false;
 }
 
@@ -45,6 +46,13 @@ bool does_everything() {
 #else
   return true;
 #endif
+}
+
+bool may_do_everything() {
+  if (!has_device()) return false;
+  if (!does_everything())
+    testing::skip("the emulator needs minutes for it: PLIMSOLL_EMULATE_ALL=1");
+  return does_everything();
 }
 
 /// The first `count` of the mixed requests, cut short.
@@ -118,8 +126,9 @@ TEST_CASE("an engine on a device answers as one on the CPU") {
 #endif
 }
 
-TEST_CASE("a deterministic engine on a device gives a line the same tokens in any batch") {
-  if (!has_device() || !does_everything()) return;
+TEST_CASE("a deterministic engine on a device gives a line the same tokens in any batch",
+          "[everything]") {
+  if (!may_do_everything()) return;
   TinyModel model("llama");
   const std::vector<Request> requests = short_requests(model.spec().vocab_size, 8);
   const auto run = [&](int64_t sequences, int64_t tokens) {
@@ -131,8 +140,8 @@ TEST_CASE("a deterministic engine on a device gives a line the same tokens in an
   check_same(run(5, 37), run(1, 64));
 }
 
-TEST_CASE("a cache of fp8 answers") {
-  if (!has_device() || !does_everything()) return;
+TEST_CASE("a cache of fp8 answers", "[everything]") {
+  if (!may_do_everything()) return;
   TinyModel model("llama");
   const std::vector<Request> requests = short_requests(model.spec().vocab_size, 3);
   const auto device = device_backend();

@@ -5,6 +5,7 @@
 
 #include "backend/device.h"
 #include "conformance/golden_models.h"
+#include "skipped.h"
 
 using namespace plimsoll;
 using namespace plimsoll::testing;
@@ -28,7 +29,7 @@ std::vector<fs::path> subjects([[maybe_unused]] const std::string& alone) {
 
 bool has_device() {
   if (!backend::list_devices().empty()) return true;
-  WARN("skipped: there is no device");
+  skip("there is no device");
   return false;
 }
 

@@ -30,7 +30,8 @@ class Folder {
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(path / name) << text;
   }
-  const fs::path path = fs::temp_directory_path() / "plimsoll_config_test";
+  const fs::path path =
+      fs::temp_directory_path() / ("plimsoll_config_test-" + std::to_string(getpid()));
 };
 
 }  // namespace

@@ -1,0 +1,17 @@
+// Cases that cannot run here say so, and ctest counts a test of which nothing could run as skipped.
+#pragma once
+
+#include <string>
+
+namespace plimsoll::testing {
+
+/// What ctest takes for "skipped" (SKIP_RETURN_CODE in tests/CMakeLists.txt).
+inline constexpr int kSkippedStatus = 77;
+
+/// To be followed by a return: the reason is printed, and remembered for the program's end.
+void skip(const std::string& why);
+/// The program's status, given that of Catch2: kSkippedStatus if cases were skipped and none of the
+/// others asserted anything.
+int status_after(int catch_status);
+
+}  // namespace plimsoll::testing
