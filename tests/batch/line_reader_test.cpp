@@ -51,6 +51,12 @@ TEST_CASE("a line longer than allowed is passed over in bounded memory") {
   CHECK(lines_of(longest + "x\nb\n", 10) == Lines{"1/0!", "2/1:b"});
   CHECK(lines_of(std::string(1 << 20, 'x') + "\nb", 10) == Lines{"1/0!", "2/1:b"});
   CHECK(lines_of("a\n" + std::string(1 << 20, 'x'), 10) == Lines{"1/0:a", "2/1!"});
+  // Nothing is left of these when the input ends: they end where reads do.
+  for (const size_t size : {1 << 16, 1 << 17}) {
+    CHECK(lines_of(std::string(size, 'x'), 10) == Lines{"1/0!"});
+    CHECK(lines_of("a\n" + std::string(size - 2, 'x'), 10) == Lines{"1/0:a", "2/1!"});
+    CHECK(lines_of(std::string(size - 1, 'x') + "\n", 10) == Lines{"1/0!"});
+  }
 }
 
 TEST_CASE("what is not text is named with its cure") {
