@@ -4,16 +4,16 @@
 
 #include "base/error.h"
 #include "base/rounding.h"
-#include "plan/shapes/rank_weights.h"
+#include "model/vocabulary.h"
 
 namespace plimsoll::shard {
 
+using model::kVocabularyPadding;
 using model::OutputAxis;
 using model::Part;
 using model::Repack;
 using model::Split;
 using model::WeightSpec;
-using plan::kVocabularyPadding;
 using quantization::WeightScheme;
 
 namespace {

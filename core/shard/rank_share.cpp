@@ -6,16 +6,16 @@
 
 #include "base/error.h"
 #include "base/rounding.h"
-#include "plan/shapes/rank_weights.h"
+#include "model/vocabulary.h"
 
 namespace plimsoll::shard {
 namespace {
 
+using model::kVocabularyPadding;
 using model::OutputAxis;
 using model::Part;
 using model::Split;
 using model::WeightSpec;
-using plan::kVocabularyPadding;
 
 void check_divides(const ShardTensor& tensor, std::string_view what, int64_t number,
                    int64_t ranks) {

@@ -243,6 +243,30 @@ TEST_CASE("stages of a pipeline differ, and the tightest decides") {
   CHECK_FALSE(parse_json<Json>(to_json(plan_of(llama_8b(), {}))).contains("stages"));
 }
 
+TEST_CASE("classes that know no stages hold embedding, norm and head on each of them") {
+  EngineArgs args;
+  args.pipeline_parallel = 2;
+  const Json config = gemma2();
+  const PlanResult result = plan_of(config, args);
+  REQUIRE(result.stages.size() == 2);
+  CHECK(result.stages[0].layers == result.stages[1].layers);
+  CHECK(result.stages[0].parameter_bytes == result.stages[1].parameter_bytes);
+  const PlanResult whole = plan_of(config, {});
+  const int64_t outside =
+      2 * (2 * config["vocab_size"].get<int64_t>() + 1) * config["hidden_size"].get<int64_t>();
+  CHECK(2 * result.stages[0].parameter_bytes == whole.parameter_bytes + outside);
+}
+
+TEST_CASE("models that vLLM does not divide into stages are refused with more than one") {
+  EngineArgs args;
+  args.pipeline_parallel = 2;
+  Json config = llama_8b();
+  config["architectures"] = {"Mamba2ForCausalLM"};
+  CHECK_THAT(refusal_of(config, args),
+             Catch::Contains("Pipeline parallelism is not supported for this model") &&
+                 Catch::Contains("--pipeline-parallel-size"));
+}
+
 TEST_CASE("VLLM_PP_LAYER_PARTITION divides the layers of a plan") {
   EngineArgs args;
   args.pipeline_parallel = 2;

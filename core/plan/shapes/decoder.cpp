@@ -124,17 +124,23 @@ void add_layer(Builder& build, int64_t layer) {
   add_feed_forward(build, layer);
 }
 
-void add_output(Builder& build) {
+void add_head(Builder& build) {
   const TextDims& dims = build.dims;
-  // BERT's last layer ends with a norm already; its embedding has the one that is counted here.
-  if (build.family.norms > 0) build.norm(dims.hidden);
-  if (add_pooling_head(build)) return;
-  const bool last_stage = build.options.pipeline_parallel > 1;
+  const bool apart = build.options.pipeline_parallel > 1 && build.family.stages == Stages::divided;
   if (!dims.tied) {
     build.weights.lm_head(dims.vocabulary, dims.hidden, build.bias(build.family.lm_head_bias));
-  } else if (last_stage) {
+  } else if (apart) {
     build.weights.vocabulary(Part::lm_head, dims.vocabulary, dims.hidden);
   }
+}
+
+/// What stands after the layers, as far as this stage has it.
+void add_output(Builder& build, bool last) {
+  const Stages stages = build.family.stages;
+  const bool head = last || stages == Stages::repeated || stages == Stages::norm_at_end;
+  // BERT's last layer ends with a norm already; its embedding has the one that is counted here.
+  if (build.family.norms > 0 && (last || stages == Stages::repeated)) build.norm(build.dims.hidden);
+  if (head && !add_pooling_head(build)) add_head(build);
 }
 
 }  // namespace
@@ -228,11 +234,11 @@ void build_decoder(Builder& build) {
   const bool last = stage + 1 == ends.size();
   build.shape.first_layer = first ? 0 : ends[stage - 1];
   build.shape.stage_layers = ends[stage] - build.shape.first_layer;
-  if (first) add_embedding(build);
+  if (first || build.family.stages != Stages::divided) add_embedding(build);
   for (int64_t layer = build.shape.first_layer; layer < ends[stage]; ++layer) {
     add_layer(build, layer);
   }
-  if (last) add_output(build);
+  add_output(build, last);
 }
 
 }  // namespace plimsoll::plan

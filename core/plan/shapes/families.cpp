@@ -50,7 +50,6 @@ constexpr auto kAliases = std::to_array<Alias>({
     {"MossForCausalLM", "GPTJForCausalLM"},
     {"Ministral3ForCausalLM", "MistralForCausalLM"},
     {"Phi3ForCausalLM", "MistralForCausalLM"},
-    {"PanguEmbeddedForCausalLM", "InternLM2ForCausalLM"},
     {"XverseForCausalLM", "BaichuanForCausalLM"},
     {"Olmo3ForCausalLM", "Olmo2ForCausalLM"},
     {"DeepseekV32ForCausalLM", "DeepseekV3ForCausalLM"},

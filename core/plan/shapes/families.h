@@ -74,6 +74,13 @@ enum class Experts : uint8_t {
   hunyuan,
   longcat,  // some experts do nothing: they have a place in the router alone
 };
+/// Which stages of a pipeline hold what stands outside the layers, by vLLM's class of the model.
+enum class Stages : uint8_t {
+  divided,        // the embedding on the first (and last, where tied), norm and head on the last
+  repeated,       // all of it on every stage
+  norm_at_end,    // the norm on the last, the rest on every stage (Qwen3-Next)
+  output_at_end,  // norm and head on the last, the embedding on every stage (Qwen3.5)
+};
 /// Where a bias is: never, always, or as a key of the config says.
 struct Bias {
   const char* key = nullptr;
@@ -113,6 +120,7 @@ struct Family {
   int64_t activation_scalars = 0;  // of a learned activation: so many parameters and buffers each
   bool generic = false;            // runs in vLLM's generic backend over transformers' own modules
   bool pooling = false;
+  Stages stages = Stages::divided;
 };
 
 /// The rows of dense models, and of mixtures and hybrids.

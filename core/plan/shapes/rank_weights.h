@@ -9,16 +9,15 @@
 #include <vector>
 
 #include "base/amount.h"
+#include "model/vocabulary.h"
 #include "quantization/config.h"
 
 namespace plimsoll::plan {
 
+using model::kVocabularyPadding;
 using quantization::ModuleName;
 using quantization::Quantization;
 using quantization::WeightFormat;
-
-/// Rows that a vocabulary is padded to a multiple of: vLLM's DEFAULT_VOCAB_PADDING_SIZE.
-inline constexpr int64_t kVocabularyPadding = 64;
 
 /// Parts of the weights that a breakdown shows.
 enum class Part : uint8_t { embedding, attention, mlp, experts, norm, vision, lm_head };

@@ -285,14 +285,12 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
   shape.activation.hidden = build.dims.hidden;
   shape.activation.vocabulary = build.dims.vocabulary;
   build_decoder(build);
-  if (options.pipeline_rank == 0) {
-    shape.multimodal = add_towers(config, shape.architecture, build);
-    if (has_unknown_tower(config, shape.architecture)) {
-      shape.estimated = true;
-      if (!shape.note.empty()) shape.note += "; ";
-      shape.note += "the encoder of " + shape.architecture +
-                    " is not known: its weights and memory are not in the plan";
-    }
+  shape.multimodal = add_towers(config, shape.architecture, build);  // on every stage
+  if (has_unknown_tower(config, shape.architecture)) {
+    shape.estimated = true;
+    if (!shape.note.empty()) shape.note += "; ";
+    shape.note += "the encoder of " + shape.architecture +
+                  " is not known: its weights and memory are not in the plan";
   }
   return shape;
 }

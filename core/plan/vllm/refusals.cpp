@@ -34,6 +34,37 @@ void check_parallel(const ConfigView& config, const EngineArgs& args) {
   }
 }
 
+/// Classes without the `SupportsPP` interface (vLLM 0.32.0's model_executor/models).
+bool is_in_one_piece(std::string_view architecture) {
+  constexpr auto kWhole = std::to_array<std::string_view>({
+      "AriaForConditionalGeneration",
+      "CLIPModel",
+      "Gemma3TextModel",
+      "Gemma3nForCausalLM",
+      "Gemma3nForConditionalGeneration",
+      "Idefics3ForConditionalGeneration",
+      "Mamba2ForCausalLM",
+      "ModernBertModel",
+      "NemotronH_Nano_VL_V2",
+      "NomicBertModel",
+      "PaddleOCRVLForConditionalGeneration",
+      "Phi4MMForCausalLM",
+      "SmolVLMForConditionalGeneration",
+      "WhisperForConditionalGeneration",
+      "Zamba2ForCausalLM",
+  });
+  return std::ranges::find(kWhole, architecture) != kWhole.end() ||
+         architecture.find("Bert") != std::string_view::npos ||
+         architecture.starts_with("Roberta") || architecture.starts_with("XLMRoberta");
+}
+
+void check_pipeline(const ConfigView& config, const EngineArgs& args) {
+  if (args.pipeline_parallel == 1 || !is_in_one_piece(architecture_name(config))) return;
+  fail(ExitCode::usage,
+       "Pipeline parallelism is not supported for this model. Supported models implement the "
+       "`SupportsPP` interface. Leave --pipeline-parallel-size out.");
+}
+
 void check_steps(const EngineArgs& args, const EngineLimits& limits, int64_t max_model_len) {
   const bool old = args.version < kFirstEngineOnly;
   if (!args.chunked_prefill.value_or(!old) && limits.max_num_batched_tokens < max_model_len) {
@@ -76,6 +107,7 @@ void check_arguments(const ConfigView& config, const EngineArgs& args, const Eng
                      const ModelLength& length, int64_t max_model_len) {
   if (args.max_model_len > 0) check_length(length, args.max_model_len, config, args.version);
   check_parallel(config, args);
+  check_pipeline(config, args);
   check_steps(args, limits, max_model_len);
   check_adapters(args, limits);
 }

@@ -1,0 +1,11 @@
+// How vLLM cuts a vocabulary over ranks.
+#pragma once
+
+#include <cstdint>
+
+namespace plimsoll::model {
+
+/// Rows that a vocabulary is padded to a multiple of: vLLM's DEFAULT_VOCAB_PADDING_SIZE.
+inline constexpr int64_t kVocabularyPadding = 64;
+
+}  // namespace plimsoll::model
