@@ -100,15 +100,17 @@ class Walk {
       }
       layer_of_.push_back(layer);
     }
+    const auto first = std::ranges::find_if(layer_of_, [](int64_t layer) { return layer >= 0; });
+    first_of_layers_ = static_cast<WeightId>(first - layer_of_.begin());
   }
 
   [[nodiscard]] bool is_stage_aware() const { return spec_.vllm.knows_stage; }
 
   [[nodiscard]] bool is_on_stage(WeightId id, bool first, bool last) const {
     if (!is_stage_aware()) return true;
-    if (id == spec_.embedding && first) return true;
-    if (id == spec_.embedding && id != spec_.head) return false;
-    return last;
+    const bool before_layers = id < first_of_layers_;
+    if (!before_layers) return last;
+    return first || (last && spec_.embedding == spec_.head);  // a tied head keeps what it follows
   }
 
   Stage walk(size_t index, int64_t first_layer, int64_t end_layer) {
@@ -232,6 +234,7 @@ class Walk {
   std::unordered_map<WeightId, Heads> heads_;
   std::unordered_map<WeightId, std::string> scales_after_;
   std::vector<int64_t> layer_of_;
+  WeightId first_of_layers_ = 0;
 };
 
 void check_layout(const ModelSpec& spec, const Layout& layout) {

@@ -197,7 +197,8 @@ ModelSpec make_gpt_bigcode(const ConfigReader& config) {
   if (config.boolean({"add_cross_attention"}, false)) {
     config.refuse("add_cross_attention", "false: encoder states are not supported");
   }
-  if (config.boolean({"multi_query"}, true)) decoder.sizes.kv_heads = 1;
+  const bool one_key_head = config.boolean({"multi_query"}, true);
+  if (one_key_head) decoder.sizes.kv_heads = 1;
   decoder.activation = read_activation(config, "activation_function", "gelu_pytorch_tanh");
   decoder.tied = config.boolean({"tie_word_embeddings"}, true);
   if (!config.boolean({"scale_attn_weights"}, true)) decoder.attention_scale = 1;
@@ -206,6 +207,10 @@ ModelSpec make_gpt_bigcode(const ConfigReader& config) {
   decoder.mlp_kind = MlpKind::plain;
   decoder.qkv_stored = QkvStored::grouped;
   decoder.interleaved = InterleavedCut::untangled;
+  if (!one_key_head) {  // one matrix of equal parts has no plan
+    decoder.interleaved = InterleavedCut::in_place;
+    decoder.qkv_split = decoder.attention_out_split = Split::replicated;
+  }
   decoder.learned_positions = decoder.sizes.max_position;
   decoder.positions = "wpe";
   decoder.order = {LayerPart::attention_norm, LayerPart::attention, LayerPart::mlp_norm,

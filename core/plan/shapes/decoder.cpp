@@ -131,6 +131,10 @@ void add_head(Builder& build) {
     build.weights.lm_head(dims.vocabulary, dims.hidden, build.bias(build.family.lm_head_bias));
   } else if (apart) {
     build.weights.vocabulary(Part::lm_head, dims.vocabulary, dims.hidden);
+    // The generic backend keeps all that stands before the layers beside a tied head.
+    if (build.family.positions == Positions::learned) {
+      build.weights.plain(Part::lm_head, Amount{dims.positions} * dims.hidden);
+    }
   }
 }
 

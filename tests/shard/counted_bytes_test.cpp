@@ -1,0 +1,95 @@
+// What plan counts of a rank's parameters, and what shard writes for it, to the byte: two readings
+// of one architecture.
+#include <catch2/catch.hpp>
+#include <map>
+#include <numeric>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "model/config.h"
+#include "plan/shapes/config_file.h"
+#include "plan/shapes/model_shape.h"
+#include "shard/layout.h"
+
+using namespace plimsoll;
+
+namespace {
+
+constexpr int64_t kRefused = -1;
+
+/// A config for each architecture (tests/data/families); those whose `quantization_config` decides
+/// are left to the quantised tests.
+std::map<std::string, Json> configs() {
+  std::istringstream lines(
+      read_text_file(std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/families/families.jsonl"));
+  std::map<std::string, Json> result;
+  for (std::string line; std::getline(lines, line);) {
+    Json row = parse_json<Json>(line);
+    if (!row.contains("config") || row["config"].contains("quantization_config")) continue;
+    if (row.contains("refused")) continue;  // by vLLM
+
+    plan::complete_config(row["config"]);
+    result[row["name"].get<std::string>()] = std::move(row["config"]);
+  }
+  return result;
+}
+
+std::vector<int64_t> counted(const Json& config, int64_t tensor, int64_t pipeline) {
+  std::vector<int64_t> stages;
+  try {
+    const ConfigView view(config, "config.json");
+    const quantization::Quantization plain;
+    plan::ShapeOptions options;
+    options.tensor_parallel = tensor;
+    options.pipeline_parallel = pipeline;
+    for (; options.pipeline_rank < pipeline; ++options.pipeline_rank) {
+      plan::RankWeights weights(tensor, options.element, plain);
+      build_shape(view, options, weights);
+      stages.push_back(weights.parameter_bytes().value());
+    }
+  } catch (const Error&) {
+    return {kRefused};
+  }
+  return stages;
+}
+
+std::vector<int64_t> written(const model::ModelSpec& spec, int64_t tensor, int64_t pipeline) {
+  std::vector<int64_t> stages;
+  try {
+    for (const shard::Stage& stage :
+         shard::make_stages(spec, {.tensor_parallel = tensor, .pipeline_parallel = pipeline})) {
+      stages.push_back(std::accumulate(stage.begin(), stage.end(), int64_t{0},
+                                       [](int64_t sum, const shard::ShardTensor& each) {
+                                         return sum + (each.weight == nullptr ? 0 : each.bytes());
+                                       }));
+    }
+  } catch (const Error&) {
+    return {kRefused};
+  }
+  return stages;
+}
+
+}  // namespace
+
+TEST_CASE("what plan counts of a stage's parameters, shard writes") {
+  std::set<std::string> both;
+  for (const auto& [name, config] : configs()) {
+    model::ModelSpec spec;
+    try {
+      spec = model::make_model_spec(config);
+    } catch (const Error&) {
+      continue;  // plan alone knows it
+    }
+    both.insert(spec.architecture);
+    if (spec.architecture == "PhiForCausalLM") continue;  // its head's bias comes with the tensors
+    for (const int64_t tensor : {1, 2, 4, 8}) {
+      for (const int64_t pipeline : {1, 2, 3}) {
+        INFO(name << " on " << tensor << " ranks in " << pipeline << " stages");
+        CHECK(counted(config, tensor, pipeline) == written(spec, tensor, pipeline));
+      }
+    }
+  }
+  CHECK(both.size() >= 20);
+}
