@@ -78,6 +78,9 @@ void declare_numbers(CLI::App& command, EngineFlags& flags) {
              [&args](const std::string& text) { args.dtype = read_dtype_name(text); });
   text_flag(command, "--quantization", args.quantization, "METHOD",
             "quantize while loading, also -q METHOD: fp8, bitsandbytes");
+  choice_flag(command, "--quantized-activations", args.whole_activations,
+              {{"on", false}, {"off", true}},
+              "off: inputs of products are not rounded as the format asks (default on)");
   text_flag(command, "--kv-cache-dtype", args.kv_cache_dtype, "auto|fp8|...",
             "of the KV cache (default auto: the model's)");
   noted(text_flag(command, "--mamba-ssm-cache-dtype", args.state_dtype, "auto|float32|...",

@@ -87,6 +87,7 @@ std::vector<std::string> apply_cpu(const EngineFlags& flags, engine::EngineOptio
     notes.push_back(fmt::format("{}: without effect on the CPU", fmt::join(flags.for_cards, ", ")));
   }
   engine.capture_sizes.reset();
+  if (engine.kv_dtype == DType::f8_e4m3) return notes;
   if (engine.kv_dtype && *engine.kv_dtype != engine.dtype) {
     notes.push_back(fmt::format("--kv-cache-dtype: the CPU keeps the cache in the model's {}",
                                 torch_name(engine.dtype)));

@@ -58,7 +58,9 @@ class Weights {
  public:
   Weights(const RunOptions& options, const std::filesystem::path& folder, const Json& config,
           model::ModelSpec& spec) {
-    const auto activations = quantization::Activations::whole;
+    const auto activations = options.launch.args.whole_activations
+                                 ? quantization::Activations::whole
+                                 : quantization::Activations::rounded;
     if (options.random_weights) {
       quantization::assign_packings(config, nullptr, activations, spec);
       return;

@@ -10,32 +10,37 @@
 
 namespace plimsoll {
 
+inline constexpr float kLargestE4m3 = 448;
+/// Below it e4m3's numbers are 2^-9 apart.
+inline constexpr float kLeastNormalE4m3 = 0x1p-6f;
+
 /// e4m3 without infinities: bias 7, NaN where all bits but the sign are set.
 inline float e4m3_to_float(uint8_t code) {
-  const int exponent = code >> 3 & 15;
-  const int mantissa = code & 7;
-  const float sign = (code & 0x80) != 0 ? -1.f : 1.f;
-  if ((code & 0x7f) == 0x7f) return std::numeric_limits<float>::quiet_NaN();
-  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -9);
-  return sign * std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  const uint32_t size = code & 0x7fu;
+  if (size == 0x7f) return std::numeric_limits<float>::quiet_NaN();
+  const float value = size < 8 ? static_cast<float>(size) * 0x1p-9f
+                               : std::bit_cast<float>((size << 20) + (120u << 23));
+  return (code & 0x80) != 0 ? -value : value;
 }
-
-inline constexpr float kLargestE4m3 = 448;
 
 /// The nearest e4m3, ties to even; what is too large becomes the largest, NaN stays NaN.
 inline uint8_t float_to_e4m3(float value) {
-  const uint8_t sign = std::signbit(value) ? 0x80 : 0;
-  const float size = std::fabs(value);
-  if (std::isnan(value)) return 0x7f;
-  if (size >= kLargestE4m3) return sign | 0x7e;
-  int exponent = 0;
-  (void)std::frexp(size, &exponent);
-  // A step of the value's binade; below 2^-6 the subnormals' of 2^-9.
-  const int step = std::max(exponent - 4, -9);
-  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(size, -step)));
-  // Codes ascend with the values: 8 to 16 steps of binade e follow those of the one before.
-  const int code = step == -9 ? steps : (step + 9) * 8 + steps;
-  return static_cast<uint8_t>(sign | code);
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint8_t>(bits >> 24 & 0x80);
+  const uint32_t size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) return sign | 0x7f;
+  if (std::bit_cast<float>(size) < kLeastNormalE4m3) {
+    // Adding 2^23 rounds to an integer.
+    const float steps = std::bit_cast<float>(size) * 0x1p9f + 0x1p23f;
+    return sign | static_cast<uint8_t>(std::bit_cast<uint32_t>(steps) & 15);
+  }
+  const uint32_t rounded = size + 0x7ffffu + (size >> 20 & 1);
+  return sign | static_cast<uint8_t>(std::min((rounded - (120u << 23)) >> 20, 0x7eu));
+}
+
+/// The same as a number.
+inline float round_to_e4m3(float value) {
+  return e4m3_to_float(float_to_e4m3(value));
 }
 
 /// 2^(code - 127); 255 is NaN.

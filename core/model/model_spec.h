@@ -237,8 +237,9 @@ struct AttentionSpec {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
-  float scale = 0;     // of q.k
-  float soft_cap = 0;  // 0: none; else cap * tanh(score / cap)
+  float scale = 0;                       // of q.k
+  float key_scale = 1, value_scale = 1;  // caches of float8 hold keys and values divided by them
+  float soft_cap = 0;                    // 0: none; else cap * tanh(score / cap)
   int64_t window = 0;  // 0: sees everything; else the last `window` positions, itself included
   WindowKind window_kind = WindowKind::sliding;
   int32_t rope = -1;  // index into ModelSpec::ropes; -1: none

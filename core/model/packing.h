@@ -60,6 +60,12 @@ enum class InputRounding : uint8_t {
   nvfp4_group,  // e2m1 by a float8 scale of each 16 inputs, below the checkpoint's scale
 };
 
+/// Whether a rounding goes by a scale of the checkpoint's.
+constexpr bool has_input_scale(InputRounding rounding) {
+  return rounding == InputRounding::int8_static || rounding == InputRounding::fp8_static ||
+         rounding == InputRounding::nvfp4_group;
+}
+
 struct Packing {
   PackedFormat format = PackedFormat::awq;
   Code code = Code::integer;

@@ -46,6 +46,7 @@ struct EngineArgs {
   std::string dtype = "auto";
   std::string quantization;
   bool as_awq = false;  // as if the checkpoint were quantized to 4 bits (AWQ): for advice
+  bool whole_activations = false;  // quantised checkpoints are computed from exact weights alone
   std::string kv_cache_dtype = "auto";
   std::string state_dtype;  // --mamba-ssm-cache-dtype
   int64_t tensor_parallel = 1;

@@ -122,6 +122,35 @@ class Assignment {
   ModelSpec& spec_;
 };
 
+/// The scale of a layer's keys or values, under any of the names that it has; 1: none is stored.
+float cache_scale(const std::string& attention, const std::string& letter, const FindStored& find) {
+  for (const std::string& name :
+       {"attn." + letter + "_scale", letter + "_scale", letter + "_proj." + letter + "_scale",
+        "qkv_proj." + letter + "_scale", letter + "_proj.output_scale", std::string("kv_scale")}) {
+    const std::optional<StoredTensor> tensor = find(attention + "." + name);
+    if (!tensor) continue;
+    const bool real =
+        tensor->dtype == DType::f32 || tensor->dtype == DType::f16 || tensor->dtype == DType::bf16;
+    float value = 0;
+    if (real && tensor->elements() == 1) tensor->guarded([&] { value = tensor->number(0); });
+    if (value > 0) return value;
+    fail(ExitCode::checkpoint_unusable,
+         "tensor \"{}\" is no scale of a KV cache: expected one positive number", tensor->name);
+  }
+  return 1;
+}
+
+void read_cache_scales(const FindStored& find, ModelSpec& spec) {
+  for (model::LayerSpec& layer : spec.layers) {
+    if (layer.attention.out.weight == model::kNoWeight) continue;
+    const std::string& tensor = spec.weight(layer.attention.out.weight).parts.front().tensor;
+    const std::string module = tensor.substr(0, tensor.rfind('.'));
+    const std::string attention = module.substr(0, module.rfind('.'));
+    layer.attention.key_scale = cache_scale(attention, "k", find);
+    layer.attention.value_scale = cache_scale(attention, "v", find);
+  }
+}
+
 const Json* settings_of(const Json& config) {
   for (const char* key : {"quantization_config", "compression_config"}) {
     const auto found = config.find(key);
@@ -153,6 +182,7 @@ void assign_packings(const Json& config, const FindStored& find, Activations act
   if (schemes.method().empty()) return;
   Assignment(schemes, find, activations, spec).run();
   spec.quantization.clear();
+  if (find) read_cache_scales(find, spec);
   // Scales of attention: only caches of fp8 are stored by them.
   for (const char* ending : {".k_scale", ".v_scale", ".q_scale", ".kv_scale", ".prob_output_scale",
                              ".k_zero_point", ".v_zero_point", ".q_zero_point", ".output_scale"}) {

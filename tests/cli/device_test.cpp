@@ -34,7 +34,7 @@ TEST_CASE("flags for cards mean nothing on the CPU, which is said once") {
   const Outcome plain = run("");
   const Outcome flagged =
       run("--gpu-memory-utilization 0.5 --enforce-eager --cudagraph-capture-sizes 1,2,4 "
-          "--kv-cache-dtype fp8 --deterministic");
+          "--kv-cache-dtype float16 --deterministic");
   CHECK(flagged.status == 0);
   CHECK(flagged.out == plain.out);
   CHECK_THAT(flagged.err, Contains("--gpu-memory-utilization, --enforce-eager, "

@@ -133,12 +133,14 @@ class Subject {
     return spec_.dtype == DType::f32 ? DType::bf16 : spec_.dtype;
   }
 
-  ModelRunner runner(DType dtype) {
+  ModelRunner runner(DType dtype, std::optional<DType> kv_dtype = std::nullopt) {
     return {spec_,
             checkpoint::WeightReader(*checkpoint_, spec_),
             *backend_,
             dtype,
-            {.length = longest_, .sequences = static_cast<int64_t>(golden.cases.size())}};
+            {.length = longest_,
+             .sequences = static_cast<int64_t>(golden.cases.size()),
+             .kv_dtype = kv_dtype}};
   }
 
   /// Which table longrope uses: by the length that the request may reach.

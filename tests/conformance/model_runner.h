@@ -27,6 +27,7 @@ class ModelRunner {
   struct Limits {
     int64_t length = 0;  // tokens of one sequence, and of one step
     int64_t sequences = 1;
+    std::optional<DType> kv_dtype = {};  // of the cache, unlike the model's
   };
 
   ModelRunner(const model::ModelSpec& spec, const checkpoint::WeightSource& weights,
@@ -87,6 +88,7 @@ class ModelRunner {
                                       Limits limits) {
     engine::EngineOptions options;
     options.dtype = dtype;
+    options.kv_dtype = limits.kv_dtype;
     options.max_model_len = limits.length;
     options.max_num_seqs = limits.sequences;
     options.max_num_batched_tokens = limits.length * limits.sequences;

@@ -47,6 +47,13 @@ struct Bf16Cache {
   PLIMSOLL_INLINE Vf values(const std::byte* from) { return load_bf16(from); }
 };
 
+struct E4m3Cache {
+  static constexpr int kStep = 1;
+  static constexpr size_t kElement = 1;
+  PLIMSOLL_INLINE void keys(const std::byte* from, Vf* steps) { steps[0] = values(from); }
+  PLIMSOLL_INLINE Vf values(const std::byte* from) { return e4m3_number(load_bytes(from)); }
+};
+
 /// The scratch of a tile by its parts.
 struct AttentionState {
   int rows;
@@ -264,7 +271,7 @@ AttentionGroup locate_group(const AttentionTile& t, const Tiles& tiles, int64_t 
                             int64_t begin, int64_t end) {
   AttentionGroup group;
   const int64_t width = round_up(t.head_dim, 16);
-  const int64_t element = t.dtype == DType::f32 ? 4 : 2;
+  const int64_t element = t.dtype == DType::f32 ? 4 : t.dtype == DType::f8_e4m3 ? 1 : 2;
   const int64_t first_seen = tiles.of_position(begin);
   const int64_t last_seen = tiles.of_position(end - 1);
   for (int i = 0; i < kGroupTiles; ++i) {
@@ -343,6 +350,7 @@ void attend(const AttentionTile& t) {
 void attention(const AttentionTile& tile) {
   if (tile.dtype == DType::bf16) return attend<Bf16Cache>(tile);
   if (tile.dtype == DType::f16) return attend<F16Cache>(tile);
+  if (tile.dtype == DType::f8_e4m3) return attend<E4m3Cache>(tile);
   attend<F32Cache>(tile);
 }
 

@@ -27,6 +27,9 @@ class CpuFootprint final : public Footprint {
         return static_cast<size_t>(spec.matrices()) * matrix_bytes(spec, dtype);
     }
   }
+  [[nodiscard]] bool stores_kv(DType kv, DType model) const override {
+    return kv == model || kv == DType::f8_e4m3;
+  }
   [[nodiscard]] size_t kv_bytes(const model::AttentionSpec& spec, int64_t block_size,
                                 DType dtype) const override {
     return KvBlock(spec, block_size, dtype).bytes();

@@ -87,6 +87,10 @@ void CpuBackend::load_part(const model::Part& part, int64_t columns, const model
               load_strip(packing, layout, rows, strip, buffers[static_cast<size_t>(thread)], to);
             });
   if (packing.ordered) rows.input_groups(reinterpret_cast<int32_t*>(to + layout.order));
+  if (model::has_input_scale(packing.inputs)) {
+    const float scale = rows.input_scale();
+    std::memcpy(to + layout.input, &scale, sizeof scale);
+  }
   if (packing.code == model::Code::table) {
     rows.table(std::span<float, 16>(reinterpret_cast<float*>(to + layout.table), 16));
   }

@@ -8,6 +8,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/packed_layout.h"
+#include "backend/cpu/round_inputs.h"
 #include "backend/cpu/thread_pool.h"
 #include "base/rounding.h"
 
@@ -100,7 +101,8 @@ class CpuBackend final : public Backend {
   [[nodiscard]] int64_t product_tiles(int64_t rows) const;
   /// Packs the rows that `row(i)` points at for products with weights of type `dtype`.
   template <typename RowOf>
-  void pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const RowOf& row);
+  void pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const RowOf& row,
+            const InputRule& rule = {});
   void multiply(const Product& product);
   void multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
                        int64_t strips) const;
@@ -111,9 +113,6 @@ class CpuBackend final : public Backend {
                      KBlock block) const;
   void linear_packed(View out, View in, const Weight& weight, const Weight& bias,
                      model::Activation activation, std::byte* workspace);
-  /// Products of experts with quantised matrices, whose jobs point at the matrices' beginnings.
-  void multiply_packed_experts(const Weight& weight, std::span<const ProductJob> jobs,
-                               std::span<const int64_t> experts);
   void load_packed(const Weight& weight, const RowReader& read);
   void load_part(const model::Part& part, int64_t columns, const model::PackedRows& rows,
                  std::byte* to);
@@ -151,6 +150,7 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   std::vector<std::vector<float>> attention_scratch_;  // one for each thread
   std::vector<std::vector<float>> unpacked_;           // likewise
+  std::vector<std::vector<float>> rounded_;            // likewise
 };
 
 }  // namespace plimsoll::backend

@@ -111,8 +111,13 @@ void CpuBackend::do_rope_and_store(View qkv, View angles, const model::Attention
     const int32_t number = block_at(batch, cache, batch.row_sequence[at], position);
     std::byte* to =
         cache.pool + static_cast<size_t>(number) * cache.block_stride + cache.layer_offset;
-    const float* keys = row + spec.heads * d;
-    const float* values = keys + spec.kv_heads * d;
+    float* keys = row + spec.heads * d;
+    float* values = keys + spec.kv_heads * d;
+    if (cache.dtype == DType::f8_e4m3) {
+      // Attention reads them from the cache alone.
+      kernels_.scale(keys, 1 / spec.key_scale, spec.kv_heads * d);
+      kernels_.scale(values, 1 / spec.value_scale, spec.kv_heads * d);
+    }
     std::vector<std::byte> stored(static_cast<size_t>(key_columns(d)) * block.element);
     for (int64_t h = 0; h < spec.kv_heads; ++h) {
       kernels_.narrow(keys + h * d, stored.data(), cache.dtype, d);
@@ -154,6 +159,7 @@ void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& sp
   const int64_t group = spec.heads / spec.kv_heads;
   const AttentionTasks tasks = divide_attention(spec, batch, workspace);
   const int64_t count = tasks.first[tasks.sequences];
+  const bool is_e4m3 = cache.dtype == DType::f8_e4m3;
   for (auto& scratch : attention_scratch_)
     scratch.resize(std::max(scratch.size(), static_cast<size_t>(attention_scratch(spec.head_dim))));
 
@@ -176,30 +182,34 @@ void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& sp
     const auto of_head = [head](const Weight& vector) {
       return vector ? static_cast<const float*>(vector.data) + head : nullptr;
     };
-    kernels_.attention({.q = static_cast<const float*>(qkv.data) + row * qkv.stride + column,
-                        .q_stride = qkv.stride,
-                        .out = static_cast<float*>(out.data) + row * out.stride + column,
-                        .out_stride = out.stride,
-                        .first_position = batch.context_length[at] - rows + first_row,
-                        .positions = static_cast<int>(std::min(tasks.positions, rows - first_row)),
-                        .heads = static_cast<int>(std::min(tasks.heads, group - first_head)),
-                        .head_dim = spec.head_dim,
-                        .scale = spec.scale,
-                        .soft_cap = spec.soft_cap,
-                        .window = spec.window,
-                        .window_kind = spec.window_kind,
-                        .slopes = of_head(terms.slopes),
-                        .alibi = spec.alibi,
-                        .sinks = of_head(terms.sinks),
-                        .pool = cache.pool + cache.layer_offset,
-                        .block_stride = cache.block_stride,
-                        .blocks = batch.block_tables[static_cast<size_t>(cache.group)].data() +
-                                  s * batch.table_stride,
-                        .block_size = cache.block_size,
-                        .key_offset = block.key_tile(kv_head, 0),
-                        .value_offset = block.value_row(kv_head, 0),
-                        .dtype = cache.dtype,
-                        .scratch = attention_scratch_[static_cast<size_t>(thread)].data()});
+    const AttentionTile tile{
+        .q = static_cast<const float*>(qkv.data) + row * qkv.stride + column,
+        .q_stride = qkv.stride,
+        .out = static_cast<float*>(out.data) + row * out.stride + column,
+        .out_stride = out.stride,
+        .first_position = batch.context_length[at] - rows + first_row,
+        .positions = static_cast<int>(std::min(tasks.positions, rows - first_row)),
+        .heads = static_cast<int>(std::min(tasks.heads, group - first_head)),
+        .head_dim = spec.head_dim,
+        .scale = spec.scale * (is_e4m3 ? spec.key_scale : 1.f),
+        .soft_cap = spec.soft_cap,
+        .window = spec.window,
+        .window_kind = spec.window_kind,
+        .slopes = of_head(terms.slopes),
+        .alibi = spec.alibi,
+        .sinks = of_head(terms.sinks),
+        .pool = cache.pool + cache.layer_offset,
+        .block_stride = cache.block_stride,
+        .blocks =
+            batch.block_tables[static_cast<size_t>(cache.group)].data() + s * batch.table_stride,
+        .block_size = cache.block_size,
+        .key_offset = block.key_tile(kv_head, 0),
+        .value_offset = block.value_row(kv_head, 0),
+        .dtype = cache.dtype,
+        .scratch = attention_scratch_[static_cast<size_t>(thread)].data()};
+    kernels_.attention(tile);
+    for (int p = 0; is_e4m3 && p < tile.positions; ++p)
+      kernels_.scale(tile.out + p * tile.out_stride, spec.value_scale, tile.heads * spec.head_dim);
   });
 }
 

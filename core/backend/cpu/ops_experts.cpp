@@ -55,29 +55,40 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
                                   const RowOf& row_of, std::byte* packed, float* out) {
   const int64_t n = weight.spec->rows();
   const int64_t k = weight.spec->columns();
-  const bool is_packed = weight.spec->is_packed();
+  const model::WeightSpec& spec = *weight.spec;
+  const bool is_packed = spec.is_packed();
   const DType dtype = is_packed ? DType::f32 : weight.dtype;
   const size_t row_bytes = static_cast<size_t>(padded_columns(k)) * kernels_.packed_element(dtype);
-  const size_t matrix = is_packed ? Segments(*weight.spec, weight.dtype, 0).end
-                                  : matrix_bytes(*weight.spec, weight.dtype);
-  std::vector<ProductJob> jobs;
-  std::vector<int64_t> experts;  // of each job
-  for (int64_t e = 0; e < slots.experts; ++e) {
-    const int64_t first = slots.starts[e];
-    const int64_t rows = slots.starts[e + 1] - first;
-    if (rows == 0) continue;
-    std::byte* mine = packed + static_cast<size_t>(first) * row_bytes;
-    pack(rows, k, dtype, mine, [&](int64_t i) { return row_of(first + i); });
-    jobs.push_back(
-        {.rows_packed = mine,
-         .rows = rows,
-         .matrix = static_cast<const std::byte*>(weight.data) + static_cast<size_t>(e) * matrix,
-         .out = out + first * n,
-         .out_stride = n});
-    experts.push_back(e);
+  const Segments segments = is_packed ? Segments(spec, weight.dtype, 0) : Segments();
+  const size_t matrix = is_packed ? segments.end : matrix_bytes(spec, weight.dtype);
+  const size_t parts = spec.parts.size() / static_cast<size_t>(spec.matrices());
+  // A plain matrix is one, whatever it was put together from.
+  for (size_t s = 0; s < (is_packed ? parts : 1); ++s) {
+    const Segment segment = is_packed ? segments.parts[s] : Segment{};
+    std::vector<ProductJob> jobs;
+    for (int64_t e = 0; e < slots.experts; ++e) {
+      const int64_t first = slots.starts[e];
+      const int64_t rows = slots.starts[e + 1] - first;
+      if (rows == 0) continue;
+      const std::byte* const from = static_cast<const std::byte*>(weight.data) +
+                                    static_cast<size_t>(e) * matrix + segment.offset;
+      const model::Part* const part =
+          is_packed ? &spec.parts[static_cast<size_t>(e) * parts + s] : nullptr;
+      const InputRule rule = is_packed ? input_rule(*part, k, from) : InputRule{};
+      std::byte* const mine = packed + static_cast<size_t>(first) * row_bytes;
+      if (s == 0 || model::has_input_scale(rule.rounding)) {
+        const auto input = [&](int64_t i) { return row_of(first + i); };
+        pack(rows, k, dtype, mine, input, rule);
+      }
+      jobs.push_back({.rows_packed = mine,
+                      .rows = rows,
+                      .matrix = from,
+                      .part = part,
+                      .out = out + first * n + segment.first_row,
+                      .out_stride = n});
+    }
+    multiply({.n = is_packed ? segment.part->rows() : n, .k = k, .dtype = dtype, .jobs = jobs});
   }
-  if (is_packed) return multiply_packed_experts(weight, jobs, experts);
-  multiply({.n = n, .k = k, .dtype = dtype, .jobs = jobs});
 }
 
 void CpuBackend::do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,

@@ -2,6 +2,7 @@
 // are multiplied as any others, in the same order for any number of rows.
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "backend/cpu/ops_product.h"
 
@@ -99,37 +100,24 @@ void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, 
   }
 }
 
-void CpuBackend::multiply_packed_experts(const Weight& weight, std::span<const ProductJob> jobs,
-                                         std::span<const int64_t> experts) {
-  const model::WeightSpec& spec = *weight.spec;
-  const size_t each = spec.parts.size() / static_cast<size_t>(spec.matrices());
-  for (const Segment& segment : Segments(spec, weight.dtype, 0).parts) {
-    std::vector<ProductJob> own(jobs.begin(), jobs.end());
-    for (size_t i = 0; i < own.size(); ++i) {
-      own[i].part = &spec.parts[static_cast<size_t>(experts[i]) * each + segment.index];
-      own[i].matrix += segment.offset;
-      own[i].out += segment.first_row;
-    }
-    multiply({.n = segment.part->rows(), .k = spec.columns(), .jobs = own});
-  }
-}
-
 void CpuBackend::linear_packed(View out, View in, const Weight& weight, const Weight& bias,
                                model::Activation activation, std::byte* workspace) {
   const auto* from = static_cast<const float*>(in.data);
   const auto* const biases = static_cast<const float*>(bias.data);
-  std::optional<DType> rows_are;
+  std::optional<std::pair<DType, InputRule>> rows_are;
   for (const Segment& segment : Segments(*weight.spec, weight.dtype, 0).parts) {
     const bool packed = segment.part->packing.has_value();
     const DType dtype = packed ? DType::f32 : weight.dtype;
-    if (rows_are != dtype) {
-      pack(in.rows, in.columns, dtype, workspace,
-           [&](int64_t row) { return from + row * in.stride; });
-      rows_are = dtype;
+    const std::byte* const matrix = static_cast<const std::byte*>(weight.data) + segment.offset;
+    const InputRule rule = packed ? input_rule(*segment.part, in.columns, matrix) : InputRule{};
+    if (rows_are != std::pair(dtype, rule)) {
+      const auto row_of = [&](int64_t row) { return from + row * in.stride; };
+      pack(in.rows, in.columns, dtype, workspace, row_of, rule);
+      rows_are = std::pair(dtype, rule);
     }
     const ProductJob job{.rows_packed = workspace,
                          .rows = in.rows,
-                         .matrix = static_cast<const std::byte*>(weight.data) + segment.offset,
+                         .matrix = matrix,
                          .part = packed ? segment.part : nullptr,
                          .out = static_cast<float*>(out.data) + segment.first_row,
                          .out_stride = out.stride};

@@ -1,5 +1,7 @@
 #include "backend/cpu/packed_layout.h"
 
+#include <cstring>
+
 namespace plimsoll::backend {
 namespace {
 
@@ -37,6 +39,14 @@ PackedPart::PackedPart(const model::Part& part, int64_t columns_of_part)
   // Numbers, offset and largest values.
   nested = take(
       bytes, nested_blocks > 0 ? static_cast<size_t>(256 + 1 + nested_blocks) * sizeof(float) : 0);
+  input = take(bytes, model::has_input_scale(packing.inputs) ? sizeof(float) : 0);
+}
+
+InputRule input_rule(const model::Part& part, int64_t columns, const std::byte* data) {
+  InputRule rule{.rounding = part.packing->inputs};
+  if (model::has_input_scale(rule.rounding))
+    std::memcpy(&rule.scale, data + PackedPart(part, columns).input, sizeof rule.scale);
+  return rule;
 }
 
 Segments::Segments(const model::WeightSpec& spec, DType dtype, int64_t matrix) {

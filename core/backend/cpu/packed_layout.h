@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/layout.h"
+#include "backend/cpu/round_inputs.h"
 
 namespace plimsoll::backend {
 
@@ -21,7 +22,7 @@ struct PackedPart {
   int64_t nested_blocks = 0, nested_first = 0;
   size_t strip_codes = 0, strip_scales = 0, strip_zeros = 0;  // bytes of one strip
   // Offsets of what lies behind the codes.
-  size_t scales = 0, zeros = 0, factors = 0, order = 0, table = 0, nested = 0;
+  size_t scales = 0, zeros = 0, factors = 0, order = 0, table = 0, nested = 0, input = 0;
   size_t bytes = 0;
 
   PackedPart(const model::Part& part, int64_t columns_of_part);
@@ -29,6 +30,9 @@ struct PackedPart {
   static int64_t unit_columns(int64_t bits) { return bits == 3 ? 32 : 32 / bits; }
   static int64_t unit_words(int64_t bits) { return bits == 3 ? 3 : 1; }
 };
+
+/// How the inputs of a quantised part at `data` are rounded.
+InputRule input_rule(const model::Part& part, int64_t columns, const std::byte* data);
 
 /// Some outputs of a matrix: a quantised part, or a plain one as a packed matrix of its own.
 struct Segment {
@@ -43,6 +47,7 @@ struct Segments {
   std::vector<Segment> parts;
   size_t end = 0;
 
+  Segments() = default;
   Segments(const model::WeightSpec& spec, DType dtype, int64_t matrix);
 };
 

@@ -5,6 +5,7 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/vec.h"
 #include "backend/cpu/vec_math.h"
+#include "base/float8.h"
 
 namespace plimsoll::backend {
 namespace {
@@ -153,6 +154,10 @@ void norm(const NormRow& row) {
 
 /// Floats to a row of `type`.
 void narrow(const float* from, void* to, DType type, int64_t count) {
+  if (type == DType::f8_e4m3) {
+    for (int64_t i = 0; i < count; ++i) static_cast<uint8_t*>(to)[i] = float_to_e4m3(from[i]);
+    return;
+  }
   if (type == DType::f32) {
     __builtin_memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
     return;

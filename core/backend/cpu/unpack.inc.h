@@ -10,11 +10,7 @@ namespace plimsoll::backend {
 namespace {
 
 constexpr int kUnpackVectors = static_cast<int>(kStrip) / kLanes;
-typedef uint8_t Vb __attribute__((vector_size(kLanes)));
 
-PLIMSOLL_INLINE Vi load_bytes(const void* from) {
-  return __builtin_convertvector(load_as<Vb>(from), Vi);
-}
 PLIMSOLL_INLINE Vf to_float(Vi v) {
   return __builtin_convertvector(v, Vf);
 }
@@ -40,15 +36,6 @@ struct BitPlanes {
     return code | ((load_as<Vi>(unit + 8 * kStrip) >> shift) & 1) << 2;
   }
 };
-
-PLIMSOLL_INLINE Vf e4m3_number(Vi code) {
-  const Vi size = code & 0x7f;
-  // Exponents of 7 and more bias; numbers below 2^-6 as what they exceed 2^-6 by.
-  const Vi least = splat_int(121 << 23);
-  const Vf normal = from_bits((size << 20) + (120 << 23));
-  const Vf subnormal = from_bits((size << 20) + least) - from_bits(least);
-  return from_bits(bits(select(size < 8, subnormal, normal)) | (code & 0x80) << 24);
-}
 
 struct IntegerNumber {
   static constexpr bool kHasZero = true;

@@ -30,6 +30,7 @@ constexpr int kRegisters = 16;
 typedef float Vf __attribute__((vector_size(kLanes * 4)));
 typedef int32_t Vi __attribute__((vector_size(kLanes * 4)));
 typedef uint16_t Vh __attribute__((vector_size(kLanes * 2)));
+typedef uint8_t Vb __attribute__((vector_size(kLanes)));
 
 template <typename V>
 PLIMSOLL_INLINE V load_as(const void* from) {
@@ -181,6 +182,22 @@ PLIMSOLL_INLINE uint32_t bf16_of(float value) {
   const auto b = load_scalar<uint32_t>(&value);
   if ((b & 0x7fffffffu) > 0x7f800000u) return (b >> 16) | 0x40u;
   return (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
+}
+
+// ---- 8-bit types ----
+
+PLIMSOLL_INLINE Vi load_bytes(const void* from) {
+  return __builtin_convertvector(load_as<Vb>(from), Vi);
+}
+
+/// Numbers of float8 codes (e4m3) that are none of NaN's.
+PLIMSOLL_INLINE Vf e4m3_number(Vi code) {
+  const Vi size = code & 0x7f;
+  // Exponents of 7 and more bias; numbers below 2^-6 as what they exceed 2^-6 by.
+  const Vi least = splat_int(121 << 23);
+  const Vf normal = from_bits((size << 20) + (120 << 23));
+  const Vf subnormal = from_bits((size << 20) + least) - from_bits(least);
+  return from_bits(bits(select(size < 8, subnormal, normal)) | (code & 0x80) << 24);
 }
 
 }  // namespace

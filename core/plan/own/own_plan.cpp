@@ -34,11 +34,12 @@ model::ModelSpec read_spec(const ConfigView& config) {
 void settle_packings(const ConfigView& config, const Arguments& arguments, const hardware::Gpu* gpu,
                      model::ModelSpec& spec) {
   const std::string method = spec.quantization;
+  const auto activations = arguments.args.whole_activations ? quantization::Activations::whole
+                                                            : quantization::Activations::rounded;
   if (arguments.weights) {
-    checkpoint::settle_packings(config.json(), *arguments.weights, quantization::Activations::whole,
-                                spec);
+    checkpoint::settle_packings(config.json(), *arguments.weights, activations, spec);
   } else {
-    quantization::assign_packings(config.json(), nullptr, quantization::Activations::whole, spec);
+    quantization::assign_packings(config.json(), nullptr, activations, spec);
   }
   const bool packed = std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed);
   const bool ranks = arguments.args.tensor_parallel * arguments.args.pipeline_parallel > 1;

@@ -38,7 +38,7 @@ struct StoredMatrix {
   int64_t rows = 0;
   int64_t columns = 0;
   bool padded_rows = false;  // more may be stored: a vocabulary
-  FindTensor find;
+  FindTensor find = nullptr;
 };
 
 /// How a matrix of this scheme is kept, by the tensors that are there; where `find` finds nothing

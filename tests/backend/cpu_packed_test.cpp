@@ -1,0 +1,247 @@
+// Products with quantised weights against weights that the formula gives, in double precision.
+#include <random>
+#include <set>
+
+#include "backend/cpu_fixture.h"
+#include "base/float8.h"
+
+namespace plimsoll::testing {
+namespace {
+
+using backend::View;
+using model::Activation;
+using model::Code;
+using model::PackedFormat;
+using model::Packing;
+using model::ScaleType;
+
+constexpr std::array<float, 16> kNumbers = {0,    0.5f,  1,  1.5f,  2,  3,  4,  6,
+                                            -0.f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+
+/// Random codes, scales and zero points of one part, and the weights that they are.
+class RandomPart final : public model::PackedRows {
+ public:
+  RandomPart(const Packing& packing, int64_t rows, int64_t columns, uint32_t seed)
+      : packing_(packing), rows_(rows), columns_(columns), groups_(packing.groups(columns)) {
+    std::mt19937 random(seed);
+    const auto below = [&](uint32_t n) { return static_cast<uint8_t>(random() % n); };
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      uint8_t code = below(1u << packing.bits);
+      if (packing.code == Code::e4m3 && (code & 0x7f) == 0x7f) code = 0;
+      codes_.push_back(code);
+    }
+    for (int64_t i = 0; i < rows * groups_; ++i) {
+      zeros_.push_back(below(1u << packing.bits));
+      scale_codes_.push_back(static_cast<uint8_t>(40 + below(40)));
+    }
+    for (int64_t i = 0; i < rows; ++i) factors_.push_back(0.5f + 0.01f * static_cast<float>(i));
+    for (int64_t k = 0; k < columns; ++k)
+      order_.push_back(static_cast<int32_t>(k * 5 % columns * groups_ / columns));
+    for (int i = 0; i < 256; ++i) nested_numbers_.push_back(0.001f * static_cast<float>(i - 90));
+    for (int64_t i = 0; i < (rows * groups_ + 255) / 256; ++i)
+      absmax_.push_back(1.f + 0.25f * static_cast<float>(i));
+  }
+
+  void codes(int64_t first, int64_t count, uint8_t* to) const override {
+    std::copy_n(codes_.begin() + first * columns_, count * columns_, to);
+  }
+  void scales(int64_t first, int64_t count, std::byte* to) const override {
+    const int64_t size = model::scale_bytes(packing_.scale);
+    for (int64_t i = 0; i < count * groups_; ++i) {
+      const uint8_t code = scale_codes_[static_cast<size_t>(first * groups_ + i)];
+      const float value = plain_scale(code);
+      std::byte* at = to + i * size;
+      if (size == 1) *at = std::byte{code};
+      if (packing_.scale == ScaleType::f32) std::memcpy(at, &value, 4);
+      if (packing_.scale == ScaleType::f16) convert(&value, DType::f32, at, DType::f16, 1);
+      if (packing_.scale == ScaleType::bf16) convert(&value, DType::f32, at, DType::bf16, 1);
+    }
+  }
+  void zeros(int64_t first, int64_t count, uint8_t* to) const override {
+    std::copy_n(zeros_.begin() + first * groups_, count * groups_, to);
+  }
+  void factors(int64_t first, int64_t count, float* to) const override {
+    std::copy_n(factors_.begin() + first, count, to);
+  }
+  void input_groups(int32_t* to) const override { std::ranges::copy(order_, to); }
+  void table(std::span<float, 16> to) const override { std::ranges::copy(kNumbers, to.begin()); }
+  void nested(model::NestedScales& to) const override {
+    std::ranges::copy(nested_numbers_, to.numbers.begin());
+    std::ranges::copy(absmax_, to.absmax.begin());
+    to.offset = 0.125f;
+  }
+  [[nodiscard]] float input_scale() const override { return 0.01f; }
+
+  /// w[o, n], as packing.h says it.
+  [[nodiscard]] double weight(int64_t o, int64_t n) const {
+    const int64_t group = packing_.ordered     ? order_[static_cast<size_t>(n)]
+                          : packing_.group > 0 ? n / packing_.group
+                                               : 0;
+    const auto at = static_cast<size_t>(o * groups_ + group);
+    const uint8_t code = codes_[static_cast<size_t>(o * columns_ + n)];
+    double number = code;
+    if (packing_.code == Code::e4m3) number = double{e4m3_to_float(code)};
+    if (packing_.code == Code::table) number = double{kNumbers[code]};
+    if (packing_.code == Code::integer)
+      number -= static_cast<double>(packing_.zero) + (packing_.zeros ? zeros_[at] : 0);
+    double scale = double{plain_scale(scale_codes_[at])};
+    if (packing_.scale == ScaleType::nested)
+      scale = double{nested_numbers_[scale_codes_[at]]} * double{absmax_[at / 256]} + 0.125;
+    return number * scale * (packing_.factors ? double{factors_[static_cast<size_t>(o)]} : 1.0);
+  }
+
+ private:
+  [[nodiscard]] float plain_scale(uint8_t code) const {
+    if (packing_.scale == ScaleType::e4m3) return e4m3_to_float(code);
+    if (packing_.scale == ScaleType::e8m0) return e8m0_to_float(code);
+    return static_cast<float>(code) / 64;  // exact in 16 bits
+  }
+
+  Packing packing_;
+  int64_t rows_, columns_, groups_;
+  std::vector<uint8_t> codes_, zeros_, scale_codes_;
+  std::vector<float> factors_, nested_numbers_, absmax_;
+  std::vector<int32_t> order_;
+};
+
+struct PackedCase {
+  const char* name;
+  Packing packing;
+};
+
+const std::vector<PackedCase> kCases = {
+    {"2 bits, zero points",
+     {.bits = 2, .group = 16, .scale = ScaleType::f16, .zeros = true, .zero = 1}},
+    {"3 bits, zero points", {.bits = 3, .group = 32, .scale = ScaleType::f16, .zeros = true}},
+    {"4 bits, one zero point", {.bits = 4, .group = 32, .scale = ScaleType::bf16, .zero = 8}},
+    {"4 bits, all inputs in a group",
+     {.bits = 4, .scale = ScaleType::f32, .zeros = true, .zero = 1}},
+    {"4 bits, activation order",
+     {.bits = 4, .group = 24, .scale = ScaleType::f16, .zeros = true, .ordered = true}},
+    {"8 bits", {.bits = 8, .group = 0, .zero = 128}},
+    {"8 bits, zero points above 255", {.bits = 8, .group = 48, .zeros = true, .zero = 1}},
+    {"float8", {.format = PackedFormat::fp8, .code = Code::e4m3, .bits = 8}},
+    {"float8 in blocks", {.format = PackedFormat::fp8, .code = Code::e4m3, .bits = 8, .group = 40}},
+    {"NVFP4",
+     {.format = PackedFormat::nvfp4,
+      .code = Code::table,
+      .bits = 4,
+      .group = 16,
+      .scale = ScaleType::e4m3,
+      .factors = true}},
+    {"MXFP4",
+     {.format = PackedFormat::mxfp4,
+      .code = Code::table,
+      .bits = 4,
+      .group = 16,
+      .scale = ScaleType::e8m0}},
+    {"double-quantised scales",
+     {.format = PackedFormat::nf4,
+      .code = Code::table,
+      .bits = 4,
+      .group = 8,
+      .scale = ScaleType::nested}},
+};
+
+/// A weight of two parts of one packing, loaded, and its values.
+struct PackedWeight {
+  model::WeightSpec spec{.name = "weight"};
+  Matrix values;
+  backend::Weight weight;
+  std::vector<std::byte> storage;
+
+  PackedWeight(backend::Backend& backend, const Packing& packing, std::vector<int64_t> rows,
+               int64_t columns, DType dtype = DType::f32)
+      : values(0, 0) {
+    int64_t total = 0;
+    std::vector<std::unique_ptr<RandomPart>> parts;
+    for (const int64_t count : rows) {
+      model::Part part{.tensor = "part.weight",
+                       .stored_shape = {count, columns},
+                       .block_rows = count,
+                       .block_stride = count};
+      part.packing = packing;
+      spec.parts.push_back(part);
+      parts.push_back(
+          std::make_unique<RandomPart>(packing, count, columns, static_cast<uint32_t>(7 + total)));
+      total += count;
+    }
+    spec.shape = {total, columns};
+    values = Matrix(total, columns);
+    int64_t row = 0;
+    for (size_t p = 0; p < rows.size(); ++p)
+      for (int64_t o = 0; o < rows[p]; ++o, ++row)
+        for (int64_t n = 0; n < columns; ++n) values.at(row, n) = parts[p]->weight(o, n);
+    storage.assign(backend.footprint().weight_bytes(spec, dtype), std::byte{0xff});
+    weight = backend.load_weight(spec, dtype, storage.data(),
+                                 {[](int64_t, int64_t, void*) { FAIL("no part is plain"); },
+                                  [&](size_t part) { return std::move(parts[part]); }});
+  }
+  PackedWeight(const PackedWeight&) = delete;
+  PackedWeight& operator=(const PackedWeight&) = delete;
+};
+
+constexpr int64_t kColumns = 240;  // no multiple of a block of unpacked columns
+
+TEST_CASE("products with quantised weights agree with the formula for every instruction set") {
+  for (const CpuIsa isa : isas())
+    for (const PackedCase& packed : kCases)
+      for (const int64_t rows : {1, 3, 40}) {
+        CAPTURE(isa_name(isa), packed.name, rows);
+        CpuFixture cpu(isa, 2);
+        const PackedWeight w(*cpu, packed.packing, {70, 33}, kColumns);
+        Rows in = Rows::random(rows, kColumns, 3);
+        Rows out(rows, 103);
+        cpu->linear(out, in, w.weight, {}, Activation::none);
+        const Matrix expected = reference::linear(in.matrix(), w.values, {}, Activation::none);
+        // Weights are rounded to float once, or twice where a scale is a product.
+        CHECK(distance(out.matrix(), expected) < 1e-6);
+      }
+}
+
+TEST_CASE("a row's product with quantised weights has the same bits beside any other rows") {
+  for (const CpuIsa isa : isas())
+    for (const PackedCase& packed : kCases) {
+      CAPTURE(isa_name(isa), packed.name);
+      CpuFixture one(isa, 1);
+      CpuFixture three(isa, 3);
+      const PackedWeight w(*one, packed.packing, {64, 37}, kColumns);
+      Rows in = Rows::random(45, kColumns, 5);
+      Rows together(45, 101);
+      three->linear(together, in, w.weight, {}, Activation::silu);
+      for (int64_t rows = 1; rows <= 20; ++rows) {
+        Rows some(rows, 101);
+        one->linear(some, View(in).slice_rows(rows, rows), w.weight, {}, Activation::silu);
+        for (int64_t r = 0; r < rows; ++r) REQUIRE(some.same_bits(r, together, rows + r));
+      }
+    }
+}
+
+TEST_CASE("quantised weights take little more than their codes, scales and zero points") {
+  const backend::Footprint& sizes = backend::cpu_footprint();
+  const auto bytes = [&](const Packing& packing) {
+    model::WeightSpec spec{.name = "w", .shape = {4096, 4096}};
+    model::Part part{.tensor = "w.weight",
+                     .stored_shape = {4096, 4096},
+                     .block_rows = 4096,
+                     .block_stride = 4096};
+    part.packing = packing;
+    spec.parts = {part};
+    return static_cast<double>(sizes.weight_bytes(spec, DType::bf16)) / (4096 * 4096);
+  };
+  // AWQ stores 4 bits of zero point and 16 of scale for each group.
+  const Packing awq{.bits = 4, .group = 32, .scale = ScaleType::f16, .zeros = true};
+  CHECK(bytes(awq) <= 1.05 * (0.5 + 2.5 / 32));
+  CHECK(bytes({.code = Code::table,
+               .bits = 4,
+               .group = 16,
+               .scale = ScaleType::e4m3,
+               .factors = true}) <= 1.05 * (0.5 + 1.0 / 16));
+  CHECK(bytes({.code = Code::table, .bits = 4, .group = 64, .scale = ScaleType::nested}) <=
+        1.05 * (0.5 + 1.0 / 64 + 4.0 / 64 / 256));
+  CHECK(bytes({.bits = 3, .group = 128, .scale = ScaleType::f16, .zeros = true}) <=
+        1.05 * (3.0 / 8 + (2 + 3.0 / 8) / 128));
+}
+
+}  // namespace
+}  // namespace plimsoll::testing

@@ -1,0 +1,212 @@
+// How checkpoints store quantised matrices: what is read, and what is refused by the tensor's name.
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "quantization/formats/format.h"
+
+using namespace plimsoll;
+using namespace plimsoll::quantization;
+using Catch::Contains;
+using model::Packing;
+
+namespace {
+
+struct Tensor {
+  DType dtype;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> bytes;
+};
+using Tensors = std::map<std::string, Tensor>;
+
+template <typename T>
+Tensor tensor(DType dtype, std::vector<int64_t> shape, const std::vector<T>& values) {
+  Tensor result{dtype, std::move(shape), std::vector<std::byte>(values.size() * sizeof(T))};
+  std::memcpy(result.bytes.data(), values.data(), result.bytes.size());
+  return result;
+}
+
+std::vector<uint32_t> words(size_t count) {
+  std::vector<uint32_t> result(count);
+  uint32_t state = 12345;
+  for (uint32_t& word : result) word = state = state * 1664525u + 1013904223u;
+  return result;
+}
+
+std::vector<float> scales(size_t count) {
+  std::vector<float> result(count);
+  for (size_t i = 0; i < count; ++i) result[i] = 0.5f + static_cast<float>(i);
+  return result;
+}
+
+constexpr int64_t kRows = 32, kColumns = 64, kGroup = 32, kGroups = 2;
+
+StoredMatrix stored(const Tensors& tensors) {
+  StoredMatrix matrix{.module = "m.q_proj", .rows = kRows, .columns = kColumns};
+  matrix.find = [&tensors](const std::string& ending) -> std::optional<StoredTensor> {
+    const auto found = tensors.find(ending);
+    if (found == tensors.end()) return std::nullopt;
+    return StoredTensor{.name = "m.q_proj." + ending,
+                        .dtype = found->second.dtype,
+                        .shape = found->second.shape,
+                        .data = found->second.bytes.data(),
+                        .guarded = [](const std::function<void()>& read) { read(); }};
+  };
+  return matrix;
+}
+
+/// All that opening and reading do.
+std::vector<uint8_t> read_all(const WeightScheme& scheme, const Tensors& tensors) {
+  const StoredMatrix matrix = stored(tensors);
+  const Packing packing = packing_of(scheme, matrix);
+  const auto rows = open_matrix(packing, matrix);
+  std::vector<uint8_t> codes(kRows * kColumns);
+  rows->codes(0, kRows, codes.data());
+  std::vector<std::byte> all(static_cast<size_t>(kRows * packing.groups(kColumns) * 4));
+  rows->scales(0, kRows, all.data());
+  return codes;
+}
+
+Tensors awq() {
+  return {{"qweight", tensor(DType::i32, {kColumns, kRows / 8}, words(kColumns * kRows / 8))},
+          {"qzeros", tensor(DType::i32, {kGroups, kRows / 8}, words(kGroups * kRows / 8))},
+          {"scales", tensor(DType::f32, {kGroups, kRows}, scales(kGroups * kRows))}};
+}
+const WeightScheme kAwq{
+    .format = WeightFormat::awq, .bits = 4, .group = kGroup, .zero_points = true};
+
+Tensors gptq(int64_t bits) {
+  std::vector<int32_t> order(kColumns);
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i / kGroup);
+  const int64_t lines = kColumns * bits / 32;
+  const int64_t zeros = kRows * bits / 32;
+  return {
+      {"qweight", tensor(DType::i32, {lines, kRows}, words(static_cast<size_t>(lines * kRows)))},
+      {"qzeros", tensor(DType::i32, {kGroups, zeros}, words(static_cast<size_t>(kGroups * zeros)))},
+      {"scales", tensor(DType::f32, {kGroups, kRows}, scales(kGroups * kRows))},
+      {"g_idx", tensor(DType::i32, {kColumns}, order)}};
+}
+WeightScheme gptq_scheme(int64_t bits) {
+  return {.format = WeightFormat::gptq, .bits = bits, .group = kGroup};
+}
+
+Tensors packed() {
+  return {{"weight_packed", tensor(DType::i32, {kRows, kColumns / 8}, words(kRows * kColumns / 8))},
+          {"weight_scale", tensor(DType::f32, {kRows, kGroups}, scales(kRows * kGroups))},
+          {"weight_shape", tensor<int64_t>(DType::i64, {2}, {kRows, kColumns})}};
+}
+const WeightScheme kPacked{.format = WeightFormat::packed, .bits = 4, .group = kGroup};
+
+Tensors fp8() {
+  return {{"weight",
+           tensor(DType::f8_e4m3, {kRows, kColumns}, std::vector<uint8_t>(kRows * kColumns, 0x38))},
+          {"weight_scale", tensor<float>(DType::f32, {}, {0.5f})}};
+}
+const WeightScheme kFp8{.format = WeightFormat::fp8, .bits = 8};
+
+uint32_t word_of(const Tensor& from, int64_t i) {
+  uint32_t word = 0;
+  std::memcpy(&word, from.bytes.data() + i * 4, 4);
+  return word;
+}
+
+}  // namespace
+
+TEST_CASE("AWQ's nibbles are read in their order") {
+  const Tensors tensors = awq();
+  const std::vector<uint8_t> codes = read_all(kAwq, tensors);
+  constexpr int kOrder[] = {0, 4, 1, 5, 2, 6, 3, 7};
+  for (int64_t o = 0; o < kRows; ++o)
+    for (int64_t n = 0; n < kColumns; ++n) {
+      const uint32_t word = word_of(tensors.at("qweight"), n * (kRows / 8) + o / 8);
+      REQUIRE(codes[static_cast<size_t>(o * kColumns + n)] == (word >> 4 * kOrder[o % 8] & 15));
+    }
+}
+
+TEST_CASE("GPTQ's numbers run over the ends of words") {
+  for (const int64_t bits : {2, 3, 4, 8}) {
+    const Tensors tensors = gptq(bits);
+    const std::vector<uint8_t> codes = read_all(gptq_scheme(bits), tensors);
+    for (int64_t o = 0; o < kRows; ++o)
+      for (int64_t n = 0; n < kColumns; ++n) {
+        uint32_t code = 0;  // bit by bit
+        for (int64_t b = 0; b < bits; ++b) {
+          const int64_t at = n * bits + b;
+          code |= (word_of(tensors.at("qweight"), at / 32 * kRows + o) >> at % 32 & 1) << b;
+        }
+        REQUIRE(codes[static_cast<size_t>(o * kColumns + n)] == code);
+      }
+  }
+}
+
+TEST_CASE("groups in the order of inputs are kept without an index, others with one") {
+  Tensors tensors = gptq(4);
+  CHECK_FALSE(packing_of(gptq_scheme(4), stored(tensors)).ordered);
+  std::swap(tensors.at("g_idx").bytes[0], tensors.at("g_idx").bytes[4 * kGroup]);
+  CHECK(packing_of(gptq_scheme(4), stored(tensors)).ordered);
+}
+
+TEST_CASE("damaged tensors of quantised matrices are refused by name") {
+  struct Row {
+    const char* what;
+    WeightScheme scheme;
+    Tensors tensors;
+    std::function<void(Tensors&)> damage;
+    const char* named;
+  };
+  const auto set_float = [](const char* name, float value) {
+    return [name, value](Tensors& t) { std::memcpy(t.at(name).bytes.data() + 4, &value, 4); };
+  };
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  const Row rows[] = {
+      {"no scales", kAwq, awq(), [](Tensors& t) { t.erase("scales"); }, "m.q_proj.scales"},
+      {"no zero points", kAwq, awq(), [](Tensors& t) { t.erase("qzeros"); }, "m.q_proj.qzeros"},
+      {"codes of another shape", kAwq, awq(),
+       [](Tensors& t) {
+         t.at("qweight").shape = {kColumns / 2, kRows / 4};
+       },
+       "m.q_proj.qweight"},
+      {"scales of another type", kAwq, awq(), [](Tensors& t) { t.at("scales").dtype = DType::i32; },
+       "m.q_proj.scales"},
+      {"a scale that is no number", kAwq, awq(), set_float("scales", nan), "m.q_proj.scales"},
+      {"an infinite scale", kPacked, packed(), set_float("weight_scale", inf),
+       "m.q_proj.weight_scale"},
+      {"groups that do not divide",
+       {.format = WeightFormat::awq, .bits = 4, .group = 48, .zero_points = true},
+       awq(),
+       [](Tensors&) {},
+       "m.q_proj"},
+      {"a group out of range", gptq_scheme(4), gptq(4),
+       [](Tensors& t) { t.at("g_idx").bytes[0] = std::byte{2}; }, "m.q_proj.g_idx"},
+      {"a negative group", gptq_scheme(4), gptq(4),
+       [](Tensors& t) { t.at("g_idx").bytes[3] = std::byte{0xff}; }, "m.q_proj.g_idx"},
+      {"an index that is too short", gptq_scheme(4), gptq(4),
+       [](Tensors& t) { t.at("g_idx").shape = {kColumns / 2}; }, "m.q_proj.g_idx"},
+      {"no zero points of GPTQ", gptq_scheme(3), gptq(3), [](Tensors& t) { t.erase("qzeros"); },
+       "m.q_proj.qzeros"},
+      {"a shape that is not the matrix's", kPacked, packed(),
+       [](Tensors& t) { t.at("weight_shape").bytes[0] = std::byte{1}; }, "m.q_proj.weight_shape"},
+      {"packed words that do not fit", kPacked, packed(),
+       [](Tensors& t) {
+         t.at("weight_packed").shape = {kRows / 2, kColumns / 4};
+       },
+       "m.q_proj.weight_packed"},
+      {"a weight that is no number", kFp8, fp8(),
+       [](Tensors& t) { t.at("weight").bytes[9] = std::byte{0xff}; }, "m.q_proj.weight"},
+      {"no scale of a float8", kFp8, fp8(), [](Tensors& t) { t.erase("weight_scale"); },
+       "m.q_proj.weight_scale"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    Tensors tensors = row.tensors;
+    CHECK_NOTHROW(row.scheme.group == 48 || (read_all(row.scheme, tensors), true));
+    row.damage(tensors);
+    CHECK_THROWS_WITH(read_all(row.scheme, tensors), Contains(row.named));
+  }
+}
