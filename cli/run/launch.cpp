@@ -14,6 +14,7 @@
 #include "cli/host_limits.h"
 #include "cli/own_arguments.h"
 #include "cli/terminal.h"
+#include "quantization/online.h"
 #include "shard/shard_reader.h"
 #include "text/chat_template.h"
 
@@ -63,10 +64,12 @@ class Weights {
                                  : quantization::Activations::rounded;
     if (options.random_weights) {
       quantization::assign_packings(config, nullptr, activations, spec);
+      quantization::assign_online(options.launch.args.quantization, activations, spec);
       return;
     }
     if (options.sharded_state) {
       shard::settle_tied_head(folder, options.file_pattern, spec);
+      quantization::assign_online(options.launch.args.quantization, activations, spec);
       shards_.emplace(folder, spec, shard::ShardHints{.file_pattern = options.file_pattern});
       return;
     }
@@ -78,6 +81,7 @@ class Weights {
     checkpoint::settle_fused_experts(*checkpoint_, spec);
     checkpoint::settle_tied_head(*checkpoint_, spec);
     checkpoint::settle_packings(config, *checkpoint_, activations, spec);
+    quantization::assign_online(options.launch.args.quantization, activations, spec);
     reader_.emplace(*checkpoint_, spec);
   }
 

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "backend/random_rows.h"
+
 namespace plimsoll::backend {
 
 namespace {
@@ -152,7 +154,7 @@ Weight Backend::load_weight(const model::WeightSpec& spec, DType dtype, void* st
 
 void Backend::fill_random(const Weight& weight, uint64_t seed, float scale) {
   const int64_t columns = weight.spec->columns();
-  do_load_weight(weight, [&](int64_t first, int64_t count, void* to) {
+  const auto rows = [&](int64_t first, int64_t count, void* to) {
     std::vector<float> row(static_cast<size_t>(columns));
     const size_t row_bytes = row.size() * dtype_size(weight.dtype);
     for (int64_t r = first; r < first + count; ++r) {
@@ -162,7 +164,11 @@ void Backend::fill_random(const Weight& weight, uint64_t seed, float scale) {
               static_cast<std::byte*>(to) + static_cast<size_t>(r - first) * row_bytes,
               weight.dtype, row.size());
     }
-  });
+  };
+  const auto packed = [&](size_t part) {
+    return random_rows(*weight.spec->parts[part].packing, columns, seed + part, scale);
+  };
+  do_load_weight(weight, {rows, packed});
 }
 
 void Backend::embed(View out, const Weight& table, const BatchMeta& batch, float scale) {

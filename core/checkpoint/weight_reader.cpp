@@ -123,7 +123,7 @@ WeightReader::WeightReader(const Checkpoint& checkpoint, const ModelSpec& spec)
   const quantization::FindStored find = find_stored(checkpoint, spec);
   const auto look_up = [&](const WeightSpec& weight) {
     for (const Part& part : weight.parts) {
-      if (part.packing) {
+      if (part.packing && part.packing->format != model::PackedFormat::online_fp8) {
         (void)open_part(weight, part, find);
         use_packed(checkpoint, spec, part, used);
         continue;

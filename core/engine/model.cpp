@@ -1,6 +1,9 @@
 #include "engine/model.h"
 
 #include <algorithm>
+#include <memory>
+
+#include "quantization/online.h"
 
 namespace plimsoll::engine {
 
@@ -38,6 +41,19 @@ std::vector<DType> run_dtypes(const model::ModelSpec& spec, DType dtype, DType a
     dtypes[static_cast<size_t>(layer.mlp.router.weight)] = activations;
   }
   return dtypes;
+}
+
+/// A quantised part as the source has it, or made of its plain rows.
+std::unique_ptr<model::PackedRows> packed_rows(const checkpoint::WeightSource& source,
+                                               const model::WeightSpec& spec, size_t part) {
+  if (spec.parts[part].packing->format != model::PackedFormat::online_fp8)
+    return source.packed(spec, part);
+  int64_t first_row = 0;
+  for (size_t i = 0; i < part; ++i) first_row += spec.parts[i].rows();
+  const auto read = [&source, &spec, first_row](int64_t first, int64_t count, float* to) {
+    source.read_rows(spec, first_row + first, count, DType::f32, to);
+  };
+  return quantization::online_rows(spec.columns(), read);
 }
 
 }  // namespace
@@ -81,7 +97,7 @@ void Model::load(const checkpoint::WeightSource& source) {
     const auto read = [&](int64_t first, int64_t count, void* to) {
       source.read_rows(spec, first, count, weight.dtype, to);
     };
-    const auto packed = [&](size_t part) { return source.packed(spec, part); };
+    const auto packed = [&](size_t part) { return packed_rows(source, spec, part); };
     weight = backend_.load_weight(spec, weight.dtype, weight.data, {read, packed});
   }
   backend_.finish_loading();

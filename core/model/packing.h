@@ -23,7 +23,8 @@ enum class PackedFormat : uint8_t {
   fp8,
   nvfp4,
   mxfp4,
-  nf4,  // bitsandbytes
+  nf4,         // bitsandbytes
+  online_fp8,  // none: plain weights that are quantised while they are loaded
 };
 
 /// What a code stands for.

@@ -136,8 +136,9 @@ TEST_CASE("a cache in fp8 is half as large, and graphs cost by their number") {
 TEST_CASE("what our own engine does not have is refused by name") {
   const Scratch scratch;
   const std::string model = kConfigs + "llama-3.1-8b.json --gpu h100 ";
-  for (const char* flags : {"--quantization fp8", "--cpu-offload-gb 10", "--enable-expert-parallel",
-                            "--kv-cache-dtype fp8_e5m2", "-tp 3", "-pp 33"}) {
+  for (const char* flags :
+       {"--quantization bitsandbytes", "--cpu-offload-gb 10", "--enable-expert-parallel",
+        "--kv-cache-dtype fp8_e5m2", "-tp 3", "-pp 33"}) {
     INFO(flags);
     const auto outcome = shell(scratch, "plimsoll plan " + model + flags);
     CHECK(outcome.status == 2);

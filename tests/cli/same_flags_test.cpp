@@ -81,10 +81,10 @@ TEST_CASE("a plan line becomes a run line, and a run line a plan line") {
 
 TEST_CASE("-q is quiet, and before a method --quantization") {
   const Scratch scratch;
-  const Outcome refused = shell(scratch, "plimsoll run $MODEL -q fp8 < /dev/null");
+  const Outcome refused = shell(scratch, "plimsoll run $MODEL -q bitsandbytes < /dev/null");
   CHECK(refused.status == 2);
   CHECK_THAT(refused.err, Contains("--quantization: our own engine does not have it"));
-  CHECK(shell(scratch, "plimsoll plan $MODEL -q fp8").err == refused.err);
+  CHECK(shell(scratch, "plimsoll plan $MODEL -q bitsandbytes").err == refused.err);
   CHECK(shell(scratch, "plimsoll plan $MODEL --engine vllm -q fp8").status == 0);
   CHECK(shell(scratch, "plimsoll run -q $MODEL < /dev/null").err.empty());
 }

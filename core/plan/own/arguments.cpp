@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/layout.h"
+#include "quantization/online.h"
 
 namespace plimsoll::plan::own {
 
@@ -21,7 +22,8 @@ void check_supported(const EngineArgs& args, const model::ModelSpec& spec) {
     fail(ExitCode::usage,
          "{}: our own engine does not have it; plan --engine vllm plans it for vLLM", flag);
   };
-  if (!args.quantization.empty() && args.quantization != spec.quantization) {
+  const bool online = spec.quantization.empty() && quantization::is_online(args.quantization);
+  if (!args.quantization.empty() && args.quantization != spec.quantization && !online) {
     refuse("--quantization");
   }
   if (args.cpu_offload > 0) refuse("--cpu-offload-gb");

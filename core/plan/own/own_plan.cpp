@@ -18,6 +18,7 @@
 #include "plan/arguments.h"
 #include "plan/own/launch.h"
 #include "plan/report/report.h"
+#include "quantization/online.h"
 
 namespace plimsoll::plan::own {
 namespace {
@@ -41,6 +42,7 @@ void settle_packings(const ConfigView& config, const Arguments& arguments, const
   } else {
     quantization::assign_packings(config.json(), nullptr, activations, spec);
   }
+  quantization::assign_online(arguments.args.quantization, activations, spec);
   const bool packed = std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed);
   const bool ranks = arguments.args.tensor_parallel * arguments.args.pipeline_parallel > 1;
   if (spec.quantization.empty() && !(packed && (gpu != nullptr || ranks))) return;
@@ -48,7 +50,7 @@ void settle_packings(const ConfigView& config, const Arguments& arguments, const
       ExitCode::checkpoint_unusable,
       "the checkpoint is quantised ({}), which run has for the processor alone, in one piece; plan "
       "it without --gpu, plan the unquantised model, or --engine vllm",
-      method);
+      method.empty() ? arguments.args.quantization : method);
 }
 
 /// Blocks that flags ask for, whatever is left; 0: they do not say.

@@ -1,0 +1,27 @@
+// Weights that are quantised while they are loaded: float8, a scale for each output.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "model/model_spec.h"
+#include "quantization/assign.h"
+
+namespace plimsoll::quantization {
+
+/// Whether --quantization METHOD is one of plain checkpoints that `run` has: fp8, fp8_per_channel.
+bool is_online(std::string_view method);
+
+/// Gives the linear layers of a plain model (not its head, nor routers) the packing of an online
+/// method; "" and a model that is quantised already stay as they are.
+void assign_online(std::string_view method, Activations activations, model::ModelSpec& spec);
+
+/// Reads rows [first, first + count) as floats [count, columns].
+using ReadFloats = std::function<void(int64_t first, int64_t count, float* to)>;
+
+/// The rows of such a part: a row's scale is its largest weight over 448, its codes the nearest
+/// float8. No more than what is asked for is held at a time.
+std::unique_ptr<model::PackedRows> online_rows(int64_t columns, ReadFloats read);
+
+}  // namespace plimsoll::quantization
