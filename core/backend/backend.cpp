@@ -299,6 +299,42 @@ void Backend::experts(View out, View in, const Routing& routing, const model::Ml
   if (runs(out)) do_experts(out, in, routing, mlp, up, down, workspace);
 }
 
+void Backend::place_embeddings(View out, const BatchMeta& batch) {
+  if (batch.embedded_rows.size() != batch.embedding_rows.size() ||
+      out.columns != batch.embeddings.columns || out.dtype != batch.embeddings.dtype) {
+    disagree("place_embeddings: {} rows of out {} do not match {} of embeddings {}",
+             batch.embedded_rows.size(), show(out), batch.embedding_rows.size(),
+             show(batch.embeddings));
+  }
+  if (runs(out)) do_place_embeddings(out, batch);
+}
+
+void Backend::average_parts(View out, View in) {
+  if (out.rows != in.rows || out.columns == 0 || in.columns % out.columns != 0) {
+    disagree("average_parts: out {} does not divide in {}", show(out), show(in));
+  }
+  if (runs(out)) do_average_parts(out, in);
+}
+
+void Backend::scale_columns(View x, const Weight& weight) {
+  if (weight.spec->elements() != x.columns) {
+    disagree("scale_columns: x {} does not match {}", show(x), show(weight));
+  }
+  if (runs(x)) do_scale_columns(x, weight);
+}
+
+void Backend::do_place_embeddings(View, const BatchMeta&) {
+  disagree("place_embeddings: the {} backend sees no pictures", footprint_.name());
+}
+
+void Backend::do_average_parts(View, View) {
+  disagree("average_parts: the {} backend sees no pictures", footprint_.name());
+}
+
+void Backend::do_scale_columns(View, const Weight&) {
+  disagree("scale_columns: the {} backend sees no pictures", footprint_.name());
+}
+
 void Backend::soft_cap(View x, float cap) {
   if (runs(x)) do_soft_cap(x, cap);
 }

@@ -94,6 +94,17 @@ struct BatchMeta {
   /// nothing, attention gives zeros, its logits row is drawn (greedily) and not looked at.
   int64_t padding = 0;
 
+  // Of pictures, where there are some in the step; empty otherwise.
+
+  /// [3 T] positions by kind (RopeSpec::sections): of all rows' times, rows, columns.
+  std::span<const int32_t> rope_positions{};
+  /// [T] the position behind the last one that a row sees; it may lie behind the row itself, where
+  /// a picture's tokens see each other both ways.
+  std::span<const int32_t> seen_end{};
+  /// [I] rows that take an embedding in place of their token's, and its row in `embeddings`.
+  std::span<const int32_t> embedded_rows{}, embedding_rows{};
+  View embeddings{};
+
   // With a device only.
   Drawing drawing{};
   std::span<std::byte>
@@ -189,6 +200,8 @@ class Footprint {
   [[nodiscard]] virtual int64_t largest_drawn_top_k() const { return 1024; }
   /// Steps that may be enqueued before the results of an earlier one are read: 0 or 1.
   [[nodiscard]] virtual int ahead() const { return 0; }
+  /// Whether the ops of vision towers run.
+  [[nodiscard]] virtual bool sees_pictures() const { return false; }
   /// Whether steps of equal size are recorded and replayed (run_step).
   [[nodiscard]] virtual bool records() const { return false; }
   [[nodiscard]] virtual size_t draw_workspace(int64_t /*rows*/, int64_t /*vocab_size*/) const {
@@ -328,6 +341,15 @@ class Backend {
   /// out [T, hidden] = sum over chosen experts of weight * down(act(gate) * up).
   void experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
                const Weight& up, const Weight& down);
+  // Of pictures: only where Footprint::sees_pictures.
+
+  /// out[batch.embedded_rows[i]] = batch.embeddings[batch.embedding_rows[i]].
+  void place_embeddings(View out, const BatchMeta& batch);
+  /// out [T, n] = mean of the k parts of in [T, k n].
+  void average_parts(View out, View in);
+  /// x [T, n] *= weight [n] (of any shape with n elements), in place.
+  void scale_columns(View x, const Weight& weight);
+
   /// x = cap * tanh(x / cap), in place.
   void soft_cap(View x, float cap);
   /// x *= factor, in place.
@@ -367,6 +389,9 @@ class Backend {
                           const Weight& up, const Weight& down, std::byte* workspace) = 0;
   virtual void do_soft_cap(View x, float cap) = 0;
   virtual void do_scale(View x, float factor) = 0;
+  virtual void do_place_embeddings(View out, const BatchMeta& batch);
+  virtual void do_average_parts(View out, View in);
+  virtual void do_scale_columns(View x, const Weight& weight);
   virtual void do_draw(const BatchMeta& batch, View logits, int64_t first, std::byte* workspace);
   virtual const float* do_host_logits(View logits, std::span<float> staging) = 0;
 

@@ -29,10 +29,21 @@ struct Layout {
   int64_t frames = 1;
 };
 
+/// How levels become values: of each channel, [256].
+using LevelTables = std::array<std::array<float, 256>, 3>;
+
 /// Grey levels in the order of the values: what is left is a table look-up for each.
 struct Pixels {
   Layout layout;
   std::vector<uint8_t> levels;
+  std::shared_ptr<const LevelTables> tables = nullptr;
+  int64_t channel_run = 0;  // values of one channel behind each other
+
+  /// The values of [first, first + count), both multiples of three runs.
+  void write_values(int64_t first, int64_t count, float* to) const;
+  /// The values of tile `tile`, a row for each patch of patch x patch pixels: [patches, 3 * patch *
+  /// patch], channels first.
+  void write_patches(int64_t tile, int64_t patch, float* to) const;
 };
 
 /// A setting of a processor that is none: the message names it.
@@ -46,23 +57,23 @@ class Processor {
   virtual ~Processor() = default;
   /// Throws ImageError where the model takes no such picture.
   [[nodiscard]] virtual Layout layout(Size size) const = 0;
-  [[nodiscard]] virtual Pixels process(const Image& image) const = 0;
+  [[nodiscard]] Pixels process(const Image& image) const;
   /// Frames of one video, all of the first one's size. Throws ImageError where the model takes
   /// none.
   [[nodiscard]] virtual Layout video_layout(Size size, int64_t frames) const;
-  [[nodiscard]] virtual Pixels process_video(std::span<const Image> frames) const;
-
-  /// values[i] = (level - mean) / std of i's channel, as many as there are levels.
-  void normalize(const Pixels& pixels, float* values) const;
+  [[nodiscard]] Pixels process_video(std::span<const Image> frames) const;
 
  protected:
-  /// How levels become values: of each channel, [256].
-  using Tables = std::array<std::array<float, 256>, 3>;
-  Processor(const Tables& tables, int64_t channel_run) : tables_(tables), run_(channel_run) {}
+  Processor(const LevelTables& tables, int64_t channel_run)
+      : tables_(std::make_shared<const LevelTables>(tables)), run_(channel_run) {}
 
  private:
-  Tables tables_;
-  int64_t run_;  // values of one channel behind each other
+  /// Layout and levels.
+  [[nodiscard]] virtual Pixels make(const Image& image) const = 0;
+  [[nodiscard]] virtual Pixels make_video(std::span<const Image> frames) const;
+
+  std::shared_ptr<const LevelTables> tables_;
+  int64_t run_;
 };
 
 /// `settings` as preprocessor_config.json has them (InternVL: config.json), changed by `overrides`,

@@ -1,6 +1,7 @@
 #include "model/language_model.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -56,6 +57,11 @@ void add_newer_spellings(ModelSpec& spec) {
   }
   spec.tensor_prefixes.emplace_back("language_model.model.", "model.language_model.");
   spec.tensor_prefixes.emplace_back("language_model.lm_head.", "lm_head.");
+}
+
+int32_t read_picture_token(const ConfigReader& config, ConfigReader::Keys keys) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  return static_cast<int32_t>(config.integer(keys, -1, {-1, kMost}));
 }
 
 void ignore_tensors(ModelSpec& spec, const std::string& prefix) {

@@ -34,6 +34,9 @@ const Family& find_text_family(const ConfigReader& text);
 /// transformers from 4.52 on puts them below "model.".
 void add_newer_spellings(ModelSpec& spec);
 
+/// The id of a token of pictures that the config names under one of these keys; -1: it names none.
+int32_t read_picture_token(const ConfigReader& config, ConfigReader::Keys keys);
+
 /// Lets tensors be whose names begin with `prefix`, in either spelling.
 void ignore_tensors(ModelSpec& spec, const std::string& prefix);
 

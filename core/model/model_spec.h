@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -193,6 +194,9 @@ struct RopeSpec {
   RopeTable table;
   std::optional<RopeTable> long_table;
   int64_t original_max_position = 0;
+  /// Speeds of each kind of position (Qwen2-VL: times, rows, columns), rotary_dim / 2 in all;
+  /// empty: there is one kind.
+  std::vector<int64_t> sections = {};
 };
 
 /// Elements of a rotated part of size r that RoPE turns together.
@@ -316,6 +320,8 @@ struct TiedHead {
   bool stored = false;      // the checkpoint holds a copy of the table there
 };
 
+struct VisionSpec;  // vision_spec.h
+
 struct ModelSpec {
   std::string architecture;  // config's "LlamaForCausalLM"
   std::string family;        // family table's name: "llama"
@@ -350,6 +356,8 @@ struct ModelSpec {
   /// Of a multimodal model: vision tower and projector, which stand before `weights` in vLLM's
   /// state dict. Prompts of text alone do without them.
   std::vector<WeightSpec> towers;
+  /// How pictures go through `towers`; null: only prompts of text are answered.
+  std::shared_ptr<const VisionSpec> vision;
   /// Module of the buffers that normalise pixels, which the image processor's configuration fills
   /// and which stand after the tower's first weight; empty: none.
   std::string input_norm;

@@ -156,6 +156,11 @@ PLIMSOLL_INLINE int64_t first_seen(const AttentionTile& t, int64_t position) {
   return max(position - t.window + 1, 0);
 }
 
+/// The position behind the last one that a row at `position` sees.
+PLIMSOLL_INLINE int64_t seen_end(const AttentionTile& t, int64_t position) {
+  return t.seen_end == nullptr ? position + 1 : t.seen_end[position - t.first_position];
+}
+
 /// What ALiBi adds to the scores of the keys from `key` on, for a query at `position`.
 PLIMSOLL_INLINE Vf alibi(const AttentionTile& t, float slope, int64_t position, int64_t key) {
   const bool is_distance = t.alibi.of == model::Alibi::Of::distance;
@@ -175,6 +180,7 @@ void soften(const AttentionTile& t, const AttentionState& state, const Attention
   constexpr float kInfinity = __builtin_inff();
   const int64_t position = t.first_position + row / t.heads;
   const int64_t oldest = first_seen(t, position);
+  const int64_t newest = seen_end(t, position);
   float* scores = state.scores + row * kAttentionGroup;
   Vf s[kVectors];
   Vf top = splat(-kInfinity);
@@ -188,7 +194,7 @@ void soften(const AttentionTile& t, const AttentionState& state, const Attention
                           group.start[tile] + v % kTileVectors * kLanes);
     }
     const Vi lane = iota() + v % kTileVectors * kLanes;
-    const int64_t end = min(position + 1 - group.start[tile], int64_t{group.tokens[tile]});
+    const int64_t end = min(newest - group.start[tile], int64_t{group.tokens[tile]});
     const int64_t begin = max(oldest - group.start[tile], int64_t{0});
     const Vi seen = (lane < splat_int(static_cast<int32_t>(max(end, int64_t{0})))) &
                     (lane >= splat_int(static_cast<int32_t>(min(begin, int64_t{kTile}))));
@@ -237,8 +243,10 @@ void attend_rows(const AttentionTile& t, const AttentionState& state, const Atte
 template <typename C>
 void attend_tile(const AttentionTile& t, const AttentionState& state, const AttentionGroup& group,
                  int row, int count) {
-  const int64_t newest = t.first_position + (row + count - 1) / t.heads;
-  if (group.start[0] > newest) return;
+  int64_t end = 0;
+  for (int64_t p = row / t.heads; p <= (row + count - 1) / t.heads; ++p)
+    end = max(end, seen_end(t, t.first_position + p));
+  if (group.start[0] >= end) return;
   [&]<int... I>(std::integer_sequence<int, I...>) {
     using Function =
         void (*)(const AttentionTile&, const AttentionState&, const AttentionGroup&, int);
@@ -326,7 +334,8 @@ template <typename C>
 void attend(const AttentionTile& t) {
   const AttentionState state(t);
   begin_attention(t, state);
-  const int64_t end = t.first_position + t.positions;
+  int64_t end = 0;
+  for (int p = 0; p < t.positions; ++p) end = max(end, seen_end(t, t.first_position + p));
   const int64_t begin = first_seen(t, t.first_position);
   const Tiles tiles(t);
   const int64_t last = tiles.of_position(end - 1);

@@ -93,8 +93,9 @@ struct AttentionTile {
   model::WindowKind window_kind = model::WindowKind::sliding;
   const float* slopes = nullptr;  // of the tile's heads: model::Alibi; null: none
   model::Alibi alibi{};
-  const float* sinks = nullptr;     // of the tile's heads; null: none
-  const std::byte* pool = nullptr;  // block 0's part for this layer
+  const float* sinks = nullptr;       // of the tile's heads; null: none
+  const int32_t* seen_end = nullptr;  // [positions] behind the last that each sees; null: itself
+  const std::byte* pool = nullptr;    // block 0's part for this layer
   size_t block_stride = 0;
   const int32_t* blocks = nullptr;  // the sequence's block table
   int64_t block_size = 0;

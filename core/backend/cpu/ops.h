@@ -68,6 +68,9 @@ class CpuBackend final : public Backend {
   void do_route(const Routing& routing, View logits, Normalize normalize) override;
   void do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
                   const Weight& up, const Weight& down, std::byte* workspace) override;
+  void do_place_embeddings(View out, const BatchMeta& batch) override;
+  void do_average_parts(View out, View in) override;
+  void do_scale_columns(View x, const Weight& weight) override;
   void do_soft_cap(View x, float cap) override;
   void do_scale(View x, float factor) override;
   const float* do_host_logits(View logits, std::span<float> staging) override;

@@ -43,9 +43,16 @@ void CpuBackend::do_rope_angles(View out, const model::RopeSpec& rope, const Bat
     const model::RopeTable& table = is_long ? *rope.long_table : rope.table;
     float* to = static_cast<float*>(out.data) + t * out.stride;
     const int64_t half = rope.rotary_dim / 2;
+    // Each section of the speeds has a kind of position, where the step has several.
+    const bool kinds = !rope.sections.empty() && !batch.rope_positions.empty();
+    size_t section = 0;
+    int64_t section_end = kinds ? rope.sections[0] : half;
     for (int64_t i = 0; i < half; ++i) {
-      const float angle = static_cast<float>(batch.positions[row]) *
-                          table.inverse_frequencies[static_cast<size_t>(i)];
+      while (i >= section_end) section_end += rope.sections[++section];
+      const int32_t position = kinds ? batch.rope_positions[section * batch.positions.size() + row]
+                                     : batch.positions[row];
+      const float angle =
+          static_cast<float>(position) * table.inverse_frequencies[static_cast<size_t>(i)];
       to[i] = static_cast<float>(std::cos(static_cast<double>(angle))) * table.scale;
       to[half + i] = static_cast<float>(std::sin(static_cast<double>(angle))) * table.scale;
     }
@@ -198,6 +205,7 @@ void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& sp
         .slopes = of_head(terms.slopes),
         .alibi = spec.alibi,
         .sinks = of_head(terms.sinks),
+        .seen_end = batch.seen_end.empty() ? nullptr : batch.seen_end.data() + row,
         .pool = cache.pool + cache.layer_offset,
         .block_stride = cache.block_stride,
         .blocks =

@@ -79,6 +79,35 @@ void CpuBackend::do_gated_activation(View out, View in, model::Activation activa
   });
 }
 
+void CpuBackend::do_place_embeddings(View out, const BatchMeta& batch) {
+  const View& from = batch.embeddings;
+  for_rows(std::ssize(batch.embedded_rows), out.columns, [&](int64_t i) {
+    const auto at = static_cast<size_t>(i);
+    std::copy_n(row_of(from, batch.embedding_rows[at]), out.columns,
+                row_of(out, batch.embedded_rows[at]));
+  });
+}
+
+void CpuBackend::do_average_parts(View out, View in) {
+  const int64_t parts = in.columns / out.columns;
+  for_rows(out.rows, in.columns, [&](int64_t t) {
+    float* to = row_of(out, t);
+    std::copy_n(row_of(in, t), out.columns, to);
+    for (int64_t part = 1; part < parts; ++part) {
+      kernels_.add(to, row_of(in, t) + part * out.columns, out.columns);
+    }
+    kernels_.scale(to, 1.f / static_cast<float>(parts), out.columns);
+  });
+}
+
+void CpuBackend::do_scale_columns(View x, const Weight& weight) {
+  const auto* factors = static_cast<const float*>(weight.data);
+  for_rows(x.rows, x.columns, [&](int64_t t) {
+    float* row = row_of(x, t);
+    for (int64_t i = 0; i < x.columns; ++i) row[i] *= factors[i];
+  });
+}
+
 void CpuBackend::do_soft_cap(View x, float cap) {
   for_rows(x.rows, x.columns, [&](int64_t t) { kernels_.soft_cap(row_of(x, t), x.columns, cap); });
 }

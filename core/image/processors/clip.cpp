@@ -41,7 +41,7 @@ class Clip : public Processor {
     return layout;
   }
 
-  Pixels process(const Image& image) const override {
+  Pixels make(const Image& image) const override {
     Pixels pixels{layout(image.size), {}};
     const Image resized = resize(image, resized_size(image.size), {filter_, Fraction::torchvision});
     pixels.levels.resize(static_cast<size_t>(3 * result_.width * result_.height));

@@ -26,7 +26,7 @@ class Gemma3 : public Processor {
     return layout;
   }
 
-  Pixels process(const Image& image) const override {
+  Pixels make(const Image& image) const override {
     Pixels pixels{layout(image.size), {}};
     pixels.levels.resize(static_cast<size_t>(pixels.layout.tiles * 3 * size_.width * size_.height));
     uint8_t* to = write(image, pixels.levels.data());

@@ -43,7 +43,7 @@ class Idefics3 : public Processor {
   }
 
   /// Each resize takes the rounded result of the one before.
-  Pixels process(const Image& image) const override {
+  Pixels make(const Image& image) const override {
     Pixels pixels{layout(image.size), {}};
     pixels.levels.resize(static_cast<size_t>(pixels.layout.tiles * 3 * tile_ * tile_));
     const Resampling resampling{filter_, Fraction::torchvision};

@@ -31,7 +31,7 @@ class InternVl : public Processor {
     return layout;
   }
 
-  Pixels process(const Image& image) const override {
+  Pixels make(const Image& image) const override {
     Pixels pixels{layout(image.size), {}};
     const Layout& layout = pixels.layout;
     pixels.levels.resize(static_cast<size_t>(layout.tiles * 3 * tile_ * tile_));

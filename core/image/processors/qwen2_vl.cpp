@@ -45,9 +45,9 @@ class Qwen2Vl : public Processor {
   }
 
   Layout layout(Size size) const override { return video_layout(size, 1); }
-  Pixels process(const Image& image) const override { return process_video({&image, 1}); }
+  Pixels make(const Image& image) const override { return make_video({&image, 1}); }
   Layout video_layout(Size size, int64_t frames) const override;
-  Pixels process_video(std::span<const Image> frames) const override;
+  Pixels make_video(std::span<const Image> frames) const override;
 
  private:
   static int64_t patch_of(const Settings& settings) {
@@ -125,7 +125,7 @@ uint8_t* Qwen2Vl::write_patch(std::span<const Image> frames, int64_t x, int64_t 
 }
 
 /// Patches in blocks of merge x merge: block row, block column, row and column in the block.
-Pixels Qwen2Vl::process_video(std::span<const Image> frames) const {
+Pixels Qwen2Vl::make_video(std::span<const Image> frames) const {
   const Size size = frames.front().size;
   Pixels pixels{video_layout(size, std::ssize(frames)), {}};
   const Layout& layout = pixels.layout;

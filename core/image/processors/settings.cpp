@@ -107,7 +107,7 @@ void Settings::require(std::string_view name) const {
   if (!flag(name, true)) refuse(name, "true: the model has no way without it", find(name));
 }
 
-std::array<std::array<float, 256>, 3> torchvision_tables(const Settings& settings) {
+LevelTables torchvision_tables(const Settings& settings) {
   const bool rescale = settings.flag("do_rescale", true);
   const bool normalize = settings.flag("do_normalize", true);
   const double factor = settings.number("rescale_factor", 1 / 255.0);
@@ -115,7 +115,7 @@ std::array<std::array<float, 256>, 3> torchvision_tables(const Settings& setting
   const auto deviations = settings.channels("image_std", {0.5, 0.5, 0.5});
   // The tensors of mean and deviation are multiplied, not the pixels.
   const auto unscale = rescale ? static_cast<float>(1.0 / factor) : 1.f;
-  std::array<std::array<float, 256>, 3> tables{};
+  LevelTables tables{};
   for (size_t c = 0; c < tables.size(); ++c) {
     const float mean = static_cast<float>(means[c]) * unscale;
     const float deviation = static_cast<float>(deviations[c]) * unscale;
@@ -131,10 +131,10 @@ std::array<std::array<float, 256>, 3> torchvision_tables(const Settings& setting
   return tables;
 }
 
-std::array<std::array<float, 256>, 3> stepwise_tables(const Settings& settings) {
+LevelTables stepwise_tables(const Settings& settings) {
   const auto means = settings.channels("image_mean", {0.485, 0.456, 0.406});
   const auto deviations = settings.channels("image_std", {0.229, 0.224, 0.225});
-  std::array<std::array<float, 256>, 3> tables{};
+  LevelTables tables{};
   for (size_t c = 0; c < tables.size(); ++c) {
     for (size_t level = 0; level < 256; ++level) {
       const float x = static_cast<float>(level) / 255.f;

@@ -40,9 +40,9 @@ class Settings {
 };
 
 /// How torchvision's processors rescale and normalise: the two in one step, in float32.
-std::array<std::array<float, 256>, 3> torchvision_tables(const Settings& settings);
+LevelTables torchvision_tables(const Settings& settings);
 /// How InternVL's does: a step after the other.
-std::array<std::array<float, 256>, 3> stepwise_tables(const Settings& settings);
+LevelTables stepwise_tables(const Settings& settings);
 
 /// Writes a picture's part as three planes, [3, height, width], to `to`; returns what is behind
 /// them.

@@ -73,8 +73,10 @@ ModelSpec make_mpt(const ConfigReader& config);
 
 // Multimodal models: one of the text families with a vision tower.
 ModelSpec make_gemma3_multimodal(const ConfigReader& config);
+ModelSpec make_idefics3(const ConfigReader& config);  // SmolVLM too
 ModelSpec make_internvl(const ConfigReader& config);
 ModelSpec make_llava(const ConfigReader& config);
+ModelSpec make_qwen2_vl(const ConfigReader& config);
 ModelSpec make_qwen2_5_vl(const ConfigReader& config);
 
 enum class FamilyKind : uint8_t { text, multimodal };

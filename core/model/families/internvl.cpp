@@ -7,13 +7,16 @@
 namespace plimsoll::model {
 namespace {
 
-void add_projector(const ConfigReader& config, int64_t vision, int64_t hidden, SpecBuilder& add) {
+void add_projector(const ConfigReader& config, int64_t vision, int64_t hidden, SpecBuilder& add,
+                   VisionSpec& spec) {
   const auto fold = static_cast<int64_t>(1 / config.positive({"downsample_ratio"}, 0.5));
   if (fold < 1 || fold > 64) config.refuse("downsample_ratio", "a number from 1/64 to 1");
   const int64_t width = vision * fold * fold;
-  add.norm("mlp1.0", width, {.kind = NormKind::layer});
-  add.linear("mlp1.1", {Rows::all("mlp1.1", hidden)}, width, {.bias = true});
-  add.linear("mlp1.3", {Rows::all("mlp1.3", hidden)}, hidden, {.bias = true});
+  spec.kind = VisionKind::internvl;
+  spec.merge = fold;
+  spec.merged_norm = add.norm("mlp1.0", width, {.kind = NormKind::layer});
+  spec.first = add.linear("mlp1.1", {Rows::all("mlp1.1", hidden)}, width, {.bias = true});
+  spec.second = add.linear("mlp1.3", {Rows::all("mlp1.3", hidden)}, hidden, {.bias = true});
 }
 
 }  // namespace
@@ -34,8 +37,10 @@ ModelSpec make_internvl(const ConfigReader& config) {
   vit.sizes.layers =
       layers_until(whole, "select_layer", selected < 0 ? selected : selected + 1, vit.sizes);
   SpecBuilder add(spec.towers);
-  add_intern_vit("vision_model", vit, add);
-  add_projector(whole, vit.sizes.hidden, spec.hidden_size, add);
+  VisionSpec vision;
+  add_intern_vit("vision_model", vit, add, vision);
+  add_projector(whole, vit.sizes.hidden, spec.hidden_size, add, vision);
+  spec.vision = std::make_shared<const VisionSpec>(std::move(vision));
   // Parts of other tasks, which vLLM's class leaves out.
   for (const char* prefix :
        {"action_embed", "temporal_embed", "track_embed", "box_token", "cg_criterion", "cg_model",

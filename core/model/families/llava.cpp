@@ -71,11 +71,15 @@ ModelSpec make_llava(const ConfigReader& config) {
   const std::string first = "multi_modal_projector.linear_1";
   const std::string second = "multi_modal_projector.linear_2";
   SpecBuilder add(spec.towers);
-  add_image_encoder(kTower, tower.kind, tower.sizes, PostNorm::dropped, add);
-  add.linear(first, {Rows::all(first, spec.hidden_size)}, tower.sizes.hidden,
-             {.split = Split::column, .bias = bias});
-  add.linear(second, {Rows::all(second, spec.hidden_size)}, spec.hidden_size,
-             {.split = Split::row, .bias = bias});
+  VisionSpec vision;
+  vision.kind = tower.kind == ImageEncoder::clip ? VisionKind::clip : VisionKind::siglip;
+  add_image_encoder(kTower, tower.kind, tower.sizes, PostNorm::dropped, add, vision);
+  vision.first = add.linear(first, {Rows::all(first, spec.hidden_size)}, tower.sizes.hidden,
+                            {.split = Split::column, .bias = bias});
+  vision.second = add.linear(second, {Rows::all(second, spec.hidden_size)}, spec.hidden_size,
+                             {.split = Split::row, .bias = bias});
+  vision.image_token = read_picture_token(whole, {"image_token_index", "image_token_id"});
+  spec.vision = std::make_shared<const VisionSpec>(std::move(vision));
   add_newer_spellings(spec);
   ignore_unused(tower, spec);
   return spec;

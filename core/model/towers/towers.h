@@ -7,11 +7,14 @@
 
 #include "model/config_reader.h"
 #include "model/spec_builder.h"
+#include "model/vision_spec.h"
 
 namespace plimsoll::model {
 
 /// Sizes of a transformer over the square patches of an image.
 struct VisionSizes {
+  float epsilon = 1e-5f;  // of norms
+  Activation activation = Activation::gelu;
   int64_t hidden = 0;
   int64_t intermediate = 0;
   int64_t layers = 0;
@@ -38,8 +41,9 @@ enum class PostNorm : uint8_t { dropped, kept };
 
 VisionSizes read_image_encoder(const ConfigReader& vision, ImageEncoder kind);
 /// The first `sizes.layers` layers, below `module` (vision_tower.vision_model).
+/// Fills in the encoder's part of `vision`.
 void add_image_encoder(const std::string& module, ImageEncoder kind, const VisionSizes& sizes,
-                       PostNorm post_norm, SpecBuilder& add);
+                       PostNorm post_norm, SpecBuilder& add, VisionSpec& vision);
 
 /// InternViT, whose attention vLLM keeps whole on every rank where heads do not divide.
 struct InternVit {
@@ -49,16 +53,26 @@ struct InternVit {
   Norm norm;
 };
 InternVit read_intern_vit(const ConfigReader& vision);
-void add_intern_vit(const std::string& module, const InternVit& vit, SpecBuilder& add);
+void add_intern_vit(const std::string& module, const InternVit& vit, SpecBuilder& add,
+                    VisionSpec& vision);
 
-/// Qwen2.5-VL's tower with its merger of neighbouring patches.
+/// Qwen2-VL's blocks have layer norms and plain MLPs, Qwen2.5-VL's RMS norms and gated ones, and
+/// most of them windows.
+enum class QwenTower : uint8_t { plain, gated };
+
+/// The towers with their merger of neighbouring patches.
 struct QwenVision {
+  QwenTower kind = QwenTower::gated;
   VisionSizes sizes;
-  int64_t frames = 0;  // that a patch spans
-  int64_t merged = 0;  // width of the patches that the merger puts together
+  int64_t merge = 2;                         // patches of a side that are merged
+  int64_t window = 0;                        // merged patches of a window's side
+  std::vector<int64_t> full_attention = {};  // layers that see the whole picture
+  int64_t frames = 0;                        // that a patch spans
+  int64_t merged = 0;                        // width of the patches that the merger puts together
   int64_t out = 0;
 };
-QwenVision read_qwen_vision(const ConfigReader& vision);
-void add_qwen_vision(const std::string& module, const QwenVision& vision, SpecBuilder& add);
+QwenVision read_qwen_vision(const ConfigReader& vision, QwenTower kind);
+void add_qwen_vision(const std::string& module, const QwenVision& qwen, SpecBuilder& add,
+                     VisionSpec& vision);
 
 }  // namespace plimsoll::model

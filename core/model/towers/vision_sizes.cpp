@@ -21,6 +21,9 @@ VisionSizes read_vision_sizes(const ConfigReader& vision, const VisionSizes& def
   sizes.channels = vision.integer({"num_channels", "in_channels"}, defaults.channels, {1, 1024});
   sizes.image = vision.integer({"image_size"}, defaults.image, kSides);
   sizes.patch = vision.integer({"patch_size"}, defaults.patch, kSides);
+  sizes.epsilon = static_cast<float>(vision.positive({"layer_norm_eps"}, defaults.epsilon));
+  sizes.activation = defaults.activation;
+  if (vision.has("hidden_act")) sizes.activation = read_activation(vision, "hidden_act", "gelu");
   if (sizes.hidden % sizes.heads != 0) {
     vision.refuse("hidden_size", fmt::format("a multiple of the {} heads", sizes.heads));
   }

@@ -1,12 +1,13 @@
-// Qwen2.5-VL: Qwen2 below a tower of its own. In prompts of text alone the three kinds of positions
-// are equal, so that its RoPE is the plain one.
+// Qwen2-VL and Qwen2.5-VL: Qwen2 below a tower of its own. In prompts of text alone the three kinds
+// of positions are equal, so that its RoPE is the plain one.
 #include "model/families/families.h"
 #include "model/language_model.h"
 #include "model/towers/towers.h"
 
 namespace plimsoll::model {
+namespace {
 
-ModelSpec make_qwen2_5_vl(const ConfigReader& config) {
+ModelSpec make_qwen_vl(const ConfigReader& config, QwenTower tower) {
   TextPart text{.config = config.json(), .tensors = ""};
   const Json defaults = {
       {"vocab_size", 152064},    {"hidden_size", 8192},       {"intermediate_size", 29568},
@@ -17,13 +18,31 @@ ModelSpec make_qwen2_5_vl(const ConfigReader& config) {
   ModelSpec spec = make_language_model(config, text, make_qwen2);
 
   SpecBuilder add(spec.towers);
-  add_qwen_vision("visual", read_qwen_vision(config.whole().object_or_empty("vision_config")), add);
+  VisionSpec vision;
+  const ConfigReader vision_config = config.whole().object_or_empty("vision_config");
+  add_qwen_vision("visual", read_qwen_vision(vision_config, tower), add, vision);
+  vision.image_token = read_picture_token(config.whole(), {"image_token_id"});
+  vision.video_token = read_picture_token(config.whole(), {"video_token_id"});
+  if (tower == QwenTower::gated) {
+    vision.positions_per_second = vision_config.positive({"tokens_per_second"}, 2);
+  }
+  spec.vision = std::make_shared<const VisionSpec>(std::move(vision));
   spec.input_norm = "visual.input_norm";
   spec.tensor_prefixes.emplace_back("model.", "model.language_model.");
   spec.tensor_prefixes.emplace_back("model.", "language_model.model.");
   spec.tensor_prefixes.emplace_back("lm_head.", "language_model.lm_head.");
   spec.tensor_prefixes.emplace_back("visual.", "model.visual.");
   return spec;
+}
+
+}  // namespace
+
+ModelSpec make_qwen2_vl(const ConfigReader& config) {
+  return make_qwen_vl(config, QwenTower::plain);
+}
+
+ModelSpec make_qwen2_5_vl(const ConfigReader& config) {
+  return make_qwen_vl(config, QwenTower::gated);
 }
 
 }  // namespace plimsoll::model

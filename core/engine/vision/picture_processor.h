@@ -1,0 +1,21 @@
+// The image processor that goes with a model's folder.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "image/processor.h"
+#include "model/vision_spec.h"
+
+namespace plimsoll::engine {
+
+/// What the folder says of its image processor: preprocessor_config.json, or
+/// processor_config.json's image_processor; InternVL: config.json. Throws
+/// Error(checkpoint_unusable).
+Json read_processor_settings(const model::VisionSpec& vision, const std::filesystem::path& folder);
+
+/// Throws image::SettingsError.
+std::unique_ptr<const image::Processor> make_picture_processor(
+    const model::VisionSpec& vision, const Json& settings, const Json& overrides = Json::object());
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,62 @@
+// How a multimodal model turns a picture's values into embeddings: an image encoder and a projector
+// over the weights in ModelSpec::towers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/model_spec.h"
+
+namespace plimsoll::model {
+
+struct VisionLayer {
+  Norm attention_norm{}, mlp_norm{};
+  Linear qkv{}, out{};                   // [3 * hidden, hidden]: q, k, v; [hidden, hidden]
+  Norm q_norm{}, k_norm{};               // over all heads together
+  WeightId attention_scale = kNoWeight;  // [hidden]: what a part adds is multiplied by it
+  WeightId mlp_scale = kNoWeight;
+  MlpSpec mlp{};
+  bool windowed = false;  // sees its window alone, not the whole picture
+};
+
+/// Which image processor makes a model's pictures (image::ProcessorKind, which knows their rules).
+enum class VisionKind : uint8_t { qwen2_vl, gemma3, clip, siglip, idefics3, internvl };
+
+/// What becomes of merge x merge neighbouring patches.
+enum class Merging : uint8_t {
+  concatenated,  // one row of all their values, row by row of the block
+  averaged,
+};
+
+struct VisionSpec {
+  VisionKind kind = VisionKind::clip;
+  int64_t hidden = 0;
+  int64_t heads = 0;
+  int64_t patch = 14;  // pixels of a side
+  int64_t image = 0;   // pixels of a square's side; 0: pictures of any size
+  int64_t merge = 1;
+  Merging merging = Merging::concatenated;
+  int64_t window = 0;   // merged units of a window's side
+  bool rotary = false;  // in rows and columns, half of a head each; base 10000
+
+  Linear patches{};                  // [hidden, values of a patch]
+  WeightId class_token = kNoWeight;  // [hidden], a row before the patches
+  WeightId positions = kNoWeight;    // [rows, hidden]
+  Norm input_norm{}, output_norm{};
+  std::vector<VisionLayer> layers;
+
+  // Tokens of prompts; -1 where the config names none (InternVL: the tokenizer does).
+  int32_t image_token = -1;  // stands for an embedding
+  int32_t video_token = -1;
+  int32_t begin_token = -1, end_token = -1;  // around a picture's (Gemma 3)
+  /// Of a video: positions that a second takes; 0: a pair of frames takes one.
+  double positions_per_second = 0;
+
+  // The projector: norm, first, activation, second.
+  Norm merged_norm{};
+  bool norm_before_merging = false;
+  Linear first{}, second{};  // no second: no activation either
+  bool first_is_stored_transposed = false;
+};
+
+}  // namespace plimsoll::model
