@@ -20,6 +20,13 @@ BatchSlab::BatchSlab(memory::Arena& arena, const BatchShape& shape)
       context_length(take_span<int32_t>(arena, "context lengths", shape.limits.sequences)),
       long_rope(take_span<uint8_t>(arena, "long rope", shape.limits.sequences)),
       logits_rows(take_span<int32_t>(arena, "logits rows", shape.limits.batched_tokens)) {
+  const int64_t tokens = shape.limits.batched_tokens;
+  if (shape.pictures) {
+    rope_positions = take_span<int32_t>(arena, "positions by kind", 3 * tokens);
+    seen_end = take_span<int32_t>(arena, "seen ends", tokens);
+    embedded_rows = take_span<int32_t>(arena, "embedded rows", tokens);
+    embedding_rows = take_span<int32_t>(arena, "embedding rows", tokens);
+  }
   const int64_t sequences = shape.limits.sequences;
   if (shape.draws) {
     temperature = take_span<double>(arena, "temperature", sequences);
@@ -77,6 +84,10 @@ backend::BatchMeta BatchArrays::meta(size_t slot, const StepExtent& extent) cons
       .table_stride = table_stride_,
       .table_width = extent.table_width,
       .padding = extent.padding};
+  if (extent.turns) meta.rope_positions = slab.rope_positions.first(3 * t);
+  if (extent.sees_ahead) meta.seen_end = slab.seen_end.first(t);
+  meta.embedded_rows = slab.embedded_rows.first(static_cast<size_t>(extent.embedded));
+  meta.embedding_rows = slab.embedding_rows.first(static_cast<size_t>(extent.embedded));
   meta.slot = static_cast<int32_t>(slot);
   meta.host_base = host_bases_[slot];
   meta.device_base = device_base_;

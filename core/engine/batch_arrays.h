@@ -23,6 +23,7 @@ std::span<T> take_span(memory::Arena& arena, std::string_view name, int64_t coun
 struct BatchShape {
   StepLimits limits;
   size_t kv_groups = 0;
+  bool pictures = false;  // prompts may have some
   bool draws = false;     // tokens are drawn on the device
   size_t plan_bytes = 0;  // Footprint::step_plan_bytes
 };
@@ -38,6 +39,10 @@ struct BatchSlab {
   std::span<int32_t> context_length;  // [B]
   std::span<uint8_t> long_rope;       // [B]
   std::span<int32_t> logits_rows;     // [T]
+  std::span<int32_t> rope_positions;  // [3 T], as the next three empty without pictures
+  std::span<int32_t> seen_end;        // [T]
+  std::span<int32_t> embedded_rows;   // [T]
+  std::span<int32_t> embedding_rows;  // [T]
   std::span<double> temperature;      // [B], as all of drawing; empty where the host draws
   std::span<int32_t> top_k;
   std::span<double> top_p;
@@ -58,6 +63,9 @@ struct StepExtent {
   int64_t logits_rows = 0;
   int64_t drawn = 0;        // of the logits rows, the first
   int64_t table_width = 0;  // of the block tables' rows
+  int64_t embedded = 0;     // rows
+  bool turns = false;       // rope_positions are filled
+  bool sees_ahead = false;  // seen_end is
   int64_t padding = 0;      // of rows and sequences, the last
 };
 

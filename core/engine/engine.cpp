@@ -49,11 +49,15 @@ struct Engine::Impl {
   void add(Request request);
   void step(std::vector<RequestOutput>& finished);
 
+  [[nodiscard]] std::optional<RequestOutput::Failure> find_picture_fault(
+      const Pictures& pictures) const;
   /// Counts the pieces of the step that is about to run; true when it has decode rows alone.
   bool count_pieces(const std::vector<Piece>& pieces);
   /// Builds the next step and starts it. The step under way, if any, is settled after that: the
   /// device has the next one by then.
   void start(const std::vector<Piece>& pieces);
+  /// Pictures that the step needs and that are not in the cache yet.
+  void encode_pictures();
   /// Waits for the step under way and takes in what it drew.
   void settle();
   void settle_rows(const Step& step, const LogitsSlice& slice);
@@ -75,6 +79,8 @@ struct Engine::Impl {
   LaunchMemory memory;
   Launch launch;
   KvCache cache;
+  PictureCache picture_cache;
+  PictureHolds picture_holds;
   Scheduler scheduler;
   BatchBuilder builder;
   StepRunner runner;
@@ -105,7 +111,10 @@ Engine::Impl::Impl(const model::ModelSpec& model_spec, const checkpoint::WeightS
       memory(plan, backend),
       launch(spec, layout, backend, memory.device(), memory.host()),
       cache(cache_options(layout, options.prefix_caching)),
-      scheduler(cache, {layout.limits.sequences, layout.limits.batched_tokens}),
+      picture_cache(layout.pictures ? layout.pictures->cache_tokens : 0),
+      picture_holds(picture_cache),
+      scheduler(cache, {layout.limits.sequences, layout.limits.batched_tokens},
+                layout.pictures ? &picture_holds : nullptr),
       builder(launch.batch, layout.limits, backend.footprint(), layout.recorded_sizes),
       runner(launch, layout, backend),
       steps(launch.batch.slabs()) {
@@ -121,8 +130,10 @@ Engine::Impl::Impl(const model::ModelSpec& model_spec, const checkpoint::WeightS
   backend.start_launch(launch.backend_parts);
   if (weights != nullptr) {
     launch.model.load(*weights);
+    if (launch.tower) launch.tower->load(*weights);
   } else {
     launch.model.fill_random(options.seed);
+    if (launch.tower) launch.tower->fill_random(~options.seed);
   }
   if (!backend.footprint().shares_memory()) runner.warm_up(builder);
   backend.finish_launch();
@@ -140,7 +151,9 @@ Engine::Impl::~Impl() {
 }
 
 void Engine::Impl::add(Request request) {
-  if (auto fault = find_fault(request, spec.vocab_size, layout.max_model_len)) {
+  auto fault = find_fault(request, spec.vocab_size, layout.max_model_len);
+  if (!fault && request.pictures) fault = find_picture_fault(*request.pictures);
+  if (fault) {
     RequestOutput output;
     output.tag = request.tag;
     output.prompt_tokens = static_cast<int64_t>(request.prompt.size());
@@ -161,6 +174,31 @@ void Engine::Impl::add(Request request) {
   state.followers_wait = true;
   // Without whole blocks to share there is nothing to wait for.
   if (!options.prefix_caching || prompt_length <= layout.kv.block_size) wake_followers(state);
+}
+
+std::optional<RequestOutput::Failure> Engine::Impl::find_picture_fault(
+    const Pictures& pictures) const {
+  if (!layout.pictures) {
+    return RequestOutput::Failure{"no_images", "the launch has no vision tower"};
+  }
+  for (const Picture& picture : pictures.items) {
+    if (picture.tokens() > layout.pictures->cache_tokens ||
+        picture.pixels->layout.shape[0] > layout.pictures->largest.shape[0]) {
+      return RequestOutput::Failure{
+          "image_too_large",
+          fmt::format("an image becomes {} embeddings, and the launch has room for {}",
+                      picture.tokens(), layout.pictures->cache_tokens)};
+    }
+    for (const PictureRun& run : picture.runs) {
+      if (!pictures.two_way || run.count <= layout.limits.batched_tokens) continue;
+      return RequestOutput::Failure{
+          "image_too_large",
+          fmt::format("an image's {} tokens see each other and are computed in one step, which has "
+                      "{}: widen --max-num-batched-tokens",
+                      run.count, layout.limits.batched_tokens)};
+    }
+  }
+  return std::nullopt;
 }
 
 void Engine::Impl::wake_followers(RequestState& request) {
@@ -195,7 +233,9 @@ void Engine::Impl::step(std::vector<RequestOutput>& finished) {
 void Engine::Impl::start(const std::vector<Piece>& pieces) {
   Step& step = steps[next_slot];
   step.decodes_alone = count_pieces(pieces);
+  encode_pictures();
   builder.build(pieces, next_slot, step);
+  step.meta.embeddings = launch.embeddings;
   scheduler.commit();
   next_slot = (next_slot + 1) % steps.size();
   runner.run(step, [&](const LogitsSlice& slice) {
@@ -210,6 +250,14 @@ void Engine::Impl::start(const std::vector<Piece>& pieces) {
   }
   // Rows that the host reads were waited for: there is nothing to be ahead of.
   if (!step.read.empty() || backend.footprint().ahead() == 0) settle();
+}
+
+void Engine::Impl::encode_pictures() {
+  for (const PictureJob& job : picture_holds.take_jobs()) {
+    const int64_t tokens = job.picture->tokens();
+    launch.tower->encode(*job.picture->pixels, launch.embeddings.slice_rows(job.first_row, tokens));
+    ++stats.encoded_pictures;
+  }
 }
 
 void Engine::Impl::settle() {

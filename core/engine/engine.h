@@ -39,6 +39,7 @@ struct EngineOptions {
   int64_t threads = 1;  // that choose tokens at once, each with working memory of its own
   uint64_t seed = 0;
   std::vector<TokenId> eos_token_ids;
+  std::optional<PictureOptions> pictures;  // absent: none are answered, and no tower is loaded
 };
 
 /// Figures for progress and report; counts since the start.
@@ -48,6 +49,7 @@ struct EngineStats {
   uint64_t cached_prompt_tokens = 0;  // taken from the prefix cache
   uint64_t generated_tokens = 0;
   uint64_t preemptions = 0;
+  uint64_t encoded_pictures = 0;  // each once as long as it is kept
   uint64_t prefix_queries_tokens = 0;
   int64_t running = 0;
   int64_t waiting = 0;

@@ -1,10 +1,29 @@
 #include "engine/kv_cache.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <utility>
 
 namespace plimsoll::engine {
+namespace {
+
+/// The key of a block's tokens with the pictures whose embeddings stand in [first, end).
+BlockKey with_pictures(BlockKey key, const Sequence& sequence, int64_t first, int64_t end) {
+  if (sequence.pictures == nullptr) return key;
+  for (const Picture& picture : sequence.pictures->items) {
+    for (const PictureRun& run : picture.runs) {
+      if (run.end() <= first || run.first >= end) continue;
+      const std::array<uint64_t, 4> words = {picture.key.low, picture.key.high,
+                                             static_cast<uint64_t>(run.embedding),
+                                             static_cast<uint64_t>(run.first)};
+      key = siphash128(key, std::as_bytes(std::span(words)));
+    }
+  }
+  return key;
+}
+
+}  // namespace
 
 KvCache::KvCache(KvCacheOptions options)
     : options_(std::move(options)),
@@ -33,7 +52,9 @@ BlockContents KvCache::contents(Sequence& sequence, size_t group, int64_t block)
     return of == 0 ? root_key(sequence.long_rope ? 1 : 0) : keys[static_cast<size_t>(of - 1)];
   };
   for (auto next = static_cast<int64_t>(keys.size()); next <= block; ++next) {
-    keys.push_back(chain_key(parent(next), block_tokens(sequence, next)));
+    const BlockKey of_tokens = chain_key(parent(next), block_tokens(sequence, next));
+    keys.push_back(with_pictures(of_tokens, sequence, next * options_.block_size,
+                                 (next + 1) * options_.block_size));
   }
   return {static_cast<int32_t>(group), parent(block), keys[static_cast<size_t>(block)],
           block_tokens(sequence, block)};

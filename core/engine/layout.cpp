@@ -25,8 +25,28 @@ std::span<T> take_some(memory::Arena& arena, std::string_view name, int64_t coun
 
 BatchShape batch_shape(const EngineLayout& layout, const backend::Footprint& footprint,
                        const backend::StepShape& shape) {
-  return {layout.limits, layout.kv.groups.size(), footprint.draws(),
-          footprint.step_plan_bytes(shape)};
+  return {.limits = layout.limits,
+          .kv_groups = layout.kv.groups.size(),
+          .pictures = layout.pictures.has_value(),
+          .draws = footprint.draws(),
+          .plan_bytes = footprint.step_plan_bytes(shape)};
+}
+
+std::optional<VisionTower> make_tower(const model::ModelSpec& spec, const EngineLayout& layout,
+                                      backend::Backend& backend, memory::Arena& device) {
+  std::optional<VisionTower> tower;
+  if (layout.pictures) tower.emplace(spec, layout.dtype, backend, device);
+  return tower;
+}
+
+backend::View take_embeddings(const model::ModelSpec& spec, const EngineLayout& layout,
+                              const backend::Footprint& footprint, memory::Arena& device) {
+  if (!layout.pictures) return {};
+  const DType dtype = footprint.activation_dtype(layout.dtype);
+  const int64_t rows = layout.pictures->cache_tokens, columns = spec.hidden_size;
+  void* data =
+      device.take("picture embeddings", static_cast<size_t>(rows * columns) * dtype_size(dtype));
+  return {data, dtype, rows, columns, columns};
 }
 
 backend::LaunchParts take_parts(const backend::StepShape& shape,
@@ -62,6 +82,8 @@ backend::StepShape step_shape(const model::ModelSpec& spec, const EngineLayout& 
 Launch::Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend::Backend& backend,
                memory::Arena& device, memory::Arena& host)
     : model(spec, layout.dtype, backend, device, layout.kv, layout.num_blocks),
+      tower(make_tower(spec, layout, backend, device)),
+      embeddings(take_embeddings(spec, layout, backend.footprint(), device)),
       batch(device, host, batch_shape(layout, backend.footprint(), step_shape(spec, layout)),
             backend.footprint()),
       sampling_values(
@@ -100,6 +122,10 @@ size_t step_scratch_bytes(const model::ModelSpec& spec, const EngineLayout& layo
                             .sequences = limits.sequences,
                             .logits_rows = limits.batched_tokens,
                             .drawn = footprint.draws() ? limits.sequences : 0});
+  if (launch.tower) {
+    const image::Pixels largest{layout.pictures->largest, {}};
+    launch.tower->encode(largest, launch.embeddings.slice_rows(0, largest.layout.tokens));
+  }
   const backend::View hidden = launch.model.forward(batch);
   const backend::View logits = launch.model.logits(hidden.slice_rows(0, limits.logits_rows));
   if (footprint.draws()) {

@@ -19,6 +19,7 @@
 #include "engine/batch_arrays.h"
 #include "engine/engine.h"
 #include "engine/model.h"
+#include "engine/vision/tower.h"
 #include "memory/arena.h"
 #include "model/model_spec.h"
 
@@ -35,6 +36,7 @@ struct EngineLayout {
   int64_t staging_rows = 0;             // of logits, on their way to the host
   std::vector<int64_t> recorded_sizes;  // of decode steps, ascending
   size_t scratch_bytes = 0;
+  std::optional<PictureOptions> pictures;
 };
 
 /// Resolves the limits of a launch. Throws Error(usage) for limits that contradict each other and
@@ -58,6 +60,8 @@ struct Launch {
   Launch& operator=(const Launch&) = delete;
 
   Model model;
+  std::optional<VisionTower> tower;  // as `embeddings` where the layout has pictures
+  backend::View embeddings;          // [cache_tokens, hidden] of pictures
   BatchArrays batch;
   std::span<float> sampling_values;  // [threads, vocab] scores of the rows being sampled
   std::span<int32_t> sampling_ids;   // [threads, vocab] token ids beside them

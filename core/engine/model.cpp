@@ -168,6 +168,9 @@ void Model::embed(const Step& step) {
     backend_.embed(narrow, table, step.batch, spec_.embedding_scale);
     linear(step.residual, narrow, {.weight = spec_.embedding_in}, Activation::none);
   }
+  if (!step.batch.embedded_rows.empty()) {
+    backend_.place_embeddings(step.residual, step.batch);
+  }
   if (spec_.position_embedding == model::kNoWeight) return;
   backend_.embed_positions(step.residual, weight(spec_.position_embedding), step.batch,
                            spec_.position_offset);

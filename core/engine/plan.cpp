@@ -178,6 +178,7 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   check_limit("--block-size", options.block_size, 1024);
   EngineLayout layout;
   layout.dtype = options.dtype;
+  if (spec.vision != nullptr && footprint.sees_pictures()) layout.pictures = options.pictures;
   StepLimits& limits = layout.limits;
   resolve_step(options, footprint.shares_memory() ? kHost : kDevice, limits);
   const int64_t batched_tokens = limits.batched_tokens;

@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "engine/vision/pictures.h"
 
 namespace plimsoll::engine {
 
@@ -44,6 +47,7 @@ struct Request {
   std::string key;              // random numbers are keyed by it (the line's id)
   std::vector<TokenId> prompt;  // at least one token
   SamplingParams sampling;
+  std::shared_ptr<const Pictures> pictures = nullptr;  // of the prompt; null: none
 };
 
 struct TokenLogprob {

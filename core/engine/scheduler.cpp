@@ -25,13 +25,17 @@ bool Scheduler::awaits_tokens() const {
 }
 
 void Scheduler::commit() {
-  for (const Piece& piece : step_) cache_.commit(*piece.sequence, piece.end());
+  for (const Piece& piece : step_) {
+    cache_.commit(*piece.sequence, piece.end());
+    if (pictures_ != nullptr) pictures_->commit(*piece.sequence);
+  }
 }
 
 void Scheduler::remove(Sequence& sequence) {
   const auto at = std::ranges::lower_bound(running_, &sequence, Older{});
   if (at != running_.end() && *at == &sequence) {
     running_.erase(at);
+    if (pictures_ != nullptr) pictures_->release(sequence);
     cache_.release(sequence);
   } else {
     waiting_.erase(&sequence);
@@ -51,7 +55,9 @@ bool Scheduler::schedule_prompts() {
   for (size_t i = 0; i < running_.size() && budget_ > 0; ++i) {
     Sequence& sequence = *running_[i];
     if (sequence.scheduled > 0 || sequence.decoding()) continue;
-    if (!plan(sequence, sequence.length() - sequence.computed)) return false;
+    if (plan(sequence, sequence.length() - sequence.computed)) continue;
+    // What holds pictures must go on, so that the room for others comes back.
+    if (!lacks_picture_room_) return false;
   }
   return true;
 }
@@ -90,13 +96,21 @@ bool Scheduler::fits(const Sequence& candidate) const {
 }
 
 bool Scheduler::plan(Sequence& sequence, int64_t count) {
+  lacks_picture_room_ = false;
+  const int64_t needed = PictureHolds::needed_end(sequence);
   int64_t end = sequence.computed + std::min(count, budget_);
-  while (cache_.reachable_end(sequence) <= sequence.computed) {
+  if (end < needed) return false;
+  while (cache_.reachable_end(sequence) < needed) {
     Sequence* loser = victim(sequence);
     if (loser == nullptr) return false;
     preempt(*loser);
   }
   end = std::min(end, cache_.reachable_end(sequence));
+  if (pictures_ != nullptr) {
+    end = pictures_->hold(sequence, end);
+    lacks_picture_room_ = end <= sequence.computed;
+    if (lacks_picture_room_) return false;
+  }
   cache_.extend(sequence, end);
   sequence.scheduled = end - sequence.computed;
   budget_ -= sequence.scheduled;

@@ -8,6 +8,7 @@
 
 #include "engine/kv_cache.h"
 #include "engine/sequence.h"
+#include "engine/vision/picture_holds.h"
 
 namespace plimsoll::engine {
 
@@ -35,7 +36,8 @@ struct SchedulerLimits {
 /// is the last one; if it has lost its blocks it waits until the token is known.
 class Scheduler {
  public:
-  Scheduler(KvCache& cache, SchedulerLimits limits) : cache_(cache), limits_(limits) {}
+  Scheduler(KvCache& cache, SchedulerLimits limits, PictureHolds* pictures = nullptr)
+      : cache_(cache), limits_(limits), pictures_(pictures) {}
 
   /// Queues a sequence; it must outlive its stay here.
   void add(Sequence& sequence) { waiting_.insert(&sequence); }
@@ -76,7 +78,9 @@ class Scheduler {
 
   KvCache& cache_;
   SchedulerLimits limits_;
-  std::vector<Sequence*> running_;  // oldest first
+  PictureHolds* pictures_;           // null: none come
+  bool lacks_picture_room_ = false;  // why plan() made a sequence wait
+  std::vector<Sequence*> running_;   // oldest first
   std::set<Sequence*, Older> waiting_;
   std::vector<Piece> step_;
   int64_t budget_ = 0;  // tokens left in the step

@@ -2,11 +2,11 @@
 // the values that its vision tower gets.
 #pragma once
 
-#include <array>
 #include <memory>
 
 #include "base/json.h"
 #include "image/image.h"
+#include "image/pixels.h"
 
 namespace plimsoll::image {
 
@@ -17,33 +17,6 @@ struct PatchShape {
   int64_t patch_size = 14;      // pixels of a side
   int64_t shuffle = 1;          // patches of a side that become one token
   int64_t tokens_per_tile = 0;  // stated by the model (Gemma 3); 0: patches / shuffle^2
-};
-
-/// What becomes of one picture, or of the frames of one video.
-struct Layout {
-  std::vector<int64_t> shape;  // of the values
-  int64_t tokens = 0;          // embeddings, placeholders of the prompt
-  int64_t tiles = 1;           // squares that the tower sees one by one, the whole picture included
-  /// The grid of tiles, 0 where the picture is not cut; Qwen: of patches, and frames in pairs.
-  int64_t rows = 0, columns = 0;
-  int64_t frames = 1;
-};
-
-/// How levels become values: of each channel, [256].
-using LevelTables = std::array<std::array<float, 256>, 3>;
-
-/// Grey levels in the order of the values: what is left is a table look-up for each.
-struct Pixels {
-  Layout layout;
-  std::vector<uint8_t> levels;
-  std::shared_ptr<const LevelTables> tables = nullptr;
-  int64_t channel_run = 0;  // values of one channel behind each other
-
-  /// The values of [first, first + count), both multiples of three runs.
-  void write_values(int64_t first, int64_t count, float* to) const;
-  /// The values of tile `tile`, a row for each patch of patch x patch pixels: [patches, 3 * patch *
-  /// patch], channels first.
-  void write_patches(int64_t tile, int64_t patch, float* to) const;
 };
 
 /// A setting of a processor that is none: the message names it.

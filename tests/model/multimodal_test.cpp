@@ -111,6 +111,7 @@ TEST_CASE("tying is read where each class keeps it") {
   Json gemma = llava_config();
   gemma["architectures"] = {"Gemma3ForConditionalGeneration"};
   gemma["text_config"] = text_config("gemma3_text");
+  gemma["mm_tokens_per_image"] = 1;
   CHECK(!tied(gemma, "", false));
   CHECK(tied(gemma, "text_config", false));  // its class ties, whatever its text says
 }

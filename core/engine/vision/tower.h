@@ -9,7 +9,7 @@
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/vision/segments.h"
-#include "image/processor.h"
+#include "image/pixels.h"
 #include "memory/arena.h"
 #include "model/vision_spec.h"
 

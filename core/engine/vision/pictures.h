@@ -1,0 +1,51 @@
+// Pictures of a prompt, as the engine gets them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/hash.h"
+#include "image/pixels.h"
+
+namespace plimsoll::engine {
+
+/// Neighbouring positions of the prompt that take a picture's embeddings from `embedding` on.
+struct PictureRun {
+  int64_t first = 0;
+  int64_t count = 0;
+  int64_t embedding = 0;
+  [[nodiscard]] int64_t end() const { return first + count; }
+};
+
+struct Picture {
+  Hash128 key;  // of its contents and its processor's settings: equal keys, equal embeddings
+  std::shared_ptr<const image::Pixels> pixels;
+  std::vector<PictureRun> runs;  // in order; text may stand between them
+
+  [[nodiscard]] int64_t tokens() const { return pixels->layout.tokens; }
+};
+
+struct Pictures {
+  std::vector<Picture> items;  // in the prompt's order
+  bool two_way = false;        // tokens of a run see each other both ways (Gemma 3)
+  /// [3, prompt] positions by kind; empty where the model has one kind. Token k behind the prompt
+  /// is at prompt length + k + rope_delta in all of them.
+  std::vector<int32_t> rope_positions;
+  int32_t rope_delta = 0;
+};
+
+/// Where the embeddings of pictures go: the prompt's placeholders in order, `counts[i]` of them to
+/// picture i. Fewer runs than counts, or a last one too short, where the placeholders do not
+/// suffice.
+std::vector<std::vector<PictureRun>> find_runs(std::span<const int32_t> prompt, int32_t placeholder,
+                                               std::span<const int64_t> counts);
+
+/// What of pictures a launch is made for.
+struct PictureOptions {
+  image::Layout largest;     // the picture that takes most to encode
+  int64_t cache_tokens = 0;  // embeddings that are kept, at least those of the largest
+};
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,25 @@
+// Positions by kind of prompts with pictures (Wang et al. 2024, "Qwen2-VL"): times, rows, columns.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace plimsoll::engine {
+
+/// A picture's or video's tokens in the prompt, frame by frame, row by row.
+struct PictureGrid {
+  int64_t first = 0;  // position in the prompt
+  int64_t frames = 1, rows = 0, columns = 0;
+  double frame_step = 0;  // from a frame's time to the next one's
+};
+
+struct RopePositions {
+  std::vector<int32_t> positions;  // [3, prompt]
+  int32_t delta = 0;               // of what follows the prompt
+};
+
+/// Text counts on in all kinds; behind a picture from the largest position in it.
+RopePositions rope_positions(int64_t prompt, std::span<const PictureGrid> grids);
+
+}  // namespace plimsoll::engine

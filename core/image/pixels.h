@@ -1,0 +1,38 @@
+// Pictures as vision towers get them: grey levels, and tables that make values of them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace plimsoll::image {
+
+/// What becomes of one picture, or of the frames of one video.
+struct Layout {
+  std::vector<int64_t> shape;  // of the values
+  int64_t tokens = 0;          // embeddings, placeholders of the prompt
+  int64_t tiles = 1;           // squares that the tower sees one by one, the whole picture included
+  /// The grid of tiles, 0 where the picture is not cut; Qwen: of patches, and frames in pairs.
+  int64_t rows = 0, columns = 0;
+  int64_t frames = 1;
+};
+
+/// How levels become values: of each channel, [256].
+using LevelTables = std::array<std::array<float, 256>, 3>;
+
+/// Grey levels in the order of the values: what is left is a table look-up for each.
+struct Pixels {
+  Layout layout;
+  std::vector<uint8_t> levels;
+  std::shared_ptr<const LevelTables> tables = nullptr;
+  int64_t channel_run = 0;  // values of one channel behind each other
+
+  /// The values of [first, first + count), both multiples of three runs.
+  void write_values(int64_t first, int64_t count, float* to) const;
+  /// The values of tile `tile`, a row for each patch of patch x patch pixels: [patches, 3 * patch *
+  /// patch], channels first.
+  void write_patches(int64_t tile, int64_t patch, float* to) const;
+};
+
+}  // namespace plimsoll::image
