@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 namespace plimsoll::cli {
 namespace {
@@ -32,6 +33,43 @@ std::string hub_cache() {
   return variable("HOME").value_or("") + "/.cache/huggingface/hub";
 }
 
+// A Slurm array's ids may begin anywhere, and may have gaps.
+std::optional<JobPlace> array_place() {
+  const auto id = number<uint64_t>("SLURM_ARRAY_TASK_ID", 0);
+  if (!id) return std::nullopt;
+  JobPlace place{.id = *id, .first = 0, .count = {}, .variable = "SLURM_ARRAY_TASK_ID"};
+  const auto least = number<uint64_t>("SLURM_ARRAY_TASK_MIN", 0);
+  const auto most = number<uint64_t>("SLURM_ARRAY_TASK_MAX", 0);
+  const auto count = number<uint64_t>("SLURM_ARRAY_TASK_COUNT", 1);
+  if (least && most && count && *most - *least + 1 == *count) {
+    place.first = *least;
+    place.count = *count;
+  }
+  return place;
+}
+
+std::optional<JobPlace> job_place() {
+  if (const auto index = number<uint64_t>("JOB_COMPLETION_INDEX", 0)) {
+    // Kubernetes does not say how many; the pod's template may.
+    return JobPlace{.id = *index,
+                    .first = 0,
+                    .count = number<uint64_t>("JOB_COMPLETIONS", 1),
+                    .variable = "JOB_COMPLETION_INDEX"};
+  }
+  if (auto place = array_place()) return place;
+  static constexpr std::pair<const char*, const char*> kRanks[] = {
+      {"SLURM_PROCID", "SLURM_NTASKS"},
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+      {"PMI_RANK", "PMI_SIZE"},
+      {"RANK", "WORLD_SIZE"}};
+  for (const auto& [rank, size] : kRanks) {
+    const auto id = number<uint64_t>(rank, 0);
+    const auto count = number<uint64_t>(size, 1);
+    if (id && count) return JobPlace{.id = *id, .first = 0, .count = count, .variable = rank};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Environment read_environment() {
@@ -42,6 +80,7 @@ Environment read_environment() {
   environment.layer_partition = variable("VLLM_PP_LAYER_PARTITION");
   environment.mm_input_cache = number<int>("VLLM_MM_INPUT_CACHE_GIB", 0);
   environment.source_date_epoch = number<int64_t>("SOURCE_DATE_EPOCH", 0);
+  environment.job_place = job_place();
   environment.columns = number<int>("COLUMNS", 1);
   environment.dumb_terminal = variable("TERM").value_or("dumb") == "dumb";
   return environment;

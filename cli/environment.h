@@ -8,6 +8,14 @@
 
 namespace plimsoll::cli {
 
+/// Which of several processes of one job this is, by the scheduler's variables.
+struct JobPlace {
+  uint64_t id = 0;                // as the scheduler says it
+  uint64_t first = 0;             // the least id
+  std::optional<uint64_t> count;  // of processes, where the variables say it and ids have no gaps
+  std::string variable;           // that said it
+};
+
 struct Environment {
   std::string hub_cache;                       // HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/...
   std::optional<int> threads;                  // OMP_NUM_THREADS, its first number
@@ -16,6 +24,7 @@ struct Environment {
   std::optional<int> mm_input_cache;           // VLLM_MM_INPUT_CACHE_GIB
   std::optional<int64_t> source_date_epoch;    // SOURCE_DATE_EPOCH, seconds
   std::optional<int> columns;                  // COLUMNS
+  std::optional<JobPlace> job_place;           // Kubernetes, Slurm, MPI, torchrun
   bool dumb_terminal = false;                  // TERM is "dumb" or missing
 };
 

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "base/error.h"
 #include "cli/arguments.h"
@@ -71,8 +73,22 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     cli::say(error.what());
     return static_cast<int>(error.code());
+  } catch (const std::filesystem::filesystem_error& error) {
+    // Of paths that are written the rooms speak themselves.
+    cli::say(error.path1().string() + ": " + error.code().message());
+    return static_cast<int>(ExitCode::checkpoint_unusable);
   } catch (const std::bad_alloc&) {
     cli::say("out of host memory; finished lines are safe");
+    return static_cast<int>(ExitCode::output_unwritable);
+  } catch (const std::system_error& error) {
+    const bool threads = error.code() == std::errc::resource_unavailable_try_again;
+    if (!threads) {
+      cli::say(std::string("internal error: ") + error.what());
+      return static_cast<int>(ExitCode::bug);
+    }
+    cli::say(
+        "the system allows this process no more threads (ulimit -u, or a control group's "
+        "pids.max); finished lines are safe");
     return static_cast<int>(ExitCode::output_unwritable);
   } catch (const std::exception& error) {
     cli::say(std::string("internal error: ") + error.what());

@@ -94,16 +94,4 @@ double parse_duration(const std::string& text) {
   }
 }
 
-std::pair<uint64_t, uint64_t> parse_part(const std::string& text) {
-  static constexpr std::string_view kExpected = "i/n with i from 0 to n - 1, such as 0/8";
-  uint64_t index = 0;
-  uint64_t parts = 0;
-  const char* end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, index);
-  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/') refuse(kExpected, text);
-  const auto second = std::from_chars(first.ptr + 1, end, parts);
-  if (second.ec != std::errc() || second.ptr != end || index >= parts) refuse(kExpected, text);
-  return {index, parts};
-}
-
 }  // namespace plimsoll::cli

@@ -18,7 +18,5 @@ std::vector<int64_t> parse_counts(const std::string& text);
 uint64_t parse_size(const std::string& text, uint64_t bare_unit = 1);
 /// Seconds: "90", "90s", "5m", "3h55m", "1d".
 double parse_duration(const std::string& text);
-/// "i/n" with i from 0 and below n.
-std::pair<uint64_t, uint64_t> parse_part(const std::string& text);
 
 }  // namespace plimsoll::cli

@@ -126,6 +126,11 @@ int plan_command(const PlanOptions& given) {
     return static_cast<int>(ExitCode::done);
   }
   if (!given.check.empty()) return check_report(given.check);
+  const bool fits = show_plan(given).fits.value_or(true);
+  return static_cast<int>(fits ? ExitCode::done : ExitCode::does_not_fit);
+}
+
+plan::PlanResult show_plan(const PlanOptions& given) {
   const Environment environment = read_environment();
   const fs::path file = find_config(given.model, environment);
   Json config = plan::read_config_json(file);
@@ -145,8 +150,7 @@ int plan_command(const PlanOptions& given) {
   if (options.has_prompts) add_prompts(result, options, view, file.parent_path());
   print(rendered(result, options, environment));
   if (options.format == PlanFormat::args && !result.reason.empty()) say(result.reason);
-  const bool fits = result.fits.value_or(true);
-  return static_cast<int>(fits ? ExitCode::done : ExitCode::does_not_fit);
+  return result;
 }
 
 }  // namespace plimsoll::cli

@@ -4,11 +4,15 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/plan/options.h"
+#include "plan/plan_result.h"
 
 namespace plimsoll::cli {
 
 /// Declares the subcommand. `options` must outlive the parsing.
 CLI::App* add_plan_command(CLI::App& app, PlanOptions& options);
+
+/// Makes a plan and prints it as asked. Throws Error.
+plan::PlanResult show_plan(const PlanOptions& options);
 
 /// Runs it. Returns the exit status: done, or does_not_fit. Throws Error.
 int plan_command(const PlanOptions& options);

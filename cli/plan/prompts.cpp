@@ -13,6 +13,7 @@
 #include "cli/environment.h"
 #include "cli/plan/parts.h"
 #include "cli/run/launch.h"
+#include "cli/run/scan.h"
 #include "plan/prompt_load.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -146,7 +147,12 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   survey_options.defaults = default_fields(run, generation);
   survey_options.limits = {.vocab_size = vocabulary(config)};
   survey_options.block_size = result.block_size;
-  files::InputFile input = files::InputFile::open(options.run.input);
+  survey_options.max_line_bytes = run.max_line_bytes;
+  files::InputFile input = files::InputFile::open(run.input);
+  RunOptions quiet = run;  // the survey tells of bad lines
+  quiet.quiet = true;
+  if (run.wanted_part) quiet.part = settle_part(*run.wanted_part, environment.job_place);
+  survey_options.slice = scan(quiet, input).slice;
   const batch::PromptSurvey survey = batch::survey_prompts(input, std::move(survey_options));
 
   plan::PromptFigures figures = figures_of(survey);

@@ -6,11 +6,11 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "batch/files/publish.h"
 #include "batch/watch.h"
 #include "cli/environment.h"
 #include "cli/help.h"
 #include "cli/run/account.h"
+#include "cli/run/actions.h"
 #include "cli/run/job.h"
 #include "cli/run/launch.h"
 #include "cli/run/scan.h"
@@ -62,32 +62,19 @@ void fill_runner_options(const RunOptions& options, const Environment& environme
 
 batch::RunFilesOptions file_options(const RunOptions& options, const Environment& environment,
                                     const DeviceChoice& device, files::InputFile& input,
-                                    const batch::Slice& slice) {
+                                    const ScannedInput& scanned) {
   batch::RunFilesOptions files;
   files.output = options.output;
   files.errors = options.errors;
   files.existing = options.existing;
   files.fsync = options.fsync;
-  files.resume = {
-      .max_line_bytes = options.max_line_bytes, .slice = slice, .failed = options.retry_failed};
+  files.resume = {.max_line_bytes = options.max_line_bytes,
+                  .slice = scanned.slice,
+                  .failed = options.retry_failed};
   if (files::is_stream(options.output)) return files;
-  files.job = describe_job(options, environment, device, input, slice);
+  files.job = describe_job(options, environment, device, input, scanned);
   files.notes = describe_life(options, device);
   return files;
-}
-
-int publish_command(const RunOptions& options) {
-  const batch::Published published = batch::publish_what_is_there(options.publish);
-  const batch::Manifest& manifest = published.manifest;
-  if (!options.quiet) {
-    say(fmt::format("{}: {} lines answered, {} failed, {} missing{}", options.publish, manifest.ok,
-                    manifest.failed, manifest.missing,
-                    published.in_order ? ""
-                                       : "; the input is not there as it was, so lines keep the "
-                                         "order in which they were finished"));
-  }
-  if (manifest.missing > 0) return static_cast<int>(ExitCode::stopped_resumable);
-  return static_cast<int>(manifest.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
 }
 
 /// What there is of a run, for the watch that may have to end it; changes with the watch's
@@ -221,10 +208,15 @@ CLI::App* add_run_command(CLI::App& app, RunOptions& options) {
   return command;
 }
 
-int run_command(const RunOptions& options) {
-  if (!options.publish.empty()) return publish_command(options);
+int run_command(const RunOptions& given) {
+  if (!given.publish.empty()) return publish_what_is_there(given);
+  if (!given.merge.empty()) return merge(given);
   const Environment environment = read_environment();
-  check_run_options(options);
+  check_run_options(given);
+  RunOptions options = given;
+  settle_part(options, environment);
+  if (options.dry_run) return dry_run(options, environment);
+  SignalFlags& signals = install_signal_handlers();
   note_unused(options);
   const DeviceChoice device = choose_device(options, environment);
   (void)default_fields(options, {});
@@ -237,7 +229,6 @@ int run_command(const RunOptions& options) {
   }
   if (options.existing == files::Existing::refuse) batch::refuse_unknown_output(options.output);
 
-  SignalFlags& signals = install_signal_handlers();
   StatusSink sink(options);
   batch::Progress progress(progress_mode(options, environment), terminal_width(environment),
                            [&options](std::string_view bytes) {
@@ -246,16 +237,17 @@ int run_command(const RunOptions& options) {
   Current current;
   batch::Watch watch(progress, watch_options(options, signals, current, sink));
   watch.enter("checking the input");
-  batch::RunnerOptions runner_options;
-  scan(options, input, runner_options);
-  batch::RunFiles files(file_options(options, environment, device, input, runner_options.slice),
-                        &input);
+  const ScannedInput scanned = scan(options, input);
+  batch::RunFiles files(file_options(options, environment, device, input, scanned), &input);
   if (files.finished()) {
     tell_finished(options, files.manifest());
     return static_cast<int>(files.manifest().failed > 0 ? ExitCode::some_lines_failed
                                                         : ExitCode::done);
   }
   tell_resumed(options, files.done());
+  batch::RunnerOptions runner_options;
+  runner_options.slice = scanned.slice;
+  runner_options.total_lines = scanned.lines;
   runner_options.done = &files.done();
   return run_lines(options, environment, device, input, files, std::move(runner_options), progress,
                    watch, current, sink);

@@ -70,12 +70,13 @@ OrderedJson describe_launch(const RunOptions& options, const DeviceChoice& devic
 
 OrderedJson describe_job(const RunOptions& options, const Environment& environment,
                          const DeviceChoice& device, files::InputFile& input,
-                         const batch::Slice& slice) {
+                         const ScannedInput& scanned) {
   const checkpoint::HubCache cache{environment.hub_cache};
   OrderedJson job;
   job["version"] = PLIMSOLL_VERSION;
   job["input"] = describe_input(input);
-  job["lines"] = {{"first", slice.first}, {"count", slice.count}};
+  job["lines"] = {{"first", scanned.slice.first}, {"count", scanned.slice.count}};
+  job["lines"]["of"] = scanned.all_lines ? OrderedJson(*scanned.all_lines) : OrderedJson();
   job["max_line_bytes"] = options.max_line_bytes;
   job["strict"] = options.unknown_fields == batch::UnknownFields::refuse;
   job["model"] = files::model_digests(checkpoint::find_model(options.model, cache));

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "base/json.h"
-#include "batch/input_scan.h"
 #include "cli/environment.h"
 #include "cli/run/device.h"
 #include "cli/run/options.h"
+#include "cli/run/scan.h"
 #include "files/input_file.h"
 
 namespace plimsoll::cli {
@@ -15,7 +15,7 @@ namespace plimsoll::cli {
 /// read.
 OrderedJson describe_job(const RunOptions& options, const Environment& environment,
                          const DeviceChoice& device, files::InputFile& input,
-                         const batch::Slice& slice);
+                         const ScannedInput& scanned);
 
 /// What may differ between lives of one run.
 OrderedJson describe_life(const RunOptions& options, const DeviceChoice& device);

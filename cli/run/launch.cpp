@@ -190,6 +190,7 @@ batch::RequestFields default_fields(const RunOptions& options,
   add("repetition_penalty", generation.repetition_penalty);
   batch::RequestFields fields;
   fields.chat_template_kwargs = options.chat_template_kwargs;
+  fields.return_token_ids = options.skip_tokenizer_init;  // nothing else would be in the answer
   try {
     fields = apply(model_fields, fields, options.max_logprobs);
   } catch (const batch::LineError& error) {

@@ -41,6 +41,13 @@ void declare_files(CLI::App& command, RunOptions& options) {
       .add_option("--publish", options.publish,
                   "no run: what an unfinished run has left in FILE.part becomes FILE")
       ->type_name("FILE");
+  command
+      .add_option("--merge", options.merge,
+                  "no run: outputs of all parts of one run are joined to the output")
+      ->type_name("FILE ...")
+      ->expected(1, 1 << 20);
+  command.add_flag("--dry-run", options.dry_run,
+                   "no run: what is wrong with the input, what it needs of memory and time");
   choice_flag(command, "--fsync", options.fsync,
               {{"each", batch::Fsync::each},
                {"interval", batch::Fsync::interval},
@@ -72,8 +79,10 @@ void declare_files(CLI::App& command, RunOptions& options) {
 }
 
 void declare_lines(CLI::App& command, RunOptions& options) {
-  value_flag(command, "--part", "i/n", "only part i (from 0) of n equal slices of the input",
-             [&options](const std::string& text) { options.part = parse_part(text); });
+  value_flag(command, "--part", "i/n|auto|auto/n",
+             "only part i (from 0) of n equal slices of the input; auto: as Slurm, Kubernetes, MPI "
+             "or torchrun say",
+             [&options](const std::string& text) { options.wanted_part = parse_part(text); });
   count_flag(command, "--skip", options.skip, {.least = 0},
              "leave out the first N lines (of the part)");
   count_flag(command, "--limit", options.limit, {.least = 0}, "at most N lines");
@@ -258,6 +267,7 @@ void declare_run_flags(CLI::App& command, RunOptions& options) {
   const auto flags = std::make_shared<CLI::App>();
   declare_plan_alone(*flags, *plan);
   borrow_flags(command, {flags, plan}, {"--from", "--diff", "--check"}, options.ignored);
+  options.plan = plan;
 }
 
 void check_run_options(const RunOptions& options) {
@@ -282,7 +292,7 @@ void check_run_options(const RunOptions& options) {
   if (!options.file_pattern.empty() && !options.sharded_state) {
     refuse("--file-pattern: names shards; give --load-format sharded_state too");
   }
-  if (options.part && !options.input_given) refuse("--part: needs a file (-i FILE)");
+  if (options.wanted_part && !options.input_given) refuse("--part: needs a file (-i FILE)");
   if (!options.errors.empty() && options.errors == options.output) {
     refuse("--errors: names the output; leave it out to have failed lines there");
   }

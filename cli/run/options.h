@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,9 +16,12 @@
 #include "batch/prompt_builder.h"
 #include "batch/runner.h"
 #include "cli/engine_flags.h"
+#include "cli/run/part.h"
 #include "files/output_file.h"
 
 namespace plimsoll::cli {
+
+struct PlanOptions;
 
 struct RunOptions {
   std::string model;
@@ -44,7 +48,8 @@ struct RunOptions {
   batch::LongPrompt long_prompt = batch::LongPrompt::error;
   int64_t split_overlap = 64;
   // lines
-  std::optional<std::pair<uint64_t, uint64_t>> part;
+  std::optional<WantedPart> wanted_part;
+  std::optional<std::pair<uint64_t, uint64_t>> part;  // index and number, settled
   uint64_t skip = 0;
   std::optional<uint64_t> limit;
   size_t max_line_bytes = size_t{16} << 20;
@@ -55,16 +60,19 @@ struct RunOptions {
   batch::Failed retry_failed = batch::Failed::keep;
   // output
   batch::OutputFormat format = batch::OutputFormat::json;
-  std::string errors;            // empty: in the output
-  std::string report;            // empty: none
-  std::string metrics_file;      // empty: none
-  std::optional<int> status_fd;  // of JSON lines
-  std::string publish;           // an output to publish instead of a run
+  std::string errors;              // empty: in the output
+  std::string report;              // empty: none
+  std::string metrics_file;        // empty: none
+  std::optional<int> status_fd;    // of JSON lines
+  std::string publish;             // an output to publish instead of a run
+  std::vector<std::string> merge;  // outputs of parts to join instead of a run
+  bool dry_run = false;            // check and plan instead of a run
   batch::Fsync fsync = batch::Fsync::interval;
   files::Existing existing = files::Existing::refuse;
   std::string progress = "auto";
   bool quiet = false;
-  std::vector<std::string> ignored;  // flags of `plan` that were given
+  std::vector<std::string> ignored;         // flags of `plan` that were given
+  std::shared_ptr<const PlanOptions> plan;  // what they said
 };
 
 /// Flags of `run` alone, without those of a launch.

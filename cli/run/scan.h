@@ -1,14 +1,25 @@
 // A look at the whole input before anything is loaded.
 #pragma once
 
-#include "batch/runner.h"
+#include <cstdint>
+#include <optional>
+
+#include "batch/input_scan.h"
 #include "cli/run/options.h"
 #include "files/input_file.h"
 
 namespace plimsoll::cli {
 
-/// Counts the lines of a regular input, settles the slice, and refuses what is no JSONL at all,
-/// with the cure, and ids that occur twice under --strict. Throws Error(input_unusable, usage).
-void scan(const RunOptions& options, files::InputFile& input, batch::RunnerOptions& runner);
+struct ScannedInput {
+  std::optional<uint64_t> all_lines;  // of a regular input
+  batch::Slice slice;                 // by --part, --skip, --limit
+  std::optional<uint64_t> lines;      // of these, in the slice
+  uint64_t bad = 0;                   // among the lines that were looked at
+};
+
+/// Counts the lines of a regular input, settles the slice, tells of lines that are no requests, and
+/// refuses what is no JSONL at all, with the cure, and ids that occur twice under --strict. Throws
+/// Error(input_unusable, usage).
+ScannedInput scan(const RunOptions& options, files::InputFile& input);
 
 }  // namespace plimsoll::cli

@@ -5,11 +5,19 @@
 
 #include <cstdio>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 
 namespace plimsoll::cli {
 namespace {
+
+template <typename... T>
+void put(fmt::format_string<T...> format, T&&... values) {
+  const std::string text = fmt::format(format, std::forward<T>(values)...);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return;
+  fail(ExitCode::output_unwritable, "standard output cannot be written");
+}
 
 std::string source_names(const shard::ShardTensor& tensor) {
   if (tensor.weight == nullptr) return "-";
@@ -24,8 +32,8 @@ std::string source_names(const shard::ShardTensor& tensor) {
 }
 
 void print_text_row(const shard::ShardTensor& tensor, int64_t rank, const std::string& file) {
-  fmt::print("{}\t{}\t{}\t[{}]\t{}\t{}\t{}\n", tensor.name, source_names(tensor), rank,
-             fmt::join(tensor.shape, ", "), safetensors_name(tensor.dtype), tensor.bytes(), file);
+  put("{}\t{}\t{}\t[{}]\t{}\t{}\t{}\n", tensor.name, source_names(tensor), rank,
+      fmt::join(tensor.shape, ", "), safetensors_name(tensor.dtype), tensor.bytes(), file);
 }
 
 void print_json_row(const shard::ShardTensor& tensor, int64_t rank, const std::string& file) {
@@ -43,13 +51,13 @@ void print_json_row(const shard::ShardTensor& tensor, int64_t rank, const std::s
                     {"dtype", safetensors_name(tensor.dtype)},
                     {"bytes", tensor.bytes()},
                     {"file", file}};
-  fmt::print("{}\n", row.dump());
+  put("{}\n", row.dump());
 }
 
 }  // namespace
 
 void print_table(const shard::Job& job, const ShardOptions& options) {
-  if (!options.json) fmt::print("tensor\tsource tensors\trank\tshape\tdtype\tbytes\tfile\n");
+  if (!options.json) put("tensor\tsource tensors\trank\tshape\tdtype\tbytes\tfile\n");
   for (size_t stage = 0; stage < job.stages().size(); ++stage) {
     const auto& parts = job.stages()[stage].parts;
     for (size_t part = 0; part < parts.size(); ++part) {

@@ -15,6 +15,11 @@ class IdRegister {
  public:
   /// Takes the line's id. Returns the line that has it already (1-based), or 0.
   uint64_t take(const LineHead& head);
+  /// Of a line that failed: an id that it gives stands in the output; the number in place of one
+  /// that could not be read takes none from a line behind it.
+  void take_failed(const LineHead& head) {
+    if (!head.id_is_line_number) (void)take(head);
+  }
 
  private:
   [[nodiscard]] bool is_numbered(uint64_t line) const {

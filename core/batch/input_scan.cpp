@@ -1,7 +1,7 @@
 #include "batch/input_scan.h"
 
 #include <algorithm>
-#include <vector>
+#include <utility>
 
 #include "base/json.h"
 #include "batch/id_register.h"
@@ -74,39 +74,76 @@ void refuse_other_formats(files::InputFile& input, size_t max_line_bytes) {
   if (format) fail(ExitCode::input_unusable, "{}: is {}", input.name(), format);
 }
 
-uint64_t count_lines(files::InputFile& input, size_t max_line_bytes) {
-  LineReader reader(input, max_line_bytes);
-  Line line;
-  uint64_t count = 0;
-  while (true) {
-    const LineReader::Got got = reader.next(line, -1);
-    if (got == LineReader::Got::end) return count;
-    if (got == LineReader::Got::line) ++count;
-  }
-}
+namespace {
 
-void refuse_duplicate_ids(files::InputFile& input, size_t max_line_bytes) {
-  LineReader reader(input, max_line_bytes);
-  IdRegister ids;
-  Line line;
-  Envelope usual = Envelope::plain;
-  while (true) {
-    const LineReader::Got got = reader.next(line, -1);
-    if (got == LineReader::Got::end) return;
-    if (got == LineReader::Got::nothing_yet) continue;
+constexpr size_t kNamedBad = 3;
+
+class Scan {
+ public:
+  Scan(files::InputFile& input, const ScanOptions& options) : input_(input), options_(options) {}
+
+  InputScan run() {
+    LineReader reader(input_, options_.max_line_bytes);
+    Line line;
+    while (true) {
+      const LineReader::Got got = reader.next(line, -1);
+      if (got == LineReader::Got::end) return std::move(result_);
+      if (got == LineReader::Got::nothing_yet) continue;
+      ++result_.lines;
+      const bool all = options_.duplicate_ids == DuplicateIds::refuse;
+      if (all || reader.bytes_read() <= options_.checked_bytes) check(line);
+    }
+  }
+
+ private:
+  void check(const Line& line) {
+    ++result_.checked;
     LineHead head;
     try {
-      read_envelope(line, usual, head);
-    } catch (const LineError&) {
-      // It gets its own record when the run comes to it.
+      const OrderedJson body = read_envelope(line, usual_, head);
+      take_id(head);
+      (void)read_request(head, body, options_.defaults, options_.limits,
+                         [this](std::string_view name, std::string_view) {
+                           if (options_.unknown_fields == UnknownFields::warn) return;
+                           throw LineError(code::bad_field,
+                                           std::string(name) + ": is not a known field", name);
+                         });
+    } catch (const LineError& error) {
+      // It gets its record when the run comes to it.
+      ids_.take_failed(head);
+      if (++result_.bad <= kNamedBad) result_.first_bad.push_back(named(line, error));
     }
-    usual = head.envelope;
-    if (const uint64_t before = ids.take(head)) {
+    usual_ = head.envelope;
+  }
+
+  void take_id(const LineHead& head) {
+    const uint64_t before = ids_.take(head);
+    if (before == 0) return;
+    if (options_.duplicate_ids == DuplicateIds::refuse) {
       fail(ExitCode::input_unusable,
            "{}, line {}: id \"{}\" is that of line {} too; ids must differ under --strict",
-           input.name(), line.number, *head.id, before);
+           input_.name(), head.number, *head.id, before);
     }
+    throw LineError(code::duplicate_id, "the id is that of line " + std::to_string(before));
   }
+
+  static std::string named(const Line& line, const LineError& error) {
+    const std::string place = "line " + std::to_string(line.number);
+    const std::string text = error.what();
+    return text.starts_with(place) ? text : place + ": " + text;
+  }
+
+  files::InputFile& input_;
+  const ScanOptions& options_;
+  IdRegister ids_;
+  Envelope usual_ = Envelope::plain;
+  InputScan result_;
+};
+
+}  // namespace
+
+InputScan scan_input(files::InputFile& input, const ScanOptions& options) {
+  return Scan(input, options).run();
 }
 
 }  // namespace plimsoll::batch

@@ -1,10 +1,13 @@
-// A quick pass over a regular input file before the run: how many lines, which ids occur twice.
+// A quick pass over a regular input file before the run: how many lines, which are no requests,
+// which ids occur twice.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "batch/request_fields.h"
 #include "files/input_file.h"
 
 namespace plimsoll::batch {
@@ -23,10 +26,30 @@ Slice part_of(uint64_t lines, uint64_t index, uint64_t parts);
 /// something else: a JSON array, one object over many lines, a table, plain text.
 void refuse_other_formats(files::InputFile& input, size_t max_line_bytes);
 
-/// Lines that are not blank.
-uint64_t count_lines(files::InputFile& input, size_t max_line_bytes);
+/// What an unknown request field does to its line.
+enum class UnknownFields : uint8_t { warn, refuse };
+/// What an id that occurs twice does: it fails the later line, or the whole input.
+enum class DuplicateIds : uint8_t { fail_line, refuse };
 
-/// Throws Error(input_unusable) naming both lines of the first id that occurs twice.
-void refuse_duplicate_ids(files::InputFile& input, size_t max_line_bytes);
+struct ScanOptions {
+  size_t max_line_bytes = size_t{16} << 20;
+  /// Lines are read as requests up to here, and only counted behind it.
+  uint64_t checked_bytes = uint64_t{16} << 20;
+  UnknownFields unknown_fields = UnknownFields::warn;
+  DuplicateIds duplicate_ids = DuplicateIds::fail_line;
+  RequestFields defaults = {};
+  FieldLimits limits = {};
+};
+
+struct InputScan {
+  uint64_t lines = 0;  // not blank
+  uint64_t checked = 0;
+  uint64_t bad = 0;                    // of these; what hangs on the model is not looked at
+  std::vector<std::string> first_bad;  // what is wrong with the first of them
+};
+
+/// Goes over a regular input to its end, without a model. Throws Error(input_unusable) naming both
+/// lines of the first id that occurs twice where these are refused.
+InputScan scan_input(files::InputFile& input, const ScanOptions& options);
 
 }  // namespace plimsoll::batch

@@ -1,6 +1,7 @@
 // What costs one line and no more: a stable code, a message, the field to blame.
 #pragma once
 
+#include <array>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -8,7 +9,7 @@
 
 namespace plimsoll::batch {
 
-/// The closed list of error codes that output lines carry. The engine adds "numeric".
+/// The closed list of error codes that output lines carry.
 namespace code {
 inline constexpr std::string_view bad_json = "bad_json";
 inline constexpr std::string_view bad_utf8 = "bad_utf8";
@@ -18,7 +19,14 @@ inline constexpr std::string_view duplicate_id = "duplicate_id";
 inline constexpr std::string_view context_too_long = "context_too_long";
 inline constexpr std::string_view template_error = "template_error";
 inline constexpr std::string_view tokenizer_error = "tokenizer_error";  // also the engine's
+inline constexpr std::string_view numeric = "numeric";                  // the engine's
+inline constexpr std::string_view crashed = "crashed";
 }  // namespace code
+
+inline constexpr std::array kErrorCodes = {
+    code::bad_json,     code::bad_utf8,         code::bad_field,      code::line_too_long,
+    code::duplicate_id, code::context_too_long, code::template_error, code::tokenizer_error,
+    code::numeric,      code::crashed};
 
 class LineError : public std::runtime_error {
  public:

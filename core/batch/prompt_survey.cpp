@@ -60,13 +60,21 @@ class Survey {
         any_length_(without_context(options_.prompts), options_.chat),
         blocks_(options_.block_size) {}
 
+  [[nodiscard]] bool is_behind(const Line& line) const {
+    return line.ordinal >= options_.slice.first &&
+           line.ordinal - options_.slice.first >= options_.slice.count;
+  }
+
   void take(const Line& line) {
-    ++result_.lines;
+    const bool ours = line.ordinal >= options_.slice.first;
+    if (ours) ++result_.lines;
     LineHead head;
     try {
       const OrderedJson body = read_envelope(line, usual_, head);
       usual_ = head.envelope;
-      if (ids_.take(head) != 0) {
+      const bool taken = ids_.take(head) != 0;
+      if (!ours) return;
+      if (taken) {
         ++result_.duplicate_ids;
         return;
       }
@@ -74,7 +82,8 @@ class Survey {
                                [](std::string_view, std::string_view) {}));
     } catch (const LineError& error) {
       usual_ = head.envelope;
-      (void)ids_.take(head);
+      ids_.take_failed(head);
+      if (!ours) return;
       if (result_.bad_lines++ > 0) return;
       result_.first_bad_line = line.number;
       result_.first_bad_reason = error.what();
@@ -142,7 +151,8 @@ PromptSurvey survey_prompts(files::InputFile& input, SurveyOptions options) {
   Line line;
   while (true) {
     const LineReader::Got got = reader.next(line, -1);
-    if (got == LineReader::Got::end) return survey.finish();
+    const bool end = got == LineReader::Got::end;
+    if (end || (got == LineReader::Got::line && survey.is_behind(line))) return survey.finish();
     if (got == LineReader::Got::line) survey.take(line);
   }
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "batch/input_scan.h"
 #include "batch/prompt_builder.h"
 #include "files/input_file.h"
 
@@ -17,6 +18,7 @@ struct SurveyOptions {
   RequestFields defaults;
   FieldLimits limits;
   size_t max_line_bytes = size_t{16} << 20;
+  Slice slice;              // lines before it are read for their ids alone
   int64_t block_size = 16;  // prefixes are shared in whole blocks
 };
 

@@ -115,8 +115,7 @@ void Runner::take(const Line& line) {
     if (ours && done_before(slot) == DoneLines::State::open) start(head, line, body);
   } catch (const LineError& error) {
     usual_ = head.envelope;
-    // A failed line has its id too: it stands in the output.
-    (void)ids_.take(head);
+    ids_.take_failed(head);
     if (ours && done_before(slot) == DoneLines::State::open) {
       fail_line(slot, head, digest(line.text), error);
     }

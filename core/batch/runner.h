@@ -24,9 +24,6 @@
 
 namespace plimsoll::batch {
 
-/// What an unknown request field does to its line.
-enum class UnknownFields : uint8_t { warn, refuse };
-
 struct RunnerOptions {
   size_t max_line_bytes = size_t{16} << 20;
   Slice slice;

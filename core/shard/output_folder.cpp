@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "files/descriptor.h"
 #include "files/seam.h"
 
 namespace plimsoll::shard {
@@ -47,23 +48,24 @@ bool is_temporary(const std::string& name) {
   fail(ExitCode::checkpoint_unusable, "{} cannot be copied: {}", path.string(), why);
 }
 
-// Reads a file block by block into `take`.
-template <typename Take>
-void read_blocks(const fs::path& from, unsigned& mode, Take take) {
-  const int descriptor = open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) refuse_source(from, std::generic_category().message(errno));
-  struct Closer {
-    int number;
-    ~Closer() { close(number); }
-  } const closer{descriptor};
+files::Descriptor open_source(const fs::path& from, unsigned& mode) {
+  files::Descriptor descriptor(open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (descriptor.get() < 0) refuse_source(from, std::generic_category().message(errno));
   struct stat status {};
-  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+  if (fstat(descriptor.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     refuse_source(from, "it is neither a file nor a folder");
   }
   mode = status.st_mode & 0777u;
+  return descriptor;
+}
+
+// Reads a file block by block into `take`.
+template <typename Take>
+void read_blocks(const fs::path& from, unsigned& mode, Take take) {
+  const files::Descriptor descriptor = open_source(from, mode);
   std::vector<char> block(kBlock);
   while (true) {
-    const ssize_t count = read(descriptor, block.data(), block.size());
+    const ssize_t count = read(descriptor.get(), block.data(), block.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) refuse_source(from, std::generic_category().message(errno));
     if (count == 0) return;
@@ -132,6 +134,20 @@ void check_apart(const fs::path& source, const fs::path& output, std::string_vie
        place == from ? fmt::format("is {}", what)
                      : fmt::format("lies in {}, {}", what, from.string()),
        what);
+}
+
+void check_copyable(const fs::path& from) {
+  std::error_code error;
+  if (!fs::is_directory(from, error)) {
+    unsigned mode = 0;
+    (void)open_source(from, mode);
+    return;
+  }
+  for (fs::recursive_directory_iterator at(from, error), end; !error && at != end;
+       at.increment(error)) {
+    if (!at->is_directory()) check_copyable(at->path());
+  }
+  if (error) refuse_source(from, error.message());
 }
 
 OutputFolder::OutputFolder(const fs::path& path) {

@@ -16,6 +16,10 @@ namespace plimsoll::shard {
 void check_apart(const std::filesystem::path& source, const std::filesystem::path& output,
                  std::string_view what);
 
+/// Throws Error(checkpoint_unusable) where copying would fail: a link without its file, a file that
+/// may not be read, neither file nor folder.
+void check_copyable(const std::filesystem::path& from);
+
 class OutputFolder {
  public:
   /// Makes the folder where it is missing (its parent must be there) and locks it until the end of

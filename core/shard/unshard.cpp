@@ -13,6 +13,7 @@
 #include "shard/quantized.h"
 #include "shard/rank_file.h"
 #include "shard/tensor_patterns.h"
+#include "shard/verify.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -257,6 +258,11 @@ class Unshard {
 
 void unshard(const fs::path& folder, const fs::path& output, const JobOptions& options) {
   check_apart(folder, output, "the shards' folder");
+  if (fs::exists(folder / kSidecar)) {
+    if (const auto difference = verify_digests(folder)) {
+      fail(ExitCode::checkpoint_unusable, "{}; nothing was written", *difference);
+    }
+  }
   const Json state = state_of(folder);
   Unshard unshard(folder, options);
   OutputFolder to(output);

@@ -46,7 +46,7 @@ class PartWriter {
     {
       std::vector<std::jthread> workers;
       for (size_t i = 0; i < count; ++i) {
-        workers.emplace_back([&, i] {
+        const auto run = [&, i] {
           try {
             work(i, count, barrier, advance);
           } catch (...) {
@@ -55,7 +55,16 @@ class PartWriter {
             failed_ = true;
           }
           barrier.arrive_and_drop();
-        });
+        };
+        try {
+          workers.emplace_back(run);
+        } catch (const std::system_error&) {  // the system has no more threads
+          const std::lock_guard lock(mutex_);
+          failure_ = std::current_exception();
+          failed_ = true;
+          for (size_t missing = i; missing < count; ++missing) barrier.arrive_and_drop();
+          break;
+        }
       }
     }
     if (failure_) std::rethrow_exception(failure_);
@@ -102,6 +111,7 @@ class Writer {
 
   WriteResult run() {
     find_finished();
+    check_side_files();
     check_space();
     if (result_.written_bytes > 0 || !finished_) write_journal();
     for (size_t stage = 0; stage < job_.stages().size(); ++stage) {
@@ -194,6 +204,13 @@ class Writer {
     if (known.bytes != part.bytes() || !folder_.is_file(name)) return false;
     if (fs::file_size(path, error) != static_cast<uint64_t>(known.bytes) || error) return false;
     return digest_file(path, tensor_ends(part)).digest == known.digest;
+  }
+
+  // Before the ranks, which may take an hour.
+  void check_side_files() const {
+    for (const std::string& name : side_files(job_.source().folder())) {
+      if (name != kSidecar && name != kJournal) check_copyable(job_.source().folder() / name);
+    }
   }
 
   void check_space() const {

@@ -91,11 +91,12 @@ TEST_CASE("a file may grow while it is read, but not shrink") {
   {
     InputFile input = InputFile::open(path);
     scratch.write("in", "a\nb\nc\n");
-    CHECK(count_lines(input, 100) == 3);
+    CHECK(scan_input(input, {.max_line_bytes = 100}).lines == 3);
   }
   InputFile input = InputFile::open(path);
   scratch.write("in", "a\n");
-  CHECK_THROWS_WITH(count_lines(input, 100), Catch::Contains("2 bytes came of 6"));
+  CHECK_THROWS_WITH(scan_input(input, {.max_line_bytes = 100}),
+                    Catch::Contains("2 bytes came of 6"));
 }
 
 TEST_CASE("an input that cannot be one is refused by name") {
@@ -151,7 +152,7 @@ TEST_CASE("strict runs refuse an id that occurs twice, naming both lines") {
   const Scratch scratch;
   const auto check = [&](const std::string& text) {
     InputFile input = InputFile::open(scratch.write("in", text));
-    refuse_duplicate_ids(input, 1000);
+    scan_input(input, {.max_line_bytes = 1000, .duplicate_ids = DuplicateIds::refuse});
   };
   CHECK_NOTHROW(check("\"a\"\n{\"id\":\"x\",\"prompt\":\"a\"}\n{broken\n"));
   CHECK_THROWS_WITH(check("{\"id\":\"x\",\"prompt\":1}\n\n{\"id\":\"x\",\"prompt\":\"a\"}\n"),

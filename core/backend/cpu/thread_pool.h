@@ -46,6 +46,8 @@ class ThreadPool {
   void work(int thread);
   void take_tasks(int thread);
 
+  void end();
+
   std::vector<std::thread> workers_;
   // A worker announces itself in working_ and then looks whether a loop is open; the caller closes
   // the loop and then waits until working_ is 0. So nobody waits for a worker that has not woken

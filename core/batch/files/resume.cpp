@@ -79,7 +79,7 @@ class Matcher {
       (void)read_envelope(line, usual_, head);
       taken = ids_.take(head) != 0;
     } catch (const LineError&) {
-      (void)ids_.take(head);
+      ids_.take_failed(head);
     }
     usual_ = head.envelope;
     if (line.ordinal < options_.slice.first) return;

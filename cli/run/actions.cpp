@@ -1,0 +1,63 @@
+#include "cli/run/actions.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "batch/files/merge.h"
+#include "batch/files/publish.h"
+#include "cli/plan/command.h"
+#include "cli/run/launch.h"
+#include "cli/run/scan.h"
+#include "cli/terminal.h"
+
+namespace plimsoll::cli {
+
+int publish_what_is_there(const RunOptions& options) {
+  const batch::Published published = batch::publish_what_is_there(options.publish);
+  const batch::Manifest& manifest = published.manifest;
+  if (!options.quiet) {
+    say(fmt::format("{}: {} lines answered, {} failed, {} missing{}", options.publish, manifest.ok,
+                    manifest.failed, manifest.missing,
+                    published.in_order ? ""
+                                       : "; the input is not there as it was, so lines keep the "
+                                         "order in which they were finished"));
+  }
+  if (manifest.missing > 0) return static_cast<int>(ExitCode::stopped_resumable);
+  return static_cast<int>(manifest.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
+}
+
+int merge(const RunOptions& options) {
+  std::vector<files::UsedFile> used;
+  for (const std::string& part : options.merge) used.push_back({"--merge", part, files::Use::read});
+  used.push_back({"-o", options.output, files::Use::write});
+  if (!options.errors.empty()) used.push_back({"--errors", options.errors, files::Use::write});
+  files::check_distinct(used);
+  const batch::Merged merged = batch::merge_parts({.parts = options.merge,
+                                                   .output = options.output,
+                                                   .errors = options.errors,
+                                                   .existing = options.existing});
+  if (!options.quiet) {
+    say(fmt::format("{}: {} lines answered, {} failed, of {} parts{}", options.output, merged.ok,
+                    merged.failed, options.merge.size(),
+                    merged.was_there ? "; it was there already" : ""));
+  }
+  return static_cast<int>(merged.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
+}
+
+int dry_run(const RunOptions& options, const Environment& environment) {
+  const DeviceChoice device = choose_device(options, environment);
+  PlanOptions plan = *options.plan;
+  plan.model = options.model;
+  plan.engine = "plimsoll";
+  plan.launch = options.launch;
+  plan.run = options;
+  plan.has_prompts = true;
+  if (device.card && plan.gpu.empty()) plan.gpu = "auto";
+  const plan::PlanResult result = show_plan(plan);
+  if (!result.fits.value_or(true)) return static_cast<int>(ExitCode::does_not_fit);
+  const plan::PromptFigures& lines = *result.prompts;
+  const bool some_fail = lines.bad_lines + lines.duplicate_ids + lines.over_context > 0;
+  return static_cast<int>(some_fail ? ExitCode::some_lines_failed : ExitCode::done);
+}
+
+}  // namespace plimsoll::cli

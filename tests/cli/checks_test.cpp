@@ -1,0 +1,111 @@
+// What is told before weights are read, and what must not crash.
+#include <catch2/catch.hpp>
+
+#include "batch/line_error.h"
+#include "cli/program.h"
+
+using namespace plimsoll;
+using test::json_lines;
+using test::Outcome;
+using test::Scratch;
+using test::shell;
+
+TEST_CASE("bad lines are told before weights are read") {
+  const Scratch scratch;
+  scratch.write("in",
+                "{\"prompt\":\"a\",\"temperature\":\"hot\"}\n{\"id\":7,\"prompt\":\"a\"}\n"
+                "{\"id\":7,\"prompt\":\"b\"}\n");
+  // Headers are whole, but no byte of the weights can be read.
+  const Outcome outcome =
+      shell(scratch,
+            "cp -r $MODEL m; truncate -s -1000 m/model.safetensors; plimsoll run m -i in -o out");
+  CHECK(outcome.status == 5);
+  CHECK_THAT(outcome.err, Catch::Contains("line 1: temperature"));
+  CHECK_THAT(outcome.err, Catch::Contains("line 3: the id is that of line 2"));
+  CHECK_THAT(outcome.err, Catch::Contains("2 of 3 lines cannot be answered"));
+}
+
+TEST_CASE("a dry run checks and plans, and writes nothing") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n\"b\"\n");
+  const Outcome good = shell(scratch, "plimsoll run $MODEL -i in -o out --dry-run --rate 10");
+  CHECK(good.status == 0);
+  CHECK_THAT(good.out, Catch::Contains("2 lines"));
+  CHECK_THAT(good.out,
+             Catch::Contains("hours") || Catch::Contains("minutes") || Catch::Contains(" s"));
+  CHECK(!scratch.has("out.part"));
+  CHECK(!scratch.has("out.run.json"));
+  scratch.write("in", "\"a\"\n{broken\n");
+  CHECK(shell(scratch, "plimsoll run $MODEL -i in --dry-run").status == 3);
+  CHECK(shell(scratch, "plimsoll run $MODEL -i in --dry-run --kv-cache-memory 16KiB").status == 6);
+}
+
+TEST_CASE("plan -i looks at the slice that run would") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n\"b\"\n{broken\n\"d\"\n\"e\"\n");
+  for (const char* slice : {"--limit 2", "--part 0/2 --limit 2", "--skip 3"}) {
+    INFO(slice);
+    const Outcome outcome = shell(scratch, std::string("plimsoll plan $MODEL -i in ") + slice);
+    CHECK_THAT(outcome.out, Catch::Contains("in: 2 lines") && !Catch::Contains("unreadable"));
+  }
+  scratch.write("array", "[{\"prompt\":\"a\"}]\n");
+  CHECK(shell(scratch, "plimsoll plan $MODEL -i array").status == 4);
+}
+
+TEST_CASE("a line that cannot be read takes no id from another") {
+  const Scratch scratch;
+  scratch.write("in", "broken\n{\"id\":\"1\",\"prompt\":\"a\",\"max_tokens\":1}\n");
+  const Outcome outcome = shell(scratch, "plimsoll run $MODEL -q -i in -o out; cat out");
+  const auto lines = json_lines(outcome.out);
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0]["error"]["code"] == "bad_json");
+  CHECK(lines[1]["error"].is_null());
+}
+
+TEST_CASE("without a tokenizer answers are ids") {
+  const Scratch scratch;
+  scratch.write("in", "{\"prompt\":[5,6],\"max_tokens\":3}\n");
+  const auto lines =
+      json_lines(shell(scratch, "plimsoll run $MODEL -q -i in --skip-tokenizer-init").out);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0]["choices"][0]["token_ids"].size() == 3);
+}
+
+TEST_CASE("what the system refuses is an error with a name") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n");
+  struct Row {
+    const char* command;
+    int status;
+    const char* told;
+  };
+  for (const Row& row :
+       {Row{"mkdir loop; ln -s config.json loop/config.json; plimsoll run loop -i in", 5,
+            "symbolic links"},
+        Row{"plimsoll plan loop", 5, "symbolic links"},
+        Row{"plimsoll shard loop -o s", 5, "symbolic links"},
+        Row{"plimsoll shard $MODEL -o s --dry-run > /dev/full", 9, "standard output"},
+        Row{"cp -r $MODEL m; ln -sf nowhere m/tokenizer.json; plimsoll shard m -o s; "
+            "status=$?; ls s/model* && exit 1; exit $status",
+            5, "tokenizer.json cannot be copied"},
+        Row{"plimsoll shard $MODEL -q -o t -tp 2; printf x | dd "
+            "of=t/model-rank-0-part-0.safetensors "
+            "bs=1 seek=200000 conv=notrunc 2> log; plimsoll shard --unshard t -o u",
+            5, "model-rank-0-part-0.safetensors"}}) {
+    INFO(row.command);
+    const Outcome outcome = shell(scratch, row.command);
+    CHECK(outcome.status == row.status);
+    CHECK_THAT(outcome.err, Catch::Contains(row.told));
+  }
+  CHECK(!scratch.has("u/model.safetensors"));
+}
+
+TEST_CASE("the list of error codes is closed, and the manual has it") {
+  std::ifstream page(PLIMSOLL_SOURCE_DIR "/man/plimsoll-run.1");
+  std::stringstream text;
+  text << page.rdbuf();
+  for (const std::string_view code : batch::kErrorCodes) {
+    INFO(code);
+    CHECK_THAT(text.str(), Catch::Contains("\n.B " + std::string(code) + "\n"));
+  }
+}
