@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <string_view>
 
 namespace plimsoll::cli {
 
@@ -15,6 +16,10 @@ struct SignalFlags {
 /// Installs the handlers (a signal that the parent chose to ignore stays ignored) and ignores
 /// SIGPIPE, so that a log reader's end does not end the run. The flags live as long as the process.
 SignalFlags& install_signal_handlers();
+
+/// When the process dies by a fault of its own (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT), `mark`
+/// is written to the descriptor first; -1: no more. `mark` must stay.
+void mark_crashes(int descriptor, std::string_view mark);
 
 /// Ends the process as the signal would have without us (141 for SIGPIPE, to a shell).
 [[noreturn]] void die_by_signal(int number);

@@ -11,6 +11,7 @@
 #include "cli/help.h"
 #include "cli/run/account.h"
 #include "cli/run/actions.h"
+#include "cli/run/crash_notes.h"
 #include "cli/run/job.h"
 #include "cli/run/launch.h"
 #include "cli/run/scan.h"
@@ -83,6 +84,7 @@ struct Current {
   batch::RunFiles* files = nullptr;
   const Launch* launch = nullptr;
   const batch::Runner* runner = nullptr;
+  CrashNotes* notes = nullptr;
 };
 
 batch::Ending ending_of(batch::Cause cause) {
@@ -109,6 +111,7 @@ int report_without_engine(const RunOptions& options, const Current& current, bat
 [[noreturn]] void leave(const RunOptions& options, const Current& current, batch::Cause cause,
                         batch::AtRest at_rest) {
   int status = static_cast<int>(ExitCode::stopped_resumable);
+  if (cause == batch::Cause::stall && current.notes) current.notes->mark();
   try {
     if (current.runner && at_rest == batch::AtRest::yes) {
       status = report_without_engine(options, current, cause);
@@ -165,8 +168,9 @@ class Handed {
 
 // From the launch to the published output.
 int run_lines(const RunOptions& options, const Environment& environment, const DeviceChoice& device,
-              files::InputFile& input, batch::RunFiles& files, batch::RunnerOptions runner_options,
-              batch::Progress& progress, batch::Watch& watch, Current& current, StatusSink& sink) {
+              files::InputFile& input, batch::RunFiles& files, CrashNotes& notes,
+              batch::RunnerOptions runner_options, batch::Progress& progress, batch::Watch& watch,
+              Current& current, StatusSink& sink) {
   const Clock::time_point start = Clock::now();
   watch.enter("reading weights");
   const std::unique_ptr<Launch> launched = launch(options, environment, device);
@@ -174,7 +178,7 @@ int run_lines(const RunOptions& options, const Environment& environment, const D
   batch::PromptBuilder prompts = make_prompt_builder(options, environment, *launched);
   batch::Runner runner(input, *launched->engine, prompts, files.output(), files.errors(), progress,
                        watch, std::move(runner_options));
-  const Handed handed(watch, current, {&files, launched.get(), &runner});
+  const Handed handed(watch, current, {&files, launched.get(), &runner, &notes});
   const double load_seconds = seconds_since(start);
 
   const Clock::time_point run_start = Clock::now();
@@ -249,8 +253,15 @@ int run_command(const RunOptions& given) {
   runner_options.slice = scanned.slice;
   runner_options.total_lines = scanned.lines;
   runner_options.done = &files.done();
-  return run_lines(options, environment, device, input, files, std::move(runner_options), progress,
-                   watch, current, sink);
+  CrashNotes notes(options.output, files);
+  runner_options.in_flight = notes.notes();
+  try {
+    return run_lines(options, environment, device, input, files, notes, std::move(runner_options),
+                     progress, watch, current, sink);
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::device_lost) notes.mark();
+    throw;
+  }
 }
 
 }  // namespace plimsoll::cli

@@ -20,7 +20,8 @@ void tell(const RunOptions& options, const batch::InputScan& found) {
                   found.bad, which, found.checked));
 }
 
-batch::InputScan look(const RunOptions& options, files::InputFile& input) {
+// None for packed data that is cut off: its lines are answered before it is an error.
+std::optional<batch::InputScan> look(const RunOptions& options, files::InputFile& input) {
   batch::refuse_other_formats(input, options.max_line_bytes);
   input.rewind();
   const bool strict = options.unknown_fields == batch::UnknownFields::refuse;
@@ -32,7 +33,12 @@ batch::InputScan look(const RunOptions& options, files::InputFile& input) {
       // Ids are checked when the vocabulary is known.
       .limits = {.vocab_size = std::numeric_limits<int32_t>::max(),
                  .max_logprobs = options.max_logprobs}};
-  batch::InputScan found = batch::scan_input(input, scan);
+  std::optional<batch::InputScan> found;
+  try {
+    found = batch::scan_input(input, scan);
+  } catch (const Error&) {
+    if (!input.is_packed() || strict || options.part) throw;
+  }
   input.rewind();
   return found;
 }
@@ -57,10 +63,11 @@ batch::Slice slice_of(const RunOptions& options, const std::optional<uint64_t>& 
 ScannedInput scan(const RunOptions& options, files::InputFile& input) {
   ScannedInput scanned;
   if (input.is_regular()) {
-    const batch::InputScan found = look(options, input);
-    tell(options, found);
-    scanned.all_lines = found.lines;
-    scanned.bad = found.bad;
+    if (const auto found = look(options, input)) {
+      tell(options, *found);
+      scanned.all_lines = found->lines;
+      scanned.bad = found->bad;
+    }
   }
   scanned.slice = slice_of(options, scanned.all_lines, input.name());
   if (scanned.all_lines) {

@@ -78,9 +78,6 @@ void LineReader::check_magic() const {
     std::string_view bytes, what, cure;
   };
   static constexpr Magic kMagics[] = {
-      {"\x1f\x8b", "gzip-compressed", "unpack it on the way: zcat FILE | plimsoll run MODEL -i -"},
-      {"\x28\xb5\x2f\xfd", "zstd-compressed",
-       "unpack it on the way: zstdcat FILE | plimsoll run MODEL -i -"},
       {"\xfd"
        "7zXZ",
        "xz-compressed", "unpack it on the way: xzcat FILE | plimsoll run MODEL -i -"},
@@ -96,7 +93,8 @@ void LineReader::check_magic() const {
 }
 
 void LineReader::finish_input() const {
-  if (!input_.is_regular() || bytes_read_ >= input_.size()) return;
+  // Of packed files the end itself tells.
+  if (!input_.is_regular() || input_.is_packed() || bytes_read_ >= input_.size()) return;
   fail(ExitCode::input_unusable, "{}: was cut while it was read: {} bytes came of {}",
        input_.name(), bytes_read_, input_.size());
 }

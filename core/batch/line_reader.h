@@ -20,7 +20,7 @@ struct Line {
 
 class LineReader {
  public:
-  /// Throws Error(input_unusable) at the first read for what is not text: gzip, zstd, xz, UTF-16.
+  /// Throws Error(input_unusable) at the first read for what is not text: xz, zip, UTF-16.
   LineReader(files::InputFile& input, size_t max_line_bytes);
 
   enum class Got : uint8_t { line, nothing_yet, end };

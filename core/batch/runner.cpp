@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace plimsoll::batch {
 namespace {
@@ -41,12 +42,17 @@ RunCounts Runner::run() {
   bool done = false;
   while (!done && !is_told_to_stop()) {
     admit(outputs);
-    done = engine_.idle() && ended_;
+    done = engine_.idle() && ended_ && !held_;
     if (!engine_.idle()) step(outputs);
     queued_tokens_ = 0;
     watch_.show(sample());
   }
   if (!done) drain(outputs);
+  if (done && input_error_) {
+    output_.sync();
+    fail(input_error_->code(), "{}; the {} lines before are answered", input_error_->what(),
+         counts_.lines);
+  }
   return counts_;
 }
 
@@ -83,23 +89,50 @@ bool Runner::may_admit() const {
          (!errors_ || errors_->held_back() < kHeldBackBytes);
 }
 
+// A line that may kill the process does it alone.
+void Runner::admit_held() {
+  if (!engine_.idle()) return;
+  alone_ = true;
+  take(*std::exchange(held_, std::nullopt));
+}
+
 void Runner::admit(Lock& outputs) {
+  if (engine_.idle()) alone_ = false;
+  if (alone_) return;
+  if (held_) {
+    admit_held();
+    return;
+  }
   Line line;
   while (may_admit()) {
     const bool idle = engine_.idle();
     if (idle) outputs.unlock();
-    const LineReader::Got got = reader_.next(line, idle ? kIdleWaitMs : 0);
+    const LineReader::Got got = next(line, idle ? kIdleWaitMs : 0);
     if (idle) outputs.lock();
     if (got == LineReader::Got::nothing_yet) return;
     if (got == LineReader::Got::end) {
       ended_ = true;
       return;
     }
-    take(line);
     // The slice ends with this line: what follows is not even waited for.
     ended_ = line.ordinal >= options_.slice.first &&
              line.ordinal - options_.slice.first + 1 >= options_.slice.count;
+    if (deaths(line) > 0) {
+      held_ = line;
+      return;
+    }
+    take(line);
     if (is_told_to_stop()) return;
+  }
+}
+
+// An input that breaks off is an error of what is behind, not of the lines that came.
+LineReader::Got Runner::next(Line& line, int timeout_ms) {
+  try {
+    return reader_.next(line, timeout_ms);
+  } catch (const Error& error) {
+    input_error_ = error;
+    return LineReader::Got::end;
   }
 }
 
@@ -112,7 +145,10 @@ void Runner::take(const Line& line) {
     const OrderedJson body = read_envelope(line, usual_, head);
     usual_ = head.envelope;
     note_id(head);
-    if (ours && done_before(slot) == DoneLines::State::open) start(head, line, body);
+    if (ours && done_before(slot) == DoneLines::State::open) {
+      refuse_killer(line);
+      start(head, line, body);
+    }
   } catch (const LineError& error) {
     usual_ = head.envelope;
     ids_.take_failed(head);
@@ -121,6 +157,18 @@ void Runner::take(const Line& line) {
     }
   }
   if (ours && done_before(slot) != DoneLines::State::open) pass_over(slot);
+}
+
+int Runner::deaths(const Line& line) const {
+  return options_.in_flight ? options_.in_flight->deaths(line.number) : 0;
+}
+
+void Runner::refuse_killer(const Line& line) const {
+  const int deaths = this->deaths(line);
+  if (deaths < InFlight::kTooMany) return;
+  throw LineError(code::crashed, fmt::format("line {}: the process died {} times while it had this "
+                                             "line in hand; --retry-failed tries it again",
+                                             line.number, deaths));
 }
 
 DoneLines::State Runner::done_before(uint64_t slot) const {
@@ -166,6 +214,7 @@ void Runner::start(const LineHead& head, const Line& line, const OrderedJson& bo
   }
   running->line.fields = std::move(request.fields);
   counts_.dropped_tokens += static_cast<uint64_t>(built.dropped_tokens);
+  if (options_.in_flight) options_.in_flight->begin(head.number);
   queue(running, std::move(built));
 }
 
@@ -234,6 +283,7 @@ void Runner::finish(const Running& running) {
   }
   output_.put(running.slot, answer_line(line, options_.output));
   if (errors_) errors_->put(running.slot, "");
+  if (options_.in_flight) options_.in_flight->end(line.head.number);
   ++counts_.ok;
 }
 
@@ -242,6 +292,7 @@ void Runner::fail_line(uint64_t slot, const LineHead& head, const Digest& identi
   const std::string text = failure_line(head, identity, error, options_.output);
   output_.put(slot, errors_ ? "" : text);
   if (errors_) errors_->put(slot, text);
+  if (options_.in_flight) options_.in_flight->end(head.number);
   ++counts_.failed;
   ++counts_.failed_by_code[error.code()];
 }
@@ -268,8 +319,8 @@ ProgressSample Runner::sample() const {
   if (sample.total && *sample.total > 0) {
     sample.fraction = static_cast<double>(sample.done) / static_cast<double>(*sample.total);
   } else if (input_.is_regular() && input_.size() > 0) {
-    sample.fraction =
-        static_cast<double>(reader_.bytes_read()) / static_cast<double>(input_.size());
+    const auto read = static_cast<double>(reader_.bytes_read());
+    sample.fraction = std::min(1.0, read / static_cast<double>(input_.size()));
   }
   sample.tokens_in = stats.prompt_tokens;
   sample.tokens_out = stats.generated_tokens;

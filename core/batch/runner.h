@@ -10,7 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/error.h"
 #include "batch/digest.h"
+#include "batch/files/in_flight.h"
 #include "batch/files/output.h"
 #include "batch/files/resume.h"
 #include "batch/id_register.h"
@@ -29,6 +31,7 @@ struct RunnerOptions {
   Slice slice;
   std::optional<uint64_t> total_lines;  // of the slice, where known
   const DoneLines* done = nullptr;      // by earlier lives of the run
+  InFlight* in_flight = nullptr;        // where lines in hand are noted, if anywhere
   UnknownFields unknown_fields = UnknownFields::warn;
   RequestFields defaults;
   FieldLimits limits;
@@ -84,8 +87,12 @@ class Runner {
 
   void admit(Lock& outputs);
   [[nodiscard]] bool may_admit() const;
+  void admit_held();
   [[nodiscard]] bool is_told_to_stop();
+  LineReader::Got next(Line& line, int timeout_ms);
   void take(const Line& line);
+  [[nodiscard]] int deaths(const Line& line) const;
+  void refuse_killer(const Line& line) const;
   void note_id(const LineHead& head);
   void start(const LineHead& head, const Line& line, const OrderedJson& body);
   [[nodiscard]] DoneLines::State done_before(uint64_t slot) const;
@@ -112,7 +119,10 @@ class Runner {
   RunCounts counts_;
   IdRegister ids_;
   Envelope usual_ = Envelope::plain;
-  bool ended_ = false;  // no more lines to read
+  bool ended_ = false;                // no more lines to read
+  std::optional<Line> held_;          // a line under suspicion, until nothing else runs
+  bool alone_ = false;                // it runs
+  std::optional<Error> input_error_;  // that ended them; told when they are answered
   bool told_other_model_ = false;
   uint64_t next_tag_ = 0;
   std::vector<engine::RequestOutput> finished_;

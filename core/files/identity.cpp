@@ -32,7 +32,7 @@ std::string digest_of(InputFile& input) {
   Digest digest;
   std::vector<char> block(size_t{1} << 20);
   while (true) {
-    const std::optional<size_t> got = input.read(block.data(), block.size(), -1);
+    const std::optional<size_t> got = input.read_stored(block.data(), block.size(), -1);
     if (!got) continue;
     if (*got == 0) break;
     digest.add(block.data(), *got);

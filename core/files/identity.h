@@ -9,8 +9,8 @@
 
 namespace plimsoll::files {
 
-/// XXH3 of 128 bits of a regular input from where reading begins, which is rewound. Throws
-/// Error(input_unusable).
+/// XXH3 of 128 bits of a regular input as it is stored, from where reading begins, which is
+/// rewound. Throws Error(input_unusable).
 std::string digest_of(InputFile& input);
 /// Of a whole small file; of a large one its size, its beginning and 64 blocks spread over it, so
 /// that a checkpoint is known without being read. Throws Error(checkpoint_unusable).

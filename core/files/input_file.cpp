@@ -7,8 +7,16 @@
 
 #include <cerrno>
 #include <cstring>
+#include <stdexcept>
+#include <string_view>
 
 namespace plimsoll::files {
+namespace {
+
+constexpr size_t kMagicBytes = 4;
+constexpr size_t kReadBytes = size_t{64} << 10;
+
+}  // namespace
 
 InputFile InputFile::open(const std::string& path) {
   InputFile file;
@@ -37,7 +45,14 @@ bool InputFile::is_terminal() const {
   return isatty(descriptor_.get()) == 1;
 }
 
-std::optional<size_t> InputFile::read(char* to, size_t bytes, int timeout_ms) {
+void InputFile::rewind() {
+  position_ = start_;
+  stored_.clear();
+  at_ = 0;
+  sniffed_ = ended_ = false;
+}
+
+std::optional<size_t> InputFile::read_stored(char* to, size_t bytes, int timeout_ms) {
   ssize_t got = 0;
   if (regular_) {
     got = pread(descriptor_.get(), to, bytes, static_cast<off_t>(position_));
@@ -50,6 +65,65 @@ std::optional<size_t> InputFile::read(char* to, size_t bytes, int timeout_ms) {
   if (got >= 0) return static_cast<size_t>(got);
   if (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK) return std::nullopt;
   fail(ExitCode::input_unusable, "{}: cannot be read: {}", name_, std::strerror(errno));
+}
+
+// Looks at the first bytes; false when they have not come yet.
+bool InputFile::sniff(int timeout_ms) {
+  while (!ended_ && stored_.size() < kMagicBytes) {
+    char bytes[kMagicBytes];
+    const auto got = read_stored(bytes, kMagicBytes - stored_.size(), timeout_ms);
+    if (!got) return false;
+    stored_.append(bytes, *got);
+    ended_ = *got == 0;
+    // What begins as no packed file does need not wait for more.
+    const bool packed = stored_.starts_with('\x1f') || stored_.starts_with('\x28');
+    if (!packed) break;
+  }
+  packing_ = packing_of(stored_);
+  unpacker_ = Unpacker::make(packing_);
+  sniffed_ = true;
+  return true;
+}
+
+std::optional<size_t> InputFile::read(char* to, size_t bytes, int timeout_ms) {
+  if (!sniffed_ && !sniff(timeout_ms)) return std::nullopt;
+  if (!unpacker_ && at_ < stored_.size()) {
+    const size_t count = stored_.copy(to, bytes, at_);
+    at_ += count;
+    return count;
+  }
+  if (!unpacker_) return ended_ ? 0 : read_stored(to, bytes, timeout_ms);
+  while (true) {
+    if (const size_t count = unpack(to, bytes)) return count;
+    if (ended_ && unpacker_->is_whole()) return 0;
+    if (ended_) {
+      fail(ExitCode::input_unusable,
+           "{}: ends in the middle of its compressed data; it was cut off", name_);
+    }
+    stored_.resize(kReadBytes);
+    at_ = 0;
+    const auto got = read_stored(stored_.data(), kReadBytes, timeout_ms);
+    stored_.resize(got.value_or(0));
+    if (!got) return std::nullopt;
+    ended_ = *got == 0;
+  }
+}
+
+// As much as there is of it; 0 when more has to be read first.
+size_t InputFile::unpack(char* to, size_t bytes) {
+  std::string_view packed = std::string_view(stored_).substr(at_);
+  size_t count = 0;
+  try {
+    while (count == 0) {
+      const size_t before = packed.size();
+      count = unpacker_->unpack(packed, to, bytes);
+      if (packed.size() == before) break;
+    }
+  } catch (const std::runtime_error& error) {
+    fail(ExitCode::input_unusable, "{}: {}", name_, error.what());
+  }
+  at_ = stored_.size() - packed.size();
+  return count;
 }
 
 }  // namespace plimsoll::files

@@ -43,6 +43,7 @@ class OutputFile {
   /// The synced file gets another name; see rename_file().
   void rename(const std::string& to, Existing existing);
   [[nodiscard]] uint64_t inode() const;
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
   void close();
   [[nodiscard]] const std::string& path() const { return path_; }
 

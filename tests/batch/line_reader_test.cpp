@@ -60,8 +60,12 @@ TEST_CASE("a line longer than allowed is passed over in bounded memory") {
 }
 
 TEST_CASE("what is not text is named with its cure") {
-  for (const auto& [magic, word] : std::vector<std::pair<std::string, std::string>>{
-           {"\x1f\x8b\x08", "zcat"}, {"\x28\xb5\x2f\xfd", "zstdcat"}, {"\xff\xfe{", "UTF-16"}}) {
+  for (const auto& [magic, word] :
+       std::vector<std::pair<std::string, std::string>>{{"\xfd"
+                                                         "7zXZ",
+                                                         "xzcat"},
+                                                        {"PK\x03\x04", "zip"},
+                                                        {"\xff\xfe{", "UTF-16"}}) {
     CHECK_THROWS_WITH(lines_of(magic), Catch::Contains(word));
   }
 }

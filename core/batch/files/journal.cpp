@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "base/error.h"
+#include "files/input_file.h"
 
 namespace plimsoll::batch {
 namespace {
@@ -85,6 +87,7 @@ uint64_t walk(const files::OutputFile& file, uint64_t from,
 
 Journal::Journal(std::string path, Fsync fsync)
     : path_(std::move(path)),
+      packing_(files::packing_for(path_)),
       part_(files::OutputFile::open_owned(path_ + ".part")),
       fsync_(fsync),
       end_(part_.size()),
@@ -95,10 +98,27 @@ Journal::~Journal() {
 }
 
 void Journal::reopen_published() {
+  if (is_packed()) {
+    unpack_published();
+    return;
+  }
   // Owned before it gets the working name, so that no other process can come between.
   files::OutputFile file = files::OutputFile::open_owned(path_);
   file.rename(part_.path(), files::Existing::replace);
   part_ = std::move(file);
+  synced_ = end_ = part_.size();
+}
+
+// What is there of an earlier try is no more than this.
+void Journal::unpack_published() {
+  clear();
+  files::InputFile packed = files::InputFile::open(path_);
+  std::string buffer(kReadBytes, '\0');
+  while (const size_t got = packed.read(buffer.data(), buffer.size(), -1).value_or(0)) {
+    part_.append(std::string_view(buffer).substr(0, got));
+  }
+  part_.sync();
+  files::remove_file(path_);
   synced_ = end_ = part_.size();
 }
 
@@ -125,6 +145,7 @@ uint64_t Journal::recover(const std::function<void(const Extent&, const Record&)
   if (end_ == first) end_ = 0;  // not one whole record
   const uint64_t dropped = before - std::max(end_, std::min(first, before));
   if (end_ < before) part_.truncate(end_);
+  if (is_packed()) files::remove_file(ordered_path());  // nothing was given back for it
   const bool moved = files::exists(ordered_path());
   if (moved) bring_back(found);
   part_.sync();
@@ -206,7 +227,7 @@ bool Journal::is_in_order() const {
 void Journal::publish(files::Existing existing,
                       const std::function<void(uint64_t)>& about_to_rename) {
   sync();
-  if (is_in_order()) {
+  if (!is_packed() && is_in_order()) {
     about_to_rename(part_.inode());
     part_.rename(path_, existing);
     published_ = true;
@@ -233,13 +254,15 @@ void Journal::copy_in_order(files::OutputFile& to) {
     first_needed[slot] =
         there ? std::min(first_needed[slot + 1], index_[slot].offset) : first_needed[slot + 1];
   }
-  const bool punches = part_.can_punch();
-  check_space(first_needed, punches);
+  const std::unique_ptr<files::Packer> packer = files::Packer::make(packing_);
+  const bool punches = !packer && part_.can_punch();
+  if (!packer)
+    check_space(first_needed, punches);  // what is packed takes less, nobody knows how much
   std::string buffer;
   uint64_t moved = 0;
   uint64_t given_back = 0;
   const auto flush = [&] {
-    to.append(buffer);
+    to.append(packer ? packer->pack(buffer) : buffer);
     moved += buffer.size();
     buffer.clear();
   };
@@ -256,6 +279,7 @@ void Journal::copy_in_order(files::OutputFile& to) {
     given_back = moved;
   }
   flush();
+  if (packer) to.append(packer->finish());
   to.sync();
 }
 

@@ -11,6 +11,7 @@
 
 #include "batch/files/record.h"
 #include "files/output_file.h"
+#include "files/packing.h"
 
 namespace plimsoll::batch {
 
@@ -48,6 +49,8 @@ class Journal {
   void append(uint64_t slot, std::string_view record);
   void sync();
 
+  /// PATH is packed with gzip or zstd, by its name; PATH.part never is.
+  [[nodiscard]] bool is_packed() const { return packing_ != files::Packing::none; }
   [[nodiscard]] bool empty() const { return end_ == 0; }
   [[nodiscard]] uint64_t records() const;
   [[nodiscard]] const std::string& part() const { return part_.path(); }
@@ -65,8 +68,10 @@ class Journal {
   void bring_back(const std::function<void(const Extent&, const Record&)>& found);
   void check_space(const std::vector<uint64_t>& needed_from, bool punches) const;
   void copy_in_order(files::OutputFile& to);
+  void unpack_published();
 
   std::string path_;
+  files::Packing packing_;
   files::OutputFile part_;
   Fsync fsync_;
   std::vector<Extent> index_;  // by slot; no bytes: nothing

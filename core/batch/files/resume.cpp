@@ -122,10 +122,15 @@ DoneLines recover_lines(Journal& output, Journal* errors, files::InputFile& inpu
   Matcher matcher(found, options);
   LineReader reader(input, options.max_line_bytes);
   Line line;
-  while (true) {
-    const LineReader::Got got = reader.next(line, -1);
-    if (got == LineReader::Got::end) break;
-    if (got == LineReader::Got::line) matcher.take(line);
+  try {
+    while (true) {
+      const LineReader::Got got = reader.next(line, -1);
+      if (got == LineReader::Got::end) break;
+      if (got == LineReader::Got::line) matcher.take(line);
+    }
+  } catch (const Error&) {
+    // The lines before the place where packed data was cut off are lines all the same.
+    if (!input.is_packed()) throw;
   }
   input.rewind();
   found.check_all_matched(input.name());

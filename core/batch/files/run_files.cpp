@@ -113,6 +113,7 @@ bool RunFiles::goes_on() {
          journal_->part(), manifest_path(options_.output));
   }
   manifest_ = *found;
+  known_ = difference(manifest_.job, options_.job).empty();
   if (!there && journal_->empty()) return false;
   check_same_job();
   if (!there) {
@@ -153,7 +154,7 @@ void RunFiles::check_same_job() const {
 }
 
 void RunFiles::take_back_published() {
-  if (!journal_->empty()) {
+  if (!journal_->empty() && !journal_->is_packed()) {
     fail(ExitCode::foreign_output, "{}: lies beside the published {}; move it away",
          journal_->part(), options_.output);
   }

@@ -41,6 +41,8 @@ class RunFiles {
   [[nodiscard]] bool finished() const { return finished_; }
   /// Counts of a run that is finished.
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
+  /// An earlier life of this run has left its record, with or without lines.
+  [[nodiscard]] bool is_known_run() const { return known_; }
   [[nodiscard]] const DoneLines& done() const { return done_; }
   [[nodiscard]] Output& output() { return *output_; }
   [[nodiscard]] Output* errors() { return errors_.get(); }
@@ -67,6 +69,7 @@ class RunFiles {
   Manifest manifest_;
   DoneLines done_;
   bool finished_ = false;
+  bool known_ = false;
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<Journal> errors_journal_;
   std::unique_ptr<Output> output_;

@@ -1,0 +1,18 @@
+#include "cli/run/crash_notes.h"
+
+#include "cli/signals.h"
+
+namespace plimsoll::cli {
+
+CrashNotes::CrashNotes(const std::string& output, const batch::RunFiles& files) {
+  if (files::is_stream(output)) return;
+  if (!files.is_known_run()) files::remove_file(output + ".running");
+  notes_.emplace(output);
+  mark_crashes(notes_->descriptor(), batch::InFlight::kMark);
+}
+
+CrashNotes::~CrashNotes() {
+  mark_crashes(-1, {});
+}
+
+}  // namespace plimsoll::cli

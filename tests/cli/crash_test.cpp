@@ -1,0 +1,55 @@
+// A line that kills the process, and deaths that are no line's fault.
+#include <catch2/catch.hpp>
+
+#include "cli/program.h"
+
+using namespace plimsoll;
+using test::json_lines;
+using test::Outcome;
+using test::Scratch;
+using test::shell;
+
+namespace {
+
+// Line 2 is long enough to be met at work; the others are answered before it.
+const std::string kLines =
+    "{\"id\":\"a\",\"prompt\":\"x\",\"max_tokens\":1}\n"
+    "{\"id\":\"killer\",\"prompt\":\"x\",\"max_tokens\":1000,\"ignore_eos\":true}\n"
+    "{\"id\":\"b\",\"prompt\":\"x\",\"max_tokens\":1}\n";
+
+// A life in which the process gets a signal while line 2 is in hand.
+std::string life(const std::string& signal) {
+  return "(exec " + test::kProgram +
+         " run $MODEL -q -i in -o out --threads 1) & run=$!; "
+         "while ! { grep -q '^+2' out.running && ! grep -q '!' out.running && test -s out.part; } "
+         "2> log; "
+         "do kill -0 $run || exit 98; sleep 0.01; done; kill -" +
+         signal + " $run; wait $run";
+}
+
+}  // namespace
+
+TEST_CASE("a line with which the process dies twice fails, and the run goes on") {
+  const Scratch scratch;
+  scratch.write("in", kLines);
+  CHECK(shell(scratch, life("SEGV")).status == 139);
+  CHECK(shell(scratch, life("SEGV")).status == 139);
+  const Outcome third = shell(scratch, "plimsoll run $MODEL -i in -o out");
+  CHECK(third.status == 3);
+  const auto lines = json_lines(scratch.read("out"));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0]["error"].is_null());
+  CHECK(lines[1]["error"]["code"] == "crashed");
+  CHECK(lines[2]["error"].is_null());
+  CHECK(!scratch.has("out.running"));
+  CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out --retry-failed").status == 0);
+}
+
+TEST_CASE("being killed is no line's fault") {
+  const Scratch scratch;
+  scratch.write("in", kLines);
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
+  for (int i = 0; i < 3; ++i) CHECK(shell(scratch, life("KILL")).status == 137);
+  CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);
+  CHECK(scratch.read("out") == scratch.read("whole"));
+}
