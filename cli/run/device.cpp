@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/size_text.h"
 #include "cli/run/no_card.h"
 #include "plan/own/arguments.h"
 
@@ -18,10 +19,6 @@ namespace {
 
 /// Kept free of what the driver says is free: other processes move.
 constexpr uint64_t kMargin = uint64_t{64} << 20;
-
-std::string gibibytes(uint64_t bytes) {
-  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1u << 30));
-}
 
 }  // namespace
 
@@ -72,8 +69,8 @@ CardBudget card_budget(const EngineFlags& flags, const backend::DeviceMemory& me
          "the ceiling is {} of the card's {}, of which {} are free; the driver's context, kernels "
          "and graphs alone may take {} (--gpu-memory-utilization, --gpu-memory; other processes on "
          "the card)",
-         gibibytes(budget.ceiling), gibibytes(memory.total), gibibytes(memory.free),
-         gibibytes(memory.outside));
+         size_text(budget.ceiling), size_text(memory.total), size_text(memory.free),
+         size_text(memory.outside));
   }
   return budget;
 }
@@ -140,8 +137,8 @@ DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
   if (setup.budget.arena < allowed) {
     setup.notes.push_back(
         fmt::format("{} of the card's {} are free: the launch takes {} in place of {}",
-                    gibibytes(setup.at_start.free), gibibytes(setup.at_start.total),
-                    gibibytes(setup.budget.arena), gibibytes(allowed)));
+                    size_text(setup.at_start.free), size_text(setup.at_start.total),
+                    size_text(setup.budget.arena), size_text(allowed)));
   }
   return setup;
 }
@@ -153,9 +150,9 @@ void check_ceiling(const DeviceSetup& setup, const backend::DeviceMemory& launch
        "launched, the process has {} of the card, over its ceiling of {}: {} beside its arena of "
        "{}, where {} were planned; lower the ceiling by as much (--gpu-memory, "
        "--gpu-memory-utilization), and please report these figures",
-       gibibytes(launched.process), gibibytes(budget.ceiling),
-       gibibytes(launched.process - std::min(launched.process, budget.arena)),
-       gibibytes(budget.arena), gibibytes(budget.outside));
+       size_text(launched.process), size_text(budget.ceiling),
+       size_text(launched.process - std::min(launched.process, budget.arena)),
+       size_text(budget.arena), size_text(budget.outside));
 }
 
 }  // namespace plimsoll::cli

@@ -7,6 +7,7 @@
 #include "backend/cuda/footprint.h"
 #include "base/error.h"
 #include "base/rounding.h"
+#include "base/size_text.h"
 #include "engine/layout.h"
 
 namespace plimsoll::engine {
@@ -27,10 +28,6 @@ constexpr int64_t kLeastLogitsRows = 32, kMostLogitsRows = 256;
 constexpr int64_t kStagingBytes = int64_t{16} << 20;  // of logits that the host reads at a time
 /// Absurd limits are refused before anything is sized by them.
 constexpr int64_t kMostSequences = int64_t{1} << 20, kMostTokens = int64_t{1} << 24;
-
-std::string gibibytes(uint64_t bytes) {
-  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1u << 30));
-}
 
 void check_limit(const char* flag, int64_t value, int64_t most) {
   if (value < 0 || value > most) {
@@ -108,14 +105,15 @@ struct Shortage {
          "one sequence of {} tokens needs {} of KV cache ({} blocks); weights and step take {} of "
          "the device's budget of {}, which leaves {} blocks: {}a budget of {} "
          "(--gpu-memory-utilization, --gpu-memory)",
-         length, gibibytes(needed_bytes), needed, gibibytes(shortage.rest),
-         gibibytes(*options.memory_budget), blocks, shorter,
-         gibibytes(shortage.rest + needed_bytes));
+         length, size_text(needed_bytes), needed, size_text(shortage.rest),
+         size_text(*options.memory_budget), blocks, shorter,
+         size_text(shortage.rest + needed_bytes));
   }
   fail(ExitCode::does_not_fit,
        "one sequence of {} tokens needs {} of KV cache ({} blocks), the pool of {} holds {} "
        "blocks: {}--cpu-kvcache-space {:.2f}",
-       length, gibibytes(needed_bytes), needed, gibibytes(options.kv_cache_bytes), blocks, shorter,
+       length, size_text(needed_bytes), needed,
+       size_text(options.kv_cache_memory.value_or(options.kv_cache_bytes)), blocks, shorter,
        // In GiB, rounded up to two decimals.
        static_cast<double>((needed_bytes * 100 + (uint64_t{1} << 30) - 1) >> 30) / 100);
 }
@@ -165,7 +163,7 @@ void check_budget(const EngineOptions& options, uint64_t rest, const EngineLayou
   const uint64_t fitting = left / layout.kv.block_bytes;
   fail(ExitCode::does_not_fit,
        "{} KV blocks take {}, weights and step {}; the device's budget is {}: {} would fit",
-       layout.num_blocks, gibibytes(blocks), gibibytes(rest), gibibytes(budget),
+       layout.num_blocks, size_text(blocks), size_text(rest), size_text(budget),
        options.num_kv_blocks
            ? fmt::format("--num-gpu-blocks-override {}", fitting)
            : fmt::format("--kv-cache-memory {}", fitting * layout.kv.block_bytes));

@@ -93,7 +93,8 @@ struct PlanResult : StageFigures {
   bool quantized = false;  // by the checkpoint, or while loading
   std::string gpu;         // empty: none was given
   int64_t gpus = 1;
-  std::optional<bool> fits;  // absent without a card
+  std::optional<bool> fits;   // absent without a card
+  bool host_refuses = false;  // without a card: a run on this machine's processor
   std::string reason;
   int64_t total_bytes = 0;
   int64_t budget_bytes = 0;

@@ -53,16 +53,17 @@ void settle_packings(const ConfigView& config, const Arguments& arguments, const
       method.empty() ? arguments.args.quantization : method);
 }
 
-/// Blocks that flags ask for, whatever is left; 0: they do not say.
-int64_t blocks_asked(const RankLaunch& rank, const EngineArgs& args) {
+/// Blocks that flags ask for, whatever is left; none: they do not say.
+std::optional<int64_t> blocks_asked(const RankLaunch& rank, const EngineArgs& args) {
   if (args.blocks_override > 0) return args.blocks_override;
   const int64_t bytes = args.available_kv > 0 ? args.available_kv : args.kv_cache_memory;
+  if (bytes <= 0) return std::nullopt;
   return bytes / static_cast<int64_t>(rank.layout.kv.block_bytes);
 }
 
 /// Blocks of a rank on a card: as asked, else what is left of the budget.
 int64_t card_blocks(const RankLaunch& rank, const Arguments& arguments, int64_t budget) {
-  if (const int64_t asked = blocks_asked(rank, arguments.args)) return asked;
+  if (const auto asked = blocks_asked(rank, arguments.args)) return *asked;
   const Amount left = Amount{budget} - rank.fixed_bytes();
   return std::max<int64_t>(0, left.value()) / static_cast<int64_t>(rank.layout.kv.block_bytes);
 }
@@ -71,9 +72,8 @@ int64_t card_blocks(const RankLaunch& rank, const Arguments& arguments, int64_t 
 int64_t host_blocks(const RankLaunch& rank, const Arguments& arguments) {
   if (arguments.args.blocks_override > 0) return arguments.args.blocks_override;
   const uint64_t cache = arguments.host_cache.value_or(engine::EngineOptions{}.kv_cache_bytes);
-  const int64_t asked = blocks_asked(rank, arguments.args);
-  return std::min(asked > 0 ? asked : static_cast<int64_t>(cache / rank.layout.kv.block_bytes),
-                  rank.plan.num_kv_blocks);
+  const auto left = static_cast<int64_t>(cache / rank.layout.kv.block_bytes);
+  return std::min(blocks_asked(rank, arguments.args).value_or(left), rank.plan.num_kv_blocks);
 }
 
 int64_t blocks_needed(const RankLaunch& rank, int64_t length) {
@@ -377,7 +377,9 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
   add_notes(result, spec, *rank, arguments.args);
   if (gpu != nullptr) return result;
   refuse_above_host(result, *rank);
-  if (!*result.fits) result.notes.push_back("a run on this CPU would refuse: " + result.reason);
+  result.host_refuses = !*result.fits;
+  if (result.host_refuses)
+    result.notes.push_back("a run on this CPU would refuse: " + result.reason);
   result.reason.clear();
   result.fits.reset();  // no card, no verdict
   return result;

@@ -5,6 +5,7 @@
 
 #include "base/amount.h"
 #include "base/error.h"
+#include "base/size_text.h"
 #include "plan/report/prompts.h"
 #include "plan/report/report.h"
 
@@ -183,15 +184,7 @@ std::string advice(const PlanResult& result, int columns) {
 }  // namespace
 
 std::string readable_bytes(int64_t bytes) {
-  const char* sign = bytes < 0 ? "-" : "";
-  const double size = std::abs(static_cast<double>(bytes));
-  if (size >= static_cast<double>(kGiB))
-    return fmt::format("{}{:.2f} GiB", sign, size / static_cast<double>(kGiB));
-  if (size >= static_cast<double>(kMiB))
-    return fmt::format("{}{:.1f} MiB", sign, size / static_cast<double>(kMiB));
-  if (size >= static_cast<double>(kKiB))
-    return fmt::format("{}{:.1f} KiB", sign, size / static_cast<double>(kKiB));
-  return fmt::format("{} B", bytes);
+  return size_text(bytes);
 }
 
 std::string to_text(const PlanResult& result, int columns) {
