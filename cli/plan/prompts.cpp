@@ -153,7 +153,7 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   quiet.quiet = true;
   if (run.wanted_part) quiet.part = settle_part(*run.wanted_part, environment.job_place);
   survey_options.slice = scan(quiet, input).slice;
-  const batch::PromptSurvey survey = batch::survey_prompts(input, std::move(survey_options));
+  const batch::PromptSurvey survey = batch::survey_prompts(input, survey_options);
 
   plan::PromptFigures figures = figures_of(survey);
   figures.file = options.run.input;

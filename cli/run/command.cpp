@@ -14,6 +14,7 @@
 #include "cli/run/crash_notes.h"
 #include "cli/run/job.h"
 #include "cli/run/launch.h"
+#include "cli/run/prompts_check.h"
 #include "cli/run/scan.h"
 #include "cli/run/status.h"
 #include "cli/run/talk.h"
@@ -168,12 +169,15 @@ class Handed {
 
 // From the launch to the published output.
 int run_lines(const RunOptions& options, const Environment& environment, const DeviceChoice& device,
-              files::InputFile& input, batch::RunFiles& files, CrashNotes& notes,
-              batch::RunnerOptions runner_options, batch::Progress& progress, batch::Watch& watch,
-              Current& current, StatusSink& sink) {
+              files::InputFile& input, const ScannedInput& scanned, batch::RunFiles& files,
+              CrashNotes& notes, batch::RunnerOptions runner_options, batch::Progress& progress,
+              batch::Watch& watch, Current& current, StatusSink& sink) {
   const Clock::time_point start = Clock::now();
   watch.enter("reading weights");
-  const std::unique_ptr<Launch> launched = launch(options, environment, device);
+  const std::unique_ptr<Launch> launched =
+      launch(options, environment, device, [&](const Launch& so_far) {
+        tell_unsuitable_prompts(options, environment, so_far, input, scanned);
+      });
   fill_runner_options(options, environment, *launched, runner_options);
   batch::PromptBuilder prompts = make_prompt_builder(options, environment, *launched);
   batch::Runner runner(input, *launched->engine, prompts, files.output(), files.errors(), progress,
@@ -256,8 +260,8 @@ int run_command(const RunOptions& given) {
   CrashNotes notes(options.output, files);
   runner_options.in_flight = notes.notes();
   try {
-    return run_lines(options, environment, device, input, files, notes, std::move(runner_options),
-                     progress, watch, current, sink);
+    return run_lines(options, environment, device, input, scanned, files, notes,
+                     std::move(runner_options), progress, watch, current, sink);
   } catch (const Error& error) {
     if (error.code() == ExitCode::device_lost) notes.mark();
     throw;

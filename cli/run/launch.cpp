@@ -126,7 +126,8 @@ DeviceChoice choose_device(const RunOptions& options, const Environment& environ
 }
 
 std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& environment,
-                               DeviceChoice device) {
+                               DeviceChoice device,
+                               const std::function<void(const Launch&)>& before_weights) {
   const checkpoint::HubCache cache{environment.hub_cache};
   const std::filesystem::path folder = checkpoint::find_model(options.model, cache);
   auto launch = std::make_unique<Launch>();
@@ -151,6 +152,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
     load_text(options, own_text ? folder : checkpoint::find_model(options.tokenizer, cache),
               *launch);
   }
+  before_weights(*launch);
   const Weights weights(options, folder, config, launch->spec);
   launch->backend = make_backend(options.launch, launch->device);
   engine::EngineOptions engine = engine_options(options, environment, *launch);

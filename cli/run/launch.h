@@ -1,6 +1,7 @@
 // From flags to an engine that is ready.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,9 +32,11 @@ struct Launch {
 /// The card, if any; instruction set and threads. Throws Error(usage).
 DeviceChoice choose_device(const RunOptions& options, const Environment& environment);
 
-/// Loads the model. Throws Error(checkpoint_unusable, does_not_fit).
+/// Loads the model; `before_weights` is called when all but backend and engine are there. Throws
+/// Error(checkpoint_unusable, does_not_fit).
 std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& environment,
-                               DeviceChoice device);
+                               DeviceChoice device,
+                               const std::function<void(const Launch&)>& before_weights);
 
 /// Request fields of a line that says nothing: vLLM's defaults, the model's generation_config, the
 /// flags. Throws Error(usage) for a flag out of range, Error(checkpoint_unusable) for the model's.

@@ -145,13 +145,13 @@ class Survey {
 
 }  // namespace
 
-PromptSurvey survey_prompts(files::InputFile& input, SurveyOptions options) {
+PromptSurvey survey_prompts(files::InputFile& input, const SurveyOptions& options) {
   LineReader reader(input, options.max_line_bytes);
-  Survey survey(std::move(options));
+  Survey survey(options);
   Line line;
   while (true) {
     const LineReader::Got got = reader.next(line, -1);
-    const bool end = got == LineReader::Got::end;
+    const bool end = got == LineReader::Got::end || reader.bytes_read() > options.most_bytes;
     if (end || (got == LineReader::Got::line && survey.is_behind(line))) return survey.finish();
     if (got == LineReader::Got::line) survey.take(line);
   }

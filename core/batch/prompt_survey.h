@@ -18,8 +18,9 @@ struct SurveyOptions {
   RequestFields defaults;
   FieldLimits limits;
   size_t max_line_bytes = size_t{16} << 20;
-  Slice slice;              // lines before it are read for their ids alone
-  int64_t block_size = 16;  // prefixes are shared in whole blocks
+  Slice slice;                       // lines before it are read for their ids alone
+  uint64_t most_bytes = UINT64_MAX;  // of the input that are read
+  int64_t block_size = 16;           // prefixes are shared in whole blocks
 };
 
 /// One sequence that the file asks for, in tokens.
@@ -47,6 +48,6 @@ struct PromptSurvey {
 };
 
 /// Reads the input to its end. Throws Error(input_unusable) for what is no text.
-PromptSurvey survey_prompts(files::InputFile& input, SurveyOptions options);
+PromptSurvey survey_prompts(files::InputFile& input, const SurveyOptions& options);
 
 }  // namespace plimsoll::batch

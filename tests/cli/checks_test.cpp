@@ -25,6 +25,17 @@ TEST_CASE("bad lines are told before weights are read") {
   CHECK_THAT(outcome.err, Catch::Contains("2 of 3 lines cannot be answered"));
 }
 
+TEST_CASE("prompts that do not suit the model are told before weights are read") {
+  const Scratch scratch;
+  scratch.write("in", "\"a\"\n{\"prompt\":[5,6,7,8,9,10,11,12]}\n{\"prompt\":[5,1000000]}\n");
+  const Outcome outcome = shell(scratch,
+                                "cp -r $MODEL m; truncate -s -1000 m/model.safetensors; plimsoll "
+                                "run m -i in --max-model-len 8");
+  CHECK(outcome.status == 5);
+  CHECK_THAT(outcome.err, Catch::Contains("1 of the first 3 prompts are longer than the context"));
+  CHECK_THAT(outcome.err, Catch::Contains("(line 3 first: prompt"));
+}
+
 TEST_CASE("a dry run checks and plans, and writes nothing") {
   const Scratch scratch;
   scratch.write("in", "\"a\"\n\"b\"\n");
