@@ -248,6 +248,7 @@ int run_command(const RunOptions& given) {
   const ScannedInput scanned = scan(options, input);
   batch::RunFiles files(file_options(options, environment, device, input, scanned), &input);
   if (files.finished()) {
+    forget_crash_notes(options.output);
     tell_finished(options, files.manifest());
     return static_cast<int>(files.manifest().failed > 0 ? ExitCode::some_lines_failed
                                                         : ExitCode::done);

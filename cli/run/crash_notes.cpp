@@ -15,4 +15,8 @@ CrashNotes::~CrashNotes() {
   mark_crashes(-1, {});
 }
 
+void forget_crash_notes(const std::string& output) noexcept {
+  files::remove_if_possible(output + ".running");
+}
+
 }  // namespace plimsoll::cli

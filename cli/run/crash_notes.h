@@ -29,4 +29,7 @@ class CrashNotes {
   std::optional<batch::InFlight> notes_;
 };
 
+/// Of a run that has ended, perhaps killed before it could forget them itself.
+void forget_crash_notes(const std::string& output) noexcept;
+
 }  // namespace plimsoll::cli

@@ -154,6 +154,7 @@ std::vector<std::string> summary_lines(const RunReport& report) {
   if (counts.resumed > 0) lines += fmt::format("; {} by earlier lives", counts.resumed);
 
   std::vector<std::string> summary{lines};
+  if (report.memory.lines.empty()) return summary;  // ended within a step: nothing is measured
   summary.push_back(
       fmt::format("tokens: {} in ({} from the prefix cache), {} out; {:.1f} in/s, {:.1f} out/s",
                   counts.prompt_tokens, counts.cached_tokens, counts.completion_tokens,

@@ -70,10 +70,11 @@ std::optional<size_t> InputFile::read_stored(char* to, size_t bytes, int timeout
 // Looks at the first bytes; false when they have not come yet.
 bool InputFile::sniff(int timeout_ms) {
   while (!ended_ && stored_.size() < kMagicBytes) {
-    char bytes[kMagicBytes];
-    const auto got = read_stored(bytes, kMagicBytes - stored_.size(), timeout_ms);
+    const size_t before = stored_.size();
+    stored_.resize(before + kReadBytes);
+    const auto got = read_stored(stored_.data() + before, kReadBytes, timeout_ms);
+    stored_.resize(before + got.value_or(0));
     if (!got) return false;
-    stored_.append(bytes, *got);
     ended_ = *got == 0;
     // What begins as no packed file does need not wait for more.
     const bool packed = stored_.starts_with('\x1f') || stored_.starts_with('\x28');

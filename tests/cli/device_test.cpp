@@ -120,7 +120,7 @@ TEST_CASE("a card's ceiling is divided") {
     CHECK(budget.arena <= 19 * kGiB);
     CHECK(budget.arena > 18 * kGiB);
     busy.free = kGiB / 2;
-    CHECK_THROWS_WITH(card_budget(flags, busy), Contains("0.50 GiB are free"));
+    CHECK_THROWS_WITH(card_budget(flags, busy), Contains("512.0 MiB are free"));
   }
   SECTION("of which too little is nothing") {
     flags.gpu_memory = kGiB;

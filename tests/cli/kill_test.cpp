@@ -81,6 +81,7 @@ TEST_CASE("killed at random moments") {
     ++ended;
     REQUIRE(scratch.read("out") == expected);
     REQUIRE(!scratch.has("out.part"));
+    REQUIRE(!scratch.has("out.running"));
     for (const char* name : {"out", "out.run.json"}) std::filesystem::remove(scratch.path(name));
   }
   REQUIRE(life(scratch, std::chrono::seconds(60)) == 3);

@@ -38,6 +38,8 @@ TEST_CASE("no grace: the signal ends the run at once, with its report") {
   const Outcome outcome =
       shell(scratch, "FLAGS='--grace 0s --report r'; " + kBusy + "kill -TERM $run; wait $run");
   CHECK(outcome.status == 7);
+  CHECK_THAT(outcome.err,
+             Catch::Contains(" of 2000 lines answered") && !Catch::Contains("0.00 MiB"));
   const Json report = parse_json<Json>(scratch.read("r"));
   CHECK(report["ending"] == "stopped");
   CHECK(report["exit_status"] == 7);
