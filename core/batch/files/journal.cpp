@@ -170,7 +170,10 @@ void Journal::adopt(uint64_t slot, const Extent& extent) {
 }
 
 void Journal::clear() {
-  part_.truncate(0);
+  if (part_.size() > 0) {
+    part_.truncate(0);
+    part_.sync();  // an empty output is published as it is
+  }
   files::remove_file(ordered_path());
   index_.clear();
   synced_ = end_ = 0;
