@@ -3,11 +3,13 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "base/json.h"
 #include "cli/plan/options.h"
+#include "cli/program.h"
 
 using namespace plimsoll;
 
@@ -22,8 +24,9 @@ struct Answer {
 
 /// Runs a shell line in samples/plans with the built program on the path.
 Answer shell_line(const std::string& line) {
-  const std::string command = "cd '" + kPlans + "' && PATH='" + PLIMSOLL_BINARY_DIR +
-                              "':$PATH COLUMNS=80 sh -c '" + line + "' 2>&1";
+  const std::string folder = std::filesystem::path(test::kProgram).parent_path().string();
+  const std::string command =
+      "cd '" + kPlans + "' && PATH='" + folder + "':$PATH COLUMNS=80 sh -c '" + line + "' 2>&1";
   Answer answer;
   FILE* pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
