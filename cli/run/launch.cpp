@@ -69,8 +69,9 @@ class Weights {
     }
     if (options.sharded_state) {
       shard::settle_tied_head(folder, options.file_pattern, spec);
+      shards_.emplace(folder, config, shard::ShardHints{.file_pattern = options.file_pattern},
+                      activations, spec);
       quantization::assign_online(options.launch.args.quantization, activations, spec);
-      shards_.emplace(folder, spec, shard::ShardHints{.file_pattern = options.file_pattern});
       return;
     }
     if (shard::looks_sharded(folder)) {

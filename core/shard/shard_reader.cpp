@@ -2,18 +2,24 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
+#include <utility>
 
 #include "base/error.h"
 #include "checkpoint/mapped_file.h"
+#include "checkpoint/packed_weights.h"
 #include "checkpoint/safetensors.h"
 #include "files/digest.h"
 #include "shard/job.h"
+#include "shard/origin.h"
 
 namespace plimsoll::shard {
 namespace {
 
+namespace fs = std::filesystem;
+
 // Whether a file has the record's size, and its digest up to the first tensors.
-bool is_beginning_of(const FileRecord& record, const std::filesystem::path& path) {
+bool is_beginning_of(const FileRecord& record, const fs::path& path) {
   constexpr size_t kEnough = size_t{1} << 20;
   const checkpoint::MappedFile file(path);
   if (static_cast<int64_t>(file.size()) != record.bytes) return false;
@@ -31,20 +37,11 @@ bool is_beginning_of(const FileRecord& record, const std::filesystem::path& path
   return hash.hex().starts_with(record.prefixes[index]);
 }
 
-const model::ModelSpec& check_plain(const model::ModelSpec& spec) {
-  if (!spec.quantization.empty()) {
-    fail(ExitCode::checkpoint_unusable,
-         "the shards are quantised ({}), which is not supported yet; use the unquantised model",
-         spec.quantization);
-  }
-  return spec;
-}
-
 // Files of different jobs may fit together; the sidecar's digests tell. Reads each file up to its
 // first tensors, not all of it: that is --verify's work.
-void check_one_job(const std::filesystem::path& folder, const std::string& file_pattern) {
-  const std::filesystem::path sidecar = folder / kSidecar;
-  if (!std::filesystem::exists(sidecar)) return;
+void check_one_job(const fs::path& folder, const std::string& file_pattern) {
+  const fs::path sidecar = folder / kSidecar;
+  if (!fs::exists(sidecar)) return;
   const Record record = read_record(sidecar);
   for (const auto& rank : find_shard_files(folder, file_pattern).by_rank) {
     for (const ShardFile& shard : rank) {
@@ -58,17 +55,99 @@ void check_one_job(const std::filesystem::path& folder, const std::string& file_
   }
 }
 
+/// The table that the shards were cut by: the engine's, or vLLM's of quantised weights.
+std::unique_ptr<const model::ModelSpec> cut_table(const fs::path& folder, const ShardHints& hints,
+                                                  const model::ModelSpec& spec) {
+  if (spec.quantization.empty()) return std::make_unique<const model::ModelSpec>(spec);
+  Origin origin = read_origin(folder, hints);
+  if (!hints.file_pattern.empty()) origin.hints.file_pattern = hints.file_pattern;
+  return std::make_unique<const model::ModelSpec>(shards_spec(folder, origin));
+}
+
+/// A joined tensor's bytes, which take memory from the first reading on.
+class JoinedBytes {
+ public:
+  explicit JoinedBytes(const JoinedTensor& tensor)
+      : tensor_(tensor),
+        bytes_(std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(tensor.bytes()))) {}
+
+  [[nodiscard]] const std::byte* data() const { return bytes_.get(); }
+  void fill() {
+    std::call_once(filled_,
+                   [&] { tensor_.copy_stored_rows(0, tensor_.stored_rows(), bytes_.get()); });
+  }
+
+ private:
+  const JoinedTensor& tensor_;
+  std::unique_ptr<std::byte[]> bytes_;
+  std::once_flag filled_;
+};
+
 }  // namespace
 
-ShardReader::ShardReader(const std::filesystem::path& folder, const model::ModelSpec& spec,
+ShardReader::ShardReader(const fs::path& folder, std::unique_ptr<const model::ModelSpec> table,
                          const ShardHints& hints)
-    : joined_(folder, check_plain(spec), hints) {
+    : table_(std::move(table)), joined_(folder, *table_, hints) {
   check_one_job(folder, hints.file_pattern);
-  for (const auto& [name, tensor] : joined_.tensors()) {
-    if (checkpoint::is_convertible(tensor.dtype())) continue;
+}
+
+ShardReader::ShardReader(const fs::path& folder, const model::ModelSpec& spec,
+                         const ShardHints& hints)
+    : ShardReader(folder, std::make_unique<const model::ModelSpec>(spec), hints) {
+  check_parts(spec);
+}
+
+ShardReader::ShardReader(const fs::path& folder, const Json& config, const ShardHints& hints,
+                         quantization::Activations activations, model::ModelSpec& spec)
+    : ShardReader(folder, cut_table(folder, hints, spec), hints) {
+  if (!spec.quantization.empty()) {
+    quantization::assign_packings(config, find(), activations, spec);
+  }
+  check_parts(spec);
+}
+
+quantization::FindStored ShardReader::find() const {
+  return [this](const std::string& name) -> std::optional<quantization::StoredTensor> {
+    const auto found = joined_.tensors().find(name);
+    if (found == joined_.tensors().end()) return std::nullopt;
+    const auto bytes = std::make_shared<JoinedBytes>(found->second);
+    return quantization::StoredTensor{.name = name,
+                                      .dtype = found->second.dtype(),
+                                      .shape = found->second.part().stored_shape,
+                                      .data = bytes->data(),
+                                      .guarded = [bytes](const auto& read) {
+                                        bytes->fill();
+                                        read();
+                                      }};
+  };
+}
+
+std::unique_ptr<model::PackedRows> ShardReader::packed(const model::WeightSpec& weight,
+                                                       size_t part) const {
+  return checkpoint::open_part(weight, weight.parts[part], find());
+}
+
+void ShardReader::check_parts(const model::ModelSpec& spec) const {
+  const auto check_plain = [&](const JoinedTensor& tensor, const std::string& name) {
+    if (checkpoint::is_convertible(tensor.dtype())) return;
     fail(ExitCode::checkpoint_unusable,
          "{}: what it holds of tensor {} has dtype {}; expected BF16, F16, F32 or F64",
          tensor.file().string(), name, safetensors_name(tensor.dtype()));
+  };
+  for (const model::WeightSpec& weight : spec.weights) {
+    for (const model::Part& part : weight.parts) {
+      if (part.packing) {
+        (void)checkpoint::open_part(weight, part, find());
+        continue;
+      }
+      const auto found = joined_.tensors().find(part.tensor);
+      if (found != joined_.tensors().end()) {
+        check_plain(found->second, part.tensor);
+      } else if (weight.kept == model::Kept::in_model) {
+        fail(ExitCode::checkpoint_unusable,
+             "the shards hold {} quantised, which config.json does not tell of", part.tensor);
+      }
+    }
   }
 }
 

@@ -1,20 +1,29 @@
 // Weights for the engine from sharded_state files, whatever ranks they were cut for.
 #pragma once
 
-#include <unordered_map>
+#include <memory>
 
+#include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "quantization/assign.h"
 #include "shard/joined.h"
 
 namespace plimsoll::shard {
 
 class ShardReader final : public checkpoint::WeightSource {
  public:
-  /// As JoinedCheckpoint; refuses quantised shards too, and dtypes that do not convert to the
-  /// engine's, and, where a sidecar tells, files of another job. `spec` must outlive the reader.
+  /// As JoinedCheckpoint, of shards that are not quantised; refuses dtypes that do not convert to
+  /// the engine's, too, and, where a sidecar tells, files of another job. `spec` must outlive the
+  /// reader.
   ShardReader(const std::filesystem::path& folder, const model::ModelSpec& spec,
               const ShardHints& hints);
+  /// The same of shards that may be quantised: gives `spec` the packings that config.json and the
+  /// shards tell of.
+  ShardReader(const std::filesystem::path& folder, const Json& config, const ShardHints& hints,
+              quantization::Activations activations, model::ModelSpec& spec);
 
+  [[nodiscard]] std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
+                                                          size_t part) const override;
   void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
                  void* to) const override;
 
@@ -23,6 +32,14 @@ class ShardReader final : public checkpoint::WeightSource {
   [[nodiscard]] std::optional<DType> dtype() const;
 
  private:
+  ShardReader(const std::filesystem::path& folder, std::unique_ptr<const model::ModelSpec> table,
+              const ShardHints& hints);
+  /// Finds joined tensors; each is put together when it is first read, and let go with its reader.
+  [[nodiscard]] quantization::FindStored find() const;
+  /// Throws Error(checkpoint_unusable) unless the shards hold all that `spec` asks for.
+  void check_parts(const model::ModelSpec& spec) const;
+
+  std::unique_ptr<const model::ModelSpec> table_;  // what was cut, of quantised shards
   JoinedCheckpoint joined_;
 };
 

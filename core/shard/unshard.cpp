@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "model/config.h"
 #include "shard/joined.h"
+#include "shard/origin.h"
 #include "shard/output_folder.h"
 #include "shard/quantized.h"
 #include "shard/rank_file.h"
@@ -80,41 +80,15 @@ Record start_record(const OutputFolder& output, Json job) {
        output.path().string());
 }
 
-/// What the sidecar tells of the source of quantised shards; without one what is usual.
-struct QuantisedSource {
-  std::optional<TensorPatterns> present, listed;
-};
-
-// The weight table of the shards' model; what is quantised the shards themselves tell.
-model::ModelSpec model_of(const fs::path& folder, const std::string& pattern,
-                          const QuantisedSource& source) {
-  model::ModelSpec spec = model::read_model_spec(folder);
-  settle_tied_head(folder, pattern, spec);
-  if (spec.quantization.empty()) return spec;
-  const RankShard first(find_shard_files(folder, pattern).by_rank.front());
-  const bool listed = spec.quantization == "compressed-tensors";
-  const StoredTensors stored{
-      .is_plain =
-          [&](const model::WeightSpec& weight) { return first.tensors().contains(weight.name); },
-      .has =
-          [&](const std::string& name) {
-            return source.present ? source.present->contains(name) : name.ends_with(".g_idx");
-          },
-      .is_listed =
-          [&](const std::string& name) {
-            return source.listed ? source.listed->contains(name) : listed;
-          }};
-  quantize_weights(model::read_config(folder), stored, spec);
-  return spec;
-}
-
 class Unshard {
  public:
   Unshard(const fs::path& folder, const JobOptions& options)
       : max_file_size_(options.max_file_size),
-        hints_(hints_of(folder, options)),
-        spec_(model_of(folder, hints_.file_pattern, quantised_)),
-        joined_(folder, spec_, hints_) {}
+        origin_(read_origin(folder, {.file_pattern = options.file_pattern,
+                                     .release = options.release,
+                                     .tensor_parallel = options.tensor_parallel})),
+        spec_(shards_spec(folder, origin_)),
+        joined_(folder, spec_, origin_.hints) {}
 
   /// `record` tells which files are there already, and is kept up to date in the folder.
   void write(OutputFolder& output, Record& record) {
@@ -137,35 +111,9 @@ class Unshard {
   }
 
  private:
-  // What the sidecar says goes before the flags.
-  ShardHints hints_of(const fs::path& folder, const JobOptions& options) {
-    const fs::path sidecar = folder / kSidecar;
-    if (!fs::exists(sidecar)) {
-      return {.file_pattern = options.file_pattern,
-              .release = options.release,
-              .tensor_parallel = options.tensor_parallel};
-    }
-    const Record record = read_record(sidecar);
-    const JobOptions recorded = options_of(record, sidecar);
-    try {
-      spellings_ =
-          record.job.at("spellings").get<std::vector<std::pair<std::string, std::string>>>();
-      if (record.job.contains("quantised")) {
-        const Json& quantised = record.job.at("quantised");
-        quantised_ = {TensorPatterns(quantised.at("present")),
-                      TensorPatterns(quantised.at("listed"))};
-      }
-    } catch (const Json::exception&) {
-      fail(ExitCode::foreign_output, "{} is no record of plimsoll shard", sidecar.string());
-    }
-    return {.file_pattern = recorded.file_pattern,
-            .release = recorded.release,
-            .tensor_parallel = recorded.tensor_parallel};
-  }
-
   // The spelling that the source had.
   [[nodiscard]] std::string stored_name(const std::string& name) const {
-    for (const auto& [first, second] : spellings_) {
+    for (const auto& [first, second] : origin_.spellings) {
       if (name.starts_with(first)) return second + name.substr(first.size());
     }
     return name;
@@ -247,9 +195,7 @@ class Unshard {
   }
 
   std::optional<int64_t> max_file_size_;
-  std::vector<std::pair<std::string, std::string>> spellings_;
-  QuantisedSource quantised_;
-  ShardHints hints_;
+  Origin origin_;
   model::ModelSpec spec_;
   JoinedCheckpoint joined_;
 };

@@ -2,8 +2,11 @@
 // that they were cut from.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <optional>
 
+#include "base/error.h"
 #include "batch/scratch.h"
+#include "checkpoint/packed_weights.h"
 #include "conformance/cpu.h"
 #include "conformance/golden.h"
 #include "engine/engine.h"
@@ -101,7 +104,75 @@ void check_model(const fs::path& recipe) {
   }
 }
 
+constexpr auto kWhole = quantization::Activations::whole;
+
+/// The engine's answer from shards of a quantised model, for one number of ranks; nothing where
+/// `shard` refuses to cut it.
+std::optional<std::string> quantised_answer(const Source& source, int64_t ranks,
+                                            const test::Scratch& scratch) {
+  const fs::path out = scratch.path(fmt::format("out{}", ranks));
+  const std::string dtype(torch_name(source.dtype()));
+  std::optional<Job> job;
+  try {
+    job.emplace(source, JobOptions{.tensor_parallel = ranks, .dtype = dtype});
+    write_shards(*job, out, {.tool_version = "test"});
+    model::ModelSpec spec = model::read_model_spec(out);
+    const ShardReader shards(out, model::read_config(out), {}, kWhole, spec);
+    return answer(spec, shards, source.dtype());
+  } catch (const Error& error) {
+    const bool known = error.code() == ExitCode::usage ||
+                       std::string_view(error.what()).find("do not join") != std::string::npos;
+    if (!known) throw;
+    return std::nullopt;
+  }
+}
+
+/// How many numbers of ranks the model was run from; none where no shards of its kind are known.
+int check_quantised(const fs::path& recipe) {
+  const test::Scratch scratch;
+  const fs::path folder = scratch.path("model");
+  testing::write_checkpoint(recipe, folder);
+  std::optional<Source> source;
+  try {
+    source.emplace(folder);
+  } catch (const Error&) {
+    return 0;
+  }
+  model::ModelSpec spec = model::read_model_spec(folder);
+  const auto checkpoint = checkpoint::Checkpoint::open(folder);
+  checkpoint::settle_packings(model::read_config(folder), checkpoint, kWhole, spec);
+  const checkpoint::WeightReader reader(checkpoint, spec);
+  const std::string expected = answer(spec, reader, source->dtype());
+  REQUIRE(expected.size() > 100);
+  int count = 0;
+  for (const int64_t ranks : {1, 2, 4}) {
+    INFO(ranks << " ranks");
+    const auto found = quantised_answer(*source, ranks, scratch);
+    if (found) CHECK(*found == expected);
+    count += found ? 1 : 0;
+  }
+  return count;
+}
+
 }  // namespace
+
+TEST_CASE("a run from shards of quantised weights is the run from their source, bit for bit") {
+  const auto golden = testing::golden_folder();
+  if (!golden) {
+    WARN("skipped: no folder of golden results");
+    return;
+  }
+  int runs = 0;
+  for (const auto& entry : fs::directory_iterator(*golden / "quantized")) {
+    if (!fs::exists(entry.path() / "recipe.json")) continue;
+    INFO("model " << entry.path().filename());
+    const int count = check_quantised(entry.path());
+    fmt::print("{:<28} run from shards of {} numbers of ranks\n", entry.path().filename().string(),
+               count);
+    runs += count;
+  }
+  CHECK(runs >= 35);
+}
 
 TEST_CASE("a run from shards is the run from their source, bit for bit") {
   const fs::path own = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden";
