@@ -16,6 +16,10 @@ namespace plimsoll::backend {
 inline constexpr int kMaxProductRows = 16;
 
 inline constexpr int kPrefetchSteps = 4;
+/// Bytes that products with quantised weights fetch ahead.
+inline constexpr int64_t kPackedAhead = 4096;
+/// Strips of a quantised matrix that a single row is multiplied with at a time.
+inline constexpr int kPackedStrips = 2;
 
 /// A tile of rows times some strips of a packed weight (layout.h): c [rows, strips * 32].
 struct ProductTile {
@@ -35,21 +39,25 @@ struct ProductTile {
   int prefetch_lines = 0;
 };
 
-/// Columns [k_begin, k_end) of a strip of a quantised matrix (packed_layout.h), as floats.
-struct UnpackTile {
+/// A tile of rows times strips of a quantised matrix (packed_layout.h): c [rows, strips * 32].
+struct PackedTile {
   const model::Packing* packing = nullptr;
-  const std::byte* codes = nullptr;   // of the strip
-  const std::byte* scales = nullptr;  // [groups][32] from `first_group` on
+  const float* a = nullptr;  // [columns][rows], from Kernels::pack_rows
+  int rows = 0;              // at most Kernels::product_rows
+  int strips = 0;
+  const std::byte* codes = nullptr;  // of the first strip; the next one's lie strip_codes bytes on
+  size_t strip_codes = 0;
+  const std::byte* scales = nullptr;  // [groups][32]
+  size_t strip_scales = 0;
   model::ScaleType scale = model::ScaleType::f32;
-  int64_t first_group = 0;
   const uint8_t* zeros = nullptr;  // [groups][32]
-  const float* factors = nullptr;  // [32]
+  size_t strip_zeros = 0;
+  const float* factors = nullptr;  // [strips][32]
   const int32_t* order = nullptr;  // [columns]: the group of each
-  const float* table = nullptr;    // [16]
+  const float* table = nullptr;    // [16], of Code::table and of 4 bits without zero points
   int64_t columns = 0;
-  int64_t k_begin = 0;
-  int64_t k_end = 0;
-  float* out = nullptr;  // [k_end - k_begin][32]
+  float* c = nullptr;
+  int64_t c_stride = 0;
 };
 
 /// Some columns of a product, finished in place: c = activation(c + bias).
@@ -122,7 +130,7 @@ struct Kernels {
   /// [step].
   void (*pack_rows)(const float* const* in, int rows, int64_t k, DType weight, void* out);
   void (*product)(const ProductTile& tile, DType weight);
-  void (*unpack)(const UnpackTile& tile);
+  void (*packed)(const PackedTile& tile);
   void (*finish)(float* c, int64_t columns, const Epilogue& epilogue);
   void (*norm)(const NormRow& row);
   void (*add)(float* to, const float* from, int64_t count);

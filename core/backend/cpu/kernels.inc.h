@@ -2,9 +2,9 @@
 #pragma once
 
 #include "backend/cpu/attention.inc.h"
+#include "backend/cpu/packed.inc.h"
 #include "backend/cpu/product.inc.h"
 #include "backend/cpu/rows.inc.h"
-#include "backend/cpu/unpack.inc.h"
 
 namespace plimsoll::backend {
 namespace {
@@ -14,7 +14,7 @@ constexpr Kernels kernel_table() {
           .packed_element = packed_element,
           .pack_rows = pack_rows,
           .product = product,
-          .unpack = unpack,
+          .packed = packed,
           .finish = finish,
           .norm = norm,
           .add = add,

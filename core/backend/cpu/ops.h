@@ -109,8 +109,9 @@ class CpuBackend final : public Backend {
   void multiply(const Product& product);
   void multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
                        int64_t strips) const;
-  /// One strip of a quantised part: blocks of k are unpacked once for all tiles of rows.
-  void multiply_packed(const Product& product, const ProductJob& job, int64_t strip, int thread);
+  /// Strips of a quantised part, one or (of a single row) kPackedStrips at most.
+  void multiply_packed(const Product& product, const ProductJob& job, int64_t first_strip,
+                       int64_t strips, int thread);
   /// One block of k of a tile from `first_column` on.
   void multiply_tile(const Product& product, int64_t first_column, ProductTile tile,
                      KBlock block) const;
@@ -152,7 +153,7 @@ class CpuBackend final : public Backend {
   const Kernels& kernels_;
   ThreadPool pool_;
   std::vector<std::vector<float>> attention_scratch_;  // one for each thread
-  std::vector<std::vector<float>> unpacked_;           // likewise
+  std::vector<std::vector<float>> nested_scales_;      // likewise
   std::vector<std::vector<float>> rounded_;            // likewise
 };
 

@@ -1,6 +1,7 @@
-// Products with quantised weights: codes become floats a block of a strip at a time, and the floats
-// are multiplied as any others, in the same order for any number of rows.
+// Products with quantised weights: strips of codes and scales, and what of them one task
+// multiplies.
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -8,12 +9,6 @@
 
 namespace plimsoll::backend {
 namespace {
-
-/// Columns unpacked at a time: with 32 rows of floats they stay in the nearest cache.
-constexpr int64_t kUnpackColumns = 128;
-/// Groups have two columns at least, and blocks may begin within one.
-constexpr int64_t kUnpackGroups = kUnpackColumns / 2 + 1;
-constexpr size_t kUnpackFloats = static_cast<size_t>((kUnpackColumns + kUnpackGroups) * kStrip);
 
 /// What one quantised part has in memory.
 struct PackedView {
@@ -27,14 +22,14 @@ struct PackedView {
   }
 };
 
-/// Scales of a strip's groups [first, last) from double-quantised ones, [groups][32].
-void nested_scales(const PackedView& view, int64_t strip, int64_t first, int64_t last, float* to) {
+/// Scales of a strip's groups from double-quantised ones, [groups][32].
+void nested_scales(const PackedView& view, int64_t strip, float* to) {
   const auto* numbers = view.at<float>(view.layout.nested);
   const float offset = numbers[256];
   const float* absmax = numbers + 257;
   const auto* bytes =
       view.at<uint8_t>(view.layout.scales + static_cast<size_t>(strip) * view.layout.strip_scales);
-  for (int64_t g = first; g < last; ++g)
+  for (int64_t g = 0; g < view.layout.groups; ++g)
     for (int64_t r = 0; r < kStrip; ++r, ++to) {
       const int64_t row = std::min(strip * kStrip + r, view.layout.rows - 1);
       const int64_t number = view.layout.nested_first + row * view.layout.groups + g;
@@ -42,60 +37,70 @@ void nested_scales(const PackedView& view, int64_t strip, int64_t first, int64_t
     }
 }
 
-UnpackTile strip_tile(const PackedView& view, int64_t strip) {
+PackedTile packed_tile(const PackedView& view, int64_t first_strip) {
   const PackedPart& layout = view.layout;
-  const auto index = static_cast<size_t>(strip);
-  UnpackTile tile{.packing = &view.packing,
+  const auto index = static_cast<size_t>(first_strip);
+  PackedTile tile{.packing = &view.packing,
                   .codes = view.data + index * layout.strip_codes,
+                  .strip_codes = layout.strip_codes,
                   .scales = view.data + layout.scales + index * layout.strip_scales,
+                  .strip_scales = layout.strip_scales,
                   .scale = view.packing.scale,
                   .columns = layout.columns};
-  if (view.packing.zeros) tile.zeros = view.at<uint8_t>(layout.zeros + index * layout.strip_zeros);
-  if (view.packing.factors) tile.factors = view.at<float>(layout.factors) + strip * kStrip;
+  if (view.packing.zeros) {
+    tile.zeros = view.at<uint8_t>(layout.zeros + index * layout.strip_zeros);
+    tile.strip_zeros = layout.strip_zeros;
+  }
+  if (view.packing.factors) tile.factors = view.at<float>(layout.factors) + first_strip * kStrip;
   if (view.packing.ordered) tile.order = view.at<int32_t>(layout.order);
   if (view.packing.code == model::Code::table) tile.table = view.at<float>(layout.table);
   return tile;
 }
 
+/// Integers less their one zero point.
+std::array<float, 16> integers(int64_t zero) {
+  std::array<float, 16> numbers{};
+  for (size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<float>(static_cast<int64_t>(i) - zero);
+  return numbers;
+}
+
 }  // namespace
 
-void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, int64_t strip,
-                                 int thread) {
+void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, int64_t first_strip,
+                                 int64_t strips, int thread) {
   const PackedView view{*job.part->packing, PackedPart(*job.part, product.k), job.matrix};
-  std::vector<float>& buffer = unpacked_[static_cast<size_t>(thread)];
-  buffer.resize(kUnpackFloats);
-  float* const nested = buffer.data() + kUnpackColumns * kStrip;
-  UnpackTile unpack = strip_tile(view, strip);
-  unpack.out = buffer.data();
+  PackedTile tile = packed_tile(view, first_strip);
+  tile.strips = static_cast<int>(strips);
+  const std::array<float, 16> numbers = integers(view.packing.zero);
+  if (tile.table == nullptr) tile.table = numbers.data();
+  if (view.packing.scale == model::ScaleType::nested) {
+    std::vector<float>& scales = nested_scales_[static_cast<size_t>(thread)];
+    const auto floats = static_cast<size_t>(view.layout.groups * kStrip);
+    scales.resize(std::max(scales.size(), kPackedStrips * floats));
+    for (int64_t s = 0; s < strips; ++s)
+      nested_scales(view, first_strip + s, scales.data() + static_cast<size_t>(s) * floats);
+    tile.scales = reinterpret_cast<const std::byte*>(scales.data());
+    tile.strip_scales = floats * sizeof(float);
+    tile.scale = model::ScaleType::f32;
+  }
+  std::array<float, kMaxProductRows * kPackedStrips * kStrip> sums;
+  tile.c = sums.data();
+  tile.c_stride = strips * kStrip;
+  const int64_t first_column = first_strip * kStrip;
+  const int64_t columns = std::min(strips * kStrip, product.n - first_column);
+  const Epilogue epilogue{product.bias != nullptr ? product.bias + first_column : nullptr,
+                          product.activation};
   const int64_t tiles = product_tiles(job.rows);
-  const int64_t row_floats = padded_columns(product.k);
-  const int64_t group = view.packing.group > 0 ? view.packing.group : product.k;
-  for (int64_t begin = 0; begin < product.k; begin += kUnpackColumns) {
-    unpack.k_begin = begin;
-    unpack.k_end = std::min(product.k, begin + kUnpackColumns);
-    if (view.packing.scale == model::ScaleType::nested) {
-      unpack.first_group = begin / group;
-      nested_scales(view, strip, unpack.first_group, divide_up(unpack.k_end, group), nested);
-      unpack.scales = reinterpret_cast<const std::byte*>(nested);
-      unpack.scale = model::ScaleType::f32;
-    }
-    kernels_.unpack(unpack);
-    for (int64_t t = 0; t < tiles; ++t) {
-      const int64_t first = t * job.rows / tiles;
-      const int64_t rows = (t + 1) * job.rows / tiles - first;
-      const int64_t at = first * row_floats + begin * rows;
-      multiply_tile(product, strip * kStrip,
-                    {.a = job.rows_packed + static_cast<size_t>(at) * sizeof(float),
-                     .rows = static_cast<int>(rows),
-                     .weight = reinterpret_cast<const std::byte*>(buffer.data()),
-                     .k_begin = 0,
-                     .k_end = unpack.k_end - begin,
-                     .strips = 1,
-                     .c = job.out + first * job.out_stride + strip * kStrip,
-                     .c_stride = job.out_stride,
-                     .continues = begin > 0,
-                     .prefetch = job.matrix},
-                    unpack.k_end < product.k ? KBlock::inner : KBlock::last);
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t first = t * job.rows / tiles;
+    tile.rows = static_cast<int>((t + 1) * job.rows / tiles - first);
+    tile.a = reinterpret_cast<const float*>(job.rows_packed) + first * padded_columns(product.k);
+    kernels_.packed(tile);
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      float* const out = job.out + (first + r) * job.out_stride + first_column;
+      std::copy_n(tile.c + r * tile.c_stride, columns, out);
+      kernels_.finish(out, columns, epilogue);
     }
   }
 }

@@ -37,8 +37,9 @@ void CpuBackend::multiply(const Product& product) {
     const int64_t first = task % tasks * task_strips;
     const int64_t last = std::min(strips, first + task_strips);
     const int64_t together = product_tiles(job.rows) < kManyTiles ? 1 : task_strips;
-    for (int64_t s = first; s < last && job.part != nullptr; ++s)
-      multiply_packed(product, job, s, thread);
+    const int64_t beside = job.rows == 1 ? kPackedStrips : 1;
+    for (int64_t s = first; s < last && job.part != nullptr; s += beside)
+      multiply_packed(product, job, s, std::min(beside, last - s), thread);
     for (int64_t s = first; s < last && job.part == nullptr; s += together)
       multiply_strips(product, job, s, std::min(together, last - s));
   };

@@ -31,7 +31,7 @@ CpuBackend::CpuBackend(CpuOptions options)
       kernels_(kernels_for(options.isa)),
       pool_(options.threads),
       attention_scratch_(static_cast<size_t>(options.threads)),
-      unpacked_(static_cast<size_t>(options.threads)),
+      nested_scales_(static_cast<size_t>(options.threads)),
       rounded_(static_cast<size_t>(options.threads)) {}
 
 void CpuBackend::parallel(int64_t tasks, const HostJob& job) {
