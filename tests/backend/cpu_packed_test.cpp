@@ -2,6 +2,7 @@
 #include <random>
 #include <set>
 
+#include "backend/cpu/round_inputs.h"
 #include "backend/cpu_fixture.h"
 #include "base/float8.h"
 
@@ -11,6 +12,7 @@ namespace {
 using backend::View;
 using model::Activation;
 using model::Code;
+using model::InputRounding;
 using model::PackedFormat;
 using model::Packing;
 using model::ScaleType;
@@ -141,6 +143,16 @@ const std::vector<PackedCase> kCases = {
       .bits = 4,
       .group = 8,
       .scale = ScaleType::nested}},
+    {"8 bits, inputs in int8", {.bits = 8, .zero = 128, .inputs = InputRounding::int8_token}},
+    {"8 bits, inputs in int8 by one scale",
+     {.bits = 8, .zero = 128, .inputs = InputRounding::int8_static}},
+    {"8 bits in groups, inputs in int8",
+     {.bits = 8, .group = 80, .zero = 128, .inputs = InputRounding::int8_token}},
+    {"float8, inputs in float8",
+     {.format = PackedFormat::fp8,
+      .code = Code::e4m3,
+      .bits = 8,
+      .inputs = InputRounding::fp8_token}},
 };
 
 /// A weight of two parts of one packing, loaded, and its values.
@@ -193,8 +205,11 @@ TEST_CASE("products with quantised weights agree with the formula for every inst
         Rows in = Rows::random(rows, kColumns, 3);
         Rows out(rows, 103);
         cpu->linear(out, in, w.weight, {}, Activation::none);
+        for (int64_t r = 0; r < rows; ++r)
+          backend::round_inputs(in.row(r), kColumns,
+                                {.rounding = packed.packing.inputs, .scale = 0.01f}, in.row(r));
         const Matrix expected = reference::linear(in.matrix(), w.values, {}, Activation::none);
-        // Weights are rounded to float once, or twice where a scale is a product.
+        // Sums are rounded after each group, and scales that are products once more.
         CHECK(distance(out.matrix(), expected) < 1e-6);
       }
 }

@@ -16,5 +16,14 @@ function(plimsoll_kernel_flags)
     set_source_files_properties(${CMAKE_SOURCE_DIR}/core/backend/cpu/kernels_${isa}.cpp
       PROPERTIES COMPILE_OPTIONS "${${isa}}" SKIP_PRECOMPILE_HEADERS ON)
   endforeach()
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    # Products that some processors have beside an instruction set: of int8, and in tiles.
+    set(integer_vnni ${avx512} -mavx512vnni)
+    set(integer_amx ${integer_vnni} -mamx-tile -mamx-int8)
+    set(bf16_amx ${avx512} -mamx-tile -mamx-bf16)
+    foreach(product integer_vnni integer_amx bf16_amx)
+      set_source_files_properties(${CMAKE_SOURCE_DIR}/core/backend/cpu/${product}.cpp
+        PROPERTIES COMPILE_OPTIONS "${${product}}" SKIP_PRECOMPILE_HEADERS ON)
+    endforeach()
 endfunction()
 plimsoll_kernel_flags()

@@ -1,12 +1,34 @@
 // Which instruction sets there are and which this processor has.
 #include <array>
 
+#if defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include "backend/cpu/bf16_tiles.h"
+#include "backend/cpu/integer.h"
 #include "backend/cpu/kernels.h"
 
 namespace plimsoll::backend {
 namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"portable", "avx2", "avx512", "avx512bf16"};
+
+#if defined(__x86_64__)
+/// Tiles are large, so that Linux saves them for programs alone that ask for it
+/// (Documentation/arch/x86/xstate.rst).
+bool ask_for_tiles() {
+  constexpr long kRequest = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;     // XFEATURE_XTILE_DATA
+  static const bool granted = syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+  return granted;
+}
+
+bool has_tiles() {
+  return __builtin_cpu_supports("amx-tile") != 0 && ask_for_tiles();
+}
+#endif
 
 }  // namespace
 
@@ -54,6 +76,25 @@ const Kernels& kernels_for(CpuIsa isa) {
 #endif
   static_cast<void>(isa);
   return kPortableKernels;
+}
+
+TileProduct bf16_tiles(CpuIsa isa) {
+#if defined(__x86_64__)
+  const bool tiles = __builtin_cpu_supports("amx-bf16") != 0 && has_tiles();
+  if (isa == CpuIsa::avx512 && tiles) return bf16_amx;
+#endif
+  static_cast<void>(isa);
+  return nullptr;
+}
+
+IntegerProduct integer_product(CpuIsa isa) {
+#if defined(__x86_64__)
+  const bool vnni = isa >= CpuIsa::avx512 && __builtin_cpu_supports("avx512vnni") != 0;
+  const bool tiles = __builtin_cpu_supports("amx-int8") != 0 && has_tiles();
+  if (vnni) return tiles ? integer_amx : integer_vnni;
+#endif
+  static_cast<void>(isa);
+  return nullptr;
 }
 
 }  // namespace plimsoll::backend

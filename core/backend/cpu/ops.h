@@ -5,7 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "backend/cpu/bf16_tiles.h"
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/integer.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/packed_layout.h"
 #include "backend/cpu/round_inputs.h"
@@ -106,6 +108,18 @@ class CpuBackend final : public Backend {
   template <typename RowOf>
   void pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const RowOf& row,
             const InputRule& rule = {});
+  /// Whether products with plain weights of this type go by tiles here, for which rows are bf16.
+  [[nodiscard]] bool has_tiles(DType dtype, int64_t columns) const {
+    return bf16_tiles_ != nullptr && dtype == DType::bf16 && columns >= kLeastBf16Columns;
+  }
+  template <typename RowOf>
+  void pack_bf16(int64_t rows, int64_t k, std::byte* to, const RowOf& row);
+  /// Strips [first, last) of a job.
+  void multiply_tiles(const Product& product, const ProductJob& job, int64_t first_strip,
+                      int64_t last_strip) const;
+  template <typename RowOf>
+  void pack_integers(int64_t rows, int64_t k, std::byte* to, const RowOf& row,
+                     const InputRule& rule);
   void multiply(const Product& product);
   void multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
                        int64_t strips) const;
@@ -115,6 +129,21 @@ class CpuBackend final : public Backend {
   /// One block of k of a tile from `first_column` on.
   void multiply_tile(const Product& product, int64_t first_column, ProductTile tile,
                      KBlock block) const;
+  /// Whether products with a quantised part are sums of integers here.
+  [[nodiscard]] bool has_integers(const model::Part& part, int64_t columns) const {
+    return integer_product_ != nullptr && multiplies_integers(*part.packing, columns);
+  }
+  /// How the inputs of a quantised part at `data` are rounded.
+  [[nodiscard]] InputRule rule_of(const model::Part& part, int64_t columns,
+                                  const std::byte* data) const {
+    InputRule rule = input_rule(part, columns, data);
+    rule.integers = has_integers(part, columns);
+    return rule;
+  }
+  /// Stores sums [rows, 32] of a strip, with bias and activation.
+  void finish_strip(const Product& product, const ProductJob& job, int64_t strip, int64_t first_row,
+                    std::span<const float> sums) const;
+  void multiply_integers(const Product& product, const ProductJob& job, int64_t strip) const;
   void linear_packed(View out, View in, const Weight& weight, const Weight& bias,
                      model::Activation activation, std::byte* workspace);
   void load_packed(const Weight& weight, const RowReader& read);
@@ -151,6 +180,8 @@ class CpuBackend final : public Backend {
                                   std::byte* workspace) const;
 
   const Kernels& kernels_;
+  const IntegerProduct integer_product_;
+  const TileProduct bf16_tiles_;
   ThreadPool pool_;
   std::vector<std::vector<float>> attention_scratch_;  // one for each thread
   std::vector<std::vector<float>> nested_scales_;      // likewise

@@ -74,7 +74,7 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
                                     static_cast<size_t>(e) * matrix + segment.offset;
       const model::Part* const part =
           is_packed ? &spec.parts[static_cast<size_t>(e) * parts + s] : nullptr;
-      const InputRule rule = is_packed ? input_rule(*part, k, from) : InputRule{};
+      const InputRule rule = is_packed ? rule_of(*part, k, from) : InputRule{};
       std::byte* const mine = packed + static_cast<size_t>(first) * row_bytes;
       if (s == 0 || model::has_input_scale(rule.rounding)) {
         const auto input = [&](int64_t i) { return row_of(first + i); };

@@ -105,6 +105,29 @@ void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, 
   }
 }
 
+void CpuBackend::multiply_integers(const Product& product, const ProductJob& job,
+                                   int64_t strip) const {
+  const PackedView view{*job.part->packing, PackedPart(*job.part, product.k), job.matrix};
+  const PackedTile strip_tile = packed_tile(view, strip);
+  // Of const bytes, which are only read.
+  const IntegerRows rows(const_cast<std::byte*>(job.rows_packed), job.rows, product.k);
+  std::array<float, kIntegerRows * kStrip> sums;
+  for (int64_t first = 0; first < job.rows; first += kIntegerRows) {
+    const int64_t count = std::min<int64_t>(kIntegerRows, job.rows - first);
+    integer_product_({.a = rows.codes + first * rows.stride,
+                      .stride = rows.stride,
+                      .row_scales = rows.scales + first,
+                      .row_sums = rows.sums + first,
+                      .rows = static_cast<int>(count),
+                      .codes = strip_tile.codes,
+                      .columns = product.k,
+                      .scales = reinterpret_cast<const float*>(strip_tile.scales),
+                      .zero = static_cast<int32_t>(view.packing.zero),
+                      .c = sums.data()});
+    finish_strip(product, job, strip, first, {sums.data(), static_cast<size_t>(count * kStrip)});
+  }
+}
+
 void CpuBackend::linear_packed(View out, View in, const Weight& weight, const Weight& bias,
                                model::Activation activation, std::byte* workspace) {
   const auto* from = static_cast<const float*>(in.data);
@@ -114,7 +137,7 @@ void CpuBackend::linear_packed(View out, View in, const Weight& weight, const We
     const bool packed = segment.part->packing.has_value();
     const DType dtype = packed ? DType::f32 : weight.dtype;
     const std::byte* const matrix = static_cast<const std::byte*>(weight.data) + segment.offset;
-    const InputRule rule = packed ? input_rule(*segment.part, in.columns, matrix) : InputRule{};
+    const InputRule rule = packed ? rule_of(*segment.part, in.columns, matrix) : InputRule{};
     if (rows_are != std::pair(dtype, rule)) {
       const auto row_of = [&](int64_t row) { return from + row * in.stride; };
       pack(in.rows, in.columns, dtype, workspace, row_of, rule);

@@ -36,12 +36,20 @@ void CpuBackend::multiply(const Product& product) {
     const ProductJob& job = product.jobs[static_cast<size_t>(task / tasks)];
     const int64_t first = task % tasks * task_strips;
     const int64_t last = std::min(strips, first + task_strips);
-    const int64_t together = product_tiles(job.rows) < kManyTiles ? 1 : task_strips;
-    const int64_t beside = job.rows == 1 ? kPackedStrips : 1;
-    for (int64_t s = first; s < last && job.part != nullptr; s += beside)
-      multiply_packed(product, job, s, std::min(beside, last - s), thread);
-    for (int64_t s = first; s < last && job.part == nullptr; s += together)
-      multiply_strips(product, job, s, std::min(together, last - s));
+    const auto step = [&](int64_t width, const auto& multiply_some) {
+      for (int64_t s = first; s < last; s += width) multiply_some(s, std::min(width, last - s));
+    };
+    if (job.part != nullptr && has_integers(*job.part, product.k)) {
+      step(1, [&](int64_t s, int64_t) { multiply_integers(product, job, s); });
+    } else if (job.part != nullptr) {
+      step(job.rows == 1 ? kPackedStrips : 1,
+           [&](int64_t s, int64_t count) { multiply_packed(product, job, s, count, thread); });
+    } else if (has_tiles(product.dtype, product.k)) {
+      multiply_tiles(product, job, first, last);
+    } else {
+      step(product_tiles(job.rows) < kManyTiles ? 1 : task_strips,
+           [&](int64_t s, int64_t count) { multiply_strips(product, job, s, count); });
+    }
   };
   pool_.run(tasks * static_cast<int64_t>(product.jobs.size()), operations, run);
 }
@@ -81,6 +89,41 @@ void CpuBackend::multiply_strips(const Product& product, const ProductJob& job, 
            .prefetch_lines = lines},
           begin + block < k ? KBlock::inner : KBlock::last);
     }
+}
+
+void CpuBackend::multiply_tiles(const Product& product, const ProductJob& job, int64_t first_strip,
+                                int64_t last_strip) const {
+  const int64_t columns = padded_columns(product.k);
+  const int64_t stride = bf16_stride(product.k);
+  const size_t strip = strip_bytes(product.k, DType::bf16);
+  const auto* const rows = reinterpret_cast<const uint16_t*>(job.rows_packed);
+  std::array<float, kBf16Rows * kStrip> sums;
+  for (int64_t first = 0; first < job.rows; first += kBf16Rows)
+    for (int64_t s = first_strip; s < last_strip; ++s) {
+      const int64_t count = std::min<int64_t>(kBf16Rows, job.rows - first);
+      bf16_tiles_({.a = rows + first * stride,
+                   .stride = stride,
+                   .rows = static_cast<int>(count),
+                   .weight = job.matrix + static_cast<size_t>(s) * strip,
+                   .columns = columns,
+                   .c = sums.data(),
+                   .c_stride = kStrip});
+      finish_strip(product, job, s, first, {sums.data(), static_cast<size_t>(count * kStrip)});
+    }
+}
+
+void CpuBackend::finish_strip(const Product& product, const ProductJob& job, int64_t strip,
+                              int64_t first_row, std::span<const float> sums) const {
+  const int64_t first_column = strip * kStrip;
+  const int64_t columns = std::min(kStrip, product.n - first_column);
+  const Epilogue epilogue{product.bias != nullptr ? product.bias + first_column : nullptr,
+                          product.activation};
+  const auto rows = static_cast<int64_t>(sums.size()) / kStrip;
+  for (int64_t r = 0; r < rows; ++r) {
+    float* const out = job.out + (first_row + r) * job.out_stride + first_column;
+    std::copy_n(sums.data() + r * kStrip, columns, out);
+    kernels_.finish(out, columns, epilogue);
+  }
 }
 
 void CpuBackend::multiply_tile(const Product& product, int64_t first_column, ProductTile tile,

@@ -11,8 +11,28 @@
 namespace plimsoll::backend {
 
 template <typename RowOf>
+void CpuBackend::pack_bf16(int64_t rows, int64_t k, std::byte* to, const RowOf& row) {
+  const int64_t stride = bf16_stride(k);
+  pool_.run(rows, 8 * rows * k, [&](int64_t r, int) {
+    auto* const packed = reinterpret_cast<uint16_t*>(to) + r * stride;
+    kernels_.narrow(row(r), packed, DType::bf16, k);
+    std::fill(packed + k, packed + stride, uint16_t{0});
+  });
+}
+
+template <typename RowOf>
+void CpuBackend::pack_integers(int64_t rows, int64_t k, std::byte* to, const RowOf& row,
+                               const InputRule& rule) {
+  IntegerRows packed(to, rows, k);
+  pool_.run(rows, 8 * rows * k,
+            [&](int64_t r, int) { store_integers(row(r), k, rule, packed, r); });
+}
+
+template <typename RowOf>
 void CpuBackend::pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const RowOf& row,
                       const InputRule& rule) {
+  if (rule.integers) return pack_integers(rows, k, to, row, rule);
+  if (has_tiles(dtype, k)) return pack_bf16(rows, k, to, row);
   const int64_t tiles = product_tiles(rows);
   const size_t row_bytes = static_cast<size_t>(padded_columns(k)) * kernels_.packed_element(dtype);
   for (auto& rounded : rounded_) {

@@ -31,6 +31,17 @@ struct PackedPart {
   static int64_t unit_words(int64_t bits) { return bits == 3 ? 3 : 1; }
 };
 
+/// Whether products with a part are sums of integers: int8 weights, a scale for each output, and
+/// inputs in int8. Rows take no more memory as integers than as floats from 32 columns on; sums of
+/// 65536 products fit their 32 bits.
+constexpr bool multiplies_integers(const model::Packing& packing, int64_t columns) {
+  const bool int8_inputs = packing.inputs == model::InputRounding::int8_token ||
+                           packing.inputs == model::InputRounding::int8_static;
+  return int8_inputs && packing.code == model::Code::integer && packing.bits == 8 &&
+         packing.groups(columns) == 1 && packing.scale == model::ScaleType::f32 && !packing.zeros &&
+         !packing.factors && !packing.ordered && columns >= 32 && columns <= 65536;
+}
+
 /// How the inputs of a quantised part at `data` are rounded.
 InputRule input_rule(const model::Part& part, int64_t columns, const std::byte* data);
 

@@ -1,9 +1,12 @@
 #include "backend/cpu/round_inputs.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "backend/cpu/integer.h"
 #include "base/float8.h"
+#include "base/rounding.h"
 
 namespace plimsoll::backend {
 namespace {
@@ -17,15 +20,34 @@ constexpr float kLargestE2m1 = 6;
 constexpr float kLeastFp8Scale = 1 / (kLargestE4m3 * 512);
 
 float largest(const float* from, int64_t count) {
-  float most = 0;
-  for (int64_t i = 0; i < count; ++i) most = std::max(most, std::fabs(from[i]));
-  return most;
+  constexpr int64_t kLanes = 8;  // which the compiler keeps in vectors
+  std::array<float, kLanes> most{};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int64_t j = 0; j < kLanes; ++j) {
+      const float size = std::fabs(from[i + j]);
+      most[static_cast<size_t>(j)] =
+          size > most[static_cast<size_t>(j)] ? size : most[static_cast<size_t>(j)];
+    }
+  for (; i < count; ++i) most[0] = std::max(most[0], std::fabs(from[i]));
+  return *std::ranges::max_element(most);
+}
+
+/// The nearest integer from -128 to 127, ties to even.
+float to_byte(float value) {
+  constexpr float kRounds = 0x1.8p23f;  // beyond it floats are integers
+  const float low = value < -128.f ? -128.f : value;
+  const float clamped = low > 127.f ? 127.f : low;
+  return clamped + kRounds - kRounds;
+}
+
+float int8_scale(const float* from, int64_t count, const InputRule& rule) {
+  return rule.rounding == InputRounding::int8_static ? rule.scale : largest(from, count) / 127;
 }
 
 void to_int8(const float* from, int64_t count, float scale, float* to) {
   const float inverse = scale > 0 ? 1 / scale : 0;
-  for (int64_t i = 0; i < count; ++i)
-    to[i] = std::clamp(std::nearbyint(from[i] * inverse), -128.f, 127.f) * scale;
+  for (int64_t i = 0; i < count; ++i) to[i] = to_byte(from[i] * inverse) * scale;
 }
 
 void to_fp8(const float* from, int64_t count, float scale, float* to) {
@@ -63,9 +85,8 @@ void round_inputs(const float* from, int64_t count, const InputRule& rule, float
       std::copy_n(from, count, to);
       return;
     case InputRounding::int8_token:
-      return to_int8(from, count, largest(from, count) / 127, to);
     case InputRounding::int8_static:
-      return to_int8(from, count, rule.scale, to);
+      return to_int8(from, count, int8_scale(from, count, rule), to);
     case InputRounding::fp8_token:
       return fp8(from, count, to);
     case InputRounding::fp8_group:
@@ -77,6 +98,28 @@ void round_inputs(const float* from, int64_t count, const InputRule& rule, float
         to_nvfp4(at, n, rule.scale, out);
       });
   }
+}
+
+IntegerRows::IntegerRows(std::byte* at, int64_t rows, int64_t columns)
+    : codes(reinterpret_cast<int8_t*>(at)),
+      stride(round_up(columns, kIntegerBlock)),
+      scales(reinterpret_cast<float*>(at + rows * stride)),
+      sums(reinterpret_cast<int32_t*>(scales + rows)) {}
+
+void store_integers(const float* from, int64_t columns, const InputRule& rule, IntegerRows& to,
+                    int64_t row) {
+  const float scale = int8_scale(from, columns, rule);
+  const float inverse = scale > 0 ? 1 / scale : 0;
+  int8_t* const codes = to.codes + row * to.stride;
+  int32_t sum = 0;
+  for (int64_t i = 0; i < columns; ++i) {
+    const auto code = static_cast<int32_t>(to_byte(from[i] * inverse));
+    codes[i] = static_cast<int8_t>(code);
+    sum += code;
+  }
+  std::fill(codes + columns, codes + to.stride, int8_t{0});
+  to.scales[row] = scale;
+  to.sums[row] = sum;
 }
 
 }  // namespace plimsoll::backend

@@ -2,6 +2,7 @@
 // and back, so that what is multiplied are the numbers that an 8- or 4-bit kernel would take.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "model/packing.h"
@@ -12,6 +13,8 @@ struct InputRule {
   model::InputRounding rounding = model::InputRounding::none;
   /// The checkpoint's: int8 and fp8 are multiples of it, nvfp4's scales its inverse's.
   float scale = 0;
+  /// Rows go into the product as integers (IntegerRows).
+  bool integers = false;
 
   bool operator==(const InputRule&) const = default;
   explicit operator bool() const { return rounding != model::InputRounding::none; }
@@ -19,5 +22,19 @@ struct InputRule {
 
 /// A row of `count` floats, rounded; scales as vLLM's kernels have them (amax / 127, amax / 448).
 void round_inputs(const float* from, int64_t count, const InputRule& rule, float* to);
+
+/// Rows as int8 for integer.h: [rows][stride], then their scales and their sums.
+struct IntegerRows {
+  int8_t* codes = nullptr;
+  int64_t stride = 0;
+  float* scales = nullptr;
+  int32_t* sums = nullptr;
+
+  IntegerRows(std::byte* at, int64_t rows, int64_t columns);
+};
+
+/// Row `row` of `columns` floats, rounded as round_inputs rounds it.
+void store_integers(const float* from, int64_t columns, const InputRule& rule, IntegerRows& to,
+                    int64_t row);
 
 }  // namespace plimsoll::backend

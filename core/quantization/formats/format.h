@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/packing.h"
@@ -48,6 +49,9 @@ model::Packing packing_of(const WeightScheme& scheme, const StoredMatrix& matrix
 
 /// Whether the tensors of a quantised matrix are there at all.
 bool holds_codes(const FindTensor& find);
+
+/// What users know it by: "AWQ".
+std::string_view format_name(model::PackedFormat format);
 
 /// The endings of tensors that a format may have beside its matrix.
 std::span<const char* const> endings_of(model::PackedFormat format);

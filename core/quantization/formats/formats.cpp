@@ -1,6 +1,7 @@
 // The formats by name.
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "base/error.h"
 #include "quantization/formats/stored_rows.h"
@@ -33,6 +34,7 @@ using Open = std::unique_ptr<model::PackedRows> (*)(const model::Packing&, const
 
 struct Format {
   PackedFormat format;
+  std::string_view name;
   WeightFormat scheme;
   std::span<const char* const> endings;
   MakePacking packing;
@@ -40,15 +42,18 @@ struct Format {
 };
 
 constexpr std::array kFormats = {
-    Format{PackedFormat::awq, WeightFormat::awq, kAwq, awq_packing, open_awq},
-    Format{PackedFormat::gptq, WeightFormat::gptq, kGptq, gptq_packing, open_gptq},
-    Format{PackedFormat::packed_integers, WeightFormat::packed, kPackedIntegers,
-           packed_integers_packing, open_packed_integers},
-    Format{PackedFormat::int8, WeightFormat::int8, kEightBits, eight_bits_packing, open_eight_bits},
-    Format{PackedFormat::fp8, WeightFormat::fp8, kEightBits, eight_bits_packing, open_eight_bits},
-    Format{PackedFormat::nvfp4, WeightFormat::nvfp4, kNvfp4, nvfp4_packing, open_nvfp4},
-    Format{PackedFormat::mxfp4, WeightFormat::mxfp4, kMxfp4, mxfp4_packing, open_mxfp4},
-    Format{PackedFormat::nf4, WeightFormat::bitsandbytes, kNf4, nf4_packing, open_nf4},
+    Format{PackedFormat::awq, "AWQ", WeightFormat::awq, kAwq, awq_packing, open_awq},
+    Format{PackedFormat::gptq, "GPTQ", WeightFormat::gptq, kGptq, gptq_packing, open_gptq},
+    Format{PackedFormat::packed_integers, "compressed-tensors, packed integers",
+           WeightFormat::packed, kPackedIntegers, packed_integers_packing, open_packed_integers},
+    Format{PackedFormat::int8, "int8", WeightFormat::int8, kEightBits, eight_bits_packing,
+           open_eight_bits},
+    Format{PackedFormat::fp8, "fp8", WeightFormat::fp8, kEightBits, eight_bits_packing,
+           open_eight_bits},
+    Format{PackedFormat::nvfp4, "NVFP4", WeightFormat::nvfp4, kNvfp4, nvfp4_packing, open_nvfp4},
+    Format{PackedFormat::mxfp4, "MXFP4", WeightFormat::mxfp4, kMxfp4, mxfp4_packing, open_mxfp4},
+    Format{PackedFormat::nf4, "bitsandbytes, nf4", WeightFormat::bitsandbytes, kNf4, nf4_packing,
+           open_nf4},
 };
 
 const Format& format_of(PackedFormat format) {
@@ -81,6 +86,10 @@ bool holds_codes(const FindTensor& find) {
   const std::optional<StoredTensor> weight = find("weight");
   return weight && (weight->dtype == DType::u8 || weight->dtype == DType::i8 ||
                     weight->dtype == DType::f8_e4m3 || weight->dtype == DType::f8_e5m2);
+}
+
+std::string_view format_name(PackedFormat format) {
+  return format == PackedFormat::online_fp8 ? "--quantization fp8" : format_of(format).name;
 }
 
 std::span<const char* const> endings_of(PackedFormat format) {

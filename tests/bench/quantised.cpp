@@ -1,0 +1,123 @@
+// Products with quantised weights on the CPU as shares of what the machine can do, a format a line:
+//   quantised [--threads N] [--isa NAME]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <CLI/CLI.hpp>
+#include <thread>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/random_rows.h"
+#include "bench/support/large_memory.h"
+#include "bench/support/roofs.h"
+
+namespace plimsoll::testing {
+namespace {
+
+using model::Code;
+using model::InputRounding;
+using model::Packing;
+using model::ScaleType;
+
+struct Format {
+  const char* name;
+  Packing packing;
+};
+
+const std::array<Format, 9> kFormats = {{
+    {"int4, groups of 128", {.bits = 4, .group = 128, .scale = ScaleType::bf16, .zero = 8}},
+    {"int4, zero points", {.bits = 4, .group = 128, .scale = ScaleType::f16, .zeros = true}},
+    {"int3, zero points", {.bits = 3, .group = 128, .scale = ScaleType::f16, .zeros = true}},
+    {"nf4", {.code = Code::table, .bits = 4, .group = 64, .scale = ScaleType::nested}},
+    {"mxfp4", {.code = Code::table, .bits = 4, .group = 32, .scale = ScaleType::e8m0}},
+    {"nvfp4",
+     {.code = Code::table, .bits = 4, .group = 16, .scale = ScaleType::e4m3, .factors = true}},
+    {"int8", {.bits = 8, .zero = 128}},
+    {"int8, inputs too", {.bits = 8, .zero = 128, .inputs = InputRounding::int8_token}},
+    {"fp8", {.code = Code::e4m3, .bits = 8}},
+}};
+
+/// Llama-3.2-1B's up projection, in enough copies that none is in a cache when its turn comes.
+class Weights {
+ public:
+  static constexpr int64_t kOutputs = 16384, kInputs = 2048;
+
+  Weights(backend::Backend& cpu, const Packing& packing)
+      : spec_{.name = "up", .shape = {kOutputs, kInputs}},
+        memory_(bytes_of(cpu, packing) * kCopies) {
+    for (size_t i = 0; i < kCopies; ++i)
+      copies_.push_back(cpu.load_weight(
+          spec_, DType::bf16, static_cast<std::byte*>(memory_.data()) + i * bytes(),
+          {[](int64_t, int64_t, void*) {},
+           [&](size_t) { return backend::random_rows(packing, kInputs, 1, 0.02f); }}));
+  }
+  const backend::Weight& next() { return copies_[turn_++ % kCopies]; }
+  [[nodiscard]] size_t bytes() const { return memory_.bytes() / kCopies; }
+
+ private:
+  static constexpr size_t kCopies = 16;
+  size_t bytes_of(backend::Backend& cpu, const Packing& packing) {
+    model::Part part{.tensor = "up.weight",
+                     .stored_shape = {kOutputs, kInputs},
+                     .block_rows = kOutputs,
+                     .block_stride = kOutputs};
+    part.packing = packing;
+    spec_.parts = {part};
+    return cpu.footprint().weight_bytes(spec_, DType::bf16);
+  }
+
+  model::WeightSpec spec_;
+  LargeMemory memory_;
+  std::vector<backend::Weight> copies_;
+  size_t turn_ = 0;
+};
+
+void time_format(backend::Backend& cpu, const Format& format, double bandwidth, double flops) {
+  Weights weights(cpu, format.packing);
+  fmt::print("{:<22}{:>6.2f}", format.name,
+             8.0 * static_cast<double>(weights.bytes()) / (Weights::kOutputs * Weights::kInputs));
+  for (const int64_t rows : {1, 32, 512}) {
+    std::vector<float> in(static_cast<size_t>(rows * Weights::kInputs), 0.5f);
+    std::vector<float> out(static_cast<size_t>(rows * Weights::kOutputs));
+    const double time = best_time([&] {
+      cpu.linear({out.data(), DType::f32, rows, Weights::kOutputs, Weights::kOutputs},
+                 {in.data(), DType::f32, rows, Weights::kInputs, Weights::kInputs}, weights.next(),
+                 {}, model::Activation::none);
+    });
+    const double read = static_cast<double>(weights.bytes()) / time;
+    const double done =
+        2.0 * static_cast<double>(rows * Weights::kOutputs * Weights::kInputs) / time;
+    if (rows == 1)
+      fmt::print("{:>8.1f}{:>7.0f}%", read / 1e9, 100 * read / bandwidth);
+    else
+      fmt::print("{:>10.0f}{:>7.0f}%", done / 1e9, 100 * done / flops);
+  }
+  fmt::print("\n");
+}
+
+}  // namespace
+}  // namespace plimsoll::testing
+
+int main(int argc, char** argv) {
+  using namespace plimsoll;
+  using namespace plimsoll::testing;
+  int threads = static_cast<int>(std::thread::hardware_concurrency());
+  std::string isa{isa_name(backend::detect_isa())};
+  CLI::App app("Speed of products with quantised weights on the CPU, as shares of the machine's.");
+  app.add_option("--threads", threads, "Threads");
+  app.add_option("--isa", isa, "portable, avx2, avx512 or avx512bf16");
+  CLI11_PARSE(app, argc, argv);
+  const double bandwidth = read_bandwidth(threads);
+  const MatrixRate matrix = matrix_rate(threads);
+  fmt::print("read bandwidth {:.1f} GB/s; matrix rate {:.0f} GFLOP/s ({})\n", bandwidth / 1e9,
+             matrix.flops / 1e9, matrix.by);
+  fmt::print("{:<22}{:>6}{:>16}{:>18}{:>18}\n", "weights 16384 x 2048", "bits", "1 row, GB/s",
+             "32 rows, GFLOP/s", "512 rows");
+  const LargeMemory scratch(size_t{64} << 20);
+  memory::Arena arena = memory::Arena::placing(scratch.data(), scratch.bytes());
+  const auto cpu = backend::make_cpu_backend({*backend::isa_from_name(isa), threads});
+  cpu->use_scratch(arena);
+  for (const Format& format : kFormats) time_format(*cpu, format, bandwidth, matrix.flops);
+}
