@@ -55,15 +55,38 @@ struct KvLayer {
   int32_t group = 0;  // which block table
 };
 
+/// A change to the logit of one token; what `value` says depends on the section that it stands in.
+struct TokenChange {
+  int32_t token = 0;
+  int32_t value = 0;
+};
+
+/// A row's changes by kind, in the order in which they are made: steps 1 to 5 of engine/sampler.h.
+enum class ChangeSection : uint8_t {
+  allowed,  // ascending; all other tokens are masked. None: all are allowed
+  masked,   // always where value is below 0, else where value is the row's own token
+  biased,   // the bits of a float, added
+  seen      // for penalties, each token of prompt and output once: how often it is in the output
+};
+inline constexpr size_t kChangeSections = 4;
+
 /// How the tokens after the first D of a step's logits rows are drawn, where the device does it
 /// (Footprint::draws). Arrays [D], the numbers as requests give them; the order of steps is that of
-/// engine/sampler.h, 6 to 10.
+/// engine/sampler.h.
 struct Drawing {
   std::span<const double> temperature{};  // below 1e-5: the largest, of equals the lowest id
   std::span<const int32_t> top_k{};       // 0: all
   std::span<const double> top_p{};        // 1: all
   std::span<const double> min_p{};        // 0: all
   std::span<const double> uniform{};      // the random number, in [0, 1)
+  std::span<const float> repetition{};    // 1: none
+  std::span<const float> frequency{};     // 0: none
+  std::span<const float> presence{};      // 0: none
+  /// 1: the row's own token, which the host did not know, is once more in the output than is seen.
+  std::span<const uint8_t> adds_own{};
+  /// [4 D + 1] section s of row d is changes[sections[4 d + s], sections[4 d + s + 1]).
+  std::span<const int32_t> sections{};
+  std::span<const TokenChange> changes{};  // at least one, in use or not
 };
 
 /// What a device says of a row whose token cannot be drawn, in place of one.
@@ -76,7 +99,9 @@ inline constexpr int32_t kDrewNotFinite = -1, kDrewNothingAllowed = -2;
 /// offsets from `device_base`, where start_step() copies them; its ops read them there
 /// (`on_device`). The host may write a slab again once its step has been awaited.
 struct BatchMeta {
-  std::span<const int32_t> token_ids{};       // [T]; -1 - d: what entry d of the step before drew
+  /// [T]; -1 - d: what entry d of the step before drew, which embed() puts in its place on the
+  /// device.
+  std::span<const int32_t> token_ids{};
   std::span<const int32_t> positions{};       // [T]
   std::span<const int32_t> row_sequence{};    // [T] sequence of each row; -1: padding
   std::span<const int32_t> query_start{};     // [B + 1]
@@ -139,6 +164,12 @@ void for_each_array(Batch& batch, const F& f) {
   f(batch.drawing.top_p);
   f(batch.drawing.min_p);
   f(batch.drawing.uniform);
+  f(batch.drawing.repetition);
+  f(batch.drawing.frequency);
+  f(batch.drawing.presence);
+  f(batch.drawing.adds_own);
+  f(batch.drawing.sections);
+  f(batch.drawing.changes);
 }
 
 /// Weights of an attention's norms; empty where it has none.
@@ -354,8 +385,9 @@ class Backend {
   void soft_cap(View x, float cap);
   /// x *= factor, in place.
   void scale(View x, float factor);
-  /// Draws tokens from logits [rows, vocab] f32 by batch.drawing's entries [first, first + rows)
-  /// and writes them there in batch.drawn_on_device. Only where Footprint::draws.
+  /// Changes logits [rows, vocab] f32 by batch.drawing's entries [first, first + rows), draws
+  /// tokens from them and writes these there in batch.drawn_on_device. Only where
+  /// Footprint::draws, and behind embed().
   void draw(const BatchMeta& batch, View logits, int64_t first);
   /// Waits, makes logits readable by the host and returns them: [R, vocab] f32, rows of `stride`. A
   /// device copies them to `staging`, which has room for R rows of `stride`.

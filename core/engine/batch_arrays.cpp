@@ -1,5 +1,7 @@
 #include "engine/batch_arrays.h"
 
+#include <algorithm>
+
 namespace plimsoll::engine {
 
 namespace {
@@ -34,6 +36,14 @@ BatchSlab::BatchSlab(memory::Arena& arena, const BatchShape& shape)
     top_p = take_span<double>(arena, "top p", sequences);
     min_p = take_span<double>(arena, "min p", sequences);
     uniform = take_span<double>(arena, "random numbers", sequences);
+    repetition = take_span<float>(arena, "repetition penalties", sequences);
+    frequency = take_span<float>(arena, "frequency penalties", sequences);
+    presence = take_span<float>(arena, "presence penalties", sequences);
+    adds_own = take_span<uint8_t>(arena, "own tokens", sequences);
+    sections = take_span<int32_t>(arena, "sections",
+                                  static_cast<int64_t>(backend::kChangeSections) * sequences + 1);
+    changes = take_span<backend::TokenChange>(arena, "changes",
+                                              kChangesPerSequence * sequences + shape.vocab_size);
   }
   for (size_t g = 0; g < shape.kv_groups; ++g) {
     block_tables.push_back(
@@ -94,11 +104,19 @@ backend::BatchMeta BatchArrays::meta(size_t slot, const StepExtent& extent) cons
   meta.plan = slab.plan;
   meta.drawn_on_device = device_drawn_.data();
   if (d == 0) return meta;
-  meta.drawing = {.temperature = slab.temperature.first(d),
-                  .top_k = slab.top_k.first(d),
-                  .top_p = slab.top_p.first(d),
-                  .min_p = slab.min_p.first(d),
-                  .uniform = slab.uniform.first(d)};
+  meta.drawing = {
+      .temperature = slab.temperature.first(d),
+      .top_k = slab.top_k.first(d),
+      .top_p = slab.top_p.first(d),
+      .min_p = slab.min_p.first(d),
+      .uniform = slab.uniform.first(d),
+      .repetition = slab.repetition.first(d),
+      .frequency = slab.frequency.first(d),
+      .presence = slab.presence.first(d),
+      .adds_own = slab.adds_own.first(d),
+      .sections = slab.sections.first(backend::kChangeSections * d + 1),
+      // A recorded step has the address, whatever it was recorded with.
+      .changes = slab.changes.first(static_cast<size_t>(std::max<int64_t>(extent.changes, 1)))};
   meta.drawn = host_drawn_[slot].first(d);
   return meta;
 }

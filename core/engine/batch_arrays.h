@@ -19,9 +19,15 @@ std::span<T> take_span(memory::Arena& arena, std::string_view name, int64_t coun
   return {arena.take_array<T>(name, size), size};
 }
 
+/// Changes to logits that a step has room for, for each of its sequences on average: penalties need
+/// one for each different token of prompt and answer. One sequence may have as many as the
+/// vocabulary has tokens. Rows that find no room are changed by the host.
+inline constexpr int64_t kChangesPerSequence = 1024;
+
 /// What a launch takes of arrays beside the limits of a step.
 struct BatchShape {
   StepLimits limits;
+  int64_t vocab_size = 0;
   size_t kv_groups = 0;
   bool pictures = false;  // prompts may have some
   bool draws = false;     // tokens are drawn on the device
@@ -48,6 +54,12 @@ struct BatchSlab {
   std::span<double> top_p;
   std::span<double> min_p;
   std::span<double> uniform;
+  std::span<float> repetition;
+  std::span<float> frequency;
+  std::span<float> presence;
+  std::span<uint8_t> adds_own;
+  std::span<int32_t> sections;                   // [4 B + 1]
+  std::span<backend::TokenChange> changes;       // kChangesPerSequence B + vocabulary
   std::vector<std::span<int32_t>> block_tables;  // per KV group: [B, table_stride]
   std::span<std::byte> plan;
 
@@ -62,6 +74,7 @@ struct StepExtent {
   int64_t sequences = 0;
   int64_t logits_rows = 0;
   int64_t drawn = 0;        // of the logits rows, the first
+  int64_t changes = 0;      // to their logits
   int64_t table_width = 0;  // of the block tables' rows
   int64_t embedded = 0;     // rows
   bool turns = false;       // rope_positions are filled

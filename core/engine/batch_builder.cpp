@@ -67,6 +67,7 @@ void BatchBuilder::build(const std::vector<Piece>& pieces, size_t slot, Step& st
   step.read.clear();
   read_rows_.clear();
   slab.query_start[0] = 0;
+  if (!slab.sections.empty()) slab.sections[0] = 0;
   for (size_t index = 0; index < pieces.size(); ++index) {
     const Sequence& sequence = *pieces[index].sequence;
     write_rows(pieces[index], index, slab, extent, step);
@@ -89,6 +90,7 @@ void BatchBuilder::build_padding(int64_t size, size_t slot, Step& step) {
   BatchSlab& slab = arrays_.slab(slot);
   StepExtent extent;
   slab.query_start[0] = 0;
+  if (!slab.sections.empty()) slab.sections[0] = 0;
   pad(size, slab, extent);
   step.drawn.clear();
   step.read.clear();
@@ -136,7 +138,7 @@ void BatchBuilder::write_pictures(const std::vector<Piece>& pieces, BatchSlab& s
 
 void BatchBuilder::want(const WantedRow& wanted, int32_t row, BatchSlab& slab, StepExtent& extent,
                         Step& step) {
-  if (!drawn_by_device(wanted)) {
+  if (!drawn_by_device(wanted) || !write_changes(wanted, slab, extent)) {
     step.read.push_back(wanted);
     read_rows_.push_back(row);
     return;
@@ -154,15 +156,35 @@ void BatchBuilder::want(const WantedRow& wanted, int32_t row, BatchSlab& slab, S
   step.drawn.push_back(wanted);
 }
 
-// All that the host must see a row for: its log probabilities, and changes to its logits.
+// Of the entry that comes next. False: there is no room for them.
+bool BatchBuilder::write_changes(const WantedRow& wanted, BatchSlab& slab,
+                                 StepExtent& extent) const {
+  const SamplingState& sampling = wanted.sequence->choice->sampling();
+  const bool is_pending = wanted.sequence->pending >= 0;
+  ChangeList list(slab.changes.subspan(static_cast<size_t>(extent.changes)));
+  sampling.list_changes(is_pending ? LastToken::pending : LastToken::known, list);
+  if (!list.fits()) return false;
+  const auto entry = static_cast<size_t>(extent.drawn);
+  for (size_t section = 0; section < backend::kChangeSections; ++section) {
+    slab.sections[backend::kChangeSections * entry + section + 1] =
+        static_cast<int32_t>(extent.changes + static_cast<int64_t>(list.ends()[section]));
+  }
+  extent.changes += static_cast<int64_t>(list.size());
+  const SamplingParams& params = sampling.params();
+  slab.repetition[entry] = static_cast<float>(params.repetition_penalty);
+  slab.frequency[entry] = static_cast<float>(params.frequency_penalty);
+  slab.presence[entry] = static_cast<float>(params.presence_penalty);
+  slab.adds_own[entry] = is_pending && sampling.penalizes() ? 1 : 0;
+  return true;
+}
+
+// The host must see a row for its log probabilities alone.
 bool BatchBuilder::drawn_by_device(const WantedRow& wanted) const {
   if (!footprint_.draws()) return false;
   const Sequence& sequence = *wanted.sequence;
   if (wanted.position + 1 < sequence.length()) return false;  // of the prompt
   const SamplingState& sampling = sequence.choice->sampling();
-  return !sampling.params().logprobs &&
-         sampling.params().top_k <= footprint_.largest_drawn_top_k() &&
-         !sampling.adjusts(sequence.length() - sequence.prompt_length());
+  return !sampling.params().logprobs && sampling.params().top_k <= footprint_.largest_drawn_top_k();
 }
 
 int64_t BatchBuilder::padded_size(int64_t rows) const {
@@ -185,6 +207,13 @@ void BatchBuilder::pad(int64_t size, BatchSlab& slab, StepExtent& extent) {
     slab.top_p[row] = 1;
     slab.min_p[row] = 0;
     slab.uniform[row] = 0;
+    slab.repetition[row] = 1;
+    slab.frequency[row] = 0;
+    slab.presence[row] = 0;
+    slab.adds_own[row] = 0;
+    const size_t first = backend::kChangeSections * row + 1;
+    std::ranges::fill(slab.sections.subspan(first, backend::kChangeSections),
+                      static_cast<int32_t>(extent.changes));
   }
   extent.tokens = extent.sequences = extent.logits_rows = extent.drawn = size;
 }

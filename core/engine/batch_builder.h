@@ -57,6 +57,7 @@ class BatchBuilder {
   static void write_pictures(const std::vector<Piece>& pieces, BatchSlab& slab, StepExtent& extent);
   void want(const WantedRow& wanted, int32_t row, BatchSlab& slab, StepExtent& extent, Step& step);
   [[nodiscard]] bool drawn_by_device(const WantedRow& wanted) const;
+  bool write_changes(const WantedRow& wanted, BatchSlab& slab, StepExtent& extent) const;
   void write_tables(TableRow& row, size_t index, BatchSlab& slab, const Sequence& sequence) const;
   /// The next recorded size; 0 when there is none.
   [[nodiscard]] int64_t padded_size(int64_t rows) const;

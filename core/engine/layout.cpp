@@ -26,6 +26,7 @@ std::span<T> take_some(memory::Arena& arena, std::string_view name, int64_t coun
 BatchShape batch_shape(const EngineLayout& layout, const backend::Footprint& footprint,
                        const backend::StepShape& shape) {
   return {.limits = layout.limits,
+          .vocab_size = shape.spec->vocab_size,
           .kv_groups = layout.kv.groups.size(),
           .pictures = layout.pictures.has_value(),
           .draws = footprint.draws(),

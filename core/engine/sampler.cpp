@@ -24,9 +24,13 @@ SampleResult Sampler::sample(std::span<const float> logits, const SamplingState&
   if (!scan_row(logits).finite) return {Sampled::not_finite};
   const std::span<float> adjusted = values_.first(logits.size());
   state.adjust(logits, adjusted);
-  const RowScan scan = scan_row(adjusted);
+  return sample_adjusted(adjusted, params);
+}
+
+SampleResult Sampler::sample_adjusted(std::span<const float> logits, const DrawParams& params) {
+  const RowScan scan = scan_row(logits);
   if (std::isinf(scan.maximum) && scan.maximum < 0) return {Sampled::nothing_allowed};
-  return {Sampled::token, choose(adjusted, scan, params)};
+  return {Sampled::token, choose(logits, scan, params)};
 }
 
 SampleResult Sampler::sample(std::span<const float> logits, const DrawParams& params) {

@@ -16,10 +16,12 @@
 // Log probabilities are those of the raw logits, before step 1 (vLLM's raw_logprobs).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "backend/backend.h"
 #include "engine/random.h"
 #include "engine/request.h"
 #include "engine/softmax.h"
@@ -36,6 +38,34 @@ struct DrawParams {
 
   [[nodiscard]] bool greedy() const { return temperature < 1e-5; }
 };
+
+/// Changes to a row's logits as a device makes them (backend::Drawing), written where there is
+/// room.
+class ChangeList {
+ public:
+  explicit ChangeList(std::span<backend::TokenChange> room) : room_(room) {}
+
+  void add(backend::TokenChange change) {
+    if (used_ < room_.size()) room_[used_] = change;
+    ++used_;
+  }
+  void add(std::span<const backend::TokenChange> changes);
+  /// The changes since the last call are those of this section.
+  void end(backend::ChangeSection section) { ends_[static_cast<size_t>(section)] = used_; }
+
+  [[nodiscard]] bool fits() const { return used_ <= room_.size(); }
+  [[nodiscard]] size_t size() const { return used_; }
+  /// Behind the last change of a section.
+  [[nodiscard]] const std::array<size_t, backend::kChangeSections>& ends() const { return ends_; }
+
+ private:
+  std::span<backend::TokenChange> room_;
+  size_t used_ = 0;
+  std::array<size_t, backend::kChangeSections> ends_{};
+};
+
+/// Whether the last token before the one to be drawn is in the output, or a device alone knows it.
+enum class LastToken : uint8_t { known, pending };
 
 /// What sampling knows of one choice.
 class SamplingState {
@@ -57,14 +87,12 @@ class SamplingState {
   [[nodiscard]] bool adjusts(int64_t position) const;
   /// Steps 1 to 5, for the next token.
   void adjust(std::span<const float> logits, std::span<float> adjusted) const;
+  /// The same for a device, in all sections.
+  void list_changes(LastToken last, ChangeList& to) const;
+  [[nodiscard]] bool penalizes() const;
 
  private:
-  struct Seen {
-    TokenId token = 0;
-    int32_t count = 0;  // in the output; 0 for tokens of the prompt alone
-  };
-
-  [[nodiscard]] bool penalizes() const;
+  void list_masked(LastToken last, ChangeList& to) const;
   void mask_bad_words(std::span<float> adjusted) const;
   void apply_penalties(std::span<float> adjusted) const;
 
@@ -72,7 +100,8 @@ class SamplingState {
   std::span<const TokenId> eos_;
   const std::vector<TokenId>& output_;
   TokenRandom random_;
-  std::vector<Seen> seen_;  // by token; empty without penalties
+  std::vector<TokenId> allowed_;            // ascending; empty: all
+  std::vector<backend::TokenChange> seen_;  // by token; empty without penalties
 };
 
 /// What became of a row.
@@ -92,6 +121,9 @@ class Sampler {
   [[nodiscard]] SampleResult sample(std::span<const float> logits, const SamplingState& state);
   /// Steps 6 to 10 alone.
   [[nodiscard]] SampleResult sample(std::span<const float> logits, const DrawParams& params);
+  /// The same for logits that have been through steps 1 to 5: some may be masked.
+  [[nodiscard]] SampleResult sample_adjusted(std::span<const float> logits,
+                                             const DrawParams& params);
 
  private:
   [[nodiscard]] TokenId choose(std::span<const float> row, const RowScan& scan,

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "engine/sampler.h"
@@ -13,25 +14,41 @@ float& at(std::span<float> row, TokenId token) {
   return row[static_cast<size_t>(token)];
 }
 
+void sort_out(std::vector<TokenId>& tokens) {
+  std::ranges::sort(tokens);
+  tokens.erase(std::ranges::unique(tokens).begin(), tokens.end());
+}
+
 }  // namespace
+
+void ChangeList::add(std::span<const backend::TokenChange> changes) {
+  if (used_ + changes.size() <= room_.size()) {
+    std::ranges::copy(changes, room_.begin() + static_cast<ptrdiff_t>(used_));
+  }
+  used_ += changes.size();
+}
 
 SamplingState::SamplingState(const SamplingParams& params, std::span<const TokenId> prompt,
                              std::span<const TokenId> eos, const std::vector<TokenId>& output,
                              TokenRandom random)
-    : params_(params), eos_(eos), output_(output), random_(random) {
+    : params_(params),
+      eos_(eos),
+      output_(output),
+      random_(random),
+      allowed_(params.allowed_token_ids) {
+  sort_out(allowed_);
   if (params.repetition_penalty == 1) return;
   std::vector<TokenId> tokens(prompt.begin(), prompt.end());
-  std::ranges::sort(tokens);
-  tokens.erase(std::ranges::unique(tokens).begin(), tokens.end());
+  sort_out(tokens);
   seen_.reserve(tokens.size());
   for (const TokenId token : tokens) seen_.push_back({token, 0});
 }
 
 void SamplingState::accept(TokenId token) {
   if (!penalizes()) return;
-  auto found = std::ranges::lower_bound(seen_, token, {}, &Seen::token);
+  auto found = std::ranges::lower_bound(seen_, token, {}, &backend::TokenChange::token);
   if (found == seen_.end() || found->token != token) found = seen_.insert(found, {token, 0});
-  ++found->count;
+  ++found->value;
 }
 
 bool SamplingState::penalizes() const {
@@ -71,6 +88,37 @@ void SamplingState::adjust(std::span<const float> logits, std::span<float> adjus
     at(adjusted, token) += static_cast<float>(bias);
   }
   if (penalizes()) apply_penalties(adjusted);
+}
+
+void SamplingState::list_changes(LastToken last, ChangeList& to) const {
+  for (const TokenId token : allowed_) to.add({token, 0});
+  to.end(backend::ChangeSection::allowed);
+  list_masked(last, to);
+  to.end(backend::ChangeSection::masked);
+  for (const auto& [token, bias] : params_.logit_bias) {
+    to.add({token, std::bit_cast<int32_t>(static_cast<float>(bias))});
+  }
+  to.end(backend::ChangeSection::biased);
+  to.add(seen_);
+  to.end(backend::ChangeSection::seen);
+}
+
+void SamplingState::list_masked(LastToken last, ChangeList& to) const {
+  constexpr int32_t kAlways = -1;
+  const size_t pending = last == LastToken::pending ? 1 : 0;
+  for (const std::vector<TokenId>& word : params_.bad_words) {
+    if (word.empty() || word.size() - 1 > output_.size() + pending) continue;
+    const bool asks = pending > 0 && word.size() > 1;  // the token that the device knows
+    const size_t known = word.size() - (asks ? 2 : 1);
+    if (!std::equal(word.begin(), word.begin() + static_cast<ptrdiff_t>(known),
+                    output_.end() - static_cast<ptrdiff_t>(known))) {
+      continue;
+    }
+    to.add({word.back(), asks ? word[known] : kAlways});
+  }
+  if (position() + static_cast<int64_t>(pending) >= params_.min_tokens) return;
+  for (const TokenId token : eos_) to.add({token, kAlways});
+  for (const TokenId token : params_.stop_token_ids) to.add({token, kAlways});
 }
 
 void SamplingState::mask_bad_words(std::span<float> adjusted) const {

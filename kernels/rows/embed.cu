@@ -18,6 +18,10 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(Embed op) {
   const bool known = id >= 0 && id < op.table.rows;
   const T* from = static_cast<const T*>(op.table.data) + (known ? id : 0) * op.table.stride;
   T* to = static_cast<T*>(op.out.data) + t * op.out.stride;
+  if (given < 0 && op.resolved != nullptr) {
+    __syncthreads();  // all have read it
+    if (threadIdx.x == 0) op.resolved[t] = static_cast<int32_t>(id < 0 ? 0 : id);
+  }
   const bool accumulate = op.store == Store::accumulate;
   for (int64_t i = threadIdx.x * N; i < op.out.columns; i += blockDim.x * N) {
     const Pack<T, N> row = load_pack<T, N>(from + i);

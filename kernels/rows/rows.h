@@ -13,13 +13,15 @@
 namespace plimsoll::kernels {
 
 /// out[t] = table[id] * scale, or added to out, with id = ids[t] + id_offset where ids[t] >= 0,
-/// else drawn[-1 - ids[t]]. An id outside of the table (a row whose drawing failed) gives zeros.
+/// else drawn[-1 - ids[t]], which is written to resolved[t] (0 where drawing failed). An id outside
+/// of the table (a row whose drawing failed) gives zeros.
 enum class Store : uint8_t { overwrite, accumulate };
 struct Embed {
   View out;                        // [T, width]
   View table;                      // [vocabulary, width], of the type of `out`
   const int32_t* ids = nullptr;    // [T]
   const int32_t* drawn = nullptr;  // null: no id is below 0
+  int32_t* resolved = nullptr;     // [T] `ids` itself, or none
   int32_t id_offset = 0;           // OPT's learned positions start at row 2
   float scale = 1;
   Store store = Store::overwrite;

@@ -1,6 +1,7 @@
 // The ops of the CUDA backend: what the host decides before a kernel is enqueued.
 #include "kernels/products/experts.h"
 #include "kernels/products/small_linear.h"
+#include "kernels/rows/change_logits.h"
 #include "kernels/rows/rope.h"
 #include "kernels/rows/rows.h"
 #include "kernels/rows/sample.h"
@@ -54,6 +55,8 @@ void CudaBackend::do_embed(View out, const Weight& table, const BatchMeta& batch
                   .table = rows_of(table),
                   .ids = batch.on_device(batch.token_ids),
                   .drawn = batch.drawn_on_device,
+                  // What the host wrote is the device's own now.
+                  .resolved = const_cast<int32_t*>(batch.on_device(batch.token_ids)),
                   .scale = scale},
                  stream());
 }
@@ -205,6 +208,17 @@ void CudaBackend::do_soft_cap(View x, float cap) {
 
 void CudaBackend::do_draw(const BatchMeta& batch, View logits, int64_t first, std::byte*) {
   const backend::Drawing& drawing = batch.drawing;
+  const auto first_section = static_cast<int64_t>(backend::kChangeSections) * first;
+  kernels::change_logits({.logits = logits,
+                          .repetition = batch.on_device(drawing.repetition) + first,
+                          .frequency = batch.on_device(drawing.frequency) + first,
+                          .presence = batch.on_device(drawing.presence) + first,
+                          .adds_own = batch.on_device(drawing.adds_own) + first,
+                          .sections = batch.on_device(drawing.sections) + first_section,
+                          .changes = batch.on_device(drawing.changes),
+                          .rows = batch.on_device(batch.logits_rows) + first,
+                          .token_ids = batch.on_device(batch.token_ids)},
+                         stream());
   kernels::sample({.logits = logits,
                    .temperature = batch.on_device(drawing.temperature) + first,
                    .top_k = batch.on_device(drawing.top_k) + first,

@@ -42,9 +42,7 @@ std::vector<Request> ending_requests(int64_t vocab_size) {
 }
 
 bool read_by_host(const Request& request) {
-  const SamplingParams& sampling = request.sampling;
-  return sampling.logprobs || sampling.prompt_logprobs || sampling.repetition_penalty != 1 ||
-         sampling.frequency_penalty != 0 || !sampling.bad_words.empty();
+  return request.sampling.logprobs || request.sampling.prompt_logprobs;
 }
 
 Request greedy(uint64_t tag, std::vector<TokenId> prompt, int64_t max_tokens) {
@@ -130,6 +128,78 @@ TEST_CASE("a device gives the CPU's answers") {
   CHECK(overlaps > 40);
   CHECK(drawn > 1000);
   if (name != "mistral_swa") CHECK(preemptions > 0);
+}
+
+TEST_CASE("penalties and masks hold up no step") {
+  TinyModel model("llama");
+  const int64_t vocabulary = model.spec().vocab_size;
+  Request usual = greedy(0, {17, 23, 42, 17, 99}, 24);
+  const auto free = run_all(*model.engine(options_with(4, 64, 100, DType::bf16)), {usual});
+  const std::vector<TokenId> tokens = free.at(0).completions[0].token_ids;
+  std::vector<Request> requests;
+  const auto add = [&](const auto& change) {
+    Request request = usual;
+    request.tag = requests.size();
+    change(request.sampling);
+    requests.push_back(std::move(request));
+  };
+  add([](SamplingParams& p) { p.repetition_penalty = 1.3; });
+  add([](SamplingParams& p) { p.frequency_penalty = 0.9; });
+  add([](SamplingParams& p) { p.presence_penalty = -1.1; });
+  // Every token but two is seen again and again: what was drawn last counts at once.
+  add([](SamplingParams& p) {
+    p.frequency_penalty = 2;
+    p.allowed_token_ids = {9, 3, 9};
+  });
+  add([&](SamplingParams& p) { p.bad_words = {{tokens[0], tokens[1]}, {tokens[3]}}; });
+  add([&](SamplingParams& p) { p.bad_words = {{tokens[1], tokens[2], tokens[3]}}; });
+  add([&](SamplingParams& p) {
+    p.stop_token_ids = {tokens[1], tokens[2]};
+    p.min_tokens = 6;
+  });
+  add([&](SamplingParams& p) {
+    for (TokenId id = 0; id < vocabulary; id += 2) p.logit_bias[id] = id % 5 - 2.5;
+  });
+  const auto expected =
+      print_all(run_all(*model.engine(options_with(8, 64, 100, DType::bf16)), requests));
+  for (const bool records : {false, true}) {
+    Device device({.records = records});
+    const auto engine = model.engine_on(device.backend, options_with(8, 64, 100, DType::bf16));
+    const int64_t at_launch = device.backend.overlaps();
+    const int64_t drawn = device.backend.drawn_tokens();
+    CHECK(print_all(run_all(*engine, requests)) == expected);
+    // All are drawn on the device, each step while the one before it is under way.
+    CHECK(device.backend.drawn_tokens() - drawn >=
+          static_cast<int64_t>(engine->stats().generated_tokens));
+    CHECK(device.backend.overlaps() - at_launch > 20);
+    if (records) CHECK(device.backend.replays() > 20);
+  }
+}
+
+TEST_CASE("a row whose changes find no room is read by the host") {
+  TinyModel model("llama");
+  std::vector<Request> requests;
+  for (uint64_t tag = 0; tag < 3; ++tag) {
+    requests.push_back(greedy(tag, {1, 2, 3}, 6));
+    // Words for every token, many times over: there is room for one such list.
+    for (int i = 0; i < 2600; ++i) {
+      requests[tag].sampling.bad_words.push_back({static_cast<TokenId>(i % 90)});
+    }
+  }
+  const EngineOptions options = options_with(3, 64, 100, DType::bf16);
+  const auto expected = print_all(run_all(*model.engine(options), requests));
+  Device device({});
+  CHECK(print_all(run_all(*model.engine_on(device.backend, options), requests)) == expected);
+}
+
+TEST_CASE("masks that leave no token are told by a device too") {
+  TinyModel model("llama");
+  Request request = greedy(0, {1, 2, 3}, 6);
+  request.sampling.allowed_token_ids = {5, 7};
+  request.sampling.bad_words = {{5}, {7}};
+  Device device({});
+  const auto engine = model.engine_on(device.backend, options_with(3, 64, 100, DType::bf16));
+  CHECK(run_all(*engine, {request}).at(0).failure.value().code == "bad_field");
 }
 
 TEST_CASE("the same requests on a device give the same schedule") {

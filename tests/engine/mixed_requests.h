@@ -48,6 +48,11 @@ inline std::vector<engine::Request> mixed_requests(int64_t vocab_size) {
     if (tag % 9 == 7) sampling.stop = {"a", "zq"};
     if (tag % 11 == 5) sampling.bad_words = {{token()}, {token(), token()}};
     if (tag % 12 == 9) sampling.ignore_eos = false;
+    if (tag % 9 == 2) sampling.presence_penalty = 0.7;
+    if (tag % 10 == 1) sampling.logit_bias = {{11, -4.5}, {42, 3}, {90, 1.25}};
+    if (tag % 13 == 6) {
+      for (engine::TokenId id = 80; id > 0; id -= 7) sampling.allowed_token_ids.push_back(id);
+    }
     requests.push_back(std::move(request));
   }
   return requests;

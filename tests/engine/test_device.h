@@ -25,6 +25,7 @@
 #include "engine/guarded_memory.h"
 #include "engine/sampler.h"
 #include "engine/test_device_footprint.h"
+#include "reference/change_logits.h"
 
 namespace plimsoll::testing {
 
@@ -142,6 +143,7 @@ class TestDevice final : public backend::Backend {
       for (int32_t& id : ids) id = id < 0 ? drawn[-1 - id] : id;
       // A token could not be drawn: its sequence ends, and so does not matter.
       for (int32_t& id : ids) id = std::max(id, 0);
+      std::ranges::copy(ids, const_cast<int32_t*>(meta.token_ids.data()));
       meta.token_ids = ids;
       cpu_.embed(out, table, meta, scale);
     });
@@ -244,9 +246,15 @@ class TestDevice final : public backend::Backend {
                                         .top_p = drawing.top_p[entry],
                                         .min_p = drawing.min_p[entry],
                                         .uniform = drawing.uniform[entry]};
-        const auto* row = static_cast<const float*>(logits.data) + i * logits.stride;
-        const engine::SampleResult result = sampler.sample({row, vocabulary}, params);
-        to[i] = result.outcome == engine::Sampled::token ? result.token : backend::kDrewNotFinite;
+        const std::span row(static_cast<float*>(logits.data) + i * logits.stride, vocabulary);
+        const bool is_finite = engine::scan_row(row).finite;
+        const int32_t own = there.meta.logits_rows[entry];
+        reference::change_logits(row, drawing, entry,
+                                 own < 0 ? -1 : there.meta.token_ids[static_cast<size_t>(own)]);
+        const engine::SampleResult result = sampler.sample_adjusted(row, params);
+        const bool is_token = result.outcome == engine::Sampled::token;
+        to[i] = is_token ? result.token : backend::kDrewNothingAllowed;
+        if (!is_finite) to[i] = backend::kDrewNotFinite;
         ++drawn_tokens_;
       }
     });

@@ -45,13 +45,14 @@ TEST_CASE("embed gathers, scales and adds") {
     const std::vector<int32_t> drawn{7, -2, 3};
     for (int64_t t = 0; t < c.rows; ++t) ids.push_back(static_cast<int32_t>((t * 5 + 1) % 9) - 3);
     const DeviceRows device_table(table, dtype, c.layout);
-    const DeviceArray<int32_t> device_ids(ids), device_drawn(drawn);
+    const DeviceArray<int32_t> device_ids(ids), device_drawn(drawn), resolved(ids);
     for (const auto store : {kernels::Store::overwrite, kernels::Store::accumulate}) {
       const DeviceRows out(before, dtype, c.layout);
       kernels::embed({.out = out.view(),
                       .table = device_table.view(),
                       .ids = device_ids.data(),
                       .drawn = device_drawn.data(),
+                      .resolved = resolved.data(),
                       .id_offset = 2,
                       .scale = 1.5,
                       .store = store},
@@ -65,6 +66,10 @@ TEST_CASE("embed gathers, scales and adds") {
           const double old = store == kernels::Store::accumulate ? before.at(t, i) : 0;
           expected.at(t, i) = rounded(old + value, dtype);
         }
+      std::vector<int32_t> known = ids;
+      for (int32_t& id : known)
+        if (id < 0) id = std::max(drawn[static_cast<size_t>(-1 - id)], 0);
+      CHECK(resolved.download() == known);
       // One rounding of the product or of the sum; f32 sums round the product before.
       CHECK(largest_error(out.matrix(), expected, 1) <= (dtype == DType::f32 ? 1e-6 : 0));
     }

@@ -15,6 +15,7 @@
 #include "bench/cuda/roofs.h"
 #include "kernels/products/experts.h"
 #include "kernels/products/small_linear.h"
+#include "kernels/rows/change_logits.h"
 #include "kernels/rows/random.h"
 #include "kernels/rows/rows.h"
 #include "kernels/rows/sample.h"
@@ -161,6 +162,34 @@ void sampling(const Table& table, cudaStream_t stream) {
   }
 }
 
+/// A repetition penalty over 800 different tokens of each row.
+void penalties(const Table& table, cudaStream_t stream) {
+  constexpr int32_t kSeen = 800;
+  for (const int64_t count : {1, 256}) {
+    const auto rows = static_cast<size_t>(count);
+    std::vector<int32_t> sections{0};
+    std::vector<backend::TokenChange> changes;
+    for (int64_t r = 0; r < count; ++r) {
+      const auto begin = static_cast<int32_t>(changes.size());
+      for (int32_t i = 0; i < kSeen; ++i) changes.push_back({i * 157, i % 3});
+      sections.insert(sections.end(), {begin, begin, begin, begin + kSeen});
+    }
+    const Uploaded logits(std::vector<float>(rows * kVocabulary, 1.5f));
+    const Uploaded repetition(std::vector<float>(rows, 1.1f)), none(std::vector<float>(rows, 0));
+    const Uploaded adds_own(std::vector<uint8_t>(rows, 1));
+    const Uploaded borders(sections), zeros(std::vector<int32_t>(rows, 0));
+    const Uploaded list(changes);
+    const View view{logits.data(), DType::f32, count, kVocabulary, kVocabulary};
+    table.row(fmt::format("change_logits {}", count),
+              static_cast<double>(changes.size()) * (sizeof(backend::TokenChange) + 8), [&] {
+                kernels::change_logits(
+                    {view, repetition.data(), none.data(), none.data(), adds_own.data(),
+                     borders.data(), list.data(), zeros.data(), zeros.data()},
+                    stream);
+              });
+  }
+}
+
 /// Qwen3-30B-A3B: 128 experts of 768, 8 for each token.
 void experts(Ring& ring, const Table& table, cudaStream_t stream) {
   const model::MlpSpec mlp{
@@ -207,6 +236,7 @@ void run(std::string_view filter) {
   small_products(ring, table, stream.get());
   rows(ring, table, stream.get());
   sampling(table, stream.get());
+  penalties(table, stream.get());
   experts(ring, table, stream.get());
 }
 

@@ -220,6 +220,12 @@ inline unsigned long long __float2ull_rn(float x) {
 inline float __fmul_rn(float a, float b) {
   return a * b;
 }
+inline float __fdiv_rn(float a, float b) {
+  return a / b;
+}
+inline float __fsub_rn(float a, float b) {
+  return a - b;
+}
 
 // ---- launches ----
 

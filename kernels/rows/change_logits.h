@@ -1,0 +1,28 @@
+// Changes logits before they are drawn from, steps 1 to 5 of core/engine/sampler.h.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "backend/backend.h"
+#include "kernels/runtime/dispatch.h"
+
+namespace plimsoll::kernels {
+
+/// In place, in float, rounded as the CPU's are. Masked tokens become -infinity; one that is NaN or
+/// +infinity stays, so that the row is known for what it is. A row without changes is not touched.
+struct ChangeLogits {
+  View logits;                                    // [R, vocabulary] f32
+  const float* repetition = nullptr;              // [R] as in backend::Drawing
+  const float* frequency = nullptr;               // [R]
+  const float* presence = nullptr;                // [R]
+  const uint8_t* adds_own = nullptr;              // [R]
+  const int32_t* sections = nullptr;              // [4 R + 1]
+  const backend::TokenChange* changes = nullptr;  // by sections
+  const int32_t* rows = nullptr;                  // [R] whose logits they are; -1: padding
+  const int32_t* token_ids = nullptr;             // [T]: a row's own token
+};
+void change_logits(const ChangeLogits& op, cudaStream_t stream);
+
+}  // namespace plimsoll::kernels
