@@ -24,6 +24,8 @@ Choice::Choice(RequestState& request, int64_t index, uint64_t serial, const Choi
     sequence_.picture_rows.assign(pictures->items.size(), -1);
   }
   sequence_.max_length = sequence_.prompt_length() + max_tokens_;
+  sequence_.ends_at_limit =
+      params_.ignore_eos && params_.stop.empty() && params_.stop_token_ids.empty();
 }
 
 bool Choice::ended() const {

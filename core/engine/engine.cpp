@@ -113,7 +113,7 @@ Engine::Impl::Impl(const model::ModelSpec& model_spec, const checkpoint::WeightS
       cache(cache_options(layout, options.prefix_caching)),
       picture_cache(layout.pictures ? layout.pictures->cache_tokens : 0),
       picture_holds(picture_cache),
-      scheduler(cache, {layout.limits.sequences, layout.limits.batched_tokens},
+      scheduler(cache, {layout.limits.sequences, layout.limits.batched_tokens, options.admission},
                 layout.pictures ? &picture_holds : nullptr),
       builder(launch.batch, layout.limits, backend.footprint(), layout.recorded_sizes),
       runner(launch, layout, backend),
@@ -347,7 +347,7 @@ void Engine::Impl::accept(ScoredRow& row) {
   ++stats.generated_tokens;
   wake_followers(request);
   if (!choice.finished()) return scheduler.settle(*row.sequence);
-  scheduler.remove(*row.sequence);
+  scheduler.finish(*row.sequence);
   if (--request.unfinished == 0) ended.push_back(&request);
 }
 

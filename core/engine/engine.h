@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
+#include "engine/admission.h"
 #include "engine/request.h"
 #include "memory/arena.h"
 #include "model/model_spec.h"
@@ -36,6 +37,7 @@ struct EngineOptions {
   /// max_num_seqs, none when empty.
   std::optional<std::vector<int64_t>> capture_sizes;
   bool prefix_caching = true;
+  Admission admission = Admission::forecast;
   int64_t threads = 1;  // that choose tokens at once, each with working memory of its own
   uint64_t seed = 0;
   std::vector<TokenId> eos_token_ids;

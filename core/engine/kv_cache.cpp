@@ -64,6 +64,7 @@ void KvCache::attach(Sequence& sequence) {
   assert(sequence.tables.empty());
   sequence.tables.resize(groups());
   ++sequence.table_version;
+  sequence.attached = 0;
   if (!options_.prefix_caching) return;
   const int64_t limit = sequence.first_logits_position() / options_.block_size;
   const int64_t matched = matched_blocks(sequence, limit);
@@ -77,6 +78,7 @@ void KvCache::attach(Sequence& sequence) {
     }
   }
   sequence.remembered = matched;
+  sequence.attached = matched;
   sequence.computed = matched * options_.block_size;
 }
 
@@ -128,6 +130,15 @@ int64_t KvCache::blocks_needed(const Sequence& sequence, int64_t end, int64_t st
     needed += std::max<int64_t>(0, peak - (length - table.released));
   }
   return needed;
+}
+
+int64_t KvCache::blocks_held(const Sequence& sequence) const {
+  int64_t held = 0;
+  for (const BlockTable& table : sequence.tables) {
+    const int64_t first = std::max(table.released, sequence.attached);
+    held += std::max<int64_t>(0, std::ssize(table.blocks) - first);
+  }
+  return held;
 }
 
 int64_t KvCache::reachable_end(const Sequence& sequence) const {

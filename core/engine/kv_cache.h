@@ -31,12 +31,14 @@ class KvCache {
   [[nodiscard]] int64_t block_size() const { return options_.block_size; }
 
   /// Starts the tables of a sequence that has none with the longest prefix that is remembered.
-  /// Stops before the first position whose logits are wanted. Sets sequence.computed.
+  /// Stops before the first position whose logits are wanted. Sets sequence.computed and attached.
   void attach(Sequence& sequence);
   /// Blocks that the sequence needs at one time, beyond those it holds, to compute positions up to
   /// `end` in steps of at most `step_tokens`.
   [[nodiscard]] int64_t blocks_needed(const Sequence& sequence, int64_t end,
                                       int64_t step_tokens) const;
+  /// Blocks that nobody else had when the sequence took them.
+  [[nodiscard]] int64_t blocks_held(const Sequence& sequence) const;
   /// The largest end that extend() can be asked for now.
   [[nodiscard]] int64_t reachable_end(const Sequence& sequence) const;
   /// Makes room for positions before `end`, at most reachable_end().

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/rounding.h"
+
 namespace plimsoll::engine {
 
 const std::vector<Piece>& Scheduler::schedule() {
@@ -31,7 +33,13 @@ void Scheduler::commit() {
   }
 }
 
+void Scheduler::add(Sequence& sequence) {
+  waiting_.insert(&sequence);
+  is_full_ = false;
+}
+
 void Scheduler::remove(Sequence& sequence) {
+  is_full_ = false;
   const auto at = std::ranges::lower_bound(running_, &sequence, Older{});
   if (at != running_.end() && *at == &sequence) {
     running_.erase(at);
@@ -40,6 +48,11 @@ void Scheduler::remove(Sequence& sequence) {
   } else {
     waiting_.erase(&sequence);
   }
+}
+
+void Scheduler::finish(Sequence& sequence) {
+  lengths_.observe(std::ssize(sequence.output));
+  remove(sequence);
 }
 
 void Scheduler::schedule_decodes() {
@@ -65,7 +78,7 @@ bool Scheduler::schedule_prompts() {
 void Scheduler::admit() {
   while (budget_ > 0 && running() < limits_.sequences && !waiting_.empty()) {
     Sequence& sequence = **waiting_.begin();
-    if (sequence.pending >= 0) return;
+    if (sequence.pending >= 0 || is_full_) return;
     cache_.attach(sequence);
     if (!fits(sequence)) {
       cache_.release(sequence);
@@ -83,16 +96,53 @@ void Scheduler::admit() {
 }
 
 // Blocks for all tokens of the candidate must be there beside those that the running ones need for
-// theirs, each with its next token. What answers will grow to is not reserved: most end early, and
-// preemption is there for the rest.
-bool Scheduler::fits(const Sequence& candidate) const {
+// theirs, each with its next token; and, by forecast, at moments until all have ended (Gong et al.
+// 2025, "Past-Future Scheduler"). Where an answer becomes longer, preemption is there.
+bool Scheduler::fits(const Sequence& candidate) {
   if (running_.empty()) return true;
-  int64_t reserved = 0;
-  for (const Sequence* sequence : running_) {
-    reserved += cache_.blocks_needed(*sequence, sequence->length() + 1, limits_.tokens);
+  remaining_.clear();
+  for (const Sequence* sequence : running_) remaining_.push_back(remaining(*sequence));
+  const auto has_room = [&](int64_t tokens) {
+    return blocks_after(tokens, candidate) <= cache_.pool().available();
+  };
+  if (!has_room(1)) return false;
+  if (limits_.admission == Admission::next_step) return true;
+  // Stays so until a sequence leaves, or another comes to be the first.
+  is_full_ = !std::ranges::all_of(moments(remaining(candidate)), has_room);
+  return !is_full_;
+}
+
+// Needs are largest just before a sequence ends; of those moments an even selection.
+const std::vector<int64_t>& Scheduler::moments(int64_t last) {
+  constexpr size_t kMoments = 64;
+  moments_ = remaining_;
+  moments_.push_back(last);
+  std::ranges::sort(moments_);
+  const size_t count = std::min(moments_.size(), kMoments);
+  for (size_t i = 0; i < count; ++i) {
+    moments_[i] = moments_[(i + 1) * moments_.size() / count - 1];
   }
-  const int64_t needed = cache_.blocks_needed(candidate, candidate.length() + 1, limits_.tokens);
-  return needed + reserved <= cache_.pool().available();
+  moments_.resize(count);
+  return moments_;
+}
+
+int64_t Scheduler::blocks_after(int64_t tokens, const Sequence& candidate) const {
+  const auto needed = [&](const Sequence& sequence) {
+    return cache_.blocks_needed(sequence, sequence.length() + tokens, limits_.tokens);
+  };
+  int64_t blocks = remaining(candidate) < tokens ? 0 : needed(candidate);
+  for (size_t i = 0; i < running_.size(); ++i) {
+    const Sequence& sequence = *running_[i];
+    blocks += remaining_[i] < tokens ? -cache_.blocks_held(sequence) : needed(sequence);
+  }
+  return blocks;
+}
+
+int64_t Scheduler::remaining(const Sequence& sequence) const {
+  const int64_t so_far = sequence.length() - sequence.prompt_length();
+  const int64_t limit = sequence.max_length - sequence.prompt_length();
+  const int64_t length = sequence.ends_at_limit ? limit : lengths_.expect(so_far, limit);
+  return std::max<int64_t>(length - so_far, 1);
 }
 
 bool Scheduler::plan(Sequence& sequence, int64_t count) {

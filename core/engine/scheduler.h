@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "engine/admission.h"
 #include "engine/kv_cache.h"
 #include "engine/sequence.h"
 #include "engine/vision/picture_holds.h"
@@ -25,12 +26,14 @@ struct Piece {
 struct SchedulerLimits {
   int64_t sequences = 0;  // running at once
   int64_t tokens = 0;     // of one step
+  Admission admission = Admission::next_step;
 };
 
 /// Each step: one token for every decoding sequence, then pieces of prompts, oldest first; then new
-/// sequences while there are blocks for all their tokens. When blocks run short, the youngest
-/// sequence that this step does not run gives its blocks back and waits, to be computed again. The
-/// oldest is never the one, and by plan one sequence always fits: so every sequence ends.
+/// sequences while there are blocks for all their tokens (Admission). When blocks run short, the
+/// youngest sequence that this step does not run gives its blocks back and waits, to be computed
+/// again. The oldest is never the one, and by plan one sequence always fits: so every sequence
+/// ends.
 ///
 /// A sequence whose next token is being drawn (Sequence::pending) runs on with it, except when it
 /// is the last one; if it has lost its blocks it waits until the token is known.
@@ -40,9 +43,11 @@ class Scheduler {
       : cache_(cache), limits_(limits), pictures_(pictures) {}
 
   /// Queues a sequence; it must outlive its stay here.
-  void add(Sequence& sequence) { waiting_.insert(&sequence); }
+  void add(Sequence& sequence);
   /// Takes out a sequence that is done, running or not, and gives its blocks back.
   void remove(Sequence& sequence);
+  /// The same for one whose answer is complete: what it says of others' lengths is kept in mind.
+  void finish(Sequence& sequence);
 
   /// The next step; empty only when there is nothing to run, or nothing before a pending token is
   /// known. Room for its tokens is taken.
@@ -68,7 +73,14 @@ class Scheduler {
   /// False when a prompt had to stop for want of blocks: nothing younger may start before it.
   [[nodiscard]] bool schedule_prompts();
   void admit();
-  [[nodiscard]] bool fits(const Sequence& candidate) const;
+  [[nodiscard]] bool fits(const Sequence& candidate);
+  /// Tokens until the sequence ends, at least one.
+  [[nodiscard]] int64_t remaining(const Sequence& sequence) const;
+  /// Tokens from now at which blocks may be shortest; `last` is when the candidate ends.
+  [[nodiscard]] const std::vector<int64_t>& moments(int64_t last);
+  /// Blocks that those that run and the candidate take beyond what they hold, `tokens` tokens on;
+  /// those of sequences that end before are given back.
+  [[nodiscard]] int64_t blocks_after(int64_t tokens, const Sequence& candidate) const;
   [[nodiscard]] bool awaits_tokens() const;
   /// Plans up to `count` tokens of the sequence, preempting younger ones if it has room for none.
   /// False when it has to wait.
@@ -83,6 +95,11 @@ class Scheduler {
   std::vector<Sequence*> running_;   // oldest first
   std::set<Sequence*, Older> waiting_;
   std::vector<Piece> step_;
+  AnswerLengths lengths_;
+  std::vector<int64_t> remaining_;  // of the running sequences; while admitting
+  std::vector<int64_t> moments_;    // while admitting
+  /// The forecast has refused the first that waits, and no sequence has left since.
+  bool is_full_ = false;
   int64_t budget_ = 0;  // tokens left in the step
   uint64_t preemptions_ = 0;
   uint64_t prefix_queries_ = 0;

@@ -36,11 +36,13 @@ struct Sequence {
   /// Until it is known the token counts: it is the last of the sequence.
   int32_t pending = -1;
   int64_t max_length = std::numeric_limits<int64_t>::max();  // where the sequence ends
-  const Pictures* pictures = nullptr;                        // of the request; null: none
-  std::vector<int64_t> picture_rows;  // where their embeddings are held; -1: they are not
-  uint64_t table_version = 0;         // changes when tables start anew
-  std::vector<BlockTable> tables;     // per KV group
-  std::vector<BlockKey> keys;         // of its full blocks, as far as they were needed
+  bool ends_at_limit = false;                                // there and nowhere else
+  int64_t attached = 0;                // blocks of each table that were found in the prefix cache
+  const Pictures* pictures = nullptr;  // of the request; null: none
+  std::vector<int64_t> picture_rows;   // where their embeddings are held; -1: they are not
+  uint64_t table_version = 0;          // changes when tables start anew
+  std::vector<BlockTable> tables;      // per KV group
+  std::vector<BlockKey> keys;          // of its full blocks, as far as they were needed
 
   [[nodiscard]] int64_t prompt_length() const { return static_cast<int64_t>(prompt.size()); }
   [[nodiscard]] int64_t known_length() const {

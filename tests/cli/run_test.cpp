@@ -356,7 +356,9 @@ TEST_CASE("many lines at once: the report shows what the engine did") {
                 "--num-gpu-blocks-override 20")
               .status == 0);
   const Json small = parse_json<Json>(scratch.read("r"));
-  CHECK(small["engine"]["preemptions"] > 0);
+  // Lines wait for room to their ends, which are known here.
+  CHECK(small["engine"]["preemptions"] == 0);
+  CHECK(small["engine"]["peak_running"] < report["engine"]["peak_running"]);
   CHECK(scratch.read("out") == scratch.read("out2"));
 }
 

@@ -41,6 +41,7 @@ TEST_CASE("outputs are equal to the last bit in any order and setting") {
     if (run == 0) options = options_with(24, 64, few, dtype);
     if (run == 1) options = options_with(32, 128, 1000, dtype);
     options.prefix_caching = run % 3 != 0;
+    options.admission = run % 2 == 0 ? Admission::next_step : Admission::forecast;
     options.threads = pick({1, 2, 3});
     const auto engine = model.engine(options);
     const auto found = print_all(run_all(*engine, requests));

@@ -96,6 +96,7 @@ TEST_CASE("a device gives the CPU's answers") {
     if (run == 0) options = options_with(24, 64, few, dtype);
     options.eos_token_ids = alone.eos_token_ids;
     options.prefix_caching = run % 3 != 1;
+    options.admission = run % 4 < 2 ? Admission::next_step : Admission::forecast;
     options.threads = pick({1, 2});
     if (run % 2 == 1) options.capture_sizes = std::vector<int64_t>{2, 5, 20};
     const auto engine = model.engine_on(device.backend, options, &tokenizer);

@@ -19,11 +19,12 @@ struct Bench {
     int64_t tokens = 32;
     std::vector<int64_t> windows = {0};
     bool prefix_caching = true;
+    Admission admission = Admission::next_step;
   };
 
   explicit Bench(Limits limits)
       : cache({limits.blocks, 4, limits.windows, limits.prefix_caching}),
-        scheduler(cache, {limits.sequences, limits.tokens}) {}
+        scheduler(cache, {limits.sequences, limits.tokens, limits.admission}) {}
 
   /// A prompt of tokens that count up; serials count up from 1.
   Sequence& add(int64_t length, TokenId first) { return add(length, first, ++last_serial); }
@@ -133,6 +134,77 @@ TEST_CASE("a sequence is admitted when all its tokens have room") {
   CHECK(bench.step() == "1:8+1");
   bench.scheduler.remove(bench.sequences[0]);
   CHECK(bench.step() == "2:0+12");
+}
+
+TEST_CASE("answers are expected to be as long as those before") {
+  AnswerLengths lengths;
+  CHECK(lengths.expect(0, 4096) == 512);
+  CHECK(lengths.expect(0, 100) == 100);
+  CHECK(lengths.expect(2000, 1'000'000) == 4000);
+  for (int i = 0; i < 996; ++i) lengths.observe(i % 3 == 0 ? 3000 : 90);
+  CHECK(lengths.expect(0, 4096) == (332 * 3000 + 664 * 90 + 4 * 512) / 1000);
+  CHECK(lengths.expect(0, 64) == 64);
+  CHECK(lengths.expect(200, 4096) == (332 * 3000 + 4 * 512) / 336);
+  CHECK(lengths.expect(5000, 9000) == 9000);  // none became as long: twice
+  CHECK(lengths.expect(2999, 4096) > 2999);
+  // What is long ago fades.
+  for (int i = 0; i < 20'000; ++i) lengths.observe(10);
+  CHECK(lengths.expect(0, 4096) < 30);
+}
+
+TEST_CASE("by forecast a sequence starts when it will have room to its end") {
+  Bench bench({.blocks = 10, .admission = Admission::forecast});
+  const auto add = [&](int64_t prompt, int64_t answer) {
+    Sequence& sequence = bench.add(prompt, 100 * static_cast<TokenId>(bench.last_serial + 1));
+    sequence.max_length = prompt + answer;
+    sequence.ends_at_limit = true;
+  };
+  add(4, 20);  // 6 blocks at its end
+  SECTION("beside the others' ends") {
+    add(4, 12);  // 4 at its end: 10 in all, were it as late
+    CHECK(bench.step() == "1:0+4 2:0+4");
+  }
+  SECTION("not where both would not end") {
+    add(4, 20);
+    CHECK(bench.step() == "1:0+4");
+    bench.scheduler.finish(bench.sequences[0]);
+    CHECK(bench.step() == "2:0+4");
+  }
+  SECTION("with blocks that come back before they are needed") {
+    // The third ends late, when the second has long ended.
+    add(4, 4);
+    add(4, 12);
+    CHECK(bench.step() == "1:0+4 2:0+4 3:0+4");
+  }
+}
+
+TEST_CASE("where answers' lengths are known nobody is computed again") {
+  const auto preemptions = [](Admission admission) {
+    Bench bench({.blocks = 60,
+                 .sequences = 20,
+                 .tokens = 200,
+                 .prefix_caching = false,
+                 .admission = admission});
+    std::mt19937 random(3);
+    const auto below = [&](unsigned limit) { return static_cast<int64_t>(random() % limit); };
+    for (int i = 0; i < 300; ++i) {
+      const int64_t length = 1 + below(30);
+      Sequence& sequence = bench.add(length, 100);
+      sequence.max_length = length + 1 + below(60);
+      sequence.ends_at_limit = true;
+    }
+    for (size_t done = 0; done < bench.sequences.size();) {
+      bench.step();
+      for (Sequence& sequence : bench.sequences) {
+        if (sequence.length() < sequence.max_length || sequence.tables.empty()) continue;
+        bench.scheduler.finish(sequence);
+        ++done;
+      }
+    }
+    return bench.scheduler.preemptions();
+  };
+  CHECK(preemptions(Admission::next_step) > 20);
+  CHECK(preemptions(Admission::forecast) == 0);
 }
 
 TEST_CASE("the youngest makes room and is computed again") {
