@@ -25,5 +25,6 @@ function(plimsoll_kernel_flags)
       set_source_files_properties(${CMAKE_SOURCE_DIR}/core/backend/cpu/${product}.cpp
         PROPERTIES COMPILE_OPTIONS "${${product}}" SKIP_PRECOMPILE_HEADERS ON)
     endforeach()
+  endif()
 endfunction()
 plimsoll_kernel_flags()
