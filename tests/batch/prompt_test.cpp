@@ -73,6 +73,17 @@ TEST_CASE("a conversation is what the model's template makes of it") {
       build(R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"My l"}],)"
             R"("continue_final_message":true})")
           .text() == "<|user|>a<|end|>\n<|assistant|>My l");
+  // A blank at the end of the message stays, unless the template takes it.
+  const auto continued = [](const std::string& content) {
+    return build(
+               R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"My "}],)"
+               R"("continue_final_message":true,"chat_template":)"
+               R"("{% for m in messages %}{{ )" +
+               content + R"( }};{% endfor %}"})")
+        .text();
+  };
+  CHECK(continued("m.content") == "a;My ");
+  CHECK(continued("m.content|trim") == "a;My");
   CHECK(build(R"({"messages":[{"role":"user","content":["a",{"type":"text","text":"b"}]}],)"
               R"("add_generation_prompt":false})")
             .text() == "<|user|>a\nb<|end|>\n");
