@@ -85,6 +85,11 @@ TEST_CASE("quantised golden models through the command line, from shards too") {
     const Outcome run =
         shell(scratch, "plimsoll run out --load-format sharded_state -i in" + kFlags);
     INFO(run.err);
+    if (run.status == 5) {  // vLLM drops zero points where ranks cut groups of experts
+      CHECK_THAT(run.err, Catch::Contains("do not join again"));
+      CHECK(golden.name == "mixtral_awq");
+      continue;
+    }
     CHECK(run.status == 0);
     CHECK(run.out == expected);
     ++sharded;
