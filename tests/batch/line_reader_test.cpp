@@ -121,6 +121,13 @@ TEST_CASE("the first byte that is not UTF-8") {
       {"\xE2\x82\xAC", {}},
       {"\xF0\x9F\x98\x80", {}},
       {"\xEF\xBF\xBF", {}},
+      {"\xC2\x80", {}},  // first and last of each length
+      {"\xDF\xBF", {}},
+      {"\xE0\xA0\x80", {}},
+      {"\xED\x9F\xBF", {}},
+      {"\xF0\x90\x80\x80", {}},
+      {"\xF4\x8F\xBF\xBF", {}},
+      {"\xC1\xBF", 0},
       {"a\x80", 1},
       {"\xC0\x80", 0},          // overlong
       {"\xE0\x80\x80", 0},      // overlong
