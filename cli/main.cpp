@@ -32,6 +32,7 @@ int dispatch(std::vector<std::string> arguments) {
   cli::add_completion_flag(app);
   app.require_subcommand(1);
   cli::RunOptions run_options;
+  run_options.build = cli::build_name(cli::kCommit);
   const CLI::App* run = cli::add_run_command(app, run_options);
   cli::PlanOptions plan_options;
   const CLI::App* plan = cli::add_plan_command(app, plan_options);

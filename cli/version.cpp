@@ -34,4 +34,8 @@ std::string version_text(std::string_view commit) {
       kBuildInfo.libraries);
 }
 
+std::string build_name(std::string_view commit) {
+  return fmt::format("{}, commit {}", PLIMSOLL_VERSION, commit);
+}
+
 }  // namespace plimsoll::cli

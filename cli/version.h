@@ -10,4 +10,7 @@ namespace plimsoll::cli {
 /// CUDA and libraries.
 std::string version_text(std::string_view commit);
 
+/// "X.Y.Z, commit C": two programs of one name are the same build.
+std::string build_name(std::string_view commit);
+
 }  // namespace plimsoll::cli

@@ -73,7 +73,7 @@ OrderedJson describe_job(const RunOptions& options, const Environment& environme
                          const ScannedInput& scanned) {
   const checkpoint::HubCache cache{environment.hub_cache};
   OrderedJson job;
-  job["version"] = PLIMSOLL_VERSION;
+  job["version"] = options.build;
   job["input"] = describe_input(input);
   job["lines"] = {{"first", scanned.slice.first}, {"count", scanned.slice.count}};
   job["lines"]["of"] = scanned.all_lines ? OrderedJson(*scanned.all_lines) : OrderedJson();

@@ -71,6 +71,7 @@ struct RunOptions {
   files::Existing existing = files::Existing::refuse;
   std::string progress = "auto";
   bool quiet = false;
+  std::string build;                        // of this program (cli/version.h), no flag
   std::vector<std::string> ignored;         // flags of `plan` that were given
   std::shared_ptr<const PlanOptions> plan;  // what they said
 };

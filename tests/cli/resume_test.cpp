@@ -1,5 +1,6 @@
 // Going on: the same command again, another command, a full disk, a finished output.
 #include <catch2/catch.hpp>
+#include <sstream>
 
 #include "cli/program.h"
 
@@ -82,6 +83,42 @@ TEST_CASE("another command is refused and told what differs") {
   }
   CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out --threads 1 --max-num-seqs 2").status ==
         0);
+}
+
+TEST_CASE("a run that another build began is refused, and goes on with its own") {
+  const Scratch scratch;
+  scratch.write("in", prompts(40));
+  REQUIRE(shell(scratch, std::string("BLOCKS=3; ") + kFull).status == 9);
+  const std::string record = scratch.read("out.run.json");
+  const std::string build = parse_json<Json>(record)["job"]["version"];
+  std::istringstream version(shell(scratch, "plimsoll --version").out);
+  std::string name, number, word, commit;
+  version >> name >> number >> word >> commit;
+  CHECK(build == number + ", commit " + commit);
+  std::string other = record;
+  other.replace(record.find(build), build.size(), number + ", commit 0123456789ab");
+  scratch.write("out.run.json", other);
+  const Outcome refused = shell(scratch, "plimsoll run $MODEL -i in -o out");
+  CHECK(refused.status == 8);
+  CHECK_THAT(refused.err, Catch::Contains("(version: \"" + number +
+                                          ", commit 0123456789ab\" then, "
+                                          "\"" +
+                                          build + "\" now); go on with the build that"));
+  scratch.write("out.run.json", record);
+  CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);
+}
+
+TEST_CASE("a run of another instruction set is refused with the flag that pins it") {
+  const Scratch scratch;
+  scratch.write("in", prompts(40));
+  REQUIRE(
+      shell(scratch,
+            std::string("PLIMSOLL_CPU_ISA=portable; export PLIMSOLL_CPU_ISA; BLOCKS=3; ") + kFull)
+          .status == 9);
+  const Outcome refused = shell(scratch, "plimsoll run $MODEL -i in -o out --cpu-isa avx2");
+  CHECK(refused.status == 8);
+  CHECK_THAT(refused.err, Catch::Contains("launch.cpu_isa") && Catch::Contains("--cpu-isa"));
+  CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out --cpu-isa portable").status == 0);
 }
 
 TEST_CASE("what an unfinished run has left can be published") {

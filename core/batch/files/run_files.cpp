@@ -24,6 +24,13 @@ void finish(Output& output) {
   }
 }
 
+// The same command is no cure where the program or the machine is another one.
+std::string_view cure_of(std::string_view difference) {
+  if (difference.starts_with("version:")) return "go on with the build that began it";
+  if (difference.starts_with("launch.cpu_isa:")) return "pin the instruction set with --cpu-isa";
+  return "give the same command";
+}
+
 bool is_file(const std::string& path, uint64_t inode) {
   const auto id = files::file_id(path);
   return id && id->inode == inode;
@@ -148,9 +155,8 @@ void RunFiles::check_same_job() const {
   const std::string differs = difference(manifest_.job, options_.job);
   if (differs.empty()) return;
   fail(ExitCode::foreign_output,
-       "{}: belongs to another run ({}); give the same command, choose another name, or start anew "
-       "with --overwrite",
-       options_.output, differs);
+       "{}: belongs to another run ({}); {}, choose another name, or start anew with --overwrite",
+       options_.output, differs, cure_of(differs));
 }
 
 void RunFiles::take_back_published() {
