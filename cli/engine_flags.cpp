@@ -167,27 +167,29 @@ void declare_vllm(CLI::App& command, EngineFlags& flags) {
 void declare_multimodal(CLI::App& command, EngineFlags& flags) {
   plan::EngineArgs& args = flags.args;
   const auto of_vllm = [&](CLI::Option* option) { noted(option, flags.for_vllm); };
-  of_vllm(value_flag(command, "--limit-mm-per-prompt", "JSON",
-                     "items of each modality that a request may hold",
-                     [&args](const std::string& text) { read_modality_limits(text, args); }));
-  of_vllm(value_flag(command, "--mm-processor-kwargs", "JSON",
-                     "max_pixels, min_pixels, size, max_dynamic_patch",
-                     [&args](const std::string& text) { read_processor(text, args); }));
-  for (const auto& [name, target, help] :
-       {std::tuple("language-model-only", &args.language_only, "no images, videos or audio"),
-        std::tuple("skip-mm-profiling", &args.skip_mm_profiling,
-                   "the encoder is left out of the profile")}) {
-    switch_flag(
-        command, name, [target = target](bool on) { *target = on; }, help);
-    of_vllm(command.get_option(std::string("--") + name));
-    of_vllm(command.get_option(std::string("--no-") + name));
-  }
-  of_vllm(value_flag(command, "--mm-processor-cache-gb", "GiB", "host memory for processed inputs",
-                     [&args](const std::string& text) {
-                       args.processor_cache_gib = parse_number(text);
-                       if (args.processor_cache_gib < 0)
-                         throw std::invalid_argument("expected at least 0");
-                     }));
+  value_flag(command, "--limit-mm-per-prompt", "JSON",
+             "items of each modality that a request may hold; image=0: no vision tower",
+             [&args](const std::string& text) { read_modality_limits(text, args); });
+  value_flag(command, "--mm-processor-kwargs", "JSON",
+             "max_pixels, min_pixels, size, max_dynamic_patch, do_pan_and_scan",
+             [&args, &flags](const std::string& text) {
+               read_processor(text, args);
+               flags.processor_kwargs = parse_json<OrderedJson>(text, kOrderedLimits);
+             });
+  switch_flag(
+      command, "language-model-only", [&args](bool on) { args.language_only = on; },
+      "no images, videos or audio");
+  switch_flag(
+      command, "skip-mm-profiling", [&args](bool on) { args.skip_mm_profiling = on; },
+      "the encoder is left out of the profile");
+  of_vllm(command.get_option("--skip-mm-profiling"));
+  of_vllm(command.get_option("--no-skip-mm-profiling"));
+  value_flag(command, "--mm-processor-cache-gb", "GiB",
+             "host memory for processed inputs (default VLLM_MM_INPUT_CACHE_GIB, else 4)",
+             [&args, &flags](const std::string& text) {
+               flags.processor_cache_gib = args.processor_cache_gib = parse_number(text);
+               if (args.processor_cache_gib < 0) throw std::invalid_argument("expected at least 0");
+             });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "plan/engine_args.h"
 
 namespace plimsoll::cli {
@@ -21,8 +22,10 @@ struct EngineFlags {
   std::optional<std::string> cpu_isa;
   bool solve_sequences = false;  // --max-num-seqs auto
   bool deterministic = false;
-  std::vector<std::string> for_cards;  // flags given that mean nothing on the CPU
-  std::vector<std::string> for_vllm;   // flags given that only vLLM's launch heeds
+  std::optional<double> processor_cache_gib;             // --mm-processor-cache-gb
+  OrderedJson processor_kwargs = OrderedJson::object();  // --mm-processor-kwargs
+  std::vector<std::string> for_cards;                    // flags given that mean nothing on the CPU
+  std::vector<std::string> for_vllm;  // flags given that only vLLM's launch heeds
 };
 
 /// Declares them in groups of their own. `flags` must outlive the parsing.

@@ -9,6 +9,7 @@ plan::own::Arguments own_arguments(const EngineFlags& flags, const Environment& 
   arguments.args = flags.args;
   arguments.ceiling = flags.gpu_memory.value_or(0);
   arguments.host_cache = host_cache_bytes(flags.host_cache, environment);
+  arguments.processor_kwargs = Json::parse(flags.processor_kwargs.dump());
   arguments.threads = host_threads(flags.threads, environment);
   return arguments;
 }

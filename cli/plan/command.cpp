@@ -138,6 +138,7 @@ plan::PlanResult show_plan(const PlanOptions& given) {
   const ConfigView view(config, file.string());
   PlanOptions options = completed(given, environment, view, file);
   const std::optional<hardware::Gpu> gpu = choose_gpu(options);
+  if (file.filename() == "config.json") options.folder = file.parent_path();
   if (options.engine == "plimsoll" && file != options.model) {
     if (options.launch.args.dtype == "auto")
       options.launch.args.dtype = plan::own::weights_dtype(view, file.parent_path());

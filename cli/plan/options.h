@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,8 +31,9 @@ struct PlanOptions {
   PlanFormat format = PlanFormat::text;
   std::string explain;
   std::pair<std::string, std::string> diff;
-  std::string check;      // a report of `run`
-  bool own_head = false;  // the weights have one beside the table that the config ties it to
+  std::string check;             // a report of `run`
+  std::filesystem::path folder;  // the model's, where it is one
+  bool own_head = false;         // the weights have one beside the table that the config ties it to
   std::shared_ptr<const checkpoint::Checkpoint>
       weights;  // of a quantised model, where there are any
   bool advise = false;

@@ -19,6 +19,7 @@ plan::own::Arguments own_arguments_of(const PlanOptions& options, const Environm
   if (!options.gpu.empty()) arguments.threads = 1;
   arguments.own_head = options.own_head;
   arguments.weights = options.weights;
+  arguments.folder = options.folder;
   return arguments;
 }
 

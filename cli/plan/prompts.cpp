@@ -6,11 +6,13 @@
 #include <limits>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/amount.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "batch/prompt_survey.h"
 #include "cli/environment.h"
+#include "cli/own_arguments.h"
 #include "cli/plan/parts.h"
 #include "cli/run/launch.h"
 #include "cli/run/scan.h"
@@ -125,6 +127,25 @@ void weigh(plan::PlanResult& result, plan::PromptFigures& figures,
   figures.concurrency = load.concurrency;
 }
 
+/// What `run` would make of the lines' pictures; null where it could not launch the model.
+std::shared_ptr<batch::PictureLoader> picture_loader(const PlanOptions& options,
+                                                     const ConfigView& config,
+                                                     const fs::path& folder,
+                                                     const Environment& environment) {
+  model::ModelSpec spec;
+  try {
+    spec = model::make_model_spec(config.json());
+  } catch (const Error&) {
+    return nullptr;
+  }
+  plan::own::Arguments arguments = own_arguments(options.launch, environment);
+  arguments.folder = folder;
+  // Of ranks and cards nothing follows for the length of prompts.
+  arguments.args.tensor_parallel = arguments.args.pipeline_parallel = 1;
+  return std::make_shared<batch::PictureLoader>(
+      picture_rules(options.run, environment, spec, arguments, backend::cpu_footprint()));
+}
+
 }  // namespace
 
 void add_prompts(plan::PlanResult& result, const PlanOptions& options, const ConfigView& config,
@@ -143,6 +164,8 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   survey_options.prompts = {.tokenizer = &tokenizer,
                             .max_model_len = length,
                             .max_tokens_cap = max_tokens_cap(run, generation)};
+  survey_options.prompts.pictures = picture_loader(options, config, folder, environment);
+  survey_options.prompts.pixels = batch::PromptOptions::Pixels::counted;
   survey_options.chat = chat_options(options, text_folder, environment);
   survey_options.defaults = default_fields(run, generation);
   survey_options.limits = {.vocab_size = vocabulary(config)};

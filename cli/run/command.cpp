@@ -44,6 +44,7 @@ batch::PromptBuilder make_prompt_builder(const RunOptions& options, const Enviro
   prompts.max_tokens_cap = max_tokens_cap(options, launch.generation);
   prompts.long_prompt = options.long_prompt;
   prompts.split_overlap = options.split_overlap;
+  prompts.pictures = std::make_shared<batch::PictureLoader>(launch.pictures);
   launch.chat.now = template_time(environment);
   return {prompts, std::move(launch.chat)};
 }

@@ -6,6 +6,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "files/identity.h"
+#include "plan/own/pictures.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -51,6 +52,10 @@ OrderedJson describe_answers(const RunOptions& options) {
   answers["chat_template"] =
       options.chat_template ? OrderedJson(*options.chat_template) : OrderedJson();
   answers["chat_template_kwargs"] = options.chat_template_kwargs;
+  answers["pictures"] = {{"mm_processor_kwargs", options.launch.processor_kwargs},
+                         {"images", plan::own::most_items(options.launch.args, "image")},
+                         {"videos", plan::own::most_items(options.launch.args, "video")},
+                         {"folder", options.media_path}};
   return answers;
 }
 

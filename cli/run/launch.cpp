@@ -14,6 +14,8 @@
 #include "cli/host_limits.h"
 #include "cli/own_arguments.h"
 #include "cli/terminal.h"
+#include "engine/vision/picture_processor.h"
+#include "plan/own/pictures.h"
 #include "quantization/online.h"
 #include "shard/shard_reader.h"
 #include "text/chat_template.h"
@@ -43,10 +45,10 @@ std::vector<int32_t> eos_ids(const Launch& launch) {
   return ids;
 }
 
-engine::EngineOptions engine_options(const RunOptions& options, const Environment& environment,
-                                     const Launch& launch) {
-  const plan::own::Arguments arguments = own_arguments(options.launch, environment);
+engine::EngineOptions engine_options(const RunOptions& options,
+                                     const plan::own::Arguments& arguments, const Launch& launch) {
   engine::EngineOptions engine = plan::own::engine_options(arguments, launch.dtype);
+  engine.pictures = plan::own::picture_options(launch.spec, arguments, launch.backend->footprint());
   engine.kv_cache_bytes = *arguments.host_cache;
   engine.seed = options.seed;
   engine.eos_token_ids = eos_ids(launch);
@@ -153,10 +155,14 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
     load_text(options, own_text ? folder : checkpoint::find_model(options.tokenizer, cache),
               *launch);
   }
+  launch->backend = make_backend(options.launch, launch->device);
+  plan::own::Arguments arguments = own_arguments(options.launch, environment);
+  arguments.folder = folder;
+  launch->pictures =
+      picture_rules(options, environment, launch->spec, arguments, launch->backend->footprint());
   before_weights(*launch);
   const Weights weights(options, folder, config, launch->spec);
-  launch->backend = make_backend(options.launch, launch->device);
-  engine::EngineOptions engine = engine_options(options, environment, *launch);
+  engine::EngineOptions engine = engine_options(options, arguments, *launch);
   launch->setup =
       apply_device(options.launch, launch->device, *launch->backend, launch->spec, engine);
   for (const std::string& note : launch->setup.notes) {
@@ -209,6 +215,25 @@ batch::RequestFields default_fields(const RunOptions& options,
     fail(ExitCode::usage, "{}: {}", flag,
          std::string_view(error.what()).substr(error.param().size() + 2));
   }
+}
+
+batch::PictureRules picture_rules(const RunOptions& options, const Environment& environment,
+                                  const model::ModelSpec& spec,
+                                  const plan::own::Arguments& arguments,
+                                  const backend::Footprint& footprint) {
+  batch::PictureRules rules;
+  rules.refusal = plan::own::picture_refusal(spec, arguments, footprint);
+  if (!rules.refusal.empty()) return rules;
+  rules.vision = spec.vision;
+  rules.settings = engine::read_processor_settings(*spec.vision, arguments.folder);
+  rules.overrides = OrderedJson::parse(arguments.processor_kwargs.dump());
+  rules.most_images = plan::own::most_items(arguments.args, "image");
+  rules.most_videos = plan::own::most_items(arguments.args, "video");
+  rules.allowed_folder = options.media_path;
+  const double gib =
+      options.launch.processor_cache_gib.value_or(environment.mm_input_cache.value_or(4));
+  rules.cache_bytes = static_cast<size_t>(std::min(gib, 1e6) * static_cast<double>(1u << 30));
+  return rules;
 }
 
 std::optional<int64_t> max_tokens_cap(const RunOptions& options,

@@ -7,12 +7,14 @@
 #include <string>
 
 #include "batch/chat_prompt.h"
+#include "batch/pictures/picture_loader.h"
 #include "batch/request_fields.h"
 #include "cli/environment.h"
 #include "cli/run/device.h"
 #include "cli/run/options.h"
 #include "engine/engine.h"
 #include "model/config.h"
+#include "plan/own/arguments.h"
 
 namespace plimsoll::cli {
 
@@ -24,6 +26,7 @@ struct Launch {
   DeviceSetup setup;
   std::optional<text::Tokenizer> tokenizer;
   batch::ChatOptions chat;
+  batch::PictureRules pictures;
   model::GenerationConfig generation;
   std::unique_ptr<backend::Backend> backend;
   std::unique_ptr<engine::Engine> engine;
@@ -42,6 +45,12 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
 /// flags. Throws Error(usage) for a flag out of range, Error(checkpoint_unusable) for the model's.
 batch::RequestFields default_fields(const RunOptions& options,
                                     const model::GenerationConfig& generation);
+
+/// What becomes of lines with pictures, for `run` and for `plan -i`. Throws Error(usage).
+batch::PictureRules picture_rules(const RunOptions& options, const Environment& environment,
+                                  const model::ModelSpec& spec,
+                                  const plan::own::Arguments& arguments,
+                                  const backend::Footprint& footprint);
 
 /// --max-tokens, or the model's own limit, which vLLM applies likewise.
 std::optional<int64_t> max_tokens_cap(const RunOptions& options,

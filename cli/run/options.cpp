@@ -222,6 +222,10 @@ void declare_prompts(CLI::App& command, RunOptions& options) {
                {"truncate-right", batch::LongPrompt::truncate_right},
                {"split", batch::LongPrompt::split}},
               "what becomes of a prompt longer than the context (default error)");
+  command
+      .add_option("--allowed-local-media-path", options.media_path,
+                  "folder below which lines may name pictures as file: (default: nowhere)")
+      ->type_name("DIR");
   count_flag(command, "--split-overlap", options.split_overlap, {.least = 0},
              "tokens that neighbouring chunks share (default 64)");
 }

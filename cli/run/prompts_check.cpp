@@ -17,7 +17,9 @@ batch::SurveyOptions survey_options(const RunOptions& options, const Environment
   batch::SurveyOptions survey;
   survey.prompts = {.tokenizer = launch.tokenizer ? &*launch.tokenizer : nullptr,
                     .max_model_len = asked > 0 ? asked : launch.spec.max_position,
-                    .max_tokens_cap = max_tokens_cap(options, launch.generation)};
+                    .max_tokens_cap = max_tokens_cap(options, launch.generation),
+                    .pictures = std::make_shared<batch::PictureLoader>(launch.pictures),
+                    .pixels = batch::PromptOptions::Pixels::counted};
   survey.chat = launch.chat;
   survey.chat.now = template_time(environment);
   survey.defaults = default_fields(options, launch.generation);

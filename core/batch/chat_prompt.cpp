@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <regex>
+#include <utility>
 
 #include "base/error.h"
 #include "batch/line_error.h"
+#include "batch/pictures/media.h"
 
 namespace plimsoll::batch {
 namespace {
@@ -30,8 +32,8 @@ bool loops_over_content(const std::string& source) {
 std::string part_text(const OrderedJson& part, size_t message) {
   const auto refuse = [&](const std::string& found) {
     throw LineError(code::bad_field,
-                    fmt::format("messages[{}].content: only parts {{\"type\": \"text\"}} are "
-                                "supported, found {}",
+                    fmt::format("messages[{}].content: expected parts of type \"text\", "
+                                "\"image_url\" or \"video_url\", found {}",
                                 message, found),
                     "messages");
   };
@@ -48,8 +50,32 @@ std::string part_text(const OrderedJson& part, size_t message) {
   return part[field].get<std::string>();
 }
 
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))
+    ++count;
+  return count;
+}
+
+// Before a text go the placeholders that it does not have itself, as vLLM puts them.
+std::string with_placeholders(const std::string& text, const std::vector<std::string>& wanted) {
+  std::map<std::string, size_t> written;
+  std::string before;
+  for (const std::string& placeholder : wanted) {
+    if (!written.contains(placeholder)) written[placeholder] = count_of(text, placeholder);
+    if (written[placeholder] > 0) {
+      --written[placeholder];
+    } else {
+      before += placeholder + "\n";
+    }
+  }
+  if (text.empty() && !before.empty()) before.pop_back();
+  return before + text;
+}
+
 // Parts are checked and joined by line ends, as vLLM does for templates that take text.
-void settle_content(OrderedJson& message, size_t index, bool takes_parts) {
+void settle_content(OrderedJson& message, size_t index, bool takes_parts,
+                    const ChatOptions& options) {
   OrderedJson& content = message["content"];
   if (content.is_null()) {
     content = "";
@@ -58,13 +84,21 @@ void settle_content(OrderedJson& message, size_t index, bool takes_parts) {
   if (!content.is_array()) return;
   OrderedJson parts = OrderedJson::array();
   std::string joined;
+  std::vector<std::string> placeholders;
+  bool first = true;
   for (const OrderedJson& part : content) {
+    if (const auto kind = media_kind(part)) {
+      const bool video = *kind == MediaKind::video;
+      placeholders.push_back(video ? options.video_placeholder : options.image_placeholder);
+      parts.push_back({{"type", video ? "video" : "image"}});
+      continue;
+    }
     const std::string text = part_text(part, index);
-    if (!parts.empty()) joined += '\n';
+    if (!std::exchange(first, false)) joined += '\n';
     joined += text;
     parts.push_back({{"type", "text"}, {"text", text}});
   }
-  content = takes_parts ? std::move(parts) : OrderedJson(std::move(joined));
+  content = takes_parts ? std::move(parts) : OrderedJson(with_placeholders(joined, placeholders));
 }
 
 // Templates want the arguments of a tool call as an object; OpenAI's API carries them as text.
@@ -167,7 +201,7 @@ const ChatRenderer::Compiled& ChatRenderer::choose(const RequestFields& fields) 
 std::string ChatRenderer::render(OrderedJson messages, const RequestFields& fields) {
   const Compiled& chosen = choose(fields);
   for (size_t i = 0; i < messages.size(); ++i) {
-    settle_content(messages[i], i, chosen.takes_parts);
+    settle_content(messages[i], i, chosen.takes_parts, options_);
     parse_tool_arguments(messages[i]);
   }
   std::string final_message;

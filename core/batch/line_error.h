@@ -7,9 +7,11 @@
 #include <string_view>
 #include <utility>
 
+#include "image/image.h"
+
 namespace plimsoll::batch {
 
-/// The closed list of error codes that output lines carry.
+/// The closed list of error codes that output lines carry; image/image.h has those of pictures.
 namespace code {
 inline constexpr std::string_view bad_json = "bad_json";
 inline constexpr std::string_view bad_utf8 = "bad_utf8";
@@ -17,6 +19,9 @@ inline constexpr std::string_view bad_field = "bad_field";
 inline constexpr std::string_view line_too_long = "line_too_long";
 inline constexpr std::string_view duplicate_id = "duplicate_id";
 inline constexpr std::string_view context_too_long = "context_too_long";
+inline constexpr std::string_view no_images = "no_images";  // also the engine's
+inline constexpr std::string_view too_many_images = "too_many_images";
+inline constexpr std::string_view image_not_allowed = "image_not_allowed";
 inline constexpr std::string_view template_error = "template_error";
 inline constexpr std::string_view tokenizer_error = "tokenizer_error";  // also the engine's
 inline constexpr std::string_view numeric = "numeric";                  // the engine's
@@ -24,9 +29,12 @@ inline constexpr std::string_view crashed = "crashed";
 }  // namespace code
 
 inline constexpr std::array kErrorCodes = {
-    code::bad_json,     code::bad_utf8,         code::bad_field,      code::line_too_long,
-    code::duplicate_id, code::context_too_long, code::template_error, code::tokenizer_error,
-    code::numeric,      code::crashed};
+    code::bad_json,          code::bad_utf8,           code::bad_field,
+    code::line_too_long,     code::duplicate_id,       code::context_too_long,
+    code::template_error,    code::tokenizer_error,    code::numeric,
+    code::crashed,           code::no_images,          code::too_many_images,
+    code::image_not_allowed, image::code::unreadable,  image::code::truncated,
+    image::code::too_large,  image::code::aspect_ratio};
 
 class LineError : public std::runtime_error {
  public:

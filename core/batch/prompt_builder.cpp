@@ -33,7 +33,30 @@ int64_t truncate(TokenIds& ids, int64_t room, LongPrompt policy) {
   return excess;
 }
 
+std::optional<Placeholders> placeholders_of(const PromptOptions& options) {
+  if (!options.pictures || !options.pictures->rules().vision) return std::nullopt;
+  return Placeholders(*options.pictures->rules().vision, options.tokenizer);
+}
+
+ChatOptions with_placeholders(ChatOptions chat, const std::optional<Placeholders>& placeholders) {
+  if (!placeholders) return chat;
+  for (const auto& [kind, text] : {std::pair(MediaKind::image, &chat.image_placeholder),
+                                   std::pair(MediaKind::video, &chat.video_placeholder)}) {
+    try {
+      *text = placeholders->text_of(kind);
+    } catch (const LineError&) {
+      // Lines that have such a picture are told.
+    }
+  }
+  return chat;
+}
+
 }  // namespace
+
+PromptBuilder::PromptBuilder(PromptOptions options, ChatOptions chat)
+    : options_(std::move(options)),
+      placeholders_(placeholders_of(options_)),
+      renderer_(with_placeholders(std::move(chat), placeholders_)) {}
 
 const text::Tokenizer& PromptBuilder::tokenizer(std::string_view needed_for) const {
   if (options_.tokenizer) return *options_.tokenizer;
@@ -44,11 +67,18 @@ const text::Tokenizer& PromptBuilder::tokenizer(std::string_view needed_for) con
                   needed_for);
 }
 
-TokenIds PromptBuilder::encode_chat(const OrderedJson& messages, const RequestFields& fields) {
-  const text::Tokenizer& encoder = tokenizer("messages");
+TokenIds PromptBuilder::encode_text(const std::string& text, text::AddSpecials add,
+                                    const std::vector<OpenedPicture>& pictures) const {
+  if (pictures.empty()) return options_.tokenizer->encode(text, add);
+  return options_.tokenizer->encode(placeholders_->spell_text(text, pictures), add);
+}
+
+TokenIds PromptBuilder::encode_chat(const OrderedJson& messages, const RequestFields& fields,
+                                    const std::vector<OpenedPicture>& pictures) {
+  (void)tokenizer("messages");
   const bool add = fields.add_special_tokens.value_or(false);
-  return encoder.encode(renderer_.render(messages, fields),
-                        add ? text::AddSpecials::yes : text::AddSpecials::no);
+  return encode_text(renderer_.render(messages, fields),
+                     add ? text::AddSpecials::yes : text::AddSpecials::no, pictures);
 }
 
 BuiltRequest PromptBuilder::build(const LineHead& head, const LineRequest& request) {
@@ -64,18 +94,30 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
   const RequestFields& fields = request.fields;
   if (!fields.sampling.stop.empty()) (void)tokenizer("stop");
   BuiltRequest built;
+  std::vector<OpenedPicture> pictures;
+  if (!request.media.empty()) pictures = open_pictures(request);
   std::vector<TokenIds> encoded;
   if (head.endpoint == Endpoint::chat) {
-    encoded.push_back(encode_chat(request.messages, fields));
+    encoded.push_back(encode_chat(request.messages, fields, pictures));
   }
   for (const RawPrompt& raw : request.prompts) {
     if (const auto* text = std::get_if<std::string>(&raw)) {
       const bool add = fields.add_special_tokens.value_or(true);
+      (void)tokenizer("prompt");
       encoded.push_back(
-          tokenizer("prompt").encode(*text, add ? text::AddSpecials::yes : text::AddSpecials::no));
-    } else {
+          encode_text(*text, add ? text::AddSpecials::yes : text::AddSpecials::no, pictures));
+    } else if (pictures.empty()) {
       encoded.push_back(std::get<TokenIds>(raw));
+    } else {
+      encoded.push_back(placeholders_->spell_ids(std::get<TokenIds>(raw), pictures));
     }
+  }
+  std::shared_ptr<const engine::Pictures> loaded;
+  if (!pictures.empty()) {
+    ExpandedPrompt expanded = placeholders_->expand(encoded.front(), pictures);
+    check_whole(head, fields, expanded.ids.size());
+    loaded = load_pictures(pictures, expanded);
+    encoded.front() = std::move(expanded.ids);
   }
   for (size_t i = 0; i < encoded.size(); ++i) {
     TokenIds& ids = encoded[i];
@@ -96,6 +138,7 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
     } else {
       built.dropped_tokens += truncate(ids, room, options_.long_prompt);
       prompt.parts.push_back(std::move(ids));
+      prompt.pictures = std::move(loaded);
     }
     for (const TokenIds& part : prompt.parts) {
       built.sampling.push_back(settle(head, fields, part.size()));
@@ -108,6 +151,47 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
                       : options_.tokenizer->decode(prompt.parts.front(), text::Specials::keep);
   }
   return built;
+}
+
+std::vector<OpenedPicture> PromptBuilder::open_pictures(const LineRequest& request) {
+  if (options_.pictures)
+    return options_.pictures->open(request.media, request.fields.mm_processor_kwargs);
+  const std::string& field = request.media.front().field;
+  throw LineError(code::no_images, fmt::format("{}: the model answers text alone", field), field);
+}
+
+void PromptBuilder::check_whole(const LineHead& head, const RequestFields& fields,
+                                size_t length) const {
+  const auto tokens = static_cast<int64_t>(length);
+  if (fields.truncate_prompt_tokens && *fields.truncate_prompt_tokens >= 0 &&
+      *fields.truncate_prompt_tokens < tokens) {
+    throw LineError(
+        code::bad_field,
+        fmt::format("truncate_prompt_tokens: the prompt has {} tokens with those of its "
+                    "pictures, and is not cut",
+                    tokens),
+        "truncate_prompt_tokens");
+  }
+  if (tokens < options_.max_model_len) return;
+  throw LineError(code::context_too_long,
+                  fmt::format("the prompt has {} tokens with those of its pictures and the context "
+                              "{}, one of them for the answer; smaller pictures "
+                              "(mm_processor_kwargs) or --max-model-len cure it",
+                              tokens, options_.max_model_len),
+                  prompt_field(head));
+}
+
+std::shared_ptr<const engine::Pictures> PromptBuilder::load_pictures(
+    const std::vector<OpenedPicture>& opened, const ExpandedPrompt& prompt) const {
+  std::vector<engine::Picture> pictures;
+  for (size_t i = 0; i < opened.size(); ++i) {
+    auto pixels = options_.pixels == PromptOptions::Pixels::loaded
+                      ? options_.pictures->load(opened[i])
+                      : std::make_shared<const image::Pixels>(image::Pixels{opened[i].layout, {}});
+    pictures.push_back({opened[i].key, std::move(pixels), prompt.runs[i]});
+  }
+  return std::make_shared<const engine::Pictures>(engine::place_pictures(
+      *options_.pictures->rules().vision, std::move(pictures), std::ssize(prompt.ids)));
 }
 
 // How long the prompt may be. A stated max_tokens is room that a cut prompt leaves; where none is
@@ -172,7 +256,7 @@ std::vector<TokenIds> PromptBuilder::split_chat(const LineRequest& request, size
     int64_t excess = 0;
     for (const TokenIds& ids : split_ids(content, chunk)) {
       messages[index]["content"] = options_.tokenizer->decode(ids, text::Specials::keep);
-      parts.push_back(encode_chat(messages, request.fields));
+      parts.push_back(encode_chat(messages, request.fields, {}));
       excess = std::max(excess, std::ssize(parts.back()) - room);
     }
     if (excess <= 0) return parts;

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "batch/chat_prompt.h"
+#include "batch/pictures/placeholders.h"
 #include "batch/request_line.h"
 #include "text/tokenizer.h"
 
@@ -21,12 +24,16 @@ struct PromptOptions {
   std::optional<int64_t> max_tokens_cap{};  // --max-tokens
   LongPrompt long_prompt = LongPrompt::error;
   int64_t split_overlap = 0;  // tokens that neighbouring chunks share
+  /// Where pictures come from; counted: their headers are read, and no pixels.
+  std::shared_ptr<PictureLoader> pictures = nullptr;
+  enum class Pixels : uint8_t { loaded, counted } pixels = Pixels::loaded;
 };
 
 /// One prompt of a line, ready for the engine.
 struct Prompt {
-  std::string text;             // for echo; empty unless asked
-  std::vector<TokenIds> parts;  // one, unless the prompt was split
+  std::string text;                                            // for echo; empty unless asked
+  std::vector<TokenIds> parts;                                 // one, unless the prompt was split
+  std::shared_ptr<const engine::Pictures> pictures = nullptr;  // of the one part; null: none
 };
 
 struct BuiltRequest {
@@ -38,16 +45,25 @@ struct BuiltRequest {
 
 class PromptBuilder {
  public:
-  PromptBuilder(PromptOptions options, ChatOptions chat)
-      : options_(options), renderer_(std::move(chat)) {}
+  PromptBuilder(PromptOptions options, ChatOptions chat);
 
   /// Throws LineError.
   BuiltRequest build(const LineHead& head, const LineRequest& request);
+  /// Whether lines under way hold as many pictures as may be.
+  [[nodiscard]] bool is_full() const { return options_.pictures && options_.pictures->is_full(); }
 
  private:
   BuiltRequest build_any(const LineHead& head, const LineRequest& request);
   const text::Tokenizer& tokenizer(std::string_view needed_for) const;
-  TokenIds encode_chat(const OrderedJson& messages, const RequestFields& fields);
+  TokenIds encode_text(const std::string& text, text::AddSpecials add,
+                       const std::vector<OpenedPicture>& pictures) const;
+  TokenIds encode_chat(const OrderedJson& messages, const RequestFields& fields,
+                       const std::vector<OpenedPicture>& pictures);
+  std::vector<OpenedPicture> open_pictures(const LineRequest& request);
+  /// Of a line with pictures: nothing may be cut from it.
+  void check_whole(const LineHead& head, const RequestFields& fields, size_t length) const;
+  [[nodiscard]] std::shared_ptr<const engine::Pictures> load_pictures(
+      const std::vector<OpenedPicture>& opened, const ExpandedPrompt& prompt) const;
   int64_t room_for_prompt(const LineHead& head, const RequestFields& fields, size_t length) const;
   std::vector<TokenIds> split_ids(const TokenIds& ids, int64_t room) const;
   std::vector<TokenIds> split_chat(const LineRequest& request, size_t length, int64_t room);
@@ -56,6 +72,7 @@ class PromptBuilder {
   std::vector<TokenIds> bad_words(const std::vector<std::string>& words) const;
 
   PromptOptions options_;
+  std::optional<Placeholders> placeholders_;  // of models with a tower
   ChatRenderer renderer_;
 };
 

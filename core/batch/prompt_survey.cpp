@@ -22,13 +22,14 @@ class PrefixBlocks {
 
   /// Tokens of the prompt in blocks seen before; remembers the others. The last token is computed
   /// anew in any case, as the engine does.
-  int64_t share(const TokenIds& ids) {
+  int64_t share(const TokenIds& ids, const engine::Pictures* pictures) {
     uint64_t hash = 14695981039346656037u;  // FNV-1a
     size_t shared = 0;
     for (size_t at = 0; at + block_size_ <= ids.size(); at += block_size_) {
       for (size_t i = 0; i < block_size_; ++i) {
         hash = (hash ^ static_cast<uint64_t>(ids[at + i])) * 1099511628211u;
       }
+      if (pictures != nullptr) hash = with_pictures(hash, *pictures, static_cast<int64_t>(at));
       if (seen_.contains(hash)) {
         shared += at + block_size_ < ids.size() ? block_size_ : 0;
       } else if (seen_.size() < kMostBlocks) {
@@ -42,6 +43,19 @@ class PrefixBlocks {
   [[nodiscard]] bool full() const { return full_; }
 
  private:
+  /// Tokens of pictures are alike, their embeddings are not.
+  [[nodiscard]] uint64_t with_pictures(uint64_t hash, const engine::Pictures& pictures,
+                                       int64_t first) const {
+    const int64_t end = first + static_cast<int64_t>(block_size_);
+    for (const engine::Picture& picture : pictures.items) {
+      for (const engine::PictureRun& run : picture.runs) {
+        if (run.end() <= first || run.first >= end) continue;
+        hash = (hash ^ picture.key.low ^ static_cast<uint64_t>(run.embedding)) * 1099511628211u;
+      }
+    }
+    return hash;
+  }
+
   size_t block_size_;
   std::unordered_set<uint64_t> seen_;
   bool full_ = false;
@@ -117,7 +131,7 @@ class Survey {
         const engine::SamplingParams& sampling = built.sampling[index++];
         const auto length = static_cast<int64_t>(ids.size());
         result_.prompt_tokens += length;
-        result_.shared_tokens += blocks_.share(ids);
+        result_.shared_tokens += blocks_.share(ids, prompt.pictures.get());
         result_.sequences.insert(result_.sequences.end(), static_cast<size_t>(sampling.n),
                                  {length, sampling.max_tokens});
       }

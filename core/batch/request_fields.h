@@ -30,6 +30,7 @@ struct RequestFields {
   std::optional<bool> add_special_tokens;
   bool echo = false;
   bool return_token_ids = false;
+  OrderedJson mm_processor_kwargs = OrderedJson::object();  // over those of the launch
   // chat
   std::optional<std::string> chat_template;
   OrderedJson chat_template_kwargs = OrderedJson::object();

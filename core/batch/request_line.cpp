@@ -169,6 +169,7 @@ LineRequest read_request(const LineHead& head, const OrderedJson& body,
     if (!given("messages")) bad_field("messages", "messages: is missing");
     check_messages(body["messages"]);
     request.messages = body["messages"];
+    request.media = media_of_messages(request.messages);
   } else if (given("prompt")) {
     request.prompts = read_prompts(body["prompt"], limits.vocab_size);
   } else if (given("prompt_token_ids")) {
@@ -176,6 +177,12 @@ LineRequest read_request(const LineHead& head, const OrderedJson& body,
         FieldValue("prompt_token_ids", body["prompt_token_ids"]).token_ids(limits.vocab_size));
   } else {
     bad_field("prompt", "the line has none of prompt, messages, prompt_token_ids");
+  }
+  if (head.endpoint != Endpoint::chat && given("multi_modal_data")) {
+    request.media = media_of_data(body["multi_modal_data"]);
+    if (request.prompts.size() > 1 && !request.media.empty()) {
+      bad_field("multi_modal_data", "multi_modal_data: goes with one prompt, not with several");
+    }
   }
   return request;
 }

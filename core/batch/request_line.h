@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "batch/line_reader.h"
+#include "batch/pictures/media.h"
 #include "batch/request_fields.h"
 
 namespace plimsoll::batch {
@@ -30,6 +31,7 @@ struct LineRequest {
   RequestFields fields;
   std::vector<RawPrompt> prompts;  // completions: one or several
   OrderedJson messages;            // chat
+  std::vector<Media> media;        // pictures and videos, in order
 };
 
 /// Parses the line and reads its envelope: fills `head` as far as it gets, and returns the request

@@ -85,7 +85,7 @@ bool Runner::may_admit() const {
   const engine::EnginePlan& plan = engine_.plan();
   return !ended_ && engine_.waiting() < plan.max_num_seqs &&
          queued_tokens_ < 2 * static_cast<size_t>(plan.max_num_batched_tokens) &&
-         output_.held_back() < kHeldBackBytes &&
+         (engine_.idle() || !prompts_.is_full()) && output_.held_back() < kHeldBackBytes &&
          (!errors_ || errors_->held_back() < kHeldBackBytes);
 }
 
@@ -233,6 +233,7 @@ void Runner::queue(const std::shared_ptr<Running>& running, BuiltRequest built) 
       request.key = line.head.id.value_or("") + (index == 0 ? "" : fmt::format("\x1f{}", index));
       request.prompt = part;
       request.sampling = std::move(built.sampling[index]);
+      request.pictures = prompt.pictures;
       queued_tokens_ += part.size();
       parts_[request.tag] = {running, index++};
       engine_.add(std::move(request));

@@ -49,8 +49,7 @@ struct Engine::Impl {
   void add(Request request);
   void step(std::vector<RequestOutput>& finished);
 
-  [[nodiscard]] std::optional<RequestOutput::Failure> find_picture_fault(
-      const Pictures& pictures) const;
+  [[nodiscard]] std::optional<RequestOutput::Failure> find_picture_fault(const Pictures& pictures);
   /// Counts the pieces of the step that is about to run; true when it has decode rows alone.
   bool count_pieces(const std::vector<Piece>& pieces);
   /// Builds the next step and starts it. The step under way, if any, is settled after that: the
@@ -176,18 +175,21 @@ void Engine::Impl::add(Request request) {
   if (!options.prefix_caching || prompt_length <= layout.kv.block_size) wake_followers(state);
 }
 
-std::optional<RequestOutput::Failure> Engine::Impl::find_picture_fault(
-    const Pictures& pictures) const {
+std::optional<RequestOutput::Failure> Engine::Impl::find_picture_fault(const Pictures& pictures) {
   if (!layout.pictures) {
     return RequestOutput::Failure{"no_images", "the launch has no vision tower"};
   }
   for (const Picture& picture : pictures.items) {
-    if (picture.tokens() > layout.pictures->cache_tokens ||
-        picture.pixels->layout.shape[0] > layout.pictures->largest.shape[0]) {
+    const int64_t tokens = picture.tokens();
+    if (tokens > layout.pictures->cache_tokens ||
+        launch.tower->scratch_bytes(picture.pixels->layout,
+                                    launch.embeddings.slice_rows(0, tokens)) >
+            layout.scratch_bytes) {
       return RequestOutput::Failure{
           "image_too_large",
-          fmt::format("an image becomes {} embeddings, and the launch has room for {}",
-                      picture.tokens(), layout.pictures->cache_tokens)};
+          fmt::format("an image becomes {} embeddings, and the launch has room for pictures of {}: "
+                      "--mm-processor-kwargs of the launch make room for larger ones",
+                      tokens, layout.pictures->largest())};
     }
     for (const PictureRun& run : picture.runs) {
       if (!pictures.two_way || run.count <= layout.limits.batched_tokens) continue;

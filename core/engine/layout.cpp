@@ -124,8 +124,9 @@ size_t step_scratch_bytes(const model::ModelSpec& spec, const EngineLayout& layo
                             .logits_rows = limits.batched_tokens,
                             .drawn = footprint.draws() ? limits.sequences : 0});
   if (launch.tower) {
-    const image::Pixels largest{layout.pictures->largest, {}};
-    launch.tower->encode(largest, launch.embeddings.slice_rows(0, largest.layout.tokens));
+    for (const image::Layout& picture : layout.pictures->extremes) {
+      launch.tower->encode({picture, {}}, launch.embeddings.slice_rows(0, picture.tokens));
+    }
   }
   const backend::View hidden = launch.model.forward(batch);
   const backend::View logits = launch.model.logits(hidden.slice_rows(0, limits.logits_rows));

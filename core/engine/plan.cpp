@@ -180,6 +180,11 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   StepLimits& limits = layout.limits;
   resolve_step(options, footprint.shares_memory() ? kHost : kDevice, limits);
   const int64_t batched_tokens = limits.batched_tokens;
+  if (layout.pictures) {
+    int64_t& kept = layout.pictures->cache_tokens;
+    // As vLLM's default: a step's tokens, or the largest picture.
+    kept = std::max(kept > 0 ? kept : batched_tokens, layout.pictures->largest());
+  }
   layout.kv = make_kv_layout(spec, std::max<int64_t>(options.block_size, 1),
                              kv_dtype(options, footprint), footprint);
   backend::check_card_limits(footprint, spec, layout.kv.groups.size());

@@ -16,6 +16,7 @@ struct Layout {
   /// The grid of tiles, 0 where the picture is not cut; Qwen: of patches, and frames in pairs.
   int64_t rows = 0, columns = 0;
   int64_t frames = 1;
+  double frame_seconds = 1;  // of a video: from one pair of frames to the next
 };
 
 /// How levels become values: of each channel, [256].

@@ -35,6 +35,9 @@ class Processor {
   /// none.
   [[nodiscard]] virtual Layout video_layout(Size size, int64_t frames) const;
   [[nodiscard]] Pixels process_video(std::span<const Image> frames) const;
+  /// What takes most to encode of all that become at most `tokens` embeddings: the first has the
+  /// most of them, others are of more uneven shapes. At least one, of one tile or unit.
+  [[nodiscard]] virtual std::vector<Layout> extremes(int64_t tokens) const = 0;
 
  protected:
   Processor(const LevelTables& tables, int64_t channel_run)

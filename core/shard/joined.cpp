@@ -162,6 +162,10 @@ void JoinedTensor::copy(const Block& block, DType dtype, std::byte* to) const {
   copy(block, /*transposed=*/false, dtype, to);
 }
 
+void JoinedTensor::copy_transposed(const Block& block, DType dtype, std::byte* to) const {
+  copy(block, /*transposed=*/true, dtype, to);
+}
+
 void JoinedTensor::copy_stored_rows(int64_t first, int64_t count, std::byte* to) const {
   if (part_->is_told()) return fill_told_values(*part_, dtype_, first, count, to);
   const Block block =

@@ -30,6 +30,8 @@ class JoinedTensor {
   /// Copies a block to `to` [rows, columns] in the engine's orientation, converted. Thread-safe.
   /// Throws Error(checkpoint_unusable) when a file cannot be read any more.
   void copy(const checkpoint::Block& block, DType dtype, std::byte* to) const;
+  /// Likewise its transpose, to `to` [columns, rows].
+  void copy_transposed(const checkpoint::Block& block, DType dtype, std::byte* to) const;
 
   /// Rows as the checkpoint stores them (a transposed tensor's rows are the engine's columns).
   [[nodiscard]] int64_t stored_rows() const;

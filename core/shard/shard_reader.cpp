@@ -171,8 +171,16 @@ void ShardReader::read_rows(const model::WeightSpec& weight, int64_t first, int6
       weight, first, count, [&](const model::Part& part, int64_t from, int64_t at, int64_t rows) {
         const JoinedTensor& tensor = joined_.tensors().at(part.tensor);
         checkpoint::for_each_run(part, from, rows, [&](int64_t stored, int64_t done, int64_t run) {
-          tensor.copy({.row = stored, .rows = run, .column = 0, .columns = weight.columns()}, dtype,
-                      out + (at + done) * row_bytes);
+          std::byte* const here = out + (at + done) * row_bytes;
+          // A tower runs some of its weights the other way round than vLLM keeps them.
+          if (part.transposed != tensor.part().transposed) {
+            tensor.copy_transposed(
+                {.row = 0, .rows = weight.columns(), .column = stored, .columns = run}, dtype,
+                here);
+          } else {
+            tensor.copy({.row = stored, .rows = run, .column = 0, .columns = weight.columns()},
+                        dtype, here);
+          }
         });
       });
 }

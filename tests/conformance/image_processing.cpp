@@ -26,7 +26,7 @@ struct Row {
 
 // Patches and shuffles of the models that the processors belong to.
 const Row kProcessors[] = {
-    {"qwen2_vl", ProcessorKind::qwen2_vl, {}},
+    {"qwen2_vl", ProcessorKind::qwen2_vl, {.shuffle = 2}},
     {"gemma3", ProcessorKind::gemma3, {.tokens_per_tile = 256}},
     {"clip", ProcessorKind::clip, {.patch_size = 14}},
     {"siglip", ProcessorKind::siglip, {.patch_size = 16}},

@@ -1,13 +1,12 @@
-// Prompts with pictures through the engine against transformers: positions, log probabilities,
-// greedy tokens in float32, and the same bits in any company.
+// Lines with pictures against transformers: prompts after expansion, positions, log probabilities
+// and greedy tokens in float32, and the same bits in any company.
 #include <catch2/catch.hpp>
 
+#include "batch/prompt_builder.h"
 #include "conformance/cpu.h"
 #include "conformance/golden_models.h"
-#include "conformance/image_golden.h"
 #include "engine/engine.h"
 #include "engine/vision/picture_processor.h"
-#include "engine/vision/rope_positions.h"
 
 using namespace plimsoll;
 using namespace plimsoll::testing;
@@ -19,130 +18,150 @@ constexpr int64_t kContext = 512;
 class PictureModel {
  public:
   PictureModel(const fs::path& golden, const fs::path& recipe)
-      : golden_(golden),
-        name(recipe.filename().string()),
-        folder_(fs::temp_directory_path() / fmt::format("plimsoll-run-{}-{}", name, getpid())) {
+      : name(recipe.filename().string()),
+        known(parse_json<OrderedJson>(read_maybe_xz(recipe / "golden.json"))),
+        pictures_(golden / "images"),
+        folder_(fs::temp_directory_path() / fmt::format("plimsoll-run-{}-{}", name, getpid())),
+        tokenizer_(text::Tokenizer::load(recipe)) {
     write_checkpoint(recipe, folder_);
     spec_ = model::make_model_spec(model::read_config(folder_));
+    batch::PictureRules rules;
+    rules.vision = spec_.vision;
     const bool own = spec_.vision->kind == model::VisionKind::internvl;
-    settings_ = engine::read_processor_settings(*spec_.vision, own ? folder_ : recipe);
-    known = Json::parse(read_maybe_xz(recipe / "golden.json"));
+    rules.settings = engine::read_processor_settings(*spec_.vision, own ? folder_ : recipe);
+    rules.most_images = rules.most_videos = 8;
+    rules.allowed_folder = pictures_.string();
+    batch::ChatOptions chat;
+    chat.templates = text::folder_templates(recipe);
+    chat.special_tokens = text::special_token_texts(recipe);
+    builder_.emplace(
+        batch::PromptOptions{.tokenizer = &tokenizer_,
+                             .max_model_len = kContext,
+                             .pictures = std::make_shared<batch::PictureLoader>(rules)},
+        chat);
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
   }
   ~PictureModel() { fs::remove_all(folder_); }
 
-  engine::Request request(const Json& c, uint64_t tag) {
-    engine::Request request;
-    request.tag = tag;
-    request.key = c["name"];
-    request.prompt = c["prompt_token_ids"].get<Ids>();
-    request.sampling.temperature = 0;
-    request.sampling.ignore_eos = true;
-    request.sampling.max_tokens = static_cast<int64_t>(c["greedy_token_ids"].size());
-    request.sampling.prompt_logprobs = 0;
-    request.sampling.logprobs = 0;
-    request.sampling.detokenize = false;
-    if (c.contains("placeholder_range")) request.pictures = pictures(c, request.prompt);
-    return request;
-  }
-
   struct Limits {
     int64_t batched_tokens = kContext;
     int64_t cache_tokens = kContext;
+    DType dtype = DType::f32;
   };
 
   std::unique_ptr<engine::Engine> engine(Limits limits) {
     engine::EngineOptions options;
-    options.dtype = DType::f32;
+    options.dtype = limits.dtype;
     options.max_model_len = kContext;
     options.max_num_seqs = 8;
     options.max_num_batched_tokens = limits.batched_tokens;
     options.num_kv_blocks = 512;
-    options.pictures = {largest_, limits.cache_tokens};
+    options.pictures = engine::PictureOptions{layouts_, limits.cache_tokens};
     return std::make_unique<engine::Engine>(spec_, checkpoint::WeightReader(*checkpoint_, spec_),
                                             *backend_, nullptr, options);
   }
 
-  /// Makes all requests, and with them knows the largest picture.
+  /// Makes all requests as lines of a batch, and with them knows the largest picture.
   std::vector<engine::Request> requests() {
     std::vector<engine::Request> all;
-    for (const Json& c : known["cases"]) all.push_back(request(c, all.size()));
+    for (const OrderedJson& c : known["cases"]) all.push_back(request(c, all.size()));
     return all;
   }
 
- private:
-  std::shared_ptr<const engine::Pictures> pictures(const Json& c, const Ids& prompt);
-  engine::Picture picture(image::Pixels pixels);
-
-  fs::path golden_;
-
- public:
   std::string name;
-  Json known;
+  OrderedJson known;
 
  private:
-  fs::path folder_;
+  [[nodiscard]] OrderedJson line(const OrderedJson& c) const;
+  engine::Request request(const OrderedJson& c, uint64_t tag);
+  void check_pictures(const OrderedJson& c, const engine::Request& request);
+
+  fs::path pictures_, folder_;
+  text::Tokenizer tokenizer_;
   model::ModelSpec spec_;
-  Json settings_;
-  image::Layout largest_;
+  std::vector<image::Layout> layouts_;  // of the cases' pictures, the largest first
+  std::optional<batch::PromptBuilder> builder_;
   std::optional<checkpoint::Checkpoint> checkpoint_;
   std::unique_ptr<backend::Backend> backend_ = cpu_backend();
 };
 
-engine::Picture PictureModel::picture(image::Pixels pixels) {
-  if (pixels.layout.tokens > largest_.tokens) largest_ = pixels.layout;
-  const auto bytes = std::as_bytes(std::span(pixels.levels));
-  engine::Picture picture{.key = engine::siphash128({}, bytes), .pixels = {}, .runs = {}};
-  picture.pixels = std::make_shared<const image::Pixels>(std::move(pixels));
-  return picture;
+/// The case as a request's body.
+OrderedJson PictureModel::line(const OrderedJson& c) const {
+  OrderedJson body = OrderedJson::object();
+  const auto path = [&](const OrderedJson& file) {
+    return (pictures_ / file.get<std::string>()).string();
+  };
+  if (c.contains("messages")) {
+    body["messages"] = c["messages"];
+    for (OrderedJson& message : body["messages"]) {
+      if (!message["content"].is_array()) continue;
+      for (OrderedJson& part : message["content"]) {
+        if (part["type"] != "image") continue;
+        part = {{"type", "image_url"}, {"image_url", {{"url", "file://" + path(part["image"])}}}};
+      }
+    }
+    return body;
+  }
+  if (c.contains("prompt")) body["prompt"] = c["prompt"];
+  if (c.contains("request_token_ids")) body["prompt_token_ids"] = c["request_token_ids"];
+  if (c.contains("mm_processor_kwargs")) body["mm_processor_kwargs"] = c["mm_processor_kwargs"];
+  OrderedJson& data = body["multi_modal_data"] = OrderedJson::object();
+  for (const OrderedJson& file : c.value("images", OrderedJson::array())) {
+    data["image"].push_back(path(file));
+  }
+  for (const OrderedJson& video : c.value("videos", OrderedJson::array())) {
+    OrderedJson frames;
+    for (const OrderedJson& file : video) frames.push_back(path(file));
+    data["video"].push_back(frames);
+  }
+  return body;
 }
 
-std::shared_ptr<const engine::Pictures> PictureModel::pictures(const Json& c, const Ids& prompt) {
-  const auto processor = engine::make_picture_processor(
-      *spec_.vision, settings_, c.value("mm_processor_kwargs", Json::object()));
-  const auto decoded = [&](const Json& file) {
-    return image::decode(bytes_of(golden_picture(golden_, file)));
-  };
-  engine::Pictures result;
-  for (const Json& file : c.value("images", Json::array())) {
-    result.items.push_back(picture(processor->process(decoded(file))));
+engine::Request PictureModel::request(const OrderedJson& c, uint64_t tag) {
+  INFO(name << ", " << c["name"]);
+  batch::LineHead head;
+  head.number = 1;
+  const OrderedJson body = line(c);
+  head.endpoint = body.contains("messages") ? batch::Endpoint::chat : batch::Endpoint::completions;
+  const batch::LineRequest asked =
+      batch::read_request(head, body, {}, {.vocab_size = spec_.vocab_size},
+                          [](std::string_view field, std::string_view) { FAIL(field); });
+  const batch::BuiltRequest built = builder_->build(head, asked);
+  engine::Request request;
+  request.tag = tag;
+  request.key = c["name"].get<std::string>();
+  request.prompt = built.prompts.front().parts.front();
+  request.pictures = built.prompts.front().pictures;
+  CHECK(request.prompt == c["prompt_token_ids"].get<Ids>());
+  request.sampling.temperature = 0;
+  request.sampling.ignore_eos = true;
+  request.sampling.max_tokens = static_cast<int64_t>(c["greedy_token_ids"].size());
+  request.sampling.prompt_logprobs = 0;
+  request.sampling.logprobs = 0;
+  request.sampling.detokenize = false;
+  REQUIRE((request.pictures != nullptr) == c.contains("placeholder_range"));
+  if (request.pictures) check_pictures(c, request);
+  return request;
+}
+
+void PictureModel::check_pictures(const OrderedJson& c, const engine::Request& request) {
+  const engine::Pictures& pictures = *request.pictures;
+  std::vector<int64_t> counts;
+  for (const engine::Picture& picture : pictures.items) {
+    counts.push_back(picture.tokens());
+    layouts_.push_back(picture.pixels->layout);
   }
-  for (const Json& video : c.value("videos", Json::array())) {
-    std::vector<image::Image> frames;
-    for (const Json& file : video) frames.push_back(decoded(file));
-    result.items.push_back(picture(processor->process_video(frames)));
+  std::ranges::sort(layouts_, std::ranges::greater{}, &image::Layout::tokens);
+  CHECK(counts == c["embeddings_per_image"].get<std::vector<int64_t>>());
+  CHECK(pictures.items.front().runs.front().first == c["placeholder_range"][0]);
+  CHECK(pictures.items.back().runs.back().end() == c["placeholder_range"][1].get<int64_t>() + 1);
+  if (!c.contains("mrope_positions")) return;
+  Ids expected;
+  for (const OrderedJson& kind : c["mrope_positions"]) {
+    for (const OrderedJson& position : kind) expected.push_back(position.get<int32_t>());
   }
-  const auto counts = c["embeddings_per_image"].get<std::vector<int64_t>>();
-  const int32_t placeholder = prompt[c["placeholder_range"][0].get<size_t>()];
-  const auto runs = engine::find_runs(prompt, placeholder, counts);
-  REQUIRE(runs.size() == result.items.size());
-  CHECK(runs.back().back().end() == c["placeholder_range"][1].get<int64_t>() + 1);
-  std::vector<engine::PictureGrid> grids;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    result.items[i].runs = runs[i];
-    const image::Layout& layout = result.items[i].pixels->layout;
-    grids.push_back(
-        {.first = runs[i].front().first,
-         .frames = layout.frames,
-         .rows = layout.rows / spec_.vision->merge,
-         .columns = layout.columns / spec_.vision->merge,
-         .frame_step = spec_.vision->positions_per_second > 0
-                           ? spec_.vision->positions_per_second * c.value("second_per_grid_ts", 1.0)
-                           : 1.0});
-  }
-  result.two_way = spec_.vision->kind == model::VisionKind::gemma3;
-  if (c.contains("mrope_positions")) {
-    const auto turned = engine::rope_positions(std::ssize(prompt), grids);
-    Ids expected;
-    for (const Json& kind : c["mrope_positions"]) {
-      for (const Json& position : kind) expected.push_back(position);
-    }
-    CHECK(turned.positions == expected);
-    CHECK(turned.delta == c["mrope_position_delta"]);
-    result.rope_positions = turned.positions;
-    result.rope_delta = turned.delta;
-  }
-  return std::make_shared<const engine::Pictures>(std::move(result));
+  CHECK(pictures.rope_positions == expected);
+  CHECK(pictures.rope_delta == c["mrope_position_delta"]);
 }
 
 /// Runs the requests together; outputs by tag.
@@ -158,7 +177,7 @@ std::vector<engine::RequestOutput> run(engine::Engine& engine,
   return sorted;
 }
 
-double check_case(const Json& c, const engine::RequestOutput& output) {
+double check_case(const OrderedJson& c, const engine::RequestOutput& output) {
   if (output.failure) FAIL(output.failure->message);
   const auto expected = c["prompt_logprobs"].get<std::vector<double>>();
   REQUIRE(output.prompt_logprobs.size() == expected.size() + 1);
@@ -210,7 +229,7 @@ TEST_CASE("prompts with pictures in float32") {
     const auto engine = subject.engine({});
     double worst = 0;
     for (const engine::Request& request : requests) {
-      const Json& c = subject.known["cases"][request.tag];
+      const OrderedJson& c = subject.known["cases"][request.tag];
       INFO(subject.name << ", " << c["name"]);
       engine::Request alone = request;
       alone.tag = 0;

@@ -1,8 +1,17 @@
 #include "engine/vision/picture_processor.h"
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 
 namespace plimsoll::engine {
+
+bool has_processor_settings(const model::VisionSpec& vision, const std::filesystem::path& folder) {
+  if (folder.empty()) return false;
+  if (vision.kind == model::VisionKind::internvl) return true;  // its config does
+  return std::filesystem::exists(folder / "processor_config.json") ||
+         std::filesystem::exists(folder / "preprocessor_config.json");
+}
 
 Json read_processor_settings(const model::VisionSpec& vision, const std::filesystem::path& folder) {
   if (vision.kind == model::VisionKind::internvl) {
@@ -30,8 +39,15 @@ std::unique_ptr<const image::Processor> make_picture_processor(const model::Visi
     const int64_t side = vision.image / vision.patch / vision.merge;
     patches.tokens_per_tile = side * side;
   }
-  return image::make_processor(static_cast<image::ProcessorKind>(vision.kind), patches, settings,
-                               overrides);
+  auto processor = image::make_processor(static_cast<image::ProcessorKind>(vision.kind), patches,
+                                         settings, overrides);
+  if (vision.image == 0) return processor;
+  const std::vector<int64_t> shape = processor->extremes(1).front().shape;
+  if (shape[2] != vision.image || shape[3] != vision.image) {
+    throw image::SettingsError(fmt::format("size: {} x {} pixels, and the tower takes {} x {}",
+                                           shape[3], shape[2], vision.image, vision.image));
+  }
+  return processor;
 }
 
 }  // namespace plimsoll::engine

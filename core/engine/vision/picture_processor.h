@@ -9,6 +9,9 @@
 
 namespace plimsoll::engine {
 
+/// Whether the folder says how pictures are prepared.
+bool has_processor_settings(const model::VisionSpec& vision, const std::filesystem::path& folder);
+
 /// What the folder says of its image processor: preprocessor_config.json, or
 /// processor_config.json's image_processor; InternVL: config.json. Throws
 /// Error(checkpoint_unusable).

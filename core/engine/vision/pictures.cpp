@@ -1,5 +1,10 @@
 #include "engine/vision/pictures.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "engine/vision/rope_positions.h"
+
 namespace plimsoll::engine {
 
 std::vector<std::vector<PictureRun>> find_runs(std::span<const int32_t> prompt, int32_t placeholder,
@@ -19,6 +24,31 @@ std::vector<std::vector<PictureRun>> find_runs(std::span<const int32_t> prompt, 
     ++runs.back().count;
     ++embedding;
   }
+  return pictures;
+}
+
+Pictures place_pictures(const model::VisionSpec& vision, std::vector<Picture> items,
+                        int64_t prompt) {
+  Pictures pictures;
+  pictures.items = std::move(items);
+  std::ranges::sort(pictures.items, {},
+                    [](const Picture& picture) { return picture.runs.front().first; });
+  pictures.two_way = vision.kind == model::VisionKind::gemma3;
+  if (vision.kind != model::VisionKind::qwen2_vl) return pictures;
+  std::vector<PictureGrid> grids;
+  for (const Picture& picture : pictures.items) {
+    const image::Layout& layout = picture.pixels->layout;
+    grids.push_back({.first = picture.runs.front().first,
+                     .frames = layout.frames,
+                     .rows = layout.rows / vision.merge,
+                     .columns = layout.columns / vision.merge,
+                     .frame_step = vision.positions_per_second > 0
+                                       ? vision.positions_per_second * layout.frame_seconds
+                                       : 1.0});
+  }
+  RopePositions turned = rope_positions(prompt, grids);
+  pictures.rope_positions = std::move(turned.positions);
+  pictures.rope_delta = turned.delta;
   return pictures;
 }
 

@@ -8,6 +8,7 @@
 
 #include "engine/hash.h"
 #include "image/pixels.h"
+#include "model/vision_spec.h"
 
 namespace plimsoll::engine {
 
@@ -42,10 +43,17 @@ struct Pictures {
 std::vector<std::vector<PictureRun>> find_runs(std::span<const int32_t> prompt, int32_t placeholder,
                                                std::span<const int64_t> counts);
 
+/// Pictures in the prompt's order, with positions by kind where the model has them.
+Pictures place_pictures(const model::VisionSpec& vision, std::vector<Picture> items,
+                        int64_t prompt);
+
 /// What of pictures a launch is made for.
 struct PictureOptions {
-  image::Layout largest;     // the picture that takes most to encode
-  int64_t cache_tokens = 0;  // embeddings that are kept, at least those of the largest
+  /// image::Processor::extremes: what takes most to encode, the one of most embeddings first.
+  std::vector<image::Layout> extremes;
+  int64_t cache_tokens = 0;  // embeddings that are kept, at least those of one picture; 0: default
+
+  [[nodiscard]] int64_t largest() const { return extremes.front().tokens; }  // embeddings
 };
 
 }  // namespace plimsoll::engine

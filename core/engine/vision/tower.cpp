@@ -137,6 +137,15 @@ model::AttentionSpec VisionTower::attention_of(const VisionLayer& layer) const {
           .out = layer.out};
 }
 
+size_t VisionTower::scratch_bytes(const image::Layout& layout, View out) {
+  memory::Arena& placed = backend_.scratch();
+  memory::Arena counted = memory::Arena::counting();
+  backend_.use_scratch(counted);
+  encode({layout, {}}, out);
+  backend_.use_scratch(placed);
+  return counted.peak();
+}
+
 void VisionTower::encode(const image::Pixels& pixels, View out) {
   const Scope scope(backend_.scratch());
   if (spec_.image == 0) return encode_patches(pixels, out);
@@ -167,7 +176,7 @@ void VisionTower::encode_tile(const image::Pixels& pixels, int64_t tile, View ou
   }
   backend_.add(x, rows_of(weight(spec_.positions), spec_.hidden));
   if (spec_.input_norm.present) norm(x, x, spec_.input_norm);
-  {
+  if (!spec_.layers.empty()) {
     const Scope inner(backend_.scratch());
     const int64_t rows = x.rows;
     const Segments whole({&rows, 1}, attention_of(spec_.layers.front()), dtype_, backend_);
@@ -205,7 +214,7 @@ void VisionTower::encode_patches(const image::Pixels& pixels, View out) {
     }
     linear(x, values, spec_.patches, Activation::none);
   }
-  {
+  if (!spec_.layers.empty()) {
     const Scope inner(backend_.scratch());
     const model::AttentionSpec attention = attention_of(spec_.layers.front());
     const std::vector<int64_t> frames(static_cast<size_t>(layout.frames),

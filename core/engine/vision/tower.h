@@ -25,6 +25,8 @@ class VisionTower {
   void load(const checkpoint::WeightSource& source);
   void fill_random(uint64_t seed);
 
+  /// Scratch that encoding such a picture takes.
+  [[nodiscard]] size_t scratch_bytes(const image::Layout& layout, backend::View out);
   /// out [pixels.layout.tokens, hidden size of the text model]. Where scratch only counts, the
   /// layout alone is looked at.
   void encode(const image::Pixels& pixels, backend::View out);

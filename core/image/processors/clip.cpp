@@ -41,6 +41,8 @@ class Clip : public Processor {
     return layout;
   }
 
+  std::vector<Layout> extremes(int64_t) const override { return {layout(result_)}; }
+
   Pixels make(const Image& image) const override {
     Pixels pixels{layout(image.size), {}};
     const Image resized = resize(image, resized_size(image.size), {filter_, Fraction::torchvision});

@@ -18,12 +18,11 @@ class Gemma3 : public Processor {
   Gemma3(const Settings& settings, const PatchShape& patches)
       : Gemma3(settings, patches, settings.size("size").value_or(Size{896, 896})) {}
 
-  Layout layout(Size size) const override {
-    Layout layout;
-    layout.tiles = 1 + crops(size);
-    layout.shape = {layout.tiles, 3, size_.height, size_.width};
-    layout.tokens = layout.tiles * tokens_per_tile_;
-    return layout;
+  Layout layout(Size size) const override { return of_tiles(1 + crops(size)); }
+
+  std::vector<Layout> extremes(int64_t tokens) const override {
+    const int64_t most = pan_and_scan_ ? 1 + std::max<int64_t>(2, max_crops_) : 1;
+    return {of_tiles(std::clamp<int64_t>(tokens / tokens_per_tile_, 1, most))};
   }
 
   Pixels make(const Image& image) const override {
@@ -54,6 +53,14 @@ class Gemma3 : public Processor {
         max_crops_(settings.count("pan_and_scan_max_num_crops", 4, 4096)),
         min_ratio_(settings.number("pan_and_scan_min_ratio_to_activate", 1.2)) {
     settings.require("do_resize");
+  }
+
+  [[nodiscard]] Layout of_tiles(int64_t tiles) const {
+    Layout layout;
+    layout.tiles = tiles;
+    layout.shape = {tiles, 3, size_.height, size_.width};
+    layout.tokens = tiles * tokens_per_tile_;
+    return layout;
   }
 
   /// Parts along the long side; 0: the picture stays whole.

@@ -35,11 +35,23 @@ class Idefics3 : public Processor {
       layout.columns = enlarged.width / tile_;
       if (layout.rows * layout.columns == 1) layout.rows = layout.columns = 0;
     }
-    layout.tiles = layout.rows * layout.columns + 1;
-    layout.shape = {layout.tiles, 3, tile_, tile_};
-    const int64_t side = tile_ / patches_.patch_size / patches_.shuffle;
-    layout.tokens = layout.tiles * side * side;
+    fill_tiles(layout);
     return layout;
+  }
+
+  std::vector<Layout> extremes(int64_t tokens) const override {
+    Layout layout;
+    fill_tiles(layout);
+    if (splits_) {
+      const int64_t most = (std::min(long_side_, kLongestSide) + tile_ - 1) / tile_;
+      const int64_t tiles = std::min(most * most, tokens / layout.tokens - 1);
+      if (tiles > 1) {
+        layout.rows = 1;
+        layout.columns = tiles;
+        fill_tiles(layout);
+      }
+    }
+    return {layout};
   }
 
   /// Each resize takes the rounded result of the one before.
@@ -70,6 +82,14 @@ class Idefics3 : public Processor {
         filter_(settings.filter(Filter::lanczos)) {
     settings.require("do_resize");
     settings.require("do_pad");
+  }
+
+  /// What follows from the grid.
+  void fill_tiles(Layout& layout) const {
+    layout.tiles = layout.rows * layout.columns + 1;
+    layout.shape = {layout.tiles, 3, tile_, tile_};
+    const int64_t side = tile_ / patches_.patch_size / patches_.shuffle;
+    layout.tokens = layout.tiles * side * side;
   }
 
   [[nodiscard]] Size to_long_side(Size size) const {

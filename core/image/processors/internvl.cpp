@@ -18,17 +18,13 @@ class InternVl : public Processor {
       : InternVl(settings, patches,
                  settings.count("image_size", settings.count("force_image_size", 448))) {}
 
-  Layout layout(Size size) const override {
-    Layout layout;
-    const Grid grid = closest_grid(size);
-    layout.rows = grid.rows;
-    layout.columns = grid.columns;
-    const int64_t cut = grid.rows * grid.columns;
-    layout.tiles = cut + (thumbnail_ && cut > 1 ? 1 : 0);
-    layout.shape = {layout.tiles, 3, tile_, tile_};
-    const int64_t side = tile_ / patches_.patch_size / patches_.shuffle;
-    layout.tokens = layout.tiles * side * side;
-    return layout;
+  Layout layout(Size size) const override { return of_grid(closest_grid(size)); }
+
+  std::vector<Layout> extremes(int64_t tokens) const override {
+    const int64_t each = of_grid({}).tokens;
+    int64_t most = std::min(most_, tokens / std::max<int64_t>(1, each));
+    if (thumbnail_ && most > 1 && of_grid({most, 1}).tokens > tokens) --most;
+    return {of_grid({std::max<int64_t>(1, most), 1})};
   }
 
   Pixels make(const Image& image) const override {
@@ -64,6 +60,18 @@ class InternVl : public Processor {
     least_ = settings.count("min_dynamic_patch", 1, kMostTiles);
     most_ = settings.count("max_dynamic_patch", 12, kMostTiles);
     if (least_ > most_) throw SettingsError("max_dynamic_patch: is below min_dynamic_patch");
+  }
+
+  [[nodiscard]] Layout of_grid(Grid grid) const {
+    Layout layout;
+    layout.rows = grid.rows;
+    layout.columns = grid.columns;
+    const int64_t cut = grid.rows * grid.columns;
+    layout.tiles = cut + (thumbnail_ && cut > 1 ? 1 : 0);
+    layout.shape = {layout.tiles, 3, tile_, tile_};
+    const int64_t side = tile_ / patches_.patch_size / patches_.shuffle;
+    layout.tokens = layout.tiles * side * side;
+    return layout;
   }
 
   /// Of equally close grids the larger one, where the picture fills half of it.

@@ -10,8 +10,9 @@
 namespace plimsoll::image::processors {
 namespace {
 
-constexpr std::array<std::string_view, 3> kKnown = {"min_pixels", "max_pixels", "size"};
+constexpr std::array<std::string_view, 4> kKnown = {"min_pixels", "max_pixels", "size", "fps"};
 constexpr int64_t kWorstRatio = 200;
+constexpr double kUsualFps = 2;
 constexpr std::array kMean = {0.48145466, 0.4578275, 0.40821073};
 constexpr std::array kStd = {0.26862954, 0.26130258, 0.27577711};
 
@@ -32,7 +33,7 @@ int64_t pixels(const Settings& settings, std::string_view name, std::string_view
 
 class Qwen2Vl : public Processor {
  public:
-  explicit Qwen2Vl(const Settings& settings)
+  Qwen2Vl(const Settings& settings, const PatchShape& patches)
       : Processor(torchvision_tables(settings),
                   patch_of(settings) * patch_of(settings) * pair_of(settings)),
         patch_(patch_of(settings)),
@@ -40,16 +41,25 @@ class Qwen2Vl : public Processor {
         merge_(settings.count("merge_size", 2, 64)),
         min_pixels_(pixels(settings, "min_pixels", "shortest_edge", 56 * 56)),
         max_pixels_(pixels(settings, "max_pixels", "longest_edge", 28 * 28 * 1280)),
-        filter_(settings.filter(Filter::bicubic)) {
+        filter_(settings.filter(Filter::bicubic)),
+        frame_seconds_(static_cast<double>(pair_) / settings.number("fps", kUsualFps)) {
     settings.require("do_resize");
+    if (patch_ != patches.patch_size || merge_ != patches.shuffle || pair_ != kPair) {
+      throw SettingsError(fmt::format(
+          "patch_size {}, merge_size {}, temporal_patch_size {}: the model has {}, {} and {}",
+          patch_, merge_, pair_, patches.patch_size, patches.shuffle, kPair));
+    }
   }
 
   Layout layout(Size size) const override { return video_layout(size, 1); }
   Pixels make(const Image& image) const override { return make_video({&image, 1}); }
   Layout video_layout(Size size, int64_t frames) const override;
+  std::vector<Layout> extremes(int64_t tokens) const override;
   Pixels make_video(std::span<const Image> frames) const override;
 
  private:
+  static constexpr int64_t kPair = 2;
+
   static int64_t patch_of(const Settings& settings) {
     return settings.count("patch_size", 14, 256);
   }
@@ -57,10 +67,13 @@ class Qwen2Vl : public Processor {
     return settings.count("temporal_patch_size", 2, 16);
   }
   [[nodiscard]] Size resized(Size size) const;
+  /// Of `frames` pairs of rows x columns merged units.
+  [[nodiscard]] Layout of_units(int64_t frames, int64_t rows, int64_t columns) const;
   uint8_t* write_patch(std::span<const Image> frames, int64_t x, int64_t y, uint8_t* to) const;
 
   int64_t patch_, pair_, merge_, min_pixels_, max_pixels_;
   Filter filter_;
+  double frame_seconds_;
 };
 
 Size Qwen2Vl::resized(Size size) const {
@@ -99,14 +112,35 @@ Size Qwen2Vl::resized(Size size) const {
 
 Layout Qwen2Vl::video_layout(Size size, int64_t frames) const {
   const Size to = resized(size);
+  const int64_t unit = patch_ * merge_;
+  return of_units((frames + pair_ - 1) / pair_, to.height / unit, to.width / unit);
+}
+
+Layout Qwen2Vl::of_units(int64_t frames, int64_t rows, int64_t columns) const {
   Layout layout;
-  layout.frames = (frames + pair_ - 1) / pair_;
-  layout.rows = to.height / patch_;
-  layout.columns = to.width / patch_;
-  const int64_t patches = layout.frames * layout.rows * layout.columns;
-  layout.tokens = patches / (merge_ * merge_);
+  layout.frames = frames;
+  layout.rows = rows * merge_;
+  layout.columns = columns * merge_;
+  layout.frame_seconds = frame_seconds_;
+  layout.tokens = frames * rows * columns;
+  const int64_t patches = layout.tokens * merge_ * merge_;
   layout.shape = {patches, 3 * pair_ * patch_ * patch_};
   return layout;
+}
+
+/// A square, a strip, and a video of the smallest frames.
+std::vector<Layout> Qwen2Vl::extremes(int64_t tokens) const {
+  const int64_t unit = patch_ * merge_ * patch_ * merge_;
+  const int64_t least = std::max<int64_t>(1, (min_pixels_ + unit - 1) / unit);
+  const int64_t most = std::max<int64_t>(1, std::min(tokens, std::max(max_pixels_ / unit, least)));
+  const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(most)));
+  const int64_t height = (most + kWorstRatio - 1) / kWorstRatio;
+  std::vector<Layout> all = {of_units(1, root, most / root), of_units(1, height, most / height)};
+  // Other shapes have a few units more than a square of whole rows.
+  all.push_back(of_units(1, 1, most));
+  all.push_back(of_units(std::max<int64_t>(1, tokens / least), 1, least));
+  std::ranges::stable_sort(all, std::ranges::greater{}, &Layout::tokens);
+  return all;
 }
 
 /// [channel, time, row, column]; a last frame stands for those that lack.
@@ -154,8 +188,9 @@ Pixels Qwen2Vl::make_video(std::span<const Image> frames) const {
 
 }  // namespace
 
-ProcessorPtr make_qwen2_vl(const PatchShape&, const Json& settings, const Json& overrides) {
-  return std::make_unique<Qwen2Vl>(Settings(with_usual_channels(settings), overrides, kKnown));
+ProcessorPtr make_qwen2_vl(const PatchShape& patches, const Json& settings, const Json& overrides) {
+  return std::make_unique<Qwen2Vl>(Settings(with_usual_channels(settings), overrides, kKnown),
+                                   patches);
 }
 
 }  // namespace plimsoll::image::processors

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
 #include "backend/backend.h"
+#include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/engine.h"
 #include "model/model_spec.h"
@@ -16,9 +18,11 @@ namespace plimsoll::plan::own {
 /// Arguments under vLLM's names, and what our engine has beside them.
 struct Arguments {
   EngineArgs args;
-  int64_t ceiling = 0;                 // of the process on a card, bytes; 0: the utilisation's
-  std::optional<uint64_t> host_cache;  // bytes of the KV cache without a card; absent: default
-  int threads = 1;                     // of a run on this machine's processor
+  int64_t ceiling = 0;                     // of the process on a card, bytes; 0: the utilisation's
+  std::optional<uint64_t> host_cache;      // bytes of the KV cache without a card; absent: default
+  int threads = 1;                         // of a run on this machine's processor
+  std::filesystem::path folder;            // the model's; empty: a config alone
+  Json processor_kwargs = Json::object();  // --mm-processor-kwargs
   bool own_head = false;  // the weights have one beside the table that the config ties it to
   /// The weights, whose headers have the last word on what is quantised; null: none to look at.
   std::shared_ptr<const checkpoint::Checkpoint> weights;

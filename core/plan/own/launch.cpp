@@ -7,6 +7,7 @@
 #include "backend/cuda/footprint.h"
 #include "base/amount.h"
 #include "base/error.h"
+#include "plan/own/pictures.h"
 #include "shard/rank_model.h"
 
 namespace plimsoll::plan::own {
@@ -102,7 +103,8 @@ std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Argume
                                       DType dtype, const hardware::Gpu* gpu, int64_t length) {
   const std::unique_ptr<backend::Footprint> card = device_footprint(gpu);
   const backend::Footprint& footprint = card ? *card : backend::cpu_footprint();
-  const engine::EngineOptions engine = with_room(engine_options(arguments, dtype), length);
+  engine::EngineOptions engine = with_room(engine_options(arguments, dtype), length);
+  engine.pictures = picture_options(spec, arguments, footprint);
   const int64_t tensor = arguments.args.tensor_parallel;
   const int64_t stages = arguments.args.pipeline_parallel;
   std::vector<RankLaunch> ranks;

@@ -17,6 +17,7 @@
 #include "model/tied_head.h"
 #include "plan/arguments.h"
 #include "plan/own/launch.h"
+#include "plan/own/pictures.h"
 #include "plan/report/report.h"
 #include "quantization/online.h"
 
@@ -128,7 +129,16 @@ std::string formula_of(const std::string& name, const RankLaunch& rank, const st
   const engine::StepLimits& limits = rank.layout.limits;
   if (name == "weights")
     return fmt::format("weights of {} layers and the rest, {}", rank.layers, dtype);
+  if (name == "vision weights") return fmt::format("image encoder and projector, {}", dtype);
+  if (name == "picture embeddings") {
+    return fmt::format("{} embeddings of pictures that prompts under way need",
+                       rank.layout.pictures->cache_tokens);
+  }
   if (name == "step scratch") {
+    if (rank.layout.pictures) {
+      return fmt::format("peak of a step of {} tokens, or of encoding a picture of {}",
+                         limits.batched_tokens, rank.layout.pictures->largest());
+    }
     return fmt::format("peak of a step of {} tokens, its logits {} rows at a time",
                        limits.batched_tokens, limits.logits_rows);
   }
@@ -141,8 +151,10 @@ std::string formula_of(const std::string& name, const RankLaunch& rank, const st
 
 /// Arrays of a step are one part.
 std::string part_of(const std::string& region) {
-  if (region == "weights" || region == "step scratch" || region == "device workspace")
-    return region;
+  for (const std::string_view known :
+       {"weights", "vision weights", "picture embeddings", "step scratch", "device workspace"}) {
+    if (region == known) return region;
+  }
   return region.starts_with("sampling") ? "sampling" : "batch metadata";
 }
 
@@ -161,6 +173,9 @@ void fill_arena(PlanResult& result, const RankLaunch& rank) {
     if (region.name == "weights") {
       bytes -= rank.absent_weight_bytes;
       result.parameter_bytes = result.weights_bytes = bytes;
+    } else if (region.name == "vision weights") {
+      result.parameter_bytes += bytes;
+      result.weights_bytes += bytes;
     } else {
       result.activation_peak_bytes += bytes;
     }
@@ -261,11 +276,14 @@ void refuse_above_host(PlanResult& result, const RankLaunch& rank) {
 }
 
 void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunch& rank,
-               const EngineArgs& args) {
+               const EngineArgs& args, const std::string& refusal) {
   if (!spec.dtype_stated && args.dtype == "auto") {
     result.notes.push_back(fmt::format(
         "the config names no dtype and there are no weights to look at: {} is taken (--dtype)",
         result.dtype));
+  }
+  if (spec.vision && !rank.layout.pictures && !refusal.empty()) {
+    result.notes.push_back("prompts of text alone: " + refusal);
   }
   const int64_t ranks = args.tensor_parallel * args.pipeline_parallel;
   if (ranks == 1) return;
@@ -374,7 +392,9 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
   fill_overheads(result, *rank);
   fill_cache(result, *rank, blocks, wanted, arguments);
   add_arguments(result, arguments.args);
-  add_notes(result, spec, *rank, arguments.args);
+  const auto card = device_footprint(gpu);
+  add_notes(result, spec, *rank, arguments.args,
+            picture_refusal(spec, arguments, card ? *card : backend::cpu_footprint()));
   if (gpu != nullptr) return result;
   refuse_above_host(result, *rank);
   result.host_refuses = !*result.fits;

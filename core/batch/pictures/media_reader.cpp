@@ -1,0 +1,172 @@
+#include "batch/pictures/media_reader.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "base/error.h"
+#include "batch/line_error.h"
+#include "files/descriptor.h"
+#include "image/image.h"
+
+namespace plimsoll::batch {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(std::string_view code, const std::string& field,
+                         const std::string& message) {
+  throw LineError(code, fmt::format("{}: {}", field, message), field);
+}
+
+/// As messages show it.
+std::string shortened(const std::string& source) {
+  return source.size() <= 200 ? source : source.substr(0, 200) + "...";
+}
+
+[[noreturn]] void too_large(const std::string& field, size_t most) {
+  refuse(image::code::too_large, field,
+         fmt::format("the picture, or a line's pictures together, have more than {} bytes", most));
+}
+
+std::vector<uint8_t> decode_base64(std::string_view text, const std::string& field) {
+  const std::unique_ptr<EVP_ENCODE_CTX, void (*)(EVP_ENCODE_CTX*)> context(EVP_ENCODE_CTX_new(),
+                                                                           EVP_ENCODE_CTX_free);
+  EVP_DecodeInit(context.get());
+  std::vector<uint8_t> bytes(text.size() / 4 * 3 + 4);
+  int count = 0, rest = 0;
+  const int good = EVP_DecodeUpdate(context.get(), bytes.data(), &count,
+                                    reinterpret_cast<const unsigned char*>(text.data()),
+                                    static_cast<int>(text.size()));
+  if (good < 0 || EVP_DecodeFinal(context.get(), bytes.data() + count, &rest) < 0) {
+    refuse(image::code::unreadable, field, "the data: address holds no base64");
+  }
+  bytes.resize(static_cast<size_t>(count + rest));
+  return bytes;
+}
+
+std::vector<uint8_t> read_data(const std::string& url, const std::string& field, size_t most) {
+  const size_t comma = url.find(',');
+  if (comma == std::string::npos || !url.substr(0, comma).ends_with(";base64")) {
+    refuse(image::code::unreadable, field,
+           fmt::format("expected data:image/...;base64,..., found {}",
+                       shortened(url.substr(0, std::min(comma, size_t{64})))));
+  }
+  const std::string_view text = std::string_view(url).substr(comma + 1);
+  if (text.size() / 4 > most / 3 || text.size() > INT_MAX) too_large(field, most);
+  return decode_base64(text, field);
+}
+
+/// The path of a file: URL, %20 and the like decoded.
+std::string path_of(const std::string& url, const std::string& field) {
+  std::string_view rest = std::string_view(url).substr(std::strlen("file:"));
+  if (rest.starts_with("//")) {
+    rest.remove_prefix(2);
+    if (rest.starts_with("localhost/")) rest.remove_prefix(std::strlen("localhost"));
+    if (!rest.starts_with('/')) {
+      refuse(code::image_not_allowed, field,
+             fmt::format("{}: files of other machines are not read", shortened(url)));
+    }
+  }
+  std::string path;
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+  };
+  for (size_t i = 0; i < rest.size(); ++i) {
+    const bool coded =
+        rest[i] == '%' && i + 2 < rest.size() && digit(rest[i + 1]) >= 0 && digit(rest[i + 2]) >= 0;
+    path += coded ? static_cast<char>(16 * digit(rest[i + 1]) + digit(rest[i + 2])) : rest[i];
+    if (coded) i += 2;
+  }
+  return path;
+}
+
+/// Where an open file lies, all links followed.
+std::string true_path(int descriptor) {
+  char path[PATH_MAX];
+  const std::string link = fmt::format("/proc/self/fd/{}", descriptor);
+  const ssize_t length = ::readlink(link.c_str(), path, sizeof(path));
+  return length > 0 ? std::string(path, static_cast<size_t>(length)) : std::string();
+}
+
+}  // namespace
+
+MediaReader::MediaReader(const std::string& allowed) {
+  if (allowed.empty()) return;
+  std::error_code error;
+  const fs::path folder = fs::canonical(allowed, error);
+  if (error || !fs::is_directory(folder)) {
+    fail(ExitCode::usage, "--allowed-local-media-path {}: is no folder", allowed);
+  }
+  allowed_ = folder.string();
+  if (!allowed_.ends_with('/')) allowed_ += '/';
+}
+
+std::vector<uint8_t> MediaReader::read(const std::string& source, const std::string& field,
+                                       size_t most) const {
+  if (source.starts_with("data:")) return read_data(source, field, most);
+  if (source.starts_with("http://") || source.starts_with("https://")) {
+    refuse(code::image_not_allowed, field,
+           fmt::format("{}: nothing is fetched over http; download the file and name it by file: "
+                       "below --allowed-local-media-path, or give it as data:image/...;base64,...",
+                       shortened(source)));
+  }
+  if (source.find('\0') != std::string::npos) {
+    refuse(image::code::unreadable, field, "the name of the file has a zero byte");
+  }
+  return read_file(source.starts_with("file:") ? path_of(source, field) : source, field, most);
+}
+
+std::vector<uint8_t> MediaReader::read_file(const std::string& path, const std::string& field,
+                                            size_t most) const {
+  if (allowed_.empty()) {
+    refuse(code::image_not_allowed, field,
+           fmt::format("{}: files are read below --allowed-local-media-path DIR alone, and it is "
+                       "not given",
+                       shortened(path)));
+  }
+  std::error_code error;
+  const std::string found = fs::weakly_canonical(path, error).string();
+  if (error || !found.starts_with(allowed_)) {
+    refuse(code::image_not_allowed, field,
+           fmt::format("{}: lies outside --allowed-local-media-path", shortened(path)));
+  }
+  // Without waiting: a FIFO would keep whoever opens it.
+  const files::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (file.get() < 0) {
+    refuse(image::code::unreadable, field,
+           fmt::format("{}: {}", shortened(path), std::strerror(errno)));
+  }
+  if (!true_path(file.get()).starts_with(allowed_)) {
+    refuse(code::image_not_allowed, field,
+           fmt::format("{}: moved outside --allowed-local-media-path", shortened(path)));
+  }
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    refuse(image::code::unreadable, field, fmt::format("{}: is no regular file", shortened(path)));
+  }
+  if (static_cast<size_t>(status.st_size) > most) too_large(field, most);
+  std::vector<uint8_t> bytes(static_cast<size_t>(status.st_size));
+  size_t got = 0;
+  while (got < bytes.size()) {
+    const ssize_t count = ::read(file.get(), bytes.data() + got, bytes.size() - got);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    got += static_cast<size_t>(count);
+  }
+  bytes.resize(got);
+  return bytes;
+}
+
+}  // namespace plimsoll::batch

@@ -1,0 +1,199 @@
+#include "batch/pictures/picture_loader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "batch/line_error.h"
+#include "engine/vision/picture_processor.h"
+#include "image/decode.h"
+
+namespace plimsoll::batch {
+namespace {
+
+constexpr size_t kProcessors = 64;                    // of different settings, kept
+constexpr size_t kLineBytes = size_t{64} << 20;       // of a line's files together
+constexpr size_t kUnderWayBytes = size_t{256} << 20;  // of processed pictures beside the kept
+constexpr size_t kDecodedBytes = size_t{192} << 20;   // of a video's frames
+constexpr std::string_view kContainer =
+    "a video container is not read; give its frames as files, "
+    "or as data:video/jpeg;base64,A,B,...";
+
+/// The field and what is wrong with its picture.
+LineError blame(const std::string& field, const image::ImageError& error) {
+  return {error.code(), fmt::format("{}: {}", field, error.what()), field};
+}
+
+bool is_container(image::Bytes file) {
+  const auto at = [&](size_t offset, std::string_view magic) {
+    return file.size() >= offset + magic.size() &&
+           std::equal(magic.begin(), magic.end(), file.begin() + static_cast<int64_t>(offset),
+                      [](char a, uint8_t b) { return static_cast<uint8_t>(a) == b; });
+  };
+  return at(4, "ftyp") || at(0, "\x1a\x45\xdf\xa3") || (at(0, "RIFF") && at(8, "AVI "));
+}
+
+image::Header header_of(image::Bytes file, MediaKind kind) {
+  if (kind == MediaKind::video && is_container(file)) {
+    throw image::ImageError(image::code::unreadable, std::string(kContainer));
+  }
+  return image::read_header(file);
+}
+
+engine::Hash128 hash(const engine::Hash128& key, std::span<const uint8_t> bytes) {
+  return engine::siphash128(key, std::as_bytes(bytes));
+}
+
+engine::Hash128 hash(const engine::Hash128& key, std::string_view text) {
+  return engine::siphash128(key, std::as_bytes(std::span(text)));
+}
+
+/// Whose bytes are counted as long as anybody has them.
+std::shared_ptr<const image::Pixels> counted(image::Pixels pixels,
+                                             const std::shared_ptr<std::atomic<size_t>>& bytes) {
+  const size_t own = pixels.levels.size();
+  *bytes += own;
+  return {new image::Pixels(std::move(pixels)), [bytes, own](const image::Pixels* done) {
+            *bytes -= own;
+            delete done;
+          }};
+}
+
+}  // namespace
+
+PictureLoader::PictureLoader(PictureRules rules)
+    : rules_(std::move(rules)), reader_(rules_.allowed_folder) {
+  if (!rules_.vision) return;
+  try {
+    (void)processor(OrderedJson::object());
+  } catch (const LineError& error) {
+    fail(ExitCode::usage, "{}", error.what());
+  }
+}
+
+PictureLoader::ProcessorPtr PictureLoader::processor(const OrderedJson& overrides) {
+  OrderedJson merged = rules_.overrides;
+  for (const auto& [name, value] : overrides.items()) merged[name] = value;
+  const std::string text = merged.dump();
+  if (const auto known = processors_.find(text); known != processors_.end()) return known->second;
+  try {
+    ProcessorPtr made =
+        engine::make_picture_processor(*rules_.vision, rules_.settings, Json::parse(text));
+    if (processors_.size() >= kProcessors) processors_.clear();
+    return processors_[text] = made;
+  } catch (const image::SettingsError& error) {
+    const std::string name = "mm_processor_kwargs";
+    const std::string message = error.what();
+    throw LineError(code::bad_field,
+                    message.starts_with(name) ? message : fmt::format("{}: {}", name, message),
+                    name);
+  }
+}
+
+void PictureLoader::check_counts(const std::vector<Media>& media) const {
+  const std::string& field = media.front().field;
+  if (!rules_.vision) {
+    throw LineError(code::no_images, fmt::format("{}: {}", field, rules_.refusal), field);
+  }
+  for (const auto& [kind, most, name] :
+       {std::tuple(MediaKind::image, rules_.most_images, "image"),
+        std::tuple(MediaKind::video, rules_.most_videos, "video")}) {
+    const auto count = std::ranges::count(media, kind, &Media::kind);
+    if (count <= most) continue;
+    throw LineError(code::too_many_images,
+                    fmt::format("{}: the prompt has {} {}s, and the launch takes {} "
+                                "(--limit-mm-per-prompt {}=N)",
+                                field, count, name, most, name),
+                    field);
+  }
+}
+
+std::vector<OpenedPicture> PictureLoader::open(const std::vector<Media>& media,
+                                               const OrderedJson& overrides) {
+  std::vector<OpenedPicture> all;
+  if (media.empty()) return all;
+  check_counts(media);
+  const ProcessorPtr made = processor(overrides);
+  const std::string settings = overrides.dump();
+  size_t room = kLineBytes;
+  for (const Media& one : media) all.push_back(open_one(one, made, settings, room));
+  return all;
+}
+
+OpenedPicture PictureLoader::open_one(const Media& media, const ProcessorPtr& processor,
+                                      const std::string& settings, size_t& room) {
+  OpenedPicture opened{.kind = media.kind,
+                       .layout = {},
+                       .key = hash({}, settings),
+                       .files = {},
+                       .processor = processor,
+                       .field = media.field};
+  const bool video = media.kind == MediaKind::video;
+  image::Size size;
+  size_t decoded = 0;
+  for (const std::string& source : media.sources) {
+    const auto& file = opened.files.emplace_back(reader_.read(source, media.field, room));
+    room -= std::min(room, file.size());
+    opened.key = hash(opened.key, file);
+    try {
+      const image::Header header = header_of(file, media.kind);
+      size = header.size();
+      decoded += header.memory_bytes;
+      if (decoded > kDecodedBytes) {
+        throw image::ImageError(
+            image::code::too_large,
+            fmt::format("{} frames of {} x {} pixels are more than {} bytes", media.sources.size(),
+                        size.width, size.height, kDecodedBytes));
+      }
+    } catch (const image::ImageError& error) {
+      throw blame(media.field, error);
+    }
+  }
+  try {
+    opened.layout =
+        video ? processor->video_layout(size, std::ssize(opened.files)) : processor->layout(size);
+  } catch (const image::ImageError& error) {
+    throw blame(media.field, error);
+  }
+  opened.key = hash(opened.key, std::string_view(video ? "video" : "image"));
+  return opened;
+}
+
+bool PictureLoader::is_full() const {
+  return live_bytes_->load() >= rules_.cache_bytes + kUnderWayBytes;
+}
+
+std::shared_ptr<const image::Pixels> PictureLoader::load(const OpenedPicture& picture) {
+  if (const auto known = by_key_.find(picture.key); known != by_key_.end()) {
+    kept_.splice(kept_.begin(), kept_, known->second);
+    return kept_.front().pixels;
+  }
+  try {
+    std::vector<image::Image> frames;
+    for (const auto& file : picture.files) frames.push_back(image::decode(file));
+    const std::shared_ptr<const image::Pixels> pixels =
+        counted(picture.kind == MediaKind::video ? picture.processor->process_video(frames)
+                                                 : picture.processor->process(frames.front()),
+                live_bytes_);
+    keep(picture.key, pixels);
+    return pixels;
+  } catch (const image::ImageError& error) {
+    throw blame(picture.field, error);
+  }
+}
+
+void PictureLoader::keep(const engine::Hash128& key, std::shared_ptr<const image::Pixels> pixels) {
+  const size_t bytes = pixels->levels.size();
+  if (bytes > rules_.cache_bytes) return;
+  kept_bytes_ += bytes;
+  kept_.push_front({key, std::move(pixels)});
+  by_key_[key] = kept_.begin();
+  while (kept_bytes_ > rules_.cache_bytes) {
+    kept_bytes_ -= kept_.back().pixels->levels.size();
+    by_key_.erase(kept_.back().key);
+    kept_.pop_back();
+  }
+}
+
+}  // namespace plimsoll::batch

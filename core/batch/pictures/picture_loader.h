@@ -1,0 +1,85 @@
+// Pictures of requests, from their addresses to what a vision tower gets.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "batch/pictures/media.h"
+#include "batch/pictures/media_reader.h"
+#include "engine/vision/pictures.h"
+#include "image/processor.h"
+#include "model/vision_spec.h"
+
+namespace plimsoll::batch {
+
+/// What a run makes of pictures.
+struct PictureRules {
+  std::shared_ptr<const model::VisionSpec> vision;  // null: none are answered
+  std::string refusal;                              // why, where there is none
+  Json settings = Json::object();                   // the model's processor's
+  OrderedJson overrides = OrderedJson::object();    // --mm-processor-kwargs
+  int64_t most_images = 0;                          // of a prompt
+  int64_t most_videos = 0;
+  std::string allowed_folder;  // --allowed-local-media-path; empty: no files
+  size_t cache_bytes = 0;      // of processed pictures that are kept
+};
+
+/// A picture or video whose header is read.
+struct OpenedPicture {
+  MediaKind kind = MediaKind::image;
+  image::Layout layout;
+  engine::Hash128 key;                      // of the files and the settings
+  std::vector<std::vector<uint8_t>> files;  // one, or a video's frames
+  std::shared_ptr<const image::Processor> processor;
+  std::string field;  // whom to blame
+};
+
+class PictureLoader {
+ public:
+  /// Throws Error(usage) for settings of the launch that are none.
+  explicit PictureLoader(PictureRules rules);
+
+  /// Reads the files and their headers, no pixels. `overrides` are the line's mm_processor_kwargs.
+  /// Throws LineError.
+  std::vector<OpenedPicture> open(const std::vector<Media>& media, const OrderedJson& overrides);
+  /// Decodes and prepares; a picture that was so lately is the same one. Throws LineError.
+  std::shared_ptr<const image::Pixels> load(const OpenedPicture& picture);
+
+  [[nodiscard]] const PictureRules& rules() const { return rules_; }
+  /// Whether pictures under way and those kept take as much memory as they may: no more lines.
+  [[nodiscard]] bool is_full() const;
+
+ private:
+  using ProcessorPtr = std::shared_ptr<const image::Processor>;
+
+  void check_counts(const std::vector<Media>& media) const;
+  ProcessorPtr processor(const OrderedJson& overrides);
+  OpenedPicture open_one(const Media& media, const ProcessorPtr& processor,
+                         const std::string& settings, size_t& room);
+  void keep(const engine::Hash128& key, std::shared_ptr<const image::Pixels> pixels);
+
+  struct Less {
+    bool operator()(const engine::Hash128& a, const engine::Hash128& b) const {
+      return a.high != b.high ? a.high < b.high : a.low < b.low;
+    }
+  };
+  struct Kept {
+    engine::Hash128 key;
+    std::shared_ptr<const image::Pixels> pixels;
+  };
+
+  PictureRules rules_;
+  MediaReader reader_;
+  std::map<std::string, ProcessorPtr> processors_;  // by their overrides
+  std::list<Kept> kept_;                            // most recently used first
+  std::map<engine::Hash128, std::list<Kept>::iterator, Less> by_key_;
+  size_t kept_bytes_ = 0;
+  std::shared_ptr<std::atomic<size_t>> live_bytes_ = std::make_shared<std::atomic<size_t>>(0);
+};
+
+}  // namespace plimsoll::batch

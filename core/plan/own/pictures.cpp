@@ -1,0 +1,70 @@
+#include "plan/own/pictures.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "engine/vision/picture_processor.h"
+
+namespace plimsoll::plan::own {
+namespace {
+
+/// vLLM's, where nothing is said.
+constexpr int64_t kManyItems = 999;
+
+}  // namespace
+
+int64_t most_items(const EngineArgs& args, std::string_view modality) {
+  if (args.language_only) return 0;
+  if (const auto limit = args.limits.find(std::string(modality)); limit != args.limits.end()) {
+    return limit->second.count;
+  }
+  return modality == "video" && most_items(args, "image") == 0 ? 0 : kManyItems;
+}
+
+std::string picture_refusal(const model::ModelSpec& spec, const Arguments& arguments,
+                            const backend::Footprint& footprint) {
+  if (!spec.vision) return "the model answers text alone";
+  const EngineArgs& args = arguments.args;
+  if (args.language_only) return "--language-model-only leaves the vision tower out";
+  if (most_items(args, "image") + most_items(args, "video") == 0) {
+    return "--limit-mm-per-prompt image=0 leaves the vision tower out";
+  }
+  if (!footprint.sees_pictures()) {
+    return fmt::format("the {} backend has no image encoders yet; --device cpu has",
+                       footprint.name());
+  }
+  if (args.tensor_parallel * args.pipeline_parallel > 1) {
+    return "a launch of several ranks has no vision tower yet";
+  }
+  if (!engine::has_processor_settings(*spec.vision, arguments.folder)) {
+    return "the model's folder has no preprocessor_config.json, which says how pictures are "
+           "prepared";
+  }
+  return "";
+}
+
+std::optional<engine::PictureOptions> picture_options(const model::ModelSpec& spec,
+                                                      const Arguments& arguments,
+                                                      const backend::Footprint& footprint) {
+  if (!picture_refusal(spec, arguments, footprint).empty()) return std::nullopt;
+  const EngineArgs& args = arguments.args;
+  const int64_t length = args.max_model_len > 0 ? args.max_model_len : spec.max_position;
+  try {
+    const auto processor = engine::make_picture_processor(
+        *spec.vision, engine::read_processor_settings(*spec.vision, arguments.folder),
+        arguments.processor_kwargs);
+    const auto limit = args.limits.find("image");
+    if (limit != args.limits.end() && limit->second.width > 0 && limit->second.height > 0) {
+      return engine::PictureOptions{
+          {processor->layout({limit->second.width, limit->second.height})}, 0};
+    }
+    // One token of the context is the answer's.
+    return engine::PictureOptions{processor->extremes(length - 1), 0};
+  } catch (const image::SettingsError& error) {
+    fail(ExitCode::usage, "--mm-processor-kwargs, preprocessor_config.json: {}", error.what());
+  } catch (const image::ImageError& error) {
+    fail(ExitCode::usage, "--limit-mm-per-prompt: {}", error.what());
+  }
+}
+
+}  // namespace plimsoll::plan::own
