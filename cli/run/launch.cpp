@@ -23,6 +23,9 @@
 namespace plimsoll::cli {
 namespace {
 
+/// Threads that decode pictures, beside those that compute.
+constexpr int kDecoders = 4;
+
 void load_text(const RunOptions& options, const std::filesystem::path& folder, Launch& launch) {
   try {
     launch.tokenizer = text::Tokenizer::load(folder);
@@ -229,6 +232,7 @@ batch::PictureRules picture_rules(const RunOptions& options, const Environment& 
   rules.overrides = OrderedJson::parse(arguments.processor_kwargs.dump());
   rules.most_images = plan::own::most_items(arguments.args, "image");
   rules.most_videos = plan::own::most_items(arguments.args, "video");
+  rules.threads = std::min(arguments.threads, kDecoders);
   rules.allowed_folder = options.media_path;
   const double gib =
       options.launch.processor_cache_gib.value_or(environment.mm_input_cache.value_or(4));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "batch/line_error.h"
 #include "text/text_error.h"
@@ -81,7 +82,7 @@ TokenIds PromptBuilder::encode_chat(const OrderedJson& messages, const RequestFi
                      add ? text::AddSpecials::yes : text::AddSpecials::no, pictures);
 }
 
-BuiltRequest PromptBuilder::build(const LineHead& head, const LineRequest& request) {
+BuiltRequest PromptBuilder::start(const LineHead& head, const LineRequest& request) {
   try {
     return build_any(head, request);
   } catch (const text::TextError& error) {
@@ -112,11 +113,10 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
       encoded.push_back(placeholders_->spell_ids(std::get<TokenIds>(raw), pictures));
     }
   }
-  std::shared_ptr<const engine::Pictures> loaded;
   if (!pictures.empty()) {
     ExpandedPrompt expanded = placeholders_->expand(encoded.front(), pictures);
     check_whole(head, fields, expanded.ids.size());
-    loaded = load_pictures(pictures, expanded);
+    built.coming = load_pictures(std::move(pictures), expanded);
     encoded.front() = std::move(expanded.ids);
   }
   for (size_t i = 0; i < encoded.size(); ++i) {
@@ -138,7 +138,6 @@ BuiltRequest PromptBuilder::build_any(const LineHead& head, const LineRequest& r
     } else {
       built.dropped_tokens += truncate(ids, room, options_.long_prompt);
       prompt.parts.push_back(std::move(ids));
-      prompt.pictures = std::move(loaded);
     }
     for (const TokenIds& part : prompt.parts) {
       built.sampling.push_back(settle(head, fields, part.size()));
@@ -181,17 +180,46 @@ void PromptBuilder::check_whole(const LineHead& head, const RequestFields& field
                   prompt_field(head));
 }
 
-std::shared_ptr<const engine::Pictures> PromptBuilder::load_pictures(
-    const std::vector<OpenedPicture>& opened, const ExpandedPrompt& prompt) const {
-  std::vector<engine::Picture> pictures;
+std::vector<ComingPicture> PromptBuilder::load_pictures(std::vector<OpenedPicture> opened,
+                                                        const ExpandedPrompt& prompt) const {
+  std::vector<ComingPicture> coming;
   for (size_t i = 0; i < opened.size(); ++i) {
-    auto pixels = options_.pixels == PromptOptions::Pixels::loaded
-                      ? options_.pictures->load(opened[i])
-                      : std::make_shared<const image::Pixels>(image::Pixels{opened[i].layout, {}});
-    pictures.push_back({opened[i].key, std::move(pixels), prompt.runs[i]});
+    ComingPicture& picture = coming.emplace_back();
+    picture.key = opened[i].key;
+    picture.runs = prompt.runs[i];
+    if (options_.pixels == PromptOptions::Pixels::loaded) {
+      picture.pixels = options_.pictures->load(std::move(opened[i]));
+    } else {
+      std::promise<std::shared_ptr<const image::Pixels>> counted;
+      counted.set_value(std::make_shared<const image::Pixels>(image::Pixels{opened[i].layout, {}}));
+      picture.pixels = counted.get_future().share();
+    }
   }
-  return std::make_shared<const engine::Pictures>(engine::place_pictures(
-      *options_.pictures->rules().vision, std::move(pictures), std::ssize(prompt.ids)));
+  return coming;
+}
+
+bool BuiltRequest::is_ready() const {
+  return std::ranges::all_of(coming, [](const ComingPicture& picture) {
+    return picture.pixels.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  });
+}
+
+void PromptBuilder::finish(BuiltRequest& built) const {
+  if (built.coming.empty()) return;
+  std::vector<engine::Picture> pictures;
+  for (ComingPicture& picture : built.coming) {
+    pictures.push_back({picture.key, picture.pixels.get(), std::move(picture.runs)});
+  }
+  built.coming.clear();
+  Prompt& prompt = built.prompts.front();
+  prompt.pictures = std::make_shared<const engine::Pictures>(engine::place_pictures(
+      *options_.pictures->rules().vision, std::move(pictures), std::ssize(prompt.parts.front())));
+}
+
+BuiltRequest PromptBuilder::build(const LineHead& head, const LineRequest& request) {
+  BuiltRequest built = start(head, request);
+  finish(built);
+  return built;
 }
 
 // How long the prompt may be. A stated max_tokens is room that a cut prompt leaves; where none is

@@ -36,11 +36,22 @@ struct Prompt {
   std::shared_ptr<const engine::Pictures> pictures = nullptr;  // of the one part; null: none
 };
 
+/// A picture whose pixels may be on their way.
+struct ComingPicture {
+  engine::Hash128 key;
+  PixelsFuture pixels;
+  std::vector<engine::PictureRun> runs;
+};
+
 struct BuiltRequest {
   std::vector<Prompt> prompts;
   /// Per part of each prompt, in order: the fields with max_tokens, bad words and logprobs settled.
   std::vector<engine::SamplingParams> sampling;
-  int64_t dropped_tokens = 0;  // cut from prompts by --long-prompt or truncate_prompt_tokens
+  int64_t dropped_tokens = 0;         // cut from prompts by --long-prompt or truncate_prompt_tokens
+  std::vector<ComingPicture> coming;  // of the one prompt, until PromptBuilder::finish
+
+  /// Whether all pixels are there.
+  [[nodiscard]] bool is_ready() const;
 };
 
 class PromptBuilder {
@@ -49,6 +60,10 @@ class PromptBuilder {
 
   /// Throws LineError.
   BuiltRequest build(const LineHead& head, const LineRequest& request);
+  /// Likewise, but pictures may be on their way.
+  BuiltRequest start(const LineHead& head, const LineRequest& request);
+  /// Waits for them. Throws LineError for those that cannot be read.
+  void finish(BuiltRequest& built) const;
   /// Whether lines under way hold as many pictures as may be.
   [[nodiscard]] bool is_full() const { return options_.pictures && options_.pictures->is_full(); }
 
@@ -62,8 +77,8 @@ class PromptBuilder {
   std::vector<OpenedPicture> open_pictures(const LineRequest& request);
   /// Of a line with pictures: nothing may be cut from it.
   void check_whole(const LineHead& head, const RequestFields& fields, size_t length) const;
-  [[nodiscard]] std::shared_ptr<const engine::Pictures> load_pictures(
-      const std::vector<OpenedPicture>& opened, const ExpandedPrompt& prompt) const;
+  [[nodiscard]] std::vector<ComingPicture> load_pictures(std::vector<OpenedPicture> opened,
+                                                         const ExpandedPrompt& prompt) const;
   int64_t room_for_prompt(const LineHead& head, const RequestFields& fields, size_t length) const;
   std::vector<TokenIds> split_ids(const TokenIds& ids, int64_t room) const;
   std::vector<TokenIds> split_chat(const LineRequest& request, size_t length, int64_t room);

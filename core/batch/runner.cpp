@@ -13,6 +13,8 @@ namespace {
 constexpr int kIdleWaitMs = 100;
 // Answers that wait for earlier lines (streams only) stop the reading from here on.
 constexpr size_t kHeldBackBytes = size_t{64} << 20;
+// Lines read ahead whose pictures are being decoded.
+constexpr size_t kPrepared = 64;
 constexpr size_t kNamedUnknownFields = 100;
 
 void check_failure(const engine::RequestOutput& output) {
@@ -42,7 +44,8 @@ RunCounts Runner::run() {
   bool done = false;
   while (!done && !is_told_to_stop()) {
     admit(outputs);
-    done = engine_.idle() && ended_ && !held_;
+    await_prepared(outputs);
+    done = is_idle() && ended_ && !held_;
     if (!engine_.idle()) step(outputs);
     queued_tokens_ = 0;
     watch_.show(sample());
@@ -83,7 +86,7 @@ void Runner::drain(Lock& outputs) {
 
 bool Runner::may_admit() const {
   const engine::EnginePlan& plan = engine_.plan();
-  return !ended_ && engine_.waiting() < plan.max_num_seqs &&
+  return !ended_ && engine_.waiting() < plan.max_num_seqs && prepared_.size() < kPrepared &&
          queued_tokens_ < 2 * static_cast<size_t>(plan.max_num_batched_tokens) &&
          (engine_.idle() || !prompts_.is_full()) && output_.held_back() < kHeldBackBytes &&
          (!errors_ || errors_->held_back() < kHeldBackBytes);
@@ -91,13 +94,13 @@ bool Runner::may_admit() const {
 
 // A line that may kill the process does it alone.
 void Runner::admit_held() {
-  if (!engine_.idle()) return;
+  if (!is_idle()) return;
   alone_ = true;
   take(*std::exchange(held_, std::nullopt));
 }
 
 void Runner::admit(Lock& outputs) {
-  if (engine_.idle()) alone_ = false;
+  if (is_idle()) alone_ = false;
   if (alone_) return;
   if (held_) {
     admit_held();
@@ -105,7 +108,7 @@ void Runner::admit(Lock& outputs) {
   }
   Line line;
   while (may_admit()) {
-    const bool idle = engine_.idle();
+    const bool idle = is_idle();
     if (idle) outputs.unlock();
     const LineReader::Got got = next(line, idle ? kIdleWaitMs : 0);
     if (idle) outputs.lock();
@@ -194,7 +197,7 @@ void Runner::start(const LineHead& head, const Line& line, const OrderedJson& bo
     meet_unknown_field(head.number, name, nearest);
   };
   LineRequest request = read_request(head, body, options_.defaults, options_.limits, unknown);
-  BuiltRequest built = prompts_.build(head, request);
+  BuiltRequest built = prompts_.start(head, request);
   if (!request.fields.model.empty() && request.fields.model != options_.output.model &&
       !told_other_model_) {
     told_other_model_ = true;
@@ -215,7 +218,35 @@ void Runner::start(const LineHead& head, const Line& line, const OrderedJson& bo
   running->line.fields = std::move(request.fields);
   counts_.dropped_tokens += static_cast<uint64_t>(built.dropped_tokens);
   if (options_.in_flight) options_.in_flight->begin(head.number);
-  queue(running, std::move(built));
+  // In the input's order: those behind a line with pictures wait too.
+  for (const Prompt& prompt : built.prompts) {
+    for (const TokenIds& part : prompt.parts) queued_tokens_ += part.size();
+  }
+  prepared_.push_back({std::move(running), std::move(built)});
+  queue_prepared();
+}
+
+void Runner::queue_prepared() {
+  while (!prepared_.empty() && prepared_.front().built.is_ready()) {
+    Prepared next = std::move(prepared_.front());
+    prepared_.pop_front();
+    try {
+      prompts_.finish(next.built);
+      queue(next.running, std::move(next.built));
+    } catch (const LineError& error) {
+      const FinishedLine& line = next.running->line;
+      fail_line(next.running->slot, line.head, line.identity, error);
+    }
+  }
+}
+
+void Runner::await_prepared(Lock& outputs) {
+  if (engine_.idle() && !prepared_.empty()) {
+    outputs.unlock();
+    for (const ComingPicture& picture : prepared_.front().built.coming) picture.pixels.wait();
+    outputs.lock();
+  }
+  queue_prepared();
 }
 
 void Runner::queue(const std::shared_ptr<Running>& running, BuiltRequest built) {
@@ -234,7 +265,6 @@ void Runner::queue(const std::shared_ptr<Running>& running, BuiltRequest built) 
       request.prompt = part;
       request.sampling = std::move(built.sampling[index]);
       request.pictures = prompt.pictures;
-      queued_tokens_ += part.size();
       parts_[request.tag] = {running, index++};
       engine_.add(std::move(request));
     }

@@ -1,6 +1,7 @@
 // The pipeline: lines in, requests through the engine, lines out; bounded at every stage.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -82,6 +83,11 @@ class Runner {
     std::shared_ptr<Running> running;
     size_t index = 0;
   };
+  /// A line whose pictures are on their way.
+  struct Prepared {
+    std::shared_ptr<Running> running;
+    BuiltRequest built;
+  };
   /// Of the watch's outputs().
   using Lock = std::unique_lock<std::timed_mutex>;
 
@@ -97,6 +103,12 @@ class Runner {
   void start(const LineHead& head, const Line& line, const OrderedJson& body);
   [[nodiscard]] DoneLines::State done_before(uint64_t slot) const;
   void pass_over(uint64_t slot);
+  /// Hands prepared lines on, in order, as far as their pictures are there.
+  void queue_prepared();
+  /// Whether no line is under way.
+  [[nodiscard]] bool is_idle() const { return engine_.idle() && prepared_.empty(); }
+  /// Likewise; with nothing else to do the first line's pictures are waited for.
+  void await_prepared(Lock& outputs);
   void queue(const std::shared_ptr<Running>& running, BuiltRequest built);
   void answer(engine::RequestOutput output);
   void finish(const Running& running);
@@ -125,6 +137,7 @@ class Runner {
   std::optional<Error> input_error_;  // that ended them; told when they are answered
   bool told_other_model_ = false;
   uint64_t next_tag_ = 0;
+  std::deque<Prepared> prepared_;
   std::vector<engine::RequestOutput> finished_;
   size_t queued_tokens_ = 0;                  // prompt tokens queued since the last step
   std::unordered_map<uint64_t, Part> parts_;  // by the engine's tag

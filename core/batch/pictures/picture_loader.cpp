@@ -60,10 +60,21 @@ std::shared_ptr<const image::Pixels> counted(image::Pixels pixels,
           }};
 }
 
+image::Pixels decode(const OpenedPicture& picture) {
+  try {
+    std::vector<image::Image> frames;
+    for (const auto& file : picture.files) frames.push_back(image::decode(file));
+    return picture.kind == MediaKind::video ? picture.processor->process_video(frames)
+                                            : picture.processor->process(frames.front());
+  } catch (const image::ImageError& error) {
+    throw blame(picture.field, error);
+  }
+}
+
 }  // namespace
 
 PictureLoader::PictureLoader(PictureRules rules)
-    : rules_(std::move(rules)), reader_(rules_.allowed_folder) {
+    : rules_(std::move(rules)), reader_(rules_.allowed_folder), workers_(rules_.threads) {
   if (!rules_.vision) return;
   try {
     (void)processor(OrderedJson::object());
@@ -164,33 +175,29 @@ bool PictureLoader::is_full() const {
   return live_bytes_->load() >= rules_.cache_bytes + kUnderWayBytes;
 }
 
-std::shared_ptr<const image::Pixels> PictureLoader::load(const OpenedPicture& picture) {
+PixelsFuture PictureLoader::load(OpenedPicture picture) {
   if (const auto known = by_key_.find(picture.key); known != by_key_.end()) {
     kept_.splice(kept_.begin(), kept_, known->second);
     return kept_.front().pixels;
   }
-  try {
-    std::vector<image::Image> frames;
-    for (const auto& file : picture.files) frames.push_back(image::decode(file));
-    const std::shared_ptr<const image::Pixels> pixels =
-        counted(picture.kind == MediaKind::video ? picture.processor->process_video(frames)
-                                                 : picture.processor->process(frames.front()),
-                live_bytes_);
-    keep(picture.key, pixels);
-    return pixels;
-  } catch (const image::ImageError& error) {
-    throw blame(picture.field, error);
-  }
+  size_t bytes = 1;
+  for (const int64_t size : picture.layout.shape) bytes *= static_cast<size_t>(size);
+  const engine::Hash128 key = picture.key;
+  const auto task = std::make_shared<std::packaged_task<std::shared_ptr<const image::Pixels>()>>(
+      [opened = std::move(picture), live = live_bytes_] { return counted(decode(opened), live); });
+  const PixelsFuture pixels = task->get_future().share();
+  workers_.add([task] { (*task)(); });
+  keep(key, pixels, bytes);
+  return pixels;
 }
 
-void PictureLoader::keep(const engine::Hash128& key, std::shared_ptr<const image::Pixels> pixels) {
-  const size_t bytes = pixels->levels.size();
+void PictureLoader::keep(const engine::Hash128& key, const PixelsFuture& pixels, size_t bytes) {
   if (bytes > rules_.cache_bytes) return;
   kept_bytes_ += bytes;
-  kept_.push_front({key, std::move(pixels)});
+  kept_.push_front({key, pixels, bytes});
   by_key_[key] = kept_.begin();
   while (kept_bytes_ > rules_.cache_bytes) {
-    kept_bytes_ -= kept_.back().pixels->levels.size();
+    kept_bytes_ -= kept_.back().bytes;
     by_key_.erase(kept_.back().key);
     kept_.pop_back();
   }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <future>
 #include <list>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "batch/pictures/media.h"
 #include "batch/pictures/media_reader.h"
+#include "batch/pictures/workers.h"
 #include "engine/vision/pictures.h"
 #include "image/processor.h"
 #include "model/vision_spec.h"
@@ -27,7 +29,10 @@ struct PictureRules {
   int64_t most_videos = 0;
   std::string allowed_folder;  // --allowed-local-media-path; empty: no files
   size_t cache_bytes = 0;      // of processed pictures that are kept
+  int threads = 0;             // that decode; none: where pictures are asked for
 };
+
+using PixelsFuture = std::shared_future<std::shared_ptr<const image::Pixels>>;
 
 /// A picture or video whose header is read.
 struct OpenedPicture {
@@ -47,8 +52,9 @@ class PictureLoader {
   /// Reads the files and their headers, no pixels. `overrides` are the line's mm_processor_kwargs.
   /// Throws LineError.
   std::vector<OpenedPicture> open(const std::vector<Media>& media, const OrderedJson& overrides);
-  /// Decodes and prepares; a picture that was so lately is the same one. Throws LineError.
-  std::shared_ptr<const image::Pixels> load(const OpenedPicture& picture);
+  /// Decodes and prepares, perhaps in another thread; a picture that was so lately is the same one.
+  /// The future throws LineError.
+  PixelsFuture load(OpenedPicture picture);
 
   [[nodiscard]] const PictureRules& rules() const { return rules_; }
   /// Whether pictures under way and those kept take as much memory as they may: no more lines.
@@ -61,7 +67,7 @@ class PictureLoader {
   ProcessorPtr processor(const OrderedJson& overrides);
   OpenedPicture open_one(const Media& media, const ProcessorPtr& processor,
                          const std::string& settings, size_t& room);
-  void keep(const engine::Hash128& key, std::shared_ptr<const image::Pixels> pixels);
+  void keep(const engine::Hash128& key, const PixelsFuture& pixels, size_t bytes);
 
   struct Less {
     bool operator()(const engine::Hash128& a, const engine::Hash128& b) const {
@@ -70,7 +76,8 @@ class PictureLoader {
   };
   struct Kept {
     engine::Hash128 key;
-    std::shared_ptr<const image::Pixels> pixels;
+    PixelsFuture pixels;
+    size_t bytes = 0;
   };
 
   PictureRules rules_;
@@ -80,6 +87,7 @@ class PictureLoader {
   std::map<engine::Hash128, std::list<Kept>::iterator, Less> by_key_;
   size_t kept_bytes_ = 0;
   std::shared_ptr<std::atomic<size_t>> live_bytes_ = std::make_shared<std::atomic<size_t>>(0);
+  Workers workers_;  // ends first
 };
 
 }  // namespace plimsoll::batch
