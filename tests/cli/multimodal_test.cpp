@@ -1,10 +1,11 @@
-// Text in, text out of a multimodal checkpoint: the tower stays unread, the answers are the text
-// model's.
+// A multimodal checkpoint: text in, text out as its text model has it; lines with pictures, what
+// they cost and what the plan says of them.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "cli/program.h"
 
@@ -15,6 +16,11 @@ using test::shell;
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kImageToken = 5;
+const std::string kPictures = PLIMSOLL_SOURCE_DIR "/tests/data/images";
+const std::string kRun = "plimsoll run llava --max-model-len 64 --allowed-local-media-path " +
+                         kPictures + " --temperature 0 ";
 
 std::string read_binary(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -70,6 +76,7 @@ void make_llava(const Scratch& scratch) {
       {"dtype", "bfloat16"},
       {"tie_word_embeddings", true},
       {"vision_feature_layer", 0},
+      {"image_token_index", kImageToken},
       {"text_config", parse_json<Json>(read_binary(test::kModel + "/config.json"))},
       {"vision_config",
        {{"hidden_size", 2},
@@ -79,6 +86,22 @@ void make_llava(const Scratch& scratch) {
         {"image_size", 2},
         {"patch_size", 1}}}};
   scratch.write("llava/config.json", config.dump());
+}
+
+// Pictures of 2 x 2 pixels become four tokens.
+void make_llava_that_sees(const Scratch& scratch) {
+  make_llava(scratch);
+  scratch.write("llava/preprocessor_config.json",
+                R"({"size": {"shortest_edge": 2}, "crop_size": {"height": 2, "width": 2}})");
+}
+
+std::string line(const std::string& id, const std::string& images) {
+  return R"({"id": ")" + id + R"(", "prompt_token_ids": [9, 5, 10], "max_tokens": 4, )" +
+         R"("multi_modal_data": {"image": )" + images + "}}\n";
+}
+
+std::string picture(const std::string& name) {
+  return '"' + kPictures + "/" + name + '"';
 }
 
 }  // namespace
@@ -96,4 +119,75 @@ TEST_CASE("a multimodal checkpoint answers text as its text model does") {
   CHECK(multimodal.status == 0);
   CHECK(text.out.size() > 100);
   CHECK(multimodal.out == text.out);
+}
+
+TEST_CASE("a line with a picture is answered, a bad one costs its line alone") {
+  const Scratch scratch;
+  make_llava_that_sees(scratch);
+  scratch.write(
+      "in", line("good", picture("odd_37x53.png")) + line("again", picture("odd_37x53.png")) +
+                line("http", "\"http://example.org/a.png\"") + line("outside", "\"/etc/passwd\"") +
+                line("two", "[" + picture("odd_37x53.png") + "," + picture("odd_37x53.png") + "]") +
+                line("cut", "\"data:image/png;base64,iVBORw0KGgo=\"") +
+                "{\"id\": \"text\", \"prompt\": \"To be\", \"max_tokens\": 4}\n");
+  const auto outcome = shell(scratch, kRun + "-i in --report report.json");
+  INFO(outcome.err);
+  CHECK(outcome.status == 3);
+  const auto lines = test::json_lines(outcome.out);
+  REQUIRE(lines.size() == 7);
+  CHECK(lines[0]["usage"]["prompt_tokens"] == 2 + 4);
+  CHECK(lines[0]["choices"] == lines[1]["choices"]);
+  const std::string codes[] = {"image_not_allowed", "image_not_allowed", "bad_field",
+                               "image_truncated"};
+  for (size_t i = 0; i < 4; ++i) CHECK(lines[2 + i]["error"]["code"] == codes[i]);
+  CHECK(lines[6]["error"] == nullptr);
+}
+
+TEST_CASE("of images there are as many as the launch takes, and without one no tower") {
+  const Scratch scratch;
+  make_llava_that_sees(scratch);
+  scratch.write("in", line("a", picture("odd_37x53.png")));
+  const auto code = [&](const std::string& flags) {
+    const auto outcome = shell(scratch, kRun + flags + " -i in");
+    INFO(outcome.err);
+    return test::json_lines(outcome.out).at(0)["error"].value("code", "");
+  };
+  CHECK(code("--limit-mm-per-prompt image=0") == "no_images");
+  CHECK(code("--limit-mm-per-prompt '{\"image\": 0, \"video\": 1}'") == "too_many_images");
+  CHECK(code("--language-model-only") == "no_images");
+  fs::remove(scratch.path("llava/preprocessor_config.json"));
+  CHECK(code("") == "no_images");
+}
+
+TEST_CASE("run takes for pictures what plan says, and plan counts their tokens") {
+  const Scratch scratch;
+  make_llava_that_sees(scratch);
+  scratch.write("in",
+                line("a", picture("odd_37x53.png")) + line("b", picture("turned_320x240.jpg")));
+  for (const std::string flags : {"", " --limit-mm-per-prompt image=0"}) {
+    INFO(flags);
+    const auto planned = shell(scratch,
+                               "plimsoll plan llava --max-model-len 64 -i in "
+                               "--allowed-local-media-path " +
+                                   kPictures + flags + " --format json");
+    INFO(planned.err);
+    REQUIRE(planned.status == 0);
+    const Json plan = parse_json<Json>(planned.out);
+    CHECK(shell(scratch, kRun + flags + " -i in -o out --report report.json --overwrite").status ==
+          (flags.empty() ? 0 : 3));
+    const Json report = parse_json<Json>(scratch.read("report.json"));
+    std::map<std::string, int64_t> regions;
+    for (const Json& region : report["memory"]["parts"]) {
+      regions[region["part"].get<std::string>()] = region.value("measured_bytes", int64_t{0});
+    }
+    size_t met = 0;
+    for (const Json& part : plan["parts"]) {
+      const auto region = regions.find(part["name"].get<std::string>());
+      if (region == regions.end()) continue;
+      CHECK(part["bytes"] == region->second);
+      met += region->first == "vision weights" || region->first == "picture embeddings";
+    }
+    CHECK(met == (flags.empty() ? 2 : 0));
+    if (flags.empty()) CHECK(plan["prompts"]["prompt_tokens"] == 12);
+  }
 }

@@ -48,6 +48,7 @@ class PictureModel {
     int64_t cache_tokens = kContext;
     DType dtype = DType::f32;
   };
+  [[nodiscard]] DType stored() const { return spec_.dtype; }
 
   std::unique_ptr<engine::Engine> engine(Limits limits) {
     engine::EngineOptions options;
@@ -196,6 +197,26 @@ double check_case(const OrderedJson& c, const engine::RequestOutput& output) {
   return worst;
 }
 
+/// The rules of golden/README.md for 16-bit arithmetic: the median error of log probabilities, and
+/// greedy tokens up to the first close race.
+double check_half(const OrderedJson& c, const engine::RequestOutput& output, double logit_error) {
+  if (output.failure) FAIL(output.failure->message);
+  const auto expected = c["prompt_logprobs"].get<std::vector<double>>();
+  std::vector<double> errors;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    errors.push_back(std::abs(output.prompt_logprobs[i + 1]->front().logprob - expected[i]));
+  }
+  std::ranges::nth_element(errors, errors.begin() + std::ssize(errors) / 2);
+  const double median = errors[errors.size() / 2];
+  CHECK(median <= 0.5);
+  const auto greedy = c["greedy_token_ids"].get<Ids>();
+  const auto margins = c["greedy_margins"].get<std::vector<double>>();
+  for (size_t i = 0; i < greedy.size() && margins[i] >= 1.5 * logit_error; ++i) {
+    CHECK(output.completions[0].token_ids[i] == greedy[i]);
+  }
+  return median;
+}
+
 bool same(const engine::RequestOutput& a, const engine::RequestOutput& b) {
   if (a.completions.size() != 1 || b.completions.size() != 1) return false;
   const engine::Completion &x = a.completions[0], &y = b.completions[0];
@@ -236,6 +257,28 @@ TEST_CASE("prompts with pictures in float32") {
       worst = std::max(worst, check_case(c, run(*engine, {alone})[0]));
     }
     fmt::print("{:<24} F32   logprobs {:.1e}\n", subject.name, worst);
+  }
+}
+
+TEST_CASE("prompts with pictures in the stored half type") {
+  for (const fs::path& folder : folders()) {
+    PictureModel subject(*golden_folder(), folder);
+    const auto requests = subject.requests();
+    const auto engine = subject.engine({.dtype = subject.stored()});
+    double logit_error = 0, worst = 0;
+    for (const OrderedJson& c : subject.known["cases"]) {
+      logit_error =
+          std::max(logit_error, c["half_precision_reference"]["max_abs_logit_error"].get<double>());
+    }
+    for (const engine::Request& request : requests) {
+      const OrderedJson& c = subject.known["cases"][request.tag];
+      INFO(subject.name << ", " << c["name"]);
+      engine::Request alone = request;
+      alone.tag = 0;
+      worst = std::max(worst, check_half(c, run(*engine, {alone})[0], logit_error));
+    }
+    fmt::print("{:<24} {:<5} median of logprobs {:.2f}\n", subject.name,
+               safetensors_name(subject.stored()), worst);
   }
 }
 

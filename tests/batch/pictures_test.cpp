@@ -1,0 +1,217 @@
+// Lines with pictures: where they may come from, what they cost, how their placeholders grow.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <catch2/catch.hpp>
+
+#include <chrono>
+
+#include "base/error.h"
+#include "batch/line_error.h"
+#include "batch/prompt_builder.h"
+#include "scratch.h"
+
+using namespace plimsoll;
+using namespace plimsoll::batch;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kPictures = PLIMSOLL_SOURCE_DIR "/tests/data/images";
+constexpr int32_t kPad = 7, kVideoPad = 8;
+
+PictureRules rules(const std::string& allowed = kPictures) {
+  auto vision = std::make_shared<model::VisionSpec>();
+  vision->kind = model::VisionKind::qwen2_vl;
+  vision->merge = 2;
+  vision->image_token = kPad;
+  vision->video_token = kVideoPad;
+  return {.vision = vision,
+          .refusal = "",
+          .settings = Json::parse(R"({"max_pixels": 100352})"),
+          .overrides = OrderedJson::object(),
+          .most_images = 2,
+          .most_videos = 1,
+          .allowed_folder = allowed,
+          .cache_bytes = size_t{1} << 20};
+}
+
+struct Built {
+  BuiltRequest request;
+  std::string code, message;
+  [[nodiscard]] const TokenIds& ids() const { return request.prompts.at(0).parts.at(0); }
+  [[nodiscard]] const engine::Pictures& pictures() const { return *request.prompts.at(0).pictures; }
+};
+
+Built build(const OrderedJson& body, const PictureRules& with = rules(), int64_t context = 1000) {
+  PromptBuilder builder(
+      {.max_model_len = context, .pictures = std::make_shared<PictureLoader>(with)}, {});
+  LineHead head;
+  head.endpoint = body.contains("messages") ? Endpoint::chat : Endpoint::completions;
+  Built built;
+  try {
+    const LineRequest request = read_request(head, body, {}, {.vocab_size = 100},
+                                             [](std::string_view, std::string_view) {});
+    built.request = builder.build(head, request);
+  } catch (const LineError& error) {
+    built.code = error.code();
+    built.message = error.what();
+  }
+  return built;
+}
+
+OrderedJson with_images(const OrderedJson& images, const OrderedJson& ids = {1, kPad, 2}) {
+  return {{"prompt_token_ids", ids}, {"multi_modal_data", {{"image", images}}}};
+}
+
+std::string code_of(const OrderedJson& images, const std::string& allowed = kPictures) {
+  const Built built = build(with_images(images), rules(allowed));
+  UNSCOPED_INFO(built.message);
+  return built.code;
+}
+
+const std::string kOdd = kPictures + "/odd_37x53.png";
+
+}  // namespace
+
+TEST_CASE("a placeholder grows to as many tokens as its picture has embeddings") {
+  const Built built = build(with_images({kOdd}));
+  REQUIRE(built.message == "");
+  CHECK(built.ids() == TokenIds{1, kPad, kPad, kPad, kPad, kPad, kPad, 2});  // 2 x 3 units
+  REQUIRE(built.pictures().items.size() == 1);
+  CHECK(built.pictures().items[0].runs.front().first == 1);
+  CHECK(built.pictures().rope_delta == 3 - 6);  // a picture of 3 rows counts as 3 positions
+}
+
+TEST_CASE("equal pictures have equal keys, other settings others") {
+  const OrderedJson ids = {kPad, kPad};
+  const Built twice = build(with_images({kOdd, kOdd}, ids));
+  REQUIRE(twice.pictures().items.size() == 2);
+  CHECK(twice.pictures().items[0].key == twice.pictures().items[1].key);
+  CHECK(twice.pictures().items[0].pixels == twice.pictures().items[1].pixels);
+  OrderedJson larger = with_images({kOdd});
+  larger["mm_processor_kwargs"] = {{"min_pixels", 12544}};
+  const Built other = build(larger);
+  REQUIRE(other.message == "");
+  CHECK(!(other.pictures().items[0].key == twice.pictures().items[0].key));
+  CHECK(other.pictures().items[0].tokens() > 6);
+}
+
+TEST_CASE("a line is told what is wrong with its pictures") {
+  struct Row {
+    OrderedJson body;
+    std::string code, message;
+  };
+  const Row rows[] = {
+      {with_images({kOdd, kOdd, kOdd}), "too_many_images", "has 3 images"},
+      {with_images({kOdd, kOdd}), "bad_field", "has 1 placeholders 7 for 2 pictures"},
+      {with_images({kOdd}, {1, 2}), "bad_field", "has 0 placeholders"},
+      {with_images({"https://example.org/a.png"}), "image_not_allowed", "download the file"},
+      {with_images({"file://other/a.png"}), "image_not_allowed", "other machines"},
+      {with_images({"/etc/passwd"}), "image_not_allowed", "outside"},
+      {with_images({kPictures + "/../configs"}), "image_not_allowed", "outside"},
+      {with_images({kPictures + "/none.png"}), "image_unreadable", "No such file"},
+      {with_images({"data:image/png;base64,@@@@"}), "image_unreadable", "base64"},
+      {with_images({"data:image/png,abc"}), "image_unreadable", "expected data:"},
+      {with_images({"data:image/png;base64,AAAA"}), "image_unreadable", ""},
+      {with_images(OrderedJson::array()), "bad_field", "several"},
+      {{{"prompt_token_ids", {1}}, {"multi_modal_data", {{"audio", "a.wav"}}}},
+       "bad_field",
+       "audio"},
+  };
+  for (const Row& row : rows) {
+    const Built built = build(row.body);
+    INFO(row.body.dump() << ": " << built.message);
+    CHECK(built.code == row.code);
+    CHECK(built.message.find(row.message) != std::string::npos);
+  }
+}
+
+TEST_CASE("a prompt that pictures make too long says its length") {
+  const Built built = build(with_images({kOdd}), rules(), 8);
+  CHECK(built.code == "context_too_long");
+  CHECK(built.message.find("the prompt has 8 tokens") != std::string::npos);
+}
+
+TEST_CASE("settings of a line are those of the model's processor") {
+  OrderedJson body = with_images({kOdd});
+  body["mm_processor_kwargs"] = {{"max_pixel", 3136}};
+  CHECK(build(body).code == "bad_field");
+  body["mm_processor_kwargs"] = {{"max_pixels", -1}};
+  CHECK(build(body).code == "bad_field");
+}
+
+TEST_CASE("files are read below the allowed folder alone, whatever links say") {
+  const test::Scratch scratch;
+  const std::string allowed = scratch.path("allowed");
+  fs::create_directory(allowed);
+  fs::create_directory(scratch.path("allowed too"));
+  fs::copy(kOdd, allowed + "/a b.png");
+  fs::copy(kOdd, scratch.path("allowed too/a.png"));
+  fs::create_symlink(kOdd, allowed + "/out.png");
+  fs::create_symlink(allowed + "/a b.png", scratch.path("in.png"));
+  CHECK(code_of({"file://" + allowed + "/a%20b.png"}, allowed) == "");
+  CHECK(code_of({"file://localhost" + allowed + "/a b.png"}, allowed) == "");
+  CHECK(code_of({scratch.path("in.png")}, allowed) == "");
+  CHECK(code_of({allowed + "/out.png"}, allowed) == "image_not_allowed");
+  CHECK(code_of({scratch.path("allowed too/a.png")}, allowed) == "image_not_allowed");
+  CHECK(code_of({allowed + "/a b.png"}, "") == "image_not_allowed");
+  CHECK(code_of({allowed}, allowed + "/..") == "image_unreadable");
+  CHECK_THROWS_AS(PictureLoader(rules(scratch.path("missing"))), Error);
+}
+
+TEST_CASE("a FIFO among the pictures keeps nobody waiting") {
+  const test::Scratch scratch;
+  REQUIRE(mkfifo(scratch.path("fifo.png").c_str(), 0600) == 0);
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(code_of({scratch.path("fifo.png")}, scratch.path("")) == "image_unreadable");
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
+}
+
+TEST_CASE("a video is its frames, in a list or in one address") {
+  const OrderedJson ids = {1, kVideoPad};
+  const Built listed =
+      build({{"prompt_token_ids", ids}, {"multi_modal_data", {{"video", {kOdd, kOdd, kOdd}}}}});
+  REQUIRE(listed.message == "");
+  CHECK(listed.pictures().items[0].tokens() == 2 * 6);  // two pairs
+  CHECK(build({{"prompt_token_ids", ids}, {"multi_modal_data", {{"video", {{kOdd}, {kOdd}}}}}})
+            .code == "too_many_images");
+  for (const char* container : {"data:video/mp4;base64,AAAA", "data:video/webm;base64,AAAA"}) {
+    const Built refused =
+        build({{"prompt_token_ids", ids}, {"multi_modal_data", {{"video", container}}}});
+    CHECK(refused.code == "bad_field");
+    CHECK(refused.message.find("container") != std::string::npos);
+  }
+  const test::Scratch scratch;
+  scratch.write("a.mp4", std::string("\0\0\0\x18"
+                                     "ftypisom",
+                                     12) +
+                             std::string(64, '\0'));
+  const Built file =
+      build({{"prompt_token_ids", ids}, {"multi_modal_data", {{"video", scratch.path("a.mp4")}}}},
+            rules(scratch.path("")));
+  CHECK(file.code == "image_unreadable");
+  CHECK(file.message.find("container") != std::string::npos);
+}
+
+TEST_CASE("a launch without a tower says why") {
+  PictureRules none = rules();
+  none.vision = nullptr;
+  none.refusal = "--limit-mm-per-prompt image=0 leaves the vision tower out";
+  const Built built = build(with_images({kOdd}), none);
+  CHECK(built.code == "no_images");
+  CHECK(built.message.find("image=0") != std::string::npos);
+}
+
+TEST_CASE("counting reads headers, and no pixels") {
+  PromptBuilder builder({.max_model_len = 1000,
+                         .pictures = std::make_shared<PictureLoader>(rules()),
+                         .pixels = PromptOptions::Pixels::counted},
+                        {});
+  LineHead head;
+  const BuiltRequest built =
+      builder.build(head, read_request(head, with_images({kOdd}), {}, {.vocab_size = 100},
+                                       [](std::string_view, std::string_view) {}));
+  CHECK(built.prompts[0].parts[0].size() == 8);
+  CHECK(built.prompts[0].pictures->items[0].pixels->levels.empty());
+}
