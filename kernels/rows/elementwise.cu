@@ -58,44 +58,39 @@ __global__ void __launch_bounds__(kThreads)
   store_pack(row_at<T>(out, at.row) + at.column, result);
 }
 
+/// x = change(x, its row, its column) for each element, in place.
+template <typename T, int N, typename Change>
+__device__ void change_each(const View& x, Change change) {
+  const Place at = place_of<N>(x.columns);
+  if (at.column >= x.columns) return;
+  T* to = row_at<T>(x, at.row) + at.column;
+  Pack<T, N> values = load_pack<T, N>(to);
+  for (int j = 0; j < N; ++j) values.set(j, change(values.at(j), at.row, at.column + j));
+  store_pack(to, values);
+}
+
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
     bias_kernel(View x, Vector bias, model::Activation activation) {
   wait_for_previous();
   start_next();
-  const Place at = place_of<N>(x.columns);
-  if (at.column >= x.columns) return;
-  T* to = row_at<T>(x, at.row) + at.column;
-  Pack<T, N> values = load_pack<T, N>(to);
-  for (int j = 0; j < N; ++j) {
-    const float addend = bias.present() ? bias.at(at.column + j) : 0.f;
-    values.set(j, activate(activation, values.at(j) + addend));
-  }
-  store_pack(to, values);
+  change_each<T, N>(x, [&](float value, int64_t, int64_t column) {
+    return activate(activation, value + (bias.present() ? bias.at(column) : 0.f));
+  });
 }
 
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) soft_cap_kernel(View x, float cap) {
   wait_for_previous();
   start_next();
-  const Place at = place_of<N>(x.columns);
-  if (at.column >= x.columns) return;
-  T* to = row_at<T>(x, at.row) + at.column;
-  Pack<T, N> values = load_pack<T, N>(to);
-  for (int j = 0; j < N; ++j) values.set(j, cap * tanhf(values.at(j) / cap));
-  store_pack(to, values);
+  change_each<T, N>(x, [&](float value, int64_t, int64_t) { return cap * tanhf(value / cap); });
 }
 
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) scale_kernel(View x, float factor) {
   wait_for_previous();
   start_next();
-  const Place at = place_of<N>(x.columns);
-  if (at.column >= x.columns) return;
-  T* to = row_at<T>(x, at.row) + at.column;
-  Pack<T, N> values = load_pack<T, N>(to);
-  for (int j = 0; j < N; ++j) values.set(j, values.at(j) * factor);
-  store_pack(to, values);
+  change_each<T, N>(x, [&](float value, int64_t, int64_t) { return value * factor; });
 }
 
 /// log(1 + e^x).
@@ -107,38 +102,26 @@ template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) gates_kernel(View x, View gates, model::GateKind kind) {
   wait_for_previous();
   start_next();
-  const Place at = place_of<N>(x.columns);
-  if (at.column >= x.columns) return;
-  T* to = row_at<T>(x, at.row) + at.column;
-  const T* from = row_at<T>(gates, at.row);
   const int64_t width = x.columns / gates.columns;
-  Pack<T, N> values = load_pack<T, N>(to);
-  for (int j = 0; j < N; ++j) {
-    const float gate = to_float(from[(at.column + j) / width]);
+  change_each<T, N>(x, [&](float value, int64_t row, int64_t column) {
+    const float gate = to_float(row_at<T>(gates, row)[column / width]);
     const bool is_sigmoid = kind == model::GateKind::sigmoid;
-    values.set(j, values.at(j) * (is_sigmoid ? 1.f / (1.f + expf(-gate)) : softplus(gate)));
-  }
-  store_pack(to, values);
+    return value * (is_sigmoid ? 1.f / (1.f + expf(-gate)) : softplus(gate));
+  });
 }
 
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) xielu_kernel(View x, Vector parameters) {
   wait_for_previous();
   start_next();
-  const Place at = place_of<N>(x.columns);
-  if (at.column >= x.columns) return;
   const float beta = parameters.at(2);
   const float epsilon = parameters.at(3);
   const float positive = softplus(parameters.at(0));
   const float negative = beta + softplus(parameters.at(1));
-  T* to = row_at<T>(x, at.row) + at.column;
-  Pack<T, N> values = load_pack<T, N>(to);
-  for (int j = 0; j < N; ++j) {
-    const float y = values.at(j);
+  change_each<T, N>(x, [&](float y, int64_t, int64_t) {
     const float bent = y > 0.f ? positive * y * y : negative * (expm1f(fminf(y, epsilon)) - y);
-    values.set(j, bent + beta * y);
-  }
-  store_pack(to, values);
+    return bent + beta * y;
+  });
 }
 
 void check_types(const char* op, const View& a, const View& b) {

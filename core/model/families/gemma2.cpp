@@ -5,6 +5,22 @@
 #include "model/families/gemma.h"
 
 namespace plimsoll::model {
+namespace {
+
+void read_gemma2(const ConfigReader& config, Decoder& decoder) {
+  read_gemma(config, decoder,
+             {.sizes = {.vocab = 256000,
+                        .hidden = 2304,
+                        .intermediate = 9216,
+                        .layers = 26,
+                        .heads = 8,
+                        .kv_heads = 4,
+                        .head_dim = 256,
+                        .max_position = 8192}},
+             {.window_period = 2, .attention_soft_cap = 50, .final_soft_cap = 30});
+}
+
+}  // namespace
 
 // Gemma 1: Gemma 2 without caps, windows and outer norms.
 ModelSpec make_gemma(const ConfigReader& config) {
@@ -32,16 +48,7 @@ ModelSpec make_gemma(const ConfigReader& config) {
 
 ModelSpec make_vaultgemma(const ConfigReader& config) {
   Decoder decoder{.family = "vaultgemma"};
-  read_gemma(config, decoder,
-             {.sizes = {.vocab = 256000,
-                        .hidden = 2304,
-                        .intermediate = 9216,
-                        .layers = 26,
-                        .heads = 8,
-                        .kv_heads = 4,
-                        .head_dim = 256,
-                        .max_position = 8192}},
-             {.window_period = 2, .attention_soft_cap = 50, .final_soft_cap = 30});
+  read_gemma2(config, decoder);
   decoder.placement = NormPlacement::pre;
   decoder.names.attention_post_norm = decoder.names.mlp_post_norm = "";
   use_transformers_class(decoder);
@@ -50,16 +57,7 @@ ModelSpec make_vaultgemma(const ConfigReader& config) {
 
 ModelSpec make_gemma2(const ConfigReader& config) {
   Decoder decoder{.family = "gemma2"};
-  read_gemma(config, decoder,
-             {.sizes = {.vocab = 256000,
-                        .hidden = 2304,
-                        .intermediate = 9216,
-                        .layers = 26,
-                        .heads = 8,
-                        .kv_heads = 4,
-                        .head_dim = 256,
-                        .max_position = 8192}},
-             {.window_period = 2, .attention_soft_cap = 50, .final_soft_cap = 30});
+  read_gemma2(config, decoder);
   decoder.vllm.forbids_f16 = true;
   decoder.names.tied_embedding = "model.embed_tokens";  // vLLM's class has no lm_head
   return build(decoder);

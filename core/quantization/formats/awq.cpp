@@ -32,12 +32,8 @@ class AwqRows final : public StoredRows {
     });
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
-    const int64_t size = model::scale_bytes(packing().scale);
-    scales_.guarded([&] {
-      for (int64_t i = 0; i < count; ++i)
-        for (int64_t g = 0; g < groups(); ++g)
-          copy_scale(scales_, g * outputs() + first + i, to + (i * groups() + g) * size);
-    });
+    const auto index = [this](int64_t output, int64_t g) { return g * outputs() + output; };
+    copy_scales(scales_, first, count, index, to);
   }
   void zeros(int64_t first, int64_t count, uint8_t* to) const override {
     zeros_.guarded([&] {

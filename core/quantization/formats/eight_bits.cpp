@@ -47,11 +47,8 @@ class EightBitRows final : public StoredRows {
     }
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
-    scales_.guarded([&] {
-      for (int64_t i = 0; i < count; ++i)
-        for (int64_t g = 0; g < groups(); ++g)
-          copy_scale(scales_, scale_of(first + i, g), to + (i * groups() + g) * 4);
-    });
+    const auto index = [this](int64_t output, int64_t g) { return scale_of(output, g); };
+    copy_scales(scales_, first, count, index, to);
   }
 
  private:

@@ -31,10 +31,8 @@ class FourBitFloatRows : public StoredRows {
     });
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
-    scales_.guarded([&] {
-      for (int64_t i = 0; i < count * groups(); ++i)
-        copy_scale(scales_, first * groups() + i, to + i);
-    });
+    const auto index = [this](int64_t output, int64_t g) { return output * groups() + g; };
+    copy_scales(scales_, first, count, index, to);
   }
   void table(std::span<float, 16> to) const override { std::ranges::copy(kE2m1, to.begin()); }
 

@@ -31,11 +31,8 @@ class PackedIntegerRows final : public StoredRows {
     });
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
-    const int64_t size = model::scale_bytes(packing().scale);
-    scales_.guarded([&] {
-      for (int64_t i = 0; i < count * groups(); ++i)
-        copy_scale(scales_, first * groups() + i, to + i * size);
-    });
+    const auto index = [this](int64_t output, int64_t g) { return output * groups() + g; };
+    copy_scales(scales_, first, count, index, to);
   }
   void zeros(int64_t first, int64_t count, uint8_t* to) const override {
     zeros_.guarded([&] {

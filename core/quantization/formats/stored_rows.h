@@ -31,6 +31,18 @@ class StoredRows : public model::PackedRows {
   [[nodiscard]] StoredTensor require_scales(const std::string& ending, const Shape& shape) const;
   /// Scale `i` of the tensor, in the packing's type.
   void copy_scale(const StoredTensor& tensor, int64_t i, std::byte* to) const;
+  /// Copies the scales of rows first, first + 1, ..., group by group; index(output, group) is the
+  /// place of one in the tensor.
+  template <typename Index>
+  void copy_scales(const StoredTensor& tensor, int64_t first, int64_t count, Index index,
+                   std::byte* to) const {
+    const int64_t size = model::scale_bytes(packing_.scale);
+    tensor.guarded([&] {
+      for (int64_t i = 0; i < count; ++i)
+        for (int64_t g = 0; g < groups(); ++g)
+          copy_scale(tensor, index(first + i, g), to + (i * groups() + g) * size);
+    });
+  }
   /// The one value of a tensor [] or [1], or of several of which the largest counts.
   [[nodiscard]] float single(const std::string& ending) const;
   /// Reads MODULE.ENDING as the groups of inputs. Throws Error for numbers outside of them.
