@@ -29,7 +29,7 @@ void on_crash(int number) {
   const int descriptor = g_crash_descriptor.exchange(-1);
   if (descriptor >= 0) {
     [[maybe_unused]] const ssize_t written =
-        write(descriptor, g_crash_mark.data(), g_crash_mark.size());
+        ::write(descriptor, g_crash_mark.data(), g_crash_mark.size());
   }
   std::signal(number, SIG_DFL);
   raise(number);

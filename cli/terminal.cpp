@@ -23,7 +23,7 @@ int terminal_width(const Environment& environment) {
 
 void write_error_stream(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = write(STDERR_FILENO, bytes.data(), bytes.size());
+    const ssize_t written = ::write(STDERR_FILENO, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return;
     bytes.remove_prefix(static_cast<size_t>(written));

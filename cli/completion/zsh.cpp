@@ -6,7 +6,7 @@ namespace plimsoll::cli {
 namespace {
 
 // Text within single quotes and brackets of _arguments.
-std::string quoted(const std::string& text) {
+std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text) {
     if (c == '\'') {
@@ -33,7 +33,7 @@ std::string specs(const CompletedCommand& command) {
     for (const std::string& name : flag.names) {
       const char* joint = !flag.takes_value ? "" : name.starts_with("--") ? "=" : "+";
       text +=
-          fmt::format("        '*{}{}[{}]{}' \\\n", name, joint, quoted(flag.help), action(flag));
+          fmt::format("        '*{}{}[{}]{}' \\\n", name, joint, escaped(flag.help), action(flag));
     }
   }
   return text;
@@ -45,7 +45,7 @@ std::string zsh_completion(const std::vector<CompletedCommand>& commands) {
   std::string names, cases;
   for (const CompletedCommand& command : commands) {
     if (command.name.empty()) continue;
-    names += fmt::format("    '{}:{}'\n", command.name, quoted(command.help));
+    names += fmt::format("    '{}:{}'\n", command.name, escaped(command.help));
     cases += fmt::format("    {})\n      _arguments \\\n{}        '*:file:_files' ;;\n",
                          command.name, specs(command));
   }

@@ -15,10 +15,6 @@ using namespace std::chrono_literals;
 constexpr auto kBarInterval = 100ms;
 constexpr auto kLineInterval = 10s;
 
-double rate(uint64_t count, double seconds) {
-  return seconds > 0 ? static_cast<double>(count) / seconds : 0;
-}
-
 std::string bar_of(double fraction, int cells) {
   const int full = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * cells);
   return "[" + std::string(static_cast<size_t>(full), '#') +
@@ -48,6 +44,10 @@ std::string printable(std::string_view text) {
     }
   }
   return out;
+}
+
+double rate(uint64_t count, double seconds) {
+  return seconds > 0 ? static_cast<double>(count) / seconds : 0;
 }
 
 std::string describe(const ProgressSample& sample, size_t width) {

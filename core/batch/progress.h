@@ -13,6 +13,9 @@ namespace plimsoll::batch {
 
 using Clock = std::chrono::steady_clock;
 
+/// Of `count` a second; 0 before any time has passed.
+double rate(uint64_t count, double seconds);
+
 enum class ProgressMode : uint8_t { none, lines, bar };
 
 /// Where a run stands.

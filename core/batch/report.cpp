@@ -6,13 +6,10 @@
 #include <algorithm>
 
 #include "batch/json_text.h"
+#include "batch/progress.h"
 
 namespace plimsoll::batch {
 namespace {
-
-double rate(uint64_t count, double seconds) {
-  return seconds > 0 ? static_cast<double>(count) / seconds : 0;
-}
 
 // Lines of the input without a record.
 uint64_t left_of(const RunCounts& counts) {

@@ -63,7 +63,7 @@ void install_handler() {
   (void)installed;
 }
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
+[[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& why) {
   fail(ExitCode::checkpoint_unusable, "{}: {}", path.string(), why);
 }
 
@@ -79,18 +79,18 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   install_handler();
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
   const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) refuse(path_, reason(errno));
+  if (descriptor < 0) refuse_file(path_, reason(errno));
   struct stat status {};
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
     const bool regular = S_ISREG(status.st_mode);
     close(descriptor);
-    refuse(path_, regular ? "the file is empty" : "not a regular file");
+    refuse_file(path_, regular ? "the file is empty" : "not a regular file");
   }
   size_ = static_cast<size_t>(status.st_size);
   void* const map = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
   const int error = errno;
   close(descriptor);
-  if (map == MAP_FAILED) refuse(path_, "cannot be mapped: " + reason(error));
+  if (map == MAP_FAILED) refuse_file(path_, "cannot be mapped: " + reason(error));
   data_ = static_cast<const std::byte*>(map);
 }
 
@@ -127,9 +127,9 @@ GuardedRead::~GuardedRead() {
 
 void GuardedRead::finish() const {
   if (!file_.lost_.load()) return;
-  refuse(file_.path(),
-         "became shorter or unreadable while it was being read; is it still being "
-         "written or on a failing disk?");
+  refuse_file(file_.path(),
+              "became shorter or unreadable while it was being read; is it still being "
+              "written or on a failing disk?");
 }
 
 }  // namespace plimsoll::checkpoint

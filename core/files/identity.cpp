@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kWhole = uint64_t{64} << 20;
 constexpr size_t kHead = size_t{256} << 10;  // most of a safetensors header
-constexpr size_t kBlock = 4096;
+constexpr size_t kSampleBytes = 4096;
 constexpr uint64_t kSamples = 64;
 constexpr std::array kSuffixes = {".safetensors", ".json", ".model", ".txt", ".jinja", ".tiktoken"};
 
@@ -56,9 +56,9 @@ std::string sampled_digest(const fs::path& path) {
     return digest.hex();
   }
   add_block(file, 0, block, digest);
-  block.resize(kBlock);
+  block.resize(kSampleBytes);
   for (uint64_t i = 0; i < kSamples; ++i) {
-    add_block(file, (size - kBlock) / kSamples * (i + 1), block, digest);
+    add_block(file, (size - kSampleBytes) / kSamples * (i + 1), block, digest);
   }
   return digest.hex();
 }

@@ -13,11 +13,11 @@
 #include "files/seam.h"
 
 namespace plimsoll::files {
-namespace {
-
 std::string reason() {
   return std::strerror(errno);
 }
+
+namespace {
 
 bool describe(const UsedFile& file, struct stat& found) {
   if (file.path != "-") return stat(file.path.c_str(), &found) == 0;

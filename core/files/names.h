@@ -12,6 +12,9 @@
 
 namespace plimsoll::files {
 
+/// What errno says, in words.
+std::string reason();
+
 /// Device and inode: the same file, by whatever name.
 struct FileId {
   dev_t device = 0;

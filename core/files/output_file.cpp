@@ -13,10 +13,6 @@
 namespace plimsoll::files {
 namespace {
 
-std::string reason() {
-  return std::strerror(errno);
-}
-
 [[noreturn]] void cannot_create(const std::string& path) {
   const int cause = errno;
   if (cause == ENOENT) check_folder(path);

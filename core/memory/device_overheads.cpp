@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "base/amount.h"
+
 namespace plimsoll::memory {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kGraphNodeBytes = 1536;  // measured on an H200
 
 /// Code that a launch loads: our own machine code for one architecture, and the kernels of cuBLASLt

@@ -6,14 +6,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/amount.h"
 #include "base/error.h"
 #include "memory/available.h"
 
 namespace plimsoll::memory {
-namespace {
-constexpr size_t kMiB = size_t{1} << 20;
-}
-
 HostMemory::HostMemory(size_t bytes) {
   bytes_ = std::max<size_t>(bytes, 1);
   const Available available = available_memory();

@@ -10,7 +10,7 @@
 namespace plimsoll::model {
 namespace {
 
-constexpr IntegerRange kPositions{1, int64_t{1} << 40};
+constexpr IntegerRange kTrainedPositions{1, int64_t{1} << 40};
 
 // What all kinds are computed from.
 struct Input {
@@ -74,7 +74,7 @@ Rope dynamic(const Input& in) {
   const auto alpha = in.parameters.positive({"alpha"});
   const double factor = alpha ? 1 : required_factor(in);
   const int64_t trained =
-      in.parameters.integer({"max_trained_positions"}, in.max_position, kPositions);
+      in.parameters.integer({"max_trained_positions"}, in.max_position, kTrainedPositions);
   double growth = 1;
   if (alpha) {
     growth = *alpha;
@@ -247,14 +247,14 @@ Rope make_rope(const ConfigReader& config, const ConfigReader& parameters,
   constexpr std::string_view kOriginal = "original_max_position_embeddings";
   const int64_t missing =
       defaults.original_max_position != 0 ? defaults.original_max_position : defaults.max_position;
-  const Input in{
-      .parameters = parameters,
-      .theta = parameters.positive({"rope_theta"},
-                                   config.positive({defaults.theta_key}, defaults.theta)),
-      .dim = rotated_part(config, parameters, defaults),
-      .max_position = defaults.max_position,
-      .original_max_position = config.integer(
-          {kOriginal}, parameters.integer({kOriginal}, missing, kPositions), kPositions)};
+  const Input in{.parameters = parameters,
+                 .theta = parameters.positive(
+                     {"rope_theta"}, config.positive({defaults.theta_key}, defaults.theta)),
+                 .dim = rotated_part(config, parameters, defaults),
+                 .max_position = defaults.max_position,
+                 .original_max_position = config.integer(
+                     {kOriginal}, parameters.integer({kOriginal}, missing, kTrainedPositions),
+                     kTrainedPositions)};
   Rope rope = kind->make(in);
   rope.spec.rotary_dim = in.dim;
   return rope;

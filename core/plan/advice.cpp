@@ -132,8 +132,8 @@ int64_t saved_bytes(const PlanResult& base, const PlanResult& changed) {
 }
 
 /// Nothing where the engine refuses the arguments.
-std::optional<PlanResult> try_plan(const PlanFunction& plan, const EngineArgs& args,
-                                   const hardware::Gpu* gpu) {
+std::optional<PlanResult> plan_or_nothing(const PlanFunction& plan, const EngineArgs& args,
+                                          const hardware::Gpu* gpu) {
   try {
     return plan(args, gpu);
   } catch (const Error&) {
@@ -146,7 +146,7 @@ std::optional<PlanResult> try_change(const PlanFunction& plan, const EngineArgs&
                                      const std::vector<const Change*>& changes) {
   EngineArgs changed = args;
   for (const Change* change : changes) change->apply(changed);
-  return try_plan(plan, changed, gpu);
+  return plan_or_nothing(plan, changed, gpu);
 }
 
 /// The fewest ranks that fit, of twice, four and eight times today's; twice if none does.
@@ -157,7 +157,7 @@ int64_t fewest_ranks(const PlanFunction& plan, const EngineArgs& args, const har
     // No rank holds less than its part of the weights.
     if (base.budget_bytes > 0 && base.weights_bytes / factor > base.budget_bytes) continue;
     changed.tensor_parallel = args.tensor_parallel * factor;
-    const std::optional<PlanResult> planned = try_plan(plan, changed, gpu);
+    const std::optional<PlanResult> planned = plan_or_nothing(plan, changed, gpu);
     if (planned && planned->fits.value_or(false)) return changed.tensor_parallel;
   }
   return args.tensor_parallel * 2;

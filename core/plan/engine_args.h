@@ -17,6 +17,8 @@ struct VllmVersion {
   auto operator<=>(const VllmVersion&) const = default;
 };
 
+/// Before it, messages and checks are those of the first engine.
+inline constexpr VllmVersion kFirstEngineOnly{0, 8, 0};
 /// From here on bitsandbytes is a plugin's.
 inline constexpr VllmVersion kWithoutBitsandbytes{0, 28, 0};
 

@@ -10,13 +10,13 @@
 namespace plimsoll::quantization {
 namespace {
 
-constexpr Bounds kBits{1, 8};
+constexpr Bounds kPackedBits{1, 8};
 
 /// AWQ's and GPTQ's settings over those of `base`.
 WeightScheme packed_scheme(const ConfigView& config, const WeightScheme& base) {
   WeightScheme scheme = base;
   const bool first = base.bits > 8;
-  scheme.bits = config.integer({"bits", "w_bit"}, first ? 4 : base.bits, kBits);
+  scheme.bits = config.integer({"bits", "w_bit"}, first ? 4 : base.bits, kPackedBits);
   const int64_t group =
       config.integer({"group_size", "q_group_size"}, first ? 128 : base.group, {-1, 1 << 20});
   scheme.group = group > 0 ? group : 0;

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxTemplateBytes = size_t{4} << 20;
+constexpr size_t kMaxFileBytes = size_t{4} << 20;
 
 // The `chat_template` of a JSON file: a string, or a list of {name, template}.
 void add_from_json(const fs::path& file, std::map<std::string, std::string>& templates) {
@@ -53,13 +53,12 @@ std::map<std::string, std::string> folder_templates(const fs::path& folder) {
   std::map<std::string, std::string> templates;
   std::error_code error;
   if (const fs::path file = folder / "chat_template.jinja"; fs::exists(file, error)) {
-    templates.emplace("default", read_text_file(file, kMaxTemplateBytes));
+    templates.emplace("default", read_text_file(file, kMaxFileBytes));
   }
   const fs::path more = folder / "additional_chat_templates";
   for (const auto& entry : fs::directory_iterator(more, error)) {
     if (entry.path().extension() != ".jinja") continue;
-    templates.emplace(entry.path().stem().string(),
-                      read_text_file(entry.path(), kMaxTemplateBytes));
+    templates.emplace(entry.path().stem().string(), read_text_file(entry.path(), kMaxFileBytes));
   }
   if (!templates.empty()) return templates;
   // Older folders keep them in JSON.

@@ -12,8 +12,8 @@ namespace {
 
 // Notes are lines: "+N" line N is in hand, "-N" it has its record, "?N" it was in hand at a death,
 // "!" this life died by itself.
-constexpr uint64_t kAnew = uint64_t{1} << 20;     // bytes of notes
-constexpr uint64_t kLargest = uint64_t{1} << 30;  // beyond it the file is none of ours
+constexpr uint64_t kAnew = uint64_t{1} << 20;         // bytes of notes
+constexpr uint64_t kLargestFile = uint64_t{1} << 30;  // beyond it the file is none of ours
 
 template <typename Take>
 void for_each_line(std::string_view text, Take take) {
@@ -54,7 +54,7 @@ InFlight::~InFlight() {
 }
 
 void InFlight::read_earlier() {
-  std::string notes(std::min(file_.size(), kLargest), '\0');
+  std::string notes(std::min(file_.size(), kLargestFile), '\0');
   file_.read_at(0, notes.data(), notes.size());
   bool died = false;
   for_each_line(notes, [&](std::string_view note) {

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kReadBytes = size_t{1} << 20;
+constexpr size_t kScanBytes = size_t{1} << 20;
 constexpr uint64_t kSyncBytes = uint64_t{1} << 20;
 constexpr auto kSyncInterval = 1s;
 // Copied, synced and given back at once.
@@ -39,7 +39,7 @@ class Lines {
       start_ = 0;
       scanned_ = buffer_.size();
       const uint64_t behind = at_ + buffer_.size();
-      const size_t more = std::min<uint64_t>(kReadBytes, end_ - behind);
+      const size_t more = std::min<uint64_t>(kScanBytes, end_ - behind);
       if (more == 0) return false;
       buffer_.resize(scanned_ + more);
       file_.read_at(behind, buffer_.data() + scanned_, more);
@@ -113,7 +113,7 @@ void Journal::reopen_published() {
 void Journal::unpack_published() {
   clear();
   files::InputFile packed = files::InputFile::open(path_);
-  std::string buffer(kReadBytes, '\0');
+  std::string buffer(kScanBytes, '\0');
   while (const size_t got = packed.read(buffer.data(), buffer.size(), -1).value_or(0)) {
     part_.append(std::string_view(buffer).substr(0, got));
   }
@@ -126,7 +126,7 @@ void Journal::unpack_published() {
 uint64_t Journal::first_record() const {
   std::string buffer;
   for (uint64_t at = 0; at < end_; at += buffer.size()) {
-    buffer.resize(std::min<uint64_t>(kReadBytes, end_ - at));
+    buffer.resize(std::min<uint64_t>(kScanBytes, end_ - at));
     part_.read_at(at, buffer.data(), buffer.size());
     const size_t found = buffer.find_first_not_of('\0');
     if (found != std::string::npos) return at + found;
@@ -274,7 +274,7 @@ void Journal::copy_in_order(files::OutputFile& to) {
     const size_t before = buffer.size();
     buffer.resize(before + extent.bytes);
     part_.read_at(extent.offset, buffer.data() + before, extent.bytes);
-    if (buffer.size() >= kReadBytes) flush();
+    if (buffer.size() >= kScanBytes) flush();
     if (!punches || moved - given_back < kMoveBytes) continue;
     flush();
     to.sync();

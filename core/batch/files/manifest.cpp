@@ -13,7 +13,7 @@ namespace plimsoll::batch {
 namespace {
 
 constexpr const char* kTool = "plimsoll run";
-constexpr size_t kLargest = size_t{64} << 20;
+constexpr size_t kLargestManifest = size_t{64} << 20;
 
 constexpr std::array<std::pair<RunState, const char*>, 4> kStates{{
     {RunState::running, "running"},
@@ -48,7 +48,7 @@ std::string manifest_path(const std::string& output) {
 std::optional<Manifest> read_manifest(const std::string& path) {
   if (!files::exists(path)) return std::nullopt;
   try {
-    const auto json = parse_json<OrderedJson>(read_text_file(path, kLargest));
+    const auto json = parse_json<OrderedJson>(read_text_file(path, kLargestManifest));
     if (json.at("tool") != kTool) throw std::invalid_argument("tool");
     Manifest manifest;
     manifest.job = json.at("job");

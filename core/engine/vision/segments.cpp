@@ -8,7 +8,7 @@
 namespace plimsoll::engine {
 namespace {
 
-constexpr int64_t kBlock = 16;  // rows of a cache block
+constexpr int64_t kBlockRows = 16;  // rows of a cache block
 
 std::span<int32_t> take(backend::Backend& backend, std::string_view name, int64_t count) {
   const auto size = static_cast<size_t>(count);
@@ -20,20 +20,20 @@ std::span<int32_t> take(backend::Backend& backend, std::string_view name, int64_
 Segments::Segments(std::span<const int64_t> lengths, const model::AttentionSpec& attention,
                    DType dtype, backend::Backend& backend) {
   const int64_t rows = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-  const int64_t stride = divide_up(std::ranges::max(lengths), kBlock);
+  const int64_t stride = divide_up(std::ranges::max(lengths), kBlockRows);
   int64_t blocks = 0;
-  for (const int64_t length : lengths) blocks += divide_up(length, kBlock);
+  for (const int64_t length : lengths) blocks += divide_up(length, kBlockRows);
   const auto positions = take(backend, "segment positions", rows);
   const auto row_segment = take(backend, "segments of rows", rows);
   const auto seen_end = take(backend, "segment ends", rows);
   const auto starts = take(backend, "segment starts", std::ssize(lengths) + 1);
   const auto contexts = take(backend, "segment lengths", std::ssize(lengths));
   const auto table = take(backend, "segment blocks", std::ssize(lengths) * stride);
-  cache_.block_stride = backend.footprint().kv_bytes(attention, kBlock, dtype);
+  cache_.block_stride = backend.footprint().kv_bytes(attention, kBlockRows, dtype);
   cache_.pool = backend.scratch().take_array<std::byte>(
       "segment keys and values", static_cast<size_t>(blocks) * cache_.block_stride);
   cache_.dtype = dtype;
-  cache_.block_size = kBlock;
+  cache_.block_size = kBlockRows;
   table_ = table;
   batch_.positions = positions;
   batch_.row_sequence = row_segment;
@@ -55,7 +55,7 @@ Segments::Segments(std::span<const int64_t> lengths, const model::AttentionSpec&
     }
     starts[s + 1] = static_cast<int32_t>(row);
     contexts[s] = length;
-    const auto used = static_cast<size_t>(divide_up(lengths[s], kBlock));
+    const auto used = static_cast<size_t>(divide_up(lengths[s], kBlockRows));
     for (size_t i = 0; i < used; ++i) table[s * static_cast<size_t>(stride) + i] = block++;
   }
 }

@@ -16,8 +16,8 @@ using model::VisionLayer;
 namespace {
 
 /// Rows that the MLP takes at a time: rows do not know of each other.
-constexpr int64_t kMlpRows = 2048;
-constexpr float kRandomScale = 1e-3f;
+constexpr int64_t kTowerMlpRows = 2048;
+constexpr float kTowerRandomScale = 1e-3f;
 constexpr double kRotaryBase = 10000;
 
 /// Weights as they are run: a convolution over patches is a product with their values.
@@ -96,7 +96,7 @@ void VisionTower::load(const checkpoint::WeightSource& source) {
 }
 
 void VisionTower::fill_random(uint64_t seed) {
-  for (const Weight& weight : weights_) backend_.fill_random(weight, ++seed, kRandomScale);
+  for (const Weight& weight : weights_) backend_.fill_random(weight, ++seed, kTowerRandomScale);
 }
 
 const Weight& VisionTower::weight(model::WeightId id) const {
@@ -251,8 +251,8 @@ void VisionTower::encode_patches(const image::Pixels& pixels, View out) {
 void VisionTower::run_layers(View x, View angles, const Segments& whole, const Segments& windows) {
   for (const VisionLayer& layer : spec_.layers) {
     attend(layer, x, angles, layer.windowed ? windows : whole);
-    for (int64_t first = 0; first < x.rows; first += kMlpRows) {
-      feed_forward(layer, x.slice_rows(first, std::min(kMlpRows, x.rows - first)));
+    for (int64_t first = 0; first < x.rows; first += kTowerMlpRows) {
+      feed_forward(layer, x.slice_rows(first, std::min(kTowerMlpRows, x.rows - first)));
     }
   }
 }

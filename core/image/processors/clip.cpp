@@ -7,7 +7,7 @@
 namespace plimsoll::image::processors {
 namespace {
 
-constexpr std::array<std::string_view, 3> kKnown = {"size", "crop_size", "do_center_crop"};
+constexpr std::array<std::string_view, 3> kClipSettings = {"size", "crop_size", "do_center_crop"};
 
 /// What the tower gets: the crop, else the size that is resized to.
 Size result_of(const Settings& settings) {
@@ -87,7 +87,7 @@ class Clip : public Processor {
 }  // namespace
 
 ProcessorPtr make_clip(const PatchShape& patches, const Json& settings, const Json& overrides) {
-  return std::make_unique<Clip>(Settings(settings, overrides, kKnown), patches);
+  return std::make_unique<Clip>(Settings(settings, overrides, kClipSettings), patches);
 }
 
 }  // namespace plimsoll::image::processors

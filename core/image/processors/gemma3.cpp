@@ -9,9 +9,9 @@
 namespace plimsoll::image::processors {
 namespace {
 
-constexpr std::array<std::string_view, 5> kKnown = {"do_pan_and_scan", "pan_and_scan_min_crop_size",
-                                                    "pan_and_scan_max_num_crops",
-                                                    "pan_and_scan_min_ratio_to_activate", "size"};
+constexpr std::array<std::string_view, 5> kGemma3Settings = {
+    "do_pan_and_scan", "pan_and_scan_min_crop_size", "pan_and_scan_max_num_crops",
+    "pan_and_scan_min_ratio_to_activate", "size"};
 
 class Gemma3 : public Processor {
  public:
@@ -90,7 +90,7 @@ class Gemma3 : public Processor {
 }  // namespace
 
 ProcessorPtr make_gemma3(const PatchShape& patches, const Json& settings, const Json& overrides) {
-  return std::make_unique<Gemma3>(Settings(settings, overrides, kKnown), patches);
+  return std::make_unique<Gemma3>(Settings(settings, overrides, kGemma3Settings), patches);
 }
 
 }  // namespace plimsoll::image::processors

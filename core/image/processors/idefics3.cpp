@@ -9,7 +9,8 @@
 namespace plimsoll::image::processors {
 namespace {
 
-constexpr std::array<std::string_view, 3> kKnown = {"size", "max_image_size", "do_image_splitting"};
+constexpr std::array<std::string_view, 3> kIdefics3Settings = {"size", "max_image_size",
+                                                               "do_image_splitting"};
 constexpr int64_t kLongestSide = 4096;
 
 /// Sides whose longer one becomes `length`; `other` makes the shorter one of its unrounded length.
@@ -114,7 +115,7 @@ class Idefics3 : public Processor {
 }  // namespace
 
 ProcessorPtr make_idefics3(const PatchShape& patches, const Json& settings, const Json& overrides) {
-  return std::make_unique<Idefics3>(Settings(settings, overrides, kKnown), patches);
+  return std::make_unique<Idefics3>(Settings(settings, overrides, kIdefics3Settings), patches);
 }
 
 }  // namespace plimsoll::image::processors

@@ -8,7 +8,7 @@
 namespace plimsoll::image::processors {
 namespace {
 
-constexpr std::array<std::string_view, 5> kKnown = {
+constexpr std::array<std::string_view, 5> kInternVlSettings = {
     "image_size", "min_dynamic_patch", "max_dynamic_patch", "dynamic_image_size", "use_thumbnail"};
 constexpr int64_t kMostTiles = 4096;
 
@@ -103,7 +103,7 @@ class InternVl : public Processor {
 }  // namespace
 
 ProcessorPtr make_internvl(const PatchShape& patches, const Json& settings, const Json& overrides) {
-  return std::make_unique<InternVl>(Settings(settings, overrides, kKnown), patches);
+  return std::make_unique<InternVl>(Settings(settings, overrides, kInternVlSettings), patches);
 }
 
 }  // namespace plimsoll::image::processors

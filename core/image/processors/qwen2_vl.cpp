@@ -10,7 +10,8 @@
 namespace plimsoll::image::processors {
 namespace {
 
-constexpr std::array<std::string_view, 4> kKnown = {"min_pixels", "max_pixels", "size", "fps"};
+constexpr std::array<std::string_view, 4> kQwen2VlSettings = {"min_pixels", "max_pixels", "size",
+                                                              "fps"};
 constexpr int64_t kWorstRatio = 200;
 constexpr double kUsualFps = 2;
 constexpr std::array kMean = {0.48145466, 0.4578275, 0.40821073};
@@ -189,8 +190,8 @@ Pixels Qwen2Vl::make_video(std::span<const Image> frames) const {
 }  // namespace
 
 ProcessorPtr make_qwen2_vl(const PatchShape& patches, const Json& settings, const Json& overrides) {
-  return std::make_unique<Qwen2Vl>(Settings(with_usual_channels(settings), overrides, kKnown),
-                                   patches);
+  return std::make_unique<Qwen2Vl>(
+      Settings(with_usual_channels(settings), overrides, kQwen2VlSettings), patches);
 }
 
 }  // namespace plimsoll::image::processors

@@ -6,8 +6,8 @@
 namespace plimsoll::model {
 namespace {
 
-constexpr IntegerRange kLayers{1, 4096};
-constexpr IntegerRange kHeads{1, 65536};
+constexpr IntegerRange kTowerLayers{1, 4096};
+constexpr IntegerRange kTowerHeads{1, 65536};
 constexpr IntegerRange kSides{1, 65536};  // pixels
 
 }  // namespace
@@ -16,8 +16,8 @@ VisionSizes read_vision_sizes(const ConfigReader& vision, const VisionSizes& def
   VisionSizes sizes;
   sizes.hidden = vision.integer({"hidden_size"}, defaults.hidden, kWidths);
   sizes.intermediate = vision.integer({"intermediate_size"}, defaults.intermediate, kWidths);
-  sizes.layers = vision.integer({"num_hidden_layers", "depth"}, defaults.layers, kLayers);
-  sizes.heads = vision.integer({"num_attention_heads", "num_heads"}, defaults.heads, kHeads);
+  sizes.layers = vision.integer({"num_hidden_layers", "depth"}, defaults.layers, kTowerLayers);
+  sizes.heads = vision.integer({"num_attention_heads", "num_heads"}, defaults.heads, kTowerHeads);
   sizes.channels = vision.integer({"num_channels", "in_channels"}, defaults.channels, {1, 1024});
   sizes.image = vision.integer({"image_size"}, defaults.image, kSides);
   sizes.patch = vision.integer({"patch_size"}, defaults.patch, kSides);

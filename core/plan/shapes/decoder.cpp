@@ -9,8 +9,8 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr Bounds kLayers{1, 4096};
-constexpr Bounds kHeads{1, 1 << 20};
+constexpr Bounds kLayerCount{1, 4096};
+constexpr Bounds kHeadCount{1, 1 << 20};
 
 /// The layer after each stage's last one.
 std::vector<int64_t> ends_of_stages(const Builder& build) {
@@ -169,7 +169,7 @@ int64_t adjusted_intermediate(const ConfigView& config, int64_t stated) {
 int64_t stated_heads(const ConfigView& config, const Family& family) {
   const bool none = family.mixer == Mixer::mamba1_alone || family.mixer == Mixer::mamba2_alone;
   if (none) return 1;
-  return config.required({"num_attention_heads", "n_head", "n_heads"}, kHeads);
+  return config.required({"num_attention_heads", "n_head", "n_heads"}, kHeadCount);
 }
 
 }  // namespace
@@ -177,19 +177,19 @@ int64_t stated_heads(const ConfigView& config, const Family& family) {
 TextDims read_dims(const ConfigView& config, const Family& family) {
   TextDims dims;
   const auto listed = static_cast<int64_t>(config.texts({"layers_block_type"}).size());
-  dims.layers =
-      listed > 0
-          ? config.integer({"num_hidden_layers"}, listed, kLayers)
-          : config.required({"num_hidden_layers", "n_layer", "num_layers", "n_layers"}, kLayers);
+  dims.layers = listed > 0
+                    ? config.integer({"num_hidden_layers"}, listed, kLayerCount)
+                    : config.required({"num_hidden_layers", "n_layer", "num_layers", "n_layers"},
+                                      kLayerCount);
   dims.hidden = config.required({"hidden_size", "n_embd", "d_model"});
   dims.heads = stated_heads(config, family);
   dims.vocabulary = config.required({"padded_vocab_size", "vocab_size"});
   dims.kv_heads = config.integer(
       {"num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups"},
-      config.child({"attn_config"}).integer({"kv_n_heads"}, dims.heads, kHeads), kHeads);
+      config.child({"attn_config"}).integer({"kv_n_heads"}, dims.heads, kHeadCount), kHeadCount);
   if (family.mixer == Mixer::mamba1_alone || family.mixer == Mixer::mamba2_alone) dims.kv_heads = 1;
   if (config.flag({"multi_query_attention"}, false)) {
-    dims.kv_heads = config.integer({"multi_query_group_num"}, 1, kHeads);
+    dims.kv_heads = config.integer({"multi_query_group_num"}, 1, kHeadCount);
   } else if (config.flag({"multi_query"}, false) &&
              !config.flag({"new_decoder_architecture"}, false)) {
     dims.kv_heads = 1;

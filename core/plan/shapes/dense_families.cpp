@@ -6,10 +6,7 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr Bias kAttentionBias{"attention_bias", false};
-constexpr Bias kMlpBias{"mlp_bias", false};
-
-constexpr auto kFamilies = std::to_array<Family>({
+constexpr auto kDenseFamilies = std::to_array<Family>({
     {.architecture = "LlamaForCausalLM",
      .qkv_bias = kAttentionBias,
      .out_bias = kAttentionBias,
@@ -282,7 +279,7 @@ constexpr auto kFamilies = std::to_array<Family>({
 }  // namespace
 
 std::span<const Family> dense_families() {
-  return kFamilies;
+  return kDenseFamilies;
 }
 
 }  // namespace plimsoll::plan

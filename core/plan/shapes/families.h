@@ -88,6 +88,8 @@ struct Bias {
 };
 inline constexpr Bias kNever{};
 inline constexpr Bias kAlways{nullptr, true};
+inline constexpr Bias kAttentionBias{"attention_bias", false};
+inline constexpr Bias kMlpBias{"mlp_bias", false};
 
 struct Family {
   std::string_view architecture;

@@ -6,10 +6,7 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr Bias kAttentionBias{"attention_bias", false};
-constexpr Bias kMlpBias{"mlp_bias", false};
-
-constexpr auto kFamilies = std::to_array<Family>({
+constexpr auto kMixedFamilies = std::to_array<Family>({
     {.architecture = "Gemma4ForCausalLM",
      .norms = 4,
      .qk_norm = QkNorm::head,
@@ -281,7 +278,7 @@ constexpr auto kFamilies = std::to_array<Family>({
 }  // namespace
 
 std::span<const Family> mixed_families() {
-  return kFamilies;
+  return kMixedFamilies;
 }
 
 }  // namespace plimsoll::plan

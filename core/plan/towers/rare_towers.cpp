@@ -22,7 +22,7 @@ Tower so400m(int64_t layers, int64_t positions) {
 }
 
 /// A resampler: learned queries attend to the tower's output.
-void add_resampler(Builder& build, int64_t queries, int64_t inputs) {
+void add_query_resampler(Builder& build, int64_t queries, int64_t inputs) {
   const Amount width = build.dims.hidden;
   const Amount attention = width * width * 4 + width * 4;
   const Amount ends = width * 6 + width * width + width * queries + width * inputs;
@@ -81,7 +81,7 @@ bool add_rare_towers(const ConfigView& config, const std::string& architecture, 
     add_perceiver(build);
   } else if (config.text({"model_type"}, "") == "llama3v") {
     add_tower(so400m(27, 4900), build);
-    add_resampler(build, config.integer({"query_num"}, 96), 1152);
+    add_query_resampler(build, config.integer({"query_num"}, 96), 1152);
   } else if (architecture == "LocateAnythingForConditionalGeneration") {
     Tower tower = so400m(27, 4096);
     add_tower(tower, build);

@@ -44,7 +44,6 @@ constexpr const char* kTry = "Try increasing `gpu_memory_utilization`";
 constexpr const char* kSee =
     " See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.";
 
-constexpr VllmVersion kFirstEngineOnly{0, 8, 0};  // before
 constexpr VllmVersion kEstimates{0, 8, 4};
 constexpr VllmVersion kWholeEstimates{0, 9, 1};  // before: the number itself was left out
 constexpr VllmVersion kPointsToDocs{0, 13, 0};

@@ -21,7 +21,6 @@ constexpr VllmVersion kDraftsChecked{0, 11, 1};
 constexpr VllmVersion kStateBlocksChecked{0, 20, 0};
 constexpr VllmVersion kTritonLatentGraphs{0, 22, 0};
 constexpr VllmVersion kPromotes{0, 27, 0};
-constexpr VllmVersion kFirstEngineOnly{0, 8, 0};  // before
 
 void check_parallel(const ConfigView& config, const EngineArgs& args) {
   const ConfigView text = text_config(config);

@@ -74,9 +74,9 @@ void replace(NormalizedText& text, const Pattern& pattern, std::string_view cont
 namespace {
 
 template <typename Apply>
-class Function final : public Normalizer {
+class NormalizerOf final : public Normalizer {
  public:
-  explicit Function(Apply function) : function_(std::move(function)) {}
+  explicit NormalizerOf(Apply function) : function_(std::move(function)) {}
   void apply(NormalizedText& text) const override { function_(text); }
 
  private:
@@ -85,7 +85,7 @@ class Function final : public Normalizer {
 
 template <typename Apply>
 std::unique_ptr<Normalizer> normalizer(Apply function) {
-  return std::make_unique<Function<Apply>>(std::move(function));
+  return std::make_unique<NormalizerOf<Apply>>(std::move(function));
 }
 
 template <typename Visit>

@@ -65,9 +65,9 @@ void split_words(PreTokenized& text) {
 }
 
 template <typename Apply>
-class Function final : public PreTokenizer {
+class PreTokenizerOf final : public PreTokenizer {
  public:
-  explicit Function(Apply function) : function_(std::move(function)) {}
+  explicit PreTokenizerOf(Apply function) : function_(std::move(function)) {}
   void apply(PreTokenized& text) const override { function_(text); }
 
  private:
@@ -76,7 +76,7 @@ class Function final : public PreTokenizer {
 
 template <typename Apply>
 std::unique_ptr<PreTokenizer> pre_tokenizer(Apply function) {
-  return std::make_unique<Function<Apply>>(std::move(function));
+  return std::make_unique<PreTokenizerOf<Apply>>(std::move(function));
 }
 
 // Builds the text anew, piece by piece: `rewrite(piece's view, piece, out)` appends what the piece

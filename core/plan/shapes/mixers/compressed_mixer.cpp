@@ -7,7 +7,7 @@ namespace plimsoll::plan {
 namespace {
 
 constexpr int64_t kAlignment = 576;  // pages of the fp8 cache
-constexpr Bounds kSize{1, 1 << 24};
+constexpr Bounds kIndexSize{1, 1 << 24};
 
 KvLayer latent_page(KvKind kind, Amount token_bytes, int64_t compression) {
   KvLayer cache;
@@ -32,8 +32,8 @@ void add_compressor(Builder& build, int64_t ratio, int64_t head_size) {
 }
 
 void add_indexer(Builder& build, const std::string& path, int64_t query_rank, int64_t ratio) {
-  const int64_t heads = build.config.integer({"index_n_heads"}, 64, kSize);
-  const int64_t size = build.config.integer({"index_head_dim"}, 128, kSize);
+  const int64_t heads = build.config.integer({"index_n_heads"}, 64, kIndexSize);
+  const int64_t size = build.config.integer({"index_head_dim"}, 128, kIndexSize);
   RankWeights& weights = build.weights;
   weights.linear(Part::attention, {{path, "wq_b", {}}, query_rank, {heads * size}, Split::none});
   weights.plain(Part::attention, Amount{heads} * build.dims.hidden);
@@ -50,7 +50,7 @@ void add_compressed_attention(Builder& build, int64_t layer) {
   const int64_t hidden = build.dims.hidden;
   const int64_t query_rank = config.required({"q_lora_rank"});
   const int64_t output_rank = config.required({"o_lora_rank"});
-  const int64_t groups = config.integer({"o_groups"}, 8, kSize);
+  const int64_t groups = config.integer({"o_groups"}, 8, kIndexSize);
   const std::vector<int64_t> ratios = config.integers({"compress_ratios"});
   const auto i = static_cast<size_t>(layer);
   const int64_t ratio = i < ratios.size() ? std::max<int64_t>(1, ratios[i]) : 1;
@@ -91,7 +91,7 @@ void add_compressed_attention(Builder& build, int64_t layer) {
 }
 
 void add_hyper_connections(Builder& build, int64_t layer) {
-  const int64_t streams = build.config.integer({"hc_mult"}, 4, kSize);
+  const int64_t streams = build.config.integer({"hc_mult"}, 4, kIndexSize);
   const int64_t mixes = (2 + streams) * streams;
   const int64_t width = streams * build.dims.hidden;
   constexpr int64_t kScales = 3;

@@ -8,7 +8,7 @@
 namespace plimsoll::plan {
 namespace {
 
-constexpr Bounds kSize{1, 1 << 20};
+constexpr Bounds kLinearSize{1, 1 << 20};
 
 bool is_delta_layer(const ConfigView& linear, int64_t layer) {
   const std::vector<int64_t> listed = linear.integers({"kda_layers"});  // counted from 1
@@ -22,9 +22,9 @@ void add_delta_state(Builder& build, int64_t heads, int64_t size, int64_t kernel
 }
 
 void add_delta(Builder& build, const ConfigView& linear, const std::string& path) {
-  const int64_t heads = linear.required({"num_heads"}, kSize);
-  const int64_t size = linear.required({"head_dim"}, kSize);
-  const int64_t kernel = linear.integer({"short_conv_kernel_size"}, 4, kSize);
+  const int64_t heads = linear.required({"num_heads"}, kLinearSize);
+  const int64_t size = linear.required({"head_dim"}, kLinearSize);
+  const int64_t kernel = linear.integer({"short_conv_kernel_size"}, 4, kLinearSize);
   const bool full_rank = linear.flag({"use_full_rank_gate"}, false);
   const int64_t inner = heads * size;
   const int64_t hidden = build.dims.hidden;

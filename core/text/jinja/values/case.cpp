@@ -9,7 +9,7 @@
 namespace plimsoll::text::jinja {
 namespace {
 
-utf8proc_category_t category(char32_t code) {
+utf8proc_category_t category_of(char32_t code) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code));
 }
 
@@ -22,7 +22,7 @@ char32_t simple_upper(char32_t code) {
 class Expansion {
  public:
   explicit Expansion(char32_t code) {
-    if (code < 0x80 || category(code) == UTF8PROC_CATEGORY_LU) return;
+    if (code < 0x80 || category_of(code) == UTF8PROC_CATEGORY_LU) return;
     int last = UTF8PROC_BOUNDCLASS_START;
     const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), codes_.data(),
                                                static_cast<utf8proc_ssize_t>(codes_.size()),
@@ -61,7 +61,7 @@ void append_title(std::string& out, char32_t code) {
 bool is_case_ignorable(char32_t code) {
   if (code == '\'' || code == '.' || code == ':' || code == '^' || code == '`' || code == 0xB7)
     return true;
-  switch (category(code)) {
+  switch (category_of(code)) {
     case UTF8PROC_CATEGORY_MN:
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_CF:
