@@ -22,6 +22,17 @@ StatusSink::StatusSink(const RunOptions& options)
 
 void StatusSink::publish(const batch::ProgressSample& sample) noexcept {
   const std::lock_guard lock(mutex_);
+  if (!ended_) tell(sample);
+}
+
+void StatusSink::end(const batch::ProgressSample& sample, int exit_status) noexcept {
+  const std::lock_guard lock(mutex_);
+  tell(sample);
+  if (descriptor_ >= 0) write(batch::end_json(exit_status));
+  ended_ = true;
+}
+
+void StatusSink::tell(const batch::ProgressSample& sample) const noexcept {
   try {
     const uint64_t rss = batch::peak_rss_bytes();
     if (descriptor_ >= 0) write(batch::status_json(sample, rss));
@@ -29,11 +40,6 @@ void StatusSink::publish(const batch::ProgressSample& sample) noexcept {
   } catch (const std::exception&) {
     // The run is worth more than its figures.
   }
-}
-
-void StatusSink::end(const batch::ProgressSample& sample, int exit_status) noexcept {
-  publish(sample);
-  if (descriptor_ >= 0) write(batch::end_json(exit_status));
 }
 
 // A line that would have to wait for its reader is left out.

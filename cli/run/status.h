@@ -18,12 +18,15 @@ class StatusSink {
   /// From any thread. A reader that is slow misses lines; a file that cannot be written
   /// is left as it was.
   void publish(const batch::ProgressSample& sample) noexcept;
+  /// The last line: what is published after it is left out.
   void end(const batch::ProgressSample& sample, int exit_status) noexcept;
 
  private:
+  void tell(const batch::ProgressSample& sample) const noexcept;
   void write(const std::string& line) const;
 
   std::mutex mutex_;
+  bool ended_ = false;
   int descriptor_;  // -1: none
   std::string metrics_;
 };

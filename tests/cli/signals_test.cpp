@@ -1,7 +1,11 @@
 // Signals, limits of time and signs of life.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
 #include "cli/program.h"
+#include "cli/run/status.h"
 
 using namespace plimsoll;
 using test::json_lines;
@@ -72,6 +76,21 @@ TEST_CASE("status lines and metrics while the run goes on") {
   CHECK(lines[lines.size() - 2]["done"] == 2);
   CHECK_THAT(scratch.read("m.prom"), Catch::Contains("plimsoll_lines_done 2\n"));
   CHECK(shell(scratch, "plimsoll run $MODEL -i in --status-fd 77").status == 2);
+}
+
+TEST_CASE("nothing is told behind the end, whichever thread comes last") {
+  const Scratch scratch;
+  cli::RunOptions options;
+  options.status_fd = open(scratch.path("status").c_str(), O_WRONLY | O_CREAT, 0600);
+  REQUIRE(*options.status_fd >= 0);
+  cli::StatusSink sink(options);
+  sink.publish(batch::ProgressSample{});
+  sink.end(batch::ProgressSample{}, 0);
+  sink.publish(batch::ProgressSample{});
+  close(*options.status_fd);
+  const auto lines = json_lines(scratch.read("status"));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines.back()["event"] == "end");
 }
 
 TEST_CASE("what is no JSONL at all gets one answer with the cure") {
