@@ -37,6 +37,14 @@ inline std::optional<std::filesystem::path> golden_with(const std::string& part)
   return std::nullopt;
 }
 
+/// The folder of the pictures that golden results of pictures speak of: a plain clone's lie with
+/// those of the decoders' tests.
+inline std::filesystem::path pictures_folder() {
+  const auto all = golden_folder();
+  if (all && std::filesystem::is_directory(*all / "images")) return *all / "images";
+  return std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "tests/data/images";
+}
+
 inline std::string read_file(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw std::runtime_error("cannot read " + file.string());

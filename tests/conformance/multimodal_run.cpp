@@ -5,6 +5,7 @@
 #include "batch/prompt_builder.h"
 #include "conformance/cpu.h"
 #include "conformance/golden_models.h"
+#include "conformance/picture_lines.h"
 #include "engine/engine.h"
 #include "engine/vision/picture_processor.h"
 
@@ -17,10 +18,10 @@ constexpr int64_t kContext = 512;
 
 class PictureModel {
  public:
-  PictureModel(const fs::path& golden, const fs::path& recipe)
+  explicit PictureModel(const fs::path& recipe)
       : name(recipe.filename().string()),
         known(parse_json<OrderedJson>(read_maybe_xz(recipe / "golden.json"))),
-        pictures_(golden / "images"),
+        pictures_(pictures_folder()),
         folder_(fs::temp_directory_path() / fmt::format("plimsoll-run-{}-{}", name, getpid())),
         tokenizer_(text::Tokenizer::load(recipe)) {
     write_checkpoint(recipe, folder_);
@@ -73,7 +74,6 @@ class PictureModel {
   OrderedJson known;
 
  private:
-  [[nodiscard]] OrderedJson line(const OrderedJson& c) const;
   engine::Request request(const OrderedJson& c, uint64_t tag);
   void check_pictures(const OrderedJson& c, const engine::Request& request);
 
@@ -86,43 +86,11 @@ class PictureModel {
   std::unique_ptr<backend::Backend> backend_ = cpu_backend();
 };
 
-/// The case as a request's body.
-OrderedJson PictureModel::line(const OrderedJson& c) const {
-  OrderedJson body = OrderedJson::object();
-  const auto path = [&](const OrderedJson& file) {
-    return (pictures_ / file.get<std::string>()).string();
-  };
-  if (c.contains("messages")) {
-    body["messages"] = c["messages"];
-    for (OrderedJson& message : body["messages"]) {
-      if (!message["content"].is_array()) continue;
-      for (OrderedJson& part : message["content"]) {
-        if (part["type"] != "image") continue;
-        part = {{"type", "image_url"}, {"image_url", {{"url", "file://" + path(part["image"])}}}};
-      }
-    }
-    return body;
-  }
-  if (c.contains("prompt")) body["prompt"] = c["prompt"];
-  if (c.contains("request_token_ids")) body["prompt_token_ids"] = c["request_token_ids"];
-  if (c.contains("mm_processor_kwargs")) body["mm_processor_kwargs"] = c["mm_processor_kwargs"];
-  OrderedJson& data = body["multi_modal_data"] = OrderedJson::object();
-  for (const OrderedJson& file : c.value("images", OrderedJson::array())) {
-    data["image"].push_back(path(file));
-  }
-  for (const OrderedJson& video : c.value("videos", OrderedJson::array())) {
-    OrderedJson frames;
-    for (const OrderedJson& file : video) frames.push_back(path(file));
-    data["video"].push_back(frames);
-  }
-  return body;
-}
-
 engine::Request PictureModel::request(const OrderedJson& c, uint64_t tag) {
   INFO(name << ", " << c["name"]);
   batch::LineHead head;
   head.number = 1;
-  const OrderedJson body = line(c);
+  const OrderedJson body = picture_line(c, pictures_);
   head.endpoint = body.contains("messages") ? batch::Endpoint::chat : batch::Endpoint::completions;
   const batch::LineRequest asked =
       batch::read_request(head, body, {}, {.vocab_size = spec_.vocab_size},
@@ -227,25 +195,11 @@ bool same(const engine::RequestOutput& a, const engine::RequestOutput& b) {
   return true;
 }
 
-std::vector<fs::path> folders() {
-  std::vector<fs::path> all;
-  const auto golden = golden_folder();
-  if (!golden) {
-    WARN("skipped: no golden results (PLIMSOLL_GOLDEN)");
-    return all;
-  }
-  for (const auto& entry : fs::directory_iterator(*golden / "multimodal_run")) {
-    all.push_back(entry.path());
-  }
-  std::ranges::sort(all);
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("prompts with pictures in float32") {
-  for (const fs::path& folder : folders()) {
-    PictureModel subject(*golden_folder(), folder);
+  for (const fs::path& folder : model_folders("multimodal_run")) {
+    PictureModel subject(folder);
     const auto requests = subject.requests();
     const auto engine = subject.engine({});
     double worst = 0;
@@ -261,8 +215,8 @@ TEST_CASE("prompts with pictures in float32") {
 }
 
 TEST_CASE("prompts with pictures in the stored half type") {
-  for (const fs::path& folder : folders()) {
-    PictureModel subject(*golden_folder(), folder);
+  for (const fs::path& folder : model_folders("multimodal_run")) {
+    PictureModel subject(folder);
     const auto requests = subject.requests();
     const auto engine = subject.engine({.dtype = subject.stored()});
     double logit_error = 0, worst = 0;
@@ -283,8 +237,8 @@ TEST_CASE("prompts with pictures in the stored half type") {
 }
 
 TEST_CASE("an answer to pictures has the same bits in any company, chunk and cache") {
-  for (const fs::path& folder : folders()) {
-    PictureModel subject(*golden_folder(), folder);
+  for (const fs::path& folder : model_folders("multimodal_run")) {
+    PictureModel subject(folder);
     std::vector<engine::Request> requests = subject.requests();
     for (engine::Request& request : requests) request.sampling.prompt_logprobs.reset();
     std::vector<engine::RequestOutput> alone;

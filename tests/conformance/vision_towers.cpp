@@ -54,21 +54,20 @@ class Encoder {
   std::optional<engine::VisionTower> tower_;
 };
 
-image::Image picture(const fs::path& golden, const Json& name) {
-  const std::string file = golden_picture(golden, name.get<std::string>());
+image::Image picture(const Json& name) {
+  const std::string file = read_file(pictures_folder() / name.get<std::string>());
   return image::decode(bytes_of(file));
 }
 
 /// The case's pictures, or its videos, in order.
-std::vector<image::Pixels> pixels_of(const fs::path& golden, const Json& c,
-                                     const image::Processor& processor) {
+std::vector<image::Pixels> pixels_of(const Json& c, const image::Processor& processor) {
   std::vector<image::Pixels> all;
   for (const Json& name : c.value("images", Json::array())) {
-    all.push_back(processor.process(picture(golden, name)));
+    all.push_back(processor.process(picture(name)));
   }
   for (const Json& video : c.value("videos", Json::array())) {
     std::vector<image::Image> frames;
-    for (const Json& name : video) frames.push_back(picture(golden, name));
+    for (const Json& name : video) frames.push_back(picture(name));
     all.push_back(processor.process_video(frames));
   }
   return all;
@@ -89,31 +88,26 @@ double allowed(const Json& known, DType dtype) {
 enum class Numbers { float32, stored };
 
 void check_towers(Numbers numbers) {
-  const auto golden = golden_folder();
-  if (!golden) {
-    WARN("skipped: no golden results (PLIMSOLL_GOLDEN)");
-    return;
-  }
-  for (const auto& entry : fs::directory_iterator(*golden / "multimodal_run")) {
-    const std::string name = entry.path().filename();
+  for (const fs::path& recipe : model_folders("multimodal_run")) {
+    const std::string name = recipe.filename();
     const fs::path folder =
         fs::temp_directory_path() / fmt::format("plimsoll-{}-{}", name, getpid());
-    write_checkpoint(entry.path(), folder);
+    write_checkpoint(recipe, folder);
     const model::ModelSpec spec = model::make_model_spec(model::read_config(folder));
     REQUIRE(spec.vision);
     const fs::path settings_folder =
-        spec.vision->kind == model::VisionKind::internvl ? folder : entry.path();
+        spec.vision->kind == model::VisionKind::internvl ? folder : recipe;
     const Json settings = engine::read_processor_settings(*spec.vision, settings_folder);
     const DType dtype = numbers == Numbers::stored ? spec.dtype : DType::f32;
     Encoder encoder(folder, spec, dtype);
-    const Json known = Json::parse(read_maybe_xz(entry.path() / "golden.json"));
+    const Json known = Json::parse(read_maybe_xz(recipe / "golden.json"));
     double worst = 0;
     for (const Json& c : known["cases"]) {
       if (!c.contains("image_embeddings")) continue;
       INFO(name << ", " << c["name"]);
       const auto processor = engine::make_picture_processor(
           *spec.vision, settings, c.value("mm_processor_kwargs", Json::object()));
-      const auto pixels = pixels_of(*golden, c, *processor);
+      const auto pixels = pixels_of(c, *processor);
       REQUIRE(pixels.size() == c["image_embeddings"].size());
       for (size_t i = 0; i < pixels.size(); ++i) {
         const std::vector<float> found = encoder.encode(pixels[i]);

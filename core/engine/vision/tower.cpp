@@ -23,6 +23,9 @@ constexpr double kRotaryBase = 10000;
 /// Weights as they are run: a convolution over patches is a product with their values.
 std::vector<model::WeightSpec> run_specs(const model::ModelSpec& spec) {
   std::vector<model::WeightSpec> weights = spec.towers;
+  // Buffers of vLLM's that a folder's files add among them: pixels come normalised here.
+  const std::string buffers = spec.input_norm + ".";
+  std::erase_if(weights, [&](const auto& weight) { return weight.name.starts_with(buffers); });
   const model::VisionSpec& vision = *spec.vision;
   model::WeightSpec& patches = weights[static_cast<size_t>(vision.patches.weight)];
   patches.use = model::WeightUse::linear;

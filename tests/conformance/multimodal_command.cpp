@@ -1,0 +1,208 @@
+// Golden models that see pictures as a user runs them: the reference's answers, the plan's bytes,
+// and the same bytes in any batch, order, cache and number of threads, from shards too.
+#include <functional>
+#include <map>
+
+#include "cli/program.h"
+#include "conformance/golden_models.h"
+#include "conformance/picture_lines.h"
+
+using namespace plimsoll;
+using namespace plimsoll::testing;
+using test::Outcome;
+using test::shell;
+
+namespace {
+
+/// A published folder made of a golden one, and its cases as lines.
+class SeeingModel {
+ public:
+  explicit SeeingModel(const fs::path& golden)
+      : name(golden.filename().string()),
+        known(parse_json<OrderedJson>(read_maybe_xz(golden / "golden.json"))),
+        pictures_(pictures_folder()) {
+    write_checkpoint(golden, scratch.path("model"));
+    for (const auto& entry : fs::directory_iterator(golden)) {
+      const std::string file = entry.path().filename().string();
+      if (file.starts_with("golden") || file == "recipe.json") continue;
+      fs::copy(entry.path(), fs::path(scratch.path("model")) / file,
+               fs::copy_options::skip_existing);
+    }
+    for (const OrderedJson& c : known["cases"]) {
+      OrderedJson line = picture_line(c, pictures_);
+      line["id"] = c["name"];
+      line["temperature"] = 0;
+      line["ignore_eos"] = line["return_token_ids"] = true;
+      line["max_tokens"] = c["greedy_token_ids"].size();
+      line["prompt_logprobs"] = 0;
+      lines.push_back(std::move(line));
+    }
+    flags_ = " -q --dtype float32 --served-model-name m --allowed-local-media-path '" +
+             pictures_.string() + "' ";
+  }
+
+  void write(const std::string& file, const std::vector<OrderedJson>& what) const {
+    std::string text;
+    for (const OrderedJson& line : what) text += line.dump() + "\n";
+    scratch.write(file, text);
+  }
+  [[nodiscard]] Outcome run(const std::string& flags, const std::string& model = "model") const {
+    return shell(scratch, "plimsoll run " + model + flags_ + flags);
+  }
+  [[nodiscard]] Outcome plan(const std::string& flags) const {
+    return shell(scratch, "plimsoll plan model --format json" + flags_.substr(3) + flags);
+  }
+
+  test::Scratch scratch;
+  std::string name;
+  OrderedJson known;
+  std::vector<OrderedJson> lines;
+
+ private:
+  fs::path pictures_;
+  std::string flags_;
+};
+
+std::vector<Json> answers(const Outcome& run, size_t count) {
+  INFO(run.err);
+  REQUIRE(run.status == 0);
+  std::vector<Json> lines = test::json_lines(run.out);
+  REQUIRE(lines.size() == count);
+  return lines;
+}
+
+void check_answer(const OrderedJson& c, const Json& line) {
+  const Json& choice = line.at("choices").at(0);
+  const auto prompt = c["prompt_token_ids"].get<Ids>();
+  CHECK(line.at("usage").at("prompt_tokens") == prompt.size());
+  const auto expected = c["prompt_logprobs"].get<std::vector<double>>();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const Json& entry = choice.at("prompt_logprobs").at(i + 1).at(std::to_string(prompt[i + 1]));
+    INFO("prompt token " << i + 1);
+    // As in multimodal_run, and the six digits that are printed.
+    CHECK(std::abs(entry.at("logprob").get<double>() - expected[i]) <=
+          5e-4 + 5e-5 * std::abs(expected[i]) + 1e-6);
+  }
+  const auto greedy = c["greedy_token_ids"].get<Ids>();
+  const auto margins = c["greedy_margins"].get<std::vector<double>>();
+  const auto found = choice.at("token_ids").get<Ids>();
+  REQUIRE(found.size() == greedy.size());
+  for (size_t i = 0; i < greedy.size() && margins[i] >= 0.005; ++i) CHECK(found[i] == greedy[i]);
+}
+
+/// Each answer by its id; whatever order they came in.
+std::map<std::string, Json> by_id(std::vector<Json> lines) {
+  std::map<std::string, Json> all;
+  for (Json& line : lines) {
+    const std::string id = line["id"];
+    all[id] = std::move(line);
+  }
+  return all;
+}
+
+void for_each_model(const std::function<void(const SeeingModel&)>& visit) {
+  for (const fs::path& folder : model_folders("multimodal_run")) {
+    const SeeingModel subject(folder);
+    INFO(subject.name);
+    visit(subject);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("lines with pictures have the reference's answers, and take what plan says") {
+  for_each_model([](const SeeingModel& subject) {
+    subject.write("in", subject.lines);
+    const auto found = answers(subject.run("-i in --report report.json"), subject.lines.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      INFO(subject.lines[i]["id"]);
+      check_answer(subject.known["cases"][i], found[i]);
+    }
+    const Json report = parse_json<Json>(subject.scratch.read("report.json"));
+    const Outcome planned = subject.plan("-i in");
+    INFO(planned.err);
+    REQUIRE(planned.status == 0);
+    const Json plan = parse_json<Json>(planned.out);
+    CHECK(plan.at("prompts").at("prompt_tokens") == report.at("tokens").at("prompt"));
+    int64_t total = 0;
+    for (const Json& part : plan.at("parts")) total += part.at("bytes").get<int64_t>();
+    CHECK(total == report.at("memory").at("planned_bytes"));
+    for (const Json& part : report.at("memory").at("parts")) {
+      CHECK(part.at("planned_bytes") == part.at("measured_bytes"));
+    }
+  });
+}
+
+TEST_CASE("an answer to pictures has the same bytes in any company") {
+  const std::vector<std::string> launches = {
+      "--max-num-seqs 1", "--max-num-batched-tokens 600 --mm-processor-cache-gb 0",
+      "--no-enable-prefix-caching --threads 1", "--threads 3"};
+  for_each_model([&](const SeeingModel& subject) {
+    subject.write("in", subject.lines);
+    const std::string expected = subject.run("-i in").out;
+    REQUIRE(!expected.empty());
+    // Each line twice, backwards, with text between.
+    std::vector<OrderedJson> mixed;
+    for (const char* round : {"", "again "}) {
+      for (size_t i = subject.lines.size(); i-- > 0;) {
+        mixed.push_back(subject.lines[i]);
+        mixed.back()["id"] = round + mixed.back()["id"].get<std::string>();
+        mixed.push_back({{"id", fmt::format("text {}{}", round, i)},
+                         {"prompt_token_ids", {5, 6, 7 + i}},
+                         {"max_tokens", 3 + i}});
+      }
+    }
+    subject.write("mixed", mixed);
+    const auto alone = by_id(test::json_lines(expected));
+    for (const std::string& flags : launches) {
+      INFO(flags);
+      CHECK(subject.run("-i in " + flags).out == expected);
+      auto found = by_id(answers(subject.run("-i mixed " + flags), mixed.size()));
+      for (const auto& [id, line] : alone) {
+        CHECK(found[id].dump() == line.dump());
+        CHECK(found["again " + id]["choices"].dump() == line["choices"].dump());
+      }
+    }
+  });
+}
+
+TEST_CASE("models that see pictures run from shards of one and two ranks") {
+  int sharded = 0;
+  for_each_model([&](const SeeingModel& subject) {
+    subject.write("in", subject.lines);
+    const std::string expected = subject.run("-i in").out;
+    for (const std::string ranks : {"1", "2"}) {
+      INFO(ranks << " ranks");
+      const Outcome shards =
+          shell(subject.scratch,
+                "plimsoll shard model -q --dtype float32 -o out" + ranks + " -tp " + ranks);
+      INFO(shards.err);
+      if (shards.status != 0) continue;
+      const Outcome run = subject.run("--load-format sharded_state -i in", "out" + ranks);
+      INFO(run.err);
+      CHECK(run.out == expected);
+      ++sharded;
+    }
+  });
+  fmt::print("{} launches from shards\n", sharded);
+  CHECK(sharded == 14);
+}
+
+TEST_CASE("captions of a folder by the sample's four lines") {
+  const test::Scratch scratch;
+  if (shell(scratch, "jq --version").status != 0) return skip("there is no jq");
+  for_each_model([](const SeeingModel& model) {
+    if (model.name != "qwen2_5_vl") return;
+    fs::create_directories(model.scratch.path("photos/a b"));
+    fs::copy(pictures_folder() / "odd_37x53.png", model.scratch.path("photos/a b/100%.png"));
+    model.scratch.write("photos/broken.jpg", "no picture");
+    model.scratch.write("photos/notes.txt", "no picture either");
+    const Outcome captions = shell(
+        model.scratch, "export PATH='" + fs::path(test::kProgram).parent_path().string() +
+                           ":'$PATH; bash '" PLIMSOLL_SOURCE_DIR "/samples/captions' model photos");
+    INFO(captions.err);
+    CHECK(std::ranges::count(captions.out, '\n') == 2);
+    CHECK_THAT(captions.out, Catch::Contains("photos/a b/100%.png\t"));
+    CHECK_THAT(captions.out, Catch::Contains("photos/broken.jpg\tmessages[0].content: is none of"));
+  });
+}

@@ -1,0 +1,45 @@
+// Cases of multimodal_run as lines of a batch.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/json.h"
+
+namespace plimsoll::testing {
+
+/// The case as a request's body: pictures of messages by address, others by path.
+inline OrderedJson picture_line(const OrderedJson& c, const std::filesystem::path& pictures) {
+  OrderedJson body = OrderedJson::object();
+  const auto path = [&](const OrderedJson& file) {
+    return (pictures / file.get<std::string>()).string();
+  };
+  if (c.contains("messages")) {
+    body["messages"] = c["messages"];
+    for (OrderedJson& message : body["messages"]) {
+      if (!message["content"].is_array()) continue;
+      for (OrderedJson& part : message["content"]) {
+        if (part["type"] != "image") continue;
+        part = {{"type", "image_url"}, {"image_url", {{"url", "file://" + path(part["image"])}}}};
+      }
+    }
+    return body;
+  }
+  for (const auto& [ours, theirs] :
+       {std::pair("prompt", "prompt"), std::pair("prompt_token_ids", "request_token_ids"),
+        std::pair("mm_processor_kwargs", "mm_processor_kwargs")}) {
+    if (c.contains(theirs)) body[ours] = c[theirs];
+  }
+  OrderedJson& data = body["multi_modal_data"] = OrderedJson::object();
+  for (const OrderedJson& file : c.value("images", OrderedJson::array())) {
+    data["image"].push_back(path(file));
+  }
+  for (const OrderedJson& video : c.value("videos", OrderedJson::array())) {
+    OrderedJson frames;
+    for (const OrderedJson& file : video) frames.push_back(path(file));
+    data["video"].push_back(frames);
+  }
+  return body;
+}
+
+}  // namespace plimsoll::testing
