@@ -55,6 +55,17 @@ struct KvLayer {
   int32_t group = 0;  // which block table
 };
 
+/// States of one layer's recurrent mixer: that of slot s lies at pool + s * slot_stride + offset.
+struct StateLayer {
+  std::byte* pool = nullptr;
+  size_t slot_stride = 0;  // bytes
+  size_t offset = 0;       // bytes
+
+  [[nodiscard]] float* of(int32_t slot) const {
+    return reinterpret_cast<float*>(pool + static_cast<size_t>(slot) * slot_stride + offset);
+  }
+};
+
 /// A change to the logit of one token; what `value` says depends on the section that it stands in.
 struct TokenChange {
   int32_t token = 0;
@@ -107,6 +118,7 @@ struct BatchMeta {
   std::span<const int32_t> query_start{};     // [B + 1]
   std::span<const int32_t> context_length{};  // [B] tokens in the cache after this step
   std::span<const uint8_t> long_rope{};       // [B] 1: RopeSpec::long_table
+  std::span<const int32_t> state_slots{};     // [B] of StateLayer; empty: none has a state
   std::span<const int32_t> logits_rows{};  // [R] rows whose logits are wanted; D drawn ones first
   /// One table per KV group: [B, table_stride] block numbers, entry i for positions [i *
   /// block_size, ...); entries before a window are -1.
@@ -158,6 +170,7 @@ void for_each_array(Batch& batch, const F& f) {
   f(batch.query_start);
   f(batch.context_length);
   f(batch.long_rope);
+  f(batch.state_slots);
   f(batch.logits_rows);
   f(batch.drawing.temperature);
   f(batch.drawing.top_k);
@@ -181,6 +194,29 @@ struct HeadNorms {
 struct ScoreTerms {
   Weight sinks{};   // [heads]
   Weight slopes{};  // [heads], of model::Alibi
+};
+
+/// What a selective scan reads of T tokens; its output is as wide as x.
+struct ScanInputs {
+  View x;     // [T, heads * head_dim]
+  View step;  // [T, heads], before bias and softplus
+  View b, c;  // [T, groups * state]
+};
+struct ScanWeights {
+  Weight decay{};      // [heads] or [heads, state], below 0
+  Weight skip{};       // [heads]
+  Weight step_bias{};  // [heads] or empty
+};
+
+/// What the gated delta rule reads of T tokens.
+struct DeltaInputs {
+  View q, k;        // [T, groups * state]
+  View v;           // [T, heads * head_dim]
+  View beta, step;  // [T, heads], before sigmoid; before bias and softplus
+};
+struct DeltaWeights {
+  Weight decay_log{};  // [heads]
+  Weight step_bias{};  // [heads] or empty
 };
 
 /// Routing of tokens to experts.
@@ -336,7 +372,8 @@ class Backend {
   void embed_positions(View out, const Weight& table, const BatchMeta& batch, int64_t offset);
   /// out[i] = in[batch.logits_rows[i]].
   void gather_rows(View out, View in, const BatchMeta& batch);
-  /// out = norm(in) * (weight + offset) + bias; in place allowed. Weight and bias may be empty.
+  /// out = norm(in) * (weight + offset) + bias; in place allowed. Weight and bias may be empty. A
+  /// weight of several times a row's width is rows in turn: row t has its row t mod them.
   void norm(View out, View in, const model::Norm& spec, const Weight& weight, const Weight& bias);
   /// residual += delta.
   void add(View residual, View delta);
@@ -356,8 +393,8 @@ class Backend {
   /// out [T, H d] = causal attention of the q columns of qkv over the cache.
   void attention(View out, View qkv, const model::AttentionSpec& spec, const ScoreTerms& terms,
                  const KvLayer& cache, const BatchMeta& batch);
-  /// x [T, n] times sigmoid or softplus of gates [T, m], in place; gate i is for columns [i n / m,
-  /// (i + 1) n / m).
+  /// x [T, n] times gates [T, m] or what the kind makes of them, in place; gate i is for columns [i
+  /// n / m, (i + 1) n / m).
   void multiply_gates(View x, View gates, model::GateKind kind);
   /// out [T, n] = activation(in[:, :n]) * in[:, n:].
   void gated_activation(View out, View in, model::Activation activation);
@@ -385,6 +422,23 @@ class Backend {
   void soft_cap(View x, float cap);
   /// x *= factor, in place.
   void scale(View x, float factor);
+  // Recurrent ops: each sequence goes on from its state, or from zeros where its first row is
+  // position 0, and leaves its state behind its last row. No row's bits depend on how a sequence's
+  // rows are cut into steps.
+
+  /// out [T, width] = activation(causal convolution of in + bias). The state is [taps - 1, width],
+  /// the oldest row first. `bias` may be empty.
+  void convolve(View out, View in, const model::ConvSpec& spec, const Weight& weight,
+                const Weight& bias, const StateLayer& states, const BatchMeta& batch);
+  /// By head, with d = softplus(step + bias): h = exp(d A) h + d x B^T, out = h C + D x. The state
+  /// is [heads, head_dim, state].
+  void selective_scan(View out, const ScanInputs& in, const model::RecurrentSpec& spec,
+                      const ScanWeights& weights, const StateLayer& states, const BatchMeta& batch);
+  /// By head, with q and k scaled to length 1, q by state^-1/2 too, beta = factor * sigmoid(beta),
+  /// g = -exp(A_log) softplus(step + bias): S = exp(g) S; S += k (beta (v - S^T k))^T; out = S^T q.
+  /// The state is [heads, state, head_dim].
+  void gated_delta(View out, const DeltaInputs& in, const model::RecurrentSpec& spec,
+                   const DeltaWeights& weights, const StateLayer& states, const BatchMeta& batch);
   /// Changes logits [rows, vocab] f32 by batch.drawing's entries [first, first + rows), draws
   /// tokens from them and writes these there in batch.drawn_on_device. Only where
   /// Footprint::draws, and behind embed().
@@ -424,6 +478,14 @@ class Backend {
   virtual void do_place_embeddings(View out, const BatchMeta& batch);
   virtual void do_average_parts(View out, View in);
   virtual void do_scale_columns(View x, const Weight& weight);
+  virtual void do_convolve(View out, View in, const model::ConvSpec& spec, const Weight& weight,
+                           const Weight& bias, const StateLayer& states, const BatchMeta& batch);
+  virtual void do_selective_scan(View out, const ScanInputs& in, const model::RecurrentSpec& spec,
+                                 const ScanWeights& weights, const StateLayer& states,
+                                 const BatchMeta& batch);
+  virtual void do_gated_delta(View out, const DeltaInputs& in, const model::RecurrentSpec& spec,
+                              const DeltaWeights& weights, const StateLayer& states,
+                              const BatchMeta& batch);
   virtual void do_draw(const BatchMeta& batch, View logits, int64_t first, std::byte* workspace);
   virtual const float* do_host_logits(View logits, std::span<float> staging) = 0;
 

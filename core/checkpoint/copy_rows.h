@@ -54,4 +54,8 @@ bool is_convertible(DType dtype);
 void copy_rows(const TensorEntry& tensor, const model::Part& part, int64_t first, int64_t count,
                int64_t columns, DType dtype, std::byte* to);
 
+// Mapping::minus_exp on float32 values, in place, and back: -e^x, ln(-x).
+void map_values(std::byte* values, size_t count);
+void unmap_values(std::byte* values, size_t count);
+
 }  // namespace plimsoll::checkpoint

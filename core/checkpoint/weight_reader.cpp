@@ -182,6 +182,9 @@ void WeightReader::read_rows(const WeightSpec& weight, int64_t first, int64_t co
         const GuardedRead guard(*source.file);
         copy_rows(source, part, from, rows, weight.columns(), dtype, out + at * row_bytes);
         guard.finish();
+        if (part.mapping != model::Mapping::none) {
+          map_values(out + at * row_bytes, static_cast<size_t>(rows * weight.columns()));
+        }
       });
 }
 

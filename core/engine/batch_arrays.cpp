@@ -30,6 +30,7 @@ BatchSlab::BatchSlab(memory::Arena& arena, const BatchShape& shape)
     embedding_rows = take_span<int32_t>(arena, "embedding rows", tokens);
   }
   const int64_t sequences = shape.limits.sequences;
+  if (shape.states) state_slots = take_span<int32_t>(arena, "state slots", sequences);
   if (shape.draws) {
     temperature = take_span<double>(arena, "temperature", sequences);
     top_k = take_span<int32_t>(arena, "top k", sequences);
@@ -89,6 +90,7 @@ backend::BatchMeta BatchArrays::meta(size_t slot, const StepExtent& extent) cons
       .query_start = slab.query_start.first(b + 1),
       .context_length = slab.context_length.first(b),
       .long_rope = slab.long_rope.first(b),
+      .state_slots = slab.state_slots.first(slab.state_slots.empty() ? 0 : b),
       .logits_rows = slab.logits_rows.first(static_cast<size_t>(extent.logits_rows)),
       .block_tables = slab.const_tables_,
       .table_stride = table_stride_,

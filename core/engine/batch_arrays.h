@@ -32,6 +32,7 @@ struct BatchShape {
   bool pictures = false;  // prompts may have some
   bool draws = false;     // tokens are drawn on the device
   size_t plan_bytes = 0;  // Footprint::step_plan_bytes
+  bool states = false;    // sequences have states
 };
 
 /// The arrays of one step, sized for the largest; the host writes them.
@@ -44,6 +45,7 @@ struct BatchSlab {
   std::span<int32_t> query_start;     // [B + 1]
   std::span<int32_t> context_length;  // [B]
   std::span<uint8_t> long_rope;       // [B]
+  std::span<int32_t> state_slots;     // [B]; empty where there are none
   std::span<int32_t> logits_rows;     // [T]
   std::span<int32_t> rope_positions;  // [3 T], as the next three empty without pictures
   std::span<int32_t> seen_end;        // [T]

@@ -74,6 +74,7 @@ void BatchBuilder::build(const std::vector<Piece>& pieces, size_t slot, Step& st
     slab.query_start[index + 1] = static_cast<int32_t>(extent.tokens);
     slab.context_length[index] = static_cast<int32_t>(pieces[index].end());
     slab.long_rope[index] = sequence.long_rope ? 1 : 0;
+    if (!slab.state_slots.empty()) slab.state_slots[index] = sequence.state_slot;
     write_tables(rows_[slot][index], index, slab, sequence);
     extent.table_width = std::max(extent.table_width, std::ssize(sequence.tables.front().blocks));
   }
@@ -201,6 +202,7 @@ void BatchBuilder::pad(int64_t size, BatchSlab& slab, StepExtent& extent) {
     slab.query_start[row + 1] = static_cast<int32_t>(row + 1);
     slab.context_length[row] = 0;
     slab.long_rope[row] = 0;
+    if (!slab.state_slots.empty()) slab.state_slots[row] = 0;
     slab.logits_rows[row] = static_cast<int32_t>(row);
     slab.temperature[row] = 0;
     slab.top_k[row] = 0;

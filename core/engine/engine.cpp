@@ -27,6 +27,13 @@ namespace {
 KvCacheOptions cache_options(const EngineLayout& layout, bool prefix_caching) {
   KvCacheOptions options{layout.num_blocks, layout.kv.block_size, {}, prefix_caching};
   for (const KvGroup& group : layout.kv.groups) options.windows.push_back(group.window);
+  if (layout.states.slot_bytes > 0) options.state_slots = layout.limits.sequences;
+  return options;
+}
+
+// A block of keys and values is no use to another sequence without the states at its end.
+EngineOptions shareable(const model::ModelSpec& spec, EngineOptions options) {
+  options.prefix_caching = options.prefix_caching && !spec.is_recurrent();
   return options;
 }
 
@@ -104,7 +111,7 @@ Engine::Impl::Impl(const model::ModelSpec& model_spec, const checkpoint::WeightS
     : spec(model_spec),
       backend(model_backend),
       tokenizer(model_tokenizer),
-      options(std::move(engine_options)),
+      options(shareable(model_spec, std::move(engine_options))),
       layout(resolve_layout(spec, options, backend.footprint())),
       plan(plan_layout(spec, layout, backend.footprint())),
       memory(plan, backend),

@@ -29,7 +29,11 @@ KvCache::KvCache(KvCacheOptions options)
     : options_(std::move(options)),
       pool_(options_.blocks),
       prefixes_(pool_, options_.block_size),
-      block_tokens_(static_cast<size_t>(options_.block_size)) {}
+      block_tokens_(static_cast<size_t>(options_.block_size)) {
+  for (int64_t slot = options_.state_slots; slot-- > 0;) {
+    free_slots_.push_back(static_cast<int32_t>(slot));
+  }
+}
 
 int64_t KvCache::first_visible_block(size_t group, int64_t position) const {
   const int64_t window = options_.windows[group];
@@ -65,6 +69,10 @@ void KvCache::attach(Sequence& sequence) {
   sequence.tables.resize(groups());
   ++sequence.table_version;
   sequence.attached = 0;
+  if (options_.state_slots > 0) {
+    sequence.state_slot = free_slots_.back();
+    free_slots_.pop_back();
+  }
   if (!options_.prefix_caching) return;
   const int64_t limit = sequence.first_logits_position() / options_.block_size;
   const int64_t matched = matched_blocks(sequence, limit);
@@ -188,6 +196,7 @@ void KvCache::release(Sequence& sequence) {
     for (BlockTable& table : sequence.tables) table.blocks.pop_back();
   }
   sequence.tables.clear();
+  if (sequence.state_slot >= 0) free_slots_.push_back(std::exchange(sequence.state_slot, -1));
   sequence.computed = 0;
   sequence.remembered = 0;
 }

@@ -18,6 +18,7 @@ struct KvCacheOptions {
   int64_t block_size = 16;
   std::vector<int64_t> windows;  // of each KV group; 0: full attention
   bool prefix_caching = true;
+  int64_t state_slots = 0;  // of recurrent mixers, one for each sequence that has tables; 0: none
 };
 
 /// All block tables of a sequence are equally long; in a group with a window the entries that no
@@ -68,6 +69,7 @@ class KvCache {
   BlockPool pool_;
   PrefixCache prefixes_;
   std::vector<TokenId> block_tokens_;  // tokens of the block looked at
+  std::vector<int32_t> free_slots_;    // the lowest last
 };
 
 }  // namespace plimsoll::engine

@@ -14,11 +14,14 @@ namespace plimsoll::engine {
 
 namespace {
 
+constexpr size_t kEmptyBlock = 64;
+
 using Buckets = std::map<int64_t, std::vector<int32_t>>;  // window -> layers
 
 Buckets bucket_layers(const model::ModelSpec& spec) {
   Buckets buckets;
   for (size_t i = 0; i < spec.layers.size(); ++i) {
+    if (!spec.layers[i].has_attention()) continue;
     buckets[spec.layers[i].attention.window].push_back(static_cast<int32_t>(i));
   }
   return buckets;
@@ -32,7 +35,7 @@ size_t layers_per_block(const Buckets& buckets) {
     smallest = smallest == 0 ? layers.size() : std::min(smallest, layers.size());
     largest = std::max(largest, layers.size());
   }
-  return 2 * largest < 3 * smallest ? largest : smallest;
+  return std::max<size_t>(1, 2 * largest < 3 * smallest ? largest : smallest);
 }
 
 }  // namespace
@@ -42,10 +45,15 @@ KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType 
   // Layers of unlike heads share the pool too: each gets the room of the largest.
   size_t slot = 0;
   for (const model::LayerSpec& layer : spec.layers) {
-    slot = std::max(slot, footprint.kv_bytes(layer.attention, block_size, dtype));
+    if (layer.has_attention())
+      slot = std::max(slot, footprint.kv_bytes(layer.attention, block_size, dtype));
   }
   slot = memory::Arena::aligned(slot);
-  const Buckets buckets = bucket_layers(spec);
+  Buckets buckets = bucket_layers(spec);
+  if (buckets.empty()) {  // blocks of nothing still count a sequence's tokens
+    buckets[0] = {};
+    slot = kEmptyBlock;
+  }
   const size_t per_block = layers_per_block(buckets);
   KvLayout layout;
   layout.block_size = block_size;
@@ -54,7 +62,7 @@ KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType 
   layout.layer_group.resize(spec.layers.size());
   layout.layer_offset.resize(spec.layers.size());
   for (const auto& [window, layers] : buckets) {
-    const size_t groups = divide_up(layers.size(), per_block);
+    const size_t groups = std::max<size_t>(1, divide_up(layers.size(), per_block));
     for (size_t g = 0; g < groups; ++g) {
       KvGroup group{.window = window, .layers = {}};
       for (size_t i = g; i < layers.size(); i += groups) {

@@ -30,7 +30,8 @@ BatchShape batch_shape(const EngineLayout& layout, const backend::Footprint& foo
           .kv_groups = layout.kv.groups.size(),
           .pictures = layout.pictures.has_value(),
           .draws = footprint.draws(),
-          .plan_bytes = footprint.step_plan_bytes(shape)};
+          .plan_bytes = footprint.step_plan_bytes(shape),
+          .states = layout.states.slot_bytes > 0};
 }
 
 std::optional<VisionTower> make_tower(const model::ModelSpec& spec, const EngineLayout& layout,
@@ -82,7 +83,8 @@ backend::StepShape step_shape(const model::ModelSpec& spec, const EngineLayout& 
 
 Launch::Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend::Backend& backend,
                memory::Arena& device, memory::Arena& host)
-    : model(spec, layout.dtype, backend, device, layout.kv, layout.num_blocks),
+    : model(spec, layout.dtype, backend, device,
+            {layout.kv, layout.num_blocks, layout.states, layout.limits.sequences}),
       tower(make_tower(spec, layout, backend, device)),
       embeddings(take_embeddings(spec, layout, backend.footprint(), device)),
       batch(device, host, batch_shape(layout, backend.footprint(), step_shape(spec, layout)),

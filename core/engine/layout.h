@@ -30,6 +30,7 @@ struct EngineLayout {
   DType dtype = DType::bf16;
   StepLimits limits;
   KvLayout kv;
+  StateLayout states;
   int64_t max_model_len = 0;
   int64_t num_blocks = 0;
   int64_t sampling_threads = 1;

@@ -58,14 +58,8 @@ std::unique_ptr<model::PackedRows> packed_rows(const checkpoint::WeightSource& s
 
 }  // namespace
 
-/// What the layers of one step share.
-struct Model::Step {
-  const BatchMeta& batch;
-  View residual;  // [T, hidden]; in the last layer the rows whose logits are wanted
-};
-
 Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backend,
-             memory::Arena& arena, const KvLayout& kv, int64_t kv_blocks)
+             memory::Arena& arena, const ModelCaches& caches)
     : spec_(spec), dtype_(dtype), backend_(backend), angles_(spec.ropes.size()) {
   const backend::Footprint& footprint = backend.footprint();
   const std::vector<DType> dtypes = run_dtypes(spec, dtype, footprint.activation_dtype(dtype));
@@ -79,8 +73,9 @@ Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backen
   for (size_t i = 0; i < dtypes.size(); ++i) {
     weights_.push_back({&spec.weights[i], dtypes[i], storage + offsets[i]});
   }
-  auto* pool =
-      arena.take_array<std::byte>("kv blocks", static_cast<size_t>(kv_blocks) * kv.block_bytes);
+  const KvLayout& kv = caches.kv;
+  auto* pool = arena.take_array<std::byte>("kv blocks",
+                                           static_cast<size_t>(caches.kv_blocks) * kv.block_bytes);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     caches_.push_back({.pool = pool,
                        .block_stride = kv.block_bytes,
@@ -88,6 +83,14 @@ Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backen
                        .dtype = kv.dtype,
                        .block_size = kv.block_size,
                        .group = kv.layer_group[i]});
+  }
+  const StateLayout& states = caches.states;
+  if (states.slot_bytes == 0) return;
+  auto* slots = arena.take_array<std::byte>(
+      "recurrent states", static_cast<size_t>(caches.state_slots) * states.slot_bytes);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    conv_states_.push_back({slots, states.slot_bytes, states.layer_offset[i]});
+    states_.push_back({slots, states.slot_bytes, states.state_offset[i]});
   }
 }
 
@@ -191,7 +194,7 @@ void Model::layer(Step& step, size_t index, View hidden) {
     step.residual = hidden;
     delta = delta.slice_rows(0, hidden.rows);
   }
-  attention(step, index, input, delta);
+  mix(step, index, input, delta);
   for (int64_t first = 0; first < delta.rows; first += kMlpRows) {
     const int64_t count = std::min(kMlpRows, delta.rows - first);
     finish_rows(layer, step.residual.slice_rows(first, count), delta.slice_rows(first, count));
@@ -202,26 +205,36 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
   const LayerSpec& layer = spec_.layers[index];
   const model::AttentionSpec& spec = layer.attention;
   const Scope scope(backend_.scratch());
-  const View qkv = take("qkv", input.rows, (spec.heads + 2 * spec.kv_heads) * spec.head_dim);
-  linear(qkv, input, spec.qkv, Activation::none);
+  const int64_t q = spec.heads * spec.head_dim, kv = spec.kv_heads * spec.head_dim;
+  const int64_t gate_columns = spec.gates_in_qkv ? q : 0;
+  const View product = take("qkv", input.rows, gate_columns + q + 2 * kv);
+  linear(product, input, spec.qkv, Activation::none);
+  const View qkv = product.slice_columns(gate_columns, q + 2 * kv);
+  if (spec.key_factor != 1) backend_.scale(qkv.slice_columns(q, kv), spec.key_factor);
   const View angles = spec.rope < 0 ? View{} : angles_[static_cast<size_t>(spec.rope)];
   const backend::HeadNorms norms{weight(spec.q_norm.weight), weight(spec.q_norm.bias),
                                  weight(spec.k_norm.weight), weight(spec.k_norm.bias)};
   backend_.rope_and_store(qkv, angles, spec, norms, caches_[index], step.batch);
-  View attended = take("attended", input.rows, spec.heads * spec.head_dim);
+  const View attended = take("attended", input.rows, spec.heads * spec.head_dim);
   backend_.attention(attended, qkv, spec, {weight(spec.sinks), weight(spec.alibi.slopes)},
                      caches_[index], step.batch);
+  if (spec.gates_in_qkv) {
+    backend_.multiply_gates(attended, product.slice_columns(0, q), spec.gate_kind);
+  }
   if (spec.gate.weight != model::kNoWeight) {
     const View gates = take("attention gates", input.rows, weight(spec.gate.weight).spec->rows());
     linear(gates, input, spec.gate, Activation::none);
     backend_.multiply_gates(attended, gates, spec.gate_kind);
   }
-  if (is_last(layer)) {
-    const View wanted = take("attended rows", out.rows, attended.columns);
-    backend_.gather_rows(wanted, attended, step.batch);
-    attended = wanted;
-  }
-  linear(out, attended, spec.out, Activation::none);
+  linear(out, wanted_rows(step, index, attended), spec.out, Activation::none);
+  if (spec.out_factor != 1) backend_.scale(out, spec.out_factor);
+}
+
+View Model::wanted_rows(const Step& step, size_t index, View mixed) {
+  if (!is_last(spec_.layers[index])) return mixed;
+  const View wanted = take("mixed rows", step.residual.rows, mixed.columns);
+  backend_.gather_rows(wanted, mixed, step.batch);
+  return wanted;
 }
 
 void Model::add_branch(const LayerSpec& layer, View residual, View delta) {
@@ -231,6 +244,15 @@ void Model::add_branch(const LayerSpec& layer, View residual, View delta) {
 
 void Model::finish_rows(const LayerSpec& layer, View residual, View delta) {
   const auto feed = [&](View in) { feed_forward(layer.mlp, in, delta); };
+  const bool mixes = layer.has_attention() || layer.recurrent;
+  if (layer.mlp.kind == MlpKind::none) return add_branch(layer, residual, delta);
+  if (!mixes) {  // delta is empty yet
+    const Scope scope(backend_.scratch());
+    const View input = take("mlp in", delta.rows, delta.columns);
+    norm(input, residual, layer.mlp_norm);
+    feed(input);
+    return add_branch(layer, residual, delta);
+  }
   switch (layer.placement) {
     case NormPlacement::post:
       add_branch(layer, residual, delta);
@@ -283,9 +305,13 @@ void Model::feed_forward(const MlpSpec& mlp, View in, View out) {
         const Scope inner(backend_.scratch());
         const View up = take("mlp gate and up", in.rows, 2 * mlp.intermediate);
         linear(up, in, mlp.up, Activation::none);
+        if (mlp.gate_factor != 1) {
+          backend_.scale(up.slice_columns(0, mlp.intermediate), mlp.gate_factor);
+        }
         backend_.gated_activation(activated, up, mlp.activation);
       }
       linear(out, activated, mlp.down, Activation::none);
+      if (mlp.out_factor != 1) backend_.scale(out, mlp.out_factor);
       return;
     }
     case MlpKind::experts: {
@@ -298,6 +324,8 @@ void Model::feed_forward(const MlpSpec& mlp, View in, View out) {
       backend_.experts(out, in, routing, mlp, weight(mlp.up.weight), weight(mlp.down.weight));
       return;
     }
+    case MlpKind::none:
+      return;
   }
 }
 

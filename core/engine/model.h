@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
+#include "engine/state_layout.h"
 #include "memory/arena.h"
 #include "model/model_spec.h"
 
@@ -46,11 +47,20 @@ struct StepLimits {
   int64_t table_stride = 0;    // blocks of the longest sequence
 };
 
+/// What a model keeps of the tokens before a step.
+struct ModelCaches {
+  const KvLayout& kv;
+  int64_t kv_blocks = 0;
+  const StateLayout& states;
+  int64_t state_slots = 0;
+};
+
 class Model {
  public:
-  /// Takes the regions "weights" and "kv blocks" from the arena (counting or placing).
+  /// Takes the regions "weights", "kv blocks" and, where it has any, "recurrent states" from the
+  /// arena (counting or placing).
   Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backend, memory::Arena& arena,
-        const KvLayout& kv, int64_t kv_blocks);
+        const ModelCaches& caches);
 
   /// Fills the weights (placing arenas only).
   void load(const checkpoint::WeightSource& source);
@@ -66,10 +76,26 @@ class Model {
   backend::View logits(backend::View hidden);
 
  private:
-  struct Step;
+  /// What the layers of one step share.
+  struct Step {
+    const backend::BatchMeta& batch;
+    backend::View residual;  // [T, hidden]; in the last layer the rows whose logits are wanted
+  };
   void embed(const Step& step);
   void layer(Step& step, size_t index, backend::View hidden);
   void attention(const Step& step, size_t index, backend::View input, backend::View out);
+  /// What stands before a layer's MLP: attention, a recurrent mixer, both side by side or nothing.
+  void mix(const Step& step, size_t index, backend::View input, backend::View out);
+  void recurrent(const Step& step, size_t index, backend::View input, backend::View out);
+  void short_conv(const Step& step, size_t index, backend::View input, backend::View out);
+  void mamba1(const Step& step, size_t index, backend::View input, backend::View out);
+  void mamba2(const Step& step, size_t index, backend::View input, backend::View out);
+  void gated_delta(const Step& step, size_t index, backend::View input, backend::View out);
+  void convolve(const Step& step, size_t index, backend::View out, backend::View in);
+  /// x, normed in groups, and times SiLU of z: before or after that.
+  void gate_and_norm(const model::RecurrentSpec& spec, backend::View x, backend::View z);
+  /// The rows of a mixer's output that are still needed.
+  backend::View wanted_rows(const Step& step, size_t index, backend::View mixed);
   /// The rest of a layer for some rows; `delta` is what attention gave them.
   void finish_rows(const model::LayerSpec& layer, backend::View residual, backend::View delta);
   /// residual += delta times the layer's factor, which delta then holds.
@@ -88,9 +114,10 @@ class Model {
   const model::ModelSpec& spec_;
   DType dtype_;
   backend::Backend& backend_;
-  std::vector<backend::Weight> weights_;  // by WeightId
-  std::vector<backend::KvLayer> caches_;  // by layer
-  std::vector<backend::View> angles_;     // by rope, of the step that runs
+  std::vector<backend::Weight> weights_;                   // by WeightId
+  std::vector<backend::KvLayer> caches_;                   // by layer
+  std::vector<backend::StateLayer> conv_states_, states_;  // by layer
+  std::vector<backend::View> angles_;                      // by rope, of the step that runs
 };
 
 }  // namespace plimsoll::engine

@@ -24,6 +24,9 @@ struct Defaults {
 constexpr Defaults kHost;
 /// A device is fast enough to be hurt by small steps; vLLM's defaults on large cards are alike.
 constexpr Defaults kDevice = {1024, 8192, int64_t{160} << 20};
+/// States of recurrent mixers, unless more sequences are asked for: of large models a sequence has
+/// over a hundred MiB of them.
+constexpr size_t kStateBytes = size_t{2} << 30;
 constexpr int64_t kLeastLogitsRows = 32, kMostLogitsRows = 256;
 constexpr int64_t kStagingBytes = int64_t{16} << 20;  // of logits that the host reads at a time
 /// Absurd limits are refused before anything is sized by them.
@@ -60,7 +63,8 @@ int64_t wanted_length(const model::ModelSpec& spec, const EngineOptions& options
     fail(ExitCode::usage, "--max-model-len {} is not between 1 and the model's longest context, {}",
          options.max_model_len, spec.max_position);
   }
-  return options.max_model_len == 0 ? spec.max_position : options.max_model_len;
+  const int64_t usual = spec.usual_length == 0 ? spec.max_position : spec.usual_length;
+  return options.max_model_len == 0 ? usual : options.max_model_len;
 }
 
 /// The longest sequence that `blocks` hold, at most `length`; 0 when not even one token.
@@ -178,7 +182,13 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   layout.dtype = options.dtype;
   if (spec.vision != nullptr && footprint.sees_pictures()) layout.pictures = options.pictures;
   StepLimits& limits = layout.limits;
-  resolve_step(options, footprint.shares_memory() ? kHost : kDevice, limits);
+  layout.states = make_state_layout(spec);
+  Defaults defaults = footprint.shares_memory() ? kHost : kDevice;
+  if (layout.states.slot_bytes > 0) {
+    defaults.sequences = std::clamp<int64_t>(
+        static_cast<int64_t>(kStateBytes / layout.states.slot_bytes), 1, defaults.sequences);
+  }
+  resolve_step(options, defaults, limits);
   const int64_t batched_tokens = limits.batched_tokens;
   if (layout.pictures) {
     int64_t& kept = layout.pictures->cache_tokens;
@@ -210,7 +220,9 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   layout.max_model_len = fitting;
   limits.batched_tokens = batched_tokens;
   size_step(spec, options, footprint, layout);
-  if (!options.num_kv_blocks && !options.memory_budget) {
+  const bool holds_nothing = std::ranges::none_of(
+      spec.layers, [](const model::LayerSpec& layer) { return layer.has_attention(); });
+  if (!options.num_kv_blocks && (!options.memory_budget || holds_nothing)) {
     // More than all running sequences can hold serves nothing but the prefix cache.
     const int64_t most =
         blocks_of_sequence(layout.kv, fitting, limits.batched_tokens) * limits.sequences;

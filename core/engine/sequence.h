@@ -29,6 +29,7 @@ struct Sequence {
   bool long_rope = false;   // which RoPE table: with the tokens it decides K and V
   int64_t score_from = -1;  // -1: only the last position's logits are wanted, else those from this
                             // position of the prompt on
+  int32_t state_slot = -1;  // of the states of recurrent mixers, while it runs
   int64_t computed = 0;     // tokens whose K and V are in the cache
   int64_t remembered = 0;   // blocks of each table that the prefix cache has seen
   int64_t scheduled = 0;    // tokens that the current step computes

@@ -64,6 +64,7 @@ void StepRunner::fill_largest(Step& step) {
     slab.query_start[sequence + 1] = static_cast<int32_t>(extent.tokens);
     slab.context_length[sequence] = static_cast<int32_t>(count);
     slab.long_rope[sequence] = 0;
+    if (!slab.state_slots.empty()) slab.state_slots[sequence] = static_cast<int32_t>(sequence);
     slab.logits_rows[sequence] = static_cast<int32_t>(extent.tokens - 1);
     const auto stride = static_cast<size_t>(layout_.limits.table_stride);
     for (const std::span<int32_t> table : slab.block_tables) {

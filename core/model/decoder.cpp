@@ -21,6 +21,7 @@ class DecoderBuilder {
     LayerSpec layer;
     layer.placement = decoder_.placement;
     layer.branch_factor = decoder_.branch_factor;
+    if (!decoder_.parts.empty()) parts_ = decoder_.parts[static_cast<size_t>(index)];
     for (const LayerPart part : decoder_.order) add_part(layer, part, prefix, index);
     if (decoder_.placement == NormPlacement::parallel && names_.mlp_norm.empty()) {
       layer.mlp_norm = layer.attention_norm;
@@ -32,21 +33,30 @@ class DecoderBuilder {
   void add_part(LayerSpec& layer, LayerPart part, const std::string& prefix, int64_t index) {
     switch (part) {
       case LayerPart::attention:
-        layer.attention = attention(prefix + names_.attention, index);
+        if (parts_.attention) layer.attention = attention(prefix + names_.attention, index);
+        if (parts_.recurrent) {
+          layer.recurrent = add_recurrent(*decoder_.recurrent, prefix, sizes_.hidden, add_);
+        }
         return;
       case LayerPart::mlp: {
+        if (!parts_.mlp) {
+          layer.mlp.kind = MlpKind::none;
+          return;
+        }
         const bool sparse =
             decoder_.experts && decoder_.experts->sparse[static_cast<size_t>(index)];
         layer.mlp = sparse ? experts(prefix) : mlp(prefix + names_.mlp);
         return;
       }
       case LayerPart::attention_norm:
+        if (!parts_.attention && !parts_.recurrent) return;
         layer.attention_norm = norm(prefix, names_.attention_norm);
         return;
       case LayerPart::attention_post_norm:
         layer.attention_post_norm = norm(prefix, names_.attention_post_norm);
         return;
       case LayerPart::mlp_norm:
+        if (!parts_.mlp) return;
         layer.mlp_norm = norm(prefix, names_.mlp_norm);
         return;
       case LayerPart::mlp_post_norm:
@@ -64,6 +74,17 @@ class DecoderBuilder {
   std::vector<Rows> qkv_rows(const std::string& module) {
     const int64_t q = sizes_.heads * sizes_.head_dim;
     const int64_t kv = sizes_.kv_heads * sizes_.head_dim;
+    if (decoder_.query_gates) {
+      const int64_t head = sizes_.head_dim;
+      Rows rows{.module = module + ".q_proj",
+                .stored = 2 * q,
+                .block = head,
+                .stride = 2 * head,
+                .count = sizes_.heads};
+      Rows gates = rows;
+      gates.first = head;
+      return {gates, rows, Rows::all(module + ".k_proj", kv), Rows::all(module + ".v_proj", kv)};
+    }
     if (decoder_.qkv_stored == QkvStored::apart) {
       return {Rows::all(module + ".q_proj", q), Rows::all(module + ".k_proj", kv),
               Rows::all(module + ".v_proj", kv)};
@@ -108,7 +129,11 @@ class DecoderBuilder {
                             .soft_cap = decoder_.attention_soft_cap,
                             .rope_pairs = decoder_.rope_pairs,
                             .clamp = decoder_.clamp,
-                            .query_growth = decoder_.query_growth};
+                            .query_growth = decoder_.query_growth,
+                            .gates_in_qkv = decoder_.query_gates,
+                            .in_factor = decoder_.attention_factors.in,
+                            .key_factor = decoder_.attention_factors.key,
+                            .out_factor = decoder_.attention_factors.out};
     if (attention.scale == 0) {
       attention.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(sizes_.head_dim)));
     }
@@ -136,13 +161,14 @@ class DecoderBuilder {
   }
 
   Linear qkv(const std::string& module) {
-    return add_.linear(module + "." + names_.qkv, qkv_rows(module), sizes_.hidden,
-                       {.split = decoder_.qkv_split.value_or(Split::qkv),
-                        .bias = decoder_.qkv_bias,
-                        .bias_kept = decoder_.qkv_bias_kept,
-                        .heads = sizes_.heads,
-                        .kv_heads = sizes_.kv_heads,
-                        .interleaved = decoder_.interleaved});
+    return add_.linear(
+        module + "." + names_.qkv, qkv_rows(module), sizes_.hidden,
+        {.split = decoder_.qkv_split.value_or(Split::qkv),
+         .bias = decoder_.qkv_bias,
+         .bias_kept = decoder_.qkv_bias_kept,
+         .heads = sizes_.heads,
+         .kv_heads = sizes_.kv_heads,
+         .interleaved = decoder_.query_gates ? InterleavedCut::in_place : decoder_.interleaved});
   }
 
   Linear attention_out(const std::string& module) {
@@ -217,7 +243,9 @@ class DecoderBuilder {
   MlpSpec mlp(const std::string& module) {
     MlpSpec mlp{.kind = decoder_.mlp_kind,
                 .activation = decoder_.activation,
-                .intermediate = sizes_.intermediate};
+                .intermediate = sizes_.intermediate,
+                .gate_factor = decoder_.gate_factor,
+                .out_factor = decoder_.mlp_factor};
     const bool fused_last = decoder_.attention_order == AttentionOrder::out_first &&
                             mlp.kind == MlpKind::gated &&
                             decoder_.gate_up_stored == GateUpStored::apart;
@@ -293,6 +321,7 @@ class DecoderBuilder {
   const Sizes& sizes_;
   const DecoderNames& names_;
   SpecBuilder add_;
+  LayerParts parts_;  // of the layer at hand
 };
 
 }  // namespace
@@ -405,6 +434,7 @@ ModelSpec build(const Decoder& decoder) {
   spec.vocab_size = sizes.vocab;
   spec.hidden_size = sizes.hidden;
   spec.max_position = decoder.ropes.empty() ? sizes.max_position : decoder.ropes.front().context;
+  spec.usual_length = decoder.usual_length;
   spec.embedding_scale = decoder.embedding_scale;
   spec.final_soft_cap = decoder.final_soft_cap;
   spec.logits_scale = decoder.logits_scale;

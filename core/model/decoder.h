@@ -10,6 +10,7 @@
 
 #include "model/decoder_config.h"
 #include "model/model_spec.h"
+#include "model/recurrent.h"
 #include "model/rope.h"
 #include "model/spec_builder.h"
 
@@ -80,6 +81,11 @@ struct ExpertsTable {
   std::vector<bool> sparse;  // by layer: experts, else an MLP
 };
 
+/// Falcon-H1's factors around attention.
+struct AttentionFactors {
+  float in = 1, key = 1, out = 1;
+};
+
 struct Decoder {
   std::string family{};
   Sizes sizes{};
@@ -131,6 +137,12 @@ struct Decoder {
   std::vector<int64_t> windows{};  // by layer; empty: none
   std::vector<Rope> ropes{};       // the first is for all layers, the second for windowed ones
   std::optional<ExpertsTable> experts{};
+  std::optional<RecurrentTable> recurrent{};
+  bool query_gates = false;  // q_proj has each head's q, then what gates its output
+  AttentionFactors attention_factors{};
+  float gate_factor = 1, mlp_factor = 1;
+  int64_t usual_length = 0;         // ModelSpec::usual_length
+  std::vector<LayerParts> parts{};  // by layer; empty: attention and MLP
   DecoderNames names{};
 };
 

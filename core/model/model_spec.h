@@ -36,6 +36,12 @@ enum class Split : uint8_t {
   vocabulary,     // rows padded to a multiple of 64, then cut
 };
 
+/// What a weight's elements are of those in the checkpoint.
+enum class Mapping : uint8_t {
+  none,
+  minus_exp,  // -e^x, rounded once to float32 (Mamba's A of A_log)
+};
+
 /// Rows of one checkpoint tensor, seen as [rows, columns] in the engine's orientation ([out, in];
 /// 1-D: [n, 1]). The rows are `block_count` blocks of `block_rows`, the first at `first_row`, each
 /// `block_stride` after the last. Of a weight with OutputAxis::columns they are its columns.
@@ -47,6 +53,8 @@ struct Part {
   int64_t block_rows = 0;
   int64_t block_stride = 0;
   int64_t block_count = 1;
+  bool every_rank = false;  // not cut: each rank has all of it (Mamba-2's B and C of one group)
+  Mapping mapping = Mapping::none;
   /// What the config already tells of the elements (quantised weights): all of them, or that
   /// element i is i / index_group.
   std::vector<int64_t> values = {};
@@ -234,8 +242,8 @@ struct Alibi {
   } of = Of::distance;
 };
 
-/// What a gate is before it multiplies the output of attention.
-enum class GateKind : uint8_t { sigmoid, softplus };
+/// What a gate is before it multiplies: of attention's output, of recurrent mixers'.
+enum class GateKind : uint8_t { sigmoid, softplus, silu, as_is };
 
 struct AttentionSpec {
   int64_t heads = 0;
@@ -258,6 +266,8 @@ struct AttentionSpec {
   Alibi alibi{};
   WeightId sinks = kNoWeight;  // [heads]: a logit more in each softmax, without a value
   Linear qkv{};                // [(heads + 2 kv_heads) * head_dim, hidden]: q, k, v
+  bool gates_in_qkv = false;   // before q stand as many rows: `gate` (Qwen3-Next)
+  float in_factor = 1, key_factor = 1, out_factor = 1;  // Falcon-H1
   /// [heads * head_dim, hidden], or [heads, hidden] for one number a head: of the layer's normed
   /// input; multiplies the output before `out`.
   Linear gate{};
@@ -267,7 +277,59 @@ struct AttentionSpec {
   WeightId scales_after = kNoWeight;
 };
 
-enum class MlpKind : uint8_t { plain, gated, experts };
+// ---- recurrent mixers ----
+
+/// Causal convolution over the last `taps` tokens, each column by itself.
+struct ConvSpec {
+  int64_t width = 0;
+  int64_t taps = 0;             // the own token included
+  WeightId weight = kNoWeight;  // [width, 1, taps], the oldest token's first
+  WeightId bias = kNoWeight;    // [width]
+  Activation activation = Activation::none;
+};
+inline constexpr int64_t kMostTaps = 16;
+
+enum class RecurrentKind : uint8_t {
+  short_conv,   // [b; c; u] = in x; c * conv(b * u). LFM2
+  mamba1,       // Gu and Dao 2023: [u; z] = in x
+  mamba2,       // Dao and Gu 2024: [z; u; B; C; step] = in x; one decay a head
+  gated_delta,  // Yang et al. 2024: [q; k; v; z] = in x, [beta; step] = steps x
+};
+
+/// A mixer whose memory of the tokens before is a state of fixed size. Its output before `out` is
+/// [heads * head_dim]; all states are float32.
+struct RecurrentSpec {
+  RecurrentKind kind = RecurrentKind::short_conv;
+  ConvSpec conv{};
+  int64_t heads = 0;     // Mamba-1: channels
+  int64_t head_dim = 0;  // Mamba-1: 1
+  int64_t groups = 0;    // of B and C, or heads of q and k: equally many heads share one
+  int64_t state = 0;     // numbers for each of a head's outputs; of q and k: their head's size
+  Linear in{};
+  Linear steps{};   // gated delta
+  Linear choose{};  // Mamba-1: [step of `rank`; B; C] of u
+  int64_t rank = 0;
+  Linear step{};                         // Mamba-1: [heads, rank]
+  WeightId step_bias = kNoWeight;        // [heads] or none, before softplus
+  WeightId decay = kNoWeight;            // [heads] or [heads, state]: A; gated delta: A_log
+  WeightId skip = kNoWeight;             // [heads]: D
+  Norm step_norm{}, b_norm{}, c_norm{};  // Mamba-1
+  Norm norm{};  // of the output, over each of `norm_groups`; weight [all], or [head_dim]: of a head
+  int64_t norm_groups = 1;
+  enum class Gated : uint8_t { before_norm, after_norm } gated = Gated::before_norm;
+  GateKind gate = GateKind::silu;       // of z
+  float beta_factor = 1;                // gated delta
+  float in_factor = 1, out_factor = 1;  // Falcon-H1, and
+  std::vector<float> factors{};         // of z, u, B, C, step; empty: none
+  Linear out{};
+
+  [[nodiscard]] int64_t width() const { return heads * head_dim; }
+  /// Floats that a sequence's state takes beside those of the convolution.
+  [[nodiscard]] int64_t state_floats() const { return heads * head_dim * state; }
+  [[nodiscard]] int64_t conv_floats() const { return conv.width * (conv.taps - 1); }
+};
+
+enum class MlpKind : uint8_t { plain, gated, experts, none };
 
 struct MlpSpec {
   MlpKind kind = MlpKind::gated;
@@ -275,7 +337,8 @@ struct MlpSpec {
   /// xIELU in its place (Huang and Schlag 2024; plain MLPs): [alpha_p, alpha_n, beta, eps], as
   /// stored.
   WeightId xielu = kNoWeight;
-  int64_t intermediate = 0;  // of one expert where there are experts
+  int64_t intermediate = 0;               // of one expert where there are experts
+  float gate_factor = 1, out_factor = 1;  // before the activation; of all (Falcon-H1)
   Linear up{};  // gated: [2 * intermediate, hidden], gate rows first; plain: [intermediate, hidden]
   Linear down{};  // [hidden, intermediate]
   // experts: up and down are [experts, ...] weights
@@ -298,8 +361,11 @@ struct LayerSpec {
   float branch_factor = 1;  // of what attention and MLP add to x, after their norms (Granite)
   Norm attention_norm, attention_post_norm;
   Norm mlp_norm, mlp_post_norm;
-  AttentionSpec attention;
+  AttentionSpec attention;  // without heads: there is none
+  std::optional<RecurrentSpec> recurrent;
   MlpSpec mlp;
+
+  [[nodiscard]] bool has_attention() const { return attention.heads > 0; }
 };
 
 // ---- the model ----
@@ -308,6 +374,7 @@ struct LayerSpec {
 struct VllmClass {
   bool knows_stage =
       false;  // embedding on a pipeline's first stage alone, norm and head on its last
+  bool table_everywhere = false;  // but the embedding on all
   bool forbids_f16 = false;
   std::string refused;  // why vLLM does not serve the model, where it does not
 };
@@ -332,6 +399,7 @@ struct ModelSpec {
   std::string quantization;  // quantization_config's method; empty: plain weights
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
+  int64_t usual_length = 0;  // taken where none is asked for and nothing bounds it; 0: the longest
   int64_t max_position =
       0;  // longest context that the config allows (RoPE scaling applied as vLLM derives it)
 
@@ -374,6 +442,12 @@ struct ModelSpec {
 
   [[nodiscard]] const WeightSpec& weight(WeightId id) const {
     return weights[static_cast<size_t>(id)];
+  }
+  /// Whether sequences have states, which no other sequence's tokens can be taken from.
+  [[nodiscard]] bool is_recurrent() const {
+    for (const LayerSpec& layer : layers)
+      if (layer.recurrent) return true;
+    return false;
   }
 };
 

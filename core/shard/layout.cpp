@@ -32,6 +32,7 @@ class Walk {
  public:
   Walk(const ModelSpec& spec, const Layout& layout) : spec_(spec), layout_(layout) {
     for (const model::LayerSpec& layer : spec.layers) {
+      if (!layer.has_attention()) continue;
       const model::AttentionSpec& attention = layer.attention;
       const Heads heads{attention.heads, attention.kv_heads};
       heads_[attention.qkv.weight] = heads;
@@ -110,6 +111,7 @@ class Walk {
     if (!is_stage_aware()) return true;
     const bool before_layers = id < first_of_layers_;
     if (!before_layers) return last;
+    if (id == spec_.embedding && spec_.vllm.table_everywhere) return true;
     return first || (last && spec_.embedding == spec_.head);  // a tied head keeps what it follows
   }
 

@@ -143,6 +143,7 @@ class Conversion {
              ModelSpec& spec)
       : quantization_(quantization), stored_(stored), spec_(spec) {
     for (const model::LayerSpec& layer : spec.layers) {
+      if (!layer.has_attention()) continue;
       const model::AttentionSpec& attention = layer.attention;
       attention_after_[attention_end(attention)] = &attention;
       linear_[attention.qkv.weight] = &attention;

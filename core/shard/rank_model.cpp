@@ -50,12 +50,28 @@ void add_weights_of_run(const ModelSpec& spec, int64_t ranks, RankModel& rank) {
   }
 }
 
+void cut_recurrent(int64_t ranks, model::RecurrentSpec& recurrent) {
+  const int64_t shared = 2 * recurrent.groups * recurrent.state;
+  recurrent.heads /= ranks;
+  if (recurrent.groups > 1) recurrent.groups /= ranks;
+  recurrent.norm_groups = std::max<int64_t>(1, recurrent.norm_groups / ranks);
+  recurrent.conv.width = recurrent.groups == 1 && recurrent.kind == model::RecurrentKind::mamba2
+                             ? (recurrent.conv.width - shared) / ranks + shared
+                             : recurrent.conv.width / ranks;
+}
+
 /// A layer as its rank's weights are; what vLLM replicates stays whole.
 void cut_layer(const ModelSpec& spec, int64_t ranks, ModelSpec& rank, LayerSpec& layer) {
   const auto is_cut = [&](model::WeightId id) {
     return rank.weight(id).rows() != spec.weight(id).rows() ||
            rank.weight(id).columns() != spec.weight(id).columns();
   };
+  if (layer.recurrent && is_cut(layer.recurrent->out.weight))
+    cut_recurrent(ranks, *layer.recurrent);
+  if (layer.mlp.kind != model::MlpKind::none && is_cut(layer.mlp.down.weight)) {
+    layer.mlp.intermediate /= ranks;
+  }
+  if (!layer.has_attention()) return;
   model::AttentionSpec& attention = layer.attention;
   if (is_cut(attention.qkv.weight)) {
     attention.heads /= ranks;
@@ -69,7 +85,12 @@ void cut_layer(const ModelSpec& spec, int64_t ranks, ModelSpec& rank, LayerSpec&
     cut(attention.q_norm, attention.heads);
     cut(attention.k_norm, attention.kv_heads);
   }
-  if (is_cut(layer.mlp.down.weight)) layer.mlp.intermediate /= ranks;
+}
+
+/// A weight that every layer of its kind has.
+model::WeightId weight_of(const LayerSpec& layer) {
+  if (layer.has_attention()) return layer.attention.qkv.weight;
+  return layer.recurrent ? layer.recurrent->out.weight : layer.mlp.down.weight;
 }
 
 }  // namespace
@@ -85,7 +106,7 @@ std::vector<RankModel> rank_models(const ModelSpec& spec, const Layout& layout) 
     }
     add_weights_of_run(spec, layout.tensor_parallel, rank);
     std::erase_if(rank.spec.layers, [&](const LayerSpec& layer) {
-      return !rank.present[static_cast<size_t>(layer.attention.qkv.weight)];
+      return !rank.present[static_cast<size_t>(weight_of(layer))];
     });
     if (rank.spec.layers.empty()) {
       fail(ExitCode::usage, "--pipeline-parallel-size {}: a stage would have none of the {} layers",

@@ -112,6 +112,27 @@ int64_t vocabulary_share(const ShardTensor& tensor, int64_t outputs, int64_t ran
   return padded / ranks / packed;
 }
 
+/// Of `outputs` in parts that are cut one by one.
+int64_t merged_share(const ShardTensor& tensor, const char* axis, int64_t outputs, int64_t ranks) {
+  int64_t everywhere = 0;
+  for (const Part& part : tensor.weight->parts) {
+    const int64_t rows = part.rows() * tensor.repeat.rows;
+    if (part.every_rank) {
+      everywhere += rows;
+    } else {
+      check_divides(tensor, axis, rows, ranks);
+    }
+  }
+  return (outputs - everywhere) / ranks + everywhere;
+}
+
+/// Of all but k and v: gates may stand with q.
+int64_t q_rows(const std::vector<Part>& parts) {
+  int64_t rows = 0;
+  for (size_t i = 0; i + 2 < parts.size(); ++i) rows += parts[i].rows();
+  return rows;
+}
+
 int64_t local_outputs(const ShardTensor& tensor, const Heads& heads, int64_t ranks) {
   const std::vector<Part>& parts = tensor.weight->parts;
   const bool by_rows = tensor.weight->outputs == OutputAxis::rows;
@@ -126,17 +147,13 @@ int64_t local_outputs(const ShardTensor& tensor, const Heads& heads, int64_t ran
       check_divides(tensor, axis, outputs, ranks);
       break;
     case Split::merged_column:
-      for (const Part& part : parts) {
-        check_divides(tensor, by_rows ? "rows in a part" : "columns in a part",
-                      part.rows() * tensor.repeat.rows, ranks);
-      }
-      break;
+      return merged_share(tensor, by_rows ? "rows in a part" : "columns in a part", outputs, ranks);
     case Split::vocabulary:
       return vocabulary_share(tensor, outputs, ranks);
     case Split::qkv:
       check_heads(tensor, heads.query, heads.kv, ranks);
-      return parts[0].rows() / ranks +
-             (parts[1].rows() + parts[2].rows()) / std::min(ranks, heads.kv);
+      return q_rows(parts) / ranks +
+             (parts[parts.size() - 2].rows() + parts.back().rows()) / std::min(ranks, heads.kv);
   }
   return outputs / ranks;
 }

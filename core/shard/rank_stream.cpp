@@ -19,6 +19,7 @@ constexpr size_t kPassed = size_t{1} << 20;
 bool is_straight(const checkpoint::TensorEntry& from, const Slice& slice, DType dtype) {
   const auto elements = static_cast<int64_t>(from.bytes / dtype_size(from.dtype));
   const int64_t rows = from.shape.empty() ? 1 : from.shape.front();
+  if (slice.part->mapping != model::Mapping::none) return false;
   return from.dtype == dtype && !slice.part->transposed && !slice.repeat.any() &&
          rows * slice.columns == elements;
 }
@@ -76,6 +77,9 @@ void copy_rows(const checkpoint::TensorEntry& from, const Slice& slice, int64_t 
     copy_repeated(from, slice, block, tensor.unit(), to, stride);
   } else {
     checkpoint::copy_block(from, slice.part->transposed, block, tensor.unit(), to, stride);
+  }
+  if (slice.part->mapping != model::Mapping::none) {  // float32, alone in its tensor
+    checkpoint::map_values(to, static_cast<size_t>(rows * slice.columns));
   }
   guard.finish();
 }

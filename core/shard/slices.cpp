@@ -36,6 +36,7 @@ Range vocabulary_share(int64_t rows, int64_t rank, int64_t rank_rows) {
 // Of a part's `count` outputs.
 Range outputs_of(const ShardTensor& tensor, size_t index, int64_t count, int64_t rank,
                  int64_t ranks) {
+  if (tensor.weight->parts[index].every_rank) return {0, count};
   switch (tensor.split) {
     case Split::column:
     case Split::merged_column:
@@ -105,18 +106,26 @@ std::vector<Slice> column_slices(const ShardTensor& tensor, int64_t rank, int64_
   return slices;
 }
 
-// All rows of an interleaved tensor, in its own order.
+// All rows of interleaved tensors, in their own order, one tensor after the other. One that holds
+// q, k and v alike is cut as q is; the last two of three are k and v.
 std::vector<Slice> in_place_slices(const ShardTensor& tensor, const Range& columns, int64_t rank,
                                    int64_t ranks) {
-  const Part& part = tensor.weight->parts.front();
-  const int64_t count = part.stored_shape.front();
-  const Range rows =
-      tensor.split == Split::replicated ? Range{0, count} : share(count, rank, ranks);
-  return {{.part = &part,
-           .row = rows.first,
-           .rows = rows.count,
-           .column = columns.first,
-           .columns = columns.count}};
+  std::vector<Slice> slices;
+  int64_t to_row = 0;
+  const std::vector<Part>& parts = tensor.weight->parts;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0 && parts[i].tensor == parts[i - 1].tensor) continue;
+    const Range rows =
+        outputs_of(tensor, slices.size(), parts[i].stored_shape.front(), rank, ranks);
+    slices.push_back({.part = &parts[i],
+                      .row = rows.first,
+                      .rows = rows.count,
+                      .column = columns.first,
+                      .columns = columns.count,
+                      .to_row = to_row});
+    to_row += rows.count;
+  }
+  return slices;
 }
 
 // Rows `rows` of a part, one slice for each block that they lie in; to_row is moved behind them.

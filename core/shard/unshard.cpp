@@ -185,7 +185,9 @@ class Unshard {
       for (int64_t first = 0; first < rows; first += step) {
         const int64_t count = std::min(step, rows - first);
         const auto size = static_cast<size_t>(count * row_bytes);
-        tensor.copy_stored_rows(first, count, file.room(size).data());
+        const std::span<std::byte> room = file.room(size);
+        tensor.copy_stored_rows(first, count, room.data());
+        if (tensor.is_mapped()) checkpoint::unmap_values(room.data(), size / sizeof(float));
         file.commit(size);
       }
     }

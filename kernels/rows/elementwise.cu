@@ -98,15 +98,20 @@ __device__ inline float softplus(float x) {
   return fmaxf(x, 0.f) + log1pf(expf(-fabsf(x)));
 }
 
+__device__ inline float gate_of(float x, model::GateKind kind) {
+  if (kind == model::GateKind::as_is) return x;
+  if (kind == model::GateKind::softplus) return softplus(x);
+  const float sigmoid = 1.f / (1.f + expf(-x));
+  return kind == model::GateKind::silu ? x * sigmoid : sigmoid;
+}
+
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) gates_kernel(View x, View gates, model::GateKind kind) {
   wait_for_previous();
   start_next();
   const int64_t width = x.columns / gates.columns;
   change_each<T, N>(x, [&](float value, int64_t row, int64_t column) {
-    const float gate = to_float(row_at<T>(gates, row)[column / width]);
-    const bool is_sigmoid = kind == model::GateKind::sigmoid;
-    return value * (is_sigmoid ? 1.f / (1.f + expf(-gate)) : softplus(gate));
+    return value * gate_of(to_float(row_at<T>(gates, row)[column / width]), kind);
   });
 }
 

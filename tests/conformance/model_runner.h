@@ -112,6 +112,7 @@ class ModelRunner {
         ++row;
       }
       to.context_length[s] = length;
+      if (!to.state_slots.empty()) to.state_slots[s] = feeds[s].sequence;
       to.long_rope[s] = long_rope_[static_cast<size_t>(feeds[s].sequence)];
     }
     to.query_start[feeds.size()] = static_cast<int32_t>(row);

@@ -84,6 +84,24 @@ TEST_CASE("layers of unlike heads get the room of the largest") {
   CHECK(kv.layer_offset == std::vector<size_t>{0, 2 * kLayerBytes});
 }
 
+TEST_CASE("layers without attention have no room in blocks, states have theirs in slots") {
+  model::ModelSpec spec = testing::make_spec({.windows = {0, 0, 0}});
+  spec.layers[1].attention = {};
+  spec.layers[1].recurrent =
+      model::RecurrentSpec{.conv = {.width = 10, .taps = 4}, .heads = 2, .head_dim = 3, .state = 5};
+  const KvLayout layout = engine::make_kv_layout(spec, 16, DType::bf16, testing::TestFootprint());
+  REQUIRE(layout.groups.size() == 1);
+  CHECK(layout.groups[0].layers == std::vector<int32_t>{0, 2});
+  const engine::StateLayout states = engine::make_state_layout(spec);
+  const size_t aligned = memory::Arena::aligned(1);
+  CHECK(states.slot_bytes == memory::Arena::aligned(30 * 4) + memory::Arena::aligned(30 * 4));
+  CHECK(states.state_offset[1] - states.layer_offset[1] == memory::Arena::aligned(30 * 4));
+  for (model::LayerSpec& layer : spec.layers) layer.attention = {};
+  const KvLayout empty = engine::make_kv_layout(spec, 16, DType::bf16, testing::TestFootprint());
+  REQUIRE(empty.groups.size() == 1);
+  CHECK(empty.block_bytes <= aligned);
+}
+
 TEST_CASE("blocks of a sequence") {
   const KvLayout full = layout_of({0, 0});
   CHECK(engine::blocks_of_sequence(full, 1, 64) == 1);

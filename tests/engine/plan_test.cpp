@@ -46,6 +46,11 @@ TEST_CASE("what the kernels of a card cannot do for a model is told before anyth
   CHECK_NOTHROW(plan(101, {8, 16, 24, 32, 40, 48, 56, 64}));
   CHECK_THROWS_WITH(plan(101, {8, 16, 24, 32, 40, 48, 56, 64, 0}),
                     Contains("9 groups of KV blocks") && Contains("--device cpu"));
+  model::ModelSpec recurrent = testing::make_spec({});
+  recurrent.architecture = "MambaForCausalLM";
+  recurrent.layers[0].recurrent.emplace();
+  CHECK_THROWS_WITH(engine::resolve_layout(recurrent, {}, card),
+                    Contains("MambaForCausalLM has recurrent layers") && Contains("--device cpu"));
 }
 
 TEST_CASE("limits give way to one another as vLLM's do") {

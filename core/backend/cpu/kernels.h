@@ -84,6 +84,36 @@ struct Xielu {
   float positive = 0, negative = 0, beta = 0, epsilon = 0;
 };
 
+/// A token's step of a selective scan over the channels of one head: h [channels, state] = decay h
+/// + size x b, out = h c + skip x.
+struct ScanStep {
+  float* h = nullptr;
+  const float* x = nullptr;  // [channels]
+  const float* b = nullptr;  // [state]
+  const float* c = nullptr;
+  float* out = nullptr;  // [channels]
+  int64_t channels = 0;
+  int64_t state = 0;
+  float size = 0;
+  float decay = 0;
+  const float* rates = nullptr;  // [state]: decay is exp(size * rate) of each; null: of all
+  float skip = 0;
+};
+
+/// A token's step of the delta rule over one head: s [keys, values] = decay s; s += k (beta (v -
+/// s^T k))^T; out = s^T q.
+struct DeltaStep {
+  float* s = nullptr;
+  const float* q = nullptr;  // [keys]
+  const float* k = nullptr;
+  const float* v = nullptr;  // [values]
+  float* out = nullptr;
+  int64_t keys = 0;
+  int64_t values = 0;
+  float beta = 0;
+  float decay = 0;
+};
+
 /// Query rows of one sequence that share a KV head, over that sequence's cache. Row i belongs to
 /// position first_position + i / heads and to query head i % heads of the group.
 struct AttentionTile {
@@ -154,6 +184,11 @@ struct Kernels {
   /// Softmax in place.
   void (*softmax)(float* row, int64_t count);
   void (*attention)(const AttentionTile& tile);
+  /// to += a * b, element by element.
+  void (*add_product)(float* to, const float* a, const float* b, int64_t count);
+  float (*dot)(const float* a, const float* b, int64_t count);
+  void (*scan_step)(const ScanStep& step);
+  void (*delta_step)(const DeltaStep& step);
 };
 
 /// The table of an instruction set that this processor has.

@@ -4,6 +4,7 @@
 #include "backend/cpu/attention.inc.h"
 #include "backend/cpu/packed.inc.h"
 #include "backend/cpu/product.inc.h"
+#include "backend/cpu/recurrent.inc.h"
 #include "backend/cpu/rows.inc.h"
 
 namespace plimsoll::backend {
@@ -29,7 +30,11 @@ constexpr Kernels kernel_table() {
           .widen = widen,
           .rotate = rotate,
           .softmax = softmax,
-          .attention = attention};
+          .attention = attention,
+          .add_product = add_product,
+          .dot = dot,
+          .scan_step = scan_step,
+          .delta_step = delta_step};
 }
 
 }  // namespace

@@ -73,6 +73,14 @@ class CpuBackend final : public Backend {
   void do_place_embeddings(View out, const BatchMeta& batch) override;
   void do_average_parts(View out, View in) override;
   void do_scale_columns(View x, const Weight& weight) override;
+  void do_convolve(View out, View in, const model::ConvSpec& spec, const Weight& weight,
+                   const Weight& bias, const StateLayer& states, const BatchMeta& batch) override;
+  void do_selective_scan(View out, const ScanInputs& in, const model::RecurrentSpec& spec,
+                         const ScanWeights& weights, const StateLayer& states,
+                         const BatchMeta& batch) override;
+  void do_gated_delta(View out, const DeltaInputs& in, const model::RecurrentSpec& spec,
+                      const DeltaWeights& weights, const StateLayer& states,
+                      const BatchMeta& batch) override;
   void do_soft_cap(View x, float cap) override;
   void do_scale(View x, float factor) override;
   const float* do_host_logits(View logits, std::span<float> staging) override;

@@ -54,8 +54,10 @@ void CpuBackend::norm_row(float* out, const float* in, int64_t width, const mode
 
 void CpuBackend::do_norm(View out, View in, const model::Norm& spec, const Weight& weight,
                          const Weight& bias) {
+  const int64_t turns = weight ? weight.spec->elements() / in.columns : 1;
   for_rows(in.rows, in.columns, [&](int64_t t) {
-    norm_row(row_of(out, t), row_of(in, t), in.columns, spec, floats(weight), floats(bias));
+    const float* weights = weight ? floats(weight) + t % turns * in.columns : nullptr;
+    norm_row(row_of(out, t), row_of(in, t), in.columns, spec, weights, floats(bias));
   });
 }
 

@@ -69,20 +69,33 @@ void xielu(float* row, int64_t count, const Xielu& p) {
   });
 }
 
+float gate_of(float x, model::GateKind kind) {
+  const float positive = x > 0 ? x : 0.f;
+  switch (kind) {
+    case model::GateKind::sigmoid:
+      return sigmoid(splat(x))[0];
+    case model::GateKind::softplus:
+      return positive + __builtin_log1pf(__builtin_expf(x > 0 ? -x : x));
+    case model::GateKind::silu:
+      return x * sigmoid(splat(x))[0];
+    case model::GateKind::as_is:
+      break;
+  }
+  return x;
+}
+
 void multiply_gates(float* row, const float* gates, int64_t count, int64_t gate_count,
                     model::GateKind kind) {
-  const bool is_sigmoid = kind == model::GateKind::sigmoid;
-  if (is_sigmoid && count == gate_count) {
-    return map(row, count, [=](auto at) { return at(row) * sigmoid(at(gates)); });
+  using model::GateKind;
+  if (count == gate_count && kind != GateKind::softplus) {
+    return map(row, count, [=](auto at) {
+      const Vf x = at(gates);
+      if (kind == GateKind::as_is) return at(row) * x;
+      return at(row) * (kind == GateKind::silu ? x * sigmoid(x) : sigmoid(x));
+    });
   }
   const int64_t width = count / gate_count;
-  for (int64_t i = 0; i < gate_count; ++i) {
-    const float x = gates[i];
-    const float positive = x > 0 ? x : 0.f;
-    const float factor = is_sigmoid ? sigmoid(splat(x))[0]
-                                    : positive + __builtin_log1pf(__builtin_expf(x > 0 ? -x : x));
-    scale(row + i * width, factor, width);
-  }
+  for (int64_t i = 0; i < gate_count; ++i) scale(row + i * width, gate_of(gates[i], kind), width);
 }
 
 /// Calls f with the activation as a compile-time constant.

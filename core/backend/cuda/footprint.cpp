@@ -16,6 +16,7 @@ constexpr auto aligned = memory::Arena::aligned;
 std::vector<cuda::FlashShape> attention_shapes(const model::ModelSpec& spec) {
   std::vector<cuda::FlashShape> shapes;
   for (const model::LayerSpec& layer : spec.layers) {
+    if (!layer.has_attention()) continue;
     const cuda::FlashShape shape = cuda::flash_shape(layer.attention);
     if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
   }
@@ -68,6 +69,12 @@ std::vector<AttentionPart> attention_parts(const StepShape& shape, const CardFig
 
 void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups) {
   if (dynamic_cast<const CudaFootprint*>(&footprint) == nullptr) return;
+  if (spec.is_recurrent()) {
+    fail(ExitCode::usage,
+         "{} has recurrent layers (convolutions, scans, delta rules), for which the CUDA backend "
+         "has no kernels yet; --device cpu runs it",
+         spec.architecture);
+  }
   if (spec.vocab_size > kMostDrawnVocabulary) {
     fail(ExitCode::usage,
          "a vocabulary of {} is more than the CUDA backend draws from ({}); --device cpu has no "

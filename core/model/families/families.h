@@ -71,6 +71,18 @@ ModelSpec make_falcon(const ConfigReader& config);
 ModelSpec make_gpt_bigcode(const ConfigReader& config);
 ModelSpec make_mpt(const ConfigReader& config);
 
+// Recurrent layers, with attention in some: lfm2.cpp, mamba.cpp (without), mamba_hybrids.cpp,
+// gated_delta.cpp.
+ModelSpec make_bamba(const ConfigReader& config);
+ModelSpec make_falcon_h1(const ConfigReader& config);
+ModelSpec make_falcon_mamba(const ConfigReader& config);
+ModelSpec make_granite_hybrid(const ConfigReader& config);
+ModelSpec make_lfm2(const ConfigReader& config);
+ModelSpec make_mamba(const ConfigReader& config);
+ModelSpec make_mamba2(const ConfigReader& config);
+ModelSpec make_nemotron_h(const ConfigReader& config);
+ModelSpec make_qwen3_5(const ConfigReader& config);
+
 // Multimodal models: one of the text families with a vision tower.
 ModelSpec make_gemma3_multimodal(const ConfigReader& config);
 ModelSpec make_idefics3(const ConfigReader& config);  // SmolVLM too

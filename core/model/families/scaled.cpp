@@ -1,10 +1,9 @@
 // Granite and HyperCLOVA X: factors at embedding, attention, branches and logits.
+#include "model/families/scaled.h"
 #include "base/error.h"
-#include "model/decoder.h"
 #include "model/families/families.h"
 
 namespace plimsoll::model {
-namespace {
 
 Decoder read_scaled(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
@@ -27,6 +26,8 @@ Decoder read_scaled(const ConfigReader& config, const char* family) {
   decoder.vllm.knows_stage = true;
   return decoder;
 }
+
+namespace {
 
 /// A RoPE for each base of `layer_rope_theta`, which layers name by index; null or 0: none.
 void read_layer_bases(const ConfigReader& config, Decoder& decoder) {

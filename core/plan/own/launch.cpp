@@ -61,8 +61,11 @@ RankLaunch lay_out(const model::ModelSpec& spec, const engine::EngineOptions& op
   rank.plan = engine::plan_layout(spec, rank.layout, footprint);
   for (const model::LayerSpec& layer : spec.layers) {
     rank.windows.push_back(layer.attention.window);
-    rank.page_bytes.push_back(static_cast<int64_t>(
-        footprint.kv_bytes(layer.attention, rank.layout.kv.block_size, rank.layout.kv.dtype)));
+    const size_t page =
+        layer.has_attention()
+            ? footprint.kv_bytes(layer.attention, rank.layout.kv.block_size, rank.layout.kv.dtype)
+            : 0;
+    rank.page_bytes.push_back(static_cast<int64_t>(page));
   }
   return rank;
 }

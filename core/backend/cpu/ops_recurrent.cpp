@@ -1,0 +1,166 @@
+// Convolutions and recurrences: a task is some columns or heads of one sequence, over its rows in
+// order.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "backend/cpu/ops.h"
+
+namespace plimsoll::backend {
+namespace {
+
+constexpr int64_t kConvColumns = 256;    // of a task
+constexpr int64_t kTaskFloats = 8192;    // of a task's states: they stay in the nearest cache
+constexpr float kLengthEpsilon = 1e-6f;  // of q and k, beside the sum of squares
+
+float* row_of(View view, int64_t row) {
+  return static_cast<float*>(view.data) + row * view.stride;
+}
+
+const float* floats(const Weight& weight) {
+  return static_cast<const float*>(weight.data);
+}
+
+float softplus(float x) {
+  return x > 20 ? x : std::log1p(std::exp(x));
+}
+
+/// Rows of a sequence, and its state.
+struct SequenceRows {
+  int64_t first = 0;
+  int64_t count = 0;
+  float* state = nullptr;
+  bool starts = false;  // at position 0: the state is of whoever had the slot before
+};
+
+SequenceRows rows_of(const BatchMeta& batch, const StateLayer& states, int64_t sequence) {
+  const auto s = static_cast<size_t>(sequence);
+  const int64_t first = batch.query_start[s];
+  const int64_t count = batch.context_length[s] == 0 ? 0 : batch.query_start[s + 1] - first;
+  return {.first = first,
+          .count = count,
+          .state = count == 0 ? nullptr : states.of(batch.state_slots[s]),
+          .starts = count > 0 && batch.positions[static_cast<size_t>(first)] == 0};
+}
+
+int64_t sequences_of(const BatchMeta& batch) {
+  return static_cast<int64_t>(batch.context_length.size());
+}
+
+/// Heads of one task.
+int64_t heads_together(const model::RecurrentSpec& spec) {
+  return std::clamp<int64_t>(kTaskFloats / (spec.head_dim * spec.state), 1, spec.heads);
+}
+
+}  // namespace
+
+void CpuBackend::do_convolve(View out, View in, const model::ConvSpec& spec, const Weight& weight,
+                             const Weight& bias, const StateLayer& states, const BatchMeta& batch) {
+  const int64_t parts = divide_up(spec.width, kConvColumns);
+  const int64_t past = spec.taps - 1;
+  pool_.run(
+      sequences_of(batch) * parts, 2 * out.rows * spec.width * spec.taps, [&](int64_t task, int) {
+        const SequenceRows rows = rows_of(batch, states, task / parts);
+        if (rows.count == 0) return;
+        const int64_t begin = task % parts * kConvColumns;
+        const int64_t count = std::min(kConvColumns, spec.width - begin);
+        float* state = rows.state + begin;
+        if (rows.starts) {
+          for (int64_t i = 0; i < past; ++i) std::fill_n(state + i * spec.width, count, 0.f);
+        }
+        std::array<float, kConvColumns * model::kMostTaps> taps;  // [taps][count]
+        for (int64_t tap = 0; tap < spec.taps; ++tap)
+          for (int64_t c = 0; c < count; ++c)
+            taps[static_cast<size_t>(tap * count + c)] =
+                floats(weight)[(begin + c) * spec.taps + tap];
+        const auto input = [&](int64_t row) {  // before the first row: kept ones
+          return row < 0 ? state + (past + row) * spec.width : row_of(in, rows.first + row) + begin;
+        };
+        for (int64_t row = 0; row < rows.count; ++row) {
+          float* to = row_of(out, rows.first + row) + begin;
+          std::fill_n(to, count, 0.f);
+          for (int64_t tap = 0; tap < spec.taps; ++tap)
+            kernels_.add_product(to, input(row - past + tap), taps.data() + tap * count, count);
+          kernels_.finish(to, count, {bias ? floats(bias) + begin : nullptr, spec.activation});
+        }
+        for (int64_t i = 0; i < past; ++i)  // forwards: what is moved lies behind
+          std::copy_n(input(rows.count - past + i), count, state + i * spec.width);
+      });
+}
+
+void CpuBackend::do_selective_scan(View out, const ScanInputs& in, const model::RecurrentSpec& spec,
+                                   const ScanWeights& weights, const StateLayer& states,
+                                   const BatchMeta& batch) {
+  const int64_t together = heads_together(spec);
+  const int64_t parts = divide_up(spec.heads, together);
+  const int64_t head_floats = spec.head_dim * spec.state;
+  const bool each = weights.decay.spec->elements() > spec.heads;
+  pool_.run(sequences_of(batch) * parts, 6 * out.rows * spec.state_floats(),
+            [&](int64_t task, int) {
+              const SequenceRows rows = rows_of(batch, states, task / parts);
+              const int64_t begin = task % parts * together;
+              const int64_t end = std::min(spec.heads, begin + together);
+              if (rows.starts)
+                std::fill(rows.state + begin * head_floats, rows.state + end * head_floats, 0.f);
+              for (int64_t row = rows.first; row < rows.first + rows.count; ++row)
+                for (int64_t head = begin; head < end; ++head) {
+                  const float bias = weights.step_bias ? floats(weights.step_bias)[head] : 0.f;
+                  const float size = softplus(row_of(in.step, row)[head] + bias);
+                  const int64_t group = head / (spec.heads / spec.groups) * spec.state;
+                  const float* decay = floats(weights.decay);
+                  kernels_.scan_step({.h = rows.state + head * head_floats,
+                                      .x = row_of(in.x, row) + head * spec.head_dim,
+                                      .b = row_of(in.b, row) + group,
+                                      .c = row_of(in.c, row) + group,
+                                      .out = row_of(out, row) + head * spec.head_dim,
+                                      .channels = spec.head_dim,
+                                      .state = spec.state,
+                                      .size = size,
+                                      .decay = each ? 0.f : std::exp(size * decay[head]),
+                                      .rates = each ? decay + head * spec.state : nullptr,
+                                      .skip = floats(weights.skip)[head]});
+                }
+            });
+}
+
+void CpuBackend::do_gated_delta(View out, const DeltaInputs& in, const model::RecurrentSpec& spec,
+                                const DeltaWeights& weights, const StateLayer& states,
+                                const BatchMeta& batch) {
+  const int64_t head_floats = spec.head_dim * spec.state;
+  const auto keys = static_cast<size_t>(spec.state);
+  const float query_factor = 1.f / std::sqrt(static_cast<float>(spec.state));
+  const auto scaled = [&](const float* from, float factor, std::vector<float>& to) {
+    const float squares = kernels_.dot(from, from, spec.state);
+    std::copy_n(from, spec.state, to.data());
+    kernels_.scale(to.data(), factor / std::sqrt(squares + kLengthEpsilon), spec.state);
+  };
+  pool_.run(sequences_of(batch) * spec.heads, 8 * out.rows * spec.state_floats(),
+            [&](int64_t task, int) {
+              const SequenceRows rows = rows_of(batch, states, task / spec.heads);
+              const int64_t head = task % spec.heads;
+              const int64_t group = head / (spec.heads / spec.groups) * spec.state;
+              const float rate = -std::exp(floats(weights.decay_log)[head]);
+              const float bias = weights.step_bias ? floats(weights.step_bias)[head] : 0.f;
+              float* state = rows.state + head * head_floats;
+              if (rows.starts) std::fill_n(state, head_floats, 0.f);
+              std::vector<float> q(keys), k(keys);
+              for (int64_t row = rows.first; row < rows.first + rows.count; ++row) {
+                scaled(row_of(in.q, row) + group, query_factor, q);
+                scaled(row_of(in.k, row) + group, 1.f, k);
+                const float beta = row_of(in.beta, row)[head];
+                kernels_.delta_step(
+                    {.s = state,
+                     .q = q.data(),
+                     .k = k.data(),
+                     .v = row_of(in.v, row) + head * spec.head_dim,
+                     .out = row_of(out, row) + head * spec.head_dim,
+                     .keys = spec.state,
+                     .values = spec.head_dim,
+                     .beta = spec.beta_factor / (1.f + std::exp(-beta)),
+                     .decay = std::exp(rate * softplus(row_of(in.step, row)[head] + bias))});
+              }
+            });
+}
+
+}  // namespace plimsoll::backend

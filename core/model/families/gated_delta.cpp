@@ -1,0 +1,76 @@
+// Qwen3.5: three layers of the gated delta rule, then one of attention whose output is gated.
+#include "base/error.h"
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+namespace {
+
+RecurrentTable read_delta(const ConfigReader& config, int64_t key_heads, int64_t value_heads) {
+  constexpr IntegerRange kSizes{1, 65536};
+  RecurrentTable table{.module = "linear_attn"};
+  RecurrentSpec& sizes = table.sizes;
+  sizes.kind = RecurrentKind::gated_delta;
+  sizes.heads = config.integer({"linear_num_value_heads"}, value_heads, kSizes);
+  sizes.head_dim = config.integer({"linear_value_head_dim"}, 128, kSizes);
+  sizes.groups = config.integer({"linear_num_key_heads"}, key_heads, kSizes);
+  sizes.state = config.integer({"linear_key_head_dim"}, 128, kSizes);
+  if (sizes.heads % sizes.groups != 0) {
+    config.refuse("linear_num_key_heads", "a divisor of linear_num_value_heads");
+  }
+  sizes.conv = {.width = 2 * sizes.groups * sizes.state + sizes.width(),
+                .taps = config.integer({"linear_conv_kernel_dim"}, 4, {1, kMostTaps}),
+                .activation = Activation::silu};
+  sizes.norm_groups = sizes.heads;
+  sizes.gated = RecurrentSpec::Gated::after_norm;
+  return table;
+}
+
+/// `layer_types`, else attention in every fourth layer.
+std::vector<LayerParts> read_parts(const ConfigReader& config, int64_t layers) {
+  const int64_t period = config.integer({"full_attention_interval"}, 4, {1, 4096});
+  const auto types = config.texts("layer_types");
+  if (types && types->size() != static_cast<size_t>(layers)) {
+    config.refuse("layer_types", fmt::format("a list of {} layers", layers));
+  }
+  std::vector<LayerParts> parts;
+  for (int64_t i = 0; i < layers; ++i) {
+    bool attends = (i + 1) % period == 0;
+    if (types) {
+      const std::string& type = (*types)[static_cast<size_t>(i)];
+      attends = type == "full_attention";
+      if (!attends && type != "linear_attention") {
+        config.refuse("layer_types", "full_attention and linear_attention alone");
+      }
+    }
+    parts.push_back({.attention = attends, .recurrent = !attends});
+  }
+  return parts;
+}
+
+}  // namespace
+
+ModelSpec make_qwen3_5(const ConfigReader& config) {
+  Decoder decoder{.family = "qwen3_5"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 248320,
+                         .hidden = 4096,
+                         .intermediate = 12288,
+                         .layers = 32,
+                         .heads = 16,
+                         .kv_heads = 4,
+                         .head_dim = 256,
+                         .max_position = 32768},
+               .share = 0.25});
+  decoder.norm.weight_offset = 1;
+  decoder.qk_norm = true;
+  decoder.query_gates = true;
+  decoder.parts = read_parts(config, decoder.sizes.layers);
+  decoder.recurrent = read_delta(config, 16, 32);
+  decoder.recurrent->sizes.norm = {.epsilon = decoder.norm.epsilon, .present = true};
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.vllm.knows_stage = decoder.vllm.table_everywhere = true;
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,99 @@
+// LFM2: gated short convolutions, and attention in some layers.
+#include <cmath>
+
+#include "base/error.h"
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+namespace {
+
+/// Two thirds of `block_ff_dim`, up to a multiple, as Llama's first code had it.
+int64_t read_width(const ConfigReader& config, int64_t stated) {
+  int64_t width = config.integer({"block_ff_dim"}, stated, kWidths);
+  if (!config.boolean({"block_auto_adjust_ff_dim"}, true)) return width;
+  width = 2 * width / 3;
+  if (!config.has("block_ffn_dim_multiplier") || config.find({"block_ffn_dim_multiplier"})) {
+    const double factor = config.positive({"block_ffn_dim_multiplier"}, 1);
+    width = static_cast<int64_t>(std::floor(factor * static_cast<double>(width)));
+  }
+  const int64_t multiple = config.integer({"block_multiple_of"}, 256, kWidths);
+  return (width + multiple - 1) / multiple * multiple;
+}
+
+/// Which layers have attention: `layer_types`, else `full_attn_idxs`, else all.
+std::vector<LayerParts> read_parts(const ConfigReader& config, int64_t layers) {
+  constexpr LayerParts kConvolution{.attention = false, .recurrent = true};
+  std::vector<LayerParts> parts(static_cast<size_t>(layers));
+  if (const auto types = config.texts("layer_types")) {
+    if (types->size() != parts.size()) {
+      config.refuse("layer_types", fmt::format("a list of {} layers", layers));
+    }
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const bool attends = (*types)[i] == "full_attention";
+      if (!attends && (*types)[i] != "conv") {
+        config.refuse("layer_types", "full_attention and conv alone");
+      }
+      if (!attends) parts[i] = kConvolution;
+    }
+    return parts;
+  }
+  const Json* indices = config.find({"full_attn_idxs"});
+  if (indices == nullptr) return parts;
+  if (!indices->is_array()) config.refuse("full_attn_idxs", "a list of layers");
+  parts.assign(parts.size(), kConvolution);
+  for (const Json& index : *indices) {
+    if (!index.is_number_integer() || index.get<int64_t>() < 0 || index.get<int64_t>() >= layers) {
+      config.refuse("full_attn_idxs", fmt::format("layers from 0 to {}", layers - 1));
+    }
+    parts[index.get<size_t>()] = {};
+  }
+  return parts;
+}
+
+}  // namespace
+
+ModelSpec make_lfm2(const ConfigReader& config) {
+  Decoder decoder{.family = "lfm2"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 65536,
+                         .hidden = 2560,
+                         .intermediate = 12288,
+                         .layers = 32,
+                         .heads = 32,
+                         .kv_heads = 8,
+                         .max_position = 128000},
+               .epsilon = 1e-5,
+               .theta = 1000000,
+               .activation_key = "",
+               .tied = true,
+               .epsilon_key = "norm_eps"});
+  decoder.sizes.intermediate = read_width(config, decoder.sizes.intermediate);
+  decoder.qk_norm = true;
+  decoder.parts = read_parts(config, decoder.sizes.layers);
+  const bool bias = config.boolean({"conv_bias"}, false);
+  decoder.recurrent = RecurrentTable{
+      .sizes = {.kind = RecurrentKind::short_conv,
+                .conv = {.width = decoder.sizes.hidden,
+                         .taps = config.integer({"conv_L_cache"}, 3, {1, kMostTaps})}},
+      .module = "conv",
+      .engine_module = "short_conv",
+      .conv = "conv",
+      .conv_bias = bias,
+      .bias = bias};
+  decoder.names.final_norm = "embedding_norm";
+  decoder.names.q_norm = "q_layernorm";
+  decoder.names.k_norm = "k_layernorm";
+  decoder.names.out = "out_proj";
+  decoder.names.mlp = "feed_forward";
+  decoder.names.gate = "w1";
+  decoder.names.up = "w3";
+  decoder.names.down = "w2";
+  decoder.names.gate_up = "w13";
+  decoder.names.attention_norm = "operator_norm";
+  decoder.names.mlp_norm = "ffn_norm";
+  decoder.vllm.knows_stage = decoder.vllm.table_everywhere = true;
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,96 @@
+// Mamba and its kin without attention: every layer is x + mixer(norm x).
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+namespace {
+
+// Nothing bounds the context; vLLM takes this length where none is asked for.
+constexpr int64_t kUsualLength = 2048, kLongest = int64_t{1} << 20;
+
+struct MambaDefaults {
+  int64_t vocab, hidden, layers;
+  bool tied;
+};
+
+Decoder read_attention_free(const ConfigReader& config, const char* family,
+                            const MambaDefaults& missing) {
+  constexpr IntegerRange kCounts{1, int64_t{1} << 28};
+  Decoder decoder{.family = family};
+  Sizes& sizes = decoder.sizes;
+  sizes.vocab = config.integer({"vocab_size"}, missing.vocab, kCounts);
+  sizes.hidden = config.integer({"hidden_size", "d_model"}, missing.hidden, kWidths);
+  sizes.layers = config.integer({"num_hidden_layers", "n_layer"}, missing.layers, {1, 4096});
+  sizes.max_position = kLongest;
+  decoder.usual_length = kUsualLength;
+  if (read_activation(config, "hidden_act", "silu") != Activation::silu) {
+    config.refuse("hidden_act", "silu");
+  }
+  decoder.norm.epsilon = static_cast<float>(config.positive({"layer_norm_epsilon"}, 1e-5));
+  decoder.tied = config.boolean({"tie_word_embeddings"}, missing.tied);
+  decoder.parts.assign(static_cast<size_t>(sizes.layers),
+                       {.attention = false, .recurrent = true, .mlp = false});
+  decoder.order = {LayerPart::attention, LayerPart::attention_norm};
+  decoder.names.root = "backbone";
+  decoder.names.embedding = "embeddings";
+  decoder.names.tied_embedding = "backbone.embeddings";
+  decoder.names.final_norm = "norm_f";
+  decoder.names.attention_norm = "norm";
+  decoder.spellings = {{"backbone.embeddings.", "backbone.embedding."}};
+  return decoder;
+}
+
+RecurrentTable read_mamba1(const ConfigReader& config, int64_t hidden) {
+  constexpr IntegerRange kSizes{1, 65536};
+  RecurrentTable table{.module = "mixer"};
+  RecurrentSpec& sizes = table.sizes;
+  const int64_t expand = config.integer({"expand"}, 2, kSizes);
+  sizes.kind = RecurrentKind::mamba1;
+  sizes.heads = config.integer({"intermediate_size", "d_inner"}, expand * hidden, kWidths);
+  sizes.head_dim = sizes.groups = 1;
+  sizes.state = config.integer({"state_size"}, 16, kSizes);
+  const Json* rank = config.find({"time_step_rank"});
+  const bool derived = rank == nullptr || rank->is_string();  // "auto"
+  sizes.rank = derived ? (hidden + 15) / 16 : config.integer({"time_step_rank"}, 1, kWidths);
+  sizes.conv = {.width = sizes.heads,
+                .taps = config.integer({"conv_kernel", "d_conv"}, 4, {1, kMostTaps}),
+                .activation = Activation::silu};
+  table.conv_bias = config.boolean({"use_conv_bias"}, true);
+  table.bias = config.boolean({"use_bias"}, false);
+  return table;
+}
+
+}  // namespace
+
+ModelSpec make_mamba(const ConfigReader& config) {
+  Decoder decoder = read_attention_free(
+      config, "mamba", {.vocab = 50280, .hidden = 768, .layers = 32, .tied = true});
+  decoder.recurrent = read_mamba1(config, decoder.sizes.hidden);
+  return build(decoder);
+}
+
+ModelSpec make_falcon_mamba(const ConfigReader& config) {
+  Decoder decoder = read_attention_free(
+      config, "falcon_mamba", {.vocab = 50280, .hidden = 768, .layers = 32, .tied = true});
+  decoder.recurrent = read_mamba1(config, decoder.sizes.hidden);
+  RecurrentTable& table = *decoder.recurrent;
+  table.choice_norms = true;
+  const Norm norm{.epsilon = static_cast<float>(config.positive({"mixer_rms_eps"}, 1e-6))};
+  table.sizes.step_norm = table.sizes.b_norm = table.sizes.c_norm = norm;
+  return build(decoder);
+}
+
+ModelSpec make_mamba2(const ConfigReader& config) {
+  Decoder decoder = read_attention_free(
+      config, "mamba2", {.vocab = 32768, .hidden = 4096, .layers = 64, .tied = false});
+  const int64_t expand = config.integer({"expand"}, 2, {1, 65536});
+  constexpr Mamba2Keys kKeys{"num_heads",   "head_dim",      "n_groups", "state_size",
+                             "conv_kernel", "use_conv_bias", "use_bias"};
+  decoder.recurrent = read_mamba2(config, kKeys, expand * decoder.sizes.hidden,
+                                  {.heads = 128, .head_dim = 64, .groups = 8, .state = 128});
+  decoder.recurrent->module = "mixer";
+  decoder.recurrent->sizes.norm.epsilon = decoder.norm.epsilon;
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

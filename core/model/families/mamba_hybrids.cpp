@@ -1,0 +1,201 @@
+// Mamba-2 in most layers, attention in some or beside it: Bamba, Granite 4, Nemotron-H, Falcon-H1.
+#include <algorithm>
+
+#include "base/error.h"
+#include "model/decoder.h"
+#include "model/families/families.h"
+#include "model/families/scaled.h"
+
+namespace plimsoll::model {
+namespace {
+
+constexpr LayerParts kMamba{.attention = false, .recurrent = true};
+
+int64_t expanded(const ConfigReader& config, int64_t hidden) {
+  return config.integer({"mamba_expand"}, 2, {1, 65536}) * hidden;
+}
+
+void name_feed_forward(Decoder& decoder) {
+  decoder.names.final_norm = "final_layernorm";
+  decoder.names.mlp = "feed_forward";
+  decoder.names.mlp_norm = "pre_ff_layernorm";
+}
+
+/// M Mamba-2, * attention, - MLP: one in each layer.
+std::vector<LayerParts> read_pattern(const ConfigReader& config) {
+  const std::string pattern = config.text({"hybrid_override_pattern"}, "");
+  std::vector<LayerParts> parts;
+  for (const char kind : pattern) {
+    if (kind == 'E') {
+      config.refuse("hybrid_override_pattern", "M, * and - alone: its experts (E) are not run yet");
+    }
+    if (kind != 'M' && kind != '*' && kind != '-') {
+      config.refuse("hybrid_override_pattern", "letters M, * and -");
+    }
+    parts.push_back({.attention = kind == '*', .recurrent = kind == 'M', .mlp = kind == '-'});
+  }
+  return parts;
+}
+
+}  // namespace
+
+ModelSpec make_bamba(const ConfigReader& config) {
+  Decoder decoder{.family = "bamba"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 128000,
+                         .hidden = 4096,
+                         .intermediate = 14336,
+                         .layers = 32,
+                         .heads = 32,
+                         .kv_heads = 8,
+                         .max_position = 262144},
+               .epsilon = 1e-5});
+  const Sizes& sizes = decoder.sizes;
+  // Half of the head, whatever the config says.
+  decoder.ropes = {plain_rope(config, config.positive({"rope_theta"}, 10000), sizes.head_dim / 2,
+                              sizes.max_position)};
+  decoder.parts.assign(static_cast<size_t>(sizes.layers), kMamba);
+  if (const Json* indices = config.find({"attn_layer_indices"})) {
+    for (const Json& index : *indices) {
+      if (!index.is_number_integer() || index < 0 || index >= sizes.layers) {
+        config.refuse("attn_layer_indices", fmt::format("layers from 0 to {}", sizes.layers - 1));
+      }
+      decoder.parts[index.get<size_t>()] = {};
+    }
+  }
+  decoder.recurrent = read_mamba2(config, kMambaPrefixed, expanded(config, sizes.hidden),
+                                  {.heads = 128, .groups = 1, .state = 256});
+  decoder.recurrent->module = "mamba";
+  decoder.recurrent->sizes.norm.epsilon = decoder.norm.epsilon;
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
+  name_feed_forward(decoder);
+  decoder.vllm.refused = "vLLM 0.32.0 has no class for Bamba";
+  return build(decoder);
+}
+
+ModelSpec make_granite_hybrid(const ConfigReader& config) {
+  Decoder decoder = read_scaled(config, "granitemoehybrid");
+  decoder.logits_scale = 1 / decoder.logits_scale;
+  const int64_t experts = config.integer({"num_local_experts"}, 8, {.least = 0});
+  if (experts > 0) {
+    config.refuse("num_local_experts", "0: its experts beside Mamba are not run yet");
+  }
+  Sizes& sizes = decoder.sizes;
+  sizes.intermediate = config.integer({"shared_intermediate_size"}, 1024, kWidths);
+  const auto types = config.texts("layer_types");
+  if (types && types->size() != static_cast<size_t>(sizes.layers)) {
+    config.refuse("layer_types", fmt::format("a list of {} layers", sizes.layers));
+  }
+  decoder.parts.assign(static_cast<size_t>(sizes.layers), kMamba);
+  for (size_t i = 0; types && i < types->size(); ++i) {
+    if ((*types)[i] == "attention") decoder.parts[i] = {};
+  }
+  if (config.text({"position_embedding_type"}, "nope") != "rope") {
+    decoder.layer_ropes.assign(static_cast<size_t>(sizes.layers), -1);
+  }
+  decoder.recurrent = read_mamba2(config, kMambaPrefixed, expanded(config, sizes.hidden),
+                                  {.heads = 128, .groups = 1, .state = 256});
+  decoder.recurrent->module = "mamba";
+  decoder.recurrent->sizes.norm.epsilon = decoder.norm.epsilon;
+  decoder.gate_up_stored = GateUpStored::fused;
+  decoder.names.mlp = "shared_mlp";
+  decoder.names.gate_up = "input_linear";
+  decoder.names.down = "output_linear";
+  decoder.vllm.knows_stage = false;
+  return build(decoder);
+}
+
+ModelSpec make_nemotron_h(const ConfigReader& config) {
+  Decoder decoder{.family = "nemotron_h"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 131072,
+                         .hidden = 4096,
+                         .intermediate = 21504,
+                         .layers = 52,
+                         .heads = 32,
+                         .kv_heads = 8,
+                         .head_dim = 128,
+                         .max_position = 4096},
+               .epsilon = 1e-5,
+               .activation = "relu2",
+               .activation_key = "mlp_hidden_act",
+               .epsilon_key = "layer_norm_epsilon"});
+  const Sizes& sizes = decoder.sizes;
+  decoder.parts = read_pattern(config);
+  if (decoder.parts.size() != static_cast<size_t>(sizes.layers)) {
+    config.refuse("hybrid_override_pattern", fmt::format("one letter of {} layers", sizes.layers));
+  }
+  decoder.ropes.clear();
+  constexpr Mamba2Keys kKeys{"mamba_num_heads", "mamba_head_dim", "n_groups",
+                             "ssm_state_size",  "conv_kernel",    "use_conv_bias",
+                             "mamba_proj_bias"};
+  const int64_t heads = config.integer({"mamba_num_heads"}, 128, {1, 65536});
+  const int64_t head_dim = config.integer({"mamba_head_dim"}, 64, {1, 65536});
+  decoder.recurrent = read_mamba2(config, kKeys, heads * head_dim,
+                                  {.heads = 128, .head_dim = 64, .groups = 8, .state = 128});
+  decoder.recurrent->module = "mixer";
+  decoder.recurrent->bias = config.boolean({"use_bias"}, false);
+  decoder.recurrent->sizes.norm.epsilon = decoder.norm.epsilon;
+  decoder.mlp_kind = MlpKind::plain;
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
+  decoder.names.final_norm = "norm_f";
+  decoder.names.attention = decoder.names.mlp = "mixer";
+  decoder.names.attention_norm = decoder.names.mlp_norm = "norm";
+  decoder.spellings = {{"model.embed_tokens.", "backbone.embeddings."}, {"model.", "backbone."}};
+  return build(decoder);
+}
+
+ModelSpec make_falcon_h1(const ConfigReader& config) {
+  Decoder decoder{.family = "falcon_h1"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 128000,
+                         .hidden = 4096,
+                         .intermediate = 14336,
+                         .layers = 32,
+                         .heads = 32,
+                         .kv_heads = 8,
+                         .max_position = 8192},
+               .epsilon = 1e-5});
+  const Sizes& sizes = decoder.sizes;
+  const auto factor = [&](std::string_view key) {
+    return static_cast<float>(config.positive({key}, 1));
+  };
+  decoder.embedding_scale = factor("embedding_multiplier");
+  decoder.logits_scale = factor("lm_head_multiplier");
+  decoder.attention_factors = {.in = factor("attention_in_multiplier"),
+                               .key = factor("key_multiplier"),
+                               .out = factor("attention_out_multiplier")};
+  if (config.find({"mlp_multipliers"})) {
+    const std::vector<double> factors = config.positives("mlp_multipliers", 2);
+    decoder.gate_factor = static_cast<float>(factors[0]);
+    decoder.mlp_factor = static_cast<float>(factors[1]);
+  }
+  const int64_t width = config.integer({"mamba_d_ssm"}, expanded(config, sizes.hidden), kWidths);
+  decoder.recurrent =
+      read_mamba2(config, kMambaPrefixed, width, {.heads = 128, .groups = 1, .state = 256});
+  RecurrentTable& table = *decoder.recurrent;
+  table.module = "mamba";
+  table.engine_module = "mamba.mamba";
+  table.sizes.in_factor = factor("ssm_in_multiplier");
+  table.sizes.out_factor = factor("ssm_out_multiplier");
+  if (config.find({"ssm_multipliers"})) {
+    for (const double each : config.positives("ssm_multipliers", 5)) {
+      table.sizes.factors.push_back(static_cast<float>(each));
+    }
+  }
+  table.sizes.norm.epsilon = decoder.norm.epsilon;
+  table.sizes.norm.present = config.boolean({"mamba_rms_norm"}, true);
+  if (config.boolean({"mamba_norm_before_gate"}, true)) {
+    table.sizes.gated = RecurrentSpec::Gated::after_norm;
+  }
+  decoder.parts.assign(static_cast<size_t>(sizes.layers), {.recurrent = true});
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
+  name_feed_forward(decoder);
+  decoder.vllm.knows_stage = true;
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,267 @@
+#include "model/recurrent.h"
+
+#include <utility>
+
+namespace plimsoll::model {
+namespace {
+
+class Builder {
+ public:
+  Builder(const RecurrentTable& table, const std::string& layer, int64_t hidden, SpecBuilder& add)
+      : table_(table),
+        spec_(table.sizes),
+        stored_(layer + table.module),
+        name_(layer + (table.engine_module.empty() ? table.module : table.engine_module)),
+        hidden_(hidden),
+        add_(add) {}
+
+  RecurrentSpec build() {
+    switch (spec_.kind) {
+      case RecurrentKind::short_conv:
+        short_conv();
+        break;
+      case RecurrentKind::mamba1:
+        mamba1();
+        break;
+      case RecurrentKind::mamba2:
+        mamba2();
+        break;
+      case RecurrentKind::gated_delta:
+        gated_delta();
+        break;
+    }
+    return spec_;
+  }
+
+ private:
+  void short_conv() {
+    const int64_t width = spec_.conv.width;
+    conv({{width}}, Split::column);
+    spec_.in = fused("in_proj", {width, width, width}, hidden_, table_.bias);
+    out();
+  }
+
+  void mamba1() {
+    const int64_t width = spec_.width();
+    numbers("A_log", "A", {width, spec_.state}, spec_.decay);
+    numbers("D", "D", {width}, spec_.skip);
+    conv({{width}}, Split::column);
+    spec_.in = fused("in_proj", {width, width}, hidden_, table_.bias);
+    spec_.choose = plain("x_proj", spec_.rank + 2 * spec_.state, width, {.split = Split::row});
+    spec_.step = plain("dt_proj", width, spec_.rank, {.split = Split::column, .bias = true});
+    out();
+    if (!table_.choice_norms) return;
+    choice_norm("dt_layernorm", spec_.rank, spec_.step_norm);
+    choice_norm("b_layernorm", spec_.state, spec_.b_norm);
+    choice_norm("c_layernorm", spec_.state, spec_.c_norm);
+  }
+
+  void mamba2() {
+    const int64_t width = spec_.width(), shared = spec_.groups * spec_.state;
+    numbers("A_log", "A", {spec_.heads}, spec_.decay);
+    numbers("D", "D", {spec_.heads}, spec_.skip);
+    numbers("dt_bias", "dt_bias", {spec_.heads}, spec_.step_bias);
+    conv({width, shared, shared}, Split::merged_column);
+    spec_.in = fused("in_proj", {width, width, shared, shared, spec_.heads}, hidden_, table_.bias);
+    if (spec_.groups == 1) {  // ranks that share a group all have it
+      for (const WeightId id : {spec_.conv.weight, spec_.conv.bias}) keep_whole(id, 1);
+      for (const WeightId id : {spec_.in.weight, spec_.in.bias}) keep_whole(id, 2);
+    }
+    out();
+    output_norm(width, Split::column);
+  }
+
+  // B and C: two parts of a weight.
+  void keep_whole(WeightId id, size_t first) {
+    if (id == kNoWeight) return;
+    std::vector<Part>& parts = add_.at(id).parts;
+    parts[first].every_rank = parts[first + 1].every_rank = true;
+  }
+
+  void gated_delta() {
+    const int64_t width = spec_.width(), keys = spec_.groups * spec_.state;
+    numbers("dt_bias", "dt_bias", {spec_.heads}, spec_.step_bias);
+    numbers("A_log", "A_log", {spec_.heads}, spec_.decay);
+    add_.at(spec_.decay).dtype = DType::f32;
+    conv({keys, keys, width}, Split::merged_column);
+    if (table_.stored == DeltaStored::by_key_head) {
+      by_key_head(width);
+    } else {
+      apart(keys, width);
+    }
+    output_norm(spec_.head_dim, Split::replicated);
+    out();
+  }
+
+  void apart(int64_t keys, int64_t width) {
+    const std::string qkv = stored_ + ".in_proj_qkv";
+    const int64_t all = 2 * keys + width;
+    const auto rows = [&](int64_t first, int64_t count) {
+      return Rows{.module = qkv, .stored = all, .first = first, .block = count, .stride = count};
+    };
+    spec_.in = add_.linear(name_ + ".in_proj_qkvz",
+                           {rows(0, keys), rows(keys, keys), rows(2 * keys, width),
+                            Rows::all(stored_ + ".in_proj_z", width)},
+                           hidden_, {.split = Split::merged_column});
+    spec_.steps = add_.linear(name_ + ".in_proj_ba",
+                              {Rows::all(stored_ + ".in_proj_b", spec_.heads),
+                               Rows::all(stored_ + ".in_proj_a", spec_.heads)},
+                              hidden_, {.split = Split::merged_column});
+  }
+
+  void by_key_head(int64_t width) {
+    const int64_t keys = spec_.groups * spec_.state, values = width / spec_.groups;
+    const LinearLayout in_place{.split = Split::column, .interleaved = InterleavedCut::in_place};
+    const auto blocks = [&](const char* module, std::vector<int64_t> sizes, int64_t stored) {
+      std::vector<Rows> rows;
+      int64_t first = 0;
+      for (const int64_t size : sizes) {
+        rows.push_back({.module = stored_ + "." + module,
+                        .stored = stored,
+                        .first = first,
+                        .block = size,
+                        .stride = stored / spec_.groups,
+                        .count = spec_.groups});
+        first += size;
+      }
+      return rows;
+    };
+    spec_.in = add_.linear(
+        name_ + ".in_proj_qkvz",
+        blocks("in_proj_qkvz", {spec_.state, spec_.state, values, values}, 2 * keys + 2 * width),
+        hidden_, in_place);
+    const int64_t steps = spec_.heads / spec_.groups;
+    spec_.steps =
+        add_.linear(name_ + ".in_proj_ba", blocks("in_proj_ba", {steps, steps}, 2 * spec_.heads),
+                    hidden_, in_place);
+  }
+
+  // Numbers of a head or channel; `name` is vLLM's, which keeps Mamba's A rather than its
+  // logarithm.
+  void numbers(const char* stored, const std::string& name, std::vector<int64_t> shape,
+               WeightId& id) {
+    id = add_.parameter(name_ + "." + name, std::move(shape));
+    WeightSpec& weight = add_.at(id);
+    weight.split = Split::column;
+    weight.parts[0].tensor = stored_ + "." + stored;
+    if (name != "A") return;
+    weight.parts[0].mapping = Mapping::minus_exp;
+    weight.dtype = DType::f32;
+  }
+
+  void conv(const std::vector<int64_t>& parts, Split split) {
+    const std::string module = stored_ + "." + table_.conv, name = name_ + "." + table_.conv;
+    ConvSpec& conv = spec_.conv;
+    conv.weight = add_.parameter(name + ".weight", {conv.width, 1, conv.taps});
+    cut(add_.at(conv.weight), module + ".weight", {conv.width, 1, conv.taps}, parts, split);
+    if (!table_.conv_bias) return;
+    conv.bias = add_.parameter(name + ".bias", {conv.width});
+    cut(add_.at(conv.bias), module + ".bias", {conv.width}, parts, split);
+  }
+
+  // The rows of one tensor in parts that ranks cut one by one.
+  static void cut(WeightSpec& weight, const std::string& tensor, std::vector<int64_t> shape,
+                  const std::vector<int64_t>& parts, Split split) {
+    weight.split = split;
+    weight.parts.clear();
+    int64_t first = 0;
+    for (const int64_t rows : parts) {
+      weight.parts.push_back({.tensor = tensor,
+                              .stored_shape = shape,
+                              .first_row = first,
+                              .block_rows = rows,
+                              .block_stride = rows});
+      first += rows;
+    }
+  }
+
+  // One stored matrix whose rows are cut in parts.
+  Linear fused(const std::string& module, const std::vector<int64_t>& parts, int64_t columns,
+               bool bias) {
+    int64_t all = 0;
+    for (const int64_t rows : parts) all += rows;
+    std::vector<Rows> rows;
+    int64_t first = 0;
+    for (const int64_t count : parts) {
+      rows.push_back({.module = stored_ + "." + module,
+                      .stored = all,
+                      .first = first,
+                      .block = count,
+                      .stride = count});
+      first += count;
+    }
+    return add_.linear(name_ + "." + module, rows, columns,
+                       {.split = Split::merged_column, .bias = bias});
+  }
+
+  Linear plain(const std::string& module, int64_t rows, int64_t columns,
+               const LinearLayout& layout) {
+    return add_.linear(name_ + "." + module, {Rows::all(stored_ + "." + module, rows)}, columns,
+                       layout);
+  }
+
+  void out() {
+    const int64_t width =
+        spec_.kind == RecurrentKind::short_conv ? spec_.conv.width : spec_.width();
+    spec_.out = plain("out_proj", hidden_, width, {.split = Split::row, .bias = table_.bias});
+  }
+
+  void output_norm(int64_t n, Split split) {
+    if (!spec_.norm.present) return;
+    spec_.norm = add_.norm(name_ + ".norm", n, spec_.norm);
+    WeightSpec& weight = add_.at(spec_.norm.weight);
+    weight.parts[0].tensor = stored_ + ".norm.weight";
+    weight.split = split;
+  }
+
+  void choice_norm(const std::string& module, int64_t n, Norm& norm) {
+    norm = add_.norm(name_ + "." + module, n, norm,
+                     table_.choice_weights ? NormTensors::weight : NormTensors::none);
+    if (norm.weight != kNoWeight) {
+      add_.at(norm.weight).parts[0].tensor = stored_ + "." + module + ".weight";
+    }
+  }
+
+  const RecurrentTable& table_;
+  RecurrentSpec spec_;
+  std::string stored_, name_;
+  int64_t hidden_;
+  SpecBuilder& add_;
+};
+
+}  // namespace
+
+RecurrentSpec add_recurrent(const RecurrentTable& table, const std::string& layer, int64_t hidden,
+                            SpecBuilder& add) {
+  return Builder(table, layer, hidden, add).build();
+}
+
+RecurrentTable read_mamba2(const ConfigReader& config, const Mamba2Keys& keys, int64_t width,
+                           const RecurrentSpec& missing) {
+  constexpr IntegerRange kSizes{1, 65536};
+  RecurrentTable table;
+  RecurrentSpec& sizes = table.sizes;
+  sizes.kind = RecurrentKind::mamba2;
+  sizes.heads = config.integer({keys.heads}, missing.heads, kSizes);
+  const Json* head = config.find({keys.head_dim});
+  const bool given = head != nullptr && !head->is_string();  // "auto"
+  sizes.head_dim = given ? config.integer({keys.head_dim}, missing.head_dim, kSizes)
+                   : missing.head_dim > 0 ? missing.head_dim
+                                          : width / sizes.heads;
+  if (sizes.heads * sizes.head_dim != width) {
+    config.refuse(keys.heads, "heads whose sizes add up to " + std::to_string(width));
+  }
+  sizes.groups = config.integer({keys.groups}, missing.groups, kSizes);
+  if (sizes.heads % sizes.groups != 0) config.refuse(keys.groups, "a divisor of the heads");
+  sizes.state = config.integer({keys.state}, missing.state, kSizes);
+  sizes.conv = {.width = width + 2 * sizes.groups * sizes.state,
+                .taps = config.integer({keys.taps}, 4, {1, kMostTaps}),
+                .activation = Activation::silu};
+  sizes.norm = {.epsilon = 1e-5f, .present = true};
+  sizes.norm_groups = sizes.groups;
+  table.conv_bias = config.boolean({keys.conv_bias}, true);
+  table.bias = config.boolean({keys.bias}, false);
+  return table;
+}
+
+}  // namespace plimsoll::model

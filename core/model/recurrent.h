@@ -1,0 +1,57 @@
+// Layers with a recurrent mixer: how a family names them and which sizes they have, to weights in
+// the order of vLLM's classes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/config_reader.h"
+#include "model/model_spec.h"
+#include "model/spec_builder.h"
+
+namespace plimsoll::model {
+
+/// What a layer has beside its norms.
+struct LayerParts {
+  bool attention = true;
+  bool recurrent = false;
+  bool mlp = true;
+};
+
+/// How the two products of a gated delta layer are stored.
+enum class DeltaStored : uint8_t {
+  by_key_head,  // per head of k: its q, k, v's, z's; its betas, steps (Qwen3-Next)
+  apart,        // qkv, z; b; a (Qwen3.5)
+};
+
+struct RecurrentTable {
+  /// Kind and sizes; ids and norms' weights are filled in.
+  RecurrentSpec sizes{};
+  std::string module{};         // below a layer: "mamba"
+  std::string engine_module{};  // vLLM's, where it is another
+  std::string conv = "conv1d";
+  bool conv_bias = false;
+  bool bias = false;            // of the projections in and out
+  bool choice_norms = false;    // Jamba's and FalconMamba's, of step, B and C
+  bool choice_weights = false;  // with weights
+  DeltaStored stored = DeltaStored::apart;
+};
+
+RecurrentSpec add_recurrent(const RecurrentTable& table, const std::string& layer, int64_t hidden,
+                            SpecBuilder& add);
+
+/// Where configs keep Mamba-2's sizes.
+struct Mamba2Keys {
+  std::string_view heads, head_dim, groups, state, taps, conv_bias, bias;
+};
+/// Of Bamba, Granite 4, Falcon-H1.
+inline constexpr Mamba2Keys kMambaPrefixed{"mamba_n_heads",  "mamba_d_head", "mamba_n_groups",
+                                           "mamba_d_state",  "mamba_d_conv", "mamba_conv_bias",
+                                           "mamba_proj_bias"};
+/// A Mamba-2 mixer of `width` columns; `missing` has the class's heads, head size, groups and
+/// state.
+RecurrentTable read_mamba2(const ConfigReader& config, const Mamba2Keys& keys, int64_t width,
+                           const RecurrentSpec& missing);
+
+}  // namespace plimsoll::model

@@ -1,0 +1,84 @@
+#include "reference/recurrent.h"
+
+#include <cmath>
+
+namespace plimsoll::reference {
+namespace {
+
+double at(const std::vector<double>& values, int64_t i) {
+  return values[static_cast<size_t>(i)];
+}
+
+}  // namespace
+
+Matrix convolve(const Matrix& in, const model::ConvSpec& spec, const Matrix& weight,
+                const std::vector<double>& bias) {
+  Matrix out(in.rows, in.columns);
+  for (int64_t t = 0; t < in.rows; ++t)
+    for (int64_t c = 0; c < in.columns; ++c) {
+      double sum = bias.empty() ? 0 : at(bias, c);
+      for (int64_t ago = 0; ago < spec.taps && ago <= t; ++ago)
+        sum += weight.at(c, spec.taps - 1 - ago) * in.at(t - ago, c);
+      out.at(t, c) = activate(spec.activation, sum);
+    }
+  return out;
+}
+
+Matrix selective_scan(const ScanTerms& terms, const model::RecurrentSpec& spec) {
+  Matrix out(terms.x.rows, terms.x.columns);
+  const bool each = std::ssize(terms.decay) > spec.heads;
+  for (int64_t head = 0; head < spec.heads; ++head)
+    for (int64_t i = head * spec.head_dim; i < (head + 1) * spec.head_dim; ++i) {
+      const int64_t group = head / (spec.heads / spec.groups) * spec.state;
+      std::vector<double> h(static_cast<size_t>(spec.state), 0.0);
+      for (int64_t t = 0; t < out.rows; ++t) {
+        const double d = softplus(terms.step.at(t, head) +
+                                  (terms.step_bias.empty() ? 0 : at(terms.step_bias, head)));
+        double y = at(terms.skip, head) * terms.x.at(t, i);
+        for (int64_t n = 0; n < spec.state; ++n) {
+          const double a = at(terms.decay, each ? head * spec.state + n : head);
+          double& state = h[static_cast<size_t>(n)];
+          state = std::exp(d * a) * state + d * terms.x.at(t, i) * terms.b.at(t, group + n);
+          y += state * terms.c.at(t, group + n);
+        }
+        out.at(t, i) = y;
+      }
+    }
+  return out;
+}
+
+Matrix gated_delta(const DeltaTerms& terms, const model::RecurrentSpec& spec) {
+  Matrix out(terms.v.rows, terms.v.columns);
+  for (int64_t head = 0; head < spec.heads; ++head) {
+    const int64_t keys = spec.state, values = spec.head_dim;
+    const int64_t group = head / (spec.heads / spec.groups) * keys;
+    Matrix s(keys, values);
+    for (int64_t t = 0; t < out.rows; ++t) {
+      double q_squares = 1e-6, k_squares = 1e-6;
+      for (int64_t i = 0; i < keys; ++i) {
+        q_squares += std::pow(terms.q.at(t, group + i), 2);
+        k_squares += std::pow(terms.k.at(t, group + i), 2);
+      }
+      const double g =
+          std::exp(-std::exp(at(terms.decay_log, head)) *
+                   softplus(terms.step.at(t, head) +
+                            (terms.step_bias.empty() ? 0 : at(terms.step_bias, head))));
+      const double beta = double(spec.beta_factor) / (1 + std::exp(-terms.beta.at(t, head)));
+      for (double& each : s.values) each *= g;
+      for (int64_t j = 0; j < values; ++j) {
+        double read = 0, result = 0;
+        for (int64_t i = 0; i < keys; ++i)
+          read += s.at(i, j) * terms.k.at(t, group + i) / std::sqrt(k_squares);
+        const double change = beta * (terms.v.at(t, head * values + j) - read);
+        for (int64_t i = 0; i < keys; ++i) {
+          s.at(i, j) += terms.k.at(t, group + i) / std::sqrt(k_squares) * change;
+          result += s.at(i, j) * terms.q.at(t, group + i) / std::sqrt(q_squares * double(keys));
+        }
+        out.at(t, head * values + j) = result;
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace plimsoll::reference
