@@ -288,15 +288,15 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
   const int64_t ranks = args.tensor_parallel * args.pipeline_parallel;
   if (ranks == 1) return;
   result.notes.emplace_back("this is what each rank would hold: run itself launches on one device");
-  const bool copies = std::ranges::any_of(spec.layers, [&](const model::LayerSpec& layer) {
-    return layer.attention.kv_heads < args.tensor_parallel;
+  const auto copied = std::ranges::find_if(spec.layers, [&](const model::LayerSpec& layer) {
+    return layer.has_attention() && layer.attention.kv_heads < args.tensor_parallel;
   });
-  if (copies) {
+  if (copied != spec.layers.end()) {
+    const int64_t heads = copied->attention.kv_heads;
     result.notes.push_back(
         fmt::format("{} KV heads on {} ranks: each is kept {} times, and the cache of a token does "
                     "not shrink further",
-                    spec.layers.front().attention.kv_heads, args.tensor_parallel,
-                    args.tensor_parallel / spec.layers.front().attention.kv_heads));
+                    heads, args.tensor_parallel, args.tensor_parallel / heads));
   }
   if (args.pipeline_parallel > 1) {
     result.notes.push_back(fmt::format("stage {} of {}, with {} layers, has the fewest blocks",
