@@ -90,6 +90,7 @@ ModelSpec make_mamba2(const ConfigReader& config) {
                                   {.heads = 128, .head_dim = 64, .groups = 8, .state = 128});
   decoder.recurrent->module = "mixer";
   decoder.recurrent->sizes.norm.epsilon = decoder.norm.epsilon;
+  decoder.vllm.knows_stage = true;
   return build(decoder);
 }
 

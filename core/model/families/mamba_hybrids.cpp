@@ -21,9 +21,24 @@ void name_feed_forward(Decoder& decoder) {
   decoder.names.mlp_norm = "pre_ff_layernorm";
 }
 
+/// The letters of `layers_block_type`, as later configs have them.
+std::string read_letters(const ConfigReader& config) {
+  const auto words = config.texts("layers_block_type");
+  if (!words) config.refuse("hybrid_override_pattern", "letters M, * and -");
+  std::string letters;
+  for (const std::string& word : *words) {
+    const bool mamba = word == "mamba" || word == "linear_attention";
+    const bool attention = word == "attention" || word == "full_attention";
+    letters += mamba ? 'M' : attention ? '*' : word == "mlp" ? '-' : word == "moe" ? 'E' : '?';
+  }
+  return letters;
+}
+
 /// M Mamba-2, * attention, - MLP: one in each layer.
 std::vector<LayerParts> read_pattern(const ConfigReader& config) {
-  const std::string pattern = config.text({"hybrid_override_pattern"}, "");
+  const std::string pattern = config.find({"hybrid_override_pattern"})
+                                  ? config.text({"hybrid_override_pattern"}, "")
+                                  : read_letters(config);
   std::vector<LayerParts> parts;
   for (const char kind : pattern) {
     if (kind == 'E') {
@@ -121,8 +136,9 @@ ModelSpec make_nemotron_h(const ConfigReader& config) {
                .activation = "relu2",
                .activation_key = "mlp_hidden_act",
                .epsilon_key = "layer_norm_epsilon"});
-  const Sizes& sizes = decoder.sizes;
+  Sizes& sizes = decoder.sizes;
   decoder.parts = read_pattern(config);
+  if (!config.has("num_hidden_layers")) sizes.layers = std::ssize(decoder.parts);
   if (decoder.parts.size() != static_cast<size_t>(sizes.layers)) {
     config.refuse("hybrid_override_pattern", fmt::format("one letter of {} layers", sizes.layers));
   }
@@ -172,7 +188,13 @@ ModelSpec make_falcon_h1(const ConfigReader& config) {
     decoder.gate_factor = static_cast<float>(factors[0]);
     decoder.mlp_factor = static_cast<float>(factors[1]);
   }
-  const int64_t width = config.integer({"mamba_d_ssm"}, expanded(config, sizes.hidden), kWidths);
+  const Json* stated = config.find({"mamba_d_ssm"});
+  const int64_t width = config.has("mamba_d_ssm") && stated == nullptr
+                            ? expanded(config, sizes.hidden)
+                            : config.integer({"mamba_d_ssm"}, 1024, kWidths);
+  if (config.boolean({"projectors_bias"}, false) != config.boolean({"mamba_proj_bias"}, false)) {
+    config.refuse("projectors_bias", "the same as mamba_proj_bias");
+  }
   decoder.recurrent =
       read_mamba2(config, kMambaPrefixed, width, {.heads = 128, .groups = 1, .state = 256});
   RecurrentTable& table = *decoder.recurrent;
@@ -186,7 +208,7 @@ ModelSpec make_falcon_h1(const ConfigReader& config) {
     }
   }
   table.sizes.norm.epsilon = decoder.norm.epsilon;
-  table.sizes.norm.present = config.boolean({"mamba_rms_norm"}, true);
+  table.sizes.norm.present = config.boolean({"mamba_rms_norm"}, false);
   if (config.boolean({"mamba_norm_before_gate"}, true)) {
     table.sizes.gated = RecurrentSpec::Gated::after_norm;
   }
