@@ -19,9 +19,9 @@ class DecoderBuilder {
     const std::string prefix =
         names_.root + "." + names_.layers + "." + std::to_string(index) + ".";
     LayerSpec layer;
-    layer.placement = decoder_.placement;
     layer.branch_factor = decoder_.branch_factor;
     if (!decoder_.parts.empty()) parts_ = decoder_.parts[static_cast<size_t>(index)];
+    layer.placement = own_norms() ? NormPlacement::pre : decoder_.placement;
     for (const LayerPart part : decoder_.order) add_part(layer, part, prefix, index);
     if (decoder_.placement == NormPlacement::parallel && names_.mlp_norm.empty()) {
       layer.mlp_norm = layer.attention_norm;
@@ -50,19 +50,26 @@ class DecoderBuilder {
       }
       case LayerPart::attention_norm:
         if (!parts_.attention && !parts_.recurrent) return;
-        layer.attention_norm = norm(prefix, names_.attention_norm);
+        layer.attention_norm =
+            norm(prefix, own_norms() ? decoder_.recurrent_attention_norm : names_.attention_norm);
         return;
       case LayerPart::attention_post_norm:
+        if (own_norms()) return;
         layer.attention_post_norm = norm(prefix, names_.attention_post_norm);
         return;
       case LayerPart::mlp_norm:
         if (!parts_.mlp) return;
-        layer.mlp_norm = norm(prefix, names_.mlp_norm);
+        layer.mlp_norm = norm(prefix, own_norms() ? decoder_.recurrent_mlp_norm : names_.mlp_norm);
         return;
       case LayerPart::mlp_post_norm:
+        if (own_norms()) return;
         layer.mlp_post_norm = norm(prefix, names_.mlp_post_norm);
         return;
     }
+  }
+
+  [[nodiscard]] bool own_norms() const {
+    return parts_.recurrent && !decoder_.recurrent_attention_norm.empty();
   }
 
   Norm norm(const std::string& prefix, const std::string& name) {

@@ -138,6 +138,8 @@ struct Decoder {
   std::vector<Rope> ropes{};       // the first is for all layers, the second for windowed ones
   std::optional<ExpertsTable> experts{};
   std::optional<RecurrentTable> recurrent{};
+  /// Norms before mixer and MLP of recurrent layers, where these have others than the rest.
+  std::string recurrent_attention_norm{}, recurrent_mlp_norm{};
   bool query_gates = false;  // q_proj has each head's q, then what gates its output
   AttentionFactors attention_factors{};
   float gate_factor = 1, mlp_factor = 1;

@@ -78,7 +78,41 @@ class Builder {
     parts[first].every_rank = parts[first + 1].every_rank = true;
   }
 
+  // No class of vLLM's refereed this one: order and names are ours.
+  void delta_all_apart() {
+    const int64_t width = spec_.width(), keys = spec_.groups * spec_.state;
+    const auto module = [&](const char* name) { return stored_ + "." + name; };
+    numbers("dt_bias", "dt_bias", {spec_.heads}, spec_.step_bias);
+    numbers("A_log", "A_log", {spec_.heads}, spec_.decay);
+    add_.at(spec_.decay).dtype = DType::f32;
+    const std::pair<const char*, int64_t> convolutions[] = {
+        {"q_conv1d", keys}, {"k_conv1d", keys}, {"v_conv1d", width}};
+    ConvSpec& conv = spec_.conv;
+    conv.weight = add_.parameter(name_ + ".conv1d.weight", {conv.width, 1, conv.taps});
+    WeightSpec& weight = add_.at(conv.weight);
+    weight.parts.clear();
+    for (const auto& [name, rows] : convolutions) {
+      weight.parts.push_back({.tensor = module(name) + ".weight",
+                              .stored_shape = {rows, 1, conv.taps},
+                              .block_rows = rows,
+                              .block_stride = rows});
+    }
+    weight.split = Split::merged_column;
+    spec_.in = add_.linear(name_ + ".in_proj_qkvz",
+                           {Rows::all(module("q_proj"), keys), Rows::all(module("k_proj"), keys),
+                            Rows::all(module("v_proj"), width), Rows::all(module("g_proj"), width)},
+                           hidden_, {.split = Split::merged_column});
+    spec_.steps = add_.linear(
+        name_ + ".in_proj_ba",
+        {Rows::all(module("b_proj"), spec_.heads), Rows::all(module("a_proj"), spec_.heads)},
+        hidden_, {.split = Split::merged_column});
+    spec_.norm = add_.norm(name_ + ".o_norm", spec_.head_dim, spec_.norm);
+    add_.at(spec_.norm.weight).parts[0].tensor = module("o_norm") + ".weight";
+    spec_.out = plain("o_proj", hidden_, width, {.split = Split::row});
+  }
+
   void gated_delta() {
+    if (table_.stored == DeltaStored::all_apart) return delta_all_apart();
     const int64_t width = spec_.width(), keys = spec_.groups * spec_.state;
     numbers("dt_bias", "dt_bias", {spec_.heads}, spec_.step_bias);
     numbers("A_log", "A_log", {spec_.heads}, spec_.decay);

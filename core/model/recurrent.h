@@ -23,6 +23,7 @@ struct LayerParts {
 enum class DeltaStored : uint8_t {
   by_key_head,  // per head of k: its q, k, v's, z's; its betas, steps (Qwen3-Next)
   apart,        // qkv, z; b; a (Qwen3.5)
+  all_apart,    // q, k, v, z, convolutions of q, k and v, b, a: *_proj, *_conv1d (OLMo Hybrid)
 };
 
 struct RecurrentTable {

@@ -136,7 +136,7 @@ TEST_CASE("families that vLLM does not serve are refused") {
   const auto golden = testing::golden_folder();
   if (!golden || !fs::exists(*golden / "shards_more")) return;
   const test::Scratch scratch;
-  for (const char* model : {"bamba", "codegen", "mpt", "stablelm_parallel"}) {
+  for (const char* model : {"bamba", "codegen", "mpt", "olmo_hybrid", "stablelm_parallel"}) {
     INFO(model);
     testing::write_checkpoint(*golden / "more_models" / model, scratch.path(model));
     CHECK_THROWS_WITH(Source(scratch.path(model)),

@@ -58,6 +58,7 @@ std::span<const Family> families() {
       Family{"Olmo2ForCausalLM", "olmo2", make_olmo2},
       Family{"Olmo3ForCausalLM", "olmo3", make_olmo3},
       Family{"OlmoForCausalLM", "olmo", make_olmo},
+      Family{"OlmoHybridForCausalLM", "olmo_hybrid", make_olmo_hybrid},
       Family{"PersimmonForCausalLM", "persimmon", make_persimmon, kText, "qk_layernorm"},
       Family{"Phi3ForCausalLM", "phi3", make_phi3},
       Family{"PhiForCausalLM", "phi", make_phi},

@@ -80,6 +80,7 @@ ModelSpec make_granite_hybrid(const ConfigReader& config);
 ModelSpec make_lfm2(const ConfigReader& config);
 ModelSpec make_mamba(const ConfigReader& config);
 ModelSpec make_mamba2(const ConfigReader& config);
+ModelSpec make_olmo_hybrid(const ConfigReader& config);
 ModelSpec make_nemotron_h(const ConfigReader& config);
 ModelSpec make_qwen3_5(const ConfigReader& config);
 

@@ -1,4 +1,5 @@
-// Qwen3.5: three layers of the gated delta rule, then one of attention whose output is gated.
+// Qwen3.5 and OLMo Hybrid: three layers of the gated delta rule, then one of attention, whose
+// output Qwen gates.
 #include "base/error.h"
 #include "model/decoder.h"
 #include "model/families/families.h"
@@ -6,15 +7,16 @@
 namespace plimsoll::model {
 namespace {
 
-RecurrentTable read_delta(const ConfigReader& config, int64_t key_heads, int64_t value_heads) {
+/// `missing`: heads and their sizes.
+RecurrentTable read_delta(const ConfigReader& config, const RecurrentSpec& missing) {
   constexpr IntegerRange kSizes{1, 65536};
   RecurrentTable table{.module = "linear_attn"};
   RecurrentSpec& sizes = table.sizes;
   sizes.kind = RecurrentKind::gated_delta;
-  sizes.heads = config.integer({"linear_num_value_heads"}, value_heads, kSizes);
-  sizes.head_dim = config.integer({"linear_value_head_dim"}, 128, kSizes);
-  sizes.groups = config.integer({"linear_num_key_heads"}, key_heads, kSizes);
-  sizes.state = config.integer({"linear_key_head_dim"}, 128, kSizes);
+  sizes.heads = config.integer({"linear_num_value_heads"}, missing.heads, kSizes);
+  sizes.head_dim = config.integer({"linear_value_head_dim"}, missing.head_dim, kSizes);
+  sizes.groups = config.integer({"linear_num_key_heads"}, missing.groups, kSizes);
+  sizes.state = config.integer({"linear_key_head_dim"}, missing.state, kSizes);
   if (sizes.heads % sizes.groups != 0) {
     config.refuse("linear_num_key_heads", "a divisor of linear_num_value_heads");
   }
@@ -66,10 +68,47 @@ ModelSpec make_qwen3_5(const ConfigReader& config) {
   decoder.qk_norm = true;
   decoder.query_gates = true;
   decoder.parts = read_parts(config, decoder.sizes.layers);
-  decoder.recurrent = read_delta(config, 16, 32);
+  decoder.recurrent =
+      read_delta(config, {.heads = 32, .head_dim = 128, .groups = 16, .state = 128});
   decoder.recurrent->sizes.norm = {.epsilon = decoder.norm.epsilon, .present = true};
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.vllm.knows_stage = decoder.vllm.table_everywhere = true;
+  return build(decoder);
+}
+
+ModelSpec make_olmo_hybrid(const ConfigReader& config) {
+  Decoder decoder{.family = "olmo_hybrid"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 100352,
+                         .hidden = 3840,
+                         .intermediate = 11008,
+                         .layers = 32,
+                         .heads = 30,
+                         .max_position = 65536}});
+  // Attention's layers are OLMo 2's.
+  decoder.placement = NormPlacement::sandwich;
+  decoder.names.attention_norm = decoder.names.mlp_norm = "";
+  decoder.names.attention_post_norm = "post_attention_layernorm";
+  decoder.names.mlp_post_norm = "post_feedforward_layernorm";
+  decoder.qk_norm = true;
+  decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
+  decoder.recurrent_attention_norm = "input_layernorm";
+  decoder.recurrent_mlp_norm = "post_attention_layernorm";
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.parts = read_parts(config, decoder.sizes.layers);
+  const auto rope = config.object("rope_parameters");
+  const bool no_base = rope && rope->has("rope_theta") && rope->find({"rope_theta"}) == nullptr;
+  const bool no_rope = config.has("rope_parameters") && !config.find({"rope_parameters"});
+  if (no_base || no_rope) decoder.ropes.clear();
+  const int64_t heads = decoder.sizes.heads;
+  const int64_t key = 3 * decoder.sizes.hidden / (4 * heads);
+  decoder.recurrent =
+      read_delta(config, {.heads = heads, .head_dim = 2 * key, .groups = heads, .state = key});
+  RecurrentTable& table = *decoder.recurrent;
+  table.stored = DeltaStored::all_apart;
+  table.sizes.norm = {.epsilon = 1e-5f, .present = true};  // not in the config
+  if (config.boolean({"linear_allow_neg_eigval"}, true)) table.sizes.beta_factor = 2;
+  decoder.vllm.refused = "vLLM 0.32.0 does not load OLMo Hybrid";
   return build(decoder);
 }
 
