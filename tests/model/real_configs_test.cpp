@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -80,6 +81,16 @@ std::vector<std::string> odd_names(const model::ModelSpec& spec, const Json& wei
   return odd;
 }
 
+// None for what a family says that it does not run yet (experts of hybrids, quantised states).
+std::optional<model::ModelSpec> make_spec(const Json& config) {
+  try {
+    return model::make_model_spec(config);
+  } catch (const Error& error) {
+    CHECK_THAT(error.what(), Catch::Contains(" yet"));
+    return std::nullopt;
+  }
+}
+
 std::vector<fs::path> config_files(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -109,7 +120,9 @@ TEST_CASE("published configs of supported architectures make the model that thei
         CHECK_THROWS_AS(model::make_model_spec(config), Error);
         continue;
       }
-      const model::ModelSpec spec = model::make_model_spec(config);
+      const auto spec_or_not = make_spec(config);
+      if (!spec_or_not) continue;
+      const model::ModelSpec& spec = *spec_or_not;
       CHECK(spec.max_position > 0);
       ++models;
       const fs::path index =

@@ -30,7 +30,7 @@ Decoder read_attention_free(const ConfigReader& config, const char* family,
   decoder.tied = config.boolean({"tie_word_embeddings"}, missing.tied);
   decoder.parts.assign(static_cast<size_t>(sizes.layers),
                        {.attention = false, .recurrent = true, .mlp = false});
-  decoder.order = {LayerPart::attention, LayerPart::attention_norm};
+  decoder.order = {LayerPart::attention, LayerPart::mlp, LayerPart::attention_norm};
   decoder.names.root = "backbone";
   decoder.names.embedding = "embeddings";
   decoder.names.tied_embedding = "backbone.embeddings";
