@@ -84,7 +84,6 @@ class Builder {
     const auto module = [&](const char* name) { return stored_ + "." + name; };
     numbers("dt_bias", "dt_bias", {spec_.heads}, spec_.step_bias);
     numbers("A_log", "A_log", {spec_.heads}, spec_.decay);
-    add_.at(spec_.decay).dtype = DType::f32;
     const std::pair<const char*, int64_t> convolutions[] = {
         {"q_conv1d", keys}, {"k_conv1d", keys}, {"v_conv1d", width}};
     ConvSpec& conv = spec_.conv;
