@@ -113,6 +113,13 @@ void check_heads(const Weight& vector, int64_t heads, const model::AttentionSpec
   disagree("rope_and_store: {} is not of {} heads of {}", show(vector), heads, spec.head_dim);
 }
 
+void check_expert_biases(const Weight& biases, const Weight& matrices) {
+  if (!biases ||
+      biases.spec->shape == std::vector{matrices.spec->matrices(), matrices.spec->rows()})
+    return;
+  disagree("experts: {} does not match {}", show(biases), show(matrices));
+}
+
 /// The next number of a splitmix64 sequence, in [-1, 1).
 float uniform_of(uint64_t& state) {
   uint64_t mixed = state += 0x9E3779B97F4A7C15;
@@ -255,6 +262,20 @@ void Backend::attention(View out, View qkv, const model::AttentionSpec& spec,
   if (runs(out)) do_attention(out, qkv, spec, terms, cache, batch, workspace);
 }
 
+void Backend::copy_heads(View out, View in, const HeadColumns& columns) {
+  const auto end = [&](int64_t first, int64_t stride) {
+    return first + (columns.heads - 1) * stride + columns.width;
+  };
+  const bool from_nothing = in.rows == 0;
+  if (end(columns.to, columns.to_stride) > out.columns ||
+      (!from_nothing && (end(columns.from, columns.from_stride) > in.columns ||
+                         in.rows != out.rows || in.dtype != out.dtype))) {
+    disagree("copy_heads: {} heads of {} columns of in {} do not fit out {}", columns.heads,
+             columns.width, show(in), show(out));
+  }
+  if (columns.width > 0 && runs(out)) do_copy_heads(out, in, columns);
+}
+
 void Backend::multiply_gates(View x, View gates, model::GateKind kind) {
   if (gates.rows != x.rows || gates.dtype != x.dtype || x.columns % gates.columns != 0) {
     disagree("multiply_gates: gates {} do not match {}", show(gates), show(x));
@@ -272,17 +293,28 @@ void Backend::gated_activation(View out, View in, model::Activation activation) 
   if (runs(out)) do_gated_activation(out, in, activation);
 }
 
-void Backend::route(const Routing& routing, View logits, Normalize normalize) {
+void Backend::route(const Routing& routing, View logits, const model::RouterSpec& router,
+                    const Weight& choice_bias) {
+  const int64_t chosen = routing.experts.columns;
   check_shape("route", "experts", routing.experts, logits.rows, routing.weights.columns);
-  check_shape("route", "weights", routing.weights, logits.rows, routing.experts.columns);
-  if (routing.experts.columns > logits.columns) {
-    disagree("route: {} of logits {}", routing.experts.columns, show(logits));
+  check_shape("route", "weights", routing.weights, logits.rows, chosen);
+  check_vector("route", choice_bias, "logits", logits);
+  if (logits.columns > model::kMostExperts || logits.columns % router.groups != 0 ||
+      router.groups_chosen > router.groups ||
+      chosen > logits.columns / router.groups * router.groups_chosen) {
+    disagree("route: {} of logits {} in {} groups, of which {} are chosen", chosen, show(logits),
+             router.groups, router.groups_chosen);
   }
-  if (runs(logits)) do_route(routing, logits, normalize);
+  if (router.score == model::RouterScore::sparsemixer && (chosen > 2 || router.groups > 1)) {
+    disagree("route: sparsemixer chooses two of all, not {}", chosen);
+  }
+  if (runs(logits)) do_route(routing, logits, router, choice_bias);
 }
 
 void Backend::experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
-                      const Weight& up, const Weight& down) {
+                      const ExpertWeights& weights) {
+  const Weight& up = weights.up;
+  const Weight& down = weights.down;
   check_same("experts", "out", out, "in", in);
   check_shape("experts", "routing", routing.experts, in.rows, mlp.experts_per_token);
   if (up.spec->columns() != in.columns || up.spec->matrices() != mlp.experts) {
@@ -294,10 +326,12 @@ void Backend::experts(View out, View in, const Routing& routing, const model::Ml
   if (up.spec->rows() != 2 * down.spec->columns()) {
     disagree("experts: {} does not match {}", show(up), show(down));
   }
+  check_expert_biases(weights.up_bias, up);
+  check_expert_biases(weights.down_bias, down);
   const memory::Scope scope(*scratch_);
   auto* workspace = static_cast<std::byte*>(scratch_->take(
       "experts workspace", footprint_.experts_workspace(in.rows, mlp, in.columns, up.dtype)));
-  if (runs(out)) do_experts(out, in, routing, mlp, up, down, workspace);
+  if (runs(out)) do_experts(out, in, routing, mlp, weights, workspace);
 }
 
 void Backend::place_embeddings(View out, const BatchMeta& batch) {
@@ -338,6 +372,15 @@ void Backend::do_scale_columns(View, const Weight&) {
 
 void Backend::soft_cap(View x, float cap) {
   if (runs(x)) do_soft_cap(x, cap);
+}
+
+void Backend::multiply_factors(View x, const Weight& factors, View indices) {
+  const bool by_index = indices.columns > 0;
+  if (by_index) check_same("multiply_factors", "indices", indices, "x", x);
+  if (!factors || (!by_index && factors.spec->elements() != 1)) {
+    disagree("multiply_factors: one factor, or one for each index");
+  }
+  if (runs(x)) do_multiply_factors(x, factors, indices);
 }
 
 void Backend::scale(View x, float factor) {

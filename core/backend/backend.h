@@ -190,6 +190,15 @@ struct HeadNorms {
   Weight q{}, q_bias{}, k{}, k_bias{};
 };
 
+/// Columns of each head that are copied: from + i to + i, i below `width`, of heads that are
+/// `from_stride` and `to_stride` columns wide. A stride of 0 is the same columns for all.
+struct HeadColumns {
+  int64_t heads = 1;
+  int64_t width = 0;
+  int64_t from = 0, from_stride = 0;
+  int64_t to = 0, to_stride = 0;
+};
+
 /// What attention reads beside q and the cache; empty where it has none.
 struct ScoreTerms {
   Weight sinks{};   // [heads]
@@ -223,6 +232,12 @@ struct DeltaWeights {
 struct Routing {
   View experts;  // [T, k] i32
   View weights;  // [T, k] f32
+};
+
+/// Matrices of experts, and biases [experts, n], which may be empty.
+struct ExpertWeights {
+  Weight up, down;
+  Weight up_bias{}, down_bias{};
 };
 
 /// Largest shapes of a launch's steps, and the model they run.
@@ -393,6 +408,8 @@ class Backend {
   /// out [T, H d] = causal attention of the q columns of qkv over the cache.
   void attention(View out, View qkv, const model::AttentionSpec& spec, const ScoreTerms& terms,
                  const KvLayer& cache, const BatchMeta& batch);
+  /// out's columns = in's, or zeros where `in` has no rows; the others of out stay.
+  void copy_heads(View out, View in, const HeadColumns& columns);
   /// x [T, n] times gates [T, m] or what the kind makes of them, in place; gate i is for columns [i
   /// n / m, (i + 1) n / m).
   void multiply_gates(View x, View gates, model::GateKind kind);
@@ -403,12 +420,13 @@ class Backend {
   /// + beta x, else n (expm1(min(x, eps)) - x) + beta x. `parameters` [4]: alpha_p, alpha_n, beta,
   /// eps. Huang and Schlag 2024.
   void xielu(View x, const Weight& parameters);
-  /// Softmax over router logits [T, E], the k best, divided by their sum when `normalize`.
-  enum class Normalize : uint8_t { no, yes };
-  void route(const Routing& routing, View logits, Normalize normalize);
-  /// out [T, hidden] = sum over chosen experts of weight * down(act(gate) * up).
+  /// The k best experts of each row by the router's rules, of router logits [T, E] f32, which are
+  /// not kept; of equals the first. `choice_bias` [E] f32 may be empty.
+  void route(const Routing& routing, View logits, const model::RouterSpec& router,
+             const Weight& choice_bias);
+  /// out [T, hidden] = sum over chosen experts of weight * (down(act(gate) * up) + bias).
   void experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
-               const Weight& up, const Weight& down);
+               const ExpertWeights& weights);
   // Of pictures: only where Footprint::sees_pictures.
 
   /// out[batch.embedded_rows[i]] = batch.embeddings[batch.embedding_rows[i]].
@@ -420,6 +438,9 @@ class Backend {
 
   /// x = cap * tanh(x / cap), in place.
   void soft_cap(View x, float cap);
+  /// x [T, n] *= factors, in place: x[t, i] by factors[indices[t, i]] (i32), or all of x by the one
+  /// factor where `indices` is empty.
+  void multiply_factors(View x, const Weight& factors, View indices);
   /// x *= factor, in place.
   void scale(View x, float factor);
   // Recurrent ops: each sequence goes on from its state, or from zeros where its first row is
@@ -467,13 +488,16 @@ class Backend {
   virtual void do_attention(View out, View qkv, const model::AttentionSpec& spec,
                             const ScoreTerms& terms, const KvLayer& cache, const BatchMeta& batch,
                             std::byte* workspace) = 0;
+  virtual void do_copy_heads(View out, View in, const HeadColumns& columns) = 0;
   virtual void do_multiply_gates(View x, View gates, model::GateKind kind) = 0;
   virtual void do_xielu(View x, const Weight& parameters) = 0;
   virtual void do_gated_activation(View out, View in, model::Activation activation) = 0;
-  virtual void do_route(const Routing& routing, View logits, Normalize normalize) = 0;
+  virtual void do_route(const Routing& routing, View logits, const model::RouterSpec& router,
+                        const Weight& choice_bias) = 0;
   virtual void do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
-                          const Weight& up, const Weight& down, std::byte* workspace) = 0;
+                          const ExpertWeights& weights, std::byte* workspace) = 0;
   virtual void do_soft_cap(View x, float cap) = 0;
+  virtual void do_multiply_factors(View x, const Weight& factors, View indices) = 0;
   virtual void do_scale(View x, float factor) = 0;
   virtual void do_place_embeddings(View out, const BatchMeta& batch);
   virtual void do_average_parts(View out, View in);

@@ -39,15 +39,19 @@ class CountingBackend final : public Backend {
                     const BatchMeta&, std::byte*) override {
     never("attention");
   }
+  void do_copy_heads(View, View, const HeadColumns&) override { never("copy_heads"); }
   void do_multiply_gates(View, View, model::GateKind) override { never("multiply_gates"); }
   void do_xielu(View, const Weight&) override { never("xielu"); }
   void do_gated_activation(View, View, model::Activation) override { never("gated_activation"); }
-  void do_route(const Routing&, View, Normalize) override { never("route"); }
-  void do_experts(View, View, const Routing&, const model::MlpSpec&, const Weight&, const Weight&,
+  void do_route(const Routing&, View, const model::RouterSpec&, const Weight&) override {
+    never("route");
+  }
+  void do_experts(View, View, const Routing&, const model::MlpSpec&, const ExpertWeights&,
                   std::byte*) override {
     never("experts");
   }
   void do_soft_cap(View, float) override { never("soft_cap"); }
+  void do_multiply_factors(View, const Weight&, View) override { never("multiply_factors"); }
   void do_scale(View, float) override { never("scale"); }
   void do_draw(const BatchMeta&, View, int64_t, std::byte*) override { never("draw"); }
   const float* do_host_logits(View, std::span<float>) override {

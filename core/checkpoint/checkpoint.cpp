@@ -147,6 +147,22 @@ void Checkpoint::reshape(const std::string& name, const std::vector<int64_t>& sh
   impl_->tensors.at(name).shape = shape;
 }
 
+void Checkpoint::split(const std::string& name, int64_t count) {
+  const auto found = impl_->tensors.extract(name);
+  TensorEntry one = found.mapped();
+  one.bytes /= static_cast<size_t>(count);
+  if (one.shape.front() == count) {
+    one.shape.erase(one.shape.begin());
+  } else {
+    one.shape.front() /= count;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    one.name = fmt::format("{}[{}]", name, i);
+    impl_->tensors.emplace(one.name, one);
+    one.data += one.bytes;
+  }
+}
+
 const std::map<std::string, TensorEntry>& Checkpoint::tensors() const {
   return impl_->tensors;
 }

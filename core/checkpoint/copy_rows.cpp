@@ -1,5 +1,7 @@
 #include "checkpoint/copy_rows.h"
 
+#include <vector>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -73,6 +75,13 @@ void copy_rows(const TensorEntry& tensor, const model::Part& part, int64_t first
                {.row = stored, .rows = run, .column = 0, .columns = columns}, dtype,
                to + done * columns * to_size, columns);
   });
+}
+
+void scale_values(std::byte* values, DType dtype, size_t count, float factor) {
+  std::vector<float> wide(count);
+  convert(values, dtype, wide.data(), DType::f32, count);
+  for (float& value : wide) value *= factor;
+  convert(wide.data(), DType::f32, values, dtype, count);
 }
 
 }  // namespace plimsoll::checkpoint

@@ -57,5 +57,7 @@ void copy_rows(const TensorEntry& tensor, const model::Part& part, int64_t first
 // Mapping::minus_exp on float32 values, in place, and back: -e^x, ln(-x).
 void map_values(std::byte* values, size_t count);
 void unmap_values(std::byte* values, size_t count);
+/// values *= factor, each rounded to the dtype (float32, bfloat16 or float16).
+void scale_values(std::byte* values, DType dtype, size_t count, float factor);
 
 }  // namespace plimsoll::checkpoint

@@ -4,6 +4,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+#include "checkpoint/json_events.h"
+#include "checkpoint/mapped_file.h"
+
 namespace plimsoll::checkpoint {
 namespace {
 
@@ -21,9 +25,23 @@ std::string fused_name(const WeightSpec& weight) {
   return first.substr(0, first.rfind(kExperts) + kExperts.size()) + (down ? down_name : up_name);
 }
 
+void split_stacks(Checkpoint& checkpoint, const model::ModelSpec& spec) {
+  for (const model::StackedTensor& stack : spec.stacked_tensors) {
+    const TensorEntry* const found = checkpoint.find(stack.tensor);
+    if (found == nullptr) continue;  // the reader says what is missing
+    if (found->shape != stack.stored_shape) {
+      fail(ExitCode::checkpoint_unusable,
+           "tensor \"{}\" in {} has shape {}; expected {} (from config.json)", shown(stack.tensor),
+           found->file->path().string(), shape_text(found->shape), shape_text(stack.stored_shape));
+    }
+    checkpoint.split(stack.tensor, stack.count);
+  }
+}
+
 }  // namespace
 
 void settle_fused_experts(Checkpoint& checkpoint, model::ModelSpec& spec) {
+  split_stacks(checkpoint, spec);
   for (WeightSpec& weight : spec.weights) {
     if (weight.use != model::WeightUse::experts) continue;
     const std::string name = fused_name(weight);

@@ -185,6 +185,9 @@ void WeightReader::read_rows(const WeightSpec& weight, int64_t first, int64_t co
         if (part.mapping != model::Mapping::none) {
           map_values(out + at * row_bytes, static_cast<size_t>(rows * weight.columns()));
         }
+        if (part.factor == 1) return;
+        scale_values(out + at * row_bytes, dtype, static_cast<size_t>(rows * weight.columns()),
+                     part.factor);
       });
 }
 

@@ -8,14 +8,12 @@
 namespace plimsoll::engine {
 
 using backend::BatchMeta;
-using Normalize = backend::Backend::Normalize;
 using backend::View;
 using backend::Weight;
 using memory::Scope;
 using model::Activation;
 using model::LayerSpec;
 using model::MlpKind;
-using model::MlpSpec;
 using model::NormPlacement;
 
 namespace {
@@ -37,8 +35,9 @@ std::vector<DType> run_dtypes(const model::ModelSpec& spec, DType dtype, DType a
     dtypes.push_back(is_vector ? weight.dtype.value_or(dtype) : dtype);
   }
   for (const LayerSpec& layer : spec.layers) {
-    if (layer.mlp.kind != MlpKind::experts) continue;
-    dtypes[static_cast<size_t>(layer.mlp.router.weight)] = activations;
+    const model::MlpSpec& mlp = layer.shortcut ? *layer.shortcut : layer.mlp;
+    if (mlp.kind != MlpKind::experts) continue;
+    dtypes[static_cast<size_t>(mlp.router.gate.weight)] = activations;
   }
   return dtypes;
 }
@@ -54,6 +53,21 @@ std::unique_ptr<model::PackedRows> packed_rows(const checkpoint::WeightSource& s
     source.read_rows(spec, first_row + first, count, DType::f32, to);
   };
   return quantization::online_rows(spec.columns(), read);
+}
+
+/// Rows of a stack whose gate and up are stored in turn, gate first.
+void read_from_turns(const checkpoint::WeightSource& source, const Weight& weight, int64_t first,
+                     int64_t count, void* to) {
+  const model::WeightSpec& spec = *weight.spec;
+  const auto row_bytes = static_cast<size_t>(spec.columns()) * dtype_size(weight.dtype);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t matrix = (first + i) / spec.rows();
+    const int64_t row = (first + i) % spec.rows();
+    const int64_t half = spec.rows() / 2;
+    const int64_t stored = row < half ? 2 * row : 2 * (row - half) + 1;
+    source.read_rows(spec, matrix * spec.rows() + stored, 1, weight.dtype,
+                     static_cast<std::byte*>(to) + static_cast<size_t>(i) * row_bytes);
+  }
 }
 
 }  // namespace
@@ -98,6 +112,7 @@ void Model::load(const checkpoint::WeightSource& source) {
   for (Weight& weight : weights_) {
     const model::WeightSpec& spec = *weight.spec;
     const auto read = [&](int64_t first, int64_t count, void* to) {
+      if (spec.rows_in_turn) return read_from_turns(source, weight, first, count, to);
       source.read_rows(spec, first, count, weight.dtype, to);
     };
     const auto packed = [&](size_t part) { return packed_rows(source, spec, part); };
@@ -147,6 +162,10 @@ View Model::forward(const BatchMeta& batch) {
   }
   const Scope scope(backend_.scratch());
   Step step{batch, take("residual", tokens, spec_.hidden_size)};
+  const auto has_shortcut = [](const LayerSpec& layer) { return layer.shortcut.has_value(); };
+  if (std::ranges::any_of(spec_.layers, has_shortcut)) {
+    step.shortcut = take("shortcut", tokens, spec_.hidden_size);
+  }
   embed(step);
   if (spec_.embedding_norm.present) norm(step.residual, step.residual, spec_.embedding_norm);
   for (size_t i = 0; i < spec_.ropes.size(); ++i) {
@@ -192,12 +211,20 @@ void Model::layer(Step& step, size_t index, View hidden) {
     // Of the other rows only K and V are still needed.
     backend_.gather_rows(hidden, step.residual, step.batch);
     step.residual = hidden;
+    if (layer.ends_shortcut) {
+      const View wanted = take("shortcut rows", hidden.rows, hidden.columns);
+      backend_.gather_rows(wanted, step.shortcut, step.batch);
+      step.shortcut = wanted;
+    }
     delta = delta.slice_rows(0, hidden.rows);
   }
   mix(step, index, input, delta);
   for (int64_t first = 0; first < delta.rows; first += kMlpRows) {
     const int64_t count = std::min(kMlpRows, delta.rows - first);
-    finish_rows(layer, step.residual.slice_rows(first, count), delta.slice_rows(first, count));
+    const View residual = step.residual.slice_rows(first, count);
+    const bool shortcut = layer.shortcut || layer.ends_shortcut;
+    finish_rows(layer, residual, delta.slice_rows(first, count),
+                shortcut ? step.shortcut.slice_rows(first, count) : View{});
   }
 }
 
@@ -208,19 +235,26 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
   const int64_t q = spec.heads * spec.head_dim, kv = spec.kv_heads * spec.head_dim;
   const int64_t gate_columns = spec.gates_in_qkv ? q : 0;
   const View product = take("qkv", input.rows, gate_columns + q + 2 * kv);
-  linear(product, input, spec.qkv, Activation::none);
   const View qkv = product.slice_columns(gate_columns, q + 2 * kv);
+  if (spec.latent.kv_rank > 0) {
+    expand_latents(spec, input, qkv);
+  } else if (spec.value_dim > 0) {
+    widen_values(spec, input, qkv);
+  } else {
+    linear(product, input, spec.qkv, Activation::none);
+  }
   if (spec.key_factor != 1) backend_.scale(qkv.slice_columns(q, kv), spec.key_factor);
   const View angles = spec.rope < 0 ? View{} : angles_[static_cast<size_t>(spec.rope)];
   const backend::HeadNorms norms{weight(spec.q_norm.weight), weight(spec.q_norm.bias),
                                  weight(spec.k_norm.weight), weight(spec.k_norm.bias)};
   backend_.rope_and_store(qkv, angles, spec, norms, caches_[index], step.batch);
-  const View attended = take("attended", input.rows, spec.heads * spec.head_dim);
+  View attended = take("attended", input.rows, spec.heads * spec.head_dim);
   backend_.attention(attended, qkv, spec, {weight(spec.sinks), weight(spec.alibi.slopes)},
                      caches_[index], step.batch);
   if (spec.gates_in_qkv) {
     backend_.multiply_gates(attended, product.slice_columns(0, q), spec.gate_kind);
   }
+  if (spec.value_dim > 0) attended = narrow_values(spec, attended);
   if (spec.gate.weight != model::kNoWeight) {
     const View gates = take("attention gates", input.rows, weight(spec.gate.weight).spec->rows());
     linear(gates, input, spec.gate, Activation::none);
@@ -242,8 +276,8 @@ void Model::add_branch(const LayerSpec& layer, View residual, View delta) {
   backend_.add(residual, delta);
 }
 
-void Model::finish_rows(const LayerSpec& layer, View residual, View delta) {
-  const auto feed = [&](View in) { feed_forward(layer.mlp, in, delta); };
+void Model::finish_rows(const LayerSpec& layer, View residual, View delta, View shortcut) {
+  const auto feed = [&](View in) { feed_forward(layer.mlp, {in, residual}, delta); };
   const bool mixes = layer.has_attention() || layer.recurrent;
   if (layer.mlp.kind == MlpKind::none) return add_branch(layer, residual, delta);
   if (!mixes) {  // delta is empty yet
@@ -279,6 +313,7 @@ void Model::finish_rows(const LayerSpec& layer, View residual, View delta) {
     const View input = take("mlp in", delta.rows, delta.columns);
     const model::Norm& spec = layer.mlp_norm;
     backend_.add_norm(input, residual, delta, spec, weight(spec.weight), weight(spec.bias));
+    if (layer.shortcut) experts(*layer.shortcut, {input, residual}, shortcut);
     feed(input);
   } else {
     backend_.add(residual, delta);
@@ -286,47 +321,9 @@ void Model::finish_rows(const LayerSpec& layer, View residual, View delta) {
   }
   if (layer.mlp_post_norm.present) norm(delta, delta, layer.mlp_post_norm);
   add_branch(layer, residual, delta);
-}
-
-void Model::feed_forward(const MlpSpec& mlp, View in, View out) {
-  const Scope scope(backend_.scratch());
-  switch (mlp.kind) {
-    case MlpKind::plain: {
-      const View up = take("mlp up", in.rows, mlp.intermediate);
-      const bool is_xielu = mlp.xielu != model::kNoWeight;
-      linear(up, in, mlp.up, is_xielu ? Activation::none : mlp.activation);
-      if (is_xielu) backend_.xielu(up, weight(mlp.xielu));
-      linear(out, up, mlp.down, Activation::none);
-      return;
-    }
-    case MlpKind::gated: {
-      const View activated = take("mlp activated", in.rows, mlp.intermediate);
-      {
-        const Scope inner(backend_.scratch());
-        const View up = take("mlp gate and up", in.rows, 2 * mlp.intermediate);
-        linear(up, in, mlp.up, Activation::none);
-        if (mlp.gate_factor != 1) {
-          backend_.scale(up.slice_columns(0, mlp.intermediate), mlp.gate_factor);
-        }
-        backend_.gated_activation(activated, up, mlp.activation);
-      }
-      linear(out, activated, mlp.down, Activation::none);
-      if (mlp.out_factor != 1) backend_.scale(out, mlp.out_factor);
-      return;
-    }
-    case MlpKind::experts: {
-      const View logits = take("router logits", in.rows, mlp.experts, DType::f32);
-      const backend::Routing routing{
-          take("chosen experts", in.rows, mlp.experts_per_token, DType::i32),
-          take("expert weights", in.rows, mlp.experts_per_token, DType::f32)};
-      linear(logits, in, mlp.router, Activation::none);
-      backend_.route(routing, logits, mlp.normalize_routing ? Normalize::yes : Normalize::no);
-      backend_.experts(out, in, routing, mlp, weight(mlp.up.weight), weight(mlp.down.weight));
-      return;
-    }
-    case MlpKind::none:
-      return;
-  }
+  if (layer.ends_shortcut) backend_.add(residual, shortcut);
+  if (layer.factor != model::kNoWeight)
+    backend_.multiply_factors(residual, weight(layer.factor), {});
 }
 
 View Model::logits(View hidden) {

@@ -79,10 +79,17 @@ class Model {
   /// What the layers of one step share.
   struct Step {
     const backend::BatchMeta& batch;
-    backend::View residual;  // [T, hidden]; in the last layer the rows whose logits are wanted
+    backend::View residual;    // [T, hidden]; in the last layer the rows whose logits are wanted
+    backend::View shortcut{};  // likewise, of LayerSpec::shortcut; empty where there is none
   };
   void embed(const Step& step);
   void layer(Step& step, size_t index, backend::View hidden);
+  /// q, k and v of all heads from their latents, v's heads padded to k's.
+  void expand_latents(const model::AttentionSpec& spec, backend::View input, backend::View qkv);
+  /// The same where v's heads alone are smaller.
+  void widen_values(const model::AttentionSpec& spec, backend::View input, backend::View qkv);
+  /// Attention's output without the padding of v's heads.
+  backend::View narrow_values(const model::AttentionSpec& spec, backend::View attended);
   void attention(const Step& step, size_t index, backend::View input, backend::View out);
   /// What stands before a layer's MLP: attention, a recurrent mixer, both side by side or nothing.
   void mix(const Step& step, size_t index, backend::View input, backend::View out);
@@ -96,11 +103,30 @@ class Model {
   void gate_and_norm(const model::RecurrentSpec& spec, backend::View x, backend::View z);
   /// The rows of a mixer's output that are still needed.
   backend::View wanted_rows(const Step& step, size_t index, backend::View mixed);
-  /// The rest of a layer for some rows; `delta` is what attention gave them.
-  void finish_rows(const model::LayerSpec& layer, backend::View residual, backend::View delta);
+  /// The rest of a layer for some rows; `delta` is what attention gave them, `shortcut` what the
+  /// layer before left for them or this one leaves.
+  void finish_rows(const model::LayerSpec& layer, backend::View residual, backend::View delta,
+                   backend::View shortcut);
   /// residual += delta times the layer's factor, which delta then holds.
   void add_branch(const model::LayerSpec& layer, backend::View residual, backend::View delta);
-  void feed_forward(const model::MlpSpec& mlp, backend::View in, backend::View out);
+  /// What a layer's MLP reads: the residual behind the norm, and as it is.
+  struct MlpInputs {
+    backend::View normed, residual;
+  };
+  void feed_forward(const model::MlpSpec& mlp, const MlpInputs& in, backend::View out);
+  /// A gated MLP: `up` holds gate and up.
+  struct GatedMlp {
+    int64_t intermediate = 0;
+    model::Activation activation = model::Activation::silu;
+    model::Linear up, down;
+    float gate_factor = 1, out_factor = 1;  // MlpSpec's
+  };
+  void gated(const GatedMlp& mlp, backend::View in, backend::View out);
+  void experts(const model::MlpSpec& mlp, const MlpInputs& in, backend::View out);
+  /// The norm of the residual where there is one of its own, else `usual`.
+  backend::View own_input(const model::Norm& spec, const MlpInputs& inputs, backend::View usual);
+  /// Adds what the shared experts make of `in`.
+  void add_shared(const model::MlpSpec& mlp, backend::View in, backend::View out);
 
   void norm(backend::View out, backend::View in, const model::Norm& spec);
   void linear(backend::View out, backend::View in, const model::Linear& linear,

@@ -38,11 +38,11 @@ const Family& find_family(const Json& root) {
 }
 
 // Keys of other architectures' attention that a family would silently compute without.
-void refuse_foreign_features(const ConfigReader& config, std::string_view read) {
+void refuse_foreign_features(const Family& family, const ConfigReader& config) {
   for (const char* key : {"kv_lora_rank", "q_lora_rank", "qk_layernorm", "use_qk_norm", "alibi",
                           "attention_chunk_size", "no_rope_layers"}) {
     const Json* value = config.find({key});
-    if (key == read) continue;
+    if (family.features.find(fmt::format(" {} ", key)) != std::string_view::npos) continue;
     if (value == nullptr || *value == false || *value == 0 || value->empty()) continue;
     config.refuse(key, "no such key: this kind of attention is not supported");
   }
@@ -143,7 +143,7 @@ Json read_config(const fs::path& folder_or_file) {
 ModelSpec make_model_spec(const Json& config) {
   const Family& family = find_family(config);
   const ConfigReader reader = ConfigReader::root(config);
-  refuse_foreign_features(reader, family.reads);
+  refuse_foreign_features(family, reader);
   ModelSpec spec = family.make(reader);
   spec.architecture = family.architecture;
   spec.quantization = read_quantization(reader);

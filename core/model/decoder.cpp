@@ -1,7 +1,8 @@
 #include "model/decoder.h"
 
+#include <array>
 #include <cmath>
-#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 
@@ -13,7 +14,7 @@ constexpr int64_t kQuarters = 4;  // of CodeGen's fused q, v, k: once cut for fo
 class DecoderBuilder {
  public:
   DecoderBuilder(const Decoder& decoder, ModelSpec& spec)
-      : decoder_(decoder), sizes_(decoder.sizes), names_(decoder.names), add_(spec) {}
+      : decoder_(decoder), sizes_(decoder.sizes), names_(decoder.names), spec_(spec), add_(spec) {}
 
   LayerSpec layer(int64_t index) {
     const std::string prefix =
@@ -29,25 +30,50 @@ class DecoderBuilder {
     return layer;
   }
 
+  /// A layer of two halves, under the numbers 0 and 1 of its modules.
+  std::array<LayerSpec, 2> halves(int64_t index) {
+    const std::string prefix =
+        names_.root + "." + names_.layers + "." + std::to_string(index) + ".";
+    std::array<LayerSpec, 2> both;
+    const auto each = [&](const auto& add) {
+      for (size_t i = 0; i < both.size(); ++i) add(both[i], "." + std::to_string(i));
+    };
+    each([&](LayerSpec& half, const std::string& number) {
+      half.attention = latent_attention(prefix + names_.attention + number);
+    });
+    each([&](LayerSpec& half, const std::string& number) {
+      half.attention_norm = norm(prefix, names_.attention_norm + number);
+    });
+    each([&](LayerSpec& half, const std::string& number) {
+      half.mlp_norm = norm(prefix, names_.mlp_norm + number);
+    });
+    each([&](LayerSpec& half, const std::string& number) {
+      half.mlp = mlp(prefix + names_.mlp + number);
+    });
+    both[0].shortcut = feed_forward(prefix, index);
+    both[1].ends_shortcut = true;
+    return both;
+  }
+
  private:
   void add_part(LayerSpec& layer, LayerPart part, const std::string& prefix, int64_t index) {
     switch (part) {
       case LayerPart::attention:
-        if (parts_.attention) layer.attention = attention(prefix + names_.attention, index);
+        if (parts_.attention) {
+          layer.attention = decoder_.latent ? latent_attention(prefix + names_.attention)
+                                            : attention(prefix, index);
+        }
         if (parts_.recurrent) {
           layer.recurrent = add_recurrent(*decoder_.recurrent, prefix, sizes_.hidden, add_);
         }
         return;
-      case LayerPart::mlp: {
+      case LayerPart::mlp:
         if (!parts_.mlp) {
           layer.mlp.kind = MlpKind::none;
           return;
         }
-        const bool sparse =
-            decoder_.experts && decoder_.experts->sparse[static_cast<size_t>(index)];
-        layer.mlp = sparse ? experts(prefix) : mlp(prefix + names_.mlp);
+        layer.mlp = feed_forward(prefix, index);
         return;
-      }
       case LayerPart::attention_norm:
         if (!parts_.attention && !parts_.recurrent) return;
         layer.attention_norm =
@@ -65,6 +91,14 @@ class DecoderBuilder {
         if (own_norms()) return;
         layer.mlp_post_norm = norm(prefix, names_.mlp_post_norm);
         return;
+      case LayerPart::late_mlp:
+        if (is_sparse(index)) {
+          add_mixture(spec_, prefix, *decoder_.mixture, decoder_.mixture->names.late, layer.mlp);
+        }
+        return;
+      case LayerPart::factor:
+        layer.factor = add_.vector(prefix + names_.factor, 1);
+        return;
     }
   }
 
@@ -79,22 +113,26 @@ class DecoderBuilder {
 
   // Rows of q, k and v in the checkpoint.
   std::vector<Rows> qkv_rows(const std::string& module) {
-    const int64_t q = sizes_.heads * sizes_.head_dim;
-    const int64_t kv = sizes_.kv_heads * sizes_.head_dim;
+    const int64_t q = heads_.heads * heads_.head_dim;
+    const int64_t kv = heads_.kv_heads * heads_.head_dim;
     if (decoder_.query_gates) {
-      const int64_t head = sizes_.head_dim;
+      const int64_t head = heads_.head_dim;
       Rows rows{.module = module + ".q_proj",
                 .stored = 2 * q,
                 .block = head,
                 .stride = 2 * head,
-                .count = sizes_.heads};
+                .count = heads_.heads};
       Rows gates = rows;
       gates.first = head;
       return {gates, rows, Rows::all(module + ".k_proj", kv), Rows::all(module + ".v_proj", kv)};
     }
+    if (decoder_.qkv_stored == QkvStored::apart && heads_.keys_are_values) {
+      const Rows keys = Rows::all(module + ".k_proj", kv);
+      return {Rows::all(module + ".q_proj", q), keys, keys};
+    }
     if (decoder_.qkv_stored == QkvStored::apart) {
       return {Rows::all(module + ".q_proj", q), Rows::all(module + ".k_proj", kv),
-              Rows::all(module + ".v_proj", kv)};
+              Rows::all(module + ".v_proj", heads_.kv_heads * value_dim())};
     }
     const std::string fused = module + "." + names_.qkv;
     const int64_t all = q + 2 * kv;
@@ -103,7 +141,7 @@ class DecoderBuilder {
               {.module = fused, .stored = all, .first = q, .block = kv},
               {.module = fused, .stored = all, .first = q + kv, .block = kv}};
     }
-    const int64_t head = sizes_.head_dim;
+    const int64_t head = heads_.head_dim;
     if (decoder_.qkv_stored == QkvStored::quarters) {
       const int64_t block = q / kQuarters;
       Rows rows{
@@ -113,12 +151,12 @@ class DecoderBuilder {
       k.first = 2 * block;
       return {rows, k, v};
     }
-    const int64_t group = q / sizes_.kv_heads;  // query rows of one KV head
+    const int64_t group = q / heads_.kv_heads;  // query rows of one KV head
     Rows rows{.module = fused,
               .stored = all,
               .block = group,
               .stride = group + 2 * head,
-              .count = sizes_.kv_heads};
+              .count = heads_.kv_heads};
     Rows k = rows;
     k.first = group;
     k.block = head;
@@ -127,38 +165,80 @@ class DecoderBuilder {
     return {rows, k, v};
   }
 
-  AttentionSpec attention(const std::string& module, int64_t index) {
+  // Of a layer's attention: in the checkpoint and in vLLM.
+  struct Place {
+    std::string module, engine;
+  };
+  [[nodiscard]] Place place_of(const std::string& prefix) const {
+    const std::string module = prefix + names_.attention;
+    return {module, names_.engine_attention.empty() ? module : prefix + names_.engine_attention};
+  }
+
+  AttentionSpec attention(const std::string& prefix, int64_t index) {
     const auto layer = static_cast<size_t>(index);
-    AttentionSpec attention{.heads = sizes_.heads,
-                            .kv_heads = sizes_.kv_heads,
-                            .head_dim = sizes_.head_dim,
+    const Place place = place_of(prefix);
+    heads_ = heads_of(layer);
+    AttentionSpec attention{.heads = heads_.heads,
+                            .kv_heads = heads_.kv_heads,
+                            .head_dim = heads_.head_dim,
+                            .value_dim = heads_.value_dim,
+                            .value_factor = decoder_.value_factor,
                             .scale = decoder_.attention_scale,
                             .soft_cap = decoder_.attention_soft_cap,
                             .rope_pairs = decoder_.rope_pairs,
                             .clamp = decoder_.clamp,
+                            .v_norm = decoder_.v_norm,
                             .query_growth = decoder_.query_growth,
                             .gates_in_qkv = decoder_.query_gates,
                             .in_factor = decoder_.attention_factors.in,
                             .key_factor = decoder_.attention_factors.key,
-                            .out_factor = decoder_.attention_factors.out};
+                            .out_factor = decoder_.attention_factors.out,
+                            .gate_kind = decoder_.gate_kind};
     if (attention.scale == 0) {
-      attention.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(sizes_.head_dim)));
+      attention.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(heads_.head_dim)));
     }
     if (!decoder_.windows.empty()) attention.window = decoder_.windows[layer];
     attention.rope = rope_of(layer, attention.window);
-    if (decoder_.sinks) attention.sinks = add_sinks(module);
-    if (decoder_.alibi) attention.alibi = add_alibi(module);
-    if (decoder_.attention_order == AttentionOrder::qkv_first) {
-      attention.qkv = qkv(module);
-      attention.out = attention_out(module);
-      add_head_norms(attention, module);
-    } else {
-      attention.out = attention_out(module);
-      add_head_norms(attention, module);
-      attention.qkv = qkv(module);
+    if (heads_.sinks) attention.sinks = add_sinks(place);
+    if (decoder_.alibi) attention.alibi = add_alibi(place.engine);
+    switch (decoder_.attention_order) {
+      case AttentionOrder::qkv_first:
+        attention.qkv = qkv(place);
+        attention.out = attention_out(place);
+        attention.gate = attention_gate(place.module);
+        add_head_norms(attention, place.module);
+        break;
+      case AttentionOrder::norms_before_out:
+        attention.qkv = qkv(place);
+        add_head_norms(attention, place.module);
+        attention.out = attention_out(place);
+        attention.gate = attention_gate(place.module);
+        break;
+      case AttentionOrder::out_between:
+        attention.qkv = qkv(place);
+        attention.k_norm = head_norm(place.module + "." + names_.k_norm, heads_.kv_heads);
+        attention.out = attention_out(place);
+        attention.q_norm = head_norm(place.module + "." + names_.q_norm, heads_.heads);
+        break;
+      case AttentionOrder::out_first:
+        attention.out = attention_out(place);
+        add_head_norms(attention, place.module);
+        attention.qkv = qkv(place);
+        break;
     }
     if (decoder_.scales == ScalesPlace::at_end) attention.scales_after = add_.last();
     return attention;
+  }
+
+  [[nodiscard]] Heads heads_of(size_t layer) const {
+    if (!decoder_.heads.empty()) return decoder_.heads[layer];
+    return {.heads = sizes_.heads,
+            .kv_heads = sizes_.kv_heads,
+            .head_dim = sizes_.head_dim,
+            .sinks = decoder_.sinks};
+  }
+  [[nodiscard]] int64_t value_dim() const {
+    return heads_.value_dim > 0 ? heads_.value_dim : heads_.head_dim;
   }
 
   [[nodiscard]] int32_t rope_of(size_t layer, int64_t window) const {
@@ -167,35 +247,46 @@ class DecoderBuilder {
     return window > 0 && decoder_.ropes.size() > 1 ? 1 : 0;
   }
 
-  Linear qkv(const std::string& module) {
+  Linear qkv(const Place& place) {
     return add_.linear(
-        module + "." + names_.qkv, qkv_rows(module), sizes_.hidden,
+        place.engine + "." + names_.qkv, qkv_rows(place.module), sizes_.hidden,
         {.split = decoder_.qkv_split.value_or(Split::qkv),
          .bias = decoder_.qkv_bias,
          .bias_kept = decoder_.qkv_bias_kept,
-         .heads = sizes_.heads,
-         .kv_heads = sizes_.kv_heads,
+         .heads = heads_.heads,
+         .kv_heads = heads_.kv_heads,
          .interleaved = decoder_.query_gates ? InterleavedCut::in_place : decoder_.interleaved});
   }
 
-  Linear attention_out(const std::string& module) {
-    const std::string out = module + "." + names_.out;
-    return add_.linear(out, {Rows::all(out, sizes_.hidden)}, sizes_.heads * sizes_.head_dim,
+  Linear attention_out(const Place& place) {
+    return add_.linear(place.engine + "." + names_.out,
+                       {Rows::all(place.module + "." + names_.out, sizes_.hidden)},
+                       heads_.heads * value_dim(),
                        {.split = decoder_.attention_out_split.value_or(Split::row),
                         .bias = decoder_.out_bias,
                         .bias_kept = decoder_.out_bias_kept});
   }
 
-  WeightId add_sinks(const std::string& module) {
-    const WeightId id = add_.vector(module + ".sinks", sizes_.heads);
-    add_.at(id).split = Split::column;
+  Linear attention_gate(const std::string& module) {
+    if (names_.attention_gate.empty()) return {};
+    const std::string gate = module + "." + names_.attention_gate;
+    const int64_t width = decoder_.gate_by_head ? 1 : value_dim();
+    return add_.linear(gate, {Rows::all(gate, heads_.heads * width)}, sizes_.hidden,
+                       {.split = Split::column});
+  }
+
+  WeightId add_sinks(const Place& place) {
+    const WeightId id = add_.vector(place.engine + "." + names_.sinks, heads_.heads);
+    WeightSpec& sinks = add_.at(id);
+    sinks.split = Split::column;
+    sinks.parts.front().tensor = place.module + "." + names_.sinks;
     return id;
   }
 
   Alibi add_alibi(const std::string& module) {
     Alibi alibi = *decoder_.alibi;
     alibi.slopes = add_.add({.name = module + ".alibi_slopes",
-                             .shape = {sizes_.heads},
+                             .shape = {heads_.heads},
                              .use = WeightUse::vector,
                              .split = Split::column,
                              .dtype = DType::f32,
@@ -210,14 +301,14 @@ class DecoderBuilder {
     if (decoder_.head_norm.weights == HeadNormStyle::Weights::all_heads) {
       attention.norm_span = NormSpan::all_heads;
     }
-    attention.q_norm = head_norm(module + "." + names_.q_norm, sizes_.heads);
-    attention.k_norm = head_norm(module + "." + names_.k_norm, sizes_.kv_heads);
+    attention.q_norm = head_norm(module + "." + names_.q_norm, heads_.heads);
+    attention.k_norm = head_norm(module + "." + names_.k_norm, heads_.kv_heads);
   }
 
   Norm head_norm(const std::string& name, int64_t heads) {
     using Weights = HeadNormStyle::Weights;
     const HeadNormStyle& style = decoder_.head_norm;
-    const int64_t head = sizes_.head_dim;
+    const int64_t head = heads_.head_dim;
     Norm kind = decoder_.norm;
     kind.kind = style.kind;
     switch (style.weights) {
@@ -311,24 +402,32 @@ class DecoderBuilder {
     return add_.add(std::move(all));
   }
 
-  MlpSpec experts(const std::string& prefix) {
-    const ExpertsTable& table = *decoder_.experts;
-    const std::string module = prefix + table.module;
-    MlpSpec mlp = table.sizes;
-    mlp.kind = MlpKind::experts;
-    mlp.activation = decoder_.activation;
-    mlp.router = add_.linear(module + "." + table.engine_gate,
-                             {Rows::all(module + ".gate", mlp.experts)}, sizes_.hidden, {});
-    std::tie(mlp.up, mlp.down) = add_.experts(module + ".experts.routed_experts",
-                                              module + ".experts", table.names, mlp, sizes_.hidden);
-    return mlp;
+  [[nodiscard]] bool is_sparse(int64_t index) const {
+    return decoder_.mixture && decoder_.mixture->sparse[static_cast<size_t>(index)];
+  }
+
+  MlpSpec feed_forward(const std::string& prefix, int64_t index) {
+    if (!is_sparse(index)) return mlp(prefix + names_.mlp);
+    MlpSpec experts = decoder_.mixture->sizes;
+    experts.kind = MlpKind::experts;
+    experts.activation = decoder_.activation;
+    add_mixture(spec_, prefix, *decoder_.mixture, decoder_.mixture->names.order, experts);
+    return experts;
+  }
+
+  AttentionSpec latent_attention(const std::string& module) {
+    AttentionSpec attention = decoder_.latent->attention;
+    add_latent(spec_, attention, module, decoder_.latent->modules);
+    return attention;
   }
 
   const Decoder& decoder_;
   const Sizes& sizes_;
   const DecoderNames& names_;
+  ModelSpec& spec_;
   SpecBuilder add_;
   LayerParts parts_;  // of the layer at hand
+  Heads heads_;       // of the layer that is being made
 };
 
 }  // namespace
@@ -376,26 +475,11 @@ void use_layer_norms(const ConfigReader& config, Decoder& decoder, std::string_v
   decoder.norm_tensors = tensors;
 }
 
-ExpertsTable read_experts(const ConfigReader& config, const Sizes& sizes, const MlpSpec& missing) {
-  constexpr int64_t kMostExperts = int64_t{1} << 17;  // in all layers
-  ExpertsTable table;
-  table.sizes.intermediate = missing.intermediate;
-  table.sizes.experts =
-      config.integer({"num_local_experts", "num_experts"}, missing.experts, {1, 4096});
-  table.sizes.experts_per_token =
-      config.integer({"num_experts_per_tok"}, missing.experts_per_token, {1, table.sizes.experts});
-  if (table.sizes.experts * sizes.layers > kMostExperts) {
-    config.refuse("num_hidden_layers",
-                  fmt::format("at most {} experts in all layers", kMostExperts));
-  }
-  table.sparse.assign(static_cast<size_t>(sizes.layers), true);
-  return table;
-}
-
 void add_table(const VocabularyTables& names, SpecBuilder& add, ModelSpec& spec) {
-  spec.embedding = add.matrix(
-      names.tied ? names.tied_name : names.table, names.table, spec.vocab_size, names.width,
-      names.tied ? WeightUse::linear : WeightUse::embedding, Split::vocabulary);
+  const std::string& own = names.engine_table.empty() ? names.table : names.engine_table;
+  spec.embedding =
+      add.matrix(names.tied ? names.tied_name : own, names.table, spec.vocab_size, names.width,
+                 names.tied ? WeightUse::linear : WeightUse::embedding, Split::vocabulary);
 }
 
 void add_head(const VocabularyTables& names, SpecBuilder& add, ModelSpec& spec) {
@@ -450,8 +534,12 @@ ModelSpec build(const Decoder& decoder) {
   for (const Rope& rope : decoder.ropes) spec.ropes.push_back(rope.spec);
 
   SpecBuilder add(spec);
+  const std::string engine_table = names.engine_embedding.empty()
+                                       ? std::string()
+                                       : names.root + "." + names.engine_embedding + ".weight";
   const VocabularyTables vocabulary{.table = names.root + "." + names.embedding + ".weight",
                                     .tied_name = names.tied_embedding + ".weight",
+                                    .engine_table = engine_table,
                                     .head = names.head + ".weight",
                                     .width = sizes.hidden,
                                     .tied = decoder.tied};
@@ -463,7 +551,14 @@ ModelSpec build(const Decoder& decoder) {
   add_learned_positions(decoder, add, spec);
   DecoderBuilder layers(decoder, spec);
   spec.layers.reserve(static_cast<size_t>(sizes.layers));
-  for (int64_t i = 0; i < sizes.layers; ++i) spec.layers.push_back(layers.layer(i));
+  spec.layers_in_stored = decoder.halves ? 2 : 1;
+  for (int64_t i = 0; i < sizes.layers; ++i) {
+    if (decoder.halves) {
+      for (LayerSpec& half : layers.halves(i)) spec.layers.push_back(std::move(half));
+    } else {
+      spec.layers.push_back(layers.layer(i));
+    }
+  }
   spec.final_norm = add.norm(names.root + "." + names.final_norm, sizes.hidden, decoder.norm,
                              decoder.norm_tensors);
   add_head(vocabulary, add, spec);

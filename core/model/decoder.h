@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "model/decoder_config.h"
+#include "model/latent.h"
+#include "model/mixture.h"
 #include "model/model_spec.h"
 #include "model/recurrent.h"
 #include "model/rope.h"
@@ -33,11 +35,15 @@ enum class LayerPart : uint8_t {
   attention_norm,
   attention_post_norm,
   mlp_norm,
-  mlp_post_norm
+  mlp_post_norm,
+  late_mlp,  // MixtureNames::late
+  factor     // LayerSpec::factor
 };
 enum class AttentionOrder : uint8_t {
-  qkv_first,  // q k v, output, norms
-  out_first,  // what is fused comes last: vLLM's Transformers classes
+  qkv_first,         // q k v, output, norms
+  norms_before_out,  // q k v, norms, output
+  out_between,       // q k v, k's norm, output, q's norm
+  out_first,         // what is fused comes last: vLLM's Transformers classes
 };
 /// Where the parameters of vLLM's attention itself stand.
 enum class ScalesPlace : uint8_t { after_out, at_end };
@@ -59,6 +65,10 @@ struct DecoderNames {
   std::string final_norm = "norm";
   std::string q_norm = "q_norm", k_norm = "k_norm";
   std::string embedding = "embed_tokens";
+  std::string engine_embedding{};  // vLLM's, where it is another
+  std::string engine_attention{};  // likewise
+  std::string sinks = "sinks";     // below the attention, where there are any
+  std::string attention_gate{};    // below the attention, of what multiplies its output; none
   std::string head = "lm_head";
   std::string tied_embedding = "lm_head";  // vLLM's name of a table that the head shares
   std::string attention = "self_attn";
@@ -70,15 +80,23 @@ struct DecoderNames {
   std::string attention_post_norm{};
   std::string mlp_norm = "post_attention_layernorm";
   std::string mlp_post_norm{};
+  std::string factor{};  // LayerPart::factor
 };
 
-/// A mixture of experts in place of MLPs.
-struct ExpertsTable {
-  MlpSpec sizes;
-  std::string module;       // "block_sparse_moe"
-  std::string engine_gate;  // vLLM's name of the router below `module`
-  ExpertNames names;
-  std::vector<bool> sparse;  // by layer: experts, else an MLP
+/// Heads of one layer, where layers differ.
+struct Heads {
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t value_dim = 0;  // of v's heads where they are smaller, else 0
+  bool sinks = false;
+  bool keys_are_values = false;  // before k's norm: there is no v_proj
+};
+
+/// Latent attention in place of q, k and v from the input.
+struct Latent {
+  AttentionSpec attention;  // numbers and rules; weights are added
+  LatentModules modules = LatentModules::within;
 };
 
 /// Falcon-H1's factors around attention.
@@ -105,6 +123,11 @@ struct Decoder {
   bool xielu = false;  // Apertus
   bool head_bias = false;
   bool sinks = false;
+  std::vector<Heads> heads{};  // by layer; empty: all have the sizes'
+  Norm v_norm{};               // of each of v's heads, without a weight
+  float value_factor = 1;      // of v, where its heads are smaller
+  GateKind gate_kind = GateKind::sigmoid;
+  bool gate_by_head = false;  // one number for each head, not for each element
   float clamp = 0;
   float branch_factor = 1;
   float logits_scale = 1;
@@ -136,7 +159,9 @@ struct Decoder {
   float embedding_scale = 1;
   std::vector<int64_t> windows{};  // by layer; empty: none
   std::vector<Rope> ropes{};       // the first is for all layers, the second for windowed ones
-  std::optional<ExpertsTable> experts{};
+  std::optional<Mixture> mixture{};
+  std::optional<Latent> latent{};
+  bool halves = false;  // each layer is two, with the mixture as the first one's shortcut (LongCat)
   std::optional<RecurrentTable> recurrent{};
   /// Norms before mixer and MLP of recurrent layers, where these have others than the rest.
   std::string recurrent_attention_norm{}, recurrent_mlp_norm{};
@@ -173,8 +198,6 @@ void use_transformers_class(Decoder& decoder);
 /// LayerNorms with weight and bias, or weight alone, whose epsilon `key` holds.
 void use_layer_norms(const ConfigReader& config, Decoder& decoder, std::string_view key,
                      NormTensors tensors);
-/// Experts in all layers, of `missing`'s sizes where the config is silent.
-ExpertsTable read_experts(const ConfigReader& config, const Sizes& sizes, const MlpSpec& missing);
 
 ModelSpec build(const Decoder& decoder);
 
@@ -182,6 +205,7 @@ ModelSpec build(const Decoder& decoder);
 struct VocabularyTables {
   std::string table;                         // "model.embed_tokens.weight", in the checkpoint
   std::string tied_name = "lm_head.weight";  // vLLM's name of a table that the head shares
+  std::string engine_table{};                // vLLM's of its own, where it is another
   std::string head = "lm_head.weight";
   int64_t width = 0;
   bool tied = false;

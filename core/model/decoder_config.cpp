@@ -24,8 +24,8 @@ Sizes read_plain_sizes(const ConfigReader& config, const Sizes& defaults) {
   sizes.intermediate =
       config.integer({"intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"},
                      defaults.intermediate, kWidths);
-  sizes.layers =
-      config.integer({"num_hidden_layers", "n_layer", "n_layers"}, defaults.layers, kLayers);
+  sizes.layers = config.integer({"num_hidden_layers", "n_layer", "n_layers", "num_layers"},
+                                defaults.layers, kLayers);
   sizes.heads =
       config.integer({"num_attention_heads", "n_head", "n_heads"}, defaults.heads, kHeads);
   sizes.kv_heads = sizes.heads;

@@ -59,6 +59,7 @@ struct Part {
   /// element i is i / index_group.
   std::vector<int64_t> values = {};
   int64_t index_group = 0;
+  float factor = 1;  // of the values (norms of LongCat's latents)
   /// Of a quantised weight that is run: the tensor's name is then that of the whole weight
   /// ("...q_proj.weight"), which other tensors stand for.
   std::optional<Packing> packing = {};
@@ -139,6 +140,8 @@ struct WeightSpec {
   Kept kept = Kept::in_model;
   UnevenHeads uneven_heads = UnevenHeads::refused;
   InterleavedCut interleaved = InterleavedCut::blindly;
+  /// Of stacks: rows are the gate's and the up's in turn; `run` has the gate's first.
+  bool rows_in_turn = false;
   std::vector<float> constant = {};  // of a buffer that no tensor of the checkpoint fills; a weight
                                      // without parts and this is zero
 
@@ -162,6 +165,10 @@ struct WeightSpec {
   }
   /// Matrices over each other, one for each expert; [experts] and [experts, n] are stacks too.
   [[nodiscard]] bool is_stack() const { return use == WeightUse::experts; }
+  /// Numbers that are added or multiplied with, not a matrix of a product: experts' biases too.
+  [[nodiscard]] bool is_vector() const {
+    return use == WeightUse::vector || (is_stack() && shape.size() < 3);
+  }
 };
 
 /// Index into ModelSpec::weights; kNoWeight where a model has none.
@@ -245,10 +252,28 @@ struct Alibi {
 /// What a gate is before it multiplies: of attention's output, of recurrent mixers'.
 enum class GateKind : uint8_t { sigmoid, softplus, silu, as_is };
 
+/// Latent attention (DeepSeek-AI 2024, "DeepSeek-V2"): k and v of all heads come from one latent,
+/// q may come from another; k's rotated part is one for all heads. Attention itself has heads of
+/// [rotated | not rotated] for q and k.
+struct LatentSpec {
+  int64_t kv_rank = 0;  // 0: attention is not latent
+  int64_t q_rank = 0;   // 0: q comes from the input
+  int64_t rotated = 0;  // elements of a head;
+  int64_t unrotated = 0;
+  Linear q_down{};   // [q_rank, hidden], where it is not in kv_down
+  Linear kv_down{};  // [(q_rank +) kv_rank + rotated, hidden]
+  Norm q_norm{}, kv_norm{};
+  Linear q_up{};   // [heads * (unrotated + rotated), q_rank or hidden]
+  Linear kv_up{};  // [heads * (unrotated + value_dim), kv_rank]
+};
+
 struct AttentionSpec {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
+  int64_t value_dim = 0;   // of v's heads where they are smaller: zeros behind it in the cache
+  float value_factor = 1;  // of v
+  LatentSpec latent{};
   float scale = 0;                       // of q.k
   float key_scale = 1, value_scale = 1;  // caches of float8 hold keys and values divided by them
   float soft_cap = 0;                    // 0: none; else cap * tanh(score / cap)
@@ -329,6 +354,50 @@ struct RecurrentSpec {
   [[nodiscard]] int64_t conv_floats() const { return conv.width * (conv.taps - 1); }
 };
 
+/// Experts of one layer at most.
+inline constexpr int64_t kMostExperts = 4096;
+
+/// What an expert's score is, of its router logit.
+enum class RouterScore : uint8_t {
+  softmax,  // over all experts; divided by the sum of the chosen it is a softmax over these alone
+  sigmoid,
+  sparsemixer,  // two experts; each one's softmax among the logits not far below it (Phi-3.5-MoE)
+};
+
+/// What a group of experts is worth: its best score, or the sum of its two best.
+enum class GroupScore : uint8_t { best, two_best };
+
+/// How router logits become chosen experts and their weights.
+struct RouterSpec {
+  Linear gate{};                     // [experts, hidden]
+  WeightId choice_bias = kNoWeight;  // [experts]: on scores for the choice, never in a weight
+  Norm norm{};  // of what the router reads in place of the experts' input: the residual
+  float logits_factor = 1;
+  int64_t identities = 0;  // outputs past the experts': one that is chosen returns its input
+  WeightId expert_scale = kNoWeight;  // [experts]: of the weights, last of all
+  RouterScore score = RouterScore::softmax;
+  int64_t groups = 1;         // of equal size, one after the other;
+  int64_t groups_chosen = 1;  // experts are chosen from the best so many of them
+  GroupScore group_score = GroupScore::best;
+  bool normalize = true;  // weights divided by max(their sum + epsilon, least_sum)
+  float epsilon = 0;
+  float least_sum = 0;
+  float factor = 1;    // of the weights
+  float nearness = 0;  // sparsemixer: largest (best - s) / max(|s|, best) that counts
+};
+
+/// Where an expert's weight goes.
+enum class ExpertWeighs : uint8_t { output, input };
+
+/// An MLP that every token passes beside the experts.
+struct SharedExperts {
+  int64_t intermediate = 0;  // 0: there is none
+  Linear up{}, down{};       // gated, as MlpSpec's
+  Linear gate{};             // [1, hidden]: its output times the sigmoid of this (Qwen2-MoE)
+  float factor = 1;          // of its output
+  Norm out_norm{};           // of its output
+};
+
 enum class MlpKind : uint8_t { plain, gated, experts, none };
 
 struct MlpSpec {
@@ -341,12 +410,16 @@ struct MlpSpec {
   float gate_factor = 1, out_factor = 1;  // before the activation; of all (Falcon-H1)
   Linear up{};  // gated: [2 * intermediate, hidden], gate rows first; plain: [intermediate, hidden]
   Linear down{};  // [hidden, intermediate]
-  // experts: up and down are [experts, ...] weights
+  // experts: up and down are [experts, ...] weights, their biases [experts, n]
   int64_t experts = 0;
   int64_t experts_per_token = 0;
-  bool normalize_routing =
-      true;         // chosen probabilities divided by their sum (Qwen3-MoE: norm_topk_prob)
-  Linear router{};  // [experts, hidden]
+  float gate_limit = 0;  // of experts: gate cut from above, up to +-limit (gpt-oss); 0: neither
+  float up_offset = 0;   // of experts: activation(gate) * (up + offset)
+  ExpertWeighs weighs = ExpertWeighs::output;
+  Norm experts_norm{};      // experts read this of the residual, not the MLP's input (Gemma 4);
+  Norm experts_out_norm{};  // and this is of their sum
+  RouterSpec router{};
+  SharedExperts shared{};
 };
 
 enum class NormPlacement : uint8_t {
@@ -364,6 +437,10 @@ struct LayerSpec {
   AttentionSpec attention;  // without heads: there is none
   std::optional<RecurrentSpec> recurrent;
   MlpSpec mlp;
+  WeightId factor = kNoWeight;  // [1]: of all that the layer leaves (Gemma 4)
+  /// Experts on the MLP's input whose output joins the residual behind the next layer's MLP.
+  std::optional<MlpSpec> shortcut{};
+  bool ends_shortcut = false;  // it is the next layer
 
   [[nodiscard]] bool has_attention() const { return attention.heads > 0; }
 };
@@ -388,6 +465,14 @@ struct TiedHead {
 };
 
 struct VisionSpec;  // vision_spec.h
+
+/// A checkpoint tensor that holds as many matrices as its first size says, or `count` of them one
+/// under the other: they count as NAME[0], NAME[1] and so on.
+struct StackedTensor {
+  std::string tensor;
+  std::vector<int64_t> stored_shape;
+  int64_t count = 0;
+};
 
 struct ModelSpec {
   std::string architecture;  // config's "LlamaForCausalLM"
@@ -429,6 +514,8 @@ struct ModelSpec {
   /// Module of the buffers that normalise pixels, which the image processor's configuration fills
   /// and which stand after the tower's first weight; empty: none.
   std::string input_norm;
+  int64_t layers_in_stored = 1;  // layers that stand under one number in the checkpoint
+  std::vector<StackedTensor> stacked_tensors;
   /// Other spellings of checkpoint names, tried in order when a tensor is missing: leading `first`
   /// becomes `second` (GPT-2 without "transformer.", OPT without "model.").
   std::vector<std::pair<std::string, std::string>> tensor_prefixes;

@@ -75,35 +75,6 @@ Linear SpecBuilder::linear(const std::string& name, const std::vector<Rows>& par
   return result;
 }
 
-std::pair<Linear, Linear> SpecBuilder::experts(const std::string& name, const std::string& module,
-                                               const ExpertNames& names, const MlpSpec& sizes,
-                                               int64_t hidden) {
-  const int64_t inner = sizes.intermediate;
-  WeightSpec up{.name = name + ".w13_weight",
-                .shape = {sizes.experts, 2 * inner, hidden},
-                .use = WeightUse::experts,
-                .split = Split::merged_column};
-  WeightSpec down{.name = name + ".w2_weight",
-                  .shape = {sizes.experts, hidden, inner},
-                  .use = WeightUse::experts,
-                  .split = Split::row};
-  const auto part = [](std::string tensor, int64_t rows, int64_t columns) {
-    return Part{.tensor = std::move(tensor),
-                .stored_shape = {rows, columns},
-                .block_rows = rows,
-                .block_stride = rows};
-  };
-  up.parts.reserve(static_cast<size_t>(2 * sizes.experts));
-  down.parts.reserve(static_cast<size_t>(sizes.experts));
-  for (int64_t expert = 0; expert < sizes.experts; ++expert) {
-    const std::string prefix = module + "." + std::to_string(expert) + ".";
-    up.parts.push_back(part(prefix + names.gate + ".weight", inner, hidden));
-    up.parts.push_back(part(prefix + names.up + ".weight", inner, hidden));
-    down.parts.push_back(part(prefix + names.down + ".weight", hidden, inner));
-  }
-  return {{.weight = add(std::move(up))}, {.weight = add(std::move(down))}};
-}
-
 Norm SpecBuilder::norm(const std::string& name, int64_t n, const Norm& kind) {
   return norm(name, n, kind,
               kind.kind == NormKind::layer ? NormTensors::weight_and_bias : NormTensors::weight);

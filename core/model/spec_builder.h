@@ -64,10 +64,6 @@ class SpecBuilder {
   /// NAME.weight [sum of rows, columns] and, where the layout says so, NAME.bias.
   Linear linear(const std::string& name, const std::vector<Rows>& parts, int64_t columns,
                 const LinearLayout& layout);
-  /// NAME.w13_weight [experts, 2 * intermediate, hidden] and NAME.w2_weight [experts, hidden,
-  /// intermediate] of modules MODULE.E.{gate, up, down}.
-  std::pair<Linear, Linear> experts(const std::string& name, const std::string& module,
-                                    const ExpertNames& names, const MlpSpec& sizes, int64_t hidden);
   /// NAME.weight, and NAME.bias for a LayerNorm.
   Norm norm(const std::string& name, int64_t n, const Norm& kind);
   Norm norm(const std::string& name, int64_t n, const Norm& kind, NormTensors tensors);

@@ -93,8 +93,9 @@ class Assignment {
   [[nodiscard]] WeightScheme stated_scheme(model::WeightId id, const StoredMatrix& matrix) const {
     const ModuleName name = module_name(matrix.module);
     if (id == spec_.head) return schemes_.lm_head(name);
-    const bool router = std::ranges::any_of(
-        spec_.layers, [&](const model::LayerSpec& layer) { return layer.mlp.router.weight == id; });
+    const bool router = std::ranges::any_of(spec_.layers, [&](const model::LayerSpec& layer) {
+      return layer.mlp.router.gate.weight == id;
+    });
     return router ? WeightScheme{} : schemes_.linear(name);
   }
 

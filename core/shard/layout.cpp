@@ -45,8 +45,8 @@ class Walk {
   std::vector<Stage> stages() {
     std::vector<Stage> stages(static_cast<size_t>(layout_.pipeline_parallel));
     const std::vector<int64_t> until =
-        model::stage_ends(static_cast<int64_t>(spec_.layers.size()), layout_.pipeline_parallel,
-                          layout_.pipeline_partition);
+        model::stage_ends(static_cast<int64_t>(spec_.layers.size()) / spec_.layers_in_stored,
+                          layout_.pipeline_parallel, layout_.pipeline_partition);
     for (size_t stage = 0; stage < stages.size(); ++stage) {
       const int64_t first = stage == 0 ? 0 : until[stage - 1];
       check_experts(stage, first, until[stage]);
@@ -63,7 +63,9 @@ class Walk {
     };
     const auto layers = std::span(spec_.layers);
     const bool mixture = spec_.family == "mixtral" || spec_.family == "qwen3_moe";
-    const auto here = layers.subspan(static_cast<size_t>(first), static_cast<size_t>(end - first));
+    const int64_t each = spec_.layers_in_stored;
+    const auto here = layers.subspan(static_cast<size_t>(first * each),
+                                     static_cast<size_t>((end - first) * each));
     if (!mixture || std::ranges::any_of(here, has_experts)) return;
     fail(ExitCode::usage,
          "--pipeline-parallel-size {}: stage {} has {} layers, none of which has experts; vLLM "
@@ -74,7 +76,9 @@ class Walk {
   // Where the four scalars stand: after the last weight before them, whose module names them.
   std::pair<WeightId, std::string> scales_place(const model::AttentionSpec& attention) const {
     WeightId last = attention_end(attention);
-    const std::string module = attention_module(spec_, attention) + ".attn";
+    const std::string around = attention_module(spec_, attention);
+    const bool latent = around.ends_with(".mla_attn");
+    const std::string module = around + (latent ? ".mla_attn" : ".attn");
     // A quantised weight is several; its scales belong to the same module, and the attention's own
     // parameters stand before these.
     const auto next_belongs = [&](WeightId id) {

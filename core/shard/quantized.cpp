@@ -72,9 +72,18 @@ void renumber(ModelSpec& spec, const std::vector<WeightId>& now) {
           &layer.attention.q_norm, &layer.attention.k_norm}) {
       pair(*norm);
     }
-    for (model::Linear* linear : {&layer.attention.qkv, &layer.attention.out, &layer.mlp.up,
-                                  &layer.mlp.down, &layer.mlp.router}) {
+    model::MlpSpec& mlp = layer.mlp;
+    model::AttentionSpec& attention = layer.attention;
+    for (model::Linear* linear :
+         {&attention.qkv, &attention.gate, &attention.out, &attention.latent.q_down,
+          &attention.latent.kv_down, &attention.latent.q_up, &attention.latent.kv_up, &mlp.up,
+          &mlp.down, &mlp.router.gate, &mlp.shared.up, &mlp.shared.down, &mlp.shared.gate}) {
       pair(*linear);
+    }
+    for (model::Norm* norm : {&attention.latent.q_norm, &attention.latent.kv_norm}) pair(*norm);
+    for (WeightId* one :
+         {&attention.sinks, &attention.alibi.slopes, &mlp.router.choice_bias, &mlp.xielu}) {
+      id(*one);
     }
   }
 }

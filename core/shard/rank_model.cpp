@@ -71,9 +71,13 @@ void cut_layer(const ModelSpec& spec, int64_t ranks, ModelSpec& rank, LayerSpec&
   if (layer.mlp.kind != model::MlpKind::none && is_cut(layer.mlp.down.weight)) {
     layer.mlp.intermediate /= ranks;
   }
+  model::SharedExperts& shared = layer.mlp.shared;
+  if (shared.intermediate > 0 && is_cut(shared.down.weight)) shared.intermediate /= ranks;
+  if (layer.shortcut && is_cut(layer.shortcut->down.weight)) layer.shortcut->intermediate /= ranks;
   if (!layer.has_attention()) return;
   model::AttentionSpec& attention = layer.attention;
-  if (is_cut(attention.qkv.weight)) {
+  const bool latent = attention.latent.kv_rank > 0;
+  if (is_cut(latent ? attention.latent.q_up.weight : attention.qkv.weight)) {
     attention.heads /= ranks;
     attention.kv_heads = std::max<int64_t>(1, attention.kv_heads / ranks);
   }
@@ -89,7 +93,7 @@ void cut_layer(const ModelSpec& spec, int64_t ranks, ModelSpec& rank, LayerSpec&
 
 /// A weight that every layer of its kind has.
 model::WeightId weight_of(const LayerSpec& layer) {
-  if (layer.has_attention()) return layer.attention.qkv.weight;
+  if (layer.has_attention()) return layer.attention.out.weight;
   return layer.recurrent ? layer.recurrent->out.weight : layer.mlp.down.weight;
 }
 

@@ -89,7 +89,8 @@ void stream_slices(const Source& source, std::span<const Slice> slices, const Sh
                    Sink& sink) {
   if (slices.size() == 1) {
     const checkpoint::TensorEntry& from = source.tensor(*slices.front().part);
-    if (is_straight(from, slices.front(), tensor.unit())) {
+    const bool as_is = slices.front().part->factor == 1;
+    if (as_is && is_straight(from, slices.front(), tensor.unit())) {
       return pass_rows(from, slices.front(), sink);
     }
   }
@@ -103,8 +104,11 @@ void stream_slices(const Source& source, std::span<const Slice> slices, const Sh
     for (const Slice& slice : slices) {
       const checkpoint::TensorEntry& from = source.tensor(*slice.part);
       const int64_t first = slices.size() == 1 ? 0 : slice.to_column;
-      copy_rows(from, slice, done, rows, tensor,
-                room.data() + static_cast<size_t>(first) * dtype_size(unit), columns);
+      std::byte* const to = room.data() + static_cast<size_t>(first) * dtype_size(unit);
+      copy_rows(from, slice, done, rows, tensor, to, columns);
+      if (slice.part->factor != 1) {  // of vectors alone: their rows lie together
+        checkpoint::scale_values(to, unit, static_cast<size_t>(rows * columns), slice.part->factor);
+      }
     }
     sink.commit(static_cast<size_t>(rows) * row_bytes);
     done += rows;

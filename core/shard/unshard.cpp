@@ -80,6 +80,25 @@ Record start_record(const OutputFolder& output, Json job) {
        output.path().string());
 }
 
+/// Refuses what cannot be put together again.
+model::ModelSpec joinable(model::ModelSpec spec) {
+  if (!spec.stacked_tensors.empty()) {
+    fail(
+        ExitCode::usage,
+        "--unshard: {} stores all experts of a layer as one tensor ({}), which is not put together "
+        "again yet",
+        spec.architecture, spec.stacked_tensors.front().tensor);
+  }
+  const auto is_scaled = [](const model::WeightSpec& weight) {
+    return !weight.parts.empty() && weight.parts.front().factor != 1;
+  };
+  if (std::ranges::any_of(spec.weights, is_scaled)) {
+    fail(ExitCode::usage, "--unshard: vLLM stores norms of {} times a factor, which rounded them",
+         spec.architecture);
+  }
+  return spec;
+}
+
 class Unshard {
  public:
   Unshard(const fs::path& folder, const JobOptions& options)
@@ -87,7 +106,7 @@ class Unshard {
         origin_(read_origin(folder, {.file_pattern = options.file_pattern,
                                      .release = options.release,
                                      .tensor_parallel = options.tensor_parallel})),
-        spec_(shards_spec(folder, origin_)),
+        spec_(joinable(shards_spec(folder, origin_))),
         joined_(folder, spec_, origin_.hints) {}
 
   /// `record` tells which files are there already, and is kept up to date in the folder.

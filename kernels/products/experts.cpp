@@ -3,6 +3,14 @@
 #include "kernels/rows/rows.h"
 
 namespace plimsoll::kernels {
+namespace {
+
+bool gates_plainly(const Experts& op) {
+  return op.up_bias.data == nullptr && op.mlp->gate_limit == 0 && op.mlp->up_offset == 0 &&
+         op.mlp->weighs == model::ExpertWeighs::output;
+}
+
+}  // namespace
 
 void experts(const Experts& op, cudaStream_t stream) {
   const model::MlpSpec& mlp = *op.mlp;
@@ -24,11 +32,17 @@ void experts(const Experts& op, cudaStream_t stream) {
   const View up = rows(layout.up, 2 * mlp.intermediate);
   const View gated = rows(layout.gated, mlp.intermediate);
   const View down = rows(layout.down, op.out.columns);
-  sort_slots(slots, op.chosen, stream);
+  sort_slots(slots, op.choices.experts, stream);
   multiply_experts({.out = up, .in = op.in, .weight = op.up, .slots_per_row = k}, slots, stream);
-  gated_activation(gated, up, mlp.activation, stream);
+  if (gates_plainly(op)) {
+    gated_activation(gated, up, mlp.activation, stream);
+  } else {
+    gate_experts({.out = gated, .in = up, .bias = op.up_bias, .mlp = &mlp}, op.choices, slots,
+                 stream);
+  }
   multiply_experts({.out = down, .in = gated, .weight = op.down}, slots, stream);
-  combine_experts(op.out, down, op.weights, slots, stream);
+  combine_experts({.out = op.out, .in = down, .bias = op.down_bias, .weighs = mlp.weighs},
+                  op.choices, slots, stream);
 }
 
 }  // namespace plimsoll::kernels

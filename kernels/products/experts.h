@@ -14,12 +14,11 @@ namespace plimsoll::kernels {
 
 using namespace backend::cuda;  // plans of steps
 
-/// Softmax over router logits [T, E] of any activation type, the k best by logit (the first of
-/// equals), divided by their sum when `normalize`. experts [T, k] i32, weights [T, k] f32. E <=
-/// 1024, k <= 32.
-enum class Normalize : uint8_t { no, yes };
-void route(const View& experts, const View& weights, const View& logits, Normalize normalize,
-           cudaStream_t stream);
+/// The k best experts of each row by the router's rules, of logits [T, E] of any activation type
+/// (of equals the first). `choice_bias` [E] may be none. experts [T, k] i32, weights [T, k] f32. E
+/// <= 1024, k <= 32, groups <= 32.
+void route(const View& experts, const View& weights, const View& logits,
+           const model::RouterSpec& router, const Vector& choice_bias, cudaStream_t stream);
 
 /// A slot is one (row, choice) pair: row * k + choice. Slots are sorted by expert, those of an
 /// expert in their order.
@@ -45,20 +44,44 @@ struct ExpertProduct {
 };
 void multiply_experts(const ExpertProduct& op, const ExpertSlots& slots, cudaStream_t stream);
 
-/// out[t] = sum over the k choices, in their order, of weights[t, i] * in[place[t k + i]].
-void combine_experts(const View& out, const View& in, const View& weights, const ExpertSlots& slots,
+/// Which experts rows have chosen, and what these weigh.
+struct Choices {
+  View experts;  // [T, k] i32
+  View weights;  // [T, k] f32
+};
+
+/// gated[p] = activation(gate) * (up + offset) of each sorted place p, for experts that need more
+/// than gated_activation(): their weight on the input, biases [experts, 2 intermediate], limits.
+struct GateExperts {
+  View out;  // [slots, intermediate]
+  View in;   // [slots, 2 intermediate]
+  Vector bias{};
+  const model::MlpSpec* mlp = nullptr;
+};
+void gate_experts(const GateExperts& op, const Choices& choices, const ExpertSlots& slots,
+                  cudaStream_t stream);
+
+/// out[t] = sum over the k choices, in their order, of weight * (in[place[t k + i]] + bias), bias
+/// [experts, n]. ExpertWeighs::input: of weight 1.
+struct CombineExperts {
+  View out;
+  View in;
+  Vector bias{};
+  model::ExpertWeighs weighs = model::ExpertWeighs::output;
+};
+void combine_experts(const CombineExperts& op, const Choices& choices, const ExpertSlots& slots,
                      cudaStream_t stream);
 
-/// out [T, hidden] = sum over chosen experts of weight * down(act(gate) * up). `up` is [experts, 2
-/// intermediate, hidden], `down` [experts, hidden, intermediate].
+/// out [T, hidden] = sum over chosen experts of weight * (down(act(gate) * up) + bias). `up` is
+/// [experts, 2 intermediate, hidden], `down` [experts, hidden, intermediate].
 struct Experts {
   View out;
   View in;
-  View chosen;   // [T, k] i32
-  View weights;  // [T, k] f32
+  Choices choices;
   const model::MlpSpec* mlp = nullptr;
   const void* up = nullptr;
   const void* down = nullptr;
+  Vector up_bias{}, down_bias{};
   std::byte* workspace = nullptr;  // experts_layout(...).bytes, aligned to 256
 };
 void experts(const Experts& op, cudaStream_t stream);

@@ -55,29 +55,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// A block per row.
-template <typename T, int N>
-__global__ void __launch_bounds__(kThreads)
-    combine_kernel(View out, View in, View weights, const int32_t* place) {
-  wait_for_previous();
-  start_next();
-  const int64_t t = blockIdx.x;
-  const auto k = static_cast<int>(weights.columns);
-  const float* weight = static_cast<const float*>(weights.data) + t * weights.stride;
-  T* to = static_cast<T*>(out.data) + t * out.stride;
-  for (int64_t i = int64_t{threadIdx.x} * N; i < out.columns; i += int64_t{blockDim.x} * N) {
-    float sums[N] = {};
-    for (int choice = 0; choice < k; ++choice) {
-      const T* from = static_cast<const T*>(in.data) + place[t * k + choice] * in.stride;
-      const Pack<T, N> row = load_pack<T, N>(from + i);
-      for (int j = 0; j < N; ++j) sums[j] += weight[choice] * row.at(j);
-    }
-    Pack<T, N> result;
-    for (int j = 0; j < N; ++j) result.set(j, sums[j]);
-    store_pack(to + i, result);
-  }
-}
-
 }  // namespace
 
 void sort_slots(const ExpertSlots& slots, const View& chosen, cudaStream_t stream) {
@@ -88,26 +65,6 @@ void sort_slots(const ExpertSlots& slots, const View& chosen, cudaStream_t strea
           .stream = stream},
          "sort_slots", sort_kernel, slots, chosen,
          static_cast<int>(expert_tile_rows(slots.slots, slots.experts)));
-}
-
-void combine_experts(const View& out, const View& in, const View& weights, const ExpertSlots& slots,
-                     cudaStream_t stream) {
-  if (in.dtype != out.dtype) throw std::logic_error("combine_experts: in and out differ in type");
-  with_activation_type(out.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    with_pack_size<T>(
-        [&](auto n) {
-          constexpr int kN = decltype(n)::value;
-          const int64_t threads = divide_up<int64_t>(out.columns / kN, 32) * 32;
-          launch({.grid = dim3(static_cast<unsigned>(out.rows)),
-                  .block = dim3(static_cast<unsigned>(threads < 32         ? 32
-                                                      : threads > kThreads ? kThreads
-                                                                           : threads)),
-                  .stream = stream},
-                 "combine_experts", combine_kernel<T, kN>, out, in, weights, slots.place);
-        },
-        out, in);
-  });
 }
 
 }  // namespace plimsoll::kernels

@@ -79,6 +79,24 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
+/// A block per row.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    heads_kernel(View out, View in, backend::HeadColumns columns) {
+  wait_for_previous();
+  start_next();
+  const int64_t count = columns.heads * columns.width;
+  T* to = row_at<T>(out, blockIdx.x) + columns.to;
+  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
+    const int64_t head = i / columns.width;
+    const int64_t column = i % columns.width;
+    to[head * columns.to_stride + column] =
+        in.rows == 0
+            ? from_float<T>(0.f)
+            : row_at<T>(in, blockIdx.x)[columns.from + head * columns.from_stride + column];
+  }
+}
+
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) soft_cap_kernel(View x, float cap) {
   wait_for_previous();
@@ -127,6 +145,23 @@ __global__ void __launch_bounds__(kThreads) xielu_kernel(View x, Vector paramete
     const float bent = y > 0.f ? positive * y * y : negative * (expm1f(fminf(y, epsilon)) - y);
     return bent + beta * y;
   });
+}
+
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads)
+    multiply_factors_kernel(View x, Vector factors, View indices) {
+  wait_for_previous();
+  start_next();
+  const Place at = place_of<N>(x.columns);
+  if (at.column >= x.columns) return;
+  T* to = row_at<T>(x, at.row) + at.column;
+  Pack<T, N> values = load_pack<T, N>(to);
+  const bool by_index = indices.columns > 0;
+  for (int j = 0; j < N; ++j) {
+    const int index = by_index ? row_at<int32_t>(indices, at.row)[at.column + j] : 0;
+    values.set(j, values.at(j) * factors.at(index));
+  }
+  store_pack(to, values);
 }
 
 void check_types(const char* op, const View& a, const View& b) {
@@ -183,6 +218,17 @@ void scale(const View& x, float factor, cudaStream_t stream) {
       x);
 }
 
+void copy_heads(const View& out, const View& in, const backend::HeadColumns& columns,
+                cudaStream_t stream) {
+  if (in.rows > 0) check_types("copy_heads", out, in);
+  with_activation_type(out.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    launch(
+        {.grid = dim3(static_cast<unsigned>(out.rows)), .block = dim3(kThreads), .stream = stream},
+        "copy_heads", heads_kernel<T>, out, in, columns);
+  });
+}
+
 void multiply_gates(const View& x, const View& gates, model::GateKind kind, cudaStream_t stream) {
   check_types("multiply_gates", x, gates);
   with_packs(
@@ -196,6 +242,16 @@ void xielu(const View& x, const Vector& parameters, cudaStream_t stream) {
   with_packs(
       [&]<typename T, int N>() {
         launch(over_elements<N>(x, stream), "xielu", xielu_kernel<T, N>, x, parameters);
+      },
+      x);
+}
+
+void multiply_factors(const View& x, const Vector& factors, const View& indices,
+                      cudaStream_t stream) {
+  with_packs(
+      [&]<typename T, int N>() {
+        launch(over_elements<N>(x, stream), "multiply_factors", multiply_factors_kernel<T, N>, x,
+               factors, indices);
       },
       x);
 }

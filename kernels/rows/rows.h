@@ -59,10 +59,18 @@ void bias_activation(const View& x, const Vector& bias, model::Activation activa
 /// x *= factor, in place.
 void scale(const View& x, float factor, cudaStream_t stream);
 
+/// Columns of out's heads = those of in's, or zeros where `in` has no rows.
+void copy_heads(const View& out, const View& in, const backend::HeadColumns& columns,
+                cudaStream_t stream);
+
 /// x [T, n] times sigmoid or softplus of gates [T, m], in place: gate i for columns [i n / m, (i +
 /// 1) n / m).
 void multiply_gates(const View& x, const View& gates, model::GateKind kind, cudaStream_t stream);
 
+/// x[t, i] *= factors[indices[t, i]] in place, or all of x by factors[0] where `indices` has no
+/// columns (Backend::multiply_factors).
+void multiply_factors(const View& x, const Vector& factors, const View& indices,
+                      cudaStream_t stream);
 /// x = xIELU(x), in place; `parameters` [4]: alpha_p, alpha_n, beta, eps (Backend::xielu).
 void xielu(const View& x, const Vector& parameters, cudaStream_t stream);
 

@@ -81,16 +81,20 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void do_attention(backend::View out, backend::View qkv, const model::AttentionSpec& spec,
                     const backend::ScoreTerms& terms, const backend::KvLayer& cache,
                     const backend::BatchMeta& batch, std::byte* workspace) override;
+  void do_copy_heads(backend::View out, backend::View in,
+                     const backend::HeadColumns& columns) override;
   void do_multiply_gates(backend::View x, backend::View gates, model::GateKind kind) override;
   void do_xielu(backend::View x, const backend::Weight& parameters) override;
   void do_gated_activation(backend::View out, backend::View in,
                            model::Activation activation) override;
   void do_route(const backend::Routing& routing, backend::View logits,
-                Normalize normalize) override;
+                const model::RouterSpec& router, const backend::Weight& choice_bias) override;
   void do_experts(backend::View out, backend::View in, const backend::Routing& routing,
-                  const model::MlpSpec& mlp, const backend::Weight& up, const backend::Weight& down,
+                  const model::MlpSpec& mlp, const backend::ExpertWeights& weights,
                   std::byte* workspace) override;
   void do_soft_cap(backend::View x, float cap) override;
+  void do_multiply_factors(backend::View x, const backend::Weight& factors,
+                           backend::View indices) override;
   void do_scale(backend::View x, float factor) override;
   void do_draw(const backend::BatchMeta& batch, backend::View logits, int64_t first,
                std::byte* workspace) override;

@@ -166,12 +166,20 @@ void CudaBackend::do_attention(View out, View qkv, const model::AttentionSpec& s
                  batch, device_batch(batch), stream());
 }
 
+void CudaBackend::do_copy_heads(View out, View in, const backend::HeadColumns& columns) {
+  kernels::copy_heads(out, in, columns, stream());
+}
+
 void CudaBackend::do_multiply_gates(View x, View gates, model::GateKind kind) {
   kernels::multiply_gates(x, gates, kind, stream());
 }
 
 void CudaBackend::do_xielu(View x, const Weight& parameters) {
   kernels::xielu(x, vector_of(parameters), stream());
+}
+
+void CudaBackend::do_multiply_factors(View x, const Weight& factors, View indices) {
+  kernels::multiply_factors(x, vector_of(factors), indices, stream());
 }
 
 void CudaBackend::do_scale(View x, float factor) {
@@ -182,22 +190,23 @@ void CudaBackend::do_gated_activation(View out, View in, Activation activation) 
   kernels::gated_activation(out, in, activation, stream());
 }
 
-void CudaBackend::do_route(const backend::Routing& routing, View logits, Normalize normalize) {
-  const auto divide =
-      normalize == Normalize::yes ? kernels::Normalize::yes : kernels::Normalize::no;
-  kernels::route(routing.experts, routing.weights, logits, divide, stream());
+void CudaBackend::do_route(const backend::Routing& routing, View logits,
+                           const model::RouterSpec& router, const Weight& choice_bias) {
+  kernels::route(routing.experts, routing.weights, logits, router, vector_of(choice_bias),
+                 stream());
 }
 
 void CudaBackend::do_experts(View out, View in, const backend::Routing& routing,
-                             const model::MlpSpec& mlp, const Weight& up, const Weight& down,
+                             const model::MlpSpec& mlp, const backend::ExpertWeights& weights,
                              std::byte* workspace) {
   kernels::experts({.out = out,
                     .in = in,
-                    .chosen = routing.experts,
-                    .weights = routing.weights,
+                    .choices = {routing.experts, routing.weights},
                     .mlp = &mlp,
-                    .up = up.data,
-                    .down = down.data,
+                    .up = weights.up.data,
+                    .down = weights.down.data,
+                    .up_bias = vector_of(weights.up_bias),
+                    .down_bias = vector_of(weights.down_bias),
                     .workspace = workspace},
                    stream());
 }

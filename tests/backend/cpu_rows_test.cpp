@@ -5,7 +5,6 @@
 namespace plimsoll::testing {
 namespace {
 
-using backend::Backend;
 using backend::View;
 using model::WeightUse;
 
@@ -89,6 +88,36 @@ TEST_CASE("gates multiply columns or heads, factors all, xIELU bends") {
     }
 }
 
+TEST_CASE("columns of heads are copied, shared or cleared") {
+  for (const CpuIsa isa : isas()) {
+    CpuFixture cpu(isa, 2);
+    for (const backend::HeadColumns& c :
+         {backend::HeadColumns{
+              .heads = 3, .width = 4, .from = 2, .from_stride = 7, .to = 1, .to_stride = 5},
+          backend::HeadColumns{.heads = 4, .width = 3, .from = 5, .to = 2, .to_stride = 4}}) {
+      Rows in = Rows::random(9, 22, 1);
+      const Rows before = Rows::random(9, 18, 2);
+      Rows out = before, cleared = before;
+      cpu->copy_heads(out, in, c);
+      cpu->copy_heads(cleared, {}, c);
+      Matrix expected = before.matrix(), zeros = before.matrix();
+      for (int64_t t = 0; t < 9; ++t)
+        for (int64_t h = 0; h < c.heads; ++h)
+          for (int64_t i = 0; i < c.width; ++i) {
+            const int64_t to = c.to + h * c.to_stride + i;
+            expected.at(t, to) = double(in.row(t)[c.from + h * c.from_stride + i]);
+            zeros.at(t, to) = 0;
+          }
+      CHECK(out.matrix().values == expected.values);
+      CHECK(cleared.matrix().values == zeros.values);
+    }
+    Rows in(2, 10), out(2, 10);
+    CHECK_THROWS_WITH(
+        cpu->copy_heads(out, in, {.heads = 2, .width = 4, .from_stride = 7, .to_stride = 4}),
+        Catch::Contains("2 heads of 4 columns of in [2, 10]"));
+  }
+}
+
 TEST_CASE("xIELU is exact beside 0") {
   for (const CpuIsa isa : isas()) {
     CpuFixture cpu(isa, 1);
@@ -100,78 +129,6 @@ TEST_CASE("xIELU is exact beside 0") {
     for (int64_t i = 0; i < 5; ++i)
       CHECK(double(x.row(0)[i]) ==
             Approx(reference::xielu(parameters.values.values, double(values[i]))).epsilon(1e-5));
-  }
-}
-
-TEST_CASE("routing takes the best, the first of equals") {
-  for (const CpuIsa isa : isas())
-    for (const bool normalize : {false, true}) {
-      CpuFixture cpu(isa, 1);
-      Rows logits = Rows::random(5, 13, 1);
-      std::fill_n(logits.row(4), 13, 2.f);
-      const Rows before = logits;
-      std::vector<int32_t> experts(5 * 4);
-      Rows weights(5, 4);
-      cpu->route({{experts.data(), DType::i32, 5, 4, 4}, weights}, logits,
-                 normalize ? Backend::Normalize::yes : Backend::Normalize::no);
-      for (int64_t t = 0; t < 5; ++t) {
-        const std::vector<double> row(before.row(t), before.row(t) + 13);
-        const auto expected = reference::route(row, 4, normalize);
-        for (size_t i = 0; i < 4; ++i) {
-          CHECK(experts[static_cast<size_t>(t) * 4 + i] == expected[i].expert);
-          CHECK(double(weights.row(t)[i]) == Approx(expected[i].weight).epsilon(1e-6));
-        }
-      }
-    }
-}
-
-TEST_CASE("experts sum what the chosen ones answer, alike beside any other rows") {
-  model::MlpSpec mlp;
-  mlp.kind = model::MlpKind::experts;
-  mlp.intermediate = 40;
-  mlp.experts = 5;
-  mlp.experts_per_token = 2;
-  for (const CpuIsa isa : isas()) {
-    CpuFixture cpu(isa, 2);
-    const LoadedWeight up(*cpu, {5, 80, 50}, WeightUse::experts, DType::f32, 1, 0.2);
-    const LoadedWeight down(*cpu, {5, 50, 40}, WeightUse::experts, DType::f32, 2);
-    Rows in = Rows::random(33, 50, 3);
-    Rows weights = Rows::random(33, 2, 4);
-    std::vector<int32_t> chosen(33 * 2);
-    for (int t = 0; t < 33; ++t) {
-      chosen[static_cast<size_t>(2 * t)] = t % 4;  // nobody asks expert 4 first
-      chosen[static_cast<size_t>(2 * t + 1)] = (t % 4 + 1 + t % 3) % 5;
-    }
-    const backend::Routing routing{{chosen.data(), DType::i32, 33, 2, 2}, weights};
-    Rows out(33, 50);
-    cpu->experts(out, in, routing, mlp, up.weight, down.weight);
-
-    Matrix expected(33, 50);
-    const Matrix x = in.matrix();
-    for (int64_t t = 0; t < 33; ++t)
-      for (int64_t i = 0; i < 2; ++i) {
-        const int64_t e = chosen[static_cast<size_t>(2 * t + i)];
-        std::vector<double> hidden(80);
-        for (int64_t n = 0; n < 80; ++n)
-          for (int64_t k = 0; k < 50; ++k)
-            hidden[static_cast<size_t>(n)] += x.at(t, k) * up.values.at(e * 80 + n, k);
-        for (int64_t n = 0; n < 50; ++n)
-          for (int64_t k = 0; k < 40; ++k) {
-            const auto gate = static_cast<size_t>(k);
-            expected.at(t, n) += double(weights.row(t)[i]) *
-                                 reference::activate(mlp.activation, hidden[gate]) *
-                                 hidden[gate + 40] * down.values.at(e * 50 + n, k);
-          }
-      }
-    CHECK(distance(out.matrix(), expected) < 1e-6);
-
-    for (int64_t t = 0; t < 33; ++t) {
-      Rows alone(1, 50);
-      cpu->experts(alone, View(in).slice_rows(t, 1),
-                   {{chosen.data() + 2 * t, DType::i32, 1, 2, 2}, View(weights).slice_rows(t, 1)},
-                   mlp, up.weight, down.weight);
-      REQUIRE(alone.same_bits(0, out, t));
-    }
   }
 }
 

@@ -107,19 +107,26 @@ class TouchingBackend : public backend::Backend {
     sum(in);
     write(out);
   }
-  void do_route(const backend::Routing& routing, View logits, Normalize) override {
+  void do_route(const backend::Routing& routing, View logits, const model::RouterSpec&,
+                const Weight&) override {
     sum(logits);
     write(routing.experts);
     write(routing.weights);
   }
   void do_experts(View out, View in, const backend::Routing&, const model::MlpSpec& mlp,
-                  const Weight& up, const Weight&, std::byte* workspace) override {
+                  const backend::ExpertWeights& weights, std::byte* workspace) override {
     sum(in);
-    std::memset(workspace, 1, footprint().experts_workspace(in.rows, mlp, in.columns, up.dtype));
+    const DType dtype = weights.up.dtype;
+    std::memset(workspace, 1, footprint().experts_workspace(in.rows, mlp, in.columns, dtype));
     write(out);
   }
   void do_soft_cap(View x, float) override { write(x); }
+  void do_multiply_factors(View x, const Weight&, View) override { write(x); }
   void do_scale(View x, float) override { write(x); }
+  void do_copy_heads(View out, View in, const backend::HeadColumns&) override {
+    sum(in);
+    write(out);
+  }
   void do_multiply_gates(View x, View gates, model::GateKind) override {
     sum(gates);
     write(x);

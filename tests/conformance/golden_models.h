@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/fused_experts.h"
 #include "checkpoint/packed_weights.h"
 #include "conformance/golden.h"
 #include "conformance/model_runner.h"
@@ -126,6 +127,7 @@ class Subject {
     }
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
     checkpoint::settle_packings(config, *checkpoint_, activations, spec_);
+    checkpoint::settle_fused_experts(*checkpoint_, spec_);
   }
   ~Subject() { fs::remove_all(folder_); }
 

@@ -23,17 +23,23 @@ TEST_CASE("golden models in the stored half type") {
 
 TEST_CASE("golden models of further families in float32") {
   for (const fs::path& folder : model_folders("more_models")) {
-    if (!is_served(folder)) continue;
-    Subject subject(folder, cpu_backend());
-    check_float32(subject);
+    DYNAMIC_SECTION(folder.filename().string()) {
+      if (is_served(folder)) {
+        Subject subject(folder, cpu_backend());
+        check_float32(subject);
+      }
+    }
   }
 }
 
 TEST_CASE("golden models of further families in the stored half type") {
   for (const fs::path& folder : model_folders("more_models")) {
-    if (!is_served(folder)) continue;
-    Subject subject(folder, cpu_backend());
-    check_half(subject);
+    DYNAMIC_SECTION(folder.filename().string()) {
+      if (is_served(folder)) {
+        Subject subject(folder, cpu_backend());
+        check_half(subject);
+      }
+    }
   }
 }
 

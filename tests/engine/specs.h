@@ -125,7 +125,7 @@ class SpecMaker {
     if (mlp.kind == model::MlpKind::experts) {
       mlp.experts = shape_.experts;
       mlp.experts_per_token = shape_.experts_per_token;
-      mlp.router = linear({shape_.experts, shape_.hidden});
+      mlp.router.gate = linear({shape_.experts, shape_.hidden});
       mlp.up = stack({shape_.experts, up, shape_.hidden});
       mlp.down = stack({shape_.experts, shape_.hidden, shape_.intermediate});
     } else {

@@ -208,24 +208,31 @@ class TestDevice final : public backend::Backend {
     enqueue("gated_activation", {out, in},
             [=, this] { cpu_.gated_activation(out, in, activation); });
   }
+  void do_copy_heads(View out, View in, const backend::HeadColumns& columns) override {
+    enqueue("copy_heads", {out, in}, [=, this] { cpu_.copy_heads(out, in, columns); });
+  }
   void do_multiply_gates(View x, View gates, model::GateKind kind) override {
     enqueue("multiply_gates", {x, gates}, [=, this] { cpu_.multiply_gates(x, gates, kind); });
   }
   void do_xielu(View x, const Weight& parameters) override {
     enqueue("xielu", {x}, [=, this] { cpu_.xielu(x, parameters); });
   }
+  void do_multiply_factors(View x, const Weight& factors, View indices) override {
+    enqueue("multiply_factors", {x}, [=, this] { cpu_.multiply_factors(x, factors, indices); });
+  }
   void do_scale(View x, float factor) override {
     enqueue("scale", {x}, [=, this] { cpu_.scale(x, factor); });
   }
-  void do_route(const backend::Routing& routing, View logits, Normalize normalize) override {
+  void do_route(const backend::Routing& routing, View logits, const model::RouterSpec& router,
+                const Weight& choice_bias) override {
     enqueue("route", {routing.experts, routing.weights, logits},
-            [=, this] { cpu_.route(routing, logits, normalize); });
+            [=, this] { cpu_.route(routing, logits, router, choice_bias); });
   }
   void do_experts(View out, View in, const backend::Routing& routing, const model::MlpSpec& mlp,
-                  const Weight& up, const Weight& down, std::byte* workspace) override {
-    const size_t bytes = footprint().experts_workspace(in.rows, mlp, in.columns, up.dtype);
+                  const backend::ExpertWeights& weights, std::byte* workspace) override {
+    const size_t bytes = footprint().experts_workspace(in.rows, mlp, in.columns, weights.up.dtype);
     enqueue("experts", {out, in, routing.experts, routing.weights}, workspace, bytes,
-            [=, this] { cpu_.experts(out, in, routing, mlp, up, down); });
+            [=, this] { cpu_.experts(out, in, routing, mlp, weights); });
   }
   void do_soft_cap(View x, float cap) override {
     enqueue("soft_cap", {x}, [=, this] { cpu_.soft_cap(x, cap); });

@@ -1,21 +1,20 @@
 #include "kernels/products/experts.h"
 
 #include "kernels/fixture.h"
+#include "reference/router_cases.h"
 
 namespace plimsoll::testing {
 namespace {
 
-using kernels::Normalize;
-
 /// i32 rows on the device.
-struct Choices {
+struct Numbers {
   DeviceArray<int32_t> numbers;
   int64_t rows, columns;
-  Choices(int64_t row_count, int64_t column_count)
+  Numbers(int64_t row_count, int64_t column_count)
       : numbers(static_cast<size_t>(row_count * column_count)),
         rows(row_count),
         columns(column_count) {}
-  explicit Choices(const std::vector<int32_t>& values, int64_t column_count)
+  explicit Numbers(const std::vector<int32_t>& values, int64_t column_count)
       : numbers(values),
         rows(static_cast<int64_t>(values.size()) / column_count),
         columns(column_count) {}
@@ -28,37 +27,36 @@ std::vector<double> row_of(const Matrix& m, int64_t row) {
 
 }  // namespace
 
-TEST_CASE("route chooses the best, of equals the first") {
-  struct Case {
-    int64_t rows, experts, k;
-  };
+TEST_CASE("routers choose the best by each rule, of equals the first") {
+  constexpr int64_t kRows = 9;
   for (const DType dtype : kActivationTypes)
-    for (const Case& c : {Case{1, 1, 1}, Case{5, 8, 2}, Case{9, 60, 4}, Case{3, 128, 8},
-                          Case{2, 33, 32}, Case{4, 512, 10}})
-      for (const Normalize normalize : {Normalize::no, Normalize::yes}) {
-        INFO(torch_name(dtype) << " " << c.k << " of " << c.experts);
-        Matrix logits = random_matrix(c.rows, c.experts, dtype, 1, 2);
-        for (int64_t i = 0; i + 1 < c.experts; i += 3)
-          logits.at(0, i + 1) = logits.at(0, i);  // equals
-        const DeviceRows device(logits, dtype, kOdd);
-        in_each_order([&] {
-          const Choices chosen(c.rows, c.k);
-          const DeviceRows weights(c.rows, c.k, DType::f32);
-          kernels::route(chosen.view(), weights.view(), device.view(), normalize, kStream);
-          const std::vector<int32_t> experts = chosen.numbers.download();
-          const Matrix shares = weights.matrix();
-          for (int64_t t = 0; t < c.rows; ++t) {
-            const auto expected =
-                reference::route(row_of(logits, t), c.k, normalize == Normalize::yes);
-            for (int64_t i = 0; i < c.k; ++i) {
-              CHECK(experts[static_cast<size_t>(t * c.k + i)] ==
-                    expected[static_cast<size_t>(i)].expert);
-              CHECK(shares.at(t, i) ==
-                    Approx(expected[static_cast<size_t>(i)].weight).epsilon(2e-6));
-            }
+    for (const RouterCase& c : router_cases()) {
+      INFO(torch_name(dtype) << " " << c.name);
+      Matrix logits = random_matrix(kRows, c.experts, dtype, 1, 2);
+      for (int64_t i = 0; i + 1 < c.experts; i += 3)
+        logits.at(0, i + 1) = logits.at(0, i);  // equals
+      const Matrix bias = random_matrix(1, c.has_bias ? c.experts : 0, DType::f32, 2, 0.3);
+      const DeviceRows device(logits, dtype, kOdd), device_bias(bias, DType::f32);
+      in_each_order([&] {
+        const Numbers chosen(kRows, c.chosen);
+        const DeviceRows weights(kRows, c.chosen, DType::f32);
+        const kernels::Vector no_bias{};
+        kernels::route(chosen.view(), weights.view(), device.view(), c.router,
+                       c.has_bias ? kernels::Vector{device_bias.view().data, DType::f32} : no_bias,
+                       kStream);
+        const std::vector<int32_t> experts = chosen.numbers.download();
+        const Matrix shares = weights.matrix();
+        for (int64_t t = 0; t < kRows; ++t) {
+          const auto expected =
+              reference::route(row_of(logits, t), c.chosen, c.router, bias.values);
+          for (int64_t i = 0; i < c.chosen; ++i) {
+            CHECK(experts[static_cast<size_t>(t * c.chosen + i)] ==
+                  expected[static_cast<size_t>(i)].expert);
+            CHECK(shares.at(t, i) == Approx(expected[static_cast<size_t>(i)].weight).epsilon(4e-6));
           }
-        });
-      }
+        }
+      });
+    }
 }
 
 TEST_CASE("rows that are no numbers choose experts that exist") {
@@ -66,9 +64,9 @@ TEST_CASE("rows that are no numbers choose experts that exist") {
   for (double& x : logits.values) x = std::nan("");
   logits.at(1, 7) = 1;
   const DeviceRows device(logits, DType::f32);
-  const Choices chosen(2, 3);
+  const Numbers chosen(2, 3);
   const DeviceRows weights(2, 3, DType::f32);
-  kernels::route(chosen.view(), weights.view(), device.view(), Normalize::yes, kStream);
+  kernels::route(chosen.view(), weights.view(), device.view(), {}, {}, kStream);
   CHECK(chosen.numbers.download() == std::vector<int32_t>{0, 1, 2, 7, 0, 1});
 }
 
@@ -85,7 +83,7 @@ TEST_CASE("slots are sorted by expert, each expert's in their order") {
     for (int64_t i = 0; i < c.rows * c.k; ++i)
       chosen.push_back(static_cast<int32_t>(
           c.one_sided ? 13 + i % c.k : random() % static_cast<uint32_t>(c.experts)));
-    const Choices device(chosen, c.k);
+    const Numbers device(chosen, c.k);
     const int64_t slots = c.rows * c.k;
     in_each_order([&] {
       const DeviceArray<int32_t> starts(static_cast<size_t>(c.experts + 1)),
@@ -120,6 +118,54 @@ TEST_CASE("slots are sorted by expert, each expert's in their order") {
   }
 }
 
+namespace {
+
+/// A mixture of random experts on random rows.
+struct Mixture {
+  int64_t rows, hidden;
+  model::MlpSpec mlp;
+  Matrix in, weights;
+  std::vector<int32_t> chosen;
+  reference::ExpertMatrices matrices;
+
+  Mixture(int64_t row_count, int64_t width, const MixtureCase& c, DType dtype)
+      : rows(row_count),
+        hidden(width),
+        mlp(c.mlp),
+        in(random_matrix(rows, hidden, dtype, 1)),
+        weights(random_matrix(rows, mlp.experts_per_token, DType::f32, 4)),
+        matrices{matrix(2 * mlp.intermediate, hidden, dtype, 2),
+                 matrix(hidden, mlp.intermediate, dtype, 3)} {
+    std::mt19937 random(5);
+    for (int64_t i = 0; i < rows * mlp.experts_per_token; ++i)
+      chosen.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(mlp.experts)));
+    if (!c.has_biases) return;
+    matrices.up_bias = random_matrix(mlp.experts, 2 * mlp.intermediate, dtype, 6).values;
+    matrices.down_bias = random_matrix(mlp.experts, hidden, dtype, 7).values;
+  }
+
+  /// `outputs` of each expert.
+  [[nodiscard]] Matrix matrix(int64_t outputs, int64_t inputs, DType dtype, uint32_t seed) const {
+    return random_matrix(mlp.experts * outputs, inputs, dtype, seed, 1 / std::sqrt(double(hidden)));
+  }
+  [[nodiscard]] Matrix expected() const {
+    std::vector<std::vector<reference::Choice>> choices(static_cast<size_t>(rows));
+    for (int64_t t = 0; t < rows; ++t)
+      for (int64_t i = 0; i < weights.columns; ++i)
+        choices[static_cast<size_t>(t)].push_back(
+            {chosen[static_cast<size_t>(t * weights.columns + i)], weights.at(t, i)});
+    return reference::experts(in, choices, mlp, matrices);
+  }
+};
+
+Matrix as_row(const std::vector<double>& values) {
+  Matrix row(1, static_cast<int64_t>(values.size()));
+  row.values = values;
+  return row;
+}
+
+}  // namespace
+
 TEST_CASE("experts agree with the reference") {
   struct Case {
     int64_t rows, experts, k, hidden, intermediate;
@@ -128,60 +174,41 @@ TEST_CASE("experts agree with the reference") {
   for (const DType dtype : kActivationTypes)
     for (const Case& c : {Case{1, 8, 2, 64, 32, kAligned}, Case{5, 3, 3, 40, 72, kAligned},
                           Case{3, 6, 2, 33, 17, kOdd}, Case{90, 2, 1, 24, 80, {.gap = 8}},
-                          Case{150, 3, 2, 72, 136, kAligned}}) {
-      INFO(torch_name(dtype) << ", " << c.rows << " rows, " << c.k << " of " << c.experts << ", "
-                             << c.hidden << " x " << c.intermediate);
-      const Matrix in = random_matrix(c.rows, c.hidden, dtype, 1);
-      const double size = 1 / std::sqrt(double(c.hidden));
-      const Matrix up = random_matrix(c.experts * 2 * c.intermediate, c.hidden, dtype, 2, size);
-      const Matrix down = random_matrix(c.experts * c.hidden, c.intermediate, dtype, 3, size);
-      const Matrix weights = random_matrix(c.rows, c.k, DType::f32, 4);
-      std::vector<int32_t> chosen;
-      std::mt19937 random(5);
-      for (int64_t i = 0; i < c.rows * c.k; ++i)
-        chosen.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(c.experts)));
-      const model::MlpSpec mlp{.kind = model::MlpKind::experts,
-                               .intermediate = c.intermediate,
-                               .experts = c.experts,
-                               .experts_per_token = c.k};
-      const DeviceRows device_in(in, dtype, c.layout), device_up(up, dtype),
-          device_down(down, dtype);
-      const DeviceRows device_weights(weights, DType::f32);
-      const Choices device_chosen(chosen, c.k);
-      Matrix expected(c.rows, c.hidden);
-      for (int64_t t = 0; t < c.rows; ++t)
-        for (int64_t i = 0; i < c.k; ++i) {
-          const int64_t e = chosen[static_cast<size_t>(t * c.k + i)];
-          std::vector<double> gated;
-          for (int64_t n = 0; n < c.intermediate; ++n) {
-            double g = 0, u = 0;
-            for (int64_t h = 0; h < c.hidden; ++h) {
-              g += in.at(t, h) * up.at(e * 2 * c.intermediate + n, h);
-              u += in.at(t, h) * up.at(e * 2 * c.intermediate + c.intermediate + n, h);
-            }
-            gated.push_back(reference::activate(mlp.activation, g) * u);
-          }
-          for (int64_t h = 0; h < c.hidden; ++h)
-            for (int64_t n = 0; n < c.intermediate; ++n)
-              expected.at(t, h) +=
-                  weights.at(t, i) * gated[static_cast<size_t>(n)] * down.at(e * c.hidden + h, n);
-        }
-      in_each_order([&] {
-        const DeviceRows out(c.rows, c.hidden, dtype, c.layout);
-        const DeviceBytes workspace(kernels::experts_layout(c.rows, mlp, c.hidden, dtype).bytes);
-        kernels::experts({.out = out.view(),
-                          .in = device_in.view(),
-                          .chosen = device_chosen.view(),
-                          .weights = device_weights.view(),
-                          .mlp = &mlp,
-                          .up = device_up.view().data,
-                          .down = device_down.view().data,
-                          .workspace = static_cast<std::byte*>(workspace.data())},
-                         kStream);
-        // Four roundings on the way of numbers of size 1, of which up to 72 are summed at random.
-        CHECK(largest_error(out.matrix(), expected, 1) <= 8 * epsilon(dtype) + 4e-6);
-      });
-    }
+                          Case{150, 3, 2, 72, 136, kAligned}})
+      for (const MixtureCase& kind : mixture_cases(c.experts, c.k, c.intermediate)) {
+        if (c.rows > 100 && kind.mlp.up_offset == 0 && kind.has_biases) continue;
+        INFO(torch_name(dtype) << ", " << c.rows << " rows, " << c.k << " of " << c.experts << ", "
+                               << c.hidden << " x " << c.intermediate << ", " << kind.name);
+        const Mixture mixture(c.rows, c.hidden, kind, dtype);
+        const DeviceRows in(mixture.in, dtype, c.layout), up(mixture.matrices.up, dtype),
+            down(mixture.matrices.down, dtype), weights(mixture.weights, DType::f32),
+            up_bias(as_row(mixture.matrices.up_bias), dtype),
+            down_bias(as_row(mixture.matrices.down_bias), dtype);
+        const Numbers chosen(mixture.chosen, c.k);
+        const auto vector = [&](const DeviceRows& bias) {
+          return kind.has_biases ? kernels::Vector{bias.view().data, dtype} : kernels::Vector{};
+        };
+        const Matrix expected = mixture.expected();
+        in_each_order([&] {
+          const DeviceRows out(c.rows, c.hidden, dtype, c.layout);
+          const DeviceBytes workspace(
+              kernels::experts_layout(c.rows, kind.mlp, c.hidden, dtype).bytes);
+          kernels::experts({.out = out.view(),
+                            .in = in.view(),
+                            .choices = {chosen.view(), weights.view()},
+                            .mlp = &kind.mlp,
+                            .up = up.view().data,
+                            .down = down.view().data,
+                            .up_bias = vector(up_bias),
+                            .down_bias = vector(down_bias),
+                            .workspace = static_cast<std::byte*>(workspace.data())},
+                           kStream);
+          // Four roundings on the way of numbers of size 1, of which up to 72 are summed at random;
+          // biases make them twice as large.
+          const double bound = (kind.has_biases ? 16 : 8) * epsilon(dtype) + 4e-6;
+          CHECK(largest_error(out.matrix(), expected, 1) <= bound);
+        });
+      }
 }
 
 }  // namespace plimsoll::testing

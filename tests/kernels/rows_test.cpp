@@ -216,6 +216,29 @@ TEST_CASE("scale, gates and xIELU") {
   });
 }
 
+TEST_CASE("copy_heads") {
+  const backend::HeadColumns columns{
+      .heads = 3, .width = 4, .from = 2, .from_stride = 7, .to = 1, .to_stride = 5};
+  for (const DType dtype : kActivationTypes) {
+    const Matrix in = random_matrix(9, 22, dtype, 13), before = random_matrix(9, 18, dtype, 14);
+    const DeviceRows from(in, dtype, kOdd);
+    in_each_order([&] {
+      const DeviceRows out(before, dtype, kOdd), cleared(before, dtype);
+      kernels::copy_heads(out.view(), from.view(), columns, kStream);
+      kernels::copy_heads(cleared.view(), {}, columns, kStream);
+      Matrix expected = before, zeros = before;
+      for (int64_t t = 0; t < 9; ++t)
+        for (int64_t h = 0; h < columns.heads; ++h)
+          for (int64_t i = 0; i < columns.width; ++i) {
+            expected.at(t, 1 + 5 * h + i) = in.at(t, 2 + 7 * h + i);
+            zeros.at(t, 1 + 5 * h + i) = 0;
+          }
+      CHECK(out.matrix().values == expected.values);
+      CHECK(cleared.matrix().values == zeros.values);
+    });
+  }
+}
+
 TEST_CASE("soft_cap") {
   for_rows_cases([](DType dtype, const RowsCase& c) {
     const Matrix in = random_matrix(c.rows, c.columns, dtype, 13, 40);
@@ -225,6 +248,31 @@ TEST_CASE("soft_cap") {
     for (double& value : expected.values) value = 30 * std::tanh(value / 30);
     CHECK(largest_error(x.matrix(), expected, 1e-3) <= tolerance(dtype));
   });
+}
+
+TEST_CASE("factors multiply each number by its index, or all of them") {
+  constexpr int64_t kRows = 7, kChosen = 5, kFactors = 12;
+  std::vector<int32_t> numbers;
+  for (int32_t i = 0; i < kRows * kChosen; ++i) numbers.push_back(i * 5 % kFactors);
+  const DeviceArray<int32_t> device_numbers(numbers);
+  const View indices{device_numbers.data(), DType::i32, kRows, kChosen, kChosen};
+  for (const DType dtype : kActivationTypes) {
+    INFO(torch_name(dtype));
+    const Matrix in = random_matrix(kRows, kChosen, dtype, 1);
+    const Matrix factors = random_matrix(1, kFactors, dtype, 2);
+    const DeviceRows device_factors(factors, dtype);
+    const kernels::Vector by{device_factors.view().data, dtype};
+    const DeviceRows each(in, dtype, kOdd), all(in, dtype, kOdd);
+    kernels::multiply_factors(each.view(), by, indices, kStream);
+    kernels::multiply_factors(all.view(), by, {}, kStream);
+    Matrix expected_each = in, expected_all = in;
+    for (size_t i = 0; i < in.values.size(); ++i) {
+      expected_each.values[i] *= factors.values[static_cast<size_t>(numbers[i])];
+      expected_all.values[i] *= factors.values[0];
+    }
+    CHECK(largest_error(each.matrix(), expected_each, 1e-3) <= tolerance(dtype));
+    CHECK(largest_error(all.matrix(), expected_all, 1e-3) <= tolerance(dtype));
+  }
 }
 
 TEST_CASE("a row has the same bits alone and among others") {

@@ -123,7 +123,7 @@ TEST_CASE("missing keys take the defaults of the family's config class") {
   CHECK(spec("MixtralForCausalLM").layers[0].attention.window == 0);
   CHECK(spec("MixtralForCausalLM").layers[0].mlp.experts == 8);
   CHECK(spec("Qwen3ForCausalLM").layers[0].attention.head_dim == 128);
-  CHECK(spec("Qwen3MoeForCausalLM").layers[0].mlp.normalize_routing == false);
+  CHECK(spec("Qwen3MoeForCausalLM").layers[0].mlp.router.normalize == false);
   const auto gemma2 = spec("Gemma2ForCausalLM");
   CHECK(gemma2.head == gemma2.embedding);
   CHECK(gemma2.final_soft_cap == 30);

@@ -205,22 +205,4 @@ Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
   return out;
 }
 
-std::vector<Choice> route(const std::vector<double>& logits, int64_t k, bool normalize) {
-  const double best = *std::max_element(logits.begin(), logits.end());
-  std::vector<Choice> all;
-  double total = 0;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    all.push_back({static_cast<int32_t>(i), std::exp(logits[i] - best)});
-    total += all.back().weight;
-  }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Choice& a, const Choice& b) { return a.weight > b.weight; });
-  all.resize(static_cast<size_t>(k));
-  double chosen = 0;
-  for (Choice& choice : all) chosen += choice.weight /= total;
-  if (normalize)
-    for (Choice& choice : all) choice.weight /= chosen;
-  return all;
-}
-
 }  // namespace plimsoll::reference

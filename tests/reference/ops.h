@@ -62,12 +62,24 @@ Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
                  const model::AttentionSpec& spec, const std::vector<double>& sinks = {},
                  const std::vector<double>& slopes = {});
 
-/// The `k` best of softmax(logits), best first, the first of equals; divided by their sum when
-/// `normalize`.
 struct Choice {
   int32_t expert = 0;
   double weight = 0;
 };
-std::vector<Choice> route(const std::vector<double>& logits, int64_t k, bool normalize);
+/// The `k` best experts of a row of router logits, best first, the first of equals, by the router's
+/// rules; `choice_bias` may be empty.
+std::vector<Choice> route(std::vector<double> logits, int64_t k, const model::RouterSpec& router,
+                          const std::vector<double>& choice_bias);
+
+/// Weights of a mixture of experts, one matrix under the other.
+struct ExpertMatrices {
+  Matrix up;                        // [experts * 2 intermediate, hidden]
+  Matrix down;                      // [experts * hidden, intermediate]
+  std::vector<double> up_bias{};    // [experts * 2 intermediate] or none
+  std::vector<double> down_bias{};  // [experts * hidden] or none
+};
+/// What the chosen experts of each row of `in` add up to.
+Matrix experts(const Matrix& in, const std::vector<std::vector<Choice>>& choices,
+               const model::MlpSpec& mlp, const ExpertMatrices& weights);
 
 }  // namespace plimsoll::reference

@@ -13,7 +13,7 @@ namespace plimsoll::backend {
 /// expert, and the matrices hold a row for each sorted slot.
 struct ExpertsLayout {
   int64_t slots = 0;
-  size_t starts = 0;  // i32 [experts + 1]: first sorted slot of each expert
+  size_t starts = 0;  // i32 [experts + 2]: first sorted slot of each expert, and of identities
   size_t order = 0;   // i32 [slots]: slot of each sorted place
   size_t place = 0;   // i32 [slots]: sorted place of each slot
   size_t packed = 0;  // rows packed for a product
@@ -24,7 +24,7 @@ struct ExpertsLayout {
 
   ExpertsLayout(int64_t rows, const model::MlpSpec& mlp, int64_t hidden)
       : slots(rows * mlp.experts_per_token) {
-    starts = take(static_cast<size_t>(mlp.experts + 1) * sizeof(int32_t));
+    starts = take(static_cast<size_t>(mlp.experts + 2) * sizeof(int32_t));
     order = take(static_cast<size_t>(slots) * sizeof(int32_t));
     place = take(static_cast<size_t>(slots) * sizeof(int32_t));
     packed = take(packed_rows_bytes(slots, std::max(hidden, mlp.intermediate)));

@@ -19,14 +19,10 @@ class CpuFootprint final : public Footprint {
     if (spec.is_packed()) {
       return static_cast<size_t>(spec.matrices()) * Segments(spec, dtype, 0).end;
     }
-    switch (spec.use) {
-      case model::WeightUse::vector:
-        return static_cast<size_t>(spec.elements()) * sizeof(float);
-      case model::WeightUse::embedding:
-        return static_cast<size_t>(spec.elements()) * dtype_size(dtype);
-      default:
-        return static_cast<size_t>(spec.matrices()) * matrix_bytes(spec, dtype);
-    }
+    const auto elements = static_cast<size_t>(spec.elements());
+    if (spec.is_vector()) return elements * sizeof(float);
+    if (spec.use == model::WeightUse::embedding) return elements * dtype_size(dtype);
+    return static_cast<size_t>(spec.matrices()) * matrix_bytes(spec, dtype);
   }
   [[nodiscard]] bool stores_kv(DType kv, DType model) const override {
     return kv == model || kv == DType::f8_e4m3;

@@ -66,6 +66,14 @@ struct Epilogue {
   model::Activation activation = model::Activation::none;
 };
 
+/// activation(gate) * (up + up_offset), of a gate of at most `limit` and an up within +-limit; 0:
+/// no limits.
+struct Gating {
+  model::Activation activation = model::Activation::silu;
+  float limit = 0;
+  float up_offset = 0;
+};
+
 /// rows [count] of `width` floats, normalised each by itself. `weight` and `bias` may be null.
 struct NormRow {
   const float* in = nullptr;
@@ -167,9 +175,7 @@ struct Kernels {
   /// to += weight * from.
   void (*add_scaled)(float* to, const float* from, float weight, int64_t count);
   void (*scale)(float* row, float factor, int64_t count);
-  /// out = activation(gate) * up.
-  void (*gate)(float* out, const float* gate, const float* up, int64_t count,
-               model::Activation activation);
+  void (*gate)(float* out, const float* gate, const float* up, int64_t count, const Gating& gating);
   void (*soft_cap)(float* row, int64_t count, float cap);
   void (*clamp)(float* row, int64_t count, float limit);
   void (*xielu)(float* row, int64_t count, const Xielu& xielu);

@@ -64,12 +64,14 @@ class CpuBackend final : public Backend {
                          const BatchMeta& batch) override;
   void do_attention(View out, View qkv, const model::AttentionSpec& spec, const ScoreTerms& terms,
                     const KvLayer& cache, const BatchMeta& batch, std::byte* workspace) override;
+  void do_copy_heads(View out, View in, const HeadColumns& columns) override;
   void do_multiply_gates(View x, View gates, model::GateKind kind) override;
   void do_xielu(View x, const Weight& parameters) override;
   void do_gated_activation(View out, View in, model::Activation activation) override;
-  void do_route(const Routing& routing, View logits, Normalize normalize) override;
+  void do_route(const Routing& routing, View logits, const model::RouterSpec& router,
+                const Weight& choice_bias) override;
   void do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
-                  const Weight& up, const Weight& down, std::byte* workspace) override;
+                  const ExpertWeights& weights, std::byte* workspace) override;
   void do_place_embeddings(View out, const BatchMeta& batch) override;
   void do_average_parts(View out, View in) override;
   void do_scale_columns(View x, const Weight& weight) override;
@@ -82,6 +84,7 @@ class CpuBackend final : public Backend {
                       const DeltaWeights& weights, const StateLayer& states,
                       const BatchMeta& batch) override;
   void do_soft_cap(View x, float cap) override;
+  void do_multiply_factors(View x, const Weight& factors, View indices) override;
   void do_scale(View x, float factor) override;
   const float* do_host_logits(View logits, std::span<float> staging) override;
 

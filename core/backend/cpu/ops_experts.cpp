@@ -1,52 +1,58 @@
 // Mixture of experts: routing, and the products of each expert with the rows sent to it.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "backend/cpu/experts_layout.h"
 #include "backend/cpu/ops.h"
 #include "backend/cpu/ops_product.h"
+#include "backend/cpu/route.h"
 
 namespace plimsoll::backend {
 
-void CpuBackend::do_route(const Routing& routing, View logits, Normalize normalize) {
-  const int64_t k = routing.experts.columns;
+void CpuBackend::do_route(const Routing& routing, View logits, const model::RouterSpec& router,
+                          const Weight& choice_bias) {
+  const auto k = static_cast<size_t>(routing.experts.columns);
   for_rows(logits.rows, 4 * logits.columns, [&](int64_t t) {
-    float* scores = static_cast<float*>(logits.data) + t * logits.stride;
-    auto* experts = static_cast<int32_t*>(routing.experts.data) + t * routing.experts.stride;
-    auto* weights = static_cast<float*>(routing.weights.data) + t * routing.weights.stride;
-    kernels_.softmax(scores, logits.columns);
-    float total = 0;
-    for (int64_t i = 0; i < k; ++i) {
-      // The best that is not taken yet; the first of equals.
-      int32_t best = -1;
-      for (int32_t e = 0; e < logits.columns; ++e)
-        if (std::find(experts, experts + i, e) == experts + i &&
-            (best < 0 || scores[e] > scores[best]))
-          best = e;
-      experts[i] = best;
-      weights[i] = scores[best];
-      total += weights[i];
+    float* row = static_cast<float*>(logits.data) + t * logits.stride;
+    const std::span<float> scores(row, static_cast<size_t>(logits.columns));
+    const RowChoice choice{
+        {static_cast<int32_t*>(routing.experts.data) + t * routing.experts.stride, k},
+        {static_cast<float*>(routing.weights.data) + t * routing.weights.stride, k}};
+    switch (router.score) {
+      case model::RouterScore::sparsemixer:
+        return mix_sparsely(choice, scores, router);
+      case model::RouterScore::sigmoid:
+        for (float& score : scores) score = 1 / (1 + std::exp(-score));
+        break;
+      case model::RouterScore::softmax:
+        kernels_.softmax(row, logits.columns);
+        break;
     }
-    if (normalize == Normalize::yes)
-      for (int64_t i = 0; i < k; ++i) weights[i] /= total;
+    choose_experts(choice, scores, static_cast<const float*>(choice_bias.data), router);
   });
 }
 
 void CpuBackend::sort_slots(const ExpertSlots& slots, View experts) {
   const int64_t k = experts.columns;
   const auto* chosen = static_cast<const int32_t*>(experts.data);
-  const auto expert_of = [&](int64_t slot) { return chosen[slot / k * experts.stride + slot % k]; };
+  // All that return their input count as one expert more.
+  const auto expert_of = [&](int64_t slot) {
+    return std::min<int64_t>(chosen[slot / k * experts.stride + slot % k], slots.experts);
+  };
   const int64_t count = experts.rows * k;
-  std::fill(slots.starts, slots.starts + slots.experts + 1, 0);
+  const int64_t bins = slots.experts + 1;
+  std::fill(slots.starts, slots.starts + bins + 1, 0);
   for (int64_t slot = 0; slot < count; ++slot) ++slots.starts[expert_of(slot)];
-  std::exclusive_scan(slots.starts, slots.starts + slots.experts + 1, slots.starts, 0);
+  std::exclusive_scan(slots.starts, slots.starts + bins + 1, slots.starts, 0);
   for (int64_t slot = 0; slot < count; ++slot) {
     slots.place[slot] = slots.starts[expert_of(slot)]++;
     slots.order[slots.place[slot]] = static_cast<int32_t>(slot);
   }
   // Each start has moved to its expert's end, which is the next one's start.
-  std::shift_right(slots.starts, slots.starts + slots.experts + 1, 1);
+  std::shift_right(slots.starts, slots.starts + bins + 1, 1);
   slots.starts[0] = 0;
 }
 
@@ -92,7 +98,7 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
 }
 
 void CpuBackend::do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
-                            const Weight& up, const Weight& down, std::byte* workspace) {
+                            const ExpertWeights& weights, std::byte* workspace) {
   const int64_t k = mlp.experts_per_token;
   const int64_t width = mlp.intermediate;
   const ExpertsLayout layout(in.rows, mlp, in.columns);
@@ -103,25 +109,52 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
   auto* ups = reinterpret_cast<float*>(workspace + layout.up);
   auto* gated = reinterpret_cast<float*>(workspace + layout.gated);
   auto* downs = reinterpret_cast<float*>(workspace + layout.down);
+  const bool on_input = mlp.weighs == model::ExpertWeighs::input;
+  const auto weight_of = [&](int64_t slot) {
+    return static_cast<const float*>(
+        routing.weights.data)[slot / k * routing.weights.stride + slot % k];
+  };
+  const auto expert_of = [&](int64_t slot) -> int64_t {
+    return static_cast<const int32_t*>(
+        routing.experts.data)[slot / k * routing.experts.stride + slot % k];
+  };
+  // Of a sorted slot's expert; null where there are none.
+  const auto bias_of = [&](const Weight& biases, int64_t i, int64_t n) -> const float* {
+    if (!biases) return nullptr;
+    return static_cast<const float*>(biases.data) + expert_of(slots.order[i]) * n;
+  };
+  const Gating gating{mlp.activation, mlp.gate_limit, mlp.up_offset};
   sort_slots(slots, routing.experts);
   const auto input = [&](int64_t i) {
     return static_cast<const float*>(in.data) + slots.order[i] / k * in.stride;
   };
-  multiply_experts(slots, up, input, packed, ups);
-  for_rows(layout.slots, 2 * width, [&](int64_t i) {
-    const float* gate = ups + i * 2 * width;
-    kernels_.gate(gated + i * width, gate, gate + width, width, mlp.activation);
+  multiply_experts(slots, weights.up, input, packed, ups);
+  // Slots of identities are the last and need no product.
+  for_rows(slots.starts[mlp.experts], 2 * width, [&](int64_t i) {
+    float* gate = ups + i * 2 * width;
+    // A product's input times a number is its output times that.
+    if (on_input) kernels_.scale(gate, weight_of(slots.order[i]), 2 * width);
+    if (const float* bias = bias_of(weights.up_bias, i, 2 * width))
+      kernels_.add(gate, bias, 2 * width);
+    kernels_.gate(gated + i * width, gate, gate + width, width, gating);
   });
   multiply_experts(
-      slots, down, [&](int64_t i) { return gated + i * width; }, packed, downs);
+      slots, weights.down, [&](int64_t i) { return gated + i * width; }, packed, downs);
   for_rows(out.rows, k * out.columns, [&](int64_t t) {
     float* to = static_cast<float*>(out.data) + t * out.stride;
-    const auto* weights =
-        static_cast<const float*>(routing.weights.data) + t * routing.weights.stride;
     std::fill_n(to, out.columns, 0.f);
-    for (int64_t i = 0; i < k; ++i)
-      kernels_.add_scaled(to, downs + slots.place[t * k + i] * out.columns, weights[i],
-                          out.columns);
+    for (int64_t slot = t * k; slot < (t + 1) * k; ++slot) {
+      if (expert_of(slot) >= mlp.experts) {
+        const float* same = static_cast<const float*>(in.data) + t * in.stride;
+        kernels_.add_scaled(to, same, weight_of(slot), out.columns);
+        continue;
+      }
+      const int64_t i = slots.place[slot];
+      float* down = downs + i * out.columns;
+      if (const float* bias = bias_of(weights.down_bias, i, out.columns))
+        kernels_.add(down, bias, out.columns);
+      kernels_.add_scaled(to, down, on_input ? 1.f : weight_of(slot), out.columns);
+    }
   });
 }
 

@@ -79,7 +79,7 @@ void CpuBackend::do_add_norm(View out, View residual, View delta, const model::N
 void CpuBackend::do_gated_activation(View out, View in, model::Activation activation) {
   for_rows(out.rows, in.columns, [&](int64_t t) {
     const float* gate = row_of(in, t);
-    kernels_.gate(row_of(out, t), gate, gate + out.columns, out.columns, activation);
+    kernels_.gate(row_of(out, t), gate, gate + out.columns, out.columns, {activation});
   });
 }
 
@@ -116,8 +116,31 @@ void CpuBackend::do_soft_cap(View x, float cap) {
   for_rows(x.rows, x.columns, [&](int64_t t) { kernels_.soft_cap(row_of(x, t), x.columns, cap); });
 }
 
+void CpuBackend::do_multiply_factors(View x, const Weight& factors, View indices) {
+  const float* by = floats(factors);
+  if (indices.columns == 0) return do_scale(x, by[0]);
+  for_rows(x.rows, x.columns, [&](int64_t t) {
+    const int32_t* at = static_cast<const int32_t*>(indices.data) + t * indices.stride;
+    for (int64_t i = 0; i < x.columns; ++i) row_of(x, t)[i] *= by[at[i]];
+  });
+}
+
 void CpuBackend::do_scale(View x, float factor) {
   for_rows(x.rows, x.columns, [&](int64_t t) { kernels_.scale(row_of(x, t), factor, x.columns); });
+}
+
+void CpuBackend::do_copy_heads(View out, View in, const HeadColumns& columns) {
+  for_rows(out.rows, columns.heads * columns.width, [&](int64_t t) {
+    float* to = row_of(out, t) + columns.to;
+    const float* from = in.rows == 0 ? nullptr : row_of(in, t) + columns.from;
+    for (int64_t h = 0; h < columns.heads; ++h) {
+      if (from == nullptr) {
+        std::fill_n(to + h * columns.to_stride, columns.width, 0.f);
+      } else {
+        std::copy_n(from + h * columns.from_stride, columns.width, to + h * columns.to_stride);
+      }
+    }
+  });
 }
 
 void CpuBackend::do_multiply_gates(View x, View gates, model::GateKind kind) {

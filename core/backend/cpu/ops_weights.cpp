@@ -89,9 +89,9 @@ void CpuBackend::do_load_weight(const Weight& weight, const RowReader& read) {
   const int64_t columns = spec.columns();
   auto* to = static_cast<std::byte*>(weight.data);
   const size_t row_bytes = static_cast<size_t>(columns) * dtype_size(weight.dtype);
-  if (spec.use == model::WeightUse::vector) {
+  if (spec.is_vector()) {
     std::vector<std::byte> buffer(static_cast<size_t>(spec.elements()) * dtype_size(weight.dtype));
-    read(0, rows, buffer.data());
+    read(0, spec.matrices() * rows, buffer.data());
     convert(buffer.data(), weight.dtype, to, DType::f32, static_cast<size_t>(spec.elements()));
     return;
   }

@@ -120,10 +120,20 @@ PLIMSOLL_INLINE void with_activation(model::Activation activation, F f) {
   }
 }
 
-void gate(float* out, const float* gates, const float* up, int64_t count,
-          model::Activation activation) {
-  with_activation(activation, [=]<model::Activation kind>() {
-    map(out, count, [=](auto at) { return activate<kind>(at(gates)) * at(up); });
+void gate(float* out, const float* gates, const float* up, int64_t count, const Gating& gating) {
+  with_activation(gating.activation, [=]<model::Activation kind>() {
+    if (gating.limit == 0 && gating.up_offset == 0) {
+      map(out, count, [=](auto at) { return activate<kind>(at(gates)) * at(up); });
+      return;
+    }
+    const Vf most = splat(gating.limit > 0 ? gating.limit : __builtin_inff());
+    map(out, count, [=](auto at) {
+      const Vf g = at(gates);
+      const Vf u = at(up);
+      const Vf low = splat(0.f) - most;
+      const Vf cut = select(u > most, most, select(u < low, low, u));
+      return activate<kind>(select(g > most, most, g)) * (cut + splat(gating.up_offset));
+    });
   });
 }
 

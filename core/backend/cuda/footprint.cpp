@@ -67,6 +67,26 @@ std::vector<AttentionPart> attention_parts(const StepShape& shape, const CardFig
   return parts;
 }
 
+namespace {
+
+void check_router(const model::MlpSpec& mlp) {
+  if (mlp.kind != model::MlpKind::experts) return;
+  if (mlp.router.identities > 0) {
+    fail(ExitCode::usage,
+         "experts that return their input have no CUDA kernel; --device cpu computes them");
+  }
+  if (mlp.experts > kMostRouted || mlp.experts_per_token > kMostChosen ||
+      mlp.router.groups > kMostExpertGroups) {
+    fail(ExitCode::usage,
+         "{} of {} experts in {} groups are more than the CUDA backend routes ({} of {} in {}); "
+         "--device cpu has no such limit",
+         mlp.experts_per_token, mlp.experts, mlp.router.groups, kMostChosen, kMostRouted,
+         kMostExpertGroups);
+  }
+}
+
+}  // namespace
+
 void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups) {
   if (dynamic_cast<const CudaFootprint*>(&footprint) == nullptr) return;
   if (spec.is_recurrent()) {
@@ -86,6 +106,9 @@ void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec,
          "the layers' windows make {} groups of KV blocks, the CUDA backend has tables for {}; "
          "--device cpu has no such limit",
          kv_groups, kMostKvGroups);
+  }
+  for (const model::LayerSpec& layer : spec.layers) {
+    check_router(layer.shortcut ? *layer.shortcut : layer.mlp);
   }
 }
 

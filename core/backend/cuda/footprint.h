@@ -29,6 +29,8 @@ inline constexpr size_t kLoadPieceBytes = size_t{4} << 20;
 inline constexpr size_t kLoadRingBytes = 64 * kLoadPieceBytes;
 
 /// What the kernels are written for. Sums over a vocabulary of weights up to 2^44 stay below 2^64.
+/// Of a router: its outputs, the experts of a token, the groups.
+inline constexpr int64_t kMostRouted = 1024, kMostChosen = 32, kMostExpertGroups = 32;
 inline constexpr int64_t kMostDrawnVocabulary = (int64_t{1} << 20) - 1;
 /// Block tables of a batch, one for each KV group.
 inline constexpr size_t kMostKvGroups = 8;

@@ -17,6 +17,34 @@ ModelSpec make_mixtral(const ConfigReader& config);
 ModelSpec make_qwen2(const ConfigReader& config);
 ModelSpec make_qwen3(const ConfigReader& config);
 ModelSpec make_qwen3_moe(const ConfigReader& config);
+ModelSpec make_qwen2_moe(const ConfigReader& config);
+ModelSpec make_glm4_moe(const ConfigReader& config);
+ModelSpec make_dots1(const ConfigReader& config);
+ModelSpec make_hy_v3(const ConfigReader& config);
+ModelSpec make_exaone_moe(const ConfigReader& config);
+ModelSpec make_ernie4_5_moe(const ConfigReader& config);
+ModelSpec make_granitemoe(const ConfigReader& config);
+ModelSpec make_granitemoeshared(const ConfigReader& config);
+ModelSpec make_granitemoe_swa(const ConfigReader& config);
+ModelSpec make_gpt_oss(const ConfigReader& config);
+ModelSpec make_afmoe(const ConfigReader& config);
+ModelSpec make_mellum(const ConfigReader& config);
+ModelSpec make_deepseek_v2(const ConfigReader& config);
+ModelSpec make_deepseek_v3(const ConfigReader& config);
+ModelSpec make_glm4_moe_lite(const ConfigReader& config);
+ModelSpec make_cohere2_moe(const ConfigReader& config);
+ModelSpec make_dbrx(const ConfigReader& config);
+ModelSpec make_mimo_v2_flash(const ConfigReader& config);
+ModelSpec make_laguna(const ConfigReader& config);
+ModelSpec make_gemma4(const ConfigReader& config);
+ModelSpec make_longcat_flash(const ConfigReader& config);
+ModelSpec make_llama4(const ConfigReader& config);
+ModelSpec make_phimoe(const ConfigReader& config);
+ModelSpec make_olmoe(const ConfigReader& config);
+ModelSpec make_flex_olmo(const ConfigReader& config);
+ModelSpec make_minimax_m2(const ConfigReader& config);
+ModelSpec make_hunyuan_v1_moe(const ConfigReader& config);
+ModelSpec make_minicpm3(const ConfigReader& config);
 ModelSpec make_gemma2(const ConfigReader& config);
 ModelSpec make_gemma3(const ConfigReader& config);
 ModelSpec make_phi3(const ConfigReader& config);
@@ -92,6 +120,10 @@ ModelSpec make_llava(const ConfigReader& config);
 ModelSpec make_qwen2_vl(const ConfigReader& config);
 ModelSpec make_qwen2_5_vl(const ConfigReader& config);
 
+/// Lets a checkpoint hold the layers after the last one that predict further tokens
+/// (`num_nextn_predict_layers`), which nothing here reads.
+void ignore_prediction_layers(const ConfigReader& config, ModelSpec& spec);
+
 enum class FamilyKind : uint8_t { text, multimodal };
 
 struct Family {
@@ -99,7 +131,8 @@ struct Family {
   std::string_view model_type;    // for configs without `architectures`; may be empty
   ModelSpec (*make)(const ConfigReader& config);
   FamilyKind kind = FamilyKind::text;
-  std::string_view reads{};  // the key of attention that others are refused with, if it reads one
+  /// Keys of kinds of attention that the family computes, in spaces; others are refused.
+  std::string_view features = "";
 };
 
 /// All families, sorted by architecture.

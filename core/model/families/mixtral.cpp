@@ -17,12 +17,13 @@ ModelSpec make_mixtral(const ConfigReader& config) {
                .epsilon = 1e-5,
                .theta = 1e6});
   decoder.windows = uniform_windows(config, decoder.sizes.layers, 0);
-  decoder.experts = read_experts(
-      config, decoder.sizes,
+  decoder.mixture = read_mixture(
+      config, decoder.sizes.layers,
       {.intermediate = decoder.sizes.intermediate, .experts = 8, .experts_per_token = 2});
-  decoder.experts->module = "block_sparse_moe";
-  decoder.experts->engine_gate = "gate";
-  decoder.experts->names = {.gate = "w1", .up = "w3", .down = "w2"};
+  decoder.mixture->names.router = {"block_sparse_moe.gate", "block_sparse_moe.gate"};
+  decoder.mixture->names.experts = {"block_sparse_moe.experts.routed_experts",
+                                    "block_sparse_moe.experts"};
+  decoder.mixture->names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
   ModelSpec spec = build(decoder);
   spec.tensor_words = {{".w1.", ".gate_proj."}, {".w3.", ".up_proj."}, {".w2.", ".down_proj."}};
   return spec;

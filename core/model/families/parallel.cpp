@@ -29,6 +29,15 @@ Decoder read_cohere(const ConfigReader& config, const char* family) {
   return decoder;
 }
 
+// Layers with a window rotate, the others see everything without positions.
+void use_cohere_windows(const ConfigReader& config, Decoder& decoder) {
+  const int64_t period = config.integer({"sliding_window_pattern"}, 4, {1, 4096});
+  decoder.windows =
+      read_windows(config, decoder.sizes.layers, config.integer({"sliding_window"}, 4096),
+                   [period](int64_t layer) { return (layer + 1) % period != 0; });
+  for (const int64_t window : decoder.windows) decoder.layer_ropes.push_back(window > 0 ? 0 : -1);
+}
+
 // GPT-J and CodeGen.
 Decoder read_gptj(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
@@ -71,11 +80,37 @@ ModelSpec make_cohere(const ConfigReader& config) {
 
 ModelSpec make_cohere2(const ConfigReader& config) {
   Decoder decoder = read_cohere(config, "cohere2");
-  const int64_t period = config.integer({"sliding_window_pattern"}, 4, {1, 4096});
-  decoder.windows =
-      read_windows(config, decoder.sizes.layers, config.integer({"sliding_window"}, 4096),
-                   [period](int64_t layer) { return (layer + 1) % period != 0; });
-  for (const int64_t window : decoder.windows) decoder.layer_ropes.push_back(window > 0 ? 0 : -1);
+  use_cohere_windows(config, decoder);
+  return build(decoder);
+}
+
+ModelSpec make_cohere2_moe(const ConfigReader& config) {
+  Decoder decoder = read_cohere(config, "cohere2_moe");
+  if (const auto epsilon = config.positive({"rms_norm_eps"})) {
+    decoder.norm = {.epsilon = static_cast<float>(*epsilon)};
+  }
+  use_cohere_windows(config, decoder);
+  MlpSpec missing{.experts = 8, .experts_per_token = 2};
+  missing.intermediate = decoder.sizes.intermediate;
+  const int64_t layers = decoder.sizes.layers;
+  decoder.mixture = read_mixture(config, layers, missing);
+  Mixture& mixture = *decoder.mixture;
+  const int64_t dense = config.integer({"first_k_dense_replace"}, 0, {0, layers});
+  mixture.sparse = sparse_by_types(config, "mlp_layer_types", sparse_from(layers, dense));
+  if (config.text({"expert_selection_fn"}, "softmax") != "softmax") {
+    config.refuse("expert_selection_fn", "softmax");
+  }
+  mixture.sizes.shared.intermediate =
+      config.integer({"num_shared_experts"}, 0, {0, kMostExperts}) * missing.intermediate;
+  const std::string combined = config.text({"shared_expert_combination_strategy"}, "average");
+  if (combined != "average" && combined != "sum") {
+    config.refuse("shared_expert_combination_strategy", "average or sum");
+  }
+  if (combined == "average" && mixture.sizes.shared.intermediate > 0) {
+    mixture.sizes.router.factor = mixture.sizes.shared.factor = 0.5f;
+  }
+  decoder.sizes.intermediate =
+      config.integer({"prefix_dense_intermediate_size"}, missing.intermediate, kWidths);
   return build(decoder);
 }
 

@@ -1,4 +1,5 @@
-// Qwen3-MoE: Qwen3 with experts in the layers that decoder_sparse_step and mlp_only_layers leave.
+// Qwen2-MoE and Qwen3-MoE: Qwen with experts in the layers that decoder_sparse_step and
+// mlp_only_layers leave.
 #include <algorithm>
 
 #include "model/decoder.h"
@@ -7,20 +8,27 @@
 namespace plimsoll::model {
 namespace {
 
-void choose_sparse_layers(const ConfigReader& config, ExpertsTable& experts) {
-  const int64_t step = config.integer({"decoder_sparse_step"}, 1, {1, 4096});
-  for (size_t i = 0; i < experts.sparse.size(); ++i) {
-    experts.sparse[i] = (static_cast<int64_t>(i) + 1) % step == 0;
-  }
+Sparse sparse_layers(const ConfigReader& config, int64_t layers) {
+  Sparse sparse = sparse_every(layers, config.integer({"decoder_sparse_step"}, 1, {1, 4096}));
   const Json* plain = config.find({"mlp_only_layers"});
-  if (plain == nullptr) return;
+  if (plain == nullptr) return sparse;
   if (!plain->is_array()) config.refuse("mlp_only_layers", "a list of layer numbers");
   for (const Json& layer : *plain) {
     if (!layer.is_number_integer() || layer < 0)
       config.refuse("mlp_only_layers", "a list of layer numbers");
     const auto index = layer.get<uint64_t>();
-    if (index < experts.sparse.size()) experts.sparse[index] = false;
+    if (index < sparse.size()) sparse[index] = false;
   }
+  return sparse;
+}
+
+Mixture read_qwen_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& missing) {
+  MlpSpec sizes = missing;
+  sizes.intermediate = config.integer({"moe_intermediate_size"}, missing.intermediate, kWidths);
+  Mixture mixture = read_mixture(config, layers, sizes);
+  mixture.sizes.router.normalize = config.boolean({"norm_topk_prob"}, false);
+  mixture.sparse = sparse_layers(config, layers);
+  return mixture;
 }
 
 }  // namespace
@@ -42,16 +50,31 @@ ModelSpec make_qwen3_moe(const ConfigReader& config) {
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.out_bias_kept = Kept::in_run;
   decoder.qk_norm = true;
-  decoder.experts =
-      read_experts(config, decoder.sizes,
-                   {.intermediate = config.integer({"moe_intermediate_size"}, 768, kWidths),
-                    .experts = 128,
-                    .experts_per_token = 8});
-  decoder.experts->sizes.normalize_routing = config.boolean({"norm_topk_prob"}, false);
-  decoder.experts->module = "mlp";
-  decoder.experts->engine_gate = "experts.gate";  // the alias that vLLM saves it under
-  decoder.experts->names = {.gate = "gate_proj", .up = "up_proj", .down = "down_proj"};
-  choose_sparse_layers(config, *decoder.experts);
+  decoder.mixture = read_qwen_mixture(
+      config, decoder.sizes.layers, {.intermediate = 768, .experts = 128, .experts_per_token = 8});
+  decoder.mixture->names.router.engine = "mlp.experts.gate";  // the alias that vLLM saves it under
+  return build(decoder);
+}
+
+ModelSpec make_qwen2_moe(const ConfigReader& config) {
+  Decoder decoder{.family = "qwen2_moe"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 151936,
+                         .hidden = 2048,
+                         .intermediate = 5632,
+                         .layers = 24,
+                         .heads = 16,
+                         .kv_heads = 16,
+                         .max_position = 32768}});
+  decoder.windows = qwen_windows(config, decoder.sizes.layers);
+  decoder.qkv_bias = config.boolean({"qkv_bias"}, true);
+  decoder.mixture = read_qwen_mixture(
+      config, decoder.sizes.layers, {.intermediate = 1408, .experts = 60, .experts_per_token = 4});
+  decoder.mixture->sizes.shared.intermediate =
+      config.integer({"shared_expert_intermediate_size"}, 5632, {0, kWidths.most});
+  MixtureNames& names = decoder.mixture->names;
+  names.shared.stored = "mlp.shared_expert";
+  names.shared_gate = {names.shared.engine + ".expert_gate", "mlp.shared_expert_gate"};
   return build(decoder);
 }
 

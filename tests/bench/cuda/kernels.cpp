@@ -211,8 +211,8 @@ void experts(Ring& ring, const Table& table, cudaStream_t stream) {
     table.row(fmt::format("experts {}", count), read * 3 * 768 * kWidth * 2, [&] {
       kernels::experts({.out = ring.take(count, kWidth, DType::bf16),
                         .in = ring.take(count, kWidth, DType::bf16),
-                        .chosen = {chosen.data(), DType::i32, count, 8, 8},
-                        .weights = {weights.data(), DType::f32, count, 8, 8},
+                        .choices = {{chosen.data(), DType::i32, count, 8, 8},
+                                    {weights.data(), DType::f32, count, 8, 8}},
                         .mlp = &mlp,
                         .up = ring.take(128 * 2 * 768, kWidth, DType::bf16).data,
                         .down = ring.take(128 * kWidth, 768, DType::bf16).data,

@@ -1,0 +1,68 @@
+// Heads of attention that are not simply rows of one product: q, k and v from latents, and v's
+// heads that are smaller than k's.
+#include "engine/model.h"
+
+namespace plimsoll::engine {
+
+using backend::View;
+using memory::Scope;
+using model::Activation;
+
+void Model::expand_latents(const model::AttentionSpec& spec, View input, View qkv) {
+  const model::LatentSpec& latent = spec.latent;
+  const Scope scope(backend_.scratch());
+  const int64_t heads = spec.heads, dim = spec.head_dim;
+  const bool fused = latent.q_rank > 0 && latent.q_down.weight == model::kNoWeight;
+  const int64_t first = fused ? latent.q_rank : 0;  // column of the latent of k and v
+  const View down = take("latents", input.rows, first + latent.kv_rank + latent.rotated);
+  linear(down, input, latent.kv_down, Activation::none);
+  View q_in = input;
+  if (latent.q_rank > 0) {
+    q_in = take("q latent", input.rows, latent.q_rank);
+    if (!fused) linear(q_in, input, latent.q_down, Activation::none);
+    norm(q_in, fused ? down.slice_columns(0, latent.q_rank) : q_in, latent.q_norm);
+  }
+  const View q = take("q", input.rows, heads * dim);
+  linear(q, q_in, latent.q_up, Activation::none);
+  const View normed = take("kv latent", input.rows, latent.kv_rank);
+  norm(normed, down.slice_columns(first, latent.kv_rank), latent.kv_norm);
+  const int64_t kv_width = latent.unrotated + spec.value_dim;  // of a head
+  const View kv = take("k and v", input.rows, heads * kv_width);
+  linear(kv, normed, latent.kv_up, Activation::none);
+
+  const auto copy = [&](View to, View from, int64_t width, int64_t from_column, int64_t from_stride,
+                        int64_t to_column) {
+    backend_.copy_heads(to, from, {heads, width, from_column, from_stride, to_column, dim});
+  };
+  const View keys = qkv.slice_columns(heads * dim, heads * dim);
+  const View values = qkv.slice_columns(2 * heads * dim, heads * dim);
+  copy(qkv, q, latent.rotated, latent.unrotated, dim, 0);
+  copy(qkv, q, latent.unrotated, 0, dim, latent.rotated);
+  copy(keys, down, latent.rotated, first + latent.kv_rank, 0, 0);
+  copy(keys, kv, latent.unrotated, 0, kv_width, latent.rotated);
+  copy(values, kv, spec.value_dim, latent.unrotated, kv_width, 0);
+  copy(values, {}, dim - spec.value_dim, 0, 0, spec.value_dim);
+}
+
+void Model::widen_values(const model::AttentionSpec& spec, View input, View qkv) {
+  const Scope scope(backend_.scratch());
+  const int64_t before = (spec.heads + spec.kv_heads) * spec.head_dim;  // q and k
+  const View narrow = take("narrow qkv", input.rows, before + spec.kv_heads * spec.value_dim);
+  linear(narrow, input, spec.qkv, Activation::none);
+  const View values = qkv.slice_columns(before, spec.kv_heads * spec.head_dim);
+  const int64_t dim = spec.head_dim;
+  backend_.copy_heads(qkv, narrow, {.heads = 1, .width = before});
+  backend_.copy_heads(values, narrow,
+                      {spec.kv_heads, spec.value_dim, before, spec.value_dim, 0, dim});
+  backend_.copy_heads(values, {}, {spec.kv_heads, dim - spec.value_dim, 0, 0, spec.value_dim, dim});
+}
+
+View Model::narrow_values(const model::AttentionSpec& spec, View attended) {
+  const View values = take("attended values", attended.rows, spec.heads * spec.value_dim);
+  backend_.copy_heads(values, attended,
+                      {spec.heads, spec.value_dim, 0, spec.head_dim, 0, spec.value_dim});
+  if (spec.value_factor != 1) backend_.scale(values, spec.value_factor);
+  return values;
+}
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,98 @@
+// What a layer does with each token by itself: MLPs, experts and what stands beside them.
+#include "engine/model.h"
+
+namespace plimsoll::engine {
+
+using backend::View;
+using memory::Scope;
+using model::Activation;
+using model::MlpKind;
+using model::MlpSpec;
+
+void Model::feed_forward(const MlpSpec& mlp, const MlpInputs& inputs, View out) {
+  const View in = inputs.normed;
+  const Scope scope(backend_.scratch());
+  switch (mlp.kind) {
+    case MlpKind::plain: {
+      const View up = take("mlp up", in.rows, mlp.intermediate);
+      const bool is_xielu = mlp.xielu != model::kNoWeight;
+      linear(up, in, mlp.up, is_xielu ? Activation::none : mlp.activation);
+      if (is_xielu) backend_.xielu(up, weight(mlp.xielu));
+      linear(out, up, mlp.down, Activation::none);
+      return;
+    }
+    case MlpKind::gated:
+      return gated(
+          {mlp.intermediate, mlp.activation, mlp.up, mlp.down, mlp.gate_factor, mlp.out_factor}, in,
+          out);
+    case MlpKind::experts:
+      experts(mlp, inputs, out);
+      if (mlp.experts_out_norm.present) norm(out, out, mlp.experts_out_norm);
+      if (mlp.shared.intermediate > 0) add_shared(mlp, in, out);
+      return;
+    case MlpKind::none:
+      return;
+  }
+}
+
+void Model::gated(const GatedMlp& mlp, View in, View out) {
+  const View activated = take("mlp activated", in.rows, mlp.intermediate);
+  {
+    const Scope inner(backend_.scratch());
+    const View up = take("mlp gate and up", in.rows, 2 * mlp.intermediate);
+    linear(up, in, mlp.up, Activation::none);
+    if (mlp.gate_factor != 1) {
+      backend_.scale(up.slice_columns(0, mlp.intermediate), mlp.gate_factor);
+    }
+    backend_.gated_activation(activated, up, mlp.activation);
+  }
+  linear(out, activated, mlp.down, Activation::none);
+  if (mlp.out_factor != 1) backend_.scale(out, mlp.out_factor);
+}
+
+void Model::experts(const MlpSpec& mlp, const MlpInputs& inputs, View out) {
+  const model::RouterSpec& router = mlp.router;
+  const Scope scope(backend_.scratch());
+  const View in = own_input(mlp.experts_norm, inputs, inputs.normed);
+  const View logits = take("router logits", in.rows, mlp.experts + router.identities, DType::f32);
+  const backend::Routing routing{
+      take("chosen experts", in.rows, mlp.experts_per_token, DType::i32),
+      take("expert weights", in.rows, mlp.experts_per_token, DType::f32)};
+  {
+    const Scope inner(backend_.scratch());
+    linear(logits, own_input(router.norm, inputs, in), router.gate, Activation::none);
+  }
+  if (router.logits_factor != 1) backend_.scale(logits, router.logits_factor);
+  backend_.route(routing, logits, router, weight(router.choice_bias));
+  if (router.expert_scale != model::kNoWeight) {
+    backend_.multiply_factors(routing.weights, weight(router.expert_scale), routing.experts);
+  }
+  backend_.experts(out, in, routing, mlp,
+                   {.up = weight(mlp.up.weight),
+                    .down = weight(mlp.down.weight),
+                    .up_bias = weight(mlp.up.bias),
+                    .down_bias = weight(mlp.down.bias)});
+}
+
+View Model::own_input(const model::Norm& spec, const MlpInputs& inputs, View usual) {
+  if (!spec.present) return usual;
+  const View own = take("own mlp in", inputs.residual.rows, inputs.residual.columns);
+  norm(own, inputs.residual, spec);
+  return own;
+}
+
+void Model::add_shared(const MlpSpec& mlp, View in, View out) {
+  const model::SharedExperts& shared = mlp.shared;
+  const View own = take("shared experts", out.rows, out.columns);
+  gated({shared.intermediate, mlp.activation, shared.up, shared.down}, in, own);
+  if (shared.gate.weight != model::kNoWeight) {
+    const View gate = take("shared gate", in.rows, 1);
+    linear(gate, in, shared.gate, Activation::none);
+    backend_.multiply_gates(own, gate, model::GateKind::sigmoid);
+  }
+  if (shared.factor != 1) backend_.scale(own, shared.factor);
+  if (shared.out_norm.present) norm(own, own, shared.out_norm);
+  backend_.add(out, own);
+}
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,142 @@
+// Latent attention: DeepSeek V2 and V3, GLM-4.7-Flash with their experts, MiniCPM 3 without.
+#include <cmath>
+
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+namespace {
+
+/// Sizes, latents and the RoPE of their rotated part.
+void read_latent_decoder(const ConfigReader& config, Decoder& decoder,
+                         const CommonDefaults& defaults) {
+  read_common(config, decoder, defaults);
+  decoder.latent = Latent{.attention = read_latent(config, decoder.sizes.heads, 0)};
+  decoder.ropes = {read_rope(config, {.head_dim = decoder.latent->attention.latent.rotated,
+                                      .max_position = decoder.sizes.max_position,
+                                      .theta = defaults.theta})};
+}
+
+/// DeepSeek's experts under the names of its configs.
+Mixture read_deepseek_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& missing,
+                              int64_t dense_layers) {
+  MlpSpec sizes = missing;
+  sizes.intermediate = config.integer({"moe_intermediate_size"}, sizes.intermediate, kWidths);
+  Mixture mixture = read_mixture(config, layers, sizes);
+  const int64_t shared = config.integer({"n_shared_experts"}, 0, {0, kMostExperts});
+  mixture.sizes.shared.intermediate = shared * sizes.intermediate;
+  const int64_t step = config.integer({"moe_layer_freq"}, 1, {1, 4096});
+  mixture.sparse =
+      sparse_from(layers, config.integer({"first_k_dense_replace"}, dense_layers, {.least = 0}));
+  for (size_t i = 0; i < mixture.sparse.size(); ++i) {
+    if (static_cast<int64_t>(i) % step != 0) mixture.sparse[i] = false;
+  }
+  mixture.names.router.engine = "mlp.experts.gate";  // the alias that vLLM saves it under
+  return mixture;
+}
+
+constexpr Sizes kDeepseekSizes{
+    .hidden = 4096, .intermediate = 11008, .layers = 30, .heads = 32, .max_position = 2048};
+
+}  // namespace
+
+ModelSpec make_deepseek_v2(const ConfigReader& config) {
+  Decoder decoder{.family = "deepseek_v2"};
+  Sizes sizes = kDeepseekSizes;
+  sizes.vocab = 102400;
+  sizes.head_dim = 64;
+  read_latent_decoder(config, decoder, {.sizes = sizes});
+  decoder.latent->attention.rope_pairs = RopePairs::neighbours;
+  decoder.mixture =
+      read_deepseek_mixture(config, decoder.sizes.layers,
+                            {.intermediate = 1407, .experts = 64, .experts_per_token = 6}, 0);
+  RouterSpec& router = decoder.mixture->sizes.router;
+  router.normalize = false;  // norm_topk_prob is not read
+  router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 1));
+  const std::string method = config.text({"topk_method"}, "greedy");
+  if (method == "group_limited_greedy") {
+    read_groups(config, *decoder.mixture, GroupScore::best);
+  } else if (method != "greedy") {
+    config.refuse("topk_method", "greedy or group_limited_greedy");
+  }
+  return build(decoder);
+}
+
+ModelSpec make_deepseek_v3(const ConfigReader& config) {
+  Decoder decoder{.family = "deepseek_v3"};
+  read_latent_decoder(config, decoder,
+                      {.sizes = {.vocab = 129280,
+                                 .hidden = 7168,
+                                 .intermediate = 18432,
+                                 .layers = 61,
+                                 .heads = 128,
+                                 .head_dim = 64,
+                                 .max_position = 4096}});
+  decoder.latent->attention.rope_pairs =
+      config.boolean({"rope_interleave"}, true) ? RopePairs::neighbours : RopePairs::halves;
+  decoder.mixture =
+      read_deepseek_mixture(config, decoder.sizes.layers,
+                            {.intermediate = 2048, .experts = 256, .experts_per_token = 8}, 3);
+  use_deepseek_router(config, *decoder.mixture);
+  decoder.mixture->names.choice_bias = {"mlp.experts.gate.e_score_correction_bias",
+                                        "mlp.gate.e_score_correction_bias"};
+  ModelSpec spec = build(decoder);
+  ignore_prediction_layers(config, spec);
+  return spec;
+}
+
+ModelSpec make_glm4_moe_lite(const ConfigReader& config) {
+  Decoder decoder{.family = "glm4_moe_lite"};
+  read_latent_decoder(config, decoder,
+                      {.sizes = {.vocab = 154880,
+                                 .hidden = 2048,
+                                 .intermediate = 10240,
+                                 .layers = 47,
+                                 .heads = 20,
+                                 .head_dim = 64,
+                                 .max_position = 202752},
+                       .epsilon = 1e-5});
+  decoder.latent->attention.rope_pairs =
+      config.boolean({"rope_interleave"}, true) ? RopePairs::neighbours : RopePairs::halves;
+  decoder.mixture =
+      read_deepseek_mixture(config, decoder.sizes.layers,
+                            {.intermediate = 1536, .experts = 64, .experts_per_token = 4}, 1);
+  use_deepseek_router(config, *decoder.mixture);
+  decoder.mixture->sparse =
+      sparse_by_types(config, "mlp_layer_types", std::move(decoder.mixture->sparse));
+  decoder.mixture->router_dtype = DType::f32;
+  decoder.mixture->names.router.engine = "mlp.gate";
+  decoder.mixture->names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
+                                        "mlp.gate.e_score_correction_bias"};
+  ModelSpec spec = build(decoder);
+  ignore_prediction_layers(config, spec);
+  return spec;
+}
+
+ModelSpec make_minicpm3(const ConfigReader& config) {
+  Decoder decoder{.family = "minicpm3"};
+  read_latent_decoder(config, decoder,
+                      {.sizes = {.vocab = 73448,
+                                 .hidden = 2560,
+                                 .intermediate = 6400,
+                                 .layers = 62,
+                                 .heads = 40,
+                                 .head_dim = 64,
+                                 .max_position = 32768},
+                       .epsilon = 1e-5,
+                       .tied = true});
+  decoder.latent->modules = LatentModules::beside;
+  decoder.order = {LayerPart::attention_norm, LayerPart::attention, LayerPart::mlp_norm,
+                   LayerPart::mlp};
+  decoder.embedding_scale = static_cast<float>(config.positive({"scale_emb"}, 1));
+  const int64_t layers = decoder.sizes.layers;
+  const double depth = config.positive({"scale_depth"}, 1) / std::sqrt(static_cast<double>(layers));
+  const int64_t base = config.integer({"dim_model_base"}, 1, kWidths);
+  ModelSpec spec = build(decoder);
+  for (LayerSpec& layer : spec.layers) layer.branch_factor = static_cast<float>(depth);
+  spec.logits_scale =
+      static_cast<float>(static_cast<double>(base) / static_cast<double>(spec.hidden_size));
+  return spec;
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,137 @@
+// Gemma 4's mixtures: an MLP and experts side by side, each with norms of its own; full layers have
+// heads of another size, whose values are their keys.
+#include <cmath>
+
+#include "base/error.h"
+
+#include "model/families/families.h"
+#include "model/families/gemma.h"
+
+namespace plimsoll::model {
+namespace {
+
+constexpr IntegerRange kHeadCounts{1, 65536};
+constexpr IntegerRange kHeadDims{1, 16384};
+
+ConfigReader rope_parameters(const ConfigReader& config, std::string_view layer_type) {
+  return config.object_or_empty("rope_parameters").object_or_empty(layer_type);
+}
+
+/// Of full layers: the first frequencies of all of the head's, the others stand still.
+Rope proportional_rope(const ConfigReader& config, const Heads& heads, int64_t max_position) {
+  const ConfigReader parameters = rope_parameters(config, "full_attention");
+  const std::string type = parameters.text({"rope_type"}, "proportional");
+  if (type != "proportional" && type != "default") {
+    config.refuse("rope_parameters", "of kinds proportional and default");
+  }
+  Rope rope = plain_rope(config, parameters.positive({"rope_theta"}, 1000000), heads.head_dim,
+                         max_position);
+  if (type == "default") return rope;
+  const double share = parameters.positive({"partial_rotary_factor"}, 0.25);
+  const auto turning = static_cast<size_t>(share * static_cast<double>(heads.head_dim) / 2);
+  auto& frequencies = rope.spec.table.inverse_frequencies;
+  for (size_t i = turning; i < frequencies.size(); ++i) frequencies[i] = 0;
+  return rope;
+}
+
+Heads read_full_heads(const ConfigReader& config, const Heads& windowed) {
+  Heads full = windowed;
+  full.head_dim = config.integer({"global_head_dim"}, 512, kHeadDims);
+  full.keys_are_values = config.boolean({"attention_k_eq_v"}, false);
+  if (full.keys_are_values) {
+    full.kv_heads = config.integer({"num_global_key_value_heads"}, windowed.kv_heads, kHeadCounts);
+  }
+  if (full.heads % full.kv_heads != 0) {
+    config.refuse("num_global_key_value_heads",
+                  fmt::format("a divisor of num_attention_heads ({})", full.heads));
+  }
+  return full;
+}
+
+// The MLP stands as the shared expert of the others.
+Mixture read_gemma_mixture(const ConfigReader& config, const Decoder& decoder) {
+  MlpSpec missing{.experts = 128, .experts_per_token = 8};
+  missing.intermediate = config.integer({"moe_intermediate_size"}, 704, kWidths);
+  Mixture mixture = read_mixture(config, decoder.sizes.layers, missing);
+  mixture.norm = decoder.norm;
+  mixture.sizes.shared.intermediate = decoder.sizes.intermediate;
+  mixture.sizes.router.logits_factor =
+      static_cast<float>(1 / std::sqrt(static_cast<double>(decoder.sizes.hidden)));
+  mixture.stored = ExpertsStored::stacked;
+  MixtureNames& names = mixture.names;
+  names.router = {"router.proj", "router.proj"};
+  names.experts = {"experts.routed_experts", "experts"};
+  names.expert = {.gate = "", .up = "gate_up_proj", .down = "down_proj"};
+  names.shared = {"mlp", "mlp"};
+  names.order = {MixturePart::shared};
+  names.late = {MixturePart::router_scales, MixturePart::router, MixturePart::experts,
+                MixturePart::branch_norms};
+  return mixture;
+}
+
+void refuse_missing_ops(const ConfigReader& config) {
+  if (config.integer({"hidden_size_per_layer_input"}, 256, {0, kWidths.most}) != 0) {
+    config.refuse("hidden_size_per_layer_input", "0: inputs by layer are not supported");
+  }
+  if (config.integer({"num_kv_shared_layers"}, 0, {0, 4096}) != 0) {
+    config.refuse("num_kv_shared_layers", "0: layers that share keys are not supported");
+  }
+}
+
+}  // namespace
+
+ModelSpec make_gemma4(const ConfigReader& config) {
+  refuse_missing_ops(config);
+  Decoder decoder{.family = "gemma4"};
+  decoder.sizes = read_sizes(config, {.vocab = 262144,
+                                      .hidden = 2304,
+                                      .intermediate = 9216,
+                                      .layers = 30,
+                                      .heads = 8,
+                                      .kv_heads = 4,
+                                      .head_dim = 256,
+                                      .max_position = 131072});
+  const Sizes& sizes = decoder.sizes;
+  decoder.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
+  decoder.norm.epsilon = static_cast<float>(config.positive({"rms_norm_eps"}, 1e-6));
+  decoder.tied = config.boolean({"tie_word_embeddings"}, true);
+  decoder.embedding_scale = embedding_scale(sizes.hidden);
+  decoder.attention_scale = 1;
+  decoder.final_soft_cap =
+      static_cast<float>(config.positive({"final_logit_softcapping"}).value_or(0));
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.qk_norm = true;
+  decoder.v_norm = decoder.norm;
+  decoder.v_norm.present = true;
+  decoder.windows = read_windows(config, sizes.layers, config.integer({"sliding_window"}, 512),
+                                 [](int64_t layer) { return (layer + 1) % 6 != 0; });
+  const Heads windowed{
+      .heads = sizes.heads, .kv_heads = sizes.kv_heads, .head_dim = sizes.head_dim};
+  const Heads full = read_full_heads(config, windowed);
+  for (const int64_t window : decoder.windows)
+    decoder.heads.push_back(window > 0 ? windowed : full);
+  const double theta = rope_parameters(config, "sliding_attention").positive({"rope_theta"}, 10000);
+  decoder.ropes = {proportional_rope(config, full, sizes.max_position),
+                   plain_rope(config, theta, sizes.head_dim, sizes.max_position)};
+  decoder.placement = NormPlacement::sandwich;
+  decoder.attention_order = AttentionOrder::out_between;
+  decoder.scales = ScalesPlace::at_end;
+  decoder.names.attention_post_norm = "post_attention_layernorm";
+  decoder.names.mlp_norm = "pre_feedforward_layernorm";
+  decoder.names.mlp_post_norm = "post_feedforward_layernorm";
+  decoder.names.factor = "layer_scalar";
+  decoder.order = {LayerPart::factor,
+                   LayerPart::attention,
+                   LayerPart::mlp,
+                   LayerPart::attention_norm,
+                   LayerPart::attention_post_norm,
+                   LayerPart::mlp_norm,
+                   LayerPart::mlp_post_norm,
+                   LayerPart::late_mlp};
+  if (config.boolean({"enable_moe_block"}, false)) {
+    decoder.mixture = read_gemma_mixture(config, decoder);
+  }
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,112 @@
+// Granite's mixtures: factors on embedding, branches, scores and logits; experts stored as stacks.
+#include <algorithm>
+#include <map>
+
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+namespace {
+
+Decoder read_granite(const ConfigReader& config, std::string family) {
+  Decoder decoder{.family = std::move(family)};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 32000,
+                         .hidden = 4096,
+                         .intermediate = 11008,
+                         .layers = 32,
+                         .heads = 32,
+                         .max_position = 2048}});
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.embedding_scale = static_cast<float>(config.positive({"embedding_multiplier"}, 1));
+  decoder.attention_scale = static_cast<float>(config.positive({"attention_multiplier"}, 1));
+  return decoder;
+}
+
+Mixture read_granite_mixture(const ConfigReader& config, const Sizes& sizes) {
+  Mixture mixture =
+      read_mixture(config, sizes.layers,
+                   {.intermediate = sizes.intermediate, .experts = 8, .experts_per_token = 2});
+  mixture.stored = ExpertsStored::stacked;
+  mixture.shared_up_fused = true;
+  const std::string module = "block_sparse_moe";
+  MixtureNames& names = mixture.names;
+  names.router = {module + ".gate", module + ".router.layer"};
+  names.experts = {module + ".experts.routed_experts", module};
+  names.expert = {.gate = "", .up = "input_linear.weight", .down = "output_linear.weight"};
+  names.shared = {"shared_mlp", "shared_mlp"};
+  names.shared_up = "input_linear";
+  names.shared_down = "output_linear";
+  names.order = {MixturePart::router, MixturePart::experts, MixturePart::shared};
+  return mixture;
+}
+
+ModelSpec build_granite(const ConfigReader& config, const Decoder& decoder) {
+  ModelSpec spec = build(decoder);
+  const double factor = config.positive({"residual_multiplier"}, 1);
+  for (LayerSpec& layer : spec.layers) layer.branch_factor = static_cast<float>(factor);
+  spec.logits_scale = static_cast<float>(1 / config.positive({"logits_scaling"}, 1));
+  return spec;
+}
+
+/// RoPE by layer from `layer_rope_theta`: null or 0 for none.
+void use_layer_thetas(const ConfigReader& config, const Sizes& sizes, ModelSpec& spec) {
+  const Json* thetas = config.find({"layer_rope_theta"});
+  if (thetas == nullptr) return;
+  if (!thetas->is_array() || thetas->size() != spec.layers.size()) {
+    config.refuse("layer_rope_theta", "a base for each layer");
+  }
+  spec.ropes.clear();
+  std::map<double, int32_t> known;
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    int32_t& rope = spec.layers[i].attention.rope;
+    const Json& theta = (*thetas)[i];
+    rope = -1;
+    if (theta.is_null() || theta == 0) continue;
+    if (!theta.is_number()) config.refuse("layer_rope_theta", "numbers or null");
+    const auto [at, is_new] =
+        known.emplace(theta.get<double>(), static_cast<int32_t>(spec.ropes.size()));
+    rope = at->second;
+    if (!is_new) continue;
+    const Json one = {{"rope_theta", theta}};
+    spec.ropes.push_back(read_rope(ConfigReader::plain(one),
+                                   {.head_dim = sizes.head_dim, .max_position = sizes.max_position})
+                             .spec);
+  }
+}
+
+}  // namespace
+
+ModelSpec make_granitemoe(const ConfigReader& config) {
+  Decoder decoder = read_granite(config, "granitemoe");
+  decoder.mixture = read_granite_mixture(config, decoder.sizes);
+  return build_granite(config, decoder);
+}
+
+ModelSpec make_granitemoeshared(const ConfigReader& config) {
+  Decoder decoder = read_granite(config, "granitemoeshared");
+  decoder.mixture = read_granite_mixture(config, decoder.sizes);
+  decoder.mixture->sizes.shared.intermediate =
+      config.integer({"shared_intermediate_size"}, 1024, {0, kWidths.most});
+  return build_granite(config, decoder);
+}
+
+ModelSpec make_granitemoe_swa(const ConfigReader& config) {
+  Decoder decoder = read_granite(config, "granitemoe_swa");
+  decoder.mixture = read_granite_mixture(config, decoder.sizes);
+  decoder.mixture->sizes.shared.intermediate =
+      config.integer({"shared_intermediate_size"}, 0, {0, kWidths.most});
+  MixtureNames& names = decoder.mixture->names;
+  names.router.stored = "block_sparse_moe.router";
+  names.experts.stored = "block_sparse_moe.experts";
+  names.expert = {.gate = "", .up = "gate_up_proj", .down = "down_proj"};
+  decoder.sinks = true;
+  decoder.windows = read_windows(config, decoder.sizes.layers,
+                                 config.integer({"sliding_window"}, 0, {.least = 0}),
+                                 [](int64_t) { return false; });
+  ModelSpec spec = build_granite(config, decoder);
+  use_layer_thetas(config, decoder.sizes, spec);
+  return spec;
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,161 @@
+// Mixtures of experts with rules of their own: ERNIE 4.5, gpt-oss, AFMoE, Mellum.
+#include <cmath>
+
+#include "base/error.h"
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+
+ModelSpec make_ernie4_5_moe(const ConfigReader& config) {
+  Decoder decoder{.family = "ernie4_5_moe"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 103424,
+                         .hidden = 2560,
+                         .intermediate = 12288,
+                         .layers = 28,
+                         .heads = 20,
+                         .kv_heads = 4,
+                         .max_position = 131072},
+               .epsilon = 1e-5,
+               .theta = 500000,
+               .tied = true});
+  decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = config.boolean({"use_bias"}, false);
+  if (decoder.qkv_bias) config.refuse("use_bias", "false");
+  const int64_t layers = decoder.sizes.layers;
+  MlpSpec missing{.experts = 64, .experts_per_token = 6};
+  missing.intermediate = config.integer({"moe_intermediate_size"}, 1536, kWidths);
+  decoder.mixture = read_mixture(config, layers, missing);
+  Mixture& mixture = *decoder.mixture;
+  mixture.router_dtype = DType::f32;
+  mixture.bias_dimensions = 2;
+  mixture.sizes.router.least_sum = static_cast<float>(config.positive({"moe_norm_min"}, 1e-12));
+  mixture.sizes.shared.intermediate =
+      config.integer({"moe_num_shared_experts"}, 2, {0, kMostExperts}) * missing.intermediate;
+  mixture.names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
+                               "mlp.moe_statics.e_score_correction_bias"};
+  const int64_t first = config.integer({"moe_layer_start_index"}, 1, {.least = 0});
+  const int64_t last = config.integer({"moe_layer_end_index"}, -1, {.least = -1});
+  const int64_t step = config.integer({"moe_layer_interval"}, 1, {1, 4096});
+  for (int64_t i = 0; i < layers; ++i) {
+    mixture.sparse[static_cast<size_t>(i)] =
+        (i + 1) % step == 0 && i >= first && (last < 0 || i <= last);
+  }
+  ModelSpec spec = build(decoder);
+  for (LayerSpec& layer : spec.layers) layer.attention.rope_pairs = RopePairs::neighbours;
+  return spec;
+}
+
+ModelSpec make_gpt_oss(const ConfigReader& config) {
+  Decoder decoder{.family = "gpt_oss"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 201088,
+                         .hidden = 2880,
+                         .intermediate = 2880,
+                         .layers = 36,
+                         .heads = 64,
+                         .kv_heads = 8,
+                         .head_dim = 64,
+                         .max_position = 131072},
+               .epsilon = 1e-5,
+               .theta = 150000});
+  const int64_t layers = decoder.sizes.layers;
+  decoder.windows = read_windows(config, layers, config.integer({"sliding_window"}, 128),
+                                 [](int64_t layer) { return layer % 2 == 0; });
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, true);
+  decoder.activation = Activation::gelu_quick;  // gate sigmoid(1.702 gate)
+  if (config.positive({"swiglu_alpha"}, 1.702) != 1.702) config.refuse("swiglu_alpha", "1.702");
+  decoder.names.engine_embedding = "embedding";
+  decoder.names.engine_attention = "attn";
+  decoder.sinks = true;
+  decoder.mixture = read_mixture(
+      config, layers,
+      {.intermediate = decoder.sizes.intermediate, .experts = 128, .experts_per_token = 4});
+  Mixture& mixture = *decoder.mixture;
+  mixture.stored = ExpertsStored::in_turn;
+  mixture.router_bias = true;
+  mixture.sizes.gate_limit = static_cast<float>(config.positive({"swiglu_limit"}, 7));
+  mixture.sizes.up_offset = 1;
+  mixture.names.router = {"mlp.router", "mlp.router"};
+  mixture.names.expert = {.gate = "", .up = "gate_up_proj", .down = "down_proj"};
+  return build(decoder);
+}
+
+ModelSpec make_afmoe(const ConfigReader& config) {
+  Decoder decoder{.family = "afmoe"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 200192,
+                         .hidden = 2048,
+                         .intermediate = 6144,
+                         .layers = 32,
+                         .heads = 16,
+                         .head_dim = 128,
+                         .max_position = 16384},
+               .epsilon = 1e-5});
+  const int64_t layers = decoder.sizes.layers;
+  const int64_t step = config.integer({"global_attn_every_n_layers"}, 4, {1, 4096});
+  decoder.windows = read_windows(config, layers, config.integer({"sliding_window"}, 1024),
+                                 [=](int64_t layer) { return (layer + 1) % step != 0; });
+  decoder.qk_norm = true;
+  decoder.scales = ScalesPlace::at_end;
+  if (config.boolean({"mup_enabled"}, false)) {
+    decoder.embedding_scale = std::sqrt(static_cast<float>(decoder.sizes.hidden));
+  }
+  decoder.placement = NormPlacement::sandwich;
+  decoder.names.attention_gate = "gate_proj";
+  decoder.names.attention_post_norm = "post_attention_layernorm";
+  decoder.names.mlp_norm = "pre_mlp_layernorm";
+  decoder.names.mlp_post_norm = "post_mlp_layernorm";
+  MlpSpec missing{.experts = 64, .experts_per_token = 6};
+  missing.intermediate = config.integer({"moe_intermediate_size"}, 1408, kWidths);
+  decoder.mixture = read_mixture(config, layers, missing);
+  Mixture& mixture = *decoder.mixture;
+  mixture.sparse = sparse_from(layers, config.integer({"num_dense_layers"}, 1, {.least = 0}));
+  mixture.sizes.router = {.score = RouterScore::sigmoid,
+                          .epsilon = 1e-20f,
+                          .factor = static_cast<float>(config.positive({"route_scale"}, 1))};
+  mixture.sizes.shared.intermediate =
+      config.integer({"num_shared_experts"}, 0, {0, kMostExperts}) * missing.intermediate;
+  mixture.router_dtype = DType::f32;
+  mixture.names.router.stored = "mlp.router.gate";
+  mixture.names.choice_bias = {"mlp.expert_bias", "mlp.expert_bias"};
+  mixture.names.order = {MixturePart::choice_bias, MixturePart::router, MixturePart::shared,
+                         MixturePart::experts};
+  ModelSpec spec = build(decoder);
+  for (LayerSpec& layer : spec.layers) {
+    if (layer.attention.window == 0) layer.attention.rope = -1;
+  }
+  return spec;
+}
+
+ModelSpec make_mellum(const ConfigReader& config) {
+  Decoder decoder{.family = "mellum"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 98304,
+                         .hidden = 2048,
+                         .intermediate = 8192,
+                         .layers = 30,
+                         .heads = 32,
+                         .kv_heads = 4,
+                         .max_position = 131072},
+               .theta = 500000});
+  const int64_t layers = decoder.sizes.layers;
+  decoder.windows =
+      read_windows(config, layers, config.integer({"sliding_window"}, 0, {.least = 0}),
+                   [](int64_t) { return false; });
+  decoder.ropes.push_back(read_rope(config, {.head_dim = decoder.sizes.head_dim,
+                                             .max_position = decoder.sizes.max_position,
+                                             .theta = 500000,
+                                             .layer_type = "sliding_attention"}));
+  decoder.qk_norm = true;
+  MlpSpec missing{.experts = 64, .experts_per_token = 8};
+  missing.intermediate = config.integer({"moe_intermediate_size"}, 896, kWidths);
+  decoder.mixture = read_mixture(config, layers, missing);
+  decoder.mixture->sizes.router.normalize = config.boolean({"norm_topk_prob"}, true);
+  decoder.mixture->sparse =
+      sparse_by_types(config, "mlp_layer_types", std::move(decoder.mixture->sparse));
+  decoder.mixture->names.router.engine = "mlp.experts.gate";
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,131 @@
+// Mixtures whose q and k have norms of their own kinds: OLMoE, FlexOlmo, MiniMax M2, Hunyuan A13B.
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+namespace {
+
+/// A number, or the first of a list with the same number for each layer.
+int64_t same_in_all(const ConfigReader& config, std::string_view key, int64_t missing,
+                    IntegerRange range) {
+  const Json* value = config.find({key});
+  if (value == nullptr || !value->is_array()) return config.integer({key}, missing, range);
+  const bool same = !value->empty() && std::ranges::all_of(*value, [&](const Json& each) {
+    return each.is_number_integer() && each == value->front();
+  });
+  if (!same) config.refuse(key, "the same number for all layers");
+  const Json one = {{std::string(key), value->front()}};
+  return config.reading(one).integer({key}, missing, range);
+}
+
+}  // namespace
+
+namespace {
+
+/// OLMo's mixtures: q and k normed over all heads.
+Decoder read_olmo_mixture(const ConfigReader& config, std::string family,
+                          const CommonDefaults& defaults) {
+  Decoder decoder{.family = std::move(family)};
+  read_common(config, decoder, defaults);
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.qk_norm = true;
+  decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
+  decoder.mixture = read_mixture(
+      config, decoder.sizes.layers,
+      {.intermediate = decoder.sizes.intermediate, .experts = 64, .experts_per_token = 8});
+  decoder.mixture->sizes.router.normalize = config.boolean({"norm_topk_prob"}, false);
+  return decoder;
+}
+
+}  // namespace
+
+ModelSpec make_olmoe(const ConfigReader& config) {
+  Decoder decoder = read_olmo_mixture(config, "olmoe",
+                                      {.sizes = {.vocab = 50304,
+                                                 .hidden = 2048,
+                                                 .intermediate = 2048,
+                                                 .layers = 16,
+                                                 .heads = 16,
+                                                 .max_position = 4096},
+                                       .epsilon = 1e-5});
+  decoder.attention_order = AttentionOrder::norms_before_out;
+  if (config.find({"clip_qkv"}) != nullptr) config.refuse("clip_qkv", "null");
+  return build(decoder);
+}
+
+ModelSpec make_flex_olmo(const ConfigReader& config) {
+  Decoder decoder = read_olmo_mixture(config, "flex_olmo",
+                                      {.sizes = {.vocab = 100352,
+                                                 .hidden = 4096,
+                                                 .intermediate = 11008,
+                                                 .layers = 32,
+                                                 .heads = 32,
+                                                 .max_position = 4096},
+                                       .theta = 500000});
+  decoder.placement = NormPlacement::sandwich;
+  decoder.names.attention_norm = decoder.names.mlp_norm = "";
+  decoder.names.attention_post_norm = "post_attention_layernorm";
+  decoder.names.mlp_post_norm = "post_feedforward_layernorm";
+  decoder.mixture->names.router.engine = "mlp.experts.gate";
+  return build(decoder);
+}
+
+ModelSpec make_minimax_m2(const ConfigReader& config) {
+  Decoder decoder{.family = "minimax_m2"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 200064,
+                         .hidden = 3072,
+                         .intermediate = 1536,
+                         .layers = 62,
+                         .heads = 48,
+                         .kv_heads = 8,
+                         .head_dim = 128,
+                         .max_position = 196608},
+               .theta = 5e6});
+  decoder.qk_norm = true;
+  decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
+  decoder.mixture = read_mixture(
+      config, decoder.sizes.layers,
+      {.intermediate = decoder.sizes.intermediate, .experts = 256, .experts_per_token = 8});
+  Mixture& mixture = *decoder.mixture;
+  mixture.sizes.router.score = RouterScore::sigmoid;
+  mixture.router_dtype = DType::f32;
+  const std::string module = "block_sparse_moe";
+  MixtureNames& names = mixture.names;
+  names.router = {module + ".gate", module + ".gate"};
+  names.choice_bias = {module + ".e_score_correction_bias", module + ".e_score_correction_bias"};
+  names.experts = {module + ".experts.routed_experts", module + ".experts"};
+  names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
+  names.order = {MixturePart::choice_bias, MixturePart::experts, MixturePart::router};
+  return build(decoder);
+}
+
+ModelSpec make_hunyuan_v1_moe(const ConfigReader& config) {
+  Decoder decoder{.family = "hunyuan_v1_moe"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 290943,
+                         .hidden = 4096,
+                         .intermediate = 11008,
+                         .layers = 32,
+                         .heads = 32,
+                         .max_position = 2048},
+               .epsilon = 1e-5});
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.qk_norm = true;
+  decoder.names.q_norm = "query_layernorm";
+  decoder.names.k_norm = "key_layernorm";
+  MlpSpec missing{.intermediate = decoder.sizes.intermediate, .experts = 1};
+  missing.experts_per_token = same_in_all(config, "moe_topk", 1, {1, kMostExperts});
+  decoder.mixture = read_mixture(config, decoder.sizes.layers, missing);
+  Mixture& mixture = *decoder.mixture;
+  mixture.sizes.shared.intermediate =
+      same_in_all(config, "num_shared_expert", 1, {0, kMostExperts}) * missing.intermediate;
+  mixture.names.router = {"mlp.gate.wg", "mlp.gate.wg"};
+  mixture.names.shared = {"mlp.shared_mlp", "mlp.shared_mlp"};
+  mixture.names.order = {MixturePart::router, MixturePart::experts, MixturePart::shared};
+  ModelSpec spec = build(decoder);
+  for (LayerSpec& layer : spec.layers) layer.attention.norm_order = NormOrder::after_rope;
+  return spec;
+}
+
+}  // namespace plimsoll::model

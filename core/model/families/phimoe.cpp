@@ -1,0 +1,42 @@
+// Phi-3.5-MoE: LayerNorms, biases and experts chosen by sparse mixing.
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+
+ModelSpec make_phimoe(const ConfigReader& config) {
+  Decoder decoder{.family = "phimoe"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 32064,
+                         .hidden = 4096,
+                         .intermediate = 6400,
+                         .layers = 32,
+                         .heads = 32,
+                         .kv_heads = 8,
+                         .max_position = 131072},
+               .epsilon = 1e-5,
+               .theta = 1e6});
+  decoder.norm.kind = NormKind::layer;
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.mixture = read_mixture(
+      config, decoder.sizes.layers,
+      {.intermediate = decoder.sizes.intermediate, .experts = 16, .experts_per_token = 2});
+  MlpSpec& sizes = decoder.mixture->sizes;
+  if (sizes.experts_per_token > 2) config.refuse("num_experts_per_tok", "1 or 2");
+  const Json* noise = config.find({"router_jitter_noise"});
+  const bool silent = noise != nullptr && *noise == 0;
+  const double jitter = silent ? 0 : config.positive({"router_jitter_noise"}, 0.01);
+  sizes.router = {.score = RouterScore::sparsemixer, .nearness = static_cast<float>(2 * jitter)};
+  MixtureNames& names = decoder.mixture->names;
+  names.router = {"block_sparse_moe.gate", "block_sparse_moe.gate"};
+  names.experts = {"block_sparse_moe.experts.routed_experts", "block_sparse_moe.experts"};
+  names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
+  ModelSpec spec = build(decoder);
+  if (config.boolean({"lm_head_bias"}, false)) {
+    spec.head_bias = SpecBuilder(spec).vector("lm_head.bias", spec.vocab_size);
+    spec.weights.back().split = Split::vocabulary;
+  }
+  return spec;
+}
+
+}  // namespace plimsoll::model

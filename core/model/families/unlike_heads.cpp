@@ -1,0 +1,162 @@
+// Mixtures whose layers have unlike heads: MiMo V2 Flash, Laguna.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+namespace {
+
+constexpr IntegerRange kHeadCounts{1, 65536};
+constexpr IntegerRange kHeadDims{1, 16384};
+
+/// A list of whole numbers from 0 to `most`, one a layer.
+std::vector<int64_t> read_by_layer(const ConfigReader& config, std::string_view key, int64_t layers,
+                                   int64_t most) {
+  const Json* list = config.find({key});
+  const auto fits = [&](const Json& number) {
+    return number.is_number_unsigned() && number.get<uint64_t>() <= static_cast<uint64_t>(most);
+  };
+  if (list == nullptr || !list->is_array() || static_cast<int64_t>(list->size()) != layers ||
+      !std::ranges::all_of(*list, fits)) {
+    config.refuse(key, fmt::format("a list of {} numbers from 0 to {}", layers, most));
+  }
+  return list->get<std::vector<int64_t>>();
+}
+
+// MiMo's windowed layers have keys of their own before the usual ones.
+Heads read_window_heads(const ConfigReader& config, const Heads& full) {
+  Heads heads = full;
+  heads.heads = config.integer({"swa_num_attention_heads"}, full.heads, kHeadCounts);
+  heads.kv_heads = config.integer({"swa_num_key_value_heads"}, full.kv_heads, kHeadCounts);
+  heads.head_dim = config.integer({"swa_head_dim"}, full.head_dim, kHeadDims);
+  heads.value_dim = config.integer({"swa_v_head_dim"}, full.value_dim, {1, heads.head_dim});
+  heads.sinks = config.boolean({"add_swa_attention_sink_bias"}, false);
+  if (heads.heads % heads.kv_heads != 0) {
+    config.refuse("swa_num_key_value_heads",
+                  fmt::format("a divisor of swa_num_attention_heads ({})", heads.heads));
+  }
+  return heads;
+}
+
+Mixture read_mimo_mixture(const ConfigReader& config, int64_t layers) {
+  MlpSpec missing{.experts = 256, .experts_per_token = 8};
+  missing.intermediate = config.integer({"moe_intermediate_size"}, 2048, kWidths);
+  Mixture mixture = read_mixture(config, layers, missing);
+  use_deepseek_router(config, mixture);
+  mixture.router_dtype = DType::f32;
+  const std::vector<int64_t> sparse = read_by_layer(config, "moe_layer_freq", layers, 1);
+  mixture.sparse.assign(sparse.begin(), sparse.end());
+  mixture.names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
+                               "mlp.gate.e_score_correction_bias"};
+  return mixture;
+}
+
+}  // namespace
+
+ModelSpec make_mimo_v2_flash(const ConfigReader& config) {
+  Decoder decoder{.family = "mimo_v2_flash"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 152576,
+                         .hidden = 4096,
+                         .intermediate = 16384,
+                         .layers = 48,
+                         .heads = 64,
+                         .kv_heads = 4,
+                         .head_dim = 192,
+                         .max_position = 262144},
+               .epsilon = 1e-5,
+               .theta = 5000000,
+               .epsilon_key = "layernorm_epsilon",
+               .share = 0.334});
+  const Sizes& sizes = decoder.sizes;
+  decoder.qkv_bias = config.boolean({"attention_bias"}, false);
+  const Heads full{.heads = sizes.heads,
+                   .kv_heads = sizes.kv_heads,
+                   .head_dim = sizes.head_dim,
+                   .value_dim = config.integer({"v_head_dim"}, sizes.head_dim, {1, sizes.head_dim}),
+                   .sinks = config.boolean({"add_full_attention_sink_bias"}, false)};
+  const Heads windowed = read_window_heads(config, full);
+  const int64_t window =
+      config.integer({"sliding_window_size", "sliding_window"}, 128, {1, 1 << 30});
+  for (const int64_t kind : read_by_layer(config, "hybrid_layer_pattern", sizes.layers, 1)) {
+    decoder.windows.push_back(kind == 1 ? window : 0);
+    decoder.heads.push_back(kind == 1 ? windowed : full);
+  }
+  const double share = config.positive({"partial_rotary_factor"}, 0.334);
+  const auto rotary = static_cast<int64_t>(share * static_cast<double>(windowed.head_dim));
+  decoder.ropes.push_back(
+      plain_rope(config, config.positive({"swa_rope_theta"}, 10000), rotary, sizes.max_position));
+  decoder.value_factor = static_cast<float>(config.positive({"attention_value_scale"}, 1));
+  decoder.names.sinks = "attention_sink_bias";
+  decoder.mixture = read_mimo_mixture(config, sizes.layers);
+  ModelSpec spec = build(decoder);
+  spec.ignored_prefixes.emplace_back("model.mtp.");
+  return spec;
+}
+
+ModelSpec make_laguna(const ConfigReader& config) {
+  Decoder decoder{.family = "laguna"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 100352,
+                         .hidden = 2048,
+                         .intermediate = 8192,
+                         .layers = 40,
+                         .heads = 48,
+                         .kv_heads = 8,
+                         .head_dim = 128,
+                         .max_position = 131072},
+               .theta = 500000});
+  const Sizes& sizes = decoder.sizes;
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.qk_norm = true;
+  decoder.windows =
+      read_windows(config, sizes.layers, config.integer({"sliding_window"}, 0, {.least = 0}),
+                   [](int64_t) { return false; });
+  decoder.ropes.push_back(read_rope(config, {.head_dim = sizes.head_dim,
+                                             .max_position = sizes.max_position,
+                                             .layer_type = "sliding_attention"}));
+  if (config.has("num_attention_heads_per_layer")) {
+    for (const int64_t heads :
+         read_by_layer(config, "num_attention_heads_per_layer", sizes.layers, kHeadCounts.most)) {
+      if (heads == 0 || heads % sizes.kv_heads != 0) {
+        config.refuse("num_attention_heads_per_layer",
+                      fmt::format("multiples of num_key_value_heads ({})", sizes.kv_heads));
+      }
+      decoder.heads.push_back(
+          {.heads = heads, .kv_heads = sizes.kv_heads, .head_dim = sizes.head_dim});
+    }
+  }
+  const Json* gating = config.find({"gating"});
+  if (gating != nullptr && *gating != false) {
+    if (*gating != true && *gating != "per-head") config.refuse("gating", "true or \"per-head\"");
+    decoder.names.attention_gate = "g_proj";
+    decoder.gate_by_head = true;
+    decoder.gate_kind = GateKind::softplus;
+  }
+
+  MlpSpec missing{.experts = 256, .experts_per_token = 8};
+  missing.intermediate = config.integer({"moe_intermediate_size"}, 512, kWidths);
+  decoder.mixture = read_mixture(config, sizes.layers, missing);
+  Mixture& mixture = *decoder.mixture;
+  mixture.sizes.router = {
+      .score = RouterScore::sigmoid,
+      .factor = static_cast<float>(config.positive({"moe_routed_scaling_factor"}, 1))};
+  if (config.boolean({"moe_apply_router_weight_on_input"}, false)) {
+    config.refuse("moe_apply_router_weight_on_input", "false");
+  }
+  const Json* cap = config.find({"moe_router_logit_softcapping"});
+  if (cap != nullptr && *cap != 0) config.refuse("moe_router_logit_softcapping", "0");
+  mixture.sizes.shared.intermediate =
+      config.integer({"shared_expert_intermediate_size"}, 0, {0, kWidths.most});
+  mixture.sparse = sparse_by_types(config, "mlp_layer_types", std::move(mixture.sparse));
+  mixture.names.choice_bias = {"mlp.experts.e_score_correction_bias",
+                               "mlp.experts.e_score_correction_bias"};
+  mixture.names.shared.stored = "mlp.shared_expert";
+  decoder.vllm.refused = "vLLM drops the biases of Laguna's routers";
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model

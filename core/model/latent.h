@@ -1,0 +1,22 @@
+// Latent attention as configs and checkpoints describe it (DeepSeek and its kin).
+#pragma once
+
+#include <string>
+
+#include "model/config_reader.h"
+#include "model/model_spec.h"
+
+namespace plimsoll::model {
+
+/// Which of vLLM's classes holds the weights: one whose modules are inside the attention's own
+/// ("mla_attn"), or one that has them side by side (MiniCPM 3).
+enum class LatentModules : uint8_t { within, beside };
+
+/// Sizes and scale; norms, pairs and RoPE are the caller's.
+AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rope);
+
+/// Adds the weights of `attention`'s latents and its output projection below `module`.
+void add_latent(ModelSpec& spec, AttentionSpec& attention, const std::string& module,
+                LatentModules modules);
+
+}  // namespace plimsoll::model

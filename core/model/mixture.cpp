@@ -1,0 +1,242 @@
+#include "model/mixture.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace plimsoll::model {
+namespace {
+
+Part whole(std::string tensor, std::vector<int64_t> stored, bool transposed) {
+  const int64_t rows = stored.size() < 2 || !transposed ? stored.front() : stored[1];
+  return {.tensor = std::move(tensor),
+          .stored_shape = std::move(stored),
+          .transposed = transposed,
+          .block_rows = rows,
+          .block_stride = rows};
+}
+
+class MixtureBuilder {
+ public:
+  MixtureBuilder(ModelSpec& spec, const std::string& prefix, const Mixture& mixture, MlpSpec& mlp)
+      : spec_(spec),
+        add_(spec),
+        prefix_(prefix),
+        mixture_(mixture),
+        names_(mixture.names),
+        mlp_(mlp),
+        hidden_(spec.hidden_size) {}
+
+  void build(const std::vector<MixturePart>& parts) {
+    for (const MixturePart part : parts) {
+      switch (part) {
+        case MixturePart::router:
+          add_router();
+          break;
+        case MixturePart::choice_bias:
+          if (!names_.choice_bias.engine.empty()) add_choice_bias();
+          break;
+        case MixturePart::shared:
+          if (mlp_.shared.intermediate > 0) add_shared();
+          break;
+        case MixturePart::experts:
+          add_experts();
+          break;
+        case MixturePart::router_scales:
+          add_router_scales();
+          break;
+        case MixturePart::branch_norms:
+          mlp_.shared.out_norm = norm("post_feedforward_layernorm_1");
+          mlp_.experts_out_norm = norm("post_feedforward_layernorm_2");
+          mlp_.experts_norm = norm("pre_feedforward_layernorm_2");
+          break;
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] int64_t router_outputs() const { return mlp_.experts + mlp_.router.identities; }
+
+  void add_router() {
+    mlp_.router.gate = add_.linear(prefix_ + names_.router.engine,
+                                   {Rows::all(prefix_ + names_.router.stored, router_outputs())},
+                                   hidden_, {.bias = mixture_.router_bias});
+    spec_.weights[static_cast<size_t>(mlp_.router.gate.weight)].dtype = mixture_.router_dtype;
+  }
+
+  Norm norm(const std::string& name) { return add_.norm(prefix_ + name, hidden_, mixture_.norm); }
+
+  void add_router_scales() {
+    mlp_.router.norm = mixture_.norm;
+    mlp_.router.norm.present = true;
+    mlp_.router.norm.weight = add_.vector(prefix_ + "router.scale", hidden_);
+    mlp_.router.expert_scale = add_.vector(prefix_ + "router.per_expert_scale", mlp_.experts);
+  }
+
+  void add_choice_bias() {
+    const int64_t n = router_outputs();
+    Part part = whole(prefix_ + names_.choice_bias.stored, {n}, false);
+    if (mixture_.bias_dimensions == 2) {  // its one row has the experts as columns
+      part = whole(part.tensor, {1, n}, true);
+    }
+    mlp_.router.choice_bias = add_.add({.name = prefix_ + names_.choice_bias.engine,
+                                        .shape = {n},
+                                        .use = WeightUse::vector,
+                                        .parts = {std::move(part)},
+                                        .dtype = DType::f32});
+  }
+
+  void add_shared() {
+    SharedExperts& shared = mlp_.shared;
+    const int64_t width = shared.intermediate;
+    if (!names_.shared_gate.engine.empty()) {
+      shared.gate = add_.linear(prefix_ + names_.shared_gate.engine,
+                                {Rows::all(prefix_ + names_.shared_gate.stored, 1)}, hidden_, {});
+    }
+    const std::string stored = prefix_ + names_.shared.stored + ".";
+    const std::string engine = prefix_ + names_.shared.engine + ".";
+    std::vector<Rows> rows = {Rows::all(stored + "gate_proj", width),
+                              Rows::all(stored + "up_proj", width)};
+    if (mixture_.shared_up_fused) {
+      const std::string fused = stored + names_.shared_up;
+      rows = {{.module = fused, .stored = 2 * width, .block = width},
+              {.module = fused, .stored = 2 * width, .first = width, .block = width}};
+    }
+    shared.up =
+        add_.linear(engine + names_.shared_up, rows, hidden_, {.split = Split::merged_column});
+    shared.down =
+        add_.linear(engine + names_.shared_down, {Rows::all(stored + names_.shared_down, hidden_)},
+                    width, {.split = Split::row});
+  }
+
+  // ---- experts ----
+
+  [[nodiscard]] std::string stored(const std::string& name) const {
+    return prefix_ + names_.experts.stored + "." + name;
+  }
+
+  /// NAME[expert], of a tensor that holds all of them.
+  std::string one_of(const std::string& name, int64_t expert, const std::vector<int64_t>& shape) {
+    if (expert == 0) {
+      spec_.stacked_tensors.push_back(
+          {.tensor = name, .stored_shape = shape, .count = mlp_.experts});
+    }
+    return name + "[" + std::to_string(expert) + "]";
+  }
+
+  void add_up_parts(WeightSpec& up, int64_t expert) {
+    const int64_t n = mlp_.experts, inner = mlp_.intermediate;
+    const ExpertNames& names = names_.expert;
+    const auto half = [&](Part part, int64_t first) {
+      part.first_row = first;
+      part.block_rows = part.block_stride = inner;
+      up.parts.push_back(std::move(part));
+    };
+    switch (mixture_.stored) {
+      case ExpertsStored::apart:
+        for (const std::string& name : {names.gate, names.up}) {
+          up.parts.push_back(whole(stored(std::to_string(expert) + "." + name + ".weight"),
+                                   {inner, hidden_}, false));
+        }
+        return;
+      case ExpertsStored::flat:
+        for (const std::string& name : {names.gate, names.up}) {
+          up.parts.push_back(
+              whole(one_of(stored(name), expert, {n * inner, hidden_}), {inner, hidden_}, false));
+        }
+        return;
+      case ExpertsStored::stacked: {
+        const Part part = whole(one_of(stored(names.up), expert, {n, 2 * inner, hidden_}),
+                                {2 * inner, hidden_}, false);
+        half(part, 0);
+        return half(part, inner);
+      }
+      case ExpertsStored::transposed:
+      case ExpertsStored::in_turn: {
+        const Part part = whole(one_of(stored(names.up), expert, {n, hidden_, 2 * inner}),
+                                {hidden_, 2 * inner}, true);
+        if (mixture_.stored == ExpertsStored::in_turn) return up.parts.push_back(part);
+        half(part, 0);
+        return half(part, inner);
+      }
+    }
+  }
+
+  Part down_part(int64_t expert) {
+    const int64_t n = mlp_.experts, inner = mlp_.intermediate;
+    const std::string name = stored(names_.expert.down);
+    switch (mixture_.stored) {
+      case ExpertsStored::apart:
+        return whole(stored(std::to_string(expert) + "." + names_.expert.down + ".weight"),
+                     {hidden_, inner}, false);
+      case ExpertsStored::stacked:
+        return whole(one_of(name, expert, {n, hidden_, inner}), {hidden_, inner}, false);
+      case ExpertsStored::flat:
+        return whole(one_of(name, expert, {n * inner, hidden_}), {inner, hidden_}, true);
+      case ExpertsStored::transposed:
+      case ExpertsStored::in_turn:
+        break;
+    }
+    return whole(one_of(name, expert, {n, inner, hidden_}), {inner, hidden_}, true);
+  }
+
+  WeightId add_biases(const std::string& name, const std::string& tensor, int64_t n, Split split,
+                      bool in_turn) {
+    WeightSpec biases{.name = name,
+                      .shape = {mlp_.experts, n},
+                      .use = WeightUse::experts,
+                      .split = split,
+                      .rows_in_turn = in_turn};
+    for (int64_t expert = 0; expert < mlp_.experts; ++expert) {
+      biases.parts.push_back(whole(one_of(tensor, expert, {mlp_.experts, n}), {n}, false));
+    }
+    return add_.add(std::move(biases));
+  }
+
+  void add_experts() {
+    const int64_t n = mlp_.experts, inner = mlp_.intermediate;
+    const std::string engine = prefix_ + names_.experts.engine;
+    const bool in_turn = mixture_.stored == ExpertsStored::in_turn;
+    const Split up_split = in_turn ? Split::column : Split::merged_column;
+    WeightSpec up{.name = engine + ".w13_weight",
+                  .shape = {n, 2 * inner, hidden_},
+                  .use = WeightUse::experts,
+                  .split = up_split,
+                  .rows_in_turn = in_turn};
+    WeightSpec down{.name = engine + ".w2_weight",
+                    .shape = {n, hidden_, inner},
+                    .use = WeightUse::experts,
+                    .split = Split::row};
+    for (int64_t expert = 0; expert < n; ++expert) {
+      add_up_parts(up, expert);
+      down.parts.push_back(down_part(expert));
+    }
+    mlp_.up.weight = add_.add(std::move(up));
+    if (in_turn) {
+      mlp_.up.bias = add_biases(engine + ".w13_bias", stored(names_.expert.up + "_bias"), 2 * inner,
+                                up_split, true);
+    }
+    mlp_.down.weight = add_.add(std::move(down));
+    if (in_turn) {
+      mlp_.down.bias = add_biases(engine + ".w2_bias", stored(names_.expert.down + "_bias"),
+                                  hidden_, Split::replicated, false);
+    }
+  }
+
+  ModelSpec& spec_;
+  SpecBuilder add_;
+  const std::string& prefix_;
+  const Mixture& mixture_;
+  const MixtureNames& names_;
+  MlpSpec& mlp_;
+  int64_t hidden_;
+};
+
+}  // namespace
+
+void add_mixture(ModelSpec& spec, const std::string& prefix, const Mixture& mixture,
+                 const std::vector<MixturePart>& parts, MlpSpec& mlp) {
+  MixtureBuilder(spec, prefix, mixture, mlp).build(parts);
+}
+
+}  // namespace plimsoll::model

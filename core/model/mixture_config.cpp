@@ -1,0 +1,79 @@
+// What configs say of mixtures.
+#include "base/error.h"
+#include "model/decoder_config.h"
+#include "model/mixture.h"
+
+namespace plimsoll::model {
+
+Sparse sparse_from(int64_t layers, int64_t first) {
+  Sparse sparse(static_cast<size_t>(layers));
+  for (int64_t i = first; i < layers; ++i) sparse[static_cast<size_t>(i)] = true;
+  return sparse;
+}
+
+Sparse sparse_every(int64_t layers, int64_t step) {
+  Sparse sparse(static_cast<size_t>(layers));
+  for (int64_t i = 0; i < layers; ++i) sparse[static_cast<size_t>(i)] = (i + 1) % step == 0;
+  return sparse;
+}
+
+Sparse sparse_by_types(const ConfigReader& config, std::string_view key, Sparse otherwise) {
+  const auto types = config.texts(key);
+  if (!types) return otherwise;
+  if (types->size() != otherwise.size()) {
+    config.refuse(key, fmt::format("a list of {} layers", otherwise.size()));
+  }
+  for (size_t i = 0; i < otherwise.size(); ++i) {
+    if ((*types)[i] != "sparse" && (*types)[i] != "dense") {
+      config.refuse(key, "sparse and dense alone");
+    }
+    otherwise[i] = (*types)[i] == "sparse";
+  }
+  return otherwise;
+}
+
+Mixture read_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& missing) {
+  constexpr int64_t kMostOfAll = int64_t{1} << 17;  // in all layers
+  Mixture mixture;
+  MlpSpec& sizes = mixture.sizes;
+  sizes.intermediate = missing.intermediate;
+  sizes.experts =
+      config.integer({"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"},
+                     missing.experts, {1, kMostExperts});
+  sizes.experts_per_token = config.integer({"num_experts_per_tok", "moe_k", "top_k_experts"},
+                                           missing.experts_per_token, {1, sizes.experts});
+  if (sizes.experts * layers > kMostOfAll) {
+    config.refuse("num_hidden_layers", fmt::format("at most {} experts in all layers", kMostOfAll));
+  }
+  if (sizes.experts_per_token > sizes.experts) {
+    config.refuse("num_experts_per_tok", fmt::format("at most the experts ({})", sizes.experts));
+  }
+  mixture.sparse.assign(static_cast<size_t>(layers), true);
+  return mixture;
+}
+
+void read_groups(const ConfigReader& config, Mixture& mixture, GroupScore score) {
+  RouterSpec& router = mixture.sizes.router;
+  const int64_t experts = mixture.sizes.experts;
+  router.groups = config.integer({"n_group"}, 1, {1, experts});
+  router.groups_chosen = config.integer({"topk_group"}, router.groups, {1, router.groups});
+  router.group_score = score;
+  if (experts % router.groups != 0) {
+    config.refuse("n_group", fmt::format("a divisor of the experts ({})", experts));
+  }
+  if (experts / router.groups * router.groups_chosen < mixture.sizes.experts_per_token) {
+    config.refuse("topk_group", fmt::format("groups that hold {} experts or more",
+                                            mixture.sizes.experts_per_token));
+  }
+}
+
+void use_deepseek_router(const ConfigReader& config, Mixture& mixture) {
+  RouterSpec& router = mixture.sizes.router;
+  router.score = RouterScore::sigmoid;
+  router.normalize = config.boolean({"norm_topk_prob"}, true);
+  router.epsilon = 1e-20f;
+  router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 1));
+  read_groups(config, mixture, GroupScore::two_best);
+}
+
+}  // namespace plimsoll::model

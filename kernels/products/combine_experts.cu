@@ -1,0 +1,136 @@
+// Experts' rows between and after their products: gated, and summed for each token.
+#include "kernels/products/experts.h"
+#include "kernels/rows/activation.h"
+#include "kernels/runtime/launch.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// Of a slot, (row, choice).
+__device__ inline int expert_of(const Choices& choices, int64_t slot) {
+  const int64_t k = choices.experts.columns;
+  return static_cast<const int32_t*>(
+      choices.experts.data)[slot / k * choices.experts.stride + slot % k];
+}
+__device__ inline float weight_of(const Choices& choices, int64_t slot) {
+  const int64_t k = choices.weights.columns;
+  return static_cast<const float*>(
+      choices.weights.data)[slot / k * choices.weights.stride + slot % k];
+}
+
+struct Gating {
+  model::Activation activation;
+  float limit;  // infinite: none
+  float up_offset;
+  bool weighs_input;
+};
+
+/// A block per sorted place.
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads)
+    gate_kernel(View out, View in, Vector bias, Gating gating, Choices choices,
+                const int32_t* order) {
+  wait_for_previous();
+  start_next();
+  const int64_t place = blockIdx.x;
+  const int64_t slot = order[place];
+  const int64_t first = expert_of(choices, slot) * in.columns;  // of the expert's biases
+  const float weight = gating.weighs_input ? weight_of(choices, slot) : 1.f;
+  const T* from = static_cast<const T*>(in.data) + place * in.stride;
+  T* to = static_cast<T*>(out.data) + place * out.stride;
+  for (int64_t i = int64_t{threadIdx.x} * N; i < out.columns; i += int64_t{blockDim.x} * N) {
+    const Pack<T, N> gates = load_pack<T, N>(from + i);
+    const Pack<T, N> ups = load_pack<T, N>(from + out.columns + i);
+    Pack<T, N> result;
+    for (int j = 0; j < N; ++j) {
+      float gate = weight * gates.at(j);
+      float up = weight * ups.at(j);
+      if (bias.present()) {
+        gate += bias.at(first + i + j);
+        up += bias.at(first + out.columns + i + j);
+      }
+      gate = gate > gating.limit ? gating.limit : gate;  // NaN stays
+      up = up > gating.limit ? gating.limit : (up < -gating.limit ? -gating.limit : up);
+      result.set(j, activate(gating.activation, gate) * (up + gating.up_offset));
+    }
+    store_pack(to + i, result);
+  }
+}
+
+/// A block per row.
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads)
+    combine_kernel(CombineExperts op, Choices choices, const int32_t* place) {
+  wait_for_previous();
+  start_next();
+  const int64_t t = blockIdx.x;
+  const int64_t k = choices.experts.columns;
+  const bool weighs = op.weighs == model::ExpertWeighs::output;
+  T* to = static_cast<T*>(op.out.data) + t * op.out.stride;
+  for (int64_t i = int64_t{threadIdx.x} * N; i < op.out.columns; i += int64_t{blockDim.x} * N) {
+    float sums[N] = {};
+    for (int64_t slot = t * k; slot < (t + 1) * k; ++slot) {
+      const float weight = weighs ? weight_of(choices, slot) : 1.f;
+      const T* from = static_cast<const T*>(op.in.data) + place[slot] * op.in.stride;
+      const Pack<T, N> row = load_pack<T, N>(from + i);
+      const int64_t first = op.bias.present() ? expert_of(choices, slot) * op.out.columns + i : 0;
+      for (int j = 0; j < N; ++j)
+        sums[j] += weight * (op.bias.present() ? row.at(j) + op.bias.at(first + j) : row.at(j));
+    }
+    Pack<T, N> result;
+    for (int j = 0; j < N; ++j) result.set(j, sums[j]);
+    store_pack(to + i, result);
+  }
+}
+
+/// A block for each row of `out`.
+template <int N>
+Launch over_rows(const View& out, cudaStream_t stream) {
+  const int64_t threads = divide_up<int64_t>(out.columns / N, 32) * 32;
+  return {.grid = dim3(static_cast<unsigned>(out.rows)),
+          .block = dim3(static_cast<unsigned>(std::clamp<int64_t>(threads, 32, kThreads))),
+          .stream = stream};
+}
+
+}  // namespace
+
+void gate_experts(const GateExperts& op, const Choices& choices, const ExpertSlots& slots,
+                  cudaStream_t stream) {
+  if (op.in.dtype != op.out.dtype)
+    throw std::logic_error("gate_experts: in and out differ in type");
+  const model::MlpSpec& mlp = *op.mlp;
+  const Gating gating{.activation = mlp.activation,
+                      .limit = mlp.gate_limit > 0 ? mlp.gate_limit : INFINITY,
+                      .up_offset = mlp.up_offset,
+                      .weighs_input = mlp.weighs == model::ExpertWeighs::input};
+  with_activation_type(op.out.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    with_pack_size<T>(
+        [&](auto n) {
+          constexpr int kN = decltype(n)::value;
+          launch(over_rows<kN>(op.out, stream), "gate_experts", gate_kernel<T, kN>, op.out, op.in,
+                 op.bias, gating, choices, slots.order);
+        },
+        op.out, op.in.slice_columns(0, op.out.columns));
+  });
+}
+
+void combine_experts(const CombineExperts& op, const Choices& choices, const ExpertSlots& slots,
+                     cudaStream_t stream) {
+  if (op.in.dtype != op.out.dtype)
+    throw std::logic_error("combine_experts: in and out differ in type");
+  with_activation_type(op.out.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    with_pack_size<T>(
+        [&](auto n) {
+          constexpr int kN = decltype(n)::value;
+          launch(over_rows<kN>(op.out, stream), "combine_experts", combine_kernel<T, kN>, op,
+                 choices, slots.place);
+        },
+        op.out, op.in);
+  });
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,161 @@
+#include "backend/cpu_fixture.h"
+#include "reference/router_cases.h"
+
+namespace plimsoll::testing {
+namespace {
+
+using backend::View;
+using backend::Weight;
+using model::WeightUse;
+
+/// Routing [rows, chosen] in memory of its own.
+struct Chosen {
+  std::vector<int32_t> experts;
+  Rows weights;
+  int64_t rows, columns;
+  Chosen(int64_t row_count, int64_t column_count)
+      : experts(static_cast<size_t>(row_count * column_count)),
+        weights(row_count, column_count),
+        rows(row_count),
+        columns(column_count) {}
+  backend::Routing view() {
+    return {{experts.data(), DType::i32, rows, columns, columns}, weights};
+  }
+  std::vector<std::vector<reference::Choice>> choices() const {
+    std::vector<std::vector<reference::Choice>> all(static_cast<size_t>(rows));
+    for (int64_t t = 0; t < rows; ++t)
+      for (int64_t i = 0; i < columns; ++i)
+        all[static_cast<size_t>(t)].push_back(
+            {experts[static_cast<size_t>(t * columns + i)], double(weights.row(t)[i])});
+    return all;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("routing takes the best by each rule, the first of equals") {
+  for (const CpuIsa isa : isas())
+    for (const RouterCase& c : router_cases()) {
+      CAPTURE(isa_name(isa), c.name);
+      CpuFixture cpu(isa, 1);
+      Rows logits = Rows::random(7, c.experts, 1, 1.5);
+      std::fill_n(logits.row(4), c.experts, 2.f);
+      const LoadedWeight bias(*cpu, {c.experts}, WeightUse::vector, DType::f32, 2, 0.3);
+      const Matrix before = logits.matrix();
+      Chosen chosen(7, c.chosen);
+      cpu->route(chosen.view(), logits, c.router, c.has_bias ? bias.weight : Weight{});
+      for (int64_t t = 0; t < 7; ++t) {
+        const auto row = before.values.begin() + t * c.experts;
+        const auto expected =
+            reference::route({row, row + c.experts}, c.chosen, c.router,
+                             c.has_bias ? bias.values.values : std::vector<double>{});
+        const auto found = chosen.choices()[static_cast<size_t>(t)];
+        for (size_t i = 0; i < expected.size(); ++i) {
+          CHECK(found[i].expert == expected[i].expert);
+          CHECK(found[i].weight == Approx(expected[i].weight).epsilon(2e-6));
+        }
+      }
+    }
+}
+
+TEST_CASE("factors multiply each number by its index, or all of them") {
+  CpuFixture cpu(CpuIsa::portable, 1);
+  Rows logits = Rows::random(5, 12, 1, 1.5);
+  Chosen chosen(5, 3);
+  cpu->route(chosen.view(), logits, {}, {});
+  const LoadedWeight factors(*cpu, {12}, WeightUse::vector, DType::bf16, 2);
+  const auto before = chosen.choices();
+  cpu->multiply_factors(chosen.view().weights, factors.weight, chosen.view().experts);
+  const auto after = chosen.choices();
+  for (size_t t = 0; t < 5; ++t)
+    for (size_t i = 0; i < 3; ++i) {
+      const auto expert = static_cast<size_t>(before[t][i].expert);
+      CHECK(after[t][i].weight == Approx(before[t][i].weight * factors.values.values[expert]));
+    }
+  const LoadedWeight one(*cpu, {1}, WeightUse::vector, DType::f32, 3);
+  Rows x = Rows::random(5, 70, 4);
+  Matrix expected = x.matrix();
+  for (double& value : expected.values) value *= one.values.values[0];
+  cpu->multiply_factors(x, one.weight, {});
+  CHECK(distance(x.matrix(), expected) < 1e-7);
+  CHECK_THROWS_WITH(cpu->multiply_factors(x, factors.weight, {}), Catch::Contains("one factor"));
+  CHECK_THROWS_WITH(cpu->multiply_factors(x, factors.weight, chosen.view().experts),
+                    Catch::Contains("indices"));
+}
+
+TEST_CASE("a router that the op cannot follow is refused") {
+  CpuFixture cpu(CpuIsa::portable, 1);
+  Rows logits = Rows::random(2, 12, 1);
+  Chosen chosen(2, 4);
+  using Catch::Contains;
+  CHECK_THROWS_WITH(cpu->route(chosen.view(), logits, {.groups = 5}, {}), Contains("in 5 groups"));
+  CHECK_THROWS_WITH(cpu->route(chosen.view(), logits, {.groups = 4, .groups_chosen = 1}, {}),
+                    Contains("of which 1 are chosen"));
+  CHECK_THROWS_WITH(
+      cpu->route(chosen.view(), logits, {.score = model::RouterScore::sparsemixer}, {}),
+      Contains("sparsemixer chooses two"));
+  const LoadedWeight bias(*cpu, {11}, WeightUse::vector, DType::f32, 2);
+  CHECK_THROWS_WITH(cpu->route(chosen.view(), logits, {}, bias.weight), Contains("[11]"));
+}
+
+TEST_CASE("experts agree with the reference") {
+  constexpr int64_t kRows = 33, kHidden = 50, kWidth = 40, kExperts = 5;
+  for (const CpuIsa isa : isas())
+    for (const MixtureCase& c : with_identities(mixture_cases(kExperts, 2, kWidth))) {
+      CAPTURE(isa_name(isa), c.name);
+      CpuFixture cpu(isa, 2);
+      const LoadedWeight up(*cpu, {kExperts, 2 * kWidth, kHidden}, WeightUse::experts, DType::f32,
+                            1, 0.2);
+      const LoadedWeight down(*cpu, {kExperts, kHidden, kWidth}, WeightUse::experts, DType::f32, 2);
+      const LoadedWeight up_bias(*cpu, {kExperts, 2 * kWidth}, WeightUse::experts, DType::bf16, 5);
+      const LoadedWeight down_bias(*cpu, {kExperts, kHidden}, WeightUse::experts, DType::f32, 6);
+      Rows in = Rows::random(kRows, kHidden, 3);
+      Chosen chosen(kRows, 2);
+      chosen.weights = Rows::random(kRows, 2, 4);
+      for (int t = 0; t < kRows; ++t) {
+        chosen.experts[static_cast<size_t>(2 * t)] = t % 4;  // nobody asks expert 4 first
+        chosen.experts[static_cast<size_t>(2 * t + 1)] = (t % 4 + 1 + t % 3) % 5;
+      }
+      if (c.has_identities) {
+        for (size_t slot = 0; slot < chosen.experts.size(); slot += 3)
+          chosen.experts[slot] = kExperts + static_cast<int32_t>(slot % 2);
+      }
+      backend::ExpertWeights weights{.up = up.weight, .down = down.weight};
+      reference::ExpertMatrices matrices{.up = up.values, .down = down.values};
+      if (c.has_biases) {
+        weights.up_bias = up_bias.weight;
+        weights.down_bias = down_bias.weight;
+        matrices.up_bias = up_bias.values.values;
+        matrices.down_bias = down_bias.values.values;
+      }
+      Rows out(kRows, kHidden);
+      cpu->experts(out, in, chosen.view(), c.mlp, weights);
+      const Matrix expected = reference::experts(in.matrix(), chosen.choices(), c.mlp, matrices);
+      CHECK(distance(out.matrix(), expected) < 1e-6);
+
+      for (int64_t t = 0; t < kRows; ++t) {
+        Rows alone(1, kHidden);
+        cpu->experts(alone, View(in).slice_rows(t, 1),
+                     {{chosen.experts.data() + 2 * t, DType::i32, 1, 2, 2},
+                      View(chosen.weights).slice_rows(t, 1)},
+                     c.mlp, weights);
+        REQUIRE(alone.same_bits(0, out, t));
+      }
+    }
+}
+
+TEST_CASE("biases of experts have a row for each output of each") {
+  CpuFixture cpu(CpuIsa::portable, 1);
+  const LoadedWeight up(*cpu, {3, 8, 6}, WeightUse::experts, DType::f32, 1);
+  const LoadedWeight down(*cpu, {3, 6, 4}, WeightUse::experts, DType::f32, 2);
+  const LoadedWeight bias(*cpu, {3, 7}, WeightUse::experts, DType::f32, 2);
+  Rows in = Rows::random(1, 6, 1);
+  Rows out(1, 6);
+  Chosen chosen(1, 1);
+  const model::MlpSpec mlp{.intermediate = 4, .experts = 3, .experts_per_token = 1};
+  CHECK_THROWS_WITH(cpu->experts(out, in, chosen.view(), mlp,
+                                 {.up = up.weight, .down = down.weight, .up_bias = bias.weight}),
+                    Catch::Contains("[3, 7]"));
+}
+
+}  // namespace plimsoll::testing

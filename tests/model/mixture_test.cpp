@@ -1,0 +1,120 @@
+#include "model/mixture.h"
+
+#include <catch2/catch.hpp>
+
+#include "model/config.h"
+
+using namespace plimsoll;
+using Catch::Contains;
+
+namespace {
+
+/// A small config of a mixture; `changes` are merged into it.
+Json mixture_config(const char* architecture, const char* changes = "{}") {
+  Json config = {{"architectures", {architecture}},
+                 {"vocab_size", 100},
+                 {"hidden_size", 32},
+                 {"intermediate_size", 48},
+                 {"moe_intermediate_size", 16},
+                 {"num_hidden_layers", 4},
+                 {"num_attention_heads", 4},
+                 {"num_key_value_heads", 2},
+                 {"head_dim", 8},
+                 {"num_experts_per_tok", 2},
+                 {"max_position_embeddings", 64}};
+  config.merge_patch(Json::parse(changes));
+  return config;
+}
+
+model::ModelSpec spec_of(const char* architecture, const char* changes) {
+  return model::make_model_spec(mixture_config(architecture, changes));
+}
+
+std::string sparse_layers(const model::ModelSpec& spec) {
+  std::string layers;
+  for (const model::LayerSpec& layer : spec.layers) {
+    layers += layer.mlp.kind == model::MlpKind::experts ? 'x' : '.';
+  }
+  return layers;
+}
+
+}  // namespace
+
+TEST_CASE("which layers have experts each config says in its own way") {
+  CHECK(sparse_layers(spec_of("Glm4MoeForCausalLM",
+                              R"({"n_routed_experts": 8, "first_k_dense_replace": 3})")) == "...x");
+  CHECK(sparse_layers(spec_of(
+            "HYV3ForCausalLM",
+            R"({"num_experts": 8, "mlp_layer_types": ["dense", "sparse", "dense", "sparse"]})")) ==
+        ".x.x");
+  CHECK(sparse_layers(spec_of("Ernie4_5_MoeForCausalLM",
+                              R"({"moe_num_experts": 8, "moe_layer_start_index": 1,
+                                  "moe_layer_end_index": 2})")) == ".xx.");
+  CHECK(sparse_layers(spec_of("Ernie4_5_MoeForCausalLM",
+                              R"({"moe_num_experts": 8, "moe_layer_start_index": 0,
+                                  "moe_layer_end_index": -1, "moe_layer_interval": 2})")) ==
+        ".x.x");
+  CHECK(sparse_layers(spec_of("Qwen2MoeForCausalLM",
+                              R"({"num_experts": 8, "mlp_only_layers": [0]})")) == ".xxx");
+  CHECK(sparse_layers(spec_of("DeepseekV2ForCausalLM",
+                              R"({"n_routed_experts": 8, "kv_lora_rank": 8, "q_lora_rank": null,
+                                  "moe_layer_freq": 2, "first_k_dense_replace": 1})")) == "..x.");
+}
+
+TEST_CASE("routers that contradict their experts are refused by key") {
+  struct Row {
+    const char* changes;
+    const char* says;
+  };
+  for (const Row& row : {
+           Row{R"({"n_routed_experts": 8, "n_group": 3})", R"("n_group" is 3; expected a divisor)"},
+           Row{R"({"n_routed_experts": 8, "n_group": 8, "topk_group": 1})", R"("topk_group" is 1)"},
+           Row{R"({"n_routed_experts": 8, "topk_group": 2})", R"("topk_group" is 2)"},
+           Row{R"({"n_routed_experts": 1})", R"("num_experts_per_tok" is 2)"},
+           Row{R"({"n_routed_experts": 8, "mlp_layer_types": ["sparse"]})", "a list of 4 layers"},
+           Row{R"({"n_routed_experts": 8, "mlp_layer_types": ["sparse", "x", "x", "x"]})",
+               "sparse and dense alone"},
+       }) {
+    INFO(row.changes);
+    CHECK_THROWS_WITH(spec_of("Glm4MoeForCausalLM", row.changes), Contains(row.says));
+  }
+}
+
+TEST_CASE("layers that predict further tokens are no layers of the model") {
+  const auto spec =
+      spec_of("Glm4MoeForCausalLM", R"({"n_routed_experts": 8, "num_nextn_predict_layers": 2})");
+  const std::vector<std::string> expected{"model.layers.4.", "model.layers.5."};
+  CHECK(spec.ignored_prefixes == expected);
+}
+
+TEST_CASE("experts stored as one tensor are parts of it") {
+  const auto spec = spec_of("GptOssForCausalLM",
+                            R"({"num_local_experts": 3, "sliding_window": 16, "head_dim": 8})");
+  const model::MlpSpec& mlp = spec.layers.front().mlp;
+  const model::WeightSpec& up = spec.weight(mlp.up.weight);
+  CHECK(up.name == "model.layers.0.mlp.experts.routed_experts.w13_weight");
+  CHECK(up.rows_in_turn);
+  CHECK(up.parts.size() == 3);
+  CHECK(up.parts[2].tensor == "model.layers.0.mlp.experts.gate_up_proj[2]");
+  CHECK(up.parts[2].transposed);
+  CHECK(spec.weight(mlp.down.bias).shape == std::vector<int64_t>{3, 32});
+  const model::StackedTensor& stack = spec.stacked_tensors.front();
+  CHECK(stack.tensor == "model.layers.0.mlp.experts.gate_up_proj");
+  CHECK(stack.stored_shape == std::vector<int64_t>{3, 32, 96});
+}
+
+TEST_CASE("latent attention expands to heads of both parts") {
+  const auto spec = spec_of("DeepseekV3ForCausalLM",
+                            R"({"n_routed_experts": 8, "kv_lora_rank": 8, "q_lora_rank": 6,
+                                "qk_rope_head_dim": 4, "qk_nope_head_dim": 10, "v_head_dim": 12})");
+  const model::AttentionSpec& attention = spec.layers.front().attention;
+  CHECK(attention.head_dim == 14);
+  CHECK(attention.value_dim == 12);
+  CHECK(attention.kv_heads == 4);
+  CHECK(spec.weight(attention.latent.kv_down.weight).rows() == 6 + 8 + 4);
+  CHECK(spec.weight(attention.latent.kv_up.weight).rows() == 4 * (10 + 12));
+  CHECK_THROWS_WITH(spec_of("DeepseekV3ForCausalLM",
+                            R"({"kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 10,
+                                "v_head_dim": 15})"),
+                    Contains("\"v_head_dim\" is 15"));
+}
