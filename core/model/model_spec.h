@@ -530,6 +530,14 @@ struct ModelSpec {
   [[nodiscard]] const WeightSpec& weight(WeightId id) const {
     return weights[static_cast<size_t>(id)];
   }
+  /// Whether the weight is the matrix that sends tokens to experts.
+  [[nodiscard]] bool is_router(WeightId id) const {
+    for (const LayerSpec& layer : layers) {
+      const MlpSpec& mlp = layer.shortcut ? *layer.shortcut : layer.mlp;
+      if (mlp.router.gate.weight == id) return true;
+    }
+    return false;
+  }
   /// Whether sequences have states, which no other sequence's tokens can be taken from.
   [[nodiscard]] bool is_recurrent() const {
     for (const LayerSpec& layer : layers)

@@ -1,6 +1,5 @@
 #include "quantization/assign.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "base/config_view.h"
@@ -93,10 +92,7 @@ class Assignment {
   [[nodiscard]] WeightScheme stated_scheme(model::WeightId id, const StoredMatrix& matrix) const {
     const ModuleName name = module_name(matrix.module);
     if (id == spec_.head) return schemes_.lm_head(name);
-    const bool router = std::ranges::any_of(spec_.layers, [&](const model::LayerSpec& layer) {
-      return layer.mlp.router.gate.weight == id;
-    });
-    return router ? WeightScheme{} : schemes_.linear(name);
+    return spec_.is_router(id) ? WeightScheme{} : schemes_.linear(name);
   }
 
   /// One offset from expert to expert serves all.

@@ -26,10 +26,8 @@ bool is_layer(const ModelSpec& spec, model::WeightId id) {
   const WeightSpec& weight = spec.weight(id);
   const bool matrix =
       weight.use == model::WeightUse::linear || weight.use == model::WeightUse::experts;
-  const bool router = std::ranges::any_of(
-      spec.layers, [&](const model::LayerSpec& layer) { return layer.mlp.router.weight == id; });
-  return matrix && !router && weight.split != model::Split::vocabulary && id != spec.embedding &&
-         id != spec.head && id != spec.position_embedding;
+  return matrix && !spec.is_router(id) && weight.split != model::Split::vocabulary &&
+         id != spec.embedding && id != spec.head && id != spec.position_embedding;
 }
 
 class OnlineRows final : public model::PackedRows {

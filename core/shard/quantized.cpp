@@ -80,9 +80,13 @@ void renumber(ModelSpec& spec, const std::vector<WeightId>& now) {
           &mlp.down, &mlp.router.gate, &mlp.shared.up, &mlp.shared.down, &mlp.shared.gate}) {
       pair(*linear);
     }
-    for (model::Norm* norm : {&attention.latent.q_norm, &attention.latent.kv_norm}) pair(*norm);
-    for (WeightId* one :
-         {&attention.sinks, &attention.alibi.slopes, &mlp.router.choice_bias, &mlp.xielu}) {
+    for (model::Norm* norm :
+         {&attention.latent.q_norm, &attention.latent.kv_norm, &mlp.experts_norm,
+          &mlp.experts_out_norm, &mlp.router.norm, &mlp.shared.out_norm}) {
+      pair(*norm);
+    }
+    for (WeightId* one : {&attention.sinks, &attention.alibi.slopes, &mlp.router.choice_bias,
+                          &mlp.router.expert_scale, &mlp.xielu, &layer.factor}) {
       id(*one);
     }
   }
@@ -154,6 +158,10 @@ class Conversion {
     for (const model::LayerSpec& layer : spec.layers) {
       if (!layer.has_attention()) continue;
       const model::AttentionSpec& attention = layer.attention;
+      if (attention.latent.kv_rank > 0) {
+        refuse_quantised("quantised latent attention (" + spec.architecture +
+                         "), whose layouts are not known here yet");
+      }
       attention_after_[attention_end(attention)] = &attention;
       linear_[attention.qkv.weight] = &attention;
       linear_[attention.out.weight] = nullptr;

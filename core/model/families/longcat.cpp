@@ -10,12 +10,11 @@ namespace plimsoll::model {
 namespace {
 
 Mixture read_longcat_mixture(const ConfigReader& config, int64_t layers) {
-  MlpSpec missing{.experts = 512, .experts_per_token = 12};
+  MlpSpec missing{.experts = 512, .experts_per_token = 1};
   missing.intermediate = config.integer({"expert_ffn_hidden_size"}, 2048, kWidths);
   Mixture mixture = read_mixture(config, layers, missing);
   RouterSpec& router = mixture.sizes.router;
-  mixture.sizes.experts_per_token =
-      config.integer({"moe_topk"}, missing.experts_per_token, {1, mixture.sizes.experts});
+  mixture.sizes.experts_per_token = config.integer({"moe_topk"}, 12, {1, mixture.sizes.experts});
   router.normalize = config.boolean({"norm_topk_prob"}, false);
   router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 6));
   router.identities = config.integer({"zero_expert_num"}, 0, {0, kMostExperts});
