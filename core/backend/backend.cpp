@@ -376,7 +376,7 @@ void Backend::soft_cap(View x, float cap) {
 
 void Backend::multiply_factors(View x, const Weight& factors, View indices) {
   const bool by_index = indices.columns > 0;
-  if (by_index) check_same("multiply_factors", "indices", indices, "x", x);
+  if (by_index) check_shape("multiply_factors", "indices", indices, x.rows, x.columns);
   if (!factors || (!by_index && factors.spec->elements() != 1)) {
     disagree("multiply_factors: one factor, or one for each index");
   }

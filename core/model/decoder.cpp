@@ -22,6 +22,7 @@ class DecoderBuilder {
     LayerSpec layer;
     layer.branch_factor = decoder_.branch_factor;
     if (!decoder_.parts.empty()) parts_ = decoder_.parts[static_cast<size_t>(index)];
+    if (!parts_.mlp) layer.mlp.kind = MlpKind::none;
     layer.placement = own_norms() ? NormPlacement::pre : decoder_.placement;
     for (const LayerPart part : decoder_.order) add_part(layer, part, prefix, index);
     if (decoder_.placement == NormPlacement::parallel && names_.mlp_norm.empty()) {

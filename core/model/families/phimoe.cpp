@@ -16,7 +16,7 @@ ModelSpec make_phimoe(const ConfigReader& config) {
                          .max_position = 131072},
                .epsilon = 1e-5,
                .theta = 1e6});
-  decoder.norm.kind = NormKind::layer;
+  use_layer_norms(config, decoder, "rms_norm_eps", NormTensors::weight_and_bias);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.mixture = read_mixture(
       config, decoder.sizes.layers,
