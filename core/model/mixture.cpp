@@ -102,11 +102,15 @@ class MixtureBuilder {
       rows = {{.module = fused, .stored = 2 * width, .block = width},
               {.module = fused, .stored = 2 * width, .first = width, .block = width}};
     }
+    const auto add_down = [&] {
+      shared.down = add_.linear(engine + names_.shared_down,
+                                {Rows::all(stored + names_.shared_down, hidden_)}, width,
+                                {.split = Split::row});
+    };
+    if (mixture_.shared_down_first) add_down();
     shared.up =
         add_.linear(engine + names_.shared_up, rows, hidden_, {.split = Split::merged_column});
-    shared.down =
-        add_.linear(engine + names_.shared_down, {Rows::all(stored + names_.shared_down, hidden_)},
-                    width, {.split = Split::row});
+    if (!mixture_.shared_down_first) add_down();
   }
 
   // ---- experts ----

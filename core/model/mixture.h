@@ -56,6 +56,7 @@ struct Mixture {
   MlpSpec sizes;             // numbers and rules; weights are added
   std::vector<bool> sparse;  // by layer: experts, else an MLP
   ExpertsStored stored = ExpertsStored::apart;
+  bool shared_down_first = false;       // vLLM's Transformers classes
   bool shared_up_fused = false;         // the shared MLP's gate and up are stored as one
   bool router_bias = false;             //
   std::optional<DType> router_dtype{};  // vLLM keeps the router in it

@@ -78,6 +78,8 @@ ModelSpec make_gpt_oss(const ConfigReader& config) {
   mixture.sizes.up_offset = 1;
   mixture.names.router = {"mlp.router", "mlp.router"};
   mixture.names.expert = {.gate = "", .up = "gate_up_proj", .down = "down_proj"};
+  decoder.vllm.refused =
+      "vLLM keeps the biases of gpt-oss's experts on one rank, which is not done here yet";
   return build(decoder);
 }
 
@@ -155,6 +157,7 @@ ModelSpec make_mellum(const ConfigReader& config) {
   decoder.mixture->sparse =
       sparse_by_types(config, "mlp_layer_types", std::move(decoder.mixture->sparse));
   decoder.mixture->names.router.engine = "mlp.experts.gate";
+  use_transformers_class(decoder);
   return build(decoder);
 }
 

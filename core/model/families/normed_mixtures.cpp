@@ -67,6 +67,7 @@ ModelSpec make_flex_olmo(const ConfigReader& config) {
   decoder.names.attention_post_norm = "post_attention_layernorm";
   decoder.names.mlp_post_norm = "post_feedforward_layernorm";
   decoder.mixture->names.router.engine = "mlp.experts.gate";
+  use_transformers_class(decoder);
   return build(decoder);
 }
 
@@ -97,6 +98,7 @@ ModelSpec make_minimax_m2(const ConfigReader& config) {
   names.experts = {module + ".experts.routed_experts", module + ".experts"};
   names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
   names.order = {MixturePart::choice_bias, MixturePart::experts, MixturePart::router};
+  decoder.vllm.refused = "vLLM cuts MiniMax M2's norms by head, which is not done here yet";
   return build(decoder);
 }
 
@@ -123,6 +125,8 @@ ModelSpec make_hunyuan_v1_moe(const ConfigReader& config) {
   mixture.names.router = {"mlp.gate.wg", "mlp.gate.wg"};
   mixture.names.shared = {"mlp.shared_mlp", "mlp.shared_mlp"};
   mixture.names.order = {MixturePart::router, MixturePart::experts, MixturePart::shared};
+  mixture.shared_down_first = true;
+  use_transformers_class(decoder);
   ModelSpec spec = build(decoder);
   for (LayerSpec& layer : spec.layers) layer.attention.norm_order = NormOrder::after_rope;
   return spec;

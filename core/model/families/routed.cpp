@@ -84,6 +84,8 @@ ModelSpec make_dots1(const ConfigReader& config) {
   names.router.engine = "mlp.experts.gate";
   names.choice_bias.engine = "mlp.experts.gate.e_score_correction_bias";
   names.shared.engine = "mlp.experts._shared_experts._layer.shared_experts";
+  decoder.mixture->shared_down_first = true;
+  use_transformers_class(decoder);
   return build(decoder);
 }
 
