@@ -59,6 +59,7 @@ ModelSpec make_deepseek_v2(const ConfigReader& config) {
   } else if (method != "greedy") {
     config.refuse("topk_method", "greedy or group_limited_greedy");
   }
+  decoder.vllm.knows_stage = true;
   return build(decoder);
 }
 
@@ -80,6 +81,7 @@ ModelSpec make_deepseek_v3(const ConfigReader& config) {
   use_deepseek_router(config, *decoder.mixture);
   decoder.mixture->names.choice_bias = {"mlp.experts.gate.e_score_correction_bias",
                                         "mlp.gate.e_score_correction_bias"};
+  decoder.vllm.knows_stage = true;
   ModelSpec spec = build(decoder);
   ignore_prediction_layers(config, spec);
   return spec;
@@ -108,6 +110,7 @@ ModelSpec make_glm4_moe_lite(const ConfigReader& config) {
   decoder.mixture->names.router.engine = "mlp.gate";
   decoder.mixture->names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
                                         "mlp.gate.e_score_correction_bias"};
+  decoder.vllm.knows_stage = true;
   ModelSpec spec = build(decoder);
   ignore_prediction_layers(config, spec);
   return spec;

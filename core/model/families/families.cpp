@@ -72,7 +72,8 @@ std::span<const Family> families() {
       Family{"Mamba2ForCausalLM", "mamba2", make_mamba2},
       Family{"MambaForCausalLM", "mamba", make_mamba},
       Family{"MellumForCausalLM", "mellum", make_mellum},
-      Family{"MiMoV2FlashForCausalLM", "mimo_v2_flash", make_mimo_v2_flash},
+      Family{"MiMoV2FlashForCausalLM", "mimo_v2_flash", make_mimo_v2_flash, kText,
+             " attention_chunk_size "},  // which no class reads
       Family{"MiniCPM3ForCausalLM", "minicpm3", make_minicpm3, kText, kLatents},
       Family{"MiniMaxM2ForCausalLM", "minimax_m2", make_minimax_m2, kText, " use_qk_norm "},
       Family{"Ministral3ForCausalLM", "ministral3", make_ministral3},

@@ -71,6 +71,7 @@ ModelSpec make_llama4(const ConfigReader& config) {
                            .period = config.integer({"floor_scale"}, 8192),
                            .shift = 1};
   decoder.vllm.refused = "vLLM permutes q and k of Llama 4, which is not done here yet";
+  decoder.vllm.knows_stage = true;
   ModelSpec spec = build(decoder);
   for (size_t i = 0; i < chunked.size(); ++i) {
     AttentionSpec& attention = spec.layers[i].attention;

@@ -74,6 +74,7 @@ ModelSpec make_longcat_flash(const ConfigReader& config) {
   decoder.mixture = read_longcat_mixture(config, sizes.layers);
   decoder.halves = true;
   decoder.names.mlp = "mlps";
+  decoder.vllm.knows_stage = true;
   ModelSpec spec = build(decoder);
   spec.ignored_prefixes.emplace_back("model.mtp.");
   scale_latents(config, spec);

@@ -34,6 +34,7 @@ ModelSpec make_ernie4_5_moe(const ConfigReader& config) {
       config.integer({"moe_num_shared_experts"}, 2, {0, kMostExperts}) * missing.intermediate;
   mixture.names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
                                "mlp.moe_statics.e_score_correction_bias"};
+  decoder.vllm.knows_stage = true;
   const int64_t first = config.integer({"moe_layer_start_index"}, 1, {.least = 0});
   const int64_t last = config.integer({"moe_layer_end_index"}, -1, {.least = -1});
   const int64_t step = config.integer({"moe_layer_interval"}, 1, {1, 4096});
@@ -123,6 +124,7 @@ ModelSpec make_afmoe(const ConfigReader& config) {
   mixture.names.choice_bias = {"mlp.expert_bias", "mlp.expert_bias"};
   mixture.names.order = {MixturePart::choice_bias, MixturePart::router, MixturePart::shared,
                          MixturePart::experts};
+  decoder.vllm.knows_stage = true;
   ModelSpec spec = build(decoder);
   for (LayerSpec& layer : spec.layers) {
     if (layer.attention.window == 0) layer.attention.rope = -1;

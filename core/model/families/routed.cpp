@@ -60,6 +60,7 @@ ModelSpec make_glm4_moe(const ConfigReader& config) {
       read_routed(config, decoder.sizes.layers,
                   {.sizes = {.intermediate = 1408, .experts = 128, .experts_per_token = 8}});
   decoder.mixture->router_dtype = DType::f32;
+  decoder.vllm.knows_stage = true;
   ModelSpec spec = build(decoder);
   ignore_prediction_layers(config, spec);
   return spec;
@@ -84,6 +85,8 @@ ModelSpec make_dots1(const ConfigReader& config) {
   names.router.engine = "mlp.experts.gate";
   names.choice_bias.engine = "mlp.experts.gate.e_score_correction_bias";
   names.shared.engine = "mlp.experts._shared_experts._layer.shared_experts";
+  names.order = {MixturePart::router, MixturePart::choice_bias, MixturePart::experts,
+                 MixturePart::shared};
   decoder.mixture->shared_down_first = true;
   use_transformers_class(decoder);
   return build(decoder);
@@ -145,6 +148,7 @@ ModelSpec make_exaone_moe(const ConfigReader& config) {
   names.choice_bias = {"mlp.e_score_correction_bias", "mlp.e_score_correction_bias"};
   names.order = {MixturePart::choice_bias, MixturePart::router, MixturePart::shared,
                  MixturePart::experts};
+  decoder.vllm.knows_stage = true;
   ModelSpec spec = build(decoder);
   const auto is_full = [](const LayerSpec& layer) { return layer.attention.window == 0; };
   const bool all_full = std::ranges::all_of(spec.layers, is_full);
