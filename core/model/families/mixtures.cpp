@@ -48,6 +48,9 @@ ModelSpec make_ernie4_5_moe(const ConfigReader& config) {
 }
 
 ModelSpec make_gpt_oss(const ConfigReader& config) {
+  if (config.whole().has("quantization_config")) {
+    config.refuse("quantization_config", "none: experts in MXFP4 are not run yet");
+  }
   Decoder decoder{.family = "gpt_oss"};
   read_common(config, decoder,
               {.sizes = {.vocab = 201088,
