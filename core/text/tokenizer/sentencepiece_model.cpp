@@ -28,7 +28,8 @@ class SentencePieceModel final : public Model {
 
   void tokenize(std::string_view text, std::vector<TokenId>& ids) const override {
     std::vector<int> pieces;
-    const auto status = processor_->Encode(text, &pieces);
+    // Older libraries have a string_view of their own.
+    const auto status = processor_->Encode({text.data(), text.size()}, &pieces);
     if (!status.ok()) refuse_text("sentencepiece: {}", status.ToString());
     if (null_piece_ >= 0) std::ranges::replace(pieces, null_piece_, null_byte_);
     ids.insert(ids.end(), pieces.begin(), pieces.end());
