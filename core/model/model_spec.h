@@ -451,7 +451,8 @@ struct LayerSpec {
 struct VllmClass {
   bool knows_stage =
       false;  // embedding on a pipeline's first stage alone, norm and head on its last
-  bool table_everywhere = false;  // but the embedding on all
+  bool table_everywhere = false;  // but the embedding on all,
+  bool head_everywhere = false;   // and the head too
   bool forbids_f16 = false;
   std::string refused;  // why vLLM does not serve the model, where it does not
 };

@@ -269,6 +269,27 @@ RecurrentSpec add_recurrent(const RecurrentTable& table, const std::string& laye
   return Builder(table, layer, hidden, add).build();
 }
 
+RecurrentTable read_mamba1(const ConfigReader& config, int64_t width, int64_t hidden) {
+  constexpr IntegerRange kSizes{1, 65536};
+  RecurrentTable table;
+  RecurrentSpec& sizes = table.sizes;
+  sizes.kind = RecurrentKind::mamba1;
+  sizes.heads = width;
+  sizes.head_dim = sizes.groups = 1;
+  sizes.state = config.integer({"state_size", "mamba_d_state"}, 16, kSizes);
+  const Json* rank = config.find({"time_step_rank", "mamba_dt_rank"});
+  const bool derived = rank == nullptr || rank->is_string();  // "auto"
+  sizes.rank =
+      derived ? (hidden + 15) / 16 : config.integer({"time_step_rank", "mamba_dt_rank"}, 1, kSizes);
+  sizes.conv = {
+      .width = width,
+      .taps = config.integer({"conv_kernel", "d_conv", "mamba_d_conv"}, 4, {1, kMostTaps}),
+      .activation = Activation::silu};
+  table.conv_bias = config.boolean({"use_conv_bias", "mamba_conv_bias"}, true);
+  table.bias = config.boolean({"use_bias", "mamba_proj_bias"}, false);
+  return table;
+}
+
 RecurrentTable read_mamba2(const ConfigReader& config, const Mamba2Keys& keys, int64_t width,
                            const RecurrentSpec& missing) {
   constexpr IntegerRange kSizes{1, 65536};

@@ -42,6 +42,9 @@ struct RecurrentTable {
 RecurrentSpec add_recurrent(const RecurrentTable& table, const std::string& layer, int64_t hidden,
                             SpecBuilder& add);
 
+/// A Mamba mixer of `width` channels.
+RecurrentTable read_mamba1(const ConfigReader& config, int64_t width, int64_t hidden);
+
 /// Where configs keep Mamba-2's sizes.
 struct Mamba2Keys {
   std::string_view heads, head_dim, groups, state, taps, conv_bias, bias;

@@ -114,6 +114,7 @@ class Walk {
   [[nodiscard]] bool is_on_stage(WeightId id, bool first, bool last) const {
     if (!is_stage_aware()) return true;
     const bool before_layers = id < first_of_layers_;
+    if (id == spec_.head && spec_.vllm.head_everywhere) return true;
     if (!before_layers) return last;
     if (id == spec_.embedding && spec_.vllm.table_everywhere) return true;
     return first || (last && spec_.embedding == spec_.head);  // a tied head keeps what it follows

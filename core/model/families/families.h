@@ -105,12 +105,16 @@ ModelSpec make_bamba(const ConfigReader& config);
 ModelSpec make_falcon_h1(const ConfigReader& config);
 ModelSpec make_falcon_mamba(const ConfigReader& config);
 ModelSpec make_granite_hybrid(const ConfigReader& config);
+ModelSpec make_jamba(const ConfigReader& config);
 ModelSpec make_lfm2(const ConfigReader& config);
+ModelSpec make_lfm2_moe(const ConfigReader& config);
 ModelSpec make_mamba(const ConfigReader& config);
 ModelSpec make_mamba2(const ConfigReader& config);
 ModelSpec make_olmo_hybrid(const ConfigReader& config);
 ModelSpec make_nemotron_h(const ConfigReader& config);
 ModelSpec make_qwen3_5(const ConfigReader& config);
+ModelSpec make_qwen3_5_moe(const ConfigReader& config);
+ModelSpec make_qwen3_next(const ConfigReader& config);
 
 // Multimodal models: one of the text families with a vision tower.
 ModelSpec make_gemma3_multimodal(const ConfigReader& config);

@@ -1,8 +1,9 @@
-// Qwen3.5 and OLMo Hybrid: three layers of the gated delta rule, then one of attention, whose
-// output Qwen gates.
+// Qwen3-Next, Qwen3.5 and OLMo Hybrid: three layers of the gated delta rule, then one of attention,
+// whose output Qwen gates.
 #include "base/error.h"
 #include "model/decoder.h"
 #include "model/families/families.h"
+#include "model/families/qwen_mixture.h"
 
 namespace plimsoll::model {
 namespace {
@@ -50,20 +51,10 @@ std::vector<LayerParts> read_parts(const ConfigReader& config, int64_t layers) {
   return parts;
 }
 
-}  // namespace
-
-ModelSpec make_qwen3_5(const ConfigReader& config) {
-  Decoder decoder{.family = "qwen3_5"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 248320,
-                         .hidden = 4096,
-                         .intermediate = 12288,
-                         .layers = 32,
-                         .heads = 16,
-                         .kv_heads = 4,
-                         .head_dim = 256,
-                         .max_position = 32768},
-               .share = 0.25});
+/// What Qwen's three classes share; `missing`: sizes of the class.
+Decoder read_qwen(const ConfigReader& config, const char* family, const Sizes& missing) {
+  Decoder decoder{.family = family};
+  read_common(config, decoder, {.sizes = missing, .share = 0.25});
   decoder.norm.weight_offset = 1;
   decoder.qk_norm = true;
   decoder.query_gates = true;
@@ -73,6 +64,61 @@ ModelSpec make_qwen3_5(const ConfigReader& config) {
   decoder.recurrent->sizes.norm = {.epsilon = decoder.norm.epsilon, .present = true};
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.vllm.knows_stage = decoder.vllm.table_everywhere = true;
+  return decoder;
+}
+
+}  // namespace
+
+ModelSpec make_qwen3_5(const ConfigReader& config) {
+  return build(read_qwen(config, "qwen3_5",
+                         {.vocab = 248320,
+                          .hidden = 4096,
+                          .intermediate = 12288,
+                          .layers = 32,
+                          .heads = 16,
+                          .kv_heads = 4,
+                          .head_dim = 256,
+                          .max_position = 32768}));
+}
+
+ModelSpec make_qwen3_5_moe(const ConfigReader& config) {
+  Decoder decoder = read_qwen(config, "qwen3_5_moe",
+                              {.vocab = 248320,
+                               .hidden = 2048,
+                               .intermediate = 512,
+                               .layers = 40,
+                               .heads = 16,
+                               .kv_heads = 2,
+                               .head_dim = 256,
+                               .max_position = 32768});
+  decoder.mixture = read_qwen_mixture(
+      config, decoder.sizes.layers, {.intermediate = 512, .experts = 256, .experts_per_token = 8});
+  Mixture& mixture = *decoder.mixture;
+  mixture.sizes.router.normalize = true;
+  mixture.stored = ExpertsStored::stacked;
+  mixture.names.expert = {.gate = "", .up = "gate_up_proj", .down = "down_proj"};
+  mixture.names.router.engine = "mlp.experts.gate";
+  add_gated_shared(config, 512, mixture);
+  return build(decoder);
+}
+
+ModelSpec make_qwen3_next(const ConfigReader& config) {
+  Decoder decoder = read_qwen(config, "qwen3_next",
+                              {.vocab = 151936,
+                               .hidden = 2048,
+                               .intermediate = 5632,
+                               .layers = 48,
+                               .heads = 16,
+                               .kv_heads = 2,
+                               .head_dim = 256,
+                               .max_position = 32768});
+  decoder.recurrent->stored = DeltaStored::by_key_head;
+  decoder.vllm.head_everywhere = true;
+  decoder.mixture = read_qwen_mixture(
+      config, decoder.sizes.layers, {.intermediate = 512, .experts = 512, .experts_per_token = 10});
+  decoder.mixture->sizes.router.normalize = config.boolean({"norm_topk_prob"}, true);
+  decoder.mixture->names.router.engine = "mlp.experts.gate";
+  add_gated_shared(config, 512, *decoder.mixture);
   return build(decoder);
 }
 

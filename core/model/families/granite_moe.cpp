@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <map>
 
+#include "model/families/granite_moe.h"
+
 #include "model/decoder.h"
 #include "model/families/families.h"
 
@@ -23,6 +25,8 @@ Decoder read_granite(const ConfigReader& config, std::string family) {
   return decoder;
 }
 
+}  // namespace
+
 Mixture read_granite_mixture(const ConfigReader& config, const Sizes& sizes) {
   Mixture mixture =
       read_mixture(config, sizes.layers,
@@ -40,6 +44,8 @@ Mixture read_granite_mixture(const ConfigReader& config, const Sizes& sizes) {
   names.order = {MixturePart::router, MixturePart::experts, MixturePart::shared};
   return mixture;
 }
+
+namespace {
 
 ModelSpec build_granite(const ConfigReader& config, const Decoder& decoder) {
   ModelSpec spec = build(decoder);

@@ -51,24 +51,16 @@ std::vector<LayerParts> read_parts(const ConfigReader& config, int64_t layers) {
   return parts;
 }
 
-}  // namespace
-
-ModelSpec make_lfm2(const ConfigReader& config) {
-  Decoder decoder{.family = "lfm2"};
+/// What both classes have; `missing`: sizes of the class.
+Decoder read_lfm2(const ConfigReader& config, const char* family, const Sizes& missing) {
+  Decoder decoder{.family = family};
   read_common(config, decoder,
-              {.sizes = {.vocab = 65536,
-                         .hidden = 2560,
-                         .intermediate = 12288,
-                         .layers = 32,
-                         .heads = 32,
-                         .kv_heads = 8,
-                         .max_position = 128000},
+              {.sizes = missing,
                .epsilon = 1e-5,
                .theta = 1000000,
                .activation_key = "",
                .tied = true,
                .epsilon_key = "norm_eps"});
-  decoder.sizes.intermediate = read_width(config, decoder.sizes.intermediate);
   decoder.qk_norm = true;
   decoder.parts = read_parts(config, decoder.sizes.layers);
   const bool bias = config.boolean({"conv_bias"}, false);
@@ -93,6 +85,50 @@ ModelSpec make_lfm2(const ConfigReader& config) {
   decoder.names.attention_norm = "operator_norm";
   decoder.names.mlp_norm = "ffn_norm";
   decoder.vllm.knows_stage = decoder.vllm.table_everywhere = true;
+  return decoder;
+}
+
+}  // namespace
+
+ModelSpec make_lfm2(const ConfigReader& config) {
+  Decoder decoder = read_lfm2(config, "lfm2",
+                              {.vocab = 65536,
+                               .hidden = 2560,
+                               .intermediate = 12288,
+                               .layers = 32,
+                               .heads = 32,
+                               .kv_heads = 8,
+                               .max_position = 128000});
+  decoder.sizes.intermediate = read_width(config, decoder.sizes.intermediate);
+  return build(decoder);
+}
+
+ModelSpec make_lfm2_moe(const ConfigReader& config) {
+  Decoder decoder = read_lfm2(config, "lfm2_moe",
+                              {.vocab = 65536,
+                               .hidden = 2048,
+                               .intermediate = 7168,
+                               .layers = 32,
+                               .heads = 32,
+                               .kv_heads = 8,
+                               .max_position = 128000});
+  const int64_t layers = decoder.sizes.layers;
+  MlpSpec missing{.experts = 32, .experts_per_token = 4};
+  missing.intermediate = config.integer({"moe_intermediate_size"}, 1792, kWidths);
+  decoder.mixture = read_mixture(config, layers, missing);
+  Mixture& mixture = *decoder.mixture;
+  mixture.sparse = sparse_from(layers, config.integer({"num_dense_layers"}, 2, {.least = 0}));
+  mixture.sizes.router.score = RouterScore::sigmoid;
+  mixture.sizes.router.normalize = config.boolean({"norm_topk_prob"}, true);
+  mixture.sizes.router.epsilon = 1e-6f;
+  mixture.sizes.router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 1));
+  mixture.names.router = {"feed_forward.gate", "feed_forward.gate"};
+  mixture.names.experts = {"feed_forward.experts.routed_experts", "feed_forward.experts"};
+  mixture.names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
+  if (config.boolean({"use_expert_bias"}, true)) {
+    mixture.names.choice_bias = {"feed_forward.experts.routed_experts.e_score_correction_bias",
+                                 "feed_forward.expert_bias"};
+  }
   return build(decoder);
 }
 

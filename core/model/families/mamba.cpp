@@ -40,23 +40,11 @@ Decoder read_attention_free(const ConfigReader& config, const char* family,
   return decoder;
 }
 
-RecurrentTable read_mamba1(const ConfigReader& config, int64_t hidden) {
-  constexpr IntegerRange kSizes{1, 65536};
-  RecurrentTable table{.module = "mixer"};
-  RecurrentSpec& sizes = table.sizes;
-  const int64_t expand = config.integer({"expand"}, 2, kSizes);
-  sizes.kind = RecurrentKind::mamba1;
-  sizes.heads = config.integer({"intermediate_size", "d_inner"}, expand * hidden, kWidths);
-  sizes.head_dim = sizes.groups = 1;
-  sizes.state = config.integer({"state_size"}, 16, kSizes);
-  const Json* rank = config.find({"time_step_rank"});
-  const bool derived = rank == nullptr || rank->is_string();  // "auto"
-  sizes.rank = derived ? (hidden + 15) / 16 : config.integer({"time_step_rank"}, 1, kWidths);
-  sizes.conv = {.width = sizes.heads,
-                .taps = config.integer({"conv_kernel", "d_conv"}, 4, {1, kMostTaps}),
-                .activation = Activation::silu};
-  table.conv_bias = config.boolean({"use_conv_bias"}, true);
-  table.bias = config.boolean({"use_bias"}, false);
+RecurrentTable read_mixer(const ConfigReader& config, int64_t hidden) {
+  const int64_t expand = config.integer({"expand"}, 2, {1, 65536});
+  const int64_t width = config.integer({"intermediate_size", "d_inner"}, expand * hidden, kWidths);
+  RecurrentTable table = read_mamba1(config, width, hidden);
+  table.module = "mixer";
   return table;
 }
 
@@ -65,14 +53,14 @@ RecurrentTable read_mamba1(const ConfigReader& config, int64_t hidden) {
 ModelSpec make_mamba(const ConfigReader& config) {
   Decoder decoder = read_attention_free(
       config, "mamba", {.vocab = 50280, .hidden = 768, .layers = 32, .tied = true});
-  decoder.recurrent = read_mamba1(config, decoder.sizes.hidden);
+  decoder.recurrent = read_mixer(config, decoder.sizes.hidden);
   return build(decoder);
 }
 
 ModelSpec make_falcon_mamba(const ConfigReader& config) {
   Decoder decoder = read_attention_free(
       config, "falcon_mamba", {.vocab = 50280, .hidden = 768, .layers = 32, .tied = true});
-  decoder.recurrent = read_mamba1(config, decoder.sizes.hidden);
+  decoder.recurrent = read_mixer(config, decoder.sizes.hidden);
   RecurrentTable& table = *decoder.recurrent;
   table.choice_norms = true;
   const Norm norm{.epsilon = static_cast<float>(config.positive({"mixer_rms_eps"}, 1e-6))};

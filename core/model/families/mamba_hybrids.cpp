@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "model/decoder.h"
 #include "model/families/families.h"
+#include "model/families/granite_moe.h"
 #include "model/families/scaled.h"
 
 namespace plimsoll::model {
@@ -92,12 +93,13 @@ ModelSpec make_bamba(const ConfigReader& config) {
 ModelSpec make_granite_hybrid(const ConfigReader& config) {
   Decoder decoder = read_scaled(config, "granitemoehybrid");
   decoder.logits_scale = 1 / decoder.logits_scale;
-  const int64_t experts = config.integer({"num_local_experts"}, 8, {.least = 0});
-  if (experts > 0) {
-    config.refuse("num_local_experts", "0: its experts beside Mamba are not run yet");
-  }
   Sizes& sizes = decoder.sizes;
-  sizes.intermediate = config.integer({"shared_intermediate_size"}, 1024, kWidths);
+  const int64_t shared = config.integer({"shared_intermediate_size"}, 1024, kWidths);
+  if (config.integer({"num_local_experts"}, 8, {.least = 0}) > 0) {
+    decoder.mixture = read_granite_mixture(config, sizes);
+    decoder.mixture->sizes.shared.intermediate = shared;
+  }
+  sizes.intermediate = shared;  // of layers without experts
   const auto types = config.texts("layer_types");
   if (types && types->size() != static_cast<size_t>(sizes.layers)) {
     config.refuse("layer_types", fmt::format("a list of {} layers", sizes.layers));

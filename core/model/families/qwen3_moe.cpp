@@ -4,6 +4,7 @@
 
 #include "model/decoder.h"
 #include "model/families/families.h"
+#include "model/families/qwen_mixture.h"
 
 namespace plimsoll::model {
 namespace {
@@ -22,6 +23,8 @@ Sparse sparse_layers(const ConfigReader& config, int64_t layers) {
   return sparse;
 }
 
+}  // namespace
+
 Mixture read_qwen_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& missing) {
   MlpSpec sizes = missing;
   sizes.intermediate = config.integer({"moe_intermediate_size"}, missing.intermediate, kWidths);
@@ -31,7 +34,13 @@ Mixture read_qwen_mixture(const ConfigReader& config, int64_t layers, const MlpS
   return mixture;
 }
 
-}  // namespace
+void add_gated_shared(const ConfigReader& config, int64_t missing, Mixture& mixture) {
+  mixture.sizes.shared.intermediate =
+      config.integer({"shared_expert_intermediate_size"}, missing, {0, kWidths.most});
+  MixtureNames& names = mixture.names;
+  names.shared.stored = "mlp.shared_expert";
+  names.shared_gate = {names.shared.engine + ".expert_gate", "mlp.shared_expert_gate"};
+}
 
 ModelSpec make_qwen3_moe(const ConfigReader& config) {
   Decoder decoder{.family = "qwen3_moe"};
@@ -70,11 +79,7 @@ ModelSpec make_qwen2_moe(const ConfigReader& config) {
   decoder.qkv_bias = config.boolean({"qkv_bias"}, true);
   decoder.mixture = read_qwen_mixture(
       config, decoder.sizes.layers, {.intermediate = 1408, .experts = 60, .experts_per_token = 4});
-  decoder.mixture->sizes.shared.intermediate =
-      config.integer({"shared_expert_intermediate_size"}, 5632, {0, kWidths.most});
-  MixtureNames& names = decoder.mixture->names;
-  names.shared.stored = "mlp.shared_expert";
-  names.shared_gate = {names.shared.engine + ".expert_gate", "mlp.shared_expert_gate"};
+  add_gated_shared(config, 5632, *decoder.mixture);
   return build(decoder);
 }
 

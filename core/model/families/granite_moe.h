@@ -1,0 +1,12 @@
+// What Granite's mixtures of experts share.
+#pragma once
+
+#include "model/decoder_config.h"
+#include "model/mixture.h"
+
+namespace plimsoll::model {
+
+/// Experts in all layers, without shared ones: `block_sparse_moe`.
+Mixture read_granite_mixture(const ConfigReader& config, const Sizes& sizes);
+
+}  // namespace plimsoll::model

@@ -1,0 +1,13 @@
+// What Qwen's mixtures of experts share.
+#pragma once
+
+#include "model/mixture.h"
+
+namespace plimsoll::model {
+
+/// Experts in the layers that `decoder_sparse_step` and `mlp_only_layers` leave.
+Mixture read_qwen_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& missing);
+/// A shared MLP of `shared_expert_intermediate_size`, gated by a sigmoid.
+void add_gated_shared(const ConfigReader& config, int64_t missing, Mixture& mixture);
+
+}  // namespace plimsoll::model
