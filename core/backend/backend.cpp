@@ -323,7 +323,7 @@ void Backend::experts(View out, View in, const Routing& routing, const model::Ml
   if (down.spec->rows() != out.columns || down.spec->matrices() != mlp.experts) {
     disagree("experts: out {} does not match {}", show(out), show(down));
   }
-  if (up.spec->rows() != 2 * down.spec->columns()) {
+  if (up.spec->rows() != (mlp.gated ? 2 : 1) * down.spec->columns()) {
     disagree("experts: {} does not match {}", show(up), show(down));
   }
   check_expert_biases(weights.up_bias, up);

@@ -147,8 +147,9 @@ void Checkpoint::reshape(const std::string& name, const std::vector<int64_t>& sh
   impl_->tensors.at(name).shape = shape;
 }
 
-void Checkpoint::split(const std::string& name, int64_t count) {
-  const auto found = impl_->tensors.extract(name);
+void Checkpoint::split(const model::StackedTensor& stack) {
+  const int64_t count = stack.count;
+  const auto found = impl_->tensors.extract(stack.tensor);
   TensorEntry one = found.mapped();
   one.bytes /= static_cast<size_t>(count);
   if (one.shape.front() == count) {
@@ -156,8 +157,10 @@ void Checkpoint::split(const std::string& name, int64_t count) {
   } else {
     one.shape.front() /= count;
   }
+  if (!stack.single_shape.empty()) one.shape = stack.single_shape;
+  const std::string& name = stack.name.empty() ? stack.tensor : stack.name;
   for (int64_t i = 0; i < count; ++i) {
-    one.name = fmt::format("{}[{}]", name, i);
+    one.name = fmt::format("{}[{}]{}", name, i, stack.ending);
     impl_->tensors.emplace(one.name, one);
     one.data += one.bytes;
   }

@@ -53,10 +53,10 @@ class Checkpoint {
   [[nodiscard]] const std::map<std::string, TensorEntry>& tensors() const;
   /// Lets a tensor that is there count as one of another shape of as many elements.
   void reshape(const std::string& name, const std::vector<int64_t>& shape);
-  /// Lets a tensor that is there count as `count` of them, NAME[0], NAME[1] and so on, which it
-  /// holds one after the other: of shape [rest] where its first size is `count`, else of [first
-  /// size / count, rest]. `count` divides the first size.
-  void split(const std::string& name, int64_t count);
+  /// Lets a tensor that is there count as those that it holds one after the other. They are of
+  /// shape [rest] where its first size is their count, else of [first size / count, rest], if the
+  /// stack does not say. The count divides the first size.
+  void split(const model::StackedTensor& stack);
 
  private:
   struct Impl;

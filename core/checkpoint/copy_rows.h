@@ -26,11 +26,10 @@ void copy_block(const TensorEntry& tensor, bool transposed, const Block& block, 
 template <typename Visit>
 void for_each_run(const model::Part& part, int64_t first, int64_t count, Visit visit) {
   for (int64_t done = 0; done < count;) {
-    const int64_t block = (first + done) / part.block_rows;
-    const int64_t within = (first + done) % part.block_rows;
-    const int64_t run = std::min(count - done, part.block_rows - within);
-    visit(part.first_row + block * part.block_stride + within, done, run);
-    done += run;
+    const model::Part::Run run = part.run_at(first + done);
+    const int64_t now = std::min(count - done, run.rows);
+    visit(run.first, done, now);
+    done += now;
   }
 }
 

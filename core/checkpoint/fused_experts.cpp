@@ -34,7 +34,7 @@ void split_stacks(Checkpoint& checkpoint, const model::ModelSpec& spec) {
            "tensor \"{}\" in {} has shape {}; expected {} (from config.json)", shown(stack.tensor),
            found->file->path().string(), shape_text(found->shape), shape_text(stack.stored_shape));
     }
-    checkpoint.split(stack.tensor, stack.count);
+    checkpoint.split(stack);
   }
 }
 

@@ -18,8 +18,7 @@ void Model::feed_forward(const MlpSpec& mlp, const MlpInputs& inputs, View out) 
       const bool is_xielu = mlp.xielu != model::kNoWeight;
       linear(up, in, mlp.up, is_xielu ? Activation::none : mlp.activation);
       if (is_xielu) backend_.xielu(up, weight(mlp.xielu));
-      linear(out, up, mlp.down, Activation::none);
-      return;
+      return linear(out, up, mlp.down, Activation::none);
     }
     case MlpKind::gated:
       return gated(
@@ -84,7 +83,14 @@ View Model::own_input(const model::Norm& spec, const MlpInputs& inputs, View usu
 void Model::add_shared(const MlpSpec& mlp, View in, View out) {
   const model::SharedExperts& shared = mlp.shared;
   const View own = take("shared experts", out.rows, out.columns);
-  gated({shared.intermediate, mlp.activation, shared.up, shared.down}, in, own);
+  if (mlp.gated) {
+    gated({shared.intermediate, mlp.activation, shared.up, shared.down}, in, own);
+  } else {
+    const Scope inner(backend_.scratch());
+    const View up = take("shared up", in.rows, shared.intermediate);
+    linear(up, in, shared.up, mlp.activation);
+    linear(own, up, shared.down, Activation::none);
+  }
   if (shared.gate.weight != model::kNoWeight) {
     const View gate = take("shared gate", in.rows, 1);
     linear(gate, in, shared.gate, Activation::none);

@@ -127,6 +127,19 @@ class DecoderBuilder {
       gates.first = head;
       return {gates, rows, Rows::all(module + ".k_proj", kv), Rows::all(module + ".v_proj", kv)};
     }
+    if (decoder_.qkv_stored == QkvStored::pairs) {
+      const auto turned = [&](const char* name, int64_t heads) -> Rows {
+        const int64_t head = heads_.head_dim;
+        return {.module = module + name,
+                .stored = heads * head,
+                .block = head,
+                .stride = head,
+                .count = heads,
+                .order = RowOrder::evens_first};
+      };
+      return {turned(".q_proj", heads_.heads), turned(".k_proj", heads_.kv_heads),
+              Rows::all(module + ".v_proj", kv)};
+    }
     if (decoder_.qkv_stored == QkvStored::apart && heads_.keys_are_values) {
       const Rows keys = Rows::all(module + ".k_proj", kv);
       return {Rows::all(module + ".q_proj", q), keys, keys};
@@ -217,9 +230,9 @@ class DecoderBuilder {
         break;
       case AttentionOrder::out_between:
         attention.qkv = qkv(place);
-        attention.k_norm = head_norm(place.module + "." + names_.k_norm, heads_.kv_heads);
+        attention.k_norm = k_norm(place.module);
         attention.out = attention_out(place);
-        attention.q_norm = head_norm(place.module + "." + names_.q_norm, heads_.heads);
+        attention.q_norm = q_norm(place.module);
         break;
       case AttentionOrder::out_first:
         attention.out = attention_out(place);
@@ -249,14 +262,19 @@ class DecoderBuilder {
   }
 
   Linear qkv(const Place& place) {
-    return add_.linear(
-        place.engine + "." + names_.qkv, qkv_rows(place.module), sizes_.hidden,
-        {.split = decoder_.qkv_split.value_or(Split::qkv),
-         .bias = decoder_.qkv_bias,
-         .bias_kept = decoder_.qkv_bias_kept,
-         .heads = heads_.heads,
-         .kv_heads = heads_.kv_heads,
-         .interleaved = decoder_.query_gates ? InterleavedCut::in_place : decoder_.interleaved});
+    return add_.linear(place.engine + "." + names_.qkv, qkv_rows(place.module), sizes_.hidden,
+                       {.split = decoder_.qkv_split.value_or(Split::qkv),
+                        .bias = decoder_.qkv_bias,
+                        .bias_kept = decoder_.qkv_bias_kept,
+                        .heads = heads_.heads,
+                        .kv_heads = heads_.kv_heads,
+                        .interleaved = interleaved_cut()});
+  }
+
+  [[nodiscard]] InterleavedCut interleaved_cut() const {
+    if (decoder_.query_gates) return InterleavedCut::in_place;
+    const bool as_told = decoder_.qkv_stored == QkvStored::pairs || heads_.keys_are_values;
+    return as_told ? InterleavedCut::untangled : decoder_.interleaved;
   }
 
   Linear attention_out(const Place& place) {
@@ -302,11 +320,26 @@ class DecoderBuilder {
     if (decoder_.head_norm.weights == HeadNormStyle::Weights::all_heads) {
       attention.norm_span = NormSpan::all_heads;
     }
-    attention.q_norm = head_norm(module + "." + names_.q_norm, heads_.heads);
-    attention.k_norm = head_norm(module + "." + names_.k_norm, heads_.kv_heads);
+    attention.q_norm = q_norm(module);
+    attention.k_norm = k_norm(module);
   }
 
-  Norm head_norm(const std::string& name, int64_t heads) {
+  Norm q_norm(const std::string& module) {
+    return head_norm(module + "." + names_.q_norm, heads_.heads, Split::column);
+  }
+  Norm k_norm(const std::string& module) {
+    return head_norm(module + "." + names_.k_norm, heads_.kv_heads, Split::kv);
+  }
+
+  void cut_heads(WeightId id, Split split) {
+    WeightSpec& weight = add_.at(id);
+    weight.split = split;
+    weight.heads = heads_.heads;
+    weight.kv_heads = heads_.kv_heads;
+  }
+
+  /// `split`: of a norm that ranks cut.
+  Norm head_norm(const std::string& name, int64_t heads, Split split) {
     using Weights = HeadNormStyle::Weights;
     const HeadNormStyle& style = decoder_.head_norm;
     const int64_t head = heads_.head_dim;
@@ -315,8 +348,11 @@ class DecoderBuilder {
     switch (style.weights) {
       case Weights::shared:
         return add_.norm(name, head, kind, style.tensors);
-      case Weights::all_heads:
-        return add_.norm(name, heads * head, kind, style.tensors);
+      case Weights::all_heads: {
+        const Norm norm = add_.norm(name, heads * head, kind, style.tensors);
+        if (style.cut) cut_heads(norm.weight, split);
+        return norm;
+      }
       case Weights::own:
         kind.weight = add_.parameter(name + ".weight", {heads, head});
         add_.at(kind.weight).split = Split::column;

@@ -21,6 +21,7 @@ namespace plimsoll::model {
 /// How a checkpoint stores q, k and v.
 enum class QkvStored : uint8_t {
   apart,     // q_proj, k_proj, v_proj
+  pairs,     // apart; vLLM turns neighbouring pairs of q and k into halves (Llama 4)
   fused,     // one matrix: q, k, v
   grouped,   // one matrix: per KV head its query heads, then its k, its v (InternLM2; with as many
              // KV heads as heads: per head q, k, v, as GPT-NeoX and BLOOM)
@@ -55,6 +56,7 @@ struct HeadNormStyle {
   /// Of one head for all; rows for each head in one tensor, in one each (`q_norm.norms.H`); or one
   /// over all heads.
   enum class Weights : uint8_t { shared, own, own_apart, all_heads } weights = Weights::shared;
+  bool cut = false;  // vLLM's ranks have their heads' numbers of what is over all
   NormOrder order = NormOrder::before_rope;
 };
 

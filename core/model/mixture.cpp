@@ -7,6 +7,8 @@
 namespace plimsoll::model {
 namespace {
 
+constexpr int64_t kGroup = 32;  // MXFP4's
+
 Part whole(std::string tensor, std::vector<int64_t> stored, bool transposed) {
   const int64_t rows = stored.size() < 2 || !transposed ? stored.front() : stored[1];
   return {.tensor = std::move(tensor),
@@ -97,6 +99,7 @@ class MixtureBuilder {
     const std::string engine = prefix_ + names_.shared.engine + ".";
     std::vector<Rows> rows = {Rows::all(stored + "gate_proj", width),
                               Rows::all(stored + "up_proj", width)};
+    if (!mlp_.gated) rows.erase(rows.begin());
     if (mixture_.shared_up_fused) {
       const std::string fused = stored + names_.shared_up;
       rows = {{.module = fused, .stored = 2 * width, .block = width},
@@ -108,8 +111,8 @@ class MixtureBuilder {
                                 {.split = Split::row});
     };
     if (mixture_.shared_down_first) add_down();
-    shared.up =
-        add_.linear(engine + names_.shared_up, rows, hidden_, {.split = Split::merged_column});
+    shared.up = add_.linear(engine + names_.shared_up, rows, hidden_,
+                            {.split = mlp_.gated ? Split::merged_column : Split::column});
     if (!mixture_.shared_down_first) add_down();
   }
 
@@ -120,6 +123,25 @@ class MixtureBuilder {
   }
 
   /// NAME[expert], of a tensor that holds all of them.
+  /// Halves of bytes, and the exponents of their scales, as a matrix of compressed-tensors' MXFP4.
+  Part packed_of(const std::string& name, int64_t expert, int64_t rows, int64_t columns) {
+    const int64_t n = mlp_.experts, groups = columns / kGroup;
+    if (expert == 0) {
+      spec_.stacked_tensors.push_back({.tensor = name + "_blocks",
+                                       .stored_shape = {n, rows, groups, kGroup / 2},
+                                       .count = n,
+                                       .name = name,
+                                       .ending = ".weight_packed",
+                                       .single_shape = {rows, columns / 2}});
+      spec_.stacked_tensors.push_back({.tensor = name + "_scales",
+                                       .stored_shape = {n, rows, groups},
+                                       .count = n,
+                                       .name = name,
+                                       .ending = ".weight_scale"});
+    }
+    return whole(name + "[" + std::to_string(expert) + "].weight", {rows, columns}, false);
+  }
+
   std::string one_of(const std::string& name, int64_t expert, const std::vector<int64_t>& shape) {
     if (expert == 0) {
       spec_.stacked_tensors.push_back(
@@ -139,6 +161,7 @@ class MixtureBuilder {
     switch (mixture_.stored) {
       case ExpertsStored::apart:
         for (const std::string& name : {names.gate, names.up}) {
+          if (name.empty()) continue;  // not gated
           up.parts.push_back(whole(stored(std::to_string(expert) + "." + name + ".weight"),
                                    {inner, hidden_}, false));
         }
@@ -155,6 +178,16 @@ class MixtureBuilder {
         half(part, 0);
         return half(part, inner);
       }
+      case ExpertsStored::mxfp4:
+        for (Part part = packed_of(stored(names.up), expert, 2 * inner, hidden_);
+             const int64_t first : {0, 1}) {
+          part.first_row = first;
+          part.block_rows = 1;
+          part.block_stride = 2;
+          part.block_count = inner;
+          up.parts.push_back(part);
+        }
+        return;
       case ExpertsStored::transposed:
       case ExpertsStored::in_turn: {
         const Part part = whole(one_of(stored(names.up), expert, {n, hidden_, 2 * inner}),
@@ -175,6 +208,8 @@ class MixtureBuilder {
                      {hidden_, inner}, false);
       case ExpertsStored::stacked:
         return whole(one_of(name, expert, {n, hidden_, inner}), {hidden_, inner}, false);
+      case ExpertsStored::mxfp4:
+        return packed_of(name, expert, hidden_, inner);
       case ExpertsStored::flat:
         return whole(one_of(name, expert, {n * inner, hidden_}), {inner, hidden_}, true);
       case ExpertsStored::transposed:
@@ -200,13 +235,14 @@ class MixtureBuilder {
   void add_experts() {
     const int64_t n = mlp_.experts, inner = mlp_.intermediate;
     const std::string engine = prefix_ + names_.experts.engine;
-    const bool in_turn = mixture_.stored == ExpertsStored::in_turn;
-    const Split up_split = in_turn ? Split::column : Split::merged_column;
+    const bool packed = mixture_.stored == ExpertsStored::mxfp4;
+    const bool in_turn = packed || mixture_.stored == ExpertsStored::in_turn;
+    const Split up_split = in_turn || !mlp_.gated ? Split::column : Split::merged_column;
     WeightSpec up{.name = engine + ".w13_weight",
-                  .shape = {n, 2 * inner, hidden_},
+                  .shape = {n, mlp_.up_rows(), hidden_},
                   .use = WeightUse::experts,
                   .split = up_split,
-                  .rows_in_turn = in_turn};
+                  .rows_in_turn = in_turn && !packed};
     WeightSpec down{.name = engine + ".w2_weight",
                     .shape = {n, hidden_, inner},
                     .use = WeightUse::experts,
@@ -224,6 +260,7 @@ class MixtureBuilder {
     if (in_turn) {
       mlp_.down.bias = add_biases(engine + ".w2_bias", stored(names_.expert.down + "_bias"),
                                   hidden_, Split::replicated, false);
+      spec_.weights[static_cast<size_t>(mlp_.down.bias)].first_rank_alone = true;
     }
   }
 

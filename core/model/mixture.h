@@ -19,6 +19,7 @@ enum class ExpertsStored : uint8_t {
   stacked,     // gate, then up [E, 2 I, H]; down [E, H, I]
   transposed,  // gate, then up [E, H, 2 I]; down [E, I, H]
   in_turn,     // transposed, the gate in even columns, up in odd ones; with biases
+  mxfp4,       // NAME_blocks [E, out, in / 32, 16], NAME_scales; gate and up, with biases, in turn
   flat,        // gate, up and down [E I, H] each, of which down is applied from its other side
 };
 

@@ -32,8 +32,15 @@ enum class Split : uint8_t {
   column,         // rows of [out, in]; biases too
   merged_column,  // each part's rows by itself (gate, then up)
   qkv,            // q, k, v parts; KV heads replicated when ranks exceed them
+  kv,             // rows of KV heads alone, as qkv has k's (MiniMax M2's norm of k)
   row,            // columns of [out, in]
   vocabulary,     // rows padded to a multiple of 64, then cut
+};
+
+/// In which order a part has the rows of each of its blocks.
+enum class RowOrder : uint8_t {
+  stored,
+  evens_first,  // the even ones, then the odd ones: neighbouring pairs become halves (Llama 4)
 };
 
 /// What a weight's elements are of those in the checkpoint.
@@ -53,6 +60,7 @@ struct Part {
   int64_t block_rows = 0;
   int64_t block_stride = 0;
   int64_t block_count = 1;
+  RowOrder order = RowOrder::stored;
   bool every_rank = false;  // not cut: each rank has all of it (Mamba-2's B and C of one group)
   Mapping mapping = Mapping::none;
   /// What the config already tells of the elements (quantised weights): all of them, or that
@@ -65,6 +73,11 @@ struct Part {
   std::optional<Packing> packing = {};
 
   [[nodiscard]] int64_t rows() const { return block_rows * block_count; }
+  /// Of the tensor's rows, where row `row` of the part is, and how many behind it follow there.
+  struct Run {
+    int64_t first = 0, rows = 0;
+  };
+  [[nodiscard]] Run run_at(int64_t row) const;
   [[nodiscard]] bool is_told() const { return !values.empty() || index_group > 0; }
 };
 
@@ -142,6 +155,7 @@ struct WeightSpec {
   InterleavedCut interleaved = InterleavedCut::blindly;
   /// Of stacks: rows are the gate's and the up's in turn; `run` has the gate's first.
   bool rows_in_turn = false;
+  bool first_rank_alone = false;     // in vLLM the others hold zeros (a bias before a sum of ranks)
   std::vector<float> constant = {};  // of a buffer that no tensor of the checkpoint fills; a weight
                                      // without parts and this is zero
 
@@ -392,7 +406,7 @@ enum class ExpertWeighs : uint8_t { output, input };
 /// An MLP that every token passes beside the experts.
 struct SharedExperts {
   int64_t intermediate = 0;  // 0: there is none
-  Linear up{}, down{};       // gated, as MlpSpec's
+  Linear up{}, down{};       // as MlpSpec's
   Linear gate{};             // [1, hidden]: its output times the sigmoid of this (Qwen2-MoE)
   float factor = 1;          // of its output
   Norm out_norm{};           // of its output
@@ -415,11 +429,15 @@ struct MlpSpec {
   int64_t experts_per_token = 0;
   float gate_limit = 0;  // of experts: gate cut from above, up to +-limit (gpt-oss); 0: neither
   float up_offset = 0;   // of experts: activation(gate) * (up + offset)
+  bool gated = true;     // of experts, shared ones too; else activation(up) (Nemotron-H)
   ExpertWeighs weighs = ExpertWeighs::output;
   Norm experts_norm{};      // experts read this of the residual, not the MLP's input (Gemma 4);
   Norm experts_out_norm{};  // and this is of their sum
   RouterSpec router{};
   SharedExperts shared{};
+
+  /// Outputs of one expert's `up`.
+  [[nodiscard]] int64_t up_rows() const { return (gated ? 2 : 1) * intermediate; }
 };
 
 enum class NormPlacement : uint8_t {
@@ -473,6 +491,8 @@ struct StackedTensor {
   std::string tensor;
   std::vector<int64_t> stored_shape;
   int64_t count = 0;
+  std::string name{}, ending{};         // instead: `name`[0]`ending` ...,
+  std::vector<int64_t> single_shape{};  // of this shape each
 };
 
 struct ModelSpec {

@@ -17,6 +17,7 @@ struct LayerParts {
   bool attention = true;
   bool recurrent = false;
   bool mlp = true;
+  bool experts = false;  // in the MLP's place (Nemotron-H; others have Mixture::sparse)
 };
 
 /// How the two products of a gated delta layer are stored.

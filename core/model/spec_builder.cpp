@@ -4,6 +4,14 @@
 
 namespace plimsoll::model {
 
+Part::Run Part::run_at(int64_t row) const {
+  const int64_t begin = first_row + row / block_rows * block_stride;
+  const int64_t within = row % block_rows;
+  if (order == RowOrder::stored) return {begin + within, block_rows - within};
+  const int64_t evens = (block_rows + 1) / 2;
+  return {begin + (within < evens ? 2 * within : 2 * (within - evens) + 1), 1};
+}
+
 WeightId SpecBuilder::add(WeightSpec weight) {
   weights_.push_back(std::move(weight));
   return static_cast<WeightId>(weights_.size() - 1);
@@ -57,7 +65,8 @@ Linear SpecBuilder::linear(const std::string& name, const std::vector<Rows>& par
               .first_row = from.first,
               .block_rows = from.block,
               .block_stride = from.stride,
-              .block_count = from.count};
+              .block_count = from.count,
+              .order = from.order};
     if (layout.transposed) std::swap(part.stored_shape[0], part.stored_shape[1]);
     weight.parts.push_back(part);
     part.tensor = from.module + ".bias";

@@ -19,6 +19,7 @@ struct Rows {
   int64_t block = 0;
   int64_t stride = 0;
   int64_t count = 1;
+  RowOrder order = RowOrder::stored;
 
   /// All rows of a module.
   static Rows all(std::string module, int64_t rows) {

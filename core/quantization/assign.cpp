@@ -79,7 +79,9 @@ class Assignment {
 
   /// By the configuration, on which the tensors have the last word.
   [[nodiscard]] WeightScheme scheme_of(model::WeightId id, const StoredMatrix& matrix) const {
-    const WeightScheme stated = stated_scheme(id, matrix);
+    const bool expert = spec_.weight(id).use == model::WeightUse::experts;
+    const WeightScheme stated =
+        expert && schemes_.expert_scheme() ? *schemes_.expert_scheme() : stated_scheme(id, matrix);
     if (!find_) return stated;
     const bool codes = holds_codes(matrix.find);
     if (!codes) return matrix.find("weight") ? WeightScheme{} : stated;

@@ -34,6 +34,8 @@ class Quantization {
   [[nodiscard]] WeightScheme lm_head(const ModuleName& module) const;
   /// The scheme of modules that no rule or list speaks of.
   [[nodiscard]] const WeightScheme& usual() const { return base_; }
+  /// The scheme of experts, where they have one of their own.
+  [[nodiscard]] const std::optional<WeightScheme>& expert_scheme() const { return expert_scheme_; }
   /// Bytes of the scales that an attention layer holds as parameters.
   [[nodiscard]] int64_t attention_scale_bytes(bool latent, int64_t element) const;
   /// DeepSeek-V4's variant of block fp8: exponent-only scales, and experts in 4 bits.

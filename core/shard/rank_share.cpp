@@ -150,6 +150,9 @@ int64_t local_outputs(const ShardTensor& tensor, const Heads& heads, int64_t ran
       return merged_share(tensor, by_rows ? "rows in a part" : "columns in a part", outputs, ranks);
     case Split::vocabulary:
       return vocabulary_share(tensor, outputs, ranks);
+    case Split::kv:
+      check_heads(tensor, heads.query, heads.kv, ranks);
+      return outputs / std::min(ranks, heads.kv);
     case Split::qkv:
       check_heads(tensor, heads.query, heads.kv, ranks);
       return q_rows(parts) / ranks +

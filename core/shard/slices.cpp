@@ -43,6 +43,8 @@ Range outputs_of(const ShardTensor& tensor, size_t index, int64_t count, int64_t
       return share(count, rank, ranks);
     case Split::qkv:
       return index == 0 ? share(count, rank, ranks) : kv_share(count, tensor.kv_heads, rank, ranks);
+    case Split::kv:
+      return kv_share(count, tensor.kv_heads, rank, ranks);
     case Split::vocabulary:
       return vocabulary_share(count, rank,
                               tensor.weight->outputs == model::OutputAxis::rows
@@ -132,11 +134,10 @@ std::vector<Slice> in_place_slices(const ShardTensor& tensor, const Range& colum
 void add_untangled(const Part& part, Range rows, const Range& columns, int64_t& to_row,
                    std::vector<Slice>& slices) {
   while (rows.count > 0) {
-    const int64_t block = rows.first / part.block_rows;
-    const int64_t within = rows.first % part.block_rows;
-    const int64_t run = std::min(rows.count, part.block_rows - within);
+    const Part::Run at = part.run_at(rows.first);
+    const int64_t run = std::min(rows.count, at.rows);
     slices.push_back({.part = &part,
-                      .row = part.first_row + block * part.block_stride + within,
+                      .row = at.first,
                       .rows = run,
                       .column = columns.first,
                       .columns = columns.count,
@@ -151,6 +152,7 @@ void add_untangled(const Part& part, Range rows, const Range& columns, int64_t& 
 std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t tensor_parallel) {
   if (tensor.weight == nullptr) return {};
   const WeightSpec& weight = *tensor.weight;
+  if (weight.first_rank_alone && rank > 0) return {};
   if (weight.outputs != model::OutputAxis::rows) {
     return column_slices(tensor, rank, tensor_parallel);
   }

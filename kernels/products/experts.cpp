@@ -29,12 +29,14 @@ void experts(const Experts& op, cudaStream_t stream) {
   const auto rows = [&](size_t offset, int64_t columns) {
     return View{op.workspace + offset, dtype, slots.slots, columns, columns};
   };
-  const View up = rows(layout.up, 2 * mlp.intermediate);
-  const View gated = rows(layout.gated, mlp.intermediate);
+  const View up = rows(layout.up, mlp.up_rows());
+  const View gated = mlp.gated ? rows(layout.gated, mlp.intermediate) : up;
   const View down = rows(layout.down, op.out.columns);
   sort_slots(slots, op.choices.experts, stream);
   multiply_experts({.out = up, .in = op.in, .weight = op.up, .slots_per_row = k}, slots, stream);
-  if (gates_plainly(op)) {
+  if (!mlp.gated) {
+    bias_activation(up, {}, mlp.activation, stream);
+  } else if (gates_plainly(op)) {
     gated_activation(gated, up, mlp.activation, stream);
   } else {
     gate_experts({.out = gated, .in = up, .bias = op.up_bias, .mlp = &mlp}, op.choices, slots,

@@ -104,10 +104,11 @@ TEST_CASE("experts agree with the reference") {
     for (const MixtureCase& c : with_identities(mixture_cases(kExperts, 2, kWidth))) {
       CAPTURE(isa_name(isa), c.name);
       CpuFixture cpu(isa, 2);
-      const LoadedWeight up(*cpu, {kExperts, 2 * kWidth, kHidden}, WeightUse::experts, DType::f32,
-                            1, 0.2);
+      const LoadedWeight up(*cpu, {kExperts, c.mlp.up_rows(), kHidden}, WeightUse::experts,
+                            DType::f32, 1, 0.2);
       const LoadedWeight down(*cpu, {kExperts, kHidden, kWidth}, WeightUse::experts, DType::f32, 2);
-      const LoadedWeight up_bias(*cpu, {kExperts, 2 * kWidth}, WeightUse::experts, DType::bf16, 5);
+      const LoadedWeight up_bias(*cpu, {kExperts, c.mlp.up_rows()}, WeightUse::experts, DType::bf16,
+                                 5);
       const LoadedWeight down_bias(*cpu, {kExperts, kHidden}, WeightUse::experts, DType::f32, 6);
       Rows in = Rows::random(kRows, kHidden, 3);
       Chosen chosen(kRows, 2);

@@ -134,13 +134,13 @@ struct Mixture {
         mlp(c.mlp),
         in(random_matrix(rows, hidden, dtype, 1)),
         weights(random_matrix(rows, mlp.experts_per_token, DType::f32, 4)),
-        matrices{matrix(2 * mlp.intermediate, hidden, dtype, 2),
+        matrices{matrix(mlp.up_rows(), hidden, dtype, 2),
                  matrix(hidden, mlp.intermediate, dtype, 3)} {
     std::mt19937 random(5);
     for (int64_t i = 0; i < rows * mlp.experts_per_token; ++i)
       chosen.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(mlp.experts)));
     if (!c.has_biases) return;
-    matrices.up_bias = random_matrix(mlp.experts, 2 * mlp.intermediate, dtype, 6).values;
+    matrices.up_bias = random_matrix(mlp.experts, mlp.up_rows(), dtype, 6).values;
     matrices.down_bias = random_matrix(mlp.experts, hidden, dtype, 7).values;
   }
 

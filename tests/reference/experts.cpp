@@ -109,8 +109,12 @@ Matrix experts(const Matrix& in, const std::vector<std::vector<Choice>>& choices
       std::vector<double> x, gated;
       for (int64_t i = 0; i < in.columns; ++i) x.push_back(in.at(t, i) * (on_input ? weight : 1));
       for (int64_t n = 0; n < width; ++n) {
-        const int64_t row = expert * 2 * width + n;
+        const int64_t row = expert * mlp.up_rows() + n;
         const double gate = product(weights.up, row, x, weights.up_bias);
+        if (!mlp.gated) {
+          gated.push_back(activate(mlp.activation, gate));
+          continue;
+        }
         const double up = product(weights.up, row + width, x, weights.up_bias);
         gated.push_back(activate(mlp.activation, std::min(gate, limit)) *
                         (std::clamp(up, -limit, limit) + double(mlp.up_offset)));

@@ -79,6 +79,7 @@ inline std::vector<MixtureCase> mixture_cases(int64_t experts, int64_t chosen, i
        mixture({.activation = model::Activation::gelu_quick, .gate_limit = 0.7f, .up_offset = 1}),
        true},
       {"limits alone", mixture({.gate_limit = 0.5f})},
+      {"without gates", mixture({.activation = model::Activation::relu_squared, .gated = false})},
   };
 }
 

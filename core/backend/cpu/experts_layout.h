@@ -17,7 +17,7 @@ struct ExpertsLayout {
   size_t order = 0;   // i32 [slots]: slot of each sorted place
   size_t place = 0;   // i32 [slots]: sorted place of each slot
   size_t packed = 0;  // rows packed for a product
-  size_t up = 0;      // f32 [slots, 2 intermediate]
+  size_t up = 0;      // f32 [slots, MlpSpec::up_rows]
   size_t gated = 0;   // f32 [slots, intermediate]
   size_t down = 0;    // f32 [slots, hidden]
   size_t bytes = 0;
@@ -28,7 +28,7 @@ struct ExpertsLayout {
     order = take(static_cast<size_t>(slots) * sizeof(int32_t));
     place = take(static_cast<size_t>(slots) * sizeof(int32_t));
     packed = take(packed_rows_bytes(slots, std::max(hidden, mlp.intermediate)));
-    up = take(static_cast<size_t>(slots * 2 * mlp.intermediate) * sizeof(float));
+    up = take(static_cast<size_t>(slots * mlp.up_rows()) * sizeof(float));
     gated = take(static_cast<size_t>(slots * mlp.intermediate) * sizeof(float));
     down = take(static_cast<size_t>(slots * hidden) * sizeof(float));
   }

@@ -130,16 +130,22 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
   };
   multiply_experts(slots, weights.up, input, packed, ups);
   // Slots of identities are the last and need no product.
-  for_rows(slots.starts[mlp.experts], 2 * width, [&](int64_t i) {
-    float* gate = ups + i * 2 * width;
+  const int64_t up_width = mlp.up_rows();
+  for_rows(slots.starts[mlp.experts], up_width, [&](int64_t i) {
+    float* gate = ups + i * up_width;
     // A product's input times a number is its output times that.
-    if (on_input) kernels_.scale(gate, weight_of(slots.order[i]), 2 * width);
-    if (const float* bias = bias_of(weights.up_bias, i, 2 * width))
-      kernels_.add(gate, bias, 2 * width);
-    kernels_.gate(gated + i * width, gate, gate + width, width, gating);
+    if (on_input) kernels_.scale(gate, weight_of(slots.order[i]), up_width);
+    if (const float* bias = bias_of(weights.up_bias, i, up_width))
+      kernels_.add(gate, bias, up_width);
+    if (mlp.gated) {
+      kernels_.gate(gated + i * width, gate, gate + width, width, gating);
+    } else {
+      kernels_.finish(gate, width, {.activation = mlp.activation});
+    }
   });
+  const float* const activated = mlp.gated ? gated : ups;
   multiply_experts(
-      slots, weights.down, [&](int64_t i) { return gated + i * width; }, packed, downs);
+      slots, weights.down, [&](int64_t i) { return activated + i * width; }, packed, downs);
   for_rows(out.rows, k * out.columns, [&](int64_t t) {
     float* to = static_cast<float*>(out.data) + t * out.stride;
     std::fill_n(to, out.columns, 0.f);

@@ -131,7 +131,6 @@ ModelSpec make_gemma4(const ConfigReader& config) {
   if (config.boolean({"enable_moe_block"}, false)) {
     decoder.mixture = read_gemma_mixture(config, decoder);
   }
-  decoder.vllm.refused = "what vLLM holds of Gemma 4 is not known here to the byte yet";
   return build(decoder);
 }
 

@@ -70,12 +70,14 @@ ModelSpec make_llama4(const ConfigReader& config) {
   const QueryGrowth growth{.beta = static_cast<float>(config.positive({"attn_scale"}, 0.1)),
                            .period = config.integer({"floor_scale"}, 8192),
                            .shift = 1};
-  decoder.vllm.refused = "vLLM permutes q and k of Llama 4, which is not done here yet";
+  decoder.qkv_stored = QkvStored::pairs;
+  if (decoder.qkv_bias) {
+    decoder.vllm.refused = "vLLM puts the weights of Llama 4's q and k in order, not their biases";
+  }
   decoder.vllm.knows_stage = true;
   ModelSpec spec = build(decoder);
   for (size_t i = 0; i < chunked.size(); ++i) {
     AttentionSpec& attention = spec.layers[i].attention;
-    attention.rope_pairs = RopePairs::neighbours;
     if (!chunked[i]) {
       attention.rope = -1;
       if (grows) attention.query_growth = growth;

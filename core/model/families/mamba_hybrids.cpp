@@ -25,7 +25,7 @@ void name_feed_forward(Decoder& decoder) {
 /// The letters of `layers_block_type`, as later configs have them.
 std::string read_letters(const ConfigReader& config) {
   const auto words = config.texts("layers_block_type");
-  if (!words) config.refuse("hybrid_override_pattern", "letters M, * and -");
+  if (!words) config.refuse("hybrid_override_pattern", "letters M, *, - and E");
   std::string letters;
   for (const std::string& word : *words) {
     const bool mamba = word == "mamba" || word == "linear_attention";
@@ -35,22 +35,49 @@ std::string read_letters(const ConfigReader& config) {
   return letters;
 }
 
-/// M Mamba-2, * attention, - MLP: one in each layer.
+/// M Mamba-2, * attention, - MLP, E experts: one in each layer.
 std::vector<LayerParts> read_pattern(const ConfigReader& config) {
   const std::string pattern = config.find({"hybrid_override_pattern"})
                                   ? config.text({"hybrid_override_pattern"}, "")
                                   : read_letters(config);
   std::vector<LayerParts> parts;
   for (const char kind : pattern) {
-    if (kind == 'E') {
-      config.refuse("hybrid_override_pattern", "M, * and - alone: its experts (E) are not run yet");
+    if (kind != 'M' && kind != '*' && kind != '-' && kind != 'E') {
+      config.refuse("hybrid_override_pattern", "letters M, *, - and E");
     }
-    if (kind != 'M' && kind != '*' && kind != '-') {
-      config.refuse("hybrid_override_pattern", "letters M, * and -");
-    }
-    parts.push_back({.attention = kind == '*', .recurrent = kind == 'M', .mlp = kind == '-'});
+    parts.push_back({.attention = kind == '*',
+                     .recurrent = kind == 'M',
+                     .mlp = kind == '-' || kind == 'E',
+                     .experts = kind == 'E'});
   }
   return parts;
+}
+
+/// DeepSeek's router, and experts without gates.
+Mixture read_nemotron_mixture(const ConfigReader& config, const Decoder& decoder) {
+  if (config.find({"moe_latent_size"})) {
+    config.refuse("moe_latent_size", "null: experts behind a narrower input are not run yet");
+  }
+  MlpSpec missing{.experts = 8, .experts_per_token = 2};
+  missing.intermediate = config.integer({"moe_intermediate_size"}, 7688, kWidths);
+  Mixture mixture = read_mixture(config, decoder.sizes.layers, missing);
+  mixture.sizes.gated = false;
+  use_deepseek_router(config, mixture);
+  if (config.integer({"n_shared_experts"}, 1, {0, kMostExperts}) > 0) {
+    mixture.sizes.shared.intermediate =
+        config.integer({"moe_shared_expert_intermediate_size"}, 7688, kWidths);
+  }
+  mixture.sparse.clear();
+  for (const LayerParts& parts : decoder.parts) mixture.sparse.push_back(parts.experts);
+  MixtureNames& names = mixture.names;
+  names.router = {"mixer.gate", "mixer.gate"};
+  names.choice_bias = {"mixer.experts.routed_experts.e_score_correction_bias",
+                       "mixer.gate.e_score_correction_bias"};
+  names.experts = {"mixer.experts.routed_experts", "mixer.experts"};
+  names.expert = {.gate = "", .up = "up_proj", .down = "down_proj"};
+  names.shared = {"mixer.experts._shared_experts._layer", "mixer.shared_experts"};
+  names.shared_up = "up_proj";
+  return mixture;
 }
 
 }  // namespace
@@ -158,6 +185,10 @@ ModelSpec make_nemotron_h(const ConfigReader& config) {
   decoder.mlp_kind = MlpKind::plain;
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
+  const auto has_experts = [](const LayerParts& parts) { return parts.experts; };
+  if (std::ranges::any_of(decoder.parts, has_experts)) {
+    decoder.mixture = read_nemotron_mixture(config, decoder);
+  }
   decoder.names.final_norm = "norm_f";
   decoder.names.attention = decoder.names.mlp = "mixer";
   decoder.names.attention_norm = decoder.names.mlp_norm = "norm";

@@ -48,9 +48,6 @@ ModelSpec make_ernie4_5_moe(const ConfigReader& config) {
 }
 
 ModelSpec make_gpt_oss(const ConfigReader& config) {
-  if (config.whole().has("quantization_config")) {
-    config.refuse("quantization_config", "none: experts in MXFP4 are not run yet");
-  }
   Decoder decoder{.family = "gpt_oss"};
   read_common(config, decoder,
               {.sizes = {.vocab = 201088,
@@ -77,13 +74,16 @@ ModelSpec make_gpt_oss(const ConfigReader& config) {
       {.intermediate = decoder.sizes.intermediate, .experts = 128, .experts_per_token = 4});
   Mixture& mixture = *decoder.mixture;
   mixture.stored = ExpertsStored::in_turn;
+  const ConfigReader quantization = config.whole().object_or_empty("quantization_config");
+  if (quantization.text({"quant_method"}, "") == "mxfp4") {
+    mixture.stored = ExpertsStored::mxfp4;
+    decoder.vllm.refused = "vLLM packs its experts for the card's kernels, which is not done here";
+  }
   mixture.router_bias = true;
   mixture.sizes.gate_limit = static_cast<float>(config.positive({"swiglu_limit"}, 7));
   mixture.sizes.up_offset = 1;
   mixture.names.router = {"mlp.router", "mlp.router"};
   mixture.names.expert = {.gate = "", .up = "gate_up_proj", .down = "down_proj"};
-  decoder.vllm.refused =
-      "vLLM keeps the biases of gpt-oss's experts on one rank, which is not done here yet";
   return build(decoder);
 }
 

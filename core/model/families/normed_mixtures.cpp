@@ -98,7 +98,7 @@ ModelSpec make_minimax_m2(const ConfigReader& config) {
   names.experts = {module + ".experts.routed_experts", module + ".experts"};
   names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
   names.order = {MixturePart::choice_bias, MixturePart::experts, MixturePart::router};
-  decoder.vllm.refused = "vLLM cuts MiniMax M2's norms by head, which is not done here yet";
+  decoder.head_norm.cut = true;
   decoder.vllm.knows_stage = true;
   return build(decoder);
 }
