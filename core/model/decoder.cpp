@@ -185,6 +185,7 @@ class DecoderBuilder {
   };
   [[nodiscard]] Place place_of(const std::string& prefix) const {
     const std::string module = prefix + names_.attention;
+    if (names_.engine_attention == ".") return {module, prefix.substr(0, prefix.size() - 1)};
     return {module, names_.engine_attention.empty() ? module : prefix + names_.engine_attention};
   }
 

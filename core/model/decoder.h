@@ -68,7 +68,7 @@ struct DecoderNames {
   std::string q_norm = "q_norm", k_norm = "k_norm";
   std::string embedding = "embed_tokens";
   std::string engine_embedding{};  // vLLM's, where it is another
-  std::string engine_attention{};  // likewise
+  std::string engine_attention{};  // likewise; ".": the layer itself
   std::string sinks = "sinks";     // below the attention, where there are any
   std::string attention_gate{};    // below the attention, of what multiplies its output; none
   std::string head = "lm_head";

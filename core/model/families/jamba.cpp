@@ -47,6 +47,7 @@ ModelSpec make_jamba(const ConfigReader& config) {
   mixture.names.router = {"feed_forward.router", "feed_forward.router"};
   mixture.names.experts = {"feed_forward.experts.routed_experts", "feed_forward.experts"};
   decoder.names.final_norm = "final_layernorm";
+  decoder.names.engine_attention = ".";
   decoder.names.mlp = "feed_forward";
   decoder.names.mlp_norm = "pre_ff_layernorm";
   return build(decoder);
