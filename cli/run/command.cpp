@@ -101,7 +101,7 @@ int report_without_engine(const RunOptions& options, const Current& current, bat
   counts.abandoned = counts.lines - counts.ok - counts.failed;
   const batch::RunReport report = make_report(options, *current.launch, std::move(counts));
   if (cause == batch::Cause::stall) {
-    say(fmt::format("no step has ended for {:.0f} s; these lines were running: {}",
+    say(fmt::format("no step has ended for {:g} s; these lines were running: {}",
                     *options.stall_limit, current.runner->running()));
   }
   if (!options.report.empty()) files::write_file(options.report, batch::report_json(report));

@@ -1,5 +1,6 @@
 #include "batch/watch.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -12,6 +13,8 @@ constexpr auto kLook = 50ms;
 constexpr auto kPublish = 1s;
 // A run that holds its outputs longer than that hangs.
 constexpr auto kPatience = 500ms;
+// Between two looks no more than that counts as silence.
+constexpr auto kLongLook = 500ms;
 
 }  // namespace
 
@@ -37,6 +40,7 @@ void Watch::show(const ProgressSample& sample) {
   const std::lock_guard lock(board_);
   shown_ = sample;
   shown_at_ = Clock::now();
+  silent_ = {};
 }
 
 void Watch::on_status(std::function<void()> sync) {
@@ -94,11 +98,19 @@ void Watch::look() {
   }
   const Cause told = cause();
   if (told != Cause::none && (!current.phase.empty() || now >= end_of_grace())) leave(told);
-  if (!options_.stall || !current.phase.empty()) return;
-  std::unique_lock lock(board_);
-  const bool stalled = now - shown_at_ > *options_.stall;
-  lock.unlock();
-  if (stalled) leave(Cause::stall);
+  if (options_.stall && is_stalled(now)) leave(Cause::stall);
+}
+
+bool Watch::is_stalled(Clock::time_point now) {
+  const Clock::duration passed = now - std::exchange(looked_, now);
+  const std::unique_lock outputs(outputs_, std::try_to_lock);
+  const std::lock_guard lock(board_);
+  if (!outputs || !shown_.phase.empty()) {
+    silent_ = {};  // no step is under way
+  } else {
+    silent_ += std::min<Clock::duration>(passed, kLongLook);
+  }
+  return silent_ > *options_.stall;
 }
 
 void Watch::leave(Cause cause) {

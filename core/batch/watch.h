@@ -23,7 +23,9 @@ struct WatchOptions {
   std::atomic<bool>* status = nullptr;        // set by a signal: a status line and a sync, please
   std::optional<Clock::time_point> deadline;  // --time-limit
   Clock::duration grace = std::chrono::seconds(5);
-  std::optional<Clock::duration> stall;  // longest time between two signs of life
+  /// Longest time that a step may take. What does not count: a reader or a disk that takes no
+  /// output, and time in which nothing of this process ran (SIGSTOP).
+  std::optional<Clock::duration> stall;
   /// Ends the process, after a sync; does not return.
   std::function<void(Cause, AtRest)> leave;
   /// Once a second, and when something ends or begins.
@@ -57,6 +59,7 @@ class Watch {
   void work();
   void look();
   void leave(Cause cause);
+  [[nodiscard]] bool is_stalled(Clock::time_point now);
   [[nodiscard]] ProgressSample sample(Clock::time_point now);
 
   Progress& progress_;
@@ -65,10 +68,12 @@ class Watch {
   std::mutex board_;  // of what follows
   ProgressSample shown_;
   Clock::time_point shown_at_ = Clock::now();
+  Clock::duration silent_{};  // since the last sign of life
   std::function<void()> sync_;
   std::optional<Clock::time_point> told_;  // to stop
   bool ended_ = false;
-  Clock::time_point published_{};  // of the second thread alone
+  Clock::time_point published_{};  // of the second thread alone, and the next
+  Clock::time_point looked_ = Clock::now();
   std::condition_variable wake_;
   std::thread thread_;
 };

@@ -72,6 +72,22 @@ TEST_CASE("a run over several lives: nothing lost, nothing twice, input order") 
   }
 }
 
+TEST_CASE("records beyond 4 GiB are put in order") {
+  const Scratch scratch;
+  const std::string text[] = {"{\"id\":\"a\"}\n", "{\"id\":\"b\"}\n", "{\"id\":\"c\"}\n"};
+  const uint64_t places[] = {uint64_t{6} << 30, 0, (uint64_t{4} << 30) + 5};
+  const int part = open(scratch.path("out.part").c_str(), O_RDWR | O_CREAT, 0600);
+  for (size_t i = 0; i < 3; ++i) {
+    const auto bytes = static_cast<ssize_t>(text[i].size());
+    REQUIRE(pwrite(part, text[i].data(), text[i].size(), static_cast<off_t>(places[i])) == bytes);
+  }
+  close(part);
+  Journal journal(scratch.path("out"), Fsync::end);
+  for (size_t i = 0; i < 3; ++i) journal.adopt(i, {places[i], text[i].size()});
+  journal.publish(files::Existing::refuse, [](uint64_t) {});
+  CHECK(scratch.read("out") == text[0] + text[1] + text[2]);
+}
+
 TEST_CASE("a tail cut at any byte, or of zeros, is dropped and its line done anew") {
   const Scratch scratch;
   scratch.write("in", life_input(20));

@@ -1,16 +1,20 @@
 // The command line before any model is read.
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
 #include <regex>
 #include <set>
 
 #include "batch/request_fields.h"
 #include "cli/arguments.h"
+#include "cli/child.h"
 #include "cli/help_flags.h"
 #include "cli/program.h"
 #include "cli/units.h"
 
 using namespace plimsoll;
 using namespace plimsoll::cli;
+using test::Child;
 using test::flags_in;
 using test::flags_of_help;
 using test::read_file;
@@ -64,6 +68,28 @@ TEST_CASE("times") {
   for (const char* bad : {"", "h", "3x", "-1s"}) {
     CHECK_THROWS_AS(parse_duration(bad), std::invalid_argument);
   }
+}
+
+TEST_CASE("a misspelt flag is answered within 50 ms") {
+  const Scratch scratch;
+  double least = 1;  // of five: other programs take their share of the caches
+  for (int i = 0; i < 5; ++i) {
+    rusage before{};
+    rusage after{};
+    getrusage(RUSAGE_CHILDREN, &before);
+    Child child(scratch, {"run", test::kModel, "--max-num-seq", "3"});
+    CHECK(child.wait() == 2);
+    getrusage(RUSAGE_CHILDREN, &after);
+    const auto seconds = [](const rusage& use) {
+      const auto micros = use.ru_utime.tv_usec + use.ru_stime.tv_usec;
+      return static_cast<double>(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+             static_cast<double>(micros) / 1e6;
+    };
+    least = std::min(least, seconds(after) - seconds(before));
+  }
+#ifndef __SANITIZE_ADDRESS__
+  CHECK(least < 0.05);
+#endif
 }
 
 TEST_CASE("usage errors are one line, status 2, and come before the model is read") {
