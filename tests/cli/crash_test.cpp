@@ -11,16 +11,17 @@ using test::shell;
 
 namespace {
 
-// Line 2 is long enough to be met at work; the others are answered before it.
+// Line 2 is long enough to be met at work, its answers one after the other; line 1 is answered
+// before.
 const std::string kLines =
     "{\"id\":\"a\",\"prompt\":\"x\",\"max_tokens\":1}\n"
-    "{\"id\":\"killer\",\"prompt\":\"x\",\"max_tokens\":1000,\"ignore_eos\":true}\n"
+    "{\"id\":\"killer\",\"prompt\":\"x\",\"max_tokens\":1000,\"ignore_eos\":true,\"n\":6}\n"
     "{\"id\":\"b\",\"prompt\":\"x\",\"max_tokens\":1}\n";
 
 // A life in which the process gets a signal while line 2 is in hand.
 std::string life(const std::string& signal) {
   return "(exec " + test::kProgram +
-         " run $MODEL -q -i in -o out --threads 1) & run=$!; "
+         " run $MODEL -q -i in -o out --threads 1 --max-num-seqs 1) & run=$!; "
          "while ! { grep -q '^+2' out.running && ! grep -q '!' out.running && test -s out.part; } "
          "2> log; "
          "do kill -0 $run || exit 98; sleep 0.01; done; kill -" +
