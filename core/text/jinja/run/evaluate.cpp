@@ -151,7 +151,7 @@ void Interpreter::spread_keywords(const Expr& expr, Args& args) {
   for (const auto& [key, value] : mapping.as_dict().entries()) {
     runtime_.charge(args.keywords.size() / 8 + 1);
     if (!key.is_string()) raise("keywords must be strings");
-    const auto same = [&](const auto& keyword) { return keyword.first == key.text(); };
+    const auto same = [&key = key](const auto& keyword) { return keyword.first == key.text(); };
     if (std::ranges::any_of(args.keywords, same)) {
       raise("got multiple values for keyword argument '", key.text(), "'");
     }

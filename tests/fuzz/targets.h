@@ -1,0 +1,39 @@
+// Readers of what users and strangers write, each as a function of bytes. A target returns whatever
+// the bytes are: what a reader throws at malformed input is caught, anything else is a finding, as
+// are crashes, hangs, what a sanitizer says, and a broken promise (std::logic_error).
+#pragma once
+
+#include <string_view>
+
+namespace plimsoll::fuzz {
+
+void chat_template(std::string_view bytes);  // chat_template.jinja, rendered
+void config(std::string_view bytes);         // config.json, quantization_config too
+void in_flight(std::string_view bytes);      // OUT.running
+void index(std::string_view bytes);          // model.safetensors.index.json
+void journal(std::string_view bytes);        // OUT.part
+void json_line(std::string_view bytes);      // requests, a line each
+void manifest(std::string_view bytes);       // OUT.run.json
+void packed_input(std::string_view bytes);   // gzip, zstd or text, as lines
+void safetensors(std::string_view bytes);    // a weights' file
+void tokenizer(std::string_view bytes);      // tokenizer.json, used
+
+struct Target {
+  const char* name;  // of its folder of seeds too
+  void (*read)(std::string_view bytes);
+};
+
+inline constexpr Target kTargets[] = {
+    {"chat_template", chat_template},
+    {"config", config},
+    {"in_flight", in_flight},
+    {"index", index},
+    {"journal", journal},
+    {"json_line", json_line},
+    {"manifest", manifest},
+    {"packed_input", packed_input},
+    {"safetensors", safetensors},
+    {"tokenizer", tokenizer},
+};
+
+}  // namespace plimsoll::fuzz
