@@ -37,7 +37,9 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  void signal(int number) const { ::kill(pid_, number); }
+  void signal(int number) const {
+    if (pid_ > 0) ::kill(pid_, number);  // -1 would be everybody
+  }
 
   /// Waits for `there`, half a minute at most; throws if the child ends before.
   void until(const std::function<bool()>& there) {
