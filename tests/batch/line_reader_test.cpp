@@ -109,6 +109,28 @@ TEST_CASE("an input that cannot be one is refused by name") {
   CHECK_THROWS_WITH(InputFile::open(scratch.path("")), Catch::Contains("folder"));
 }
 
+TEST_CASE("what is another format is refused before anything is made of its lines") {
+  const Scratch scratch;
+  struct Row {
+    const char* text;
+    const char* cure;  // null: lines of ours, or what fails line by line
+  };
+  for (const Row& row :
+       {Row{"[{\"prompt\":\"a\"}]\n", "jq -c '.[]'"}, Row{"{\n\"prompt\": \"a\"\n}\n", "jq -c ."},
+        Row{"a,b\nc,d\n", "mlr"}, Row{"a\tb\nc\td\n", "mlr"}, Row{"a,b\nc\n", "jq -R"},
+        Row{"hello\nyou\n", "jq -R"}, Row{"hello\n", nullptr}, Row{"", nullptr},
+        Row{"{broken\nhello\n", nullptr}, Row{"hello\n\"a\"\n", nullptr},
+        Row{"hello\n[1]x\n", nullptr}, Row{"{\"prompt\":\"a\"}\nhello\n", nullptr}}) {
+    INFO(row.text);
+    files::InputFile input = files::InputFile::open(scratch.write("in", row.text));
+    if (row.cure == nullptr) {
+      CHECK_NOTHROW(refuse_other_formats(input, 1 << 20));
+    } else {
+      CHECK_THROWS_WITH(refuse_other_formats(input, 1 << 20), Catch::Contains(row.cure));
+    }
+  }
+}
+
 TEST_CASE("the first byte that is not UTF-8") {
   struct Row {
     std::string text;

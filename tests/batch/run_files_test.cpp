@@ -107,6 +107,80 @@ TEST_CASE("a tail cut at any byte, or of zeros, is dropped and its line done ane
   check_published(scratch);
 }
 
+TEST_CASE("how much of a journal was dropped is told: torn bytes, not zeros that were given back") {
+  const std::string record = "{\"id\":\"a\",\"choices\":[],\"error\":null}\n";
+  const std::string torn = "{\"id\":\"b";
+  const std::string zeros(64, '\0');
+  struct Row {
+    std::string part;
+    uint64_t dropped;
+    size_t records;
+  };
+  for (const Row& row : {Row{record, 0, 1}, Row{record + torn, torn.size(), 1},
+                         Row{zeros + record + torn, torn.size(), 1}, Row{zeros, 0, 0},
+                         Row{zeros + torn, torn.size(), 0}, Row{torn, torn.size(), 0}}) {
+    INFO(row.part);
+    const Scratch scratch;
+    scratch.write("out.part", row.part);
+    Journal journal(scratch.path("out"), Fsync::end);
+    size_t records = 0;
+    CHECK(journal.recover([&](const Extent&, const Record&) { ++records; }) == row.dropped);
+    CHECK(records == row.records);
+  }
+}
+
+TEST_CASE("a bad line with an id that is taken does not get the answer of the id's owner") {
+  const Scratch scratch;
+  scratch.write("in",
+                "{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"x\"}}\n"
+                "{\"custom_id\":\"a\"}\n");
+  const std::string answer =
+      "{\"id\":\"1\",\"custom_id\":\"a\",\"response\":{\"status_code\":200},\"error\":null}\n";
+  const std::string failure =
+      "{\"id\":\"2\",\"custom_id\":\"a\",\"response\":null,"
+      "\"error\":{\"code\":\"bad_field\",\"message\":\"m\",\"line\":2}}\n";
+  RunFilesOptions options;
+  options.output = scratch.path("out");
+  options.job = {{"seed", 1}};
+  options.notes = OrderedJson::object();
+  options.resume.max_line_bytes = 1 << 20;
+  {
+    files::InputFile input = files::InputFile::open(scratch.path("in"));
+    RunFiles files(options, &input);
+    files.output().put(1, failure);
+    files.output().put(0, answer);
+    files.keep();
+  }
+  files::InputFile input = files::InputFile::open(scratch.path("in"));
+  RunFiles files(options, &input);
+  CHECK(files.done().ok == 1);
+  CHECK(files.done().failed == 1);
+  files.publish(1, 1, 0);
+  CHECK(scratch.read("out") == answer + failure);
+}
+
+TEST_CASE("a life that ended between an output's name and its note is known for what it was") {
+  const Scratch scratch;
+  scratch.write("in", life_input(20));
+  const auto forget = [&](const std::string& state) {
+    std::string record = scratch.read("out.run.json");
+    const std::string noted = "\"state\": \"" + state + "\"";
+    REQUIRE(record.find(noted) != std::string::npos);
+    scratch.write("out.run.json",
+                  record.replace(record.find(noted), noted.size(), "\"state\": \"publishing\""));
+  };
+  CHECK(!live(scratch, {.stop_after = 5}));
+  CHECK(publish_what_is_there(scratch.path("out")).manifest.missing == 15);
+  forget("partial");
+  CHECK(live(scratch, {.order = 2}));  // goes on with the lines that are missing
+  check_published(scratch);
+  forget("complete");
+  scratch.write("out.part", "{\"id\":\"a1\",\"choices\":[],\"error\":null}\n");  // not yet removed
+  for (int life = 0; life < 3; ++life) CHECK(live(scratch, {}));
+  check_published(scratch);
+  CHECK_THAT(scratch.read("out.run.json"), Catch::Contains("\"state\": \"complete\""));
+}
+
 TEST_CASE("damage before the tail, and records of other lines, are refused and left alone") {
   const Scratch scratch;
   scratch.write("in", life_input(20));

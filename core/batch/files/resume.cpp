@@ -74,7 +74,7 @@ class Matcher {
 
   void take(const Line& line) {
     LineHead head;
-    bool taken = false;
+    bool taken = true;  // a line that fails in its envelope is known by its number alone
     try {
       (void)read_envelope(line, usual_, head);
       taken = ids_.take(head) != 0;
