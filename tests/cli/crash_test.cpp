@@ -22,8 +22,8 @@ const std::string kLines =
 std::string life(const std::string& signal) {
   return "(exec " + test::kProgram +
          " run $MODEL -q -i in -o out --threads 1 --max-num-seqs 1) & run=$!; "
-         "while ! { grep -q '^+2' out.running && ! grep -q '!' out.running && test -s out.part; } "
-         "2> log; "
+         "until notes=$(cat out.running 2> log); "  // one look: the file is written anew meanwhile
+         "[[ $notes == *+2* && $notes != *!* && -s out.part ]]; "
          "do kill -0 $run || exit 98; sleep 0.01; done; kill -" +
          signal + " $run; wait $run";
 }
