@@ -19,17 +19,17 @@ enum class Cause : uint8_t { none, signal, time_limit, stall };
 enum class AtRest : uint8_t { no, yes };
 
 struct WatchOptions {
-  const std::atomic<bool>* stop = nullptr;    // set by a signal: admit nothing more
-  std::atomic<bool>* status = nullptr;        // set by a signal: a status line and a sync, please
-  std::optional<Clock::time_point> deadline;  // --time-limit
+  const std::atomic<bool>* stop = nullptr;      // set by a signal: admit nothing more
+  std::atomic<bool>* status = nullptr;          // set by a signal: a status line and a sync, please
+  std::optional<Clock::time_point> deadline{};  // --time-limit
   Clock::duration grace = std::chrono::seconds(5);
   /// Longest time that a step may take. What does not count: a reader or a disk that takes no
   /// output, and time in which nothing of this process ran (SIGSTOP).
-  std::optional<Clock::duration> stall;
+  std::optional<Clock::duration> stall{};
   /// Ends the process, after a sync; does not return.
-  std::function<void(Cause, AtRest)> leave;
+  std::function<void(Cause, AtRest)> leave{};
   /// Once a second, and when something ends or begins.
-  std::function<void(const ProgressSample&)> publish_status;
+  std::function<void(const ProgressSample&)> publish_status{};
 };
 
 class Watch {
