@@ -1,6 +1,7 @@
 #include "model/config.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "base/error.h"
@@ -21,6 +22,26 @@ std::string known_architectures() {
   return names;
 }
 
+/// What text models lack here that are known otherwise.
+struct Unserved {
+  std::string_view architecture, lacks;
+};
+constexpr std::string_view kIndexer = "attention to the keys that an indexer chooses";
+constexpr auto kUnserved = std::to_array<Unserved>({
+    {"DeepseekV32ForCausalLM", kIndexer},
+    {"Gemma3nForCausalLM", "streams of residuals (AltUp) and inputs by layer"},
+    {"GlmMoeDsaForCausalLM", kIndexer},
+    {"KimiLinearForCausalLM", "the delta rule with a decay for each channel"},
+    {"MiniMaxForCausalLM", "lightning attention"},
+    {"RecurrentGemmaForCausalLM", "gated linear recurrences (RG-LRU)"},
+    {"Zamba2ForCausalLM", "attention that layers share, over their input and the embedding"},
+});
+
+std::string lacks(std::string_view architecture) {
+  const auto known = std::ranges::find(kUnserved, architecture, &Unserved::architecture);
+  return known == kUnserved.end() ? "" : fmt::format(" yet ({})", known->lacks);
+}
+
 // The whole model's architecture, not that of a part such as text_config.
 const Family& find_family(const Json& root) {
   const ConfigReader config = ConfigReader::plain(root);
@@ -28,8 +49,8 @@ const Family& find_family(const Json& root) {
   if (names && !names->empty()) {
     const auto family = std::ranges::find(families(), names->front(), &Family::architecture);
     if (family != families().end()) return *family;
-    fail(ExitCode::checkpoint_unusable, "architecture {} is not supported; supported are {}",
-         names->front().substr(0, 80), known_architectures());
+    fail(ExitCode::checkpoint_unusable, "architecture {} is not supported{}; supported are {}",
+         names->front().substr(0, 80), lacks(names->front()), known_architectures());
   }
   const std::string type = config.text({"model_type"}, "");
   const auto family = std::ranges::find(families(), type, &Family::model_type);

@@ -76,6 +76,8 @@ TEST_CASE("absurd values are refused with key, value and what was expected") {
       {R"({"kv_lora_rank": 512})", R"("kv_lora_rank" is 512)"},
       {R"({"architectures": ["RwkvForCausalLM"]})",
        "architecture RwkvForCausalLM is not supported; supported are"},
+      {R"({"architectures": ["Zamba2ForCausalLM"]})",
+       "architecture Zamba2ForCausalLM is not supported yet (attention that layers share"},
       {R"({"architectures": "LlamaForCausalLM"})",
        R"("architectures" is "LlamaForCausalLM"; expected a list)"},
       {R"({"architectures": [], "model_type": "rwkv"})", "LlamaForCausalLM"},
