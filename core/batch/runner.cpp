@@ -88,7 +88,7 @@ bool Runner::may_admit() const {
   const engine::EnginePlan& plan = engine_.plan();
   return !ended_ && engine_.waiting() < plan.max_num_seqs && prepared_.size() < kPrepared &&
          queued_tokens_ < 2 * static_cast<size_t>(plan.max_num_batched_tokens) &&
-         (engine_.idle() || !prompts_.is_full()) && output_.held_back() < kHeldBackBytes &&
+         (is_idle() || !prompts_.is_full()) && output_.held_back() < kHeldBackBytes &&
          (!errors_ || errors_->held_back() < kHeldBackBytes);
 }
 

@@ -1,12 +1,16 @@
 // Lines with pictures: where they may come from, what they cost, how their placeholders grow.
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/stat.h>
-#include <catch2/catch.hpp>
 
+#include <atomic>
+#include <catch2/catch.hpp>
 #include <chrono>
+#include <thread>
 
 #include "base/error.h"
 #include "batch/line_error.h"
+#include "batch/pictures/workers.h"
 #include "batch/prompt_builder.h"
 #include "scratch.h"
 
@@ -214,4 +218,45 @@ TEST_CASE("counting reads headers, and no pixels") {
                                        [](std::string_view, std::string_view) {}));
   CHECK(built.prompts[0].parts[0].size() == 8);
   CHECK(built.prompts[0].pictures->items[0].pixels->levels.empty());
+}
+
+TEST_CASE("pictures that are decoded give the memory of their files back") {
+  const test::Scratch scratch;
+  PictureLoader loader(rules(scratch.path("")));
+  std::ifstream stream(kOdd, std::ios::binary);
+  const std::string picture{std::istreambuf_iterator<char>(stream), {}};
+  const auto in_use = [] {
+    const auto info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  std::vector<PixelsFuture> kept;
+  const size_t before = in_use();
+  for (int i = 0; i < 16; ++i) {
+    const std::string file =
+        scratch.write("a.png", picture + std::string(size_t{4} << 20, static_cast<char>('a' + i)));
+    auto opened = loader.open({{MediaKind::image, {file}, "image"}}, OrderedJson::object());
+    kept.push_back(loader.load(std::move(opened.front())));
+    REQUIRE(kept.back().get() != nullptr);
+  }
+  CHECK(in_use() < before + (size_t{8} << 20));
+}
+
+TEST_CASE("decoders under way keep within their bytes, or one is alone") {
+  std::atomic<int> bytes = 0, most = 0, done = 0;
+  {
+    Workers workers(4, 100);
+    for (int i = 0; i < 40; ++i) {
+      const int own = i % 4 == 0 ? 150 : 40;
+      workers.add(
+          [&, own] {
+            most = std::max(most.load(), bytes += own);
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            bytes -= own;
+            ++done;
+          },
+          static_cast<size_t>(own));
+    }
+    while (done < 40) std::this_thread::yield();
+  }
+  CHECK(most == 150);
 }

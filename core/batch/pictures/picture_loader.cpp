@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kProcessors = 64;                    // of different settings, kept
 constexpr size_t kLineBytes = size_t{64} << 20;       // of a line's files together
 constexpr size_t kUnderWayBytes = size_t{256} << 20;  // of processed pictures beside the kept
-constexpr size_t kDecodedBytes = size_t{192} << 20;   // of a video's frames
+constexpr size_t kDecodedBytes = size_t{192} << 20;   // of a video's frames, and at one time
 constexpr std::string_view kContainer =
     "a video container is not read; give its frames as files, "
     "or as data:video/jpeg;base64,A,B,...";
@@ -49,15 +49,32 @@ engine::Hash128 hash(const engine::Hash128& key, std::string_view text) {
   return engine::siphash128(key, std::as_bytes(std::span(text)));
 }
 
-/// Whose bytes are counted as long as anybody has them.
-std::shared_ptr<const image::Pixels> counted(image::Pixels pixels,
-                                             const std::shared_ptr<std::atomic<size_t>>& bytes) {
-  const size_t own = pixels.levels.size();
-  *bytes += own;
-  return {new image::Pixels(std::move(pixels)), [bytes, own](const image::Pixels* done) {
-            *bytes -= own;
-            delete done;
-          }};
+/// Bytes that count as long as this lives.
+class Counted {
+ public:
+  Counted(std::shared_ptr<std::atomic<size_t>> total, size_t bytes)
+      : total_(std::move(total)), bytes_(bytes) {
+    *total_ += bytes_;
+  }
+  ~Counted() { *total_ -= bytes_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::shared_ptr<std::atomic<size_t>> total_;
+  size_t bytes_;
+};
+
+size_t file_bytes(const OpenedPicture& picture) {
+  size_t bytes = 0;
+  for (const auto& file : picture.files) bytes += file.size();
+  return bytes;
+}
+
+size_t value_count(const image::Layout& layout) {
+  size_t count = 1;
+  for (const int64_t size : layout.shape) count *= static_cast<size_t>(size);
+  return count;
 }
 
 image::Pixels decode(const OpenedPicture& picture) {
@@ -74,7 +91,9 @@ image::Pixels decode(const OpenedPicture& picture) {
 }  // namespace
 
 PictureLoader::PictureLoader(PictureRules rules)
-    : rules_(std::move(rules)), reader_(rules_.allowed_folder), workers_(rules_.threads) {
+    : rules_(std::move(rules)),
+      reader_(rules_.allowed_folder),
+      workers_(rules_.threads, kDecodedBytes) {
   if (!rules_.vision) return;
   try {
     (void)processor(OrderedJson::object());
@@ -168,11 +187,12 @@ OpenedPicture PictureLoader::open_one(const Media& media, const ProcessorPtr& pr
     throw blame(media.field, error);
   }
   opened.key = hash(opened.key, std::string_view(video ? "video" : "image"));
+  opened.decoder_bytes = decoded;
   return opened;
 }
 
 bool PictureLoader::is_full() const {
-  return live_bytes_->load() >= rules_.cache_bytes + kUnderWayBytes;
+  return live_bytes_->load() >= kept_bytes_ + kUnderWayBytes;
 }
 
 PixelsFuture PictureLoader::load(OpenedPicture picture) {
@@ -180,15 +200,24 @@ PixelsFuture PictureLoader::load(OpenedPicture picture) {
     kept_.splice(kept_.begin(), kept_, known->second);
     return kept_.front().pixels;
   }
-  size_t bytes = 1;
-  for (const int64_t size : picture.layout.shape) bytes *= static_cast<size_t>(size);
+  const size_t bytes = value_count(picture.layout), decoder_bytes = picture.decoder_bytes;
+  auto files = std::make_unique<Counted>(live_bytes_, file_bytes(picture));
   const engine::Hash128 key = picture.key;
-  const auto task = std::make_shared<std::packaged_task<std::shared_ptr<const image::Pixels>()>>(
-      [opened = std::move(picture), live = live_bytes_] { return counted(decode(opened), live); });
-  const PixelsFuture pixels = task->get_future().share();
-  workers_.add([task] { (*task)(); });
-  keep(key, pixels, bytes);
-  return pixels;
+  // What a task holds it gives up when it has run: its future lives on.
+  auto task = std::make_shared<std::packaged_task<std::shared_ptr<const image::Pixels>()>>(
+      [opened = std::make_unique<OpenedPicture>(std::move(picture)), files = std::move(files),
+       pixels = std::make_shared<Counted>(live_bytes_, bytes)]() mutable {
+        const auto picture_here = std::move(opened);
+        const auto files_here = std::move(files);
+        const auto pixels_here = std::move(pixels);
+        return std::shared_ptr<const image::Pixels>(
+            new image::Pixels(decode(*picture_here)),
+            [pixels_here](const image::Pixels* done) { delete done; });
+      });
+  const PixelsFuture coming = task->get_future().share();
+  workers_.add([task] { (*task)(); }, decoder_bytes);
+  keep(key, coming, bytes);
+  return coming;
 }
 
 void PictureLoader::keep(const engine::Hash128& key, const PixelsFuture& pixels, size_t bytes) {

@@ -40,6 +40,7 @@ struct OpenedPicture {
   image::Layout layout;
   engine::Hash128 key;                      // of the files and the settings
   std::vector<std::vector<uint8_t>> files;  // one, or a video's frames
+  size_t decoder_bytes = 0;                 // that decoding all of them takes
   std::shared_ptr<const image::Processor> processor;
   std::string field;  // whom to blame
 };
@@ -86,6 +87,7 @@ class PictureLoader {
   std::list<Kept> kept_;                            // most recently used first
   std::map<engine::Hash128, std::list<Kept>::iterator, Less> by_key_;
   size_t kept_bytes_ = 0;
+  /// Of pixels that anybody has or will have, and of files that wait.
   std::shared_ptr<std::atomic<size_t>> live_bytes_ = std::make_shared<std::atomic<size_t>>(0);
   Workers workers_;  // ends first
 };

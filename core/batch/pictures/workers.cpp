@@ -4,7 +4,7 @@
 
 namespace plimsoll::batch {
 
-Workers::Workers(int threads) {
+Workers::Workers(int threads, size_t bytes_at_once) : bytes_at_once_(bytes_at_once) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
 
@@ -17,25 +17,34 @@ Workers::~Workers() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Workers::add(std::function<void()> task) {
+void Workers::add(std::function<void()> task, size_t bytes) {
   if (threads_.empty()) return task();
   {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
+    tasks_.push_back({std::move(task), bytes});
   }
   changed_.notify_one();
+}
+
+bool Workers::may_begin() const {
+  if (tasks_.empty()) return false;
+  return bytes_ == 0 || bytes_ + tasks_.front().bytes <= bytes_at_once_;
 }
 
 void Workers::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return ending_ || !tasks_.empty(); });
+    changed_.wait(lock, [this] { return ending_ || may_begin(); });
     if (ending_) return;
-    const std::function<void()> task = std::move(tasks_.front());
+    Task task = std::move(tasks_.front());
     tasks_.pop_front();
+    bytes_ += task.bytes;
     lock.unlock();
-    task();
+    task.run();
+    task.run = nullptr;  // and what it holds
     lock.lock();
+    bytes_ -= task.bytes;
+    changed_.notify_all();
   }
 }
 

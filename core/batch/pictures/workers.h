@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -13,21 +14,30 @@ namespace plimsoll::batch {
 class Workers {
  public:
   /// None: tasks run where they are given.
-  explicit Workers(int threads);
+  Workers(int threads, size_t bytes_at_once);
   /// Waits for the tasks under way; those that have not begun are left out.
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  /// Tasks begin in the order in which they come, and must not throw.
-  void add(std::function<void()> task);
+  /// Tasks begin in the order in which they come, as long as those under way need no more than
+  /// `bytes_at_once` together, or alone. They must not throw.
+  void add(std::function<void()> task, size_t bytes);
 
  private:
+  struct Task {
+    std::function<void()> run;
+    size_t bytes = 0;
+  };
+
   void work();
+  [[nodiscard]] bool may_begin() const;
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
+  std::deque<Task> tasks_;
+  size_t bytes_at_once_;
+  size_t bytes_ = 0;  // of tasks under way
   bool ending_ = false;
   std::vector<std::thread> threads_;
 };

@@ -1,5 +1,7 @@
 #include "bench/support/roofs.h"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -81,14 +83,12 @@ double read_bandwidth(int threads, size_t bytes, int rounds) {
   return static_cast<double>(bytes) / time;
 }
 
-MatrixRate matrix_rate(int threads, int rounds) {
+MatrixRate matrix_rate(int threads, MatrixShape shape, int rounds) {
 #if defined(PLIMSOLL_ONEDNN)
   if (backend::has_isa(backend::CpuIsa::avx512bf16)) {
     using dnnl::matmul;
     omp_set_num_threads(threads);
-    constexpr int64_t m = 512;
-    constexpr int64_t k = 2048;
-    constexpr int64_t n = 8192;
+    const auto [m, k, n] = shape;
     using Type = dnnl::memory::data_type;
     using Tag = dnnl::memory::format_tag;
     const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
@@ -109,9 +109,11 @@ MatrixRate matrix_rate(int threads, int rounds) {
           queue.wait();
         },
         rounds, 0.5);
-    return {2.0 * m * k * n / time, "oneDNN bf16 512 x 2048 x 8192"};
+    return {2.0 * static_cast<double>(m * k * n) / time,
+            fmt::format("oneDNN bf16 {} x {} x {}", m, k, n)};
   }
 #endif
+  static_cast<void>(shape);
   static_cast<void>(rounds);
   return {multiply_add_rate(threads), "float multiply-adds"};
 }

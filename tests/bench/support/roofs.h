@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <string>
 
 namespace plimsoll::testing {
 
@@ -12,11 +14,14 @@ double read_bandwidth(int threads, size_t bytes = size_t{2} << 30, int rounds = 
 /// What the matrix rate was measured with.
 struct MatrixRate {
   double flops = 0;  // per second
-  const char* by = "";
+  std::string by;
 };
-/// The best of `rounds` products 512 x 2048 x 8192 in bf16 by oneDNN, or, where oneDNN or the
-/// instructions are missing, what independent multiply-adds reach.
-MatrixRate matrix_rate(int threads, int rounds = 20);
+struct MatrixShape {
+  int64_t m = 512, k = 2048, n = 8192;
+};
+/// The best of `rounds` products m x k x n in bf16 by oneDNN, or, where oneDNN or the instructions
+/// are missing, what independent multiply-adds reach.
+MatrixRate matrix_rate(int threads, MatrixShape shape = {}, int rounds = 20);
 
 /// Seconds of the best of some calls of f: at least `rounds`, for at least `seconds`.
 template <typename F>
