@@ -41,6 +41,18 @@ void add_quantization(std::vector<Change>& changes, const EngineArgs& args,
   }
 }
 
+/// Settings of processors that make the largest image smaller: they change nothing where a model's
+/// processor has none of the name.
+void add_image_settings(std::vector<Change>& changes) {
+  const auto add = [&](std::string words, const std::string& name, int64_t value) {
+    changes.push_back(
+        {std::move(words), fmt::format("--mm-processor-kwargs '{{\"{}\": {}}}'", name, value),
+         "details of large images", [name, value](EngineArgs& a) { a.processor[name] = value; }});
+  };
+  add("images of at most 1280 squares of 28 x 28 pixels", "max_pixels", 1280 * 28 * 28);
+  add("images in at most 4 tiles", "max_dynamic_patch", 4);
+}
+
 std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& base,
                                    const hardware::Gpu* gpu, int64_t ranks) {
   std::vector<Change> changes;
@@ -102,6 +114,7 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
         "less room for other processes and for graphs",
         [](EngineArgs& a) { a.gpu_memory_utilization = 0.95; });
   }
+  if (base.image_tokens > 0 && args.processor.empty()) add_image_settings(changes);
   if (args.limits.empty() && !args.language_only) {
     add("no images or videos", R"(--limit-mm-per-prompt '{"image": 0, "video": 0}')", "text alone",
         [](EngineArgs& a) {
@@ -170,6 +183,10 @@ Suggestion suggestion_of(const PlanResult& base, const PlanResult& changed,
     suggestion.change += (suggestion.change.empty() ? "" : ", with ") + change->words;
     suggestion.flag += (suggestion.flag.empty() ? "" : " ") + change->flag;
     suggestion.cost += (suggestion.cost.empty() ? "" : "; ") + change->cost;
+  }
+  if (changed.image_tokens < base.image_tokens) {
+    suggestion.change += fmt::format(" (an image has at most {} tokens, not {})",
+                                     changed.image_tokens, base.image_tokens);
   }
   suggestion.saves = saved_bytes(base, changed);
   suggestion.fits = changed.fits.value_or(false);

@@ -109,6 +109,7 @@ struct PlanResult : StageFigures {
   int64_t max_num_batched_tokens = 0;
   double gpu_memory_utilization = 0;
   int64_t cuda_graphs = 0;
+  int64_t image_tokens = 0;  // of the largest image; 0: none is taken, or it is not known
   bool has_kv = false;
   std::vector<KvKindCount> kv_kinds;
   std::vector<int64_t> group_sizes;

@@ -73,3 +73,21 @@ TEST_CASE("a card that a quantization method does not take is refused as vLLM re
   args.version = {0, 11, 0};
   CHECK_THROWS_AS(plan_on("t4"), Error);
 }
+
+TEST_CASE("of models that see, images are advised smaller by their own settings, with tokens") {
+  const auto qwen = advice_for("qwen2.5-vl-3b", "t4", {});
+  const Suggestion* pixels = with_flag(qwen, R"(--mm-processor-kwargs '{"max_pixels": 1003520}')");
+  REQUIRE(pixels != nullptr);
+  CHECK(pixels->saves > int64_t{64} << 20);
+  CHECK(pixels->change.find("at most 1280 tokens, not 16384") != std::string::npos);
+  CHECK(with_flag(qwen, R"(--mm-processor-kwargs '{"max_dynamic_patch": 4}')") == nullptr);
+  const auto intern = advice_for("internvl2-2b", "t4", {});
+  const Suggestion* tiles =
+      with_flag(intern, R"(--mm-processor-kwargs '{"max_dynamic_patch": 4}')");
+  REQUIRE(tiles != nullptr);
+  CHECK(tiles->saves > 0);
+  CHECK(tiles->change.find("at most 1280 tokens, not 3328") != std::string::npos);
+  EngineArgs small;
+  small.processor["max_pixels"] = 50176;
+  CHECK(with_flag(advice_for("qwen2.5-vl-3b", "t4", small), pixels->flag) == nullptr);
+}

@@ -270,6 +270,9 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
   result.cuda_graphs = launches[chosen].graphs;
   fill_layout(result, caches[chosen]);
   add_notes(result, stages.front(), terms.quantization, args);
+  for (const auto& [modality, tokens] : launches.front().encoder.tokens) {
+    if (modality == "image") result.image_tokens = tokens;
+  }
   if (std::string note = encoder_note(launches.front().encoder); !note.empty()) {
     result.notes.push_back(std::move(note));
   }
