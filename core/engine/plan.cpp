@@ -158,6 +158,17 @@ uint64_t bytes_beside_blocks(const model::ModelSpec& spec, const EngineLayout& l
   return plan_layout(spec, none, footprint).total_bytes;
 }
 
+/// Embeddings that are kept where nobody says: vLLM's few, a step's worth, would let pictures that
+/// many lines share be encoded for each of them.
+int64_t usual_picture_tokens(const model::ModelSpec& spec, const EngineOptions& options,
+                             int64_t largest, const backend::Footprint& footprint) {
+  constexpr int64_t kPictures = 64;
+  constexpr int64_t kBytes = int64_t{512} << 20;
+  const auto row = spec.hidden_size *
+                   static_cast<int64_t>(dtype_size(footprint.activation_dtype(options.dtype)));
+  return std::min(kPictures * largest, kBytes / row);
+}
+
 /// A number of blocks that was asked for must not lead over the line.
 void check_budget(const EngineOptions& options, uint64_t rest, const EngineLayout& layout) {
   const uint64_t budget = *options.memory_budget;
@@ -192,8 +203,10 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   const int64_t batched_tokens = limits.batched_tokens;
   if (layout.pictures) {
     int64_t& kept = layout.pictures->cache_tokens;
-    // As vLLM's default: a step's tokens, or the largest picture.
-    kept = std::max(kept > 0 ? kept : batched_tokens, layout.pictures->largest());
+    const int64_t largest = layout.pictures->largest();
+    if (kept == 0)
+      kept = std::max(batched_tokens, usual_picture_tokens(spec, options, largest, footprint));
+    kept = std::max(kept, largest);
   }
   layout.kv = make_kv_layout(spec, std::max<int64_t>(options.block_size, 1),
                              kv_dtype(options, footprint), footprint);

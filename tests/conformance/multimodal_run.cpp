@@ -260,3 +260,16 @@ TEST_CASE("an answer to pictures has the same bits in any company, chunk and cac
     CHECK(engine->stats().cached_prompt_tokens > 0);
   }
 }
+
+TEST_CASE("embeddings of many pictures are kept where nobody says how many") {
+  for (const fs::path& folder : model_folders("multimodal_run")) {
+    PictureModel subject(folder);
+    (void)subject.requests();  // which know the largest picture
+    const auto kept = [&](int64_t tokens) {
+      const auto engine = subject.engine({.cache_tokens = tokens});
+      const auto& regions = engine->plan().regions;
+      return std::ranges::find(regions, "picture embeddings", &memory::Region::name)->bytes;
+    };
+    CHECK(kept(0) >= 50 * kept(1));  // at least one
+  }
+}
