@@ -11,8 +11,6 @@ namespace {
 
 constexpr IntegerRange kVocabulary{1, int64_t{1} << 28};
 constexpr IntegerRange kLayers{1, 4096};
-constexpr IntegerRange kHeads{1, 65536};
-constexpr IntegerRange kHeadDims{1, 16384};
 constexpr IntegerRange kPositions{1, int64_t{1} << 40};
 
 // head_dim is 0 where hidden does not divide by heads.
@@ -27,7 +25,7 @@ Sizes read_plain_sizes(const ConfigReader& config, const Sizes& defaults) {
   sizes.layers = config.integer({"num_hidden_layers", "n_layer", "n_layers", "num_layers"},
                                 defaults.layers, kLayers);
   sizes.heads =
-      config.integer({"num_attention_heads", "n_head", "n_heads"}, defaults.heads, kHeads);
+      config.integer({"num_attention_heads", "n_head", "n_heads"}, defaults.heads, kHeadCounts);
   sizes.kv_heads = sizes.heads;
   sizes.head_dim = sizes.hidden % sizes.heads == 0 ? sizes.hidden / sizes.heads : 0;
   sizes.max_position =
@@ -45,8 +43,8 @@ Sizes read_plain_sizes(const ConfigReader& config, const Sizes& defaults) {
 Sizes read_sizes(const ConfigReader& config, const Sizes& defaults) {
   Sizes sizes = read_plain_sizes(config, defaults);
   const bool kv_missing = !config.has("num_key_value_heads") && defaults.kv_heads != 0;
-  sizes.kv_heads =
-      config.integer({"num_key_value_heads"}, kv_missing ? defaults.kv_heads : sizes.heads, kHeads);
+  sizes.kv_heads = config.integer({"num_key_value_heads"},
+                                  kv_missing ? defaults.kv_heads : sizes.heads, kHeadCounts);
   if (sizes.heads % sizes.kv_heads != 0) {
     config.refuse("num_key_value_heads",
                   fmt::format("a divisor of num_attention_heads ({})", sizes.heads));

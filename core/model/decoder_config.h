@@ -30,7 +30,9 @@ Sizes read_sizes(const ConfigReader& config, const Sizes& defaults);
 /// The same for families whose heads always are hidden / heads wide, each with its own k and v.
 Sizes read_even_sizes(const ConfigReader& config, const Sizes& defaults);
 
-/// Range of a width that read_sizes does not read.
+/// Ranges of what read_sizes does not read.
+inline constexpr IntegerRange kHeadCounts{1, 65536};
+inline constexpr IntegerRange kHeadDims{1, 16384};
 inline constexpr IntegerRange kWidths{1, int64_t{1} << 20};
 
 /// The activation that `key` names; refuses unknown ones.

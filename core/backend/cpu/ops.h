@@ -16,6 +16,16 @@
 
 namespace plimsoll::backend {
 
+/// A row of floats in scratch.
+inline float* row_of(const View& view, int64_t row) {
+  return static_cast<float*>(view.data) + row * view.stride;
+}
+
+/// A vector that is kept in float32.
+inline const float* floats(const Weight& vector) {
+  return static_cast<const float*>(vector.data);
+}
+
 /// A product of rows with one packed matrix.
 struct ProductJob {
   const std::byte* rows_packed = nullptr;  // by CpuBackend::pack

@@ -14,14 +14,6 @@ constexpr int64_t kConvColumns = 256;    // of a task
 constexpr int64_t kTaskFloats = 8192;    // of a task's states: they stay in the nearest cache
 constexpr float kLengthEpsilon = 1e-6f;  // of q and k, beside the sum of squares
 
-float* row_of(View view, int64_t row) {
-  return static_cast<float*>(view.data) + row * view.stride;
-}
-
-const float* floats(const Weight& weight) {
-  return static_cast<const float*>(weight.data);
-}
-
 float softplus(float x) {
   return x > 20 ? x : std::log1p(std::exp(x));
 }

@@ -6,17 +6,6 @@
 #include "base/error.h"
 
 namespace plimsoll::backend {
-namespace {
-
-float* row_of(const View& view, int64_t row) {
-  return static_cast<float*>(view.data) + row * view.stride;
-}
-
-const float* floats(const Weight& vector) {
-  return static_cast<const float*>(vector.data);
-}
-
-}  // namespace
 
 std::unique_ptr<Backend> make_cpu_backend(CpuOptions options) {
   if (!has_isa(options.isa))

@@ -10,9 +10,6 @@
 namespace plimsoll::model {
 namespace {
 
-constexpr IntegerRange kHeadCounts{1, 65536};
-constexpr IntegerRange kHeadDims{1, 16384};
-
 ConfigReader rope_parameters(const ConfigReader& config, std::string_view layer_type) {
   return config.object_or_empty("rope_parameters").object_or_empty(layer_type);
 }

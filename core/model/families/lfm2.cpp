@@ -22,7 +22,7 @@ int64_t read_width(const ConfigReader& config, int64_t stated) {
 }
 
 /// Which layers have attention: `layer_types`, else `full_attn_idxs`, else all.
-std::vector<LayerParts> read_parts(const ConfigReader& config, int64_t layers) {
+std::vector<LayerParts> read_short_parts(const ConfigReader& config, int64_t layers) {
   constexpr LayerParts kConvolution{.attention = false, .recurrent = true};
   std::vector<LayerParts> parts(static_cast<size_t>(layers));
   if (const auto types = config.texts("layer_types")) {
@@ -62,7 +62,7 @@ Decoder read_lfm2(const ConfigReader& config, const char* family, const Sizes& m
                .tied = true,
                .epsilon_key = "norm_eps"});
   decoder.qk_norm = true;
-  decoder.parts = read_parts(config, decoder.sizes.layers);
+  decoder.parts = read_short_parts(config, decoder.sizes.layers);
   const bool bias = config.boolean({"conv_bias"}, false);
   decoder.recurrent = RecurrentTable{
       .sizes = {.kind = RecurrentKind::short_conv,

@@ -9,9 +9,6 @@
 namespace plimsoll::model {
 namespace {
 
-constexpr IntegerRange kHeadCounts{1, 65536};
-constexpr IntegerRange kHeadDims{1, 16384};
-
 /// A list of whole numbers from 0 to `most`, one a layer.
 std::vector<int64_t> read_by_layer(const ConfigReader& config, std::string_view key, int64_t layers,
                                    int64_t most) {
