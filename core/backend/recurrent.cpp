@@ -8,26 +8,27 @@
 namespace plimsoll::backend {
 namespace {
 
-[[noreturn]] void disagree(std::string_view op, std::string_view what) {
+[[noreturn]] void refuse_shape(std::string_view op, std::string_view what) {
   throw std::logic_error(fmt::format("{}: {}", op, what));
 }
 
 void check(std::string_view op, std::string_view what, View view, int64_t rows, int64_t columns) {
   if (view.rows == rows && view.columns == columns && view.stride >= columns) return;
-  disagree(
+  refuse_shape(
       op, fmt::format("{} [{}, {}] is not [{}, {}]", what, view.rows, view.columns, rows, columns));
 }
 
 void check(std::string_view op, std::string_view what, const Weight& weight, int64_t elements) {
   if (weight && weight.spec->elements() == elements) return;
-  disagree(op, fmt::format("{} has not {} elements", what, elements));
+  refuse_shape(op, fmt::format("{} has not {} elements", what, elements));
 }
 
 void check_slots(std::string_view op, View out, const BatchMeta& batch) {
   if (batch.positions.size() != static_cast<size_t>(out.rows)) {
-    disagree(op, fmt::format("{} rows of {} positions", out.rows, batch.positions.size()));
+    refuse_shape(op, fmt::format("{} rows of {} positions", out.rows, batch.positions.size()));
   }
-  if (batch.state_slots.size() != batch.context_length.size()) disagree(op, "sequences lack slots");
+  if (batch.state_slots.size() != batch.context_length.size())
+    refuse_shape(op, "sequences lack slots");
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ void Backend::convolve(View out, View in, const model::ConvSpec& spec, const Wei
   check("convolve", "out", out, in.rows, spec.width);
   check("convolve", "weight", weight, spec.width * spec.taps);
   if (bias) check("convolve", "bias", bias, spec.width);
-  if (spec.taps < 1 || spec.taps > model::kMostTaps) disagree("convolve", "too many taps");
+  if (spec.taps < 1 || spec.taps > model::kMostTaps) refuse_shape("convolve", "too many taps");
   check_slots("convolve", out, batch);
   if (runs(out)) do_convolve(out, in, spec, weight, bias, states, batch);
 }
@@ -56,8 +57,9 @@ void Backend::selective_scan(View out, const ScanInputs& in, const model::Recurr
   check(kOp, "decay", weights.decay, each ? spec.heads * spec.state : spec.heads);
   check(kOp, "skip", weights.skip, spec.heads);
   if (weights.step_bias) check(kOp, "step bias", weights.step_bias, spec.heads);
-  if (each && spec.head_dim != 1) disagree(kOp, "heads of several channels have one decay each");
-  if (spec.heads % spec.groups != 0) disagree(kOp, "groups do not divide the heads");
+  if (each && spec.head_dim != 1)
+    refuse_shape(kOp, "heads of several channels have one decay each");
+  if (spec.heads % spec.groups != 0) refuse_shape(kOp, "groups do not divide the heads");
   check_slots(kOp, out, batch);
   if (runs(out)) do_selective_scan(out, in, spec, weights, states, batch);
 }
@@ -74,24 +76,25 @@ void Backend::gated_delta(View out, const DeltaInputs& in, const model::Recurren
   check(kOp, "step", in.step, out.rows, spec.heads);
   check(kOp, "decay", weights.decay_log, spec.heads);
   if (weights.step_bias) check(kOp, "step bias", weights.step_bias, spec.heads);
-  if (spec.heads % spec.groups != 0) disagree(kOp, "groups do not divide the heads");
+  if (spec.heads % spec.groups != 0) refuse_shape(kOp, "groups do not divide the heads");
   check_slots(kOp, out, batch);
   if (runs(out)) do_gated_delta(out, in, spec, weights, states, batch);
 }
 
 void Backend::do_convolve(View, View, const model::ConvSpec&, const Weight&, const Weight&,
                           const StateLayer&, const BatchMeta&) {
-  disagree("convolve", fmt::format("the {} backend has no such kernel", footprint_.name()));
+  refuse_shape("convolve", fmt::format("the {} backend has no such kernel", footprint_.name()));
 }
 
 void Backend::do_selective_scan(View, const ScanInputs&, const model::RecurrentSpec&,
                                 const ScanWeights&, const StateLayer&, const BatchMeta&) {
-  disagree("selective_scan", fmt::format("the {} backend has no such kernel", footprint_.name()));
+  refuse_shape("selective_scan",
+               fmt::format("the {} backend has no such kernel", footprint_.name()));
 }
 
 void Backend::do_gated_delta(View, const DeltaInputs&, const model::RecurrentSpec&,
                              const DeltaWeights&, const StateLayer&, const BatchMeta&) {
-  disagree("gated_delta", fmt::format("the {} backend has no such kernel", footprint_.name()));
+  refuse_shape("gated_delta", fmt::format("the {} backend has no such kernel", footprint_.name()));
 }
 
 }  // namespace plimsoll::backend
