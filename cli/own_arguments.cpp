@@ -1,12 +1,16 @@
 #include "cli/own_arguments.h"
 
 #include "cli/host_limits.h"
+#include "model/pipeline.h"
 
 namespace plimsoll::cli {
 
 plan::own::Arguments own_arguments(const EngineFlags& flags, const Environment& environment) {
   plan::own::Arguments arguments;
   arguments.args = flags.args;
+  if (environment.layer_partition) {
+    arguments.args.pipeline_partition = model::parse_partition(*environment.layer_partition);
+  }
   arguments.ceiling = flags.gpu_memory.value_or(0);
   arguments.host_cache = host_cache_bytes(flags.host_cache, environment);
   arguments.processor_kwargs = Json::parse(flags.processor_kwargs.dump());

@@ -1,5 +1,7 @@
 #include "cli/run/account.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -35,6 +37,18 @@ void add_card(const Launch& launch, batch::MemoryReport& memory) {
                    .peak = now.process};
 }
 
+void add_ranks(const Launch& launch, batch::RunReport& report) {
+  report.memory.peak_rss = batch::peak_rss_bytes();
+  for (size_t i = 0; i < launch.stages.size(); ++i) {
+    batch::RankReport rank =
+        batch::add_rank(report.memory, launch.engine->measured(i), fmt::format("rank {}: ", i));
+    rank.first_layer = launch.stages[i].first_layer;
+    rank.layers = std::ssize(launch.stages[i].spec.layers);
+    if (!launch.sources.empty()) rank.read = launch.sources[i]->bytes_read();
+    report.ranks.push_back(rank);
+  }
+}
+
 }  // namespace
 
 batch::RunReport make_report(const RunOptions& options, const Launch& launch,
@@ -56,7 +70,11 @@ batch::RunReport make_report(const RunOptions& options, const Launch& launch,
 
 void add_measurements(const Launch& launch, batch::RunReport& report) {
   report.stats = launch.engine->stats();
-  report.memory = batch::host_memory_report(launch.engine->measured(), batch::peak_rss_bytes());
+  if (launch.stages.size() > 1) {
+    add_ranks(launch, report);
+  } else {
+    report.memory = batch::host_memory_report(launch.engine->measured(), batch::peak_rss_bytes());
+  }
   if (launch.device.card) add_card(launch, report.memory);
 }
 

@@ -28,7 +28,11 @@ void choose_card(const EngineFlags& flags, DeviceChoice& choice) {
   const std::vector<backend::DeviceInfo> cards = backend::list_devices();
   if (!cards.empty()) {
     choice.card = cards.front();
-    return;
+    if (flags.args.pipeline_parallel == 1) return;
+    fail(ExitCode::usage,
+         "--pipeline-parallel-size {}: run has stages on the processor alone so far; give --device "
+         "cpu, or leave it out",
+         flags.args.pipeline_parallel);
   }
   choice.why_no_card = why_no_card(find_card_trouble());
   if (flags.device != "cuda") return;
@@ -124,6 +128,7 @@ void check_plain(const model::ModelSpec& spec) {
 
 DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
                          const backend::Backend& backend, const model::ModelSpec& spec,
+                         const std::vector<engine::StageView>& stages,
                          engine::EngineOptions& engine) {
   DeviceSetup setup;
   if (choice.card) check_plain(spec);
@@ -136,7 +141,7 @@ DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
     }
   }
   if (flags.solve_sequences) {
-    engine.max_num_seqs = plan::own::most_sequences(spec, engine, backend.footprint());
+    engine.max_num_seqs = plan::own::most_sequences(spec, stages, engine, backend.footprint());
     setup.notes.push_back(fmt::format("--max-num-seqs auto: {}", engine.max_num_seqs));
     if (choice.card) budget_card(flags, backend, spec, engine, setup);
   }

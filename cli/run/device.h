@@ -10,7 +10,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/device.h"
 #include "cli/engine_flags.h"
-#include "engine/engine.h"
+#include "engine/ranks/stage_layouts.h"
 
 namespace plimsoll::cli {
 
@@ -52,9 +52,10 @@ struct DeviceSetup {
   int64_t graphs = 0;
 };
 
-/// Sets what `engine` must know of the device; on a card, its budget.
+/// Sets what `engine` must know of the device; on a card, its budget. `stages` are the spec's.
 DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
                          const backend::Backend& backend, const model::ModelSpec& spec,
+                         const std::vector<engine::StageView>& stages,
                          engine::EngineOptions& engine);
 
 /// After the launch, when all that will ever be taken is taken: throws Error(does_not_fit) when the

@@ -15,6 +15,7 @@
 #include "cli/own_arguments.h"
 #include "cli/terminal.h"
 #include "engine/vision/picture_processor.h"
+#include "plan/own/launch.h"
 #include "plan/own/pictures.h"
 #include "quantization/online.h"
 #include "shard/shard_reader.h"
@@ -102,6 +103,30 @@ class Weights {
   std::optional<checkpoint::WeightReader> reader_;
 };
 
+/// Stages and what they run on; one is the model itself.
+void divide(const plan::EngineArgs& args, Launch& launch) {
+  launch.stages = shard::stage_models(launch.spec, {.pipeline_parallel = args.pipeline_parallel,
+                                                    .dtype = launch.dtype,
+                                                    .pipeline_partition = args.pipeline_partition});
+  for (size_t rank = 1; rank < launch.stages.size(); ++rank) {
+    launch.others.push_back(backend::make_cpu_backend(launch.device.cpu));
+  }
+}
+
+std::unique_ptr<engine::Engine> make_engine(const checkpoint::WeightSource* source, Launch& launch,
+                                            engine::EngineOptions options) {
+  std::vector<engine::Rank> ranks;
+  for (const shard::StageModel& stage : launch.stages) {
+    engine::Rank& rank = ranks.emplace_back(engine::Rank{&stage.spec, stage.first_layer});
+    rank.backend = ranks.size() == 1 ? launch.backend.get() : launch.others[ranks.size() - 2].get();
+    if (source == nullptr) continue;
+    launch.sources.push_back(std::make_unique<checkpoint::CountedSource>(*source));
+    rank.weights = launch.sources.back().get();
+  }
+  const text::Tokenizer* tokenizer = launch.tokenizer ? &*launch.tokenizer : nullptr;
+  return std::make_unique<engine::Engine>(launch.spec, ranks, tokenizer, std::move(options));
+}
+
 // Applies fields that did not come from a line; their errors end the command.
 batch::RequestFields apply(const OrderedJson& fields, const batch::RequestFields& over,
                            int64_t max_logprobs) {
@@ -166,18 +191,13 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   before_weights(*launch);
   const Weights weights(options, folder, config, launch->spec);
   engine::EngineOptions engine = engine_options(options, arguments, *launch);
-  launch->setup =
-      apply_device(options.launch, launch->device, *launch->backend, launch->spec, engine);
+  divide(arguments.args, *launch);
+  launch->setup = apply_device(options.launch, launch->device, *launch->backend, launch->spec,
+                               plan::own::stage_views(launch->stages), engine);
   for (const std::string& note : launch->setup.notes) {
     if (!options.quiet) say(note);
   }
-  const text::Tokenizer* tokenizer = launch->tokenizer ? &*launch->tokenizer : nullptr;
-  launch->engine =
-      weights.source() == nullptr
-          ? std::make_unique<engine::Engine>(launch->spec, *launch->backend, tokenizer,
-                                             std::move(engine))
-          : std::make_unique<engine::Engine>(launch->spec, *weights.source(), *launch->backend,
-                                             tokenizer, std::move(engine));
+  launch->engine = make_engine(weights.source(), *launch, std::move(engine));
   if (launch->device.card) {
     for (const std::string& note : backend::device_notes(*launch->backend)) {
       launch->setup.notes.push_back(note);

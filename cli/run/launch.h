@@ -9,12 +9,14 @@
 #include "batch/chat_prompt.h"
 #include "batch/pictures/picture_loader.h"
 #include "batch/request_fields.h"
+#include "checkpoint/counted_source.h"
 #include "cli/environment.h"
 #include "cli/run/device.h"
 #include "cli/run/options.h"
 #include "engine/engine.h"
 #include "model/config.h"
 #include "plan/own/arguments.h"
+#include "shard/rank_model.h"
 
 namespace plimsoll::cli {
 
@@ -28,7 +30,10 @@ struct Launch {
   batch::ChatOptions chat;
   batch::PictureRules pictures;
   model::GenerationConfig generation;
-  std::unique_ptr<backend::Backend> backend;
+  std::unique_ptr<backend::Backend> backend;                        // of rank 0
+  std::vector<std::unique_ptr<backend::Backend>> others;            // of the ranks after it
+  std::vector<shard::StageModel> stages;                            // by rank
+  std::vector<std::unique_ptr<checkpoint::CountedSource>> sources;  // by rank; none: random weights
   std::unique_ptr<engine::Engine> engine;
 };
 

@@ -281,12 +281,11 @@ void check_run_options(const RunOptions& options) {
   }
   for (const auto& [flag, count] :
        {std::pair("--tensor-parallel-size", options.launch.args.tensor_parallel),
-        std::pair("--pipeline-parallel-size", options.launch.args.pipeline_parallel),
         std::pair("--data-parallel-size", options.launch.args.data_parallel)}) {
     if (count > 1) {
       refuse(
-          fmt::format("{} {}: run launches on one device in this version; plan shows what each "
-                      "rank would hold",
+          fmt::format("{} {}: run has stages (--pipeline-parallel-size) alone in this version; "
+                      "plan shows what each rank would hold",
                       flag, count));
     }
   }

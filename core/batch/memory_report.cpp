@@ -42,21 +42,31 @@ void write_line(JsonText& out, const MemoryLine& line) {
 
 }  // namespace
 
+RankReport add_rank(MemoryReport& report, const std::vector<engine::MeasuredRegion>& regions,
+                    const std::string& prefix) {
+  RankReport rank;
+  for (const engine::MeasuredRegion& region : regions) {
+    report.lines.push_back({.part = prefix + region.name,
+                            .planned = region.planned_bytes,
+                            .measured = region.placed_bytes,
+                            .used = region.used_bytes});
+    rank.planned += region.planned_bytes;
+    rank.placed += region.placed_bytes;
+    // KV blocks are the engine's from the launch on, whether a sequence holds them or not.
+    const bool scratch = region.used_bytes && region.name != "kv blocks";
+    rank.arena_peak += scratch ? *region.used_bytes : region.placed_bytes;
+  }
+  report.planned += rank.planned;
+  report.arena_peak += rank.arena_peak;
+  report.measured_peak = report.arena_peak;
+  return rank;
+}
+
 MemoryReport host_memory_report(const std::vector<engine::MeasuredRegion>& regions,
                                 uint64_t peak_rss) {
   MemoryReport report;
   report.peak_rss = peak_rss;
-  for (const engine::MeasuredRegion& region : regions) {
-    report.lines.push_back({.part = region.name,
-                            .planned = region.planned_bytes,
-                            .measured = region.placed_bytes,
-                            .used = region.used_bytes});
-    report.planned += region.planned_bytes;
-    // KV blocks are the engine's from the launch on, whether a sequence holds them or not.
-    const bool scratch = region.used_bytes && region.name != "kv blocks";
-    report.arena_peak += scratch ? *region.used_bytes : region.placed_bytes;
-  }
-  report.measured_peak = report.arena_peak;
+  add_rank(report, regions, "");
   return report;
 }
 

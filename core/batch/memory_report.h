@@ -37,9 +37,22 @@ struct MemoryReport {
   std::optional<DeviceMemoryReport> device;
 };
 
+/// What one rank of several has and has read; its regions are lines that begin with "rank N: ".
+struct RankReport {
+  int64_t first_layer = 0;
+  int64_t layers = 0;
+  uint64_t planned = 0;          // of its arena
+  uint64_t placed = 0;           // what the launch took
+  uint64_t arena_peak = 0;       // as MemoryReport's
+  std::optional<uint64_t> read;  // bytes of the checkpoint's files; absent: none were there
+};
+
 /// Of an arena in host memory: the regions are what is planned and what is measured.
 MemoryReport host_memory_report(const std::vector<engine::MeasuredRegion>& regions,
                                 uint64_t peak_rss);
+/// Adds a rank's arena, of several, whose lines begin with `prefix`; returns what it adds.
+RankReport add_rank(MemoryReport& report, const std::vector<engine::MeasuredRegion>& regions,
+                    const std::string& prefix);
 
 /// Whether the measured peak, any one line's, or the card's is over what was planned.
 bool exceeds_plan(const MemoryReport& report);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/size_text.h"
 #include "batch/json_text.h"
 #include "batch/progress.h"
 
@@ -76,6 +77,22 @@ void write_plan(JsonText& out, const RunReport& report) {
   out.end_array().end_object();
 }
 
+void write_ranks(JsonText& out, const RunReport& report) {
+  if (report.ranks.empty()) return;
+  out.key("ranks").begin_array();
+  for (size_t i = 0; i < report.ranks.size(); ++i) {
+    const RankReport& rank = report.ranks[i];
+    out.begin_object().key("rank").unsigned_integer(i);
+    out.key("first_layer").integer(rank.first_layer).key("layers").integer(rank.layers);
+    out.key("planned_bytes").unsigned_integer(rank.planned);
+    out.key("measured_bytes").unsigned_integer(rank.placed);
+    out.key("arena_peak_bytes").unsigned_integer(rank.arena_peak);
+    if (rank.read) out.key("checkpoint_bytes_read").unsigned_integer(*rank.read);
+    out.end_object();
+  }
+  out.end_array();
+}
+
 void write_seconds(JsonText& out, const RunReport& report) {
   out.key("seconds").begin_object().key("load").number(report.load_seconds);
   out.key("run").number(report.run_seconds).key("publish").number(report.publish_seconds);
@@ -127,6 +144,7 @@ std::string report_json(const RunReport& report) {
   write_engine(out, report.stats);
   write_plan(out, report);
   write_memory(out, report.memory);
+  write_ranks(out, report);
   write_seconds(out, report);
   out.key("notes").begin_array();
   for (const std::string& note : report.notes) out.string(note);
@@ -166,6 +184,13 @@ std::vector<std::string> summary_lines(const RunReport& report) {
   summary.push_back(
       fmt::format("engine: at most {} running, {} preemptions, KV blocks {} of {} at the peak",
                   stats.peak_running, stats.preemptions, stats.kv_blocks_peak, stats.kv_blocks));
+  for (size_t i = 0; i < report.ranks.size(); ++i) {
+    const RankReport& rank = report.ranks[i];
+    std::string line = fmt::format("rank {}: layers {}-{}", i, rank.first_layer,
+                                   rank.first_layer + rank.layers - 1);
+    if (rank.read) line += fmt::format(", {} of the checkpoint read", size_text(*rank.read));
+    summary.push_back(std::move(line));
+  }
   for (std::string& line : memory_table(report.memory)) summary.push_back(std::move(line));
   return summary;
 }

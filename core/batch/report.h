@@ -28,6 +28,7 @@ struct RunReport {
   double run_seconds = 0;
   double publish_seconds = 0;
   MemoryReport memory;
+  std::vector<RankReport> ranks;   // of several, by number
   std::vector<std::string> notes;  // what the launch said of itself
   int exit_status = 0;
 };

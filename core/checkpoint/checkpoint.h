@@ -79,6 +79,14 @@ class WeightSource {
   /// Opens a part of a weight that is kept quantised (Part::packing). The source must outlive it.
   [[nodiscard]] virtual std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
                                                                   size_t part) const;
+  /// Bytes in the files that those rows, or such a part, are read from; 0 where nobody knows.
+  [[nodiscard]] virtual uint64_t stored_bytes(const model::WeightSpec&, int64_t /*first*/,
+                                              int64_t /*count*/) const {
+    return 0;
+  }
+  [[nodiscard]] virtual uint64_t stored_bytes(const model::WeightSpec&, size_t /*part*/) const {
+    return 0;
+  }
 };
 
 /// Puts weights together from checkpoint tensors as the weight table says.
@@ -93,6 +101,9 @@ class WeightReader final : public WeightSource {
                  void* to) const override;
   [[nodiscard]] std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
                                                           size_t part) const override;
+  [[nodiscard]] uint64_t stored_bytes(const model::WeightSpec& weight, int64_t first,
+                                      int64_t count) const override;
+  [[nodiscard]] uint64_t stored_bytes(const model::WeightSpec& weight, size_t part) const override;
 
   /// The tensor that a part of the weight table is stored in, whatever its spelling.
   [[nodiscard]] const TensorEntry& tensor(const model::Part& part) const;

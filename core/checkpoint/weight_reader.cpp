@@ -162,6 +162,30 @@ std::unique_ptr<model::PackedRows> WeightReader::packed(const WeightSpec& weight
   return open_part(weight, weight.parts[part], find_stored(*checkpoint_, *spec_));
 }
 
+uint64_t WeightReader::stored_bytes(const WeightSpec& weight, int64_t first, int64_t count) const {
+  uint64_t bytes = 0;
+  if (weight.kept == model::Kept::in_vllm || !weight.constant.empty()) return bytes;
+  for_each_part(weight, first, count, [&](const Part& part, int64_t, int64_t, int64_t rows) {
+    const TensorEntry& from = tensor(part);
+    bytes += static_cast<uint64_t>(rows * weight.columns()) * dtype_size(from.dtype);
+  });
+  return bytes;
+}
+
+// Of tensors that several parts share, this part's rows' share.
+uint64_t WeightReader::stored_bytes(const WeightSpec& weight, size_t index) const {
+  const Part& part = weight.parts[index];
+  const std::string module = part.tensor.substr(0, part.tensor.rfind('.') + 1);
+  uint64_t bytes = 0;
+  for (const char* ending : quantization::endings_of(part.packing->format)) {
+    const TensorEntry* const from = find_tensor(*checkpoint_, *spec_, module + ending);
+    if (from != nullptr) bytes += from->bytes;
+  }
+  const int64_t rows = part.stored_shape.empty() ? part.rows() : part.stored_shape.front();
+  return bytes * static_cast<uint64_t>(part.rows()) /
+         static_cast<uint64_t>(std::max(rows, part.rows()));
+}
+
 void WeightReader::read_rows(const WeightSpec& weight, int64_t first, int64_t count, DType dtype,
                              void* to) const {
   assert(first >= 0 && count >= 0 && first + count <= weight.matrices() * weight.rows());

@@ -95,6 +95,9 @@ class BatchArrays {
   [[nodiscard]] BatchSlab& slab(size_t slot = 0) { return slabs_[slot]; }
   /// The leading parts that a step of this extent uses. The result points into this object.
   [[nodiscard]] backend::BatchMeta meta(size_t slot, const StepExtent& extent) const;
+  /// The same step as another rank has it, copied to these arrays. Tokens are not drawn on devices
+  /// (BatchMeta::drawing) there.
+  backend::BatchMeta copy(const backend::BatchMeta& step);
 
  private:
   int64_t table_stride_;

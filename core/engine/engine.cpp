@@ -14,10 +14,10 @@
 #include "engine/batch_builder.h"
 #include "engine/kv_cache.h"
 #include "engine/layout.h"
+#include "engine/ranks/stages.h"
 #include "engine/request_state.h"
 #include "engine/row_reader.h"
 #include "engine/scheduler.h"
-#include "engine/step_runner.h"
 #include "text/text_error.h"
 
 namespace plimsoll::engine {
@@ -27,7 +27,7 @@ namespace {
 KvCacheOptions cache_options(const EngineLayout& layout, bool prefix_caching) {
   KvCacheOptions options{layout.num_blocks, layout.kv.block_size, {}, prefix_caching};
   for (const KvGroup& group : layout.kv.groups) options.windows.push_back(group.window);
-  if (layout.states.slot_bytes > 0) options.state_slots = layout.limits.sequences;
+  if (layout.state_arrays) options.state_slots = layout.limits.sequences;
   return options;
 }
 
@@ -47,9 +47,8 @@ bool wants_long_rope(const model::ModelSpec& spec, int64_t length) {
 }  // namespace
 
 struct Engine::Impl {
-  Impl(const model::ModelSpec& model_spec, const checkpoint::WeightSource* weights,
-       backend::Backend& model_backend, const text::Tokenizer* model_tokenizer,
-       EngineOptions engine_options);
+  Impl(const model::ModelSpec& model_spec, const std::vector<Rank>& ranks,
+       const text::Tokenizer* model_tokenizer, EngineOptions engine_options);
 
   ~Impl();
 
@@ -76,20 +75,18 @@ struct Engine::Impl {
   void update_gauges();
 
   const model::ModelSpec& spec;
-  backend::Backend& backend;
   const text::Tokenizer* tokenizer;
   EngineOptions options;
   std::vector<TokenId> eos;
-  EngineLayout layout;
-  EnginePlan plan;
-  LaunchMemory memory;
-  Launch launch;
+  Stages stages;
+  const EngineLayout& layout;  // of the first stage, as the next two; limits are those of all
+  backend::Backend& backend;
+  Launch& launch;
   KvCache cache;
   PictureCache picture_cache;
   PictureHolds picture_holds;
   Scheduler scheduler;
   BatchBuilder builder;
-  StepRunner runner;
   std::vector<Step> steps;    // one for each slab
   Step* under_way = nullptr;  // of them: started, not settled
   size_t next_slot = 0;
@@ -105,43 +102,33 @@ struct Engine::Impl {
   EngineStats stats;
 };
 
-Engine::Impl::Impl(const model::ModelSpec& model_spec, const checkpoint::WeightSource* weights,
-                   backend::Backend& model_backend, const text::Tokenizer* model_tokenizer,
-                   EngineOptions engine_options)
+Engine::Impl::Impl(const model::ModelSpec& model_spec, const std::vector<Rank>& ranks,
+                   const text::Tokenizer* model_tokenizer, EngineOptions engine_options)
     : spec(model_spec),
-      backend(model_backend),
       tokenizer(model_tokenizer),
       options(shareable(model_spec, std::move(engine_options))),
-      layout(resolve_layout(spec, options, backend.footprint())),
-      plan(plan_layout(spec, layout, backend.footprint())),
-      memory(plan, backend),
-      launch(spec, layout, backend, memory.device(), memory.host()),
+      stages(spec, ranks, options),
+      layout(stages.first().layout),
+      backend(*stages.first().rank.backend),
+      launch(stages.first().launch),
       cache(cache_options(layout, options.prefix_caching)),
       picture_cache(layout.pictures ? layout.pictures->cache_tokens : 0),
       picture_holds(picture_cache),
       scheduler(cache, {layout.limits.sequences, layout.limits.batched_tokens, options.admission},
                 layout.pictures ? &picture_holds : nullptr),
       builder(launch.batch, layout.limits, backend.footprint(), layout.recorded_sizes),
-      runner(launch, layout, backend),
       steps(launch.batch.slabs()) {
   const auto vocabulary = static_cast<size_t>(spec.vocab_size);
-  for (size_t at = 0; at < launch.sampling_ids.size(); at += vocabulary) {
-    readers.emplace_back(launch.sampling_values.subspan(at, vocabulary),
-                         launch.sampling_ids.subspan(at, vocabulary));
+  const Launch& sampling = stages.last().launch;
+  for (size_t at = 0; at < sampling.sampling_ids.size(); at += vocabulary) {
+    readers.emplace_back(sampling.sampling_values.subspan(at, vocabulary),
+                         sampling.sampling_ids.subspan(at, vocabulary));
   }
   for (const TokenId token : options.eos_token_ids) {
     if (token >= 0 && token < spec.vocab_size) eos.push_back(token);
   }
-  memory.check(plan);
-  backend.start_launch(launch.backend_parts);
-  if (weights != nullptr) {
-    launch.model.load(*weights);
-    if (launch.tower) launch.tower->load(*weights);
-  } else {
-    launch.model.fill_random(options.seed);
-    if (launch.tower) launch.tower->fill_random(~options.seed);
-  }
-  if (!backend.footprint().shares_memory()) runner.warm_up(builder);
+  stages.load(options.seed);
+  if (!backend.footprint().shares_memory()) stages.first().runner.warm_up(builder);
   backend.finish_launch();
   stats.kv_blocks = layout.num_blocks;
 }
@@ -247,7 +234,7 @@ void Engine::Impl::start(const std::vector<Piece>& pieces) {
   step.meta.embeddings = launch.embeddings;
   scheduler.commit();
   next_slot = (next_slot + 1) % steps.size();
-  runner.run(step, [&](const LogitsSlice& slice) {
+  stages.run(step, [&](const LogitsSlice& slice) {
     settle();
     settle_rows(step, slice);
   });
@@ -323,7 +310,8 @@ void Engine::Impl::settle_rows(const Step& step, const LogitsSlice& slice) {
       reader.read(rows[i], {values, static_cast<size_t>(spec.vocab_size)});
     }
   };
-  backend.parallel(std::min<int64_t>(std::ssize(readers), std::ssize(rows)), work);
+  stages.last().rank.backend->parallel(std::min<int64_t>(std::ssize(readers), std::ssize(rows)),
+                                       work);
   for (ScoredRow& row : rows) settle(row);
 }
 
@@ -389,16 +377,24 @@ void Engine::Impl::update_gauges() {
 
 Engine::Engine(const model::ModelSpec& spec, const checkpoint::WeightSource& weights,
                backend::Backend& backend, const text::Tokenizer* tokenizer, EngineOptions options)
-    : impl_(std::make_unique<Impl>(spec, &weights, backend, tokenizer, std::move(options))) {}
+    : Engine(spec, {Rank{.spec = &spec, .backend = &backend, .weights = &weights}}, tokenizer,
+             std::move(options)) {}
 
 Engine::Engine(const model::ModelSpec& spec, backend::Backend& backend,
                const text::Tokenizer* tokenizer, EngineOptions options)
-    : impl_(std::make_unique<Impl>(spec, nullptr, backend, tokenizer, std::move(options))) {}
+    : Engine(spec, {Rank{.spec = &spec, .backend = &backend}}, tokenizer, std::move(options)) {}
+
+Engine::Engine(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
+               const text::Tokenizer* tokenizer, EngineOptions options)
+    : impl_(std::make_unique<Impl>(spec, ranks, tokenizer, std::move(options))) {}
 
 Engine::~Engine() = default;
 
 const EnginePlan& Engine::plan() const {
-  return impl_->plan;
+  return impl_->stages.first().plan;
+}
+size_t Engine::ranks() const {
+  return impl_->stages.size();
 }
 void Engine::add(Request request) {
   impl_->add(std::move(request));
@@ -415,8 +411,9 @@ void Engine::step(std::vector<RequestOutput>& finished) {
 const EngineStats& Engine::stats() const {
   return impl_->stats;
 }
-std::vector<MeasuredRegion> Engine::measured() const {
-  return measure_regions(impl_->plan, impl_->memory.device(), impl_->launch,
+std::vector<MeasuredRegion> Engine::measured(size_t rank) const {
+  const Stage& stage = std::as_const(impl_->stages)[rank];
+  return measure_regions(stage.plan, stage.memory.device(), stage.launch,
                          impl_->stats.kv_blocks_peak);
 }
 

@@ -17,6 +17,12 @@
 
 namespace plimsoll::engine {
 
+/// The model that a spec is a pipeline stage of.
+struct StageOf {
+  const model::ModelSpec* model = nullptr;
+  int64_t first_layer = 0;  // of the stage
+};
+
 struct EngineOptions {
   DType dtype = DType::bf16;      // run dtype of weights, resolved from --dtype
   std::optional<DType> kv_dtype;  // of the KV cache; absent: `dtype`
@@ -42,6 +48,15 @@ struct EngineOptions {
   uint64_t seed = 0;
   std::vector<TokenId> eos_token_ids;
   std::optional<PictureOptions> pictures;  // absent: none are answered, and no tower is loaded
+  std::optional<StageOf> stage;            // of a pipeline: set where its stages are laid out
+};
+
+/// One rank of a launch: a pipeline stage, or the whole model.
+struct Rank {
+  const model::ModelSpec* spec = nullptr;  // shard::StageModel's, or the model's
+  int64_t first_layer = 0;
+  backend::Backend* backend = nullptr;
+  const checkpoint::WeightSource* weights = nullptr;  // null: random ones, which need no checkpoint
 };
 
 /// Figures for progress and report; counts since the start.
@@ -104,9 +119,15 @@ class Engine {
   /// With random weights, which need no checkpoint.
   Engine(const model::ModelSpec& spec, backend::Backend& backend, const text::Tokenizer* tokenizer,
          EngineOptions options);
+  /// On several ranks, which are the stages of `spec` in order; each is a thread with an arena of
+  /// its own. What fails in one ends all, and is thrown where it is noticed.
+  Engine(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
+         const text::Tokenizer* tokenizer, EngineOptions options);
   ~Engine();
 
+  /// Of the first rank; limits and number of blocks are those of all.
   [[nodiscard]] const EnginePlan& plan() const;
+  [[nodiscard]] size_t ranks() const;
   /// Queues a request. A request that can never run (prompt over max_model_len, max_tokens 0 ...)
   /// comes back failed from step().
   void add(Request request);
@@ -118,7 +139,7 @@ class Engine {
   void step(std::vector<RequestOutput>& finished);
   [[nodiscard]] const EngineStats& stats() const;
   /// The arena's regions as planned and as placed, in order, and what steps used of them so far.
-  [[nodiscard]] std::vector<MeasuredRegion> measured() const;
+  [[nodiscard]] std::vector<MeasuredRegion> measured(size_t rank = 0) const;
 
  private:
   struct Impl;

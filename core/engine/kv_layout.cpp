@@ -38,22 +38,50 @@ size_t layers_per_block(const Buckets& buckets) {
   return std::max<size_t>(1, 2 * largest < 3 * smallest ? largest : smallest);
 }
 
-}  // namespace
-
-KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType dtype,
-                        const backend::Footprint& footprint) {
-  // Layers of unlike heads share the pool too: each gets the room of the largest.
+/// Layers of unlike heads share the pool too: each gets the room of the largest.
+size_t slot_bytes(const model::ModelSpec& spec, int64_t block_size, DType dtype,
+                  const backend::Footprint& footprint) {
   size_t slot = 0;
   for (const model::LayerSpec& layer : spec.layers) {
     if (layer.has_attention())
       slot = std::max(slot, footprint.kv_bytes(layer.attention, block_size, dtype));
   }
-  slot = memory::Arena::aligned(slot);
-  Buckets buckets = bucket_layers(spec);
-  if (buckets.empty()) {  // blocks of nothing still count a sequence's tokens
-    buckets[0] = {};
-    slot = kEmptyBlock;
+  return slot == 0 ? kEmptyBlock : memory::Arena::aligned(slot);
+}
+
+}  // namespace
+
+KvLayout cut_kv_layout(const KvLayout& whole, const model::ModelSpec& stage, int64_t first_layer,
+                       const backend::Footprint& footprint) {
+  const size_t slot = slot_bytes(stage, whole.block_size, whole.dtype, footprint);
+  const int64_t layers = std::ssize(stage.layers);
+  KvLayout layout;
+  layout.block_size = whole.block_size;
+  layout.dtype = whole.dtype;
+  layout.layer_group.resize(stage.layers.size());
+  layout.layer_offset.resize(stage.layers.size());
+  size_t most = 1;
+  for (const KvGroup& group : whole.groups) {
+    KvGroup& own = layout.groups.emplace_back(KvGroup{.window = group.window, .layers = {}});
+    for (const int32_t of_model : group.layers) {
+      const int64_t layer = of_model - first_layer;
+      if (layer < 0 || layer >= layers) continue;
+      const auto index = static_cast<size_t>(layer);
+      layout.layer_group[index] = static_cast<int32_t>(layout.groups.size()) - 1;
+      layout.layer_offset[index] = own.layers.size() * slot;
+      own.layers.push_back(static_cast<int32_t>(layer));
+    }
+    most = std::max(most, own.layers.size());
   }
+  layout.block_bytes = most * slot;
+  return layout;
+}
+
+KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType dtype,
+                        const backend::Footprint& footprint) {
+  const size_t slot = slot_bytes(spec, block_size, dtype, footprint);
+  Buckets buckets = bucket_layers(spec);
+  if (buckets.empty()) buckets[0] = {};  // blocks of nothing still count a sequence's tokens
   const size_t per_block = layers_per_block(buckets);
   KvLayout layout;
   layout.block_size = block_size;

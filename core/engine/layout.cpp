@@ -28,10 +28,10 @@ BatchShape batch_shape(const EngineLayout& layout, const backend::Footprint& foo
   return {.limits = layout.limits,
           .vocab_size = shape.spec->vocab_size,
           .kv_groups = layout.kv.groups.size(),
-          .pictures = layout.pictures.has_value(),
+          .pictures = layout.picture_arrays,
           .draws = footprint.draws(),
           .plan_bytes = footprint.step_plan_bytes(shape),
-          .states = layout.states.slot_bytes > 0};
+          .states = layout.state_arrays};
 }
 
 std::optional<VisionTower> make_tower(const model::ModelSpec& spec, const EngineLayout& layout,
@@ -90,9 +90,9 @@ Launch::Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend
       batch(device, host, batch_shape(layout, backend.footprint(), step_shape(spec, layout)),
             backend.footprint()),
       sampling_values(
-          take_span<float>(host, "sampling values", layout.sampling_threads * spec.vocab_size)),
+          take_some<float>(host, "sampling values", layout.sampling_threads * spec.vocab_size)),
       sampling_ids(
-          take_span<int32_t>(host, "sampling ids", layout.sampling_threads * spec.vocab_size)),
+          take_some<int32_t>(host, "sampling ids", layout.sampling_threads * spec.vocab_size)),
       logits_staging(
           take_some<float>(host, "logits staging", layout.staging_rows * spec.vocab_size)),
       backend_parts(take_parts(step_shape(spec, layout), backend.footprint(), device, host)),
@@ -131,6 +131,7 @@ size_t step_scratch_bytes(const model::ModelSpec& spec, const EngineLayout& layo
     }
   }
   const backend::View hidden = launch.model.forward(batch);
+  if (spec.head == model::kNoWeight) return launch.scratch.peak();
   const backend::View logits = launch.model.logits(hidden.slice_rows(0, limits.logits_rows));
   if (footprint.draws()) {
     backend.draw(batch, logits.slice_rows(0, std::min(limits.logits_rows, limits.sequences)), 0);

@@ -31,13 +31,16 @@ struct EngineLayout {
   StepLimits limits;
   KvLayout kv;
   StateLayout states;
+  bool state_arrays = false;  // sequences have states, in this stage of a pipeline or another
   int64_t max_model_len = 0;
   int64_t num_blocks = 0;
-  int64_t sampling_threads = 1;
+  int64_t sampling_threads = 1;         // 0 of a stage without the head
   int64_t staging_rows = 0;             // of logits, on their way to the host
   std::vector<int64_t> recorded_sizes;  // of decode steps, ascending
   size_t scratch_bytes = 0;
   std::optional<PictureOptions> pictures;
+  bool picture_arrays =
+      false;  // prompts have pictures; a pipeline's first stage alone encodes them
 };
 
 /// Resolves the limits of a launch. Throws Error(usage) for limits that contradict each other and
@@ -77,6 +80,7 @@ class LaunchMemory {
   LaunchMemory(const EnginePlan& plan, backend::Backend& backend);
 
   [[nodiscard]] memory::Arena& device() { return device_; }
+  [[nodiscard]] const memory::Arena& device() const { return device_; }
   /// The same arena where memory is shared.
   [[nodiscard]] memory::Arena& host() { return host_ ? *host_ : device_; }
   /// The plan is the launch: throws std::logic_error naming the first region that differs.

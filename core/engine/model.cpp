@@ -70,6 +70,11 @@ void read_from_turns(const checkpoint::WeightSource& source, const Weight& weigh
   }
 }
 
+/// Rows without gaps.
+std::span<std::byte> bytes_of(View view) {
+  return {static_cast<std::byte*>(view.data), view.bytes()};
+}
+
 }  // namespace
 
 Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backend,
@@ -111,6 +116,7 @@ Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backen
 void Model::load(const checkpoint::WeightSource& source) {
   for (Weight& weight : weights_) {
     const model::WeightSpec& spec = *weight.spec;
+    if (spec.elements() == 0) continue;  // another stage's
     const auto read = [&](int64_t first, int64_t count, void* to) {
       if (spec.rows_in_turn) return read_from_turns(source, weight, first, count, to);
       source.read_rows(spec, first, count, weight.dtype, to);
@@ -122,7 +128,10 @@ void Model::load(const checkpoint::WeightSource& source) {
 }
 
 void Model::fill_random(uint64_t seed) {
-  for (const Weight& weight : weights_) backend_.fill_random(weight, ++seed, kRandomScale);
+  for (const Weight& weight : weights_) {
+    ++seed;  // of a weight, whichever stage has it
+    if (weight.spec->elements() > 0) backend_.fill_random(weight, seed, kRandomScale);
+  }
   backend_.finish_loading();
 }
 
@@ -141,7 +150,7 @@ View Model::take(std::string_view name, int64_t rows, int64_t columns, DType dty
 }
 
 bool Model::is_last(const LayerSpec& layer) const {
-  return &layer == &spec_.layers.back();
+  return has_head() && &layer == &spec_.layers.back();
 }
 
 void Model::norm(View out, View in, const model::Norm& spec) {
@@ -154,7 +163,7 @@ void Model::linear(View out, View in, const model::Linear& linear, Activation ac
 
 View Model::forward(const BatchMeta& batch) {
   const auto tokens = static_cast<int64_t>(batch.token_ids.size());
-  const auto rows = static_cast<int64_t>(batch.logits_rows.size());
+  const auto rows = has_head() ? static_cast<int64_t>(batch.logits_rows.size()) : 0;
   const View hidden = take("hidden rows", rows, spec_.hidden_size);
   View result = hidden;
   if (spec_.embedding_out != model::kNoWeight) {
@@ -166,18 +175,30 @@ View Model::forward(const BatchMeta& batch) {
   if (std::ranges::any_of(spec_.layers, has_shortcut)) {
     step.shortcut = take("shortcut", tokens, spec_.hidden_size);
   }
-  embed(step);
-  if (spec_.embedding_norm.present) norm(step.residual, step.residual, spec_.embedding_norm);
+  begin(step);
   for (size_t i = 0; i < spec_.ropes.size(); ++i) {
     angles_[i] = take("rope angles", tokens, spec_.ropes[i].rotary_dim, DType::f32);
     backend_.rope_angles(angles_[i], spec_.ropes[i], batch);
   }
   for (size_t i = 0; i < spec_.layers.size(); ++i) layer(step, i, hidden);
+  if (!has_head()) {
+    if (!backend_.scratch().is_counting()) ranks_->send(stage_ + 1, bytes_of(step.residual));
+    return hidden;
+  }
   if (spec_.final_norm.present) norm(hidden, hidden, spec_.final_norm);
   if (spec_.embedding_out != model::kNoWeight) {
     linear(result, hidden, {.weight = spec_.embedding_out}, Activation::none);
   }
   return result;
+}
+
+void Model::begin(const Step& step) {
+  if (spec_.embedding == model::kNoWeight) {
+    if (!backend_.scratch().is_counting()) ranks_->receive(stage_ - 1, bytes_of(step.residual));
+    return;
+  }
+  embed(step);
+  if (spec_.embedding_norm.present) norm(step.residual, step.residual, spec_.embedding_norm);
 }
 
 void Model::embed(const Step& step) {

@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
+#include "engine/ranks/communicator.h"
 #include "engine/state_layout.h"
 #include "memory/arena.h"
 #include "model/model_spec.h"
@@ -34,6 +35,11 @@ struct KvLayout {
 
 KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType dtype,
                         const backend::Footprint& footprint);
+
+/// The part of a model's layout that a pipeline stage keeps: the same groups, of its own layers,
+/// which begin with the model's `first_layer`. Its blocks are as large as these need.
+KvLayout cut_kv_layout(const KvLayout& whole, const model::ModelSpec& stage, int64_t first_layer,
+                       const backend::Footprint& footprint);
 
 /// Blocks, over all groups, that a sequence of `length` tokens holds at most at one time when a
 /// step computes at most `batched_tokens` of them (blocks behind a window are given back before).
@@ -62,14 +68,24 @@ class Model {
   Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backend, memory::Arena& arena,
         const ModelCaches& caches);
 
+  /// Of a pipeline stage, whose spec has no token table unless it is the first and no head unless
+  /// it is the last: where hidden states come from and go to. Must outlive the model.
+  void join(Communicator& ranks, int64_t stage) {
+    ranks_ = &ranks;
+    stage_ = stage;
+  }
+
   /// Fills the weights (placing arenas only).
   void load(const checkpoint::WeightSource& source);
   /// Fills them with small random numbers instead, for benchmarks.
   void fill_random(uint64_t seed);
 
+  /// Whether this is a pipeline's last stage, or the whole model.
+  [[nodiscard]] bool has_head() const { return spec_.head != model::kNoWeight; }
+
   /// Runs one step. Returns the final hidden states of batch.logits_rows, after the last norm and
-  /// projection: [R, width]. They lie in the backend's scratch and live until the caller's scope
-  /// there ends.
+  /// projection: [R, width]; none but of the last stage. They lie in the backend's scratch and live
+  /// until the caller's scope there ends.
   backend::View forward(const backend::BatchMeta& batch);
   /// Logits [rows, vocab] f32 of some of those rows (at most StepLimits::logits_rows), in scratch
   /// likewise.
@@ -82,6 +98,8 @@ class Model {
     backend::View residual;    // [T, hidden]; in the last layer the rows whose logits are wanted
     backend::View shortcut{};  // likewise, of LayerSpec::shortcut; empty where there is none
   };
+  /// What the first layer reads: of tokens, or of the stage before.
+  void begin(const Step& step);
   void embed(const Step& step);
   void layer(Step& step, size_t index, backend::View hidden);
   /// q, k and v of all heads from their latents, v's heads padded to k's.
@@ -144,6 +162,8 @@ class Model {
   std::vector<backend::KvLayer> caches_;                   // by layer
   std::vector<backend::StateLayer> conv_states_, states_;  // by layer
   std::vector<backend::View> angles_;                      // by rope, of the step that runs
+  Communicator* ranks_ = nullptr;                          // null: the model is whole
+  int64_t stage_ = 0;
 };
 
 }  // namespace plimsoll::engine

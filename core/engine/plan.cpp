@@ -141,7 +141,9 @@ void size_step(const model::ModelSpec& spec, const EngineOptions& options,
   const int64_t row = spec.vocab_size * 4;
   limits.logits_rows =
       std::min(limits.batched_tokens, std::clamp(slice / row, kLeastLogitsRows, kMostLogitsRows));
-  layout.sampling_threads = std::clamp<int64_t>(options.threads, 1, limits.logits_rows);
+  const bool samples = spec.head != model::kNoWeight;
+  layout.sampling_threads =
+      samples ? std::clamp<int64_t>(options.threads, 1, limits.logits_rows) : 0;
   if (!footprint.shares_memory()) {
     layout.staging_rows = std::clamp<int64_t>(kStagingBytes / row, 1, limits.logits_rows);
   }
@@ -184,6 +186,16 @@ void check_budget(const EngineOptions& options, uint64_t rest, const EngineLayou
            : fmt::format("--kv-cache-memory {}", fitting * layout.kv.block_bytes));
 }
 
+KvLayout resolve_kv(const model::ModelSpec& spec, const EngineOptions& options,
+                    const backend::Footprint& footprint) {
+  const auto whole = [&](const model::ModelSpec& model) {
+    return make_kv_layout(model, std::max<int64_t>(options.block_size, 1),
+                          kv_dtype(options, footprint), footprint);
+  };
+  if (!options.stage) return whole(spec);
+  return cut_kv_layout(whole(*options.stage->model), spec, options.stage->first_layer, footprint);
+}
+
 }  // namespace
 
 EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& options,
@@ -191,9 +203,13 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   check_limit("--block-size", options.block_size, 1024);
   EngineLayout layout;
   layout.dtype = options.dtype;
-  if (spec.vision != nullptr && footprint.sees_pictures()) layout.pictures = options.pictures;
+  if (spec.vision != nullptr && footprint.sees_pictures()) {
+    layout.picture_arrays = options.pictures.has_value();
+    if (spec.embedding != model::kNoWeight) layout.pictures = options.pictures;
+  }
   StepLimits& limits = layout.limits;
   layout.states = make_state_layout(spec);
+  layout.state_arrays = (options.stage ? *options.stage->model : spec).is_recurrent();
   Defaults defaults = footprint.shares_memory() ? kHost : kDevice;
   if (layout.states.slot_bytes > 0) {
     defaults.sequences = std::clamp<int64_t>(
@@ -208,8 +224,7 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
       kept = std::max(batched_tokens, usual_picture_tokens(spec, options, largest, footprint));
     kept = std::max(kept, largest);
   }
-  layout.kv = make_kv_layout(spec, std::max<int64_t>(options.block_size, 1),
-                             kv_dtype(options, footprint), footprint);
+  layout.kv = resolve_kv(spec, options, footprint);
   backend::check_card_limits(footprint, spec, layout.kv.groups.size());
   layout.max_model_len = wanted_length(spec, options);
   uint64_t rest = 0;

@@ -10,7 +10,7 @@ void StepRunner::run(const Step& step, const Reader& read) {
   backend::View hidden;
   const auto ops = [&] {
     hidden = launch_.model.forward(step.meta);
-    draw(step.meta, hidden);
+    if (launch_.model.has_head()) draw(step.meta, hidden);
   };
   if (step.recorded_size == 0) {
     backend_.run_step(0, ops);
@@ -22,7 +22,7 @@ void StepRunner::run(const Step& step, const Reader& read) {
     });
   }
   backend_.finish_step(step.meta);
-  read_rows(step, hidden, read);
+  if (launch_.model.has_head()) read_rows(step, hidden, read);
 }
 
 void StepRunner::draw(const backend::BatchMeta& batch, backend::View hidden) {

@@ -1,5 +1,7 @@
 #include "memory/available.h"
 
+#include "base/error.h"
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -133,6 +135,17 @@ Available available_memory(const path& root) {
   apply_hierarchy(root, "cgroup2", "", kSecond, available);
   apply_hierarchy(root, "cgroup", "memory", kFirst, available);
   return available;
+}
+
+void require_for_ranks(size_t bytes) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  const Available available = available_memory();
+  if (bytes <= static_cast<uint64_t>(available.bytes)) return;
+  fail(ExitCode::does_not_fit,
+       "the ranks need {} MiB of this machine's memory together, and {} MiB are left ({}); lower "
+       "--cpu-kvcache-space, which each rank has for itself, --max-num-batched-tokens or "
+       "--max-model-len, or raise the limit",
+       bytes / kMiB + 1, static_cast<size_t>(available.bytes) / kMiB, available.bound);
 }
 
 }  // namespace plimsoll::memory

@@ -1,6 +1,7 @@
 // What a process of this machine can still take of the host's memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -17,5 +18,9 @@ struct Available {
 /// files, which the kernel drops before it refuses, counts as free. Files are looked for below
 /// `root`. Where nothing can be read there is no bound: the largest number.
 Available available_memory(const std::filesystem::path& root = "/");
+
+/// Throws Error(does_not_fit) unless as many bytes are left, of `bytes` that all of a launch's
+/// ranks take together.
+void require_for_ranks(size_t bytes);
 
 }  // namespace plimsoll::memory

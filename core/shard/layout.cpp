@@ -91,20 +91,8 @@ class Walk {
     return {last, module + "."};
   }
 
-  // The layer of each weight, -1 outside: the number in its name.
   void find_layers() {
-    layer_of_.reserve(spec_.weights.size());
-    for (const WeightSpec& weight : spec_.weights) {
-      int64_t layer = -1;
-      size_t begin = 0;
-      while (begin < weight.name.size() && layer < 0) {
-        const size_t end = std::min(weight.name.find('.', begin), weight.name.size());
-        const std::string word = weight.name.substr(begin, end - begin);
-        if (word.find_first_not_of("0123456789") == std::string::npos) layer = std::stoll(word);
-        begin = end + 1;
-      }
-      layer_of_.push_back(layer);
-    }
+    layer_of_ = layers_of_weights(spec_);
     const auto first = std::ranges::find_if(layer_of_, [](int64_t layer) { return layer >= 0; });
     first_of_layers_ = static_cast<WeightId>(first - layer_of_.begin());
   }
@@ -302,6 +290,23 @@ bool is_known(const ModelSpec& spec, const Release& release) {
 WeightId attention_end(const model::AttentionSpec& attention) {
   if (attention.scales_after != model::kNoWeight) return attention.scales_after;
   return std::max(attention.out.weight, attention.out.bias);
+}
+
+std::vector<int64_t> layers_of_weights(const ModelSpec& spec) {
+  std::vector<int64_t> layers;
+  layers.reserve(spec.weights.size());
+  for (const WeightSpec& weight : spec.weights) {
+    int64_t layer = -1;
+    size_t begin = 0;
+    while (begin < weight.name.size() && layer < 0) {
+      const size_t end = std::min(weight.name.find('.', begin), weight.name.size());
+      const std::string word = weight.name.substr(begin, end - begin);
+      if (word.find_first_not_of("0123456789") == std::string::npos) layer = std::stoll(word);
+      begin = end + 1;
+    }
+    layers.push_back(layer);
+  }
+  return layers;
 }
 
 std::string_view module_of(std::string_view name) {

@@ -75,6 +75,9 @@ std::vector<Stage> make_stages(const model::ModelSpec& spec, const Layout& layou
 /// Whether the names that a release has for the model's tensors are known.
 bool is_known(const model::ModelSpec& spec, const Release& release);
 
+/// The layer that each weight belongs to, by the number in its name; -1: to none.
+std::vector<int64_t> layers_of_weights(const model::ModelSpec& spec);
+
 /// The module that a parameter, or a module in it, belongs to: the name up to its last dot.
 std::string_view module_of(std::string_view name);
 

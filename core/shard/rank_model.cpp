@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "model/pipeline.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -12,6 +13,16 @@ namespace {
 using model::LayerSpec;
 using model::ModelSpec;
 using model::WeightSpec;
+
+/// Layers [first, end), by their numbers in the checkpoint.
+struct Range {
+  int64_t first = 0, end = 0;
+};
+
+[[noreturn]] void refuse_empty_stage(const ModelSpec& spec, const Layout& layout) {
+  fail(ExitCode::usage, "--pipeline-parallel-size {}: a stage would have none of the {} layers",
+       layout.pipeline_parallel, spec.layers.size());
+}
 
 /// The index of one of the spec's weights; towers' tensors and constants are none.
 std::optional<size_t> id_of(const ModelSpec& spec, const WeightSpec* weight) {
@@ -97,7 +108,75 @@ model::WeightId weight_of(const LayerSpec& layer) {
   return layer.recurrent ? layer.recurrent->out.weight : layer.mlp.down.weight;
 }
 
+/// What the first stage alone computes with, and the last alone.
+std::vector<model::WeightId> first_weights(const ModelSpec& spec) {
+  return {spec.embedding, spec.embedding_norm.weight, spec.embedding_norm.bias,
+          spec.position_embedding, spec.embedding_in};
+}
+std::vector<model::WeightId> last_weights(const ModelSpec& spec) {
+  return {spec.final_norm.weight, spec.final_norm.bias, spec.embedding_out, spec.head,
+          spec.head_bias};
+}
+
+bool is_last(const ModelSpec& spec, Range layers) {
+  return layers.end * spec.layers_in_stored == static_cast<int64_t>(spec.layers.size());
+}
+
+/// Weights of layers are their stage's; those of no layer and neither end are everybody's.
+std::vector<bool> held_weights(const ModelSpec& spec, Range layers) {
+  std::vector<bool> held;
+  for (const int64_t layer : layers_of_weights(spec)) {
+    held.push_back(layer < 0 || (layer >= layers.first && layer < layers.end));
+  }
+  const auto set = [&](const std::vector<model::WeightId>& ids, bool here) {
+    for (const model::WeightId id : ids)
+      if (id != model::kNoWeight) held[static_cast<size_t>(id)] = here;
+  };
+  set(first_weights(spec), false);
+  set(last_weights(spec), false);
+  if (layers.first == 0) set(first_weights(spec), true);
+  if (is_last(spec, layers)) set(last_weights(spec), true);
+  return held;
+}
+
+ModelSpec cut_stage(const ModelSpec& spec, Range layers) {
+  ModelSpec stage = spec;
+  const std::vector<bool> held = held_weights(spec, layers);
+  for (size_t id = 0; id < held.size(); ++id) {
+    if (held[id]) continue;
+    WeightSpec& weight = stage.weights[id];
+    weight = WeightSpec{.name = weight.name, .shape = {0}, .use = weight.use};
+  }
+  const int64_t each = spec.layers_in_stored;
+  stage.layers = {spec.layers.begin() + layers.first * each,
+                  spec.layers.begin() + layers.end * each};
+  if (layers.first > 0) {
+    stage.embedding = stage.position_embedding = stage.embedding_in = model::kNoWeight;
+    stage.embedding_norm = {};
+  }
+  if (!is_last(spec, layers)) {
+    stage.head = stage.head_bias = stage.embedding_out = model::kNoWeight;
+    stage.final_norm = {};
+  }
+  return stage;
+}
+
 }  // namespace
+
+std::vector<StageModel> stage_models(const ModelSpec& spec, const Layout& layout) {
+  if (layout.pipeline_parallel == 1) return {{spec, 0}};
+  (void)make_stages(spec, layout);  // refuses what vLLM cannot divide
+  std::vector<StageModel> stages;
+  const int64_t stored = static_cast<int64_t>(spec.layers.size()) / spec.layers_in_stored;
+  int64_t first = 0;
+  for (const int64_t end :
+       model::stage_ends(stored, layout.pipeline_parallel, layout.pipeline_partition)) {
+    if (first == end) refuse_empty_stage(spec, layout);
+    stages.push_back({cut_stage(spec, {first, end}), first * spec.layers_in_stored});
+    first = end;
+  }
+  return stages;
+}
 
 std::vector<RankModel> rank_models(const ModelSpec& spec, const Layout& layout) {
   const std::vector<Stage> stages = make_stages(spec, layout);
@@ -112,10 +191,7 @@ std::vector<RankModel> rank_models(const ModelSpec& spec, const Layout& layout) 
     std::erase_if(rank.spec.layers, [&](const LayerSpec& layer) {
       return !rank.present[static_cast<size_t>(weight_of(layer))];
     });
-    if (rank.spec.layers.empty()) {
-      fail(ExitCode::usage, "--pipeline-parallel-size {}: a stage would have none of the {} layers",
-           layout.pipeline_parallel, spec.layers.size());
-    }
+    if (rank.spec.layers.empty()) refuse_empty_stage(spec, layout);
     std::vector<LayerSpec> layers = std::move(rank.spec.layers);
     for (LayerSpec& layer : layers) cut_layer(spec, layout.tensor_parallel, rank.spec, layer);
     rank.spec.layers = std::move(layers);

@@ -22,4 +22,16 @@ struct RankModel {
 /// would have no layer.
 std::vector<RankModel> rank_models(const model::ModelSpec& spec, const Layout& layout);
 
+/// A pipeline stage as `run` holds it: all of its heads and rows of the vocabulary.
+struct StageModel {
+  /// The stage's layers. Its weights keep their ids; those of other stages have no elements. Only
+  /// the first stage has a token table to look up in, only the last has a head.
+  model::ModelSpec spec;
+  int64_t first_layer = 0;
+};
+
+/// The stages in order, of one rank each; one stage is the model itself. Throws Error(usage) as
+/// rank_models.
+std::vector<StageModel> stage_models(const model::ModelSpec& spec, const Layout& layout);
+
 }  // namespace plimsoll::shard

@@ -151,6 +151,19 @@ void ShardReader::check_parts(const model::ModelSpec& spec) const {
   }
 }
 
+uint64_t ShardReader::stored_bytes(const model::WeightSpec& weight, int64_t first,
+                                   int64_t count) const {
+  uint64_t bytes = 0;
+  if (weight.kept == model::Kept::in_vllm || !weight.constant.empty()) return bytes;
+  checkpoint::for_each_part(
+      weight, first, count, [&](const model::Part& part, int64_t, int64_t, int64_t rows) {
+        const auto from = joined_.tensors().find(part.tensor);
+        if (from == joined_.tensors().end()) return;
+        bytes += static_cast<uint64_t>(rows * weight.columns()) * dtype_size(from->second.dtype());
+      });
+  return bytes;
+}
+
 void ShardReader::read_rows(const model::WeightSpec& weight, int64_t first, int64_t count,
                             DType dtype, void* to) const {
   const int64_t row_bytes = weight.columns() * static_cast<int64_t>(dtype_size(dtype));

@@ -26,6 +26,8 @@ class ShardReader final : public checkpoint::WeightSource {
                                                           size_t part) const override;
   void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
                  void* to) const override;
+  [[nodiscard]] uint64_t stored_bytes(const model::WeightSpec& weight, int64_t first,
+                                      int64_t count) const override;
 
   [[nodiscard]] int64_t tensor_parallel() const { return joined_.tensor_parallel(); }
   /// The shards' dtype, when all tensors have one.

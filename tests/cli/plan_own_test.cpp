@@ -181,6 +181,26 @@ TEST_CASE("run takes what plan says, with the same flags") {
     CHECK(sum_of_parts(plan) == report["memory"]["planned_bytes"].get<int64_t>());
     CHECK(plan["num_gpu_blocks"] == report["plan"]["kv_blocks"]);
   }
+  for (const char* flags : {"-pp 2", "-pp 3 --max-model-len 128 --max-num-seqs 3 --threads 1",
+                            "-pp 6 --cpu-kvcache-space 0.01 --max-model-len auto"}) {
+    INFO(flags);
+    const Json plan = plan_of(scratch, std::string("$MODEL ") + flags);
+    REQUIRE(
+        shell(scratch,
+              std::string("plimsoll run $MODEL -q --overwrite -i in -o out --report r ") + flags)
+            .status == 0);
+    const Json report = parse_json<Json>(scratch.read("r"));
+    REQUIRE(plan["stages"].size() == report["ranks"].size());
+    for (size_t i = 0; i < plan["stages"].size(); ++i) {
+      const Json& rank = report["ranks"][i];
+      CHECK(sum_of_parts(plan["stages"][i]) == rank["planned_bytes"].get<int64_t>());
+      CHECK(rank["measured_bytes"] == rank["planned_bytes"]);
+      CHECK(rank["first_layer"] == plan["stages"][i]["first_layer"]);
+      CHECK(rank["layers"] == plan["stages"][i]["layers"]);
+    }
+    CHECK(plan["num_gpu_blocks"] == report["plan"]["kv_blocks"]);
+    CHECK(plan["max_num_seqs"] == report["plan"]["max_num_seqs"]);
+  }
   const Json space = plan_of(scratch, "$MODEL --block-size 16 --max-num-seqs 4000");
   const auto small =
       shell(scratch, "VLLM_CPU_KVCACHE_SPACE=0.02 plimsoll plan $MODEL --format json");

@@ -73,12 +73,13 @@ engine::EngineOptions engine_options(const Arguments& arguments, DType dtype) {
   return engine;
 }
 
-int64_t most_sequences(const model::ModelSpec& spec, engine::EngineOptions options,
-                       const backend::Footprint& footprint) {
+int64_t most_sequences(const model::ModelSpec& spec, const std::vector<engine::StageView>& stages,
+                       engine::EngineOptions options, const backend::Footprint& footprint) {
   constexpr int64_t kMost = 65536;
   const auto holds = [&](int64_t count) {
     options.max_num_seqs = count;
-    const engine::EngineLayout layout = engine::resolve_layout(spec, options, footprint);
+    const engine::EngineLayout layout =
+        engine::resolve_stages(spec, stages, options, footprint).front();
     const int64_t each =
         engine::blocks_of_sequence(layout.kv, layout.max_model_len, layout.limits.batched_tokens);
     return layout.num_blocks / count >= each;

@@ -9,7 +9,7 @@
 #include "backend/backend.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
-#include "engine/engine.h"
+#include "engine/ranks/stage_layouts.h"
 #include "model/model_spec.h"
 #include "plan/engine_args.h"
 
@@ -45,9 +45,9 @@ std::optional<DType> kv_dtype(const EngineArgs& args);
 /// have.
 engine::EngineOptions engine_options(const Arguments& arguments, DType dtype);
 
-/// The most sequences of the whole context that the cache holds at once; at least 1. Throws
-/// Error(does_not_fit) where not even one fits.
-int64_t most_sequences(const model::ModelSpec& spec, engine::EngineOptions options,
-                       const backend::Footprint& footprint);
+/// The most sequences of the whole context that the cache of each stage of `spec` holds at once; at
+/// least 1. Throws Error(does_not_fit) where not even one fits.
+int64_t most_sequences(const model::ModelSpec& spec, const std::vector<engine::StageView>& stages,
+                       engine::EngineOptions options, const backend::Footprint& footprint);
 
 }  // namespace plimsoll::plan::own

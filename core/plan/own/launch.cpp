@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/footprint.h"
 #include "base/amount.h"
 #include "base/error.h"
 #include "plan/own/pictures.h"
-#include "shard/rank_model.h"
 
 namespace plimsoll::plan::own {
 namespace {
@@ -53,11 +53,11 @@ engine::EngineOptions with_room(engine::EngineOptions options, int64_t length) {
   return options;
 }
 
-RankLaunch lay_out(const model::ModelSpec& spec, const engine::EngineOptions& options,
-                   const backend::Footprint& footprint) {
+RankLaunch describe(const model::ModelSpec& spec, engine::EngineLayout layout,
+                    const backend::Footprint& footprint) {
   RankLaunch rank;
   rank.layers = std::ssize(spec.layers);
-  rank.layout = engine::resolve_layout(spec, options, footprint);
+  rank.layout = std::move(layout);
   rank.plan = engine::plan_layout(spec, rank.layout, footprint);
   for (const model::LayerSpec& layer : spec.layers) {
     rank.windows.push_back(layer.attention.window);
@@ -97,6 +97,12 @@ int64_t RankLaunch::fixed_bytes() const {
   return bytes.value();
 }
 
+std::vector<engine::StageView> stage_views(const std::vector<shard::StageModel>& stages) {
+  std::vector<engine::StageView> views;
+  for (const shard::StageModel& stage : stages) views.push_back({&stage.spec, stage.first_layer});
+  return views;
+}
+
 std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu) {
   if (gpu == nullptr) return nullptr;
   return std::make_unique<backend::CudaFootprint>(figures_of(*gpu));
@@ -118,16 +124,26 @@ std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Argume
     rank.stage = std::ssize(ranks);
     ranks.push_back(std::move(rank));
   };
-  if (tensor == 1 && stages == 1) {
-    finish(lay_out(spec, engine, footprint), spec);
+  const shard::Layout layout{.tensor_parallel = tensor,
+                             .pipeline_parallel = stages,
+                             .dtype = dtype,
+                             .pipeline_partition = arguments.args.pipeline_partition};
+  if (tensor == 1) {  // as run has it
+    const std::vector<shard::StageModel> models = shard::stage_models(spec, layout);
+    const std::vector<engine::EngineLayout> layouts =
+        engine::resolve_stages(spec, stage_views(models), engine, footprint);
+    for (size_t i = 0; i < models.size(); ++i) {
+      RankLaunch rank = describe(models[i].spec, layouts[i], footprint);
+      rank.first_layer = models[i].first_layer;
+      finish(std::move(rank), models[i].spec);
+    }
     return ranks;
   }
-  for (const shard::RankModel& model :
-       shard::rank_models(spec, {.tensor_parallel = tensor,
-                                .pipeline_parallel = stages,
-                                .dtype = dtype,
-                                .pipeline_partition = arguments.args.pipeline_partition})) {
-    RankLaunch rank = lay_out(model.spec, engine, footprint);
+  int64_t first_layer = 0;
+  for (const shard::RankModel& model : shard::rank_models(spec, layout)) {
+    RankLaunch rank =
+        describe(model.spec, engine::resolve_layout(model.spec, engine, footprint), footprint);
+    rank.first_layer = std::exchange(first_layer, first_layer + rank.layers);
     rank.absent_weight_bytes = absent_bytes(model, footprint, dtype);
     rank.gathered_bytes = gathered_logits(spec, rank, tensor);
     finish(std::move(rank), model.spec);

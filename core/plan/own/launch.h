@@ -6,17 +6,19 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "engine/layout.h"
+#include "engine/ranks/stage_layouts.h"
 #include "hardware/gpu_catalogue.h"
 #include "memory/device_overheads.h"
 #include "model/model_spec.h"
 #include "plan/own/arguments.h"
+#include "shard/rank_model.h"
 
 namespace plimsoll::plan::own {
 
 /// A rank of a pipeline stage.
 struct RankLaunch {
   int64_t stage = 0;
+  int64_t first_layer = 0;
   int64_t layers = 0;
   engine::EngineLayout layout;              // its pool has no size yet
   engine::EnginePlan plan;                  // regions; that of the KV blocks is to be left out
@@ -29,6 +31,9 @@ struct RankLaunch {
   /// Bytes beside the KV blocks: arena and overheads.
   [[nodiscard]] int64_t fixed_bytes() const;
 };
+
+/// The stages as the engine lays them out; points into `stages`.
+std::vector<engine::StageView> stage_views(const std::vector<shard::StageModel>& stages);
 
 /// Sizes on the card; null: of the host.
 std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu);

@@ -45,13 +45,12 @@ void settle_packings(const ConfigView& config, const Arguments& arguments, const
   }
   quantization::assign_online(arguments.args.quantization, activations, spec);
   const bool packed = std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed);
-  const bool ranks = arguments.args.tensor_parallel * arguments.args.pipeline_parallel > 1;
-  if (spec.quantization.empty() && !(packed && (gpu != nullptr || ranks))) return;
-  fail(
-      ExitCode::checkpoint_unusable,
-      "the checkpoint is quantised ({}), which run has for the processor alone, in one piece; plan "
-      "it without --gpu, plan the unquantised model, or --engine vllm",
-      method.empty() ? arguments.args.quantization : method);
+  const bool cut = arguments.args.tensor_parallel > 1;
+  if (spec.quantization.empty() && !(packed && (gpu != nullptr || cut))) return;
+  fail(ExitCode::checkpoint_unusable,
+       "the checkpoint is quantised ({}), which run has for the processor alone, its layers in one "
+       "piece; plan it without --gpu and -tp, plan the unquantised model, or --engine vllm",
+       method.empty() ? arguments.args.quantization : method);
 }
 
 /// Blocks that flags ask for, whatever is left; none: they do not say.
@@ -262,10 +261,14 @@ void fill_cache(PlanResult& result, const RankLaunch& rank, int64_t blocks, int6
                           "what is left of the budget"});
 }
 
-/// A run on this machine's processor has what the machine has left.
-void refuse_above_host(PlanResult& result, const RankLaunch& rank) {
+/// A run on this machine's processor has what the machine has left, for all its ranks.
+void refuse_above_host(PlanResult& result, const std::vector<RankLaunch>& ranks) {
   const memory::Available available = memory::available_memory();
-  const Amount whole = Amount{rank.fixed_bytes()} + result.kv_cache_bytes;
+  Amount whole = 0;
+  for (const RankLaunch& rank : ranks) {
+    whole += Amount{rank.fixed_bytes()} +
+             Amount{result.num_gpu_blocks} * static_cast<int64_t>(rank.layout.kv.block_bytes);
+  }
   if (!*result.fits || whole <= Amount{available.bytes}) return;
   result.fits = false;
   result.reason = fmt::format(
@@ -285,9 +288,14 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
   if (spec.vision && !rank.layout.pictures && !refusal.empty()) {
     result.notes.push_back("prompts of text alone: " + refusal);
   }
-  const int64_t ranks = args.tensor_parallel * args.pipeline_parallel;
-  if (ranks == 1) return;
-  result.notes.emplace_back("this is what each rank would hold: run itself launches on one device");
+  if (args.tensor_parallel * args.pipeline_parallel == 1) return;
+  if (args.tensor_parallel > 1) {
+    result.notes.emplace_back(
+        "this is what each rank would hold: run itself does not cut layers yet");
+  } else if (!result.gpu.empty()) {
+    result.notes.emplace_back(
+        "this is what each rank would hold: run has stages on the processor alone so far");
+  }
   const auto copied = std::ranges::find_if(spec.layers, [&](const model::LayerSpec& layer) {
     return layer.has_attention() && layer.attention.kv_heads < args.tensor_parallel;
   });
@@ -299,7 +307,7 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
                     heads, args.tensor_parallel, args.tensor_parallel / heads));
   }
   if (args.pipeline_parallel > 1) {
-    result.notes.push_back(fmt::format("stage {} of {}, with {} layers, has the fewest blocks",
+    result.notes.push_back(fmt::format("stage {} of {}, with {} layers, is the tightest",
                                        rank.stage + 1, args.pipeline_parallel, rank.layers));
   }
 }
@@ -310,12 +318,28 @@ DType run_dtype(const model::ModelSpec& spec, const EngineArgs& args) {
   return dtype_from_torch(args.dtype).value_or(spec.dtype);
 }
 
-/// The rank that has room for the fewest blocks: all ranks keep as many.
-const RankLaunch& tightest(const std::vector<RankLaunch>& ranks, const Arguments& arguments,
-                           int64_t budget) {
-  return *std::ranges::min_element(ranks, {}, [&](const RankLaunch& rank) {
-    return std::pair(card_blocks(rank, arguments, budget), -rank.fixed_bytes());
-  });
+/// Blocks that a rank has room for; all ranks keep as many as the tightest has.
+int64_t rank_blocks(const RankLaunch& rank, const Arguments& arguments, const hardware::Gpu* gpu,
+                    int64_t budget) {
+  return gpu != nullptr ? card_blocks(rank, arguments, budget) : host_blocks(rank, arguments);
+}
+
+/// What one stage takes, of `result`'s launch.
+StageFigures stage_figures(const PlanResult& result, const RankLaunch& rank, int64_t blocks) {
+  PlanResult figures;
+  figures.dtype = result.dtype;
+  figures.stage = rank.stage;
+  figures.first_layer = rank.first_layer;
+  figures.layers = rank.layers;
+  fill_arena(figures, rank);
+  fill_overheads(figures, rank);
+  figures.num_gpu_blocks = blocks;
+  const auto block = static_cast<int64_t>(rank.layout.kv.block_bytes);
+  figures.kv_cache_bytes = (Amount{result.num_gpu_blocks} * block).value();
+  figures.parts.push_back({"kv cache", figures.kv_cache_bytes,
+                           fmt::format("{} blocks x {} B", result.num_gpu_blocks, block),
+                           "as many blocks as the tightest stage has"});
+  return figures;
 }
 
 bool has_weights(const std::filesystem::path& folder) {
@@ -373,10 +397,13 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
         static_cast<double>(result.budget_bytes) / static_cast<double>(result.total_bytes);
   }
   std::vector<RankLaunch> ranks = lay_out_ranks(spec, arguments, dtype, gpu, 0);
-  const RankLaunch* rank =
-      gpu != nullptr ? &tightest(ranks, arguments, result.budget_bytes) : &ranks.front();
-  const int64_t blocks = gpu != nullptr ? card_blocks(*rank, arguments, result.budget_bytes)
-                                        : host_blocks(*rank, arguments);
+  const auto blocks_of = [&](const RankLaunch& one) {
+    return rank_blocks(one, arguments, gpu, result.budget_bytes);
+  };
+  const RankLaunch* rank = &*std::ranges::min_element(ranks, {}, [&](const RankLaunch& one) {
+    return std::pair(blocks_of(one), -one.fixed_bytes());
+  });
+  const int64_t blocks = blocks_of(*rank);
   const int64_t wanted = rank->layout.max_model_len;
   const int64_t longest = longest_sequence(*rank, blocks, wanted);
   if (arguments.args.max_model_len == -1 && longest > 0 && longest < wanted) {
@@ -391,12 +418,18 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
   fill_arena(result, *rank);
   fill_overheads(result, *rank);
   fill_cache(result, *rank, blocks, wanted, arguments);
+  result.stage = rank->stage;
+  result.first_layer = rank->first_layer;
+  result.layers = rank->layers;
+  for (const RankLaunch& one : ranks) {
+    if (ranks.size() > 1) result.stages.push_back(stage_figures(result, one, blocks_of(one)));
+  }
   add_arguments(result, arguments.args);
   const auto card = device_footprint(gpu);
   add_notes(result, spec, *rank, arguments.args,
             picture_refusal(spec, arguments, card ? *card : backend::cpu_footprint()));
   if (gpu != nullptr) return result;
-  refuse_above_host(result, *rank);
+  refuse_above_host(result, ranks);
   result.host_refuses = !*result.fits;
   if (result.host_refuses)
     result.notes.push_back("a run on this CPU would refuse: " + result.reason);

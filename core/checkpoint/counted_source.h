@@ -1,0 +1,34 @@
+// A source of weights that counts what is read through it.
+#pragma once
+
+#include <atomic>
+
+#include "checkpoint/checkpoint.h"
+
+namespace plimsoll::checkpoint {
+
+class CountedSource final : public WeightSource {
+ public:
+  /// `source` must outlive the reading, and nothing else.
+  explicit CountedSource(const WeightSource& source) : source_(source) {}
+
+  void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
+                 void* to) const override {
+    bytes_ += source_.stored_bytes(weight, first, count);
+    source_.read_rows(weight, first, count, dtype, to);
+  }
+  [[nodiscard]] std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
+                                                          size_t part) const override {
+    bytes_ += source_.stored_bytes(weight, part);
+    return source_.packed(weight, part);
+  }
+
+  /// Of the files, so far; a quantised part counts whole when it is opened.
+  [[nodiscard]] uint64_t bytes_read() const { return bytes_; }
+
+ private:
+  const WeightSource& source_;
+  mutable std::atomic<uint64_t> bytes_ = 0;
+};
+
+}  // namespace plimsoll::checkpoint

@@ -1,0 +1,35 @@
+// What a rank says to the others of its launch. Threads of a process talk over shared memory
+// (shared_world.h); whatever else comes to connect ranks stands behind the same calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+
+namespace plimsoll::engine {
+
+/// Thrown where a rank waits for one that has failed.
+class RankLost : public std::runtime_error {
+ public:
+  RankLost() : std::runtime_error("another rank of the launch has failed") {}
+};
+
+/// One rank's end of its launch's connections. Calls return when their bytes may be used again and
+/// throw RankLost, then and from then on, when a rank has failed. Not to be called from two threads
+/// at once.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  /// The rank `to` receives as many bytes.
+  virtual void send(int64_t to, std::span<const std::byte> bytes) = 0;
+  virtual void receive(int64_t from, std::span<std::byte> bytes) = 0;
+
+ protected:
+  Communicator() = default;
+};
+
+}  // namespace plimsoll::engine

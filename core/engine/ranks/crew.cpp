@@ -1,0 +1,69 @@
+#include "engine/ranks/crew.h"
+
+#include <utility>
+
+namespace plimsoll::engine {
+
+Crew::Crew(int64_t ranks, std::function<void()> give_up) : give_up_(std::move(give_up)) {
+  try {
+    for (int64_t rank = 1; rank < ranks; ++rank)
+      threads_.emplace_back([this, rank] { work(rank); });
+  } catch (...) {  // the system has no more
+    end();
+    throw;
+  }
+}
+
+Crew::~Crew() {
+  end();
+}
+
+void Crew::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  started_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Crew::run(const Job& job) {
+  {
+    const std::lock_guard lock(mutex_);
+    job_ = &job;
+    working_ = std::ssize(threads_);
+    ++round_;
+  }
+  started_.notify_all();
+  call(0);
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [this] { return working_ == 0; });
+  if (first_) std::rethrow_exception(std::exchange(first_, nullptr));
+}
+
+void Crew::work(int64_t rank) {
+  std::unique_lock lock(mutex_);
+  for (uint64_t seen = 0;;) {
+    started_.wait(lock, [&] { return stop_ || round_ != seen; });
+    if (stop_) return;
+    seen = round_;
+    lock.unlock();
+    call(rank);
+    lock.lock();
+    if (--working_ == 0) ended_.notify_one();
+  }
+}
+
+// Ranks that are woken by give_up() throw after the first has been noted.
+void Crew::call(int64_t rank) {
+  try {
+    (*job_)(rank);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (first_) return;
+    first_ = std::current_exception();
+    give_up_();
+  }
+}
+
+}  // namespace plimsoll::engine

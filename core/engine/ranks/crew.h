@@ -1,0 +1,44 @@
+// Threads that do the same work side by side, each for its own rank.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace plimsoll::engine {
+
+class Crew {
+ public:
+  using Job = std::function<void(int64_t rank)>;
+
+  /// The caller's own thread is rank 0. `give_up` is called when a rank's job throws: it wakes the
+  /// ranks that wait for that one.
+  Crew(int64_t ranks, std::function<void()> give_up);
+  ~Crew();
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  /// Calls job(rank) for each rank, all at once, and waits for all. Throws what was thrown first.
+  void run(const Job& job);
+
+ private:
+  void work(int64_t rank);
+  void call(int64_t rank);
+  void end();
+
+  std::function<void()> give_up_;
+  std::mutex mutex_;
+  std::condition_variable started_, ended_;
+  const Job* job_ = nullptr;
+  uint64_t round_ = 0;
+  int64_t working_ = 0;
+  bool stop_ = false;
+  std::exception_ptr first_;
+  std::vector<std::thread> threads_;  // of ranks 1 ...
+};
+
+}  // namespace plimsoll::engine

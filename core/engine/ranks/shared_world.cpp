@@ -1,0 +1,62 @@
+#include "engine/ranks/shared_world.h"
+
+#include <cstring>
+
+namespace plimsoll::engine {
+
+class SharedWorld::End final : public Communicator {
+ public:
+  End(SharedWorld& world, int64_t rank) : world_(world), rank_(rank) {}
+
+  void send(int64_t to, std::span<const std::byte> bytes) override {
+    std::unique_lock lock(world_.mutex_);
+    Offer& offer = world_.offer(rank_, to);
+    offer = {bytes, true};
+    world_.changed_.notify_all();
+    world_.wait(lock, offer.open, false);
+  }
+
+  // The sender waits until its bytes are copied, so the lock is not needed for that.
+  void receive(int64_t from, std::span<std::byte> bytes) override {
+    std::unique_lock lock(world_.mutex_);
+    Offer& offer = world_.offer(from, rank_);
+    world_.wait(lock, offer.open, true);
+    if (offer.bytes.size() != bytes.size()) {
+      throw std::logic_error("a rank receives another number of bytes than was sent");
+    }
+    lock.unlock();
+    if (!bytes.empty()) std::memcpy(bytes.data(), offer.bytes.data(), bytes.size());
+    lock.lock();
+    offer.open = false;
+    world_.changed_.notify_all();
+  }
+
+ private:
+  SharedWorld& world_;
+  int64_t rank_;
+};
+
+SharedWorld::SharedWorld(int64_t ranks) : offers_(static_cast<size_t>(ranks * ranks)) {
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    ends_.push_back(std::make_unique<End>(*this, rank));
+  }
+}
+
+SharedWorld::~SharedWorld() = default;
+
+SharedWorld::Offer& SharedWorld::offer(int64_t from, int64_t to) {
+  return offers_[static_cast<size_t>(from) * ends_.size() + static_cast<size_t>(to)];
+}
+
+void SharedWorld::wait(std::unique_lock<std::mutex>& lock, const bool& open, bool wanted) {
+  changed_.wait(lock, [&] { return given_up_ || open == wanted; });
+  if (given_up_) throw RankLost();
+}
+
+void SharedWorld::give_up() noexcept {
+  const std::lock_guard lock(mutex_);
+  given_up_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace plimsoll::engine

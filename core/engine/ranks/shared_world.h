@@ -1,0 +1,40 @@
+// Ranks that are threads of one process: what one sends another copies from where it lies.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/ranks/communicator.h"
+
+namespace plimsoll::engine {
+
+class SharedWorld {
+ public:
+  explicit SharedWorld(int64_t ranks);
+  ~SharedWorld();
+
+  /// A rank's end; lives as long as the world.
+  [[nodiscard]] Communicator& rank(int64_t index) { return *ends_[static_cast<size_t>(index)]; }
+  /// Wakes all ranks that wait for others, which throw RankLost.
+  void give_up() noexcept;
+
+ private:
+  class End;
+  /// What lies ready for a rank, from one other.
+  struct Offer {
+    std::span<const std::byte> bytes;
+    bool open = false;
+  };
+  [[nodiscard]] Offer& offer(int64_t from, int64_t to);
+  void wait(std::unique_lock<std::mutex>& lock, const bool& open, bool wanted);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool given_up_ = false;
+  std::vector<Offer> offers_;  // [ranks, ranks] from, to
+  std::vector<std::unique_ptr<Communicator>> ends_;
+};
+
+}  // namespace plimsoll::engine

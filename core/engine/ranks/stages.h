@@ -1,0 +1,61 @@
+// The launch of a model on its ranks: arenas, weights, and steps that pass through the stages.
+//
+//   rank 0   batch -> embed, layers 0 .. a  --hidden states-->
+//   rank 1   the same batch        layers a .. b  --hidden states-->
+//   last     the same batch                 layers b .., norm, head -> logits -> the reader
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/layout.h"
+#include "engine/ranks/crew.h"
+#include "engine/ranks/shared_world.h"
+#include "engine/ranks/stage_layouts.h"
+#include "engine/step_runner.h"
+
+namespace plimsoll::engine {
+
+/// One rank's launch.
+struct Stage {
+  Stage(const Rank& rank_parts, const EngineLayout& rank_layout, EnginePlan rank_plan);
+
+  Rank rank;
+  EngineLayout layout;
+  EnginePlan plan;
+  LaunchMemory memory;
+  Launch launch;
+  StepRunner runner;
+  Step step;  // of ranks after the first: the step that runs
+};
+
+class Stages {
+ public:
+  /// Takes the ranks' arenas. Throws as resolve_stages and LaunchMemory, and Error(does_not_fit)
+  /// where the host has not as much left as all of them together.
+  Stages(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
+         const EngineOptions& options);
+
+  /// Puts the weights in place, on all ranks at once.
+  void load(uint64_t seed);
+  /// As StepRunner::run; `read` is called by the last stage's thread, while the others wait.
+  void run(const Step& step, const StepRunner::Reader& read);
+
+  [[nodiscard]] size_t size() const { return stages_.size(); }
+  [[nodiscard]] const Stage& operator[](size_t index) const { return *stages_[index]; }
+  /// That reads tokens, and that makes logits of them.
+  [[nodiscard]] Stage& first() { return *stages_.front(); }
+  [[nodiscard]] const Stage& first() const { return *stages_.front(); }
+  [[nodiscard]] Stage& last() { return *stages_.back(); }
+
+ private:
+  void connect();
+  /// Calls job(stage) on all ranks; what one throws says which it was.
+  void on_all(const std::function<void(Stage&)>& job);
+
+  std::vector<std::unique_ptr<Stage>> stages_;
+  std::unique_ptr<SharedWorld> world_;  // null, as the crew: there is one rank
+  std::unique_ptr<Crew> crew_;
+};
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,94 @@
+// `run` on several ranks as a user calls it.
+#include <catch2/catch.hpp>
+
+#include "cli/program.h"
+
+using namespace plimsoll;
+using test::Outcome;
+using test::Scratch;
+using test::shell;
+
+namespace {
+
+void write_input(const Scratch& scratch) {
+  scratch.write("in", R"({"prompt":"To be, or not","max_tokens":20,"temperature":0,"logprobs":2})"
+                      "\n"
+                      R"({"prompt":["Enter","Exit, pursued"],"n":2,"seed":5,"max_tokens":9})"
+                      "\n"
+                      R"({"prompt":"O","max_tokens":30,"ignore_eos":true})"
+                      "\n");
+}
+
+}  // namespace
+
+TEST_CASE("stages print what one rank prints") {
+  const Scratch scratch;
+  write_input(scratch);
+  for (const char* dtype : {"float32", "bfloat16"}) {
+    const std::string run =
+        std::string("plimsoll run $MODEL -q -i in --overwrite --report r --dtype ") + dtype;
+    REQUIRE(shell(scratch, run + " -o one").status == 0);
+    for (const char* ranks :
+         {"-pp 2", "-pp 3 --threads 1", "-pp 6 --max-num-seqs auto --cpu-kvcache-space 0.1"}) {
+      INFO(ranks << ", " << dtype);
+      const Outcome outcome = shell(scratch, run + " -o more " + ranks + " && cmp one more");
+      CHECK(outcome.err.empty());
+      CHECK(outcome.status == 0);
+    }
+  }
+}
+
+TEST_CASE("a run goes on with another number of stages") {
+  const Scratch scratch;
+  write_input(scratch);
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
+  // Ended by a signal after the first lines.
+  const Outcome outcome =
+      shell(scratch,
+            "plimsoll run $MODEL -q -i in -o out --max-num-seqs 1 --grace 0s & sleep 0.3; "
+            "kill -TERM $!; wait $!; plimsoll run $MODEL -q -i in -o out -pp 2 && cmp whole out");
+  INFO(outcome.err);
+  CHECK(outcome.status == 0);
+}
+
+TEST_CASE("VLLM_PP_LAYER_PARTITION divides a run, and the report says what each rank read") {
+  const Scratch scratch;
+  write_input(scratch);
+  const auto ranks_of = [&](const std::string& partition) {
+    const Outcome outcome = shell(scratch, "VLLM_PP_LAYER_PARTITION=" + partition +
+                                               " plimsoll run $MODEL -q -i in -o out --overwrite "
+                                               "--report r -pp 2");
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    const Json report = parse_json<Json>(scratch.read("r"));
+    CHECK(report["memory"]["within_plan"] == true);
+    return report["ranks"];
+  };
+  const Json even = ranks_of("3,3"), uneven = ranks_of("1,5");
+  CHECK(uneven[0]["layers"] == 1);
+  CHECK(uneven[1]["first_layer"] == 1);
+  CHECK(uneven[0]["checkpoint_bytes_read"] < even[0]["checkpoint_bytes_read"]);
+  const auto sum = [](const Json& ranks) {
+    return ranks[0]["checkpoint_bytes_read"].get<int64_t>() +
+           ranks[1]["checkpoint_bytes_read"].get<int64_t>();
+  };
+  CHECK(sum(even) == sum(uneven));
+}
+
+TEST_CASE("ranks that cannot be are refused by name") {
+  const Scratch scratch;
+  write_input(scratch);
+  const auto refusal = [&](const std::string& before, const std::string& flags) {
+    const Outcome outcome =
+        shell(scratch, before + " plimsoll run $MODEL -i in -o out --overwrite " + flags);
+    CHECK(outcome.status == 2);
+    return outcome.err;
+  };
+  using Catch::Contains;
+  CHECK_THAT(refusal("", "-pp 7"), Contains("--pipeline-parallel-size 7: the model has 6 layers"));
+  CHECK_THAT(refusal("VLLM_PP_LAYER_PARTITION=2,2", "-pp 2"),
+             Contains("VLLM_PP_LAYER_PARTITION=2,2"));
+  CHECK_THAT(refusal("VLLM_PP_LAYER_PARTITION=0,6", "-pp 2"), Contains("none of the 6 layers"));
+  CHECK_THAT(refusal("", "-tp 2"), Contains("--tensor-parallel-size 2"));
+  CHECK_THAT(refusal("", "-dp 2"), Contains("--data-parallel-size 2"));
+}

@@ -1,0 +1,168 @@
+// A model on several ranks answers with the bits that it answers with on one.
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "base/error.h"
+#include "batch/scratch.h"
+#include "checkpoint/counted_source.h"
+#include "checkpoint/packed_weights.h"
+#include "conformance/cpu.h"
+#include "conformance/golden.h"
+#include "conformance/golden_models.h"
+#include "engine/engine.h"
+#include "engine/mixed_requests.h"
+#include "engine/tiny_model.h"
+#include "model/config.h"
+#include "reference/recipe.h"
+#include "shard/rank_model.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+using engine::EngineOptions;
+
+using Answers = std::map<uint64_t, std::string>;
+
+/// A model of the golden results on as many stages as asked.
+class Subject {
+ public:
+  explicit Subject(const fs::path& recipe) : folder_(scratch_.path("model")) {
+    testing::write_checkpoint(recipe, folder_);
+    spec_ = model::read_model_spec(folder_);
+    checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
+    checkpoint::settle_packings(model::read_config(folder_), *checkpoint_,
+                                quantization::Activations::rounded, spec_);
+    reader_.emplace(*checkpoint_, spec_);
+  }
+
+  [[nodiscard]] const model::ModelSpec& spec() const { return spec_; }
+
+  Answers answers(int64_t stages, DType dtype) {
+    EngineOptions options = testing::options_with(16, 80, 400, dtype);
+    options.max_model_len = std::min<int64_t>(options.max_model_len, spec_.max_position);
+    const std::vector<shard::StageModel> models =
+        shard::stage_models(spec_, {.pipeline_parallel = stages, .dtype = dtype});
+    std::vector<std::unique_ptr<backend::Backend>> backends;
+    std::vector<std::unique_ptr<checkpoint::CountedSource>> sources;
+    std::vector<engine::Rank> ranks;
+    for (const shard::StageModel& stage : models) {
+      backends.push_back(testing::cpu_backend());
+      sources.push_back(std::make_unique<checkpoint::CountedSource>(*reader_));
+      ranks.push_back(
+          {&stage.spec, stage.first_layer, backends.back().get(), sources.back().get()});
+    }
+    engine::Engine engine(spec_, ranks, nullptr, options);
+    read_.clear();
+    for (const auto& source : sources) read_.push_back(source->bytes_read());
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      for (const engine::MeasuredRegion& region : engine.measured(rank)) {
+        INFO("rank " << rank << ", " << region.name);
+        CHECK(region.placed_bytes == region.planned_bytes);
+      }
+    }
+    std::vector<engine::Request> requests = testing::mixed_requests(spec_.vocab_size);
+    std::erase_if(requests, [&](engine::Request& request) {
+      request.sampling.stop.clear();  // there is no tokenizer
+      request.sampling.detokenize = false;
+      return std::ssize(request.prompt) + request.sampling.max_tokens > options.max_model_len;
+    });
+    return testing::print_all(testing::run_all(engine, std::move(requests)));
+  }
+
+  /// Bytes of the checkpoint that each rank of the last launch read.
+  [[nodiscard]] const std::vector<uint64_t>& read() const { return read_; }
+  [[nodiscard]] uint64_t bytes_of(const std::string& weight_name) const {
+    for (const model::WeightSpec& weight : spec_.weights) {
+      if (weight.name == weight_name) {
+        return reader_->stored_bytes(weight, int64_t{0}, weight.matrices() * weight.rows());
+      }
+    }
+    return 0;
+  }
+
+ private:
+  test::Scratch scratch_;
+  fs::path folder_;
+  model::ModelSpec spec_;
+  std::optional<checkpoint::Checkpoint> checkpoint_;
+  std::optional<checkpoint::WeightReader> reader_;
+  std::vector<uint64_t> read_;
+};
+
+/// Answers on 2 stages and on one for each layer are those of one rank.
+void check_stages(Subject& subject, DType dtype) {
+  const Answers expected = subject.answers(1, dtype);
+  REQUIRE(expected.size() > 20);
+  const auto layers = static_cast<int64_t>(subject.spec().layers.size());
+  for (const int64_t stages : {int64_t{2}, layers}) {
+    if (stages > layers || stages < 2) continue;
+    INFO(stages << " stages, " << torch_name(dtype));
+    CHECK(subject.answers(stages, dtype) == expected);
+    if (layers == 2) break;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("stages answer with the bits of one rank") {
+  for (const fs::path& recipe : testing::model_folders()) {
+    INFO("model " << recipe.filename());
+    if (!testing::is_served(recipe)) continue;
+    Subject subject(recipe);
+    check_stages(subject, DType::f32);
+    check_stages(subject, DType::bf16);
+  }
+}
+
+TEST_CASE("stages of quantised models answer with the bits of one rank") {
+  const auto golden = testing::golden_folder();
+  if (!golden) {
+    WARN("skipped: no folder of golden results");
+    return;
+  }
+  for (const auto& entry : fs::directory_iterator(*golden / "quantized")) {
+    if (!fs::exists(entry.path() / "recipe.json") || !testing::is_served(entry.path())) continue;
+    INFO("model " << entry.path().filename());
+    Subject subject(entry.path());
+    check_stages(subject, DType::bf16);
+  }
+}
+
+TEST_CASE("each rank reads its own weights, and together they read the checkpoint once") {
+  Subject subject(testing::TinyModel::recipe("llama"));
+  (void)subject.answers(1, DType::bf16);
+  const uint64_t whole = subject.read().at(0);
+  (void)subject.answers(2, DType::bf16);
+  CHECK(subject.read().at(0) + subject.read().at(1) == whole);
+  CHECK(subject.read().at(0) < whole * 6 / 10);
+  // A tied table is both the first stage's and the last one's.
+  Subject tied(testing::TinyModel::recipe("llama3_tied"));
+  (void)tied.answers(1, DType::bf16);
+  const uint64_t once = tied.read().at(0);
+  (void)tied.answers(2, DType::bf16);
+  CHECK(tied.read().at(0) + tied.read().at(1) ==
+        once + tied.bytes_of(tied.spec().weight(tied.spec().embedding).name));
+}
+
+TEST_CASE("a rank that fails while it loads ends the launch with its message") {
+  class Torn final : public checkpoint::WeightSource {
+   public:
+    void read_rows(const model::WeightSpec& weight, int64_t, int64_t, DType, void*) const override {
+      fail(ExitCode::checkpoint_unusable, "\"{}\" is torn", weight.name);
+    }
+  };
+  testing::TinyModel tiny("llama");
+  const auto stages = shard::stage_models(tiny.spec(), {.pipeline_parallel = 2});
+  const auto checkpoint = checkpoint::Checkpoint::open(tiny.folder());
+  const checkpoint::WeightReader whole(checkpoint, tiny.spec());
+  const Torn torn;
+  const auto first = testing::cpu_backend(), second = testing::cpu_backend();
+  const std::vector<engine::Rank> ranks = {{&stages[0].spec, 0, first.get(), &whole},
+                                           {&stages[1].spec, 1, second.get(), &torn}};
+  const EngineOptions options = testing::options_with(4, 64, 40, DType::f32);
+  CHECK_THROWS_WITH(engine::Engine(tiny.spec(), ranks, nullptr, options),
+                    Catch::StartsWith("rank 1 of 2: \"model.layers.1."));
+}
+
+}  // namespace plimsoll
