@@ -39,11 +39,13 @@ void add_card(const Launch& launch, batch::MemoryReport& memory) {
 
 void add_ranks(const Launch& launch, batch::RunReport& report) {
   report.memory.peak_rss = batch::peak_rss_bytes();
-  for (size_t i = 0; i < launch.stages.size(); ++i) {
+  const size_t stages = launch.stages.size();
+  for (size_t i = 0; i < launch.engine->ranks(); ++i) {
     batch::RankReport rank =
         batch::add_rank(report.memory, launch.engine->measured(i), fmt::format("rank {}: ", i));
-    rank.first_layer = launch.stages[i].first_layer;
-    rank.layers = std::ssize(launch.stages[i].spec.layers);
+    rank.copy = static_cast<int64_t>(i / stages);
+    rank.first_layer = launch.stages[i % stages].first_layer;
+    rank.layers = std::ssize(launch.stages[i % stages].spec.layers);
     if (!launch.sources.empty()) rank.read = launch.sources[i]->bytes_read();
     report.ranks.push_back(rank);
   }
@@ -70,7 +72,7 @@ batch::RunReport make_report(const RunOptions& options, const Launch& launch,
 
 void add_measurements(const Launch& launch, batch::RunReport& report) {
   report.stats = launch.engine->stats();
-  if (launch.stages.size() > 1) {
+  if (launch.engine->ranks() > 1) {
     add_ranks(launch, report);
   } else {
     report.memory = batch::host_memory_report(launch.engine->measured(), batch::peak_rss_bytes());

@@ -28,11 +28,15 @@ void choose_card(const EngineFlags& flags, DeviceChoice& choice) {
   const std::vector<backend::DeviceInfo> cards = backend::list_devices();
   if (!cards.empty()) {
     choice.card = cards.front();
-    if (flags.args.pipeline_parallel == 1) return;
-    fail(ExitCode::usage,
-         "--pipeline-parallel-size {}: run has stages on the processor alone so far; give --device "
-         "cpu, or leave it out",
-         flags.args.pipeline_parallel);
+    for (const auto& [flag, count] :
+         {std::pair("--pipeline-parallel-size", flags.args.pipeline_parallel),
+          std::pair("--data-parallel-size", flags.args.data_parallel)}) {
+      if (count == 1) continue;
+      fail(ExitCode::usage,
+           "{} {}: run has it on the processor alone so far; give --device cpu, or leave it out",
+           flag, count);
+    }
+    return;
   }
   choice.why_no_card = why_no_card(find_card_trouble());
   if (flags.device != "cuda") return;
@@ -49,7 +53,11 @@ bool kernels_may_overlap() {
 
 std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags,
                                                const DeviceChoice& choice) {
-  if (!choice.card) return backend::make_cpu_backend(choice.cpu);
+  if (!choice.card) {
+    backend::CpuOptions cpu = choice.cpu;
+    cpu.threads = plan::own::threads_of_copy(cpu.threads, flags.args.data_parallel);
+    return backend::make_cpu_backend(cpu);
+  }
   return backend::make_device_backend({.index = choice.card->index,
                                        .threads = choice.cpu.threads,
                                        .deterministic = flags.deterministic,

@@ -103,22 +103,26 @@ class Weights {
   std::optional<checkpoint::WeightReader> reader_;
 };
 
-/// Stages and what they run on; one is the model itself.
+/// Stages, and a backend for each rank: of all copies' stages, one copy after the other.
 void divide(const plan::EngineArgs& args, Launch& launch) {
   launch.stages = shard::stage_models(launch.spec, {.pipeline_parallel = args.pipeline_parallel,
                                                     .dtype = launch.dtype,
                                                     .pipeline_partition = args.pipeline_partition});
-  for (size_t rank = 1; rank < launch.stages.size(); ++rank) {
-    launch.others.push_back(backend::make_cpu_backend(launch.device.cpu));
+  const size_t ranks = launch.stages.size() * static_cast<size_t>(args.data_parallel);
+  backend::CpuOptions cpu = launch.device.cpu;
+  cpu.threads = plan::own::threads_of_copy(cpu.threads, args.data_parallel);
+  for (size_t rank = 1; rank < ranks; ++rank) {
+    launch.others.push_back(backend::make_cpu_backend(cpu));
   }
 }
 
 std::unique_ptr<engine::Engine> make_engine(const checkpoint::WeightSource* source, Launch& launch,
                                             engine::EngineOptions options) {
   std::vector<engine::Rank> ranks;
-  for (const shard::StageModel& stage : launch.stages) {
+  for (size_t i = 0; i <= launch.others.size(); ++i) {
+    const shard::StageModel& stage = launch.stages[i % launch.stages.size()];
     engine::Rank& rank = ranks.emplace_back(engine::Rank{&stage.spec, stage.first_layer});
-    rank.backend = ranks.size() == 1 ? launch.backend.get() : launch.others[ranks.size() - 2].get();
+    rank.backend = i == 0 ? launch.backend.get() : launch.others[i - 1].get();
     if (source == nullptr) continue;
     launch.sources.push_back(std::make_unique<checkpoint::CountedSource>(*source));
     rank.weights = launch.sources.back().get();

@@ -32,7 +32,7 @@ struct Launch {
   model::GenerationConfig generation;
   std::unique_ptr<backend::Backend> backend;                        // of rank 0
   std::vector<std::unique_ptr<backend::Backend>> others;            // of the ranks after it
-  std::vector<shard::StageModel> stages;                            // by rank
+  std::vector<shard::StageModel> stages;                            // of each copy
   std::vector<std::unique_ptr<checkpoint::CountedSource>> sources;  // by rank; none: random weights
   std::unique_ptr<engine::Engine> engine;
 };

@@ -39,6 +39,7 @@ struct MemoryReport {
 
 /// What one rank of several has and has read; its regions are lines that begin with "rank N: ".
 struct RankReport {
+  int64_t copy = 0;
   int64_t first_layer = 0;
   int64_t layers = 0;
   uint64_t planned = 0;          // of its arena

@@ -83,6 +83,7 @@ void write_ranks(JsonText& out, const RunReport& report) {
   for (size_t i = 0; i < report.ranks.size(); ++i) {
     const RankReport& rank = report.ranks[i];
     out.begin_object().key("rank").unsigned_integer(i);
+    out.key("copy").integer(rank.copy);
     out.key("first_layer").integer(rank.first_layer).key("layers").integer(rank.layers);
     out.key("planned_bytes").unsigned_integer(rank.planned);
     out.key("measured_bytes").unsigned_integer(rank.placed);

@@ -46,11 +46,13 @@ bool wants_long_rope(const model::ModelSpec& spec, int64_t length) {
 
 }  // namespace
 
-struct Engine::Impl {
-  Impl(const model::ModelSpec& model_spec, const std::vector<Rank>& ranks,
-       const text::Tokenizer* model_tokenizer, EngineOptions engine_options);
+struct Engine::Copy {
+  /// `owner` has the weights; null: this copy itself.
+  Copy(const model::ModelSpec& model_spec, const std::vector<Rank>& ranks,
+       const RankNumbers& numbers, const text::Tokenizer* model_tokenizer,
+       EngineOptions engine_options, const Copy* owner);
 
-  ~Impl();
+  ~Copy();
 
   void add(Request request);
   void step(std::vector<RequestOutput>& finished);
@@ -102,12 +104,13 @@ struct Engine::Impl {
   EngineStats stats;
 };
 
-Engine::Impl::Impl(const model::ModelSpec& model_spec, const std::vector<Rank>& ranks,
-                   const text::Tokenizer* model_tokenizer, EngineOptions engine_options)
+Engine::Copy::Copy(const model::ModelSpec& model_spec, const std::vector<Rank>& ranks,
+                   const RankNumbers& numbers, const text::Tokenizer* model_tokenizer,
+                   EngineOptions engine_options, const Copy* owner)
     : spec(model_spec),
       tokenizer(model_tokenizer),
       options(shareable(model_spec, std::move(engine_options))),
-      stages(spec, ranks, options),
+      stages(spec, ranks, options, numbers),
       layout(stages.first().layout),
       backend(*stages.first().rank.backend),
       launch(stages.first().launch),
@@ -127,14 +130,14 @@ Engine::Impl::Impl(const model::ModelSpec& model_spec, const std::vector<Rank>& 
   for (const TokenId token : options.eos_token_ids) {
     if (token >= 0 && token < spec.vocab_size) eos.push_back(token);
   }
-  stages.load(options.seed);
+  owner == nullptr ? stages.load(options.seed) : stages.borrow(owner->stages, options.seed);
   if (!backend.footprint().shares_memory()) stages.first().runner.warm_up(builder);
   backend.finish_launch();
   stats.kv_blocks = layout.num_blocks;
 }
 
 // The device may still be writing into the memory that is about to go.
-Engine::Impl::~Impl() {
+Engine::Copy::~Copy() {
   if (under_way == nullptr) return;
   try {
     backend.await_step(under_way->meta);
@@ -143,7 +146,7 @@ Engine::Impl::~Impl() {
   }
 }
 
-void Engine::Impl::add(Request request) {
+void Engine::Copy::add(Request request) {
   auto fault = find_fault(request, spec.vocab_size, layout.max_model_len);
   if (!fault && request.pictures) fault = find_picture_fault(*request.pictures);
   if (fault) {
@@ -169,7 +172,7 @@ void Engine::Impl::add(Request request) {
   if (!options.prefix_caching || prompt_length <= layout.kv.block_size) wake_followers(state);
 }
 
-std::optional<RequestOutput::Failure> Engine::Impl::find_picture_fault(const Pictures& pictures) {
+std::optional<RequestOutput::Failure> Engine::Copy::find_picture_fault(const Pictures& pictures) {
   if (!layout.pictures) {
     return RequestOutput::Failure{"no_images", "the launch has no vision tower"};
   }
@@ -197,14 +200,14 @@ std::optional<RequestOutput::Failure> Engine::Impl::find_picture_fault(const Pic
   return std::nullopt;
 }
 
-void Engine::Impl::wake_followers(RequestState& request) {
+void Engine::Copy::wake_followers(RequestState& request) {
   if (!std::exchange(request.followers_wait, false)) return;
   for (size_t i = 1; i < request.choices.size(); ++i) {
     scheduler.add(request.choices[i]->sequence());
   }
 }
 
-void Engine::Impl::step(std::vector<RequestOutput>& finished) {
+void Engine::Copy::step(std::vector<RequestOutput>& finished) {
   std::ranges::move(rejected, std::back_inserter(finished));
   rejected.clear();
   const std::vector<Piece>& pieces = scheduler.schedule();
@@ -226,7 +229,7 @@ void Engine::Impl::step(std::vector<RequestOutput>& finished) {
   (decodes ? stats.decode_seconds : stats.prefill_seconds) += spent.count();
 }
 
-void Engine::Impl::start(const std::vector<Piece>& pieces) {
+void Engine::Copy::start(const std::vector<Piece>& pieces) {
   Step& step = steps[next_slot];
   step.decodes_alone = count_pieces(pieces);
   encode_pictures();
@@ -248,7 +251,7 @@ void Engine::Impl::start(const std::vector<Piece>& pieces) {
   if (!step.read.empty() || backend.footprint().ahead() == 0) settle();
 }
 
-void Engine::Impl::encode_pictures() {
+void Engine::Copy::encode_pictures() {
   for (const PictureJob& job : picture_holds.take_jobs()) {
     const int64_t tokens = job.picture->tokens();
     launch.tower->encode(*job.picture->pixels, launch.embeddings.slice_rows(job.first_row, tokens));
@@ -256,7 +259,7 @@ void Engine::Impl::encode_pictures() {
   }
 }
 
-void Engine::Impl::settle() {
+void Engine::Copy::settle() {
   if (under_way == nullptr) return;
   const Step& step = *std::exchange(under_way, nullptr);
   backend.await_step(step.meta);
@@ -274,7 +277,7 @@ void Engine::Impl::settle() {
   }
 }
 
-bool Engine::Impl::count_pieces(const std::vector<Piece>& pieces) {
+bool Engine::Copy::count_pieces(const std::vector<Piece>& pieces) {
   ++stats.steps;
   stats.peak_running = std::max(stats.peak_running, scheduler.running());
   stats.kv_blocks_peak = std::max(stats.kv_blocks_peak, cache.pool().used());
@@ -294,7 +297,7 @@ bool Engine::Impl::count_pieces(const std::vector<Piece>& pieces) {
 
 // Rows are read on all threads, each with its own working memory; what a row says depends on
 // nothing but the row and its sequence.
-void Engine::Impl::settle_rows(const Step& step, const LogitsSlice& slice) {
+void Engine::Copy::settle_rows(const Step& step, const LogitsSlice& slice) {
   rows.resize(static_cast<size_t>(slice.count));
   for (size_t i = 0; i < rows.size(); ++i) {
     const WantedRow& wanted = step.read[static_cast<size_t>(slice.first) + i];
@@ -315,7 +318,7 @@ void Engine::Impl::settle_rows(const Step& step, const LogitsSlice& slice) {
   for (ScoredRow& row : rows) settle(row);
 }
 
-void Engine::Impl::settle(ScoredRow& row) {
+void Engine::Copy::settle(ScoredRow& row) {
   RequestState& request = row.sequence->choice->request();
   if (row.sequence->choice->ended()) return;
   switch (row.outcome) {
@@ -332,7 +335,7 @@ void Engine::Impl::settle(ScoredRow& row) {
   }
 }
 
-void Engine::Impl::accept(ScoredRow& row) {
+void Engine::Copy::accept(ScoredRow& row) {
   Choice& choice = *row.sequence->choice;
   RequestState& request = choice.request();
   if (row.logprobs) choice.add_logprobs(std::move(*row.logprobs));
@@ -348,7 +351,7 @@ void Engine::Impl::accept(ScoredRow& row) {
   if (--request.unfinished == 0) ended.push_back(&request);
 }
 
-void Engine::Impl::fail(RequestState& request, std::string code, std::string message) {
+void Engine::Copy::fail(RequestState& request, std::string code, std::string message) {
   request.fail(std::move(code), std::move(message));
   for (const auto& choice : request.choices) {
     if (!choice->finished()) scheduler.remove(choice->sequence());
@@ -356,7 +359,7 @@ void Engine::Impl::fail(RequestState& request, std::string code, std::string mes
   ended.push_back(&request);
 }
 
-void Engine::Impl::collect(std::vector<RequestOutput>& finished) {
+void Engine::Copy::collect(std::vector<RequestOutput>& finished) {
   leaving.clear();
   for (RequestState* request : ended) {
     finished.push_back(request->take_output());
@@ -366,7 +369,7 @@ void Engine::Impl::collect(std::vector<RequestOutput>& finished) {
   if (under_way == nullptr) leaving.clear();
 }
 
-void Engine::Impl::update_gauges() {
+void Engine::Copy::update_gauges() {
   stats.cached_prompt_tokens = scheduler.prefix_hits();
   stats.prefix_queries_tokens = scheduler.prefix_queries();
   stats.preemptions = scheduler.preemptions();
@@ -385,36 +388,81 @@ Engine::Engine(const model::ModelSpec& spec, backend::Backend& backend,
     : Engine(spec, {Rank{.spec = &spec, .backend = &backend}}, tokenizer, std::move(options)) {}
 
 Engine::Engine(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
-               const text::Tokenizer* tokenizer, EngineOptions options)
-    : impl_(std::make_unique<Impl>(spec, ranks, tokenizer, std::move(options))) {}
+               const text::Tokenizer* tokenizer, EngineOptions options) {
+  if (ranks.size() > 1) require_host_memory(spec, ranks, options);
+  const auto copies = static_cast<size_t>(options.copies);
+  const size_t stages = ranks.size() / copies;
+  for (size_t copy = 0; copy < copies; ++copy) {
+    const auto first = ranks.begin() + static_cast<std::ptrdiff_t>(copy * stages);
+    options.borrows_weights = copy > 0;
+    copies_.push_back(std::make_unique<Copy>(
+        spec, std::vector<Rank>(first, first + static_cast<std::ptrdiff_t>(stages)),
+        RankNumbers{copy * stages, ranks.size()}, tokenizer, options,
+        copy > 0 ? copies_.front().get() : nullptr));
+  }
+  finished_.resize(copies);
+  if (copies > 1) crew_ = std::make_unique<Crew>(options.copies, [] {});
+  stats_ = sum_of_stats();
+}
 
-Engine::~Engine() = default;
+// Copies borrow from the first.
+Engine::~Engine() {
+  crew_.reset();
+  while (!copies_.empty()) copies_.pop_back();
+}
 
 const EnginePlan& Engine::plan() const {
-  return impl_->stages.first().plan;
+  return copies_.front()->stages.first().plan;
 }
 size_t Engine::ranks() const {
-  return impl_->stages.size();
+  return copies_.size() * copies_.front()->stages.size();
 }
+// To the copy that has the fewest.
 void Engine::add(Request request) {
-  impl_->add(std::move(request));
+  const auto under_way = [](const auto& copy) { return copy->requests.size(); };
+  (*std::ranges::min_element(copies_, {}, under_way))->add(std::move(request));
 }
 int64_t Engine::waiting() const {
-  return impl_->unadmitted;
+  int64_t waiting = 0;
+  for (const auto& copy : copies_) waiting += copy->unadmitted;
+  return waiting;
 }
 bool Engine::idle() const {
-  return impl_->requests.empty() && impl_->rejected.empty() && impl_->under_way == nullptr;
+  return std::ranges::all_of(copies_, [](const auto& copy) {
+    return copy->requests.empty() && copy->rejected.empty() && copy->under_way == nullptr;
+  });
 }
 void Engine::step(std::vector<RequestOutput>& finished) {
-  impl_->step(finished);
+  if (crew_) {
+    crew_->run([this](int64_t index) {
+      const auto copy = static_cast<size_t>(index);
+      copies_[copy]->step(finished_[copy]);
+    });
+  } else {
+    copies_.front()->step(finished_.front());
+  }
+  for (std::vector<RequestOutput>& outputs : finished_) {
+    std::ranges::move(outputs, std::back_inserter(finished));
+    outputs.clear();
+  }
+  stats_ = sum_of_stats();
+}
+EngineStats Engine::sum_of_stats() const {
+  EngineStats sum = copies_.front()->stats;
+  for (size_t i = 1; i < copies_.size(); ++i) sum += copies_[i]->stats;
+  sum.prefill_seconds /= static_cast<double>(copies_.size());
+  sum.decode_seconds /= static_cast<double>(copies_.size());
+  return sum;
 }
 const EngineStats& Engine::stats() const {
-  return impl_->stats;
+  return stats_;
 }
 std::vector<MeasuredRegion> Engine::measured(size_t rank) const {
-  const Stage& stage = std::as_const(impl_->stages)[rank];
+  const size_t stages = copies_.front()->stages.size();
+  const Copy& copy = *copies_[rank / stages];
+  const Stage& stage = std::as_const(copy.stages)[rank % stages];
   return measure_regions(stage.plan, stage.memory.device(), stage.launch,
-                         impl_->stats.kv_blocks_peak);
+                         copy.stats.kv_blocks_peak);
 }
 
 }  // namespace plimsoll::engine

@@ -48,7 +48,9 @@ struct EngineOptions {
   uint64_t seed = 0;
   std::vector<TokenId> eos_token_ids;
   std::optional<PictureOptions> pictures;  // absent: none are answered, and no tower is loaded
-  std::optional<StageOf> stage;            // of a pipeline: set where its stages are laid out
+  int64_t copies = 1;            // of the model, each with requests and KV blocks of its own
+  std::optional<StageOf> stage;  // of a pipeline: set where its stages are laid out
+  bool borrows_weights = false;  // of a copy: those of the first one
 };
 
 /// One rank of a launch: a pipeline stage, or the whole model.
@@ -59,7 +61,8 @@ struct Rank {
   const checkpoint::WeightSource* weights = nullptr;  // null: random ones, which need no checkpoint
 };
 
-/// Figures for progress and report; counts since the start.
+/// Figures for progress and report; counts since the start. Of several copies, peaks are the sums
+/// of each one's, times the means.
 struct EngineStats {
   uint64_t steps = 0;
   uint64_t prompt_tokens = 0;         // computed in prefill, recomputation included
@@ -76,6 +79,8 @@ struct EngineStats {
   int64_t kv_blocks_peak = 0;
   double prefill_seconds = 0;  // steps that hold any prefill row
   double decode_seconds = 0;   // steps of decode rows alone
+
+  EngineStats& operator+=(const EngineStats& other);
 };
 
 /// The layout of a launch: the ledger's regions and the limits resolved.
@@ -109,6 +114,8 @@ struct MeasuredRegion {
 EnginePlan plan_engine(const model::ModelSpec& spec, const EngineOptions& options,
                        const backend::Footprint& footprint);
 
+class Crew;
+
 class Engine {
  public:
   /// Takes one arena of plan_engine().total_bytes, loads the weights, and is ready. `tokenizer` may
@@ -119,22 +126,23 @@ class Engine {
   /// With random weights, which need no checkpoint.
   Engine(const model::ModelSpec& spec, backend::Backend& backend, const text::Tokenizer* tokenizer,
          EngineOptions options);
-  /// On several ranks, which are the stages of `spec` in order; each is a thread with an arena of
-  /// its own. What fails in one ends all, and is thrown where it is noticed.
+  /// On several ranks, which are the stages of `spec` in order, one copy after the other; each is a
+  /// thread with an arena of its own. Copies have the weights of the first one, where it has them.
+  /// What fails in one rank ends all, and is thrown where it is noticed.
   Engine(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
          const text::Tokenizer* tokenizer, EngineOptions options);
   ~Engine();
 
-  /// Of the first rank; limits and number of blocks are those of all.
+  /// Of the first rank; limits and number of blocks are those of each copy.
   [[nodiscard]] const EnginePlan& plan() const;
   [[nodiscard]] size_t ranks() const;
   /// Queues a request. A request that can never run (prompt over max_model_len, max_tokens 0 ...)
   /// comes back failed from step().
   void add(Request request);
-  /// Requests not yet admitted; the caller keeps this small (it bounds memory).
+  /// Requests not yet admitted, of all copies; the caller keeps this small (it bounds memory).
   [[nodiscard]] int64_t waiting() const;
   [[nodiscard]] bool idle() const;
-  /// Schedules and starts one step; appends what finished. Where the device runs ahead
+  /// Schedules and starts one step of each copy; appends what finished. Where the device runs ahead
   /// (Footprint::ahead) that is of the step before.
   void step(std::vector<RequestOutput>& finished);
   [[nodiscard]] const EngineStats& stats() const;
@@ -142,8 +150,13 @@ class Engine {
   [[nodiscard]] std::vector<MeasuredRegion> measured(size_t rank = 0) const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Copy;
+  [[nodiscard]] EngineStats sum_of_stats() const;
+
+  std::vector<std::unique_ptr<Copy>> copies_;
+  std::vector<std::vector<RequestOutput>> finished_;  // by copy, of the step that runs
+  std::unique_ptr<Crew> crew_;                        // a thread for each copy; null: there is one
+  EngineStats stats_;                                 // of all copies together
 };
 
 }  // namespace plimsoll::engine

@@ -84,7 +84,8 @@ backend::StepShape step_shape(const model::ModelSpec& spec, const EngineLayout& 
 Launch::Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend::Backend& backend,
                memory::Arena& device, memory::Arena& host)
     : model(spec, layout.dtype, backend, device,
-            {layout.kv, layout.num_blocks, layout.states, layout.limits.sequences}),
+            {layout.kv, layout.num_blocks, layout.states, layout.limits.sequences},
+            layout.borrows_weights ? WeightsOf::another : WeightsOf::itself),
       tower(make_tower(spec, layout, backend, device)),
       embeddings(take_embeddings(spec, layout, backend.footprint(), device)),
       batch(device, host, batch_shape(layout, backend.footprint(), step_shape(spec, layout)),

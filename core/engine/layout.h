@@ -34,6 +34,7 @@ struct EngineLayout {
   bool state_arrays = false;  // sequences have states, in this stage of a pipeline or another
   int64_t max_model_len = 0;
   int64_t num_blocks = 0;
+  bool borrows_weights = false;
   int64_t sampling_threads = 1;         // 0 of a stage without the head
   int64_t staging_rows = 0;             // of logits, on their way to the host
   std::vector<int64_t> recorded_sizes;  // of decode steps, ascending

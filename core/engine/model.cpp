@@ -78,7 +78,7 @@ std::span<std::byte> bytes_of(View view) {
 }  // namespace
 
 Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backend,
-             memory::Arena& arena, const ModelCaches& caches)
+             memory::Arena& arena, const ModelCaches& caches, WeightsOf weights)
     : spec_(spec), dtype_(dtype), backend_(backend), angles_(spec.ropes.size()) {
   const backend::Footprint& footprint = backend.footprint();
   const std::vector<DType> dtypes = run_dtypes(spec, dtype, footprint.activation_dtype(dtype));
@@ -88,9 +88,10 @@ Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backen
     offsets.push_back(bytes);
     bytes += memory::Arena::aligned(footprint.weight_bytes(spec.weights[i], dtypes[i]));
   }
-  auto* storage = arena.take_array<std::byte>("weights", bytes);
+  const bool own = weights == WeightsOf::itself;
+  auto* storage = own ? arena.take_array<std::byte>("weights", bytes) : nullptr;
   for (size_t i = 0; i < dtypes.size(); ++i) {
-    weights_.push_back({&spec.weights[i], dtypes[i], storage + offsets[i]});
+    weights_.push_back({&spec.weights[i], dtypes[i], own ? storage + offsets[i] : nullptr});
   }
   const KvLayout& kv = caches.kv;
   auto* pool = arena.take_array<std::byte>("kv blocks",

@@ -61,12 +61,15 @@ struct ModelCaches {
   int64_t state_slots = 0;
 };
 
+/// Whether a model has weights of its own or those of another of the same spec.
+enum class WeightsOf : uint8_t { itself, another };
+
 class Model {
  public:
-  /// Takes the regions "weights", "kv blocks" and, where it has any, "recurrent states" from the
-  /// arena (counting or placing).
+  /// Takes the regions "weights" (its own), "kv blocks" and, where it has any, "recurrent states"
+  /// from the arena (counting or placing).
   Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backend, memory::Arena& arena,
-        const ModelCaches& caches);
+        const ModelCaches& caches, WeightsOf weights = WeightsOf::itself);
 
   /// Of a pipeline stage, whose spec has no token table unless it is the first and no head unless
   /// it is the last: where hidden states come from and go to. Must outlive the model.
@@ -75,6 +78,8 @@ class Model {
     stage_ = stage;
   }
 
+  /// Takes the weights of a model that has loaded its own and outlives this one.
+  void borrow(const Model& other) { weights_ = other.weights_; }
   /// Fills the weights (placing arenas only).
   void load(const checkpoint::WeightSource& source);
   /// Fills them with small random numbers instead, for benchmarks.

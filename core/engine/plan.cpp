@@ -203,6 +203,7 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   check_limit("--block-size", options.block_size, 1024);
   EngineLayout layout;
   layout.dtype = options.dtype;
+  layout.borrows_weights = options.borrows_weights;
   if (spec.vision != nullptr && footprint.sees_pictures()) {
     layout.picture_arrays = options.pictures.has_value();
     if (spec.embedding != model::kNoWeight) layout.pictures = options.pictures;

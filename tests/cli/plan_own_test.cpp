@@ -181,7 +181,8 @@ TEST_CASE("run takes what plan says, with the same flags") {
     CHECK(sum_of_parts(plan) == report["memory"]["planned_bytes"].get<int64_t>());
     CHECK(plan["num_gpu_blocks"] == report["plan"]["kv_blocks"]);
   }
-  for (const char* flags : {"-pp 2", "-pp 3 --max-model-len 128 --max-num-seqs 3 --threads 1",
+  for (const char* flags : {"-pp 2", "-pp 2 -dp 2 --threads 2",
+                            "-pp 3 --max-model-len 128 --max-num-seqs 3 --threads 1",
                             "-pp 6 --cpu-kvcache-space 0.01 --max-model-len auto"}) {
     INFO(flags);
     const Json plan = plan_of(scratch, std::string("$MODEL ") + flags);
@@ -190,13 +191,19 @@ TEST_CASE("run takes what plan says, with the same flags") {
               std::string("plimsoll run $MODEL -q --overwrite -i in -o out --report r ") + flags)
             .status == 0);
     const Json report = parse_json<Json>(scratch.read("r"));
-    REQUIRE(plan["stages"].size() == report["ranks"].size());
-    for (size_t i = 0; i < plan["stages"].size(); ++i) {
+    const size_t stages = plan["stages"].size();
+    REQUIRE(report["ranks"].size() % stages == 0);
+    for (size_t i = 0; i < report["ranks"].size(); ++i) {
       const Json& rank = report["ranks"][i];
-      CHECK(sum_of_parts(plan["stages"][i]) == rank["planned_bytes"].get<int64_t>());
+      const Json& stage = plan["stages"][i % stages];
+      // Copies have the weights of the first.
+      const int64_t borrowed = i < stages ? 0 : stage["weights_bytes"].get<int64_t>();
+      CHECK(sum_of_parts(stage) - borrowed == rank["planned_bytes"].get<int64_t>());
       CHECK(rank["measured_bytes"] == rank["planned_bytes"]);
-      CHECK(rank["first_layer"] == plan["stages"][i]["first_layer"]);
-      CHECK(rank["layers"] == plan["stages"][i]["layers"]);
+      CHECK(rank["copy"] == i / stages);
+      CHECK(rank["first_layer"] == stage["first_layer"]);
+      CHECK(rank["layers"] == stage["layers"]);
+      if (i >= stages) CHECK(rank["checkpoint_bytes_read"] == 0);
     }
     CHECK(plan["num_gpu_blocks"] == report["plan"]["kv_blocks"]);
     CHECK(plan["max_num_seqs"] == report["plan"]["max_num_seqs"]);

@@ -21,15 +21,16 @@ void write_input(const Scratch& scratch) {
 
 }  // namespace
 
-TEST_CASE("stages print what one rank prints") {
+TEST_CASE("stages and copies print what one rank prints") {
   const Scratch scratch;
   write_input(scratch);
   for (const char* dtype : {"float32", "bfloat16"}) {
     const std::string run =
         std::string("plimsoll run $MODEL -q -i in --overwrite --report r --dtype ") + dtype;
     REQUIRE(shell(scratch, run + " -o one").status == 0);
-    for (const char* ranks :
-         {"-pp 2", "-pp 3 --threads 1", "-pp 6 --max-num-seqs auto --cpu-kvcache-space 0.1"}) {
+    for (const char* ranks : {"-pp 2", "-pp 3 --threads 1",
+                              "-pp 6 --max-num-seqs auto --cpu-kvcache-space 0.1", "-dp 2",
+                              "-dp 3 -pp 2 --threads 2"}) {
       INFO(ranks << ", " << dtype);
       const Outcome outcome = shell(scratch, run + " -o more " + ranks + " && cmp one more");
       CHECK(outcome.err.empty());
@@ -90,5 +91,4 @@ TEST_CASE("ranks that cannot be are refused by name") {
              Contains("VLLM_PP_LAYER_PARTITION=2,2"));
   CHECK_THAT(refusal("VLLM_PP_LAYER_PARTITION=0,6", "-pp 2"), Contains("none of the 6 layers"));
   CHECK_THAT(refusal("", "-tp 2"), Contains("--tensor-parallel-size 2"));
-  CHECK_THAT(refusal("", "-dp 2"), Contains("--data-parallel-size 2"));
 }

@@ -119,7 +119,6 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
       {"run m --cudagraph-capture-sizes 1,x", "--cuda-graph-sizes: expected a number"},
       {"run m --load-format pt", "--load-format: expected auto"},
       {"run m -tp 2", "--tensor-parallel-size"},
-      {"run m -dp 2", "--data-parallel-size"},
       {"run m --long-prompt cut", "--long-prompt: expected one of"},
       {"run m --format xml", "--format: expected one of"},
       {"run m --part 3/3", "--part: expected i/n"},

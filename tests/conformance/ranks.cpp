@@ -24,7 +24,7 @@ using engine::EngineOptions;
 
 using Answers = std::map<uint64_t, std::string>;
 
-/// A model of the golden results on as many stages as asked.
+/// A model of the golden results on as many stages and copies as asked.
 class Subject {
  public:
   explicit Subject(const fs::path& recipe) : folder_(scratch_.path("model")) {
@@ -38,15 +38,17 @@ class Subject {
 
   [[nodiscard]] const model::ModelSpec& spec() const { return spec_; }
 
-  Answers answers(int64_t stages, DType dtype) {
+  Answers answers(int64_t stages, DType dtype, int64_t copies = 1) {
     EngineOptions options = testing::options_with(16, 80, 400, dtype);
+    options.copies = copies;
     options.max_model_len = std::min<int64_t>(options.max_model_len, spec_.max_position);
     const std::vector<shard::StageModel> models =
         shard::stage_models(spec_, {.pipeline_parallel = stages, .dtype = dtype});
     std::vector<std::unique_ptr<backend::Backend>> backends;
     std::vector<std::unique_ptr<checkpoint::CountedSource>> sources;
     std::vector<engine::Rank> ranks;
-    for (const shard::StageModel& stage : models) {
+    for (size_t i = 0; i < models.size() * static_cast<size_t>(copies); ++i) {
+      const shard::StageModel& stage = models[i % models.size()];
       backends.push_back(testing::cpu_backend());
       sources.push_back(std::make_unique<checkpoint::CountedSource>(*reader_));
       ranks.push_back(
@@ -90,7 +92,7 @@ class Subject {
   std::vector<uint64_t> read_;
 };
 
-/// Answers on 2 stages and on one for each layer are those of one rank.
+/// Answers on 2 stages, on one for each layer, and of copies are those of one rank.
 void check_stages(Subject& subject, DType dtype) {
   const Answers expected = subject.answers(1, dtype);
   REQUIRE(expected.size() > 20);
@@ -101,6 +103,8 @@ void check_stages(Subject& subject, DType dtype) {
     CHECK(subject.answers(stages, dtype) == expected);
     if (layers == 2) break;
   }
+  CHECK(subject.answers(1, dtype, 3) == expected);
+  if (layers >= 2) CHECK(subject.answers(2, dtype, 2) == expected);
 }
 
 }  // namespace
@@ -136,6 +140,8 @@ TEST_CASE("each rank reads its own weights, and together they read the checkpoin
   (void)subject.answers(2, DType::bf16);
   CHECK(subject.read().at(0) + subject.read().at(1) == whole);
   CHECK(subject.read().at(0) < whole * 6 / 10);
+  (void)subject.answers(1, DType::bf16, 2);
+  CHECK(subject.read() == std::vector<uint64_t>{whole, 0});
   // A tied table is both the first stage's and the last one's.
   Subject tied(testing::TinyModel::recipe("llama3_tied"));
   (void)tied.answers(1, DType::bf16);

@@ -1,7 +1,5 @@
 #include "engine/ranks/stages.h"
 
-#include <utility>
-
 #include "base/error.h"
 #include "memory/available.h"
 
@@ -15,32 +13,52 @@ std::vector<EngineLayout> resolve(const model::ModelSpec& spec, const std::vecto
   return resolve_stages(spec, views, options, ranks.front().backend->footprint());
 }
 
+void load_tower(Stage& stage, uint64_t seed) {
+  if (!stage.launch.tower) return;
+  if (stage.rank.weights != nullptr) {
+    stage.launch.tower->load(*stage.rank.weights);
+  } else {
+    stage.launch.tower->fill_random(~seed);
+  }
+}
+
 }  // namespace
 
-Stage::Stage(const Rank& rank_parts, const EngineLayout& rank_layout, EnginePlan rank_plan)
+Stage::Stage(const Rank& rank_parts, const EngineLayout& rank_layout)
     : rank(rank_parts),
       layout(rank_layout),
-      plan(std::move(rank_plan)),
+      plan(plan_layout(*rank.spec, layout, rank.backend->footprint())),
       memory(plan, *rank.backend),
       launch(*rank.spec, layout, *rank.backend, memory.device(), memory.host()),
       runner(launch, layout, *rank.backend) {
   memory.check(plan);
 }
 
-Stages::Stages(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
-               const EngineOptions& options) {
-  const std::vector<EngineLayout> layouts = resolve(spec, ranks, options);
-  std::vector<EnginePlan> plans;
-  size_t on_host = 0;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    const backend::Footprint& footprint = ranks[i].backend->footprint();
-    plans.push_back(plan_layout(*ranks[i].spec, layouts[i], footprint));
-    on_host += footprint.shares_memory() ? plans.back().total_bytes : plans.back().host_bytes;
+void require_host_memory(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
+                         const EngineOptions& options) {
+  const size_t stages = ranks.size() / static_cast<size_t>(options.copies);
+  size_t bytes = 0;
+  for (size_t first = 0; first < ranks.size(); first += stages) {
+    const std::vector<Rank> copy(ranks.begin() + static_cast<std::ptrdiff_t>(first),
+                                 ranks.begin() + static_cast<std::ptrdiff_t>(first + stages));
+    EngineOptions own = options;
+    own.borrows_weights = first > 0;
+    const std::vector<EngineLayout> layouts = resolve(spec, copy, own);
+    for (size_t i = 0; i < stages; ++i) {
+      const backend::Footprint& footprint = copy[i].backend->footprint();
+      const EnginePlan plan = plan_layout(*copy[i].spec, layouts[i], footprint);
+      bytes += footprint.shares_memory() ? plan.total_bytes : plan.host_bytes;
+    }
   }
-  // Pages are the system's until they are touched: each arena by itself would find room.
-  if (ranks.size() > 1) memory::require_for_ranks(on_host);
+  memory::require_for_ranks(bytes);
+}
+
+Stages::Stages(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
+               const EngineOptions& options, const RankNumbers& numbers)
+    : numbers_(numbers) {
+  const std::vector<EngineLayout> layouts = resolve(spec, ranks, options);
   for (size_t i = 0; i < ranks.size(); ++i) {
-    stages_.push_back(std::make_unique<Stage>(ranks[i], layouts[i], std::move(plans[i])));
+    stages_.push_back(std::make_unique<Stage>(ranks[i], layouts[i]));
   }
   if (ranks.size() > 1) connect();
 }
@@ -55,14 +73,16 @@ void Stages::connect() {
 }
 
 void Stages::on_all(const std::function<void(Stage&)>& job) {
-  if (!crew_) return job(first());
-  crew_->run([&](int64_t rank) {
+  const auto on_rank = [&](int64_t index) {
     try {
-      job(*stages_[static_cast<size_t>(rank)]);
+      job(*stages_[static_cast<size_t>(index)]);
     } catch (const Error& error) {
-      fail(error.code(), "rank {} of {}: {}", rank, size(), error.what());
+      if (numbers_.all == 1) throw;
+      fail(error.code(), "rank {} of {}: {}", numbers_.first + static_cast<size_t>(index),
+           numbers_.all, error.what());
     }
-  });
+  };
+  crew_ ? crew_->run(on_rank) : on_rank(0);
 }
 
 void Stages::load(uint64_t seed) {
@@ -70,12 +90,20 @@ void Stages::load(uint64_t seed) {
     stage.rank.backend->start_launch(stage.launch.backend_parts);
     if (stage.rank.weights != nullptr) {
       stage.launch.model.load(*stage.rank.weights);
-      if (stage.launch.tower) stage.launch.tower->load(*stage.rank.weights);
     } else {
       stage.launch.model.fill_random(seed);
-      if (stage.launch.tower) stage.launch.tower->fill_random(~seed);
     }
+    load_tower(stage, seed);
   });
+}
+
+void Stages::borrow(const Stages& owner, uint64_t seed) {
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    Stage& stage = *stages_[i];
+    stage.rank.backend->start_launch(stage.launch.backend_parts);
+    stage.launch.model.borrow(owner[i].launch.model);
+    load_tower(stage, seed);
+  }
 }
 
 void Stages::run(const Step& step, const StepRunner::Reader& read) {

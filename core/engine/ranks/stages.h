@@ -18,7 +18,7 @@ namespace plimsoll::engine {
 
 /// One rank's launch.
 struct Stage {
-  Stage(const Rank& rank_parts, const EngineLayout& rank_layout, EnginePlan rank_plan);
+  Stage(const Rank& rank_parts, const EngineLayout& rank_layout);
 
   Rank rank;
   EngineLayout layout;
@@ -29,15 +29,27 @@ struct Stage {
   Step step;  // of ranks after the first: the step that runs
 };
 
+/// Which of a launch's ranks a copy of the model has.
+struct RankNumbers {
+  size_t first = 0;
+  size_t all = 1;
+};
+
+/// Throws Error(does_not_fit) where the host has not as much left as the arenas of all ranks take
+/// together.
+void require_host_memory(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
+                         const EngineOptions& options);
+
 class Stages {
  public:
-  /// Takes the ranks' arenas. Throws as resolve_stages and LaunchMemory, and Error(does_not_fit)
-  /// where the host has not as much left as all of them together.
-  Stages(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
-         const EngineOptions& options);
+  /// Takes the arenas of one copy's ranks. Throws as resolve_stages and LaunchMemory.
+  Stages(const model::ModelSpec& spec, const std::vector<Rank>& ranks, const EngineOptions& options,
+         const RankNumbers& numbers);
 
   /// Puts the weights in place, on all ranks at once.
   void load(uint64_t seed);
+  /// The same of a copy: they are those of `owner`, but for towers, which each copy has.
+  void borrow(const Stages& owner, uint64_t seed);
   /// As StepRunner::run; `read` is called by the last stage's thread, while the others wait.
   void run(const Step& step, const StepRunner::Reader& read);
 
@@ -53,6 +65,7 @@ class Stages {
   /// Calls job(stage) on all ranks; what one throws says which it was.
   void on_all(const std::function<void(Stage&)>& job);
 
+  RankNumbers numbers_;
   std::vector<std::unique_ptr<Stage>> stages_;
   std::unique_ptr<SharedWorld> world_;  // null, as the crew: there is one rank
   std::unique_ptr<Crew> crew_;

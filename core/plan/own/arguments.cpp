@@ -8,6 +8,10 @@
 
 namespace plimsoll::plan::own {
 
+int threads_of_copy(int threads, int64_t copies) {
+  return static_cast<int>(std::max<int64_t>(1, threads / copies));
+}
+
 int64_t budget_bytes(const Arguments& arguments, int64_t total) {
   const EngineArgs& args = arguments.args;
   const double share = args.gpu_memory_utilization > 0 ? args.gpu_memory_utilization : kUtilization;
@@ -49,7 +53,8 @@ engine::EngineOptions engine_options(const Arguments& arguments, DType dtype) {
   const EngineArgs& args = arguments.args;
   engine::EngineOptions engine;
   engine.dtype = dtype;
-  engine.threads = arguments.threads;
+  engine.copies = args.data_parallel;
+  engine.threads = threads_of_copy(arguments.threads, args.data_parallel);
   if (args.max_model_len == 1) {
     fail(ExitCode::usage,
          "--max-model-len 1: expected at least 2, for a token of the prompt and one of the answer");

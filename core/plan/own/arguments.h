@@ -31,6 +31,9 @@ struct Arguments {
 /// Share of a card where none is given.
 inline constexpr double kUtilization = 0.90;
 
+/// Threads of the processor that each copy of the model computes with.
+int threads_of_copy(int threads, int64_t copies);
+
 /// What the process may have of a card of `total` bytes: the ceiling, but no more than other
 /// processes leave (--reserved-memory).
 int64_t budget_bytes(const Arguments& arguments, int64_t total);

@@ -261,14 +261,25 @@ void fill_cache(PlanResult& result, const RankLaunch& rank, int64_t blocks, int6
                           "what is left of the budget"});
 }
 
+/// Of the weights, what every copy of the model after the first has from that one.
+int64_t borrowed_weights(const std::vector<RankLaunch>& ranks) {
+  Amount bytes = 0;
+  for (const RankLaunch& rank : ranks) {
+    const auto weights = std::ranges::find(rank.plan.regions, "weights", &memory::Region::name);
+    bytes += static_cast<int64_t>(weights->bytes);
+  }
+  return bytes.value();
+}
+
 /// A run on this machine's processor has what the machine has left, for all its ranks.
-void refuse_above_host(PlanResult& result, const std::vector<RankLaunch>& ranks) {
+void refuse_above_host(PlanResult& result, const std::vector<RankLaunch>& ranks, int64_t copies) {
   const memory::Available available = memory::available_memory();
   Amount whole = 0;
   for (const RankLaunch& rank : ranks) {
     whole += Amount{rank.fixed_bytes()} +
              Amount{result.num_gpu_blocks} * static_cast<int64_t>(rank.layout.kv.block_bytes);
   }
+  whole = whole * copies - Amount{borrowed_weights(ranks)} * (copies - 1);
   if (!*result.fits || whole <= Amount{available.bytes}) return;
   result.fits = false;
   result.reason = fmt::format(
@@ -429,7 +440,13 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
   add_notes(result, spec, *rank, arguments.args,
             picture_refusal(spec, arguments, card ? *card : backend::cpu_footprint()));
   if (gpu != nullptr) return result;
-  refuse_above_host(result, ranks);
+  const int64_t copies = arguments.args.data_parallel;
+  if (copies > 1) {
+    result.notes.push_back(fmt::format(
+        "{} copies of the model: each holds this, but has the weights ({}) from the first", copies,
+        readable_bytes(borrowed_weights(ranks))));
+  }
+  refuse_above_host(result, ranks, copies);
   result.host_refuses = !*result.fits;
   if (result.host_refuses)
     result.notes.push_back("a run on this CPU would refuse: " + result.reason);

@@ -1,0 +1,24 @@
+#include "engine/engine.h"
+
+namespace plimsoll::engine {
+
+EngineStats& EngineStats::operator+=(const EngineStats& other) {
+  steps += other.steps;
+  prompt_tokens += other.prompt_tokens;
+  cached_prompt_tokens += other.cached_prompt_tokens;
+  generated_tokens += other.generated_tokens;
+  preemptions += other.preemptions;
+  encoded_pictures += other.encoded_pictures;
+  prefix_queries_tokens += other.prefix_queries_tokens;
+  running += other.running;
+  waiting += other.waiting;
+  peak_running += other.peak_running;
+  kv_blocks += other.kv_blocks;
+  kv_blocks_used += other.kv_blocks_used;
+  kv_blocks_peak += other.kv_blocks_peak;
+  prefill_seconds += other.prefill_seconds;
+  decode_seconds += other.decode_seconds;
+  return *this;
+}
+
+}  // namespace plimsoll::engine
