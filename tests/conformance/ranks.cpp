@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "batch/scratch.h"
 #include "checkpoint/counted_source.h"
+#include "checkpoint/fused_experts.h"
 #include "checkpoint/packed_weights.h"
 #include "conformance/cpu.h"
 #include "conformance/golden.h"
@@ -31,6 +32,7 @@ class Subject {
     testing::write_checkpoint(recipe, folder_);
     spec_ = model::read_model_spec(folder_);
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
+    checkpoint::settle_fused_experts(*checkpoint_, spec_);
     checkpoint::settle_packings(model::read_config(folder_), *checkpoint_,
                                 quantization::Activations::rounded, spec_);
     reader_.emplace(*checkpoint_, spec_);
