@@ -15,7 +15,7 @@ using model::ModelSpec;
 using model::WeightSpec;
 
 /// Layers [first, end), by their numbers in the checkpoint.
-struct Range {
+struct LayerRange {
   int64_t first = 0, end = 0;
 };
 
@@ -118,12 +118,12 @@ std::vector<model::WeightId> last_weights(const ModelSpec& spec) {
           spec.head_bias};
 }
 
-bool is_last(const ModelSpec& spec, Range layers) {
+bool is_last(const ModelSpec& spec, LayerRange layers) {
   return layers.end * spec.layers_in_stored == static_cast<int64_t>(spec.layers.size());
 }
 
 /// Weights of layers are their stage's; those of no layer and neither end are everybody's.
-std::vector<bool> held_weights(const ModelSpec& spec, Range layers) {
+std::vector<bool> held_weights(const ModelSpec& spec, LayerRange layers) {
   std::vector<bool> held;
   for (const int64_t layer : layers_of_weights(spec)) {
     held.push_back(layer < 0 || (layer >= layers.first && layer < layers.end));
@@ -139,7 +139,7 @@ std::vector<bool> held_weights(const ModelSpec& spec, Range layers) {
   return held;
 }
 
-ModelSpec cut_stage(const ModelSpec& spec, Range layers) {
+ModelSpec cut_stage(const ModelSpec& spec, LayerRange layers) {
   ModelSpec stage = spec;
   const std::vector<bool> held = held_weights(spec, layers);
   for (size_t id = 0; id < held.size(); ++id) {

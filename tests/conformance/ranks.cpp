@@ -14,6 +14,7 @@
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
 #include "model/config.h"
+#include "quantization/assign.h"
 #include "reference/recipe.h"
 #include "shard/rank_model.h"
 
@@ -33,8 +34,9 @@ class Subject {
     spec_ = model::read_model_spec(folder_);
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
     checkpoint::settle_fused_experts(*checkpoint_, spec_);
-    checkpoint::settle_packings(model::read_config(folder_), *checkpoint_,
-                                quantization::Activations::rounded, spec_);
+    Json config = model::read_config(folder_);
+    quantization::add_separate_config(config, folder_);
+    checkpoint::settle_packings(config, *checkpoint_, quantization::Activations::rounded, spec_);
     reader_.emplace(*checkpoint_, spec_);
   }
 
