@@ -28,9 +28,9 @@ TEST_CASE("stages and copies print what one rank prints") {
     const std::string run =
         std::string("plimsoll run $MODEL -q -i in --overwrite --report r --dtype ") + dtype;
     REQUIRE(shell(scratch, run + " -o one").status == 0);
-    for (const char* ranks : {"-pp 2", "-pp 3 --threads 1",
-                              "-pp 6 --max-num-seqs auto --cpu-kvcache-space 0.1", "-dp 2",
-                              "-dp 3 -pp 2 --threads 2"}) {
+    for (const char* ranks :
+         {"-pp 2", "-pp 3 --threads 1", "-pp 6 --max-num-seqs auto --cpu-kvcache-space 0.1",
+          "-dp 2", "-dp 3 -pp 2 --threads 2"}) {
       INFO(ranks << ", " << dtype);
       const Outcome outcome = shell(scratch, run + " -o more " + ranks + " && cmp one more");
       CHECK(outcome.err.empty());
