@@ -88,8 +88,8 @@ int main(int argc, char** argv) {
       return static_cast<int>(ExitCode::bug);
     }
     cli::say(
-        "the system allows this process no more threads (ulimit -u, or a control group's "
-        "pids.max); finished lines are safe");
+        "the system allows this process no more threads (ulimit -u, ulimit -v, or a control "
+        "group's pids.max); finished lines are safe");
     return static_cast<int>(ExitCode::output_unwritable);
   } catch (const std::exception& error) {
     cli::say(std::string("internal error: ") + error.what());

@@ -90,6 +90,10 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   void* const map = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
   const int error = errno;
   close(descriptor);
+  if (map == MAP_FAILED && error == ENOMEM) {
+    fail(ExitCode::does_not_fit, "{}: the system refuses {} bytes of address space (ulimit -v)",
+         path_.string(), size_);
+  }
   if (map == MAP_FAILED) refuse_file(path_, "cannot be mapped: " + reason(error));
   data_ = static_cast<const std::byte*>(map);
 }
