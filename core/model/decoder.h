@@ -197,11 +197,16 @@ void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefau
 void add_llama_biases(const ConfigReader& config, Decoder& decoder);
 /// The order of names that vLLM's Transformers classes have.
 void use_transformers_class(Decoder& decoder);
+/// Norms behind attention and MLP alone, under OLMo 2's names.
+void use_outer_norms(Decoder& decoder);
 /// LayerNorms with weight and bias, or weight alone, whose epsilon `key` holds.
 void use_layer_norms(const ConfigReader& config, Decoder& decoder, std::string_view key,
                      NormTensors tensors);
 
 ModelSpec build(const Decoder& decoder);
+/// The same for a checkpoint that may hold layers after the last one, which predict further tokens
+/// (`num_nextn_predict_layers`) and which nothing here reads.
+ModelSpec build_without_prediction(const ConfigReader& config, const Decoder& decoder);
 
 /// The token table and the output head, which may be one weight.
 struct VocabularyTables {

@@ -85,22 +85,46 @@ Activation read_activation(const ConfigReader& config, std::string_view key,
   return row->second;
 }
 
+std::optional<std::vector<bool>> read_layer_types(const ConfigReader& config, std::string_view key,
+                                                  int64_t layers, std::string_view yes,
+                                                  std::string_view no) {
+  const auto types = config.texts(key);
+  if (!types) return std::nullopt;
+  std::vector<bool> chosen(static_cast<size_t>(layers));
+  if (types->size() != chosen.size())
+    config.refuse(key, fmt::format("a list of {} layers", layers));
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const std::string& type = (*types)[i];
+    chosen[i] = type == yes;
+    if (type != yes && !no.empty() && type != no) {
+      config.refuse(key, fmt::format("{} and {} alone", yes, no));
+    }
+  }
+  return chosen;
+}
+
+std::optional<std::vector<bool>> read_layer_list(const ConfigReader& config, std::string_view key,
+                                                 int64_t layers) {
+  const Json* numbers = config.find({key});
+  if (numbers == nullptr) return std::nullopt;
+  if (!numbers->is_array()) config.refuse(key, "a list of layers");
+  std::vector<bool> chosen(static_cast<size_t>(layers));
+  for (const Json& number : *numbers) {
+    if (!number.is_number_integer() || number < 0 || number >= layers) {
+      config.refuse(key, fmt::format("layers from 0 to {}", layers - 1));
+    }
+    chosen[number.get<size_t>()] = true;
+  }
+  return chosen;
+}
+
 std::vector<int64_t> read_windows(const ConfigReader& config, int64_t layers, int64_t window,
                                   const WindowPattern& pattern) {
   std::vector<int64_t> windows(static_cast<size_t>(layers), 0);
-  const auto types = config.texts("layer_types");
-  if (types && types->size() != windows.size()) {
-    config.refuse("layer_types", fmt::format("a list of {} layers", layers));
-  }
+  const auto slides =
+      read_layer_types(config, "layer_types", layers, "sliding_attention", "full_attention");
   for (size_t i = 0; i < windows.size(); ++i) {
-    bool sliding = pattern(static_cast<int64_t>(i));
-    if (types) {
-      sliding = (*types)[i] == "sliding_attention";
-      if (!sliding && (*types)[i] != "full_attention") {
-        config.refuse("layer_types", "full_attention and sliding_attention alone");
-      }
-    }
-    if (sliding) windows[i] = window;
+    if (slides ? (*slides)[i] : pattern(static_cast<int64_t>(i))) windows[i] = window;
   }
   return windows;
 }

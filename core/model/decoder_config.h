@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -38,6 +39,17 @@ inline constexpr IntegerRange kWidths{1, int64_t{1} << 20};
 /// The activation that `key` names; refuses unknown ones.
 Activation read_activation(const ConfigReader& config, std::string_view key,
                            std::string_view missing);
+
+// Layers told apart: an element for each.
+
+/// Which layers the list of words at `key` calls `yes`; the rest must be `no`, where that is not
+/// empty. nullopt when the key is missing.
+std::optional<std::vector<bool>> read_layer_types(const ConfigReader& config, std::string_view key,
+                                                  int64_t layers, std::string_view yes,
+                                                  std::string_view no);
+/// Which layers the list of numbers at `key` names; nullopt when the key is missing or null.
+std::optional<std::vector<bool>> read_layer_list(const ConfigReader& config, std::string_view key,
+                                                 int64_t layers);
 
 // Windows of attention by layer, 0 for none.
 

@@ -18,18 +18,8 @@ Sparse sparse_every(int64_t layers, int64_t step) {
 }
 
 Sparse sparse_by_types(const ConfigReader& config, std::string_view key, Sparse otherwise) {
-  const auto types = config.texts(key);
-  if (!types) return otherwise;
-  if (types->size() != otherwise.size()) {
-    config.refuse(key, fmt::format("a list of {} layers", otherwise.size()));
-  }
-  for (size_t i = 0; i < otherwise.size(); ++i) {
-    if ((*types)[i] != "sparse" && (*types)[i] != "dense") {
-      config.refuse(key, "sparse and dense alone");
-    }
-    otherwise[i] = (*types)[i] == "sparse";
-  }
-  return otherwise;
+  return read_layer_types(config, key, std::ssize(otherwise), "sparse", "dense")
+      .value_or(std::move(otherwise));
 }
 
 Mixture read_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& missing) {

@@ -1,5 +1,6 @@
 #include "model/recurrent.h"
 
+#include <numeric>
 #include <utility>
 
 namespace plimsoll::model {
@@ -127,15 +128,9 @@ class Builder {
   }
 
   void apart(int64_t keys, int64_t width) {
-    const std::string qkv = stored_ + ".in_proj_qkv";
-    const int64_t all = 2 * keys + width;
-    const auto rows = [&](int64_t first, int64_t count) {
-      return Rows{.module = qkv, .stored = all, .first = first, .block = count, .stride = count};
-    };
-    spec_.in = add_.linear(name_ + ".in_proj_qkvz",
-                           {rows(0, keys), rows(keys, keys), rows(2 * keys, width),
-                            Rows::all(stored_ + ".in_proj_z", width)},
-                           hidden_, {.split = Split::merged_column});
+    std::vector<Rows> rows = cut_rows("in_proj_qkv", {keys, keys, width});
+    rows.push_back(Rows::all(stored_ + ".in_proj_z", width));
+    spec_.in = add_.linear(name_ + ".in_proj_qkvz", rows, hidden_, {.split = Split::merged_column});
     spec_.steps = add_.linear(name_ + ".in_proj_ba",
                               {Rows::all(stored_ + ".in_proj_b", spec_.heads),
                                Rows::all(stored_ + ".in_proj_a", spec_.heads)},
@@ -209,10 +204,9 @@ class Builder {
   }
 
   // One stored matrix whose rows are cut in parts.
-  Linear fused(const std::string& module, const std::vector<int64_t>& parts, int64_t columns,
-               bool bias) {
-    int64_t all = 0;
-    for (const int64_t rows : parts) all += rows;
+  [[nodiscard]] std::vector<Rows> cut_rows(const std::string& module,
+                                           const std::vector<int64_t>& parts) const {
+    const int64_t all = std::accumulate(parts.begin(), parts.end(), int64_t{0});
     std::vector<Rows> rows;
     int64_t first = 0;
     for (const int64_t count : parts) {
@@ -223,7 +217,12 @@ class Builder {
                       .stride = count});
       first += count;
     }
-    return add_.linear(name_ + "." + module, rows, columns,
+    return rows;
+  }
+
+  Linear fused(const std::string& module, const std::vector<int64_t>& parts, int64_t columns,
+               bool bias) {
+    return add_.linear(name_ + "." + module, cut_rows(module, parts), columns,
                        {.split = Split::merged_column, .bias = bias});
   }
 
@@ -263,6 +262,13 @@ class Builder {
 };
 
 }  // namespace
+
+std::vector<LayerParts> attention_or_recurrent(const std::vector<bool>& attention) {
+  std::vector<LayerParts> parts;
+  for (const bool attends : attention)
+    parts.push_back({.attention = attends, .recurrent = !attends});
+  return parts;
+}
 
 RecurrentSpec add_recurrent(const RecurrentTable& table, const std::string& layer, int64_t hidden,
                             SpecBuilder& add) {

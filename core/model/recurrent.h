@@ -20,6 +20,9 @@ struct LayerParts {
   bool experts = false;  // in the MLP's place (Nemotron-H; others have Mixture::sparse)
 };
 
+/// Attention in the layers that `attention` marks, a recurrent mixer in the rest.
+std::vector<LayerParts> attention_or_recurrent(const std::vector<bool>& attention);
+
 /// How the two products of a gated delta layer are stored.
 enum class DeltaStored : uint8_t {
   by_key_head,  // per head of k: its q, k, v's, z's; its betas, steps (Qwen3-Next)

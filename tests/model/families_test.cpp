@@ -104,7 +104,7 @@ TEST_CASE(
                     Catch::Contains("a list of 3 layers"));
   CHECK_THROWS_WITH(
       windows(R"({"layer_types": ["linear_attention", "full_attention", "full_attention"]})"),
-      Catch::Contains("full_attention and sliding_attention alone"));
+      Catch::Contains("sliding_attention and full_attention alone"));
 }
 
 TEST_CASE("Qwen3-MoE: experts where decoder_sparse_step and mlp_only_layers leave them") {

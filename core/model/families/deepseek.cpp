@@ -35,6 +35,17 @@ Mixture read_deepseek_mixture(const ConfigReader& config, int64_t layers, const 
   return mixture;
 }
 
+/// V3's attention, router and stages.
+void use_v3(const ConfigReader& config, Decoder& decoder, const MlpSpec& missing,
+            int64_t dense_layers, const std::string& choice_bias) {
+  decoder.latent->attention.rope_pairs =
+      config.boolean({"rope_interleave"}, true) ? RopePairs::neighbours : RopePairs::halves;
+  decoder.mixture = read_deepseek_mixture(config, decoder.sizes.layers, missing, dense_layers);
+  use_deepseek_router(config, *decoder.mixture);
+  decoder.mixture->names.choice_bias = {choice_bias, "mlp.gate.e_score_correction_bias"};
+  decoder.vllm.knows_stage = true;
+}
+
 constexpr Sizes kDeepseekSizes{
     .hidden = 4096, .intermediate = 11008, .layers = 30, .heads = 32, .max_position = 2048};
 
@@ -73,18 +84,9 @@ ModelSpec make_deepseek_v3(const ConfigReader& config) {
                                  .heads = 128,
                                  .head_dim = 64,
                                  .max_position = 4096}});
-  decoder.latent->attention.rope_pairs =
-      config.boolean({"rope_interleave"}, true) ? RopePairs::neighbours : RopePairs::halves;
-  decoder.mixture =
-      read_deepseek_mixture(config, decoder.sizes.layers,
-                            {.intermediate = 2048, .experts = 256, .experts_per_token = 8}, 3);
-  use_deepseek_router(config, *decoder.mixture);
-  decoder.mixture->names.choice_bias = {"mlp.experts.gate.e_score_correction_bias",
-                                        "mlp.gate.e_score_correction_bias"};
-  decoder.vllm.knows_stage = true;
-  ModelSpec spec = build(decoder);
-  ignore_prediction_layers(config, spec);
-  return spec;
+  use_v3(config, decoder, {.intermediate = 2048, .experts = 256, .experts_per_token = 8}, 3,
+         "mlp.experts.gate.e_score_correction_bias");
+  return build_without_prediction(config, decoder);
 }
 
 ModelSpec make_glm4_moe_lite(const ConfigReader& config) {
@@ -98,22 +100,13 @@ ModelSpec make_glm4_moe_lite(const ConfigReader& config) {
                                  .head_dim = 64,
                                  .max_position = 202752},
                        .epsilon = 1e-5});
-  decoder.latent->attention.rope_pairs =
-      config.boolean({"rope_interleave"}, true) ? RopePairs::neighbours : RopePairs::halves;
-  decoder.mixture =
-      read_deepseek_mixture(config, decoder.sizes.layers,
-                            {.intermediate = 1536, .experts = 64, .experts_per_token = 4}, 1);
-  use_deepseek_router(config, *decoder.mixture);
+  use_v3(config, decoder, {.intermediate = 1536, .experts = 64, .experts_per_token = 4}, 1,
+         "mlp.experts.routed_experts.e_score_correction_bias");
   decoder.mixture->sparse =
       sparse_by_types(config, "mlp_layer_types", std::move(decoder.mixture->sparse));
   decoder.mixture->router_dtype = DType::f32;
   decoder.mixture->names.router.engine = "mlp.gate";
-  decoder.mixture->names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
-                                        "mlp.gate.e_score_correction_bias"};
-  decoder.vllm.knows_stage = true;
-  ModelSpec spec = build(decoder);
-  ignore_prediction_layers(config, spec);
-  return spec;
+  return build_without_prediction(config, decoder);
 }
 
 ModelSpec make_minicpm3(const ConfigReader& config) {

@@ -124,10 +124,6 @@ ModelSpec make_llava(const ConfigReader& config);
 ModelSpec make_qwen2_vl(const ConfigReader& config);
 ModelSpec make_qwen2_5_vl(const ConfigReader& config);
 
-/// Lets a checkpoint hold the layers after the last one that predict further tokens
-/// (`num_nextn_predict_layers`), which nothing here reads.
-void ignore_prediction_layers(const ConfigReader& config, ModelSpec& spec);
-
 enum class FamilyKind : uint8_t { text, multimodal };
 
 struct Family {

@@ -1,6 +1,5 @@
 // Qwen3-Next, Qwen3.5 and OLMo Hybrid: three layers of the gated delta rule, then one of attention,
 // whose output Qwen gates.
-#include "base/error.h"
 #include "model/decoder.h"
 #include "model/families/families.h"
 #include "model/families/qwen_mixture.h"
@@ -32,23 +31,9 @@ RecurrentTable read_delta(const ConfigReader& config, const RecurrentSpec& missi
 /// `layer_types`, else attention in every fourth layer.
 std::vector<LayerParts> read_parts(const ConfigReader& config, int64_t layers) {
   const int64_t period = config.integer({"full_attention_interval"}, 4, {1, 4096});
-  const auto types = config.texts("layer_types");
-  if (types && types->size() != static_cast<size_t>(layers)) {
-    config.refuse("layer_types", fmt::format("a list of {} layers", layers));
-  }
-  std::vector<LayerParts> parts;
-  for (int64_t i = 0; i < layers; ++i) {
-    bool attends = (i + 1) % period == 0;
-    if (types) {
-      const std::string& type = (*types)[static_cast<size_t>(i)];
-      attends = type == "full_attention";
-      if (!attends && type != "linear_attention") {
-        config.refuse("layer_types", "full_attention and linear_attention alone");
-      }
-    }
-    parts.push_back({.attention = attends, .recurrent = !attends});
-  }
-  return parts;
+  return attention_or_recurrent(
+      read_layer_types(config, "layer_types", layers, "full_attention", "linear_attention")
+          .value_or(sparse_every(layers, period)));
 }
 
 /// What Qwen's three classes share; `missing`: sizes of the class.
@@ -132,10 +117,7 @@ ModelSpec make_olmo_hybrid(const ConfigReader& config) {
                          .heads = 30,
                          .max_position = 65536}});
   // Attention's layers are OLMo 2's.
-  decoder.placement = NormPlacement::sandwich;
-  decoder.names.attention_norm = decoder.names.mlp_norm = "";
-  decoder.names.attention_post_norm = "post_attention_layernorm";
-  decoder.names.mlp_post_norm = "post_feedforward_layernorm";
+  use_outer_norms(decoder);
   decoder.qk_norm = true;
   decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
   decoder.recurrent_attention_norm = "input_layernorm";

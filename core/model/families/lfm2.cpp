@@ -1,7 +1,6 @@
 // LFM2: gated short convolutions, and attention in some layers.
 #include <cmath>
 
-#include "base/error.h"
 #include "model/decoder.h"
 #include "model/families/families.h"
 
@@ -23,32 +22,10 @@ int64_t read_width(const ConfigReader& config, int64_t stated) {
 
 /// Which layers have attention: `layer_types`, else `full_attn_idxs`, else all.
 std::vector<LayerParts> read_short_parts(const ConfigReader& config, int64_t layers) {
-  constexpr LayerParts kConvolution{.attention = false, .recurrent = true};
-  std::vector<LayerParts> parts(static_cast<size_t>(layers));
-  if (const auto types = config.texts("layer_types")) {
-    if (types->size() != parts.size()) {
-      config.refuse("layer_types", fmt::format("a list of {} layers", layers));
-    }
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const bool attends = (*types)[i] == "full_attention";
-      if (!attends && (*types)[i] != "conv") {
-        config.refuse("layer_types", "full_attention and conv alone");
-      }
-      if (!attends) parts[i] = kConvolution;
-    }
-    return parts;
-  }
-  const Json* indices = config.find({"full_attn_idxs"});
-  if (indices == nullptr) return parts;
-  if (!indices->is_array()) config.refuse("full_attn_idxs", "a list of layers");
-  parts.assign(parts.size(), kConvolution);
-  for (const Json& index : *indices) {
-    if (!index.is_number_integer() || index.get<int64_t>() < 0 || index.get<int64_t>() >= layers) {
-      config.refuse("full_attn_idxs", fmt::format("layers from 0 to {}", layers - 1));
-    }
-    parts[index.get<size_t>()] = {};
-  }
-  return parts;
+  auto attending = read_layer_types(config, "layer_types", layers, "full_attention", "conv");
+  if (!attending) attending = read_layer_list(config, "full_attn_idxs", layers);
+  return attention_or_recurrent(
+      attending.value_or(std::vector<bool>(static_cast<size_t>(layers), true)));
 }
 
 /// What both classes have; `missing`: sizes of the class.

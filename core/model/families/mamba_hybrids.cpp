@@ -10,10 +10,21 @@
 namespace plimsoll::model {
 namespace {
 
-constexpr LayerParts kMamba{.attention = false, .recurrent = true};
-
 int64_t expanded(const ConfigReader& config, int64_t hidden) {
   return config.integer({"mamba_expand"}, 2, {1, 65536}) * hidden;
+}
+
+std::vector<bool> none(const Sizes& sizes) {
+  return std::vector<bool>(static_cast<size_t>(sizes.layers));
+}
+
+/// The mixer of Bamba, Granite 4 and Falcon-H1, under the names that they share.
+RecurrentTable read_prefixed(const ConfigReader& config, const Decoder& decoder, int64_t width) {
+  RecurrentTable table =
+      read_mamba2(config, kMambaPrefixed, width, {.heads = 128, .groups = 1, .state = 256});
+  table.module = "mamba";
+  table.sizes.norm.epsilon = decoder.norm.epsilon;
+  return table;
 }
 
 void name_feed_forward(Decoder& decoder) {
@@ -97,19 +108,9 @@ ModelSpec make_bamba(const ConfigReader& config) {
   // Half of the head, whatever the config says.
   decoder.ropes = {plain_rope(config, config.positive({"rope_theta"}, 10000), sizes.head_dim / 2,
                               sizes.max_position)};
-  decoder.parts.assign(static_cast<size_t>(sizes.layers), kMamba);
-  if (const Json* indices = config.find({"attn_layer_indices"})) {
-    for (const Json& index : *indices) {
-      if (!index.is_number_integer() || index < 0 || index >= sizes.layers) {
-        config.refuse("attn_layer_indices", fmt::format("layers from 0 to {}", sizes.layers - 1));
-      }
-      decoder.parts[index.get<size_t>()] = {};
-    }
-  }
-  decoder.recurrent = read_mamba2(config, kMambaPrefixed, expanded(config, sizes.hidden),
-                                  {.heads = 128, .groups = 1, .state = 256});
-  decoder.recurrent->module = "mamba";
-  decoder.recurrent->sizes.norm.epsilon = decoder.norm.epsilon;
+  decoder.parts = attention_or_recurrent(
+      read_layer_list(config, "attn_layer_indices", sizes.layers).value_or(none(sizes)));
+  decoder.recurrent = read_prefixed(config, decoder, expanded(config, sizes.hidden));
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
   name_feed_forward(decoder);
@@ -127,21 +128,12 @@ ModelSpec make_granite_hybrid(const ConfigReader& config) {
     decoder.mixture->sizes.shared.intermediate = shared;
   }
   sizes.intermediate = shared;  // of layers without experts
-  const auto types = config.texts("layer_types");
-  if (types && types->size() != static_cast<size_t>(sizes.layers)) {
-    config.refuse("layer_types", fmt::format("a list of {} layers", sizes.layers));
-  }
-  decoder.parts.assign(static_cast<size_t>(sizes.layers), kMamba);
-  for (size_t i = 0; types && i < types->size(); ++i) {
-    if ((*types)[i] == "attention") decoder.parts[i] = {};
-  }
+  decoder.parts = attention_or_recurrent(
+      read_layer_types(config, "layer_types", sizes.layers, "attention", "").value_or(none(sizes)));
   if (config.text({"position_embedding_type"}, "nope") != "rope") {
     decoder.layer_ropes.assign(static_cast<size_t>(sizes.layers), -1);
   }
-  decoder.recurrent = read_mamba2(config, kMambaPrefixed, expanded(config, sizes.hidden),
-                                  {.heads = 128, .groups = 1, .state = 256});
-  decoder.recurrent->module = "mamba";
-  decoder.recurrent->sizes.norm.epsilon = decoder.norm.epsilon;
+  decoder.recurrent = read_prefixed(config, decoder, expanded(config, sizes.hidden));
   decoder.gate_up_stored = GateUpStored::fused;
   decoder.names.mlp = "shared_mlp";
   decoder.names.gate_up = "input_linear";
@@ -228,10 +220,8 @@ ModelSpec make_falcon_h1(const ConfigReader& config) {
   if (config.boolean({"projectors_bias"}, false) != config.boolean({"mamba_proj_bias"}, false)) {
     config.refuse("projectors_bias", "the same as mamba_proj_bias");
   }
-  decoder.recurrent =
-      read_mamba2(config, kMambaPrefixed, width, {.heads = 128, .groups = 1, .state = 256});
+  decoder.recurrent = read_prefixed(config, decoder, width);
   RecurrentTable& table = *decoder.recurrent;
-  table.module = "mamba";
   table.engine_module = "mamba.mamba";
   table.sizes.in_factor = factor("ssm_in_multiplier");
   table.sizes.out_factor = factor("ssm_out_multiplier");
@@ -240,7 +230,6 @@ ModelSpec make_falcon_h1(const ConfigReader& config) {
       table.sizes.factors.push_back(static_cast<float>(each));
     }
   }
-  table.sizes.norm.epsilon = decoder.norm.epsilon;
   table.sizes.norm.present = config.boolean({"mamba_rms_norm"}, false);
   if (config.boolean({"mamba_norm_before_gate"}, true)) {
     table.sizes.gated = RecurrentSpec::Gated::after_norm;

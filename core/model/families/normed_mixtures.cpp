@@ -18,10 +18,6 @@ int64_t same_in_all(const ConfigReader& config, std::string_view key, int64_t mi
   return config.reading(one).integer({key}, missing, range);
 }
 
-}  // namespace
-
-namespace {
-
 /// OLMo's mixtures: q and k normed over all heads.
 Decoder read_olmo_mixture(const ConfigReader& config, std::string family,
                           const CommonDefaults& defaults) {
@@ -62,10 +58,7 @@ ModelSpec make_flex_olmo(const ConfigReader& config) {
                                                  .heads = 32,
                                                  .max_position = 4096},
                                        .theta = 500000});
-  decoder.placement = NormPlacement::sandwich;
-  decoder.names.attention_norm = decoder.names.mlp_norm = "";
-  decoder.names.attention_post_norm = "post_attention_layernorm";
-  decoder.names.mlp_post_norm = "post_feedforward_layernorm";
+  use_outer_norms(decoder);
   decoder.mixture->names.router.engine = "mlp.experts.gate";
   use_transformers_class(decoder);
   return build(decoder);

@@ -6,13 +6,6 @@
 namespace plimsoll::model {
 namespace {
 
-void set_outer_norms(Decoder& decoder) {
-  decoder.placement = NormPlacement::sandwich;
-  decoder.names.attention_norm = decoder.names.mlp_norm = "";
-  decoder.names.attention_post_norm = "post_attention_layernorm";
-  decoder.names.mlp_post_norm = "post_feedforward_layernorm";
-}
-
 Decoder read_olmo(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
   read_common(config, decoder,
@@ -30,7 +23,7 @@ Decoder read_olmo(const ConfigReader& config, const char* family) {
 
 Decoder read_later_olmo(const ConfigReader& config, const char* family) {
   Decoder decoder = read_olmo(config, family);
-  set_outer_norms(decoder);
+  use_outer_norms(decoder);
   decoder.qk_norm = true;
   decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
   return decoder;
@@ -95,7 +88,7 @@ ModelSpec make_exaone4(const ConfigReader& config) {
                          .kv_heads = 32,
                          .max_position = 2048},
                .epsilon = 1e-5});
-  set_outer_norms(decoder);
+  use_outer_norms(decoder);
   decoder.qk_norm = true;
   decoder.scales = ScalesPlace::at_end;
   decoder.windows = read_exaone_windows(config, decoder.sizes.layers);

@@ -34,14 +34,6 @@ Mixture read_routed(const ConfigReader& config, int64_t layers, const RoutedDefa
 
 }  // namespace
 
-void ignore_prediction_layers(const ConfigReader& config, ModelSpec& spec) {
-  const auto layers = static_cast<int64_t>(spec.layers.size());
-  const int64_t more = config.integer({"num_nextn_predict_layers"}, 0, {0, 64});
-  for (int64_t i = layers; i < layers + more; ++i) {
-    spec.ignored_prefixes.push_back(fmt::format("model.layers.{}.", i));
-  }
-}
-
 ModelSpec make_glm4_moe(const ConfigReader& config) {
   Decoder decoder{.family = "glm4_moe"};
   read_common(config, decoder,
@@ -61,9 +53,7 @@ ModelSpec make_glm4_moe(const ConfigReader& config) {
                   {.sizes = {.intermediate = 1408, .experts = 128, .experts_per_token = 8}});
   decoder.mixture->router_dtype = DType::f32;
   decoder.vllm.knows_stage = true;
-  ModelSpec spec = build(decoder);
-  ignore_prediction_layers(config, spec);
-  return spec;
+  return build_without_prediction(config, decoder);
 }
 
 ModelSpec make_dots1(const ConfigReader& config) {

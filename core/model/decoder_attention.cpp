@@ -1,0 +1,300 @@
+// Attention of a decoder's layer: q, k, v and output, norms of heads, sinks, ALiBi.
+#include <cmath>
+#include <utility>
+
+#include "model/decoder_layers.h"
+
+namespace plimsoll::model {
+namespace {
+
+constexpr int64_t kQuarters = 4;  // of CodeGen's fused q, v, k: once cut for four TPU cores
+
+Heads heads_of(const Decoder& decoder, size_t layer) {
+  if (!decoder.heads.empty()) return decoder.heads[layer];
+  return {.heads = decoder.sizes.heads,
+          .kv_heads = decoder.sizes.kv_heads,
+          .head_dim = decoder.sizes.head_dim,
+          .sinks = decoder.sinks};
+}
+
+class AttentionBuilder {
+ public:
+  AttentionBuilder(const Decoder& decoder, size_t layer, SpecBuilder& add)
+      : decoder_(decoder),
+        names_(decoder.names),
+        layer_(layer),
+        heads_(heads_of(decoder, layer)),
+        add_(add) {}
+
+  AttentionSpec build(const std::string& prefix) {
+    const Place place = place_of(prefix);
+    AttentionSpec attention{.heads = heads_.heads,
+                            .kv_heads = heads_.kv_heads,
+                            .head_dim = heads_.head_dim,
+                            .value_dim = heads_.value_dim,
+                            .value_factor = decoder_.value_factor,
+                            .scale = decoder_.attention_scale,
+                            .soft_cap = decoder_.attention_soft_cap,
+                            .rope_pairs = decoder_.rope_pairs,
+                            .clamp = decoder_.clamp,
+                            .v_norm = decoder_.v_norm,
+                            .query_growth = decoder_.query_growth,
+                            .gates_in_qkv = decoder_.query_gates,
+                            .in_factor = decoder_.attention_factors.in,
+                            .key_factor = decoder_.attention_factors.key,
+                            .out_factor = decoder_.attention_factors.out,
+                            .gate_kind = decoder_.gate_kind};
+    if (attention.scale == 0) {
+      attention.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(heads_.head_dim)));
+    }
+    if (!decoder_.windows.empty()) attention.window = decoder_.windows[layer_];
+    attention.rope = rope_of(attention.window);
+    if (heads_.sinks) attention.sinks = add_sinks(place);
+    if (decoder_.alibi) attention.alibi = add_alibi(place.engine);
+    switch (decoder_.attention_order) {
+      case AttentionOrder::qkv_first:
+        attention.qkv = qkv(place);
+        attention.out = attention_out(place);
+        attention.gate = attention_gate(place.module);
+        add_head_norms(attention, place.module);
+        break;
+      case AttentionOrder::norms_before_out:
+        attention.qkv = qkv(place);
+        add_head_norms(attention, place.module);
+        attention.out = attention_out(place);
+        attention.gate = attention_gate(place.module);
+        break;
+      case AttentionOrder::out_between:
+        attention.qkv = qkv(place);
+        attention.k_norm = k_norm(place.module);
+        attention.out = attention_out(place);
+        attention.q_norm = q_norm(place.module);
+        break;
+      case AttentionOrder::out_first:
+        attention.out = attention_out(place);
+        add_head_norms(attention, place.module);
+        attention.qkv = qkv(place);
+        break;
+    }
+    if (decoder_.scales == ScalesPlace::at_end) attention.scales_after = add_.last();
+    return attention;
+  }
+
+ private:
+  // Of a layer's attention: in the checkpoint and in vLLM.
+  struct Place {
+    std::string module, engine;
+  };
+  [[nodiscard]] Place place_of(const std::string& prefix) const {
+    const std::string module = prefix + names_.attention;
+    if (names_.engine_attention == ".") return {module, prefix.substr(0, prefix.size() - 1)};
+    return {module, names_.engine_attention.empty() ? module : prefix + names_.engine_attention};
+  }
+
+  // Rows of q, k and v in the checkpoint.
+  std::vector<Rows> qkv_rows(const std::string& module) {
+    const int64_t q = heads_.heads * heads_.head_dim;
+    const int64_t kv = heads_.kv_heads * heads_.head_dim;
+    if (decoder_.query_gates) {
+      const int64_t head = heads_.head_dim;
+      Rows rows{.module = module + ".q_proj",
+                .stored = 2 * q,
+                .block = head,
+                .stride = 2 * head,
+                .count = heads_.heads};
+      Rows gates = rows;
+      gates.first = head;
+      return {gates, rows, Rows::all(module + ".k_proj", kv), Rows::all(module + ".v_proj", kv)};
+    }
+    if (decoder_.qkv_stored == QkvStored::pairs) {
+      const auto turned = [&](const char* name, int64_t heads) -> Rows {
+        const int64_t head = heads_.head_dim;
+        return {.module = module + name,
+                .stored = heads * head,
+                .block = head,
+                .stride = head,
+                .count = heads,
+                .order = RowOrder::evens_first};
+      };
+      return {turned(".q_proj", heads_.heads), turned(".k_proj", heads_.kv_heads),
+              Rows::all(module + ".v_proj", kv)};
+    }
+    if (decoder_.qkv_stored == QkvStored::apart && heads_.keys_are_values) {
+      const Rows keys = Rows::all(module + ".k_proj", kv);
+      return {Rows::all(module + ".q_proj", q), keys, keys};
+    }
+    if (decoder_.qkv_stored == QkvStored::apart) {
+      return {Rows::all(module + ".q_proj", q), Rows::all(module + ".k_proj", kv),
+              Rows::all(module + ".v_proj", heads_.kv_heads * value_dim())};
+    }
+    const std::string fused = module + "." + names_.qkv;
+    const int64_t all = q + 2 * kv;
+    if (decoder_.qkv_stored == QkvStored::fused) {
+      return {{.module = fused, .stored = all, .first = 0, .block = q},
+              {.module = fused, .stored = all, .first = q, .block = kv},
+              {.module = fused, .stored = all, .first = q + kv, .block = kv}};
+    }
+    const int64_t head = heads_.head_dim;
+    if (decoder_.qkv_stored == QkvStored::quarters) {
+      const int64_t block = q / kQuarters;
+      Rows rows{
+          .module = fused, .stored = all, .block = block, .stride = 3 * block, .count = kQuarters};
+      Rows k = rows, v = rows;
+      v.first = block;
+      k.first = 2 * block;
+      return {rows, k, v};
+    }
+    const int64_t group = q / heads_.kv_heads;  // query rows of one KV head
+    Rows rows{.module = fused,
+              .stored = all,
+              .block = group,
+              .stride = group + 2 * head,
+              .count = heads_.kv_heads};
+    Rows k = rows;
+    k.first = group;
+    k.block = head;
+    Rows v = k;
+    v.first = group + head;
+    return {rows, k, v};
+  }
+
+  [[nodiscard]] int64_t value_dim() const {
+    return heads_.value_dim > 0 ? heads_.value_dim : heads_.head_dim;
+  }
+
+  [[nodiscard]] int32_t rope_of(int64_t window) const {
+    if (!decoder_.layer_ropes.empty()) return decoder_.layer_ropes[layer_];
+    if (decoder_.ropes.empty()) return -1;
+    return window > 0 && decoder_.ropes.size() > 1 ? 1 : 0;
+  }
+
+  Linear qkv(const Place& place) {
+    return add_.linear(place.engine + "." + names_.qkv, qkv_rows(place.module),
+                       decoder_.sizes.hidden,
+                       {.split = decoder_.qkv_split.value_or(Split::qkv),
+                        .bias = decoder_.qkv_bias,
+                        .bias_kept = decoder_.qkv_bias_kept,
+                        .heads = heads_.heads,
+                        .kv_heads = heads_.kv_heads,
+                        .interleaved = interleaved_cut()});
+  }
+
+  [[nodiscard]] InterleavedCut interleaved_cut() const {
+    if (decoder_.query_gates) return InterleavedCut::in_place;
+    const bool as_told = decoder_.qkv_stored == QkvStored::pairs || heads_.keys_are_values;
+    return as_told ? InterleavedCut::untangled : decoder_.interleaved;
+  }
+
+  Linear attention_out(const Place& place) {
+    return add_.linear(place.engine + "." + names_.out,
+                       {Rows::all(place.module + "." + names_.out, decoder_.sizes.hidden)},
+                       heads_.heads * value_dim(),
+                       {.split = decoder_.attention_out_split.value_or(Split::row),
+                        .bias = decoder_.out_bias,
+                        .bias_kept = decoder_.out_bias_kept});
+  }
+
+  Linear attention_gate(const std::string& module) {
+    if (names_.attention_gate.empty()) return {};
+    const std::string gate = module + "." + names_.attention_gate;
+    const int64_t width = decoder_.gate_by_head ? 1 : value_dim();
+    return add_.linear(gate, {Rows::all(gate, heads_.heads * width)}, decoder_.sizes.hidden,
+                       {.split = Split::column});
+  }
+
+  WeightId add_sinks(const Place& place) {
+    const WeightId id = add_.vector(place.engine + "." + names_.sinks, heads_.heads);
+    WeightSpec& sinks = add_.at(id);
+    sinks.split = Split::column;
+    sinks.parts.front().tensor = place.module + "." + names_.sinks;
+    return id;
+  }
+
+  Alibi add_alibi(const std::string& module) {
+    Alibi alibi = *decoder_.alibi;
+    alibi.slopes = add_.add({.name = module + ".alibi_slopes",
+                             .shape = {heads_.heads},
+                             .use = WeightUse::vector,
+                             .split = Split::column,
+                             .dtype = DType::f32,
+                             .kept = Kept::in_run,
+                             .constant = decoder_.alibi_slopes});
+    return alibi;
+  }
+
+  void add_head_norms(AttentionSpec& attention, const std::string& module) {
+    if (!decoder_.qk_norm) return;
+    attention.norm_order = decoder_.head_norm.order;
+    if (decoder_.head_norm.weights == HeadNormStyle::Weights::all_heads) {
+      attention.norm_span = NormSpan::all_heads;
+    }
+    attention.q_norm = q_norm(module);
+    attention.k_norm = k_norm(module);
+  }
+
+  Norm q_norm(const std::string& module) {
+    return head_norm(module + "." + names_.q_norm, heads_.heads, Split::column);
+  }
+  Norm k_norm(const std::string& module) {
+    return head_norm(module + "." + names_.k_norm, heads_.kv_heads, Split::kv);
+  }
+
+  void cut_heads(WeightId id, Split split) {
+    WeightSpec& weight = add_.at(id);
+    weight.split = split;
+    weight.heads = heads_.heads;
+    weight.kv_heads = heads_.kv_heads;
+  }
+
+  /// `split`: of a norm that ranks cut.
+  Norm head_norm(const std::string& name, int64_t heads, Split split) {
+    using Weights = HeadNormStyle::Weights;
+    const HeadNormStyle& style = decoder_.head_norm;
+    const int64_t head = heads_.head_dim;
+    Norm kind = decoder_.norm;
+    kind.kind = style.kind;
+    switch (style.weights) {
+      case Weights::shared:
+        return add_.norm(name, head, kind, style.tensors);
+      case Weights::all_heads: {
+        const Norm norm = add_.norm(name, heads * head, kind, style.tensors);
+        if (style.cut) cut_heads(norm.weight, split);
+        return norm;
+      }
+      case Weights::own:
+        kind.weight = add_.parameter(name + ".weight", {heads, head});
+        add_.at(kind.weight).split = Split::column;
+        break;
+      case Weights::own_apart:
+        kind.weight = add_.add({.name = name + ".weight",
+                                .shape = {heads * head},
+                                .use = WeightUse::vector,
+                                .split = Split::column});
+        for (int64_t h = 0; h < heads; ++h) {
+          add_.at(kind.weight)
+              .parts.push_back({.tensor = name + ".norms." + std::to_string(h) + ".weight",
+                                .stored_shape = {head},
+                                .block_rows = head,
+                                .block_stride = head});
+        }
+        break;
+    }
+    kind.present = true;
+    return kind;
+  }
+
+  const Decoder& decoder_;
+  const DecoderNames& names_;
+  const size_t layer_;
+  const Heads heads_;
+  SpecBuilder& add_;
+};
+
+}  // namespace
+
+AttentionSpec add_attention(const Decoder& decoder, const std::string& prefix, int64_t layer,
+                            SpecBuilder& add) {
+  return AttentionBuilder(decoder, static_cast<size_t>(layer), add).build(prefix);
+}
+
+}  // namespace plimsoll::model

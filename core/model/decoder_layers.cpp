@@ -1,0 +1,213 @@
+// A decoder's layers: norms, mixers, MLPs and experts in the order of vLLM's class.
+#include "model/decoder_layers.h"
+
+#include <array>
+#include <utility>
+
+namespace plimsoll::model {
+namespace {
+
+class LayersBuilder {
+ public:
+  LayersBuilder(const Decoder& decoder, ModelSpec& spec)
+      : decoder_(decoder), sizes_(decoder.sizes), names_(decoder.names), spec_(spec), add_(spec) {}
+
+  LayerSpec layer(int64_t index) {
+    const std::string prefix =
+        names_.root + "." + names_.layers + "." + std::to_string(index) + ".";
+    LayerSpec layer;
+    layer.branch_factor = decoder_.branch_factor;
+    if (!decoder_.parts.empty()) parts_ = decoder_.parts[static_cast<size_t>(index)];
+    if (!parts_.mlp) layer.mlp.kind = MlpKind::none;
+    layer.placement = own_norms() ? NormPlacement::pre : decoder_.placement;
+    for (const LayerPart part : decoder_.order) add_part(layer, part, prefix, index);
+    if (decoder_.placement == NormPlacement::parallel && names_.mlp_norm.empty()) {
+      layer.mlp_norm = layer.attention_norm;
+    }
+    return layer;
+  }
+
+  /// A layer of two halves, under the numbers 0 and 1 of its modules.
+  std::array<LayerSpec, 2> halves(int64_t index) {
+    const std::string prefix =
+        names_.root + "." + names_.layers + "." + std::to_string(index) + ".";
+    std::array<LayerSpec, 2> both;
+    const auto each = [&](const auto& add) {
+      for (size_t i = 0; i < both.size(); ++i) add(both[i], "." + std::to_string(i));
+    };
+    each([&](LayerSpec& half, const std::string& number) {
+      half.attention = latent_attention(prefix + names_.attention + number);
+    });
+    each([&](LayerSpec& half, const std::string& number) {
+      half.attention_norm = norm(prefix, names_.attention_norm + number);
+    });
+    each([&](LayerSpec& half, const std::string& number) {
+      half.mlp_norm = norm(prefix, names_.mlp_norm + number);
+    });
+    each([&](LayerSpec& half, const std::string& number) {
+      half.mlp = mlp(prefix + names_.mlp + number);
+    });
+    both[0].shortcut = feed_forward(prefix, index);
+    both[1].ends_shortcut = true;
+    return both;
+  }
+
+ private:
+  void add_part(LayerSpec& layer, LayerPart part, const std::string& prefix, int64_t index) {
+    switch (part) {
+      case LayerPart::attention:
+        if (parts_.attention) {
+          layer.attention = decoder_.latent ? latent_attention(prefix + names_.attention)
+                                            : add_attention(decoder_, prefix, index, add_);
+        }
+        if (parts_.recurrent) {
+          layer.recurrent = add_recurrent(*decoder_.recurrent, prefix, sizes_.hidden, add_);
+        }
+        return;
+      case LayerPart::mlp:
+        if (parts_.mlp) layer.mlp = feed_forward(prefix, index);
+        return;
+      case LayerPart::attention_norm:
+        if (!parts_.attention && !parts_.recurrent) return;
+        layer.attention_norm =
+            norm(prefix, own_norms() ? decoder_.recurrent_attention_norm : names_.attention_norm);
+        return;
+      case LayerPart::attention_post_norm:
+        if (own_norms()) return;
+        layer.attention_post_norm = norm(prefix, names_.attention_post_norm);
+        return;
+      case LayerPart::mlp_norm:
+        if (!parts_.mlp) return;
+        layer.mlp_norm = norm(prefix, own_norms() ? decoder_.recurrent_mlp_norm : names_.mlp_norm);
+        return;
+      case LayerPart::mlp_post_norm:
+        if (own_norms()) return;
+        layer.mlp_post_norm = norm(prefix, names_.mlp_post_norm);
+        return;
+      case LayerPart::late_mlp:
+        if (is_sparse(index)) {
+          add_mixture(spec_, prefix, *decoder_.mixture, decoder_.mixture->names.late, layer.mlp);
+        }
+        return;
+      case LayerPart::factor:
+        layer.factor = add_.vector(prefix + names_.factor, 1);
+        return;
+    }
+  }
+
+  [[nodiscard]] bool own_norms() const {
+    return parts_.recurrent && !decoder_.recurrent_attention_norm.empty();
+  }
+
+  Norm norm(const std::string& prefix, const std::string& name) {
+    if (name.empty()) return {};
+    return add_.norm(prefix + name, sizes_.hidden, decoder_.norm, decoder_.norm_tensors);
+  }
+
+  MlpSpec mlp(const std::string& module) {
+    MlpSpec mlp{.kind = decoder_.mlp_kind,
+                .activation = decoder_.activation,
+                .intermediate = sizes_.intermediate,
+                .gate_factor = decoder_.gate_factor,
+                .out_factor = decoder_.mlp_factor};
+    const bool fused_last = decoder_.attention_order == AttentionOrder::out_first &&
+                            mlp.kind == MlpKind::gated &&
+                            decoder_.gate_up_stored == GateUpStored::apart;
+    if (!fused_last) mlp.up = mlp_up(module, mlp);
+    mlp.down = mlp_down(module, mlp.intermediate);
+    if (fused_last) mlp.up = mlp_up(module, mlp);
+    if (decoder_.xielu) mlp.xielu = add_xielu(module + ".act_fn.");
+    return mlp;
+  }
+
+  Linear mlp_up(const std::string& module, const MlpSpec& mlp) {
+    const int64_t inner = mlp.intermediate;
+    const bool gated = mlp.kind == MlpKind::gated;
+    const std::string fused = module + "." + (gated ? names_.gate_up : names_.up);
+    const std::string gate = module + "." + names_.gate;
+    std::vector<Rows> rows = {Rows::all(gate, inner), Rows::all(module + "." + names_.up, inner)};
+    if (!gated) {
+      rows.erase(rows.begin());
+    } else if (decoder_.gate_up_stored == GateUpStored::fused) {
+      rows = {{.module = fused, .stored = 2 * inner, .first = 0, .block = inner},
+              {.module = fused, .stored = 2 * inner, .first = inner, .block = inner}};
+    }
+    return add_.linear(
+        fused, rows, sizes_.hidden,
+        {.split = decoder_.mlp_split.value_or(gated ? Split::merged_column : Split::column),
+         .bias = decoder_.mlp_bias,
+         .bias_kept = decoder_.mlp_bias_kept,
+         .interleaved = decoder_.gate_up_cut});
+  }
+
+  Linear mlp_down(const std::string& module, int64_t inner) {
+    const std::string down = module + "." + names_.down;
+    return add_.linear(down, {Rows::all(down, sizes_.hidden)}, inner,
+                       {.split = decoder_.mlp_split.value_or(Split::row),
+                        .bias = decoder_.mlp_bias,
+                        .bias_kept = decoder_.mlp_bias_kept});
+  }
+
+  // `run` takes the four numbers as one vector; vLLM has a parameter for each.
+  WeightId add_xielu(const std::string& module) {
+    WeightSpec all{.name = module + "parameters",
+                   .shape = {4},
+                   .use = WeightUse::vector,
+                   .kept = Kept::in_run};
+    const std::pair<const char*, std::vector<int64_t>> numbers[] = {
+        {"alpha_p", {1}}, {"alpha_n", {1}}, {"beta", {}}, {"eps", {}}};
+    for (const auto& [name, shape] : numbers) {
+      Part part{.tensor = module + name, .stored_shape = shape, .block_rows = 1, .block_stride = 1};
+      all.parts.push_back(part);
+      add_.add({.name = module + name,
+                .shape = shape,
+                .use = WeightUse::vector,
+                .parts = {std::move(part)},
+                .kept = Kept::in_vllm});
+    }
+    return add_.add(std::move(all));
+  }
+
+  [[nodiscard]] bool is_sparse(int64_t index) const {
+    return decoder_.mixture && decoder_.mixture->sparse[static_cast<size_t>(index)];
+  }
+
+  MlpSpec feed_forward(const std::string& prefix, int64_t index) {
+    if (!is_sparse(index)) return mlp(prefix + names_.mlp);
+    MlpSpec experts = decoder_.mixture->sizes;
+    experts.kind = MlpKind::experts;
+    experts.activation = decoder_.activation;
+    add_mixture(spec_, prefix, *decoder_.mixture, decoder_.mixture->names.order, experts);
+    return experts;
+  }
+
+  AttentionSpec latent_attention(const std::string& module) {
+    AttentionSpec attention = decoder_.latent->attention;
+    add_latent(spec_, attention, module, decoder_.latent->modules);
+    return attention;
+  }
+
+  const Decoder& decoder_;
+  const Sizes& sizes_;
+  const DecoderNames& names_;
+  ModelSpec& spec_;
+  SpecBuilder add_;
+  LayerParts parts_;  // of the layer at hand
+};
+
+}  // namespace
+
+void add_layers(const Decoder& decoder, ModelSpec& spec) {
+  LayersBuilder layers(decoder, spec);
+  spec.layers.reserve(static_cast<size_t>(decoder.sizes.layers));
+  spec.layers_in_stored = decoder.halves ? 2 : 1;
+  for (int64_t i = 0; i < decoder.sizes.layers; ++i) {
+    if (decoder.halves) {
+      for (LayerSpec& half : layers.halves(i)) spec.layers.push_back(std::move(half));
+    } else {
+      spec.layers.push_back(layers.layer(i));
+    }
+  }
+}
+
+}  // namespace plimsoll::model
