@@ -1,5 +1,5 @@
-// One function per family: config.json's numbers to a ModelSpec. A new family is one file here and
-// a line in families.cpp.
+// One function per family: config.json's numbers to a ModelSpec. A new family is a function in
+// dense/, mixtures/, recurrent/ or multimodal/, and a line in families.cpp.
 #pragma once
 
 #include <cstdint>

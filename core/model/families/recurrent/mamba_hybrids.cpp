@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "model/decoder.h"
+#include "model/families/dense/scaled.h"
 #include "model/families/families.h"
-#include "model/families/granite_moe.h"
-#include "model/families/scaled.h"
+#include "model/families/mixtures/granite_moe.h"
 
 namespace plimsoll::model {
 namespace {

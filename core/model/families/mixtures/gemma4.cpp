@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 
+#include "model/families/dense/gemma.h"
 #include "model/families/families.h"
-#include "model/families/gemma.h"
 
 namespace plimsoll::model {
 namespace {

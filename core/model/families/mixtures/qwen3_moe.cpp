@@ -4,7 +4,7 @@
 
 #include "model/decoder.h"
 #include "model/families/families.h"
-#include "model/families/qwen_mixture.h"
+#include "model/families/mixtures/qwen_mixture.h"
 
 namespace plimsoll::model {
 namespace {

@@ -1,5 +1,5 @@
 // Granite and HyperCLOVA X: factors at embedding, attention, branches and logits.
-#include "model/families/scaled.h"
+#include "model/families/dense/scaled.h"
 #include "base/error.h"
 #include "model/families/families.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "model/families/granite_moe.h"
+#include "model/families/mixtures/granite_moe.h"
 
 #include "model/decoder.h"
 #include "model/families/families.h"

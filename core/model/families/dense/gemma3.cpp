@@ -1,7 +1,7 @@
 // Gemma 3 (text): five windowed layers to one without, each kind with its own RoPE; q and k norms.
 #include "model/decoder.h"
+#include "model/families/dense/gemma.h"
 #include "model/families/families.h"
-#include "model/families/gemma.h"
 
 namespace plimsoll::model {
 

@@ -1,8 +1,8 @@
 // Gemma 1 and 2 and VaultGemma. Gemma 2: soft caps, every other layer with a window, norms before
 // and after, (1 + w) norms.
 #include "model/decoder.h"
+#include "model/families/dense/gemma.h"
 #include "model/families/families.h"
-#include "model/families/gemma.h"
 
 namespace plimsoll::model {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/families/gemma.h"
+#include "model/families/dense/gemma.h"
 
 #include <cmath>
 
