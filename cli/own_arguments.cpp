@@ -13,7 +13,7 @@ plan::own::Arguments own_arguments(const EngineFlags& flags, const Environment& 
   }
   arguments.ceiling = flags.gpu_memory.value_or(0);
   arguments.host_cache = host_cache_bytes(flags.host_cache, environment);
-  arguments.processor_kwargs = Json::parse(flags.processor_kwargs.dump());
+  arguments.processor_kwargs = Json(flags.processor_kwargs);
   arguments.threads = host_threads(flags.threads, environment);
   return arguments;
 }

@@ -10,7 +10,7 @@ if(PLIMSOLL_HAS_CUDA)
 endif()
 
 # xxHash has no version in a CMake variable; its header has.
-file(STRINGS ${XXHASH_INCLUDE_DIR}/xxhash.h lines REGEX "#define XXH_VERSION_(MAJOR|MINOR|RELEASE) +[0-9]+")
+file(STRINGS ${plimsoll_xxhash_INCLUDE_DIR}/xxhash.h lines REGEX "#define XXH_VERSION_(MAJOR|MINOR|RELEASE) +[0-9]+")
 string(REGEX REPLACE "[^0-9;]" "" XXHASH_VERSION "${lines}")
 string(REPLACE ";" "." XXHASH_VERSION "${XXHASH_VERSION}")
 

@@ -253,7 +253,7 @@ batch::PictureRules picture_rules(const RunOptions& options, const Environment& 
   if (!rules.refusal.empty()) return rules;
   rules.vision = spec.vision;
   rules.settings = engine::read_processor_settings(*spec.vision, arguments.folder);
-  rules.overrides = OrderedJson::parse(arguments.processor_kwargs.dump());
+  rules.overrides = OrderedJson(arguments.processor_kwargs);
   rules.most_images = plan::own::most_items(arguments.args, "image");
   rules.most_videos = plan::own::most_items(arguments.args, "video");
   rules.threads = std::min(arguments.threads, kDecoders);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "batch/line_error.h"
 #include "batch/pictures/media.h"
+#include "batch/pictures/placeholders.h"
 
 namespace plimsoll::batch {
 namespace {
@@ -50,19 +51,12 @@ std::string part_text(const OrderedJson& part, size_t message) {
   return part[field].get<std::string>();
 }
 
-size_t count_of(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))
-    ++count;
-  return count;
-}
-
 // Before a text go the placeholders that it does not have itself, as vLLM puts them.
 std::string with_placeholders(const std::string& text, const std::vector<std::string>& wanted) {
   std::map<std::string, size_t> written;
   std::string before;
   for (const std::string& placeholder : wanted) {
-    if (!written.contains(placeholder)) written[placeholder] = count_of(text, placeholder);
+    if (!written.contains(placeholder)) written[placeholder] = find_all(text, placeholder).size();
     if (written[placeholder] > 0) {
       --written[placeholder];
     } else {

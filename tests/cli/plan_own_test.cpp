@@ -165,6 +165,17 @@ TEST_CASE("a config without dtype: the weights' headers say it, else 16 bits are
   CHECK_THAT(bare["notes"][0].get<std::string>(), Catch::Contains("--dtype"));
 }
 
+namespace {
+
+// Of a run of `in` in the scratch folder.
+Json report_of_run(const Scratch& scratch, const std::string& flags) {
+  const std::string command = "plimsoll run $MODEL -q --overwrite -i in -o out --report r " + flags;
+  REQUIRE(shell(scratch, command).status == 0);
+  return parse_json<Json>(scratch.read("r"));
+}
+
+}  // namespace
+
 TEST_CASE("run takes what plan says, with the same flags") {
   const Scratch scratch;
   scratch.write("in", "{\"prompt\":\"a\",\"max_tokens\":1}\n");
@@ -173,11 +184,7 @@ TEST_CASE("run takes what plan says, with the same flags") {
                             "--cpu-kvcache-space 0.01 --block-size 8"}) {
     INFO(flags);
     const Json plan = plan_of(scratch, std::string("$MODEL ") + flags);
-    REQUIRE(
-        shell(scratch,
-              std::string("plimsoll run $MODEL -q --overwrite -i in -o out --report r ") + flags)
-            .status == 0);
-    const Json report = parse_json<Json>(scratch.read("r"));
+    const Json report = report_of_run(scratch, flags);
     CHECK(sum_of_parts(plan) == report["memory"]["planned_bytes"].get<int64_t>());
     CHECK(plan["num_gpu_blocks"] == report["plan"]["kv_blocks"]);
   }
@@ -186,11 +193,7 @@ TEST_CASE("run takes what plan says, with the same flags") {
                             "-pp 6 --cpu-kvcache-space 0.01 --max-model-len auto"}) {
     INFO(flags);
     const Json plan = plan_of(scratch, std::string("$MODEL ") + flags);
-    REQUIRE(
-        shell(scratch,
-              std::string("plimsoll run $MODEL -q --overwrite -i in -o out --report r ") + flags)
-            .status == 0);
-    const Json report = parse_json<Json>(scratch.read("r"));
+    const Json report = report_of_run(scratch, flags);
     const size_t stages = plan["stages"].size();
     REQUIRE(report["ranks"].size() % stages == 0);
     for (size_t i = 0; i < report["ranks"].size(); ++i) {

@@ -22,6 +22,8 @@ constexpr std::string_view kInternVlText = "<image>", kInternVlEmbedded = "<IMG_
                   field);
 }
 
+}  // namespace
+
 std::vector<size_t> find_all(const std::string& text, const std::string& part) {
   std::vector<size_t> places;
   for (size_t at = text.find(part); at != std::string::npos;
@@ -30,8 +32,6 @@ std::vector<size_t> find_all(const std::string& text, const std::string& part) {
   }
   return places;
 }
-
-}  // namespace
 
 std::string Placeholders::token_text(int32_t token) const {
   const std::string text =

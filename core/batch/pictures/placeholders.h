@@ -16,6 +16,9 @@ struct ExpandedPrompt {
   std::vector<std::vector<engine::PictureRun>> runs;  // of each picture, as they were given
 };
 
+/// Where `part`, which is not empty, begins in a text; places don't overlap.
+std::vector<size_t> find_all(const std::string& text, const std::string& part);
+
 class Placeholders {
  public:
   /// `tokenizer` may be null: prompts are ids, of the models that spell a placeholder as one token.
