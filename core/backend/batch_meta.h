@@ -1,0 +1,131 @@
+// One step's sequences as flat arrays: rows, positions, slots, and how tokens are drawn.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "backend/operands.h"
+
+namespace plimsoll::backend {
+
+/// A change to the logit of one token; what `value` says depends on the section that it stands in.
+struct TokenChange {
+  int32_t token = 0;
+  int32_t value = 0;
+};
+
+/// A row's changes by kind, in the order in which they are made: steps 1 to 5 of engine/sampler.h.
+enum class ChangeSection : uint8_t {
+  allowed,  // ascending; all other tokens are masked. None: all are allowed
+  masked,   // always where value is below 0, else where value is the row's own token
+  biased,   // the bits of a float, added
+  seen      // for penalties, each token of prompt and output once: how often it is in the output
+};
+inline constexpr size_t kChangeSections = 4;
+
+/// How the tokens after the first D of a step's logits rows are drawn, where the device does it
+/// (Footprint::draws). Arrays [D], the numbers as requests give them; the order of steps is that of
+/// engine/sampler.h.
+struct Drawing {
+  std::span<const double> temperature{};  // below 1e-5: the largest, of equals the lowest id
+  std::span<const int32_t> top_k{};       // 0: all
+  std::span<const double> top_p{};        // 1: all
+  std::span<const double> min_p{};        // 0: all
+  std::span<const double> uniform{};      // the random number, in [0, 1)
+  std::span<const float> repetition{};    // 1: none
+  std::span<const float> frequency{};     // 0: none
+  std::span<const float> presence{};      // 0: none
+  /// 1: the row's own token, which the host did not know, is once more in the output than is seen.
+  std::span<const uint8_t> adds_own{};
+  /// [4 D + 1] section s of row d is changes[sections[4 d + s], sections[4 d + s + 1]).
+  std::span<const int32_t> sections{};
+  std::span<const TokenChange> changes{};  // at least one, in use or not
+};
+
+/// What a device says of a row whose token cannot be drawn, in place of one.
+inline constexpr int32_t kDrewNotFinite = -1, kDrewNothingAllowed = -2;
+
+/// What one step runs: flat arrays in host memory. Sequence s owns rows [query_start[s],
+/// query_start[s + 1]), which are its positions [context_length[s] - rows, context_length[s]).
+///
+/// A device with memory of its own (not Footprint::shares_memory) has the same arrays at the same
+/// offsets from `device_base`, where start_step() copies them; its ops read them there
+/// (`on_device`). The host may write a slab again once its step has been awaited.
+struct BatchMeta {
+  /// [T]; -1 - d: what entry d of the step before drew, which embed() puts in its place on the
+  /// device.
+  std::span<const int32_t> token_ids{};
+  std::span<const int32_t> positions{};       // [T]
+  std::span<const int32_t> row_sequence{};    // [T] sequence of each row; -1: padding
+  std::span<const int32_t> query_start{};     // [B + 1]
+  std::span<const int32_t> context_length{};  // [B] tokens in the cache after this step
+  std::span<const uint8_t> long_rope{};       // [B] 1: RopeSpec::long_table
+  std::span<const int32_t> state_slots{};     // [B] of StateLayer; empty: none has a state
+  std::span<const int32_t> logits_rows{};  // [R] rows whose logits are wanted; D drawn ones first
+  /// One table per KV group: [B, table_stride] block numbers, entry i for positions [i *
+  /// block_size, ...); entries before a window are -1.
+  std::span<const std::span<const int32_t>> block_tables{};
+  int64_t table_stride = 0;
+  int64_t table_width = 0;  // entries of a row in use: those behind it may hold anything
+
+  /// The last `padding` rows and sequences fill a step up to a recorded size: each such sequence
+  /// has one row, of token 0 at position 0, context_length 0 and row_sequence -1. It stores
+  /// nothing, attention gives zeros, its logits row is drawn (greedily) and not looked at.
+  int64_t padding = 0;
+
+  // Of pictures, where there are some in the step; empty otherwise.
+
+  /// [3 T] positions by kind (RopeSpec::sections): of all rows' times, rows, columns.
+  std::span<const int32_t> rope_positions{};
+  /// [T] the position behind the last one that a row sees; it may lie behind the row itself, where
+  /// a picture's tokens see each other both ways.
+  std::span<const int32_t> seen_end{};
+  /// [I] rows that take an embedding in place of their token's, and its row in `embeddings`.
+  std::span<const int32_t> embedded_rows{}, embedding_rows{};
+  View embeddings{};
+
+  // With a device only.
+  Drawing drawing{};
+  std::span<std::byte>
+      plan{};        // the backend's own, filled by start_step; has a place on the device
+  int32_t slot = 0;  // which of the host's slabs: 0 .. Footprint::ahead()
+  const std::byte* host_base = nullptr;
+  std::byte* device_base = nullptr;
+  int32_t* drawn_on_device = nullptr;  // [D] draw() writes it, the next step's token_ids read it
+  std::span<int32_t> drawn{};          // [D] on the host, good after await_step
+
+  /// Where the device has an array of this batch.
+  template <typename T>
+  [[nodiscard]] T* on_device(std::span<T> array) const {
+    if (array.empty()) return nullptr;
+    const auto offset = reinterpret_cast<const std::byte*>(array.data()) - host_base;
+    return reinterpret_cast<T*>(device_base + offset);
+  }
+};
+
+/// f(array) for each array of a batch that the engine fills, block tables apart.
+template <typename Batch, typename F>
+void for_each_array(Batch& batch, const F& f) {
+  f(batch.token_ids);
+  f(batch.positions);
+  f(batch.row_sequence);
+  f(batch.query_start);
+  f(batch.context_length);
+  f(batch.long_rope);
+  f(batch.state_slots);
+  f(batch.logits_rows);
+  f(batch.drawing.temperature);
+  f(batch.drawing.top_k);
+  f(batch.drawing.top_p);
+  f(batch.drawing.min_p);
+  f(batch.drawing.uniform);
+  f(batch.drawing.repetition);
+  f(batch.drawing.frequency);
+  f(batch.drawing.presence);
+  f(batch.drawing.adds_own);
+  f(batch.drawing.sections);
+  f(batch.drawing.changes);
+}
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,115 @@
+// What ops read and write: matrices, weights, caches, states, and what belongs together among their
+// operands.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "model/model_spec.h"
+
+namespace plimsoll::backend {
+
+/// A matrix in somebody else's memory: [rows, columns], `stride` elements from row to row.
+struct View {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t stride = 0;
+
+  /// Columns [first, first + count) of every row.
+  [[nodiscard]] View slice_columns(int64_t first, int64_t count) const;
+  [[nodiscard]] View slice_rows(int64_t first, int64_t count) const;
+  [[nodiscard]] size_t bytes() const {
+    return static_cast<size_t>(rows * stride) * dtype_size(dtype);
+  }
+};
+
+/// A weight as the backend stores it (CPU: packed for its kernels).
+struct Weight {
+  const model::WeightSpec* spec = nullptr;
+  DType dtype = DType::f32;
+  void* data = nullptr;
+  explicit operator bool() const { return spec != nullptr; }
+};
+
+/// KV blocks of one layer. Block b's part for this layer lies at pool + b * block_stride +
+/// layer_offset and holds `block_size` tokens of K and V; how they lie inside is the backend's own
+/// affair.
+struct KvLayer {
+  std::byte* pool = nullptr;
+  size_t block_stride = 0;  // bytes
+  size_t layer_offset = 0;  // bytes
+  DType dtype = DType::bf16;
+  int64_t block_size = 16;
+  int32_t group = 0;  // which block table
+};
+
+/// States of one layer's recurrent mixer: that of slot s lies at pool + s * slot_stride + offset.
+struct StateLayer {
+  std::byte* pool = nullptr;
+  size_t slot_stride = 0;  // bytes
+  size_t offset = 0;       // bytes
+
+  [[nodiscard]] float* of(int32_t slot) const {
+    return reinterpret_cast<float*>(pool + static_cast<size_t>(slot) * slot_stride + offset);
+  }
+};
+
+/// Weights of an attention's norms; empty where it has none.
+struct HeadNorms {
+  Weight q{}, q_bias{}, k{}, k_bias{};
+};
+
+/// Columns of each head that are copied: from + i to + i, i below `width`, of heads that are
+/// `from_stride` and `to_stride` columns wide. A stride of 0 is the same columns for all.
+struct HeadColumns {
+  int64_t heads = 1;
+  int64_t width = 0;
+  int64_t from = 0, from_stride = 0;
+  int64_t to = 0, to_stride = 0;
+};
+
+/// What attention reads beside q and the cache; empty where it has none.
+struct ScoreTerms {
+  Weight sinks{};   // [heads]
+  Weight slopes{};  // [heads], of model::Alibi
+};
+
+/// What a selective scan reads of T tokens; its output is as wide as x.
+struct ScanInputs {
+  View x;     // [T, heads * head_dim]
+  View step;  // [T, heads], before bias and softplus
+  View b, c;  // [T, groups * state]
+};
+struct ScanWeights {
+  Weight decay{};      // [heads] or [heads, state], below 0
+  Weight skip{};       // [heads]
+  Weight step_bias{};  // [heads] or empty
+};
+
+/// What the gated delta rule reads of T tokens.
+struct DeltaInputs {
+  View q, k;        // [T, groups * state]
+  View v;           // [T, heads * head_dim]
+  View beta, step;  // [T, heads], before sigmoid; before bias and softplus
+};
+struct DeltaWeights {
+  Weight decay_log{};  // [heads]
+  Weight step_bias{};  // [heads] or empty
+};
+
+/// Routing of tokens to experts.
+struct Routing {
+  View experts;  // [T, k] i32
+  View weights;  // [T, k] f32
+};
+
+/// Matrices of experts, and biases [experts, n], which may be empty.
+struct ExpertWeights {
+  Weight up, down;
+  Weight up_bias{}, down_bias{};
+};
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,132 @@
+// Norms, RoPE, ALiBi and attention of one layer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "model/spec/weight.h"
+
+namespace plimsoll::model {
+
+enum class NormKind : uint8_t { rms, layer };
+
+struct Norm {
+  NormKind kind = NormKind::rms;
+  float epsilon = 1e-5f;
+  float weight_offset = 0;      // 1 for Gemma: y * (1 + w)
+  WeightId weight = kNoWeight;  // no weight: no affine part
+  WeightId bias = kNoWeight;
+  bool present = false;  // absent norms are skipped
+};
+
+enum class Activation : uint8_t { none, silu, gelu, gelu_tanh, relu, gelu_quick, relu_squared };
+
+/// Rotation speeds of one RoPE table. Angles are position * inverse_frequencies[i] in float32, cos
+/// and sin times scale.
+struct RopeTable {
+  std::vector<float> inverse_frequencies;  // [rotary_dim / 2]
+  float scale = 1;                         // yarn and longrope: attention factor
+};
+
+/// One RoPE of a model. longrope holds two tables: a request whose prompt + max_tokens exceed
+/// original_max_position uses `long_table` for all its tokens.
+struct RopeSpec {
+  int64_t rotary_dim = 0;  // leading part of the head that is rotated
+  RopeTable table;
+  std::optional<RopeTable> long_table;
+  int64_t original_max_position = 0;
+  /// Speeds of each kind of position (Qwen2-VL: times, rows, columns), rotary_dim / 2 in all;
+  /// empty: there is one kind.
+  std::vector<int64_t> sections = {};
+};
+
+/// Elements of a rotated part of size r that RoPE turns together.
+enum class RopePairs : uint8_t {
+  halves,      // i and i + r / 2
+  neighbours,  // 2i and 2i + 1 ("interleaved")
+};
+
+/// What a norm of q or k takes its mean over.
+enum class NormSpan : uint8_t { each_head, all_heads };
+enum class NormOrder : uint8_t { before_rope, after_rope };
+
+/// Which positions a layer with a window of w sees up to its own p.
+enum class WindowKind : uint8_t {
+  sliding,  // from p - w + 1 on
+  chunk,    // from p / w * w on (Llama 4)
+};
+
+/// Of q by position p, after RoPE: times 1 + beta * ln(1 + floor((p + shift) / period)). Llama 4,
+/// Ministral 3.
+struct QueryGrowth {
+  float beta = 0;  // 0: none
+  int64_t period = 1;
+  int64_t shift = 0;
+};
+
+/// Press et al. 2022, "ALiBi": what is added to the score of head h at key position k for a query
+/// at p. As logits differ by a row's constant only, `distance` may take the smaller numbers.
+struct Alibi {
+  WeightId slopes = kNoWeight;  // [heads] f32
+  float factor = 1;
+  enum class Of : uint8_t {
+    distance,       // factor * slope * (k - p)
+    position_bf16,  // factor * bf16(slope * k): Falcon's reference rounds
+  } of = Of::distance;
+};
+
+/// What a gate is before it multiplies: of attention's output, of recurrent mixers'.
+enum class GateKind : uint8_t { sigmoid, softplus, silu, as_is };
+
+/// Latent attention (DeepSeek-AI 2024, "DeepSeek-V2"): k and v of all heads come from one latent,
+/// q may come from another; k's rotated part is one for all heads. Attention itself has heads of
+/// [rotated | not rotated] for q and k.
+struct LatentSpec {
+  int64_t kv_rank = 0;  // 0: attention is not latent
+  int64_t q_rank = 0;   // 0: q comes from the input
+  int64_t rotated = 0;  // elements of a head;
+  int64_t unrotated = 0;
+  Linear q_down{};   // [q_rank, hidden], where it is not in kv_down
+  Linear kv_down{};  // [(q_rank +) kv_rank + rotated, hidden]
+  Norm q_norm{}, kv_norm{};
+  Linear q_up{};   // [heads * (unrotated + rotated), q_rank or hidden]
+  Linear kv_up{};  // [heads * (unrotated + value_dim), kv_rank]
+};
+
+struct AttentionSpec {
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t value_dim = 0;   // of v's heads where they are smaller: zeros behind it in the cache
+  float value_factor = 1;  // of v
+  LatentSpec latent{};
+  float scale = 0;                       // of q.k
+  float key_scale = 1, value_scale = 1;  // caches of float8 hold keys and values divided by them
+  float soft_cap = 0;                    // 0: none; else cap * tanh(score / cap)
+  int64_t window = 0;  // 0: sees everything; else the last `window` positions, itself included
+  WindowKind window_kind = WindowKind::sliding;
+  int32_t rope = -1;  // index into ModelSpec::ropes; -1: none
+  RopePairs rope_pairs = RopePairs::halves;
+  float clamp = 0;  // 0: none; else q, k and v are cut to +-clamp, first of all
+  /// Weights (and biases) are [head_dim], the same for all heads, or [its heads * head_dim].
+  Norm q_norm{}, k_norm{};
+  Norm v_norm{};  // over each head, without weight (Gemma 3n)
+  NormSpan norm_span = NormSpan::each_head;
+  NormOrder norm_order = NormOrder::before_rope;
+  QueryGrowth query_growth{};
+  Alibi alibi{};
+  WeightId sinks = kNoWeight;  // [heads]: a logit more in each softmax, without a value
+  Linear qkv{};                // [(heads + 2 kv_heads) * head_dim, hidden]: q, k, v
+  bool gates_in_qkv = false;   // before q stand as many rows: `gate` (Qwen3-Next)
+  float in_factor = 1, key_factor = 1, out_factor = 1;  // Falcon-H1
+  /// [heads * head_dim, hidden], or [heads, hidden] for one number a head: of the layer's normed
+  /// input; multiplies the output before `out`.
+  Linear gate{};
+  GateKind gate_kind = GateKind::sigmoid;
+  Linear out{};  // [hidden, heads * head_dim]
+  /// The weight behind which vLLM's attention has parameters of its own; none: behind `out`.
+  WeightId scales_after = kNoWeight;
+};
+
+}  // namespace plimsoll::model

@@ -1,0 +1,61 @@
+// Mixers with a state in place of a cache: short convolutions, Mamba, the gated delta rule.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/spec/attention.h"
+
+namespace plimsoll::model {
+
+/// Causal convolution over the last `taps` tokens, each column by itself.
+struct ConvSpec {
+  int64_t width = 0;
+  int64_t taps = 0;             // the own token included
+  WeightId weight = kNoWeight;  // [width, 1, taps], the oldest token's first
+  WeightId bias = kNoWeight;    // [width]
+  Activation activation = Activation::none;
+};
+inline constexpr int64_t kMostTaps = 16;
+
+enum class RecurrentKind : uint8_t {
+  short_conv,   // [b; c; u] = in x; c * conv(b * u). LFM2
+  mamba1,       // Gu and Dao 2023: [u; z] = in x
+  mamba2,       // Dao and Gu 2024: [z; u; B; C; step] = in x; one decay a head
+  gated_delta,  // Yang et al. 2024: [q; k; v; z] = in x, [beta; step] = steps x
+};
+
+/// A mixer whose memory of the tokens before is a state of fixed size. Its output before `out` is
+/// [heads * head_dim]; all states are float32.
+struct RecurrentSpec {
+  RecurrentKind kind = RecurrentKind::short_conv;
+  ConvSpec conv{};
+  int64_t heads = 0;     // Mamba-1: channels
+  int64_t head_dim = 0;  // Mamba-1: 1
+  int64_t groups = 0;    // of B and C, or heads of q and k: equally many heads share one
+  int64_t state = 0;     // numbers for each of a head's outputs; of q and k: their head's size
+  Linear in{};
+  Linear steps{};   // gated delta
+  Linear choose{};  // Mamba-1: [step of `rank`; B; C] of u
+  int64_t rank = 0;
+  Linear step{};                         // Mamba-1: [heads, rank]
+  WeightId step_bias = kNoWeight;        // [heads] or none, before softplus
+  WeightId decay = kNoWeight;            // [heads] or [heads, state]: A; gated delta: A_log
+  WeightId skip = kNoWeight;             // [heads]: D
+  Norm step_norm{}, b_norm{}, c_norm{};  // Mamba-1
+  Norm norm{};  // of the output, over each of `norm_groups`; weight [all], or [head_dim]: of a head
+  int64_t norm_groups = 1;
+  enum class Gated : uint8_t { before_norm, after_norm } gated = Gated::before_norm;
+  GateKind gate = GateKind::silu;       // of z
+  float beta_factor = 1;                // gated delta
+  float in_factor = 1, out_factor = 1;  // Falcon-H1, and
+  std::vector<float> factors{};         // of z, u, B, C, step; empty: none
+  Linear out{};
+
+  [[nodiscard]] int64_t width() const { return heads * head_dim; }
+  /// Floats that a sequence's state takes beside those of the convolution.
+  [[nodiscard]] int64_t state_floats() const { return heads * head_dim * state; }
+  [[nodiscard]] int64_t conv_floats() const { return conv.width * (conv.taps - 1); }
+};
+
+}  // namespace plimsoll::model

@@ -1,0 +1,192 @@
+// One weight of the engine: of which rows of the checkpoint it is made, how ranks cut it, how it
+// is used.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "model/packing.h"
+
+namespace plimsoll::model {
+
+/// How the engine uses a weight, which decides how a backend stores it.
+enum class WeightUse : uint8_t {
+  linear,     // [out, in], multiplied with activations
+  embedding,  // [rows, hidden], only gathered from; a table that a tied head multiplies with too is
+              // `linear`
+  vector,     // [n]: norm weight, bias; a tower's parameter of any shape
+  experts,    // [experts, out, in]
+};
+
+/// How vLLM's layer classes cut a weight over tensor-parallel ranks (spec sharded_state.md, 4.1).
+enum class Split : uint8_t {
+  replicated,
+  column,         // rows of [out, in]; biases too
+  merged_column,  // each part's rows by itself (gate, then up)
+  qkv,            // q, k, v parts; KV heads replicated when ranks exceed them
+  kv,             // rows of KV heads alone, as qkv has k's (MiniMax M2's norm of k)
+  row,            // columns of [out, in]
+  vocabulary,     // rows padded to a multiple of 64, then cut
+};
+
+/// In which order a part has the rows of each of its blocks.
+enum class RowOrder : uint8_t {
+  stored,
+  evens_first,  // the even ones, then the odd ones: neighbouring pairs become halves (Llama 4)
+};
+
+/// What a weight's elements are of those in the checkpoint.
+enum class Mapping : uint8_t {
+  none,
+  minus_exp,  // -e^x, rounded once to float32 (Mamba's A of A_log)
+};
+
+/// Rows of one checkpoint tensor, seen as [rows, columns] in the engine's orientation ([out, in];
+/// 1-D: [n, 1]). The rows are `block_count` blocks of `block_rows`, the first at `first_row`, each
+/// `block_stride` after the last. Of a weight with OutputAxis::columns they are its columns.
+struct Part {
+  std::string tensor;                 // name in the checkpoint
+  std::vector<int64_t> stored_shape;  // shape that the checkpoint must have
+  bool transposed = false;            // stored [in, out] (GPT-2's Conv1D)
+  int64_t first_row = 0;
+  int64_t block_rows = 0;
+  int64_t block_stride = 0;
+  int64_t block_count = 1;
+  RowOrder order = RowOrder::stored;
+  bool every_rank = false;  // not cut: each rank has all of it (Mamba-2's B and C of one group)
+  Mapping mapping = Mapping::none;
+  /// What the config already tells of the elements (quantised weights): all of them, or that
+  /// element i is i / index_group.
+  std::vector<int64_t> values = {};
+  int64_t index_group = 0;
+  float factor = 1;  // of the values (norms of LongCat's latents)
+  /// Of a quantised weight that is run: the tensor's name is then that of the whole weight
+  /// ("...q_proj.weight"), which other tensors stand for.
+  std::optional<Packing> packing = {};
+
+  [[nodiscard]] int64_t rows() const { return block_rows * block_count; }
+  /// Of the tensor's rows, where row `row` of the part is, and how many behind it follow there.
+  struct Run {
+    int64_t first = 0, rows = 0;
+  };
+  [[nodiscard]] Run run_at(int64_t row) const;
+  [[nodiscard]] bool is_told() const { return !values.empty() || index_group > 0; }
+};
+
+/// The axis of a layer's outputs, along which parts are stacked.
+enum class OutputAxis : uint8_t {
+  rows,     // [out, in]
+  columns,  // [in, out]: AWQ's and GPTQ's packed weights, whose columns `column` and its like cut
+  none,     // the parts of a matrix are copies of each other, of which a rank holds the last one
+            // (GPTQ's g_idx, scales of inputs)
+};
+
+/// How vLLM cuts a weight whose checkpoint rows are interleaved (by KV head, say).
+enum class InterleavedCut : uint8_t {
+  blindly,    // q, k and v as if they lay one after the other (InternLM2)
+  untangled,  // the rows put in order first
+  in_place,   // as one tensor, cut or not, in the checkpoint's order
+};
+
+/// What becomes of a vision tower's attention whose heads the ranks do not divide.
+enum class UnevenHeads : uint8_t { refused, replicated };
+
+/// Whether vLLM has a parameter for a weight.
+enum class Kept : uint8_t {
+  in_model,
+  in_checkpoint,  // no: its values are known without it
+  in_run,         // no: vLLM computes without it, transformers and `run` with it
+  in_vllm,        // yes, and transformers and `run` compute without it
+};
+
+/// What becomes of experts whose share on a rank is no multiple of the blocks or groups that have a
+/// scale in common.
+enum class UnevenBlocks : uint8_t {
+  refused,
+  refined,  // vLLM repeats the scales for smaller blocks (fp8)
+  absent,   // vLLM has other parameters for another kernel then (AWQ and GPTQ),
+  needed,   // which are these
+};
+
+/// How AWQ's and GPTQ's integers become the bytes of vLLM's moe_wna16 kernel, [outputs, inputs].
+enum class Repack : uint8_t {
+  none,
+  words,      // GPTQ's words as they are, turned
+  awq_words,  // AWQ's 8 outputs in a word to 8 inputs in one, lowest bits first
+  awq_zeros,  // AWQ's 8 outputs in a word to 2 in a byte
+};
+
+/// The blocks of a quantised expert's weights: w13 [2 * intermediate, hidden] and w2 [hidden,
+/// intermediate] alike.
+struct ExpertBlocks {
+  int64_t outputs = 1, inputs = 1;  // weights in a block
+  int64_t intermediate = 0, hidden = 0;
+  UnevenBlocks uneven = UnevenBlocks::refused;
+};
+
+/// One weight of the engine, fused from parts stacked along the outputs, in order.
+struct WeightSpec {
+  std::string name;  // vLLM's module name: "model.layers.0.self_attn.qkv_proj.weight"
+  /// Unsplit, unpadded; experts: [experts, out, in], parts expert by expert.
+  std::vector<int64_t> shape = {};
+  WeightUse use = WeightUse::linear;
+  Split split = Split::replicated;
+  std::vector<Part> parts = {};
+  OutputAxis outputs = OutputAxis::rows;
+  std::optional<DType> dtype = {};  // kept in it, whatever the model's dtype is (quantised weights)
+  std::optional<DType> stored_dtype = {};  // the checkpoint's, where it is none that is converted
+  int64_t heads = 0;  // of a tower's attention, or where a quantised weight needs them for itself
+  int64_t kv_heads = 0;         // 0: as many
+  int64_t output_multiple = 1;  // what a rank's outputs and inputs must be multiples of when they
+  int64_t input_multiple = 1;   // are cut: quantised blocks stay whole
+  int64_t outputs_per_row = 1;  // of packed outputs
+  std::optional<ExpertBlocks> expert_blocks = {};
+  Repack repack = Repack::none;
+  Kept kept = Kept::in_model;
+  UnevenHeads uneven_heads = UnevenHeads::refused;
+  InterleavedCut interleaved = InterleavedCut::blindly;
+  /// Of stacks: rows are the gate's and the up's in turn; `run` has the gate's first.
+  bool rows_in_turn = false;
+  bool first_rank_alone = false;     // in vLLM the others hold zeros (a bias before a sum of ranks)
+  std::vector<float> constant = {};  // of a buffer that no tensor of the checkpoint fills; a weight
+                                     // without parts and this is zero
+
+  /// Rows and columns of one matrix: [n] counts as [n, 1], a convolution [out, ...] as [out, rest].
+  [[nodiscard]] int64_t rows() const {
+    const size_t axis = is_stack() ? 1 : 0;
+    return shape.size() <= axis ? 1 : shape[axis];
+  }
+  [[nodiscard]] int64_t columns() const {
+    int64_t count = 1;
+    for (size_t i = is_stack() ? 2 : 1; i < shape.size(); ++i) count *= shape[i];
+    return count;
+  }
+  [[nodiscard]] int64_t matrices() const { return is_stack() ? shape.front() : 1; }
+  [[nodiscard]] int64_t elements() const { return matrices() * rows() * columns(); }
+  /// Whether some of its parts are kept quantised.
+  [[nodiscard]] bool is_packed() const {
+    for (const Part& part : parts)
+      if (part.packing) return true;
+    return false;
+  }
+  /// Matrices over each other, one for each expert; [experts] and [experts, n] are stacks too.
+  [[nodiscard]] bool is_stack() const { return use == WeightUse::experts; }
+  /// Numbers that are added or multiplied with, not a matrix of a product: experts' biases too.
+  [[nodiscard]] bool is_vector() const {
+    return use == WeightUse::vector || (is_stack() && shape.size() < 3);
+  }
+};
+
+/// Index into ModelSpec::weights; kNoWeight where a model has none.
+using WeightId = int32_t;
+inline constexpr WeightId kNoWeight = -1;
+
+struct Linear {
+  WeightId weight = kNoWeight;
+  WeightId bias = kNoWeight;
+};
+
+}  // namespace plimsoll::model
