@@ -9,14 +9,18 @@ namespace plimsoll::fuzz {
 
 void chat_template(std::string_view bytes);  // chat_template.jinja, rendered
 void config(std::string_view bytes);         // config.json, quantization_config too
+void gif(std::string_view bytes);            // pictures, headers and pixels
 void in_flight(std::string_view bytes);      // OUT.running
 void index(std::string_view bytes);          // model.safetensors.index.json
-void journal(std::string_view bytes);        // OUT.part
-void json_line(std::string_view bytes);      // requests, a line each
-void manifest(std::string_view bytes);       // OUT.run.json
-void packed_input(std::string_view bytes);   // gzip, zstd or text, as lines
-void safetensors(std::string_view bytes);    // a weights' file
-void tokenizer(std::string_view bytes);      // tokenizer.json, used
+void jpeg(std::string_view bytes);
+void journal(std::string_view bytes);       // OUT.part
+void json_line(std::string_view bytes);     // requests, a line each
+void manifest(std::string_view bytes);      // OUT.run.json
+void packed_input(std::string_view bytes);  // gzip, zstd or text, as lines
+void png(std::string_view bytes);
+void safetensors(std::string_view bytes);  // a weights' file
+void tokenizer(std::string_view bytes);    // tokenizer.json, used
+void webp(std::string_view bytes);
 
 struct Target {
   const char* name;  // of its folder of seeds too
@@ -26,14 +30,18 @@ struct Target {
 inline constexpr Target kTargets[] = {
     {"chat_template", chat_template},
     {"config", config},
+    {"gif", gif},
     {"in_flight", in_flight},
     {"index", index},
+    {"jpeg", jpeg},
     {"journal", journal},
     {"json_line", json_line},
     {"manifest", manifest},
     {"packed_input", packed_input},
+    {"png", png},
     {"safetensors", safetensors},
     {"tokenizer", tokenizer},
+    {"webp", webp},
 };
 
 }  // namespace plimsoll::fuzz
