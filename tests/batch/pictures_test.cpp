@@ -6,12 +6,14 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
 #include "batch/line_error.h"
 #include "batch/pictures/workers.h"
 #include "batch/prompt_builder.h"
+#include "recorder/thread_limit.h"
 #include "scratch.h"
 
 using namespace plimsoll;
@@ -259,4 +261,18 @@ TEST_CASE("decoders under way keep within their bytes, or one is alone") {
     while (done < 40) std::this_thread::yield();
   }
   CHECK(most == 150);
+}
+
+TEST_CASE("a system with too few threads for the decoders is told, and ends nothing else") {
+  for (int most = 0; most < 4; ++most) {
+    const test::ThreadLimit limit(most);
+    CHECK_THROWS_AS(Workers(4, 100), std::system_error);
+  }
+  std::atomic<int> done = 0;
+  {
+    Workers workers(4, 100);
+    workers.add([&] { ++done; }, 1);
+    while (done < 1) std::this_thread::yield();
+  }
+  CHECK(done == 1);
 }

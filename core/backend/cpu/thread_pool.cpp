@@ -33,31 +33,22 @@ void wait_for_change(const std::atomic<T>& value, T old) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
-  try {
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
-  } catch (...) {  // the system has no more
-    end();
-    throw;
-  }
-}
+ThreadPool::ThreadPool(int threads)
+    : workers_(
+          threads - 1, [this](int64_t worker) { work(static_cast<int>(worker) + 1); },
+          [this] { stop(); }) {}
 
-ThreadPool::~ThreadPool() {
-  end();
-}
-
-void ThreadPool::end() {
+void ThreadPool::stop() {
   stop_.store(true);
   round_.fetch_add(1);
   round_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
 }
 
 void ThreadPool::run_erased(int64_t tasks, int64_t operations, Call call, const void* context) {
   if (tasks <= 0) return;
   loop_ = {call, context, tasks};
   next_.store(0, std::memory_order_relaxed);
-  if (workers_.empty() || tasks == 1 || operations < kWorthwhile) {
+  if (workers_.size() == 0 || tasks == 1 || operations < kWorthwhile) {
     take_tasks(0);
   } else {
     open_.store(true);

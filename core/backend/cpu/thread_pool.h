@@ -5,8 +5,8 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <thread>
-#include <vector>
+
+#include "base/threads.h"
 
 namespace plimsoll::backend {
 
@@ -14,7 +14,6 @@ class ThreadPool {
  public:
   /// `threads` counts the caller's own.
   explicit ThreadPool(int threads);
-  ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
@@ -45,10 +44,8 @@ class ThreadPool {
   void run_erased(int64_t tasks, int64_t operations, Call call, const void* context);
   void work(int thread);
   void take_tasks(int thread);
+  void stop();
 
-  void end();
-
-  std::vector<std::thread> workers_;
   // A worker announces itself in working_ and then looks whether a loop is open; the caller closes
   // the loop and then waits until working_ is 0. So nobody waits for a worker that has not woken
   // up, and loop_ is written only while no worker can read it.
@@ -60,6 +57,7 @@ class ThreadPool {
   std::atomic<bool> stop_{false};
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;  // of the task that set failed_
+  Threads workers_;           // ends first
 };
 
 }  // namespace plimsoll::backend

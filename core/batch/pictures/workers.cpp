@@ -4,21 +4,21 @@
 
 namespace plimsoll::batch {
 
-Workers::Workers(int threads, size_t bytes_at_once) : bytes_at_once_(bytes_at_once) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
-}
+Workers::Workers(int threads, size_t bytes_at_once)
+    : bytes_at_once_(bytes_at_once),
+      threads_(
+          threads, [this](int64_t) { work(); }, [this] { stop(); }) {}
 
-Workers::~Workers() {
+void Workers::stop() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
 }
 
 void Workers::add(std::function<void()> task, size_t bytes) {
-  if (threads_.empty()) return task();
+  if (threads_.size() == 0) return task();
   {
     const std::lock_guard lock(mutex_);
     tasks_.push_back({std::move(task), bytes});

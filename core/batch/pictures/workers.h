@@ -6,17 +6,16 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <thread>
-#include <vector>
+
+#include "base/threads.h"
 
 namespace plimsoll::batch {
 
 class Workers {
  public:
-  /// None: tasks run where they are given.
+  /// None: tasks run where they are given. At its end it waits for the tasks under way; those that
+  /// have not begun are left out.
   Workers(int threads, size_t bytes_at_once);
-  /// Waits for the tasks under way; those that have not begun are left out.
-  ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
@@ -31,6 +30,7 @@ class Workers {
   };
 
   void work();
+  void stop();
   [[nodiscard]] bool may_begin() const;
 
   std::mutex mutex_;
@@ -39,7 +39,7 @@ class Workers {
   size_t bytes_at_once_;
   size_t bytes_ = 0;  // of tasks under way
   bool ending_ = false;
-  std::vector<std::thread> threads_;
+  Threads threads_;  // ends first
 };
 
 }  // namespace plimsoll::batch

@@ -4,34 +4,24 @@
 
 namespace plimsoll::engine {
 
-Crew::Crew(int64_t ranks, std::function<void()> give_up) : give_up_(std::move(give_up)) {
-  try {
-    for (int64_t rank = 1; rank < ranks; ++rank)
-      threads_.emplace_back([this, rank] { work(rank); });
-  } catch (...) {  // the system has no more
-    end();
-    throw;
-  }
-}
+Crew::Crew(int64_t ranks, std::function<void()> give_up)
+    : give_up_(std::move(give_up)),
+      threads_(
+          ranks - 1, [this](int64_t thread) { work(thread + 1); }, [this] { stop(); }) {}
 
-Crew::~Crew() {
-  end();
-}
-
-void Crew::end() {
+void Crew::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   started_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
 }
 
 void Crew::run(const Job& job) {
   {
     const std::lock_guard lock(mutex_);
     job_ = &job;
-    working_ = std::ssize(threads_);
+    working_ = threads_.size();
     ++round_;
   }
   started_.notify_all();

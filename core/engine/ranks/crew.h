@@ -6,8 +6,8 @@
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <thread>
-#include <vector>
+
+#include "base/threads.h"
 
 namespace plimsoll::engine {
 
@@ -18,7 +18,6 @@ class Crew {
   /// The caller's own thread is rank 0. `give_up` is called when a rank's job throws: it wakes the
   /// ranks that wait for that one.
   Crew(int64_t ranks, std::function<void()> give_up);
-  ~Crew();
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
@@ -28,7 +27,7 @@ class Crew {
  private:
   void work(int64_t rank);
   void call(int64_t rank);
-  void end();
+  void stop();
 
   std::function<void()> give_up_;
   std::mutex mutex_;
@@ -38,7 +37,7 @@ class Crew {
   int64_t working_ = 0;
   bool stop_ = false;
   std::exception_ptr first_;
-  std::vector<std::thread> threads_;  // of ranks 1 ...
+  Threads threads_;  // of ranks 1 ...; ends first
 };
 
 }  // namespace plimsoll::engine
