@@ -18,7 +18,7 @@ Sizes read_plain_sizes(const ConfigReader& config, const Sizes& defaults) {
   Sizes sizes;
   sizes.vocab = config.integer({"vocab_size"}, defaults.vocab, kVocabulary);
   sizes.hidden =
-      config.integer({"hidden_size", "n_embd", "n_embed", "d_model"}, defaults.hidden, kWidths);
+      config.integer({"n_embed", "hidden_size", "n_embd", "d_model"}, defaults.hidden, kWidths);
   sizes.intermediate =
       config.integer({"intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"},
                      defaults.intermediate, kWidths);

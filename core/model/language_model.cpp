@@ -48,7 +48,7 @@ const Family& find_text_family(const ConfigReader& text) {
     if (named) return family;
   }
   const char* const key = names && !names->empty() ? "architectures" : "model_type";
-  text.refuse(key, "the name of a text model that is supported by itself");
+  text.refuse(key, "the name of a text model that runs by itself, which this one does not yet");
 }
 
 void add_newer_spellings(ModelSpec& spec) {

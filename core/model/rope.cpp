@@ -93,13 +93,13 @@ Rope llama3(const Input& in) {
   const auto factor = static_cast<float>(required_factor(in));
   const double low = in.parameters.positive({"low_freq_factor"}, 1);
   const double high = in.parameters.positive({"high_freq_factor"}, 4);
-  if (high <= low) in.parameters.refuse("high_freq_factor", "more than low_freq_factor");
+  if (high < low) in.parameters.refuse("high_freq_factor", "low_freq_factor or more");
   const auto original = static_cast<double>(in.original_max_position);
   Rope rope = plain(in);
   for (float& value : rope.spec.table.inverse_frequencies) {
     const float wavelength = static_cast<float>(2 * std::numbers::pi) / value;
     if (wavelength < static_cast<float>(original / high)) continue;
-    if (wavelength > static_cast<float>(original / low)) {
+    if (high == low || wavelength > static_cast<float>(original / low)) {
       value /= factor;
     } else {
       const float smooth = (static_cast<float>(original) / wavelength - static_cast<float>(low)) /

@@ -121,6 +121,27 @@ TEST_CASE("a multimodal checkpoint answers text as its text model does") {
   CHECK(multimodal.out == text.out);
 }
 
+TEST_CASE("where no tower is known the text part answers, pictures and shards are refused") {
+  const Scratch scratch;
+  make_llava(scratch);
+  Json config = parse_json<Json>(scratch.read("llava/config.json"));
+  config["architectures"] = {"Mistral3ForConditionalGeneration"};
+  config["vision_config"] = {{"model_type", "pixtral"}};
+  scratch.write("llava/config.json", config.dump());
+  scratch.write("in", "\"To be, or not to be\"\n" + line("seen", picture("odd_37x53.png")));
+  const std::string rest = " --limit 1 -i in --temperature 0 --max-tokens 12";
+  const auto multimodal = shell(scratch, "plimsoll run llava" + rest);
+  INFO(multimodal.err);
+  CHECK(multimodal.status == 0);
+  CHECK(multimodal.out == shell(scratch, "plimsoll run $MODEL" + rest).out);
+  const auto both = test::json_lines(shell(scratch, kRun + "-i in").out);
+  REQUIRE(both.size() == 2);
+  CHECK(both[1]["error"]["code"] == "no_images");
+  const auto shard = shell(scratch, "plimsoll shard llava -o out -tp 2");
+  CHECK(shard.status == 5);
+  CHECK_THAT(shard.err, Catch::Contains("tower"));
+}
+
 TEST_CASE("a line with a picture is answered, a bad one costs its line alone") {
   const Scratch scratch;
   make_llava_that_sees(scratch);

@@ -80,6 +80,31 @@ TEST_CASE("the text model stands below language_model and keeps its own table") 
         "language_model.model.layers.1.self_attn.qkv_proj.weight");
 }
 
+TEST_CASE("a text part alone has its family's table, whatever tower stands beside it") {
+  struct Row {
+    const char *architecture, *type, *family;
+  };
+  const Row row = GENERATE(values<Row>({
+      {"Mistral3ForConditionalGeneration", "mistral", "mistral"},
+      {"Qwen3VLForConditionalGeneration", "qwen3_vl_text", "qwen3"},
+      {"Qwen3_5ForConditionalGeneration", "qwen3_5_text", "qwen3_5"},
+  }));
+  INFO(row.architecture);
+  const ModelSpec spec = make_model_spec({{"architectures", {row.architecture}},
+                                          {"tie_word_embeddings", true},
+                                          {"text_config", text_config(row.type)}});
+  CHECK(spec.family == row.family);
+  CHECK(spec.vision == nullptr);
+  CHECK(spec.towers.empty());
+  CHECK(spec.head == spec.embedding);
+  CHECK_THAT(spec.vllm.refused, Catch::Contains("tower"));
+  CHECK_THAT(spec.ignored_prefixes, Catch::VectorContains(std::string("model.visual.")));
+  CHECK(
+      refusal({{"architectures", {row.architecture}}, {"text_config", text_config("mistral4")}}) ==
+      R"(config.json: "text_config.model_type" is "mistral4"; expected the name of a text model )"
+      "that runs by itself, which this one does not yet");
+}
+
 TEST_CASE("a tower ends at the layer whose output is wanted") {
   const auto layers = [](const Json& feature) {
     Json config = llava_config();

@@ -92,6 +92,19 @@ TEST_CASE("every name is once in the table") {
   CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
 }
 
+TEST_CASE("BLOOM's first configs call the hidden size n_embed") {
+  const auto bytes_of = [](const char* key) {
+    const Json config = {{"architectures", {"BloomForCausalLM"}},
+                         {key, 1024},
+                         {"n_layer", 24},
+                         {"num_attention_heads", 16},
+                         {"vocab_size", 250880},
+                         {"seq_length", 2048}};
+    return plan_vllm({config, "config.json"}, {}, &hardware::find_gpu("h100")).parameter_bytes;
+  };
+  CHECK(bytes_of("n_embed") == bytes_of("hidden_size"));
+}
+
 namespace {
 
 Json unknown_decoder() {

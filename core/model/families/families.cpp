@@ -7,6 +7,8 @@ namespace plimsoll::model {
 std::span<const Family> families() {
   constexpr FamilyKind kText = FamilyKind::text, kMultimodal = FamilyKind::multimodal;
   constexpr std::string_view kLatents = " kv_lora_rank q_lora_rank ";
+  constexpr std::string_view kChunks =
+      " attention_chunk_size no_rope_layers use_qk_norm ";  // Llama 4
   static constexpr std::array kFamilies = {
       Family{"AfmoeForCausalLM", "afmoe", make_afmoe},
       Family{"ApertusForCausalLM", "apertus", make_apertus},
@@ -38,6 +40,7 @@ std::span<const Family> families() {
       Family{"Gemma3ForCausalLM", "gemma3_text", make_gemma3},
       Family{"Gemma3ForConditionalGeneration", "gemma3", make_gemma3_multimodal, kMultimodal},
       Family{"Gemma4ForCausalLM", "gemma4_text", make_gemma4},
+      Family{"Gemma4ForConditionalGeneration", "gemma4", make_text_alone, kMultimodal},
       Family{"GemmaForCausalLM", "gemma", make_gemma},
       Family{"Glm4ForCausalLM", "glm4", make_glm4},
       Family{"Glm4MoeForCausalLM", "glm4_moe", make_glm4_moe, kText, " use_qk_norm "},
@@ -62,12 +65,13 @@ std::span<const Family> families() {
       Family{"InternVLChatModel", "internvl_chat", make_internvl, kMultimodal},
       Family{"Jais2ForCausalLM", "jais2", make_jais2},
       Family{"JambaForCausalLM", "jamba", make_jamba},
+      Family{"KimiK25ForConditionalGeneration", "kimi_k25", make_text_alone, kMultimodal, kLatents},
       Family{"LLaMAForCausalLM", "", make_llama},  // the first conversions' spelling
       Family{"LagunaForCausalLM", "laguna", make_laguna},
       Family{"Lfm2ForCausalLM", "lfm2", make_lfm2},
       Family{"Lfm2MoeForCausalLM", "lfm2_moe", make_lfm2_moe},
-      Family{"Llama4ForCausalLM", "llama4_text", make_llama4, kText,
-             " attention_chunk_size no_rope_layers use_qk_norm "},
+      Family{"Llama4ForCausalLM", "llama4_text", make_llama4, kText, kChunks},
+      Family{"Llama4ForConditionalGeneration", "llama4", make_text_alone, kMultimodal, kChunks},
       Family{"LlamaForCausalLM", "llama", make_llama},
       Family{"LlavaForConditionalGeneration", "llava", make_llava, kMultimodal},
       Family{"LongcatFlashForCausalLM", "longcat_flash", make_longcat_flash, kText, kLatents},
@@ -79,6 +83,8 @@ std::span<const Family> families() {
       Family{"MiniCPM3ForCausalLM", "minicpm3", make_minicpm3, kText, kLatents},
       Family{"MiniMaxM2ForCausalLM", "minimax_m2", make_minimax_m2, kText, " use_qk_norm "},
       Family{"Ministral3ForCausalLM", "ministral3", make_ministral3},
+      Family{"Mistral3ForConditionalGeneration", "mistral3", make_text_alone, kMultimodal,
+             kLatents},
       Family{"MistralForCausalLM", "mistral", make_mistral},
       Family{"MixtralForCausalLM", "mixtral", make_mixtral},
       Family{"MptForCausalLM", "mpt", make_mpt},
@@ -101,8 +107,11 @@ std::span<const Family> families() {
       Family{"Qwen3ForCausalLM", "qwen3", make_qwen3},
       Family{"Qwen3MoeForCausalLM", "qwen3_moe", make_qwen3_moe},
       Family{"Qwen3NextForCausalLM", "qwen3_next", make_qwen3_next},
+      Family{"Qwen3VLForConditionalGeneration", "qwen3_vl", make_text_alone, kMultimodal},
       Family{"Qwen3_5ForCausalLM", "qwen3_5_text", make_qwen3_5},
+      Family{"Qwen3_5ForConditionalGeneration", "qwen3_5", make_text_alone, kMultimodal},
       Family{"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", make_qwen3_5_moe},
+      Family{"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", make_text_alone, kMultimodal},
       Family{"SeedOssForCausalLM", "seed_oss", make_seed_oss},
       Family{"SmolLM3ForCausalLM", "smollm3", make_smollm3, kText, " no_rope_layers "},
       Family{"SmolVLMForConditionalGeneration", "smolvlm", make_idefics3, kMultimodal},

@@ -123,6 +123,7 @@ ModelSpec make_internvl(const ConfigReader& config);
 ModelSpec make_llava(const ConfigReader& config);
 ModelSpec make_qwen2_vl(const ConfigReader& config);
 ModelSpec make_qwen2_5_vl(const ConfigReader& config);
+ModelSpec make_text_alone(const ConfigReader& config);  // any text family, without the tower
 
 enum class FamilyKind : uint8_t { text, multimodal };
 

@@ -181,7 +181,7 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
                     ? config.integer({"num_hidden_layers"}, listed, kLayerCount)
                     : config.required({"num_hidden_layers", "n_layer", "num_layers", "n_layers"},
                                       kLayerCount);
-  dims.hidden = config.required({"hidden_size", "n_embd", "d_model"});
+  dims.hidden = config.required({"n_embed", "hidden_size", "n_embd", "d_model"});
   dims.heads = stated_heads(config, family);
   dims.vocabulary = config.required({"padded_vocab_size", "vocab_size"});
   dims.kv_heads = config.integer(

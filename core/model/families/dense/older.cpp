@@ -63,7 +63,7 @@ void set_fourfold_names(Decoder& decoder) {
 }
 
 int64_t fourfold(const ConfigReader& config, int64_t missing) {
-  return 4 * config.integer({"hidden_size", "n_embd", "n_embed", "d_model"}, missing, kWidths);
+  return 4 * config.integer({"n_embed", "hidden_size", "n_embd", "d_model"}, missing, kWidths);
 }
 
 /// Falcon's KV heads, norms and how its q, k and v lie.
