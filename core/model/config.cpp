@@ -1,5 +1,7 @@
 #include "model/config.h"
 
+#include <strings.h>
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -14,12 +16,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string known_architectures() {
+template <typename Wanted>
+std::string architectures(const Wanted& wanted) {
   std::string names;
   for (const Family& family : families()) {
+    if (!wanted(family.architecture)) continue;
     names += (names.empty() ? "" : ", ") + std::string(family.architecture);
   }
   return names;
+}
+
+bool begin_alike(std::string_view a, std::string_view b) {
+  constexpr size_t kAlike = 4;
+  return a.size() >= kAlike && b.size() >= kAlike && strncasecmp(a.data(), b.data(), kAlike) == 0;
+}
+
+/// Those whose names begin as `name` does, else all.
+std::string known_architectures(std::string_view name) {
+  const std::string kin =
+      architectures([&](std::string_view known) { return begin_alike(name, known); });
+  if (!kin.empty()) return "its kin that are: " + kin;
+  return "supported are " + architectures([](std::string_view) { return true; });
 }
 
 /// What text models lack here that are known otherwise.
@@ -49,13 +66,13 @@ const Family& find_family(const Json& root) {
   if (names && !names->empty()) {
     const auto family = std::ranges::find(families(), names->front(), &Family::architecture);
     if (family != families().end()) return *family;
-    fail(ExitCode::checkpoint_unusable, "architecture {} is not supported{}; supported are {}",
-         names->front().substr(0, 80), lacks(names->front()), known_architectures());
+    fail(ExitCode::checkpoint_unusable, "architecture {} is not supported{}; {}",
+         names->front().substr(0, 80), lacks(names->front()), known_architectures(names->front()));
   }
   const std::string type = config.text({"model_type"}, "");
   const auto family = std::ranges::find(families(), type, &Family::model_type);
   if (!type.empty() && family != families().end()) return *family;
-  config.refuse("architectures", "a list that names one of " + known_architectures());
+  config.refuse("architectures", "a list of one name; " + known_architectures(""));
 }
 
 // Keys of other architectures' attention that a family would silently compute without.

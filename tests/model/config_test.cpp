@@ -75,7 +75,10 @@ TEST_CASE("absurd values are refused with key, value and what was expected") {
       {R"({"partial_rotary_factor": 2})", R"("partial_rotary_factor" is 2)"},
       {R"({"kv_lora_rank": 512})", R"("kv_lora_rank" is 512)"},
       {R"({"architectures": ["RwkvForCausalLM"]})",
-       "architecture RwkvForCausalLM is not supported; supported are"},
+       "architecture RwkvForCausalLM is not supported; supported are AfmoeForCausalLM"},
+      {R"({"architectures": ["OlmoNextForCausalLM"]})",
+       "OlmoNextForCausalLM is not supported; its kin that are: Olmo2ForCausalLM, "
+       "Olmo3ForCausalLM"},
       {R"({"architectures": ["Zamba2ForCausalLM"]})",
        "architecture Zamba2ForCausalLM is not supported yet (attention that layers share"},
       {R"({"architectures": "LlamaForCausalLM"})",

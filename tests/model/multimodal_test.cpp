@@ -87,6 +87,7 @@ TEST_CASE("a text part alone has its family's table, whatever tower stands besid
   const Row row = GENERATE(values<Row>({
       {"Mistral3ForConditionalGeneration", "mistral", "mistral"},
       {"Qwen3VLForConditionalGeneration", "qwen3_vl_text", "qwen3"},
+      {"Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe_text", "qwen3_moe"},
       {"Qwen3_5ForConditionalGeneration", "qwen3_5_text", "qwen3_5"},
   }));
   INFO(row.architecture);

@@ -108,6 +108,7 @@ std::span<const Family> families() {
       Family{"Qwen3MoeForCausalLM", "qwen3_moe", make_qwen3_moe},
       Family{"Qwen3NextForCausalLM", "qwen3_next", make_qwen3_next},
       Family{"Qwen3VLForConditionalGeneration", "qwen3_vl", make_text_alone, kMultimodal},
+      Family{"Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", make_text_alone, kMultimodal},
       Family{"Qwen3_5ForCausalLM", "qwen3_5_text", make_qwen3_5},
       Family{"Qwen3_5ForConditionalGeneration", "qwen3_5", make_text_alone, kMultimodal},
       Family{"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", make_qwen3_5_moe},

@@ -5,6 +5,19 @@
 
 namespace plimsoll::model {
 
+namespace {
+
+/// Qwen3-VL's text part is Qwen3 but for sums with the tower's deeper layers, which text has none
+/// of.
+ModelSpec (*text_family(const ConfigReader& text))(const ConfigReader&) {
+  const std::string type = text.text({"model_type"}, "");
+  if (type == "qwen3_vl_text") return make_qwen3;
+  if (type == "qwen3_vl_moe_text") return make_qwen3_moe;
+  return find_text_family(text).make;
+}
+
+}  // namespace
+
 ModelSpec make_text_alone(const ConfigReader& config) {
   TextPart text{.config = config.json()};
   text.config["tie_word_embeddings"] = is_tied_anywhere(config);
@@ -12,10 +25,7 @@ ModelSpec make_text_alone(const ConfigReader& config) {
   if (config.texts("architectures") == config.whole().texts("architectures")) {
     text.config.erase("architectures");
   }
-  // Qwen3 but for sums with the tower's deeper layers, which text has none of.
-  if (config.text({"model_type"}, "") == "qwen3_vl_text") text.config["model_type"] = "qwen3";
-  const Family& family = find_text_family(config.reading(text.config));
-  ModelSpec spec = make_language_model(config, text, family.make);
+  ModelSpec spec = make_language_model(config, text, text_family(config.reading(text.config)));
   spec.vllm.refused = "the weights of its tower are not known";
   add_newer_spellings(spec);
   for (const char* module :
