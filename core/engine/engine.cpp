@@ -146,6 +146,7 @@ Engine::Copy::~Copy() {
   }
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved into the map
 void Engine::Copy::add(Request request) {
   auto fault = find_fault(request, spec.vocab_size, layout.max_model_len);
   if (!fault && request.pictures) fault = find_picture_fault(*request.pictures);
