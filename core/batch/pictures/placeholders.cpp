@@ -34,8 +34,7 @@ std::vector<size_t> find_all(const std::string& text, const std::string& part) {
 }
 
 std::string Placeholders::token_text(int32_t token) const {
-  const std::string text =
-      tokenizer_ != nullptr && token >= 0 ? tokenizer_->token(token) : std::string();
+  std::string text = tokenizer_ != nullptr && token >= 0 ? tokenizer_->token(token) : std::string();
   if (!text.empty()) return text;
   throw LineError(code::no_images, "the model's config and tokenizer name no placeholder for it");
 }
@@ -84,9 +83,8 @@ std::string Placeholders::tiles_of_idefics3(const image::Layout& layout) const {
 std::string Placeholders::spelling(const image::Layout& layout) const {
   if (vision_.kind == VisionKind::idefics3) return tiles_of_idefics3(layout);
   if (vision_.kind == VisionKind::internvl) return fmt::format("<img>{}</img>", kInternVlEmbedded);
-  const std::string one =
-      fmt::format("\n\n{}{}{}\n\n", token_text(vision_.begin_token),
-                  token_text(vision_.image_token), token_text(vision_.end_token));
+  std::string one = fmt::format("\n\n{}{}{}\n\n", token_text(vision_.begin_token),
+                                token_text(vision_.image_token), token_text(vision_.end_token));
   if (layout.tiles == 1) return one;
   std::string crops = one;
   for (int64_t i = 2; i < layout.tiles; ++i) crops += " " + one;
