@@ -46,6 +46,17 @@ if(PLIMSOLL_STATIC)
   install(FILES ${sentencepiece_source}/LICENSE RENAME sentencepiece DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences)
   install(FILES ${sentencepiece_source}/third_party/protobuf-lite/LICENSE RENAME protobuf DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences)
 endif()
+if(PLIMSOLL_HAS_CUDA)  # the runtime is linked statically; its licence lies where the toolkit's installer or package put it
+  file(GLOB cuda_licences ${CUDAToolkit_BIN_DIR}/../EULA.txt ${CUDAToolkit_BIN_DIR}/../dist-info/nvidia_cuda_runtime-*/licenses/License.txt
+    /usr/share/doc/cuda-cudart-dev-*/copyright)
+  if(cuda_licences)
+    list(GET cuda_licences 0 cuda_licence)
+    install(FILES ${cuda_licence} RENAME cuda-runtime DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences)
+  endif()
+  if(flashinfer_licence)
+    install(FILES ${flashinfer_licence} RENAME flashinfer DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences)
+  endif()
+endif()
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "The plimsoll authors <plimsoll@example.org>")
