@@ -47,7 +47,13 @@ struct VllmClass {
   bool table_everywhere = false;  // but the embedding on all,
   bool head_everywhere = false;   // and the head too
   bool forbids_f16 = false;
-  std::string refused;  // why vLLM does not serve the model, where it does not
+  bool experts_in_stages = false;  // looks for a mixture in every stage
+  bool expert_for_ranks = false;   // refuses fewer experts than ranks
+  bool gate_has_alias = false;     // the router's weight under a second name, in some releases
+  bool has_normalizer = false;     // the embedding's factor as a buffer, until since::kNoNormalizer
+  bool late_head = false;          // a tied head under its own name from since::kGemma3Head on
+  bool no_own_head = false;        // has no parameter for a head beside the token table
+  std::string refused;             // why vLLM does not serve the model, where it does not
 };
 
 /// A head that shares the token table, and what the two are called where a checkpoint holds a head

@@ -62,11 +62,10 @@ class Walk {
       return layer.mlp.kind == model::MlpKind::experts;
     };
     const auto layers = std::span(spec_.layers);
-    const bool mixture = spec_.family == "mixtral" || spec_.family == "qwen3_moe";
     const int64_t each = spec_.layers_in_stored;
     const auto here = layers.subspan(static_cast<size_t>(first * each),
                                      static_cast<size_t>((end - first) * each));
-    if (!mixture || std::ranges::any_of(here, has_experts)) return;
+    if (!spec_.vllm.experts_in_stages || std::ranges::any_of(here, has_experts)) return;
     fail(ExitCode::usage,
          "--pipeline-parallel-size {}: stage {} has {} layers, none of which has experts; vLLM "
          "refuses it too",
@@ -176,7 +175,7 @@ class Walk {
     }
     cut_to_share(tensor, heads, ranks);
     if (weight.use == model::WeightUse::experts && ranks > weight.matrices() &&
-        spec_.family == "qwen3_moe") {
+        spec_.vllm.expert_for_ranks) {
       fail(ExitCode::usage,
            "--tensor-parallel-size {}: {} has {} experts, fewer than ranks; vLLM refuses it too",
            ranks, tensor.name, weight.matrices());
@@ -195,7 +194,7 @@ class Walk {
   }
 
   void add_normalizer(Stage& stage) const {
-    if (layout_.release >= since::kNoNormalizer || !spec_.family.starts_with("gemma")) return;
+    if (layout_.release >= since::kNoNormalizer || !spec_.vllm.has_normalizer) return;
     const float value = std::sqrt(static_cast<float>(spec_.hidden_size));
     std::vector<std::byte> bytes(dtype_size(layout_.dtype));
     convert(&value, DType::f32, bytes.data(), layout_.dtype, 1);
@@ -213,7 +212,7 @@ class Walk {
     const bool tied = id == spec_.embedding && id == spec_.head;
     std::string name = weight.name;
     const bool headless =
-        (is_stage_aware() && !last) || (spec_.family == "gemma3" && release < since::kGemma3Head);
+        (is_stage_aware() && !last) || (spec_.vllm.late_head && release < since::kGemma3Head);
     if (tied && headless) return headless_name(weight);
     const auto without = [&](std::string_view word, std::string_view instead) {
       const size_t at = name.find(word);
@@ -283,7 +282,7 @@ int64_t ShardTensor::bytes() const {
 
 bool is_known(const ModelSpec& spec, const Release& release) {
   if (!spec.input_norm.empty() && release < kMergedVisionMlp) return false;
-  return spec.family != "qwen3_moe" || release < since::kGateAlias ||
+  return !spec.vllm.gate_has_alias || release < since::kGateAlias ||
          release >= since::kRoutedExperts;
 }
 

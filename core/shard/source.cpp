@@ -103,7 +103,7 @@ void Source::settle_head(const Release& release) {
   if (tied && release >= since::kOwnHead) checkpoint::settle_tied_head(*checkpoint_, *spec_);
   own_head_ = tied && !spec_->tied_head;
   const bool stored = own_head_ || (tied && spec_->tied_head->stored);
-  if (spec_->family != "gemma2" || !stored) return;
+  if (!spec_->vllm.no_own_head || !stored) return;
   fail(ExitCode::checkpoint_unusable,
        "{} holds a head beside its token table, for which vLLM's {} has no parameter; vLLM refuses "
        "it too",

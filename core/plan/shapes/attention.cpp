@@ -98,8 +98,8 @@ bool has_rotary(const Builder& build) {
   const ConfigView& config = build.config;
   switch (build.family.positions) {
     case Positions::rotary: {  // but for linear biases: Falcon's switch, and the larger Baichuan
-      const bool large = build.shape.architecture == "BaichuanForCausalLM" &&
-                         build.dims.hidden != 4096 && !config.has("rope_theta");
+      const bool large =
+          build.family.small_rotary && build.dims.hidden != 4096 && !config.has("rope_theta");
       return !large && !config.flag({"alibi"}, false);
     }
     case Positions::stated:

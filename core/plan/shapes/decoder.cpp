@@ -47,7 +47,7 @@ void add_embedding(Builder& build) {
 
 int64_t layer_norms(const Builder& build) {
   const Family& family = build.family;
-  if (family.architecture == "FalconForCausalLM" && build.config.flag({"parallel_attn"}, true)) {
+  if (family.parallel_norm && build.config.flag({"parallel_attn"}, true)) {
     // Attention and feed-forward read the same norm, but for the 40B and larger.
     const bool larger = build.config.flag({"new_decoder_architecture"}, false);
     return larger ? build.config.integer({"num_ln_in_parallel_attn"}, 2, {1, 2}) : 1;
@@ -222,8 +222,7 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
          "{}: \"intermediate_size\" is {}, expected a positive integer", config.path(),
          dims.intermediate);
   }
-  // Qwen's first series states the width of gate and up together.
-  if (family.architecture == "QWenLMHeadModel") dims.intermediate /= 2;
+  if (family.both_widths) dims.intermediate /= 2;
   dims.positions = config.integer({"max_position_embeddings", "n_positions", "seq_length", "n_ctx",
                                    "max_seq_len", "max_seq_length", "model_max_length"},
                                   0);

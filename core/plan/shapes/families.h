@@ -120,7 +120,17 @@ struct Family {
   bool output_gate = false;           // a gate of the attention's output for each element (Muse)
   bool positions_in_windows = false;  // layers without a window have no rotary positions
   int64_t activation_scalars = 0;  // of a learned activation: so many parameters and buffers each
-  bool generic = false;            // runs in vLLM's generic backend over transformers' own modules
+  bool both_widths = false;        // the stated width is of gate and up together
+  int64_t window_period = 6;       // Windows::pattern, when the config does not say
+  bool windows_in_all = false;     // `max_window_layers` that leave some out are refused
+  bool small_rotary = false;       // rotary at a hidden size of 4096, else linear biases
+  bool parallel_norm = false;      // one norm for attention and MLP where `parallel_attn` says so
+  bool mamba1 = false;             // the Mamba layers of a mixed model are of the first kind
+  bool alternating = false;        // updates of one stream of several in turn (Gemma 3n)
+  bool rotary_by_type = false;     // frequencies for each kind of layer
+  bool normed_classifier = false;  // a norm between a pooling model's head and its classes
+  const char* unmodelled_key = nullptr;  // where it is above 0 the model is not known
+  bool generic = false;  // runs in vLLM's generic backend over transformers' own modules
   bool pooling = false;
   Stages stages = Stages::divided;
 };

@@ -35,8 +35,7 @@ void add_masked_head(Builder& build) {
 /// A dense layer before the classes, of each sequence or of each token.
 void add_classifier(Builder& build, bool each_token) {
   const int64_t hidden = build.dims.hidden;
-  const std::string_view family = build.family.architecture;
-  if (family == "ModernBertModel") {
+  if (build.family.normed_classifier) {
     const int64_t element = each_token ? build.options.element : kFloat32;
     add_dense(build, hidden, hidden, element, build.config.flag({"classifier_bias"}, false));
     const bool bias = build.config.flag({"norm_bias"}, false);

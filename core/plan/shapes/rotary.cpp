@@ -89,8 +89,7 @@ void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type
   if (build.family.generic) {
     // transformers keeps inverse frequencies in float32, twice, and no table.
     RotaryTable frequencies{1, table.dimensions / 2 * 2, 4, "inverse frequencies"};
-    // OLMo 3 scales the positions of its full layers alone.
-    if (build.shape.architecture == "Olmo3ForCausalLM") frequencies.key += "/" + layer_type;
+    if (build.family.rotary_by_type) frequencies.key += "/" + layer_type;
     build.weights.rotary(frequencies);
     return;
   }

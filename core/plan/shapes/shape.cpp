@@ -107,6 +107,7 @@ std::string architecture_of_type(const std::string& type) {
 struct Wrapper {
   const char* architecture;
   const char* language;
+  bool both_widths = false;  // Family::both_widths
 };
 constexpr auto kWrappers = std::to_array<Wrapper>({
     {"Qwen2VLForConditionalGeneration", "Qwen2ForCausalLM"},
@@ -143,7 +144,7 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {"Phi3VForCausalLM", "MistralForCausalLM"},
     {"Phi4MMForCausalLM", "MistralForCausalLM"},
     {"DeepseekOCRForCausalLM", "DeepseekForCausalLM"},
-    {"MolmoForCausalLM", "Qwen2ForCausalLM"},
+    {"MolmoForCausalLM", "Qwen2ForCausalLM", true},
     {"Exaone4_5_ForConditionalGeneration", "Exaone4ForCausalLM"},
 });
 
@@ -153,6 +154,14 @@ constexpr auto kTiedWrappers = std::to_array<std::string_view>(
      "Cohere2VisionForConditionalGeneration", "Gemma3ForConditionalGeneration",
      "Gemma3nForConditionalGeneration", "Gemma4ForConditionalGeneration",
      "PaliGemmaForConditionalGeneration", "Lfm2VlForConditionalGeneration"});
+
+/// One that has a head of its own whatever the config says.
+constexpr std::string_view kUntiedWrapper = "LocateAnythingForConditionalGeneration";
+
+const Wrapper* find_wrapper(const std::string& architecture) {
+  const auto* const row = std::ranges::find(kWrappers, architecture, &Wrapper::architecture);
+  return row == kWrappers.end() ? nullptr : row;
+}
 
 constexpr Keys kTextKeys = {"text_config", "llm_config", "language_config",
                             "language_model_config"};
@@ -178,9 +187,7 @@ std::string mini_cpm_language(const ConfigView& config) {
 std::string language_architecture(const ConfigView& config, const std::string& outer) {
   if (text_config(config).text({"model_type"}, "") == "mistral4") return "DeepseekV3ForCausalLM";
   if (outer == "MiniCPMV") return mini_cpm_language(config);
-  const auto wrapper = std::find_if(kWrappers.begin(), kWrappers.end(),
-                                    [&](const Wrapper& w) { return outer == w.architecture; });
-  if (wrapper != kWrappers.end()) return wrapper->language;
+  if (const Wrapper* wrapper = find_wrapper(outer)) return wrapper->language;
   if (find_family(outer) != nullptr) return outer;
   const ConfigView text = text_config(config);
   const std::string own = first_architecture(text);
@@ -255,18 +262,17 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
     shape.note = "unknown architecture, read as a Llama-like decoder";
   }
   shape.family = family->architecture;
-  if (shape.family == "NomicBertModel" && text.integer({"moe_every_n_layers"}, 0) > 0) {
-    fail(ExitCode::checkpoint_unusable, "{}: NomicBert with experts is not modelled",
-         config.path());
+  if (const char* key = family->unmodelled_key; key != nullptr && text.integer({key}, 0) > 0) {
+    fail(ExitCode::checkpoint_unusable, "{}: {} with \"{}\" is not modelled", config.path(),
+         shape.family, key);
   }
   weights.set_expert_parallel(options.expert_parallel);
   weights.set_lora(options.lora_slots, options.lora_rank);
   shape.activation.int8_activations = weights.quantization().int8_activations();
   Builder build{text, options, *family, weights, shape, read_dims(text, *family), {}};
   build.layer_types = text.texts({"layer_types"});
-  // Molmo counts gate and up together, and keeps rows for its images' marks.
-  const bool molmo = shape.architecture == "MolmoForCausalLM";
-  if (molmo) build.dims.intermediate /= 2;
+  const Wrapper* wrapper = find_wrapper(shape.architecture);
+  if (wrapper != nullptr && wrapper->both_widths) build.dims.intermediate /= 2;
   // A multimodal model's outer config decides, not the one of its language model.
   if (&text.json() != &config.json()) {
     const bool usual = std::find(kTiedWrappers.begin(), kTiedWrappers.end(), shape.architecture) !=
@@ -274,7 +280,7 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
                        build.dims.tied;
     build.dims.tied = config.flag({"tie_word_embeddings"}, usual);
   }
-  if (shape.architecture == "LocateAnythingForConditionalGeneration") build.dims.tied = false;
+  if (shape.architecture == kUntiedWrapper) build.dims.tied = false;
   shape.layers = build.dims.layers;
   shape.hidden = build.dims.hidden;
   shape.heads = build.dims.heads;

@@ -43,7 +43,7 @@ void check_qwen2_windows(const Builder& build) {
 
 Window layer_window(const Builder& build, int64_t layer) {
   const ConfigView& config = build.config;
-  if (build.family.architecture == "Qwen2ForCausalLM") check_qwen2_windows(build);
+  if (build.family.windows_in_all) check_qwen2_windows(build);
   const int64_t window = stated_window(build);
   if (build.family.windows == Windows::chunked) return chunk_or_full(build, layer);
   if (build.family.windows == Windows::hybrid_list) {
@@ -64,9 +64,8 @@ Window layer_window(const Builder& build, int64_t layer) {
     case Windows::alternate:
       return layer % 2 == 0 ? sliding(window) : Window{};
     case Windows::pattern: {
-      const int64_t fallback = build.family.architecture == "Cohere2ForCausalLM" ? 4 : 6;
       const int64_t pattern = config.integer({"sliding_window_pattern", "_sliding_window_pattern"},
-                                             fallback, {1, 1 << 20});
+                                             build.family.window_period, {1, 1 << 20});
       return (layer + 1) % pattern != 0 ? sliding(window) : Window{};
     }
     case Windows::between: {

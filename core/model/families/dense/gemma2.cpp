@@ -43,6 +43,7 @@ ModelSpec make_gemma(const ConfigReader& config) {
   decoder.norm.weight_offset = 1;
   decoder.embedding_scale = embedding_scale(decoder.sizes.hidden);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.vllm.has_normalizer = true;
   return build(decoder);
 }
 
@@ -58,7 +59,7 @@ ModelSpec make_vaultgemma(const ConfigReader& config) {
 ModelSpec make_gemma2(const ConfigReader& config) {
   Decoder decoder{.family = "gemma2"};
   read_gemma2(config, decoder);
-  decoder.vllm.forbids_f16 = true;
+  decoder.vllm.forbids_f16 = decoder.vllm.has_normalizer = decoder.vllm.no_own_head = true;
   decoder.names.tied_embedding = "model.embed_tokens";  // vLLM's class has no lm_head
   return build(decoder);
 }

@@ -24,6 +24,7 @@ ModelSpec make_mixtral(const ConfigReader& config) {
   decoder.mixture->names.experts = {"block_sparse_moe.experts.routed_experts",
                                     "block_sparse_moe.experts"};
   decoder.mixture->names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
+  decoder.vllm.experts_in_stages = true;
   ModelSpec spec = build(decoder);
   spec.tensor_words = {{".w1.", ".gate_proj."}, {".w3.", ".up_proj."}, {".w2.", ".down_proj."}};
   return spec;

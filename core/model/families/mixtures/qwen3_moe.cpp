@@ -62,6 +62,8 @@ ModelSpec make_qwen3_moe(const ConfigReader& config) {
   decoder.mixture = read_qwen_mixture(
       config, decoder.sizes.layers, {.intermediate = 768, .experts = 128, .experts_per_token = 8});
   decoder.mixture->names.router.engine = "mlp.experts.gate";  // the alias that vLLM saves it under
+  decoder.vllm.experts_in_stages = decoder.vllm.expert_for_ranks = true;
+  decoder.vllm.gate_has_alias = true;
   if (config.text({"model_type"}, "") == "qwen3_vl_moe_text") {
     decoder.mixture->stored = ExpertsStored::transposed;
     decoder.mixture->names.expert = {.gate = "", .up = "gate_up_proj", .down = "down_proj"};

@@ -6,10 +6,6 @@
 namespace plimsoll::plan {
 namespace {
 
-bool is_gemma3n(const Builder& build) {
-  return build.family.architecture == "Gemma3nForCausalLM";
-}
-
 struct Gemma4Heads {
   bool sliding;
   bool shared;  // uses the cache of an earlier layer
@@ -20,7 +16,7 @@ struct Gemma4Heads {
 Gemma4Heads gemma4_heads(const Builder& build, int64_t layer) {
   const ConfigView& config = build.config;
   const std::string type = build.layer_type(layer);
-  const int64_t period = is_gemma3n(build) ? 5 : 6;
+  const int64_t period = build.family.window_period;
   const bool sliding = type.empty() ? (layer + 1) % period != 0 : type == "sliding_attention";
   const int64_t shared = config.integer({"num_kv_shared_layers"}, 0);
   Gemma4Heads heads{sliding, shared > 0 && layer >= build.dims.layers - shared, build.dims.kv_heads,
@@ -138,8 +134,8 @@ void add_gemma4_layer(Builder& build, int64_t layer) {
   RankWeights& weights = build.weights;
   const std::string path = build.layer_path(layer);
   const int64_t inputs =
-      config.integer({"hidden_size_per_layer_input"}, is_gemma3n(build) ? 256 : 0);
-  if (is_gemma3n(build)) add_alternating_updates(build, path, layer);
+      config.integer({"hidden_size_per_layer_input"}, build.family.alternating ? 256 : 0);
+  if (build.family.alternating) add_alternating_updates(build, path, layer);
   if (layer == 0 && inputs > 0) add_layer_inputs(build, inputs);
   add_gemma4_attention(build, layer);
   const bool wide =

@@ -243,7 +243,7 @@ void add_mamba(Builder& build, int64_t layer) {
     return;
   }
   const std::string path = build.layer_path(layer) + ".mixer";  // vLLM's name
-  if (mixer == Mixer::mamba1_alone || build.family.architecture == "JambaForCausalLM") {
+  if (mixer == Mixer::mamba1_alone || build.family.mamba1) {
     add_mamba1(build, path);
   } else {
     add_mamba2(build, path);
