@@ -15,7 +15,7 @@
 namespace plimsoll::testing {
 
 /// $PLIMSOLL_GOLDEN, else shared/golden beside the source tree; nothing when there is no such
-/// folder. The data that the golden results speak of lies in `*golden_folder() / "../data"`.
+/// folder.
 inline std::optional<std::filesystem::path> golden_folder() {
   const char* named = std::getenv("PLIMSOLL_GOLDEN");
   const std::filesystem::path folder =
@@ -34,6 +34,16 @@ inline std::optional<std::filesystem::path> golden_with(const std::string& part)
   const auto all = golden_folder();
   if (all && std::filesystem::exists(*all / part)) return all;
   if (!all && std::filesystem::exists(own / part)) return own;
+  return std::nullopt;
+}
+
+/// The data that golden results speak of, where `part` of it lies beside them, else in a plain
+/// clone.
+inline std::optional<std::filesystem::path> data_with(const std::string& part) {
+  const auto all = golden_folder();
+  const std::filesystem::path own = std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "tests/data/vllm";
+  const std::filesystem::path folder = all ? *all / ".." / "data" : own;
+  if (std::filesystem::exists(folder / part)) return folder;
   return std::nullopt;
 }
 
