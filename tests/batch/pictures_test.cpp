@@ -3,17 +3,12 @@
 #include <malloc.h>
 #include <sys/stat.h>
 
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <system_error>
-#include <thread>
 
 #include "base/error.h"
 #include "batch/line_error.h"
-#include "batch/pictures/workers.h"
 #include "batch/prompt_builder.h"
-#include "recorder/thread_limit.h"
 #include "scratch.h"
 
 using namespace plimsoll;
@@ -241,38 +236,4 @@ TEST_CASE("pictures that are decoded give the memory of their files back") {
     REQUIRE(kept.back().get() != nullptr);
   }
   CHECK(in_use() < before + (size_t{8} << 20));
-}
-
-TEST_CASE("decoders under way keep within their bytes, or one is alone") {
-  std::atomic<int> bytes = 0, most = 0, done = 0;
-  {
-    Workers workers(4, 100);
-    for (int i = 0; i < 40; ++i) {
-      const int own = i % 4 == 0 ? 150 : 40;
-      workers.add(
-          [&, own] {
-            most = std::max(most.load(), bytes += own);
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-            bytes -= own;
-            ++done;
-          },
-          static_cast<size_t>(own));
-    }
-    while (done < 40) std::this_thread::yield();
-  }
-  CHECK(most == 150);
-}
-
-TEST_CASE("a system with too few threads for the decoders is told, and ends nothing else") {
-  for (int most = 0; most < 4; ++most) {
-    const test::ThreadLimit limit(most);
-    CHECK_THROWS_AS(Workers(4, 100), std::system_error);
-  }
-  std::atomic<int> done = 0;
-  {
-    Workers workers(4, 100);
-    workers.add([&] { ++done; }, 1);
-    while (done < 1) std::this_thread::yield();
-  }
-  CHECK(done == 1);
 }

@@ -9,7 +9,6 @@
 #include <fstream>
 
 #include "recorder/disk_recorder.h"
-#include "shard/background_writer.h"
 #include "shard/llama_shards.h"
 #include "shard/unshard.h"
 
@@ -111,24 +110,6 @@ TEST_CASE("short writes are gone on with") {
     action.run(scratch);
     CHECK(contents(scratch.path("out")) == expected);
   }
-}
-
-TEST_CASE("the failure of one block is told by the next call, and by each after it") {
-  const Scratch scratch;
-  OutputFolder folder(scratch.path("out"));
-  DiskRecorder recorder(scratch.path("out"));
-  int writes = 0;
-  recorder.answer_with([&](const DiskCall& call) -> std::optional<DiskAnswer> {
-    if (call.name != "write" || ++writes != 2) return std::nullopt;
-    return DiskAnswer{.error = ENOSPC};
-  });
-  TemporaryFile file(folder, "file", 0);
-  BackgroundWriter writer(file);
-  const std::vector<std::byte> block(kDirectBlock);
-  writer.start(block);
-  writer.start(block);
-  CHECK(failure([&] { writer.start(block); }, "space") == ExitCode::output_unwritable);
-  CHECK(failure([&] { writer.wait(); }, "space") == ExitCode::output_unwritable);
 }
 
 TEST_CASE("what was finished before a stop is not written again") {
