@@ -10,6 +10,7 @@
 #include "model/config_reader.h"
 #include "model/families/families.h"
 #include "model/input_norm.h"
+#include "model/slices.h"
 
 namespace plimsoll::model {
 namespace {
@@ -197,6 +198,7 @@ ModelSpec make_model_spec(const Json& config) {
     spec.ignored_suffixes.emplace_back(name);
   }
   check_total(spec);
+  slice_sums(spec);
   return spec;
 }
 

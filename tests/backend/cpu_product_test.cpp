@@ -1,5 +1,6 @@
 #include "backend/cpu_fixture.h"
 #include "bench/product_cases.h"
+#include "model/slices.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -49,6 +50,87 @@ TEST_CASE("a row's product has the same bits beside any other rows, on any numbe
           for (int64_t r = 0; r < rows; ++r) REQUIRE(some.same_bits(r, together, first + r));
         }
       }
+}
+
+/// One rank's columns of a row-parallel weight, as it lies in a backend.
+class RowShare {
+ public:
+  RowShare(backend::Backend& backend, const Matrix& values, DType dtype, int64_t rank,
+           int64_t ranks)
+      : spec_{.name = "weight",
+              .shape = {values.rows, values.columns / ranks},
+              .split = model::Split::row,
+              .slices = model::slices_of(values.columns) / ranks,
+              .ranks = ranks},
+        storage_(backend.footprint().weight_bytes(spec_, dtype)) {
+    const int64_t columns = spec_.columns();
+    weight = backend.load_weight(
+        spec_, dtype, storage_.data(), [&](int64_t first, int64_t count, void* to) {
+          auto* out = static_cast<std::byte*>(to);
+          const size_t row = static_cast<size_t>(columns) * dtype_size(dtype);
+          for (int64_t r = 0; r < count; ++r)
+            convert(
+                &values.values[static_cast<size_t>((first + r) * values.columns + rank * columns)],
+                DType::f64, out + static_cast<size_t>(r) * row, dtype,
+                static_cast<size_t>(columns));
+        });
+  }
+  RowShare(const RowShare&) = delete;
+  RowShare& operator=(const RowShare&) = delete;
+
+ private:
+  model::WeightSpec spec_;
+  std::vector<std::byte> storage_;
+
+ public:
+  backend::Weight weight;
+};
+
+/// out += other, element by element.
+void add_rows(Rows& out, const Rows& other) {
+  for (int64_t r = 0; r < out.count(); ++r)
+    for (int64_t c = 0; c < out.columns(); ++c) out.row(r)[c] += other.row(r)[c];
+}
+
+TEST_CASE("a sum that ranks share has the bits that one rank's has") {
+  for (const CpuIsa isa : isas())
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32})
+      for (const int64_t k : {48, 64, 208, 1040, 8320})
+        for (const int64_t rows : {1, 4, 7, 150}) {
+          CpuFixture cpu(isa, 1);
+          const LoadedWeight values(*cpu, {33, k}, WeightUse::linear, dtype, 1);
+          const LoadedWeight bias(*cpu, {33}, WeightUse::vector, dtype, 2);
+          const RowShare whole(*cpu, values.values, dtype, 0, 1);
+          Rows in = Rows::random(rows, k, 3);
+          Rows expected(rows, 33);
+          cpu->linear(expected, in, whole.weight, bias.weight, Activation::silu);
+          const Matrix reference =
+              reference::linear(in.matrix(), values.values, bias.values.values, Activation::silu);
+          CHECK(distance(expected.matrix(), reference) < tolerance(dtype));
+          cpu->linear(expected, in, whole.weight, bias.weight, Activation::none);
+          for (const int64_t ranks : {2, 4, 8}) {
+            CAPTURE(isa_name(isa), torch_name(dtype), k, rows, ranks);
+            if (model::slices_of(k) < ranks) continue;
+            std::vector<Rows> sums;
+            for (int64_t rank = 0; rank < ranks; ++rank) {
+              const RowShare share(*cpu, values.values, dtype, rank, ranks);
+              Rows& sum = sums.emplace_back(rows, 33);
+              cpu->linear(sum, View(in).slice_columns(rank * k / ranks, k / ranks), share.weight,
+                          rank == 0 ? bias.weight : backend::Weight{}, Activation::none);
+            }
+            for (size_t step = 1; step < sums.size(); step *= 2)
+              for (size_t rank = 0; rank < sums.size(); rank += 2 * step)
+                add_rows(sums[rank], sums[rank + step]);
+            for (int64_t r = 0; r < rows; ++r) REQUIRE(sums.front().same_bits(r, expected, r));
+          }
+        }
+}
+
+TEST_CASE("sums are cut into as many slices as ranks of 2, 4 or 8 can share") {
+  CHECK(model::slices_of(4096) == 8);
+  CHECK(model::slices_of(48) == 8);
+  CHECK(model::slices_of(24) == 4);  // pairs stay whole
+  CHECK(model::slices_of(17) == 1);
 }
 
 TEST_CASE("a product does not write beyond its columns") {

@@ -40,14 +40,26 @@ struct ProductJob {
 struct Product {
   int64_t n = 0;
   int64_t k = 0;
+  int64_t slices = 1;  // of k, as WeightSpec::slices; `bias` is added to the first one's sum
   DType dtype = DType::f32;
   const float* bias = nullptr;
   model::Activation activation = model::Activation::none;
   std::span<const ProductJob> jobs;
 };
 
-/// Whether a block of k is the last one, which ends with bias and activation.
-enum class KBlock : uint8_t { inner, last };
+/// Strips of a job's tiles of rows [first_tile, end_tile).
+struct ProductRegion {
+  int64_t first_strip = 0;
+  int64_t strips = 0;
+  int64_t first_tile = 0;
+  int64_t end_tile = 0;
+};
+
+/// Where the sums [rows, columns] of a region go.
+struct RegionSums {
+  float* data = nullptr;
+  int64_t stride = 0;
+};
 
 class CpuBackend final : public Backend {
  public:
@@ -128,7 +140,7 @@ class CpuBackend final : public Backend {
   /// Packs the rows that `row(i)` points at for products with weights of type `dtype`.
   template <typename RowOf>
   void pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const RowOf& row,
-            const InputRule& rule = {});
+            const InputRule& rule = {}, int64_t slices = 1);
   /// Whether products with plain weights of this type go by tiles here, for which rows are bf16.
   [[nodiscard]] bool has_tiles(DType dtype, int64_t columns) const {
     return bf16_tiles_ != nullptr && dtype == DType::bf16 && columns >= kLeastBf16Columns;
@@ -144,12 +156,18 @@ class CpuBackend final : public Backend {
   void multiply(const Product& product);
   void multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
                        int64_t strips) const;
+  void multiply_region(const Product& product, const ProductJob& job,
+                       const ProductRegion& region) const;
+  /// The sums of one slice of k.
+  void multiply_slice(const Product& product, const ProductJob& job, const ProductRegion& region,
+                      int64_t slice, const RegionSums& out) const;
   /// Strips of a quantised part, one or (of a single row) kPackedStrips at most.
   void multiply_packed(const Product& product, const ProductJob& job, int64_t first_strip,
                        int64_t strips, int thread);
-  /// One block of k of a tile from `first_column` on.
-  void multiply_tile(const Product& product, int64_t first_column, ProductTile tile,
-                     KBlock block) const;
+  /// One block of k of a tile's strips, of which `columns` are in use.
+  void multiply_tile(ProductTile tile, DType dtype, int64_t columns,
+                     const Epilogue& epilogue) const;
+  void finish(float* row, int64_t columns, const Epilogue& epilogue) const;
   /// Whether products with a quantised part are sums of integers here.
   [[nodiscard]] bool has_integers(const model::Part& part, int64_t columns) const {
     return integer_product_ != nullptr && multiplies_integers(*part.packing, columns);

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+
+#include "model/slices.h"
 
 namespace plimsoll::backend {
 namespace {
@@ -17,6 +20,29 @@ constexpr int64_t kTaskStrips = 4;
 constexpr int64_t kManyTiles = 8;
 /// Bytes that a single tile's products fetch ahead.
 constexpr size_t kPrefetchDistance = 4096;
+
+/// Tiles of rows whose slices are summed together: sums that wait for others fit the second cache.
+constexpr int64_t kSliceTiles = 4;
+/// Sums of slices that wait at most, beside those that are being made.
+constexpr int64_t kWaiting = std::bit_width(static_cast<uint64_t>(model::kMostSlices)) - 1;
+
+/// Calls make(slice, level) for each slice in order and join(level) where the sum at `level + 1` is
+/// to be added to the one at `level`, so that at 0 is that of a tree of pairs: (0 + 1) + (2 + 3).
+template <typename Make, typename Join>
+void sum_slices(int64_t slices, const Make& make, const Join& join) {
+  for (int64_t slice = 0; slice < slices; ++slice) {
+    auto level = std::popcount(static_cast<uint64_t>(slice));
+    make(slice, level);
+    for (int64_t done = slice; done % 2 == 1; done /= 2) join(--level);
+  }
+}
+
+/// What follows a slice's sums: the bias those of the first, the activation those of all.
+Epilogue epilogue_of(const Product& product, int64_t slice, int64_t first_column) {
+  const bool biased = product.bias != nullptr && slice == 0;
+  return {biased ? product.bias + first_column : nullptr,
+          product.slices == 1 ? product.activation : model::Activation::none};
+}
 
 }  // namespace
 
@@ -44,7 +70,7 @@ void CpuBackend::multiply(const Product& product) {
     } else if (job.part != nullptr) {
       step(job.rows == 1 ? kPackedStrips : 1,
            [&](int64_t s, int64_t count) { multiply_packed(product, job, s, count, thread); });
-    } else if (has_tiles(product.dtype, product.k)) {
+    } else if (has_tiles(product.dtype, product.k / product.slices)) {
       multiply_tiles(product, job, first, last);
     } else {
       step(product_tiles(job.rows) < kManyTiles ? 1 : task_strips,
@@ -56,60 +82,128 @@ void CpuBackend::multiply(const Product& product) {
 
 void CpuBackend::multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
                                  int64_t strips) const {
-  const int64_t k = padded_columns(product.k);
   const int64_t tiles = product_tiles(job.rows);
-  const int64_t block = tiles > 1 ? kBlock : k;
+  const int64_t together = product.slices == 1 ? tiles : kSliceTiles;
+  for (int64_t first = 0; first < tiles; first += together) {
+    multiply_region(product, job, {first_strip, strips, first, std::min(tiles, first + together)});
+  }
+}
+
+void CpuBackend::multiply_region(const Product& product, const ProductJob& job,
+                                 const ProductRegion& region) const {
+  const int64_t tiles = product_tiles(job.rows);
+  const int64_t first_row = region.first_tile * job.rows / tiles;
+  const int64_t rows = region.end_tile * job.rows / tiles - first_row;
+  const int64_t first_column = region.first_strip * kStrip;
+  const int64_t columns = std::min(region.strips * kStrip, product.n - first_column);
+  const RegionSums out{job.out + first_row * job.out_stride + first_column, job.out_stride};
+  if (product.slices == 1) return multiply_slice(product, job, region, 0, out);
+  constexpr int64_t kRegion = kSliceTiles * kMaxProductRows * kTaskStrips * kStrip;
+  std::array<float, kWaiting * kRegion> waiting;
+  const auto at = [&](int64_t level) {
+    return level == 0 ? out
+                      : RegionSums{waiting.data() + (level - 1) * kRegion, region.strips * kStrip};
+  };
+  const auto make = [&](int64_t slice, int64_t level) {
+    multiply_slice(product, job, region, slice, at(level));
+  };
+  const auto join = [&](int64_t level) {
+    const RegionSums to = at(level), from = at(level + 1);
+    for (int64_t r = 0; r < rows; ++r)
+      kernels_.add(to.data + r * to.stride, from.data + r * from.stride, columns);
+  };
+  sum_slices(product.slices, make, join);
+  if (product.activation == model::Activation::none) return;
+  for (int64_t r = 0; r < rows; ++r)
+    kernels_.finish(out.data + r * out.stride, columns, {nullptr, product.activation});
+}
+
+void CpuBackend::multiply_slice(const Product& product, const ProductJob& job,
+                                const ProductRegion& region, int64_t slice,
+                                const RegionSums& out) const {
+  const int64_t k = padded_columns(product.k);
+  const int64_t width = k / product.slices;
+  const int64_t all_tiles = product_tiles(job.rows);
+  const int64_t tiles = region.end_tile - region.first_tile;
+  const int64_t block = tiles > 1 ? kBlock : width;
   const size_t element = kernels_.packed_element(product.dtype);
   const size_t column_bytes = static_cast<size_t>(kStrip) * dtype_size(product.dtype);
-  const std::byte* weight = job.matrix + static_cast<size_t>(first_strip * k) * column_bytes;
+  const std::byte* weight = job.matrix + static_cast<size_t>(region.first_strip * k) * column_bytes;
+  const int64_t first_column = region.first_strip * kStrip;
+  const Epilogue epilogue = epilogue_of(product, slice, first_column);
   // Over its tiles, a block's products fetch the block after it.
   const int64_t steps_bytes =
       kPrefetchSteps * pair_step(product.dtype) * static_cast<int64_t>(column_bytes);
   const auto lines = static_cast<int>(divide_up(steps_bytes / 64, tiles));
-  for (int64_t begin = 0; begin < k; begin += block)
+  const int64_t end = (slice + 1) * width;
+  for (int64_t begin = slice * width; begin < end; begin += block)
     for (int64_t t = 0; t < tiles; ++t) {
-      const int64_t first_row = t * job.rows / tiles;
-      const int64_t rows = (t + 1) * job.rows / tiles - first_row;
+      const int64_t tile = region.first_tile + t;
+      const int64_t first_row = tile * job.rows / all_tiles;
+      const int64_t rows = (tile + 1) * job.rows / all_tiles - first_row;
+      const int64_t row_of_region = first_row - region.first_tile * job.rows / all_tiles;
       const size_t ahead = tiles == 1
                                ? kPrefetchDistance
                                : static_cast<size_t>(block + block * t / tiles) * column_bytes;
       multiply_tile(
-          product, first_strip * kStrip,
           {.a = job.rows_packed + static_cast<size_t>(first_row * k + begin * rows) * element,
            .rows = static_cast<int>(rows),
            .weight = weight,
            .strip_bytes = static_cast<size_t>(k) * column_bytes,
            .k_begin = begin,
-           .k_end = std::min(k, begin + block),
-           .strips = static_cast<int>(strips),
-           .c = job.out + first_row * job.out_stride + first_strip * kStrip,
-           .c_stride = job.out_stride,
-           .continues = begin > 0,
+           .k_end = std::min(end, begin + block),
+           .strips = static_cast<int>(region.strips),
+           .c = out.data + row_of_region * out.stride,
+           .c_stride = out.stride,
+           .continues = begin > slice * width,
            .prefetch = weight + static_cast<size_t>(begin) * column_bytes + ahead,
            .prefetch_lines = lines},
-          begin + block < k ? KBlock::inner : KBlock::last);
+          product.dtype, std::min(region.strips * kStrip, product.n - first_column),
+          begin + block < end ? Epilogue{} : epilogue);
     }
 }
 
 void CpuBackend::multiply_tiles(const Product& product, const ProductJob& job, int64_t first_strip,
                                 int64_t last_strip) const {
-  const int64_t columns = padded_columns(product.k);
+  const int64_t width = padded_columns(product.k) / product.slices;
   const int64_t stride = bf16_stride(product.k);
   const size_t strip = strip_bytes(product.k, DType::bf16);
   const auto* const rows = reinterpret_cast<const uint16_t*>(job.rows_packed);
-  std::array<float, kBf16Rows * kStrip> sums;
+  std::array<std::array<float, kBf16Rows * kStrip>, kWaiting + 1> sums;  // by level
   for (int64_t first = 0; first < job.rows; first += kBf16Rows)
     for (int64_t s = first_strip; s < last_strip; ++s) {
       const int64_t count = std::min<int64_t>(kBf16Rows, job.rows - first);
-      bf16_tiles_({.a = rows + first * stride,
-                   .stride = stride,
-                   .rows = static_cast<int>(count),
-                   .weight = job.matrix + static_cast<size_t>(s) * strip,
-                   .columns = columns,
-                   .c = sums.data(),
-                   .c_stride = kStrip});
-      finish_strip(product, job, s, first, {sums.data(), static_cast<size_t>(count * kStrip)});
+      const int64_t columns = std::min(kStrip, product.n - s * kStrip);
+      const auto make = [&](int64_t slice, int64_t level) {
+        float* const to = sums[static_cast<size_t>(level)].data();
+        bf16_tiles_({.a = rows + first * stride + slice * width,
+                     .stride = stride,
+                     .rows = static_cast<int>(count),
+                     .weight = job.matrix + static_cast<size_t>(s) * strip +
+                               static_cast<size_t>(slice) * strip_bytes(width, DType::bf16),
+                     .columns = width,
+                     .c = to,
+                     .c_stride = kStrip});
+        const Epilogue epilogue = epilogue_of(product, slice, s * kStrip);
+        for (int64_t r = 0; r < count; ++r) finish(to + r * kStrip, columns, epilogue);
+      };
+      const auto join = [&](int64_t level) {
+        const auto to = static_cast<size_t>(level);
+        kernels_.add(sums[to].data(), sums[to + 1].data(), count * kStrip);
+      };
+      sum_slices(product.slices, make, join);
+      const float* const sum = sums.front().data();
+      for (int64_t r = 0; r < count; ++r) {
+        float* const out = job.out + (first + r) * job.out_stride + s * kStrip;
+        std::copy_n(sum + r * kStrip, columns, out);
+        if (product.slices > 1) finish(out, columns, {nullptr, product.activation});
+      }
     }
+}
+
+void CpuBackend::finish(float* row, int64_t columns, const Epilogue& epilogue) const {
+  if (epilogue.bias == nullptr && epilogue.activation == model::Activation::none) return;
+  kernels_.finish(row, columns, epilogue);
 }
 
 void CpuBackend::finish_strip(const Product& product, const ProductJob& job, int64_t strip,
@@ -126,14 +220,13 @@ void CpuBackend::finish_strip(const Product& product, const ProductJob& job, int
   }
 }
 
-void CpuBackend::multiply_tile(const Product& product, int64_t first_column, ProductTile tile,
-                               KBlock block) const {
-  const int64_t columns = std::min(tile.strips * kStrip, product.n - first_column);
+void CpuBackend::multiply_tile(ProductTile tile, DType dtype, int64_t columns,
+                               const Epilogue& epilogue) const {
   const auto whole = static_cast<int>(columns / kStrip);
   const int64_t left = columns % kStrip;
   float* c = tile.c;
   tile.strips = whole;
-  if (whole > 0) kernels_.product(tile, product.dtype);
+  if (whole > 0) kernels_.product(tile, dtype);
   if (left > 0) {
     // The last strip is wider than what is left of the rows: take a detour.
     std::array<float, kMaxProductRows * kStrip> detour{};
@@ -145,15 +238,11 @@ void CpuBackend::multiply_tile(const Product& product, int64_t first_column, Pro
     last.strips = 1;
     last.c = detour.data();
     last.c_stride = kStrip;
-    kernels_.product(last, product.dtype);
+    kernels_.product(last, dtype);
     for (int64_t r = 0; r < tile.rows; ++r)
       std::copy_n(detour.data() + r * kStrip, left, rest + r * tile.c_stride);
   }
-  if (block == KBlock::inner) return;
-  const Epilogue epilogue{product.bias != nullptr ? product.bias + first_column : nullptr,
-                          product.activation};
-  if (epilogue.bias == nullptr && epilogue.activation == model::Activation::none) return;
-  for (int64_t r = 0; r < tile.rows; ++r) kernels_.finish(c + r * tile.c_stride, columns, epilogue);
+  for (int64_t r = 0; r < tile.rows; ++r) finish(c + r * tile.c_stride, columns, epilogue);
 }
 
 void CpuBackend::do_linear(View out, View in, const Weight& weight, const Weight& bias,
@@ -161,8 +250,10 @@ void CpuBackend::do_linear(View out, View in, const Weight& weight, const Weight
   if (in.rows == 0) return;
   if (weight.spec->is_packed()) return linear_packed(out, in, weight, bias, activation, workspace);
   const auto* from = static_cast<const float*>(in.data);
-  pack(in.rows, in.columns, weight.dtype, workspace,
-       [&](int64_t row) { return from + row * in.stride; });
+  const int64_t slices = weight.spec->slices;
+  pack(
+      in.rows, in.columns, weight.dtype, workspace,
+      [&](int64_t row) { return from + row * in.stride; }, {}, slices);
   const ProductJob job{.rows_packed = workspace,
                        .rows = in.rows,
                        .matrix = static_cast<const std::byte*>(weight.data),
@@ -170,6 +261,7 @@ void CpuBackend::do_linear(View out, View in, const Weight& weight, const Weight
                        .out_stride = out.stride};
   multiply({.n = weight.spec->rows(),
             .k = weight.spec->columns(),
+            .slices = slices,
             .dtype = weight.dtype,
             .bias = static_cast<const float*>(bias.data),
             .activation = activation,

@@ -30,9 +30,9 @@ void CpuBackend::pack_integers(int64_t rows, int64_t k, std::byte* to, const Row
 
 template <typename RowOf>
 void CpuBackend::pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const RowOf& row,
-                      const InputRule& rule) {
+                      const InputRule& rule, int64_t slices) {
   if (rule.integers) return pack_integers(rows, k, to, row, rule);
-  if (has_tiles(dtype, k)) return pack_bf16(rows, k, to, row);
+  if (has_tiles(dtype, k / slices)) return pack_bf16(rows, k, to, row);
   const int64_t tiles = product_tiles(rows);
   const size_t row_bytes = static_cast<size_t>(padded_columns(k)) * kernels_.packed_element(dtype);
   for (auto& rounded : rounded_) {

@@ -150,7 +150,11 @@ struct WeightSpec {
   InterleavedCut interleaved = InterleavedCut::blindly;
   /// Of stacks: rows are the gate's and the up's in turn; `run` has the gate's first.
   bool rows_in_turn = false;
-  bool first_rank_alone = false;     // in vLLM the others hold zeros (a bias before a sum of ranks)
+  bool first_rank_alone = false;  // in vLLM the others hold zeros (a bias before a sum of ranks)
+  /// Of equal width: a product sums over the columns of each by itself, then in a tree of pairs
+  /// (slices.h). Of a rank's share: as many as it has.
+  int64_t slices = 1;
+  int64_t ranks = 1;                 // of a rank's share: how many ranks have one
   std::vector<float> constant = {};  // of a buffer that no tensor of the checkpoint fills; a weight
                                      // without parts and this is zero
 

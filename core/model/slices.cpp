@@ -1,0 +1,43 @@
+#include "model/slices.h"
+
+namespace plimsoll::model {
+namespace {
+
+const char* find_unshared(const LayerSpec& layer) {
+  if (layer.recurrent) return "mixers that carry a state";
+  if (layer.attention.latent.kv_rank > 0) return "latent attention";
+  if (layer.mlp.kind == MlpKind::experts || layer.shortcut) return "mixtures of experts";
+  const bool together = layer.attention.norm_span == NormSpan::all_heads;
+  if (together && (layer.attention.q_norm.present || layer.attention.k_norm.present)) {
+    return "norms over all heads together";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+int64_t slices_of(int64_t inputs) {
+  int64_t count = kMostSlices;
+  while (count > 1 && inputs % (2 * count) != 0) count /= 2;
+  return count;
+}
+
+const char* find_unshared(const ModelSpec& spec) {
+  if (!spec.quantization.empty()) return "quantised weights";
+  for (const WeightSpec& weight : spec.weights) {
+    if (weight.is_packed()) return "quantised weights";
+  }
+  for (const LayerSpec& layer : spec.layers) {
+    if (const char* what = find_unshared(layer)) return what;
+  }
+  return nullptr;
+}
+
+void slice_sums(ModelSpec& spec) {
+  if (find_unshared(spec) != nullptr) return;
+  for (WeightSpec& weight : spec.weights) {
+    if (weight.split == Split::row) weight.slices = slices_of(weight.columns());
+  }
+}
+
+}  // namespace plimsoll::model
