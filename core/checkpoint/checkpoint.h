@@ -68,6 +68,13 @@ class Checkpoint {
 /// float32 (as vLLM decides).
 DType model_dtype(const Checkpoint& checkpoint, const model::ModelSpec& spec);
 
+/// A rectangle of a tensor, seen as [rows, columns] in the engine's orientation, or of a weight,
+/// whose matrices are stacked.
+struct Block {
+  int64_t row = 0, rows = 0;
+  int64_t column = 0, columns = 0;
+};
+
 /// Where the engine gets its weights from.
 class WeightSource {
  public:
@@ -76,6 +83,10 @@ class WeightSource {
   /// columns]), converted to `dtype`, row-major without gaps. Thread-safe.
   virtual void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
                          void* to) const = 0;
+  /// The same of some of the columns, to `to` [block.rows, block.columns]. A source that knows no
+  /// better reads the rows.
+  virtual void read_block(const model::WeightSpec& weight, const Block& block, DType dtype,
+                          void* to) const;
   /// Opens a part of a weight that is kept quantised (Part::packing). The source must outlive it.
   [[nodiscard]] virtual std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
                                                                   size_t part) const;
@@ -98,7 +109,11 @@ class WeightReader final : public WeightSource {
   WeightReader(const Checkpoint& checkpoint, const model::ModelSpec& spec);
 
   void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
-                 void* to) const override;
+                 void* to) const override {
+    read_block(weight, {first, count, 0, weight.columns()}, dtype, to);
+  }
+  void read_block(const model::WeightSpec& weight, const Block& block, DType dtype,
+                  void* to) const override;
   [[nodiscard]] std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
                                                           size_t part) const override;
   [[nodiscard]] uint64_t stored_bytes(const model::WeightSpec& weight, int64_t first,

@@ -67,14 +67,24 @@ void copy_block(const TensorEntry& tensor, bool transposed, const Block& block, 
   }
 }
 
-void copy_rows(const TensorEntry& tensor, const model::Part& part, int64_t first, int64_t count,
-               int64_t columns, DType dtype, std::byte* to) {
-  const auto to_size = static_cast<int64_t>(dtype_size(dtype));
-  for_each_run(part, first, count, [&](int64_t stored, int64_t done, int64_t run) {
+void copy_rows(const TensorEntry& tensor, const model::Part& part, const Block& block, DType dtype,
+               std::byte* to) {
+  const auto row_bytes = block.columns * static_cast<int64_t>(dtype_size(dtype));
+  for_each_run(part, block.row, block.rows, [&](int64_t stored, int64_t done, int64_t run) {
     copy_block(tensor, part.transposed,
-               {.row = stored, .rows = run, .column = 0, .columns = columns}, dtype,
-               to + done * columns * to_size, columns);
+               {.row = stored, .rows = run, .column = block.column, .columns = block.columns},
+               dtype, to + done * row_bytes, block.columns);
   });
+}
+
+void copy_constant(const model::WeightSpec& weight, const Block& block, DType dtype,
+                   std::byte* to) {
+  const auto row_bytes = block.columns * static_cast<int64_t>(dtype_size(dtype));
+  for (int64_t i = 0; i < block.rows; ++i) {
+    const int64_t first = (block.row + i) * weight.columns() + block.column;
+    convert(weight.constant.data() + first, DType::f32, to + i * row_bytes, dtype,
+            static_cast<size_t>(block.columns));
+  }
 }
 
 void scale_values(std::byte* values, DType dtype, size_t count, float factor) {

@@ -9,12 +9,6 @@
 
 namespace plimsoll::checkpoint {
 
-/// A rectangle of a tensor, seen as [rows, columns] in the engine's orientation.
-struct Block {
-  int64_t row = 0, rows = 0;
-  int64_t column = 0, columns = 0;
-};
-
 /// Copies a block to `to` [rows, columns], converted, whose rows begin `to_stride` elements apart;
 /// `transposed`: the tensor is stored [in, out]. Tensors of more than two dimensions count as
 /// [shape[0], the rest].
@@ -49,9 +43,13 @@ void for_each_part(const model::WeightSpec& weight, int64_t first, int64_t count
 /// Whether convert() takes the dtype to the engine's.
 bool is_convertible(DType dtype);
 
-/// Copies rows [first, first + count) of a part to `to` [count, columns], converted.
-void copy_rows(const TensorEntry& tensor, const model::Part& part, int64_t first, int64_t count,
-               int64_t columns, DType dtype, std::byte* to);
+/// Copies a block of a part, whose rows count from its first on, to `to` [rows, columns],
+/// converted.
+void copy_rows(const TensorEntry& tensor, const model::Part& part, const Block& block, DType dtype,
+               std::byte* to);
+
+/// Copies a block of a weight that is known without a checkpoint.
+void copy_constant(const model::WeightSpec& weight, const Block& block, DType dtype, std::byte* to);
 
 // Mapping::minus_exp on float32 values, in place, and back: -e^x, ln(-x).
 void map_values(std::byte* values, size_t count);

@@ -17,6 +17,12 @@ class CountedSource final : public WeightSource {
     bytes_ += source_.stored_bytes(weight, first, count);
     source_.read_rows(weight, first, count, dtype, to);
   }
+  void read_block(const model::WeightSpec& weight, const Block& block, DType dtype,
+                  void* to) const override {
+    const uint64_t rows = source_.stored_bytes(weight, block.row, block.rows);
+    bytes_ += rows * static_cast<uint64_t>(block.columns) / static_cast<uint64_t>(weight.columns());
+    source_.read_block(weight, block, dtype, to);
+  }
   [[nodiscard]] std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
                                                           size_t part) const override {
     bytes_ += source_.stored_bytes(weight, part);

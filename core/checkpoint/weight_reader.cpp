@@ -153,6 +153,18 @@ const TensorEntry& WeightReader::tensor(const Part& part) const {
   return *find_tensor(*checkpoint_, *spec_, part.tensor);
 }
 
+void WeightSource::read_block(const WeightSpec& weight, const Block& block, DType dtype,
+                              void* to) const {
+  const size_t row = static_cast<size_t>(weight.columns()) * dtype_size(dtype);
+  const size_t part = static_cast<size_t>(block.columns) * dtype_size(dtype);
+  std::vector<std::byte> rows(static_cast<size_t>(block.rows) * row);
+  read_rows(weight, block.row, block.rows, dtype, rows.data());
+  const std::byte* from = rows.data() + static_cast<size_t>(block.column) * dtype_size(dtype);
+  for (int64_t i = 0; i < block.rows; ++i, from += row) {
+    std::memcpy(static_cast<std::byte*>(to) + static_cast<size_t>(i) * part, from, part);
+  }
+}
+
 std::unique_ptr<model::PackedRows> WeightSource::packed(const WeightSpec& weight, size_t) const {
   throw std::logic_error(weight.name + " is quantised, and its source is not");
 }
@@ -186,33 +198,27 @@ uint64_t WeightReader::stored_bytes(const WeightSpec& weight, size_t index) cons
          static_cast<uint64_t>(std::max(rows, part.rows()));
 }
 
-void WeightReader::read_rows(const WeightSpec& weight, int64_t first, int64_t count, DType dtype,
-                             void* to) const {
-  assert(first >= 0 && count >= 0 && first + count <= weight.matrices() * weight.rows());
-  const int64_t row_bytes = weight.columns() * static_cast<int64_t>(dtype_size(dtype));
+void WeightReader::read_block(const WeightSpec& weight, const Block& block, DType dtype,
+                              void* to) const {
+  assert(block.row >= 0 && block.row + block.rows <= weight.matrices() * weight.rows());
+  const int64_t row_bytes = block.columns * static_cast<int64_t>(dtype_size(dtype));
   auto* const out = static_cast<std::byte*>(to);
   if (weight.kept == model::Kept::in_vllm) {
-    std::memset(out, 0, static_cast<size_t>(count * row_bytes));
+    std::memset(out, 0, static_cast<size_t>(block.rows * row_bytes));
     return;
   }
-  if (!weight.constant.empty()) {
-    const int64_t values = count * weight.columns();
-    return convert(weight.constant.data() + first * weight.columns(), DType::f32, out, dtype,
-                   static_cast<size_t>(values));
-  }
-  for_each_part(
-      weight, first, count, [&](const Part& part, int64_t from, int64_t at, int64_t rows) {
-        const TensorEntry& source = tensor(part);
-        const GuardedRead guard(*source.file);
-        copy_rows(source, part, from, rows, weight.columns(), dtype, out + at * row_bytes);
-        guard.finish();
-        if (part.mapping != model::Mapping::none) {
-          map_values(out + at * row_bytes, static_cast<size_t>(rows * weight.columns()));
-        }
-        if (part.factor == 1) return;
-        scale_values(out + at * row_bytes, dtype, static_cast<size_t>(rows * weight.columns()),
-                     part.factor);
-      });
+  if (!weight.constant.empty()) return copy_constant(weight, block, dtype, out);
+  for_each_part(weight, block.row, block.rows,
+                [&](const Part& part, int64_t from, int64_t at, int64_t rows) {
+                  const TensorEntry& source = tensor(part);
+                  std::byte* const here = out + at * row_bytes;
+                  const GuardedRead guard(*source.file);
+                  copy_rows(source, part, {from, rows, block.column, block.columns}, dtype, here);
+                  guard.finish();
+                  const auto values = static_cast<size_t>(rows * block.columns);
+                  if (part.mapping != model::Mapping::none) map_values(here, values);
+                  if (part.factor != 1) scale_values(here, dtype, values, part.factor);
+                });
 }
 
 }  // namespace plimsoll::checkpoint

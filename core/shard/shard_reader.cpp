@@ -164,35 +164,30 @@ uint64_t ShardReader::stored_bytes(const model::WeightSpec& weight, int64_t firs
   return bytes;
 }
 
-void ShardReader::read_rows(const model::WeightSpec& weight, int64_t first, int64_t count,
-                            DType dtype, void* to) const {
-  const int64_t row_bytes = weight.columns() * static_cast<int64_t>(dtype_size(dtype));
+void ShardReader::read_block(const model::WeightSpec& weight, const checkpoint::Block& block,
+                             DType dtype, void* to) const {
+  const int64_t row_bytes = block.columns * static_cast<int64_t>(dtype_size(dtype));
   auto* const out = static_cast<std::byte*>(to);
-  if (!weight.constant.empty()) {
-    return convert(weight.constant.data() + first, DType::f32, out, dtype,
-                   static_cast<size_t>(count));
-  }
+  if (!weight.constant.empty()) return checkpoint::copy_constant(weight, block, dtype, out);
   const bool is_there = std::ranges::all_of(weight.parts, [&](const model::Part& part) {
     return joined_.tensors().contains(part.tensor);
   });
   // Of vLLM alone, or a bias of `run` that vLLM's shards lack: neither computes with it here.
   if (weight.kept == model::Kept::in_vllm || (weight.kept == model::Kept::in_run && !is_there)) {
-    std::memset(out, 0, static_cast<size_t>(count * row_bytes));
+    std::memset(out, 0, static_cast<size_t>(block.rows * row_bytes));
     return;
   }
   checkpoint::for_each_part(
-      weight, first, count, [&](const model::Part& part, int64_t from, int64_t at, int64_t rows) {
+      weight, block.row, block.rows,
+      [&](const model::Part& part, int64_t from, int64_t at, int64_t rows) {
         const JoinedTensor& tensor = joined_.tensors().at(part.tensor);
         checkpoint::for_each_run(part, from, rows, [&](int64_t stored, int64_t done, int64_t run) {
           std::byte* const here = out + (at + done) * row_bytes;
           // A tower runs some of its weights the other way round than vLLM keeps them.
           if (part.transposed != tensor.part().transposed) {
-            tensor.copy_transposed(
-                {.row = 0, .rows = weight.columns(), .column = stored, .columns = run}, dtype,
-                here);
+            tensor.copy_transposed({block.column, block.columns, stored, run}, dtype, here);
           } else {
-            tensor.copy({.row = stored, .rows = run, .column = 0, .columns = weight.columns()},
-                        dtype, here);
+            tensor.copy({stored, run, block.column, block.columns}, dtype, here);
           }
         });
       });

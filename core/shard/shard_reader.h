@@ -25,7 +25,11 @@ class ShardReader final : public checkpoint::WeightSource {
   [[nodiscard]] std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
                                                           size_t part) const override;
   void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
-                 void* to) const override;
+                 void* to) const override {
+    read_block(weight, {first, count, 0, weight.columns()}, dtype, to);
+  }
+  void read_block(const model::WeightSpec& weight, const checkpoint::Block& block, DType dtype,
+                  void* to) const override;
   [[nodiscard]] uint64_t stored_bytes(const model::WeightSpec& weight, int64_t first,
                                       int64_t count) const override;
 

@@ -34,11 +34,35 @@ std::string bytes_of(const checkpoint::WeightSource& source, const model::Weight
   return bytes;
 }
 
+/// The same put together from blocks of columns.
+std::string bytes_by_blocks(const checkpoint::WeightSource& source, const model::WeightSpec& weight,
+                            DType dtype) {
+  std::string bytes(static_cast<size_t>(weight.elements()) * dtype_size(dtype), '\xee');
+  const int64_t rows = weight.matrices() * weight.rows();
+  const auto element = static_cast<int64_t>(dtype_size(dtype));
+  const int64_t columns = weight.columns();
+  for (int64_t first = 0, count = 1; first < columns; first += count, count = count * 3 + 1) {
+    count = std::min(count, columns - first);
+    std::string block(static_cast<size_t>(rows * count * element), '\xee');
+    source.read_block(weight, {0, rows, first, count}, dtype, block.data());
+    for (int64_t row = 0; row < rows; ++row) {
+      bytes.replace(static_cast<size_t>((row * columns + first) * element),
+                    static_cast<size_t>(count * element), block,
+                    static_cast<size_t>(row * count * element),
+                    static_cast<size_t>(count * element));
+    }
+  }
+  return bytes;
+}
+
 void check_weights(const model::ModelSpec& spec, const checkpoint::WeightSource& expected,
                    const checkpoint::WeightSource& found, DType dtype) {
   for (const model::WeightSpec& weight : spec.weights) {
     INFO("weight " << weight.name);
-    CHECK(bytes_of(found, weight, dtype) == bytes_of(expected, weight, dtype));
+    const std::string bytes = bytes_of(expected, weight, dtype);
+    CHECK(bytes_of(found, weight, dtype) == bytes);
+    CHECK(bytes_by_blocks(expected, weight, dtype) == bytes);
+    CHECK(bytes_by_blocks(found, weight, dtype) == bytes);
   }
 }
 
