@@ -80,24 +80,25 @@ struct ScoreTerms {
 /// What a selective scan reads of T tokens; its output is as wide as x.
 struct ScanInputs {
   View x;     // [T, heads * head_dim]
-  View step;  // [T, heads], before bias and softplus
+  View step;  // [T, heads], before bias and softplus; empty: all are 1
   View b, c;  // [T, groups * state]
 };
 struct ScanWeights {
   Weight decay{};      // [heads] or [heads, state], below 0
-  Weight skip{};       // [heads]
+  Weight skip{};       // [heads] or, without steps, empty
   Weight step_bias{};  // [heads] or empty
 };
 
 /// What the gated delta rule reads of T tokens.
 struct DeltaInputs {
-  View q, k;        // [T, groups * state]
-  View v;           // [T, heads * head_dim]
-  View beta, step;  // [T, heads], before sigmoid; before bias and softplus
+  View q, k;  // [T, groups * state]
+  View v;     // [T, heads * head_dim]
+  View beta;  // [T, heads], before sigmoid
+  View step;  // [T, heads] or [T, heads * state], before bias and softplus
 };
 struct DeltaWeights {
   Weight decay_log{};  // [heads]
-  Weight step_bias{};  // [heads] or empty
+  Weight step_bias{};  // as long as a row of steps, or empty
 };
 
 /// Routing of tokens to experts.

@@ -50,12 +50,13 @@ void Backend::selective_scan(View out, const ScanInputs& in, const model::Recurr
   constexpr std::string_view kOp = "selective_scan";
   check(kOp, "out", out, in.x.rows, spec.width());
   check(kOp, "x", in.x, out.rows, spec.width());
-  check(kOp, "step", in.step, out.rows, spec.heads);
+  const bool steps = in.step.columns > 0;
+  if (steps) check(kOp, "step", in.step, out.rows, spec.heads);
   check(kOp, "b", in.b, out.rows, spec.groups * spec.state);
   check(kOp, "c", in.c, out.rows, spec.groups * spec.state);
   const bool each = weights.decay && weights.decay.spec->elements() > spec.heads;
   check(kOp, "decay", weights.decay, each ? spec.heads * spec.state : spec.heads);
-  check(kOp, "skip", weights.skip, spec.heads);
+  if (steps || weights.skip) check(kOp, "skip", weights.skip, spec.heads);
   if (weights.step_bias) check(kOp, "step bias", weights.step_bias, spec.heads);
   if (each && spec.head_dim != 1)
     refuse_shape(kOp, "heads of several channels have one decay each");
@@ -73,9 +74,10 @@ void Backend::gated_delta(View out, const DeltaInputs& in, const model::Recurren
   check(kOp, "q", in.q, out.rows, spec.groups * spec.state);
   check(kOp, "k", in.k, out.rows, spec.groups * spec.state);
   check(kOp, "beta", in.beta, out.rows, spec.heads);
-  check(kOp, "step", in.step, out.rows, spec.heads);
+  const bool each = in.step.columns > spec.heads;  // a decay of each of k's numbers
+  check(kOp, "step", in.step, out.rows, spec.heads * (each ? spec.state : 1));
   check(kOp, "decay", weights.decay_log, spec.heads);
-  if (weights.step_bias) check(kOp, "step bias", weights.step_bias, spec.heads);
+  if (weights.step_bias) check(kOp, "step bias", weights.step_bias, in.step.columns);
   if (spec.heads % spec.groups != 0) refuse_shape(kOp, "groups do not divide the heads");
   check_slots(kOp, out, batch);
   if (runs(out)) do_gated_delta(out, in, spec, weights, states, batch);

@@ -225,7 +225,9 @@ void Model::layer(Step& step, size_t index, View hidden) {
   const Scope scope(backend_.scratch());
   View delta = take("delta", step.residual.rows, spec_.hidden_size);
   View input = step.residual;
-  if (layer.placement != NormPlacement::post && layer.attention_norm.present) {
+  if (layer.placement == NormPlacement::residual) {
+    norm(input, input, layer.attention_norm);
+  } else if (layer.placement != NormPlacement::post && layer.attention_norm.present) {
     norm(delta, input, layer.attention_norm);
     input = delta;
   }
@@ -298,6 +300,12 @@ void Model::add_branch(const LayerSpec& layer, View residual, View delta) {
   backend_.add(residual, delta);
 }
 
+void Model::blend(const model::Blend& blend, View residual, View delta) {
+  if (blend.alpha != 1) backend_.scale(residual, blend.alpha);
+  if (blend.beta != 1) backend_.scale(delta, blend.beta);
+  backend_.add(residual, delta);
+}
+
 void Model::finish_rows(const LayerSpec& layer, View residual, View delta, View shortcut) {
   const auto feed = [&](View in) { feed_forward(layer.mlp, {in, residual}, delta); };
   const bool mixes = layer.has_attention() || layer.recurrent;
@@ -324,6 +332,11 @@ void Model::finish_rows(const LayerSpec& layer, View residual, View delta, View 
       feed(input);
       return add_branch(layer, residual, delta);
     }
+    case NormPlacement::residual:
+      blend(layer.attention_blend, residual, delta);
+      norm(residual, residual, layer.mlp_norm);
+      feed(residual);
+      return blend(layer.mlp_blend, residual, delta);
     case NormPlacement::pre:
     case NormPlacement::sandwich:
       break;

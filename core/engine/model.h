@@ -121,6 +121,9 @@ class Model {
   void mamba1(const Step& step, size_t index, backend::View input, backend::View out);
   void mamba2(const Step& step, size_t index, backend::View input, backend::View out);
   void gated_delta(const Step& step, size_t index, backend::View input, backend::View out);
+  void channel_delta(const Step& step, size_t index, backend::View input, backend::View out);
+  void linear_attention(const Step& step, size_t index, backend::View input, backend::View out);
+  backend::View output_gate(const model::RecurrentSpec& spec, backend::View input);
   void convolve(const Step& step, size_t index, backend::View out, backend::View in);
   /// x, normed in groups, and times SiLU of z: before or after that.
   void gate_and_norm(const model::RecurrentSpec& spec, backend::View x, backend::View z);
@@ -132,6 +135,7 @@ class Model {
                    backend::View shortcut);
   /// residual += delta times the layer's factor, which delta then holds.
   void add_branch(const model::LayerSpec& layer, backend::View residual, backend::View delta);
+  void blend(const model::Blend& blend, backend::View residual, backend::View delta);
   /// What a layer's MLP reads: the residual behind the norm, and as it is.
   struct MlpInputs {
     backend::View normed, residual;

@@ -42,6 +42,10 @@ void Model::recurrent(const Step& step, size_t index, View input, View out) {
       return mamba2(step, index, input, out);
     case RecurrentKind::gated_delta:
       return gated_delta(step, index, input, out);
+    case RecurrentKind::channel_delta:
+      return channel_delta(step, index, input, out);
+    case RecurrentKind::linear:
+      return linear_attention(step, index, input, out);
   }
 }
 
@@ -137,6 +141,56 @@ void Model::gated_delta(const Step& step, size_t index, View input, View out) {
       spec, {weight(spec.decay), weight(spec.step_bias)}, states_[index], step.batch);
   gate_and_norm(spec, mixed, projected.slice_columns(spec.conv.width, width));
   linear(out, wanted_rows(step, index, mixed), spec.out, Activation::none);
+}
+
+// [q; k; v; step's; beta], of which q, k and v go through the convolution together
+void Model::channel_delta(const Step& step, size_t index, View input, View out) {
+  const RecurrentSpec& spec = *spec_.layers[index].recurrent;
+  const int64_t width = spec.width(), keys = spec.groups * spec.state;
+  const int64_t mixed_columns = spec.conv.width;
+  const View projected = take("projected", input.rows, mixed_columns + spec.rank + spec.heads);
+  linear(projected, input, spec.in, Activation::none);
+  const View steps = take("steps", input.rows, keys);
+  linear(steps, projected.slice_columns(mixed_columns, spec.rank), spec.step, Activation::none);
+  const View convolved = take("convolved", input.rows, mixed_columns);
+  convolve(step, index, convolved, projected.slice_columns(0, mixed_columns));
+  const View mixed = take("mixed", input.rows, width);
+  backend_.gated_delta(mixed,
+                       {convolved.slice_columns(0, keys), convolved.slice_columns(keys, keys),
+                        convolved.slice_columns(2 * keys, width),
+                        projected.slice_columns(mixed_columns + spec.rank, spec.heads), steps},
+                       spec, {weight(spec.decay), weight(spec.step_bias)}, states_[index],
+                       step.batch);
+  gate_and_norm(spec, mixed, output_gate(spec, input));
+  linear(out, wanted_rows(step, index, mixed), spec.out, Activation::none);
+}
+
+// [q; k; v]
+void Model::linear_attention(const Step& step, size_t index, View input, View out) {
+  const RecurrentSpec& spec = *spec_.layers[index].recurrent;
+  const int64_t width = spec.width(), keys = spec.groups * spec.state;
+  const View qkv = take("projected", input.rows, 2 * keys + width);
+  linear(qkv, input, spec.in, Activation::silu);
+  const View mixed = take("mixed", input.rows, width);
+  backend_.selective_scan(mixed,
+                          {qkv.slice_columns(2 * keys, width),
+                           {},
+                           qkv.slice_columns(keys, keys),
+                           qkv.slice_columns(0, keys)},
+                          spec, {.decay = weight(spec.decay)}, states_[index], step.batch);
+  gate_and_norm(spec, mixed, output_gate(spec, input));
+  linear(out, wanted_rows(step, index, mixed), spec.out, Activation::none);
+}
+
+View Model::output_gate(const RecurrentSpec& spec, View input) {
+  const View z = take("output gate", input.rows, spec.width());
+  View in = input;
+  if (spec.gate_down.weight != model::kNoWeight) {
+    in = take("gate's latent", input.rows, weight(spec.gate_down.weight).spec->rows());
+    linear(in, input, spec.gate_down, Activation::none);
+  }
+  linear(z, in, spec.gate_up, Activation::none);
+  return z;
 }
 
 void Model::gate_and_norm(const RecurrentSpec& spec, View x, View z) {

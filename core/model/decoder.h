@@ -163,6 +163,7 @@ struct Decoder {
   std::vector<Rope> ropes{};       // the first is for all layers, the second for windowed ones
   std::optional<Mixture> mixture{};
   std::optional<Latent> latent{};
+  Blend recurrent_blend{}, attention_blend{}, mlp_blend{};  // NormPlacement::residual
   bool halves = false;  // each layer is two, with the mixture as the first one's shortcut (LongCat)
   std::optional<RecurrentTable> recurrent{};
   /// Norms before mixer and MLP of recurrent layers, where these have others than the rest.

@@ -20,6 +20,8 @@ class LayersBuilder {
     if (!decoder_.parts.empty()) parts_ = decoder_.parts[static_cast<size_t>(index)];
     if (!parts_.mlp) layer.mlp.kind = MlpKind::none;
     layer.placement = own_norms() ? NormPlacement::pre : decoder_.placement;
+    layer.attention_blend = parts_.recurrent ? decoder_.recurrent_blend : decoder_.attention_blend;
+    layer.mlp_blend = decoder_.mlp_blend;
     for (const LayerPart part : decoder_.order) add_part(layer, part, prefix, index);
     if (decoder_.placement == NormPlacement::parallel && names_.mlp_norm.empty()) {
       layer.mlp_norm = layer.attention_norm;
@@ -61,7 +63,11 @@ class LayersBuilder {
                                             : add_attention(decoder_, prefix, index, add_);
         }
         if (parts_.recurrent) {
-          layer.recurrent = add_recurrent(*decoder_.recurrent, prefix, sizes_.hidden, add_);
+          RecurrentTable table = *decoder_.recurrent;
+          if (table.sizes.kind == RecurrentKind::linear) {
+            table.decays = lightning_decays(table.sizes.heads, index, sizes_.layers);
+          }
+          layer.recurrent = add_recurrent(table, prefix, sizes_.hidden, add_);
         }
         return;
       case LayerPart::mlp:

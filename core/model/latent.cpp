@@ -53,6 +53,8 @@ void add_latent(ModelSpec& spec, AttentionSpec& attention, const std::string& mo
   const Rows kv_rows = Rows::all(kv_down, latent.kv_rank + latent.rotated);
   const Rows q_rows = Rows::all(q_down, latent.q_rank);
   const bool fused = within && latent.q_rank > 0;
+  const auto first = static_cast<WeightId>(spec.weights.size());
+  if (modules == LatentModules::scales_first) attention.scales_before = first;
   const auto add_q = [&] {
     const bool low = latent.q_rank > 0;
     if (low) {

@@ -9,8 +9,9 @@
 namespace plimsoll::model {
 
 /// Which of vLLM's classes holds the weights: one whose modules are inside the attention's own
-/// ("mla_attn"), or one that has them side by side (MiniCPM 3).
-enum class LatentModules : uint8_t { within, beside };
+/// ("mla_attn"), one that has them side by side (MiniCPM 3), or one that is the attention's own and
+/// has its scales before them (Kimi Linear).
+enum class LatentModules : uint8_t { within, beside, scales_first };
 
 /// Sizes and scale; norms, pairs and RoPE are the caller's.
 AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rope);

@@ -21,11 +21,18 @@ enum class NormPlacement : uint8_t {
   pre,       // x += f(norm(x))
   post,      // x = norm(x + f(x))                 (OPT-350m)
   sandwich,  // x += post_norm(f(norm(x)))         (Gemma 2, 3; OLMo 2 has the outer norm alone)
+  residual,  // x = Blend of y and f(y), y = norm(x)   (MiniMax)
   parallel,  // x += attention(attention_norm(x)) + mlp(mlp_norm(x)), which may be one norm (Falcon)
+};
+
+/// x = alpha y + beta f(y).
+struct Blend {
+  float alpha = 1, beta = 1;
 };
 
 struct LayerSpec {
   NormPlacement placement = NormPlacement::pre;
+  Blend attention_blend{}, mlp_blend{};  // NormPlacement::residual
   float branch_factor = 1;  // of what attention and MLP add to x, after their norms (Granite)
   Norm attention_norm, attention_post_norm;
   Norm mlp_norm, mlp_post_norm;
@@ -54,6 +61,7 @@ struct VllmClass {
   bool late_head = false;          // a tied head under its own name from since::kGemma3Head on
   bool no_own_head = false;        // has no parameter for a head beside the token table
   std::string refused;             // why vLLM does not serve the model, where it does not
+  std::string whole;               // why its shards of several ranks are none, where they are not
 };
 
 /// A head that shares the token table, and what the two are called where a checkpoint holds a head

@@ -1,5 +1,6 @@
 #include "model/recurrent.h"
 
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -29,6 +30,12 @@ class Builder {
         break;
       case RecurrentKind::gated_delta:
         gated_delta();
+        break;
+      case RecurrentKind::channel_delta:
+        channel_delta();
+        break;
+      case RecurrentKind::linear:
+        linear_attention();
         break;
     }
     return spec_;
@@ -79,12 +86,10 @@ class Builder {
     parts[first].every_rank = parts[first + 1].every_rank = true;
   }
 
-  // No class of vLLM's refereed this one: order and names are ours.
-  void delta_all_apart() {
-    const int64_t width = spec_.width(), keys = spec_.groups * spec_.state;
-    const auto module = [&](const char* name) { return stored_ + "." + name; };
-    numbers("dt_bias", "dt_bias", {spec_.heads}, spec_.step_bias);
-    numbers("A_log", "A_log", {spec_.heads}, spec_.decay);
+  [[nodiscard]] std::string module(const char* name) const { return stored_ + "." + name; }
+
+  // q's, k's and v's, stored apart.
+  void delta_convolutions(int64_t keys, int64_t width) {
     const std::pair<const char*, int64_t> convolutions[] = {
         {"q_conv1d", keys}, {"k_conv1d", keys}, {"v_conv1d", width}};
     ConvSpec& conv = spec_.conv;
@@ -98,6 +103,14 @@ class Builder {
                               .block_stride = rows});
     }
     weight.split = Split::merged_column;
+  }
+
+  // No class of vLLM's refereed this one: order and names are ours.
+  void delta_all_apart() {
+    const int64_t width = spec_.width(), keys = spec_.groups * spec_.state;
+    numbers("dt_bias", "dt_bias", {spec_.heads}, spec_.step_bias);
+    numbers("A_log", "A_log", {spec_.heads}, spec_.decay);
+    delta_convolutions(keys, width);
     spec_.in = add_.linear(name_ + ".in_proj_qkvz",
                            {Rows::all(module("q_proj"), keys), Rows::all(module("k_proj"), keys),
                             Rows::all(module("v_proj"), width), Rows::all(module("g_proj"), width)},
@@ -109,6 +122,54 @@ class Builder {
     spec_.norm = add_.norm(name_ + ".o_norm", spec_.head_dim, spec_.norm);
     add_.at(spec_.norm.weight).parts[0].tensor = module("o_norm") + ".weight";
     spec_.out = plain("o_proj", hidden_, width, {.split = Split::row});
+  }
+
+  void channel_delta() {
+    const int64_t width = spec_.width(), keys = spec_.groups * spec_.state;
+    numbers("dt_bias", "dt_bias", {keys}, spec_.step_bias);
+    numbers("A_log", "A_log", {spec_.heads}, spec_.decay);
+    Part& decay = add_.at(spec_.decay).parts[0];
+    decay.stored_shape = {1, 1, spec_.heads, 1};  // one row, whose columns are the heads
+    decay.transposed = true;
+    for (const WeightId id : {spec_.step_bias, spec_.decay}) add_.at(id).dtype = DType::f32;
+    spec_.in =
+        add_.linear(name_ + ".in_proj_qkvgfab",
+                    {Rows::all(module("q_proj"), keys), Rows::all(module("k_proj"), keys),
+                     Rows::all(module("v_proj"), width), Rows::all(module("f_a_proj"), spec_.rank),
+                     Rows::all(module("b_proj"), spec_.heads)},
+                    hidden_, {.split = Split::merged_column});
+    spec_.step = plain("f_b_proj", keys, spec_.rank, {.split = Split::column});
+    delta_convolutions(keys, width);
+    add_.at(spec_.conv.weight).dtype = DType::f32;
+    spec_.gate_down = plain("g_a_proj", spec_.head_dim, hidden_, {});
+    spec_.gate_up = plain("g_b_proj", width, spec_.head_dim, {.split = Split::column});
+    spec_.norm = add_.norm(name_ + ".o_norm", spec_.head_dim, spec_.norm);
+    spec_.out = plain("o_proj", hidden_, width, {.split = Split::row});
+  }
+
+  void linear_attention() {
+    const int64_t width = spec_.width(), head = spec_.head_dim;
+    std::vector<Rows> rows;
+    for (const int64_t part : {0, 1, 2}) {
+      rows.push_back({.module = module("qkv_proj"),
+                      .stored = 3 * width,
+                      .first = part * head,
+                      .block = head,
+                      .stride = 3 * head,
+                      .count = spec_.heads});
+    }
+    spec_.in = add_.linear(name_ + ".qkv_proj", rows, hidden_,
+                           {.split = Split::column, .interleaved = InterleavedCut::untangled});
+    spec_.decay = add_.add({.name = name_ + ".slope_rate",
+                            .shape = {spec_.heads},
+                            .use = WeightUse::vector,
+                            .split = Split::column,
+                            .dtype = DType::f32,
+                            .kept = Kept::in_run,
+                            .constant = table_.decays});
+    spec_.gate_up = plain("output_gate", width, hidden_, {.split = Split::column});
+    output_norm(width, Split::column);
+    out();
   }
 
   void gated_delta() {
@@ -273,6 +334,17 @@ std::vector<LayerParts> attention_or_recurrent(const std::vector<bool>& attentio
 RecurrentSpec add_recurrent(const RecurrentTable& table, const std::string& layer, int64_t hidden,
                             SpecBuilder& add) {
   return Builder(table, layer, hidden, add).build();
+}
+
+std::vector<float> lightning_decays(int64_t heads, int64_t layer, int64_t layers) {
+  const double depth = static_cast<double>(layer) / (static_cast<double>(layers - 1) + 1e-5);
+  std::vector<float> decays;
+  for (int64_t head = 0; head < heads; ++head) {
+    const double slope =
+        std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(heads));
+    decays.push_back(static_cast<float>(-slope * (1 - depth + 1e-5)));
+  }
+  return decays;
 }
 
 RecurrentTable read_mamba1(const ConfigReader& config, int64_t width, int64_t hidden) {

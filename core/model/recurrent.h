@@ -41,7 +41,11 @@ struct RecurrentTable {
   bool choice_norms = false;    // Jamba's and FalconMamba's, of step, B and C
   bool choice_weights = false;  // with weights
   DeltaStored stored = DeltaStored::apart;
+  std::vector<float> decays{};  // of linear attention's heads: their logarithms
 };
+
+/// Of lightning attention: ALiBi's slopes, smaller from layer to layer.
+std::vector<float> lightning_decays(int64_t heads, int64_t layer, int64_t layers);
 
 RecurrentSpec add_recurrent(const RecurrentTable& table, const std::string& layer, int64_t hidden,
                             SpecBuilder& add);

@@ -37,7 +37,12 @@ class Walk {
       const Heads heads{attention.heads, attention.kv_heads};
       heads_[attention.qkv.weight] = heads;
       if (attention.qkv.bias != model::kNoWeight) heads_[attention.qkv.bias] = heads;
-      if (layout.release >= since::kAttentionScales) scales_after_.insert(scales_place(attention));
+      if (layout.release < since::kAttentionScales) continue;
+      if (attention.scales_before == model::kNoWeight) {
+        scales_after_.insert(scales_place(attention));
+      } else {
+        scales_before_[attention.scales_before] = attention_module(spec, attention) + ".";
+      }
     }
     find_layers();
   }
@@ -121,6 +126,8 @@ class Walk {
       if (!here || (id == spec_.embedding && is_loaded_as_head(first, last))) continue;
       const auto heads = heads_.find(id);
       const WeightSpec& weight = spec_.weights[i];
+      const auto before = scales_before_.find(id);
+      if (before != scales_before_.end()) add_scales(before->second, stage);
       if (!is_held(weight, layout_.tensor_parallel)) continue;
       if (!weight.constant.empty() && weight.kept != model::Kept::in_run) {
         stage.push_back(make_constant(weight));
@@ -226,12 +233,16 @@ class Walk {
   const ModelSpec& spec_;
   const Layout& layout_;
   std::unordered_map<WeightId, Heads> heads_;
-  std::unordered_map<WeightId, std::string> scales_after_;
+  std::unordered_map<WeightId, std::string> scales_after_, scales_before_;
   std::vector<int64_t> layer_of_;
   WeightId first_of_layers_ = 0;
 };
 
 void check_layout(const ModelSpec& spec, const Layout& layout) {
+  if (layout.tensor_parallel > 1 && !spec.vllm.whole.empty()) {
+    fail(ExitCode::usage, "--tensor-parallel-size {}: {}; use 1", layout.tensor_parallel,
+         spec.vllm.whole);
+  }
   if (layout.pipeline_parallel > 1 && layout.release < since::kPipelineNames) {
     fail(ExitCode::usage,
          "--pipeline-parallel-size {}: vLLM {} writes the stages over each other; {} is the first "

@@ -123,16 +123,14 @@ TEST_CASE("selective scans decay by channel or by head") {
   const model::RecurrentSpec kinds[] = {
       {.kind = model::RecurrentKind::mamba1, .heads = 37, .head_dim = 1, .groups = 1, .state = 16},
       {.kind = model::RecurrentKind::mamba2, .heads = 6, .head_dim = 5, .groups = 3, .state = 19},
-      {.kind = model::RecurrentKind::mamba2,
-       .heads = 2,
-       .head_dim = 64,
-       .groups = 1,
-       .state = 128}};
+      {.kind = model::RecurrentKind::mamba2, .heads = 2, .head_dim = 64, .groups = 1, .state = 128},
+      {.kind = model::RecurrentKind::linear, .heads = 3, .head_dim = 21, .groups = 3, .state = 21}};
   for (const CpuIsa isa : isas())
     for (const model::RecurrentSpec& spec : kinds) {
       CAPTURE(isa_name(isa), spec.heads);
       CpuFixture cpu(isa, 2);
       const bool each = spec.kind == model::RecurrentKind::mamba1;
+      const bool steps = spec.kind != model::RecurrentKind::linear;
       const std::vector<int64_t> shape =
           each ? std::vector<int64_t>{spec.heads, spec.state} : std::vector<int64_t>{spec.heads};
       const LoadedWeight decay(*cpu, shape, WeightUse::vector, DType::f32, 1, 0.3);
@@ -147,11 +145,26 @@ TEST_CASE("selective scans decay by channel or by head") {
           [&](const auto& rows, const auto& states, const BatchMeta& batch) {
             Rows x_of = pick(x, rows), step_of = pick(step, rows), b_of = pick(b, rows),
                  c_of = pick(c, rows), out(x_of.count(), spec.width());
-            cpu->selective_scan(out, {x_of, step_of, b_of, c_of}, spec,
-                                {decay.weight, skip.weight, bias.weight}, states, batch);
+            if (steps) {
+              cpu->selective_scan(out, {x_of, step_of, b_of, c_of}, spec,
+                                  {decay.weight, skip.weight, bias.weight}, states, batch);
+            } else {
+              cpu->selective_scan(out, {x_of, {}, b_of, c_of}, spec, {.decay = decay.weight},
+                                  states, batch);
+            }
             return out;
           },
           [&](int64_t s) {
+            if (!steps) {
+              return reference::selective_scan({.x = sequence_of(x, s),
+                                                .step = Matrix(0, 0),
+                                                .b = sequence_of(b, s),
+                                                .c = sequence_of(c, s),
+                                                .decay = decay.values.values,
+                                                .skip = {},
+                                                .step_bias = {}},
+                                               spec);
+            }
             return reference::selective_scan(
                 {sequence_of(x, s), sequence_of(step, s), sequence_of(b, s), sequence_of(c, s),
                  decay.values.values, skip.values.values, bias.values.values},
@@ -171,18 +184,24 @@ TEST_CASE("the gated delta rule forgets, corrects and reads") {
                                          .head_dim = 128,
                                          .groups = 2,
                                          .state = 64,
-                                         .beta_factor = 2}};
+                                         .beta_factor = 2},
+                                        {.kind = model::RecurrentKind::channel_delta,
+                                         .heads = 3,
+                                         .head_dim = 19,
+                                         .groups = 3,
+                                         .state = 19}};
   for (const CpuIsa isa : isas())
     for (const model::RecurrentSpec& spec : kinds) {
       CAPTURE(isa_name(isa), spec.head_dim);
       CpuFixture cpu(isa, 2);
       const LoadedWeight decay(*cpu, {spec.heads}, WeightUse::vector, DType::f32, 1);
-      const LoadedWeight bias(*cpu, {spec.heads}, WeightUse::vector, DType::bf16, 3);
+      const bool each = spec.kind == model::RecurrentKind::channel_delta;
+      const int64_t decays = spec.heads * (each ? spec.state : 1);
+      const LoadedWeight bias(*cpu, {decays}, WeightUse::vector, DType::bf16, 3);
       const int64_t keys = spec.groups * spec.state;
       const Rows q = Rows::random(kRows, keys, 4), k = Rows::random(kRows, keys, 5);
       const Rows v = Rows::random(kRows, spec.width(), 6);
-      const Rows beta = Rows::random(kRows, spec.heads, 7),
-                 step = Rows::random(kRows, spec.heads, 8);
+      const Rows beta = Rows::random(kRows, spec.heads, 7), step = Rows::random(kRows, decays, 8);
       check(
           spec.state_floats(), spec.width(),
           [&](const auto& rows, const auto& states, const BatchMeta& batch) {

@@ -32,9 +32,9 @@ Matrix selective_scan(const ScanTerms& terms, const model::RecurrentSpec& spec) 
       const int64_t group = head / (spec.heads / spec.groups) * spec.state;
       std::vector<double> h(static_cast<size_t>(spec.state), 0.0);
       for (int64_t t = 0; t < out.rows; ++t) {
-        const double d = softplus(terms.step.at(t, head) +
-                                  (terms.step_bias.empty() ? 0 : at(terms.step_bias, head)));
-        double y = at(terms.skip, head) * terms.x.at(t, i);
+        const double bias = terms.step_bias.empty() ? 0 : at(terms.step_bias, head);
+        const double d = terms.step.columns == 0 ? 1 : softplus(terms.step.at(t, head) + bias);
+        double y = terms.skip.empty() ? 0 : at(terms.skip, head) * terms.x.at(t, i);
         for (int64_t n = 0; n < spec.state; ++n) {
           const double a = at(terms.decay, each ? head * spec.state + n : head);
           double& state = h[static_cast<size_t>(n)];
@@ -59,12 +59,16 @@ Matrix gated_delta(const DeltaTerms& terms, const model::RecurrentSpec& spec) {
         q_squares += std::pow(terms.q.at(t, group + i), 2);
         k_squares += std::pow(terms.k.at(t, group + i), 2);
       }
-      const double g =
-          std::exp(-std::exp(at(terms.decay_log, head)) *
-                   softplus(terms.step.at(t, head) +
-                            (terms.step_bias.empty() ? 0 : at(terms.step_bias, head))));
+      const int64_t decayed = terms.step.columns / spec.heads;  // keys, or 1: one for all
+      const auto decay = [&](int64_t i) {
+        const int64_t n = head * decayed + (decayed > 1 ? i : 0);
+        const double bias = terms.step_bias.empty() ? 0 : at(terms.step_bias, n);
+        return std::exp(-std::exp(at(terms.decay_log, head)) *
+                        softplus(terms.step.at(t, n) + bias));
+      };
       const double beta = double(spec.beta_factor) / (1 + std::exp(-terms.beta.at(t, head)));
-      for (double& each : s.values) each *= g;
+      for (int64_t i = 0; i < keys; ++i)
+        for (int64_t j = 0; j < values; ++j) s.at(i, j) *= decay(i);
       for (int64_t j = 0; j < values; ++j) {
         double read = 0, result = 0;
         for (int64_t i = 0; i < keys; ++i)

@@ -120,6 +120,7 @@ struct DeltaStep {
   int64_t values = 0;
   float beta = 0;
   float decay = 0;
+  const float* decays = nullptr;  // [keys]: of each row of s in place of `decay`
 };
 
 /// Query rows of one sequence that share a KV head, over that sequence's cache. Row i belongs to

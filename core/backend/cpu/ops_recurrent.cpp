@@ -98,7 +98,8 @@ void CpuBackend::do_selective_scan(View out, const ScanInputs& in, const model::
               for (int64_t row = rows.first; row < rows.first + rows.count; ++row)
                 for (int64_t head = begin; head < end; ++head) {
                   const float bias = weights.step_bias ? floats(weights.step_bias)[head] : 0.f;
-                  const float size = softplus(row_of(in.step, row)[head] + bias);
+                  const bool steps = in.step.columns > 0;  // else each is 1
+                  const float size = steps ? softplus(row_of(in.step, row)[head] + bias) : 1.f;
                   const int64_t group = head / (spec.heads / spec.groups) * spec.state;
                   const float* decay = floats(weights.decay);
                   kernels_.scan_step({.h = rows.state + head * head_floats,
@@ -111,7 +112,7 @@ void CpuBackend::do_selective_scan(View out, const ScanInputs& in, const model::
                                       .size = size,
                                       .decay = each ? 0.f : std::exp(size * decay[head]),
                                       .rates = each ? decay + head * spec.state : nullptr,
-                                      .skip = floats(weights.skip)[head]});
+                                      .skip = weights.skip ? floats(weights.skip)[head] : 0.f});
                 }
             });
 }
@@ -133,24 +134,30 @@ void CpuBackend::do_gated_delta(View out, const DeltaInputs& in, const model::Re
               const int64_t head = task % spec.heads;
               const int64_t group = head / (spec.heads / spec.groups) * spec.state;
               const float rate = -std::exp(floats(weights.decay_log)[head]);
-              const float bias = weights.step_bias ? floats(weights.step_bias)[head] : 0.f;
+              const int64_t decayed = in.step.columns / spec.heads;  // numbers with one of theirs
               float* state = rows.state + head * head_floats;
               if (rows.starts) std::fill_n(state, head_floats, 0.f);
-              std::vector<float> q(keys), k(keys);
+              std::vector<float> q(keys), k(keys), decays(static_cast<size_t>(decayed));
               for (int64_t row = rows.first; row < rows.first + rows.count; ++row) {
                 scaled(row_of(in.q, row) + group, query_factor, q);
                 scaled(row_of(in.k, row) + group, 1.f, k);
                 const float beta = row_of(in.beta, row)[head];
-                kernels_.delta_step(
-                    {.s = state,
-                     .q = q.data(),
-                     .k = k.data(),
-                     .v = row_of(in.v, row) + head * spec.head_dim,
-                     .out = row_of(out, row) + head * spec.head_dim,
-                     .keys = spec.state,
-                     .values = spec.head_dim,
-                     .beta = spec.beta_factor / (1.f + std::exp(-beta)),
-                     .decay = std::exp(rate * softplus(row_of(in.step, row)[head] + bias))});
+                for (int64_t i = 0; i < decayed; ++i) {
+                  const int64_t at = head * decayed + i;
+                  const float bias = weights.step_bias ? floats(weights.step_bias)[at] : 0.f;
+                  decays[static_cast<size_t>(i)] =
+                      std::exp(rate * softplus(row_of(in.step, row)[at] + bias));
+                }
+                kernels_.delta_step({.s = state,
+                                     .q = q.data(),
+                                     .k = k.data(),
+                                     .v = row_of(in.v, row) + head * spec.head_dim,
+                                     .out = row_of(out, row) + head * spec.head_dim,
+                                     .keys = spec.state,
+                                     .values = spec.head_dim,
+                                     .beta = spec.beta_factor / (1.f + std::exp(-beta)),
+                                     .decay = decays[0],
+                                     .decays = decayed > 1 ? decays.data() : nullptr});
               }
             });
 }

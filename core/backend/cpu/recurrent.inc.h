@@ -50,9 +50,9 @@ PLIMSOLL_INLINE void delta_columns(const DeltaStep& step, int64_t column, int64_
     return left < kLanes ? left : kLanes;
   };
   for (int j = 0; j < kVectors; ++j) read[j] = out[j] = splat(0.f);
-  const Vf decay = splat(step.decay);
   for (int64_t i = 0; i < step.keys; ++i) {
     float* row = step.s + i * step.values + column;
+    const Vf decay = splat(step.decays == nullptr ? step.decay : step.decays[i]);
     const Vf k = splat(step.k[i]);
     for (int j = 0; j < kVectors; ++j) {
       const Vf kept = load_some(row + j * kLanes, some(j), 0.f) * decay;

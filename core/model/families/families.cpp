@@ -66,6 +66,7 @@ std::span<const Family> families() {
       Family{"Jais2ForCausalLM", "jais2", make_jais2},
       Family{"JambaForCausalLM", "jamba", make_jamba},
       Family{"KimiK25ForConditionalGeneration", "kimi_k25", make_text_alone, kMultimodal, kLatents},
+      Family{"KimiLinearForCausalLM", "kimi_linear", make_kimi_linear, kText, kLatents},
       Family{"LLaMAForCausalLM", "", make_llama},  // the first conversions' spelling
       Family{"LagunaForCausalLM", "laguna", make_laguna},
       Family{"Lfm2ForCausalLM", "lfm2", make_lfm2},
@@ -81,6 +82,7 @@ std::span<const Family> families() {
       Family{"MiMoV2FlashForCausalLM", "mimo_v2_flash", make_mimo_v2_flash, kText,
              " attention_chunk_size "},  // which no class reads
       Family{"MiniCPM3ForCausalLM", "minicpm3", make_minicpm3, kText, kLatents},
+      Family{"MiniMaxForCausalLM", "minimax", make_minimax},
       Family{"MiniMaxM2ForCausalLM", "minimax_m2", make_minimax_m2, kText, " use_qk_norm "},
       Family{"Ministral3ForCausalLM", "ministral3", make_ministral3},
       Family{"Mistral3ForConditionalGeneration", "mistral3", make_text_alone, kMultimodal,

@@ -105,6 +105,8 @@ ModelSpec make_bamba(const ConfigReader& config);
 ModelSpec make_falcon_h1(const ConfigReader& config);
 ModelSpec make_falcon_mamba(const ConfigReader& config);
 ModelSpec make_granite_hybrid(const ConfigReader& config);
+ModelSpec make_kimi_linear(const ConfigReader& config);
+ModelSpec make_minimax(const ConfigReader& config);
 ModelSpec make_jamba(const ConfigReader& config);
 ModelSpec make_lfm2(const ConfigReader& config);
 ModelSpec make_lfm2_moe(const ConfigReader& config);

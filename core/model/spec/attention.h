@@ -127,6 +127,8 @@ struct AttentionSpec {
   Linear out{};  // [hidden, heads * head_dim]
   /// The weight behind which vLLM's attention has parameters of its own; none: behind `out`.
   WeightId scales_after = kNoWeight;
+  /// The weight before which they stand where vLLM's attention is the layer's module itself.
+  WeightId scales_before = kNoWeight;
 };
 
 }  // namespace plimsoll::model

@@ -23,6 +23,9 @@ enum class RecurrentKind : uint8_t {
   mamba1,       // Gu and Dao 2023: [u; z] = in x
   mamba2,       // Dao and Gu 2024: [z; u; B; C; step] = in x; one decay a head
   gated_delta,  // Yang et al. 2024: [q; k; v; z] = in x, [beta; step] = steps x
+  /// Kimi Team 2025, "Kimi Linear": a decay for each number of k; [q; k; v; step's; beta] = in x
+  channel_delta,
+  linear,  // Qin et al. 2024, "Lightning attention": a decay for each head that knows no token
 };
 
 /// A mixer whose memory of the tokens before is a state of fixed size. Its output before `out` is
@@ -38,10 +41,11 @@ struct RecurrentSpec {
   Linear steps{};   // gated delta
   Linear choose{};  // Mamba-1: [step of `rank`; B; C] of u
   int64_t rank = 0;
-  Linear step{};                         // Mamba-1: [heads, rank]
-  WeightId step_bias = kNoWeight;        // [heads] or none, before softplus
-  WeightId decay = kNoWeight;            // [heads] or [heads, state]: A; gated delta: A_log
-  WeightId skip = kNoWeight;             // [heads]: D
+  Linear step{};                   // Mamba-1: [heads, rank]; channel delta: [heads * state, rank]
+  Linear gate_down{}, gate_up{};   // z, where `in` has none; alone: `gate_up`
+  WeightId step_bias = kNoWeight;  // [heads] or none, before softplus
+  WeightId decay = kNoWeight;      // [heads] or [heads, state]: A; gated delta: A_log
+  WeightId skip = kNoWeight;       // [heads]: D
   Norm step_norm{}, b_norm{}, c_norm{};  // Mamba-1
   Norm norm{};  // of the output, over each of `norm_groups`; weight [all], or [head_dim]: of a head
   int64_t norm_groups = 1;

@@ -1,0 +1,149 @@
+// Kimi Linear: latent attention without positions between layers of the delta rule whose decays are
+// of each channel. MiniMax: lightning attention, and residuals from behind the norms.
+#include "base/error.h"
+#include "model/decoder.h"
+#include "model/families/families.h"
+
+namespace plimsoll::model {
+namespace {
+
+/// `layer_types`, else the numbers from 1 on of `linear_attn_config`.
+std::vector<LayerParts> read_kimi_parts(const ConfigReader& config, int64_t layers) {
+  auto attends =
+      read_layer_types(config, "layer_types", layers, "full_attention", "linear_attention");
+  if (attends) return attention_or_recurrent(*attends);
+  const ConfigReader mixers = config.object_or_empty("linear_attn_config");
+  const Json* list = mixers.find({"kda_layers"});
+  if (list == nullptr || !list->is_array()) config.refuse("linear_attn_config", "kda_layers");
+  attends.emplace(static_cast<size_t>(layers), true);
+  for (const Json& number : *list) {
+    if (!number.is_number_integer() || number < 1 || number > layers) {
+      config.refuse("linear_attn_config", fmt::format("layers from 1 to {}", layers));
+    }
+    (*attends)[number.get<size_t>() - 1] = false;
+  }
+  return attention_or_recurrent(*attends);
+}
+
+RecurrentTable read_kimi_delta(const ConfigReader& config, float epsilon) {
+  constexpr IntegerRange kSizes{1, 65536};
+  const ConfigReader mixers = config.object_or_empty("linear_attn_config");
+  RecurrentTable table{.module = "self_attn"};
+  RecurrentSpec& sizes = table.sizes;
+  sizes.kind = RecurrentKind::channel_delta;
+  sizes.heads = sizes.groups = mixers.integer({"num_heads"}, 32, kSizes);
+  sizes.head_dim = sizes.state = sizes.rank = mixers.integer({"head_dim"}, 128, kSizes);
+  sizes.conv = {.width = 3 * sizes.width(),
+                .taps = mixers.integer({"short_conv_kernel_size"}, 4, {1, kMostTaps}),
+                .activation = Activation::silu};
+  sizes.norm = {.epsilon = epsilon, .present = true};
+  sizes.norm_groups = sizes.heads;
+  sizes.gated = RecurrentSpec::Gated::after_norm;
+  sizes.gate = GateKind::sigmoid;
+  return table;
+}
+
+Mixture read_kimi_mixture(const ConfigReader& config, int64_t layers) {
+  MlpSpec missing{.experts = 256};
+  missing.experts_per_token = config.integer({"num_experts_per_token"}, 8, {1, kMostExperts});
+  missing.intermediate = config.integer({"moe_intermediate_size"}, 1024, kWidths);
+  Mixture mixture = read_mixture(config, layers, missing);
+  MlpSpec& sizes = mixture.sizes;
+  sizes.router.score = RouterScore::sigmoid;
+  if (config.text({"moe_router_activation_func"}, "sigmoid") != "sigmoid") {
+    config.refuse("moe_router_activation_func", "sigmoid");
+  }
+  sizes.router.normalize = config.boolean({"moe_renormalize"}, true);
+  sizes.router.epsilon = 1e-20f;
+  sizes.router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 1));
+  if (config.integer({"num_expert_group"}, 1, {1, sizes.experts}) != 1) {
+    config.refuse("num_expert_group", "1");
+  }
+  sizes.shared.intermediate =
+      config.integer({"num_shared_experts"}, 1, {0, kMostExperts}) * sizes.intermediate;
+  const int64_t step = config.integer({"moe_layer_freq"}, 1, {1, 4096});
+  mixture.sparse = sparse_from(layers, config.integer({"first_k_dense_replace"}, 1, {.least = 0}));
+  for (size_t i = 0; i < mixture.sparse.size(); ++i) {
+    if (static_cast<int64_t>(i) % step != 0) mixture.sparse[i] = false;
+  }
+  mixture.sparse = sparse_by_types(config, "mlp_layer_types", std::move(mixture.sparse));
+  const std::string module = "block_sparse_moe";
+  MixtureNames& names = mixture.names;
+  names.router = {module + ".gate", module + ".gate"};
+  names.choice_bias = {module + ".experts.routed_experts.e_score_correction_bias",
+                       module + ".gate.e_score_correction_bias"};
+  names.experts = {module + ".experts.routed_experts", module + ".experts"};
+  names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
+  names.shared = {module + ".experts._shared_experts._layer", module + ".shared_experts"};
+  return mixture;
+}
+
+}  // namespace
+
+ModelSpec make_kimi_linear(const ConfigReader& config) {
+  Decoder decoder{.family = "kimi_linear"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 163840,
+                         .hidden = 2304,
+                         .intermediate = 9216,
+                         .layers = 27,
+                         .heads = 32,
+                         .max_position = 1048576}});
+  const Sizes& sizes = decoder.sizes;
+  if (!config.boolean({"mla_use_nope"}, true)) config.refuse("mla_use_nope", "true");
+  decoder.ropes.clear();
+  decoder.latent = Latent{.attention = read_latent(config, sizes.heads, -1),
+                          .modules = LatentModules::scales_first};
+  decoder.parts = read_kimi_parts(config, sizes.layers);
+  decoder.recurrent = read_kimi_delta(config, decoder.norm.epsilon);
+  decoder.mixture = read_kimi_mixture(config, sizes.layers);
+  decoder.vllm.knows_stage = true;
+  decoder.vllm.whole = "vLLM pads what its layers of the delta rule read, and fills no padding";
+  return build(decoder);
+}
+
+ModelSpec make_minimax(const ConfigReader& config) {
+  Decoder decoder{.family = "minimax"};
+  read_common(config, decoder,
+              {.sizes = {.vocab = 32000,
+                         .hidden = 4096,
+                         .intermediate = 14336,
+                         .layers = 32,
+                         .heads = 32,
+                         .kv_heads = 8,
+                         .max_position = 131072},
+               .epsilon = 1e-5,
+               .theta = 1e6});
+  const Sizes& sizes = decoder.sizes;
+  decoder.placement = NormPlacement::residual;
+  const auto blend = [&](const std::string& part) -> Blend {
+    return {.alpha = static_cast<float>(config.positive({part + "_alpha_factor"}, 1)),
+            .beta = static_cast<float>(config.positive({part + "_beta_factor"}, 1))};
+  };
+  decoder.attention_blend = blend("full_attn");
+  decoder.recurrent_blend = blend("linear_attn");
+  decoder.mlp_blend = blend("mlp");
+  decoder.parts = attention_or_recurrent(
+      read_layer_types(config, "layer_types", sizes.layers, "full_attention", "linear_attention")
+          .value_or(sparse_every(sizes.layers, 2)));
+  decoder.recurrent = RecurrentTable{.module = "self_attn"};
+  RecurrentSpec& mixer = decoder.recurrent->sizes;
+  mixer.kind = RecurrentKind::linear;
+  mixer.heads = mixer.groups = sizes.heads;
+  mixer.head_dim = mixer.state = sizes.head_dim;
+  mixer.norm = {.epsilon = 1e-6f, .present = true};  // not in the config
+  mixer.gated = RecurrentSpec::Gated::after_norm;
+  mixer.gate = GateKind::sigmoid;
+  decoder.mixture =
+      read_mixture(config, sizes.layers,
+                   {.intermediate = sizes.intermediate, .experts = 8, .experts_per_token = 2});
+  const std::string module = "block_sparse_moe";
+  MixtureNames& names = decoder.mixture->names;
+  names.router = {module + ".gate", module + ".gate"};
+  names.experts = {module + ".experts.routed_experts", module + ".experts"};
+  names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
+  decoder.vllm.refused = "vLLM 0.32.0 does not load MiniMax of this class";
+  return build(decoder);
+}
+
+}  // namespace plimsoll::model
