@@ -241,6 +241,10 @@ class Backend {
   /// The state is [heads, state, head_dim].
   void gated_delta(View out, const DeltaInputs& in, const model::RecurrentSpec& spec,
                    const DeltaWeights& weights, const StateLayer& states, const BatchMeta& batch);
+  /// Each channel by itself, with gates i and r: a = exp(-8 r softplus(decay)), h = a h + (1 -
+  /// a^2)^1/2 i x, at position 0 h = i x; out = h. `decay` is [width]; the state is [width].
+  void linear_recurrence(View out, const LruInputs& in, const model::RecurrentSpec& spec,
+                         const Weight& decay, const StateLayer& states, const BatchMeta& batch);
   /// Changes logits [rows, vocab] f32 by batch.drawing's entries [first, first + rows), draws
   /// tokens from them and writes these there in batch.drawn_on_device. Only where
   /// Footprint::draws, and behind embed().
@@ -291,6 +295,9 @@ class Backend {
   virtual void do_gated_delta(View out, const DeltaInputs& in, const model::RecurrentSpec& spec,
                               const DeltaWeights& weights, const StateLayer& states,
                               const BatchMeta& batch);
+  virtual void do_linear_recurrence(View out, const LruInputs& in, const model::RecurrentSpec& spec,
+                                    const Weight& decay, const StateLayer& states,
+                                    const BatchMeta& batch);
   virtual void do_draw(const BatchMeta& batch, View logits, int64_t first, std::byte* workspace);
   virtual const float* do_host_logits(View logits, std::span<float> staging) = 0;
 

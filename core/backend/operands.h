@@ -101,6 +101,12 @@ struct DeltaWeights {
   Weight step_bias{};  // as long as a row of steps, or empty
 };
 
+/// What a gated linear recurrence (RG-LRU) reads of T tokens.
+struct LruInputs {
+  View x;      // [T, heads * head_dim]
+  View gates;  // [T, heads * 2 * head_dim], before sigmoid: a head's of x, then of its decay
+};
+
 /// Routing of tokens to experts.
 struct Routing {
   View experts;  // [T, k] i32

@@ -83,6 +83,18 @@ void Backend::gated_delta(View out, const DeltaInputs& in, const model::Recurren
   if (runs(out)) do_gated_delta(out, in, spec, weights, states, batch);
 }
 
+void Backend::linear_recurrence(View out, const LruInputs& in, const model::RecurrentSpec& spec,
+                                const Weight& decay, const StateLayer& states,
+                                const BatchMeta& batch) {
+  constexpr std::string_view kOp = "linear_recurrence";
+  check(kOp, "out", out, in.x.rows, spec.width());
+  check(kOp, "x", in.x, out.rows, spec.width());
+  check(kOp, "gates", in.gates, out.rows, 2 * spec.width());
+  check(kOp, "decay", decay, spec.width());
+  check_slots(kOp, out, batch);
+  if (runs(out)) do_linear_recurrence(out, in, spec, decay, states, batch);
+}
+
 void Backend::do_convolve(View, View, const model::ConvSpec&, const Weight&, const Weight&,
                           const StateLayer&, const BatchMeta&) {
   refuse_shape("convolve", fmt::format("the {} backend has no such kernel", footprint_.name()));
@@ -97,6 +109,12 @@ void Backend::do_selective_scan(View, const ScanInputs&, const model::RecurrentS
 void Backend::do_gated_delta(View, const DeltaInputs&, const model::RecurrentSpec&,
                              const DeltaWeights&, const StateLayer&, const BatchMeta&) {
   refuse_shape("gated_delta", fmt::format("the {} backend has no such kernel", footprint_.name()));
+}
+
+void Backend::do_linear_recurrence(View, const LruInputs&, const model::RecurrentSpec&,
+                                   const Weight&, const StateLayer&, const BatchMeta&) {
+  refuse_shape("linear_recurrence",
+               fmt::format("the {} backend has no such kernel", footprint_.name()));
 }
 
 }  // namespace plimsoll::backend

@@ -123,6 +123,7 @@ class Model {
   void gated_delta(const Step& step, size_t index, backend::View input, backend::View out);
   void channel_delta(const Step& step, size_t index, backend::View input, backend::View out);
   void linear_attention(const Step& step, size_t index, backend::View input, backend::View out);
+  void gated_linear(const Step& step, size_t index, backend::View input, backend::View out);
   backend::View output_gate(const model::RecurrentSpec& spec, backend::View input);
   void convolve(const Step& step, size_t index, backend::View out, backend::View in);
   /// x, normed in groups, and times SiLU of z: before or after that.

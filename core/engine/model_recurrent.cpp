@@ -46,6 +46,8 @@ void Model::recurrent(const Step& step, size_t index, View input, View out) {
       return channel_delta(step, index, input, out);
     case RecurrentKind::linear:
       return linear_attention(step, index, input, out);
+    case RecurrentKind::gated_linear:
+      return gated_linear(step, index, input, out);
   }
 }
 
@@ -180,6 +182,24 @@ void Model::linear_attention(const Step& step, size_t index, View input, View ou
                           spec, {.decay = weight(spec.decay)}, states_[index], step.batch);
   gate_and_norm(spec, mixed, output_gate(spec, input));
   linear(out, wanted_rows(step, index, mixed), spec.out, Activation::none);
+}
+
+void Model::gated_linear(const Step& step, size_t index, View input, View out) {
+  const RecurrentSpec& spec = *spec_.layers[index].recurrent;
+  const int64_t width = spec.width(), head = spec.head_dim;
+  const View y = take("output gate", input.rows, width);
+  linear(y, input, spec.gate_up, Activation::gelu_tanh);
+  const View x = take("projected", input.rows, width), u = take("convolved", input.rows, width);
+  linear(x, input, spec.in, Activation::none);
+  convolve(step, index, u, x);
+  const View gates = take("head gates", input.rows, 2 * width);
+  for (int64_t h = 0; h < spec.heads; ++h) {
+    linear(gates.slice_columns(2 * head * h, 2 * head), u.slice_columns(head * h, head),
+           spec.head_gates[static_cast<size_t>(h)], Activation::none);
+  }
+  backend_.linear_recurrence(x, {u, gates}, spec, weight(spec.decay), states_[index], step.batch);
+  backend_.multiply_gates(x, y, GateKind::as_is);
+  linear(out, wanted_rows(step, index, x), spec.out, Activation::none);
 }
 
 View Model::output_gate(const RecurrentSpec& spec, View input) {

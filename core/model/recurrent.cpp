@@ -37,6 +37,9 @@ class Builder {
       case RecurrentKind::linear:
         linear_attention();
         break;
+      case RecurrentKind::gated_linear:
+        gated_linear();
+        break;
     }
     return spec_;
   }
@@ -170,6 +173,30 @@ class Builder {
     spec_.gate_up = plain("output_gate", width, hidden_, {.split = Split::column});
     output_norm(width, Split::column);
     out();
+  }
+
+  // No class of vLLM's: order and names are ours. A head's gates are stored [heads, in, out]
+  // (StackedTensor).
+  void gated_linear() {
+    const int64_t width = spec_.width(), head = spec_.head_dim;
+    spec_.gate_up = plain("linear_y", width, hidden_, {.split = Split::column, .bias = true});
+    spec_.in = plain("linear_x", width, hidden_, {.split = Split::column, .bias = true});
+    conv({{width}}, Split::column);
+    numbers("rg_lru.recurrent_param", "rg_lru.recurrent_param", {width}, spec_.decay);
+    for (int64_t h = 0; h < spec_.heads; ++h) {
+      const std::string number = "[" + std::to_string(h) + "]", lru = stored_ + ".rg_lru.";
+      Linear gates = add_.linear(
+          name_ + ".rg_lru.gates" + number,
+          {Rows::all(lru + "input_gate", head), Rows::all(lru + "recurrent_gate", head)}, head,
+          {.bias = true, .transposed = true});
+      for (const auto& [id, kind] :
+           {std::pair(gates.weight, "_weight"), std::pair(gates.bias, "_bias")}) {
+        add_.at(id).parts[0].tensor = lru + "input_gate" + kind + number;
+        add_.at(id).parts[1].tensor = lru + "recurrent_gate" + kind + number;
+      }
+      spec_.head_gates.push_back(gates);
+    }
+    spec_.out = plain("linear_out", hidden_, width, {.split = Split::row, .bias = true});
   }
 
   void gated_delta() {

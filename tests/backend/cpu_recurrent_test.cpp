@@ -221,6 +221,35 @@ TEST_CASE("the gated delta rule forgets, corrects and reads") {
     }
 }
 
+TEST_CASE("gated linear recurrences take each channel by itself") {
+  for (const CpuIsa isa : isas())
+    for (const int64_t channels : {1, 21, 64}) {
+      CAPTURE(isa_name(isa), channels);
+      CpuFixture cpu(isa, 2);
+      const model::RecurrentSpec spec{.kind = model::RecurrentKind::gated_linear,
+                                      .heads = 3,
+                                      .head_dim = channels,
+                                      .groups = 3,
+                                      .state = 1};
+      // Decays near 1 and near 0: softplus of -6 to 2.
+      LoadedWeight decay(*cpu, {spec.width()}, WeightUse::vector, DType::f32, 1, 4);
+      const Rows x = Rows::random(kRows, spec.width(), 2);
+      const Rows gates = Rows::random(kRows, 2 * spec.width(), 3);
+      check(
+          spec.state_floats(), spec.width(),
+          [&](const auto& rows, const auto& states, const BatchMeta& batch) {
+            Rows x_of = pick(x, rows), gates_of = pick(gates, rows),
+                 out(x_of.count(), spec.width());
+            cpu->linear_recurrence(out, {x_of, gates_of}, spec, decay.weight, states, batch);
+            return out;
+          },
+          [&](int64_t s) {
+            return reference::linear_recurrence(
+                {sequence_of(x, s), sequence_of(gates, s), decay.values.values}, spec);
+          });
+    }
+}
+
 TEST_CASE("a norm's weight of several rows takes them in turn") {
   CpuFixture cpu(CpuIsa::portable, 1);
   const LoadedWeight weight(*cpu, {12}, WeightUse::vector, DType::f32, 1);

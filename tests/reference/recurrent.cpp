@@ -85,4 +85,22 @@ Matrix gated_delta(const DeltaTerms& terms, const model::RecurrentSpec& spec) {
   return out;
 }
 
+Matrix linear_recurrence(const LruTerms& terms, const model::RecurrentSpec& spec) {
+  Matrix out(terms.x.rows, terms.x.columns);
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  for (int64_t head = 0; head < spec.heads; ++head)
+    for (int64_t i = 0; i < spec.head_dim; ++i) {
+      const int64_t channel = head * spec.head_dim + i, gate = 2 * head * spec.head_dim + i;
+      const double rate = -8 * softplus(at(terms.decay, channel));
+      double h = 0;
+      for (int64_t t = 0; t < out.rows; ++t) {
+        const double input = sigmoid(terms.gates.at(t, gate)) * terms.x.at(t, channel);
+        const double a = std::exp(rate * sigmoid(terms.gates.at(t, gate + spec.head_dim)));
+        h = t == 0 ? input : a * h + std::sqrt(1 - a * a) * input;
+        out.at(t, channel) = h;
+      }
+    }
+  return out;
+}
+
 }  // namespace plimsoll::reference

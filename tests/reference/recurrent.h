@@ -23,4 +23,10 @@ struct DeltaTerms {
 };
 Matrix gated_delta(const DeltaTerms& terms, const model::RecurrentSpec& spec);
 
+struct LruTerms {
+  Matrix x, gates;  // gates: of each head those of x, then those of the decay
+  std::vector<double> decay;
+};
+Matrix linear_recurrence(const LruTerms& terms, const model::RecurrentSpec& spec);
+
 }  // namespace plimsoll::reference

@@ -123,6 +123,20 @@ struct DeltaStep {
   const float* decays = nullptr;  // [keys]: of each row of s in place of `decay`
 };
 
+/// A token's step of a gated linear recurrence over some channels: with log a = rates *
+/// sigmoid(decay_gates), h = a h + (1 - a^2)^1/2 sigmoid(input_gates) x; at the first token h =
+/// sigmoid(input_gates) x; out = h.
+struct LruStep {
+  float* h = nullptr;
+  const float* x = nullptr;
+  const float* input_gates = nullptr;
+  const float* decay_gates = nullptr;
+  const float* rates = nullptr;
+  float* out = nullptr;
+  int64_t channels = 0;
+  bool starts = false;
+};
+
 /// Query rows of one sequence that share a KV head, over that sequence's cache. Row i belongs to
 /// position first_position + i / heads and to query head i % heads of the group.
 struct AttentionTile {
@@ -196,6 +210,7 @@ struct Kernels {
   float (*dot)(const float* a, const float* b, int64_t count);
   void (*scan_step)(const ScanStep& step);
   void (*delta_step)(const DeltaStep& step);
+  void (*lru_step)(const LruStep& step);
 };
 
 /// The table of an instruction set that this processor has.

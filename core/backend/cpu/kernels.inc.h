@@ -34,7 +34,8 @@ constexpr Kernels kernel_table() {
           .add_product = add_product,
           .dot = dot,
           .scan_step = scan_step,
-          .delta_step = delta_step};
+          .delta_step = delta_step,
+          .lru_step = lru_step};
 }
 
 }  // namespace

@@ -105,6 +105,9 @@ class CpuBackend final : public Backend {
   void do_gated_delta(View out, const DeltaInputs& in, const model::RecurrentSpec& spec,
                       const DeltaWeights& weights, const StateLayer& states,
                       const BatchMeta& batch) override;
+  void do_linear_recurrence(View out, const LruInputs& in, const model::RecurrentSpec& spec,
+                            const Weight& decay, const StateLayer& states,
+                            const BatchMeta& batch) override;
   void do_soft_cap(View x, float cap) override;
   void do_multiply_factors(View x, const Weight& factors, View indices) override;
   void do_scale(View x, float factor) override;

@@ -162,4 +162,33 @@ void CpuBackend::do_gated_delta(View out, const DeltaInputs& in, const model::Re
             });
 }
 
+void CpuBackend::do_linear_recurrence(View out, const LruInputs& in,
+                                      const model::RecurrentSpec& spec, const Weight& decay,
+                                      const StateLayer& states, const BatchMeta& batch) {
+  constexpr float kSharpness = -8.f;  // Griffin's c
+  constexpr int64_t kRowCost = 64;    // of an exponential and its like
+  const int64_t channels = spec.head_dim;
+  pool_.run(sequences_of(batch) * spec.heads, kRowCost * out.rows * spec.width(),
+            [&](int64_t task, int) {
+              const SequenceRows rows = rows_of(batch, states, task / spec.heads);
+              if (rows.count == 0) return;
+              const int64_t first = task % spec.heads * channels;
+              std::vector<float> rates(static_cast<size_t>(channels));
+              for (int64_t i = 0; i < channels; ++i) {
+                rates[static_cast<size_t>(i)] = kSharpness * softplus(floats(decay)[first + i]);
+              }
+              for (int64_t row = rows.first; row < rows.first + rows.count; ++row) {
+                const float* gates = row_of(in.gates, row) + 2 * first;
+                kernels_.lru_step({.h = rows.state + first,
+                                   .x = row_of(in.x, row) + first,
+                                   .input_gates = gates,
+                                   .decay_gates = gates + channels,
+                                   .rates = rates.data(),
+                                   .out = row_of(out, row) + first,
+                                   .channels = channels,
+                                   .starts = rows.starts && row == rows.first});
+              }
+            });
+}
+
 }  // namespace plimsoll::backend

@@ -85,6 +85,17 @@ void delta_step(const DeltaStep& step) {
     delta_columns<1>(step, column, step.values - column);
 }
 
+void lru_step(const LruStep& step) {
+  map(step.h, step.channels, [&](auto at) {
+    const Vf input = sigmoid(at(step.input_gates)) * at(step.x);
+    if (step.starts) return input;
+    const Vf rate = at(step.rates) * sigmoid(at(step.decay_gates));
+    const Vf share = square_root(splat(0.f) - expm1(rate + rate));
+    return fma(exp(rate), at(step.h), share * input);
+  });
+  map(step.out, step.channels, [&](auto at) { return at(step.h); });
+}
+
 float dot(const float* a, const float* b, int64_t count) {
   Vf sums = splat(0.f);
   for (int64_t i = 0; i < count; i += kLanes) {

@@ -37,6 +37,17 @@ PLIMSOLL_INLINE Vf exp(Vf x) {
   return select(underflow, splat(0.f), p);
 }
 
+/// e^x - 1 for x <= 0.
+PLIMSOLL_INLINE Vf expm1(Vf x) {
+  return select(x > splat(-0.34f), fma(exp_tail(x), x * x, x), exp(x) - splat(1.f));
+}
+
+/// Rounded correctly, lane by lane.
+PLIMSOLL_INLINE Vf square_root(Vf x) {
+  for (int lane = 0; lane < kLanes; ++lane) x[lane] = __builtin_sqrtf(x[lane]);
+  return x;
+}
+
 /// Cephes tanhf.
 PLIMSOLL_INLINE Vf tanh(Vf x) {
   const Vf s = x * x;

@@ -115,6 +115,7 @@ std::span<const Family> families() {
       Family{"Qwen3_5ForConditionalGeneration", "qwen3_5", make_text_alone, kMultimodal},
       Family{"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", make_qwen3_5_moe},
       Family{"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", make_text_alone, kMultimodal},
+      Family{"RecurrentGemmaForCausalLM", "recurrent_gemma", make_recurrent_gemma},
       Family{"SeedOssForCausalLM", "seed_oss", make_seed_oss},
       Family{"SmolLM3ForCausalLM", "smollm3", make_smollm3, kText, " no_rope_layers "},
       Family{"SmolVLMForConditionalGeneration", "smolvlm", make_idefics3, kMultimodal},

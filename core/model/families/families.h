@@ -114,6 +114,7 @@ ModelSpec make_mamba(const ConfigReader& config);
 ModelSpec make_mamba2(const ConfigReader& config);
 ModelSpec make_olmo_hybrid(const ConfigReader& config);
 ModelSpec make_nemotron_h(const ConfigReader& config);
+ModelSpec make_recurrent_gemma(const ConfigReader& config);
 ModelSpec make_qwen3_5(const ConfigReader& config);
 ModelSpec make_qwen3_5_moe(const ConfigReader& config);
 ModelSpec make_qwen3_next(const ConfigReader& config);

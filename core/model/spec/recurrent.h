@@ -26,6 +26,7 @@ enum class RecurrentKind : uint8_t {
   /// Kimi Team 2025, "Kimi Linear": a decay for each number of k; [q; k; v; step's; beta] = in x
   channel_delta,
   linear,  // Qin et al. 2024, "Lightning attention": a decay for each head that knows no token
+  gated_linear,  // De et al. 2024, "Griffin": u = conv(in x); each channel by itself (RG-LRU)
 };
 
 /// A mixer whose memory of the tokens before is a state of fixed size. Its output before `out` is
@@ -38,14 +39,16 @@ struct RecurrentSpec {
   int64_t groups = 0;    // of B and C, or heads of q and k: equally many heads share one
   int64_t state = 0;     // numbers for each of a head's outputs; of q and k: their head's size
   Linear in{};
-  Linear steps{};   // gated delta
+  Linear steps{};  // gated delta
+  /// RG-LRU, of each head's u: [2 * head_dim, head_dim], gates of the input, then of the decay.
+  std::vector<Linear> head_gates{};
   Linear choose{};  // Mamba-1: [step of `rank`; B; C] of u
   int64_t rank = 0;
   Linear step{};                   // Mamba-1: [heads, rank]; channel delta: [heads * state, rank]
   Linear gate_down{}, gate_up{};   // z, where `in` has none; alone: `gate_up`
   WeightId step_bias = kNoWeight;  // [heads] or none, before softplus
-  WeightId decay = kNoWeight;      // [heads] or [heads, state]: A; gated delta: A_log
-  WeightId skip = kNoWeight;       // [heads]: D
+  WeightId decay = kNoWeight;  // [heads] or [heads, state]: A; gated delta: A_log; RG-LRU: [width]
+  WeightId skip = kNoWeight;   // [heads]: D
   Norm step_norm{}, b_norm{}, c_norm{};  // Mamba-1
   Norm norm{};  // of the output, over each of `norm_groups`; weight [all], or [head_dim]: of a head
   int64_t norm_groups = 1;

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "base/dtype.h"
+
 namespace plimsoll::model {
 namespace {
 
@@ -15,6 +17,10 @@ float soft_cap(const ConfigReader& config, std::string_view key, double missing)
 
 float embedding_scale(int64_t hidden) {
   return static_cast<float>(std::sqrt(static_cast<double>(hidden)));
+}
+
+float embedding_scale_bf16(int64_t hidden) {
+  return bf16_to_float(float_to_bf16(embedding_scale(hidden)));
 }
 
 void read_gemma(const ConfigReader& config, Decoder& decoder, CommonDefaults common,

@@ -15,6 +15,8 @@ struct GemmaDefaults {
 
 /// sqrt(hidden).
 float embedding_scale(int64_t hidden);
+/// The same as a bf16: of models that round it whatever they compute in.
+float embedding_scale_bf16(int64_t hidden);
 
 void read_gemma(const ConfigReader& config, Decoder& decoder, CommonDefaults common,
                 const GemmaDefaults& defaults);
