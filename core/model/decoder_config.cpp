@@ -143,4 +143,23 @@ std::vector<int64_t> qwen_windows(const ConfigReader& config, int64_t layers) {
   return read_windows(config, layers, window, [=](int64_t layer) { return layer >= first; });
 }
 
+std::vector<int64_t> exaone_windows(const ConfigReader& config, int64_t layers) {
+  const int64_t missing = config.has("sliding_window") ? 0 : 4096;
+  const int64_t window = config.integer({"sliding_window"}, missing, {.least = 0});
+  if (window == 0) return {};
+  const Json* pattern = config.find({"sliding_window_pattern"});
+  if (pattern != nullptr && pattern->is_string()) {
+    const auto letters = pattern->get<std::string>();
+    if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos) {
+      config.refuse("sliding_window_pattern", "letters L and G");
+    }
+    return read_windows(config, layers, window, [&](int64_t layer) {
+      return letters[static_cast<size_t>(layer) % letters.size()] == 'L';
+    });
+  }
+  const int64_t period = config.integer({"sliding_window_pattern"}, 4, {1, 4096});
+  return read_windows(config, layers, window,
+                      [period](int64_t layer) { return (layer + 1) % period != 0; });
+}
+
 }  // namespace plimsoll::model

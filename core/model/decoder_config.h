@@ -61,5 +61,7 @@ std::vector<int64_t> read_windows(const ConfigReader& config, int64_t layers, in
 std::vector<int64_t> uniform_windows(const ConfigReader& config, int64_t layers, int64_t missing);
 /// Qwen2's and Qwen3's: none unless `use_sliding_window`, then from layer `max_window_layers` on.
 std::vector<int64_t> qwen_windows(const ConfigReader& config, int64_t layers);
+/// EXAONE's: `layer_types`, else letters in turn ("LLLG": L has one) or a period.
+std::vector<int64_t> exaone_windows(const ConfigReader& config, int64_t layers);
 
 }  // namespace plimsoll::model

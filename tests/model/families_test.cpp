@@ -215,6 +215,24 @@ TEST_CASE("heads of OPT and GPT-2 divide the hidden size, whatever else a config
   }
 }
 
+TEST_CASE("EXAONE's windows are told by letters, by a period or layer by layer") {
+  for (const char* architecture : {"Exaone4ForCausalLM", "ExaoneMoEForCausalLM"}) {
+    INFO(architecture);
+    for (const char* pattern : {"\"LLLG\"", "4"}) {
+      const ModelSpec spec = tiny(architecture, (R"({"num_hidden_layers": 5, "sliding_window": 48,
+                                  "sliding_window_pattern": )" +
+                                                 std::string(pattern) + "}")
+                                                    .c_str());
+      std::vector<int64_t> windows;
+      for (const model::LayerSpec& layer : spec.layers) windows.push_back(layer.attention.window);
+      CHECK(windows == std::vector<int64_t>{48, 48, 48, 0, 48});
+      CHECK(spec.layers[3].attention.rope == -1);
+    }
+    CHECK_THROWS_WITH(tiny(architecture, R"({"sliding_window_pattern": "LXLG"})"),
+                      Catch::Contains("letters L and G"));
+  }
+}
+
 TEST_CASE("the largest tables are made in milliseconds") {
   const Json config = {{"architectures", {"Qwen3MoeForCausalLM"}},
                        {"num_hidden_layers", 94},

@@ -29,26 +29,6 @@ Decoder read_later_olmo(const ConfigReader& config, const char* family) {
   return decoder;
 }
 
-/// EXAONE 4's windows: `layer_types`, else letters in turn ("LLLG": L has one) or a period.
-std::vector<int64_t> read_exaone_windows(const ConfigReader& config, int64_t layers) {
-  const int64_t missing = config.has("sliding_window") ? 0 : 4096;
-  const int64_t window = config.integer({"sliding_window"}, missing, {.least = 0});
-  if (window == 0) return {};
-  const Json* pattern = config.find({"sliding_window_pattern"});
-  if (pattern != nullptr && pattern->is_string()) {
-    const auto letters = pattern->get<std::string>();
-    if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos) {
-      config.refuse("sliding_window_pattern", "letters L and G");
-    }
-    return read_windows(config, layers, window, [&](int64_t layer) {
-      return letters[static_cast<size_t>(layer) % letters.size()] == 'L';
-    });
-  }
-  const int64_t period = config.integer({"sliding_window_pattern"}, 4, {1, 4096});
-  return read_windows(config, layers, window,
-                      [period](int64_t layer) { return (layer + 1) % period != 0; });
-}
-
 }  // namespace
 
 ModelSpec make_olmo(const ConfigReader& config) {
@@ -91,7 +71,7 @@ ModelSpec make_exaone4(const ConfigReader& config) {
   use_outer_norms(decoder);
   decoder.qk_norm = true;
   decoder.scales = ScalesPlace::at_end;
-  decoder.windows = read_exaone_windows(config, decoder.sizes.layers);
+  decoder.windows = exaone_windows(config, decoder.sizes.layers);
   // With windows somewhere, layers without one have no RoPE.
   for (const int64_t window : decoder.windows) decoder.layer_ropes.push_back(window > 0 ? 0 : -1);
   decoder.vllm.knows_stage = true;

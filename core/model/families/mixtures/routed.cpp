@@ -126,10 +126,7 @@ ModelSpec make_exaone_moe(const ConfigReader& config) {
                .epsilon = 1e-5});
   decoder.qk_norm = true;
   decoder.scales = ScalesPlace::at_end;
-  const int64_t step = config.integer({"sliding_window_pattern"}, 4, {1, 4096});
-  decoder.windows = read_windows(config, decoder.sizes.layers,
-                                 config.integer({"sliding_window"}, 0, {.least = 0}),
-                                 [=](int64_t layer) { return (layer + 1) % step != 0; });
+  decoder.windows = exaone_windows(config, decoder.sizes.layers);
   decoder.mixture =
       read_routed(config, decoder.sizes.layers,
                   {.sizes = {.intermediate = 1024, .experts = 64, .experts_per_token = 8}});
