@@ -91,8 +91,9 @@ int64_t sequences(const BatchMeta& batch) {
 
 void check_cache(const char* op, View qkv, const model::AttentionSpec& spec, const KvLayer& cache,
                  const BatchMeta& batch) {
+  const int64_t stored = spec.keys_of >= 0 ? 0 : 2 * spec.kv_heads;  // heads of k and v in qkv
   check_shape(op, "qkv", qkv, static_cast<int64_t>(batch.positions.size()),
-              (spec.heads + 2 * spec.kv_heads) * spec.head_dim);
+              (spec.heads + stored) * spec.head_dim);
   if (static_cast<size_t>(cache.group) >= batch.block_tables.size()) {
     disagree("{}: KV group {} of {}", op, cache.group, batch.block_tables.size());
   }

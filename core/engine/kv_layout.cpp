@@ -21,10 +21,20 @@ using Buckets = std::map<int64_t, std::vector<int32_t>>;  // window -> layers
 Buckets bucket_layers(const model::ModelSpec& spec) {
   Buckets buckets;
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    if (!spec.layers[i].has_attention()) continue;
+    if (!spec.layers[i].has_attention() || spec.layers[i].attention.keys_of >= 0) continue;
     buckets[spec.layers[i].attention.window].push_back(static_cast<int32_t>(i));
   }
   return buckets;
+}
+
+/// Layers without keys of their own have the place of the layer whose keys they read.
+void share_places(const model::ModelSpec& spec, KvLayout& layout) {
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const int32_t source = spec.layers[i].attention.keys_of;
+    if (source < 0) continue;
+    layout.layer_group[i] = layout.layer_group[static_cast<size_t>(source)];
+    layout.layer_offset[i] = layout.layer_offset[static_cast<size_t>(source)];
+  }
 }
 
 /// Layers that a block holds. The smallest bucket fills a block; buckets of nearly equal size
@@ -102,6 +112,7 @@ KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType 
       layout.groups.push_back(std::move(group));
     }
   }
+  share_places(spec, layout);
   return layout;
 }
 

@@ -177,6 +177,11 @@ View Model::forward(const BatchMeta& batch) {
     step.shortcut = take("shortcut", tokens, spec_.hidden_size);
   }
   begin(step);
+  if (spec_.layer_inputs.width > 0) {
+    const int64_t columns = std::ssize(spec_.layers) * spec_.layer_inputs.width;
+    step.inputs = take("layer inputs", tokens, columns);
+    layer_inputs(step);
+  }
   for (size_t i = 0; i < spec_.ropes.size(); ++i) {
     angles_[i] = take("rope angles", tokens, spec_.ropes[i].rotary_dim, DType::f32);
     backend_.rope_angles(angles_[i], spec_.ropes[i], batch);
@@ -220,6 +225,32 @@ void Model::embed(const Step& step) {
                            spec_.position_offset);
 }
 
+void Model::layer_inputs(const Step& step) {
+  const model::LayerInputs& spec = spec_.layer_inputs;
+  const Scope scope(backend_.scratch());
+  linear(step.inputs, step.residual, spec.projection, Activation::none);
+  backend_.scale(step.inputs, spec.projection_factor);
+  View layers = step.inputs;  // each a row
+  layers.rows *= layers.columns / spec.width;
+  layers.columns = layers.stride = spec.width;
+  norm(layers, layers, spec.norm);
+  const View of_token = take("token's layer inputs", step.inputs.rows, step.inputs.columns);
+  backend_.embed(of_token, weight(spec.table), step.batch, spec.table_factor);
+  backend_.add(step.inputs, of_token);
+  backend_.scale(step.inputs, spec.factor);
+}
+
+void Model::add_input(const model::LayerInput& spec, View input, View residual) {
+  const Scope scope(backend_.scratch());
+  const View gate = take("layer input gate", input.rows, input.columns);
+  linear(gate, residual, spec.gate, spec.activation);
+  backend_.multiply_gates(gate, input, model::GateKind::as_is);
+  const View delta = take("layer input", residual.rows, residual.columns);
+  linear(delta, gate, spec.projection, Activation::none);
+  norm(delta, delta, spec.norm);
+  backend_.add(residual, delta);
+}
+
 void Model::layer(Step& step, size_t index, View hidden) {
   const LayerSpec& layer = spec_.layers[index];
   const Scope scope(backend_.scratch());
@@ -235,11 +266,13 @@ void Model::layer(Step& step, size_t index, View hidden) {
     // Of the other rows only K and V are still needed.
     backend_.gather_rows(hidden, step.residual, step.batch);
     step.residual = hidden;
-    if (layer.ends_shortcut) {
-      const View wanted = take("shortcut rows", hidden.rows, hidden.columns);
-      backend_.gather_rows(wanted, step.shortcut, step.batch);
-      step.shortcut = wanted;
-    }
+    const auto keep_wanted = [&](std::string_view name, View& rows) {
+      const View wanted = take(name, hidden.rows, rows.columns);
+      backend_.gather_rows(wanted, rows, step.batch);
+      rows = wanted;
+    };
+    if (layer.ends_shortcut) keep_wanted("shortcut rows", step.shortcut);
+    if (layer.input) keep_wanted("layer input rows", step.inputs);
     delta = delta.slice_rows(0, hidden.rows);
   }
   mix(step, index, input, delta);
@@ -249,6 +282,15 @@ void Model::layer(Step& step, size_t index, View hidden) {
     const bool shortcut = layer.shortcut || layer.ends_shortcut;
     finish_rows(layer, residual, delta.slice_rows(first, count),
                 shortcut ? step.shortcut.slice_rows(first, count) : View{});
+    if (layer.input) {
+      const int64_t width = spec_.layer_inputs.width;
+      const View inputs = step.inputs.slice_rows(first, count);
+      const auto column = static_cast<int64_t>(index) * width;
+      add_input(*layer.input, inputs.slice_columns(column, width), residual);
+    }
+    if (layer.factor != model::kNoWeight) {
+      backend_.multiply_factors(residual, weight(layer.factor), {});
+    }
   }
 }
 
@@ -256,7 +298,9 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
   const LayerSpec& layer = spec_.layers[index];
   const model::AttentionSpec& spec = layer.attention;
   const Scope scope(backend_.scratch());
-  const int64_t q = spec.heads * spec.head_dim, kv = spec.kv_heads * spec.head_dim;
+  model::AttentionSpec stored = spec;  // what the layer gives the cache
+  if (spec.keys_of >= 0) stored.kv_heads = 0;
+  const int64_t q = spec.heads * spec.head_dim, kv = stored.kv_heads * spec.head_dim;
   const int64_t gate_columns = spec.gates_in_qkv ? q : 0;
   const View product = take("qkv", input.rows, gate_columns + q + 2 * kv);
   const View qkv = product.slice_columns(gate_columns, q + 2 * kv);
@@ -271,7 +315,7 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
   const View angles = spec.rope < 0 ? View{} : angles_[static_cast<size_t>(spec.rope)];
   const backend::HeadNorms norms{weight(spec.q_norm.weight), weight(spec.q_norm.bias),
                                  weight(spec.k_norm.weight), weight(spec.k_norm.bias)};
-  backend_.rope_and_store(qkv, angles, spec, norms, caches_[index], step.batch);
+  backend_.rope_and_store(qkv, angles, stored, norms, caches_[index], step.batch);
   View attended = take("attended", input.rows, spec.heads * spec.head_dim);
   backend_.attention(attended, qkv, spec, {weight(spec.sinks), weight(spec.alibi.slopes)},
                      caches_[index], step.batch);
@@ -357,8 +401,6 @@ void Model::finish_rows(const LayerSpec& layer, View residual, View delta, View 
   if (layer.mlp_post_norm.present) norm(delta, delta, layer.mlp_post_norm);
   add_branch(layer, residual, delta);
   if (layer.ends_shortcut) backend_.add(residual, shortcut);
-  if (layer.factor != model::kNoWeight)
-    backend_.multiply_factors(residual, weight(layer.factor), {});
 }
 
 View Model::logits(View hidden) {

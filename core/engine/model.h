@@ -102,10 +102,15 @@ class Model {
     const backend::BatchMeta& batch;
     backend::View residual;    // [T, hidden]; in the last layer the rows whose logits are wanted
     backend::View shortcut{};  // likewise, of LayerSpec::shortcut; empty where there is none
+    backend::View inputs{};    // likewise, of all layers; empty where there are none
   };
   /// What the first layer reads: of tokens, or of the stage before.
   void begin(const Step& step);
   void embed(const Step& step);
+  /// ModelSpec::layer_inputs, of what the first layer reads.
+  void layer_inputs(const Step& step);
+  /// LayerSpec::input.
+  void add_input(const model::LayerInput& spec, backend::View input, backend::View residual);
   void layer(Step& step, size_t index, backend::View hidden);
   /// q, k and v of all heads from their latents, v's heads padded to k's.
   void expand_latents(const model::AttentionSpec& spec, backend::View input, backend::View qkv);

@@ -1,5 +1,6 @@
 #include "model/decoder.h"
 
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -89,6 +90,24 @@ void add_learned_positions(const Decoder& decoder, SpecBuilder& add, ModelSpec& 
                  WeightUse::embedding, Split::replicated);
 }
 
+void add_layer_inputs(const Decoder& decoder, SpecBuilder& add, ModelSpec& spec) {
+  const int64_t width = decoder.layer_input, all = decoder.sizes.layers * width;
+  const std::string root = decoder.names.root + ".";
+  LayerInputs& inputs = spec.layer_inputs;
+  inputs.width = width;
+  inputs.projection_factor =
+      static_cast<float>(1 / std::sqrt(static_cast<double>(decoder.sizes.hidden)));
+  inputs.table_factor = static_cast<float>(std::sqrt(static_cast<double>(width)));
+  inputs.factor = static_cast<float>(std::sqrt(0.5));
+  const std::string table = root + "embed_tokens_per_layer.weight";
+  inputs.table = add.matrix(table, table, decoder.layer_input_ids, all, WeightUse::embedding,
+                            Split::vocabulary);
+  const std::string projection = root + "per_layer_model_projection";
+  inputs.projection = add.linear(projection, {Rows::all(projection, all)}, decoder.sizes.hidden,
+                                 {.split = Split::column});
+  inputs.norm = add.norm(root + "per_layer_projection_norm", width, decoder.norm);
+}
+
 void add_head_bias(const VocabularyTables& vocabulary, SpecBuilder& add, ModelSpec& spec) {
   std::string name = vocabulary.head;
   name.replace(name.rfind("weight"), std::string::npos, "bias");
@@ -131,6 +150,7 @@ ModelSpec build(const Decoder& decoder) {
                                    decoder.norm, decoder.norm_tensors);
   }
   add_learned_positions(decoder, add, spec);
+  if (decoder.layer_input > 0) add_layer_inputs(decoder, add, spec);
   add_layers(decoder, spec);
   spec.final_norm = add.norm(names.root + "." + names.final_norm, sizes.hidden, decoder.norm,
                              decoder.norm_tensors);

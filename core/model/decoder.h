@@ -38,7 +38,8 @@ enum class LayerPart : uint8_t {
   mlp_norm,
   mlp_post_norm,
   late_mlp,  // MixtureNames::late
-  factor     // LayerSpec::factor
+  factor,    // LayerSpec::factor
+  input      // LayerSpec::input
 };
 enum class AttentionOrder : uint8_t {
   qkv_first,         // q k v, output, norms
@@ -93,6 +94,7 @@ struct Heads {
   int64_t value_dim = 0;  // of v's heads where they are smaller, else 0
   bool sinks = false;
   bool keys_are_values = false;  // before k's norm: there is no v_proj
+  int32_t keys_of = -1;          // AttentionSpec::keys_of
 };
 
 /// Latent attention in place of q, k and v from the input.
@@ -173,6 +175,9 @@ struct Decoder {
   float gate_factor = 1, mlp_factor = 1;
   int64_t usual_length = 0;         // ModelSpec::usual_length
   std::vector<LayerParts> parts{};  // by layer; empty: attention and MLP
+  std::vector<int64_t> widths{};    // of MLPs by layer; empty: all have the sizes'
+  int64_t layer_input = 0;          // LayerInputs::width
+  int64_t layer_input_ids = 0;      // rows of LayerInputs::table
   DecoderNames names{};
 };
 

@@ -39,6 +39,7 @@ class AttentionBuilder {
                             .clamp = decoder_.clamp,
                             .v_norm = decoder_.v_norm,
                             .query_growth = decoder_.query_growth,
+                            .keys_of = heads_.keys_of,
                             .gates_in_qkv = decoder_.query_gates,
                             .in_factor = decoder_.attention_factors.in,
                             .key_factor = decoder_.attention_factors.key,
@@ -169,6 +170,12 @@ class AttentionBuilder {
   }
 
   Linear qkv(const Place& place) {
+    if (heads_.keys_of >= 0) {
+      const std::string q = ".q_proj";
+      return add_.linear(place.engine + q,
+                         {Rows::all(place.module + q, heads_.heads * heads_.head_dim)},
+                         decoder_.sizes.hidden, {.split = Split::column});
+    }
     return add_.linear(place.engine + "." + names_.qkv, qkv_rows(place.module),
                        decoder_.sizes.hidden,
                        {.split = decoder_.qkv_split.value_or(Split::qkv),
@@ -236,6 +243,7 @@ class AttentionBuilder {
     return head_norm(module + "." + names_.q_norm, heads_.heads, Split::column);
   }
   Norm k_norm(const std::string& module) {
+    if (heads_.keys_of >= 0) return {};
     return head_norm(module + "." + names_.k_norm, heads_.kv_heads, Split::kv);
   }
 

@@ -47,7 +47,7 @@ class LayersBuilder {
       half.mlp_norm = norm(prefix, names_.mlp_norm + number);
     });
     each([&](LayerSpec& half, const std::string& number) {
-      half.mlp = mlp(prefix + names_.mlp + number);
+      half.mlp = mlp(prefix + names_.mlp + number, index);
     });
     both[0].shortcut = feed_forward(prefix, index);
     both[1].ends_shortcut = true;
@@ -98,6 +98,9 @@ class LayersBuilder {
       case LayerPart::factor:
         layer.factor = add_.vector(prefix + names_.factor, 1);
         return;
+      case LayerPart::input:
+        if (decoder_.layer_input > 0) layer.input = layer_input(prefix);
+        return;
     }
   }
 
@@ -110,10 +113,21 @@ class LayersBuilder {
     return add_.norm(prefix + name, sizes_.hidden, decoder_.norm, decoder_.norm_tensors);
   }
 
-  MlpSpec mlp(const std::string& module) {
+  LayerInput layer_input(const std::string& prefix) {
+    const std::string gate = prefix + "per_layer_input_gate", out = prefix + "per_layer_projection";
+    LayerInput input{.activation = decoder_.activation};
+    input.gate = add_.linear(gate, {Rows::all(gate, decoder_.layer_input)}, sizes_.hidden, {});
+    input.projection = add_.linear(out, {Rows::all(out, sizes_.hidden)}, decoder_.layer_input, {});
+    input.norm = norm(prefix, "post_per_layer_input_norm");
+    return input;
+  }
+
+  MlpSpec mlp(const std::string& module, int64_t index) {
     MlpSpec mlp{.kind = decoder_.mlp_kind,
                 .activation = decoder_.activation,
-                .intermediate = sizes_.intermediate,
+                .intermediate = decoder_.widths.empty()
+                                    ? sizes_.intermediate
+                                    : decoder_.widths[static_cast<size_t>(index)],
                 .gate_factor = decoder_.gate_factor,
                 .out_factor = decoder_.mlp_factor};
     const bool fused_last = decoder_.attention_order == AttentionOrder::out_first &&
@@ -179,7 +193,7 @@ class LayersBuilder {
   }
 
   MlpSpec feed_forward(const std::string& prefix, int64_t index) {
-    if (!is_sparse(index)) return mlp(prefix + names_.mlp);
+    if (!is_sparse(index)) return mlp(prefix + names_.mlp, index);
     MlpSpec experts = decoder_.mixture->sizes;
     experts.kind = MlpKind::experts;
     experts.activation = decoder_.activation;

@@ -30,6 +30,14 @@ struct Blend {
   float alpha = 1, beta = 1;
 };
 
+/// What a layer adds behind its MLP: norm(projection(activation(gate(x)) * its input)).
+struct LayerInput {
+  Linear gate{};        // [LayerInputs::width, hidden]
+  Linear projection{};  // [hidden, LayerInputs::width]
+  Norm norm{};
+  Activation activation = Activation::gelu_tanh;
+};
+
 struct LayerSpec {
   NormPlacement placement = NormPlacement::pre;
   Blend attention_blend{}, mlp_blend{};  // NormPlacement::residual
@@ -39,6 +47,7 @@ struct LayerSpec {
   AttentionSpec attention;  // without heads: there is none
   std::optional<RecurrentSpec> recurrent;
   MlpSpec mlp;
+  std::optional<LayerInput> input{};
   WeightId factor = kNoWeight;  // [1]: of all that the layer leaves (Gemma 4)
   /// Experts on the MLP's input whose output joins the residual behind the next layer's MLP.
   std::optional<MlpSpec> shortcut{};
@@ -84,6 +93,17 @@ struct StackedTensor {
   std::vector<int64_t> single_shape{};  // of this shape each
 };
 
+/// An input of each layer beside the residual (Gemma 3n and 4), of the token and of what the first
+/// layer reads: (norm(projection(x) * projection_factor) + table[id] * table_factor) * factor, the
+/// norm over each layer's numbers.
+struct LayerInputs {
+  int64_t width = 0;           // numbers for a layer; 0: there are no such inputs
+  WeightId table = kNoWeight;  // [ids, layers * width]
+  Linear projection{};         // [layers * width, hidden]
+  Norm norm{};
+  float projection_factor = 1, table_factor = 1, factor = 1;
+};
+
 struct ModelSpec {
   std::string architecture;  // config's "LlamaForCausalLM"
   std::string family;        // family table's name: "llama"
@@ -106,6 +126,7 @@ struct ModelSpec {
   WeightId embedding_in = kNoWeight;        // OPT-350m project_in [hidden, width]
   WeightId embedding_out = kNoWeight;       // OPT-350m project_out [width, hidden]
 
+  LayerInputs layer_inputs{};
   std::vector<RopeSpec> ropes;
   std::vector<LayerSpec> layers;
   Norm final_norm;

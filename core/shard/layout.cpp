@@ -243,6 +243,13 @@ void check_layout(const ModelSpec& spec, const Layout& layout) {
     fail(ExitCode::usage, "--tensor-parallel-size {}: {}; use 1", layout.tensor_parallel,
          spec.vllm.whole);
   }
+  if (layout.pipeline_parallel > 1 && spec.layer_inputs.width > 0) {
+    fail(
+        ExitCode::usage,
+        "--pipeline-parallel-size {}: stages of models with inputs by layer are not made here yet; "
+        "use 1",
+        layout.pipeline_parallel);
+  }
   if (layout.pipeline_parallel > 1 && layout.release < since::kPipelineNames) {
     fail(ExitCode::usage,
          "--pipeline-parallel-size {}: vLLM {} writes the stages over each other; {} is the first "

@@ -163,8 +163,22 @@ ModelSpec cut_stage(const ModelSpec& spec, LayerRange layers) {
 
 }  // namespace
 
+namespace {
+
+// A stage would need the token table and the keys of another.
+void refuse_layer_inputs(const ModelSpec& spec) {
+  if (spec.layer_inputs.width == 0) return;
+  fail(ExitCode::usage,
+       "{} has inputs by layer, of which ranks and stages are not made here yet; use "
+       "--tensor-parallel-size 1 and --pipeline-parallel-size 1",
+       spec.architecture);
+}
+
+}  // namespace
+
 std::vector<StageModel> stage_models(const ModelSpec& spec, const Layout& layout) {
   if (layout.pipeline_parallel == 1) return {{spec, 0}};
+  refuse_layer_inputs(spec);
   (void)make_stages(spec, layout);  // refuses what vLLM cannot divide
   std::vector<StageModel> stages;
   const int64_t stored = static_cast<int64_t>(spec.layers.size()) / spec.layers_in_stored;
@@ -179,6 +193,7 @@ std::vector<StageModel> stage_models(const ModelSpec& spec, const Layout& layout
 }
 
 std::vector<RankModel> rank_models(const ModelSpec& spec, const Layout& layout) {
+  if (layout.tensor_parallel > 1 || layout.pipeline_parallel > 1) refuse_layer_inputs(spec);
   const std::vector<Stage> stages = make_stages(spec, layout);
   const ModelSpec cut = cut_weights(spec, stages);
   std::vector<RankModel> models;

@@ -95,6 +95,13 @@ void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec,
          "has no kernels yet; --device cpu runs it",
          spec.architecture);
   }
+  if (spec.layer_inputs.width > 0) {
+    fail(ExitCode::usage,
+         "{} has inputs by layer, which nothing has tried on the CUDA backend yet; --device cpu "
+         "runs "
+         "it",
+         spec.architecture);
+  }
   if (spec.vocab_size > kMostDrawnVocabulary) {
     fail(ExitCode::usage,
          "a vocabulary of {} is more than the CUDA backend draws from ({}); --device cpu has no "

@@ -118,6 +118,7 @@ struct AttentionSpec {
   Alibi alibi{};
   WeightId sinks = kNoWeight;  // [heads]: a logit more in each softmax, without a value
   Linear qkv{};                // [(heads + 2 kv_heads) * head_dim, hidden]: q, k, v
+  int32_t keys_of = -1;        // the layer whose keys and values it reads: then `qkv` is q alone
   bool gates_in_qkv = false;   // before q stand as many rows: `gate` (Qwen3-Next)
   float in_factor = 1, key_factor = 1, out_factor = 1;  // Falcon-H1
   /// [heads * head_dim, hidden], or [heads, hidden] for one number a head: of the layer's normed

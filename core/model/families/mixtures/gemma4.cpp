@@ -1,5 +1,6 @@
-// Gemma 4's mixtures: an MLP and experts side by side, each with norms of its own; full layers have
-// heads of another size, whose values are their keys.
+// Gemma 4. Its mixtures: an MLP and experts side by side, each with norms of its own; full layers
+// have heads of another size, whose values are their keys. Its small models: inputs by layer, and
+// layers that read the keys of earlier ones.
 #include <cmath>
 
 #include "base/error.h"
@@ -66,19 +67,46 @@ Mixture read_gemma_mixture(const ConfigReader& config, const Decoder& decoder) {
   return mixture;
 }
 
-void refuse_missing_ops(const ConfigReader& config) {
-  if (config.integer({"hidden_size_per_layer_input"}, 256, {0, kWidths.most}) != 0) {
-    config.refuse("hidden_size_per_layer_input", "0: inputs by layer are not supported");
+/// The last layers read the keys and values of the last layer before them that is of their kind,
+/// and may have wider MLPs. Returns the first of them.
+int64_t share_keys(const ConfigReader& config, Decoder& decoder) {
+  const int64_t layers = decoder.sizes.layers;
+  const int64_t shared = config.integer({"num_kv_shared_layers"}, 0, {0, layers - 1});
+  const int64_t first = layers - shared;
+  const int64_t wider = config.boolean({"use_double_wide_mlp"}, false) ? 2 : 1;
+  for (int64_t i = 0; i < layers; ++i) {
+    decoder.widths.push_back(decoder.sizes.intermediate * (i < first ? 1 : wider));
+    if (i < first) continue;
+    const auto slides = [&](int64_t layer) {
+      return decoder.windows[static_cast<size_t>(layer)] > 0;
+    };
+    int64_t source = first - 1;
+    while (source >= 0 && slides(source) != slides(i)) --source;
+    if (source < 0) {
+      config.refuse("num_kv_shared_layers",
+                    fmt::format("layers before number {} of the kinds of those behind it", first));
+    }
+    decoder.heads[static_cast<size_t>(i)].keys_of = static_cast<int32_t>(source);
   }
-  if (config.integer({"num_kv_shared_layers"}, 0, {0, 4096}) != 0) {
-    config.refuse("num_kv_shared_layers", "0: layers that share keys are not supported");
+  return first;
+}
+
+/// vLLM has the layers that share keys in a module of their own.
+void name_cross_decoder(ModelSpec& spec, int64_t first) {
+  const std::string layers = "model.layers.";
+  for (WeightSpec& weight : spec.weights) {
+    if (!weight.name.starts_with(layers)) continue;
+    size_t end = 0;
+    const int64_t layer = std::stoll(weight.name.substr(layers.size()), &end);
+    if (layer < first) continue;
+    weight.name = fmt::format("model.cross_decoder.decoder_layers.{}{}", layer - first,
+                              weight.name.substr(layers.size() + end));
   }
 }
 
 }  // namespace
 
 ModelSpec make_gemma4(const ConfigReader& config) {
-  refuse_missing_ops(config);
   Decoder decoder{.family = "gemma4"};
   decoder.sizes = read_sizes(config, {.vocab = 262144,
                                       .hidden = 2304,
@@ -107,6 +135,10 @@ ModelSpec make_gemma4(const ConfigReader& config) {
   const Heads full = read_full_heads(config, windowed);
   for (const int64_t window : decoder.windows)
     decoder.heads.push_back(window > 0 ? windowed : full);
+  const int64_t first_shared = share_keys(config, decoder);
+  decoder.layer_input = config.integer({"hidden_size_per_layer_input"}, 256, {0, kWidths.most});
+  decoder.layer_input_ids =
+      config.integer({"vocab_size_per_layer_input"}, sizes.vocab, {sizes.vocab, sizes.vocab});
   const double theta = rope_parameters(config, "sliding_attention").positive({"rope_theta"}, 10000);
   decoder.ropes = {proportional_rope(config, full, sizes.max_position),
                    plain_rope(config, theta, sizes.head_dim, sizes.max_position)};
@@ -124,11 +156,14 @@ ModelSpec make_gemma4(const ConfigReader& config) {
                    LayerPart::attention_post_norm,
                    LayerPart::mlp_norm,
                    LayerPart::mlp_post_norm,
+                   LayerPart::input,
                    LayerPart::late_mlp};
   if (config.boolean({"enable_moe_block"}, false)) {
     decoder.mixture = read_gemma_mixture(config, decoder);
   }
-  return build(decoder);
+  ModelSpec spec = build(decoder);
+  name_cross_decoder(spec, first_shared);
+  return spec;
 }
 
 }  // namespace plimsoll::model
