@@ -177,6 +177,11 @@ View Model::forward(const BatchMeta& batch) {
     step.shortcut = take("shortcut", tokens, spec_.hidden_size);
   }
   begin(step);
+  const auto has_block = [](const LayerSpec& layer) { return layer.shared_block.has_value(); };
+  if (std::ranges::any_of(spec_.layers, has_block)) {
+    step.first = take("first input", tokens, spec_.hidden_size);
+    backend_.copy_heads(step.first, step.residual, {.heads = 1, .width = spec_.hidden_size});
+  }
   if (spec_.layer_inputs.width > 0) {
     const int64_t columns = std::ssize(spec_.layers) * spec_.layer_inputs.width;
     step.inputs = take("layer inputs", tokens, columns);
@@ -256,7 +261,11 @@ void Model::layer(Step& step, size_t index, View hidden) {
   const Scope scope(backend_.scratch());
   View delta = take("delta", step.residual.rows, spec_.hidden_size);
   View input = step.residual;
-  if (layer.placement == NormPlacement::residual) {
+  if (layer.shared_block) {
+    shared_block(step, index, delta);
+    norm(delta, delta, layer.attention_norm);
+    input = delta;
+  } else if (layer.placement == NormPlacement::residual) {
     norm(input, input, layer.attention_norm);
   } else if (layer.placement != NormPlacement::post && layer.attention_norm.present) {
     norm(delta, input, layer.attention_norm);
@@ -266,6 +275,7 @@ void Model::layer(Step& step, size_t index, View hidden) {
     // Of the other rows only K and V are still needed.
     backend_.gather_rows(hidden, step.residual, step.batch);
     step.residual = hidden;
+    step.gathered = true;
     const auto keep_wanted = [&](std::string_view name, View& rows) {
       const View wanted = take(name, hidden.rows, rows.columns);
       backend_.gather_rows(wanted, rows, step.batch);
@@ -294,6 +304,45 @@ void Model::layer(Step& step, size_t index, View hidden) {
   }
 }
 
+void Model::shared_block(const Step& step, size_t index, View out) {
+  const model::SharedBlock& block = *spec_.layers[index].shared_block;
+  const Scope scope(backend_.scratch());
+  const int64_t hidden = spec_.hidden_size;
+  const View attended = take("block attention", out.rows, hidden);
+  {
+    const Scope inner(backend_.scratch());
+    const View wide = take("block input", out.rows, 2 * hidden);
+    backend_.copy_heads(wide, step.residual, {.heads = 1, .width = hidden});
+    backend_.copy_heads(wide, step.first, {.heads = 1, .width = hidden, .to = hidden});
+    norm(wide, wide, block.input_norm);
+    attention(step, index, wide, attended);
+  }
+  norm(attended, attended, block.mlp_norm);
+  for (int64_t first = 0; first < out.rows; first += kMlpRows) {
+    const Scope inner(backend_.scratch());
+    const int64_t count = std::min(kMlpRows, out.rows - first);
+    const View fed = take("block mlp", count, hidden);
+    gated({.intermediate = block.mlp.intermediate,
+           .activation = block.mlp.activation,
+           .up = block.mlp.up,
+           .down = block.mlp.down,
+           .adapter = block.adapter},
+          attended.slice_rows(first, count), fed);
+    linear(out.slice_rows(first, count), fed, block.out, Activation::none);
+  }
+  backend_.add(out, step.residual);
+}
+
+void Model::adapt(View out, View in, const model::Adapter& adapter) {
+  if (adapter.down.weight == model::kNoWeight) return;
+  const Scope scope(backend_.scratch());
+  const View low = take("adapter", in.rows, weight(adapter.down.weight).spec->rows());
+  linear(low, in, adapter.down, Activation::none);
+  const View change = take("adapter's change", out.rows, out.columns);
+  linear(change, low, adapter.up, Activation::none);
+  backend_.add(out, change);
+}
+
 void Model::attention(const Step& step, size_t index, View input, View out) {
   const LayerSpec& layer = spec_.layers[index];
   const model::AttentionSpec& spec = layer.attention;
@@ -310,6 +359,9 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
     widen_values(spec, input, qkv);
   } else {
     linear(product, input, spec.qkv, Activation::none);
+    adapt(qkv.slice_columns(0, q), input, spec.q_adapter);
+    adapt(qkv.slice_columns(q, kv), input, spec.k_adapter);
+    adapt(qkv.slice_columns(q + kv, kv), input, spec.v_adapter);
   }
   if (spec.key_factor != 1) backend_.scale(qkv.slice_columns(q, kv), spec.key_factor);
   const View angles = spec.rope < 0 ? View{} : angles_[static_cast<size_t>(spec.rope)];
@@ -328,12 +380,12 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
     linear(gates, input, spec.gate, Activation::none);
     backend_.multiply_gates(attended, gates, spec.gate_kind);
   }
-  linear(out, wanted_rows(step, index, attended), spec.out, Activation::none);
+  linear(out, wanted_rows(step, attended), spec.out, Activation::none);
   if (spec.out_factor != 1) backend_.scale(out, spec.out_factor);
 }
 
-View Model::wanted_rows(const Step& step, size_t index, View mixed) {
-  if (!is_last(spec_.layers[index])) return mixed;
+View Model::wanted_rows(const Step& step, View mixed) {
+  if (!step.gathered) return mixed;
   const View wanted = take("mixed rows", step.residual.rows, mixed.columns);
   backend_.gather_rows(wanted, mixed, step.batch);
   return wanted;

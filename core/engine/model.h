@@ -103,12 +103,18 @@ class Model {
     backend::View residual;    // [T, hidden]; in the last layer the rows whose logits are wanted
     backend::View shortcut{};  // likewise, of LayerSpec::shortcut; empty where there is none
     backend::View inputs{};    // likewise, of all layers; empty where there are none
+    backend::View first{};     // what the first layer reads, where blocks read it too; else empty
+    bool gathered = false;     // the residual has the wanted rows alone
   };
   /// What the first layer reads: of tokens, or of the stage before.
   void begin(const Step& step);
   void embed(const Step& step);
   /// ModelSpec::layer_inputs, of what the first layer reads.
   void layer_inputs(const Step& step);
+  /// The residual and what LayerSpec::shared_block adds to it for the mixer.
+  void shared_block(const Step& step, size_t index, backend::View out);
+  /// out += what an adapter makes of `in`; nothing where there is none.
+  void adapt(backend::View out, backend::View in, const model::Adapter& adapter);
   /// LayerSpec::input.
   void add_input(const model::LayerInput& spec, backend::View input, backend::View residual);
   void layer(Step& step, size_t index, backend::View hidden);
@@ -134,7 +140,7 @@ class Model {
   /// x, normed in groups, and times SiLU of z: before or after that.
   void gate_and_norm(const model::RecurrentSpec& spec, backend::View x, backend::View z);
   /// The rows of a mixer's output that are still needed.
-  backend::View wanted_rows(const Step& step, size_t index, backend::View mixed);
+  backend::View wanted_rows(const Step& step, backend::View mixed);
   /// The rest of a layer for some rows; `delta` is what attention gave them, `shortcut` what the
   /// layer before left for them or this one leaves.
   void finish_rows(const model::LayerSpec& layer, backend::View residual, backend::View delta,
@@ -153,6 +159,7 @@ class Model {
     model::Activation activation = model::Activation::silu;
     model::Linear up, down;
     float gate_factor = 1, out_factor = 1;  // MlpSpec's
+    model::Adapter adapter{};               // of `up`
   };
   void gated(const GatedMlp& mlp, backend::View in, backend::View out);
   void experts(const model::MlpSpec& mlp, const MlpInputs& in, backend::View out);

@@ -40,6 +40,7 @@ void Model::gated(const GatedMlp& mlp, View in, View out) {
     const Scope inner(backend_.scratch());
     const View up = take("mlp gate and up", in.rows, 2 * mlp.intermediate);
     linear(up, in, mlp.up, Activation::none);
+    adapt(up, in, mlp.adapter);
     if (mlp.gate_factor != 1) {
       backend_.scale(up.slice_columns(0, mlp.intermediate), mlp.gate_factor);
     }

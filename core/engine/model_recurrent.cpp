@@ -16,7 +16,8 @@ void Model::mix(const Step& step, size_t index, View input, View out) {
     if (layer.has_attention()) attention(step, index, input, out);
     return;
   }
-  if (!layer.has_attention()) return recurrent(step, index, input, out);
+  const bool beside_it = layer.has_attention() && !layer.shared_block;
+  if (!beside_it) return recurrent(step, index, input, out);
   // The input is nobody else's: it takes one's factor, then the other's.
   const Scope scope(backend_.scratch());
   const View beside = take("attention beside", out.rows, out.columns);
@@ -69,7 +70,7 @@ void Model::short_conv(const Step& step, size_t index, View input, View out) {
   const View mixed = take("convolved", input.rows, width);
   convolve(step, index, mixed, u);
   backend_.multiply_gates(mixed, c, GateKind::as_is);
-  linear(out, wanted_rows(step, index, mixed), spec.out, Activation::none);
+  linear(out, wanted_rows(step, mixed), spec.out, Activation::none);
 }
 
 // [u; z], then of u [step; b; c]
@@ -95,7 +96,7 @@ void Model::mamba1(const Step& step, size_t index, View input, View out) {
                           {weight(spec.decay), weight(spec.skip), weight(spec.step_bias)},
                           states_[index], step.batch);
   backend_.multiply_gates(mixed, projected.slice_columns(width, width), GateKind::silu);
-  linear(out, wanted_rows(step, index, mixed), spec.out, Activation::none);
+  linear(out, wanted_rows(step, mixed), spec.out, Activation::none);
 }
 
 // [z; u; b; c; step], of which u, b and c go through the convolution together
@@ -121,7 +122,7 @@ void Model::mamba2(const Step& step, size_t index, View input, View out) {
       spec, {weight(spec.decay), weight(spec.skip), weight(spec.step_bias)}, states_[index],
       step.batch);
   gate_and_norm(spec, mixed, z);
-  linear(out, wanted_rows(step, index, mixed), spec.out, Activation::none);
+  linear(out, wanted_rows(step, mixed), spec.out, Activation::none);
 }
 
 // [q; k; v; z] and [beta; step], of which q, k and v go through the convolution together
@@ -142,7 +143,7 @@ void Model::gated_delta(const Step& step, size_t index, View input, View out) {
        steps.slice_columns(spec.heads, spec.heads)},
       spec, {weight(spec.decay), weight(spec.step_bias)}, states_[index], step.batch);
   gate_and_norm(spec, mixed, projected.slice_columns(spec.conv.width, width));
-  linear(out, wanted_rows(step, index, mixed), spec.out, Activation::none);
+  linear(out, wanted_rows(step, mixed), spec.out, Activation::none);
 }
 
 // [q; k; v; step's; beta], of which q, k and v go through the convolution together
@@ -164,7 +165,7 @@ void Model::channel_delta(const Step& step, size_t index, View input, View out) 
                        spec, {weight(spec.decay), weight(spec.step_bias)}, states_[index],
                        step.batch);
   gate_and_norm(spec, mixed, output_gate(spec, input));
-  linear(out, wanted_rows(step, index, mixed), spec.out, Activation::none);
+  linear(out, wanted_rows(step, mixed), spec.out, Activation::none);
 }
 
 // [q; k; v]
@@ -181,7 +182,7 @@ void Model::linear_attention(const Step& step, size_t index, View input, View ou
                            qkv.slice_columns(0, keys)},
                           spec, {.decay = weight(spec.decay)}, states_[index], step.batch);
   gate_and_norm(spec, mixed, output_gate(spec, input));
-  linear(out, wanted_rows(step, index, mixed), spec.out, Activation::none);
+  linear(out, wanted_rows(step, mixed), spec.out, Activation::none);
 }
 
 void Model::gated_linear(const Step& step, size_t index, View input, View out) {
@@ -199,7 +200,7 @@ void Model::gated_linear(const Step& step, size_t index, View input, View out) {
   }
   backend_.linear_recurrence(x, {u, gates}, spec, weight(spec.decay), states_[index], step.batch);
   backend_.multiply_gates(x, y, GateKind::as_is);
-  linear(out, wanted_rows(step, index, x), spec.out, Activation::none);
+  linear(out, wanted_rows(step, x), spec.out, Activation::none);
 }
 
 View Model::output_gate(const RecurrentSpec& spec, View input) {

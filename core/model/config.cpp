@@ -49,7 +49,6 @@ constexpr auto kUnserved = std::to_array<Unserved>({
     {"DeepseekV32ForCausalLM", kIndexer},
     {"Gemma3nForCausalLM", "streams of residuals (AltUp) and inputs by layer"},
     {"GlmMoeDsaForCausalLM", kIndexer},
-    {"Zamba2ForCausalLM", "attention that layers share, over their input and the embedding"},
 });
 
 std::string lacks(std::string_view architecture) {

@@ -38,6 +38,17 @@ struct LayerInput {
   Activation activation = Activation::gelu_tanh;
 };
 
+/// A block of attention (LayerSpec::attention) and MLP that several layers share, each with
+/// adapters of its own: from the residual and what the first layer reads, side by side, to what the
+/// mixer reads beside the residual (Zamba 2).
+struct SharedBlock {
+  Norm input_norm{};  // [2 * hidden]
+  Norm mlp_norm{};
+  MlpSpec mlp{};
+  Adapter adapter{};  // of the MLP's gate and up
+  Linear out{};       // [hidden, hidden], the layer's own
+};
+
 struct LayerSpec {
   NormPlacement placement = NormPlacement::pre;
   Blend attention_blend{}, mlp_blend{};  // NormPlacement::residual
@@ -48,6 +59,7 @@ struct LayerSpec {
   std::optional<RecurrentSpec> recurrent;
   MlpSpec mlp;
   std::optional<LayerInput> input{};
+  std::optional<SharedBlock> shared_block{};
   WeightId factor = kNoWeight;  // [1]: of all that the layer leaves (Gemma 4)
   /// Experts on the MLP's input whose output joins the residual behind the next layer's MLP.
   std::optional<MlpSpec> shortcut{};

@@ -37,7 +37,7 @@ class Walk {
       const Heads heads{attention.heads, attention.kv_heads};
       heads_[attention.qkv.weight] = heads;
       if (attention.qkv.bias != model::kNoWeight) heads_[attention.qkv.bias] = heads;
-      if (layout.release < since::kAttentionScales) continue;
+      if (layout.release < since::kAttentionScales || attention.lists_scales) continue;
       if (attention.scales_before == model::kNoWeight) {
         scales_after_.insert(scales_place(attention));
       } else {
@@ -242,6 +242,13 @@ void check_layout(const ModelSpec& spec, const Layout& layout) {
   if (layout.tensor_parallel > 1 && !spec.vllm.whole.empty()) {
     fail(ExitCode::usage, "--tensor-parallel-size {}: {}; use 1", layout.tensor_parallel,
          spec.vllm.whole);
+  }
+  const auto is_shared = [](const model::LayerSpec& layer) {
+    return layer.shared_block.has_value();
+  };
+  if (layout.pipeline_parallel > 1 && std::ranges::any_of(spec.layers, is_shared)) {
+    fail(ExitCode::usage, "--pipeline-parallel-size {}: vLLM's {} has no stages; use 1",
+         layout.pipeline_parallel, spec.architecture);
   }
   if (layout.pipeline_parallel > 1 && spec.layer_inputs.width > 0) {
     fail(

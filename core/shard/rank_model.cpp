@@ -165,20 +165,23 @@ ModelSpec cut_stage(const ModelSpec& spec, LayerRange layers) {
 
 namespace {
 
-// A stage would need the token table and the keys of another.
-void refuse_layer_inputs(const ModelSpec& spec) {
-  if (spec.layer_inputs.width == 0) return;
+// A stage would need what another has: the token table, keys, the first layer's input.
+void refuse_uncut(const ModelSpec& spec) {
+  const auto is_shared = [](const LayerSpec& layer) { return layer.shared_block.has_value(); };
+  if (spec.layer_inputs.width == 0 && std::ranges::none_of(spec.layers, is_shared)) return;
   fail(ExitCode::usage,
-       "{} has inputs by layer, of which ranks and stages are not made here yet; use "
-       "--tensor-parallel-size 1 and --pipeline-parallel-size 1",
-       spec.architecture);
+       "{} has {}, of which ranks and stages are not made here yet; use --tensor-parallel-size 1 "
+       "and "
+       "--pipeline-parallel-size 1",
+       spec.architecture,
+       spec.layer_inputs.width > 0 ? "inputs by layer" : "blocks that layers share");
 }
 
 }  // namespace
 
 std::vector<StageModel> stage_models(const ModelSpec& spec, const Layout& layout) {
   if (layout.pipeline_parallel == 1) return {{spec, 0}};
-  refuse_layer_inputs(spec);
+  refuse_uncut(spec);
   (void)make_stages(spec, layout);  // refuses what vLLM cannot divide
   std::vector<StageModel> stages;
   const int64_t stored = static_cast<int64_t>(spec.layers.size()) / spec.layers_in_stored;
@@ -193,7 +196,7 @@ std::vector<StageModel> stage_models(const ModelSpec& spec, const Layout& layout
 }
 
 std::vector<RankModel> rank_models(const ModelSpec& spec, const Layout& layout) {
-  if (layout.tensor_parallel > 1 || layout.pipeline_parallel > 1) refuse_layer_inputs(spec);
+  if (layout.tensor_parallel > 1 || layout.pipeline_parallel > 1) refuse_uncut(spec);
   const std::vector<Stage> stages = make_stages(spec, layout);
   const ModelSpec cut = cut_weights(spec, stages);
   std::vector<RankModel> models;

@@ -122,6 +122,7 @@ std::span<const Family> families() {
       Family{"StableLmForCausalLM", "stablelm", make_stablelm, kText, " qk_layernorm "},
       Family{"Starcoder2ForCausalLM", "starcoder2", make_starcoder2},
       Family{"VaultGemmaForCausalLM", "vaultgemma", make_vaultgemma},
+      Family{"Zamba2ForCausalLM", "zamba2", make_zamba2},
   };
   return kFamilies;
 }

@@ -117,6 +117,7 @@ ModelSpec make_nemotron_h(const ConfigReader& config);
 ModelSpec make_recurrent_gemma(const ConfigReader& config);
 ModelSpec make_qwen3_5(const ConfigReader& config);
 ModelSpec make_qwen3_5_moe(const ConfigReader& config);
+ModelSpec make_zamba2(const ConfigReader& config);
 ModelSpec make_qwen3_next(const ConfigReader& config);
 
 // Multimodal models: one of the text families with a vision tower.

@@ -118,8 +118,9 @@ struct AttentionSpec {
   Alibi alibi{};
   WeightId sinks = kNoWeight;  // [heads]: a logit more in each softmax, without a value
   Linear qkv{};                // [(heads + 2 kv_heads) * head_dim, hidden]: q, k, v
-  int32_t keys_of = -1;        // the layer whose keys and values it reads: then `qkv` is q alone
-  bool gates_in_qkv = false;   // before q stand as many rows: `gate` (Qwen3-Next)
+  Adapter q_adapter{}, k_adapter{}, v_adapter{};
+  int32_t keys_of = -1;       // the layer whose keys and values it reads: then `qkv` is q alone
+  bool gates_in_qkv = false;  // before q stand as many rows: `gate` (Qwen3-Next)
   float in_factor = 1, key_factor = 1, out_factor = 1;  // Falcon-H1
   /// [heads * head_dim, hidden], or [heads, hidden] for one number a head: of the layer's normed
   /// input; multiplies the output before `out`.
@@ -128,6 +129,7 @@ struct AttentionSpec {
   Linear out{};  // [hidden, heads * head_dim]
   /// The weight behind which vLLM's attention has parameters of its own; none: behind `out`.
   WeightId scales_after = kNoWeight;
+  bool lists_scales = false;  // they are weights of the table
   /// The weight before which they stand where vLLM's attention is the layer's module itself.
   WeightId scales_before = kNoWeight;
 };

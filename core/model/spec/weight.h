@@ -193,4 +193,9 @@ struct Linear {
   WeightId bias = kNoWeight;
 };
 
+/// What a product of x has beside it: up(down(x)), through few numbers (LoRA).
+struct Adapter {
+  Linear down{}, up{};
+};
+
 }  // namespace plimsoll::model

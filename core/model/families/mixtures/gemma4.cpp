@@ -137,8 +137,10 @@ ModelSpec make_gemma4(const ConfigReader& config) {
     decoder.heads.push_back(window > 0 ? windowed : full);
   const int64_t first_shared = share_keys(config, decoder);
   decoder.layer_input = config.integer({"hidden_size_per_layer_input"}, 256, {0, kWidths.most});
-  decoder.layer_input_ids =
-      config.integer({"vocab_size_per_layer_input"}, sizes.vocab, {sizes.vocab, sizes.vocab});
+  if (decoder.layer_input > 0) {
+    decoder.layer_input_ids =
+        config.integer({"vocab_size_per_layer_input"}, sizes.vocab, {sizes.vocab, sizes.vocab});
+  }
   const double theta = rope_parameters(config, "sliding_attention").positive({"rope_theta"}, 10000);
   decoder.ropes = {proportional_rope(config, full, sizes.max_position),
                    plain_rope(config, theta, sizes.head_dim, sizes.max_position)};
