@@ -62,7 +62,7 @@ RankLaunch describe(const model::ModelSpec& spec, engine::EngineLayout layout,
   for (const model::LayerSpec& layer : spec.layers) {
     rank.windows.push_back(layer.attention.window);
     const size_t page =
-        layer.has_attention()
+        layer.has_attention() && layer.attention.keys_of < 0
             ? footprint.kv_bytes(layer.attention, rank.layout.kv.block_size, rank.layout.kv.dtype)
             : 0;
     rank.page_bytes.push_back(static_cast<int64_t>(page));
