@@ -146,7 +146,7 @@ void Model::gated_delta(const Step& step, size_t index, View input, View out) {
   linear(out, wanted_rows(step, mixed), spec.out, Activation::none);
 }
 
-// [q; k; v; step's; beta], of which q, k and v go through the convolution together
+// [q; k; v; beta; step's], of which q, k and v go through the convolution together
 void Model::channel_delta(const Step& step, size_t index, View input, View out) {
   const RecurrentSpec& spec = *spec_.layers[index].recurrent;
   const int64_t width = spec.width(), keys = spec.groups * spec.state;
@@ -154,14 +154,15 @@ void Model::channel_delta(const Step& step, size_t index, View input, View out) 
   const View projected = take("projected", input.rows, mixed_columns + spec.rank + spec.heads);
   linear(projected, input, spec.in, Activation::none);
   const View steps = take("steps", input.rows, keys);
-  linear(steps, projected.slice_columns(mixed_columns, spec.rank), spec.step, Activation::none);
+  linear(steps, projected.slice_columns(mixed_columns + spec.heads, spec.rank), spec.step,
+         Activation::none);
   const View convolved = take("convolved", input.rows, mixed_columns);
   convolve(step, index, convolved, projected.slice_columns(0, mixed_columns));
   const View mixed = take("mixed", input.rows, width);
   backend_.gated_delta(mixed,
                        {convolved.slice_columns(0, keys), convolved.slice_columns(keys, keys),
                         convolved.slice_columns(2 * keys, width),
-                        projected.slice_columns(mixed_columns + spec.rank, spec.heads), steps},
+                        projected.slice_columns(mixed_columns, spec.heads), steps},
                        spec, {weight(spec.decay), weight(spec.step_bias)}, states_[index],
                        step.batch);
   gate_and_norm(spec, mixed, output_gate(spec, input));

@@ -138,8 +138,8 @@ class Builder {
     spec_.in =
         add_.linear(name_ + ".in_proj_qkvgfab",
                     {Rows::all(module("q_proj"), keys), Rows::all(module("k_proj"), keys),
-                     Rows::all(module("v_proj"), width), Rows::all(module("f_a_proj"), spec_.rank),
-                     Rows::all(module("b_proj"), spec_.heads)},
+                     Rows::all(module("v_proj"), width), Rows::all(module("b_proj"), spec_.heads),
+                     Rows::all(module("f_a_proj"), spec_.rank)},
                     hidden_, {.split = Split::merged_column});
     spec_.step = plain("f_b_proj", keys, spec_.rank, {.split = Split::column});
     delta_convolutions(keys, width);

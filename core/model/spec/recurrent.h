@@ -23,7 +23,7 @@ enum class RecurrentKind : uint8_t {
   mamba1,       // Gu and Dao 2023: [u; z] = in x
   mamba2,       // Dao and Gu 2024: [z; u; B; C; step] = in x; one decay a head
   gated_delta,  // Yang et al. 2024: [q; k; v; z] = in x, [beta; step] = steps x
-  /// Kimi Team 2025, "Kimi Linear": a decay for each number of k; [q; k; v; step's; beta] = in x
+  /// Kimi Team 2025, "Kimi Linear": a decay for each number of k; [q; k; v; beta; step's] = in x
   channel_delta,
   linear,  // Qin et al. 2024, "Lightning attention": a decay for each head that knows no token
   gated_linear,  // De et al. 2024, "Griffin": u = conv(in x); each channel by itself (RG-LRU)
