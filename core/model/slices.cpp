@@ -24,6 +24,7 @@ int64_t slices_of(int64_t inputs) {
 
 const char* find_unshared(const ModelSpec& spec) {
   if (!spec.quantization.empty()) return "quantised weights";
+  if (spec.layer_inputs.width > 0) return "inputs by layer";
   for (const WeightSpec& weight : spec.weights) {
     if (weight.is_packed()) return "quantised weights";
   }

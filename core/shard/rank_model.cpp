@@ -171,8 +171,7 @@ void refuse_uncut(const ModelSpec& spec) {
   if (spec.layer_inputs.width == 0 && std::ranges::none_of(spec.layers, is_shared)) return;
   fail(ExitCode::usage,
        "{} has {}, of which ranks and stages are not made here yet; use --tensor-parallel-size 1 "
-       "and "
-       "--pipeline-parallel-size 1",
+       "and --pipeline-parallel-size 1",
        spec.architecture,
        spec.layer_inputs.width > 0 ? "inputs by layer" : "blocks that layers share");
 }
