@@ -248,8 +248,8 @@ void Quantization::read_modelopt(const ConfigView& outer) {
 }
 
 void Quantization::read_layers(const ConfigView& config) {
-  const Json& layers = config.child({"quantized_layers"}).json();
-  for (const auto& [name, recipe] : layers.items()) {
+  const ConfigView layers = config.child({"quantized_layers"});
+  for (const auto& [name, recipe] : layers.json().items()) {
     const ConfigView view(recipe, config.path() + ": quantized_layers: " + name);
     const WeightScheme scheme =
         modelopt_algorithm(view.text({"quant_algo"}, ""), view.integer({"group_size"}, 16, kBlock));

@@ -24,7 +24,7 @@ inline char32_t next_character(std::string_view text, size_t& at) {
     return static_cast<char32_t>(static_cast<unsigned char>(text[i]));
   };
   const char32_t lead = byte(at);
-  if (lead < 0x80) return text[at++], lead;
+  if (lead < 0x80) return ++at, lead;
   const size_t length = utf8_length(text[at]);
   if (at + length > text.size()) return ++at, U'\uFFFD';
   char32_t character = lead & (0x7Fu >> length);
