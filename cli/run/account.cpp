@@ -39,13 +39,17 @@ void add_card(const Launch& launch, batch::MemoryReport& memory) {
 
 void add_ranks(const Launch& launch, batch::RunReport& report) {
   report.memory.peak_rss = batch::peak_rss_bytes();
+  const auto tensor = static_cast<size_t>(launch.tensor_ranks);
   const size_t stages = launch.stages.size();
   for (size_t i = 0; i < launch.engine->ranks(); ++i) {
     batch::RankReport rank =
         batch::add_rank(report.memory, launch.engine->measured(i), fmt::format("rank {}: ", i));
-    rank.copy = static_cast<int64_t>(i / stages);
-    rank.first_layer = launch.stages[i % stages].first_layer;
-    rank.layers = std::ssize(launch.stages[i % stages].spec.layers);
+    const shard::StageModel& stage = launch.stages[i / tensor % stages];
+    rank.copy = static_cast<int64_t>(i / (tensor * stages));
+    rank.tensor_rank = static_cast<int64_t>(i % tensor);
+    rank.tensor_ranks = launch.tensor_ranks;
+    rank.first_layer = stage.first_layer;
+    rank.layers = std::ssize(stage.spec.layers);
     if (!launch.sources.empty()) rank.read = launch.sources[i]->bytes_read();
     report.ranks.push_back(rank);
   }

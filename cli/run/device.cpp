@@ -23,13 +23,18 @@ constexpr uint64_t kMargin = uint64_t{64} << 20;
 
 }  // namespace
 
+int threads_of_rank(const plan::EngineArgs& args, int threads) {
+  return plan::own::threads_of_copy(threads, args.data_parallel * args.tensor_parallel);
+}
+
 void choose_card(const EngineFlags& flags, DeviceChoice& choice) {
   if (flags.device == "cpu") return;
   const std::vector<backend::DeviceInfo> cards = backend::list_devices();
   if (!cards.empty()) {
     choice.card = cards.front();
     for (const auto& [flag, count] :
-         {std::pair("--pipeline-parallel-size", flags.args.pipeline_parallel),
+         {std::pair("--tensor-parallel-size", flags.args.tensor_parallel),
+          std::pair("--pipeline-parallel-size", flags.args.pipeline_parallel),
           std::pair("--data-parallel-size", flags.args.data_parallel)}) {
       if (count == 1) continue;
       fail(ExitCode::usage,
@@ -55,7 +60,7 @@ std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags,
                                                const DeviceChoice& choice) {
   if (!choice.card) {
     backend::CpuOptions cpu = choice.cpu;
-    cpu.threads = plan::own::threads_of_copy(cpu.threads, flags.args.data_parallel);
+    cpu.threads = threads_of_rank(flags.args, cpu.threads);
     return backend::make_cpu_backend(cpu);
   }
   return backend::make_device_backend({.index = choice.card->index,

@@ -18,6 +18,7 @@
 #include "plan/own/launch.h"
 #include "plan/own/pictures.h"
 #include "quantization/online.h"
+#include "shard/rank_source.h"
 #include "shard/shard_reader.h"
 #include "text/chat_template.h"
 
@@ -103,14 +104,17 @@ class Weights {
   std::optional<checkpoint::WeightReader> reader_;
 };
 
-/// Stages, and a backend for each rank: of all copies' stages, one copy after the other.
+/// Stages, and a backend for each rank: of all copies' stages' ranks, one copy after the other.
 void divide(const plan::EngineArgs& args, Launch& launch) {
-  launch.stages = shard::stage_models(launch.spec, {.pipeline_parallel = args.pipeline_parallel,
+  launch.stages = shard::stage_models(launch.spec, {.tensor_parallel = args.tensor_parallel,
+                                                    .pipeline_parallel = args.pipeline_parallel,
                                                     .dtype = launch.dtype,
                                                     .pipeline_partition = args.pipeline_partition});
-  const size_t ranks = launch.stages.size() * static_cast<size_t>(args.data_parallel);
+  launch.tensor_ranks = args.tensor_parallel;
+  const size_t ranks =
+      launch.stages.size() * static_cast<size_t>(args.tensor_parallel * args.data_parallel);
   backend::CpuOptions cpu = launch.device.cpu;
-  cpu.threads = plan::own::threads_of_copy(cpu.threads, args.data_parallel);
+  cpu.threads = threads_of_rank(args, cpu.threads);
   for (size_t rank = 1; rank < ranks; ++rank) {
     launch.others.push_back(backend::make_cpu_backend(cpu));
   }
@@ -119,13 +123,21 @@ void divide(const plan::EngineArgs& args, Launch& launch) {
 std::unique_ptr<engine::Engine> make_engine(const checkpoint::WeightSource* source, Launch& launch,
                                             engine::EngineOptions options) {
   std::vector<engine::Rank> ranks;
+  std::vector<std::unique_ptr<shard::RankSource>> shares;
+  const auto tensor = static_cast<size_t>(launch.tensor_ranks);
   for (size_t i = 0; i <= launch.others.size(); ++i) {
-    const shard::StageModel& stage = launch.stages[i % launch.stages.size()];
+    const shard::StageModel& stage = launch.stages[i / tensor % launch.stages.size()];
     engine::Rank& rank = ranks.emplace_back(engine::Rank{&stage.spec, stage.first_layer});
     rank.backend = i == 0 ? launch.backend.get() : launch.others[i - 1].get();
     if (source == nullptr) continue;
     launch.sources.push_back(std::make_unique<checkpoint::CountedSource>(*source));
     rank.weights = launch.sources.back().get();
+    if (tensor == 1) continue;
+    const shard::TensorRank share{static_cast<int64_t>(i % tensor), launch.tensor_ranks};
+    rank.weights = shares
+                       .emplace_back(std::make_unique<shard::RankSource>(
+                           *launch.sources.back(), launch.spec, stage.spec, share))
+                       .get();
   }
   const text::Tokenizer* tokenizer = launch.tokenizer ? &*launch.tokenizer : nullptr;
   return std::make_unique<engine::Engine>(launch.spec, ranks, tokenizer, std::move(options));
@@ -171,6 +183,8 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   quantization::add_separate_config(config, folder);
   launch->spec = model::read_model_spec(folder);
   plan::own::check_supported(options.launch.args, launch->spec);
+  const std::string cut = shard::tensor_refusal(launch->spec, options.launch.args.tensor_parallel);
+  if (!cut.empty()) throw Error(ExitCode::usage, cut);
   const std::string& dtype = options.launch.args.dtype;
   launch->dtype = dtype == "auto" ? launch->spec.dtype : *dtype_from_torch(dtype);
   const bool own = options.generation_config == "auto" || options.generation_config == "vllm";

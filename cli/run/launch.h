@@ -33,6 +33,7 @@ struct Launch {
   std::unique_ptr<backend::Backend> backend;                        // of rank 0
   std::vector<std::unique_ptr<backend::Backend>> others;            // of the ranks after it
   std::vector<shard::StageModel> stages;                            // of each copy
+  int64_t tensor_ranks = 1;                                         // of each stage
   std::vector<std::unique_ptr<checkpoint::CountedSource>> sources;  // by rank; none: random weights
   std::unique_ptr<engine::Engine> engine;
 };

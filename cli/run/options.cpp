@@ -279,13 +279,6 @@ void check_run_options(const RunOptions& options) {
   if (options.model.empty()) {
     refuse("run needs a MODEL: a folder, or a hub id in the local cache; plimsoll run -h");
   }
-  if (const int64_t count = options.launch.args.tensor_parallel; count > 1) {
-    refuse(
-        fmt::format("--tensor-parallel-size {}: run has stages and copies "
-                    "(--pipeline-parallel-size, --data-parallel-size) alone in this version; plan "
-                    "shows what each rank would hold",
-                    count));
-  }
   (void)plan::own::kv_dtype(options.launch.args);
   if (options.launch.args.max_model_len == 1)
     refuse("--max-model-len 1: leaves no room for an answer");

@@ -40,6 +40,8 @@ struct MemoryReport {
 /// What one rank of several has and has read; its regions are lines that begin with "rank N: ".
 struct RankReport {
   int64_t copy = 0;
+  int64_t tensor_rank = 0;   // of those that have the same layers;
+  int64_t tensor_ranks = 1;  // how many they are
   int64_t first_layer = 0;
   int64_t layers = 0;
   uint64_t planned = 0;          // of its arena

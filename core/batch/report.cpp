@@ -84,6 +84,7 @@ void write_ranks(JsonText& out, const RunReport& report) {
     const RankReport& rank = report.ranks[i];
     out.begin_object().key("rank").unsigned_integer(i);
     out.key("copy").integer(rank.copy);
+    out.key("tensor_rank").integer(rank.tensor_rank);
     out.key("first_layer").integer(rank.first_layer).key("layers").integer(rank.layers);
     out.key("planned_bytes").unsigned_integer(rank.planned);
     out.key("measured_bytes").unsigned_integer(rank.placed);
@@ -189,6 +190,9 @@ std::vector<std::string> summary_lines(const RunReport& report) {
     const RankReport& rank = report.ranks[i];
     std::string line = fmt::format("rank {}: layers {}-{}", i, rank.first_layer,
                                    rank.first_layer + rank.layers - 1);
+    if (rank.tensor_ranks > 1) {
+      line += fmt::format(", share {} of {}", rank.tensor_rank + 1, rank.tensor_ranks);
+    }
     if (rank.read) line += fmt::format(", {} of the checkpoint read", size_text(*rank.read));
     summary.push_back(std::move(line));
   }

@@ -49,11 +49,12 @@ struct EngineOptions {
   std::vector<TokenId> eos_token_ids;
   std::optional<PictureOptions> pictures;  // absent: none are answered, and no tower is loaded
   int64_t copies = 1;            // of the model, each with requests and KV blocks of its own
+  int64_t tensor_ranks = 1;      // of each stage, which have its heads and columns between them
   std::optional<StageOf> stage;  // of a pipeline: set where its stages are laid out
   bool borrows_weights = false;  // of a copy: those of the first one
 };
 
-/// One rank of a launch: a pipeline stage, or the whole model.
+/// One rank of a launch: a pipeline stage, or the whole model, or a tensor-parallel share of it.
 struct Rank {
   const model::ModelSpec* spec = nullptr;  // shard::StageModel's, or the model's
   int64_t first_layer = 0;
@@ -126,9 +127,10 @@ class Engine {
   /// With random weights, which need no checkpoint.
   Engine(const model::ModelSpec& spec, backend::Backend& backend, const text::Tokenizer* tokenizer,
          EngineOptions options);
-  /// On several ranks, which are the stages of `spec` in order, one copy after the other; each is a
-  /// thread with an arena of its own. Copies have the weights of the first one, where it has them.
-  /// What fails in one rank ends all, and is thrown where it is noticed.
+  /// On several ranks, which are the stages of `spec` in order, `tensor_ranks` of each, one copy
+  /// after the other; each is a thread with an arena of its own. Copies have the weights of the
+  /// first one, where it has them. What fails in one rank ends all, and is thrown where it is
+  /// noticed.
   Engine(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
          const text::Tokenizer* tokenizer, EngineOptions options);
   ~Engine();

@@ -158,10 +158,6 @@ void Model::norm(View out, View in, const model::Norm& spec) {
   backend_.norm(out, in, spec, weight(spec.weight), weight(spec.bias));
 }
 
-void Model::linear(View out, View in, const model::Linear& linear, Activation activation) {
-  backend_.linear(out, in, weight(linear.weight), weight(linear.bias), activation);
-}
-
 View Model::forward(const BatchMeta& batch) {
   const auto tokens = static_cast<int64_t>(batch.token_ids.size());
   const auto rows = has_head() ? static_cast<int64_t>(batch.logits_rows.size()) : 0;
@@ -193,7 +189,9 @@ View Model::forward(const BatchMeta& batch) {
   }
   for (size_t i = 0; i < spec_.layers.size(); ++i) layer(step, i, hidden);
   if (!has_head()) {
-    if (!backend_.scratch().is_counting()) ranks_->send(stage_ + 1, bytes_of(step.residual));
+    if (!backend_.scratch().is_counting()) {
+      ranks_->send(rank_ + stage_ranks(), bytes_of(step.residual));
+    }
     return hidden;
   }
   if (spec_.final_norm.present) norm(hidden, hidden, spec_.final_norm);
@@ -205,7 +203,9 @@ View Model::forward(const BatchMeta& batch) {
 
 void Model::begin(const Step& step) {
   if (spec_.embedding == model::kNoWeight) {
-    if (!backend_.scratch().is_counting()) ranks_->receive(stage_ - 1, bytes_of(step.residual));
+    if (!backend_.scratch().is_counting()) {
+      ranks_->receive(rank_ - stage_ranks(), bytes_of(step.residual));
+    }
     return;
   }
   embed(step);
@@ -214,12 +214,12 @@ void Model::begin(const Step& step) {
 
 void Model::embed(const Step& step) {
   const Scope scope(backend_.scratch());
-  const Weight& table = weight(spec_.embedding);
   if (spec_.embedding_in == model::kNoWeight) {
-    backend_.embed(step.residual, table, step.batch, spec_.embedding_scale);
+    look_up(step, step.residual);
   } else {
-    const View narrow = take("embedding", step.residual.rows, table.spec->columns());
-    backend_.embed(narrow, table, step.batch, spec_.embedding_scale);
+    const View narrow =
+        take("embedding", step.residual.rows, weight(spec_.embedding).spec->columns());
+    look_up(step, narrow);
     linear(step.residual, narrow, {.weight = spec_.embedding_in}, Activation::none);
   }
   if (!step.batch.embedded_rows.empty()) {
@@ -453,14 +453,6 @@ void Model::finish_rows(const LayerSpec& layer, View residual, View delta, View 
   if (layer.mlp_post_norm.present) norm(delta, delta, layer.mlp_post_norm);
   add_branch(layer, residual, delta);
   if (layer.ends_shortcut) backend_.add(residual, shortcut);
-}
-
-View Model::logits(View hidden) {
-  const View logits = take("logits", hidden.rows, spec_.vocab_size, DType::f32);
-  linear(logits, hidden, {.weight = spec_.head, .bias = spec_.head_bias}, Activation::none);
-  if (spec_.logits_scale != 1) backend_.scale(logits, spec_.logits_scale);
-  if (spec_.final_soft_cap > 0) backend_.soft_cap(logits, spec_.final_soft_cap);
-  return logits;
 }
 
 }  // namespace plimsoll::engine

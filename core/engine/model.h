@@ -71,11 +71,13 @@ class Model {
   Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backend, memory::Arena& arena,
         const ModelCaches& caches, WeightsOf weights = WeightsOf::itself);
 
-  /// Of a pipeline stage, whose spec has no token table unless it is the first and no head unless
-  /// it is the last: where hidden states come from and go to. Must outlive the model.
-  void join(Communicator& ranks, int64_t stage) {
+  /// Of a rank, which is one of `tensor` in its stage (null: alone): stages hand hidden states on,
+  /// each of these ranks to its like. A spec has no token table unless it is the first stage's and
+  /// no head unless it is the last one's. Both must outlive the model.
+  void join(Communicator& ranks, int64_t rank, TensorRanks* tensor) {
     ranks_ = &ranks;
-    stage_ = stage;
+    rank_ = rank;
+    tensor_ = tensor;
   }
 
   /// Takes the weights of a model that has loaded its own and outlives this one.
@@ -85,7 +87,7 @@ class Model {
   /// Fills them with small random numbers instead, for benchmarks.
   void fill_random(uint64_t seed);
 
-  /// Whether this is a pipeline's last stage, or the whole model.
+  /// Whether this is a pipeline's last stage, or the whole model, or shares them.
   [[nodiscard]] bool has_head() const { return spec_.head != model::kNoWeight; }
 
   /// Runs one step. Returns the final hidden states of batch.logits_rows, after the last norm and
@@ -93,7 +95,7 @@ class Model {
   /// until the caller's scope there ends.
   backend::View forward(const backend::BatchMeta& batch);
   /// Logits [rows, vocab] f32 of some of those rows (at most StepLimits::logits_rows), in scratch
-  /// likewise.
+  /// likewise. Of ranks that share the vocabulary the first one's are good.
   backend::View logits(backend::View hidden);
 
  private:
@@ -109,6 +111,8 @@ class Model {
   /// What the first layer reads: of tokens, or of the stage before.
   void begin(const Step& step);
   void embed(const Step& step);
+  /// Rows of the token table, which ranks may share.
+  void look_up(const Step& step, backend::View out);
   /// ModelSpec::layer_inputs, of what the first layer reads.
   void layer_inputs(const Step& step);
   /// The residual and what LayerSpec::shared_block adds to it for the mixer.
@@ -169,8 +173,11 @@ class Model {
   void add_shared(const model::MlpSpec& mlp, backend::View in, backend::View out);
 
   void norm(backend::View out, backend::View in, const model::Norm& spec);
+  /// What ranks have some inputs of each sums over all of them.
   void linear(backend::View out, backend::View in, const model::Linear& linear,
               model::Activation activation);
+  /// How many ranks away the same rank of the next stage is.
+  [[nodiscard]] int64_t stage_ranks() const { return tensor_ == nullptr ? 1 : tensor_->ranks(); }
   [[nodiscard]] const backend::Weight& weight(model::WeightId id) const;
   [[nodiscard]] bool is_last(const model::LayerSpec& layer) const;
   /// A matrix in scratch, of the activations' type unless another is named.
@@ -185,7 +192,8 @@ class Model {
   std::vector<backend::StateLayer> conv_states_, states_;  // by layer
   std::vector<backend::View> angles_;                      // by rope, of the step that runs
   Communicator* ranks_ = nullptr;                          // null: the model is whole
-  int64_t stage_ = 0;
+  TensorRanks* tensor_ = nullptr;                          // null: no other has the same layers
+  int64_t rank_ = 0;
 };
 
 }  // namespace plimsoll::engine

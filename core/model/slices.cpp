@@ -5,6 +5,8 @@ namespace {
 
 const char* find_unshared(const LayerSpec& layer) {
   if (layer.recurrent) return "mixers that carry a state";
+  if (layer.shared_block) return "blocks that layers share";
+  if (layer.attention.keys_of >= 0) return "layers that read the keys of others";
   if (layer.attention.latent.kv_rank > 0) return "latent attention";
   if (layer.mlp.kind == MlpKind::experts || layer.shortcut) return "mixtures of experts";
   const bool together = layer.attention.norm_span == NormSpan::all_heads;
@@ -28,6 +30,7 @@ const char* find_unshared(const ModelSpec& spec) {
   for (const WeightSpec& weight : spec.weights) {
     if (weight.is_packed()) return "quantised weights";
   }
+  if (spec.layer_inputs.width > 0) return "inputs by layer";
   for (const LayerSpec& layer : spec.layers) {
     if (const char* what = find_unshared(layer)) return what;
   }

@@ -60,6 +60,18 @@ class Walk {
     return stages;
   }
 
+  Stage run_tensors() const {
+    Stage tensors;
+    for (size_t i = 0; i < spec_.weights.size(); ++i) {
+      const WeightSpec& weight = spec_.weights[i];
+      const auto heads = heads_.find(static_cast<WeightId>(i));
+      tensors.push_back(make_tensor(
+          weight, weight.name,
+          heads == heads_.end() ? Heads{weight.heads, weight.kv_heads} : heads->second));
+    }
+    return tensors;
+  }
+
  private:
   // vLLM's classes of mixtures look for one in every stage.
   void check_experts(size_t stage, int64_t first, int64_t end) const {
@@ -351,6 +363,11 @@ std::string headless_name(const WeightSpec& table) {
 std::vector<Stage> make_stages(const ModelSpec& spec, const Layout& layout) {
   check_layout(spec, layout);
   return Walk(spec, layout).stages();
+}
+
+Stage make_run_tensors(const ModelSpec& spec, int64_t tensor_parallel) {
+  const Layout layout{.tensor_parallel = tensor_parallel};
+  return Walk(spec, layout).run_tensors();
 }
 
 }  // namespace plimsoll::shard

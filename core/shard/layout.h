@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "checkpoint/checkpoint.h"
 #include "model/model_spec.h"
 #include "shard/release.h"
 
@@ -72,6 +73,10 @@ DType resolve_dtype(const std::string& name, DType checkpoint, const model::Mode
 /// as vLLM does. `spec` must outlive the result.
 std::vector<Stage> make_stages(const model::ModelSpec& spec, const Layout& layout);
 
+/// Every weight as a tensor-parallel rank of `run` has it, by its id: those too that vLLM has no
+/// parameter for. Throws as make_stages.
+Stage make_run_tensors(const model::ModelSpec& spec, int64_t tensor_parallel);
+
 /// Whether the names that a release has for the model's tensors are known.
 bool is_known(const model::ModelSpec& spec, const Release& release);
 
@@ -91,5 +96,10 @@ std::string headless_name(const model::WeightSpec& table);
 /// What rank `rank` holds of the tensor: slices stacked along the outputs (copies: one over the
 /// other), zeros after them. Of OutputAxis::columns and none, as many for each matrix.
 std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t tensor_parallel);
+
+/// Blocks of the whole weight that rank `rank` of `run` has of it, one over the other in the
+/// engine's order of rows; zeros follow them.
+std::vector<checkpoint::Block> rank_blocks(const ShardTensor& tensor, int64_t rank,
+                                           int64_t tensor_parallel);
 
 }  // namespace plimsoll::shard

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/pipeline.h"
+#include "shard/tensor_ranks.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -58,47 +59,6 @@ void add_weights_of_run(const ModelSpec& spec, int64_t ranks, RankModel& rank) {
     } else if (weight.split == model::Split::column) {
       rank.spec.weights[id].shape = {weight.rows() / ranks};
     }
-  }
-}
-
-void cut_recurrent(int64_t ranks, model::RecurrentSpec& recurrent) {
-  const int64_t shared = 2 * recurrent.groups * recurrent.state;
-  recurrent.heads /= ranks;
-  if (recurrent.groups > 1) recurrent.groups /= ranks;
-  recurrent.norm_groups = std::max<int64_t>(1, recurrent.norm_groups / ranks);
-  recurrent.conv.width = recurrent.groups == 1 && recurrent.kind == model::RecurrentKind::mamba2
-                             ? (recurrent.conv.width - shared) / ranks + shared
-                             : recurrent.conv.width / ranks;
-}
-
-/// A layer as its rank's weights are; what vLLM replicates stays whole.
-void cut_layer(const ModelSpec& spec, int64_t ranks, ModelSpec& rank, LayerSpec& layer) {
-  const auto is_cut = [&](model::WeightId id) {
-    return rank.weight(id).rows() != spec.weight(id).rows() ||
-           rank.weight(id).columns() != spec.weight(id).columns();
-  };
-  if (layer.recurrent && is_cut(layer.recurrent->out.weight))
-    cut_recurrent(ranks, *layer.recurrent);
-  if (layer.mlp.kind != model::MlpKind::none && is_cut(layer.mlp.down.weight)) {
-    layer.mlp.intermediate /= ranks;
-  }
-  model::SharedExperts& shared = layer.mlp.shared;
-  if (shared.intermediate > 0 && is_cut(shared.down.weight)) shared.intermediate /= ranks;
-  if (layer.shortcut && is_cut(layer.shortcut->down.weight)) layer.shortcut->intermediate /= ranks;
-  if (!layer.has_attention()) return;
-  model::AttentionSpec& attention = layer.attention;
-  const bool latent = attention.latent.kv_rank > 0;
-  if (is_cut(latent ? attention.latent.q_up.weight : attention.qkv.weight)) {
-    attention.heads /= ranks;
-    attention.kv_heads = std::max<int64_t>(1, attention.kv_heads / ranks);
-  }
-  if (attention.norm_span == model::NormSpan::all_heads) {
-    const auto cut = [&](const model::Norm& norm, int64_t heads) {
-      if (norm.weight == model::kNoWeight) return;
-      rank.weights[static_cast<size_t>(norm.weight)].shape = {heads * attention.head_dim};
-    };
-    cut(attention.q_norm, attention.heads);
-    cut(attention.k_norm, attention.kv_heads);
   }
 }
 
@@ -179,16 +139,21 @@ void refuse_uncut(const ModelSpec& spec) {
 }  // namespace
 
 std::vector<StageModel> stage_models(const ModelSpec& spec, const Layout& layout) {
-  if (layout.pipeline_parallel == 1) return {{spec, 0}};
+  const ModelSpec* model = &spec;
+  std::optional<ModelSpec> cut;
+  if (layout.tensor_parallel > 1) model = &cut.emplace(cut_for_run(spec, layout.tensor_parallel));
+  if (layout.pipeline_parallel == 1) return {{*model, 0}};
   refuse_uncut(spec);
-  (void)make_stages(spec, layout);  // refuses what vLLM cannot divide
+  Layout stages_alone = layout;
+  stages_alone.tensor_parallel = 1;
+  (void)make_stages(spec, stages_alone);  // refuses what vLLM cannot divide
   std::vector<StageModel> stages;
   const int64_t stored = static_cast<int64_t>(spec.layers.size()) / spec.layers_in_stored;
   int64_t first = 0;
   for (const int64_t end :
        model::stage_ends(stored, layout.pipeline_parallel, layout.pipeline_partition)) {
     if (first == end) refuse_empty_stage(spec, layout);
-    stages.push_back({cut_stage(spec, {first, end}), first * spec.layers_in_stored});
+    stages.push_back({cut_stage(*model, {first, end}), first * spec.layers_in_stored});
     first = end;
   }
   return stages;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "model/model_spec.h"
@@ -22,16 +23,21 @@ struct RankModel {
 /// would have no layer.
 std::vector<RankModel> rank_models(const model::ModelSpec& spec, const Layout& layout);
 
-/// A pipeline stage as `run` holds it: all of its heads and rows of the vocabulary.
+/// A pipeline stage as a tensor-parallel rank of `run` holds it; ranks of a stage are alike.
 struct StageModel {
-  /// The stage's layers. Its weights keep their ids; those of other stages have no elements. Only
-  /// the first stage has a token table to look up in, only the last has a head.
+  /// The stage's layers. Its weights keep their ids and have the rank's shapes, and say of how many
+  /// ranks they are a share; those of other stages have no elements. Only the first stage has a
+  /// token table to look up in, only the last has a head; the vocabulary is the whole one.
   model::ModelSpec spec;
   int64_t first_layer = 0;
 };
 
-/// The stages in order, of one rank each; one stage is the model itself. Throws Error(usage) as
-/// rank_models.
+/// The stages in order; one stage of one rank is the model itself. Throws Error(usage) as
+/// rank_models, and with tensor_refusal().
 std::vector<StageModel> stage_models(const model::ModelSpec& spec, const Layout& layout);
+
+/// Why `run` does not cut the model over so many tensor-parallel ranks, and what would do; empty: it
+/// does.
+std::string tensor_refusal(const model::ModelSpec& spec, int64_t ranks);
 
 }  // namespace plimsoll::shard

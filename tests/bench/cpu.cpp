@@ -12,6 +12,7 @@
 #include "bench/product_cases.h"
 #include "bench/support/large_memory.h"
 #include "bench/support/roofs.h"
+#include "model/slices.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -65,6 +66,7 @@ class Weights {
           }));
   }
   const backend::Weight& next() { return all_[turn_++ % all_.size()]; }
+  [[nodiscard]] const model::WeightSpec& spec() const { return spec_; }
   [[nodiscard]] size_t bytes() const { return bytes_; }
 
  private:
@@ -93,6 +95,32 @@ void time_products(Stage& stage, const Roofs& roofs) {
       fmt::print("{:<8}{:>6}{:>10.3f}{:>10.1f}{:>7.0f}%{:>10.0f}{:>7.0f}%\n", shape.name, rows,
                  time * 1e3, bytes / 1e9, 100 * bytes / roofs.bandwidth, flops / 1e9,
                  100 * flops / roofs.matrix.flops);
+    }
+  }
+}
+
+/// What it costs that sums over inputs are made of slices, which any number of ranks may share.
+void time_slices(Stage& stage) {
+  fmt::print("\n{:<8}{:>6}{:>12}{:>12}{:>8}\n", "sums", "rows", "one, ms", "sliced, ms", "ratio");
+  for (const ProductCase& shape : {kLargeProducts[1], kLargeProducts[3]}) {
+    Weights weights(stage, shape);
+    model::WeightSpec sliced = weights.spec();
+    sliced.slices = model::slices_of(shape.k);
+    for (const int64_t rows : {1, 8, 64, 512}) {
+      std::vector<float> in(static_cast<size_t>(rows * shape.k), 0.5f);
+      std::vector<float> out(static_cast<size_t>(rows * shape.n));
+      const auto time = [&](const model::WeightSpec& spec) {
+        return best_time([&] {
+          backend::Weight weight = weights.next();
+          weight.spec = &spec;
+          stage.cpu->linear({out.data(), DType::f32, rows, shape.n, shape.n},
+                            {in.data(), DType::f32, rows, shape.k, shape.k}, weight, {},
+                            model::Activation::none);
+        });
+      };
+      const double one = time(weights.spec()), many = time(sliced);
+      fmt::print("{:<8}{:>6}{:>12.3f}{:>12.3f}{:>8.2f}\n", shape.name, rows, one * 1e3, many * 1e3,
+                 many / one);
     }
   }
 }
@@ -168,5 +196,6 @@ int main(int argc, char** argv) {
              roofs.matrix.flops / 1e9, roofs.matrix.by);
   Stage stage(options);
   time_products(stage, roofs);
+  time_slices(stage);
   time_attention(stage, roofs);
 }

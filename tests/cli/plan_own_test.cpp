@@ -190,23 +190,30 @@ TEST_CASE("run takes what plan says, with the same flags") {
   }
   for (const char* flags : {"-pp 2", "-pp 2 -dp 2 --threads 2",
                             "-pp 3 --max-model-len 128 --max-num-seqs 3 --threads 1",
-                            "-pp 6 --cpu-kvcache-space 0.01 --max-model-len auto"}) {
+                            "-pp 6 --cpu-kvcache-space 0.01 --max-model-len auto", "-tp 2",
+                            "-tp 2 -pp 2 -dp 2 --threads 2"}) {
     INFO(flags);
     const Json plan = plan_of(scratch, std::string("$MODEL ") + flags);
     const Json report = report_of_run(scratch, flags);
-    const size_t stages = plan["stages"].size();
-    REQUIRE(report["ranks"].size() % stages == 0);
+    const bool staged = plan.contains("stages");
+    const size_t stages = staged ? plan["stages"].size() : 1;
+    const size_t tensor = std::string(flags).starts_with("-tp 2") ? 2 : 1;
+    REQUIRE(report["ranks"].size() % (stages * tensor) == 0);
     for (size_t i = 0; i < report["ranks"].size(); ++i) {
       const Json& rank = report["ranks"][i];
-      const Json& stage = plan["stages"][i % stages];
+      const Json& stage = staged ? plan["stages"][i / tensor % stages] : plan;
+      const size_t copy = i / (stages * tensor);
       // Copies have the weights of the first.
-      const int64_t borrowed = i < stages ? 0 : stage["weights_bytes"].get<int64_t>();
+      const int64_t borrowed = copy == 0 ? 0 : stage["weights_bytes"].get<int64_t>();
       CHECK(sum_of_parts(stage) - borrowed == rank["planned_bytes"].get<int64_t>());
       CHECK(rank["measured_bytes"] == rank["planned_bytes"]);
-      CHECK(rank["copy"] == i / stages);
-      CHECK(rank["first_layer"] == stage["first_layer"]);
-      CHECK(rank["layers"] == stage["layers"]);
-      if (i >= stages) CHECK(rank["checkpoint_bytes_read"] == 0);
+      CHECK(rank["copy"] == copy);
+      CHECK(rank["tensor_rank"] == i % tensor);
+      if (staged) {
+        CHECK(rank["first_layer"] == stage["first_layer"]);
+        CHECK(rank["layers"] == stage["layers"]);
+      }
+      if (copy > 0) CHECK(rank["checkpoint_bytes_read"] == 0);
     }
     CHECK(plan["num_gpu_blocks"] == report["plan"]["kv_blocks"]);
     CHECK(plan["max_num_seqs"] == report["plan"]["max_num_seqs"]);

@@ -1,5 +1,6 @@
 // `run` on several ranks as a user calls it.
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "cli/program.h"
 
@@ -21,7 +22,7 @@ void write_input(const Scratch& scratch) {
 
 }  // namespace
 
-TEST_CASE("stages and copies print what one rank prints") {
+TEST_CASE("ranks of every kind print what one rank prints") {
   const Scratch scratch;
   write_input(scratch);
   for (const char* dtype : {"float32", "bfloat16"}) {
@@ -30,7 +31,7 @@ TEST_CASE("stages and copies print what one rank prints") {
     REQUIRE(shell(scratch, run + " -o one").status == 0);
     for (const char* ranks :
          {"-pp 2", "-pp 3 --threads 1", "-pp 6 --max-num-seqs auto --cpu-kvcache-space 0.1",
-          "-dp 2", "-dp 3 -pp 2 --threads 2"}) {
+          "-dp 2", "-dp 3 -pp 2 --threads 2", "-tp 2", "-tp 2 -pp 3 -dp 2 --threads 3"}) {
       INFO(ranks << ", " << dtype);
       const Outcome outcome = shell(scratch, run + " -o more " + ranks + " && cmp one more");
       CHECK(outcome.err.empty());
@@ -76,6 +77,30 @@ TEST_CASE("VLLM_PP_LAYER_PARTITION divides a run, and the report says what each 
   CHECK(sum(even) == sum(uneven));
 }
 
+TEST_CASE("each rank reads its share, of a checkpoint or of shards that were cut for as many") {
+  const Scratch scratch;
+  write_input(scratch);
+  REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o one").status == 0);
+  REQUIRE(shell(scratch, "plimsoll shard $MODEL -q -o cut -tp 2").status == 0);
+  for (const char* model : {"$MODEL", "cut --load-format sharded_state"}) {
+    INFO(model);
+    const Outcome outcome = shell(scratch, std::string("plimsoll run ") + model +
+                                               " -q -i in -o out --overwrite --report r -tp 2 && "
+                                               "cmp one out");
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    const Json report = parse_json<Json>(scratch.read("r"));
+    CHECK(report["memory"]["within_plan"] == true);
+    const Json& ranks = report["ranks"];
+    REQUIRE(ranks.size() == 2);
+    CHECK(ranks[1]["tensor_rank"] == 1);
+    CHECK(ranks[0]["checkpoint_bytes_read"] == ranks[1]["checkpoint_bytes_read"]);
+    const auto whole =
+        static_cast<int64_t>(std::filesystem::file_size(test::kModel + "/model.safetensors"));
+    CHECK(ranks[0]["checkpoint_bytes_read"].get<int64_t>() < whole * 6 / 10);
+  }
+}
+
 TEST_CASE("ranks that cannot be are refused by name") {
   const Scratch scratch;
   write_input(scratch);
@@ -90,5 +115,8 @@ TEST_CASE("ranks that cannot be are refused by name") {
   CHECK_THAT(refusal("VLLM_PP_LAYER_PARTITION=2,2", "-pp 2"),
              Contains("VLLM_PP_LAYER_PARTITION=2,2"));
   CHECK_THAT(refusal("VLLM_PP_LAYER_PARTITION=0,6", "-pp 2"), Contains("none of the 6 layers"));
-  CHECK_THAT(refusal("", "-tp 2"), Contains("--tensor-parallel-size 2"));
+  CHECK_THAT(refusal("", "-tp 4"),
+             Contains("qkv_proj.weight has 6 query heads, which 4 does not divide") &&
+                 Contains("; 2 would do"));
+  CHECK_THAT(refusal("", "-tp 3"), Contains("run has 2, 4 or 8 ranks") && Contains("; 2 would do"));
 }

@@ -118,7 +118,7 @@ TEST_CASE("usage errors are one line, status 2, and come before the model is rea
       {"run m --gpu-memory-utilization 1.5", "--gpu-memory-utilization: expected a number above 0"},
       {"run m --cudagraph-capture-sizes 1,x", "--cuda-graph-sizes: expected a number"},
       {"run m --load-format pt", "--load-format: expected auto"},
-      {"run m -tp 2", "--tensor-parallel-size"},
+      {"run m -tp 0", "--tensor-parallel-size: expected"},
       {"run m --long-prompt cut", "--long-prompt: expected one of"},
       {"run m --format xml", "--format: expected one of"},
       {"run m --part 3/3", "--part: expected i/n"},

@@ -1,4 +1,6 @@
 // A model on several ranks answers with the bits that it answers with on one.
+#include <fmt/ranges.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 
@@ -17,6 +19,7 @@
 #include "quantization/assign.h"
 #include "reference/recipe.h"
 #include "shard/rank_model.h"
+#include "shard/rank_source.h"
 
 namespace plimsoll {
 namespace {
@@ -26,7 +29,14 @@ using engine::EngineOptions;
 
 using Answers = std::map<uint64_t, std::string>;
 
-/// A model of the golden results on as many stages and copies as asked.
+/// How many ranks: copies of stages of tensor-parallel ranks.
+struct Width {
+  int64_t tensor = 1;
+  int64_t stages = 1;
+  int64_t copies = 1;
+};
+
+/// A model of the golden results on as many ranks as asked.
 class Subject {
  public:
   explicit Subject(const fs::path& recipe) : folder_(scratch_.path("model")) {
@@ -42,21 +52,30 @@ class Subject {
 
   [[nodiscard]] const model::ModelSpec& spec() const { return spec_; }
 
-  Answers answers(int64_t stages, DType dtype, int64_t copies = 1) {
+  Answers answers(const Width& width, DType dtype) {
     EngineOptions options = testing::options_with(16, 80, 400, dtype);
-    options.copies = copies;
+    options.copies = width.copies;
+    options.tensor_ranks = width.tensor;
     options.max_model_len = std::min<int64_t>(options.max_model_len, spec_.max_position);
-    const std::vector<shard::StageModel> models =
-        shard::stage_models(spec_, {.pipeline_parallel = stages, .dtype = dtype});
+    const std::vector<shard::StageModel> models = shard::stage_models(
+        spec_,
+        {.tensor_parallel = width.tensor, .pipeline_parallel = width.stages, .dtype = dtype});
     std::vector<std::unique_ptr<backend::Backend>> backends;
     std::vector<std::unique_ptr<checkpoint::CountedSource>> sources;
+    std::vector<std::unique_ptr<shard::RankSource>> shares;
     std::vector<engine::Rank> ranks;
-    for (size_t i = 0; i < models.size() * static_cast<size_t>(copies); ++i) {
-      const shard::StageModel& stage = models[i % models.size()];
+    const auto tensor = static_cast<size_t>(width.tensor);
+    for (size_t i = 0; i < models.size() * tensor * static_cast<size_t>(width.copies); ++i) {
+      const shard::StageModel& stage = models[i / tensor % models.size()];
+      const shard::TensorRank share{static_cast<int64_t>(i % tensor), width.tensor};
       backends.push_back(testing::cpu_backend());
       sources.push_back(std::make_unique<checkpoint::CountedSource>(*reader_));
-      ranks.push_back(
-          {&stage.spec, stage.first_layer, backends.back().get(), sources.back().get()});
+      shares.push_back(
+          std::make_unique<shard::RankSource>(*sources.back(), spec_, stage.spec, share));
+      ranks.push_back({&stage.spec, stage.first_layer, backends.back().get(),
+                       width.tensor > 1
+                           ? static_cast<const checkpoint::WeightSource*>(shares.back().get())
+                           : sources.back().get()});
     }
     engine::Engine engine(spec_, ranks, nullptr, options);
     read_.clear();
@@ -98,17 +117,44 @@ class Subject {
 
 /// Answers on 2 stages, on one for each layer, and of copies are those of one rank.
 void check_stages(Subject& subject, DType dtype) {
-  const Answers expected = subject.answers(1, dtype);
+  const Answers expected = subject.answers({}, dtype);
   REQUIRE(expected.size() > 20);
   const auto layers = static_cast<int64_t>(subject.spec().layers.size());
   for (const int64_t stages : {int64_t{2}, layers}) {
     if (stages > layers || stages < 2) continue;
     INFO(stages << " stages, " << torch_name(dtype));
-    CHECK(subject.answers(stages, dtype) == expected);
+    CHECK(subject.answers({.stages = stages}, dtype) == expected);
     if (layers == 2) break;
   }
-  CHECK(subject.answers(1, dtype, 3) == expected);
-  if (layers >= 2) CHECK(subject.answers(2, dtype, 2) == expected);
+  CHECK(subject.answers({.copies = 3}, dtype) == expected);
+  if (layers >= 2) CHECK(subject.answers({.stages = 2, .copies = 2}, dtype) == expected);
+}
+
+/// The numbers of ranks that share a model's layers; others are refused.
+std::vector<int64_t> widths_of(const model::ModelSpec& spec) {
+  std::vector<int64_t> widths;
+  for (const int64_t tensor : {2, 4, 8}) {
+    const std::string refusal = shard::tensor_refusal(spec, tensor);
+    if (refusal.empty()) {
+      widths.push_back(tensor);
+    } else {
+      CHECK_THROWS_WITH(shard::stage_models(spec, {.tensor_parallel = tensor}), refusal);
+    }
+  }
+  return widths;
+}
+
+/// Answers on ranks that share layers, of stages and copies too, are those of one rank.
+void check_shares(Subject& subject, const std::vector<int64_t>& widths, DType dtype) {
+  const Answers expected = subject.answers({}, dtype);
+  for (const int64_t tensor : widths) {
+    INFO(tensor << " ranks, " << torch_name(dtype));
+    CHECK(subject.answers({.tensor = tensor}, dtype) == expected);
+  }
+  if (subject.spec().layers.size() < 2) return;
+  const int64_t copies = dtype == DType::f32 ? 1 : 2;
+  CHECK(subject.answers({.tensor = widths.front(), .stages = 2, .copies = copies}, dtype) ==
+        expected);
 }
 
 }  // namespace
@@ -121,6 +167,24 @@ TEST_CASE("stages answer with the bits of one rank") {
     check_stages(subject, DType::f32);
     check_stages(subject, DType::bf16);
   }
+}
+
+TEST_CASE("ranks that share layers answer with the bits of one rank") {
+  int models = 0;
+  for (const fs::path& recipe : testing::model_folders()) {
+    INFO("model " << recipe.filename());
+    if (!testing::is_served(recipe)) continue;
+    Subject subject(recipe);
+    const std::vector<int64_t> widths = widths_of(subject.spec());
+    fmt::print("{:<28} {}\n", recipe.filename().string(),
+               widths.empty() ? shard::tensor_refusal(subject.spec(), 2)
+                              : fmt::format("on {} ranks", fmt::join(widths, ", ")));
+    if (widths.empty()) continue;
+    ++models;
+    check_shares(subject, widths, DType::f32);
+    check_shares(subject, widths, DType::bf16);
+  }
+  CHECK(models > 1);
 }
 
 TEST_CASE("stages of quantised models answer with the bits of one rank") {
@@ -139,20 +203,33 @@ TEST_CASE("stages of quantised models answer with the bits of one rank") {
 
 TEST_CASE("each rank reads its own weights, and together they read the checkpoint once") {
   Subject subject(testing::TinyModel::recipe("llama"));
-  (void)subject.answers(1, DType::bf16);
+  (void)subject.answers({}, DType::bf16);
   const uint64_t whole = subject.read().at(0);
-  (void)subject.answers(2, DType::bf16);
+  (void)subject.answers({.stages = 2}, DType::bf16);
   CHECK(subject.read().at(0) + subject.read().at(1) == whole);
   CHECK(subject.read().at(0) < whole * 6 / 10);
-  (void)subject.answers(1, DType::bf16, 2);
+  (void)subject.answers({.copies = 2}, DType::bf16);
   CHECK(subject.read() == std::vector<uint64_t>{whole, 0});
   // A tied table is both the first stage's and the last one's.
   Subject tied(testing::TinyModel::recipe("llama3_tied"));
-  (void)tied.answers(1, DType::bf16);
+  (void)tied.answers({}, DType::bf16);
   const uint64_t once = tied.read().at(0);
-  (void)tied.answers(2, DType::bf16);
+  (void)tied.answers({.stages = 2}, DType::bf16);
   CHECK(tied.read().at(0) + tied.read().at(1) ==
         once + tied.bytes_of(tied.spec().weight(tied.spec().embedding).name));
+}
+
+TEST_CASE("ranks that share layers read their shares, and together the checkpoint once") {
+  Subject subject(testing::TinyModel::recipe("llama"));
+  (void)subject.answers({}, DType::bf16);
+  const uint64_t whole = subject.read().at(0);
+  uint64_t replicated = 0;
+  for (const model::WeightSpec& weight : subject.spec().weights) {
+    if (weight.split == model::Split::replicated) replicated += subject.bytes_of(weight.name);
+  }
+  REQUIRE(replicated > 0);
+  (void)subject.answers({.tensor = 2}, DType::bf16);
+  CHECK(subject.read().at(0) + subject.read().at(1) == whole + replicated);
 }
 
 TEST_CASE("a rank that fails while it loads ends the launch with its message") {

@@ -5,8 +5,10 @@
 #include <chrono>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "engine/ranks/crew.h"
+#include "engine/ranks/shared_team.h"
 #include "engine/ranks/shared_world.h"
 
 using namespace plimsoll::engine;
@@ -23,7 +25,75 @@ Bytes bytes_of(int seed) {
   return bytes;
 }
 
+/// A matrix of floats that differ by rank and place.
+struct RankMatrix {
+  RankMatrix(int64_t row_count, int64_t column_count, float seed)
+      : rows(row_count), columns(column_count), values(static_cast<size_t>(rows * columns)) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = seed * 1.1f + static_cast<float>(i) / 7.f;
+    }
+  }
+  operator plimsoll::backend::View() {
+    return {values.data(), plimsoll::DType::f32, rows, columns, columns};
+  }
+  int64_t rows, columns;
+  std::vector<float> values;
+};
+
 }  // namespace
+
+TEST_CASE("ranks sum in a tree of pairs, have each other's rows, and the first has all columns") {
+  constexpr int kRanks = 4;
+  SharedTeam team(kRanks);
+  Crew crew(kRanks, [&] { team.give_up(); });
+  for (int round = 0; round < 200; ++round) {
+    const auto seed = [&](int64_t rank) { return static_cast<float>(rank * 1000 + round); };
+    const int64_t columns = 1 + round % 50;
+    std::vector<RankMatrix> sums, rows, all(kRanks, RankMatrix(3, 4 * columns - 2, 0));
+    for (int64_t rank = 0; rank < kRanks; ++rank) sums.emplace_back(3, columns, seed(rank));
+    const std::vector<RankMatrix> before = rows = sums;
+    crew.run([&](int64_t rank) {
+      const auto index = static_cast<size_t>(rank);
+      TensorRanks& end = team.rank(rank);
+      end.sum(sums[index]);
+      end.share_rows(rows[index], std::array<int32_t, 3>{2, 0, 2});
+      RankMatrix own = before[index];
+      end.gather_columns(own, all[index]);
+    });
+    for (size_t i = 0; i < before.front().values.size(); ++i) {
+      const auto of = [&](size_t rank) { return before[rank].values[i]; };
+      const float sum = (of(0) + of(1)) + (of(2) + of(3));
+      const size_t row = i / static_cast<size_t>(columns),
+                   column = i % static_cast<size_t>(columns);
+      for (size_t rank = 0; rank < kRanks; ++rank) {
+        REQUIRE(sums[rank].values[i] == sum);
+        REQUIRE(rows[rank].values[i] == of(row == 1 ? 0 : 2));
+        const size_t at = rank * static_cast<size_t>(columns) + column;
+        const auto width = static_cast<size_t>(4 * columns - 2);
+        if (at < width) REQUIRE(all.front().values[row * width + at] == of(rank));
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks that meet are told when one has failed") {
+  constexpr int kRanks = 3;
+  SharedTeam team(kRanks);
+  Crew crew(kRanks, [&] { team.give_up(); });
+  std::atomic<int> lost = 0;
+  const auto job = [&](int64_t rank) {
+    if (rank == 1) throw std::runtime_error("broken");
+    RankMatrix values(2, 2, 0);
+    try {
+      team.rank(rank).sum(values);
+    } catch (const RankLost&) {
+      ++lost;
+      throw;
+    }
+  };
+  CHECK_THROWS_WITH(crew.run(job), "broken");
+  CHECK(lost == kRanks - 1);
+}
 
 TEST_CASE("what one rank sends the next receives, round after round") {
   constexpr int kRanks = 4;

@@ -7,6 +7,8 @@
 #include <span>
 #include <stdexcept>
 
+#include "backend/backend.h"
+
 namespace plimsoll::engine {
 
 /// Thrown where a rank waits for one that has failed.
@@ -30,6 +32,30 @@ class Communicator {
 
  protected:
   Communicator() = default;
+};
+
+/// One rank's end of those that have the heads and columns of a stage between them. All make the
+/// same calls in the same order, with matrices of the same shape that lie without gaps, and each
+/// returns when its result is there; throws as Communicator.
+class TensorRanks {
+ public:
+  virtual ~TensorRanks() = default;
+  TensorRanks(const TensorRanks&) = delete;
+  TensorRanks& operator=(const TensorRanks&) = delete;
+
+  [[nodiscard]] virtual int64_t rank() const = 0;
+  /// A power of two.
+  [[nodiscard]] virtual int64_t ranks() const = 0;
+  /// Each one's [rows, columns] f32 become the sum of all, made in a tree of pairs: (0 + 1) + (2 +
+  /// 3).
+  virtual void sum(backend::View values) = 0;
+  /// Row t of all becomes that of the rank owners[t].
+  virtual void share_rows(backend::View rows, std::span<const int32_t> owners) = 0;
+  /// `all` of rank 0 [rows, n] becomes the columns of all side by side, those beyond n left out.
+  virtual void gather_columns(backend::View columns, backend::View all) = 0;
+
+ protected:
+  TensorRanks() = default;
 };
 
 }  // namespace plimsoll::engine

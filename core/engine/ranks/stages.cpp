@@ -6,11 +6,20 @@
 namespace plimsoll::engine {
 namespace {
 
+/// Of each rank; those of a stage are alike.
 std::vector<EngineLayout> resolve(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
                                   const EngineOptions& options) {
+  const auto tensor = static_cast<size_t>(options.tensor_ranks);
   std::vector<StageView> views;
-  for (const Rank& rank : ranks) views.push_back({rank.spec, rank.first_layer});
-  return resolve_stages(spec, views, options, ranks.front().backend->footprint());
+  for (size_t i = 0; i < ranks.size(); i += tensor) {
+    views.push_back({ranks[i].spec, ranks[i].first_layer});
+  }
+  std::vector<EngineLayout> layouts;
+  for (const EngineLayout& layout :
+       resolve_stages(spec, views, options, ranks.front().backend->footprint())) {
+    layouts.insert(layouts.end(), tensor, layout);
+  }
+  return layouts;
 }
 
 void load_tower(Stage& stage, uint64_t seed) {
@@ -55,7 +64,7 @@ void require_host_memory(const model::ModelSpec& spec, const std::vector<Rank>& 
 
 Stages::Stages(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
                const EngineOptions& options, const RankNumbers& numbers)
-    : numbers_(numbers) {
+    : numbers_(numbers), tensor_ranks_(static_cast<size_t>(options.tensor_ranks)) {
   const std::vector<EngineLayout> layouts = resolve(spec, ranks, options);
   for (size_t i = 0; i < ranks.size(); ++i) {
     stages_.push_back(std::make_unique<Stage>(ranks[i], layouts[i]));
@@ -66,10 +75,18 @@ Stages::Stages(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
 void Stages::connect() {
   const auto count = static_cast<int64_t>(size());
   world_ = std::make_unique<SharedWorld>(count);
+  const auto tensor = static_cast<int64_t>(tensor_ranks_);
   for (int64_t i = 0; i < count; ++i) {
-    stages_[static_cast<size_t>(i)]->launch.model.join(world_->rank(i), i);
+    if (tensor > 1 && i % tensor == 0) teams_.push_back(std::make_unique<SharedTeam>(tensor));
+    TensorRanks* const team = tensor > 1 ? &teams_.back()->rank(i % tensor) : nullptr;
+    stages_[static_cast<size_t>(i)]->launch.model.join(world_->rank(i), i, team);
   }
-  crew_ = std::make_unique<Crew>(count, [this] { world_->give_up(); });
+  crew_ = std::make_unique<Crew>(count, [this] { give_up(); });
+}
+
+void Stages::give_up() noexcept {
+  world_->give_up();
+  for (const auto& team : teams_) team->give_up();
 }
 
 void Stages::on_all(const std::function<void(Stage&)>& job) {
@@ -110,8 +127,9 @@ void Stages::run(const Step& step, const StepRunner::Reader& read) {
   on_all([&](Stage& stage) {
     if (&stage == &first()) return stage.runner.run(step, read);
     stage.step.meta = stage.launch.batch.copy(step.meta);
-    if (&stage == &last()) stage.step.read = step.read;
-    stage.runner.run(stage.step, read);
+    if (stage.launch.model.has_head()) stage.step.read = step.read;
+    stage.runner.run(
+        stage.step, &stage == &last() ? read : [](const LogitsSlice&) {});
   });
 }
 

@@ -3,6 +3,10 @@
 //   rank 0   batch -> embed, layers 0 .. a  --hidden states-->
 //   rank 1   the same batch        layers a .. b  --hidden states-->
 //   last     the same batch                 layers b .., norm, head -> logits -> the reader
+//
+// Each stage may be of several tensor-parallel ranks, numbered one after the other: they do the
+// same with a share of its heads, columns and vocabulary each, and the first of the last stage
+// reads.
 #pragma once
 
 #include <memory>
@@ -10,6 +14,7 @@
 
 #include "engine/layout.h"
 #include "engine/ranks/crew.h"
+#include "engine/ranks/shared_team.h"
 #include "engine/ranks/shared_world.h"
 #include "engine/ranks/stage_layouts.h"
 #include "engine/step_runner.h"
@@ -50,7 +55,7 @@ class Stages {
   void load(uint64_t seed);
   /// The same of a copy: they are those of `owner`, but for towers, which each copy has.
   void borrow(const Stages& owner, uint64_t seed);
-  /// As StepRunner::run; `read` is called by the last stage's thread, while the others wait.
+  /// As StepRunner::run; `read` is called by the thread of last(), while the others wait.
   void run(const Step& step, const StepRunner::Reader& read);
 
   [[nodiscard]] size_t size() const { return stages_.size(); }
@@ -58,16 +63,19 @@ class Stages {
   /// That reads tokens, and that makes logits of them.
   [[nodiscard]] Stage& first() { return *stages_.front(); }
   [[nodiscard]] const Stage& first() const { return *stages_.front(); }
-  [[nodiscard]] Stage& last() { return *stages_.back(); }
+  [[nodiscard]] Stage& last() { return *stages_[stages_.size() - tensor_ranks_]; }
 
  private:
   void connect();
+  void give_up() noexcept;
   /// Calls job(stage) on all ranks; what one throws says which it was.
   void on_all(const std::function<void(Stage&)>& job);
 
   RankNumbers numbers_;
-  std::vector<std::unique_ptr<Stage>> stages_;
-  std::unique_ptr<SharedWorld> world_;  // null, as the crew: there is one rank
+  size_t tensor_ranks_;
+  std::vector<std::unique_ptr<Stage>> stages_;      // ranks, rather
+  std::unique_ptr<SharedWorld> world_;              // null, as the crew: there is one rank
+  std::vector<std::unique_ptr<SharedTeam>> teams_;  // of each stage; none: a rank is alone in it
   std::unique_ptr<Crew> crew_;
 };
 

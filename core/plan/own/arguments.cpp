@@ -54,6 +54,7 @@ engine::EngineOptions engine_options(const Arguments& arguments, DType dtype) {
   engine::EngineOptions engine;
   engine.dtype = dtype;
   engine.copies = args.data_parallel;
+  engine.tensor_ranks = args.tensor_parallel;
   engine.threads = threads_of_copy(arguments.threads, args.data_parallel);
   if (args.max_model_len == 1) {
     fail(ExitCode::usage,

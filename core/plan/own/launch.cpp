@@ -86,6 +86,12 @@ int64_t absent_bytes(const shard::RankModel& rank, const backend::Footprint& foo
   return static_cast<int64_t>(bytes);
 }
 
+/// Whether run has such ranks: then they are laid out as there.
+bool is_as_run(const model::ModelSpec& spec, int64_t tensor_ranks, const hardware::Gpu* gpu) {
+  if (tensor_ranks == 1) return true;
+  return gpu == nullptr && shard::tensor_refusal(spec, tensor_ranks).empty();
+}
+
 }  // namespace
 
 int64_t RankLaunch::fixed_bytes() const {
@@ -128,7 +134,7 @@ std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Argume
                              .pipeline_parallel = stages,
                              .dtype = dtype,
                              .pipeline_partition = arguments.args.pipeline_partition};
-  if (tensor == 1) {  // as run has it
+  if (is_as_run(spec, tensor, gpu)) {
     const std::vector<shard::StageModel> models = shard::stage_models(spec, layout);
     const std::vector<engine::EngineLayout> layouts =
         engine::resolve_stages(spec, stage_views(models), engine, footprint);

@@ -272,14 +272,17 @@ int64_t borrowed_weights(const std::vector<RankLaunch>& ranks) {
 }
 
 /// A run on this machine's processor has what the machine has left, for all its ranks.
-void refuse_above_host(PlanResult& result, const std::vector<RankLaunch>& ranks, int64_t copies) {
+void refuse_above_host(PlanResult& result, const std::vector<RankLaunch>& ranks,
+                       const EngineArgs& args) {
   const memory::Available available = memory::available_memory();
   Amount whole = 0;
   for (const RankLaunch& rank : ranks) {
     whole += Amount{rank.fixed_bytes()} +
              Amount{result.num_gpu_blocks} * static_cast<int64_t>(rank.layout.kv.block_bytes);
   }
+  const int64_t copies = args.data_parallel;
   whole = whole * copies - Amount{borrowed_weights(ranks)} * (copies - 1);
+  whole = whole * args.tensor_parallel;
   if (!*result.fits || whole <= Amount{available.bytes}) return;
   result.fits = false;
   result.reason = fmt::format(
@@ -300,12 +303,12 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
     result.notes.push_back("prompts of text alone: " + refusal);
   }
   if (args.tensor_parallel * args.pipeline_parallel == 1) return;
-  if (args.tensor_parallel > 1) {
+  if (!result.gpu.empty()) {
     result.notes.emplace_back(
-        "this is what each rank would hold: run itself does not cut layers yet");
-  } else if (!result.gpu.empty()) {
-    result.notes.emplace_back(
-        "this is what each rank would hold: run has stages on the processor alone so far");
+        "this is what each rank would hold: run has ranks on the processor alone so far");
+  } else if (const std::string why = shard::tensor_refusal(spec, args.tensor_parallel);
+             !why.empty()) {
+    result.notes.push_back("this is what each rank would hold, but " + why);
   }
   const auto copied = std::ranges::find_if(spec.layers, [&](const model::LayerSpec& layer) {
     return layer.has_attention() && layer.attention.kv_heads < args.tensor_parallel;
@@ -446,7 +449,7 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
         "{} copies of the model: each holds this, but has the weights ({}) from the first", copies,
         readable_bytes(borrowed_weights(ranks))));
   }
-  refuse_above_host(result, ranks, copies);
+  refuse_above_host(result, ranks, arguments.args);
   result.host_refuses = !*result.fits;
   if (result.host_refuses)
     result.notes.push_back("a run on this CPU would refuse: " + result.reason);

@@ -1,0 +1,60 @@
+// Where ranks that have the heads, columns and vocabulary of a model between them need each other:
+// sums over inputs, rows of the token table, logits.
+#include <algorithm>
+
+#include "engine/model.h"
+
+namespace plimsoll::engine {
+
+using backend::BatchMeta;
+using backend::View;
+using backend::Weight;
+using memory::Scope;
+using model::Activation;
+
+// A bias joins the first slice of a sum, which the first rank has (model/slices.h).
+void Model::linear(View out, View in, const model::Linear& linear, Activation activation) {
+  const Weight& matrix = weight(linear.weight);
+  const bool sums =
+      tensor_ != nullptr && matrix.spec->ranks > 1 && matrix.spec->split == model::Split::row;
+  const bool biased = !sums || tensor_->rank() == 0;
+  backend_.linear(out, in, matrix, biased ? weight(linear.bias) : Weight{}, activation);
+  if (sums) tensor_->sum(out);
+}
+
+void Model::look_up(const Step& step, View out) {
+  const Weight& table = weight(spec_.embedding);
+  if (table.spec->ranks == 1) {
+    return backend_.embed(out, table, step.batch, spec_.embedding_scale);
+  }
+  const Scope scope(backend_.scratch());
+  const View tokens = take("own tokens", out.rows, 1, DType::i32);
+  const View owners = take("owners of tokens", out.rows, 1, DType::i32);
+  if (tensor_ == nullptr) return backend_.embed(out, table, step.batch, spec_.embedding_scale);
+  const std::span own(static_cast<int32_t*>(tokens.data), static_cast<size_t>(out.rows));
+  const std::span owner(static_cast<int32_t*>(owners.data), own.size());
+  const auto rows = static_cast<int32_t>(table.spec->rows());
+  for (size_t t = 0; t < own.size(); ++t) {
+    owner[t] = step.batch.token_ids[t] / rows;
+    own[t] = owner[t] == tensor_->rank() ? step.batch.token_ids[t] % rows : 0;
+  }
+  BatchMeta batch = step.batch;
+  batch.token_ids = own;
+  backend_.embed(out, table, batch, spec_.embedding_scale);
+  tensor_->share_rows(out, owner);
+}
+
+View Model::logits(View hidden) {
+  const View logits = take("logits", hidden.rows, spec_.vocab_size, DType::f32);
+  const Weight& head = weight(spec_.head);
+  const bool shared = head.spec->ranks > 1;
+  const Scope scope(backend_.scratch());
+  const View own = shared ? take("own logits", hidden.rows, head.spec->rows(), DType::f32) : logits;
+  linear(own, hidden, {.weight = spec_.head, .bias = spec_.head_bias}, Activation::none);
+  if (spec_.logits_scale != 1) backend_.scale(own, spec_.logits_scale);
+  if (spec_.final_soft_cap > 0) backend_.soft_cap(own, spec_.final_soft_cap);
+  if (tensor_ != nullptr && shared) tensor_->gather_columns(own, logits);
+  return logits;
+}
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,106 @@
+#include "engine/ranks/shared_team.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/rounding.h"
+
+namespace plimsoll::engine {
+
+class SharedTeam::End final : public TensorRanks {
+ public:
+  End(SharedTeam& team, int64_t rank) : team_(team), rank_(rank) {}
+
+  [[nodiscard]] int64_t rank() const override { return rank_; }
+  [[nodiscard]] int64_t ranks() const override { return std::ssize(team_.shown_); }
+
+  // Each rank sums its share of the elements for all of them.
+  void sum(backend::View values) override {
+    constexpr int64_t kLine = 16;  // floats
+    const int64_t count = values.rows * values.columns;
+    const int64_t share = round_up(divide_up(count, ranks()), kLine);
+    const int64_t first = std::min(count, rank_ * share);
+    const int64_t own = std::min(count, first + share) - first;
+    const auto at = [&](int64_t rank) {
+      return reinterpret_cast<float*>(team_.row(rank, 0)) + first;
+    };
+    team_.show(rank_, values);
+    for (int64_t step = 1; step < ranks(); step *= 2) {
+      for (int64_t to = 0; to < ranks(); to += 2 * step) add(at(to), at(to + step), own);
+    }
+    for (int64_t to = 1; to < ranks(); ++to) {
+      std::memcpy(at(to), at(0), static_cast<size_t>(own) * sizeof(float));
+    }
+    team_.meet();
+  }
+
+  void share_rows(backend::View rows, std::span<const int32_t> owners) override {
+    team_.show(rank_, rows);
+    const size_t bytes = static_cast<size_t>(rows.columns) * dtype_size(rows.dtype);
+    for (int64_t t = 0; t < rows.rows; ++t) {
+      const int64_t owner = owners[static_cast<size_t>(t)];
+      if (owner != rank_) std::memcpy(team_.row(rank_, t), team_.row(owner, t), bytes);
+    }
+    team_.meet();
+  }
+
+  void gather_columns(backend::View columns, backend::View all) override {
+    team_.show(rank_, all);
+    const size_t element = dtype_size(columns.dtype);
+    const int64_t first = std::min(all.columns, rank_ * columns.columns);
+    const int64_t count = std::min(all.columns - first, columns.columns);
+    for (int64_t t = 0; t < columns.rows; ++t) {
+      std::memcpy(team_.row(0, t) + static_cast<size_t>(first) * element,
+                  columns.slice_rows(t, 1).data, static_cast<size_t>(count) * element);
+    }
+    team_.meet();
+  }
+
+ private:
+  static void add(float* to, const float* from, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+  }
+
+  SharedTeam& team_;
+  int64_t rank_;
+};
+
+SharedTeam::SharedTeam(int64_t ranks) : shown_(static_cast<size_t>(ranks)) {
+  for (int64_t rank = 0; rank < ranks; ++rank) ends_.push_back(std::make_unique<End>(*this, rank));
+}
+
+SharedTeam::~SharedTeam() = default;
+
+void SharedTeam::show(int64_t rank, const backend::View& matrix) {
+  if (matrix.stride != matrix.columns) {
+    throw std::logic_error("ranks share a matrix with gaps between its rows");
+  }
+  shown_[static_cast<size_t>(rank)] = matrix;
+  meet();
+}
+
+std::byte* SharedTeam::row(int64_t rank, int64_t row) const {
+  return static_cast<std::byte*>(shown_[static_cast<size_t>(rank)].slice_rows(row, 1).data);
+}
+
+// A rank that is the last to come lets the others go; they come again only after that.
+void SharedTeam::meet() {
+  const uint32_t meeting = meetings_;
+  if (given_up_) throw RankLost();
+  if (++here_ == std::ssize(shown_)) {
+    here_ = 0;
+    ++meetings_;
+    meetings_.notify_all();
+  } else {
+    while (meetings_ == meeting) meetings_.wait(meeting);
+  }
+  if (given_up_) throw RankLost();
+}
+
+void SharedTeam::give_up() noexcept {
+  given_up_ = true;
+  ++meetings_;
+  meetings_.notify_all();
+}
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,38 @@
+// Tensor-parallel ranks that are threads of one process: they read and write each other's matrices
+// where they lie, between two meetings.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "engine/ranks/communicator.h"
+
+namespace plimsoll::engine {
+
+class SharedTeam {
+ public:
+  explicit SharedTeam(int64_t ranks);
+  ~SharedTeam();
+
+  /// A rank's end; lives as long as the team.
+  [[nodiscard]] TensorRanks& rank(int64_t index) { return *ends_[static_cast<size_t>(index)]; }
+  /// Wakes all ranks that wait for others, which throw RankLost.
+  void give_up() noexcept;
+
+ private:
+  class End;
+  /// Returns when all ranks have called it; what they wrote before is seen by all.
+  void meet();
+  /// Shows all a rank's matrix until the meeting after the next.
+  void show(int64_t rank, const backend::View& matrix);
+  [[nodiscard]] std::byte* row(int64_t rank, int64_t row) const;
+
+  std::vector<backend::View> shown_;  // by rank
+  std::atomic<uint32_t> meetings_ = 0;
+  std::atomic<int64_t> here_ = 0;
+  std::atomic<bool> given_up_ = false;
+  std::vector<std::unique_ptr<TensorRanks>> ends_;
+};
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,33 @@
+// What one tensor-parallel rank of `run` reads of a model's weights.
+#pragma once
+
+#include "checkpoint/checkpoint.h"
+#include "model/model_spec.h"
+#include "shard/layout.h"
+
+namespace plimsoll::shard {
+
+/// Which of a stage's ranks.
+struct TensorRank {
+  int64_t rank = 0;
+  int64_t ranks = 1;
+};
+
+class RankSource final : public checkpoint::WeightSource {
+ public:
+  /// `whole` has the weights of `spec`; those of `rank_spec` are the rank's shares (stage_models).
+  /// All must outlive the source.
+  RankSource(const checkpoint::WeightSource& whole, const model::ModelSpec& spec,
+             const model::ModelSpec& rank_spec, const TensorRank& rank);
+
+  void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
+                 void* to) const override;
+
+ private:
+  const checkpoint::WeightSource& whole_;
+  const model::ModelSpec& rank_spec_;
+  std::vector<const model::WeightSpec*> weights_;       // by id: the whole ones
+  std::vector<std::vector<checkpoint::Block>> blocks_;  // likewise: the rank's of them
+};
+
+}  // namespace plimsoll::shard
