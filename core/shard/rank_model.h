@@ -36,8 +36,8 @@ struct StageModel {
 /// rank_models, and with tensor_refusal().
 std::vector<StageModel> stage_models(const model::ModelSpec& spec, const Layout& layout);
 
-/// Why `run` does not cut the model over so many tensor-parallel ranks, and what would do; empty: it
-/// does.
+/// Why `run` does not cut the model over so many tensor-parallel ranks, and what would do; empty:
+/// it does.
 std::string tensor_refusal(const model::ModelSpec& spec, int64_t ranks);
 
 }  // namespace plimsoll::shard
