@@ -22,7 +22,7 @@ constexpr std::string_view kFrames = "data:video/jpeg;base64,";
 const OrderedJson& address_of(const OrderedJson& part, std::span<const std::string_view> names,
                               const std::string& field) {
   for (const std::string_view name : names) {
-    const auto at = part.find(name);
+    const auto at = part.find(std::string(name));  // json 3.10 (Ubuntu 22.04) knows no other keys
     if (at == part.end() || at->is_null()) continue;
     if (!at->is_object()) return *at;
     const auto url = at->find("url");
