@@ -162,7 +162,8 @@ class Backend {
   // Views: T rows of tokens. All ops give each row the same bits whatever other rows there are
   // (CPU).
 
-  /// out[t] = table[batch.token_ids[t]] * scale.
+  /// out[t] = table[batch.token_ids[t]] * scale. On the CPU an id past the table takes row 0, as
+  /// Gemma 3n's inputs by layer do.
   void embed(View out, const Weight& table, const BatchMeta& batch, float scale);
   /// out[t] += table[batch.positions[t] + offset].
   void embed_positions(View out, const Weight& table, const BatchMeta& batch, int64_t offset);
@@ -224,6 +225,11 @@ class Backend {
   void multiply_factors(View x, const Weight& factors, View indices);
   /// x *= factor, in place.
   void scale(View x, float factor);
+  /// x *= like's root mean square / its own, row by row; of its own mean square at least 1e-5
+  /// counts.
+  void match_size(View x, View like);
+  /// x = max(x - mean - deviations * deviation, 0), mean and deviation those of each row.
+  void keep_above(View x, float deviations);
   // Recurrent ops: each sequence goes on from its state, or from zeros where its first row is
   // position 0, and leaves its state behind its last row. No row's bits depend on how a sequence's
   // rows are cut into steps.
@@ -292,6 +298,8 @@ class Backend {
   virtual void do_selective_scan(View out, const ScanInputs& in, const model::RecurrentSpec& spec,
                                  const ScanWeights& weights, const StateLayer& states,
                                  const BatchMeta& batch);
+  virtual void do_match_size(View x, View like);
+  virtual void do_keep_above(View x, float deviations);
   virtual void do_gated_delta(View out, const DeltaInputs& in, const model::RecurrentSpec& spec,
                               const DeltaWeights& weights, const StateLayer& states,
                               const BatchMeta& batch);

@@ -18,10 +18,6 @@ using model::NormPlacement;
 
 namespace {
 
-/// Rows that the MLP takes at a time. Rows do not know of each other, so this bounds scratch and
-/// changes no bit.
-constexpr int64_t kMlpRows = 2048;
-
 /// As vLLM's dummy weights: so small that nothing overflows in half precision.
 constexpr float kRandomScale = 1e-3f;
 
@@ -187,7 +183,11 @@ View Model::forward(const BatchMeta& batch) {
     angles_[i] = take("rope angles", tokens, spec_.ropes[i].rotary_dim, DType::f32);
     backend_.rope_angles(angles_[i], spec_.ropes[i], batch);
   }
-  for (size_t i = 0; i < spec_.layers.size(); ++i) layer(step, i, hidden);
+  if (spec_.streams.count() > 1) {
+    stream_layers(step, hidden);
+  } else {
+    for (size_t i = 0; i < spec_.layers.size(); ++i) layer(step, i, hidden);
+  }
   if (!has_head()) {
     if (!backend_.scratch().is_counting()) {
       ranks_->send(rank_ + stage_ranks(), bytes_of(step.residual));
@@ -245,14 +245,19 @@ void Model::layer_inputs(const Step& step) {
   backend_.scale(step.inputs, spec.factor);
 }
 
-void Model::add_input(const model::LayerInput& spec, View input, View residual) {
+void Model::layer_input(const model::LayerInput& spec, View input, View x, View out) {
   const Scope scope(backend_.scratch());
   const View gate = take("layer input gate", input.rows, input.columns);
-  linear(gate, residual, spec.gate, spec.activation);
+  linear(gate, x, spec.gate, spec.activation);
   backend_.multiply_gates(gate, input, model::GateKind::as_is);
+  linear(out, gate, spec.projection, Activation::none);
+  norm(out, out, spec.norm);
+}
+
+void Model::add_input(const model::LayerInput& spec, View input, View residual) {
+  const Scope scope(backend_.scratch());
   const View delta = take("layer input", residual.rows, residual.columns);
-  linear(delta, gate, spec.projection, Activation::none);
-  norm(delta, delta, spec.norm);
+  layer_input(spec, input, residual, delta);
   backend_.add(residual, delta);
 }
 

@@ -64,6 +64,10 @@ struct ModelCaches {
 /// Whether a model has weights of its own or those of another of the same spec.
 enum class WeightsOf : uint8_t { itself, another };
 
+/// Rows that the MLP takes at a time. Rows do not know of each other, so this bounds scratch and
+/// changes no bit.
+inline constexpr int64_t kMlpRows = 2048;
+
 class Model {
  public:
   /// Takes the regions "weights" (its own), "kv blocks" and, where it has any, "recurrent states"
@@ -119,8 +123,19 @@ class Model {
   void shared_block(const Step& step, size_t index, backend::View out);
   /// out += what an adapter makes of `in`; nothing where there is none.
   void adapt(backend::View out, backend::View in, const model::Adapter& adapter);
-  /// LayerSpec::input.
+  /// LayerSpec::input, of the rows `x`.
+  void layer_input(const model::LayerInput& spec, backend::View input, backend::View x,
+                   backend::View out);
   void add_input(const model::LayerInput& spec, backend::View input, backend::View residual);
+  /// All layers of a model with several residuals; `hidden` gets the rows that are wanted.
+  void stream_layers(Step& step, backend::View hidden);
+  void stream_layer(const Step& step, size_t index, backend::View streams);
+  /// StreamLayer's m of x.
+  void route_streams(const model::StreamLayer& spec, backend::View x, backend::View out);
+  void predict_streams(const model::StreamLayer& spec, backend::View streams, backend::View out);
+  void correct_streams(const model::StreamLayer& spec, backend::View made, backend::View streams);
+  /// What a layer makes of the first residual.
+  void run_branches(const Step& step, size_t index, backend::View x, backend::View out);
   void layer(Step& step, size_t index, backend::View hidden);
   /// q, k and v of all heads from their latents, v's heads padded to k's.
   void expand_latents(const model::AttentionSpec& spec, backend::View input, backend::View qkv);
@@ -163,6 +178,7 @@ class Model {
     model::Activation activation = model::Activation::silu;
     model::Linear up, down;
     float gate_factor = 1, out_factor = 1;  // MlpSpec's
+    float gate_deviations = 0;              // likewise
     model::Adapter adapter{};               // of `up`
   };
   void gated(const GatedMlp& mlp, backend::View in, backend::View out);

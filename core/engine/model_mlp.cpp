@@ -21,9 +21,14 @@ void Model::feed_forward(const MlpSpec& mlp, const MlpInputs& inputs, View out) 
       return linear(out, up, mlp.down, Activation::none);
     }
     case MlpKind::gated:
-      return gated(
-          {mlp.intermediate, mlp.activation, mlp.up, mlp.down, mlp.gate_factor, mlp.out_factor}, in,
-          out);
+      return gated({.intermediate = mlp.intermediate,
+                    .activation = mlp.activation,
+                    .up = mlp.up,
+                    .down = mlp.down,
+                    .gate_factor = mlp.gate_factor,
+                    .out_factor = mlp.out_factor,
+                    .gate_deviations = mlp.gate_deviations},
+                   in, out);
     case MlpKind::experts:
       experts(mlp, inputs, out);
       if (mlp.experts_out_norm.present) norm(out, out, mlp.experts_out_norm);
@@ -43,6 +48,9 @@ void Model::gated(const GatedMlp& mlp, View in, View out) {
     adapt(up, in, mlp.adapter);
     if (mlp.gate_factor != 1) {
       backend_.scale(up.slice_columns(0, mlp.intermediate), mlp.gate_factor);
+    }
+    if (mlp.gate_deviations != 0) {
+      backend_.keep_above(up.slice_columns(0, mlp.intermediate), mlp.gate_deviations);
     }
     backend_.gated_activation(activated, up, mlp.activation);
   }

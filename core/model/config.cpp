@@ -47,7 +47,6 @@ struct Unserved {
 constexpr std::string_view kIndexer = "attention to the keys that an indexer chooses";
 constexpr auto kUnserved = std::to_array<Unserved>({
     {"DeepseekV32ForCausalLM", kIndexer},
-    {"Gemma3nForCausalLM", "streams of residuals (AltUp) and inputs by layer"},
     {"GlmMoeDsaForCausalLM", kIndexer},
 });
 

@@ -90,6 +90,15 @@ void add_learned_positions(const Decoder& decoder, SpecBuilder& add, ModelSpec& 
                  WeightUse::embedding, Split::replicated);
 }
 
+void add_head_bias(const VocabularyTables& vocabulary, SpecBuilder& add, ModelSpec& spec) {
+  std::string name = vocabulary.head;
+  name.replace(name.rfind("weight"), std::string::npos, "bias");
+  spec.head_bias = add.vector(name, spec.vocab_size);
+  add.at(spec.head_bias).split = Split::vocabulary;
+}
+
+}  // namespace
+
 void add_layer_inputs(const Decoder& decoder, SpecBuilder& add, ModelSpec& spec) {
   const int64_t width = decoder.layer_input, all = decoder.sizes.layers * width;
   const std::string root = decoder.names.root + ".";
@@ -107,15 +116,6 @@ void add_layer_inputs(const Decoder& decoder, SpecBuilder& add, ModelSpec& spec)
                                  {.split = Split::column});
   inputs.norm = add.norm(root + "per_layer_projection_norm", width, decoder.norm);
 }
-
-void add_head_bias(const VocabularyTables& vocabulary, SpecBuilder& add, ModelSpec& spec) {
-  std::string name = vocabulary.head;
-  name.replace(name.rfind("weight"), std::string::npos, "bias");
-  spec.head_bias = add.vector(name, spec.vocab_size);
-  add.at(spec.head_bias).split = Split::vocabulary;
-}
-
-}  // namespace
 
 ModelSpec build(const Decoder& decoder) {
   ModelSpec spec;

@@ -39,7 +39,10 @@ enum class LayerPart : uint8_t {
   mlp_post_norm,
   late_mlp,  // MixtureNames::late
   factor,    // LayerSpec::factor
-  input      // LayerSpec::input
+  input,     // LayerSpec::input, without its norm
+  input_norm,
+  streams,  // LayerSpec::streams, without the laurel
+  laurel
 };
 enum class AttentionOrder : uint8_t {
   qkv_first,         // q k v, output, norms
@@ -178,6 +181,9 @@ struct Decoder {
   std::vector<int64_t> widths{};    // of MLPs by layer; empty: all have the sizes'
   int64_t layer_input = 0;          // LayerInputs::width
   int64_t layer_input_ids = 0;      // rows of LayerInputs::table
+  int64_t streams = 1;              // residuals
+  int64_t laurel_rank = 0;
+  std::vector<float> gate_deviations{};  // by layer; empty: none
   DecoderNames names{};
 };
 

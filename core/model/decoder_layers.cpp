@@ -101,6 +101,15 @@ class LayersBuilder {
       case LayerPart::input:
         if (decoder_.layer_input > 0) layer.input = layer_input(prefix);
         return;
+      case LayerPart::input_norm:
+        if (layer.input) layer.input->norm = norm(prefix, "post_per_layer_input_norm");
+        return;
+      case LayerPart::streams:
+        layer.streams = streams(prefix + "altup.");
+        return;
+      case LayerPart::laurel:
+        add_laurel(prefix + "laurel.", *layer.streams);
+        return;
     }
   }
 
@@ -118,8 +127,31 @@ class LayersBuilder {
     LayerInput input{.activation = decoder_.activation};
     input.gate = add_.linear(gate, {Rows::all(gate, decoder_.layer_input)}, sizes_.hidden, {});
     input.projection = add_.linear(out, {Rows::all(out, sizes_.hidden)}, decoder_.layer_input, {});
-    input.norm = norm(prefix, "post_per_layer_input_norm");
     return input;
+  }
+
+  StreamLayer streams(const std::string& module) {
+    const int64_t n = decoder_.streams;
+    StreamLayer layer;
+    layer.input_scale = add_.vector(module + "correct_output_scale", sizes_.hidden);
+    add_.at(layer.input_scale).dtype = DType::f32;
+    const auto add = [&](const char* name, int64_t rows, int64_t columns) {
+      return add_.linear(module + name, {Rows::all(module + name, rows)}, columns, {});
+    };
+    layer.correct = add("correction_coefs", n, n);
+    layer.predict = add("prediction_coefs", n * n, n);
+    layer.router = add("modality_router", n, sizes_.hidden);
+    layer.norm = norm(module, "router_norm");
+    return layer;
+  }
+
+  void add_laurel(const std::string& module, StreamLayer& layer) {
+    const std::string left = module + "linear_left", right = module + "linear_right";
+    layer.laurel.down = add_.linear(left, {Rows::all(left, decoder_.laurel_rank)}, sizes_.hidden,
+                                    {.split = Split::column});
+    layer.laurel.up = add_.linear(right, {Rows::all(right, sizes_.hidden)}, decoder_.laurel_rank,
+                                  {.split = Split::row});
+    layer.laurel_norm = norm(module, "post_laurel_norm");
   }
 
   MlpSpec mlp(const std::string& module, int64_t index) {
@@ -129,7 +161,10 @@ class LayersBuilder {
                                     ? sizes_.intermediate
                                     : decoder_.widths[static_cast<size_t>(index)],
                 .gate_factor = decoder_.gate_factor,
-                .out_factor = decoder_.mlp_factor};
+                .out_factor = decoder_.mlp_factor,
+                .gate_deviations = decoder_.gate_deviations.empty()
+                                       ? 0
+                                       : decoder_.gate_deviations[static_cast<size_t>(index)]};
     const bool fused_last = decoder_.attention_order == AttentionOrder::out_first &&
                             mlp.kind == MlpKind::gated &&
                             decoder_.gate_up_stored == GateUpStored::apart;

@@ -30,7 +30,30 @@ struct Blend {
   float alpha = 1, beta = 1;
 };
 
-/// What a layer adds behind its MLP: norm(projection(activation(gate(x)) * its input)).
+/// Of a model with several residuals (AltUp; Gemma 3n), of which layers compute with the first one:
+/// with m(x) = tanh(router(norm(x) / hidden)), P_i = X_i + sum_k predict(m(X_0))[i, k] X_k before
+/// the layer, then X_i = P_i + (1 + correct(m(f))_i) (f - P_0), f what it makes of P_0. Beside
+/// attention stands laurel_norm(laurel(x)) + x of its normed input x.
+struct StreamLayer {
+  Norm norm{};
+  Linear router{};                   // [streams, hidden]
+  Linear predict{};                  // [streams * streams, streams]
+  Linear correct{};                  // [streams, streams]
+  WeightId input_scale = kNoWeight;  // [hidden]: of X_0 where the layer's input reads it
+  Adapter laurel{};
+  Norm laurel_norm{};
+};
+
+/// The residuals behind the first: X_i = in_i(X_0), at the end out_i(X_i), both of X_0's size. The
+/// head reads their mean.
+struct Streams {
+  std::vector<Linear> in{}, out{};
+
+  [[nodiscard]] int64_t count() const { return static_cast<int64_t>(in.size()) + 1; }
+};
+
+/// What a layer adds behind its MLP: norm(projection(activation(gate(x)) * its input)). With
+/// several residuals it reads the first and is added to the others.
 struct LayerInput {
   Linear gate{};        // [LayerInputs::width, hidden]
   Linear projection{};  // [hidden, LayerInputs::width]
@@ -60,6 +83,7 @@ struct LayerSpec {
   MlpSpec mlp;
   std::optional<LayerInput> input{};
   std::optional<SharedBlock> shared_block{};
+  std::optional<StreamLayer> streams{};
   WeightId factor = kNoWeight;  // [1]: of all that the layer leaves (Gemma 4)
   /// Experts on the MLP's input whose output joins the residual behind the next layer's MLP.
   std::optional<MlpSpec> shortcut{};
@@ -139,6 +163,7 @@ struct ModelSpec {
   WeightId embedding_out = kNoWeight;       // OPT-350m project_out [width, hidden]
 
   LayerInputs layer_inputs{};
+  Streams streams{};
   std::vector<RopeSpec> ropes;
   std::vector<LayerSpec> layers;
   Norm final_norm;

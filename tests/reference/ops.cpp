@@ -62,6 +62,33 @@ Matrix norm(const Matrix& in, const model::Norm& spec, const std::vector<double>
   return out;
 }
 
+Matrix match_size(const Matrix& x, const Matrix& like) {
+  Matrix out(x.rows, x.columns);
+  for (int64_t r = 0; r < x.rows; ++r) {
+    double own = 0, wanted = 0;
+    for (int64_t c = 0; c < x.columns; ++c) {
+      own += std::pow(x.at(r, c), 2) / double(x.columns);
+      wanted += std::pow(like.at(r, c), 2) / double(x.columns);
+    }
+    for (int64_t c = 0; c < x.columns; ++c)
+      out.at(r, c) = x.at(r, c) * std::sqrt(wanted / std::max(own, 1e-5));
+  }
+  return out;
+}
+
+Matrix keep_above(const Matrix& x, double deviations) {
+  Matrix out(x.rows, x.columns);
+  for (int64_t r = 0; r < x.rows; ++r) {
+    double mean = 0, variance = 0;
+    for (int64_t c = 0; c < x.columns; ++c) mean += x.at(r, c) / double(x.columns);
+    for (int64_t c = 0; c < x.columns; ++c)
+      variance += std::pow(x.at(r, c) - mean, 2) / double(x.columns);
+    for (int64_t c = 0; c < x.columns; ++c)
+      out.at(r, c) = std::max(x.at(r, c) - mean - deviations * std::sqrt(variance), 0.0);
+  }
+  return out;
+}
+
 double softplus(double x) {
   return std::log1p(std::exp(x));
 }

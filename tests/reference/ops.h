@@ -37,6 +37,10 @@ Matrix norm(const Matrix& in, const model::Norm& spec, const std::vector<double>
             const std::vector<double>& bias);
 
 /// As torch: log(1 + e^x).
+/// Rows of x in the size of those of `like`; mean squares of x count as 1e-5 at least.
+Matrix match_size(const Matrix& x, const Matrix& like);
+/// max(x - mean - deviations * deviation, 0) by row.
+Matrix keep_above(const Matrix& x, double deviations);
 double softplus(double x);
 
 /// xIELU of parameters alpha_p, alpha_n, beta, eps.

@@ -202,6 +202,8 @@ struct Kernels {
   void (*widen)(const void* from, DType type, float* to, int64_t count);
   /// Rotates a head in place; angles: cos [dim / 2], sin [dim / 2].
   void (*rotate)(float* head, const float* angles, int64_t rotary_dim, model::RopePairs pairs);
+  /// row = max(row - mean - deviations * deviation, 0).
+  void (*keep_above)(float* row, float deviations, int64_t count);
   /// Softmax in place.
   void (*softmax)(float* row, int64_t count);
   void (*attention)(const AttentionTile& tile);

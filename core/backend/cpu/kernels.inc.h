@@ -29,6 +29,7 @@ constexpr Kernels kernel_table() {
           .narrow = narrow,
           .widen = widen,
           .rotate = rotate,
+          .keep_above = keep_above,
           .softmax = softmax,
           .attention = attention,
           .add_product = add_product,

@@ -102,6 +102,8 @@ class CpuBackend final : public Backend {
   void do_selective_scan(View out, const ScanInputs& in, const model::RecurrentSpec& spec,
                          const ScanWeights& weights, const StateLayer& states,
                          const BatchMeta& batch) override;
+  void do_match_size(View x, View like) override;
+  void do_keep_above(View x, float deviations) override;
   void do_gated_delta(View out, const DeltaInputs& in, const model::RecurrentSpec& spec,
                       const DeltaWeights& weights, const StateLayer& states,
                       const BatchMeta& batch) override;

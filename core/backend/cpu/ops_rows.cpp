@@ -150,4 +150,21 @@ const float* CpuBackend::do_host_logits(View logits, std::span<float>) {
   return static_cast<const float*>(logits.data);
 }
 
+void CpuBackend::do_match_size(View x, View like) {
+  constexpr float kLeast = 1e-5f;
+  const auto width = static_cast<float>(x.columns);
+  for_rows(x.rows, 2 * x.columns, [&](int64_t t) {
+    float* row = row_of(x, t);
+    const float* other = row_of(like, t);
+    const float own = std::max(kernels_.dot(row, row, x.columns) / width, kLeast);
+    const float wanted = kernels_.dot(other, other, x.columns) / width;
+    kernels_.scale(row, std::sqrt(wanted) / std::sqrt(own), x.columns);
+  });
+}
+
+void CpuBackend::do_keep_above(View x, float deviations) {
+  for_rows(x.rows, 3 * x.columns,
+           [&](int64_t t) { kernels_.keep_above(row_of(x, t), deviations, x.columns); });
+}
+
 }  // namespace plimsoll::backend

@@ -126,7 +126,8 @@ void CpuBackend::read_row(const Weight& table, int64_t id, float* row) const {
 void CpuBackend::do_embed(View out, const Weight& table, const BatchMeta& batch, float scale) {
   for_rows(out.rows, out.columns, [&](int64_t t) {
     float* row = static_cast<float*>(out.data) + t * out.stride;
-    read_row(table, batch.token_ids[static_cast<size_t>(t)], row);
+    const int32_t id = batch.token_ids[static_cast<size_t>(t)];
+    read_row(table, id < table.spec->rows() ? id : 0, row);
     if (scale != 1.f) kernels_.scale(row, scale, out.columns);
   });
 }

@@ -175,6 +175,17 @@ void norm(const NormRow& row) {
   });
 }
 
+void keep_above(float* row, float deviations, int64_t count) {
+  const auto width = static_cast<float>(count);
+  const float mean = sum_over(row, count, [](Vf x) { return x; }) / width;
+  const float squares = sum_over(row, count, [mean](Vf x) {
+    const Vf d = x - splat(mean);
+    return d * d;
+  });
+  const float bound = mean + deviations * __builtin_sqrtf(squares / width);
+  map(row, count, [=](auto at) { return max(at(row) - splat(bound), splat(0.f)); });
+}
+
 /// Floats to a row of `type`.
 void narrow(const float* from, void* to, DType type, int64_t count) {
   if (type == DType::f8_e4m3) {

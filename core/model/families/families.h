@@ -46,6 +46,7 @@ ModelSpec make_minimax_m2(const ConfigReader& config);
 ModelSpec make_hunyuan_v1_moe(const ConfigReader& config);
 ModelSpec make_minicpm3(const ConfigReader& config);
 ModelSpec make_gemma2(const ConfigReader& config);
+ModelSpec make_gemma3n(const ConfigReader& config);
 ModelSpec make_gemma3(const ConfigReader& config);
 ModelSpec make_phi3(const ConfigReader& config);
 ModelSpec make_opt(const ConfigReader& config);

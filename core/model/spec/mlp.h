@@ -61,6 +61,9 @@ struct MlpSpec {
   WeightId xielu = kNoWeight;
   int64_t intermediate = 0;               // of one expert where there are experts
   float gate_factor = 1, out_factor = 1;  // before the activation; of all (Falcon-H1)
+  /// Not 0: of a row's gates only what is above their mean and so many deviations, less that, goes
+  /// on (Gemma 3n).
+  float gate_deviations = 0;
   Linear up{};  // gated: [2 * intermediate, hidden], gate rows first; plain: [intermediate, hidden]
   Linear down{};  // [hidden, intermediate]
   // experts: up and down are [experts, ...] weights, their biases [experts, n]

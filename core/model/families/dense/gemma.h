@@ -18,6 +18,13 @@ float embedding_scale(int64_t hidden);
 /// The same as a bf16: of models that round it whatever they compute in.
 float embedding_scale_bf16(int64_t hidden);
 
+/// The last `num_kv_shared_layers` layers read the keys and values of the last layer before them
+/// that is of their kind, by window; adds that to decoder.heads. Returns the first of them.
+int64_t share_keys(const ConfigReader& config, Decoder& decoder);
+
+/// vLLM has the layers that share keys, from `first` on, in a module of their own.
+void name_cross_decoder(ModelSpec& spec, int64_t first);
+
 void read_gemma(const ConfigReader& config, Decoder& decoder, CommonDefaults common,
                 const GemmaDefaults& defaults);
 

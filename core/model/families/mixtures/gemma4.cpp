@@ -67,43 +67,6 @@ Mixture read_gemma_mixture(const ConfigReader& config, const Decoder& decoder) {
   return mixture;
 }
 
-/// The last layers read the keys and values of the last layer before them that is of their kind,
-/// and may have wider MLPs. Returns the first of them.
-int64_t share_keys(const ConfigReader& config, Decoder& decoder) {
-  const int64_t layers = decoder.sizes.layers;
-  const int64_t shared = config.integer({"num_kv_shared_layers"}, 0, {0, layers - 1});
-  const int64_t first = layers - shared;
-  const int64_t wider = config.boolean({"use_double_wide_mlp"}, false) ? 2 : 1;
-  for (int64_t i = 0; i < layers; ++i) {
-    decoder.widths.push_back(decoder.sizes.intermediate * (i < first ? 1 : wider));
-    if (i < first) continue;
-    const auto slides = [&](int64_t layer) {
-      return decoder.windows[static_cast<size_t>(layer)] > 0;
-    };
-    int64_t source = first - 1;
-    while (source >= 0 && slides(source) != slides(i)) --source;
-    if (source < 0) {
-      config.refuse("num_kv_shared_layers",
-                    fmt::format("layers before number {} of the kinds of those behind it", first));
-    }
-    decoder.heads[static_cast<size_t>(i)].keys_of = static_cast<int32_t>(source);
-  }
-  return first;
-}
-
-/// vLLM has the layers that share keys in a module of their own.
-void name_cross_decoder(ModelSpec& spec, int64_t first) {
-  const std::string layers = "model.layers.";
-  for (WeightSpec& weight : spec.weights) {
-    if (!weight.name.starts_with(layers)) continue;
-    size_t end = 0;
-    const int64_t layer = std::stoll(weight.name.substr(layers.size()), &end);
-    if (layer < first) continue;
-    weight.name = fmt::format("model.cross_decoder.decoder_layers.{}{}", layer - first,
-                              weight.name.substr(layers.size() + end));
-  }
-}
-
 }  // namespace
 
 ModelSpec make_gemma4(const ConfigReader& config) {
@@ -136,6 +99,10 @@ ModelSpec make_gemma4(const ConfigReader& config) {
   for (const int64_t window : decoder.windows)
     decoder.heads.push_back(window > 0 ? windowed : full);
   const int64_t first_shared = share_keys(config, decoder);
+  const int64_t wider = config.boolean({"use_double_wide_mlp"}, false) ? 2 : 1;
+  for (int64_t i = 0; i < sizes.layers; ++i) {
+    decoder.widths.push_back(sizes.intermediate * (i < first_shared ? 1 : wider));
+  }
   decoder.layer_input = config.integer({"hidden_size_per_layer_input"}, 256, {0, kWidths.most});
   if (decoder.layer_input > 0) {
     decoder.layer_input_ids =
@@ -159,6 +126,7 @@ ModelSpec make_gemma4(const ConfigReader& config) {
                    LayerPart::mlp_norm,
                    LayerPart::mlp_post_norm,
                    LayerPart::input,
+                   LayerPart::input_norm,
                    LayerPart::late_mlp};
   if (config.boolean({"enable_moe_block"}, false)) {
     decoder.mixture = read_gemma_mixture(config, decoder);

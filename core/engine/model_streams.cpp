@@ -1,0 +1,138 @@
+// Models with several residuals (AltUp), which stand side by side in the columns of one matrix.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/model.h"
+
+namespace plimsoll::engine {
+
+using backend::View;
+using memory::Scope;
+using model::Activation;
+using model::GateKind;
+using model::StreamLayer;
+
+void Model::stream_layers(Step& step, View hidden) {
+  const Scope scope(backend_.scratch());
+  const int64_t n = spec_.streams.count(), width = spec_.hidden_size;
+  const View streams = take("streams", step.residual.rows, n * width);
+  backend_.copy_heads(streams, step.residual, {.heads = 1, .width = width});
+  for (int64_t i = 1; i < n; ++i) {
+    const View stream = streams.slice_columns(i * width, width);
+    linear(stream, step.residual, spec_.streams.in[static_cast<size_t>(i - 1)], Activation::none);
+    backend_.match_size(stream, step.residual);
+  }
+  for (size_t i = 0; i < spec_.layers.size(); ++i) stream_layer(step, i, streams);
+  const View first = streams.slice_columns(0, width);
+  backend_.copy_heads(step.residual, first, {.heads = 1, .width = width});
+  for (int64_t i = 1; i < n; ++i) {
+    const Scope inner(backend_.scratch());
+    const View stream = take("stream's end", step.residual.rows, width);
+    linear(stream, streams.slice_columns(i * width, width),
+           spec_.streams.out[static_cast<size_t>(i - 1)], Activation::none);
+    backend_.match_size(stream, first);
+    backend_.add(step.residual, stream);
+  }
+  backend_.scale(step.residual, 1.f / static_cast<float>(n));
+  backend_.gather_rows(hidden, step.residual, step.batch);
+}
+
+void Model::stream_layer(const Step& step, size_t index, View streams) {
+  const model::LayerSpec& layer = spec_.layers[index];
+  const int64_t width = spec_.hidden_size;
+  const Scope scope(backend_.scratch());
+  const View predicted = take("predicted streams", streams.rows, streams.columns);
+  predict_streams(*layer.streams, streams, predicted);
+  backend_.copy_heads(streams, predicted, {.heads = 1, .width = streams.columns});
+  const View made = take("layer's result", streams.rows, width);
+  run_branches(step, index, streams.slice_columns(0, width), made);
+  correct_streams(*layer.streams, made, streams);
+  const View first = take("first stream", streams.rows, width);
+  backend_.copy_heads(first, streams.slice_columns(0, width), {.heads = 1, .width = width});
+  backend_.scale_columns(first, weight(layer.streams->input_scale));
+  const int64_t inputs = spec_.layer_inputs.width;
+  layer_input(*layer.input, step.inputs.slice_columns(static_cast<int64_t>(index) * inputs, inputs),
+              first, made);
+  for (int64_t i = 1; i < spec_.streams.count(); ++i) {
+    backend_.add(streams.slice_columns(i * width, width), made);
+  }
+}
+
+void Model::route_streams(const StreamLayer& spec, View x, View out) {
+  const Scope scope(backend_.scratch());
+  const View normed = take("router in", x.rows, x.columns);
+  norm(normed, x, spec.norm);
+  linear(out, normed, spec.router, Activation::none);
+  backend_.scale(out, 1.f / static_cast<float>(spec_.hidden_size));
+  backend_.soft_cap(out, 1);  // tanh
+}
+
+void Model::predict_streams(const StreamLayer& spec, View streams, View out) {
+  const Scope scope(backend_.scratch());
+  const int64_t n = spec_.streams.count(), width = spec_.hidden_size;
+  const View routed = take("stream router", streams.rows, n);
+  route_streams(spec, streams.slice_columns(0, width), routed);
+  const View factors = take("stream factors", streams.rows, n * n);
+  linear(factors, routed, spec.predict, Activation::none);
+  backend_.copy_heads(out, streams, {.heads = 1, .width = n * width});
+  const View share = take("a stream's share", streams.rows, n * width);
+  for (int64_t k = 0; k < n; ++k) {
+    // Of stream k in each: factor [i, k] for stream i.
+    backend_.copy_heads(routed, factors,
+                        {.heads = n, .width = 1, .from = k, .from_stride = n, .to_stride = 1});
+    backend_.copy_heads(share, streams,
+                        {.heads = n, .width = width, .from = k * width, .to_stride = width});
+    backend_.multiply_gates(share, routed, GateKind::as_is);
+    backend_.add(out, share);
+  }
+}
+
+void Model::run_branches(const Step& step, size_t index, View x, View out) {
+  const model::LayerSpec& layer = spec_.layers[index];
+  const StreamLayer& spec = *layer.streams;
+  {
+    const Scope scope(backend_.scratch());
+    const View normed = take("layer in", x.rows, x.columns);
+    norm(normed, x, layer.attention_norm);
+    attention(step, index, normed, out);
+    norm(out, out, layer.attention_post_norm);
+    backend_.add(out, x);
+    backend_.add(out, normed);
+    const View low = take("laurel", x.rows, weight(spec.laurel.down.weight).spec->rows());
+    linear(low, normed, spec.laurel.down, Activation::none);
+    linear(normed, low, spec.laurel.up, Activation::none);
+    norm(normed, normed, spec.laurel_norm);
+    backend_.add(out, normed);
+    backend_.scale(out, std::sqrt(0.5f));
+  }
+  for (int64_t first = 0; first < x.rows; first += kMlpRows) {
+    const Scope scope(backend_.scratch());
+    const int64_t count = std::min(kMlpRows, x.rows - first);
+    const View rows = out.slice_rows(first, count);
+    const View in = take("mlp in", count, x.columns), delta = take("delta", count, x.columns);
+    norm(in, rows, layer.mlp_norm);
+    feed_forward(layer.mlp, {in, rows}, delta);
+    norm(delta, delta, layer.mlp_post_norm);
+    backend_.add(rows, delta);
+  }
+}
+
+void Model::correct_streams(const StreamLayer& spec, View made, View streams) {
+  const Scope scope(backend_.scratch());
+  const int64_t n = spec_.streams.count(), width = spec_.hidden_size;
+  const View routed = take("stream router", streams.rows, n),
+             factors = take("stream factors", streams.rows, n);
+  route_streams(spec, made, routed);
+  linear(factors, routed, spec.correct, Activation::none);
+  const View news = take("news", streams.rows, width);  // f - P_0
+  backend_.copy_heads(news, streams.slice_columns(0, width), {.heads = 1, .width = width});
+  backend_.scale(news, -1);
+  backend_.add(news, made);
+  const View share = take("streams' news", streams.rows, n * width);
+  backend_.copy_heads(share, news, {.heads = n, .width = width, .to_stride = width});
+  backend_.add(streams, share);
+  backend_.multiply_gates(share, factors, GateKind::as_is);
+  backend_.add(streams, share);
+}
+
+}  // namespace plimsoll::engine
