@@ -233,6 +233,55 @@ TEST_CASE("EXAONE's windows are told by letters, by a period or layer by layer")
   }
 }
 
+TEST_CASE("Gemma 4's last layers read the keys of the last one before them of their kind") {
+  const char* const six =
+      R"({"num_hidden_layers": 6, "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 2,
+          "global_head_dim": 4, "use_double_wide_mlp": true,
+          "layer_types": ["sliding_attention", "sliding_attention", "full_attention",
+                          "sliding_attention", "sliding_attention", "full_attention"]})";
+  const ModelSpec spec = tiny("Gemma4ForCausalLM", six);
+  std::vector<int32_t> sources;
+  for (const model::LayerSpec& layer : spec.layers) sources.push_back(layer.attention.keys_of);
+  CHECK(sources == std::vector<int32_t>{-1, -1, -1, -1, 3, 2});
+  CHECK(spec.layers[3].mlp.intermediate == 24);
+  CHECK(spec.layers[5].mlp.intermediate == 48);
+  CHECK(find(spec, "model.cross_decoder.decoder_layers.1.self_attn.q_proj.weight").shape ==
+        std::vector<int64_t>{16, 16});
+  CHECK(find(spec, "model.embed_tokens_per_layer.weight").shape == std::vector<int64_t>{100, 12});
+  Json without = Json::parse(six);
+  without["num_kv_shared_layers"] = 4;
+  CHECK_THROWS_WITH(tiny("Gemma4ForCausalLM", without.dump().c_str()),
+                    Catch::Contains("layers before number 2 of the kinds"));
+}
+
+TEST_CASE("Griffin's kinds of layers come in turn, its heads' gates from stacked tensors") {
+  const ModelSpec spec = tiny("RecurrentGemmaForCausalLM", R"({"num_hidden_layers": 4})");
+  CHECK(spec.layers[1].recurrent.has_value());
+  CHECK(spec.layers[2].has_attention());
+  CHECK(spec.layers[3].recurrent->head_gates.size() == 4);
+  CHECK(spec.stacked_tensors.size() == 12);
+  CHECK(spec.layers[0].mlp.intermediate == 12);
+  CHECK_THROWS_WITH(tiny("RecurrentGemmaForCausalLM", R"({"block_types": ["rnn"]})"),
+                    Catch::Contains("recurrent and attention alone"));
+  CHECK_THROWS_WITH(tiny("RecurrentGemmaForCausalLM", R"({"lru_width": 18})"),
+                    Catch::Contains("a multiple of num_attention_heads"));
+}
+
+TEST_CASE("Zamba 2's layers share a block and have adapters of their own") {
+  const char* const four =
+      R"({"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"],
+          "adapter_rank": 2, "use_shared_attention_adapter": true})";
+  const ModelSpec spec = tiny("Zamba2ForCausalLM", four);
+  const model::LayerSpec &first = spec.layers[1], &second = spec.layers[3];
+  CHECK(first.attention.qkv.weight == second.attention.qkv.weight);
+  CHECK(first.attention.q_adapter.up.weight != second.attention.q_adapter.up.weight);
+  CHECK(first.shared_block->mlp.down.weight == second.shared_block->mlp.down.weight);
+  CHECK(first.shared_block->out.weight != second.shared_block->out.weight);
+  CHECK(first.attention.head_dim == 8);
+  CHECK_FALSE(spec.layers[0].has_attention());
+  CHECK_THROWS_WITH(tiny("Zamba2ForCausalLM"), Catch::Contains("a list of mamba and hybrid"));
+}
+
 TEST_CASE("the largest tables are made in milliseconds") {
   const Json config = {{"architectures", {"Qwen3MoeForCausalLM"}},
                        {"num_hidden_layers", 94},
