@@ -22,8 +22,8 @@ double normal_quantile(double share) {
 }
 
 /// A number for each layer, or one for all.
-std::vector<double> read_by_layer(const ConfigReader& config, std::string_view key, int64_t layers,
-                                  double missing) {
+std::vector<double> numbers_by_layer(const ConfigReader& config, std::string_view key,
+                                     int64_t layers, double missing) {
   const Json* value = config.find({key});
   std::vector<double> numbers(static_cast<size_t>(layers), missing);
   if (value == nullptr) return numbers;
@@ -40,7 +40,7 @@ std::vector<double> read_by_layer(const ConfigReader& config, std::string_view k
 /// Widths by layer, which the shared reader takes as one number.
 void read_widths(const ConfigReader& config, Decoder& decoder) {
   constexpr const char* kKey = "intermediate_size";
-  for (const double width : read_by_layer(config, kKey, decoder.sizes.layers, 16384)) {
+  for (const double width : numbers_by_layer(config, kKey, decoder.sizes.layers, 16384)) {
     if (!(width >= 1 && width <= static_cast<double>(kWidths.most))) {
       config.refuse(kKey, fmt::format("numbers from 1 to {}", kWidths.most));
     }
@@ -50,7 +50,7 @@ void read_widths(const ConfigReader& config, Decoder& decoder) {
 
 void read_sparsity(const ConfigReader& config, Decoder& decoder) {
   constexpr const char* kKey = "activation_sparsity_pattern";
-  for (const double share : read_by_layer(config, kKey, decoder.sizes.layers, 0)) {
+  for (const double share : numbers_by_layer(config, kKey, decoder.sizes.layers, 0)) {
     if (!(share >= 0 && share < 1)) config.refuse(kKey, "numbers from 0 to below 1");
     const double deviations = share > 0 ? normal_quantile(share) : 0;
     decoder.gate_deviations.push_back(static_cast<float>(deviations));
