@@ -29,6 +29,13 @@ RunState state_from(const std::string& name) {
   throw std::invalid_argument("state");
 }
 
+uint64_t count_at(const OrderedJson& json, const char* key) {
+  const OrderedJson& value = json.at(key);
+  // One beyond 64 bits is a float.
+  if (!value.is_number_unsigned()) throw std::invalid_argument(key);
+  return value.get<uint64_t>();
+}
+
 const char* name_of(RunState state) {
   return kStates[static_cast<size_t>(state)].second;
 }
@@ -55,11 +62,11 @@ std::optional<Manifest> read_manifest(const std::string& path) {
     manifest.notes = json.at("notes");
     manifest.state = state_from(json.at("state").get<std::string>());
     manifest.replaces = json.at("replaces").get<bool>();
-    manifest.output_inode = json.at("output_inode").get<uint64_t>();
-    manifest.errors_inode = json.at("errors_inode").get<uint64_t>();
-    manifest.ok = json.at("ok").get<uint64_t>();
-    manifest.failed = json.at("failed").get<uint64_t>();
-    manifest.missing = json.at("missing").get<uint64_t>();
+    manifest.output_inode = count_at(json, "output_inode");
+    manifest.errors_inode = count_at(json, "errors_inode");
+    manifest.ok = count_at(json, "ok");
+    manifest.failed = count_at(json, "failed");
+    manifest.missing = count_at(json, "missing");
     if (!manifest.job.is_object() || !manifest.notes.is_object()) {
       throw std::invalid_argument("job");
     }
