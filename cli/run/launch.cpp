@@ -18,7 +18,7 @@
 #include "plan/own/launch.h"
 #include "plan/own/pictures.h"
 #include "quantization/online.h"
-#include "shard/rank_source.h"
+#include "shard/ranks/rank_source.h"
 #include "shard/shard_reader.h"
 #include "text/chat_template.h"
 

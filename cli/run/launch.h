@@ -16,7 +16,7 @@
 #include "engine/engine.h"
 #include "model/config.h"
 #include "plan/own/arguments.h"
-#include "shard/rank_model.h"
+#include "shard/ranks/rank_model.h"
 
 namespace plimsoll::cli {
 

@@ -12,7 +12,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "model/pipeline.h"
-#include "shard/quantized.h"
+#include "shard/quantized/quantized.h"
 #include "shard/unshard.h"
 #include "shard/verify.h"
 #include "shard/writer.h"

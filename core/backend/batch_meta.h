@@ -15,7 +15,8 @@ struct TokenChange {
   int32_t value = 0;
 };
 
-/// A row's changes by kind, in the order in which they are made: steps 1 to 5 of engine/sampler.h.
+/// A row's changes by kind, in the order in which they are made: steps 1 to 5 of
+/// engine/sampling/sampler.h.
 enum class ChangeSection : uint8_t {
   allowed,  // ascending; all other tokens are masked. None: all are allowed
   masked,   // always where value is below 0, else where value is the row's own token
@@ -26,7 +27,7 @@ inline constexpr size_t kChangeSections = 4;
 
 /// How the tokens after the first D of a step's logits rows are drawn, where the device does it
 /// (Footprint::draws). Arrays [D], the numbers as requests give them; the order of steps is that of
-/// engine/sampler.h.
+/// engine/sampling/sampler.h.
 struct Drawing {
   std::span<const double> temperature{};  // below 1e-5: the largest, of equals the lowest id
   std::span<const int32_t> top_k{};       // 0: all

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/choice.h"
+#include "engine/sampling/choice.h"
 
 namespace plimsoll::engine {
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "engine/batch_builder.h"
-#include "engine/kv_cache.h"
+#include "engine/cache/kv_cache.h"
 #include "engine/layout.h"
 #include "engine/ranks/stages.h"
 #include "engine/request_state.h"

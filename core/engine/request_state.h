@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/choice.h"
 #include "engine/request.h"
-#include "engine/stop_strings.h"
+#include "engine/sampling/choice.h"
+#include "engine/sampling/stop_strings.h"
 
 namespace plimsoll::engine {
 

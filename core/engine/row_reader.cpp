@@ -1,7 +1,7 @@
 #include "engine/row_reader.h"
 
-#include "engine/choice.h"
-#include "engine/logprobs.h"
+#include "engine/sampling/choice.h"
+#include "engine/sampling/logprobs.h"
 
 namespace plimsoll::engine {
 

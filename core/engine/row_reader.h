@@ -6,7 +6,7 @@
 #include <span>
 
 #include "engine/request.h"
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 #include "engine/sequence.h"
 
 namespace plimsoll::engine {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/admission.h"
-#include "engine/kv_cache.h"
+#include "engine/cache/kv_cache.h"
 #include "engine/sequence.h"
 #include "engine/vision/picture_holds.h"
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/block_pool.h"
-#include "engine/prefix_cache.h"
+#include "engine/cache/block_pool.h"
+#include "engine/cache/prefix_cache.h"
 #include "engine/request.h"
 
 namespace plimsoll::engine {

@@ -9,8 +9,8 @@
 #include "checkpoint/tied_head.h"
 #include "model/tied_head.h"
 #include "shard/file_names.h"
-#include "shard/repeated.h"
-#include "shard/told_values.h"
+#include "shard/quantized/told_values.h"
+#include "shard/ranks/repeated.h"
 
 namespace plimsoll::shard {
 namespace {

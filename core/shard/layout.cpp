@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "model/pipeline.h"
-#include "shard/rank_share.h"
+#include "shard/ranks/rank_share.h"
 
 namespace plimsoll::shard {
 namespace {

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "model/config.h"
 #include "shard/job.h"
-#include "shard/quantized.h"
+#include "shard/quantized/quantized.h"
 
 namespace plimsoll::shard {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shard/joined.h"
-#include "shard/tensor_patterns.h"
+#include "shard/quantized/tensor_patterns.h"
 
 namespace plimsoll::shard {
 

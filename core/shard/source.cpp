@@ -16,9 +16,9 @@
 #include "checkpoint/tied_head.h"
 #include "model/config.h"
 #include "model/input_norm.h"
-#include "shard/quantized.h"
+#include "shard/quantized/quantized.h"
+#include "shard/quantized/told_values.h"
 #include "shard/sha256.h"
-#include "shard/told_values.h"
 
 namespace plimsoll::shard {
 namespace {

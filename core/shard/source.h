@@ -11,8 +11,8 @@
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "model/model_spec.h"
+#include "shard/quantized/tensor_patterns.h"
 #include "shard/release.h"
-#include "shard/tensor_patterns.h"
 
 namespace plimsoll::shard {
 

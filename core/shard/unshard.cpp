@@ -10,9 +10,9 @@
 #include "shard/joined.h"
 #include "shard/origin.h"
 #include "shard/output_folder.h"
-#include "shard/quantized.h"
-#include "shard/rank_file.h"
-#include "shard/tensor_patterns.h"
+#include "shard/quantized/quantized.h"
+#include "shard/quantized/tensor_patterns.h"
+#include "shard/ranks/rank_file.h"
 #include "shard/verify.h"
 
 namespace plimsoll::shard {

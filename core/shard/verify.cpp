@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "checkpoint/mapped_file.h"
 #include "checkpoint/safetensors.h"
-#include "shard/rank_file.h"
-#include "shard/rank_stream.h"
+#include "shard/ranks/rank_file.h"
+#include "shard/ranks/rank_stream.h"
 
 namespace plimsoll::shard {
 namespace {

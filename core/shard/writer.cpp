@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "memory/available.h"
 #include "shard/output_folder.h"
-#include "shard/rank_file.h"
+#include "shard/ranks/rank_file.h"
 
 namespace plimsoll::shard {
 namespace {

@@ -1,4 +1,4 @@
-// Changes logits before they are drawn from, steps 1 to 5 of core/engine/sampler.h.
+// Changes logits before they are drawn from, steps 1 to 5 of core/engine/sampling/sampler.h.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,5 @@
-// Draws tokens from logits, steps 6 to 10 of core/engine/sampler.h, without sorting the vocabulary.
+// Draws tokens from logits, steps 6 to 10 of core/engine/sampling/sampler.h, without sorting the
+// vocabulary.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -13,7 +13,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/batch_builder.h"
-#include "engine/kv_cache.h"
+#include "engine/cache/kv_cache.h"
 #include "engine/request_state.h"
 #include "engine/scheduler.h"
 #include "engine/test_device.h"

@@ -18,8 +18,8 @@
 #include "model/config.h"
 #include "quantization/assign.h"
 #include "reference/recipe.h"
-#include "shard/rank_model.h"
-#include "shard/rank_source.h"
+#include "shard/ranks/rank_model.h"
+#include "shard/ranks/rank_source.h"
 
 namespace plimsoll {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/block_pool.h"
+#include "engine/cache/block_pool.h"
 
 #include <catch2/catch.hpp>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "engine/output_text.h"
+#include "engine/sampling/output_text.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>

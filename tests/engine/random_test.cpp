@@ -1,4 +1,4 @@
-#include "engine/random.h"
+#include "engine/sampling/random.h"
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "engine/hash.h"
+#include "engine/cache/hash.h"
 
 using namespace plimsoll::engine;
 

@@ -1,4 +1,4 @@
-#include "engine/softmax.h"
+#include "engine/sampling/softmax.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "engine/logprobs.h"
+#include "engine/sampling/logprobs.h"
 
 using namespace plimsoll::engine;
 

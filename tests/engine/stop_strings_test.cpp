@@ -1,4 +1,4 @@
-#include "engine/stop_strings.h"
+#include "engine/sampling/stop_strings.h"
 
 #include <catch2/catch.hpp>
 #include <random>

@@ -23,7 +23,7 @@
 
 #include "backend/backend.h"
 #include "engine/guarded_memory.h"
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 #include "engine/test_device_footprint.h"
 #include "reference/change_logits.h"
 

@@ -13,7 +13,7 @@ function(plimsoll_kernel_flags)
     list(APPEND isas avx2 avx512 avx512bf16)
   endif()
   foreach(isa ${isas})
-    set_source_files_properties(${CMAKE_SOURCE_DIR}/core/backend/cpu/kernels_${isa}.cpp
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/core/backend/cpu/kernels/kernels_${isa}.cpp
       PROPERTIES COMPILE_OPTIONS "${${isa}}" SKIP_PRECOMPILE_HEADERS ON)
   endforeach()
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
@@ -22,7 +22,7 @@ function(plimsoll_kernel_flags)
     set(integer_amx ${integer_vnni} -mamx-tile -mamx-int8)
     set(bf16_amx ${avx512} -mamx-tile -mamx-bf16)
     foreach(product integer_vnni integer_amx bf16_amx)
-      set_source_files_properties(${CMAKE_SOURCE_DIR}/core/backend/cpu/${product}.cpp
+      set_source_files_properties(${CMAKE_SOURCE_DIR}/core/backend/cpu/kernels/${product}.cpp
         PROPERTIES COMPILE_OPTIONS "${${product}}" SKIP_PRECOMPILE_HEADERS ON)
     endforeach()
   endif()

@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "backend/cpu/bf16_tiles.h"
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/integer.h"
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/kernels/bf16_tiles.h"
+#include "backend/cpu/kernels/integer.h"
+#include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/packed_layout.h"
 #include "backend/cpu/round_inputs.h"
 #include "backend/cpu/thread_pool.h"

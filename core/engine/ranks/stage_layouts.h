@@ -7,7 +7,7 @@
 
 namespace plimsoll::engine {
 
-/// A stage's part of a model: some of its layers (shard/rank_model.h).
+/// A stage's part of a model: some of its layers (shard/ranks/rank_model.h).
 struct StageView {
   const model::ModelSpec* spec = nullptr;
   int64_t first_layer = 0;

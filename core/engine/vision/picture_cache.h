@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "engine/hash.h"
+#include "engine/cache/hash.h"
 
 namespace plimsoll::engine {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/hash.h"
+#include "engine/cache/hash.h"
 #include "image/pixels.h"
 #include "model/vision_spec.h"
 

@@ -11,7 +11,7 @@
 #include "memory/device_overheads.h"
 #include "model/model_spec.h"
 #include "plan/own/arguments.h"
-#include "shard/rank_model.h"
+#include "shard/ranks/rank_model.h"
 
 namespace plimsoll::plan::own {
 

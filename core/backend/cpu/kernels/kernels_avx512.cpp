@@ -1,0 +1,7 @@
+#if defined(__x86_64__)
+#include "backend/cpu/kernels/kernels.inc.h"
+
+namespace plimsoll::backend {
+constinit const Kernels kAvx512Kernels = kernel_table();
+}  // namespace plimsoll::backend
+#endif

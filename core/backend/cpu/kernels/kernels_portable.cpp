@@ -1,0 +1,5 @@
+#include "backend/cpu/kernels/kernels.inc.h"
+
+namespace plimsoll::backend {
+constinit const Kernels kPortableKernels = kernel_table();
+}  // namespace plimsoll::backend

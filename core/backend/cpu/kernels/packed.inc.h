@@ -1,0 +1,191 @@
+// Products with quantised weights: codes become numbers in registers and are multiplied at once.
+// Every output is a sum over groups in ascending order, a group's sum one chain of multiply-adds
+// over its columns times its scale, whatever the tile: its bits depend on its row and column alone.
+#pragma once
+
+#include <utility>
+
+#include "backend/cpu/kernels/decode.inc.h"
+#include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/kernels/product.inc.h"
+#include "backend/cpu/packed_layout.h"
+
+namespace plimsoll::backend {
+namespace {
+
+PLIMSOLL_INLINE Vf load_scale(const std::byte* from, model::ScaleType type) {
+  switch (type) {
+    case model::ScaleType::f16:
+      return load_f16(from);
+    case model::ScaleType::bf16:
+      return load_bf16(from);
+    case model::ScaleType::e4m3:
+      return e4m3_number(load_bytes(from));
+    case model::ScaleType::e8m0: {
+      const Vi exponent = load_bytes(from);
+      // 2^-127 is no normal float.
+      return from_bits(exponent == 0 ? splat_int(1 << 22) : exponent << 23);
+    }
+    default:
+      return load_as<Vf>(from);
+  }
+}
+
+/// The group of column k, and the first column after it that may be of another.
+struct GroupRun {
+  int64_t group;
+  int64_t end;
+
+  GroupRun(const PackedTile& tile, int64_t k) {
+    const int64_t size = tile.packing->group > 0 ? tile.packing->group : tile.columns;
+    group = tile.order != nullptr ? tile.order[k] : k / size;
+    end = tile.order != nullptr ? k + 1 : (group + 1) * size;
+    while (tile.order != nullptr && end < tile.columns && tile.order[end] == group) ++end;
+    if (end > tile.columns) end = tile.columns;
+  }
+};
+
+/// Where a vector of outputs lies in a tile's strips.
+struct Lanes {
+  const std::byte* codes;
+  const std::byte* scales;
+  const uint8_t* zeros;
+  const float* factors;
+
+  Lanes() = default;
+  Lanes(const PackedTile& tile, int vector) {
+    const auto strip = static_cast<size_t>(vector / kStripVectors);
+    const int lane = vector % kStripVectors * kLanes;
+    codes = tile.codes + strip * tile.strip_codes + lane * 4;
+    scales = tile.scales + strip * tile.strip_scales + lane * model::scale_bytes(tile.scale);
+    zeros = tile.zeros == nullptr ? nullptr : tile.zeros + strip * tile.strip_zeros + lane;
+    factors = tile.factors == nullptr ? nullptr : tile.factors + vector * kLanes;
+  }
+  [[gnu::always_inline]] Vf scale(const PackedTile& tile, int64_t group) const {
+    const int64_t at = group * kStrip * model::scale_bytes(tile.scale);
+    const Vf scale = load_scale(scales + at, tile.scale);
+    return factors == nullptr ? scale : scale * load(factors);
+  }
+  [[gnu::always_inline]] Vf zero(const PackedTile& tile, int64_t group) const {
+    Vi point = splat_int(static_cast<int32_t>(tile.packing->zero));
+    if (zeros != nullptr) point += load_bytes(zeros + group * kStrip);
+    return to_float(point);
+  }
+};
+
+/// One column of R rows and V vectors of outputs.
+template <typename Decoder, int R, int V>
+PLIMSOLL_INLINE void packed_step(const Decoder& decoder, const typename Decoder::Words* words,
+                                 const Vf* zero, int64_t j, const float* a, Vf* sums) {
+  Vf numbers[V];
+#pragma GCC unroll 8
+  for (int v = 0; v < V; ++v) numbers[v] = decoder.number(words[v], j, zero[v]);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    const Vf scalar = splat(a[r]);
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) sums[r * V + v] = fma(scalar, numbers[v], sums[r * V + v]);
+  }
+}
+
+/// Columns [k, end), which are of one group.
+template <typename Decoder, int R, int V>
+PLIMSOLL_INLINE void packed_group(const Decoder& decoder, const Lanes* lanes, const Vf* zero,
+                                  const float* a, int64_t k, int64_t end, Vf* sums) {
+  constexpr int64_t kColumns = Decoder::kColumns;
+  constexpr int64_t kUnitBytes = Decoder::kWords * 4 * kStrip;
+  while (k < end) {
+    const int64_t offset = k / kColumns * kUnitBytes;
+    typename Decoder::Words words[V];
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      words[v] = Decoder::load(lanes[v].codes + offset);
+      __builtin_prefetch(lanes[v].codes + offset + kPackedAhead, 0, 2);
+    }
+    const int64_t j = k % kColumns;
+    const int64_t left = end - k < kColumns - j ? end - k : kColumns - j;
+    if (left == kColumns) {
+#pragma GCC unroll 8
+      for (int64_t i = 0; i < kColumns; ++i)
+        packed_step<Decoder, R, V>(decoder, words, zero, i, a + (k + i) * R, sums);
+    } else {
+      for (int64_t i = 0; i < left; ++i)
+        packed_step<Decoder, R, V>(decoder, words, zero, j + i, a + (k + i) * R, sums);
+    }
+    k += left;
+  }
+}
+
+/// R rows times V vectors of outputs from vector `first` on.
+template <typename Decoder, int R, int V>
+void packed_vectors(const PackedTile& tile, int first) {
+  const Decoder decoder(tile);
+  Lanes lanes[V];
+  for (int v = 0; v < V; ++v) lanes[v] = Lanes(tile, first + v);
+  float* const c = tile.c + first * kLanes;
+  for (int i = 0; i < R * V; ++i) store(c + i / V * tile.c_stride + i % V * kLanes, Vf{});
+  for (int64_t k = 0; k < tile.columns;) {
+    const GroupRun run(tile, k);
+    Vf zero[V], sums[R * V];
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) zero[v] = lanes[v].zero(tile, run.group);
+#pragma GCC unroll 32
+    for (int i = 0; i < R * V; ++i) sums[i] = Vf{};
+    packed_group<Decoder, R, V>(decoder, lanes, zero, tile.a, k, run.end, sums);
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      const Vf scale = lanes[v].scale(tile, run.group);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) {
+        float* const to = c + r * tile.c_stride + v * kLanes;
+        store(to, fma(scale, sums[r * V + v], load(to)));
+      }
+    }
+    k = run.end;
+  }
+}
+
+template <typename Decoder, int R>
+void packed_rows(const PackedTile& tile) {
+  if constexpr (R == 1 && 2 * kStripVectors <= kSums / 2) {
+    // A single row's chains are too few to hide the latency of a multiply-add.
+    if (tile.strips == 2) return packed_vectors<Decoder, R, 2 * kStripVectors>(tile, 0);
+  }
+  constexpr int V = R * kStripVectors <= kSums ? kStripVectors : 2;
+  for (int v = 0; v < tile.strips * kStripVectors; v += V) packed_vectors<Decoder, R, V>(tile, v);
+}
+
+template <typename Decoder>
+void packed_of(const PackedTile& tile) {
+  [&]<int... I>(std::integer_sequence<int, I...>) {
+    using Function = void (*)(const PackedTile&);
+    static constexpr Function kByRows[] = {packed_rows<Decoder, I + 1>...};
+    kByRows[tile.rows - 1](tile);
+  }
+  (std::make_integer_sequence<int, kProductRows>{});
+}
+
+void packed(const PackedTile& tile) {
+  switch (tile.packing->code) {
+    case model::Code::e4m3:
+      return packed_of<E4m3Decoder>(tile);
+    case model::Code::table:
+      return packed_of<TableDecoder>(tile);
+    case model::Code::integer:
+      break;
+  }
+  switch (tile.packing->bits) {
+    case 2:
+      return packed_of<IntegerDecoder<2>>(tile);
+    case 3:
+      return packed_of<PlanesDecoder>(tile);
+    case 4:
+      return tile.zeros == nullptr ? packed_of<TableDecoder>(tile)
+                                   : packed_of<IntegerDecoder<4>>(tile);
+    default:
+      return packed_of<IntegerDecoder<8>>(tile);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::backend

@@ -1,5 +1,0 @@
-#include "backend/cpu/kernels.inc.h"
-
-namespace plimsoll::backend {
-constinit const Kernels kPortableKernels = kernel_table();
-}  // namespace plimsoll::backend

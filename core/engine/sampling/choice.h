@@ -1,0 +1,71 @@
+// One of the n answers to a request: its tokens, its text, and when it ends.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/request.h"
+#include "engine/sampling/output_text.h"
+#include "engine/sampling/sampler.h"
+#include "engine/sequence.h"
+
+namespace plimsoll::engine {
+
+struct RequestState;
+
+/// What a choice needs to know of the engine.
+struct ChoiceContext {
+  const text::Tokenizer* tokenizer = nullptr;
+  std::span<const TokenId> eos;
+  uint64_t run_seed = 0;
+  bool long_rope = false;
+  int64_t max_tokens = 0;  // of the request, cut to the room in the context
+};
+
+/// A choice ends, as in vLLM, with a token that ends sequences (unless ignore_eos), with one of
+/// stop_token_ids, with a stop string in the text, or at max_tokens. The text leaves out the token
+/// that ended it unless include_stop_str_in_output; token_ids never do.
+class Choice {
+ public:
+  /// `request` must outlive it and stay where it is.
+  Choice(RequestState& request, int64_t index, uint64_t serial, const ChoiceContext& context);
+  Choice(const Choice&) = delete;
+  Choice& operator=(const Choice&) = delete;
+
+  [[nodiscard]] RequestState& request() { return request_; }
+  [[nodiscard]] Sequence& sequence() { return sequence_; }
+  [[nodiscard]] const SamplingState& sampling() const { return sampling_; }
+  [[nodiscard]] bool finished() const { return finished_; }
+  /// Nothing more is to come of it: it is finished, or its request has failed.
+  [[nodiscard]] bool ended() const;
+
+  /// Adds a token to the answer and finds out whether it ends it.
+  void accept(TokenId token);
+  void add_logprobs(PositionLogprobs logprobs) { logprobs_.push_back(std::move(logprobs)); }
+  /// The answer; what it is made of is gone afterwards.
+  [[nodiscard]] Completion take_completion();
+
+ private:
+  [[nodiscard]] bool ends_with(TokenId token);
+  void end(FinishReason reason);
+
+  RequestState& request_;
+  const SamplingParams& params_;
+  std::span<const TokenId> eos_;
+  int64_t index_;
+  int64_t max_tokens_;
+  Sequence sequence_;
+  SamplingState sampling_;
+  OutputText text_;
+  std::vector<PositionLogprobs> logprobs_;
+  bool finished_ = false;
+  FinishReason reason_ = FinishReason::length;
+  const std::string* stop_string_ = nullptr;
+  std::optional<TokenId> stop_token_;
+};
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,147 @@
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "engine/sampling/sampler.h"
+
+namespace plimsoll::engine {
+
+namespace {
+
+constexpr float kMasked = -std::numeric_limits<float>::infinity();
+
+float& at(std::span<float> row, TokenId token) {
+  return row[static_cast<size_t>(token)];
+}
+
+void sort_out(std::vector<TokenId>& tokens) {
+  std::ranges::sort(tokens);
+  tokens.erase(std::ranges::unique(tokens).begin(), tokens.end());
+}
+
+}  // namespace
+
+void ChangeList::add(std::span<const backend::TokenChange> changes) {
+  if (used_ + changes.size() <= room_.size()) {
+    std::ranges::copy(changes, room_.begin() + static_cast<ptrdiff_t>(used_));
+  }
+  used_ += changes.size();
+}
+
+SamplingState::SamplingState(const SamplingParams& params, std::span<const TokenId> prompt,
+                             std::span<const TokenId> eos, const std::vector<TokenId>& output,
+                             TokenRandom random)
+    : params_(params),
+      eos_(eos),
+      output_(output),
+      random_(random),
+      allowed_(params.allowed_token_ids) {
+  sort_out(allowed_);
+  if (params.repetition_penalty == 1) return;
+  std::vector<TokenId> tokens(prompt.begin(), prompt.end());
+  sort_out(tokens);
+  seen_.reserve(tokens.size());
+  for (const TokenId token : tokens) seen_.push_back({token, 0});
+}
+
+void SamplingState::accept(TokenId token) {
+  if (!penalizes()) return;
+  auto found = std::ranges::lower_bound(seen_, token, {}, &backend::TokenChange::token);
+  if (found == seen_.end() || found->token != token) found = seen_.insert(found, {token, 0});
+  ++found->value;
+}
+
+bool SamplingState::penalizes() const {
+  return params_.repetition_penalty != 1 || params_.presence_penalty != 0 ||
+         params_.frequency_penalty != 0;
+}
+
+DrawParams SamplingState::draw_params(int64_t position) const {
+  DrawParams params{.temperature = params_.temperature,
+                    .top_k = params_.top_k,
+                    .top_p = params_.top_p,
+                    .min_p = params_.min_p};
+  if (!params.greedy()) params.uniform = random_.uniform(position);
+  return params;
+}
+
+bool SamplingState::adjusts(int64_t position) const {
+  return !params_.allowed_token_ids.empty() || !params_.bad_words.empty() ||
+         position < params_.min_tokens || !params_.logit_bias.empty() || penalizes();
+}
+
+void SamplingState::adjust(std::span<const float> logits, std::span<float> adjusted) const {
+  if (params_.allowed_token_ids.empty()) {
+    std::ranges::copy(logits, adjusted.begin());
+  } else {
+    std::ranges::fill(adjusted, kMasked);
+    for (const TokenId token : params_.allowed_token_ids) {
+      at(adjusted, token) = logits[static_cast<size_t>(token)];
+    }
+  }
+  mask_bad_words(adjusted);
+  if (position() < params_.min_tokens) {
+    for (const TokenId token : eos_) at(adjusted, token) = kMasked;
+    for (const TokenId token : params_.stop_token_ids) at(adjusted, token) = kMasked;
+  }
+  for (const auto& [token, bias] : params_.logit_bias) {
+    at(adjusted, token) += static_cast<float>(bias);
+  }
+  if (penalizes()) apply_penalties(adjusted);
+}
+
+void SamplingState::list_changes(LastToken last, ChangeList& to) const {
+  for (const TokenId token : allowed_) to.add({token, 0});
+  to.end(backend::ChangeSection::allowed);
+  list_masked(last, to);
+  to.end(backend::ChangeSection::masked);
+  for (const auto& [token, bias] : params_.logit_bias) {
+    to.add({token, std::bit_cast<int32_t>(static_cast<float>(bias))});
+  }
+  to.end(backend::ChangeSection::biased);
+  to.add(seen_);
+  to.end(backend::ChangeSection::seen);
+}
+
+void SamplingState::list_masked(LastToken last, ChangeList& to) const {
+  constexpr int32_t kAlways = -1;
+  const size_t pending = last == LastToken::pending ? 1 : 0;
+  for (const std::vector<TokenId>& word : params_.bad_words) {
+    if (word.empty() || word.size() - 1 > output_.size() + pending) continue;
+    const bool asks = pending > 0 && word.size() > 1;  // the token that the device knows
+    const size_t known = word.size() - (asks ? 2 : 1);
+    if (!std::equal(word.begin(), word.begin() + static_cast<ptrdiff_t>(known),
+                    output_.end() - static_cast<ptrdiff_t>(known))) {
+      continue;
+    }
+    to.add({word.back(), asks ? word[known] : kAlways});
+  }
+  if (position() + static_cast<int64_t>(pending) >= params_.min_tokens) return;
+  for (const TokenId token : eos_) to.add({token, kAlways});
+  for (const TokenId token : params_.stop_token_ids) to.add({token, kAlways});
+}
+
+void SamplingState::mask_bad_words(std::span<float> adjusted) const {
+  for (const std::vector<TokenId>& word : params_.bad_words) {
+    if (word.empty() || word.size() - 1 > output_.size()) continue;
+    if (std::equal(word.begin(), word.end() - 1,
+                   output_.end() - static_cast<ptrdiff_t>(word.size() - 1))) {
+      at(adjusted, word.back()) = kMasked;
+    }
+  }
+}
+
+void SamplingState::apply_penalties(std::span<float> adjusted) const {
+  const auto repetition = static_cast<float>(params_.repetition_penalty);
+  const auto frequency = static_cast<float>(params_.frequency_penalty);
+  const auto presence = static_cast<float>(params_.presence_penalty);
+  for (const auto& [token, count] : seen_) {
+    float& logit = at(adjusted, token);
+    logit = logit > 0 ? logit / repetition : logit * repetition;
+    if (count == 0) continue;
+    logit -= frequency * static_cast<float>(count);
+    logit -= presence;
+  }
+}
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,276 @@
+#include "shard/quantized/quantized.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/config_view.h"
+#include "base/error.h"
+#include "quantization/config.h"
+#include "shard/layout.h"
+#include "shard/quantized/cache_scales.h"
+
+namespace plimsoll::shard {
+namespace {
+
+using model::ModelSpec;
+using model::Part;
+using model::WeightId;
+using model::WeightSpec;
+using quantization::WeightFormat;
+using quantization::WeightScheme;
+
+// ---- names ----
+
+std::string leaf_of(std::string_view name) {
+  return std::string(name.substr(name.rfind('.') + 1));
+}
+
+quantization::ModuleName module_name(const WeightSpec& weight) {
+  // Experts: "...mlp.experts.routed_experts.w13_weight" is the module "...mlp.experts".
+  std::string_view full = module_of(weight.name);
+  if (weight.is_stack()) full = module_of(full);
+  const std::string module = quantization::canonical_name(full);
+  const size_t dot = module.rfind('.');
+  quantization::ModuleName name{.path = dot == std::string::npos ? "" : module.substr(0, dot),
+                                .leaf = module.substr(dot + 1),
+                                .shards = {}};
+  if (weight.is_stack()) return name;
+  for (const Part& part : weight.parts) {
+    std::string leaf = leaf_of(module_of(part.tensor));
+    if (name.shards.empty() || name.shards.back() != leaf) name.shards.push_back(std::move(leaf));
+  }
+  if (name.shards.size() == 1) name.shards.clear();
+  return name;
+}
+
+// Of a layer's experts, with the checkpoint's names for an expert's matrices.
+quantization::ModuleName experts_name(const WeightSpec& up, const WeightSpec& down) {
+  quantization::ModuleName name = module_name(up);
+  for (const Part* part : {&up.parts[0], &up.parts[1], &down.parts[0]}) {
+    name.shards.push_back(leaf_of(module_of(part->tensor)));
+  }
+  return name;
+}
+
+void renumber(ModelSpec& spec, const std::vector<WeightId>& now) {
+  const auto id = [&](WeightId& old) {
+    if (old != model::kNoWeight) old = now[static_cast<size_t>(old)];
+  };
+  const auto pair = [&](auto& both) {
+    id(both.weight);
+    id(both.bias);
+  };
+  for (WeightId* one : {&spec.embedding, &spec.position_embedding, &spec.embedding_in,
+                        &spec.embedding_out, &spec.head, &spec.head_bias}) {
+    id(*one);
+  }
+  pair(spec.final_norm);
+  for (model::LayerSpec& layer : spec.layers) {
+    for (model::Norm* norm :
+         {&layer.attention_norm, &layer.attention_post_norm, &layer.mlp_norm, &layer.mlp_post_norm,
+          &layer.attention.q_norm, &layer.attention.k_norm}) {
+      pair(*norm);
+    }
+    model::MlpSpec& mlp = layer.mlp;
+    model::AttentionSpec& attention = layer.attention;
+    for (model::Linear* linear :
+         {&attention.qkv, &attention.gate, &attention.out, &attention.latent.q_down,
+          &attention.latent.kv_down, &attention.latent.q_up, &attention.latent.kv_up, &mlp.up,
+          &mlp.down, &mlp.router.gate, &mlp.shared.up, &mlp.shared.down, &mlp.shared.gate}) {
+      pair(*linear);
+    }
+    for (model::Norm* norm :
+         {&attention.latent.q_norm, &attention.latent.kv_norm, &mlp.experts_norm,
+          &mlp.experts_out_norm, &mlp.router.norm, &mlp.shared.out_norm}) {
+      pair(*norm);
+    }
+    for (WeightId* one : {&attention.sinks, &attention.alibi.slopes, &mlp.router.choice_bias,
+                          &mlp.router.expert_scale, &mlp.xielu, &layer.factor}) {
+      id(*one);
+    }
+  }
+}
+
+// ---- options ----
+
+void check_groups(const ConfigView& config) {
+  const ConfigView groups = config.child({"config_groups"});
+  for (const auto& [name, value] : groups.json().items()) {
+    const ConfigView weights = ConfigView(value, groups.path() + ": " + name).child({"weights"});
+    const std::string order = weights.text({"actorder"}, "");
+    if (order == "group" || order == "dynamic") {
+      refuse_quantised("actorder \"" + order +
+                       "\" (activation order), which vLLM 0.32 no longer takes; quantise with "
+                       "actorder \"static\"");
+    }
+  }
+}
+
+void check_cache_scheme(const ConfigView& scheme) {
+  const std::string strategy = scheme.text({"strategy"}, "tensor");
+  if (strategy != "tensor") {
+    refuse_quantised(
+        "its KV cache has scales per " + strategy +
+        ", of which vLLM computes others for each rank; scales per tensor are written");
+  }
+}
+
+void check_gptq(const ConfigView& config) {
+  const bool grouped = config.integer({"group_size"}, -1, {-1, 1 << 20}) > 0;
+  if (config.flag({"desc_act"}, false) && grouped) {
+    refuse_quantised(
+        "GPTQ with desc_act (activation order), which vLLM 0.32 no longer takes, and the layouts "
+        "of "
+        "quantised layers are known of no earlier release; quantise with desc_act false (static "
+        "groups)");
+  }
+  if (!config.flag({"sym"}, true)) {
+    refuse_quantised("GPTQ with sym false, which vLLM 0.32 does not take");
+  }
+  if (config.has_child({"dynamic"}) && !config.child({"dynamic"}).json().empty()) {
+    refuse_quantised("GPTQ with rules for single modules (dynamic)");
+  }
+}
+
+// Options that vLLM 0.32 refuses too, or whose layout is not known.
+void check_options(const std::string& method, const ConfigView& config) {
+  if (method != "fp8" && method != "compressed-tensors" && method != "awq" && method != "gptq") {
+    refuse_quantised(
+        fmt::format("the shards of method \"{}\" are not known; fp8, awq, gptq and "
+                    "compressed-tensors are",
+                    method));
+  }
+  if (method == "gptq") check_gptq(config);
+  if (method != "compressed-tensors") return;
+  check_groups(config);
+  if (config.has_child({"kv_cache_scheme"})) check_cache_scheme(config.child({"kv_cache_scheme"}));
+}
+
+// ---- the model ----
+
+/// Makes the table of a quantised model from that of the plain one.
+class Conversion {
+ public:
+  Conversion(const quantization::Quantization& quantization, const StoredTensors& stored,
+             ModelSpec& spec)
+      : quantization_(quantization), stored_(stored), spec_(spec) {
+    for (const model::LayerSpec& layer : spec.layers) {
+      if (!layer.has_attention()) continue;
+      const model::AttentionSpec& attention = layer.attention;
+      if (attention.latent.kv_rank > 0) {
+        refuse_quantised("quantised latent attention (" + spec.architecture +
+                         "), whose layouts are not known here yet");
+      }
+      attention_after_[attention_end(attention)] = &attention;
+      linear_[attention.qkv.weight] = &attention;
+      linear_[attention.out.weight] = nullptr;
+      if (layer.mlp.kind == model::MlpKind::experts) {
+        experts_[layer.mlp.up.weight] = layer.mlp.down.weight;
+        continue;
+      }
+      linear_[layer.mlp.up.weight] = linear_[layer.mlp.down.weight] = nullptr;
+    }
+  }
+
+  void run() {
+    std::vector<WeightId> now;
+    for (size_t i = 0; i < spec_.weights.size(); ++i) {
+      const auto id = static_cast<WeightId>(i);
+      now.push_back(static_cast<WeightId>(weights_.size()));
+      add(id);
+      const auto attention = attention_after_.find(id);
+      if (attention != attention_after_.end()) add_attention(*attention->second);
+    }
+    spec_.weights = std::move(weights_);
+    renumber(spec_, now);
+  }
+
+ private:
+  void add(WeightId id) {
+    const WeightSpec& weight = spec_.weight(id);
+    const auto experts = experts_.find(id);
+    if (experts != experts_.end()) return add_experts(weight, spec_.weight(experts->second));
+    if (weight.is_stack()) return;  // the second of the experts'
+    const auto linear = linear_.find(id);
+    const bool is_head = id == spec_.head && id != spec_.embedding;
+    WeightScheme scheme;
+    if (is_head) scheme = quantization_.lm_head(module_name(weight));
+    if (linear != linear_.end()) scheme = quantization_.linear(module_name(weight));
+    if (is_plain(weight, scheme)) {
+      weights_.push_back(weight);
+      return;
+    }
+    const size_t first = weights_.size();
+    add_quantised_linear(weight, scheme, stored_, weights_);
+    if (is_head || linear->second == nullptr) return;
+    for (size_t i = first; i < weights_.size(); ++i) {
+      weights_[i].heads = linear->second->heads;
+      weights_[i].kv_heads = linear->second->kv_heads;
+    }
+  }
+
+  void add_experts(const WeightSpec& up, const WeightSpec& down) {
+    const WeightScheme scheme = quantization_.experts(experts_name(up, down));
+    if (is_plain(up, scheme)) {
+      weights_.push_back(up);
+      weights_.push_back(down);
+      return;
+    }
+    add_quantised_experts(up, down, scheme, stored_, weights_);
+  }
+
+  void add_attention(const model::AttentionSpec& attention) {
+    const std::string& stored = spec_.weight(attention.out.weight).parts.front().tensor;
+    add_cache_scales(quantization_.method(), attention_module(spec_, attention),
+                     std::string(module_of(module_of(stored))), stored_, weights_);
+  }
+
+  // AWQ and GPTQ leave layers plain whose weights are stored so.
+  [[nodiscard]] bool is_plain(const WeightSpec& weight, const WeightScheme& scheme) const {
+    const bool packed = scheme.format == WeightFormat::awq || scheme.format == WeightFormat::gptq;
+    return scheme.plain() || (packed && stored_.is_plain(weight));
+  }
+
+  const quantization::Quantization& quantization_;
+  const StoredTensors& stored_;
+  ModelSpec& spec_;
+  std::map<WeightId, const model::AttentionSpec*> linear_;  // with the heads of q, k and v
+  std::map<WeightId, WeightId> experts_;                    // up to down
+  std::map<WeightId, const model::AttentionSpec*> attention_after_;
+  std::vector<WeightSpec> weights_;
+};
+
+}  // namespace
+
+void quantize_weights(const Json& config, const StoredTensors& stored, ModelSpec& spec) {
+  const ConfigView settings = ConfigView(config, "config.json").child({"quantization_config"});
+  const quantization::Quantization schemes(settings);
+  check_options(schemes.method(), settings);
+  Conversion(schemes, stored, spec).run();
+  spec.quantization.clear();
+}
+
+std::string saver_behaviour(const std::string& method) {
+  if (method == "fp8") {
+    return "vLLM's own saver fails for scales per tensor, whose weights it holds transposed, and "
+           "leaves out the attention's scales for scales per block, so that its loader refuses "
+           "them.";
+  }
+  if (method == "awq") {
+    return "vLLM's own saver writes the same with the Triton kernel, and with Marlin the repacked "
+           "weights, which its loader would repack once more. vLLM 0.32 loads AWQ shards of "
+           "Qwen3-MoE only when config.json lists the routers (mlp.gate) in "
+           "modules_to_not_convert.";
+  }
+  if (method == "gptq") {
+    return "vLLM's own saver writes the kernels' repacked weights, which its loader would repack "
+           "once more. vLLM 0.32 loads GPTQ shards only when config.json lists the quantised "
+           "layers "
+           "as modules_in_block_to_quantize.";
+  }
+  return "vLLM's own saver fails for 8-bit weights, which it holds transposed, and writes packed "
+         "ones as its kernels repacked them, which its loader would repack once more.";
+}
+
+}  // namespace plimsoll::shard

@@ -1,0 +1,185 @@
+#include "shard/ranks/rank_model.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "base/error.h"
+#include "model/pipeline.h"
+#include "shard/ranks/tensor_ranks.h"
+
+namespace plimsoll::shard {
+namespace {
+
+using model::LayerSpec;
+using model::ModelSpec;
+using model::WeightSpec;
+
+/// Layers [first, end), by their numbers in the checkpoint.
+struct LayerRange {
+  int64_t first = 0, end = 0;
+};
+
+[[noreturn]] void refuse_empty_stage(const ModelSpec& spec, const Layout& layout) {
+  fail(ExitCode::usage, "--pipeline-parallel-size {}: a stage would have none of the {} layers",
+       layout.pipeline_parallel, spec.layers.size());
+}
+
+/// The index of one of the spec's weights; towers' tensors and constants are none.
+std::optional<size_t> id_of(const ModelSpec& spec, const WeightSpec* weight) {
+  const WeightSpec* first = spec.weights.data();
+  if (weight == nullptr || std::less<>()(weight, first)) return std::nullopt;
+  const auto id = static_cast<size_t>(weight - first);
+  return id < spec.weights.size() ? std::optional(id) : std::nullopt;
+}
+
+/// The rank's shape of every weight, and the rows of its vocabulary.
+ModelSpec cut_weights(const ModelSpec& spec, const std::vector<Stage>& stages) {
+  ModelSpec cut = spec;
+  for (const Stage& stage : stages) {
+    for (const ShardTensor& tensor : stage) {
+      const auto id = id_of(spec, tensor.weight);
+      if (!id) continue;
+      cut.weights[*id].shape = tensor.shape;
+      if (static_cast<model::WeightId>(*id) == spec.head) cut.vocab_size = tensor.shape.front();
+    }
+  }
+  return cut;
+}
+
+/// What vLLM leaves out and `run` adds stands with the weights before it: biases as long as these,
+/// numbers by head.
+void add_weights_of_run(const ModelSpec& spec, int64_t ranks, RankModel& rank) {
+  for (size_t id = 1; id < spec.weights.size(); ++id) {
+    const WeightSpec& weight = spec.weights[id];
+    if (weight.kept != model::Kept::in_run) continue;
+    rank.present[id] = rank.present[id - 1];
+    if (weight.name.ends_with(".bias")) {
+      rank.spec.weights[id].shape = {rank.spec.weights[id - 1].rows()};
+    } else if (weight.split == model::Split::column) {
+      rank.spec.weights[id].shape = {weight.rows() / ranks};
+    }
+  }
+}
+
+/// A weight that every layer of its kind has.
+model::WeightId weight_of(const LayerSpec& layer) {
+  if (layer.has_attention()) return layer.attention.out.weight;
+  return layer.recurrent ? layer.recurrent->out.weight : layer.mlp.down.weight;
+}
+
+/// What the first stage alone computes with, and the last alone.
+std::vector<model::WeightId> first_weights(const ModelSpec& spec) {
+  return {spec.embedding, spec.embedding_norm.weight, spec.embedding_norm.bias,
+          spec.position_embedding, spec.embedding_in};
+}
+std::vector<model::WeightId> last_weights(const ModelSpec& spec) {
+  return {spec.final_norm.weight, spec.final_norm.bias, spec.embedding_out, spec.head,
+          spec.head_bias};
+}
+
+bool is_last(const ModelSpec& spec, LayerRange layers) {
+  return layers.end * spec.layers_in_stored == static_cast<int64_t>(spec.layers.size());
+}
+
+/// Weights of layers are their stage's; those of no layer and neither end are everybody's.
+std::vector<bool> held_weights(const ModelSpec& spec, LayerRange layers) {
+  std::vector<bool> held;
+  for (const int64_t layer : layers_of_weights(spec)) {
+    held.push_back(layer < 0 || (layer >= layers.first && layer < layers.end));
+  }
+  const auto set = [&](const std::vector<model::WeightId>& ids, bool here) {
+    for (const model::WeightId id : ids)
+      if (id != model::kNoWeight) held[static_cast<size_t>(id)] = here;
+  };
+  set(first_weights(spec), false);
+  set(last_weights(spec), false);
+  if (layers.first == 0) set(first_weights(spec), true);
+  if (is_last(spec, layers)) set(last_weights(spec), true);
+  return held;
+}
+
+ModelSpec cut_stage(const ModelSpec& spec, LayerRange layers) {
+  ModelSpec stage = spec;
+  const std::vector<bool> held = held_weights(spec, layers);
+  for (size_t id = 0; id < held.size(); ++id) {
+    if (held[id]) continue;
+    WeightSpec& weight = stage.weights[id];
+    weight = WeightSpec{.name = weight.name, .shape = {0}, .use = weight.use};
+  }
+  const int64_t each = spec.layers_in_stored;
+  stage.layers = {spec.layers.begin() + layers.first * each,
+                  spec.layers.begin() + layers.end * each};
+  if (layers.first > 0) {
+    stage.embedding = stage.position_embedding = stage.embedding_in = model::kNoWeight;
+    stage.embedding_norm = {};
+  }
+  if (!is_last(spec, layers)) {
+    stage.head = stage.head_bias = stage.embedding_out = model::kNoWeight;
+    stage.final_norm = {};
+  }
+  return stage;
+}
+
+}  // namespace
+
+namespace {
+
+// A stage would need what another has: the token table, keys, the first layer's input.
+void refuse_uncut(const ModelSpec& spec) {
+  const auto is_shared = [](const LayerSpec& layer) { return layer.shared_block.has_value(); };
+  if (spec.layer_inputs.width == 0 && std::ranges::none_of(spec.layers, is_shared)) return;
+  fail(ExitCode::usage,
+       "{} has {}, of which ranks and stages are not made here yet; use --tensor-parallel-size 1 "
+       "and --pipeline-parallel-size 1",
+       spec.architecture,
+       spec.layer_inputs.width > 0 ? "inputs by layer" : "blocks that layers share");
+}
+
+}  // namespace
+
+std::vector<StageModel> stage_models(const ModelSpec& spec, const Layout& layout) {
+  const ModelSpec* model = &spec;
+  std::optional<ModelSpec> cut;
+  if (layout.tensor_parallel > 1) model = &cut.emplace(cut_for_run(spec, layout.tensor_parallel));
+  if (layout.pipeline_parallel == 1) return {{*model, 0}};
+  refuse_uncut(spec);
+  Layout stages_alone = layout;
+  stages_alone.tensor_parallel = 1;
+  (void)make_stages(spec, stages_alone);  // refuses what vLLM cannot divide
+  std::vector<StageModel> stages;
+  const int64_t stored = static_cast<int64_t>(spec.layers.size()) / spec.layers_in_stored;
+  int64_t first = 0;
+  for (const int64_t end :
+       model::stage_ends(stored, layout.pipeline_parallel, layout.pipeline_partition)) {
+    if (first == end) refuse_empty_stage(spec, layout);
+    stages.push_back({cut_stage(*model, {first, end}), first * spec.layers_in_stored});
+    first = end;
+  }
+  return stages;
+}
+
+std::vector<RankModel> rank_models(const ModelSpec& spec, const Layout& layout) {
+  if (layout.tensor_parallel > 1 || layout.pipeline_parallel > 1) refuse_uncut(spec);
+  const std::vector<Stage> stages = make_stages(spec, layout);
+  const ModelSpec cut = cut_weights(spec, stages);
+  std::vector<RankModel> models;
+  for (const Stage& stage : stages) {
+    RankModel rank{cut, std::vector<bool>(spec.weights.size(), false)};
+    for (const ShardTensor& tensor : stage) {
+      if (const auto id = id_of(spec, tensor.weight)) rank.present[*id] = true;
+    }
+    add_weights_of_run(spec, layout.tensor_parallel, rank);
+    std::erase_if(rank.spec.layers, [&](const LayerSpec& layer) {
+      return !rank.present[static_cast<size_t>(weight_of(layer))];
+    });
+    if (rank.spec.layers.empty()) refuse_empty_stage(spec, layout);
+    std::vector<LayerSpec> layers = std::move(rank.spec.layers);
+    for (LayerSpec& layer : layers) cut_layer(spec, layout.tensor_parallel, rank.spec, layer);
+    rank.spec.layers = std::move(layers);
+    models.push_back(std::move(rank));
+  }
+  return models;
+}
+
+}  // namespace plimsoll::shard

@@ -1,0 +1,163 @@
+#include "shard/ranks/tensor_ranks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "model/slices.h"
+#include "shard/ranks/rank_model.h"
+
+namespace plimsoll::shard {
+namespace {
+
+using model::LayerSpec;
+using model::ModelSpec;
+using model::WeightSpec;
+
+void cut_recurrent(int64_t ranks, model::RecurrentSpec& recurrent) {
+  const int64_t shared = 2 * recurrent.groups * recurrent.state;
+  recurrent.heads /= ranks;
+  if (recurrent.groups > 1) recurrent.groups /= ranks;
+  recurrent.norm_groups = std::max<int64_t>(1, recurrent.norm_groups / ranks);
+  recurrent.conv.width = recurrent.groups == 1 && recurrent.kind == model::RecurrentKind::mamba2
+                             ? (recurrent.conv.width - shared) / ranks + shared
+                             : recurrent.conv.width / ranks;
+}
+
+}  // namespace
+
+void cut_layer(const ModelSpec& spec, int64_t ranks, ModelSpec& rank, LayerSpec& layer) {
+  const auto is_cut = [&](model::WeightId id) {
+    return rank.weight(id).rows() != spec.weight(id).rows() ||
+           rank.weight(id).columns() != spec.weight(id).columns();
+  };
+  if (layer.recurrent && is_cut(layer.recurrent->out.weight))
+    cut_recurrent(ranks, *layer.recurrent);
+  if (layer.mlp.kind != model::MlpKind::none && is_cut(layer.mlp.down.weight)) {
+    layer.mlp.intermediate /= ranks;
+  }
+  model::SharedExperts& shared = layer.mlp.shared;
+  if (shared.intermediate > 0 && is_cut(shared.down.weight)) shared.intermediate /= ranks;
+  if (layer.shortcut && is_cut(layer.shortcut->down.weight)) layer.shortcut->intermediate /= ranks;
+  if (!layer.has_attention()) return;
+  model::AttentionSpec& attention = layer.attention;
+  const bool latent = attention.latent.kv_rank > 0;
+  if (is_cut(latent ? attention.latent.q_up.weight : attention.qkv.weight)) {
+    attention.heads /= ranks;
+    attention.kv_heads = std::max<int64_t>(1, attention.kv_heads / ranks);
+  }
+  if (attention.norm_span == model::NormSpan::all_heads) {
+    const auto cut = [&](const model::Norm& norm, int64_t heads) {
+      if (norm.weight == model::kNoWeight) return;
+      rank.weights[static_cast<size_t>(norm.weight)].shape = {heads * attention.head_dim};
+    };
+    cut(attention.q_norm, attention.heads);
+    cut(attention.k_norm, attention.kv_heads);
+  }
+}
+
+namespace {
+
+int64_t rows_of(const std::vector<checkpoint::Block>& blocks) {
+  int64_t rows = 0;
+  for (const checkpoint::Block& block : blocks) rows += block.rows;
+  return rows;
+}
+
+/// Why a weight's share is none that `run` computes with; empty: it is one.
+std::string share_refusal(const ShardTensor& tensor, int64_t ranks) {
+  const WeightSpec& weight = *tensor.weight;
+  if (tensor.split == model::Split::row && weight.slices % ranks != 0) {
+    return fmt::format("{} sums over {} inputs, which are no {} slices of whole pairs", weight.name,
+                       weight.columns(), ranks);
+  }
+  const bool padded = tensor.split == model::Split::vocabulary;
+  const int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
+  if (!padded && rows_of(rank_blocks(tensor, 0, ranks)) != rows) {
+    return fmt::format("{} is not cut by heads", weight.name);
+  }
+  return "";
+}
+
+ModelSpec cut_model(const ModelSpec& spec, const Stage& tensors, int64_t ranks) {
+  ModelSpec cut = spec;
+  for (size_t id = 0; id < tensors.size(); ++id) {
+    if (tensors[id].split == model::Split::replicated) continue;
+    cut.weights[id].shape = tensors[id].shape;
+    cut.weights[id].ranks = ranks;
+    if (tensors[id].split == model::Split::row) cut.weights[id].slices /= ranks;
+  }
+  for (LayerSpec& layer : cut.layers) cut_layer(spec, ranks, cut, layer);
+  return cut;
+}
+
+/// Whether a cut layer's attention has the weights of its heads.
+bool has_own_heads(const ModelSpec& cut, const model::AttentionSpec& attention) {
+  const int64_t dim = attention.head_dim;
+  const auto fits = [&](model::WeightId id, int64_t heads) {
+    if (id == model::kNoWeight) return true;
+    const int64_t rows = cut.weight(id).rows();
+    return rows == dim || rows == heads * dim;
+  };
+  const int64_t values = attention.value_dim > 0 ? attention.value_dim : dim;
+  const int64_t queries = (attention.gates_in_qkv ? 2 : 1) * attention.heads * dim;
+  return cut.weight(attention.qkv.weight).rows() == queries + attention.kv_heads * (dim + values) &&
+         fits(attention.q_norm.weight, attention.heads) &&
+         fits(attention.q_norm.bias, attention.heads) &&
+         fits(attention.k_norm.weight, attention.kv_heads) &&
+         fits(attention.k_norm.bias, attention.kv_heads);
+}
+
+/// Why `run` has not so many ranks; empty: it has.
+std::string width_refusal(const ModelSpec& spec, int64_t ranks) {
+  if (ranks > model::kMostSlices || model::kMostSlices % ranks != 0) {
+    return fmt::format("--tensor-parallel-size {}: run has 2, 4 or 8 ranks, which answer alike",
+                       ranks);
+  }
+  try {
+    const Stage tensors = make_run_tensors(spec, ranks);
+    for (const ShardTensor& tensor : tensors) {
+      const std::string why = share_refusal(tensor, ranks);
+      if (!why.empty()) return fmt::format("--tensor-parallel-size {}: {}", ranks, why);
+    }
+    const ModelSpec cut = cut_model(spec, tensors, ranks);
+    for (const LayerSpec& layer : cut.layers) {
+      if (!layer.has_attention() || has_own_heads(cut, layer.attention)) continue;
+      return fmt::format("--tensor-parallel-size {}: {} is not cut by heads", ranks,
+                         spec.weight(layer.attention.qkv.weight).name);
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string tensor_refusal(const ModelSpec& spec, int64_t ranks) {
+  if (ranks == 1) return "";
+  if (const char* why = model::find_unshared(spec)) {
+    return fmt::format(
+        "--tensor-parallel-size {}: {} has {}, which run does not cut over ranks yet; use 1", ranks,
+        spec.architecture, why);
+  }
+  const std::string why = width_refusal(spec, ranks);
+  if (why.empty()) return "";
+  std::vector<int64_t> others;
+  for (int64_t other = 2; other <= model::kMostSlices; other *= 2) {
+    if (width_refusal(spec, other).empty()) others.push_back(other);
+  }
+  if (others.empty()) return why + "; no other number would do";
+  return fmt::format("{}; {} would do", why, fmt::join(others, ", "));
+}
+
+ModelSpec cut_for_run(const ModelSpec& spec, int64_t ranks) {
+  const std::string why = tensor_refusal(spec, ranks);
+  if (!why.empty()) throw Error(ExitCode::usage, why);
+  return cut_model(spec, make_run_tensors(spec, ranks), ranks);
+}
+
+}  // namespace plimsoll::shard
