@@ -85,6 +85,7 @@ TEST_CASE("a text part alone has its family's table, whatever tower stands besid
     const char *architecture, *type, *family;
   };
   const Row row = GENERATE(values<Row>({
+      {"Gemma3nForConditionalGeneration", "gemma3n_text", "gemma3n"},
       {"Mistral3ForConditionalGeneration", "mistral", "mistral"},
       {"Qwen3VLForConditionalGeneration", "qwen3_vl_text", "qwen3"},
       {"Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe_text", "qwen3_moe"},

@@ -40,6 +40,7 @@ std::span<const Family> families() {
       Family{"Gemma3ForCausalLM", "gemma3_text", make_gemma3},
       Family{"Gemma3ForConditionalGeneration", "gemma3", make_gemma3_multimodal, kMultimodal},
       Family{"Gemma3nForCausalLM", "gemma3n_text", make_gemma3n},
+      Family{"Gemma3nForConditionalGeneration", "gemma3n", make_text_alone, kMultimodal},
       Family{"Gemma4ForCausalLM", "gemma4_text", make_gemma4},
       Family{"Gemma4ForConditionalGeneration", "gemma4", make_text_alone, kMultimodal},
       Family{"GemmaForCausalLM", "gemma", make_gemma},

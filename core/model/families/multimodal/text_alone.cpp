@@ -4,7 +4,6 @@
 #include "model/language_model.h"
 
 namespace plimsoll::model {
-
 namespace {
 
 /// Qwen3-VL's text part is Qwen3 but for sums with the tower's deeper layers, which text has none
@@ -20,7 +19,10 @@ ModelSpec (*text_family(const ConfigReader& text))(const ConfigReader&) {
 
 ModelSpec make_text_alone(const ConfigReader& config) {
   TextPart text{.config = config.json()};
-  text.config["tie_word_embeddings"] = is_tied_anywhere(config);
+  constexpr const char* kTied = "tie_word_embeddings";
+  if (config.has(kTied) || config.whole().has(kTied)) {
+    text.config[kTied] = is_tied_anywhere(config);
+  }
   // Some text parts name the whole model's architecture.
   if (config.texts("architectures") == config.whole().texts("architectures")) {
     text.config.erase("architectures");
