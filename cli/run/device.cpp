@@ -23,10 +23,6 @@ constexpr uint64_t kMargin = uint64_t{64} << 20;
 
 }  // namespace
 
-int threads_of_rank(const plan::EngineArgs& args, int threads) {
-  return plan::own::threads_of_copy(threads, args.data_parallel * args.tensor_parallel);
-}
-
 void choose_card(const EngineFlags& flags, DeviceChoice& choice) {
   if (flags.device == "cpu") return;
   const std::vector<backend::DeviceInfo> cards = backend::list_devices();
@@ -60,7 +56,9 @@ std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags,
                                                const DeviceChoice& choice) {
   if (!choice.card) {
     backend::CpuOptions cpu = choice.cpu;
-    cpu.threads = threads_of_rank(flags.args, cpu.threads);
+    // Ranks of a stage compute side by side, as copies do.
+    cpu.threads = plan::own::threads_of_copy(cpu.threads,
+                                             flags.args.data_parallel * flags.args.tensor_parallel);
     return backend::make_cpu_backend(cpu);
   }
   return backend::make_device_backend({.index = choice.card->index,

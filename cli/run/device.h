@@ -26,9 +26,6 @@ struct DeviceChoice {
 /// Error(usage).
 void choose_card(const EngineFlags& flags, DeviceChoice& choice);
 
-/// Of the processor's: ranks of a stage compute side by side, as copies do.
-int threads_of_rank(const plan::EngineArgs& args, int threads);
-
 /// Whether kernels on a card may start before the ones ahead have ended: unless PLIMSOLL_PDL is 0.
 bool kernels_may_overlap();
 

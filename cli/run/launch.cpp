@@ -105,7 +105,7 @@ class Weights {
 };
 
 /// Stages, and a backend for each rank: of all copies' stages' ranks, one copy after the other.
-void divide(const plan::EngineArgs& args, Launch& launch) {
+void divide(const EngineFlags& flags, const plan::EngineArgs& args, Launch& launch) {
   launch.stages = shard::stage_models(launch.spec, {.tensor_parallel = args.tensor_parallel,
                                                     .pipeline_parallel = args.pipeline_parallel,
                                                     .dtype = launch.dtype,
@@ -113,10 +113,8 @@ void divide(const plan::EngineArgs& args, Launch& launch) {
   launch.tensor_ranks = args.tensor_parallel;
   const size_t ranks =
       launch.stages.size() * static_cast<size_t>(args.tensor_parallel * args.data_parallel);
-  backend::CpuOptions cpu = launch.device.cpu;
-  cpu.threads = threads_of_rank(args, cpu.threads);
   for (size_t rank = 1; rank < ranks; ++rank) {
-    launch.others.push_back(backend::make_cpu_backend(cpu));
+    launch.others.push_back(make_backend(flags, launch.device));
   }
 }
 
@@ -209,7 +207,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   before_weights(*launch);
   const Weights weights(options, folder, config, launch->spec);
   engine::EngineOptions engine = engine_options(options, arguments, *launch);
-  divide(arguments.args, *launch);
+  divide(options.launch, arguments.args, *launch);
   launch->setup = apply_device(options.launch, launch->device, *launch->backend, launch->spec,
                                plan::own::stage_views(launch->stages), engine);
   for (const std::string& note : launch->setup.notes) {

@@ -123,16 +123,16 @@ class Engine {
   /// be null (ids only) and must outlive the engine, as must `spec`, `weights` (until the
   /// constructor returns) and `backend`.
   Engine(const model::ModelSpec& spec, const checkpoint::WeightSource& weights,
-         backend::Backend& backend, const text::Tokenizer* tokenizer, EngineOptions options);
+         backend::Backend& backend, const text::Tokenizer* tokenizer, const EngineOptions& options);
   /// With random weights, which need no checkpoint.
   Engine(const model::ModelSpec& spec, backend::Backend& backend, const text::Tokenizer* tokenizer,
-         EngineOptions options);
+         const EngineOptions& options);
   /// On several ranks, which are the stages of `spec` in order, `tensor_ranks` of each, one copy
   /// after the other; each is a thread with an arena of its own. Copies have the weights of the
   /// first one, where it has them. What fails in one rank ends all, and is thrown where it is
   /// noticed.
   Engine(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
-         const text::Tokenizer* tokenizer, EngineOptions options);
+         const text::Tokenizer* tokenizer, const EngineOptions& options);
   ~Engine();
 
   /// Of the first rank; limits and number of blocks are those of each copy.

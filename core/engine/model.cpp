@@ -1,9 +1,6 @@
 #include "engine/model.h"
 
 #include <algorithm>
-#include <memory>
-
-#include "quantization/online.h"
 
 namespace plimsoll::engine {
 
@@ -18,119 +15,12 @@ using model::NormPlacement;
 
 namespace {
 
-/// As vLLM's dummy weights: so small that nothing overflows in half precision.
-constexpr float kRandomScale = 1e-3f;
-
-/// Types that the weights are run in: `dtype`, but vectors that are kept in a type of their own in
-/// that, and routers in the activations', so that fewer choices of experts hang on rounding where
-/// those are float32.
-std::vector<DType> run_dtypes(const model::ModelSpec& spec, DType dtype, DType activations) {
-  std::vector<DType> dtypes;
-  for (const model::WeightSpec& weight : spec.weights) {
-    const bool is_vector = weight.use == model::WeightUse::vector;
-    dtypes.push_back(is_vector ? weight.dtype.value_or(dtype) : dtype);
-  }
-  for (const LayerSpec& layer : spec.layers) {
-    const model::MlpSpec& mlp = layer.shortcut ? *layer.shortcut : layer.mlp;
-    if (mlp.kind != MlpKind::experts) continue;
-    dtypes[static_cast<size_t>(mlp.router.gate.weight)] = activations;
-  }
-  return dtypes;
-}
-
-/// A quantised part as the source has it, or made of its plain rows.
-std::unique_ptr<model::PackedRows> packed_rows(const checkpoint::WeightSource& source,
-                                               const model::WeightSpec& spec, size_t part) {
-  if (spec.parts[part].packing->format != model::PackedFormat::online_fp8)
-    return source.packed(spec, part);
-  int64_t first_row = 0;
-  for (size_t i = 0; i < part; ++i) first_row += spec.parts[i].rows();
-  const auto read = [&source, &spec, first_row](int64_t first, int64_t count, float* to) {
-    source.read_rows(spec, first_row + first, count, DType::f32, to);
-  };
-  return quantization::online_rows(spec.columns(), read);
-}
-
-/// Rows of a stack whose gate and up are stored in turn, gate first.
-void read_from_turns(const checkpoint::WeightSource& source, const Weight& weight, int64_t first,
-                     int64_t count, void* to) {
-  const model::WeightSpec& spec = *weight.spec;
-  const auto row_bytes = static_cast<size_t>(spec.columns()) * dtype_size(weight.dtype);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t matrix = (first + i) / spec.rows();
-    const int64_t row = (first + i) % spec.rows();
-    const int64_t half = spec.rows() / 2;
-    const int64_t stored = row < half ? 2 * row : 2 * (row - half) + 1;
-    source.read_rows(spec, matrix * spec.rows() + stored, 1, weight.dtype,
-                     static_cast<std::byte*>(to) + static_cast<size_t>(i) * row_bytes);
-  }
-}
-
 /// Rows without gaps.
 std::span<std::byte> bytes_of(View view) {
   return {static_cast<std::byte*>(view.data), view.bytes()};
 }
 
 }  // namespace
-
-Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backend,
-             memory::Arena& arena, const ModelCaches& caches, WeightsOf weights)
-    : spec_(spec), dtype_(dtype), backend_(backend), angles_(spec.ropes.size()) {
-  const backend::Footprint& footprint = backend.footprint();
-  const std::vector<DType> dtypes = run_dtypes(spec, dtype, footprint.activation_dtype(dtype));
-  size_t bytes = 0;
-  std::vector<size_t> offsets;
-  for (size_t i = 0; i < dtypes.size(); ++i) {
-    offsets.push_back(bytes);
-    bytes += memory::Arena::aligned(footprint.weight_bytes(spec.weights[i], dtypes[i]));
-  }
-  const bool own = weights == WeightsOf::itself;
-  auto* storage = own ? arena.take_array<std::byte>("weights", bytes) : nullptr;
-  for (size_t i = 0; i < dtypes.size(); ++i) {
-    weights_.push_back({&spec.weights[i], dtypes[i], own ? storage + offsets[i] : nullptr});
-  }
-  const KvLayout& kv = caches.kv;
-  auto* pool = arena.take_array<std::byte>("kv blocks",
-                                           static_cast<size_t>(caches.kv_blocks) * kv.block_bytes);
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    caches_.push_back({.pool = pool,
-                       .block_stride = kv.block_bytes,
-                       .layer_offset = kv.layer_offset[i],
-                       .dtype = kv.dtype,
-                       .block_size = kv.block_size,
-                       .group = kv.layer_group[i]});
-  }
-  const StateLayout& states = caches.states;
-  if (states.slot_bytes == 0) return;
-  auto* slots = arena.take_array<std::byte>(
-      "recurrent states", static_cast<size_t>(caches.state_slots) * states.slot_bytes);
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    conv_states_.push_back({slots, states.slot_bytes, states.layer_offset[i]});
-    states_.push_back({slots, states.slot_bytes, states.state_offset[i]});
-  }
-}
-
-void Model::load(const checkpoint::WeightSource& source) {
-  for (Weight& weight : weights_) {
-    const model::WeightSpec& spec = *weight.spec;
-    if (spec.elements() == 0) continue;  // another stage's
-    const auto read = [&](int64_t first, int64_t count, void* to) {
-      if (spec.rows_in_turn) return read_from_turns(source, weight, first, count, to);
-      source.read_rows(spec, first, count, weight.dtype, to);
-    };
-    const auto packed = [&](size_t part) { return packed_rows(source, spec, part); };
-    weight = backend_.load_weight(spec, weight.dtype, weight.data, {read, packed});
-  }
-  backend_.finish_loading();
-}
-
-void Model::fill_random(uint64_t seed) {
-  for (const Weight& weight : weights_) {
-    ++seed;  // of a weight, whichever stage has it
-    if (weight.spec->elements() > 0) backend_.fill_random(weight, seed, kRandomScale);
-  }
-  backend_.finish_loading();
-}
 
 const Weight& Model::weight(model::WeightId id) const {
   static const Weight none;
@@ -148,6 +38,10 @@ View Model::take(std::string_view name, int64_t rows, int64_t columns, DType dty
 
 bool Model::is_last(const LayerSpec& layer) const {
   return has_head() && &layer == &spec_.layers.back();
+}
+
+void Model::copy(View out, View in) {
+  backend_.copy_heads(out, in, {.heads = 1, .width = in.columns});
 }
 
 void Model::norm(View out, View in, const model::Norm& spec) {
@@ -169,10 +63,9 @@ View Model::forward(const BatchMeta& batch) {
     step.shortcut = take("shortcut", tokens, spec_.hidden_size);
   }
   begin(step);
-  const auto has_block = [](const LayerSpec& layer) { return layer.shared_block.has_value(); };
-  if (std::ranges::any_of(spec_.layers, has_block)) {
+  if (spec_.shares_blocks()) {
     step.first = take("first input", tokens, spec_.hidden_size);
-    backend_.copy_heads(step.first, step.residual, {.heads = 1, .width = spec_.hidden_size});
+    copy(step.first, step.residual);
   }
   if (spec_.layer_inputs.width > 0) {
     const int64_t columns = std::ssize(spec_.layers) * spec_.layer_inputs.width;
@@ -230,37 +123,6 @@ void Model::embed(const Step& step) {
                            spec_.position_offset);
 }
 
-void Model::layer_inputs(const Step& step) {
-  const model::LayerInputs& spec = spec_.layer_inputs;
-  const Scope scope(backend_.scratch());
-  linear(step.inputs, step.residual, spec.projection, Activation::none);
-  backend_.scale(step.inputs, spec.projection_factor);
-  View layers = step.inputs;  // each a row
-  layers.rows *= layers.columns / spec.width;
-  layers.columns = layers.stride = spec.width;
-  norm(layers, layers, spec.norm);
-  const View of_token = take("token's layer inputs", step.inputs.rows, step.inputs.columns);
-  backend_.embed(of_token, weight(spec.table), step.batch, spec.table_factor);
-  backend_.add(step.inputs, of_token);
-  backend_.scale(step.inputs, spec.factor);
-}
-
-void Model::layer_input(const model::LayerInput& spec, View input, View x, View out) {
-  const Scope scope(backend_.scratch());
-  const View gate = take("layer input gate", input.rows, input.columns);
-  linear(gate, x, spec.gate, spec.activation);
-  backend_.multiply_gates(gate, input, model::GateKind::as_is);
-  linear(out, gate, spec.projection, Activation::none);
-  norm(out, out, spec.norm);
-}
-
-void Model::add_input(const model::LayerInput& spec, View input, View residual) {
-  const Scope scope(backend_.scratch());
-  const View delta = take("layer input", residual.rows, residual.columns);
-  layer_input(spec, input, residual, delta);
-  backend_.add(residual, delta);
-}
-
 void Model::layer(Step& step, size_t index, View hidden) {
   const LayerSpec& layer = spec_.layers[index];
   const Scope scope(backend_.scratch());
@@ -307,45 +169,6 @@ void Model::layer(Step& step, size_t index, View hidden) {
       backend_.multiply_factors(residual, weight(layer.factor), {});
     }
   }
-}
-
-void Model::shared_block(const Step& step, size_t index, View out) {
-  const model::SharedBlock& block = *spec_.layers[index].shared_block;
-  const Scope scope(backend_.scratch());
-  const int64_t hidden = spec_.hidden_size;
-  const View attended = take("block attention", out.rows, hidden);
-  {
-    const Scope inner(backend_.scratch());
-    const View wide = take("block input", out.rows, 2 * hidden);
-    backend_.copy_heads(wide, step.residual, {.heads = 1, .width = hidden});
-    backend_.copy_heads(wide, step.first, {.heads = 1, .width = hidden, .to = hidden});
-    norm(wide, wide, block.input_norm);
-    attention(step, index, wide, attended);
-  }
-  norm(attended, attended, block.mlp_norm);
-  for (int64_t first = 0; first < out.rows; first += kMlpRows) {
-    const Scope inner(backend_.scratch());
-    const int64_t count = std::min(kMlpRows, out.rows - first);
-    const View fed = take("block mlp", count, hidden);
-    gated({.intermediate = block.mlp.intermediate,
-           .activation = block.mlp.activation,
-           .up = block.mlp.up,
-           .down = block.mlp.down,
-           .adapter = block.adapter},
-          attended.slice_rows(first, count), fed);
-    linear(out.slice_rows(first, count), fed, block.out, Activation::none);
-  }
-  backend_.add(out, step.residual);
-}
-
-void Model::adapt(View out, View in, const model::Adapter& adapter) {
-  if (adapter.down.weight == model::kNoWeight) return;
-  const Scope scope(backend_.scratch());
-  const View low = take("adapter", in.rows, weight(adapter.down.weight).spec->rows());
-  linear(low, in, adapter.down, Activation::none);
-  const View change = take("adapter's change", out.rows, out.columns);
-  linear(change, low, adapter.up, Activation::none);
-  backend_.add(out, change);
 }
 
 void Model::attention(const Step& step, size_t index, View input, View out) {

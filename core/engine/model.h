@@ -188,6 +188,8 @@ class Model {
   /// Adds what the shared experts make of `in`.
   void add_shared(const model::MlpSpec& mlp, backend::View in, backend::View out);
 
+  /// `in` to the first columns of `out`.
+  void copy(backend::View out, backend::View in);
   void norm(backend::View out, backend::View in, const model::Norm& spec);
   /// What ranks have some inputs of each sums over all of them.
   void linear(backend::View out, backend::View in, const model::Linear& linear,

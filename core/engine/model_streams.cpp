@@ -16,7 +16,7 @@ void Model::stream_layers(Step& step, View hidden) {
   const Scope scope(backend_.scratch());
   const int64_t n = spec_.streams.count(), width = spec_.hidden_size;
   const View streams = take("streams", step.residual.rows, n * width);
-  backend_.copy_heads(streams, step.residual, {.heads = 1, .width = width});
+  copy(streams, step.residual);
   for (int64_t i = 1; i < n; ++i) {
     const View stream = streams.slice_columns(i * width, width);
     linear(stream, step.residual, spec_.streams.in[static_cast<size_t>(i - 1)], Activation::none);
@@ -24,7 +24,7 @@ void Model::stream_layers(Step& step, View hidden) {
   }
   for (size_t i = 0; i < spec_.layers.size(); ++i) stream_layer(step, i, streams);
   const View first = streams.slice_columns(0, width);
-  backend_.copy_heads(step.residual, first, {.heads = 1, .width = width});
+  copy(step.residual, first);
   for (int64_t i = 1; i < n; ++i) {
     const Scope inner(backend_.scratch());
     const View stream = take("stream's end", step.residual.rows, width);
@@ -43,12 +43,12 @@ void Model::stream_layer(const Step& step, size_t index, View streams) {
   const Scope scope(backend_.scratch());
   const View predicted = take("predicted streams", streams.rows, streams.columns);
   predict_streams(*layer.streams, streams, predicted);
-  backend_.copy_heads(streams, predicted, {.heads = 1, .width = streams.columns});
+  copy(streams, predicted);
   const View made = take("layer's result", streams.rows, width);
   run_branches(step, index, streams.slice_columns(0, width), made);
   correct_streams(*layer.streams, made, streams);
   const View first = take("first stream", streams.rows, width);
-  backend_.copy_heads(first, streams.slice_columns(0, width), {.heads = 1, .width = width});
+  copy(first, streams.slice_columns(0, width));
   backend_.scale_columns(first, weight(layer.streams->input_scale));
   const int64_t inputs = spec_.layer_inputs.width;
   layer_input(*layer.input, step.inputs.slice_columns(static_cast<int64_t>(index) * inputs, inputs),
@@ -74,7 +74,7 @@ void Model::predict_streams(const StreamLayer& spec, View streams, View out) {
   route_streams(spec, streams.slice_columns(0, width), routed);
   const View factors = take("stream factors", streams.rows, n * n);
   linear(factors, routed, spec.predict, Activation::none);
-  backend_.copy_heads(out, streams, {.heads = 1, .width = n * width});
+  copy(out, streams);
   const View share = take("a stream's share", streams.rows, n * width);
   for (int64_t k = 0; k < n; ++k) {
     // Of stream k in each: factor [i, k] for stream i.
@@ -125,7 +125,7 @@ void Model::correct_streams(const StreamLayer& spec, View made, View streams) {
   route_streams(spec, made, routed);
   linear(factors, routed, spec.correct, Activation::none);
   const View news = take("news", streams.rows, width);  // f - P_0
-  backend_.copy_heads(news, streams.slice_columns(0, width), {.heads = 1, .width = width});
+  copy(news, streams.slice_columns(0, width));
   backend_.scale(news, -1);
   backend_.add(news, made);
   const View share = take("streams' news", streams.rows, n * width);

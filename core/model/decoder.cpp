@@ -8,7 +8,8 @@
 
 namespace plimsoll::model {
 
-void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefaults& defaults) {
+void read_without_positions(const ConfigReader& config, Decoder& decoder,
+                            const CommonDefaults& defaults) {
   decoder.sizes = read_sizes(config, defaults.sizes);
   if (!defaults.activation_key.empty()) {
     decoder.activation = read_activation(config, defaults.activation_key, defaults.activation);
@@ -16,6 +17,10 @@ void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefau
   decoder.norm.epsilon =
       static_cast<float>(config.positive({defaults.epsilon_key}, defaults.epsilon));
   decoder.tied = config.boolean({"tie_word_embeddings"}, defaults.tied);
+}
+
+void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefaults& defaults) {
+  read_without_positions(config, decoder, defaults);
   decoder.ropes = {read_rope(config, {.head_dim = decoder.sizes.head_dim,
                                       .max_position = decoder.sizes.max_position,
                                       .theta = defaults.theta,
@@ -111,8 +116,7 @@ void add_layer_inputs(const Decoder& decoder, SpecBuilder& add, ModelSpec& spec)
   const std::string table = root + "embed_tokens_per_layer.weight";
   inputs.table = add.matrix(table, table, decoder.layer_input_ids, all, WeightUse::embedding,
                             Split::vocabulary);
-  const std::string projection = root + "per_layer_model_projection";
-  inputs.projection = add.linear(projection, {Rows::all(projection, all)}, decoder.sizes.hidden,
+  inputs.projection = add.linear(root + "per_layer_model_projection", all, decoder.sizes.hidden,
                                  {.split = Split::column});
   inputs.norm = add.norm(root + "per_layer_projection_norm", width, decoder.norm);
 }

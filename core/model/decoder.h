@@ -202,7 +202,10 @@ struct CommonDefaults {
   double share = 1;  // of the head that is rotated
 };
 
-/// Sizes, activation, epsilon, tying and the RoPE of all layers.
+/// Sizes, activation, epsilon and tying.
+void read_without_positions(const ConfigReader& config, Decoder& decoder,
+                            const CommonDefaults& defaults);
+/// The same, and the RoPE of all layers.
 void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefaults& defaults);
 /// The biases that vLLM's Llama class reads from the config, beside those that the decoder already
 /// has as transformers' class reads them.

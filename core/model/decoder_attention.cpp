@@ -97,15 +97,10 @@ class AttentionBuilder {
     const int64_t q = heads_.heads * heads_.head_dim;
     const int64_t kv = heads_.kv_heads * heads_.head_dim;
     if (decoder_.query_gates) {
-      const int64_t head = heads_.head_dim;
-      Rows rows{.module = module + ".q_proj",
-                .stored = 2 * q,
-                .block = head,
-                .stride = 2 * head,
-                .count = heads_.heads};
-      Rows gates = rows;
-      gates.first = head;
-      return {gates, rows, Rows::all(module + ".k_proj", kv), Rows::all(module + ".v_proj", kv)};
+      const auto rows =
+          Rows::parts(module + ".q_proj", {heads_.head_dim, heads_.head_dim}, heads_.heads);
+      return {rows[1], rows[0], Rows::all(module + ".k_proj", kv),
+              Rows::all(module + ".v_proj", kv)};
     }
     if (decoder_.qkv_stored == QkvStored::pairs) {
       const auto turned = [&](const char* name, int64_t heads) -> Rows {
@@ -129,34 +124,14 @@ class AttentionBuilder {
               Rows::all(module + ".v_proj", heads_.kv_heads * value_dim())};
     }
     const std::string fused = module + "." + names_.qkv;
-    const int64_t all = q + 2 * kv;
-    if (decoder_.qkv_stored == QkvStored::fused) {
-      return {{.module = fused, .stored = all, .first = 0, .block = q},
-              {.module = fused, .stored = all, .first = q, .block = kv},
-              {.module = fused, .stored = all, .first = q + kv, .block = kv}};
-    }
-    const int64_t head = heads_.head_dim;
+    if (decoder_.qkv_stored == QkvStored::fused) return Rows::parts(fused, {q, kv, kv});
     if (decoder_.qkv_stored == QkvStored::quarters) {
       const int64_t block = q / kQuarters;
-      Rows rows{
-          .module = fused, .stored = all, .block = block, .stride = 3 * block, .count = kQuarters};
-      Rows k = rows, v = rows;
-      v.first = block;
-      k.first = 2 * block;
-      return {rows, k, v};
+      const auto rows = Rows::parts(fused, {block, block, block}, kQuarters);  // q, v, k
+      return {rows[0], rows[2], rows[1]};
     }
-    const int64_t group = q / heads_.kv_heads;  // query rows of one KV head
-    Rows rows{.module = fused,
-              .stored = all,
-              .block = group,
-              .stride = group + 2 * head,
-              .count = heads_.kv_heads};
-    Rows k = rows;
-    k.first = group;
-    k.block = head;
-    Rows v = k;
-    v.first = group + head;
-    return {rows, k, v};
+    const int64_t head = heads_.head_dim;
+    return Rows::parts(fused, {q / heads_.kv_heads, head, head}, heads_.kv_heads);
   }
 
   [[nodiscard]] int64_t value_dim() const {
@@ -205,8 +180,7 @@ class AttentionBuilder {
     if (names_.attention_gate.empty()) return {};
     const std::string gate = module + "." + names_.attention_gate;
     const int64_t width = decoder_.gate_by_head ? 1 : value_dim();
-    return add_.linear(gate, {Rows::all(gate, heads_.heads * width)}, decoder_.sizes.hidden,
-                       {.split = Split::column});
+    return add_.linear(gate, heads_.heads * width, decoder_.sizes.hidden, {.split = Split::column});
   }
 
   WeightId add_sinks(const Place& place) {

@@ -104,16 +104,16 @@ std::optional<std::vector<bool>> read_layer_types(const ConfigReader& config, st
 }
 
 std::optional<std::vector<bool>> read_layer_list(const ConfigReader& config, std::string_view key,
-                                                 int64_t layers) {
+                                                 int64_t layers, int64_t first) {
   const Json* numbers = config.find({key});
   if (numbers == nullptr) return std::nullopt;
   if (!numbers->is_array()) config.refuse(key, "a list of layers");
   std::vector<bool> chosen(static_cast<size_t>(layers));
   for (const Json& number : *numbers) {
-    if (!number.is_number_integer() || number < 0 || number >= layers) {
-      config.refuse(key, fmt::format("layers from 0 to {}", layers - 1));
+    if (!number.is_number_integer() || number < first || number >= first + layers) {
+      config.refuse(key, fmt::format("layers from {} to {}", first, first + layers - 1));
     }
-    chosen[number.get<size_t>()] = true;
+    chosen[static_cast<size_t>(number.get<int64_t>() - first)] = true;
   }
   return chosen;
 }

@@ -47,9 +47,10 @@ Activation read_activation(const ConfigReader& config, std::string_view key,
 std::optional<std::vector<bool>> read_layer_types(const ConfigReader& config, std::string_view key,
                                                   int64_t layers, std::string_view yes,
                                                   std::string_view no);
-/// Which layers the list of numbers at `key` names; nullopt when the key is missing or null.
+/// Which layers the list of numbers at `key` names, the first layer being `first`; nullopt when the
+/// key is missing or null.
 std::optional<std::vector<bool>> read_layer_list(const ConfigReader& config, std::string_view key,
-                                                 int64_t layers);
+                                                 int64_t layers, int64_t first = 0);
 
 // Windows of attention by layer, 0 for none.
 

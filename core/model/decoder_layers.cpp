@@ -13,8 +13,7 @@ class LayersBuilder {
       : decoder_(decoder), sizes_(decoder.sizes), names_(decoder.names), spec_(spec), add_(spec) {}
 
   LayerSpec layer(int64_t index) {
-    const std::string prefix =
-        names_.root + "." + names_.layers + "." + std::to_string(index) + ".";
+    const std::string prefix = prefix_of(index);
     LayerSpec layer;
     layer.branch_factor = decoder_.branch_factor;
     if (!decoder_.parts.empty()) parts_ = decoder_.parts[static_cast<size_t>(index)];
@@ -31,8 +30,7 @@ class LayersBuilder {
 
   /// A layer of two halves, under the numbers 0 and 1 of its modules.
   std::array<LayerSpec, 2> halves(int64_t index) {
-    const std::string prefix =
-        names_.root + "." + names_.layers + "." + std::to_string(index) + ".";
+    const std::string prefix = prefix_of(index);
     std::array<LayerSpec, 2> both;
     const auto each = [&](const auto& add) {
       for (size_t i = 0; i < both.size(); ++i) add(both[i], "." + std::to_string(i));
@@ -55,6 +53,10 @@ class LayersBuilder {
   }
 
  private:
+  [[nodiscard]] std::string prefix_of(int64_t index) const {
+    return names_.root + "." + names_.layers + "." + std::to_string(index) + ".";
+  }
+
   void add_part(LayerSpec& layer, LayerPart part, const std::string& prefix, int64_t index) {
     switch (part) {
       case LayerPart::attention:
@@ -123,10 +125,10 @@ class LayersBuilder {
   }
 
   LayerInput layer_input(const std::string& prefix) {
-    const std::string gate = prefix + "per_layer_input_gate", out = prefix + "per_layer_projection";
     LayerInput input{.activation = decoder_.activation};
-    input.gate = add_.linear(gate, {Rows::all(gate, decoder_.layer_input)}, sizes_.hidden, {});
-    input.projection = add_.linear(out, {Rows::all(out, sizes_.hidden)}, decoder_.layer_input, {});
+    const int64_t width = decoder_.layer_input;
+    input.gate = add_.linear(prefix + "per_layer_input_gate", width, sizes_.hidden, {});
+    input.projection = add_.linear(prefix + "per_layer_projection", sizes_.hidden, width, {});
     return input;
   }
 
@@ -135,22 +137,19 @@ class LayersBuilder {
     StreamLayer layer;
     layer.input_scale = add_.vector(module + "correct_output_scale", sizes_.hidden);
     add_.at(layer.input_scale).dtype = DType::f32;
-    const auto add = [&](const char* name, int64_t rows, int64_t columns) {
-      return add_.linear(module + name, {Rows::all(module + name, rows)}, columns, {});
-    };
-    layer.correct = add("correction_coefs", n, n);
-    layer.predict = add("prediction_coefs", n * n, n);
-    layer.router = add("modality_router", n, sizes_.hidden);
+    layer.correct = add_.linear(module + "correction_coefs", n, n, {});
+    layer.predict = add_.linear(module + "prediction_coefs", n * n, n, {});
+    layer.router = add_.linear(module + "modality_router", n, sizes_.hidden, {});
     layer.norm = norm(module, "router_norm");
     return layer;
   }
 
   void add_laurel(const std::string& module, StreamLayer& layer) {
-    const std::string left = module + "linear_left", right = module + "linear_right";
-    layer.laurel.down = add_.linear(left, {Rows::all(left, decoder_.laurel_rank)}, sizes_.hidden,
-                                    {.split = Split::column});
-    layer.laurel.up = add_.linear(right, {Rows::all(right, sizes_.hidden)}, decoder_.laurel_rank,
-                                  {.split = Split::row});
+    const int64_t rank = decoder_.laurel_rank;
+    layer.laurel.down =
+        add_.linear(module + "linear_left", rank, sizes_.hidden, {.split = Split::column});
+    layer.laurel.up =
+        add_.linear(module + "linear_right", sizes_.hidden, rank, {.split = Split::row});
     layer.laurel_norm = norm(module, "post_laurel_norm");
   }
 
@@ -184,8 +183,7 @@ class LayersBuilder {
     if (!gated) {
       rows.erase(rows.begin());
     } else if (decoder_.gate_up_stored == GateUpStored::fused) {
-      rows = {{.module = fused, .stored = 2 * inner, .first = 0, .block = inner},
-              {.module = fused, .stored = 2 * inner, .first = inner, .block = inner}};
+      rows = Rows::parts(fused, {inner, inner});
     }
     return add_.linear(
         fused, rows, sizes_.hidden,
@@ -196,8 +194,7 @@ class LayersBuilder {
   }
 
   Linear mlp_down(const std::string& module, int64_t inner) {
-    const std::string down = module + "." + names_.down;
-    return add_.linear(down, {Rows::all(down, sizes_.hidden)}, inner,
+    return add_.linear(module + "." + names_.down, sizes_.hidden, inner,
                        {.split = decoder_.mlp_split.value_or(Split::row),
                         .bias = decoder_.mlp_bias,
                         .bias_kept = decoder_.mlp_bias_kept});

@@ -79,9 +79,8 @@ void add_latent(ModelSpec& spec, AttentionSpec& attention, const std::string& mo
   }
   latent.kv_norm = add.norm(module + ".kv_a_layernorm", latent.kv_rank, norm);
   const std::string kv_up = module + ".kv_b_proj";
-  latent.kv_up = add.linear(
-      kv_up, {Rows::all(kv_up, attention.heads * (latent.unrotated + attention.value_dim))},
-      latent.kv_rank, {.split = Split::column});
+  latent.kv_up = add.linear(kv_up, attention.heads * (latent.unrotated + attention.value_dim),
+                            latent.kv_rank, {.split = Split::column});
   const std::string out = ".o_proj";
   attention.out = add.linear(inner + out, {Rows::all(module + out, hidden)},
                              attention.heads * attention.value_dim, {.split = Split::row});

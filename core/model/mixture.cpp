@@ -101,9 +101,7 @@ class MixtureBuilder {
                               Rows::all(stored + "up_proj", width)};
     if (!mlp_.gated) rows.erase(rows.begin());
     if (mixture_.shared_up_fused) {
-      const std::string fused = stored + names_.shared_up;
-      rows = {{.module = fused, .stored = 2 * width, .block = width},
-              {.module = fused, .stored = 2 * width, .first = width, .block = width}};
+      rows = Rows::parts(stored + names_.shared_up, {width, width});
     }
     const auto add_down = [&] {
       shared.down = add_.linear(engine + names_.shared_down,

@@ -77,6 +77,8 @@ using Sparse = std::vector<bool>;
 Sparse sparse_from(int64_t layers, int64_t first);
 /// Every `step`th, the last of each step.
 Sparse sparse_every(int64_t layers, int64_t step);
+/// DeepSeek's: `first_k_dense_replace` dense ones (else `dense`), then every `moe_layer_freq`th.
+Sparse sparse_after_dense(const ConfigReader& config, int64_t layers, int64_t dense);
 /// `key`'s list of "sparse" and "dense", else `otherwise`.
 Sparse sparse_by_types(const ConfigReader& config, std::string_view key, Sparse otherwise);
 

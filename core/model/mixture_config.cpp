@@ -17,6 +17,16 @@ Sparse sparse_every(int64_t layers, int64_t step) {
   return sparse;
 }
 
+Sparse sparse_after_dense(const ConfigReader& config, int64_t layers, int64_t dense) {
+  const int64_t step = config.integer({"moe_layer_freq"}, 1, {1, 4096});
+  Sparse sparse =
+      sparse_from(layers, config.integer({"first_k_dense_replace"}, dense, {.least = 0}));
+  for (size_t i = 0; i < sparse.size(); ++i) {
+    if (static_cast<int64_t>(i) % step != 0) sparse[i] = false;
+  }
+  return sparse;
+}
+
 Sparse sparse_by_types(const ConfigReader& config, std::string_view key, Sparse otherwise) {
   return read_layer_types(config, key, std::ssize(otherwise), "sparse", "dense")
       .value_or(std::move(otherwise));

@@ -92,6 +92,9 @@ struct LayerSpec {
   [[nodiscard]] bool has_attention() const { return attention.heads > 0; }
 };
 
+/// What vLLM's attention has of scales, in its order.
+inline constexpr const char* kScaleNames[] = {"_k_scale", "_v_scale", "_q_scale", "_prob_scale"};
+
 /// What is to be known of vLLM's class beside its weights.
 struct VllmClass {
   bool knows_stage =
@@ -204,6 +207,12 @@ struct ModelSpec {
       const MlpSpec& mlp = layer.shortcut ? *layer.shortcut : layer.mlp;
       if (mlp.router.gate.weight == id) return true;
     }
+    return false;
+  }
+  /// Whether layers use blocks of attention and MLP that others use too.
+  [[nodiscard]] bool shares_blocks() const {
+    for (const LayerSpec& layer : layers)
+      if (layer.shared_block) return true;
     return false;
   }
   /// Whether sequences have states, which no other sequence's tokens can be taken from.

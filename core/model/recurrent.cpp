@@ -1,7 +1,8 @@
 #include "model/recurrent.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 namespace plimsoll::model {
@@ -152,15 +153,7 @@ class Builder {
 
   void linear_attention() {
     const int64_t width = spec_.width(), head = spec_.head_dim;
-    std::vector<Rows> rows;
-    for (const int64_t part : {0, 1, 2}) {
-      rows.push_back({.module = module("qkv_proj"),
-                      .stored = 3 * width,
-                      .first = part * head,
-                      .block = head,
-                      .stride = 3 * head,
-                      .count = spec_.heads});
-    }
+    const auto rows = Rows::parts(module("qkv_proj"), {head, head, head}, spec_.heads);
     spec_.in = add_.linear(name_ + ".qkv_proj", rows, hidden_,
                            {.split = Split::column, .interleaved = InterleavedCut::untangled});
     spec_.decay = add_.add({.name = name_ + ".slope_rate",
@@ -191,8 +184,8 @@ class Builder {
           {.bias = true, .transposed = true});
       for (const auto& [id, kind] :
            {std::pair(gates.weight, "_weight"), std::pair(gates.bias, "_bias")}) {
-        add_.at(id).parts[0].tensor = lru + "input_gate" + kind + number;
-        add_.at(id).parts[1].tensor = lru + "recurrent_gate" + kind + number;
+        add_.at(id).parts[0].tensor = fmt::format("{}input_gate{}{}", lru, kind, number);
+        add_.at(id).parts[1].tensor = fmt::format("{}recurrent_gate{}{}", lru, kind, number);
       }
       spec_.head_gates.push_back(gates);
     }
@@ -216,7 +209,7 @@ class Builder {
   }
 
   void apart(int64_t keys, int64_t width) {
-    std::vector<Rows> rows = cut_rows("in_proj_qkv", {keys, keys, width});
+    std::vector<Rows> rows = Rows::parts(module("in_proj_qkv"), {keys, keys, width});
     rows.push_back(Rows::all(stored_ + ".in_proj_z", width));
     spec_.in = add_.linear(name_ + ".in_proj_qkvz", rows, hidden_, {.split = Split::merged_column});
     spec_.steps = add_.linear(name_ + ".in_proj_ba",
@@ -226,30 +219,14 @@ class Builder {
   }
 
   void by_key_head(int64_t width) {
-    const int64_t keys = spec_.groups * spec_.state, values = width / spec_.groups;
+    const int64_t values = width / spec_.groups, steps = spec_.heads / spec_.groups;
     const LinearLayout in_place{.split = Split::column, .interleaved = InterleavedCut::in_place};
-    const auto blocks = [&](const char* module, std::vector<int64_t> sizes, int64_t stored) {
-      std::vector<Rows> rows;
-      int64_t first = 0;
-      for (const int64_t size : sizes) {
-        rows.push_back({.module = stored_ + "." + module,
-                        .stored = stored,
-                        .first = first,
-                        .block = size,
-                        .stride = stored / spec_.groups,
-                        .count = spec_.groups});
-        first += size;
-      }
-      return rows;
+    const auto add = [&](const std::string& name, const std::vector<int64_t>& sizes) {
+      return add_.linear(name_ + "." + name, Rows::parts(stored_ + "." + name, sizes, spec_.groups),
+                         hidden_, in_place);
     };
-    spec_.in = add_.linear(
-        name_ + ".in_proj_qkvz",
-        blocks("in_proj_qkvz", {spec_.state, spec_.state, values, values}, 2 * keys + 2 * width),
-        hidden_, in_place);
-    const int64_t steps = spec_.heads / spec_.groups;
-    spec_.steps =
-        add_.linear(name_ + ".in_proj_ba", blocks("in_proj_ba", {steps, steps}, 2 * spec_.heads),
-                    hidden_, in_place);
+    spec_.in = add("in_proj_qkvz", {spec_.state, spec_.state, values, values});
+    spec_.steps = add("in_proj_ba", {steps, steps});
   }
 
   // Numbers of a head or channel; `name` is vLLM's, which keeps Mamba's A rather than its
@@ -276,7 +253,7 @@ class Builder {
   }
 
   // The rows of one tensor in parts that ranks cut one by one.
-  static void cut(WeightSpec& weight, const std::string& tensor, std::vector<int64_t> shape,
+  static void cut(WeightSpec& weight, const std::string& tensor, const std::vector<int64_t>& shape,
                   const std::vector<int64_t>& parts, Split split) {
     weight.split = split;
     weight.parts.clear();
@@ -292,25 +269,9 @@ class Builder {
   }
 
   // One stored matrix whose rows are cut in parts.
-  [[nodiscard]] std::vector<Rows> cut_rows(const std::string& module,
-                                           const std::vector<int64_t>& parts) const {
-    const int64_t all = std::accumulate(parts.begin(), parts.end(), int64_t{0});
-    std::vector<Rows> rows;
-    int64_t first = 0;
-    for (const int64_t count : parts) {
-      rows.push_back({.module = stored_ + "." + module,
-                      .stored = all,
-                      .first = first,
-                      .block = count,
-                      .stride = count});
-      first += count;
-    }
-    return rows;
-  }
-
   Linear fused(const std::string& module, const std::vector<int64_t>& parts, int64_t columns,
                bool bias) {
-    return add_.linear(name_ + "." + module, cut_rows(module, parts), columns,
+    return add_.linear(name_ + "." + module, Rows::parts(stored_ + "." + module, parts), columns,
                        {.split = Split::merged_column, .bias = bias});
   }
 
@@ -351,13 +312,6 @@ class Builder {
 
 }  // namespace
 
-std::vector<LayerParts> attention_or_recurrent(const std::vector<bool>& attention) {
-  std::vector<LayerParts> parts;
-  for (const bool attends : attention)
-    parts.push_back({.attention = attends, .recurrent = !attends});
-  return parts;
-}
-
 RecurrentSpec add_recurrent(const RecurrentTable& table, const std::string& layer, int64_t hidden,
                             SpecBuilder& add) {
   return Builder(table, layer, hidden, add).build();
@@ -372,55 +326,6 @@ std::vector<float> lightning_decays(int64_t heads, int64_t layer, int64_t layers
     decays.push_back(static_cast<float>(-slope * (1 - depth + 1e-5)));
   }
   return decays;
-}
-
-RecurrentTable read_mamba1(const ConfigReader& config, int64_t width, int64_t hidden) {
-  constexpr IntegerRange kSizes{1, 65536};
-  RecurrentTable table;
-  RecurrentSpec& sizes = table.sizes;
-  sizes.kind = RecurrentKind::mamba1;
-  sizes.heads = width;
-  sizes.head_dim = sizes.groups = 1;
-  sizes.state = config.integer({"state_size", "mamba_d_state"}, 16, kSizes);
-  const Json* rank = config.find({"time_step_rank", "mamba_dt_rank"});
-  const bool derived = rank == nullptr || rank->is_string();  // "auto"
-  sizes.rank =
-      derived ? (hidden + 15) / 16 : config.integer({"time_step_rank", "mamba_dt_rank"}, 1, kSizes);
-  sizes.conv = {
-      .width = width,
-      .taps = config.integer({"conv_kernel", "d_conv", "mamba_d_conv"}, 4, {1, kMostTaps}),
-      .activation = Activation::silu};
-  table.conv_bias = config.boolean({"use_conv_bias", "mamba_conv_bias"}, true);
-  table.bias = config.boolean({"use_bias", "mamba_proj_bias"}, false);
-  return table;
-}
-
-RecurrentTable read_mamba2(const ConfigReader& config, const Mamba2Keys& keys, int64_t width,
-                           const RecurrentSpec& missing) {
-  constexpr IntegerRange kSizes{1, 65536};
-  RecurrentTable table;
-  RecurrentSpec& sizes = table.sizes;
-  sizes.kind = RecurrentKind::mamba2;
-  sizes.heads = config.integer({keys.heads}, missing.heads, kSizes);
-  const Json* head = config.find({keys.head_dim});
-  const bool given = head != nullptr && !head->is_string();  // "auto"
-  sizes.head_dim = given ? config.integer({keys.head_dim}, missing.head_dim, kSizes)
-                   : missing.head_dim > 0 ? missing.head_dim
-                                          : width / sizes.heads;
-  if (sizes.heads * sizes.head_dim != width) {
-    config.refuse(keys.heads, "heads whose sizes add up to " + std::to_string(width));
-  }
-  sizes.groups = config.integer({keys.groups}, missing.groups, kSizes);
-  if (sizes.heads % sizes.groups != 0) config.refuse(keys.groups, "a divisor of the heads");
-  sizes.state = config.integer({keys.state}, missing.state, kSizes);
-  sizes.conv = {.width = width + 2 * sizes.groups * sizes.state,
-                .taps = config.integer({keys.taps}, 4, {1, kMostTaps}),
-                .activation = Activation::silu};
-  sizes.norm = {.epsilon = 1e-5f, .present = true};
-  sizes.norm_groups = sizes.groups;
-  table.conv_bias = config.boolean({keys.conv_bias}, true);
-  table.bias = config.boolean({keys.bias}, false);
-  return table;
 }
 
 }  // namespace plimsoll::model

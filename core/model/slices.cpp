@@ -1,5 +1,7 @@
 #include "model/slices.h"
 
+#include <algorithm>
+
 namespace plimsoll::model {
 namespace {
 
@@ -27,10 +29,8 @@ int64_t slices_of(int64_t inputs) {
 const char* find_unshared(const ModelSpec& spec) {
   if (!spec.quantization.empty()) return "quantised weights";
   if (spec.layer_inputs.width > 0) return "inputs by layer";
-  for (const WeightSpec& weight : spec.weights) {
-    if (weight.is_packed()) return "quantised weights";
-  }
-  if (spec.layer_inputs.width > 0) return "inputs by layer";
+  const auto is_packed = [](const WeightSpec& weight) { return weight.is_packed(); };
+  if (std::ranges::any_of(spec.weights, is_packed)) return "quantised weights";
   for (const LayerSpec& layer : spec.layers) {
     if (const char* what = find_unshared(layer)) return what;
   }

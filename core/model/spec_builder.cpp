@@ -1,5 +1,6 @@
 #include "model/spec_builder.h"
 
+#include <numeric>
 #include <utility>
 
 namespace plimsoll::model {
@@ -10,6 +11,23 @@ Part::Run Part::run_at(int64_t row) const {
   if (order == RowOrder::stored) return {begin + within, block_rows - within};
   const int64_t evens = (block_rows + 1) / 2;
   return {begin + (within < evens ? 2 * within : 2 * (within - evens) + 1), 1};
+}
+
+std::vector<Rows> Rows::parts(const std::string& module, const std::vector<int64_t>& sizes,
+                              int64_t groups) {
+  const int64_t run = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  std::vector<Rows> rows;
+  int64_t first = 0;
+  for (const int64_t size : sizes) {
+    rows.push_back({.module = module,
+                    .stored = run * groups,
+                    .first = first,
+                    .block = size,
+                    .stride = run,
+                    .count = groups});
+    first += size;
+  }
+  return rows;
 }
 
 WeightId SpecBuilder::add(WeightSpec weight) {
@@ -82,6 +100,11 @@ Linear SpecBuilder::linear(const std::string& name, const std::vector<Rows>& par
   const WeightId id = add(std::move(bias));
   if (layout.bias_kept != Kept::in_vllm) result.bias = id;
   return result;
+}
+
+Linear SpecBuilder::linear(const std::string& name, int64_t rows, int64_t columns,
+                           const LinearLayout& layout) {
+  return linear(name, {Rows::all(name, rows)}, columns, layout);
 }
 
 Norm SpecBuilder::norm(const std::string& name, int64_t n, const Norm& kind) {

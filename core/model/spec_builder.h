@@ -25,6 +25,9 @@ struct Rows {
   static Rows all(std::string module, int64_t rows) {
     return {.module = std::move(module), .stored = rows, .block = rows};
   }
+  /// A module's rows in parts: each of `groups` equal runs of them has `sizes` in order.
+  static std::vector<Rows> parts(const std::string& module, const std::vector<int64_t>& sizes,
+                                 int64_t groups = 1);
 };
 
 struct LinearLayout {
@@ -65,6 +68,8 @@ class SpecBuilder {
   /// NAME.weight [sum of rows, columns] and, where the layout says so, NAME.bias.
   Linear linear(const std::string& name, const std::vector<Rows>& parts, int64_t columns,
                 const LinearLayout& layout);
+  /// The same of one module that is stored under the name that it has in vLLM.
+  Linear linear(const std::string& name, int64_t rows, int64_t columns, const LinearLayout& layout);
   /// NAME.weight, and NAME.bias for a LayerNorm.
   Norm norm(const std::string& name, int64_t n, const Norm& kind);
   Norm norm(const std::string& name, int64_t n, const Norm& kind, NormTensors tensors);

@@ -204,7 +204,7 @@ class Walk {
 
   void add_scales(const std::string& module, Stage& stage) const {
     constexpr float kOne = 1;
-    for (const char* name : {"_k_scale", "_v_scale", "_q_scale", "_prob_scale"}) {
+    for (const char* name : model::kScaleNames) {
       stage.push_back({.name = module + name,
                        .dtype = DType::f32,
                        .shape = {},
@@ -255,10 +255,7 @@ void check_layout(const ModelSpec& spec, const Layout& layout) {
     fail(ExitCode::usage, "--tensor-parallel-size {}: {}; use 1", layout.tensor_parallel,
          spec.vllm.whole);
   }
-  const auto is_shared = [](const model::LayerSpec& layer) {
-    return layer.shared_block.has_value();
-  };
-  if (layout.pipeline_parallel > 1 && std::ranges::any_of(spec.layers, is_shared)) {
+  if (layout.pipeline_parallel > 1 && spec.shares_blocks()) {
     fail(ExitCode::usage, "--pipeline-parallel-size {}: vLLM's {} has no stages; use 1",
          layout.pipeline_parallel, spec.architecture);
   }

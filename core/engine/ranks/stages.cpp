@@ -7,7 +7,7 @@ namespace plimsoll::engine {
 namespace {
 
 /// Of each rank; those of a stage are alike.
-std::vector<EngineLayout> resolve(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
+std::vector<EngineLayout> resolve(const model::ModelSpec& spec, std::span<const Rank> ranks,
                                   const EngineOptions& options) {
   const auto tensor = static_cast<size_t>(options.tensor_ranks);
   std::vector<StageView> views;
@@ -33,43 +33,43 @@ void load_tower(Stage& stage, uint64_t seed) {
 
 }  // namespace
 
-Stage::Stage(const Rank& rank_parts, const EngineLayout& rank_layout)
+Stage::Stage(const Rank& rank_parts, const RankPlan& rank_plan)
     : rank(rank_parts),
-      layout(rank_layout),
-      plan(plan_layout(*rank.spec, layout, rank.backend->footprint())),
+      layout(rank_plan.layout),
+      plan(rank_plan.plan),
       memory(plan, *rank.backend),
       launch(*rank.spec, layout, *rank.backend, memory.device(), memory.host()),
       runner(launch, layout, *rank.backend) {
   memory.check(plan);
 }
 
-void require_host_memory(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
-                         const EngineOptions& options) {
-  const size_t stages = ranks.size() / static_cast<size_t>(options.copies);
+std::vector<RankPlan> plan_ranks(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
+                                 const EngineOptions& options) {
+  const size_t size = ranks.size() / static_cast<size_t>(options.copies);
+  std::vector<RankPlan> plans;
   size_t bytes = 0;
-  for (size_t first = 0; first < ranks.size(); first += stages) {
-    const std::vector<Rank> copy(ranks.begin() + static_cast<std::ptrdiff_t>(first),
-                                 ranks.begin() + static_cast<std::ptrdiff_t>(first + stages));
+  for (size_t first = 0; first < ranks.size(); first += size) {
+    const std::span copy = std::span(ranks).subspan(first, size);
     EngineOptions own = options;
     own.borrows_weights = first > 0;
-    const std::vector<EngineLayout> layouts = resolve(spec, copy, own);
-    for (size_t i = 0; i < stages; ++i) {
+    std::vector<EngineLayout> layouts = resolve(spec, copy, own);
+    for (size_t i = 0; i < size; ++i) {
       const backend::Footprint& footprint = copy[i].backend->footprint();
       const EnginePlan plan = plan_layout(*copy[i].spec, layouts[i], footprint);
       bytes += footprint.shares_memory() ? plan.total_bytes : plan.host_bytes;
+      plans.push_back({std::move(layouts[i]), plan});
     }
   }
-  memory::require_for_ranks(bytes);
+  if (ranks.size() > 1) memory::require_for_ranks(bytes);
+  return plans;
 }
 
-Stages::Stages(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
-               const EngineOptions& options, const RankNumbers& numbers)
-    : numbers_(numbers), tensor_ranks_(static_cast<size_t>(options.tensor_ranks)) {
-  const std::vector<EngineLayout> layouts = resolve(spec, ranks, options);
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    stages_.push_back(std::make_unique<Stage>(ranks[i], layouts[i]));
+Stages::Stages(const CopyRanks& copy)
+    : tensor_ranks_(copy.tensor), first_(copy.first), all_(copy.all) {
+  for (size_t i = 0; i < copy.ranks.size(); ++i) {
+    stages_.push_back(std::make_unique<Stage>(copy.ranks[i], copy.plans[i]));
   }
-  if (ranks.size() > 1) connect();
+  if (size() > 1) connect();
 }
 
 void Stages::connect() {
@@ -94,9 +94,9 @@ void Stages::on_all(const std::function<void(Stage&)>& job) {
     try {
       job(*stages_[static_cast<size_t>(index)]);
     } catch (const Error& error) {
-      if (numbers_.all == 1) throw;
-      fail(error.code(), "rank {} of {}: {}", numbers_.first + static_cast<size_t>(index),
-           numbers_.all, error.what());
+      if (all_ == 1) throw;
+      fail(error.code(), "rank {} of {}: {}", first_ + static_cast<size_t>(index), all_,
+           error.what());
     }
   };
   crew_ ? crew_->run(on_rank) : on_rank(0);

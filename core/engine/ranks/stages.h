@@ -10,6 +10,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/layout.h"
@@ -21,9 +22,21 @@
 
 namespace plimsoll::engine {
 
+/// A rank's memory, laid out.
+struct RankPlan {
+  EngineLayout layout;
+  EnginePlan plan;
+};
+
+/// Lays out the ranks of a launch, `spec` being the whole model's, copy after copy. Throws as
+/// resolve_stages, and Error(does_not_fit) where the host has not as much left as the arenas of
+/// several ranks take together.
+std::vector<RankPlan> plan_ranks(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
+                                 const EngineOptions& options);
+
 /// One rank's launch.
 struct Stage {
-  Stage(const Rank& rank_parts, const EngineLayout& rank_layout);
+  Stage(const Rank& rank_parts, const RankPlan& rank_plan);
 
   Rank rank;
   EngineLayout layout;
@@ -34,22 +47,19 @@ struct Stage {
   Step step;  // of ranks after the first: the step that runs
 };
 
-/// Which of a launch's ranks a copy of the model has.
-struct RankNumbers {
-  size_t first = 0;
-  size_t all = 1;
+/// The ranks of one copy of the model.
+struct CopyRanks {
+  std::span<const Rank> ranks;
+  std::span<const RankPlan> plans;
+  size_t tensor = 1;  // of each stage
+  size_t first = 0;   // of the launch's ranks
+  size_t all = 1;     // of the launch
 };
-
-/// Throws Error(does_not_fit) where the host has not as much left as the arenas of all ranks take
-/// together.
-void require_host_memory(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
-                         const EngineOptions& options);
 
 class Stages {
  public:
-  /// Takes the arenas of one copy's ranks. Throws as resolve_stages and LaunchMemory.
-  Stages(const model::ModelSpec& spec, const std::vector<Rank>& ranks, const EngineOptions& options,
-         const RankNumbers& numbers);
+  /// Takes the arenas of one copy's ranks. Throws as LaunchMemory.
+  explicit Stages(const CopyRanks& copy);
 
   /// Puts the weights in place, on all ranks at once.
   void load(uint64_t seed);
@@ -71,8 +81,7 @@ class Stages {
   /// Calls job(stage) on all ranks; what one throws says which it was.
   void on_all(const std::function<void(Stage&)>& job);
 
-  RankNumbers numbers_;
-  size_t tensor_ranks_;
+  size_t tensor_ranks_, first_, all_;               // as CopyRanks'
   std::vector<std::unique_ptr<Stage>> stages_;      // ranks, rather
   std::unique_ptr<SharedWorld> world_;              // null, as the crew: there is one rank
   std::vector<std::unique_ptr<SharedTeam>> teams_;  // of each stage; none: a rank is alone in it

@@ -8,10 +8,7 @@ void add_attention(const std::string& module, const InternVit& vit, SpecBuilder&
                    VisionLayer& layer) {
   const int64_t hidden = vit.sizes.hidden;
   const std::string qkv = module + ".qkv";
-  std::vector<Rows> rows;
-  for (int64_t i = 0; i < 3; ++i) {
-    rows.push_back({.module = qkv, .stored = 3 * hidden, .first = i * hidden, .block = hidden});
-  }
+  const std::vector<Rows> rows = Rows::parts(qkv, {hidden, hidden, hidden});
   layer.qkv = add.linear(qkv, rows, hidden,
                          {.split = Split::qkv,
                           .bias = vit.qkv_bias,

@@ -41,10 +41,7 @@ VisionLayer add_block(const std::string& module, const QwenVision& qwen, SpecBui
   layer.attention_norm = add.norm(module + ".norm1", hidden, norm_of(qwen.kind));
   layer.mlp_norm = add.norm(module + ".norm2", hidden, norm_of(qwen.kind));
   const std::string qkv = module + ".attn.qkv";
-  std::vector<Rows> rows;
-  for (int64_t i = 0; i < 3; ++i) {
-    rows.push_back({.module = qkv, .stored = 3 * hidden, .first = i * hidden, .block = hidden});
-  }
+  const std::vector<Rows> rows = Rows::parts(qkv, {hidden, hidden, hidden});
   layer.qkv =
       add.linear(qkv, rows, hidden, {.split = Split::qkv, .bias = true, .heads = qwen.sizes.heads});
   const std::string out = module + ".attn.proj";

@@ -121,14 +121,9 @@ ModelSpec cut_stage(const ModelSpec& spec, LayerRange layers) {
   return stage;
 }
 
-}  // namespace
-
-namespace {
-
 // A stage would need what another has: the token table, keys, the first layer's input.
 void refuse_uncut(const ModelSpec& spec) {
-  const auto is_shared = [](const LayerSpec& layer) { return layer.shared_block.has_value(); };
-  if (spec.layer_inputs.width == 0 && std::ranges::none_of(spec.layers, is_shared)) return;
+  if (spec.layer_inputs.width == 0 && !spec.shares_blocks()) return;
   fail(ExitCode::usage,
        "{} has {}, of which ranks and stages are not made here yet; use --tensor-parallel-size 1 "
        "and --pipeline-parallel-size 1",

@@ -27,40 +27,6 @@ void cut_recurrent(int64_t ranks, model::RecurrentSpec& recurrent) {
                              : recurrent.conv.width / ranks;
 }
 
-}  // namespace
-
-void cut_layer(const ModelSpec& spec, int64_t ranks, ModelSpec& rank, LayerSpec& layer) {
-  const auto is_cut = [&](model::WeightId id) {
-    return rank.weight(id).rows() != spec.weight(id).rows() ||
-           rank.weight(id).columns() != spec.weight(id).columns();
-  };
-  if (layer.recurrent && is_cut(layer.recurrent->out.weight))
-    cut_recurrent(ranks, *layer.recurrent);
-  if (layer.mlp.kind != model::MlpKind::none && is_cut(layer.mlp.down.weight)) {
-    layer.mlp.intermediate /= ranks;
-  }
-  model::SharedExperts& shared = layer.mlp.shared;
-  if (shared.intermediate > 0 && is_cut(shared.down.weight)) shared.intermediate /= ranks;
-  if (layer.shortcut && is_cut(layer.shortcut->down.weight)) layer.shortcut->intermediate /= ranks;
-  if (!layer.has_attention()) return;
-  model::AttentionSpec& attention = layer.attention;
-  const bool latent = attention.latent.kv_rank > 0;
-  if (is_cut(latent ? attention.latent.q_up.weight : attention.qkv.weight)) {
-    attention.heads /= ranks;
-    attention.kv_heads = std::max<int64_t>(1, attention.kv_heads / ranks);
-  }
-  if (attention.norm_span == model::NormSpan::all_heads) {
-    const auto cut = [&](const model::Norm& norm, int64_t heads) {
-      if (norm.weight == model::kNoWeight) return;
-      rank.weights[static_cast<size_t>(norm.weight)].shape = {heads * attention.head_dim};
-    };
-    cut(attention.q_norm, attention.heads);
-    cut(attention.k_norm, attention.kv_heads);
-  }
-}
-
-namespace {
-
 int64_t rows_of(const std::vector<checkpoint::Block>& blocks) {
   int64_t rows = 0;
   for (const checkpoint::Block& block : blocks) rows += block.rows;
@@ -136,6 +102,36 @@ std::string width_refusal(const ModelSpec& spec, int64_t ranks) {
 }
 
 }  // namespace
+
+void cut_layer(const ModelSpec& spec, int64_t ranks, ModelSpec& rank, LayerSpec& layer) {
+  const auto is_cut = [&](model::WeightId id) {
+    return rank.weight(id).rows() != spec.weight(id).rows() ||
+           rank.weight(id).columns() != spec.weight(id).columns();
+  };
+  if (layer.recurrent && is_cut(layer.recurrent->out.weight))
+    cut_recurrent(ranks, *layer.recurrent);
+  if (layer.mlp.kind != model::MlpKind::none && is_cut(layer.mlp.down.weight)) {
+    layer.mlp.intermediate /= ranks;
+  }
+  model::SharedExperts& shared = layer.mlp.shared;
+  if (shared.intermediate > 0 && is_cut(shared.down.weight)) shared.intermediate /= ranks;
+  if (layer.shortcut && is_cut(layer.shortcut->down.weight)) layer.shortcut->intermediate /= ranks;
+  if (!layer.has_attention()) return;
+  model::AttentionSpec& attention = layer.attention;
+  const bool latent = attention.latent.kv_rank > 0;
+  if (is_cut(latent ? attention.latent.q_up.weight : attention.qkv.weight)) {
+    attention.heads /= ranks;
+    attention.kv_heads = std::max<int64_t>(1, attention.kv_heads / ranks);
+  }
+  if (attention.norm_span == model::NormSpan::all_heads) {
+    const auto cut = [&](const model::Norm& norm, int64_t heads) {
+      if (norm.weight == model::kNoWeight) return;
+      rank.weights[static_cast<size_t>(norm.weight)].shape = {heads * attention.head_dim};
+    };
+    cut(attention.q_norm, attention.heads);
+    cut(attention.k_norm, attention.kv_heads);
+  }
+}
 
 std::string tensor_refusal(const ModelSpec& spec, int64_t ranks) {
   if (ranks == 1) return "";

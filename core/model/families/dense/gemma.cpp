@@ -23,6 +23,27 @@ float embedding_scale_bf16(int64_t hidden) {
   return bf16_to_float(float_to_bf16(embedding_scale(hidden)));
 }
 
+void use_gemma_norms(Decoder& decoder) {
+  decoder.placement = NormPlacement::sandwich;
+  decoder.names.attention_post_norm = "post_attention_layernorm";
+  decoder.names.mlp_norm = "pre_feedforward_layernorm";
+  decoder.names.mlp_post_norm = "post_feedforward_layernorm";
+}
+
+void read_gemma_attention(const ConfigReader& config, Decoder& decoder) {
+  use_gemma_norms(decoder);
+  decoder.embedding_scale = embedding_scale(decoder.sizes.hidden);
+  decoder.attention_scale = 1;
+  decoder.final_soft_cap =
+      static_cast<float>(config.positive({"final_logit_softcapping"}).value_or(0));
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.qk_norm = true;
+  decoder.v_norm = decoder.norm;
+  decoder.v_norm.present = true;
+  decoder.attention_order = AttentionOrder::out_between;
+  decoder.scales = ScalesPlace::at_end;
+}
+
 void read_gemma(const ConfigReader& config, Decoder& decoder, CommonDefaults common,
                 const GemmaDefaults& defaults) {
   common.tied = true;
@@ -33,7 +54,7 @@ void read_gemma(const ConfigReader& config, Decoder& decoder, CommonDefaults com
     config.refuse("use_bidirectional_attention", "false: only causal attention is supported");
   }
   const Sizes& sizes = decoder.sizes;
-  decoder.placement = NormPlacement::sandwich;
+  use_gemma_norms(decoder);
   decoder.norm.weight_offset = 1;
   decoder.embedding_scale = embedding_scale(sizes.hidden);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
@@ -45,9 +66,6 @@ void read_gemma(const ConfigReader& config, Decoder& decoder, CommonDefaults com
   decoder.windows = read_windows(
       config, sizes.layers, config.integer({"sliding_window"}, 4096),
       [period = defaults.window_period](int64_t layer) { return (layer + 1) % period != 0; });
-  decoder.names.attention_post_norm = "post_attention_layernorm";
-  decoder.names.mlp_norm = "pre_feedforward_layernorm";
-  decoder.names.mlp_post_norm = "post_feedforward_layernorm";
 }
 
 }  // namespace plimsoll::model

@@ -1,4 +1,4 @@
-// What Gemma 2 and 3 share.
+// What Gemma's generations share.
 #pragma once
 
 #include "model/decoder.h"
@@ -17,6 +17,12 @@ struct GemmaDefaults {
 float embedding_scale(int64_t hidden);
 /// The same as a bf16: of models that round it whatever they compute in.
 float embedding_scale_bf16(int64_t hidden);
+
+/// Norms before and after both branches, under Gemma 2's names.
+void use_gemma_norms(Decoder& decoder);
+
+/// What Gemma 3n and 4 share beside sizes and positions: norms of q, k and v, no scale.
+void read_gemma_attention(const ConfigReader& config, Decoder& decoder);
 
 /// The last `num_kv_shared_layers` layers read the keys and values of the last layer before them
 /// that is of their kind, by window; adds that to decoder.heads. Returns the first of them.

@@ -81,14 +81,7 @@ Decoder read_decoder(const ConfigReader& config) {
   }
   read_widths(config, decoder);
   read_sparsity(config, decoder);
-  decoder.embedding_scale = embedding_scale(sizes.hidden);
-  decoder.attention_scale = 1;
-  decoder.final_soft_cap =
-      static_cast<float>(config.positive({"final_logit_softcapping"}).value_or(0));
-  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
-  decoder.qk_norm = true;
-  decoder.v_norm = decoder.norm;
-  decoder.v_norm.present = true;
+  read_gemma_attention(config, decoder);
   decoder.windows = read_windows(config, sizes.layers, config.integer({"sliding_window"}, 512),
                                  [](int64_t layer) { return (layer + 1) % 5 != 0; });
   decoder.heads.assign(
@@ -103,12 +96,6 @@ Decoder read_decoder(const ConfigReader& config) {
       config.integer({"vocab_size_per_layer_input"}, 262144, {1, sizes.vocab});
   decoder.streams = config.integer({"altup_num_inputs"}, 4, {2, 64});
   decoder.laurel_rank = config.integer({"laurel_rank"}, 64, kWidths);
-  decoder.placement = NormPlacement::sandwich;
-  decoder.attention_order = AttentionOrder::out_between;
-  decoder.scales = ScalesPlace::at_end;
-  decoder.names.attention_post_norm = "post_attention_layernorm";
-  decoder.names.mlp_norm = "pre_feedforward_layernorm";
-  decoder.names.mlp_post_norm = "post_feedforward_layernorm";
   decoder.order = {LayerPart::streams,
                    LayerPart::attention,
                    LayerPart::mlp,

@@ -36,10 +36,7 @@ AttentionSpec make_attention(const Gpt2& gpt2, SpecBuilder& add, const std::stri
   attention.scale = gpt2.scaled ? 1 / std::sqrt(static_cast<float>(gpt2.sizes.head_dim)) : 1;
   if (gpt2.scaled_by_layer) attention.scale /= static_cast<float>(index + 1);
   const std::string qkv = module + ".c_attn";
-  std::vector<Rows> rows;
-  for (int64_t i = 0; i < 3; ++i) {
-    rows.push_back({.module = qkv, .stored = 3 * hidden, .first = i * hidden, .block = hidden});
-  }
+  const std::vector<Rows> rows = Rows::parts(qkv, {hidden, hidden, hidden});
   attention.qkv =
       add.linear(qkv, rows, hidden, {.split = Split::qkv, .bias = true, .transposed = true});
   const std::string out = module + ".c_proj";

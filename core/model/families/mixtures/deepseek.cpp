@@ -25,12 +25,7 @@ Mixture read_deepseek_mixture(const ConfigReader& config, int64_t layers, const 
   Mixture mixture = read_mixture(config, layers, sizes);
   const int64_t shared = config.integer({"n_shared_experts"}, 0, {0, kMostExperts});
   mixture.sizes.shared.intermediate = shared * sizes.intermediate;
-  const int64_t step = config.integer({"moe_layer_freq"}, 1, {1, 4096});
-  mixture.sparse =
-      sparse_from(layers, config.integer({"first_k_dense_replace"}, dense_layers, {.least = 0}));
-  for (size_t i = 0; i < mixture.sparse.size(); ++i) {
-    if (static_cast<int64_t>(i) % step != 0) mixture.sparse[i] = false;
-  }
+  mixture.sparse = sparse_after_dense(config, layers, dense_layers);
   mixture.names.router.engine = "mlp.experts.gate";  // the alias that vLLM saves it under
   return mixture;
 }

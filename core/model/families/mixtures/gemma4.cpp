@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/error.h"
-
 #include "model/families/dense/gemma.h"
 #include "model/families/families.h"
 
@@ -71,26 +70,20 @@ Mixture read_gemma_mixture(const ConfigReader& config, const Decoder& decoder) {
 
 ModelSpec make_gemma4(const ConfigReader& config) {
   Decoder decoder{.family = "gemma4"};
-  decoder.sizes = read_sizes(config, {.vocab = 262144,
-                                      .hidden = 2304,
-                                      .intermediate = 9216,
-                                      .layers = 30,
-                                      .heads = 8,
-                                      .kv_heads = 4,
-                                      .head_dim = 256,
-                                      .max_position = 131072});
+  read_without_positions(config, decoder,
+                         {.sizes = {.vocab = 262144,
+                                    .hidden = 2304,
+                                    .intermediate = 9216,
+                                    .layers = 30,
+                                    .heads = 8,
+                                    .kv_heads = 4,
+                                    .head_dim = 256,
+                                    .max_position = 131072},
+                          .activation = "gelu_pytorch_tanh",
+                          .activation_key = "hidden_activation",
+                          .tied = true});
   const Sizes& sizes = decoder.sizes;
-  decoder.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
-  decoder.norm.epsilon = static_cast<float>(config.positive({"rms_norm_eps"}, 1e-6));
-  decoder.tied = config.boolean({"tie_word_embeddings"}, true);
-  decoder.embedding_scale = embedding_scale(sizes.hidden);
-  decoder.attention_scale = 1;
-  decoder.final_soft_cap =
-      static_cast<float>(config.positive({"final_logit_softcapping"}).value_or(0));
-  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
-  decoder.qk_norm = true;
-  decoder.v_norm = decoder.norm;
-  decoder.v_norm.present = true;
+  read_gemma_attention(config, decoder);
   decoder.windows = read_windows(config, sizes.layers, config.integer({"sliding_window"}, 512),
                                  [](int64_t layer) { return (layer + 1) % 6 != 0; });
   const Heads windowed{
@@ -111,12 +104,6 @@ ModelSpec make_gemma4(const ConfigReader& config) {
   const double theta = rope_parameters(config, "sliding_attention").positive({"rope_theta"}, 10000);
   decoder.ropes = {proportional_rope(config, full, sizes.max_position),
                    plain_rope(config, theta, sizes.head_dim, sizes.max_position)};
-  decoder.placement = NormPlacement::sandwich;
-  decoder.attention_order = AttentionOrder::out_between;
-  decoder.scales = ScalesPlace::at_end;
-  decoder.names.attention_post_norm = "post_attention_layernorm";
-  decoder.names.mlp_norm = "pre_feedforward_layernorm";
-  decoder.names.mlp_post_norm = "post_feedforward_layernorm";
   decoder.names.factor = "layer_scalar";
   decoder.order = {LayerPart::factor,
                    LayerPart::attention,

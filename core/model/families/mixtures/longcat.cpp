@@ -54,17 +54,16 @@ void scale_latents(const ConfigReader& config, ModelSpec& spec) {
 
 ModelSpec make_longcat_flash(const ConfigReader& config) {
   Decoder decoder{.family = "longcat_flash"};
-  decoder.sizes = read_sizes(config, {.vocab = 131072,
-                                      .hidden = 6144,
-                                      .intermediate = 12288,
-                                      .layers = 28,
-                                      .heads = 64,
-                                      .head_dim = 64,
-                                      .max_position = 131072});
-  Sizes& sizes = decoder.sizes;
-  decoder.norm.epsilon = static_cast<float>(config.positive({"rms_norm_eps"}, 1e-5));
-  decoder.tied = config.boolean({"tie_word_embeddings"}, false);
-  decoder.activation = read_activation(config, "hidden_act", "silu");
+  read_without_positions(config, decoder,
+                         {.sizes = {.vocab = 131072,
+                                    .hidden = 6144,
+                                    .intermediate = 12288,
+                                    .layers = 28,
+                                    .heads = 64,
+                                    .head_dim = 64,
+                                    .max_position = 131072},
+                          .epsilon = 1e-5});
+  const Sizes& sizes = decoder.sizes;
   Latent latent{.attention = read_latent(config, sizes.heads, 0)};
   latent.attention.rope_pairs = RopePairs::neighbours;
   decoder.ropes = {read_rope(config, {.head_dim = latent.attention.latent.rotated,

@@ -12,14 +12,15 @@ namespace {
 std::vector<LayerParts> read_block_types(const ConfigReader& config, int64_t layers) {
   const auto kinds = config.texts("block_types")
                          .value_or(std::vector<std::string>{"recurrent", "recurrent", "attention"});
+  if (kinds.empty()) config.refuse("block_types", "recurrent and attention alone");
   std::vector<bool> attends;
-  for (int64_t i = 0; i < layers && !kinds.empty(); ++i) {
-    const std::string& kind = kinds[static_cast<size_t>(i) % kinds.size()];
-    if (kind != "attention" && kind != "recurrent") attends.clear();
-    if (kind != "attention" && kind != "recurrent") break;
+  for (size_t i = 0; i < static_cast<size_t>(layers); ++i) {
+    const std::string& kind = kinds[i % kinds.size()];
+    if (kind != "attention" && kind != "recurrent") {
+      config.refuse("block_types", "recurrent and attention alone");
+    }
     attends.push_back(kind == "attention");
   }
-  if (std::ssize(attends) != layers) config.refuse("block_types", "recurrent and attention alone");
   return attention_or_recurrent(attends);
 }
 

@@ -9,20 +9,14 @@ namespace {
 
 /// `layer_types`, else the numbers from 1 on of `linear_attn_config`.
 std::vector<LayerParts> read_kimi_parts(const ConfigReader& config, int64_t layers) {
-  auto attends =
+  const auto attends =
       read_layer_types(config, "layer_types", layers, "full_attention", "linear_attention");
   if (attends) return attention_or_recurrent(*attends);
-  const ConfigReader mixers = config.object_or_empty("linear_attn_config");
-  const Json* list = mixers.find({"kda_layers"});
-  if (list == nullptr || !list->is_array()) config.refuse("linear_attn_config", "kda_layers");
-  attends.emplace(static_cast<size_t>(layers), true);
-  for (const Json& number : *list) {
-    if (!number.is_number_integer() || number < 1 || number > layers) {
-      config.refuse("linear_attn_config", fmt::format("layers from 1 to {}", layers));
-    }
-    (*attends)[number.get<size_t>() - 1] = false;
-  }
-  return attention_or_recurrent(*attends);
+  auto recurs =
+      read_layer_list(config.object_or_empty("linear_attn_config"), "kda_layers", layers, 1);
+  if (!recurs) config.refuse("linear_attn_config", "kda_layers");
+  recurs->flip();
+  return attention_or_recurrent(*recurs);
 }
 
 RecurrentTable read_kimi_delta(const ConfigReader& config, float epsilon) {
@@ -61,12 +55,8 @@ Mixture read_kimi_mixture(const ConfigReader& config, int64_t layers) {
   }
   sizes.shared.intermediate =
       config.integer({"num_shared_experts"}, 1, {0, kMostExperts}) * sizes.intermediate;
-  const int64_t step = config.integer({"moe_layer_freq"}, 1, {1, 4096});
-  mixture.sparse = sparse_from(layers, config.integer({"first_k_dense_replace"}, 1, {.least = 0}));
-  for (size_t i = 0; i < mixture.sparse.size(); ++i) {
-    if (static_cast<int64_t>(i) % step != 0) mixture.sparse[i] = false;
-  }
-  mixture.sparse = sparse_by_types(config, "mlp_layer_types", std::move(mixture.sparse));
+  mixture.sparse =
+      sparse_by_types(config, "mlp_layer_types", sparse_after_dense(config, layers, 1));
   const std::string module = "block_sparse_moe";
   MixtureNames& names = mixture.names;
   names.router = {module + ".gate", module + ".gate"};

@@ -23,7 +23,10 @@ RecurrentTable read_mixer(const ConfigReader& config, const Sizes& sizes) {
   constexpr Mamba2Keys kKeys{"n_mamba_heads", "mamba_headdim", "mamba_ngroups",  "mamba_d_state",
                              "mamba_d_conv",  "use_conv_bias", "add_bias_linear"};
   const int64_t expand = config.integer({"mamba_expand"}, 2, {1, 65536});
-  return read_mamba2(config, kKeys, expand * sizes.hidden, {.heads = 8, .groups = 1, .state = 64});
+  RecurrentTable mixer =
+      read_mamba2(config, kKeys, expand * sizes.hidden, {.heads = 8, .groups = 1, .state = 64});
+  mixer.module = "mamba";
+  return mixer;
 }
 
 /// Adds layers in the order of vLLM's class. A block's weights, with the adapters of all layers
@@ -39,11 +42,8 @@ class Zamba2Builder {
         mixer_(read_mixer(config, decoder.sizes)),
         blocks_(config.integer({"num_mem_blocks"}, 1, {1, 4096})),
         rank_(config.integer({"adapter_rank"}, 128, kWidths)),
-        attention_adapters_(config.boolean({"use_shared_attention_adapter"}, false)),
-        bias_(config.boolean({"add_bias_linear"}, false)) {
-    if (bias_) config.refuse("add_bias_linear", "false");
-    uses_ = std::count(hybrid_.begin(), hybrid_.end(), true);
-  }
+        uses_(std::count(hybrid_.begin(), hybrid_.end(), true)),
+        attention_adapters_(config.boolean({"use_shared_attention_adapter"}, false)) {}
 
   void build() {
     int64_t use = 0;
@@ -54,7 +54,6 @@ class Zamba2Builder {
       const bool hybrid = hybrid_[static_cast<size_t>(i)];
       if (hybrid) add_use(layer, prefix, use++);
       const std::string inner = prefix + (hybrid ? "mamba_decoder." : "");
-      mixer_.module = "mamba";
       layer.recurrent = add_recurrent(mixer_, inner, sizes_.hidden, add_);
       layer.attention_norm = add_.norm(inner + "input_layernorm", sizes_.hidden, decoder_.norm);
       spec_.layers.push_back(std::move(layer));
@@ -82,8 +81,7 @@ class Zamba2Builder {
     }
     SharedBlock block = made.block;
     block.adapter = made.up[turn];
-    block.out = add_.linear(prefix + "linear", {Rows::all(prefix + "linear", sizes_.hidden)},
-                            sizes_.hidden, {});
+    block.out = add_.linear(prefix + "linear", sizes_.hidden, sizes_.hidden, {});
     layer.shared_block = block;
   }
 
@@ -101,8 +99,7 @@ class Zamba2Builder {
                            {Rows::all(attention + "q_proj", q), Rows::all(attention + "k_proj", kv),
                             Rows::all(attention + "v_proj", kv)},
                            wide, {.split = Split::qkv});
-    spec.out = add_.linear(attention + "o_proj", {Rows::all(attention + "o_proj", hidden)}, q,
-                           {.split = Split::row});
+    spec.out = add_.linear(attention + "o_proj", hidden, q, {.split = Split::row});
     for (int64_t use = first_use; use < uses_; use += blocks_) add_scales(attention, use);
     if (attention_adapters_) {
       made.q = adapters(attention + "linear_q_adapter_list", first_use, {{q}}, wide);
@@ -111,20 +108,15 @@ class Zamba2Builder {
     }
     SharedBlock& block = made.block;
     const int64_t inner = sizes_.intermediate;
-    const std::string up = mlp + "gate_up_proj", down = mlp + "down_proj";
+    const std::string up = mlp + "gate_up_proj";
     block.mlp = {.activation = decoder_.activation, .intermediate = inner};
-    block.mlp.up = add_.linear(up, halves(up, inner), hidden, {.split = Split::merged_column});
-    block.mlp.down = add_.linear(down, {Rows::all(down, hidden)}, inner, {.split = Split::row});
+    block.mlp.up =
+        add_.linear(up, Rows::parts(up, {inner, inner}), hidden, {.split = Split::merged_column});
+    block.mlp.down = add_.linear(mlp + "down_proj", hidden, inner, {.split = Split::row});
     made.up = adapters(up + "_adapter_list", first_use, {inner, inner}, hidden);
     block.input_norm = add_.norm(module + "input_layernorm", wide, decoder_.norm);
     block.mlp_norm = add_.norm(module + "pre_ff_layernorm", hidden, decoder_.norm);
     return made;
-  }
-
-  /// Gate and up, stored as one.
-  static std::vector<Rows> halves(const std::string& module, int64_t inner) {
-    return {{.module = module, .stored = 2 * inner, .block = inner},
-            {.module = module, .stored = 2 * inner, .first = inner, .block = inner}};
   }
 
   /// Of the uses of a block: "LIST.2.0" goes down, "LIST.2.1" up to `parts`, which ranks cut one by
@@ -134,21 +126,18 @@ class Zamba2Builder {
     std::vector<Adapter> made;
     for (int64_t use = first_use; use < uses_; use += blocks_) {
       const std::string name = list + "." + std::to_string(use);
-      const std::string up = name + ".1";
       Adapter& adapter = made.emplace_back();
       adapter.down = add_.linear(name + ".A", {Rows::all(name + ".0", rank_)}, columns,
                                  {.split = Split::column});
-      const bool one = parts.size() == 1;
-      adapter.up = add_.linear(name + ".B",
-                               one ? std::vector{Rows::all(up, parts[0])} : halves(up, parts[0]),
-                               rank_, {.split = one ? Split::column : Split::merged_column});
+      adapter.up = add_.linear(name + ".B", Rows::parts(name + ".1", parts), rank_,
+                               {.split = parts.size() == 1 ? Split::column : Split::merged_column});
     }
     return made;
   }
 
   /// vLLM has an attention for each use of a block.
   void add_scales(const std::string& attention, int64_t use) {
-    for (const char* name : {"_k_scale", "_v_scale", "_q_scale", "_prob_scale"}) {
+    for (const char* name : kScaleNames) {
       add_.add({.name = fmt::format("{}dpa_list.{}.{}", attention, use, name),
                 .shape = {},
                 .use = WeightUse::vector,
@@ -164,8 +153,8 @@ class Zamba2Builder {
   SpecBuilder add_;
   std::vector<bool> hybrid_;
   RecurrentTable mixer_;
-  int64_t blocks_, rank_, uses_ = 0;
-  bool attention_adapters_, bias_;
+  int64_t blocks_, rank_, uses_;
+  bool attention_adapters_;
   std::vector<Block> made_;
 };
 
@@ -191,7 +180,9 @@ Decoder read_zamba2(const ConfigReader& config) {
                                                     2 * hidden / heads, heads));
   }
   decoder.sizes.head_dim = head;
-  if (config.boolean({"use_long_context"}, false)) config.refuse("use_long_context", "false");
+  for (const char* key : {"use_long_context", "add_bias_linear"}) {
+    if (config.boolean({key}, false)) config.refuse(key, "false");
+  }
   decoder.ropes.clear();
   if (config.boolean({"use_mem_rope"}, false)) {
     decoder.ropes = {read_rope(

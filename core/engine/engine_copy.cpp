@@ -1,0 +1,316 @@
+#include "engine/engine_copy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <iterator>
+#include <span>
+#include <utility>
+
+#include "text/text_error.h"
+
+namespace plimsoll::engine {
+
+namespace {
+
+KvCacheOptions cache_options(const EngineLayout& layout, bool prefix_caching) {
+  KvCacheOptions options{layout.num_blocks, layout.kv.block_size, {}, prefix_caching};
+  for (const KvGroup& group : layout.kv.groups) options.windows.push_back(group.window);
+  if (layout.state_arrays) options.state_slots = layout.limits.sequences;
+  return options;
+}
+
+// A block of keys and values is no use to another sequence without the states at its end.
+EngineOptions shareable(const model::ModelSpec& spec, EngineOptions options) {
+  options.prefix_caching = options.prefix_caching && !spec.is_recurrent();
+  return options;
+}
+
+// longrope: one table for all tokens of a request, chosen by how long it may become.
+bool wants_long_rope(const model::ModelSpec& spec, int64_t length) {
+  return std::ranges::any_of(spec.ropes, [&](const model::RopeSpec& rope) {
+    return rope.long_table && length > rope.original_max_position;
+  });
+}
+
+}  // namespace
+
+Engine::Copy::Copy(const model::ModelSpec& model_spec, const CopyRanks& ranks,
+                   const text::Tokenizer* model_tokenizer, EngineOptions engine_options,
+                   const Copy* owner)
+    : spec(model_spec),
+      tokenizer(model_tokenizer),
+      options(shareable(model_spec, std::move(engine_options))),
+      stages(ranks),
+      layout(stages.first().layout),
+      backend(*stages.first().rank.backend),
+      launch(stages.first().launch),
+      cache(cache_options(layout, options.prefix_caching)),
+      picture_cache(layout.pictures ? layout.pictures->cache_tokens : 0),
+      picture_holds(picture_cache),
+      scheduler(cache, {layout.limits.sequences, layout.limits.batched_tokens, options.admission},
+                layout.pictures ? &picture_holds : nullptr),
+      builder(launch.batch, layout.limits, backend.footprint(), layout.recorded_sizes),
+      steps(launch.batch.slabs()) {
+  const auto vocabulary = static_cast<size_t>(spec.vocab_size);
+  const Launch& sampling = stages.last().launch;
+  for (size_t at = 0; at < sampling.sampling_ids.size(); at += vocabulary) {
+    readers.emplace_back(sampling.sampling_values.subspan(at, vocabulary),
+                         sampling.sampling_ids.subspan(at, vocabulary));
+  }
+  for (const TokenId token : options.eos_token_ids) {
+    if (token >= 0 && token < spec.vocab_size) eos.push_back(token);
+  }
+  owner == nullptr ? stages.load(options.seed) : stages.borrow(owner->stages, options.seed);
+  if (!backend.footprint().shares_memory()) stages.first().runner.warm_up(builder);
+  backend.finish_launch();
+  stats.kv_blocks = layout.num_blocks;
+}
+
+// The device may still be writing into the memory that is about to go.
+Engine::Copy::~Copy() {
+  if (under_way == nullptr) return;
+  try {
+    backend.await_step(under_way->meta);
+  } catch (const std::exception&) {
+    // It is lost; whoever met that first has said so.
+  }
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved into the map
+void Engine::Copy::add(Request request) {
+  auto fault = find_fault(request, spec.vocab_size, layout.max_model_len);
+  if (!fault && request.pictures) fault = find_picture_fault(*request.pictures);
+  if (fault) {
+    RequestOutput output;
+    output.tag = request.tag;
+    output.prompt_tokens = static_cast<int64_t>(request.prompt.size());
+    output.failure = std::move(fault);
+    rejected.push_back(std::move(output));
+    return;
+  }
+  const auto prompt_length = static_cast<int64_t>(request.prompt.size());
+  ChoiceContext context{.tokenizer = tokenizer, .eos = eos, .run_seed = options.seed};
+  context.max_tokens = std::min(request.sampling.max_tokens, layout.max_model_len - prompt_length);
+  context.long_rope = wants_long_rope(spec, prompt_length + context.max_tokens);
+  const uint64_t serial = next_serial;
+  next_serial += static_cast<uint64_t>(request.sampling.n);
+  RequestState& state =
+      requests.try_emplace(serial, std::move(request), serial, context).first->second;
+  ++unadmitted;
+  scheduler.add(state.leader().sequence());
+  state.followers_wait = true;
+  // Without whole blocks to share there is nothing to wait for.
+  if (!options.prefix_caching || prompt_length <= layout.kv.block_size) wake_followers(state);
+}
+
+std::optional<RequestOutput::Failure> Engine::Copy::find_picture_fault(const Pictures& pictures) {
+  if (!layout.pictures) {
+    return RequestOutput::Failure{"no_images", "the launch has no vision tower"};
+  }
+  for (const Picture& picture : pictures.items) {
+    const int64_t tokens = picture.tokens();
+    if (tokens > layout.pictures->cache_tokens ||
+        launch.tower->scratch_bytes(picture.pixels->layout,
+                                    launch.embeddings.slice_rows(0, tokens)) >
+            layout.scratch_bytes) {
+      return RequestOutput::Failure{
+          "image_too_large",
+          fmt::format("an image becomes {} embeddings, and the launch has room for pictures of {}: "
+                      "--mm-processor-kwargs of the launch make room for larger ones",
+                      tokens, layout.pictures->largest())};
+    }
+    for (const PictureRun& run : picture.runs) {
+      if (!pictures.two_way || run.count <= layout.limits.batched_tokens) continue;
+      return RequestOutput::Failure{
+          "image_too_large",
+          fmt::format("an image's {} tokens see each other and are computed in one step, which has "
+                      "{}: widen --max-num-batched-tokens",
+                      run.count, layout.limits.batched_tokens)};
+    }
+  }
+  return std::nullopt;
+}
+
+void Engine::Copy::wake_followers(RequestState& request) {
+  if (!std::exchange(request.followers_wait, false)) return;
+  for (size_t i = 1; i < request.choices.size(); ++i) {
+    scheduler.add(request.choices[i]->sequence());
+  }
+}
+
+void Engine::Copy::step(std::vector<RequestOutput>& finished) {
+  std::ranges::move(rejected, std::back_inserter(finished));
+  rejected.clear();
+  const std::vector<Piece>& pieces = scheduler.schedule();
+  if (pieces.empty() && under_way == nullptr) return;
+  const auto begin = std::chrono::steady_clock::now();
+  // The time goes to the step whose results it brings.
+  const bool brings_decodes = under_way != nullptr && under_way->decodes_alone;
+  const bool brings_nothing = under_way == nullptr;
+  const Step& next = steps[next_slot];
+  if (pieces.empty()) {
+    settle();
+  } else {
+    start(pieces);
+  }
+  collect(finished);
+  update_gauges();
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  const bool decodes = brings_nothing ? next.decodes_alone : brings_decodes;
+  (decodes ? stats.decode_seconds : stats.prefill_seconds) += spent.count();
+}
+
+void Engine::Copy::start(const std::vector<Piece>& pieces) {
+  Step& step = steps[next_slot];
+  step.decodes_alone = count_pieces(pieces);
+  encode_pictures();
+  builder.build(pieces, next_slot, step);
+  step.meta.embeddings = launch.embeddings;
+  scheduler.commit();
+  next_slot = (next_slot + 1) % steps.size();
+  stages.run(step, [&](const LogitsSlice& slice) {
+    settle();
+    settle_rows(step, slice);
+  });
+  settle();
+  under_way = &step;
+  for (size_t entry = 0; entry < step.drawn.size(); ++entry) {
+    Sequence& sequence = *step.drawn[entry].sequence;
+    if (!sequence.choice->ended()) sequence.pending = static_cast<int32_t>(entry);
+  }
+  // Rows that the host reads were waited for: there is nothing to be ahead of.
+  if (!step.read.empty() || backend.footprint().ahead() == 0) settle();
+}
+
+void Engine::Copy::encode_pictures() {
+  for (const PictureJob& job : picture_holds.take_jobs()) {
+    const int64_t tokens = job.picture->tokens();
+    launch.tower->encode(*job.picture->pixels, launch.embeddings.slice_rows(job.first_row, tokens));
+    ++stats.encoded_pictures;
+  }
+}
+
+void Engine::Copy::settle() {
+  if (under_way == nullptr) return;
+  const Step& step = *std::exchange(under_way, nullptr);
+  backend.await_step(step.meta);
+  for (size_t entry = 0; entry < step.drawn.size(); ++entry) {
+    const WantedRow& wanted = step.drawn[entry];
+    wanted.sequence->pending = -1;
+    const int32_t token = step.meta.drawn[entry];
+    ScoredRow row;
+    row.sequence = wanted.sequence;
+    row.position = wanted.position;
+    if (token == backend::kDrewNotFinite) row.outcome = Sampled::not_finite;
+    if (token == backend::kDrewNothingAllowed) row.outcome = Sampled::nothing_allowed;
+    row.token = token;
+    settle(row);
+  }
+}
+
+bool Engine::Copy::count_pieces(const std::vector<Piece>& pieces) {
+  ++stats.steps;
+  stats.peak_running = std::max(stats.peak_running, scheduler.running());
+  stats.kv_blocks_peak = std::max(stats.kv_blocks_peak, cache.pool().used());
+  bool decodes_alone = true;
+  for (const Piece& piece : pieces) {
+    RequestState& request = piece.sequence->choice->request();
+    if (!std::exchange(request.admitted, true)) {
+      --unadmitted;
+      request.cached_tokens = piece.first;
+    }
+    if (piece.sequence->decoding()) continue;
+    decodes_alone = false;
+    stats.prompt_tokens += static_cast<uint64_t>(piece.count);
+  }
+  return decodes_alone;
+}
+
+// Rows are read on all threads, each with its own working memory; what a row says depends on
+// nothing but the row and its sequence.
+void Engine::Copy::settle_rows(const Step& step, const LogitsSlice& slice) {
+  rows.resize(static_cast<size_t>(slice.count));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const WantedRow& wanted = step.read[static_cast<size_t>(slice.first) + i];
+    rows[i].sequence = wanted.sequence;
+    rows[i].position = wanted.position;
+  }
+  std::atomic<size_t> next = 0;
+  const auto work = [&](int64_t thread) {
+    RowReader& reader = readers[static_cast<size_t>(thread)];
+    for (size_t i = next++; i < rows.size(); i = next++) {
+      if (rows[i].sequence->choice->ended()) continue;
+      const float* values = slice.values + static_cast<int64_t>(i) * slice.stride;
+      reader.read(rows[i], {values, static_cast<size_t>(spec.vocab_size)});
+    }
+  };
+  stages.last().rank.backend->parallel(std::min<int64_t>(std::ssize(readers), std::ssize(rows)),
+                                       work);
+  for (ScoredRow& row : rows) settle(row);
+}
+
+void Engine::Copy::settle(ScoredRow& row) {
+  RequestState& request = row.sequence->choice->request();
+  if (row.sequence->choice->ended()) return;
+  switch (row.outcome) {
+    case Sampled::not_finite:
+      return fail(
+          request, "numeric",
+          fmt::format("logits after token {} are not finite (NaN or infinity)", row.position));
+    case Sampled::nothing_allowed:
+      return fail(request, "bad_field",
+                  "allowed_token_ids, bad_words, min_tokens and logit_bias together leave no "
+                  "token");
+    case Sampled::token:
+      return row.of_prompt() ? request.add_prompt_logprobs(std::move(*row.logprobs)) : accept(row);
+  }
+}
+
+void Engine::Copy::accept(ScoredRow& row) {
+  Choice& choice = *row.sequence->choice;
+  RequestState& request = choice.request();
+  if (row.logprobs) choice.add_logprobs(std::move(*row.logprobs));
+  try {
+    choice.accept(row.token);
+  } catch (const text::TextError& error) {
+    return fail(request, "tokenizer_error", error.what());
+  }
+  ++stats.generated_tokens;
+  wake_followers(request);
+  if (!choice.finished()) return scheduler.settle(*row.sequence);
+  scheduler.finish(*row.sequence);
+  if (--request.unfinished == 0) ended.push_back(&request);
+}
+
+void Engine::Copy::fail(RequestState& request, std::string code, std::string message) {
+  request.fail(std::move(code), std::move(message));
+  for (const auto& choice : request.choices) {
+    if (!choice->finished()) scheduler.remove(choice->sequence());
+  }
+  ended.push_back(&request);
+}
+
+void Engine::Copy::collect(std::vector<RequestOutput>& finished) {
+  leaving.clear();
+  for (RequestState* request : ended) {
+    finished.push_back(request->take_output());
+    leaving.push_back(requests.extract(request->leader().sequence().serial));
+  }
+  ended.clear();
+  if (under_way == nullptr) leaving.clear();
+}
+
+void Engine::Copy::update_gauges() {
+  stats.cached_prompt_tokens = scheduler.prefix_hits();
+  stats.prefix_queries_tokens = scheduler.prefix_queries();
+  stats.preemptions = scheduler.preemptions();
+  stats.running = scheduler.running();
+  stats.waiting = unadmitted;
+  stats.kv_blocks_used = cache.pool().used();
+}
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,78 @@
+// One copy of the model with requests and KV blocks of its own: an engine has as many as it was
+// asked for.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/batch_builder.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/engine.h"
+#include "engine/layout.h"
+#include "engine/ranks/stages.h"
+#include "engine/request_state.h"
+#include "engine/row_reader.h"
+#include "engine/scheduler.h"
+
+namespace plimsoll::engine {
+
+struct Engine::Copy {
+  /// `owner` has the weights; null: this copy itself.
+  Copy(const model::ModelSpec& model_spec, const CopyRanks& ranks,
+       const text::Tokenizer* model_tokenizer, EngineOptions engine_options, const Copy* owner);
+
+  ~Copy();
+
+  void add(Request request);
+  void step(std::vector<RequestOutput>& finished);
+
+  [[nodiscard]] std::optional<RequestOutput::Failure> find_picture_fault(const Pictures& pictures);
+  /// Counts the pieces of the step that is about to run; true when it has decode rows alone.
+  bool count_pieces(const std::vector<Piece>& pieces);
+  /// Builds the next step and starts it. The step under way, if any, is settled after that: the
+  /// device has the next one by then.
+  void start(const std::vector<Piece>& pieces);
+  /// Pictures that the step needs and that are not in the cache yet.
+  void encode_pictures();
+  /// Waits for the step under way and takes in what it drew.
+  void settle();
+  void settle_rows(const Step& step, const LogitsSlice& slice);
+  void settle(ScoredRow& row);
+  void accept(ScoredRow& row);
+  void wake_followers(RequestState& request);
+  void fail(RequestState& request, std::string code, std::string message);
+  /// Hands out what ended.
+  void collect(std::vector<RequestOutput>& finished);
+  void update_gauges();
+
+  const model::ModelSpec& spec;
+  const text::Tokenizer* tokenizer;
+  EngineOptions options;
+  std::vector<TokenId> eos;
+  Stages stages;
+  const EngineLayout& layout;  // of the first stage, as the next two; limits are those of all
+  backend::Backend& backend;
+  Launch& launch;
+  KvCache cache;
+  PictureCache picture_cache;
+  PictureHolds picture_holds;
+  Scheduler scheduler;
+  BatchBuilder builder;
+  std::vector<Step> steps;    // one for each slab
+  Step* under_way = nullptr;  // of them: started, not settled
+  size_t next_slot = 0;
+  std::vector<RowReader> readers;             // one for each thread
+  std::vector<ScoredRow> rows;                // of the slice of logits at hand
+  std::map<uint64_t, RequestState> requests;  // by the serial of their first choice
+  std::vector<RequestState*> ended;           // in this step
+  /// Requests that have ended, but have rows in the step under way.
+  std::vector<std::map<uint64_t, RequestState>::node_type> leaving;
+  std::vector<RequestOutput> rejected;  // since the last step
+  uint64_t next_serial = 0;
+  int64_t unadmitted = 0;  // requests
+  EngineStats stats;
+};
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,62 @@
+// What configs say of recurrent layers.
+#include "model/recurrent.h"
+
+namespace plimsoll::model {
+
+std::vector<LayerParts> attention_or_recurrent(const std::vector<bool>& attention) {
+  std::vector<LayerParts> parts;
+  for (const bool attends : attention)
+    parts.push_back({.attention = attends, .recurrent = !attends});
+  return parts;
+}
+
+RecurrentTable read_mamba1(const ConfigReader& config, int64_t width, int64_t hidden) {
+  constexpr IntegerRange kSizes{1, 65536};
+  RecurrentTable table;
+  RecurrentSpec& sizes = table.sizes;
+  sizes.kind = RecurrentKind::mamba1;
+  sizes.heads = width;
+  sizes.head_dim = sizes.groups = 1;
+  sizes.state = config.integer({"state_size", "mamba_d_state"}, 16, kSizes);
+  const Json* rank = config.find({"time_step_rank", "mamba_dt_rank"});
+  const bool derived = rank == nullptr || rank->is_string();  // "auto"
+  sizes.rank =
+      derived ? (hidden + 15) / 16 : config.integer({"time_step_rank", "mamba_dt_rank"}, 1, kSizes);
+  sizes.conv = {
+      .width = width,
+      .taps = config.integer({"conv_kernel", "d_conv", "mamba_d_conv"}, 4, {1, kMostTaps}),
+      .activation = Activation::silu};
+  table.conv_bias = config.boolean({"use_conv_bias", "mamba_conv_bias"}, true);
+  table.bias = config.boolean({"use_bias", "mamba_proj_bias"}, false);
+  return table;
+}
+
+RecurrentTable read_mamba2(const ConfigReader& config, const Mamba2Keys& keys, int64_t width,
+                           const RecurrentSpec& missing) {
+  constexpr IntegerRange kSizes{1, 65536};
+  RecurrentTable table;
+  RecurrentSpec& sizes = table.sizes;
+  sizes.kind = RecurrentKind::mamba2;
+  sizes.heads = config.integer({keys.heads}, missing.heads, kSizes);
+  const Json* head = config.find({keys.head_dim});
+  const bool given = head != nullptr && !head->is_string();  // "auto"
+  sizes.head_dim = given ? config.integer({keys.head_dim}, missing.head_dim, kSizes)
+                   : missing.head_dim > 0 ? missing.head_dim
+                                          : width / sizes.heads;
+  if (sizes.heads * sizes.head_dim != width) {
+    config.refuse(keys.heads, "heads whose sizes add up to " + std::to_string(width));
+  }
+  sizes.groups = config.integer({keys.groups}, missing.groups, kSizes);
+  if (sizes.heads % sizes.groups != 0) config.refuse(keys.groups, "a divisor of the heads");
+  sizes.state = config.integer({keys.state}, missing.state, kSizes);
+  sizes.conv = {.width = width + 2 * sizes.groups * sizes.state,
+                .taps = config.integer({keys.taps}, 4, {1, kMostTaps}),
+                .activation = Activation::silu};
+  sizes.norm = {.epsilon = 1e-5f, .present = true};
+  sizes.norm_groups = sizes.groups;
+  table.conv_bias = config.boolean({keys.conv_bias}, true);
+  table.bias = config.boolean({keys.bias}, false);
+  return table;
+}
+
+}  // namespace plimsoll::model
