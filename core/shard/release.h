@@ -10,7 +10,7 @@ namespace plimsoll::shard {
 struct Release {
   int minor = 32;
   int patch = 0;
-  auto operator<=>(const Release&) const = default;  // NOLINT(modernize-use-nullptr)
+  auto operator<=>(const Release&) const = default;
 };
 
 inline constexpr Release kOldestRelease{.minor = 6, .patch = 0};
