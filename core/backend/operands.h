@@ -26,11 +26,26 @@ struct View {
   }
 };
 
+/// Ranks that have some of a product's inputs each. All call alike, with a matrix f32 of the same
+/// shape without gaps, and each has its result when the call returns.
+class InputRanks {
+ public:
+  /// The matrices become the sum of all.
+  virtual void sum(View values) = 0;
+  /// They become the largest of all, element by element.
+  virtual void most(View values) = 0;
+
+ protected:
+  ~InputRanks() = default;
+};
+
 /// A weight as the backend stores it (CPU: packed for its kernels).
 struct Weight {
   const model::WeightSpec* spec = nullptr;
   DType dtype = DType::f32;
   void* data = nullptr;
+  /// Of a share of the inputs: those that have the others. linear() leaves sums to the caller.
+  InputRanks* ranks = nullptr;
   explicit operator bool() const { return spec != nullptr; }
 };
 

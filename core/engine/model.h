@@ -194,6 +194,8 @@ class Model {
   /// What ranks have some inputs of each sums over all of them.
   void linear(backend::View out, backend::View in, const model::Linear& linear,
               model::Activation activation);
+  /// A weight, with the ranks that have the rest of its inputs.
+  [[nodiscard]] backend::Weight share(model::WeightId id) const;
   /// How many ranks away the same rank of the next stage is.
   [[nodiscard]] int64_t stage_ranks() const { return tensor_ == nullptr ? 1 : tensor_->ranks(); }
   [[nodiscard]] const backend::Weight& weight(model::WeightId id) const;

@@ -77,7 +77,7 @@ void Model::experts(const MlpSpec& mlp, const MlpInputs& inputs, View out) {
   }
   backend_.experts(out, in, routing, mlp,
                    {.up = weight(mlp.up.weight),
-                    .down = weight(mlp.down.weight),
+                    .down = share(mlp.down.weight),
                     .up_bias = weight(mlp.up.bias),
                     .down_bias = weight(mlp.down.bias)});
 }

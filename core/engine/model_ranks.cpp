@@ -12,14 +12,20 @@ using backend::Weight;
 using memory::Scope;
 using model::Activation;
 
+Weight Model::share(model::WeightId id) const {
+  Weight share = weight(id);
+  if (share && share.spec->ranks > 1 && share.spec->split == model::Split::row) {
+    share.ranks = tensor_;
+  }
+  return share;
+}
+
 // A bias joins the first slice of a sum, which the first rank has (model/slices.h).
 void Model::linear(View out, View in, const model::Linear& linear, Activation activation) {
-  const Weight& matrix = weight(linear.weight);
-  const bool sums =
-      tensor_ != nullptr && matrix.spec->ranks > 1 && matrix.spec->split == model::Split::row;
-  const bool biased = !sums || tensor_->rank() == 0;
+  const Weight matrix = share(linear.weight);
+  const bool biased = matrix.ranks == nullptr || tensor_->rank() == 0;
   backend_.linear(out, in, matrix, biased ? weight(linear.bias) : Weight{}, activation);
-  if (sums) tensor_->sum(out);
+  if (matrix.ranks != nullptr) matrix.ranks->sum(out);
 }
 
 void Model::look_up(const Step& step, View out) {

@@ -1,4 +1,7 @@
+#include <functional>
+
 #include "backend/cpu_fixture.h"
+#include "model/slices.h"
 #include "reference/router_cases.h"
 
 namespace plimsoll::testing {
@@ -143,6 +146,109 @@ TEST_CASE("experts agree with the reference") {
         REQUIRE(alone.same_bits(0, out, t));
       }
     }
+}
+
+/// A copy of a loaded weight's values in shares of ranks: of outputs, gate's and up's each, or of
+/// inputs.
+class ExpertShare {
+ public:
+  ExpertShare(backend::Backend& backend, const LoadedWeight& whole, model::Split split,
+              int64_t rank, int64_t ranks)
+      : spec_{*whole.weight.spec} {
+    const bool inputs = split == model::Split::row;
+    spec_.split = split;
+    spec_.ranks = ranks;
+    spec_.slices = inputs ? model::slices_of(spec_.columns()) / ranks : 1;
+    spec_.shape[inputs ? 2 : 1] /= ranks;
+    storage_.resize(backend.footprint().weight_bytes(spec_, DType::f32));
+    const int64_t columns = spec_.columns(), half = spec_.rows() / 2;
+    const int64_t all_rows = whole.weight.spec->rows(), all_columns = whole.weight.spec->columns();
+    weight = backend.load_weight(
+        spec_, DType::f32, storage_.data(), [&](int64_t first, int64_t count, void* to) {
+          auto* out = static_cast<float*>(to);
+          for (int64_t i = first; i < first + count; ++i) {
+            int64_t row = i % spec_.rows();
+            if (!inputs) row = row / half * (all_rows / 2) + rank * half + row % half;
+            const int64_t from = (i / spec_.rows() * all_rows + row) * all_columns;
+            for (int64_t c = 0; c < columns; ++c)
+              *out++ = static_cast<float>(
+                  whole.values
+                      .values[static_cast<size_t>(from + (inputs ? rank * columns : 0) + c)]);
+          }
+        });
+  }
+  ExpertShare(const ExpertShare&) = delete;
+  ExpertShare& operator=(const ExpertShare&) = delete;
+
+ private:
+  model::WeightSpec spec_;
+  std::vector<std::byte> storage_;
+
+ public:
+  Weight weight;
+};
+
+/// Ranks that run one after the other: each leaves what it has; after join() they get the sum.
+class RanksInTurn final : public backend::InputRanks {
+ public:
+  void sum(View values) override {
+    REQUIRE(values.stride == values.columns);
+    const std::span own(static_cast<float*>(values.data),
+                        static_cast<size_t>(values.rows * values.columns));
+    if (joined_) {
+      std::ranges::copy(left_.front(), own.begin());
+    } else {
+      left_.emplace_back(own.begin(), own.end());
+    }
+  }
+  void most(View) override { FAIL("nothing is rounded"); }
+  void join() {
+    joined_ = true;
+    for (size_t step = 1; step < left_.size(); step *= 2)
+      for (size_t to = 0; to < left_.size(); to += 2 * step)
+        std::ranges::transform(left_[to], left_[to + step], left_[to].begin(), std::plus<>());
+  }
+
+ private:
+  bool joined_ = false;
+  std::vector<std::vector<float>> left_;  // by rank
+};
+
+TEST_CASE("experts that ranks share give the bits that one rank's give") {
+  constexpr int64_t kRows = 21, kHidden = 50, kWidth = 48, kExperts = 3;
+  for (const CpuIsa isa : isas()) {
+    CpuFixture cpu(isa, 1);
+    const LoadedWeight up(*cpu, {kExperts, 2 * kWidth, kHidden}, WeightUse::experts, DType::f32, 1);
+    const LoadedWeight down(*cpu, {kExperts, kHidden, kWidth}, WeightUse::experts, DType::f32, 2);
+    const LoadedWeight bias(*cpu, {kExperts, kHidden}, WeightUse::experts, DType::f32, 3);
+    Rows in = Rows::random(kRows, kHidden, 4);
+    Chosen chosen(kRows, 2);
+    chosen.weights = Rows::random(kRows, 2, 5);
+    for (size_t slot = 0; slot < chosen.experts.size(); ++slot)
+      chosen.experts[slot] = static_cast<int32_t>(slot * slot % 5 % (kExperts + 1));  // 3: identity
+    // The rank's answer.
+    const auto run = [&](int64_t rank, int64_t ranks, backend::InputRanks* others) {
+      const ExpertShare own_up(*cpu, up, model::Split::merged_column, rank, ranks);
+      const ExpertShare own_down(*cpu, down, model::Split::row, rank, ranks);
+      backend::ExpertWeights weights{
+          .up = own_up.weight, .down = own_down.weight, .down_bias = bias.weight};
+      weights.down.ranks = others;
+      Rows out(kRows, kHidden);
+      cpu->experts(out, in, chosen.view(),
+                   {.intermediate = kWidth / ranks, .experts = kExperts, .experts_per_token = 2},
+                   weights);
+      return out;
+    };
+    const Rows expected = run(0, 1, nullptr);
+    for (const int64_t ranks : {2, 4, 8}) {
+      CAPTURE(isa_name(isa), ranks);
+      RanksInTurn turn;
+      for (int64_t rank = 0; rank < ranks; ++rank) run(rank, ranks, &turn);
+      turn.join();
+      const Rows out = run(ranks - 1, ranks, &turn);
+      for (int64_t t = 0; t < kRows; ++t) REQUIRE(out.same_bits(t, expected, t));
+    }
+  }
 }
 
 TEST_CASE("biases of experts have a row for each output of each") {

@@ -144,6 +144,15 @@ std::vector<int64_t> widths_of(const model::ModelSpec& spec) {
   return widths;
 }
 
+/// The same, told.
+std::vector<int64_t> print_widths(const fs::path& recipe, const Subject& subject) {
+  const std::vector<int64_t> widths = widths_of(subject.spec());
+  fmt::print("{:<28} {}\n", recipe.filename().string(),
+             widths.empty() ? shard::tensor_refusal(subject.spec(), 2)
+                            : fmt::format("on {} ranks", fmt::join(widths, ", ")));
+  return widths;
+}
+
 /// Answers on ranks that share layers, of stages and copies too, are those of one rank.
 void check_shares(Subject& subject, const std::vector<int64_t>& widths, DType dtype) {
   const Answers expected = subject.answers({}, dtype);
@@ -175,16 +184,31 @@ TEST_CASE("ranks that share layers answer with the bits of one rank") {
     INFO("model " << recipe.filename());
     if (!testing::is_served(recipe)) continue;
     Subject subject(recipe);
-    const std::vector<int64_t> widths = widths_of(subject.spec());
-    fmt::print("{:<28} {}\n", recipe.filename().string(),
-               widths.empty() ? shard::tensor_refusal(subject.spec(), 2)
-                              : fmt::format("on {} ranks", fmt::join(widths, ", ")));
+    const std::vector<int64_t> widths = print_widths(recipe, subject);
     if (widths.empty()) continue;
     ++models;
     check_shares(subject, widths, DType::f32);
     check_shares(subject, widths, DType::bf16);
   }
   CHECK(models > 1);
+}
+
+TEST_CASE("ranks that share experts answer with the bits of one rank") {
+  for (const fs::path& recipe : testing::model_folders("more_models")) {
+    INFO("model " << recipe.filename());
+    if (!testing::is_served(recipe)) continue;
+    const auto has_experts = [](const model::LayerSpec& layer) {
+      return layer.mlp.kind == model::MlpKind::experts;
+    };
+    const model::ModelSpec spec = model::read_model_spec(recipe);
+    if (std::ranges::none_of(spec.layers, has_experts)) continue;
+    Subject subject(recipe);
+    const std::vector<int64_t> widths = print_widths(recipe, subject);
+    if (widths.empty()) continue;
+    const Answers expected = subject.answers({}, DType::f32);
+    CHECK(subject.answers({.tensor = widths.front()}, DType::f32) == expected);
+    CHECK(subject.answers({.tensor = widths.back(), .stages = 2}, DType::f32) == expected);
+  }
 }
 
 TEST_CASE("stages of quantised models answer with the bits of one rank") {

@@ -42,7 +42,7 @@ struct RankMatrix {
 
 }  // namespace
 
-TEST_CASE("ranks sum in a tree of pairs, have each other's rows, and the first has all columns") {
+TEST_CASE("ranks sum in pairs, find the most, have each other's rows, the first all columns") {
   constexpr int kRanks = 4;
   SharedTeam team(kRanks);
   Crew crew(kRanks, [&] { team.give_up(); });
@@ -52,10 +52,15 @@ TEST_CASE("ranks sum in a tree of pairs, have each other's rows, and the first h
     std::vector<RankMatrix> sums, rows, all(kRanks, RankMatrix(3, 4 * columns - 2, 0));
     for (int64_t rank = 0; rank < kRanks; ++rank) sums.emplace_back(3, columns, seed(rank));
     const std::vector<RankMatrix> before = rows = sums;
+    const auto sign = [](size_t i) { return i % 2 == 0 ? 1.f : -1.f; };  // of whom the most is
+    std::vector<RankMatrix> most = sums;
+    for (RankMatrix& matrix : most)
+      for (size_t i = 0; i < matrix.values.size(); ++i) matrix.values[i] *= sign(i);
     crew.run([&](int64_t rank) {
       const auto index = static_cast<size_t>(rank);
       TensorRanks& end = team.rank(rank);
       end.sum(sums[index]);
+      end.most(most[index]);
       end.share_rows(rows[index], std::array<int32_t, 3>{2, 0, 2});
       RankMatrix own = before[index];
       end.gather_columns(own, all[index]);
@@ -67,6 +72,7 @@ TEST_CASE("ranks sum in a tree of pairs, have each other's rows, and the first h
                    column = i % static_cast<size_t>(columns);
       for (size_t rank = 0; rank < kRanks; ++rank) {
         REQUIRE(sums[rank].values[i] == sum);
+        REQUIRE(most[rank].values[i] == sign(i) * of(i % 2 == 0 ? 3 : 0));
         REQUIRE(rows[rank].values[i] == of(row == 1 ? 0 : 2));
         const size_t at = rank * static_cast<size_t>(columns) + column;
         const auto width = static_cast<size_t>(4 * columns - 2);

@@ -84,7 +84,7 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
       std::byte* const mine = packed + static_cast<size_t>(first) * row_bytes;
       if (s == 0 || model::has_input_scale(rule.rounding)) {
         const auto input = [&](int64_t i) { return row_of(first + i); };
-        pack(rows, k, dtype, mine, input, rule);
+        pack(rows, k, dtype, mine, input, rule, spec.slices);
       }
       jobs.push_back({.rows_packed = mine,
                       .rows = rows,
@@ -93,7 +93,11 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
                       .out = out + first * n + segment.first_row,
                       .out_stride = n});
     }
-    multiply({.n = is_packed ? segment.part->rows() : n, .k = k, .dtype = dtype, .jobs = jobs});
+    multiply({.n = is_packed ? segment.part->rows() : n,
+              .k = k,
+              .slices = spec.slices,
+              .dtype = dtype,
+              .jobs = jobs});
   }
 }
 
@@ -131,7 +135,8 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
   multiply_experts(slots, weights.up, input, packed, ups);
   // Slots of identities are the last and need no product.
   const int64_t up_width = mlp.up_rows();
-  for_rows(slots.starts[mlp.experts], up_width, [&](int64_t i) {
+  const int64_t multiplied = slots.starts[mlp.experts];
+  for_rows(multiplied, up_width, [&](int64_t i) {
     float* gate = ups + i * up_width;
     // A product's input times a number is its output times that.
     if (on_input) kernels_.scale(gate, weight_of(slots.order[i]), up_width);
@@ -146,6 +151,9 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
   const float* const activated = mlp.gated ? gated : ups;
   multiply_experts(
       slots, weights.down, [&](int64_t i) { return activated + i * width; }, packed, downs);
+  if (weights.down.ranks != nullptr) {
+    weights.down.ranks->sum({downs, DType::f32, multiplied, out.columns, out.columns});
+  }
   for_rows(out.rows, k * out.columns, [&](int64_t t) {
     float* to = static_cast<float*>(out.data) + t * out.stride;
     std::fill_n(to, out.columns, 0.f);

@@ -37,7 +37,7 @@ class Communicator {
 /// One rank's end of those that have the heads and columns of a stage between them. All make the
 /// same calls in the same order, with matrices of the same shape that lie without gaps, and each
 /// returns when its result is there; throws as Communicator.
-class TensorRanks {
+class TensorRanks : public backend::InputRanks {
  public:
   virtual ~TensorRanks() = default;
   TensorRanks(const TensorRanks&) = delete;
@@ -46,9 +46,8 @@ class TensorRanks {
   [[nodiscard]] virtual int64_t rank() const = 0;
   /// A power of two.
   [[nodiscard]] virtual int64_t ranks() const = 0;
-  /// Each one's [rows, columns] f32 become the sum of all, made in a tree of pairs: (0 + 1) + (2 +
-  /// 3).
-  virtual void sum(backend::View values) = 0;
+  /// Made in a tree of pairs: (0 + 1) + (2 + 3).
+  void sum(backend::View values) override = 0;
   /// Row t of all becomes that of the rank owners[t].
   virtual void share_rows(backend::View rows, std::span<const int32_t> owners) = 0;
   /// `all` of rank 0 [rows, n] becomes the columns of all side by side, those beyond n left out.

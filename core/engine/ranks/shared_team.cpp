@@ -14,24 +14,12 @@ class SharedTeam::End final : public TensorRanks {
   [[nodiscard]] int64_t rank() const override { return rank_; }
   [[nodiscard]] int64_t ranks() const override { return std::ssize(team_.shown_); }
 
-  // Each rank sums its share of the elements for all of them.
   void sum(backend::View values) override {
-    constexpr int64_t kLine = 16;  // floats
-    const int64_t count = values.rows * values.columns;
-    const int64_t share = round_up(divide_up(count, ranks()), kLine);
-    const int64_t first = std::min(count, rank_ * share);
-    const int64_t own = std::min(count, first + share) - first;
-    const auto at = [&](int64_t rank) {
-      return reinterpret_cast<float*>(team_.row(rank, 0)) + first;
-    };
-    team_.show(rank_, values);
-    for (int64_t step = 1; step < ranks(); step *= 2) {
-      for (int64_t to = 0; to < ranks(); to += 2 * step) add(at(to), at(to + step), own);
-    }
-    for (int64_t to = 1; to < ranks(); ++to) {
-      std::memcpy(at(to), at(0), static_cast<size_t>(own) * sizeof(float));
-    }
-    team_.meet();
+    join(values, [](float a, float b) { return a + b; });
+  }
+
+  void most(backend::View values) override {
+    join(values, [](float a, float b) { return b > a ? b : a; });
   }
 
   void share_rows(backend::View rows, std::span<const int32_t> owners) override {
@@ -57,8 +45,30 @@ class SharedTeam::End final : public TensorRanks {
   }
 
  private:
-  static void add(float* to, const float* from, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+  // Each rank joins its share of the elements for all of them, in a tree of pairs.
+  template <typename F>
+  void join(const backend::View& values, const F& f) {
+    constexpr int64_t kLine = 16;  // floats
+    const int64_t count = values.rows * values.columns;
+    const int64_t share = round_up(divide_up(count, ranks()), kLine);
+    const int64_t first = std::min(count, rank_ * share);
+    const int64_t own = std::min(count, first + share) - first;
+    const auto at = [&](int64_t rank) {
+      return reinterpret_cast<float*>(team_.row(rank, 0)) + first;
+    };
+    team_.show(rank_, values);
+    for (int64_t step = 1; step < ranks(); step *= 2) {
+      for (int64_t to = 0; to < ranks(); to += 2 * step) join_floats(at(to), at(to + step), own, f);
+    }
+    for (int64_t to = 1; to < ranks(); ++to) {
+      std::memcpy(at(to), at(0), static_cast<size_t>(own) * sizeof(float));
+    }
+    team_.meet();
+  }
+
+  template <typename F>
+  static void join_floats(float* to, const float* from, int64_t count, const F& f) {
+    for (int64_t i = 0; i < count; ++i) to[i] = f(to[i], from[i]);
   }
 
   SharedTeam& team_;

@@ -41,7 +41,8 @@ std::string share_refusal(const ShardTensor& tensor, int64_t ranks) {
                        weight.columns(), ranks);
   }
   const bool padded = tensor.split == model::Split::vocabulary;
-  const int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
+  const int64_t in_matrix = tensor.shape.empty() ? 1 : tensor.shape[weight.is_stack() ? 1 : 0];
+  const int64_t rows = weight.matrices() * in_matrix;
   if (!padded && rows_of(rank_blocks(tensor, 0, ranks)) != rows) {
     return fmt::format("{} is not cut by heads", weight.name);
   }
