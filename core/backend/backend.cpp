@@ -89,11 +89,7 @@ int64_t sequences(const BatchMeta& batch) {
   return static_cast<int64_t>(batch.context_length.size());
 }
 
-void check_cache(const char* op, View qkv, const model::AttentionSpec& spec, const KvLayer& cache,
-                 const BatchMeta& batch) {
-  const int64_t stored = spec.keys_of >= 0 ? 0 : 2 * spec.kv_heads;  // heads of k and v in qkv
-  check_shape(op, "qkv", qkv, static_cast<int64_t>(batch.positions.size()),
-              (spec.heads + stored) * spec.head_dim);
+void check_tables(const char* op, const KvLayer& cache, const BatchMeta& batch) {
   if (static_cast<size_t>(cache.group) >= batch.block_tables.size()) {
     disagree("{}: KV group {} of {}", op, cache.group, batch.block_tables.size());
   }
@@ -102,6 +98,14 @@ void check_cache(const char* op, View qkv, const model::AttentionSpec& spec, con
     disagree("{}: block table of {} entries does not match [{}, {}]", op, table.size(),
              sequences(batch), batch.table_stride);
   }
+}
+
+void check_cache(const char* op, View qkv, const model::AttentionSpec& spec, const KvLayer& cache,
+                 const BatchMeta& batch) {
+  const int64_t stored = spec.keys_of >= 0 ? 0 : spec.stored_heads();  // heads of k and v in qkv
+  check_shape(op, "qkv", qkv, static_cast<int64_t>(batch.positions.size()),
+              (spec.heads + stored) * spec.head_dim);
+  check_tables(op, cache, batch);
 }
 
 /// A norm's weight or bias over each head, or over `heads` of them one after the other.
@@ -250,6 +254,28 @@ void Backend::rope_and_store(View qkv, View angles, const model::AttentionSpec& 
   if (runs(qkv)) do_rope_and_store(qkv, angles, spec, norms, cache, batch);
 }
 
+void Backend::choose_keys(View chosen, const IndexInputs& in, const model::AttentionSpec& spec,
+                          const KvLayer& keys, const BatchMeta& batch) {
+  constexpr const char* kOp = "choose_keys";
+  const auto rows = static_cast<int64_t>(batch.positions.size());
+  check_shape(kOp, "q", in.q, rows, spec.heads * spec.head_dim);
+  check_shape(kOp, "weights", in.weights, rows, spec.heads);
+  check_rows(kOp, chosen, "positions", batch.positions.size());
+  if (chosen.dtype != DType::i32 || chosen.columns == 0) {
+    disagree("{}: chosen {} are {}, not positions", kOp, show(chosen), torch_name(chosen.dtype));
+  }
+  check_tables(kOp, keys, batch);
+  const memory::Scope scope(*scratch_);
+  auto* workspace = static_cast<std::byte*>(scratch_->take(
+      "choice workspace", footprint_.choice_workspace(rows, batch.table_stride * keys.block_size)));
+  if (runs(chosen)) do_choose_keys(chosen, in, spec, keys, batch, workspace);
+}
+
+void Backend::do_choose_keys(View, const IndexInputs&, const model::AttentionSpec&, const KvLayer&,
+                             const BatchMeta&, std::byte*) {
+  disagree("choose_keys: the {} backend has no such kernel", footprint_.name());
+}
+
 void Backend::attention(View out, View qkv, const model::AttentionSpec& spec,
                         const ScoreTerms& terms, const KvLayer& cache, const BatchMeta& batch) {
   check_cache("attention", qkv, spec, cache, batch);
@@ -257,6 +283,9 @@ void Backend::attention(View out, View qkv, const model::AttentionSpec& spec,
   const View heads{nullptr, qkv.dtype, qkv.rows, spec.heads, spec.heads};
   check_vector("attention", terms.sinks, "heads", heads);
   check_vector("attention", terms.slopes, "heads", heads);
+  if (terms.chosen.columns > 0) {
+    check_shape("attention", "chosen", terms.chosen, qkv.rows, terms.chosen.columns);
+  }
   const memory::Scope scope(*scratch_);
   auto* workspace = static_cast<std::byte*>(scratch_->take(
       "attention workspace", footprint_.attention_workspace(qkv.rows, sequences(batch), spec)));

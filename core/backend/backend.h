@@ -49,6 +49,10 @@ class Footprint {
                                                  int64_t hidden, DType dtype) const = 0;
   [[nodiscard]] virtual size_t attention_workspace(int64_t rows, int64_t sequences,
                                                    const model::AttentionSpec& spec) const = 0;
+  /// Of choose_keys for rows that see at most `longest` keys.
+  [[nodiscard]] virtual size_t choice_workspace(int64_t /*rows*/, int64_t /*longest*/) const {
+    return 0;
+  }
 
   // What follows differs on devices with memory of their own.
 
@@ -187,7 +191,14 @@ class Backend {
   /// when the layer has no RoPE. v in qkv is not kept.
   void rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
                       const HeadNorms& norms, const KvLayer& cache, const BatchMeta& batch);
-  /// out [T, H d] = causal attention of the q columns of qkv over the cache.
+  /// chosen [T, n] i32: the positions of the n keys with the best scores of those that a row sees,
+  /// ascending; of equal scores the first. The score of a key is the sum over heads of weight *
+  /// max(q.k * scale, 0). Rows that see no more than n keys are left as they are. `spec` is
+  /// AttentionSpec::index_heads(), `keys` what rope_and_store() has of it.
+  void choose_keys(View chosen, const IndexInputs& in, const model::AttentionSpec& spec,
+                   const KvLayer& keys, const BatchMeta& batch);
+  /// out [T, H d] = causal attention of the q columns of qkv over the cache; over the chosen keys
+  /// alone where there is a choice.
   void attention(View out, View qkv, const model::AttentionSpec& spec, const ScoreTerms& terms,
                  const KvLayer& cache, const BatchMeta& batch);
   /// out's columns = in's, or zeros where `in` has no rows; the others of out stay.
@@ -276,6 +287,8 @@ class Backend {
   virtual void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
                                  const HeadNorms& norms, const KvLayer& cache,
                                  const BatchMeta& batch) = 0;
+  virtual void do_choose_keys(View chosen, const IndexInputs& in, const model::AttentionSpec& spec,
+                              const KvLayer& keys, const BatchMeta& batch, std::byte* workspace);
   virtual void do_attention(View out, View qkv, const model::AttentionSpec& spec,
                             const ScoreTerms& terms, const KvLayer& cache, const BatchMeta& batch,
                             std::byte* workspace) = 0;

@@ -90,6 +90,13 @@ struct HeadColumns {
 struct ScoreTerms {
   Weight sinks{};   // [heads]
   Weight slopes{};  // [heads], of model::Alibi
+  View chosen{};    // of Backend::choose_keys
+};
+
+/// What an indexer reads of T tokens.
+struct IndexInputs {
+  View q;        // [T, heads * head_dim], rotated
+  View weights;  // [T, heads]
 };
 
 /// What a selective scan reads of T tokens; its output is as wide as x.

@@ -67,6 +67,7 @@ View Model::forward(const BatchMeta& batch) {
     step.first = take("first input", tokens, spec_.hidden_size);
     copy(step.first, step.residual);
   }
+  step.chosen = take_choice(batch);
   if (spec_.layer_inputs.width > 0) {
     const int64_t columns = std::ssize(spec_.layers) * spec_.layer_inputs.width;
     step.inputs = take("layer inputs", tokens, columns);
@@ -182,7 +183,7 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
   const View product = take("qkv", input.rows, gate_columns + q + 2 * kv);
   const View qkv = product.slice_columns(gate_columns, q + 2 * kv);
   if (spec.latent.kv_rank > 0) {
-    expand_latents(spec, input, qkv);
+    expand_latents(step, index, input, qkv);
   } else if (spec.value_dim > 0) {
     widen_values(spec, input, qkv);
   } else {
@@ -197,8 +198,10 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
                                  weight(spec.k_norm.weight), weight(spec.k_norm.bias)};
   backend_.rope_and_store(qkv, angles, stored, norms, caches_[index], step.batch);
   View attended = take("attended", input.rows, spec.heads * spec.head_dim);
-  backend_.attention(attended, qkv, spec, {weight(spec.sinks), weight(spec.alibi.slopes)},
-                     caches_[index], step.batch);
+  const backend::ScoreTerms terms{.sinks = weight(spec.sinks),
+                                  .slopes = weight(spec.alibi.slopes),
+                                  .chosen = spec.indexer.most > 0 ? step.chosen : View{}};
+  backend_.attention(attended, qkv, spec, terms, caches_[index], step.batch);
   if (spec.gates_in_qkv) {
     backend_.multiply_gates(attended, product.slice_columns(0, q), spec.gate_kind);
   }

@@ -36,6 +36,14 @@ struct KvLayout {
 KvLayout make_kv_layout(const model::ModelSpec& spec, int64_t block_size, DType dtype,
                         const backend::Footprint& footprint);
 
+/// What one layer has in a block: keys and values, then its indexer's keys.
+struct LayerBlock {
+  size_t index_offset = 0;  // bytes
+  size_t bytes = 0;         // 0: nothing of its own
+};
+LayerBlock layer_block(const model::LayerSpec& layer, int64_t block_size, DType dtype,
+                       const backend::Footprint& footprint);
+
 /// The part of a model's layout that a pipeline stage keeps: the same groups, of its own layers,
 /// which begin with the model's `first_layer`. Its blocks are as large as these need.
 KvLayout cut_kv_layout(const KvLayout& whole, const model::ModelSpec& stage, int64_t first_layer,
@@ -110,6 +118,7 @@ class Model {
     backend::View shortcut{};  // likewise, of LayerSpec::shortcut; empty where there is none
     backend::View inputs{};    // likewise, of all layers; empty where there are none
     backend::View first{};     // what the first layer reads, where blocks read it too; else empty
+    backend::View chosen{};    // [T, n] keys that the last indexer chose; empty where there is none
     bool gathered = false;     // the residual has the wanted rows alone
   };
   /// What the first layer reads: of tokens, or of the stage before.
@@ -137,8 +146,12 @@ class Model {
   /// What a layer makes of the first residual.
   void run_branches(const Step& step, size_t index, backend::View x, backend::View out);
   void layer(Step& step, size_t index, backend::View hidden);
-  /// q, k and v of all heads from their latents, v's heads padded to k's.
-  void expand_latents(const model::AttentionSpec& spec, backend::View input, backend::View qkv);
+  /// q, k and v of all heads from their latents, v's heads padded to k's; where there is an
+  /// indexer, it chooses keys.
+  void expand_latents(const Step& step, size_t index, backend::View input, backend::View qkv);
+  /// Step::chosen: room for the keys of each row.
+  backend::View take_choice(const backend::BatchMeta& batch);
+  void choose_keys(const Step& step, size_t index, backend::View input, backend::View q_latent);
   /// The same where v's heads alone are smaller.
   void widen_values(const model::AttentionSpec& spec, backend::View input, backend::View qkv);
   /// Attention's output without the padding of v's heads.

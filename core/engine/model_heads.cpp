@@ -1,5 +1,7 @@
 // Heads of attention that are not simply rows of one product: q, k and v from latents, and v's
-// heads that are smaller than k's.
+// heads that are smaller than k's; keys that an indexer chooses.
+#include <algorithm>
+
 #include "engine/model.h"
 
 namespace plimsoll::engine {
@@ -8,7 +10,42 @@ using backend::View;
 using memory::Scope;
 using model::Activation;
 
-void Model::expand_latents(const model::AttentionSpec& spec, View input, View qkv) {
+View Model::take_choice(const backend::BatchMeta& batch) {
+  int64_t most = 0;
+  for (const model::LayerSpec& layer : spec_.layers) {
+    most = std::max(most, layer.attention.indexer.most);
+  }
+  if (most == 0) return {};
+  const int64_t longest = batch.table_stride * caches_.front().block_size;
+  return take("chosen keys", std::ssize(batch.positions), std::min(most, longest), DType::i32);
+}
+
+void Model::choose_keys(const Step& step, size_t index, View input, View q_latent) {
+  const model::AttentionSpec& attention = spec_.layers[index].attention;
+  const model::IndexerSpec& indexer = attention.indexer;
+  const model::AttentionSpec spec = attention.index_heads();
+  const Scope scope(backend_.scratch());
+  const int64_t dim = spec.head_dim, q_columns = spec.heads * dim;
+  const View down = take("index keys and weights", input.rows, dim + spec.heads);
+  linear(down, input, indexer.down, Activation::none);
+  const View qk = take("index q and k", input.rows, q_columns + dim);
+  const View q = qk.slice_columns(0, q_columns);
+  linear(q, q_latent, indexer.q_up, Activation::none);
+  copy(qk.slice_columns(q_columns, dim), down.slice_columns(0, dim));
+  backend::KvLayer keys = caches_[index];
+  keys.layer_offset +=
+      layer_block(spec_.layers[index], keys.block_size, keys.dtype, backend_.footprint())
+          .index_offset;
+  const backend::HeadNorms norms{.k = weight(spec.k_norm.weight),
+                                 .k_bias = weight(spec.k_norm.bias)};
+  const View angles = angles_[static_cast<size_t>(spec.rope)];
+  backend_.rope_and_store(qk, angles, spec, norms, keys, step.batch);
+  backend_.choose_keys(step.chosen, {q, down.slice_columns(dim, spec.heads)}, spec, keys,
+                       step.batch);
+}
+
+void Model::expand_latents(const Step& step, size_t index, View input, View qkv) {
+  const model::AttentionSpec& spec = spec_.layers[index].attention;
   const model::LatentSpec& latent = spec.latent;
   const Scope scope(backend_.scratch());
   const int64_t heads = spec.heads, dim = spec.head_dim;
@@ -22,6 +59,7 @@ void Model::expand_latents(const model::AttentionSpec& spec, View input, View qk
     if (!fused) linear(q_in, input, latent.q_down, Activation::none);
     norm(q_in, fused ? down.slice_columns(0, latent.q_rank) : q_in, latent.q_norm);
   }
+  if (spec.indexer.chooses()) choose_keys(step, index, input, q_in);
   const View q = take("q", input.rows, heads * dim);
   linear(q, q_in, latent.q_up, Activation::none);
   const View normed = take("kv latent", input.rows, latent.kv_rank);

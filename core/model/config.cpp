@@ -3,7 +3,6 @@
 #include <strings.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 
 #include "base/error.h"
@@ -40,21 +39,6 @@ std::string known_architectures(std::string_view name) {
   return "supported are " + architectures([](std::string_view) { return true; });
 }
 
-/// What text models lack here that are known otherwise.
-struct Unserved {
-  std::string_view architecture, lacks;
-};
-constexpr std::string_view kIndexer = "attention to the keys that an indexer chooses";
-constexpr auto kUnserved = std::to_array<Unserved>({
-    {"DeepseekV32ForCausalLM", kIndexer},
-    {"GlmMoeDsaForCausalLM", kIndexer},
-});
-
-std::string lacks(std::string_view architecture) {
-  const auto known = std::ranges::find(kUnserved, architecture, &Unserved::architecture);
-  return known == kUnserved.end() ? "" : fmt::format(" yet ({})", known->lacks);
-}
-
 // The whole model's architecture, not that of a part such as text_config.
 const Family& find_family(const Json& root) {
   const ConfigReader config = ConfigReader::plain(root);
@@ -62,8 +46,8 @@ const Family& find_family(const Json& root) {
   if (names && !names->empty()) {
     const auto family = std::ranges::find(families(), names->front(), &Family::architecture);
     if (family != families().end()) return *family;
-    fail(ExitCode::checkpoint_unusable, "architecture {} is not supported{}; {}",
-         names->front().substr(0, 80), lacks(names->front()), known_architectures(names->front()));
+    fail(ExitCode::checkpoint_unusable, "architecture {} is not supported; {}",
+         names->front().substr(0, 80), known_architectures(names->front()));
   }
   const std::string type = config.text({"model_type"}, "");
   const auto family = std::ranges::find(families(), type, &Family::model_type);

@@ -104,6 +104,7 @@ struct Heads {
 struct Latent {
   AttentionSpec attention;  // numbers and rules; weights are added
   LatentModules modules = LatentModules::within;
+  std::vector<bool> chooses{};  // by layer, where there are indexers: others see what it chose
 };
 
 /// Falcon-H1's factors around attention.

@@ -36,7 +36,7 @@ class LayersBuilder {
       for (size_t i = 0; i < both.size(); ++i) add(both[i], "." + std::to_string(i));
     };
     each([&](LayerSpec& half, const std::string& number) {
-      half.attention = latent_attention(prefix + names_.attention + number);
+      half.attention = latent_attention(prefix + names_.attention + number, index);
     });
     each([&](LayerSpec& half, const std::string& number) {
       half.attention_norm = norm(prefix, names_.attention_norm + number);
@@ -61,7 +61,7 @@ class LayersBuilder {
     switch (part) {
       case LayerPart::attention:
         if (parts_.attention) {
-          layer.attention = decoder_.latent ? latent_attention(prefix + names_.attention)
+          layer.attention = decoder_.latent ? latent_attention(prefix + names_.attention, index)
                                             : add_attention(decoder_, prefix, index, add_);
         }
         if (parts_.recurrent) {
@@ -233,8 +233,10 @@ class LayersBuilder {
     return experts;
   }
 
-  AttentionSpec latent_attention(const std::string& module) {
+  AttentionSpec latent_attention(const std::string& module, int64_t index) {
     AttentionSpec attention = decoder_.latent->attention;
+    const std::vector<bool>& chooses = decoder_.latent->chooses;
+    if (!chooses.empty() && !chooses[static_cast<size_t>(index)]) attention.indexer.heads = 0;
     add_latent(spec_, attention, module, decoder_.latent->modules);
     return attention;
   }

@@ -1,6 +1,7 @@
 #include "model/latent.h"
 
 #include <cmath>
+#include <utility>
 
 #include "model/decoder_config.h"
 #include "model/spec_builder.h"
@@ -40,50 +41,121 @@ AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rop
   return attention;
 }
 
-void add_latent(ModelSpec& spec, AttentionSpec& attention, const std::string& module,
-                LatentModules modules) {
-  SpecBuilder add(spec);
-  LatentSpec& latent = attention.latent;
-  const bool within = modules == LatentModules::within;
-  const std::string inner = within ? module + ".mla_attn" : module;
-  // transformers' constant; published configs state the same for all norms.
-  const Norm norm{.epsilon = 1e-6f};
-  const int64_t hidden = spec.hidden_size;
-  const std::string kv_down = module + ".kv_a_proj_with_mqa", q_down = module + ".q_a_proj";
-  const Rows kv_rows = Rows::all(kv_down, latent.kv_rank + latent.rotated);
-  const Rows q_rows = Rows::all(q_down, latent.q_rank);
-  const bool fused = within && latent.q_rank > 0;
-  const auto first = static_cast<WeightId>(spec.weights.size());
-  if (modules == LatentModules::scales_first) attention.scales_before = first;
-  const auto add_q = [&] {
-    const bool low = latent.q_rank > 0;
+namespace {
+
+/// Adds the weights of a latent attention, part by part.
+class LatentBuilder {
+ public:
+  LatentBuilder(ModelSpec& spec, AttentionSpec& attention, std::string module,
+                LatentModules modules)
+      : add_(spec),
+        attention_(attention),
+        latent_(attention.latent),
+        module_(std::move(module)),
+        inner_(modules == LatentModules::within ? module_ + ".mla_attn" : module_),
+        hidden_(spec.hidden_size) {}
+
+  void add_q() {
+    const bool low = latent_.q_rank > 0;
     if (low) {
-      latent.q_norm = add.norm(inner + ".q_a_layernorm", latent.q_rank, norm);
-      spec.weights.back().parts.front().tensor = module + ".q_a_layernorm.weight";
+      latent_.q_norm = add_.norm(inner_ + ".q_a_layernorm", latent_.q_rank, kNorm);
+      add_.at(add_.last()).parts.front().tensor = module_ + ".q_a_layernorm.weight";
     }
     const std::string name = low ? ".q_b_proj" : ".q_proj";
-    latent.q_up =
-        add.linear(inner + name, {Rows::all(module + name, attention.heads * attention.head_dim)},
-                   low ? latent.q_rank : hidden, {.split = Split::column});
-  };
-  if (fused) {
-    latent.kv_down = add.linear(module + ".fused_qkv_a_proj", {q_rows, kv_rows}, hidden, {});
-    add_q();
-  } else if (within) {
-    latent.kv_down = add.linear(kv_down, {kv_rows}, hidden, {});
-    add_q();
-  } else {
-    if (latent.q_rank > 0) latent.q_down = add.linear(q_down, {q_rows}, hidden, {});
-    add_q();
-    latent.kv_down = add.linear(kv_down, {kv_rows}, hidden, {});
+    const int64_t rows = attention_.heads * attention_.head_dim;
+    latent_.q_up = add_.linear(inner_ + name, {Rows::all(module_ + name, rows)},
+                               low ? latent_.q_rank : hidden_, {.split = Split::column});
   }
-  latent.kv_norm = add.norm(module + ".kv_a_layernorm", latent.kv_rank, norm);
-  const std::string kv_up = module + ".kv_b_proj";
-  latent.kv_up = add.linear(kv_up, attention.heads * (latent.unrotated + attention.value_dim),
-                            latent.kv_rank, {.split = Split::column});
-  const std::string out = ".o_proj";
-  attention.out = add.linear(inner + out, {Rows::all(module + out, hidden)},
-                             attention.heads * attention.value_dim, {.split = Split::row});
+  void add_q_down() { latent_.q_down = add_.linear(q_rows().module, {q_rows()}, hidden_, {}); }
+  void add_kv_down() { latent_.kv_down = add_.linear(kv_rows().module, {kv_rows()}, hidden_, {}); }
+  /// The latents of q and of k and v as one product.
+  void add_down() {
+    latent_.kv_down =
+        add_.linear(module_ + ".fused_qkv_a_proj", {q_rows(), kv_rows()}, hidden_, {});
+  }
+  void add_kv_norm() {
+    latent_.kv_norm = add_.norm(module_ + ".kv_a_layernorm", latent_.kv_rank, kNorm);
+  }
+  void add_kv_up() {
+    latent_.kv_up = add_.linear(module_ + ".kv_b_proj",
+                                attention_.heads * (latent_.unrotated + attention_.value_dim),
+                                latent_.kv_rank, {.split = Split::column});
+  }
+  void add_out() {
+    const std::string out = ".o_proj";
+    attention_.out = add_.linear(inner_ + out, {Rows::all(module_ + out, hidden_)},
+                                 attention_.heads * attention_.value_dim, {.split = Split::row});
+  }
+  void add_indexer() {
+    IndexerSpec& indexer = attention_.indexer;
+    if (!indexer.chooses()) return;
+    const std::string module = module_ + ".indexer";
+    indexer.q_up =
+        add_.linear(module + ".wq_b", indexer.heads * indexer.head_dim, latent_.q_rank, {});
+    indexer.down = add_.linear(module + ".wk_weights_proj",
+                               {Rows::all(module + ".wk", indexer.head_dim),
+                                Rows::all(module + ".weights_proj", indexer.heads)},
+                               hidden_, {});
+    Norm norm = kNorm;
+    norm.kind = NormKind::layer;
+    indexer.k_norm = add_.norm(module + ".k_norm", indexer.head_dim, norm);
+    for (const WeightId id : {indexer.k_norm.weight, indexer.k_norm.bias}) {
+      add_.at(id).dtype = DType::f32;
+    }
+  }
+
+ private:
+  // transformers' constant; published configs state the same for all norms.
+  static constexpr Norm kNorm{.epsilon = 1e-6f};
+
+  [[nodiscard]] Rows q_rows() const { return Rows::all(module_ + ".q_a_proj", latent_.q_rank); }
+  [[nodiscard]] Rows kv_rows() const {
+    return Rows::all(module_ + ".kv_a_proj_with_mqa", latent_.kv_rank + latent_.rotated);
+  }
+
+  SpecBuilder add_;
+  AttentionSpec& attention_;
+  LatentSpec& latent_;
+  const std::string module_, inner_;
+  const int64_t hidden_;
+};
+
+}  // namespace
+
+void add_latent(ModelSpec& spec, AttentionSpec& attention, const std::string& module,
+                LatentModules modules) {
+  LatentBuilder add(spec, attention, module, modules);
+  const bool low = attention.latent.q_rank > 0;
+  const auto first = static_cast<WeightId>(spec.weights.size());
+  switch (modules) {
+    case LatentModules::within:
+      if (low) {
+        add.add_down();
+      } else {
+        add.add_kv_down();
+      }
+      add.add_q();
+      break;
+    case LatentModules::scales_first:
+      attention.scales_before = first;
+      [[fallthrough]];
+    case LatentModules::beside:
+      if (low) add.add_q_down();
+      add.add_q();
+      add.add_kv_down();
+      break;
+    case LatentModules::indexed:
+      attention.scales_before = first;
+      add.add_kv_up();
+      add.add_indexer();
+      add.add_down();
+      add.add_q();
+      add.add_kv_norm();
+      return add.add_out();
+  }
+  add.add_kv_norm();
+  add.add_kv_up();
+  add.add_out();
 }
 
 }  // namespace plimsoll::model

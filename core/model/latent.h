@@ -9,9 +9,10 @@
 namespace plimsoll::model {
 
 /// Which of vLLM's classes holds the weights: one whose modules are inside the attention's own
-/// ("mla_attn"), one that has them side by side (MiniCPM 3), or one that is the attention's own and
-/// has its scales before them (Kimi Linear).
-enum class LatentModules : uint8_t { within, beside, scales_first };
+/// ("mla_attn"), one that has them side by side (MiniCPM 3), one that is the attention's own and
+/// has its scales before them (Kimi Linear), or one that has its scales, kv_b_proj and the indexer
+/// before them (DeepSeek-V3.2).
+enum class LatentModules : uint8_t { within, beside, scales_first, indexed };
 
 /// Sizes and scale; norms, pairs and RoPE are the caller's.
 AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rope);

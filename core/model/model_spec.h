@@ -215,6 +215,12 @@ struct ModelSpec {
       if (layer.shared_block) return true;
     return false;
   }
+  /// Whether attention sees the keys that an indexer chooses.
+  [[nodiscard]] bool has_indexers() const {
+    for (const LayerSpec& layer : layers)
+      if (layer.attention.indexer.most > 0) return true;
+    return false;
+  }
   /// Whether sequences have states, which no other sequence's tokens can be taken from.
   [[nodiscard]] bool is_recurrent() const {
     for (const LayerSpec& layer : layers)

@@ -11,12 +11,13 @@ using backend::View;
 
 struct AttentionCase {
   const char* name;
-  int64_t heads, kv_heads, head_dim, window;
-  float soft_cap;
+  int64_t heads, kv_heads, head_dim, window = 0;
+  float soft_cap = 0;
   model::WindowKind kind = model::WindowKind::sliding;
   bool sinks = false;
   float alibi = 0;  // its factor; 0: none
   model::Alibi::Of of = model::Alibi::Of::distance;
+  model::IndexerSpec indexer{};
 };
 
 using model::WindowKind;
@@ -39,6 +40,22 @@ constexpr AttentionCase kCases[] = {
     {"alibi", 6, 6, 32, 0, 0, WindowKind::sliding, false, 1},
     {"alibi of one kv head", 5, 1, 48, 0, 0, WindowKind::sliding, false, 0.5f},
     {"alibi rounded", 8, 8, 16, 0, 0, WindowKind::sliding, false, 0.25f, kRoundedAlibi},
+    {.name = "32 chosen keys",
+     .heads = 4,
+     .kv_heads = 4,
+     .head_dim = 80,
+     .indexer = {.most = 32, .heads = 16, .head_dim = 48}},
+    {.name = "one chosen key, 70 heads choose",
+     .heads = 70,
+     .kv_heads = 1,
+     .head_dim = 16,
+     .indexer = {.most = 1, .heads = 70, .head_dim = 24}},
+    {.name = "all but some, chosen by one head, sinks",
+     .heads = 6,
+     .kv_heads = 3,
+     .head_dim = 15,
+     .sinks = true,
+     .indexer = {.most = 140, .heads = 1, .head_dim = 7}},
 };
 
 model::AttentionSpec spec_of(const AttentionCase& c) {
@@ -51,7 +68,32 @@ model::AttentionSpec spec_of(const AttentionCase& c) {
   spec.window = c.window;
   spec.window_kind = c.kind;
   if (c.alibi != 0) spec.alibi = {.slopes = 1, .factor = c.alibi, .of = c.of};
+  spec.indexer = c.indexer;
   return spec;
+}
+
+/// Where a row has what the ops read: q, k, v, then the indexer's q, k and weights.
+struct Columns {
+  explicit Columns(const AttentionCase& c)
+      : q(c.heads * c.head_dim),
+        kv(c.kv_heads * c.head_dim),
+        index(q + 2 * kv),
+        index_q(c.indexer.heads * c.indexer.head_dim),
+        weights(index + index_q + c.indexer.head_dim),
+        all(weights + c.indexer.heads) {}
+  int64_t q, kv, index, index_q, weights, all;
+};
+
+/// Columns [first, first + count) as the cache holds them.
+Matrix stored(const Rows& rows, int64_t first, int64_t count, DType dtype) {
+  Matrix result(rows.count(), count);
+  for (int64_t r = 0; r < rows.count(); ++r)
+    for (int64_t c = 0; c < count; ++c) {
+      uint32_t bits = 0;
+      convert(rows.row(r) + first + c, DType::f32, &bits, dtype, 1);
+      convert(&bits, dtype, &result.at(r, c), DType::f64, 1);
+    }
+  return result;
 }
 
 /// Sinks and slopes of a case.
@@ -61,11 +103,23 @@ struct Terms {
         slopes(*cpu, {c.heads}, model::WeightUse::vector, DType::f32, 22, 0.3),
         terms{c.sinks ? sinks.weight : backend::Weight{},
               c.alibi != 0 ? slopes.weight : backend::Weight{}} {}
-  [[nodiscard]] Matrix expected(const Matrix& q, const Matrix& k, const Matrix& v,
-                                const model::AttentionSpec& spec) const {
-    return reference::attention(q, k, v, spec,
+  /// Attention of rows that are a whole sequence, over a cache of `dtype`.
+  [[nodiscard]] Matrix expected(const Rows& rows, const AttentionCase& c, DType dtype) const {
+    const Columns at(c);
+    const model::AttentionSpec spec = spec_of(c);
+    reference::ChosenKeys chosen;
+    if (c.indexer.chooses()) {
+      chosen =
+          reference::choose_keys(stored(rows, at.index, at.index_q, DType::f32),
+                                 stored(rows, at.weights, c.indexer.heads, DType::f32),
+                                 stored(rows, at.index + at.index_q, c.indexer.head_dim, dtype),
+                                 spec.index_heads(), c.indexer.most);
+    }
+    return reference::attention(stored(rows, 0, at.q, DType::f32), stored(rows, at.q, at.kv, dtype),
+                                stored(rows, at.q + at.kv, at.kv, dtype), spec,
                                 terms.sinks ? sinks.values.values : std::vector<double>{},
-                                terms.slopes ? slopes.values.values : std::vector<double>{});
+                                terms.slopes ? slopes.values.values : std::vector<double>{},
+                                chosen);
   }
   LoadedWeight sinks, slopes;
   backend::ScoreTerms terms;
@@ -77,8 +131,14 @@ class Sequences {
  public:
   Sequences(CpuFixture& cpu, const AttentionCase& c, DType dtype, int64_t count,
             int64_t block_size = 16)
-      : cpu_(cpu), spec_(spec_of(c)), terms_(cpu, c), lengths_(static_cast<size_t>(count)) {
-    const size_t bytes = cpu->footprint().kv_bytes(spec_, block_size, dtype);
+      : cpu_(cpu),
+        spec_(spec_of(c)),
+        columns_(c),
+        terms_(cpu, c),
+        lengths_(static_cast<size_t>(count)) {
+    index_offset_ = cpu->footprint().kv_bytes(spec_, block_size, dtype);
+    const size_t bytes =
+        index_offset_ + cpu->footprint().kv_bytes(spec_.index_heads(), block_size, dtype);
     stride_ = (kTokens + block_size - 1) / block_size;
     pool_.assign(static_cast<size_t>(count * stride_) * bytes + 2, std::byte{0xff});
     // Two bytes off: nothing may rely on alignment.
@@ -89,8 +149,8 @@ class Sequences {
     std::shuffle(table_.begin(), table_.end(), random);
   }
 
-  /// qkv holds rows[s] rows of each sequence s, one after the other.
-  Rows step(Rows qkv, const std::vector<int32_t>& rows) {
+  /// `all` holds rows[s] rows of each sequence s, one after the other.
+  Rows step(Rows all, const std::vector<int32_t>& rows) {
     std::vector<int32_t> positions, row_sequence, starts = {0};
     for (size_t s = 0; s < rows.size(); ++s) {
       for (int32_t i = 0; i < rows[s]; ++i) {
@@ -108,14 +168,31 @@ class Sequences {
     batch.context_length = lengths_;
     batch.block_tables = tables;
     batch.table_stride = stride_;
-    Rows out(qkv.count(), spec_.heads * spec_.head_dim);
+    const View qkv = View(all).slice_columns(0, columns_.index);
+    Rows out(qkv.rows, spec_.heads * spec_.head_dim);
     cpu_->rope_and_store(qkv, {}, spec_, {}, cache_, batch);
-    cpu_->attention(out, qkv, spec_, terms_.terms, cache_, batch);
+    backend::ScoreTerms terms = terms_.terms;
+    std::vector<int32_t> chosen(static_cast<size_t>(qkv.rows * spec_.indexer.most), -1);
+    terms.chosen = {chosen.data(), DType::i32, qkv.rows, spec_.indexer.most, spec_.indexer.most};
+    if (spec_.indexer.chooses()) choose(all, terms.chosen, batch);
+    cpu_->attention(out, qkv, spec_, terms, cache_, batch);
     return out;
   }
 
  private:
   static constexpr int64_t kTokens = 512;
+
+  void choose(const View& all, const View& chosen, const BatchMeta& batch) {
+    const model::AttentionSpec index = spec_.index_heads();
+    KvLayer keys = cache_;
+    keys.layer_offset += index_offset_;
+    cpu_->rope_and_store(all.slice_columns(columns_.index, columns_.weights - columns_.index), {},
+                         index, {}, keys, batch);
+    cpu_->choose_keys(chosen,
+                      {all.slice_columns(columns_.index, columns_.index_q),
+                       all.slice_columns(columns_.weights, index.heads)},
+                      index, keys, batch);
+  }
 
   /// Blocks that no row of the next step sees become -1, as the engine releases them.
   void forget_before_windows(const std::vector<int32_t>& rows) {
@@ -129,9 +206,11 @@ class Sequences {
 
   CpuFixture& cpu_;
   model::AttentionSpec spec_;
+  Columns columns_;
   Terms terms_;
   std::vector<int32_t> lengths_;
   int64_t stride_ = 0;
+  size_t index_offset_ = 0;
   std::vector<std::byte> pool_;
   KvLayer cache_;
   std::vector<int32_t> table_;
@@ -144,34 +223,16 @@ Rows slice(const Rows& rows, int64_t first, int64_t count) {
   return result;
 }
 
-/// Columns [first, first + count) as the cache holds them.
-Matrix stored(const Rows& rows, int64_t first, int64_t count, DType dtype) {
-  Matrix result(rows.count(), count);
-  for (int64_t r = 0; r < rows.count(); ++r)
-    for (int64_t c = 0; c < count; ++c) {
-      uint32_t bits = 0;
-      convert(rows.row(r) + first + c, DType::f32, &bits, dtype, 1);
-      convert(&bits, dtype, &result.at(r, c), DType::f64, 1);
-    }
-  return result;
-}
-
 TEST_CASE("attention agrees with the reference for every instruction set, type and head") {
   for (const CpuIsa isa : isas())
     for (const DType dtype : {DType::bf16, DType::f16, DType::f32})
       for (const AttentionCase& c : kCases) {
         CAPTURE(isa_name(isa), torch_name(dtype), c.name);
         CpuFixture cpu(isa, 2);
-        const model::AttentionSpec spec = spec_of(c);
-        const int64_t q = c.heads * c.head_dim;
-        const int64_t kv = c.kv_heads * c.head_dim;
-        const Rows qkv = Rows::random(150, q + 2 * kv, 1);
+        const Rows rows = Rows::random(150, Columns(c).all, 1);
         Sequences sequences(cpu, c, dtype, 1);
-        const Rows out = sequences.step(qkv, {150});
-        const Matrix expected =
-            Terms(cpu, c).expected(stored(qkv, 0, q, DType::f32), stored(qkv, q, kv, dtype),
-                                   stored(qkv, q + kv, kv, dtype), spec);
-        CHECK(distance(out.matrix(), expected) < 1e-6);
+        const Rows out = sequences.step(rows, {150});
+        CHECK(distance(out.matrix(), Terms(cpu, c).expected(rows, c, dtype)) < 1e-6);
       }
 }
 
@@ -182,7 +243,7 @@ TEST_CASE("a row attends with the same bits in one chunk, in many, alone and bes
         CAPTURE(isa_name(isa), torch_name(dtype), c.name);
         CpuFixture one(isa, 1);
         CpuFixture three(isa, 3);
-        const Rows qkv = Rows::random(150, (c.heads + 2 * c.kv_heads) * c.head_dim, 1);
+        const Rows qkv = Rows::random(150, Columns(c).all, 1);
         const Rows whole = Sequences(one, c, dtype, 1).step(qkv, {150});
 
         Sequences chunks(three, c, dtype, 1);
@@ -216,15 +277,10 @@ TEST_CASE("blocks may have any size") {
       for (const AttentionCase& c : kCases) {
         CAPTURE(isa_name(isa), block_size, c.name);
         CpuFixture cpu(isa, 2);
-        const model::AttentionSpec spec = spec_of(c);
-        const int64_t q = c.heads * c.head_dim;
-        const int64_t kv = c.kv_heads * c.head_dim;
-        const Rows qkv = Rows::random(150, q + 2 * kv, 1);
+        const Rows qkv = Rows::random(150, Columns(c).all, 1);
         Sequences whole(cpu, c, DType::bf16, 1, block_size);
         const Rows out = whole.step(qkv, {150});
-        const Matrix expected =
-            Terms(cpu, c).expected(stored(qkv, 0, q, DType::f32), stored(qkv, q, kv, DType::bf16),
-                                   stored(qkv, q + kv, kv, DType::bf16), spec);
+        const Matrix expected = Terms(cpu, c).expected(qkv, c, DType::bf16);
         CHECK(distance(out.matrix(), expected) < 1e-6);
         Sequences parts(cpu, c, DType::bf16, 1, block_size);
         parts.step(slice(qkv, 0, 149), {149});

@@ -197,9 +197,35 @@ double alibi(const model::AttentionSpec& spec, double slope, int64_t position, i
 
 }  // namespace
 
+ChosenKeys choose_keys(const Matrix& q, const Matrix& weights, const Matrix& k,
+                       const model::AttentionSpec& spec, int64_t most) {
+  ChosenKeys chosen;
+  const int64_t d = spec.head_dim;
+  for (int64_t t = 0; t < q.rows; ++t) {
+    const int64_t seen = k.rows - q.rows + t + 1;
+    std::vector<double> scores(static_cast<size_t>(seen));
+    for (int64_t p = 0; p < seen; ++p)
+      for (int64_t h = 0; h < spec.heads; ++h) {
+        double product = 0;
+        for (int64_t i = 0; i < d; ++i) product += q.at(t, h * d + i) * k.at(p, i);
+        scores[static_cast<size_t>(p)] +=
+            weights.at(t, h) * std::max(product * double(spec.scale), 0.0);
+      }
+    std::vector<int32_t> keys(scores.size());
+    std::iota(keys.begin(), keys.end(), 0);
+    std::stable_sort(keys.begin(), keys.end(), [&](int32_t a, int32_t b) {
+      return scores[static_cast<size_t>(a)] > scores[static_cast<size_t>(b)];
+    });
+    keys.resize(static_cast<size_t>(std::min(most, seen)));
+    std::sort(keys.begin(), keys.end());
+    chosen.push_back(std::move(keys));
+  }
+  return chosen;
+}
+
 Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
                  const model::AttentionSpec& spec, const std::vector<double>& sinks,
-                 const std::vector<double>& slopes) {
+                 const std::vector<double>& slopes, const ChosenKeys& chosen) {
   Matrix out(q.rows, q.columns);
   const int64_t d = spec.head_dim;
   for (int64_t t = 0; t < q.rows; ++t)
@@ -207,10 +233,15 @@ Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
       const auto head = static_cast<size_t>(h);
       const int64_t kv = h / (spec.heads / spec.kv_heads);
       const int64_t position = k.rows - q.rows + t;
+      const auto is_seen = [&](int64_t key) {
+        if (!chosen.empty() && !std::ranges::binary_search(chosen[static_cast<size_t>(t)], key))
+          return false;
+        return sees(spec, position, key);
+      };
       std::vector<double> weights(static_cast<size_t>(position + 1), 0);
       double best = sinks.empty() ? -std::numeric_limits<double>::infinity() : sinks[head];
       for (int64_t p = 0; p <= position; ++p) {
-        if (!sees(spec, position, p)) continue;
+        if (!is_seen(p)) continue;
         double score = 0;
         for (int64_t i = 0; i < d; ++i) score += q.at(t, h * d + i) * k.at(p, kv * d + i);
         score *= double(spec.scale);
@@ -223,7 +254,7 @@ Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
       double total = sinks.empty() ? 0 : std::exp(sinks[head] - best);
       for (int64_t p = 0; p <= position; ++p) {
         double& w = weights[static_cast<size_t>(p)];
-        total += w = sees(spec, position, p) ? std::exp(w - best) : 0;
+        total += w = is_seen(p) ? std::exp(w - best) : 0;
       }
       for (int64_t p = 0; p <= position; ++p)
         for (int64_t i = 0; i < d; ++i)

@@ -60,11 +60,18 @@ struct HeadVectors {
 Matrix shape_heads(const Matrix& qkv_row, const model::AttentionSpec& spec,
                    const HeadVectors& vectors, const model::RopeTable* table, int64_t position);
 
+/// The keys that each row sees, ascending.
+using ChosenKeys = std::vector<std::vector<int32_t>>;
+/// For `q` [n, H d] and `weights` [n, H] at the last n positions the `most` keys of `k` [context,
+/// d] with the best scores, of equals the first; all where there are no more.
+ChosenKeys choose_keys(const Matrix& q, const Matrix& weights, const Matrix& k,
+                       const model::AttentionSpec& spec, int64_t most);
+
 /// Causal attention of `q` [n, H d] at the last n positions over `k` and `v` [context, K d].
-/// `sinks` and `slopes` [H] may be empty.
+/// `sinks` and `slopes` [H] may be empty; so may `chosen` [n].
 Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
                  const model::AttentionSpec& spec, const std::vector<double>& sinks = {},
-                 const std::vector<double>& slopes = {});
+                 const std::vector<double>& slopes = {}, const ChosenKeys& chosen = {});
 
 struct Choice {
   int32_t expert = 0;

@@ -43,6 +43,9 @@ class CpuFootprint final : public Footprint {
                                            const model::AttentionSpec&) const override {
     return static_cast<size_t>(sequences + 1) * sizeof(int64_t);
   }
+  [[nodiscard]] size_t choice_workspace(int64_t rows, int64_t longest) const override {
+    return static_cast<size_t>(std::min(rows, kChoiceRows) * longest) * sizeof(float);
+  }
 };
 
 }  // namespace

@@ -49,18 +49,24 @@ constexpr int64_t key_columns(int64_t head_dim) {
   return round_up(head_dim, 2);
 }
 
+/// Rows that choose their keys together: scores of so many are in the workspace.
+inline constexpr int64_t kChoiceRows = 64;
+
 /// One layer's part of a KV block, its tokens rounded up to tiles: K as [kv_head][tile][key columns
-/// / step][16][step] (lanes run over tokens), then V as [kv_head][token][d rounded up to 16].
+/// / step][16][step] (lanes run over tokens), then V, where there is any, as [kv_head][token][d
+/// rounded up to 16].
 struct KvBlock {
   int64_t head_dim = 0;
   int64_t tokens = 0;
   int64_t kv_heads = 0;
+  int64_t value_heads = 0;
   size_t element = 0;  // bytes
 
   KvBlock(const model::AttentionSpec& spec, int64_t block_size, DType dtype)
       : head_dim(spec.head_dim),
         tokens(round_up(block_size, kTile)),
         kv_heads(spec.kv_heads),
+        value_heads(spec.has_values ? spec.kv_heads : 0),
         element(dtype_size(dtype)) {}
 
   [[nodiscard]] int64_t value_stride() const { return round_up(head_dim, 16); }
@@ -74,7 +80,7 @@ struct KvBlock {
                                (kv_head * tokens + slot) * value_stride()) *
            element;
   }
-  [[nodiscard]] size_t bytes() const { return value_row(kv_heads, 0); }
+  [[nodiscard]] size_t bytes() const { return value_row(value_heads, 0); }
 };
 
 }  // namespace plimsoll::backend

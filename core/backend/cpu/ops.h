@@ -84,6 +84,8 @@ class CpuBackend final : public Backend {
   void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
                          const HeadNorms& norms, const KvLayer& cache,
                          const BatchMeta& batch) override;
+  void do_choose_keys(View chosen, const IndexInputs& in, const model::AttentionSpec& spec,
+                      const KvLayer& keys, const BatchMeta& batch, std::byte* workspace) override;
   void do_attention(View out, View qkv, const model::AttentionSpec& spec, const ScoreTerms& terms,
                     const KvLayer& cache, const BatchMeta& batch, std::byte* workspace) override;
   void do_copy_heads(View out, View in, const HeadColumns& columns) override;
@@ -209,6 +211,17 @@ class CpuBackend final : public Backend {
   template <typename RowOf>
   void multiply_experts(const ExpertSlots& slots, const Weight& weight, const RowOf& row_of,
                         std::byte* packed, float* out);
+
+  /// Keys [begin, end) of a row's sequence; their scores go to scores[begin, end).
+  struct KeyRange {
+    int64_t row = 0;
+    int64_t begin = 0;
+    int64_t end = 0;
+    float* scores = nullptr;
+    int thread = 0;
+  };
+  void score_keys(const IndexInputs& in, const model::AttentionSpec& spec, const KvLayer& keys,
+                  const BatchMeta& batch, const KeyRange& range);
 
   /// Attention divided into tasks: by sequence, then `positions` rows, KV head and `heads` of its
   /// query heads.

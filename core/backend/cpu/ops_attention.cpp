@@ -10,6 +10,12 @@
 namespace plimsoll::backend {
 namespace {
 
+/// Rows from `row` on of a matrix of numbers; null where it has no columns.
+const int32_t* numbers(const View& view, int64_t row) {
+  if (view.columns == 0) return nullptr;
+  return static_cast<const int32_t*>(view.data) + row * view.stride;
+}
+
 /// Block that holds a position of a sequence.
 int32_t block_at(const BatchMeta& batch, const KvLayer& cache, int64_t sequence, int64_t position) {
   const auto& table = batch.block_tables[static_cast<size_t>(cache.group)];
@@ -83,7 +89,7 @@ void CpuBackend::shape_heads(float* row, const float* angles, int64_t rotary_dim
   const int64_t d = spec.head_dim;
   float* keys = row + spec.heads * d;
   float* values = keys + spec.kv_heads * d;
-  if (spec.clamp > 0) kernels_.clamp(row, (spec.heads + 2 * spec.kv_heads) * d, spec.clamp);
+  if (spec.clamp > 0) kernels_.clamp(row, (spec.heads + spec.stored_heads()) * d, spec.clamp);
   const auto norm_all = [&] {
     norm_heads(row, spec.heads, spec, spec.q_norm, norms.q, norms.q_bias);
     norm_heads(keys, spec.kv_heads, spec, spec.k_norm, norms.k, norms.k_bias);
@@ -123,12 +129,13 @@ void CpuBackend::do_rope_and_store(View qkv, View angles, const model::Attention
     if (cache.dtype == DType::f8_e4m3) {
       // Attention reads them from the cache alone.
       kernels_.scale(keys, 1 / spec.key_scale, spec.kv_heads * d);
-      kernels_.scale(values, 1 / spec.value_scale, spec.kv_heads * d);
+      if (spec.has_values) kernels_.scale(values, 1 / spec.value_scale, spec.kv_heads * d);
     }
     std::vector<std::byte> stored(static_cast<size_t>(key_columns(d)) * block.element);
     for (int64_t h = 0; h < spec.kv_heads; ++h) {
       kernels_.narrow(keys + h * d, stored.data(), cache.dtype, d);
       store_key(stored.data(), d, slot, cache.dtype, to + block.key_tile(h, slot));
+      if (!spec.has_values) continue;
       kernels_.narrow(values + h * d, to + block.value_row(h, slot), cache.dtype, d);
     }
   });
@@ -206,6 +213,9 @@ void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& sp
         .alibi = spec.alibi,
         .sinks = of_head(terms.sinks),
         .seen_end = batch.seen_end.empty() ? nullptr : batch.seen_end.data() + row,
+        .chosen = numbers(terms.chosen, row),
+        .chosen_stride = terms.chosen.stride,
+        .most_chosen = terms.chosen.columns,
         .pool = cache.pool + cache.layer_offset,
         .block_stride = cache.block_stride,
         .blocks =

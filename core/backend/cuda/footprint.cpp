@@ -95,6 +95,13 @@ void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec,
          "has no kernels yet; --device cpu runs it",
          spec.architecture);
   }
+  if (spec.has_indexers()) {
+    fail(
+        ExitCode::usage,
+        "{} has indexers, which choose the keys that attention sees and for which the CUDA backend "
+        "has no kernels yet; --device cpu runs it",
+        spec.architecture);
+  }
   if (spec.layer_inputs.width > 0) {
     fail(ExitCode::usage,
          "{} has inputs by layer, which nothing has tried on the CUDA backend yet; --device cpu "
@@ -125,7 +132,7 @@ size_t CudaFootprint::weight_bytes(const model::WeightSpec& spec, DType dtype) c
 
 size_t CudaFootprint::kv_bytes(const model::AttentionSpec& spec, int64_t block_size,
                                DType dtype) const {
-  return aligned(static_cast<size_t>(2 * spec.kv_heads * block_size * spec.head_dim) *
+  return aligned(static_cast<size_t>(spec.stored_heads() * block_size * spec.head_dim) *
                  dtype_size(dtype));
 }
 

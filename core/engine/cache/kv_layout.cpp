@@ -53,13 +53,21 @@ size_t slot_bytes(const model::ModelSpec& spec, int64_t block_size, DType dtype,
                   const backend::Footprint& footprint) {
   size_t slot = 0;
   for (const model::LayerSpec& layer : spec.layers) {
-    if (layer.has_attention())
-      slot = std::max(slot, footprint.kv_bytes(layer.attention, block_size, dtype));
+    slot = std::max(slot, layer_block(layer, block_size, dtype, footprint).bytes);
   }
   return slot == 0 ? kEmptyBlock : memory::Arena::aligned(slot);
 }
 
 }  // namespace
+
+LayerBlock layer_block(const model::LayerSpec& layer, int64_t block_size, DType dtype,
+                       const backend::Footprint& footprint) {
+  if (!layer.has_attention() || layer.attention.keys_of >= 0) return {};
+  const size_t bytes = footprint.kv_bytes(layer.attention, block_size, dtype);
+  if (!layer.attention.indexer.chooses()) return {bytes, bytes};
+  const size_t offset = memory::Arena::aligned(bytes);
+  return {offset, offset + footprint.kv_bytes(layer.attention.index_heads(), block_size, dtype)};
+}
 
 KvLayout cut_kv_layout(const KvLayout& whole, const model::ModelSpec& stage, int64_t first_layer,
                        const backend::Footprint& footprint) {

@@ -1,6 +1,7 @@
 // Norms, RoPE, ALiBi and attention of one layer.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -94,13 +95,30 @@ struct LatentSpec {
   Linear kv_up{};  // [heads * (unrotated + value_dim), kv_rank]
 };
 
+/// What chooses the keys that each row of a latent attention sees (DeepSeek-AI 2025,
+/// "DeepSeek-V3.2"): those of the best scores, a key's being the sum over heads of weight *
+/// max(q.k, 0). q comes from q's latent, one k for all heads and the weights from the input.
+struct IndexerSpec {
+  int64_t most = 0;   // keys that a row sees; 0: all there are
+  int64_t heads = 0;  // 0: a layer before has chosen
+  int64_t head_dim = 0;
+  RopePairs rope_pairs = RopePairs::halves;  // in the leading part of q and k
+  Linear q_up{};                             // [heads * head_dim, q_rank]
+  Linear down{};                             // [head_dim + heads, hidden]: k, weights
+  Norm k_norm{};                             // [head_dim], before RoPE
+
+  [[nodiscard]] bool chooses() const { return heads > 0; }
+};
+
 struct AttentionSpec {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
+  bool has_values = true;  // an indexer's cache holds keys alone
   int64_t value_dim = 0;   // of v's heads where they are smaller: zeros behind it in the cache
   float value_factor = 1;  // of v
   LatentSpec latent{};
+  IndexerSpec indexer{};
   float scale = 0;                       // of q.k
   float key_scale = 1, value_scale = 1;  // caches of float8 hold keys and values divided by them
   float soft_cap = 0;                    // 0: none; else cap * tanh(score / cap)
@@ -132,6 +150,20 @@ struct AttentionSpec {
   bool lists_scales = false;  // they are weights of the table
   /// The weight before which they stand where vLLM's attention is the layer's module itself.
   WeightId scales_before = kNoWeight;
+
+  /// Heads in the cache that are stored of each token, keys' and values'.
+  [[nodiscard]] int64_t stored_heads() const { return (has_values ? 2 : 1) * kv_heads; }
+  /// The indexer's heads as those of an attention without values.
+  [[nodiscard]] AttentionSpec index_heads() const {
+    AttentionSpec index{.heads = indexer.heads, .kv_heads = 1, .head_dim = indexer.head_dim};
+    index.has_values = false;
+    index.scale = static_cast<float>(
+        1 / std::sqrt(static_cast<double>(indexer.head_dim) * static_cast<double>(indexer.heads)));
+    index.rope = rope;
+    index.rope_pairs = indexer.rope_pairs;
+    index.k_norm = indexer.k_norm;
+    return index;
+  }
 };
 
 }  // namespace plimsoll::model

@@ -61,10 +61,8 @@ RankLaunch describe(const model::ModelSpec& spec, engine::EngineLayout layout,
   rank.plan = engine::plan_layout(spec, rank.layout, footprint);
   for (const model::LayerSpec& layer : spec.layers) {
     rank.windows.push_back(layer.attention.window);
-    const size_t page =
-        layer.has_attention() && layer.attention.keys_of < 0
-            ? footprint.kv_bytes(layer.attention, rank.layout.kv.block_size, rank.layout.kv.dtype)
-            : 0;
+    const engine::KvLayout& kv = rank.layout.kv;
+    const size_t page = engine::layer_block(layer, kv.block_size, kv.dtype, footprint).bytes;
     rank.page_bytes.push_back(static_cast<int64_t>(page));
   }
   return rank;

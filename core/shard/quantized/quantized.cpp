@@ -76,13 +76,14 @@ void renumber(ModelSpec& spec, const std::vector<WeightId>& now) {
     model::AttentionSpec& attention = layer.attention;
     for (model::Linear* linear :
          {&attention.qkv, &attention.gate, &attention.out, &attention.latent.q_down,
-          &attention.latent.kv_down, &attention.latent.q_up, &attention.latent.kv_up, &mlp.up,
-          &mlp.down, &mlp.router.gate, &mlp.shared.up, &mlp.shared.down, &mlp.shared.gate}) {
+          &attention.latent.kv_down, &attention.latent.q_up, &attention.latent.kv_up,
+          &attention.indexer.q_up, &attention.indexer.down, &mlp.up, &mlp.down, &mlp.router.gate,
+          &mlp.shared.up, &mlp.shared.down, &mlp.shared.gate}) {
       pair(*linear);
     }
     for (model::Norm* norm :
-         {&attention.latent.q_norm, &attention.latent.kv_norm, &mlp.experts_norm,
-          &mlp.experts_out_norm, &mlp.router.norm, &mlp.shared.out_norm}) {
+         {&attention.latent.q_norm, &attention.latent.kv_norm, &attention.indexer.k_norm,
+          &mlp.experts_norm, &mlp.experts_out_norm, &mlp.router.norm, &mlp.shared.out_norm}) {
       pair(*norm);
     }
     for (WeightId* one : {&attention.sinks, &attention.alibi.slopes, &mlp.router.choice_bias,

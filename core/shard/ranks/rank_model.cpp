@@ -131,6 +131,17 @@ void refuse_uncut(const ModelSpec& spec) {
        spec.layer_inputs.width > 0 ? "inputs by layer" : "blocks that layers share");
 }
 
+/// Layers that see what the layer before chose have it in their stage.
+void refuse_parted_choice(const ModelSpec& spec, int64_t first) {
+  const model::IndexerSpec& indexer = spec.layers[static_cast<size_t>(first)].attention.indexer;
+  if (indexer.most == 0 || indexer.chooses()) return;
+  fail(
+      ExitCode::usage,
+      "a pipeline stage would begin with layer {}, which attends to the keys that the layer before "
+      "chose; VLLM_PP_LAYER_PARTITION can cut elsewhere",
+      first);
+}
+
 }  // namespace
 
 std::vector<StageModel> stage_models(const ModelSpec& spec, const Layout& layout) {
@@ -148,6 +159,7 @@ std::vector<StageModel> stage_models(const ModelSpec& spec, const Layout& layout
   for (const int64_t end :
        model::stage_ends(stored, layout.pipeline_parallel, layout.pipeline_partition)) {
     if (first == end) refuse_empty_stage(spec, layout);
+    refuse_parted_choice(spec, first * spec.layers_in_stored);
     stages.push_back({cut_stage(*model, {first, end}), first * spec.layers_in_stored});
     first = end;
   }

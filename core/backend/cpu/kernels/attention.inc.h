@@ -54,6 +54,12 @@ struct E4m3Cache {
   PLIMSOLL_INLINE Vf values(const std::byte* from) { return e4m3_number(load_bytes(from)); }
 };
 
+/// Which tokens of a group each position sees by choice: a bit for each of its four tiles' lanes.
+struct ChosenTokens {
+  uint64_t seen[kAttentionRows];
+  int64_t next[kAttentionRows];  // entry of AttentionTile::chosen
+};
+
 /// The scratch of a tile by its parts.
 struct AttentionState {
   int rows;
@@ -149,6 +155,32 @@ void weigh(const AttentionGroup& group, int64_t width, const float* weights, int
   for (int i = 0; i < R * V; ++i) store(sums + i / V * width + column + i % V * kLanes, acc[i]);
 }
 
+/// The tokens of a group that were chosen, of groups in their order.
+void find_chosen(const AttentionTile& t, const AttentionGroup& group, ChosenTokens& chosen) {
+  constexpr int kLast = kGroupTiles - 1;
+  const int64_t end = group.start[kLast] + group.tokens[kLast];
+  for (int p = 0; p < t.positions; ++p) {
+    uint64_t& seen = chosen.seen[p];
+    if (t.first_position + p < t.most_chosen) {
+      seen = ~uint64_t{0};
+      continue;
+    }
+    const int32_t* keys = t.chosen + p * t.chosen_stride;
+    int64_t& next = chosen.next[p];
+    seen = 0;
+    for (int tile = 0; next < t.most_chosen && keys[next] < end; ++next) {
+      while (keys[next] >= group.start[tile] + group.tokens[tile]) ++tile;
+      seen |= uint64_t{1} << (tile * kTile + keys[next] - group.start[tile]);
+    }
+  }
+}
+
+/// Lanes of vector `v` of a group whose bits are set.
+PLIMSOLL_INLINE Vi chosen_lanes(uint64_t seen, int v) {
+  const auto lanes = static_cast<int32_t>(seen >> (v * kLanes) & ((uint64_t{1} << kLanes) - 1));
+  return (splat_int(lanes) & (splat_int(1) << iota())) != 0;
+}
+
 /// The first position that a row at `position` sees.
 PLIMSOLL_INLINE int64_t first_seen(const AttentionTile& t, int64_t position) {
   if (t.window == 0) return 0;
@@ -175,7 +207,7 @@ PLIMSOLL_INLINE Vf alibi(const AttentionTile& t, float slope, int64_t position, 
 
 /// Scales, caps and masks the scores of a row, turns them into weights and rescales its sums.
 void soften(const AttentionTile& t, const AttentionState& state, const AttentionGroup& group,
-            int row) {
+            const ChosenTokens& chosen, int row) {
   constexpr int kVectors = static_cast<int>(kAttentionGroup) / kLanes;
   constexpr float kInfinity = __builtin_inff();
   const int64_t position = t.first_position + row / t.heads;
@@ -196,8 +228,9 @@ void soften(const AttentionTile& t, const AttentionState& state, const Attention
     const Vi lane = iota() + v % kTileVectors * kLanes;
     const int64_t end = min(newest - group.start[tile], int64_t{group.tokens[tile]});
     const int64_t begin = max(oldest - group.start[tile], int64_t{0});
-    const Vi seen = (lane < splat_int(static_cast<int32_t>(max(end, int64_t{0})))) &
-                    (lane >= splat_int(static_cast<int32_t>(min(begin, int64_t{kTile}))));
+    Vi seen = (lane < splat_int(static_cast<int32_t>(max(end, int64_t{0})))) &
+              (lane >= splat_int(static_cast<int32_t>(min(begin, int64_t{kTile}))));
+    if (t.chosen != nullptr) seen &= chosen_lanes(chosen.seen[row / t.heads], v);
     s[v] = select(seen, s[v], splat(-kInfinity));
     top = max(top, s[v]);
   }
@@ -224,12 +257,12 @@ void soften(const AttentionTile& t, const AttentionState& state, const Attention
 
 template <typename C, int R>
 void attend_rows(const AttentionTile& t, const AttentionState& state, const AttentionGroup& group,
-                 int row) {
+                 const ChosenTokens& chosen, int row) {
   constexpr int kVectors = static_cast<int>(kAttentionGroup) / kLanes;
   for (int v = 0; v < kVectors; v += 4)
     score<C, R, 4>(state.q + row * key_columns(t.head_dim), key_columns(t.head_dim), group, v,
                    state.scores + row * kAttentionGroup);
-  for (int r = row; r < row + R; ++r) soften(t, state, group, r);
+  for (int r = row; r < row + R; ++r) soften(t, state, group, chosen, r);
   const float* weights = state.scores + row * kAttentionGroup;
   float* sums = state.sums + row * state.width;
   int64_t column = 0;
@@ -242,16 +275,19 @@ void attend_rows(const AttentionTile& t, const AttentionState& state, const Atte
 /// Rows [row, row + count) of a register tile, if any of them sees any of the group.
 template <typename C>
 void attend_tile(const AttentionTile& t, const AttentionState& state, const AttentionGroup& group,
-                 int row, int count) {
+                 const ChosenTokens& chosen, int row, int count) {
   int64_t end = 0;
-  for (int64_t p = row / t.heads; p <= (row + count - 1) / t.heads; ++p)
+  uint64_t seen = 0;
+  for (int64_t p = row / t.heads; p <= (row + count - 1) / t.heads; ++p) {
     end = max(end, seen_end(t, t.first_position + p));
-  if (group.start[0] >= end) return;
+    if (t.chosen != nullptr) seen |= chosen.seen[p];
+  }
+  if (group.start[0] >= end || (t.chosen != nullptr && seen == 0)) return;
   [&]<int... I>(std::integer_sequence<int, I...>) {
-    using Function =
-        void (*)(const AttentionTile&, const AttentionState&, const AttentionGroup&, int);
+    using Function = void (*)(const AttentionTile&, const AttentionState&, const AttentionGroup&,
+                              const ChosenTokens&, int);
     static constexpr Function kByRows[] = {attend_rows<C, I + 1>...};
-    kByRows[count - 1](t, state, group, row);
+    kByRows[count - 1](t, state, group, chosen, row);
   }
   (std::make_integer_sequence<int, kAttentionTileRows>{});
 }
@@ -299,8 +335,8 @@ AttentionGroup locate_group(const AttentionTile& t, const Tiles& tiles, int64_t 
   return group;
 }
 
-/// Scales and packs q by register tiles and clears the running sums.
-void begin_attention(const AttentionTile& t, const AttentionState& state) {
+/// Scales and packs q by register tiles.
+void pack_queries(const AttentionTile& t, const AttentionState& state) {
   for (int row = 0; row < state.rows; row += kAttentionTileRows) {
     const int left = state.rows - row;
     const int count = left < kAttentionTileRows ? left : kAttentionTileRows;
@@ -311,6 +347,9 @@ void begin_attention(const AttentionTile& t, const AttentionState& state) {
       for (int64_t d = 0; d < t.head_dim; ++d) to[d * count + r] = from[d] * t.scale;
     }
   }
+}
+
+void clear_sums(const AttentionState& state) {
   for (int64_t i = 0; i < state.rows * state.width; ++i) state.sums[i] = 0;
   for (int i = 0; i < state.rows * static_cast<int>(kTile); ++i) state.lane_sums[i] = 0;
   for (int i = 0; i < state.rows; ++i) state.best[i] = -__builtin_inff();
@@ -333,7 +372,9 @@ void end_attention(const AttentionTile& t, const AttentionState& state) {
 template <typename C>
 void attend(const AttentionTile& t) {
   const AttentionState state(t);
-  begin_attention(t, state);
+  pack_queries(t, state);
+  clear_sums(state);
+  ChosenTokens chosen{};
   int64_t end = 0;
   for (int p = 0; p < t.positions; ++p) end = max(end, seen_end(t, t.first_position + p));
   const int64_t begin = first_seen(t, t.first_position);
@@ -348,9 +389,11 @@ void attend(const AttentionTile& t) {
       group.next_keys[i] = next.keys[i];
       group.next_values[i] = next.values[i];
     }
+    if (t.chosen != nullptr) find_chosen(t, group, chosen);
     for (int row = 0; row < state.rows; row += kAttentionTileRows) {
       const int left = state.rows - row;
-      attend_tile<C>(t, state, group, row, left < kAttentionTileRows ? left : kAttentionTileRows);
+      attend_tile<C>(t, state, group, chosen, row,
+                     left < kAttentionTileRows ? left : kAttentionTileRows);
     }
   }
   end_attention(t, state);

@@ -156,7 +156,12 @@ struct AttentionTile {
   model::Alibi alibi{};
   const float* sinks = nullptr;       // of the tile's heads; null: none
   const int32_t* seen_end = nullptr;  // [positions] behind the last that each sees; null: itself
-  const std::byte* pool = nullptr;    // block 0's part for this layer
+  /// [positions, chosen_stride] the `most_chosen` keys that each sees which could see more; null:
+  /// all are seen.
+  const int32_t* chosen = nullptr;
+  int64_t chosen_stride = 0;
+  int64_t most_chosen = 0;
+  const std::byte* pool = nullptr;  // block 0's part for this layer
   size_t block_stride = 0;
   const int32_t* blocks = nullptr;  // the sequence's block table
   int64_t block_size = 0;
@@ -174,6 +179,15 @@ inline constexpr int64_t kAttentionGroup = 64;
 constexpr int64_t attention_scratch(int64_t head_dim) {
   return kAttentionRows * (2 * ((head_dim + 15) / 16 * 16) + kAttentionGroup + 2 + 16);
 }
+
+/// Scores of the keys [begin, end) for one query row: sum over heads of weight * max(q.k, 0).
+struct IndexTile {
+  AttentionTile query;             // of one position, scale in it; no values
+  const float* weights = nullptr;  // [heads]
+  int64_t begin = 0;
+  int64_t end = 0;
+  float* scores = nullptr;  // of key 0; they are added to what is there
+};
 
 struct Kernels {
   int product_rows;  // rows of a product tile at most
@@ -207,6 +221,7 @@ struct Kernels {
   /// Softmax in place.
   void (*softmax)(float* row, int64_t count);
   void (*attention)(const AttentionTile& tile);
+  void (*score_keys)(const IndexTile& tile);
   /// to += a * b, element by element.
   void (*add_product)(float* to, const float* a, const float* b, int64_t count);
   float (*dot)(const float* a, const float* b, int64_t count);

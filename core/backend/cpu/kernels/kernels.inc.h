@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/cpu/kernels/attention.inc.h"
+#include "backend/cpu/kernels/index.inc.h"
 #include "backend/cpu/kernels/packed.inc.h"
 #include "backend/cpu/kernels/product.inc.h"
 #include "backend/cpu/kernels/recurrent.inc.h"
@@ -32,6 +33,7 @@ constexpr Kernels kernel_table() {
           .keep_above = keep_above,
           .softmax = softmax,
           .attention = attention,
+          .score_keys = score_keys,
           .add_product = add_product,
           .dot = dot,
           .scan_step = scan_step,

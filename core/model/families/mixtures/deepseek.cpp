@@ -1,4 +1,6 @@
-// Latent attention: DeepSeek V2 and V3, GLM-4.7-Flash with their experts, MiniCPM 3 without.
+// Latent attention: DeepSeek V2 to V3.2, GLM-4.7-Flash, GLM-5 with their experts, MiniCPM 3
+// without.
+#include <algorithm>
 #include <cmath>
 
 #include "model/decoder.h"
@@ -41,6 +43,57 @@ void use_v3(const ConfigReader& config, Decoder& decoder, const MlpSpec& missing
   decoder.vllm.knows_stage = true;
 }
 
+constexpr MlpSpec kV3Experts{.intermediate = 2048, .experts = 256, .experts_per_token = 8};
+constexpr const char* kV3Bias = "mlp.experts.gate.e_score_correction_bias";
+
+void read_v3(const ConfigReader& config, Decoder& decoder) {
+  read_latent_decoder(config, decoder,
+                      {.sizes = {.vocab = 129280,
+                                 .hidden = 7168,
+                                 .intermediate = 18432,
+                                 .layers = 61,
+                                 .heads = 128,
+                                 .head_dim = 64,
+                                 .max_position = 4096}});
+  use_v3(config, decoder, kV3Experts, 3, kV3Bias);
+}
+
+/// Which layers choose keys; the others see those that the layer before sees (GLM-5.2).
+std::vector<bool> choosing_layers(const ConfigReader& config, int64_t layers) {
+  std::vector<bool> chooses(static_cast<size_t>(layers), true);
+  const std::string pattern = config.text({"index_topk_pattern"}, "");
+  const int64_t step = config.integer({"index_topk_freq"}, 1, {1, 4096});
+  const int64_t first = config.integer({"index_skip_topk_offset"}, 2, {0, 4096});
+  for (int64_t i = 0; i < layers; ++i) {
+    const auto at = static_cast<size_t>(i);
+    if (pattern.empty()) {
+      chooses[at] = std::max<int64_t>(i - first + 1, 0) % step == 0;
+    } else {
+      chooses[at] = at >= pattern.size() || pattern[at] != 'S';
+    }
+  }
+  constexpr const char* kTypes = "indexer_types";
+  chooses = read_layer_types(config, kTypes, layers, "full", "shared").value_or(std::move(chooses));
+  if (chooses.front()) return chooses;
+  const char* by_rule = pattern.empty() ? "index_skip_topk_offset" : "index_topk_pattern";
+  config.refuse(config.find({kTypes}) != nullptr ? kTypes : by_rule,
+                "a first layer that chooses keys itself");
+}
+
+/// An indexer with `heads` heads where the config has no number.
+void read_indexer(const ConfigReader& config, Decoder& decoder, int64_t heads) {
+  AttentionSpec& attention = decoder.latent->attention;
+  if (attention.latent.q_rank == 0) config.refuse("q_lora_rank", "a rank: the indexer reads it");
+  IndexerSpec& indexer = attention.indexer;
+  indexer.most = config.integer({"index_topk"}, 2048, {1, 1 << 24});
+  indexer.heads = config.integer({"index_n_heads"}, heads, {1, 4096});
+  indexer.head_dim = config.integer({"index_head_dim"}, 128, {attention.latent.rotated, 4096});
+  indexer.rope_pairs = config.boolean({"indexer_rope_interleave"}, false) ? RopePairs::neighbours
+                                                                          : RopePairs::halves;
+  decoder.latent->modules = LatentModules::indexed;
+  decoder.latent->chooses = choosing_layers(config, decoder.sizes.layers);
+}
+
 constexpr Sizes kDeepseekSizes{
     .hidden = 4096, .intermediate = 11008, .layers = 30, .heads = 32, .max_position = 2048};
 
@@ -71,16 +124,34 @@ ModelSpec make_deepseek_v2(const ConfigReader& config) {
 
 ModelSpec make_deepseek_v3(const ConfigReader& config) {
   Decoder decoder{.family = "deepseek_v3"};
+  read_v3(config, decoder);
+  return build_without_prediction(config, decoder);
+}
+
+ModelSpec make_deepseek_v32(const ConfigReader& config) {
+  Decoder decoder{.family = "deepseek_v32"};
+  read_v3(config, decoder);
+  constexpr int64_t kIndexHeads = 64;
+  read_indexer(config, decoder, kIndexHeads);
+  return build_without_prediction(config, decoder);
+}
+
+ModelSpec make_glm_moe_dsa(const ConfigReader& config) {
+  Decoder decoder{.family = "glm_moe_dsa"};
   read_latent_decoder(config, decoder,
-                      {.sizes = {.vocab = 129280,
-                                 .hidden = 7168,
-                                 .intermediate = 18432,
-                                 .layers = 61,
-                                 .heads = 128,
+                      {.sizes = {.vocab = 154880,
+                                 .hidden = 6144,
+                                 .intermediate = 12288,
+                                 .layers = 78,
+                                 .heads = 64,
                                  .head_dim = 64,
-                                 .max_position = 4096}});
-  use_v3(config, decoder, {.intermediate = 2048, .experts = 256, .experts_per_token = 8}, 3,
-         "mlp.experts.gate.e_score_correction_bias");
+                                 .max_position = 202752},
+                       .epsilon = 1e-5});
+  use_v3(config, decoder, kV3Experts, 3, kV3Bias);
+  decoder.mixture->sparse =
+      sparse_by_types(config, "mlp_layer_types", std::move(decoder.mixture->sparse));
+  constexpr int64_t kIndexHeads = 32;
+  read_indexer(config, decoder, kIndexHeads);
   return build_without_prediction(config, decoder);
 }
 
