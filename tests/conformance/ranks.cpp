@@ -178,6 +178,22 @@ TEST_CASE("stages answer with the bits of one rank") {
   }
 }
 
+TEST_CASE("stages of a model whose layers choose keys answer with the bits of one rank") {
+  Subject subject(testing::TinyModel::recipe("glm_moe_dsa"));
+  check_stages(subject, DType::f32);
+  check_stages(subject, DType::bf16);
+}
+
+TEST_CASE("no stage begins with a layer that sees what the one before chose") {
+  Json config = model::read_config(testing::TinyModel::recipe("glm_moe_dsa"));
+  config["indexer_types"] = {"full", "full", "shared"};
+  const model::ModelSpec spec = model::make_model_spec(config);
+  CHECK_THROWS_WITH(shard::stage_models(spec, {.pipeline_parallel = 3}),
+                    Catch::Contains("begin with layer 2, which attends to the keys"));
+  CHECK(shard::stage_models(spec, {.pipeline_parallel = 2, .pipeline_partition = {1, 2}}).size() ==
+        2);
+}
+
 TEST_CASE("ranks that share layers answer with the bits of one rank") {
   int models = 0;
   for (const fs::path& recipe : testing::model_folders()) {

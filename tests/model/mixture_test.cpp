@@ -118,3 +118,54 @@ TEST_CASE("latent attention expands to heads of both parts") {
                                 "v_head_dim": 15})"),
                     Contains("\"v_head_dim\" is 15"));
 }
+
+namespace {
+
+constexpr const char* kIndexed = R"({"n_routed_experts": 8, "kv_lora_rank": 8, "q_lora_rank": 8,
+    "qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "v_head_dim": 8, "index_head_dim": 8,
+    "num_hidden_layers": 8})";
+
+std::string choosing_layers(const char* changes) {
+  Json config = mixture_config("GlmMoeDsaForCausalLM", kIndexed);
+  config.merge_patch(Json::parse(changes));
+  const model::ModelSpec spec = model::make_model_spec(config);
+  std::string layers;
+  for (const model::LayerSpec& layer : spec.layers) {
+    CHECK(layer.attention.indexer.most == 2048);
+    const bool chooses = layer.attention.indexer.chooses();
+    CHECK((layer.attention.indexer.q_up.weight != model::kNoWeight) == chooses);
+    layers += chooses ? 'x' : '.';
+  }
+  return layers;
+}
+
+}  // namespace
+
+TEST_CASE("which layers choose keys configs say by list, pattern or distance") {
+  CHECK(choosing_layers("{}") == "xxxxxxxx");
+  CHECK(choosing_layers(R"({"indexer_types": ["full", "shared", "full", "full", "shared",
+                                              "shared", "shared", "full"]})") == "x.xx...x");
+  CHECK(choosing_layers(R"({"index_topk_pattern": "FSFSSS"})") == "x.x...xx");
+  CHECK(choosing_layers(R"({"index_topk_freq": 4, "index_skip_topk_offset": 3})") == "xxx...x.");
+  CHECK(choosing_layers(R"({"index_topk_freq": 4})") == "xx...x..");
+}
+
+TEST_CASE("indexers that cannot be are refused by key") {
+  for (const auto& [changes, says] : {
+           std::pair{R"({"q_lora_rank": null})", R"("q_lora_rank" is missing; expected a rank)"},
+           std::pair{R"({"index_topk": 0})", R"("index_topk" is 0)"},
+           std::pair{R"({"index_head_dim": 3})", R"("index_head_dim" is 3)"},
+           std::pair{R"({"index_topk_pattern": "SF"})", R"("index_topk_pattern" is "SF")"},
+           std::pair{R"({"index_topk_freq": 2, "index_skip_topk_offset": 0})",
+                     R"("index_skip_topk_offset" is 0)"},
+           std::pair{R"({"indexer_types": ["full"]})", "a list of 8 layers"},
+           std::pair{R"({"indexer_types": ["full", "x", "x", "x", "x", "x", "x", "x"]})",
+                     "full and shared alone"},
+           std::pair{R"({"indexer_types": ["shared", "full", "full", "full", "full", "full",
+                                           "full", "full"]})",
+                     "a first layer that chooses keys itself"},
+       }) {
+    INFO(changes);
+    CHECK_THROWS_WITH(choosing_layers(changes), Contains(says));
+  }
+}
