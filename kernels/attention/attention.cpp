@@ -89,6 +89,8 @@ void StepAttention::plan_plain(const BatchMeta& batch, Shape& shape) const {
 }
 
 StepAttention::Choice StepAttention::choose(const Call& call) const {
+  if (call.chosen.columns > 0)
+    return {.why_not = "FlashInfer's see all keys, here some are chosen"};
   if (flash_units().empty()) return {.why_not = "this build is without FlashInfer's kernels"};
   const backend::KvLayer& cache = *call.cache;
   const FlashUnit* unit = find_flash_unit(*call.spec, call.qkv.dtype, cache.dtype);
@@ -172,6 +174,7 @@ void StepAttention::run_plain(const Call& call, const Shape& shape, const BatchM
                    .cache = call.cache,
                    .sinks = call.sinks,
                    .slopes = call.slopes,
+                   .chosen = call.chosen,
                    .items = reinterpret_cast<const AttentionItem*>(plan + part.items_offset),
                    .item_count = shape.plain.items,
                    .merges = reinterpret_cast<const MergeItem*>(plan + part.merges_offset),

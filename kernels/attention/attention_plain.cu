@@ -33,6 +33,9 @@ struct Parameters {
   const float* slopes;
   model::Alibi alibi;
   Vector sinks;
+  const int32_t* chosen;  // [T, chosen_stride] the keys that rows see that could see more, or none
+  int64_t chosen_stride;
+  int most_chosen;
   float* partial;
   float* lse;
   bool is_wide;  // keys can be read 16 bytes at a time
@@ -132,9 +135,22 @@ __device__ inline void multiply(const float* q, const float* k, int count, int p
   }
 }
 
+/// Whether one of `count` ascending numbers is `wanted`.
+__device__ inline bool contains(const int32_t* numbers, int count, int wanted) {
+  int first = 0;
+  while (count > 1) {
+    const int half = count / 2;
+    if (numbers[first + half] <= wanted) first += half;
+    count -= half;
+  }
+  return numbers[first] == wanted;
+}
+
 template <typename T, typename KV>
-__device__ bool sees(const Parameters<T, KV>& p, int position, int token) {
+__device__ bool sees(const Parameters<T, KV>& p, int64_t row, int position, int token) {
   if (token > position) return false;
+  if (p.chosen != nullptr && position >= p.most_chosen)
+    return contains(p.chosen + row * p.chosen_stride, p.most_chosen, token);
   if (p.window == 0) return true;
   if (p.window_kind == model::WindowKind::chunk) return token / p.window == position / p.window;
   return token > position - p.window;
@@ -161,8 +177,9 @@ __device__ void weigh(const Parameters<T, KV>& p, const Tile& tile, int start, i
   for (int j = 0; j < kRows; ++j) {
     if (j >= count) continue;
     const int row = warp + j * kWarps;
-    const int position = p.positions[tile.item.first_row + row / tile.heads];
-    const bool is_seen = in_range && sees(p, position, token);
+    const int64_t t = tile.item.first_row + row / tile.heads;
+    const int position = p.positions[t];
+    const bool is_seen = in_range && sees(p, t, position, token);
     float score = scores[j];
     if (p.soft_cap > 0.f) score = p.soft_cap * tanhf(score / p.soft_cap);
     if (p.slopes != nullptr) score += alibi(p, tile.first_head + row % tile.heads, position, token);
@@ -339,6 +356,9 @@ void launch_attention(const PlainAttention& op, const DeviceBatch& batch, cudaSt
       .slopes = op.slopes,
       .alibi = spec.alibi,
       .sinks = op.sinks,
+      .chosen = op.chosen.columns > 0 ? data_of<const int32_t>(op.chosen) : nullptr,
+      .chosen_stride = op.chosen.stride,
+      .most_chosen = static_cast<int>(op.chosen.columns),
       .partial = op.partial,
       .lse = lse,
       .is_wide = has_wide_keys(cache, spec.head_dim)};

@@ -46,6 +46,7 @@ struct HeadNorm {
 /// What is done to heads, by value.
 struct HeadShape {
   int heads;
+  int all;  // with those that are stored
   float clamp;
   model::NormOrder order;
   model::RopePairs pairs;
@@ -107,7 +108,7 @@ __global__ void __launch_bounds__(kWarps * 32)
   start_next();
   const int d = cache.head_dim;
   const auto lane = static_cast<int>(threadIdx.x % 32);
-  const int all = shape.heads + 2 * cache.kv_heads;
+  const int all = shape.all;
   const int64_t number = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   const int64_t t = number / all;
   if (t >= qkv.rows) return;
@@ -165,6 +166,7 @@ template <typename T, typename KV, int N>
 void launch_store(const RopeAndStore& op, const DeviceBatch& batch, cudaStream_t stream) {
   const model::AttentionSpec& spec = *op.spec;
   HeadShape shape{.heads = static_cast<int>(spec.heads),
+                  .all = static_cast<int>(spec.heads + spec.stored_heads()),
                   .clamp = spec.clamp,
                   .order = spec.norm_order,
                   .pairs = spec.rope_pairs,
@@ -175,7 +177,7 @@ void launch_store(const RopeAndStore& op, const DeviceBatch& batch, cudaStream_t
   if (spec.norm_span == model::NormSpan::all_heads) {  // done by norm_all_heads
     shape.q.norm.present = shape.k.norm.present = false;
   }
-  const int64_t warps = op.qkv.rows * (spec.heads + 2 * spec.kv_heads);
+  const int64_t warps = op.qkv.rows * shape.all;
   const KvCache<KV> cache =
       kv_cache_of<KV>(*op.cache, spec, batch.block_tables[op.cache->group], batch.table_stride);
   launch({.grid = dim3(static_cast<unsigned>(divide_up<int64_t>(warps, kWarps))),

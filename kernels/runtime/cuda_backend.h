@@ -78,6 +78,9 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void do_rope_and_store(backend::View qkv, backend::View angles, const model::AttentionSpec& spec,
                          const backend::HeadNorms& norms, const backend::KvLayer& cache,
                          const backend::BatchMeta& batch) override;
+  void do_choose_keys(backend::View chosen, const backend::IndexInputs& in,
+                      const model::AttentionSpec& spec, const backend::KvLayer& keys,
+                      const backend::BatchMeta& batch, std::byte* workspace) override;
   void do_attention(backend::View out, backend::View qkv, const model::AttentionSpec& spec,
                     const backend::ScoreTerms& terms, const backend::KvLayer& cache,
                     const backend::BatchMeta& batch, std::byte* workspace) override;

@@ -1,4 +1,5 @@
 // The ops of the CUDA backend: what the host decides before a kernel is enqueued.
+#include "kernels/attention/choose_keys.h"
 #include "kernels/products/experts.h"
 #include "kernels/products/small_linear.h"
 #include "kernels/rows/change_logits.h"
@@ -154,6 +155,19 @@ void CudaBackend::do_rope_and_store(View qkv, View angles, const model::Attentio
                           device_batch(batch), stream());
 }
 
+void CudaBackend::do_choose_keys(View chosen, const backend::IndexInputs& in,
+                                 const model::AttentionSpec& spec, const KvLayer& keys,
+                                 const BatchMeta& batch, std::byte* workspace) {
+  kernels::choose_keys({.chosen = chosen,
+                        .q = in.q,
+                        .weights = in.weights,
+                        .spec = &spec,
+                        .keys = &keys,
+                        .scores = reinterpret_cast<float*>(workspace),
+                        .longest = batch.table_stride * keys.block_size},
+                       device_batch(batch), stream());
+}
+
 void CudaBackend::do_attention(View out, View qkv, const model::AttentionSpec& spec,
                                const backend::ScoreTerms& terms, const KvLayer& cache,
                                const BatchMeta& batch, std::byte*) {
@@ -162,7 +176,8 @@ void CudaBackend::do_attention(View out, View qkv, const model::AttentionSpec& s
                   .spec = &spec,
                   .cache = &cache,
                   .sinks = vector_of(terms.sinks),
-                  .slopes = static_cast<const float*>(terms.slopes.data)},
+                  .slopes = static_cast<const float*>(terms.slopes.data),
+                  .chosen = terms.chosen},
                  batch, device_batch(batch), stream());
 }
 

@@ -50,3 +50,11 @@ TEST_CASE("golden models in the stored half type on a device") {
     check_half(subject);
   }
 }
+
+TEST_CASE("a golden model whose layers choose keys on a device") {
+  if (!has_device()) return;
+  Subject subject(fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden/models/glm_moe_dsa",
+                  device_backend());
+  check_float32(subject);
+  check_half(subject);
+}

@@ -1,5 +1,8 @@
 #include "kernels/attention/attention_plain.h"
 
+#include <numeric>
+#include <random>
+
 #include "kernels/kv_fixture.h"
 
 namespace plimsoll::testing {
@@ -24,6 +27,7 @@ struct AttentionCase {
   model::WindowKind window_kind = model::WindowKind::sliding;
   bool sinks = false;
   model::Alibi alibi{};
+  int64_t chosen = 0;  // keys that a row sees; 0: all
 };
 
 constexpr auto kByWork = PlainLimits::Splits::by_work;
@@ -126,7 +130,49 @@ const AttentionCase kCases[] = {
      kSliding,
      false,
      kRounded},
+    {.what = "chosen keys",
+     .sequences = {{30, 60}, {1, 100}, {3, 5}},
+     .heads = 4,
+     .kv_heads = 4,
+     .head_dim = 80,
+     .chosen = 13},
+    {.what = "chosen keys, cut, sinks",
+     .sequences = {{1, 1800}, {6, 1500}},
+     .heads = 6,
+     .kv_heads = 2,
+     .head_dim = 16,
+     .sinks = true,
+     .chosen = 1},
 };
+
+/// Keys [n, most] that the last n rows of a sequence see, any of what is before them.
+reference::ChosenKeys some_keys(const SequenceCase& sequence, int64_t most, uint32_t seed) {
+  std::mt19937 random(seed);
+  reference::ChosenKeys chosen;
+  for (int64_t seen = sequence.context - sequence.rows + 1; seen <= sequence.context; ++seen) {
+    std::vector<int32_t> keys(static_cast<size_t>(seen));
+    std::iota(keys.begin(), keys.end(), 0);
+    std::shuffle(keys.begin(), keys.end(), random);
+    keys.resize(static_cast<size_t>(std::min(most, seen)));
+    std::sort(keys.begin(), keys.end());
+    chosen.push_back(std::move(keys));
+  }
+  return chosen;
+}
+
+/// The keys of all rows as the op has them; garbage where a row sees all.
+std::vector<int32_t> flat(const std::vector<reference::ChosenKeys>& chosen, int64_t rows,
+                          int64_t most) {
+  std::vector<int32_t> all(static_cast<size_t>(rows * most), -7);
+  size_t row = 0;
+  for (const reference::ChosenKeys& sequence : chosen)
+    for (const std::vector<int32_t>& keys : sequence) {
+      if (std::ssize(keys) == most)
+        std::copy(keys.begin(), keys.end(), all.begin() + static_cast<int64_t>(row) * most);
+      ++row;
+    }
+  return all;
+}
 
 Matrix columns(const Matrix& from, int64_t first_row, int64_t rows, int64_t first, int64_t count) {
   Matrix result(rows, count);
@@ -178,6 +224,10 @@ TEST_CASE("plain attention agrees with the reference") {
       kernels::plan_attention(kv.query_start, kv.context, shape, limits, items, merges);
       const DeviceArray<AttentionItem> device_items(items);
       const DeviceArray<MergeItem> device_merges(merges);
+      std::vector<reference::ChosenKeys> chosen(c.sequences.size());
+      for (size_t s = 0; c.chosen > 0 && s < chosen.size(); ++s)
+        chosen[s] = some_keys(c.sequences[s], c.chosen, static_cast<uint32_t>(40 + s));
+      const DeviceArray<int32_t> device_chosen(flat(chosen, kv.rows(), c.chosen));
       const int64_t width = (c.heads + 2 * c.kv_heads) * c.head_dim;
       const Matrix qkv = random_matrix(kv.rows(), width, dtype, 5, 2);
       const DeviceRows device_qkv(qkv, dtype, c.layout);
@@ -191,6 +241,7 @@ TEST_CASE("plain attention agrees with the reference") {
              .cache = &kv.layer(),
              .sinks = c.sinks ? Vector{device_sinks.view().data, dtype} : Vector{},
              .slopes = sloped ? static_cast<const float*>(device_slopes.view().data) : nullptr,
+             .chosen = {device_chosen.data(), DType::i32, kv.rows(), c.chosen, c.chosen},
              .items = device_items.data(),
              .item_count = bounds.items,
              .merges = device_merges.data(),
@@ -202,9 +253,9 @@ TEST_CASE("plain attention agrees with the reference") {
         for (size_t s = 0; s < c.sequences.size(); ++s) {
           const Matrix q =
               columns(qkv, kv.query_start[s], c.sequences[s].rows, 0, expected.columns);
-          const Matrix one = reference::attention(q, keys[s], values[s], spec,
-                                                  c.sinks ? sinks.values : std::vector<double>{},
-                                                  sloped ? slopes.values : std::vector<double>{});
+          const Matrix one = reference::attention(
+              q, keys[s], values[s], spec, c.sinks ? sinks.values : std::vector<double>{},
+              sloped ? slopes.values : std::vector<double>{}, chosen[s]);
           std::copy(one.values.begin(), one.values.end(),
                     expected.values.begin() + kv.query_start[s] * expected.columns);
         }

@@ -67,7 +67,7 @@ class KvFixture {
           if (table_[s * static_cast<size_t>(stride_) + static_cast<size_t>(p / block_size_)] < 0)
             continue;
           put(pool, s, p, i, 0, keys[s].at(p, i));
-          put(pool, s, p, i, 1, values[s].at(p, i));
+          if (spec_.has_values) put(pool, s, p, i, 1, values[s].at(p, i));
         }
     pool_->upload(pool.data());
   }
@@ -99,8 +99,8 @@ class KvFixture {
       for (size_t s = 0; s < context.size(); ++s)
         if (i * block_size_ < context[s])
           table_[s * static_cast<size_t>(stride_) + static_cast<size_t>(i)] = blocks++;
-    layer_bytes_ =
-        static_cast<size_t>(2 * spec_.kv_heads * block_size_ * spec_.head_dim) * dtype_size(dtype_);
+    layer_bytes_ = static_cast<size_t>(spec_.stored_heads() * block_size_ * spec_.head_dim) *
+                   dtype_size(dtype_);
     pool_ = std::make_unique<DeviceBytes>(static_cast<size_t>(blocks) * 2 * layer_bytes_);
     layer_ = {.pool = static_cast<std::byte*>(pool_->data()),
               .block_stride = 2 * layer_bytes_,  // two layers, of which this is the second

@@ -85,6 +85,14 @@ void check_router(const model::MlpSpec& mlp) {
   }
 }
 
+void check_indexer(const model::IndexerSpec& indexer) {
+  if (indexer.head_dim <= kMostIndexColumns) return;
+  fail(ExitCode::usage,
+       "an indexer's heads of {} columns are more than the CUDA backend scores ({}); --device cpu "
+       "has no such limit",
+       indexer.head_dim, kMostIndexColumns);
+}
+
 }  // namespace
 
 void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups) {
@@ -94,13 +102,6 @@ void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec,
          "{} has recurrent layers (convolutions, scans, delta rules), for which the CUDA backend "
          "has no kernels yet; --device cpu runs it",
          spec.architecture);
-  }
-  if (spec.has_indexers()) {
-    fail(
-        ExitCode::usage,
-        "{} has indexers, which choose the keys that attention sees and for which the CUDA backend "
-        "has no kernels yet; --device cpu runs it",
-        spec.architecture);
   }
   if (spec.layer_inputs.width > 0) {
     fail(ExitCode::usage,
@@ -123,6 +124,7 @@ void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec,
   }
   for (const model::LayerSpec& layer : spec.layers) {
     check_router(layer.shortcut ? *layer.shortcut : layer.mlp);
+    check_indexer(layer.attention.indexer);
   }
 }
 
@@ -147,6 +149,10 @@ size_t CudaFootprint::experts_workspace(int64_t rows, const model::MlpSpec& mlp,
 
 size_t CudaFootprint::attention_workspace(int64_t, int64_t, const model::AttentionSpec&) const {
   return 0;  // device_workspace_bytes holds the parts of split sequences
+}
+
+size_t CudaFootprint::choice_workspace(int64_t rows, int64_t longest) const {
+  return static_cast<size_t>(std::min(rows, kCudaChoiceRows) * longest) * sizeof(float);
 }
 
 size_t CudaFootprint::step_plan_bytes(const StepShape& shape) const {

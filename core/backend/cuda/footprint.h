@@ -60,6 +60,11 @@ size_t rope_table_bytes(const model::ModelSpec& spec);
 cuda::FlashLimits flash_limits(const StepShape& shape, const CardFigures& card);
 cuda::PlainLimits plain_limits(const StepShape& shape, const CardFigures& card);
 
+/// Rows that choose their keys together: scores of so many are in the workspace.
+inline constexpr int64_t kCudaChoiceRows = 64;
+/// Columns of an indexer's heads at most.
+inline constexpr int64_t kMostIndexColumns = 256;
+
 class CudaFootprint final : public Footprint {
  public:
   explicit CudaFootprint(CardFigures card) : card_(card) {}
@@ -76,6 +81,7 @@ class CudaFootprint final : public Footprint {
                                          DType dtype) const override;
   [[nodiscard]] size_t attention_workspace(int64_t rows, int64_t sequences,
                                            const model::AttentionSpec& spec) const override;
+  [[nodiscard]] size_t choice_workspace(int64_t rows, int64_t longest) const override;
   [[nodiscard]] bool shares_memory() const override { return false; }
   [[nodiscard]] bool stores_kv(DType kv, DType model) const override {
     return kv == model || kv == DType::f8_e4m3;

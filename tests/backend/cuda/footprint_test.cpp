@@ -48,6 +48,12 @@ TEST_CASE("weights and KV blocks take what their elements take, from aligned add
   // K and V of 16 tokens of 8 heads: 64 KiB in bf16; a layer of Llama-3-8B.
   CHECK(sizes.kv_bytes(heads, 16, DType::bf16) == size_t{64} << 10);
   CHECK(sizes.kv_bytes(heads, 16, DType::f8_e4m3) == size_t{32} << 10);
+  // An indexer's keys have no values beside them; scores of 64 rows go together.
+  model::AttentionSpec chosen = heads;
+  chosen.indexer = {.most = 2048, .heads = 64, .head_dim = 128};
+  CHECK(sizes.kv_bytes(chosen.index_heads(), 16, DType::bf16) == size_t{4} << 10);
+  CHECK(sizes.choice_workspace(3, 1000) == 12000);
+  CHECK(sizes.choice_workspace(8192, 1000) == 256000);
   CHECK(sizes.activation_dtype(DType::f32) == DType::f32);
   CHECK(sizes.activation_dtype(DType::bf16) == DType::bf16);
   CHECK(sizes.stores_kv(DType::f8_e4m3, DType::bf16));
