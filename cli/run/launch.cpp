@@ -181,8 +181,11 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   quantization::add_separate_config(config, folder);
   launch->spec = model::read_model_spec(folder);
   plan::own::check_supported(options.launch.args, launch->spec);
-  const std::string cut = shard::tensor_refusal(launch->spec, options.launch.args.tensor_parallel);
-  if (!cut.empty()) throw Error(ExitCode::usage, cut);
+  if (launch->spec.quantization.empty()) {  // else as its tensors say: see divide()
+    const std::string cut =
+        shard::tensor_refusal(launch->spec, options.launch.args.tensor_parallel);
+    if (!cut.empty()) throw Error(ExitCode::usage, cut);
+  }
   const std::string& dtype = options.launch.args.dtype;
   launch->dtype = dtype == "auto" ? launch->spec.dtype : *dtype_from_torch(dtype);
   const bool own = options.generation_config == "auto" || options.generation_config == "vllm";

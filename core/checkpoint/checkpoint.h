@@ -87,9 +87,12 @@ class WeightSource {
   /// better reads the rows.
   virtual void read_block(const model::WeightSpec& weight, const Block& block, DType dtype,
                           void* to) const;
-  /// Opens a part of a weight that is kept quantised (Part::packing). The source must outlive it.
+  /// Opens a block of a part of a weight that is kept quantised (Part::packing), rows counted from
+  /// the part's first. The source must outlive it. One that knows no better quantises plain rows
+  /// where that is asked for.
   [[nodiscard]] virtual std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
-                                                                  size_t part) const;
+                                                                  size_t part,
+                                                                  const Block& block) const;
   /// Bytes in the files that those rows, or such a part, are read from; 0 where nobody knows.
   [[nodiscard]] virtual uint64_t stored_bytes(const model::WeightSpec&, int64_t /*first*/,
                                               int64_t /*count*/) const {
@@ -115,7 +118,8 @@ class WeightReader final : public WeightSource {
   void read_block(const model::WeightSpec& weight, const Block& block, DType dtype,
                   void* to) const override;
   [[nodiscard]] std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
-                                                          size_t part) const override;
+                                                          size_t part,
+                                                          const Block& block) const override;
   [[nodiscard]] uint64_t stored_bytes(const model::WeightSpec& weight, int64_t first,
                                       int64_t count) const override;
   [[nodiscard]] uint64_t stored_bytes(const model::WeightSpec& weight, size_t part) const override;

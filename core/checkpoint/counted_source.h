@@ -24,12 +24,20 @@ class CountedSource final : public WeightSource {
     source_.read_block(weight, block, dtype, to);
   }
   [[nodiscard]] std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
-                                                          size_t part) const override {
-    bytes_ += source_.stored_bytes(weight, part);
-    return source_.packed(weight, part);
+                                                          size_t part,
+                                                          const Block& block) const override {
+    if (weight.parts[part].packing->format == model::PackedFormat::online_fp8) {
+      return WeightSource::packed(weight, part, block);
+    }
+    const auto elements = [](int64_t rows, int64_t columns) {
+      return static_cast<uint64_t>(rows) * static_cast<uint64_t>(columns);
+    };
+    bytes_ += source_.stored_bytes(weight, part) * elements(block.rows, block.columns) /
+              elements(weight.parts[part].rows(), weight.columns());
+    return source_.packed(weight, part, block);
   }
 
-  /// Of the files, so far; a quantised part counts whole when it is opened.
+  /// Of the files, so far; a block of a quantised part counts when it is opened.
   [[nodiscard]] uint64_t bytes_read() const { return bytes_; }
 
  private:

@@ -9,43 +9,46 @@
 namespace plimsoll::checkpoint {
 namespace {
 
-/// A part's rows, which may be runs of the stored matrix's.
+/// A block of a part, whose rows may be runs of the stored matrix's.
 class PartRows final : public model::PackedRows {
  public:
-  PartRows(const model::Part& part, int64_t columns, std::unique_ptr<model::PackedRows> stored)
-      : part_(part), columns_(columns), stored_(std::move(stored)) {}
+  PartRows(const model::Part& part, const Block& block, std::unique_ptr<model::PackedRows> stored)
+      : part_(part), block_(block), stored_(std::move(stored)) {}
 
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
-    for_each_run(part_, first, count, [&](int64_t row, int64_t done, int64_t run) {
-      stored_->codes(row, run, to + done * columns_);
+    for_each_run(part_, block_.row + first, count, [&](int64_t row, int64_t done, int64_t run) {
+      stored_->codes(row, run, to + done * block_.columns);
     });
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
     const int64_t bytes = groups() * model::scale_bytes(part_.packing->scale);
-    for_each_run(part_, first, count, [&](int64_t row, int64_t done, int64_t run) {
+    for_each_run(part_, block_.row + first, count, [&](int64_t row, int64_t done, int64_t run) {
       stored_->scales(row, run, to + done * bytes);
     });
   }
   void zeros(int64_t first, int64_t count, uint8_t* to) const override {
-    for_each_run(part_, first, count, [&](int64_t row, int64_t done, int64_t run) {
+    for_each_run(part_, block_.row + first, count, [&](int64_t row, int64_t done, int64_t run) {
       stored_->zeros(row, run, to + done * groups());
     });
   }
   void factors(int64_t first, int64_t count, float* to) const override {
-    for_each_run(part_, first, count, [&](int64_t row, int64_t done, int64_t run) {
+    for_each_run(part_, block_.row + first, count, [&](int64_t row, int64_t done, int64_t run) {
       stored_->factors(row, run, to + done);
     });
   }
   void input_groups(int32_t* to) const override { stored_->input_groups(to); }
   void table(std::span<float, 16> to) const override { stored_->table(to); }
-  void nested(model::NestedScales& to) const override { stored_->nested(to); }
+  void nested(model::NestedScales& to) const override {
+    stored_->nested(to);
+    if (block_.rows > 0) to.first += part_.run_at(block_.row).first * to.stride;
+  }
   [[nodiscard]] float input_scale() const override { return stored_->input_scale(); }
 
  private:
-  [[nodiscard]] int64_t groups() const { return part_.packing->groups(columns_); }
+  [[nodiscard]] int64_t groups() const { return part_.packing->groups(block_.columns); }
 
   const model::Part& part_;
-  int64_t columns_;
+  Block block_;
   std::unique_ptr<model::PackedRows> stored_;
 };
 
@@ -74,11 +77,15 @@ void settle_packings(const Json& config, const Checkpoint& checkpoint,
 }
 
 std::unique_ptr<model::PackedRows> open_part(const model::WeightSpec& weight,
-                                             const model::Part& part,
+                                             const model::Part& part, const Block& block,
                                              const quantization::FindStored& find) {
-  auto stored =
-      quantization::open_matrix(*part.packing, quantization::stored_matrix(weight, part, find));
-  return std::make_unique<PartRows>(part, weight.columns(), std::move(stored));
+  quantization::StoredMatrix matrix = quantization::stored_matrix(weight, part, find);
+  matrix.inputs = {block.column, block.columns};
+  return std::make_unique<PartRows>(part, block, quantization::open_matrix(*part.packing, matrix));
+}
+
+Block whole_part(const model::WeightSpec& weight, const model::Part& part) {
+  return {0, part.rows(), 0, weight.columns()};
 }
 
 }  // namespace plimsoll::checkpoint

@@ -15,9 +15,11 @@ quantization::FindStored find_stored(const Checkpoint& checkpoint, const model::
 void settle_packings(const Json& config, const Checkpoint& checkpoint,
                      quantization::Activations activations, model::ModelSpec& spec);
 
-/// Opens a part of a quantised weight, its rows counted from the part's first.
+/// Opens a block of a part of a quantised weight.
 std::unique_ptr<model::PackedRows> open_part(const model::WeightSpec& weight,
-                                             const model::Part& part,
+                                             const model::Part& part, const Block& block,
                                              const quantization::FindStored& find);
+/// The block that is all of it.
+Block whole_part(const model::WeightSpec& weight, const model::Part& part);
 
 }  // namespace plimsoll::checkpoint

@@ -12,6 +12,7 @@
 #include "checkpoint/json_events.h"
 #include "checkpoint/mapped_file.h"
 #include "checkpoint/packed_weights.h"
+#include "quantization/online.h"
 
 namespace plimsoll::checkpoint {
 namespace {
@@ -124,7 +125,7 @@ WeightReader::WeightReader(const Checkpoint& checkpoint, const ModelSpec& spec)
   const auto look_up = [&](const WeightSpec& weight) {
     for (const Part& part : weight.parts) {
       if (part.packing && part.packing->format != model::PackedFormat::online_fp8) {
-        (void)open_part(weight, part, find);
+        (void)open_part(weight, part, whole_part(weight, part), find);
         use_packed(checkpoint, spec, part, used);
         continue;
       }
@@ -165,13 +166,25 @@ void WeightSource::read_block(const WeightSpec& weight, const Block& block, DTyp
   }
 }
 
-std::unique_ptr<model::PackedRows> WeightSource::packed(const WeightSpec& weight, size_t) const {
-  throw std::logic_error(weight.name + " is quantised, and its source is not");
+std::unique_ptr<model::PackedRows> WeightSource::packed(const WeightSpec& weight, size_t part,
+                                                        const Block& block) const {
+  if (weight.parts[part].packing->format != model::PackedFormat::online_fp8) {
+    throw std::logic_error(weight.name + " is quantised, and its source is not");
+  }
+  int64_t first_row = block.row;
+  for (size_t i = 0; i < part; ++i) first_row += weight.parts[i].rows();
+  const auto read = [this, &weight, first_row](int64_t first, int64_t count, float* to) {
+    read_rows(weight, first_row + first, count, DType::f32, to);
+  };
+  return quantization::online_rows(weight.columns(), {block.column, block.columns}, read);
 }
 
-std::unique_ptr<model::PackedRows> WeightReader::packed(const WeightSpec& weight,
-                                                        size_t part) const {
-  return open_part(weight, weight.parts[part], find_stored(*checkpoint_, *spec_));
+std::unique_ptr<model::PackedRows> WeightReader::packed(const WeightSpec& weight, size_t part,
+                                                        const Block& block) const {
+  if (weight.parts[part].packing->format == model::PackedFormat::online_fp8) {
+    return WeightSource::packed(weight, part, block);
+  }
+  return open_part(weight, weight.parts[part], block, find_stored(*checkpoint_, *spec_));
 }
 
 uint64_t WeightReader::stored_bytes(const WeightSpec& weight, int64_t first, int64_t count) const {

@@ -1,8 +1,5 @@
 // A model's weights and caches: where they lie, how they are read.
-#include <memory>
-
 #include "engine/model.h"
-#include "quantization/online.h"
 
 namespace plimsoll::engine {
 
@@ -30,19 +27,6 @@ std::vector<DType> run_dtypes(const model::ModelSpec& spec, DType dtype, DType a
     dtypes[static_cast<size_t>(mlp.router.gate.weight)] = activations;
   }
   return dtypes;
-}
-
-/// A quantised part as the source has it, or made of its plain rows.
-std::unique_ptr<model::PackedRows> packed_rows(const checkpoint::WeightSource& source,
-                                               const model::WeightSpec& spec, size_t part) {
-  if (spec.parts[part].packing->format != model::PackedFormat::online_fp8)
-    return source.packed(spec, part);
-  int64_t first_row = 0;
-  for (size_t i = 0; i < part; ++i) first_row += spec.parts[i].rows();
-  const auto read = [&source, &spec, first_row](int64_t first, int64_t count, float* to) {
-    source.read_rows(spec, first_row + first, count, DType::f32, to);
-  };
-  return quantization::online_rows(spec.columns(), read);
 }
 
 /// Rows of a stack whose gate and up are stored in turn, gate first.
@@ -107,7 +91,9 @@ void Model::load(const checkpoint::WeightSource& source) {
       if (spec.rows_in_turn) return read_from_turns(source, weight, first, count, to);
       source.read_rows(spec, first, count, weight.dtype, to);
     };
-    const auto packed = [&](size_t part) { return packed_rows(source, spec, part); };
+    const auto packed = [&](size_t part) {
+      return source.packed(spec, part, {0, spec.parts[part].rows(), 0, spec.columns()});
+    };
     weight = backend_.load_weight(spec, weight.dtype, weight.data, {read, packed});
   }
   backend_.finish_loading();

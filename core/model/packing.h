@@ -61,6 +61,27 @@ enum class InputRounding : uint8_t {
   nvfp4_group,  // e2m1 by a float8 scale of each 16 inputs, below the checkpoint's scale
 };
 
+/// Inputs of a row that a rounding takes together, one after the other; 1: each by itself, or all.
+constexpr int64_t rounded_together(InputRounding rounding) {
+  if (rounding == InputRounding::fp8_group) return 128;
+  return rounding == InputRounding::nvfp4_group ? 16 : 1;
+}
+
+/// Whether a rounding goes by the largest of all inputs of a row.
+constexpr bool rounds_by_row(InputRounding rounding) {
+  return rounding == InputRounding::int8_token || rounding == InputRounding::fp8_token;
+}
+
+/// Inputs whose codes of so many bits fill whole words of 32.
+constexpr int64_t word_inputs(int64_t bits) {
+  return bits == 3 ? 32 : 32 / bits;
+}
+
+/// Some inputs of a matrix, side by side.
+struct Inputs {
+  int64_t first = 0, count = 0;
+};
+
 /// Whether a rounding goes by a scale of the checkpoint's.
 constexpr bool has_input_scale(InputRounding rounding) {
   return rounding == InputRounding::int8_static || rounding == InputRounding::fp8_static ||
@@ -89,19 +110,21 @@ struct Packing {
   }
 };
 
-/// The second stage of double-quantised scales. Scale number i of a matrix, counted through its
-/// rows: numbers[byte] * absmax[(first + i) / 256] + offset.
+/// The second stage of double-quantised scales. Scale g of row r: numbers[byte] * absmax[(first + r
+/// * stride + g) / 256] + offset.
 struct NestedScales {
   static constexpr int64_t kBlock = 256;
   std::span<float> numbers;  // [256]
   std::span<float> absmax;
   float offset = 0;
   int64_t first = 0;
+  int64_t stride = 1;  // scales of a stored row
 };
 
-/// Rows of a quantised part of a weight, read from wherever they are stored: rows are counted from
-/// the part's first. Several threads may read at once. Throws Error(checkpoint_unusable), naming
-/// the tensor, for values that no weight has (NaN).
+/// Rows of a quantised part of a weight, or of some inputs of it, read from wherever they are
+/// stored: rows, columns and groups are counted from the first that it was opened for. Several
+/// threads may read at once. Throws Error(checkpoint_unusable), naming the tensor, for values that
+/// no weight has (NaN).
 class PackedRows {
  public:
   virtual ~PackedRows() = default;

@@ -1,6 +1,7 @@
 #include "model/slices.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace plimsoll::model {
 namespace {
@@ -19,17 +20,27 @@ const char* find_unshared(const LayerSpec& layer) {
 
 }  // namespace
 
-int64_t slices_of(int64_t inputs) {
+int64_t slices_of(int64_t inputs, int64_t unit) {
   int64_t count = kMostSlices;
-  while (count > 1 && inputs % (2 * count) != 0) count /= 2;
+  while (count > 1 && inputs % (unit * count) != 0) count /= 2;
   return count;
 }
 
+int64_t slice_unit(const WeightSpec& weight) {
+  int64_t unit = 2;
+  for (const Part& part : weight.parts) {
+    if (!part.packing) continue;
+    if (part.packing->ordered) return 0;
+    unit = std::lcm(unit, word_inputs(part.packing->bits));
+    unit = std::lcm(unit, std::max<int64_t>(part.packing->group, 1));
+    unit = std::lcm(unit, rounded_together(part.packing->inputs));
+  }
+  return unit;
+}
+
 const char* find_unshared(const ModelSpec& spec) {
-  if (!spec.quantization.empty()) return "quantised weights";
+  if (!spec.quantization.empty()) return "weights quantised in a way that run does not know";
   if (spec.layer_inputs.width > 0) return "inputs by layer";
-  const auto is_packed = [](const WeightSpec& weight) { return weight.is_packed(); };
-  if (std::ranges::any_of(spec.weights, is_packed)) return "quantised weights";
   for (const LayerSpec& layer : spec.layers) {
     if (const char* what = find_unshared(layer)) return what;
   }
@@ -37,9 +48,10 @@ const char* find_unshared(const ModelSpec& spec) {
 }
 
 void slice_sums(ModelSpec& spec) {
-  if (find_unshared(spec) != nullptr) return;
+  const bool shared = find_unshared(spec) == nullptr;
   for (WeightSpec& weight : spec.weights) {
-    if (weight.split == Split::row) weight.slices = slices_of(weight.columns());
+    const int64_t unit = shared && weight.split == Split::row ? slice_unit(weight) : 0;
+    weight.slices = unit > 0 ? slices_of(weight.columns(), unit) : 1;
   }
 }
 

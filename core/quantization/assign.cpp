@@ -4,6 +4,7 @@
 
 #include "base/config_view.h"
 #include "base/error.h"
+#include "model/slices.h"
 #include "quantization/config.h"
 
 namespace plimsoll::quantization {
@@ -181,6 +182,7 @@ void assign_packings(const Json& config, const FindStored& find, Activations act
   if (schemes.method().empty()) return;
   Assignment(schemes, find, activations, spec).run();
   spec.quantization.clear();
+  model::slice_sums(spec);
   if (find) read_cache_scales(find, spec);
   // Scales of attention: only caches of fp8 are stored by them.
   for (const char* ending : {".k_scale", ".v_scale", ".q_scale", ".kv_scale", ".prob_output_scale",

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/float8.h"
+#include "model/slices.h"
 #include "quantization/formats/stored_rows.h"
 
 namespace plimsoll::quantization {
@@ -32,14 +33,16 @@ bool is_layer(const ModelSpec& spec, model::WeightId id) {
 
 class OnlineRows final : public model::PackedRows {
  public:
-  OnlineRows(int64_t columns, ReadFloats read) : columns_(columns), read_(std::move(read)) {}
+  OnlineRows(int64_t columns, const model::Inputs& inputs, ReadFloats read)
+      : columns_(columns), inputs_(inputs), read_(std::move(read)) {}
 
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
     const std::vector<float> rows = floats(first, count);
     for (int64_t r = 0; r < count; ++r) {
       const float* const row = rows.data() + r * columns_;
       const float inverse = 1 / scale_of(row);
-      for (int64_t n = 0; n < columns_; ++n) to[r * columns_ + n] = float_to_e4m3(row[n] * inverse);
+      for (int64_t n = 0; n < inputs_.count; ++n)
+        *to++ = float_to_e4m3(row[inputs_.first + n] * inverse);
     }
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
@@ -76,6 +79,7 @@ class OnlineRows final : public model::PackedRows {
   }
 
   int64_t columns_;
+  model::Inputs inputs_;
   ReadFloats read_;
 };
 
@@ -96,10 +100,12 @@ void assign_online(std::string_view method, Activations activations, ModelSpec& 
         part.packing->inputs = model::InputRounding::fp8_token;
     }
   }
+  model::slice_sums(spec);
 }
 
-std::unique_ptr<model::PackedRows> online_rows(int64_t columns, ReadFloats read) {
-  return std::make_unique<OnlineRows>(columns, std::move(read));
+std::unique_ptr<model::PackedRows> online_rows(int64_t columns, const model::Inputs& inputs,
+                                               ReadFloats read) {
+  return std::make_unique<OnlineRows>(columns, inputs, std::move(read));
 }
 
 }  // namespace plimsoll::quantization

@@ -20,8 +20,9 @@ void assign_online(std::string_view method, Activations activations, model::Mode
 /// Reads rows [first, first + count) as floats [count, columns].
 using ReadFloats = std::function<void(int64_t first, int64_t count, float* to)>;
 
-/// The rows of such a part: a row's scale is its largest weight over 448, its codes the nearest
-/// float8. No more than what is asked for is held at a time.
-std::unique_ptr<model::PackedRows> online_rows(int64_t columns, ReadFloats read);
+/// The rows of such a part, or some inputs of them: a row's scale is the largest of all its weights
+/// over 448, its codes the nearest float8. No more than what is asked for is held at a time.
+std::unique_ptr<model::PackedRows> online_rows(int64_t columns, const model::Inputs& inputs,
+                                               ReadFloats read);
 
 }  // namespace plimsoll::quantization

@@ -101,5 +101,8 @@ std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t 
 /// engine's order of rows; zeros follow them.
 std::vector<checkpoint::Block> rank_blocks(const ShardTensor& tensor, int64_t rank,
                                            int64_t tensor_parallel);
+/// The same of each part, rows counted from its first; blocks may have no rows.
+std::vector<checkpoint::Block> part_blocks(const ShardTensor& tensor, int64_t rank,
+                                           int64_t tensor_parallel);
 
 }  // namespace plimsoll::shard

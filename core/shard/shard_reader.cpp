@@ -122,9 +122,12 @@ quantization::FindStored ShardReader::find() const {
   };
 }
 
-std::unique_ptr<model::PackedRows> ShardReader::packed(const model::WeightSpec& weight,
-                                                       size_t part) const {
-  return checkpoint::open_part(weight, weight.parts[part], find());
+std::unique_ptr<model::PackedRows> ShardReader::packed(const model::WeightSpec& weight, size_t part,
+                                                       const checkpoint::Block& block) const {
+  if (weight.parts[part].packing->format == model::PackedFormat::online_fp8) {
+    return WeightSource::packed(weight, part, block);
+  }
+  return checkpoint::open_part(weight, weight.parts[part], block, find());
 }
 
 void ShardReader::check_parts(const model::ModelSpec& spec) const {
@@ -137,7 +140,7 @@ void ShardReader::check_parts(const model::ModelSpec& spec) const {
   for (const model::WeightSpec& weight : spec.weights) {
     for (const model::Part& part : weight.parts) {
       if (part.packing) {
-        (void)checkpoint::open_part(weight, part, find());
+        (void)checkpoint::open_part(weight, part, checkpoint::whole_part(weight, part), find());
         continue;
       }
       const auto found = joined_.tensors().find(part.tensor);

@@ -22,8 +22,8 @@ class ShardReader final : public checkpoint::WeightSource {
   ShardReader(const std::filesystem::path& folder, const Json& config, const ShardHints& hints,
               quantization::Activations activations, model::ModelSpec& spec);
 
-  [[nodiscard]] std::unique_ptr<model::PackedRows> packed(const model::WeightSpec& weight,
-                                                          size_t part) const override;
+  [[nodiscard]] std::unique_ptr<model::PackedRows> packed(
+      const model::WeightSpec& weight, size_t part, const checkpoint::Block& block) const override;
   void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
                  void* to) const override {
     read_block(weight, {first, count, 0, weight.columns()}, dtype, to);

@@ -39,14 +39,16 @@ struct Width {
 /// A model of the golden results on as many ranks as asked.
 class Subject {
  public:
-  explicit Subject(const fs::path& recipe) : folder_(scratch_.path("model")) {
+  explicit Subject(const fs::path& recipe,
+                   quantization::Activations activations = quantization::Activations::rounded)
+      : folder_(scratch_.path("model")) {
     testing::write_checkpoint(recipe, folder_);
     spec_ = model::read_model_spec(folder_);
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
     checkpoint::settle_fused_experts(*checkpoint_, spec_);
     Json config = model::read_config(folder_);
     quantization::add_separate_config(config, folder_);
-    checkpoint::settle_packings(config, *checkpoint_, quantization::Activations::rounded, spec_);
+    checkpoint::settle_packings(config, *checkpoint_, activations, spec_);
     reader_.emplace(*checkpoint_, spec_);
   }
 
@@ -241,6 +243,26 @@ TEST_CASE("stages of quantised models answer with the bits of one rank") {
   }
 }
 
+TEST_CASE("ranks that share quantised layers answer with the bits of one rank") {
+  int models = 0;
+  for (const fs::path& recipe : testing::model_folders("quantized")) {
+    for (const auto activations :
+         {quantization::Activations::rounded, quantization::Activations::whole}) {
+      INFO("model " << recipe.filename());
+      Subject subject(recipe, activations);
+      const std::vector<int64_t> widths = print_widths(recipe, subject);
+      if (widths.empty()) continue;
+      ++models;
+      const Answers expected = subject.answers({}, DType::f32);
+      CHECK(subject.answers({.tensor = widths.back()}, DType::f32) == expected);
+      if (widths.size() > 1 && activations == quantization::Activations::rounded) {
+        CHECK(subject.answers({.tensor = 2, .stages = 2}, DType::f32) == expected);
+      }
+    }
+  }
+  CHECK(models > 1);
+}
+
 TEST_CASE("each rank reads its own weights, and together they read the checkpoint once") {
   Subject subject(testing::TinyModel::recipe("llama"));
   (void)subject.answers({}, DType::bf16);
@@ -270,6 +292,24 @@ TEST_CASE("ranks that share layers read their shares, and together the checkpoin
   REQUIRE(replicated > 0);
   (void)subject.answers({.tensor = 2}, DType::bf16);
   CHECK(subject.read().at(0) + subject.read().at(1) == whole + replicated);
+}
+
+TEST_CASE("ranks that share quantised layers read their shares alone") {
+  const std::vector<fs::path> recipes = testing::model_folders("quantized");
+  const auto recipe = std::ranges::find_if(recipes, [](const fs::path& folder) {
+    return shard::tensor_refusal(Subject(folder).spec(), 2).empty();
+  });
+  REQUIRE(recipe != recipes.end());
+  Subject subject(*recipe);
+  (void)subject.answers({}, DType::bf16);
+  const uint64_t whole = subject.read().at(0);
+  uint64_t replicated = 0;
+  for (const model::WeightSpec& weight : subject.spec().weights) {
+    if (weight.split == model::Split::replicated) replicated += subject.bytes_of(weight.name);
+  }
+  (void)subject.answers({.tensor = 2}, DType::bf16);
+  CHECK(subject.read().at(0) + subject.read().at(1) == whole + replicated);
+  CHECK(subject.read().at(0) == subject.read().at(1));
 }
 
 TEST_CASE("a rank that fails while it loads ends the launch with its message") {

@@ -12,7 +12,7 @@ namespace {
 
 /// Writes a row's codes, a byte each, to its lane of a strip of zeros.
 void pack_codes(const uint8_t* from, int64_t columns, int64_t bits, int64_t lane, uint32_t* strip) {
-  const int64_t in_unit = PackedPart::unit_columns(bits);
+  const int64_t in_unit = model::word_inputs(bits);
   const int64_t words = PackedPart::unit_words(bits);
   for (int64_t k = 0; k < columns; ++k) {
     uint32_t* unit = strip + k / in_unit * words * kStrip + lane;
@@ -95,11 +95,14 @@ void CpuBackend::load_part(const model::Part& part, int64_t columns, const model
     rows.table(std::span<float, 16>(reinterpret_cast<float*>(to + layout.table), 16));
   }
   if (layout.nested_blocks == 0) return;
-  auto* nested = reinterpret_cast<float*>(to + layout.nested);
-  model::NestedScales scales{.numbers = {nested, 256},
-                             .absmax = {nested + 257, static_cast<size_t>(layout.nested_blocks)}};
+  auto* numbers = reinterpret_cast<float*>(to + layout.nested);
+  auto* place = reinterpret_cast<NestedPlace*>(numbers + 256);
+  model::NestedScales scales{
+      .numbers = {numbers, 256},
+      .absmax = {reinterpret_cast<float*>(place + 1), static_cast<size_t>(layout.nested_blocks)},
+      .stride = layout.groups};
   rows.nested(scales);
-  nested[256] = scales.offset;
+  *place = {scales.offset, static_cast<int32_t>(scales.first), static_cast<int32_t>(scales.stride)};
 }
 
 void CpuBackend::load_packed(const Weight& weight, const RowReader& read) {

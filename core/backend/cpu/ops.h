@@ -36,6 +36,13 @@ struct ProductJob {
   int64_t out_stride = 0;
 };
 
+/// How rows are packed.
+struct PackedRowsRule {
+  InputRule rule{};             // of a quantised weight
+  int64_t slices = 1;           // of the columns, as Product's
+  const float* most = nullptr;  // [rows]: the largest of whole rows where these are shares of them
+};
+
 /// Jobs of equal shape that run together: out = activation(in [rows, k] * matrix [n, k]^T + bias).
 struct Product {
   int64_t n = 0;
@@ -53,6 +60,14 @@ struct ProductRegion {
   int64_t strips = 0;
   int64_t first_tile = 0;
   int64_t end_tile = 0;
+};
+
+/// Some rows of some strips of a job's output.
+struct OutputTile {
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  int64_t first_strip = 0;
+  int64_t strips = 1;
 };
 
 /// Where the sums [rows, columns] of a region go.
@@ -147,7 +162,7 @@ class CpuBackend final : public Backend {
   /// Packs the rows that `row(i)` points at for products with weights of type `dtype`.
   template <typename RowOf>
   void pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const RowOf& row,
-            const InputRule& rule = {}, int64_t slices = 1);
+            const PackedRowsRule& how = {});
   /// Whether products with plain weights of this type go by tiles here, for which rows are bf16.
   [[nodiscard]] bool has_tiles(DType dtype, int64_t columns) const {
     return bf16_tiles_ != nullptr && dtype == DType::bf16 && columns >= kLeastBf16Columns;
@@ -159,7 +174,7 @@ class CpuBackend final : public Backend {
                       int64_t last_strip) const;
   template <typename RowOf>
   void pack_integers(int64_t rows, int64_t k, std::byte* to, const RowOf& row,
-                     const InputRule& rule);
+                     const PackedRowsRule& how);
   void multiply(const Product& product);
   void multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
                        int64_t strips) const;
@@ -175,20 +190,25 @@ class CpuBackend final : public Backend {
   void multiply_tile(ProductTile tile, DType dtype, int64_t columns,
                      const Epilogue& epilogue) const;
   void finish(float* row, int64_t columns, const Epilogue& epilogue) const;
-  /// Whether products with a quantised part are sums of integers here.
+  /// The largest input of each row, of all that ranks have of it: [rows] to `most`.
+  template <typename RowOf>
+  void find_most(int64_t rows, int64_t k, const RowOf& row, const Weight& weight, float* most);
+  /// Whether products with a quantised part are sums of integers here; `columns` are a slice's.
   [[nodiscard]] bool has_integers(const model::Part& part, int64_t columns) const {
     return integer_product_ != nullptr && multiplies_integers(*part.packing, columns);
   }
   /// How the inputs of a quantised part at `data` are rounded.
-  [[nodiscard]] InputRule rule_of(const model::Part& part, int64_t columns,
+  [[nodiscard]] InputRule rule_of(const model::Part& part, const model::WeightSpec& weight,
                                   const std::byte* data) const {
-    InputRule rule = input_rule(part, columns, data);
-    rule.integers = has_integers(part, columns);
+    InputRule rule = input_rule(part, weight.columns(), data);
+    rule.integers = has_integers(part, weight.columns() / weight.slices);
     return rule;
   }
-  /// Stores sums [rows, 32] of a strip, with bias and activation.
-  void finish_strip(const Product& product, const ProductJob& job, int64_t strip, int64_t first_row,
-                    std::span<const float> sums) const;
+  /// Outputs of some rows and strips: make(slice, to) puts the sums of a slice of the columns
+  /// there, [rows][strips * 32], of which at most kFloats are needed.
+  template <int64_t kFloats, typename Make>
+  void add_slices(const Product& product, const ProductJob& job, const OutputTile& tile,
+                  const Make& make) const;
   void multiply_integers(const Product& product, const ProductJob& job, int64_t strip) const;
   void linear_packed(View out, View in, const Weight& weight, const Weight& bias,
                      model::Activation activation, std::byte* workspace);
@@ -210,7 +230,7 @@ class CpuBackend final : public Backend {
   /// out [slots, n]: each expert's matrix times its slots' rows, where `row_of` points.
   template <typename RowOf>
   void multiply_experts(const ExpertSlots& slots, const Weight& weight, const RowOf& row_of,
-                        std::byte* packed, float* out);
+                        std::byte* packed, float* out, const float* most = nullptr);
 
   /// Keys [begin, end) of a row's sequence; their scores go to scores[begin, end).
   struct KeyRange {

@@ -58,7 +58,8 @@ void CpuBackend::sort_slots(const ExpertSlots& slots, View experts) {
 
 template <typename RowOf>
 void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight,
-                                  const RowOf& row_of, std::byte* packed, float* out) {
+                                  const RowOf& row_of, std::byte* packed, float* out,
+                                  const float* most) {
   const int64_t n = weight.spec->rows();
   const int64_t k = weight.spec->columns();
   const model::WeightSpec& spec = *weight.spec;
@@ -80,11 +81,12 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
                                     static_cast<size_t>(e) * matrix + segment.offset;
       const model::Part* const part =
           is_packed ? &spec.parts[static_cast<size_t>(e) * parts + s] : nullptr;
-      const InputRule rule = is_packed ? rule_of(*part, k, from) : InputRule{};
+      const InputRule rule = is_packed ? rule_of(*part, spec, from) : InputRule{};
       std::byte* const mine = packed + static_cast<size_t>(first) * row_bytes;
       if (s == 0 || model::has_input_scale(rule.rounding)) {
         const auto input = [&](int64_t i) { return row_of(first + i); };
-        pack(rows, k, dtype, mine, input, rule, spec.slices);
+        pack(rows, k, dtype, mine, input,
+             {rule, spec.slices, most == nullptr ? nullptr : most + first});
       }
       jobs.push_back({.rows_packed = mine,
                       .rows = rows,
@@ -149,8 +151,11 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
     }
   });
   const float* const activated = mlp.gated ? gated : ups;
-  multiply_experts(
-      slots, weights.down, [&](int64_t i) { return activated + i * width; }, packed, downs);
+  const auto row_of = [&](int64_t i) { return activated + i * width; };
+  auto* const most = reinterpret_cast<float*>(workspace + layout.most);
+  const bool meets = weights.down.ranks != nullptr && rounds_by_row(*weights.down.spec);
+  if (meets) find_most(multiplied, width, row_of, weights.down, most);
+  multiply_experts(slots, weights.down, row_of, packed, downs, meets ? most : nullptr);
   if (weights.down.ranks != nullptr) {
     weights.down.ranks->sum({downs, DType::f32, multiplied, out.columns, out.columns});
   }

@@ -25,15 +25,16 @@ struct PackedView {
 /// Scales of a strip's groups from double-quantised ones, [groups][32].
 void nested_scales(const PackedView& view, int64_t strip, float* to) {
   const auto* numbers = view.at<float>(view.layout.nested);
-  const float offset = numbers[256];
-  const float* absmax = numbers + 257;
+  const auto* place = reinterpret_cast<const NestedPlace*>(numbers + 256);
+  const auto* absmax = reinterpret_cast<const float*>(place + 1);
   const auto* bytes =
       view.at<uint8_t>(view.layout.scales + static_cast<size_t>(strip) * view.layout.strip_scales);
   for (int64_t g = 0; g < view.layout.groups; ++g)
     for (int64_t r = 0; r < kStrip; ++r, ++to) {
       const int64_t row = std::min(strip * kStrip + r, view.layout.rows - 1);
-      const int64_t number = view.layout.nested_first + row * view.layout.groups + g;
-      *to = numbers[bytes[g * kStrip + r]] * absmax[number / model::NestedScales::kBlock] + offset;
+      const int64_t number = place->first + row * int64_t{place->stride} + g;
+      *to = numbers[bytes[g * kStrip + r]] * absmax[number / model::NestedScales::kBlock] +
+            place->offset;
     }
 }
 
@@ -54,6 +55,21 @@ PackedTile packed_tile(const PackedView& view, int64_t first_strip) {
   if (view.packing.factors) tile.factors = view.at<float>(layout.factors) + first_strip * kStrip;
   if (view.packing.ordered) tile.order = view.at<int32_t>(layout.order);
   if (view.packing.code == model::Code::table) tile.table = view.at<float>(layout.table);
+  return tile;
+}
+
+/// A slice of a tile's columns, which cuts no word of codes and no group.
+PackedTile slice_of(PackedTile tile, int64_t width, int64_t slice) {
+  const model::Packing& packing = *tile.packing;
+  const int64_t first = slice * width;
+  const int64_t words =
+      first / model::word_inputs(packing.bits) * PackedPart::unit_words(packing.bits);
+  const int64_t group = packing.group > 0 ? first / packing.group : 0;
+  tile.codes += words * kStrip * static_cast<int64_t>(sizeof(uint32_t));
+  tile.scales += group * kStrip * model::scale_bytes(tile.scale);
+  if (tile.zeros != nullptr) tile.zeros += group * kStrip;
+  tile.a += first * tile.rows;
+  tile.columns = width;
   return tile;
 }
 
@@ -84,24 +100,19 @@ void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, 
     tile.strip_scales = floats * sizeof(float);
     tile.scale = model::ScaleType::f32;
   }
-  std::array<float, kMaxProductRows * kPackedStrips * kStrip> sums;
-  tile.c = sums.data();
   tile.c_stride = strips * kStrip;
-  const int64_t first_column = first_strip * kStrip;
-  const int64_t columns = std::min(strips * kStrip, product.n - first_column);
-  const Epilogue epilogue{product.bias != nullptr ? product.bias + first_column : nullptr,
-                          product.activation};
   const int64_t tiles = product_tiles(job.rows);
   for (int64_t t = 0; t < tiles; ++t) {
     const int64_t first = t * job.rows / tiles;
     tile.rows = static_cast<int>((t + 1) * job.rows / tiles - first);
     tile.a = reinterpret_cast<const float*>(job.rows_packed) + first * padded_columns(product.k);
-    kernels_.packed(tile);
-    for (int64_t r = 0; r < tile.rows; ++r) {
-      float* const out = job.out + (first + r) * job.out_stride + first_column;
-      std::copy_n(tile.c + r * tile.c_stride, columns, out);
-      kernels_.finish(out, columns, epilogue);
-    }
+    const auto make = [&](int64_t slice, float* to) {
+      PackedTile part = slice_of(tile, product.k / product.slices, slice);
+      part.c = to;
+      kernels_.packed(part);
+    };
+    add_slices<kMaxProductRows * kPackedStrips * kStrip>(
+        product, job, {first, tile.rows, first_strip, strips}, make);
   }
 }
 
@@ -109,22 +120,25 @@ void CpuBackend::multiply_integers(const Product& product, const ProductJob& job
                                    int64_t strip) const {
   const PackedView view{*job.part->packing, PackedPart(*job.part, product.k), job.matrix};
   const PackedTile strip_tile = packed_tile(view, strip);
+  const int64_t width = product.k / product.slices;
   // Of const bytes, which are only read.
-  const IntegerRows rows(const_cast<std::byte*>(job.rows_packed), job.rows, product.k);
-  std::array<float, kIntegerRows * kStrip> sums;
+  const IntegerRows rows(const_cast<std::byte*>(job.rows_packed), job.rows, product.k,
+                         product.slices);
   for (int64_t first = 0; first < job.rows; first += kIntegerRows) {
     const int64_t count = std::min<int64_t>(kIntegerRows, job.rows - first);
-    integer_product_({.a = rows.codes + first * rows.stride,
-                      .stride = rows.stride,
-                      .row_scales = rows.scales + first,
-                      .row_sums = rows.sums + first,
-                      .rows = static_cast<int>(count),
-                      .codes = strip_tile.codes,
-                      .columns = product.k,
-                      .scales = reinterpret_cast<const float*>(strip_tile.scales),
-                      .zero = static_cast<int32_t>(view.packing.zero),
-                      .c = sums.data()});
-    finish_strip(product, job, strip, first, {sums.data(), static_cast<size_t>(count * kStrip)});
+    const auto make = [&](int64_t slice, float* to) {
+      integer_product_({.a = rows.codes + first * rows.stride + slice * width,
+                        .stride = rows.stride,
+                        .row_scales = rows.scales + first,
+                        .row_sums = rows.sums + slice * job.rows + first,
+                        .rows = static_cast<int>(count),
+                        .codes = slice_of(strip_tile, width, slice).codes,
+                        .columns = width,
+                        .scales = reinterpret_cast<const float*>(strip_tile.scales),
+                        .zero = static_cast<int32_t>(view.packing.zero),
+                        .c = to});
+    };
+    add_slices<kIntegerRows * kStrip>(product, job, {first, count, strip}, make);
   }
 }
 
@@ -132,15 +146,22 @@ void CpuBackend::linear_packed(View out, View in, const Weight& weight, const We
                                model::Activation activation, std::byte* workspace) {
   const auto* from = static_cast<const float*>(in.data);
   const auto* const biases = static_cast<const float*>(bias.data);
+  const int64_t slices = weight.spec->slices;
+  const auto row_of = [&](int64_t row) { return from + row * in.stride; };
+  const float* most = nullptr;
+  if (weight.ranks != nullptr && rounds_by_row(*weight.spec)) {
+    auto* const all = reinterpret_cast<float*>(workspace + packed_rows_bytes(in.rows, in.columns));
+    find_most(in.rows, in.columns, row_of, weight, all);
+    most = all;
+  }
   std::optional<std::pair<DType, InputRule>> rows_are;
   for (const Segment& segment : Segments(*weight.spec, weight.dtype, 0).parts) {
     const bool packed = segment.part->packing.has_value();
     const DType dtype = packed ? DType::f32 : weight.dtype;
     const std::byte* const matrix = static_cast<const std::byte*>(weight.data) + segment.offset;
-    const InputRule rule = packed ? rule_of(*segment.part, in.columns, matrix) : InputRule{};
+    const InputRule rule = packed ? rule_of(*segment.part, *weight.spec, matrix) : InputRule{};
     if (rows_are != std::pair(dtype, rule)) {
-      const auto row_of = [&](int64_t row) { return from + row * in.stride; };
-      pack(in.rows, in.columns, dtype, workspace, row_of, rule);
+      pack(in.rows, in.columns, dtype, workspace, row_of, {rule, slices, most});
       rows_are = std::pair(dtype, rule);
     }
     const ProductJob job{.rows_packed = workspace,
@@ -151,6 +172,7 @@ void CpuBackend::linear_packed(View out, View in, const Weight& weight, const We
                          .out_stride = out.stride};
     multiply({.n = segment.part->rows(),
               .k = weight.spec->columns(),
+              .slices = slices,
               .dtype = dtype,
               .bias = biases == nullptr ? nullptr : biases + segment.first_row,
               .activation = activation,

@@ -3,9 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-
-#include "model/slices.h"
 
 namespace plimsoll::backend {
 namespace {
@@ -23,26 +20,6 @@ constexpr size_t kPrefetchDistance = 4096;
 
 /// Tiles of rows whose slices are summed together: sums that wait for others fit the second cache.
 constexpr int64_t kSliceTiles = 4;
-/// Sums of slices that wait at most, beside those that are being made.
-constexpr int64_t kWaiting = std::bit_width(static_cast<uint64_t>(model::kMostSlices)) - 1;
-
-/// Calls make(slice, level) for each slice in order and join(level) where the sum at `level + 1` is
-/// to be added to the one at `level`, so that at 0 is that of a tree of pairs: (0 + 1) + (2 + 3).
-template <typename Make, typename Join>
-void sum_slices(int64_t slices, const Make& make, const Join& join) {
-  for (int64_t slice = 0; slice < slices; ++slice) {
-    auto level = std::popcount(static_cast<uint64_t>(slice));
-    make(slice, level);
-    for (int64_t done = slice; done % 2 == 1; done /= 2) join(--level);
-  }
-}
-
-/// What follows a slice's sums: the bias those of the first, the activation those of all.
-Epilogue epilogue_of(const Product& product, int64_t slice, int64_t first_column) {
-  const bool biased = product.bias != nullptr && slice == 0;
-  return {biased ? product.bias + first_column : nullptr,
-          product.slices == 1 ? product.activation : model::Activation::none};
-}
 
 }  // namespace
 
@@ -65,7 +42,7 @@ void CpuBackend::multiply(const Product& product) {
     const auto step = [&](int64_t width, const auto& multiply_some) {
       for (int64_t s = first; s < last; s += width) multiply_some(s, std::min(width, last - s));
     };
-    if (job.part != nullptr && has_integers(*job.part, product.k)) {
+    if (job.part != nullptr && has_integers(*job.part, product.k / product.slices)) {
       step(1, [&](int64_t s, int64_t) { multiply_integers(product, job, s); });
     } else if (job.part != nullptr) {
       step(job.rows == 1 ? kPackedStrips : 1,
@@ -99,7 +76,7 @@ void CpuBackend::multiply_region(const Product& product, const ProductJob& job,
   const RegionSums out{job.out + first_row * job.out_stride + first_column, job.out_stride};
   if (product.slices == 1) return multiply_slice(product, job, region, 0, out);
   constexpr int64_t kRegion = kSliceTiles * kMaxProductRows * kTaskStrips * kStrip;
-  std::array<float, kWaiting * kRegion> waiting;
+  std::array<float, kWaitingSums * kRegion> waiting;
   const auto at = [&](int64_t level) {
     return level == 0 ? out
                       : RegionSums{waiting.data() + (level - 1) * kRegion, region.strips * kStrip};
@@ -169,13 +146,10 @@ void CpuBackend::multiply_tiles(const Product& product, const ProductJob& job, i
   const int64_t stride = bf16_stride(product.k);
   const size_t strip = strip_bytes(product.k, DType::bf16);
   const auto* const rows = reinterpret_cast<const uint16_t*>(job.rows_packed);
-  std::array<std::array<float, kBf16Rows * kStrip>, kWaiting + 1> sums;  // by level
   for (int64_t first = 0; first < job.rows; first += kBf16Rows)
     for (int64_t s = first_strip; s < last_strip; ++s) {
       const int64_t count = std::min<int64_t>(kBf16Rows, job.rows - first);
-      const int64_t columns = std::min(kStrip, product.n - s * kStrip);
-      const auto make = [&](int64_t slice, int64_t level) {
-        float* const to = sums[static_cast<size_t>(level)].data();
+      const auto make = [&](int64_t slice, float* to) {
         bf16_tiles_({.a = rows + first * stride + slice * width,
                      .stride = stride,
                      .rows = static_cast<int>(count),
@@ -184,40 +158,14 @@ void CpuBackend::multiply_tiles(const Product& product, const ProductJob& job, i
                      .columns = width,
                      .c = to,
                      .c_stride = kStrip});
-        const Epilogue epilogue = epilogue_of(product, slice, s * kStrip);
-        for (int64_t r = 0; r < count; ++r) finish(to + r * kStrip, columns, epilogue);
       };
-      const auto join = [&](int64_t level) {
-        const auto to = static_cast<size_t>(level);
-        kernels_.add(sums[to].data(), sums[to + 1].data(), count * kStrip);
-      };
-      sum_slices(product.slices, make, join);
-      const float* const sum = sums.front().data();
-      for (int64_t r = 0; r < count; ++r) {
-        float* const out = job.out + (first + r) * job.out_stride + s * kStrip;
-        std::copy_n(sum + r * kStrip, columns, out);
-        if (product.slices > 1) finish(out, columns, {nullptr, product.activation});
-      }
+      add_slices<kBf16Rows * kStrip>(product, job, {first, count, s}, make);
     }
 }
 
 void CpuBackend::finish(float* row, int64_t columns, const Epilogue& epilogue) const {
   if (epilogue.bias == nullptr && epilogue.activation == model::Activation::none) return;
   kernels_.finish(row, columns, epilogue);
-}
-
-void CpuBackend::finish_strip(const Product& product, const ProductJob& job, int64_t strip,
-                              int64_t first_row, std::span<const float> sums) const {
-  const int64_t first_column = strip * kStrip;
-  const int64_t columns = std::min(kStrip, product.n - first_column);
-  const Epilogue epilogue{product.bias != nullptr ? product.bias + first_column : nullptr,
-                          product.activation};
-  const auto rows = static_cast<int64_t>(sums.size()) / kStrip;
-  for (int64_t r = 0; r < rows; ++r) {
-    float* const out = job.out + (first_row + r) * job.out_stride + first_column;
-    std::copy_n(sums.data() + r * kStrip, columns, out);
-    kernels_.finish(out, columns, epilogue);
-  }
 }
 
 void CpuBackend::multiply_tile(ProductTile tile, DType dtype, int64_t columns,
@@ -251,9 +199,8 @@ void CpuBackend::do_linear(View out, View in, const Weight& weight, const Weight
   if (weight.spec->is_packed()) return linear_packed(out, in, weight, bias, activation, workspace);
   const auto* from = static_cast<const float*>(in.data);
   const int64_t slices = weight.spec->slices;
-  pack(
-      in.rows, in.columns, weight.dtype, workspace,
-      [&](int64_t row) { return from + row * in.stride; }, {}, slices);
+  pack(in.rows, in.columns, weight.dtype, workspace,
+       [&](int64_t row) { return from + row * in.stride; }, {.slices = slices});
   const ProductJob job{.rows_packed = workspace,
                        .rows = in.rows,
                        .matrix = static_cast<const std::byte*>(weight.data),

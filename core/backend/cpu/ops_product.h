@@ -1,14 +1,73 @@
-// Packing of rows for matrix products, for the ops that make them.
+// Packing of rows for matrix products and sums of their slices, for the ops that make them.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "backend/cpu/layout.h"
 #include "backend/cpu/ops.h"
 #include "backend/cpu/round_inputs.h"
+#include "model/slices.h"
 
 namespace plimsoll::backend {
+
+/// Sums of slices that wait at most, beside the one that is being made.
+inline constexpr int64_t kWaitingSums =
+    std::bit_width(static_cast<uint64_t>(model::kMostSlices)) - 1;
+
+/// Calls make(slice, level) for each slice in order and join(level) where the sum at `level + 1` is
+/// to be added to the one at `level`, so that at 0 is that of a tree of pairs: (0 + 1) + (2 + 3).
+template <typename Make, typename Join>
+void sum_slices(int64_t slices, const Make& make, const Join& join) {
+  for (int64_t slice = 0; slice < slices; ++slice) {
+    auto level = std::popcount(static_cast<uint64_t>(slice));
+    make(slice, level);
+    for (int64_t done = slice; done % 2 == 1; done /= 2) join(--level);
+  }
+}
+
+/// What follows a slice's sums: the bias those of the first, the activation those of all.
+inline Epilogue epilogue_of(const Product& product, int64_t slice, int64_t first_column) {
+  const bool biased = product.bias != nullptr && slice == 0;
+  return {biased ? product.bias + first_column : nullptr,
+          product.slices == 1 ? product.activation : model::Activation::none};
+}
+
+/// By what row `row` is rounded, where that goes by its largest input.
+inline float most_of(const float* from, int64_t count, const PackedRowsRule& how, int64_t row) {
+  if (!model::rounds_by_row(how.rule.rounding)) return 0;
+  return how.most != nullptr ? how.most[row] : largest_input(from, count);
+}
+
+template <int64_t kFloats, typename Make>
+void CpuBackend::add_slices(const Product& product, const ProductJob& job, const OutputTile& tile,
+                            const Make& make) const {
+  std::array<std::array<float, kFloats>, kWaitingSums + 1> sums;  // by level
+  const auto at = [&](int64_t level) { return sums[static_cast<size_t>(level)].data(); };
+  const int64_t stride = tile.strips * kStrip;
+  const int64_t first_column = tile.first_strip * kStrip;
+  const int64_t columns = std::min(stride, product.n - first_column);
+  const auto make_one = [&](int64_t slice, int64_t level) {
+    make(slice, at(level));
+    const Epilogue epilogue = epilogue_of(product, slice, first_column);
+    for (int64_t r = 0; r < tile.rows; ++r) finish(at(level) + r * stride, columns, epilogue);
+  };
+  sum_slices(product.slices, make_one,
+             [&](int64_t level) { kernels_.add(at(level), at(level + 1), tile.rows * stride); });
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    float* const out = job.out + (tile.first_row + r) * job.out_stride + first_column;
+    std::copy_n(at(0) + r * stride, columns, out);
+    if (product.slices > 1) finish(out, columns, {nullptr, product.activation});
+  }
+}
+
+template <typename RowOf>
+void CpuBackend::find_most(int64_t rows, int64_t k, const RowOf& row, const Weight& weight,
+                           float* most) {
+  for_rows(rows, k, [&](int64_t r) { most[r] = largest_input(row(r), k); });
+  weight.ranks->most({most, DType::f32, rows, 1, 1});
+}
 
 template <typename RowOf>
 void CpuBackend::pack_bf16(int64_t rows, int64_t k, std::byte* to, const RowOf& row) {
@@ -22,17 +81,19 @@ void CpuBackend::pack_bf16(int64_t rows, int64_t k, std::byte* to, const RowOf& 
 
 template <typename RowOf>
 void CpuBackend::pack_integers(int64_t rows, int64_t k, std::byte* to, const RowOf& row,
-                               const InputRule& rule) {
-  IntegerRows packed(to, rows, k);
-  pool_.run(rows, 8 * rows * k,
-            [&](int64_t r, int) { store_integers(row(r), k, rule, packed, r); });
+                               const PackedRowsRule& how) {
+  IntegerRows packed(to, rows, k, how.slices);
+  pool_.run(rows, 8 * rows * k, [&](int64_t r, int) {
+    store_integers(row(r), k, how.rule, most_of(row(r), k, how, r), packed, r);
+  });
 }
 
 template <typename RowOf>
 void CpuBackend::pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const RowOf& row,
-                      const InputRule& rule, int64_t slices) {
-  if (rule.integers) return pack_integers(rows, k, to, row, rule);
-  if (has_tiles(dtype, k / slices)) return pack_bf16(rows, k, to, row);
+                      const PackedRowsRule& how) {
+  const InputRule& rule = how.rule;
+  if (rule.integers) return pack_integers(rows, k, to, row, how);
+  if (has_tiles(dtype, k / how.slices)) return pack_bf16(rows, k, to, row);
   const int64_t tiles = product_tiles(rows);
   const size_t row_bytes = static_cast<size_t>(padded_columns(k)) * kernels_.packed_element(dtype);
   for (auto& rounded : rounded_) {
@@ -45,8 +106,9 @@ void CpuBackend::pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const
     for (int64_t i = 0; i < count; ++i) from[static_cast<size_t>(i)] = row(first + i);
     for (int64_t i = 0; rule && i < count; ++i) {
       float* const rounded = rounded_[static_cast<size_t>(thread)].data() + i * k;
-      round_inputs(from[static_cast<size_t>(i)], k, rule, rounded);
-      from[static_cast<size_t>(i)] = rounded;
+      const float*& inputs = from[static_cast<size_t>(i)];
+      round_inputs(inputs, k, rule, most_of(inputs, k, how, first + i), rounded);
+      inputs = rounded;
     }
     kernels_.pack_rows(from.data(), static_cast<int>(count), k, dtype,
                        to + static_cast<size_t>(first) * row_bytes);

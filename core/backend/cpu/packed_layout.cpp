@@ -21,14 +21,14 @@ PackedPart::PackedPart(const model::Part& part, int64_t columns_of_part)
   const auto strips = static_cast<size_t>(divide_up(rows, kStrip));
   constexpr auto kRows = static_cast<size_t>(kStrip);
   groups = packing.groups(columns);
-  strip_codes = static_cast<size_t>(divide_up(columns, unit_columns(packing.bits)) *
+  strip_codes = static_cast<size_t>(divide_up(columns, model::word_inputs(packing.bits)) *
                                     unit_words(packing.bits)) *
                 kRows * sizeof(uint32_t);
   strip_scales = static_cast<size_t>(groups * model::scale_bytes(packing.scale)) * kRows;
   strip_zeros = packing.zeros ? static_cast<size_t>(groups) * kRows : 0;
   if (packing.scale == model::ScaleType::nested) {
-    nested_blocks = divide_up(part.stored_shape.front() * groups, model::NestedScales::kBlock);
-    nested_first = part.first_row * groups;
+    const int64_t stored = packing.groups(part.stored_shape.back());  // of all inputs
+    nested_blocks = divide_up(part.stored_shape.front() * stored, model::NestedScales::kBlock);
   }
   (void)take(bytes, strips * strip_codes);
   scales = take(bytes, strips * strip_scales);
@@ -36,10 +36,16 @@ PackedPart::PackedPart(const model::Part& part, int64_t columns_of_part)
   factors = take(bytes, packing.factors ? strips * kRows * sizeof(float) : 0);
   order = take(bytes, packing.ordered ? static_cast<size_t>(columns) * sizeof(int32_t) : 0);
   table = take(bytes, packing.code == model::Code::table ? 16 * sizeof(float) : 0);
-  // Numbers, offset and largest values.
-  nested = take(
-      bytes, nested_blocks > 0 ? static_cast<size_t>(256 + 1 + nested_blocks) * sizeof(float) : 0);
+  const size_t nested_bytes =
+      static_cast<size_t>(256 + nested_blocks) * sizeof(float) + sizeof(NestedPlace);
+  nested = take(bytes, nested_blocks > 0 ? nested_bytes : 0);
   input = take(bytes, model::has_input_scale(packing.inputs) ? sizeof(float) : 0);
+}
+
+bool rounds_by_row(const model::WeightSpec& spec) {
+  return std::ranges::any_of(spec.parts, [](const model::Part& part) {
+    return part.packing && model::rounds_by_row(part.packing->inputs);
+  });
 }
 
 InputRule input_rule(const model::Part& part, int64_t columns, const std::byte* data) {

@@ -19,7 +19,7 @@ namespace plimsoll::backend {
 /// once.
 struct PackedPart {
   int64_t rows = 0, columns = 0, groups = 0;
-  int64_t nested_blocks = 0, nested_first = 0;
+  int64_t nested_blocks = 0;
   size_t strip_codes = 0, strip_scales = 0, strip_zeros = 0;  // bytes of one strip
   // Offsets of what lies behind the codes.
   size_t scales = 0, zeros = 0, factors = 0, order = 0, table = 0, nested = 0, input = 0;
@@ -27,20 +27,28 @@ struct PackedPart {
 
   PackedPart(const model::Part& part, int64_t columns_of_part);
 
-  static int64_t unit_columns(int64_t bits) { return bits == 3 ? 32 : 32 / bits; }
   static int64_t unit_words(int64_t bits) { return bits == 3 ? 3 : 1; }
 };
 
-/// Whether products with a part are sums of integers: int8 weights, a scale for each output, and
-/// inputs in int8. Rows take no more memory as integers than as floats from 32 columns on; sums of
-/// 65536 products fit their 32 bits.
+/// Behind the 256 numbers of a double-quantised part, before its largest values.
+struct NestedPlace {
+  float offset = 0;
+  int32_t first = 0, stride = 1;  // model::NestedScales
+};
+
+/// Whether products with a part, of so many columns in each slice, are sums of integers: int8
+/// weights, a scale for each output, and inputs in int8. Rows take no more memory as integers than
+/// as floats from 32 columns on; sums of 65536 products fit their 32 bits.
 constexpr bool multiplies_integers(const model::Packing& packing, int64_t columns) {
   const bool int8_inputs = packing.inputs == model::InputRounding::int8_token ||
                            packing.inputs == model::InputRounding::int8_static;
   return int8_inputs && packing.code == model::Code::integer && packing.bits == 8 &&
-         packing.groups(columns) == 1 && packing.scale == model::ScaleType::f32 && !packing.zeros &&
+         packing.group == 0 && packing.scale == model::ScaleType::f32 && !packing.zeros &&
          !packing.factors && !packing.ordered && columns >= 32 && columns <= 65536;
 }
+
+/// Whether some part's inputs are rounded by the largest of their row.
+bool rounds_by_row(const model::WeightSpec& spec);
 
 /// How the inputs of a quantised part at `data` are rounded.
 InputRule input_rule(const model::Part& part, int64_t columns, const std::byte* data);

@@ -13,25 +13,9 @@ namespace {
 
 using model::InputRounding;
 
-constexpr int64_t kFp8Group = 128;
-constexpr int64_t kNvfp4Group = 16;
 constexpr float kLargestE2m1 = 6;
 /// vLLM's lower bound of a float8 scale: 1 / (448 * 512).
 constexpr float kLeastFp8Scale = 1 / (kLargestE4m3 * 512);
-
-float largest(const float* from, int64_t count) {
-  constexpr int64_t kLanes = 8;  // which the compiler keeps in vectors
-  std::array<float, kLanes> most{};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (int64_t j = 0; j < kLanes; ++j) {
-      const float size = std::fabs(from[i + j]);
-      most[static_cast<size_t>(j)] =
-          size > most[static_cast<size_t>(j)] ? size : most[static_cast<size_t>(j)];
-    }
-  for (; i < count; ++i) most[0] = std::max(most[0], std::fabs(from[i]));
-  return *std::ranges::max_element(most);
-}
 
 /// The nearest integer from -128 to 127, ties to even.
 float to_byte(float value) {
@@ -41,8 +25,8 @@ float to_byte(float value) {
   return clamped + kRounds - kRounds;
 }
 
-float int8_scale(const float* from, int64_t count, const InputRule& rule) {
-  return rule.rounding == InputRounding::int8_static ? rule.scale : largest(from, count) / 127;
+float int8_scale(const InputRule& rule, float most) {
+  return rule.rounding == InputRounding::int8_static ? rule.scale : most / 127;
 }
 
 void to_int8(const float* from, int64_t count, float scale, float* to) {
@@ -63,7 +47,7 @@ float round_to_e2m1(float value) {
 }
 
 void to_nvfp4(const float* from, int64_t count, float global, float* to) {
-  const float scale = round_to_e4m3(global * largest(from, count) / kLargestE2m1);
+  const float scale = round_to_e4m3(global * largest_input(from, count) / kLargestE2m1);
   const float step = scale / global;
   for (int64_t i = 0; i < count; ++i) to[i] = scale > 0 ? round_to_e2m1(from[i] / step) * step : 0;
 }
@@ -74,52 +58,76 @@ void for_groups(const float* from, int64_t count, int64_t group, float* to, cons
   for (int64_t i = 0; i < count; i += group) f(from + i, std::min(group, count - i), to + i);
 }
 
+/// Float8 by the largest of some inputs.
+void to_fp8_by(float most, const float* from, int64_t count, float* to) {
+  to_fp8(from, count, std::max(most / kLargestE4m3, kLeastFp8Scale), to);
+}
+
 }  // namespace
 
-void round_inputs(const float* from, int64_t count, const InputRule& rule, float* to) {
-  const auto fp8 = [](const float* at, int64_t n, float* out) {
-    to_fp8(at, n, std::max(largest(at, n) / kLargestE4m3, kLeastFp8Scale), out);
-  };
+float largest_input(const float* from, int64_t count) {
+  constexpr int64_t kLanes = 8;  // which the compiler keeps in vectors
+  std::array<float, kLanes> most{};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int64_t j = 0; j < kLanes; ++j) {
+      const float size = std::fabs(from[i + j]);
+      most[static_cast<size_t>(j)] =
+          size > most[static_cast<size_t>(j)] ? size : most[static_cast<size_t>(j)];
+    }
+  for (; i < count; ++i) most[0] = std::max(most[0], std::fabs(from[i]));
+  return *std::ranges::max_element(most);
+}
+
+void round_inputs(const float* from, int64_t count, const InputRule& rule, float most, float* to) {
+  const int64_t group = model::rounded_together(rule.rounding);
   switch (rule.rounding) {
     case InputRounding::none:
       std::copy_n(from, count, to);
       return;
     case InputRounding::int8_token:
     case InputRounding::int8_static:
-      return to_int8(from, count, int8_scale(from, count, rule), to);
+      return to_int8(from, count, int8_scale(rule, most), to);
     case InputRounding::fp8_token:
-      return fp8(from, count, to);
+      return to_fp8_by(most, from, count, to);
     case InputRounding::fp8_group:
-      return for_groups(from, count, kFp8Group, to, fp8);
+      return for_groups(from, count, group, to, [](const float* at, int64_t n, float* out) {
+        to_fp8_by(largest_input(at, n), at, n, out);
+      });
     case InputRounding::fp8_static:
       return to_fp8(from, count, rule.scale, to);
     case InputRounding::nvfp4_group:
-      return for_groups(from, count, kNvfp4Group, to, [&](const float* at, int64_t n, float* out) {
+      return for_groups(from, count, group, to, [&](const float* at, int64_t n, float* out) {
         to_nvfp4(at, n, rule.scale, out);
       });
   }
 }
 
-IntegerRows::IntegerRows(std::byte* at, int64_t rows, int64_t columns)
+IntegerRows::IntegerRows(std::byte* at, int64_t row_count, int64_t columns, int64_t slice_count)
     : codes(reinterpret_cast<int8_t*>(at)),
+      rows(row_count),
       stride(round_up(columns, kIntegerBlock)),
+      slices(slice_count),
       scales(reinterpret_cast<float*>(at + rows * stride)),
       sums(reinterpret_cast<int32_t*>(scales + rows)) {}
 
-void store_integers(const float* from, int64_t columns, const InputRule& rule, IntegerRows& to,
-                    int64_t row) {
-  const float scale = int8_scale(from, columns, rule);
+void store_integers(const float* from, int64_t columns, const InputRule& rule, float most,
+                    IntegerRows& to, int64_t row) {
+  const float scale = int8_scale(rule, most);
   const float inverse = scale > 0 ? 1 / scale : 0;
   int8_t* const codes = to.codes + row * to.stride;
-  int32_t sum = 0;
-  for (int64_t i = 0; i < columns; ++i) {
-    const auto code = static_cast<int32_t>(to_byte(from[i] * inverse));
-    codes[i] = static_cast<int8_t>(code);
-    sum += code;
+  const int64_t width = columns / to.slices;
+  for (int64_t slice = 0; slice < to.slices; ++slice) {
+    int32_t sum = 0;
+    for (int64_t i = slice * width; i < (slice + 1) * width; ++i) {
+      const auto code = static_cast<int32_t>(to_byte(from[i] * inverse));
+      codes[i] = static_cast<int8_t>(code);
+      sum += code;
+    }
+    to.sums[slice * to.rows + row] = sum;
   }
   std::fill(codes + columns, codes + to.stride, int8_t{0});
   to.scales[row] = scale;
-  to.sums[row] = sum;
 }
 
 }  // namespace plimsoll::backend

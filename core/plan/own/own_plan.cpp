@@ -46,12 +46,15 @@ void settle_packings(const ConfigView& config, const Arguments& arguments, const
   }
   quantization::assign_online(arguments.args.quantization, activations, spec);
   const bool packed = std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed);
-  const bool cut = arguments.args.tensor_parallel > 1;
-  if (spec.quantization.empty() && !(packed && (gpu != nullptr || cut))) return;
-  fail(ExitCode::checkpoint_unusable,
-       "the checkpoint is quantised ({}), which run has for the processor alone, its layers in one "
-       "piece; plan it without --gpu and -tp, plan the unquantised model, or --engine vllm",
-       method.empty() ? arguments.args.quantization : method);
+  if (!spec.quantization.empty() || (packed && gpu != nullptr)) {
+    fail(ExitCode::checkpoint_unusable,
+         "the checkpoint is quantised ({}), which run has for the processor alone; plan it without "
+         "--gpu, plan the unquantised model, or --engine vllm",
+         method.empty() ? arguments.args.quantization : method);
+  }
+  if (!packed) return;
+  const std::string why = shard::tensor_refusal(spec, arguments.args.tensor_parallel);
+  if (!why.empty()) throw Error(ExitCode::usage, why);
 }
 
 std::string shortage(const PlanResult& result, const RankLaunch& rank) {

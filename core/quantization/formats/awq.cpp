@@ -26,9 +26,9 @@ class AwqRows final : public StoredRows {
 
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
     codes_.guarded([&] {
-      for (int64_t n = 0; n < columns(); ++n)
+      for (int64_t n = 0; n < inputs(); ++n)
         for (int64_t i = 0; i < count; ++i)
-          to[i * columns() + n] = nibble_of(codes_.data, n, words(), first + i);
+          to[i * inputs() + n] = nibble_of(codes_.data, first_input() + n, words(), first + i);
     });
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
@@ -38,8 +38,8 @@ class AwqRows final : public StoredRows {
   void zeros(int64_t first, int64_t count, uint8_t* to) const override {
     zeros_.guarded([&] {
       for (int64_t i = 0; i < count; ++i)
-        for (int64_t g = 0; g < groups(); ++g)
-          to[i * groups() + g] = nibble_of(zeros_.data, g, words(), first + i);
+        for (int64_t g = first_group(); g < end_group(); ++g)
+          *to++ = nibble_of(zeros_.data, g, words(), first + i);
     });
   }
 

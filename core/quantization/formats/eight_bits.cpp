@@ -36,14 +36,17 @@ class EightBitRows final : public StoredRows {
 
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
     codes_.guarded([&] {
-      std::memcpy(to, codes_.data + first * columns(), static_cast<size_t>(count * columns()));
+      for (int64_t i = 0; i < count; ++i) {
+        std::memcpy(to + i * inputs(), codes_.data + (first + i) * columns() + first_input(),
+                    static_cast<size_t>(inputs()));
+      }
     });
-    for (int64_t i = 0; i < count * columns(); ++i) {
+    for (int64_t i = 0; i < count * inputs(); ++i) {
       // Integers are kept unsigned.
       if (!fp8_) to[i] ^= 0x80;
       if (!fp8_ || (to[i] & 0x7f) != 0x7f) continue;
       refuse(codes_.name, fmt::format("has a weight that is not a number (output {}, input {})",
-                                      first + i / columns(), i % columns()));
+                                      first + i / inputs(), first_input() + i % inputs()));
     }
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {

@@ -23,10 +23,12 @@ class FourBitFloatRows : public StoredRows {
 
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
     codes_.guarded([&] {
-      const std::byte* from = codes_.data + first * columns() / 2;
-      for (int64_t i = 0; i < count * columns() / 2; ++i) {
-        to[2 * i] = static_cast<uint8_t>(from[i]) & 15;
-        to[2 * i + 1] = static_cast<uint8_t>(from[i]) >> 4;
+      for (int64_t i = 0; i < count; ++i) {
+        const std::byte* from = codes_.data + ((first + i) * columns() + first_input()) / 2;
+        for (const std::byte* const end = from + inputs() / 2; from < end; ++from) {
+          *to++ = static_cast<uint8_t>(*from) & 15;
+          *to++ = static_cast<uint8_t>(*from) >> 4;
+        }
       }
     });
   }

@@ -25,10 +25,10 @@ class GptqRows final : public StoredRows {
 
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
     codes_.guarded([&] {
-      for (int64_t n = 0; n < columns(); ++n)
+      for (int64_t n = 0; n < inputs(); ++n)
         for (int64_t i = 0; i < count; ++i)
-          to[i * columns() + n] =
-              field_at(codes_.data + (first + i) * 4, outputs(), n, packing().bits);
+          to[i * inputs() + n] =
+              field_at(codes_.data + (first + i) * 4, outputs(), first_input() + n, packing().bits);
     });
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
@@ -39,8 +39,8 @@ class GptqRows final : public StoredRows {
     const int64_t line = words(outputs()) * 4;
     zeros_.guarded([&] {
       for (int64_t i = 0; i < count; ++i)
-        for (int64_t g = 0; g < groups(); ++g)
-          to[i * groups() + g] = field_at(zeros_.data + g * line, 1, first + i, packing().bits);
+        for (int64_t g = first_group(); g < end_group(); ++g)
+          *to++ = field_at(zeros_.data + g * line, 1, first + i, packing().bits);
     });
   }
 

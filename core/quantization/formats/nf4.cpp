@@ -71,21 +71,23 @@ class Nf4Rows final : public StoredRows {
 
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
     codes_.guarded([&] {
-      const std::byte* from = codes_.data + first * columns() / 2;
-      for (int64_t i = 0; i < count * columns() / 2; ++i) {
-        to[2 * i] = static_cast<uint8_t>(from[i]) >> 4;
-        to[2 * i + 1] = static_cast<uint8_t>(from[i]) & 15;
+      for (int64_t i = 0; i < count; ++i) {
+        const std::byte* from = codes_.data + ((first + i) * columns() + first_input()) / 2;
+        for (const std::byte* const end = from + inputs() / 2; from < end; ++from) {
+          *to++ = static_cast<uint8_t>(*from) >> 4;
+          *to++ = static_cast<uint8_t>(*from) & 15;
+        }
       }
     });
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
     absmax_.guarded([&] {
       const int64_t size = model::scale_bytes(packing().scale);
-      for (int64_t i = 0; i < count * groups(); ++i) {
-        if (!nested_) (void)absmax_.number(first * groups() + i);
-        std::memcpy(to + i * size, absmax_.data + (first * groups() + i) * size,
-                    static_cast<size_t>(size));
-      }
+      for (int64_t i = first; i < first + count; ++i)
+        for (int64_t g = first_group(); g < end_group(); ++g, to += size) {
+          if (!nested_) (void)absmax_.number(i * groups() + g);
+          std::memcpy(to, absmax_.data + (i * groups() + g) * size, static_cast<size_t>(size));
+        }
     });
   }
   void table(std::span<float, 16> to) const override { copy_numbers(numbers_, to); }
@@ -93,6 +95,8 @@ class Nf4Rows final : public StoredRows {
     copy_numbers(nested_numbers_, to.numbers);
     copy_numbers(nested_absmax_, to.absmax);
     to.offset = static_cast<float>(state_->offset);
+    to.first = first_group();
+    to.stride = groups();
   }
 
  private:

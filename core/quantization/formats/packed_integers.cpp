@@ -25,9 +25,8 @@ class PackedIntegerRows final : public StoredRows {
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
     codes_.guarded([&] {
       for (int64_t i = 0; i < count; ++i)
-        for (int64_t n = 0; n < columns(); ++n)
-          to[i * columns() + n] =
-              field_at(codes_.data + (first + i) * words(columns()) * 4, 1, n, packing().bits);
+        for (int64_t n = first_input(); n < end_input(); ++n)
+          *to++ = field_at(codes_.data + (first + i) * words(columns()) * 4, 1, n, packing().bits);
     });
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
@@ -37,8 +36,8 @@ class PackedIntegerRows final : public StoredRows {
   void zeros(int64_t first, int64_t count, uint8_t* to) const override {
     zeros_.guarded([&] {
       for (int64_t i = 0; i < count; ++i)
-        for (int64_t g = 0; g < groups(); ++g)
-          to[i * groups() + g] = field_at(zeros_.data + g * 4, groups(), first + i, packing().bits);
+        for (int64_t g = first_group(); g < end_group(); ++g)
+          *to++ = field_at(zeros_.data + g * 4, groups(), first + i, packing().bits);
     });
   }
 

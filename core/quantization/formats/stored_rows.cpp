@@ -63,6 +63,11 @@ float StoredTensor::number(int64_t i) const {
 StoredRows::StoredRows(const model::Packing& packing, const StoredMatrix& matrix)
     : packing_(packing), matrix_(matrix) {
   const int64_t group = packing.group;
+  if (matrix.inputs.count == 0) matrix_.inputs = {0, matrix.columns};
+  const bool whole = inputs() == matrix.columns;
+  if (!whole && (packing.ordered || (group > 0 && (first_input() % group | inputs() % group)))) {
+    throw std::logic_error(matrix.module + ": some inputs of a group are read without the others");
+  }
   if (group <= 0 || matrix.columns % group == 0 || packing.format == model::PackedFormat::fp8)
     return;
   fail(ExitCode::checkpoint_unusable,

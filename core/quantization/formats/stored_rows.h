@@ -9,7 +9,8 @@
 
 namespace plimsoll::quantization {
 
-/// Rows of a matrix of one format; what a format has none of is a bug of ours to ask for.
+/// Rows of a matrix of one format, of all inputs or some; what a format has none of is a bug of
+/// ours to ask for.
 class StoredRows : public model::PackedRows {
  public:
   StoredRows(const model::Packing& packing, const StoredMatrix& matrix);
@@ -31,16 +32,16 @@ class StoredRows : public model::PackedRows {
   [[nodiscard]] StoredTensor require_scales(const std::string& ending, const Shape& shape) const;
   /// Scale `i` of the tensor, in the packing's type.
   void copy_scale(const StoredTensor& tensor, int64_t i, std::byte* to) const;
-  /// Copies the scales of rows first, first + 1, ..., group by group; index(output, group) is the
-  /// place of one in the tensor.
+  /// Copies the scales of rows first, first + 1, ..., group by group of the inputs that are read;
+  /// index(output, group) is the place of one in the tensor.
   template <typename Index>
   void copy_scales(const StoredTensor& tensor, int64_t first, int64_t count, Index index,
                    std::byte* to) const {
     const int64_t size = model::scale_bytes(packing_.scale);
     tensor.guarded([&] {
       for (int64_t i = 0; i < count; ++i)
-        for (int64_t g = 0; g < groups(); ++g)
-          copy_scale(tensor, index(first + i, g), to + (i * groups() + g) * size);
+        for (int64_t g = first_group(); g < end_group(); ++g, to += size)
+          copy_scale(tensor, index(first + i, g), to);
     });
   }
   /// The one value of a tensor [] or [1], or of several of which the largest counts.
@@ -52,6 +53,14 @@ class StoredRows : public model::PackedRows {
   [[nodiscard]] int64_t rows() const { return matrix_.rows; }
   [[nodiscard]] int64_t columns() const { return matrix_.columns; }
   [[nodiscard]] int64_t groups() const { return packing_.groups(matrix_.columns); }
+  /// Of the inputs that are read: the first, their number and end, and their groups.
+  [[nodiscard]] int64_t first_input() const { return matrix_.inputs.first; }
+  [[nodiscard]] int64_t inputs() const { return matrix_.inputs.count; }
+  [[nodiscard]] int64_t end_input() const { return first_input() + inputs(); }
+  [[nodiscard]] int64_t first_group() const {
+    return packing_.group > 0 ? first_input() / packing_.group : 0;
+  }
+  [[nodiscard]] int64_t end_group() const { return first_group() + packing_.groups(inputs()); }
   [[nodiscard]] const model::Packing& packing() const { return packing_; }
   [[nodiscard]] const StoredMatrix& matrix() const { return matrix_; }
   [[nodiscard]] bool has(const std::string& ending) const {

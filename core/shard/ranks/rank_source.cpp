@@ -2,8 +2,54 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace plimsoll::shard {
+namespace {
+
+/// Rows of a quantised matrix and zeros behind them, for ranks' shares of a vocabulary.
+class FilledRows final : public model::PackedRows {
+ public:
+  /// `rows` has `count` of them.
+  FilledRows(std::unique_ptr<model::PackedRows> rows, int64_t count, const model::Packing& packing,
+             int64_t columns)
+      : rows_(std::move(rows)), count_(count), packing_(packing), columns_(columns) {}
+
+  void codes(int64_t first, int64_t count, uint8_t* to) const override {
+    fill(first, count, columns_, to, [&](int64_t there) { rows_->codes(first, there, to); });
+  }
+  void scales(int64_t first, int64_t count, std::byte* to) const override {
+    const int64_t bytes = packing_.groups(columns_) * model::scale_bytes(packing_.scale);
+    fill(first, count, bytes, to, [&](int64_t there) { rows_->scales(first, there, to); });
+  }
+  void zeros(int64_t first, int64_t count, uint8_t* to) const override {
+    const int64_t groups = packing_.groups(columns_);
+    fill(first, count, groups, to, [&](int64_t there) { rows_->zeros(first, there, to); });
+  }
+  void factors(int64_t first, int64_t count, float* to) const override {
+    fill(first, count, 1, to, [&](int64_t there) { rows_->factors(first, there, to); });
+  }
+  void input_groups(int32_t* to) const override { rows_->input_groups(to); }
+  void table(std::span<float, 16> to) const override { rows_->table(to); }
+  void nested(model::NestedScales& to) const override { rows_->nested(to); }
+  [[nodiscard]] float input_scale() const override { return rows_->input_scale(); }
+
+ private:
+  /// Calls read(rows that are there) and puts zeros behind them; a row has `width` elements.
+  template <typename T, typename Read>
+  void fill(int64_t first, int64_t count, int64_t width, T* to, const Read& read) const {
+    const int64_t there = std::clamp<int64_t>(count_ - first, 0, count);
+    if (there > 0) read(there);
+    std::fill(to + there * width, to + count * width, T{});
+  }
+
+  std::unique_ptr<model::PackedRows> rows_;
+  int64_t count_;
+  const model::Packing& packing_;
+  int64_t columns_;
+};
+
+}  // namespace
 
 RankSource::RankSource(const checkpoint::WeightSource& whole, const model::ModelSpec& spec,
                        const model::ModelSpec& rank_spec, const TensorRank& rank)
@@ -11,12 +57,13 @@ RankSource::RankSource(const checkpoint::WeightSource& whole, const model::Model
   for (const ShardTensor& tensor : make_run_tensors(spec, rank.ranks)) {
     weights_.push_back(tensor.weight);
     blocks_.push_back(rank_blocks(tensor, rank.rank, rank.ranks));
+    parts_.push_back(part_blocks(tensor, rank.rank, rank.ranks));
   }
 }
 
 void RankSource::read_rows(const model::WeightSpec& weight, int64_t first, int64_t count,
                            DType dtype, void* to) const {
-  const auto id = static_cast<size_t>(&weight - rank_spec_.weights.data());
+  const size_t id = id_of(weight);
   const size_t row_bytes = static_cast<size_t>(weight.columns()) * dtype_size(dtype);
   auto* const out = static_cast<std::byte*>(to);
   const int64_t end = first + count;
@@ -33,6 +80,16 @@ void RankSource::read_rows(const model::WeightSpec& weight, int64_t first, int64
   if (padding >= end) return;
   std::memset(out + static_cast<size_t>(padding - first) * row_bytes, 0,
               static_cast<size_t>(end - padding) * row_bytes);
+}
+
+std::unique_ptr<model::PackedRows> RankSource::packed(const model::WeightSpec& weight, size_t part,
+                                                      const checkpoint::Block& block) const {
+  const size_t id = id_of(weight);
+  checkpoint::Block own = parts_[id][part];
+  const int64_t there = std::clamp<int64_t>(own.rows - block.row, 0, block.rows);
+  own = {own.row + block.row, there, own.column + block.column, block.columns};
+  return std::make_unique<FilledRows>(whole_.packed(*weights_[id], part, own), there,
+                                      *weights_[id]->parts[part].packing, block.columns);
 }
 
 }  // namespace plimsoll::shard

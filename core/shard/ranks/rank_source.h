@@ -22,12 +22,19 @@ class RankSource final : public checkpoint::WeightSource {
 
   void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
                  void* to) const override;
+  [[nodiscard]] std::unique_ptr<model::PackedRows> packed(
+      const model::WeightSpec& weight, size_t part, const checkpoint::Block& block) const override;
 
  private:
+  [[nodiscard]] size_t id_of(const model::WeightSpec& weight) const {
+    return static_cast<size_t>(&weight - rank_spec_.weights.data());
+  }
+
   const checkpoint::WeightSource& whole_;
   const model::ModelSpec& rank_spec_;
   std::vector<const model::WeightSpec*> weights_;       // by id: the whole ones
   std::vector<std::vector<checkpoint::Block>> blocks_;  // likewise: the rank's of them
+  std::vector<std::vector<checkpoint::Block>> parts_;   // likewise, by part
 };
 
 }  // namespace plimsoll::shard

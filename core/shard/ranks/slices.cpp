@@ -188,25 +188,35 @@ std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t 
   return slices;
 }
 
-std::vector<checkpoint::Block> rank_blocks(const ShardTensor& tensor, int64_t rank,
+std::vector<checkpoint::Block> part_blocks(const ShardTensor& tensor, int64_t rank,
                                            int64_t tensor_parallel) {
   const WeightSpec& weight = *tensor.weight;
   const Range columns = inputs_of(tensor, weight.columns(), rank, tensor_parallel);
   std::vector<checkpoint::Block> blocks;
-  const auto add = [&](int64_t first, const Range& rows) {
-    if (rows.count == 0) return;
-    blocks.push_back({first + rows.first, rows.count, columns.first, columns.count});
-  };
-  if (weight.parts.empty()) {  // known without a checkpoint
-    const bool whole = tensor.split == Split::replicated;
-    add(0, whole ? Range{0, weight.rows()} : share(weight.rows(), rank, tensor_parallel));
-  }
-  int64_t first = 0;
   for (size_t i = 0; i < weight.parts.size(); ++i) {
-    const int64_t rows = weight.parts[i].rows();
-    add(first, outputs_of(tensor, i, rows, rank, tensor_parallel));
-    first += rows;
+    const Range rows = outputs_of(tensor, i, weight.parts[i].rows(), rank, tensor_parallel);
+    blocks.push_back({rows.first, rows.count, columns.first, columns.count});
   }
+  return blocks;
+}
+
+std::vector<checkpoint::Block> rank_blocks(const ShardTensor& tensor, int64_t rank,
+                                           int64_t tensor_parallel) {
+  const WeightSpec& weight = *tensor.weight;
+  if (weight.parts.empty()) {  // known without a checkpoint
+    const Range columns = inputs_of(tensor, weight.columns(), rank, tensor_parallel);
+    const bool whole = tensor.split == Split::replicated;
+    const Range rows =
+        whole ? Range{0, weight.rows()} : share(weight.rows(), rank, tensor_parallel);
+    return {{rows.first, rows.count, columns.first, columns.count}};
+  }
+  std::vector<checkpoint::Block> blocks = part_blocks(tensor, rank, tensor_parallel);
+  int64_t first = 0;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i].row += first;
+    first += weight.parts[i].rows();
+  }
+  std::erase_if(blocks, [](const checkpoint::Block& block) { return block.rows == 0; });
   return blocks;
 }
 

@@ -33,12 +33,35 @@ int64_t rows_of(const std::vector<checkpoint::Block>& blocks) {
   return rows;
 }
 
+std::string slices_refusal(const WeightSpec& weight, int64_t ranks) {
+  const int64_t unit = model::slice_unit(weight);
+  if (unit == 0) {
+    return fmt::format("{} has its groups in the order of activations, which ranks do not cut",
+                       weight.name);
+  }
+  return fmt::format("{} sums over {} inputs, which are no {} slices of whole {}", weight.name,
+                     weight.columns(), ranks,
+                     unit == 2 ? "pairs" : fmt::format("groups of {}", unit));
+}
+
+/// A rank's share of the parts of a weight that is kept quantised. What a rank reads of them it
+/// knows by the whole weight (RankSource).
+void cut_parts(const ShardTensor& tensor, int64_t ranks, WeightSpec& cut) {
+  const std::vector<checkpoint::Block> blocks = part_blocks(tensor, 0, ranks);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    model::Part& part = cut.parts[i];
+    part.first_row = 0;
+    part.block_count = 1;
+    part.block_rows = part.block_stride =
+        tensor.split == model::Split::vocabulary ? cut.rows() : blocks[i].rows;
+  }
+}
+
 /// Why a weight's share is none that `run` computes with; empty: it is one.
 std::string share_refusal(const ShardTensor& tensor, int64_t ranks) {
   const WeightSpec& weight = *tensor.weight;
   if (tensor.split == model::Split::row && weight.slices % ranks != 0) {
-    return fmt::format("{} sums over {} inputs, which are no {} slices of whole pairs", weight.name,
-                       weight.columns(), ranks);
+    return slices_refusal(weight, ranks);
   }
   const bool padded = tensor.split == model::Split::vocabulary;
   const int64_t in_matrix = tensor.shape.empty() ? 1 : tensor.shape[weight.is_stack() ? 1 : 0];
@@ -56,6 +79,7 @@ ModelSpec cut_model(const ModelSpec& spec, const Stage& tensors, int64_t ranks) 
     cut.weights[id].shape = tensors[id].shape;
     cut.weights[id].ranks = ranks;
     if (tensors[id].split == model::Split::row) cut.weights[id].slices /= ranks;
+    if (cut.weights[id].is_packed()) cut_parts(tensors[id], ranks, cut.weights[id]);
   }
   for (LayerSpec& layer : cut.layers) cut_layer(spec, ranks, cut, layer);
   return cut;
