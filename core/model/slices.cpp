@@ -10,7 +10,6 @@ const char* find_unshared(const LayerSpec& layer) {
   if (layer.recurrent) return "mixers that carry a state";
   if (layer.shared_block) return "blocks that layers share";
   if (layer.attention.keys_of >= 0) return "layers that read the keys of others";
-  if (layer.attention.latent.kv_rank > 0) return "latent attention";
   const bool together = layer.attention.norm_span == NormSpan::all_heads;
   if (together && (layer.attention.q_norm.present || layer.attention.k_norm.present)) {
     return "norms over all heads together";

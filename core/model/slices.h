@@ -16,7 +16,7 @@ int64_t slices_of(int64_t inputs, int64_t unit = 2);
 /// groups that have a scale in common. 0: they are in no order that slices could have.
 int64_t slice_unit(const WeightSpec& weight);
 
-/// What of a model ranks do not share ("latent attention"); null: they share all its layers.
+/// What of a model ranks do not share ("inputs by layer"); null: they share all its layers.
 const char* find_unshared(const ModelSpec& spec);
 
 /// Sets WeightSpec::slices where ranks share a model's layers. To be called again when weights have

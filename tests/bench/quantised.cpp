@@ -1,10 +1,12 @@
-// Products with quantised weights on the CPU as shares of what the machine can do, a format a line:
+// Products with quantised weights on the CPU as shares of what the machine can do, a format a line,
+// and what it costs ("sliced") that sums over inputs are made of slices, which ranks may share:
 //   quantised [--threads N] [--isa NAME]
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <CLI/CLI.hpp>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "backend/random_rows.h"
 #include "bench/support/large_memory.h"
 #include "bench/support/roofs.h"
+#include "model/slices.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -54,6 +57,7 @@ class Weights {
            [&](size_t) { return backend::random_rows(packing, kInputs, 1, 0.02f); }}));
   }
   const backend::Weight& next() { return copies_[turn_++ % kCopies]; }
+  [[nodiscard]] const model::WeightSpec& spec() const { return spec_; }
   [[nodiscard]] size_t bytes() const { return memory_.bytes() / kCopies; }
 
  private:
@@ -78,14 +82,23 @@ void time_format(backend::Backend& cpu, const Format& format, double bandwidth, 
   Weights weights(cpu, format.packing);
   fmt::print("{:<22}{:>6.2f}", format.name,
              8.0 * static_cast<double>(weights.bytes()) / (Weights::kOutputs * Weights::kInputs));
+  model::WeightSpec sliced = weights.spec();
+  sliced.slices = model::slices_of(Weights::kInputs, model::slice_unit(sliced));
+  std::string ratios;
   for (const int64_t rows : {1, 32, 512}) {
     std::vector<float> in(static_cast<size_t>(rows * Weights::kInputs), 0.5f);
     std::vector<float> out(static_cast<size_t>(rows * Weights::kOutputs));
-    const double time = best_time([&] {
-      cpu.linear({out.data(), DType::f32, rows, Weights::kOutputs, Weights::kOutputs},
-                 {in.data(), DType::f32, rows, Weights::kInputs, Weights::kInputs}, weights.next(),
-                 {}, model::Activation::none);
-    });
+    const auto time_of = [&](const model::WeightSpec& spec) {
+      return best_time([&] {
+        backend::Weight weight = weights.next();
+        weight.spec = &spec;
+        cpu.linear({out.data(), DType::f32, rows, Weights::kOutputs, Weights::kOutputs},
+                   {in.data(), DType::f32, rows, Weights::kInputs, Weights::kInputs}, weight, {},
+                   model::Activation::none);
+      });
+    };
+    const double time = time_of(weights.spec());
+    ratios += fmt::format("{:>6.2f}", time_of(sliced) / time);
     const double read = static_cast<double>(weights.bytes()) / time;
     const double done =
         2.0 * static_cast<double>(rows * Weights::kOutputs * Weights::kInputs) / time;
@@ -94,7 +107,7 @@ void time_format(backend::Backend& cpu, const Format& format, double bandwidth, 
     else
       fmt::print("{:>10.0f}{:>7.0f}%", done / 1e9, 100 * done / flops);
   }
-  fmt::print("\n");
+  fmt::print("{}\n", ratios);
 }
 
 }  // namespace
@@ -113,8 +126,8 @@ int main(int argc, char** argv) {
   const MatrixRate matrix = matrix_rate(threads);
   fmt::print("read bandwidth {:.1f} GB/s; matrix rate {:.0f} GFLOP/s ({})\n", bandwidth / 1e9,
              matrix.flops / 1e9, matrix.by);
-  fmt::print("{:<22}{:>6}{:>16}{:>18}{:>18}\n", "weights 16384 x 2048", "bits", "1 row, GB/s",
-             "32 rows, GFLOP/s", "512 rows");
+  fmt::print("{:<22}{:>6}{:>16}{:>18}{:>18}{:>18}\n", "weights 16384 x 2048", "bits", "1 row, GB/s",
+             "32 rows, GFLOP/s", "512 rows", "sliced: 1, 32, 512");
   const LargeMemory scratch(size_t{64} << 20);
   memory::Arena arena = memory::Arena::placing(scratch.data(), scratch.bytes());
   const auto cpu = backend::make_cpu_backend({*backend::isa_from_name(isa), threads});

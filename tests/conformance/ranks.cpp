@@ -211,15 +211,15 @@ TEST_CASE("ranks that share layers answer with the bits of one rank") {
   CHECK(models > 1);
 }
 
-TEST_CASE("ranks that share experts answer with the bits of one rank") {
+TEST_CASE("ranks that share experts or latents answer with the bits of one rank") {
   for (const fs::path& recipe : testing::model_folders("more_models")) {
     INFO("model " << recipe.filename());
     if (!testing::is_served(recipe)) continue;
-    const auto has_experts = [](const model::LayerSpec& layer) {
-      return layer.mlp.kind == model::MlpKind::experts;
+    const auto has_either = [](const model::LayerSpec& layer) {
+      return layer.mlp.kind == model::MlpKind::experts || layer.attention.latent.kv_rank > 0;
     };
     const model::ModelSpec spec = model::read_model_spec(recipe);
-    if (std::ranges::none_of(spec.layers, has_experts)) continue;
+    if (std::ranges::none_of(spec.layers, has_either)) continue;
     Subject subject(recipe);
     const std::vector<int64_t> widths = print_widths(recipe, subject);
     if (widths.empty()) continue;

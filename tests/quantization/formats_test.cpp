@@ -151,6 +151,53 @@ TEST_CASE("groups in the order of inputs are kept without an index, others with 
   CHECK(packing_of(gptq_scheme(4), stored(tensors)).ordered);
 }
 
+TEST_CASE("some inputs of a matrix are read as they are among all") {
+  struct Row {
+    WeightScheme scheme;
+    Tensors tensors;
+  };
+  const Row rows[] = {{kAwq, awq()},
+                      {gptq_scheme(2), gptq(2)},
+                      {gptq_scheme(3), gptq(3)},
+                      {gptq_scheme(8), gptq(8)},
+                      {kPacked, packed()},
+                      {kFp8, fp8()}};
+  for (const Row& row : rows) {
+    StoredMatrix matrix = stored(row.tensors);
+    const Packing packing = packing_of(row.scheme, matrix);
+    CAPTURE(static_cast<int>(packing.format), packing.bits);
+    const auto whole = open_matrix(packing, matrix);
+    matrix.inputs = {kGroup, kGroup};
+    const auto some = open_matrix(packing, matrix);
+    const int64_t groups = packing.groups(kColumns), last = groups - 1;
+    const int64_t scale = model::scale_bytes(packing.scale);
+    std::vector<uint8_t> codes(kRows * kColumns), own_codes(kRows * kGroup);
+    std::vector<std::byte> all(static_cast<size_t>(kRows * groups * scale));
+    std::vector<std::byte> own(static_cast<size_t>(kRows * scale));
+    std::vector<uint8_t> zeros(static_cast<size_t>(kRows * groups)), own_zeros(kRows);
+    whole->codes(0, kRows, codes.data());
+    some->codes(0, kRows, own_codes.data());
+    whole->scales(0, kRows, all.data());
+    some->scales(0, kRows, own.data());
+    if (packing.zeros) {
+      whole->zeros(0, kRows, zeros.data());
+      some->zeros(0, kRows, own_zeros.data());
+    }
+    for (int64_t o = 0; o < kRows; ++o) {
+      CHECK(std::memcmp(own_codes.data() + o * kGroup, codes.data() + o * kColumns + kGroup,
+                        kGroup) == 0);
+      CHECK(std::memcmp(own.data() + o * scale, all.data() + (o * groups + last) * scale,
+                        static_cast<size_t>(scale)) == 0);
+      if (packing.zeros) {
+        CHECK(own_zeros[static_cast<size_t>(o)] == zeros[static_cast<size_t>(o * groups + last)]);
+      }
+    }
+    if (packing.group == 0) continue;
+    matrix.inputs = {kGroup / 2, kGroup};
+    CHECK_THROWS_AS(open_matrix(packing, matrix), std::logic_error);
+  }
+}
+
 TEST_CASE("damaged tensors of quantised matrices are refused by name") {
   struct Row {
     const char* what;

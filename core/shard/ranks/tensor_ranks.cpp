@@ -88,6 +88,12 @@ ModelSpec cut_model(const ModelSpec& spec, const Stage& tensors, int64_t ranks) 
 /// Whether a cut layer's attention has the weights of its heads.
 bool has_own_heads(const ModelSpec& cut, const model::AttentionSpec& attention) {
   const int64_t dim = attention.head_dim;
+  const model::LatentSpec& latent = attention.latent;
+  if (latent.kv_rank > 0) {
+    return cut.weight(latent.q_up.weight).rows() == attention.heads * dim &&
+           cut.weight(latent.kv_up.weight).rows() ==
+               attention.kv_heads * (latent.unrotated + attention.value_dim);
+  }
   const auto fits = [&](model::WeightId id, int64_t heads) {
     if (id == model::kNoWeight) return true;
     const int64_t rows = cut.weight(id).rows();
@@ -118,7 +124,7 @@ std::string width_refusal(const ModelSpec& spec, int64_t ranks) {
     for (const LayerSpec& layer : cut.layers) {
       if (!layer.has_attention() || has_own_heads(cut, layer.attention)) continue;
       return fmt::format("--tensor-parallel-size {}: {} is not cut by heads", ranks,
-                         spec.weight(layer.attention.qkv.weight).name);
+                         spec.weight(layer.attention.out.weight).name);
     }
   } catch (const Error& error) {
     return error.what();
