@@ -309,7 +309,6 @@ TEST_CASE("ranks that share quantised layers read their shares alone") {
   }
   (void)subject.answers({.tensor = 2}, DType::bf16);
   CHECK(subject.read().at(0) + subject.read().at(1) == whole + replicated);
-  CHECK(subject.read().at(0) == subject.read().at(1));
 }
 
 TEST_CASE("a rank that fails while it loads ends the launch with its message") {

@@ -120,6 +120,12 @@ std::string width_refusal(const ModelSpec& spec, int64_t ranks) {
       const std::string why = share_refusal(tensor, ranks);
       if (!why.empty()) return fmt::format("--tensor-parallel-size {}: {}", ranks, why);
     }
+    for (const LayerSpec& layer : spec.layers) {
+      if (!layer.has_attention() || layer.attention.heads % ranks == 0) continue;
+      return fmt::format(
+          "--tensor-parallel-size {}: {} reads {} query heads, which {} does not divide", ranks,
+          spec.weight(layer.attention.out.weight).name, layer.attention.heads, ranks);
+    }
     const ModelSpec cut = cut_model(spec, tensors, ranks);
     for (const LayerSpec& layer : cut.layers) {
       if (!layer.has_attention() || has_own_heads(cut, layer.attention)) continue;
