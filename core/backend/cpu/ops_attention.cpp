@@ -34,8 +34,8 @@ void store_key(const std::byte* key, int64_t head_dim, int64_t slot, DType dtype
 
 /// What QueryGrowth multiplies q by.
 float growth_at(const model::QueryGrowth& growth, int64_t position) {
-  const auto periods = static_cast<float>((position + growth.shift) / growth.period);
-  return 1 + growth.beta * std::log1p(periods);
+  const int64_t periods = (position + growth.shift) / growth.period;
+  return 1 + growth.beta * std::log1p(static_cast<float>(periods));
 }
 
 }  // namespace
