@@ -180,10 +180,12 @@ TEST_CASE("stages answer with the bits of one rank") {
   }
 }
 
-TEST_CASE("stages of a model whose layers choose keys answer with the bits of one rank") {
+TEST_CASE("stages and ranks of a model whose layers choose keys answer with the bits of one rank") {
   Subject subject(testing::TinyModel::recipe("glm_moe_dsa"));
-  check_stages(subject, DType::f32);
-  check_stages(subject, DType::bf16);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    check_stages(subject, dtype);
+    check_shares(subject, {2, 4}, dtype);
+  }
 }
 
 TEST_CASE("no stage begins with a layer that sees what the one before chose") {
