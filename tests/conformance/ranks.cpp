@@ -5,120 +5,21 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "batch/scratch.h"
-#include "checkpoint/counted_source.h"
-#include "checkpoint/fused_experts.h"
-#include "checkpoint/packed_weights.h"
-#include "conformance/cpu.h"
 #include "conformance/golden.h"
-#include "conformance/golden_models.h"
-#include "engine/engine.h"
-#include "engine/mixed_requests.h"
+#include "conformance/rank_subject.h"
 #include "engine/tiny_model.h"
-#include "model/config.h"
-#include "quantization/assign.h"
-#include "reference/recipe.h"
-#include "shard/ranks/rank_model.h"
-#include "shard/ranks/rank_source.h"
 
 namespace plimsoll {
 namespace {
 
 namespace fs = std::filesystem;
+
 using engine::EngineOptions;
-
-using Answers = std::map<uint64_t, std::string>;
-
-/// How many ranks: copies of stages of tensor-parallel ranks.
-struct Width {
-  int64_t tensor = 1;
-  int64_t stages = 1;
-  int64_t copies = 1;
-};
-
-/// A model of the golden results on as many ranks as asked.
-class Subject {
- public:
-  explicit Subject(const fs::path& recipe,
-                   quantization::Activations activations = quantization::Activations::rounded)
-      : folder_(scratch_.path("model")) {
-    testing::write_checkpoint(recipe, folder_);
-    spec_ = model::read_model_spec(folder_);
-    checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
-    checkpoint::settle_fused_experts(*checkpoint_, spec_);
-    Json config = model::read_config(folder_);
-    quantization::add_separate_config(config, folder_);
-    checkpoint::settle_packings(config, *checkpoint_, activations, spec_);
-    reader_.emplace(*checkpoint_, spec_);
-  }
-
-  [[nodiscard]] const model::ModelSpec& spec() const { return spec_; }
-
-  Answers answers(const Width& width, DType dtype) {
-    EngineOptions options = testing::options_with(16, 80, 400, dtype);
-    options.copies = width.copies;
-    options.tensor_ranks = width.tensor;
-    options.max_model_len = std::min<int64_t>(options.max_model_len, spec_.max_position);
-    const std::vector<shard::StageModel> models = shard::stage_models(
-        spec_,
-        {.tensor_parallel = width.tensor, .pipeline_parallel = width.stages, .dtype = dtype});
-    std::vector<std::unique_ptr<backend::Backend>> backends;
-    std::vector<std::unique_ptr<checkpoint::CountedSource>> sources;
-    std::vector<std::unique_ptr<shard::RankSource>> shares;
-    std::vector<engine::Rank> ranks;
-    const auto tensor = static_cast<size_t>(width.tensor);
-    for (size_t i = 0; i < models.size() * tensor * static_cast<size_t>(width.copies); ++i) {
-      const shard::StageModel& stage = models[i / tensor % models.size()];
-      const shard::TensorRank share{static_cast<int64_t>(i % tensor), width.tensor};
-      backends.push_back(testing::cpu_backend());
-      sources.push_back(std::make_unique<checkpoint::CountedSource>(*reader_));
-      shares.push_back(
-          std::make_unique<shard::RankSource>(*sources.back(), spec_, stage.spec, share));
-      ranks.push_back({&stage.spec, stage.first_layer, backends.back().get(),
-                       width.tensor > 1
-                           ? static_cast<const checkpoint::WeightSource*>(shares.back().get())
-                           : sources.back().get()});
-    }
-    engine::Engine engine(spec_, ranks, nullptr, options);
-    read_.clear();
-    for (const auto& source : sources) read_.push_back(source->bytes_read());
-    for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      for (const engine::MeasuredRegion& region : engine.measured(rank)) {
-        INFO("rank " << rank << ", " << region.name);
-        CHECK(region.placed_bytes == region.planned_bytes);
-      }
-    }
-    std::vector<engine::Request> requests = testing::mixed_requests(spec_.vocab_size);
-    std::erase_if(requests, [&](engine::Request& request) {
-      request.sampling.stop.clear();  // there is no tokenizer
-      request.sampling.detokenize = false;
-      return std::ssize(request.prompt) + request.sampling.max_tokens > options.max_model_len;
-    });
-    return testing::print_all(testing::run_all(engine, std::move(requests)));
-  }
-
-  /// Bytes of the checkpoint that each rank of the last launch read.
-  [[nodiscard]] const std::vector<uint64_t>& read() const { return read_; }
-  [[nodiscard]] uint64_t bytes_of(const std::string& weight_name) const {
-    for (const model::WeightSpec& weight : spec_.weights) {
-      if (weight.name == weight_name) {
-        return reader_->stored_bytes(weight, int64_t{0}, weight.matrices() * weight.rows());
-      }
-    }
-    return 0;
-  }
-
- private:
-  test::Scratch scratch_;
-  fs::path folder_;
-  model::ModelSpec spec_;
-  std::optional<checkpoint::Checkpoint> checkpoint_;
-  std::optional<checkpoint::WeightReader> reader_;
-  std::vector<uint64_t> read_;
-};
+using testing::Answers;
+using testing::RankSubject;
 
 /// Answers on 2 stages, on one for each layer, and of copies are those of one rank.
-void check_stages(Subject& subject, DType dtype) {
+void check_stages(RankSubject& subject, DType dtype) {
   const Answers expected = subject.answers({}, dtype);
   REQUIRE(expected.size() > 20);
   const auto layers = static_cast<int64_t>(subject.spec().layers.size());
@@ -147,7 +48,7 @@ std::vector<int64_t> widths_of(const model::ModelSpec& spec) {
 }
 
 /// The same, told.
-std::vector<int64_t> print_widths(const fs::path& recipe, const Subject& subject) {
+std::vector<int64_t> print_widths(const fs::path& recipe, const RankSubject& subject) {
   const std::vector<int64_t> widths = widths_of(subject.spec());
   fmt::print("{:<28} {}\n", recipe.filename().string(),
              widths.empty() ? shard::tensor_refusal(subject.spec(), 2)
@@ -156,7 +57,7 @@ std::vector<int64_t> print_widths(const fs::path& recipe, const Subject& subject
 }
 
 /// Answers on ranks that share layers, of stages and copies too, are those of one rank.
-void check_shares(Subject& subject, const std::vector<int64_t>& widths, DType dtype) {
+void check_shares(RankSubject& subject, const std::vector<int64_t>& widths, DType dtype) {
   const Answers expected = subject.answers({}, dtype);
   for (const int64_t tensor : widths) {
     INFO(tensor << " ranks, " << torch_name(dtype));
@@ -174,18 +75,16 @@ TEST_CASE("stages answer with the bits of one rank") {
   for (const fs::path& recipe : testing::model_folders()) {
     INFO("model " << recipe.filename());
     if (!testing::is_served(recipe)) continue;
-    Subject subject(recipe);
+    RankSubject subject(recipe);
     check_stages(subject, DType::f32);
     check_stages(subject, DType::bf16);
   }
 }
 
-TEST_CASE("stages and ranks of a model whose layers choose keys answer with the bits of one rank") {
-  Subject subject(testing::TinyModel::recipe("glm_moe_dsa"));
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    check_stages(subject, dtype);
-    check_shares(subject, {2, 4}, dtype);
-  }
+TEST_CASE("stages of a model whose layers choose keys answer with the bits of one rank") {
+  RankSubject subject(testing::TinyModel::recipe("glm_moe_dsa"));
+  check_stages(subject, DType::f32);
+  check_stages(subject, DType::bf16);
 }
 
 TEST_CASE("no stage begins with a layer that sees what the one before chose") {
@@ -203,7 +102,7 @@ TEST_CASE("ranks that share layers answer with the bits of one rank") {
   for (const fs::path& recipe : testing::model_folders()) {
     INFO("model " << recipe.filename());
     if (!testing::is_served(recipe)) continue;
-    Subject subject(recipe);
+    RankSubject subject(recipe);
     const std::vector<int64_t> widths = print_widths(recipe, subject);
     if (widths.empty()) continue;
     ++models;
@@ -222,7 +121,7 @@ TEST_CASE("ranks that share experts or latents answer with the bits of one rank"
     };
     const model::ModelSpec spec = model::read_model_spec(recipe);
     if (std::ranges::none_of(spec.layers, has_either)) continue;
-    Subject subject(recipe);
+    RankSubject subject(recipe);
     const std::vector<int64_t> widths = print_widths(recipe, subject);
     if (widths.empty()) continue;
     const Answers expected = subject.answers({}, DType::f32);
@@ -240,7 +139,7 @@ TEST_CASE("stages of quantised models answer with the bits of one rank") {
   for (const auto& entry : fs::directory_iterator(*golden / "quantized")) {
     if (!fs::exists(entry.path() / "recipe.json") || !testing::is_served(entry.path())) continue;
     INFO("model " << entry.path().filename());
-    Subject subject(entry.path());
+    RankSubject subject(entry.path());
     check_stages(subject, DType::bf16);
   }
 }
@@ -251,7 +150,7 @@ TEST_CASE("ranks that share quantised layers answer with the bits of one rank") 
     for (const auto activations :
          {quantization::Activations::rounded, quantization::Activations::whole}) {
       INFO("model " << recipe.filename());
-      Subject subject(recipe, activations);
+      RankSubject subject(recipe, activations);
       const std::vector<int64_t> widths = print_widths(recipe, subject);
       if (widths.empty()) continue;
       ++models;
@@ -265,8 +164,15 @@ TEST_CASE("ranks that share quantised layers answer with the bits of one rank") 
   CHECK(models > 1);
 }
 
+TEST_CASE("ranks share weights that are quantised while they are read") {
+  RankSubject subject(testing::TinyModel::recipe("qwen3_moe"));
+  subject.quantise("fp8");
+  const Answers expected = subject.answers({}, DType::bf16);
+  CHECK(subject.answers({.tensor = 2}, DType::bf16) == expected);
+}
+
 TEST_CASE("each rank reads its own weights, and together they read the checkpoint once") {
-  Subject subject(testing::TinyModel::recipe("llama"));
+  RankSubject subject(testing::TinyModel::recipe("llama"));
   (void)subject.answers({}, DType::bf16);
   const uint64_t whole = subject.read().at(0);
   (void)subject.answers({.stages = 2}, DType::bf16);
@@ -275,7 +181,7 @@ TEST_CASE("each rank reads its own weights, and together they read the checkpoin
   (void)subject.answers({.copies = 2}, DType::bf16);
   CHECK(subject.read() == std::vector<uint64_t>{whole, 0});
   // A tied table is both the first stage's and the last one's.
-  Subject tied(testing::TinyModel::recipe("llama3_tied"));
+  RankSubject tied(testing::TinyModel::recipe("llama3_tied"));
   (void)tied.answers({}, DType::bf16);
   const uint64_t once = tied.read().at(0);
   (void)tied.answers({.stages = 2}, DType::bf16);
@@ -284,7 +190,7 @@ TEST_CASE("each rank reads its own weights, and together they read the checkpoin
 }
 
 TEST_CASE("ranks that share layers read their shares, and together the checkpoint once") {
-  Subject subject(testing::TinyModel::recipe("llama"));
+  RankSubject subject(testing::TinyModel::recipe("llama"));
   (void)subject.answers({}, DType::bf16);
   const uint64_t whole = subject.read().at(0);
   uint64_t replicated = 0;
@@ -299,10 +205,10 @@ TEST_CASE("ranks that share layers read their shares, and together the checkpoin
 TEST_CASE("ranks that share quantised layers read their shares alone") {
   const std::vector<fs::path> recipes = testing::model_folders("quantized");
   const auto recipe = std::ranges::find_if(recipes, [](const fs::path& folder) {
-    return shard::tensor_refusal(Subject(folder).spec(), 2).empty();
+    return shard::tensor_refusal(RankSubject(folder).spec(), 2).empty();
   });
   REQUIRE(recipe != recipes.end());
-  Subject subject(*recipe);
+  RankSubject subject(*recipe);
   (void)subject.answers({}, DType::bf16);
   const uint64_t whole = subject.read().at(0);
   uint64_t replicated = 0;

@@ -1,0 +1,170 @@
+// Sums with quantised weights that ranks share: slices, and rounding by whole rows.
+#include "backend/cpu/round_inputs.h"
+#include "backend/cpu_fixture.h"
+#include "backend/random_part.h"
+#include "model/slices.h"
+
+namespace plimsoll::testing {
+namespace {
+
+using backend::View;
+using model::Activation;
+using model::Code;
+using model::InputRounding;
+using model::Packing;
+
+/// Some inputs of a part's rows, whole groups of them.
+class SomeInputs final : public model::PackedRows {
+ public:
+  SomeInputs(const RandomPart& rows, const Packing& packing, int64_t columns,
+             const model::Inputs& inputs)
+      : rows_(rows),
+        packing_(packing),
+        columns_(columns),
+        inputs_(inputs),
+        first_group_(packing.group > 0 ? inputs.first / packing.group : 0) {}
+
+  void codes(int64_t first, int64_t count, uint8_t* to) const override {
+    std::vector<uint8_t> all(static_cast<size_t>(count * columns_));
+    rows_.codes(first, count, all.data());
+    cut(all.data(), count, columns_, inputs_, to);
+  }
+  void scales(int64_t first, int64_t count, std::byte* to) const override {
+    const int64_t size = model::scale_bytes(packing_.scale);
+    std::vector<std::byte> all(static_cast<size_t>(count * all_groups() * size));
+    rows_.scales(first, count, all.data());
+    cut(all.data(), count, all_groups() * size, {first_group_ * size, groups() * size}, to);
+  }
+  void zeros(int64_t first, int64_t count, uint8_t* to) const override {
+    std::vector<uint8_t> all(static_cast<size_t>(count * all_groups()));
+    rows_.zeros(first, count, all.data());
+    cut(all.data(), count, all_groups(), {first_group_, groups()}, to);
+  }
+  void factors(int64_t first, int64_t count, float* to) const override {
+    rows_.factors(first, count, to);
+  }
+  void input_groups(int32_t*) const override { FAIL("an order is not cut"); }
+  void table(std::span<float, 16> to) const override { rows_.table(to); }
+  void nested(model::NestedScales& to) const override {
+    rows_.nested(to);
+    to.first = first_group_;
+    to.stride = all_groups();
+  }
+  [[nodiscard]] float input_scale() const override { return rows_.input_scale(); }
+
+ private:
+  template <typename T>
+  static void cut(const T* from, int64_t count, int64_t width, const model::Inputs& some, T* to) {
+    for (int64_t i = 0; i < count; ++i)
+      std::copy_n(from + i * width + some.first, some.count, to + i * some.count);
+  }
+  [[nodiscard]] int64_t all_groups() const { return packing_.groups(columns_); }
+  [[nodiscard]] int64_t groups() const { return packing_.groups(inputs_.count); }
+
+  const RandomPart& rows_;
+  Packing packing_;
+  int64_t columns_;
+  model::Inputs inputs_;
+  int64_t first_group_;
+};
+
+/// A rank's share of the inputs of a quantised weight [rows, columns]; of one rank all.
+struct InputShare {
+  model::WeightSpec spec{.name = "weight", .split = model::Split::row};
+  backend::Weight weight;
+  std::vector<std::byte> storage;
+
+  InputShare(backend::Backend& backend, const Packing& packing, const RandomPart& values,
+             int64_t rows, int64_t columns, int64_t rank, int64_t ranks) {
+    const int64_t own = columns / ranks;
+    model::Part part{.tensor = "part.weight",
+                     .stored_shape = {rows, columns},
+                     .block_rows = rows,
+                     .block_stride = rows};
+    part.packing = packing;
+    spec.parts = {part};
+    spec.shape = {rows, own};
+    spec.slices = model::slices_of(columns, model::slice_unit(spec)) / ranks;
+    spec.ranks = ranks;
+    storage.resize(backend.footprint().weight_bytes(spec, DType::f32));
+    weight = backend.load_weight(spec, DType::f32, storage.data(),
+                                 {[](int64_t, int64_t, void*) { FAIL("no part is plain"); },
+                                  [&](size_t) {
+                                    return std::make_unique<SomeInputs>(
+                                        values, packing, columns, model::Inputs{rank * own, own});
+                                  }});
+  }
+  InputShare(const InputShare&) = delete;
+  InputShare& operator=(const InputShare&) = delete;
+};
+
+/// Ranks whose rows' largest inputs are known beforehand.
+class KnownMost final : public backend::InputRanks {
+ public:
+  explicit KnownMost(const Rows& in) : in_(in) {}
+  void sum(View) override { FAIL("linear() leaves sums to its caller"); }
+  void most(View values) override {
+    REQUIRE(values.columns == 1);
+    for (int64_t r = 0; r < values.rows; ++r)
+      static_cast<float*>(values.data)[r] = backend::largest_input(in_.row(r), in_.columns());
+  }
+
+ private:
+  const Rows& in_;
+};
+
+TEST_CASE("a quantised sum that ranks share has the bits that one rank's has") {
+  constexpr int64_t kInputs = 640, kOutputs = 70;
+  for (const CpuIsa isa : isas())
+    for (const PackedCase& packed : kPackedCases) {
+      if (packed.packing.ordered) continue;
+      CpuFixture cpu(isa, 1);
+      const RandomPart values(packed.packing, kOutputs, kInputs, 7);
+      const InputShare whole(*cpu, packed.packing, values, kOutputs, kInputs, 0, 1);
+      const LoadedWeight biases(*cpu, {kOutputs}, model::WeightUse::vector, DType::f32, 4);
+      for (const int64_t rows : {1, 3, 40}) {
+        Rows in = Rows::random(rows, kInputs, 3);
+        Rows expected(rows, kOutputs);
+        cpu->linear(expected, in, whole.weight, biases.weight, Activation::none);
+        for (const int64_t ranks : {2, 4, 8}) {
+          CAPTURE(isa_name(isa), packed.name, rows, ranks, whole.spec.slices);
+          if (whole.spec.slices % ranks != 0) continue;
+          KnownMost others(in);
+          std::vector<Rows> sums;
+          for (int64_t rank = 0; rank < ranks; ++rank) {
+            const InputShare share(*cpu, packed.packing, values, kOutputs, kInputs, rank, ranks);
+            backend::Weight weight = share.weight;
+            weight.ranks = &others;
+            Rows& sum = sums.emplace_back(rows, kOutputs);
+            cpu->linear(sum, View(in).slice_columns(rank * kInputs / ranks, kInputs / ranks),
+                        weight, rank == 0 ? biases.weight : backend::Weight{}, Activation::none);
+          }
+          for (size_t step = 1; step < sums.size(); step *= 2)
+            for (size_t to = 0; to < sums.size(); to += 2 * step)
+              for (int64_t r = 0; r < rows; ++r)
+                for (int64_t c = 0; c < kOutputs; ++c)
+                  sums[to].row(r)[c] += sums[to + step].row(r)[c];
+          for (int64_t r = 0; r < rows; ++r) REQUIRE(sums.front().same_bits(r, expected, r));
+        }
+      }
+    }
+}
+
+TEST_CASE("slices of quantised sums cut neither groups nor words") {
+  const auto slices = [](const Packing& packing, int64_t inputs) {
+    model::WeightSpec spec{.name = "w", .shape = {8, inputs}, .parts = {model::Part{}}};
+    spec.parts.front().packing = packing;
+    const int64_t unit = model::slice_unit(spec);
+    return unit == 0 ? 0 : model::slices_of(inputs, unit);
+  };
+  CHECK(slices({.bits = 4, .group = 128}, 14336) == 8);
+  CHECK(slices({.bits = 4, .group = 128}, 18944) == 4);
+  CHECK(slices({.bits = 4, .group = 128}, 384) == 1);
+  CHECK(slices({.bits = 3}, 96) == 1);
+  CHECK(slices({.bits = 8}, 96) == 8);
+  CHECK(slices({.code = Code::e4m3, .bits = 8, .inputs = InputRounding::fp8_group}, 512) == 4);
+  CHECK(slices({.bits = 4, .group = 128, .ordered = true}, 14336) == 0);
+}
+
+}  // namespace
+}  // namespace plimsoll::testing

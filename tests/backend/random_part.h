@@ -1,0 +1,155 @@
+// Quantised weights of random numbers, and the formats that products are tried with.
+#pragma once
+
+#include <array>
+#include <random>
+#include <vector>
+
+#include "base/float8.h"
+#include "model/packing.h"
+
+namespace plimsoll::testing {
+
+inline constexpr std::array<float, 16> kNumbers = {0,    0.5f,  1,  1.5f,  2,  3,  4,  6,
+                                                   -0.f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+
+/// Random codes, scales and zero points of one part, and the weights that they are.
+class RandomPart final : public model::PackedRows {
+ public:
+  RandomPart(const model::Packing& packing, int64_t rows, int64_t columns, uint32_t seed)
+      : packing_(packing), rows_(rows), columns_(columns), groups_(packing.groups(columns)) {
+    std::mt19937 random(seed);
+    const auto below = [&](uint32_t n) { return static_cast<uint8_t>(random() % n); };
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      uint8_t code = below(1u << packing.bits);
+      if (packing.code == model::Code::e4m3 && (code & 0x7f) == 0x7f) code = 0;
+      codes_.push_back(code);
+    }
+    for (int64_t i = 0; i < rows * groups_; ++i) {
+      zeros_.push_back(below(1u << packing.bits));
+      scale_codes_.push_back(static_cast<uint8_t>(40 + below(40)));
+    }
+    for (int64_t i = 0; i < rows; ++i) factors_.push_back(0.5f + 0.01f * static_cast<float>(i));
+    for (int64_t k = 0; k < columns; ++k)
+      order_.push_back(static_cast<int32_t>(k * 5 % columns * groups_ / columns));
+    for (int i = 0; i < 256; ++i) nested_numbers_.push_back(0.001f * static_cast<float>(i - 90));
+    for (int64_t i = 0; i < (rows * groups_ + 255) / 256; ++i)
+      absmax_.push_back(1.f + 0.25f * static_cast<float>(i));
+  }
+
+  void codes(int64_t first, int64_t count, uint8_t* to) const override {
+    std::copy_n(codes_.begin() + first * columns_, count * columns_, to);
+  }
+  void scales(int64_t first, int64_t count, std::byte* to) const override {
+    const int64_t size = model::scale_bytes(packing_.scale);
+    for (int64_t i = 0; i < count * groups_; ++i) {
+      const uint8_t code = scale_codes_[static_cast<size_t>(first * groups_ + i)];
+      const float value = plain_scale(code);
+      std::byte* at = to + i * size;
+      if (size == 1) *at = std::byte{code};
+      if (packing_.scale == model::ScaleType::f32) std::memcpy(at, &value, 4);
+      if (packing_.scale == model::ScaleType::f16) convert(&value, DType::f32, at, DType::f16, 1);
+      if (packing_.scale == model::ScaleType::bf16) convert(&value, DType::f32, at, DType::bf16, 1);
+    }
+  }
+  void zeros(int64_t first, int64_t count, uint8_t* to) const override {
+    std::copy_n(zeros_.begin() + first * groups_, count * groups_, to);
+  }
+  void factors(int64_t first, int64_t count, float* to) const override {
+    std::copy_n(factors_.begin() + first, count, to);
+  }
+  void input_groups(int32_t* to) const override { std::ranges::copy(order_, to); }
+  void table(std::span<float, 16> to) const override { std::ranges::copy(kNumbers, to.begin()); }
+  void nested(model::NestedScales& to) const override {
+    std::ranges::copy(nested_numbers_, to.numbers.begin());
+    std::ranges::copy(absmax_, to.absmax.begin());
+    to.offset = 0.125f;
+  }
+  [[nodiscard]] float input_scale() const override { return 0.01f; }
+
+  /// w[o, n], as packing.h says it.
+  [[nodiscard]] double weight(int64_t o, int64_t n) const {
+    const int64_t group = packing_.ordered     ? order_[static_cast<size_t>(n)]
+                          : packing_.group > 0 ? n / packing_.group
+                                               : 0;
+    const auto at = static_cast<size_t>(o * groups_ + group);
+    const uint8_t code = codes_[static_cast<size_t>(o * columns_ + n)];
+    double number = code;
+    if (packing_.code == model::Code::e4m3) number = double{e4m3_to_float(code)};
+    if (packing_.code == model::Code::table) number = double{kNumbers[code]};
+    if (packing_.code == model::Code::integer)
+      number -= static_cast<double>(packing_.zero) + (packing_.zeros ? zeros_[at] : 0);
+    double scale = double{plain_scale(scale_codes_[at])};
+    if (packing_.scale == model::ScaleType::nested)
+      scale = double{nested_numbers_[scale_codes_[at]]} * double{absmax_[at / 256]} + 0.125;
+    return number * scale * (packing_.factors ? double{factors_[static_cast<size_t>(o)]} : 1.0);
+  }
+
+ private:
+  [[nodiscard]] float plain_scale(uint8_t code) const {
+    if (packing_.scale == model::ScaleType::e4m3) return e4m3_to_float(code);
+    if (packing_.scale == model::ScaleType::e8m0) return e8m0_to_float(code);
+    return static_cast<float>(code) / 64;  // exact in 16 bits
+  }
+
+  model::Packing packing_;
+  int64_t rows_, columns_, groups_;
+  std::vector<uint8_t> codes_, zeros_, scale_codes_;
+  std::vector<float> factors_, nested_numbers_, absmax_;
+  std::vector<int32_t> order_;
+};
+
+struct PackedCase {
+  const char* name;
+  model::Packing packing;
+};
+
+inline const std::vector<PackedCase> kPackedCases = {
+    {"2 bits, zero points",
+     {.bits = 2, .group = 16, .scale = model::ScaleType::f16, .zeros = true, .zero = 1}},
+    {"3 bits, zero points",
+     {.bits = 3, .group = 32, .scale = model::ScaleType::f16, .zeros = true}},
+    {"4 bits, one zero point",
+     {.bits = 4, .group = 32, .scale = model::ScaleType::bf16, .zero = 8}},
+    {"4 bits, all inputs in a group",
+     {.bits = 4, .scale = model::ScaleType::f32, .zeros = true, .zero = 1}},
+    {"4 bits, activation order",
+     {.bits = 4, .group = 24, .scale = model::ScaleType::f16, .zeros = true, .ordered = true}},
+    {"8 bits", {.bits = 8, .group = 0, .zero = 128}},
+    {"8 bits, zero points above 255", {.bits = 8, .group = 48, .zeros = true, .zero = 1}},
+    {"float8", {.format = model::PackedFormat::fp8, .code = model::Code::e4m3, .bits = 8}},
+    {"float8 in blocks",
+     {.format = model::PackedFormat::fp8, .code = model::Code::e4m3, .bits = 8, .group = 40}},
+    {"NVFP4",
+     {.format = model::PackedFormat::nvfp4,
+      .code = model::Code::table,
+      .bits = 4,
+      .group = 16,
+      .scale = model::ScaleType::e4m3,
+      .factors = true}},
+    {"MXFP4",
+     {.format = model::PackedFormat::mxfp4,
+      .code = model::Code::table,
+      .bits = 4,
+      .group = 16,
+      .scale = model::ScaleType::e8m0}},
+    {"double-quantised scales",
+     {.format = model::PackedFormat::nf4,
+      .code = model::Code::table,
+      .bits = 4,
+      .group = 8,
+      .scale = model::ScaleType::nested}},
+    {"8 bits, inputs in int8",
+     {.bits = 8, .zero = 128, .inputs = model::InputRounding::int8_token}},
+    {"8 bits, inputs in int8 by one scale",
+     {.bits = 8, .zero = 128, .inputs = model::InputRounding::int8_static}},
+    {"8 bits in groups, inputs in int8",
+     {.bits = 8, .group = 80, .zero = 128, .inputs = model::InputRounding::int8_token}},
+    {"float8, inputs in float8",
+     {.format = model::PackedFormat::fp8,
+      .code = model::Code::e4m3,
+      .bits = 8,
+      .inputs = model::InputRounding::fp8_token}},
+};
+
+}  // namespace plimsoll::testing
