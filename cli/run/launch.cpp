@@ -91,6 +91,7 @@ class Weights {
     checkpoint::settle_packings(config, *checkpoint_, activations, spec);
     quantization::assign_online(options.launch.args.quantization, activations, spec);
     reader_.emplace(*checkpoint_, spec);
+    reader_->require_zero_biases();
   }
 
   [[nodiscard]] const checkpoint::WeightSource* source() const {

@@ -124,12 +124,17 @@ class WeightReader final : public WeightSource {
                                       int64_t count) const override;
   [[nodiscard]] uint64_t stored_bytes(const model::WeightSpec& weight, size_t part) const override;
 
+  /// Throws Error(checkpoint_unusable) where a bias that the model has no place for holds more than
+  /// zeros: vLLM leaves such out, and so does `shard`, but answers would not be the checkpoint's.
+  void require_zero_biases() const;
+
   /// The tensor that a part of the weight table is stored in, whatever its spelling.
   [[nodiscard]] const TensorEntry& tensor(const model::Part& part) const;
 
  private:
   const Checkpoint* checkpoint_;
   const model::ModelSpec* spec_;
+  std::vector<const TensorEntry*> left_out_;  // biases without a place
 };
 
 }  // namespace plimsoll::checkpoint

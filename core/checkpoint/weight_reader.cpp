@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
@@ -43,8 +44,6 @@ void check_tensor(const TensorEntry& tensor, const Part& part, const WeightSpec&
 }
 
 bool is_ignorable(const std::string& name, const ModelSpec& spec) {
-  // As vLLM: biases that the model has no parameter for are left out.
-  if (name.ends_with(".bias")) return true;
   return std::ranges::any_of(spec.ignored_suffixes,
                              [&](const std::string& suffix) { return name.ends_with(suffix); }) ||
          std::ranges::any_of(spec.ignored_prefixes,
@@ -61,19 +60,34 @@ void use_packed(const Checkpoint& checkpoint, const ModelSpec& spec, const Part&
   }
 }
 
-void check_left_over(const Checkpoint& checkpoint, const ModelSpec& spec,
-                     const std::unordered_set<const TensorEntry*>& used) {
+/// The biases among what is left over: as vLLM, what the model has no parameter for is left out.
+std::vector<const TensorEntry*> check_left_over(
+    const Checkpoint& checkpoint, const ModelSpec& spec,
+    const std::unordered_set<const TensorEntry*>& used) {
   const TensorEntry* first = nullptr;
   size_t count = 0;
+  std::vector<const TensorEntry*> biases;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (used.contains(&tensor) || is_ignorable(name, spec)) continue;
-    if (count++ == 0) first = &tensor;
+    if (name.ends_with(".bias")) {
+      biases.push_back(&tensor);
+    } else if (count++ == 0) {
+      first = &tensor;
+    }
   }
-  if (first == nullptr) return;
+  if (first == nullptr) return biases;
   fail(ExitCode::checkpoint_unusable,
        "tensor \"{}\"{} in {} is none that {} with this config.json has; do config and weights "
        "belong together?",
        shown(first->name), more(count), first->file->path().string(), spec.architecture);
+}
+
+bool holds_zeros(const TensorEntry& tensor) {
+  std::vector<float> values(tensor.bytes / dtype_size(tensor.dtype));
+  const GuardedRead guard(*tensor.file);
+  convert(tensor.data, tensor.dtype, values.data(), DType::f32, values.size());
+  guard.finish();
+  return std::ranges::all_of(values, [](float value) { return value == 0; });
 }
 
 }  // namespace
@@ -147,7 +161,19 @@ WeightReader::WeightReader(const Checkpoint& checkpoint, const ModelSpec& spec)
          missing->tensor, more(missing_count), spec.architecture,
          shape_text(missing->stored_shape));
   }
-  check_left_over(checkpoint, spec, used);
+  left_out_ = check_left_over(checkpoint, spec, used);
+}
+
+void WeightReader::require_zero_biases() const {
+  for (const TensorEntry* bias : left_out_) {
+    // A mask of some GPT is called a bias too, and has more dimensions.
+    if (bias->shape.size() != 1 || !is_convertible(bias->dtype) || holds_zeros(*bias)) continue;
+    fail(
+        ExitCode::checkpoint_unusable,
+        "tensor \"{}\" in {} is not zero, and {} with this config.json has no such bias; do config "
+        "and weights belong together?",
+        shown(bias->name), bias->file->path().string(), spec_->architecture);
+  }
 }
 
 const TensorEntry& WeightReader::tensor(const Part& part) const {

@@ -43,6 +43,11 @@ void add_llama_biases(const ConfigReader& config, Decoder& decoder) {
   add(config.boolean({"mlp_bias"}, false), decoder.mlp_bias, decoder.mlp_bias_kept);
 }
 
+void read_plain_attention_biases(const ConfigReader& config, Decoder& decoder) {
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.qkv_bias_kept = decoder.out_bias_kept = Kept::in_run;
+}
+
 void use_transformers_class(Decoder& decoder) {
   decoder.attention_order = AttentionOrder::out_first;
   decoder.scales = ScalesPlace::at_end;

@@ -147,9 +147,10 @@ class AttentionBuilder {
   Linear qkv(const Place& place) {
     if (heads_.keys_of >= 0) {
       const std::string q = ".q_proj";
-      return add_.linear(place.engine + q,
-                         {Rows::all(place.module + q, heads_.heads * heads_.head_dim)},
-                         decoder_.sizes.hidden, {.split = Split::column});
+      return add_.linear(
+          place.engine + q, {Rows::all(place.module + q, heads_.heads * heads_.head_dim)},
+          decoder_.sizes.hidden,
+          {.split = Split::column, .bias = decoder_.qkv_bias, .bias_kept = decoder_.qkv_bias_kept});
     }
     return add_.linear(place.engine + "." + names_.qkv, qkv_rows(place.module),
                        decoder_.sizes.hidden,

@@ -36,6 +36,7 @@ AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rop
   attention.head_dim = latent.rotated + latent.unrotated;
   attention.value_dim = config.integer({"v_head_dim"}, 128, {1, attention.head_dim});
   attention.rope = static_cast<int32_t>(rope);
+  latent.bias = config.boolean({"attention_bias"}, false);
   attention.scale =
       static_cast<float>(yarn_share(config) / std::sqrt(static_cast<double>(attention.head_dim)));
   return attention;
@@ -66,12 +67,14 @@ class LatentBuilder {
     latent_.q_up = add_.linear(inner_ + name, {Rows::all(module_ + name, rows)},
                                low ? latent_.q_rank : hidden_, {.split = Split::column});
   }
-  void add_q_down() { latent_.q_down = add_.linear(q_rows().module, {q_rows()}, hidden_, {}); }
-  void add_kv_down() { latent_.kv_down = add_.linear(kv_rows().module, {kv_rows()}, hidden_, {}); }
+  void add_q_down() { latent_.q_down = add_.linear(q_rows().module, {q_rows()}, hidden_, down()); }
+  void add_kv_down() {
+    latent_.kv_down = add_.linear(kv_rows().module, {kv_rows()}, hidden_, down());
+  }
   /// The latents of q and of k and v as one product.
   void add_down() {
     latent_.kv_down =
-        add_.linear(module_ + ".fused_qkv_a_proj", {q_rows(), kv_rows()}, hidden_, {});
+        add_.linear(module_ + ".fused_qkv_a_proj", {q_rows(), kv_rows()}, hidden_, down());
   }
   void add_kv_norm() {
     latent_.kv_norm = add_.norm(module_ + ".kv_a_layernorm", latent_.kv_rank, kNorm);
@@ -83,8 +86,9 @@ class LatentBuilder {
   }
   void add_out() {
     const std::string out = ".o_proj";
-    attention_.out = add_.linear(inner_ + out, {Rows::all(module_ + out, hidden_)},
-                                 attention_.heads * attention_.value_dim, {.split = Split::row});
+    attention_.out = add_.linear(
+        inner_ + out, {Rows::all(module_ + out, hidden_)}, attention_.heads * attention_.value_dim,
+        {.split = Split::row, .bias = latent_.bias, .bias_kept = Kept::in_run});
   }
   void add_indexer() {
     IndexerSpec& indexer = attention_.indexer;
@@ -105,6 +109,10 @@ class LatentBuilder {
   }
 
  private:
+  [[nodiscard]] LinearLayout down() const {
+    return {.bias = latent_.bias, .bias_kept = Kept::in_run};
+  }
+
   // transformers' constant; published configs state the same for all norms.
   static constexpr Norm kNorm{.epsilon = 1e-6f};
 

@@ -220,6 +220,29 @@ TEST_CASE("tensors that vLLM leaves out are left out") {
   CHECK(outcome(spec, tensors) == "accepted");
 }
 
+TEST_CASE("a bias without a place may be left out, and run refuses it unless it is zero") {
+  const ModelSpec spec = model::make_model_spec(tiny_config("LlamaForCausalLM"));
+  Tensors tensors = tensors_of(spec);
+  tensors["model.layers.0.attn.bias"] = {{1, 1, 8, 8}};  // a mask
+  const auto refusal = [&](int64_t elements) -> std::string {
+    tensors["model.layers.0.mlp.up_proj.bias"] = {{elements}, DType::bf16};
+    const TempFolder folder;
+    write_tensors(folder, tensors);
+    const Checkpoint opened = Checkpoint::open(folder.path);
+    const WeightReader reader(opened, spec);
+    try {
+      reader.require_zero_biases();
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::checkpoint_unusable);
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(refusal(1).empty());  // element i is i
+  CHECK_THAT(refusal(2), Catch::Contains("\"model.layers.0.mlp.up_proj.bias\"") &&
+                             Catch::Contains("is not zero"));
+}
+
 TEST_CASE("other spellings of names are found") {
   const auto renamed = [](const ModelSpec& spec, const std::string& from, const std::string& to) {
     Tensors tensors;

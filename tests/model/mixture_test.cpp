@@ -40,6 +40,28 @@ std::string sparse_layers(const model::ModelSpec& spec) {
 
 }  // namespace
 
+TEST_CASE("attention_bias gives biases that run reads, and shards have them as vLLM's class has") {
+  const auto kept = [](const char* architecture, const char* sizes) {
+    Json changes = Json::parse(sizes);
+    changes["attention_bias"] = true;
+    const model::ModelSpec spec = spec_of(architecture, changes.dump().c_str());
+    for (const model::WeightSpec& weight : spec.weights) {
+      if (weight.parts.front().tensor == "model.layers.1.self_attn.o_proj.bias") return weight.kept;
+    }
+    FAIL(architecture);
+    return model::Kept::in_vllm;
+  };
+  const char* latents = R"({"n_routed_experts": 8, "kv_lora_rank": 8, "q_lora_rank": 8,
+                            "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8})";
+  CHECK(kept("DeepseekV2ForCausalLM", latents) == model::Kept::in_run);
+  CHECK(kept("DeepseekV3ForCausalLM", latents) == model::Kept::in_run);
+  CHECK(kept("Glm4MoeLiteForCausalLM", latents) == model::Kept::in_run);
+  CHECK(kept("MiniCPM3ForCausalLM", latents) == model::Kept::in_run);
+  CHECK(kept("AfmoeForCausalLM", R"({"num_experts": 8})") == model::Kept::in_run);
+  CHECK(kept("HYV3ForCausalLM", R"({"num_experts": 8})") == model::Kept::in_run);
+  CHECK(kept("MellumForCausalLM", R"({"num_experts": 8})") == model::Kept::in_model);
+}
+
 TEST_CASE("which layers have experts each config says in its own way") {
   CHECK(sparse_layers(spec_of("Glm4MoeForCausalLM",
                               R"({"n_routed_experts": 8, "first_k_dense_replace": 3})")) == "...x");

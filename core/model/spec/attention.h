@@ -88,6 +88,7 @@ struct LatentSpec {
   int64_t q_rank = 0;   // 0: q comes from the input
   int64_t rotated = 0;  // elements of a head;
   int64_t unrotated = 0;
+  bool bias = false;  // of q_down, kv_down and the attention's out; vLLM's classes have none
   Linear q_down{};   // [q_rank, hidden], where it is not in kv_down
   Linear kv_down{};  // [(q_rank +) kv_rank + rotated, hidden]
   Norm q_norm{}, kv_norm{};

@@ -88,6 +88,7 @@ ModelSpec make_cwm(const ConfigReader& config) {
   decoder.windows =
       read_windows(config, decoder.sizes.layers, config.integer({"sliding_window"}, 8192),
                    [](int64_t layer) { return layer % 4 != 0; });
+  decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
   use_transformers_class(decoder);
   return build(decoder);
 }

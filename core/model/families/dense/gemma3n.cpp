@@ -79,6 +79,7 @@ Decoder read_decoder(const ConfigReader& config) {
   if (config.integer({"altup_active_idx"}, 0, {.least = 0}) != 0) {
     config.refuse("altup_active_idx", "0");
   }
+  if (!config.boolean({"altup_correct_scale"}, true)) config.refuse("altup_correct_scale", "true");
   read_widths(config, decoder);
   read_sparsity(config, decoder);
   read_gemma_attention(config, decoder);

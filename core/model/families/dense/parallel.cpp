@@ -10,7 +10,7 @@ void set_parallel_with_one_norm(Decoder& decoder) {
   decoder.names.mlp_norm = "";
 }
 
-Decoder read_cohere(const ConfigReader& config, const char* family) {
+Decoder read_cohere(const ConfigReader& config, const char* family, double theta) {
   Decoder decoder{.family = family};
   read_common(config, decoder,
               {.sizes = {.vocab = 256000,
@@ -19,6 +19,7 @@ Decoder read_cohere(const ConfigReader& config, const char* family) {
                          .layers = 40,
                          .heads = 64,
                          .max_position = 8192},
+               .theta = theta,
                .tied = true});
   use_layer_norms(config, decoder, "layer_norm_eps", NormTensors::weight);
   set_parallel_with_one_norm(decoder);
@@ -72,20 +73,20 @@ Decoder read_gptj(const ConfigReader& config, const char* family) {
 }  // namespace
 
 ModelSpec make_cohere(const ConfigReader& config) {
-  Decoder decoder = read_cohere(config, "cohere");
+  Decoder decoder = read_cohere(config, "cohere", 500000);
   decoder.qk_norm = config.boolean({"use_qk_norm"}, false);
   decoder.head_norm = {.kind = NormKind::layer, .weights = HeadNormStyle::Weights::own};
   return build(decoder);
 }
 
 ModelSpec make_cohere2(const ConfigReader& config) {
-  Decoder decoder = read_cohere(config, "cohere2");
+  Decoder decoder = read_cohere(config, "cohere2", 10000);
   use_cohere_windows(config, decoder);
   return build(decoder);
 }
 
 ModelSpec make_cohere2_moe(const ConfigReader& config) {
-  Decoder decoder = read_cohere(config, "cohere2_moe");
+  Decoder decoder = read_cohere(config, "cohere2_moe", 10000);
   if (const auto epsilon = config.positive({"rms_norm_eps"})) {
     decoder.norm = {.epsilon = static_cast<float>(*epsilon)};
   }

@@ -188,6 +188,8 @@ ModelSpec make_minicpm3(const ConfigReader& config) {
                        .epsilon = 1e-5,
                        .tied = true});
   decoder.latent->modules = LatentModules::beside;
+  decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
+  decoder.mlp_bias_kept = Kept::in_run;
   decoder.order = {LayerPart::attention_norm, LayerPart::attention, LayerPart::mlp_norm,
                    LayerPart::mlp};
   decoder.embedding_scale = static_cast<float>(config.positive({"scale_emb"}, 1));

@@ -102,6 +102,7 @@ ModelSpec make_afmoe(const ConfigReader& config) {
   const int64_t step = config.integer({"global_attn_every_n_layers"}, 4, {1, 4096});
   decoder.windows = read_windows(config, layers, config.integer({"sliding_window"}, 1024),
                                  [=](int64_t layer) { return (layer + 1) % step != 0; });
+  read_plain_attention_biases(config, decoder);
   decoder.qk_norm = true;
   decoder.scales = ScalesPlace::at_end;
   if (config.boolean({"mup_enabled"}, false)) {
@@ -154,6 +155,7 @@ ModelSpec make_mellum(const ConfigReader& config) {
                                              .max_position = decoder.sizes.max_position,
                                              .theta = 500000,
                                              .layer_type = "sliding_attention"}));
+  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = true;
   MlpSpec missing{.experts = 64, .experts_per_token = 8};
   missing.intermediate = config.integer({"moe_intermediate_size"}, 896, kWidths);

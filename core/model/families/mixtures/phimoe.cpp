@@ -18,11 +18,15 @@ ModelSpec make_phimoe(const ConfigReader& config) {
                .theta = 1e6});
   use_layer_norms(config, decoder, "rms_norm_eps", NormTensors::weight_and_bias);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  const int64_t window = config.integer({"sliding_window"}, 0);
+  if (window > 0 && window < decoder.sizes.max_position) {
+    decoder.windows.assign(static_cast<size_t>(decoder.sizes.layers), window);
+  }
   decoder.mixture = read_mixture(
       config, decoder.sizes.layers,
       {.intermediate = decoder.sizes.intermediate, .experts = 16, .experts_per_token = 2});
   MlpSpec& sizes = decoder.mixture->sizes;
-  if (sizes.experts_per_token > 2) config.refuse("num_experts_per_tok", "1 or 2");
+  if (sizes.experts_per_token != 2) config.refuse("num_experts_per_tok", "2");
   const Json* noise = config.find({"router_jitter_noise"});
   const bool silent = noise != nullptr && *noise == 0;
   const double jitter = silent ? 0 : config.positive({"router_jitter_noise"}, 0.01);

@@ -94,6 +94,7 @@ ModelSpec make_hy_v3(const ConfigReader& config) {
                          .head_dim = 128,
                          .max_position = 131072},
                .epsilon = 1e-5});
+  read_plain_attention_biases(config, decoder);
   decoder.qk_norm = true;
   decoder.order = {LayerPart::attention, LayerPart::attention_norm, LayerPart::mlp_norm,
                    LayerPart::mlp};

@@ -94,6 +94,8 @@ ModelSpec make_kimi_linear(const ConfigReader& config) {
 
 ModelSpec make_minimax(const ConfigReader& config) {
   Decoder decoder{.family = "minimax"};
+  // What transformers computes from the layer's number, and saves.
+  decoder.ignored = {".slope_rate", ".query_decay", ".key_decay", ".diagonal_decay"};
   read_common(config, decoder,
               {.sizes = {.vocab = 32000,
                          .hidden = 4096,

@@ -103,11 +103,10 @@ ModelSpec make_bamba(const ConfigReader& config) {
                          .heads = 32,
                          .kv_heads = 8,
                          .max_position = 262144},
-               .epsilon = 1e-5});
+               .epsilon = 1e-5,
+               .share_key = "",  // half of the head, whatever the config says
+               .share = 0.5});
   const Sizes& sizes = decoder.sizes;
-  // Half of the head, whatever the config says.
-  decoder.ropes = {plain_rope(config, config.positive({"rope_theta"}, 10000), sizes.head_dim / 2,
-                              sizes.max_position)};
   decoder.parts = attention_or_recurrent(
       read_layer_list(config, "attn_layer_indices", sizes.layers).value_or(none(sizes)));
   decoder.recurrent = read_prefixed(config, decoder, expanded(config, sizes.hidden));
