@@ -1,5 +1,7 @@
 #include "checkpoint/fused_experts.h"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,12 +40,36 @@ void split_stacks(Checkpoint& checkpoint, const model::ModelSpec& spec) {
   }
 }
 
+/// A stack of which the checkpoint has a tensor for each expert.
+void take_apart(const Checkpoint& checkpoint, WeightSpec& weight) {
+  const std::string& stack = weight.parts.front().tensor;
+  if (!stack.ends_with("[0]") || checkpoint.find(stack) != nullptr) return;
+  const std::string experts = stack.substr(0, stack.rfind('.') + 1);
+  const bool down = weight.split == model::Split::row;
+  const auto names = down ? std::vector{"down_proj"} : std::vector{"gate_proj", "up_proj"};
+  const auto tensor = [&](int64_t expert, const char* name) {
+    return fmt::format("{}{}.{}.weight", experts, expert, name);
+  };
+  if (checkpoint.find(tensor(0, names[0])) == nullptr) return;
+  const int64_t rows = weight.rows() / std::ssize(names);
+  weight.parts.clear();
+  for (int64_t expert = 0; expert < weight.matrices(); ++expert) {
+    for (const char* name : names) {
+      weight.parts.push_back({.tensor = tensor(expert, name),
+                              .stored_shape = {rows, weight.columns()},
+                              .block_rows = rows,
+                              .block_stride = rows});
+    }
+  }
+}
+
 }  // namespace
 
 void settle_fused_experts(Checkpoint& checkpoint, model::ModelSpec& spec) {
   split_stacks(checkpoint, spec);
   for (WeightSpec& weight : spec.weights) {
     if (weight.use != model::WeightUse::experts) continue;
+    take_apart(checkpoint, weight);
     const std::string name = fused_name(weight);
     const TensorEntry* const fused = checkpoint.find(name);
     if (fused == nullptr || checkpoint.find(weight.parts.front().tensor) != nullptr) continue;

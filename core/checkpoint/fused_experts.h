@@ -8,7 +8,8 @@ namespace plimsoll::checkpoint {
 
 /// Lets experts come from `experts.gate_up_proj` (Mixtral: `w13`) [experts, 2 * intermediate,
 /// hidden] and `experts.down_proj` (`w2`) [experts, hidden, intermediate] where the checkpoint has
-/// these in place of a tensor for each expert, and splits the spec's stacked tensors.
+/// these in place of a tensor for each expert, or the other way round (transformers 5 saves
+/// Qwen3.5's so), and splits the spec's stacked tensors.
 void settle_fused_experts(Checkpoint& checkpoint, model::ModelSpec& spec);
 
 }  // namespace plimsoll::checkpoint

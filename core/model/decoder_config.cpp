@@ -85,6 +85,19 @@ Activation read_activation(const ConfigReader& config, std::string_view key,
   return row->second;
 }
 
+namespace {
+
+/// transformers 5 calls all kinds of recurrent layers by one name, and saves that.
+std::string_view older_layer_type(std::string_view type, std::string_view yes,
+                                  std::string_view no) {
+  const auto is_asked = [&](std::string_view word) { return yes == word || no == word; };
+  if (type == "linear_attention" && is_asked("mamba")) return "mamba";
+  if (type == "full_attention" && is_asked("attention")) return "attention";
+  return type;
+}
+
+}  // namespace
+
 std::optional<std::vector<bool>> read_layer_types(const ConfigReader& config, std::string_view key,
                                                   int64_t layers, std::string_view yes,
                                                   std::string_view no) {
@@ -94,7 +107,7 @@ std::optional<std::vector<bool>> read_layer_types(const ConfigReader& config, st
   if (types->size() != chosen.size())
     config.refuse(key, fmt::format("a list of {} layers", layers));
   for (size_t i = 0; i < chosen.size(); ++i) {
-    const std::string& type = (*types)[i];
+    const std::string_view type = older_layer_type((*types)[i], yes, no);
     chosen[i] = type == yes;
     if (type != yes && !no.empty() && type != no) {
       config.refuse(key, fmt::format("{} and {} alone", yes, no));

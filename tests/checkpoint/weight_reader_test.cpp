@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/crafted.h"
+#include "checkpoint/fused_experts.h"
 #include "model/config.h"
 #include "model/tiny_config.h"
 #include "reference/recipe.h"
@@ -241,6 +242,25 @@ TEST_CASE("a bias without a place may be left out, and run refuses it unless it 
   CHECK(refusal(1).empty());  // element i is i
   CHECK_THAT(refusal(2), Catch::Contains("\"model.layers.0.mlp.up_proj.bias\"") &&
                              Catch::Contains("is not zero"));
+}
+
+TEST_CASE("stacked experts may come one by one, as transformers 5 saves them") {
+  ModelSpec spec =
+      spec_of({.name = "up",
+               .shape = {2, 4, 1},
+               .use = model::WeightUse::experts,
+               .split = model::Split::merged_column,
+               .parts = {{.tensor = "m.experts.gate_up_proj[0]", .stored_shape = {4, 1}}}});
+  Tensors tensors;
+  for (const char* name : {"0.gate_proj", "0.up_proj", "1.gate_proj", "1.up_proj"}) {
+    tensors[std::string("m.experts.") + name + ".weight"] = {{2, 1}};
+  }
+  const TempFolder folder;
+  write_tensors(folder, tensors);
+  Checkpoint opened = Checkpoint::open(folder.path);
+  checkpoint::settle_fused_experts(opened, spec);
+  CHECK(spec.weights.front().parts[1].tensor == "m.experts.0.up_proj.weight");
+  CHECK(read(spec, tensors, 1, 6) == Floats{1, 0, 1, 0, 1, 0});
 }
 
 TEST_CASE("other spellings of names are found") {

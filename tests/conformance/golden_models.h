@@ -49,9 +49,11 @@ struct Case {
 struct Golden {
   std::string name;
   std::vector<Case> cases;
+  double smallest_router_margin = 1;  // of the last that was chosen before the first that was not
 
   explicit Golden(const fs::path& folder) : name(folder.filename().string()) {
     const Json file = parse_json(read_maybe_xz(folder / "golden.json"));
+    smallest_router_margin = file.value("smallest_router_margin", smallest_router_margin);
     for (const Json& from : file.at("cases")) {
       static const Json none = {{"max_abs_logit_error", 0}, {"relative_error", 0}};
       const Json& half = from.value("half_precision_reference", none);
@@ -251,6 +253,11 @@ inline void check_half(Subject& subject) {
   const Golden& golden = subject.golden;
   ModelRunner runner = subject.runner(subject.half_type());
   double worst_logits = 0, worst_median = 0;
+  // Which of two experts (or keys) is chosen on a near tie is left to the sums' order, and the
+  // row's logits are others then: transformers itself reaches 1.64 there. Choices are proved in
+  // float32.
+  const double flipped = golden.smallest_router_margin < 1e-3 ? 1.64 : 0;
+  const double allowed = std::max(2.5 * golden.worst(&Case::half_relative_error), flipped);
   for (const Case& c : golden.cases) {
     INFO(golden.name << ", prompt of " << c.prompt.size());
     const Answer found = answer(runner, subject, c);
@@ -259,14 +266,13 @@ inline void check_half(Subject& subject) {
     std::nth_element(errors.begin(), middle, errors.end());
     CHECK(*middle <= std::max(0.5, 2 * golden.worst(&Case::half_median_error)));
     const double logits_error = relative_error(found.prompt.back(), c.last_logits);
-    CHECK(logits_error <= 2.5 * golden.worst(&Case::half_relative_error));
+    CHECK(logits_error <= allowed);
     check_greedy(found, c, 1.5 * golden.worst(&Case::half_logit_error));
     worst_median = std::max(worst_median, *middle);
     worst_logits = std::max(worst_logits, logits_error);
   }
   fmt::print("{:<24} {:<4}  logits {:.1e} of {:.1e}  median logprob {:.1e}\n", golden.name,
-             safetensors_name(subject.half_type()), worst_logits,
-             2.5 * golden.worst(&Case::half_relative_error), worst_median);
+             safetensors_name(subject.half_type()), worst_logits, allowed, worst_median);
 }
 
 }  // namespace plimsoll::testing

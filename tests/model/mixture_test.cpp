@@ -40,6 +40,30 @@ std::string sparse_layers(const model::ModelSpec& spec) {
 
 }  // namespace
 
+TEST_CASE("configs as transformers 5 saves them mean what the published ones mean") {
+  const char* sizes = R"({"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8,
+                          "shared_intermediate_size": 48, "num_local_experts": 0,
+                          "layer_types": ["linear_attention", "full_attention",
+                                          "linear_attention", "full_attention"]})";
+  const model::ModelSpec hybrid = spec_of("GraniteMoeHybridForCausalLM", sizes);
+  CHECK(hybrid.layers[0].recurrent.has_value());
+  CHECK_FALSE(hybrid.layers[1].recurrent.has_value());
+  CHECK(hybrid.layers[1].has_attention());
+
+  const model::ModelSpec gemma =
+      spec_of("Gemma4ForCausalLM", R"({"per_layer_config": {"1": {"head_dim": 16}},
+               "layer_types": ["sliding_attention", "full_attention",
+                               "sliding_attention", "full_attention"]})");
+  CHECK(gemma.layers[0].attention.head_dim == 8);
+  CHECK(gemma.layers[3].attention.head_dim == 16);
+
+  const char* experts = R"({"num_local_experts": 8, "num_experts": 8})";
+  CHECK(spec_of("PhimoeForCausalLM", experts).weights.size() ==
+        spec_of("PhiMoEForCausalLM", experts).weights.size());
+  CHECK(spec_of("ExaoneMoeForCausalLM", experts).weights.size() ==
+        spec_of("ExaoneMoEForCausalLM", experts).weights.size());
+}
+
 TEST_CASE("attention_bias gives biases that run reads, and shards have them as vLLM's class has") {
   const auto kept = [](const char* architecture, const char* sizes) {
     Json changes = Json::parse(sizes);

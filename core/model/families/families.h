@@ -42,6 +42,7 @@ ModelSpec make_gemma4(const ConfigReader& config);
 ModelSpec make_longcat_flash(const ConfigReader& config);
 ModelSpec make_llama4(const ConfigReader& config);
 ModelSpec make_phimoe(const ConfigReader& config);
+ModelSpec make_transformers_phimoe(const ConfigReader& config);
 ModelSpec make_olmoe(const ConfigReader& config);
 ModelSpec make_flex_olmo(const ConfigReader& config);
 ModelSpec make_minimax_m2(const ConfigReader& config);

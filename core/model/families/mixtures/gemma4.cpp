@@ -31,12 +31,25 @@ Rope proportional_rope(const ConfigReader& config, const Heads& heads, int64_t m
   return rope;
 }
 
+/// What transformers 5 saves of a full layer's own: `per_layer_config`, all of them alike.
+ConfigReader full_layer(const ConfigReader& config) {
+  const Json* layers = config.find({"per_layer_config"});
+  if (layers == nullptr || !layers->is_object() || layers->empty())
+    return config.object_or_empty("per_layer_config");
+  return config.object_or_empty("per_layer_config").object_or_empty(layers->begin().key());
+}
+
 Heads read_full_heads(const ConfigReader& config, const Heads& windowed) {
   Heads full = windowed;
-  full.head_dim = config.integer({"global_head_dim"}, 512, kHeadDims);
+  full.head_dim = full_layer(config)
+                      .integer({"head_dim"}, kHeadDims)
+                      .value_or(config.integer({"global_head_dim"}, 512, kHeadDims));
   full.keys_are_values = config.boolean({"attention_k_eq_v"}, false);
   if (full.keys_are_values) {
-    full.kv_heads = config.integer({"num_global_key_value_heads"}, windowed.kv_heads, kHeadCounts);
+    full.kv_heads = full_layer(config)
+                        .integer({"num_key_value_heads"}, kHeadCounts)
+                        .value_or(config.integer({"num_global_key_value_heads"}, windowed.kv_heads,
+                                                 kHeadCounts));
   }
   if (full.heads % full.kv_heads != 0) {
     config.refuse("num_global_key_value_heads",

@@ -43,4 +43,11 @@ ModelSpec make_phimoe(const ConfigReader& config) {
   return spec;
 }
 
+// Under the name that transformers saves.
+ModelSpec make_transformers_phimoe(const ConfigReader& config) {
+  ModelSpec spec = make_phimoe(config);
+  spec.vllm.refused = "vLLM 0.32.0 knows this class as PhiMoEForCausalLM alone";
+  return spec;
+}
+
 }  // namespace plimsoll::model
