@@ -89,8 +89,8 @@ struct LatentSpec {
   int64_t rotated = 0;  // elements of a head;
   int64_t unrotated = 0;
   bool bias = false;  // of q_down, kv_down and the attention's out; vLLM's classes have none
-  Linear q_down{};   // [q_rank, hidden], where it is not in kv_down
-  Linear kv_down{};  // [(q_rank +) kv_rank + rotated, hidden]
+  Linear q_down{};    // [q_rank, hidden], where it is not in kv_down
+  Linear kv_down{};   // [(q_rank +) kv_rank + rotated, hidden]
   Norm q_norm{}, kv_norm{};
   Linear q_up{};   // [heads * (unrotated + rotated), q_rank or hidden]
   Linear kv_up{};  // [heads * (unrotated + value_dim), kv_rank]
