@@ -90,7 +90,7 @@ Mixture read_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& 
 
 /// DeepSeek-V3's router: sigmoid, a bias for the choice, groups by their two best, weights divided
 /// by their sum and times `routed_scaling_factor`.
-void use_deepseek_router(const ConfigReader& config, Mixture& mixture);
+void use_deepseek_router(const ConfigReader& config, Mixture& mixture, double factor = 1);
 
 /// `groups` groups of which `topk` are chosen, where they are more than one.
 void read_groups(const ConfigReader& config, Mixture& mixture, GroupScore score);

@@ -67,12 +67,12 @@ void read_groups(const ConfigReader& config, Mixture& mixture, GroupScore score)
   }
 }
 
-void use_deepseek_router(const ConfigReader& config, Mixture& mixture) {
+void use_deepseek_router(const ConfigReader& config, Mixture& mixture, double factor) {
   RouterSpec& router = mixture.sizes.router;
   router.score = RouterScore::sigmoid;
   router.normalize = config.boolean({"norm_topk_prob"}, true);
   router.epsilon = 1e-20f;
-  router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 1));
+  router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, factor));
   read_groups(config, mixture, GroupScore::two_best);
 }
 

@@ -40,6 +40,27 @@ std::string sparse_layers(const model::ModelSpec& spec) {
 
 }  // namespace
 
+TEST_CASE("what a config leaves out is as its class in transformers has it") {
+  const char* routed = R"({"num_experts": 8})";
+  const char* latents = R"({"n_routed_experts": 8, "kv_lora_rank": 8, "q_lora_rank": 8,
+                            "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8,
+                            "n_group": 1, "topk_group": 1})";
+  const auto factor = [](const char* architecture, const char* sizes) {
+    return spec_of(architecture, sizes).layers.back().mlp.router.factor;
+  };
+  CHECK(factor("DeepseekV3ForCausalLM", latents) == 2.5f);
+  CHECK(factor("DeepseekV32ForCausalLM", latents) == 2.5f);
+  CHECK(factor("Glm4MoeLiteForCausalLM", latents) == 1.8f);
+  CHECK(factor("Glm4MoeForCausalLM", routed) == 1);
+  CHECK(factor("ExaoneMoeForCausalLM", routed) == 2.5f);
+  CHECK(factor("HYV3ForCausalLM", routed) == 2.826f);
+  CHECK_FALSE(spec_of("Dots1ForCausalLM", "{}").layers.back().mlp.router.normalize);
+  CHECK(spec_of("FlexOlmoForCausalLM", "{}").layers.front().mlp.experts_per_token == 2);
+  CHECK(spec_of("FlexOlmoForCausalLM", R"({"num_experts_per_tok": null})")
+            .layers.front()
+            .mlp.experts_per_token == 5);
+}
+
 TEST_CASE("configs as transformers 5 saves them mean what the published ones mean") {
   const char* sizes = R"({"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8,
                           "shared_intermediate_size": 48, "num_local_experts": 0,

@@ -72,14 +72,15 @@ ModelSpec make_granite_swa(const ConfigReader& config) {
   decoder.logits_scale = 1 / decoder.logits_scale;
   decoder.sinks = true;
   decoder.windows = read_windows(config, decoder.sizes.layers,
-                                 config.integer({"sliding_window"}, 0, {.least = 0}),
-                                 [](int64_t) { return false; });
+                                 config.integer({"sliding_window"}, 128, {.least = 0}),
+                                 [](int64_t layer) { return layer % 4 != 0; });
   read_layer_bases(config, decoder);
   return build(decoder);
 }
 
 ModelSpec make_hyperclovax(const ConfigReader& config) {
   Decoder decoder = read_scaled(config, "hyperclovax");
+  if (!config.has("attention_multiplier")) decoder.attention_scale = 0;  // by the head's size
   if (config.boolean({"use_post_norm"}, false)) {
     decoder.placement = NormPlacement::sandwich;
     decoder.names.attention_post_norm = "post_norm1";

@@ -34,16 +34,17 @@ Mixture read_deepseek_mixture(const ConfigReader& config, int64_t layers, const 
 
 /// V3's attention, router and stages.
 void use_v3(const ConfigReader& config, Decoder& decoder, const MlpSpec& missing,
-            int64_t dense_layers, const std::string& choice_bias) {
+            int64_t dense_layers, const std::string& choice_bias, double factor) {
   decoder.latent->attention.rope_pairs =
       config.boolean({"rope_interleave"}, true) ? RopePairs::neighbours : RopePairs::halves;
   decoder.mixture = read_deepseek_mixture(config, decoder.sizes.layers, missing, dense_layers);
-  use_deepseek_router(config, *decoder.mixture);
+  use_deepseek_router(config, *decoder.mixture, factor);
   decoder.mixture->names.choice_bias = {choice_bias, "mlp.gate.e_score_correction_bias"};
   decoder.vllm.knows_stage = true;
 }
 
 constexpr MlpSpec kV3Experts{.intermediate = 2048, .experts = 256, .experts_per_token = 8};
+constexpr double kV3Factor = 2.5;
 constexpr const char* kV3Bias = "mlp.experts.gate.e_score_correction_bias";
 
 void read_v3(const ConfigReader& config, Decoder& decoder) {
@@ -55,7 +56,7 @@ void read_v3(const ConfigReader& config, Decoder& decoder) {
                                  .heads = 128,
                                  .head_dim = 64,
                                  .max_position = 4096}});
-  use_v3(config, decoder, kV3Experts, 3, kV3Bias);
+  use_v3(config, decoder, kV3Experts, 3, kV3Bias, kV3Factor);
 }
 
 /// Which layers choose keys; the others see those that the layer before sees (GLM-5.2).
@@ -81,15 +82,16 @@ std::vector<bool> choosing_layers(const ConfigReader& config, int64_t layers) {
 }
 
 /// An indexer with `heads` heads where the config has no number.
-void read_indexer(const ConfigReader& config, Decoder& decoder, int64_t heads) {
+void read_indexer(const ConfigReader& config, Decoder& decoder, int64_t heads, bool interleave) {
   AttentionSpec& attention = decoder.latent->attention;
   if (attention.latent.q_rank == 0) config.refuse("q_lora_rank", "a rank: the indexer reads it");
   IndexerSpec& indexer = attention.indexer;
   indexer.most = config.integer({"index_topk"}, 2048, {1, 1 << 24});
   indexer.heads = config.integer({"index_n_heads"}, heads, {1, 4096});
   indexer.head_dim = config.integer({"index_head_dim"}, 128, {attention.latent.rotated, 4096});
-  indexer.rope_pairs = config.boolean({"indexer_rope_interleave"}, false) ? RopePairs::neighbours
-                                                                          : RopePairs::halves;
+  indexer.rope_pairs = config.boolean({"indexer_rope_interleave"}, interleave)
+                           ? RopePairs::neighbours
+                           : RopePairs::halves;
   decoder.latent->modules = LatentModules::indexed;
   decoder.latent->chooses = choosing_layers(config, decoder.sizes.layers);
 }
@@ -132,7 +134,7 @@ ModelSpec make_deepseek_v32(const ConfigReader& config) {
   Decoder decoder{.family = "deepseek_v32"};
   read_v3(config, decoder);
   constexpr int64_t kIndexHeads = 64;
-  read_indexer(config, decoder, kIndexHeads);
+  read_indexer(config, decoder, kIndexHeads, false);
   return build_without_prediction(config, decoder);
 }
 
@@ -147,11 +149,11 @@ ModelSpec make_glm_moe_dsa(const ConfigReader& config) {
                                  .head_dim = 64,
                                  .max_position = 202752},
                        .epsilon = 1e-5});
-  use_v3(config, decoder, kV3Experts, 3, kV3Bias);
+  use_v3(config, decoder, kV3Experts, 3, kV3Bias, kV3Factor);
   decoder.mixture->sparse =
       sparse_by_types(config, "mlp_layer_types", std::move(decoder.mixture->sparse));
   constexpr int64_t kIndexHeads = 32;
-  read_indexer(config, decoder, kIndexHeads);
+  read_indexer(config, decoder, kIndexHeads, true);
   return build_without_prediction(config, decoder);
 }
 
@@ -167,7 +169,7 @@ ModelSpec make_glm4_moe_lite(const ConfigReader& config) {
                                  .max_position = 202752},
                        .epsilon = 1e-5});
   use_v3(config, decoder, {.intermediate = 1536, .experts = 64, .experts_per_token = 4}, 1,
-         "mlp.experts.routed_experts.e_score_correction_bias");
+         "mlp.experts.routed_experts.e_score_correction_bias", 1.8);
   decoder.mixture->sparse =
       sparse_by_types(config, "mlp_layer_types", std::move(decoder.mixture->sparse));
   decoder.mixture->router_dtype = DType::f32;

@@ -108,8 +108,8 @@ ModelSpec make_granitemoe_swa(const ConfigReader& config) {
   names.expert = {.gate = "", .up = "gate_up_proj", .down = "down_proj"};
   decoder.sinks = true;
   decoder.windows = read_windows(config, decoder.sizes.layers,
-                                 config.integer({"sliding_window"}, 0, {.least = 0}),
-                                 [](int64_t) { return false; });
+                                 config.integer({"sliding_window"}, 128, {.least = 0}),
+                                 [](int64_t layer) { return layer % 4 != 0; });
   ModelSpec spec = build_granite(config, decoder);
   use_layer_thetas(config, decoder.sizes, spec);
   return spec;

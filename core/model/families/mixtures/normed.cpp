@@ -20,15 +20,16 @@ int64_t same_in_all(const ConfigReader& config, std::string_view key, int64_t mi
 
 /// OLMo's mixtures: q and k normed over all heads.
 Decoder read_olmo_mixture(const ConfigReader& config, std::string family,
-                          const CommonDefaults& defaults) {
+                          const CommonDefaults& defaults, int64_t experts_per_token) {
   Decoder decoder{.family = std::move(family)};
   read_common(config, decoder, defaults);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = true;
   decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
-  decoder.mixture = read_mixture(
-      config, decoder.sizes.layers,
-      {.intermediate = decoder.sizes.intermediate, .experts = 64, .experts_per_token = 8});
+  decoder.mixture = read_mixture(config, decoder.sizes.layers,
+                                 {.intermediate = decoder.sizes.intermediate,
+                                  .experts = 64,
+                                  .experts_per_token = experts_per_token});
   decoder.mixture->sizes.router.normalize = config.boolean({"norm_topk_prob"}, false);
   return decoder;
 }
@@ -43,7 +44,8 @@ ModelSpec make_olmoe(const ConfigReader& config) {
                                                  .layers = 16,
                                                  .heads = 16,
                                                  .max_position = 4096},
-                                       .epsilon = 1e-5});
+                                       .epsilon = 1e-5},
+                                      8);
   decoder.attention_order = AttentionOrder::norms_before_out;
   if (config.find({"clip_qkv"}) != nullptr) config.refuse("clip_qkv", "null");
   return build(decoder);
@@ -57,7 +59,8 @@ ModelSpec make_flex_olmo(const ConfigReader& config) {
                                                  .layers = 32,
                                                  .heads = 32,
                                                  .max_position = 4096},
-                                       .theta = 500000});
+                                       .theta = 500000},
+                                      5);
   use_outer_norms(decoder);
   decoder.mixture->names.router.engine = "mlp.experts.gate";
   use_transformers_class(decoder);

@@ -149,11 +149,10 @@ ModelSpec make_mellum(const ConfigReader& config) {
                .theta = 500000});
   const int64_t layers = decoder.sizes.layers;
   decoder.windows =
-      read_windows(config, layers, config.integer({"sliding_window"}, 0, {.least = 0}),
+      read_windows(config, layers, config.integer({"sliding_window"}, 1024, {.least = 0}),
                    [](int64_t) { return false; });
   decoder.ropes.push_back(read_rope(config, {.head_dim = decoder.sizes.head_dim,
                                              .max_position = decoder.sizes.max_position,
-                                             .theta = 500000,
                                              .layer_type = "sliding_attention"}));
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = true;

@@ -11,6 +11,7 @@ namespace {
 struct RoutedDefaults {
   MlpSpec sizes;
   int64_t dense_layers = 1;
+  double factor = 1;  // routed_scaling_factor
 };
 
 /// Router, shared experts and layers under the names that most of these configs share.
@@ -19,7 +20,7 @@ Mixture read_routed(const ConfigReader& config, int64_t layers, const RoutedDefa
   sizes.intermediate =
       config.integer({"moe_intermediate_size", "expert_hidden_dim"}, sizes.intermediate, kWidths);
   Mixture mixture = read_mixture(config, layers, sizes);
-  use_deepseek_router(config, mixture);
+  use_deepseek_router(config, mixture, missing.factor);
   const int64_t shared =
       config.integer({"n_shared_experts", "num_shared_experts"}, 1, {0, kMostExperts});
   mixture.sizes.shared.intermediate = shared * sizes.intermediate;
@@ -45,7 +46,8 @@ ModelSpec make_glm4_moe(const ConfigReader& config) {
                          .kv_heads = 8,
                          .head_dim = 128,
                          .max_position = 131072},
-               .epsilon = 1e-5});
+               .epsilon = 1e-5,
+               .share = 0.5});
   decoder.qkv_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = config.boolean({"use_qk_norm"}, false);
   decoder.mixture =
@@ -71,6 +73,7 @@ ModelSpec make_dots1(const ConfigReader& config) {
   decoder.mixture = read_routed(
       config, decoder.sizes.layers,
       {.sizes = {.intermediate = 1408, .experts = 128, .experts_per_token = 6}, .dense_layers = 0});
+  decoder.mixture->sizes.router.normalize = config.boolean({"norm_topk_prob"}, false);
   MixtureNames& names = decoder.mixture->names;
   names.router.engine = "mlp.experts.gate";
   names.choice_bias.engine = "mlp.experts.gate.e_score_correction_bias";
@@ -93,7 +96,8 @@ ModelSpec make_hy_v3(const ConfigReader& config) {
                          .kv_heads = 8,
                          .head_dim = 128,
                          .max_position = 131072},
-               .epsilon = 1e-5});
+               .epsilon = 1e-5,
+               .theta = 11158840});
   read_plain_attention_biases(config, decoder);
   decoder.qk_norm = true;
   decoder.order = {LayerPart::attention, LayerPart::attention_norm, LayerPart::mlp_norm,
@@ -103,7 +107,7 @@ ModelSpec make_hy_v3(const ConfigReader& config) {
                   {.sizes = {.intermediate = 1536, .experts = 192, .experts_per_token = 8}});
   RouterSpec& router = decoder.mixture->sizes.router;
   router.normalize = true;
-  router.factor = static_cast<float>(config.positive({"router_scaling_factor"}, 1));
+  router.factor = static_cast<float>(config.positive({"router_scaling_factor"}, 2.826));
   decoder.mixture->router_dtype = DType::f32;
   MixtureNames& names = decoder.mixture->names;
   names.router.stored = "mlp.router.gate";
@@ -128,9 +132,9 @@ ModelSpec make_exaone_moe(const ConfigReader& config) {
   decoder.qk_norm = true;
   decoder.scales = ScalesPlace::at_end;
   decoder.windows = exaone_windows(config, decoder.sizes.layers);
-  decoder.mixture =
-      read_routed(config, decoder.sizes.layers,
-                  {.sizes = {.intermediate = 1024, .experts = 64, .experts_per_token = 8}});
+  decoder.mixture = read_routed(
+      config, decoder.sizes.layers,
+      {.sizes = {.intermediate = 1024, .experts = 64, .experts_per_token = 8}, .factor = 2.5});
   MixtureNames& names = decoder.mixture->names;
   names.router.engine = "mlp.experts.gate";
   names.choice_bias = {"mlp.e_score_correction_bias", "mlp.e_score_correction_bias"};

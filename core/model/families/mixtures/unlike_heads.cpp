@@ -106,12 +106,13 @@ ModelSpec make_laguna(const ConfigReader& config) {
                          .kv_heads = 8,
                          .head_dim = 128,
                          .max_position = 131072},
-               .theta = 500000});
+               .theta = 500000,
+               .share = 0.5});
   const Sizes& sizes = decoder.sizes;
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = true;
   decoder.windows =
-      read_windows(config, sizes.layers, config.integer({"sliding_window"}, 0, {.least = 0}),
+      read_windows(config, sizes.layers, config.integer({"sliding_window"}, 512, {.least = 0}),
                    [](int64_t) { return false; });
   decoder.ropes.push_back(read_rope(config, {.head_dim = sizes.head_dim,
                                              .max_position = sizes.max_position,
