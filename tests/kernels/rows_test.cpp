@@ -253,7 +253,8 @@ TEST_CASE("soft_cap") {
 TEST_CASE("factors multiply each number by its index, or all of them") {
   constexpr int64_t kRows = 7, kChosen = 5, kFactors = 12;
   std::vector<int32_t> numbers;
-  for (int32_t i = 0; i < kRows * kChosen; ++i) numbers.push_back(static_cast<int32_t>(i * 5 % kFactors));
+  for (int32_t i = 0; i < kRows * kChosen; ++i)
+    numbers.push_back(static_cast<int32_t>(i * 5 % kFactors));
   const DeviceArray<int32_t> device_numbers(numbers);
   const View indices{device_numbers.data(), DType::i32, kRows, kChosen, kChosen};
   for (const DType dtype : kActivationTypes) {
