@@ -159,3 +159,20 @@ TEST_CASE("adapters take factors of every linear layer") {
   const int64_t factors = (1024 + 1024) + 2 * (1024 + 256) + (1024 + 1024) + 3 * (1024 + 4096);
   CHECK(without.kv_cache_bytes - with.kv_cache_bytes == factors * 8 * 32 * 3 * 2);
 }
+
+TEST_CASE("configs as transformers 5 saves them count as the published ones") {
+  CHECK(find_family("PhimoeForCausalLM") == find_family("PhiMoEForCausalLM"));
+  const auto bytes = [](const char* full_layers) {
+    auto config = parse_json<Json>(R"({"architectures": ["Gemma4ForCausalLM"], "vocab_size": 64,
+      "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "head_dim": 16,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "attention_k_eq_v": true,
+      "layer_types": ["sliding_attention", "full_attention"]})");
+    config.merge_patch(parse_json<Json>(full_layers));
+    const Quantization plain;
+    RankWeights weights(1, 2, plain);
+    static_cast<void>(build_shape(ConfigView(config, "gemma4"), {}, weights));
+    return weights.part_bytes(Part::attention);
+  };
+  CHECK(bytes(R"({"global_head_dim": 32, "num_global_key_value_heads": 1})") ==
+        bytes(R"({"per_layer_config": {"1": {"head_dim": 32, "num_key_value_heads": 1}}})"));
+}

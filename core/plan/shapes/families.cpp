@@ -58,6 +58,7 @@ constexpr auto kAliases = std::to_array<Alias>({
     {"BailingMoeV2ForCausalLM", "BailingMoeForCausalLM"},
     {"SarvamMoEForCausalLM", "BailingMoeForCausalLM"},
     {"ExaoneMoEForCausalLM", "ExaoneMoeForCausalLM"},
+    {"PhimoeForCausalLM", "PhiMoEForCausalLM"},  // as transformers saves it
     {"MiMoV2ForCausalLM", "MiMoV2FlashForCausalLM"},
     {"NemotronHPuzzleForCausalLM", "NemotronHForCausalLM"},
     {"Step3p7FlashForCausalLM", "Step3p5ForCausalLM"},

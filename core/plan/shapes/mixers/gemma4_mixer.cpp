@@ -22,9 +22,16 @@ Gemma4Heads gemma4_heads(const Builder& build, int64_t layer) {
   Gemma4Heads heads{sliding, shared > 0 && layer >= build.dims.layers - shared, build.dims.kv_heads,
                     build.dims.head_size};
   if (!sliding) {
-    heads.size = config.integer({"global_head_dim"}, heads.size, {1, 1 << 20});
+    constexpr Bounds kSizes{1, 1 << 20};
+    // What transformers 5 saves in place of the keys for all full layers.
+    const ConfigView own =
+        config.child({"per_layer_config"}).child({std::to_string(layer).c_str()});
+    heads.size =
+        own.integer({"head_dim"}, config.integer({"global_head_dim"}, heads.size, kSizes), kSizes);
     if (config.flag({"attention_k_eq_v"}, false)) {
-      heads.kv_heads = config.integer({"num_global_key_value_heads"}, heads.kv_heads, {1, 1 << 20});
+      heads.kv_heads = own.integer(
+          {"num_key_value_heads"},
+          config.integer({"num_global_key_value_heads"}, heads.kv_heads, kSizes), kSizes);
     }
   }
   return heads;
