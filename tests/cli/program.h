@@ -26,11 +26,11 @@ inline const std::string kProgram = std::getenv("PLIMSOLL_PROGRAM") != nullptr
 inline const std::string kModel = PLIMSOLL_SOURCE_DIR "/samples/sample-model";
 
 /// `command` in a shell, with "plimsoll" and "$MODEL" meaning ours, on the CPU unless it says
-/// otherwise.
+/// otherwise. Behind `plimsoll ... &` $! is a shell's; "$PROGRAM" is what signals reach.
 inline Outcome shell(const Scratch& scratch, const std::string& command) {
-  const std::string script = "export PLIMSOLL_DEVICE=cpu; plimsoll() { '" + kProgram +
-                             "' \"$@\"; }; MODEL='" + kModel + "'; cd '" + scratch.path("") +
-                             "'; " + command;
+  const std::string script = "export PLIMSOLL_DEVICE=cpu; PROGRAM='" + kProgram +
+                             "'; plimsoll() { \"$PROGRAM\" \"$@\"; }; MODEL='" + kModel +
+                             "'; cd '" + scratch.path("") + "'; " + command;
   scratch.write(".script", script);
   const std::string call = "timeout 100 bash '" + scratch.path(".script") + "' >'" +
                            scratch.path(".out") + "' 2>'" + scratch.path(".err") + "' </dev/null";

@@ -47,7 +47,8 @@ TEST_CASE("a run goes on with another number of stages") {
   // Ended by a signal after the first lines.
   const Outcome outcome =
       shell(scratch,
-            "plimsoll run $MODEL -q -i in -o out --max-num-seqs 1 --grace 0s & sleep 0.3; "
+            "\"$PROGRAM\" run $MODEL -q -i in -o out --max-num-seqs 1 --grace 0s & "
+            "for i in $(seq 3000); do test -s out.part -o -e out && break; sleep 0.01; done; "
             "kill -TERM $!; wait $!; plimsoll run $MODEL -q -i in -o out -pp 2 && cmp whole out");
   INFO(outcome.err);
   CHECK(outcome.status == 0);
