@@ -30,12 +30,13 @@ void use_gemma_norms(Decoder& decoder) {
   decoder.names.mlp_post_norm = "post_feedforward_layernorm";
 }
 
-void read_gemma_attention(const ConfigReader& config, Decoder& decoder) {
+void read_gemma_attention(const ConfigReader& config, Decoder& decoder, double soft_cap) {
   use_gemma_norms(decoder);
   decoder.embedding_scale = embedding_scale(decoder.sizes.hidden);
   decoder.attention_scale = 1;
+  const double missing = config.has("final_logit_softcapping") ? 0 : soft_cap;
   decoder.final_soft_cap =
-      static_cast<float>(config.positive({"final_logit_softcapping"}).value_or(0));
+      static_cast<float>(config.positive({"final_logit_softcapping"}).value_or(missing));
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = true;
   decoder.v_norm = decoder.norm;

@@ -21,8 +21,9 @@ float embedding_scale_bf16(int64_t hidden);
 /// Norms before and after both branches, under Gemma 2's names.
 void use_gemma_norms(Decoder& decoder);
 
-/// What Gemma 3n and 4 share beside sizes and positions: norms of q, k and v, no scale.
-void read_gemma_attention(const ConfigReader& config, Decoder& decoder);
+/// What Gemma 3n and 4 share beside sizes and positions: norms of q, k and v, no scale; logits
+/// capped at `soft_cap` (0: not) where the config is silent.
+void read_gemma_attention(const ConfigReader& config, Decoder& decoder, double soft_cap);
 
 /// The last `num_kv_shared_layers` layers read the keys and values of the last layer before them
 /// that is of their kind, by window; adds that to decoder.heads. Returns the first of them.

@@ -82,8 +82,7 @@ Decoder read_decoder(const ConfigReader& config) {
   if (!config.boolean({"altup_correct_scale"}, true)) config.refuse("altup_correct_scale", "true");
   read_widths(config, decoder);
   read_sparsity(config, decoder);
-  read_gemma_attention(config, decoder);
-  if (!config.has("final_logit_softcapping")) decoder.final_soft_cap = 30;
+  read_gemma_attention(config, decoder, 30);
   decoder.windows = read_windows(config, sizes.layers, config.integer({"sliding_window"}, 512),
                                  [](int64_t layer) { return (layer + 1) % 5 != 0; });
   decoder.heads.assign(

@@ -96,7 +96,7 @@ ModelSpec make_gemma4(const ConfigReader& config) {
                           .activation_key = "hidden_activation",
                           .tied = true});
   const Sizes& sizes = decoder.sizes;
-  read_gemma_attention(config, decoder);
+  read_gemma_attention(config, decoder, 0);
   decoder.windows = read_windows(config, sizes.layers, config.integer({"sliding_window"}, 512),
                                  [](int64_t layer) { return (layer + 1) % 6 != 0; });
   const Heads windowed{
