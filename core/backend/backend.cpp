@@ -1,55 +1,12 @@
 #include "backend/backend.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <stdexcept>
-#include <string>
-#include <utility>
 #include <vector>
 
+#include "backend/checks.h"
 #include "backend/random_rows.h"
 
 namespace plimsoll::backend {
-
 namespace {
-
-std::string show(View view) {
-  return fmt::format("[{}, {}]", view.rows, view.columns);
-}
-
-std::string show(const Weight& weight) {
-  return fmt::format("weight `{}` [{}]", weight.spec->name, fmt::join(weight.spec->shape, ", "));
-}
-
-template <typename... Args>
-[[noreturn]] void disagree(fmt::format_string<Args...> format, Args&&... args) {
-  throw std::logic_error(fmt::format(format, std::forward<Args>(args)...));
-}
-
-void check_shape(const char* op, const char* what, View view, int64_t rows, int64_t columns) {
-  if (view.rows != rows || view.columns != columns) {
-    disagree("{}: {} {} is not [{}, {}]", op, what, show(view), rows, columns);
-  }
-  if (view.stride < view.columns && view.rows > 1) {
-    disagree("{}: {} {} has rows {} elements apart", op, what, show(view), view.stride);
-  }
-}
-
-void check_same(const char* op, const char* what_a, View a, const char* what_b, View b) {
-  if (a.rows != b.rows || a.columns != b.columns || a.dtype != b.dtype) {
-    disagree("{}: {} {} {} does not match {} {} {}", op, what_a, show(a), torch_name(a.dtype),
-             what_b, show(b), torch_name(b.dtype));
-  }
-}
-
-/// A bias or norm weight of as many elements as the op's output has columns; may be empty.
-void check_vector(const char* op, const Weight& vector, const char* what, View view) {
-  if (!vector) return;
-  if (vector.spec->shape.size() != 1 || vector.spec->rows() != view.columns) {
-    disagree("{}: {} {} does not match {}", op, what, show(view), show(vector));
-  }
-}
 
 void check_norm(const char* op, View out, View in, const Weight& weight, const Weight& bias) {
   check_same(op, "out", out, "in", in);
@@ -68,12 +25,6 @@ void check_matrix(const char* op, const Weight& weight, View out, View in) {
   if (out.rows != in.rows) disagree("{}: out {} does not match in {}", op, show(out), show(in));
 }
 
-void check_rows(const char* op, View out, const char* what, size_t count) {
-  if (out.rows != static_cast<int64_t>(count)) {
-    disagree("{}: out {} does not match {} {}", op, show(out), count, what);
-  }
-}
-
 void check_table(const char* op, View out, const Weight& table) {
   if (out.columns != table.spec->columns()) {
     disagree("{}: out {} does not match {}", op, show(out), show(table));
@@ -83,46 +34,6 @@ void check_table(const char* op, View out, const Weight& table) {
 void check_logits(const char* op, View logits) {
   if (logits.dtype == DType::f32) return;
   disagree("{}: {} are {}, not float32", op, show(logits), torch_name(logits.dtype));
-}
-
-int64_t sequences(const BatchMeta& batch) {
-  return static_cast<int64_t>(batch.context_length.size());
-}
-
-void check_tables(const char* op, const KvLayer& cache, const BatchMeta& batch) {
-  if (static_cast<size_t>(cache.group) >= batch.block_tables.size()) {
-    disagree("{}: KV group {} of {}", op, cache.group, batch.block_tables.size());
-  }
-  const std::span<const int32_t> table = batch.block_tables[static_cast<size_t>(cache.group)];
-  if (static_cast<int64_t>(table.size()) < sequences(batch) * batch.table_stride) {
-    disagree("{}: block table of {} entries does not match [{}, {}]", op, table.size(),
-             sequences(batch), batch.table_stride);
-  }
-}
-
-void check_cache(const char* op, View qkv, const model::AttentionSpec& spec, const KvLayer& cache,
-                 const BatchMeta& batch) {
-  const int64_t stored = spec.keys_of >= 0 ? 0 : spec.stored_heads();  // heads of k and v in qkv
-  check_shape(op, "qkv", qkv, static_cast<int64_t>(batch.positions.size()),
-              (spec.heads + stored) * spec.head_dim);
-  check_tables(op, cache, batch);
-}
-
-/// A norm's weight or bias over each head, or over `heads` of them one after the other.
-void check_heads(const Weight& vector, int64_t heads, const model::AttentionSpec& spec) {
-  if (!vector) return;
-  const int64_t all = heads * spec.head_dim;
-  const bool shared = spec.norm_span == model::NormSpan::each_head;
-  const int64_t elements = vector.spec->elements();
-  if (elements == all || (shared && elements == spec.head_dim)) return;
-  disagree("rope_and_store: {} is not of {} heads of {}", show(vector), heads, spec.head_dim);
-}
-
-void check_expert_biases(const Weight& biases, const Weight& matrices) {
-  if (!biases ||
-      biases.spec->shape == std::vector{matrices.spec->matrices(), matrices.spec->rows()})
-    return;
-  disagree("experts: {} does not match {}", show(biases), show(matrices));
 }
 
 /// The next number of a splitmix64 sequence, in [-1, 1).
@@ -231,137 +142,6 @@ void Backend::linear(View out, View in, const Weight& weight, const Weight& bias
   auto* workspace = static_cast<std::byte*>(scratch_->take(
       "linear workspace", footprint_.linear_workspace(in.rows, *weight.spec, weight.dtype)));
   if (runs(out)) do_linear(out, in, weight, bias, activation, workspace);
-}
-
-void Backend::rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) {
-  check_shape("rope_angles", "out", out, static_cast<int64_t>(batch.positions.size()),
-              rope.rotary_dim);
-  if (runs(out)) do_rope_angles(out, rope, batch);
-}
-
-void Backend::rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
-                             const HeadNorms& norms, const KvLayer& cache, const BatchMeta& batch) {
-  check_cache("rope_and_store", qkv, spec, cache, batch);
-  for (const Weight* weight : {&norms.q, &norms.q_bias}) check_heads(*weight, spec.heads, spec);
-  for (const Weight* weight : {&norms.k, &norms.k_bias}) check_heads(*weight, spec.kv_heads, spec);
-  if (spec.norm_span == model::NormSpan::all_heads &&
-      (spec.clamp > 0 || spec.norm_order != model::NormOrder::before_rope)) {
-    disagree("rope_and_store: a norm over all heads comes first of all");
-  }
-  if (spec.rope >= 0 && angles.rows != qkv.rows) {
-    disagree("rope_and_store: angles {} do not match qkv {}", show(angles), show(qkv));
-  }
-  if (runs(qkv)) do_rope_and_store(qkv, angles, spec, norms, cache, batch);
-}
-
-void Backend::choose_keys(View chosen, const IndexInputs& in, const model::AttentionSpec& spec,
-                          const KvLayer& keys, const BatchMeta& batch) {
-  constexpr const char* kOp = "choose_keys";
-  const auto rows = static_cast<int64_t>(batch.positions.size());
-  check_shape(kOp, "q", in.q, rows, spec.heads * spec.head_dim);
-  check_shape(kOp, "weights", in.weights, rows, spec.heads);
-  check_rows(kOp, chosen, "positions", batch.positions.size());
-  if (chosen.dtype != DType::i32 || chosen.columns == 0) {
-    disagree("{}: chosen {} are {}, not positions", kOp, show(chosen), torch_name(chosen.dtype));
-  }
-  check_tables(kOp, keys, batch);
-  const memory::Scope scope(*scratch_);
-  auto* workspace = static_cast<std::byte*>(scratch_->take(
-      "choice workspace", footprint_.choice_workspace(rows, batch.table_stride * keys.block_size)));
-  if (runs(chosen)) do_choose_keys(chosen, in, spec, keys, batch, workspace);
-}
-
-void Backend::do_choose_keys(View, const IndexInputs&, const model::AttentionSpec&, const KvLayer&,
-                             const BatchMeta&, std::byte*) {
-  disagree("choose_keys: the {} backend has no such kernel", footprint_.name());
-}
-
-void Backend::attention(View out, View qkv, const model::AttentionSpec& spec,
-                        const ScoreTerms& terms, const KvLayer& cache, const BatchMeta& batch) {
-  check_cache("attention", qkv, spec, cache, batch);
-  check_shape("attention", "out", out, qkv.rows, spec.heads * spec.head_dim);
-  const View heads{nullptr, qkv.dtype, qkv.rows, spec.heads, spec.heads};
-  check_vector("attention", terms.sinks, "heads", heads);
-  check_vector("attention", terms.slopes, "heads", heads);
-  if (terms.chosen.columns > 0) {
-    check_shape("attention", "chosen", terms.chosen, qkv.rows, terms.chosen.columns);
-  }
-  const memory::Scope scope(*scratch_);
-  auto* workspace = static_cast<std::byte*>(scratch_->take(
-      "attention workspace", footprint_.attention_workspace(qkv.rows, sequences(batch), spec)));
-  if (runs(out)) do_attention(out, qkv, spec, terms, cache, batch, workspace);
-}
-
-void Backend::copy_heads(View out, View in, const HeadColumns& columns) {
-  const auto end = [&](int64_t first, int64_t stride) {
-    return first + (columns.heads - 1) * stride + columns.width;
-  };
-  const bool from_nothing = in.rows == 0;
-  if (end(columns.to, columns.to_stride) > out.columns ||
-      (!from_nothing && (end(columns.from, columns.from_stride) > in.columns ||
-                         in.rows != out.rows || in.dtype != out.dtype))) {
-    disagree("copy_heads: {} heads of {} columns of in {} do not fit out {}", columns.heads,
-             columns.width, show(in), show(out));
-  }
-  if (columns.width > 0 && runs(out)) do_copy_heads(out, in, columns);
-}
-
-void Backend::multiply_gates(View x, View gates, model::GateKind kind) {
-  if (gates.rows != x.rows || gates.dtype != x.dtype || x.columns % gates.columns != 0) {
-    disagree("multiply_gates: gates {} do not match {}", show(gates), show(x));
-  }
-  if (runs(x)) do_multiply_gates(x, gates, kind);
-}
-
-void Backend::xielu(View x, const Weight& parameters) {
-  if (!parameters || parameters.spec->elements() != 4) disagree("xielu: needs four parameters");
-  if (runs(x)) do_xielu(x, parameters);
-}
-
-void Backend::gated_activation(View out, View in, model::Activation activation) {
-  check_shape("gated_activation", "in", in, out.rows, 2 * out.columns);
-  if (runs(out)) do_gated_activation(out, in, activation);
-}
-
-void Backend::route(const Routing& routing, View logits, const model::RouterSpec& router,
-                    const Weight& choice_bias) {
-  const int64_t chosen = routing.experts.columns;
-  check_shape("route", "experts", routing.experts, logits.rows, routing.weights.columns);
-  check_shape("route", "weights", routing.weights, logits.rows, chosen);
-  check_vector("route", choice_bias, "logits", logits);
-  if (logits.columns > model::kMostExperts || logits.columns % router.groups != 0 ||
-      router.groups_chosen > router.groups ||
-      chosen > logits.columns / router.groups * router.groups_chosen) {
-    disagree("route: {} of logits {} in {} groups, of which {} are chosen", chosen, show(logits),
-             router.groups, router.groups_chosen);
-  }
-  if (router.score == model::RouterScore::sparsemixer && (chosen > 2 || router.groups > 1)) {
-    disagree("route: sparsemixer chooses two of all, not {}", chosen);
-  }
-  if (runs(logits)) do_route(routing, logits, router, choice_bias);
-}
-
-void Backend::experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
-                      const ExpertWeights& weights) {
-  const Weight& up = weights.up;
-  const Weight& down = weights.down;
-  check_same("experts", "out", out, "in", in);
-  check_shape("experts", "routing", routing.experts, in.rows, mlp.experts_per_token);
-  if (up.spec->columns() != in.columns || up.spec->matrices() != mlp.experts) {
-    disagree("experts: in {} does not match {}", show(in), show(up));
-  }
-  if (down.spec->rows() != out.columns || down.spec->matrices() != mlp.experts) {
-    disagree("experts: out {} does not match {}", show(out), show(down));
-  }
-  if (up.spec->rows() != (mlp.gated ? 2 : 1) * down.spec->columns()) {
-    disagree("experts: {} does not match {}", show(up), show(down));
-  }
-  check_expert_biases(weights.up_bias, up);
-  check_expert_biases(weights.down_bias, down);
-  const memory::Scope scope(*scratch_);
-  auto* workspace = static_cast<std::byte*>(scratch_->take(
-      "experts workspace", footprint_.experts_workspace(in.rows, mlp, in.columns, up.dtype)));
-  if (runs(out)) do_experts(out, in, routing, mlp, weights, workspace);
 }
 
 void Backend::place_embeddings(View out, const BatchMeta& batch) {

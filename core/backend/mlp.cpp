@@ -1,0 +1,76 @@
+// Checks and workspaces of MLPs and experts.
+#include <vector>
+
+#include "backend/checks.h"
+
+namespace plimsoll::backend {
+namespace {
+
+void check_expert_biases(const Weight& biases, const Weight& matrices) {
+  if (!biases ||
+      biases.spec->shape == std::vector{matrices.spec->matrices(), matrices.spec->rows()})
+    return;
+  disagree("experts: {} does not match {}", show(biases), show(matrices));
+}
+
+}  // namespace
+
+void Backend::multiply_gates(View x, View gates, model::GateKind kind) {
+  if (gates.rows != x.rows || gates.dtype != x.dtype || x.columns % gates.columns != 0) {
+    disagree("multiply_gates: gates {} do not match {}", show(gates), show(x));
+  }
+  if (runs(x)) do_multiply_gates(x, gates, kind);
+}
+
+void Backend::xielu(View x, const Weight& parameters) {
+  if (!parameters || parameters.spec->elements() != 4) disagree("xielu: needs four parameters");
+  if (runs(x)) do_xielu(x, parameters);
+}
+
+void Backend::gated_activation(View out, View in, model::Activation activation) {
+  check_shape("gated_activation", "in", in, out.rows, 2 * out.columns);
+  if (runs(out)) do_gated_activation(out, in, activation);
+}
+
+void Backend::route(const Routing& routing, View logits, const model::RouterSpec& router,
+                    const Weight& choice_bias) {
+  const int64_t chosen = routing.experts.columns;
+  check_shape("route", "experts", routing.experts, logits.rows, routing.weights.columns);
+  check_shape("route", "weights", routing.weights, logits.rows, chosen);
+  check_vector("route", choice_bias, "logits", logits);
+  if (logits.columns > model::kMostExperts || logits.columns % router.groups != 0 ||
+      router.groups_chosen > router.groups ||
+      chosen > logits.columns / router.groups * router.groups_chosen) {
+    disagree("route: {} of logits {} in {} groups, of which {} are chosen", chosen, show(logits),
+             router.groups, router.groups_chosen);
+  }
+  if (router.score == model::RouterScore::sparsemixer && (chosen > 2 || router.groups > 1)) {
+    disagree("route: sparsemixer chooses two of all, not {}", chosen);
+  }
+  if (runs(logits)) do_route(routing, logits, router, choice_bias);
+}
+
+void Backend::experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
+                      const ExpertWeights& weights) {
+  const Weight& up = weights.up;
+  const Weight& down = weights.down;
+  check_same("experts", "out", out, "in", in);
+  check_shape("experts", "routing", routing.experts, in.rows, mlp.experts_per_token);
+  if (up.spec->columns() != in.columns || up.spec->matrices() != mlp.experts) {
+    disagree("experts: in {} does not match {}", show(in), show(up));
+  }
+  if (down.spec->rows() != out.columns || down.spec->matrices() != mlp.experts) {
+    disagree("experts: out {} does not match {}", show(out), show(down));
+  }
+  if (up.spec->rows() != (mlp.gated ? 2 : 1) * down.spec->columns()) {
+    disagree("experts: {} does not match {}", show(up), show(down));
+  }
+  check_expert_biases(weights.up_bias, up);
+  check_expert_biases(weights.down_bias, down);
+  const memory::Scope scope(*scratch_);
+  auto* workspace = static_cast<std::byte*>(scratch_->take(
+      "experts workspace", footprint_.experts_workspace(in.rows, mlp, in.columns, up.dtype)));
+  if (runs(out)) do_experts(out, in, routing, mlp, weights, workspace);
+}
+
+}  // namespace plimsoll::backend
