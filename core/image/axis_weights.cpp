@@ -21,6 +21,8 @@ double sinc(double x) {
 /// The filter at distance x >= 0.
 double weight_at(Filter filter, double x) {
   switch (filter) {
+    case Filter::nearest:
+      return 0;  // has no weights
     case Filter::bilinear:
       return x < 1 ? 1 - x : 0;
     case Filter::bicubic: {  // Keys 1981, a = -0.5
@@ -50,9 +52,23 @@ int32_t round_away(double x) {
   return static_cast<int32_t>(x < 0 ? x - 0.5 : x + 0.5);
 }
 
+/// Of each output its one input, as torchvision finds it ("nearest exact"): in float32.
+AxisWeights nearest_inputs(int64_t inputs, int64_t outputs) {
+  const float scale = static_cast<float>(inputs) / static_cast<float>(outputs);
+  AxisWeights axis{.first = {}, .count = {}, .weights = {}, .reach = 1, .shift = 0};
+  for (int64_t i = 0; i < outputs; ++i) {
+    const auto input = static_cast<int64_t>(std::floor((static_cast<float>(i) + 0.5f) * scale));
+    axis.first.push_back(static_cast<int32_t>(std::min(input, inputs - 1)));
+  }
+  axis.count.assign(axis.first.size(), 1);
+  axis.weights = axis.count;
+  return axis;
+}
+
 }  // namespace
 
 AxisWeights axis_weights(int64_t inputs, int64_t outputs, Resampling resampling) {
+  if (resampling.filter == Filter::nearest) return nearest_inputs(inputs, outputs);
   const double scale = static_cast<double>(inputs) / static_cast<double>(outputs);
   const double stretch = std::max(scale, 1.0);
   const double support = reach_of(resampling.filter) * stretch;

@@ -1,8 +1,10 @@
 // Pictures as the processors get them, and what is wrong with those that cannot be had.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -19,10 +21,14 @@ struct Size {
   friend bool operator==(const Size&, const Size&) = default;
 };
 
+using Colour = std::array<uint8_t, 3>;
+
 /// RGB, 8 bits, row-major [height, width, 3].
 struct Image {
   Size size;
   std::vector<uint8_t> rgb;
+  /// Which of its colours stands for none (of RGB PNGs): transformers' processors see white there.
+  std::optional<Colour> clear = std::nullopt;
 };
 
 /// What may be wrong with a picture: the codes that output lines carry.

@@ -1,5 +1,7 @@
 #include "image/processor.h"
 
+#include <algorithm>
+
 #include "image/processors/processors.h"
 
 namespace plimsoll::image {
@@ -12,8 +14,22 @@ Pixels Processor::make_video(std::span<const Image> frames) const {
   return {video_layout(frames.front().size, std::ssize(frames)), {}};
 }
 
+namespace {
+
+Image whitened(Image image) {
+  for (auto pixel = image.rgb.begin(); pixel != image.rgb.end(); pixel += 3) {
+    if (std::equal(image.clear->begin(), image.clear->end(), pixel)) {
+      std::fill_n(pixel, 3, uint8_t{255});
+    }
+  }
+  return image;
+}
+
+}  // namespace
+
 Pixels Processor::process(const Image& image) const {
-  Pixels pixels = make(image);
+  const bool whitens = image.clear.has_value() && whitens_clear();
+  Pixels pixels = make(whitens ? whitened(image) : image);
   pixels.tables = tables_;
   pixels.channel_run = run_;
   return pixels;
@@ -35,8 +51,9 @@ std::unique_ptr<const Processor> make_processor(ProcessorKind kind, const PatchS
     case ProcessorKind::gemma3:
       return make_gemma3(patches, settings, overrides);
     case ProcessorKind::clip:
-    case ProcessorKind::siglip:
       return make_clip(patches, settings, overrides);
+    case ProcessorKind::siglip:
+      return make_siglip(patches, settings, overrides);
     case ProcessorKind::idefics3:
       return make_idefics3(patches, settings, overrides);
     case ProcessorKind::internvl:

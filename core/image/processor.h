@@ -46,6 +46,8 @@ class Processor {
  private:
   /// Layout and levels.
   [[nodiscard]] virtual Pixels make(const Image& image) const = 0;
+  /// Whether Image::clear counts.
+  [[nodiscard]] virtual bool whitens_clear() const { return true; }
   [[nodiscard]] virtual Pixels make_video(std::span<const Image> frames) const;
 
   std::shared_ptr<const LevelTables> tables_;

@@ -6,8 +6,8 @@
 
 namespace plimsoll::image {
 
-/// Reach of 1, 2 (a = -0.5) and 3 inputs, of wider ones where a picture shrinks.
-enum class Filter : uint8_t { bilinear, bicubic, lanczos };
+/// One input; reach of 1, 2 (a = -0.5) and 3 inputs, of wider ones where a picture shrinks.
+enum class Filter : uint8_t { nearest, bilinear, bicubic, lanczos };
 
 /// Whose weights: the two libraries round them to different fractions.
 enum class Fraction : uint8_t {

@@ -1,6 +1,7 @@
 // Decoding what people have and what nobody should: orientations, cut files, sizes that are lies.
-#include <catch2/catch.hpp>
+#include <zlib.h>
 
+#include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
 
@@ -44,7 +45,47 @@ std::vector<int> first_row(Orientation orientation) {
   return row;
 }
 
+/// A PNG of 2 x 1 pixels: `colour` and `depth`, bytes of the row, of its tRNS chunk.
+File tiny_png(uint8_t colour, uint8_t depth, const File& row, const File& clear) {
+  const auto big = [](File& to, uint32_t value) {
+    for (int shift = 24; shift >= 0; shift -= 8) to.push_back(static_cast<uint8_t>(value >> shift));
+  };
+  File file = {0x89, 'P', 'N', 'G', 0x0D, 0x0A, 0x1A, 0x0A};
+  const auto chunk = [&](const std::string& name, const File& data) {
+    File named(name.begin(), name.end());
+    named.insert(named.end(), data.begin(), data.end());
+    big(file, static_cast<uint32_t>(data.size()));
+    file.insert(file.end(), named.begin(), named.end());
+    big(file, static_cast<uint32_t>(crc32(0, named.data(), static_cast<uInt>(named.size()))));
+  };
+  chunk("IHDR", {0, 0, 0, 2, 0, 0, 0, 1, depth, colour, 0, 0, 0});
+  chunk("tRNS", clear);
+  File filtered = {0};
+  filtered.insert(filtered.end(), row.begin(), row.end());
+  File packed(64);
+  uLongf size = packed.size();
+  compress(packed.data(), &size, filtered.data(), filtered.size());
+  packed.resize(size);
+  chunk("IDAT", packed);
+  chunk("IEND", {});
+  return file;
+}
+
 }  // namespace
+
+TEST_CASE("a shade of grey that stands for no colour is white; of RGB the colour is told") {
+  const auto grey = [](uint8_t depth, const File& row, const File& clear) {
+    return decode(tiny_png(0, depth, row, clear)).rgb;
+  };
+  CHECK(grey(8, {5, 9}, {0, 5}) == File{255, 255, 255, 9, 9, 9});
+  CHECK(grey(16, {0, 5, 0, 9}, {1, 5}) == File{255, 255, 255, 9, 9, 9});
+  CHECK(grey(1, {0x40}, {0, 0}) == File{255, 255, 255, 255, 255, 255});
+  // Pillow compares shades of two bits with what becomes of them in eight.
+  CHECK(grey(2, {0x10}, {0, 1}) == File{0, 0, 0, 85, 85, 85});
+  const Image colours = decode(tiny_png(2, 8, {1, 2, 3, 4, 5, 6}, {0, 1, 0, 2, 0, 3}));
+  CHECK(colours.rgb == File{1, 2, 3, 4, 5, 6});
+  CHECK(colours.clear == Colour{1, 2, 3});
+}
 
 TEST_CASE("headers are read without pixels") {
   const auto [name, format, width, height] = GENERATE(table<std::string, Format, int64_t, int64_t>({

@@ -85,3 +85,62 @@ TEST_CASE("the request's numbers of pixels come before the config's") {
   CHECK(rows(R"({"max_pixels": 50176})") == 16);
   CHECK(rows(R"({"size": {"longest_edge": 50176}})") == 16);
 }
+
+TEST_CASE("CLIP and SigLIP take what their classes do for settings that are missing") {
+  const auto clip = make(ProcessorKind::clip, "{}");
+  CHECK(clip->layout({300, 500}).shape == std::vector<int64_t>{1, 3, 224, 224});
+  const Pixels pixels = clip->process(plain({224, 224}, 255));
+  std::vector<float> values(pixels.levels.size());
+  pixels.write_values(0, std::ssize(values), values.data());
+  CHECK(values[0] == Approx((1 - 0.48145466) / 0.26862954));
+  CHECK(make(ProcessorKind::siglip, R"({"crop_size": 64})")->layout({300, 500}).shape[2] == 224);
+}
+
+TEST_CASE("a size that is one number is the short side, of Gemma's squares both") {
+  Image striped = plain({100, 50}, 0);
+  for (size_t i = 0; i < striped.rgb.size(); ++i) striped.rgb[i] = i / 3 % 100 < 25 ? 255 : 0;
+  // The middle of 56 x 28 is what lies right of the stripe but for its reach.
+  const auto clip = make(ProcessorKind::clip, R"({"size": 28, "crop_size": 28})");
+  CHECK(clip->process(striped).levels[27] == 0);
+  CHECK(clip->process(striped).levels[10] == 0);
+  const auto squashed =
+      make(ProcessorKind::clip, R"({"size": {"height": 28, "width": 28}, "crop_size": [28, 28]})");
+  CHECK(squashed->process(striped).levels[0] == 255);
+  CHECK(make(ProcessorKind::gemma3, R"({"size": 28})")->layout({9, 3}).shape[3] == 28);
+}
+
+TEST_CASE("Gemma refuses pictures of which a crop would be empty") {
+  const auto processor = make(ProcessorKind::gemma3, R"({"size": 28, "do_pan_and_scan": true,
+      "pan_and_scan_min_crop_size": 1, "pan_and_scan_max_num_crops": 4})");
+  CHECK(processor->layout({8, 2}).tiles == 5);
+  CHECK_THROWS_WITH(processor->layout({5, 1}), Catch::Contains("the last has none"));
+  CHECK_THROWS_AS(processor->process(plain({5, 1}, 0)), ImageError);
+}
+
+TEST_CASE("without do_resize pictures are taken as they are, or refused") {
+  const auto qwen = make(ProcessorKind::qwen2_vl, R"({"do_resize": false, "max_pixels": 784})");
+  CHECK(qwen->layout({280, 28}).tokens == 10);
+  CHECK_THROWS_WITH(qwen->layout({280, 27}), Catch::Contains("multiples of 28"));
+  const auto clip = make(ProcessorKind::siglip, R"({"do_resize": false, "size": 28})");
+  CHECK_NOTHROW(clip->layout({28, 28}));
+  CHECK_THROWS_WITH(clip->layout({28, 27}), Catch::Contains("28 x 28 alone"));
+}
+
+TEST_CASE("a request may change what every processor has") {
+  const auto processor =
+      make(ProcessorKind::gemma3, R"({"size": 28})", R"({"image_mean": [0, 0, 0], "resample": 0})");
+  CHECK((*processor->process(plain({9, 9}, 0)).tables)[0][0] == 0);
+}
+
+TEST_CASE("InternVL cuts nothing where no number of tiles is allowed") {
+  const auto processor =
+      make(ProcessorKind::internvl, R"({"min_dynamic_patch": 3})", R"({"max_dynamic_patch": 2})");
+  CHECK(processor->layout({1344, 896}).tiles == 1);
+}
+
+TEST_CASE("the colour that stands for none is white, but for InternVL") {
+  Image picture = plain({28, 28}, 7);
+  picture.clear = Colour{7, 7, 7};
+  CHECK(make(ProcessorKind::gemma3, R"({"size": 28})")->process(picture).levels[0] == 255);
+  CHECK(make(ProcessorKind::internvl, R"({"image_size": 28})")->process(picture).levels[0] == 7);
+}

@@ -94,6 +94,7 @@ Image turn(Image image, Orientation orientation) {
                                       {last_column, down, -right}}};
   const Walk& walk = walks[orientation];
   Image turned = blank(orientation >= 5 ? Size{image.size.height, image.size.width} : image.size);
+  turned.clear = image.clear;
   uint8_t* to = turned.rgb.data();
   for (int64_t y = 0; y < turned.size.height; ++y) {
     for (int64_t x = 0; x < turned.size.width; ++x) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csetjmp>
+#include <optional>
 #include <string>
 
 #include "image/codecs/codecs.h"
@@ -37,7 +38,9 @@ class PngReader {
       png_set_chunk_malloc_max(png_, 8u << 20);
       png_read_info(png_, info_);
       const int colour = png_get_color_type(png_, info_);
-      deep_gray_ = colour == PNG_COLOR_TYPE_GRAY && png_get_bit_depth(png_, info_) == 16;
+      const int depth = png_get_bit_depth(png_, info_);
+      deep_gray_ = colour == PNG_COLOR_TYPE_GRAY && depth == 16;
+      read_clear(colour, depth);
       if (!deep_gray_) png_set_strip_16(png_);
       if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png_);
       if (colour == PNG_COLOR_TYPE_PALETTE && png_get_valid(png_, info_, PNG_INFO_tRNS)) {
@@ -54,6 +57,9 @@ class PngReader {
     if (deep_gray_) return Row::deep_gray;
     return png_get_channels(png_, info_) == 4 ? Row::rgba : Row::rgb;
   }
+  /// The shade of grey, or the colour, that stands for none.
+  [[nodiscard]] std::optional<uint8_t> clear_gray() const { return clear_gray_; }
+  [[nodiscard]] std::optional<Colour> clear() const { return clear_; }
   [[nodiscard]] int passes() const { return passes_; }
   void read_row(uint8_t* row) {
     guard([&] { png_read_row(png_, row, nullptr); });
@@ -63,6 +69,22 @@ class PngReader {
   }
 
  private:
+  /// Numbers of few bits and of 16 as Pillow takes them: the low byte, of one bit black or white.
+  void read_clear(int colour, int depth) {
+    png_color_16p number = nullptr;
+    if ((colour != PNG_COLOR_TYPE_GRAY && colour != PNG_COLOR_TYPE_RGB) ||
+        png_get_tRNS(png_, info_, nullptr, nullptr, &number) == 0 || number == nullptr) {
+      return;
+    }
+    const auto byte = [depth](png_uint_16 value) {
+      return static_cast<uint8_t>(depth == 1 && value != 0 ? 255 : value & 255);
+    };
+    if (colour == PNG_COLOR_TYPE_GRAY) {
+      clear_gray_ = byte(number->gray);
+    } else {
+      clear_ = Colour{byte(number->red), byte(number->green), byte(number->blue)};
+    }
+  }
   static void fail(png_structp png, const char* message) {
     auto& reader = *static_cast<PngReader*>(png_get_error_ptr(png));
     const size_t length = std::min(std::string_view(message).size(), sizeof reader.message_ - 1);
@@ -94,6 +116,8 @@ class PngReader {
   png_infop info_ = nullptr;
   int passes_ = 1;
   bool deep_gray_ = false;
+  std::optional<uint8_t> clear_gray_;
+  std::optional<Colour> clear_;
   bool at_end_ = false;
   char message_[128] = {};
   std::jmp_buf jump_{};
@@ -123,7 +147,11 @@ Image read_image(PngReader& reader, Size size) {
       uint8_t* row = rows.data() + (whole ? static_cast<size_t>(y) * stride : 0);
       reader.read_row(row);
       if (pass + 1 < reader.passes()) continue;
-      to_rgb(kind, row, image.rgb.data() + 3 * y * size.width, size.width);
+      uint8_t* to = image.rgb.data() + 3 * y * size.width;
+      to_rgb(kind, row, to, size.width);
+      if (const auto shade = reader.clear_gray()) {
+        std::replace(to, to + 3 * size.width, *shade, uint8_t{255});
+      }
     }
   }
   return image;
@@ -136,6 +164,7 @@ Image decode_png(Bytes file, const Header& header) {
   if (reader.start() != header.stored) fail_broken("PNG", "has two sizes");
   Image image = read_image(reader, header.stored);
   reader.finish();
+  image.clear = reader.clear();
   return image;
 }
 

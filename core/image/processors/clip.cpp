@@ -7,33 +7,67 @@
 namespace plimsoll::image::processors {
 namespace {
 
-constexpr std::array<std::string_view, 3> kClipSettings = {"size", "crop_size", "do_center_crop"};
+constexpr int64_t kUsualSide = 224;
+
+/// What a class does where its settings say nothing.
+struct Usual {
+  Channels channels;
+  bool crops = false;
+  bool is_square = false;
+};
+constexpr Usual kClip{kClipChannels, true, false};
+constexpr Usual kSiglip{kHalves, false, true};
+
+/// Where the pictures come from: told height and width, or the length of the short side.
+struct Target {
+  std::optional<Size> exact;
+  int64_t short_side = kUsualSide;
+};
+
+Target target_of(const Settings& settings, const Usual& usual) {
+  Target target;
+  const bool square = settings.flag("default_to_square", false);
+  if (const auto side = settings.side("size", "shortest_edge")) {
+    target.short_side = *side;
+  } else if (const auto single = settings.single("size"); single && !square) {
+    target.short_side = *single;
+  } else {
+    target.exact = settings.size("size");
+    if (!target.exact && settings.has("size")) {
+      throw SettingsError("size: expected shortest_edge, or height and width");
+    }
+    if (!target.exact && usual.is_square) target.exact = {kUsualSide, kUsualSide};
+  }
+  return target;
+}
 
 /// What the tower gets: the crop, else the size that is resized to.
-Size result_of(const Settings& settings) {
-  const std::optional<Size> crop = settings.size("crop_size");
-  const std::optional<Size> size = settings.size("size");
-  const bool crops = settings.flag("do_center_crop", crop.has_value());
-  if (crops && crop) return *crop;
-  if (!crops && size) return *size;
-  throw SettingsError("size: expected {\"height\", \"width\"} of the result");
+Size result_of(const Settings& settings, const Usual& usual) {
+  if (settings.flag("do_center_crop", usual.crops)) {
+    const std::optional<Size> crop = settings.size("crop_size");
+    if (!crop && settings.has("crop_size")) {
+      throw SettingsError("crop_size: expected height and width");
+    }
+    return crop.value_or(Size{kUsualSide, kUsualSide});
+  }
+  const Target target = target_of(settings, usual);
+  return target.exact.value_or(Size{target.short_side, target.short_side});
 }
 
 class Clip : public Processor {
  public:
-  Clip(const Settings& settings, const PatchShape& patches)
-      : Processor(torchvision_tables(settings),
-                  result_of(settings).width * result_of(settings).height),
-        result_(result_of(settings)),
-        square_(settings.size("size")),
-        short_side_(settings.side("size", "shortest_edge")),
+  Clip(const Settings& settings, const PatchShape& patches, const Usual& usual)
+      : Processor(torchvision_tables(settings, usual.channels),
+                  result_of(settings, usual).width * result_of(settings, usual).height),
+        result_(result_of(settings, usual)),
+        target_(target_of(settings, usual)),
+        resizes_(settings.flag("do_resize", true)),
+        crops_(settings.flag("do_center_crop", usual.crops)),
         patches_(patches),
-        filter_(settings.filter(Filter::bicubic)) {
-    settings.require("do_resize");
-    if (!square_ && !short_side_) throw SettingsError("size: expected shortest_edge");
-  }
+        filter_(settings.filter(Filter::bicubic)) {}
 
-  Layout layout(Size) const override {
+  Layout layout(Size size) const override {
+    if (!crops_ && resized_size(size) != result_) refuse_unsized(size, result_);
     Layout layout;
     layout.shape = {1, 3, result_.height, result_.width};
     const int64_t side = patches_.patch_size * patches_.shuffle;
@@ -53,9 +87,11 @@ class Clip : public Processor {
 
  private:
   [[nodiscard]] Size resized_size(Size size) const {
-    if (square_) return *square_;
-    if (size.width <= size.height) return {*short_side_, *short_side_ * size.height / size.width};
-    return {*short_side_ * size.width / size.height, *short_side_};
+    if (!resizes_) return size;
+    if (target_.exact) return *target_.exact;
+    const int64_t side = target_.short_side;
+    if (size.width <= size.height) return {side, side * size.height / size.width};
+    return {side * size.width / size.height, side};
   }
 
   /// Around what is smaller than the result there is black, the odd column and row of it behind.
@@ -78,16 +114,28 @@ class Clip : public Processor {
   }
 
   Size result_;
-  std::optional<Size> square_;
-  std::optional<int64_t> short_side_;
+  Target target_;
+  bool resizes_, crops_;
   PatchShape patches_;
   Filter filter_;
 };
 
+ProcessorPtr make(const PatchShape& patches, const Json& settings, const Json& overrides,
+                  const Usual& usual) {
+  return std::make_unique<Clip>(
+      Settings(settings, overrides,
+               with_common({"size", "crop_size", "do_center_crop", "default_to_square"})),
+      patches, usual);
+}
+
 }  // namespace
 
 ProcessorPtr make_clip(const PatchShape& patches, const Json& settings, const Json& overrides) {
-  return std::make_unique<Clip>(Settings(settings, overrides, kClipSettings), patches);
+  return make(patches, settings, overrides, kClip);
+}
+
+ProcessorPtr make_siglip(const PatchShape& patches, const Json& settings, const Json& overrides) {
+  return make(patches, settings, overrides, kSiglip);
 }
 
 }  // namespace plimsoll::image::processors

@@ -1,5 +1,7 @@
 // Gemma 3: squashed to a square; on demand ("pan and scan") parts of long pictures beside the
 // whole.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -9,16 +11,15 @@
 namespace plimsoll::image::processors {
 namespace {
 
-constexpr std::array<std::string_view, 5> kGemma3Settings = {
-    "do_pan_and_scan", "pan_and_scan_min_crop_size", "pan_and_scan_max_num_crops",
-    "pan_and_scan_min_ratio_to_activate", "size"};
-
 class Gemma3 : public Processor {
  public:
   Gemma3(const Settings& settings, const PatchShape& patches)
-      : Gemma3(settings, patches, settings.size("size").value_or(Size{896, 896})) {}
+      : Gemma3(settings, patches, settings.size("size").value_or(Size{224, 224})) {}
 
-  Layout layout(Size size) const override { return of_tiles(1 + crops(size)); }
+  Layout layout(Size size) const override {
+    if (!resizes_ && !pan_and_scan_ && size != size_) refuse_unsized(size, size_);
+    return of_tiles(1 + crops(size));
+  }
 
   std::vector<Layout> extremes(int64_t tokens) const override {
     const int64_t most = pan_and_scan_ ? 1 + std::max<int64_t>(2, max_crops_) : 1;
@@ -51,9 +52,8 @@ class Gemma3 : public Processor {
         pan_and_scan_(settings.flag("do_pan_and_scan", false)),
         min_crop_size_(settings.count("pan_and_scan_min_crop_size", 256)),
         max_crops_(settings.count("pan_and_scan_max_num_crops", 4, 4096)),
-        min_ratio_(settings.number("pan_and_scan_min_ratio_to_activate", 1.2)) {
-    settings.require("do_resize");
-  }
+        min_ratio_(settings.number("pan_and_scan_min_ratio_to_activate", 1.2)),
+        resizes_(settings.flag("do_resize", true)) {}
 
   [[nodiscard]] Layout of_tiles(int64_t tiles) const {
     Layout layout;
@@ -73,6 +73,11 @@ class Gemma3 : public Processor {
     const int64_t count = std::min(max_crops_, std::max<int64_t>(2, std::min(by_size, by_ratio)));
     const auto step = std::ceil(longest / static_cast<double>(count));
     if (std::min(step, shortest) < static_cast<double>(min_crop_size_)) return 0;
+    if (step * static_cast<double>(count - 1) >= longest) {
+      throw ImageError(code::aspect_ratio,
+                       fmt::format("{} x {} pixels: of {} crops of {:.0f} pixels the last has none",
+                                   size.width, size.height, count, step));
+    }
     return count;
   }
   uint8_t* write(const Image& part, uint8_t* to) const {
@@ -85,12 +90,18 @@ class Gemma3 : public Processor {
   bool pan_and_scan_;
   int64_t min_crop_size_, max_crops_;
   double min_ratio_;
+  bool resizes_;
 };
 
 }  // namespace
 
 ProcessorPtr make_gemma3(const PatchShape& patches, const Json& settings, const Json& overrides) {
-  return std::make_unique<Gemma3>(Settings(settings, overrides, kGemma3Settings), patches);
+  return std::make_unique<Gemma3>(
+      Settings(settings, overrides,
+               with_common({"do_pan_and_scan", "pan_and_scan_min_crop_size",
+                            "pan_and_scan_max_num_crops", "pan_and_scan_min_ratio_to_activate",
+                            "size"})),
+      patches);
 }
 
 }  // namespace plimsoll::image::processors

@@ -9,8 +9,6 @@
 namespace plimsoll::image::processors {
 namespace {
 
-constexpr std::array<std::string_view, 3> kIdefics3Settings = {"size", "max_image_size",
-                                                               "do_image_splitting"};
 constexpr int64_t kLongestSide = 4096;
 
 /// Sides whose longer one becomes `length`; `other` makes the shorter one of its unrounded length.
@@ -78,12 +76,11 @@ class Idefics3 : public Processor {
       : Processor(torchvision_tables(settings), tile * tile),
         patches_(patches),
         tile_(tile),
+        sides_(settings.size("size")),
         long_side_(settings.side("size", "longest_edge").value_or(4 * tile)),
         splits_(settings.flag("do_image_splitting", true)),
-        filter_(settings.filter(Filter::lanczos)) {
-    settings.require("do_resize");
-    settings.require("do_pad");
-  }
+        resizes_(settings.flag("do_resize", true)),
+        filter_(settings.filter(Filter::lanczos)) {}
 
   /// What follows from the grid.
   void fill_tiles(Layout& layout) const {
@@ -94,6 +91,8 @@ class Idefics3 : public Processor {
   }
 
   [[nodiscard]] Size to_long_side(Size size) const {
+    if (!resizes_) return size;
+    if (sides_) return *sides_;
     const Size even = with_long_side(
         size, long_side_, [](int64_t side) { return std::max<int64_t>(1, side + side % 2); });
     if (std::max(even.width, even.height) <= kLongestSide) return even;
@@ -107,15 +106,21 @@ class Idefics3 : public Processor {
   }
 
   PatchShape patches_;
-  int64_t tile_, long_side_;
-  bool splits_;
+  int64_t tile_;
+  std::optional<Size> sides_;
+  int64_t long_side_;
+  bool splits_, resizes_;
   Filter filter_;
 };
 
 }  // namespace
 
 ProcessorPtr make_idefics3(const PatchShape& patches, const Json& settings, const Json& overrides) {
-  return std::make_unique<Idefics3>(Settings(settings, overrides, kIdefics3Settings), patches);
+  return std::make_unique<Idefics3>(
+      // Padding evens out pictures of a batch, and one alone has nothing of it.
+      Settings(settings, overrides,
+               with_common({"size", "max_image_size", "do_image_splitting", "do_pad"})),
+      patches);
 }
 
 }  // namespace plimsoll::image::processors

@@ -47,6 +47,9 @@ class InternVl : public Processor {
   }
 
  private:
+  /// vLLM's own processor takes RGB as it is.
+  [[nodiscard]] bool whitens_clear() const override { return false; }
+
   struct Grid {
     int64_t columns = 1, rows = 1;
   };
@@ -59,7 +62,6 @@ class InternVl : public Processor {
     if (!settings.flag("dynamic_image_size", true)) return;
     least_ = settings.count("min_dynamic_patch", 1, kMostTiles);
     most_ = settings.count("max_dynamic_patch", 12, kMostTiles);
-    if (least_ > most_) throw SettingsError("max_dynamic_patch: is below min_dynamic_patch");
   }
 
   [[nodiscard]] Layout of_grid(Grid grid) const {

@@ -9,8 +9,8 @@ using ProcessorPtr = std::unique_ptr<const Processor>;
 
 ProcessorPtr make_qwen2_vl(const PatchShape& patches, const Json& settings, const Json& overrides);
 ProcessorPtr make_gemma3(const PatchShape& patches, const Json& settings, const Json& overrides);
-/// SigLIP's too: it resizes to a square, and crops nothing.
 ProcessorPtr make_clip(const PatchShape& patches, const Json& settings, const Json& overrides);
+ProcessorPtr make_siglip(const PatchShape& patches, const Json& settings, const Json& overrides);
 ProcessorPtr make_idefics3(const PatchShape& patches, const Json& settings, const Json& overrides);
 ProcessorPtr make_internvl(const PatchShape& patches, const Json& settings, const Json& overrides);
 

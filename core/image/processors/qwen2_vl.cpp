@@ -10,19 +10,8 @@
 namespace plimsoll::image::processors {
 namespace {
 
-constexpr std::array<std::string_view, 4> kQwen2VlSettings = {"min_pixels", "max_pixels", "size",
-                                                              "fps"};
 constexpr int64_t kWorstRatio = 200;
 constexpr double kUsualFps = 2;
-constexpr std::array kMean = {0.48145466, 0.4578275, 0.40821073};
-constexpr std::array kStd = {0.26862954, 0.26130258, 0.27577711};
-
-Json with_usual_channels(Json settings) {
-  if (!settings.is_object()) settings = Json::object();
-  if (!settings.contains("image_mean")) settings["image_mean"] = kMean;
-  if (!settings.contains("image_std")) settings["image_std"] = kStd;
-  return settings;
-}
 
 /// Numbers of pixels under either of two names; what the request says comes first.
 int64_t pixels(const Settings& settings, std::string_view name, std::string_view edge,
@@ -35,7 +24,7 @@ int64_t pixels(const Settings& settings, std::string_view name, std::string_view
 class Qwen2Vl : public Processor {
  public:
   Qwen2Vl(const Settings& settings, const PatchShape& patches)
-      : Processor(torchvision_tables(settings),
+      : Processor(torchvision_tables(settings, kClipChannels),
                   patch_of(settings) * patch_of(settings) * pair_of(settings)),
         patch_(patch_of(settings)),
         pair_(pair_of(settings)),
@@ -43,8 +32,12 @@ class Qwen2Vl : public Processor {
         min_pixels_(pixels(settings, "min_pixels", "shortest_edge", 56 * 56)),
         max_pixels_(pixels(settings, "max_pixels", "longest_edge", 28 * 28 * 1280)),
         filter_(settings.filter(Filter::bicubic)),
-        frame_seconds_(static_cast<double>(pair_) / settings.number("fps", kUsualFps)) {
-    settings.require("do_resize");
+        frame_seconds_(static_cast<double>(pair_) / settings.number("fps", kUsualFps)),
+        resizes_(settings.flag("do_resize", true)) {
+    if (!resizes_) {
+      min_pixels_ = 1;
+      max_pixels_ = Settings::kLargest;
+    }
     if (patch_ != patches.patch_size || merge_ != patches.shuffle || pair_ != kPair) {
       throw SettingsError(fmt::format(
           "patch_size {}, merge_size {}, temporal_patch_size {}: the model has {}, {} and {}",
@@ -75,9 +68,17 @@ class Qwen2Vl : public Processor {
   int64_t patch_, pair_, merge_, min_pixels_, max_pixels_;
   Filter filter_;
   double frame_seconds_;
+  bool resizes_;
 };
 
 Size Qwen2Vl::resized(Size size) const {
+  if (!resizes_) {
+    const int64_t side = patch_ * merge_;
+    if (size.width % side == 0 && size.height % side == 0) return size;
+    throw ImageError(code::aspect_ratio,
+                     fmt::format("{} x {} pixels: without do_resize sides are multiples of {}",
+                                 size.width, size.height, side));
+  }
   const int64_t longest = std::max(size.width, size.height);
   const int64_t shortest = std::min(size.width, size.height);
   if (longest > kWorstRatio * shortest) {
@@ -191,7 +192,9 @@ Pixels Qwen2Vl::make_video(std::span<const Image> frames) const {
 
 ProcessorPtr make_qwen2_vl(const PatchShape& patches, const Json& settings, const Json& overrides) {
   return std::make_unique<Qwen2Vl>(
-      Settings(with_usual_channels(settings), overrides, kQwen2VlSettings), patches);
+
+      Settings(settings, overrides, with_common({"min_pixels", "max_pixels", "size", "fps"})),
+      patches);
 }
 
 }  // namespace plimsoll::image::processors

@@ -67,10 +67,11 @@ bool Settings::flag(std::string_view name, bool usual) const {
 Filter Settings::filter(Filter usual) const {
   const Json& value = find("resample");
   if (value.is_null()) return usual;
+  if (value == 0) return Filter::nearest;
   if (value == 1) return Filter::lanczos;
   if (value == 2) return Filter::bilinear;
   if (value == 3) return Filter::bicubic;
-  refuse("resample", "1, 2 or 3 (Lanczos, bilinear, bicubic)", value);
+  refuse("resample", "0 to 3 (nearest, Lanczos, bilinear, bicubic)", value);
 }
 
 std::optional<int64_t> Settings::side(std::string_view name, std::string_view key) const {
@@ -87,10 +88,19 @@ std::optional<Size> Settings::size(std::string_view name) const {
     const int64_t both = whole(name, value, kLargest);
     return Size{both, both};
   }
+  if (value.is_array() && value.size() == 2) {
+    return Size{whole(name, value[1], kLargest), whole(name, value[0], kLargest)};
+  }
   const auto height = side(name, "height");
   const auto width = side(name, "width");
   if (!height || !width) return std::nullopt;
   return Size{*width, *height};
+}
+
+std::optional<int64_t> Settings::single(std::string_view name) const {
+  const Json& value = find(name);
+  if (!value.is_number()) return std::nullopt;
+  return whole(name, value, kLargest);
 }
 
 std::array<double, 3> Settings::channels(std::string_view name, std::array<double, 3> usual) const {
@@ -103,16 +113,21 @@ std::array<double, 3> Settings::channels(std::string_view name, std::array<doubl
   return {value[0].get<double>(), value[1].get<double>(), value[2].get<double>()};
 }
 
-void Settings::require(std::string_view name) const {
-  if (!flag(name, true)) refuse(name, "true: the model has no way without it", find(name));
+std::vector<std::string_view> with_common(std::initializer_list<std::string_view> own) {
+  std::vector<std::string_view> all(own);
+  for (const std::string_view name : {"do_convert_rgb", "do_normalize", "do_rescale", "do_resize",
+                                      "image_mean", "image_std", "resample", "rescale_factor"}) {
+    all.push_back(name);
+  }
+  return all;
 }
 
-LevelTables torchvision_tables(const Settings& settings) {
+LevelTables torchvision_tables(const Settings& settings, const Channels& usual) {
   const bool rescale = settings.flag("do_rescale", true);
   const bool normalize = settings.flag("do_normalize", true);
   const double factor = settings.number("rescale_factor", 1 / 255.0);
-  const auto means = settings.channels("image_mean", {0.5, 0.5, 0.5});
-  const auto deviations = settings.channels("image_std", {0.5, 0.5, 0.5});
+  const auto means = settings.channels("image_mean", usual.mean);
+  const auto deviations = settings.channels("image_std", usual.deviation);
   // The tensors of mean and deviation are multiplied, not the pixels.
   const auto unscale = rescale ? static_cast<float>(1.0 / factor) : 1.f;
   LevelTables tables{};
@@ -142,6 +157,12 @@ LevelTables stepwise_tables(const Settings& settings) {
     }
   }
   return tables;
+}
+
+void refuse_unsized(Size size, Size taken) {
+  throw ImageError(code::aspect_ratio,
+                   fmt::format("{} x {} pixels: without do_resize the model takes {} x {} alone",
+                               size.width, size.height, taken.width, taken.height));
 }
 
 uint8_t* write_planes(const Image& image, int64_t x, int64_t y, Size size, uint8_t* to) {

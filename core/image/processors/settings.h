@@ -9,6 +9,14 @@
 
 namespace plimsoll::image::processors {
 
+/// Means and deviations of red, green and blue.
+struct Channels {
+  std::array<double, 3> mean, deviation;
+};
+inline constexpr Channels kHalves{{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}};
+inline constexpr Channels kClipChannels{{0.48145466, 0.4578275, 0.40821073},
+                                        {0.26862954, 0.26130258, 0.27577711}};
+
 class Settings {
  public:
   /// `overrides` may name what `known` lists, and nothing else.
@@ -23,11 +31,13 @@ class Settings {
   [[nodiscard]] std::optional<int64_t> side(std::string_view name, std::string_view key) const;
   /// {height, width}, a number for both, or nothing.
   [[nodiscard]] std::optional<Size> size(std::string_view name) const;
+  /// A number alone, which is the short side where sizes are no squares by themselves.
+  [[nodiscard]] std::optional<int64_t> single(std::string_view name) const;
   /// Three numbers of channels.
   [[nodiscard]] std::array<double, 3> channels(std::string_view name,
                                                std::array<double, 3> usual) const;
-  /// A step that the processor has no other way than to take: refused where it is turned off.
-  void require(std::string_view name) const;
+  /// Whether it is there, and not null.
+  [[nodiscard]] bool has(std::string_view name) const { return !find(name).is_null(); }
   /// Whether `overrides` has it.
   [[nodiscard]] bool is_overridden(std::string_view name) const;
 
@@ -39,10 +49,16 @@ class Settings {
   Json overrides_;
 };
 
+/// What every one of torchvision's processors takes, and `own`.
+std::vector<std::string_view> with_common(std::initializer_list<std::string_view> own);
+
 /// How torchvision's processors rescale and normalise: the two in one step, in float32.
-LevelTables torchvision_tables(const Settings& settings);
+LevelTables torchvision_tables(const Settings& settings, const Channels& usual = kHalves);
 /// How InternVL's does: a step after the other.
 LevelTables stepwise_tables(const Settings& settings);
+
+/// Without `do_resize`: the tower takes no picture but of size `taken`.
+[[noreturn]] void refuse_unsized(Size size, Size taken);
 
 /// Writes a picture's part as three planes, [3, height, width], to `to`; returns what is behind
 /// them.
