@@ -16,7 +16,7 @@ enum class ProcessorKind : uint8_t { qwen2_vl, gemma3, clip, siglip, idefics3, i
 struct PatchShape {
   int64_t patch_size = 14;      // pixels of a side
   int64_t shuffle = 1;          // patches of a side that become one token
-  int64_t tokens_per_tile = 0;  // stated by the model (Gemma 3); 0: patches / shuffle^2
+  int64_t tokens_per_tile = 0;  // stated by the model (Gemma 3, LLaVA); 0: patches / shuffle^2
 };
 
 /// A setting of a processor that is none: the message names it.

@@ -52,6 +52,9 @@ const Family& find_text_family(const ConfigReader& text) {
 }
 
 void add_newer_spellings(ModelSpec& spec) {
+  // Transformers 5 has no module between the tower and its parts.
+  spec.tensor_prefixes.emplace_back("vision_tower.vision_model.", "model.vision_tower.");
+  spec.tensor_prefixes.emplace_back("vision_tower.vision_model.", "vision_tower.");
   for (const char* part : {"vision_tower.", "multi_modal_projector."}) {
     spec.tensor_prefixes.emplace_back(part, std::string("model.") + part);
   }

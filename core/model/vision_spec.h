@@ -41,6 +41,7 @@ struct VisionSpec {
 
   Linear patches{};                  // [hidden, values of a patch]
   WeightId class_token = kNoWeight;  // [hidden], a row before the patches
+  int64_t first_row = 0;             // of the encoder's: those before it become no tokens
   WeightId positions = kNoWeight;    // [rows, hidden]
   Norm input_norm{}, output_norm{};
   std::vector<VisionLayer> layers;
@@ -56,6 +57,7 @@ struct VisionSpec {
   Norm merged_norm{};
   bool norm_before_merging = false;
   Linear first{}, second{};  // no second: no activation either
+  Activation activation = Activation::gelu;
   bool first_is_stored_transposed = false;
 };
 

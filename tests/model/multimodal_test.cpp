@@ -9,6 +9,7 @@
 #include "batch/scratch.h"
 #include "model/config.h"
 #include "model/input_norm.h"
+#include "model/vision_spec.h"
 
 namespace plimsoll::model {
 namespace {
@@ -122,6 +123,33 @@ TEST_CASE("a tower ends at the layer whose output is wanted") {
   CHECK(layers({-2, -4, 2}) == 3);
   CHECK(!has_tower(make_model_spec(llava_config()),
                    "vision_tower.vision_model.post_layernorm.weight"));
+}
+
+TEST_CASE("LLaVA leaves out its encoder's first row, whatever it is, or nothing") {
+  Json config = llava_config();
+  CHECK(make_model_spec(config).vision->first_row == 1);
+  config["vision_feature_select_strategy"] = "full";
+  CHECK(make_model_spec(config).vision->first_row == 0);
+  config["vision_config"]["model_type"] = "siglip_vision_model";
+  CHECK(make_model_spec(config).vision->first_row == 0);
+  config["vision_feature_select_strategy"] = "default";
+  CHECK(make_model_spec(config).vision->first_row == 1);
+  config["vision_config"]["image_size"] = 14;
+  CHECK(refusal(config).find("vision_feature_select_strategy") != std::string::npos);
+}
+
+TEST_CASE("LLaVA's projector has the config's activation") {
+  Json config = llava_config();
+  CHECK(make_model_spec(config).vision->activation == Activation::gelu);
+  config["projector_hidden_act"] = "gelu_pytorch_tanh";
+  CHECK(make_model_spec(config).vision->activation == Activation::gelu_tanh);
+}
+
+TEST_CASE("towers are found as transformers 5 spells them") {
+  const auto prefixes = make_model_spec(llava_config()).tensor_prefixes;
+  const std::pair<std::string, std::string> bare = {"vision_tower.vision_model.",
+                                                    "model.vision_tower."};
+  CHECK(std::ranges::find(prefixes, bare) != prefixes.end());
 }
 
 TEST_CASE("tying is read where each class keeps it") {

@@ -38,6 +38,10 @@ std::unique_ptr<const image::Processor> make_picture_processor(const model::Visi
   if (vision.merging == model::Merging::averaged) {
     const int64_t side = vision.image / vision.patch / vision.merge;
     patches.tokens_per_tile = side * side;
+  } else if (vision.kind == model::VisionKind::clip || vision.kind == model::VisionKind::siglip) {
+    const int64_t side = vision.image / vision.patch;
+    const int64_t before = vision.class_token == model::kNoWeight ? 0 : 1;
+    patches.tokens_per_tile = before + side * side - vision.first_row;
   }
   auto processor = image::make_processor(static_cast<image::ProcessorKind>(vision.kind), patches,
                                          settings, overrides);

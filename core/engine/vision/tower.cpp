@@ -186,15 +186,16 @@ void VisionTower::encode_tile(const image::Pixels& pixels, int64_t tile, View ou
     run_layers(x, {}, whole, whole);
   }
   if (spec_.output_norm.present) norm(x, x, spec_.output_norm);
-  const auto order = take_numbers("order of patches", patches);
+  const int64_t rows = before + patches - spec_.first_row;
+  const auto order = take_numbers("order of patches", rows);
   const int64_t merge = spec_.merge;
-  for (int64_t i = 0; i < patches && !counts; ++i) {
+  for (int64_t i = 0; i < rows && !counts; ++i) {
     const int64_t block = i / (merge * merge), within = i % (merge * merge);
     const int64_t row = block / (side / merge) * merge + within / merge;
     const int64_t column = block % (side / merge) * merge + within % merge;
-    order[static_cast<size_t>(i)] = static_cast<int32_t>(before + row * side + column);
+    order[static_cast<size_t>(i)] = static_cast<int32_t>(spec_.first_row + row * side + column);
   }
-  const View ordered = take("ordered rows", patches, spec_.hidden);
+  const View ordered = take("ordered rows", rows, spec_.hidden);
   backend_.gather_rows(ordered, x, {.logits_rows = order});
   project(ordered, out);
 }
@@ -316,7 +317,7 @@ void VisionTower::project(View x, View out) {
     return linear(out, merged, spec_.first, Activation::none);
   }
   const View inner = take("projected rows", merged.rows, weight(spec_.first.weight).spec->rows());
-  linear(inner, merged, spec_.first, Activation::gelu);
+  linear(inner, merged, spec_.first, spec_.activation);
   linear(out, inner, spec_.second, Activation::none);
 }
 

@@ -71,7 +71,8 @@ class Clip : public Processor {
     Layout layout;
     layout.shape = {1, 3, result_.height, result_.width};
     const int64_t side = patches_.patch_size * patches_.shuffle;
-    layout.tokens = (result_.height / side) * (result_.width / side);
+    layout.tokens = patches_.tokens_per_tile;
+    if (layout.tokens == 0) layout.tokens = (result_.height / side) * (result_.width / side);
     return layout;
   }
 

@@ -63,6 +63,7 @@ void add_image_encoder(const std::string& module, ImageEncoder kind, const Visio
   vision.patch = sizes.patch;
   vision.image = sizes.image;
   if (clip) vision.class_token = add.parameter(embeddings + ".class_embedding", {sizes.hidden});
+  vision.first_row = clip ? 1 : 0;
   vision.patches.weight = add.parameter(embeddings + ".patch_embedding.weight",
                                         {sizes.hidden, sizes.channels, sizes.patch, sizes.patch});
   if (!clip) {

@@ -59,6 +59,7 @@ void add_intern_vit(const std::string& module, const InternVit& vit, SpecBuilder
   vision.patch = sizes.patch;
   vision.image = sizes.image;
   vision.class_token = add.parameter(embeddings + ".class_embedding", {1, 1, sizes.hidden});
+  vision.first_row = 1;
   vision.positions =
       add.parameter(embeddings + ".position_embedding", {1, sizes.patches() + 1, sizes.hidden});
   vision.patches.weight = add.parameter(embeddings + ".patch_embedding.weight",

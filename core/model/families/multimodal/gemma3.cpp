@@ -49,6 +49,7 @@ ModelSpec make_gemma3_multimodal(const ConfigReader& config) {
   spec.vision = std::make_shared<const VisionSpec>(std::move(vision));
   add_newer_spellings(spec);
   ignore_tensors(spec, tower + ".head.");
+  ignore_tensors(spec, "vision_tower.head.");
   return spec;
 }
 

@@ -1,6 +1,7 @@
 // LLaVA 1.5: a text model, and a CLIP or SigLIP tower up to the layer whose output is projected.
 #include <algorithm>
 
+#include "model/decoder_config.h"
 #include "model/families/families.h"
 #include "model/language_model.h"
 #include "model/towers/towers.h"
@@ -9,6 +10,7 @@ namespace plimsoll::model {
 namespace {
 
 constexpr const char* kTower = "vision_tower.vision_model";
+constexpr const char* kBareTower = "vision_tower";  // as transformers 5 spells it
 constexpr const char* kFeature = "vision_feature_layer";
 
 struct Tower {
@@ -47,13 +49,28 @@ Tower read_tower(const ConfigReader& config) {
   return tower;
 }
 
+/// Which of the encoder's rows is the first to be projected: "default" leaves out one, whatever it
+/// is.
+int64_t first_row_of(const ConfigReader& config, const Tower& tower) {
+  const char* const key = "vision_feature_select_strategy";
+  const std::string strategy = config.text({key}, "default");
+  if (strategy != "default" && strategy != "full") config.refuse(key, "default or full");
+  const int64_t first = strategy == "default" ? 1 : 0;
+  const bool has_class = tower.kind == ImageEncoder::clip;
+  if (!has_class && tower.sizes.patches() <= first) config.refuse(key, "full, of one patch");
+  return first;
+}
+
 void ignore_unused(const Tower& tower, ModelSpec& spec) {
   const std::string module = kTower;
   for (int64_t i = tower.sizes.layers; i < tower.all_layers; ++i) {
     ignore_tensors(spec, module + ".encoder.layers." + std::to_string(i) + ".");
+    ignore_tensors(spec, std::string(kBareTower) + ".encoder.layers." + std::to_string(i) + ".");
   }
-  ignore_tensors(spec, module + ".post_layernorm.");
-  if (tower.kind == ImageEncoder::siglip) ignore_tensors(spec, module + ".head.");
+  for (const std::string& name : {module, std::string(kBareTower)}) {
+    ignore_tensors(spec, name + ".post_layernorm.");
+    if (tower.kind == ImageEncoder::siglip) ignore_tensors(spec, name + ".head.");
+  }
 }
 
 }  // namespace
@@ -74,6 +91,8 @@ ModelSpec make_llava(const ConfigReader& config) {
   VisionSpec vision;
   vision.kind = tower.kind == ImageEncoder::clip ? VisionKind::clip : VisionKind::siglip;
   add_image_encoder(kTower, tower.kind, tower.sizes, PostNorm::dropped, add, vision);
+  vision.first_row = first_row_of(whole, tower);
+  vision.activation = read_activation(whole, "projector_hidden_act", "gelu");
   vision.first = add.linear(first, {Rows::all(first, spec.hidden_size)}, tower.sizes.hidden,
                             {.split = Split::column, .bias = bias});
   vision.second = add.linear(second, {Rows::all(second, spec.hidden_size)}, spec.hidden_size,
