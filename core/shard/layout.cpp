@@ -1,5 +1,7 @@
 #include "shard/layout.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -250,7 +252,28 @@ class Walk {
   WeightId first_of_layers_ = 0;
 };
 
+void refuse_ranks(int64_t ranks, size_t layer, const std::string& why) {
+  fail(ExitCode::usage, "--tensor-parallel-size {}: layer {} has {}; vLLM refuses it too", ranks,
+       layer, why);
+}
+
+// Heads count even where no weight is cut by them, as behind latents.
+void check_mixers(const ModelSpec& spec, int64_t ranks) {
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const model::AttentionSpec& attention = spec.layers[i].attention;
+    if (attention.heads % ranks != 0) {
+      refuse_ranks(ranks, i, fmt::format("{} query heads", attention.heads));
+    }
+    const auto& mixer = spec.layers[i].recurrent;
+    if (mixer && mixer->kind == model::RecurrentKind::mamba2 && mixer->groups > 1 &&
+        mixer->groups % ranks != 0) {
+      refuse_ranks(ranks, i, fmt::format("{} groups of B and C", mixer->groups));
+    }
+  }
+}
+
 void check_layout(const ModelSpec& spec, const Layout& layout) {
+  check_mixers(spec, layout.tensor_parallel);
   if (layout.tensor_parallel > 1 && !spec.vllm.whole.empty()) {
     fail(ExitCode::usage, "--tensor-parallel-size {}: {}; use 1", layout.tensor_parallel,
          spec.vllm.whole);

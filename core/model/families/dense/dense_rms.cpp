@@ -107,7 +107,11 @@ ModelSpec make_ernie4_5(const ConfigReader& config) {
                .epsilon = 1e-5,
                .theta = 500000,
                .tied = true});
-  decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = config.boolean({"use_bias"}, false);
+  // vLLM's class is Llama's, which reads other keys, and has no bias of the output projection.
+  decoder.out_bias = decoder.qkv_bias = decoder.mlp_bias = config.boolean({"use_bias"}, false);
+  add_llama_biases(config, decoder);
+  decoder.out_bias = config.boolean({"use_bias"}, false);
+  decoder.out_bias_kept = Kept::in_run;
   decoder.rope_pairs = RopePairs::neighbours;
   decoder.vllm.knows_stage = true;
   return build(decoder);

@@ -42,7 +42,7 @@ ModelSpec make_gemma(const ConfigReader& config) {
   if (decoder.activation == Activation::gelu) decoder.activation = Activation::gelu_tanh;
   decoder.norm.weight_offset = 1;
   decoder.embedding_scale = embedding_scale(decoder.sizes.hidden);
-  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  read_plain_attention_biases(config, decoder);
   decoder.vllm.has_normalizer = true;
   return build(decoder);
 }

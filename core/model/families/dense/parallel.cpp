@@ -23,7 +23,7 @@ Decoder read_cohere(const ConfigReader& config, const char* family, double theta
                .tied = true});
   use_layer_norms(config, decoder, "layer_norm_eps", NormTensors::weight);
   set_parallel_with_one_norm(decoder);
-  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  read_plain_attention_biases(config, decoder);
   decoder.rope_pairs = RopePairs::neighbours;
   decoder.logits_scale = static_cast<float>(config.positive({"logit_scale"}, 0.0625));
   decoder.names.tied_embedding = "model.embed_tokens";  // vLLM's class has no lm_head

@@ -85,12 +85,14 @@ void use_layer_thetas(const ConfigReader& config, const Sizes& sizes, ModelSpec&
 
 ModelSpec make_granitemoe(const ConfigReader& config) {
   Decoder decoder = read_granite(config, "granitemoe");
+  read_plain_attention_biases(config, decoder);
   decoder.mixture = read_granite_mixture(config, decoder.sizes);
   return build_granite(config, decoder);
 }
 
 ModelSpec make_granitemoeshared(const ConfigReader& config) {
   Decoder decoder = read_granite(config, "granitemoeshared");
+  read_plain_attention_biases(config, decoder);
   decoder.mixture = read_granite_mixture(config, decoder.sizes);
   decoder.mixture->sizes.shared.intermediate =
       config.integer({"shared_intermediate_size"}, 1024, {0, kWidths.most});

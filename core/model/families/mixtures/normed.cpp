@@ -46,6 +46,7 @@ ModelSpec make_olmoe(const ConfigReader& config) {
                                                  .max_position = 4096},
                                        .epsilon = 1e-5},
                                       8);
+  read_plain_attention_biases(config, decoder);
   decoder.attention_order = AttentionOrder::norms_before_out;
   if (config.find({"clip_qkv"}) != nullptr) config.refuse("clip_qkv", "null");
   return build(decoder);
@@ -95,7 +96,7 @@ ModelSpec make_minimax_m2(const ConfigReader& config) {
   names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
   names.order = {MixturePart::choice_bias, MixturePart::experts, MixturePart::router};
   decoder.head_norm.cut = true;
-  decoder.vllm.knows_stage = true;
+  decoder.vllm.knows_stage = decoder.vllm.expert_for_ranks = true;
   return build(decoder);
 }
 

@@ -1,5 +1,7 @@
 // Mixtures of experts with rules of their own: ERNIE 4.5, gpt-oss, AFMoE, Mellum.
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/error.h"
 #include "model/decoder.h"
@@ -34,7 +36,7 @@ ModelSpec make_ernie4_5_moe(const ConfigReader& config) {
       config.integer({"moe_num_shared_experts"}, 2, {0, kMostExperts}) * missing.intermediate;
   mixture.names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
                                "mlp.moe_statics.e_score_correction_bias"};
-  decoder.vllm.knows_stage = true;
+  decoder.vllm.knows_stage = decoder.vllm.expert_for_ranks = true;
   const int64_t first = config.integer({"moe_layer_start_index"}, 1, {.least = 0});
   const int64_t last = config.integer({"moe_layer_end_index"}, -1, {.least = -1});
   const int64_t step = config.integer({"moe_layer_interval"}, 1, {1, 4096});
@@ -129,6 +131,7 @@ ModelSpec make_afmoe(const ConfigReader& config) {
   mixture.names.order = {MixturePart::choice_bias, MixturePart::router, MixturePart::shared,
                          MixturePart::experts};
   decoder.vllm.knows_stage = true;
+  decoder.vllm.experts_in_stages = std::ranges::any_of(mixture.sparse, std::identity());
   ModelSpec spec = build(decoder);
   for (LayerSpec& layer : spec.layers) {
     if (layer.attention.window == 0) layer.attention.rope = -1;

@@ -87,6 +87,7 @@ ModelSpec make_qwen2_moe(const ConfigReader& config) {
   decoder.mixture = read_qwen_mixture(
       config, decoder.sizes.layers, {.intermediate = 1408, .experts = 60, .experts_per_token = 4});
   add_gated_shared(config, 5632, *decoder.mixture);
+  decoder.vllm.expert_for_ranks = true;
   return build(decoder);
 }
 

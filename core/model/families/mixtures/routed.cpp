@@ -54,7 +54,7 @@ ModelSpec make_glm4_moe(const ConfigReader& config) {
       read_routed(config, decoder.sizes.layers,
                   {.sizes = {.intermediate = 1408, .experts = 128, .experts_per_token = 8}});
   decoder.mixture->router_dtype = DType::f32;
-  decoder.vllm.knows_stage = true;
+  decoder.vllm.knows_stage = decoder.vllm.experts_in_stages = true;
   return build_without_prediction(config, decoder);
 }
 
@@ -115,6 +115,7 @@ ModelSpec make_hy_v3(const ConfigReader& config) {
   names.shared.stored = "mlp.shared_mlp";
   names.order = {MixturePart::choice_bias, MixturePart::router, MixturePart::shared,
                  MixturePart::experts};
+  decoder.vllm.experts_in_stages = decoder.vllm.expert_for_ranks = true;
   return build(decoder);
 }
 
@@ -140,7 +141,7 @@ ModelSpec make_exaone_moe(const ConfigReader& config) {
   names.choice_bias = {"mlp.e_score_correction_bias", "mlp.e_score_correction_bias"};
   names.order = {MixturePart::choice_bias, MixturePart::router, MixturePart::shared,
                  MixturePart::experts};
-  decoder.vllm.knows_stage = true;
+  decoder.vllm.knows_stage = decoder.vllm.expert_for_ranks = true;
   ModelSpec spec = build(decoder);
   const auto is_full = [](const LayerSpec& layer) { return layer.attention.window == 0; };
   const bool all_full = std::ranges::all_of(spec.layers, is_full);

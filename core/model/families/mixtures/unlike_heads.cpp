@@ -89,7 +89,7 @@ ModelSpec make_mimo_v2_flash(const ConfigReader& config) {
   decoder.value_factor = static_cast<float>(config.positive({"attention_value_scale"}, 1));
   decoder.names.sinks = "attention_sink_bias";
   decoder.mixture = read_mimo_mixture(config, sizes.layers);
-  decoder.vllm.knows_stage = true;
+  decoder.vllm.knows_stage = decoder.vllm.expert_for_ranks = true;
   ModelSpec spec = build(decoder);
   spec.ignored_prefixes.emplace_back("model.mtp.");
   return spec;

@@ -47,7 +47,7 @@ Decoder read_qwen(const ConfigReader& config, const char* family, const Sizes& m
   decoder.recurrent =
       read_delta(config, {.heads = 32, .head_dim = 128, .groups = 16, .state = 128});
   decoder.recurrent->sizes.norm = {.epsilon = decoder.norm.epsilon, .present = true};
-  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  read_plain_attention_biases(config, decoder);
   decoder.vllm.knows_stage = decoder.vllm.table_everywhere = true;
   return decoder;
 }
@@ -83,6 +83,7 @@ ModelSpec make_qwen3_5_moe(const ConfigReader& config) {
   mixture.stored = ExpertsStored::stacked;
   mixture.names.expert = {.gate = "", .up = "gate_up_proj", .down = "down_proj"};
   mixture.names.router.engine = "mlp.experts.gate";
+  decoder.vllm.experts_in_stages = decoder.vllm.expert_for_ranks = true;
   add_gated_shared(config, 512, mixture);
   return build(decoder);
 }
@@ -99,6 +100,7 @@ ModelSpec make_qwen3_next(const ConfigReader& config) {
                                .max_position = 32768});
   decoder.recurrent->stored = DeltaStored::by_key_head;
   decoder.vllm.head_everywhere = true;
+  decoder.vllm.experts_in_stages = decoder.vllm.expert_for_ranks = true;
   decoder.mixture = read_qwen_mixture(
       config, decoder.sizes.layers, {.intermediate = 512, .experts = 512, .experts_per_token = 10});
   decoder.mixture->sizes.router.normalize = config.boolean({"norm_topk_prob"}, true);

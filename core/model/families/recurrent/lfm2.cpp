@@ -106,6 +106,7 @@ ModelSpec make_lfm2_moe(const ConfigReader& config) {
     mixture.names.choice_bias = {"feed_forward.experts.routed_experts.e_score_correction_bias",
                                  "feed_forward.expert_bias"};
   }
+  decoder.vllm.experts_in_stages = decoder.vllm.expert_for_ranks = true;
   return build(decoder);
 }
 

@@ -174,7 +174,7 @@ ModelSpec make_nemotron_h(const ConfigReader& config) {
   decoder.recurrent->bias = config.boolean({"use_bias"}, false);
   decoder.recurrent->sizes.norm.epsilon = decoder.norm.epsilon;
   decoder.mlp_kind = MlpKind::plain;
-  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  read_plain_attention_biases(config, decoder);
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
   const auto has_experts = [](const LayerParts& parts) { return parts.experts; };
   if (std::ranges::any_of(decoder.parts, has_experts)) {
@@ -234,8 +234,9 @@ ModelSpec make_falcon_h1(const ConfigReader& config) {
     table.sizes.gated = RecurrentSpec::Gated::after_norm;
   }
   decoder.parts.assign(static_cast<size_t>(sizes.layers), {.recurrent = true});
-  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  read_plain_attention_biases(config, decoder);
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
+  decoder.mlp_bias_kept = Kept::in_run;
   name_feed_forward(decoder);
   decoder.vllm.knows_stage = true;
   return build(decoder);

@@ -1,0 +1,91 @@
+// What vLLM's classes decide beside the weights: launches that they refuse by heads, groups and
+// experts, and biases that they have no place for. Seen with tests/against_vllm.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+
+#include "base/json.h"
+#include "model/config.h"
+#include "shard/layout.h"
+#include "shard/model_folder.h"
+
+namespace plimsoll::shard {
+namespace {
+
+model::ModelSpec golden_spec(const std::string& name) {
+  return model::make_model_spec(read_fixture(("golden/models/" + name + "/config.json").c_str()));
+}
+
+/// Three layers with eight heads and, where it has experts, four.
+model::ModelSpec spec_of(const char* architecture, const char* model_type, const Json& more) {
+  Json config = {{"architectures", {architecture}},
+                 {"model_type", model_type},
+                 {"hidden_size", 64},
+                 {"intermediate_size", 64},
+                 {"moe_intermediate_size", 64},
+                 {"shared_expert_intermediate_size", 64},
+                 {"num_hidden_layers", 3},
+                 {"num_attention_heads", 8},
+                 {"num_key_value_heads", 8},
+                 {"vocab_size", 512},
+                 {"num_experts", 4},
+                 {"n_routed_experts", 4},
+                 {"num_experts_per_tok", 2}};
+  config.update(more);
+  return model::make_model_spec(config);
+}
+
+void check_refused(const model::ModelSpec& spec, const Layout& layout, const std::string& why) {
+  CHECK_THROWS_WITH(make_stages(spec, layout), Catch::Contains(why));
+}
+
+}  // namespace
+
+TEST_CASE("ranks that do not divide a mixer's heads or groups are refused, as vLLM refuses them") {
+  const model::ModelSpec latents = golden_spec("glm_moe_dsa");
+  CHECK_NOTHROW(make_stages(latents, {.tensor_parallel = 4}));
+  check_refused(latents, {.tensor_parallel = 8}, "layer 0 has 4 query heads; vLLM refuses it too");
+  const model::ModelSpec mamba = golden_spec("granitemoehybrid_dense");
+  CHECK_NOTHROW(make_stages(mamba, {.tensor_parallel = 2}));
+  check_refused(mamba, {.tensor_parallel = 4}, "2 groups of B and C");
+}
+
+TEST_CASE("fewer experts than ranks are refused where vLLM's class counts them") {
+  check_refused(spec_of("Qwen2MoeForCausalLM", "qwen2_moe", {}), {.tensor_parallel = 8},
+                "has 4 experts, fewer than ranks");
+  CHECK_NOTHROW(make_stages(spec_of("OlmoeForCausalLM", "olmoe", {}), {.tensor_parallel = 8}));
+}
+
+TEST_CASE("stages without experts are refused where vLLM's class looks for one") {
+  const Json dense = {{"first_k_dense_replace", 1}, {"num_dense_layers", 1}};
+  for (const auto& [architecture, model_type] :
+       {std::pair{"Glm4MoeForCausalLM", "glm4_moe"}, {"AfmoeForCausalLM", "afmoe"}}) {
+    const model::ModelSpec spec = spec_of(architecture, model_type, dense);
+    CHECK_NOTHROW(make_stages(spec, {}));
+    check_refused(spec, {.pipeline_parallel = 3},
+                  "stage 0 has 1 layers, none of which has experts");
+  }
+}
+
+TEST_CASE("biases that vLLM's class has no place for are left out of shards") {
+  const Json flags = {{"attention_bias", true}, {"use_bias", true}};
+  for (const auto& [architecture, model_type] :
+       {std::pair{"CohereForCausalLM", "cohere"},
+        {"Ernie4_5ForCausalLM", "ernie4_5"},
+        {"GemmaForCausalLM", "gemma"},
+        {"GraniteMoeForCausalLM", "granitemoe"},
+        {"GraniteMoeSharedForCausalLM", "granitemoeshared"},
+        {"OlmoeForCausalLM", "olmoe"},
+        {"Qwen3NextForCausalLM", "qwen3_next"}}) {
+    INFO(architecture);
+    const model::ModelSpec spec = spec_of(architecture, model_type, flags);
+    const auto is_bias = [](const std::string& name) {
+      return name.find("self_attn") != std::string::npos && name.ends_with(".bias");
+    };
+    CHECK(std::ranges::any_of(spec.weights, is_bias, &model::WeightSpec::name));
+    CHECK(std::ranges::none_of(make_stages(spec, {}).front(), is_bias, &ShardTensor::name));
+  }
+}
+
+}  // namespace plimsoll::shard
