@@ -27,7 +27,8 @@ void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefau
                                       .theta_key = defaults.theta_key,
                                       .original_max_position = defaults.original_max_position,
                                       .share_key = defaults.share_key,
-                                      .share = defaults.share})};
+                                      .share = defaults.share,
+                                      .parameters = defaults.rope})};
 }
 
 void add_llama_biases(const ConfigReader& config, Decoder& decoder) {

@@ -200,7 +200,8 @@ struct CommonDefaults {
   std::string_view epsilon_key = "rms_norm_eps";
   std::string_view theta_key = "rope_theta";
   std::string_view share_key = "partial_rotary_factor";
-  double share = 1;  // of the head that is rotated
+  double share = 1;            // of the head that is rotated
+  const Json* rope = nullptr;  // RopeDefaults::parameters
 };
 
 /// Sizes, activation, epsilon and tying.

@@ -278,12 +278,14 @@ std::optional<ConfigReader> parameters_of(const ConfigReader& outer, std::string
 }  // namespace
 
 Rope read_rope(const ConfigReader& config, const RopeDefaults& defaults) {
+  const Json* missing = defaults.parameters == nullptr ? &no_parameters() : defaults.parameters;
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const auto outer = config.object(key);
     const auto parameters = outer ? parameters_of(*outer, defaults.layer_type) : std::nullopt;
     if (parameters) return make_rope(config, *parameters, defaults);
+    if (outer) missing = &no_parameters();
   }
-  return make_rope(config, ConfigReader::plain(no_parameters()), defaults);
+  return make_rope(config, ConfigReader::plain(*missing), defaults);
 }
 
 Rope plain_rope(const ConfigReader& config, double theta, int64_t rotary_dim,

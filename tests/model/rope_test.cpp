@@ -107,6 +107,31 @@ TEST_CASE("rotation speeds and contexts of every kind") {
   CHECK(spec.max_position == row.context);
 }
 
+TEST_CASE("where a config has no scaling, its class's own counts") {
+  struct Row {
+    const char* architecture;
+    const char* own;
+  };
+  const Row row = GENERATE(values<Row>({
+      {"ApertusForCausalLM", R"({"rope_type": "llama3", "rope_theta": 12e6, "factor": 8.0,
+        "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0})"},
+      {"CwmForCausalLM", R"({"rope_type": "llama3", "rope_theta": 1e6, "factor": 16.0,
+        "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0})"},
+      {"GptOssForCausalLM", R"({"rope_type": "yarn", "factor": 32.0, "truncate": false,
+        "original_max_position_embeddings": 4096})"},
+  }));
+  INFO(row.architecture);
+  const auto table = [&](const Json& changes) {
+    return with_rope(changes.dump().c_str(), row.architecture).ropes[0].table;
+  };
+  const model::RopeTable missing = table({{"rope_scaling", nullptr}});
+  const model::RopeTable own = table({{"rope_scaling", Json::parse(row.own)}});
+  CHECK(missing.inverse_frequencies == own.inverse_frequencies);
+  CHECK(missing.scale == own.scale);
+  const model::RopeTable plain = table({{"rope_parameters", {{"rope_type", "default"}}}});
+  CHECK(plain.inverse_frequencies != own.inverse_frequencies);
+}
+
 TEST_CASE("longrope has two tables and keeps the stated context") {
   for (const char* kind : {"longrope", "su"}) {
     const Json changes = {

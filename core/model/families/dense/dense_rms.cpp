@@ -32,6 +32,9 @@ std::vector<int32_t> rotated_layers(const ConfigReader& config, int64_t layers) 
 }  // namespace
 
 ModelSpec make_apertus(const ConfigReader& config) {
+  static const Json kRope = {{"rope_type", "llama3"}, {"rope_theta", 12e6},
+                             {"factor", 8},           {"low_freq_factor", 1},
+                             {"high_freq_factor", 4}, {"original_max_position_embeddings", 8192}};
   Decoder decoder{.family = "apertus"};
   decoder.xielu = config.text({"hidden_act"}, "xielu") == "xielu";
   read_common(config, decoder,
@@ -44,7 +47,8 @@ ModelSpec make_apertus(const ConfigReader& config) {
                .epsilon = 1e-5,
                .theta = 12e6,
                .activation = "relu",
-               .activation_key = decoder.xielu ? "" : "hidden_act"});
+               .activation_key = decoder.xielu ? "" : "hidden_act",
+               .rope = &kRope});
   add_attention_biases(config, decoder);
   decoder.mlp_kind = MlpKind::plain;
   decoder.qk_norm = true;
@@ -73,6 +77,9 @@ ModelSpec make_arcee(const ConfigReader& config) {
 }
 
 ModelSpec make_cwm(const ConfigReader& config) {
+  static const Json kRope = {{"rope_type", "llama3"}, {"rope_theta", 1e6},
+                             {"factor", 16},          {"low_freq_factor", 1},
+                             {"high_freq_factor", 4}, {"original_max_position_embeddings", 8192}};
   Decoder decoder{.family = "cwm"};
   read_common(config, decoder,
               {.sizes = {.vocab = 128256,
@@ -84,7 +91,8 @@ ModelSpec make_cwm(const ConfigReader& config) {
                          .head_dim = 128,
                          .max_position = 131072},
                .epsilon = 1e-5,
-               .theta = 1e6});
+               .theta = 1e6,
+               .rope = &kRope});
   decoder.windows =
       read_windows(config, decoder.sizes.layers, config.integer({"sliding_window"}, 8192),
                    [](int64_t layer) { return layer % 4 != 0; });

@@ -50,6 +50,9 @@ ModelSpec make_ernie4_5_moe(const ConfigReader& config) {
 }
 
 ModelSpec make_gpt_oss(const ConfigReader& config) {
+  static const Json kRope = {{"rope_type", "yarn"}, {"factor", 32},
+                             {"beta_fast", 32},     {"beta_slow", 1},
+                             {"truncate", false},   {"original_max_position_embeddings", 4096}};
   Decoder decoder{.family = "gpt_oss"};
   read_common(config, decoder,
               {.sizes = {.vocab = 201088,
@@ -61,7 +64,8 @@ ModelSpec make_gpt_oss(const ConfigReader& config) {
                          .head_dim = 64,
                          .max_position = 131072},
                .epsilon = 1e-5,
-               .theta = 150000});
+               .theta = 150000,
+               .rope = &kRope});
   const int64_t layers = decoder.sizes.layers;
   decoder.windows = read_windows(config, layers, config.integer({"sliding_window"}, 128),
                                  [](int64_t layer) { return layer % 2 == 0; });
