@@ -77,6 +77,10 @@ TEST_CASE("configs as transformers 5 saves them mean what the published ones mea
                                "sliding_attention", "full_attention"]})");
   CHECK(gemma.layers[0].attention.head_dim == 8);
   CHECK(gemma.layers[3].attention.head_dim == 16);
+  CHECK_THROWS_WITH(
+      spec_of("Gemma4ForCausalLM",
+              R"({"per_layer_config": {"1": {"head_dim": 16}, "3": {"head_dim": 24}}})"),
+      Contains("per_layer_config") && Contains("the same of each full layer"));
 
   const char* experts = R"({"num_local_experts": 8, "num_experts": 8})";
   CHECK(spec_of("PhimoeForCausalLM", experts).weights.size() ==

@@ -1,6 +1,7 @@
 // Gemma 4. Its mixtures: an MLP and experts side by side, each with norms of its own; full layers
 // have heads of another size, whose values are their keys. Its small models: inputs by layer, and
 // layers that read the keys of earlier ones.
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -36,6 +37,10 @@ ConfigReader full_layer(const ConfigReader& config) {
   const Json* layers = config.find({"per_layer_config"});
   if (layers == nullptr || !layers->is_object() || layers->empty())
     return config.object_or_empty("per_layer_config");
+  const auto differs = [&](const Json& layer) { return layer != layers->front(); };
+  if (std::ranges::any_of(*layers, differs)) {
+    config.refuse("per_layer_config", "the same of each full layer");
+  }
   return config.object_or_empty("per_layer_config").object_or_empty(layers->begin().key());
 }
 
