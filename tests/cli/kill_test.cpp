@@ -1,5 +1,5 @@
-// SIGKILL at random moments, each time followed by the same command, until it ends with 0: nothing
-// lost, nothing twice, the same bytes. PLIMSOLL_KILLS sets how many (60).
+// SIGKILL at random moments, each time followed by the same command on another number of ranks,
+// until it ends: nothing lost, nothing twice, the same bytes. PLIMSOLL_KILLS sets how many (60).
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,8 +36,14 @@ std::string batch_of(int lines) {
   return input;
 }
 
+struct Ranks {
+  const char* tensor;
+  const char* stages;
+};
+constexpr Ranks kRanks[] = {{"1", "1"}, {"2", "1"}, {"1", "2"}, {"2", "2"}};
+
 /// Starts the program; it is killed after `after`, unless it ends before. Its status, -1 if killed.
-int life(const Scratch& scratch, std::chrono::microseconds after) {
+int life(const Scratch& scratch, const Ranks& ranks, std::chrono::microseconds after) {
   const std::string in = scratch.path("in");
   const std::string out = scratch.path("out");
   const pid_t child = fork();
@@ -45,8 +51,8 @@ int life(const Scratch& scratch, std::chrono::microseconds after) {
     const int nothing = open("/dev/null", O_RDWR);
     for (const int stream : {0, 1, 2}) dup2(nothing, stream);
     execl(test::kProgram.c_str(), "plimsoll", "run", test::kModel.c_str(), "-q", "-i", in.c_str(),
-          "-o", out.c_str(), "--device", "cpu", "--threads", "1", "--max-num-seqs", "16",
-          static_cast<char*>(nullptr));
+          "-o", out.c_str(), "--device", "cpu", "--threads", "1", "--max-num-seqs", "16", "-tp",
+          ranks.tensor, "-pp", ranks.stages, static_cast<char*>(nullptr));
     _exit(127);
   }
   std::this_thread::sleep_for(after);
@@ -72,7 +78,8 @@ TEST_CASE("killed at random moments") {
   int killed = 0;
   int ended = 0;
   while (killed < kills) {
-    const int status = life(scratch, std::chrono::milliseconds(milliseconds(random)));
+    const Ranks& ranks = kRanks[random() % std::size(kRanks)];
+    const int status = life(scratch, ranks, std::chrono::milliseconds(milliseconds(random)));
     if (status == -1) {
       ++killed;
       continue;
@@ -84,7 +91,7 @@ TEST_CASE("killed at random moments") {
     REQUIRE(!scratch.has("out.running"));
     for (const char* name : {"out", "out.run.json"}) std::filesystem::remove(scratch.path(name));
   }
-  REQUIRE(life(scratch, std::chrono::seconds(60)) == 3);
+  REQUIRE(life(scratch, kRanks[0], std::chrono::seconds(60)) == 3);
   CHECK(scratch.read("out") == expected);
   WARN(killed << " kills over " << ended + 1 << " runs");
 }
