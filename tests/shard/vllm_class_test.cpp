@@ -88,4 +88,27 @@ TEST_CASE("biases that vLLM's class has no place for are left out of shards") {
   }
 }
 
+TEST_CASE("what vLLM's class does not read of a config is refused or known") {
+  const auto refused = [](const char* architecture, const char* model_type, const Json& more) {
+    return !spec_of(architecture, model_type, more).vllm.refused.empty();
+  };
+  const Json untied = {{"tie_word_embeddings", false}};
+  CHECK(refused("CohereForCausalLM", "cohere", untied));
+  CHECK_FALSE(refused("CohereForCausalLM", "cohere", {}));
+  CHECK(refused("FalconForCausalLM", "falcon", {{"ffn_hidden_size", 128}}));
+  CHECK_FALSE(refused("FalconForCausalLM", "falcon", {{"ffn_hidden_size", 256}}));
+  // Biases that its class has whatever the config says: a checkpoint without them is refused.
+  const Json flags = {{"qkv_bias", false}, {"attention_bias", false}};
+  for (const auto& [architecture, model_type] : {std::pair{"Qwen2MoeForCausalLM", "qwen2_moe"},
+                                                 {"PhiMoEForCausalLM", "phimoe"},
+                                                 {"GptOssForCausalLM", "gpt_oss"}}) {
+    INFO(architecture);
+    const model::ModelSpec spec = spec_of(architecture, model_type, flags);
+    CHECK(std::ranges::any_of(spec.weights, [](const model::WeightSpec& weight) {
+      return weight.kept == model::Kept::in_vllm && weight.name.ends_with("qkv_proj.bias");
+    }));
+    CHECK(spec.layers.front().attention.qkv.bias == model::kNoWeight);
+  }
+}
+
 }  // namespace plimsoll::shard

@@ -115,6 +115,9 @@ ModelSpec make_falcon(const ConfigReader& config) {
   use_layer_norms(config, decoder, "layer_norm_epsilon", NormTensors::weight_and_bias);
   set_fourfold_names(decoder);
   read_falcon_layout(config, decoder);
+  if (sizes.intermediate != 4 * sizes.hidden) {
+    decoder.vllm.refused = "vLLM's Falcon does not read ffn_hidden_size";
+  }
   if (alibi) {
     // The reference adds before it scales, in BF16.
     decoder.alibi = {.factor = 1 / std::sqrt(static_cast<float>(sizes.head_dim)),

@@ -27,6 +27,7 @@ Decoder read_cohere(const ConfigReader& config, const char* family, double theta
   decoder.rope_pairs = RopePairs::neighbours;
   decoder.logits_scale = static_cast<float>(config.positive({"logit_scale"}, 0.0625));
   decoder.names.tied_embedding = "model.embed_tokens";  // vLLM's class has no lm_head
+  if (!decoder.tied) decoder.vllm.refused = "vLLM's class has no head beside the token table";
   return decoder;
 }
 

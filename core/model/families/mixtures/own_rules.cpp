@@ -69,7 +69,10 @@ ModelSpec make_gpt_oss(const ConfigReader& config) {
   const int64_t layers = decoder.sizes.layers;
   decoder.windows = read_windows(config, layers, config.integer({"sliding_window"}, 128),
                                  [](int64_t layer) { return layer % 2 == 0; });
-  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, true);
+  decoder.qkv_bias = decoder.out_bias = true;
+  if (!config.boolean({"attention_bias"}, true)) {
+    decoder.qkv_bias_kept = decoder.out_bias_kept = Kept::in_vllm;
+  }
   decoder.activation = Activation::gelu_quick;  // gate sigmoid(1.702 gate)
   if (config.positive({"swiglu_alpha"}, 1.702) != 1.702) config.refuse("swiglu_alpha", "1.702");
   decoder.names.engine_embedding = "embedding";

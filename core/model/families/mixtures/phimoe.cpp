@@ -17,7 +17,10 @@ ModelSpec make_phimoe(const ConfigReader& config) {
                .epsilon = 1e-5,
                .theta = 1e6});
   use_layer_norms(config, decoder, "rms_norm_eps", NormTensors::weight_and_bias);
-  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  decoder.qkv_bias = decoder.out_bias = true;
+  if (!config.boolean({"attention_bias"}, false)) {
+    decoder.qkv_bias_kept = decoder.out_bias_kept = Kept::in_vllm;
+  }
   const int64_t window = config.integer({"sliding_window"}, 0);
   if (window > 0 && window < decoder.sizes.max_position) {
     decoder.windows.assign(static_cast<size_t>(decoder.sizes.layers), window);

@@ -83,7 +83,8 @@ ModelSpec make_qwen2_moe(const ConfigReader& config) {
                          .kv_heads = 16,
                          .max_position = 32768}});
   decoder.windows = qwen_windows(config, decoder.sizes.layers);
-  decoder.qkv_bias = config.boolean({"qkv_bias"}, true);
+  decoder.qkv_bias = true;
+  if (!config.boolean({"qkv_bias"}, true)) decoder.qkv_bias_kept = Kept::in_vllm;
   decoder.mixture = read_qwen_mixture(
       config, decoder.sizes.layers, {.intermediate = 1408, .experts = 60, .experts_per_token = 4});
   add_gated_shared(config, 5632, *decoder.mixture);

@@ -174,7 +174,6 @@ ModelSpec make_nemotron_h(const ConfigReader& config) {
   decoder.recurrent->bias = config.boolean({"use_bias"}, false);
   decoder.recurrent->sizes.norm.epsilon = decoder.norm.epsilon;
   decoder.mlp_kind = MlpKind::plain;
-  read_plain_attention_biases(config, decoder);
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
   const auto has_experts = [](const LayerParts& parts) { return parts.experts; };
   if (std::ranges::any_of(decoder.parts, has_experts)) {
