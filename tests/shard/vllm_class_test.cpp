@@ -95,6 +95,7 @@ TEST_CASE("what vLLM's class does not read of a config is refused or known") {
   const Json untied = {{"tie_word_embeddings", false}};
   CHECK(refused("CohereForCausalLM", "cohere", untied));
   CHECK_FALSE(refused("CohereForCausalLM", "cohere", {}));
+  CHECK(refused("BloomForCausalLM", "bloom", untied));
   CHECK(refused("FalconForCausalLM", "falcon", {{"ffn_hidden_size", 128}}));
   CHECK_FALSE(refused("FalconForCausalLM", "falcon", {{"ffn_hidden_size", 256}}));
   // Biases that its class has whatever the config says: a checkpoint without them is refused.

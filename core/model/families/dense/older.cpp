@@ -154,6 +154,7 @@ ModelSpec make_bloom(const ConfigReader& config) {
   decoder.alibi.emplace();
   decoder.alibi_slopes = alibi_slopes(decoder.sizes.heads);
   decoder.spellings = {{"transformer.", ""}};
+  if (!decoder.tied) decoder.vllm.refused = "vLLM fails to load BLOOM with a head of its own";
   return build(decoder);
 }
 
