@@ -76,7 +76,7 @@ TEST_CASE("what is under way when a signal comes is answered before the end") {
 )");
   // Not the function "plimsoll", whose shell the signal would meet.
   const Outcome outcome = shell(scratch, "mkfifo in; (exec " + test::kProgram +
-                                             R"( run $MODEL -i in -o out --grace 10min) &
+                                             R"( run $MODEL -i in -o out --grace 10m) &
 run=$!; exec 3>in; cat lines >&3
 until test -s out.part; do kill -0 $run || exit 98; sleep 0.01; done
 kill -TERM $run; wait $run)");
