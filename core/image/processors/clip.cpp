@@ -100,8 +100,8 @@ class Clip : public Processor {
     if (image.size == result_) return image;
     const Size part{std::min(image.size.width, result_.width),
                     std::min(image.size.height, result_.height)};
-    const Image middle = crop(image, (image.size.width - part.width) / 2,
-                              (image.size.height - part.height) / 2, part);
+    Image middle = crop(image, (image.size.width - part.width) / 2,
+                        (image.size.height - part.height) / 2, part);
     if (part == result_) return middle;
     Image padded{result_,
                  std::vector<uint8_t>(static_cast<size_t>(3 * result_.width * result_.height))};

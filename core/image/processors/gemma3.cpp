@@ -69,7 +69,7 @@ class Gemma3 : public Processor {
     const auto shortest = static_cast<double>(std::min(size.width, size.height));
     if (!pan_and_scan_ || longest / shortest < min_ratio_) return 0;
     const auto by_size = static_cast<int64_t>(longest / static_cast<double>(min_crop_size_));
-    const auto by_ratio = static_cast<int64_t>(longest / shortest + 0.5);
+    const auto by_ratio = static_cast<int64_t>(std::floor(longest / shortest + 0.5));
     const int64_t count = std::min(max_crops_, std::max<int64_t>(2, std::min(by_size, by_ratio)));
     const auto step = std::ceil(longest / static_cast<double>(count));
     if (std::min(step, shortest) < static_cast<double>(min_crop_size_)) return 0;
