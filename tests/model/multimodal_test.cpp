@@ -138,6 +138,16 @@ TEST_CASE("LLaVA leaves out its encoder's first row, whatever it is, or nothing"
   CHECK(refusal(config).find("vision_feature_select_strategy") != std::string::npos);
 }
 
+TEST_CASE("Gemma 3 does not cap its head's logits where it sees pictures") {
+  Json config = llava_config();
+  config["architectures"] = {"Gemma3ForConditionalGeneration"};
+  config["mm_tokens_per_image"] = 4;
+  config["text_config"] = text_config("gemma3_text");
+  config["text_config"]["final_logit_softcapping"] = 5.0;
+  config["vision_config"]["model_type"] = "siglip_vision_model";
+  CHECK(make_model_spec(config).final_soft_cap == 0);
+}
+
 TEST_CASE("LLaVA's projector has the config's activation") {
   Json config = llava_config();
   CHECK(make_model_spec(config).vision->activation == Activation::gelu);

@@ -25,6 +25,8 @@ ModelSpec make_gemma3_multimodal(const ConfigReader& config) {
   TextPart text{.config = config.json()};
   // Stated for the whole model; vLLM does not look for it in text_config.
   text.config["tie_word_embeddings"] = config.whole().boolean({"tie_word_embeddings"}, true);
+  // transformers' class caps attention's logits alone; the head's only where text runs by itself.
+  text.config.erase("final_logit_softcapping");
   ModelSpec spec = make_language_model(config, text, make_gemma3);
 
   const std::string tower = "vision_tower.vision_model";
