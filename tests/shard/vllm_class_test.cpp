@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "base/json.h"
@@ -31,8 +32,9 @@ model::ModelSpec spec_of(const char* architecture, const char* model_type, const
                  {"vocab_size", 512},
                  {"num_experts", 4},
                  {"n_routed_experts", 4},
-                 {"num_experts_per_tok", 2}};
-  config.update(more);
+                 {"num_experts_per_tok", 2},
+                 {"full_attention_interval", 2}};
+  if (!more.is_null()) config.update(more);
   return model::make_model_spec(config);
 }
 
@@ -69,17 +71,17 @@ TEST_CASE("stages without experts are refused where vLLM's class looks for one")
 }
 
 TEST_CASE("biases that vLLM's class has no place for are left out of shards") {
-  const Json flags = {{"attention_bias", true}, {"use_bias", true}};
-  for (const auto& [architecture, model_type] :
-       {std::pair{"CohereForCausalLM", "cohere"},
-        {"Ernie4_5ForCausalLM", "ernie4_5"},
-        {"GemmaForCausalLM", "gemma"},
-        {"GraniteMoeForCausalLM", "granitemoe"},
-        {"GraniteMoeSharedForCausalLM", "granitemoeshared"},
-        {"OlmoeForCausalLM", "olmoe"},
-        {"Qwen3NextForCausalLM", "qwen3_next"}}) {
+  const std::tuple<const char*, const char*, const char*> rows[] = {
+      {"CohereForCausalLM", "cohere", "attention_bias"},
+      {"Ernie4_5ForCausalLM", "ernie4_5", "use_bias"},
+      {"GemmaForCausalLM", "gemma", "attention_bias"},
+      {"GraniteMoeForCausalLM", "granitemoe", "attention_bias"},
+      {"GraniteMoeSharedForCausalLM", "granitemoeshared", "attention_bias"},
+      {"OlmoeForCausalLM", "olmoe", "attention_bias"},
+      {"Qwen3NextForCausalLM", "qwen3_next", "attention_bias"}};
+  for (const auto& [architecture, model_type, flag] : rows) {
     INFO(architecture);
-    const model::ModelSpec spec = spec_of(architecture, model_type, flags);
+    const model::ModelSpec spec = spec_of(architecture, model_type, {{flag, true}});
     const auto is_bias = [](const std::string& name) {
       return name.find("self_attn") != std::string::npos && name.ends_with(".bias");
     };
@@ -96,8 +98,8 @@ TEST_CASE("what vLLM's class does not read of a config is refused or known") {
   CHECK(refused("CohereForCausalLM", "cohere", untied));
   CHECK_FALSE(refused("CohereForCausalLM", "cohere", {}));
   CHECK(refused("BloomForCausalLM", "bloom", untied));
-  CHECK(refused("FalconForCausalLM", "falcon", {{"ffn_hidden_size", 128}}));
-  CHECK_FALSE(refused("FalconForCausalLM", "falcon", {{"ffn_hidden_size", 256}}));
+  CHECK(refused("FalconForCausalLM", "falcon", {{"intermediate_size", 128}}));
+  CHECK_FALSE(refused("FalconForCausalLM", "falcon", {{"intermediate_size", 256}}));
   // Biases that its class has whatever the config says: a checkpoint without them is refused.
   const Json flags = {{"qkv_bias", false}, {"attention_bias", false}};
   for (const auto& [architecture, model_type] : {std::pair{"Qwen2MoeForCausalLM", "qwen2_moe"},
