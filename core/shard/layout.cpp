@@ -273,7 +273,6 @@ void check_mixers(const ModelSpec& spec, int64_t ranks) {
 }
 
 void check_layout(const ModelSpec& spec, const Layout& layout) {
-  check_mixers(spec, layout.tensor_parallel);
   if (layout.tensor_parallel > 1 && !spec.vllm.whole.empty()) {
     fail(ExitCode::usage, "--tensor-parallel-size {}: {}; use 1", layout.tensor_parallel,
          spec.vllm.whole);
@@ -382,7 +381,9 @@ std::string headless_name(const WeightSpec& table) {
 
 std::vector<Stage> make_stages(const ModelSpec& spec, const Layout& layout) {
   check_layout(spec, layout);
-  return Walk(spec, layout).stages();
+  std::vector<Stage> stages = Walk(spec, layout).stages();
+  check_mixers(spec, layout.tensor_parallel);  // last: what tensors refuse says more
+  return stages;
 }
 
 Stage make_run_tensors(const ModelSpec& spec, int64_t tensor_parallel) {
