@@ -272,12 +272,21 @@ void check_mixers(const ModelSpec& spec, int64_t ranks) {
   }
 }
 
+// vLLM's classes whose layers share blocks, and that of Mamba-2 alone.
+bool is_in_one_piece(const ModelSpec& spec) {
+  const auto is_mamba2 = [](const model::LayerSpec& layer) {
+    return layer.recurrent && layer.recurrent->kind == model::RecurrentKind::mamba2 &&
+           !layer.has_attention() && layer.mlp.kind == model::MlpKind::none;
+  };
+  return spec.shares_blocks() || std::ranges::all_of(spec.layers, is_mamba2);
+}
+
 void check_layout(const ModelSpec& spec, const Layout& layout) {
   if (layout.tensor_parallel > 1 && !spec.vllm.whole.empty()) {
     fail(ExitCode::usage, "--tensor-parallel-size {}: {}; use 1", layout.tensor_parallel,
          spec.vllm.whole);
   }
-  if (layout.pipeline_parallel > 1 && spec.shares_blocks()) {
+  if (layout.pipeline_parallel > 1 && is_in_one_piece(spec)) {
     fail(ExitCode::usage, "--pipeline-parallel-size {}: vLLM's {} has no stages; use 1",
          layout.pipeline_parallel, spec.architecture);
   }

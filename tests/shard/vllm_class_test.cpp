@@ -114,4 +114,13 @@ TEST_CASE("what vLLM's class does not read of a config is refused or known") {
   }
 }
 
+TEST_CASE("a class without stages is refused more than one") {
+  const model::ModelSpec spec = spec_of(
+      "Mamba2ForCausalLM", "mamba2",
+      {{"num_heads", 16}, {"head_dim", 8}, {"state_size", 8}, {"n_groups", 1}, {"expand", 2}});
+  CHECK(make_stages(spec, {}).size() == 1);
+  CHECK_THROWS_WITH(make_stages(spec, {.pipeline_parallel = 2}),
+                    Catch::Contains("vLLM's Mamba2ForCausalLM has no stages"));
+}
+
 }  // namespace plimsoll::shard
