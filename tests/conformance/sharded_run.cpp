@@ -118,11 +118,17 @@ void check_model(const fs::path& recipe) {
   for (const Ranks ranks : {Ranks{1, 1}, Ranks{2, 1}, Ranks{4, 1}, Ranks{2, 2}}) {
     INFO("-tp " << ranks.tensor << " -pp " << ranks.pipeline);
     const fs::path out = scratch.path(fmt::format("out{}{}", ranks.tensor, ranks.pipeline));
-    write_shards(Job(source, {.tensor_parallel = ranks.tensor,
-                              .pipeline_parallel = ranks.pipeline,
-                              .dtype = std::string(torch_name(dtype)),
-                              .max_file_size = 100'000}),
-                 out, {.tool_version = "test"});
+    std::optional<Job> job;
+    try {
+      job.emplace(source, JobOptions{.tensor_parallel = ranks.tensor,
+                                     .pipeline_parallel = ranks.pipeline,
+                                     .dtype = std::string(torch_name(dtype)),
+                                     .max_file_size = 100'000});
+    } catch (const Error& error) {
+      if (std::string_view(error.what()).find("vLLM refuses it too") == std::string::npos) throw;
+      continue;
+    }
+    write_shards(*job, out, {.tool_version = "test"});
     for (const bool with_sidecar : {true, false}) {
       if (!with_sidecar) fs::remove(out / kSidecar);  // as vLLM leaves them
       const ShardReader shards(out, spec, {});
