@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <numeric>
 #include <string_view>
@@ -72,6 +73,29 @@ std::vector<int64_t> stage_ends(int64_t layers, int64_t stages,
   std::vector<int64_t> ends = partition.empty() ? equal_parts(layers, stages) : partition;
   std::partial_sum(ends.begin(), ends.end(), ends.begin());
   return ends;
+}
+
+bool has_stages(std::string_view architecture) {
+  constexpr auto kWhole = std::to_array<std::string_view>({
+      "AriaForConditionalGeneration",
+      "CLIPModel",
+      "Gemma3TextModel",
+      "Gemma3nForCausalLM",
+      "Gemma3nForConditionalGeneration",
+      "Idefics3ForConditionalGeneration",
+      "Mamba2ForCausalLM",
+      "ModernBertModel",
+      "NemotronH_Nano_VL_V2",
+      "NomicBertModel",
+      "PaddleOCRVLForConditionalGeneration",
+      "Phi4MMForCausalLM",
+      "SmolVLMForConditionalGeneration",
+      "WhisperForConditionalGeneration",
+      "Zamba2ForCausalLM",
+  });
+  return std::ranges::find(kWhole, architecture) == kWhole.end() &&
+         architecture.find("Bert") == std::string_view::npos &&
+         !architecture.starts_with("Roberta") && !architecture.starts_with("XLMRoberta");
 }
 
 }  // namespace plimsoll::model

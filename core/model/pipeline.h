@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace plimsoll::model {
@@ -15,5 +16,9 @@ std::vector<int64_t> parse_partition(const std::string& text);
 /// Throws Error(usage) where the partition does not fit the model.
 std::vector<int64_t> stage_ends(int64_t layers, int64_t stages,
                                 const std::vector<int64_t>& partition);
+
+/// Whether vLLM divides models of the architecture: its classes that lack the `SupportsPP`
+/// interface (vLLM 0.32.0's model_executor/models) it runs in one stage alone.
+bool has_stages(std::string_view architecture);
 
 }  // namespace plimsoll::model

@@ -11,6 +11,7 @@
 #include "shard/file_names.h"
 #include "shard/quantized/told_values.h"
 #include "shard/ranks/repeated.h"
+#include "shard/refusals.h"
 
 namespace plimsoll::shard {
 namespace {

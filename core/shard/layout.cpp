@@ -1,7 +1,5 @@
 #include "shard/layout.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,6 +10,7 @@
 #include "base/error.h"
 #include "model/pipeline.h"
 #include "shard/ranks/rank_share.h"
+#include "shard/refusals.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -21,7 +20,6 @@ using model::Split;
 using model::WeightId;
 using model::WeightSpec;
 
-constexpr Release kMergedVisionMlp{.minor = 10, .patch = 1};  // Qwen2.5-VL's gate_up_proj
 std::vector<std::byte> bytes_of(const void* from, size_t count) {
   std::vector<std::byte> bytes(count);
   std::memcpy(bytes.data(), from, count);
@@ -252,74 +250,6 @@ class Walk {
   WeightId first_of_layers_ = 0;
 };
 
-void refuse_ranks(int64_t ranks, size_t layer, const std::string& why) {
-  fail(ExitCode::usage, "--tensor-parallel-size {}: layer {} has {}; vLLM refuses it too", ranks,
-       layer, why);
-}
-
-// Heads count even where no weight is cut by them, as behind latents.
-void check_mixers(const ModelSpec& spec, int64_t ranks) {
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    const model::AttentionSpec& attention = spec.layers[i].attention;
-    if (attention.heads % ranks != 0) {
-      refuse_ranks(ranks, i, fmt::format("{} query heads", attention.heads));
-    }
-    const auto& mixer = spec.layers[i].recurrent;
-    if (mixer && mixer->kind == model::RecurrentKind::mamba2 && mixer->groups > 1 &&
-        mixer->groups % ranks != 0) {
-      refuse_ranks(ranks, i, fmt::format("{} groups of B and C", mixer->groups));
-    }
-  }
-}
-
-// vLLM's classes whose layers share blocks, and that of Mamba-2 alone.
-bool is_in_one_piece(const ModelSpec& spec) {
-  const auto is_mamba2 = [](const model::LayerSpec& layer) {
-    return layer.recurrent && layer.recurrent->kind == model::RecurrentKind::mamba2 &&
-           !layer.has_attention() && layer.mlp.kind == model::MlpKind::none;
-  };
-  return spec.shares_blocks() || std::ranges::all_of(spec.layers, is_mamba2);
-}
-
-void check_layout(const ModelSpec& spec, const Layout& layout) {
-  if (layout.tensor_parallel > 1 && !spec.vllm.whole.empty()) {
-    fail(ExitCode::usage, "--tensor-parallel-size {}: {}; use 1", layout.tensor_parallel,
-         spec.vllm.whole);
-  }
-  if (layout.pipeline_parallel > 1 && is_in_one_piece(spec)) {
-    fail(ExitCode::usage, "--pipeline-parallel-size {}: vLLM's {} has no stages; use 1",
-         layout.pipeline_parallel, spec.architecture);
-  }
-  if (layout.pipeline_parallel > 1 && spec.layer_inputs.width > 0) {
-    fail(
-        ExitCode::usage,
-        "--pipeline-parallel-size {}: stages of models with inputs by layer are not made here yet; "
-        "use 1",
-        layout.pipeline_parallel);
-  }
-  if (layout.pipeline_parallel > 1 && layout.release < since::kPipelineNames) {
-    fail(ExitCode::usage,
-         "--pipeline-parallel-size {}: vLLM {} writes the stages over each other; {} is the first "
-         "that does not",
-         layout.pipeline_parallel, release_text(layout.release),
-         release_text(since::kPipelineNames));
-  }
-  if (!spec.input_norm.empty() && layout.release < kMergedVisionMlp) {
-    fail(
-        ExitCode::usage,
-        "--vllm-version {}: the vision tower of {} had other weights then; {} is the first release "
-        "whose shards are written",
-        release_text(layout.release), spec.architecture, release_text(kMergedVisionMlp));
-  }
-  if (!is_known(spec, layout.release)) {
-    fail(ExitCode::usage,
-         "--vllm-version {}: the gate of Qwen3-MoE changed its name several times between {} and "
-         "{}, which is not known well enough; use another release",
-         release_text(layout.release), release_text(since::kGateAlias),
-         release_text(since::kRoutedExperts));
-  }
-}
-
 }  // namespace
 
 int64_t ShardTensor::elements() const {
@@ -343,12 +273,6 @@ DType ShardTensor::unit() const {
 
 int64_t ShardTensor::bytes() const {
   return elements() * static_cast<int64_t>(dtype_size(dtype));
-}
-
-bool is_known(const ModelSpec& spec, const Release& release) {
-  if (!spec.input_norm.empty() && release < kMergedVisionMlp) return false;
-  return !spec.vllm.gate_has_alias || release < since::kGateAlias ||
-         release >= since::kRoutedExperts;
 }
 
 WeightId attention_end(const model::AttentionSpec& attention) {

@@ -77,9 +77,6 @@ std::vector<Stage> make_stages(const model::ModelSpec& spec, const Layout& layou
 /// parameter for. Throws as make_stages.
 Stage make_run_tensors(const model::ModelSpec& spec, int64_t tensor_parallel);
 
-/// Whether the names that a release has for the model's tensors are known.
-bool is_known(const model::ModelSpec& spec, const Release& release);
-
 /// The layer that each weight belongs to, by the number in its name; -1: to none.
 std::vector<int64_t> layers_of_weights(const model::ModelSpec& spec);
 

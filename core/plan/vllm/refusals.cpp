@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "hardware/capability.h"
+#include "model/pipeline.h"
 #include "plan/vllm/plan.h"
 
 namespace plimsoll::plan {
@@ -33,32 +34,8 @@ void check_parallel(const ConfigView& config, const EngineArgs& args) {
   }
 }
 
-/// Classes without the `SupportsPP` interface (vLLM 0.32.0's model_executor/models).
-bool is_in_one_piece(std::string_view architecture) {
-  constexpr auto kWhole = std::to_array<std::string_view>({
-      "AriaForConditionalGeneration",
-      "CLIPModel",
-      "Gemma3TextModel",
-      "Gemma3nForCausalLM",
-      "Gemma3nForConditionalGeneration",
-      "Idefics3ForConditionalGeneration",
-      "Mamba2ForCausalLM",
-      "ModernBertModel",
-      "NemotronH_Nano_VL_V2",
-      "NomicBertModel",
-      "PaddleOCRVLForConditionalGeneration",
-      "Phi4MMForCausalLM",
-      "SmolVLMForConditionalGeneration",
-      "WhisperForConditionalGeneration",
-      "Zamba2ForCausalLM",
-  });
-  return std::ranges::find(kWhole, architecture) != kWhole.end() ||
-         architecture.find("Bert") != std::string_view::npos ||
-         architecture.starts_with("Roberta") || architecture.starts_with("XLMRoberta");
-}
-
 void check_pipeline(const ConfigView& config, const EngineArgs& args) {
-  if (args.pipeline_parallel == 1 || !is_in_one_piece(architecture_name(config))) return;
+  if (args.pipeline_parallel == 1 || model::has_stages(architecture_name(config))) return;
   fail(ExitCode::usage,
        "Pipeline parallelism is not supported for this model. Supported models implement the "
        "`SupportsPP` interface. Leave --pipeline-parallel-size out.");

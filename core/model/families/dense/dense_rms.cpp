@@ -29,12 +29,17 @@ std::vector<int32_t> rotated_layers(const ConfigReader& config, int64_t layers) 
   return ropes;
 }
 
+/// What classes that scale as Llama 3 does have for `rope_parameters`.
+Json llama3_rope(double theta, double factor) {
+  return {{"rope_type", "llama3"}, {"rope_theta", theta},
+          {"factor", factor},      {"low_freq_factor", 1},
+          {"high_freq_factor", 4}, {"original_max_position_embeddings", 8192}};
+}
+
 }  // namespace
 
 ModelSpec make_apertus(const ConfigReader& config) {
-  static const Json kRope = {{"rope_type", "llama3"}, {"rope_theta", 12e6},
-                             {"factor", 8},           {"low_freq_factor", 1},
-                             {"high_freq_factor", 4}, {"original_max_position_embeddings", 8192}};
+  static const Json kRope = llama3_rope(12e6, 8);
   Decoder decoder{.family = "apertus"};
   decoder.xielu = config.text({"hidden_act"}, "xielu") == "xielu";
   read_common(config, decoder,
@@ -77,9 +82,7 @@ ModelSpec make_arcee(const ConfigReader& config) {
 }
 
 ModelSpec make_cwm(const ConfigReader& config) {
-  static const Json kRope = {{"rope_type", "llama3"}, {"rope_theta", 1e6},
-                             {"factor", 16},          {"low_freq_factor", 1},
-                             {"high_freq_factor", 4}, {"original_max_position_embeddings", 8192}};
+  static const Json kRope = llama3_rope(1e6, 16);
   Decoder decoder{.family = "cwm"};
   read_common(config, decoder,
               {.sizes = {.vocab = 128256,
@@ -116,9 +119,10 @@ ModelSpec make_ernie4_5(const ConfigReader& config) {
                .theta = 500000,
                .tied = true});
   // vLLM's class is Llama's, which reads other keys, and has no bias of the output projection.
-  decoder.out_bias = decoder.qkv_bias = decoder.mlp_bias = config.boolean({"use_bias"}, false);
+  const bool bias = config.boolean({"use_bias"}, false);
+  decoder.qkv_bias = decoder.mlp_bias = bias;
   add_llama_biases(config, decoder);
-  decoder.out_bias = config.boolean({"use_bias"}, false);
+  decoder.out_bias = bias;
   decoder.out_bias_kept = Kept::in_run;
   decoder.rope_pairs = RopePairs::neighbours;
   decoder.vllm.knows_stage = true;
