@@ -1,5 +1,5 @@
 // What vLLM's classes decide beside the weights: launches that they refuse by heads, groups and
-// experts, and biases that they have no place for. Seen with tests/against_vllm.
+// experts, and biases that they have no place for. Seen with tests/against/shards.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>

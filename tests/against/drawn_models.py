@@ -1,0 +1,172 @@
+"""Small random models of changed configs, what `plimsoll run` answers of them, and the tally of outcomes: what the programs beside share."""
+import collections, copy, json, math, os, random, shutil, subprocess, sys, tempfile
+import torch
+
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/plimsoll")
+# Keys that say nothing of what is compared.
+IDLE = ("use_cache", "return_dict", "output_", "is_", "torchscript", "add_cross", "tf_", "use_bfloat16", "architectures", "model_type",
+        "dtype", "version", "init", "drop", "_token", "token_id", "time_step")
+SIZES = ("size", "vocab", "layers", "heads", "dim", "embd")
+TOLERANCE = 3e-3  # of a log probability, and 2 % of that of its size: right ones stay under 1e-4; deep sums of Mamba-2 reach 1e-2
+
+
+# ---- changes: each returns what it did, or finds nothing to change (IndexError, KeyError, TypeError) ----
+
+def is_idle(key):
+    return any(word in key for word in IDLE)
+
+
+def keys_of(config, kind, *words):
+    found = [k for k, v in config.items() if type(v) is kind and not is_idle(k)]
+    return [k for k in found if any(w in k for w in words)] if words else found
+
+
+def first_key(config, *names):
+    return next((n for n in names if n in config), None)
+
+
+def hidden_key(config):
+    return first_key(config, "hidden_size", "n_embd", "d_model")
+
+
+def change_heads(config, rng, choices):
+    """Heads and those of keys and values; heads keep their size."""
+    heads = first_key(config, "num_attention_heads", "n_head", "n_heads")
+    groups = first_key(config, "num_key_value_heads", "num_kv_heads")
+    count, shared = rng.choice(choices)
+    if "head_dim" not in config:
+        config[hidden_key(config)] = config[hidden_key(config)] // config[heads] * count
+    config[heads] = count
+    if groups and isinstance(config[groups], int):
+        config[groups] = shared
+    return heads, count, shared
+
+
+def change_number(config, rng, kind, words, choices):
+    key = rng.choice(keys_of(config, kind, *words))
+    config[key] = rng.choice(choices(config[key]))
+    return key, config[key]
+
+
+def leave_out(config, rng):
+    key = rng.choice([k for k in config if not is_idle(k) and not any(w in k for w in SIZES)])
+    return "without", key, config.pop(key)
+
+
+def changed(config, seed, name, changes, most):
+    """The config after up to `most` changes (seed 0: none), and what they were."""
+    rng, made = random.Random(f"{name} {seed}"), []
+    config = copy.deepcopy(config)
+    for _ in range(rng.randint(1, most) if seed else 0):
+        try:
+            made.append(rng.choice(changes)(config, rng))
+        except (IndexError, KeyError, TypeError):
+            pass  # it has nothing of the kind
+    return config, made
+
+
+# ---- models and their answers ----
+
+def write_json(folder, config, name="config.json"):
+    with open(os.path.join(folder, name), "w") as file:
+        json.dump(config, file, indent=1)
+
+
+def draw_weights(model):
+    """So large that a wrong rule shows, so small that nothing saturates."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            noise = torch.randn(weight.shape, generator=generator)
+            if "dt_bias" in name:  # transformers clamps small steps in prefill alone
+                weight.copy_(1 + 2 * torch.rand(weight.shape, generator=generator))
+            elif weight.dim() < 2 or "conv" in name or "A_log" in name or weight.shape[-1] == 1:
+                weight.add_(0.15 * noise)
+            elif "embed" in name or "wte" in name:
+                weight.copy_(noise)
+            else:
+                weight.copy_(1.6 / math.sqrt(min(weight.shape[-2:]) if weight.dim() > 2 else weight.shape[-1]) * noise)
+        for name, buffer in model.named_buffers():
+            if name.endswith(("correction_bias", "expert_bias")):
+                buffer.copy_(0.1 * torch.randn(buffer.shape, generator=generator))
+    model.tie_weights()
+
+
+def save_checkpoint(model, folder):
+    """The model as transformers saves it, config.json too; answers are to be greedy whatever the class would have."""
+    model.save_pretrained(folder)
+    generation = os.path.join(folder, "generation_config.json")
+    if os.path.exists(generation):
+        os.remove(generation)
+
+
+def draw_ids(rng, vocabulary):
+    return [[rng.randrange(3, vocabulary) for _ in range(length)] for length in (5, 33, 70)]
+
+
+def told_by(logits, ids):
+    """Log probabilities of the tokens after the first; [tokens, vocabulary] of logits."""
+    found = torch.log_softmax(logits.double(), -1)
+    told = [found[i, token].item() for i, token in enumerate(ids[1:])]
+    if any(math.isnan(p) for p in told):
+        raise ValueError("not a number")
+    return told
+
+
+def ask_transformers(model, prompts):
+    with torch.no_grad():
+        return [told_by(model(torch.tensor([ids]), use_cache=False).logits[0], ids) for ids in prompts]
+
+
+def ask_plimsoll(program, folder, requests, flags):
+    """The answers' lines, or None; the status; what it said last."""
+    lines, answers = os.path.join(folder, "in.jsonl"), os.path.join(folder, "out.jsonl")
+    with open(lines, "w") as file:
+        for request in requests:
+            file.write(json.dumps(request | {"max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}) + "\n")
+    run = subprocess.run([program, "run", folder, "-i", lines, "-o", answers, "--overwrite", "--dtype", "float32", *flags],
+                         capture_output=True, text=True, timeout=300)
+    if run.returncode not in (0, 3):
+        return None, run.returncode, run.stderr.strip().split("\n")[-1]
+    return [json.loads(line) for line in open(answers)], run.returncode, ""
+
+
+def compare_answers(prompts, expected, asked):
+    """An outcome, and words: of log probabilities and of what ask_plimsoll found."""
+    found, status, said = asked
+    if found is None:
+        return ("refused" if status in (2, 5, 6) else "ENDED"), f"{status}: {said[:250]}"
+    worst = 0
+    for ids, probabilities, line in zip(prompts, expected, found, strict=True):
+        if line["error"]:
+            return "DIFFERS", line["error"]["message"][:200]
+        choice = line["choices"][0]
+        if choice.get("prompt_token_ids", ids) != ids:
+            return "DIFFERS", f"ids: {len(ids)} and {len(choice['prompt_token_ids'])}"
+        told = [next(iter(token.values()))["logprob"] for token in choice["prompt_logprobs"][1:]]
+        worst = max([worst, *(abs(a - b) / (1 + 0.02 * abs(a)) for a, b in zip(probabilities, told, strict=True))])
+    return ("equal" if worst <= TOLERANCE else "DIFFERS"), f"{worst:.1e}"
+
+
+# ---- outcomes: "equal", "refused" and "skipped" (the reference cannot build it) are fine; words in capitals are findings ----
+
+class Outcomes:
+    def __init__(self, keep=None, quiet=()):
+        self.counts, self.keep, self.quiet = collections.Counter(), keep, quiet
+
+    def add(self, outcome, *words):
+        self.counts[outcome] += 1
+        if outcome not in self.quiet:
+            print(outcome, *words, flush=True)
+
+    def attempt(self, compare, name, seed):
+        """Adds what `compare(folder)` returns, in a folder that is kept where that is a finding."""
+        with tempfile.TemporaryDirectory() as folder:
+            outcome, words, of = compare(folder)
+            if self.keep and outcome.isupper():
+                shutil.copytree(folder, os.path.join(self.keep, f"{name}-{seed}"), dirs_exist_ok=True)
+        self.add(outcome, name, seed, words, *of)
+
+    def end(self):
+        print(", ".join(f"{count} {outcome}" for outcome, count in sorted(self.counts.items())))
+        sys.exit(1 if any(outcome.isupper() for outcome in self.counts) else 0)

@@ -1,0 +1,106 @@
+"""vLLM 0.32.0's classes on a machine without a card: ranks are built one after the other in one process, over stand-ins of the groups. What CPUs
+alone refuse is lifted, so that the parameters are those that a Hopper card has right after loading. Import before torch."""
+import json, os
+
+os.environ |= {"VLLM_TARGET_DEVICE": "cpu", "VLLM_LOGGING_LEVEL": "CRITICAL", "HF_HUB_OFFLINE": "1"}
+import torch
+from transformers import AutoConfig, PretrainedConfig
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from vllm.config import DeviceConfig, LoadConfig, ModelConfig, ParallelConfig, VllmConfig
+from vllm.distributed import parallel_state
+from vllm.model_executor.layers.attention import mla_attention
+from vllm.model_executor.layers.fused_moe import config as fused_moe_config, modular_kernel
+from vllm.model_executor.layers.fused_moe.router import gate_linear
+from vllm.platforms.cpu import CpuPlatform
+from vllm.model_executor.models import registry, utils as model_utils
+
+
+class Group:
+    """A process group of which one rank is here: building and loading call no collective."""
+
+    def __init__(self, size, rank):
+        self.world_size, self.rank_in_group, self.rank, self.local_rank = size, rank, rank, rank
+        self.ranks, self.device, self.unique_name = list(range(size)), torch.device("cpu"), "stand-in"
+        self.device_group = self.cpu_group = self
+        self.device_communicator = None
+        self.is_first_rank, self.is_last_rank = rank == 0, rank == size - 1
+
+    def size(self):
+        return self.world_size
+
+
+def lend_kernels():
+    """The wheel's kernels do not load without a driver; constructors only ask for them."""
+    found = torch._ops._OpNamespace.__getattr__
+    def lookup(namespace, name):
+        try:
+            return found(namespace, name)
+        except AttributeError:
+            if namespace.name in ("_C", "_moe_C") and not name.startswith("__"):
+                return None
+            raise
+    torch._ops._OpNamespace.__getattr__ = lookup
+
+
+def round_exp():
+    """Mamba's A is -exp(A_log), the last bit of which depends on the device: here it is rounded right."""
+    exp = torch.exp
+    torch.exp = lambda x: exp(x.double()).to(x.dtype)
+
+
+class Cuda:
+    """The platform, but for what it calls itself."""
+
+    def __init__(self, platform):
+        self.platform = platform
+
+    def __getattr__(self, name):
+        if name in ("is_device_capability", "is_device_capability_family"):
+            return lambda capability: capability in ((9, 0), 90)
+        return (lambda *_: True) if name in ("is_cuda", "is_cuda_alike") else getattr(self.platform, name)
+
+
+def build_what_cards_build():
+    """Lifts refusals of the CPU that have nothing to do with weights."""
+    for module in (fused_moe_config, gate_linear):
+        module.current_platform = Cuda(module.current_platform)
+    start = mla_attention.MLACommonImpl.__init__
+    mla_attention.MLACommonImpl.__init__ = lambda self, *rest, topk_indices_buffer=None, index_group_builder=None, **named: start(self, *rest, **named)
+    modular_kernel.FusedMoEExperts.is_supported_config = staticmethod(lambda *_: (True, None))
+    choose = CpuPlatform.get_attn_backend_cls.__func__
+    CpuPlatform.get_attn_backend_cls = classmethod(
+        lambda cls, selected_backend, attn_selector_config, num_heads=None: choose(cls, selected_backend, attn_selector_config._replace(use_sparse=False)))
+
+
+def be_rank(tp, rank, pp, stage):
+    alone = Group(1, 0)
+    for name in ("_DP", "_DCP", "_PCP"):
+        setattr(parallel_state, name, alone)
+    for name in ("_TP", "_ETP", "_EP"):
+        setattr(parallel_state, name, Group(tp, rank))
+    model_utils._model_to_pp_missing_layer_names.clear()  # by id of a model: another may have it now
+    parallel_state._PP = Group(pp, stage)
+    parallel_state._WORLD = Group(tp * pp, stage * tp + rank)
+
+
+def know(folder):
+    """Lets transformers read configs of types that it has no class for, as checkpoints with code of their own bring one."""
+    kind = json.load(open(os.path.join(folder, "config.json")))["model_type"]
+    if kind not in CONFIG_MAPPING:
+        AutoConfig.register(kind, type(kind, (PretrainedConfig,), {"model_type": kind}))
+
+
+def config_of(folder, tp, pp, dtype):
+    model = ModelConfig(model=folder, dtype=dtype, enforce_eager=True, skip_tokenizer_init=True)
+    return VllmConfig(model_config=model, device_config=DeviceConfig(device="cpu"), load_config=LoadConfig(use_tqdm_on_load=False),
+                      parallel_config=ParallelConfig(tensor_parallel_size=tp, pipeline_parallel_size=pp, distributed_executor_backend="mp"))
+
+
+def prepare():
+    """Once, before the first class is built."""
+    torch.set_num_threads(1)
+    registry._run_in_subprocess = lambda inspect: inspect()
+    torch.use_deterministic_algorithms(True, warn_only=True)  # fills torch.empty with NaN: what no tensor filled shows
+    lend_kernels()
+    build_what_cards_build()
+    round_exp()
