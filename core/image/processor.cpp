@@ -28,7 +28,7 @@ Image whitened(Image image) {
 }  // namespace
 
 Pixels Processor::process(const Image& image) const {
-  const bool whitens = image.clear.has_value() && whitens_clear();
+  const bool whitens = image.clear.has_value() && clear_ == Clear::white;
   Pixels pixels = make(whitens ? whitened(image) : image);
   pixels.tables = tables_;
   pixels.channel_run = run_;

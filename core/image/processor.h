@@ -25,6 +25,9 @@ class SettingsError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Pixels of the colour that stands for none (Image::clear).
+enum class Clear : uint8_t { white, as_stored };
+
 class Processor {
  public:
   virtual ~Processor() = default;
@@ -40,18 +43,17 @@ class Processor {
   [[nodiscard]] virtual std::vector<Layout> extremes(int64_t tokens) const = 0;
 
  protected:
-  Processor(const LevelTables& tables, int64_t channel_run)
-      : tables_(std::make_shared<const LevelTables>(tables)), run_(channel_run) {}
+  Processor(const LevelTables& tables, int64_t channel_run, Clear clear)
+      : tables_(std::make_shared<const LevelTables>(tables)), run_(channel_run), clear_(clear) {}
 
  private:
   /// Layout and levels.
   [[nodiscard]] virtual Pixels make(const Image& image) const = 0;
-  /// Whether Image::clear counts.
-  [[nodiscard]] virtual bool whitens_clear() const { return true; }
   [[nodiscard]] virtual Pixels make_video(std::span<const Image> frames) const;
 
   std::shared_ptr<const LevelTables> tables_;
   int64_t run_;
+  Clear clear_;
 };
 
 /// `settings` as preprocessor_config.json has them (InternVL: config.json), changed by `overrides`,

@@ -138,9 +138,13 @@ TEST_CASE("InternVL cuts nothing where no number of tiles is allowed") {
   CHECK(processor->layout({1344, 896}).tiles == 1);
 }
 
-TEST_CASE("the colour that stands for none is white, but for InternVL") {
+TEST_CASE("the colour that stands for none is white, but for InternVL and without conversion") {
   Image picture = plain({28, 28}, 7);
   picture.clear = Colour{7, 7, 7};
   CHECK(make(ProcessorKind::gemma3, R"({"size": 28})")->process(picture).levels[0] == 255);
   CHECK(make(ProcessorKind::internvl, R"({"image_size": 28})")->process(picture).levels[0] == 7);
+  for (const auto* settings :
+       {R"({"size": 28, "do_convert_rgb": null})", R"({"size": 28, "do_convert_rgb": false})"}) {
+    CHECK(make(ProcessorKind::gemma3, settings)->process(picture).levels[0] == 7);
+  }
 }

@@ -58,7 +58,8 @@ class Clip : public Processor {
  public:
   Clip(const Settings& settings, const PatchShape& patches, const Usual& usual)
       : Processor(torchvision_tables(settings, usual.channels),
-                  result_of(settings, usual).width * result_of(settings, usual).height),
+                  result_of(settings, usual).width * result_of(settings, usual).height,
+                  clear_of(settings)),
         result_(result_of(settings, usual)),
         target_(target_of(settings, usual)),
         resizes_(settings.flag("do_resize", true)),

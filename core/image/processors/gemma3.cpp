@@ -45,7 +45,7 @@ class Gemma3 : public Processor {
 
  private:
   Gemma3(const Settings& settings, const PatchShape& patches, Size size)
-      : Processor(torchvision_tables(settings), size.width * size.height),
+      : Processor(torchvision_tables(settings), size.width * size.height, clear_of(settings)),
         size_(size),
         tokens_per_tile_(patches.tokens_per_tile),
         filter_(settings.filter(Filter::bilinear)),

@@ -73,7 +73,7 @@ class Idefics3 : public Processor {
 
  private:
   Idefics3(const Settings& settings, const PatchShape& patches, int64_t tile)
-      : Processor(torchvision_tables(settings), tile * tile),
+      : Processor(torchvision_tables(settings), tile * tile, clear_of(settings)),
         patches_(patches),
         tile_(tile),
         sides_(settings.size("size")),

@@ -47,15 +47,12 @@ class InternVl : public Processor {
   }
 
  private:
-  /// vLLM's own processor takes RGB as it is.
-  [[nodiscard]] bool whitens_clear() const override { return false; }
-
   struct Grid {
     int64_t columns = 1, rows = 1;
   };
 
   InternVl(const Settings& settings, const PatchShape& patches, int64_t tile)
-      : Processor(stepwise_tables(settings), tile * tile),
+      : Processor(stepwise_tables(settings), tile * tile, Clear::as_stored),
         patches_(patches),
         tile_(tile),
         thumbnail_(settings.flag("use_thumbnail", true)) {

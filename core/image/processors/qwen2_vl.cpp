@@ -25,7 +25,7 @@ class Qwen2Vl : public Processor {
  public:
   Qwen2Vl(const Settings& settings, const PatchShape& patches)
       : Processor(torchvision_tables(settings, kClipChannels),
-                  patch_of(settings) * patch_of(settings) * pair_of(settings)),
+                  patch_of(settings) * patch_of(settings) * pair_of(settings), clear_of(settings)),
         patch_(patch_of(settings)),
         pair_(pair_of(settings)),
         merge_(settings.count("merge_size", 2, 64)),

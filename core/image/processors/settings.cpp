@@ -57,8 +57,9 @@ double Settings::number(std::string_view name, double usual) const {
 }
 
 bool Settings::flag(std::string_view name, bool usual) const {
+  if (!settings_.contains(name)) return usual;
   const Json& value = find(name);
-  if (value.is_null()) return usual;
+  if (value.is_null()) return false;
   if (!value.is_boolean()) refuse(name, "true or false", value);
   return value.get<bool>();
 }
@@ -120,6 +121,10 @@ std::vector<std::string_view> with_common(std::initializer_list<std::string_view
     all.push_back(name);
   }
   return all;
+}
+
+Clear clear_of(const Settings& settings) {
+  return settings.flag("do_convert_rgb", true) ? Clear::white : Clear::as_stored;
 }
 
 LevelTables torchvision_tables(const Settings& settings, const Channels& usual) {

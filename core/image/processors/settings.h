@@ -25,6 +25,7 @@ class Settings {
   /// A whole number in [1, most]; `usual` where there is none, or null.
   [[nodiscard]] int64_t count(std::string_view name, int64_t usual, int64_t most = kLargest) const;
   [[nodiscard]] double number(std::string_view name, double usual) const;
+  /// `usual` where there is none; null is false, as transformers takes it.
   [[nodiscard]] bool flag(std::string_view name, bool usual) const;
   [[nodiscard]] Filter filter(Filter usual) const;
   /// settings[name][key]: a whole number likewise; nothing where there is none.
@@ -51,6 +52,9 @@ class Settings {
 
 /// What every one of torchvision's processors takes, and `own`.
 std::vector<std::string_view> with_common(std::initializer_list<std::string_view> own);
+
+/// What torchvision's processors make of the clear colour: Pillow, which knows it, converts.
+Clear clear_of(const Settings& settings);
 
 /// How torchvision's processors rescale and normalise: the two in one step, in float32.
 LevelTables torchvision_tables(const Settings& settings, const Channels& usual = kHalves);
