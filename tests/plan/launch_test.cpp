@@ -267,6 +267,32 @@ TEST_CASE("models that vLLM does not divide into stages are refused with more th
                  Catch::Contains("--pipeline-parallel-size"));
 }
 
+TEST_CASE("a head that vLLM ties on every stage is refused more than one") {
+  EngineArgs args;
+  args.pipeline_parallel = 2;
+  Json config = llama_8b();
+  config["architectures"] = {"Ernie4_5_MoeForCausalLM"};
+  config["tie_word_embeddings"] = true;
+  CHECK_THAT(refusal_of(config, args), Catch::Contains("tie_weights"));
+  config["tie_word_embeddings"] = false;
+  CHECK(plan_of(config, args).stages.size() == 2);
+}
+
+TEST_CASE("the generic backend keeps a mask on every stage, and a scale where the table is") {
+  EngineArgs args;
+  args.pipeline_parallel = 2;
+  Json config = llama_8b();
+  config["architectures"] = {"GPTBigCodeForCausalLM"};
+  config["max_position_embeddings"] = 1024;
+  const PlanResult masked = plan_of(config, args);
+  CHECK(masked.stages[0].buffer_bytes == masked.stages[1].buffer_bytes);
+  CHECK(masked.stages[1].buffer_bytes > 1024 * 1024);
+  config["architectures"] = {"VaultGemmaForCausalLM"};
+  config["tie_word_embeddings"] = true;
+  const PlanResult scaled = plan_of(config, args);
+  CHECK(scaled.stages[0].buffer_bytes == scaled.stages[1].buffer_bytes);
+}
+
 TEST_CASE("VLLM_PP_LAYER_PARTITION divides the layers of a plan") {
   EngineArgs args;
   args.pipeline_parallel = 2;

@@ -145,6 +145,8 @@ void add_attention(Builder& build, int64_t layer) {
   add_qk_norm(build, heads, own_heads, own_kv_heads);
   const bool sinks =
       build.family.experts == Experts::gpt_oss ||
+      (build.family.listed_sinks &&
+       build.config.flag({"attention_sinks"}, !build.layer_types.empty())) ||
       (window.kind == KvKind::sliding &&
        build.config.flag({"add_swa_attention_sink_bias"}, false)) ||
       (window.kind == KvKind::full && build.config.flag({"add_full_attention_sink_bias"}, false));

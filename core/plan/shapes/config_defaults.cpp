@@ -1,70 +1,81 @@
 // What transformers assumes where a config is silent: many published configs leave out whatever
-// equals their class's default.
-#include <algorithm>
-#include <array>
+// equals their class's default. The table (class_defaults.json) is written by
+// tests/against/class_defaults.
+#include <string>
 #include <string_view>
 
 #include "base/json.h"
 #include "plan/shapes/config_file.h"
 
 namespace plimsoll::plan {
+
 namespace {
 
-struct TextDefaults {
-  std::string_view model_type;
-  int64_t vocabulary, hidden, intermediate, layers, heads, kv_heads, head_size, positions,
-      window;  // 0: none
-};
+/// Types whose inner configs inherit from each other do not nest deeper than this.
+constexpr int kDeepest = 4;
 
-constexpr auto kDefaults = std::to_array<TextDefaults>({
-    {"llama", 32000, 4096, 11008, 32, 32, 0, 0, 2048, 0},
-    {"mistral", 32000, 4096, 14336, 32, 32, 8, 0, 131072, 4096},
-    {"mixtral", 32000, 4096, 14336, 32, 32, 8, 0, 131072, 0},
-    {"qwen2", 151936, 4096, 22016, 32, 32, 32, 0, 32768, 0},
-    {"qwen3", 151936, 4096, 22016, 32, 32, 32, 128, 32768, 0},
-    {"gemma", 256000, 3072, 24576, 28, 16, 16, 256, 8192, 0},
-    {"gemma2", 256000, 2304, 9216, 26, 8, 4, 256, 8192, 4096},
-    {"gemma3_text", 262208, 2304, 9216, 26, 8, 4, 256, 131072, 4096},
-    {"phi3", 32064, 3072, 8192, 32, 32, 0, 0, 4096, 0},
-    {"nomic_bert", 0, 0, 0, 0, 0, 0, 0, 2048, 0},
-});
+const Json& class_defaults() {
+  static const auto table = parse_json<Json>(class_defaults_text());
+  return table;
+}
 
-void complete(Json& object) {
+const Json* row_of(const std::string& type) {
+  const auto row = class_defaults().find(type);
+  return row == class_defaults().end() ? nullptr : &*row;
+}
+
+/// "a|b" is set as "a" unless the config states either.
+void assume(Json& object, std::string_view names, const Json& value) {
+  const size_t bar = names.find('|');
+  const std::string name(names.substr(0, bar));
+  if (object.contains(name)) return;
+  if (bar != std::string_view::npos && object.contains(std::string(names.substr(bar + 1)))) return;
+  object[name] = value;
+}
+
+void complete(Json& object, const Json& defaults, int depth);
+
+/// A config within one: `rule` is the object of its class's defaults, or the type that it has
+/// where it names none.
+void complete_inner(Json& object, const Json& rule, int depth) {
+  if (rule.is_object()) {
+    complete(object, rule, depth);
+    return;
+  }
   const auto type = object.find("model_type");
-  if (type == object.end() || !type->is_string()) return;
-  const auto& name = type->get_ref<const std::string&>();
-  const auto row = std::find_if(kDefaults.begin(), kDefaults.end(),
-                                [&](const TextDefaults& d) { return d.model_type == name; });
-  if (row == kDefaults.end()) return;
-  const auto assume = [&](const char* key, int64_t value) {
-    if (value > 0 && !object.contains(key)) object[key] = value;
-  };
-  assume("vocab_size", row->vocabulary);
-  assume("hidden_size", row->hidden);
-  assume("intermediate_size", row->intermediate);
-  assume("num_hidden_layers", row->layers);
-  assume("num_attention_heads", row->heads);
-  assume("num_key_value_heads", row->kv_heads);
-  assume("head_dim", row->head_size);
-  assume("max_position_embeddings", row->positions);
-  assume("sliding_window", row->window);
+  const bool named = type != object.end() && type->is_string();
+  if (const Json* row = row_of(named ? type->get<std::string>() : rule.get<std::string>()))
+    complete(object, *row, depth);
+}
+
+void complete(Json& object, const Json& defaults, int depth) {
+  if (depth > kDeepest) return;
+  for (const auto& [key, value] : defaults.items()) {
+    const auto inner = object.find(key);
+    if (inner != object.end() && inner->is_object()) {
+      complete_inner(*inner, value, depth + 1);
+    } else if (!value.is_object() && !key.ends_with("_config")) {
+      assume(object, key, value);
+    }
+  }
 }
 
 }  // namespace
 
 void complete_config(Json& config) {
   if (!config.is_object()) return;
-  // An outer config that holds another is a wrapper and says nothing of its own layers.
-  bool wrapper = false;
-  for (const char* key : {"text_config", "llm_config", "language_config"}) {
-    const auto inner = config.find(key);
-    if (inner == config.end() || !inner->is_object()) continue;
-    wrapper = true;
-    complete(*inner);
+  const auto type = config.find("model_type");
+  const Json* row =
+      type != config.end() && type->is_string() ? row_of(type->get<std::string>()) : nullptr;
+  if (row != nullptr) {
+    complete(config, *row, 0);
+    return;
   }
-  const bool stated = config.contains("hidden_size") || config.contains("num_hidden_layers") ||
-                      config.contains("n_embd");
-  if (!wrapper && stated) complete(config);
+  // An outer type that transformers has no class for says nothing of the models within.
+  for (const char* key : {"text_config", "llm_config", "language_config", "vision_config"}) {
+    const auto inner = config.find(key);
+    if (inner != config.end() && inner->is_object()) complete_inner(*inner, "", 0);
+  }
 }
 
 }  // namespace plimsoll::plan

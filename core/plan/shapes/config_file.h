@@ -12,6 +12,10 @@ namespace plimsoll::plan {
 /// "Infinity" and "-Infinity", so that a key that needs a number refuses them by name.
 std::string without_python_numbers(std::string_view text);
 
+/// What transformers' classes assume, as JSON by model_type (class_defaults.json): a key's value,
+/// "key|its other name"'s value, and for a config within one its own object or usual model_type.
+const char* class_defaults_text();
+
 /// Fills in what transformers assumes where the config says nothing.
 void complete_config(nlohmann::json& config);
 

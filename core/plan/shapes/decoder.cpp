@@ -34,7 +34,6 @@ void add_embedding(Builder& build) {
     } else {
       build.weights.plain(Part::embedding, Amount{rows} * dims.hidden);
     }
-    if (build.family.generic) build.weights.buffer(Amount{rows} * rows);  // a causal mask of bytes
   }
   if (build.family.pooling) {
     const int64_t usual = build.family.positions == Positions::learned ? 2 : 0;
@@ -135,7 +134,17 @@ void add_head(Builder& build) {
     if (build.family.positions == Positions::learned) {
       build.weights.plain(Part::lm_head, Amount{dims.positions} * dims.hidden);
     }
+    if (build.family.generic && build.family.embedding_scale)
+      build.weights.buffer(build.options.element);
   }
+}
+
+/// A causal mask of bytes, which the generic backend leaves on every stage.
+void add_mask(Builder& build) {
+  const Family& family = build.family;
+  if (!family.generic || family.positions != Positions::learned) return;
+  const int64_t rows = build.dims.positions + family.extra_positions;
+  build.weights.buffer(Amount{rows} * rows);
 }
 
 /// What stands after the layers, as far as this stage has it.
@@ -223,6 +232,7 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
          dims.intermediate);
   }
   if (family.both_widths) dims.intermediate /= 2;
+  if (family.usual_width) dims.intermediate = 4 * dims.hidden;
   dims.positions = config.integer({"max_position_embeddings", "n_positions", "seq_length", "n_ctx",
                                    "max_seq_len", "max_seq_length", "model_max_length"},
                                   0);
@@ -242,6 +252,7 @@ void build_decoder(Builder& build) {
     add_layer(build, layer);
   }
   add_output(build, last);
+  add_mask(build);
 }
 
 }  // namespace plimsoll::plan

@@ -36,7 +36,6 @@ constexpr auto kAliases = std::to_array<Alias>({
     {"MiniMaxText01ForCausalLM", "MiniMaxM1ForCausalLM"},
     {"MuseGlimmerForConditionalGeneration", "MuseGlimmerForCausalLM"},
     {"MiMoForCausalLM", "Qwen2ForCausalLM"},
-    {"CwmForCausalLM", "LlamaForCausalLM"},
     {"AquilaForCausalLM", "LlamaForCausalLM"},
     {"AquilaModel", "LlamaForCausalLM"},
     {"YiForCausalLM", "LlamaForCausalLM"},

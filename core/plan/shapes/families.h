@@ -117,10 +117,12 @@ struct Family {
   const char* mlp_name = "mlp";
   bool stored_scales = true;          // attention takes scales from quantized checkpoints
   double rotary_share = 1.0;          // of a head, when the config does not say
+  bool listed_sinks = false;          // a sink for each head where layers' kinds are listed
   bool output_gate = false;           // a gate of the attention's output for each element (Muse)
   bool positions_in_windows = false;  // layers without a window have no rotary positions
   int64_t activation_scalars = 0;  // of a learned activation: so many parameters and buffers each
   bool both_widths = false;        // the stated width is of gate and up together
+  bool usual_width = false;        // four times the hidden size, whatever width is stated
   int64_t window_period = 6;       // Windows::pattern, when the config does not say
   bool windows_in_all = false;     // `max_window_layers` that leave some out are refused
   bool small_rotary = false;       // rotary at a hidden size of 4096, else linear biases

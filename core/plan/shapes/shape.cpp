@@ -110,6 +110,7 @@ struct Wrapper {
   bool both_widths = false;  // Family::both_widths
 };
 constexpr auto kWrappers = std::to_array<Wrapper>({
+    {"AriaForConditionalGeneration", "AriaTextModel"},
     {"Qwen2VLForConditionalGeneration", "Qwen2ForCausalLM"},
     {"Qwen2_5_VLForConditionalGeneration", "Qwen2ForCausalLM"},
     {"LogicsForConditionalGeneration", "Qwen3ForCausalLM"},
@@ -207,8 +208,9 @@ const Family* nearest_kin(const ConfigView& text) {
 
 /// A wrapper with an encoder that no row describes.
 bool has_unknown_tower(const ConfigView& config, const std::string& architecture) {
-  const bool encoder = config.has_child({"vision_config", "audio_config", "encoder_config",
-                                         "sound_config", "vision_tower", "thinker_config"});
+  const bool encoder =
+      config.has_child({"vision_config", "audio_config", "encoder_config", "sound_config",
+                        "vision_tower", "thinker_config", "vlm_config"});
   return encoder && find_family(architecture) == nullptr && !is_known_tower(architecture);
 }
 
@@ -274,7 +276,8 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
   const Wrapper* wrapper = find_wrapper(shape.architecture);
   if (wrapper != nullptr && wrapper->both_widths) build.dims.intermediate /= 2;
   // A multimodal model's outer config decides, not the one of its language model.
-  if (&text.json() != &config.json()) {
+  const bool whole = wrapper != nullptr || find_family(shape.architecture) == nullptr;
+  if (whole && &text.json() != &config.json()) {
     const bool usual = std::find(kTiedWrappers.begin(), kTiedWrappers.end(), shape.architecture) !=
                            kTiedWrappers.end() ||
                        build.dims.tied;

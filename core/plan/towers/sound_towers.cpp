@@ -1,6 +1,7 @@
 // Encoders of sound: Whisper's in its several layouts, Qwen3's, and Granite's conformer.
 #include <algorithm>
 
+#include "model/pipeline.h"
 #include "plan/towers/towers.h"
 
 namespace plimsoll::plan {
@@ -174,6 +175,25 @@ void add_ultravox(const ConfigView& outer, const ConfigView&, Builder& build) {
   const bool middle = outer.flag({"projector_ln_mid"}, false);
   build.weights.plain(Part::vision, Amount{stacked} + (middle ? half : build.dims.hidden) +
                                         Amount{stacked} * wide + Amount{half} * build.dims.hidden);
+}
+
+/// Voxtral: the layers of the encoder are divided over stages as those of the language model are,
+/// and its positions stay in float32.
+void add_voxtral(const ConfigView& outer, const ConfigView&, Builder& build) {
+  const ConfigView config = outer.child({"audio_config"});
+  Tower tower = split_whisper(config, "whisper_encoder.layers");
+  const int64_t stages = build.options.pipeline_parallel;
+  const std::vector<int64_t> ends = model::stage_ends(tower.layers, stages, {});
+  const auto stage = static_cast<size_t>(build.options.pipeline_rank);
+  tower.layers = stage == 0 ? ends[0] : ends[stage] - ends[stage - 1];
+  add_tower(tower, build);
+  const Amount table = Amount{tower.positions} * tower.hidden;
+  build.weights.parameters(Part::vision, table * (kFloat32 - build.options.element));
+  const int64_t together = config.integer({"downsample_factor"}, 4, {1, 1 << 10});
+  project_twice(build, tower.hidden * together, build.dims.hidden, false);
+  const int64_t window = config.integer({"window_size"}, 400, {1, 1 << 20});
+  build.weights.buffer(Amount{1 + window / 2} * mel_bins(config) * kFloat32);
+  note_sound(build, config, sound_positions(config) / together);
 }
 
 void add_granite_speech(const ConfigView& outer, const ConfigView&, Builder& build) {

@@ -162,6 +162,7 @@ constexpr auto kTowers = std::to_array<TowerRow>({
     {"AudioFlamingo3ForConditionalGeneration", add_audio_flamingo, kSound},
     {"GlmAsrForConditionalGeneration", add_glm_asr, kSound},
     {"UltravoxModel", add_ultravox, kSound},
+    {"VoxtralForConditionalGeneration", add_voxtral, kSound},
     {"GraniteSpeechForConditionalGeneration", add_granite_speech, kSound},
     {"GraniteSpeechPlusForConditionalGeneration", add_granite_speech, kSound},
     {"LightOnOCRForConditionalGeneration", add_pixtral_vision, kImages},

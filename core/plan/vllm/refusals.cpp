@@ -35,7 +35,16 @@ void check_parallel(const ConfigView& config, const EngineArgs& args) {
 }
 
 void check_pipeline(const ConfigView& config, const EngineArgs& args) {
-  if (args.pipeline_parallel == 1 || model::has_stages(architecture_name(config))) return;
+  if (args.pipeline_parallel == 1) return;
+  const std::string name = architecture_name(config);
+  const bool ties_everywhere = name.starts_with("Ernie4_5_") && name.find("Moe") != name.npos;
+  if (ties_everywhere && config.flag({"tie_word_embeddings"}, true)) {
+    fail(ExitCode::usage,
+         "'PPMissingLayer' object has no attribute 'tie_weights': vLLM ties the head of {} on "
+         "stages that have none. Leave --pipeline-parallel-size out.",
+         name);
+  }
+  if (model::has_stages(name)) return;
   fail(ExitCode::usage,
        "Pipeline parallelism is not supported for this model. Supported models implement the "
        "`SupportsPP` interface. Leave --pipeline-parallel-size out.");
