@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <regex>
 #include <utility>
 
@@ -96,22 +98,47 @@ void settle_content(OrderedJson& message, size_t index, bool takes_parts,
 }
 
 // Templates want the arguments of a tool call as an object; OpenAI's API carries them as text.
-void parse_tool_arguments(OrderedJson& message) {
-  if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) return;
-  for (OrderedJson& call : message["tool_calls"]) {
+OrderedJson arguments_of(const OrderedJson& given) {
+  if (given.is_null()) return OrderedJson::object();
+  if (!given.is_string()) return given;
+  const auto text = given.get<std::string>();
+  try {
+    return text.empty() ? OrderedJson::object() : parse_json<OrderedJson>(text, kOrderedLimits);
+  } catch (const JsonError& error) {
+    throw LineError(code::bad_field,
+                    fmt::format("messages: arguments of a tool call, column {}: {}", error.column,
+                                error.what()),
+                    "messages");
+  }
+}
+
+// Templates ask whether there are calls, not how many: none is none, as vLLM has it.
+void settle_calls(OrderedJson& message) {
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end()) return;
+  if (calls->is_null() || (calls->is_array() && calls->empty())) {
+    message.erase(calls);
+    return;
+  }
+  if (!calls->is_array()) return;
+  for (OrderedJson& call : *calls) {
     if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
-    OrderedJson& function = call["function"];
-    if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
-    const auto text = function["arguments"].get<std::string>();
-    try {
-      function["arguments"] =
-          text.empty() ? OrderedJson::object() : parse_json<OrderedJson>(text, kOrderedLimits);
-    } catch (const JsonError& error) {
-      throw LineError(code::bad_field,
-                      fmt::format("messages: arguments of a tool call, column {}: {}", error.column,
-                                  error.what()),
-                      "messages");
-    }
+    OrderedJson& arguments = call["function"]["arguments"];
+    arguments = arguments_of(arguments);
+  }
+}
+
+// Reasoning has three names, of which a template knows one (transformers 5.23 and vLLM do so).
+void settle_reasoning(OrderedJson& message) {
+  constexpr std::array kNames{"reasoning_content", "thinking", "reasoning"};
+  const auto has = [&](const char* name) {
+    return message.contains(name) && !message[name].is_null();
+  };
+  const auto* const given = std::ranges::find_if(kNames, has);
+  if (given == kNames.end()) return;
+  const OrderedJson reasoning = message[*given];
+  for (const char* name : kNames) {
+    if (!has(name)) message[name] = reasoning;
   }
 }
 
@@ -196,7 +223,8 @@ std::string ChatRenderer::render(OrderedJson messages, const RequestFields& fiel
   const Compiled& chosen = choose(fields);
   for (size_t i = 0; i < messages.size(); ++i) {
     settle_content(messages[i], i, chosen.takes_parts, options_);
-    parse_tool_arguments(messages[i]);
+    settle_calls(messages[i]);
+    settle_reasoning(messages[i]);
   }
   std::string final_message;
   if (fields.continue_final_message) {

@@ -134,6 +134,28 @@ TEST_CASE("tool calls reach templates with their arguments as objects") {
           .text() == "2|");
 }
 
+TEST_CASE(
+    "templates see no calls where a message has none, and reasoning under each of its names") {
+  const auto shown = [](const std::string& message, const std::string& of) {
+    return build(R"({"messages":[{"role":"assistant","content":"c",)" + message +
+                 R"(}],"chat_template":"{{ messages[0].)" + of + "|tojson }}\"}")
+        .text();
+  };
+  CHECK(shown(R"("tool_calls":[])", "tool_calls is defined") == "false");
+  CHECK(shown(R"("tool_calls":null)", "tool_calls is defined") == "false");
+  for (const auto* arguments : {R"("arguments":"")", R"("arguments":null)", R"("x":1)"}) {
+    const std::string call =
+        std::string(R"("tool_calls":[{"function":{"name":"f",)") + arguments + "}}]";
+    CHECK(shown(call, "tool_calls[0].function.arguments") == "{}");
+  }
+  for (const auto* given : {"reasoning", "reasoning_content", "thinking"}) {
+    for (const auto* asked : {"reasoning", "reasoning_content", "thinking"}) {
+      CHECK(shown("\"" + std::string(given) + "\":\"why\"", asked) == "\"why\"");
+    }
+  }
+  CHECK(shown(R"("reasoning":null)", "reasoning_content is defined") == "false");
+}
+
 TEST_CASE("a prompt must leave room for one token") {
   CHECK(build(repeated("prompt", 99)).code == "");
   CHECK(build(repeated("prompt", 99)).request.sampling.at(0).max_tokens == 1);
