@@ -5,8 +5,13 @@
 // One source, compiled for each instruction set, of which the loader takes the machine's best:
 // integers, so that all of them give the same bits.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if __GNUC__ >= 12
+#define PLIMSOLL_WIDEST "arch=x86-64-v4"
+#else  // does not know that name
+#define PLIMSOLL_WIDEST "avx512f"
+#endif
 #define PLIMSOLL_CLONES \
-  __attribute__((target_clones("default", "avx2", "arch=x86-64-v4"), optimize("O3")))
+  __attribute__((target_clones("default", "avx2", PLIMSOLL_WIDEST), optimize("O3")))
 #else
 #define PLIMSOLL_CLONES
 #endif
