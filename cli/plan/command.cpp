@@ -133,10 +133,11 @@ int plan_command(const PlanOptions& given) {
 plan::PlanResult show_plan(const PlanOptions& given) {
   const Environment environment = read_environment();
   const fs::path file = find_config(given.model, environment);
-  Json config = plan::read_config_json(file);
+  Json config = plan::read_stated_config(file);
   quantization::add_separate_config(config, file.parent_path());
   const ConfigView view(config, file.string());
   PlanOptions options = completed(given, environment, view, file);
+  if (options.engine == "vllm") plan::complete_config(config);  // our engine knows its families
   const std::optional<hardware::Gpu> gpu = choose_gpu(options);
   if (file.filename() == "config.json") options.folder = file.parent_path();
   if (options.engine == "plimsoll" && file != options.model) {

@@ -64,6 +64,21 @@ TEST_CASE("a head of the checkpoint's own is planned for, since run loads it") {
   CHECK(weights(folder) == weights(folder + "/config.json") + int64_t{70} * 64 * 2);
 }
 
+TEST_CASE("a config is planned for our engine as run reads it, not as vLLM's classes complete it") {
+  const Scratch scratch;
+  // vLLM's class has a length of its own beside the one that is stated.
+  scratch.write("config.json", R"({"architectures":["KimiLinearForCausalLM"],
+    "model_type":"kimi_linear","dtype":"bfloat16","first_k_dense_replace":1,"head_dim":32,
+    "hidden_size":256,"intermediate_size":384,"kv_lora_rank":96,"linear_attn_config":
+    {"full_attn_layers":[3],"head_dim":32,"kda_layers":[1,2,4],"num_heads":4,
+    "short_conv_kernel_size":4},"mla_use_nope":true,"model_max_length":1048576,
+    "moe_intermediate_size":96,"num_attention_heads":4,"num_experts":8,"num_experts_per_token":2,
+    "num_hidden_layers":4,"num_key_value_heads":4,"num_shared_experts":1,"q_lora_rank":null,
+    "qk_nope_head_dim":48,"qk_rope_head_dim":32,"v_head_dim":64,"vocab_size":515})");
+  const Json plan = plan_of(scratch, scratch.path("config.json"));
+  CHECK(plan["max_model_len"] == 1048576);
+}
+
 TEST_CASE("all parts stay within the budget, and one block more does not") {
   const Scratch scratch;
   for (const char* flags :

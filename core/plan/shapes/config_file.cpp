@@ -39,17 +39,21 @@ std::string without_python_numbers(std::string_view text) {
   return result;
 }
 
-Json read_config_json(const std::filesystem::path& file) {
+Json read_stated_config(const std::filesystem::path& file) {
   constexpr size_t kMostBytes = size_t{64} << 20;
   const std::string text = without_python_numbers(read_text_file(file, kMostBytes));
   try {
-    auto config = parse_json<Json>(text);
-    complete_config(config);
-    return config;
+    return parse_json<Json>(text);
   } catch (const JsonError& error) {
     fail(ExitCode::checkpoint_unusable, "{}, line {}, column {}: {}", file.string(), error.line,
          error.column, error.what());
   }
+}
+
+Json read_config_json(const std::filesystem::path& file) {
+  Json config = read_stated_config(file);
+  complete_config(config);
+  return config;
 }
 
 }  // namespace plimsoll::plan
