@@ -22,7 +22,8 @@ void complete_config(nlohmann::json& config);
 /// Reads a config. Throws Error(checkpoint_unusable) naming file, line and column.
 nlohmann::json read_stated_config(const std::filesystem::path& file);
 
-/// Reads and completes a config, as vLLM has it. Throws Error(checkpoint_unusable) naming file, line and column.
+/// Reads and completes a config, as vLLM has it. Throws Error(checkpoint_unusable) naming file,
+/// line and column.
 nlohmann::json read_config_json(const std::filesystem::path& file);
 
 }  // namespace plimsoll::plan
