@@ -98,4 +98,8 @@ bool has_stages(std::string_view architecture) {
          !architecture.starts_with("Roberta") && !architecture.starts_with("XLMRoberta");
 }
 
+bool loads_stages(std::string_view architecture) {
+  return architecture != "GraniteMoeHybridForCausalLM";
+}
+
 }  // namespace plimsoll::model

@@ -55,10 +55,7 @@ Stage all_tensors(const ModelSpec& spec, int64_t tensor_parallel, const Release&
 // The first stages of a pipeline keep a tied table under its own name.
 bool is_stage_name(const ModelSpec& spec, const std::string& name) {
   if (spec.embedding == model::kNoWeight || spec.embedding != spec.head) return false;
-  std::string own = spec.weight(spec.embedding).name;
-  const size_t head = own.rfind("lm_head.");
-  return head != std::string::npos &&
-         own.replace(head, std::string::npos, "model.embed_tokens.weight") == name;
+  return headless_name(spec) == name;
 }
 
 // The first tensor of the shard that the stage does not have.

@@ -232,7 +232,7 @@ class Walk {
     std::string name = weight.name;
     const bool headless =
         (is_stage_aware() && !last) || (spec_.vllm.late_head && release < since::kGemma3Head);
-    if (tied && headless) return headless_name(weight);
+    if (tied && headless) return headless_name(spec_);
     const auto without = [&](std::string_view word, std::string_view instead) {
       const size_t at = name.find(word);
       if (at != std::string::npos) name.replace(at, word.size(), instead);
@@ -305,11 +305,13 @@ std::string attention_module(const ModelSpec& spec, const model::AttentionSpec& 
   return std::string(module_of(module_of(spec.weight(attention.out.weight).name)));
 }
 
-std::string headless_name(const WeightSpec& table) {
-  std::string name = table.name;
+std::string headless_name(const ModelSpec& spec) {
+  std::string name = spec.weight(spec.embedding).name;
   const size_t head = name.rfind("lm_head.");
-  if (head != std::string::npos) name.replace(head, std::string::npos, "model.embed_tokens.weight");
-  return name;
+  if (head == std::string::npos) return name;
+  const std::string own = spec.tied_head ? spec.tied_head->table : "model.embed_tokens.weight";
+  const std::string_view module = module_of(own);
+  return name.replace(head, std::string::npos, "model" + own.substr(module.rfind('.')));
 }
 
 std::vector<Stage> make_stages(const ModelSpec& spec, const Layout& layout) {

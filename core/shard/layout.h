@@ -87,8 +87,8 @@ std::string_view module_of(std::string_view name);
 model::WeightId attention_end(const model::AttentionSpec& attention);
 std::string attention_module(const model::ModelSpec& spec, const model::AttentionSpec& attention);
 
-/// vLLM's name of a table that the head shares, on a stage without the head.
-std::string headless_name(const model::WeightSpec& table);
+/// vLLM's name of the table that the head shares, on a stage without the head.
+std::string headless_name(const model::ModelSpec& spec);
 
 /// What rank `rank` holds of the tensor: slices stacked along the outputs (copies: one over the
 /// other), zeros after them. Of OutputAxis::columns and none, as many for each matrix.

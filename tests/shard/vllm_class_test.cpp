@@ -53,6 +53,29 @@ TEST_CASE("ranks that do not divide a mixer's heads or groups are refused, as vL
   check_refused(mamba, {.tensor_parallel = 4}, "2 groups of B and C");
 }
 
+TEST_CASE("stages that vLLM fails to load are refused") {
+  check_refused(golden_spec("granitemoehybrid_dense"), {.pipeline_parallel = 2},
+                "vLLM 0.32 fails to load stages of GraniteMoeHybridForCausalLM");
+}
+
+TEST_CASE("a first stage has the table that the last one's head shares under the module's name") {
+  const Json config = {{"architectures", {"GPTBigCodeForCausalLM"}},
+                       {"model_type", "gpt_bigcode"},
+                       {"n_embd", 64},
+                       {"n_head", 4},
+                       {"n_layer", 2},
+                       {"n_positions", 64},
+                       {"vocab_size", 512}};
+  const auto names = [](const Stage& stage) {
+    std::vector<std::string> found;
+    for (const ShardTensor& tensor : stage) found.push_back(tensor.name);
+    return found;
+  };
+  const auto stages = make_stages(model::make_model_spec(config), {.pipeline_parallel = 2});
+  CHECK_THAT(names(stages[0]), Catch::VectorContains(std::string("model.wte.weight")));
+  CHECK_THAT(names(stages[1]), Catch::VectorContains(std::string("lm_head.weight")));
+}
+
 TEST_CASE("fewer experts than ranks are refused where vLLM's class counts them") {
   check_refused(spec_of("Qwen2MoeForCausalLM", "qwen2_moe", {}), {.tensor_parallel = 8},
                 "has 4 experts, fewer than ranks");
