@@ -72,6 +72,24 @@ TEST_CASE("a run over several lives: nothing lost, nothing twice, input order") 
   }
 }
 
+TEST_CASE("a run into a stream that stops early gives the lines behind a gap too") {
+  const Scratch scratch;
+  REQUIRE(mkfifo(scratch.path("pipe").c_str(), 0600) == 0);
+  const int reading = open(scratch.path("pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  {
+    RunFilesOptions options;
+    options.output = scratch.path("pipe");
+    RunFiles files(options, nullptr);
+    files.output().put(0, "a\n");
+    files.output().put(2, "c\n");
+    files.keep();
+  }
+  char buffer[16];
+  REQUIRE(read(reading, buffer, sizeof buffer) == 4);
+  close(reading);
+  CHECK(std::string(buffer, 4) == "a\nc\n");
+}
+
 TEST_CASE("records beyond 4 GiB are put in order") {
   const Scratch scratch;
   const std::string text[] = {"{\"id\":\"a\"}\n", "{\"id\":\"b\"}\n", "{\"id\":\"c\"}\n"};

@@ -1,0 +1,34 @@
+// The table of plan and measured.
+#include "batch/memory_report.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+using namespace plimsoll::batch;
+
+TEST_CASE("the table has no blanks at its ends, and small regions in one line") {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  MemoryReport report;
+  report.lines = {{"weights", 8 * kMiB, 8 * kMiB, {}},
+                  {"table", 1000, 1000, {}},
+                  {"ids", 500, 400, {}},
+                  {"scratch", 4 * kMiB, 4 * kMiB, 3 * kMiB},
+                  {"process", {}, 20 * kMiB, {}}};
+  report.planned = 12 * kMiB + 1500;
+  report.measured_peak = 11 * kMiB;
+  const std::vector<std::string> table = memory_table(report);
+  for (const std::string& line : table) {
+    INFO(line);
+    CHECK(line.size() <= 80);
+    CHECK(line.back() != ' ');
+  }
+  const auto has = [&](const std::string& text) {
+    return std::ranges::any_of(
+        table, [&](const std::string& line) { return line.find(text) != std::string::npos; });
+  };
+  CHECK(has("weights                        8.00 MiB      8.00 MiB"));
+  CHECK(has("scratch                        4.00 MiB      4.00 MiB      3.00 MiB"));
+  CHECK(has("2 regions below 1 MiB"));
+  CHECK(!has("ids"));
+  CHECK(!exceeds_plan(report));
+}

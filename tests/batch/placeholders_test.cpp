@@ -1,0 +1,73 @@
+// Placeholders in texts, spelled as each model's processor spells them.
+#include "batch/pictures/placeholders.h"
+
+#include <catch2/catch.hpp>
+
+#include "batch/line_error.h"
+#include "text/tokenizer_fixture.h"
+
+using namespace plimsoll;
+using namespace plimsoll::batch;
+
+namespace {
+
+const text::Tokenizer& tokenizer() {
+  static const auto kTokenizer = text::load_json(R"({"added_tokens":[
+      {"id":2,"content":"<image>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
+      {"id":3,"content":"<soi>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
+      {"id":4,"content":"<eoi>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],
+      "model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]}})");
+  return kTokenizer;
+}
+
+std::string spelled(model::VisionKind kind, const std::string& text,
+                    const std::vector<image::Layout>& layouts) {
+  model::VisionSpec vision;
+  vision.kind = kind;
+  vision.image_token = 2;
+  vision.begin_token = 3;
+  vision.end_token = 4;
+  std::vector<OpenedPicture> pictures;
+  for (const image::Layout& layout : layouts) {
+    OpenedPicture picture;
+    picture.field = "prompt";
+    picture.layout = layout;
+    pictures.push_back(picture);
+  }
+  return Placeholders(vision, &tokenizer()).spell_text(text, pictures);
+}
+
+image::Layout tiles(int64_t count, int64_t rows, int64_t columns) {
+  image::Layout layout;
+  layout.tiles = count;
+  layout.rows = rows;
+  layout.columns = columns;
+  return layout;
+}
+
+}  // namespace
+
+TEST_CASE("Idefics3's tiles stand in rows, and the whole picture behind them") {
+  const auto kind = model::VisionKind::idefics3;
+  const std::string f = "<fake_token_around_image>";
+  CHECK(spelled(kind, "a<image>b", {tiles(1, 0, 0)}) == "a" + f + "<global-img><image>" + f + "b");
+  CHECK(spelled(kind, "<image>", {tiles(3, 1, 2)}) == f + "<row_1_col_1><image>" + f +
+                                                          "<row_1_col_2><image>\n\n" + f +
+                                                          "<global-img><image>" + f);
+}
+
+TEST_CASE("Gemma 3 speaks of the crops of a picture that has some") {
+  const auto kind = model::VisionKind::gemma3;
+  const std::string one = "\n\n<soi><image><eoi>\n\n";
+  CHECK(spelled(kind, "a<soi>b<soi>", {tiles(1, 0, 0), tiles(3, 0, 0)}) ==
+        "a" + one + "bHere is the original image " + one +
+            " and here are some crops to help you see better " + one + " " + one);
+}
+
+TEST_CASE("InternVL's placeholders that no picture belongs to stay text, others are counted") {
+  CHECK(spelled(model::VisionKind::internvl, "<image>a<image>", {tiles(2, 1, 1)}) ==
+        "<img><IMG_CONTEXT></img>a<image>");
+  CHECK_THROWS_AS(spelled(model::VisionKind::internvl, "a", {tiles(1, 1, 1)}), LineError);
+  CHECK_THROWS_WITH(spelled(model::VisionKind::gemma3, "<soi><soi>", {tiles(1, 0, 0)}),
+                    Catch::Contains("2 placeholders <soi> for 1 pictures"));
+}
