@@ -170,7 +170,8 @@ int64_t adjusted_intermediate(const ConfigView& config, int64_t stated) {
          "{}: \"block_ffn_dim_multiplier\" is {}, expected a number above 0 and below 1000",
          config.path(), factor);
   }
-  const auto width = static_cast<int64_t>(factor * static_cast<double>(2 * stated / 3));
+  const int64_t two_thirds = 2 * stated / 3;
+  const auto width = static_cast<int64_t>(factor * static_cast<double>(two_thirds));
   return round_up(width, multiple).value();
 }
 
