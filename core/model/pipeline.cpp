@@ -98,6 +98,10 @@ bool has_stages(std::string_view architecture) {
          !architecture.starts_with("Roberta") && !architecture.starts_with("XLMRoberta");
 }
 
+bool ties_every_stage(std::string_view architecture) {
+  return architecture.starts_with("Ernie4_5_") && architecture.find("Moe") != architecture.npos;
+}
+
 bool loads_stages(std::string_view architecture) {
   return architecture != "GraniteMoeHybridForCausalLM";
 }

@@ -21,6 +21,9 @@ std::vector<int64_t> stage_ends(int64_t layers, int64_t stages,
 /// interface (vLLM 0.32.0's model_executor/models) it runs in one stage alone.
 bool has_stages(std::string_view architecture);
 
+/// Whether vLLM's class ties the head of every stage, and so fails on those that have none.
+bool ties_every_stage(std::string_view architecture);
+
 /// Whether vLLM 0.32 loads the stages that a class has: one does not skip what others hold.
 bool loads_stages(std::string_view architecture);
 

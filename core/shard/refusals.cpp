@@ -42,7 +42,10 @@ void check_layout(const ModelSpec& spec, const Layout& layout) {
     fail(ExitCode::usage, "--pipeline-parallel-size {}: vLLM's {} has no stages; use 1",
          layout.pipeline_parallel, spec.architecture);
   }
-  if (layout.pipeline_parallel > 1 && !model::loads_stages(spec.architecture)) {
+  const bool ties_every_stage =
+      spec.embedding == spec.head && model::ties_every_stage(spec.architecture);
+  if (layout.pipeline_parallel > 1 &&
+      (ties_every_stage || !model::loads_stages(spec.architecture))) {
     fail(ExitCode::usage,
          "--pipeline-parallel-size {}: vLLM 0.32 fails to load stages of {}; use 1",
          layout.pipeline_parallel, spec.architecture);

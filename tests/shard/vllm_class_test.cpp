@@ -56,6 +56,12 @@ TEST_CASE("ranks that do not divide a mixer's heads or groups are refused, as vL
 TEST_CASE("stages that vLLM fails to load are refused") {
   check_refused(golden_spec("granitemoehybrid_dense"), {.pipeline_parallel = 2},
                 "vLLM 0.32 fails to load stages of GraniteMoeHybridForCausalLM");
+  const auto ernie = [](bool tied) {
+    return spec_of("Ernie4_5_MoeForCausalLM", "ernie4_5_moe",
+                   {{"moe_num_experts", 4}, {"moe_k", 2}, {"tie_word_embeddings", tied}});
+  };
+  check_refused(ernie(true), {.pipeline_parallel = 2}, "fails to load stages of Ernie4_5_Moe");
+  CHECK_NOTHROW(make_stages(ernie(false), {.pipeline_parallel = 2}));
 }
 
 TEST_CASE("a first stage has the table that the last one's head shares under the module's name") {

@@ -37,8 +37,7 @@ void check_parallel(const ConfigView& config, const EngineArgs& args) {
 void check_pipeline(const ConfigView& config, const EngineArgs& args) {
   if (args.pipeline_parallel == 1) return;
   const std::string name = architecture_name(config);
-  const bool ties_everywhere = name.starts_with("Ernie4_5_") && name.find("Moe") != name.npos;
-  if (ties_everywhere && config.flag({"tie_word_embeddings"}, true)) {
+  if (model::ties_every_stage(name) && config.flag({"tie_word_embeddings"}, true)) {
     fail(ExitCode::usage,
          "'PPMissingLayer' object has no attribute 'tie_weights': vLLM ties the head of {} on "
          "stages that have none. Leave --pipeline-parallel-size out.",
