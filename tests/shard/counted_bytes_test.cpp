@@ -87,11 +87,10 @@ TEST_CASE("what plan counts of a stage's parameters, shard writes") {
     if (spec.architecture == "PhiForCausalLM") continue;  // its head's bias comes with the tensors
     for (const int64_t tensor : {1, 2, 4, 8}) {
       for (const int64_t pipeline : {1, 2, 3}) {
-        const bool in_one_stage = spec.layer_inputs.width > 0 ||
-                                  !model::has_stages(spec.architecture) ||
-                                  !model::loads_stages(spec.architecture) ||
-                                  (spec.embedding == spec.head &&
-                                   model::ties_every_stage(spec.architecture));
+        const bool in_one_stage =
+            spec.layer_inputs.width > 0 || !model::has_stages(spec.architecture) ||
+            !model::loads_stages(spec.architecture) ||
+            (spec.embedding == spec.head && model::ties_every_stage(spec.architecture));
         if (pipeline > 1 && in_one_stage) continue;  // shard refuses others
         INFO(name << " on " << tensor << " ranks in " << pipeline << " stages");
         CHECK(counted(config, tensor, pipeline) == written(spec, tensor, pipeline));
