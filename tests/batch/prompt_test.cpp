@@ -156,6 +156,14 @@ TEST_CASE(
   CHECK(shown(R"("reasoning":null)", "reasoning_content is defined") == "false");
 }
 
+TEST_CASE("prompts that are ids are taken as they are") {
+  CHECK(build(R"({"prompt_token_ids":[3,1,2]})").ids() == TokenIds{3, 1, 2});
+  const Built two = build(R"({"prompt":[[4],[5,6]]})");
+  CHECK(two.code == "");
+  CHECK(two.ids(0) == TokenIds{4});
+  CHECK(two.ids(1) == TokenIds{5, 6});
+}
+
 TEST_CASE("a prompt must leave room for one token") {
   CHECK(build(repeated("prompt", 99)).code == "");
   CHECK(build(repeated("prompt", 99)).request.sampling.at(0).max_tokens == 1);

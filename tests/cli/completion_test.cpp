@@ -1,6 +1,7 @@
 // Completion scripts against --help, and --version.
 #include <catch2/catch.hpp>
 
+#include "cli/completion/completion.h"
 #include "cli/help_flags.h"
 #include "cli/program.h"
 #include "skipped.h"
@@ -108,6 +109,15 @@ TEST_CASE("shells that are here take their scripts") {
     CHECK(outcome.status == 0);
   }
   CHECK(shell(scratch, "plimsoll --completion tcsh").status == 2);
+}
+
+TEST_CASE("shells read quotes, backslashes and brackets of a flag's help as text") {
+  cli::CompletedFlag flag;
+  flag.names = {"--flag"};
+  flag.help = R"(don't [a: \b])";
+  const std::vector<cli::CompletedCommand> commands = {{"", "", {}}, {"run", "runs", {flag}}};
+  CHECK_THAT(cli::fish_completion(commands), Catch::Contains(R"( -d 'don\'t [a: \\b]')"));
+  CHECK_THAT(cli::zsh_completion(commands), Catch::Contains(R"([don'\''t \[a\: \\b\]])"));
 }
 
 TEST_CASE("the version comes first, then what the program is made of") {
