@@ -78,9 +78,13 @@ TEST_CASE("OMP_NUM_THREADS counts from 1 on; nonsense and none count as unset") 
 
 TEST_CASE("a cache of 0 GiB is one, a terminal of 0 columns is none") {
   const Variable cache("VLLM_MM_INPUT_CACHE_GIB", "0");
-  const Variable columns("COLUMNS", "0");
   CHECK(read_environment().mm_input_cache == 0);
-  CHECK_FALSE(read_environment().columns.has_value());
+  {
+    const Variable columns("COLUMNS", "0");
+    CHECK_FALSE(read_environment().columns.has_value());
+  }
+  const Variable columns("COLUMNS", "133");
+  CHECK(read_environment().columns == 133);
 }
 
 TEST_CASE("a signal stops the run, unless who started it had it ignored: nohup, background jobs") {

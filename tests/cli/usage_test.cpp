@@ -174,14 +174,21 @@ TEST_CASE("help") {
   const Scratch scratch;
   const auto nothing = shell(scratch, "plimsoll");
   CHECK(nothing.status == 2);
-  for (const char* call : {"plimsoll -h", "plimsoll run -h", "plimsoll doctor -h"}) {
+  const std::pair<const char*, const char*> calls[] = {
+      {"plimsoll -h", "plimsoll plan MODEL"},
+      {"plimsoll run -h", "Examples:\n  plimsoll run MODEL"},
+      {"plimsoll plan -h", "Examples:\n  plimsoll plan MODEL"},
+      {"plimsoll shard -h", "Examples:\n  plimsoll shard MODEL"},
+      {"plimsoll doctor -h", "plimsoll doctor"}};
+  for (const auto& [call, text] : calls) {
+    INFO(call);
     const auto outcome = shell(scratch, call);
     CHECK(outcome.status == 0);
+    CHECK_THAT(outcome.out, Catch::Contains(text));
     CHECK(std::ranges::count(outcome.out, '\n') <= 24);
     std::istringstream lines(outcome.out);
     for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
   }
-  CHECK(shell(scratch, "plimsoll run -h").out.starts_with("Examples:"));
 }
 
 namespace {

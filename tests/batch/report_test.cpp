@@ -1,8 +1,10 @@
-// The table of plan and measured.
+// What a run says at its end: lines, and the table of plan and measured.
 #include "batch/memory_report.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+
+#include "batch/report.h"
 
 using namespace plimsoll::batch;
 
@@ -31,4 +33,18 @@ TEST_CASE("the table has no blanks at its ends, and small regions in one line") 
   CHECK(has("2 regions below 1 MiB"));
   CHECK(!has("ids"));
   CHECK(!exceeds_plan(report));
+}
+
+TEST_CASE("a run that ended within its first step tells its lines alone") {
+  RunReport report;
+  report.counts.lines = 5;
+  report.counts.ok = 3;
+  report.counts.failed = 1;
+  report.counts.failed_by_code = {{"bad_field", 1}};
+  const std::string lines = "3 of 5 lines answered, 1 failed (1 bad_field), 1 left";
+  CHECK(summary_lines(report) == std::vector{lines});
+  report.memory.lines = {{"weights", 1, 1, {}}};
+  const std::vector<std::string> all = summary_lines(report);
+  CHECK(all.front() == lines);
+  CHECK(all.size() > 4);
 }
