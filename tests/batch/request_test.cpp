@@ -269,6 +269,9 @@ TEST_CASE("unknown fields are told with the nearest known one") {
   CHECK(read(with_field("max_token", "1")).unknown == Names{"max_token>max_tokens"});
   CHECK(read(with_field("zebra", "1")).unknown == Names{"zebra>"});
   CHECK(read(with_field("tools", "[]")).unknown.size() == 1);
+  // A line's own id is none of the fields, in a body of a batch it is.
+  CHECK(read(with_field("id", "\"a\"")).unknown.empty());
+  CHECK(read(batch_line(R"({"prompt":"x","id":"b"})")).unknown.size() == 1);
   CHECK(read(with_field("temprature", "0")).code == "");
 }
 

@@ -62,6 +62,9 @@ TEST_CASE("a plan line becomes a run line, and a run line a plan line") {
        "moves no device memory: --output-file, --overwrite, --seed, --temperature, --top-p, "
        "--progress"},
       {"-i in --part 0/1 --skip 0 --limit 1 --max-tokens 3 --tokenizer $MODEL", "", ""},
+      {"-i in --mamba-ssm-cache-dtype float32",
+       "--mamba-ssm-cache-dtype: without effect on our own engine",
+       "without effect on our own engine: --mamba-ssm-cache-dtype"},
       {"-q -i in --usage batch --disable-hybrid-kv-cache-manager", "", "moves no device memory: "},
   };
   for (const Row& row : rows) {
