@@ -48,6 +48,10 @@ TEST_CASE("a dry run checks and plans, and writes nothing") {
   CHECK(!scratch.has("out.run.json"));
   scratch.write("in", "\"a\"\n{broken\n");
   CHECK(shell(scratch, "plimsoll run $MODEL -i in --dry-run").status == 3);
+  scratch.write("long", "{\"prompt_token_ids\":[1,1,1,1,1,1,1,1,1]}\n");
+  CHECK(shell(scratch, "plimsoll run $MODEL -i long --dry-run --max-model-len 8").status == 3);
+  scratch.write("twice", "{\"id\":\"a\",\"prompt\":\"x\"}\n{\"id\":\"a\",\"prompt\":\"x\"}\n");
+  CHECK(shell(scratch, "plimsoll run $MODEL -i twice --dry-run").status == 3);
   CHECK(shell(scratch, "plimsoll run $MODEL -i in --dry-run --kv-cache-memory 16KiB").status == 6);
 }
 
