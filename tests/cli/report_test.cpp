@@ -60,6 +60,19 @@ TEST_CASE("a report holds plan and measured line by line") {
   CHECK(scratch_part["used_bytes"] < scratch_part["planned_bytes"]);
 }
 
+TEST_CASE("weights quantised while loading take what plan says, and little more than half") {
+  const Scratch scratch;
+  const auto weights = [&](const std::string& flags) {
+    const Json part = part_of(run_report(scratch, flags), "weights");
+    CHECK(part["planned_bytes"] == part["measured_bytes"]);
+    return part["measured_bytes"].get<double>();
+  };
+  const double whole = weights("");
+  const double halved = weights("--quantization fp8");
+  CHECK(halved < 0.8 * whole);  // tables and norms stay whole
+  CHECK(halved > 0.5 * whole);
+}
+
 TEST_CASE("the largest step uses all of the planned scratch") {
   const Scratch scratch;
   const Json report = run_report(scratch, "--max-num-seqs 1 --max-num-batched-tokens 1");

@@ -191,9 +191,9 @@ std::string language_architecture(const ConfigView& config, const std::string& o
   if (const Wrapper* wrapper = find_wrapper(outer)) return wrapper->language;
   if (find_family(outer) != nullptr) return outer;
   const ConfigView text = text_config(config);
-  const std::string own = first_architecture(text);
+  std::string own = first_architecture(text);
   if (find_family(own) != nullptr) return own;
-  const std::string by_type = architecture_of_type(text.text({"model_type"}, ""));
+  std::string by_type = architecture_of_type(text.text({"model_type"}, ""));
   if (!by_type.empty()) return by_type;
   return architecture_of_type(config.text({"model_type"}, ""));
 }
@@ -229,7 +229,7 @@ ConfigView text_config(const ConfigView& config) {
 }
 
 std::string architecture_name(const ConfigView& config) {
-  const std::string named = first_architecture(config);
+  std::string named = first_architecture(config);
   if (!named.empty()) return named;
   return architecture_of_type(config.text({"model_type"}, ""));
 }
