@@ -133,7 +133,7 @@ int plan_command(const PlanOptions& given) {
 plan::PlanResult show_plan(const PlanOptions& given) {
   const Environment environment = read_environment();
   const fs::path file = find_config(given.model, environment);
-  Json config = plan::read_stated_config(file);
+  Json config = plan::read_config_json(file);
   quantization::add_separate_config(config, file.parent_path());
   const ConfigView view(config, file.string());
   PlanOptions options = completed(given, environment, view, file);

@@ -47,7 +47,7 @@ void read_processors(const fs::path& folder, plan::EngineArgs& args) {
   for (const auto& [name, prefix] : files) {
     std::error_code ignored;
     if (!fs::is_regular_file(folder / name, ignored)) continue;
-    const Json settings = plan::read_stated_config(folder / name);
+    const Json settings = plan::read_config_json(folder / name);
     plan::read_processor_settings(ConfigView(settings, (folder / name).string()), prefix,
                                   args.processor_file);
   }

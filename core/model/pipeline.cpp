@@ -75,6 +75,13 @@ std::vector<int64_t> stage_ends(int64_t layers, int64_t stages,
   return ends;
 }
 
+StageLayers layers_of_stage(int64_t layers, int64_t stage, int64_t stages,
+                            const std::vector<int64_t>& partition) {
+  const std::vector<int64_t> ends = stage_ends(layers, stages, partition);
+  const auto at = static_cast<size_t>(stage);
+  return {stage == 0 ? 0 : ends[at - 1], ends[at]};
+}
+
 bool has_stages(std::string_view architecture) {
   constexpr auto kWhole = std::to_array<std::string_view>({
       "AriaForConditionalGeneration",
@@ -102,8 +109,8 @@ bool ties_every_stage(std::string_view architecture) {
   return architecture.starts_with("Ernie4_5_") && architecture.find("Moe") != architecture.npos;
 }
 
-bool loads_stages(std::string_view architecture) {
-  return architecture != "GraniteMoeHybridForCausalLM";
+bool loads_stages(std::string_view architecture, bool tied) {
+  return architecture != "GraniteMoeHybridForCausalLM" && !(tied && ties_every_stage(architecture));
 }
 
 }  // namespace plimsoll::model

@@ -18,6 +18,33 @@ void refuse_ranks(int64_t ranks, size_t layer, const std::string& why) {
        layer, why);
 }
 
+void check_stages(const ModelSpec& spec, const Layout& layout) {
+  const int64_t stages = layout.pipeline_parallel;
+  if (stages == 1) return;
+  if (spec.layer_inputs.width > 0) {
+    fail(
+        ExitCode::usage,
+        "--pipeline-parallel-size {}: stages of models with inputs by layer are not made here yet; "
+        "use 1",
+        stages);
+  }
+  if (!model::has_stages(spec.architecture)) {
+    fail(ExitCode::usage, "--pipeline-parallel-size {}: vLLM's {} has no stages; use 1", stages,
+         spec.architecture);
+  }
+  if (!model::loads_stages(spec.architecture, spec.embedding == spec.head)) {
+    fail(ExitCode::usage,
+         "--pipeline-parallel-size {}: vLLM 0.32 fails to load stages of {}; use 1", stages,
+         spec.architecture);
+  }
+  if (layout.release < since::kPipelineNames) {
+    fail(ExitCode::usage,
+         "--pipeline-parallel-size {}: vLLM {} writes the stages over each other; {} is the first "
+         "that does not",
+         stages, release_text(layout.release), release_text(since::kPipelineNames));
+  }
+}
+
 }  // namespace
 
 bool is_known(const ModelSpec& spec, const Release& release) {
@@ -31,32 +58,7 @@ void check_layout(const ModelSpec& spec, const Layout& layout) {
     fail(ExitCode::usage, "--tensor-parallel-size {}: {}; use 1", layout.tensor_parallel,
          spec.vllm.whole);
   }
-  if (layout.pipeline_parallel > 1 && spec.layer_inputs.width > 0) {
-    fail(
-        ExitCode::usage,
-        "--pipeline-parallel-size {}: stages of models with inputs by layer are not made here yet; "
-        "use 1",
-        layout.pipeline_parallel);
-  }
-  if (layout.pipeline_parallel > 1 && !model::has_stages(spec.architecture)) {
-    fail(ExitCode::usage, "--pipeline-parallel-size {}: vLLM's {} has no stages; use 1",
-         layout.pipeline_parallel, spec.architecture);
-  }
-  const bool ties_every_stage =
-      spec.embedding == spec.head && model::ties_every_stage(spec.architecture);
-  if (layout.pipeline_parallel > 1 &&
-      (ties_every_stage || !model::loads_stages(spec.architecture))) {
-    fail(ExitCode::usage,
-         "--pipeline-parallel-size {}: vLLM 0.32 fails to load stages of {}; use 1",
-         layout.pipeline_parallel, spec.architecture);
-  }
-  if (layout.pipeline_parallel > 1 && layout.release < since::kPipelineNames) {
-    fail(ExitCode::usage,
-         "--pipeline-parallel-size {}: vLLM {} writes the stages over each other; {} is the first "
-         "that does not",
-         layout.pipeline_parallel, release_text(layout.release),
-         release_text(since::kPipelineNames));
-  }
+  check_stages(spec, layout);
   if (!spec.input_norm.empty() && layout.release < kMergedVisionMlp) {
     fail(
         ExitCode::usage,

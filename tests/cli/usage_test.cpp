@@ -175,16 +175,16 @@ TEST_CASE("help") {
   const auto nothing = shell(scratch, "plimsoll");
   CHECK(nothing.status == 2);
   const std::pair<const char*, const char*> calls[] = {
-      {"plimsoll -h", "plimsoll plan MODEL"},
+      {"plimsoll -h", "Language models in batch"},
       {"plimsoll run -h", "Examples:\n  plimsoll run MODEL"},
       {"plimsoll plan -h", "Examples:\n  plimsoll plan MODEL"},
       {"plimsoll shard -h", "Examples:\n  plimsoll shard MODEL"},
-      {"plimsoll doctor -h", "plimsoll doctor"}};
+      {"plimsoll doctor -h", "Examples:\n  plimsoll doctor"}};
   for (const auto& [call, text] : calls) {
     INFO(call);
     const auto outcome = shell(scratch, call);
     CHECK(outcome.status == 0);
-    CHECK_THAT(outcome.out, Catch::Contains(text));
+    CHECK(outcome.out.starts_with(text));
     CHECK(std::ranges::count(outcome.out, '\n') <= 24);
     std::istringstream lines(outcome.out);
     for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);

@@ -12,9 +12,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "golden.h"
-#include "plan/shapes/config_file.h"
 #include "plan/vllm/plan.h"
 #include "skipped.h"
+#include "vllm_config.h"
 
 namespace plimsoll {
 namespace {
@@ -117,7 +117,7 @@ TEST_CASE("weights by the checkpoints' indexes, and the cache of a token") {
     const std::string name = config_file.stem().string();
     if (stated <= 0 || kOffByThemselves.count(name) > 0) continue;
     INFO(name);
-    const Json config = plan::read_config_json(config_file);
+    const Json config = test::vllm_config(config_file);
     Sizes sizes = planned(config, config_file.string(), "bfloat16");
     if (stated > 1.5 * sizes.weights) sizes = planned(config, config_file.string(), "float32");
     const double error = 100.0 * (sizes.weights - stated) / stated;

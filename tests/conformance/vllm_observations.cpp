@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "golden.h"
-#include "plan/shapes/config_file.h"
 #include "plan/vllm/plan.h"
 #include "skipped.h"
+#include "vllm_config.h"
 
 namespace plimsoll {
 namespace {
@@ -109,7 +109,7 @@ void run_row(const Row& row, const fs::path& data, Totals& totals) {
     if (fs::exists(candidate)) file = candidate;
   }
   if (file.empty()) return;
-  const Json config = plan::read_config_json(file);
+  const Json config = test::vllm_config(file);
   const hardware::Gpu& gpu = hardware::find_gpu(row.at("gpu"));
   const plan::PlanResult result = plan::plan_vllm({config, file.string()}, arguments(row), &gpu);
   std::string line =
@@ -191,7 +191,7 @@ TEST_CASE("peaks of activation in logs beside the table") {
     args.tensor_parallel = logged.ranks;
     args.gpu_memory_utilization = 0.95;
     args.max_model_len = 8192;
-    const Json config = plan::read_config_json(file);
+    const Json config = test::vllm_config(file);
     const plan::PlanResult result =
         plan::plan_vllm({config, file.string()}, args, &hardware::find_gpu("H100-80GB"));
     const double ours = gib(result.activation_peak_bytes);

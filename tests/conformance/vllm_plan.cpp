@@ -14,9 +14,9 @@
 #include "base/json.h"
 #include "golden.h"
 #include "plan/report/report.h"
-#include "plan/shapes/config_file.h"
 #include "plan/vllm/plan.h"
 #include "skipped.h"
+#include "vllm_config.h"
 
 namespace plimsoll {
 namespace {
@@ -129,7 +129,7 @@ void run_row(const fs::path& golden, const Json& row, const hardware::Gpu& gpu, 
   const fs::path file = find_config(golden, name);
   if (file.empty()) return;
   ++tally.rows;
-  const Json config = plan::read_config_json(file);
+  const Json config = test::vllm_config(file);
   std::string difference;
   try {
     const plan::PlanResult result = plan::plan_vllm({config, "config.json"}, arguments(row), &gpu);

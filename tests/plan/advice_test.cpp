@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/shapes/config_file.h"
 #include "plan/solver.h"
 #include "plan/vllm/plan.h"
+#include "vllm_config.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
@@ -17,7 +17,7 @@ namespace {
 const std::string kConfigs = std::string(PLIMSOLL_SOURCE_DIR) + "/samples/plans/configs/";
 
 std::vector<Suggestion> advice_for(const char* config, const char* card, const EngineArgs& args) {
-  const Json json = read_config_json(kConfigs + config + ".json");
+  const Json json = test::vllm_config(kConfigs + config + ".json");
   const hardware::Gpu& gpu = hardware::find_gpu(card);
   const auto plan = [&](const EngineArgs& changed, const hardware::Gpu* on) {
     return plan_vllm({json, "config.json"}, changed, on);
@@ -60,7 +60,7 @@ TEST_CASE("four bits are advised as the version has them") {
 }
 
 TEST_CASE("a card that a quantization method does not take is refused as vLLM refuses it") {
-  const Json json = read_config_json(kConfigs + "llama-2-7b.json");
+  const Json json = test::vllm_config(kConfigs + "llama-2-7b.json");
   EngineArgs args;
   args.quantization = "fp8";
   const auto plan_on = [&](const char* card) {

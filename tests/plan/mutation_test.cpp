@@ -9,9 +9,9 @@
 #include "base/amount.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/shapes/config_file.h"
 #include "plan/shapes/families.h"
 #include "plan/vllm/plan.h"
+#include "vllm_config.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
@@ -25,7 +25,7 @@ std::vector<Json> real_configs() {
   const fs::path root = PLIMSOLL_SOURCE_DIR;
   for (const char* folder : {"tests/data/configs", "samples/plans/configs"}) {
     for (const auto& entry : fs::directory_iterator(root / folder)) {
-      if (entry.path().extension() == ".json") configs.push_back(read_config_json(entry.path()));
+      if (entry.path().extension() == ".json") configs.push_back(test::vllm_config(entry.path()));
     }
   }
   return configs;

@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "plan/configs.h"
 #include "plan/report/report.h"
-#include "plan/shapes/config_file.h"
 #include "plan/vllm/plan.h"
 #include "plan/vllm/stage.h"
+#include "vllm_config.h"
 
 namespace plimsoll::plan {
 
@@ -37,7 +37,7 @@ inline Releases changes_of(const std::function<std::string(const VllmVersion&)>&
 }
 
 inline Json sample(const char* name) {
-  return read_config_json(std::string(PLIMSOLL_SOURCE_DIR) + "/samples/plans/configs/" + name);
+  return test::vllm_config(std::string(PLIMSOLL_SOURCE_DIR) + "/samples/plans/configs/" + name);
 }
 
 inline Json with(Json config, const Json& changes) {

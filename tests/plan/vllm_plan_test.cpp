@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "plan/report/report.h"
-#include "plan/shapes/config_file.h"
 #include "plan/solver.h"
+#include "vllm_config.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
@@ -43,7 +43,7 @@ TEST_CASE("parameters and buffers of published models on one rank") {
   };
   for (const Case& c : cases) {
     INFO(c.file << " on " << c.ranks);
-    const Json config = read_config_json(kConfigs + c.file + ".json");
+    const Json config = test::vllm_config(kConfigs + c.file + ".json");
     EngineArgs args;
     args.tensor_parallel = c.ranks;
     args.available_kv = int64_t{40} << 30;
@@ -189,7 +189,7 @@ TEST_CASE("the most sequences fit, one more does not") {
 }
 
 TEST_CASE("what a limit on images saves, and what saves nothing") {
-  const Json config = read_config_json(kConfigs + "qwen2.5-vl-3b.json");
+  const Json config = test::vllm_config(kConfigs + "qwen2.5-vl-3b.json");
   EngineArgs args;
   args.max_model_len = 8192;
   const PlanResult all = plan_of(config, args);
@@ -251,7 +251,7 @@ TEST_CASE("every number of the text is in the JSON, and every part explains itse
 }
 
 TEST_CASE("lines of the text are at most 80 columns wide") {
-  const std::string text = to_text(plan_of(read_config_json(kConfigs + "llama-2-70b.json")), 80);
+  const std::string text = to_text(plan_of(test::vllm_config(kConfigs + "llama-2-70b.json")), 80);
   size_t from = 0;
   while (from < text.size()) {
     const size_t end = text.find('\n', from);

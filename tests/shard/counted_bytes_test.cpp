@@ -89,8 +89,7 @@ TEST_CASE("what plan counts of a stage's parameters, shard writes") {
       for (const int64_t pipeline : {1, 2, 3}) {
         const bool in_one_stage =
             spec.layer_inputs.width > 0 || !model::has_stages(spec.architecture) ||
-            !model::loads_stages(spec.architecture) ||
-            (spec.embedding == spec.head && model::ties_every_stage(spec.architecture));
+            !model::loads_stages(spec.architecture, spec.embedding == spec.head);
         if (pipeline > 1 && in_one_stage) continue;  // shard refuses others
         INFO(name << " on " << tensor << " ranks in " << pipeline << " stages");
         CHECK(counted(config, tensor, pipeline) == written(spec, tensor, pipeline));

@@ -39,7 +39,7 @@ std::string without_python_numbers(std::string_view text) {
   return result;
 }
 
-Json read_stated_config(const std::filesystem::path& file) {
+Json read_config_json(const std::filesystem::path& file) {
   constexpr size_t kMostBytes = size_t{64} << 20;
   const std::string text = without_python_numbers(read_text_file(file, kMostBytes));
   try {
@@ -48,12 +48,6 @@ Json read_stated_config(const std::filesystem::path& file) {
     fail(ExitCode::checkpoint_unusable, "{}, line {}, column {}: {}", file.string(), error.line,
          error.column, error.what());
   }
-}
-
-Json read_config_json(const std::filesystem::path& file) {
-  Json config = read_stated_config(file);
-  complete_config(config);
-  return config;
 }
 
 }  // namespace plimsoll::plan

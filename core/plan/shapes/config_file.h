@@ -19,11 +19,7 @@ const char* class_defaults_text();
 /// Fills in what transformers assumes where the config says nothing.
 void complete_config(nlohmann::json& config);
 
-/// Reads a config. Throws Error(checkpoint_unusable) naming file, line and column.
-nlohmann::json read_stated_config(const std::filesystem::path& file);
-
-/// Reads and completes a config, as vLLM has it. Throws Error(checkpoint_unusable) naming file,
-/// line and column.
+/// Reads a config, as it is stated. Throws Error(checkpoint_unusable) naming file, line and column.
 nlohmann::json read_config_json(const std::filesystem::path& file);
 
 }  // namespace plimsoll::plan

@@ -12,12 +12,6 @@ namespace {
 constexpr Bounds kLayerCount{1, 4096};
 constexpr Bounds kHeadCount{1, 1 << 20};
 
-/// The layer after each stage's last one.
-std::vector<int64_t> ends_of_stages(const Builder& build) {
-  return model::stage_ends(build.dims.layers, build.options.pipeline_parallel,
-                           build.options.pipeline_partition);
-}
-
 void add_embedding(Builder& build) {
   const TextDims& dims = build.dims;
   const int64_t width = build.config.integer({"word_embed_proj_dim"}, dims.hidden);
@@ -242,16 +236,16 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
 }
 
 void build_decoder(Builder& build) {
-  const std::vector<int64_t> ends = ends_of_stages(build);
-  const auto stage = static_cast<size_t>(build.options.pipeline_rank);
-  const bool first = stage == 0;
-  const bool last = stage + 1 == ends.size();
-  build.shape.first_layer = first ? 0 : ends[stage - 1];
-  build.shape.stage_layers = ends[stage] - build.shape.first_layer;
+  const ShapeOptions& options = build.options;
+  const model::StageLayers layers =
+      model::layers_of_stage(build.dims.layers, options.pipeline_rank, options.pipeline_parallel,
+                             options.pipeline_partition);
+  const bool first = options.pipeline_rank == 0;
+  const bool last = options.pipeline_rank + 1 == options.pipeline_parallel;
+  build.shape.first_layer = layers.first;
+  build.shape.stage_layers = layers.end - layers.first;
   if (first || build.family.stages != Stages::divided) add_embedding(build);
-  for (int64_t layer = build.shape.first_layer; layer < ends[stage]; ++layer) {
-    add_layer(build, layer);
-  }
+  for (int64_t layer = layers.first; layer < layers.end; ++layer) add_layer(build, layer);
   add_output(build, last);
   add_mask(build);
 }

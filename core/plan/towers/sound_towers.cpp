@@ -182,10 +182,9 @@ void add_ultravox(const ConfigView& outer, const ConfigView&, Builder& build) {
 void add_voxtral(const ConfigView& outer, const ConfigView&, Builder& build) {
   const ConfigView config = outer.child({"audio_config"});
   Tower tower = split_whisper(config, "whisper_encoder.layers");
-  const int64_t stages = build.options.pipeline_parallel;
-  const std::vector<int64_t> ends = model::stage_ends(tower.layers, stages, {});
-  const auto stage = static_cast<size_t>(build.options.pipeline_rank);
-  tower.layers = stage == 0 ? ends[0] : ends[stage] - ends[stage - 1];
+  const model::StageLayers layers = model::layers_of_stage(
+      tower.layers, build.options.pipeline_rank, build.options.pipeline_parallel, {});
+  tower.layers = layers.end - layers.first;
   add_tower(tower, build);
   const Amount table = Amount{tower.positions} * tower.hidden;
   build.weights.parameters(Part::vision, table * (kFloat32 - build.options.element));

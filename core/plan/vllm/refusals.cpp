@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <string>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
