@@ -95,6 +95,7 @@ struct PlanResult : StageFigures {
   int64_t gpus = 1;
   std::optional<bool> fits;   // absent without a card
   bool host_refuses = false;  // without a card: a run on this machine's processor
+  bool refused = false;       // with a card: by the release, whatever the memory
   std::string reason;
   int64_t total_bytes = 0;
   int64_t budget_bytes = 0;

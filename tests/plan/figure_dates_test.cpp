@@ -148,7 +148,7 @@ std::vector<Scene> scenes() {
        },
        "h100",
        is_fit,
-       {"20.0"}},
+       {"7.2", "20.0"}},
       {"more sequences than blocks of state, latent attention",
        kimi_linear(),
        [](EngineArgs& args) {
@@ -158,7 +158,7 @@ std::vector<Scene> scenes() {
        },
        "a100-80gb",
        is_fit,
-       {"22.0"}},
+       {"7.2", "22.0"}},
       {"adapters of rank 1",
        llama_8b(),
        [](EngineArgs& args) {

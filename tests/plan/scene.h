@@ -19,7 +19,7 @@ namespace plimsoll::plan {
 using Releases = std::vector<std::string>;  // "20.1" is 0.20.1
 using Ask = std::function<void(EngineArgs&)>;
 
-/// The releases at which `answer` changes.
+/// The releases at which `answer` changes, from the first that serves the model on.
 inline Releases changes_of(const std::function<std::string(const VllmVersion&)>& answer) {
   constexpr int kFirstMinor = 5;
   constexpr int kLastMinor = 33;
@@ -29,7 +29,8 @@ inline Releases changes_of(const std::function<std::string(const VllmVersion&)>&
   for (int minor = kFirstMinor; minor <= kLastMinor; ++minor) {
     for (int patch = 0; patch < kPatches; ++patch) {
       std::string now = answer({0, minor, patch});
-      if (now != before) changes.push_back(fmt::format("{}.{}", minor, patch));
+      const bool served = before.find("are not supported for now") == std::string::npos;
+      if (served && now != before) changes.push_back(fmt::format("{}.{}", minor, patch));
       before = std::move(now);
     }
   }

@@ -156,7 +156,10 @@ std::string stages_table(const PlanResult& result) {
 
 std::string to_html(const PlanResult& result) {
   const char* verdict = !result.fits ? "none" : (*result.fits ? "yes" : "no");
-  const char* words = !result.fits ? "no card given" : (*result.fits ? "fits" : "does not fit");
+  const char* words = !result.fits     ? "no card given"
+                      : *result.fits   ? "fits"
+                      : result.refused ? "does not launch"
+                                       : "does not fit";
   std::string page = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">";
   page += fmt::format("<title>{}: {}</title><style>{}</style></head><body>\n",
                       escaped(result.model), words, kStyle);

@@ -72,7 +72,9 @@ std::string head(const PlanResult& result, int columns) {
                         result.gpu_memory_utilization);
   }
   if (result.fits) {
-    text += *result.fits ? "\nFITS\n" : "\nDOES NOT FIT\n";
+    text += fmt::format("\n{}\n", *result.fits     ? "FITS"
+                                  : result.refused ? "DOES NOT LAUNCH"
+                                                   : "DOES NOT FIT");
   } else {
     text += "\nNo card given (--gpu NAME): sizes without a verdict.\n";
   }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "plan/vllm/plan.h"
+#include "plan/vllm/served.h"
 #include "plan/vllm/stage.h"
 
 namespace plimsoll::plan {
@@ -22,6 +23,8 @@ bool has_unmodelled_tower(const ModelShape& shape, const EngineArgs& args) {
 void add_notes(PlanResult& result, const Stage& stage, const Quantization& quantization,
                const EngineArgs& args) {
   if (!stage.shape.note.empty()) result.notes.push_back(stage.shape.note);
+  const std::string served = served_note(stage.shape.architecture, args.version);
+  if (!served.empty()) result.notes.push_back(served);
   if (args.version >= kUnknown) {
     result.notes.push_back(fmt::format(
         "vLLM {} is newer than what this program knows: planned as 0.32", result.version));

@@ -9,6 +9,7 @@
 #include "plan/arguments.h"
 #include "plan/towers/multimodal.h"
 #include "plan/vllm/launch.h"
+#include "plan/vllm/served.h"
 #include "plan/vllm/stage.h"
 
 namespace plimsoll::plan {
@@ -179,12 +180,17 @@ size_t tightest(const std::vector<StageLaunch>& launches, const EngineArgs& args
   return best;
 }
 
+void refuse(PlanResult& result, std::string words) {
+  if (words.empty()) return;
+  result.fits = false;
+  result.reason = std::move(words);
+}
+
 void fill_verdict(PlanResult& result, const Terms& terms, const EngineArgs& args,
                   const ModelShape& whole, const std::vector<KvPlan>& caches,
                   const hardware::Gpu* gpu) {
   if (result.fits.value_or(false) && result.cuda_graphs > 0 && result.has_kv) {
-    result.reason = state_blocks_refusal(args, terms.limits, whole, gpu, result.num_gpu_blocks);
-    result.fits = result.reason.empty();
+    refuse(result, state_blocks_refusal(args, terms.limits, whole, gpu, result.num_gpu_blocks));
   }
   if (gpu == nullptr) return;
   result.gpu = gpu->name;
@@ -192,10 +198,7 @@ void fill_verdict(PlanResult& result, const Terms& terms, const EngineArgs& args
   result.budget_bytes = budget_bytes(terms.limits, *gpu);
   if (args.available_kv > 0) return;
   const auto check = [&](const StageFigures& stage, Amount bytes_per_block) {
-    std::string refusal = start_refusal(args, terms.limits, *gpu, stage, bytes_per_block);
-    if (refusal.empty()) return;
-    result.fits = false;
-    result.reason = std::move(refusal);
+    refuse(result, start_refusal(args, terms.limits, *gpu, stage, bytes_per_block));
   };
   check(result, result.bytes_per_block);
   for (size_t i = 0; i < result.stages.size(); ++i) {
@@ -276,9 +279,13 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
   if (std::string note = encoder_note(launches.front().encoder); !note.empty()) {
     result.notes.push_back(std::move(note));
   }
+  const std::string not_served = served_refusal(whole.architecture, args.version);
+  if (gpu == nullptr && !not_served.empty()) result.notes.push_back(not_served);
   if (gpu == nullptr && args.available_kv == 0 && args.kv_cache_memory == 0) return result;
   fill_cache(result, caches[chosen], launches[chosen].left, args);
   fill_verdict(result, terms, args, whole, caches, gpu);
+  result.refused = gpu != nullptr && !not_served.empty();
+  if (result.refused) refuse(result, not_served);
   add_arguments(result, args);
   if (result.has_kv) {
     result.parts.push_back({"kv cache", result.kv_cache_bytes,

@@ -1,0 +1,83 @@
+#include "plan/vllm/served.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+namespace plimsoll::plan {
+namespace {
+
+constexpr VllmVersion kRunsTransformers{0, 7, 2};  // its classes, where vLLM has none
+
+struct Served {
+  std::string first;  // release, as "0.8.4"
+  std::string last;   // empty: the newest too
+  bool in_transformers = false;
+
+  [[nodiscard]] bool early(const VllmVersion& version) const {
+    return version < parse_version(first);
+  }
+  // Patches of the last release come from the same branch.
+  [[nodiscard]] bool late(const VllmVersion& version) const {
+    return !last.empty() && version.minor > parse_version(last).minor;
+  }
+  [[nodiscard]] bool runs_transformers(const VllmVersion& version) const {
+    return in_transformers && version >= kRunsTransformers;
+  }
+};
+
+std::string_view next_field(std::string_view& line) {
+  const std::string_view field = line.substr(0, line.find(','));
+  line.remove_prefix(std::min(field.size() + 1, line.size()));
+  return field;
+}
+
+/// Nothing for an architecture of which no release has a class.
+std::optional<Served> find_served(const std::string& architecture) {
+  const std::string_view table = architectures_text();
+  const size_t at = table.find("\n" + architecture + ",");
+  if (architecture.empty() || at == std::string_view::npos) return std::nullopt;
+  std::string_view line = table.substr(at + 1, table.find('\n', at + 1) - at - 1);
+  next_field(line);
+  Served served;
+  served.first = next_field(line);
+  served.last = next_field(line);
+  served.in_transformers = next_field(line) == "yes";
+  return served;
+}
+
+}  // namespace
+
+std::string served_refusal(const std::string& architecture, const VllmVersion& version) {
+  const std::optional<Served> served = find_served(architecture);
+  if (!served || served->runs_transformers(version)) return "";
+  if (served->late(version)) {
+    return fmt::format(
+        "Model architecture {} was supported in vLLM until v{}, and is not supported anymore. Use "
+        "that release, and --vllm-version {}.",
+        architecture, served->last, served->last);
+  }
+  if (served->early(version)) {
+    return fmt::format(
+        "Model architectures ['{}'] are not supported for now: vLLM {} is the first release with "
+        "them. Use that one, and --vllm-version {}.",
+        architecture, served->first, served->first);
+  }
+  return "";
+}
+
+std::string served_note(const std::string& architecture, const VllmVersion& version) {
+  const std::optional<Served> served = find_served(architecture);
+  if (!served || !served->runs_transformers(version)) return "";
+  if (!served->early(version) && !served->late(version)) return "";
+  return fmt::format(
+      "this release has no class for {} ({}): it runs the one of transformers, if the installed "
+      "version has it, in about the same memory",
+      architecture,
+      served->early(version) ? served->first + " is the first that does"
+                             : served->last + " was the last that did");
+}
+
+}  // namespace plimsoll::plan
