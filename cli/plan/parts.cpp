@@ -88,7 +88,8 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
         *options.gpus);
   }
   const bool wanted = options.advise || (result.fits && !*result.fits && args.available_kv == 0);
-  if (wanted && !result.refused && gpu != nullptr) result.advice = plan::advise(plan, args, gpu, result);
+  if (wanted && !result.refused && gpu != nullptr)
+    result.advice = plan::advise(plan, args, gpu, result);
   note_ignored(result, options);
   return result;
 }
