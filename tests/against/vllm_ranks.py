@@ -6,7 +6,7 @@ os.environ |= {"VLLM_TARGET_DEVICE": "cpu", "VLLM_LOGGING_LEVEL": "CRITICAL", "H
 import torch
 from transformers import AutoConfig, PretrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-from vllm.config import DeviceConfig, LoadConfig, ModelConfig, ParallelConfig, VllmConfig
+from vllm.config import CacheConfig, DeviceConfig, LoadConfig, ModelConfig, ParallelConfig, VllmConfig
 from vllm.distributed import parallel_state
 from vllm.model_executor.layers.attention import mla_attention
 from vllm.model_executor.layers.fused_moe import config as fused_moe_config, modular_kernel
@@ -93,6 +93,7 @@ def know(folder):
 def config_of(folder, tp, pp, dtype):
     model = ModelConfig(model=folder, dtype=dtype, enforce_eager=True, skip_tokenizer_init=True)
     return VllmConfig(model_config=model, device_config=DeviceConfig(device="cpu"), load_config=LoadConfig(use_tqdm_on_load=False),
+                      cache_config=CacheConfig(enable_prefix_caching=False),  # CPUs without AMX have none for latent attention
                       parallel_config=ParallelConfig(tensor_parallel_size=tp, pipeline_parallel_size=pp, distributed_executor_backend="mp"))
 
 

@@ -63,8 +63,10 @@ void add_latent_attention(Builder& build, int64_t layer);
 void add_delta_mixer(Builder& build, int64_t layer);
 void add_mamba(Builder& build, int64_t layer);
 void add_lightning(Builder& build, int64_t layer);
+void add_grouped_lightning(Builder& build, int64_t layer);
 void add_short_conv(Builder& build, int64_t layer);
 void add_expanded_latent(Builder& build, int64_t layer);
+void add_factored_attention(Builder& build, int64_t layer);
 /// Whole layers, with their feed-forward.
 void add_kimi_layer(Builder& build, int64_t layer);
 void add_gemma4_layer(Builder& build, int64_t layer);

@@ -99,8 +99,14 @@ void add_layer(Builder& build, int64_t layer) {
     case Mixer::expanded:
       add_expanded_latent(build, layer);
       break;
+    case Mixer::factored:
+      add_factored_attention(build, layer);
+      break;
     case Mixer::lightning:
       add_lightning(build, layer);
+      break;
+    case Mixer::lightning_groups:
+      add_grouped_lightning(build, layer);
       break;
     case Mixer::conv:
       add_short_conv(build, layer);
@@ -228,9 +234,10 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
   }
   if (family.both_widths) dims.intermediate /= 2;
   if (family.usual_width) dims.intermediate = 4 * dims.hidden;
-  dims.positions = config.integer({"max_position_embeddings", "n_positions", "seq_length", "n_ctx",
-                                   "max_seq_len", "max_seq_length", "model_max_length"},
-                                  0);
+  dims.positions = config.integer(
+      {"max_position_embeddings", "n_positions", "seq_length", "n_ctx", "max_seq_len",
+       "max_seq_length", "model_max_length", "max_position_embedding"},
+      0);
   dims.tied = config.flag({"tie_word_embeddings", "tie_embedding_weights"}, family.tied);
   return dims;
 }

@@ -38,12 +38,14 @@ enum class Mixer : uint8_t {
   mamba_beside,   // Mamba-2 and attention side by side in every layer (Falcon-H1)
   mamba1_alone,   // nothing but Mamba layers, without a feed-forward
   mamba2_alone,
-  lightning,   // MiniMax-Text: lightning attention in most layers
-  conv,        // LFM2: short convolutions
-  gemma4,      // two kinds of heads, shared keys and values, per-layer inputs
-  compressed,  // DeepSeek-V4
-  expanded,    // latent projections whose keys and values are cached whole (MiniCPM3)
-  blocks,      // sizes of each layer by `block_configs` (Nemotron-NAS)
+  lightning,         // MiniMax-Text: lightning attention in most layers
+  lightning_groups,  // Ling 2.5: likewise, and latent attention in the last layer of each group
+  conv,              // LFM2: short convolutions
+  gemma4,            // two kinds of heads, shared keys and values, per-layer inputs
+  compressed,        // DeepSeek-V4
+  expanded,          // latent projections whose keys and values are cached whole (MiniCPM3)
+  factored,          // Step-3: queries in two steps, one head of keys and values for all
+  blocks,            // sizes of each layer by `block_configs` (Nemotron-NAS)
 };
 enum class Windows : uint8_t {
   listed,       // by `layer_types`, else none
@@ -67,8 +69,8 @@ enum class Experts : uint8_t {
   laguna,
   bailing,
   ernie,
-  biased,       // a correction bias in float32 beside a router of the model's dtype
-  biased_lfm2,  // likewise, when `use_expert_bias` says so
+  biased,  // a correction bias in float32 beside a router of the model's dtype (`router_bias`)
+  sarvam,  // likewise, and one shared expert if the config does not say
   step,
   cohere,
   hunyuan,
@@ -112,6 +114,8 @@ struct Family {
   Mixer mixer = Mixer::attention;
   Windows windows = Windows::listed;
   Experts experts = Experts::none;
+  Bias router_bias = {nullptr, true};        // Experts::biased and sarvam
+  bool float_router = false;                 // Experts::bailing, when the config does not say
   bool quantized_router = false;             // the router is a linear layer like others
   const char* attention_name = "self_attn";  // modules as quantization configs name them
   const char* mlp_name = "mlp";
@@ -129,6 +133,7 @@ struct Family {
   bool parallel_norm = false;      // one norm for attention and MLP where `parallel_attn` says so
   bool mamba1 = false;             // the Mamba layers of a mixed model are of the first kind
   bool alternating = false;        // updates of one stream of several in turn (Gemma 3n)
+  bool float_rotary = false;       // latent attention's table in float32, scaled or not
   bool rotary_by_type = false;     // frequencies for each kind of layer
   bool normed_classifier = false;  // a norm between a pooling model's head and its classes
   const char* unmodelled_key = nullptr;  // where it is above 0 the model is not known

@@ -125,12 +125,15 @@ Mixture read_mixture(const Builder& build) {
   mixture.intermediate = first(
       {"moe_intermediate_size", "expert_ffn_hidden_size", "expert_hidden_dim", "intermediate_size"},
       0, {});
-  const int64_t count = config.integer(
-      {"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, 0, kExperts);
+  const int64_t count =
+      config.integer({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"},
+                     build.family.experts == Experts::sarvam ? 1 : 0, kExperts);
   mixture.shared_intermediate =
       config.integer({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size",
                       "shared_intermediate_size"},
                      count * mixture.intermediate);
+  mixture.shared_intermediate =
+      config.integer({"share_expert_dim"}, mixture.shared_intermediate);  // Step-3
   switch (build.family.experts) {
     case Experts::mixtral:
     case Experts::minimax:
@@ -142,15 +145,13 @@ Mixture read_mixture(const Builder& build) {
       mixture.shared_intermediate = mixture.intermediate;
       break;
     case Experts::bailing:
+    case Experts::sarvam:
       mixture.shared_intermediate =
           count * config.integer({"moe_shared_expert_intermediate_size"}, mixture.intermediate);
       break;
     case Experts::hunyuan:  // one width for experts and for what they share
       mixture.intermediate = config.required({"intermediate_size"});
       mixture.shared_intermediate = mixture.intermediate;
-      break;
-    case Experts::step:
-      mixture.shared_intermediate = config.required({"share_expert_dim"});
       break;
     default:
       break;
@@ -177,9 +178,8 @@ bool is_ernie_mixture(const Builder& build, int64_t layer) {
   return (layer + 1) % interval == 0 && layer >= first && layer <= last;
 }
 
-/// Listed in a text: "3,4,5"; else all but the first.
+/// Listed in a text: "3,4,5".
 bool is_step_mixture(const Builder& build, int64_t layer) {
-  if (!build.config.has("moe_layers_enum")) return layer > 0;
   const std::string listed = "," + build.config.text({"moe_layers_enum"}, "") + ",";
   return listed.find("," + std::to_string(layer) + ",") != std::string::npos;
 }
@@ -199,9 +199,12 @@ bool is_mixture_layer(const Builder& build, int64_t layer) {
   if (!listed.empty()) return std::find(listed.begin(), listed.end(), layer) != listed.end();
   const std::vector<int64_t> dense = config.integers({"mlp_only_layers"});
   if (std::find(dense.begin(), dense.end(), layer) != dense.end()) return false;
-  if (layer < config.integer({"first_k_dense_replace", "num_dense_layers"}, 0)) return false;
+  if (config.has("moe_layers_enum")) return is_step_mixture(build, layer);
+  const bool first_dense =
+      build.family.experts == Experts::step || build.family.experts == Experts::sarvam;
+  if (layer < config.integer({"first_k_dense_replace", "num_dense_layers"}, first_dense ? 1 : 0))
+    return false;
   if (build.family.experts == Experts::ernie) return is_ernie_mixture(build, layer);
-  if (build.family.experts == Experts::step) return is_step_mixture(build, layer);
   const int64_t frequency = frequencies.empty() ? 1 : std::max<int64_t>(1, frequencies[0]);
   const int64_t step =
       config.integer({"decoder_sparse_step", "interleave_moe_layer_step", "expert_layer_period"},
@@ -261,9 +264,12 @@ void add_feed_forward(Builder& build, int64_t layer) {
                  build.config.flag({"use_moe_router_bias"}, false));
       break;
     case Experts::bailing:
-      add_router(build, path, mixture.experts,
-                 build.config.text({"router_dtype"}, "") == "fp32" ? kFloat32 : element,
-                 build.config.flag({"moe_router_enable_expert_bias"}, false));
+      add_router(
+          build, path, mixture.experts,
+          build.config.text({"router_dtype"}, build.family.float_router ? "fp32" : "") == "fp32"
+              ? kFloat32
+              : element,
+          build.config.flag({"moe_router_enable_expert_bias"}, false));
       break;
     case Experts::longcat: {
       const int64_t idle = build.config.integer({"zero_expert_num"}, 0, {0, 1 << 20});
@@ -272,11 +278,8 @@ void add_feed_forward(Builder& build, int64_t layer) {
     }
     case Experts::laguna:
     case Experts::biased:
-      add_router(build, path, mixture.experts, element, true);
-      break;
-    case Experts::biased_lfm2:
-      add_router(build, path, mixture.experts, element,
-                 build.config.flag({"use_expert_bias"}, false));
+    case Experts::sarvam:
+      add_router(build, path, mixture.experts, element, build.bias(build.family.router_bias));
       break;
     default:
       add_router(build, path, mixture.experts, element, false);

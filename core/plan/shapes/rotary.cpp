@@ -63,7 +63,7 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
   };
   if (type == "linear") {
     table.positions = stretched(table.positions);
-  } else if (type == "yarn") {
+  } else if (type.ends_with("yarn")) {
     table.positions = stretched(original);
   } else if (type == "longrope" || type == "su") {
     table.positions += original;  // the short table and the long one, one after the other

@@ -61,7 +61,7 @@ void add_latent_rotary(Builder& build, const LatentDims& dims, bool indexed) {
   RotaryTable table = rotary_table(build, dims.rope, "");
   table.dimensions = dims.rope;
   const bool scaled = table.key != "default";
-  if (scaled) table.element = kFloat32;
+  if (scaled || build.family.float_rotary) table.element = kFloat32;
   build.weights.rotary(table);
   // The indexer rotates halves where the attention rotates pairs, unless told otherwise.
   if (indexed && !build.config.flag({"indexer_rope_interleave"}, false)) {
