@@ -27,6 +27,18 @@ std::vector<fs::path> subjects([[maybe_unused]] const std::string& alone) {
   return folders;
 }
 
+/// Where the device is emulated, answers end at twelve tokens of 24: the shortest prompt's has then
+/// gone past the end of a block, and what would follow are the same steps.
+void shorten([[maybe_unused]] Golden& golden) {
+#ifdef PLIMSOLL_EMULATION
+  constexpr size_t kTokens = 12;
+  for (Case& c : golden.cases) {
+    c.greedy.resize(std::min(c.greedy.size(), kTokens));
+    c.margins.resize(std::min(c.margins.size(), kTokens));
+  }
+#endif
+}
+
 bool has_device() {
   if (!backend::list_devices().empty()) return true;
   skip("there is no device");
@@ -39,6 +51,7 @@ TEST_CASE("golden models in float32 on a device") {
   if (!has_device()) return;
   for (const fs::path& folder : subjects("qwen3_moe")) {
     Subject subject(folder, device_backend());
+    shorten(subject.golden);
     check_float32(subject);
   }
 }
@@ -47,6 +60,7 @@ TEST_CASE("golden models in the stored half type on a device") {
   if (!has_device()) return;
   for (const fs::path& folder : subjects("gemma2")) {
     Subject subject(folder, device_backend());
+    shorten(subject.golden);
     check_half(subject);
   }
 }
@@ -55,5 +69,6 @@ TEST_CASE("a golden model whose layers choose keys on a device") {
   if (!has_device()) return;
   Subject subject(fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden/models/glm_moe_dsa",
                   device_backend());
+  shorten(subject.golden);
   check_float32(subject);
 }
