@@ -14,6 +14,7 @@ TEST_CASE(
   const std::string path = scratch.write("in", R"({"prompt_token_ids":[1,2]}
 {"prompt_token_ids":[1,2,3],"max_tokens":5}
 {"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":[4]}}
+{"prompt_token_ids":[7]}
 )");
   files::InputFile input = files::InputFile::open(path);
   SurveyOptions options;
@@ -21,8 +22,8 @@ TEST_CASE(
   options.limits.vocab_size = 10;
   const PromptSurvey survey = survey_prompts(input, options);
   CHECK(survey.bad_lines == 0);
-  CHECK(survey.open_ended == 1);
-  REQUIRE(survey.sequences.size() == 3);
+  CHECK(survey.open_ended == 2);
+  REQUIRE(survey.sequences.size() == 4);
   CHECK(survey.sequences[0].answer == 98);
   CHECK(survey.sequences[1].answer == 5);
   CHECK(survey.sequences[2].answer == 16);
