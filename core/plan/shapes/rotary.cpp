@@ -10,7 +10,7 @@ namespace {
 
 /// The rope settings of one layer type: newer configs nest them by type under `rope_parameters`.
 ConfigView rope_settings(const ConfigView& config, const std::string& layer_type) {
-  const ConfigView settings = config.child({"rope_parameters", "rope_scaling"});
+  ConfigView settings = config.child({"rope_parameters", "rope_scaling"});
   if (!layer_type.empty() && settings.has_child({layer_type.c_str()})) {
     return settings.child({layer_type.c_str()});
   }
