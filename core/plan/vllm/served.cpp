@@ -48,6 +48,12 @@ std::optional<Served> find_served(const std::string& architecture) {
   return served;
 }
 
+/// Models that do not generate go by more names than the registry has: vLLM converts generators.
+bool names_a_generator(const std::string& architecture) {
+  return architecture.ends_with("ForCausalLM") ||
+         architecture.ends_with("ForConditionalGeneration");
+}
+
 }  // namespace
 
 std::string served_refusal(const std::string& architecture, const VllmVersion& version) {
@@ -70,6 +76,12 @@ std::string served_refusal(const std::string& architecture, const VllmVersion& v
 
 std::string served_note(const std::string& architecture, const VllmVersion& version) {
   const std::optional<Served> served = find_served(architecture);
+  if (!served && names_a_generator(architecture)) {
+    return fmt::format(
+        "no release of vLLM known here (0.4 to 0.33) has a class for {}: it runs the one of "
+        "transformers or of the checkpoint's own code where that allows it, or refuses the model",
+        architecture);
+  }
   if (!served || !served->runs_transformers(version)) return "";
   if (!served->early(version) && !served->late(version)) return "";
   return fmt::format(
