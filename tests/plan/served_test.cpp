@@ -37,6 +37,7 @@ TEST_CASE("a model that the release does not serve does not launch, whatever fit
   CHECK_THAT(to_html(past), Catch::Contains("does not launch"));
   for (const int patch : {0, 1}) CHECK(planned("AquilaForCausalLM", {0, 24, patch}).fits == true);
   CHECK(planned("AquilaForCausalLM", {0, 25, 0}).fits == false);
+  CHECK(planned("AquilaForCausalLM", {1, 0, 0}).fits == false);
 
   const PlanResult early = planned("Qwen3ForCausalLM", {0, 7, 1});
   CHECK(early.fits == false);

@@ -21,7 +21,9 @@ struct Served {
   }
   // Patches of the last release come from the same branch.
   [[nodiscard]] bool late(const VllmVersion& version) const {
-    return !last.empty() && version.minor > parse_version(last).minor;
+    if (last.empty()) return false;
+    const VllmVersion known = parse_version(last);
+    return version >= VllmVersion{known.major, known.minor + 1, 0};
   }
   [[nodiscard]] bool runs_transformers(const VllmVersion& version) const {
     return in_transformers && version >= kRunsTransformers;
