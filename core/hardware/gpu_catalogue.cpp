@@ -5,26 +5,11 @@
 #include <cstdlib>
 
 #include "base/amount.h"
+#include "base/csv.h"
 #include "base/error.h"
 
 namespace plimsoll::hardware {
 namespace {
-
-/// Fields of one CSV line; quotes may hold commas.
-std::vector<std::string> csv_fields(std::string_view line) {
-  std::vector<std::string> fields(1);
-  bool quoted = false;
-  for (const char c : line) {
-    if (c == '"') {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      fields.emplace_back();
-    } else {
-      fields.back() += c;
-    }
-  }
-  return fields;
-}
 
 double number_of(const std::string& text) {
   return text.empty() ? 0.0 : std::strtod(text.c_str(), nullptr);

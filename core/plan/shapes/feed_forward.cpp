@@ -130,10 +130,8 @@ Mixture read_mixture(const Builder& build) {
                      build.family.experts == Experts::sarvam ? 1 : 0, kExperts);
   mixture.shared_intermediate =
       config.integer({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size",
-                      "shared_intermediate_size"},
+                      "shared_intermediate_size", "share_expert_dim"},
                      count * mixture.intermediate);
-  mixture.shared_intermediate =
-      config.integer({"share_expert_dim"}, mixture.shared_intermediate);  // Step-3
   switch (build.family.experts) {
     case Experts::mixtral:
     case Experts::minimax:
@@ -152,6 +150,9 @@ Mixture read_mixture(const Builder& build) {
     case Experts::hunyuan:  // one width for experts and for what they share
       mixture.intermediate = config.required({"intermediate_size"});
       mixture.shared_intermediate = mixture.intermediate;
+      break;
+    case Experts::step:
+      mixture.shared_intermediate = config.required({"share_expert_dim"});
       break;
     default:
       break;
@@ -178,8 +179,9 @@ bool is_ernie_mixture(const Builder& build, int64_t layer) {
   return (layer + 1) % interval == 0 && layer >= first && layer <= last;
 }
 
-/// Listed in a text: "3,4,5".
+/// Listed in a text: "3,4,5"; else all but the first.
 bool is_step_mixture(const Builder& build, int64_t layer) {
+  if (!build.config.has("moe_layers_enum")) return layer > 0;
   const std::string listed = "," + build.config.text({"moe_layers_enum"}, "") + ",";
   return listed.find("," + std::to_string(layer) + ",") != std::string::npos;
 }
@@ -199,12 +201,11 @@ bool is_mixture_layer(const Builder& build, int64_t layer) {
   if (!listed.empty()) return std::find(listed.begin(), listed.end(), layer) != listed.end();
   const std::vector<int64_t> dense = config.integers({"mlp_only_layers"});
   if (std::find(dense.begin(), dense.end(), layer) != dense.end()) return false;
-  if (config.has("moe_layers_enum")) return is_step_mixture(build, layer);
-  const bool first_dense =
-      build.family.experts == Experts::step || build.family.experts == Experts::sarvam;
-  if (layer < config.integer({"first_k_dense_replace", "num_dense_layers"}, first_dense ? 1 : 0))
-    return false;
+  const int64_t usual = build.family.experts == Experts::sarvam ? 1 : 0;
+  if (layer < config.integer({"first_k_dense_replace", "num_dense_layers"}, usual)) return false;
   if (build.family.experts == Experts::ernie) return is_ernie_mixture(build, layer);
+  if (build.family.experts == Experts::step || config.has("moe_layers_enum"))
+    return is_step_mixture(build, layer);
   const int64_t frequency = frequencies.empty() ? 1 : std::max<int64_t>(1, frequencies[0]);
   const int64_t step =
       config.integer({"decoder_sparse_step", "interleave_moe_layer_step", "expert_layer_period"},

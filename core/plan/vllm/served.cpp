@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <string_view>
+#include <vector>
+
+#include "base/csv.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -30,24 +32,14 @@ struct Served {
   }
 };
 
-std::string_view next_field(std::string_view& line) {
-  const std::string_view field = line.substr(0, line.find(','));
-  line.remove_prefix(std::min(field.size() + 1, line.size()));
-  return field;
-}
-
 /// Nothing for an architecture of which no release has a class.
 std::optional<Served> find_served(const std::string& architecture) {
   const std::string_view table = architectures_text();
   const size_t at = table.find("\n" + architecture + ",");
   if (architecture.empty() || at == std::string_view::npos) return std::nullopt;
-  std::string_view line = table.substr(at + 1, table.find('\n', at + 1) - at - 1);
-  next_field(line);
-  Served served;
-  served.first = next_field(line);
-  served.last = next_field(line);
-  served.in_transformers = next_field(line) == "yes";
-  return served;
+  const std::vector<std::string> fields =
+      csv_fields(table.substr(at + 1, table.find('\n', at + 1) - at - 1));
+  return Served{fields.at(1), fields.at(2), fields.at(3) == "yes"};
 }
 
 /// Models that do not generate go by more names than the registry has: vLLM converts generators.
