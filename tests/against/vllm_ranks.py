@@ -2,7 +2,8 @@
 alone refuse is lifted, so that the parameters are those that a Hopper card has right after loading. Import before torch."""
 import json, os
 
-os.environ |= {"VLLM_TARGET_DEVICE": "cpu", "VLLM_LOGGING_LEVEL": "CRITICAL", "HF_HUB_OFFLINE": "1"}
+os.environ |= {"VLLM_TARGET_DEVICE": "cpu", "VLLM_LOGGING_LEVEL": "CRITICAL", "HF_HUB_OFFLINE": "1",
+               "HUMMING_DISABLE_PARALLEL_BUILD": "1"}  # else two compilers start beside each import
 import torch
 from transformers import AutoConfig, PretrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
