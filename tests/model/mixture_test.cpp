@@ -82,6 +82,22 @@ TEST_CASE("configs as transformers 5 saves them mean what the published ones mea
               R"({"per_layer_config": {"1": {"head_dim": 16}, "3": {"head_dim": 24}}})"),
       Contains("per_layer_config") && Contains("the same of each full layer"));
 
+  // MiMo's have no keys of the windowed layers' heads.
+  const model::ModelSpec mimo =
+      spec_of("MiMoV2FlashForCausalLM",
+              R"({"n_routed_experts": 8, "num_key_value_heads": 1, "sliding_window": 16,
+                  "layer_types": ["sliding_attention", "full_attention",
+                                  "sliding_attention", "full_attention"],
+                  "mlp_layer_types": ["sparse", "dense", "sparse", "sparse"]})");
+  CHECK(mimo.layers[0].attention.kv_heads == 2);
+  CHECK(mimo.layers[0].attention.sinks != model::kNoWeight);
+  CHECK(mimo.layers[1].attention.kv_heads == 1);
+  CHECK(mimo.layers[1].attention.sinks == model::kNoWeight);
+  CHECK(mimo.layers[2].attention.window == 16);
+  CHECK(mimo.layers[1].mlp.kind == model::MlpKind::gated);
+  CHECK(mimo.layers[2].mlp.kind == model::MlpKind::experts);
+  CHECK(mimo.layers[0].attention.value_factor == 0.707f);
+
   const char* experts = R"({"num_local_experts": 8, "num_experts": 8})";
   CHECK(spec_of("PhimoeForCausalLM", experts).weights.size() ==
         spec_of("PhiMoEForCausalLM", experts).weights.size());
@@ -109,6 +125,22 @@ TEST_CASE("attention_bias gives biases that run reads, and shards have them as v
   CHECK(kept("AfmoeForCausalLM", R"({"num_experts": 8})") == model::Kept::in_run);
   CHECK(kept("HYV3ForCausalLM", R"({"num_experts": 8})") == model::Kept::in_run);
   CHECK(kept("MellumForCausalLM", R"({"num_experts": 8})") == model::Kept::in_model);
+}
+
+TEST_CASE("Llama 4's chunks are told by layer_types, its rotation by no_rope_layers") {
+  const model::ModelSpec spec = spec_of(
+      "Llama4ForCausalLM",
+      R"({"num_local_experts": 8, "attention_chunk_size": 16, "no_rope_layers": [1, 1, 0, 0],
+                  "layer_types": ["full_attention", "chunked_attention",
+                                  "full_attention", "chunked_attention"]})");
+  const auto& [first, second, third, fourth] =
+      std::tie(spec.layers[0].attention, spec.layers[1].attention, spec.layers[2].attention,
+               spec.layers[3].attention);
+  CHECK((first.window == 0 && first.rope == 0 && first.q_norm.present));
+  CHECK((second.window == 16 && second.rope == 0));
+  CHECK((third.window == 0 && third.rope == -1 && third.query_growth.beta > 0));
+  CHECK((fourth.window == 16 && fourth.rope == -1 && !fourth.q_norm.present));
+  CHECK(fourth.window_kind == model::WindowKind::chunk);
 }
 
 TEST_CASE("which layers have experts each config says in its own way") {

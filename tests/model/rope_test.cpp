@@ -201,6 +201,72 @@ TEST_CASE("Gemma 3 has a RoPE for windowed layers in both spellings") {
   }
 }
 
+TEST_CASE("layers have RoPEs of their own bases") {
+  struct Row {
+    const char* architecture;
+    const char* changes;
+    double full, sliding;  // the second speed: base^-1/4
+  };
+  const char* types = R"({"num_hidden_layers": 2, "sliding_window": 8,
+                          "layer_types": ["full_attention", "sliding_attention"]})";
+  const double olmo = std::pow(500000, -0.25);
+  const Row row = GENERATE_COPY(values<Row>({
+      {"Olmo3ForCausalLM", "{}", olmo, olmo},
+      {"Olmo3ForCausalLM", R"({"rope_theta": 1e8})", 0.01, olmo},
+      {"Olmo3ForCausalLM", R"({"rope_parameters": {"full_attention": {"rope_theta": 1e8}}})", 0.01,
+       olmo},
+      {"Olmo3ForCausalLM",
+       R"({"rope_parameters": {"sliding_attention": {"rope_theta": 1e4}}, "rope_theta": 1e8})",
+       0.01, 0.1},
+      {"MiMoV2FlashForCausalLM", R"({"partial_rotary_factor": 1, "rope_theta": 1e8})", 0.01, 0.1},
+      {"MiMoV2FlashForCausalLM",
+       R"({"partial_rotary_factor": 1, "rope_theta": 1e8, "swa_rope_theta": 1e12})", 0.01, 0.001},
+      {"MiMoV2FlashForCausalLM",
+       R"({"rope_parameters": {"full_attention": {"rope_theta": 1e4, "partial_rotary_factor": 1},
+            "sliding_attention": {"rope_theta": 1e8, "partial_rotary_factor": 1}}})",
+       0.1, 0.01},
+      {"GraniteSWAForCausalLM", R"({"layer_rope_theta": [1e8, 1e4]})", 0.01, 0.1},
+      {"GraniteSWAForCausalLM",
+       R"({"layer_rope_theta": [1e8, 1e4],
+           "rope_parameters": {"rope_type": "linear", "factor": 2, "rope_theta": 5}})",
+       0.005, 0.05},
+      {"GraniteMoeSWAForCausalLM",
+       R"({"layer_rope_theta": [1e8, 1e4],
+           "rope_scaling": {"rope_type": "linear", "factor": 2, "rope_theta": 5}})",
+       0.005, 0.05},
+  }));
+  INFO(row.architecture << " " << row.changes);
+  Json config = Json::parse(types);
+  config["num_key_value_heads"] = 1;
+  config.merge_patch(Json::parse(row.changes));
+  const auto spec = with_rope(config.dump().c_str(), row.architecture);
+  const auto speed = [&](size_t layer) {
+    const auto rope = static_cast<size_t>(spec.layers[layer].attention.rope);
+    return spec.ropes.at(rope).table.inverse_frequencies.at(1);
+  };
+  CHECK(spec.layers[1].attention.window == 8);
+  CHECK(speed(0) == Approx(row.full).epsilon(4e-7));
+  CHECK(speed(1) == Approx(row.sliding).epsilon(4e-7));
+}
+
+TEST_CASE("DBRX's RoPE stands outside its attention's object, or its base within") {
+  const auto second_speed = [](const char* changes) {
+    Json config = Json::parse(changes);
+    config.update(Json::parse(R"({"d_model": 16, "n_heads": 2, "n_layers": 1})"));
+    for (const char* key : {"hidden_size", "num_attention_heads"}) config[key] = nullptr;
+    return with_rope(config.dump().c_str(), "DbrxForCausalLM")
+        .ropes.front()
+        .table.inverse_frequencies.at(1);
+  };
+  CHECK(second_speed("{}") == Approx(0.1));
+  CHECK(second_speed(R"({"attn_config": {"rope_theta": 1e8}})") == Approx(0.01));
+  CHECK(second_speed(R"({"attn_config": {"rope_theta": 1e8}, "rope_theta": 1e12})") ==
+        Approx(0.001));
+  CHECK(second_speed(R"({"attn_config": {"rope_theta": 1e8},
+                         "rope_parameters": {"rope_type": "linear", "factor": 2,
+                                             "rope_theta": 1e12}})") == Approx(0.0005));
+}
+
 TEST_CASE("parameters nested by layer type count for families with one RoPE too") {
   const auto spec = with_rope(
       R"({"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 4, "rope_theta": 10000}}})");

@@ -6,7 +6,7 @@
 namespace plimsoll::model {
 namespace {
 
-Decoder read_olmo(const ConfigReader& config, const char* family) {
+Decoder read_olmo(const ConfigReader& config, const char* family, double theta = 10000) {
   Decoder decoder{.family = family};
   read_common(config, decoder,
               {.sizes = {.vocab = 50304,
@@ -15,14 +15,15 @@ Decoder read_olmo(const ConfigReader& config, const char* family) {
                          .layers = 32,
                          .heads = 32,
                          .max_position = 2048},
-               .epsilon = 1e-5});
+               .epsilon = 1e-5,
+               .theta = theta});
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   use_transformers_class(decoder);
   return decoder;
 }
 
-Decoder read_later_olmo(const ConfigReader& config, const char* family) {
-  Decoder decoder = read_olmo(config, family);
+Decoder read_later_olmo(const ConfigReader& config, const char* family, double theta = 10000) {
+  Decoder decoder = read_olmo(config, family, theta);
   use_outer_norms(decoder);
   decoder.qk_norm = true;
   decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
@@ -44,15 +45,18 @@ ModelSpec make_olmo2(const ConfigReader& config) {
 }
 
 ModelSpec make_olmo3(const ConfigReader& config) {
-  Decoder decoder = read_later_olmo(config, "olmo3");
+  constexpr double kBase = 500000;
+  Decoder decoder = read_later_olmo(config, "olmo3", kBase);
   const Sizes& sizes = decoder.sizes;
   decoder.windows = read_windows(config, sizes.layers, config.integer({"sliding_window"}, 4096),
                                  [](int64_t layer) { return (layer + 1) % 4 != 0; });
-  // The base of all layers, without the scaling.
-  const double theta = config.object_or_empty("rope_parameters").positive({"rope_theta"}, 10000);
+  // Windowed layers have the class's base where `rope_parameters` tells no other: transformers
+  // takes a `rope_theta` outside for the layers without windows.
+  const double theta = config.object_or_empty("rope_parameters").positive({"rope_theta"}, kBase);
   decoder.ropes.push_back(read_local_rope(config, {.head_dim = sizes.head_dim,
                                                    .max_position = sizes.max_position,
                                                    .theta = theta,
+                                                   .theta_key = "",
                                                    .layer_type = "sliding_attention"}));
   return build(decoder);
 }

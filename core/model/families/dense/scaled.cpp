@@ -29,7 +29,18 @@ Decoder read_scaled(const ConfigReader& config, const char* family) {
 
 namespace {
 
-/// A RoPE for each base of `layer_rope_theta`, which layers name by index; null or 0: none.
+/// The config with another base of its RoPE.
+Json with_base(const ConfigReader& config, double theta) {
+  Json changed = config.json();
+  changed["rope_theta"] = theta;
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (changed.contains(key) && changed[key].is_object()) changed[key]["rope_theta"] = theta;
+  }
+  return changed;
+}
+
+}  // namespace
+
 void read_layer_bases(const ConfigReader& config, Decoder& decoder) {
   const Json* bases = config.find({"layer_rope_theta"});
   if (bases == nullptr) return;
@@ -52,14 +63,14 @@ void read_layer_bases(const ConfigReader& config, Decoder& decoder) {
     if (index == known.size()) {
       known.push_back(theta);
       // The first stays: the context hangs on it, and layers need not use it.
-      decoder.ropes.push_back(
-          plain_rope(config, theta, decoder.sizes.head_dim, decoder.sizes.max_position));
+      const Json changed = with_base(config, theta);
+      decoder.ropes.push_back(read_rope(
+          config.reading(changed),
+          {.head_dim = decoder.sizes.head_dim, .max_position = decoder.sizes.max_position}));
     }
     decoder.layer_ropes.push_back(static_cast<int32_t>(index + 1));
   }
 }
-
-}  // namespace
 
 ModelSpec make_granite(const ConfigReader& config) {
   Decoder decoder = read_scaled(config, "granite");

@@ -46,8 +46,10 @@ ModelSpec make_dbrx(const ConfigReader& config) {
   if (sizes.heads % sizes.kv_heads != 0) {
     attention.refuse("kv_n_heads", fmt::format("a divisor of n_heads ({})", sizes.heads));
   }
-  decoder.ropes = {plain_rope(config, attention.positive({"rope_theta"}, 10000), sizes.head_dim,
-                              sizes.max_position)};
+  // Older configs have the base with the attention, those of transformers 5 the whole RoPE outside.
+  decoder.ropes = {read_rope(config, {.head_dim = sizes.head_dim,
+                                      .max_position = sizes.max_position,
+                                      .theta = attention.positive({"rope_theta"}, 10000)})};
   decoder.clamp = static_cast<float>(attention.positive({"clip_qkv"}, 0));
   use_layer_norms(config, decoder, "layer_norm_epsilon", NormTensors::weight);
   decoder.norm.epsilon = 1e-5f;  // torch's own: configs do not state it

@@ -6,21 +6,21 @@
 namespace plimsoll::model {
 namespace {
 
-/// Layers with RoPE and chunks: `no_rope_layers` (1: with RoPE), else all but each interval's last.
-std::vector<bool> chunked_layers(const ConfigReader& config, int64_t layers) {
+/// Layers with RoPE: 1 in `no_rope_layers`, else all but each interval's last.
+std::vector<bool> rotated_layers(const ConfigReader& config, int64_t layers) {
   const int64_t step = config.integer({"no_rope_layer_interval"}, 4, {1, 4096});
-  std::vector<bool> chunked(static_cast<size_t>(layers));
-  for (int64_t i = 0; i < layers; ++i) chunked[static_cast<size_t>(i)] = (i + 1) % step != 0;
+  std::vector<bool> rotated(static_cast<size_t>(layers));
+  for (int64_t i = 0; i < layers; ++i) rotated[static_cast<size_t>(i)] = (i + 1) % step != 0;
   const Json* list = config.find({"no_rope_layers"});
-  if (list == nullptr || list->empty()) return chunked;
-  if (!list->is_array() || list->size() != chunked.size()) {
+  if (list == nullptr || list->empty()) return rotated;
+  if (!list->is_array() || list->size() != rotated.size()) {
     config.refuse("no_rope_layers", "a list of 0 and 1 for all layers");
   }
-  for (size_t i = 0; i < chunked.size(); ++i) {
+  for (size_t i = 0; i < rotated.size(); ++i) {
     if (!(*list)[i].is_number_integer()) config.refuse("no_rope_layers", "a list of 0 and 1");
-    chunked[i] = (*list)[i] != 0;
+    rotated[i] = (*list)[i] != 0;
   }
-  return chunked;
+  return rotated;
 }
 
 Mixture read_llama4_mixture(const ConfigReader& config, const Sizes& sizes) {
@@ -63,7 +63,10 @@ ModelSpec make_llama4(const ConfigReader& config) {
   decoder.sizes.intermediate = config.integer({"intermediate_size_mlp"}, 16384, kWidths);
   decoder.names.mlp = "feed_forward";
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
-  const std::vector<bool> chunked = chunked_layers(config, decoder.sizes.layers);
+  const std::vector<bool> rotated = rotated_layers(config, decoder.sizes.layers);
+  const std::vector<bool> chunked = read_layer_types(config, "layer_types", decoder.sizes.layers,
+                                                     "chunked_attention", "full_attention")
+                                        .value_or(rotated);
   const int64_t chunk = config.integer({"attention_chunk_size"}, 8192);
   const bool norms = config.boolean({"use_qk_norm"}, true);
   const bool grows = config.boolean({"attn_temperature_tuning"}, true);
@@ -78,13 +81,15 @@ ModelSpec make_llama4(const ConfigReader& config) {
   ModelSpec spec = build(decoder);
   for (size_t i = 0; i < chunked.size(); ++i) {
     AttentionSpec& attention = spec.layers[i].attention;
-    if (!chunked[i]) {
+    if (chunked[i]) {
+      attention.window = chunk;
+      attention.window_kind = WindowKind::chunk;
+    }
+    if (!rotated[i]) {
       attention.rope = -1;
       if (grows) attention.query_growth = growth;
       continue;
     }
-    attention.window = chunk;
-    attention.window_kind = WindowKind::chunk;
     if (!norms) continue;
     attention.q_norm = decoder.norm;
     attention.q_norm.present = true;
