@@ -43,6 +43,18 @@ void check_tensor(const TensorEntry& tensor, const Part& part, const WeightSpec&
   }
 }
 
+/// Zeros then: what vLLM alone has, and biases of routers' choices that it does without.
+bool may_be_absent(const WeightSpec& weight) {
+  return weight.kept == model::Kept::in_vllm ||
+         (weight.kept == model::Kept::in_run && weight.dtype == DType::f32);
+}
+
+bool is_absent(const Checkpoint& checkpoint, const ModelSpec& spec, const WeightSpec& weight) {
+  if (!may_be_absent(weight) || !weight.constant.empty()) return false;
+  return weight.kept == model::Kept::in_vllm ||
+         find_tensor(checkpoint, spec, weight.parts.front().tensor) == nullptr;
+}
+
 bool is_ignorable(const std::string& name, const ModelSpec& spec) {
   return std::ranges::any_of(spec.ignored_suffixes,
                              [&](const std::string& suffix) { return name.ends_with(suffix); }) ||
@@ -144,7 +156,7 @@ WeightReader::WeightReader(const Checkpoint& checkpoint, const ModelSpec& spec)
         continue;
       }
       const TensorEntry* tensor = find_tensor(checkpoint, spec, part.tensor);
-      if (tensor == nullptr && weight.kept == model::Kept::in_vllm) continue;
+      if (tensor == nullptr && may_be_absent(weight)) continue;
       if (tensor == nullptr) {
         if (missing_count++ == 0) missing = &part;
         continue;
@@ -215,7 +227,7 @@ std::unique_ptr<model::PackedRows> WeightReader::packed(const WeightSpec& weight
 
 uint64_t WeightReader::stored_bytes(const WeightSpec& weight, int64_t first, int64_t count) const {
   uint64_t bytes = 0;
-  if (weight.kept == model::Kept::in_vllm || !weight.constant.empty()) return bytes;
+  if (is_absent(*checkpoint_, *spec_, weight) || !weight.constant.empty()) return bytes;
   for_each_part(weight, first, count, [&](const Part& part, int64_t, int64_t, int64_t rows) {
     const TensorEntry& from = tensor(part);
     bytes += static_cast<uint64_t>(rows * weight.columns()) * dtype_size(from.dtype);
@@ -242,7 +254,7 @@ void WeightReader::read_block(const WeightSpec& weight, const Block& block, DTyp
   assert(block.row >= 0 && block.row + block.rows <= weight.matrices() * weight.rows());
   const int64_t row_bytes = block.columns * static_cast<int64_t>(dtype_size(dtype));
   auto* const out = static_cast<std::byte*>(to);
-  if (weight.kept == model::Kept::in_vllm) {
+  if (is_absent(*checkpoint_, *spec_, weight)) {
     std::memset(out, 0, static_cast<size_t>(block.rows * row_bytes));
     return;
   }

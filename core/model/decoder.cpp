@@ -85,7 +85,8 @@ void add_head(const VocabularyTables& names, SpecBuilder& add, ModelSpec& spec) 
   spec.head = spec.embedding;
   // vLLM looks for a head of the checkpoint's own by this name alone.
   if (names.head == "lm_head.weight") {
-    spec.tied_head = TiedHead{.table = names.table, .head = names.head, .tensor = names.head};
+    const std::string& table = names.engine_table.empty() ? names.table : names.engine_table;
+    spec.tied_head = TiedHead{.table = table, .head = names.head, .tensor = names.head};
   }
   spec.tensor_prefixes.emplace_back(names.table, names.head);  // the one table under its other name
   spec.ignored_suffixes.push_back(names.head);

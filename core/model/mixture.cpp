@@ -81,11 +81,19 @@ class MixtureBuilder {
     if (mixture_.bias_dimensions == 2) {  // its one row has the experts as columns
       part = whole(part.tensor, {1, n}, true);
     }
-    mlp_.router.choice_bias = add_.add({.name = prefix_ + names_.choice_bias.engine,
-                                        .shape = {n},
-                                        .use = WeightUse::vector,
-                                        .parts = {std::move(part)},
-                                        .dtype = DType::f32});
+    WeightSpec bias{.name = prefix_ + names_.choice_bias.engine,
+                    .shape = {n},
+                    .use = WeightUse::vector,
+                    .dtype = DType::f32,
+                    .kept = mixture_.bias_kept};
+    if (mixture_.bias_left_zero) {
+      WeightSpec zeros = bias;
+      zeros.kept = Kept::in_vllm;
+      zeros.constant.assign(static_cast<size_t>(n), 0);
+      add_.add(std::move(zeros));
+    }
+    bias.parts.push_back(std::move(part));
+    mlp_.router.choice_bias = add_.add(std::move(bias));
   }
 
   void add_shared() {

@@ -63,6 +63,9 @@ struct Mixture {
   std::optional<DType> router_dtype{};  // vLLM keeps the router in it
   Norm norm{};                          // of branches and router, where they have their own
   int64_t bias_dimensions = 1;          // 2: the choice bias is stored [1, experts]
+  /// Of the choice bias. What `run` alone has may be absent from a checkpoint: zeros.
+  Kept bias_kept = Kept::in_model;
+  bool bias_left_zero = false;  // in_run: vLLM has a parameter that its loader never fills
   MixtureNames names{};
 };
 

@@ -110,7 +110,9 @@ bool ties_every_stage(std::string_view architecture) {
 }
 
 bool loads_stages(std::string_view architecture, bool tied) {
-  return architecture != "GraniteMoeHybridForCausalLM" && !(tied && ties_every_stage(architecture));
+  const bool ties_too_early =
+      ties_every_stage(architecture) || architecture == "FalconH1ForCausalLM";
+  return architecture != "GraniteMoeHybridForCausalLM" && !(tied && ties_too_early);
 }
 
 }  // namespace plimsoll::model

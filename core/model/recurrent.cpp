@@ -284,7 +284,9 @@ class Builder {
   void out() {
     const int64_t width =
         spec_.kind == RecurrentKind::short_conv ? spec_.conv.width : spec_.width();
-    spec_.out = plain("out_proj", hidden_, width, {.split = Split::row, .bias = table_.bias});
+    spec_.out =
+        plain("out_proj", hidden_, width,
+              {.split = Split::row, .bias = table_.out_bias, .bias_kept = table_.out_bias_kept});
   }
 
   void output_norm(int64_t n, Split split) {

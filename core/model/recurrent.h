@@ -37,7 +37,9 @@ struct RecurrentTable {
   std::string engine_module{};  // vLLM's, where it is another
   std::string conv = "conv1d";
   bool conv_bias = false;
-  bool bias = false;            // of the projections in and out
+  bool bias = false;      // of the projection in, and
+  bool out_bias = false;  // of that out (Mamba, short convolutions)
+  Kept out_bias_kept = Kept::in_model;
   bool choice_norms = false;    // Jamba's and FalconMamba's, of step, B and C
   bool choice_weights = false;  // with weights
   DeltaStored stored = DeltaStored::apart;

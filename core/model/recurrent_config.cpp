@@ -27,7 +27,7 @@ RecurrentTable read_mamba1(const ConfigReader& config, int64_t width, int64_t hi
       .taps = config.integer({"conv_kernel", "d_conv", "mamba_d_conv"}, 4, {1, kMostTaps}),
       .activation = Activation::silu};
   table.conv_bias = config.boolean({"use_conv_bias", "mamba_conv_bias"}, true);
-  table.bias = config.boolean({"use_bias", "mamba_proj_bias"}, false);
+  table.bias = table.out_bias = config.boolean({"use_bias", "mamba_proj_bias"}, false);
   return table;
 }
 
@@ -55,7 +55,7 @@ RecurrentTable read_mamba2(const ConfigReader& config, const Mamba2Keys& keys, i
   sizes.norm = {.epsilon = 1e-5f, .present = true};
   sizes.norm_groups = sizes.groups;
   table.conv_bias = config.boolean({keys.conv_bias}, true);
-  table.bias = config.boolean({keys.bias}, false);
+  table.bias = table.out_bias = config.boolean({keys.bias}, false);
   return table;
 }
 

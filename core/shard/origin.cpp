@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "model/config.h"
+#include "shard/apart.h"
 #include "shard/job.h"
 #include "shard/quantized/quantized.h"
 
@@ -33,6 +34,7 @@ Origin read_origin(const fs::path& folder, const ShardHints& hints) {
 model::ModelSpec shards_spec(const fs::path& folder, const Origin& origin) {
   model::ModelSpec spec = model::read_model_spec(folder);
   settle_tied_head(folder, origin.hints.file_pattern, spec);
+  set_apart(spec);
   if (spec.quantization.empty()) return spec;
   const RankShard first(find_shard_files(folder, origin.hints.file_pattern).by_rank.front());
   const bool listed = spec.quantization == "compressed-tensors";

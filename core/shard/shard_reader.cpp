@@ -10,6 +10,7 @@
 #include "checkpoint/packed_weights.h"
 #include "checkpoint/safetensors.h"
 #include "files/digest.h"
+#include "shard/apart.h"
 #include "shard/job.h"
 #include "shard/origin.h"
 
@@ -55,10 +56,16 @@ void check_one_job(const fs::path& folder, const std::string& file_pattern) {
   }
 }
 
+std::unique_ptr<const model::ModelSpec> plain_table(const model::ModelSpec& spec) {
+  auto table = std::make_unique<model::ModelSpec>(spec);
+  set_apart(*table);
+  return table;
+}
+
 /// The table that the shards were cut by: the engine's, or vLLM's of quantised weights.
 std::unique_ptr<const model::ModelSpec> cut_table(const fs::path& folder, const ShardHints& hints,
                                                   const model::ModelSpec& spec) {
-  if (spec.quantization.empty()) return std::make_unique<const model::ModelSpec>(spec);
+  if (spec.quantization.empty()) return plain_table(spec);
   Origin origin = read_origin(folder, hints);
   if (!hints.file_pattern.empty()) origin.hints.file_pattern = hints.file_pattern;
   return std::make_unique<const model::ModelSpec>(shards_spec(folder, origin));
@@ -93,7 +100,7 @@ ShardReader::ShardReader(const fs::path& folder, std::unique_ptr<const model::Mo
 
 ShardReader::ShardReader(const fs::path& folder, const model::ModelSpec& spec,
                          const ShardHints& hints)
-    : ShardReader(folder, std::make_unique<const model::ModelSpec>(spec), hints) {
+    : ShardReader(folder, plain_table(spec), hints) {
   check_parts(spec);
 }
 
@@ -146,6 +153,11 @@ void ShardReader::check_parts(const model::ModelSpec& spec) const {
       const auto found = joined_.tensors().find(part.tensor);
       if (found != joined_.tensors().end()) {
         check_plain(found->second, part.tensor);
+      } else if (weight.kept == model::Kept::in_run && &weight == &spec.weight(spec.head)) {
+        fail(ExitCode::checkpoint_unusable,
+             "the shards hold no head: vLLM's {} computes with the token table, which config.json "
+             "does not tie to it",
+             spec.architecture);
       } else if (weight.kept == model::Kept::in_model) {
         fail(ExitCode::checkpoint_unusable,
              "the shards hold {} quantised, which config.json does not tell of", part.tensor);

@@ -16,8 +16,10 @@
 #include "checkpoint/tied_head.h"
 #include "model/config.h"
 #include "model/input_norm.h"
+#include "shard/apart.h"
 #include "shard/quantized/quantized.h"
 #include "shard/quantized/told_values.h"
+#include "shard/refusals.h"
 #include "shard/sha256.h"
 
 namespace plimsoll::shard {
@@ -45,6 +47,24 @@ std::string header_digest(const checkpoint::MappedFile& file) {
   uint64_t length = 0;
   std::memcpy(&length, file.head(sizeof length).data(), sizeof length);
   return sha256_hex(file.head(sizeof length + length));
+}
+
+// vLLM's loaders raise at a bias of experts' choice that they have no parameter for.
+void refuse_unread(const checkpoint::Checkpoint& checkpoint, const model::ModelSpec& spec,
+                   const model::WeightSpec& weight) {
+  if (weight.kept != model::Kept::in_run || weight.dtype != DType::f32) return;
+  for (const model::Part& part : weight.parts) {
+    const bool passed_over = std::ranges::any_of(
+        spec.ignored_suffixes,
+        [&](const std::string& suffix) { return part.tensor.ends_with(suffix); });
+    if (passed_over || checkpoint::find_tensor(checkpoint, spec, part.tensor) == nullptr) {
+      continue;
+    }
+    fail(ExitCode::checkpoint_unusable,
+         "the checkpoint holds tensor \"{}\", for which vLLM's {} with this config.json has no "
+         "parameter; vLLM refuses it too",
+         part.tensor, spec.architecture);
+  }
 }
 
 }  // namespace
@@ -85,6 +105,7 @@ Source::Source(const fs::path& folder, const Release& release)
   checkpoint::settle_fused_experts(*checkpoint_, *spec_);
   settle_head(release);
   quantization_ = spec_->quantization;
+  set_apart(*spec_);
   if (!quantization_.empty()) quantize();
   reader_ = std::make_unique<checkpoint::WeightReader>(*checkpoint_, *spec_);
   check_told_values(*reader_, *spec_);
@@ -100,9 +121,16 @@ Source::Source(const fs::path& folder, const Release& release)
 
 void Source::settle_head(const Release& release) {
   const bool tied = spec_->tied_head.has_value();
-  if (tied && release >= since::kOwnHead) checkpoint::settle_tied_head(*checkpoint_, *spec_);
+  const bool reads_head = release >= since::kOwnHead || never_ties(*spec_);
+  if (tied && reads_head) checkpoint::settle_tied_head(*checkpoint_, *spec_);
   own_head_ = tied && !spec_->tied_head;
   const bool stored = own_head_ || (tied && spec_->tied_head->stored);
+  if (tied && !stored && never_ties(*spec_)) {
+    fail(ExitCode::checkpoint_unusable,
+         "config.json ties the head to the token table, which vLLM's {} does not do, and {} holds "
+         "no tensor \"{}\": vLLM would leave it uninitialised",
+         spec_->architecture, folder_.string(), spec_->tied_head->tensor);
+  }
   if (!spec_->vllm.no_own_head || !stored) return;
   fail(ExitCode::checkpoint_unusable,
        "{} holds a head beside its token table, for which vLLM's {} has no parameter; vLLM refuses "
@@ -113,6 +141,7 @@ void Source::settle_head(const Release& release) {
 // `run` does without these; vLLM would leave them uninitialised.
 void Source::check_biases() const {
   for (const model::WeightSpec& weight : spec_->weights) {
+    refuse_unread(*checkpoint_, *spec_, weight);
     if (weight.kept != model::Kept::in_vllm) continue;
     for (const model::Part& part : weight.parts) {
       if (checkpoint::find_tensor(*checkpoint_, *spec_, part.tensor) != nullptr) continue;
@@ -167,8 +196,10 @@ Json Source::identity() const {
 std::vector<std::pair<std::string, std::string>> Source::spellings() const {
   std::set<std::pair<std::string, std::string>> used;
   const auto note = [&](const model::Part& part) {
-    const std::string& stored = tensor(part).name;
-    if (stored == part.tensor) return;
+    const checkpoint::TensorEntry* found =
+        checkpoint::find_tensor(*checkpoint_, *spec_, part.tensor);
+    if (found == nullptr || found->name == part.tensor) return;
+    const std::string& stored = found->name;
     for (const auto& [first, second] : spec_->tensor_prefixes) {
       const bool is_this =
           part.tensor.starts_with(first) && second + part.tensor.substr(first.size()) == stored;

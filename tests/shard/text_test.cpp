@@ -162,6 +162,68 @@ TEST_CASE("biases that vLLM alone has are no part of what the engine computes") 
   CHECK_NOTHROW(checkpoint::WeightReader(checkpoint, spec));
 }
 
+TEST_CASE("a head that vLLM's class needs or has not is told of") {
+  const auto without_head = [](Json model) {
+    Json& tensors = model.at("recipe").at("tensors");
+    tensors.erase(std::ranges::find_if(
+        tensors, [](const Json& tensor) { return tensor.at("name") == "lm_head.weight"; }));
+    return model;
+  };
+  const Json untying =
+      without_head(find_case("gpt-oss, tied in config.json, with a head of its own"));
+  const Scratch needs;
+  write_model(needs, untying.at("config"), untying.at("recipe"));
+  CHECK_THROWS_WITH(Source(needs.path("model")),
+                    Catch::Contains("vLLM would leave it uninitialised"));
+
+  const Json headless = find_case("cohere, with a head that vLLM has no place for");
+  const Scratch scratch;
+  write_model(scratch, headless.at("config"), headless.at("recipe"));
+  write(scratch, {}, "out");
+  const model::ModelSpec spec = model::read_model_spec(scratch.path("out"));
+  CHECK_THROWS_WITH(ShardReader(scratch.path("out"), spec, {}),
+                    Catch::Contains("the shards hold no head"));
+}
+
+TEST_CASE("shards of Laguna, whose gates vLLM has apart, are read back") {
+  const Json model = find_case("laguna, router biases that vLLM drops");
+  const Scratch scratch;
+  write_model(scratch, model.at("config"), model.at("recipe"));
+  write(scratch, {.tensor_parallel = 2}, "out");
+  const model::ModelSpec spec = model::read_model_spec(scratch.path("out"));
+  const ShardReader shards(scratch.path("out"), spec, {});
+  const auto checkpoint = checkpoint::Checkpoint::open(scratch.path("model"));
+  const checkpoint::WeightReader reader(checkpoint, spec);
+  const model::MlpSpec &dense = spec.layers[0].mlp, &sparse = spec.layers[1].mlp;
+  for (const model::WeightId id : {dense.up.weight, sparse.shared.up.weight, sparse.up.weight}) {
+    INFO(spec.weight(id).name);
+    CHECK(read(shards, spec.weight(id)) == read(reader, spec.weight(id)));
+  }
+  const model::WeightSpec& bias = spec.weight(sparse.router.choice_bias);
+  CHECK(read(reader, bias) != std::vector<float>{0, 0});
+  CHECK(read(shards, bias) == std::vector<float>{0, 0});
+}
+
+TEST_CASE("a router's biases that vLLM's class has no place for") {
+  Json model = find_case("minimax m2, without biases of the choice");
+  const Scratch scratch;
+  write_model(scratch, model.at("config"), model.at("recipe"));
+  const model::ModelSpec spec = model::read_model_spec(scratch.path("model"));
+  const model::WeightSpec& bias = spec.weight(spec.layers.front().mlp.router.choice_bias);
+  const auto checkpoint = checkpoint::Checkpoint::open(scratch.path("model"));
+  const checkpoint::WeightReader reader(checkpoint, spec);
+  CHECK(read(reader, bias) == std::vector<float>{0, 0});
+  CHECK(reader.stored_bytes(bias, 0, 2) == 0);
+
+  model.at("recipe").at("tensors").push_back({{"name", bias.parts.front().tensor},
+                                              {"shape", {2}},
+                                              {"dtype", "F32"},
+                                              {"mean", 1},
+                                              {"amplitude", 0.5}});
+  write_model(scratch, model.at("config"), model.at("recipe"));
+  CHECK_THROWS_WITH(Source(scratch.path("model")), Catch::Contains("vLLM refuses it too"));
+}
+
 TEST_CASE("the engine reads experts that are stored as one tensor") {
   const Json model = find_case("qwen3-moe, experts in one tensor");
   const Scratch scratch;

@@ -10,6 +10,7 @@
 #include "model/config.h"
 #include "shard/layout.h"
 #include "shard/model_folder.h"
+#include "shard/refusals.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -51,6 +52,35 @@ TEST_CASE("ranks that do not divide a mixer's heads or groups are refused, as vL
   const model::ModelSpec mamba = golden_spec("granitemoehybrid_dense");
   CHECK_NOTHROW(make_stages(mamba, {.tensor_parallel = 2}));
   check_refused(mamba, {.tensor_parallel = 4}, "2 groups of B and C");
+}
+
+TEST_CASE("gpt-oss is refused more ranks than it has KV heads") {
+  const model::ModelSpec spec =
+      spec_of("GptOssForCausalLM", "gpt_oss", {{"num_key_value_heads", 2}, {"head_dim", 8}});
+  CHECK_NOTHROW(make_stages(spec, {.tensor_parallel = 2}));
+  check_refused(spec, {.tensor_parallel = 4}, "layer 0 has 2 KV heads, fewer than ranks");
+  CHECK_NOTHROW(make_stages(spec_of("LlamaForCausalLM", "llama", {{"num_key_value_heads", 2}}),
+                            {.tensor_parallel = 4}));
+}
+
+TEST_CASE("biases of Mamba-2 with one group are refused several ranks") {
+  const auto mamba = [](bool bias) {
+    return spec_of("FalconH1ForCausalLM", "falcon_h1",
+                   {{"mamba_d_ssm", 64},
+                    {"mamba_n_heads", 8},
+                    {"mamba_n_groups", 1},
+                    {"mamba_d_state", 8},
+                    {"projectors_bias", bias},
+                    {"mamba_proj_bias", bias}});
+  };
+  CHECK_NOTHROW(make_stages(mamba(false), {.tensor_parallel = 2}));
+  CHECK_NOTHROW(make_stages(mamba(true), {}));
+  check_refused(mamba(true), {.tensor_parallel = 2}, "one group of B and C with biases");
+}
+
+TEST_CASE("a class that never ties its head wants one in the checkpoint") {
+  CHECK(never_ties(spec_of("OlmoeForCausalLM", "olmoe", {{"tie_word_embeddings", true}})));
+  CHECK_FALSE(never_ties(spec_of("LlamaForCausalLM", "llama", {{"tie_word_embeddings", true}})));
 }
 
 TEST_CASE("stages that vLLM fails to load are refused") {
@@ -124,8 +154,8 @@ TEST_CASE("what vLLM's class does not read of a config is refused or known") {
     return !spec_of(architecture, model_type, more).vllm.refused.empty();
   };
   const Json untied = {{"tie_word_embeddings", false}};
-  CHECK(refused("CohereForCausalLM", "cohere", untied));
-  CHECK_FALSE(refused("CohereForCausalLM", "cohere", {}));
+  CHECK(refused("GPTJForCausalLM", "gptj", {{"rotary_dim", 8}, {"tie_word_embeddings", true}}));
+  CHECK_FALSE(refused("GPTJForCausalLM", "gptj", {{"rotary_dim", 8}}));
   CHECK(refused("BloomForCausalLM", "bloom", untied));
   CHECK(refused("FalconForCausalLM", "falcon", {{"intermediate_size", 128}}));
   CHECK_FALSE(refused("FalconForCausalLM", "falcon", {{"intermediate_size", 256}}));

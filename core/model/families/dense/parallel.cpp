@@ -27,8 +27,14 @@ Decoder read_cohere(const ConfigReader& config, const char* family, double theta
   decoder.rope_pairs = RopePairs::neighbours;
   decoder.logits_scale = static_cast<float>(config.positive({"logit_scale"}, 0.0625));
   decoder.names.tied_embedding = "model.embed_tokens";  // vLLM's class has no lm_head
-  if (!decoder.tied) decoder.vllm.refused = "vLLM's class has no head beside the token table";
   return decoder;
+}
+
+/// vLLM's class computes with the token table, whatever the config says and the checkpoint holds.
+ModelSpec build_cohere(const Decoder& decoder) {
+  ModelSpec spec = build(decoder);
+  if (!decoder.tied) spec.weights[static_cast<size_t>(spec.head)].kept = Kept::in_run;
+  return spec;
 }
 
 // Layers with a window rotate, the others see everything without positions.
@@ -77,13 +83,13 @@ ModelSpec make_cohere(const ConfigReader& config) {
   Decoder decoder = read_cohere(config, "cohere", 500000);
   decoder.qk_norm = config.boolean({"use_qk_norm"}, false);
   decoder.head_norm = {.kind = NormKind::layer, .weights = HeadNormStyle::Weights::own};
-  return build(decoder);
+  return build_cohere(decoder);
 }
 
 ModelSpec make_cohere2(const ConfigReader& config) {
   Decoder decoder = read_cohere(config, "cohere2", 10000);
   use_cohere_windows(config, decoder);
-  return build(decoder);
+  return build_cohere(decoder);
 }
 
 ModelSpec make_cohere2_moe(const ConfigReader& config) {
@@ -113,11 +119,13 @@ ModelSpec make_cohere2_moe(const ConfigReader& config) {
   }
   decoder.sizes.intermediate =
       config.integer({"prefix_dense_intermediate_size"}, missing.intermediate, kWidths);
-  return build(decoder);
+  return build_cohere(decoder);
 }
 
 ModelSpec make_gptj(const ConfigReader& config) {
-  return build(read_gptj(config, "gptj"));
+  Decoder decoder = read_gptj(config, "gptj");
+  if (decoder.tied) decoder.vllm.refused = "vLLM's class refuses a head that is the token table";
+  return build(decoder);
 }
 
 ModelSpec make_codegen(const ConfigReader& config) {

@@ -1,10 +1,8 @@
 // Granite's mixtures: factors on embedding, branches, scores and logits; experts stored as stacks.
-#include <algorithm>
-#include <map>
-
 #include "model/families/mixtures/granite_moe.h"
 
 #include "model/decoder.h"
+#include "model/families/dense/scaled.h"
 #include "model/families/families.h"
 
 namespace plimsoll::model {
@@ -19,7 +17,7 @@ Decoder read_granite(const ConfigReader& config, std::string family) {
                          .layers = 32,
                          .heads = 32,
                          .max_position = 2048}});
-  decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
+  read_plain_attention_biases(config, decoder);
   decoder.embedding_scale = static_cast<float>(config.positive({"embedding_multiplier"}, 1));
   decoder.attention_scale = static_cast<float>(config.positive({"attention_multiplier"}, 1));
   return decoder;
@@ -55,44 +53,16 @@ ModelSpec build_granite(const ConfigReader& config, const Decoder& decoder) {
   return spec;
 }
 
-/// RoPE by layer from `layer_rope_theta`: null or 0 for none.
-void use_layer_thetas(const ConfigReader& config, const Sizes& sizes, ModelSpec& spec) {
-  const Json* thetas = config.find({"layer_rope_theta"});
-  if (thetas == nullptr) return;
-  if (!thetas->is_array() || thetas->size() != spec.layers.size()) {
-    config.refuse("layer_rope_theta", "a base for each layer");
-  }
-  spec.ropes.clear();
-  std::map<double, int32_t> known;
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    int32_t& rope = spec.layers[i].attention.rope;
-    const Json& theta = (*thetas)[i];
-    rope = -1;
-    if (theta.is_null() || theta == 0) continue;
-    if (!theta.is_number()) config.refuse("layer_rope_theta", "numbers or null");
-    const auto [at, is_new] =
-        known.emplace(theta.get<double>(), static_cast<int32_t>(spec.ropes.size()));
-    rope = at->second;
-    if (!is_new) continue;
-    const Json one = {{"rope_theta", theta}};
-    spec.ropes.push_back(read_rope(ConfigReader::plain(one),
-                                   {.head_dim = sizes.head_dim, .max_position = sizes.max_position})
-                             .spec);
-  }
-}
-
 }  // namespace
 
 ModelSpec make_granitemoe(const ConfigReader& config) {
   Decoder decoder = read_granite(config, "granitemoe");
-  read_plain_attention_biases(config, decoder);
   decoder.mixture = read_granite_mixture(config, decoder.sizes);
   return build_granite(config, decoder);
 }
 
 ModelSpec make_granitemoeshared(const ConfigReader& config) {
   Decoder decoder = read_granite(config, "granitemoeshared");
-  read_plain_attention_biases(config, decoder);
   decoder.mixture = read_granite_mixture(config, decoder.sizes);
   decoder.mixture->sizes.shared.intermediate =
       config.integer({"shared_intermediate_size"}, 1024, {0, kWidths.most});
@@ -112,9 +82,8 @@ ModelSpec make_granitemoe_swa(const ConfigReader& config) {
   decoder.windows = read_windows(config, decoder.sizes.layers,
                                  config.integer({"sliding_window"}, 128, {.least = 0}),
                                  [](int64_t layer) { return layer % 4 != 0; });
-  ModelSpec spec = build_granite(config, decoder);
-  use_layer_thetas(config, decoder.sizes, spec);
-  return spec;
+  read_layer_bases(config, decoder);
+  return build_granite(config, decoder);
 }
 
 }  // namespace plimsoll::model

@@ -88,6 +88,8 @@ ModelSpec make_minimax_m2(const ConfigReader& config) {
   Mixture& mixture = *decoder.mixture;
   mixture.sizes.router.score = RouterScore::sigmoid;
   mixture.router_dtype = DType::f32;
+  // transformers' class has it whatever the config says.
+  if (!config.boolean({"use_routing_bias"}, false)) mixture.bias_kept = Kept::in_run;
   const std::string module = "block_sparse_moe";
   MixtureNames& names = mixture.names;
   names.router = {module + ".gate", module + ".gate"};

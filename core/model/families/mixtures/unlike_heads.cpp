@@ -9,6 +9,8 @@
 namespace plimsoll::model {
 namespace {
 
+constexpr double kMimoRotated = 0.334;  // of a head, where the config does not say
+
 /// A list of whole numbers from 0 to `most`, one a layer.
 std::vector<int64_t> read_by_layer(const ConfigReader& config, std::string_view key, int64_t layers,
                                    int64_t most) {
@@ -23,9 +25,18 @@ std::vector<int64_t> read_by_layer(const ConfigReader& config, std::string_view 
   return list->get<std::vector<int64_t>>();
 }
 
-// MiMo's windowed layers have keys of their own before the usual ones.
+// MiMo's windowed layers have keys of their own before the usual ones; in the configs of
+// transformers 5, which has no such keys, twice the KV heads, and sinks.
 Heads read_window_heads(const ConfigReader& config, const Heads& full) {
   Heads heads = full;
+  if (!config.has("hybrid_layer_pattern")) {
+    heads.kv_heads *= 2;
+    heads.sinks = true;
+    if (heads.heads % heads.kv_heads != 0) {
+      config.refuse("num_key_value_heads", fmt::format("half a divisor of {}", heads.heads));
+    }
+    return heads;
+  }
   heads.heads = config.integer({"swa_num_attention_heads"}, full.heads, kHeadCounts);
   heads.kv_heads = config.integer({"swa_num_key_value_heads"}, full.kv_heads, kHeadCounts);
   heads.head_dim = config.integer({"swa_head_dim"}, full.head_dim, kHeadDims);
@@ -44,49 +55,80 @@ Mixture read_mimo_mixture(const ConfigReader& config, int64_t layers) {
   Mixture mixture = read_mixture(config, layers, missing);
   use_deepseek_router(config, mixture);
   mixture.router_dtype = DType::f32;
-  const std::vector<int64_t> sparse = read_by_layer(config, "moe_layer_freq", layers, 1);
-  mixture.sparse.assign(sparse.begin(), sparse.end());
+  if (config.has("moe_layer_freq")) {
+    const std::vector<int64_t> sparse = read_by_layer(config, "moe_layer_freq", layers, 1);
+    mixture.sparse.assign(sparse.begin(), sparse.end());
+  } else {
+    mixture.sparse = sparse_by_types(config, "mlp_layer_types", sparse_from(layers, 1));
+  }
   mixture.names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
                                "mlp.gate.e_score_correction_bias"};
   return mixture;
+}
+
+/// `hybrid_layer_pattern` (1: with a window), else `layer_types`, else a window in all but the
+/// first and every sixth.
+std::vector<bool> read_mimo_windows(const ConfigReader& config, int64_t layers) {
+  if (config.has("hybrid_layer_pattern")) {
+    const auto kinds = read_by_layer(config, "hybrid_layer_pattern", layers, 1);
+    return {kinds.begin(), kinds.end()};
+  }
+  std::vector<bool> slides;
+  for (int64_t i = 0; i < layers; ++i) slides.push_back(i > 0 && (i + 1) % 6 != 0);
+  return read_layer_types(config, "layer_types", layers, "sliding_attention", "full_attention")
+      .value_or(std::move(slides));
+}
+
+Rope read_mimo_window_rope(const ConfigReader& config, int64_t head_dim, int64_t max_position) {
+  constexpr const char* kType = "sliding_attention";
+  if (config.object_or_empty("rope_parameters").has(kType)) {
+    return read_local_rope(config, {.head_dim = head_dim,
+                                    .max_position = max_position,
+                                    .theta_key = "",
+                                    .layer_type = kType,
+                                    .share = kMimoRotated});
+  }
+  const double share = config.positive({"partial_rotary_factor"}, kMimoRotated);
+  return plain_rope(config, config.positive({"swa_rope_theta"}, 10000),
+                    static_cast<int64_t>(share * static_cast<double>(head_dim)), max_position);
 }
 
 }  // namespace
 
 ModelSpec make_mimo_v2_flash(const ConfigReader& config) {
   Decoder decoder{.family = "mimo_v2_flash"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 152576,
-                         .hidden = 4096,
-                         .intermediate = 16384,
-                         .layers = 48,
-                         .heads = 64,
-                         .kv_heads = 4,
-                         .head_dim = 192,
-                         .max_position = 262144},
-               .epsilon = 1e-5,
-               .theta = 5000000,
-               .epsilon_key = "layernorm_epsilon",
-               .share = 0.334});
+  read_common(
+      config, decoder,
+      {.sizes = {.vocab = 152576,
+                 .hidden = 4096,
+                 .intermediate = 16384,
+                 .layers = 48,
+                 .heads = 64,
+                 .kv_heads = 4,
+                 .head_dim = 192,
+                 .max_position = 262144},
+       .epsilon = 1e-5,
+       .theta = 5000000,
+       .epsilon_key = config.has("layernorm_epsilon") ? "layernorm_epsilon" : "rms_norm_eps",
+       .share = kMimoRotated});
   const Sizes& sizes = decoder.sizes;
   decoder.qkv_bias = config.boolean({"attention_bias"}, false);
   const Heads full{.heads = sizes.heads,
                    .kv_heads = sizes.kv_heads,
                    .head_dim = sizes.head_dim,
-                   .value_dim = config.integer({"v_head_dim"}, sizes.head_dim, {1, sizes.head_dim}),
+                   .value_dim = config.integer(
+                       {"v_head_dim"}, std::min<int64_t>(128, sizes.head_dim), {1, sizes.head_dim}),
                    .sinks = config.boolean({"add_full_attention_sink_bias"}, false)};
   const Heads windowed = read_window_heads(config, full);
   const int64_t window =
       config.integer({"sliding_window_size", "sliding_window"}, 128, {1, 1 << 30});
-  for (const int64_t kind : read_by_layer(config, "hybrid_layer_pattern", sizes.layers, 1)) {
-    decoder.windows.push_back(kind == 1 ? window : 0);
-    decoder.heads.push_back(kind == 1 ? windowed : full);
+  for (const bool slides : read_mimo_windows(config, sizes.layers)) {
+    decoder.windows.push_back(slides ? window : 0);
+    decoder.heads.push_back(slides ? windowed : full);
   }
-  const double share = config.positive({"partial_rotary_factor"}, 0.334);
-  const auto rotary = static_cast<int64_t>(share * static_cast<double>(windowed.head_dim));
-  decoder.ropes.push_back(
-      plain_rope(config, config.positive({"swa_rope_theta"}, 10000), rotary, sizes.max_position));
-  decoder.value_factor = static_cast<float>(config.positive({"attention_value_scale"}, 1));
+  decoder.ropes.push_back(read_mimo_window_rope(config, windowed.head_dim, sizes.max_position));
+  const double missing = config.has("attention_value_scale") ? 1 : 0.707;
+  decoder.value_factor = static_cast<float>(config.positive({"attention_value_scale"}, missing));
   decoder.names.sinks = "attention_sink_bias";
   decoder.mixture = read_mimo_mixture(config, sizes.layers);
   decoder.vllm.knows_stage = decoder.vllm.expert_for_ranks = true;
@@ -151,10 +193,14 @@ ModelSpec make_laguna(const ConfigReader& config) {
   mixture.sizes.shared.intermediate =
       config.integer({"shared_expert_intermediate_size"}, 0, {0, kWidths.most});
   mixture.sparse = sparse_by_types(config, "mlp_layer_types", std::move(mixture.sparse));
-  mixture.names.choice_bias = {"mlp.experts.e_score_correction_bias",
+  // vLLM's loader passes over what ends so and finds no module of its name.
+  mixture.names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
                                "mlp.experts.e_score_correction_bias"};
+  mixture.bias_kept = Kept::in_run;
+  mixture.bias_left_zero = true;
+  decoder.ignored = {".e_score_correction_bias"};
+  decoder.vllm.knows_stage = true;
   mixture.names.shared.stored = "mlp.shared_expert";
-  decoder.vllm.refused = "vLLM drops the biases of Laguna's routers";
   return build(decoder);
 }
 

@@ -49,7 +49,8 @@ Decoder read_lfm2(const ConfigReader& config, const char* family, const Sizes& m
       .engine_module = "short_conv",
       .conv = "conv",
       .conv_bias = bias,
-      .bias = bias};
+      .bias = bias,
+      .out_bias = bias};
   decoder.names.final_norm = "embedding_norm";
   decoder.names.q_norm = "q_layernorm";
   decoder.names.k_norm = "k_layernorm";

@@ -171,7 +171,8 @@ ModelSpec make_nemotron_h(const ConfigReader& config) {
   decoder.recurrent = read_mamba2(config, kKeys, heads * head_dim,
                                   {.heads = 128, .head_dim = 64, .groups = 8, .state = 128});
   decoder.recurrent->module = "mixer";
-  decoder.recurrent->bias = config.boolean({"use_bias"}, false);
+  RecurrentTable& table = *decoder.recurrent;
+  table.bias = table.out_bias = config.boolean({"use_bias"}, false);
   decoder.recurrent->sizes.norm.epsilon = decoder.norm.epsilon;
   decoder.mlp_kind = MlpKind::plain;
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
@@ -215,12 +216,13 @@ ModelSpec make_falcon_h1(const ConfigReader& config) {
   const int64_t width = config.has("mamba_d_ssm") && stated == nullptr
                             ? expanded(config, sizes.hidden)
                             : config.integer({"mamba_d_ssm"}, 1024, kWidths);
-  if (config.boolean({"projectors_bias"}, false) != config.boolean({"mamba_proj_bias"}, false)) {
-    config.refuse("projectors_bias", "the same as mamba_proj_bias");
-  }
   decoder.recurrent = read_prefixed(config, decoder, width);
   RecurrentTable& table = *decoder.recurrent;
   table.engine_module = "mamba.mamba";
+  // vLLM's class reads the one flag for both.
+  const bool out_bias = config.boolean({"projectors_bias"}, false);
+  if (table.bias != out_bias) table.out_bias_kept = out_bias ? Kept::in_run : Kept::in_vllm;
+  table.out_bias = table.bias || out_bias;
   table.sizes.in_factor = factor("ssm_in_multiplier");
   table.sizes.out_factor = factor("ssm_out_multiplier");
   if (config.find({"ssm_multipliers"})) {
