@@ -10,6 +10,7 @@
 #include "model/config.h"
 #include "shard/layout.h"
 #include "shard/model_folder.h"
+#include "shard/ranks/rank_model.h"
 #include "shard/refusals.h"
 
 namespace plimsoll::shard {
@@ -76,6 +77,15 @@ TEST_CASE("biases of Mamba-2 with one group are refused several ranks") {
   CHECK_NOTHROW(make_stages(mamba(false), {.tensor_parallel = 2}));
   CHECK_NOTHROW(make_stages(mamba(true), {}));
   check_refused(mamba(true), {.tensor_parallel = 2}, "one group of B and C with biases");
+}
+
+TEST_CASE("a head that vLLM has not is cut for our own ranks") {
+  const model::ModelSpec spec =
+      spec_of("CohereForCausalLM", "cohere", {{"tie_word_embeddings", false}});
+  REQUIRE(spec.head != spec.embedding);
+  const std::vector<RankModel> ranks = rank_models(spec, {.tensor_parallel = 2});
+  CHECK(ranks.front().spec.vocab_size == 256);
+  CHECK(ranks.front().spec.weight(spec.head).shape == std::vector<int64_t>{256, 64});
 }
 
 TEST_CASE("a class that never ties its head wants one in the checkpoint") {

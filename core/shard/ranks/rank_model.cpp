@@ -47,17 +47,15 @@ ModelSpec cut_weights(const ModelSpec& spec, const std::vector<Stage>& stages) {
   return cut;
 }
 
-/// What vLLM leaves out and `run` adds stands with the weights before it: biases as long as these,
-/// numbers by head.
+/// What vLLM leaves out and `run` adds stands with the weights before it.
 void add_weights_of_run(const ModelSpec& spec, int64_t ranks, RankModel& rank) {
+  const Stage shares = make_run_tensors(spec, ranks);
   for (size_t id = 1; id < spec.weights.size(); ++id) {
-    const WeightSpec& weight = spec.weights[id];
-    if (weight.kept != model::Kept::in_run) continue;
+    if (spec.weights[id].kept != model::Kept::in_run) continue;
     rank.present[id] = rank.present[id - 1];
-    if (weight.name.ends_with(".bias")) {
-      rank.spec.weights[id].shape = {rank.spec.weights[id - 1].rows()};
-    } else if (weight.split == model::Split::column) {
-      rank.spec.weights[id].shape = {weight.rows() / ranks};
+    rank.spec.weights[id].shape = shares[id].shape;
+    if (static_cast<model::WeightId>(id) == spec.head) {
+      rank.spec.vocab_size = shares[id].shape.front();
     }
   }
 }
