@@ -36,7 +36,7 @@ struct GroupNeed {
   int64_t block_size = 0;
   int64_t most_blocks = 0;   // of a window; 0: no bound
   int64_t extra_blocks = 0;  // vLLM counts one more, since a window may begin inside a block
-  int64_t state_blocks = 0;  // recurrent states, whatever the length
+  int64_t state_blocks = 0;  // recurrent states or what an encoder read, whatever the length
 };
 
 /// What a prompt file asks of a launch; tokens unless named otherwise.

@@ -84,11 +84,22 @@ def be_rank(tp, rank, pp, stage):
     parallel_state._WORLD = Group(tp * pp, stage * tp + rank)
 
 
+def inner_config(config):
+    """A config within one, as an object: of its own class, where transformers has it."""
+    known = CONFIG_MAPPING[config["model_type"]] if config.get("model_type") in CONFIG_MAPPING else PretrainedConfig
+    return known.from_dict(config)
+
+
+def keep_inner_configs(self, **named):
+    PretrainedConfig.__init__(self, **{key: inner_config(value) if key.endswith("_config") and key != "quantization_config" and isinstance(value, dict)
+                                       else value for key, value in named.items()})
+
+
 def know(folder):
     """Lets transformers read configs of types that it has no class for, as checkpoints with code of their own bring one."""
     kind = json.load(open(os.path.join(folder, "config.json")))["model_type"]
     if kind not in CONFIG_MAPPING:
-        AutoConfig.register(kind, type(kind, (PretrainedConfig,), {"model_type": kind}))
+        AutoConfig.register(kind, type(kind, (PretrainedConfig,), {"model_type": kind, "__init__": keep_inner_configs}))
 
 
 def config_of(folder, tp, pp, dtype):

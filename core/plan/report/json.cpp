@@ -20,6 +20,8 @@ std::string kind_name(KvKind kind) {
       return "SlidingWindowMLASpec";
     case KvKind::state:
       return "MambaSpec";
+    case KvKind::crossed:
+      return "CrossAttentionSpec";
   }
   return "";
 }

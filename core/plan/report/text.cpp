@@ -56,6 +56,8 @@ const char* kind_words(KvKind kind) {
       return "latent, sliding window";
     case KvKind::state:
       return "recurrent state";
+    case KvKind::crossed:
+      return "cross attention";
   }
   return "";
 }

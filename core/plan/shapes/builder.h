@@ -67,6 +67,7 @@ void add_grouped_lightning(Builder& build, int64_t layer);
 void add_short_conv(Builder& build, int64_t layer);
 void add_expanded_latent(Builder& build, int64_t layer);
 void add_factored_attention(Builder& build, int64_t layer);
+void add_crossed_attention(Builder& build, int64_t layer);
 /// Whole layers, with their feed-forward.
 void add_kimi_layer(Builder& build, int64_t layer);
 void add_gemma4_layer(Builder& build, int64_t layer);

@@ -15,7 +15,11 @@ constexpr Bounds kHeadCount{1, 1 << 20};
 void add_embedding(Builder& build) {
   const TextDims& dims = build.dims;
   const int64_t width = build.config.integer({"word_embed_proj_dim"}, dims.hidden);
-  build.weights.vocabulary(Part::embedding, dims.vocabulary, width);
+  if (build.family.whole_embedding) {
+    build.weights.plain(Part::embedding, Amount{dims.vocabulary} * width);
+  } else {
+    build.weights.vocabulary(Part::embedding, dims.vocabulary, width);
+  }
   if (width != dims.hidden) {  // OPT-350m projects in and out of a narrower embedding
     build.weights.plain(Part::embedding, Amount{width} * dims.hidden * 2);
   }
@@ -102,6 +106,9 @@ void add_layer(Builder& build, int64_t layer) {
     case Mixer::factored:
       add_factored_attention(build, layer);
       break;
+    case Mixer::crossed:
+      add_crossed_attention(build, layer);
+      break;
     case Mixer::lightning:
       add_lightning(build, layer);
       break;
@@ -179,6 +186,7 @@ int64_t adjusted_intermediate(const ConfigView& config, int64_t stated) {
 int64_t stated_heads(const ConfigView& config, const Family& family) {
   const bool none = family.mixer == Mixer::mamba1_alone || family.mixer == Mixer::mamba2_alone;
   if (none) return 1;
+  if (family.mixer == Mixer::crossed) return config.required({"decoder_attention_heads"}, kHeadCount);
   return config.required({"num_attention_heads", "n_head", "n_heads"}, kHeadCount);
 }
 
@@ -187,7 +195,9 @@ int64_t stated_heads(const ConfigView& config, const Family& family) {
 TextDims read_dims(const ConfigView& config, const Family& family) {
   TextDims dims;
   const auto listed = static_cast<int64_t>(config.texts({"layers_block_type"}).size());
-  dims.layers = listed > 0
+  const bool crossed = family.mixer == Mixer::crossed;  // other keys name the encoder's sizes
+  dims.layers = crossed ? config.required({"decoder_layers"}, kLayerCount)
+                : listed > 0
                     ? config.integer({"num_hidden_layers"}, listed, kLayerCount)
                     : config.required({"num_hidden_layers", "n_layer", "num_layers", "n_layers"},
                                       kLayerCount);
@@ -232,13 +242,15 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
          "{}: \"intermediate_size\" is {}, expected a positive integer", config.path(),
          dims.intermediate);
   }
+  if (crossed) dims.intermediate = config.required({"decoder_ffn_dim"});
   if (family.both_widths) dims.intermediate /= 2;
   if (family.usual_width) dims.intermediate = 4 * dims.hidden;
   dims.positions = config.integer(
       {"max_position_embeddings", "n_positions", "seq_length", "n_ctx", "max_seq_len",
-       "max_seq_length", "model_max_length", "max_position_embedding"},
+       "max_seq_length", "model_max_length", "max_position_embedding", "max_target_positions"},
       0);
-  dims.tied = config.flag({"tie_word_embeddings", "tie_embedding_weights"}, family.tied);
+  dims.tied = family.whole_embedding ||
+              config.flag({"tie_word_embeddings", "tie_embedding_weights"}, family.tied);
   return dims;
 }
 

@@ -45,6 +45,7 @@ enum class Mixer : uint8_t {
   compressed,        // DeepSeek-V4
   expanded,          // latent projections whose keys and values are cached whole (MiniCPM3)
   factored,          // Step-3: queries in two steps, one head of keys and values for all
+  crossed,           // Whisper: attention to the tokens, then to what the encoder made of the sound
   blocks,            // sizes of each layer by `block_configs` (Nemotron-NAS)
 };
 enum class Windows : uint8_t {
@@ -109,6 +110,7 @@ struct Family {
   Positions positions = Positions::rotary;
   int64_t extra_positions = 0;   // rows of the learned table beyond the context (OPT: 2)
   bool tied = false;             // when the config does not say
+  bool whole_embedding = false;  // neither padded nor divided over ranks, the head tied to it
   bool embedding_norm = false;   // a norm right after the embedding (Bloom)
   bool embedding_scale = false;  // a scalar buffer (Gemma)
   Mixer mixer = Mixer::attention;

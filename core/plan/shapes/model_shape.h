@@ -21,6 +21,7 @@ enum class KvKind : uint8_t {
   latent,          // one compressed vector for each token (MLA)
   sliding_latent,  // of the last `window` tokens
   state,           // a recurrent state of fixed size (Mamba, linear attention)
+  crossed,         // keys and values of what an encoder read
 };
 
 /// One layer's cache on one rank.
@@ -125,6 +126,7 @@ struct SoundShape {
   int64_t tokens = 0;    // 0: no tower for sound, or none that is modelled
   int64_t rows = 0;      // that the tower sees
   int64_t elements = 0;  // of its input
+  int64_t most = 0;      // clips of a request; 0: any number
 };
 
 /// How the kernel of 4-bit experts stores them: padded, and perhaps once more in an order of its
@@ -169,6 +171,7 @@ struct ModelShape {
   bool recurrent = false;  // some layers keep a state
   bool multimodal = false;
   bool pooling = false;        // no cache and no generation (encoders)
+  bool encoder_decoder = false;
   bool prefix_images = false;  // image tokens attend to each other
   AttentionKernel kernel = AttentionKernel::flash;
   Amount

@@ -237,7 +237,8 @@ std::string architecture_name(const ConfigView& config) {
 bool reads_whole_prompts(const ConfigView& config) {
   const std::string name = architecture_name(config);
   const Family* family = find_family(language_architecture(config, name));
-  return name == "Qwen2ForProcessRewardModel" || (family != nullptr && family->pooling);
+  if (family != nullptr && (family->pooling || family->mixer == Mixer::crossed)) return true;
+  return name == "Qwen2ForProcessRewardModel";
 }
 
 bool is_known_architecture(const ConfigView& config) {

@@ -27,7 +27,7 @@ std::vector<Modality> modalities_of(const EngineArgs& args, const ModelShape& sh
                                     int64_t max_model_len) {
   const VisionShape& vision = shape.vision;
   std::vector<Modality> all = {
-      {"audio", modality_limit(args, "audio"), largest_sound(shape.sound, args),
+      {"audio", within(modality_limit(args, "audio"), shape.sound.most), largest_sound(shape.sound, args),
        largest_sound(shape.sound, args), shape.sound.tower},
       {vision.image_modality,
        within(modality_limit(args, vision.image_modality), vision.most_images),

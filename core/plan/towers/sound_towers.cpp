@@ -177,6 +177,13 @@ void add_ultravox(const ConfigView& outer, const ConfigView&, Builder& build) {
                                         Amount{stacked} * wide + Amount{half} * build.dims.hidden);
 }
 
+/// Whisper itself: the decoder attends to the encoder's states, one clip a request.
+void add_whisper_encoder(const ConfigView& outer, const ConfigView&, Builder& build) {
+  add_tower(split_whisper(outer, "model.encoder.layers"), build);
+  note_sound(build, outer, sound_positions(outer));
+  build.shape.sound.most = 1;
+}
+
 /// Voxtral: the layers of the encoder are divided over stages as those of the language model are,
 /// and its positions stay in float32.
 void add_voxtral(const ConfigView& outer, const ConfigView&, Builder& build) {

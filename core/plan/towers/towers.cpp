@@ -163,6 +163,7 @@ constexpr auto kTowers = std::to_array<TowerRow>({
     {"GlmAsrForConditionalGeneration", add_glm_asr, kSound},
     {"UltravoxModel", add_ultravox, kSound},
     {"VoxtralForConditionalGeneration", add_voxtral, kSound},
+    {"WhisperForConditionalGeneration", add_whisper_encoder, kSound},
     {"GraniteSpeechForConditionalGeneration", add_granite_speech, kSound},
     {"GraniteSpeechPlusForConditionalGeneration", add_granite_speech, kSound},
     {"LightOnOCRForConditionalGeneration", add_pixtral_vision, kImages},

@@ -113,7 +113,7 @@ AddTower add_blip2_vision, add_aria_vision, add_minicpm_vision, add_molmo_vision
 AddTower add_audio_flamingo, add_qwen3_asr, add_qwen3_omni, add_glm_asr, add_ultravox;
 AddTower add_granite_speech, add_glm_ocr_vision, add_phi3_vision, add_ovis_vision, add_glm4v_vision;
 AddTower add_minicpm46_vision, add_lfm2_vision, add_deepseek_ocr, add_deepseek_ocr2;
-AddTower add_ovis25_vision, add_phi4_senses, add_voxtral;
+AddTower add_ovis25_vision, add_phi4_senses, add_voxtral, add_whisper_encoder;
 
 /// BLIP-2's reader of a tower's tokens, whole on every rank.
 Amount qformer_elements(const ConfigView& config, int64_t encoder_hidden);

@@ -13,6 +13,7 @@
 namespace plimsoll::plan {
 namespace {
 
+constexpr VllmVersion kDecodeGraphsAlone{0, 32, 0};  // releases before it were not looked at
 constexpr VllmVersion kSequencesCapped{0, 10, 1};  // by the tokens of a step
 constexpr VllmVersion kTokensCapped{0, 11, 1};     // by what all sequences hold
 
@@ -109,7 +110,7 @@ EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
 }
 
 GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const hardware::Gpu* gpu,
-                      const std::string& architecture) {
+                      const ModelShape& shape) {
   GraphPlan graphs;
   if (args.enforce_eager) return graphs;
   const bool blackwell =
@@ -119,7 +120,7 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
     for (int64_t size = 8; size <= 256; size += 8) graphs.piecewise.push_back(size);
     return graphs;
   }
-  const int64_t cap = blackwell || architecture == "GptOssForCausalLM" ? 1024 : 512;
+  const int64_t cap = blackwell || shape.architecture == "GptOssForCausalLM" ? 1024 : 512;
   const Amount drafted = Amount{limits.max_num_seqs} * 2 * (Amount{1} + args.draft_tokens);
   const int64_t most = std::min({limits.max_num_batched_tokens, drafted.value(), cap});
   if (args.capture_sizes) {
@@ -142,6 +143,8 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
           return Amount{size} <= Amount{limits.max_num_seqs} * (Amount{1} + args.draft_tokens);
         });
   }
+  // Encoder-decoder models have graphs of whole decode steps alone (FULL_DECODE_ONLY).
+  if (shape.encoder_decoder && args.version >= kDecodeGraphsAlone) graphs.piecewise.clear();
   return graphs;
 }
 

@@ -183,6 +183,8 @@ Amount KvPlan::spec_blocks(const KvSpec& spec, int64_t length) const {
       return ceil_div(std::min(Amount{spec.window} + in_flight, Amount{length}), spec.block_size);
     case KvKind::state:
       return options_.prefix_caching ? options_.state_blocks : 1;
+    case KvKind::crossed:
+      return ceil_div(options_.encoder_tokens, spec.block_size);
   }
   return 0;
 }

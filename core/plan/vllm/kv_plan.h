@@ -21,6 +21,7 @@ struct KvOptions {
   double group_factor = 1.5;    // buckets closer than this are not split (1.25 before 0.18)
   bool null_block = true;       // one block is held back from requests
   int64_t blocks_override = 0;  // --num-gpu-blocks-override
+  int64_t encoder_tokens = 0;   // room that is checked for what a request's encoder reads
 };
 
 /// A layer's cache with its block size settled.

@@ -49,6 +49,7 @@ KvOptions kv_options(const EngineArgs& args, const EngineLimits& limits, const M
   if (overlaps) ++batches;
   options.in_flight_tokens = (Amount{limits.max_num_batched_tokens} * batches).value();
   options.hybrid = args.hybrid_kv;
+  options.encoder_tokens = limits.max_num_batched_tokens;  // CrossAttentionSpec of 0.32
   // Families without attention have nothing that a prefix could share.
   const bool attention_free = shape.family.find("Mamba") != std::string::npos;
   options.prefix_caching = args.prefix_caching.value_or(!attention_free);
@@ -82,6 +83,9 @@ GroupNeed need_of(const KvSpec& spec, const KvOptions& options) {
       break;
     case KvKind::state:
       need.state_blocks = options.prefix_caching ? options.state_blocks : 1;
+      break;
+    case KvKind::crossed:
+      need.state_blocks = ceil_div(options.encoder_tokens, spec.block_size).value();
   }
   return need;
 }

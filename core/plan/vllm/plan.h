@@ -82,7 +82,7 @@ struct GraphPlan {
   [[nodiscard]] int64_t count() const { return static_cast<int64_t>(piecewise.size()) + full; }
 };
 GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const hardware::Gpu* gpu,
-                      const std::string& architecture);
+                      const ModelShape& shape);
 
 /// The model runner that executes the model; the second has no float32 copy of the logits.
 bool uses_second_runner(const EngineArgs& args, const ModelShape& shape);
