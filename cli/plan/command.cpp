@@ -33,12 +33,15 @@ void print(const std::string& text) {
     fail(ExitCode::output_unwritable, "standard output cannot be written");
 }
 
-/// MODEL's config.json: the file itself, a folder's, or a hub id's.
+/// MODEL's config.json, or params.json: the file itself, a folder's, or a hub id's.
 fs::path find_config(const std::string& model, const Environment& environment) {
   if (model.empty())
     fail(ExitCode::usage, "plan: MODEL is missing: a folder, a config.json, or a hub id");
   if (fs::is_regular_file(model)) return model;
   const fs::path folder = checkpoint::find_model(model, {environment.hub_cache});
+  // Mistral's own format, which vLLM prefers to a config.json only beside its own weights.
+  if (!fs::exists(folder / "config.json") && fs::exists(folder / "params.json"))
+    return folder / "params.json";
   if (!fs::exists(folder / "config.json")) {
     fail(ExitCode::checkpoint_unusable, "{}: there is no config.json in it", folder.string());
   }
@@ -134,6 +137,7 @@ plan::PlanResult show_plan(const PlanOptions& given) {
   const Environment environment = read_environment();
   const fs::path file = find_config(given.model, environment);
   Json config = plan::read_config_json(file);
+  plan::adapt_mistral_params(config, file.string());
   quantization::add_separate_config(config, file.parent_path());
   const ConfigView view(config, file.string());
   PlanOptions options = completed(given, environment, view, file);

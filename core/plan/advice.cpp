@@ -68,9 +68,9 @@ std::vector<Change> single_changes(const EngineArgs& args, const PlanResult& bas
           "longer requests are refused", [length](EngineArgs& a) { a.max_model_len = length; });
     }
   }
-  const bool states = std::any_of(
-      base.kv_kinds.begin(), base.kv_kinds.end(),
-      [](const KvKindCount& kind) { return kind.spec.kind == KvKind::state; });
+  const bool states =
+      std::any_of(base.kv_kinds.begin(), base.kv_kinds.end(),
+                  [](const KvKindCount& kind) { return kind.spec.kind == KvKind::state; });
   const int64_t blocks = base.num_gpu_blocks;
   if (states && blocks > 0 && base.max_num_seqs > blocks) {
     add("as many sequences as there are blocks of state", fmt::format("--max-num-seqs {}", blocks),

@@ -85,9 +85,11 @@ def be_rank(tp, rank, pp, stage):
 
 
 def inner_config(config):
-    """A config within one, as an object: of its own class, where transformers has it."""
-    known = CONFIG_MAPPING[config["model_type"]] if config.get("model_type") in CONFIG_MAPPING else PretrainedConfig
-    return known.from_dict(config)
+    """A config within one, as an object: of its own class, where transformers has one that takes it."""
+    try:
+        return CONFIG_MAPPING[config["model_type"]].from_dict(config)
+    except Exception:
+        return PretrainedConfig.from_dict(config)
 
 
 def keep_inner_configs(self, **named):

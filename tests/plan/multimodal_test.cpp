@@ -3,7 +3,9 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
+#include "base/error.h"
 #include "base/json.h"
+#include "plan/shapes/config_file.h"
 #include "plan/towers/multimodal.h"
 
 namespace plimsoll::plan {
@@ -123,6 +125,31 @@ TEST_CASE("hostile sizes of images stay countable") {
     CHECK(memory.items >= 1);
     CHECK(memory.kept > 0);
   }
+}
+
+TEST_CASE("Mistral's own params.json counts as the config that vLLM makes of it") {
+  auto params =
+      parse_json<Json>(R"({"dim": 5120, "n_layers": 40, "head_dim": 128, "hidden_dim": 14336,
+    "n_heads": 32, "n_kv_heads": 8, "rope_theta": 1000000000.0, "norm_eps": 1e-05, "vocab_size": 131072,
+    "vision_encoder": {"hidden_size": 1024, "num_channels": 3, "image_size": 1024, "patch_size": 16,
+    "rope_theta": 10000.0, "intermediate_size": 4096, "num_hidden_layers": 24,
+    "num_attention_heads": 16, "adapter_bias": true, "image_token_id": 10}})");
+  adapt_mistral_params(params, "params.json");
+  const PlanResult result = plan_vllm({params, "params.json"}, {}, &hardware::find_gpu("h100"));
+  CHECK(result.architecture == "PixtralForConditionalGeneration");
+  CHECK(result.parameter_bytes == 25'365'479'424);  // of vLLM 0.32.0's class
+  auto windows = parse_json<Json>(R"({"dim": 64, "n_layers": 4, "norm_eps": 1e-5,
+    "sliding_window": [null, 32]})");
+  adapt_mistral_params(windows, "params.json");
+  CHECK(windows["layer_types"][1] == "sliding_attention");
+  CHECK(windows["layer_types"][2] == "full_attention");
+  CHECK(windows["sliding_window"] == 32);
+  auto mixture = parse_json<Json>(R"({"dim": 64, "n_layers": 4, "norm_eps": 1e-5,
+    "moe": {"num_experts": 8, "num_experts_per_tok": 2}})");
+  CHECK_THROWS_AS(adapt_mistral_params(mixture, "params.json"), Error);
+  Json plain = {{"hidden_size", 64}};
+  adapt_mistral_params(plain, "config.json");
+  CHECK(plain == Json{{"hidden_size", 64}});
 }
 
 }  // namespace plimsoll::plan

@@ -58,6 +58,8 @@ void add_qk_norm(const Builder& build, const LayerHeads& heads, int64_t own_head
   if (family.qk_norm_key != nullptr && !build.config.flag({family.qk_norm_key}, false)) {
     kind = QkNorm::none;
   }
+  if (kind == QkNorm::head && build.config.text({"qk_norm_type"}, "") == "olmo")  // Molmo 2
+    kind = QkNorm::whole;
   RankWeights& weights = build.weights;
   switch (kind) {
     case QkNorm::none:

@@ -77,6 +77,8 @@ void add_shared_layer(Builder& build, int64_t layer);
 
 /// Feed-forward of one layer: dense or routed.
 void add_feed_forward(Builder& build, int64_t layer);
+/// A layer with experts for text and others for images, whose settings are lists of two.
+void add_paired_experts(Builder& build, int64_t layer, const std::string& path);
 /// What stands in place of an output projection in models that do not generate. Returns false in
 /// models that have one.
 bool add_pooling_head(Builder& build);

@@ -19,6 +19,10 @@ const char* class_defaults_text();
 /// Fills in what transformers assumes where the config says nothing.
 void complete_config(nlohmann::json& config);
 
+/// Puts Mistral's own params.json under the names of a config.json; leaves every other object as it
+/// is. Throws Error(checkpoint_unusable), naming `path`, for what vLLM does not read.
+void adapt_mistral_params(nlohmann::json& config, const std::string& path);
+
 /// Reads a config, as it is stated. Throws Error(checkpoint_unusable) naming file, line and column.
 nlohmann::json read_config_json(const std::filesystem::path& file);
 

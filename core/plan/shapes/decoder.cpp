@@ -186,7 +186,8 @@ int64_t adjusted_intermediate(const ConfigView& config, int64_t stated) {
 int64_t stated_heads(const ConfigView& config, const Family& family) {
   const bool none = family.mixer == Mixer::mamba1_alone || family.mixer == Mixer::mamba2_alone;
   if (none) return 1;
-  if (family.mixer == Mixer::crossed) return config.required({"decoder_attention_heads"}, kHeadCount);
+  if (family.mixer == Mixer::crossed)
+    return config.required({"decoder_attention_heads"}, kHeadCount);
   return config.required({"num_attention_heads", "n_head", "n_heads"}, kHeadCount);
 }
 

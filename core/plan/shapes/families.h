@@ -76,6 +76,7 @@ enum class Experts : uint8_t {
   cohere,
   hunyuan,
   longcat,  // some experts do nothing: they have a place in the router alone
+  paired,   // ERNIE-4.5-VL: experts for text and experts for images side by side
 };
 /// Which stages of a pipeline hold what stands outside the layers, by vLLM's class of the model.
 enum class Stages : uint8_t {
@@ -136,6 +137,7 @@ struct Family {
   bool mamba1 = false;             // the Mamba layers of a mixed model are of the first kind
   bool alternating = false;        // updates of one stream of several in turn (Gemma 3n)
   bool float_rotary = false;       // latent attention's table in float32, scaled or not
+  bool rotary_each = false;        // a table for each layer, enlarged for videos
   bool rotary_by_type = false;     // frequencies for each kind of layer
   bool normed_classifier = false;  // a norm between a pooling model's head and its classes
   const char* unmodelled_key = nullptr;  // where it is above 0 the model is not known

@@ -223,6 +223,10 @@ bool is_mixture_layer(const Builder& build, int64_t layer) {
 void add_feed_forward(Builder& build, int64_t layer) {
   const std::string path = build.layer_path(layer) + "." + build.family.mlp_name;
   ActivationShape& activation = build.shape.activation;
+  if (build.family.experts == Experts::paired) {
+    add_paired_experts(build, layer, path);
+    return;
+  }
   if (!is_mixture_layer(build, layer)) {
     int64_t intermediate = build.dims.intermediate;
     if (build.family.experts == Experts::llama4) {

@@ -170,7 +170,7 @@ struct ModelShape {
   bool mixture = false;
   bool recurrent = false;  // some layers keep a state
   bool multimodal = false;
-  bool pooling = false;        // no cache and no generation (encoders)
+  bool pooling = false;  // no cache and no generation (encoders)
   bool encoder_decoder = false;
   bool prefix_images = false;  // image tokens attend to each other
   AttentionKernel kernel = AttentionKernel::flash;

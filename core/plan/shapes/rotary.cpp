@@ -70,7 +70,8 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
   }
   // Sections in time, height and width: the table is enlarged for videos, except where positions
   // never exceed the count of tokens.
-  if ((type == "default" || type == "mrope" || type == "yarn") && settings.has("mrope_section")) {
+  const bool sections = settings.has("mrope_section") || build.family.rotary_each;
+  if ((type == "default" || type == "mrope" || type == "yarn") && sections) {
     const std::string& name = build.shape.architecture;
     const bool bounded = name.starts_with("Qwen3VL") || name.starts_with("Qwen3_5");
     constexpr int64_t kEnlarged = 4;
@@ -91,6 +92,10 @@ void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type
     RotaryTable frequencies{1, table.dimensions / 2 * 2, 4, "inverse frequencies"};
     if (build.family.rotary_by_type) frequencies.key += "/" + layer_type;
     build.weights.rotary(frequencies);
+    return;
+  }
+  if (build.family.rotary_each) {
+    build.weights.buffer(Amount{table.positions} * table.dimensions * table.element);
     return;
   }
   build.weights.rotary(table);

@@ -146,6 +146,7 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {"Phi4MMForCausalLM", "MistralForCausalLM"},
     {"DeepseekOCRForCausalLM", "DeepseekForCausalLM"},
     {"MolmoForCausalLM", "Qwen2ForCausalLM", true},
+    {"Molmo2ForConditionalGeneration", "Molmo2TextModel"},
     {"Exaone4_5_ForConditionalGeneration", "Exaone4ForCausalLM"},
 });
 
@@ -173,8 +174,9 @@ std::string first_architecture(const ConfigView& config) {
 }
 
 /// MiniCPM-V changed its language model from release to release.
-std::string mini_cpm_language(const ConfigView& config) {
+std::string mini_cpm_language(const ConfigView& config, bool omni) {
   const std::string version = mini_cpm_version(config);
+  if (version.empty() && omni) return "Qwen2ForCausalLM";
   if (version.empty()) {
     return config.integer({"hidden_size"}, 0) == 2304 ? "MiniCPMForCausalLM" : "LlamaForCausalLM";
   }
@@ -187,11 +189,16 @@ std::string mini_cpm_language(const ConfigView& config) {
 /// The language model's own architecture inside a wrapper.
 std::string language_architecture(const ConfigView& config, const std::string& outer) {
   if (text_config(config).text({"model_type"}, "") == "mistral4") return "DeepseekV3ForCausalLM";
-  if (outer == "MiniCPMV") return mini_cpm_language(config);
+  if (outer == "MiniCPMV" || outer == "MiniCPMO")
+    return mini_cpm_language(config, outer == "MiniCPMO");
   if (const Wrapper* wrapper = find_wrapper(outer)) return wrapper->language;
   if (find_family(outer) != nullptr) return outer;
   const ConfigView text = text_config(config);
   std::string own = first_architecture(text);
+  // Heads without latents: the attention of the first DeepSeek.
+  if (own == "DeepseekV2ForCausalLM" && text.has("qk_nope_head_dim") &&
+      text.integer({"qk_nope_head_dim"}, 0) + text.integer({"qk_rope_head_dim"}, 0) == 0)
+    return "DeepseekForCausalLM";
   if (find_family(own) != nullptr) return own;
   std::string by_type = architecture_of_type(text.text({"model_type"}, ""));
   if (!by_type.empty()) return by_type;

@@ -87,8 +87,84 @@ void add_idefics3_vision(const ConfigView& outer, const ConfigView& config, Buil
   vision.tokens_per_image = tower.positions / (scale * scale);
 }
 
+namespace {
+
+/// Pixtral's tower of any size of image; its rotary frequencies are kept twice in float32.
+Tower add_pixtral_tower(const ConfigView& config, const char* path, Builder& build) {
+  Tower tower = read_tower(config, path, {24, 1024, 16, 4096});
+  tower.gated = true;
+  tower.layer_norm = false;
+  tower.qkv_bias = tower.out_bias = tower.mlp_bias = false;
+  const int64_t patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
+  tower.patch_inputs = config.integer({"num_channels"}, 3, kChannels) * patch * patch;
+  tower.patch_bias = false;
+  tower.ends = tower.hidden;
+  add_tower(tower, build);
+  return tower;
+}
+
+void note_pixtral(const ConfigView& config, int64_t merge, Builder& build) {
+  VisionShape& vision = build.shape.vision;
+  square_patches(vision, config, 14, merge);
+  vision.merge = merge;
+  vision.kind = VisionShape::Kind::longest_edge;
+  vision.longest_edge = config.integer({"image_size"}, 1540, {1, 1 << 20});
+  vision.bytes_on_device = true;
+}
+
+void add_frequencies(const Tower& tower, Builder& build) {
+  build.weights.buffer(Amount{2} * (tower.hidden / tower.heads / 2) * kFloat32);
+}
+
+void add_llava_projector(const ConfigView& outer, int64_t inputs, bool usual, Builder& build) {
+  const bool bias = outer.flag({"multimodal_projector_bias"}, usual);
+  const int64_t hidden = build.dims.hidden;
+  project(build, "multi_modal_projector.linear_1", inputs, hidden, Split::outputs, bias);
+  project(build, "multi_modal_projector.linear_2", hidden, hidden, Split::inputs, bias);
+}
+
+}  // namespace
+
+/// Mistral's wrapper, and LLaVA's around the same tower (without the merger).
+void add_pixtral_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  const Tower tower = add_pixtral_tower(config, "vision_tower.transformer.layers", build);
+  add_frequencies(tower, build);
+  const int64_t merge = outer.integer({"spatial_merge_size"}, 2, {1, 1 << 10});
+  build.weights.plain(Part::vision, tower.hidden);
+  project(build, "multi_modal_projector.patch_merger", tower.hidden * merge * merge, tower.hidden,
+          Split::none, false);
+  add_llava_projector(outer, tower.hidden, false, build);
+  note_pixtral(config, merge, build);
+}
+
+/// Pixtral in Mistral's own format: two projections, whole on every rank.
+void add_mistral_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  const Tower tower = add_pixtral_tower(config, "vision_encoder.transformer.layers", build);
+  const bool merged = config.text({"mm_projector_id"}, "") == "patch_merge";
+  const int64_t merge =
+      merged ? config.integer({"spatial_merge_size"}, 1, {1, 1 << 10}) : int64_t{1};
+  if (config.flag({"add_pre_mm_projector_layer_norm"}, false))
+    build.weights.plain(Part::vision, tower.hidden);
+  if (merged) {
+    project(build, "patch_merger.merging_layer", tower.hidden * merge * merge, tower.hidden,
+            Split::none, false);
+  }
+  const bool bias = config.flag({"adapter_bias"}, true);
+  const int64_t hidden = build.dims.hidden;
+  project(build, "vision_language_adapter.w_in", tower.hidden, hidden, Split::none, bias);
+  project(build, "vision_language_adapter.w_out", hidden, hidden, Split::none, bias);
+  note_pixtral(config, merge, build);
+}
+
 /// LLaVA: a CLIP or SigLIP tower and two projections.
 void add_llava_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  if (config.text({"model_type"}, "") == "pixtral") {
+    const Tower pixtral = add_pixtral_tower(config, "vision_tower.transformer.layers", build);
+    add_frequencies(pixtral, build);
+    add_llava_projector(outer, pixtral.hidden, true, build);
+    note_pixtral(config, 1, build);
+    return;
+  }
   const bool clip = config.text({"model_type"}, "").find("clip_vision") == 0;
   Tower tower = siglip_tower(config, "vision_tower.vision_model.encoder.layers");
   // Several layers' features stand side by side; the tower ends with the last of them.
@@ -153,35 +229,6 @@ void add_phi3_vision(const ConfigView& outer, const ConfigView&, Builder& build)
   build.weights.plain(Part::vision, 2 * merged);
   project_twice(build, merged, build.dims.hidden, true);
   build.shape.vision.kind = VisionShape::Kind::other;
-}
-
-void add_pixtral_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
-  Tower tower = read_tower(config, "vision_tower.transformer.layers", {24, 1024, 16, 4096});
-  tower.gated = true;
-  tower.layer_norm = false;
-  tower.qkv_bias = tower.out_bias = tower.mlp_bias = false;
-  const int64_t patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
-  tower.patch_inputs = config.integer({"num_channels"}, 3, kChannels) * patch * patch;
-  tower.patch_bias = false;
-  tower.ends = tower.hidden;
-  add_tower(tower, build);
-  // Frequencies of the rotary embedding, kept twice in float32.
-  build.weights.buffer(Amount{2} * (tower.hidden / tower.heads / 2) * 4);
-  const int64_t merge = outer.integer({"spatial_merge_size"}, 2, {1, 1 << 10});
-  const bool bias = outer.flag({"multimodal_projector_bias"}, false);
-  build.weights.plain(Part::vision, tower.hidden);
-  project(build, "multi_modal_projector.patch_merger", tower.hidden * merge * merge, tower.hidden,
-          Split::none, false);
-  project(build, "multi_modal_projector.linear_1", tower.hidden, build.dims.hidden, Split::outputs,
-          bias);
-  project(build, "multi_modal_projector.linear_2", build.dims.hidden, build.dims.hidden,
-          Split::inputs, bias);
-  VisionShape& vision = build.shape.vision;
-  square_patches(vision, config, patch, merge);
-  vision.merge = merge;
-  vision.kind = VisionShape::Kind::longest_edge;
-  vision.longest_edge = config.integer({"image_size"}, 1540, {1, 1 << 20});
-  vision.bytes_on_device = true;
 }
 
 }  // namespace plimsoll::plan

@@ -71,4 +71,40 @@ void add_dots_vision(const ConfigView&, const ConfigView& config, Builder& build
   vision.default_max_pixels = 11289600;
 }
 
+/// ERNIE-4.5-VL: a tower with rotary positions, and a resampler over squares of patches and pairs
+/// of frames, of which the checkpoint's quantization knows nothing.
+void add_ernie_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  Tower tower = read_tower(config, "vision_model.blocks", {32, 1280, 16, 5120});
+  const double ratio = config.number({"mlp_ratio"}, 4.0);
+  if (ratio > 0 && ratio < 1024)
+    tower.intermediate = static_cast<int64_t>(ratio * static_cast<double>(tower.hidden));
+  const int64_t patch = config.integer({"patch_size"}, 14, {1, 1 << 16});
+  tower.patch_inputs = config.integer({"in_channels"}, 3, kChannels) * patch * patch;
+  tower.patch_bias = false;
+  tower.ends = norm_elements(tower);
+  add_tower(tower, build);
+  constexpr int64_t kVisualIds = 8;  // one of int64
+  build.weights.buffer(Amount{tower.hidden / tower.heads / 4} * kFloat32 + kVisualIds);
+  const int64_t side = outer.integer({"spatial_conv_size"}, 2, {1, 1 << 10});
+  const int64_t frames = outer.integer({"temporal_conv_size"}, 2, {1, 1 << 10});
+  const int64_t wide =
+      outer.integer({"pixel_hidden_size"}, tower.hidden, {1, 1 << 20}) * side * side;
+  const auto compress = [&](const char* name, int64_t inputs, int64_t outputs) {
+    build.weights.linear(
+        Part::vision,
+        {{"resampler_model", name, {}}, inputs, {outputs}, Split::outputs, true, false});
+  };
+  compress("spatial_linear1", wide, wide);
+  compress("spatial_linear2", wide, wide);
+  Amount norms = layer_norm(wide) + build.dims.hidden;
+  if (outer.flag({"use_temporal_conv"}, true)) {
+    compress("temporal_linear1", wide * frames, wide);
+    compress("temporal_linear2", wide, wide);
+    norms += layer_norm(wide);
+  }
+  compress("mlp", wide, build.dims.hidden);
+  build.weights.plain(Part::vision, norms);
+  build.shape.vision.kind = VisionShape::Kind::other;
+}
+
 }  // namespace plimsoll::plan

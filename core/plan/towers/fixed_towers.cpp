@@ -41,6 +41,42 @@ void add_deepseek_ocr(const ConfigView&, const ConfigView&, Builder& build) {
   build.shape.vision.kind = VisionShape::Kind::other;
 }
 
+/// DeepSeek-VL2: timm's SigLIP so400m with the pooling that nothing reads, of which the
+/// feed-forwards alone are divided over ranks.
+void add_deepseek_vl2(const ConfigView& outer, const ConfigView&, Builder& build) {
+  Tower tower;
+  tower.path = "vision.blocks";
+  tower.layers = 27;
+  tower.hidden = 1152;
+  tower.heads = 16;
+  tower.intermediate = 4304;
+  tower.split_attention = tower.quantized = false;
+  tower.patch_inputs = 3 * 14 * 14;
+  tower.positions = 27 * 27;
+  tower.ends = 2 * tower.hidden;
+  add_tower(tower, build);
+  const int64_t width = tower.hidden;
+  build.weights.plain(Part::vision, Amount{width} + dense(width, width) * 2 +
+                                        dense(width, 2 * width) + layer_norm(width));
+  project(build, "vision.attn_pool.mlp.fc1", width, tower.intermediate, Split::outputs, true);
+  project(build, "vision.attn_pool.mlp.fc2", tower.intermediate, width, Split::inputs, true);
+  const ConfigView config = outer.child({"projector_config"});
+  const int64_t inputs = config.integer({"input_dim"}, width, {1, 1 << 20});
+  const int64_t outputs = config.integer({"n_embed"}, 2048, {1, 1 << 20});
+  build.weights.plain(Part::vision, 2 * outputs);  // newline and separator
+  build.shape.vision.kind = VisionShape::Kind::other;
+  if (config.text({"projector_type"}, "downsample_mlp_gelu") == "linear") {
+    build.weights.plain(Part::vision, dense(inputs, outputs));
+    return;
+  }
+  const int64_t stride = config.integer({"downsample_ratio"}, 2, {1, 1 << 10});
+  const int64_t between = outputs * config.integer({"mlp_ratio"}, 1, {1, 1 << 10});
+  const int64_t deep = config.integer({"depth"}, 2, {1, 1 << 10});
+  build.weights.plain(Part::vision, dense(inputs * stride * stride, between) +
+                                        dense(between, between) * std::max<int64_t>(0, deep - 2) +
+                                        dense(between, outputs));
+}
+
 /// DeepSeek-OCR 2: SAM's features, read by a Qwen2 of 24 layers.
 void add_deepseek_ocr2(const ConfigView&, const ConfigView&, Builder& build) {
   constexpr int64_t kWidth = 896;

@@ -14,13 +14,13 @@ bool knows_video_token(const ConfigView& text) {
   return type == "qwen2" || type == "qwen3" || type == "qwen3_moe" || type == "gpt_oss";
 }
 
-/// Patches on a side that one token merges.
+}  // namespace
+
 int64_t merged_side(const ConfigView& outer) {
   const double ratio = outer.number({"downsample_ratio"}, 0.5);
   return std::max<int64_t>(1, std::llround(1.0 / std::max(ratio, 0.01)));
 }
 
-/// InternVL's processor: tiles of one size, as many as the config allows, and a thumbnail.
 void read_tiles(VisionShape& vision, const ConfigView& outer, int64_t image, int64_t patch) {
   const int64_t side = image / patch;
   const int64_t merge = merged_side(outer);
@@ -36,14 +36,11 @@ void read_tiles(VisionShape& vision, const ConfigView& outer, int64_t image, int
   vision.thumbnail = outer.flag({"use_thumbnail"}, true);
 }
 
-/// Norm and two projections between tower and language model.
 void add_mlp1(Builder& build, int64_t merged, int64_t between, bool bias) {
   build.weights.plain(Part::vision, 2 * merged);
   project(build, "mlp1.1", merged, between, Split::none, bias);
   project(build, "mlp1.3", between, build.dims.hidden, Split::none, bias);
 }
-
-}  // namespace
 
 void add_intern_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
   Tower tower = read_tower(config, "vision_model.encoder.layers", {24, 1024, 16, 4096});

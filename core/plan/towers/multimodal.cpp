@@ -27,8 +27,8 @@ std::vector<Modality> modalities_of(const EngineArgs& args, const ModelShape& sh
                                     int64_t max_model_len) {
   const VisionShape& vision = shape.vision;
   std::vector<Modality> all = {
-      {"audio", within(modality_limit(args, "audio"), shape.sound.most), largest_sound(shape.sound, args),
-       largest_sound(shape.sound, args), shape.sound.tower},
+      {"audio", within(modality_limit(args, "audio"), shape.sound.most),
+       largest_sound(shape.sound, args), largest_sound(shape.sound, args), shape.sound.tower},
       {vision.image_modality,
        within(modality_limit(args, vision.image_modality), vision.most_images),
        largest_image(vision, args), profiled_image(vision, args), vision.tower},

@@ -166,4 +166,47 @@ void add_molmo_vision(const ConfigView& outer, const ConfigView&, Builder& build
   vision.kind = VisionShape::Kind::other;
 }
 
+/// Molmo 2: a SigLIP tower up to the last layer that is read, pooled by attention, and a gated
+/// projector; rows of the embedding beside the vocabulary's.
+void add_molmo2_vision(const ConfigView& outer, const ConfigView&, Builder& build) {
+  const ConfigView config = outer.child({"vit_config"});
+  Tower tower =
+      read_tower(config, "vision_backbone.image_vit.transformer.resblocks", {27, 1152, 16, 4304});
+  const ConfigView adapter = outer.child({"adapter_config"});
+  std::vector<int64_t> read = adapter.integers({"vit_layers"});
+  if (read.empty()) read = {-3, -9};
+  int64_t last = 0;
+  for (const int64_t layer : read) last = std::max(last, layer < 0 ? tower.layers + layer : layer);
+  tower.layers = std::min(tower.layers, last + 1);
+  const int64_t patch = config.integer({"image_patch_size"}, 14, {1, 1 << 16});
+  tower.patch_inputs = 3 * patch * patch;
+  tower.positions = config.integer({"image_num_pos"}, 577, {1, 1 << 24});
+  add_tower(tower, build);
+  build.weights.vocabulary(Part::embedding,
+                           build.config.integer({"additional_vocab_size"}, 128, {1, 1 << 20}),
+                           build.dims.hidden);
+  const int64_t features = tower.hidden * static_cast<int64_t>(read.size());
+  const int64_t width = adapter.integer({"hidden_size"}, 1152, {1, 1 << 20});
+  const int64_t size = adapter.integer({"head_dim"}, 72, {1, 1 << 16});
+  const int64_t cached = size * adapter.integer({"num_key_value_heads"}, 16, {1, 1 << 16});
+  const std::string pooling = "vision_backbone.image_pooling_2d";
+  project(build, "vision_backbone.image_pooling_2d.q_proj", features, width, Split::outputs, true);
+  build.weights.linear(Part::vision, {{pooling, "merged_kv", {"k_proj", "v_proj"}},
+                                      features,
+                                      {cached, cached},
+                                      Split::outputs,
+                                      true});
+  project(build, "vision_backbone.image_pooling_2d.o_proj", width, width, Split::inputs, true);
+  const int64_t wide = adapter.integer({"intermediate_size"}, 18944, {1, 1 << 24});
+  build.weights.linear(Part::vision, {{"vision_backbone.image_projector", "merged_linear", {}},
+                                      width,
+                                      {wide, wide},
+                                      Split::outputs,
+                                      false});
+  project(build, "vision_backbone.image_projector.down_proj", wide,
+          adapter.integer({"text_hidden_size"}, build.dims.hidden, {1, 1 << 24}), Split::inputs,
+          false);
+  build.shape.vision.kind = VisionShape::Kind::other;
+}
+
 }  // namespace plimsoll::plan

@@ -184,6 +184,20 @@ void add_whisper_encoder(const ConfigView& outer, const ConfigView&, Builder& bu
   build.shape.sound.most = 1;
 }
 
+/// MiniCPM-o: eyes of MiniCPM-V, ears of Whisper, each whole on every rank.
+void add_minicpm_omni(const ConfigView& outer, const ConfigView& vision, Builder& build) {
+  if (wanted(build, {"image", "video"})) add_minicpm_vision(outer, vision, build);
+  if (!wanted(build, {"audio"})) return;
+  const TowerShape eyes = build.shape.vision.tower;
+  const ConfigView config = outer.child({"audio_config"});
+  Tower tower = whisper_tower(config, "apm.layers");
+  tower.positions = sound_positions(config);
+  add_tower(tower, build);
+  build.shape.sound.tower = build.shape.vision.tower;
+  build.shape.vision.tower = eyes;
+  project_twice(build, tower.intermediate / 4, build.dims.hidden, true);
+}
+
 /// Voxtral: the layers of the encoder are divided over stages as those of the language model are,
 /// and its positions stay in float32.
 void add_voxtral(const ConfigView& outer, const ConfigView&, Builder& build) {

@@ -105,6 +105,7 @@ inline constexpr int64_t kPositionIdBytes = 8;  // int64
 using AddTower = void(const ConfigView& outer, const ConfigView& vision, Builder& build);
 AddTower add_qwen2_vision, add_qwen2_5_vision, add_qwen3_vision;
 AddTower add_gemma3_vision, add_idefics3_vision, add_llava_vision, add_pixtral_vision;
+AddTower add_mistral_vision;
 AddTower add_llava_onevision, add_paligemma_vision, add_cohere_vision, add_intern_hf_vision;
 AddTower add_glm_vision, add_qwen_audio, add_qwen_omni;
 AddTower add_intern_vision, add_moon_vision, add_llama4_vision, add_muse_vision, add_gemma4_vision;
@@ -113,7 +114,18 @@ AddTower add_blip2_vision, add_aria_vision, add_minicpm_vision, add_molmo_vision
 AddTower add_audio_flamingo, add_qwen3_asr, add_qwen3_omni, add_glm_asr, add_ultravox;
 AddTower add_granite_speech, add_glm_ocr_vision, add_phi3_vision, add_ovis_vision, add_glm4v_vision;
 AddTower add_minicpm46_vision, add_lfm2_vision, add_deepseek_ocr, add_deepseek_ocr2;
+AddTower add_deepseek_vl2, add_minicpm_omni, add_molmo2_vision, add_ernie_vision;
+AddTower add_nemotron_vision, add_nemotron_hybrid_vision;
 AddTower add_ovis25_vision, add_phi4_senses, add_voxtral, add_whisper_encoder;
+
+/// Norm and two projections between InternViT's kin and the language model.
+void add_mlp1(Builder& build, int64_t merged, int64_t between, bool bias);
+
+/// Patches on a side that one token of theirs merges.
+int64_t merged_side(const ConfigView& outer);
+
+/// InternVL's processor: tiles of one size, as many as the config allows, and a thumbnail.
+void read_tiles(VisionShape& vision, const ConfigView& outer, int64_t image, int64_t patch);
 
 /// BLIP-2's reader of a tower's tokens, whole on every rank.
 Amount qformer_elements(const ConfigView& config, int64_t encoder_hidden);

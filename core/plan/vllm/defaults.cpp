@@ -14,8 +14,8 @@ namespace plimsoll::plan {
 namespace {
 
 constexpr VllmVersion kDecodeGraphsAlone{0, 32, 0};  // releases before it were not looked at
-constexpr VllmVersion kSequencesCapped{0, 10, 1};  // by the tokens of a step
-constexpr VllmVersion kTokensCapped{0, 11, 1};     // by what all sequences hold
+constexpr VllmVersion kSequencesCapped{0, 10, 1};    // by the tokens of a step
+constexpr VllmVersion kTokensCapped{0, 11, 1};       // by what all sequences hold
 
 }  // namespace
 

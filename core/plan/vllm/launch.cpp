@@ -61,8 +61,7 @@ void fill_outside_torch(StageFigures& figures, const LaunchTerms& terms) {
 
 /// The graphs' memory; returns whether the release takes it from the budget.
 bool fill_graphs(StageLaunch& launch, const Stage& stage, const LaunchTerms& terms) {
-  const GraphPlan graphs =
-      plan_graphs(terms.args, terms.limits, terms.gpu, stage.shape);
+  const GraphPlan graphs = plan_graphs(terms.args, terms.limits, terms.gpu, stage.shape);
   const int64_t layers = stage.shape.stage_layers;
   StageFigures& figures = launch.figures;
   launch.graphs = graphs.count();

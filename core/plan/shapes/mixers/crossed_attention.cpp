@@ -11,11 +11,9 @@ void add_crossed_attention(Builder& build, int64_t layer) {
   const int64_t inner = build.dims.heads * build.dims.head_size;
   RankWeights& weights = build.weights;
   weights.linear(Part::attention, {{path, "q_proj", {}}, hidden, {inner}, Split::outputs, true});
-  weights.linear(Part::attention, {{path, "kv_proj", {"k_proj", "v_proj"}},
-                                   hidden,
-                                   {inner, inner},
-                                   Split::outputs,
-                                   true});
+  weights.linear(
+      Part::attention,
+      {{path, "kv_proj", {"k_proj", "v_proj"}}, hidden, {inner, inner}, Split::outputs, true});
   weights.linear(Part::attention, {{path, "out_proj", {}}, inner, {hidden}, Split::inputs, true});
   weights.attention_scales();
   const int64_t own = weights.kv_heads(build.dims.heads);
