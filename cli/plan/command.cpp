@@ -15,12 +15,12 @@
 #include "cli/plan/extras.h"
 #include "cli/plan/parts.h"
 #include "cli/terminal.h"
+#include "model/config.h"
 #include "plan/own/own_plan.h"
 #include "plan/report/report.h"
-#include "plan/shapes/config_file.h"
+#include "plan/shapes/config_defaults.h"
 #include "plan/solver.h"
 #include "plan/vllm/plan.h"
-#include "quantization/assign.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -136,21 +136,15 @@ int plan_command(const PlanOptions& given) {
 plan::PlanResult show_plan(const PlanOptions& given) {
   const Environment environment = read_environment();
   const fs::path file = find_config(given.model, environment);
-  Json config = plan::read_config_json(file);
+  Json config = model::read_config(file);
   plan::adapt_mistral_params(config, file.string());
-  quantization::add_separate_config(config, file.parent_path());
   const ConfigView view(config, file.string());
   PlanOptions options = completed(given, environment, view, file);
   if (options.engine == "vllm") plan::complete_config(config);  // our engine knows its families
   const std::optional<hardware::Gpu> gpu = choose_gpu(options);
   if (file.filename() == "config.json") options.folder = file.parent_path();
-  if (options.engine == "plimsoll" && file != options.model) {
-    if (options.launch.args.dtype == "auto")
-      options.launch.args.dtype = plan::own::weights_dtype(view, file.parent_path());
-    options.own_head = plan::own::has_own_head(view, file.parent_path());
-    if (config.contains("quantization_config"))
-      options.weights = plan::own::open_weights(file.parent_path());
-  }
+  if (options.engine == "plimsoll" && file != options.model)
+    options.weights = plan::own::look_at_weights(view, file.parent_path());
   plan::PlanResult result = make_plan(view, options, environment, gpu);
   result.model = options.model;
   if (options.has_prompts) add_prompts(result, options, view, file.parent_path());

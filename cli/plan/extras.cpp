@@ -1,11 +1,11 @@
 #include "cli/plan/extras.h"
 
 #include "base/amount.h"
+#include "base/config_json.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "model/pipeline.h"
-#include "plan/shapes/config_file.h"
 #include "plan/shapes/model_shape.h"
 #include "plan/towers/multimodal.h"
 
@@ -47,7 +47,7 @@ void read_processors(const fs::path& folder, plan::EngineArgs& args) {
   for (const auto& [name, prefix] : files) {
     std::error_code ignored;
     if (!fs::is_regular_file(folder / name, ignored)) continue;
-    const Json settings = plan::read_config_json(folder / name);
+    const Json settings = read_config_json(folder / name);
     plan::read_processor_settings(ConfigView(settings, (folder / name).string()), prefix,
                                   args.processor_file);
   }

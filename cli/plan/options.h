@@ -12,6 +12,7 @@
 
 #include "cli/engine_flags.h"
 #include "cli/run/options.h"
+#include "plan/own/arguments.h"
 
 namespace plimsoll::checkpoint {
 class Checkpoint;
@@ -31,11 +32,9 @@ struct PlanOptions {
   PlanFormat format = PlanFormat::text;
   std::string explain;
   std::pair<std::string, std::string> diff;
-  std::string check;             // a report of `run`
-  std::filesystem::path folder;  // the model's, where it is one
-  bool own_head = false;         // the weights have one beside the table that the config ties it to
-  std::shared_ptr<const checkpoint::Checkpoint>
-      weights;  // of a quantised model, where there are any
+  std::string check;                                        // a report of `run`
+  std::filesystem::path folder;                             // the model's, where it is one
+  std::shared_ptr<const plan::own::StoredWeights> weights;  // beside the config; null: none
   bool advise = false;
   std::string rate;                  // tokens per second, measured: a number or a report of `run`
   std::vector<std::string> ignored;  // flags given that move no memory

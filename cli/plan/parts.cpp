@@ -17,7 +17,6 @@ constexpr int64_t kMostGpus = 64;
 plan::own::Arguments own_arguments_of(const PlanOptions& options, const Environment& environment) {
   plan::own::Arguments arguments = own_arguments(options.launch, environment);
   if (!options.gpu.empty()) arguments.threads = 1;
-  arguments.own_head = options.own_head;
   arguments.weights = options.weights;
   arguments.folder = options.folder;
   return arguments;

@@ -8,9 +8,7 @@
 #include "base/error.h"
 #include "batch/line_error.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/fused_experts.h"
-#include "checkpoint/packed_weights.h"
-#include "checkpoint/tied_head.h"
+#include "checkpoint/settle_model.h"
 #include "cli/host_limits.h"
 #include "cli/own_arguments.h"
 #include "cli/terminal.h"
@@ -66,19 +64,16 @@ class Weights {
  public:
   Weights(const RunOptions& options, const std::filesystem::path& folder, const Json& config,
           model::ModelSpec& spec) {
-    const auto activations = options.launch.args.whole_activations
-                                 ? quantization::Activations::whole
-                                 : quantization::Activations::rounded;
+    const checkpoint::Keeping keeping = plan::own::keeping(options.launch.args);
     if (options.random_weights) {
-      quantization::assign_packings(config, nullptr, activations, spec);
-      quantization::assign_online(options.launch.args.quantization, activations, spec);
+      checkpoint::settle_kept(config, nullptr, keeping, spec);
       return;
     }
     if (options.sharded_state) {
       shard::settle_tied_head(folder, options.file_pattern, spec);
       shards_.emplace(folder, config, shard::ShardHints{.file_pattern = options.file_pattern},
-                      activations, spec);
-      quantization::assign_online(options.launch.args.quantization, activations, spec);
+                      keeping.activations, spec);
+      quantization::assign_online(keeping.online, keeping.activations, spec);
       return;
     }
     if (shard::looks_sharded(folder)) {
@@ -86,10 +81,8 @@ class Weights {
            folder.string());
     }
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder));
-    checkpoint::settle_fused_experts(*checkpoint_, spec);
-    checkpoint::settle_tied_head(*checkpoint_, spec);
-    checkpoint::settle_packings(config, *checkpoint_, activations, spec);
-    quantization::assign_online(options.launch.args.quantization, activations, spec);
+    checkpoint::settle_stored(*checkpoint_, spec);
+    checkpoint::settle_kept(config, &*checkpoint_, keeping, spec);
     reader_.emplace(*checkpoint_, spec);
     reader_->require_zero_biases();
   }
@@ -120,7 +113,7 @@ void divide(const EngineFlags& flags, const plan::EngineArgs& args, Launch& laun
 }
 
 std::unique_ptr<engine::Engine> make_engine(const checkpoint::WeightSource* source, Launch& launch,
-                                            engine::EngineOptions options) {
+                                            const engine::EngineOptions& options) {
   std::vector<engine::Rank> ranks;
   std::vector<std::unique_ptr<shard::RankSource>> shares;
   const auto tensor = static_cast<size_t>(launch.tensor_ranks);
@@ -139,7 +132,7 @@ std::unique_ptr<engine::Engine> make_engine(const checkpoint::WeightSource* sour
                        .get();
   }
   const text::Tokenizer* tokenizer = launch.tokenizer ? &*launch.tokenizer : nullptr;
-  return std::make_unique<engine::Engine>(launch.spec, ranks, tokenizer, std::move(options));
+  return std::make_unique<engine::Engine>(launch.spec, ranks, tokenizer, options);
 }
 
 // Applies fields that did not come from a line; their errors end the command.
@@ -178,17 +171,14 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   const std::filesystem::path folder = checkpoint::find_model(options.model, cache);
   auto launch = std::make_unique<Launch>();
   launch->device = std::move(device);
-  Json config = model::read_config(folder);
-  quantization::add_separate_config(config, folder);
-  launch->spec = model::read_model_spec(folder);
+  auto [config, spec] = model::read_model_folder(folder);
+  launch->spec = std::move(spec);
   plan::own::check_supported(options.launch.args, launch->spec);
   if (launch->spec.quantization.empty()) {  // else as its tensors say: see divide()
     const std::string cut =
         shard::tensor_refusal(launch->spec, options.launch.args.tensor_parallel);
     if (!cut.empty()) throw Error(ExitCode::usage, cut);
   }
-  const std::string& dtype = options.launch.args.dtype;
-  launch->dtype = dtype == "auto" ? launch->spec.dtype : *dtype_from_torch(dtype);
   const bool own = options.generation_config == "auto" || options.generation_config == "vllm";
   launch->generation = model::read_generation_config(
       own ? folder : std::filesystem::path(options.generation_config), config);
@@ -210,14 +200,17 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
       picture_rules(options, environment, launch->spec, arguments, launch->backend->footprint());
   before_weights(*launch);
   const Weights weights(options, folder, config, launch->spec);
+  launch->dtype = plan::own::run_dtype(launch->spec, options.launch.args);
   engine::EngineOptions engine = engine_options(options, arguments, *launch);
   divide(options.launch, arguments.args, *launch);
   launch->setup = apply_device(options.launch, launch->device, *launch->backend, launch->spec,
                                plan::own::stage_views(launch->stages), engine);
+  const std::string narrowed = plan::own::dtype_note(launch->spec, options.launch.args);
+  if (!narrowed.empty()) launch->setup.notes.push_back(narrowed);
   for (const std::string& note : launch->setup.notes) {
     if (!options.quiet) say(note);
   }
-  launch->engine = make_engine(weights.source(), *launch, std::move(engine));
+  launch->engine = make_engine(weights.source(), *launch, engine);
   if (launch->device.card) {
     for (const std::string& note : backend::device_notes(*launch->backend)) {
       launch->setup.notes.push_back(note);

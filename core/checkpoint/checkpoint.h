@@ -64,8 +64,10 @@ class Checkpoint {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The model's dtype: what its config states, else the one dtype of all its floating tensors, else
-/// float32 (as vLLM decides).
+/// The one dtype of all floating tensors among these, else float32 (as vLLM decides).
+DType common_dtype(const std::vector<DType>& stored);
+
+/// The model's dtype: what its config states, else the common one of all its tensors.
 DType model_dtype(const Checkpoint& checkpoint, const model::ModelSpec& spec);
 
 /// A rectangle of a tensor, seen as [rows, columns] in the engine's orientation, or of a weight,

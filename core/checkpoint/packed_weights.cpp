@@ -71,11 +71,6 @@ quantization::FindStored find_stored(const Checkpoint& checkpoint, const model::
       };
 }
 
-void settle_packings(const Json& config, const Checkpoint& checkpoint,
-                     quantization::Activations activations, model::ModelSpec& spec) {
-  quantization::assign_packings(config, find_stored(checkpoint, spec), activations, spec);
-}
-
 std::unique_ptr<model::PackedRows> open_part(const model::WeightSpec& weight,
                                              const model::Part& part, const Block& block,
                                              const quantization::FindStored& find) {

@@ -126,15 +126,21 @@ bool is_convertible(DType dtype) {
   return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32 || dtype == DType::f64;
 }
 
-DType model_dtype(const Checkpoint& checkpoint, const ModelSpec& spec) {
-  if (spec.dtype_stated) return spec.dtype;
+DType common_dtype(const std::vector<DType>& stored) {
   std::optional<DType> common;
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    if (!is_convertible(tensor.dtype)) continue;
-    if (common && *common != tensor.dtype) return DType::f32;
-    common = tensor.dtype;
+  for (const DType dtype : stored) {
+    if (!is_convertible(dtype)) continue;
+    if (common && *common != dtype) return DType::f32;
+    common = dtype;
   }
   return common.value_or(DType::f32);
+}
+
+DType model_dtype(const Checkpoint& checkpoint, const ModelSpec& spec) {
+  if (spec.dtype_stated) return spec.dtype;
+  std::vector<DType> stored;
+  for (const auto& [name, tensor] : checkpoint.tensors()) stored.push_back(tensor.dtype);
+  return common_dtype(stored);
 }
 
 WeightReader::WeightReader(const Checkpoint& checkpoint, const ModelSpec& spec)

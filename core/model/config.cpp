@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/config_json.h"
 #include "base/error.h"
 #include "model/config_reader.h"
 #include "model/families/families.h"
@@ -111,32 +112,18 @@ void check_total(const ModelSpec& spec) {
        kMostParameters);
 }
 
-// Python writes NaN and Infinity, which are no JSON: as strings they are refused by name, and only
-// where they matter.
-std::string quote_non_finite(std::string_view text) {
-  std::string result;
-  result.reserve(text.size());
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const std::string_view rest = text.substr(i);
-    if (quoted && text[i] == '\\') {
-      result += rest.substr(0, 2);
-      ++i;
-      continue;
-    }
-    if (text[i] == '"') quoted = !quoted;
-    size_t length = 0;
-    for (const std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
-      if (!quoted && rest.starts_with(word)) length = word.size();
-    }
-    if (length == 0) {
-      result += text[i];
-      continue;
-    }
-    result += fmt::format("\"{}\"", rest.substr(0, length));
-    i += length - 1;
+/// ModelOpt's checkpoints may keep their quantisation in a file beside the config, as vLLM reads
+/// it.
+void add_separate_quantization(const fs::path& folder, Json& config) {
+  const fs::path separate = folder / "hf_quant_config.json";
+  if (!config.is_object() || config.contains("quantization_config") ||
+      !fs::is_regular_file(separate)) {
+    return;
   }
-  return result;
+  Json quantization = read_json_file(separate);
+  if (!quantization.is_object()) return;
+  quantization["quant_method"] = "modelopt";
+  config["quantization_config"] = std::move(quantization);
 }
 
 }  // namespace
@@ -148,14 +135,9 @@ Json read_config(const fs::path& folder_or_file) {
     fail(ExitCode::checkpoint_unusable, "{} has no config.json: not a Hugging Face model folder",
          folder_or_file.string());
   }
-  constexpr size_t kLargest = size_t{16} << 20;
-  const std::string text = quote_non_finite(read_text_file(file, kLargest));
-  try {
-    return parse_json(text);
-  } catch (const JsonError& error) {
-    fail(ExitCode::checkpoint_unusable, "{}, line {}, column {}: {}", file.string(), error.line,
-         error.column, error.what());
-  }
+  Json config = read_config_json(file);
+  add_separate_quantization(file.parent_path(), config);
+  return config;
 }
 
 ModelSpec make_model_spec(const Json& config) {
@@ -181,13 +163,14 @@ ModelSpec make_model_spec(const Json& config) {
   return spec;
 }
 
-ModelSpec read_model_spec(const fs::path& folder) {
-  ModelSpec spec = make_model_spec(read_config(folder));
-  if (spec.input_norm.empty()) return spec;
+ModelFolder read_model_folder(const fs::path& folder) {
+  ModelFolder model{.config = read_config(folder), .spec = {}};
+  ModelSpec& spec = model.spec = make_model_spec(model.config);
+  if (spec.input_norm.empty()) return model;
   std::vector<WeightSpec> buffers = read_input_norm(folder, spec.input_norm);
   spec.towers.insert(spec.towers.begin() + 1, std::make_move_iterator(buffers.begin()),
                      std::make_move_iterator(buffers.end()));
-  return spec;
+  return model;
 }
 
 std::vector<std::string> supported_architectures() {

@@ -12,7 +12,8 @@
 
 namespace plimsoll::model {
 
-/// Reads config.json (a file, or the one in a folder). Throws Error(checkpoint_unusable).
+/// Reads config.json (a file, or the one in a folder), with the quantisation that ModelOpt keeps in
+/// hf_quant_config.json beside it. Throws Error(checkpoint_unusable).
 Json read_config(const std::filesystem::path& folder_or_file);
 
 /// The model that a config describes. Unknown architectures and unsupported values are refused by
@@ -20,9 +21,13 @@ Json read_config(const std::filesystem::path& folder_or_file);
 /// proportion to them.
 ModelSpec make_model_spec(const Json& config);
 
-/// The model of a checkpoint's folder: that of its config.json, with the buffers of vLLM's that the
-/// image processor's configuration fills.
-ModelSpec read_model_spec(const std::filesystem::path& folder);
+/// A checkpoint's folder without its tensors. The spec is that of the config, with the buffers of
+/// vLLM's that the image processor's configuration fills.
+struct ModelFolder {
+  Json config;
+  ModelSpec spec;
+};
+ModelFolder read_model_folder(const std::filesystem::path& folder);
 
 /// Names of all architectures that run supports, sorted.
 std::vector<std::string> supported_architectures();

@@ -191,16 +191,4 @@ void assign_packings(const Json& config, const FindStored& find, Activations act
   }
 }
 
-void add_separate_config(Json& config, const std::filesystem::path& folder) {
-  const std::filesystem::path separate = folder / "hf_quant_config.json";
-  if (!config.is_object() || config.contains("quantization_config") ||
-      !std::filesystem::is_regular_file(separate)) {
-    return;
-  }
-  Json quantization = read_json_file(separate);
-  if (!quantization.is_object()) return;
-  quantization["quant_method"] = "modelopt";
-  config["quantization_config"] = std::move(quantization);
-}
-
 }  // namespace plimsoll::quantization

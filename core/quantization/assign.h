@@ -2,7 +2,6 @@
 // that are there, put into the weight table.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -29,9 +28,5 @@ void assign_packings(const Json& config, const FindStored& find, Activations act
 /// The stored matrix of a part: its module and tensors.
 StoredMatrix stored_matrix(const model::WeightSpec& weight, const model::Part& part,
                            const FindStored& find);
-
-/// ModelOpt's checkpoints may keep their quantisation in hf_quant_config.json beside the config, as
-/// vLLM reads it: puts it into a config that has none.
-void add_separate_config(Json& config, const std::filesystem::path& folder);
 
 }  // namespace plimsoll::quantization

@@ -32,7 +32,7 @@ Origin read_origin(const fs::path& folder, const ShardHints& hints) {
 }
 
 model::ModelSpec shards_spec(const fs::path& folder, const Origin& origin) {
-  model::ModelSpec spec = model::read_model_spec(folder);
+  auto [config, spec] = model::read_model_folder(folder);
   settle_tied_head(folder, origin.hints.file_pattern, spec);
   set_apart(spec);
   if (spec.quantization.empty()) return spec;
@@ -49,7 +49,7 @@ model::ModelSpec shards_spec(const fs::path& folder, const Origin& origin) {
           [&](const std::string& name) {
             return origin.listed ? origin.listed->contains(name) : listed;
           }};
-  quantize_weights(model::read_config(folder), stored, spec);
+  quantize_weights(config, stored, spec);
   return spec;
 }
 

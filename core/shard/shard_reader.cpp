@@ -107,6 +107,11 @@ ShardReader::ShardReader(const fs::path& folder, const model::ModelSpec& spec,
 ShardReader::ShardReader(const fs::path& folder, const Json& config, const ShardHints& hints,
                          quantization::Activations activations, model::ModelSpec& spec)
     : ShardReader(folder, cut_table(folder, hints, spec), hints) {
+  if (!spec.dtype_stated) {
+    std::vector<DType> stored;
+    for (const auto& [name, tensor] : joined_.tensors()) stored.push_back(tensor.dtype());
+    spec.dtype = checkpoint::common_dtype(stored);
+  }
   if (!spec.quantization.empty()) {
     quantization::assign_packings(config, find(), activations, spec);
   }

@@ -88,13 +88,14 @@ struct Source::File {
 };
 
 Source::Source(const fs::path& folder, const Release& release)
-    : folder_(fs::canonical(folder)),
-      spec_(std::make_unique<model::ModelSpec>(model::read_model_spec(folder_))) {
+    : folder_(fs::canonical(folder)), spec_(std::make_unique<model::ModelSpec>()) {
+  auto [config, spec] = model::read_model_folder(folder_);
+  *spec_ = std::move(spec);
   if (!spec_->vllm.refused.empty()) {
     fail(ExitCode::checkpoint_unusable, "{}: {}, so there are no shards of it", folder_.string(),
          spec_->vllm.refused);
   }
-  std::vector<std::string> texts = {kConfig};
+  std::vector<std::string> texts = {kConfig, "hf_quant_config.json"};
   if (!spec_->input_norm.empty())
     std::ranges::copy(model::kInputNormFiles, std::back_inserter(texts));
   for (const std::string& name : texts) {
@@ -106,7 +107,7 @@ Source::Source(const fs::path& folder, const Release& release)
   settle_head(release);
   quantization_ = spec_->quantization;
   set_apart(*spec_);
-  if (!quantization_.empty()) quantize();
+  if (!quantization_.empty()) quantize(config);
   reader_ = std::make_unique<checkpoint::WeightReader>(*checkpoint_, *spec_);
   check_told_values(*reader_, *spec_);
   check_biases();
@@ -153,7 +154,7 @@ void Source::check_biases() const {
   }
 }
 
-void Source::quantize() {
+void Source::quantize(const Json& config) {
   const auto find = [this](const std::string& name) { return checkpoint_->find(name); };
   const StoredTensors stored{
       .is_plain =
@@ -169,7 +170,7 @@ void Source::quantize() {
             const bool listed = tensor != nullptr && tensor->shape == std::vector<int64_t>{1};
             return listed_.note(name, listed);
           }};
-  quantize_weights(model::read_config(folder_), stored, *spec_);
+  quantize_weights(config, stored, *spec_);
 }
 
 Json Source::quantised_tensors() const {

@@ -53,7 +53,7 @@ class Source {
  private:
   struct File;
   void settle_head(const Release& release);
-  void quantize();
+  void quantize(const Json& config);
   void check_biases() const;
 
   std::filesystem::path folder_;

@@ -183,13 +183,39 @@ TEST_CASE("a config without dtype: the weights' headers say it, else 16 bits are
 namespace {
 
 // Of a run of `in` in the scratch folder.
-Json report_of_run(const Scratch& scratch, const std::string& flags) {
-  const std::string command = "plimsoll run $MODEL -q --overwrite -i in -o out --report r " + flags;
+Json report_of_run(const Scratch& scratch, const std::string& model, const std::string& flags) {
+  const std::string command =
+      "plimsoll run " + model + " -q --overwrite -i in -o out --report r " + flags;
   REQUIRE(shell(scratch, command).status == 0);
   return parse_json<Json>(scratch.read("r"));
 }
 
 }  // namespace
+
+TEST_CASE("without a dtype in the config run takes that of the weights, as plan says") {
+  const Scratch scratch;
+  scratch.write("in", "{\"prompt\":\"a\",\"max_tokens\":1}\n");
+  shell(scratch,
+        "mkdir m; cp $MODEL/*.json m/; grep -v '\"dtype\"' $MODEL/config.json > m/config.json; "
+        "sed 's/\"BF16\"/\"F16\" /g' $MODEL/model.safetensors > m/model.safetensors");
+  CHECK(plan_of(scratch, "m")["dtype"] == "float16");
+  CHECK(report_of_run(scratch, "m", "")["dtype"] == "float16");
+  REQUIRE(shell(scratch, "plimsoll shard m -o s -tp 2").status == 0);
+  CHECK(report_of_run(scratch, "s", "--load-format sharded_state")["dtype"] == "float16");
+}
+
+TEST_CASE("a model of float64 is run in float32") {
+  const Scratch scratch;
+  scratch.write("in", "{\"prompt\":\"a\",\"max_tokens\":8}\n");
+  shell(scratch,
+        "mkdir m; cp $MODEL/* m/; sed 's/\"bfloat16\"/\"float64\"/' $MODEL/config.json > "
+        "m/config.json");
+  CHECK(plan_of(scratch, "m")["dtype"] == "float32");
+  CHECK(report_of_run(scratch, "m", "")["dtype"] == "float32");
+  const std::string answers = scratch.read("out");
+  report_of_run(scratch, "$MODEL", "--dtype float32");
+  CHECK(scratch.read("out") == answers);
+}
 
 TEST_CASE("run takes what plan says, with the same flags") {
   const Scratch scratch;
@@ -199,7 +225,7 @@ TEST_CASE("run takes what plan says, with the same flags") {
                             "--cpu-kvcache-space 0.01 --block-size 8"}) {
     INFO(flags);
     const Json plan = plan_of(scratch, std::string("$MODEL ") + flags);
-    const Json report = report_of_run(scratch, flags);
+    const Json report = report_of_run(scratch, "$MODEL", flags);
     CHECK(sum_of_parts(plan) == report["memory"]["planned_bytes"].get<int64_t>());
     CHECK(plan["num_gpu_blocks"] == report["plan"]["kv_blocks"]);
   }
@@ -209,7 +235,7 @@ TEST_CASE("run takes what plan says, with the same flags") {
                             "-tp 2 -pp 2 -dp 2 --threads 2"}) {
     INFO(flags);
     const Json plan = plan_of(scratch, std::string("$MODEL ") + flags);
-    const Json report = report_of_run(scratch, flags);
+    const Json report = report_of_run(scratch, "$MODEL", flags);
     const bool staged = plan.contains("stages");
     const size_t stages = staged ? plan["stages"].size() : 1;
     const size_t tensor = std::string(flags).starts_with("-tp 2") ? 2 : 1;

@@ -17,8 +17,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/fused_experts.h"
-#include "checkpoint/packed_weights.h"
+#include "checkpoint/settle_model.h"
 #include "conformance/golden.h"
 #include "conformance/model_runner.h"
 #include "model/config.h"
@@ -117,8 +116,7 @@ class Subject {
         backend_(std::move(backend)),
         folder_(fs::temp_directory_path() / fmt::format("plimsoll-{}-{}", golden.name, getpid())) {
     write_checkpoint(folder, folder_);
-    Json config = model::read_config(folder_);
-    quantization::add_separate_config(config, folder_);
+    const Json config = model::read_config(folder_);
     spec_ = model::make_model_spec(config);
     for (const Case& c : golden.cases) {
       longest_ = std::max(longest_, c.length());
@@ -128,8 +126,8 @@ class Subject {
       spec_.max_position = std::max(spec_.max_position, longest_);
     }
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
-    checkpoint::settle_packings(config, *checkpoint_, activations, spec_);
-    checkpoint::settle_fused_experts(*checkpoint_, spec_);
+    checkpoint::settle_stored(*checkpoint_, spec_);
+    checkpoint::settle_kept(config, &*checkpoint_, {.activations = activations}, spec_);
   }
   ~Subject() { fs::remove_all(folder_); }
 

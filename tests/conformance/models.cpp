@@ -43,7 +43,7 @@ TEST_CASE("golden models of further families in the stored half type") {
 std::vector<fs::path> folders_of_rows() {
   std::vector<fs::path> folders = model_folders();
   for (const fs::path& folder : model_folders("more_models")) {
-    if (model::read_model_spec(folder).has_indexers()) folders.push_back(folder);
+    if (model::read_model_folder(folder).spec.has_indexers()) folders.push_back(folder);
   }
   return folders;
 }

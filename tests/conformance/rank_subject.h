@@ -10,8 +10,7 @@
 
 #include "batch/scratch.h"
 #include "checkpoint/counted_source.h"
-#include "checkpoint/fused_experts.h"
-#include "checkpoint/packed_weights.h"
+#include "checkpoint/settle_model.h"
 #include "conformance/cpu.h"
 #include "conformance/golden_models.h"
 #include "engine/engine.h"
@@ -43,12 +42,11 @@ class RankSubject {
                        quantization::Activations activations = quantization::Activations::rounded)
       : folder_(scratch_.path("model")) {
     write_checkpoint(recipe, folder_);
-    spec_ = model::read_model_spec(folder_);
+    auto [config, spec] = model::read_model_folder(folder_);
+    spec_ = std::move(spec);
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
-    checkpoint::settle_fused_experts(*checkpoint_, spec_);
-    Json config = model::read_config(folder_);
-    quantization::add_separate_config(config, folder_);
-    checkpoint::settle_packings(config, *checkpoint_, activations, spec_);
+    checkpoint::settle_stored(*checkpoint_, spec_);
+    checkpoint::settle_kept(config, &*checkpoint_, {.activations = activations}, spec_);
     reader_.emplace(*checkpoint_, spec_);
   }
 

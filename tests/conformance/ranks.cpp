@@ -137,7 +137,7 @@ TEST_CASE("ranks that share experts or latents answer with the bits of one rank"
     const auto has_either = [](const model::LayerSpec& layer) {
       return layer.mlp.kind == model::MlpKind::experts || layer.attention.latent.kv_rank > 0;
     };
-    const model::ModelSpec spec = model::read_model_spec(recipe);
+    const model::ModelSpec spec = model::read_model_folder(recipe).spec;
     if (std::ranges::none_of(spec.layers, has_either)) continue;
     RankSubject subject(recipe);
     const std::vector<int64_t> widths = print_widths(recipe, subject);

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "batch/scratch.h"
-#include "checkpoint/packed_weights.h"
+#include "checkpoint/settle_model.h"
 #include "conformance/cpu.h"
 #include "conformance/golden.h"
 #include "engine/engine.h"
@@ -153,7 +153,7 @@ std::optional<std::string> quantised_answer(const Source& source, int64_t ranks,
   try {
     job.emplace(source, JobOptions{.tensor_parallel = ranks, .dtype = dtype});
     write_shards(*job, out, {.tool_version = "test"});
-    model::ModelSpec spec = model::read_model_spec(out);
+    model::ModelSpec spec = model::read_model_folder(out).spec;
     const ShardReader shards(out, model::read_config(out), {}, kWhole, spec);
     return answer(spec, shards, source.dtype());
   } catch (const Error& error) {
@@ -175,9 +175,9 @@ int check_quantised(const fs::path& recipe) {
   } catch (const Error&) {
     return 0;
   }
-  model::ModelSpec spec = model::read_model_spec(folder);
+  model::ModelSpec spec = model::read_model_folder(folder).spec;
   const auto checkpoint = checkpoint::Checkpoint::open(folder);
-  checkpoint::settle_packings(model::read_config(folder), checkpoint, kWhole, spec);
+  checkpoint::settle_kept(model::read_config(folder), &checkpoint, {.activations = kWhole}, spec);
   const checkpoint::WeightReader reader(checkpoint, spec);
   const std::string expected = answer(spec, reader, source->dtype());
   REQUIRE(expected.size() > 100);

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "plan/report/report.h"
-#include "plan/shapes/config_file.h"
+#include "plan/shapes/config_defaults.h"
 #include "plan/shapes/families.h"
 #include "plan/vllm/plan.h"
 

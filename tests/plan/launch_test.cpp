@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "plan/configs.h"
 #include "plan/report/report.h"
-#include "plan/shapes/config_file.h"
+#include "plan/shapes/config_defaults.h"
 #include "plan/solver.h"
 #include "plan/vllm/plan.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/shapes/config_file.h"
+#include "plan/shapes/config_defaults.h"
 #include "plan/towers/multimodal.h"
 
 namespace plimsoll::plan {

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "model/config.h"
 #include "model/pipeline.h"
-#include "plan/shapes/config_file.h"
+#include "plan/shapes/config_defaults.h"
 #include "plan/shapes/model_shape.h"
 #include "shard/layout.h"
 

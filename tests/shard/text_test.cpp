@@ -87,7 +87,7 @@ TEST_CASE("a head of the checkpoint's own comes back from its shards") {
     unshard(scratch.path("out"), scratch.path("joined"), {});
     CHECK(tensors_of(scratch.path("joined")) == tensors_of(scratch.path("model")));
 
-    model::ModelSpec spec = model::read_model_spec(scratch.path("out"));
+    model::ModelSpec spec = model::read_model_folder(scratch.path("out")).spec;
     settle_tied_head(scratch.path("out"), "", spec);
     REQUIRE(spec.head != spec.embedding);
     const ShardReader reader(scratch.path("out"), spec, {});
@@ -103,7 +103,7 @@ TEST_CASE("a copy of the table as head stays one weight") {
   CHECK_FALSE(source.has_own_head());
   CHECK(source.spec().head == source.spec().embedding);
   write(scratch, {.pipeline_parallel = 2}, "out");
-  model::ModelSpec spec = model::read_model_spec(scratch.path("out"));
+  model::ModelSpec spec = model::read_model_folder(scratch.path("out")).spec;
   settle_tied_head(scratch.path("out"), "", spec);
   CHECK(spec.head == spec.embedding);
 }
@@ -120,7 +120,7 @@ TEST_CASE("the engine computes with the head that the checkpoint has") {
   const Json model = find_case(kOwnHead);
   const Scratch scratch;
   write_model(scratch, model.at("config"), model.at("recipe"));
-  model::ModelSpec spec = model::read_model_spec(scratch.path("model"));
+  model::ModelSpec spec = model::read_model_folder(scratch.path("model")).spec;
   REQUIRE(spec.head == spec.embedding);
   const auto checkpoint = checkpoint::Checkpoint::open(scratch.path("model"));
   checkpoint::settle_tied_head(checkpoint, spec);
@@ -134,7 +134,7 @@ TEST_CASE("biases that vLLM leaves out are zero when they come from shards") {
   const Scratch scratch;
   write_model(scratch, model.at("config"), model.at("recipe"));
   write(scratch, {.tensor_parallel = 2}, "out");
-  const model::ModelSpec spec = model::read_model_spec(scratch.path("out"));
+  const model::ModelSpec spec = model::read_model_folder(scratch.path("out")).spec;
   const model::WeightSpec& bias = spec.weight(spec.layers.front().attention.out.bias);
   const ShardReader shards(scratch.path("out"), spec, {});
   const auto checkpoint = checkpoint::Checkpoint::open(scratch.path("model"));
@@ -158,7 +158,7 @@ TEST_CASE("biases that vLLM alone has are no part of what the engine computes") 
   write_model(scratch, model.at("config"), model.at("recipe"));
   CHECK_THROWS_WITH(Source(scratch.path("model")), Catch::Contains("self_attn.k_proj.bias"));
   const auto checkpoint = checkpoint::Checkpoint::open(scratch.path("model"));
-  const model::ModelSpec spec = model::read_model_spec(scratch.path("model"));
+  const model::ModelSpec spec = model::read_model_folder(scratch.path("model")).spec;
   CHECK_NOTHROW(checkpoint::WeightReader(checkpoint, spec));
 }
 
@@ -180,7 +180,7 @@ TEST_CASE("a head that vLLM's class needs or has not is told of") {
   const Scratch scratch;
   write_model(scratch, headless.at("config"), headless.at("recipe"));
   write(scratch, {}, "out");
-  const model::ModelSpec spec = model::read_model_spec(scratch.path("out"));
+  const model::ModelSpec spec = model::read_model_folder(scratch.path("out")).spec;
   CHECK_THROWS_WITH(ShardReader(scratch.path("out"), spec, {}),
                     Catch::Contains("the shards hold no head"));
 }
@@ -190,7 +190,7 @@ TEST_CASE("shards of Laguna, whose gates vLLM has apart, are read back") {
   const Scratch scratch;
   write_model(scratch, model.at("config"), model.at("recipe"));
   write(scratch, {.tensor_parallel = 2}, "out");
-  const model::ModelSpec spec = model::read_model_spec(scratch.path("out"));
+  const model::ModelSpec spec = model::read_model_folder(scratch.path("out")).spec;
   const ShardReader shards(scratch.path("out"), spec, {});
   const auto checkpoint = checkpoint::Checkpoint::open(scratch.path("model"));
   const checkpoint::WeightReader reader(checkpoint, spec);
@@ -208,7 +208,7 @@ TEST_CASE("a router's biases that vLLM's class has no place for") {
   Json model = find_case("minimax m2, without biases of the choice");
   const Scratch scratch;
   write_model(scratch, model.at("config"), model.at("recipe"));
-  const model::ModelSpec spec = model::read_model_spec(scratch.path("model"));
+  const model::ModelSpec spec = model::read_model_folder(scratch.path("model")).spec;
   const model::WeightSpec& bias = spec.weight(spec.layers.front().mlp.router.choice_bias);
   const auto checkpoint = checkpoint::Checkpoint::open(scratch.path("model"));
   const checkpoint::WeightReader reader(checkpoint, spec);
@@ -229,7 +229,7 @@ TEST_CASE("the engine reads experts that are stored as one tensor") {
   const Scratch scratch;
   write_model(scratch, model.at("config"), model.at("recipe"));
   auto checkpoint = checkpoint::Checkpoint::open(scratch.path("model"));
-  model::ModelSpec spec = model::read_model_spec(scratch.path("model"));
+  model::ModelSpec spec = model::read_model_folder(scratch.path("model")).spec;
   checkpoint::settle_fused_experts(checkpoint, spec);
   const checkpoint::WeightReader reader(checkpoint, spec);
   const model::MlpSpec& mlp = spec.layers.front().mlp;

@@ -12,6 +12,22 @@ int threads_of_copy(int threads, int64_t copies) {
   return static_cast<int>(std::max<int64_t>(1, threads / copies));
 }
 
+DType run_dtype(const model::ModelSpec& spec, const EngineArgs& args) {
+  if (args.dtype != "auto") return dtype_from_torch(args.dtype).value_or(spec.dtype);
+  return spec.dtype == DType::f64 ? DType::f32 : spec.dtype;
+}
+
+std::string dtype_note(const model::ModelSpec& spec, const EngineArgs& args) {
+  if (args.dtype != "auto" || spec.dtype != DType::f64) return "";
+  return "the model is of float64: it is run in float32";
+}
+
+checkpoint::Keeping keeping(const EngineArgs& args) {
+  return {.activations = args.whole_activations ? quantization::Activations::whole
+                                                : quantization::Activations::rounded,
+          .online = args.quantization};
+}
+
 int64_t budget_bytes(const Arguments& arguments, int64_t total) {
   const EngineArgs& args = arguments.args;
   const double share = args.gpu_memory_utilization > 0 ? args.gpu_memory_utilization : kUtilization;

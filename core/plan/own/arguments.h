@@ -5,15 +5,23 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "backend/backend.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/settle_model.h"
 #include "engine/ranks/stage_layouts.h"
 #include "model/model_spec.h"
 #include "plan/engine_args.h"
 
 namespace plimsoll::plan::own {
+
+/// The weights beside a config, looked at once for all plans of it.
+struct StoredWeights {
+  checkpoint::Checkpoint tensors;
+  model::ModelSpec spec;  // of the config, as the tensors have it (checkpoint::settle_stored)
+};
 
 /// Arguments under vLLM's names, and what our engine has beside them.
 struct Arguments {
@@ -23,10 +31,17 @@ struct Arguments {
   int threads = 1;                         // of a run on this machine's processor
   std::filesystem::path folder;            // the model's; empty: a config alone
   Json processor_kwargs = Json::object();  // --mm-processor-kwargs
-  bool own_head = false;  // the weights have one beside the table that the config ties it to
-  /// The weights, whose headers have the last word on what is quantised; null: none to look at.
-  std::shared_ptr<const checkpoint::Checkpoint> weights;
+  std::shared_ptr<const StoredWeights> weights;  // null: none to look at
 };
+
+/// The dtype of weights and activations: --dtype, else the model's (float32 for one of float64).
+DType run_dtype(const model::ModelSpec& spec, const EngineArgs& args);
+
+/// Says that the model's dtype is not the run's; empty: it is, or --dtype was given.
+std::string dtype_note(const model::ModelSpec& spec, const EngineArgs& args);
+
+/// How weights are kept.
+checkpoint::Keeping keeping(const EngineArgs& args);
 
 /// Share of a card where none is given.
 inline constexpr double kUtilization = 0.90;

@@ -9,18 +9,15 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/packed_weights.h"
-#include "checkpoint/tied_head.h"
+#include "checkpoint/settle_model.h"
 #include "memory/available.h"
 #include "model/config.h"
-#include "model/tied_head.h"
 #include "plan/arguments.h"
 #include "plan/own/blocks.h"
 #include "plan/own/figures.h"
 #include "plan/own/launch.h"
 #include "plan/own/pictures.h"
 #include "plan/report/report.h"
-#include "quantization/online.h"
 
 namespace plimsoll::plan::own {
 namespace {
@@ -33,18 +30,13 @@ model::ModelSpec read_spec(const ConfigView& config) {
   }
 }
 
-/// How run keeps the weights of a quantised checkpoint.
-void settle_packings(const ConfigView& config, const Arguments& arguments, const hardware::Gpu* gpu,
-                     model::ModelSpec& spec) {
+/// How run keeps the weights.
+void settle_kept(const ConfigView& config, const Arguments& arguments, const hardware::Gpu* gpu,
+                 model::ModelSpec& spec) {
   const std::string method = spec.quantization;
-  const auto activations = arguments.args.whole_activations ? quantization::Activations::whole
-                                                            : quantization::Activations::rounded;
-  if (arguments.weights) {
-    checkpoint::settle_packings(config.json(), *arguments.weights, activations, spec);
-  } else {
-    quantization::assign_packings(config.json(), nullptr, activations, spec);
-  }
-  quantization::assign_online(arguments.args.quantization, activations, spec);
+  const StoredWeights* const stored = arguments.weights.get();
+  checkpoint::settle_kept(config.json(), stored == nullptr ? nullptr : &stored->tensors,
+                          keeping(arguments.args), spec);
   const bool packed = std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed);
   if (!spec.quantization.empty() || (packed && gpu != nullptr)) {
     fail(ExitCode::checkpoint_unusable,
@@ -148,12 +140,14 @@ void refuse_above_host(PlanResult& result, const std::vector<RankLaunch>& ranks,
 }
 
 void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunch& rank,
-               const EngineArgs& args, const std::string& refusal) {
-  if (!spec.dtype_stated && args.dtype == "auto") {
+               const Arguments& arguments, const std::string& refusal) {
+  const EngineArgs& args = arguments.args;
+  if (!spec.dtype_stated && args.dtype == "auto" && !arguments.weights) {
     result.notes.push_back(fmt::format(
         "the config names no dtype and there are no weights to look at: {} is taken (--dtype)",
         result.dtype));
   }
+  if (std::string note = dtype_note(spec, args); !note.empty()) result.notes.push_back(note);
   if (spec.vision && !rank.layout.pictures && !refusal.empty()) {
     result.notes.push_back("prompts of text alone: " + refusal);
   }
@@ -181,12 +175,6 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
   }
 }
 
-/// The dtype of weights and activations. Most weights are 16 bits wide where a config does not say.
-DType run_dtype(const model::ModelSpec& spec, const EngineArgs& args) {
-  if (args.dtype == "auto") return spec.dtype_stated ? spec.dtype : DType::bf16;
-  return dtype_from_torch(args.dtype).value_or(spec.dtype);
-}
-
 bool has_weights(const std::filesystem::path& folder) {
   return std::filesystem::exists(folder / "model.safetensors.index.json") ||
          std::filesystem::exists(folder / "model.safetensors");
@@ -194,39 +182,25 @@ bool has_weights(const std::filesystem::path& folder) {
 
 }  // namespace
 
-bool has_own_head(const ConfigView& config, const std::filesystem::path& folder) {
+std::shared_ptr<const StoredWeights> look_at_weights(const ConfigView& config,
+                                                     const std::filesystem::path& folder) {
   model::ModelSpec spec = read_spec(config);
-  if (!spec.tied_head || !has_weights(folder)) return false;
+  const bool open = spec.tied_head || !spec.dtype_stated || !spec.quantization.empty();
+  if (!open || !has_weights(folder)) return nullptr;
   try {
-    checkpoint::settle_tied_head(checkpoint::Checkpoint::open(folder), spec);
+    StoredWeights stored{.tensors = checkpoint::Checkpoint::open(folder), .spec = std::move(spec)};
+    checkpoint::settle_stored(stored.tensors, stored.spec);
+    return std::make_shared<const StoredWeights>(std::move(stored));
   } catch (const Error&) {
-    return false;  // planning needs no more than the config: weights may come later
+    return nullptr;
   }
-  return !spec.tied_head;
-}
-
-std::shared_ptr<const checkpoint::Checkpoint> open_weights(const std::filesystem::path& folder) {
-  if (!has_weights(folder)) return nullptr;
-  try {
-    return std::make_shared<const checkpoint::Checkpoint>(checkpoint::Checkpoint::open(folder));
-  } catch (const Error&) {
-    return nullptr;  // planning needs no more than the config: weights may come later
-  }
-}
-
-std::string weights_dtype(const ConfigView& config, const std::filesystem::path& folder) {
-  const model::ModelSpec spec = read_spec(config);
-  if (spec.dtype_stated || !has_weights(folder)) return "auto";
-  return std::string(
-      torch_name(checkpoint::model_dtype(checkpoint::Checkpoint::open(folder), spec)));
 }
 
 PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
                      const hardware::Gpu* gpu) {
-  model::ModelSpec spec = read_spec(config);
+  model::ModelSpec spec = arguments.weights ? arguments.weights->spec : read_spec(config);
   check_supported(arguments.args, spec);
-  if (arguments.own_head && spec.tied_head) model::untie_head(spec);
-  settle_packings(config, arguments, gpu, spec);
+  settle_kept(config, arguments, gpu, spec);
   const DType dtype = run_dtype(spec, arguments.args);
   PlanResult result;
   result.engine = "plimsoll";
@@ -270,7 +244,7 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
   }
   add_arguments(result, arguments.args);
   const auto card = device_footprint(gpu);
-  add_notes(result, spec, *rank, arguments.args,
+  add_notes(result, spec, *rank, arguments,
             picture_refusal(spec, arguments, card ? *card : backend::cpu_footprint()));
   if (gpu != nullptr) return result;
   const int64_t copies = arguments.args.data_parallel;

@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <string>
 
 #include "base/config_view.h"
 #include "hardware/gpu_catalogue.h"
@@ -17,15 +16,10 @@ namespace plimsoll::plan::own {
 PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
                      const hardware::Gpu* gpu);
 
-/// The dtype that `run` would take for "auto" when the config states none: that of the weights'
-/// headers in `folder`; "auto" where there are none, or the config states one.
-std::string weights_dtype(const ConfigView& config, const std::filesystem::path& folder);
-
-/// The weights in `folder`; null where they are missing or unreadable.
-std::shared_ptr<const checkpoint::Checkpoint> open_weights(const std::filesystem::path& folder);
-
-/// Whether `run` would find a head in `folder`'s weights that differs from the table that the
-/// config ties it to; false where weights are missing.
-bool has_own_head(const ConfigView& config, const std::filesystem::path& folder);
+/// Looks at the weights in `folder` where the config leaves something open: a tied head, the dtype,
+/// what is quantised. Null where it does not, or they are missing or unreadable: planning needs no
+/// more than the config, the weights may come later.
+std::shared_ptr<const StoredWeights> look_at_weights(const ConfigView& config,
+                                                     const std::filesystem::path& folder);
 
 }  // namespace plimsoll::plan::own

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "plan/shapes/config_file.h"
+#include "plan/shapes/config_defaults.h"
 
 namespace plimsoll::plan {
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/shapes/config_file.h"
+#include "plan/shapes/config_defaults.h"
 
 namespace plimsoll::plan {
 namespace {

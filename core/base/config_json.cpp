@@ -1,9 +1,8 @@
-#include "plan/shapes/config_file.h"
+#include "base/config_json.h"
 
 #include "base/error.h"
-#include "base/json.h"
 
-namespace plimsoll::plan {
+namespace plimsoll {
 
 std::string without_python_numbers(std::string_view text) {
   std::string result;
@@ -40,14 +39,14 @@ std::string without_python_numbers(std::string_view text) {
 }
 
 Json read_config_json(const std::filesystem::path& file) {
-  constexpr size_t kMostBytes = size_t{64} << 20;
+  constexpr size_t kMostBytes = size_t{16} << 20;
   const std::string text = without_python_numbers(read_text_file(file, kMostBytes));
   try {
-    return parse_json<Json>(text);
+    return parse_json(text);
   } catch (const JsonError& error) {
     fail(ExitCode::checkpoint_unusable, "{}, line {}, column {}: {}", file.string(), error.line,
          error.column, error.what());
   }
 }
 
-}  // namespace plimsoll::plan
+}  // namespace plimsoll

@@ -1,16 +1,10 @@
-// Reading a config.json that Python wrote.
+// A config put into the form that the table of architectures reads.
 #pragma once
 
-#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <string_view>
 
 namespace plimsoll::plan {
-
-/// Python's json writes NaN and Infinity, which are no JSON: they become the strings "NaN",
-/// "Infinity" and "-Infinity", so that a key that needs a number refuses them by name.
-std::string without_python_numbers(std::string_view text);
 
 /// What transformers' classes assume, as JSON by model_type (class_defaults.json): a key's value,
 /// "key|its other name"'s value, and for a config within one its own object or usual model_type.
@@ -22,8 +16,5 @@ void complete_config(nlohmann::json& config);
 /// Puts Mistral's own params.json under the names of a config.json; leaves every other object as it
 /// is. Throws Error(checkpoint_unusable), naming `path`, for what vLLM does not read.
 void adapt_mistral_params(nlohmann::json& config, const std::string& path);
-
-/// Reads a config, as it is stated. Throws Error(checkpoint_unusable) naming file, line and column.
-nlohmann::json read_config_json(const std::filesystem::path& file);
 
 }  // namespace plimsoll::plan

@@ -1,0 +1,19 @@
+// JSON that Python wrote: config.json and its like.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+
+namespace plimsoll {
+
+/// Python's json writes NaN and Infinity, which are no JSON: they become the strings "NaN",
+/// "Infinity" and "-Infinity", so that a key that needs a number refuses them by name.
+std::string without_python_numbers(std::string_view text);
+
+/// Reads a config, as it is stated. Throws Error(checkpoint_unusable) naming file, line and column.
+Json read_config_json(const std::filesystem::path& file);
+
+}  // namespace plimsoll

@@ -1,0 +1,27 @@
+// What a config leaves open, and a checkpoint's tensors and the launch decide.
+#pragma once
+
+#include <string>
+
+#include "base/json.h"
+#include "checkpoint/checkpoint.h"
+#include "quantization/assign.h"
+
+namespace plimsoll::checkpoint {
+
+/// How a launch keeps weights.
+struct Keeping {
+  quantization::Activations activations = quantization::Activations::rounded;
+  std::string online = {};  // method that plain weights are quantised by while they are read, or ""
+};
+
+/// By the tensors: the dtype of a config that states none, whether experts are stored as one
+/// tensor, whether the head is the token table. Throws Error(checkpoint_unusable).
+void settle_stored(Checkpoint& checkpoint, model::ModelSpec& spec);
+
+/// After that, by the launch: how weights are kept in memory. `checkpoint` null: by the config
+/// alone. Throws Error(checkpoint_unusable).
+void settle_kept(const Json& config, const Checkpoint* checkpoint, const Keeping& keeping,
+                 model::ModelSpec& spec);
+
+}  // namespace plimsoll::checkpoint
