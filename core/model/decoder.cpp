@@ -1,6 +1,7 @@
 #include "model/decoder.h"
 
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -31,7 +32,10 @@ void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefau
                                       .parameters = defaults.rope})};
 }
 
-void add_llama_biases(const ConfigReader& config, Decoder& decoder) {
+namespace {
+
+/// `qkv`: of q, k and v where that is not the attention's two keys'.
+void add_vllm_biases(const ConfigReader& config, std::optional<bool> qkv, Decoder& decoder) {
   const auto add = [](bool in_vllm, bool& bias, Kept& kept) {
     if (bias && !in_vllm) kept = Kept::in_run;
     if (!bias && in_vllm) kept = Kept::in_vllm;
@@ -39,9 +43,21 @@ void add_llama_biases(const ConfigReader& config, Decoder& decoder) {
   };
   const bool attention =
       config.boolean({"attention_bias"}, false) || config.boolean({"bias"}, false);
-  add(config.boolean({"qkv_bias"}, attention), decoder.qkv_bias, decoder.qkv_bias_kept);
+  add(qkv.value_or(attention), decoder.qkv_bias, decoder.qkv_bias_kept);
   add(attention, decoder.out_bias, decoder.out_bias_kept);
   add(config.boolean({"mlp_bias"}, false), decoder.mlp_bias, decoder.mlp_bias_kept);
+}
+
+}  // namespace
+
+void add_llama_biases(const ConfigReader& config, Decoder& decoder) {
+  const bool decides = config.find({"qkv_bias"}) != nullptr;
+  add_vllm_biases(
+      config, decides ? std::optional(config.boolean({"qkv_bias"}, false)) : std::nullopt, decoder);
+}
+
+void add_kin_biases(const ConfigReader& config, Decoder& decoder) {
+  add_vllm_biases(config, std::nullopt, decoder);
 }
 
 void read_plain_attention_biases(const ConfigReader& config, Decoder& decoder) {

@@ -212,6 +212,8 @@ void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefau
 /// The biases that vLLM's Llama class reads from the config, beside those that the decoder already
 /// has as transformers' class reads them.
 void add_llama_biases(const ConfigReader& config, Decoder& decoder);
+/// The same of classes beside it that do not read `qkv_bias` (Granite, EXAONE, Nemotron).
+void add_kin_biases(const ConfigReader& config, Decoder& decoder);
 /// `attention_bias` of a family whose class in vLLM has none of these biases: q, k, v and out.
 void read_plain_attention_biases(const ConfigReader& config, Decoder& decoder);
 /// The order of names that vLLM's Transformers classes have.

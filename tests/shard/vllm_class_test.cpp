@@ -169,6 +169,9 @@ TEST_CASE("what vLLM's class does not read of a config is refused or known") {
   CHECK(refused("BloomForCausalLM", "bloom", untied));
   CHECK(refused("FalconForCausalLM", "falcon", {{"intermediate_size", 128}}));
   CHECK_FALSE(refused("FalconForCausalLM", "falcon", {{"intermediate_size", 256}}));
+  // One tensor for both, whatever the config says.
+  CHECK(refused("Lfm2ForCausalLM", "lfm2", untied));
+  CHECK_FALSE(refused("Lfm2ForCausalLM", "lfm2", {}));
   // Biases that its class has whatever the config says: a checkpoint without them is refused.
   const Json flags = {{"qkv_bias", false}, {"attention_bias", false}};
   for (const auto& [architecture, model_type] : {std::pair{"Qwen2MoeForCausalLM", "qwen2_moe"},
@@ -181,6 +184,10 @@ TEST_CASE("what vLLM's class does not read of a config is refused or known") {
     }));
     CHECK(spec.layers.front().attention.qkv.bias == model::kNoWeight);
   }
+  const model::ModelSpec headed = spec_of("PhiMoEForCausalLM", "phimoe", {});
+  CHECK(headed.head_bias == model::kNoWeight);
+  CHECK(headed.weights.back().name == "lm_head.bias");
+  CHECK(headed.weights.back().kept == model::Kept::in_vllm);
 }
 
 TEST_CASE("a class without stages is refused more than one") {

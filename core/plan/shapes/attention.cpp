@@ -1,4 +1,7 @@
 // Multi-head and grouped-query attention.
+#include <optional>
+
+#include "base/json.h"
 #include "plan/shapes/builder.h"
 
 namespace plimsoll::plan {
@@ -113,6 +116,17 @@ bool has_rotary(const Builder& build) {
   }
 }
 
+/// Granite's, by layer: 0 where the config lists none. Null: it lists a layer without rotation.
+std::optional<double> listed_base(const Builder& build, int64_t layer) {
+  const nlohmann::json& config = build.config.json();
+  const auto listed = config.find("layer_rope_theta");
+  if (!build.family.listed_sinks || listed == config.end() || !listed->is_array()) return 0;
+  const auto index = static_cast<size_t>(layer);
+  const bool states = index < listed->size() && (*listed)[index].is_number();
+  const double base = states ? (*listed)[index].get<double>() : 0;
+  return base == 0 ? std::nullopt : std::optional(base);
+}
+
 }  // namespace
 
 void add_attention(Builder& build, int64_t layer) {
@@ -153,10 +167,11 @@ void add_attention(Builder& build, int64_t layer) {
        build.config.flag({"add_swa_attention_sink_bias"}, false)) ||
       (window.kind == KvKind::full && build.config.flag({"add_full_attention_sink_bias"}, false));
   if (sinks) weights.plain(Part::attention, own_heads);
-  if (has_rotary(build)) {
+  const std::optional<double> base = listed_base(build, layer);
+  if (has_rotary(build) && base) {
     const bool sliding = window.kind == KvKind::sliding;
     if (sliding || !build.family.positions_in_windows)
-      add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention");
+      add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention", *base);
   }
   if (build.family.stored_scales) {
     weights.attention_scales();

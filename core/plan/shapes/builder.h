@@ -38,7 +38,11 @@ struct Builder {
   }
   /// A family's switch, read from the config.
   [[nodiscard]] bool bias(Bias rule) const {
-    return rule.key == nullptr ? rule.fallback : config.flag({rule.key}, rule.fallback);
+    if (rule.key == nullptr) return rule.fallback;
+    if (rule.decides != nullptr && config.has(rule.decides))
+      return config.flag({rule.decides}, false);
+    return config.flag({rule.key}, rule.fallback) ||
+           (rule.other != nullptr && config.flag({rule.other}, false));
   }
   [[nodiscard]] int64_t kv_element() const { return options.kv_element; }
   [[nodiscard]] std::string layer_type(int64_t layer) const {
@@ -88,8 +92,9 @@ void add_mlp(Builder& build, const std::string& path, int64_t intermediate, Part
 /// The layer's feed-forward is a mixture of experts.
 bool is_mixture_layer(const Builder& build, int64_t layer);
 
-/// The rotary table of a layer. `parameters` selects the config's rope settings by layer type.
-void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type);
+/// The rotary table of a layer. `layer_type` selects the config's rope settings; `base` is the
+/// layer's own, where layers differ.
+void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type, double base = 0);
 /// The factor by which rope scaling stretches the positions, and the table's element size.
 RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::string& layer_type);
 

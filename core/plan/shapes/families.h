@@ -89,10 +89,14 @@ enum class Stages : uint8_t {
 struct Bias {
   const char* key = nullptr;
   bool fallback = false;
+  const char* other = nullptr;    // where either of the two is on
+  const char* decides = nullptr;  // alone, in a config that has it
 };
 inline constexpr Bias kNever{};
 inline constexpr Bias kAlways{nullptr, true};
 inline constexpr Bias kAttentionBias{"attention_bias", false};
+inline constexpr Bias kEitherBias{"attention_bias", false, "bias"};
+inline constexpr Bias kLlamaBias{"attention_bias", false, "bias", "qkv_bias"};
 inline constexpr Bias kMlpBias{"mlp_bias", false};
 
 struct Family {
@@ -105,6 +109,7 @@ struct Family {
   Bias qkv_bias = {};
   Bias out_bias = {};
   Bias mlp_bias = {};
+  bool down_bias = false;  // of the MLP's last projection alone
   Bias lm_head_bias = {};
   bool gated = true;      // gate and up; false: up alone
   bool mlp_split = true;  // over ranks; false: whole on each, for want of a tensor-parallel plan

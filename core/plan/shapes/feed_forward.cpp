@@ -103,7 +103,8 @@ void add_mlp(Builder& build, const std::string& path, int64_t intermediate, Part
   } else {
     weights.linear(part, {{path, "up_proj", {}}, hidden, {intermediate}, up, bias});
   }
-  weights.linear(part, {{path, "down_proj", {}}, intermediate, {hidden}, down, bias});
+  const bool down_bias = bias || build.family.down_bias;
+  weights.linear(part, {{path, "down_proj", {}}, intermediate, {hidden}, down, down_bias});
 }
 
 Mixture read_mixture(const Builder& build) {

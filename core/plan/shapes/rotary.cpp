@@ -85,8 +85,9 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
   return table;
 }
 
-void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type) {
-  const RotaryTable table = rotary_table(build, head_size, layer_type);
+void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type, double base) {
+  RotaryTable table = rotary_table(build, head_size, layer_type);
+  if (base != 0) table.key += fmt::format("/{}", base);
   if (build.family.generic) {
     // transformers keeps inverse frequencies in float32, twice, and no table.
     RotaryTable frequencies{1, table.dimensions / 2 * 2, 4, "inverse frequencies"};

@@ -55,6 +55,7 @@ ModelSpec make_apertus(const ConfigReader& config) {
                .activation_key = decoder.xielu ? "" : "hidden_act",
                .rope = &kRope});
   add_attention_biases(config, decoder);
+  add_llama_biases(config, decoder);
   decoder.mlp_kind = MlpKind::plain;
   decoder.qk_norm = true;
   decoder.names.attention_norm = "attention_layernorm";

@@ -39,6 +39,7 @@ ModelSpec make_nemotron(const ConfigReader& config) {
   decoder.norm.weight_offset = 1;
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
+  add_kin_biases(config, decoder);
   decoder.mlp_kind = MlpKind::plain;
   decoder.vllm.knows_stage = true;
   return build(decoder);

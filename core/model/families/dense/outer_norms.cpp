@@ -75,6 +75,7 @@ ModelSpec make_exaone4(const ConfigReader& config) {
   use_outer_norms(decoder);
   decoder.qk_norm = true;
   decoder.scales = ScalesPlace::at_end;
+  add_kin_biases(config, decoder);
   decoder.windows = exaone_windows(config, decoder.sizes.layers);
   // With windows somewhere, layers without one have no RoPE.
   for (const int64_t window : decoder.windows) decoder.layer_ropes.push_back(window > 0 ? 0 : -1);

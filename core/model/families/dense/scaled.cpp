@@ -74,12 +74,14 @@ void read_layer_bases(const ConfigReader& config, Decoder& decoder) {
 
 ModelSpec make_granite(const ConfigReader& config) {
   Decoder decoder = read_scaled(config, "granite");
+  add_kin_biases(config, decoder);
   decoder.logits_scale = 1 / decoder.logits_scale;
   return build(decoder);
 }
 
 ModelSpec make_granite_swa(const ConfigReader& config) {
   Decoder decoder = read_scaled(config, "granite_swa");
+  add_kin_biases(config, decoder);
   decoder.logits_scale = 1 / decoder.logits_scale;
   decoder.sinks = true;
   decoder.windows = read_windows(config, decoder.sizes.layers,

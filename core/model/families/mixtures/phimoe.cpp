@@ -39,9 +39,13 @@ ModelSpec make_phimoe(const ConfigReader& config) {
   names.experts = {"block_sparse_moe.experts.routed_experts", "block_sparse_moe.experts"};
   names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
   ModelSpec spec = build(decoder);
+  const WeightId head_bias = SpecBuilder(spec).vector("lm_head.bias", spec.vocab_size);
+  WeightSpec& bias = spec.weights.back();
+  bias.split = Split::vocabulary;
   if (config.boolean({"lm_head_bias"}, false)) {
-    spec.head_bias = SpecBuilder(spec).vector("lm_head.bias", spec.vocab_size);
-    spec.weights.back().split = Split::vocabulary;
+    spec.head_bias = head_bias;
+  } else {
+    bias.kept = Kept::in_vllm;
   }
   return spec;
 }

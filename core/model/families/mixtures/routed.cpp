@@ -132,6 +132,7 @@ ModelSpec make_exaone_moe(const ConfigReader& config) {
                .epsilon = 1e-5});
   decoder.qk_norm = true;
   decoder.scales = ScalesPlace::at_end;
+  add_kin_biases(config, decoder);
   decoder.windows = exaone_windows(config, decoder.sizes.layers);
   decoder.mixture = read_routed(
       config, decoder.sizes.layers,

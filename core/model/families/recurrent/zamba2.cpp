@@ -198,6 +198,7 @@ ModelSpec make_zamba2(const ConfigReader& config) {
   const Sizes& sizes = decoder.sizes;
   ModelSpec spec;
   spec.family = decoder.family;
+  if (!decoder.tied) spec.vllm.refused = "vLLM's class ties the head to the token table always";
   spec.vocab_size = sizes.vocab;
   spec.hidden_size = sizes.hidden;
   spec.max_position = decoder.ropes.empty() ? sizes.max_position : decoder.ropes.front().context;
