@@ -9,7 +9,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "image/levels.h"
 
 namespace plimsoll::image {
 
@@ -26,7 +27,7 @@ using Colour = std::array<uint8_t, 3>;
 /// RGB, 8 bits, row-major [height, width, 3].
 struct Image {
   Size size;
-  std::vector<uint8_t> rgb;
+  Levels rgb;
   /// Which of its colours stands for none (of RGB PNGs): transformers' processors see white there.
   std::optional<Colour> clear = std::nullopt;
 };

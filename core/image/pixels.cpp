@@ -1,13 +1,25 @@
 #include "image/pixels.h"
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
 namespace plimsoll::image {
 
+int64_t Layout::values() const {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
 void Pixels::write_values(int64_t first, int64_t count, float* to) const {
-  const uint8_t* level = levels.data() + first;
-  const uint8_t* end = level + count;
+  const int64_t run = channel_run / layout.repeats;
+  const uint8_t* level = levels.data() + first / layout.repeats;
+  const uint8_t* end = level + count / layout.repeats;
   while (level != end) {
     for (const auto& table : *tables) {
-      for (int64_t i = 0; i < channel_run; ++i) *to++ = table[*level++];
+      for (int64_t i = 0; i < run; ++i) to[i] = table[level[i]];
+      for (int64_t copy = 1; copy < layout.repeats; ++copy) std::copy_n(to, run, to + copy * run);
+      level += run;
+      to += channel_run;
     }
   }
 }

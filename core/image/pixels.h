@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "image/levels.h"
+
 namespace plimsoll::image {
 
 /// What becomes of one picture, or of the frames of one video.
@@ -17,6 +19,12 @@ struct Layout {
   int64_t rows = 0, columns = 0;
   int64_t frames = 1;
   double frame_seconds = 1;  // of a video: from one pair of frames to the next
+  /// Values of a channel that stand for as many frames with the same levels, kept once (Qwen's
+  /// pictures).
+  int64_t repeats = 1;
+
+  [[nodiscard]] int64_t values() const;
+  [[nodiscard]] int64_t levels() const { return values() / repeats; }
 };
 
 /// How levels become values: of each channel, [256].
@@ -25,9 +33,9 @@ using LevelTables = std::array<std::array<float, 256>, 3>;
 /// Grey levels in the order of the values: what is left is a table look-up for each.
 struct Pixels {
   Layout layout;
-  std::vector<uint8_t> levels;
+  Levels levels;
   std::shared_ptr<const LevelTables> tables = nullptr;
-  int64_t channel_run = 0;  // values of one channel behind each other
+  int64_t channel_run = 0;  // values of one channel behind each other, repeated ones included
 
   /// The values of [first, first + count), both multiples of three runs.
   void write_values(int64_t first, int64_t count, float* to) const;

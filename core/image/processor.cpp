@@ -29,7 +29,7 @@ Image whitened(Image image) {
 
 Pixels Processor::process(const Image& image) const {
   const bool whitens = image.clear.has_value() && clear_ == Clear::white;
-  Pixels pixels = make(whitens ? whitened(image) : image);
+  Pixels pixels = whitens ? make(whitened(image)) : make(image);
   pixels.tables = tables_;
   pixels.channel_run = run_;
   return pixels;

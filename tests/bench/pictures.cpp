@@ -43,8 +43,8 @@ void time_preparing(const std::vector<std::string>& files, int64_t max_pixels) {
     for (int round = 0; round < 9; ++round) {
       const std::clock_t start = std::clock();
       const image::Pixels pixels = processor->process(image::decode(file));
-      values.resize(pixels.levels.size());
-      pixels.write_values(0, std::ssize(pixels.levels), values.data());
+      values.resize(static_cast<size_t>(pixels.layout.values()));
+      pixels.write_values(0, std::ssize(values), values.data());
       tokens = pixels.layout.tokens;
       time = std::min(time, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
     }

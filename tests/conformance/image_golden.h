@@ -21,10 +21,10 @@ inline image::Bytes bytes_of(const std::string& file) {
 }
 
 /// SHA-256 of an array's little-endian bytes.
-template <typename T>
-std::string sha256_of(const std::vector<T>& values) {
-  return shard::sha256_hex(
-      {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
+template <typename Values>
+std::string sha256_of(const Values& values) {
+  return shard::sha256_hex({reinterpret_cast<const char*>(values.data()),
+                            values.size() * sizeof(typename Values::value_type)});
 }
 
 }  // namespace plimsoll::testing

@@ -77,13 +77,13 @@ TEST_CASE("a shade of grey that stands for no colour is white; of RGB the colour
   const auto grey = [](uint8_t depth, const File& row, const File& clear) {
     return decode(tiny_png(0, depth, row, clear)).rgb;
   };
-  CHECK(grey(8, {5, 9}, {0, 5}) == File{255, 255, 255, 9, 9, 9});
-  CHECK(grey(16, {0, 5, 0, 9}, {1, 5}) == File{255, 255, 255, 9, 9, 9});
-  CHECK(grey(1, {0x40}, {0, 0}) == File{255, 255, 255, 255, 255, 255});
+  CHECK(grey(8, {5, 9}, {0, 5}) == Levels{255, 255, 255, 9, 9, 9});
+  CHECK(grey(16, {0, 5, 0, 9}, {1, 5}) == Levels{255, 255, 255, 9, 9, 9});
+  CHECK(grey(1, {0x40}, {0, 0}) == Levels{255, 255, 255, 255, 255, 255});
   // Pillow compares shades of two bits with what becomes of them in eight.
-  CHECK(grey(2, {0x10}, {0, 1}) == File{0, 0, 0, 85, 85, 85});
+  CHECK(grey(2, {0x10}, {0, 1}) == Levels{0, 0, 0, 85, 85, 85});
   const Image colours = decode(tiny_png(2, 8, {1, 2, 3, 4, 5, 6}, {0, 1, 0, 2, 0, 3}));
-  CHECK(colours.rgb == File{1, 2, 3, 4, 5, 6});
+  CHECK(colours.rgb == Levels{1, 2, 3, 4, 5, 6});
   CHECK(colours.clear == Colour{1, 2, 3});
 }
 

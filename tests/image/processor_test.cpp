@@ -10,7 +10,7 @@ using namespace plimsoll::image;
 namespace {
 
 Image plain(Size size, uint8_t level) {
-  return {size, std::vector<uint8_t>(static_cast<size_t>(3 * size.width * size.height), level)};
+  return {size, Levels(static_cast<size_t>(3 * size.width * size.height), level)};
 }
 
 std::unique_ptr<const Processor> make(ProcessorKind kind, const char* settings,
@@ -47,6 +47,18 @@ TEST_CASE("frames go in pairs, of which the last may be one twice") {
   CHECK(pixels.levels[196] == 1);              // the channel's second frame
   CHECK(pixels.levels[16 * 1176] == 2);        // the second pair
   CHECK(pixels.levels[16 * 1176 + 196] == 2);  // its only frame once more
+}
+
+TEST_CASE("a picture's two frames are kept once, and are two of its values") {
+  const auto processor = make(ProcessorKind::qwen2_vl, "{}");
+  const Pixels pixels = processor->process(plain({56, 56}, 3));
+  CHECK(pixels.layout.shape == std::vector<int64_t>{16, 1176});
+  CHECK(std::ssize(pixels.levels) == 16 * 588);
+  std::vector<float> values(1176);
+  pixels.write_values(1176, 1176, values.data());
+  CHECK(values[0] == (*pixels.tables)[0][3]);
+  CHECK(values[391] == values[0]);
+  CHECK(values[392] == (*pixels.tables)[1][3]);
 }
 
 TEST_CASE("models without videos say so") {
@@ -90,7 +102,7 @@ TEST_CASE("CLIP and SigLIP take what their classes do for settings that are miss
   const auto clip = make(ProcessorKind::clip, "{}");
   CHECK(clip->layout({300, 500}).shape == std::vector<int64_t>{1, 3, 224, 224});
   const Pixels pixels = clip->process(plain({224, 224}, 255));
-  std::vector<float> values(pixels.levels.size());
+  std::vector<float> values(static_cast<size_t>(pixels.layout.values()));
   pixels.write_values(0, std::ssize(values), values.data());
   CHECK(values[0] == Approx((1 - 0.48145466) / 0.26862954));
   CHECK(make(ProcessorKind::siglip, R"({"crop_size": 64})")->layout({300, 500}).shape[2] == 224);

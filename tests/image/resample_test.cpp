@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "image/axis_passes.h"
 #include "reference/resample.h"
 
 using namespace plimsoll;
@@ -12,9 +13,21 @@ namespace {
 
 Image noise(Size size) {
   std::mt19937 random(7);
-  Image image{size, std::vector<uint8_t>(static_cast<size_t>(3 * size.width * size.height))};
+  Image image{size, Levels(static_cast<size_t>(3 * size.width * size.height))};
   for (uint8_t& level : image.rgb) level = static_cast<uint8_t>(random());
   return image;
+}
+
+/// Both passes by `passes`, which take the weights.
+Image resize_by(const AxisPasses& passes, const Image& image, Size to, Resampling resampling) {
+  const auto blank = [](Size size) {
+    return Image{size, Levels(static_cast<size_t>(3 * size.width * size.height))};
+  };
+  Image wide = blank({to.width, image.size.height});
+  passes.across(image, axis_weights(image.size.width, to.width, resampling), wide);
+  Image out = blank(to);
+  passes.down(wide, axis_weights(image.size.height, to.height, resampling), out);
+  return out;
 }
 
 }  // namespace
@@ -25,7 +38,9 @@ TEST_CASE("resizing gives the bits of its definition") {
       {{37, 53}, {37, 20}},  // one pass, of columns
       {{37, 53}, {80, 53}},  // one pass, of rows
       {{64, 33}, {31, 67}},  // smaller and larger; 32 rows are turned at a time
-      {{101, 40}, {3, 2}},   // many inputs to an output
+      {{2, 9}, {1, 3}},      // rows of a few bytes
+      {{3, 6}, {11, 5}},
+      {{101, 40}, {3, 2}},  // many inputs to an output
       {{9, 120}, {40, 1}},
   }));
   const Filter filter = GENERATE(Filter::bilinear, Filter::bicubic, Filter::lanczos);
@@ -49,4 +64,47 @@ TEST_CASE("the fraction follows the axis' largest weight") {
   CHECK(axis_weights(10, 30, {Filter::bilinear, Fraction::torchvision}).shift >= 14);
   CHECK(axis_weights(300, 30, {Filter::bilinear, Fraction::torchvision}).shift == 18);
   CHECK(axis_weights(300, 30, {Filter::bilinear, Fraction::pillow}).shift == 22);
+}
+
+TEST_CASE("every machine's way of resizing has the same bits") {
+  const auto [from, to] = GENERATE(table<Size, Size>({
+      {{1, 1}, {1, 1}},
+      {{1, 7}, {2, 3}},
+      {{5, 5}, {11, 4}},
+      {{10, 3}, {11, 9}},  // a row of 33 bytes
+      {{97, 41}, {23, 50}},
+      {{260, 9}, {2, 2}},
+  }));
+  const Filter filter =
+      GENERATE(Filter::nearest, Filter::bilinear, Filter::bicubic, Filter::lanczos);
+  const Fraction fraction = GENERATE(Fraction::torchvision, Fraction::pillow);
+  INFO(from.width << " x " << from.height << " to " << to.width << " x " << to.height << ", filter "
+                  << static_cast<int>(filter));
+  const Image image = noise(from);
+  const Resampling resampling{filter, fraction};
+  const Image expected = resize_by(axis_passes().back(), image, to, resampling);
+  for (const AxisPasses& passes : axis_passes()) {
+    INFO(passes.name);
+    if (!passes.takes(axis_weights(from.width, to.width, resampling)) ||
+        !passes.takes(axis_weights(from.height, to.height, resampling))) {
+      CHECK(fraction == Fraction::pillow);
+      continue;
+    }
+    CHECK(resize_by(passes, image, to, resampling).rgb == expected.rgb);
+  }
+}
+
+TEST_CASE("a row's channels are split into planes") {
+  const int64_t pixels = GENERATE(1, 15, 16, 17, 50);
+  const Image image = noise({pixels, 1});
+  for (const AxisPasses& passes : axis_passes()) {
+    INFO(passes.name);
+    std::vector<uint8_t> planes(static_cast<size_t>(3 * pixels));
+    passes.split(image.rgb.data(), pixels,
+                 {planes.data(), planes.data() + pixels, planes.data() + 2 * pixels});
+    for (size_t i = 0; i < planes.size(); ++i) {
+      const size_t pixel = i % static_cast<size_t>(pixels), c = i / static_cast<size_t>(pixels);
+      CHECK(planes[i] == image.rgb[3 * pixel + c]);
+    }
+  }
 }

@@ -27,9 +27,10 @@ std::string read(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-template <typename T>
-std::string bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+template <typename Values>
+std::string bytes_of(const Values& values) {
+  return {reinterpret_cast<const char*>(values.data()),
+          values.size() * sizeof(typename Values::value_type)};
 }
 
 Json picture_of(const Json& line, const image::Image& picture) {
@@ -43,7 +44,7 @@ Json picture_of(const Json& line, const image::Image& picture) {
       image::make_processor(kind->second, patches, line.value("settings", Json::object()),
                             line.value("mm_processor_kwargs", Json::object()));
   const image::Pixels pixels = processor->process(picture);
-  std::vector<float> values(pixels.levels.size());
+  std::vector<float> values(static_cast<size_t>(pixels.layout.values()));
   pixels.write_values(0, std::ssize(values), values.data());
   if (line.contains("values")) {
     std::ofstream(line["values"].get<std::string>(), std::ios::binary) << bytes_of(values);

@@ -23,9 +23,9 @@ inline size_t picture_bytes(Size size, size_t bytes_per_pixel) {
   return static_cast<size_t>(size.width) * static_cast<size_t>(size.height) * bytes_per_pixel;
 }
 
-/// An RGB picture to be filled.
+/// An RGB picture to be filled: all of it.
 inline Image blank(Size size) {
-  return {size, std::vector<uint8_t>(picture_bytes(size, 3))};
+  return {size, Levels(picture_bytes(size, 3))};
 }
 
 [[noreturn]] void fail_truncated(std::string_view format);

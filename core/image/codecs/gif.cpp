@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <optional>
 
 #include "image/codecs/codecs.h"
@@ -90,7 +91,8 @@ class GifReader {
   std::optional<uint8_t> clear_;
 };
 
-using Palette = std::array<std::array<uint8_t, 3>, 256>;
+/// A byte more than a colour has, so that four are written at a time.
+using Palette = std::array<std::array<uint8_t, 4>, 256>;
 
 /// Without a palette: shades of grey. Entries that it lacks are black, the clear one white.
 Palette read_palette(const GifReader& reader) {
@@ -100,11 +102,17 @@ Palette read_palette(const GifReader& reader) {
     if (colours == nullptr) {
       palette[i].fill(static_cast<uint8_t>(i));
     } else if (i < static_cast<size_t>(colours->ColorCount)) {
-      palette[i] = {colours->Colors[i].Red, colours->Colors[i].Green, colours->Colors[i].Blue};
+      palette[i] = {colours->Colors[i].Red, colours->Colors[i].Green, colours->Colors[i].Blue, 0};
     }
   }
   if (reader.clear()) palette[*reader.clear()].fill(255);
   return palette;
+}
+
+void to_rgb(std::span<const uint8_t> row, const Palette& palette, uint8_t* to) {
+  for (size_t i = 0; i < row.size(); ++i, to += 3) {
+    std::memcpy(to, palette[row[i]].data(), i + 1 < row.size() ? 4 : 3);
+  }
 }
 
 /// Rows of a frame in the order in which they are stored.
@@ -160,12 +168,14 @@ Image decode_gif(Bytes file, const Header& header) {
   }
   // Around the frame: the clear colour, else the palette's first one.
   const auto& around = palette[reader.clear().value_or(0)];
-  for (size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = around[i % 3];
+  if (frame.Width < header.stored.width || frame.Height < header.stored.height) {
+    for (size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = around[i % 3];
+  }
   std::vector<uint8_t> row(static_cast<size_t>(frame.Width));
   for_each_row(frame, [&](int y) {
     reader.read_row(row.data(), frame.Width);
-    uint8_t* to = image.rgb.data() + 3 * ((frame.Top + y) * header.stored.width + frame.Left);
-    for (const uint8_t index : row) to = std::ranges::copy(palette[index], to).out;
+    to_rgb(row, palette,
+           image.rgb.data() + 3 * ((frame.Top + y) * header.stored.width + frame.Left));
   });
   return image;
 }

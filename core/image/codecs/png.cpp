@@ -123,13 +123,10 @@ class PngReader {
   std::jmp_buf jump_{};
 };
 
-/// 16-bit grey is clipped, as Pillow and so vLLM have it: shades from 255 on are white.
+/// Of rows that are not RGB yet. 16-bit grey is clipped, as Pillow and so vLLM have it: shades from
+/// 255 on are white.
 void to_rgb(Row kind, const uint8_t* from, uint8_t* to, int64_t pixels) {
   if (kind == Row::rgba) return rgba_over_white(from, to, pixels);
-  if (kind == Row::rgb) {
-    std::copy_n(from, 3 * pixels, to);
-    return;
-  }
   for (int64_t i = 0; i < pixels; ++i, from += 2, to += 3) {
     std::fill_n(to, 3, from[0] > 0 ? uint8_t{255} : from[1]);
   }
@@ -141,14 +138,15 @@ Image read_image(PngReader& reader, Size size) {
   const Row kind = reader.row();
   const bool whole = reader.passes() > 1;
   const auto stride = static_cast<size_t>(size.width) * static_cast<size_t>(kind);
-  std::vector<uint8_t> rows(stride * (whole ? static_cast<size_t>(size.height) : 1));
+  const bool direct = kind == Row::rgb;
+  std::vector<uint8_t> rows(direct ? 0 : stride * (whole ? static_cast<size_t>(size.height) : 1));
   for (int pass = 0; pass < reader.passes(); ++pass) {
     for (int64_t y = 0; y < size.height; ++y) {
-      uint8_t* row = rows.data() + (whole ? static_cast<size_t>(y) * stride : 0);
+      uint8_t* to = image.rgb.data() + 3 * y * size.width;
+      uint8_t* row = direct ? to : rows.data() + (whole ? static_cast<size_t>(y) * stride : 0);
       reader.read_row(row);
       if (pass + 1 < reader.passes()) continue;
-      uint8_t* to = image.rgb.data() + 3 * y * size.width;
-      to_rgb(kind, row, to, size.width);
+      if (!direct) to_rgb(kind, row, to, size.width);
       if (const auto shade = reader.clear_gray()) {
         std::replace(to, to + 3 * size.width, *shade, uint8_t{255});
       }

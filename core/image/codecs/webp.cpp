@@ -58,6 +58,45 @@ bool canvas_has_alpha(Bytes file, const WebPIterator& frame) {
   return frame.has_alpha != 0;
 }
 
+/// Where a frame's pixels go: rows of RGB, `stride` bytes from one to the next.
+struct Target {
+  uint8_t* rgb;
+  int64_t stride;
+  Size size;
+};
+
+/// A lossy frame is, when it has no plane of alpha; what lossless ones say of theirs is a hint.
+bool is_opaque(const WebPIterator& frame) {
+  constexpr int kLossy = 1;
+  WebPBitstreamFeatures features{};
+  return WebPGetFeatures(frame.fragment.bytes, frame.fragment.size, &features) == VP8_STATUS_OK &&
+         features.format == kLossy && features.has_alpha == 0;
+}
+
+[[noreturn]] void fail_pixels() {
+  fail_broken("WebP", "the pixels are broken or cut short");
+}
+
+void decode_opaque(const WebPIterator& frame, const Target& to) {
+  const int64_t bytes = (to.size.height - 1) * to.stride + 3 * to.size.width;
+  if (!WebPDecodeRGBInto(frame.fragment.bytes, frame.fragment.size, to.rgb,
+                         static_cast<size_t>(bytes), static_cast<int>(to.stride))) {
+    fail_pixels();
+  }
+}
+
+void decode_over_white(const WebPIterator& frame, const Target& to) {
+  Levels rgba(picture_bytes(to.size, 4));
+  const int64_t stride = 4 * to.size.width;
+  if (!WebPDecodeRGBAInto(frame.fragment.bytes, frame.fragment.size, rgba.data(), rgba.size(),
+                          static_cast<int>(stride))) {
+    fail_pixels();
+  }
+  for (int64_t y = 0; y < to.size.height; ++y) {
+    rgba_over_white(rgba.data() + y * stride, to.rgb + y * to.stride, to.size.width);
+  }
+}
+
 }  // namespace
 
 /// The frame as RGBA, which lossless ones are decoded to a second time over, beside the result.
@@ -80,18 +119,13 @@ Image decode_webp(Bytes file, const Header& header) {
       frame.y_offset + size.height > header.stored.height) {
     fail_broken("WebP", "the first frame stands outside the picture");
   }
-  std::vector<uint8_t> rgba(picture_bytes(size, 4));
-  const auto stride = static_cast<int>(size.width * 4);
-  if (!WebPDecodeRGBAInto(frame.fragment.bytes, frame.fragment.size, rgba.data(), rgba.size(),
-                          stride)) {
-    fail_broken("WebP", "the pixels are broken or cut short");
-  }
   Image image = blank(header.stored);
-  if (canvas_has_alpha(file, frame)) std::ranges::fill(image.rgb, uint8_t{255});
-  for (int64_t y = 0; y < size.height; ++y) {
-    const int64_t at = (frame.y_offset + y) * header.stored.width + frame.x_offset;
-    rgba_over_white(rgba.data() + y * stride, image.rgb.data() + 3 * at, size.width);
+  if (size != header.stored) {
+    std::ranges::fill(image.rgb, canvas_has_alpha(file, frame) ? uint8_t{255} : uint8_t{0});
   }
+  const int64_t first = frame.y_offset * header.stored.width + frame.x_offset;
+  const Target to{image.rgb.data() + 3 * first, 3 * header.stored.width, size};
+  is_opaque(frame) ? decode_opaque(frame, to) : decode_over_white(frame, to);
   return image;
 }
 

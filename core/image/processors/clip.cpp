@@ -104,8 +104,7 @@ class Clip : public Processor {
     Image middle = crop(image, (image.size.width - part.width) / 2,
                         (image.size.height - part.height) / 2, part);
     if (part == result_) return middle;
-    Image padded{result_,
-                 std::vector<uint8_t>(static_cast<size_t>(3 * result_.width * result_.height))};
+    Image padded{result_, Levels(static_cast<size_t>(3 * result_.width * result_.height), 0)};
     const int64_t x = (result_.width - part.width) / 2;
     const int64_t y = (result_.height - part.height) / 2;
     for (int64_t row = 0; row < part.height; ++row) {

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
+#include "image/axis_passes.h"
 #include "image/processors/processors.h"
 #include "image/processors/settings.h"
 
@@ -19,6 +21,17 @@ int64_t pixels(const Settings& settings, std::string_view name, std::string_view
   const auto sized = settings.side("size", edge);
   const bool size_first = settings.is_overridden("size") && !settings.is_overridden(name);
   return size_first && sized ? *sized : settings.count(name, sized.value_or(usual));
+}
+
+/// A patch's row: a few bytes, whose number is told to the compiler where it is the usual one.
+void copy_row(const uint8_t* from, int64_t count, uint8_t* to) {
+  if (count == 14) {
+    std::memcpy(to, from, 14);
+  } else if (count == 16) {
+    std::memcpy(to, from, 16);
+  } else {
+    std::memcpy(to, from, static_cast<size_t>(count));
+  }
 }
 
 class Qwen2Vl : public Processor {
@@ -63,7 +76,7 @@ class Qwen2Vl : public Processor {
   [[nodiscard]] Size resized(Size size) const;
   /// Of `frames` pairs of rows x columns merged units.
   [[nodiscard]] Layout of_units(int64_t frames, int64_t rows, int64_t columns) const;
-  uint8_t* write_patch(std::span<const Image> frames, int64_t x, int64_t y, uint8_t* to) const;
+  void write_frame(const Image& frame, uint8_t* to, int64_t run) const;
 
   int64_t patch_, pair_, merge_, min_pixels_, max_pixels_;
   Filter filter_;
@@ -115,7 +128,9 @@ Size Qwen2Vl::resized(Size size) const {
 Layout Qwen2Vl::video_layout(Size size, int64_t frames) const {
   const Size to = resized(size);
   const int64_t unit = patch_ * merge_;
-  return of_units((frames + pair_ - 1) / pair_, to.height / unit, to.width / unit);
+  Layout layout = of_units((frames + pair_ - 1) / pair_, to.height / unit, to.width / unit);
+  if (frames == 1) layout.repeats = pair_;
+  return layout;
 }
 
 Layout Qwen2Vl::of_units(int64_t frames, int64_t rows, int64_t columns) const {
@@ -145,45 +160,54 @@ std::vector<Layout> Qwen2Vl::extremes(int64_t tokens) const {
   return all;
 }
 
-/// [channel, time, row, column]; a last frame stands for those that lack.
-uint8_t* Qwen2Vl::write_patch(std::span<const Image> frames, int64_t x, int64_t y,
-                              uint8_t* to) const {
-  for (int64_t c = 0; c < 3; ++c) {
-    for (int64_t t = 0; t < pair_; ++t) {
-      const Image& frame = frames[static_cast<size_t>(std::min(t, std::ssize(frames) - 1))];
-      for (int64_t row = 0; row < patch_; ++row) {
-        const uint8_t* from = frame.rgb.data() + 3 * ((y + row) * frame.size.width + x) + c;
-        for (int64_t column = 0; column < patch_; ++column) *to++ = from[3 * column];
+/// Into patches of [channel, row, column], a channel's `run` levels behind the one before; patches
+/// in blocks of merge x merge: block row, block column, row and column in the block.
+void Qwen2Vl::write_frame(const Image& frame, uint8_t* to, int64_t run) const {
+  const int64_t width = frame.size.width, columns = width / patch_;
+  std::vector<int64_t> across;  // levels from a row's first patch to each
+  for (int64_t i = 0; i < columns; ++i) {
+    across.push_back((i / merge_ * merge_ * merge_ + i % merge_) * 3 * run);
+  }
+  std::vector<uint8_t> planes(static_cast<size_t>(3 * width));
+  for (int64_t y = 0; y < frame.size.height; ++y) {
+    uint8_t* plane = planes.data();
+    axis_passes().front().split(frame.rgb.data() + 3 * y * width, width,
+                                {plane, plane + width, plane + 2 * width});
+    const int64_t row = y / patch_;
+    const int64_t before = row / merge_ * merge_ * columns + row % merge_ * merge_;
+    for (int64_t c = 0; c < 3; ++c) {
+      uint8_t* line = to + (3 * before + c) * run + y % patch_ * patch_;
+      for (const int64_t offset : across) {
+        copy_row(plane, patch_, line + offset);
+        plane += patch_;
       }
     }
   }
-  return to;
 }
 
-/// Patches in blocks of merge x merge: block row, block column, row and column in the block.
+/// Patches of [channel, time, row, column]; a last frame stands for those that lack. One frame
+/// alone is kept once.
 Pixels Qwen2Vl::make_video(std::span<const Image> frames) const {
   const Size size = frames.front().size;
   Pixels pixels{video_layout(size, std::ssize(frames)), {}};
   const Layout& layout = pixels.layout;
-  pixels.levels.resize(static_cast<size_t>(layout.shape[0] * layout.shape[1]));
+  pixels.levels.resize(static_cast<size_t>(layout.levels()));
   const Size to{layout.columns * patch_, layout.rows * patch_};
-  uint8_t* at = pixels.levels.data();
-  for (size_t first = 0; first < frames.size(); first += static_cast<size_t>(pair_)) {
-    std::vector<Image> pair;
-    for (size_t i = first; i < std::min(first + static_cast<size_t>(pair_), frames.size()); ++i) {
-      if (frames[i].size != size) {
-        throw ImageError(code::unreadable, "frames of a video have different sizes");
-      }
-      pair.push_back(resize(frames[i], to, {filter_, Fraction::torchvision}));
-    }
-    for (int64_t block_row = 0; block_row < layout.rows; block_row += merge_) {
-      for (int64_t block = 0; block < layout.columns; block += merge_) {
-        for (int64_t i = 0; i < merge_ * merge_; ++i) {
-          at = write_patch(pair, (block + i % merge_) * patch_, (block_row + i / merge_) * patch_,
-                           at);
+  const int64_t area = patch_ * patch_, kept = pair_ / layout.repeats;
+  uint8_t* pair = pixels.levels.data();
+  Image resized;
+  for (int64_t first = 0; first < std::ssize(frames); first += pair_) {
+    for (int64_t i = 0; i < kept; ++i) {
+      if (first + i < std::ssize(frames)) {
+        const Image& frame = frames[static_cast<size_t>(first + i)];
+        if (frame.size != size) {
+          throw ImageError(code::unreadable, "frames of a video have different sizes");
         }
+        resized = resize(frame, to, {filter_, Fraction::torchvision});
       }
+      write_frame(resized, pair + i * area, kept * area);
     }
+    pair += 3 * kept * to.width * to.height;
   }
   return pixels;
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "image/axis_passes.h"
+
 namespace plimsoll::image::processors {
 namespace {
 
@@ -171,13 +173,13 @@ void refuse_unsized(Size size, Size taken) {
 }
 
 uint8_t* write_planes(const Image& image, int64_t x, int64_t y, Size size, uint8_t* to) {
-  for (int64_t c = 0; c < 3; ++c) {
-    for (int64_t row = 0; row < size.height; ++row) {
-      const uint8_t* from = image.rgb.data() + 3 * ((y + row) * image.size.width + x) + c;
-      for (int64_t column = 0; column < size.width; ++column) *to++ = from[3 * column];
-    }
+  const int64_t plane = size.width * size.height;
+  for (int64_t row = 0; row < size.height; ++row) {
+    uint8_t* at = to + row * size.width;
+    axis_passes().front().split(image.rgb.data() + 3 * ((y + row) * image.size.width + x),
+                                size.width, {at, at + plane, at + 2 * plane});
   }
-  return to;
+  return to + 3 * plane;
 }
 
 }  // namespace plimsoll::image::processors

@@ -1,0 +1,40 @@
+// Bytes of pictures: not cleared before they are filled, and in large pages where there are many.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <vector>
+
+namespace plimsoll::image {
+
+/// Memory whose pages are made when they are first written: for large pictures that costs as much
+/// as resizing them, so they ask for large pages. Throws std::bad_alloc.
+void* take_levels(size_t bytes);
+void give_levels(void* levels) noexcept;
+
+template <typename T>
+struct LevelAllocator {
+  using value_type = T;
+  LevelAllocator() = default;
+  template <typename U>
+  LevelAllocator(const LevelAllocator<U>&) {}  // NOLINT(google-explicit-constructor)
+
+  T* allocate(size_t count) { return static_cast<T*>(take_levels(count * sizeof(T))); }
+  void deallocate(T* levels, size_t) noexcept { give_levels(levels); }
+  /// Values that nobody names are not written.
+  template <typename U>
+  void construct(U* at) noexcept {
+    ::new (static_cast<void*>(at)) U;
+  }
+  template <typename U, typename... Values>
+  void construct(U* at, Values&&... values) noexcept {
+    ::new (static_cast<void*>(at)) U(static_cast<Values&&>(values)...);
+  }
+  friend bool operator==(const LevelAllocator&, const LevelAllocator&) { return true; }
+};
+
+/// Levels(n) has any values, Levels(n, 0) zeros.
+using Levels = std::vector<uint8_t, LevelAllocator<uint8_t>>;
+
+}  // namespace plimsoll::image
