@@ -45,6 +45,8 @@ struct VisionSpec {
   WeightId positions = kNoWeight;    // [rows, hidden]
   Norm input_norm{}, output_norm{};
   std::vector<VisionLayer> layers;
+  /// After how many layers (0: none) the rows are that are projected, side by side; empty: all.
+  std::vector<int64_t> features;
 
   // Tokens of prompts; -1 where the config names none (InternVL: the tokenizer does).
   int32_t image_token = -1;  // stands for an embedding

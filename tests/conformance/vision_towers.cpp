@@ -15,15 +15,14 @@ namespace {
 /// Memory for a tower and for encoding one picture, as a counting pass finds it.
 class Encoder {
  public:
-  Encoder(const fs::path& folder, const model::ModelSpec& spec, DType dtype)
+  Encoder(const checkpoint::WeightSource& source, const model::ModelSpec& spec, DType dtype)
       : spec_(spec), backend_(cpu_backend()) {
     memory::Arena counted = memory::Arena::counting();
     const engine::VisionTower planned(spec, dtype, *backend_, counted);
     weights_.resize(counted.peak() + memory::Arena::kAlignment);
     memory::Arena arena = placing(weights_, counted.peak());
     tower_.emplace(spec, dtype, *backend_, arena);
-    const checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(folder);
-    tower_->load(checkpoint::WeightReader(checkpoint, spec));
+    tower_->load(source);
   }
 
   std::vector<float> encode(const image::Pixels& pixels) {
@@ -85,6 +84,52 @@ double allowed(const Json& known, DType dtype) {
   return 2.5 * most;
 }
 
+/// A projector of two features side by side, of which one has the checkpoint's weights and the
+/// other weighs nothing.
+class OneOfTwo : public checkpoint::WeightSource {
+ public:
+  OneOfTwo(const checkpoint::WeightSource& stored, const model::ModelSpec& narrow, int64_t which)
+      : stored_(stored), narrow_(narrow), which_(which) {}
+
+  void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
+                 void* to) const override {
+    const auto known = std::ranges::find(narrow_.towers, weight.name, &model::WeightSpec::name);
+    REQUIRE(known != narrow_.towers.end());
+    if (known->shape.back() == weight.shape.back() || weight.name.find("linear_1") == npos) {
+      return stored_.read_rows(weight, first, count, dtype, to);
+    }
+    const size_t bytes = static_cast<size_t>(known->columns()) * dtype_size(dtype);
+    std::vector<std::byte> rows(static_cast<size_t>(count) * bytes);
+    stored_.read_rows(*known, first, count, dtype, rows.data());
+    std::memset(to, 0, 2 * rows.size());
+    for (size_t row = 0; row < static_cast<size_t>(count); ++row) {
+      std::memcpy(static_cast<std::byte*>(to) + (2 * row + static_cast<size_t>(which_)) * bytes,
+                  rows.data() + row * bytes, bytes);
+    }
+  }
+
+ private:
+  static constexpr auto npos = std::string::npos;
+  const checkpoint::WeightSource& stored_;
+  const model::ModelSpec& narrow_;
+  int64_t which_;
+};
+
+/// LLaVA's embeddings of a picture where the projector takes these layers.
+std::vector<float> llava_embeddings(const fs::path& folder, const Json& layers, int64_t which) {
+  Json config = model::read_config(folder);
+  config["vision_feature_layer"] = -1;  // all tensors of the tower
+  const model::ModelSpec one = model::make_model_spec(config);
+  config["vision_feature_layer"] = layers;
+  const model::ModelSpec all = model::make_model_spec(config);
+  const checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(folder);
+  const checkpoint::WeightReader reader(checkpoint, one);
+  const Json settings = engine::read_processor_settings(*all.vision, folder);
+  const auto processor = engine::make_picture_processor(*all.vision, settings, Json::object());
+  return Encoder(OneOfTwo(reader, one, which), all, DType::f32)
+      .encode(processor->process(picture("odd_37x53.png")));
+}
+
 enum class Numbers { float32, stored };
 
 void check_towers(Numbers numbers) {
@@ -99,7 +144,8 @@ void check_towers(Numbers numbers) {
         spec.vision->kind == model::VisionKind::internvl ? folder : recipe;
     const Json settings = engine::read_processor_settings(*spec.vision, settings_folder);
     const DType dtype = numbers == Numbers::stored ? spec.dtype : DType::f32;
-    Encoder encoder(folder, spec, dtype);
+    const checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(folder);
+    Encoder encoder(checkpoint::WeightReader(checkpoint, spec), spec, dtype);
     const Json known = Json::parse(read_maybe_xz(recipe / "golden.json"));
     double worst = 0;
     for (const Json& c : known["cases"]) {
@@ -136,4 +182,26 @@ TEST_CASE("towers give the reference's embeddings in float32") {
 
 TEST_CASE("towers give the reference's embeddings in the stored half type") {
   check_towers(Numbers::stored);
+}
+
+TEST_CASE("several layers' features are projected side by side, in the config's order") {
+  for (const fs::path& recipe : model_folders("multimodal_run")) {
+    if (recipe.filename() != "llava") continue;
+    const fs::path folder =
+        fs::temp_directory_path() / fmt::format("plimsoll-features-{}", getpid());
+    write_checkpoint(recipe, folder);
+    fs::copy(recipe / "preprocessor_config.json", folder, fs::copy_options::overwrite_existing);
+    const auto last = llava_embeddings(folder, -1, 0), before = llava_embeddings(folder, -2, 0);
+    const auto input = llava_embeddings(folder, 0, 0);
+    CHECK(last != before);
+    for (const auto& [layers, which, expected] :
+         {std::tuple(Json{-2, -1}, 0, before), std::tuple(Json{-2, -1}, 1, last),
+          std::tuple(Json{-1, -2}, 0, last), std::tuple(Json{-1, 0}, 1, input),
+          std::tuple(Json{-2, -2}, 1, before)}) {
+      INFO(layers.dump() << ", of which " << which);
+      CHECK(relative_error(llava_embeddings(folder, layers, which),
+                           {expected.begin(), expected.end()}) <= 1e-6);
+    }
+    fs::remove_all(folder);
+  }
 }

@@ -125,6 +125,20 @@ TEST_CASE("a tower ends at the layer whose output is wanted") {
                    "vision_tower.vision_model.post_layernorm.weight"));
 }
 
+TEST_CASE("features of several layers are projected side by side") {
+  Json config = llava_config();
+  const auto first = [&] {
+    const ModelSpec spec = make_model_spec(config);
+    return spec.towers[static_cast<size_t>(spec.vision->first.weight)].shape;
+  };
+  CHECK(first() == std::vector<int64_t>{32, 16});
+  config["vision_feature_layer"] = {-2, -4, 2};
+  CHECK(make_model_spec(config).vision->features == std::vector<int64_t>{3, 1, 2});
+  CHECK(first() == std::vector<int64_t>{32, 3 * 16});
+  config["vision_feature_layer"] = Json::array({-1});  // as a number alone
+  CHECK(make_model_spec(config).vision->features.empty());
+}
+
 TEST_CASE("LLaVA leaves out its encoder's first row, whatever it is, or nothing") {
   Json config = llava_config();
   CHECK(make_model_spec(config).vision->first_row == 1);

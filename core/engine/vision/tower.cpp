@@ -179,25 +179,45 @@ void VisionTower::encode_tile(const image::Pixels& pixels, int64_t tile, View ou
   }
   backend_.add(x, rows_of(weight(spec_.positions), spec_.hidden));
   if (spec_.input_norm.present) norm(x, x, spec_.input_norm);
+  const int64_t rows = before + patches - spec_.first_row;
+  const auto order = take_patch_order(rows);
+  const Features kept{order,
+                      spec_.features.empty()
+                          ? View{}
+                          : take("features", rows, spec_.hidden * std::ssize(spec_.features))};
+  keep_features(0, x, kept);
   if (!spec_.layers.empty()) {
     const Scope inner(backend_.scratch());
-    const int64_t rows = x.rows;
-    const Segments whole({&rows, 1}, attention_of(spec_.layers.front()), dtype_, backend_);
-    run_layers(x, {}, whole, whole);
+    const int64_t whole_rows = x.rows;
+    const Segments whole({&whole_rows, 1}, attention_of(spec_.layers.front()), dtype_, backend_);
+    run_layers(x, {}, whole, whole, kept);
   }
+  if (!spec_.features.empty()) return project(kept.rows, out);
   if (spec_.output_norm.present) norm(x, x, spec_.output_norm);
-  const int64_t rows = before + patches - spec_.first_row;
-  const auto order = take_numbers("order of patches", rows);
-  const int64_t merge = spec_.merge;
-  for (int64_t i = 0; i < rows && !counts; ++i) {
-    const int64_t block = i / (merge * merge), within = i % (merge * merge);
-    const int64_t row = block / (side / merge) * merge + within / merge;
-    const int64_t column = block % (side / merge) * merge + within % merge;
-    order[static_cast<size_t>(i)] = static_cast<int32_t>(spec_.first_row + row * side + column);
-  }
   const View ordered = take("ordered rows", rows, spec_.hidden);
   backend_.gather_rows(ordered, x, {.logits_rows = order});
   project(ordered, out);
+}
+
+std::span<int32_t> VisionTower::take_patch_order(int64_t rows) {
+  const auto order = take_numbers("order of patches", rows);
+  if (backend_.scratch().is_counting()) return order;
+  const int64_t merge = spec_.merge, side = spec_.image / spec_.patch, across = side / merge;
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t block = i / (merge * merge), within = i % (merge * merge);
+    const int64_t row = block / across * merge + within / merge;
+    const int64_t column = block % across * merge + within % merge;
+    order[static_cast<size_t>(i)] = static_cast<int32_t>(spec_.first_row + row * side + column);
+  }
+  return order;
+}
+
+void VisionTower::keep_features(int64_t layers, View x, const Features& kept) {
+  for (int64_t i = 0; i < std::ssize(spec_.features); ++i) {
+    if (spec_.features[static_cast<size_t>(i)] != layers) continue;
+    backend_.gather_rows(kept.rows.slice_columns(i * x.columns, x.columns), x,
+                         {.logits_rows = kept.order});
+  }
 }
 
 void VisionTower::encode_patches(const image::Pixels& pixels, View out) {
@@ -241,7 +261,7 @@ void VisionTower::encode_patches(const image::Pixels& pixels, View out) {
                                               static_cast<size_t>(patches * rope_.rotary_dim) * 4),
                       DType::f32, patches, rope_.rotary_dim, rope_.rotary_dim};
     backend_.rope_angles(angles, rope_, turned);
-    run_layers(x, angles, whole, windows);
+    run_layers(x, angles, whole, windows, {});
   }
   const View merged = take("merged rows", patches / unit, out.columns);
   project(x, merged);
@@ -252,12 +272,15 @@ void VisionTower::encode_patches(const image::Pixels& pixels, View out) {
   backend_.gather_rows(out, merged, {.logits_rows = inverse});
 }
 
-void VisionTower::run_layers(View x, View angles, const Segments& whole, const Segments& windows) {
+void VisionTower::run_layers(View x, View angles, const Segments& whole, const Segments& windows,
+                             const Features& kept) {
+  int64_t done = 0;
   for (const VisionLayer& layer : spec_.layers) {
     attend(layer, x, angles, layer.windowed ? windows : whole);
     for (int64_t first = 0; first < x.rows; first += kTowerMlpRows) {
       feed_forward(layer, x.slice_rows(first, std::min(kTowerMlpRows, x.rows - first)));
     }
+    keep_features(++done, x, kept);
   }
 }
 
@@ -304,7 +327,7 @@ void VisionTower::feed_forward(const VisionLayer& layer, View x) {
 void VisionTower::project(View x, View out) {
   const Scope scope(backend_.scratch());
   if (spec_.norm_before_merging) norm(x, x, spec_.merged_norm);
-  View merged = reshape(x, spec_.merge * spec_.merge * spec_.hidden);
+  View merged = reshape(x, spec_.merge * spec_.merge * x.columns);
   if (spec_.merging == model::Merging::averaged) {
     const View parts = merged;
     merged = take("averaged rows", parts.rows, spec_.hidden);

@@ -34,9 +34,18 @@ class VisionTower {
  private:
   void encode_tile(const image::Pixels& pixels, int64_t tile, backend::View out);
   void encode_patches(const image::Pixels& pixels, backend::View out);
+  /// Rows that several layers' outputs are projected from side by side (VisionSpec::features).
+  struct Features {
+    std::span<const int32_t> order;  // of an encoder's rows
+    backend::View rows;              // [order's, features * hidden]
+  };
+  /// Rows of a tile that become embeddings, blocks of merged patches one after the other.
+  std::span<int32_t> take_patch_order(int64_t rows);
+  /// Those of x [rows, hidden], which went through so many layers, where they are wanted.
+  void keep_features(int64_t layers, backend::View x, const Features& kept);
   /// x [rows, hidden] through all layers; `windows` for those that see a window alone.
   void run_layers(backend::View x, backend::View angles, const Segments& whole,
-                  const Segments& windows);
+                  const Segments& windows, const Features& kept);
   void attend(const model::VisionLayer& layer, backend::View x, backend::View angles,
               const Segments& segments);
   void feed_forward(const model::VisionLayer& layer, backend::View x);

@@ -1,4 +1,5 @@
-// LLaVA 1.5: a text model, and a CLIP or SigLIP tower up to the layer whose output is projected.
+// LLaVA 1.5: a text model, and a CLIP or SigLIP tower up to the last layer whose output is
+// projected.
 #include <algorithm>
 
 #include "model/decoder_config.h"
@@ -12,26 +13,30 @@ namespace {
 constexpr const char* kTower = "vision_tower.vision_model";
 constexpr const char* kBareTower = "vision_tower";  // as transformers 5 spells it
 constexpr const char* kFeature = "vision_feature_layer";
+constexpr size_t kMostFeatures = 64;
 
 struct Tower {
   ImageEncoder kind;
   VisionSizes sizes;
-  int64_t all_layers;  // of the checkpoint; `sizes` has those in use
+  int64_t all_layers;             // of the checkpoint; `sizes` has those in use
+  std::vector<int64_t> features;  // after how many of them; one or several side by side
 };
 
-// A number, or a list of which the deepest counts.
-int64_t feature_layers(const ConfigReader& config, const VisionSizes& sizes) {
+/// A number, or a list of them.
+std::vector<int64_t> feature_layers(const ConfigReader& config, const VisionSizes& sizes) {
   const Json* value = config.find({kFeature});
   if (value == nullptr || !value->is_array()) {
-    return layers_until(config, kFeature, config.integer({kFeature}, -2, {-4096, 4096}), sizes);
+    return {layers_until(config, kFeature, config.integer({kFeature}, -2, {-4096, 4096}), sizes)};
   }
-  int64_t deepest = -1;
+  std::vector<int64_t> features;
   for (const Json& layer : *value) {
     const int64_t number = layer.is_number_integer() ? layer.get<int64_t>() : -4097;
-    deepest = std::max(deepest, layers_until(config, kFeature, number, sizes));
+    features.push_back(layers_until(config, kFeature, number, sizes));
   }
-  if (deepest < 0) config.refuse(kFeature, "a layer's number or a list of them");
-  return deepest;
+  if (features.empty() || features.size() > kMostFeatures) {
+    config.refuse(kFeature, "a layer's number or a list of them");
+  }
+  return features;
 }
 
 Tower read_tower(const ConfigReader& config) {
@@ -42,10 +47,12 @@ Tower read_tower(const ConfigReader& config) {
   }
   Tower tower{.kind = type == "clip_vision_model" ? ImageEncoder::clip : ImageEncoder::siglip,
               .sizes = {},
-              .all_layers = 0};
+              .all_layers = 0,
+              .features = {}};
   tower.sizes = read_image_encoder(vision, tower.kind);
   tower.all_layers = tower.sizes.layers;
-  tower.sizes.layers = feature_layers(config, tower.sizes);
+  tower.features = feature_layers(config, tower.sizes);
+  tower.sizes.layers = std::ranges::max(tower.features);
   return tower;
 }
 
@@ -93,8 +100,10 @@ ModelSpec make_llava(const ConfigReader& config) {
   add_image_encoder(kTower, tower.kind, tower.sizes, PostNorm::dropped, add, vision);
   vision.first_row = first_row_of(whole, tower);
   vision.activation = read_activation(whole, "projector_hidden_act", "gelu");
-  vision.first = add.linear(first, {Rows::all(first, spec.hidden_size)}, tower.sizes.hidden,
-                            {.split = Split::column, .bias = bias});
+  const auto features = std::ssize(tower.features);
+  if (features > 1) vision.features = tower.features;
+  vision.first = add.linear(first, {Rows::all(first, spec.hidden_size)},
+                            features * tower.sizes.hidden, {.split = Split::column, .bias = bias});
   vision.second = add.linear(second, {Rows::all(second, spec.hidden_size)}, spec.hidden_size,
                              {.split = Split::row, .bias = bias});
   vision.image_token = read_picture_token(whole, {"image_token_index", "image_token_id"});
