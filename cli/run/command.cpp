@@ -190,6 +190,7 @@ int run_lines(const RunOptions& options, const Environment& environment, const D
   batch::RunReport report = make_report(options, *launched, runner.run());
   report.load_seconds = load_seconds;
   report.run_seconds = seconds_since(run_start);
+  report.prepared = prompts.prepared_pictures();
   progress.finish();
   audit(report.counts, files);
 

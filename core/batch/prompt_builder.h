@@ -66,6 +66,9 @@ class PromptBuilder {
   void finish(BuiltRequest& built) const;
   /// Whether lines under way hold as many pictures as may be.
   [[nodiscard]] bool is_full() const { return options_.pictures && options_.pictures->is_full(); }
+  [[nodiscard]] PreparedPictures prepared_pictures() const {
+    return options_.pictures ? options_.pictures->prepared() : PreparedPictures{};
+  }
 
  private:
   BuiltRequest build_any(const LineHead& head, const LineRequest& request);

@@ -60,6 +60,15 @@ void write_engine(JsonText& out, const engine::EngineStats& stats) {
   out.end_object();
 }
 
+void write_pictures(JsonText& out, const RunReport& report) {
+  out.key("pictures").begin_object();
+  out.key("prepared").unsigned_integer(report.prepared.count);
+  out.key("prepare_seconds").number(report.prepared.processor_seconds);
+  out.key("encoded").unsigned_integer(report.stats.encoded_pictures);
+  out.key("encode_seconds").number(report.stats.encode_seconds);
+  out.end_object();
+}
+
 void write_plan(JsonText& out, const RunReport& report) {
   const engine::EnginePlan& plan = report.plan;
   out.key("plan").begin_object();
@@ -144,6 +153,7 @@ std::string report_json(const RunReport& report) {
   write_counts(out, report.counts);
   write_tokens(out, report);
   write_engine(out, report.stats);
+  write_pictures(out, report);
   write_plan(out, report);
   write_memory(out, report.memory);
   write_ranks(out, report);

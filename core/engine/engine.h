@@ -80,6 +80,7 @@ struct EngineStats {
   int64_t kv_blocks_peak = 0;
   double prefill_seconds = 0;  // steps that hold any prefill row
   double decode_seconds = 0;   // steps of decode rows alone
+  double encode_seconds = 0;   // of both, in the vision tower
 
   EngineStats& operator+=(const EngineStats& other);
 };

@@ -187,11 +187,16 @@ void Engine::Copy::start(const std::vector<Piece>& pieces) {
 }
 
 void Engine::Copy::encode_pictures() {
-  for (const PictureJob& job : picture_holds.take_jobs()) {
+  const std::vector<PictureJob> jobs = picture_holds.take_jobs();
+  if (jobs.empty()) return;
+  const auto begin = std::chrono::steady_clock::now();
+  for (const PictureJob& job : jobs) {
     const int64_t tokens = job.picture->tokens();
     launch.tower->encode(*job.picture->pixels, launch.embeddings.slice_rows(job.first_row, tokens));
-    ++stats.encoded_pictures;
   }
+  stats.encoded_pictures += jobs.size();
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  stats.encode_seconds += spent.count();
 }
 
 void Engine::Copy::settle() {

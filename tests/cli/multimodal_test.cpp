@@ -162,6 +162,9 @@ TEST_CASE("a line with a picture is answered, a bad one costs its line alone") {
                                "image_truncated"};
   for (size_t i = 0; i < 4; ++i) CHECK(lines[2 + i]["error"]["code"] == codes[i]);
   CHECK(lines[6]["error"] == nullptr);
+  const Json report = parse_json<Json>(scratch.read("report.json"));
+  CHECK(report["pictures"]["prepared"] == 1);
+  CHECK(report["pictures"]["encoded"] == 1);
 }
 
 TEST_CASE("of images there are as many as the launch takes, and without one no tower") {

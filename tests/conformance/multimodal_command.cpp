@@ -100,6 +100,21 @@ std::map<std::string, Json> by_id(std::vector<Json> lines) {
   return all;
 }
 
+/// What a launch says that it takes, what it takes, and what plan says, all the same.
+void check_plan(const SeeingModel& subject, const std::string& flags, const Json& report) {
+  const Outcome planned = subject.plan("-i in" + flags);
+  INFO(planned.err);
+  REQUIRE(planned.status == 0);
+  const Json plan = parse_json<Json>(planned.out);
+  CHECK(plan.at("prompts").at("prompt_tokens") == report.at("tokens").at("prompt"));
+  int64_t total = 0;
+  for (const Json& part : plan.at("parts")) total += part.at("bytes").get<int64_t>();
+  CHECK(total == report.at("memory").at("planned_bytes"));
+  for (const Json& part : report.at("memory").at("parts")) {
+    CHECK(part.at("planned_bytes") == part.at("measured_bytes"));
+  }
+}
+
 void for_each_model(const std::function<void(const SeeingModel&)>& visit) {
   for (const fs::path& folder : model_folders("multimodal_run")) {
     const SeeingModel subject(folder);
@@ -118,17 +133,19 @@ TEST_CASE("lines with pictures have the reference's answers, and take what plan 
       INFO(subject.lines[i]["id"]);
       check_answer(subject.known["cases"][i], found[i]);
     }
-    const Json report = parse_json<Json>(subject.scratch.read("report.json"));
-    const Outcome planned = subject.plan("-i in");
-    INFO(planned.err);
-    REQUIRE(planned.status == 0);
-    const Json plan = parse_json<Json>(planned.out);
-    CHECK(plan.at("prompts").at("prompt_tokens") == report.at("tokens").at("prompt"));
-    int64_t total = 0;
-    for (const Json& part : plan.at("parts")) total += part.at("bytes").get<int64_t>();
-    CHECK(total == report.at("memory").at("planned_bytes"));
-    for (const Json& part : report.at("memory").at("parts")) {
-      CHECK(part.at("planned_bytes") == part.at("measured_bytes"));
+    check_plan(subject, "", parse_json<Json>(subject.scratch.read("report.json")));
+  });
+}
+
+TEST_CASE("a launch takes what plan says whatever number of pictures it is made for") {
+  for_each_model([](const SeeingModel& subject) {
+    subject.write("in", {{{"id", "text"}, {"prompt_token_ids", {5, 6, 7}}, {"max_tokens", 1}}});
+    for (const std::string flags :
+         {" --limit-mm-per-prompt image=0", " --limit-mm-per-prompt image=3",
+          " --limit-mm-per-prompt '{\"image\": 1, \"video\": 2}'", " --language-model-only"}) {
+      INFO(flags);
+      (void)answers(subject.run("-i in --report report.json" + flags), 1);
+      check_plan(subject, flags, parse_json<Json>(subject.scratch.read("report.json")));
     }
   });
 }

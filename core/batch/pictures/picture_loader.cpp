@@ -1,6 +1,7 @@
 #include "batch/pictures/picture_loader.h"
 
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
 
@@ -71,10 +72,10 @@ size_t file_bytes(const OpenedPicture& picture) {
   return bytes;
 }
 
-size_t value_count(const image::Layout& layout) {
-  size_t count = 1;
-  for (const int64_t size : layout.shape) count *= static_cast<size_t>(size);
-  return count;
+int64_t thread_nanoseconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
 image::Pixels decode(const OpenedPicture& picture) {
@@ -195,24 +196,33 @@ bool PictureLoader::is_full() const {
   return live_bytes_->load() >= kept_bytes_ + kUnderWayBytes;
 }
 
+PreparedPictures PictureLoader::prepared() const {
+  return {prepared_.load(), static_cast<double>(prepare_nanoseconds_.load()) * 1e-9};
+}
+
 PixelsFuture PictureLoader::load(OpenedPicture picture) {
   if (const auto known = by_key_.find(picture.key); known != by_key_.end()) {
     kept_.splice(kept_.begin(), kept_, known->second);
     return kept_.front().pixels;
   }
-  const size_t bytes = value_count(picture.layout), decoder_bytes = picture.decoder_bytes;
+  const auto bytes = static_cast<size_t>(picture.layout.levels());
+  const size_t decoder_bytes = picture.decoder_bytes;
   auto files = std::make_unique<Counted>(live_bytes_, file_bytes(picture));
   const engine::Hash128 key = picture.key;
   // What a task holds it gives up when it has run: its future lives on.
   auto task = std::make_shared<std::packaged_task<std::shared_ptr<const image::Pixels>()>>(
-      [opened = std::make_unique<OpenedPicture>(std::move(picture)), files = std::move(files),
+      [this, opened = std::make_unique<OpenedPicture>(std::move(picture)), files = std::move(files),
        pixels = std::make_shared<Counted>(live_bytes_, bytes)]() mutable {
         const auto picture_here = std::move(opened);
         const auto files_here = std::move(files);
         const auto pixels_here = std::move(pixels);
-        return std::shared_ptr<const image::Pixels>(
+        const int64_t begin = thread_nanoseconds();
+        std::shared_ptr<const image::Pixels> done(
             new image::Pixels(decode(*picture_here)),
-            [pixels_here](const image::Pixels* done) { delete done; });
+            [pixels_here](const image::Pixels* made) { delete made; });
+        ++prepared_;
+        prepare_nanoseconds_ += thread_nanoseconds() - begin;
+        return done;
       });
   const PixelsFuture coming = task->get_future().share();
   workers_.add([task] { (*task)(); }, decoder_bytes);

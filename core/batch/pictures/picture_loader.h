@@ -34,6 +34,12 @@ struct PictureRules {
 
 using PixelsFuture = std::shared_future<std::shared_ptr<const image::Pixels>>;
 
+/// What came of files so far; those that a cache had are not among them.
+struct PreparedPictures {
+  uint64_t count = 0;
+  double processor_seconds = 0;  // of decoding, resizing and what else processors do
+};
+
 /// A picture or video whose header is read.
 struct OpenedPicture {
   MediaKind kind = MediaKind::image;
@@ -60,6 +66,7 @@ class PictureLoader {
   [[nodiscard]] const PictureRules& rules() const { return rules_; }
   /// Whether pictures under way and those kept take as much memory as they may: no more lines.
   [[nodiscard]] bool is_full() const;
+  [[nodiscard]] PreparedPictures prepared() const;
 
  private:
   using ProcessorPtr = std::shared_ptr<const image::Processor>;
@@ -89,6 +96,8 @@ class PictureLoader {
   size_t kept_bytes_ = 0;
   /// Of pixels that anybody has or will have, and of files that wait.
   std::shared_ptr<std::atomic<size_t>> live_bytes_ = std::make_shared<std::atomic<size_t>>(0);
+  std::atomic<uint64_t> prepared_ = 0;
+  std::atomic<int64_t> prepare_nanoseconds_ = 0;
   Workers workers_;  // ends first
 };
 

@@ -18,6 +18,7 @@ EngineStats& EngineStats::operator+=(const EngineStats& other) {
   kv_blocks_peak += other.kv_blocks_peak;
   prefill_seconds += other.prefill_seconds;
   decode_seconds += other.decode_seconds;
+  encode_seconds += other.encode_seconds;
   return *this;
 }
 
