@@ -11,7 +11,7 @@ namespace plimsoll::image {
 /// Memory whose pages are made when they are first written: for large pictures that costs as much
 /// as resizing them, so they ask for large pages. Throws std::bad_alloc.
 void* take_levels(size_t bytes);
-void give_levels(void* levels) noexcept;
+void give_levels(void* levels, size_t bytes) noexcept;
 
 template <typename T>
 struct LevelAllocator {
@@ -21,7 +21,7 @@ struct LevelAllocator {
   LevelAllocator(const LevelAllocator<U>&) {}  // NOLINT(google-explicit-constructor)
 
   T* allocate(size_t count) { return static_cast<T*>(take_levels(count * sizeof(T))); }
-  void deallocate(T* levels, size_t) noexcept { give_levels(levels); }
+  void deallocate(T* levels, size_t count) noexcept { give_levels(levels, count * sizeof(T)); }
   /// Values that nobody names are not written.
   template <typename U>
   void construct(U* at) noexcept {
