@@ -12,8 +12,10 @@ namespace {
 /// A block of a part, whose rows may be runs of the stored matrix's.
 class PartRows final : public model::PackedRows {
  public:
-  PartRows(const model::Part& part, const Block& block, std::unique_ptr<model::PackedRows> stored)
-      : part_(part), block_(block), stored_(std::move(stored)) {}
+  /// `columns` are the weight's, of which the block has some.
+  PartRows(const model::Part& part, const Block& block, int64_t columns,
+           std::unique_ptr<model::PackedRows> stored)
+      : part_(part), block_(block), columns_(columns), stored_(std::move(stored)) {}
 
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
     for_each_run(part_, block_.row + first, count, [&](int64_t row, int64_t done, int64_t run) {
@@ -45,10 +47,13 @@ class PartRows final : public model::PackedRows {
   [[nodiscard]] float input_scale() const override { return stored_->input_scale(); }
 
  private:
-  [[nodiscard]] int64_t groups() const { return part_.packing->groups(block_.columns); }
+  [[nodiscard]] int64_t groups() const {
+    return part_.packing->groups(part_.packing->ordered ? columns_ : block_.columns);
+  }
 
   const model::Part& part_;
   Block block_;
+  int64_t columns_;
   std::unique_ptr<model::PackedRows> stored_;
 };
 
@@ -76,7 +81,8 @@ std::unique_ptr<model::PackedRows> open_part(const model::WeightSpec& weight,
                                              const quantization::FindStored& find) {
   quantization::StoredMatrix matrix = quantization::stored_matrix(weight, part, find);
   matrix.inputs = {block.column, block.columns};
-  return std::make_unique<PartRows>(part, block, quantization::open_matrix(*part.packing, matrix));
+  return std::make_unique<PartRows>(part, block, weight.columns(),
+                                    quantization::open_matrix(*part.packing, matrix));
 }
 
 Block whole_part(const model::WeightSpec& weight, const model::Part& part) {

@@ -109,11 +109,11 @@ void Model::begin(const Step& step) {
 void Model::embed(const Step& step) {
   const Scope scope(backend_.scratch());
   if (spec_.embedding_in == model::kNoWeight) {
-    look_up(step, step.residual);
+    look_up(step, spec_.embedding, spec_.embedding_scale, step.residual);
   } else {
     const View narrow =
         take("embedding", step.residual.rows, weight(spec_.embedding).spec->columns());
-    look_up(step, narrow);
+    look_up(step, spec_.embedding, spec_.embedding_scale, narrow);
     linear(step.residual, narrow, {.weight = spec_.embedding_in}, Activation::none);
   }
   if (!step.batch.embedded_rows.empty()) {
@@ -194,8 +194,13 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
   }
   if (spec.key_factor != 1) backend_.scale(qkv.slice_columns(q, kv), spec.key_factor);
   const View angles = spec.rope < 0 ? View{} : angles_[static_cast<size_t>(spec.rope)];
-  const backend::HeadNorms norms{weight(spec.q_norm.weight), weight(spec.q_norm.bias),
-                                 weight(spec.k_norm.weight), weight(spec.k_norm.bias)};
+  if (spec.norm_span == model::NormSpan::all_heads && weight(spec.out.weight).spec->ranks > 1) {
+    if (spec.q_norm.present) norm_across(qkv.slice_columns(0, q), spec.q_norm, 1);
+    if (spec.k_norm.present) norm_across(qkv.slice_columns(q, kv), spec.k_norm, 1);
+    stored.q_norm = stored.k_norm = {};
+  }
+  const backend::HeadNorms norms{weight(stored.q_norm.weight), weight(stored.q_norm.bias),  //
+                                 weight(stored.k_norm.weight), weight(stored.k_norm.bias)};
   backend_.rope_and_store(qkv, angles, stored, norms, caches_[index], step.batch);
   View attended = take("attended", input.rows, spec.heads * spec.head_dim);
   const backend::ScoreTerms terms{.sinks = weight(spec.sinks),

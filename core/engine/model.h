@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -124,8 +125,8 @@ class Model {
   /// What the first layer reads: of tokens, or of the stage before.
   void begin(const Step& step);
   void embed(const Step& step);
-  /// Rows of the token table, which ranks may share.
-  void look_up(const Step& step, backend::View out);
+  /// Rows of a table of tokens, which ranks may share.
+  void look_up(const Step& step, model::WeightId table, float scale, backend::View out);
   /// ModelSpec::layer_inputs, of what the first layer reads.
   void layer_inputs(const Step& step);
   /// The residual and what LayerSpec::shared_block adds to it for the mixer.
@@ -169,6 +170,11 @@ class Model {
   void gated_linear(const Step& step, size_t index, backend::View input, backend::View out);
   backend::View output_gate(const model::RecurrentSpec& spec, backend::View input);
   void convolve(const Step& step, size_t index, backend::View out, backend::View in);
+  /// What takes whole rows of `columns`, of which each rank has some: done to all on each rank.
+  void change_across(backend::View x, int64_t columns,
+                     const std::function<void(backend::View all)>& change);
+  /// A norm likewise, over each of `groups` parts of a row.
+  void norm_across(backend::View x, const model::Norm& spec, int64_t groups);
   /// x, normed in groups, and times SiLU of z: before or after that.
   void gate_and_norm(const model::RecurrentSpec& spec, backend::View x, backend::View z);
   /// The rows of a mixer's output that are still needed.
@@ -209,6 +215,8 @@ class Model {
               model::Activation activation);
   /// A weight, with the ranks that have the rest of its inputs.
   [[nodiscard]] backend::Weight share(model::WeightId id) const;
+  /// Columns of all ranks beside each other, on each of them.
+  void share_columns(backend::View columns, backend::View all);
   /// How many ranks away the same rank of the next stage is.
   [[nodiscard]] int64_t stage_ranks() const { return tensor_ == nullptr ? 1 : tensor_->ranks(); }
   [[nodiscard]] const backend::Weight& weight(model::WeightId id) const;

@@ -19,7 +19,7 @@ void Model::layer_inputs(const Step& step) {
   layers.columns = layers.stride = spec.width;
   norm(layers, layers, spec.norm);
   const View of_token = take("token's layer inputs", step.inputs.rows, step.inputs.columns);
-  backend_.embed(of_token, weight(spec.table), step.batch, spec.table_factor);
+  look_up(step, spec.table, spec.table_factor, of_token);
   backend_.add(step.inputs, of_token);
   backend_.scale(step.inputs, spec.factor);
 }

@@ -50,7 +50,9 @@ void Model::gated(const GatedMlp& mlp, View in, View out) {
       backend_.scale(up.slice_columns(0, mlp.intermediate), mlp.gate_factor);
     }
     if (mlp.gate_deviations != 0) {
-      backend_.keep_above(up.slice_columns(0, mlp.intermediate), mlp.gate_deviations);
+      const int64_t columns = mlp.intermediate * weight(mlp.down.weight).spec->ranks;
+      change_across(up.slice_columns(0, mlp.intermediate), columns,
+                    [&](View all) { backend_.keep_above(all, mlp.gate_deviations); });
     }
     backend_.gated_activation(activated, up, mlp.activation);
   }

@@ -28,25 +28,49 @@ void Model::linear(View out, View in, const model::Linear& linear, Activation ac
   if (matrix.ranks != nullptr) matrix.ranks->sum(out);
 }
 
-void Model::look_up(const Step& step, View out) {
-  const Weight& table = weight(spec_.embedding);
-  if (table.spec->ranks == 1) {
-    return backend_.embed(out, table, step.batch, spec_.embedding_scale);
-  }
+void Model::share_columns(View columns, View all) {
+  if (tensor_ != nullptr) tensor_->share_columns(columns, all);
+}
+
+void Model::change_across(View x, int64_t columns, const std::function<void(View all)>& change) {
+  if (x.columns == columns) return change(x);
+  const Scope scope(backend_.scratch());
+  const View all = take("columns of all ranks", x.rows, columns);
+  share_columns(x, all);
+  change(all);
+  const int64_t first = tensor_ == nullptr ? 0 : tensor_->first_column(x.columns, columns);
+  copy(x, all.slice_columns(first, x.columns));
+}
+
+void Model::norm_across(View x, const model::Norm& spec, int64_t groups) {
+  change_across(x, weight(spec.weight).spec->rows(), [&](View all) {
+    if (groups > 1) {  // each a row
+      all.rows *= groups;
+      all.columns = all.stride = all.columns / groups;
+    }
+    norm(all, all, spec);
+  });
+}
+
+void Model::look_up(const Step& step, model::WeightId table_id, float scale, View out) {
+  const Weight& table = weight(table_id);
+  if (table.spec->ranks == 1) return backend_.embed(out, table, step.batch, scale);
   const Scope scope(backend_.scratch());
   const View tokens = take("own tokens", out.rows, 1, DType::i32);
   const View owners = take("owners of tokens", out.rows, 1, DType::i32);
-  if (tensor_ == nullptr) return backend_.embed(out, table, step.batch, spec_.embedding_scale);
+  if (tensor_ == nullptr) return backend_.embed(out, table, step.batch, scale);
   const std::span own(static_cast<int32_t*>(tokens.data), static_cast<size_t>(out.rows));
   const std::span owner(static_cast<int32_t*>(owners.data), own.size());
   const auto rows = static_cast<int32_t>(table.spec->rows());
+  const int64_t all = table.spec->parts.front().rows();
   for (size_t t = 0; t < own.size(); ++t) {
-    owner[t] = step.batch.token_ids[t] / rows;
-    own[t] = owner[t] == tensor_->rank() ? step.batch.token_ids[t] % rows : 0;
+    const int32_t id = step.batch.token_ids[t] < all ? step.batch.token_ids[t] : 0;  // embed()'s
+    owner[t] = id / rows;
+    own[t] = owner[t] == tensor_->rank() ? id % rows : 0;
   }
   BatchMeta batch = step.batch;
   batch.token_ids = own;
-  backend_.embed(out, table, batch, spec_.embedding_scale);
+  backend_.embed(out, table, batch, scale);
   tensor_->share_rows(out, owner);
 }
 

@@ -151,11 +151,17 @@ void Model::channel_delta(const Step& step, size_t index, View input, View out) 
   const RecurrentSpec& spec = *spec_.layers[index].recurrent;
   const int64_t width = spec.width(), keys = spec.groups * spec.state;
   const int64_t mixed_columns = spec.conv.width;
-  const View projected = take("projected", input.rows, mixed_columns + spec.rank + spec.heads);
+  const View projected = take("projected", input.rows, weight(spec.in.weight).spec->rows());
   linear(projected, input, spec.in, Activation::none);
   const View steps = take("steps", input.rows, keys);
-  linear(steps, projected.slice_columns(mixed_columns + spec.heads, spec.rank), spec.step,
-         Activation::none);
+  View low = projected.slice_columns(mixed_columns + spec.heads,
+                                     projected.columns - mixed_columns - spec.heads);
+  if (low.columns < spec.rank) {  // others have the rest
+    const View all = take("columns of all ranks", input.rows, spec.rank);
+    share_columns(low, all);
+    low = all;
+  }
+  linear(steps, low, spec.step, Activation::none);
   const View convolved = take("convolved", input.rows, mixed_columns);
   convolve(step, index, convolved, projected.slice_columns(0, mixed_columns));
   const View mixed = take("mixed", input.rows, width);
@@ -195,9 +201,10 @@ void Model::gated_linear(const Step& step, size_t index, View input, View out) {
   linear(x, input, spec.in, Activation::none);
   convolve(step, index, u, x);
   const View gates = take("head gates", input.rows, 2 * width);
+  const int64_t first_head = tensor_ == nullptr ? 0 : tensor_->rank() * spec.heads;
   for (int64_t h = 0; h < spec.heads; ++h) {
     linear(gates.slice_columns(2 * head * h, 2 * head), u.slice_columns(head * h, head),
-           spec.head_gates[static_cast<size_t>(h)], Activation::none);
+           spec.head_gates[static_cast<size_t>(first_head + h)], Activation::none);
   }
   backend_.linear_recurrence(x, {u, gates}, spec, weight(spec.decay), states_[index], step.batch);
   backend_.multiply_gates(x, y, GateKind::as_is);
@@ -218,7 +225,10 @@ View Model::output_gate(const RecurrentSpec& spec, View input) {
 void Model::gate_and_norm(const RecurrentSpec& spec, View x, View z) {
   using Gated = RecurrentSpec::Gated;
   if (spec.gated == Gated::before_norm) backend_.multiply_gates(x, z, spec.gate);
-  if (spec.norm.present) {
+  const bool across = spec.norm.present && weight(spec.norm.weight).spec->rows() > x.columns;
+  if (across) {
+    norm_across(x, spec.norm, spec.norm_groups);
+  } else if (spec.norm.present) {
     View groups = x;  // each a row
     groups.rows *= spec.norm_groups;
     groups.columns = groups.stride = x.columns / spec.norm_groups;

@@ -13,10 +13,11 @@ inline constexpr int64_t kMostSlices = 8;
 int64_t slices_of(int64_t inputs, int64_t unit = 2);
 
 /// Inputs that no slice of a weight's sums cuts: pairs, of quantised parts words of codes and
-/// groups that have a scale in common. 0: they are in no order that slices could have.
+/// groups that have a scale in common. In activation order each input names its group, so groups
+/// may be cut.
 int64_t slice_unit(const WeightSpec& weight);
 
-/// What of a model ranks do not share ("inputs by layer"); null: they share all its layers.
+/// What of a model ranks do not share; null: they share all its layers.
 const char* find_unshared(const ModelSpec& spec);
 
 /// Sets WeightSpec::slices where ranks share a model's layers. To be called again when weights have

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "model/pipeline.h"
 #include "shard/ranks/rank_share.h"
+#include "shard/ranks/run_splits.h"
 #include "shard/refusals.h"
 
 namespace plimsoll::shard {
@@ -36,7 +37,10 @@ class Walk {
       const model::AttentionSpec& attention = layer.attention;
       const Heads heads{attention.heads, attention.kv_heads};
       heads_[attention.qkv.weight] = heads;
-      if (attention.qkv.bias != model::kNoWeight) heads_[attention.qkv.bias] = heads;
+      for (const WeightId id :
+           {attention.qkv.bias, attention.k_norm.weight, attention.k_norm.bias}) {
+        if (id != model::kNoWeight) heads_[id] = heads;
+      }
       if (layout.release < since::kAttentionScales || attention.lists_scales) continue;
       if (attention.scales_before == model::kNoWeight) {
         scales_after_.insert(scales_place(attention));
@@ -62,12 +66,11 @@ class Walk {
 
   Stage run_tensors() const {
     Stage tensors;
+    const std::vector<Split> splits = run_splits(spec_, layout_.tensor_parallel);
     for (size_t i = 0; i < spec_.weights.size(); ++i) {
       const WeightSpec& weight = spec_.weights[i];
-      const auto heads = heads_.find(static_cast<WeightId>(i));
-      tensors.push_back(make_tensor(
-          weight, weight.name,
-          heads == heads_.end() ? Heads{weight.heads, weight.kv_heads} : heads->second));
+      const Heads heads = heads_of(static_cast<WeightId>(i));
+      tensors.push_back(make_tensor(weight, weight.name, heads, splits[i]));
     }
     return tensors;
   }
@@ -136,7 +139,6 @@ class Walk {
       const bool here =
           layer < 0 ? is_on_stage(id, first, last) : layer >= first_layer && layer < end_layer;
       if (!here || (id == spec_.embedding && is_loaded_as_head(first, last))) continue;
-      const auto heads = heads_.find(id);
       const WeightSpec& weight = spec_.weights[i];
       const auto before = scales_before_.find(id);
       if (before != scales_before_.end()) add_scales(before->second, stage);
@@ -144,15 +146,14 @@ class Walk {
       if (!weight.constant.empty() && weight.kept != model::Kept::in_run) {
         stage.push_back(make_constant(weight));
       } else if (weight.kept == model::Kept::in_model || weight.kept == model::Kept::in_vllm) {
-        stage.push_back(make_tensor(
-            weight, name_of(id, last),
-            heads == heads_.end() ? Heads{weight.heads, weight.kv_heads} : heads->second));
+        stage.push_back(make_tensor(weight, name_of(id, last), heads_of(id), weight.split));
       }
       const auto scales = scales_after_.find(id);
       if (scales != scales_after_.end()) add_scales(scales->second, stage);
     }
     if (is_loaded_as_head(first, last)) {
-      stage.push_back(make_tensor(spec_.weight(spec_.head), name_of(spec_.head, last), {}));
+      const WeightSpec& head = spec_.weight(spec_.head);
+      stage.push_back(make_tensor(head, name_of(spec_.head, last), {}, head.split));
     }
     return stage;
   }
@@ -166,7 +167,8 @@ class Walk {
   // Towers stand on every stage.
   void add_tower(const WeightSpec& weight, Stage& stage) const {
     if (weight.constant.empty()) {
-      stage.push_back(make_tensor(weight, weight.name, {weight.heads, weight.heads}));
+      const Heads heads{weight.heads, weight.heads};
+      stage.push_back(make_tensor(weight, weight.name, heads, weight.split));
       return;
     }
     if (layout_.release >= since::kInputNorm) stage.push_back(make_constant(weight));
@@ -180,14 +182,21 @@ class Walk {
         .name = weight.name, .dtype = dtype, .shape = weight.shape, .constant = std::move(bytes)};
   }
 
+  [[nodiscard]] Heads heads_of(WeightId id) const {
+    const auto heads = heads_.find(id);
+    if (heads != heads_.end()) return heads->second;
+    const WeightSpec& weight = spec_.weight(id);
+    return {weight.heads, weight.kv_heads};
+  }
+
   [[nodiscard]] ShardTensor make_tensor(const WeightSpec& weight, std::string name,
-                                        const Heads& heads) const {
+                                        const Heads& heads, Split split) const {
     const int64_t ranks = layout_.tensor_parallel;
     ShardTensor tensor{.name = std::move(name),
                        .dtype = weight.dtype.value_or(layout_.dtype),
                        .shape = weight.shape,
                        .weight = &weight,
-                       .split = weight.split,
+                       .split = split,
                        .kv_heads = heads.kv};
     if (weight.uneven_heads == model::UnevenHeads::replicated && weight.heads % ranks != 0) {
       tensor.split = Split::replicated;

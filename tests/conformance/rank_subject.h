@@ -3,16 +3,14 @@
 
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "batch/scratch.h"
-#include "checkpoint/counted_source.h"
 #include "checkpoint/settle_model.h"
-#include "conformance/cpu.h"
 #include "conformance/golden_models.h"
+#include "conformance/rank_parts.h"
 #include "engine/engine.h"
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
@@ -20,20 +18,11 @@
 #include "quantization/assign.h"
 #include "quantization/online.h"
 #include "reference/recipe.h"
-#include "shard/ranks/rank_model.h"
-#include "shard/ranks/rank_source.h"
 
 namespace plimsoll::testing {
 
 namespace fs = std::filesystem;
 using Answers = std::map<uint64_t, std::string>;
-
-/// How many ranks: copies of stages of tensor-parallel ranks.
-struct Width {
-  int64_t tensor = 1;
-  int64_t stages = 1;
-  int64_t copies = 1;
-};
 
 /// A model of the golden results on as many ranks as asked.
 class RankSubject {
@@ -57,30 +46,10 @@ class RankSubject {
     options.copies = width.copies;
     options.tensor_ranks = width.tensor;
     options.max_model_len = std::min<int64_t>(options.max_model_len, spec_.max_position);
-    const std::vector<shard::StageModel> models = shard::stage_models(
-        spec_,
-        {.tensor_parallel = width.tensor, .pipeline_parallel = width.stages, .dtype = dtype});
-    std::vector<std::unique_ptr<backend::Backend>> backends;
-    std::vector<std::unique_ptr<checkpoint::CountedSource>> sources;
-    std::vector<std::unique_ptr<shard::RankSource>> shares;
-    std::vector<engine::Rank> ranks;
-    const auto tensor = static_cast<size_t>(width.tensor);
-    for (size_t i = 0; i < models.size() * tensor * static_cast<size_t>(width.copies); ++i) {
-      const shard::StageModel& stage = models[i / tensor % models.size()];
-      const shard::TensorRank share{static_cast<int64_t>(i % tensor), width.tensor};
-      backends.push_back(cpu_backend());
-      sources.push_back(std::make_unique<checkpoint::CountedSource>(*reader_));
-      shares.push_back(
-          std::make_unique<shard::RankSource>(*sources.back(), spec_, stage.spec, share));
-      ranks.push_back({&stage.spec, stage.first_layer, backends.back().get(),
-                       width.tensor > 1
-                           ? static_cast<const checkpoint::WeightSource*>(shares.back().get())
-                           : sources.back().get()});
-    }
-    engine::Engine engine(spec_, ranks, nullptr, options);
-    read_.clear();
-    for (const auto& source : sources) read_.push_back(source->bytes_read());
-    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const RankParts parts(spec_, *reader_, width, dtype);
+    engine::Engine engine(spec_, parts.ranks(), nullptr, options);
+    read_ = parts.read();
+    for (size_t rank = 0; rank < engine.ranks(); ++rank) {
       for (const engine::MeasuredRegion& region : engine.measured(rank)) {
         INFO("rank " << rank << ", " << region.name);
         CHECK(region.placed_bytes == region.planned_bytes);

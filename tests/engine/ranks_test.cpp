@@ -82,6 +82,32 @@ TEST_CASE("ranks sum in pairs, find the most, have each other's rows, the first 
   }
 }
 
+TEST_CASE("ranks have the columns of all, and those that neighbours have alike once") {
+  constexpr int64_t kRanks = 4, kRows = 3, kOwn = 5;
+  for (const int64_t alike : {1, 2, 4}) {
+    SharedTeam team(kRanks);
+    Crew crew(kRanks, [&] { team.give_up(); });
+    std::vector<RankMatrix> own, all(kRanks, RankMatrix(kRows, kRanks / alike * kOwn, 0));
+    for (int64_t rank = 0; rank < kRanks; ++rank) {
+      own.emplace_back(kRows, kOwn + 2, static_cast<float>(rank / alike * 100));  // with gaps
+    }
+    crew.run([&](int64_t rank) {
+      const auto index = static_cast<size_t>(rank);
+      const plimsoll::backend::View mine = own[index];
+      team.rank(rank).share_columns(mine.slice_columns(0, kOwn), all[index]);
+      REQUIRE(team.rank(rank).first_column(kOwn, all[index].columns) == rank / alike * kOwn);
+    });
+    for (const RankMatrix& matrix : all) {
+      for (int64_t i = 0; i < kRows * matrix.columns; ++i) {
+        const int64_t row = i / matrix.columns, column = i % matrix.columns;
+        const auto& from = own[static_cast<size_t>(column / kOwn * alike)].values;
+        REQUIRE(matrix.values[static_cast<size_t>(i)] ==
+                from[static_cast<size_t>(row * (kOwn + 2) + column % kOwn)]);
+      }
+    }
+  }
+}
+
 TEST_CASE("ranks that meet are told when one has failed") {
   constexpr int kRanks = 3;
   SharedTeam team(kRanks);

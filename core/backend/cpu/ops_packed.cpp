@@ -58,13 +58,14 @@ PackedTile packed_tile(const PackedView& view, int64_t first_strip) {
   return tile;
 }
 
-/// A slice of a tile's columns, which cuts no word of codes and no group.
+/// A slice of a tile's columns, which cuts no word of codes and, but in activation order, no group.
 PackedTile slice_of(PackedTile tile, int64_t width, int64_t slice) {
   const model::Packing& packing = *tile.packing;
   const int64_t first = slice * width;
   const int64_t words =
       first / model::word_inputs(packing.bits) * PackedPart::unit_words(packing.bits);
-  const int64_t group = packing.group > 0 ? first / packing.group : 0;
+  const int64_t group = packing.group > 0 && !packing.ordered ? first / packing.group : 0;
+  if (tile.order != nullptr) tile.order += first;
   tile.codes += words * kStrip * static_cast<int64_t>(sizeof(uint32_t));
   tile.scales += group * kStrip * model::scale_bytes(tile.scale);
   if (tile.zeros != nullptr) tile.zeros += group * kStrip;

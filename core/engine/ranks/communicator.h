@@ -52,6 +52,13 @@ class TensorRanks : public backend::InputRanks {
   virtual void share_rows(backend::View rows, std::span<const int32_t> owners) = 0;
   /// `all` of rank 0 [rows, n] becomes the columns of all side by side, those beyond n left out.
   virtual void gather_columns(backend::View columns, backend::View all) = 0;
+  /// `all` [rows, n] of every rank becomes the columns of all side by side. Where n is smaller than
+  /// these, as many neighbours as that takes have the same ones.
+  virtual void share_columns(backend::View columns, backend::View all) = 0;
+  /// Where in such a matrix a rank's own columns begin.
+  [[nodiscard]] int64_t first_column(int64_t own, int64_t all) const {
+    return rank() * all / (own * ranks()) * own;
+  }
 
  protected:
   TensorRanks() = default;

@@ -32,6 +32,25 @@ class SharedTeam::End final : public TensorRanks {
     team_.meet();
   }
 
+  void share_columns(backend::View columns, backend::View all) override {
+    const int64_t own = columns.columns, first = first_column(own, all.columns);
+    const size_t element = dtype_size(columns.dtype), bytes = static_cast<size_t>(own) * element;
+    for (int64_t t = 0; t < columns.rows; ++t) {
+      std::memcpy(all.slice_columns(first, own).slice_rows(t, 1).data,
+                  columns.slice_rows(t, 1).data, bytes);
+    }
+    team_.show(rank_, all);
+    const int64_t alike = own * ranks() / all.columns;  // ranks that have the same columns
+    for (int64_t column = 0; column < all.columns; column += own) {
+      if (column == first) continue;
+      const size_t at = static_cast<size_t>(column) * element;
+      for (int64_t t = 0; t < all.rows; ++t) {
+        std::memcpy(team_.row(rank_, t) + at, team_.row(column / own * alike, t) + at, bytes);
+      }
+    }
+    team_.meet();
+  }
+
   void gather_columns(backend::View columns, backend::View all) override {
     team_.show(rank_, all);
     const size_t element = dtype_size(columns.dtype);

@@ -65,7 +65,8 @@ StoredRows::StoredRows(const model::Packing& packing, const StoredMatrix& matrix
   const int64_t group = packing.group;
   if (matrix.inputs.count == 0) matrix_.inputs = {0, matrix.columns};
   const bool whole = inputs() == matrix.columns;
-  if (!whole && (packing.ordered || (group > 0 && (first_input() % group | inputs() % group)))) {
+  const bool cuts = group > 0 && (first_input() % group != 0 || inputs() % group != 0);
+  if (!whole && !packing.ordered && cuts) {
     throw std::logic_error(matrix.module + ": some inputs of a group are read without the others");
   }
   if (group <= 0 || matrix.columns % group == 0 || packing.format == model::PackedFormat::fp8)
@@ -158,7 +159,7 @@ void StoredRows::nested(model::NestedScales&) const {
   never("nested scales");
 }
 void StoredRows::input_groups(int32_t* to) const {
-  std::ranges::copy(input_groups_, to);
+  std::copy_n(input_groups_.begin() + first_input(), inputs(), to);
 }
 
 model::ScaleType scale_type(DType stored) {

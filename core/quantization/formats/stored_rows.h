@@ -53,14 +53,17 @@ class StoredRows : public model::PackedRows {
   [[nodiscard]] int64_t rows() const { return matrix_.rows; }
   [[nodiscard]] int64_t columns() const { return matrix_.columns; }
   [[nodiscard]] int64_t groups() const { return packing_.groups(matrix_.columns); }
-  /// Of the inputs that are read: the first, their number and end, and their groups.
+  /// Of the inputs that are read: the first, their number and end, and their groups (in activation
+  /// order, all).
   [[nodiscard]] int64_t first_input() const { return matrix_.inputs.first; }
   [[nodiscard]] int64_t inputs() const { return matrix_.inputs.count; }
   [[nodiscard]] int64_t end_input() const { return first_input() + inputs(); }
   [[nodiscard]] int64_t first_group() const {
-    return packing_.group > 0 ? first_input() / packing_.group : 0;
+    return packing_.group > 0 && !packing_.ordered ? first_input() / packing_.group : 0;
   }
-  [[nodiscard]] int64_t end_group() const { return first_group() + packing_.groups(inputs()); }
+  [[nodiscard]] int64_t end_group() const {
+    return packing_.ordered ? groups() : first_group() + packing_.groups(inputs());
+  }
   [[nodiscard]] const model::Packing& packing() const { return packing_; }
   [[nodiscard]] const StoredMatrix& matrix() const { return matrix_; }
   [[nodiscard]] bool has(const std::string& ending) const {
@@ -68,7 +71,7 @@ class StoredRows : public model::PackedRows {
   }
 
   float input_scale_ = 0;
-  std::vector<int32_t> input_groups_;  // of ordered packings
+  std::vector<int32_t> input_groups_;  // of ordered packings: of all inputs
 
  private:
   model::Packing packing_;

@@ -119,6 +119,18 @@ ModelSpec cut_stage(const ModelSpec& spec, LayerRange layers) {
   return stage;
 }
 
+/// Norms over all heads are cut as these, where vLLM holds all of their weights.
+void cut_spanning_norms(const LayerSpec& layer, ModelSpec& rank) {
+  const model::AttentionSpec& attention = layer.attention;
+  if (!layer.has_attention() || attention.norm_span != model::NormSpan::all_heads) return;
+  const auto cut = [&](const model::Norm& norm, int64_t heads) {
+    if (norm.weight == model::kNoWeight) return;
+    rank.weights[static_cast<size_t>(norm.weight)].shape = {heads * attention.head_dim};
+  };
+  cut(attention.q_norm, attention.heads);
+  cut(attention.k_norm, attention.kv_heads);
+}
+
 // A stage would need what another has: the token table, keys, the first layer's input.
 void refuse_uncut(const ModelSpec& spec) {
   if (spec.layer_inputs.width == 0 && !spec.shares_blocks()) return;
@@ -180,7 +192,10 @@ std::vector<RankModel> rank_models(const ModelSpec& spec, const Layout& layout) 
     });
     if (rank.spec.layers.empty()) refuse_empty_stage(spec, layout);
     std::vector<LayerSpec> layers = std::move(rank.spec.layers);
-    for (LayerSpec& layer : layers) cut_layer(spec, layout.tensor_parallel, rank.spec, layer);
+    for (LayerSpec& layer : layers) {
+      cut_layer(spec, layout.tensor_parallel, rank.spec, layer);
+      cut_spanning_norms(layer, rank.spec);
+    }
     rank.spec.layers = std::move(layers);
     models.push_back(std::move(rank));
   }

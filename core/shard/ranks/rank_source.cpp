@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 namespace plimsoll::shard {
@@ -61,9 +62,20 @@ RankSource::RankSource(const checkpoint::WeightSource& whole, const model::Model
   }
 }
 
+std::optional<size_t> RankSource::id_of(const model::WeightSpec& weight) const {
+  const auto& weights = rank_spec_.weights;
+  const std::less<> before;
+  if (before(&weight, weights.data()) || !before(&weight, weights.data() + weights.size())) {
+    return std::nullopt;
+  }
+  return static_cast<size_t>(&weight - weights.data());
+}
+
 void RankSource::read_rows(const model::WeightSpec& weight, int64_t first, int64_t count,
                            DType dtype, void* to) const {
-  const size_t id = id_of(weight);
+  const std::optional<size_t> share = id_of(weight);
+  if (!share) return whole_.read_rows(weight, first, count, dtype, to);
+  const size_t id = *share;
   const size_t row_bytes = static_cast<size_t>(weight.columns()) * dtype_size(dtype);
   auto* const out = static_cast<std::byte*>(to);
   const int64_t end = first + count;
@@ -84,12 +96,14 @@ void RankSource::read_rows(const model::WeightSpec& weight, int64_t first, int64
 
 std::unique_ptr<model::PackedRows> RankSource::packed(const model::WeightSpec& weight, size_t part,
                                                       const checkpoint::Block& block) const {
-  const size_t id = id_of(weight);
+  const std::optional<size_t> share = id_of(weight);
+  if (!share) return whole_.packed(weight, part, block);
+  const size_t id = *share;
   checkpoint::Block own = parts_[id][part];
   const int64_t there = std::clamp<int64_t>(own.rows - block.row, 0, block.rows);
   own = {own.row + block.row, there, own.column + block.column, block.columns};
   return std::make_unique<FilledRows>(whole_.packed(*weights_[id], part, own), there,
-                                      *weights_[id]->parts[part].packing, block.columns);
+                                      *weight.parts[part].packing, block.columns);
 }
 
 }  // namespace plimsoll::shard

@@ -1,6 +1,8 @@
 // What one tensor-parallel rank of `run` reads of a model's weights.
 #pragma once
 
+#include <optional>
+
 #include "checkpoint/checkpoint.h"
 #include "model/model_spec.h"
 #include "shard/layout.h"
@@ -26,9 +28,8 @@ class RankSource final : public checkpoint::WeightSource {
       const model::WeightSpec& weight, size_t part, const checkpoint::Block& block) const override;
 
  private:
-  [[nodiscard]] size_t id_of(const model::WeightSpec& weight) const {
-    return static_cast<size_t>(&weight - rank_spec_.weights.data());
-  }
+  /// Not of a tower's weights, of which each rank has the whole.
+  [[nodiscard]] std::optional<size_t> id_of(const model::WeightSpec& weight) const;
 
   const checkpoint::WeightSource& whole_;
   const model::ModelSpec& rank_spec_;

@@ -33,7 +33,7 @@ Range vocabulary_share(int64_t rows, int64_t rank, int64_t rank_rows) {
   return {first, std::min(first + rank_rows, rows) - first};
 }
 
-// Of a part's `count` outputs.
+// Of the `count` outputs of a part, or of a tensor: the first alone is q's.
 Range outputs_of(const ShardTensor& tensor, size_t index, int64_t count, int64_t rank,
                  int64_t ranks) {
   if (tensor.weight->parts[index].every_rank) return {0, count};
@@ -147,6 +147,14 @@ void add_untangled(const Part& part, Range rows, const Range& columns, int64_t& 
   }
 }
 
+// A norm's numbers of each head are a tensor of their own (StableLM).
+bool has_heads_in_parts(const ShardTensor& tensor) {
+  const std::vector<Part>& parts = tensor.weight->parts;
+  return tensor.weight->use == model::WeightUse::vector && parts.size() > 1 &&
+         parts[0].tensor != parts[1].tensor &&
+         (tensor.split == Split::column || tensor.split == Split::kv);
+}
+
 }  // namespace
 
 std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t tensor_parallel) {
@@ -194,7 +202,9 @@ std::vector<checkpoint::Block> part_blocks(const ShardTensor& tensor, int64_t ra
   const Range columns = inputs_of(tensor, weight.columns(), rank, tensor_parallel);
   std::vector<checkpoint::Block> blocks;
   for (size_t i = 0; i < weight.parts.size(); ++i) {
-    const Range rows = outputs_of(tensor, i, weight.parts[i].rows(), rank, tensor_parallel);
+    const bool is_q = tensor.split == Split::qkv && i + 2 < weight.parts.size();  // or its gates
+    const Range rows =
+        outputs_of(tensor, is_q ? 0 : i, weight.parts[i].rows(), rank, tensor_parallel);
     blocks.push_back({rows.first, rows.count, columns.first, columns.count});
   }
   return blocks;
@@ -203,11 +213,14 @@ std::vector<checkpoint::Block> part_blocks(const ShardTensor& tensor, int64_t ra
 std::vector<checkpoint::Block> rank_blocks(const ShardTensor& tensor, int64_t rank,
                                            int64_t tensor_parallel) {
   const WeightSpec& weight = *tensor.weight;
-  if (weight.parts.empty()) {  // known without a checkpoint
+  if (weight.parts.empty() || has_heads_in_parts(tensor)) {
     const Range columns = inputs_of(tensor, weight.columns(), rank, tensor_parallel);
-    const bool whole = tensor.split == Split::replicated;
-    const Range rows =
-        whole ? Range{0, weight.rows()} : share(weight.rows(), rank, tensor_parallel);
+    Range rows{0, weight.rows()};
+    if (tensor.split == Split::kv) {
+      rows = kv_share(rows.count, tensor.kv_heads, rank, tensor_parallel);
+    } else if (tensor.split != Split::replicated) {
+      rows = share(rows.count, rank, tensor_parallel);
+    }
     return {{rows.first, rows.count, columns.first, columns.count}};
   }
   std::vector<checkpoint::Block> blocks = part_blocks(tensor, rank, tensor_parallel);

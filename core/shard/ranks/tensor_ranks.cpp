@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "base/error.h"
 #include "model/slices.h"
 #include "shard/ranks/rank_model.h"
+#include "shard/ranks/run_splits.h"
 
 namespace plimsoll::shard {
 namespace {
@@ -18,13 +20,15 @@ using model::ModelSpec;
 using model::WeightSpec;
 
 void cut_recurrent(int64_t ranks, model::RecurrentSpec& recurrent) {
-  const int64_t shared = 2 * recurrent.groups * recurrent.state;
+  const bool is_mamba2 = recurrent.kind == model::RecurrentKind::mamba2;
+  // B and C of one group are every rank's.
+  const int64_t shared = is_mamba2 && recurrent.groups == 1 ? 2 * recurrent.state : 0;
+  recurrent.conv.width = (recurrent.conv.width - shared) / ranks + shared;
   recurrent.heads /= ranks;
   if (recurrent.groups > 1) recurrent.groups /= ranks;
-  recurrent.norm_groups = std::max<int64_t>(1, recurrent.norm_groups / ranks);
-  recurrent.conv.width = recurrent.groups == 1 && recurrent.kind == model::RecurrentKind::mamba2
-                             ? (recurrent.conv.width - shared) / ranks + shared
-                             : recurrent.conv.width / ranks;
+  if (!spans_ranks(recurrent, ranks)) {
+    recurrent.norm_groups = std::max<int64_t>(1, recurrent.norm_groups / ranks);
+  }
 }
 
 int64_t rows_of(const std::vector<checkpoint::Block>& blocks) {
@@ -35,10 +39,6 @@ int64_t rows_of(const std::vector<checkpoint::Block>& blocks) {
 
 std::string slices_refusal(const WeightSpec& weight, int64_t ranks) {
   const int64_t unit = model::slice_unit(weight);
-  if (unit == 0) {
-    return fmt::format("{} has its groups in the order of activations, which ranks do not cut",
-                       weight.name);
-  }
   return fmt::format("{} sums over {} inputs, which are no {} slices of whole {}", weight.name,
                      weight.columns(), ranks,
                      unit == 2 ? "pairs" : fmt::format("groups of {}", unit));
@@ -54,13 +54,21 @@ void cut_parts(const ShardTensor& tensor, int64_t ranks, WeightSpec& cut) {
     part.block_count = 1;
     part.block_rows = part.block_stride =
         tensor.split == model::Split::vocabulary ? cut.rows() : blocks[i].rows;
+    // Inputs in activation order are of any group: a rank has the scales of all.
+    if (tensor.split == model::Split::row && part.packing && part.packing->ordered) {
+      part.packing->group /= ranks;
+    }
   }
 }
 
 /// Why a weight's share is none that `run` computes with; empty: it is one.
 std::string share_refusal(const ShardTensor& tensor, int64_t ranks) {
   const WeightSpec& weight = *tensor.weight;
-  if (tensor.split == model::Split::row && weight.slices % ranks != 0) {
+  const auto cuts_order = [&](const model::Part& part) {
+    return part.packing && part.packing->ordered && part.packing->group % ranks != 0;
+  };
+  if (tensor.split == model::Split::row &&
+      (weight.slices % ranks != 0 || std::ranges::any_of(weight.parts, cuts_order))) {
     return slices_refusal(weight, ranks);
   }
   const bool padded = tensor.split == model::Split::vocabulary;
@@ -94,18 +102,50 @@ bool has_own_heads(const ModelSpec& cut, const model::AttentionSpec& attention) 
            cut.weight(latent.kv_up.weight).rows() ==
                attention.kv_heads * (latent.unrotated + attention.value_dim);
   }
-  const auto fits = [&](model::WeightId id, int64_t heads) {
-    if (id == model::kNoWeight) return true;
-    const int64_t rows = cut.weight(id).rows();
-    return rows == dim || rows == heads * dim;
+  const bool together = attention.norm_span == model::NormSpan::all_heads;
+  const auto fits = [&](const model::Norm& norm, int64_t heads) {
+    if (together) return !norm.present || norm.weight != model::kNoWeight;
+    return std::ranges::all_of(std::array{norm.weight, norm.bias}, [&](model::WeightId id) {
+      const int64_t numbers = id == model::kNoWeight ? dim : cut.weight(id).elements();
+      return numbers == dim || numbers == heads * dim;
+    });
+  };
+  const auto grows = [&](const model::Adapter& adapter, int64_t heads) {
+    return adapter.up.weight == model::kNoWeight ||
+           cut.weight(adapter.up.weight).rows() == heads * dim;
   };
   const int64_t values = attention.value_dim > 0 ? attention.value_dim : dim;
   const int64_t queries = (attention.gates_in_qkv ? 2 : 1) * attention.heads * dim;
-  return cut.weight(attention.qkv.weight).rows() == queries + attention.kv_heads * (dim + values) &&
-         fits(attention.q_norm.weight, attention.heads) &&
-         fits(attention.q_norm.bias, attention.heads) &&
-         fits(attention.k_norm.weight, attention.kv_heads) &&
-         fits(attention.k_norm.bias, attention.kv_heads);
+  const int64_t stored = attention.keys_of >= 0 ? 0 : attention.kv_heads;
+  return cut.weight(attention.qkv.weight).rows() == queries + stored * (dim + values) &&
+         fits(attention.q_norm, attention.heads) && fits(attention.k_norm, attention.kv_heads) &&
+         grows(attention.q_adapter, attention.heads) &&
+         grows(attention.k_adapter, attention.kv_heads) &&
+         grows(attention.v_adapter, attention.kv_heads);
+}
+
+/// Why a mixer's heads are not cut so; empty: they are.
+std::string mixer_refusal(const ModelSpec& spec, const model::RecurrentSpec& recurrent,
+                          int64_t ranks) {
+  const std::string& name = spec.weight(recurrent.out.weight).name;
+  if (recurrent.heads % ranks != 0) {
+    return fmt::format("{} reads {} heads, which {} does not divide", name, recurrent.heads, ranks);
+  }
+  // Mamba's heads may all read one group's B and C; those of the delta rule have their keys.
+  const bool is_mamba = recurrent.kind == model::RecurrentKind::mamba1 ||
+                        recurrent.kind == model::RecurrentKind::mamba2;
+  if (recurrent.groups % ranks == 0 || (is_mamba && recurrent.groups == 1)) return "";
+  return fmt::format("{} has heads in {} groups, which {} does not divide", name, recurrent.groups,
+                     ranks);
+}
+
+/// The same of attention and mixers.
+std::string heads_refusal(const ModelSpec& spec, const LayerSpec& layer, int64_t ranks) {
+  if (layer.has_attention() && layer.attention.heads % ranks != 0) {
+    return fmt::format("{} reads {} query heads, which {} does not divide",
+                       spec.weight(layer.attention.out.weight).name, layer.attention.heads, ranks);
+  }
+  return layer.recurrent ? mixer_refusal(spec, *layer.recurrent, ranks) : "";
 }
 
 /// Why `run` has not so many ranks; empty: it has.
@@ -121,10 +161,8 @@ std::string width_refusal(const ModelSpec& spec, int64_t ranks) {
       if (!why.empty()) return fmt::format("--tensor-parallel-size {}: {}", ranks, why);
     }
     for (const LayerSpec& layer : spec.layers) {
-      if (!layer.has_attention() || layer.attention.heads % ranks == 0) continue;
-      return fmt::format(
-          "--tensor-parallel-size {}: {} reads {} query heads, which {} does not divide", ranks,
-          spec.weight(layer.attention.out.weight).name, layer.attention.heads, ranks);
+      const std::string why = heads_refusal(spec, layer, ranks);
+      if (!why.empty()) return fmt::format("--tensor-parallel-size {}: {}", ranks, why);
     }
     const ModelSpec cut = cut_model(spec, tensors, ranks);
     for (const LayerSpec& layer : cut.layers) {
@@ -140,7 +178,7 @@ std::string width_refusal(const ModelSpec& spec, int64_t ranks) {
 
 }  // namespace
 
-void cut_layer(const ModelSpec& spec, int64_t ranks, ModelSpec& rank, LayerSpec& layer) {
+void cut_layer(const ModelSpec& spec, int64_t ranks, const ModelSpec& rank, LayerSpec& layer) {
   const auto is_cut = [&](model::WeightId id) {
     return rank.weight(id).rows() != spec.weight(id).rows() ||
            rank.weight(id).columns() != spec.weight(id).columns();
@@ -153,20 +191,13 @@ void cut_layer(const ModelSpec& spec, int64_t ranks, ModelSpec& rank, LayerSpec&
   model::SharedExperts& shared = layer.mlp.shared;
   if (shared.intermediate > 0 && is_cut(shared.down.weight)) shared.intermediate /= ranks;
   if (layer.shortcut && is_cut(layer.shortcut->down.weight)) layer.shortcut->intermediate /= ranks;
+  if (layer.shared_block) layer.shared_block->mlp.intermediate /= ranks;
   if (!layer.has_attention()) return;
   model::AttentionSpec& attention = layer.attention;
   const bool latent = attention.latent.kv_rank > 0;
   if (is_cut(latent ? attention.latent.q_up.weight : attention.qkv.weight)) {
     attention.heads /= ranks;
     attention.kv_heads = std::max<int64_t>(1, attention.kv_heads / ranks);
-  }
-  if (attention.norm_span == model::NormSpan::all_heads) {
-    const auto cut = [&](const model::Norm& norm, int64_t heads) {
-      if (norm.weight == model::kNoWeight) return;
-      rank.weights[static_cast<size_t>(norm.weight)].shape = {heads * attention.head_dim};
-    };
-    cut(attention.q_norm, attention.heads);
-    cut(attention.k_norm, attention.kv_heads);
   }
 }
 

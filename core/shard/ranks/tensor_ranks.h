@@ -8,7 +8,7 @@
 namespace plimsoll::shard {
 
 /// A layer of `spec` as the weights of `rank` are, which are cut; what vLLM replicates stays whole.
-void cut_layer(const model::ModelSpec& spec, int64_t ranks, model::ModelSpec& rank,
+void cut_layer(const model::ModelSpec& spec, int64_t ranks, const model::ModelSpec& rank,
                model::LayerSpec& layer);
 
 /// The model as each of `ranks` ranks of `run` has it. Throws as stage_models.

@@ -1,0 +1,62 @@
+// What a launch on several ranks is made of: each rank's part of the model, backend and source of
+// weights.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "checkpoint/counted_source.h"
+#include "conformance/cpu.h"
+#include "engine/engine.h"
+#include "shard/ranks/rank_model.h"
+#include "shard/ranks/rank_source.h"
+
+namespace plimsoll::testing {
+
+/// How many ranks: copies of stages of tensor-parallel ranks.
+struct Width {
+  int64_t tensor = 1;
+  int64_t stages = 1;
+  int64_t copies = 1;
+};
+
+/// Outlives the engine that is made of it.
+class RankParts {
+ public:
+  RankParts(const model::ModelSpec& spec, const checkpoint::WeightSource& whole, const Width& width,
+            DType dtype)
+      : models_(shard::stage_models(
+            spec,
+            {.tensor_parallel = width.tensor, .pipeline_parallel = width.stages, .dtype = dtype})) {
+    const auto tensor = static_cast<size_t>(width.tensor);
+    for (size_t i = 0; i < models_.size() * tensor * static_cast<size_t>(width.copies); ++i) {
+      const shard::StageModel& stage = models_[i / tensor % models_.size()];
+      const shard::TensorRank share{static_cast<int64_t>(i % tensor), width.tensor};
+      backends_.push_back(cpu_backend());
+      sources_.push_back(std::make_unique<checkpoint::CountedSource>(whole));
+      shares_.push_back(
+          std::make_unique<shard::RankSource>(*sources_.back(), spec, stage.spec, share));
+      ranks_.push_back({&stage.spec, stage.first_layer, backends_.back().get(),
+                        width.tensor > 1
+                            ? static_cast<const checkpoint::WeightSource*>(shares_.back().get())
+                            : sources_.back().get()});
+    }
+  }
+
+  [[nodiscard]] const std::vector<engine::Rank>& ranks() const { return ranks_; }
+  /// Bytes of the checkpoint that each rank has read.
+  [[nodiscard]] std::vector<uint64_t> read() const {
+    std::vector<uint64_t> read;
+    for (const auto& source : sources_) read.push_back(source->bytes_read());
+    return read;
+  }
+
+ private:
+  std::vector<shard::StageModel> models_;
+  std::vector<std::unique_ptr<backend::Backend>> backends_;
+  std::vector<std::unique_ptr<checkpoint::CountedSource>> sources_;
+  std::vector<std::unique_ptr<shard::RankSource>> shares_;
+  std::vector<engine::Rank> ranks_;
+};
+
+}  // namespace plimsoll::testing
