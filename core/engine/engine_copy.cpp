@@ -190,10 +190,7 @@ void Engine::Copy::encode_pictures() {
   const std::vector<PictureJob> jobs = picture_holds.take_jobs();
   if (jobs.empty()) return;
   const auto begin = std::chrono::steady_clock::now();
-  for (const PictureJob& job : jobs) {
-    const int64_t tokens = job.picture->tokens();
-    launch.tower->encode(*job.picture->pixels, launch.embeddings.slice_rows(job.first_row, tokens));
-  }
+  stages.encode(jobs);
   stats.encoded_pictures += jobs.size();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   stats.encode_seconds += spent.count();

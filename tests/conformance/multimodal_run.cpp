@@ -6,6 +6,7 @@
 #include "conformance/cpu.h"
 #include "conformance/golden_models.h"
 #include "conformance/picture_lines.h"
+#include "conformance/rank_parts.h"
 #include "engine/engine.h"
 #include "engine/vision/picture_processor.h"
 
@@ -41,6 +42,7 @@ class PictureModel {
                              .pictures = std::make_shared<batch::PictureLoader>(rules)},
         chat);
     checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
+    reader_.emplace(*checkpoint_, spec_);
   }
   ~PictureModel() { fs::remove_all(folder_); }
 
@@ -48,9 +50,11 @@ class PictureModel {
     int64_t batched_tokens = kContext;
     int64_t cache_tokens = kContext;
     DType dtype = DType::f32;
+    Width width{};
   };
   [[nodiscard]] DType stored() const { return spec_.dtype; }
 
+  /// Lives until the next one is made.
   std::unique_ptr<engine::Engine> engine(Limits limits) {
     engine::EngineOptions options;
     options.dtype = limits.dtype;
@@ -59,8 +63,22 @@ class PictureModel {
     options.max_num_batched_tokens = limits.batched_tokens;
     options.num_kv_blocks = 512;
     options.pictures = engine::PictureOptions{layouts_, limits.cache_tokens};
-    return std::make_unique<engine::Engine>(spec_, checkpoint::WeightReader(*checkpoint_, spec_),
-                                            *backend_, nullptr, options);
+    options.tensor_ranks = limits.width.tensor;
+    options.copies = limits.width.copies;
+    parts_.emplace(spec_, *reader_, limits.width, limits.dtype);
+    return std::make_unique<engine::Engine>(spec_, parts_->ranks(), nullptr, options);
+  }
+
+  [[nodiscard]] bool has_width(const Width& width) const {
+    try {
+      (void)shard::stage_models(
+          spec_, {.tensor_parallel = width.tensor, .pipeline_parallel = width.stages});
+      return true;
+    } catch (const Error& error) {  // stages, that is: vLLM has none of some classes
+      CHECK((width.stages > 1 &&
+             std::string(error.what()).find("has no stages") != std::string::npos));
+      return false;
+    }
   }
 
   /// Makes all requests as lines of a batch, and with them knows the largest picture.
@@ -83,7 +101,8 @@ class PictureModel {
   std::vector<image::Layout> layouts_;  // of the cases' pictures, the largest first
   std::optional<batch::PromptBuilder> builder_;
   std::optional<checkpoint::Checkpoint> checkpoint_;
-  std::unique_ptr<backend::Backend> backend_ = cpu_backend();
+  std::optional<checkpoint::WeightReader> reader_;
+  std::optional<RankParts> parts_;  // of the last engine
 };
 
 engine::Request PictureModel::request(const OrderedJson& c, uint64_t tag) {
@@ -258,6 +277,33 @@ TEST_CASE("an answer to pictures has the same bits in any company, chunk and cac
       }
     }
     CHECK(engine->stats().cached_prompt_tokens > 0);
+  }
+}
+
+TEST_CASE("ranks answer lines with pictures with the bits of one rank") {
+  for (const fs::path& folder : model_folders("multimodal_run")) {
+    PictureModel subject(folder);
+    std::vector<engine::Request> requests = subject.requests();
+    for (engine::Request& request : requests) request.sampling.prompt_logprobs.reset();
+    for (const DType dtype : {DType::f32, subject.stored()}) {
+      const auto alone = run(*subject.engine({.dtype = dtype}), requests);
+      for (const Width& width : {Width{.tensor = 2}, Width{.tensor = 2, .copies = 2},
+                                 Width{.tensor = 2, .stages = 2}, Width{.stages = 2}}) {
+        if (!subject.has_width(width) || (dtype != DType::f32 && width.copies > 1)) continue;
+        const auto engine = subject.engine({.cache_tokens = 70, .dtype = dtype, .width = width});
+        for (size_t rank = 0; rank < engine->ranks(); ++rank) {
+          for (const engine::MeasuredRegion& region : engine->measured(rank)) {
+            CHECK(region.placed_bytes == region.planned_bytes);
+          }
+        }
+        const auto shared = run(*engine, requests);
+        for (size_t i = 0; i < shared.size(); ++i) {
+          INFO(subject.name << ", " << subject.known["cases"][i]["name"] << ", " << width.tensor
+                            << " x " << width.stages << " ranks");
+          CHECK(same(shared[i], alone[i]));
+        }
+      }
+    }
   }
 }
 

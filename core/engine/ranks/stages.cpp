@@ -1,5 +1,7 @@
 #include "engine/ranks/stages.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "memory/available.h"
 
@@ -123,10 +125,37 @@ void Stages::borrow(const Stages& owner, uint64_t seed) {
   }
 }
 
+void Stages::encode(const std::vector<PictureJob>& jobs) {
+  if (jobs.empty()) return;
+  on_all([&](Stage& stage) {
+    const auto of_rank = [&](const auto& one) { return one.get() == &stage; };
+    const auto rank = static_cast<size_t>(std::ranges::find_if(stages_, of_rank) - stages_.begin());
+    if (rank < tensor_ranks_) encode(rank, jobs);
+  });
+}
+
+void Stages::encode(size_t rank, const std::vector<PictureJob>& jobs) {
+  Launch& launch = stages_[rank]->launch;
+  const auto rows_of = [&](const PictureJob& job) {
+    return launch.embeddings.slice_rows(job.first_row, job.picture->tokens());
+  };
+  for (size_t i = rank; i < jobs.size(); i += tensor_ranks_) {
+    launch.tower->encode(*jobs[i].picture->pixels, rows_of(jobs[i]));
+  }
+  if (tensor_ranks_ == 1) return;
+  TensorRanks& team = teams_.front()->rank(static_cast<int64_t>(rank));
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const backend::View rows = rows_of(jobs[i]);
+    team.share_rows(
+        rows, std::vector(static_cast<size_t>(rows.rows), static_cast<int32_t>(i % tensor_ranks_)));
+  }
+}
+
 void Stages::run(const Step& step, const StepRunner::Reader& read) {
   on_all([&](Stage& stage) {
     if (&stage == &first()) return stage.runner.run(step, read);
     stage.step.meta = stage.launch.batch.copy(step.meta);
+    stage.step.meta.embeddings = stage.launch.embeddings;
     if (stage.launch.model.has_head()) stage.step.read = step.read;
     stage.runner.run(
         stage.step, &stage == &last() ? read : [](const LogitsSlice&) {});

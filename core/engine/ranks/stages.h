@@ -19,6 +19,7 @@
 #include "engine/ranks/shared_world.h"
 #include "engine/ranks/stage_layouts.h"
 #include "engine/step_runner.h"
+#include "engine/vision/picture_holds.h"
 
 namespace plimsoll::engine {
 
@@ -65,6 +66,9 @@ class Stages {
   void load(uint64_t seed);
   /// The same of a copy: they are those of `owner`, but for towers, which each copy has.
   void borrow(const Stages& owner, uint64_t seed);
+  /// Puts pictures' embeddings into the cache of every rank that has one. The ranks of the first
+  /// stage have the whole tower each, and encode in turn.
+  void encode(const std::vector<PictureJob>& jobs);
   /// As StepRunner::run; `read` is called by the thread of last(), while the others wait.
   void run(const Step& step, const StepRunner::Reader& read);
 
@@ -80,6 +84,8 @@ class Stages {
   void give_up() noexcept;
   /// Calls job(stage) on all ranks; what one throws says which it was.
   void on_all(const std::function<void(Stage&)>& job);
+  /// A rank of the first stage, by its number there: the pictures that are its own, then all.
+  void encode(size_t rank, const std::vector<PictureJob>& jobs);
 
   size_t tensor_ranks_, first_, all_;               // as CopyRanks'
   std::vector<std::unique_ptr<Stage>> stages_;      // ranks, rather

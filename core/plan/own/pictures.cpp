@@ -33,9 +33,6 @@ std::string picture_refusal(const model::ModelSpec& spec, const Arguments& argum
     return fmt::format("the {} backend has no image encoders yet; --device cpu has",
                        footprint.name());
   }
-  if (args.tensor_parallel * args.pipeline_parallel > 1) {
-    return "a launch of several ranks has no vision tower yet";
-  }
   if (!engine::has_processor_settings(*spec.vision, arguments.folder)) {
     return "the model's folder has no preprocessor_config.json, which says how pictures are "
            "prepared";
