@@ -160,7 +160,7 @@ void declare_vllm(CLI::App& command, EngineFlags& flags) {
                    "of the adapters (default 16)"),
         flags.for_vllm);
   value_flag(command, "--speculative-config", "JSON",
-             "method and num_speculative_tokens are read; a draft model is not counted",
+             "method, model and num_speculative_tokens are read",
              [&args](const std::string& text) { read_speculation(text, args); });
 }
 

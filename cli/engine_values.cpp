@@ -69,6 +69,8 @@ void read_speculation(const std::string& text, plan::EngineArgs& args) {
   const bool named = method != json.end() && method->is_string();
   args.draft_method = named ? method->get<std::string>() : "draft_model";
   if (args.draft_method == "[ngram]") args.draft_method = "ngram";
+  const auto model = json.find("model");
+  if (model != json.end() && model->is_string()) args.draft_model = model->get<std::string>();
   const auto tokens = json.find("num_speculative_tokens");
   if (tokens != json.end() && tokens->is_number_integer()) {
     args.draft_tokens = tokens->get<int64_t>();

@@ -15,7 +15,7 @@ double parse_number(const std::string& text);
 std::string read_dtype_name(const std::string& text);
 /// Of --compilation-config: a level, or vLLM's JSON.
 void read_compilation(const std::string& text, plan::EngineArgs& args);
-/// Of --speculative-config: method and num_speculative_tokens.
+/// Of --speculative-config: method, model and num_speculative_tokens.
 void read_speculation(const std::string& text, plan::EngineArgs& args);
 /// Of --limit-mm-per-prompt: "image=2,video=0", {"image": 2} or {"image": {"count": 2, "width":
 /// 512}}.

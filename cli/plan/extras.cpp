@@ -1,10 +1,13 @@
 #include "cli/plan/extras.h"
 
+#include <memory>
+
 #include "base/amount.h"
 #include "base/config_json.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/find_model.h"
 #include "model/pipeline.h"
 #include "plan/shapes/model_shape.h"
 #include "plan/towers/multimodal.h"
@@ -53,6 +56,24 @@ void read_processors(const fs::path& folder, plan::EngineArgs& args) {
   }
 }
 
+/// The config of the draft model, where it is on this machine; plans without it say so.
+void read_draft(const Environment& environment, plan::EngineArgs& args) {
+  if (args.draft_model.empty() || args.draft_model == "ngram") return;
+  fs::path file = args.draft_model;
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) {
+    try {
+      file = checkpoint::find_model(args.draft_model, {environment.hub_cache}) / "config.json";
+    } catch (const Error&) {
+      return;
+    }
+  }
+  if (!fs::is_regular_file(file, ignored)) return;
+  auto config = std::make_shared<Json>(plan::read_config_json(file));
+  plan::complete_config(*config);
+  args.draft_config = std::move(config);
+}
+
 }  // namespace
 
 PlanOptions completed(PlanOptions options, const Environment& environment, const ConfigView& config,
@@ -67,6 +88,7 @@ PlanOptions completed(PlanOptions options, const Environment& environment, const
   if (options.engine == "vllm" && config_file.filename() == "config.json") {
     read_processors(config_file.parent_path(), options.launch.args);
   }
+  if (options.engine == "vllm") read_draft(environment, options.launch.args);
   if (options.engine == "vllm" && !plan::is_known_architecture(config)) {
     options.launch.args.tensors = tensors_of(config_file.parent_path());
   }

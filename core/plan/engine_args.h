@@ -4,6 +4,8 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -81,12 +83,14 @@ struct EngineArgs {
   std::map<std::string, int64_t> processor;
   std::map<std::string, int64_t> processor_file;
   double processor_cache_gib = 4;
-  bool lora = false;                         // --enable-lora
-  int64_t lora_slots = 1;                    // --max-loras
-  int64_t lora_rank = 16;                    // --max-lora-rank
-  std::string draft_method;                  // of --speculative-config; empty: none
-  int64_t draft_tokens = 0;                  // proposed for each step
-  std::optional<CheckpointTensors> tensors;  // of MODEL, where it is a folder
+  bool lora = false;         // --enable-lora
+  int64_t lora_slots = 1;    // --max-loras
+  int64_t lora_rank = 16;    // --max-lora-rank
+  std::string draft_method;  // of --speculative-config; empty: none
+  int64_t draft_tokens = 0;  // proposed for each step
+  std::string draft_model;   // its folder, config.json or hub id; empty: none
+  std::shared_ptr<const nlohmann::json> draft_config;  // of it; nullptr: not found here
+  std::optional<CheckpointTensors> tensors;            // of MODEL, where it is a folder
 };
 
 }  // namespace plimsoll::plan

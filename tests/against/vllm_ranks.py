@@ -101,7 +101,8 @@ def know(folder):
     """Lets transformers read configs of types that it has no class for, as checkpoints with code of their own bring one."""
     kind = json.load(open(os.path.join(folder, "config.json")))["model_type"]
     if kind not in CONFIG_MAPPING:
-        AutoConfig.register(kind, type(kind, (PretrainedConfig,), {"model_type": kind, "__init__": keep_inner_configs}))
+        name = {"new": "NewConfig", "gte": "GteConfig"}.get(kind, kind)  # which vLLM looks at
+        AutoConfig.register(kind, type(name, (PretrainedConfig,), {"model_type": kind, "__init__": keep_inner_configs}))
 
 
 def config_of(folder, tp, pp, dtype):

@@ -29,6 +29,8 @@ constexpr auto kAliases = std::to_array<Alias>({
     {"XLMRobertaForSequenceClassification", "BertModel"},
     {"XLMRobertaForTokenClassification", "BertModel"},
     {"BgeM3EmbeddingModel", "BertModel"},
+    {"GteModel", "GteNewModel"},
+    {"GteNewForSequenceClassification", "GteNewModel"},
     {"ModernBertForSequenceClassification", "ModernBertModel"},
     {"ModernBertForTokenClassification", "ModernBertModel"},
     {"MPTForCausalLM", "MptForCausalLM"},

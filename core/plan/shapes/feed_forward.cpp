@@ -99,7 +99,7 @@ void add_mlp(Builder& build, const std::string& path, int64_t intermediate, Part
                           hidden,
                           {intermediate, intermediate},
                           up,
-                          bias});
+                          bias && !build.family.plain_gate});
   } else {
     weights.linear(part, {{path, "up_proj", {}}, hidden, {intermediate}, up, bias});
   }

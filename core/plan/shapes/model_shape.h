@@ -201,4 +201,15 @@ std::string architecture_name(const ConfigView& config);
 /// a tensor-parallel size that vLLM refuses.
 ModelShape build_shape(const ConfigView& config, const ShapeOptions& options, RankWeights& weights);
 
+/// The model that a head drafts for.
+struct DraftTarget {
+  int64_t vocabulary = 0;
+  int64_t max_model_len = 0;  // the head's rotary table reaches as far
+};
+
+/// Likewise a head of EAGLE (`third`: EAGLE-3) over Llama's layers; its embedding, and EAGLE's
+/// output, are the target's, as published heads have them.
+ModelShape build_draft_head(const ConfigView& config, bool third, const DraftTarget& target,
+                            const ShapeOptions& options, RankWeights& weights);
+
 }  // namespace plimsoll::plan

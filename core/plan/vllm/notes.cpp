@@ -1,6 +1,7 @@
 // What a plan for vLLM leaves out or takes for granted, in words.
 #include <fmt/format.h>
 
+#include "plan/vllm/draft.h"
 #include "plan/vllm/plan.h"
 #include "plan/vllm/served.h"
 #include "plan/vllm/stage.h"
@@ -47,12 +48,7 @@ void add_notes(PlanResult& result, const Stage& stage, const Quantization& quant
     result.notes.push_back(
         "host memory for swapped blocks: 4 GiB per GPU unless --swap-space says otherwise");
   }
-  const bool draft_model =
-      !args.draft_method.empty() && args.draft_method != "ngram" && args.draft_method != "suffix";
-  if (draft_model) {
-    result.notes.push_back(fmt::format("not counted: weights and KV cache of the draft model ({})",
-                                       args.draft_method));
-  }
+  if (std::string note = draft_note(args); !note.empty()) result.notes.push_back(std::move(note));
   if (has_unmodelled_tower(stage.shape, args)) {
     result.notes.push_back("the encoder's own memory is not modelled for this tower");
   }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "plan/arguments.h"
 #include "plan/towers/multimodal.h"
+#include "plan/vllm/draft.h"
 #include "plan/vllm/launch.h"
 #include "plan/vllm/served.h"
 #include "plan/vllm/stage.h"
@@ -257,6 +258,7 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
   const ShapeOptions options = shape_options(args, terms, gpu);
   std::vector<Stage> stages = build_stages(config, options, terms.quantization);
   for (Stage& stage : stages) weigh_by_headers(stage, args, terms.element);
+  add_draft(stages.back(), args, options, result.max_model_len);
   const ModelShape whole = whole_shape(stages);
   result.architecture = whole.architecture;
   const KvPlan kv(

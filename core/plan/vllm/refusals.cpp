@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,6 +22,20 @@ constexpr VllmVersion kDraftsChecked{0, 11, 1};
 constexpr VllmVersion kStateBlocksChecked{0, 20, 0};
 constexpr VllmVersion kTritonLatentGraphs{0, 22, 0};
 constexpr VllmVersion kPromotes{0, 27, 0};
+
+/// A config without a class's name has its type's, where transformers knows the type
+/// (vllm/transformers_utils/config.py); these come with code of their own.
+void check_named(const ConfigView& config) {
+  if (!config.texts({"architectures"}).empty()) return;
+  const std::string type = config.text({"model_type"}, "");
+  constexpr auto kUnmapped =
+      std::to_array<std::string_view>({"chatglm", "internlm2", "kimi_k2", "minicpm"});
+  if (std::ranges::find(kUnmapped, type) == kUnmapped.end()) return;
+  fail(ExitCode::usage,
+       "No model architectures are specified: the config names none, and its model_type \"{}\" is "
+       "none of transformers'. Add \"architectures\": [\"{}\"] to it, or give vLLM --hf-overrides.",
+       type, architecture_name(config));
+}
 
 void check_parallel(const ConfigView& config, const EngineArgs& args) {
   const ConfigView text = text_config(config);
@@ -88,6 +103,7 @@ void check_adapters(const EngineArgs& args, const EngineLimits& limits) {
 
 void check_arguments(const ConfigView& config, const EngineArgs& args, const EngineLimits& limits,
                      const ModelLength& length, int64_t max_model_len) {
+  check_named(config);
   if (args.max_model_len > 0) check_length(length, args.max_model_len, config, args.version);
   check_parallel(config, args);
   check_pipeline(config, args);

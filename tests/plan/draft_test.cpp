@@ -1,0 +1,103 @@
+// Draft models: weights as vLLM 0.32.0's classes have them on the meta device, caches beside the
+// target's.
+#include <catch2/catch.hpp>
+#include <memory>
+
+#include "base/json.h"
+#include "plan/vllm/draft.h"
+#include "plan/vllm/plan.h"
+
+namespace plimsoll::plan {
+namespace {
+
+Json llama(int64_t layers, int64_t positions) {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", "llama"},
+          {"torch_dtype", "bfloat16"},
+          {"hidden_size", 4096},
+          {"intermediate_size", 14336},
+          {"num_hidden_layers", layers},
+          {"num_attention_heads", 32},
+          {"num_key_value_heads", 8},
+          {"vocab_size", 128256},
+          {"max_position_embeddings", positions},
+          {"tie_word_embeddings", false}};
+}
+
+EngineArgs drafted(const char* method, Json draft, int64_t ranks) {
+  EngineArgs args;
+  args.tensor_parallel = ranks;
+  args.draft_method = method;
+  args.draft_model = "draft";
+  args.draft_tokens = 3;
+  args.draft_config = std::make_shared<const Json>(std::move(draft));
+  return args;
+}
+
+PlanResult plan_target(const EngineArgs& args) {
+  const Json target = llama(32, 131072);
+  return plan_vllm({target, "config.json"}, args, &hardware::find_gpu("h100"));
+}
+
+struct Extra {
+  int64_t parameters;
+  int64_t buffers;
+  int64_t kv_bytes_per_token;
+};
+
+/// What the draft adds to a plan without one.
+Extra extra_of(const char* method, const Json& draft, int64_t ranks) {
+  EngineArgs plain;
+  plain.tensor_parallel = ranks;
+  const PlanResult without = plan_target(plain);
+  const PlanResult with = plan_target(drafted(method, draft, ranks));
+  return {with.parameter_bytes - without.parameter_bytes, with.buffer_bytes - without.buffer_bytes,
+          with.kv_bytes_per_token - without.kv_bytes_per_token};
+}
+
+}  // namespace
+
+TEST_CASE("heads of EAGLE weigh what vLLM's classes do, but for the shared embedding") {
+  Json third = llama(1, 2048);
+  third["draft_vocab_size"] = 32000;
+  constexpr int64_t kTable = int64_t{131072} * 128 * 2 + 16;  // of the target's reach
+  const Extra one = extra_of("eagle3", third, 1);
+  CHECK(one.parameters == 849'635'328);
+  CHECK(one.buffers == kTable);
+  CHECK(one.kv_bytes_per_token == 2 * 8 * 128 * 2);
+  const Extra two = extra_of("eagle3", third, 2);
+  CHECK(two.parameters == 475'293'696);
+  CHECK(two.kv_bytes_per_token == 2 * 4 * 128 * 2);
+  CHECK(extra_of("eagle", llama(1, 2048), 1).parameters == 503'324'672);
+  CHECK(extra_of("eagle", llama(1, 2048), 2).parameters == 285'220'864);
+}
+
+TEST_CASE("a draft model is a whole model beside the target") {
+  const Json small = llama(2, 131072);
+  const PlanResult alone = plan_vllm({small, "config.json"}, {}, &hardware::find_gpu("h100"));
+  const Extra extra = extra_of("draft_model", small, 1);
+  CHECK(extra.parameters == alone.parameter_bytes);
+  CHECK(extra.kv_bytes_per_token == alone.kv_bytes_per_token);
+}
+
+TEST_CASE("drafts that are not counted are named, and those that need nothing are not") {
+  CHECK(draft_note(drafted("mtp", llama(1, 2048), 1)) ==
+        "not counted: weights and KV cache of the draft model (mtp)");
+  EngineArgs absent = drafted("eagle3", llama(1, 2048), 1);
+  absent.draft_config = nullptr;
+  CHECK_FALSE(counts_draft(absent));
+  CHECK(draft_note(drafted("ngram", Json::object(), 1)).empty());
+  EngineArgs named = drafted("draft_model", llama(1, 2048), 1);
+  named.draft_model = "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B";
+  CHECK_THAT(draft_note(named), Catch::Contains("(eagle3)"));
+}
+
+TEST_CASE("a config of a type that transformers does not know has to name its class") {
+  Json config = llama(2, 2048);
+  config.erase("architectures");
+  config["model_type"] = "internlm2";
+  CHECK_THROWS_WITH(plan_vllm({config, "config.json"}, {}, &hardware::find_gpu("h100")),
+                    Catch::StartsWith("No model architectures are specified"));
+}
+
+}  // namespace plimsoll::plan
