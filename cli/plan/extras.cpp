@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/find_model.h"
 #include "model/pipeline.h"
+#include "plan/shapes/config_defaults.h"
 #include "plan/shapes/model_shape.h"
 #include "plan/towers/multimodal.h"
 
@@ -69,7 +69,7 @@ void read_draft(const Environment& environment, plan::EngineArgs& args) {
     }
   }
   if (!fs::is_regular_file(file, ignored)) return;
-  auto config = std::make_shared<Json>(plan::read_config_json(file));
+  auto config = std::make_shared<Json>(read_config_json(file));
   plan::complete_config(*config);
   args.draft_config = std::move(config);
 }
