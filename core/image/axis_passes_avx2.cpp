@@ -124,7 +124,7 @@ void sum_rows(Inputs in, Outputs out, const AxisWeights& axis, const NarrowAxis&
   }
 }
 
-void across(const Image& in, const AxisWeights& axis, Image& out) {
+void across_avx2(const Image& in, const AxisWeights& axis, Image& out) {
   const NarrowAxis narrowed = narrow(axis);
   const int64_t stride = 3 * in.size.width, to_stride = 3 * out.size.width;
   Levels copies(static_cast<size_t>(kRows * (stride + kOverread)), 0);
@@ -183,7 +183,7 @@ void sum_block(const uint8_t* in, int64_t stride, const int16_t* weights, int32_
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_packus_epi16(low, high));
 }
 
-void down(const Image& in, const AxisWeights& axis, Image& out) {
+void down_avx2(const Image& in, const AxisWeights& axis, Image& out) {
   const NarrowAxis narrowed = narrow(axis);
   const int64_t stride = 3 * in.size.width;
   // Rows shorter than a block are summed in a copy.
@@ -217,7 +217,7 @@ void down(const Image& in, const AxisWeights& axis, Image& out) {
 
 /// Sixteen pixels: each plane's levels from three registers.
 PLIMSOLL_AVX2
-void split(const uint8_t* rgb, int64_t pixels, const Planes& planes) {
+void split_avx2(const uint8_t* rgb, int64_t pixels, const Planes& planes) {
   alignas(16) int8_t orders[3][3][16];
   for (int c = 0; c < 3; ++c) {
     for (int part = 0; part < 3; ++part) {
@@ -248,7 +248,7 @@ void split(const uint8_t* rgb, int64_t pixels, const Planes& planes) {
 }  // namespace
 
 const AxisPasses* avx2_passes() {
-  static constexpr AxisPasses kPasses{"avx2", fits, across, down, split};
+  static constexpr AxisPasses kPasses{"avx2", fits, across_avx2, down_avx2, split_avx2};
   return __builtin_cpu_supports("avx2") ? &kPasses : nullptr;
 }
 

@@ -12,10 +12,10 @@
 namespace plimsoll::plan {
 namespace {
 
-using Names = std::pair<const char*, const char*>;  // Mistral's, and that of a config.json
+using NamePair = std::pair<const char*, const char*>;  // Mistral's, and that of a config.json
 
 template <size_t N>
-void rename(Json& from, Json& into, const std::array<Names, N>& names) {
+void rename(Json& from, Json& into, const std::array<NamePair, N>& names) {
   for (const auto& [old_name, name] : names) {
     const auto at = from.find(old_name);
     if (at == from.end()) continue;
@@ -35,14 +35,14 @@ Json taken(Json& config, const char* key) {
 
 void rename_layers(Json& config) {
   rename(config, config,
-         std::to_array<Names>({{"dim", "hidden_size"},
-                               {"norm_eps", "rms_norm_eps"},
-                               {"n_kv_heads", "num_key_value_heads"},
-                               {"n_layers", "num_hidden_layers"},
-                               {"n_heads", "num_attention_heads"},
-                               {"hidden_dim", "intermediate_size"},
-                               {"activation", "hidden_act"},
-                               {"tied_embeddings", "tie_word_embeddings"}}));
+         std::to_array<NamePair>({{"dim", "hidden_size"},
+                                  {"norm_eps", "rms_norm_eps"},
+                                  {"n_kv_heads", "num_key_value_heads"},
+                                  {"n_layers", "num_hidden_layers"},
+                                  {"n_heads", "num_attention_heads"},
+                                  {"hidden_dim", "intermediate_size"},
+                                  {"activation", "hidden_act"},
+                                  {"tied_embeddings", "tie_word_embeddings"}}));
   constexpr int64_t kPositions = 128'000;
   if (!config.contains("max_position_embeddings")) config["max_position_embeddings"] = kPositions;
   config["model_type"] = "transformer";
@@ -98,14 +98,14 @@ void name_experts(Json& config, const std::string& path) {
          path);
   }
   rename(experts, config,
-         std::to_array<Names>({{"route_every_n", "moe_layer_freq"},
-                               {"first_k_dense_replace", "first_k_dense_replace"},
-                               {"num_experts_per_tok", "num_experts_per_tok"},
-                               {"num_experts", "n_routed_experts"},
-                               {"expert_hidden_dim", "moe_intermediate_size"},
-                               {"num_shared_experts", "n_shared_experts"},
-                               {"num_expert_groups", "n_group"},
-                               {"num_expert_groups_per_tok", "topk_group"}}));
+         std::to_array<NamePair>({{"route_every_n", "moe_layer_freq"},
+                                  {"first_k_dense_replace", "first_k_dense_replace"},
+                                  {"num_experts_per_tok", "num_experts_per_tok"},
+                                  {"num_experts", "n_routed_experts"},
+                                  {"expert_hidden_dim", "moe_intermediate_size"},
+                                  {"num_shared_experts", "n_shared_experts"},
+                                  {"num_expert_groups", "n_group"},
+                                  {"num_expert_groups_per_tok", "topk_group"}}));
   config["model_type"] = "deepseek_v3";
   config["architectures"] = {"MistralLarge3ForCausalLM"};
 }
@@ -116,7 +116,7 @@ void name_positions(Json& config) {
   Json rope = {{"rope_type", "yarn"}, {"mscale_all_dim", 1}};
   if (config.contains("rope_theta")) rope["rope_theta"] = config["rope_theta"];
   rename(yarn, rope,
-         std::to_array<Names>(
+         std::to_array<NamePair>(
              {{"factor", "factor"},
               {"original_max_position_embeddings", "original_max_position_embeddings"},
               {"beta", "beta_fast"},
@@ -140,11 +140,11 @@ void name_hearing(Json& config, const Json& whisper) {
   const bool causal = encoder.value("causal", Json()) == true;
   Json tower;
   rename(encoder, tower,
-         std::to_array<Names>({{"dim", "d_model"},
-                               {"n_layers", "encoder_layers"},
-                               {"hidden_dim", "encoder_ffn_dim"},
-                               {"n_heads", "encoder_attention_heads"},
-                               {"max_source_positions", "max_source_positions"}}));
+         std::to_array<NamePair>({{"dim", "d_model"},
+                                  {"n_layers", "encoder_layers"},
+                                  {"hidden_dim", "encoder_ffn_dim"},
+                                  {"n_heads", "encoder_attention_heads"},
+                                  {"max_source_positions", "max_source_positions"}}));
   if (tower.value("max_source_positions", Json()).is_null()) tower.erase("max_source_positions");
   for (const char* key : {"num_mel_bins", "window_size"}) {
     if (spectrum.contains(key)) tower[key] = spectrum[key];
