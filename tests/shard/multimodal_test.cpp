@@ -84,6 +84,18 @@ TEST_CASE("shards of multimodal models are vLLM's, and join again") {
   }
 }
 
+TEST_CASE(
+    "LLaVA of several feature layers has no shards: vLLM's class has too narrow a projector") {
+  const Scratch scratch;
+  Json model = fixture().at(0);
+  make_model(scratch, model);
+  Json config = read_json_file(scratch.path("model/config.json"));
+  REQUIRE(config.at("model_type") == "llava");
+  config["vision_feature_layer"] = {-2, -3};
+  scratch.write("model/config.json", config.dump());
+  CHECK_THROWS_WITH(Source(scratch.path("model")), Catch::Contains("one layer alone"));
+}
+
 TEST_CASE("ranks that a vision tower refuses are refused by tensor and number") {
   const Scratch scratch;
   const Json models = fixture();

@@ -101,7 +101,10 @@ ModelSpec make_llava(const ConfigReader& config) {
   vision.first_row = first_row_of(whole, tower);
   vision.activation = read_activation(whole, "projector_hidden_act", "gelu");
   const auto features = std::ssize(tower.features);
-  if (features > 1) vision.features = tower.features;
+  if (features > 1) {
+    vision.features = tower.features;
+    spec.vllm.refused = "vLLM's class projects the features of one layer alone";
+  }
   vision.first = add.linear(first, {Rows::all(first, spec.hidden_size)},
                             features * tower.sizes.hidden, {.split = Split::column, .bias = bias});
   vision.second = add.linear(second, {Rows::all(second, spec.hidden_size)}, spec.hidden_size,
