@@ -99,7 +99,7 @@ TEST_CASE(
 TEST_CASE("ranks that a vision tower refuses are refused by tensor and number") {
   const Scratch scratch;
   const Json models = fixture();
-  make_model(scratch, models.at(2));  // Gemma 3: 4 vision heads, width 104 of its MLP
+  make_model(scratch, models.at(1));  // Gemma 3: 4 vision heads, width 104 of its MLP
   const Source source(scratch.path("model"));
   JobOptions options;
   options.tensor_parallel = 8;
