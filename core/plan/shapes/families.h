@@ -111,9 +111,9 @@ struct Family {
   Bias mlp_bias = {};
   bool down_bias = false;  // of the MLP's last projection alone
   Bias lm_head_bias = {};
-  bool gated = true;      // gate and up; false: up alone
+  bool gated = true;        // gate and up; false: up alone
   bool plain_gate = false;  // gate and up have no bias, whatever down has
-  bool mlp_split = true;  // over ranks; false: whole on each, for want of a tensor-parallel plan
+  bool mlp_split = true;    // over ranks; false: whole on each, for want of a tensor-parallel plan
   Positions positions = Positions::rotary;
   int64_t extra_positions = 0;   // rows of the learned table beyond the context (OPT: 2)
   bool tied = false;             // when the config does not say
