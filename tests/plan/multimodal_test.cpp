@@ -1,12 +1,15 @@
 // Items of each modality against what vLLM 0.32.0's own processing classes and budget say
 // (tests/data/families/items.jsonl): tokens, items in a profiled batch, budget, and their inputs.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "plan/shapes/config_defaults.h"
 #include "plan/towers/multimodal.h"
+#include "plan/vllm/plan.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -107,6 +110,23 @@ TEST_CASE("a tower is left out where none of its modalities is wanted") {
   CHECK(deaf + blind == all);
   CHECK(bytes_without({"image"}) == all);
   CHECK(bytes_without({"image", "video", "audio"}) == Amount{0});
+}
+
+TEST_CASE("sound whose items are not counted is told") {
+  const auto told = [](const EngineArgs& args) {
+    std::ifstream lines(std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/families/changed.jsonl");
+    std::string line;
+    while (std::getline(lines, line) && line.find("MiniCPM-o-4_5") == std::string::npos) continue;
+    const Json config = parse_json<Json>(line)["config"];
+    const PlanResult result = plan_vllm(ConfigView(config, "config.json"), args, nullptr);
+    return std::ranges::any_of(result.notes, [](const std::string& note) {
+      return note.find("not modelled") != std::string::npos;
+    });
+  };
+  CHECK(told({}));
+  EngineArgs deaf;
+  deaf.limits["audio"] = {0, 0, 0, 0};
+  CHECK_FALSE(told(deaf));
 }
 
 TEST_CASE("hostile sizes of images stay countable") {

@@ -15,6 +15,7 @@ constexpr VllmVersion kUnknown{0, 33, 0};  // and later
 bool has_unmodelled_tower(const ModelShape& shape, const EngineArgs& args) {
   if (!shape.multimodal) return false;
   if (shape.vision.kind == VisionShape::Kind::other) return true;
+  if (shape.sound.tower.hidden > 0 && shape.sound.tokens == 0) return true;
   const bool whole = args.limits.empty() && !args.language_only;
   return whole && shape.vision.kind == VisionShape::Kind::none && shape.sound.tokens == 0;
 }
