@@ -43,7 +43,9 @@ void Model::change_across(View x, int64_t columns, const std::function<void(View
 }
 
 void Model::norm_across(View x, const model::Norm& spec, int64_t groups) {
-  change_across(x, weight(spec.weight).spec->rows(), [&](View all) {
+  // Groups may share their weights.
+  const int64_t columns = std::max(x.columns, weight(spec.weight).spec->rows());
+  change_across(x, columns, [&](View all) {
     if (groups > 1) {  // each a row
       all.rows *= groups;
       all.columns = all.stride = all.columns / groups;

@@ -225,15 +225,7 @@ View Model::output_gate(const RecurrentSpec& spec, View input) {
 void Model::gate_and_norm(const RecurrentSpec& spec, View x, View z) {
   using Gated = RecurrentSpec::Gated;
   if (spec.gated == Gated::before_norm) backend_.multiply_gates(x, z, spec.gate);
-  const bool across = spec.norm.present && weight(spec.norm.weight).spec->rows() > x.columns;
-  if (across) {
-    norm_across(x, spec.norm, spec.norm_groups);
-  } else if (spec.norm.present) {
-    View groups = x;  // each a row
-    groups.rows *= spec.norm_groups;
-    groups.columns = groups.stride = x.columns / spec.norm_groups;
-    norm(groups, groups, spec.norm);
-  }
+  if (spec.norm.present) norm_across(x, spec.norm, spec.norm_groups);
   if (spec.gated == Gated::after_norm) backend_.multiply_gates(x, z, spec.gate);
 }
 

@@ -1,7 +1,5 @@
 #include "engine/ranks/stages.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "memory/available.h"
 
@@ -91,10 +89,10 @@ void Stages::give_up() noexcept {
   for (const auto& team : teams_) team->give_up();
 }
 
-void Stages::on_all(const std::function<void(Stage&)>& job) {
+void Stages::on_all(const std::function<void(size_t)>& job) {
   const auto on_rank = [&](int64_t index) {
     try {
-      job(*stages_[static_cast<size_t>(index)]);
+      job(static_cast<size_t>(index));
     } catch (const Error& error) {
       if (all_ == 1) throw;
       fail(error.code(), "rank {} of {}: {}", first_ + static_cast<size_t>(index), all_,
@@ -105,7 +103,8 @@ void Stages::on_all(const std::function<void(Stage&)>& job) {
 }
 
 void Stages::load(uint64_t seed) {
-  on_all([&](Stage& stage) {
+  on_all([&](size_t rank) {
+    Stage& stage = *stages_[rank];
     stage.rank.backend->start_launch(stage.launch.backend_parts);
     if (stage.rank.weights != nullptr) {
       stage.launch.model.load(*stage.rank.weights);
@@ -126,10 +125,7 @@ void Stages::borrow(const Stages& owner, uint64_t seed) {
 }
 
 void Stages::encode(const std::vector<PictureJob>& jobs) {
-  if (jobs.empty()) return;
-  on_all([&](Stage& stage) {
-    const auto of_rank = [&](const auto& one) { return one.get() == &stage; };
-    const auto rank = static_cast<size_t>(std::ranges::find_if(stages_, of_rank) - stages_.begin());
+  on_all([&](size_t rank) {
     if (rank < tensor_ranks_) encode(rank, jobs);
   });
 }
@@ -152,8 +148,9 @@ void Stages::encode(size_t rank, const std::vector<PictureJob>& jobs) {
 }
 
 void Stages::run(const Step& step, const StepRunner::Reader& read) {
-  on_all([&](Stage& stage) {
-    if (&stage == &first()) return stage.runner.run(step, read);
+  on_all([&](size_t rank) {
+    Stage& stage = *stages_[rank];
+    if (rank == 0) return stage.runner.run(step, read);
     stage.step.meta = stage.launch.batch.copy(step.meta);
     stage.step.meta.embeddings = stage.launch.embeddings;
     if (stage.launch.model.has_head()) stage.step.read = step.read;

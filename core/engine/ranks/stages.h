@@ -82,8 +82,8 @@ class Stages {
  private:
   void connect();
   void give_up() noexcept;
-  /// Calls job(stage) on all ranks; what one throws says which it was.
-  void on_all(const std::function<void(Stage&)>& job);
+  /// Calls job(index in stages_) on all ranks; what one throws says which it was.
+  void on_all(const std::function<void(size_t)>& job);
   /// A rank of the first stage, by its number there: the pictures that are its own, then all.
   void encode(size_t rank, const std::vector<PictureJob>& jobs);
 
