@@ -32,6 +32,16 @@ struct Image {
   std::optional<Colour> clear = std::nullopt;
 };
 
+/// Memory of a picture with so many bytes a pixel.
+inline size_t picture_bytes(Size size, size_t bytes_per_pixel) {
+  return static_cast<size_t>(size.width) * static_cast<size_t>(size.height) * bytes_per_pixel;
+}
+
+/// An RGB picture to be filled: all of it.
+inline Image blank(Size size) {
+  return {size, Levels(picture_bytes(size, 3))};
+}
+
 /// What may be wrong with a picture: the codes that output lines carry.
 namespace code {
 inline constexpr std::string_view unreadable = "image_unreadable";

@@ -11,10 +11,6 @@ const AxisPasses& passes_for(const AxisWeights& axis) {
   return *std::ranges::find_if(axis_passes(), [&](const AxisPasses& p) { return p.takes(axis); });
 }
 
-Image blank(Size size) {
-  return {size, Levels(static_cast<size_t>(3 * size.width * size.height))};
-}
-
 Image resize_rows(const Image& image, int64_t width, Resampling resampling) {
   const AxisWeights axis = axis_weights(image.size.width, width, resampling);
   Image out = blank({width, image.size.height});

@@ -18,16 +18,6 @@ Image decode_png(Bytes file, const Header& header);
 Image decode_webp(Bytes file, const Header& header);
 Image decode_gif(Bytes file, const Header& header);
 
-/// Memory of a picture with so many bytes a pixel.
-inline size_t picture_bytes(Size size, size_t bytes_per_pixel) {
-  return static_cast<size_t>(size.width) * static_cast<size_t>(size.height) * bytes_per_pixel;
-}
-
-/// An RGB picture to be filled: all of it.
-inline Image blank(Size size) {
-  return {size, Levels(picture_bytes(size, 3))};
-}
-
 [[noreturn]] void fail_truncated(std::string_view format);
 [[noreturn]] void fail_broken(std::string_view format, std::string_view why);
 
