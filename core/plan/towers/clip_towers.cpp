@@ -55,6 +55,18 @@ Tower siglip_tower(const ConfigView& config, const char* path) {
   return tower;
 }
 
+Tower so400m(const char* path, int64_t layers, int64_t positions) {
+  Tower tower;
+  tower.path = path;
+  tower.layers = layers;
+  tower.hidden = 1152;
+  tower.heads = 16;
+  tower.intermediate = 4304;
+  tower.patch_inputs = 3 * 14 * 14;
+  tower.positions = positions;
+  return tower;
+}
+
 void add_gemma3_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
   const Tower tower = siglip_tower(config, "vision_tower.vision_model.encoder.layers");
   add_tower(tower, build);
@@ -186,16 +198,12 @@ void add_llava_vision(const ConfigView& outer, const ConfigView& config, Builder
   build.weights.buffer(Amount{tower.positions} * kPositionIdBytes);
   const bool next = build.shape.architecture == "LlavaNextForConditionalGeneration";
   if (next) build.weights.plain(Part::vision, build.dims.hidden);  // image_newline
-  const bool bias = outer.flag({"multimodal_projector_bias"}, true);
   const bool videos = build.shape.architecture == "LlavaNextVideoForConditionalGeneration";
   if (videos) {
+    const bool bias = outer.flag({"multimodal_projector_bias"}, true);
     project_twice(build, tower.hidden, build.dims.hidden, bias);
   } else {
-    const auto sides = static_cast<int64_t>(features.size());
-    project(build, "multi_modal_projector.linear_1", tower.hidden * sides, build.dims.hidden,
-            Split::outputs, bias);
-    project(build, "multi_modal_projector.linear_2", build.dims.hidden, build.dims.hidden,
-            Split::inputs, bias);
+    add_llava_projector(outer, tower.hidden * std::ssize(features), true, build);
   }
   VisionShape& vision = build.shape.vision;
   vision.kind = VisionShape::Kind::fixed_tokens;

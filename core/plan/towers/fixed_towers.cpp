@@ -44,15 +44,8 @@ void add_deepseek_ocr(const ConfigView&, const ConfigView&, Builder& build) {
 /// DeepSeek-VL2: timm's SigLIP so400m with the pooling that nothing reads, of which the
 /// feed-forwards alone are divided over ranks.
 void add_deepseek_vl2(const ConfigView& outer, const ConfigView&, Builder& build) {
-  Tower tower;
-  tower.path = "vision.blocks";
-  tower.layers = 27;
-  tower.hidden = 1152;
-  tower.heads = 16;
-  tower.intermediate = 4304;
+  Tower tower = so400m("vision.blocks", 27, 27 * 27);
   tower.split_attention = tower.quantized = false;
-  tower.patch_inputs = 3 * 14 * 14;
-  tower.positions = 27 * 27;
   tower.ends = 2 * tower.hidden;
   add_tower(tower, build);
   const int64_t width = tower.hidden;
@@ -140,14 +133,7 @@ void add_phi4_senses(const ConfigView&, const ConfigView&, Builder& build) {
   if (wanted(build, {"audio"})) add_phi4_ears(build);
   build.shape.vision.kind = VisionShape::Kind::other;
   if (!wanted(build, {"image", "video"})) return;
-  Tower tower;
-  tower.path = "vision_encoder.img_processor.encoder.layers";
-  tower.layers = 26;
-  tower.hidden = 1152;
-  tower.heads = 16;
-  tower.intermediate = 4304;
-  tower.patch_inputs = 3 * 14 * 14;
-  tower.positions = 32 * 32;
+  const Tower tower = so400m("vision_encoder.img_processor.encoder.layers", 26, 32 * 32);
   add_tower(tower, build);
   build.weights.plain(Part::vision, 2 * tower.hidden);
   project_twice(build, tower.hidden, build.dims.hidden, true);

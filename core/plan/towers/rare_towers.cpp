@@ -6,17 +6,9 @@
 namespace plimsoll::plan {
 namespace {
 
-/// SigLIP so400m: 27 layers of 1152.
-Tower so400m(int64_t layers, int64_t positions) {
-  Tower tower;
-  tower.path = "vision_tower.encoder.layers";
-  tower.layers = layers;
-  tower.hidden = 1152;
-  tower.heads = 16;
-  tower.intermediate = 4304;
+Tower whole_so400m(int64_t layers, int64_t positions) {
+  Tower tower = so400m("vision_tower.encoder.layers", layers, positions);
   tower.split_attention = tower.split_mlp = false;
-  tower.patch_inputs = 3 * 14 * 14;
-  tower.positions = positions;
   tower.ends = 2 * tower.hidden;
   return tower;
 }
@@ -70,20 +62,20 @@ bool is_rare_tower(const std::string& architecture) {
 bool add_rare_towers(const ConfigView& config, const std::string& architecture, Builder& build) {
   build.shape.vision.kind = VisionShape::Kind::other;
   if (architecture == "LogicsForConditionalGeneration") {
-    add_tower(so400m(26, 729), build);
+    add_tower(whole_so400m(26, 729), build);
     add_convnext(build);
     const int64_t inputs = config.integer({"mm_hidden_size"}, 4224);
     build.weights.plain(Part::vision, Amount{inputs + build.dims.hidden + 2} * build.dims.hidden);
   } else if (architecture == "XGenMMModelForConditionalGeneration") {
-    add_tower(so400m(27, 729), build);
+    add_tower(whole_so400m(27, 729), build);
     build.weights.plain(Part::vision,
                         Amount{4} * 1152 * 1152 + Amount{2} * 1152 * 4304);  // pooling head
     add_perceiver(build);
   } else if (config.text({"model_type"}, "") == "llama3v") {
-    add_tower(so400m(27, 4900), build);
+    add_tower(whole_so400m(27, 4900), build);
     add_query_resampler(build, config.integer({"query_num"}, 96), 1152);
   } else if (architecture == "LocateAnythingForConditionalGeneration") {
-    Tower tower = so400m(27, 4096);
+    Tower tower = whole_so400m(27, 4096);
     add_tower(tower, build);
     const Amount merged = 4 * tower.hidden;
     build.weights.plain(Part::vision,

@@ -93,6 +93,9 @@ void pool_frames(VisionShape& vision, const ConfigView& outer, int64_t most);
 /// A SigLIP or CLIP tower, as its vision_config says.
 Tower siglip_tower(const ConfigView& config, const char* path);
 
+/// SigLIP's so400m, in whole or but for its last layers: 1,152 wide, squares of 14 x 14 pixels.
+Tower so400m(const char* path, int64_t layers, int64_t positions);
+
 /// CLIP-L with patches of 14, where no config spells it out: `layers` of its 24 for images of
 /// `image` pixels a side.
 Tower clip_large(const char* path, int64_t layers, int64_t image);
