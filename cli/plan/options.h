@@ -14,10 +14,6 @@
 #include "cli/run/options.h"
 #include "plan/own/arguments.h"
 
-namespace plimsoll::checkpoint {
-class Checkpoint;
-}
-
 namespace plimsoll::cli {
 
 enum class PlanFormat { text, json, html, args };
