@@ -1,7 +1,5 @@
 #include "base/config_json.h"
 
-#include "base/error.h"
-
 namespace plimsoll {
 
 std::string without_python_numbers(std::string_view text) {
@@ -40,13 +38,7 @@ std::string without_python_numbers(std::string_view text) {
 
 Json read_config_json(const std::filesystem::path& file) {
   constexpr size_t kMostBytes = size_t{16} << 20;
-  const std::string text = without_python_numbers(read_text_file(file, kMostBytes));
-  try {
-    return parse_json(text);
-  } catch (const JsonError& error) {
-    fail(ExitCode::checkpoint_unusable, "{}, line {}, column {}: {}", file.string(), error.line,
-         error.column, error.what());
-  }
+  return parse_file_text(file, without_python_numbers(read_text_file(file, kMostBytes)));
 }
 
 }  // namespace plimsoll

@@ -176,14 +176,17 @@ std::string read_text_file(const std::filesystem::path& file, size_t max_bytes) 
   return text;
 }
 
-Json read_json_file(const std::filesystem::path& file, size_t max_bytes, JsonLimits limits) {
-  const std::string text = read_text_file(file, max_bytes);
+Json parse_file_text(const std::filesystem::path& file, std::string_view text, JsonLimits limits) {
   try {
     return parse_json<Json>(text, limits);
   } catch (const JsonError& error) {
     fail(ExitCode::checkpoint_unusable, "{}, line {}, column {}: {}", file.string(), error.line,
          error.column, error.what());
   }
+}
+
+Json read_json_file(const std::filesystem::path& file, size_t max_bytes, JsonLimits limits) {
+  return parse_file_text(file, read_text_file(file, max_bytes), limits);
 }
 
 }  // namespace plimsoll

@@ -40,6 +40,10 @@ Value parse_json(std::string_view text, JsonLimits limits = {});
 extern template Json parse_json<Json>(std::string_view, JsonLimits);
 extern template OrderedJson parse_json<OrderedJson>(std::string_view, JsonLimits);
 
+/// Parses the text of a file. Throws Error(checkpoint_unusable) naming the file, line and column.
+Json parse_file_text(const std::filesystem::path& file, std::string_view text,
+                     JsonLimits limits = {});
+
 /// Reads and parses a file of at most `max_bytes`. Throws Error(checkpoint_unusable) naming the
 /// file, line and column.
 Json read_json_file(const std::filesystem::path& file, size_t max_bytes = size_t{512} << 20,

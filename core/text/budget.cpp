@@ -1,7 +1,6 @@
 #include "text/budget.h"
 
-#include <ctime>
-
+#include "base/thread_seconds.h"
 #include "text/text_error.h"
 
 namespace plimsoll::text {
@@ -14,12 +13,6 @@ constexpr size_t kGrowth = 64;
 constexpr size_t kSmallText = size_t{64} << 10;  // may always become so large
 
 thread_local TextBudget* current = nullptr;
-
-double thread_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 }  // namespace
 

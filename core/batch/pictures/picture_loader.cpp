@@ -1,11 +1,11 @@
 #include "batch/pictures/picture_loader.h"
 
 #include <fmt/format.h>
-#include <time.h>
 
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/thread_seconds.h"
 #include "batch/line_error.h"
 #include "engine/vision/picture_processor.h"
 #include "image/decode.h"
@@ -70,12 +70,6 @@ size_t file_bytes(const OpenedPicture& picture) {
   size_t bytes = 0;
   for (const auto& file : picture.files) bytes += file.size();
   return bytes;
-}
-
-int64_t thread_nanoseconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
 image::Pixels decode(const OpenedPicture& picture) {
@@ -197,7 +191,7 @@ bool PictureLoader::is_full() const {
 }
 
 PreparedPictures PictureLoader::prepared() const {
-  return {prepared_.load(), static_cast<double>(prepare_nanoseconds_.load()) * 1e-9};
+  return {prepared_.load(), prepare_seconds_.load()};
 }
 
 PixelsFuture PictureLoader::load(OpenedPicture picture) {
@@ -216,12 +210,12 @@ PixelsFuture PictureLoader::load(OpenedPicture picture) {
         const auto picture_here = std::move(opened);
         const auto files_here = std::move(files);
         const auto pixels_here = std::move(pixels);
-        const int64_t begin = thread_nanoseconds();
+        const double begin = thread_seconds();
         std::shared_ptr<const image::Pixels> done(
             new image::Pixels(decode(*picture_here)),
             [pixels_here](const image::Pixels* made) { delete made; });
         ++prepared_;
-        prepare_nanoseconds_ += thread_nanoseconds() - begin;
+        prepare_seconds_ += thread_seconds() - begin;
         return done;
       });
   const PixelsFuture coming = task->get_future().share();

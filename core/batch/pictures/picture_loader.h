@@ -97,7 +97,7 @@ class PictureLoader {
   /// Of pixels that anybody has or will have, and of files that wait.
   std::shared_ptr<std::atomic<size_t>> live_bytes_ = std::make_shared<std::atomic<size_t>>(0);
   std::atomic<uint64_t> prepared_ = 0;
-  std::atomic<int64_t> prepare_nanoseconds_ = 0;
+  std::atomic<double> prepare_seconds_ = 0;
   Workers workers_;  // ends first
 };
 
