@@ -45,8 +45,7 @@ void check_tensor(const TensorEntry& tensor, const Part& part, const WeightSpec&
 
 /// Zeros then: what vLLM alone has, and biases of routers' choices that it does without.
 bool may_be_absent(const WeightSpec& weight) {
-  return weight.kept == model::Kept::in_vllm ||
-         (weight.kept == model::Kept::in_run && weight.dtype == DType::f32);
+  return weight.kept == model::Kept::in_vllm || weight.zeros_if_absent;
 }
 
 bool is_absent(const Checkpoint& checkpoint, const ModelSpec& spec, const WeightSpec& weight) {

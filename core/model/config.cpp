@@ -146,6 +146,7 @@ ModelSpec make_model_spec(const Json& config) {
   refuse_foreign_features(family, reader);
   ModelSpec spec = family.make(reader);
   spec.architecture = family.architecture;
+  spec.vllm.never_ties = family.never_ties;
   spec.quantization = read_quantization(reader);
   if (!spec.quantization.empty() && spec.is_recurrent()) {
     fail(ExitCode::checkpoint_unusable,

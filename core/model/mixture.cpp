@@ -85,7 +85,8 @@ class MixtureBuilder {
                     .shape = {n},
                     .use = WeightUse::vector,
                     .dtype = DType::f32,
-                    .kept = mixture_.bias_kept};
+                    .kept = mixture_.bias_kept,
+                    .zeros_if_absent = mixture_.bias_kept == Kept::in_run};
     if (mixture_.bias_left_zero) {
       WeightSpec zeros = bias;
       zeros.kept = Kept::in_vllm;

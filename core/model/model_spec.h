@@ -108,6 +108,9 @@ struct VllmClass {
   bool has_normalizer = false;     // the embedding's factor as a buffer, until since::kNoNormalizer
   bool late_head = false;          // a tied head under its own name from since::kGemma3Head on
   bool no_own_head = false;        // has no parameter for a head beside the token table
+  bool never_ties = false;         // has a head of its own whatever config.json says
+  bool kv_head_for_ranks = false;  // refuses fewer KV heads than ranks
+  bool gate_apart = false;         // has gates and ups of MLPs, shared experts' too, as two weights
   std::string refused;             // why vLLM does not serve the model, where it does not
   std::string whole;               // why its shards of several ranks are none, where they are not
 };

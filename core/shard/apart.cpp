@@ -39,9 +39,10 @@ WeightSpec weight_of(const WeightSpec& fused, const model::Part& part) {
 }  // namespace
 
 void set_apart(model::ModelSpec& spec) {
-  if (spec.family != "laguna") return;
+  if (!spec.vllm.gate_apart) return;
   if (!spec.quantization.empty()) {
-    fail(ExitCode::checkpoint_unusable, "the shards of a quantised Laguna are not known here");
+    fail(ExitCode::checkpoint_unusable, "the shards of a quantised {} are not known here",
+         spec.architecture);
   }
   const std::set<WeightId> fused = fused_of(spec);
   std::vector<WeightSpec> weights;

@@ -5,8 +5,8 @@
 
 namespace plimsoll::shard {
 
-/// Gives the gates and ups of Laguna's MLPs, shared experts' too, a weight each as its class in
-/// vLLM has them; other models stay as they are.
+/// Gives gates and ups of MLPs, shared experts' too, a weight each where vLLM's class has them so
+/// (VllmClass::gate_apart); other models stay as they are.
 void set_apart(model::ModelSpec& spec);
 
 }  // namespace plimsoll::shard

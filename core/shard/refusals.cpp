@@ -2,10 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include "base/error.h"
 #include "model/pipeline.h"
 #include "shard/release.h"
@@ -16,14 +12,6 @@ namespace {
 using model::ModelSpec;
 
 constexpr Release kMergedVisionMlp{.minor = 10, .patch = 1};  // Qwen2.5-VL's gate_up_proj
-
-// Classes that never share the token table, whatever config.json says.
-constexpr auto kHeadsOfTheirOwn = std::to_array<std::string_view>(
-    {"AfmoeForCausalLM", "DeepseekV2ForCausalLM", "DeepseekV32ForCausalLM", "DeepseekV3ForCausalLM",
-     "Glm4MoeForCausalLM", "Glm4MoeLiteForCausalLM", "GlmMoeDsaForCausalLM", "GptOssForCausalLM",
-     "JambaForCausalLM", "KimiLinearForCausalLM", "LongcatFlashForCausalLM",
-     "MiMoV2FlashForCausalLM", "MiniMaxM2ForCausalLM", "NemotronHForCausalLM", "OlmoeForCausalLM",
-     "PhiMoEForCausalLM", "Qwen3NextForCausalLM"});
 
 void refuse_ranks(int64_t ranks, size_t layer, const std::string& why) {
   fail(ExitCode::usage, "--tensor-parallel-size {}: layer {} has {}; vLLM refuses it too", ranks,
@@ -59,10 +47,6 @@ void check_stages(const ModelSpec& spec, const Layout& layout) {
 
 }  // namespace
 
-bool never_ties(const ModelSpec& spec) {
-  return std::ranges::find(kHeadsOfTheirOwn, spec.architecture) != kHeadsOfTheirOwn.end();
-}
-
 bool is_known(const ModelSpec& spec, const Release& release) {
   if (!spec.input_norm.empty() && release < kMergedVisionMlp) return false;
   return !spec.vllm.gate_has_alias || release < since::kGateAlias ||
@@ -97,8 +81,7 @@ void check_mixers(const ModelSpec& spec, int64_t ranks) {
     if (attention.heads % ranks != 0) {
       refuse_ranks(ranks, i, fmt::format("{} query heads", attention.heads));
     }
-    // It divides its KV heads by the ranks, and its query heads by what that leaves.
-    if (spec.architecture == "GptOssForCausalLM" && attention.kv_heads < ranks) {
+    if (spec.vllm.kv_head_for_ranks && attention.kv_heads < ranks) {
       refuse_ranks(ranks, i, fmt::format("{} KV heads, fewer than ranks", attention.kv_heads));
     }
     const auto& mixer = spec.layers[i].recurrent;

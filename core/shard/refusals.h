@@ -11,10 +11,6 @@ namespace plimsoll::shard {
 /// Whether the names that a release has for the model's tensors are known.
 bool is_known(const model::ModelSpec& spec, const Release& release);
 
-/// Whether vLLM's class has a head of its own also where config.json ties it to the token table:
-/// without one in the checkpoint it would serve what memory held.
-bool never_ties(const model::ModelSpec& spec);
-
 /// Throws Error(usage), naming flag and value, where the model has no such ranks, stages or
 /// release.
 void check_layout(const model::ModelSpec& spec, const Layout& layout);

@@ -19,7 +19,6 @@
 #include "shard/apart.h"
 #include "shard/quantized/quantized.h"
 #include "shard/quantized/told_values.h"
-#include "shard/refusals.h"
 #include "shard/sha256.h"
 
 namespace plimsoll::shard {
@@ -52,7 +51,7 @@ std::string header_digest(const checkpoint::MappedFile& file) {
 // vLLM's loaders raise at a bias of experts' choice that they have no parameter for.
 void refuse_unread(const checkpoint::Checkpoint& checkpoint, const model::ModelSpec& spec,
                    const model::WeightSpec& weight) {
-  if (weight.kept != model::Kept::in_run || weight.dtype != DType::f32) return;
+  if (!weight.zeros_if_absent) return;
   for (const model::Part& part : weight.parts) {
     const bool passed_over = std::ranges::any_of(
         spec.ignored_suffixes,
@@ -122,11 +121,11 @@ Source::Source(const fs::path& folder, const Release& release)
 
 void Source::settle_head(const Release& release) {
   const bool tied = spec_->tied_head.has_value();
-  const bool reads_head = release >= since::kOwnHead || never_ties(*spec_);
+  const bool reads_head = release >= since::kOwnHead || spec_->vllm.never_ties;
   if (tied && reads_head) checkpoint::settle_tied_head(*checkpoint_, *spec_);
   own_head_ = tied && !spec_->tied_head;
   const bool stored = own_head_ || (tied && spec_->tied_head->stored);
-  if (tied && !stored && never_ties(*spec_)) {
+  if (tied && !stored && spec_->vllm.never_ties) {
     fail(ExitCode::checkpoint_unusable,
          "config.json ties the head to the token table, which vLLM's {} does not do, and {} holds "
          "no tensor \"{}\": vLLM would leave it uninitialised",

@@ -89,8 +89,9 @@ TEST_CASE("a head that vLLM has not is cut for our own ranks") {
 }
 
 TEST_CASE("a class that never ties its head wants one in the checkpoint") {
-  CHECK(never_ties(spec_of("OlmoeForCausalLM", "olmoe", {{"tie_word_embeddings", true}})));
-  CHECK_FALSE(never_ties(spec_of("LlamaForCausalLM", "llama", {{"tie_word_embeddings", true}})));
+  const Json tied = {{"tie_word_embeddings", true}};
+  CHECK(spec_of("OlmoeForCausalLM", "olmoe", tied).vllm.never_ties);
+  CHECK_FALSE(spec_of("LlamaForCausalLM", "llama", tied).vllm.never_ties);
 }
 
 TEST_CASE("stages that vLLM fails to load are refused") {

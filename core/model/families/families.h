@@ -142,6 +142,7 @@ struct Family {
   FamilyKind kind = FamilyKind::text;
   /// Keys of kinds of attention that the family computes, in spaces; others are refused.
   std::string_view features = "";
+  bool never_ties = false;  // VllmClass
 };
 
 /// All families, sorted by architecture.

@@ -54,6 +54,8 @@ ModelSpec make_gpt_oss(const ConfigReader& config) {
                              {"beta_fast", 32},     {"beta_slow", 1},
                              {"truncate", false},   {"original_max_position_embeddings", 4096}};
   Decoder decoder{.family = "gpt_oss"};
+  // It divides its KV heads by the ranks, and its query heads by what that leaves.
+  decoder.vllm.kv_head_for_ranks = true;
   read_common(config, decoder,
               {.sizes = {.vocab = 201088,
                          .hidden = 2880,

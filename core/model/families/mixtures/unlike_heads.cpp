@@ -199,7 +199,7 @@ ModelSpec make_laguna(const ConfigReader& config) {
   mixture.bias_kept = Kept::in_run;
   mixture.bias_left_zero = true;
   decoder.ignored = {".e_score_correction_bias"};
-  decoder.vllm.knows_stage = true;
+  decoder.vllm.knows_stage = decoder.vllm.gate_apart = true;
   mixture.names.shared.stored = "mlp.shared_expert";
   return build(decoder);
 }
