@@ -30,6 +30,7 @@ struct View {
 /// shape without gaps, and each has its result when the call returns.
 class InputRanks {
  public:
+  [[nodiscard]] virtual int64_t rank() const = 0;
   /// The matrices become the sum of all.
   virtual void sum(View values) = 0;
   /// They become the largest of all, element by element.
@@ -47,6 +48,10 @@ struct Weight {
   /// Of a share of the inputs: those that have the others. linear() leaves sums to the caller.
   InputRanks* ranks = nullptr;
   explicit operator bool() const { return spec != nullptr; }
+  /// Where in all inputs a share of them begins.
+  [[nodiscard]] int64_t first_input() const {
+    return ranks == nullptr ? 0 : ranks->rank() * spec->columns();
+  }
 };
 
 /// KV blocks of one layer. Block b's part for this layer lies at pool + b * block_stride +

@@ -48,7 +48,10 @@ class PartRows final : public model::PackedRows {
 
  private:
   [[nodiscard]] int64_t groups() const {
-    return part_.packing->groups(part_.packing->ordered ? columns_ : block_.columns);
+    const model::Packing& packing = *part_.packing;
+    if (packing.ordered) return packing.groups(columns_);
+    const int64_t lead = packing.group > 0 ? block_.column % packing.group : 0;
+    return packing.groups(lead + block_.columns);
   }
 
   const model::Part& part_;

@@ -103,10 +103,12 @@ struct Packing {
   int64_t block_outputs = 1;
   int64_t block_inputs = 0;
   InputRounding inputs = InputRounding::none;
+  /// Of a rank's share of the inputs: how many of its first group lie before it, at most.
+  int64_t lead = 0;
 
   bool operator==(const Packing&) const = default;
   [[nodiscard]] int64_t groups(int64_t columns) const {
-    return group > 0 ? (columns + group - 1) / group : 1;
+    return group > 0 ? (lead + columns + group - 1) / group : 1;
   }
 };
 
@@ -122,7 +124,8 @@ struct NestedScales {
 };
 
 /// Rows of a quantised part of a weight, or of some inputs of it, read from wherever they are
-/// stored: rows, columns and groups are counted from the first that it was opened for. Several
+/// stored: rows, columns and groups are counted from the first that it was opened for; the first
+/// group and the last may have further inputs. Several
 /// threads may read at once. Throws Error(checkpoint_unusable), naming the tensor, for values that
 /// no weight has (NaN).
 class PackedRows {

@@ -16,8 +16,9 @@ int64_t slice_unit(const WeightSpec& weight) {
   for (const Part& part : weight.parts) {
     if (!part.packing) continue;
     unit = std::lcm(unit, word_inputs(part.packing->bits));
-    if (!part.packing->ordered) unit = std::lcm(unit, std::max<int64_t>(part.packing->group, 1));
-    unit = std::lcm(unit, rounded_together(part.packing->inputs));
+    if (part.packing->inputs == InputRounding::nvfp4_group) {
+      unit = std::lcm(unit, rounded_together(part.packing->inputs));
+    }
   }
   return unit;
 }

@@ -12,9 +12,8 @@ inline constexpr int64_t kMostSlices = 8;
 /// Of a sum over so many inputs: slices of whole units, 1, 2, 4 or kMostSlices.
 int64_t slices_of(int64_t inputs, int64_t unit = 2);
 
-/// Inputs that no slice of a weight's sums cuts: pairs, of quantised parts words of codes and
-/// groups that have a scale in common. In activation order each input names its group, so groups
-/// may be cut.
+/// Inputs that no slice of a weight's sums cuts: pairs, of quantised parts words of codes and e2m1
+/// inputs that are rounded together. Groups that have a scale in common may be cut.
 int64_t slice_unit(const WeightSpec& weight);
 
 /// What of a model ranks do not share; null: they share all its layers.

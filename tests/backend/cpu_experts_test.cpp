@@ -191,6 +191,7 @@ class ExpertShare {
 /// Ranks that run one after the other: each leaves what it has; after join() they get the sum.
 class RanksInTurn final : public backend::InputRanks {
  public:
+  [[nodiscard]] int64_t rank() const override { return std::ssize(left_); }
   void sum(View values) override {
     REQUIRE(values.stride == values.columns);
     const std::span own(static_cast<float*>(values.data),

@@ -13,32 +13,32 @@ using model::Code;
 using model::InputRounding;
 using model::Packing;
 
-/// Some inputs of a part's rows, whole groups of them.
+/// Some inputs of a part's rows, with as much room for groups as `share` has.
 class SomeInputs final : public model::PackedRows {
  public:
-  SomeInputs(const RandomPart& rows, const Packing& packing, int64_t columns,
+  SomeInputs(const RandomPart& rows, const Packing& share, int64_t columns,
              const model::Inputs& inputs)
-      : rows_(rows),
-        packing_(packing),
-        columns_(columns),
-        inputs_(inputs),
-        first_group_(packing.group > 0 ? inputs.first / packing.group : 0) {}
+      : rows_(rows), share_(share), columns_(columns), inputs_(inputs) {
+    if (share.group == 0) return;
+    groups_.first = inputs.first / share.group;
+    groups_.count = (inputs.first + inputs.count - 1) / share.group + 1 - groups_.first;
+  }
 
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
     std::vector<uint8_t> all(static_cast<size_t>(count * columns_));
     rows_.codes(first, count, all.data());
-    cut(all.data(), count, columns_, inputs_, to);
+    cut(all, count, inputs_, inputs_.count, to);
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
-    const int64_t size = model::scale_bytes(packing_.scale);
+    const int64_t size = model::scale_bytes(share_.scale);
     std::vector<std::byte> all(static_cast<size_t>(count * all_groups() * size));
     rows_.scales(first, count, all.data());
-    cut(all.data(), count, all_groups() * size, {first_group_ * size, groups() * size}, to);
+    cut(all, count, {groups_.first * size, groups_.count * size}, room() * size, to);
   }
   void zeros(int64_t first, int64_t count, uint8_t* to) const override {
     std::vector<uint8_t> all(static_cast<size_t>(count * all_groups()));
     rows_.zeros(first, count, all.data());
-    cut(all.data(), count, all_groups(), {first_group_, groups()}, to);
+    cut(all, count, groups_, room(), to);
   }
   void factors(int64_t first, int64_t count, float* to) const override {
     rows_.factors(first, count, to);
@@ -47,25 +47,31 @@ class SomeInputs final : public model::PackedRows {
   void table(std::span<float, 16> to) const override { rows_.table(to); }
   void nested(model::NestedScales& to) const override {
     rows_.nested(to);
-    to.first = first_group_;
+    to.first = groups_.first;
     to.stride = all_groups();
   }
   [[nodiscard]] float input_scale() const override { return rows_.input_scale(); }
 
  private:
+  /// Of `count` rows some elements, with zeros behind them.
   template <typename T>
-  static void cut(const T* from, int64_t count, int64_t width, const model::Inputs& some, T* to) {
+  static void cut(const std::vector<T>& from, int64_t count, const model::Inputs& some,
+                  int64_t room, T* to) {
+    std::fill_n(to, count * room, T{});
+    const int64_t width = std::ssize(from) / count;
     for (int64_t i = 0; i < count; ++i)
-      std::copy_n(from + i * width + some.first, some.count, to + i * some.count);
+      std::copy_n(from.begin() + i * width + some.first, some.count, to + i * room);
   }
-  [[nodiscard]] int64_t all_groups() const { return packing_.groups(columns_); }
-  [[nodiscard]] int64_t groups() const { return packing_.groups(inputs_.count); }
+  [[nodiscard]] int64_t all_groups() const {
+    return share_.group > 0 ? (columns_ + share_.group - 1) / share_.group : 1;
+  }
+  [[nodiscard]] int64_t room() const { return share_.groups(inputs_.count); }
 
   const RandomPart& rows_;
-  Packing packing_;
+  Packing share_;
   int64_t columns_;
   model::Inputs inputs_;
-  int64_t first_group_;
+  model::Inputs groups_{0, 1};  // that these are of
 };
 
 /// A rank's share of the inputs of a quantised weight [rows, columns]; of one rank all.
@@ -82,6 +88,8 @@ struct InputShare {
                      .block_rows = rows,
                      .block_stride = rows};
     part.packing = packing;
+    for (int64_t other = 1; packing.group > 0 && other < ranks; ++other)
+      part.packing->lead = std::max(part.packing->lead, other * own % packing.group);
     spec.parts = {part};
     spec.shape = {rows, own};
     spec.slices = model::slices_of(columns, model::slice_unit(spec)) / ranks;
@@ -91,26 +99,34 @@ struct InputShare {
                                  {[](int64_t, int64_t, void*) { FAIL("no part is plain"); },
                                   [&](size_t) {
                                     return std::make_unique<SomeInputs>(
-                                        values, packing, columns, model::Inputs{rank * own, own});
+                                        values, *spec.parts.front().packing, columns,
+                                        model::Inputs{rank * own, own});
                                   }});
   }
   InputShare(const InputShare&) = delete;
   InputShare& operator=(const InputShare&) = delete;
 };
 
-/// Ranks whose rows' largest inputs are known beforehand.
+/// A rank of those whose rows' largest inputs are known beforehand.
 class KnownMost final : public backend::InputRanks {
  public:
-  explicit KnownMost(const Rows& in) : in_(in) {}
+  KnownMost(const Rows& in, int64_t rank, int64_t group) : in_(in), rank_(rank), group_(group) {}
+  [[nodiscard]] int64_t rank() const override { return rank_; }
   void sum(View) override { FAIL("linear() leaves sums to its caller"); }
   void most(View values) override {
-    REQUIRE(values.columns == 1);
-    for (int64_t r = 0; r < values.rows; ++r)
-      static_cast<float*>(values.data)[r] = backend::largest_input(in_.row(r), in_.columns());
+    REQUIRE(values.columns == (in_.columns() + group_ - 1) / group_);
+    for (int64_t r = 0; r < values.rows; ++r) {
+      float* const to = static_cast<float*>(values.data) + r * values.columns;
+      std::vector<float> all(static_cast<size_t>(values.columns));
+      backend::largest_inputs(in_.row(r), in_.columns(), group_, 0, all.data());
+      for (size_t i = 0; i < all.size(); ++i) REQUIRE(to[i] <= all[i]);
+      std::ranges::copy(all, to);
+    }
   }
 
  private:
   const Rows& in_;
+  int64_t rank_, group_;  // inputs that are rounded together
 };
 
 TEST_CASE("a quantised sum that ranks share has the bits that one rank's has") {
@@ -128,10 +144,11 @@ TEST_CASE("a quantised sum that ranks share has the bits that one rank's has") {
         cpu->linear(expected, in, whole.weight, biases.weight, Activation::none);
         for (const int64_t ranks : {2, 4, 8}) {
           CAPTURE(isa_name(isa), packed.name, rows, ranks, whole.spec.slices);
-          if (whole.spec.slices % ranks != 0) continue;
-          KnownMost others(in);
+          if (whole.spec.slices % ranks != 0) continue;  // of 3 bits
+          const bool in_groups = packed.packing.inputs == InputRounding::fp8_group;
           std::vector<Rows> sums;
           for (int64_t rank = 0; rank < ranks; ++rank) {
+            KnownMost others(in, rank, in_groups ? 128 : kInputs);
             const InputShare share(*cpu, packed.packing, values, kOutputs, kInputs, rank, ranks);
             backend::Weight weight = share.weight;
             weight.ranks = &others;
@@ -150,7 +167,7 @@ TEST_CASE("a quantised sum that ranks share has the bits that one rank's has") {
     }
 }
 
-TEST_CASE("slices of quantised sums cut neither groups nor words") {
+TEST_CASE("slices of quantised sums cut groups, but no words") {
   const auto slices = [](const Packing& packing, int64_t inputs) {
     model::WeightSpec spec{.name = "w", .shape = {8, inputs}, .parts = {model::Part{}}};
     spec.parts.front().packing = packing;
@@ -158,12 +175,14 @@ TEST_CASE("slices of quantised sums cut neither groups nor words") {
     return model::slices_of(inputs, unit);
   };
   CHECK(slices({.bits = 4, .group = 128}, 14336) == 8);
-  CHECK(slices({.bits = 4, .group = 128}, 18944) == 4);
-  CHECK(slices({.bits = 4, .group = 128}, 384) == 1);
+  CHECK(slices({.bits = 4, .group = 128}, 11008) == 8);
+  CHECK(slices({.bits = 4, .group = 128}, 29568) == 8);
+  CHECK(slices({.bits = 4, .group = 128, .ordered = true}, 384) == 8);
   CHECK(slices({.bits = 3}, 96) == 1);
+  CHECK(slices({.bits = 3}, 384) == 4);
   CHECK(slices({.bits = 8}, 96) == 8);
-  CHECK(slices({.code = Code::e4m3, .bits = 8, .inputs = InputRounding::fp8_group}, 512) == 4);
-  CHECK(slices({.bits = 4, .group = 128, .ordered = true}, 384) == 8);  // scales go with inputs
+  CHECK(slices({.code = Code::e4m3, .bits = 8, .inputs = InputRounding::fp8_group}, 512) == 8);
+  CHECK(slices({.bits = 4, .inputs = InputRounding::nvfp4_group}, 192) == 4);
 }
 
 }  // namespace

@@ -150,6 +150,12 @@ inline const std::vector<PackedCase> kPackedCases = {
       .code = model::Code::e4m3,
       .bits = 8,
       .inputs = model::InputRounding::fp8_token}},
+    {"float8 in blocks, inputs in float8 by groups",
+     {.format = model::PackedFormat::fp8,
+      .code = model::Code::e4m3,
+      .bits = 8,
+      .group = 128,
+      .inputs = model::InputRounding::fp8_group}},
 };
 
 }  // namespace plimsoll::testing

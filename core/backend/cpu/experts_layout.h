@@ -20,7 +20,6 @@ struct ExpertsLayout {
   size_t up = 0;      // f32 [slots, MlpSpec::up_rows]
   size_t gated = 0;   // f32 [slots, intermediate]
   size_t down = 0;    // f32 [slots, hidden]
-  size_t most = 0;    // f32 [slots]: largest input of `down`'s
   size_t bytes = 0;
 
   ExpertsLayout(int64_t rows, const model::MlpSpec& mlp, int64_t hidden)
@@ -32,7 +31,6 @@ struct ExpertsLayout {
     up = take(static_cast<size_t>(slots * mlp.up_rows()) * sizeof(float));
     gated = take(static_cast<size_t>(slots * mlp.intermediate) * sizeof(float));
     down = take(static_cast<size_t>(slots * hidden) * sizeof(float));
-    most = take(static_cast<size_t>(slots) * sizeof(float));
   }
 
  private:

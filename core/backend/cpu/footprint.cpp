@@ -33,10 +33,8 @@ class CpuFootprint final : public Footprint {
   }
   [[nodiscard]] size_t linear_workspace(int64_t rows, const model::WeightSpec& spec,
                                         DType) const override {
-    // Ranks tell each other the largest input of each row.
-    const bool meets = spec.ranks > 1 && spec.is_packed();
     return packed_rows_bytes(rows, spec.columns()) +
-           (meets ? static_cast<size_t>(rows) * sizeof(float) : 0);
+           static_cast<size_t>(rows * RowMaxima(spec).count) * sizeof(float);
   }
   [[nodiscard]] size_t experts_workspace(int64_t rows, const model::MlpSpec& mlp, int64_t hidden,
                                          DType) const override {

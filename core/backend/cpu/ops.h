@@ -36,18 +36,33 @@ struct ProductJob {
   int64_t out_stride = 0;
 };
 
+/// RowMost of rows, where these are shares of longer ones.
+struct SharedMost {
+  const float* largest = nullptr;  // of the first row
+  int64_t stride = 0;
+  int64_t lead = 0;
+
+  [[nodiscard]] RowMost of_row(int64_t row) const {
+    return {largest == nullptr ? nullptr : largest + row * stride, lead};
+  }
+  [[nodiscard]] SharedMost from_row(int64_t row) const {
+    return {of_row(row).largest, stride, lead};
+  }
+};
+
 /// How rows are packed.
 struct PackedRowsRule {
-  InputRule rule{};             // of a quantised weight
-  int64_t slices = 1;           // of the columns, as Product's
-  const float* most = nullptr;  // [rows]: the largest of whole rows where these are shares of them
+  InputRule rule{};    // of a quantised weight
+  int64_t slices = 1;  // of the columns, as Product's
+  SharedMost most{};
 };
 
 /// Jobs of equal shape that run together: out = activation(in [rows, k] * matrix [n, k]^T + bias).
 struct Product {
   int64_t n = 0;
   int64_t k = 0;
-  int64_t slices = 1;  // of k, as WeightSpec::slices; `bias` is added to the first one's sum
+  int64_t slices = 1;       // of k, as WeightSpec::slices; `bias` is added to the first one's sum
+  int64_t first_input = 0;  // as Weight's
   DType dtype = DType::f32;
   const float* bias = nullptr;
   model::Activation activation = model::Activation::none;
@@ -190,9 +205,11 @@ class CpuBackend final : public Backend {
   void multiply_tile(ProductTile tile, DType dtype, int64_t columns,
                      const Epilogue& epilogue) const;
   void finish(float* row, int64_t columns, const Epilogue& epilogue) const;
-  /// The largest input of each row, of all that ranks have of it: [rows] to `most`.
+  /// The largest inputs of rows of which `weight` has a share, asked of all ranks where that is
+  /// needed: [rows, RowMaxima::count] to `most`.
   template <typename RowOf>
-  void find_most(int64_t rows, int64_t k, const RowOf& row, const Weight& weight, float* most);
+  SharedMost find_most(int64_t rows, int64_t k, const RowOf& row, const Weight& weight,
+                       float* most);
   /// Whether products with a quantised part are sums of integers here; `columns` are a slice's.
   [[nodiscard]] bool has_integers(const model::Part& part, int64_t columns) const {
     return integer_product_ != nullptr && multiplies_integers(*part.packing, columns);
@@ -230,7 +247,7 @@ class CpuBackend final : public Backend {
   /// out [slots, n]: each expert's matrix times its slots' rows, where `row_of` points.
   template <typename RowOf>
   void multiply_experts(const ExpertSlots& slots, const Weight& weight, const RowOf& row_of,
-                        std::byte* packed, float* out, const float* most = nullptr);
+                        std::byte* packed, float* out, const SharedMost& most);
 
   /// Keys [begin, end) of a row's sequence; their scores go to scores[begin, end).
   struct KeyRange {

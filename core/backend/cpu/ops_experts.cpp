@@ -59,7 +59,7 @@ void CpuBackend::sort_slots(const ExpertSlots& slots, View experts) {
 template <typename RowOf>
 void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight,
                                   const RowOf& row_of, std::byte* packed, float* out,
-                                  const float* most) {
+                                  const SharedMost& most) {
   const int64_t n = weight.spec->rows();
   const int64_t k = weight.spec->columns();
   const model::WeightSpec& spec = *weight.spec;
@@ -85,8 +85,7 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
       std::byte* const mine = packed + static_cast<size_t>(first) * row_bytes;
       if (s == 0 || model::has_input_scale(rule.rounding)) {
         const auto input = [&](int64_t i) { return row_of(first + i); };
-        pack(rows, k, dtype, mine, input,
-             {rule, spec.slices, most == nullptr ? nullptr : most + first});
+        pack(rows, k, dtype, mine, input, {rule, spec.slices, most.from_row(first)});
       }
       jobs.push_back({.rows_packed = mine,
                       .rows = rows,
@@ -98,6 +97,7 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
     multiply({.n = is_packed ? segment.part->rows() : n,
               .k = k,
               .slices = spec.slices,
+              .first_input = weight.first_input(),
               .dtype = dtype,
               .jobs = jobs});
   }
@@ -134,7 +134,7 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
   const auto input = [&](int64_t i) {
     return static_cast<const float*>(in.data) + slots.order[i] / k * in.stride;
   };
-  multiply_experts(slots, weights.up, input, packed, ups);
+  multiply_experts(slots, weights.up, input, packed, ups, {});
   // Slots of identities are the last and need no product.
   const int64_t up_width = mlp.up_rows();
   const int64_t multiplied = slots.starts[mlp.experts];
@@ -152,10 +152,9 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
   });
   const float* const activated = mlp.gated ? gated : ups;
   const auto row_of = [&](int64_t i) { return activated + i * width; };
-  auto* const most = reinterpret_cast<float*>(workspace + layout.most);
-  const bool meets = weights.down.ranks != nullptr && rounds_by_row(*weights.down.spec);
-  if (meets) find_most(multiplied, width, row_of, weights.down, most);
-  multiply_experts(slots, weights.down, row_of, packed, downs, meets ? most : nullptr);
+  float* const unused = mlp.gated ? ups : gated;
+  const SharedMost most = find_most(multiplied, width, row_of, weights.down, unused);
+  multiply_experts(slots, weights.down, row_of, packed, downs, most);
   if (weights.down.ranks != nullptr) {
     weights.down.ranks->sum({downs, DType::f32, multiplied, out.columns, out.columns});
   }

@@ -29,16 +29,18 @@ void nested_scales(const PackedView& view, int64_t strip, float* to) {
   const auto* absmax = reinterpret_cast<const float*>(place + 1);
   const auto* bytes =
       view.at<uint8_t>(view.layout.scales + static_cast<size_t>(strip) * view.layout.strip_scales);
+  const int64_t last = view.layout.nested_blocks - 1;
   for (int64_t g = 0; g < view.layout.groups; ++g)
     for (int64_t r = 0; r < kStrip; ++r, ++to) {
       const int64_t row = std::min(strip * kStrip + r, view.layout.rows - 1);
       const int64_t number = place->first + row * int64_t{place->stride} + g;
-      *to = numbers[bytes[g * kStrip + r]] * absmax[number / model::NestedScales::kBlock] +
-            place->offset;
+      // A rank may have room for a group that it has no inputs of.
+      const int64_t block = std::min(number / model::NestedScales::kBlock, last);
+      *to = numbers[bytes[g * kStrip + r]] * absmax[block] + place->offset;
     }
 }
 
-PackedTile packed_tile(const PackedView& view, int64_t first_strip) {
+PackedTile packed_tile(const PackedView& view, int64_t first_strip, int64_t first_input) {
   const PackedPart& layout = view.layout;
   const auto index = static_cast<size_t>(first_strip);
   PackedTile tile{.packing = &view.packing,
@@ -55,16 +57,19 @@ PackedTile packed_tile(const PackedView& view, int64_t first_strip) {
   if (view.packing.factors) tile.factors = view.at<float>(layout.factors) + first_strip * kStrip;
   if (view.packing.ordered) tile.order = view.at<int32_t>(layout.order);
   if (view.packing.code == model::Code::table) tile.table = view.at<float>(layout.table);
+  if (view.packing.group > 0 && !view.packing.ordered) tile.lead = first_input % view.packing.group;
   return tile;
 }
 
-/// A slice of a tile's columns, which cuts no word of codes and, but in activation order, no group.
+/// A slice of a tile's columns, which cuts no word of codes.
 PackedTile slice_of(PackedTile tile, int64_t width, int64_t slice) {
   const model::Packing& packing = *tile.packing;
   const int64_t first = slice * width;
   const int64_t words =
       first / model::word_inputs(packing.bits) * PackedPart::unit_words(packing.bits);
-  const int64_t group = packing.group > 0 && !packing.ordered ? first / packing.group : 0;
+  const bool in_turn = packing.group > 0 && !packing.ordered;
+  const int64_t group = in_turn ? (tile.lead + first) / packing.group : 0;
+  if (in_turn) tile.lead = (tile.lead + first) % packing.group;
   if (tile.order != nullptr) tile.order += first;
   tile.codes += words * kStrip * static_cast<int64_t>(sizeof(uint32_t));
   tile.scales += group * kStrip * model::scale_bytes(tile.scale);
@@ -87,7 +92,7 @@ std::array<float, 16> integers(int64_t zero) {
 void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, int64_t first_strip,
                                  int64_t strips, int thread) {
   const PackedView view{*job.part->packing, PackedPart(*job.part, product.k), job.matrix};
-  PackedTile tile = packed_tile(view, first_strip);
+  PackedTile tile = packed_tile(view, first_strip, product.first_input);
   tile.strips = static_cast<int>(strips);
   const std::array<float, 16> numbers = integers(view.packing.zero);
   if (tile.table == nullptr) tile.table = numbers.data();
@@ -120,7 +125,7 @@ void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, 
 void CpuBackend::multiply_integers(const Product& product, const ProductJob& job,
                                    int64_t strip) const {
   const PackedView view{*job.part->packing, PackedPart(*job.part, product.k), job.matrix};
-  const PackedTile strip_tile = packed_tile(view, strip);
+  const PackedTile strip_tile = packed_tile(view, strip, product.first_input);
   const int64_t width = product.k / product.slices;
   // Of const bytes, which are only read.
   const IntegerRows rows(const_cast<std::byte*>(job.rows_packed), job.rows, product.k,
@@ -149,12 +154,8 @@ void CpuBackend::linear_packed(View out, View in, const Weight& weight, const We
   const auto* const biases = static_cast<const float*>(bias.data);
   const int64_t slices = weight.spec->slices;
   const auto row_of = [&](int64_t row) { return from + row * in.stride; };
-  const float* most = nullptr;
-  if (weight.ranks != nullptr && rounds_by_row(*weight.spec)) {
-    auto* const all = reinterpret_cast<float*>(workspace + packed_rows_bytes(in.rows, in.columns));
-    find_most(in.rows, in.columns, row_of, weight, all);
-    most = all;
-  }
+  auto* const maxima = reinterpret_cast<float*>(workspace + packed_rows_bytes(in.rows, in.columns));
+  const SharedMost most = find_most(in.rows, in.columns, row_of, weight, maxima);
   std::optional<std::pair<DType, InputRule>> rows_are;
   for (const Segment& segment : Segments(*weight.spec, weight.dtype, 0).parts) {
     const bool packed = segment.part->packing.has_value();
@@ -174,6 +175,7 @@ void CpuBackend::linear_packed(View out, View in, const Weight& weight, const We
     multiply({.n = segment.part->rows(),
               .k = weight.spec->columns(),
               .slices = slices,
+              .first_input = weight.first_input(),
               .dtype = dtype,
               .bias = biases == nullptr ? nullptr : biases + segment.first_row,
               .activation = activation,

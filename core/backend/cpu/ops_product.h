@@ -34,12 +34,6 @@ inline Epilogue epilogue_of(const Product& product, int64_t slice, int64_t first
           product.slices == 1 ? product.activation : model::Activation::none};
 }
 
-/// By what row `row` is rounded, where that goes by its largest input.
-inline float most_of(const float* from, int64_t count, const PackedRowsRule& how, int64_t row) {
-  if (!model::rounds_by_row(how.rule.rounding)) return 0;
-  return how.most != nullptr ? how.most[row] : largest_input(from, count);
-}
-
 template <int64_t kFloats, typename Make>
 void CpuBackend::add_slices(const Product& product, const ProductJob& job, const OutputTile& tile,
                             const Make& make) const {
@@ -63,10 +57,19 @@ void CpuBackend::add_slices(const Product& product, const ProductJob& job, const
 }
 
 template <typename RowOf>
-void CpuBackend::find_most(int64_t rows, int64_t k, const RowOf& row, const Weight& weight,
-                           float* most) {
-  for_rows(rows, k, [&](int64_t r) { most[r] = largest_input(row(r), k); });
-  weight.ranks->most({most, DType::f32, rows, 1, 1});
+SharedMost CpuBackend::find_most(int64_t rows, int64_t k, const RowOf& row, const Weight& weight,
+                                 float* most) {
+  const RowMaxima maxima(*weight.spec);
+  if (weight.ranks == nullptr || maxima.count == 0) return {};
+  const int64_t lead = weight.first_input() % maxima.group;
+  const int64_t first = weight.first_input() / maxima.group;
+  for_rows(rows, k, [&](int64_t r) {
+    float* const of_row = most + r * maxima.count;
+    std::fill_n(of_row, maxima.count, 0.f);
+    largest_inputs(row(r), k, maxima.group, lead, of_row + first);
+  });
+  weight.ranks->most({most, DType::f32, rows, maxima.count, maxima.count});
+  return {most + first, maxima.count, lead};
 }
 
 template <typename RowOf>
@@ -84,7 +87,7 @@ void CpuBackend::pack_integers(int64_t rows, int64_t k, std::byte* to, const Row
                                const PackedRowsRule& how) {
   IntegerRows packed(to, rows, k, how.slices);
   pool_.run(rows, 8 * rows * k, [&](int64_t r, int) {
-    store_integers(row(r), k, how.rule, most_of(row(r), k, how, r), packed, r);
+    store_integers(row(r), k, how.rule, how.most.of_row(r), packed, r);
   });
 }
 
@@ -107,7 +110,7 @@ void CpuBackend::pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const
     for (int64_t i = 0; rule && i < count; ++i) {
       float* const rounded = rounded_[static_cast<size_t>(thread)].data() + i * k;
       const float*& inputs = from[static_cast<size_t>(i)];
-      round_inputs(inputs, k, rule, most_of(inputs, k, how, first + i), rounded);
+      round_inputs(inputs, k, rule, how.most.of_row(first + i), rounded);
       inputs = rounded;
     }
     kernels_.pack_rows(from.data(), static_cast<int>(count), k, dtype,

@@ -42,10 +42,19 @@ PackedPart::PackedPart(const model::Part& part, int64_t columns_of_part)
   input = take(bytes, model::has_input_scale(packing.inputs) ? sizeof(float) : 0);
 }
 
-bool rounds_by_row(const model::WeightSpec& spec) {
-  return std::ranges::any_of(spec.parts, [](const model::Part& part) {
-    return part.packing && model::rounds_by_row(part.packing->inputs);
-  });
+RowMaxima::RowMaxima(const model::WeightSpec& spec) {
+  if (spec.ranks == 1 || spec.split != model::Split::row) return;
+  const int64_t all = spec.columns() * spec.ranks;
+  for (const model::Part& part : spec.parts) {
+    if (!part.packing) continue;
+    const int64_t together = model::rounded_together(part.packing->inputs);
+    if (model::rounds_by_row(part.packing->inputs)) {
+      group = all;
+    } else if (spec.columns() % together != 0) {
+      group = std::max(group, together);
+    }
+  }
+  if (group > 1) count = divide_up(all, group);
 }
 
 InputRule input_rule(const model::Part& part, int64_t columns, const std::byte* data) {

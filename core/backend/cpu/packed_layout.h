@@ -47,8 +47,14 @@ constexpr bool multiplies_integers(const model::Packing& packing, int64_t column
          !packing.factors && !packing.ordered && columns >= 32 && columns <= 65536;
 }
 
-/// Whether some part's inputs are rounded by the largest of their row.
-bool rounds_by_row(const model::WeightSpec& spec);
+/// What ranks that share the inputs of a product tell each other of each row: the largest of all
+/// inputs that are rounded together, where one rank has not all of them.
+struct RowMaxima {
+  int64_t count = 0;  // of a whole row; 0: there is nothing to tell
+  int64_t group = 1;  // inputs of each
+
+  explicit RowMaxima(const model::WeightSpec& spec);
+};
 
 /// How the inputs of a quantised part at `data` are rounded.
 InputRule input_rule(const model::Part& part, int64_t columns, const std::byte* data);

@@ -25,8 +25,13 @@ float to_byte(float value) {
   return clamped + kRounds - kRounds;
 }
 
-float int8_scale(const InputRule& rule, float most) {
-  return rule.rounding == InputRounding::int8_static ? rule.scale : most / 127;
+float largest_of(const float* from, int64_t count, const RowMost& most) {
+  return most.largest == nullptr ? largest_input(from, count) : *most.largest;
+}
+
+float int8_scale(const float* from, int64_t count, const InputRule& rule, const RowMost& most) {
+  const bool stated = rule.rounding == InputRounding::int8_static;
+  return stated ? rule.scale : largest_of(from, count, most) / 127;
 }
 
 void to_int8(const float* from, int64_t count, float scale, float* to) {
@@ -52,10 +57,14 @@ void to_nvfp4(const float* from, int64_t count, float global, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = scale > 0 ? round_to_e2m1(from[i] / step) * step : 0;
 }
 
-/// f(from, count, to) for each group of a row.
+/// f(number, first, count) for each group of a row, `lead` inputs of the first lying before it.
 template <typename F>
-void for_groups(const float* from, int64_t count, int64_t group, float* to, const F& f) {
-  for (int64_t i = 0; i < count; i += group) f(from + i, std::min(group, count - i), to + i);
+void for_groups(int64_t count, int64_t group, int64_t lead, const F& f) {
+  for (int64_t i = 0, number = 0; i < count; ++number) {
+    const int64_t end = std::min(count, (number + 1) * group - lead);
+    f(number, i, end - i);
+    i = end;
+  }
 }
 
 /// Float8 by the largest of some inputs.
@@ -79,7 +88,14 @@ float largest_input(const float* from, int64_t count) {
   return *std::ranges::max_element(most);
 }
 
-void round_inputs(const float* from, int64_t count, const InputRule& rule, float most, float* to) {
+void largest_inputs(const float* from, int64_t count, int64_t group, int64_t lead, float* to) {
+  for_groups(count, group, lead, [&](int64_t number, int64_t first, int64_t n) {
+    to[number] = largest_input(from + first, n);
+  });
+}
+
+void round_inputs(const float* from, int64_t count, const InputRule& rule, const RowMost& most,
+                  float* to) {
   const int64_t group = model::rounded_together(rule.rounding);
   switch (rule.rounding) {
     case InputRounding::none:
@@ -87,18 +103,19 @@ void round_inputs(const float* from, int64_t count, const InputRule& rule, float
       return;
     case InputRounding::int8_token:
     case InputRounding::int8_static:
-      return to_int8(from, count, int8_scale(rule, most), to);
+      return to_int8(from, count, int8_scale(from, count, rule, most), to);
     case InputRounding::fp8_token:
-      return to_fp8_by(most, from, count, to);
+      return to_fp8_by(largest_of(from, count, most), from, count, to);
     case InputRounding::fp8_group:
-      return for_groups(from, count, group, to, [](const float* at, int64_t n, float* out) {
-        to_fp8_by(largest_input(at, n), at, n, out);
+      return for_groups(count, group, most.lead, [&](int64_t number, int64_t first, int64_t n) {
+        const RowMost of_group{most.largest == nullptr ? nullptr : most.largest + number};
+        to_fp8_by(largest_of(from + first, n, of_group), from + first, n, to + first);
       });
     case InputRounding::fp8_static:
       return to_fp8(from, count, rule.scale, to);
     case InputRounding::nvfp4_group:
-      return for_groups(from, count, group, to, [&](const float* at, int64_t n, float* out) {
-        to_nvfp4(at, n, rule.scale, out);
+      return for_groups(count, group, 0, [&](int64_t, int64_t first, int64_t n) {
+        to_nvfp4(from + first, n, rule.scale, to + first);
       });
   }
 }
@@ -111,9 +128,9 @@ IntegerRows::IntegerRows(std::byte* at, int64_t row_count, int64_t columns, int6
       scales(reinterpret_cast<float*>(at + rows * stride)),
       sums(reinterpret_cast<int32_t*>(scales + rows)) {}
 
-void store_integers(const float* from, int64_t columns, const InputRule& rule, float most,
+void store_integers(const float* from, int64_t columns, const InputRule& rule, const RowMost& most,
                     IntegerRows& to, int64_t row) {
-  const float scale = int8_scale(rule, most);
+  const float scale = int8_scale(from, columns, rule, most);
   const float inverse = scale > 0 ? 1 / scale : 0;
   int8_t* const codes = to.codes + row * to.stride;
   const int64_t width = columns / to.slices;

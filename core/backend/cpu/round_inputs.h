@@ -20,12 +20,23 @@ struct InputRule {
   explicit operator bool() const { return rounding != model::InputRounding::none; }
 };
 
+/// What a rank knows of the inputs of a row that others have, where it has a share of them.
+struct RowMost {
+  /// The largest of the whole row (model::rounds_by_row), or of each group that it has inputs of;
+  /// null: all that are rounded together are here.
+  const float* largest = nullptr;
+  int64_t lead = 0;  // inputs of the first group that lie before the share
+};
+
 /// The largest of a row, without its sign.
 float largest_input(const float* from, int64_t count);
 
+/// The same of each of its groups of `group` inputs, `lead` of the first lying before the row.
+void largest_inputs(const float* from, int64_t count, int64_t group, int64_t lead, float* to);
+
 /// A row of `count` floats, rounded; scales as vLLM's kernels have them (amax / 127, amax / 448).
-/// `most` is the largest of its whole row, by which model::rounds_by_row() goes.
-void round_inputs(const float* from, int64_t count, const InputRule& rule, float most, float* to);
+void round_inputs(const float* from, int64_t count, const InputRule& rule, const RowMost& most,
+                  float* to);
 
 /// Rows as int8 for integer.h: [rows][stride], then their scales, then the sums of their slices,
 /// [slices][rows].
@@ -39,7 +50,7 @@ struct IntegerRows {
 };
 
 /// Row `row` of `columns` floats, rounded as round_inputs rounds it.
-void store_integers(const float* from, int64_t columns, const InputRule& rule, float most,
+void store_integers(const float* from, int64_t columns, const InputRule& rule, const RowMost& most,
                     IntegerRows& to, int64_t row);
 
 }  // namespace plimsoll::backend

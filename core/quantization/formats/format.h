@@ -39,7 +39,7 @@ struct StoredMatrix {
   int64_t rows = 0;
   int64_t columns = 0;
   bool padded_rows = false;  // more may be stored: a vocabulary
-  model::Inputs inputs{};    // those that are read: whole groups; of count 0: all
+  model::Inputs inputs{};    // those that are read; of count 0: all
   FindTensor find = nullptr;
 };
 

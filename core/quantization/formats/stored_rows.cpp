@@ -64,11 +64,6 @@ StoredRows::StoredRows(const model::Packing& packing, const StoredMatrix& matrix
     : packing_(packing), matrix_(matrix) {
   const int64_t group = packing.group;
   if (matrix.inputs.count == 0) matrix_.inputs = {0, matrix.columns};
-  const bool whole = inputs() == matrix.columns;
-  const bool cuts = group > 0 && (first_input() % group != 0 || inputs() % group != 0);
-  if (!whole && !packing.ordered && cuts) {
-    throw std::logic_error(matrix.module + ": some inputs of a group are read without the others");
-  }
   if (group <= 0 || matrix.columns % group == 0 || packing.format == model::PackedFormat::fp8)
     return;
   fail(ExitCode::checkpoint_unusable,

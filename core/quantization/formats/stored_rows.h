@@ -62,7 +62,7 @@ class StoredRows : public model::PackedRows {
     return packing_.group > 0 && !packing_.ordered ? first_input() / packing_.group : 0;
   }
   [[nodiscard]] int64_t end_group() const {
-    return packing_.ordered ? groups() : first_group() + packing_.groups(inputs());
+    return packing_.ordered ? groups() : packing_.groups(end_input());
   }
   [[nodiscard]] const model::Packing& packing() const { return packing_; }
   [[nodiscard]] const StoredMatrix& matrix() const { return matrix_; }

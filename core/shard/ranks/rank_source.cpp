@@ -8,27 +8,39 @@
 namespace plimsoll::shard {
 namespace {
 
-/// Rows of a quantised matrix and zeros behind them, for ranks' shares of a vocabulary.
+/// Rows of a quantised matrix as each rank has room for them: zeros behind those of a vocabulary
+/// that are there, and behind the groups of a rank that has inputs of fewer than others.
 class FilledRows final : public model::PackedRows {
  public:
-  /// `rows` has `count` of them.
-  FilledRows(std::unique_ptr<model::PackedRows> rows, int64_t count, const model::Packing& packing,
-             int64_t columns)
-      : rows_(std::move(rows)), count_(count), packing_(packing), columns_(columns) {}
+  /// `rows` are those of `block` of the whole matrix; `packing` is the share's.
+  FilledRows(std::unique_ptr<model::PackedRows> rows, const checkpoint::Block& block,
+             const model::Packing& packing)
+      : rows_(std::move(rows)),
+        count_(block.rows),
+        columns_(block.columns),
+        room_(packing.groups(block.columns)),
+        groups_(room_),
+        scale_bytes_(model::scale_bytes(packing.scale)) {
+    if (packing.lead == 0) return;
+    model::Packing own = packing;
+    own.lead = block.column % packing.group;
+    groups_ = own.groups(block.columns);
+  }
 
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
-    fill(first, count, columns_, to, [&](int64_t there) { rows_->codes(first, there, to); });
+    fill(first, count, {columns_, columns_}, to,
+         [&](int64_t there) { rows_->codes(first, there, to); });
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
-    const int64_t bytes = packing_.groups(columns_) * model::scale_bytes(packing_.scale);
-    fill(first, count, bytes, to, [&](int64_t there) { rows_->scales(first, there, to); });
+    fill(first, count, {groups_ * scale_bytes_, room_ * scale_bytes_}, to,
+         [&](int64_t there) { rows_->scales(first, there, to); });
   }
   void zeros(int64_t first, int64_t count, uint8_t* to) const override {
-    const int64_t groups = packing_.groups(columns_);
-    fill(first, count, groups, to, [&](int64_t there) { rows_->zeros(first, there, to); });
+    fill(first, count, {groups_, room_}, to,
+         [&](int64_t there) { rows_->zeros(first, there, to); });
   }
   void factors(int64_t first, int64_t count, float* to) const override {
-    fill(first, count, 1, to, [&](int64_t there) { rows_->factors(first, there, to); });
+    fill(first, count, {1, 1}, to, [&](int64_t there) { rows_->factors(first, there, to); });
   }
   void input_groups(int32_t* to) const override { rows_->input_groups(to); }
   void table(std::span<float, 16> to) const override { rows_->table(to); }
@@ -36,18 +48,28 @@ class FilledRows final : public model::PackedRows {
   [[nodiscard]] float input_scale() const override { return rows_->input_scale(); }
 
  private:
-  /// Calls read(rows that are there) and puts zeros behind them; a row has `width` elements.
+  /// Elements of a row: those that are read and the room that there is.
+  struct Width {
+    int64_t own, room;
+  };
+  /// Calls read(rows that are there), which puts one row behind the other, and moves them to their
+  /// places, with zeros behind them.
   template <typename T, typename Read>
-  void fill(int64_t first, int64_t count, int64_t width, T* to, const Read& read) const {
+  void fill(int64_t first, int64_t count, const Width& width, T* to, const Read& read) const {
     const int64_t there = std::clamp<int64_t>(count_ - first, 0, count);
     if (there > 0) read(there);
-    std::fill(to + there * width, to + count * width, T{});
+    for (int64_t row = there; width.own < width.room && row-- > 0;) {
+      T* const place = to + row * width.room;
+      std::memmove(place, to + row * width.own, static_cast<size_t>(width.own) * sizeof(T));
+      std::fill(place + width.own, place + width.room, T{});
+    }
+    std::fill(to + there * width.room, to + count * width.room, T{});
   }
 
   std::unique_ptr<model::PackedRows> rows_;
-  int64_t count_;
-  const model::Packing& packing_;
-  int64_t columns_;
+  int64_t count_, columns_;
+  int64_t room_, groups_;  // of a row
+  int64_t scale_bytes_;
 };
 
 }  // namespace
@@ -102,8 +124,8 @@ std::unique_ptr<model::PackedRows> RankSource::packed(const model::WeightSpec& w
   checkpoint::Block own = parts_[id][part];
   const int64_t there = std::clamp<int64_t>(own.rows - block.row, 0, block.rows);
   own = {own.row + block.row, there, own.column + block.column, block.columns};
-  return std::make_unique<FilledRows>(whole_.packed(*weights_[id], part, own), there,
-                                      *weight.parts[part].packing, block.columns);
+  return std::make_unique<FilledRows>(whole_.packed(*weights_[id], part, own), own,
+                                      *weight.parts[part].packing);
 }
 
 }  // namespace plimsoll::shard

@@ -41,7 +41,18 @@ std::string slices_refusal(const WeightSpec& weight, int64_t ranks) {
   const int64_t unit = model::slice_unit(weight);
   return fmt::format("{} sums over {} inputs, which are no {} slices of whole {}", weight.name,
                      weight.columns(), ranks,
-                     unit == 2 ? "pairs" : fmt::format("groups of {}", unit));
+                     unit == 2 ? "pairs" : fmt::format("runs of {}", unit));
+}
+
+/// The groups of a rank's `inputs`.
+void cut_groups(int64_t inputs, int64_t ranks, model::Packing& packing) {
+  if (packing.ordered) {  // inputs are of any group: a rank has the scales of all
+    packing.group /= ranks;
+    return;
+  }
+  for (int64_t rank = 1; packing.group > 0 && rank < ranks; ++rank) {
+    packing.lead = std::max(packing.lead, rank * inputs % packing.group);
+  }
 }
 
 /// A rank's share of the parts of a weight that is kept quantised. What a rank reads of them it
@@ -54,9 +65,8 @@ void cut_parts(const ShardTensor& tensor, int64_t ranks, WeightSpec& cut) {
     part.block_count = 1;
     part.block_rows = part.block_stride =
         tensor.split == model::Split::vocabulary ? cut.rows() : blocks[i].rows;
-    // Inputs in activation order are of any group: a rank has the scales of all.
-    if (tensor.split == model::Split::row && part.packing && part.packing->ordered) {
-      part.packing->group /= ranks;
+    if (tensor.split == model::Split::row && part.packing) {
+      cut_groups(cut.columns(), ranks, *part.packing);
     }
   }
 }

@@ -56,6 +56,7 @@ struct PackedTile {
   const int32_t* order = nullptr;  // [columns]: the group of each
   const float* table = nullptr;    // [16], of Code::table and of 4 bits without zero points
   int64_t columns = 0;
+  int64_t lead = 0;  // inputs of the first group that lie before the first column
   float* c = nullptr;
   int64_t c_stride = 0;
 };

@@ -38,8 +38,8 @@ struct GroupRun {
 
   GroupRun(const PackedTile& tile, int64_t k) {
     const int64_t size = tile.packing->group > 0 ? tile.packing->group : tile.columns;
-    group = tile.order != nullptr ? tile.order[k] : k / size;
-    end = tile.order != nullptr ? k + 1 : (group + 1) * size;
+    group = tile.order != nullptr ? tile.order[k] : (tile.lead + k) / size;
+    end = tile.order != nullptr ? k + 1 : (group + 1) * size - tile.lead;
     while (tile.order != nullptr && end < tile.columns && tile.order[end] == group) ++end;
     if (end > tile.columns) end = tile.columns;
   }
