@@ -174,6 +174,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   auto [config, spec] = model::read_model_folder(folder);
   launch->spec = std::move(spec);
   plan::own::check_supported(options.launch.args, launch->spec);
+  plan::own::divide_experts(options.launch.args, launch->spec);
   if (launch->spec.quantization.empty()) {  // else as its tensors say: see divide()
     const std::string cut =
         shard::tensor_refusal(launch->spec, options.launch.args.tensor_parallel);

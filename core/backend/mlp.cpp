@@ -6,11 +6,14 @@
 namespace plimsoll::backend {
 namespace {
 
-void check_expert_biases(const Weight& biases, const Weight& matrices) {
-  if (!biases ||
-      biases.spec->shape == std::vector{matrices.spec->matrices(), matrices.spec->rows()})
-    return;
+void check_expert_biases(const Weight& biases, const Weight& matrices, int64_t experts) {
+  if (!biases || biases.spec->shape == std::vector{experts, matrices.spec->rows()}) return;
   disagree("experts: {} does not match {}", show(biases), show(matrices));
+}
+
+/// Of all ranks.
+int64_t experts_of(const Weight& weight) {
+  return weight.spec->matrices() * (weight.some_experts() ? weight.spec->ranks : 1);
 }
 
 }  // namespace
@@ -56,17 +59,17 @@ void Backend::experts(View out, View in, const Routing& routing, const model::Ml
   const Weight& down = weights.down;
   check_same("experts", "out", out, "in", in);
   check_shape("experts", "routing", routing.experts, in.rows, mlp.experts_per_token);
-  if (up.spec->columns() != in.columns || up.spec->matrices() != mlp.experts) {
+  if (up.spec->columns() != in.columns || experts_of(up) != mlp.experts) {
     disagree("experts: in {} does not match {}", show(in), show(up));
   }
-  if (down.spec->rows() != out.columns || down.spec->matrices() != mlp.experts) {
+  if (down.spec->rows() != out.columns || experts_of(down) != mlp.experts) {
     disagree("experts: out {} does not match {}", show(out), show(down));
   }
   if (up.spec->rows() != (mlp.gated ? 2 : 1) * down.spec->columns()) {
     disagree("experts: {} does not match {}", show(up), show(down));
   }
-  check_expert_biases(weights.up_bias, up);
-  check_expert_biases(weights.down_bias, down);
+  check_expert_biases(weights.up_bias, up, up.spec->matrices());
+  check_expert_biases(weights.down_bias, down, mlp.experts);
   const memory::Scope scope(*scratch_);
   auto* workspace = static_cast<std::byte*>(scratch_->take(
       "experts workspace", footprint_.experts_workspace(in.rows, mlp, in.columns, up.dtype)));

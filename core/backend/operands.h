@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/dtype.h"
 #include "model/model_spec.h"
@@ -26,8 +27,8 @@ struct View {
   }
 };
 
-/// Ranks that have some of a product's inputs each. All call alike, with a matrix f32 of the same
-/// shape without gaps, and each has its result when the call returns.
+/// Ranks that have some of a product's inputs each, or some of a mixture's experts. All call alike,
+/// with a matrix f32 of the same shape without gaps, and each has its result when the call returns.
 class InputRanks {
  public:
   [[nodiscard]] virtual int64_t rank() const = 0;
@@ -35,6 +36,8 @@ class InputRanks {
   virtual void sum(View values) = 0;
   /// They become the largest of all, element by element.
   virtual void most(View values) = 0;
+  /// Row t of all becomes that of the rank owners[t].
+  virtual void share_rows(View rows, std::span<const int32_t> owners) = 0;
 
  protected:
   ~InputRanks() = default;
@@ -45,13 +48,22 @@ struct Weight {
   const model::WeightSpec* spec = nullptr;
   DType dtype = DType::f32;
   void* data = nullptr;
-  /// Of a share of the inputs: those that have the others. linear() leaves sums to the caller.
+  /// Of a share of the inputs or the experts: those that have the others. linear() leaves sums to
+  /// the caller.
   InputRanks* ranks = nullptr;
   explicit operator bool() const { return spec != nullptr; }
   /// Where in all inputs a share of them begins.
   [[nodiscard]] int64_t first_input() const {
-    return ranks == nullptr ? 0 : ranks->rank() * spec->columns();
+    const bool some = ranks != nullptr && spec->split == model::Split::row;
+    return some ? ranks->rank() * spec->columns() : 0;
   }
+  /// Whether it is a share of the experts.
+  [[nodiscard]] bool some_experts() const { return spec->split == model::Split::experts; }
+  /// Of all experts, those that it has.
+  [[nodiscard]] int64_t first_expert() const {
+    return some_experts() && ranks != nullptr ? ranks->rank() * spec->matrices() : 0;
+  }
+  [[nodiscard]] int64_t end_expert() const { return first_expert() + spec->matrices(); }
 };
 
 /// KV blocks of one layer. Block b's part for this layer lies at pool + b * block_stride +

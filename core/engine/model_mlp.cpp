@@ -78,7 +78,7 @@ void Model::experts(const MlpSpec& mlp, const MlpInputs& inputs, View out) {
     backend_.multiply_factors(routing.weights, weight(router.expert_scale), routing.experts);
   }
   backend_.experts(out, in, routing, mlp,
-                   {.up = weight(mlp.up.weight),
+                   {.up = share(mlp.up.weight),
                     .down = share(mlp.down.weight),
                     .up_bias = weight(mlp.up.bias),
                     .down_bias = weight(mlp.down.bias)});

@@ -14,9 +14,9 @@ using model::Activation;
 
 Weight Model::share(model::WeightId id) const {
   Weight share = weight(id);
-  if (share && share.spec->ranks > 1 && share.spec->split == model::Split::row) {
-    share.ranks = tensor_;
-  }
+  const bool meets = share && share.spec->ranks > 1 &&
+                     (share.spec->split == model::Split::row || share.some_experts());
+  if (meets) share.ranks = tensor_;
   return share;
 }
 

@@ -152,8 +152,9 @@ struct ModelSpec {
   VllmClass vllm;
   DType dtype =
       DType::bf16;  // of the checkpoint as config says (weights are converted to the run's dtype)
-  bool dtype_stated = true;  // false: the config has no dtype; checkpoint::model_dtype() looks
-  std::string quantization;  // quantization_config's method; empty: plain weights
+  bool dtype_stated = true;    // false: the config has no dtype; checkpoint::model_dtype() looks
+  std::string quantization;    // quantization_config's method; empty: plain weights
+  bool whole_experts = false;  // ranks of `run` have some experts each, not a share of each
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t usual_length = 0;  // taken where none is asked for and nothing bounds it; 0: the longest

@@ -98,7 +98,8 @@ std::vector<Slice> rank_slices(const ShardTensor& tensor, int64_t rank, int64_t 
 /// engine's order of rows; zeros follow them.
 std::vector<checkpoint::Block> rank_blocks(const ShardTensor& tensor, int64_t rank,
                                            int64_t tensor_parallel);
-/// The same of each part, rows counted from its first; blocks may have no rows.
+/// The same of each part, rows counted from its first; blocks may have no rows. Of Split::experts
+/// all parts, of which a rank has its share.
 std::vector<checkpoint::Block> part_blocks(const ShardTensor& tensor, int64_t rank,
                                            int64_t tensor_parallel);
 

@@ -9,6 +9,7 @@ namespace {
 
 using backend::View;
 using backend::Weight;
+using model::Split;
 using model::WeightUse;
 
 /// Routing [rows, chosen] in memory of its own.
@@ -148,18 +149,18 @@ TEST_CASE("experts agree with the reference") {
     }
 }
 
-/// A copy of a loaded weight's values in shares of ranks: of outputs, gate's and up's each, or of
-/// inputs.
+/// A copy of a loaded weight's values in shares of ranks: of outputs, gate's and up's each, of
+/// inputs, or of experts.
 class ExpertShare {
  public:
-  ExpertShare(backend::Backend& backend, const LoadedWeight& whole, model::Split split,
-              int64_t rank, int64_t ranks)
+  ExpertShare(backend::Backend& backend, const LoadedWeight& whole, Split split, int64_t rank,
+              int64_t ranks)
       : spec_{*whole.weight.spec} {
-    const bool inputs = split == model::Split::row;
+    const bool inputs = split == Split::row, whole_experts = split == Split::experts;
     spec_.split = split;
     spec_.ranks = ranks;
-    spec_.slices = inputs ? model::slices_of(spec_.columns()) / ranks : 1;
-    spec_.shape[inputs ? 2 : 1] /= ranks;
+    if (inputs) spec_.slices = model::slices_of(spec_.columns()) / ranks;
+    spec_.shape[inputs ? 2 : whole_experts ? 0 : 1] /= ranks;
     storage_.resize(backend.footprint().weight_bytes(spec_, DType::f32));
     const int64_t columns = spec_.columns(), half = spec_.rows() / 2;
     const int64_t all_rows = whole.weight.spec->rows(), all_columns = whole.weight.spec->columns();
@@ -168,8 +169,13 @@ class ExpertShare {
           auto* out = static_cast<float*>(to);
           for (int64_t i = first; i < first + count; ++i) {
             int64_t row = i % spec_.rows();
-            if (!inputs) row = row / half * (all_rows / 2) + rank * half + row % half;
-            const int64_t from = (i / spec_.rows() * all_rows + row) * all_columns;
+            int64_t expert = i / spec_.rows();
+            if (whole_experts) {
+              expert += rank * spec_.matrices();
+            } else if (!inputs) {
+              row = row / half * (all_rows / 2) + rank * half + row % half;
+            }
+            const int64_t from = (expert * all_rows + row) * all_columns;
             for (int64_t c = 0; c < columns; ++c)
               *out++ = static_cast<float>(
                   whole.values
@@ -188,35 +194,44 @@ class ExpertShare {
   Weight weight;
 };
 
-/// Ranks that run one after the other: each leaves what it has; after join() they get the sum.
+/// Ranks that run one after the other: each leaves what it has; after join() the last gets what
+/// all have together.
 class RanksInTurn final : public backend::InputRanks {
  public:
-  [[nodiscard]] int64_t rank() const override { return std::ssize(left_); }
+  [[nodiscard]] int64_t rank() const override { return std::ssize(left_) - (joined_ ? 1 : 0); }
   void sum(View values) override {
-    REQUIRE(values.stride == values.columns);
-    const std::span own(static_cast<float*>(values.data),
-                        static_cast<size_t>(values.rows * values.columns));
-    if (joined_) {
-      std::ranges::copy(left_.front(), own.begin());
-    } else {
-      left_.emplace_back(own.begin(), own.end());
+    const std::span<float> own = floats(values);
+    if (!joined_) return leave(own);
+    std::vector<std::vector<float>> sums = left_;
+    for (size_t step = 1; step < sums.size(); step *= 2)
+      for (size_t to = 0; to < sums.size(); to += 2 * step)
+        std::ranges::transform(sums[to], sums[to + step], sums[to].begin(), std::plus<>());
+    std::ranges::copy(sums.front(), own.begin());
+  }
+  void share_rows(View rows, std::span<const int32_t> owners) override {
+    const std::span<float> own = floats(rows);
+    if (!joined_) return leave(own);
+    for (int64_t i = 0; i < std::ssize(own); ++i) {
+      const auto owner = static_cast<size_t>(owners[static_cast<size_t>(i / rows.columns)]);
+      own[static_cast<size_t>(i)] = left_[owner][static_cast<size_t>(i)];
     }
   }
   void most(View) override { FAIL("nothing is rounded"); }
-  void join() {
-    joined_ = true;
-    for (size_t step = 1; step < left_.size(); step *= 2)
-      for (size_t to = 0; to < left_.size(); to += 2 * step)
-        std::ranges::transform(left_[to], left_[to + step], left_[to].begin(), std::plus<>());
-  }
+  void join() { joined_ = true; }
 
  private:
+  static std::span<float> floats(const View& values) {
+    REQUIRE(values.stride == values.columns);
+    return {static_cast<float*>(values.data), static_cast<size_t>(values.rows * values.columns)};
+  }
+  void leave(std::span<const float> own) { left_.emplace_back(own.begin(), own.end()); }
+
   bool joined_ = false;
   std::vector<std::vector<float>> left_;  // by rank
 };
 
-TEST_CASE("experts that ranks share give the bits that one rank's give") {
-  constexpr int64_t kRows = 21, kHidden = 50, kWidth = 48, kExperts = 3;
+TEST_CASE("experts that ranks share or divide give the bits that one rank's give") {
+  constexpr int64_t kRows = 21, kHidden = 50, kWidth = 48, kExperts = 8;
   for (const CpuIsa isa : isas()) {
     CpuFixture cpu(isa, 1);
     const LoadedWeight up(*cpu, {kExperts, 2 * kWidth, kHidden}, WeightUse::experts, DType::f32, 1);
@@ -226,28 +241,33 @@ TEST_CASE("experts that ranks share give the bits that one rank's give") {
     Chosen chosen(kRows, 2);
     chosen.weights = Rows::random(kRows, 2, 5);
     for (size_t slot = 0; slot < chosen.experts.size(); ++slot)
-      chosen.experts[slot] = static_cast<int32_t>(slot * slot % 5 % (kExperts + 1));  // 3: identity
+      chosen.experts[slot] = static_cast<int32_t>(slot * 7 % (kExperts + 1));  // the last: identity
     // The rank's answer.
-    const auto run = [&](int64_t rank, int64_t ranks, backend::InputRanks* others) {
-      const ExpertShare own_up(*cpu, up, model::Split::merged_column, rank, ranks);
-      const ExpertShare own_down(*cpu, down, model::Split::row, rank, ranks);
+    const auto run = [&](int64_t rank, int64_t ranks, bool whole, backend::InputRanks* others) {
+      const ExpertShare own_up(*cpu, up, whole ? Split::experts : Split::merged_column, rank,
+                               ranks);
+      ExpertShare own_down(*cpu, down, whole ? Split::experts : Split::row, rank, ranks);
       backend::ExpertWeights weights{
           .up = own_up.weight, .down = own_down.weight, .down_bias = bias.weight};
-      weights.down.ranks = others;
+      weights.up.ranks = weights.down.ranks = others;
       Rows out(kRows, kHidden);
       cpu->experts(out, in, chosen.view(),
-                   {.intermediate = kWidth / ranks, .experts = kExperts, .experts_per_token = 2},
+                   {.intermediate = kWidth / (whole ? 1 : ranks),
+                    .experts = kExperts,
+                    .experts_per_token = 2},
                    weights);
       return out;
     };
-    const Rows expected = run(0, 1, nullptr);
-    for (const int64_t ranks : {2, 4, 8}) {
-      CAPTURE(isa_name(isa), ranks);
-      RanksInTurn turn;
-      for (int64_t rank = 0; rank < ranks; ++rank) run(rank, ranks, &turn);
-      turn.join();
-      const Rows out = run(ranks - 1, ranks, &turn);
-      for (int64_t t = 0; t < kRows; ++t) REQUIRE(out.same_bits(t, expected, t));
+    for (const bool whole : {false, true}) {
+      const Rows expected = run(0, 1, whole, nullptr);
+      for (const int64_t ranks : {2, 4, 8}) {
+        CAPTURE(isa_name(isa), ranks, whole);
+        RanksInTurn turn;
+        for (int64_t rank = 0; rank < ranks; ++rank) run(rank, ranks, whole, &turn);
+        turn.join();
+        const Rows out = run(ranks - 1, ranks, whole, &turn);
+        for (int64_t t = 0; t < kRows; ++t) REQUIRE(out.same_bits(t, expected, t));
+      }
     }
   }
 }

@@ -113,6 +113,7 @@ class KnownMost final : public backend::InputRanks {
   KnownMost(const Rows& in, int64_t rank, int64_t group) : in_(in), rank_(rank), group_(group) {}
   [[nodiscard]] int64_t rank() const override { return rank_; }
   void sum(View) override { FAIL("linear() leaves sums to its caller"); }
+  void share_rows(View, std::span<const int32_t>) override { FAIL("there are no experts"); }
   void most(View values) override {
     REQUIRE(values.columns == (in_.columns() + group_ - 1) / group_);
     for (int64_t r = 0; r < values.rows; ++r) {

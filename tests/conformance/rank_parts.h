@@ -18,6 +18,7 @@ struct Width {
   int64_t tensor = 1;
   int64_t stages = 1;
   int64_t copies = 1;
+  bool whole_experts = false;  // tensor ranks divide experts, not each of them
 };
 
 /// Outlives the engine that is made of it.

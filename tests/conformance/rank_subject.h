@@ -46,8 +46,10 @@ class RankSubject {
     options.copies = width.copies;
     options.tensor_ranks = width.tensor;
     options.max_model_len = std::min<int64_t>(options.max_model_len, spec_.max_position);
-    const RankParts parts(spec_, *reader_, width, dtype);
-    engine::Engine engine(spec_, parts.ranks(), nullptr, options);
+    model::ModelSpec spec = spec_;
+    spec.whole_experts = width.whole_experts;
+    const RankParts parts(spec, *reader_, width, dtype);
+    engine::Engine engine(spec, parts.ranks(), nullptr, options);
     read_ = parts.read();
     for (size_t rank = 0; rank < engine.ranks(); ++rank) {
       for (const engine::MeasuredRegion& region : engine.measured(rank)) {

@@ -196,6 +196,39 @@ TEST_CASE("ranks that share quantised layers answer with the bits of one rank") 
   CHECK(models > 1);
 }
 
+TEST_CASE("ranks that have experts each answer with the bits of one rank") {
+  const auto has_experts = [](const model::LayerSpec& layer) {
+    return layer.mlp.kind == model::MlpKind::experts || layer.shortcut;
+  };
+  int models = 0;
+  for (const char* set : {"models", "more_models", "quantized"}) {
+    for (const fs::path& recipe : testing::model_folders(set)) {
+      if (!testing::is_served(recipe)) continue;
+      RankSubject subject(recipe);
+      model::ModelSpec spec = subject.spec();
+      if (std::ranges::none_of(spec.layers, has_experts)) continue;
+      INFO("model " << recipe.filename());
+      spec.whole_experts = true;
+      const std::vector<int64_t> widths = widths_of(spec);
+      if (widths.empty()) continue;
+      const DType dtype = models++ % 2 == 0 ? DType::f32 : DType::bf16;
+      fmt::print("{:<28} experts on {} ranks\n", recipe.filename().string(),
+                 fmt::join(widths, ", "));
+      const Answers expected = subject.answers({}, dtype);
+      CHECK(subject.answers({.tensor = widths.back(), .whole_experts = true}, dtype) == expected);
+    }
+  }
+  CHECK(models > 1);
+}
+
+TEST_CASE("a rank reads the experts that it has and no others") {
+  RankSubject subject(testing::TinyModel::recipe("qwen3_moe"));
+  (void)subject.answers({.tensor = 2}, DType::f32);
+  const std::vector<uint64_t> shares = subject.read();
+  (void)subject.answers({.tensor = 2, .whole_experts = true}, DType::f32);
+  CHECK(subject.read() == shares);
+}
+
 TEST_CASE("ranks share weights that are quantised while they are read") {
   RankSubject subject(testing::TinyModel::recipe("qwen3_moe"));
   subject.quantise("fp8");

@@ -248,6 +248,10 @@ class CpuBackend final : public Backend {
   template <typename RowOf>
   void multiply_experts(const ExpertSlots& slots, const Weight& weight, const RowOf& row_of,
                         std::byte* packed, float* out, const SharedMost& most);
+  /// The outputs of sorted slots, of which ranks have some each, or a part of each, become whole.
+  /// `owners` has room for one number of each.
+  static void join_experts(const ExpertSlots& slots, View downs, const Weight& down,
+                           int32_t* owners);
 
   /// Keys [begin, end) of a row's sequence; their scores go to scores[begin, end).
   struct KeyRange {

@@ -73,14 +73,14 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
   for (size_t s = 0; s < (is_packed ? parts : 1); ++s) {
     const Segment segment = is_packed ? segments.parts[s] : Segment{};
     std::vector<ProductJob> jobs;
-    for (int64_t e = 0; e < slots.experts; ++e) {
+    for (int64_t e = weight.first_expert(); e < weight.end_expert(); ++e) {
       const int64_t first = slots.starts[e];
       const int64_t rows = slots.starts[e + 1] - first;
       if (rows == 0) continue;
-      const std::byte* const from = static_cast<const std::byte*>(weight.data) +
-                                    static_cast<size_t>(e) * matrix + segment.offset;
-      const model::Part* const part =
-          is_packed ? &spec.parts[static_cast<size_t>(e) * parts + s] : nullptr;
+      const auto own = static_cast<size_t>(e - weight.first_expert());
+      const std::byte* const from =
+          static_cast<const std::byte*>(weight.data) + own * matrix + segment.offset;
+      const model::Part* const part = is_packed ? &spec.parts[own * parts + s] : nullptr;
       const InputRule rule = is_packed ? rule_of(*part, spec, from) : InputRule{};
       std::byte* const mine = packed + static_cast<size_t>(first) * row_bytes;
       if (s == 0 || model::has_input_scale(rule.rounding)) {
@@ -101,6 +101,17 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
               .dtype = dtype,
               .jobs = jobs});
   }
+}
+
+void CpuBackend::join_experts(const ExpertSlots& slots, View downs, const Weight& down,
+                              int32_t* owners) {
+  if (down.ranks == nullptr) return;
+  if (!down.some_experts()) return down.ranks->sum(downs);
+  for (int64_t e = 0; e < slots.experts; ++e) {
+    std::fill(owners + slots.starts[e], owners + slots.starts[e + 1],
+              static_cast<int32_t>(e / down.spec->matrices()));
+  }
+  down.ranks->share_rows(downs, {owners, static_cast<size_t>(downs.rows)});
 }
 
 void CpuBackend::do_experts(View out, View in, const Routing& routing, const model::MlpSpec& mlp,
@@ -124,10 +135,11 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
     return static_cast<const int32_t*>(
         routing.experts.data)[slot / k * routing.experts.stride + slot % k];
   };
-  // Of a sorted slot's expert; null where there are none.
-  const auto bias_of = [&](const Weight& biases, int64_t i, int64_t n) -> const float* {
+  // Of a sorted slot's expert, those of expert `first` being the first; null where there are none.
+  const auto bias_of = [&](const Weight& biases, int64_t first, int64_t i) -> const float* {
     if (!biases) return nullptr;
-    return static_cast<const float*>(biases.data) + expert_of(slots.order[i]) * n;
+    return static_cast<const float*>(biases.data) +
+           (expert_of(slots.order[i]) - first) * biases.spec->rows();
   };
   const Gating gating{mlp.activation, mlp.gate_limit, mlp.up_offset};
   sort_slots(slots, routing.experts);
@@ -138,11 +150,13 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
   // Slots of identities are the last and need no product.
   const int64_t up_width = mlp.up_rows();
   const int64_t multiplied = slots.starts[mlp.experts];
-  for_rows(multiplied, up_width, [&](int64_t i) {
+  const int64_t own = slots.starts[weights.up.first_expert()];
+  for_rows(slots.starts[weights.up.end_expert()] - own, up_width, [&](int64_t row) {
+    const int64_t i = own + row;
     float* gate = ups + i * up_width;
     // A product's input times a number is its output times that.
     if (on_input) kernels_.scale(gate, weight_of(slots.order[i]), up_width);
-    if (const float* bias = bias_of(weights.up_bias, i, up_width))
+    if (const float* bias = bias_of(weights.up_bias, weights.up.first_expert(), i))
       kernels_.add(gate, bias, up_width);
     if (mlp.gated) {
       kernels_.gate(gated + i * width, gate, gate + width, width, gating);
@@ -155,9 +169,8 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
   float* const unused = mlp.gated ? ups : gated;
   const SharedMost most = find_most(multiplied, width, row_of, weights.down, unused);
   multiply_experts(slots, weights.down, row_of, packed, downs, most);
-  if (weights.down.ranks != nullptr) {
-    weights.down.ranks->sum({downs, DType::f32, multiplied, out.columns, out.columns});
-  }
+  join_experts(slots, {downs, DType::f32, multiplied, out.columns, out.columns}, weights.down,
+               reinterpret_cast<int32_t*>(unused));
   for_rows(out.rows, k * out.columns, [&](int64_t t) {
     float* to = static_cast<float*>(out.data) + t * out.stride;
     std::fill_n(to, out.columns, 0.f);
@@ -169,7 +182,7 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
       }
       const int64_t i = slots.place[slot];
       float* down = downs + i * out.columns;
-      if (const float* bias = bias_of(weights.down_bias, i, out.columns))
+      if (const float* bias = bias_of(weights.down_bias, 0, i))
         kernels_.add(down, bias, out.columns);
       kernels_.add_scaled(to, down, on_input ? 1.f : weight_of(slot), out.columns);
     }

@@ -30,6 +30,7 @@ enum class Split : uint8_t {
   kv,             // rows of KV heads alone, as qkv has k's (MiniMax M2's norm of k)
   row,            // columns of [out, in]
   vocabulary,     // rows padded to a multiple of 64, then cut
+  experts,        // whole matrices of a stack (`run` with ModelSpec::whole_experts)
 };
 
 /// In which order a part has the rows of each of its blocks.

@@ -47,9 +47,18 @@ void check_supported(const EngineArgs& args, const model::ModelSpec& spec) {
     refuse("--quantization");
   }
   if (args.cpu_offload > 0) refuse("--cpu-offload-gb");
-  if (args.expert_parallel) refuse("--enable-expert-parallel");
   if (args.lora) refuse("--enable-lora");
   if (!args.draft_method.empty()) refuse("--speculative-config");
+}
+
+void divide_experts(const EngineArgs& args, model::ModelSpec& spec) {
+  spec.whole_experts = args.expert_parallel;
+  const auto has_experts = [](const model::LayerSpec& layer) {
+    return layer.mlp.kind == model::MlpKind::experts || layer.shortcut;
+  };
+  if (!args.expert_parallel || std::ranges::any_of(spec.layers, has_experts)) return;
+  fail(ExitCode::usage, "--enable-expert-parallel: {} has no experts; leave it out",
+       spec.architecture);
 }
 
 std::optional<DType> kv_dtype(const EngineArgs& args) {

@@ -56,6 +56,10 @@ int64_t budget_bytes(const Arguments& arguments, int64_t total);
 /// Throws Error(usage) for what our engine does not have.
 void check_supported(const EngineArgs& args, const model::ModelSpec& spec);
 
+/// Has ranks divide experts as --enable-expert-parallel says. Throws Error(usage) where there are
+/// none.
+void divide_experts(const EngineArgs& args, model::ModelSpec& spec);
+
 /// --kv-cache-dtype; absent: the model's. Throws Error(usage) for what our engine does not have.
 std::optional<DType> kv_dtype(const EngineArgs& args);
 

@@ -200,6 +200,12 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
                      const hardware::Gpu* gpu) {
   model::ModelSpec spec = arguments.weights ? arguments.weights->spec : read_spec(config);
   check_supported(arguments.args, spec);
+  divide_experts(arguments.args, spec);
+  if (spec.whole_experts && gpu != nullptr && arguments.args.tensor_parallel > 1) {
+    fail(ExitCode::usage,
+         "--enable-expert-parallel: our own engine has it on the processor alone so far; plan "
+         "--engine vllm plans it for vLLM");
+  }
   settle_kept(config, arguments, gpu, spec);
   const DType dtype = run_dtype(spec, arguments.args);
   PlanResult result;

@@ -142,6 +142,7 @@ int64_t local_outputs(const ShardTensor& tensor, const Heads& heads, int64_t ran
   switch (tensor.split) {
     case Split::replicated:
     case Split::row:
+    case Split::experts:
       return outputs;
     case Split::column:
       check_divides(tensor, axis, outputs, ranks);
@@ -161,6 +162,15 @@ int64_t local_outputs(const ShardTensor& tensor, const Heads& heads, int64_t ran
   return outputs / ranks;
 }
 
+void cut_experts(ShardTensor& tensor, int64_t ranks) {
+  int64_t& experts = tensor.shape.front();
+  if (experts % ranks != 0) {
+    fail(ExitCode::usage, "--enable-expert-parallel: {} has {} experts, which {} does not divide",
+         tensor.name, experts, ranks);
+  }
+  experts /= ranks;
+}
+
 }  // namespace
 
 bool is_held(const WeightSpec& weight, int64_t ranks) {
@@ -173,6 +183,7 @@ bool is_held(const WeightSpec& weight, int64_t ranks) {
 
 void cut_to_share(ShardTensor& tensor, const Heads& heads, int64_t ranks) {
   const WeightSpec& weight = *tensor.weight;
+  if (tensor.split == Split::experts) return cut_experts(tensor, ranks);
   tensor.repeat = fit_expert_blocks(tensor, ranks);
   if (tensor.split == Split::replicated) return;
   const size_t row_axis = weight.is_stack() ? 1 : 0;

@@ -81,6 +81,9 @@ RankSource::RankSource(const checkpoint::WeightSource& whole, const model::Model
     weights_.push_back(tensor.weight);
     blocks_.push_back(rank_blocks(tensor, rank.rank, rank.ranks));
     parts_.push_back(part_blocks(tensor, rank.rank, rank.ranks));
+    const size_t share = tensor.weight->parts.size() / static_cast<size_t>(rank.ranks);
+    const bool experts = tensor.split == model::Split::experts;
+    first_parts_.push_back(experts ? static_cast<size_t>(rank.rank) * share : 0);
   }
 }
 
@@ -121,10 +124,11 @@ std::unique_ptr<model::PackedRows> RankSource::packed(const model::WeightSpec& w
   const std::optional<size_t> share = id_of(weight);
   if (!share) return whole_.packed(weight, part, block);
   const size_t id = *share;
-  checkpoint::Block own = parts_[id][part];
+  const size_t stored = first_parts_[id] + part;
+  checkpoint::Block own = parts_[id][stored];
   const int64_t there = std::clamp<int64_t>(own.rows - block.row, 0, block.rows);
   own = {own.row + block.row, there, own.column + block.column, block.columns};
-  return std::make_unique<FilledRows>(whole_.packed(*weights_[id], part, own), own,
+  return std::make_unique<FilledRows>(whole_.packed(*weights_[id], stored, own), own,
                                       *weight.parts[part].packing);
 }
 

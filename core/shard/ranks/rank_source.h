@@ -36,6 +36,7 @@ class RankSource final : public checkpoint::WeightSource {
   std::vector<const model::WeightSpec*> weights_;       // by id: the whole ones
   std::vector<std::vector<checkpoint::Block>> blocks_;  // likewise: the rank's of them
   std::vector<std::vector<checkpoint::Block>> parts_;   // likewise, by part
+  std::vector<size_t> first_parts_;                     // likewise: which the rank's first is
 };
 
 }  // namespace plimsoll::shard

@@ -17,6 +17,8 @@ class Splits {
     if (layer.has_attention()) add(layer.attention);
     if (layer.recurrent && spans_ranks(*layer.recurrent, ranks)) whole(layer.recurrent->norm);
     if (layer.shared_block) whole(layer.shared_block->adapter.down);
+    add(layer.mlp);
+    if (layer.shortcut) add(*layer.shortcut);
     if (!layer.streams) return;
     whole(layer.streams->laurel.down);
     whole(layer.streams->laurel.up);
@@ -30,6 +32,12 @@ class Splits {
   std::vector<Split> take() { return std::move(splits_); }
 
  private:
+  // What the outputs have beside their sums every rank adds to all.
+  void add(const model::MlpSpec& mlp) {
+    if (!spec_.whole_experts || mlp.kind != model::MlpKind::experts) return;
+    for (const WeightId id : {mlp.up.weight, mlp.up.bias, mlp.down.weight}) set(id, Split::experts);
+  }
+
   void add(const model::AttentionSpec& attention) {
     for (const model::Adapter* adapter :
          {&attention.q_adapter, &attention.k_adapter, &attention.v_adapter}) {

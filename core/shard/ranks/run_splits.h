@@ -11,6 +11,7 @@ namespace plimsoll::shard {
 
 /// By weight. Whole on every rank are norms over columns that several ranks have (their inputs are
 /// gathered), the way down of adapters, and what makes inputs by layer and further residuals.
+/// Experts are cut as ModelSpec::whole_experts says.
 std::vector<model::Split> run_splits(const model::ModelSpec& spec, int64_t ranks);
 
 /// Whether no rank has all the columns of one of the groups that a mixer's norm is over.

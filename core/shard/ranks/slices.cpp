@@ -52,6 +52,7 @@ Range outputs_of(const ShardTensor& tensor, size_t index, int64_t count, int64_t
                                   : tensor.shape.back());
     case Split::replicated:
     case Split::row:
+    case Split::experts:
       return {0, count};
   }
   assert(false);
@@ -213,6 +214,10 @@ std::vector<checkpoint::Block> part_blocks(const ShardTensor& tensor, int64_t ra
 std::vector<checkpoint::Block> rank_blocks(const ShardTensor& tensor, int64_t rank,
                                            int64_t tensor_parallel) {
   const WeightSpec& weight = *tensor.weight;
+  if (tensor.split == Split::experts) {
+    const Range rows = share(weight.matrices() * weight.rows(), rank, tensor_parallel);
+    return {{rows.first, rows.count, 0, weight.columns()}};
+  }
   if (weight.parts.empty() || has_heads_in_parts(tensor)) {
     const Range columns = inputs_of(tensor, weight.columns(), rank, tensor_parallel);
     Range rows{0, weight.rows()};

@@ -82,8 +82,9 @@ std::string share_refusal(const ShardTensor& tensor, int64_t ranks) {
     return slices_refusal(weight, ranks);
   }
   const bool padded = tensor.split == model::Split::vocabulary;
-  const int64_t in_matrix = tensor.shape.empty() ? 1 : tensor.shape[weight.is_stack() ? 1 : 0];
-  const int64_t rows = weight.matrices() * in_matrix;
+  const bool stack = weight.is_stack();
+  const int64_t in_matrix = tensor.shape.empty() ? 1 : tensor.shape[stack ? 1 : 0];
+  const int64_t rows = (stack ? tensor.shape.front() : 1) * in_matrix;
   if (!padded && rows_of(rank_blocks(tensor, 0, ranks)) != rows) {
     return fmt::format("{} is not cut by heads", weight.name);
   }
@@ -95,9 +96,15 @@ ModelSpec cut_model(const ModelSpec& spec, const Stage& tensors, int64_t ranks) 
   for (size_t id = 0; id < tensors.size(); ++id) {
     if (tensors[id].split == model::Split::replicated) continue;
     cut.weights[id].shape = tensors[id].shape;
-    cut.weights[id].ranks = ranks;
-    if (tensors[id].split == model::Split::row) cut.weights[id].slices /= ranks;
-    if (cut.weights[id].is_packed()) cut_parts(tensors[id], ranks, cut.weights[id]);
+    WeightSpec& weight = cut.weights[id];
+    weight.ranks = ranks;
+    weight.split = tensors[id].split;
+    if (weight.split == model::Split::experts) {
+      weight.parts.resize(weight.parts.size() / static_cast<size_t>(ranks));
+      continue;
+    }
+    if (weight.split == model::Split::row) weight.slices /= ranks;
+    if (weight.is_packed()) cut_parts(tensors[id], ranks, weight);
   }
   for (LayerSpec& layer : cut.layers) cut_layer(spec, ranks, cut, layer);
   return cut;
