@@ -141,6 +141,9 @@ void declare_vllm(CLI::App& command, EngineFlags& flags) {
       "disable-hybrid-kv-cache-manager", [&args](bool on) { args.hybrid_kv = !on; },
       "every layer keeps every token");
   switch_of_vllm(
+      "allow-deprecated-quantization", [&args](bool on) { args.deprecated_quantization = on; },
+      "launch with methods that will go");
+  switch_of_vllm(
       "async-scheduling", [&args](bool on) { args.async_scheduling = on; },
       "two batches in flight (default)");
   noted(choice_flag(command, "--usage", args.usage,

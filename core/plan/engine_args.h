@@ -64,6 +64,7 @@ struct EngineArgs {
   double gpu_memory_utilization = 0;   // 0: the version's default
   int64_t block_size = 0;
   bool hybrid_kv = true;
+  bool deprecated_quantization = false;  // --allow-deprecated-quantization
   std::optional<bool> prefix_caching;
   std::optional<bool> chunked_prefill;
   bool async_scheduling = true;

@@ -179,7 +179,7 @@ void assign_packings(const Json& config, const FindStored& find, Activations act
   const Json* const settings = settings_of(config);
   if (settings == nullptr) return;
   const Quantization schemes(ConfigView(*settings, "config.json: quantization_config"));
-  if (schemes.method().empty()) return;
+  if (schemes.method().empty() || schemes.is_planned_alone()) return;
   Assignment(schemes, find, activations, spec).run();
   spec.quantization.clear();
   model::slice_sums(spec);

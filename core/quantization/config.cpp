@@ -131,6 +131,14 @@ Quantization::Quantization(const ConfigView& config) {
     read_modelopt(config);
   } else if (method_ == "compressed-tensors") {
     read_compressed(config);
+  } else if (method_ == "fbgemm_fp8") {
+    planned_alone_ = true;
+    base_ = {
+        .format = WeightFormat::fp8, .scales = Scales::channel, .bits = 8, .input_bound = true};
+    expert_scheme_ = WeightScheme{};
+    ignored_ = NameList(names(config, {"modules_to_not_convert"}), NameMatch::exact);
+  } else if (method_ == "quark") {
+    read_quark(config);
   } else if (method_ == "awq" || method_ == "gptq" || method_ == "gptq_marlin" ||
              method_ == "awq_marlin") {
     read_packed(config);
@@ -145,7 +153,7 @@ Quantization::Quantization(const ConfigView& config) {
   } else if (!method_.empty()) {
     fail(ExitCode::checkpoint_unusable,
          "quantization_config: quant_method \"{}\" is not supported; known are fp8, modelopt, "
-         "compressed-tensors, awq, gptq, auto-round, mxfp4, bitsandbytes",
+         "compressed-tensors, awq, gptq, auto-round, mxfp4, bitsandbytes, quark, fbgemm_fp8",
          method_);
   }
 }

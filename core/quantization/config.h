@@ -28,6 +28,8 @@ class Quantization {
   [[nodiscard]] bool is_online() const { return online_; }
   /// Nothing but the method's name is known of the checkpoint's own quantization.
   [[nodiscard]] bool is_assumed() const { return assumed_; }
+  /// Its sizes are known, but `run` does not read its checkpoints.
+  [[nodiscard]] bool is_planned_alone() const { return planned_alone_; }
   [[nodiscard]] WeightScheme linear(const ModuleName& module) const;
   [[nodiscard]] WeightScheme experts(const ModuleName& module) const;
   /// The scheme of an output projection over the vocabulary; plain unless the checkpoint says so.
@@ -65,6 +67,7 @@ class Quantization {
   void read_compressed(const ConfigView& config);
   void read_packed(const ConfigView& config);
   void read_auto_round(const ConfigView& config);
+  void read_quark(const ConfigView& config);
   void read_rules(const ConfigView& config);
   void note_dropped(const WeightScheme& scheme);
   [[nodiscard]] WeightScheme by_rules(const ModuleName& module) const;
@@ -76,6 +79,7 @@ class Quantization {
   std::string method_;
   bool online_ = false;
   bool assumed_ = false;
+  bool planned_alone_ = false;
   bool attention_scales_ = false;
   bool latent_attention_scales_ = false;
   bool fp8_kv_cache_ = false;
@@ -84,7 +88,7 @@ class Quantization {
   std::optional<WeightScheme> expert_scheme_;  // where it differs from `base_`
   NameList ignored_;
   std::vector<Group> groups_;  // compressed-tensors
-  std::vector<Rule> rules_;    // GPTQ's `dynamic`
+  std::vector<Rule> rules_;    // GPTQ's `dynamic`, Quark's patterns
   NameList blocks_;            // GPTQ: where not empty, these alone
   std::string dropped_;
   std::unordered_map<std::string, WeightScheme> by_layer_;  // ModelOpt's mixed precision

@@ -198,6 +198,51 @@ TEST_CASE("arguments that vLLM refuses whatever the memory") {
   CHECK(refusal_of(packed, args).empty());
 }
 
+TEST_CASE("a method that vLLM means to drop launches with its flag alone") {
+  Json config = llama_8b();
+  config["quantization_config"] = {{"quant_method", "fbgemm_fp8"},
+                                   {"activation_scale_ub", 1200.0},
+                                   {"modules_to_not_convert", {"lm_head"}}};
+  CHECK_THAT(refusal_of(config, {}), Catch::Contains("set `--allow-deprecated-quantization`"));
+  EngineArgs args;
+  args.deprecated_quantization = true;
+  const PlanResult result = plan_of(config, args);
+  config["quantization_config"] = {{"quant_method", "modelopt"},
+                                   {"quant_algo", "FP8_PER_CHANNEL_PER_TOKEN"},
+                                   {"ignore", {"lm_head"}}};
+  // Beside it four layers each have a bound, and attention no scales of 16 bits.
+  const int64_t layers = 32, bounds = 4 * layers * 4, scales = layers * 4 * 2;
+  CHECK(result.parameter_bytes == plan_of(config, {}).parameter_bytes + bounds - scales);
+}
+
+TEST_CASE("Quark's patterns say what is stored otherwise") {
+  const Json fp8 = {{"dtype", "fp8_e4m3"}, {"qscheme", "per_tensor"}, {"is_dynamic", false}};
+  const Json fp4 = {{"dtype", "fp4"}, {"qscheme", "per_group"}, {"group_size", 32}};
+  const auto entry = [](const Json& weight) {
+    return Json{{"weight", weight}, {"input_tensors", weight}};
+  };
+  const auto config_of = [&](const Json& usual, const Json& layers) {
+    Json config = llama_8b();
+    config["quantization_config"] = {{"quant_method", "quark"},
+                                     {"export", {{"kv_cache_group", Json::array()}}},
+                                     {"global_quant_config", entry(usual)},
+                                     {"layer_quant_config", layers},
+                                     {"exclude", {"lm_head"}}};
+    return config;
+  };
+  const auto bytes = [&](const Json& usual, const Json& layers) {
+    return plan_of(config_of(usual, layers), {}).parameter_bytes;
+  };
+  const int64_t large = bytes(fp8, Json::object()), small = bytes(fp4, Json::object());
+  const int64_t mixed = bytes(fp4, {{"*self_attn*", entry(fp8)}});
+  const int64_t attention = int64_t{32} * 4096 * (4096 + 1024) * 2;  // elements
+  CHECK(large - small > 3 * int64_t{1000000000});
+  CHECK(mixed - small == attention - attention * 17 / 32 + int64_t{32} * 2 * 4 * 4);  // and scales
+  CHECK_THROWS_WITH(
+      bytes({{"dtype", "int4"}, {"qscheme", "per_group"}}, Json::object()),
+      Catch::Contains("Quark's weights of \"int4\" by \"per_group\" are not supported"));
+}
+
 TEST_CASE("tokens of a step cap the sequences, from the release that does so on") {
   EngineArgs args;
   args.max_num_batched_tokens = 512;

@@ -99,6 +99,26 @@ void add_output_gate(const Builder& build, const LayerHeads& heads, const std::s
   }
 }
 
+/// What a layer has that chooses blocks of keys: for each KV head queries of an index, whose one
+/// key is cached.
+void add_block_index(Builder& build, int64_t layer, const std::string& path, int64_t kv_heads) {
+  const ConfigView sparse = build.config.child({"sparse_attention_config"});
+  const std::vector<int64_t> layers = sparse.integers({"sparse_attention_freq"});
+  const auto i = static_cast<size_t>(layer);
+  if (!build.family.block_index || i >= layers.size() || layers[i] == 0) return;
+  const int64_t size = sparse.required({"sparse_index_dim"}, {1, 1 << 20});
+  build.weights.linear(Part::attention, {{path, "qkv_proj", {"index_q_proj", "index_k_proj"}},
+                                         build.dims.hidden,
+                                         {kv_heads * size, size},
+                                         Split::none});
+  build.weights.plain(Part::attention, 2 * size);  // norms
+  KvLayer cache;
+  cache.kind = KvKind::latent;
+  cache.token_bytes = size * build.options.element;
+  cache.kernel = "indexer";
+  build.shape.kv_layers.push_back(cache);
+}
+
 bool has_rotary(const Builder& build) {
   const ConfigView& config = build.config;
   switch (build.family.positions) {
@@ -181,6 +201,7 @@ void add_attention(Builder& build, int64_t layer) {
   if (build.family.pooling) return;  // an encoder keeps nothing
   build.shape.kv_layers.push_back(attention_cache(build, own_kv_heads, heads.key_size,
                                                   heads.value_size, window.tokens, window.kind));
+  add_block_index(build, layer, path, own_kv_heads);
 }
 
 }  // namespace plimsoll::plan

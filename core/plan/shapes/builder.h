@@ -68,6 +68,7 @@ void add_delta_mixer(Builder& build, int64_t layer);
 void add_mamba(Builder& build, int64_t layer);
 void add_lightning(Builder& build, int64_t layer);
 void add_grouped_lightning(Builder& build, int64_t layer);
+void add_grouped_delta(Builder& build, int64_t layer);
 void add_short_conv(Builder& build, int64_t layer);
 void add_expanded_latent(Builder& build, int64_t layer);
 void add_factored_attention(Builder& build, int64_t layer);

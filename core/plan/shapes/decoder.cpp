@@ -115,6 +115,9 @@ void add_layer(Builder& build, int64_t layer) {
     case Mixer::lightning_groups:
       add_grouped_lightning(build, layer);
       break;
+    case Mixer::kimi_groups:
+      add_grouped_delta(build, layer);
+      break;
     case Mixer::conv:
       add_short_conv(build, layer);
       break;

@@ -32,6 +32,7 @@ enum class Mixer : uint8_t {
   delta_plain,    // OLMo-Hybrid: likewise, attention without a gate
   kimi_delta,     // Kimi-Linear: per-channel gates, and latent attention
   kimi_delta3,    // Kimi-K3
+  kimi_groups,    // Ling 3: Kimi's delta rule, and latent attention in the last layer of each group
   mamba_pattern,  // Nemotron-H: one mixer per layer by a pattern of letters
   mamba_layers,   // layers listed as mamba or attention (Granite 4, Bamba, Jamba)
   mamba_shared,   // Mamba-2, in some layers after attention blocks that layers share (Zamba2)
@@ -67,6 +68,7 @@ enum class Experts : uint8_t {
   llama4,
   granite,
   minimax,
+  minimax3,  // with shared experts, and a width of its own for dense layers
   laguna,
   bailing,
   ernie,
@@ -123,15 +125,16 @@ struct Family {
   Mixer mixer = Mixer::attention;
   Windows windows = Windows::listed;
   Experts experts = Experts::none;
-  Bias router_bias = {nullptr, true};        // Experts::biased and sarvam
+  Bias router_bias = {nullptr, true};        // Experts::biased, sarvam, minimax3
   bool float_router = false;                 // Experts::bailing, when the config does not say
   bool quantized_router = false;             // the router is a linear layer like others
   const char* attention_name = "self_attn";  // modules as quantization configs name them
   const char* mlp_name = "mlp";
-  bool stored_scales = true;          // attention takes scales from quantized checkpoints
-  double rotary_share = 1.0;          // of a head, when the config does not say
-  bool listed_sinks = false;          // a sink for each head where layers' kinds are listed
-  bool output_gate = false;           // a gate of the attention's output for each element (Muse)
+  bool stored_scales = true;  // attention takes scales from quantized checkpoints
+  double rotary_share = 1.0;  // of a head, when the config does not say
+  bool listed_sinks = false;  // a sink for each head where layers' kinds are listed
+  bool block_index = false;   // layers that choose blocks of keys have an index (MiniMax-M3)
+  bool output_gate = false;   // a gate of the attention's output for each element (Muse)
   bool positions_in_windows = false;  // layers without a window have no rotary positions
   int64_t activation_scalars = 0;  // of a learned activation: so many parameters and buffers each
   bool both_widths = false;        // the stated width is of gate and up together

@@ -148,6 +148,10 @@ Mixture read_mixture(const Builder& build) {
       mixture.shared_intermediate =
           count * config.integer({"moe_shared_expert_intermediate_size"}, mixture.intermediate);
       break;
+    case Experts::minimax3:
+      mixture.intermediate = config.required({"intermediate_size"});
+      mixture.shared_intermediate = count * mixture.intermediate;
+      break;
     case Experts::hunyuan:  // one width for experts and for what they share
       mixture.intermediate = config.required({"intermediate_size"});
       mixture.shared_intermediate = mixture.intermediate;
@@ -232,6 +236,8 @@ void add_feed_forward(Builder& build, int64_t layer) {
     int64_t intermediate = build.dims.intermediate;
     if (build.family.experts == Experts::llama4) {
       intermediate = build.config.integer({"intermediate_size_mlp"}, intermediate);
+    } else if (build.family.experts == Experts::minimax3) {
+      intermediate = build.config.integer({"dense_intermediate_size"}, 0);
     } else if (build.family.experts == Experts::cohere) {
       intermediate = build.config.integer({"prefix_dense_intermediate_size"}, intermediate);
     }
@@ -264,6 +270,9 @@ void add_feed_forward(Builder& build, int64_t layer) {
     case Experts::minimax:
     case Experts::ernie:
       add_router(build, path, mixture.experts, kFloat32, true);
+      break;
+    case Experts::minimax3:
+      add_router(build, path, mixture.experts, kFloat32, build.bias(build.family.router_bias));
       break;
     case Experts::step:
       add_router(build, path, mixture.experts, kFloat32,

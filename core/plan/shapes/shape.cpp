@@ -94,6 +94,7 @@ constexpr auto kTypes = std::to_array<TypeName>({
     {"stablelm", "StableLmForCausalLM"},
     {"starcoder2", "Starcoder2ForCausalLM"},
     {"minimax_m2", "MiniMaxM2ForCausalLM"},
+    {"minimax_m3_text", "MiniMaxM3SparseForCausalLM"},
     {"muse_glimmer_text", "MuseGlimmerForCausalLM"},
 });
 
@@ -127,6 +128,7 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {"KimiK25ForConditionalGeneration", "DeepseekV3ForCausalLM"},
     {"KimiK3ForConditionalGeneration", "KimiK3ForCausalLM"},
     {"MuseGlimmerForConditionalGeneration", "MuseGlimmerForCausalLM"},
+    {"MiniMaxM3SparseForConditionalGeneration", "MiniMaxM3SparseForCausalLM"},
     {"Idefics3ForConditionalGeneration", "LlamaForCausalLM"},
     {"Qwen2AudioForConditionalGeneration", "Qwen2ForCausalLM"},
     {"Qwen2_5OmniForConditionalGeneration", "Qwen2ForCausalLM"},

@@ -48,6 +48,7 @@ Amount eight_bit_bytes(const WeightScheme& scheme, const MatrixShape& shape, Amo
                scheme.scale_bytes;
       break;
   }
+  if (scheme.input_bound) bytes += kFloat32;
   if (scheme.static_input) {
     bytes += scheme.format == WeightFormat::int8 ? kFloat32 : matrices * kFloat32;
   }

@@ -88,4 +88,31 @@ void add_qwen3_vision(const ConfigView&, const ConfigView& config, Builder& buil
                        build.options.element);
 }
 
+/// MiniMax-M3: patches projected one by one, then merged. The last layer's norm is none of vLLM's.
+void add_minimax_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  VisionShape& vision = build.shape.vision;
+  square_patches(vision, config, 14, 2);
+  const ConfigView compression = config.child({"img_token_compression_config"});
+  vision.merge = compression.integer({"spatial_merge_size"}, 2, {1, 1 << 10});
+  vision.temporal_patch = compression.integer({"temporal_patch_size"}, 2, {1, 1 << 10});
+  Tower tower = read_tower(config, "vision_model.encoder.layers", {32, 1280, 16, 5120});
+  tower.patch_inputs = config.integer({"num_channels"}, 3, kChannels) * vision.temporal_patch *
+                       vision.patch * vision.patch;
+  tower.patch_bias = false;
+  tower.ends = norm_elements(tower);  // before the layers
+  add_tower(tower, build);
+  const int64_t hidden = build.dims.hidden;
+  const int64_t between = outer.integer({"projector_hidden_size"}, hidden, {1, 1 << 20});
+  const bool biased = config.flag({"multimodal_projector_bias"}, true);
+  const bool merge_biased = config.flag({"patch_merge_bias"}, true);
+  project(build, "multi_modal_projector.linear_1", tower.hidden, between, Split::outputs, biased);
+  project(build, "multi_modal_projector.linear_2", between, hidden, Split::inputs, biased);
+  project(build, "patch_merge_mlp.linear_1", hidden * vision.merge * vision.merge, between,
+          Split::outputs, merge_biased);
+  project(build, "patch_merge_mlp.linear_2", between, hidden, Split::inputs, merge_biased);
+  const int64_t speeds = tower.hidden / tower.heads / 2 * 2 / 3 / 2;  // of time, rows and columns
+  build.weights.buffer(Amount{3} * speeds * kFloat32);
+  vision.kind = VisionShape::Kind::other;
+}
+
 }  // namespace plimsoll::plan

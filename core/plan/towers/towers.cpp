@@ -190,6 +190,7 @@ constexpr auto kTowers = std::to_array<TowerRow>({
     {"NemotronH_Nano_Omni_Reasoning_V3", add_nemotron_hybrid_vision, kSenses},
     {"NemotronH_Super_Omni_Reasoning_V3", add_nemotron_hybrid_vision, kSenses},
     {"NemotronH_Omni_Reasoning_V3", add_nemotron_hybrid_vision, kSenses},
+    {"MiniMaxM3SparseForConditionalGeneration", add_minimax_vision},
     {"MolmoForCausalLM", add_molmo_vision, kImages},
     {"MiniCPMV4_6ForConditionalGeneration", add_minicpm46_vision, kImages},
     {"MiniCPMV4_7ForConditionalGeneration", add_minicpm46_vision, kImages},

@@ -119,6 +119,7 @@ AddTower add_granite_speech, add_glm_ocr_vision, add_phi3_vision, add_ovis_visio
 AddTower add_minicpm46_vision, add_lfm2_vision, add_deepseek_ocr, add_deepseek_ocr2;
 AddTower add_deepseek_vl2, add_minicpm_omni, add_molmo2_vision, add_ernie_vision;
 AddTower add_nemotron_vision, add_nemotron_hybrid_vision;
+AddTower add_minimax_vision;
 AddTower add_ovis25_vision, add_phi4_senses, add_voxtral, add_whisper_encoder;
 
 /// Norm and two projections between InternViT's kin and the language model.

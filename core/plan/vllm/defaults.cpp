@@ -30,6 +30,8 @@ void check_card(const std::string& method, const VllmVersion& version, const har
       {"gptq_marlin", version >= VllmVersion{0, 22, 0} ? 60 : recent},
       {"compressed-tensors", 70},
       {"bitsandbytes", 70},
+      {"quark", 70},
+      {"fbgemm_fp8", 80},
       {"mxfp4", 80},
       {"gpt_oss_mxfp4", 80},
       {"modelopt", version >= VllmVersion{0, 27, 0} ? 80 : 89},

@@ -15,6 +15,7 @@ namespace plimsoll::plan {
 namespace {
 
 constexpr VllmVersion kMarlinGptqAlone{0, 30, 0};
+constexpr VllmVersion kRefusesDeprecated{0, 32, 0};  // releases before it were not looked at
 
 /// One name for a method and for the kernels of it that the flag may ask for.
 std::string family_of(std::string method) {
@@ -40,6 +41,14 @@ void check_method(const Quantization& own, const EngineArgs& args) {
        own.method(), asked);
 }
 
+void check_deprecated(const std::string& method, const EngineArgs& args) {
+  if (args.version < kRefusesDeprecated || args.deprecated_quantization) return;
+  fail(ExitCode::usage,
+       "The quantization method {} is deprecated and will be removed in future versions of vLLM. "
+       "To bypass, set `--allow-deprecated-quantization`.",
+       method);
+}
+
 /// The checkpoint's, if its config states one that is known.
 Quantization stated_quantization(const ConfigView& config, const EngineArgs& args) {
   const ConfigView text = text_config(config);
@@ -55,6 +64,7 @@ Quantization stated_quantization(const ConfigView& config, const EngineArgs& arg
       fail(ExitCode::usage, "{}: {} --vllm-version 0.29 and earlier read it.", settings.path(),
            own.dropped());
     }
+    if (own.is("fbgemm_fp8")) check_deprecated(own.method(), args);
     if (!own.method().empty()) return own;
   }
   return {};

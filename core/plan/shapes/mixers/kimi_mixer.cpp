@@ -1,5 +1,5 @@
 // Kimi-Linear and Kimi-K3: layers with a delta rule gated for each channel, and latent attention
-// without positions in every fourth.
+// without positions in every fourth; Ling 3: the same rule, and latent attention at groups' ends.
 #include <algorithm>
 
 #include "base/error.h"
@@ -19,6 +19,15 @@ void add_delta_state(Builder& build, int64_t heads, int64_t size, int64_t kernel
   const int64_t own = build.weights.share(heads, "the number of linear-attention heads");
   const Amount convolution = Amount{3} * own * size * (kernel - 1) * build.options.element;
   add_state(build, convolution + Amount{own} * size * size * state_element(build, kFloat32), "kda");
+}
+
+/// Of so many heads on this rank.
+void add_delta_vectors(RankWeights& weights, int64_t heads, int64_t size, int64_t kernel) {
+  const Amount own = Amount{heads} * size;
+  weights.parameters(Part::attention, own * kFloat32);               // dt_bias
+  weights.parameters(Part::attention, own * 3 * kernel * kFloat32);  // convolution
+  weights.parameters(Part::attention, Amount{heads} * kFloat32);     // A_log
+  weights.plain(Part::attention, size);                              // norm
 }
 
 void add_delta(Builder& build, const ConfigView& linear, const std::string& path) {
@@ -41,10 +50,7 @@ void add_delta(Builder& build, const ConfigView& linear, const std::string& path
   weights.linear(Part::attention, {{path, "f_b_proj", {}}, size, {inner}});
   if (!full_rank)
     weights.linear(Part::attention, {{path, "g_b_proj", {}}, size, {inner}, Split::outputs, true});
-  weights.parameters(Part::attention, Amount{own} * kFloat32);               // dt_bias
-  weights.parameters(Part::attention, Amount{3} * own * kernel * kFloat32);  // convolution
-  weights.parameters(Part::attention, Amount{own_heads} * kFloat32);         // A_log
-  weights.plain(Part::attention, size);                                      // norm
+  add_delta_vectors(weights, own_heads, size, kernel);
   weights.linear(Part::attention, {{path, "o_proj", {}}, inner, {hidden}, Split::inputs});
   if (full_rank) {  // copies that the decoding kernel reads
     weights.buffer(Amount{3} * kernel * own * kFloat32 + Amount{size} * kFloat32);
@@ -140,6 +146,36 @@ void add_kimi_layer(Builder& build, int64_t layer) {
     build.weights.plain(Part::norm, 4 * build.dims.hidden);
     if (layer == build.dims.layers - 1) build.weights.plain(Part::norm, 2 * build.dims.hidden);
   }
+}
+
+void add_grouped_delta(Builder& build, int64_t layer) {
+  const ConfigView& config = build.config;
+  const int64_t group = config.required({"layer_group_size"}, kLinearSize);
+  const int64_t grouped = build.dims.layers / group * group;
+  const int64_t heads = build.dims.heads, hidden = build.dims.hidden;
+  const std::string path = build.layer_path(layer) + ".self_attn";
+  RankWeights& weights = build.weights;
+  if ((layer + 1) % group == 0 || layer >= grouped) {
+    add_latent_attention(build, layer);
+    const std::string gate = config.text({"gated_attention_proj_granularity_type"}, "");
+    const int64_t each = gate == "head_wise"      ? 1
+                         : gate == "element_wise" ? config.integer({"v_head_dim"}, 128)
+                                                  : 0;
+    if (each > 0) weights.linear(Part::attention, {{path, "g_proj", {}}, hidden, {heads * each}});
+    return;
+  }
+  const int64_t size = build.dims.head_size;
+  const int64_t kernel = config.integer({"short_conv_kernel_size"}, 4, kLinearSize);
+  const int64_t inner = heads * size;
+  const int64_t own_heads = weights.share(heads, "the number of attention heads");
+  weights.linear(Part::attention, {{path, "qkvb_proj", {"q_proj", "k_proj", "v_proj", "b_proj"}},
+                                   hidden,
+                                   {inner, inner, inner, heads}});
+  weights.linear(Part::attention, {{path, "f_proj", {}}, hidden, {inner}});
+  weights.linear(Part::attention, {{path, "g_proj", {}}, hidden, {inner}});
+  weights.linear(Part::attention, {{path, "o_proj", {}}, inner, {hidden}, Split::inputs});
+  add_delta_vectors(weights, own_heads, size, kernel);
+  add_delta_state(build, heads, size, kernel);
 }
 
 }  // namespace plimsoll::plan

@@ -1,0 +1,61 @@
+// AMD Quark: a scheme for all modules, others for those that patterns name.
+#include "base/error.h"
+#include "base/json.h"
+#include "quantization/config.h"
+
+namespace plimsoll::quantization {
+namespace {
+
+constexpr int64_t kMicroscale = 32;  // inputs that share a scale in the OCP's formats
+
+[[noreturn]] void refuse(const ConfigView& config, const std::string& dtype,
+                         const std::string& scheme) {
+  fail(ExitCode::checkpoint_unusable,
+       "{}: Quark's weights of \"{}\" by \"{}\" are not supported; known are fp8_e4m3 per_tensor, "
+       "per_channel and per_block of 128 x 128, and fp4 per_group of 32",
+       config.path(), dtype, scheme);
+}
+
+/// What one entry of the configuration says of weights and inputs.
+WeightScheme quark_scheme(const ConfigView& config) {
+  const ConfigView weights = config.child({"weight"});
+  const ConfigView inputs = config.child({"input_tensors"});
+  const std::string dtype = weights.text({"dtype"}, "");
+  const std::string how = weights.text({"qscheme"}, "");
+  const bool rounded = config.has_child({"input_tensors"});
+  if (dtype == "fp4" && how == "per_group" && weights.integer({"group_size"}, 0) == kMicroscale) {
+    return {
+        .format = WeightFormat::mxfp4, .bits = 4, .group = kMicroscale, .whole_inputs = !rounded};
+  }
+  if (dtype != "fp8_e4m3" || !rounded) refuse(config, dtype, how);
+  WeightScheme scheme{.format = WeightFormat::fp8, .bits = 8};
+  scheme.static_input = !inputs.flag({"is_dynamic"}, false);
+  if (how == "per_channel") {
+    scheme.scales = Scales::channel;
+  } else if (how == "per_block" &&
+             weights.integers({"block_size"}) == std::vector<int64_t>{128, 128}) {
+    scheme.scales = Scales::block;
+    scheme.block_out = scheme.block_in = 128;
+    if (weights.text({"scale_type"}, "") == "float8_e8m0fnu") scheme.scale_bytes = 1;
+  } else if (how != "per_tensor") {
+    refuse(config, dtype, how);
+  }
+  return scheme;
+}
+
+}  // namespace
+
+void Quantization::read_quark(const ConfigView& config) {
+  attention_scales_ = true;
+  planned_alone_ = true;
+  ignored_ = NameList(config.texts({"exclude"}), NameMatch::regex);
+  base_ = quark_scheme(config.child({"global_quant_config"}));
+  const ConfigView layers = config.child({"layer_quant_config"});
+  for (const auto& [pattern, settings] : layers.json().items()) {
+    const ConfigView view(settings, layers.path() + ": " + pattern);
+    rules_.push_back(
+        {NameList(std::vector<std::string>{pattern}, NameMatch::wildcard), quark_scheme(view)});
+  }
+}
+
+}  // namespace plimsoll::quantization
