@@ -40,6 +40,18 @@ TEST_CASE("ranks of every kind print what one rank prints") {
   }
 }
 
+TEST_CASE("tensor-parallel ranks take steps of which no logits are wanted") {
+  const Scratch scratch;
+  scratch.write("in", R"({"prompt":"To be, or not to be, that is the question","max_tokens":5})"
+                      "\n");
+  const std::string run = "plimsoll run $MODEL -q -i in --max-num-seqs 1 ";
+  REQUIRE(shell(scratch, run + "-o one").status == 0);
+  const Outcome outcome =
+      shell(scratch, run + "-o more -tp 2 --max-num-batched-tokens 8 && cmp one more");
+  CHECK(outcome.err.empty());
+  CHECK(outcome.status == 0);
+}
+
 TEST_CASE("a run goes on with another number of stages") {
   const Scratch scratch;
   write_input(scratch);

@@ -69,6 +69,7 @@ class SharedTeam::End final : public TensorRanks {
   void join(const backend::View& values, const F& f) {
     constexpr int64_t kLine = 16;  // floats
     const int64_t count = values.rows * values.columns;
+    if (count == 0) return;  // on all: a step of which no logits are wanted ends so
     const int64_t share = round_up(divide_up(count, ranks()), kLine);
     const int64_t first = std::min(count, rank_ * share);
     const int64_t own = std::min(count, first + share) - first;
