@@ -32,6 +32,7 @@ struct Builder {
   ModelShape& shape;
   TextDims dims;
   std::vector<std::string> layer_types;  // as the config lists them, or empty
+  bool counted_positions = false;        // the family's, or its wrapper's
 
   [[nodiscard]] std::string layer_path(int64_t layer) const {
     return "layers." + std::to_string(layer);

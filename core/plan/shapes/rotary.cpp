@@ -17,10 +17,8 @@ ConfigView rope_settings(const ConfigView& config, const std::string& layer_type
   return settings;
 }
 
-/// Gemma 3 scales the positions of its full layers alone.
 bool is_local(const Builder& build, const std::string& layer_type) {
-  return layer_type == "sliding_attention" && build.family.windows == Windows::pattern &&
-         build.family.architecture.starts_with("Gemma");
+  return layer_type == "sliding_attention" && build.family.plain_in_windows;
 }
 
 double rotary_share(const Builder& build, const ConfigView& settings) {
@@ -43,8 +41,9 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
   RotaryTable table;
   table.element = build.options.element;
   table.positions = build.dims.positions > 0 ? build.dims.positions : 2048;
-  const bool cohere = build.family.architecture.starts_with("Cohere");
-  if (cohere) table.positions = config.integer({"model_max_length"}, table.positions);
+  if (const char* key = build.family.rotary_length) {
+    table.positions = config.integer({key}, table.positions);
+  }
   if (build.family.experts == Experts::gpt_oss) table.element = 4;
   table.dimensions =
       static_cast<int64_t>(static_cast<double>(head_size) * rotary_share(build, settings));
@@ -68,14 +67,11 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
   } else if (type == "longrope" || type == "su") {
     table.positions += original;  // the short table and the long one, one after the other
   }
-  // Sections in time, height and width: the table is enlarged for videos, except where positions
-  // never exceed the count of tokens.
+  // Sections in time, height and width: the table is enlarged for videos.
   const bool sections = settings.has("mrope_section") || build.family.rotary_each;
   if ((type == "default" || type == "mrope" || type == "yarn") && sections) {
-    const std::string& name = build.shape.architecture;
-    const bool bounded = name.starts_with("Qwen3VL") || name.starts_with("Qwen3_5");
     constexpr int64_t kEnlarged = 4;
-    if (!bounded) table.positions *= kEnlarged;
+    if (!build.counted_positions) table.positions *= kEnlarged;
   }
   table.key = type + "/" + layer_type;
   const bool by_type =

@@ -108,7 +108,8 @@ std::string architecture_of_type(const std::string& type) {
 struct Wrapper {
   const char* architecture;
   const char* language;
-  bool both_widths = false;  // Family::both_widths
+  bool both_widths = false;        // as Family's
+  bool counted_positions = false;  // likewise
 };
 constexpr auto kWrappers = std::to_array<Wrapper>({
     {"AriaForConditionalGeneration", "AriaTextModel"},
@@ -116,8 +117,12 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {"Qwen2_5_VLForConditionalGeneration", "Qwen2ForCausalLM"},
     {"LogicsForConditionalGeneration", "Qwen3ForCausalLM"},
     {"DeepseekOCR2ForCausalLM", "DeepseekForCausalLM"},
-    {"Qwen3VLForConditionalGeneration", "Qwen3ForCausalLM"},
-    {"Qwen3VLMoeForConditionalGeneration", "Qwen3MoeForCausalLM"},
+    {.architecture = "Qwen3VLForConditionalGeneration",
+     .language = "Qwen3ForCausalLM",
+     .counted_positions = true},
+    {.architecture = "Qwen3VLMoeForConditionalGeneration",
+     .language = "Qwen3MoeForCausalLM",
+     .counted_positions = true},
     {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"},
     {"Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"},
     {"Gemma3ForConditionalGeneration", "Gemma3ForCausalLM"},
@@ -285,6 +290,8 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
   build.layer_types = text.texts({"layer_types"});
   const Wrapper* wrapper = find_wrapper(shape.architecture);
   if (wrapper != nullptr && wrapper->both_widths) build.dims.intermediate /= 2;
+  build.counted_positions =
+      family->counted_positions || (wrapper != nullptr && wrapper->counted_positions);
   // A multimodal model's outer config decides, not the one of its language model.
   const bool whole = wrapper != nullptr || find_family(shape.architecture) == nullptr;
   if (whole && &text.json() != &config.json()) {

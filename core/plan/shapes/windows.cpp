@@ -9,11 +9,10 @@ Window sliding(int64_t tokens) {
   return tokens > 0 ? Window{KvKind::sliding, tokens} : Window{};
 }
 
-/// Cohere counts the token itself besides the window.
+/// Cohere counts the token itself besides.
 int64_t stated_window(const Builder& build) {
   const int64_t window = build.config.integer({"sliding_window"}, 0, {0, int64_t{1} << 40});
-  const bool besides = build.family.architecture.starts_with("Cohere");
-  return window > 0 && besides ? window + 1 : window;
+  return window > 0 && build.family.own_besides_window ? window + 1 : window;
 }
 
 Window chunk_or_full(const Builder& build, int64_t layer) {

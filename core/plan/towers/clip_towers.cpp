@@ -168,8 +168,12 @@ void add_mistral_vision(const ConfigView&, const ConfigView& config, Builder& bu
   note_pixtral(config, merge, build);
 }
 
-/// LLaVA: a CLIP or SigLIP tower and two projections.
-void add_llava_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+namespace {
+
+enum class Llava : uint8_t { first, next, video };
+
+/// A CLIP or SigLIP tower and two projections.
+void add_llava(const ConfigView& outer, const ConfigView& config, Llava kind, Builder& build) {
   if (config.text({"model_type"}, "") == "pixtral") {
     const Tower pixtral = add_pixtral_tower(config, "vision_tower.transformer.layers", build);
     add_frequencies(pixtral, build);
@@ -196,9 +200,9 @@ void add_llava_vision(const ConfigView& outer, const ConfigView& config, Builder
   }
   add_tower(tower, build);
   build.weights.buffer(Amount{tower.positions} * kPositionIdBytes);
-  const bool next = build.shape.architecture == "LlavaNextForConditionalGeneration";
+  const bool next = kind == Llava::next;
   if (next) build.weights.plain(Part::vision, build.dims.hidden);  // image_newline
-  const bool videos = build.shape.architecture == "LlavaNextVideoForConditionalGeneration";
+  const bool videos = kind == Llava::video;
   if (videos) {
     const bool bias = outer.flag({"multimodal_projector_bias"}, true);
     project_twice(build, tower.hidden, build.dims.hidden, bias);
@@ -221,6 +225,20 @@ void add_llava_vision(const ConfigView& outer, const ConfigView& config, Builder
     vision.images = false;
     vision.most_videos = 1;
   }
+}
+
+}  // namespace
+
+void add_llava_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  add_llava(outer, config, Llava::first, build);
+}
+
+void add_llava_next_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  add_llava(outer, config, Llava::next, build);
+}
+
+void add_llava_video_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  add_llava(outer, config, Llava::video, build);
 }
 
 /// Phi-3-vision: CLIP's tower, merged by squares, with learned separators. The embedding of text is

@@ -33,18 +33,29 @@ void add_paddle_vision(const ConfigView&, const ConfigView& config, Builder& bui
   vision.default_max_pixels = 2822400;
 }
 
-/// Keye-VL and Keye-VL-1.5.
-void add_keye_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+namespace {
+
+/// Keye-VL normalises patches before they are merged, Keye-VL-1.5 after that.
+void add_keye(const ConfigView& config, bool before, Builder& build) {
   constexpr int64_t kPackedPositions = 32768;
   const Tower tower =
       add_free_siglip(config, "visual.vision_model.encoder.layers", kPackedPositions, build);
   VisionShape& vision = build.shape.vision;
   const int64_t merged = tower.hidden * vision.merge * vision.merge;
-  const bool first = build.shape.architecture == "KeyeForConditionalGeneration";
-  build.weights.plain(Part::vision, layer_norm(first ? tower.hidden : merged));
+  build.weights.plain(Part::vision, layer_norm(before ? tower.hidden : merged));
   project(build, "mlp_AR.linear_1", merged, merged, Split::outputs, true);
   project(build, "mlp_AR.linear_2", merged, build.dims.hidden, Split::inputs, true);
   vision.kind = VisionShape::Kind::other;
+}
+
+}  // namespace
+
+void add_keye_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  add_keye(config, true, build);
+}
+
+void add_keye15_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  add_keye(config, false, build);
 }
 
 /// dots.ocr: a gated tower with RMS norms.

@@ -42,15 +42,24 @@ void add_mlp1(Builder& build, int64_t merged, int64_t between, bool bias) {
   project(build, "mlp1.3", between, build.dims.hidden, Split::none, bias);
 }
 
-void add_intern_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+namespace {
+
+/// In what InternVL's kin differ.
+struct InternKind {
+  bool dummy_heads = false;   // heads without weights of their own, and a projector as wide as MLPs
+  bool second_tiles = false;  // a coarser set of tiles beside the first; one thumbnail
+  bool videos = false;
+};
+
+void add_intern_tower(const ConfigView& outer, const ConfigView& config, const InternKind& kind,
+                      Builder& build) {
   Tower tower = read_tower(config, "vision_model.encoder.layers", {24, 1024, 16, 4096});
   tower.layer_norm = config.text({"norm_type"}, "layer_norm") == "layer_norm";
   tower.qkv_bias = config.flag({"qkv_bias"}, true);
   tower.whole_attention_if_uneven = true;
   tower.head_size = tower.hidden / tower.heads;
-  const bool nvlm = build.shape.architecture == "NVLM_D";
-  constexpr int64_t kDummyHeads = 7;  // NVLM: heads without weights of their own, to divide by 8
-  if (nvlm) tower.heads += kDummyHeads;
+  constexpr int64_t kDummyHeads = 7;  // to divide by 8
+  if (kind.dummy_heads) tower.heads += kDummyHeads;
   tower.layer_extras = 2 * tower.hidden;
   if (config.flag({"qk_normalization"}, false)) {
     tower.layer_extras += 2 * tower.heads * tower.head_size;
@@ -67,19 +76,33 @@ void add_intern_vision(const ConfigView& outer, const ConfigView& config, Builde
   if (feature < -1) tower.layers = std::max<int64_t>(0, tower.layers + feature + 1);
   add_tower(tower, build);
   const int64_t merge = merged_side(outer);
-  add_mlp1(build, tower.hidden * merge * merge, nvlm ? build.dims.intermediate : build.dims.hidden,
-           !nvlm);
+  add_mlp1(build, tower.hidden * merge * merge,
+           kind.dummy_heads ? build.dims.intermediate : build.dims.hidden, !kind.dummy_heads);
   VisionShape& vision = build.shape.vision;
   read_tiles(vision, outer, image, patch);
-  if (build.shape.architecture == "H2OVLChatModel" && outer.flag({"use_msac"}, true)) {
-    // A second, coarser set of tiles, which shares the thumbnail.
-    // A second, coarser set of tiles beside the first; one thumbnail.
-    vision.max_tiles *= 2;
-  }
-  if (build.shape.architecture == "InternVLChatModel" && knows_video_token(build.config)) {
+  if (kind.second_tiles && outer.flag({"use_msac"}, true)) vision.max_tiles *= 2;
+  if (kind.videos && knows_video_token(build.config)) {
     vision.video = VisionShape::Video::tiles;
     vision.tokens_per_frame = vision.tokens_per_image;
   }
+}
+
+}  // namespace
+
+void add_intern_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  add_intern_tower(outer, config, {.videos = true}, build);
+}
+
+void add_nvlm_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  add_intern_tower(outer, config, {.dummy_heads = true}, build);
+}
+
+void add_h2o_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  add_intern_tower(outer, config, {.second_tiles = true}, build);
+}
+
+void add_skywork_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  add_intern_tower(outer, config, {}, build);
 }
 
 /// Eagle 2.5: a SigLIP tower behind InternVL's processor.

@@ -6,8 +6,10 @@
 
 namespace plimsoll::plan {
 
-/// Kimi's MoonViT.
-void add_moon_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+namespace {
+
+/// Kimi's MoonViT; `chunks` of images, in the later models, or one by one.
+void add_moon(const ConfigView& config, bool chunks, Builder& build) {
   Tower tower = read_tower(config, "vision_tower.encoder.blocks", {27, 1152, 16, 4304});
   const int64_t inner = config.integer({"qkv_hidden_size"}, tower.hidden);
   tower.head_size = inner / tower.heads;
@@ -41,12 +43,21 @@ void add_moon_vision(const ConfigView&, const ConfigView& config, Builder& build
   vision.merge = std::clamp<int64_t>(kernel.size() == 2 ? kernel[0] : 2, 1, 1 << 10);
   vision.temporal_patch = 1;
   vision.kind = VisionShape::Kind::patch_limit;
-  const bool chunks = build.shape.architecture != "KimiVLForConditionalGeneration";
   // The processors' own limits, and the images that vLLM profiles with.
   vision.dummy_side = chunks ? 3000 : 1024;
   vision.patch_limit = chunks ? 16384 : 4096;
   if (chunks) vision.image_modality = "vision_chunk";
   vision.bytes_on_device = chunks;
+}
+
+}  // namespace
+
+void add_moon_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  add_moon(config, true, build);
+}
+
+void add_kimi_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  add_moon(config, false, build);
 }
 
 void add_llama4_vision(const ConfigView&, const ConfigView& config, Builder& build) {

@@ -53,8 +53,10 @@ void add_qwen2_5_vision(const ConfigView&, const ConfigView& config, Builder& bu
   add_qwen_vision(config, build, true);
 }
 
-/// Qwen3-VL and Qwen3.5: learned positions, and mergers of deeper layers.
-void add_qwen3_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+namespace {
+
+/// Learned positions, and mergers of deeper layers: `deep` of them where the config lists none.
+void add_deep_vision(const ConfigView& config, Builder& build, int64_t deep) {
   VisionShape& vision = build.shape.vision;
   square_patches(vision, config, 16, 2);
   vision.temporal_patch = config.integer({"temporal_patch_size"}, 2, {1, 1 << 10});
@@ -71,12 +73,9 @@ void add_qwen3_vision(const ConfigView&, const ConfigView& config, Builder& buil
   add_tower(tower, build);
   const int64_t merged = tower.hidden * vision.merge * vision.merge;
   const int64_t out = config.integer({"out_hidden_size"}, build.dims.hidden);
-  const bool listed = config.has("deepstack_visual_indexes");
-  constexpr int64_t kDeepMergers = 3;  // of Qwen3-VL, when the config does not list them
-  const bool has_them = build.shape.architecture.starts_with("Qwen3VL");
-  const int64_t deep =
-      listed ? static_cast<int64_t>(config.integers({"deepstack_visual_indexes"}).size())
-             : (has_them ? kDeepMergers : 0);
+  if (config.has("deepstack_visual_indexes")) {
+    deep = std::ssize(config.integers({"deepstack_visual_indexes"}));
+  }
   vision.deep_levels = deep;
   for (int64_t i = 0; i <= deep; ++i) {
     build.weights.plain(Part::vision, 2 * (i == 0 ? tower.hidden : merged));
@@ -86,6 +85,16 @@ void add_qwen3_vision(const ConfigView&, const ConfigView& config, Builder& buil
   constexpr int64_t kRotaryPositions = 8192;
   build.weights.buffer(Amount{kRotaryPositions} * (tower.hidden / tower.heads / 2) *
                        build.options.element);
+}
+
+}  // namespace
+
+void add_qwen3_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  add_deep_vision(config, build, 3);
+}
+
+void add_qwen3_5_vision(const ConfigView&, const ConfigView& config, Builder& build) {
+  add_deep_vision(config, build, 0);
 }
 
 /// MiniMax-M3: patches projected one by one, then merged. The last layer's norm is none of vLLM's.

@@ -1,5 +1,6 @@
 // Towers of models that vLLM does not run, counted from their published parts.
 #include <algorithm>
+#include <array>
 
 #include "plan/towers/towers.h"
 
@@ -49,41 +50,60 @@ void add_perceiver(Builder& build) {
       Part::vision, layer * 6 + Amount{kLatents} * kWidth + Amount{kWidth + 1} * build.dims.hidden);
 }
 
+void add_logics(const ConfigView& config, Builder& build) {
+  add_tower(whole_so400m(26, 729), build);
+  add_convnext(build);
+  const int64_t inputs = config.integer({"mm_hidden_size"}, 4224);
+  build.weights.plain(Part::vision, Amount{inputs + build.dims.hidden + 2} * build.dims.hidden);
+}
+
+void add_xgen(const ConfigView&, Builder& build) {
+  add_tower(whole_so400m(27, 729), build);
+  build.weights.plain(Part::vision,
+                      Amount{4} * 1152 * 1152 + Amount{2} * 1152 * 4304);  // pooling head
+  add_perceiver(build);
+}
+
+void add_locate_anything(const ConfigView&, Builder& build) {
+  const Tower tower = whole_so400m(27, 4096);
+  add_tower(tower, build);
+  const Amount merged = 4 * tower.hidden;
+  build.weights.plain(Part::vision,
+                      merged * 2 + (merged + build.dims.hidden + 2) * build.dims.hidden);
+}
+
+void add_llama3v(const ConfigView& config, Builder& build) {
+  add_tower(whole_so400m(27, 4900), build);
+  add_query_resampler(build, config.integer({"query_num"}, 96), 1152);
+}
+
+struct RareTower {
+  const char* name;  // architecture, or model_type where that is a plain one
+  void (*add)(const ConfigView& config, Builder& build);
+};
+constexpr auto kRareTowers =
+    std::to_array<RareTower>({{"LogicsForConditionalGeneration", add_logics},
+                              {"XGenMMModelForConditionalGeneration", add_xgen},
+                              {"LocateAnythingForConditionalGeneration", add_locate_anything},
+                              {"llama3v", add_llama3v}});
+
+const RareTower* find_rare(const std::string& name) {
+  const auto* const row = std::ranges::find(kRareTowers, name, &RareTower::name);
+  return row == kRareTowers.end() ? nullptr : row;
+}
+
 }  // namespace
 
 bool is_rare_tower(const std::string& architecture) {
-  for (const char* name : {"LogicsForConditionalGeneration", "XGenMMModelForConditionalGeneration",
-                           "LocateAnythingForConditionalGeneration"}) {
-    if (architecture == name) return true;
-  }
-  return false;
+  return find_rare(architecture) != nullptr;
 }
 
 bool add_rare_towers(const ConfigView& config, const std::string& architecture, Builder& build) {
+  const RareTower* row = find_rare(architecture);
+  if (row == nullptr) row = find_rare(config.text({"model_type"}, ""));
+  if (row == nullptr) return false;
+  row->add(config, build);
   build.shape.vision.kind = VisionShape::Kind::other;
-  if (architecture == "LogicsForConditionalGeneration") {
-    add_tower(whole_so400m(26, 729), build);
-    add_convnext(build);
-    const int64_t inputs = config.integer({"mm_hidden_size"}, 4224);
-    build.weights.plain(Part::vision, Amount{inputs + build.dims.hidden + 2} * build.dims.hidden);
-  } else if (architecture == "XGenMMModelForConditionalGeneration") {
-    add_tower(whole_so400m(27, 729), build);
-    build.weights.plain(Part::vision,
-                        Amount{4} * 1152 * 1152 + Amount{2} * 1152 * 4304);  // pooling head
-    add_perceiver(build);
-  } else if (config.text({"model_type"}, "") == "llama3v") {
-    add_tower(whole_so400m(27, 4900), build);
-    add_query_resampler(build, config.integer({"query_num"}, 96), 1152);
-  } else if (architecture == "LocateAnythingForConditionalGeneration") {
-    Tower tower = whole_so400m(27, 4096);
-    add_tower(tower, build);
-    const Amount merged = 4 * tower.hidden;
-    build.weights.plain(Part::vision,
-                        merged * 2 + (merged + build.dims.hidden + 2) * build.dims.hidden);
-  } else {
-    build.shape.vision.kind = VisionShape::Kind::none;
-    return false;
-  }
   build.shape.note =
       "a model that vLLM does not run: its towers are counted from their published parts";
   return true;

@@ -106,7 +106,7 @@ inline constexpr int64_t kPositionIdBytes = 8;  // int64
 
 /// A family's tower and projector: `outer` is the whole config, `vision` its vision_config.
 using AddTower = void(const ConfigView& outer, const ConfigView& vision, Builder& build);
-AddTower add_qwen2_vision, add_qwen2_5_vision, add_qwen3_vision;
+AddTower add_qwen2_vision, add_qwen2_5_vision, add_qwen3_vision, add_qwen3_5_vision;
 AddTower add_gemma3_vision, add_idefics3_vision, add_llava_vision, add_pixtral_vision;
 AddTower add_mistral_vision;
 AddTower add_llava_onevision, add_paligemma_vision, add_cohere_vision, add_intern_hf_vision;
@@ -119,7 +119,8 @@ AddTower add_granite_speech, add_glm_ocr_vision, add_phi3_vision, add_ovis_visio
 AddTower add_minicpm46_vision, add_lfm2_vision, add_deepseek_ocr, add_deepseek_ocr2;
 AddTower add_deepseek_vl2, add_minicpm_omni, add_molmo2_vision, add_ernie_vision;
 AddTower add_nemotron_vision, add_nemotron_hybrid_vision;
-AddTower add_minimax_vision;
+AddTower add_minimax_vision, add_nvlm_vision, add_h2o_vision, add_skywork_vision;
+AddTower add_llava_next_vision, add_llava_video_vision, add_kimi_vision, add_keye15_vision;
 AddTower add_ovis25_vision, add_phi4_senses, add_voxtral, add_whisper_encoder;
 
 /// Norm and two projections between InternViT's kin and the language model.
