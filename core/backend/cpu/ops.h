@@ -7,6 +7,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/kernels/bf16_tiles.h"
+#include "backend/cpu/kernels/fixed.h"
 #include "backend/cpu/kernels/integer.h"
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/packed_layout.h"
@@ -32,6 +33,7 @@ struct ProductJob {
   int64_t rows = 0;
   const std::byte* matrix = nullptr;
   const model::Part* part = nullptr;  // of a quantised weight: the matrix is this part of it
+  int planes = 0;                     // InputRule::planes
   float* out = nullptr;               // [rows, n]
   int64_t out_stride = 0;
 };
@@ -190,6 +192,11 @@ class CpuBackend final : public Backend {
   template <typename RowOf>
   void pack_integers(int64_t rows, int64_t k, std::byte* to, const RowOf& row,
                      const PackedRowsRule& how);
+  template <typename RowOf>
+  void pack_fixed(int64_t rows, int64_t k, std::byte* to, const RowOf& row,
+                  const PackedRowsRule& how);
+  /// Room of a thread for `rows` rows of `k` floats that are rounded.
+  float* rounded_rows(int thread, int64_t rows, int64_t k);
   void multiply(const Product& product);
   void multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
                        int64_t strips) const;
@@ -214,11 +221,19 @@ class CpuBackend final : public Backend {
   [[nodiscard]] bool has_integers(const model::Part& part, int64_t columns) const {
     return integer_product_ != nullptr && multiplies_integers(*part.packing, columns);
   }
-  /// How the inputs of a quantised part at `data` are rounded.
-  [[nodiscard]] InputRule rule_of(const model::Part& part, const model::WeightSpec& weight,
+  /// How the inputs of a quantised part of `weight` at `data` are rounded: fixed-point numbers of
+  /// 16 bits come nearer than a model's bf16 or f16, those of 24 are as good as floats.
+  [[nodiscard]] InputRule rule_of(const model::Part& part, const Weight& weight,
                                   const std::byte* data) const {
-    InputRule rule = input_rule(part, weight.columns(), data);
-    rule.integers = has_integers(part, weight.columns() / weight.slices);
+    const int64_t columns = weight.spec->columns() / weight.spec->slices;
+    InputRule rule = input_rule(part, weight.spec->columns(), data);
+    rule.integers = has_integers(part, columns);
+    if (fixed_ != nullptr && !rule.integers && suits_fixed(*part.packing, columns)) {
+      rule.planes = weight.dtype == DType::f32 ? 3 : 2;
+      rule.bits = part.packing->bits;
+      rule.group = part.packing->group;
+      rule.lead = rule.group > 0 ? weight.first_input() % rule.group : 0;
+    }
     return rule;
   }
   /// Outputs of some rows and strips: make(slice, to) puts the sums of a slice of the columns
@@ -227,6 +242,7 @@ class CpuBackend final : public Backend {
   void add_slices(const Product& product, const ProductJob& job, const OutputTile& tile,
                   const Make& make) const;
   void multiply_integers(const Product& product, const ProductJob& job, int64_t strip) const;
+  void multiply_fixed(const Product& product, const ProductJob& job, int64_t strip) const;
   void linear_packed(View out, View in, const Weight& weight, const Weight& bias,
                      model::Activation activation, std::byte* workspace);
   void load_packed(const Weight& weight, const RowReader& read);
@@ -279,6 +295,7 @@ class CpuBackend final : public Backend {
 
   const Kernels& kernels_;
   const IntegerProduct integer_product_;
+  const FixedKernels* const fixed_;
   const TileProduct bf16_tiles_;
   ThreadPool pool_;
   std::vector<std::vector<float>> attention_scratch_;  // one for each thread

@@ -69,6 +69,7 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
   const Segments segments = is_packed ? Segments(spec, weight.dtype, 0) : Segments();
   const size_t matrix = is_packed ? segments.end : matrix_bytes(spec, weight.dtype);
   const size_t parts = spec.parts.size() / static_cast<size_t>(spec.matrices());
+  std::vector<InputRule> rules(static_cast<size_t>(slots.experts));  // that rows are packed by
   // A plain matrix is one, whatever it was put together from.
   for (size_t s = 0; s < (is_packed ? parts : 1); ++s) {
     const Segment segment = is_packed ? segments.parts[s] : Segment{};
@@ -81,9 +82,10 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
       const std::byte* const from =
           static_cast<const std::byte*>(weight.data) + own * matrix + segment.offset;
       const model::Part* const part = is_packed ? &spec.parts[own * parts + s] : nullptr;
-      const InputRule rule = is_packed ? rule_of(*part, spec, from) : InputRule{};
+      const InputRule rule = is_packed ? rule_of(*part, weight, from) : InputRule{};
       std::byte* const mine = packed + static_cast<size_t>(first) * row_bytes;
-      if (s == 0 || model::has_input_scale(rule.rounding)) {
+      if (s == 0 || rule != rules[static_cast<size_t>(e)]) {
+        rules[static_cast<size_t>(e)] = rule;
         const auto input = [&](int64_t i) { return row_of(first + i); };
         pack(rows, k, dtype, mine, input, {rule, spec.slices, most.from_row(first)});
       }
@@ -91,6 +93,7 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
                       .rows = rows,
                       .matrix = from,
                       .part = part,
+                      .planes = rule.planes,
                       .out = out + first * n + segment.first_row,
                       .out_stride = n});
     }

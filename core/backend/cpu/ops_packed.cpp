@@ -89,12 +89,19 @@ std::array<float, 16> integers(int64_t zero) {
 
 }  // namespace
 
+float* CpuBackend::rounded_rows(int thread, int64_t rows, int64_t k) {
+  std::vector<float>& rounded = rounded_[static_cast<size_t>(thread)];
+  rounded.resize(std::max(rounded.size(), static_cast<size_t>(rows * k)));
+  return rounded.data();
+}
+
 void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, int64_t first_strip,
                                  int64_t strips, int thread) {
   const PackedView view{*job.part->packing, PackedPart(*job.part, product.k), job.matrix};
   PackedTile tile = packed_tile(view, first_strip, product.first_input);
   tile.strips = static_cast<int>(strips);
-  const std::array<float, 16> numbers = integers(view.packing.zero);
+  // Zero points of groups are subtracted later.
+  const std::array<float, 16> numbers = integers(view.packing.zeros ? 0 : view.packing.zero);
   if (tile.table == nullptr) tile.table = numbers.data();
   if (view.packing.scale == model::ScaleType::nested) {
     std::vector<float>& scales = nested_scales_[static_cast<size_t>(thread)];
@@ -148,6 +155,33 @@ void CpuBackend::multiply_integers(const Product& product, const ProductJob& job
   }
 }
 
+void CpuBackend::multiply_fixed(const Product& product, const ProductJob& job,
+                                int64_t strip) const {
+  const PackedView view{*job.part->packing, PackedPart(*job.part, product.k), job.matrix};
+  const PackedTile strip_tile = packed_tile(view, strip, product.first_input);
+  const int64_t width = product.k / product.slices;
+  const FixedRow row{job.planes, product.slices, width, view.packing.group, strip_tile.lead};
+  const auto stride = static_cast<int64_t>(packed_rows_bytes(1, product.k));
+  for (int64_t first = 0; first < job.rows; first += kFixedRows) {
+    const int64_t count = std::min<int64_t>(kFixedRows, job.rows - first);
+    const std::byte* const a = job.rows_packed + first * stride;
+    const auto make = [&](int64_t slice, float* to) {
+      const PackedTile part = slice_of(strip_tile, width, slice);
+      const FixedChunks chunks = row.chunks(slice);
+      fixed_->multiply({.weight = &part,
+                        .planes = row.planes,
+                        .chunks = &chunks,
+                        .a = a + slice * width * row.planes,
+                        .scales = a + row.scales_at() + 4 * slice * row.room(),
+                        .sums = a + row.sums_at() + 8 * slice * row.room(),
+                        .stride = stride,
+                        .rows = static_cast<int>(count),
+                        .c = to});
+    };
+    add_slices<kFixedRows * kStrip>(product, job, {first, count, strip}, make);
+  }
+}
+
 void CpuBackend::linear_packed(View out, View in, const Weight& weight, const Weight& bias,
                                model::Activation activation, std::byte* workspace) {
   const auto* from = static_cast<const float*>(in.data);
@@ -161,7 +195,7 @@ void CpuBackend::linear_packed(View out, View in, const Weight& weight, const We
     const bool packed = segment.part->packing.has_value();
     const DType dtype = packed ? DType::f32 : weight.dtype;
     const std::byte* const matrix = static_cast<const std::byte*>(weight.data) + segment.offset;
-    const InputRule rule = packed ? rule_of(*segment.part, *weight.spec, matrix) : InputRule{};
+    const InputRule rule = packed ? rule_of(*segment.part, weight, matrix) : InputRule{};
     if (rows_are != std::pair(dtype, rule)) {
       pack(in.rows, in.columns, dtype, workspace, row_of, {rule, slices, most});
       rows_are = std::pair(dtype, rule);
@@ -170,6 +204,7 @@ void CpuBackend::linear_packed(View out, View in, const Weight& weight, const We
                          .rows = in.rows,
                          .matrix = matrix,
                          .part = packed ? segment.part : nullptr,
+                         .planes = rule.planes,
                          .out = static_cast<float*>(out.data) + segment.first_row,
                          .out_stride = out.stride};
     multiply({.n = segment.part->rows(),

@@ -44,6 +44,8 @@ void CpuBackend::multiply(const Product& product) {
     };
     if (job.part != nullptr && has_integers(*job.part, product.k / product.slices)) {
       step(1, [&](int64_t s, int64_t) { multiply_integers(product, job, s); });
+    } else if (job.planes > 0) {
+      step(1, [&](int64_t s, int64_t) { multiply_fixed(product, job, s); });
     } else if (job.part != nullptr) {
       step(job.rows == 1 ? kPackedStrips : 1,
            [&](int64_t s, int64_t count) { multiply_packed(product, job, s, count, thread); });

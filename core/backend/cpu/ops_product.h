@@ -92,23 +92,37 @@ void CpuBackend::pack_integers(int64_t rows, int64_t k, std::byte* to, const Row
 }
 
 template <typename RowOf>
+void CpuBackend::pack_fixed(int64_t rows, int64_t k, std::byte* to, const RowOf& row,
+                            const PackedRowsRule& how) {
+  const InputRule& rule = how.rule;
+  const FixedRow layout{rule.planes, how.slices, k / how.slices, rule.group, rule.lead};
+  pool_.run(rows, 8 * rows * k, [&](int64_t r, int thread) {
+    const float* from = row(r);
+    if (rule) {
+      float* const rounded = rounded_rows(thread, 1, k);
+      round_inputs(from, k, rule, how.most.of_row(r), rounded);
+      from = rounded;
+    }
+    fixed_->store(from, layout, rule.bits, to + static_cast<size_t>(r) * packed_rows_bytes(1, k));
+  });
+}
+
+template <typename RowOf>
 void CpuBackend::pack(int64_t rows, int64_t k, DType dtype, std::byte* to, const RowOf& row,
                       const PackedRowsRule& how) {
   const InputRule& rule = how.rule;
   if (rule.integers) return pack_integers(rows, k, to, row, how);
+  if (rule.planes > 0) return pack_fixed(rows, k, to, row, how);
   if (has_tiles(dtype, k / how.slices)) return pack_bf16(rows, k, to, row);
   const int64_t tiles = product_tiles(rows);
   const size_t row_bytes = static_cast<size_t>(padded_columns(k)) * kernels_.packed_element(dtype);
-  for (auto& rounded : rounded_) {
-    if (rule) rounded.resize(std::max(rounded.size(), static_cast<size_t>(kMaxProductRows * k)));
-  }
   const auto pack_tile = [&](int64_t tile, int thread) {
     const int64_t first = tile * rows / tiles;
     const int64_t count = (tile + 1) * rows / tiles - first;
     std::array<const float*, kMaxProductRows> from{};
     for (int64_t i = 0; i < count; ++i) from[static_cast<size_t>(i)] = row(first + i);
     for (int64_t i = 0; rule && i < count; ++i) {
-      float* const rounded = rounded_[static_cast<size_t>(thread)].data() + i * k;
+      float* const rounded = rounded_rows(thread, count, k) + i * k;
       const float*& inputs = from[static_cast<size_t>(i)];
       round_inputs(inputs, k, rule, how.most.of_row(first + i), rounded);
       inputs = rounded;

@@ -19,6 +19,7 @@ CpuBackend::CpuBackend(CpuOptions options)
     : Backend(cpu_footprint()),
       kernels_(kernels_for(options.isa)),
       integer_product_(integer_product(options.isa)),
+      fixed_(fixed_kernels(options.isa)),
       bf16_tiles_(bf16_tiles(options.isa)),
       pool_(options.threads),
       attention_scratch_(static_cast<size_t>(options.threads)),

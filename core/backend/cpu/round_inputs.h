@@ -15,6 +15,10 @@ struct InputRule {
   float scale = 0;
   /// Rows go into the product as integers (IntegerRows).
   bool integers = false;
+  /// Rows go into the product as fixed-point numbers (FixedRow) of so many bytes, for codes of so
+  /// many bits in groups of so many, the first of which has so many before them; 0: they don't.
+  int planes = 0;
+  int64_t bits = 0, group = 0, lead = 0;
 
   bool operator==(const InputRule&) const = default;
   explicit operator bool() const { return rounding != model::InputRounding::none; }

@@ -9,8 +9,13 @@
 namespace plimsoll::backend {
 namespace {
 
-PLIMSOLL_INLINE Vf to_float(Vi v) {
-  return __builtin_convertvector(v, Vf);
+/// (v & mask) | with.
+PLIMSOLL_INLINE Vi masked_or(Vi v, Vi mask, Vi with) {
+#if defined(__AVX512F__)
+  return (Vi)_mm512_ternarylogic_epi32((__m512i)v, (__m512i)mask, (__m512i)with, 0xEA);
+#else
+  return (v & mask) | with;
+#endif
 }
 
 /// Numbers 0 to 15 looked up by the lowest 4 bits of each lane.
@@ -47,8 +52,8 @@ class Lookup {
 #endif
 };
 
-// A decoder's unit is kWords words that hold kColumns columns of each output; number() is column
-// `j` of the unit, less the group's zero point.
+// A decoder's unit is kWords words that hold kColumns columns of each output; load() takes one to
+// registers, and number() is column `j` of it, less the group's zero point.
 
 /// Fields of a word, lowest bits first.
 template <int kBits>
@@ -63,15 +68,14 @@ struct Fields {
   }
 };
 
-template <int kBits>
-struct IntegerDecoder : Fields<kBits> {
-  explicit IntegerDecoder(const PackedTile&) {}
-  [[gnu::always_inline]] Vf number(Vi word, int64_t j, Vf zero) const {
-    return to_float(Fields<kBits>::shifted(word, j) & ((1 << kBits) - 1)) - zero;
+struct TwoBitsDecoder : Fields<2> {
+  explicit TwoBitsDecoder(const PackedTile&) {}
+  [[gnu::always_inline]] static Vf number(Vi word, int64_t j, Vf zero) {
+    return to_float(shifted(word, j) & 3) - zero;
   }
 };
 
-/// One of 16 numbers, which have no zero points of groups.
+/// One of 16 numbers.
 struct TableDecoder : Fields<4> {
   Lookup lookup;
   explicit TableDecoder(const PackedTile& tile) : lookup(tile.table) {}
@@ -80,31 +84,111 @@ struct TableDecoder : Fields<4> {
   }
 };
 
-/// 3 bits, one in each of three words.
+/// Integers of 4 bits, looked up as well: no mask and no conversion.
+struct FourBitsDecoder : TableDecoder {
+  using TableDecoder::TableDecoder;
+  [[gnu::always_inline]] Vf number(Vi word, int64_t j, Vf zero) const {
+    return lookup(shifted(word, j)) - zero;
+  }
+};
+
+/// A float that counts ones in bit `place` of its mantissa: with a code there it is 2^(23 - place)
+/// and the code. Neither a shift nor a conversion is needed to get at it, and all of it is exact.
+PLIMSOLL_INLINE Vi counting_from(int32_t place) {
+  return splat_int((127 + 23 - place) << 23);
+}
+
+/// Integers of 8 bits, in the two lower bytes of a word and of its upper half.
+struct BytesDecoder {
+  struct Words {
+    Vi low, high;
+  };
+  static constexpr int kWords = 1;
+  static constexpr int64_t kColumns = 4;
+  explicit BytesDecoder(const PackedTile&) {}
+  [[gnu::always_inline]] static Words load(const std::byte* unit) {
+    const Vi word = load_as<Vi>(unit);
+    return {word, word >> splat_int(16)};
+  }
+  [[gnu::always_inline]] static Vf number(const Words& words, int64_t j, Vf zero) {
+    const int32_t place = static_cast<int32_t>(j % 2) * 8;
+    const Vi base = counting_from(place);
+    const Vi code = masked_or(j < 2 ? words.low : words.high, splat_int(0xff << place), base);
+    return from_bits(code) - (from_bits(base) + zero);
+  }
+};
+
+/// 3 bits, one in each of three words: brought side by side they are fields of a float's mantissa.
 struct PlanesDecoder {
   struct Words {
-    Vi plane[3];
+    Vi low[3], high[3];  // columns from 0 and from 16 on; plane i is i bits higher
   };
   static constexpr int kWords = 3;
   static constexpr int64_t kColumns = 32;
   explicit PlanesDecoder(const PackedTile&) {}
   [[gnu::always_inline]] static Words load(const std::byte* unit) {
-    return {{load_as<Vi>(unit), load_as<Vi>(unit + 4 * kStrip), load_as<Vi>(unit + 8 * kStrip)}};
+    Words words;
+    for (int i = 0; i < 3; ++i) {
+      const Vi plane = load_as<Vi>(unit + 4 * i * kStrip);
+      words.low[i] = plane << splat_int(i);
+      words.high[i] = static_cast<Vi>(plane >> splat_int(16)) << splat_int(i);
+    }
+    return words;
   }
   [[gnu::always_inline]] Vf number(const Words& words, int64_t j, Vf zero) const {
-    const Vi shift = splat_int(static_cast<int32_t>(j));
-    Vi code = (words.plane[0] >> shift) & 1;
-    code |= ((words.plane[1] >> shift) & 1) << 1;
-    code |= ((words.plane[2] >> shift) & 1) << 2;
-    return to_float(code) - zero;
+    const auto place = static_cast<int32_t>(j % 16);
+    const Vi base = counting_from(place);
+    Vi code = base;
+    for (int i = 0; i < 3; ++i)
+      code = masked_or(j < 16 ? words.low[i] : words.high[i], splat_int(1 << (place + i)), code);
+    return from_bits(code) - (from_bits(base) + zero);
   }
 };
 
+#if defined(__AVX512BW__)
+/// A float8, by way of bf16, which has all of its numbers: two at a time in the halves of a lane.
+struct E4m3Decoder {
+  struct Words {
+    Vi even, odd;  // columns 0 and 2, columns 1 and 3
+  };
+  static constexpr int kWords = 1;
+  static constexpr int64_t kColumns = 4;
+  explicit E4m3Decoder(const PackedTile&) {}
+  [[gnu::always_inline]] Words load(const std::byte* unit) const {
+    const __m512i word = load_as<__m512i>(unit);
+    return {pairs(word, _mm512_slli_epi16(word, 8)), pairs(_mm512_srli_epi16(word, 8), word)};
+  }
+  [[gnu::always_inline]] static Vf number(const Words& words, int64_t j, Vf) {
+    const Vi pair = j % 2 == 0 ? words.even : words.odd;
+    return j < 2 ? first_of_pair(pair) : second_of_pair(pair);
+  }
+
+ private:
+  /// The numbers of codes in the lower bytes of 16 bits, whose signs are the highest bits of
+  /// `signs`.
+  [[gnu::always_inline]] Vi pairs(__m512i codes, __m512i signs) const {
+    const __m512i size = _mm512_and_si512(codes, _mm512_set1_epi16(0x7f));
+    const __m512i normal =
+        _mm512_add_epi16(_mm512_slli_epi16(size, 4), _mm512_set1_epi16(120 << 7));
+    const __mmask32 small = _mm512_cmplt_epu16_mask(size, _mm512_set1_epi16(8));
+    const __m512i number = _mm512_mask_permutexvar_epi16(normal, small, size, subnormal_);
+    return (Vi)_mm512_ternarylogic_epi32(signs, _mm512_set1_epi16(int16_t(0x8000)), number, 0xEA);
+  }
+
+  /// 0 to 7 times 2^-9.
+  __m512i subnormal_ = _mm512_castsi128_si512(
+      _mm_setr_epi16(0, 0x3b00, 0x3b80, 0x3bc0, 0x3c00, 0x3c20, 0x3c40, 0x3c60));
+};
+#else
 /// A float8: as bits of a float its exponent is 120 too small. Numbers below 2^-6 come out of that
 /// as 2^-7 and half of themselves; as denormal floats they would cost hundreds of cycles.
-struct E4m3Decoder : Fields<8> {
+struct E4m3Decoder {
+  using Words = Vi;
+  static constexpr int kWords = 1;
+  static constexpr int64_t kColumns = 4;
   explicit E4m3Decoder(const PackedTile&) {}
-  [[gnu::always_inline]] Vf number(Vi word, int64_t j, Vf) const {
+  [[gnu::always_inline]] static Words load(const std::byte* unit) { return load_as<Vi>(unit); }
+  [[gnu::always_inline]] static Vf number(Vi word, int64_t j, Vf) {
     const Vi top = word << splat_int(24 - 8 * static_cast<int32_t>(j));
     const Vi size = (top >> 4) & 0x07f00000;
     const Vf normal = from_bits(size + (120 << 23));
@@ -113,6 +197,7 @@ struct E4m3Decoder : Fields<8> {
     return from_bits(bits(number) | (top & static_cast<int32_t>(0x80000000u)));
   }
 };
+#endif
 
 }  // namespace
 }  // namespace plimsoll::backend

@@ -7,6 +7,7 @@
 #endif
 
 #include "backend/cpu/kernels/bf16_tiles.h"
+#include "backend/cpu/kernels/fixed.h"
 #include "backend/cpu/kernels/integer.h"
 #include "backend/cpu/kernels/kernels.h"
 
@@ -82,6 +83,14 @@ TileProduct bf16_tiles(CpuIsa isa) {
 #if defined(__x86_64__)
   const bool tiles = __builtin_cpu_supports("amx-bf16") != 0 && has_tiles();
   if (isa == CpuIsa::avx512 && tiles) return bf16_amx;
+#endif
+  static_cast<void>(isa);
+  return nullptr;
+}
+
+const FixedKernels* fixed_kernels(CpuIsa isa) {
+#if defined(__x86_64__)
+  if (isa >= CpuIsa::avx512 && __builtin_cpu_supports("avx512vnni") != 0) return &kFixedVnni;
 #endif
   static_cast<void>(isa);
   return nullptr;

@@ -7,29 +7,12 @@
 
 #include "backend/cpu/kernels/decode.inc.h"
 #include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/kernels/lanes.inc.h"
 #include "backend/cpu/kernels/product.inc.h"
 #include "backend/cpu/packed_layout.h"
 
 namespace plimsoll::backend {
 namespace {
-
-PLIMSOLL_INLINE Vf load_scale(const std::byte* from, model::ScaleType type) {
-  switch (type) {
-    case model::ScaleType::f16:
-      return load_f16(from);
-    case model::ScaleType::bf16:
-      return load_bf16(from);
-    case model::ScaleType::e4m3:
-      return e4m3_number(load_bytes(from));
-    case model::ScaleType::e8m0: {
-      const Vi exponent = load_bytes(from);
-      // 2^-127 is no normal float.
-      return from_bits(exponent == 0 ? splat_int(1 << 22) : exponent << 23);
-    }
-    default:
-      return load_as<Vf>(from);
-  }
-}
 
 /// The group of column k, and the first column after it that may be of another.
 struct GroupRun {
@@ -42,34 +25,6 @@ struct GroupRun {
     end = tile.order != nullptr ? k + 1 : (group + 1) * size - tile.lead;
     while (tile.order != nullptr && end < tile.columns && tile.order[end] == group) ++end;
     if (end > tile.columns) end = tile.columns;
-  }
-};
-
-/// Where a vector of outputs lies in a tile's strips.
-struct Lanes {
-  const std::byte* codes;
-  const std::byte* scales;
-  const uint8_t* zeros;
-  const float* factors;
-
-  Lanes() = default;
-  Lanes(const PackedTile& tile, int vector) {
-    const auto strip = static_cast<size_t>(vector / kStripVectors);
-    const int lane = vector % kStripVectors * kLanes;
-    codes = tile.codes + strip * tile.strip_codes + lane * 4;
-    scales = tile.scales + strip * tile.strip_scales + lane * model::scale_bytes(tile.scale);
-    zeros = tile.zeros == nullptr ? nullptr : tile.zeros + strip * tile.strip_zeros + lane;
-    factors = tile.factors == nullptr ? nullptr : tile.factors + vector * kLanes;
-  }
-  [[gnu::always_inline]] Vf scale(const PackedTile& tile, int64_t group) const {
-    const int64_t at = group * kStrip * model::scale_bytes(tile.scale);
-    const Vf scale = load_scale(scales + at, tile.scale);
-    return factors == nullptr ? scale : scale * load(factors);
-  }
-  [[gnu::always_inline]] Vf zero(const PackedTile& tile, int64_t group) const {
-    Vi point = splat_int(static_cast<int32_t>(tile.packing->zero));
-    if (zeros != nullptr) point += load_bytes(zeros + group * kStrip);
-    return to_float(point);
   }
 };
 
@@ -99,7 +54,7 @@ PLIMSOLL_INLINE void packed_group(const Decoder& decoder, const Lanes* lanes, co
     typename Decoder::Words words[V];
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
-      words[v] = Decoder::load(lanes[v].codes + offset);
+      words[v] = decoder.load(lanes[v].codes + offset);
       __builtin_prefetch(lanes[v].codes + offset + kPackedAhead, 0, 2);
     }
     const int64_t j = k % kColumns;
@@ -176,14 +131,14 @@ void packed(const PackedTile& tile) {
   }
   switch (tile.packing->bits) {
     case 2:
-      return packed_of<IntegerDecoder<2>>(tile);
+      return packed_of<TwoBitsDecoder>(tile);
     case 3:
       return packed_of<PlanesDecoder>(tile);
     case 4:
       return tile.zeros == nullptr ? packed_of<TableDecoder>(tile)
-                                   : packed_of<IntegerDecoder<4>>(tile);
+                                   : packed_of<FourBitsDecoder>(tile);
     default:
-      return packed_of<IntegerDecoder<8>>(tile);
+      return packed_of<BytesDecoder>(tile);
   }
 }
 

@@ -72,6 +72,10 @@ PLIMSOLL_INLINE Vi splat_int(int32_t x) {
   return x - Vi{};
 }
 
+PLIMSOLL_INLINE Vf to_float(Vi v) {
+  return __builtin_convertvector(v, Vf);
+}
+
 PLIMSOLL_INLINE Vf fma(Vf a, Vf b, Vf c) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(a, b, c);
@@ -187,7 +191,14 @@ PLIMSOLL_INLINE uint32_t bf16_of(float value) {
 // ---- 8-bit types ----
 
 PLIMSOLL_INLINE Vi load_bytes(const void* from) {
+  // GCC 12 converts vectors of bytes one by one.
+#if defined(__AVX512F__)
+  return (Vi)_mm512_cvtepu8_epi32((__m128i)load_as<Vb>(from));
+#elif defined(__AVX2__)
+  return (Vi)_mm256_cvtepu8_epi32(_mm_loadu_si64(from));
+#else
   return __builtin_convertvector(load_as<Vb>(from), Vi);
+#endif
 }
 
 /// Numbers of float8 codes (e4m3) that are none of NaN's.

@@ -1,0 +1,125 @@
+// Products of fixed-point rows with quantised weights: a row's numbers are integers of 16 or 24
+// bits times a power of two for each chunk of inputs, a byte of them a plane. Codes times planes
+// are sums of integers, exact in any order, so that bits depend on nothing but row and column.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/kernels/kernels.h"
+#include "base/rounding.h"
+#include "model/packing.h"
+
+namespace plimsoll::backend {
+
+/// Inputs that share a power of two at most; those of two groups of weights never do.
+inline constexpr int64_t kFixedChunk = 128;
+/// Inputs whose bytes lie together: a word of 4-bit codes, two of 8-bit ones.
+inline constexpr int64_t kFixedUnit = 8;
+/// Rows of one tile at most.
+inline constexpr int kFixedRows = 6;
+
+/// How the inputs of a slice are cut into chunks: each group's, from the first on, into chunks of
+/// kFixedChunk of which the last may be shorter, or empty where the slice begins or ends in a
+/// group.
+struct FixedChunks {
+  int64_t columns, group, lead, in_group, count;
+
+  /// `group_columns`: Packing::group; `before`: inputs of the first group that lie before the
+  /// slice.
+  FixedChunks(int64_t group_columns, int64_t slice_columns, int64_t before)
+      : columns(slice_columns),
+        group(group_columns > 0 ? group_columns : columns),
+        lead(before),
+        in_group(divide_up(group, kFixedChunk)),
+        count(divide_up(lead + columns, group) * in_group) {}
+  [[nodiscard]] int64_t begin(int64_t chunk) const {
+    const int64_t start = group_of(chunk) == 0 ? 0 : group_of(chunk) * group - lead;
+    return std::min(start + chunk % in_group * kFixedChunk, group_end(chunk));
+  }
+  [[nodiscard]] int64_t end(int64_t chunk) const {
+    return std::min(begin(chunk) + kFixedChunk, group_end(chunk));
+  }
+  [[nodiscard]] int64_t group_of(int64_t chunk) const { return chunk / in_group; }
+  /// Chunks of a slice at most, wherever it begins.
+  static constexpr int64_t most(int64_t group_columns, int64_t slice_columns) {
+    if (group_columns == 0) return divide_up(slice_columns, kFixedChunk);
+    return divide_up(slice_columns + group_columns - kFixedUnit, group_columns) *
+           divide_up(group_columns, kFixedChunk);
+  }
+
+ private:
+  [[nodiscard]] int64_t group_end(int64_t chunk) const {
+    return std::min((group_of(chunk) + 1) * group - lead, columns);
+  }
+};
+
+/// A row: number = (plane0 * 256^(planes - 1) + ... ) * scale of its chunk, planes signed bytes.
+///   bytes  [slices][columns / 8][planes][8]; of 4-bit codes columns 0, 2, 4, 6, 1, 3, 5, 7
+///   scales [slices][room]
+///   sums   [slices][room][2]: of a chunk's integers; of 24 bits those without their last
+///          bytes, then the last bytes
+struct FixedRow {
+  int planes;  // 2 or 3
+  int64_t slices;
+  int64_t columns;  // of a slice
+  int64_t group;    // Packing::group
+  int64_t lead;     // inputs of the first group that lie before the first slice
+
+  [[nodiscard]] FixedChunks chunks(int64_t slice) const {
+    return {group, columns, group > 0 ? (lead + slice * columns) % group : 0};
+  }
+  /// Chunks that a slice has room for.
+  [[nodiscard]] int64_t room() const { return FixedChunks::most(group, columns); }
+  [[nodiscard]] int64_t scales_at() const { return slices * columns * planes; }
+  [[nodiscard]] int64_t sums_at() const { return scales_at() + 4 * slices * room(); }
+  [[nodiscard]] int64_t bytes() const { return sums_at() + 8 * slices * room(); }
+};
+
+/// Rows times one strip of codes (packed_layout.h), in one slice:
+///   c[r, o] = sum over chunks, in order, of scale[o, g] * (sum over k of (code[o, k] - zero) *
+///   integer[r, k]) * scale[r, chunk].
+struct FixedTile {
+  const PackedTile* weight = nullptr;  // its rows and strips are not read
+  int planes = 0;
+  const FixedChunks* chunks = nullptr;
+  // Of the first row's slice; those of the next row lie `stride` bytes on.
+  const std::byte* a = nullptr;
+  const std::byte* scales = nullptr;
+  const std::byte* sums = nullptr;
+  int64_t stride = 0;
+  int rows = 0;
+  float* c = nullptr;  // [rows][32]
+};
+
+struct FixedKernels {
+  /// A row of floats to integers at `to`, for codes of so many bits.
+  void (*store)(const float* from, const FixedRow& row, int64_t bits, std::byte* to);
+  void (*multiply)(const FixedTile& tile);
+};
+
+#if defined(__x86_64__)
+extern const FixedKernels kFixedVnni;  // AVX-512 VNNI
+#endif
+
+/// Those that this processor has and that suit kernels of `isa`; null: none.
+const FixedKernels* fixed_kernels(CpuIsa isa);
+
+/// Whether weights are integers, or halves of integers, that suit such products; `columns` are a
+/// slice's. Rows take no more memory then than as floats.
+constexpr bool suits_fixed(const model::Packing& packing, int64_t columns) {
+  const bool integers =
+      packing.code == model::Code::integer && (packing.bits == 4 || packing.bits == 8);
+  const bool halves =
+      packing.code == model::Code::table && (packing.format == model::PackedFormat::nvfp4 ||
+                                             packing.format == model::PackedFormat::mxfp4);
+  if (!(integers || halves) || packing.ordered || packing.scale == model::ScaleType::nested) {
+    return false;
+  }
+  return columns % kFixedUnit == 0 && packing.group % kFixedUnit == 0 &&
+         12 * FixedChunks::most(packing.group, columns) <= columns;
+}
+
+}  // namespace plimsoll::backend
