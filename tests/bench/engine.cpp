@@ -1,6 +1,8 @@
 // Tokens per second of the whole engine on the CPU, on a random bf16 model of Llama-3.2-1B's shape
-// with 32,768 tokens, as shares of roofs measured in the same run:
+// with 32,768 tokens, as shares of roofs measured in the same run; or of a checkpoint, one kind of
+// work and no roofs (beside_llama_cpp):
 //   engine [--threads N] [--isa NAME] [--rounds N]
+//   engine --model FOLDER [--sequences N] [--prompt N] [--generated N] ...
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +16,9 @@
 #include "bench/support/random_checkpoint.h"
 #include "bench/support/roofs.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/settle_model.h"
 #include "engine/engine.h"
+#include "model/config.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -32,6 +36,8 @@ struct Options {
   int threads = static_cast<int>(std::thread::hardware_concurrency());
   std::string isa{isa_name(backend::detect_isa())};
   int rounds = 3;
+  std::string model;
+  int sequences = 1, prompt = 8, generated = 48;
 };
 
 /// Bytes of all weights, and floating-point operations for one token through all matrices but the
@@ -99,20 +105,41 @@ Times best_of(int rounds, engine::Engine& engine, int sequences, int prompt, int
   return best;
 }
 
+engine::EngineOptions engine_options() {
+  engine::EngineOptions options;
+  options.dtype = DType::bf16;
+  options.max_model_len = 4096;
+  options.max_num_seqs = 64;
+  options.max_num_batched_tokens = 512;
+  options.prefix_caching = false;
+  return options;
+}
+
+void measure_checkpoint(const Options& options) {
+  const Json config = model::read_config(options.model);
+  model::ModelSpec spec = model::make_model_spec(config);
+  auto files = checkpoint::Checkpoint::open(options.model);
+  checkpoint::settle_stored(files, spec);
+  checkpoint::settle_kept(config, &files, {}, spec);
+  const auto cpu =
+      backend::make_cpu_backend({*backend::isa_from_name(options.isa), options.threads});
+  engine::Engine engine(spec, checkpoint::WeightReader(files, spec), *cpu, nullptr,
+                        engine_options());
+  run(engine, 1, 1, 2);  // touches everything once
+  const Times best =
+      best_of(options.rounds, engine, options.sequences, options.prompt, options.generated);
+  fmt::print("prefill {:.2f} tokens/s\ndecode {:.2f} tokens/s\n",
+             options.sequences * options.prompt / best.prefill, options.sequences / best.decode);
+}
+
 void measure(const Options& options) {
   const RandomCheckpoint random(kConfig);
   const auto files = checkpoint::Checkpoint::open(random.folder());
   const auto cpu =
       backend::make_cpu_backend({*backend::isa_from_name(options.isa), options.threads});
-  engine::EngineOptions engine_options;
-  engine_options.dtype = DType::bf16;
-  engine_options.max_model_len = 2048;
-  engine_options.max_num_seqs = 64;
-  engine_options.max_num_batched_tokens = 512;
-  engine_options.prefix_caching = false;
   const auto start = Clock::now();
   engine::Engine engine(random.spec(), checkpoint::WeightReader(files, random.spec()), *cpu,
-                        nullptr, engine_options);
+                        nullptr, engine_options());
   const Work work(random.spec());
   fmt::print("loading {:.2f} s, {:.1f} GB/s\n", seconds_since(start),
              work.bytes / seconds_since(start) / 1e9);
@@ -146,6 +173,10 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "Threads");
   app.add_option("--isa", options.isa, "portable, avx2, avx512 or avx512bf16");
   app.add_option("--rounds", options.rounds, "Runs of which the best counts");
+  app.add_option("--model", options.model, "A checkpoint");
+  app.add_option("--sequences", options.sequences, "Of it: sequences at once");
+  app.add_option("--prompt", options.prompt, "Tokens of each prompt");
+  app.add_option("--generated", options.generated, "Tokens of each answer");
   CLI11_PARSE(app, argc, argv);
-  measure(options);
+  options.model.empty() ? measure(options) : measure_checkpoint(options);
 }

@@ -21,6 +21,7 @@ namespace {
 
 using model::Code;
 using model::InputRounding;
+using model::PackedFormat;
 using model::Packing;
 using model::ScaleType;
 
@@ -34,9 +35,19 @@ const std::array<Format, 9> kFormats = {{
     {"int4, zero points", {.bits = 4, .group = 128, .scale = ScaleType::f16, .zeros = true}},
     {"int3, zero points", {.bits = 3, .group = 128, .scale = ScaleType::f16, .zeros = true}},
     {"nf4", {.code = Code::table, .bits = 4, .group = 64, .scale = ScaleType::nested}},
-    {"mxfp4", {.code = Code::table, .bits = 4, .group = 32, .scale = ScaleType::e8m0}},
+    {"mxfp4",
+     {.format = PackedFormat::mxfp4,
+      .code = Code::table,
+      .bits = 4,
+      .group = 32,
+      .scale = ScaleType::e8m0}},
     {"nvfp4",
-     {.code = Code::table, .bits = 4, .group = 16, .scale = ScaleType::e4m3, .factors = true}},
+     {.format = PackedFormat::nvfp4,
+      .code = Code::table,
+      .bits = 4,
+      .group = 16,
+      .scale = ScaleType::e4m3,
+      .factors = true}},
     {"int8", {.bits = 8, .zero = 128}},
     {"int8, inputs too", {.bits = 8, .zero = 128, .inputs = InputRounding::int8_token}},
     {"fp8", {.code = Code::e4m3, .bits = 8}},
