@@ -82,6 +82,9 @@ struct StepExtent {
   bool turns = false;       // rope_positions are filled
   bool sees_ahead = false;  // seen_end is
   int64_t padding = 0;      // of rows and sequences, the last
+
+  /// Of a step that another rank is to have too (BatchArrays::copy).
+  static StepExtent of(const backend::BatchMeta& step);
 };
 
 /// The host's slabs, one for each step that may be under way, and their place on the device. Where

@@ -20,19 +20,14 @@ Engine::Engine(const model::ModelSpec& spec, backend::Backend& backend,
     : Engine(spec, {Rank{.spec = &spec, .backend = &backend}}, tokenizer, options) {}
 
 Engine::Engine(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
-               const text::Tokenizer* tokenizer, const EngineOptions& options) {
-  const std::vector<RankPlan> plans = plan_ranks(spec, ranks, options);
+               const text::Tokenizer* tokenizer, const EngineOptions& options,
+               Processes* processes) {
+  const std::vector<RankPlan> plans = plan_ranks(spec, ranks, options, processes);
   const auto copies = static_cast<size_t>(options.copies);
-  const size_t size = ranks.size() / copies;
-  for (size_t first = 0; first < ranks.size(); first += size) {
-    copies_.push_back(
-        std::make_unique<Copy>(spec,
-                               CopyRanks{.ranks = std::span(ranks).subspan(first, size),
-                                         .plans = std::span(plans).subspan(first, size),
-                                         .tensor = static_cast<size_t>(options.tensor_ranks),
-                                         .first = first,
-                                         .all = ranks.size()},
-                               tokenizer, options, first > 0 ? copies_.front().get() : nullptr));
+  for (size_t i = 0; i < copies; ++i) {
+    copies_.push_back(std::make_unique<Copy>(spec, copy_ranks(ranks, plans, options, i, processes),
+                                             tokenizer, options,
+                                             i > 0 ? copies_.front().get() : nullptr));
   }
   finished_.resize(copies);
   if (copies > 1) crew_ = std::make_unique<Crew>(options.copies, [] {});
@@ -49,7 +44,7 @@ const EnginePlan& Engine::plan() const {
   return copies_.front()->stages.first().plan;
 }
 size_t Engine::ranks() const {
-  return copies_.size() * copies_.front()->stages.size();
+  return copies_.size() * copies_.front()->stages.size_of_copy();
 }
 // To the copy that has the fewest.
 void Engine::add(Request request) {
@@ -92,11 +87,12 @@ const EngineStats& Engine::stats() const {
   return stats_;
 }
 std::vector<MeasuredRegion> Engine::measured(size_t rank) const {
-  const size_t stages = copies_.front()->stages.size();
-  const Copy& copy = *copies_[rank / stages];
-  const Stage& stage = std::as_const(copy.stages)[rank % stages];
-  return measure_regions(stage.plan, stage.memory.device(), stage.launch,
-                         copy.stats.kv_blocks_peak);
+  const size_t each = copies_.front()->stages.size_of_copy();
+  const Copy& copy = *copies_[rank / each];
+  return copy.stages.measured(rank % each, copy.stats.kv_blocks_peak);
+}
+void Engine::stop_servers() {
+  for (const auto& copy : copies_) copy->stages.stop(copy->stats.kv_blocks_peak);
 }
 
 }  // namespace plimsoll::engine

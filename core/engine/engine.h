@@ -117,6 +117,7 @@ EnginePlan plan_engine(const model::ModelSpec& spec, const EngineOptions& option
                        const backend::Footprint& footprint);
 
 class Crew;
+class Processes;
 
 class Engine {
  public:
@@ -131,13 +132,16 @@ class Engine {
   /// On several ranks, which are the stages of `spec` in order, `tensor_ranks` of each, one copy
   /// after the other; each is a thread with an arena of its own. Copies have the weights of the
   /// first one, where it has them. What fails in one rank ends all, and is thrown where it is
-  /// noticed.
+  /// noticed. Of `processes` that have the ranks this is the first; those that have no backend here
+  /// are in others, which serve it (RankServer).
   Engine(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
-         const text::Tokenizer* tokenizer, const EngineOptions& options);
+         const text::Tokenizer* tokenizer, const EngineOptions& options,
+         Processes* processes = nullptr);
   ~Engine();
 
   /// Of the first rank; limits and number of blocks are those of each copy.
   [[nodiscard]] const EnginePlan& plan() const;
+  /// Of all processes.
   [[nodiscard]] size_t ranks() const;
   /// Queues a request. A request that can never run (prompt over max_model_len, max_tokens 0 ...)
   /// comes back failed from step().
@@ -149,8 +153,11 @@ class Engine {
   /// (Footprint::ahead) that is of the step before.
   void step(std::vector<RequestOutput>& finished);
   [[nodiscard]] const EngineStats& stats() const;
-  /// The arena's regions as planned and as placed, in order, and what steps used of them so far.
+  /// The arena's regions as planned and as placed, in order, and what steps used of them so far; of
+  /// a rank that this process has.
   [[nodiscard]] std::vector<MeasuredRegion> measured(size_t rank = 0) const;
+  /// Lets the other processes go: no step comes after this.
+  void stop_servers();
 
  private:
   struct Copy;

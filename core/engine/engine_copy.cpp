@@ -56,7 +56,7 @@ Engine::Copy::Copy(const model::ModelSpec& model_spec, const CopyRanks& ranks,
       builder(launch.batch, layout.limits, backend.footprint(), layout.recorded_sizes),
       steps(launch.batch.slabs()) {
   const auto vocabulary = static_cast<size_t>(spec.vocab_size);
-  const Launch& sampling = stages.last().launch;
+  const Launch& sampling = stages.reading().launch;
   for (size_t at = 0; at < sampling.sampling_ids.size(); at += vocabulary) {
     readers.emplace_back(sampling.sampling_values.subspan(at, vocabulary),
                          sampling.sampling_ids.subspan(at, vocabulary));
@@ -250,8 +250,8 @@ void Engine::Copy::settle_rows(const Step& step, const LogitsSlice& slice) {
       reader.read(rows[i], {values, static_cast<size_t>(spec.vocab_size)});
     }
   };
-  stages.last().rank.backend->parallel(std::min<int64_t>(std::ssize(readers), std::ssize(rows)),
-                                       work);
+  stages.reading().rank.backend->parallel(std::min<int64_t>(std::ssize(readers), std::ssize(rows)),
+                                          work);
   for (ScoredRow& row : rows) settle(row);
 }
 

@@ -96,6 +96,7 @@ Launch::Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend
           take_some<int32_t>(host, "sampling ids", layout.sampling_threads * spec.vocab_size)),
       logits_staging(
           take_some<float>(host, "logits staging", layout.staging_rows * spec.vocab_size)),
+      messages(take_some<std::byte>(host, "messages", layout.message_bytes)),
       backend_parts(take_parts(step_shape(spec, layout), backend.footprint(), device, host)),
       scratch(take_scratch(device, layout.scratch_bytes)) {
   backend.use_scratch(scratch);

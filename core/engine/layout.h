@@ -35,8 +35,9 @@ struct EngineLayout {
   int64_t max_model_len = 0;
   int64_t num_blocks = 0;
   bool borrows_weights = false;
-  int64_t sampling_threads = 1;         // 0 of a stage without the head
-  int64_t staging_rows = 0;             // of logits, on their way to the host
+  int64_t sampling_threads = 1;  // 0 of a stage without the head
+  int64_t staging_rows = 0;      // of logits, on their way to the host or from another process
+  int64_t message_bytes = 0;     // on their way to ranks in other processes and back
   std::vector<int64_t> recorded_sizes;  // of decode steps, ascending
   size_t scratch_bytes = 0;
   std::optional<PictureOptions> pictures;
@@ -70,7 +71,8 @@ struct Launch {
   BatchArrays batch;
   std::span<float> sampling_values;  // [threads, vocab] scores of the rows being sampled
   std::span<int32_t> sampling_ids;   // [threads, vocab] token ids beside them
-  std::span<float> logits_staging;   // [staging_rows, vocab]; empty with shared memory
+  std::span<float> logits_staging;   // [staging_rows, vocab]; else empty with shared memory
+  std::span<std::byte> messages;     // [message_bytes]
   backend::LaunchParts backend_parts;
   memory::Arena scratch;
 };

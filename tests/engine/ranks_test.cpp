@@ -3,11 +3,14 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <list>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "engine/ranks/crew.h"
+#include "engine/ranks/message_team.h"
 #include "engine/ranks/shared_team.h"
 #include "engine/ranks/shared_world.h"
 
@@ -40,11 +43,38 @@ struct RankMatrix {
   std::vector<float> values;
 };
 
+/// Tensor-parallel ranks that are threads; of a team of messages these go from thread to thread, in
+/// pieces of `buffer` bytes, and the team is the last ranks of a larger world.
+class Team {
+ public:
+  Team(int64_t ranks, size_t buffer) : shared_(ranks), world_(ranks + 2) {
+    for (int64_t rank = 0; rank < ranks && buffer > 0; ++rank) {
+      std::vector<std::byte>& own = buffers_.emplace_back(buffer);
+      ends_.push_back(std::make_unique<MessageTeam>(world_.rank(2 + rank), 2, rank, ranks, own));
+    }
+  }
+  TensorRanks& rank(int64_t rank) {
+    if (ends_.empty()) return shared_.rank(rank);
+    return *ends_[static_cast<size_t>(rank)];
+  }
+  void give_up() {
+    shared_.give_up();
+    world_.give_up();
+  }
+
+ private:
+  SharedTeam shared_;
+  SharedWorld world_;
+  std::list<std::vector<std::byte>> buffers_;
+  std::vector<std::unique_ptr<MessageTeam>> ends_;
+};
+
 }  // namespace
 
 TEST_CASE("ranks sum in pairs, find the most, have each other's rows, the first all columns") {
   constexpr int kRanks = 4;
-  SharedTeam team(kRanks);
+  const size_t buffer = GENERATE(0, 32, 200, 4096);
+  Team team(kRanks, buffer);
   Crew crew(kRanks, [&] { team.give_up(); });
   for (int round = 0; round < 200; ++round) {
     const auto seed = [&](int64_t rank) { return static_cast<float>(rank * 1000 + round); };
@@ -84,8 +114,9 @@ TEST_CASE("ranks sum in pairs, find the most, have each other's rows, the first 
 
 TEST_CASE("ranks have the columns of all, and those that neighbours have alike once") {
   constexpr int64_t kRanks = 4, kRows = 3, kOwn = 5;
+  const size_t buffer = GENERATE(0, 32, 200, 4096);
   for (const int64_t alike : {1, 2, 4}) {
-    SharedTeam team(kRanks);
+    Team team(kRanks, buffer);
     Crew crew(kRanks, [&] { team.give_up(); });
     std::vector<RankMatrix> own, all(kRanks, RankMatrix(kRows, kRanks / alike * kOwn, 0));
     for (int64_t rank = 0; rank < kRanks; ++rank) {
@@ -108,9 +139,24 @@ TEST_CASE("ranks have the columns of all, and those that neighbours have alike o
   }
 }
 
+TEST_CASE("ranks share matrices without rows") {
+  constexpr int64_t kRanks = 2;
+  Team team(kRanks, GENERATE(0, 4096));
+  Crew crew(kRanks, [&] { team.give_up(); });
+  crew.run([&](int64_t rank) {
+    RankMatrix none(0, 3, 1), all(0, 6, 0);
+    TensorRanks& end = team.rank(rank);
+    end.sum(none);
+    end.most(none);
+    end.share_rows(none, {});
+    end.gather_columns(none, all);
+    end.share_columns(none, all);
+  });
+}
+
 TEST_CASE("ranks that meet are told when one has failed") {
-  constexpr int kRanks = 3;
-  SharedTeam team(kRanks);
+  constexpr int kRanks = 4;
+  Team team(kRanks, GENERATE(0, 4096));
   Crew crew(kRanks, [&] { team.give_up(); });
   std::atomic<int> lost = 0;
   const auto job = [&](int64_t rank) {

@@ -1,5 +1,5 @@
 // What a rank says to the others of its launch. Threads of a process talk over shared memory
-// (shared_world.h); whatever else comes to connect ranks stands behind the same calls.
+// (shared_world.h), processes over messages (processes/); both stand behind the same calls.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +29,14 @@ class Communicator {
   /// The rank `to` receives as many bytes.
   virtual void send(int64_t to, std::span<const std::byte> bytes) = 0;
   virtual void receive(int64_t from, std::span<std::byte> bytes) = 0;
+  /// Both at once, with a rank that does the same; nothing is sent, or received, where there are no
+  /// bytes. `rank` is one's own.
+  virtual void exchange(int64_t rank, int64_t other, std::span<const std::byte> sent,
+                        std::span<std::byte> received) {
+    if (rank < other && !sent.empty()) send(other, sent);
+    if (!received.empty()) receive(other, received);
+    if (rank > other && !sent.empty()) send(other, sent);
+  }
 
  protected:
   Communicator() = default;

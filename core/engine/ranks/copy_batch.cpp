@@ -22,7 +22,12 @@ void copy_table(std::span<const int32_t> from, std::span<int32_t> to,
   }
 }
 
-StepExtent extent_of(const backend::BatchMeta& step) {
+}  // namespace
+
+StepExtent StepExtent::of(const backend::BatchMeta& step) {
+  if (!step.drawing.temperature.empty()) {
+    throw std::logic_error("a step that draws on its device goes to another rank");
+  }
   return {.tokens = std::ssize(step.token_ids),
           .sequences = std::ssize(step.context_length),
           .logits_rows = std::ssize(step.logits_rows),
@@ -33,12 +38,8 @@ StepExtent extent_of(const backend::BatchMeta& step) {
           .padding = step.padding};
 }
 
-}  // namespace
-
 backend::BatchMeta BatchArrays::copy(const backend::BatchMeta& step) {
-  if (!step.drawing.temperature.empty()) {
-    throw std::logic_error("a step that draws on its device goes to another rank");
-  }
+  const StepExtent extent = StepExtent::of(step);
   BatchSlab& slab = slabs_.front();
   copy_array(step.token_ids, slab.token_ids);
   copy_array(step.positions, slab.positions);
@@ -55,7 +56,7 @@ backend::BatchMeta BatchArrays::copy(const backend::BatchMeta& step) {
   for (size_t group = 0; group < slab.block_tables.size(); ++group) {
     copy_table(step.block_tables[group], slab.block_tables[group], step);
   }
-  return meta(0, extent_of(step));
+  return meta(0, extent);
 }
 
 }  // namespace plimsoll::engine

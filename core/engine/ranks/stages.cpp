@@ -1,5 +1,9 @@
 #include "engine/ranks/stages.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "base/error.h"
 #include "memory/available.h"
 
@@ -8,18 +12,60 @@ namespace {
 
 /// Of each rank; those of a stage are alike.
 std::vector<EngineLayout> resolve(const model::ModelSpec& spec, std::span<const Rank> ranks,
-                                  const EngineOptions& options) {
+                                  const EngineOptions& options,
+                                  const backend::Footprint& footprint) {
   const auto tensor = static_cast<size_t>(options.tensor_ranks);
   std::vector<StageView> views;
   for (size_t i = 0; i < ranks.size(); i += tensor) {
     views.push_back({ranks[i].spec, ranks[i].first_layer});
   }
   std::vector<EngineLayout> layouts;
-  for (const EngineLayout& layout :
-       resolve_stages(spec, views, options, ranks.front().backend->footprint())) {
+  for (const EngineLayout& layout : resolve_stages(spec, views, options, footprint)) {
     layouts.insert(layouts.end(), tensor, layout);
   }
   return layouts;
+}
+
+/// Processes are alike: what other ranks take is what they would take here.
+const backend::Footprint& own_footprint(const std::vector<Rank>& ranks) {
+  const auto here = [](const Rank& rank) { return rank.backend != nullptr; };
+  return std::ranges::find_if(ranks, here)->backend->footprint();
+}
+
+/// What ranks in several processes have besides: room for messages, and for the logits where the
+/// first process, which chooses tokens, does not have the last stage.
+void spread(size_t tensor, const Processes& processes, std::vector<EngineLayout>& layouts) {
+  const auto size = std::ssize(layouts);
+  const RankRange scheduling = ranks_of(&processes, 0, size);
+  const auto last = layouts.size() - tensor;
+  if (!scheduling.has(static_cast<int64_t>(last))) {
+    layouts.front().staging_rows = layouts[last].limits.logits_rows;
+    layouts.front().sampling_threads = layouts[last].sampling_threads;
+    for (size_t i = last; i < layouts.size(); ++i) layouts[i].sampling_threads = 0;
+  }
+  const int64_t each = size / processes.count();
+  if (each % static_cast<int64_t>(tensor) == 0) return;  // whole stages
+  for (EngineLayout& layout : layouts) layout.message_bytes = kMessageBytes;
+}
+
+/// Whether a rank of a copy is on this machine.
+bool is_near(const Processes* processes, int64_t rank, int64_t ranks) {
+  return processes == nullptr || processes->is_near(rank / (ranks / processes->count()));
+}
+
+/// What processes must have laid out alike.
+std::string facts_of(const std::vector<RankPlan>& plans) {
+  std::string facts;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const EngineLayout& layout = plans[i].layout;
+    facts += fmt::format(
+        "longest sequence of rank {0}: {1}\nsequences of rank {0}: {2}\n"
+        "tokens in a step of rank {0}: {3}\nKV blocks of rank {0}: {4}, of {5} bytes\n"
+        "scratch of rank {0}: {6} bytes\n",
+        i, layout.max_model_len, layout.limits.sequences, layout.limits.batched_tokens,
+        layout.num_blocks, layout.kv.block_bytes, layout.scratch_bytes);
+  }
+  return facts;
 }
 
 void load_tower(Stage& stage, uint64_t seed) {
@@ -44,48 +90,87 @@ Stage::Stage(const Rank& rank_parts, const RankPlan& rank_plan)
 }
 
 std::vector<RankPlan> plan_ranks(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
-                                 const EngineOptions& options) {
+                                 const EngineOptions& options, Processes* processes) {
   const size_t size = ranks.size() / static_cast<size_t>(options.copies);
+  const backend::Footprint& footprint = own_footprint(ranks);
   std::vector<RankPlan> plans;
   size_t bytes = 0;
   for (size_t first = 0; first < ranks.size(); first += size) {
     const std::span copy = std::span(ranks).subspan(first, size);
     EngineOptions own = options;
     own.borrows_weights = first > 0;
-    std::vector<EngineLayout> layouts = resolve(spec, copy, own);
+    std::vector<EngineLayout> layouts = resolve(spec, copy, own, footprint);
+    if (processes != nullptr)
+      spread(static_cast<size_t>(options.tensor_ranks), *processes, layouts);
     for (size_t i = 0; i < size; ++i) {
-      const backend::Footprint& footprint = copy[i].backend->footprint();
       const EnginePlan plan = plan_layout(*copy[i].spec, layouts[i], footprint);
-      bytes += footprint.shares_memory() ? plan.total_bytes : plan.host_bytes;
+      if (is_near(processes, static_cast<int64_t>(i), static_cast<int64_t>(size))) {
+        bytes += footprint.shares_memory() ? plan.total_bytes : plan.host_bytes;
+      }
       plans.push_back({std::move(layouts[i]), plan});
     }
   }
   if (ranks.size() > 1) memory::require_for_ranks(bytes);
+  if (processes != nullptr) processes->agree(facts_of(plans));
   return plans;
 }
 
+CopyRanks copy_ranks(std::span<const Rank> ranks, std::span<const RankPlan> plans,
+                     const EngineOptions& options, size_t index, Processes* processes) {
+  const size_t size = ranks.size() / static_cast<size_t>(options.copies);
+  return {.ranks = ranks.subspan(index * size, size),
+          .plans = plans.subspan(index * size, size),
+          .tensor = static_cast<size_t>(options.tensor_ranks),
+          .first = index * size,
+          .all = ranks.size(),
+          .processes = processes};
+}
+
 Stages::Stages(const CopyRanks& copy)
-    : tensor_ranks_(copy.tensor), first_(copy.first), all_(copy.all) {
-  for (size_t i = 0; i < copy.ranks.size(); ++i) {
+    : tensor_ranks_(copy.tensor),
+      first_(copy.first),
+      all_(copy.all),
+      size_of_copy_(std::ssize(copy.ranks)),
+      processes_(copy.processes),
+      copy_(static_cast<int64_t>(copy.first / copy.ranks.size())),
+      own_(own_ranks(copy.processes, size_of_copy_)) {
+  for (auto i = static_cast<size_t>(own_.first); i < static_cast<size_t>(own_.end); ++i) {
     stages_.push_back(std::make_unique<Stage>(copy.ranks[i], copy.plans[i]));
   }
-  if (size() > 1) connect();
+  if (size_of_copy_ > 1) connect();
+}
+
+Communicator& Stages::world(size_t index) {
+  const int64_t rank = own_.first + static_cast<int64_t>(index);
+  return processes_ == nullptr ? world_->rank(rank) : processes_->rank(copy_, rank, size_of_copy_);
 }
 
 void Stages::connect() {
-  const auto count = static_cast<int64_t>(size());
-  world_ = std::make_unique<SharedWorld>(count);
+  if (processes_ == nullptr) world_ = std::make_unique<SharedWorld>(size_of_copy_);
   const auto tensor = static_cast<int64_t>(tensor_ranks_);
-  for (int64_t i = 0; i < count; ++i) {
-    if (tensor > 1 && i % tensor == 0) teams_.push_back(std::make_unique<SharedTeam>(tensor));
-    TensorRanks* const team = tensor > 1 ? &teams_.back()->rank(i % tensor) : nullptr;
-    stages_[static_cast<size_t>(i)]->launch.model.join(world_->rank(i), i, team);
+  for (size_t i = 0; i < size(); ++i) {
+    const int64_t rank = own_.first + static_cast<int64_t>(i);
+    const int64_t inside = rank % tensor, first = rank - inside;
+    TensorRanks*& team = team_of_.emplace_back(nullptr);
+    if (tensor > 1 && own_.has(first) && own_.has(first + tensor - 1)) {
+      if (inside == 0) teams_.push_back(std::make_unique<SharedTeam>(tensor));
+      team = &teams_.back()->rank(inside);
+    } else if (tensor > 1) {
+      team = ends_
+                 .emplace_back(std::make_unique<MessageTeam>(world(i), first, inside, tensor,
+                                                             stages_[i]->launch.messages))
+                 .get();
+    }
+    stages_[i]->launch.model.join(world(i), rank, team);
   }
-  crew_ = std::make_unique<Crew>(count, [this] { give_up(); });
+  if (size() > 1) {
+    crew_ = std::make_unique<Crew>(static_cast<int64_t>(size()), [this] { give_up(); });
+  }
 }
 
 void Stages::give_up() noexcept {
-  world_->give_up();
+  if (world_) world_->give_up();
+  if (processes_ != nullptr) processes_->give_up();
   for (const auto& team : teams_) team->give_up();
 }
 
@@ -95,8 +180,8 @@ void Stages::on_all(const std::function<void(size_t)>& job) {
       job(static_cast<size_t>(index));
     } catch (const Error& error) {
       if (all_ == 1) throw;
-      fail(error.code(), "rank {} of {}: {}", first_ + static_cast<size_t>(index), all_,
-           error.what());
+      fail(error.code(), "rank {} of {}: {}", first_ + static_cast<size_t>(own_.first + index),
+           all_, error.what());
     }
   };
   crew_ ? crew_->run(on_rank) : on_rank(0);
@@ -124,39 +209,9 @@ void Stages::borrow(const Stages& owner, uint64_t seed) {
   }
 }
 
-void Stages::encode(const std::vector<PictureJob>& jobs) {
-  on_all([&](size_t rank) {
-    if (rank < tensor_ranks_) encode(rank, jobs);
-  });
-}
-
-void Stages::encode(size_t rank, const std::vector<PictureJob>& jobs) {
-  Launch& launch = stages_[rank]->launch;
-  const auto rows_of = [&](const PictureJob& job) {
-    return launch.embeddings.slice_rows(job.first_row, job.picture->tokens());
-  };
-  for (size_t i = rank; i < jobs.size(); i += tensor_ranks_) {
-    launch.tower->encode(*jobs[i].picture->pixels, rows_of(jobs[i]));
-  }
-  if (tensor_ranks_ == 1) return;
-  TensorRanks& team = teams_.front()->rank(static_cast<int64_t>(rank));
-  for (size_t i = 0; i < jobs.size(); ++i) {
-    const backend::View rows = rows_of(jobs[i]);
-    team.share_rows(
-        rows, std::vector(static_cast<size_t>(rows.rows), static_cast<int32_t>(i % tensor_ranks_)));
-  }
-}
-
-void Stages::run(const Step& step, const StepRunner::Reader& read) {
-  on_all([&](size_t rank) {
-    Stage& stage = *stages_[rank];
-    if (rank == 0) return stage.runner.run(step, read);
-    stage.step.meta = stage.launch.batch.copy(step.meta);
-    stage.step.meta.embeddings = stage.launch.embeddings;
-    if (stage.launch.model.has_head()) stage.step.read = step.read;
-    stage.runner.run(
-        stage.step, &stage == &last() ? read : [](const LogitsSlice&) {});
-  });
+std::vector<MeasuredRegion> Stages::measured(size_t rank, int64_t kv_blocks) const {
+  const Stage& stage = *stages_[rank - static_cast<size_t>(own_.first)];
+  return measure_regions(stage.plan, stage.memory.device(), stage.launch, kv_blocks);
 }
 
 }  // namespace plimsoll::engine

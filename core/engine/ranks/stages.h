@@ -6,7 +6,8 @@
 //
 // Each stage may be of several tensor-parallel ranks, numbered one after the other: they do the
 // same with a share of its heads, columns and vocabulary each, and the first of the last stage
-// reads.
+// reads. Ranks may be spread over processes (processes.h): the first process tells the others what
+// to run (orders.h), and where it does not have the last stage the logits come back to it.
 #pragma once
 
 #include <memory>
@@ -15,6 +16,9 @@
 
 #include "engine/layout.h"
 #include "engine/ranks/crew.h"
+#include "engine/ranks/message_team.h"
+#include "engine/ranks/orders.h"
+#include "engine/ranks/processes.h"
 #include "engine/ranks/shared_team.h"
 #include "engine/ranks/shared_world.h"
 #include "engine/ranks/stage_layouts.h"
@@ -29,11 +33,12 @@ struct RankPlan {
   EnginePlan plan;
 };
 
-/// Lays out the ranks of a launch, `spec` being the whole model's, copy after copy. Throws as
-/// resolve_stages, and Error(does_not_fit) where the host has not as much left as the arenas of
-/// several ranks take together.
+/// Lays out the ranks of a launch, `spec` being the whole model's, copy after copy; those of other
+/// processes too (`processes` is null: there are none), which have no backend here. Throws as
+/// resolve_stages, Error(does_not_fit) where this machine has not as much left as the arenas of
+/// several ranks take together, and Error(usage) where processes lay out different launches.
 std::vector<RankPlan> plan_ranks(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
-                                 const EngineOptions& options);
+                                 const EngineOptions& options, Processes* processes = nullptr);
 
 /// One rank's launch.
 struct Stage {
@@ -52,14 +57,20 @@ struct Stage {
 struct CopyRanks {
   std::span<const Rank> ranks;
   std::span<const RankPlan> plans;
-  size_t tensor = 1;  // of each stage
-  size_t first = 0;   // of the launch's ranks
-  size_t all = 1;     // of the launch
+  size_t tensor = 1;               // of each stage
+  size_t first = 0;                // of the launch's ranks
+  size_t all = 1;                  // of the launch
+  Processes* processes = nullptr;  // that have the ranks; null: this one has all
 };
 
+/// The ranks of the copy `index`, of `copies`.
+CopyRanks copy_ranks(std::span<const Rank> ranks, std::span<const RankPlan> plans,
+                     const EngineOptions& options, size_t index, Processes* processes);
+
+/// Those of one copy's ranks that this process has.
 class Stages {
  public:
-  /// Takes the arenas of one copy's ranks. Throws as LaunchMemory.
+  /// Takes their arenas. Throws as LaunchMemory.
   explicit Stages(const CopyRanks& copy);
 
   /// Puts the weights in place, on all ranks at once.
@@ -67,31 +78,60 @@ class Stages {
   /// The same of a copy: they are those of `owner`, but for towers, which each copy has.
   void borrow(const Stages& owner, uint64_t seed);
   /// Puts pictures' embeddings into the cache of every rank that has one. The ranks of the first
-  /// stage have the whole tower each, and encode in turn.
+  /// stage have the whole tower each; those of the first process encode in turn.
   void encode(const std::vector<PictureJob>& jobs);
-  /// As StepRunner::run; `read` is called by the thread of last(), while the others wait.
+  /// As StepRunner::run; `read` is called by the thread of reading(), while the others wait.
   void run(const Step& step, const StepRunner::Reader& read);
+  /// Lets those go that serve in other processes; `kv_blocks` were in use at most.
+  void stop(int64_t kv_blocks);
+  /// Does what the first process says until that stops; returns its `kv_blocks`.
+  int64_t serve();
 
+  /// Of a rank of the copy that this process has.
+  [[nodiscard]] std::vector<MeasuredRegion> measured(size_t rank, int64_t kv_blocks) const;
+
+  /// Ranks that this process has, and all of the copy.
   [[nodiscard]] size_t size() const { return stages_.size(); }
+  [[nodiscard]] size_t size_of_copy() const { return static_cast<size_t>(size_of_copy_); }
   [[nodiscard]] const Stage& operator[](size_t index) const { return *stages_[index]; }
-  /// That reads tokens, and that makes logits of them.
+  /// The first rank; in the process that has the scheduler it reads tokens.
   [[nodiscard]] Stage& first() { return *stages_.front(); }
   [[nodiscard]] const Stage& first() const { return *stages_.front(); }
-  [[nodiscard]] Stage& last() { return *stages_[stages_.size() - tensor_ranks_]; }
+  /// The one that chooses tokens: the first of the last stage, where this process has it.
+  [[nodiscard]] Stage& reading() {
+    return reads_own() ? *stages_[last() - static_cast<size_t>(own_.first)] : first();
+  }
 
  private:
   void connect();
   void give_up() noexcept;
   /// Calls job(index in stages_) on all ranks; what one throws says which it was.
   void on_all(const std::function<void(size_t)>& job);
-  /// A rank of the first stage, by its number there: the pictures that are its own, then all.
-  void encode(size_t rank, const std::vector<PictureJob>& jobs);
+  /// f(its first rank) for each process that serves and has ranks below `end`.
+  void for_each_server(size_t end, const std::function<void(int64_t)>& f);
+  [[nodiscard]] Communicator& world(size_t index);
+  /// The first rank of the last stage, by its number in the copy.
+  [[nodiscard]] size_t last() const { return static_cast<size_t>(size_of_copy_) - tensor_ranks_; }
+  [[nodiscard]] bool reads_own() const { return own_.has(static_cast<int64_t>(last())); }
+  /// The step whose arrays stages_[0] has, on this process's ranks.
+  void run_own(const Step& step, const StepRunner::Reader& read);
+  void send_logits(const LogitsSlice& slice);
+  void receive_logits(const Step& step, const StepRunner::Reader& read);
+  /// A rank of the first stage: the pictures that are its own, then all.
+  void encode(size_t index, const std::vector<PictureJob>& jobs);
+  void share_embeddings(size_t index, const std::vector<EmbeddingRows>& pictures);
 
-  size_t tensor_ranks_, first_, all_;               // as CopyRanks'
+  size_t tensor_ranks_, first_, all_;  // as CopyRanks'
+  int64_t size_of_copy_;               // ranks, of all processes
+  Processes* processes_;
+  int64_t copy_;
+  RankRange own_;
   std::vector<std::unique_ptr<Stage>> stages_;      // ranks, rather
-  std::unique_ptr<SharedWorld> world_;              // null, as the crew: there is one rank
-  std::vector<std::unique_ptr<SharedTeam>> teams_;  // of each stage; none: a rank is alone in it
-  std::unique_ptr<Crew> crew_;
+  std::unique_ptr<SharedWorld> world_;              // null: there is one rank, or processes
+  std::vector<std::unique_ptr<SharedTeam>> teams_;  // of each stage that is all in this process
+  std::vector<std::unique_ptr<MessageTeam>> ends_;  // of those that are not
+  std::vector<TensorRanks*> team_of_;               // by rank; null: it is alone in its stage
+  std::unique_ptr<Crew> crew_;                      // null: there is one rank
 };
 
 }  // namespace plimsoll::engine

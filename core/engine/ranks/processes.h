@@ -1,0 +1,55 @@
+// The processes that a launch's ranks are spread over, as one of them sees the others.
+//
+// Of each copy of the model process p has the ranks [p * ranks / processes, (p + 1) * ranks /
+// processes). The first process has the scheduler; the others serve it (rank_server.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/ranks/communicator.h"
+
+namespace plimsoll::engine {
+
+class Processes {
+ public:
+  virtual ~Processes() = default;
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  [[nodiscard]] virtual int64_t process() const = 0;
+  [[nodiscard]] virtual int64_t count() const = 0;
+  /// Whether another process runs on this one's machine.
+  [[nodiscard]] virtual bool is_near(int64_t process) const = 0;
+  /// The end of a rank that this process has, one of `ranks` of a copy of the model; lives as long
+  /// as this. Copies do not hear each other.
+  virtual Communicator& rank(int64_t copy, int64_t rank, int64_t ranks) = 0;
+  /// Returns when all have called it. Throws Error(usage) where `facts`, lines of "name: value",
+  /// are not those of the first process, and names the first that differs.
+  virtual void agree(const std::string& facts) = 0;
+  /// Wakes all of this process's ranks that wait for others, which throw RankLost.
+  virtual void give_up() noexcept = 0;
+
+ protected:
+  Processes() = default;
+};
+
+/// Ranks [first, end) of a copy.
+struct RankRange {
+  int64_t first = 0, end = 0;
+
+  [[nodiscard]] bool has(int64_t rank) const { return first <= rank && rank < end; }
+  [[nodiscard]] int64_t size() const { return end - first; }
+};
+
+/// Those of a process, of as many as a copy has; all where `processes` is null.
+inline RankRange ranks_of(const Processes* processes, int64_t process, int64_t ranks) {
+  if (processes == nullptr) return {0, ranks};
+  const int64_t each = ranks / processes->count();
+  return {process * each, (process + 1) * each};
+}
+inline RankRange own_ranks(const Processes* processes, int64_t ranks) {
+  return ranks_of(processes, processes == nullptr ? 0 : processes->process(), ranks);
+}
+
+}  // namespace plimsoll::engine
