@@ -70,6 +70,21 @@ std::optional<JobPlace> job_place() {
   return std::nullopt;
 }
 
+// Slurm alone, without an MPI's protocol, starts processes that do not know of each other.
+std::optional<MpiPlace> mpi_place() {
+  static constexpr std::pair<const char*, const char*> kPlaces[] = {
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+      {"PMI_RANK", "PMI_SIZE"},
+      {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}};
+  for (const auto& [rank, size] : kPlaces) {
+    const auto process = number<int>(rank, 0);
+    const auto count = number<int>(size, 1);
+    if (!process || !count) continue;
+    return MpiPlace{*process, *count, std::string_view(rank).starts_with("OMPI"), size};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Environment read_environment() {
@@ -81,6 +96,7 @@ Environment read_environment() {
   environment.mm_input_cache = number<int>("VLLM_MM_INPUT_CACHE_GIB", 0);
   environment.source_date_epoch = number<int64_t>("SOURCE_DATE_EPOCH", 0);
   environment.job_place = job_place();
+  environment.mpi = mpi_place();
   environment.columns = number<int>("COLUMNS", 1);
   environment.dumb_terminal = variable("TERM").value_or("dumb") == "dumb";
   return environment;

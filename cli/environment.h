@@ -16,6 +16,14 @@ struct JobPlace {
   std::string variable;           // that said it
 };
 
+/// Which of several processes that an MPI launcher started together this is.
+struct MpiPlace {
+  int process = 0;
+  int count = 1;
+  bool open_mpi = false;  // says that it is Open MPI's launcher
+  std::string variable;   // that said how many
+};
+
 struct Environment {
   std::string hub_cache;                       // HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/...
   std::optional<int> threads;                  // OMP_NUM_THREADS, its first number
@@ -25,6 +33,7 @@ struct Environment {
   std::optional<int64_t> source_date_epoch;    // SOURCE_DATE_EPOCH, seconds
   std::optional<int> columns;                  // COLUMNS
   std::optional<JobPlace> job_place;           // Kubernetes, Slurm, MPI, torchrun
+  std::optional<MpiPlace> mpi;                 // mpirun, mpiexec, srun --mpi=pmi2 or pmix
   bool dumb_terminal = false;                  // TERM is "dumb" or missing
 };
 

@@ -13,6 +13,7 @@
 #include "cli/help.h"
 #include "cli/plan/command.h"
 #include "cli/run/command.h"
+#include "cli/run/fleet.h"
 #include "cli/shard/command.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
@@ -52,6 +53,8 @@ int dispatch(std::vector<std::string> arguments) {
                                                  : app;
     throw Error(ExitCode::usage, cli::explain(error, command));
   }
+  const bool by_one = plan->parsed() || shard->parsed();
+  if (by_one && cli::is_follower(cli::read_environment())) return 0;
   if (doctor->parsed()) return cli::doctor_command(doctor_options);
   if (shard->parsed()) return cli::shard_command(shard_options);
   return plan->parsed() ? cli::plan_command(plan_options) : cli::run_command(run_options);

@@ -17,6 +17,9 @@ endif()
 
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # cpack packs what is built, without building every test first
 install(TARGETS plimsoll RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(PLIMSOLL_MPI_PLUGINS AND NOT SKBUILD)  # found from the program (cli/run/fleet.cpp); a wheel would take MPI along
+  install(TARGETS ${PLIMSOLL_MPI_PLUGINS} LIBRARY DESTINATION lib/plimsoll)
+endif()
 file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/man/*.1)
 install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 

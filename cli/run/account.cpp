@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 
@@ -37,20 +38,77 @@ void add_card(const Launch& launch, batch::MemoryReport& memory) {
                    .peak = now.process};
 }
 
-void add_ranks(const Launch& launch, batch::RunReport& report) {
+/// What one rank has taken and read.
+struct RankAccount {
+  std::vector<engine::MeasuredRegion> regions;
+  std::optional<uint64_t> read;
+};
+using RankAccounts = std::map<size_t, RankAccount>;  // by rank
+
+/// Of those that this process has.
+template <typename Measured>
+RankAccounts own_accounts(const Launch& launch, const engine::Processes* processes,
+                          const Measured& measured) {
+  const auto of_copy = launch.stages.size() * static_cast<size_t>(launch.tensor_ranks);
+  const auto own = engine::own_ranks(processes, static_cast<int64_t>(of_copy));
+  const size_t backends = launch.others.size() + 1;
+  const size_t ranks = backends / static_cast<size_t>(own.size()) * of_copy;
+  RankAccounts accounts;
+  for (size_t i = 0; i < ranks; ++i) {
+    if (!own.has(static_cast<int64_t>(i % of_copy))) continue;
+    RankAccount& account = accounts[i];
+    account.regions = measured(i);
+    if (!launch.sources.empty()) account.read = launch.sources[i]->bytes_read();
+  }
+  return accounts;
+}
+
+Json to_json(const RankAccounts& accounts) {
+  Json ranks = Json::array();
+  for (const auto& [rank, account] : accounts) {
+    Json regions = Json::array();
+    for (const engine::MeasuredRegion& region : account.regions) {
+      regions.push_back({{"name", region.name},
+                         {"planned", region.planned_bytes},
+                         {"placed", region.placed_bytes},
+                         {"used", region.used_bytes ? Json(*region.used_bytes) : Json()}});
+    }
+    ranks.push_back({{"rank", rank},
+                     {"regions", std::move(regions)},
+                     {"read", account.read ? Json(*account.read) : Json()}});
+  }
+  return ranks;
+}
+
+// Of a process that is the same program.
+void add_accounts(const Json& ranks, RankAccounts& accounts) {
+  const auto bytes_of = [](const Json& number) {
+    return number.is_null() ? std::nullopt : std::optional(number.get<size_t>());
+  };
+  for (const Json& rank : ranks) {
+    RankAccount& account = accounts[rank["rank"].get<size_t>()];
+    account.read = bytes_of(rank["read"]);
+    for (const Json& region : rank["regions"]) {
+      account.regions.push_back({region["name"].get<std::string>(), region["planned"].get<size_t>(),
+                                 region["placed"].get<size_t>(), bytes_of(region["used"])});
+    }
+  }
+}
+
+void add_ranks(const Launch& launch, const RankAccounts& accounts, batch::RunReport& report) {
   report.memory.peak_rss = batch::peak_rss_bytes();
   const auto tensor = static_cast<size_t>(launch.tensor_ranks);
   const size_t stages = launch.stages.size();
-  for (size_t i = 0; i < launch.engine->ranks(); ++i) {
+  for (const auto& [i, account] : accounts) {
     batch::RankReport rank =
-        batch::add_rank(report.memory, launch.engine->measured(i), fmt::format("rank {}: ", i));
+        batch::add_rank(report.memory, account.regions, fmt::format("rank {}: ", i));
     const shard::StageModel& stage = launch.stages[i / tensor % stages];
     rank.copy = static_cast<int64_t>(i / (tensor * stages));
     rank.tensor_rank = static_cast<int64_t>(i % tensor);
     rank.tensor_ranks = launch.tensor_ranks;
     rank.first_layer = stage.first_layer;
     rank.layers = std::ssize(stage.spec.layers);
-    if (!launch.sources.empty()) rank.read = launch.sources[i]->bytes_read();
+    rank.read = account.read;
     report.ranks.push_back(rank);
   }
 }
@@ -74,10 +132,22 @@ batch::RunReport make_report(const RunOptions& options, const Launch& launch,
   return report;
 }
 
-void add_measurements(const Launch& launch, batch::RunReport& report) {
+std::string account_of_server(const Launch& launch, const processes::Fleet& fleet) {
+  return to_json(own_accounts(launch, &fleet,
+                              [&](size_t rank) { return launch.server->measured(rank); }))
+      .dump();
+}
+
+void add_measurements(const Launch& launch, processes::Fleet* fleet, batch::RunReport& report) {
   report.stats = launch.engine->stats();
   if (launch.engine->ranks() > 1) {
-    add_ranks(launch, report);
+    RankAccounts accounts =
+        own_accounts(launch, fleet, [&](size_t rank) { return launch.engine->measured(rank); });
+    if (fleet != nullptr) launch.engine->stop_servers();
+    for (int64_t other = 1; fleet != nullptr && other < fleet->count(); ++other) {
+      add_accounts(parse_json<Json>(fleet->receive_account(other)), accounts);
+    }
+    add_ranks(launch, accounts, report);
   } else {
     report.memory = batch::host_memory_report(launch.engine->measured(), batch::peak_rss_bytes());
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <functional>
 #include <mutex>
 
 #include "base/error.h"
@@ -12,6 +13,7 @@
 #include "cli/run/account.h"
 #include "cli/run/actions.h"
 #include "cli/run/crash_notes.h"
+#include "cli/run/fleet.h"
 #include "cli/run/job.h"
 #include "cli/run/launch.h"
 #include "cli/run/prompts_check.h"
@@ -87,6 +89,7 @@ struct Current {
   const Launch* launch = nullptr;
   const batch::Runner* runner = nullptr;
   CrashNotes* notes = nullptr;
+  processes::Fleet* fleet = nullptr;  // from the beginning, where there is one
 };
 
 batch::Ending ending_of(batch::Cause cause) {
@@ -123,6 +126,7 @@ int report_without_engine(const RunOptions& options, const Current& current, bat
   } catch (const std::exception& error) {
     say(error.what());
   }
+  if (current.fleet) current.fleet->farewell(static_cast<ExitCode>(status));
   _exit(status);
 }
 
@@ -152,7 +156,7 @@ class Handed {
     });
   }
   ~Handed() {
-    hand({}, [] {});
+    hand({.fleet = current_.fleet}, [] {});
   }
   Handed(const Handed&) = delete;
   Handed& operator=(const Handed&) = delete;
@@ -172,18 +176,21 @@ class Handed {
 int run_lines(const RunOptions& options, const Environment& environment, const DeviceChoice& device,
               files::InputFile& input, const ScannedInput& scanned, batch::RunFiles& files,
               CrashNotes& notes, batch::RunnerOptions runner_options, batch::Progress& progress,
-              batch::Watch& watch, Current& current, StatusSink& sink) {
+              batch::Watch& watch, Current& current, StatusSink& sink,
+              std::unique_ptr<Launch>& launched) {
   const Clock::time_point start = Clock::now();
   watch.enter("reading weights");
-  const std::unique_ptr<Launch> launched =
-      launch(options, environment, device, [&](const Launch& so_far) {
+  launched = launch(
+      options, environment, device,
+      [&](const Launch& so_far) {
         tell_unsuitable_prompts(options, environment, so_far, input, scanned);
-      });
+      },
+      current.fleet);
   fill_runner_options(options, environment, *launched, runner_options);
   batch::PromptBuilder prompts = make_prompt_builder(options, environment, *launched);
   batch::Runner runner(input, *launched->engine, prompts, files.output(), files.errors(), progress,
                        watch, std::move(runner_options));
-  const Handed handed(watch, current, {&files, launched.get(), &runner, &notes});
+  const Handed handed(watch, current, {&files, launched.get(), &runner, &notes, current.fleet});
   const double load_seconds = seconds_since(start);
 
   const Clock::time_point run_start = Clock::now();
@@ -202,33 +209,37 @@ int run_lines(const RunOptions& options, const Environment& environment, const D
     files.keep();
   }
   report.publish_seconds = seconds_since(publish_start);
-  add_measurements(*launched, report);
+  add_measurements(*launched, current.fleet, report);
   if (!options.report.empty()) files::write_file(options.report, batch::report_json(report));
   tell_end(options, report, files);
   sink.end(runner.sample(), report.exit_status);
   return report.exit_status;
 }
 
-}  // namespace
-
-CLI::App* add_run_command(CLI::App& app, RunOptions& options) {
-  CLI::App* command = app.add_subcommand("run", "batch generation over a JSONL file");
-  add_help_flags(*command);
-  declare_run_flags(*command, options);
-  return command;
+// Ends other processes with this one, in good order or not; `fleet` is null where there are none.
+int run_together(processes::Fleet* fleet, CrashNotes& notes, const std::function<int()>& run) {
+  try {
+    const int status = run();
+    if (fleet) fleet->end();
+    return status;
+  } catch (const Error& error) {
+    // A process that is lost says nothing about the lines.
+    const bool elsewhere = fleet && fleet->fault();
+    if (error.code() == ExitCode::device_lost && !elsewhere) notes.mark();
+    if (fleet) end_fleet(*fleet);
+    throw;
+  } catch (...) {
+    if (fleet) end_fleet(*fleet);
+    throw;
+  }
 }
 
-int run_command(const RunOptions& given) {
-  if (!given.publish.empty()) return publish_what_is_there(given);
-  if (!given.merge.empty()) return merge(given);
-  const Environment environment = read_environment();
-  check_run_options(given);
-  RunOptions options = given;
-  settle_part(options, environment);
-  if (options.dry_run) return dry_run(options, environment);
+// A run of this process, or of several of which it is the first; `fleet` may be null.
+int run_here(const RunOptions& options, const Environment& environment, processes::Fleet* fleet) {
   SignalFlags& signals = install_signal_handlers();
   note_unused(options);
-  const DeviceChoice device = choose_device(options, environment);
+  DeviceChoice device = choose_device(options, environment);
+  if (fleet) device.tensor_ranks = tensor_ranks_here(options, *fleet);
   (void)default_fields(options, {});
   if (options.chat_template) batch::check_template(*options.chat_template);
 
@@ -245,6 +256,7 @@ int run_command(const RunOptions& given) {
                              if (!options.quiet) write_error_stream(bytes);
                            });
   Current current;
+  current.fleet = fleet;
   batch::Watch watch(progress, watch_options(options, signals, current, sink));
   watch.enter("checking the input");
   const ScannedInput scanned = scan(options, input);
@@ -252,6 +264,7 @@ int run_command(const RunOptions& given) {
   if (files.finished()) {
     forget_crash_notes(options.output);
     tell_finished(options, files.manifest());
+    if (fleet) fleet->end_idle();
     return static_cast<int>(files.manifest().failed > 0 ? ExitCode::some_lines_failed
                                                         : ExitCode::done);
   }
@@ -262,12 +275,39 @@ int run_command(const RunOptions& given) {
   runner_options.done = &files.done();
   CrashNotes notes(options.output, files);
   runner_options.in_flight = notes.notes();
-  try {
+  std::unique_ptr<Launch> launched;  // outlives messages on their way
+  return run_together(fleet, notes, [&] {
     return run_lines(options, environment, device, input, scanned, files, notes,
-                     std::move(runner_options), progress, watch, current, sink);
-  } catch (const Error& error) {
-    if (error.code() == ExitCode::device_lost) notes.mark();
-    throw;
+                     std::move(runner_options), progress, watch, current, sink, launched);
+  });
+}
+
+}  // namespace
+
+CLI::App* add_run_command(CLI::App& app, RunOptions& options) {
+  CLI::App* command = app.add_subcommand("run", "batch generation over a JSONL file");
+  add_help_flags(*command);
+  declare_run_flags(*command, options);
+  return command;
+}
+
+int run_command(const RunOptions& given) {
+  const Environment environment = read_environment();
+  const bool follows = is_follower(environment, given);
+  const int done = static_cast<int>(ExitCode::done);
+  if (!given.publish.empty()) return follows ? done : publish_what_is_there(given);
+  if (!given.merge.empty()) return follows ? done : merge(given);
+  check_run_options(given);
+  RunOptions options = given;
+  settle_part(options, environment);
+  if (options.dry_run) return follows ? done : dry_run(options, environment);
+  const std::unique_ptr<processes::Fleet> fleet = join_fleet(options, environment);
+  if (!fleet) return run_here(options, environment, nullptr);
+  if (fleet->process() > 0) return serve(options, environment, *fleet);
+  try {
+    return run_here(options, environment, fleet.get());
+  } catch (...) {
+    end_fleet(*fleet);
   }
 }
 

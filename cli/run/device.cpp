@@ -57,8 +57,8 @@ std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags,
   if (!choice.card) {
     backend::CpuOptions cpu = choice.cpu;
     // Ranks of a stage compute side by side, as copies do.
-    cpu.threads = plan::own::threads_of_copy(cpu.threads,
-                                             flags.args.data_parallel * flags.args.tensor_parallel);
+    const int64_t tensor = choice.tensor_ranks.value_or(flags.args.tensor_parallel);
+    cpu.threads = plan::own::threads_of_copy(cpu.threads, flags.args.data_parallel * tensor);
     return backend::make_cpu_backend(cpu);
   }
   return backend::make_device_backend({.index = choice.card->index,

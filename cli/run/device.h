@@ -20,6 +20,7 @@ struct DeviceChoice {
   std::string why_no_card;                  // of a machine that has one; to tell the user
   bool overlap = true;                      // of kernels on a card
   backend::CpuOptions cpu;
+  std::optional<int64_t> tensor_ranks;  // of a stage that this process has; absent: all
 };
 
 /// Chooses the card to run on, if any: auto takes the first where there is one. Throws

@@ -13,6 +13,7 @@
 #include "cli/own_arguments.h"
 #include "cli/terminal.h"
 #include "engine/vision/picture_processor.h"
+#include "files/identity.h"
 #include "plan/own/launch.h"
 #include "plan/own/pictures.h"
 #include "quantization/online.h"
@@ -98,41 +99,89 @@ class Weights {
   std::optional<checkpoint::WeightReader> reader_;
 };
 
-/// Stages, and a backend for each rank: of all copies' stages' ranks, one copy after the other.
-void divide(const EngineFlags& flags, const plan::EngineArgs& args, Launch& launch) {
+/// Stages, and a backend for each rank that this process has: of all copies' stages' ranks, one
+/// copy after the other.
+void divide(const EngineFlags& flags, const plan::EngineArgs& args,
+            const engine::Processes* processes, Launch& launch) {
   launch.stages = shard::stage_models(launch.spec, {.tensor_parallel = args.tensor_parallel,
                                                     .pipeline_parallel = args.pipeline_parallel,
                                                     .dtype = launch.dtype,
                                                     .pipeline_partition = args.pipeline_partition});
   launch.tensor_ranks = args.tensor_parallel;
-  const size_t ranks =
-      launch.stages.size() * static_cast<size_t>(args.tensor_parallel * args.data_parallel);
-  for (size_t rank = 1; rank < ranks; ++rank) {
+  const int64_t of_copy = std::ssize(launch.stages) * args.tensor_parallel;
+  const int64_t own = engine::own_ranks(processes, of_copy).size() * args.data_parallel;
+  for (int64_t rank = 1; rank < own; ++rank) {
     launch.others.push_back(make_backend(flags, launch.device));
   }
 }
 
-std::unique_ptr<engine::Engine> make_engine(const checkpoint::WeightSource* source, Launch& launch,
-                                            const engine::EngineOptions& options) {
+/// Weights of a launch's ranks while they are loaded.
+class RankWeights {
+ public:
+  /// `source` is null with random weights.
+  RankWeights(const checkpoint::WeightSource* source, Launch& launch)
+      : source_(source), launch_(launch) {}
+
+  const checkpoint::WeightSource* of_rank(int64_t tensor_rank, const model::ModelSpec& stage) {
+    if (source_ == nullptr) return nullptr;
+    const auto& counted =
+        launch_.sources.emplace_back(std::make_unique<checkpoint::CountedSource>(*source_));
+    if (launch_.tensor_ranks == 1) return counted.get();
+    return shares_
+        .emplace_back(std::make_unique<shard::RankSource>(
+            *counted, launch_.spec, stage, shard::TensorRank{tensor_rank, launch_.tensor_ranks}))
+        .get();
+  }
+  void skip_rank() {
+    if (source_ != nullptr) launch_.sources.emplace_back();
+  }
+
+ private:
+  const checkpoint::WeightSource* source_;
+  Launch& launch_;
+  std::vector<std::unique_ptr<shard::RankSource>> shares_;
+};
+
+void make_engine(const checkpoint::WeightSource* source, const engine::EngineOptions& options,
+                 engine::Processes* processes, Launch& launch) {
   std::vector<engine::Rank> ranks;
-  std::vector<std::unique_ptr<shard::RankSource>> shares;
-  const auto tensor = static_cast<size_t>(launch.tensor_ranks);
-  for (size_t i = 0; i <= launch.others.size(); ++i) {
-    const shard::StageModel& stage = launch.stages[i / tensor % launch.stages.size()];
-    engine::Rank& rank = ranks.emplace_back(engine::Rank{&stage.spec, stage.first_layer});
-    rank.backend = i == 0 ? launch.backend.get() : launch.others[i - 1].get();
-    if (source == nullptr) continue;
-    launch.sources.push_back(std::make_unique<checkpoint::CountedSource>(*source));
-    rank.weights = launch.sources.back().get();
-    if (tensor == 1) continue;
-    const shard::TensorRank share{static_cast<int64_t>(i % tensor), launch.tensor_ranks};
-    rank.weights = shares
-                       .emplace_back(std::make_unique<shard::RankSource>(
-                           *launch.sources.back(), launch.spec, stage.spec, share))
-                       .get();
+  RankWeights weights(source, launch);
+  const int64_t tensor = launch.tensor_ranks;
+  const int64_t of_copy = std::ssize(launch.stages) * tensor;
+  const engine::RankRange here = engine::own_ranks(processes, of_copy);
+  std::vector<backend::Backend*> backends{launch.backend.get()};
+  for (const auto& other : launch.others) backends.push_back(other.get());
+  auto next = backends.begin();
+  for (int64_t i = 0; i < of_copy * options.copies; ++i) {
+    const int64_t rank = i % of_copy;
+    const shard::StageModel& stage = launch.stages[static_cast<size_t>(rank / tensor)];
+    engine::Rank& parts = ranks.emplace_back(engine::Rank{&stage.spec, stage.first_layer});
+    if (!here.has(rank)) {
+      weights.skip_rank();
+      continue;
+    }
+    parts.backend = *next++;
+    parts.weights = weights.of_rank(rank % tensor, stage.spec);
+  }
+  if (processes != nullptr && processes->process() > 0) {
+    launch.server = std::make_unique<engine::RankServer>(launch.spec, ranks, options, *processes);
+    return;
   }
   const text::Tokenizer* tokenizer = launch.tokenizer ? &*launch.tokenizer : nullptr;
-  return std::make_unique<engine::Engine>(launch.spec, ranks, tokenizer, options);
+  launch.engine =
+      std::make_unique<engine::Engine>(launch.spec, ranks, tokenizer, options, processes);
+}
+
+/// What processes must have alike beside their layouts.
+std::string facts_of(const RunOptions& options, const Environment& environment,
+                     const std::filesystem::path& folder, const Launch& launch) {
+  const plan::EngineArgs& args = options.launch.args;
+  return fmt::format(
+      "program: {}\ninstruction set: {}\n-tp: {}\n-pp: {}\n-dp: {}\n"
+      "VLLM_PP_LAYER_PARTITION: {}\ndtype: {}\n--seed: {}\nmodel: {}\n",
+      options.build, backend::isa_name(launch.device.cpu.isa), args.tensor_parallel,
+      args.pipeline_parallel, args.data_parallel, environment.layer_partition.value_or("not set"),
+      torch_name(launch.dtype), options.seed, files::model_digests(folder).dump());
 }
 
 // Applies fields that did not come from a line; their errors end the command.
@@ -166,7 +215,8 @@ DeviceChoice choose_device(const RunOptions& options, const Environment& environ
 
 std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& environment,
                                DeviceChoice device,
-                               const std::function<void(const Launch&)>& before_weights) {
+                               const std::function<void(const Launch&)>& before_weights,
+                               engine::Processes* processes) {
   const checkpoint::HubCache cache{environment.hub_cache};
   const std::filesystem::path folder = checkpoint::find_model(options.model, cache);
   auto launch = std::make_unique<Launch>();
@@ -203,7 +253,8 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   const Weights weights(options, folder, config, launch->spec);
   launch->dtype = plan::own::run_dtype(launch->spec, options.launch.args);
   engine::EngineOptions engine = engine_options(options, arguments, *launch);
-  divide(options.launch, arguments.args, *launch);
+  if (processes != nullptr) processes->agree(facts_of(options, environment, folder, *launch));
+  divide(options.launch, arguments.args, processes, *launch);
   launch->setup = apply_device(options.launch, launch->device, *launch->backend, launch->spec,
                                plan::own::stage_views(launch->stages), engine);
   const std::string narrowed = plan::own::dtype_note(launch->spec, options.launch.args);
@@ -211,7 +262,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   for (const std::string& note : launch->setup.notes) {
     if (!options.quiet) say(note);
   }
-  launch->engine = make_engine(weights.source(), *launch, engine);
+  make_engine(weights.source(), engine, processes, *launch);
   if (launch->device.card) {
     for (const std::string& note : backend::device_notes(*launch->backend)) {
       launch->setup.notes.push_back(note);

@@ -14,6 +14,7 @@
 #include "cli/run/device.h"
 #include "cli/run/options.h"
 #include "engine/engine.h"
+#include "engine/ranks/rank_server.h"
 #include "model/config.h"
 #include "plan/own/arguments.h"
 #include "shard/ranks/rank_model.h"
@@ -30,22 +31,26 @@ struct Launch {
   batch::ChatOptions chat;
   batch::PictureRules pictures;
   model::GenerationConfig generation;
-  std::unique_ptr<backend::Backend> backend;                        // of rank 0
-  std::vector<std::unique_ptr<backend::Backend>> others;            // of the ranks after it
-  std::vector<shard::StageModel> stages;                            // of each copy
-  int64_t tensor_ranks = 1;                                         // of each stage
-  std::vector<std::unique_ptr<checkpoint::CountedSource>> sources;  // by rank; none: random weights
-  std::unique_ptr<engine::Engine> engine;
+  std::unique_ptr<backend::Backend> backend;              // of the first rank of this process
+  std::vector<std::unique_ptr<backend::Backend>> others;  // of those after it
+  std::vector<shard::StageModel> stages;                  // of each copy
+  int64_t tensor_ranks = 1;                               // of each stage
+  /// By rank; null of those in other processes, none at all with random weights.
+  std::vector<std::unique_ptr<checkpoint::CountedSource>> sources;
+  std::unique_ptr<engine::Engine> engine;      // null in a process that serves
+  std::unique_ptr<engine::RankServer> server;  // null in all others
 };
 
 /// The card, if any; instruction set and threads. Throws Error(usage).
 DeviceChoice choose_device(const RunOptions& options, const Environment& environment);
 
-/// Loads the model; `before_weights` is called when all but backend and engine are there. Throws
-/// Error(checkpoint_unusable, does_not_fit).
+/// Loads the model; `before_weights` is called when all but backend and engine are there. Of
+/// several processes each loads the ranks that it has. Throws Error(checkpoint_unusable,
+/// does_not_fit).
 std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& environment,
                                DeviceChoice device,
-                               const std::function<void(const Launch&)>& before_weights);
+                               const std::function<void(const Launch&)>& before_weights,
+                               engine::Processes* processes = nullptr);
 
 /// Request fields of a line that says nothing: vLLM's defaults, the model's generation_config, the
 /// flags. Throws Error(usage) for a flag out of range, Error(checkpoint_unusable) for the model's.

@@ -1,0 +1,170 @@
+#include "cli/run/fleet.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "cli/run/account.h"
+#include "cli/run/launch.h"
+#include "cli/signals.h"
+#include "cli/terminal.h"
+#include "processes/mpi_library.h"
+
+namespace plimsoll::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A launcher ends all processes when one has failed: time for the first one to say why.
+constexpr auto kFirstSpeaks = 300ms;
+/// A process that has failed leaves by itself when nobody answers.
+constexpr auto kAnswer = 10s;
+/// Numbers of processes that a refusal names.
+constexpr int64_t kMostNamed = 64;
+
+int64_t ranks_of_copy(const RunOptions& options) {
+  return options.launch.args.tensor_parallel * options.launch.args.pipeline_parallel;
+}
+
+// Where a launcher of MPI started as many processes as are asked for; parts are runs of their own
+// unless they have ranks to share.
+bool is_shared(const RunOptions& options, const Environment& environment) {
+  if (!environment.mpi || environment.mpi->count == 1) return false;
+  if (!options.wanted_part) return true;
+  return !options.wanted_part->automatic && ranks_of_copy(options) > 1;
+}
+
+[[noreturn]] void leave_quietly(ExitCode code) {
+  std::this_thread::sleep_for(kFirstSpeaks);
+  _exit(static_cast<int>(code));
+}
+
+void check_ranks(const RunOptions& options, const MpiPlace& place) {
+  const plan::EngineArgs& args = options.launch.args;
+  const int64_t ranks = ranks_of_copy(options);
+  if (ranks % place.count == 0) return;
+  if (place.process > 0) leave_quietly(ExitCode::usage);  // the first one says it
+  std::vector<int64_t> fitting;
+  for (int64_t count = 1; count <= std::min(ranks, kMostNamed); ++count) {
+    if (ranks % count == 0) fitting.push_back(count);
+  }
+  fail(ExitCode::usage,
+       "{} is {}: {} processes cannot share the {} of -tp {} and -pp {}{}; {} would do, and "
+       "--part auto makes each a run of its own",
+       place.variable, place.count, place.count,
+       ranks == 1 ? "one rank" : fmt::format("{} ranks", ranks), args.tensor_parallel,
+       args.pipeline_parallel,
+       args.data_parallel > 1 ? " (each has a share of all -dp copies)" : "",
+       fmt::join(fitting, ", "));
+}
+
+// Beside the program: where it is built, and where it is installed.
+std::vector<std::string> plugin_folders() {
+  std::error_code ignored;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const std::filesystem::path folder = program.parent_path();
+  return {folder.string(), (folder.parent_path() / "lib/plimsoll").string()};
+}
+
+// By a thread of the fleet, where the others have not ended by themselves.
+void leave_first(processes::Fleet& fleet, const processes::Fault& fault) {
+  say(fault.text);
+  fleet.farewell(fault.code);
+  _exit(static_cast<int>(fault.code));
+}
+
+ExitCode code_of_handled() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.code();
+  } catch (const std::bad_alloc&) {
+    return ExitCode::output_unwritable;
+  } catch (...) {
+    return ExitCode::bug;
+  }
+}
+
+[[noreturn]] void leave_failed(processes::Fleet& fleet, ExitCode code, const std::string& text) {
+  if (!fleet.fault()) fleet.report(code, text);
+  const auto end = std::chrono::steady_clock::now() + kAnswer;
+  while (!fleet.fault() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(5ms);
+  }
+  leave_quietly(fleet.fault() ? fleet.fault()->code : code);
+}
+
+bool is_let_go(processes::Fleet& fleet) {
+  const auto fault = fleet.fault();
+  return fault && fault->code == ExitCode::done;
+}
+
+}  // namespace
+
+bool is_follower(const Environment& environment, const RunOptions& options) {
+  return is_shared(options, environment) && environment.mpi->process > 0;
+}
+
+std::unique_ptr<processes::Fleet> join_fleet(const RunOptions& options,
+                                             const Environment& environment) {
+  if (!is_shared(options, environment)) return nullptr;
+  const MpiPlace& place = *environment.mpi;
+  check_ranks(options, place);
+  const char* const openmpi = "plimsoll_openmpi.so";
+  const char* const mpich = "plimsoll_mpich.so";
+  std::vector<std::string> names{openmpi, mpich};
+  if (!place.open_mpi && place.variable.starts_with("PMI_")) names = {mpich, openmpi};
+  if (place.open_mpi) names = {openmpi};
+  const auto leave = [](processes::Fleet& fleet, const processes::Fault& fault) {
+    if (fleet.process() == 0) return leave_first(fleet, fault);
+    leave_quietly(fault.code);
+  };
+  return std::make_unique<processes::Fleet>(processes::open_mpi(plugin_folders(), names), leave);
+}
+
+int64_t tensor_ranks_here(const RunOptions& options, const processes::Fleet& fleet) {
+  return std::min(options.launch.args.tensor_parallel, ranks_of_copy(options) / fleet.count());
+}
+
+int serve(RunOptions options, const Environment& environment, processes::Fleet& fleet) {
+  options.quiet = true;
+  options.skip_tokenizer_init = true;  // prompts and answers are the first one's
+  install_signal_handlers();           // and so is when to stop
+  std::unique_ptr<Launch> launched;    // outlives messages on their way
+  try {
+    DeviceChoice device = choose_device(options, environment);
+    device.tensor_ranks = tensor_ranks_here(options, fleet);
+    launched = launch(
+        options, environment, std::move(device), [](const Launch&) {}, &fleet);
+    launched->server->serve();
+    fleet.send_account(account_of_server(*launched, fleet));
+    fleet.end();
+    return 0;
+  } catch (const std::bad_alloc&) {
+    leave_failed(fleet, code_of_handled(), "out of host memory; finished lines are safe");
+  } catch (const std::exception& error) {
+    if (!is_let_go(fleet)) leave_failed(fleet, code_of_handled(), error.what());
+    fleet.end_idle();  // all was done before
+    return 0;
+  }
+}
+
+void end_fleet(processes::Fleet& fleet) {
+  const auto fault = fleet.fault();
+  fleet.farewell(fault ? fault->code : code_of_handled());
+  try {
+    throw;
+  } catch (const engine::RankLost&) {
+    if (fault) throw Error(fault->code, fault->text);
+    throw;
+  }
+}
+
+}  // namespace plimsoll::cli

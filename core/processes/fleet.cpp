@@ -1,0 +1,85 @@
+#include "processes/fleet.h"
+
+#include <sstream>
+
+namespace plimsoll::processes {
+namespace {
+
+// The first line that differs, as "name: ours here, theirs in process 0".
+std::string difference(const std::string& ours, const std::string& theirs) {
+  std::istringstream own(ours), first(theirs);
+  std::string line, wanted;
+  while (true) {
+    const bool more = static_cast<bool>(std::getline(own, line));
+    if (static_cast<bool>(std::getline(first, wanted)) != more) return "another number of ranks";
+    if (!more) return "";
+    if (line == wanted) continue;
+    const size_t name = line.find(": ");
+    if (name == std::string::npos || !wanted.starts_with(line.substr(0, name + 2))) {
+      return fmt::format("{} here, {} in process 0", line, wanted);
+    }
+    return fmt::format("{} here, {} in process 0", line, wanted.substr(name + 2));
+  }
+}
+
+}  // namespace
+
+Fleet::Fleet(const PlimsollMpi& mpi, const std::function<void(Fleet&, const Fault&)>& leave)
+    : link_(mpi),
+      messages_(link_),
+      control_(link_, {.give_up = [this] { messages_.give_up(); },
+                       .leave = [this, leave](const Fault& fault) { leave(*this, fault); }}) {}
+
+bool Fleet::is_near(int64_t process) const {
+  return link_.is_near(static_cast<int>(process));
+}
+
+engine::Communicator& Fleet::rank(int64_t copy, int64_t rank, int64_t ranks) {
+  return messages_.rank(copy, rank, ranks / count());
+}
+
+void Fleet::agree(const std::string& facts) {
+  if (process() == 0) {
+    for (int other = 1; other < count(); ++other) control_.tell(other, Kind::facts, facts);
+    for (int other = 1; other < count(); ++other) control_.await(other, Kind::agreed);
+    for (int other = 1; other < count(); ++other) control_.tell(other, Kind::begin, "");
+    return;
+  }
+  const std::string differs = difference(facts, control_.await(0, Kind::facts));
+  if (!differs.empty()) {
+    fail(ExitCode::usage,
+         "the processes of one launch need the same command line and machines that are alike: {}",
+         differs);
+  }
+  control_.tell(0, Kind::agreed, "");
+  control_.await(0, Kind::begin);
+}
+
+std::string Fleet::receive_account(int64_t process) {
+  return control_.await(static_cast<int>(process), Kind::account);
+}
+
+void Fleet::report(ExitCode code, const std::string& text) {
+  const bool named = text.starts_with("rank ");
+  control_.tell(0, Kind::fault,
+                named ? text
+                      : fmt::format("process {} of {}, on {}: {}", process(), count(),
+                                    link_.host(link_.process()), text),
+                code);
+}
+
+void Fleet::farewell(ExitCode code) noexcept {
+  if (!said_farewell_.exchange(true)) control_.farewell(code);
+}
+
+void Fleet::end_idle() {
+  farewell(ExitCode::done);
+  link_.finish();
+}
+
+void Fleet::end() {
+  control_.end();
+  link_.finish();
+}
+
+}  // namespace plimsoll::processes

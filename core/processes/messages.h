@@ -1,0 +1,37 @@
+// Data between ranks of several processes.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "engine/ranks/communicator.h"
+#include "processes/link.h"
+
+namespace plimsoll::processes {
+
+class Messages {
+ public:
+  explicit Messages(Link& link) : link_(link) {}
+
+  /// The end of a rank of this process; each process has `each` ranks of a copy. Lives as long as
+  /// this.
+  engine::Communicator& rank(int64_t copy, int64_t rank, int64_t each);
+  /// Wakes all who wait, who throw RankLost.
+  void give_up() noexcept { given_up_ = true; }
+
+ private:
+  class End;
+  /// Waits for a request; the bytes that it moved.
+  size_t wait(PlimsollMpiRequest request);
+
+  Link& link_;
+  std::atomic<bool> given_up_ = false;
+  std::mutex mutex_;
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<engine::Communicator>>
+      ends_;  // by copy and rank
+};
+
+}  // namespace plimsoll::processes
