@@ -132,13 +132,10 @@ void cut_spanning_norms(const LayerSpec& layer, ModelSpec& rank) {
 }
 
 // A stage would need what another has: the token table, keys, the first layer's input.
-void refuse_uncut(const ModelSpec& spec) {
+void refuse_uncut(const ModelSpec& spec, const char* cure) {
   if (spec.layer_inputs.width == 0 && !spec.shares_blocks()) return;
-  fail(ExitCode::usage,
-       "{} has {}, of which ranks and stages are not made here yet; use --tensor-parallel-size 1 "
-       "and --pipeline-parallel-size 1",
-       spec.architecture,
-       spec.layer_inputs.width > 0 ? "inputs by layer" : "blocks that layers share");
+  fail(ExitCode::usage, "{} has {}, which are not cut so yet; use {}", spec.architecture,
+       spec.layer_inputs.width > 0 ? "inputs by layer" : "blocks that layers share", cure);
 }
 
 /// Layers that see what the layer before chose have it in their stage.
@@ -159,7 +156,7 @@ std::vector<StageModel> stage_models(const ModelSpec& spec, const Layout& layout
   std::optional<ModelSpec> cut;
   if (layout.tensor_parallel > 1) model = &cut.emplace(cut_for_run(spec, layout.tensor_parallel));
   if (layout.pipeline_parallel == 1) return {{*model, 0}};
-  refuse_uncut(spec);
+  refuse_uncut(spec, "--pipeline-parallel-size 1");
   Layout stages_alone = layout;
   stages_alone.tensor_parallel = 1;
   (void)make_stages(spec, stages_alone);  // refuses what vLLM cannot divide
@@ -177,7 +174,9 @@ std::vector<StageModel> stage_models(const ModelSpec& spec, const Layout& layout
 }
 
 std::vector<RankModel> rank_models(const ModelSpec& spec, const Layout& layout) {
-  if (layout.tensor_parallel > 1 || layout.pipeline_parallel > 1) refuse_uncut(spec);
+  if (layout.tensor_parallel > 1 || layout.pipeline_parallel > 1) {
+    refuse_uncut(spec, "--tensor-parallel-size 1 and --pipeline-parallel-size 1");
+  }
   const std::vector<Stage> stages = make_stages(spec, layout);
   const ModelSpec cut = cut_weights(spec, stages);
   std::vector<RankModel> models;

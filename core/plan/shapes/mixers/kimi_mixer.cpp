@@ -150,6 +150,11 @@ void add_kimi_layer(Builder& build, int64_t layer) {
 
 void add_grouped_delta(Builder& build, int64_t layer) {
   const ConfigView& config = build.config;
+  if (build.bias(build.family.mlp_bias) && is_mixture_layer(build, layer)) {
+    fail(ExitCode::usage,
+         "When not reduce the results, adding bias to the results can lead to incorrect results: "
+         "vLLM refuses \"use_bias\" beside shared experts");
+  }
   const int64_t group = config.required({"layer_group_size"}, kLinearSize);
   const int64_t grouped = build.dims.layers / group * group;
   const int64_t heads = build.dims.heads, hidden = build.dims.hidden;
