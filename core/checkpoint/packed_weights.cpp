@@ -50,7 +50,7 @@ class PartRows final : public model::PackedRows {
   [[nodiscard]] int64_t groups() const {
     const model::Packing& packing = *part_.packing;
     if (packing.ordered) return packing.groups(columns_);
-    const int64_t lead = packing.group > 0 ? block_.column % packing.group : 0;
+    const int64_t lead = packing.inputs_before(block_.column);
     return packing.groups(lead + block_.columns);
   }
 

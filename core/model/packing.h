@@ -107,6 +107,10 @@ struct Packing {
   int64_t lead = 0;
 
   bool operator==(const Packing&) const = default;
+  /// Inputs of the group of input `first` that lie before it.
+  [[nodiscard]] int64_t inputs_before(int64_t first) const {
+    return group > 0 ? first % group : 0;
+  }
   [[nodiscard]] int64_t groups(int64_t columns) const {
     return group > 0 ? (lead + columns + group - 1) / group : 1;
   }
@@ -125,9 +129,8 @@ struct NestedScales {
 
 /// Rows of a quantised part of a weight, or of some inputs of it, read from wherever they are
 /// stored: rows, columns and groups are counted from the first that it was opened for; the first
-/// group and the last may have further inputs. Several
-/// threads may read at once. Throws Error(checkpoint_unusable), naming the tensor, for values that
-/// no weight has (NaN).
+/// group and the last may have further inputs. Several threads may read at once. Throws
+/// Error(checkpoint_unusable), naming the tensor, for values that no weight has (NaN).
 class PackedRows {
  public:
   virtual ~PackedRows() = default;

@@ -88,8 +88,8 @@ struct InputShare {
                      .block_rows = rows,
                      .block_stride = rows};
     part.packing = packing;
-    for (int64_t other = 1; packing.group > 0 && other < ranks; ++other)
-      part.packing->lead = std::max(part.packing->lead, other * own % packing.group);
+    for (int64_t other = 1; other < ranks; ++other)
+      part.packing->lead = std::max(part.packing->lead, packing.inputs_before(other * own));
     spec.parts = {part};
     spec.shape = {rows, own};
     spec.slices = model::slices_of(columns, model::slice_unit(spec)) / ranks;

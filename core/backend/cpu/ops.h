@@ -232,7 +232,7 @@ class CpuBackend final : public Backend {
       rule.planes = weight.dtype == DType::f32 ? 3 : 2;
       rule.bits = part.packing->bits;
       rule.group = part.packing->group;
-      rule.lead = rule.group > 0 ? weight.first_input() % rule.group : 0;
+      rule.lead = part.packing->inputs_before(weight.first_input());
     }
     return rule;
   }

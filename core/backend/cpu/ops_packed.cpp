@@ -57,7 +57,7 @@ PackedTile packed_tile(const PackedView& view, int64_t first_strip, int64_t firs
   if (view.packing.factors) tile.factors = view.at<float>(layout.factors) + first_strip * kStrip;
   if (view.packing.ordered) tile.order = view.at<int32_t>(layout.order);
   if (view.packing.code == model::Code::table) tile.table = view.at<float>(layout.table);
-  if (view.packing.group > 0 && !view.packing.ordered) tile.lead = first_input % view.packing.group;
+  if (!view.packing.ordered) tile.lead = view.packing.inputs_before(first_input);
   return tile;
 }
 
@@ -69,7 +69,7 @@ PackedTile slice_of(PackedTile tile, int64_t width, int64_t slice) {
       first / model::word_inputs(packing.bits) * PackedPart::unit_words(packing.bits);
   const bool in_turn = packing.group > 0 && !packing.ordered;
   const int64_t group = in_turn ? (tile.lead + first) / packing.group : 0;
-  if (in_turn) tile.lead = (tile.lead + first) % packing.group;
+  if (in_turn) tile.lead = packing.inputs_before(tile.lead + first);
   if (tile.order != nullptr) tile.order += first;
   tile.codes += words * kStrip * static_cast<int64_t>(sizeof(uint32_t));
   tile.scales += group * kStrip * model::scale_bytes(tile.scale);

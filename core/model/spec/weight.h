@@ -147,8 +147,8 @@ struct WeightSpec {
   std::optional<ExpertBlocks> expert_blocks = {};
   Repack repack = Repack::none;
   Kept kept = Kept::in_model;
-  bool zeros_if_absent =
-      false;  // a checkpoint may lack it (in_run), and vLLM refuses one that has it
+  /// A checkpoint may lack it (in_run), and vLLM refuses one that has it.
+  bool zeros_if_absent = false;
   UnevenHeads uneven_heads = UnevenHeads::refused;
   InterleavedCut interleaved = InterleavedCut::blindly;
   /// Of stacks: rows are the gate's and the up's in turn; `run` has the gate's first.

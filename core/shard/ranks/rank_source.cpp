@@ -23,7 +23,7 @@ class FilledRows final : public model::PackedRows {
         scale_bytes_(model::scale_bytes(packing.scale)) {
     if (packing.lead == 0) return;
     model::Packing own = packing;
-    own.lead = block.column % packing.group;
+    own.lead = packing.inputs_before(block.column);
     groups_ = own.groups(block.columns);
   }
 

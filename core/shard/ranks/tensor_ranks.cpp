@@ -50,8 +50,8 @@ void cut_groups(int64_t inputs, int64_t ranks, model::Packing& packing) {
     packing.group /= ranks;
     return;
   }
-  for (int64_t rank = 1; packing.group > 0 && rank < ranks; ++rank) {
-    packing.lead = std::max(packing.lead, rank * inputs % packing.group);
+  for (int64_t rank = 1; rank < ranks; ++rank) {
+    packing.lead = std::max(packing.lead, packing.inputs_before(rank * inputs));
   }
 }
 
