@@ -51,12 +51,10 @@ class TensorRanks : public backend::InputRanks {
   TensorRanks(const TensorRanks&) = delete;
   TensorRanks& operator=(const TensorRanks&) = delete;
 
-  [[nodiscard]] int64_t rank() const override = 0;
   /// A power of two.
   [[nodiscard]] virtual int64_t ranks() const = 0;
   /// Made in a tree of pairs: (0 + 1) + (2 + 3).
   void sum(backend::View values) override = 0;
-  void share_rows(backend::View rows, std::span<const int32_t> owners) override = 0;
   /// `all` of rank 0 [rows, n] becomes the columns of all side by side, those beyond n left out.
   virtual void gather_columns(backend::View columns, backend::View all) = 0;
   /// `all` [rows, n] of every rank becomes the columns of all side by side. Where n is smaller than

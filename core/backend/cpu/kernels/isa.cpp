@@ -29,6 +29,10 @@ bool ask_for_tiles() {
 bool has_tiles() {
   return __builtin_cpu_supports("amx-tile") != 0 && ask_for_tiles();
 }
+
+bool has_vnni(CpuIsa isa) {
+  return isa >= CpuIsa::avx512 && __builtin_cpu_supports("avx512vnni") != 0;
+}
 #endif
 
 }  // namespace
@@ -90,7 +94,7 @@ TileProduct bf16_tiles(CpuIsa isa) {
 
 const FixedKernels* fixed_kernels(CpuIsa isa) {
 #if defined(__x86_64__)
-  if (isa >= CpuIsa::avx512 && __builtin_cpu_supports("avx512vnni") != 0) return &kFixedVnni;
+  if (has_vnni(isa)) return &kFixedVnni;
 #endif
   static_cast<void>(isa);
   return nullptr;
@@ -98,9 +102,8 @@ const FixedKernels* fixed_kernels(CpuIsa isa) {
 
 IntegerProduct integer_product(CpuIsa isa) {
 #if defined(__x86_64__)
-  const bool vnni = isa >= CpuIsa::avx512 && __builtin_cpu_supports("avx512vnni") != 0;
   const bool tiles = __builtin_cpu_supports("amx-int8") != 0 && has_tiles();
-  if (vnni) return tiles ? integer_amx : integer_vnni;
+  if (has_vnni(isa)) return tiles ? integer_amx : integer_vnni;
 #endif
   static_cast<void>(isa);
   return nullptr;
