@@ -6,6 +6,7 @@
 #include <random>
 
 #include "cli/program.h"
+#include "cli/rank_lines.h"
 #include "reference/recipe.h"
 #include "skipped.h"
 
@@ -13,6 +14,7 @@ using namespace plimsoll;
 using test::Outcome;
 using test::Scratch;
 using test::shell;
+using test::write_rank_lines;
 
 namespace {
 
@@ -34,22 +36,13 @@ std::string processes(int count) {
   return kMpirun + "-n " + std::to_string(count) + " \"$PROGRAM\" ";
 }
 
-void write_input(const Scratch& scratch) {
-  scratch.write("in", R"({"prompt":"To be, or not","max_tokens":20,"temperature":0,"logprobs":2})"
-                      "\n"
-                      R"({"prompt":["Enter","Exit, pursued"],"n":2,"seed":5,"max_tokens":9})"
-                      "\n"
-                      R"({"prompt":"O","max_tokens":30,"ignore_eos":true})"
-                      "\n");
-}
-
 }  // namespace
 
 TEST_CASE("ranks in several processes print what one rank prints") {
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const Scratch scratch;
-  write_input(scratch);
+  write_rank_lines(scratch);
   for (const char* dtype : {"float32", "bfloat16"}) {
     const std::string run =
         std::string("run $MODEL -q -i in --overwrite --report r --threads 1 --dtype ") + dtype;
@@ -98,7 +91,7 @@ TEST_CASE("the report has what each rank has taken and read, in whatever process
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const Scratch scratch;
-  write_input(scratch);
+  write_rank_lines(scratch);
   const auto ranks_of = [&](const std::string& program, const std::string& flags) {
     const Outcome outcome =
         shell(scratch, program + " run $MODEL -q -i in -o out --overwrite --report r " + flags);
@@ -123,7 +116,7 @@ TEST_CASE("a run goes on in several processes, and is over for all") {
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const Scratch scratch;
-  write_input(scratch);
+  write_rank_lines(scratch);
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
   const std::string run = "run $MODEL -i in -o out -tp 2 --progress none ";
   // Ended by a signal after the first lines.
@@ -145,7 +138,7 @@ TEST_CASE("processes that do not fit the ranks, and each other, are told once") 
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const Scratch scratch;
-  write_input(scratch);
+  write_rank_lines(scratch);
   const auto refusal = [&](const std::string& command, const std::string& wanted) {
     const Outcome outcome = shell(scratch, command);
     INFO(outcome.err);
@@ -166,7 +159,7 @@ TEST_CASE("commands that one process does are done by one") {
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const Scratch scratch;
-  write_input(scratch);
+  write_rank_lines(scratch);
   const Outcome plan =
       shell(scratch, processes(2) + "plan $MODEL --engine plimsoll -tp 2 --format json");
   INFO(plan.err);

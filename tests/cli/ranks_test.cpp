@@ -3,28 +3,17 @@
 #include <filesystem>
 
 #include "cli/program.h"
+#include "cli/rank_lines.h"
 
 using namespace plimsoll;
 using test::Outcome;
 using test::Scratch;
 using test::shell;
-
-namespace {
-
-void write_input(const Scratch& scratch) {
-  scratch.write("in", R"({"prompt":"To be, or not","max_tokens":20,"temperature":0,"logprobs":2})"
-                      "\n"
-                      R"({"prompt":["Enter","Exit, pursued"],"n":2,"seed":5,"max_tokens":9})"
-                      "\n"
-                      R"({"prompt":"O","max_tokens":30,"ignore_eos":true})"
-                      "\n");
-}
-
-}  // namespace
+using test::write_rank_lines;
 
 TEST_CASE("ranks of every kind print what one rank prints") {
   const Scratch scratch;
-  write_input(scratch);
+  write_rank_lines(scratch);
   for (const char* dtype : {"float32", "bfloat16"}) {
     const std::string run =
         std::string("plimsoll run $MODEL -q -i in --overwrite --report r --dtype ") + dtype;
@@ -54,7 +43,7 @@ TEST_CASE("tensor-parallel ranks take steps of which no logits are wanted") {
 
 TEST_CASE("a run goes on with another number of stages") {
   const Scratch scratch;
-  write_input(scratch);
+  write_rank_lines(scratch);
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
   // Ended by a signal after the first lines.
   const Outcome outcome =
@@ -68,7 +57,7 @@ TEST_CASE("a run goes on with another number of stages") {
 
 TEST_CASE("VLLM_PP_LAYER_PARTITION divides a run, and the report says what each rank read") {
   const Scratch scratch;
-  write_input(scratch);
+  write_rank_lines(scratch);
   const auto ranks_of = [&](const std::string& partition) {
     const Outcome outcome = shell(scratch, "VLLM_PP_LAYER_PARTITION=" + partition +
                                                " plimsoll run $MODEL -q -i in -o out --overwrite "
@@ -92,7 +81,7 @@ TEST_CASE("VLLM_PP_LAYER_PARTITION divides a run, and the report says what each 
 
 TEST_CASE("each rank reads its share, of a checkpoint or of shards that were cut for as many") {
   const Scratch scratch;
-  write_input(scratch);
+  write_rank_lines(scratch);
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o one").status == 0);
   REQUIRE(shell(scratch, "plimsoll shard $MODEL -q -o cut -tp 2").status == 0);
   for (const char* model : {"$MODEL", "cut --load-format sharded_state"}) {
@@ -116,7 +105,7 @@ TEST_CASE("each rank reads its share, of a checkpoint or of shards that were cut
 
 TEST_CASE("ranks that cannot be are refused by name") {
   const Scratch scratch;
-  write_input(scratch);
+  write_rank_lines(scratch);
   const auto refusal = [&](const std::string& before, const std::string& flags) {
     const Outcome outcome =
         shell(scratch, before + " plimsoll run $MODEL -i in -o out --overwrite " + flags);
