@@ -19,17 +19,10 @@ WeightScheme nvfp4(int64_t group, bool static_input = true) {
   return {.format = WeightFormat::nvfp4, .bits = 4, .group = group, .static_input = static_input};
 }
 
-WeightScheme block_fp8(int64_t outputs, int64_t inputs) {
-  return {.format = WeightFormat::fp8,
-          .scales = Scales::block,
-          .bits = 8,
-          .block_out = outputs,
-          .block_in = inputs,
-          .refine_expert_blocks = true};
-}
-
-WeightScheme tensor_fp8(bool static_input) {
-  return {.format = WeightFormat::fp8, .bits = 8, .static_input = static_input};
+WeightScheme refined_fp8(int64_t outputs, int64_t inputs) {
+  WeightScheme scheme = block_fp8(outputs, inputs);
+  scheme.refine_expert_blocks = true;
+  return scheme;
 }
 
 constexpr Bounds kBlock{1, 1 << 20};
@@ -54,17 +47,12 @@ WeightScheme modelopt_algorithm(const std::string& algorithm, int64_t group) {
     return scheme;
   }
   if (algorithm == "FP8") return tensor_fp8(true);
-  if (algorithm == "FP8_PB_WO") return block_fp8(128, 128);
-  if (algorithm == "FP8_PER_CHANNEL_PER_TOKEN") {
-    return {.format = WeightFormat::fp8, .scales = Scales::channel, .bits = 8};
-  }
+  if (algorithm == "FP8_PB_WO") return refined_fp8(128, 128);
+  if (algorithm == "FP8_PER_CHANNEL_PER_TOKEN") return channel_fp8();
   if (algorithm == "MXFP8") {
-    return {.format = WeightFormat::fp8,
-            .scales = Scales::block,
-            .bits = 8,
-            .block_out = 1,
-            .block_in = 32,
-            .scale_bytes = 1};
+    WeightScheme scheme = block_fp8(1, 32);
+    scheme.scale_bytes = 1;
+    return scheme;
   }
   fail(ExitCode::checkpoint_unusable,
        "quantization_config: ModelOpt's quant_algo \"{}\" is not supported; known are NVFP4, "
@@ -133,8 +121,8 @@ Quantization::Quantization(const ConfigView& config) {
     read_compressed(config);
   } else if (method_ == "fbgemm_fp8") {
     planned_alone_ = true;
-    base_ = {
-        .format = WeightFormat::fp8, .scales = Scales::channel, .bits = 8, .input_bound = true};
+    base_ = channel_fp8();
+    base_.input_bound = true;
     expert_scheme_ = WeightScheme{};
     ignored_ = NameList(names(config, {"modules_to_not_convert"}), NameMatch::exact);
   } else if (method_ == "quark") {
@@ -145,7 +133,7 @@ Quantization::Quantization(const ConfigView& config) {
   } else if (method_ == "auto-round" || method_ == "intel/auto-round") {
     read_auto_round(config);
   } else if (method_ == "mxfp4" || method_ == "gpt_oss_mxfp4") {
-    expert_scheme_ = WeightScheme{.format = WeightFormat::mxfp4, .bits = 4, .group = 32};
+    expert_scheme_ = mxfp4();
   } else if (method_ == "bitsandbytes") {
     const bool four = config.flag({"load_in_4bit", "_load_in_4bit"}, false);
     base_ = {.format = WeightFormat::bitsandbytes, .bits = four ? 4 : 8};
@@ -196,9 +184,9 @@ Quantization Quantization::asked(const std::string& method) {
   if (method == "fp8" || method == "fp8_per_tensor") {
     result.base_ = tensor_fp8(false);
   } else if (method == "fp8_per_channel") {
-    result.base_ = {.format = WeightFormat::fp8, .scales = Scales::channel, .bits = 8};
+    result.base_ = channel_fp8();
   } else if (method == "fp8_per_block") {
-    result.base_ = block_fp8(128, 128);
+    result.base_ = refined_fp8(128, 128);
   } else if (method == "bitsandbytes") {
     result.base_ = {.format = WeightFormat::bitsandbytes, .bits = 4};
   } else {
@@ -223,7 +211,7 @@ void Quantization::read_fp8(const ConfigView& config) {
       fail(ExitCode::checkpoint_unusable, "{}: \"weight_block_size\" must be two positive integers",
            config.path());
     }
-    base_ = block_fp8(block[0], block[1]);
+    base_ = refined_fp8(block[0], block[1]);
   } else {
     base_ = tensor_fp8(config.text({"activation_scheme"}, "dynamic") == "static");
   }
@@ -293,7 +281,7 @@ void Quantization::read_compressed(const ConfigView& config) {
   // Kimi-K3's experts go to the mxfp4 method, which leaves every other module plain.
   if (format == "mxfp4-pack-quantized") {
     method_ = "mxfp4";
-    expert_scheme_ = WeightScheme{.format = WeightFormat::mxfp4, .bits = 4, .group = 32};
+    expert_scheme_ = mxfp4();
     attention_scales_ = false;
     groups_.clear();
   }
@@ -322,9 +310,7 @@ void Quantization::specialize_for_deepseek_v4(const std::string& expert_dtype,
                                               const std::string& expert_method) {
   if (method_ != "fp8" || expert_dtype != "fp4") return;
   base_.scale_bytes = 1;
-  const bool nvidia = expert_method == "NVFP4";
-  expert_scheme_ =
-      nvidia ? nvfp4(16) : WeightScheme{.format = WeightFormat::mxfp4, .bits = 4, .group = 32};
+  expert_scheme_ = expert_method == "NVFP4" ? nvfp4(16) : mxfp4();
 }
 
 bool Quantization::int8_activations() const {

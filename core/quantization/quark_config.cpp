@@ -6,8 +6,6 @@
 namespace plimsoll::quantization {
 namespace {
 
-constexpr int64_t kMicroscale = 32;  // inputs that share a scale in the OCP's formats
-
 [[noreturn]] void refuse(const ConfigView& config, const std::string& dtype,
                          const std::string& scheme) {
   fail(ExitCode::checkpoint_unusable,
@@ -23,23 +21,20 @@ WeightScheme quark_scheme(const ConfigView& config) {
   const std::string dtype = weights.text({"dtype"}, "");
   const std::string how = weights.text({"qscheme"}, "");
   const bool rounded = config.has_child({"input_tensors"});
-  if (dtype == "fp4" && how == "per_group" && weights.integer({"group_size"}, 0) == kMicroscale) {
-    return {
-        .format = WeightFormat::mxfp4, .bits = 4, .group = kMicroscale, .whole_inputs = !rounded};
+  if (dtype == "fp4" && how == "per_group" && weights.integer({"group_size"}, 0) == mxfp4().group) {
+    WeightScheme scheme = mxfp4();
+    scheme.whole_inputs = !rounded;
+    return scheme;
   }
   if (dtype != "fp8_e4m3" || !rounded) refuse(config, dtype, how);
-  WeightScheme scheme{.format = WeightFormat::fp8, .bits = 8};
-  scheme.static_input = !inputs.flag({"is_dynamic"}, false);
-  if (how == "per_channel") {
-    scheme.scales = Scales::channel;
-  } else if (how == "per_block" &&
-             weights.integers({"block_size"}) == std::vector<int64_t>{128, 128}) {
-    scheme.scales = Scales::block;
-    scheme.block_out = scheme.block_in = 128;
-    if (weights.text({"scale_type"}, "") == "float8_e8m0fnu") scheme.scale_bytes = 1;
-  } else if (how != "per_tensor") {
-    refuse(config, dtype, how);
-  }
+  const bool static_input = !inputs.flag({"is_dynamic"}, false);
+  if (how == "per_tensor") return tensor_fp8(static_input);
+  const bool blocks =
+      how == "per_block" && weights.integers({"block_size"}) == std::vector<int64_t>{128, 128};
+  if (how != "per_channel" && !blocks) refuse(config, dtype, how);
+  WeightScheme scheme = blocks ? block_fp8(128, 128) : channel_fp8();
+  scheme.static_input = static_input;
+  if (blocks && weights.text({"scale_type"}, "") == "float8_e8m0fnu") scheme.scale_bytes = 1;
   return scheme;
 }
 

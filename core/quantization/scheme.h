@@ -42,4 +42,27 @@ struct WeightScheme {
   bool operator==(const WeightScheme&) const = default;
 };
 
+// The schemes that several methods have.
+
+/// One scale for each matrix.
+inline WeightScheme tensor_fp8(bool static_input) {
+  return {.format = WeightFormat::fp8, .bits = 8, .static_input = static_input};
+}
+/// One scale for each output.
+inline WeightScheme channel_fp8() {
+  return {.format = WeightFormat::fp8, .scales = Scales::channel, .bits = 8};
+}
+/// One scale for each block of outputs x inputs.
+inline WeightScheme block_fp8(int64_t outputs, int64_t inputs) {
+  return {.format = WeightFormat::fp8,
+          .scales = Scales::block,
+          .bits = 8,
+          .block_out = outputs,
+          .block_in = inputs};
+}
+/// The OCP's microscaling: an exponent for each 32 inputs.
+inline WeightScheme mxfp4() {
+  return {.format = WeightFormat::mxfp4, .bits = 4, .group = 32};
+}
+
 }  // namespace plimsoll::quantization
