@@ -15,6 +15,14 @@ KvLayer attention_cache(const Builder& build, int64_t kv_heads, int64_t key_size
   return cache;
 }
 
+KvLayer index_cache(Amount token_bytes) {
+  KvLayer cache;
+  cache.kind = KvKind::latent;
+  cache.token_bytes = token_bytes;
+  cache.kernel = "indexer";
+  return cache;
+}
+
 namespace {
 
 /// Heads as one layer has them: MiMo-V2 and Laguna vary them by kind of layer.
@@ -112,11 +120,7 @@ void add_block_index(Builder& build, int64_t layer, const std::string& path, int
                                          {kv_heads * size, size},
                                          Split::none});
   build.weights.plain(Part::attention, 2 * size);  // norms
-  KvLayer cache;
-  cache.kind = KvKind::latent;
-  cache.token_bytes = size * build.options.element;
-  cache.kernel = "indexer";
-  build.shape.kv_layers.push_back(cache);
+  build.shape.kv_layers.push_back(index_cache(Amount{size} * build.options.element));
 }
 
 bool has_rotary(const Builder& build) {

@@ -62,6 +62,9 @@ TextDims read_dims(const ConfigView& config, const Family& family);
 KvLayer attention_cache(const Builder& build, int64_t kv_heads, int64_t key_size,
                         int64_t value_size, int64_t window, KvKind kind);
 
+/// The keys of an indexer, `token_bytes` of each token: a cache of one kind wherever it stands.
+KvLayer index_cache(Amount token_bytes);
+
 /// Mixers: each counts one layer's token mixing and appends its cache.
 void add_attention(Builder& build, int64_t layer);
 void add_latent_attention(Builder& build, int64_t layer);

@@ -29,18 +29,28 @@ void pool_frames(VisionShape& vision, const ConfigView& outer, int64_t most) {
   vision.most_frames = most;
 }
 
-/// SigLIP and CLIP towers.
-Tower clip_large(const char* path, int64_t layers, int64_t image) {
-  constexpr int64_t kPatch = 14;
+namespace {
+
+Tower sized_tower(const char* path, const TowerSizes& sizes) {
   Tower tower;
   tower.path = path;
-  tower.layers = layers;
-  tower.hidden = 1024;
-  tower.heads = 16;
-  tower.intermediate = 4096;
-  tower.patch_inputs = 3 * kPatch * kPatch;
+  tower.layers = sizes.layers;
+  tower.hidden = sizes.hidden;
+  tower.heads = sizes.heads;
+  tower.intermediate = sizes.intermediate;
+  return tower;
+}
+
+constexpr int64_t kClipPatch = 14;
+constexpr int64_t kClipInputs = 3 * kClipPatch * kClipPatch;
+
+}  // namespace
+
+Tower clip_large(const char* path, int64_t layers, int64_t image) {
+  Tower tower = sized_tower(path, {layers, 1024, 16, 4096});
+  tower.patch_inputs = kClipInputs;
   tower.patch_bias = false;
-  tower.positions = (image / kPatch) * (image / kPatch) + 1;
+  tower.positions = (image / kClipPatch) * (image / kClipPatch) + 1;
   tower.ends = tower.hidden + norm_elements(tower);  // class token, first norm
   return tower;
 }
@@ -56,13 +66,8 @@ Tower siglip_tower(const ConfigView& config, const char* path) {
 }
 
 Tower so400m(const char* path, int64_t layers, int64_t positions) {
-  Tower tower;
-  tower.path = path;
-  tower.layers = layers;
-  tower.hidden = 1152;
-  tower.heads = 16;
-  tower.intermediate = 4304;
-  tower.patch_inputs = 3 * 14 * 14;
+  Tower tower = sized_tower(path, {layers, 1152, 16, 4304});
+  tower.patch_inputs = kClipInputs;
   tower.positions = positions;
   return tower;
 }

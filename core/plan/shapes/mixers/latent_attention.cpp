@@ -48,12 +48,8 @@ void add_indexer(Builder& build, const std::string& path, const LatentDims& dims
       Part::attention,
       {{path, "wk_weights_proj", {}}, build.dims.hidden, {size, heads}, Split::none, false, false});
   weights.parameters(Part::attention, Amount{2} * size * kFloat32);  // k_norm, gain and bias
-  KvLayer cache;
-  cache.kind = KvKind::latent;
   constexpr int64_t kScaledGroup = 128;  // fp8 keys, a float32 scale for each 128 elements
-  cache.token_bytes = size + size / kScaledGroup * kFloat32;
-  cache.kernel = "indexer";
-  build.shape.kv_layers.push_back(cache);
+  build.shape.kv_layers.push_back(index_cache(size + size / kScaledGroup * kFloat32));
 }
 
 /// DeepSeek's YaRN keeps its table in float32.
