@@ -90,6 +90,9 @@ struct LayerSpec {
   bool ends_shortcut = false;  // it is the next layer
 
   [[nodiscard]] bool has_attention() const { return attention.heads > 0; }
+  [[nodiscard]] bool has_experts() const {
+    return mlp.kind == MlpKind::experts || shortcut.has_value();
+  }
 };
 
 /// What vLLM's attention has of scales, in its order.

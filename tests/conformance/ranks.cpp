@@ -197,16 +197,13 @@ TEST_CASE("ranks that share quantised layers answer with the bits of one rank") 
 }
 
 TEST_CASE("ranks that have experts each answer with the bits of one rank") {
-  const auto has_experts = [](const model::LayerSpec& layer) {
-    return layer.mlp.kind == model::MlpKind::experts || layer.shortcut;
-  };
   int models = 0;
   for (const char* set : {"models", "more_models", "quantized"}) {
     for (const fs::path& recipe : testing::model_folders(set)) {
       if (!testing::is_served(recipe)) continue;
       RankSubject subject(recipe);
       model::ModelSpec spec = subject.spec();
-      if (std::ranges::none_of(spec.layers, has_experts)) continue;
+      if (std::ranges::none_of(spec.layers, &model::LayerSpec::has_experts)) continue;
       INFO("model " << recipe.filename());
       spec.whole_experts = true;
       const std::vector<int64_t> widths = widths_of(spec);

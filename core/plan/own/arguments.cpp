@@ -53,10 +53,8 @@ void check_supported(const EngineArgs& args, const model::ModelSpec& spec) {
 
 void divide_experts(const EngineArgs& args, model::ModelSpec& spec) {
   spec.whole_experts = args.expert_parallel;
-  const auto has_experts = [](const model::LayerSpec& layer) {
-    return layer.mlp.kind == model::MlpKind::experts || layer.shortcut;
-  };
-  if (!args.expert_parallel || std::ranges::any_of(spec.layers, has_experts)) return;
+  if (!args.expert_parallel) return;
+  if (std::ranges::any_of(spec.layers, &model::LayerSpec::has_experts)) return;
   fail(ExitCode::usage, "--enable-expert-parallel: {} has no experts; leave it out",
        spec.architecture);
 }
