@@ -1,15 +1,12 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
-#include <new>
-#include <system_error>
 
-#include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/build_info.h"
 #include "cli/completion/completion.h"
 #include "cli/doctor/command.h"
+#include "cli/failure.h"
 #include "cli/help.h"
 #include "cli/plan/command.h"
 #include "cli/run/command.h"
@@ -74,28 +71,9 @@ int main(int argc, char** argv) {
     return std::fflush(stdout) == 0 ? 0 : static_cast<int>(ExitCode::output_unwritable);
   } catch (const files::BrokenPipe&) {
     cli::die_by_signal(SIGPIPE);
-  } catch (const Error& error) {
-    cli::say(error.what());
-    return static_cast<int>(error.code());
-  } catch (const std::filesystem::filesystem_error& error) {
-    // Of paths that are written the rooms speak themselves.
-    cli::say(error.path1().string() + ": " + error.code().message());
-    return static_cast<int>(ExitCode::checkpoint_unusable);
-  } catch (const std::bad_alloc&) {
-    cli::say("out of host memory; finished lines are safe");
-    return static_cast<int>(ExitCode::output_unwritable);
-  } catch (const std::system_error& error) {
-    const bool threads = error.code() == std::errc::resource_unavailable_try_again;
-    if (!threads) {
-      cli::say(std::string("internal error: ") + error.what());
-      return static_cast<int>(ExitCode::bug);
-    }
-    cli::say(
-        "the system allows this process no more threads (ulimit -u, ulimit -v, or a control "
-        "group's pids.max); finished lines are safe");
-    return static_cast<int>(ExitCode::output_unwritable);
-  } catch (const std::exception& error) {
-    cli::say(std::string("internal error: ") + error.what());
-    return static_cast<int>(ExitCode::bug);
+  } catch (const std::exception&) {
+    const cli::Failure failure = cli::failure_in_hand();
+    cli::say(failure.text);
+    return static_cast<int>(failure.code);
   }
 }

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <new>
 #include <thread>
 #include <vector>
 
+#include "cli/failure.h"
 #include "cli/run/account.h"
 #include "cli/run/launch.h"
 #include "cli/signals.h"
@@ -80,25 +80,13 @@ void leave_first(processes::Fleet& fleet, const processes::Fault& fault) {
   _exit(static_cast<int>(fault.code));
 }
 
-ExitCode code_of_handled() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return error.code();
-  } catch (const std::bad_alloc&) {
-    return ExitCode::output_unwritable;
-  } catch (...) {
-    return ExitCode::bug;
-  }
-}
-
-[[noreturn]] void leave_failed(processes::Fleet& fleet, ExitCode code, const std::string& text) {
-  if (!fleet.fault()) fleet.report(code, text);
+[[noreturn]] void leave_failed(processes::Fleet& fleet, const Failure& failure) {
+  if (!fleet.fault()) fleet.report(failure.code, failure.text);
   const auto end = std::chrono::steady_clock::now() + kAnswer;
   while (!fleet.fault() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(5ms);
   }
-  leave_quietly(fleet.fault() ? fleet.fault()->code : code);
+  leave_quietly(fleet.fault() ? fleet.fault()->code : failure.code);
 }
 
 bool is_let_go(processes::Fleet& fleet) {
@@ -147,10 +135,8 @@ int serve(RunOptions options, const Environment& environment, processes::Fleet& 
     fleet.send_account(account_of_server(*launched, fleet));
     fleet.end();
     return 0;
-  } catch (const std::bad_alloc&) {
-    leave_failed(fleet, code_of_handled(), "out of host memory; finished lines are safe");
-  } catch (const std::exception& error) {
-    if (!is_let_go(fleet)) leave_failed(fleet, code_of_handled(), error.what());
+  } catch (const std::exception&) {
+    if (!is_let_go(fleet)) leave_failed(fleet, failure_in_hand());
     fleet.end_idle();  // all was done before
     return 0;
   }
@@ -158,7 +144,7 @@ int serve(RunOptions options, const Environment& environment, processes::Fleet& 
 
 void end_fleet(processes::Fleet& fleet) {
   const auto fault = fleet.fault();
-  fleet.farewell(fault ? fault->code : code_of_handled());
+  fleet.farewell(fault ? fault->code : failure_in_hand().code);
   try {
     throw;
   } catch (const engine::RankLost&) {
