@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "backend/cpu/kernels/fixed.h"
+#include "backend/cpu/kernels/dots/fixed.h"
 #include "backend/cpu/layout.h"
 #include "backend/cpu_fixture.h"
 

@@ -3,7 +3,7 @@
 #include <random>
 #include <vector>
 
-#include "backend/cpu/kernels/integer.h"
+#include "backend/cpu/kernels/dots/integer.h"
 #include "backend/cpu/layout.h"
 #include "backend/cpu_fixture.h"
 #include "base/rounding.h"

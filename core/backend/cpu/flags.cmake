@@ -26,7 +26,7 @@ function(plimsoll_kernel_flags)
     set(integer_amx ${integer_vnni} -mamx-tile -mamx-int8)
     set(bf16_amx ${avx512} -mamx-tile -mamx-bf16)
     foreach(product integer_vnni integer_amx fixed_vnni bf16_amx)
-      set_source_files_properties(${CMAKE_SOURCE_DIR}/core/backend/cpu/kernels/${product}.cpp
+      set_source_files_properties(${CMAKE_SOURCE_DIR}/core/backend/cpu/kernels/dots/${product}.cpp
         PROPERTIES COMPILE_OPTIONS "${${product}}" SKIP_PRECOMPILE_HEADERS ON)
     endforeach()
   endif()

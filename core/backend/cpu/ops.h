@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/kernels/bf16_tiles.h"
-#include "backend/cpu/kernels/fixed.h"
-#include "backend/cpu/kernels/integer.h"
+#include "backend/cpu/kernels/dots/bf16_tiles.h"
+#include "backend/cpu/kernels/dots/fixed.h"
+#include "backend/cpu/kernels/dots/integer.h"
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/packed_layout.h"
 #include "backend/cpu/round_inputs.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "backend/cpu/kernels/integer.h"
+#include "backend/cpu/kernels/dots/integer.h"
 #include "base/float8.h"
 #include "base/rounding.h"
 

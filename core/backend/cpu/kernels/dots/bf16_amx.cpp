@@ -2,8 +2,8 @@
 #include <cstring>
 #include <utility>
 
-#include "backend/cpu/kernels/amx.inc.h"
-#include "backend/cpu/kernels/bf16_tiles.h"
+#include "backend/cpu/kernels/dots/amx.inc.h"
+#include "backend/cpu/kernels/dots/bf16_tiles.h"
 
 namespace plimsoll::backend {
 namespace {

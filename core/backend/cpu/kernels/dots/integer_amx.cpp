@@ -1,7 +1,7 @@
 // Tiles of 16 rows by 64 columns; what is left of the columns goes by dot products.
 #if defined(__x86_64__)
-#include "backend/cpu/kernels/amx.inc.h"
-#include "backend/cpu/kernels/integer_vnni.inc.h"
+#include "backend/cpu/kernels/dots/amx.inc.h"
+#include "backend/cpu/kernels/dots/integer_vnni.inc.h"
 
 namespace plimsoll::backend {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "backend/cpu/kernels/fixed.h"
+#include "backend/cpu/kernels/dots/fixed.h"
 #include "backend/cpu/kernels/lanes.inc.h"
 #include "backend/cpu/layout.h"
 

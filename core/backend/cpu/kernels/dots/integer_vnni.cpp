@@ -1,5 +1,5 @@
 #if defined(__x86_64__)
-#include "backend/cpu/kernels/integer_vnni.inc.h"
+#include "backend/cpu/kernels/dots/integer_vnni.inc.h"
 
 namespace plimsoll::backend {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "backend/cpu/kernels/integer.h"
+#include "backend/cpu/kernels/dots/integer.h"
 #include "backend/cpu/layout.h"
 
 namespace plimsoll::backend {
