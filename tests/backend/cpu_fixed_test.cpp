@@ -1,9 +1,12 @@
 // Fixed-point rows: what they hold, and that products with them are the formula's to the bit.
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/kernels/dots/fixed.h"
@@ -19,15 +22,23 @@ using backend::FixedRow;
 using backend::kFixedUnit;
 using backend::kStrip;
 
-/// A stored row, read back.
+/// Those that this processor has.
+std::set<const FixedKernels*> kernels() {
+  std::set<const FixedKernels*> found;
+  for (const CpuIsa isa : isas()) found.insert(backend::fixed_kernels(isa));
+  found.erase(nullptr);
+  if (found.empty()) WARN("this processor has no products of fixed-point rows");
+  return found;
+}
+
+/// A row as all kernels store it, read back.
 struct Stored {
   const FixedRow& row;
   std::vector<std::byte> bytes;
 
-  Stored(const FixedKernels& kernels, const FixedRow& layout, const std::vector<float>& from,
-         int64_t bits)
+  Stored(const FixedRow& layout, const std::vector<float>& from, int64_t bits)
       : row(layout), bytes(static_cast<size_t>(layout.bytes())), nibbles_(bits == 4) {
-    kernels.store(from.data(), row, bits, bytes.data());
+    (*kernels().begin())->store(from.data(), row, bits, bytes.data());
   }
   [[nodiscard]] int64_t integer(int64_t column) const {
     const int64_t place = column % kFixedUnit;
@@ -65,17 +76,8 @@ std::vector<float> random_row(int64_t columns) {
   return row;
 }
 
-const FixedKernels* kernels() {
-  const FixedKernels* found = nullptr;
-  for (const CpuIsa isa : isas())
-    if (backend::fixed_kernels(isa) != nullptr) found = backend::fixed_kernels(isa);
-  if (found == nullptr) WARN("this processor has no products of fixed-point rows");
-  return found;
-}
-
 TEST_CASE("fixed-point rows are the nearest multiples of each chunk's power of two") {
-  const FixedKernels* const fixed = kernels();
-  if (fixed == nullptr) return;
+  if (kernels().empty()) return;
   for (const int planes : {2, 3})
     for (const int64_t bits : {4, 8})
       for (const int64_t group : {0, 16, 24, 128, 200}) {
@@ -87,7 +89,7 @@ TEST_CASE("fixed-point rows are the nearest multiples of each chunk's power of t
         for (size_t i = 128; i < 256; ++i) in[i] *= 1e-30f;
         for (size_t i = 400; i < 600; ++i) in[i] = 0;
         in[700] = 0.9999f * std::ldexp(1.f, 9);  // beyond the largest integer by the lesser power
-        const Stored stored(*fixed, row, in, bits);
+        const Stored stored(row, in, bits);
         int64_t read = 0;
         for (int64_t c = 0; c < slices * row.room(); ++c) {
           const int64_t chunk = c % row.room(), start = c / row.room() * columns;
@@ -114,7 +116,12 @@ TEST_CASE("fixed-point rows are the nearest multiples of each chunk's power of t
       }
 }
 
-/// Products with 4- or 8-bit codes in groups of 48, one scale each, zero point 3.
+/// Twice what codes of e2m1 stand for.
+constexpr std::array<int64_t, 16> kHalves = {0, 1,  2,  3,  4,  6,  8,  12,
+                                             0, -1, -2, -3, -4, -6, -8, -12};
+
+/// Products with codes in groups of 48, one scale each: integers of 4 or 8 bits whose zero point is
+/// 3, or e2m1.
 class Codes {
  public:
   static constexpr int64_t kColumns = 240, kGroup = 48;
@@ -122,10 +129,14 @@ class Codes {
   std::vector<uint8_t> codes;
   std::vector<float> scales;
 
-  explicit Codes(int64_t bits) : packing{.bits = bits, .group = kGroup, .zero = 3} {
+  /// `all`: the code of all weights; -1: random ones.
+  Codes(int64_t bits, bool halves, int all = -1)
+      : packing{.bits = bits, .group = kGroup, .zero = halves ? 0 : 3} {
+    if (halves) packing.code = model::Code::table;
+    for (size_t i = 0; i < table_.size(); ++i) table_[i] = 0.5f * static_cast<float>(kHalves[i]);
     std::mt19937 random(1);
     for (int64_t i = 0; i < kStrip * kColumns; ++i)
-      codes.push_back(static_cast<uint8_t>(random() % (1u << bits)));
+      codes.push_back(static_cast<uint8_t>(all < 0 ? random() % (1u << bits) : all));
     for (int64_t i = 0; i < kStrip * (kColumns / kGroup + 1); ++i)
       scales.push_back(0.01f * static_cast<float>(1 + random() % 100));
     const int64_t in_word = 32 / bits;
@@ -142,6 +153,7 @@ class Codes {
     return {.packing = &packing,
             .codes = reinterpret_cast<const std::byte*>(words_.data()),
             .scales = reinterpret_cast<const std::byte*>(scales.data()),
+            .table = table_.data(),
             .columns = kColumns};
   }
   /// The formula of fixed.h, rounded as it says.
@@ -151,7 +163,7 @@ class Codes {
     for (int64_t c = 0; c < chunks.count; ++c) {
       int64_t upper = 0, last = 0;
       for (int64_t k = chunks.begin(c); k < chunks.end(c); ++k) {
-        const int64_t number = code(o, k) - packing.zero;
+        const int64_t number = halves() ? kHalves[code(o, k)] : code(o, k) - packing.zero;
         const int64_t byte = in.row.planes == 2 ? 0 : static_cast<int8_t>(in.integer(k) & 0xff);
         upper += number * (in.row.planes == 2 ? in.integer(k) : (in.integer(k) - byte) / 256);
         last += number * byte;
@@ -159,59 +171,88 @@ class Codes {
       auto sum = static_cast<float>(upper);
       if (in.row.planes == 3) sum = std::fma(sum, 256.f, static_cast<float>(last));
       const auto at = static_cast<size_t>(chunks.group_of(c) * kStrip + o);
-      total = std::fma(sum, scales[at] * in.scale(c), total);
+      const float scale = halves() ? 0.5f * scales[at] : scales[at];
+      total = std::fma(sum, scale * in.scale(c), total);
     }
     return total;
   }
 
  private:
+  [[nodiscard]] bool halves() const { return packing.code == model::Code::table; }
+
+  std::array<float, 16> table_{};
   std::vector<uint32_t> words_;
 };
 
+/// Up to kFixedRows rows times all of `codes`.
+void check_products(const FixedKernels& fixed, const Codes& codes, const FixedRow& row,
+                    const std::vector<Stored>& stored) {
+  const backend::PackedTile weight = codes.tile();
+  const FixedChunks chunks = row.chunks(0);
+  std::vector<std::byte> rows;
+  for (const Stored& one : stored) rows.insert(rows.end(), one.bytes.begin(), one.bytes.end());
+  for (size_t count = 1; count <= stored.size(); ++count) {
+    std::vector<float> c(count * kStrip);
+    fixed.multiply({.weight = &weight,
+                    .planes = row.planes,
+                    .chunks = &chunks,
+                    .a = rows.data(),
+                    .scales = rows.data() + row.scales_at(),
+                    .sums = rows.data() + row.sums_at(),
+                    .stride = row.bytes(),
+                    .rows = static_cast<int>(count),
+                    .c = c.data()});
+    for (size_t r = 0; r < count; ++r)
+      for (int64_t o = 0; o < kStrip; ++o) {
+        CAPTURE(fixed.most_bits, row.planes, codes.packing.bits, codes.packing.code, count, r, o);
+        REQUIRE(c[r * kStrip + static_cast<size_t>(o)] == codes.product(stored[r], o));
+      }
+  }
+}
+
+struct Kind {
+  int64_t bits;
+  bool halves;
+  int largest;  // code
+};
+constexpr Kind kKinds[] = {{4, false, 15}, {4, true, 7}, {8, false, 255}};
+
 TEST_CASE("products of fixed-point rows have the formula's bits, whatever rows are beside them") {
-  const FixedKernels* const fixed = kernels();
-  if (fixed == nullptr) return;
-  for (const int planes : {2, 3})
-    for (const int64_t bits : {4, 8}) {
-      const Codes codes(bits);
-      const backend::PackedTile weight = codes.tile();
-      const FixedRow row{planes, 1, Codes::kColumns, Codes::kGroup, 16};
-      const FixedChunks chunks = row.chunks(0);
-      const int64_t stride = row.bytes();
-      std::vector<Stored> stored;
-      std::vector<std::byte> rows;
-      for (int r = 0; r < backend::kFixedRows; ++r) {
-        std::vector<float> in = random_row(Codes::kColumns);
-        for (float& x : in) x *= std::ldexp(1.f, r);
-        in[static_cast<size_t>(r)] = -3;
-        stored.emplace_back(*fixed, row, in, bits);
-        rows.insert(rows.end(), stored.back().bytes.begin(), stored.back().bytes.end());
+  for (const FixedKernels* fixed : kernels())
+    for (const int planes : {2, 3})
+      for (const auto& [bits, halves, largest] : kKinds) {
+        if (bits > fixed->most_bits) continue;
+        const FixedRow row{planes, 1, Codes::kColumns, Codes::kGroup, 16};
+        std::vector<Stored> stored;
+        for (int r = 0; r < backend::kFixedRows; ++r) {
+          std::vector<float> in = random_row(Codes::kColumns);
+          for (float& x : in) x *= std::ldexp(1.f, r);
+          in[static_cast<size_t>(r)] = -3;
+          stored.emplace_back(row, in, bits);
+        }
+        check_products(*fixed, Codes(bits, halves), row, stored);
       }
-      for (int count = 1; count <= backend::kFixedRows; ++count) {
-        std::vector<float> c(static_cast<size_t>(count * kStrip));
-        fixed->multiply({.weight = &weight,
-                         .planes = row.planes,
-                         .chunks = &chunks,
-                         .a = rows.data(),
-                         .scales = rows.data() + row.scales_at(),
-                         .sums = rows.data() + row.sums_at(),
-                         .stride = stride,
-                         .rows = count,
-                         .c = c.data()});
-        for (int r = 0; r < count; ++r)
-          for (int64_t o = 0; o < kStrip; ++o) {
-            CAPTURE(planes, bits, count, r, o);
-            REQUIRE(c[static_cast<size_t>(r * kStrip + o)] ==
-                    codes.product(stored[static_cast<size_t>(r)], o));
-          }
+}
+
+TEST_CASE("the largest codes and inputs do not overflow") {
+  for (const FixedKernels* fixed : kernels())
+    for (const int planes : {2, 3})
+      for (const auto& [bits, halves, largest] : kKinds) {
+        if (bits > fixed->most_bits) continue;
+        // No groups, so that chunks are whole; all bytes are -127, or 127.
+        const FixedRow row{planes, 1, Codes::kColumns, 0, 0};
+        const float most = planes == 2 ? 32639.f : 8355711.f;
+        std::vector<Stored> stored;
+        for (const float input : {most, -most})
+          stored.emplace_back(row, std::vector(Codes::kColumns, input), bits);
+        Codes codes(bits, halves, largest);
+        codes.packing.group = 0;
+        check_products(*fixed, codes, row, stored);
       }
-    }
 }
 
 TEST_CASE("a chunk with an input that is no number makes none of its row's sums") {
-  const FixedKernels* const fixed = kernels();
-  if (fixed == nullptr) return;
-  const Codes codes(4);
+  const Codes codes(4, false);
   const backend::PackedTile weight = codes.tile();
   const FixedRow row{2, 1, Codes::kColumns, Codes::kGroup, 16};
   const FixedChunks chunks = row.chunks(0);
@@ -219,18 +260,20 @@ TEST_CASE("a chunk with an input that is no number makes none of its row's sums"
        {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     std::vector<float> in = random_row(Codes::kColumns);
     in[100] = wrong;
-    const Stored stored(*fixed, row, in, 4);
-    std::vector<float> c(static_cast<size_t>(kStrip));
-    fixed->multiply({.weight = &weight,
-                     .planes = row.planes,
-                     .chunks = &chunks,
-                     .a = stored.bytes.data(),
-                     .scales = stored.bytes.data() + row.scales_at(),
-                     .sums = stored.bytes.data() + row.sums_at(),
-                     .stride = row.bytes(),
-                     .rows = 1,
-                     .c = c.data()});
-    for (const float x : c) REQUIRE(std::isnan(x));
+    for (const FixedKernels* fixed : kernels()) {
+      const Stored stored(row, in, 4);
+      std::vector<float> c(static_cast<size_t>(kStrip));
+      fixed->multiply({.weight = &weight,
+                       .planes = row.planes,
+                       .chunks = &chunks,
+                       .a = stored.bytes.data(),
+                       .scales = stored.bytes.data() + row.scales_at(),
+                       .sums = stored.bytes.data() + row.sums_at(),
+                       .stride = row.bytes(),
+                       .rows = 1,
+                       .c = c.data()});
+      for (const float x : c) REQUIRE(std::isnan(x));
+    }
   }
 }
 

@@ -23,9 +23,11 @@ function(plimsoll_kernel_flags)
     # Products that some processors have beside an instruction set: of int8, and in tiles.
     set(integer_vnni ${avx512} -mavx512vnni)
     set(fixed_vnni ${integer_vnni})
+    set(fixed_avx2 ${avx2})
+    set(fixed_rows ${avx2})
     set(integer_amx ${integer_vnni} -mamx-tile -mamx-int8)
     set(bf16_amx ${avx512} -mamx-tile -mamx-bf16)
-    foreach(product integer_vnni integer_amx fixed_vnni bf16_amx)
+    foreach(product integer_vnni integer_amx fixed_vnni fixed_avx2 fixed_rows bf16_amx)
       set_source_files_properties(${CMAKE_SOURCE_DIR}/core/backend/cpu/kernels/dots/${product}.cpp
         PROPERTIES COMPILE_OPTIONS "${${product}}" SKIP_PRECOMPILE_HEADERS ON)
     endforeach()

@@ -228,7 +228,8 @@ class CpuBackend final : public Backend {
     const int64_t columns = weight.spec->columns() / weight.spec->slices;
     InputRule rule = input_rule(part, weight.spec->columns(), data);
     rule.integers = has_integers(part, columns);
-    if (fixed_ != nullptr && !rule.integers && suits_fixed(*part.packing, columns)) {
+    const bool fixed = fixed_ != nullptr && part.packing->bits <= fixed_->most_bits;
+    if (fixed && !rule.integers && suits_fixed(*part.packing, columns)) {
       rule.planes = weight.dtype == DType::f32 ? 3 : 2;
       rule.bits = part.packing->bits;
       rule.group = part.packing->group;

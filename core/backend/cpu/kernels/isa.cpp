@@ -95,6 +95,7 @@ TileProduct bf16_tiles(CpuIsa isa) {
 const FixedKernels* fixed_kernels(CpuIsa isa) {
 #if defined(__x86_64__)
   if (has_vnni(isa)) return &kFixedVnni;
+  if (isa >= CpuIsa::avx2) return &kFixedAvx2;
 #endif
   static_cast<void>(isa);
   return nullptr;

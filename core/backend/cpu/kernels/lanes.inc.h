@@ -48,10 +48,13 @@ struct Lanes {
     const Vf scale = load_scale(scales + at, tile.scale);
     return factors == nullptr ? scale : scale * load(factors);
   }
-  [[gnu::always_inline]] Vf zero(const PackedTile& tile, int64_t group) const {
+  [[gnu::always_inline]] Vi zero_point(const PackedTile& tile, int64_t group) const {
     Vi point = splat_int(static_cast<int32_t>(tile.packing->zero));
     if (zeros != nullptr) point += load_bytes(zeros + group * kStrip);
-    return to_float(point);
+    return point;
+  }
+  [[gnu::always_inline]] Vf zero(const PackedTile& tile, int64_t group) const {
+    return to_float(zero_point(tile, group));
   }
 };
 

@@ -94,14 +94,18 @@ struct FixedTile {
   float* c = nullptr;  // [rows][32]
 };
 
+/// Products of one instruction set; all have the same bits.
 struct FixedKernels {
   /// A row of floats to integers at `to`, for codes of so many bits.
   void (*store)(const float* from, const FixedRow& row, int64_t bits, std::byte* to);
   void (*multiply)(const FixedTile& tile);
+  int64_t most_bits;  // of codes
 };
 
 #if defined(__x86_64__)
+void store_fixed_row(const float* from, const FixedRow& row, int64_t bits, std::byte* to);
 extern const FixedKernels kFixedVnni;  // AVX-512 VNNI
+extern const FixedKernels kFixedAvx2;
 #endif
 
 /// Those that this processor has and that suit kernels of `isa`; null: none.

@@ -1,0 +1,234 @@
+// Products of fixed-point rows (fixed.h) over vectors of outputs. The including file defines `Dots`
+// before it, what its instruction set has of sums of products of bytes, codes unsigned and planes
+// signed:
+//   kSums               sums that stay in registers
+//   kApart              chains that a single row's sums are made in, to hide latencies
+//   kBits               of the largest codes
+//   together(code)      inputs, a multiple of kFixedUnit, whose sums fit, with codes up to `code`
+//   add(sum, four, spread)   sum with the products of each lane's four bytes
+//   widened(sum)        what was added, of each output
+//   lookup(table, index)     bytes of the table's 16, which each 16 bytes repeat
+#pragma once
+
+#include <cstring>
+#include <utility>
+
+#include "backend/cpu/kernels/dots/fixed.h"
+#include "backend/cpu/kernels/lanes.inc.h"
+#include "backend/cpu/layout.h"
+
+namespace plimsoll::backend {
+namespace {
+
+constexpr int kVectors = 2;  // of outputs at a time
+constexpr int kOfStrip = static_cast<int>(kStrip) / kLanes;
+
+/// 8 columns as unsigned bytes: halves of four columns, vectors of outputs.
+struct UnitCodes {
+  Vi bytes[2][kVectors];
+};
+
+struct Nibbles {
+  static constexpr int64_t kUnitBytes = 4 * kStrip;
+  static constexpr int kLargest = 15;
+  explicit Nibbles(const PackedTile&) {}
+  [[gnu::always_inline]] UnitCodes load(const std::byte* unit) const {
+    const Vi low = splat_int(0x0f0f0f0f);
+    UnitCodes codes;
+    for (int v = 0; v < kVectors; ++v) {
+      const Vi words = load_as<Vi>(unit + v * sizeof(Vi));
+      codes.bytes[0][v] = words & low;
+      codes.bytes[1][v] = (words >> 4) & low;
+    }
+    return codes;
+  }
+};
+
+/// e2m1, doubled and 12 more: the integers 0 to 24.
+struct Halves : Nibbles {
+  static constexpr int32_t kZero = 12;
+  static constexpr int kLargest = 24;
+  Vi numbers;
+  explicit Halves(const PackedTile& tile) : Nibbles(tile) {
+    int8_t bytes[sizeof(Vi)];
+    for (size_t i = 0; i < sizeof(Vi); ++i)
+      bytes[i] = static_cast<int8_t>(2 * tile.table[i % 16] + kZero);
+    numbers = load_as<Vi>(bytes);
+  }
+  [[gnu::always_inline]] UnitCodes load(const std::byte* unit) const {
+    UnitCodes codes = Nibbles::load(unit);
+    for (auto& half : codes.bytes)
+      for (Vi& bytes : half) bytes = Dots::lookup(numbers, bytes);
+    return codes;
+  }
+};
+
+struct Bytes {
+  static constexpr int64_t kUnitBytes = 8 * kStrip;
+  static constexpr int kLargest = 255;
+  explicit Bytes(const PackedTile&) {}
+  [[gnu::always_inline]] UnitCodes load(const std::byte* unit) const {
+    UnitCodes codes;
+    for (int h = 0; h < 2; ++h)
+      for (int v = 0; v < kVectors; ++v)
+        codes.bytes[h][v] = load_as<Vi>(unit + h * (4 * kStrip) + v * sizeof(Vi));
+    return codes;
+  }
+};
+
+/// Sums of R rows.
+template <int kPlanes, int R>
+struct Sums {
+  static constexpr int kApart = R == 1 ? Dots::kApart : 1;
+  Vi of[kApart][kPlanes][R][kVectors];
+
+  /// f(sum, apart, plane, row, vector) for each.
+  template <typename F>
+  [[gnu::always_inline]] void each(const F& f) {
+    for (int a = 0; a < kApart; ++a)
+      for (int p = 0; p < kPlanes; ++p)
+        for (int r = 0; r < R; ++r)
+          for (int v = 0; v < kVectors; ++v) f(of[a][p][r][v], a, p, r, v);
+  }
+  [[gnu::always_inline]] void clear() {
+    each([](Vi& sum, int, int, int, int) { sum = Vi{}; });
+  }
+  [[gnu::always_inline]] void add(const Sums& part) {
+    each([&](Vi& sum, int a, int p, int r, int v) { sum += Dots::widened(part.of[a][p][r][v]); });
+  }
+  [[gnu::always_inline]] Vi all(int plane, int r, int v) const {
+    if constexpr (kApart == 1) return of[0][plane][r][v];
+    return of[0][plane][r][v] + of[kApart - 1][plane][r][v];
+  }
+};
+
+template <typename Codes, int kPlanes, int R>
+PLIMSOLL_INLINE void add_unit(const Codes& decoder, const std::byte* codes, const std::byte* a,
+                              int64_t stride, Sums<kPlanes, R>& sums) {
+  const UnitCodes unit = decoder.load(codes);
+  constexpr int64_t kRead = Codes::kUnitBytes * kVectors / kOfStrip;
+  for (int64_t line = 0; line < kRead; line += 64)
+    __builtin_prefetch(codes + line + kPackedAhead, 0, 2);
+#pragma GCC unroll 2
+  for (int h = 0; h < 2; ++h)
+#pragma GCC unroll 3
+    for (int p = 0; p < kPlanes; ++p)
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const Vi spread = splat_int(load_scalar<int32_t>(a + r * stride + p * kFixedUnit + h * 4));
+        Vi* const to = sums.of[h % Sums<kPlanes, R>::kApart][p][r];
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) to[v] = Dots::add(to[v], unit.bytes[h][v], spread);
+      }
+}
+
+/// Columns [k, end), at most Dots::together() of them.
+template <typename Codes, int kPlanes, int R>
+PLIMSOLL_INLINE void add_units(const Codes& decoder, const std::byte* codes, const std::byte* a,
+                               int64_t stride, int64_t k, int64_t end, Sums<kPlanes, R>& sums) {
+  for (; k < end; k += kFixedUnit)
+    add_unit<Codes, kPlanes, R>(decoder, codes + k / kFixedUnit * Codes::kUnitBytes,
+                                a + k * kPlanes, stride, sums);
+}
+
+/// Those of a chunk.
+template <typename Codes, int kPlanes, int R>
+PLIMSOLL_INLINE void add_chunk(const Codes& decoder, const std::byte* codes, const std::byte* a,
+                               int64_t stride, int64_t k, int64_t end, Sums<kPlanes, R>& sums) {
+  constexpr int64_t kTogether = Dots::together(Codes::kLargest);
+  if constexpr (kTogether >= kFixedChunk)
+    return add_units<Codes, kPlanes, R>(decoder, codes, a, stride, k, end, sums);
+  for (; k < end; k += kTogether) {
+    Sums<kPlanes, R> part;
+    part.clear();
+    const int64_t until = end - k < kTogether ? end : k + kTogether;
+    add_units<Codes, kPlanes, R>(decoder, codes, a, stride, k, until, part);
+    sums.add(part);
+  }
+}
+
+/// A chunk's sum less the zero point's share, a float of row `r`.
+template <int kPlanes, int R>
+PLIMSOLL_INLINE Vf chunk_sum(const Sums<kPlanes, R>& sums, int r, int v, Vi zero,
+                             const int32_t* row_sums) {
+  const auto less = [&](Vi sum, int32_t of_row) { return sum - zero * splat_int(of_row); };
+  const Vi upper = (sums.all(0, r, v) << 8) + sums.all(1, r, v);
+  const Vf whole = to_float(less(upper, row_sums[0]));
+  if constexpr (kPlanes == 2) return whole;
+  const Vf last = to_float(less(sums.all(kPlanes - 1, r, v), row_sums[1]));
+  return fma(whole, splat(256.f), last);
+}
+
+/// kVectors vectors of a strip from `vector` on and R rows from `first` on.
+template <typename Codes, int kPlanes, int R>
+void multiply_vectors(const FixedTile& tile, int first, int vector) {
+  const PackedTile& weight = *tile.weight;
+  const FixedChunks& chunks = *tile.chunks;
+  const Codes decoder(weight);
+  const Lanes lanes[kVectors] = {Lanes(weight, vector), Lanes(weight, vector + 1)};
+  const std::byte* const a = tile.a + first * tile.stride;
+  Vf total[R][kVectors] = {};
+  for (int64_t c = 0; c < chunks.count; ++c) {
+    Sums<kPlanes, R> sums;
+    sums.clear();
+    add_chunk<Codes, kPlanes, R>(decoder, lanes[0].codes, a, tile.stride, chunks.begin(c),
+                                 chunks.end(c), sums);
+    const int64_t group = chunks.group_of(c);
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      Vf scale = lanes[v].scale(weight, group);
+      Vi zero = lanes[v].zero_point(weight, group);
+      if constexpr (requires { Codes::kZero; }) {
+        scale *= splat(0.5f);
+        zero = splat_int(Codes::kZero);
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const int64_t at = (first + r) * tile.stride;
+        const auto* row_sums = reinterpret_cast<const int32_t*>(tile.sums + at) + 2 * c;
+        const float row_scale = reinterpret_cast<const float*>(tile.scales + at)[c];
+        const Vf sum = chunk_sum<kPlanes, R>(sums, r, v, zero, row_sums);
+        total[r][v] = fma(sum, scale * splat(row_scale), total[r][v]);
+      }
+    }
+  }
+  for (int r = 0; r < R; ++r)
+    for (int v = 0; v < kVectors; ++v)
+      store(tile.c + (first + r) * kStrip + (vector + v) * kLanes, total[r][v]);
+}
+
+template <typename Codes, int kPlanes, int R>
+void multiply_rows(const FixedTile& tile, int first) {
+  for (int vector = 0; vector < kOfStrip; vector += kVectors)
+    multiply_vectors<Codes, kPlanes, R>(tile, first, vector);
+}
+
+template <typename Codes, int kPlanes>
+void multiply_planes(const FixedTile& tile) {
+  constexpr int kRows = Dots::kSums / kPlanes / kVectors;
+  [&]<int... I>(std::integer_sequence<int, I...>) {
+    using Function = void (*)(const FixedTile&, int);
+    static constexpr Function kByRows[] = {multiply_rows<Codes, kPlanes, I + 1>...};
+    for (int first = 0; first < tile.rows; first += kRows)
+      kByRows[(tile.rows - first < kRows ? tile.rows - first : kRows) - 1](tile, first);
+  }
+  (std::make_integer_sequence<int, kRows>{});
+}
+
+template <typename Codes>
+void multiply_codes(const FixedTile& tile) {
+  if (tile.planes == 2) return multiply_planes<Codes, 2>(tile);
+  multiply_planes<Codes, 3>(tile);
+}
+
+void multiply_tile(const FixedTile& tile) {
+  const model::Packing& packing = *tile.weight->packing;
+  if (packing.code == model::Code::table) return multiply_codes<Halves>(tile);
+  if constexpr (Dots::kBits == 8) {
+    if (packing.bits == 8) return multiply_codes<Bytes>(tile);
+  }
+  multiply_codes<Nibbles>(tile);
+}
+
+}  // namespace
+}  // namespace plimsoll::backend

@@ -1,0 +1,114 @@
+// Rows of floats to fixed-point ones, for the products of every instruction set.
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "backend/cpu/kernels/dots/fixed.h"
+#include "backend/cpu/kernels/vec.h"
+
+namespace plimsoll::backend {
+namespace {
+
+static_assert(kLanes == kFixedUnit);
+
+/// 2^power as a float; -126 <= power <= 127.
+float power_of_two(int32_t power) {
+  const int32_t bits = (power + 127) << 23;
+  return load_scalar<float>(&bits);
+}
+
+/// The largest power p for which all numbers times 2^p are integers of so many planes, the last of
+/// which are signed bytes. `most` has the bits of the largest number, none of NaN's or infinity's.
+int32_t power_for(int32_t most, int planes) {
+  const float limit = planes == 2 ? 32639.f : 8355711.f;
+  if (most == 0) return 0;
+  int32_t power = (planes == 2 ? 14 : 22) - ((most >> 23) - 127);
+  if (power > 126) return 126;
+  if (load_scalar<float>(&most) * power_of_two(power) > limit) --power;
+  return power;
+}
+
+int32_t reduce(__m256i v, const auto& f) {
+  alignas(32) int32_t lanes[kLanes];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), v);
+  return std::accumulate(lanes + 1, lanes + kLanes, lanes[0], f);
+}
+
+/// Bits of the largest of some numbers without its sign: infinity's or NaN's where there is one.
+int32_t largest_bits(const float* from, int64_t count) {
+  __m256i most = _mm256_setzero_si256();
+  for (int64_t i = 0; i < count; i += kFixedUnit) {
+    const auto bits = load_as<__m256i>(from + i);
+    most = _mm256_max_epi32(most, _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff)));
+  }
+  return reduce(most, [](int32_t a, int32_t b) { return std::max(a, b); });
+}
+
+/// The last bytes of a unit's integers.
+PLIMSOLL_INLINE void store_plane(__m256i integers, std::byte* to) {
+  const __m256i bytes = _mm256_shuffle_epi8(integers, _mm256_set1_epi32(0x0c080400));
+  const __m128i both =
+      _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), both);
+}
+
+PLIMSOLL_INLINE __m256i without_last_byte(__m256i integers) {
+  return _mm256_srai_epi32(_mm256_add_epi32(integers, _mm256_set1_epi32(128)), 8);
+}
+
+/// A chunk's bytes, and its sums.
+template <int kPlanes>
+void store_chunk(const float* from, int64_t count, float factor, __m256i order, std::byte* to,
+                 int32_t* sums) {
+  __m256i all = _mm256_setzero_si256(), last = all;
+  for (int64_t i = 0; i < count; i += kFixedUnit, to += kPlanes * kFixedUnit) {
+    const __m256 numbers = _mm256_mul_ps(load(from + i), _mm256_set1_ps(factor));
+    const __m256i integers = _mm256_permutevar8x32_epi32(_mm256_cvtps_epi32(numbers), order);
+    const __m256i upper = without_last_byte(integers);
+    if constexpr (kPlanes == 2) {
+      all = _mm256_add_epi32(all, integers);
+      store_plane(upper, to);
+    } else {
+      all = _mm256_add_epi32(all, upper);
+      last = _mm256_add_epi32(last, _mm256_sub_epi32(integers, _mm256_slli_epi32(upper, 8)));
+      store_plane(without_last_byte(upper), to);
+      store_plane(upper, to + kFixedUnit);
+    }
+    store_plane(integers, to + (kPlanes - 1) * kFixedUnit);
+  }
+  sums[0] = reduce(all, std::plus<>());
+  sums[1] = reduce(last, std::plus<>());
+}
+
+}  // namespace
+
+void store_fixed_row(const float* from, const FixedRow& row, int64_t bits, std::byte* to) {
+  const __m256i order = bits == 4 ? _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7)
+                                  : _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  auto* scales = reinterpret_cast<float*>(to + row.scales_at());
+  auto* sums = reinterpret_cast<int32_t*>(to + row.sums_at());
+  for (int64_t slice = 0; slice < row.slices; ++slice) {
+    const FixedChunks chunks = row.chunks(slice);
+    for (int64_t c = 0; c < chunks.count; ++c) {
+      const int64_t begin = chunks.begin(c);
+      const int64_t count = chunks.end(c) - begin;
+      const int32_t most = largest_bits(from + begin, count);
+      const bool finite = most < 0x7f800000;
+      const int32_t power = finite ? power_for(most, row.planes) : 0;
+      // What is no number makes none of all that it is summed with.
+      scales[c] = finite ? power_of_two(-power) : __builtin_nanf("");
+      const auto store = row.planes == 2 ? store_chunk<2> : store_chunk<3>;
+      store(from + begin, count, power_of_two(power), order, to + begin * row.planes, sums + 2 * c);
+    }
+    from += row.columns;
+    to += row.columns * row.planes;
+    scales += row.room();
+    sums += 2 * row.room();
+  }
+}
+
+}  // namespace plimsoll::backend
+#endif
