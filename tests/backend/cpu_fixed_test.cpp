@@ -37,15 +37,17 @@ struct Stored {
   std::vector<std::byte> bytes;
 
   Stored(const FixedRow& layout, const std::vector<float>& from, int64_t bits)
-      : row(layout), bytes(static_cast<size_t>(layout.bytes())), nibbles_(bits == 4) {
+      : row(layout),
+        bytes(static_cast<size_t>(layout.bytes())),
+        stride_(backend::fixed_stride(bits)) {
     (*kernels().begin())->store(from.data(), row, bits, bytes.data());
   }
   [[nodiscard]] int64_t integer(int64_t column) const {
-    const int64_t place = column % kFixedUnit;
-    const int64_t lane = nibbles_ ? place / 2 + place % 2 * 4 : place;
+    const int64_t block = column / (4 * stride_), inside = column % (4 * stride_);
+    const int64_t four = block * stride_ + inside % stride_;
     int64_t value = 0;
     for (int p = 0; p < row.planes; ++p) {
-      const int64_t at = (column / kFixedUnit * row.planes + p) * kFixedUnit + lane;
+      const int64_t at = (four / 2 * row.planes + p) * kFixedUnit + four % 2 * 4 + inside / stride_;
       value = value * 256 + static_cast<int8_t>(bytes[static_cast<size_t>(at)]);
     }
     return value;
@@ -65,7 +67,7 @@ struct Stored {
     std::memcpy(&value, bytes.data() + at, sizeof value);
     return value;
   }
-  bool nibbles_;
+  int64_t stride_;
 };
 
 std::vector<float> random_row(int64_t columns) {
@@ -79,15 +81,16 @@ std::vector<float> random_row(int64_t columns) {
 TEST_CASE("fixed-point rows are the nearest multiples of each chunk's power of two") {
   if (kernels().empty()) return;
   for (const int planes : {2, 3})
-    for (const int64_t bits : {4, 8})
-      for (const int64_t group : {0, 16, 24, 128, 200}) {
+    for (const int64_t bits : {2, 3, 4, 8})
+      for (const int64_t group : {0, 1, 3, 16, 25}) {  // blocks
         CAPTURE(planes, bits, group);
-        const int64_t slices = 2, columns = 600;
-        const FixedRow row{planes, slices, columns, group, group > 16 ? 8 : 0};
+        const int64_t block = backend::fixed_block(bits);
+        const int64_t slices = 2, columns = 608;
+        const FixedRow row{planes, slices, columns, group * block, group > 2 ? block : 0};
         std::vector<float> in = random_row(slices * columns);
         in[5] = 1e30f;
         for (size_t i = 128; i < 256; ++i) in[i] *= 1e-30f;
-        for (size_t i = 400; i < 600; ++i) in[i] = 0;
+        for (size_t i = 400; i < 608; ++i) in[i] = 0;
         in[700] = 0.9999f * std::ldexp(1.f, 9);  // beyond the largest integer by the lesser power
         const Stored stored(row, in, bits);
         int64_t read = 0;
@@ -120,11 +123,10 @@ TEST_CASE("fixed-point rows are the nearest multiples of each chunk's power of t
 constexpr std::array<int64_t, 16> kHalves = {0, 1,  2,  3,  4,  6,  8,  12,
                                              0, -1, -2, -3, -4, -6, -8, -12};
 
-/// Products with codes in groups of 48, one scale each: integers of 4 or 8 bits whose zero point is
-/// 3, or e2m1.
+/// Products with codes in groups of 96, one scale each: integers whose zero point is 3, or e2m1.
 class Codes {
  public:
-  static constexpr int64_t kColumns = 240, kGroup = 48;
+  static constexpr int64_t kColumns = 480, kGroup = 96;
   model::Packing packing;
   std::vector<uint8_t> codes;
   std::vector<float> scales;
@@ -139,12 +141,10 @@ class Codes {
       codes.push_back(static_cast<uint8_t>(all < 0 ? random() % (1u << bits) : all));
     for (int64_t i = 0; i < kStrip * (kColumns / kGroup + 1); ++i)
       scales.push_back(0.01f * static_cast<float>(1 + random() % 100));
-    const int64_t in_word = 32 / bits;
-    words_.resize(static_cast<size_t>(kColumns / in_word * kStrip));
+    words_.resize(static_cast<size_t>(kColumns * bits / 32 * kStrip));
     for (int64_t o = 0; o < kStrip; ++o)
       for (int64_t k = 0; k < kColumns; ++k)
-        words_[static_cast<size_t>(k / in_word * kStrip + o)] |= uint32_t{code(o, k)}
-                                                                 << k % in_word * bits;
+        for (int64_t b = 0; b < bits; ++b) set(o, k, b, code(o, k) >> b & 1);
   }
   [[nodiscard]] uint8_t code(int64_t o, int64_t k) const {
     return codes[static_cast<size_t>(o * kColumns + k)];
@@ -178,6 +178,13 @@ class Codes {
   }
 
  private:
+  /// A bit of a code: of 3 bits each has words of its own.
+  void set(int64_t o, int64_t k, int64_t b, int bit) {
+    const int64_t in_word = model::word_inputs(packing.bits);
+    const int64_t word = packing.bits == 3 ? k / in_word * 3 + b : k / in_word;
+    const int64_t place = packing.bits == 3 ? k % in_word : k % in_word * packing.bits + b;
+    words_[static_cast<size_t>(word * kStrip + o)] |= static_cast<uint32_t>(bit) << place;
+  }
   [[nodiscard]] bool halves() const { return packing.code == model::Code::table; }
 
   std::array<float, 16> table_{};
@@ -215,14 +222,15 @@ struct Kind {
   bool halves;
   int largest;  // code
 };
-constexpr Kind kKinds[] = {{4, false, 15}, {4, true, 7}, {8, false, 255}};
+constexpr Kind kKinds[] = {
+    {2, false, 3}, {3, false, 7}, {4, false, 15}, {4, true, 7}, {8, false, 255}};
 
 TEST_CASE("products of fixed-point rows have the formula's bits, whatever rows are beside them") {
   for (const FixedKernels* fixed : kernels())
     for (const int planes : {2, 3})
       for (const auto& [bits, halves, largest] : kKinds) {
         if (bits > fixed->most_bits) continue;
-        const FixedRow row{planes, 1, Codes::kColumns, Codes::kGroup, 16};
+        const FixedRow row{planes, 1, Codes::kColumns, Codes::kGroup, 32};
         std::vector<Stored> stored;
         for (int r = 0; r < backend::kFixedRows; ++r) {
           std::vector<float> in = random_row(Codes::kColumns);
@@ -254,7 +262,7 @@ TEST_CASE("the largest codes and inputs do not overflow") {
 TEST_CASE("a chunk with an input that is no number makes none of its row's sums") {
   const Codes codes(4, false);
   const backend::PackedTile weight = codes.tile();
-  const FixedRow row{2, 1, Codes::kColumns, Codes::kGroup, 16};
+  const FixedRow row{2, 1, Codes::kColumns, Codes::kGroup, 32};
   const FixedChunks chunks = row.chunks(0);
   for (const float wrong :
        {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {

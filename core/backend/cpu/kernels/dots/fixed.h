@@ -16,8 +16,17 @@ namespace plimsoll::backend {
 
 /// Inputs that share a power of two at most; those of two groups of weights never do.
 inline constexpr int64_t kFixedChunk = 128;
-/// Inputs whose bytes lie together: a word of 4-bit codes, two of 8-bit ones.
+/// Inputs whose bytes lie together.
 inline constexpr int64_t kFixedUnit = 8;
+/// Codes' fields lie in the same place of each of a word's bytes `stride` inputs apart: 1 of 8
+/// bits, 2 of 4, 4 of 2; of 3 bits, each of which has a word of its own, 8.
+constexpr int64_t fixed_stride(int64_t bits) {
+  return bits == 3 ? 8 : 8 / bits;
+}
+/// Inputs that neither a chunk nor a slice cuts.
+constexpr int64_t fixed_block(int64_t bits) {
+  return std::max(4 * fixed_stride(bits), kFixedUnit);
+}
 /// Rows of one tile at most.
 inline constexpr int kFixedRows = 6;
 
@@ -57,7 +66,8 @@ struct FixedChunks {
 };
 
 /// A row: number = (plane0 * 256^(planes - 1) + ... ) * scale of its chunk, planes signed bytes.
-///   bytes  [slices][columns / 8][planes][8]; of 4-bit codes columns 0, 2, 4, 6, 1, 3, 5, 7
+///   bytes  [slices][columns / 8][planes][8]; four by four, the i-th four of a block of 4 stride
+///          columns being i, i + stride, i + 2 stride, i + 3 stride
 ///   scales [slices][room]
 ///   sums   [slices][room][2]: of a chunk's integers; of 24 bits those without their last
 ///          bytes, then the last bytes
@@ -114,15 +124,15 @@ const FixedKernels* fixed_kernels(CpuIsa isa);
 /// Whether weights are integers, or halves of integers, that suit such products; `columns` are a
 /// slice's. Rows take no more memory then than as floats.
 constexpr bool suits_fixed(const model::Packing& packing, int64_t columns) {
-  const bool integers =
-      packing.code == model::Code::integer && (packing.bits == 4 || packing.bits == 8);
+  const bool integers = packing.code == model::Code::integer;
   const bool halves =
       packing.code == model::Code::table && (packing.format == model::PackedFormat::nvfp4 ||
                                              packing.format == model::PackedFormat::mxfp4);
   if (!(integers || halves) || packing.ordered || packing.scale == model::ScaleType::nested) {
     return false;
   }
-  return columns % kFixedUnit == 0 && packing.group % kFixedUnit == 0 &&
+  const int64_t block = fixed_block(packing.bits);
+  return columns % block == 0 && packing.group % block == 0 &&
          12 * FixedChunks::most(packing.group, columns) <= columns;
 }
 

@@ -1,18 +1,20 @@
 // Products of fixed-point rows (fixed.h) over vectors of outputs. The including file defines `Dots`
 // before it, what its instruction set has of sums of products of bytes, codes unsigned and planes
 // signed:
-//   kSums               sums that stay in registers
-//   kApart              chains that a single row's sums are made in, to hide latencies
-//   kBits               of the largest codes
-//   together(code)      inputs, a multiple of kFixedUnit, whose sums fit, with codes up to `code`
-//   add(sum, four, spread)   sum with the products of each lane's four bytes
-//   widened(sum)        what was added, of each output
-//   lookup(table, index)     bytes of the table's 16, which each 16 bytes repeat
+//   kSums                   sums that stay in registers
+//   kApart                  chains that a single row's sums are made in, to hide latencies
+//   kBits                   of the largest codes
+//   add(sum, four, spread)  sum with the products of each lane's four bytes
+//   lookup(table, index)    bytes of the table's 16, which each 16 bytes repeat
+//   together(code, unit)    inputs, a multiple of `unit`, whose sums fit where codes are at most
+//                           `code`; 0: a chunk's do, of each output
+//   widened(sum)            what was added, of each output
 #pragma once
 
 #include <cstring>
 #include <utility>
 
+#include "backend/cpu/kernels/decode.inc.h"
 #include "backend/cpu/kernels/dots/fixed.h"
 #include "backend/cpu/kernels/lanes.inc.h"
 #include "backend/cpu/layout.h"
@@ -23,55 +25,86 @@ namespace {
 constexpr int kVectors = 2;  // of outputs at a time
 constexpr int kOfStrip = static_cast<int>(kStrip) / kLanes;
 
-/// 8 columns as unsigned bytes: halves of four columns, vectors of outputs.
-struct UnitCodes {
-  Vi bytes[2][kVectors];
-};
+// Of kColumns columns: words() takes a unit of codes to registers, four() is the i-th four columns
+// of them as unsigned bytes up to kLargest, of one vector of outputs.
 
-struct Nibbles {
+/// Codes of kBits in one word.
+template <int kBits>
+struct InWords {
+  static constexpr int kColumns = 32 / kBits;
+  static constexpr int kLargest = (1 << kBits) - 1;
   static constexpr int64_t kUnitBytes = 4 * kStrip;
-  static constexpr int kLargest = 15;
-  explicit Nibbles(const PackedTile&) {}
-  [[gnu::always_inline]] UnitCodes load(const std::byte* unit) const {
-    const Vi low = splat_int(0x0f0f0f0f);
-    UnitCodes codes;
-    for (int v = 0; v < kVectors; ++v) {
-      const Vi words = load_as<Vi>(unit + v * sizeof(Vi));
-      codes.bytes[0][v] = words & low;
-      codes.bytes[1][v] = (words >> 4) & low;
-    }
-    return codes;
+  struct Words {
+    Vi of[kVectors];
+  };
+  explicit InWords(const PackedTile&) {}
+  [[gnu::always_inline]] Words words(const std::byte* unit) const {
+    Words words;
+    for (int v = 0; v < kVectors; ++v) words.of[v] = load_as<Vi>(unit + v * sizeof(Vi));
+    return words;
+  }
+  [[gnu::always_inline]] Vi four(const Words& words, int i, int v) const {
+    return (words.of[v] >> (i * kBits)) & splat_int(kLargest * 0x01010101);
   }
 };
 
 /// e2m1, doubled and 12 more: the integers 0 to 24.
-struct Halves : Nibbles {
+struct Halves : InWords<4> {
   static constexpr int32_t kZero = 12;
   static constexpr int kLargest = 24;
   Vi numbers;
-  explicit Halves(const PackedTile& tile) : Nibbles(tile) {
+  explicit Halves(const PackedTile& tile) : InWords(tile) {
     int8_t bytes[sizeof(Vi)];
     for (size_t i = 0; i < sizeof(Vi); ++i)
       bytes[i] = static_cast<int8_t>(2 * tile.table[i % 16] + kZero);
     numbers = load_as<Vi>(bytes);
   }
-  [[gnu::always_inline]] UnitCodes load(const std::byte* unit) const {
-    UnitCodes codes = Nibbles::load(unit);
-    for (auto& half : codes.bytes)
-      for (Vi& bytes : half) bytes = Dots::lookup(numbers, bytes);
-    return codes;
+  [[gnu::always_inline]] Vi four(const Words& words, int i, int v) const {
+    return Dots::lookup(numbers, InWords::four(words, i, v));
   }
 };
 
 struct Bytes {
-  static constexpr int64_t kUnitBytes = 8 * kStrip;
+  static constexpr int kColumns = 8;
   static constexpr int kLargest = 255;
+  static constexpr int64_t kUnitBytes = 2 * 4 * kStrip;
+  struct Words {
+    Vi of[2][kVectors];
+  };
   explicit Bytes(const PackedTile&) {}
-  [[gnu::always_inline]] UnitCodes load(const std::byte* unit) const {
-    UnitCodes codes;
-    for (int h = 0; h < 2; ++h)
+  [[gnu::always_inline]] Words words(const std::byte* unit) const {
+    Words words;
+    for (int w = 0; w < 2; ++w)
       for (int v = 0; v < kVectors; ++v)
-        codes.bytes[h][v] = load_as<Vi>(unit + h * (4 * kStrip) + v * sizeof(Vi));
+        words.of[w][v] = load_as<Vi>(unit + w * 4 * kStrip + v * sizeof(Vi));
+    return words;
+  }
+  [[gnu::always_inline]] Vi four(const Words& words, int i, int v) const { return words.of[i][v]; }
+};
+
+/// 3 bits, one in each of three words.
+struct BitPlanes {
+  static constexpr int kColumns = 32;
+  static constexpr int kLargest = 7;
+  static constexpr int64_t kUnitBytes = 3 * 4 * kStrip;
+  struct Words {
+    Vi of[3][kVectors];
+  };
+  explicit BitPlanes(const PackedTile&) {}
+  [[gnu::always_inline]] Words words(const std::byte* unit) const {
+    Words words;
+    for (int b = 0; b < 3; ++b)
+      for (int v = 0; v < kVectors; ++v)
+        words.of[b][v] = load_as<Vi>(unit + b * 4 * kStrip + v * sizeof(Vi));
+    return words;
+  }
+  [[gnu::always_inline]] Vi four(const Words& words, int i, int v) const {
+    Vi codes{};
+    for (int b = 0; b < 3; ++b) {
+      const Vi plane = words.of[b][v];
+      const Vi placed = i >= b ? plane >> (i - b) : plane << (b - i);
+      codes = masked_or(placed, splat_int(0x01010101 << b), codes);
+    }
     return codes;
   }
 };
@@ -105,29 +138,34 @@ struct Sums {
 template <typename Codes, int kPlanes, int R>
 PLIMSOLL_INLINE void add_unit(const Codes& decoder, const std::byte* codes, const std::byte* a,
                               int64_t stride, Sums<kPlanes, R>& sums) {
-  const UnitCodes unit = decoder.load(codes);
-  constexpr int64_t kRead = Codes::kUnitBytes * kVectors / kOfStrip;
-  for (int64_t line = 0; line < kRead; line += 64)
-    __builtin_prefetch(codes + line + kPackedAhead, 0, 2);
+  const typename Codes::Words words = decoder.words(codes);
+  for (int64_t word = 0; word < Codes::kUnitBytes; word += 4 * kStrip)
+    for (int64_t line = 0; line < kVectors * static_cast<int64_t>(sizeof(Vi)); line += 64)
+      __builtin_prefetch(codes + word + line + kPackedAhead, 0, 2);
+#pragma GCC unroll 8
+  for (int i = 0; i < Codes::kColumns / 4; ++i) {
+    Vi bytes[kVectors];
 #pragma GCC unroll 2
-  for (int h = 0; h < 2; ++h)
+    for (int v = 0; v < kVectors; ++v) bytes[v] = decoder.four(words, i, v);
 #pragma GCC unroll 3
     for (int p = 0; p < kPlanes; ++p)
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
-        const Vi spread = splat_int(load_scalar<int32_t>(a + r * stride + p * kFixedUnit + h * 4));
-        Vi* const to = sums.of[h % Sums<kPlanes, R>::kApart][p][r];
+        const std::byte* const four = a + (i / 2 * kPlanes + p) * kFixedUnit + i % 2 * 4;
+        const Vi spread = splat_int(load_scalar<int32_t>(four + r * stride));
+        Vi* const to = sums.of[i % Sums<kPlanes, R>::kApart][p][r];
 #pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v) to[v] = Dots::add(to[v], unit.bytes[h][v], spread);
+        for (int v = 0; v < kVectors; ++v) to[v] = Dots::add(to[v], bytes[v], spread);
       }
+  }
 }
 
 /// Columns [k, end), at most Dots::together() of them.
 template <typename Codes, int kPlanes, int R>
 PLIMSOLL_INLINE void add_units(const Codes& decoder, const std::byte* codes, const std::byte* a,
                                int64_t stride, int64_t k, int64_t end, Sums<kPlanes, R>& sums) {
-  for (; k < end; k += kFixedUnit)
-    add_unit<Codes, kPlanes, R>(decoder, codes + k / kFixedUnit * Codes::kUnitBytes,
+  for (; k < end; k += Codes::kColumns)
+    add_unit<Codes, kPlanes, R>(decoder, codes + k / Codes::kColumns * Codes::kUnitBytes,
                                 a + k * kPlanes, stride, sums);
 }
 
@@ -135,15 +173,17 @@ PLIMSOLL_INLINE void add_units(const Codes& decoder, const std::byte* codes, con
 template <typename Codes, int kPlanes, int R>
 PLIMSOLL_INLINE void add_chunk(const Codes& decoder, const std::byte* codes, const std::byte* a,
                                int64_t stride, int64_t k, int64_t end, Sums<kPlanes, R>& sums) {
-  constexpr int64_t kTogether = Dots::together(Codes::kLargest);
-  if constexpr (kTogether >= kFixedChunk)
-    return add_units<Codes, kPlanes, R>(decoder, codes, a, stride, k, end, sums);
-  for (; k < end; k += kTogether) {
-    Sums<kPlanes, R> part;
-    part.clear();
-    const int64_t until = end - k < kTogether ? end : k + kTogether;
-    add_units<Codes, kPlanes, R>(decoder, codes, a, stride, k, until, part);
-    sums.add(part);
+  constexpr int64_t kTogether = Dots::together(Codes::kLargest, Codes::kColumns);
+  if constexpr (kTogether == 0) {
+    add_units<Codes, kPlanes, R>(decoder, codes, a, stride, k, end, sums);
+  } else {
+    for (; k < end; k += kTogether) {
+      Sums<kPlanes, R> part;
+      part.clear();
+      const int64_t until = end - k < kTogether ? end : k + kTogether;
+      add_units<Codes, kPlanes, R>(decoder, codes, a, stride, k, until, part);
+      sums.add(part);
+    }
   }
 }
 
@@ -227,7 +267,8 @@ void multiply_tile(const FixedTile& tile) {
   if constexpr (Dots::kBits == 8) {
     if (packing.bits == 8) return multiply_codes<Bytes>(tile);
   }
-  multiply_codes<Nibbles>(tile);
+  if (packing.bits == 4) return multiply_codes<InWords<4>>(tile);
+  packing.bits == 3 ? multiply_codes<BitPlanes>(tile) : multiply_codes<InWords<2>>(tile);
 }
 
 }  // namespace

@@ -9,9 +9,9 @@ namespace {
 struct Dots {
   static constexpr int kSums = 12, kApart = 1;
   static constexpr int64_t kBits = 4;  // two products with codes of 8 bits would not fit
-  /// A sum takes two products of each half of a unit.
-  static constexpr int64_t together(int code) {
-    return INT16_MAX / (2 * 128 * code) / 2 * kFixedUnit;
+  /// A sum takes two products of each four.
+  static constexpr int64_t together(int code, int unit) {
+    return INT16_MAX / (2 * 128 * code) * 4 / unit * unit;
   }
   [[gnu::always_inline]] static Vi add(Vi sum, Vi four, Vi spread) {
     const __m256i pairs = _mm256_maddubs_epi16((__m256i)four, (__m256i)spread);

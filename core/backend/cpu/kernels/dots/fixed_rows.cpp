@@ -59,14 +59,38 @@ PLIMSOLL_INLINE __m256i without_last_byte(__m256i integers) {
   return _mm256_srai_epi32(_mm256_add_epi32(integers, _mm256_set1_epi32(128)), 8);
 }
 
+/// The order of columns in units.
+class Order {
+ public:
+  explicit Order(int64_t stride)
+      : stride_(stride),
+        columns_(_mm256_add_epi32(
+            _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 0, 1, 2, 3),
+                               _mm256_set1_epi32(static_cast<int32_t>(stride))),
+            _mm256_setr_epi32(0, 0, 0, 0, second(), second(), second(), second()))) {}
+  [[nodiscard]] __m256 load_unit(const float* from, int64_t unit) const {
+    const int64_t four = 2 * unit;
+    const float* const first = from + four / stride_ * 4 * stride_ + four % stride_;
+    if (stride_ > 2) return _mm256_i32gather_ps(first, columns_, sizeof(float));
+    return _mm256_permutevar8x32_ps(load(first), columns_);
+  }
+
+ private:
+  /// The first column of a unit's second four, counted from its first.
+  [[nodiscard]] int32_t second() const { return stride_ == 1 ? 4 : 1; }
+
+  int64_t stride_;
+  __m256i columns_;
+};
+
 /// A chunk's bytes, and its sums.
 template <int kPlanes>
-void store_chunk(const float* from, int64_t count, float factor, __m256i order, std::byte* to,
+void store_chunk(const float* from, int64_t count, float factor, const Order& order, std::byte* to,
                  int32_t* sums) {
   __m256i all = _mm256_setzero_si256(), last = all;
-  for (int64_t i = 0; i < count; i += kFixedUnit, to += kPlanes * kFixedUnit) {
-    const __m256 numbers = _mm256_mul_ps(load(from + i), _mm256_set1_ps(factor));
-    const __m256i integers = _mm256_permutevar8x32_epi32(_mm256_cvtps_epi32(numbers), order);
+  for (int64_t unit = 0; unit < count / kFixedUnit; ++unit, to += kPlanes * kFixedUnit) {
+    const __m256 numbers = _mm256_mul_ps(order.load_unit(from, unit), _mm256_set1_ps(factor));
+    const __m256i integers = _mm256_cvtps_epi32(numbers);
     const __m256i upper = without_last_byte(integers);
     if constexpr (kPlanes == 2) {
       all = _mm256_add_epi32(all, integers);
@@ -86,8 +110,7 @@ void store_chunk(const float* from, int64_t count, float factor, __m256i order, 
 }  // namespace
 
 void store_fixed_row(const float* from, const FixedRow& row, int64_t bits, std::byte* to) {
-  const __m256i order = bits == 4 ? _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7)
-                                  : _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const Order order(fixed_stride(bits));
   auto* scales = reinterpret_cast<float*>(to + row.scales_at());
   auto* sums = reinterpret_cast<int32_t*>(to + row.sums_at());
   for (int64_t slice = 0; slice < row.slices; ++slice) {

@@ -8,7 +8,7 @@ namespace {
 struct Dots {
   static constexpr int kSums = 24, kApart = 2;
   static constexpr int64_t kBits = 8;
-  static constexpr int64_t together(int) { return INT64_MAX; }
+  static constexpr int64_t together(int, int) { return 0; }
   [[gnu::always_inline]] static Vi add(Vi sum, Vi four, Vi spread) {
     return (Vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)four, (__m512i)spread);
   }
