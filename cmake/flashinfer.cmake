@@ -62,7 +62,7 @@ endfunction()
 
 # plimsoll_adapt_flashinfer(FROM TO): copies attention/prefill.cuh with these changes: columns_of() (kernels/attention/flash_kernel.cuh)
 # says how many columns a head has; loads of columns beyond give zeros, stores leave them out, and rows of the output are that
-# much apart. With as many columns as the tile has, nothing changes.
+# much apart. With as many columns as the tile has, nothing changes. Rows may see what is behind them (images).
 function(plimsoll_adapt_flashinfer from to)
   file(READ ${from} text)
   string(SHA256 sum "${text}")
@@ -116,6 +116,11 @@ function(plimsoll_adapt_flashinfer from to)
     "          if (o_idx < qo_upper_bound && mma_d * 16 < columns) {
             *reinterpret_cast<float2*>")
   replace_exactly(text 1
+    "            *reinterpret_cast<float2*>(o_ptr_base + q * o_stride_n + r * o_stride_h + mma_d * 16 +
+                                       8 +"
+    "            if (mma_d * 16 + 8 < columns) *reinterpret_cast<float2*>(o_ptr_base + q * o_stride_n + r * o_stride_h + mma_d * 16 +
+                                       8 +")
+  replace_exactly(text 1
     "            if (o_idx < qo_upper_bound) {
               o_smem->store_128b"
     "            if (o_idx < qo_upper_bound &&
@@ -125,6 +130,22 @@ function(plimsoll_adapt_flashinfer from to)
     "o_stride_n = num_qo_heads * HEAD_DIM_VO, o_stride_h = HEAD_DIM_VO;"
     "o_stride_n = num_qo_heads * columns_of<KTraits>(params),
                    o_stride_h = columns_of<KTraits>(params);")
+  # What rows see beyond their own positions: is_causal() and sees_all() of flash_kernel.cuh.
+  replace_exactly(text 1
+    "? (kv_idx + qo_len > kv_len + q_idx || (kv_idx >= chunk_end))"
+    "? ((is_causal<KTraits>(params) && kv_idx + qo_len > kv_len + q_idx) || (kv_idx >= chunk_end))")
+  replace_exactly(text 1
+    "      num_iterations = ceil_div(
+          (MASK_MODE == MaskMode::kCausal
+"
+    "      num_iterations = ceil_div(
+          (MASK_MODE == MaskMode::kCausal && is_causal<KTraits>(params)
+")
+  replace_exactly(text 1
+    "        (MASK_MODE == MaskMode::kCausal || MASK_MODE == MaskMode::kMultiItemScoring
+             ? min(chunk_size,"
+    "        ((MASK_MODE == MaskMode::kCausal || MASK_MODE == MaskMode::kMultiItemScoring) && !sees_all<KTraits>(params)
+             ? min(chunk_size,")
   file(CONFIGURE OUTPUT ${to} CONTENT "${text}" @ONLY NEWLINE_STYLE UNIX)
 endfunction()
 

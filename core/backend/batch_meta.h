@@ -44,6 +44,14 @@ struct Drawing {
   std::span<const TokenChange> changes{};  // at least one, in use or not
 };
 
+/// How an image encoder's rows are cut into segments that see each other both ways: they are the
+/// sequences of a batch that is no step.
+enum class Segmentation : uint8_t {
+  none,     // a step
+  frames,   // whole pictures
+  windows,  // of them
+};
+
 /// What a device says of a row whose token cannot be drawn, in place of one.
 inline constexpr int32_t kDrewNotFinite = -1, kDrewNothingAllowed = -2;
 
@@ -75,9 +83,11 @@ struct BatchMeta {
   /// nothing, attention gives zeros, its logits row is drawn (greedily) and not looked at.
   int64_t padding = 0;
 
-  // Of pictures, where there are some in the step; empty otherwise.
+  // Of pictures, where there may be some; empty otherwise.
 
-  /// [3 T] positions by kind (RopeSpec::sections): of all rows' times, rows, columns.
+  Segmentation segmentation = Segmentation::none;
+  /// [3 T] positions by kind (RopeSpec::sections): of all rows' times, rows, columns. Encoders have
+  /// two kinds, rows and columns.
   std::span<const int32_t> rope_positions{};
   /// [T] the position behind the last one that a row sees; it may lie behind the row itself, where
   /// a picture's tokens see each other both ways.
@@ -116,6 +126,10 @@ void for_each_array(Batch& batch, const F& f) {
   f(batch.long_rope);
   f(batch.state_slots);
   f(batch.logits_rows);
+  f(batch.rope_positions);
+  f(batch.seen_end);
+  f(batch.embedded_rows);
+  f(batch.embedding_rows);
   f(batch.drawing.temperature);
   f(batch.drawing.top_k);
   f(batch.drawing.top_p);

@@ -17,7 +17,19 @@ namespace {
 
 /// Whether every sequence has one row: then what is launched depends on their number alone.
 bool is_decode(const BatchMeta& batch) {
-  return batch.token_ids.size() == batch.context_length.size();
+  return batch.positions.size() == batch.context_length.size();
+}
+
+FlashSight sight_of(const BatchMeta& batch) {
+  if (batch.segmentation != backend::Segmentation::none) return FlashSight::all;
+  return batch.seen_end.empty() ? FlashSight::own_past : FlashSight::by_row;
+}
+
+/// Shared memory of a multiprocessor: 164 KiB on 8.0, 228 on 9.0 and 10.0, 100 on the others.
+FlashMemory memory_of(const backend::CardFigures& card) {
+  const int32_t capability = card.compute_capability;
+  const bool large = capability == 80 || (capability >= 90 && capability < 120);
+  return large ? FlashMemory::large : FlashMemory::small;
 }
 
 template <typename T>
@@ -33,16 +45,18 @@ void StepAttention::start(const backend::StepShape& shape, const backend::CardFi
   plain_limits_ = backend::plain_limits(shape, card);
   workspace_ = workspace;
   table_stride_ = shape.table_stride;
-  sealed_ = false;
-  // Shared memory of a multiprocessor: 164 KiB on 8.0, 228 on 9.0 and 10.0, 100 on the others.
-  const int32_t capability = card.compute_capability;
-  const bool large = capability == 80 || (capability >= 90 && capability < 120);
-  memory_ = large ? FlashMemory::large : FlashMemory::small;
-  shapes_.clear();
+  start_segments(card);
   for (const backend::AttentionPart& part : backend::attention_parts(shape, card)) {
     shapes_.push_back(
         {.part = part, .flash = FlashPlanner(part.shape, flash_limits_), .plain = {}});
   }
+}
+
+void StepAttention::start_segments(const backend::CardFigures& card) {
+  sealed_ = false;
+  card_ = card;
+  memory_ = memory_of(card);
+  shapes_.clear();
 }
 
 StepAttention::Shape& StepAttention::find(const model::AttentionSpec& spec) {
@@ -56,13 +70,26 @@ StepAttention::Shape& StepAttention::find(const model::AttentionSpec& spec) {
 void StepAttention::plan(const BatchMeta& batch) {
   const FlashBatch flash_batch{.query_start = batch.query_start,
                                .context_length = batch.context_length,
-                               .table_stride = batch.table_stride};
+                               .table_stride = batch.table_stride,
+                               .sees_ahead = sight_of(batch) == FlashSight::by_row};
   for (Shape& shape : shapes_) {
     if (plans_flash(shape)) {
       shape.flash.plan(flash_batch, batch.plan.subspan(shape.part.flash_offset));
     }
     if (shape.uses_plain || !sealed_) plan_plain(batch, shape);
   }
+}
+
+void StepAttention::plan_segments(const BatchMeta& batch, const model::AttentionSpec& spec) {
+  const auto [part, flash, plain] = backend::segments_part(
+      std::ssize(batch.positions), std::ssize(batch.context_length), spec, card_);
+  flash_limits_ = flash;
+  plain_limits_ = plain;
+  table_stride_ = batch.table_stride;
+  if (shapes_.empty()) shapes_.push_back({.part = part, .flash = {part.shape, flash}, .plain = {}});
+  shapes_.front().part = part;
+  shapes_.front().flash = {part.shape, flash};
+  plan(batch);
 }
 
 bool StepAttention::recordable() const {
@@ -78,7 +105,7 @@ void StepAttention::plan_plain(const BatchMeta& batch, Shape& shape) const {
   const FlashShape& of = shape.part.shape;
   PlainBounds room = shape.part.plain;
   if (is_decode(batch)) room = plain_decode_bounds(std::ssize(batch.context_length), plain_limits_);
-  shape.plain = plan_attention(batch.query_start, batch.context_length,
+  shape.plain = plan_attention({batch.query_start, batch.context_length, batch.seen_end},
                                {of.heads, of.kv_heads, of.window}, plain_limits_,
                                array_at<AttentionItem>(batch, shape.part.items_offset, room.items),
                                array_at<MergeItem>(batch, shape.part.merges_offset, room.merges));
@@ -88,17 +115,25 @@ void StepAttention::plan_plain(const BatchMeta& batch, Shape& shape) const {
   }
 }
 
-StepAttention::Choice StepAttention::choose(const Call& call) const {
+void StepAttention::load(const FlashUnit& unit) {
+  if (std::ranges::find(loaded_, &unit) != loaded_.end()) return;
+  check(unit.prepare(memory_), "loading attention kernels");
+  load_merge_attention(unit.activation);
+  loaded_.push_back(&unit);
+}
+
+StepAttention::Choice StepAttention::choose(const Call& call, FlashSight sight) {
   if (call.chosen.columns > 0)
     return {.why_not = "FlashInfer's see all keys, here some are chosen"};
   if (flash_units().empty()) return {.why_not = "this build is without FlashInfer's kernels"};
   const backend::KvLayer& cache = *call.cache;
-  const FlashUnit* unit = find_flash_unit(*call.spec, call.qkv.dtype, cache.dtype);
+  const FlashUnit* unit = find_flash_unit(*call.spec, call.qkv.dtype, cache.dtype, sight);
   if (unit == nullptr) {
     return {.why_not =
                 "FlashInfer's are for bfloat16 and float16, heads of up to 256 columns in "
-                "multiples of 16"};
+                "multiples of 8, of 16 over a cache of 8 bits"};
   }
+  load(*unit);  // also where a smaller step alone may be covered
   if (!flash_covers(*call.spec, flash_limits_, table_stride_, cache.block_size, cache.block_stride,
                     cache.dtype)) {
     return {.why_not =
@@ -108,15 +143,15 @@ StepAttention::Choice StepAttention::choose(const Call& call) const {
   return {.unit = unit};
 }
 
-std::vector<std::string> StepAttention::notes() const {
+std::vector<std::string> StepAttention::notes(std::string_view whose) const {
   std::vector<std::string> notes;
   for (const Shape& shape : shapes_) {
     if (!shape.uses_plain) continue;
     const FlashShape& of = shape.part.shape;
     notes.push_back(fmt::format(
-        "attention of {} heads of {} columns{} runs on plain kernels, a fraction as fast: {}",
-        of.heads, of.head_dim, of.window > 0 ? fmt::format(" with a window of {}", of.window) : "",
-        shape.why_plain));
+        "{}attention of {} heads of {} columns{} runs on plain kernels, a fraction as fast: {}",
+        whose, of.heads, of.head_dim,
+        of.window > 0 ? fmt::format(" with a window of {}", of.window) : "", shape.why_plain));
   }
   return notes;
 }
@@ -124,12 +159,8 @@ std::vector<std::string> StepAttention::notes() const {
 void StepAttention::run(const Call& call, const BatchMeta& batch, const DeviceBatch& device,
                         cudaStream_t stream) {
   Shape& shape = find(*call.spec);
-  const Choice choice = choose(call);
+  const Choice choice = choose(call, sight_of(batch));
   if (choice.unit != nullptr) {
-    if (!shape.uses_flash) {
-      check(choice.unit->prepare(memory_), "loading attention kernels");
-      load_merge_attention(choice.unit->activation);
-    }
     shape.uses_flash = true;
     return run_flash(call, *choice.unit, shape, batch, stream);
   }
@@ -157,7 +188,9 @@ void StepAttention::run_flash(const Call& call, const FlashUnit& unit, const Sha
        .block_table = batch.on_device(batch.block_tables[static_cast<size_t>(cache.group)]),
        .query_start = batch.on_device(batch.query_start),
        .context_length = batch.on_device(batch.context_length),
-       .sequences = std::ssize(batch.context_length)},
+       .sequences = std::ssize(batch.context_length),
+       .sight = sight_of(batch),
+       .seen_end = batch.on_device(batch.seen_end)},
       *call.spec, stream);
 }
 

@@ -1,4 +1,5 @@
-// A step's attention: FlashInfer's kernels where they cover a layer, the plain kernel elsewhere.
+// A step's attention, or an image encoder's over its segments: FlashInfer's kernels where they
+// cover a layer, the plain kernel elsewhere.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -6,6 +7,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/cuda/footprint.h"
@@ -24,8 +26,12 @@ class StepAttention {
   void start(const backend::StepShape& shape, const backend::CardFigures& card,
              std::span<std::byte> workspace);
 
+  /// Of an image encoder: each picture's segments have limits of their own.
+  void start_segments(const backend::CardFigures& card);
+
   /// Fills batch.plan on the host.
   void plan(const backend::BatchMeta& batch);
+  void plan_segments(const backend::BatchMeta& batch, const model::AttentionSpec& spec);
   /// Whether the planned step launches what every decode step of its size launches: a graph may
   /// stand for it. Not so where fixed splits need several rounds.
   [[nodiscard]] bool recordable() const;
@@ -43,8 +49,9 @@ class StepAttention {
   void run(const Call& call, const backend::BatchMeta& batch, const DeviceBatch& device,
            cudaStream_t stream);
 
-  /// The shapes that the plain kernel computes, a fraction as fast, and why.
-  [[nodiscard]] std::vector<std::string> notes() const;
+  /// The shapes that the plain kernel computes, a fraction as fast, and why. `whose` stands before
+  /// them ("the image encoder's ").
+  [[nodiscard]] std::vector<std::string> notes(std::string_view whose) const;
 
   /// From now on only what has run is planned.
   void seal() { sealed_ = true; }
@@ -68,7 +75,8 @@ class StepAttention {
     const FlashUnit* unit = nullptr;
     std::string why_not{};
   };
-  [[nodiscard]] Choice choose(const Call& call) const;
+  [[nodiscard]] Choice choose(const Call& call, FlashSight sight);
+  void load(const FlashUnit& unit);
   void run_flash(const Call& call, const FlashUnit& unit, const Shape& shape,
                  const backend::BatchMeta& batch, cudaStream_t stream);
   void run_plain(const Call& call, const Shape& shape, const backend::BatchMeta& batch,
@@ -76,7 +84,9 @@ class StepAttention {
 
   FlashLimits flash_limits_;
   PlainLimits plain_limits_;
+  backend::CardFigures card_;
   FlashMemory memory_ = FlashMemory::large;
+  std::vector<const FlashUnit*> loaded_;
   std::span<std::byte> workspace_;
   int64_t table_stride_ = 0;
   std::vector<Shape> shapes_;

@@ -35,6 +35,8 @@ FlashArguments common_arguments(const FlashCall& call, const model::AttentionSpe
   a.soft_cap = spec.soft_cap;
   a.scale = spec.scale * call.k_scale;
   a.v_scale = call.v_scale;
+  a.sight = call.sight;
+  a.seen_end = call.seen_end;
   return a;
 }
 
@@ -58,15 +60,18 @@ void merge(const FlashCall& call, const FlashLaunch& launch, const FlashArgument
 
 }  // namespace
 
-const FlashUnit* find_flash_unit(const model::AttentionSpec& spec, DType activation, DType kv) {
+const FlashUnit* find_flash_unit(const model::AttentionSpec& spec, DType activation, DType kv,
+                                 FlashSight sight) {
   const bool chunked = spec.window > 0 && spec.window_kind == model::WindowKind::chunk;
   if (chunked || spec.sinks != model::kNoWeight || spec.alibi.slopes != model::kNoWeight) {
     return nullptr;
   }
-  const bool plain = spec.window == 0 && spec.soft_cap == 0;
+  // Pieces of 16 bytes of activations and of the cache.
+  if (spec.head_dim * static_cast<int64_t>(dtype_size(kv)) % 16 != 0) return nullptr;
+  const bool plain = spec.window == 0 && spec.soft_cap == 0 && sight == FlashSight::own_past;
   const FlashUnit* found = nullptr;
   for (const FlashUnit& unit : flash_units()) {
-    if (unit.activation != activation || unit.kv != kv || spec.head_dim % 16 != 0) continue;
+    if (unit.activation != activation || unit.kv != kv) continue;
     if (!unit.general && plain && unit.head_dim == spec.head_dim) return &unit;
     if (unit.general && unit.head_dim >= spec.head_dim &&
         (found == nullptr || unit.head_dim < found->head_dim)) {

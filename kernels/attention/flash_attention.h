@@ -15,9 +15,10 @@ namespace plimsoll::kernels {
 
 using namespace backend::cuda;  // plans of steps
 
-/// The kernels for a layer, or nothing: head sizes are multiples of 16 up to 256; activations bf16
-/// or f16; keys and values of the same type, or f8_e4m3.
-const FlashUnit* find_flash_unit(const model::AttentionSpec& spec, DType activation, DType kv);
+/// The kernels for a layer, or nothing: head sizes are multiples of 16 bytes up to 256 columns;
+/// activations bf16 or f16; keys and values of the same type, or f8_e4m3.
+const FlashUnit* find_flash_unit(const model::AttentionSpec& spec, DType activation, DType kv,
+                                 FlashSight sight = FlashSight::own_past);
 
 /// Whether offsets stay below 2^32 elements where the kernels compute them in 32 bits.
 /// `block_stride` in bytes.
@@ -42,7 +43,9 @@ struct FlashCall {
   const int32_t* query_start = nullptr;
   const int32_t* context_length = nullptr;
   int64_t sequences = 0;
-  float k_scale = 1, v_scale = 1;  // of stored keys and values: true value = stored * scale
+  FlashSight sight = FlashSight::own_past;
+  const int32_t* seen_end = nullptr;  // [T] of FlashSight::by_row
+  float k_scale = 1, v_scale = 1;     // of stored keys and values: true value = stored * scale
 };
 
 /// Enqueues the launches of the plan.

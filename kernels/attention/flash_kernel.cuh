@@ -22,6 +22,8 @@
 //   2392  log-sum-exps to base 2 beside them, [rows, heads]
 //   A request of kv_len 0 has one chunk of nothing: zeros, and a log-sum-exp of minus "infinity".
 //  attention/prefill.cuh, logits_mask (751): row q sees kv_idx <= kv_len - qo_len + q
+//   2223, 2264  KV tiles until a row's own position, and those that are not masked: is_causal() and
+//         sees_all() below say where rows see more
 //  attention/variants.cuh (74): ... and kv_idx >= that - window_left
 //  page.cuh (43): stride_page, stride_n, stride_h are uint32 elements; head h, position i of a page
 //         lie at h * stride_h + i * stride_n; `indices` is read below indptr[batch_size] only (187)
@@ -47,6 +49,26 @@ __device__ __forceinline__ uint32_t columns_of(const Params& params) {
     return params.head_dim;
   } else {
     return KTraits::HEAD_DIM_QK;
+  }
+}
+
+/// Whether no row sees what is behind it.
+template <typename KTraits, typename Params>
+__device__ __forceinline__ bool is_causal(const Params& params) {
+  if constexpr (KTraits::AttentionVariant::kGeneral) {
+    return params.sight == decltype(params.sight)::own_past;
+  } else {
+    return true;
+  }
+}
+
+/// Whether all rows see all of their sequence.
+template <typename KTraits, typename Params>
+__device__ __forceinline__ bool sees_all(const Params& params) {
+  if constexpr (KTraits::AttentionVariant::kGeneral) {
+    return params.sight == decltype(params.sight)::all;
+  } else {
+    return false;
   }
 }
 
@@ -88,6 +110,8 @@ struct FlashParams {
   int32_t* kv_chunk_size_ptr;
   bool partition_kv;
   uint32_t head_dim;
+  FlashSight sight;
+  const int32_t* seen_end;  // [T] of FlashSight::by_row
 
   __device__ __forceinline__ uint32_t get_qo_len(uint32_t request) const {
     return q_indptr[request + 1] - q_indptr[request];
@@ -95,7 +119,8 @@ struct FlashParams {
   __device__ __forceinline__ uint32_t get_kv_len(uint32_t request) const { return kv_len[request]; }
 };
 
-/// Causal attention; `general`: with a window and a soft cap, each of which may be none.
+/// Causal attention; `general`: with a window and a soft cap, each of which may be none, and any
+/// FlashSight.
 /// OutputTransform is the base's: o / d * v_scale, zeros where nothing was seen.
 template <bool general>
 struct FlashVariant : flashinfer::AttentionVariantBase {
@@ -131,9 +156,16 @@ struct FlashVariant : flashinfer::AttentionVariantBase {
   }
 
   template <typename Params>
-  __device__ __forceinline__ bool LogitsMask(const Params&, uint32_t, uint32_t qo_idx,
-                                             uint32_t kv_idx, uint32_t, uint32_t) {
-    return !general || kv_idx + qo_len + window_left >= kv_len + qo_idx;
+  __device__ __forceinline__ bool LogitsMask(const Params& params, uint32_t request,
+                                             uint32_t qo_idx, uint32_t kv_idx, uint32_t, uint32_t) {
+    if constexpr (general) {
+      if (params.sight == FlashSight::by_row) {
+        const int32_t* ends = params.seen_end + params.q_indptr[request];
+        if (qo_idx >= qo_len || static_cast<int32_t>(kv_idx) >= ends[qo_idx]) return false;
+      }
+      return kv_idx + qo_len + window_left >= kv_len + qo_idx;
+    }
+    return true;
   }
 };
 
@@ -237,6 +269,8 @@ struct FlashInstance {
     p.kv_chunk_size_ptr = writable(a.chunk_tokens);
     p.partition_kv = is_split(kind);
     p.head_dim = static_cast<uint32_t>(a.head_dim);
+    p.sight = a.sight;
+    p.seen_end = a.seen_end;
     return p;
   }
 };

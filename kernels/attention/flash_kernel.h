@@ -14,6 +14,13 @@ namespace plimsoll::kernels {
 
 using namespace backend::cuda;  // plans of steps
 
+/// How far rows see. What is not `own_past` takes general units.
+enum class FlashSight : uint8_t {
+  own_past,  // up to themselves
+  by_row,    // BatchMeta::seen_end
+  all,       // all of their sequence: an image encoder's segments
+};
+
 /// Device pointers and numbers of one launch. Strides in elements. Arrays of items start at the
 /// launch's first item.
 struct FlashArguments {
@@ -44,6 +51,8 @@ struct FlashArguments {
   float soft_cap = 0;        // 0: none
   float scale = 1;           // of q.k, with the scale of stored keys
   float v_scale = 1;         // of stored values
+  FlashSight sight = FlashSight::own_past;
+  const int32_t* seen_end = nullptr;  // [T] of by_row
 };
 
 /// Shared memory that a multiprocessor has: 160 KiB and more (sm_80, sm_90, sm_100), or less

@@ -28,6 +28,7 @@ struct AttentionCase {
   bool sinks = false;
   model::Alibi alibi{};
   int64_t chosen = 0;  // keys that a row sees; 0: all
+  int64_t sees = 0;    // KvFixture::see_blocks; 0: up to itself
 };
 
 constexpr auto kByWork = PlainLimits::Splits::by_work;
@@ -143,6 +144,26 @@ const AttentionCase kCases[] = {
      .head_dim = 16,
      .sinks = true,
      .chosen = 1},
+    {.what = "an encoder's segments",
+     .sequences = {{41, 41}, {9, 9}, {1, 1}},
+     .heads = 3,
+     .kv_heads = 3,
+     .head_dim = 72,
+     .splits = PlainLimits::Splits::none,
+     .sees = 64},
+    {.what = "pictures that see each other, cut",
+     .sequences = {{30, 1300}, {1, 700}, {4, 40}},
+     .heads = 4,
+     .kv_heads = 2,
+     .head_dim = 16,
+     .sees = 24},
+    {.what = "pictures and a window",
+     .sequences = {{70, 90}, {1, 100}},
+     .heads = 4,
+     .kv_heads = 1,
+     .head_dim = 32,
+     .window = 20,
+     .sees = 25},
 };
 
 /// Keys [n, most] that the last n rows of a sequence see, any of what is before them.
@@ -214,6 +235,7 @@ TEST_CASE("plain attention agrees with the reference") {
         for (size_t s = 0; s < c.sequences.size(); ++s)
           kv.drop_before(s, c.sequences[s].context - c.sequences[s].rows - c.window + 1);
       kv.fill(keys, values);
+      if (c.sees > 0) kv.see_blocks(c.sees);
       const PlainLimits limits{.tokens = kv.rows(),
                                .sequences = static_cast<int64_t>(kv.context.size()),
                                .multiprocessors = c.multiprocessors,
@@ -221,7 +243,8 @@ TEST_CASE("plain attention agrees with the reference") {
       const kernels::PlainBounds bounds = plain_bounds(shape, limits);
       std::vector<AttentionItem> items(static_cast<size_t>(bounds.items));
       std::vector<MergeItem> merges(static_cast<size_t>(bounds.merges));
-      kernels::plan_attention(kv.query_start, kv.context, shape, limits, items, merges);
+      kernels::plan_attention({kv.query_start, kv.context, kv.seen_end}, shape, limits, items,
+                              merges);
       const DeviceArray<AttentionItem> device_items(items);
       const DeviceArray<MergeItem> device_merges(merges);
       std::vector<reference::ChosenKeys> chosen(c.sequences.size());
@@ -255,7 +278,7 @@ TEST_CASE("plain attention agrees with the reference") {
               columns(qkv, kv.query_start[s], c.sequences[s].rows, 0, expected.columns);
           const Matrix one = reference::attention(
               q, keys[s], values[s], spec, c.sinks ? sinks.values : std::vector<double>{},
-              sloped ? slopes.values : std::vector<double>{}, chosen[s]);
+              sloped ? slopes.values : std::vector<double>{}, chosen[s], kv.seen_end_of(s));
           std::copy(one.values.begin(), one.values.end(),
                     expected.values.begin() + kv.query_start[s] * expected.columns);
         }
@@ -285,7 +308,7 @@ TEST_CASE("without splits a row has the same bits in every batch and chunk") {
     kv.fill(all_keys, all_values);
     const PlainLimits limits{kv.rows(), 2, 1, PlainLimits::Splits::none};
     std::vector<AttentionItem> items(static_cast<size_t>(plain_bounds(shape, limits).items));
-    kernels::plan_attention(kv.query_start, kv.context, shape, limits, items, {});
+    kernels::plan_attention({kv.query_start, kv.context}, shape, limits, items, {});
     const DeviceArray<AttentionItem> device_items(items);
     Matrix rows_of_step = columns(qkv, 0, kv.rows(), 0, 128);
     for (int64_t t = 0; t < rows; ++t)

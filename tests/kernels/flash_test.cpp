@@ -14,6 +14,7 @@ namespace {
 using kernels::FlashKind;
 using kernels::FlashLimits;
 using kernels::FlashMemory;
+using kernels::FlashSight;
 using kernels::FlashUnit;
 
 struct FlashCase {
@@ -22,6 +23,8 @@ struct FlashCase {
   int64_t padding = 0;
   int64_t multiprocessors = 1;
   int64_t heads = 4, kv_heads = 2;
+  FlashSight sight = FlashSight::own_past;
+  FlashLimits::Cuts cuts = FlashLimits::Cuts::by_work;
 };
 
 /// Of each kind of launch one case, sizes that are no multiples of tiles.
@@ -33,6 +36,18 @@ std::vector<FlashCase> flash_cases() {
       {"prefill and decode", {{70, 100}, {1, 33}}, 0, 1},
       {"decode with twenty heads for a KV head", {{1, 150}}, 0, 4, 20, 1},
       {"prefill with three heads for a KV head", {{30, 45}}, 0, 1, 3, 1},
+  };
+}
+
+/// Rows that see what is behind them.
+std::vector<FlashCase> sight_cases() {
+  using enum FlashSight;
+  constexpr auto kNever = FlashLimits::Cuts::never;
+  return {
+      {"an encoder's segments", {{70, 70}, {9, 9}, {1, 1}}, 0, 64, 3, 3, all, kNever},
+      {"a picture, cut", {{40, 200}}, 0, 64, 2, 1, all},
+      {"pictures in prompts and a decode", {{70, 110}, {1, 40}}, 1, 1, 4, 2, by_row},
+      {"a picture of a few rows", {{5, 90}}, 0, 64, 2, 1, by_row},
   };
 }
 
@@ -51,10 +66,12 @@ std::vector<Variant> variants_of(const FlashUnit& unit) {
 
 /// The rows of one step by the unit.
 Matrix run_flash(const FlashUnit& unit, FlashMemory memory, const model::AttentionSpec& spec,
-                 const FlashLimits& limits, const KvFixture& kv, const Matrix& q) {
+                 const FlashLimits& limits, const KvFixture& kv, const Matrix& q,
+                 FlashSight sight) {
   kernels::FlashPlanner planner(kernels::flash_shape(spec), limits);
   std::vector<std::byte> slab(planner.layout().bytes);
-  planner.plan({kv.query_start, kv.context, kv.batch().table_stride}, slab);
+  planner.plan({kv.query_start, kv.context, kv.batch().table_stride, sight == FlashSight::by_row},
+               slab);
   DeviceBytes device_slab(slab.size());
   device_slab.upload(slab.data());
   const DeviceBytes workspace(kernels::flash_workspace_bytes(limits, kernels::flash_shape(spec)));
@@ -62,23 +79,26 @@ Matrix run_flash(const FlashUnit& unit, FlashMemory memory, const model::Attenti
   const DeviceRows device_q(q, unit.activation, {.gap = columns - q.columns});
   const DeviceRows out(q.rows, q.columns, unit.activation);
   kernels::check(unit.prepare(memory), "prepare");
-  kernels::flash_attention({.unit = &unit,
-                            .memory = memory,
-                            .plan = &planner,
-                            .limits = &limits,
-                            .slab = static_cast<const std::byte*>(device_slab.data()),
-                            .workspace = static_cast<std::byte*>(workspace.data()),
-                            .q = device_q.view().data,
-                            .q_stride = columns,
-                            .out = out.view().data,
-                            .kv = kv.layer().pool + kv.layer().layer_offset,
-                            .block_stride = kv.layer().block_stride,
-                            .block_size = kv.layer().block_size,
-                            .block_table = kv.batch().block_tables[1],
-                            .query_start = kv.batch().query_start,
-                            .context_length = kv.batch().context_length,
-                            .sequences = kv.batch().sequences},
-                           spec, kStream);
+  kernels::flash_attention(
+      {.unit = &unit,
+       .memory = memory,
+       .plan = &planner,
+       .limits = &limits,
+       .slab = static_cast<const std::byte*>(device_slab.data()),
+       .workspace = static_cast<std::byte*>(workspace.data()),
+       .q = device_q.view().data,
+       .q_stride = columns,
+       .out = out.view().data,
+       .kv = kv.layer().pool + kv.layer().layer_offset,
+       .block_stride = kv.layer().block_stride,
+       .block_size = kv.layer().block_size,
+       .block_table = kv.batch().block_tables[1],
+       .query_start = kv.batch().query_start,
+       .context_length = kv.batch().context_length,
+       .sequences = kv.batch().sequences,
+       .sight = sight,
+       .seen_end = sight == FlashSight::by_row ? kv.batch().seen_end : nullptr},
+      spec, kStream);
   return out.matrix();
 }
 
@@ -93,8 +113,13 @@ void check_flash(const FlashUnit& unit, FlashMemory memory, const Variant& varia
   spec.soft_cap = variant.soft_cap;
   spec.scale = 1.f / std::sqrt(static_cast<float>(spec.head_dim));
   KvFixture kv(c.sequences, spec, unit.kv, 16, c.padding);
-  FlashLimits limits{kv.rows(), static_cast<int64_t>(kv.context.size()), 0, c.multiprocessors,
-                     fixed_split};
+  constexpr int64_t kPicture = 23;
+  if (c.sight != FlashSight::own_past) {
+    kv.see_blocks(c.sight == FlashSight::all ? std::ranges::max(kv.context) : kPicture);
+  }
+  FlashLimits limits{kv.rows(),   static_cast<int64_t>(kv.context.size()),
+                     0,           c.multiprocessors,
+                     fixed_split, c.cuts};
   std::vector<Matrix> keys, values;
   for (size_t s = 0; s < c.sequences.size(); ++s) {
     const auto [rows, context] = c.sequences[s];
@@ -109,7 +134,7 @@ void check_flash(const FlashUnit& unit, FlashMemory memory, const Variant& varia
   }
   kv.fill(keys, values);
   const Matrix q = random_matrix(kv.rows(), spec.heads * spec.head_dim, unit.activation, 99);
-  const Matrix out = run_flash(unit, memory, spec, limits, kv, q);
+  const Matrix out = run_flash(unit, memory, spec, limits, kv, q, c.sight);
   int64_t row = 0;
   for (size_t s = 0; s < c.sequences.size(); ++s) {
     INFO("sequence " << s);
@@ -120,8 +145,8 @@ void check_flash(const FlashUnit& unit, FlashMemory memory, const Variant& varia
     row += rows;
     // Weights and results are rounded once each to the activations' type; values are of size 1, of
     // which a few are 3.
-    CHECK(largest_error(got, attention(of, keys[s], values[s], spec), 1) <=
-          3 * epsilon(unit.activation));
+    const Matrix expected = attention(of, keys[s], values[s], spec, {}, {}, {}, kv.seen_end_of(s));
+    CHECK(largest_error(got, expected, 1) <= 3 * epsilon(unit.activation));
   }
   for (; row < out.rows; ++row)
     for (int64_t i = 0; i < out.columns; ++i) REQUIRE(out.at(row, i) == 0);
@@ -162,6 +187,26 @@ TEST_CASE("FlashInfer's kernels compute attention", "[flashinfer]") {
   }
 }
 
+TEST_CASE("FlashInfer's kernels let rows see what is behind them", "[flashinfer]") {
+  if (kernels::flash_units().empty()) return skip("built without FlashInfer");
+  size_t turn = 0;
+  for (const FlashUnit& unit : kernels::flash_units()) {
+    if (!unit.general || unit.kv != unit.activation || unit.head_dim > 128) continue;
+    for (const FlashCase& c : sight_cases()) {
+      // Encoders' head sizes: 56, 72, 80, 88.
+      const int64_t sizes[] = {unit.head_dim - 8, unit.head_dim == 128 ? 72 : 16,
+                               unit.head_dim == 128 ? 88 : 64, unit.head_dim == 128 ? 80 : 40};
+      const Variant variant{sizes[turn % 4],
+                            c.sight == FlashSight::by_row && turn % 2 == 0 ? 20 : 0, 0};
+      const FlashMemory memory = turn % 3 == 0 ? FlashMemory::small : FlashMemory::large;
+      ++turn;
+      INFO(torch_name(unit.activation) << ", head size " << variant.head_dim << ", window "
+                                       << variant.window << ": " << c.what);
+      check_flash(unit, memory, variant, c, 0);
+    }
+  }
+}
+
 TEST_CASE("units for layers", "[flashinfer]") {
   if (kernels::flash_units().empty()) return skip("built without FlashInfer");
   model::AttentionSpec spec;
@@ -181,7 +226,9 @@ TEST_CASE("units for layers", "[flashinfer]") {
       {16, 0, DType::bf16, DType::bf16, 64, true},
       {256, 0, DType::bf16, DType::bf16, 256, true},
       {272, 0, DType::bf16, DType::bf16, 0, false},
-      {72, 0, DType::bf16, DType::bf16, 0, false},
+      {72, 0, DType::bf16, DType::bf16, 128, true},
+      {72, 0, DType::bf16, DType::f8_e4m3, 0, false},
+      {68, 0, DType::bf16, DType::bf16, 0, false},
       {128, 0, DType::f32, DType::f32, 0, false},
       {128, 0, DType::f16, DType::bf16, 0, false},
   };
@@ -194,6 +241,10 @@ TEST_CASE("units for layers", "[flashinfer]") {
     if (unit == nullptr) continue;
     CHECK(unit->head_dim == row.tiles);
     CHECK(unit->general == row.general);
+    const FlashUnit* seeing =
+        kernels::find_flash_unit(spec, row.activation, row.kv, FlashSight::all);
+    REQUIRE(seeing != nullptr);
+    CHECK(seeing->general);
   }
 }
 

@@ -88,7 +88,24 @@ class KvFixture {
     upload();
   }
 
+  /// Rows see to the end of the block of so many positions that they are in.
+  void see_blocks(int64_t positions_of_block) {
+    for (size_t t = 0; t < positions.size(); ++t) {
+      const int64_t block = positions[t] / positions_of_block;
+      const int32_t length =
+          row_sequence[t] < 0 ? 1 : context[static_cast<size_t>(row_sequence[t])];
+      seen_end.push_back(std::min(length, static_cast<int32_t>((block + 1) * positions_of_block)));
+    }
+    upload();
+  }
+  /// That of a sequence's rows.
+  [[nodiscard]] std::vector<int32_t> seen_end_of(size_t sequence) const {
+    if (seen_end.empty()) return {};
+    return {seen_end.begin() + query_start[sequence], seen_end.begin() + query_start[sequence + 1]};
+  }
+
   std::vector<int32_t> positions, row_sequence, query_start{0}, context;
+  std::vector<int32_t> seen_end;  // empty: rows see up to themselves
   std::vector<uint8_t> long_rope;
 
  private:
@@ -122,6 +139,7 @@ class KvFixture {
     batch_.query_start = keep(query_start);
     batch_.context_length = keep(context);
     batch_.long_rope = keep(long_rope);
+    if (!seen_end.empty()) batch_.seen_end = keep(seen_end);
     batch_.block_tables[1] = keep(table_);
     batch_.table_stride = stride_;
     batch_.rows = rows();

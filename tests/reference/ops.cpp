@@ -176,11 +176,11 @@ Matrix shape_heads(const Matrix& qkv_row, const model::AttentionSpec& spec,
 
 namespace {
 
+/// Of keys that are not behind what the position sees.
 bool sees(const model::AttentionSpec& spec, int64_t position, int64_t key) {
-  if (key > position) return false;
   if (spec.window == 0) return true;
   if (spec.window_kind == model::WindowKind::chunk)
-    return key / spec.window == position / spec.window;
+    return key >= position / spec.window * spec.window;
   return position - key < spec.window;
 }
 
@@ -225,7 +225,8 @@ ChosenKeys choose_keys(const Matrix& q, const Matrix& weights, const Matrix& k,
 
 Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
                  const model::AttentionSpec& spec, const std::vector<double>& sinks,
-                 const std::vector<double>& slopes, const ChosenKeys& chosen) {
+                 const std::vector<double>& slopes, const ChosenKeys& chosen,
+                 const std::vector<int32_t>& seen_end) {
   Matrix out(q.rows, q.columns);
   const int64_t d = spec.head_dim;
   for (int64_t t = 0; t < q.rows; ++t)
@@ -233,14 +234,15 @@ Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
       const auto head = static_cast<size_t>(h);
       const int64_t kv = h / (spec.heads / spec.kv_heads);
       const int64_t position = k.rows - q.rows + t;
+      const int64_t end = seen_end.empty() ? position + 1 : seen_end[static_cast<size_t>(t)];
       const auto is_seen = [&](int64_t key) {
         if (!chosen.empty() && !std::ranges::binary_search(chosen[static_cast<size_t>(t)], key))
           return false;
         return sees(spec, position, key);
       };
-      std::vector<double> weights(static_cast<size_t>(position + 1), 0);
+      std::vector<double> weights(static_cast<size_t>(end), 0);
       double best = sinks.empty() ? -std::numeric_limits<double>::infinity() : sinks[head];
-      for (int64_t p = 0; p <= position; ++p) {
+      for (int64_t p = 0; p < end; ++p) {
         if (!is_seen(p)) continue;
         double score = 0;
         for (int64_t i = 0; i < d; ++i) score += q.at(t, h * d + i) * k.at(p, kv * d + i);
@@ -252,11 +254,11 @@ Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
         best = std::max(best, score);
       }
       double total = sinks.empty() ? 0 : std::exp(sinks[head] - best);
-      for (int64_t p = 0; p <= position; ++p) {
+      for (int64_t p = 0; p < end; ++p) {
         double& w = weights[static_cast<size_t>(p)];
         total += w = is_seen(p) ? std::exp(w - best) : 0;
       }
-      for (int64_t p = 0; p <= position; ++p)
+      for (int64_t p = 0; p < end; ++p)
         for (int64_t i = 0; i < d; ++i)
           out.at(t, h * d + i) += weights[static_cast<size_t>(p)] / total * v.at(p, kv * d + i);
     }

@@ -68,10 +68,12 @@ ChosenKeys choose_keys(const Matrix& q, const Matrix& weights, const Matrix& k,
                        const model::AttentionSpec& spec, int64_t most);
 
 /// Causal attention of `q` [n, H d] at the last n positions over `k` and `v` [context, K d].
-/// `sinks` and `slopes` [H] may be empty; so may `chosen` [n].
+/// `sinks` and `slopes` [H] may be empty; so may `chosen` [n], and `seen_end` [n], the position
+/// behind the last one that a row sees.
 Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
                  const model::AttentionSpec& spec, const std::vector<double>& sinks = {},
-                 const std::vector<double>& slopes = {}, const ChosenKeys& chosen = {});
+                 const std::vector<double>& slopes = {}, const ChosenKeys& chosen = {},
+                 const std::vector<int32_t>& seen_end = {});
 
 struct Choice {
   int32_t expert = 0;

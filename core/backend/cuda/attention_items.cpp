@@ -14,8 +14,8 @@ constexpr int64_t kExtraPerProcessor = 4;
 
 /// Calls f(item) for each tile of each sequence, uncut.
 template <typename F>
-void for_tiles(std::span<const int32_t> query_start, std::span<const int32_t> context_length,
-               const PlainShape& shape, F f) {
+void for_tiles(const PlainBatch& batch, const PlainShape& shape, F f) {
+  const auto& [query_start, context_length, seen_end] = batch;
   const int32_t tile = plain_tile(shape).rows;
   for (size_t s = 0; s < context_length.size(); ++s) {
     const int32_t end_row = query_start[s + 1];
@@ -25,6 +25,10 @@ void for_tiles(std::span<const int32_t> query_start, std::span<const int32_t> co
       if (context_length[s] > 0) {
         const int64_t position = context_length[s] - (end_row - row);
         item.kv_end = static_cast<int32_t>(position + item.rows);
+        if (!seen_end.empty()) {
+          item.kv_end = std::ranges::max(
+              seen_end.subspan(static_cast<size_t>(row), static_cast<size_t>(item.rows)));
+        }
         if (shape.window > 0)
           item.kv_begin = static_cast<int32_t>(std::max<int64_t>(0, position - shape.window + 1));
       }
@@ -43,13 +47,12 @@ int32_t tile_begin(int32_t position) {
 /// sequences of several rows) and chunks of at least work / (4 SMs) tokens, partial rows stay
 /// within B + 4 SMs: of a sequence of one row there are less than 1 + tokens / chunk; any other
 /// tile that is cut is longer than a chunk, so it has less than rows * 2 * tokens / chunk.
-int64_t chunk_tokens(std::span<const int32_t> query_start, std::span<const int32_t> context_length,
-                     const PlainShape& shape, const PlainLimits& limits) {
+int64_t chunk_tokens(const PlainBatch& batch, const PlainShape& shape, const PlainLimits& limits) {
   int64_t work = 0;
-  for_tiles(query_start, context_length, shape, [&](const AttentionItem& item) {
+  for_tiles(batch, shape, [&](const AttentionItem& item) {
     const int64_t tokens = item.kv_end - tile_begin(item.kv_begin);
     const auto s = static_cast<size_t>(item.sequence);
-    const bool is_decode = query_start[s + 1] - query_start[s] == 1;
+    const bool is_decode = batch.query_start[s + 1] - batch.query_start[s] == 1;
     work += is_decode ? tokens : 2 * item.rows * tokens;
   });
   const int64_t extra = std::max<int64_t>(1, kExtraPerProcessor * limits.multiprocessors);
@@ -84,20 +87,18 @@ PlainBounds plain_decode_bounds(int64_t sequences, const PlainLimits& limits) {
   return {.items = partial, .merges = std::min(sequences, partial / 2), .partial_rows = partial};
 }
 
-PlainPlan plan_attention(std::span<const int32_t> query_start,
-                         std::span<const int32_t> context_length, const PlainShape& shape,
+PlainPlan plan_attention(const PlainBatch& batch, const PlainShape& shape,
                          const PlainLimits& limits, std::span<AttentionItem> items,
                          std::span<MergeItem> merges) {
   const bool splits = limits.splits == PlainLimits::Splits::by_work;
-  const int64_t chunk =
-      splits ? chunk_tokens(query_start, context_length, shape, limits) : INT32_MAX;
+  const int64_t chunk = splits ? chunk_tokens(batch, shape, limits) : INT32_MAX;
   PlainPlan plan;
   const auto add = [&](const AttentionItem& item) {
     if (plan.items == static_cast<int64_t>(items.size()))
       throw std::logic_error("plan_attention: more items than the bound");
     items[static_cast<size_t>(plan.items++)] = item;
   };
-  for_tiles(query_start, context_length, shape, [&](AttentionItem item) {
+  for_tiles(batch, shape, [&](AttentionItem item) {
     const int64_t begin = tile_begin(item.kv_begin);
     const int64_t count = divide_up(item.kv_end - begin, chunk);
     if (count <= 1) return add(item);

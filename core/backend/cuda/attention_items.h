@@ -76,10 +76,17 @@ struct PlainPlan {
   int64_t partial_rows = 0;
 };
 
+/// A step's sequences, as in BatchMeta: query_start [B + 1], context_length [B]; a sequence of
+/// context 0 is padding. seen_end [T] may be empty.
+struct PlainBatch {
+  std::span<const int32_t> query_start;
+  std::span<const int32_t> context_length;
+  std::span<const int32_t> seen_end{};
+};
+
 /// Fills `items` and `merges`, which hold the bounds; the entries that the step does not take do
-/// nothing. query_start [B + 1], context_length [B]; a sequence of context 0 is padding.
-PlainPlan plan_attention(std::span<const int32_t> query_start,
-                         std::span<const int32_t> context_length, const PlainShape& shape,
+/// nothing.
+PlainPlan plan_attention(const PlainBatch& batch, const PlainShape& shape,
                          const PlainLimits& limits, std::span<AttentionItem> items,
                          std::span<MergeItem> merges);
 

@@ -49,6 +49,7 @@ int64_t row_tiles(const FlashShape& shape) {
 }  // namespace
 
 int64_t flash_partial_rows(const FlashLimits& limits, const FlashShape& shape) {
+  if (limits.cuts == FlashLimits::Cuts::never) return 0;
   return round_rows(limits, shape, limits.sequences);
 }
 
@@ -181,6 +182,7 @@ void FlashPlanner::classify(const FlashBatch& batch) {
   }
   for (auto& of : classes_) of.clear();
   recordable_ = true;
+  sees_ahead_ = batch.sees_ahead;
   int64_t few_rows = 0;  // rows of sequences that split16 could take
   for (int32_t b = 0; b < sequences; ++b) {
     const auto at = static_cast<size_t>(b);
@@ -201,9 +203,14 @@ void FlashPlanner::classify(const FlashBatch& batch) {
 
 FlashKind FlashPlanner::kind_of(int64_t rows) const {
   const int64_t packed = rows * shape_.group();
+  // The device counts the chunks of a window that ends with a row's own position.
+  const bool beyond_window = sees_ahead_ && shape_.window > 0 && rows > 1;
+  const FlashKind direct =
+      packed > 64 && shape_.head_dim <= 128 ? FlashKind::direct128 : FlashKind::direct64;
+  if (limits_.cuts == FlashLimits::Cuts::never || beyond_window) return direct;
   if (packed <= 16 && (rows == 1 || limits_.fixed_split == 0)) return FlashKind::split16;
   if (rows == 1) return FlashKind::split64;
-  return packed > 64 && shape_.head_dim <= 128 ? FlashKind::direct128 : FlashKind::direct64;
+  return direct;
 }
 
 /// Between classes: sequences of several rows out of a split launch that has no room for all, and
@@ -218,7 +225,8 @@ void FlashPlanner::move_prefills(int64_t few_rows) {
     direct64.insert(direct64.end(), many, split16.end());
     split16.erase(many, split16.end());
   }
-  if (limits_.fixed_split > 0) return;
+  const bool stays = limits_.cuts == FlashLimits::Cuts::never || (sees_ahead_ && shape_.window > 0);
+  if (limits_.fixed_split > 0 || stays) return;
   if (!direct64.empty()) choose_prefill(direct64);
   if (!direct128.empty() && direct64.empty()) choose_prefill(direct128);
 }
@@ -330,7 +338,10 @@ int64_t FlashPlanner::item_tokens(const Sequence& of, FlashKind kind, int64_t ti
                                   int64_t chunk_tokens) const {
   const int64_t size = flash_tile(kind), group = shape_.group();
   const int64_t position = of.length - of.rows;  // of the sequence's first row
-  const int64_t last = std::min<int64_t>(of.length, position + divide_up((tile + 1) * size, group));
+  const bool whole = sees_ahead_ || limits_.cuts == FlashLimits::Cuts::never;
+  const int64_t last =
+      whole ? of.length
+            : std::min<int64_t>(of.length, position + divide_up((tile + 1) * size, group));
   int64_t first = 0;
   if (shape_.window > 0) {
     first = std::max<int64_t>(0, position + tile * size / group - (shape_.window - 1));

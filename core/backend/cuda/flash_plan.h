@@ -47,6 +47,8 @@ struct FlashLimits {
   /// chosen by the batch. With it only sequences of one row are split, and a prefill's tiles depend
   /// on nothing but its own rows.
   int64_t fixed_split = 0;
+  /// `never`: no KV range is cut, so there are no partial results (image encoders).
+  enum class Cuts : uint8_t { by_work, never } cuts = Cuts::by_work;
 };
 
 /// Rows of partial results that any batch within the limits needs at most: B + 4 SMs, and no less
@@ -65,6 +67,7 @@ struct FlashBatch {
   std::span<const int32_t> query_start;
   std::span<const int32_t> context_length;
   int64_t table_stride = 0;
+  bool sees_ahead = false;  // some rows see what is behind them (BatchMeta::seen_end)
 };
 
 enum class FlashKind : uint8_t { split16, split64, direct64, direct128 };
@@ -159,6 +162,7 @@ class FlashPlanner {
   std::vector<FlashLaunch> launches_;
   int64_t used_items_ = 0, used_merges_ = 0;
   bool recordable_ = false;
+  bool sees_ahead_ = false;  // of the batch
 };
 
 }  // namespace plimsoll::backend::cuda

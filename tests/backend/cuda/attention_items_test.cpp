@@ -43,7 +43,7 @@ TEST_CASE("plans cover each row's keys once and keep within the bounds") {
       REQUIRE(bounds.partial_rows == limits.sequences + 4 * processors);
     std::vector<AttentionItem> items(static_cast<size_t>(bounds.items));
     std::vector<MergeItem> merges(static_cast<size_t>(bounds.merges));
-    const PlainPlan plan = plan_attention(starts, contexts, shape, limits, items, merges);
+    const PlainPlan plan = plan_attention({starts, contexts}, shape, limits, items, merges);
     REQUIRE(plan.partial_rows <= bounds.partial_rows);
 
     // Of each row: which tokens its items read, in ascending order; which partial rows it writes.
@@ -106,7 +106,7 @@ TEST_CASE("one long sequence is cut for all processors") {
   std::vector<AttentionItem> items(static_cast<size_t>(bounds.items));
   std::vector<MergeItem> merges(static_cast<size_t>(bounds.merges));
   const std::vector<int32_t> starts{0, 1}, contexts{131072};
-  const PlainPlan plan = plan_attention(starts, contexts, shape, limits, items, merges);
+  const PlainPlan plan = plan_attention({starts, contexts}, shape, limits, items, merges);
   CHECK(plan.items == 512);  // of 256 tokens, the shortest chunk
   CHECK(plan.merges == 1);
 }

@@ -15,6 +15,7 @@ using Sequences = std::vector<std::pair<int32_t, int32_t>>;
 
 struct Batch {
   std::vector<int32_t> query_start{0}, context_length;
+  std::vector<int32_t> seen_end;  // [T], empty: rows see up to themselves
   int64_t table_stride = 0;
 
   explicit Batch(const Sequences& sequences) {
@@ -25,7 +26,16 @@ struct Batch {
     }
   }
   [[nodiscard]] backend::cuda::FlashBatch view() const {
-    return {query_start, context_length, table_stride};
+    return {query_start, context_length, table_stride, !seen_end.empty()};
+  }
+  /// Rows see to the end of the block of so many positions that they are in.
+  void see_blocks(int32_t positions) {
+    for (size_t s = 0; s < context_length.size(); ++s) {
+      const int32_t rows = query_start[s + 1] - query_start[s];
+      for (int32_t p = context_length[s] - rows; p < context_length[s]; ++p) {
+        seen_end.push_back(std::min(context_length[s], (p / positions + 1) * positions));
+      }
+    }
   }
 };
 

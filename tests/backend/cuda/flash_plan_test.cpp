@@ -33,6 +33,7 @@ reference::TwinInput make_input(const model::AttentionSpec& spec, const Sequence
   in.spec = spec;
   in.query_start = batch.query_start;
   in.context_length = batch.context_length;
+  in.seen_end = batch.seen_end;
   const int64_t d = spec.head_dim, columns = (spec.heads + 2 * spec.kv_heads) * d;
   in.q_stride = static_cast<uint32_t>(columns);
   in.q.assign(static_cast<size_t>(batch.query_start.back() * columns), nan);
@@ -98,7 +99,12 @@ double largest_difference(const reference::TwinInput& in, const std::vector<doub
       k.at(p, c) = in.pool[in.k_data + at];
       v.at(p, c) = in.pool[in.v_data + at];
     }
-  const reference::Matrix expected = reference::attention(q, k, v, spec);
+  std::vector<int32_t> seen_end(static_cast<size_t>(in.sees_all ? rows : 0),
+                                static_cast<int32_t>(length));
+  if (!in.seen_end.empty()) {
+    seen_end.assign(in.seen_end.begin() + first, in.seen_end.begin() + first + rows);
+  }
+  const reference::Matrix expected = reference::attention(q, k, v, spec, {}, {}, {}, seen_end);
   for (int64_t t = 0; t < rows; ++t)
     for (int64_t c = 0; c < q.columns; ++c) {
       const double x = out[static_cast<size_t>((first + t) * q.columns + c)];
@@ -273,4 +279,72 @@ TEST_CASE("plans compute attention", "[flash]") {
         CHECK(largest_difference(in, out, b) < 1e-11);
       }
     }
+}
+
+TEST_CASE("plans compute rows that see what is behind them", "[flash]") {
+  struct Row {
+    std::string what;
+    model::AttentionSpec spec;
+    Sequences sequences;
+    int32_t picture = 0;  // 0: all of a sequence
+    int64_t multiprocessors = 4;
+    FlashLimits::Cuts cuts = FlashLimits::Cuts::by_work;
+    std::set<FlashKind> kinds;
+  };
+  using enum FlashKind;
+  constexpr auto kNever = FlashLimits::Cuts::never;
+  const std::vector<Row> rows = {
+      {"segments, never cut",
+       attention(3, 3, 72, 0, 0),
+       {{200, 200}, {20, 20}, {1, 1}},
+       0,
+       64,
+       kNever,
+       {direct64, direct128}},
+      {"a segment that would be cut", attention(2, 2, 16, 0, 0), {{40, 900}}, 0, 64, {}, {split64}},
+      {"pictures, cut",
+       attention(4, 2, 16, 0, 0),
+       {{40, 900}, {1, 70}},
+       25,
+       64,
+       {},
+       {split16, split64}},
+      {"pictures in few rows", attention(4, 2, 16, 0, 0), {{6, 100}}, 9, 4, {}, {split16}},
+      {"pictures beyond a window",
+       attention(4, 1, 16, 200, 0),
+       {{30, 700}, {1, 900}},
+       300,
+       64,
+       {},
+       {split16, direct128}},
+      {"few rows beyond a window",
+       attention(2, 1, 16, 5, 0),
+       {{8, 300}, {1, 40}},
+       100,
+       64,
+       {},
+       {split16, direct64}},
+  };
+  std::mt19937 random(8);
+  for (const Row& row : rows) {
+    INFO(row.what);
+    Batch batch(row.sequences);
+    if (row.picture > 0) batch.see_blocks(row.picture);
+    FlashLimits limits = limits_of(row.sequences, row.multiprocessors, 0);
+    limits.cuts = row.cuts;
+    const FlashShape shape{row.spec.heads, row.spec.kv_heads, row.spec.head_dim, row.spec.window};
+    CHECK((backend::cuda::flash_workspace_bytes(limits, shape) == 0) == (row.cuts == kNever));
+    const Plan plan(shape, limits, batch);
+    std::set<FlashKind> kinds;
+    for (const FlashLaunch& launch : plan.planner.launches()) kinds.insert(launch.kind);
+    CHECK(kinds == row.kinds);
+    reference::TwinInput in = make_input(row.spec, row.sequences, batch, random);
+    in.sees_all = row.picture == 0;
+    reference::FlashTwin twin(in, plan.planner, plan.slab, limits, {64, 32, 16, 32});
+    const std::vector<double>& out = twin.run();
+    for (size_t b = 0; b < row.sequences.size(); ++b) {
+      INFO("sequence " << b);
+      CHECK(largest_difference(in, out, b) < 1e-11);
+    }
+  }
 }

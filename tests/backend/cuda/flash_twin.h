@@ -28,6 +28,8 @@ struct TwinInput {
   uint32_t page_size = 16;
   std::vector<int32_t> block_table;
   std::vector<int32_t> query_start, context_length;
+  std::vector<int32_t> seen_end;  // [T] what rows see (FlashSight::by_row), or none
+  bool sees_all = false;          // FlashSight::all
 };
 
 /// KV tile of each kind of launch, in tokens.
@@ -126,15 +128,18 @@ class FlashTwin {
     const uint32_t rows_end = ceil_div((p.qo_tile_idx + 1) * tile, group);
     const uint32_t rows_begin = ceil_div(p.qo_tile_idx * tile, group);
     const uint32_t cta_tile_kv = kv_tile();
+    const bool causal = in_.seen_end.empty() && !in_.sees_all;
     p.num_iterations = ceil_div(
-        std::min(chunk_size, sub_if_greater_or_zero(p.kv_len - p.qo_len + rows_end, p.chunk_start)),
+        causal ? std::min(chunk_size,
+                          sub_if_greater_or_zero(p.kv_len - p.qo_len + rows_end, p.chunk_start))
+               : chunk_size,
         cta_tile_kv);
     p.window_iteration = ceil_div(
         sub_if_greater_or_zero(p.kv_len + rows_end, p.qo_len + p.window_left + p.chunk_start),
         cta_tile_kv);
-    p.mask_iteration = std::min(chunk_size, sub_if_greater_or_zero(p.kv_len + rows_begin - p.qo_len,
-                                                                   p.chunk_start)) /
-                       cta_tile_kv;
+    const uint32_t unmasked = std::min(
+        chunk_size, sub_if_greater_or_zero(p.kv_len + rows_begin - p.qo_len, p.chunk_start));
+    p.mask_iteration = (in_.sees_all ? chunk_size : unmasked) / cta_tile_kv;
     p.num_kv_chunks = ceil_div(std::min(kv_len_safe, p.window_left + tile), kv_chunk_size);
     for (uint32_t packed = p.qo_tile_idx * tile; packed < (p.qo_tile_idx + 1) * tile; ++packed) {
       if (packed / group < p.qo_len) row(p, packed / group, kv_head * group + packed % group);
@@ -162,8 +167,11 @@ class FlashTwin {
           for (size_t c = 0; c < d; ++c) s += q[c] * in_.pool[in_.k_data + offset + c];
         if (cap > 0) s = std::tanh(s * double(in_.spec.scale) / cap);
         if (iter >= p.mask_iteration || iter < p.window_iteration) {
+          const bool ahead = !in_.seen_end.empty()
+                                 ? kv_idx >= static_cast<uint32_t>(in_.seen_end[first])
+                                 : !in_.sees_all && kv_idx + p.qo_len > p.kv_len + q_idx;
           const bool seen =
-              !(kv_idx + p.qo_len > p.kv_len + q_idx || kv_idx >= p.chunk_end) &&
+              !(ahead || kv_idx >= p.chunk_end) &&
               (in_.spec.window == 0 || kv_idx + p.qo_len + p.window_left >= p.kv_len + q_idx);
           if (!seen) s = -kInf;
         }
