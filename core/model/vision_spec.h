@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "model/model_spec.h"
@@ -18,6 +19,9 @@ struct VisionLayer {
   MlpSpec mlp{};
   bool windowed = false;  // sees its window alone, not the whole picture
 };
+
+/// Rows and columns each turn half of a head (Su et al. 2024, in two dimensions).
+RopeSpec picture_rope(int64_t head_dim);
 
 /// Which image processor makes a model's pictures (image::ProcessorKind, which knows their rules).
 enum class VisionKind : uint8_t { qwen2_vl, gemma3, clip, siglip, idefics3, internvl };
@@ -37,7 +41,7 @@ struct VisionSpec {
   int64_t merge = 1;
   Merging merging = Merging::concatenated;
   int64_t window = 0;   // merged units of a window's side
-  bool rotary = false;  // in rows and columns, half of a head each; base 10000
+  std::optional<RopeSpec> rope;  // its kinds of positions: rows, columns
 
   Linear patches{};                  // [hidden, values of a patch]
   WeightId class_token = kNoWeight;  // [hidden], a row before the patches
@@ -61,6 +65,11 @@ struct VisionSpec {
   Linear first{}, second{};  // no second: no activation either
   Activation activation = Activation::gelu;
   bool first_is_stored_transposed = false;
+
+  /// Whether a picture's tokens see each other both ways in the text model.
+  [[nodiscard]] bool two_way() const { return kind == VisionKind::gemma3; }
+  /// Of a layer.
+  [[nodiscard]] AttentionSpec attention(const VisionLayer& layer) const;
 };
 
 }  // namespace plimsoll::model

@@ -111,6 +111,14 @@ __global__ void __launch_bounds__(kThreads) scale_kernel(View x, float factor) {
   change_each<T, N>(x, [&](float value, int64_t, int64_t) { return value * factor; });
 }
 
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads) scale_columns_kernel(View x, Vector factors) {
+  wait_for_previous();
+  start_next();
+  change_each<T, N>(
+      x, [&](float value, int64_t, int64_t column) { return value * factors.at(column); });
+}
+
 /// log(1 + e^x).
 __device__ inline float softplus(float x) {
   return fmaxf(x, 0.f) + log1pf(expf(-fabsf(x)));
@@ -206,6 +214,15 @@ void bias_activation(const View& x, const Vector& bias, model::Activation activa
       [&]<typename T, int N>() {
         launch(over_elements<N>(x, stream), "bias_activation", bias_kernel<T, N>, x, bias,
                activation);
+      },
+      x);
+}
+
+void scale_columns(const View& x, const Vector& factors, cudaStream_t stream) {
+  with_packs(
+      [&]<typename T, int N>() {
+        launch(over_elements<N>(x, stream), "scale_columns", scale_columns_kernel<T, N>, x,
+               factors);
       },
       x);
 }

@@ -10,8 +10,16 @@ namespace {
 constexpr int kAngleThreads = 128;
 constexpr int kWarps = 8;
 
+/// Of row `t`, for speed number `i`.
+__device__ inline int32_t position_of(const RopeSections& sections, const DeviceBatch& batch,
+                                      int64_t t, int64_t i) {
+  int64_t kind = 0;
+  while (kind + 1 < sections.count && i >= sections.ends[kind]) ++kind;
+  return batch.rope_positions[kind * batch.rows + t];
+}
+
 __global__ void __launch_bounds__(kAngleThreads)
-    angles_kernel(View out, RopeFrequencies table, RopeFrequencies long_table, DeviceBatch batch) {
+    angles_kernel(View out, RopeOnDevice rope, DeviceBatch batch) {
   wait_for_previous();
   start_next();
   const int64_t t = blockIdx.x;
@@ -19,13 +27,15 @@ __global__ void __launch_bounds__(kAngleThreads)
   const int64_t half = out.columns / 2;
   float* to = static_cast<float*>(out.data) + t * out.stride;
   const bool is_long =
-      sequence >= 0 && long_table.inverse != nullptr && batch.long_rope[sequence] != 0;
-  const RopeFrequencies used = is_long ? long_table : table;
-  const auto position = static_cast<float>(batch.positions[t]);
+      sequence >= 0 && rope.for_long.inverse != nullptr && batch.long_rope[sequence] != 0;
+  const RopeFrequencies used = is_long ? rope.for_long : rope.usual;
+  const bool kinds = rope.sections.count > 0 && batch.rope_positions != nullptr;
   for (int64_t i = threadIdx.x; i < half; i += blockDim.x) {
     float s = 0;
     float c = 0;
     if (sequence >= 0) {
+      const auto position =
+          static_cast<float>(kinds ? position_of(rope.sections, batch, t, i) : batch.positions[t]);
       // In double down to one turn: sincosf on large angles would need local memory.
       const double half_turns =
           static_cast<double>(__fmul_rn(position, used.inverse[i])) * 0.31830988618379067154;
@@ -215,12 +225,12 @@ bool moves_pairs(const RopeAndStore& op) {
 
 }  // namespace
 
-void rope_angles(const View& out, const RopeFrequencies& table, const RopeFrequencies& long_table,
-                 const DeviceBatch& batch, cudaStream_t stream) {
+void rope_angles(const View& out, const RopeOnDevice& rope, const DeviceBatch& batch,
+                 cudaStream_t stream) {
   launch({.grid = dim3(static_cast<unsigned>(out.rows)),
           .block = dim3(kAngleThreads),
           .stream = stream},
-         "rope_angles", angles_kernel, out, table, long_table, batch);
+         "rope_angles", angles_kernel, out, rope, batch);
 }
 
 void rope_and_store(const RopeAndStore& op, const DeviceBatch& batch, cudaStream_t stream) {

@@ -17,10 +17,24 @@ struct RopeFrequencies {
   float scale = 1;
 };
 
+/// Where the sections of speeds end that have a kind of position each (RopeSpec::sections).
+struct RopeSections {
+  static constexpr int kMost = 3;
+  int32_t ends[kMost] = {};
+  int32_t count = 0;  // 0: there is one kind
+};
+
+/// A RopeSpec on the device.
+struct RopeOnDevice {
+  RopeFrequencies usual, for_long;  // for_long: none but with longrope
+  RopeSections sections{};
+};
+
 /// out [T, rotary_dim] f32: cos, then sin of position * inverse frequency, times scale. Sequences
-/// with the long flag use `long_table` where there is one; padding rows become zeros.
-void rope_angles(const View& out, const RopeFrequencies& table, const RopeFrequencies& long_table,
-                 const DeviceBatch& batch, cudaStream_t stream);
+/// with the long flag use the long table where there is one; positions are of several kinds where
+/// rope and batch have them; padding rows become zeros.
+void rope_angles(const View& out, const RopeOnDevice& rope, const DeviceBatch& batch,
+                 cudaStream_t stream);
 
 /// A norm's weight or bias over heads.
 struct HeadVector {

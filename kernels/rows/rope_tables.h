@@ -18,15 +18,15 @@ class RopeTables {
   /// `stream`: what runs there may read them. `spec` outlives this.
   void start(const model::ModelSpec& spec, std::span<std::byte> memory, cudaStream_t stream);
 
-  struct Tables {
-    RopeFrequencies usual, for_long;  // for_long: none but with longrope
-  };
-  /// `rope` is one of the model's own.
-  [[nodiscard]] const Tables& of(const model::RopeSpec& rope) const;
+  /// `rope` is one of the model's own or its image encoder's.
+  [[nodiscard]] const RopeOnDevice& of(const model::RopeSpec& rope) const;
 
  private:
-  const model::ModelSpec* spec_ = nullptr;
-  std::vector<Tables> tables_;  // by rope
+  struct Placed {
+    const model::RopeSpec* spec = nullptr;
+    RopeOnDevice rope;
+  };
+  std::vector<Placed> ropes_;
 };
 
 }  // namespace plimsoll::kernels

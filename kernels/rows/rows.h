@@ -31,6 +31,19 @@ void embed(const Embed& op, cudaStream_t stream);
 /// out[i] = in[rows[i]]; zeros where rows[i] is below 0.
 void gather_rows(const View& out, const View& in, const int32_t* rows, cudaStream_t stream);
 
+/// out[out_rows[i]] = in[in_rows[i]] of `count` entries.
+struct PlaceRows {
+  View out;
+  View in;
+  const int32_t* out_rows = nullptr;
+  const int32_t* in_rows = nullptr;
+  int64_t count = 0;
+};
+void place_rows(const PlaceRows& op, cudaStream_t stream);
+
+/// out [T, n] = mean of the k parts of in [T, k n].
+void average_parts(const View& out, const View& in, cudaStream_t stream);
+
 /// out = norm(in) * (weight + spec.weight_offset) + bias; in place allowed. With `delta`, first in
 /// += delta, rounded to in's type.
 struct NormOp {
@@ -55,6 +68,9 @@ void gated_activation(const View& out, const View& in, model::Activation activat
 /// x = activation(x + bias), in place; `bias` may be none.
 void bias_activation(const View& x, const Vector& bias, model::Activation activation,
                      cudaStream_t stream);
+
+/// x [T, n] *= factors [n], in place.
+void scale_columns(const View& x, const Vector& factors, cudaStream_t stream);
 
 /// x *= factor, in place.
 void scale(const View& x, float factor, cudaStream_t stream);

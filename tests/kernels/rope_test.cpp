@@ -32,11 +32,12 @@ TEST_CASE("rope_angles follow the sequence's table") {
       const KvFixture kv({{3, 5}, {1, 131072}, {2, 40000}}, {.kv_heads = 1, .head_dim = 8},
                          DType::f32, 65536, 2);
       const DeviceRows out(kv.rows(), 64, DType::f32, {.gap = 3});
-      kernels::rope_angles(out.view(), {short_inverse.data(), short_table.scale},
-                           has_long
-                               ? kernels::RopeFrequencies{long_inverse.data(), long_table.scale}
-                               : kernels::RopeFrequencies{},
-                           kv.batch(), kStream);
+      kernels::rope_angles(
+          out.view(),
+          {.usual = {short_inverse.data(), short_table.scale},
+           .for_long = has_long ? kernels::RopeFrequencies{long_inverse.data(), long_table.scale}
+                                : kernels::RopeFrequencies{}},
+          kv.batch(), kStream);
       const Matrix angles = out.matrix();
       for (int64_t t = 0; t < kv.rows(); ++t) {
         const int32_t s = kv.row_sequence[static_cast<size_t>(t)];
@@ -52,6 +53,43 @@ TEST_CASE("rope_angles follow the sequence's table") {
                 Approx(s < 0 ? 0 : std::sin(angle) * double(table.scale)).margin(3e-7));
         }
       }
+    });
+}
+
+TEST_CASE("rope_angles take each section's positions where the batch has several kinds") {
+  const model::RopeTable table = table_of(24, 1e4, 1);
+  const DeviceArray<float> inverse(table.inverse_frequencies);
+  struct Case {
+    std::vector<int32_t> sections;  // of twelve speeds
+    bool has_kinds;
+  };
+  for (const Case& c :
+       {Case{{2, 7, 12}, true}, Case{{6, 12}, true}, Case{{2, 7, 12}, false}, Case{{}, true}})
+    in_each_order([&] {
+      const KvFixture kv({{3, 5}, {1, 9}}, {.kv_heads = 1, .head_dim = 8}, DType::f32, 16, 1);
+      std::vector<int32_t> by_kind;
+      for (int32_t i = 0; i < 3 * kv.rows(); ++i) by_kind.push_back(100 + 7 * i);
+      const DeviceArray<int32_t> positions(by_kind);
+      kernels::DeviceBatch batch = kv.batch();
+      if (c.has_kinds) batch.rope_positions = positions.data();
+      kernels::RopeOnDevice rope{.usual = {inverse.data(), 1}, .for_long = {}};
+      for (const int32_t end : c.sections) rope.sections.ends[rope.sections.count++] = end;
+      const DeviceRows out(kv.rows(), 24, DType::f32);
+      kernels::rope_angles(out.view(), rope, batch, kStream);
+      const Matrix angles = out.matrix();
+      for (int64_t t = 0; t + 1 < kv.rows(); ++t)
+        for (int64_t i = 0; i < 12; ++i) {
+          size_t kind = 0;
+          while (kind < c.sections.size() && i >= c.sections[kind]) ++kind;
+          const bool kinds = c.has_kinds && !c.sections.empty();
+          const int32_t position =
+              kinds ? by_kind[kind * static_cast<size_t>(kv.rows()) + static_cast<size_t>(t)]
+                    : kv.positions[static_cast<size_t>(t)];
+          const double angle = double(static_cast<float>(position) *
+                                      table.inverse_frequencies[static_cast<size_t>(i)]);
+          CHECK(angles.at(t, i) == Approx(std::cos(angle)).margin(3e-7));
+          CHECK(angles.at(t, 12 + i) == Approx(std::sin(angle)).margin(3e-7));
+        }
     });
 }
 

@@ -5,6 +5,7 @@
 #include "backend/cuda/experts_layout.h"
 #include "base/error.h"
 #include "memory/arena.h"
+#include "model/vision_spec.h"
 
 namespace plimsoll::backend {
 namespace {
@@ -23,11 +24,18 @@ std::vector<cuda::FlashShape> attention_shapes(const model::ModelSpec& spec) {
   return shapes;
 }
 
+std::vector<const model::RopeSpec*> ropes_of(const model::ModelSpec& spec) {
+  std::vector<const model::RopeSpec*> ropes;
+  for (const model::RopeSpec& rope : spec.ropes) ropes.push_back(&rope);
+  if (spec.vision && spec.vision->rope) ropes.push_back(&*spec.vision->rope);
+  return ropes;
+}
+
 size_t rope_table_bytes(const model::ModelSpec& spec) {
   size_t values = 0;
-  for (const model::RopeSpec& rope : spec.ropes) {
-    values += rope.table.inverse_frequencies.size();
-    if (rope.long_table) values += rope.long_table->inverse_frequencies.size();
+  for (const model::RopeSpec* rope : ropes_of(spec)) {
+    values += rope->table.inverse_frequencies.size();
+    if (rope->long_table) values += rope->long_table->inverse_frequencies.size();
   }
   return aligned(values * sizeof(float));
 }
@@ -48,23 +56,47 @@ cuda::PlainLimits plain_limits(const StepShape& shape, const CardFigures& card) 
           .splits = card.deterministic ? Splits::none : Splits::by_work};
 }
 
+namespace {
+
+/// The plans of one shape from `offset` on.
+AttentionPart attention_part(const cuda::FlashShape& of, const cuda::FlashLimits& flash,
+                             const cuda::PlainLimits& plain, size_t offset) {
+  AttentionPart part{.shape = of, .plain = {}};
+  part.plain = cuda::plain_bounds({of.heads, of.kv_heads, of.window}, plain);
+  part.flash_offset = offset;
+  part.items_offset = part.flash_offset + aligned(cuda::flash_slab(flash, of).bytes);
+  part.merges_offset = part.items_offset +
+                       aligned(static_cast<size_t>(part.plain.items) * sizeof(cuda::AttentionItem));
+  part.end = part.merges_offset +
+             aligned(static_cast<size_t>(part.plain.merges) * sizeof(cuda::MergeItem));
+  return part;
+}
+
+}  // namespace
+
 std::vector<AttentionPart> attention_parts(const StepShape& shape, const CardFigures& card) {
   std::vector<AttentionPart> parts;
-  size_t end = 0;
   for (const cuda::FlashShape& of : attention_shapes(*shape.spec)) {
-    AttentionPart part{.shape = of, .plain = {}};
-    part.plain = cuda::plain_bounds({of.heads, of.kv_heads, of.window}, plain_limits(shape, card));
-    part.flash_offset = end;
-    part.items_offset =
-        part.flash_offset + aligned(cuda::flash_slab(flash_limits(shape, card), of).bytes);
-    part.merges_offset = part.items_offset + aligned(static_cast<size_t>(part.plain.items) *
-                                                     sizeof(cuda::AttentionItem));
-    part.end = part.merges_offset +
-               aligned(static_cast<size_t>(part.plain.merges) * sizeof(cuda::MergeItem));
-    end = part.end;
-    parts.push_back(part);
+    parts.push_back(attention_part(of, flash_limits(shape, card), plain_limits(shape, card),
+                                   parts.empty() ? 0 : parts.back().end));
   }
   return parts;
+}
+
+SegmentsPart segments_part(int64_t rows, int64_t segments, const model::AttentionSpec& spec,
+                           const CardFigures& card) {
+  SegmentsPart of{.part = {},
+                  .flash = {.tokens = rows,
+                            .sequences = segments,
+                            .context = rows,
+                            .multiprocessors = card.processors,
+                            .cuts = cuda::FlashLimits::Cuts::never},
+                  .plain = {.tokens = rows,
+                            .sequences = segments,
+                            .multiprocessors = card.processors,
+                            .splits = cuda::PlainLimits::Splits::none}};
+  of.part = attention_part(cuda::flash_shape(spec), of.flash, of.plain, 0);
+  return of;
 }
 
 namespace {
@@ -158,6 +190,11 @@ size_t CudaFootprint::choice_workspace(int64_t rows, int64_t longest) const {
 size_t CudaFootprint::step_plan_bytes(const StepShape& shape) const {
   const std::vector<AttentionPart> parts = attention_parts(shape, card_);
   return parts.empty() ? 0 : parts.back().end;
+}
+
+size_t CudaFootprint::segments_plan_bytes(int64_t rows, int64_t segments,
+                                          const model::AttentionSpec& spec) const {
+  return segments_part(rows, segments, spec, card_).part.end;
 }
 
 size_t CudaFootprint::device_workspace_bytes(const StepShape& shape) const {

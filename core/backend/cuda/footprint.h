@@ -53,8 +53,20 @@ struct AttentionPart {
 };
 std::vector<AttentionPart> attention_parts(const StepShape& shape, const CardFigures& card);
 
-/// Frequencies of a model's ropes as they lie on the device: float32, the long table of a rope
-/// behind its table.
+/// The same of an image encoder's rows in segments, none of which is cut: the part and the limits
+/// that it is planned within.
+struct SegmentsPart {
+  AttentionPart part;
+  cuda::FlashLimits flash;
+  cuda::PlainLimits plain;
+};
+SegmentsPart segments_part(int64_t rows, int64_t segments, const model::AttentionSpec& spec,
+                           const CardFigures& card);
+
+/// A model's ropes, then its image encoder's.
+std::vector<const model::RopeSpec*> ropes_of(const model::ModelSpec& spec);
+
+/// Their frequencies as they lie on the device: float32, the long table of a rope behind its table.
 size_t rope_table_bytes(const model::ModelSpec& spec);
 
 cuda::FlashLimits flash_limits(const StepShape& shape, const CardFigures& card);
@@ -86,6 +98,9 @@ class CudaFootprint final : public Footprint {
   [[nodiscard]] bool stores_kv(DType kv, DType model) const override {
     return kv == model || kv == DType::f8_e4m3;
   }
+  [[nodiscard]] bool sees_pictures() const override { return true; }
+  [[nodiscard]] size_t segments_plan_bytes(int64_t rows, int64_t segments,
+                                           const model::AttentionSpec& spec) const override;
   [[nodiscard]] bool draws() const override { return true; }
   [[nodiscard]] int ahead() const override { return 1; }
   [[nodiscard]] bool records() const override { return true; }

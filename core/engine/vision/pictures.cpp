@@ -33,7 +33,7 @@ Pictures place_pictures(const model::VisionSpec& vision, std::vector<Picture> it
   pictures.items = std::move(items);
   std::ranges::sort(pictures.items, {},
                     [](const Picture& picture) { return picture.runs.front().first; });
-  pictures.two_way = vision.kind == model::VisionKind::gemma3;
+  pictures.two_way = vision.two_way();
   if (vision.kind != model::VisionKind::qwen2_vl) return pictures;
   std::vector<PictureGrid> grids;
   for (const Picture& picture : pictures.items) {
