@@ -155,7 +155,8 @@ void Backend::place_embeddings(View out, const BatchMeta& batch) {
 }
 
 void Backend::average_parts(View out, View in) {
-  if (out.rows != in.rows || out.columns == 0 || in.columns % out.columns != 0) {
+  if (out.rows != in.rows || out.columns == 0 || in.columns % out.columns != 0 ||
+      out.dtype != in.dtype) {
     disagree("average_parts: out {} does not divide in {}", show(out), show(in));
   }
   if (runs(out)) do_average_parts(out, in);
@@ -203,6 +204,10 @@ void Backend::parallel(int64_t tasks, const HostJob& job) {
 
 void Backend::run_step(int64_t, const std::function<void()>& ops) {
   ops();
+}
+
+void Backend::send(void*, std::span<const std::byte>) {
+  disagree("send: the {} backend has the host's memory", footprint_.name());
 }
 
 std::unique_ptr<memory::Memory> Backend::take_memory(size_t bytes) {

@@ -67,10 +67,15 @@ class Footprint {
   [[nodiscard]] virtual int64_t largest_drawn_top_k() const { return 1024; }
   /// Steps that may be enqueued before the results of an earlier one are read: 0 or 1.
   [[nodiscard]] virtual int ahead() const { return 0; }
-  /// Whether the ops of vision towers run.
+  /// Whether the ops of image encoders run.
   [[nodiscard]] virtual bool sees_pictures() const { return false; }
   /// Whether steps of equal size are recorded and replayed (run_step).
   [[nodiscard]] virtual bool records() const { return false; }
+  /// BatchMeta::plan of an image encoder's rows in so many segments (Backend::plan_segments).
+  [[nodiscard]] virtual size_t segments_plan_bytes(int64_t /*rows*/, int64_t /*segments*/,
+                                                   const model::AttentionSpec& /*spec*/) const {
+    return 0;
+  }
   [[nodiscard]] virtual size_t draw_workspace(int64_t /*rows*/, int64_t /*vocab_size*/) const {
     return 0;
   }
@@ -162,6 +167,16 @@ class Backend {
   virtual void finish_step(const BatchMeta&) {}
   /// Waits for the step: batch.drawn is there.
   virtual void await_step(const BatchMeta&) {}
+
+  // Image encoders run between steps, in the order in which all is enqueued. What their ops read of
+  // the host's is sent to scratch first.
+
+  /// Fills batch.plan on the host.
+  virtual void plan_segments(const BatchMeta&, const model::AttentionSpec&) {}
+  /// Enqueues a copy of the host's memory to the device's. Only where memory is not shared.
+  virtual void send(void* to, std::span<const std::byte> from);
+  /// Waits until what was sent has arrived: the host may write there again.
+  virtual void await_sent() {}
 
   // Views: T rows of tokens. All ops give each row the same bits whatever other rows there are
   // (CPU).

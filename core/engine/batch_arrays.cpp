@@ -23,9 +23,9 @@ BatchSlab::BatchSlab(memory::Arena& arena, const BatchShape& shape)
       long_rope(take_span<uint8_t>(arena, "long rope", shape.limits.sequences)),
       logits_rows(take_span<int32_t>(arena, "logits rows", shape.limits.batched_tokens)) {
   const int64_t tokens = shape.limits.batched_tokens;
+  if (shape.turns) rope_positions = take_span<int32_t>(arena, "positions by kind", 3 * tokens);
+  if (shape.sees_ahead) seen_end = take_span<int32_t>(arena, "seen ends", tokens);
   if (shape.pictures) {
-    rope_positions = take_span<int32_t>(arena, "positions by kind", 3 * tokens);
-    seen_end = take_span<int32_t>(arena, "seen ends", tokens);
     embedded_rows = take_span<int32_t>(arena, "embedded rows", tokens);
     embedding_rows = take_span<int32_t>(arena, "embedding rows", tokens);
   }

@@ -29,7 +29,9 @@ struct BatchShape {
   StepLimits limits;
   int64_t vocab_size = 0;
   size_t kv_groups = 0;
-  bool pictures = false;  // prompts may have some
+  bool pictures = false;    // prompts may have some
+  bool turns = false;       // positions are of several kinds
+  bool sees_ahead = false;  // a picture's tokens see each other both ways
   bool draws = false;     // tokens are drawn on the device
   size_t plan_bytes = 0;  // Footprint::step_plan_bytes
   bool states = false;    // sequences have states
@@ -47,7 +49,7 @@ struct BatchSlab {
   std::span<uint8_t> long_rope;       // [B]
   std::span<int32_t> state_slots;     // [B]; empty where there are none
   std::span<int32_t> logits_rows;     // [T]
-  std::span<int32_t> rope_positions;  // [3 T], as the next three empty without pictures
+  std::span<int32_t> rope_positions;  // [3 T] or empty, as the next three
   std::span<int32_t> seen_end;        // [T]
   std::span<int32_t> embedded_rows;   // [T]
   std::span<int32_t> embedding_rows;  // [T]
@@ -79,7 +81,7 @@ struct StepExtent {
   int64_t changes = 0;      // to their logits
   int64_t table_width = 0;  // of the block tables' rows
   int64_t embedded = 0;     // rows
-  bool turns = false;       // rope_positions are filled
+  bool turns = false;       // rope_positions are filled, as in all steps of a model that has kinds
   bool sees_ahead = false;  // seen_end is
   int64_t padding = 0;      // of rows and sequences, the last
 

@@ -22,37 +22,68 @@ BatchBuilder::BatchBuilder(BatchArrays& arrays, const StepLimits& limits,
 
 namespace {
 
-void turn_rows(const Piece& piece, size_t row, size_t tokens, std::span<int32_t> positions) {
+/// f(row, picture, run, position) for each token of a picture in the piece, whose first row is `row`.
+template <typename F>
+void for_picture_rows(const Piece& piece, int64_t row, const F& f) {
+  if (piece.sequence->pictures == nullptr) return;
   const Pictures& pictures = *piece.sequence->pictures;
-  const auto prompt = static_cast<size_t>(piece.sequence->prompt_length());
-  for (int64_t position = piece.first; position < piece.end(); ++position, ++row) {
-    const auto at = static_cast<size_t>(position);
-    for (size_t kind = 0; kind < 3; ++kind) {
-      positions[kind * tokens + row] = at < prompt
-                                           ? pictures.rope_positions[kind * prompt + at]
-                                           : static_cast<int32_t>(position) + pictures.rope_delta;
-    }
-  }
-}
-
-/// Of a piece whose first row is `row`.
-void write_pictures_of(const Piece& piece, size_t row, BatchSlab& slab, StepExtent& extent) {
-  const Sequence& sequence = *piece.sequence;
-  const Pictures& pictures = *sequence.pictures;
-  if (!pictures.rope_positions.empty()) {
-    turn_rows(piece, row, static_cast<size_t>(extent.tokens), slab.rope_positions);
-  }
   for (size_t i = 0; i < pictures.items.size(); ++i) {
     for (const PictureRun& run : pictures.items[i].runs) {
       const int64_t end = std::min(run.end(), piece.end());
       for (int64_t at = std::max(run.first, piece.first); at < end; ++at) {
-        const auto here = row + static_cast<size_t>(at - piece.first);
-        const auto entry = static_cast<size_t>(extent.embedded++);
-        slab.embedded_rows[entry] = static_cast<int32_t>(here);
-        slab.embedding_rows[entry] =
-            static_cast<int32_t>(sequence.picture_rows[i] + run.embedding + at - run.first);
-        if (pictures.two_way) slab.seen_end[here] = static_cast<int32_t>(run.end());
+        f(static_cast<size_t>(row + at - piece.first), i, run, at);
       }
+    }
+  }
+}
+
+void write_embeddings(const std::vector<Piece>& pieces, BatchSlab& slab, StepExtent& extent) {
+  for (size_t index = 0; index < pieces.size(); ++index) {
+    const Sequence& sequence = *pieces[index].sequence;
+    for_picture_rows(
+        pieces[index], slab.query_start[index],
+        [&](size_t row, size_t picture, const PictureRun& run, int64_t position) {
+          const auto entry = static_cast<size_t>(extent.embedded++);
+          slab.embedded_rows[entry] = static_cast<int32_t>(row);
+          slab.embedding_rows[entry] = static_cast<int32_t>(sequence.picture_rows[picture] +
+                                                            run.embedding + position - run.first);
+        });
+  }
+}
+
+void write_sights(const std::vector<Piece>& pieces, BatchSlab& slab, StepExtent& extent) {
+  extent.sees_ahead = true;
+  for (size_t row = 0; row < static_cast<size_t>(extent.tokens); ++row) {
+    slab.seen_end[row] = slab.positions[row] + 1;
+  }
+  for (size_t index = 0; index < pieces.size(); ++index) {
+    for_picture_rows(pieces[index], slab.query_start[index],
+                     [&](size_t row, size_t, const PictureRun& run, int64_t) {
+                       slab.seen_end[row] = static_cast<int32_t>(run.end());
+                     });
+  }
+}
+
+/// Of all rows, padding too: what a recorded step reads is always there.
+void write_rope_positions(const std::vector<Piece>& pieces, BatchSlab& slab, StepExtent& extent) {
+  extent.turns = true;
+  const auto tokens = static_cast<size_t>(extent.tokens);
+  for (size_t kind = 0; kind < 3; ++kind) {
+    std::copy_n(slab.positions.begin(), tokens, slab.rope_positions.subspan(kind * tokens).begin());
+  }
+  for (size_t index = 0; index < pieces.size(); ++index) {
+    const Piece& piece = pieces[index];
+    if (piece.sequence->pictures == nullptr) continue;
+    const Pictures& pictures = *piece.sequence->pictures;
+    const auto prompt = static_cast<size_t>(piece.sequence->prompt_length());
+    auto row = static_cast<size_t>(slab.query_start[index]);
+    for (auto at = static_cast<size_t>(piece.first); at < static_cast<size_t>(piece.end()); ++at) {
+      for (size_t kind = 0; kind < 3; ++kind) {
+        slab.rope_positions[kind * tokens + row] =
+            at < prompt ? pictures.rope_positions[kind * prompt + at]
+                        : static_cast<int32_t>(at) + pictures.rope_delta;
+      }
+      ++row;
     }
   }
 }
@@ -78,12 +109,15 @@ void BatchBuilder::build(const std::vector<Piece>& pieces, size_t slot, Step& st
     write_tables(rows_[slot][index], index, slab, sequence);
     extent.table_width = std::max(extent.table_width, std::ssize(sequence.tables.front().blocks));
   }
-  if (!slab.embedded_rows.empty()) write_pictures(pieces, slab, extent);
+  if (!slab.embedded_rows.empty()) write_embeddings(pieces, slab, extent);
+  if (!slab.seen_end.empty() && extent.embedded > 0) write_sights(pieces, slab, extent);
   std::ranges::copy(read_rows_, slab.logits_rows.begin() + extent.drawn);
   extent.logits_rows = extent.drawn + std::ssize(read_rows_);
-  const bool uniform = extent.tokens == extent.sequences && extent.drawn == extent.tokens;
+  const bool uniform = extent.tokens == extent.sequences && extent.drawn == extent.tokens &&
+                       extent.embedded == 0;
   step.recorded_size = uniform ? padded_size(extent.tokens) : 0;
   if (step.recorded_size > 0) pad(step.recorded_size, slab, extent);
+  if (!slab.rope_positions.empty()) write_rope_positions(pieces, slab, extent);
   step.meta = arrays_.meta(slot, extent);
 }
 
@@ -93,6 +127,7 @@ void BatchBuilder::build_padding(int64_t size, size_t slot, Step& step) {
   slab.query_start[0] = 0;
   if (!slab.sections.empty()) slab.sections[0] = 0;
   pad(size, slab, extent);
+  if (!slab.rope_positions.empty()) write_rope_positions({}, slab, extent);
   step.drawn.clear();
   step.read.clear();
   step.meta = arrays_.meta(slot, extent);
@@ -111,30 +146,6 @@ void BatchBuilder::write_rows(const Piece& piece, size_t index, BatchSlab& slab,
     want({&sequence, position}, static_cast<int32_t>(row), slab, extent, step);
   }
   extent.tokens = static_cast<int64_t>(row);
-}
-
-void BatchBuilder::write_pictures(const std::vector<Piece>& pieces, BatchSlab& slab,
-                                  StepExtent& extent) {
-  const auto has = [&](auto of) {
-    return std::ranges::any_of(pieces, [&](const Piece& piece) {
-      return piece.sequence->pictures != nullptr && of(*piece.sequence->pictures);
-    });
-  };
-  extent.turns = has([](const Pictures& pictures) { return !pictures.rope_positions.empty(); });
-  extent.sees_ahead = has([](const Pictures& pictures) { return pictures.two_way; });
-  const auto tokens = static_cast<size_t>(extent.tokens);
-  for (size_t row = 0; row < tokens; ++row) {
-    for (size_t kind = 0; kind < 3; ++kind) {
-      slab.rope_positions[kind * tokens + row] = slab.positions[row];
-    }
-    slab.seen_end[row] = slab.positions[row] + 1;
-  }
-  for (size_t index = 0; index < pieces.size(); ++index) {
-    const Piece& piece = pieces[index];
-    if (piece.sequence->pictures != nullptr) {
-      write_pictures_of(piece, static_cast<size_t>(slab.query_start[index]), slab, extent);
-    }
-  }
 }
 
 void BatchBuilder::want(const WantedRow& wanted, int32_t row, BatchSlab& slab, StepExtent& extent,

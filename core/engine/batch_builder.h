@@ -53,8 +53,6 @@ class BatchBuilder {
 
   void write_rows(const Piece& piece, size_t index, BatchSlab& slab, StepExtent& extent,
                   Step& step);
-  /// Embeddings, positions and sights of the rows of pictures.
-  static void write_pictures(const std::vector<Piece>& pieces, BatchSlab& slab, StepExtent& extent);
   void want(const WantedRow& wanted, int32_t row, BatchSlab& slab, StepExtent& extent, Step& step);
   [[nodiscard]] bool drawn_by_device(const WantedRow& wanted) const;
   bool write_changes(const WantedRow& wanted, BatchSlab& slab, StepExtent& extent) const;

@@ -107,16 +107,19 @@ void Engine::Copy::add(Request request) {
   if (!options.prefix_caching || prompt_length <= layout.kv.block_size) wake_followers(state);
 }
 
+bool Engine::Copy::has_room(const Picture& picture) {
+  const VisionTower::Memory needed = launch.tower->memory_for(
+      picture.pixels->layout, launch.embeddings.slice_rows(0, picture.tokens()));
+  return needed.scratch <= layout.scratch_bytes && needed.staging <= layout.picture_staging_bytes;
+}
+
 std::optional<RequestOutput::Failure> Engine::Copy::find_picture_fault(const Pictures& pictures) {
   if (!layout.pictures) {
     return RequestOutput::Failure{"no_images", "the launch has no vision tower"};
   }
   for (const Picture& picture : pictures.items) {
     const int64_t tokens = picture.tokens();
-    if (tokens > layout.pictures->cache_tokens ||
-        launch.tower->scratch_bytes(picture.pixels->layout,
-                                    launch.embeddings.slice_rows(0, tokens)) >
-            layout.scratch_bytes) {
+    if (tokens > layout.pictures->cache_tokens || !has_room(picture)) {
       return RequestOutput::Failure{
           "image_too_large",
           fmt::format("an image becomes {} embeddings, and the launch has room for pictures of {}: "

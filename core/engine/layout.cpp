@@ -23,12 +23,18 @@ std::span<T> take_some(memory::Arena& arena, std::string_view name, int64_t coun
   return count == 0 ? std::span<T>() : take_span<T>(arena, name, count);
 }
 
+bool has_kinds(const model::RopeSpec& rope) {
+  return !rope.sections.empty();
+}
+
 BatchShape batch_shape(const EngineLayout& layout, const backend::Footprint& footprint,
                        const backend::StepShape& shape) {
   return {.limits = layout.limits,
           .vocab_size = shape.spec->vocab_size,
           .kv_groups = layout.kv.groups.size(),
           .pictures = layout.picture_arrays,
+          .turns = layout.picture_arrays && std::ranges::any_of(shape.spec->ropes, has_kinds),
+          .sees_ahead = layout.picture_arrays && shape.spec->vision->two_way(),
           .draws = footprint.draws(),
           .plan_bytes = footprint.step_plan_bytes(shape),
           .states = layout.state_arrays};
@@ -97,9 +103,12 @@ Launch::Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend
       logits_staging(
           take_some<float>(host, "logits staging", layout.staging_rows * spec.vocab_size)),
       messages(take_some<std::byte>(host, "messages", layout.message_bytes)),
+      picture_staging(take_some<std::byte>(host, "picture staging",
+                                           static_cast<int64_t>(layout.picture_staging_bytes))),
       backend_parts(take_parts(step_shape(spec, layout), backend.footprint(), device, host)),
       scratch(take_scratch(device, layout.scratch_bytes)) {
   backend.use_scratch(scratch);
+  if (tower && !host.is_counting()) tower->use_staging(picture_staging);
 }
 
 LaunchMemory::LaunchMemory(const EnginePlan& plan, backend::Backend& backend)
@@ -115,8 +124,8 @@ void LaunchMemory::check(const EnginePlan& plan) {
   if (host_) check_regions(plan.host_regions, *host_);
 }
 
-size_t step_scratch_bytes(const model::ModelSpec& spec, const EngineLayout& layout,
-                          const backend::Footprint& footprint) {
+VisionTower::Memory measure_step(const model::ModelSpec& spec, const EngineLayout& layout,
+                                 const backend::Footprint& footprint) {
   CountingArenas arenas(footprint);
   backend::CountingBackend backend(footprint);
   Launch launch(spec, layout, backend, arenas.device, arenas.host);
@@ -132,13 +141,14 @@ size_t step_scratch_bytes(const model::ModelSpec& spec, const EngineLayout& layo
       launch.tower->encode({picture, {}}, launch.embeddings.slice_rows(0, picture.tokens));
     }
   }
+  const size_t staging = launch.tower ? launch.tower->staging_peak() : 0;
   const backend::View hidden = launch.model.forward(batch);
-  if (spec.head == model::kNoWeight) return launch.scratch.peak();
+  if (spec.head == model::kNoWeight) return {launch.scratch.peak(), staging};
   const backend::View logits = launch.model.logits(hidden.slice_rows(0, limits.logits_rows));
   if (footprint.draws()) {
     backend.draw(batch, logits.slice_rows(0, std::min(limits.logits_rows, limits.sequences)), 0);
   }
-  return launch.scratch.peak();
+  return {launch.scratch.peak(), staging};
 }
 
 EnginePlan plan_layout(const model::ModelSpec& spec, const EngineLayout& layout,

@@ -40,6 +40,7 @@ struct EngineLayout {
   int64_t message_bytes = 0;     // on their way to ranks in other processes and back
   std::vector<int64_t> recorded_sizes;  // of decode steps, ascending
   size_t scratch_bytes = 0;
+  size_t picture_staging_bytes = 0;  // of the host, where memory is not shared
   std::optional<PictureOptions> pictures;
   bool picture_arrays =
       false;  // prompts have pictures; a pipeline's first stage alone encodes them
@@ -73,6 +74,7 @@ struct Launch {
   std::span<int32_t> sampling_ids;   // [threads, vocab] token ids beside them
   std::span<float> logits_staging;   // [staging_rows, vocab]; else empty with shared memory
   std::span<std::byte> messages;     // [message_bytes]
+  std::span<std::byte> picture_staging;
   backend::LaunchParts backend_parts;
   memory::Arena scratch;
 };
@@ -104,9 +106,10 @@ std::vector<int64_t> recorded_sizes(const EngineOptions& options, int64_t sequen
 /// The largest shapes of a layout's steps.
 backend::StepShape step_shape(const model::ModelSpec& spec, const EngineLayout& layout);
 
-/// Scratch that the largest step takes: runs it on counting arenas.
-size_t step_scratch_bytes(const model::ModelSpec& spec, const EngineLayout& layout,
-                          const backend::Footprint& footprint);
+/// Runs the largest step and the largest pictures on counting arenas: what they take of scratch and
+/// of staging.
+VisionTower::Memory measure_step(const model::ModelSpec& spec, const EngineLayout& layout,
+                                 const backend::Footprint& footprint);
 
 /// Regions and sizes of a launch of this layout, by a counting pass over Launch's constructor.
 EnginePlan plan_layout(const model::ModelSpec& spec, const EngineLayout& layout,

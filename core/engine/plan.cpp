@@ -148,8 +148,10 @@ void size_step(const model::ModelSpec& spec, const EngineOptions& options,
     layout.staging_rows = std::clamp<int64_t>(kStagingBytes / row, 1, limits.logits_rows);
   }
   layout.recorded_sizes = recorded_sizes(options, limits.sequences, footprint);
-  layout.scratch_bytes = 0;
-  layout.scratch_bytes = step_scratch_bytes(spec, layout, footprint);
+  layout.scratch_bytes = layout.picture_staging_bytes = 0;
+  const VisionTower::Memory step = measure_step(spec, layout, footprint);
+  layout.scratch_bytes = step.scratch;
+  layout.picture_staging_bytes = step.staging;
 }
 
 /// Bytes of a launch on the device beside its KV blocks.

@@ -4,6 +4,13 @@
 
 namespace plimsoll::engine {
 
+namespace {
+
+/// Of the step that meets what pictures need.
+constexpr int64_t kPictureRows = 32;
+
+}  // namespace
+
 void StepRunner::run(const Step& step, const Reader& read) {
   backend_.start_step(step.meta);
   const memory::Scope scope(launch_.scratch);
@@ -47,9 +54,8 @@ void StepRunner::read_rows(const Step& step, backend::View hidden, const Reader&
 }
 
 // Sequences as long as they may be, over whatever blocks: the cache is empty yet.
-void StepRunner::fill_largest(Step& step) {
+void StepRunner::fill(Step& step, int64_t tokens) {
   BatchSlab& slab = launch_.batch.slab();
-  const int64_t tokens = layout_.limits.batched_tokens;
   StepExtent extent;
   slab.query_start[0] = 0;
   while (extent.tokens < tokens) {
@@ -77,7 +83,33 @@ void StepRunner::fill_largest(Step& step) {
   extent.logits_rows = extent.sequences;
   extent.table_width = layout_.limits.table_stride;
   step.read.resize(static_cast<size_t>(extent.sequences));
+  if (!slab.rope_positions.empty()) {
+    extent.turns = true;
+    std::ranges::fill(slab.rope_positions, 0);
+  }
   step.meta = launch_.batch.meta(0, extent);
+}
+
+// Rows that take embeddings and see ahead need kernels that no other step does.
+void StepRunner::fill_with_picture(Step& step) {
+  fill(step, std::min(kPictureRows, layout_.limits.batched_tokens));
+  BatchSlab& slab = launch_.batch.slab();
+  StepExtent extent = StepExtent::of(step.meta);
+  extent.embedded = 1;
+  slab.embedded_rows[0] = slab.embedding_rows[0] = 0;
+  if (!slab.seen_end.empty()) {
+    extent.sees_ahead = true;
+    std::ranges::transform(step.meta.positions, slab.seen_end.begin(),
+                           [](int32_t position) { return position + 1; });
+  }
+  step.meta = launch_.batch.meta(0, extent);
+  step.meta.embeddings = launch_.embeddings;
+}
+
+void StepRunner::encode_largest() {
+  for (const image::Layout& picture : layout_.pictures->extremes) {
+    launch_.tower->encode({picture, {}}, launch_.embeddings.slice_rows(0, picture.tokens));
+  }
 }
 
 void StepRunner::warm_up(BatchBuilder& builder) {
@@ -86,7 +118,12 @@ void StepRunner::warm_up(BatchBuilder& builder) {
     backend_.await_step(step.meta);
   };
   Step step;
-  fill_largest(step);
+  if (launch_.tower) {
+    encode_largest();
+    fill_with_picture(step);
+    once(step);
+  }
+  fill(step, layout_.limits.batched_tokens);
   once(step);
   if (!backend_.footprint().draws()) return;
   builder.build_padding(layout_.limits.sequences, 0, step);

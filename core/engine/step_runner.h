@@ -29,14 +29,16 @@ class StepRunner {
   /// Starts a step. `read` is called for the rows that the host reads, slice by slice, in order;
   /// before the first call the step's ops have run.
   void run(const Step& step, const Reader& read);
-  /// Runs the largest step, and one of each size that is recorded, so that the backend has met all
-  /// that will come. The cache is written to.
+  /// Runs the largest step and pictures, and one step of each size that is recorded, so that the
+  /// backend has met all that will come. The cache is written to.
   void warm_up(BatchBuilder& builder);
 
  private:
   void draw(const backend::BatchMeta& batch, backend::View hidden);
   void read_rows(const Step& step, backend::View hidden, const Reader& read);
-  void fill_largest(Step& step);
+  void fill(Step& step, int64_t tokens);
+  void fill_with_picture(Step& step);
+  void encode_largest();
 
   Launch& launch_;
   const EngineLayout& layout_;

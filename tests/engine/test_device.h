@@ -4,7 +4,8 @@
 //   - its memory cannot be touched by the host at all, except while the queue runs;
 //   - nothing runs before the host waits for it, so what is read too early is not there, and what
 //     is written too early is seen by the wrong step;
-//   - the host's arrays are spoilt once their step has been awaited (block tables stay);
+//   - the host's arrays are spoilt once their step has been awaited (block tables stay), those of
+//     image encoders once they have been sent;
 //   - a recorded step is compared with what would be enqueued anew, addresses included.
 #pragma once
 
@@ -51,7 +52,8 @@ class TestDevice final : public backend::Backend {
     memory_ = memory.get();
     queue_.clear();
     graphs_.clear();
-    steps_under_way_ = 0;
+    steps_under_way_ = sends_under_way_ = 0;
+    sent_.clear();
     return memory;
   }
   void parallel(int64_t tasks, const backend::HostJob& job) override { cpu_.parallel(tasks, job); }
@@ -70,9 +72,7 @@ class TestDevice final : public backend::Backend {
     if (steps_under_way_ > footprint().ahead() + 1) {
       throw std::logic_error("more steps under way than slabs");
     }
-    auto* plan = reinterpret_cast<int32_t*>(batch.plan.data());
-    plan[0] = static_cast<int32_t>(batch.padding);
-    std::ranges::copy(batch.context_length, plan + 1);
+    write_plan(batch);
     const auto copy = [&](auto array) {
       enqueue_copy(batch.on_device(array), array.data(), array.size_bytes());
     };
@@ -129,6 +129,27 @@ class TestDevice final : public backend::Backend {
     spoil(batch.plan);
   }
 
+  void plan_segments(const BatchMeta& batch, const model::AttentionSpec&) override {
+    write_plan(batch);
+  }
+  void send(void* to, std::span<const std::byte> from) override {
+    if (recording_ != nullptr) throw std::logic_error("an image encoder runs in a recorded step");
+    push({"send", [this, to, from] {
+            std::memcpy(to, from.data(), from.size());
+            --sends_under_way_;
+          }});
+    ++sends_under_way_;
+    sent_.push_back(from);
+  }
+  void await_sent() override {
+    const GuardedMemory::Lock lock(memory_);
+    while (sends_under_way_ > 0) awaited_early_ += run_next() ? 1 : 0;
+    for (const std::span<const std::byte> piece : sent_) {
+      std::memset(const_cast<std::byte*>(piece.data()), 0x5a, piece.size());
+    }
+    sent_.clear();
+  }
+
  protected:
   void do_load_weight(const Weight& weight, const backend::RowReader& read) override {
     const GuardedMemory::Lock lock(memory_);
@@ -175,6 +196,16 @@ class TestDevice final : public backend::Backend {
     const size_t bytes = footprint().linear_workspace(in.rows, *weight.spec, weight.dtype);
     enqueue(weight.spec->name, {out, in}, workspace, bytes,
             [=, this] { cpu_.linear(out, in, weight, bias, activation); });
+  }
+  void do_place_embeddings(View out, const BatchMeta& batch) override {
+    const OnDevice there(batch);
+    enqueue("place_embeddings", {out}, [=, this] { cpu_.place_embeddings(out, there.meta); });
+  }
+  void do_average_parts(View out, View in) override {
+    enqueue("average_parts", {out, in}, [=, this] { cpu_.average_parts(out, in); });
+  }
+  void do_scale_columns(View x, const Weight& weight) override {
+    enqueue("scale_columns", {x}, [=, this] { cpu_.scale_columns(x, weight); });
   }
   void do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) override {
     const OnDevice there(batch);
@@ -304,6 +335,11 @@ class TestDevice final : public backend::Backend {
     std::vector<std::span<const int32_t>> tables;
   };
 
+  static void write_plan(const BatchMeta& batch) {
+    auto* plan = reinterpret_cast<int32_t*>(batch.plan.data());
+    plan[0] = static_cast<int32_t>(batch.padding);
+    std::ranges::copy(batch.context_length, plan + 1);
+  }
   template <typename F>
   void enqueue(std::string_view what, std::initializer_list<View> views, const F& run) {
     enqueue(what, views, nullptr, 0, run);
@@ -349,7 +385,9 @@ class TestDevice final : public backend::Backend {
   std::vector<Op>* recording_ = nullptr;
   std::map<int64_t, std::vector<Op>> graphs_;
   int64_t steps_under_way_ = 0;
-  int64_t awaited_early_ = 0;  // steps that host_logits ran to their ends
+  int64_t awaited_early_ = 0;  // steps that ran to their ends before they were awaited
+  int64_t sends_under_way_ = 0;
+  std::vector<std::span<const std::byte>> sent_;  // since the last wait
   int64_t replays_ = 0;
   int64_t overlaps_ = 0;
   int64_t drawn_tokens_ = 0;

@@ -45,6 +45,12 @@ class TestDeviceFootprint final : public backend::Footprint {
   [[nodiscard]] bool stores_kv(DType kv, DType model) const override {
     return kv == model || kv == DType::bf16;
   }
+  [[nodiscard]] bool sees_pictures() const override { return cpu_.sees_pictures(); }
+  /// As of a step.
+  [[nodiscard]] size_t segments_plan_bytes(int64_t, int64_t segments,
+                                           const model::AttentionSpec&) const override {
+    return static_cast<size_t>(segments + 1) * sizeof(int32_t);
+  }
   [[nodiscard]] bool draws() const override { return habits_.draws; }
   [[nodiscard]] int64_t largest_drawn_top_k() const override { return habits_.largest_top_k; }
   [[nodiscard]] int ahead() const override { return habits_.ahead; }

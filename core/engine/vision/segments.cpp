@@ -8,33 +8,29 @@
 namespace plimsoll::engine {
 namespace {
 
-constexpr int64_t kBlockRows = 16;  // rows of a cache block
-
-std::span<int32_t> take(backend::Backend& backend, std::string_view name, int64_t count) {
+std::span<int32_t> take(memory::Arena& arena, std::string_view name, int64_t count) {
   const auto size = static_cast<size_t>(count);
-  return {backend.scratch().take_array<int32_t>(name, size), size};
+  return {arena.take_array<int32_t>(name, size), size};
 }
 
 }  // namespace
 
-Segments::Segments(std::span<const int64_t> lengths, const model::AttentionSpec& attention,
-                   DType dtype, backend::Backend& backend) {
+Segments::Segments(std::span<const int64_t> lengths, backend::Segmentation segmentation,
+                   const model::AttentionSpec& attention, const backend::Footprint& footprint,
+                   memory::Arena& arrays) {
   const int64_t rows = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   const int64_t stride = divide_up(std::ranges::max(lengths), kBlockRows);
-  int64_t blocks = 0;
-  for (const int64_t length : lengths) blocks += divide_up(length, kBlockRows);
-  const auto positions = take(backend, "segment positions", rows);
-  const auto row_segment = take(backend, "segments of rows", rows);
-  const auto seen_end = take(backend, "segment ends", rows);
-  const auto starts = take(backend, "segment starts", std::ssize(lengths) + 1);
-  const auto contexts = take(backend, "segment lengths", std::ssize(lengths));
-  const auto table = take(backend, "segment blocks", std::ssize(lengths) * stride);
-  cache_.block_stride = backend.footprint().kv_bytes(attention, kBlockRows, dtype);
-  cache_.pool = backend.scratch().take_array<std::byte>(
-      "segment keys and values", static_cast<size_t>(blocks) * cache_.block_stride);
-  cache_.dtype = dtype;
-  cache_.block_size = kBlockRows;
+  for (const int64_t length : lengths) blocks_ += divide_up(length, kBlockRows);
+  const auto positions = take(arrays, "segment positions", rows);
+  const auto row_segment = take(arrays, "segments of rows", rows);
+  const auto seen_end = take(arrays, "segment ends", rows);
+  const auto starts = take(arrays, "segment starts", std::ssize(lengths) + 1);
+  const auto contexts = take(arrays, "segment lengths", std::ssize(lengths));
+  const auto table = take(arrays, "segment blocks", std::ssize(lengths) * stride);
+  const size_t plan = footprint.segments_plan_bytes(rows, std::ssize(lengths), attention);
+  batch_.plan = {arrays.take_array<std::byte>("segment plan", plan), plan};
   table_ = table;
+  batch_.segmentation = segmentation;
   batch_.positions = positions;
   batch_.row_sequence = row_segment;
   batch_.query_start = starts;
@@ -42,7 +38,7 @@ Segments::Segments(std::span<const int64_t> lengths, const model::AttentionSpec&
   batch_.seen_end = seen_end;
   batch_.block_tables = {&table_, 1};
   batch_.table_stride = batch_.table_width = stride;
-  if (backend.scratch().is_counting()) return;
+  if (arrays.is_counting()) return;
   size_t row = 0;
   int32_t block = 0;
   starts[0] = 0;
@@ -56,7 +52,8 @@ Segments::Segments(std::span<const int64_t> lengths, const model::AttentionSpec&
     starts[s + 1] = static_cast<int32_t>(row);
     contexts[s] = length;
     const auto used = static_cast<size_t>(divide_up(lengths[s], kBlockRows));
-    for (size_t i = 0; i < used; ++i) table[s * static_cast<size_t>(stride) + i] = block++;
+    const std::span<int32_t> blocks = table.subspan(s * static_cast<size_t>(stride));
+    for (size_t i = 0; i < static_cast<size_t>(stride); ++i) blocks[i] = i < used ? block++ : -1;
   }
 }
 

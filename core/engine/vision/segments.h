@@ -2,29 +2,40 @@
 // scratch: attention over segments is that of sequences without the causal mask.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "backend/backend.h"
+#include "memory/arena.h"
 
 namespace plimsoll::engine {
 
 class Segments {
  public:
-  /// Segments of these lengths, one behind the other. Takes its arrays and the cache of one layer
-  /// from the backend's scratch.
-  Segments(std::span<const int64_t> lengths, const model::AttentionSpec& attention, DType dtype,
-           backend::Backend& backend);
+  static constexpr int64_t kBlockRows = 16;  // of a cache block
+
+  /// Segments of these lengths, one behind the other. Takes its arrays, and the plan of attention,
+  /// from memory of the host.
+  Segments(std::span<const int64_t> lengths, backend::Segmentation segmentation,
+           const model::AttentionSpec& attention, const backend::Footprint& footprint,
+           memory::Arena& arrays);
   Segments(const Segments&) = delete;
   Segments& operator=(const Segments&) = delete;
 
+  /// Where the host's memory begins, and its copy on the device.
+  void place(const std::byte* host_base, std::byte* device_base) {
+    batch_.host_base = host_base;
+    batch_.device_base = device_base;
+  }
   [[nodiscard]] const backend::BatchMeta& batch() const { return batch_; }
-  [[nodiscard]] const backend::KvLayer& cache() const { return cache_; }
+  /// Of the cache of one layer.
+  [[nodiscard]] int64_t blocks() const { return blocks_; }
 
  private:
   backend::BatchMeta batch_;
-  backend::KvLayer cache_;
   std::span<const int32_t> table_;  // batch_.block_tables points at it
+  int64_t blocks_ = 0;
 };
 
 }  // namespace plimsoll::engine

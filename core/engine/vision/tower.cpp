@@ -1,8 +1,8 @@
 #include "engine/vision/tower.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "base/rounding.h"
 #include "engine/vision/windows.h"
 
 namespace plimsoll::engine {
@@ -18,7 +18,8 @@ namespace {
 /// Rows that the MLP takes at a time: rows do not know of each other.
 constexpr int64_t kTowerMlpRows = 2048;
 constexpr float kTowerRandomScale = 1e-3f;
-constexpr double kRotaryBase = 10000;
+/// Pieces of pixel values that a thread takes at a time.
+constexpr int64_t kPieces = 256;
 
 /// Weights as they are run: a convolution over patches is a product with their values.
 std::vector<model::WeightSpec> run_specs(const model::ModelSpec& spec) {
@@ -41,23 +42,6 @@ std::vector<model::WeightSpec> run_specs(const model::ModelSpec& spec) {
   return weights;
 }
 
-/// Rows and columns each turn half of a head (Su et al. 2024, in two dimensions).
-model::RopeSpec rotary_of(const model::VisionSpec& vision) {
-  const int64_t head_dim = vision.hidden / vision.heads;
-  model::RopeSpec rope;
-  rope.rotary_dim = head_dim;
-  const int64_t speeds = head_dim / 4;
-  for (int kind = 0; kind < 2; ++kind) {
-    for (int64_t i = 0; i < speeds; ++i) {
-      const auto power = static_cast<float>(2 * i) / static_cast<float>(2 * speeds);
-      rope.table.inverse_frequencies.push_back(
-          1.0f / static_cast<float>(std::pow(kRotaryBase, static_cast<double>(power))));
-    }
-    rope.sections.push_back(speeds);
-  }
-  return rope;
-}
-
 /// A [rows, columns] matrix of contiguous rows as one of other columns.
 View reshape(View view, int64_t columns) {
   view.rows = view.rows * view.columns / columns;
@@ -65,17 +49,11 @@ View reshape(View view, int64_t columns) {
   return view;
 }
 
-/// A vector weight's values as rows.
-View rows_of(const Weight& weight, int64_t columns) {
-  return {weight.data, DType::f32, weight.spec->elements() / columns, columns, columns};
-}
-
 }  // namespace
 
 VisionTower::VisionTower(const model::ModelSpec& spec, DType dtype, backend::Backend& backend,
                          memory::Arena& arena)
     : spec_(*spec.vision), dtype_(dtype), backend_(backend), weight_specs_(run_specs(spec)) {
-  if (spec_.rotary) rope_ = rotary_of(spec_);
   size_t bytes = 0;
   std::vector<size_t> offsets;
   for (const model::WeightSpec& weight : weight_specs_) {
@@ -96,10 +74,12 @@ void VisionTower::load(const checkpoint::WeightSource& source) {
     };
     weight = backend_.load_weight(spec, weight.dtype, weight.data, read);
   }
+  backend_.finish_loading();
 }
 
 void VisionTower::fill_random(uint64_t seed) {
   for (const Weight& weight : weights_) backend_.fill_random(weight, ++seed, kTowerRandomScale);
+  backend_.finish_loading();
 }
 
 const Weight& VisionTower::weight(model::WeightId id) const {
@@ -108,14 +88,22 @@ const Weight& VisionTower::weight(model::WeightId id) const {
 }
 
 View VisionTower::take(std::string_view name, int64_t rows, int64_t columns) {
-  const DType dtype = backend_.footprint().activation_dtype(dtype_);
+  return take(name, rows, columns, backend_.footprint().activation_dtype(dtype_));
+}
+
+View VisionTower::take(std::string_view name, int64_t rows, int64_t columns, DType dtype) {
   const size_t bytes = static_cast<size_t>(rows * columns) * dtype_size(dtype);
   return {backend_.scratch().take(name, bytes), dtype, rows, columns, columns};
 }
 
-std::span<int32_t> VisionTower::take_numbers(std::string_view name, int64_t count) {
-  const auto size = static_cast<size_t>(count);
-  return {backend_.scratch().take_array<int32_t>(name, size), size};
+View VisionTower::rows_of(model::WeightId id, int64_t columns) const {
+  const Weight& values = weight(id);
+  return {values.data, backend_.footprint().activation_dtype(dtype_),
+          values.spec->elements() / columns, columns, columns};
+}
+
+void VisionTower::copy(View out, View in) {
+  backend_.copy_heads(out, in, {.width = in.columns});
 }
 
 void VisionTower::norm(View out, View in, const model::Norm& spec) {
@@ -126,27 +114,15 @@ void VisionTower::linear(View out, View in, const model::Linear& linear, Activat
   backend_.linear(out, in, weight(linear.weight), weight(linear.bias), activation);
 }
 
-model::AttentionSpec VisionTower::attention_of(const VisionLayer& layer) const {
-  const int64_t head_dim = spec_.hidden / spec_.heads;
-  return {.heads = spec_.heads,
-          .kv_heads = spec_.heads,
-          .head_dim = head_dim,
-          .scale = 1 / std::sqrt(static_cast<float>(head_dim)),
-          .rope = spec_.rotary ? 0 : -1,
-          .q_norm = layer.q_norm,
-          .k_norm = layer.k_norm,
-          .norm_span = model::NormSpan::all_heads,
-          .qkv = layer.qkv,
-          .out = layer.out};
-}
-
-size_t VisionTower::scratch_bytes(const image::Layout& layout, View out) {
-  memory::Arena& placed = backend_.scratch();
+VisionTower::Memory VisionTower::memory_for(const image::Layout& layout, View out) {
+  memory::Arena& scratch = backend_.scratch();
   memory::Arena counted = memory::Arena::counting();
+  memory::Arena staging = std::exchange(staging_, memory::Arena::counting());
   backend_.use_scratch(counted);
   encode({layout, {}}, out);
-  backend_.use_scratch(placed);
-  return counted.peak();
+  backend_.use_scratch(scratch);
+  std::swap(staging, staging_);
+  return {counted.peak(), staging.peak()};
 }
 
 void VisionTower::encode(const image::Pixels& pixels, View out) {
@@ -158,125 +134,111 @@ void VisionTower::encode(const image::Pixels& pixels, View out) {
   }
 }
 
+View VisionTower::take_values(EncoderInputs& inputs, int64_t rows, int64_t columns, int64_t pieces,
+                              const std::function<void(int64_t piece, float* to)>& write) {
+  const DType dtype = backend_.footprint().activation_dtype(dtype_);
+  const auto count = static_cast<size_t>(rows * columns / pieces);
+  const size_t bytes = count * dtype_size(dtype);
+  const StagedPiece piece = inputs.take("pixel values", static_cast<size_t>(pieces) * bytes);
+  const View values{piece.device, dtype, rows, columns, columns};
+  if (inputs.is_counting()) return values;
+  backend_.parallel(divide_up(pieces, kPieces), [&](int64_t task) {
+    std::vector<float> wide(dtype == DType::f32 ? 0 : count);
+    for (int64_t i = task * kPieces; i < std::min((task + 1) * kPieces, pieces); ++i) {
+      std::byte* to = piece.host + static_cast<size_t>(i) * bytes;
+      if (dtype == DType::f32) {
+        write(i, reinterpret_cast<float*>(to));
+        continue;
+      }
+      write(i, wide.data());
+      convert(wide.data(), DType::f32, to, dtype, count);
+    }
+  });
+  inputs.send(piece);
+  return values;
+}
+
 void VisionTower::encode_tile(const image::Pixels& pixels, int64_t tile, View out) {
   const Scope scope(backend_.scratch());
-  const int64_t side = spec_.image / spec_.patch;
-  const int64_t patches = side * side;
+  EncoderInputs inputs(backend_, staging_);
+  const EncoderArrays arrays(tile_rows(spec_), attention(), inputs);
+  const int64_t patches = (spec_.image / spec_.patch) * (spec_.image / spec_.patch);
   const int64_t before = spec_.class_token == model::kNoWeight ? 0 : 1;
-  const bool counts = backend_.scratch().is_counting();
+  const int64_t rows = before + patches - spec_.first_row;
   const View x = take("picture rows", before + patches, spec_.hidden);
   {
     const Scope inner(backend_.scratch());
-    const View values = take("pixel values", patches, 3 * spec_.patch * spec_.patch);
-    if (!counts) pixels.write_patches(tile, spec_.patch, static_cast<float*>(values.data));
+    const int64_t columns = 3 * spec_.patch * spec_.patch;
+    const View values = take_values(inputs, patches, columns, 1, [&](int64_t, float* to) {
+      if (pixels.levels.empty()) return static_cast<void>(std::fill_n(to, patches * columns, 0.f));
+      pixels.write_patches(tile, spec_.patch, to);
+    });
     linear(x.slice_rows(before, patches), values, spec_.patches, Activation::none);
   }
-  if (before > 0) {
-    constexpr int32_t kFirst = 0;
-    const backend::BatchMeta first{.logits_rows = {&kFirst, 1}};
-    backend_.gather_rows(x.slice_rows(0, 1), rows_of(weight(spec_.class_token), spec_.hidden),
-                         first);
-  }
-  backend_.add(x, rows_of(weight(spec_.positions), spec_.hidden));
+  if (before > 0) copy(x.slice_rows(0, 1), rows_of(spec_.class_token, spec_.hidden));
+  backend_.add(x, rows_of(spec_.positions, spec_.hidden));
   if (spec_.input_norm.present) norm(x, x, spec_.input_norm);
-  const int64_t rows = before + patches - spec_.first_row;
-  const auto order = take_patch_order(rows);
-  const Features kept{order,
-                      spec_.features.empty()
-                          ? View{}
-                          : take("features", rows, spec_.hidden * std::ssize(spec_.features))};
+  const int64_t features = std::ssize(spec_.features);
+  const Features kept{arrays.order(),
+                      features == 0 ? View{} : take("features", rows, spec_.hidden * features)};
   keep_features(0, x, kept);
-  if (!spec_.layers.empty()) {
-    const Scope inner(backend_.scratch());
-    const int64_t whole_rows = x.rows;
-    const Segments whole({&whole_rows, 1}, attention_of(spec_.layers.front()), dtype_, backend_);
-    run_layers(x, {}, whole, whole, kept);
+  run_layers(x, arrays, kept);
+  View wanted = kept.rows;
+  if (features == 0) {
+    if (spec_.output_norm.present) norm(x, x, spec_.output_norm);
+    wanted = take("ordered rows", rows, spec_.hidden);
+    backend_.gather_rows(wanted, x, kept.order);
   }
-  if (!spec_.features.empty()) return project(kept.rows, out);
-  if (spec_.output_norm.present) norm(x, x, spec_.output_norm);
-  const View ordered = take("ordered rows", rows, spec_.hidden);
-  backend_.gather_rows(ordered, x, {.logits_rows = order});
-  project(ordered, out);
-}
-
-std::span<int32_t> VisionTower::take_patch_order(int64_t rows) {
-  const auto order = take_numbers("order of patches", rows);
-  if (backend_.scratch().is_counting()) return order;
-  const int64_t merge = spec_.merge, side = spec_.image / spec_.patch, across = side / merge;
-  for (int64_t i = 0; i < rows; ++i) {
-    const int64_t block = i / (merge * merge), within = i % (merge * merge);
-    const int64_t row = block / across * merge + within / merge;
-    const int64_t column = block % across * merge + within % merge;
-    order[static_cast<size_t>(i)] = static_cast<int32_t>(spec_.first_row + row * side + column);
-  }
-  return order;
+  // Of an alignment that a launch has met, which rows of the cache are not.
+  const View embeddings = take("embeddings", out.rows, out.columns);
+  project(wanted, embeddings);
+  copy(out, embeddings);
 }
 
 void VisionTower::keep_features(int64_t layers, View x, const Features& kept) {
   for (int64_t i = 0; i < std::ssize(spec_.features); ++i) {
     if (spec_.features[static_cast<size_t>(i)] != layers) continue;
-    backend_.gather_rows(kept.rows.slice_columns(i * x.columns, x.columns), x,
-                         {.logits_rows = kept.order});
+    backend_.gather_rows(kept.rows.slice_columns(i * x.columns, x.columns), x, kept.order);
   }
 }
 
 void VisionTower::encode_patches(const image::Pixels& pixels, View out) {
+  const Scope scope(backend_.scratch());
   const image::Layout& layout = pixels.layout;
   const int64_t unit = spec_.merge * spec_.merge;
   const int64_t patches = layout.shape[0], width = layout.shape[1];
-  const bool counts = backend_.scratch().is_counting();
-  WindowOrder order = window_order(layout.frames, layout.rows / spec_.merge,
-                                   layout.columns / spec_.merge, spec_.window);
-  for (int64_t& length : order.lengths) length *= unit;
+  const WindowOrder windows = window_order(layout.frames, layout.rows / spec_.merge,
+                                           layout.columns / spec_.merge, spec_.window);
+  EncoderInputs inputs(backend_, staging_);
+  const EncoderArrays arrays(patch_rows(spec_, layout, windows), attention(), inputs);
   const View x = take("picture rows", patches, spec_.hidden);
   {
     const Scope inner(backend_.scratch());
-    const View values = take("pixel values", patches, width);
-    for (int64_t row = 0; row < patches && !counts; ++row) {
-      const int64_t patch = order.units[static_cast<size_t>(row / unit)] * unit + row % unit;
-      pixels.write_values(patch * width, width, static_cast<float*>(values.data) + row * width);
-    }
+    const View values = take_values(inputs, patches, width, patches, [&](int64_t row, float* to) {
+      if (pixels.levels.empty()) return static_cast<void>(std::fill_n(to, width, 0.f));
+      const int64_t block = windows.units[static_cast<size_t>(row / unit)];
+      pixels.write_values((block * unit + row % unit) * width, width, to);
+    });
     linear(x, values, spec_.patches, Activation::none);
   }
-  if (!spec_.layers.empty()) {
-    const Scope inner(backend_.scratch());
-    const model::AttentionSpec attention = attention_of(spec_.layers.front());
-    const std::vector<int64_t> frames(static_cast<size_t>(layout.frames),
-                                      layout.rows * layout.columns);
-    const Segments whole(frames, attention, dtype_, backend_);
-    const Segments windows(order.lengths, attention, dtype_, backend_);
-    const auto places = take_numbers("rows and columns", 2 * patches);
-    for (int64_t row = 0; row < patches && !counts; ++row) {
-      const int64_t in_frame =
-          order.units[static_cast<size_t>(row / unit)] % (layout.rows * layout.columns / unit);
-      const int64_t across = layout.columns / spec_.merge, within = row % unit;
-      places[static_cast<size_t>(row)] =
-          static_cast<int32_t>(in_frame / across * spec_.merge + within / spec_.merge);
-      places[static_cast<size_t>(patches + row)] =
-          static_cast<int32_t>(in_frame % across * spec_.merge + within % spec_.merge);
-    }
-    backend::BatchMeta turned = whole.batch();
-    turned.rope_positions = places;
-    const View angles{backend_.scratch().take("picture angles",
-                                              static_cast<size_t>(patches * rope_.rotary_dim) * 4),
-                      DType::f32, patches, rope_.rotary_dim, rope_.rotary_dim};
-    backend_.rope_angles(angles, rope_, turned);
-    run_layers(x, angles, whole, windows, {});
-  }
+  run_layers(x, arrays, {});
   const View merged = take("merged rows", patches / unit, out.columns);
   project(x, merged);
-  const auto inverse = take_numbers("order of windows", patches / unit);
-  for (size_t i = 0; i < inverse.size() && !counts; ++i) {
-    inverse[static_cast<size_t>(order.units[i])] = static_cast<int32_t>(i);
-  }
-  backend_.gather_rows(out, merged, {.logits_rows = inverse});
+  backend_.gather_rows(out, merged, arrays.order());
 }
 
-void VisionTower::run_layers(View x, View angles, const Segments& whole, const Segments& windows,
-                             const Features& kept) {
+void VisionTower::run_layers(View x, const EncoderArrays& arrays, const Features& kept) {
+  if (spec_.layers.empty()) return;
+  const Scope scope(backend_.scratch());
+  const backend::KvLayer cache = arrays.take_cache(attention(), dtype_, backend_);
+  View angles;
+  if (spec_.rope) {
+    angles = take("picture angles", x.rows, spec_.rope->rotary_dim, DType::f32);
+    backend_.rope_angles(angles, *spec_.rope, arrays.places());
+  }
   int64_t done = 0;
   for (const VisionLayer& layer : spec_.layers) {
-    attend(layer, x, angles, layer.windowed ? windows : whole);
+    attend(layer, x, {layer.windowed ? arrays.windows() : arrays.frames(), cache, angles});
     for (int64_t first = 0; first < x.rows; first += kTowerMlpRows) {
       feed_forward(layer, x.slice_rows(first, std::min(kTowerMlpRows, x.rows - first)));
     }
@@ -284,18 +246,19 @@ void VisionTower::run_layers(View x, View angles, const Segments& whole, const S
   }
 }
 
-void VisionTower::attend(const VisionLayer& layer, View x, View angles, const Segments& segments) {
+void VisionTower::attend(const VisionLayer& layer, View x, const Sight& sight) {
   const Scope scope(backend_.scratch());
-  const model::AttentionSpec spec = attention_of(layer);
+  const model::AttentionSpec spec = spec_.attention(layer);
+  const backend::BatchMeta& batch = sight.segments.batch();
   const View delta = take("delta", x.rows, x.columns);
   norm(delta, x, layer.attention_norm);
   const View qkv = take("qkv", x.rows, 3 * x.columns);
   linear(qkv, delta, layer.qkv, Activation::none);
-  backend_.rope_and_store(qkv, angles, spec,
+  backend_.rope_and_store(qkv, sight.angles, spec,
                           {weight(layer.q_norm.weight), {}, weight(layer.k_norm.weight), {}},
-                          segments.cache(), segments.batch());
+                          sight.cache, batch);
   const View attended = take("attended", x.rows, x.columns);
-  backend_.attention(attended, qkv, spec, {}, segments.cache(), segments.batch());
+  backend_.attention(attended, qkv, spec, {}, sight.cache, batch);
   linear(delta, attended, layer.out, Activation::none);
   if (layer.attention_scale != model::kNoWeight) {
     backend_.scale_columns(delta, weight(layer.attention_scale));
