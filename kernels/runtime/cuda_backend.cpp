@@ -69,7 +69,9 @@ void CudaBackend::start_launch(const backend::LaunchParts& parts) {
   products_.use_workspace(parts.device_workspace.data(), product_bytes);
   ropes_.start(*parts.shape.spec, parts.device_workspace.subspan(product_bytes, rope_bytes),
                stream());
-  attention_.start(parts.shape, card, parts.device_workspace.subspan(product_bytes + rope_bytes));
+  for (StepAttention& attention : attention_) attention.start_segments(card);
+  step_attention().start(parts.shape, card,
+                         parts.device_workspace.subspan(product_bytes + rope_bytes));
   loader_ =
       std::make_unique<Loader>(parts.host_workspace, backend::kLoadPieceBytes, pool_, info.index);
   finished_.clear();
@@ -103,12 +105,18 @@ void CudaBackend::finish_launch() {
   stream_.wait();
   tune();
   products_.seal();
-  attention_.seal();
+  for (StepAttention& attention : attention_) attention.seal();
   seal_allocations();
 }
 
 std::vector<std::string> CudaBackend::notes() const {
-  std::vector<std::string> notes = attention_.notes();
+  std::vector<std::string> notes;
+  for (const StepAttention& attention : attention_) {
+    const bool encodes = &attention != &attention_.front();
+    for (std::string& note : attention.notes(encodes ? "the image encoder's " : "")) {
+      if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+    }
+  }
   std::set<std::string> slow = slow_products_;
   for (const std::string& product : products_.refused()) slow.insert(product);
   for (const std::string& product : slow) {
@@ -126,7 +134,7 @@ void CudaBackend::tune() {
 }
 
 void CudaBackend::start_step(const BatchMeta& batch) {
-  attention_.plan(batch);
+  step_attention().plan(batch);
   for (const Extent& extent : join_extents(flat_extents(batch), kCopyGap)) {
     copy_to_device(batch.device_base + extent.begin, batch.host_base + extent.begin,
                    extent.end - extent.begin, stream());
@@ -153,7 +161,7 @@ void CudaBackend::copy_tables(const BatchMeta& batch) {
 }
 
 void CudaBackend::run_step(int64_t key, const std::function<void()>& ops) {
-  if (key == 0 || !attention_.recordable()) return ops();
+  if (key == 0 || !step_attention().recordable()) return ops();
   if (graphs_.has(key)) return graphs_.replay(key);
   // The first time runs as it is: kernels are loaded and products chosen before they are recorded.
   ops();
@@ -169,6 +177,15 @@ void CudaBackend::finish_step(const BatchMeta& batch) {
 
 void CudaBackend::await_step(const BatchMeta& batch) {
   finished_[static_cast<size_t>(batch.slot)]->wait();
+}
+
+void CudaBackend::plan_segments(const BatchMeta& batch, const model::AttentionSpec& spec) {
+  attention_of(batch.segmentation).plan_segments(batch, spec);
+}
+
+void CudaBackend::send(void* to, std::span<const std::byte> from) {
+  copy_to_device(to, from.data(), from.size(), stream());
+  sent_.record(stream());
 }
 
 }  // namespace plimsoll::kernels

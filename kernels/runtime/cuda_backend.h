@@ -1,6 +1,7 @@
 // The CUDA backend: the ops of backend::Backend on one device, in one stream.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -56,6 +57,10 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void finish_step(const backend::BatchMeta& batch) override;
   void await_step(const backend::BatchMeta& batch) override;
 
+  void plan_segments(const backend::BatchMeta& batch, const model::AttentionSpec& spec) override;
+  void send(void* to, std::span<const std::byte> from) override;
+  void await_sent() override { sent_.wait(); }
+
  protected:
   void do_load_weight(const backend::Weight& weight, const backend::RowReader& read) override;
   void do_embed(backend::View out, const backend::Weight& table, const backend::BatchMeta& batch,
@@ -84,6 +89,9 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void do_attention(backend::View out, backend::View qkv, const model::AttentionSpec& spec,
                     const backend::ScoreTerms& terms, const backend::KvLayer& cache,
                     const backend::BatchMeta& batch, std::byte* workspace) override;
+  void do_place_embeddings(backend::View out, const backend::BatchMeta& batch) override;
+  void do_average_parts(backend::View out, backend::View in) override;
+  void do_scale_columns(backend::View x, const backend::Weight& weight) override;
   void do_copy_heads(backend::View out, backend::View in,
                      const backend::HeadColumns& columns) override;
   void do_multiply_gates(backend::View x, backend::View gates, model::GateKind kind) override;
@@ -107,14 +115,21 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void note_small_linear(const backend::View& in, const backend::Weight& weight);
   void copy_tables(const backend::BatchMeta& batch);
   void tune();
+  [[nodiscard]] StepAttention& attention_of(backend::Segmentation segmentation) {
+    return attention_[static_cast<size_t>(segmentation)];
+  }
+  /// That of steps.
+  [[nodiscard]] StepAttention& step_attention() {
+    return attention_of(backend::Segmentation::none);
+  }
   [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
 
   backend::ThreadPool pool_;
   Stream stream_;
   Graphs graphs_;
   Products products_;
-  int64_t logits_rows_ = 0;  // of the largest product with the head
-  StepAttention attention_;
+  int64_t logits_rows_ = 0;                 // of the largest product with the head
+  std::array<StepAttention, 3> attention_;  // by Segmentation
   RopeTables ropes_;
   /// Products of types that small_linear's kernels were loaded for, and those of many rows that
   /// nothing but small_linear has.
@@ -122,6 +137,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   std::set<std::string> slow_products_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::unique_ptr<Event>> finished_;  // by slot
+  Event sent_;                                    // to image encoders
 };
 
 }  // namespace plimsoll::kernels

@@ -36,6 +36,8 @@ DeviceBatch device_batch(const BatchMeta& batch) {
                      .query_start = batch.on_device(batch.query_start),
                      .context_length = batch.on_device(batch.context_length),
                      .long_rope = batch.on_device(batch.long_rope),
+                     .rope_positions = batch.on_device(batch.rope_positions),
+                     .seen_end = batch.on_device(batch.seen_end),
                      .logits_rows = batch.on_device(batch.logits_rows)};
   if (batch.block_tables.size() > backend::kMostKvGroups)
     throw std::logic_error("batch: too many KV groups");
@@ -43,7 +45,7 @@ DeviceBatch device_batch(const BatchMeta& batch) {
     device.block_tables[group] = batch.on_device(batch.block_tables[group]);
   }
   device.table_stride = batch.table_stride;
-  device.rows = std::ssize(batch.token_ids);
+  device.rows = std::ssize(batch.positions);
   device.sequences = std::ssize(batch.context_length);
   device.logits_count = std::ssize(batch.logits_rows);
   return device;
@@ -133,8 +135,7 @@ void CudaBackend::note_small_linear(const View& in, const Weight& weight) {
 }
 
 void CudaBackend::do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) {
-  const RopeTables::Tables& tables = ropes_.of(rope);
-  kernels::rope_angles(out, tables.usual, tables.for_long, device_batch(batch), stream());
+  kernels::rope_angles(out, ropes_.of(rope), device_batch(batch), stream());
 }
 
 void CudaBackend::do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
@@ -171,14 +172,32 @@ void CudaBackend::do_choose_keys(View chosen, const backend::IndexInputs& in,
 void CudaBackend::do_attention(View out, View qkv, const model::AttentionSpec& spec,
                                const backend::ScoreTerms& terms, const KvLayer& cache,
                                const BatchMeta& batch, std::byte*) {
-  attention_.run({.out = out,
-                  .qkv = qkv,
-                  .spec = &spec,
-                  .cache = &cache,
-                  .sinks = vector_of(terms.sinks),
-                  .slopes = static_cast<const float*>(terms.slopes.data),
-                  .chosen = terms.chosen},
-                 batch, device_batch(batch), stream());
+  StepAttention& attention = attention_of(batch.segmentation);
+  attention.run({.out = out,
+                 .qkv = qkv,
+                 .spec = &spec,
+                 .cache = &cache,
+                 .sinks = vector_of(terms.sinks),
+                 .slopes = static_cast<const float*>(terms.slopes.data),
+                 .chosen = terms.chosen},
+                batch, device_batch(batch), stream());
+}
+
+void CudaBackend::do_place_embeddings(View out, const BatchMeta& batch) {
+  kernels::place_rows({.out = out,
+                       .in = batch.embeddings,
+                       .out_rows = batch.on_device(batch.embedded_rows),
+                       .in_rows = batch.on_device(batch.embedding_rows),
+                       .count = std::ssize(batch.embedded_rows)},
+                      stream());
+}
+
+void CudaBackend::do_average_parts(View out, View in) {
+  kernels::average_parts(out, in, stream());
+}
+
+void CudaBackend::do_scale_columns(View x, const Weight& weight) {
+  kernels::scale_columns(x, vector_of(weight), stream());
 }
 
 void CudaBackend::do_copy_heads(View out, View in, const backend::HeadColumns& columns) {

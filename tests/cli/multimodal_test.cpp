@@ -215,3 +215,30 @@ TEST_CASE("run takes for pictures what plan says, and plan counts their tokens")
     if (flags.empty()) CHECK(plan["prompts"]["prompt_tokens"] == 12);
   }
 }
+
+TEST_CASE("a plan for a card counts the image encoder, unless no pictures are wanted") {
+  const Scratch scratch;
+  make_llava_that_sees(scratch);
+  const auto plan = [&](const std::string& flags) {
+    const auto planned = shell(scratch,
+                               "plimsoll plan llava --engine plimsoll --gpu h100 --max-model-len "
+                               "64 --format json" +
+                                   flags);
+    INFO(planned.err);
+    REQUIRE(planned.status == 0);
+    return parse_json<Json>(planned.out);
+  };
+  const auto bytes = [](const Json& plan, std::string_view name) {
+    for (const Json& part : plan["parts"]) {
+      if (part["name"] == name) return part["bytes"].get<int64_t>();
+    }
+    return int64_t{0};
+  };
+  const Json seeing = plan(""), blind = plan(" --limit-mm-per-prompt image=0");
+  CHECK(bytes(seeing, "vision weights") > 0);
+  CHECK(bytes(seeing, "picture embeddings") > 0);
+  CHECK(bytes(blind, "vision weights") == 0);
+  CHECK(bytes(blind, "picture embeddings") == 0);
+  CHECK(bytes(seeing, "weights") == bytes(blind, "weights"));
+  CHECK(seeing["notes"].dump().find("image encoder") == std::string::npos);
+}

@@ -1,0 +1,171 @@
+// Lines with pictures on a device, against transformers; in emulation where the program is built
+// so.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/footprint.h"
+#include "backend/device.h"
+#include "conformance/picture_model.h"
+#include "kernels/runtime/device.h"
+#include "skipped.h"
+
+#ifdef PLIMSOLL_EMULATION
+#include "emulation/card.h"
+#include "emulation/streams.h"
+#endif
+
+using namespace plimsoll;
+using namespace plimsoll::testing;
+
+namespace {
+
+bool has_device() {
+  if (!backend::list_devices().empty()) return true;
+  skip("there is no device");
+  return false;
+}
+
+enum class Numbers : uint8_t { float32, stored };
+
+/// What of a family is asked.
+struct Part {
+  std::string family;
+  std::vector<std::string> cases;  // none: all
+};
+
+/// The emulator takes seconds for each line: it does little unless PLIMSOLL_EMULATE_ALL is set.
+bool does_everything() {
+#ifdef PLIMSOLL_EMULATION
+  return std::getenv("PLIMSOLL_EMULATE_ALL") != nullptr;
+#else
+  return true;
+#endif
+}
+
+/// Kernels start before the ones ahead have ended, and copies when they are waited for: what is
+/// read or written too early shows.
+class StrictStreams {
+ public:
+#ifdef PLIMSOLL_EMULATION
+  StrictStreams() {
+    emulation::set_streams(emulation::Streams::when_awaited);
+    emulation::card = emulation::kHopper;
+  }
+  ~StrictStreams() {
+    emulation::set_streams(emulation::Streams::at_once);
+    emulation::card = {};
+  }
+#else
+  StrictStreams() = default;
+#endif
+  StrictStreams(const StrictStreams&) = delete;
+  StrictStreams& operator=(const StrictStreams&) = delete;
+};
+
+/// A plan for such a card, made without one, is what the launch took.
+void check_plan(const engine::Engine& engine, const PictureModel& subject,
+                engine::EngineOptions options) {
+  const backend::DeviceInfo card = backend::list_devices().front();
+  const backend::CudaFootprint sizes(
+      {.compute_capability = card.compute_capability, .processors = card.processors});
+  const engine::EnginePlan plan = engine::plan_engine(subject.spec(), options, sizes);
+  CHECK(plan.regions == engine.plan().regions);
+  CHECK(plan.host_regions == engine.plan().host_regions);
+  for (const engine::MeasuredRegion& region : engine.measured(0)) {
+    INFO(region.name);
+    CHECK(region.placed_bytes == region.planned_bytes);
+  }
+  const auto bytes_of = [](const engine::EnginePlan& of, std::string_view name) {
+    const auto found = std::ranges::find(of.regions, name, &memory::Region::name);
+    return found == of.regions.end() ? size_t{0} : found->bytes;
+  };
+  CHECK(bytes_of(plan, "vision weights") > 0);
+  CHECK(bytes_of(plan, "picture embeddings") > 0);
+  options.pictures.reset();
+  const engine::EnginePlan blind = engine::plan_engine(subject.spec(), options, sizes);
+  CHECK(bytes_of(blind, "vision weights") == 0);
+  CHECK(bytes_of(blind, "picture embeddings") == 0);
+  CHECK(blind.host_bytes < plan.host_bytes);
+}
+
+/// Answers end early where the device is emulated.
+constexpr size_t kEmulatedTokens = 5;
+
+void check_pictures(const fs::path& folder, const std::vector<std::string>& cases,
+                    Numbers numbers) {
+  PictureModel subject(folder);
+  const bool half = numbers == Numbers::stored;
+  const DType dtype = half ? subject.stored() : DType::f32;
+  const std::vector<engine::Request> requests = subject.requests(cases);
+  double logit_error = 0, worst = 0;
+  for (OrderedJson& c : subject.known["cases"]) {
+    logit_error =
+        std::max(logit_error, c["half_precision_reference"]["max_abs_logit_error"].get<double>());
+  }
+  const StrictStreams streams;
+  const auto device = backend::make_device_backend({.index = 0, .threads = 2});
+  int64_t longest = 0;
+  for (const engine::Request& request : requests) {
+    longest = std::max(longest, std::ssize(request.prompt));
+  }
+  auto options = subject.options({.batched_tokens = longest, .dtype = dtype});
+  options.max_num_seqs = 2;
+  options.capture_sizes = std::vector<int64_t>{1};
+  const auto engine = subject.engine_on(*device, options);
+  check_plan(*engine, subject, options);
+  for (const engine::Request& request : requests) {
+    OrderedJson c = subject.known["cases"][request.tag];
+    INFO(subject.name << ", " << c["name"]);
+    engine::Request alone = request;
+    alone.tag = 0;
+    if (!does_everything()) {
+      alone.sampling.max_tokens =
+          std::min<int64_t>(alone.sampling.max_tokens, static_cast<int64_t>(kEmulatedTokens));
+      c["greedy_token_ids"].erase(c["greedy_token_ids"].begin() + kEmulatedTokens,
+                                  c["greedy_token_ids"].end());
+    }
+    // First as the device draws, in recorded steps, then with rows that the host reads.
+    engine::Request drawn = alone;
+    drawn.sampling.prompt_logprobs.reset();
+    drawn.sampling.logprobs.reset();
+    const auto by_device = run(*engine, {drawn})[0];
+    const auto by_host = run(*engine, {alone})[0];
+    worst = std::max(worst, half ? check_half(c, by_host, logit_error) : check_case(c, by_host));
+    REQUIRE_FALSE(by_device.failure);
+    const auto margins = c["greedy_margins"].get<std::vector<double>>();
+    const double close = half ? 1.5 * logit_error : 0.005;
+    const auto& tokens = by_device.completions[0].token_ids;
+    for (size_t i = 0; i < tokens.size() && margins[i] >= close; ++i) {
+      CHECK(tokens[i] == c["greedy_token_ids"][i]);
+    }
+  }
+  // Nothing was taken from the device or pinned since the launch, and no kernel was new.
+  CHECK(kernels::allocations_since_seal() == kernels::AllocationCount{});
+  fmt::print("{:<24} {:<5} {} {:.1e}\n", subject.name, safetensors_name(dtype),
+             half ? "median of logprobs" : "logprobs", worst);
+  for (const std::string& note : backend::device_notes(*device)) fmt::print("    {}\n", note);
+}
+
+/// All families, or in the emulator the one.
+void check_families(const Part& alone, Numbers numbers) {
+  if (!has_device()) return;
+  for (const fs::path& folder : model_folders("multimodal_run")) {
+    if (does_everything()) {
+      check_pictures(folder, {}, numbers);
+    } else if (folder.filename() == alone.family) {
+      check_pictures(folder, alone.cases, numbers);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("lines with pictures in float32 on a device") {
+  check_families({"qwen2_5_vl", {"one_image", "video_2_frames"}}, Numbers::float32);
+}
+
+TEST_CASE("lines with pictures in the stored half type on a device") {
+  check_families({"gemma3", {"one_image"}}, Numbers::stored);
+}
