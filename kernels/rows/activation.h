@@ -28,4 +28,13 @@ __device__ inline float activate(model::Activation kind, float x) {
   return x;
 }
 
+/// log(1 + e^x).
+__device__ inline float softplus(float x) {
+  return fmaxf(x, 0.f) + log1pf(expf(-fabsf(x)));
+}
+
+__device__ inline float sigmoid(float x) {
+  return 1.f / (1.f + expf(-x));
+}
+
 }  // namespace plimsoll::kernels

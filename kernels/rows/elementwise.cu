@@ -25,11 +25,6 @@ Launch over_elements(const View& out, cudaStream_t stream) {
   return {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(kThreads), .stream = stream};
 }
 
-template <typename T>
-__device__ T* row_at(const View& view, int64_t row) {
-  return static_cast<T*>(view.data) + row * view.stride;
-}
-
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) add_kernel(View residual, View delta) {
   wait_for_previous();
@@ -119,16 +114,10 @@ __global__ void __launch_bounds__(kThreads) scale_columns_kernel(View x, Vector 
       x, [&](float value, int64_t, int64_t column) { return value * factors.at(column); });
 }
 
-/// log(1 + e^x).
-__device__ inline float softplus(float x) {
-  return fmaxf(x, 0.f) + log1pf(expf(-fabsf(x)));
-}
-
 __device__ inline float gate_of(float x, model::GateKind kind) {
   if (kind == model::GateKind::as_is) return x;
   if (kind == model::GateKind::softplus) return softplus(x);
-  const float sigmoid = 1.f / (1.f + expf(-x));
-  return kind == model::GateKind::silu ? x * sigmoid : sigmoid;
+  return kind == model::GateKind::silu ? x * sigmoid(x) : sigmoid(x);
 }
 
 template <typename T, int N>

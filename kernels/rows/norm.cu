@@ -51,11 +51,12 @@ __global__ void __launch_bounds__(kMaxNormThreads) norm_kernel(NormOp op) {
   squares = block_reduce(squares, 0.f, reduce, Add{});
   const float factor = 1.f / sqrtf(squares / static_cast<float>(width) + op.spec.epsilon);
   T* out = static_cast<T*>(op.out.data) + t * op.out.stride;
+  const int64_t weights = t % op.turns * width;
   for (int64_t i = first; i < width; i += step) {
     Pack<T, N> x = load_pack<T, N>(row + i);
     for (int j = 0; j < N; ++j) {
       float y = (x.at(j) - mean) * factor;
-      if (op.weight.present()) y *= op.weight.at(i + j) + op.spec.weight_offset;
+      if (op.weight.present()) y *= op.weight.at(weights + i + j) + op.spec.weight_offset;
       x.set(j, op.bias.present() ? y + op.bias.at(i + j) : y);
     }
     store_pack(out + i, x);

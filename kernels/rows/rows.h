@@ -45,18 +45,26 @@ void place_rows(const PlaceRows& op, cudaStream_t stream);
 void average_parts(const View& out, const View& in, cudaStream_t stream);
 
 /// out = norm(in) * (weight + spec.weight_offset) + bias; in place allowed. With `delta`, first in
-/// += delta, rounded to in's type.
+/// += delta, rounded to in's type. A weight of several rows is for rows in turn.
 struct NormOp {
   View out;      // [T, width]
   View in;       // [T, width]
   View delta{};  // [T, width] or none
   model::Norm spec{};
-  Vector weight{};  // [width] or none
-  Vector bias{};    // [width] or none
+  Vector weight{};    // [turns, width] or none
+  Vector bias{};      // [width] or none
+  int64_t turns = 1;  // row t has the weight's row t mod them
 };
 void norm(const NormOp& op, cudaStream_t stream);
 /// Widest row of a norm, in bytes.
 inline constexpr int64_t kMaxNormBytes = int64_t{96} << 10;
+
+/// x's rows in the size (root mean square) of those of `like`, in place; of x's own mean square at
+/// least 1e-5 counts.
+void match_size(const View& x, const View& like, cudaStream_t stream);
+
+/// x = max(x - mean - deviations * deviation, 0), mean and deviation those of each row, in place.
+void keep_above(const View& x, float deviations, cudaStream_t stream);
 
 /// residual += delta.
 void add(const View& residual, const View& delta, cudaStream_t stream);

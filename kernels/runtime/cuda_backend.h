@@ -107,6 +107,22 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void do_multiply_factors(backend::View x, const backend::Weight& factors,
                            backend::View indices) override;
   void do_scale(backend::View x, float factor) override;
+  void do_match_size(backend::View x, backend::View like) override;
+  void do_keep_above(backend::View x, float deviations) override;
+  void do_convolve(backend::View out, backend::View in, const model::ConvSpec& spec,
+                   const backend::Weight& weight, const backend::Weight& bias,
+                   const backend::StateLayer& states, const backend::BatchMeta& batch) override;
+  void do_selective_scan(backend::View out, const backend::ScanInputs& in,
+                         const model::RecurrentSpec& spec, const backend::ScanWeights& weights,
+                         const backend::StateLayer& states,
+                         const backend::BatchMeta& batch) override;
+  void do_gated_delta(backend::View out, const backend::DeltaInputs& in,
+                      const model::RecurrentSpec& spec, const backend::DeltaWeights& weights,
+                      const backend::StateLayer& states, const backend::BatchMeta& batch) override;
+  void do_linear_recurrence(backend::View out, const backend::LruInputs& in,
+                            const model::RecurrentSpec& spec, const backend::Weight& decay,
+                            const backend::StateLayer& states,
+                            const backend::BatchMeta& batch) override;
   void do_draw(const backend::BatchMeta& batch, backend::View logits, int64_t first,
                std::byte* workspace) override;
   const float* do_host_logits(backend::View logits, std::span<float> staging) override;

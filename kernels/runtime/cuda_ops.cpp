@@ -2,6 +2,7 @@
 #include "kernels/attention/choose_keys.h"
 #include "kernels/products/experts.h"
 #include "kernels/products/small_linear.h"
+#include "kernels/recurrent/recurrent.h"
 #include "kernels/rows/change_logits.h"
 #include "kernels/rows/rope.h"
 #include "kernels/rows/rows.h"
@@ -12,6 +13,7 @@ namespace plimsoll::kernels {
 
 using backend::BatchMeta;
 using backend::KvLayer;
+using backend::StateLayer;
 using backend::View;
 using backend::Weight;
 using model::Activation;
@@ -38,6 +40,7 @@ DeviceBatch device_batch(const BatchMeta& batch) {
                      .long_rope = batch.on_device(batch.long_rope),
                      .rope_positions = batch.on_device(batch.rope_positions),
                      .seen_end = batch.on_device(batch.seen_end),
+                     .state_slots = batch.on_device(batch.state_slots),
                      .logits_rows = batch.on_device(batch.logits_rows)};
   if (batch.block_tables.size() > backend::kMostKvGroups)
     throw std::logic_error("batch: too many KV groups");
@@ -85,7 +88,8 @@ void CudaBackend::do_norm(View out, View in, const model::Norm& spec, const Weig
                  .delta = {},
                  .spec = spec,
                  .weight = vector_of(weight),
-                 .bias = vector_of(bias)},
+                 .bias = vector_of(bias),
+                 .turns = weight ? weight.spec->elements() / in.columns : 1},
                 stream());
 }
 
@@ -247,6 +251,65 @@ void CudaBackend::do_experts(View out, View in, const backend::Routing& routing,
 
 void CudaBackend::do_soft_cap(View x, float cap) {
   kernels::soft_cap(x, cap, stream());
+}
+
+void CudaBackend::do_match_size(View x, View like) {
+  kernels::match_size(x, like, stream());
+}
+
+void CudaBackend::do_keep_above(View x, float deviations) {
+  kernels::keep_above(x, deviations, stream());
+}
+
+void CudaBackend::do_convolve(View out, View in, const model::ConvSpec& spec, const Weight& weight,
+                              const Weight& bias, const StateLayer& states,
+                              const BatchMeta& batch) {
+  kernels::convolve({.out = out,
+                     .in = in,
+                     .spec = spec,
+                     .weight = vector_of(weight),
+                     .bias = vector_of(bias),
+                     .states = states},
+                    device_batch(batch), stream());
+}
+
+void CudaBackend::do_selective_scan(View out, const backend::ScanInputs& in,
+                                    const model::RecurrentSpec& spec,
+                                    const backend::ScanWeights& weights, const StateLayer& states,
+                                    const BatchMeta& batch) {
+  kernels::selective_scan({.out = out,
+                           .in = in,
+                           .spec = &spec,
+                           .decay = vector_of(weights.decay),
+                           .decays_each = weights.decay.spec->elements() > spec.heads,
+                           .skip = vector_of(weights.skip),
+                           .step_bias = vector_of(weights.step_bias),
+                           .states = states},
+                          device_batch(batch), stream());
+}
+
+void CudaBackend::do_gated_delta(View out, const backend::DeltaInputs& in,
+                                 const model::RecurrentSpec& spec,
+                                 const backend::DeltaWeights& weights, const StateLayer& states,
+                                 const BatchMeta& batch) {
+  kernels::gated_delta({.out = out,
+                        .in = in,
+                        .spec = &spec,
+                        .decay_log = vector_of(weights.decay_log),
+                        .step_bias = vector_of(weights.step_bias),
+                        .states = states},
+                       device_batch(batch), stream());
+}
+
+void CudaBackend::do_linear_recurrence(View out, const backend::LruInputs& in,
+                                       const model::RecurrentSpec& spec, const Weight& decay,
+                                       const StateLayer& states, const BatchMeta& batch) {
+  kernels::linear_recurrence({.out = out,
+                              .in = in,
+                              .head_dim = spec.head_dim,
+                              .decay = vector_of(decay),
+                              .states = states},
+                             device_batch(batch), stream());
 }
 
 void CudaBackend::do_draw(const BatchMeta& batch, View logits, int64_t first, std::byte*) {

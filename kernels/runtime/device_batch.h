@@ -20,6 +20,7 @@ struct DeviceBatch {
   const uint8_t* long_rope = nullptr;       // [B] 1: the long table
   const int32_t* rope_positions = nullptr;  // [kinds * T] by kind, or none
   const int32_t* seen_end = nullptr;        // [T] behind the last position that a row sees, or none
+  const int32_t* state_slots = nullptr;     // [B] of recurrent mixers, or null
   const int32_t* logits_rows = nullptr;     // [R] rows whose logits are wanted, -1: padding
   /// One table per KV group: [B, table_stride] block numbers.
   const int32_t* block_tables[backend::kMostKvGroups] = {};

@@ -76,6 +76,11 @@ T* data_of(const View& view) {
   return static_cast<T*>(view.data);
 }
 
+template <typename T>
+__device__ T* row_at(const View& view, int64_t row) {
+  return static_cast<T*>(view.data) + row * view.stride;
+}
+
 /// A vector of parameters (norm weight, bias) on the device, or none. Its type is looked at when it
 /// is read: the branch is the same for all threads.
 struct Vector {

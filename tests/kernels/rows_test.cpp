@@ -147,6 +147,45 @@ TEST_CASE("norm in place, on rows wider than a block") {
     });
 }
 
+TEST_CASE("a norm's weight of several rows takes them in turn") {
+  constexpr int64_t kTurns = 3;
+  for_rows_cases([](DType dtype, const RowsCase& c) {
+    const Matrix in = random_matrix(c.rows, c.columns, dtype, 4);
+    const Matrix weight = random_matrix(kTurns, c.columns, dtype, 6);
+    const DeviceRows device_weight(weight, dtype), rows(in, dtype, c.layout);
+    const model::Norm spec{.epsilon = 1e-5f, .weight_offset = 1, .present = true};
+    kernels::norm({.out = rows.view(),
+                   .in = rows.view(),
+                   .spec = spec,
+                   .weight = {device_weight.view().data, dtype},
+                   .turns = kTurns},
+                  kStream);
+    Matrix expected = reference::norm(in, spec, {}, {});
+    for (int64_t t = 0; t < c.rows; ++t)
+      for (int64_t i = 0; i < c.columns; ++i) expected.at(t, i) *= weight.at(t % kTurns, i) + 1;
+    CHECK(largest_error(rows.matrix(), expected, 1e-3) <= tolerance(dtype));
+  });
+}
+
+TEST_CASE("rows take the size of others, or keep what lies above their spread") {
+  for_rows_cases([](DType dtype, const RowsCase& c) {
+    const Matrix in = random_matrix(c.rows, c.columns, dtype, 18);
+    Matrix like = random_matrix(c.rows, c.columns, dtype, 19, 3), small = in;
+    for (double& x : small.values) x = rounded(x * 1e-3, dtype);  // below the least square
+    const DeviceRows others(like, dtype, c.layout), sized(in, dtype, c.layout),
+        grown(small, dtype, c.layout), kept(in, dtype, c.layout);
+    kernels::match_size(sized.view(), others.view(), kStream);
+    kernels::match_size(grown.view(), others.view(), kStream);
+    kernels::keep_above(kept.view(), 0.7f, kStream);
+    CHECK(largest_error(sized.matrix(), reference::match_size(in, like), 1e-3) <= tolerance(dtype));
+    CHECK(largest_error(grown.matrix(), reference::match_size(small, like), 1e-3) <=
+          tolerance(dtype));
+    // What is left of a difference: errors relative to the numbers that it is of.
+    CHECK(largest_error(kept.matrix(), reference::keep_above(in, double(0.7f)), 1) <=
+          tolerance(dtype));
+  });
+}
+
 TEST_CASE("add rounds once") {
   for_rows_cases([](DType dtype, const RowsCase& c) {
     const Matrix a = random_matrix(c.rows, c.columns, dtype, 9);

@@ -35,6 +35,9 @@ inline constexpr int64_t kMostDrawnVocabulary = (int64_t{1} << 20) - 1;
 /// Block tables of a batch, one for each KV group.
 inline constexpr size_t kMostKvGroups = 8;
 
+/// Of recurrent mixers: numbers of a channel's state, and of a key.
+inline constexpr int64_t kMostScanState = 256, kMostDeltaKeys = 256;
+
 /// With `deterministic`: tokens of the pieces that a sequence's keys are cut into.
 inline constexpr int64_t kFixedSplit = 2048;
 
