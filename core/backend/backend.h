@@ -181,8 +181,8 @@ class Backend {
   // Views: T rows of tokens. All ops give each row the same bits whatever other rows there are
   // (CPU).
 
-  /// out[t] = table[batch.token_ids[t]] * scale. On the CPU an id past the table takes row 0, as
-  /// Gemma 3n's inputs by layer do.
+  /// out[t] = table[batch.token_ids[t]] * scale. An id past the table takes row 0, as Gemma 3n's
+  /// inputs by layer do.
   void embed(View out, const Weight& table, const BatchMeta& batch, float scale);
   /// out[t] += table[batch.positions[t] + offset].
   void embed_positions(View out, const Weight& table, const BatchMeta& batch, int64_t offset);

@@ -31,7 +31,7 @@ int64_t graph_nodes(const OverheadShape& shape) {
   // norm, qkv, bias, rope and store, attention, merge, out, add+norm, up, activation, down, add and
   // the norms of sandwich layers; routers, their products and sums in place of the MLP.
   const int64_t per_layer = shape.experts ? 26 : 18;
-  return shape.layers * per_layer + 24;
+  return shape.layers * per_layer + shape.more_nodes + 24;
 }
 
 std::vector<Overhead> device_overheads(const OverheadShape& shape) {

@@ -23,8 +23,9 @@ struct OverheadShape {
   int32_t compute_capability = 90;
   int32_t processors = 132;
   int64_t layers = 0;
-  bool experts = false;  // any layer with a router: more nodes
-  int64_t graphs = 0;    // recorded sizes; 0: --enforce-eager
+  bool experts = false;    // any layer with a router: more nodes
+  int64_t more_nodes = 0;  // of what not every layer has, in all (backend::more_step_nodes)
+  int64_t graphs = 0;      // recorded sizes; 0: --enforce-eager
 };
 
 /// Nodes of one recorded decode step. An upper bound: the backend records no more.

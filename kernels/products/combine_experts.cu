@@ -31,10 +31,11 @@ struct Gating {
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
     gate_kernel(View out, View in, Vector bias, Gating gating, Choices choices,
-                const int32_t* order) {
+                const int32_t* order, const int32_t* end) {
   wait_for_previous();
   start_next();
   const int64_t place = blockIdx.x;
+  if (place >= *end) return;
   const int64_t slot = order[place];
   const int64_t first = expert_of(choices, slot) * in.columns;  // of the expert's biases
   const float weight = gating.weighs_input ? weight_of(choices, slot) : 1.f;
@@ -62,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
 /// A block per row.
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
-    combine_kernel(CombineExperts op, Choices choices, const int32_t* place) {
+    combine_kernel(CombineExperts op, Choices choices, const int32_t* place, int experts) {
   wait_for_previous();
   start_next();
   const int64_t t = blockIdx.x;
@@ -72,12 +73,15 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t i = int64_t{threadIdx.x} * N; i < op.out.columns; i += int64_t{blockDim.x} * N) {
     float sums[N] = {};
     for (int64_t slot = t * k; slot < (t + 1) * k; ++slot) {
-      const float weight = weighs ? weight_of(choices, slot) : 1.f;
-      const T* from = static_cast<const T*>(op.in.data) + place[slot] * op.in.stride;
+      const int expert = expert_of(choices, slot);
+      const bool returns = expert >= experts;  // its input
+      const bool biased = op.bias.present() && !returns;
+      const float weight = weighs || returns ? weight_of(choices, slot) : 1.f;
+      const T* from = returns ? row_at<T>(op.input, t) : row_at<T>(op.in, place[slot]);
       const Pack<T, N> row = load_pack<T, N>(from + i);
-      const int64_t first = op.bias.present() ? expert_of(choices, slot) * op.out.columns + i : 0;
+      const int64_t first = biased ? expert * op.out.columns + i : 0;
       for (int j = 0; j < N; ++j)
-        sums[j] += weight * (op.bias.present() ? row.at(j) + op.bias.at(first + j) : row.at(j));
+        sums[j] += weight * (biased ? row.at(j) + op.bias.at(first + j) : row.at(j));
     }
     Pack<T, N> result;
     for (int j = 0; j < N; ++j) result.set(j, sums[j]);
@@ -111,7 +115,7 @@ void gate_experts(const GateExperts& op, const Choices& choices, const ExpertSlo
         [&](auto n) {
           constexpr int kN = decltype(n)::value;
           launch(over_rows<kN>(op.out, stream), "gate_experts", gate_kernel<T, kN>, op.out, op.in,
-                 op.bias, gating, choices, slots.order);
+                 op.bias, gating, choices, slots.order, slots.starts + slots.experts);
         },
         op.out, op.in.slice_columns(0, op.out.columns));
   });
@@ -119,7 +123,7 @@ void gate_experts(const GateExperts& op, const Choices& choices, const ExpertSlo
 
 void combine_experts(const CombineExperts& op, const Choices& choices, const ExpertSlots& slots,
                      cudaStream_t stream) {
-  if (op.in.dtype != op.out.dtype)
+  if (op.in.dtype != op.out.dtype || op.input.dtype != op.out.dtype)
     throw std::logic_error("combine_experts: in and out differ in type");
   with_activation_type(op.out.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
@@ -127,9 +131,9 @@ void combine_experts(const CombineExperts& op, const Choices& choices, const Exp
         [&](auto n) {
           constexpr int kN = decltype(n)::value;
           launch(over_rows<kN>(op.out, stream), "combine_experts", combine_kernel<T, kN>, op,
-                 choices, slots.place);
+                 choices, slots.place, static_cast<int>(slots.experts));
         },
-        op.out, op.in);
+        op.out, op.in, op.input);
   });
 }
 

@@ -44,8 +44,9 @@ void experts(const Experts& op, cudaStream_t stream) {
                  stream);
   }
   multiply_experts({.out = down, .in = gated, .weight = op.down}, slots, stream);
-  combine_experts({.out = op.out, .in = down, .bias = op.down_bias, .weighs = mlp.weighs},
-                  op.choices, slots, stream);
+  combine_experts(
+      {.out = op.out, .in = down, .input = op.in, .bias = op.down_bias, .weighs = mlp.weighs},
+      op.choices, slots, stream);
 }
 
 }  // namespace plimsoll::kernels

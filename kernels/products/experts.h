@@ -21,7 +21,7 @@ void route(const View& experts, const View& weights, const View& logits,
            const model::RouterSpec& router, const Vector& choice_bias, cudaStream_t stream);
 
 /// A slot is one (row, choice) pair: row * k + choice. Slots are sorted by expert, those of an
-/// expert in their order.
+/// expert in their order. Choices past the experts, which return their input, have no place.
 struct ExpertSlots {
   int64_t experts = 0;
   int64_t slots = 0;          // T k
@@ -62,10 +62,11 @@ void gate_experts(const GateExperts& op, const Choices& choices, const ExpertSlo
                   cudaStream_t stream);
 
 /// out[t] = sum over the k choices, in their order, of weight * (in[place[t k + i]] + bias), bias
-/// [experts, n]. ExpertWeighs::input: of weight 1.
+/// [experts, n]. ExpertWeighs::input: of weight 1. A choice past the experts is weight * input[t].
 struct CombineExperts {
   View out;
   View in;
+  View input;  // of the experts
   Vector bias{};
   model::ExpertWeighs weighs = model::ExpertWeighs::output;
 };

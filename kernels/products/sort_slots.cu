@@ -10,7 +10,7 @@ constexpr int kThreads = 512;
 /// A block per expert, which reads all choices: once to know where its slots begin, once to write
 /// them.
 __global__ void __launch_bounds__(kThreads)
-    sort_kernel(ExpertSlots slots, View chosen, int tile_rows) {
+    sort_kernel(ExpertSlots slots, View chosen, int tile_rows, int tiles) {
   wait_for_previous();
   start_next();
   int* reduce = shared_array<int>();
@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(kThreads)
     if (expert + 1 == static_cast<int>(slots.experts)) slots.starts[expert + 1] = before + own;
   }
   const int first_tile = before / tile_rows + expert;
-  const int end_tile = (before + own) / tile_rows + expert + 1;
+  const bool is_last = expert + 1 == static_cast<int>(slots.experts);  // choices of none lie behind
+  const int end_tile = is_last ? tiles : (before + own) / tile_rows + expert + 1;
   for (int i = static_cast<int>(threadIdx.x); first_tile + i < end_tile; i += kThreads) {
     const bool is_used = i * tile_rows < own;
     slots.tiles[first_tile + i] = {is_used ? expert : -1, before + i * tile_rows};
@@ -64,7 +65,8 @@ void sort_slots(const ExpertSlots& slots, const View& chosen, cudaStream_t strea
           .shared_bytes = 33 * sizeof(int),
           .stream = stream},
          "sort_slots", sort_kernel, slots, chosen,
-         static_cast<int>(expert_tile_rows(slots.slots, slots.experts)));
+         static_cast<int>(expert_tile_rows(slots.slots, slots.experts)),
+         static_cast<int>(expert_tiles(slots.slots, slots.experts)));
 }
 
 }  // namespace plimsoll::kernels

@@ -15,8 +15,8 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(Embed op) {
   const int32_t given = op.ids[t];
   const int64_t id = given >= 0 ? int64_t{given} + op.id_offset
                                 : (op.drawn == nullptr ? -1 : op.drawn[-1 - given]);
-  const bool known = id >= 0 && id < op.table.rows;
-  const T* from = static_cast<const T*>(op.table.data) + (known ? id : 0) * op.table.stride;
+  const bool known = id >= 0;
+  const T* from = row_at<T>(op.table, id >= 0 && id < op.table.rows ? id : 0);
   T* to = static_cast<T*>(op.out.data) + t * op.out.stride;
   if (given < 0 && op.resolved != nullptr) {
     __syncthreads();  // all have read it

@@ -13,8 +13,8 @@
 namespace plimsoll::kernels {
 
 /// out[t] = table[id] * scale, or added to out, with id = ids[t] + id_offset where ids[t] >= 0,
-/// else drawn[-1 - ids[t]], which is written to resolved[t] (0 where drawing failed). An id outside
-/// of the table (a row whose drawing failed) gives zeros.
+/// else drawn[-1 - ids[t]], which is written to resolved[t] (0 where drawing failed). An id past
+/// the table takes row 0; a row whose drawing failed gives zeros.
 enum class Store : uint8_t { overwrite, accumulate };
 struct Embed {
   View out;                        // [T, width]

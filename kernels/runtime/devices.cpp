@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/cuda/step_nodes.h"
 #include "backend/device.h"
 #include "kernels/runtime/cuda_backend.h"
 #include "memory/device_overheads.h"
@@ -57,6 +58,7 @@ DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec,
                                     .processors = device.processors,
                                     .layers = std::ssize(spec.layers),
                                     .experts = has_experts(spec),
+                                    .more_nodes = backend::more_step_nodes(spec),
                                     .graphs = graphs};
   return {.total = now.total,
           .free = now.free,

@@ -65,10 +65,62 @@ TEST_CASE("golden models in the stored half type on a device") {
   }
 }
 
+namespace {
+
+/// Of a model that every clone has.
+fs::path own_folder(const std::string& name) {
+  return fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden/models" / name;
+}
+
+/// A recurrent model in float32; in emulation without the longest prompt.
+void check_recurrent(const std::string& name) {
+  if (!has_device()) return;
+  Subject subject(own_folder(name), device_backend());
+  shorten(subject.golden);
+#ifdef PLIMSOLL_EMULATION
+  subject.golden.cases.pop_back();
+#endif
+  check_float32(subject);
+}
+
+/// Of the further families, each a section of its own (-c NAME).
+template <typename F>
+void for_further_families(F check) {
+  if (!has_device()) return;
+#ifdef PLIMSOLL_EMULATION
+  if (std::getenv("PLIMSOLL_EMULATE_ALL") == nullptr)
+    return skip("the emulator needs minutes for it: PLIMSOLL_EMULATE_ALL=1");
+#endif
+  for (const fs::path& folder : model_folders("more_models")) {
+    DYNAMIC_SECTION(folder.filename().string()) {
+      Subject subject(folder, device_backend());
+      shorten(subject.golden);
+      check(subject);
+    }
+  }
+}
+
+}  // namespace
+
 TEST_CASE("a golden model whose layers choose keys on a device") {
   if (!has_device()) return;
-  Subject subject(fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden/models/glm_moe_dsa",
-                  device_backend());
+  Subject subject(own_folder("glm_moe_dsa"), device_backend());
   shorten(subject.golden);
   check_float32(subject);
+}
+
+TEST_CASE("a golden model of selective scans on a device") {
+  check_recurrent("mamba");
+}
+
+TEST_CASE("a golden model of delta rules and attention on a device") {
+  check_recurrent("qwen3_5");
+}
+
+TEST_CASE("golden models of further families in float32 on a device", "[everything]") {
+  for_further_families(check_float32);
+}
+
+TEST_CASE("golden models of further families in the stored half type on a device", "[everything]") {
+  for_further_families(check_half);
 }

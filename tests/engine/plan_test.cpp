@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "engine/layout.h"
 #include "engine/specs.h"
+#include "engine/state_layout.h"
+#include "engine/tiny_model.h"
 
 using namespace plimsoll;
 using Catch::Contains;
@@ -46,11 +48,44 @@ TEST_CASE("what the kernels of a card cannot do for a model is told before anyth
   CHECK_NOTHROW(plan(101, {8, 16, 24, 32, 40, 48, 56, 64}));
   CHECK_THROWS_WITH(plan(101, {8, 16, 24, 32, 40, 48, 56, 64, 0}),
                     Contains("9 groups of KV blocks") && Contains("--device cpu"));
-  model::ModelSpec recurrent = testing::make_spec({});
-  recurrent.architecture = "MambaForCausalLM";
-  recurrent.layers[0].recurrent.emplace();
-  CHECK_THROWS_WITH(engine::resolve_layout(recurrent, {}, card),
-                    Contains("MambaForCausalLM has recurrent layers") && Contains("--device cpu"));
+}
+
+TEST_CASE("mixers and mixtures that the kernels of a card do not hold are refused") {
+  const backend::CudaFootprint card({});
+  const auto check = [&](const model::ModelSpec& spec) {
+    backend::check_card_limits(card, spec, 1);
+  };
+  const auto with_mixer = [](model::RecurrentKind kind, int64_t state) {
+    model::ModelSpec spec = testing::make_spec({});
+    spec.layers[1].recurrent = model::RecurrentSpec{.kind = kind, .state = state};
+    return spec;
+  };
+  using enum model::RecurrentKind;
+  CHECK_NOTHROW(check(with_mixer(mamba2, 256)));
+  CHECK_THROWS_WITH(check(with_mixer(mamba2, 257)),
+                    Contains("states of 257") && Contains("--device cpu"));
+  CHECK_THROWS_WITH(check(with_mixer(linear, 300)), Contains("states of 300"));
+  CHECK_NOTHROW(check(with_mixer(gated_delta, 256)));
+  CHECK_THROWS_WITH(check(with_mixer(channel_delta, 257)),
+                    Contains("keys of 257") && Contains("--device cpu"));
+  CHECK_NOTHROW(check(with_mixer(gated_linear, 1000)));
+  model::ModelSpec mixture =
+      testing::make_spec({.mlp = model::MlpKind::experts, .experts = 1000, .experts_per_token = 2});
+  mixture.layers[0].mlp.router.identities = 24;
+  CHECK_NOTHROW(check(mixture));
+  mixture.layers[0].mlp.router.identities = 25;
+  CHECK_THROWS_WITH(check(mixture), Contains("2 of 1025 experts") && Contains("--device cpu"));
+}
+
+TEST_CASE("a card's plan has a slot of states for each sequence") {
+  const model::ModelSpec spec =
+      model::make_model_spec(model::read_config(testing::TinyModel::recipe("mamba")));
+  EngineOptions options;
+  options.max_num_seqs = 7;
+  const engine::EnginePlan plan = engine::plan_engine(spec, options, backend::CudaFootprint({}));
+  const auto states = std::ranges::find(plan.regions, "recurrent states", &memory::Region::name);
+  REQUIRE(states != plan.regions.end());
+  CHECK(states->bytes == 7 * engine::make_state_layout(spec).slot_bytes);
 }
 
 TEST_CASE("limits give way to one another as vLLM's do") {

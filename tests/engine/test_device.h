@@ -42,6 +42,12 @@ class TestDevice final : public backend::Backend {
   /// Steps that were recorded, and how often one was repeated.
   [[nodiscard]] size_t recorded() const { return graphs_.size(); }
   [[nodiscard]] int64_t replays() const { return replays_; }
+  /// Ops of the longest of them.
+  [[nodiscard]] int64_t most_recorded_ops() const {
+    int64_t most = 0;
+    for (const auto& [key, ops] : graphs_) most = std::max(most, std::ssize(ops));
+    return most;
+  }
   /// Steps that were started while an earlier one had not been awaited.
   [[nodiscard]] int64_t overlaps() const { return overlaps_; }
   [[nodiscard]] int64_t drawn_tokens() const { return drawn_tokens_; }
@@ -268,6 +274,40 @@ class TestDevice final : public backend::Backend {
   void do_soft_cap(View x, float cap) override {
     enqueue("soft_cap", {x}, [=, this] { cpu_.soft_cap(x, cap); });
   }
+  void do_match_size(View x, View like) override {
+    enqueue("match_size", {x, like}, [=, this] { cpu_.match_size(x, like); });
+  }
+  void do_keep_above(View x, float deviations) override {
+    enqueue("keep_above", {x}, [=, this] { cpu_.keep_above(x, deviations); });
+  }
+  void do_convolve(View out, View in, const model::ConvSpec& spec, const Weight& weight,
+                   const Weight& bias, const backend::StateLayer& states,
+                   const BatchMeta& batch) override {
+    const OnDevice there(batch);
+    enqueue("convolve", {out, in, view_of(states)},
+            [=, this] { cpu_.convolve(out, in, spec, weight, bias, states, there.meta); });
+  }
+  void do_selective_scan(View out, const backend::ScanInputs& in, const model::RecurrentSpec& spec,
+                         const backend::ScanWeights& weights, const backend::StateLayer& states,
+                         const BatchMeta& batch) override {
+    const OnDevice there(batch);
+    enqueue("selective_scan", {out, in.x, in.step, in.b, in.c, view_of(states)},
+            [=, this] { cpu_.selective_scan(out, in, spec, weights, states, there.meta); });
+  }
+  void do_gated_delta(View out, const backend::DeltaInputs& in, const model::RecurrentSpec& spec,
+                      const backend::DeltaWeights& weights, const backend::StateLayer& states,
+                      const BatchMeta& batch) override {
+    const OnDevice there(batch);
+    enqueue("gated_delta", {out, in.q, in.k, in.v, in.beta, in.step, view_of(states)},
+            [=, this] { cpu_.gated_delta(out, in, spec, weights, states, there.meta); });
+  }
+  void do_linear_recurrence(View out, const backend::LruInputs& in,
+                            const model::RecurrentSpec& spec, const Weight& decay,
+                            const backend::StateLayer& states, const BatchMeta& batch) override {
+    const OnDevice there(batch);
+    enqueue("linear_recurrence", {out, in.x, in.gates, view_of(states)},
+            [=, this] { cpu_.linear_recurrence(out, in, spec, decay, states, there.meta); });
+  }
   void do_draw(const BatchMeta& batch, View logits, int64_t first, std::byte* workspace) override {
     const OnDevice there(batch);
     int32_t* to = batch.drawn_on_device + first;
@@ -340,6 +380,10 @@ class TestDevice final : public backend::Backend {
     plan[0] = static_cast<int32_t>(batch.padding);
     std::ranges::copy(batch.context_length, plan + 1);
   }
+
+  /// Where a layer's states lie.
+  static View view_of(const backend::StateLayer& states) { return {.data = states.of(0)}; }
+
   template <typename F>
   void enqueue(std::string_view what, std::initializer_list<View> views, const F& run) {
     enqueue(what, views, nullptr, 0, run);

@@ -54,12 +54,12 @@ inline std::vector<RouterCase> router_cases() {
   };
 }
 
-/// Mixtures whose sums they compare.
+/// Mixtures whose sums they compare; with identities, some choices are past the experts and return
+/// their input.
 struct MixtureCase {
   const char* name;
   model::MlpSpec mlp;
   bool has_biases = false;
-  bool has_identities = false;  // some choices are past the experts and return their input
 };
 
 inline std::vector<MixtureCase> mixture_cases(int64_t experts, int64_t chosen, int64_t width) {
@@ -68,6 +68,10 @@ inline std::vector<MixtureCase> mixture_cases(int64_t experts, int64_t chosen, i
     mlp.intermediate = width;
     mlp.experts = experts;
     mlp.experts_per_token = chosen;
+    return mlp;
+  };
+  const auto with_identities = [](model::MlpSpec mlp) {
+    mlp.router.identities = 2;
     return mlp;
   };
   return {
@@ -80,17 +84,9 @@ inline std::vector<MixtureCase> mixture_cases(int64_t experts, int64_t chosen, i
        true},
       {"limits alone", mixture({.gate_limit = 0.5f})},
       {"without gates", mixture({.activation = model::Activation::relu_squared, .gated = false})},
+      {"identities", with_identities(mixture({}))},
+      {"identities beside limits and biases", with_identities(mixture({.gate_limit = 0.5f})), true},
   };
-}
-
-/// Those whose backend has identities too.
-inline std::vector<MixtureCase> with_identities(std::vector<MixtureCase> cases) {
-  MixtureCase plain = cases.front();
-  plain.name = "identities";
-  plain.has_identities = true;
-  plain.mlp.router.identities = 2;
-  cases.push_back(plain);
-  return cases;
 }
 
 }  // namespace plimsoll::testing

@@ -103,17 +103,32 @@ namespace {
 
 void check_router(const model::MlpSpec& mlp) {
   if (mlp.kind != model::MlpKind::experts) return;
-  if (mlp.router.identities > 0) {
-    fail(ExitCode::usage,
-         "experts that return their input have no CUDA kernel; --device cpu computes them");
-  }
-  if (mlp.experts > kMostRouted || mlp.experts_per_token > kMostChosen ||
+  const int64_t outputs = mlp.experts + mlp.router.identities;
+  if (outputs > kMostRouted || mlp.experts_per_token > kMostChosen ||
       mlp.router.groups > kMostExpertGroups) {
     fail(ExitCode::usage,
          "{} of {} experts in {} groups are more than the CUDA backend routes ({} of {} in {}); "
          "--device cpu has no such limit",
-         mlp.experts_per_token, mlp.experts, mlp.router.groups, kMostChosen, kMostRouted,
+         mlp.experts_per_token, outputs, mlp.router.groups, kMostChosen, kMostRouted,
          kMostExpertGroups);
+  }
+}
+
+void check_mixer(const model::RecurrentSpec& mixer) {
+  using enum model::RecurrentKind;
+  const bool is_delta = mixer.kind == gated_delta || mixer.kind == channel_delta;
+  const bool is_scan = mixer.kind == mamba1 || mixer.kind == mamba2 || mixer.kind == linear;
+  if (is_scan && mixer.state > kMostScanState) {
+    fail(ExitCode::usage,
+         "a recurrent layer's states of {} are more than the CUDA backend scans ({}); --device cpu "
+         "has no such limit",
+         mixer.state, kMostScanState);
+  }
+  if (is_delta && mixer.state > kMostDeltaKeys) {
+    fail(ExitCode::usage,
+         "a delta rule's keys of {} are more than the CUDA backend's kernel holds ({}); --device "
+         "cpu has no such limit",
+         mixer.state, kMostDeltaKeys);
   }
 }
 
@@ -129,19 +144,6 @@ void check_indexer(const model::IndexerSpec& indexer) {
 
 void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups) {
   if (dynamic_cast<const CudaFootprint*>(&footprint) == nullptr) return;
-  if (spec.is_recurrent()) {
-    fail(ExitCode::usage,
-         "{} has recurrent layers (convolutions, scans, delta rules), for which the CUDA backend "
-         "has no kernels yet; --device cpu runs it",
-         spec.architecture);
-  }
-  if (spec.layer_inputs.width > 0) {
-    fail(ExitCode::usage,
-         "{} has inputs by layer, which nothing has tried on the CUDA backend yet; --device cpu "
-         "runs "
-         "it",
-         spec.architecture);
-  }
   if (spec.vocab_size > kMostDrawnVocabulary) {
     fail(ExitCode::usage,
          "a vocabulary of {} is more than the CUDA backend draws from ({}); --device cpu has no "
@@ -157,6 +159,7 @@ void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec,
   for (const model::LayerSpec& layer : spec.layers) {
     check_router(layer.shortcut ? *layer.shortcut : layer.mlp);
     check_indexer(layer.attention.indexer);
+    if (layer.recurrent) check_mixer(*layer.recurrent);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/footprint.h"
+#include "backend/cuda/step_nodes.h"
 #include "base/amount.h"
 #include "base/error.h"
 #include "plan/own/pictures.h"
@@ -33,6 +34,7 @@ std::vector<memory::Overhead> overheads_of(const model::ModelSpec& spec, const h
   shape.experts = std::ranges::any_of(spec.layers, [](const model::LayerSpec& layer) {
     return layer.mlp.kind == model::MlpKind::experts;
   });
+  shape.more_nodes = backend::more_step_nodes(spec);
   shape.graphs = static_cast<int64_t>(graphs);
   std::vector<memory::Overhead> overheads = memory::device_overheads(shape);
   if (ranks > 1) {

@@ -15,6 +15,7 @@
 #include "bench/cuda/roofs.h"
 #include "kernels/products/experts.h"
 #include "kernels/products/small_linear.h"
+#include "kernels/recurrent/recurrent.h"
 #include "kernels/rows/change_logits.h"
 #include "kernels/rows/random.h"
 #include "kernels/rows/rows.h"
@@ -222,6 +223,93 @@ void experts(Ring& ring, const Table& table, cudaStream_t stream) {
   }
 }
 
+/// Sequences that go on by `rows` rows each, as kernels of recurrent mixers see them.
+class Mixing {
+ public:
+  Mixing(int64_t sequences, int64_t rows, int64_t state_floats)
+      : stride_(state_floats),
+        positions_(counted(sequences * rows, [](int32_t) { return 5; })),
+        row_sequence_(counted(sequences * rows, [&](int32_t i) { return i / int32_t(rows); })),
+        query_start_(counted(sequences + 1, [&](int32_t i) { return i * int32_t(rows); })),
+        context_(counted(sequences, [&](int32_t) { return int32_t(rows) + 5; })),
+        slots_(counted(sequences, [](int32_t i) { return i; })) {
+    batch = {.positions = positions_.data(),
+             .row_sequence = row_sequence_.data(),
+             .query_start = query_start_.data(),
+             .context_length = context_.data(),
+             .state_slots = slots_.data(),
+             .rows = sequences * rows,
+             .sequences = sequences};
+  }
+  [[nodiscard]] double state_bytes() const { return 4 * double(batch.sequences * stride_); }
+  [[nodiscard]] backend::StateLayer states(Ring& ring) const {
+    return {static_cast<std::byte*>(ring.take(batch.sequences, stride_, DType::f32).data),
+            static_cast<size_t>(stride_) * sizeof(float), 0};
+  }
+
+  kernels::DeviceBatch batch;
+
+ private:
+  template <typename F>
+  static std::vector<int32_t> counted(int64_t count, F f) {
+    std::vector<int32_t> values;
+    for (int32_t i = 0; i < count; ++i) values.push_back(f(i));
+    return values;
+  }
+  int64_t stride_;
+  Uploaded<int32_t> positions_, row_sequence_, query_start_, context_, slots_;
+};
+
+/// Mamba-2 of Nemotron-H-8B, the delta rule and the convolution of Qwen3-Next-80B. Of decode, bytes
+/// are those of states, read and written; of prefill, those of rows too.
+void mixers(Ring& ring, const Table& table, cudaStream_t stream) {
+  const model::RecurrentSpec scan{.heads = 128, .head_dim = 64, .groups = 8, .state = 128};
+  const model::RecurrentSpec delta{.heads = 32, .head_dim = 128, .groups = 16, .state = 128};
+  const model::ConvSpec conv{.width = 8192, .taps = 4, .activation = model::Activation::silu};
+  for (const auto& [sequences, rows] :
+       {std::pair<int64_t, int64_t>{1, 1}, {64, 1}, {256, 1}, {1, 8192}, {8, 1024}}) {
+    const int64_t count = sequences * rows;
+    const auto wide = [&](int64_t columns) { return ring.take(count, columns, DType::bf16); };
+    const auto vector = [&](int64_t numbers) {
+      return kernels::Vector{ring.take(1, numbers, DType::bf16).data, DType::bf16};
+    };
+    const std::string name = fmt::format("{} x {}", sequences, rows);
+    const auto bytes = [&](const Mixing& mixing, int64_t columns) {
+      return 2 * mixing.state_bytes() + (rows > 1 ? 2 * double(count * columns) : 0);
+    };
+    const Mixing scanned(sequences, rows, scan.state_floats());
+    table.row("selective_scan " + name, bytes(scanned, 2 * 8192 + 2 * 1024 + 128), [&] {
+      kernels::selective_scan({.out = wide(8192),
+                               .in = {wide(8192), wide(128), wide(1024), wide(1024)},
+                               .spec = &scan,
+                               .decay = vector(128),
+                               .skip = vector(128),
+                               .step_bias = vector(128),
+                               .states = scanned.states(ring)},
+                              scanned.batch, stream);
+    });
+    const Mixing ruled(sequences, rows, delta.state_floats());
+    table.row("gated_delta " + name, bytes(ruled, 2 * 4096 + 2 * 2048 + 64), [&] {
+      kernels::gated_delta({.out = wide(4096),
+                            .in = {wide(2048), wide(2048), wide(4096), wide(32), wide(32)},
+                            .spec = &delta,
+                            .decay_log = vector(32),
+                            .step_bias = vector(32),
+                            .states = ruled.states(ring)},
+                           ruled.batch, stream);
+    });
+    const Mixing convolved(sequences, rows, conv.width * (conv.taps - 1));
+    table.row("convolve " + name, bytes(convolved, 2 * 8192), [&] {
+      kernels::convolve({.out = wide(conv.width),
+                         .in = wide(conv.width),
+                         .spec = conv,
+                         .weight = vector(conv.width * conv.taps),
+                         .states = convolved.states(ring)},
+                        convolved.batch, stream);
+    });
+  }
+}
+
 void run(std::string_view filter) {
   const kernels::Stream stream;
   const kernels::DeviceMemory memory(kMemory);
@@ -238,6 +326,7 @@ void run(std::string_view filter) {
   sampling(table, stream.get());
   penalties(table, stream.get());
   experts(ring, table, stream.get());
+  mixers(ring, table, stream.get());
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+#include "backend/cuda/step_nodes.h"
+
+namespace plimsoll::backend {
+namespace {
+
+// A product is two nodes: with the bias or the activation that cuBLASLt does not join.
+
+/// channel_delta has most: seven products, the convolution, the rule, norm and gates.
+constexpr int64_t kMixer = 20;
+/// Norms and copies before it, adapters of q, k, v and the MLP, the product behind it.
+constexpr int64_t kSharedBlock = 30;
+constexpr int64_t kLayerInput = 8;
+/// Two routers, the low-rank branch, the correction.
+constexpr int64_t kStreamLayer = 42;
+
+int64_t more_nodes(const model::LayerSpec& layer, int64_t streams) {
+  int64_t nodes = 0;
+  if (layer.recurrent) {
+    nodes += kMixer + 2 * static_cast<int64_t>(layer.recurrent->head_gates.size());
+  }
+  if (layer.shared_block) nodes += kSharedBlock;
+  if (layer.input) nodes += kLayerInput;
+  if (layer.streams) nodes += kStreamLayer + 5 * streams;
+  return nodes;
+}
+
+}  // namespace
+
+int64_t more_step_nodes(const model::ModelSpec& spec) {
+  const int64_t streams = spec.streams.count();
+  int64_t nodes = spec.layer_inputs.width > 0 ? kLayerInput : 0;
+  if (streams > 1) nodes += 7 * streams + 10;  // made of the first one, and joined
+  for (const model::LayerSpec& layer : spec.layers) nodes += more_nodes(layer, streams);
+  return nodes;
+}
+
+}  // namespace plimsoll::backend
