@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace plimsoll::cli {
@@ -72,15 +73,16 @@ std::optional<JobPlace> job_place() {
 
 // Slurm alone, without an MPI's protocol, starts processes that do not know of each other.
 std::optional<MpiPlace> mpi_place() {
-  static constexpr std::pair<const char*, const char*> kPlaces[] = {
-      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-      {"PMI_RANK", "PMI_SIZE"},
-      {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}};
-  for (const auto& [rank, size] : kPlaces) {
+  static constexpr std::tuple<const char*, const char*, const char*> kPlaces[] = {
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+      {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+      {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}};
+  for (const auto& [rank, size, near] : kPlaces) {
     const auto process = number<int>(rank, 0);
     const auto count = number<int>(size, 1);
     if (!process || !count) continue;
-    return MpiPlace{*process, *count, std::string_view(rank).starts_with("OMPI"), size};
+    return MpiPlace{*process, *count, number<int>(near, 0).value_or(0) == 0,
+                    std::string_view(rank).starts_with("OMPI"), size};
   }
   return std::nullopt;
 }

@@ -20,8 +20,9 @@ struct JobPlace {
 struct MpiPlace {
   int process = 0;
   int count = 1;
-  bool open_mpi = false;  // says that it is Open MPI's launcher
-  std::string variable;   // that said how many
+  bool first_of_machine = true;  // speaks for those beside it
+  bool open_mpi = false;         // says that it is Open MPI's launcher
+  std::string variable;          // that said how many
 };
 
 struct Environment {

@@ -73,6 +73,27 @@ std::vector<std::string> plugin_folders() {
   return {folder.string(), (folder.parent_path() / "lib/plimsoll").string()};
 }
 
+// Of the MPI whose launcher started this, the likelier first where it does not say so.
+std::vector<std::string> plugins(const MpiPlace& place) {
+  const char* const openmpi = "plimsoll_openmpi.so";
+  const char* const mpich = "plimsoll_mpich.so";
+  if (place.open_mpi) return {openmpi};
+  if (place.variable.starts_with("PMI_")) return {mpich, openmpi};
+  return {openmpi, mpich};
+}
+
+// A library that does not understand the launcher takes its process for the only one.
+void check_count(processes::Fleet& fleet, const MpiPlace& place) {
+  const int64_t count = fleet.count();
+  if (count == place.count) return;
+  if (count == 1) fleet.end_idle();
+  fail(ExitCode::usage,
+       "{} is {}, but the MPI library that could be opened finds {} process{}: it is not the "
+       "launcher's, or was built without its protocol (Open MPI: mpirun, srun --mpi=pmix; MPICH: "
+       "mpiexec.mpich, srun --mpi=pmi2)",
+       place.variable, place.count, count, count == 1 ? "" : "es");
+}
+
 // By a thread of the fleet, where the others have not ended by themselves.
 void leave_first(processes::Fleet& fleet, const processes::Fault& fault) {
   say(fault.text);
@@ -105,16 +126,19 @@ std::unique_ptr<processes::Fleet> join_fleet(const RunOptions& options,
   if (!is_shared(options, environment)) return nullptr;
   const MpiPlace& place = *environment.mpi;
   check_ranks(options, place);
-  const char* const openmpi = "plimsoll_openmpi.so";
-  const char* const mpich = "plimsoll_mpich.so";
-  std::vector<std::string> names{openmpi, mpich};
-  if (!place.open_mpi && place.variable.starts_with("PMI_")) names = {mpich, openmpi};
-  if (place.open_mpi) names = {openmpi};
   const auto leave = [](processes::Fleet& fleet, const processes::Fault& fault) {
     if (fleet.process() == 0) return leave_first(fleet, fault);
     leave_quietly(fault.code);
   };
-  return std::make_unique<processes::Fleet>(processes::open_mpi(plugin_folders(), names), leave);
+  try {
+    auto fleet = std::make_unique<processes::Fleet>(
+        processes::open_mpi(plugin_folders(), plugins(place)), leave);
+    check_count(*fleet, place);
+    return fleet;
+  } catch (const Error& error) {
+    if (!place.first_of_machine) leave_quietly(error.code());
+    throw;
+  }
 }
 
 int64_t tensor_ranks_here(const RunOptions& options, const processes::Fleet& fleet) {

@@ -20,8 +20,9 @@ const PlimsollMpi& open_mpi(const std::vector<std::string>& folders,
       tried += std::string("; ") + (reason != nullptr ? reason : name);
     }
   fail(ExitCode::usage,
-       "several processes of one launch talk over MPI, which this program has not: install Open "
-       "MPI's library (libopenmpi3), or build with its headers (libopenmpi-dev){}",
+       "several processes of one launch talk over MPI, and this program has none that goes with "
+       "their launcher: install its library (Open MPI's libopenmpi3, MPICH's libmpich12), or build "
+       "with its headers (libopenmpi-dev, libmpich-dev){}",
        tried);
 }
 

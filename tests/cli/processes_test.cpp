@@ -32,6 +32,17 @@ bool has_mpi() {
   return has;
 }
 
+/// MPICH's launcher beside it.
+const std::string kMpiexec = "mpiexec.mpich ";
+
+bool has_mpich() {
+#ifdef __SANITIZE_ADDRESS__
+  return false;
+#endif
+  return std::filesystem::exists(PLIMSOLL_BINARY_DIR "/plimsoll_mpich.so") &&
+         std::system("mpiexec.mpich --version >/dev/null 2>&1") == 0;
+}
+
 std::string processes(int count) {
   return kMpirun + "-n " + std::to_string(count) + " \"$PROGRAM\" ";
 }
@@ -60,6 +71,54 @@ TEST_CASE("ranks in several processes print what one rank prints") {
       CHECK(outcome.status == 0);
     }
   }
+}
+
+TEST_CASE("MPICH's processes print the same, and end together") {
+  if (!has_mpich()) return testing::skip("no mpiexec.mpich or no plug-in for MPICH, or sanitizers");
+  const Scratch scratch;
+  write_input(scratch);
+  const std::string run = "run $MODEL -q -i in --overwrite --threads 1 ";
+  REQUIRE(shell(scratch, "plimsoll " + run + "-o one").status == 0);
+  const std::pair<int, const char*> kinds[] = {
+      {2, "-tp 2"}, {2, "-pp 2"}, {4, "-tp 2 -pp 2"}, {2, "-tp 2 -dp 2"}};
+  for (const auto& [count, ranks] : kinds) {
+    INFO(count << " processes, " << ranks);
+    const Outcome outcome =
+        shell(scratch, kMpiexec + "-n " + std::to_string(count) + " \"$PROGRAM\" " + run +
+                           "-o more " + ranks + " && cmp one more");
+    CHECK(outcome.err.empty());
+    CHECK(outcome.status == 0);
+  }
+  const Outcome refused = shell(scratch, kMpiexec + "-n 2 \"$PROGRAM\" " + run +
+                                             "-o more -tp 2 -dp 2 --max-num-seqs 9 "
+                                             "--max-num-batched-tokens 8");
+  CHECK(refused.status == 2);
+}
+
+TEST_CASE("a launcher whose MPI is not there is told once on a machine") {
+#ifdef __SANITIZE_ADDRESS__
+  return testing::skip("sanitizers find what Open MPI keeps");
+#endif
+  const Scratch scratch;
+  write_input(scratch);
+  const auto refusal = [&](const std::string& place, const std::string& program,
+                           const std::string& wanted) {
+    const std::string run = program + " run $MODEL -i in -o out -tp 2";
+    const Outcome first = shell(scratch, place + "PMI_RANK=0 MPI_LOCALRANKID=0 " + run);
+    CHECK(first.status == 2);
+    CHECK_THAT(first.err, Catch::Contains(wanted));
+    const Outcome second = shell(scratch, place + "PMI_RANK=1 MPI_LOCALRANKID=1 " + run);
+    CHECK(second.status == 2);
+    CHECK(second.err.empty());
+  };
+  std::filesystem::copy_file(test::kProgram, scratch.path("alone"));
+  refusal("PMI_SIZE=2 ", "./alone", "MPICH's libmpich12");
+  if (!has_mpi()) return;
+  // Open MPI's library does not understand MPICH's launcher.
+  std::filesystem::copy_file(PLIMSOLL_BINARY_DIR "/plimsoll_openmpi.so",
+                             scratch.path("plimsoll_openmpi.so"));
+  refusal("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PMI_SIZE=2 ", "./alone",
+          "PMI_SIZE is 2, but the MPI library that could be opened finds 1 process:");
 }
 
 TEST_CASE("golden models in several processes print what they print in one") {
