@@ -135,9 +135,8 @@ __device__ inline void store_state(float* to, const float4& values, int64_t coun
     if (j < count) to[j] = four[j];
 }
 
-/// The sum over kLanes lanes, kStride apart, of each of kCount values: the l-th of them gets value
-/// l
-/// * kCount / kLanes. All are powers of two.
+/// The sum over kLanes lanes, kStride apart, of each of kCount values: the l-th of them gets that
+/// of value l * kCount / kLanes. All are powers of two.
 template <int kLanes, int kStride = 1, int kCount>
 __device__ float sum_by_lane(float (&values)[kCount]) {
   static_assert(kCount <= kLanes && kLanes * kStride <= 32);

@@ -76,7 +76,7 @@ TEST_CASE("ranks in several processes print what one rank prints") {
 TEST_CASE("MPICH's processes print the same, and end together") {
   if (!has_mpich()) return testing::skip("no mpiexec.mpich or no plug-in for MPICH, or sanitizers");
   const Scratch scratch;
-  write_input(scratch);
+  write_rank_lines(scratch);
   const std::string run = "run $MODEL -q -i in --overwrite --threads 1 ";
   REQUIRE(shell(scratch, "plimsoll " + run + "-o one").status == 0);
   const std::pair<int, const char*> kinds[] = {
@@ -100,7 +100,7 @@ TEST_CASE("a launcher whose MPI is not there is told once on a machine") {
   return testing::skip("sanitizers find what Open MPI keeps");
 #endif
   const Scratch scratch;
-  write_input(scratch);
+  write_rank_lines(scratch);
   const auto refusal = [&](const std::string& place, const std::string& program,
                            const std::string& wanted) {
     const std::string run = program + " run $MODEL -i in -o out -tp 2";
