@@ -97,8 +97,8 @@ TEST_CASE("an engine on a device answers as one on the CPU") {
   // What kernels read before they wait for the ones ahead would, too.
   emulation::card = emulation::kHopper;
 #endif
-  for (const std::string name : {"llama", "gemma2"}) {
-    if (name != "llama" && !does_everything()) continue;
+  for (const std::string name : {"llama", "mamba", "gemma2", "qwen3_5"}) {
+    if (name != "llama" && name != "mamba" && !does_everything()) continue;
     TinyModel model(name);
     const std::vector<Request> requests = short_requests(model.spec().vocab_size, 14);
     EngineOptions alone = options_with(1, 64, 64, DType::f32);
