@@ -15,6 +15,7 @@ plan::own::Arguments own_arguments(const EngineFlags& flags, const Environment& 
   arguments.host_cache = host_cache_bytes(flags.host_cache, environment);
   arguments.processor_kwargs = Json(flags.processor_kwargs);
   arguments.threads = host_threads(flags.threads, environment);
+  if (environment.mpi) arguments.processes = environment.mpi->count;
   return arguments;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <random>
+#include <tuple>
 
 #include "cli/program.h"
 #include "cli/rank_lines.h"
@@ -168,6 +169,34 @@ TEST_CASE("the report has what each rank has taken and read, in whatever process
       CHECK(apart[i][key] == threads[i][key]);
     }
     CHECK(apart[i]["planned_bytes"] == apart[i]["measured_bytes"]);
+  }
+}
+
+TEST_CASE("plan under a launcher counts what run takes in as many processes") {
+  if (!has_mpi())
+    return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
+  const Scratch scratch;
+  write_input(scratch);
+  for (const auto& [count, ranks, per_stage] :
+       {std::tuple(2, "-tp 2", 2), std::tuple(2, "-pp 2", 1), std::tuple(4, "-tp 2 -pp 2", 2),
+        std::tuple(2, "-tp 2 -pp 2", 2)}) {
+    INFO(count << " processes, " << ranks);
+    const Outcome planned =
+        shell(scratch, processes(count) +
+                           "plan $MODEL --engine plimsoll --format json --threads 1 " + ranks);
+    const Outcome taken = shell(
+        scratch, processes(count) +
+                     "run $MODEL -q -i in -o out --overwrite --threads 1 --report r " + ranks);
+    REQUIRE(planned.status == 0);
+    REQUIRE(taken.status == 0);
+    const Json plan = parse_json<Json>(planned.out);
+    const Json measured = parse_json<Json>(scratch.read("r"))["ranks"];
+    const Json stages = plan.contains("stages") ? plan["stages"] : Json::array({plan});
+    for (size_t i = 0; i < stages.size(); ++i) {
+      int64_t bytes = 0;
+      for (const Json& part : stages[i]["parts"]) bytes += part["bytes"].get<int64_t>();
+      CHECK(bytes == measured[i * static_cast<size_t>(per_stage)]["measured_bytes"]);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "engine/ranks/message_team.h"
 
 namespace plimsoll::engine {
 namespace {
@@ -42,6 +43,18 @@ std::vector<EngineLayout> resolve_stages(const model::ModelSpec& spec,
     layouts[i].num_blocks = std::min(layouts[i].num_blocks, blocks);
   }
   return layouts;
+}
+
+void spread_ranks(std::vector<EngineLayout>& layouts, int64_t tensor, int64_t processes) {
+  const int64_t each = std::ssize(layouts) / processes;
+  const auto last = layouts.size() - static_cast<size_t>(tensor);
+  if (each <= static_cast<int64_t>(last)) {
+    layouts.front().staging_rows = layouts[last].limits.logits_rows;
+    layouts.front().sampling_threads = layouts[last].sampling_threads;
+    for (size_t i = last; i < layouts.size(); ++i) layouts[i].sampling_threads = 0;
+  }
+  if (each % tensor == 0) return;  // whole stages
+  for (EngineLayout& layout : layouts) layout.message_bytes = kMessageBytes;
 }
 
 }  // namespace plimsoll::engine

@@ -32,22 +32,6 @@ const backend::Footprint& own_footprint(const std::vector<Rank>& ranks) {
   return std::ranges::find_if(ranks, here)->backend->footprint();
 }
 
-/// What ranks in several processes have besides: room for messages, and for the logits where the
-/// first process, which chooses tokens, does not have the last stage.
-void spread(size_t tensor, const Processes& processes, std::vector<EngineLayout>& layouts) {
-  const auto size = std::ssize(layouts);
-  const RankRange scheduling = ranks_of(&processes, 0, size);
-  const auto last = layouts.size() - tensor;
-  if (!scheduling.has(static_cast<int64_t>(last))) {
-    layouts.front().staging_rows = layouts[last].limits.logits_rows;
-    layouts.front().sampling_threads = layouts[last].sampling_threads;
-    for (size_t i = last; i < layouts.size(); ++i) layouts[i].sampling_threads = 0;
-  }
-  const int64_t each = size / processes.count();
-  if (each % static_cast<int64_t>(tensor) == 0) return;  // whole stages
-  for (EngineLayout& layout : layouts) layout.message_bytes = kMessageBytes;
-}
-
 /// Whether a rank of a copy is on this machine.
 bool is_near(const Processes* processes, int64_t rank, int64_t ranks) {
   return processes == nullptr || processes->is_near(rank / (ranks / processes->count()));
@@ -100,8 +84,7 @@ std::vector<RankPlan> plan_ranks(const model::ModelSpec& spec, const std::vector
     EngineOptions own = options;
     own.borrows_weights = first > 0;
     std::vector<EngineLayout> layouts = resolve(spec, copy, own, footprint);
-    if (processes != nullptr)
-      spread(static_cast<size_t>(options.tensor_ranks), *processes, layouts);
+    if (processes != nullptr) spread_ranks(layouts, options.tensor_ranks, processes->count());
     for (size_t i = 0; i < size; ++i) {
       const EnginePlan plan = plan_layout(*copy[i].spec, layouts[i], footprint);
       if (is_near(processes, static_cast<int64_t>(i), static_cast<int64_t>(size))) {

@@ -29,6 +29,7 @@ struct Arguments {
   int64_t ceiling = 0;                     // of the process on a card, bytes; 0: the utilisation's
   std::optional<uint64_t> host_cache;      // bytes of the KV cache without a card; absent: default
   int threads = 1;                         // of a run on this machine's processor
+  int64_t processes = 1;                   // that a launcher of MPI spreads its ranks over
   std::filesystem::path folder;            // the model's; empty: a config alone
   Json processor_kwargs = Json::object();  // --mm-processor-kwargs
   std::shared_ptr<const StoredWeights> weights;  // null: none to look at

@@ -32,6 +32,9 @@ std::string formula_of(const std::string& name, const RankLaunch& rank, const st
   }
   if (name == "sampling")
     return fmt::format("one row of the vocabulary for {} threads", rank.layout.sampling_threads);
+  if (name == "messages") return "sums on their way to and from ranks in other processes";
+  if (name == "logits staging")
+    return fmt::format("{} rows from the last stage, in another process", rank.layout.staging_rows);
   if (name == "device workspace") return "products, and partial sums of split sequences";
   return fmt::format("{} tokens, {} sequences, {} blocks each in {} tables", limits.batched_tokens,
                      limits.sequences, limits.table_stride, rank.layout.kv.groups.size());
@@ -40,7 +43,8 @@ std::string formula_of(const std::string& name, const RankLaunch& rank, const st
 /// Arrays of a step are one part.
 std::string part_of(const std::string& region) {
   for (const std::string_view known :
-       {"weights", "vision weights", "picture embeddings", "step scratch", "device workspace"}) {
+       {"weights", "vision weights", "picture embeddings", "logits staging", "messages",
+        "step scratch", "device workspace"}) {
     if (region == known) return region;
   }
   return region.starts_with("sampling") ? "sampling" : "batch metadata";

@@ -86,6 +86,19 @@ int64_t absent_bytes(const shard::RankModel& rank, const backend::Footprint& foo
   return static_cast<int64_t>(bytes);
 }
 
+/// What the first rank of each stage has besides where processes share the ranks; run refuses
+/// numbers of them that do not divide these.
+void spread_stages(std::vector<engine::EngineLayout>& stages, int64_t tensor, int64_t processes) {
+  const int64_t ranks = std::ssize(stages) * tensor;
+  if (processes == 1 || ranks % processes != 0) return;
+  std::vector<engine::EngineLayout> layouts;
+  for (const engine::EngineLayout& stage : stages) {
+    layouts.insert(layouts.end(), static_cast<size_t>(tensor), stage);
+  }
+  engine::spread_ranks(layouts, tensor, processes);
+  for (size_t i = 0; i < stages.size(); ++i) stages[i] = layouts[i * static_cast<size_t>(tensor)];
+}
+
 /// Whether run has such ranks: then they are laid out as there.
 bool is_as_run(const model::ModelSpec& spec, int64_t tensor_ranks, const hardware::Gpu* gpu) {
   if (tensor_ranks == 1) return true;
@@ -136,8 +149,9 @@ std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Argume
                              .pipeline_partition = arguments.args.pipeline_partition};
   if (is_as_run(spec, tensor, gpu)) {
     const std::vector<shard::StageModel> models = shard::stage_models(spec, layout);
-    const std::vector<engine::EngineLayout> layouts =
+    std::vector<engine::EngineLayout> layouts =
         engine::resolve_stages(spec, stage_views(models), engine, footprint);
+    if (gpu == nullptr) spread_stages(layouts, tensor, arguments.processes);
     for (size_t i = 0; i < models.size(); ++i) {
       RankLaunch rank = describe(models[i].spec, layouts[i], footprint);
       rank.first_layer = models[i].first_layer;
