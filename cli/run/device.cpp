@@ -12,7 +12,6 @@
 #include "base/size_text.h"
 #include "cli/run/no_card.h"
 #include "plan/own/arguments.h"
-#include "quantization/formats/format.h"
 
 namespace plimsoll::cli {
 
@@ -124,17 +123,6 @@ void budget_card(const EngineFlags& flags, const backend::Backend& backend,
   engine.memory_budget = setup.budget.arena;
 }
 
-void check_plain(const model::ModelSpec& spec) {
-  for (const model::WeightSpec& weight : spec.weights)
-    for (const model::Part& part : weight.parts) {
-      if (!part.packing) continue;
-      fail(ExitCode::checkpoint_unusable,
-           "{} is quantised ({}), which run has for the processor alone so far; --device cpu, or "
-           "the unquantised model",
-           part.tensor, quantization::format_name(part.packing->format));
-    }
-}
-
 }  // namespace
 
 DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
@@ -142,7 +130,6 @@ DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
                          const std::vector<engine::StageView>& stages,
                          engine::EngineOptions& engine) {
   DeviceSetup setup;
-  if (choice.card) check_plain(spec);
   if (choice.card) {
     budget_card(flags, backend, spec, engine, setup);
   } else {

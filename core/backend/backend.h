@@ -47,6 +47,13 @@ class Footprint {
                                                 DType dtype) const = 0;
   [[nodiscard]] virtual size_t experts_workspace(int64_t rows, const model::MlpSpec& mlp,
                                                  int64_t hidden, DType dtype) const = 0;
+  /// Behind experts_workspace: of inputs that quantised experts have rewritten.
+  [[nodiscard]] virtual size_t expert_inputs_workspace(int64_t /*rows*/, const model::MlpSpec&,
+                                                       const model::WeightSpec& /*up*/,
+                                                       const model::WeightSpec& /*down*/,
+                                                       DType) const {
+    return 0;
+  }
   [[nodiscard]] virtual size_t attention_workspace(int64_t rows, int64_t sequences,
                                                    const model::AttentionSpec& spec) const = 0;
   /// Of choose_keys for rows that see at most `longest` keys.

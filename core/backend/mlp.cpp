@@ -71,8 +71,10 @@ void Backend::experts(View out, View in, const Routing& routing, const model::Ml
   check_expert_biases(weights.up_bias, up, up.spec->matrices());
   check_expert_biases(weights.down_bias, down, mlp.experts);
   const memory::Scope scope(*scratch_);
-  auto* workspace = static_cast<std::byte*>(scratch_->take(
-      "experts workspace", footprint_.experts_workspace(in.rows, mlp, in.columns, up.dtype)));
+  const size_t bytes =
+      footprint_.experts_workspace(in.rows, mlp, in.columns, up.dtype) +
+      footprint_.expert_inputs_workspace(in.rows, mlp, *up.spec, *down.spec, up.dtype);
+  auto* workspace = static_cast<std::byte*>(scratch_->take("experts workspace", bytes));
   if (runs(out)) do_experts(out, in, routing, mlp, weights, workspace);
 }
 

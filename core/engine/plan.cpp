@@ -228,7 +228,7 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
     kept = std::max(kept, largest);
   }
   layout.kv = resolve_kv(spec, options, footprint);
-  backend::check_card_limits(footprint, spec, layout.kv.groups.size());
+  backend::check_card_limits(footprint, spec, layout.kv.groups.size(), layout.kv.dtype);
   layout.max_model_len = wanted_length(spec, options);
   uint64_t rest = 0;
   if (options.num_kv_blocks) {

@@ -1,5 +1,8 @@
 #include "kernels/products/experts.h"
 
+#include "backend/cuda/packed_layout.h"
+#include "kernels/products/packed.h"
+#include "kernels/products/packed_inputs.h"
 #include "kernels/rows/rows.h"
 
 namespace plimsoll::kernels {
@@ -8,6 +11,29 @@ namespace {
 bool gates_plainly(const Experts& op) {
   return op.up_bias.data == nullptr && op.mlp->gate_limit == 0 && op.mlp->up_offset == 0 &&
          op.mlp->weighs == model::ExpertWeighs::output;
+}
+
+/// multiply_experts(), of whatever the matrices are kept as.
+void multiply(const Experts& op, const ExpertStack& stack, const View& out, const View& in,
+              int64_t slots_per_row, const ExpertSlots& slots, cudaStream_t stream) {
+  if (stack.packed == nullptr) {
+    const ExpertProduct product{out, in, stack.data, slots_per_row};
+    return multiply_experts(product, slots, stream);
+  }
+  const PackedSegments segments(*stack.packed, in.dtype, 0);
+  PackedInputs inputs(in, op.rewritten, stream);
+  inputs.of_slots(slots, slots_per_row);
+  for (const PackedSegment& segment : segments.parts) {
+    const PackedPart part = packed_part(*stack.packed, stack.data, segments, segment);
+    const PackedTiles tiles = op.one_arrangement ? PackedTiles::many : PackedTiles::by_rows;
+    const View rows = inputs.rows_for(part);
+    packed_experts({.out = out.slice_columns(segment.first_row, part.layout.rows),
+                    .in = rows,
+                    .part = part,
+                    .slots_per_row = rows.data == in.data ? slots_per_row : 0,
+                    .tiles = tiles},
+                   slots, stream);
+  }
 }
 
 }  // namespace
@@ -34,7 +60,7 @@ void experts(const Experts& op, cudaStream_t stream) {
   const View gated = mlp.gated ? rows(layout.gated, mlp.intermediate) : up;
   const View down = rows(layout.down, op.out.columns);
   sort_slots(slots, op.choices.experts, stream);
-  multiply_experts({.out = up, .in = op.in, .weight = op.up, .slots_per_row = k}, slots, stream);
+  multiply(op, op.up, up, op.in, k, slots, stream);
   if (!mlp.gated) {
     bias_activation(up, {}, mlp.activation, stream);
   } else if (gates_plainly(op)) {
@@ -43,7 +69,7 @@ void experts(const Experts& op, cudaStream_t stream) {
     gate_experts({.out = gated, .in = up, .bias = op.up_bias, .mlp = &mlp}, op.choices, slots,
                  stream);
   }
-  multiply_experts({.out = down, .in = gated, .weight = op.down}, slots, stream);
+  multiply(op, op.down, down, gated, 0, slots, stream);
   combine_experts(
       {.out = op.out, .in = down, .input = op.in, .bias = op.down_bias, .weighs = mlp.weighs},
       op.choices, slots, stream);

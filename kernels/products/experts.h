@@ -73,6 +73,12 @@ struct CombineExperts {
 void combine_experts(const CombineExperts& op, const Choices& choices, const ExpertSlots& slots,
                      cudaStream_t stream);
 
+/// A matrix of each expert, [experts, n, k] of the type of rows, or quantised.
+struct ExpertStack {
+  const void* data = nullptr;
+  const model::WeightSpec* packed = nullptr;  // null: plain
+};
+
 /// out [T, hidden] = sum over chosen experts of weight * (down(act(gate) * up) + bias). `up` is
 /// [experts, 2 intermediate, hidden], `down` [experts, hidden, intermediate].
 struct Experts {
@@ -80,10 +86,11 @@ struct Experts {
   View in;
   Choices choices;
   const model::MlpSpec* mlp = nullptr;
-  const void* up = nullptr;
-  const void* down = nullptr;
+  ExpertStack up, down;
   Vector up_bias{}, down_bias{};
   std::byte* workspace = nullptr;  // experts_layout(...).bytes, aligned to 256
+  std::byte* rewritten = nullptr;  // rewritten_experts_bytes(...)
+  bool one_arrangement = false;    // quantised: a row has the same bits in any batch
 };
 void experts(const Experts& op, cudaStream_t stream);
 

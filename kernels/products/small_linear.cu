@@ -1,24 +1,11 @@
 #include "kernels/products/small_linear.h"
 
 #include "kernels/products/few_rows.h"
+#include "kernels/products/store_as.h"
 #include "kernels/rows/activation.h"
 
 namespace plimsoll::kernels {
 namespace {
-
-__device__ inline void store_as(const View& out, int64_t row, int64_t column, float value) {
-  const int64_t at = row * out.stride + column;
-  switch (out.dtype) {
-    case DType::bf16:
-      static_cast<__nv_bfloat16*>(out.data)[at] = from_float<__nv_bfloat16>(value);
-      return;
-    case DType::f16:
-      static_cast<__half*>(out.data)[at] = from_float<__half>(value);
-      return;
-    default:
-      static_cast<float*>(out.data)[at] = value;
-  }
-}
 
 /// Grid [columns of out / 4, rows / M].
 template <typename T, typename W, int N, int M>

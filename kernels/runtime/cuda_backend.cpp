@@ -7,6 +7,7 @@
 #include "kernels/rows/random.h"
 #include "kernels/runtime/cuda_error.h"
 #include "kernels/runtime/launch.h"
+#include "kernels/runtime/load_packed.h"
 #include "kernels/runtime/step_copies.h"
 
 namespace plimsoll::kernels {
@@ -88,11 +89,13 @@ void CudaBackend::parallel(int64_t tasks, const backend::HostJob& job) {
 
 void CudaBackend::do_load_weight(const backend::Weight& weight, const backend::RowReader& read) {
   const model::WeightSpec& spec = *weight.spec;
+  if (spec.is_packed()) return load_packed(*loader_, weight, read);
   loader_->load(weight.data, spec.matrices() * spec.rows(),
                 static_cast<size_t>(spec.columns()) * dtype_size(weight.dtype), read);
 }
 
 void CudaBackend::fill_random(const backend::Weight& weight, uint64_t seed, float scale) {
+  if (weight.spec->is_packed()) return Backend::fill_random(weight, seed, scale);
   kernels::fill_random(weight.data, weight.dtype, weight.spec->elements(), seed, scale, stream());
 }
 

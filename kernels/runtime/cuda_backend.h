@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "backend/device.h"
 #include "kernels/attention/attention.h"
 #include "kernels/products/linear.h"
+#include "kernels/products/packed.h"
 #include "kernels/rows/rope_tables.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/device_batch.h"
@@ -128,6 +130,13 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   const float* do_host_logits(backend::View logits, std::span<float> staging) override;
 
  private:
+  void linear_plain(backend::View out, backend::View in, const backend::Weight& weight,
+                    const backend::Weight& bias, model::Activation activation);
+  void linear_packed(backend::View out, backend::View in, const backend::Weight& weight,
+                     const backend::Weight& bias, model::Activation activation,
+                     std::byte* workspace);
+  [[nodiscard]] PackedTiles tiles_of_packed() const;
+  void note_packed(const model::WeightSpec& spec, DType in);
   void note_small_linear(const backend::View& in, const backend::Weight& weight);
   void copy_tables(const backend::BatchMeta& batch);
   void tune();
@@ -151,6 +160,8 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   /// nothing but small_linear has.
   std::set<std::pair<DType, DType>> small_types_;
   std::set<std::string> slow_products_;
+  /// Codes and rows that kernels of quantised weights were loaded for.
+  std::set<std::tuple<model::Code, int64_t, DType>> packed_types_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::unique_ptr<Event>> finished_;  // by slot
   Event sent_;                                    // to image encoders

@@ -109,7 +109,15 @@ void CudaBackend::do_add_norm(View out, View residual, View delta, const model::
 }
 
 void CudaBackend::do_linear(View out, View in, const Weight& weight, const Weight& bias,
-                            Activation activation, std::byte*) {
+                            Activation activation, std::byte* workspace) {
+  if (weight.spec->is_packed()) {
+    return linear_packed(out, in, weight, bias, activation, workspace);
+  }
+  linear_plain(out, in, weight, bias, activation);
+}
+
+void CudaBackend::linear_plain(View out, View in, const Weight& weight, const Weight& bias,
+                               Activation activation) {
   // A row has the same bits in any batch only where one kernel serves all row counts.
   const bool is_small = in.rows <= kSmallRows && !footprint_of_device.card().deterministic;
   const std::optional<Fused> fused =
@@ -237,15 +245,23 @@ void CudaBackend::do_route(const backend::Routing& routing, View logits,
 void CudaBackend::do_experts(View out, View in, const backend::Routing& routing,
                              const model::MlpSpec& mlp, const backend::ExpertWeights& weights,
                              std::byte* workspace) {
+  const auto stack = [&](const Weight& weight) {
+    if (!weight.spec->is_packed()) return ExpertStack{weight.data};
+    note_packed(*weight.spec, in.dtype);
+    return ExpertStack{weight.data, weight.spec};
+  };
+  const size_t own = footprint().experts_workspace(in.rows, mlp, in.columns, in.dtype);
   kernels::experts({.out = out,
                     .in = in,
                     .choices = {routing.experts, routing.weights},
                     .mlp = &mlp,
-                    .up = weights.up.data,
-                    .down = weights.down.data,
+                    .up = stack(weights.up),
+                    .down = stack(weights.down),
                     .up_bias = vector_of(weights.up_bias),
                     .down_bias = vector_of(weights.down_bias),
-                    .workspace = workspace},
+                    .workspace = workspace,
+                    .rewritten = workspace + own,
+                    .one_arrangement = tiles_of_packed() == PackedTiles::many},
                    stream());
 }
 

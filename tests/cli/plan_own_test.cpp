@@ -159,12 +159,24 @@ TEST_CASE("what our own engine does not have is refused by name") {
     CHECK(outcome.status == 2);
     CHECK(outcome.err.find('\n') == outcome.err.size() - 1);
   }
+}
+
+TEST_CASE("quantised weights are counted as a card keeps them") {
+  const Scratch scratch;
   Json config = parse_json<Json>(shell(scratch, "cat '" + kConfigs + "llama-3.1-8b.json'").out);
-  config["quantization_config"] = {{"quant_method", "awq"}, {"bits", 4}};
-  scratch.write("quantised.json", config.dump());
-  const auto quantised = shell(scratch, "plimsoll plan quantised.json --gpu h100");
-  CHECK(quantised.status == 5);
-  CHECK_THAT(quantised.err, Catch::Contains("awq") && Catch::Contains("--engine vllm"));
+  const auto weights = [&](const Json& of, const char* flags) {
+    scratch.write("m.json", of.dump());
+    const Json plan = plan_of(scratch, std::string("m.json --gpu h100 ") + flags);
+    for (const Json& part : plan["parts"])
+      if (part["name"] == "weights") return part["bytes"].get<double>();
+    return 0.0;
+  };
+  // Token table and head stay in 16 bits: 2 x 128256 x 4096 numbers of 8.03e9.
+  constexpr double kWhole = 2.0 * 128256 * 4096, kPacked = 8.03e9 - kWhole;
+  CHECK(weights(config, "") == Approx(2 * 8.03e9).epsilon(0.01));
+  CHECK(weights(config, "--quantization fp8") == Approx(2 * kWhole + kPacked).epsilon(0.01));
+  config["quantization_config"] = {{"quant_method", "awq"}, {"bits", 4}, {"group_size", 128}};
+  CHECK(weights(config, "") == Approx(2 * kWhole + (0.5 + 3.0 / 128) * kPacked).epsilon(0.01));
 }
 
 TEST_CASE("a config without dtype: the weights' headers say it, else 16 bits are taken and told") {

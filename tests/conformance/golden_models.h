@@ -273,4 +273,49 @@ inline void check_half(Subject& subject) {
              safetensors_name(subject.half_type()), worst_logits, allowed, worst_median);
 }
 
+/// What the rounding of inputs may move the last logits of a quantised model's cases by; 0: its
+/// format rounds none.
+inline double allowed_by_rounding(const fs::path& folder) {
+  const Json golden = parse_json(read_maybe_xz(folder / "golden.json"));
+  double allowed = 0;
+  for (const Json& each : golden.at("cases")) {
+    const auto found = each.find("activations_quantised_reference");
+    if (found == each.end()) continue;
+    allowed = std::max(allowed, 1.5 * found->at("last_logits_relative_error").get<double>());
+  }
+  return allowed;
+}
+
+/// A quantised model whose inputs of products are rounded as its format asks.
+inline void check_rounded(Subject& subject, double allowed) {
+  ModelRunner runner = subject.runner(DType::f32);
+  double worst = 0;
+  for (const Case& c : subject.golden.cases) {
+    worst =
+        std::max(worst, relative_error(answer(runner, subject, c).prompt.back(), c.last_logits));
+  }
+  fmt::print("{:<28} rounded inputs: logits {:.1e} of {:.1e}\n", subject.golden.name, worst,
+             allowed);
+  CHECK(worst <= allowed);
+  // What nothing rounds comes out a hundred times nearer.
+  CHECK(worst > 1e-3);
+}
+
+/// A quantised model in its half type, for which the references are in float32: rounding
+/// activations to bf16 moves the plain llama's logits by up to 0.022, and to f16, of three more
+/// bits, by an eighth of it; half of that again.
+inline void check_quantised_half(Subject& subject) {
+  const DType dtype = subject.half_type();
+  ModelRunner runner = subject.runner(dtype);
+  const double allowed = dtype == DType::f16 ? 0.033 / 8 : 0.033;
+  double worst = 0;
+  for (const Case& c : subject.golden.cases) {
+    const Answer found = answer(runner, subject, c);
+    worst = std::max(worst, relative_error(found.prompt.back(), c.last_logits));
+  }
+  CHECK(worst <= allowed);
+  fmt::print("{:<28} {:<4}  logits {:.1e} of {:.1e}\n", subject.golden.name,
+             safetensors_name(dtype), worst, allowed);
+}
+
 }  // namespace plimsoll::testing

@@ -17,8 +17,9 @@ std::unique_ptr<backend::Backend> device_backend() {
 }
 
 /// The emulator takes half a minute for each: `alone`, or all when PLIMSOLL_EMULATE_ALL is set.
-std::vector<fs::path> subjects([[maybe_unused]] const std::string& alone) {
-  std::vector<fs::path> folders = model_folders();
+std::vector<fs::path> subjects([[maybe_unused]] const std::string& alone,
+                               const char* set = "models") {
+  std::vector<fs::path> folders = model_folders(set);
 #ifdef PLIMSOLL_EMULATION
   if (std::getenv("PLIMSOLL_EMULATE_ALL") == nullptr) {
     std::erase_if(folders, [&](const fs::path& folder) { return folder.filename() != alone; });
@@ -129,4 +130,33 @@ TEST_CASE("golden models of further families in float32 on a device", "[everythi
 
 TEST_CASE("golden models of further families in the stored half type on a device", "[everything]") {
   for_further_families(check_half);
+}
+
+TEST_CASE("quantised golden models in float32 on a device") {
+  if (!has_device()) return;
+  for (const fs::path& folder : subjects("llama_gptq_act_order", "quantized")) {
+    Subject subject(folder, device_backend());
+    shorten(subject.golden);
+    check_float32(subject);
+  }
+}
+
+TEST_CASE("quantised golden models in the stored half type on a device") {
+  if (!has_device()) return;
+  for (const fs::path& folder : subjects("llama_awq", "quantized")) {
+    Subject subject(folder, device_backend());
+    shorten(subject.golden);
+    check_quantised_half(subject);
+  }
+}
+
+TEST_CASE("quantised golden models with inputs rounded on a device") {
+  if (!has_device()) return;
+  for (const fs::path& folder : subjects("llama_w8a8_int8", "quantized")) {
+    const double allowed = allowed_by_rounding(folder);
+    if (allowed == 0) continue;
+    Subject subject(folder, device_backend(), quantization::Activations::rounded);
+    shorten(subject.golden);
+    check_rounded(subject, allowed);
+  }
 }

@@ -58,15 +58,6 @@ inline uint32_t __umulhi(uint32_t a, uint32_t b) {
   return static_cast<uint32_t>(uint64_t{a} * b >> 32);
 }
 
-/// Selects four bytes of the eight of a (lower) and b.
-inline uint32_t __byte_perm(uint32_t a, uint32_t b, uint32_t selector) {
-  const uint64_t bytes = (uint64_t{b} << 32) | a;
-  uint32_t result = 0;
-  for (unsigned i = 0; i < 4; ++i)
-    result |= static_cast<uint32_t>(bytes >> (selector >> (4 * i) & 7) * 8 & 0xff) << (8 * i);
-  return result;
-}
-
 #define VEC_DTYPES_CUH_
 #define FLASHINFER_POS_ENC_CUH_
 #define FLASHINFER_CASCADE_CUH_

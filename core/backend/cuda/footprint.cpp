@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cuda/experts_layout.h"
+#include "backend/cuda/packed_layout.h"
 #include "base/error.h"
 #include "memory/arena.h"
 #include "model/vision_spec.h"
@@ -140,9 +141,29 @@ void check_indexer(const model::IndexerSpec& indexer) {
        indexer.head_dim, kMostIndexColumns);
 }
 
+/// Of a quantised weight.
+void check_packed(const model::WeightSpec& weight) {
+  for (const model::Part& part : weight.parts) {
+    if (!part.packing || part.packing->lead == 0) continue;
+    fail(ExitCode::usage,
+         "{}: ranks would cut groups of {} inputs that share a scale, for which the CUDA backend "
+         "has no kernels; --device cpu has no such limit",
+         part.tensor, part.packing->group);
+  }
+}
+
+/// Scales of keys and values are for caches of float8 alone.
+void check_cache_scales(const model::AttentionSpec& attention, DType kv) {
+  if (kv != DType::f8_e4m3 || (attention.key_scale == 1 && attention.value_scale == 1)) return;
+  fail(ExitCode::usage,
+       "--kv-cache-dtype fp8: the checkpoint has scales of keys and values, by which the CUDA "
+       "backend does not divide yet; --kv-cache-dtype auto, or --device cpu");
+}
+
 }  // namespace
 
-void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups) {
+void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups,
+                       DType kv) {
   if (dynamic_cast<const CudaFootprint*>(&footprint) == nullptr) return;
   if (spec.vocab_size > kMostDrawnVocabulary) {
     fail(ExitCode::usage,
@@ -156,14 +177,20 @@ void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec,
          "--device cpu has no such limit",
          kv_groups, kMostKvGroups);
   }
+  for (const model::WeightSpec& weight : spec.weights) check_packed(weight);
   for (const model::LayerSpec& layer : spec.layers) {
     check_router(layer.shortcut ? *layer.shortcut : layer.mlp);
     check_indexer(layer.attention.indexer);
     if (layer.recurrent) check_mixer(*layer.recurrent);
+    check_cache_scales(layer.attention, kv);
   }
 }
 
 size_t CudaFootprint::weight_bytes(const model::WeightSpec& spec, DType dtype) const {
+  // All experts' matrices are alike.
+  if (spec.is_packed()) {
+    return aligned(static_cast<size_t>(spec.matrices()) * cuda::PackedSegments(spec, dtype, 0).end);
+  }
   return aligned(static_cast<size_t>(spec.elements()) * dtype_size(dtype));
 }
 
@@ -173,13 +200,22 @@ size_t CudaFootprint::kv_bytes(const model::AttentionSpec& spec, int64_t block_s
                  dtype_size(dtype));
 }
 
-size_t CudaFootprint::linear_workspace(int64_t, const model::WeightSpec&, DType) const {
-  return 0;  // device_workspace_bytes serves all products
+// device_workspace_bytes serves all products, but for rows that a quantised weight has rewritten.
+size_t CudaFootprint::linear_workspace(int64_t rows, const model::WeightSpec& spec,
+                                       DType dtype) const {
+  return static_cast<size_t>(rows * cuda::rewritten_columns(spec)) * dtype_size(dtype);
 }
 
 size_t CudaFootprint::experts_workspace(int64_t rows, const model::MlpSpec& mlp, int64_t hidden,
                                         DType dtype) const {
   return cuda::experts_layout(rows, mlp, hidden, dtype).bytes;
+}
+
+size_t CudaFootprint::expert_inputs_workspace(int64_t rows, const model::MlpSpec& mlp,
+                                              const model::WeightSpec& up,
+                                              const model::WeightSpec& down, DType dtype) const {
+  const int64_t columns = std::max(cuda::rewritten_columns(up), cuda::rewritten_columns(down));
+  return static_cast<size_t>(rows * mlp.experts_per_token * columns) * dtype_size(dtype);
 }
 
 size_t CudaFootprint::attention_workspace(int64_t, int64_t, const model::AttentionSpec&) const {

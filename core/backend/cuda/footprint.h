@@ -94,6 +94,10 @@ class CudaFootprint final : public Footprint {
                                         DType dtype) const override;
   [[nodiscard]] size_t experts_workspace(int64_t rows, const model::MlpSpec& mlp, int64_t hidden,
                                          DType dtype) const override;
+  [[nodiscard]] size_t expert_inputs_workspace(int64_t rows, const model::MlpSpec& mlp,
+                                               const model::WeightSpec& up,
+                                               const model::WeightSpec& down,
+                                               DType dtype) const override;
   [[nodiscard]] size_t attention_workspace(int64_t rows, int64_t sequences,
                                            const model::AttentionSpec& spec) const override;
   [[nodiscard]] size_t choice_workspace(int64_t rows, int64_t longest) const override;
@@ -115,8 +119,10 @@ class CudaFootprint final : public Footprint {
   CardFigures card_;
 };
 
-/// Throws Error(usage) naming what the kernels of this backend cannot do for a model whose cache
-/// has `kv_groups` block tables, and the cure. Other backends than CUDA's have no such limits.
-void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups);
+/// Throws Error(usage) naming what the kernels of this backend cannot do for a model whose cache of
+/// type `kv` has `kv_groups` block tables, and the cure. Other backends than CUDA's have no such
+/// limits.
+void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups,
+                       DType kv);
 
 }  // namespace plimsoll::backend

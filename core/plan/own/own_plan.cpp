@@ -31,20 +31,19 @@ model::ModelSpec read_spec(const ConfigView& config) {
 }
 
 /// How run keeps the weights.
-void settle_kept(const ConfigView& config, const Arguments& arguments, const hardware::Gpu* gpu,
-                 model::ModelSpec& spec) {
+void settle_kept(const ConfigView& config, const Arguments& arguments, model::ModelSpec& spec) {
   const std::string method = spec.quantization;
   const StoredWeights* const stored = arguments.weights.get();
   checkpoint::settle_kept(config.json(), stored == nullptr ? nullptr : &stored->tensors,
                           keeping(arguments.args), spec);
-  const bool packed = std::ranges::any_of(spec.weights, &model::WeightSpec::is_packed);
-  if (!spec.quantization.empty() || (packed && gpu != nullptr)) {
-    fail(ExitCode::checkpoint_unusable,
-         "the checkpoint is quantised ({}), which run has for the processor alone; plan it without "
-         "--gpu, plan the unquantised model, or --engine vllm",
-         method.empty() ? arguments.args.quantization : method);
+  if (!spec.quantization.empty()) {
+    fail(
+        ExitCode::checkpoint_unusable,
+        "the checkpoint is quantised ({}), which run does not have; plan the unquantised model, or "
+        "--engine vllm",
+        method);
   }
-  if (!packed) return;
+  if (std::ranges::none_of(spec.weights, &model::WeightSpec::is_packed)) return;
   const std::string why = shard::tensor_refusal(spec, arguments.args.tensor_parallel);
   if (!why.empty()) throw Error(ExitCode::usage, why);
 }
@@ -206,7 +205,7 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
          "--enable-expert-parallel: our own engine has it on the processor alone so far; plan "
          "--engine vllm plans it for vLLM");
   }
-  settle_kept(config, arguments, gpu, spec);
+  settle_kept(config, arguments, spec);
   const DType dtype = run_dtype(spec, arguments.args);
   PlanResult result;
   result.engine = "plimsoll";

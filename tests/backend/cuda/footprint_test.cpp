@@ -117,6 +117,92 @@ TEST_CASE("each shape of attention has its own part of a step's plan") {
   CHECK(CudaFootprint(kHopper).step_plan_bytes(shape_of(spec, 2048, 64, 128)) == end);
 }
 
+namespace {
+
+model::WeightSpec packed_spec(const model::Packing& packing, int64_t rows, int64_t columns) {
+  model::Part part{.tensor = "w.weight",
+                   .stored_shape = {rows, columns},
+                   .block_rows = rows,
+                   .block_stride = rows};
+  part.packing = packing;
+  model::WeightSpec spec{.name = "w", .shape = {rows, columns}};
+  spec.parts = {part};
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("quantised weights take little more than their codes, scales and zero points") {
+  using model::Code;
+  using model::ScaleType;
+  const CudaFootprint sizes(kHopper);
+  struct Row {
+    const char* name;
+    model::Packing packing;
+    double bytes;  // of a weight, as a checkpoint has it
+  };
+  for (const Row& row : {
+           Row{"AWQ",
+               {.bits = 4, .group = 32, .scale = ScaleType::f16, .zeros = true},
+               0.5 + 2.5 / 32},
+           Row{"activation order",
+               {.bits = 4, .group = 128, .scale = ScaleType::f16, .zeros = true, .ordered = true},
+               0.5 + 2.5 / 128},
+           Row{"NVFP4",
+               {.code = Code::table, .group = 16, .scale = ScaleType::e4m3, .factors = true},
+               0.5 + 1.0 / 16},
+           Row{"NF4",
+               {.code = Code::table, .group = 64, .scale = ScaleType::nested},
+               0.5 + 1.0 / 64 + 4.0 / 64 / 256},
+           Row{"3 bits",
+               {.bits = 3, .group = 128, .scale = ScaleType::f16, .zeros = true},
+               3.0 / 8 + (2 + 3.0 / 8) / 128},
+           Row{"2 bits", {.bits = 2, .group = 64, .scale = ScaleType::f16}, 0.25 + 2.0 / 64},
+           Row{"float8", {.code = Code::e4m3, .bits = 8}, 1},
+       }) {
+    // 2880: the experts of gpt-oss, no multiple of a chunk.
+    for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{4096, 4096}, {2880, 2880}}) {
+      INFO(row.name << ", " << rows << " x " << columns);
+      if (row.packing.group > 0 && columns % row.packing.group != 0) continue;
+      const auto taken = static_cast<double>(
+          sizes.weight_bytes(packed_spec(row.packing, rows, columns), DType::bf16));
+      CHECK(taken <= 1.05 * row.bytes * static_cast<double>(rows * columns));
+      CHECK(taken >= row.bytes * static_cast<double>(rows * columns));
+    }
+  }
+}
+
+TEST_CASE("rows are rewritten for formats that round them, activation order and odd widths") {
+  const CudaFootprint sizes(kHopper);
+  const auto bytes = [&](const model::Packing& packing, int64_t columns) {
+    return sizes.linear_workspace(3, packed_spec(packing, 64, columns), DType::bf16);
+  };
+  CHECK(bytes({.bits = 4, .group = 32}, 96) == 0);
+  CHECK(bytes({.bits = 4, .group = 32, .ordered = true}, 96) == 3 * 96 * 2);
+  CHECK(bytes({.bits = 4, .group = 24}, 96) == 3 * 4 * 32 * 2);  // a group is two steps
+  CHECK(bytes({.bits = 8}, 90) == 3 * 96 * 2);
+  CHECK(bytes({.bits = 8, .inputs = model::InputRounding::int8_token}, 96) == 3 * 96 * 2);
+  const model::MlpSpec mlp{.kind = model::MlpKind::experts, .experts = 8, .experts_per_token = 2};
+  const model::WeightSpec plain{.name = "p", .shape = {8, 64, 96}};
+  const model::WeightSpec rounded =
+      packed_spec({.bits = 8, .inputs = model::InputRounding::fp8_token}, 64, 128);
+  CHECK(sizes.expert_inputs_workspace(3, mlp, plain, plain, DType::bf16) == 0);
+  CHECK(sizes.expert_inputs_workspace(3, mlp, plain, rounded, DType::bf16) == 3 * 2 * 128 * 2);
+}
+
+TEST_CASE("what quantised checkpoints ask for and cards do not have is refused by name") {
+  const CudaFootprint sizes(kHopper);
+  model::ModelSpec spec = model_of({0});
+  spec.weights = {packed_spec({.bits = 4, .group = 64}, 64, 96)};
+  const auto check = [&](DType kv) { backend::check_card_limits(sizes, spec, 1, kv); };
+  CHECK_NOTHROW(check(DType::f8_e4m3));
+  spec.layers[0].attention.value_scale = 2;
+  CHECK_NOTHROW(check(DType::bf16));
+  CHECK_THROWS_WITH(check(DType::f8_e4m3), Catch::Contains("--kv-cache-dtype auto"));
+  spec.weights[0].parts[0].packing->lead = 32;
+  CHECK_THROWS_WITH(check(DType::bf16), Catch::Contains("w.weight") && Catch::Contains("groups"));
+}
+
 TEST_CASE("overheads: graphs by their nodes, contexts by the card") {
   memory::OverheadShape shape{.compute_capability = 90, .processors = 132, .layers = 32};
   const size_t eager = memory::overhead_bytes(shape);

@@ -198,6 +198,18 @@ inline int __clz(int x) {
 inline int __ffs(int x) {
   return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1;
 }
+/// Four of the eight bytes of `low` and `high`, each named by four bits, of which the highest asks for
+/// the byte's sign in all of its bits.
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
+  const uint64_t bytes = uint64_t{high} << 32 | low;
+  unsigned result = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned which = selector >> 4 * i & 15;
+    const auto byte = static_cast<unsigned>(bytes >> 8 * (which & 7) & 0xff);
+    result |= (which < 8 ? byte : (byte & 0x80) != 0 ? 0xffu : 0u) << 8 * i;
+  }
+  return result;
+}
 inline float rsqrtf(float x) {
   return 1.f / std::sqrt(x);
 }

@@ -1,0 +1,197 @@
+#include "backend/cuda/packed_layout.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/rounding.h"
+
+namespace plimsoll::backend::cuda {
+namespace {
+
+/// Of every offset: the widest load of the kernels.
+constexpr size_t kPieceBytes = 16;
+constexpr int64_t kCodes = 32;  // of a row and a lane in a chunk
+constexpr int64_t kLanes = 4;   // that share a row
+
+size_t take(size_t& end, size_t bytes) {
+  const size_t at = end;
+  end += round_up(bytes, kPieceBytes);
+  return at;
+}
+
+/// [count, groups] to [groups][16], of elements of `size` bytes.
+void turn(const std::byte* from, int64_t count, int64_t groups, int64_t size, std::byte* to) {
+  for (int64_t r = 0; r < count; ++r)
+    for (int64_t g = 0; g < groups; ++g)
+      std::memcpy(to + (g * kStripRows + r) * size, from + (r * groups + g) * size,
+                  static_cast<size_t>(size));
+}
+
+int64_t rows_of_strip(const PackedMatrix& layout, int64_t strip) {
+  return std::min(kStripRows, layout.rows - strip * kStripRows);
+}
+
+/// The code of each slot of a chunk, 0 where it has no input.
+void codes_of_chunk(const uint8_t* row, const PackedMatrix& layout,
+                    const std::vector<int32_t>& order, int64_t chunk, uint8_t* to) {
+  for (int64_t i = 0; i < kChunkInputs; ++i) {
+    const int64_t slot = chunk * kChunkInputs + i;
+    int64_t input = slot < layout.columns ? slot : -1;
+    if (layout.spread) input = slot < layout.slots() ? order[static_cast<size_t>(slot)] : -1;
+    to[i] = input < 0 ? uint8_t{0} : row[input];
+  }
+}
+
+/// Where the words of a row of a strip's chunk begin for lane `t` of the row, word by word: in
+/// pieces of four words, the lanes' one behind the other.
+size_t word_offset(int64_t row, int64_t t, int64_t bits, int64_t word) {
+  const int64_t lane = row % 8 * kLanes + t;
+  const int64_t at = row / 8 * bits + word;
+  const int64_t words_of_piece = std::min<int64_t>(4, 2 * bits - at / 4 * 4);
+  return static_cast<size_t>((at / 4 * 32 * 4 + lane * words_of_piece + at % 4) * 4);
+}
+
+/// Code `i` of a row's 32 to its words, which are zero there.
+void put_code(const model::Packing& packing, int64_t i, uint32_t code, uint32_t* words) {
+  const bool apart = packing.bits == 3 && i >= 30;
+  for (int64_t bit = 0; bit < packing.bits; bit += apart ? 1 : packing.bits) {
+    const int64_t place = code_place(packing, i, bit);
+    words[place / 32] |= (apart ? code >> bit & 1 : code) << place % 32;
+  }
+}
+
+}  // namespace
+
+PackedMatrix::PackedMatrix(const model::Part& part, int64_t columns_of_part)
+    : rows(part.rows()), columns(columns_of_part) {
+  const model::Packing& packing = *part.packing;
+  const auto count = static_cast<size_t>(strips());
+  groups = packing.groups(columns);
+  group_steps = packing.group > 0 ? divide_up(packing.group, kStepInputs) : 0;
+  const bool whole = columns % kStepInputs == 0 && packing.group % kStepInputs == 0;
+  spread = !whole || (packing.group > 0 && packing.ordered);
+  steps = spread && group_steps > 0 ? groups * group_steps : divide_up(columns, kStepInputs);
+  strip_codes = static_cast<size_t>(chunks() * chunk_bytes(packing.bits));
+  strip_scales = static_cast<size_t>(groups * model::scale_bytes(packing.scale) * kStripRows);
+  strip_zeros = packing.zeros ? static_cast<size_t>(groups * kStripRows) : 0;
+  if (packing.scale == model::ScaleType::nested) {
+    const int64_t stored = packing.groups(part.stored_shape.back());  // of all inputs
+    nested_blocks = divide_up(part.stored_shape.front() * stored, model::NestedScales::kBlock);
+  }
+  (void)take(bytes, count * strip_codes);
+  scales = take(bytes, count * strip_scales);
+  zeros = take(bytes, count * strip_zeros);
+  factors = take(bytes, packing.factors ? count * kStripRows * sizeof(float) : 0);
+  order = take(bytes, spread ? static_cast<size_t>(slots()) * sizeof(int32_t) : 0);
+  table = take(bytes, packing.code == model::Code::table ? 16 * sizeof(float) : 0);
+  const size_t nested_bytes =
+      static_cast<size_t>(256 + nested_blocks) * sizeof(float) + sizeof(NestedPlace);
+  nested = take(bytes, nested_blocks > 0 ? nested_bytes : 0);
+  input = take(bytes, model::has_input_scale(packing.inputs) ? sizeof(float) : 0);
+}
+
+bool PackedMatrix::rewrites(const model::Part& part, int64_t columns) {
+  return part.packing->inputs != model::InputRounding::none || PackedMatrix(part, columns).spread;
+}
+
+int64_t code_place(const model::Packing& packing, int64_t i, int64_t bit) {
+  const int64_t bits = packing.bits;
+  if (packing.code == model::Code::table) return i * bits + bit;
+  const int64_t pair = i / 2, half = i % 2 * 16;
+  if (bits == 3 && pair == 15) return bit * 32 + half + 15;
+  const int64_t of_word = 16 / bits;
+  return pair / of_word * 32 + half + pair % of_word * bits + bit;
+}
+
+void pack_strip(const model::Part& part, const PackedMatrix& layout, const model::PackedRows& rows,
+                const std::vector<int32_t>& order, int64_t strip, std::byte* to) {
+  const model::Packing& packing = *part.packing;
+  const int64_t count = rows_of_strip(layout, strip);
+  std::vector<uint8_t> codes(static_cast<size_t>(count * layout.columns));
+  rows.codes(strip * kStripRows, count, codes.data());
+  std::memset(to, 0, layout.strip_codes);
+  uint8_t chunk[kChunkInputs];
+  for (int64_t c = 0; c < layout.chunks(); ++c, to += chunk_bytes(packing.bits))
+    for (int64_t r = 0; r < count; ++r) {
+      codes_of_chunk(codes.data() + r * layout.columns, layout, order, c, chunk);
+      for (int64_t t = 0; t < kLanes; ++t) {
+        uint32_t words[8] = {};
+        for (int64_t i = 0; i < kCodes; ++i)
+          put_code(packing, i, chunk[i / 4 * kStepInputs + 4 * t + i % 4], words);
+        for (int64_t w = 0; w < packing.bits; ++w)
+          std::memcpy(to + word_offset(r, t, packing.bits, w), &words[w], sizeof words[w]);
+      }
+    }
+}
+
+void pack_scales(const model::Part& part, const PackedMatrix& layout, const model::PackedRows& rows,
+                 int64_t strip, std::byte* to) {
+  const int64_t count = rows_of_strip(layout, strip);
+  const int64_t size = model::scale_bytes(part.packing->scale);
+  std::vector<std::byte> scales(static_cast<size_t>(count * layout.groups * size));
+  rows.scales(strip * kStripRows, count, scales.data());
+  std::memset(to, 0, layout.strip_scales);
+  turn(scales.data(), count, layout.groups, size, to);
+}
+
+void pack_zeros(const PackedMatrix& layout, const model::PackedRows& rows, int64_t strip,
+                std::byte* to) {
+  const int64_t count = rows_of_strip(layout, strip);
+  std::vector<uint8_t> zeros(static_cast<size_t>(count * layout.groups));
+  rows.zeros(strip * kStripRows, count, zeros.data());
+  std::memset(to, 0, layout.strip_zeros);
+  turn(reinterpret_cast<const std::byte*>(zeros.data()), count, layout.groups, 1, to);
+}
+
+std::vector<int32_t> slot_order(const model::Part& part, const PackedMatrix& layout,
+                                const model::PackedRows& rows) {
+  if (!layout.spread) return {};
+  const int64_t room = layout.group_steps > 0 ? layout.group_steps * kStepInputs : layout.slots();
+  std::vector<int32_t> groups(static_cast<size_t>(layout.columns));
+  if (part.packing->ordered && part.packing->group > 0) {
+    rows.input_groups(groups.data());
+  } else if (part.packing->group > 0) {
+    for (size_t n = 0; n < groups.size(); ++n)
+      groups[n] = static_cast<int32_t>(static_cast<int64_t>(n) / part.packing->group);
+  }
+  std::vector<int32_t> order(static_cast<size_t>(layout.slots()), -1);
+  std::vector<int64_t> filled(static_cast<size_t>(layout.groups));
+  for (size_t n = 0; n < groups.size(); ++n) {
+    const auto group = static_cast<size_t>(groups[n]);
+    if (filled[group] == room) {
+      fail(ExitCode::checkpoint_unusable,
+           "{}: its activation order (g_idx) gives group {} more than {} inputs, where groups are "
+           "of {}; --device cpu runs it",
+           part.tensor, group, room, part.packing->group);
+    }
+    order[group * static_cast<size_t>(room) + static_cast<size_t>(filled[group]++)] =
+        static_cast<int32_t>(n);
+  }
+  return order;
+}
+
+PackedSegments::PackedSegments(const model::WeightSpec& spec, DType dtype, int64_t matrix) {
+  const size_t count = spec.parts.size() / static_cast<size_t>(spec.matrices());
+  const size_t first = static_cast<size_t>(matrix) * count;
+  int64_t row = 0;
+  for (size_t i = first; i < first + count; ++i) {
+    const model::Part& part = spec.parts[i];
+    const size_t bytes =
+        part.packing ? PackedMatrix(part, spec.columns()).bytes
+                     : static_cast<size_t>(part.rows() * spec.columns()) * dtype_size(dtype);
+    parts.push_back({&part, i, row, take(end, bytes)});
+    row += part.rows();
+  }
+}
+
+int64_t rewritten_columns(const model::WeightSpec& spec) {
+  int64_t most = 0;
+  for (const model::Part& part : spec.parts) {
+    if (!part.packing || !PackedMatrix::rewrites(part, spec.columns())) continue;
+    most = std::max(most, PackedMatrix(part, spec.columns()).slots());
+  }
+  return most;
+}
+
+}  // namespace plimsoll::backend::cuda

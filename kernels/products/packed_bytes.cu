@@ -1,0 +1,9 @@
+#include "kernels/products/packed_product.cuh"
+
+namespace plimsoll::kernels {
+
+template struct PackedKernels<IntegerCodes<8>>;
+template struct PackedKernels<E4m3Codes>;
+template struct PackedKernels<TableCodes>;
+
+}  // namespace plimsoll::kernels

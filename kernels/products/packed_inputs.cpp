@@ -1,0 +1,46 @@
+#include "kernels/products/packed_inputs.h"
+
+namespace plimsoll::kernels {
+
+using model::InputRounding;
+
+PackedPart packed_part(const model::WeightSpec& spec, const void* data,
+                       const backend::cuda::PackedSegments& segments,
+                       const backend::cuda::PackedSegment& segment) {
+  return {.packing = &*segment.part->packing,
+          .layout = backend::cuda::PackedMatrix(*segment.part, spec.columns()),
+          .data = static_cast<const std::byte*>(data) + segment.offset,
+          .matrix_bytes = static_cast<int64_t>(segments.end)};
+}
+
+void PackedInputs::of_slots(const ExpertSlots& slots, int64_t slots_per_row) {
+  slots_ = &slots;
+  slots_per_row_ = slots_per_row;
+}
+
+View PackedInputs::rows_for(const PackedPart& part) {
+  const InputRounding rounding = part.packing->inputs;
+  if (rounding == InputRounding::none && !part.layout.spread) return in_;
+  const int64_t columns = part.layout.spread ? part.layout.slots() : in_.columns;
+  const View rows{workspace_, in_.dtype, slots_ == nullptr ? in_.rows : slots_->slots, columns,
+                  columns};
+  const bool own = part.layout.spread || model::has_input_scale(rounding);
+  if (!own && rounding == last_) return rows;
+  RoundInputs op{.out = rows, .in = in_, .rounding = rounding};
+  if (model::has_input_scale(rounding))
+    op.scale = reinterpret_cast<const float*>(part.data + part.layout.input);
+  if (part.layout.spread)
+    op.order = reinterpret_cast<const int32_t*>(part.data + part.layout.order);
+  if (slots_ != nullptr) {
+    op.sorted = slots_->order;
+    op.starts = slots_->starts;
+    op.slots_per_row = slots_per_row_;
+    op.experts = slots_->experts;
+    op.matrix_bytes = part.matrix_bytes;
+  }
+  round_inputs(op, stream_);
+  last_ = own ? InputRounding::none : rounding;
+  return rows;
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,36 @@
+// The rows that products with the parts of one quantised weight read: as they are, or rewritten in
+// a workspace.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/products/packed.h"
+#include "kernels/rows/round_inputs.h"
+
+namespace plimsoll::kernels {
+
+/// A quantised segment of a weight (of the first expert's) that lies at `data`.
+PackedPart packed_part(const model::WeightSpec& spec, const void* data,
+                       const backend::cuda::PackedSegments& segments,
+                       const backend::cuda::PackedSegment& segment);
+
+class PackedInputs {
+ public:
+  /// `workspace`: rows of backend::cuda::rewritten_columns() of in's type.
+  PackedInputs(const View& in, std::byte* workspace, cudaStream_t stream)
+      : in_(in), workspace_(workspace), stream_(stream) {}
+  /// The products are of sorted slots, which have a row each when they are rewritten.
+  void of_slots(const ExpertSlots& slots, int64_t slots_per_row);
+  /// Rewrites rows where the part asks for it and the part before did not ask for the same.
+  View rows_for(const PackedPart& part);
+
+ private:
+  View in_;
+  std::byte* workspace_;
+  cudaStream_t stream_;
+  const ExpertSlots* slots_ = nullptr;
+  int64_t slots_per_row_ = 0;
+  model::InputRounding last_ = model::InputRounding::none;  // `none`: nothing that others share
+};
+
+}  // namespace plimsoll::kernels

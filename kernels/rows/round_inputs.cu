@@ -1,0 +1,159 @@
+#include "kernels/rows/round_inputs.h"
+
+#include <algorithm>
+
+#include "kernels/runtime/launch.h"
+#include "kernels/runtime/reduce.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+using model::InputRounding;
+
+constexpr int kThreads = 256;
+constexpr float kLargestE4m3 = 448;
+constexpr float kLargestE2m1 = 6;
+/// vLLM's lower bound of a float8 scale.
+constexpr float kLeastFp8Scale = 1 / (kLargestE4m3 * 512);
+constexpr int kReduceFloats = 32;
+
+__device__ inline float to_e4m3(float x) {
+  return to_float(from_float<__nv_fp8_e4m3>(x));
+}
+
+/// The nearest integer from -128 to 127, ties to even; NaN stays.
+__device__ inline float to_byte(float x) {
+  const float low = x < -128.f ? -128.f : x;
+  return rintf(low > 127.f ? 127.f : low);
+}
+
+__device__ inline float to_e2m1(float x) {
+  const float size = fminf(fabsf(x), kLargestE2m1);
+  const float step = size < 2 ? 0.5f : size < 4 ? 1.f : 2.f;
+  return copysignf(rintf(size / step) * step, x);
+}
+
+/// What numbers that are rounded together have in common.
+struct Step {
+  float scale = 0;    // 0: all are rounded to 0
+  float inverse = 0;  // of int8 and float8, which are multiplied by it
+
+  __device__ Step(InputRounding rounding, float most, const float* stated) {
+    switch (rounding) {
+      case InputRounding::int8_token:
+        scale = most / 127;
+        break;
+      case InputRounding::fp8_token:
+      case InputRounding::fp8_group:
+        scale = fmaxf(most / kLargestE4m3, kLeastFp8Scale);
+        break;
+      case InputRounding::nvfp4_group:
+        scale = to_e4m3(*stated * most / kLargestE2m1) / *stated;
+        break;
+      default:
+        scale = *stated;
+    }
+    inverse = scale > 0 ? 1 / scale : 0;
+  }
+  __device__ float round(InputRounding rounding, float x) const {
+    switch (rounding) {
+      case InputRounding::int8_token:
+      case InputRounding::int8_static:
+        return to_byte(x * inverse) * scale;
+      case InputRounding::nvfp4_group:
+        return scale > 0 ? to_e2m1(x / scale) * scale : 0;
+      default:
+        return to_e4m3(x * inverse) * scale;
+    }
+  }
+};
+
+/// The largest of each group of a row to `most`, of the whole row where a group has it all.
+template <typename T>
+__device__ void find_largest(const T* row, int64_t columns, int64_t group, float* most,
+                             float* reduce) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  if (group >= columns) {
+    float size = 0;
+    for (int64_t i = threadIdx.x; i < columns; i += kThreads)
+      size = fmaxf(size, fabsf(to_float(row[i])));
+    size = block_reduce(size, 0.f, reduce, Max{});
+    if (threadIdx.x == 0) most[0] = size;
+    return;
+  }
+  for (int64_t g = threadIdx.x / 32; g * group < columns; g += kThreads / 32) {
+    float size = 0;
+    for (int64_t i = lane; i < group && g * group + i < columns; i += 32)
+      size = fmaxf(size, fabsf(to_float(row[g * group + i])));
+    size = warp_reduce(size, Max{});
+    if (lane == 0) most[g] = size;
+  }
+}
+
+__device__ inline int64_t expert_of(const RoundInputs& op, int64_t place) {
+  int64_t low = 0, high = op.experts;  // starts[low] <= place < starts[high]
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    (op.starts[middle] <= place ? low : high) = middle;
+  }
+  return low;
+}
+
+template <typename V>
+__device__ const V* further(const V* from, int64_t bytes) {
+  if (from == nullptr) return from;
+  return reinterpret_cast<const V*>(reinterpret_cast<const char*>(from) + bytes);
+}
+
+/// A block per row; `group`: inputs that are rounded together, 0: each by itself.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    round_inputs_kernel(const __grid_constant__ RoundInputs op, int64_t group) {
+  wait_for_previous();
+  start_next();
+  const int64_t place = blockIdx.x;
+  const float* scale = op.scale;
+  const int32_t* order = op.order;
+  int64_t from = place;
+  if (op.sorted != nullptr) {
+    if (op.slots_per_row > 0) from = op.sorted[place] / op.slots_per_row;
+    const int64_t bytes = expert_of(op, place) * op.matrix_bytes;
+    scale = further(scale, bytes);
+    order = further(order, bytes);
+  }
+  const T* row = static_cast<const T*>(op.in.data) + from * op.in.stride;
+  T* out = static_cast<T*>(op.out.data) + place * op.out.stride;
+  float* reduce = shared_array<float>();
+  float* most = reduce + kReduceFloats;
+  if (group > 0) {
+    find_largest(row, op.in.columns, group, most, reduce);
+    __syncthreads();
+  }
+  for (int64_t j = threadIdx.x; j < op.out.columns; j += kThreads) {
+    const int64_t column = order != nullptr ? order[j] : j;
+    float x = column < 0 ? 0.f : to_float(row[column]);
+    if (op.rounding != InputRounding::none && column >= 0)
+      x = Step(op.rounding, group > 0 ? most[column / group] : 0.f, scale).round(op.rounding, x);
+    out[j] = from_float<T>(x);
+  }
+}
+
+}  // namespace
+
+void round_inputs(const RoundInputs& op, cudaStream_t stream) {
+  if (op.in.dtype != op.out.dtype)
+    throw std::logic_error("round_inputs: in and out differ in type");
+  int64_t group = model::rounded_together(op.rounding);
+  if (group == 1) group = model::rounds_by_row(op.rounding) ? op.in.columns : 0;
+  const int64_t groups = group > 0 ? divide_up(op.in.columns, group) : 0;
+  with_activation_type(op.in.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    launch({.grid = dim3(static_cast<unsigned>(op.out.rows)),
+            .block = dim3(kThreads),
+            .shared_bytes = static_cast<size_t>(kReduceFloats + groups) * sizeof(float),
+            .stream = stream},
+           "round_inputs", round_inputs_kernel<T>, op, group);
+  });
+}
+
+}  // namespace plimsoll::kernels

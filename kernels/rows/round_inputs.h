@@ -1,0 +1,31 @@
+// Inputs of products with quantised weights: rounded as the checkpoint's format asks for, and in
+// the order of the weight's slots.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/runtime/dispatch.h"
+
+namespace plimsoll::kernels {
+
+/// out[r, j] = the number that in[row(r), order[j]] is rounded to (0 where order[j] is -1), by the
+/// formulas of backend/cpu/round_inputs.h in float, once more rounded to the rows' type: of 16 bits
+/// a code times its scale is none of its numbers. (A product of codes on 8-bit tensor cores would
+/// take codes and scales from here in their place.)
+struct RoundInputs {
+  View out;  // [R, slots]
+  View in;   // [T, k], of the type of `out`
+  model::InputRounding rounding = model::InputRounding::none;
+  const float* scale = nullptr;    // the checkpoint's, where the rounding has one
+  const int32_t* order = nullptr;  // [slots]; null: columns in turn
+  // Of sorted slots of experts (ExpertSlots): row(p) = sorted[p] / slots_per_row, or p itself where
+  // that is 0; `scale` and `order` lie `matrix_bytes` further for each expert.
+  const int32_t* sorted = nullptr;  // null: row(r) = r
+  const int32_t* starts = nullptr;  // [experts + 1]
+  int64_t slots_per_row = 0, experts = 0, matrix_bytes = 0;
+};
+void round_inputs(const RoundInputs& op, cudaStream_t stream);
+
+}  // namespace plimsoll::kernels

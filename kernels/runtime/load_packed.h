@@ -1,0 +1,12 @@
+// Quantised weights on their way to the device.
+#pragma once
+
+#include "kernels/runtime/loader.h"
+
+namespace plimsoll::kernels {
+
+/// Loads the parts of a quantised weight as backend/cuda/packed_layout.h has them, strip by strip
+/// through the loader's ring; its plain parts row by row.
+void load_packed(Loader& loader, const backend::Weight& weight, const backend::RowReader& read);
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,193 @@
+// Products with quantised weights, of every kind of code and scale.
+#include "kernels/products/packed.h"
+
+#include "backend/cpu/round_inputs.h"
+#include "kernels/packed_fixture.h"
+
+namespace plimsoll::testing {
+
+Matrix rounded_rows(const Matrix& in, model::InputRounding rounding, float scale) {
+  Matrix result(in.rows, in.columns);
+  std::vector<float> row(static_cast<size_t>(in.columns));
+  for (int64_t r = 0; r < in.rows; ++r) {
+    for (int64_t i = 0; i < in.columns; ++i)
+      row[static_cast<size_t>(i)] = static_cast<float>(in.at(r, i));
+    backend::round_inputs(row.data(), in.columns, {.rounding = rounding, .scale = scale}, {},
+                          row.data());
+    for (int64_t i = 0; i < in.columns; ++i) result.at(r, i) = double{row[static_cast<size_t>(i)]};
+  }
+  return result;
+}
+
+namespace {
+
+using model::Activation;
+using model::Code;
+using model::InputRounding;
+using model::Packing;
+using model::ScaleType;
+
+/// The cases of the processor's, then what they leave out of codes and scales.
+std::vector<PackedCase> packed_cases() {
+  std::vector<PackedCase> cases = kPackedCases;
+  const auto add = [&](const char* name, const Packing& packing) {
+    cases.push_back({name, packing});
+  };
+  add("2 bits, one zero point", {.bits = 2, .group = 64, .scale = ScaleType::f32, .zero = 2});
+  add("3 bits, one group", {.bits = 3, .scale = ScaleType::bf16, .zero = 4});
+  add("4 bits, groups longer than a chunk",
+      {.bits = 4, .group = 192, .scale = ScaleType::f16, .zeros = true, .zero = 1});
+  add("8 bits, activation order", {.bits = 8, .group = 32, .zeros = true, .ordered = true});
+  add("float8, float8 scales",
+      {.code = Code::e4m3, .bits = 8, .group = 16, .scale = ScaleType::e4m3, .factors = true});
+  add("float8, powers of two",
+      {.code = Code::e4m3, .bits = 8, .group = 32, .scale = ScaleType::e8m0});
+  add("float8, inputs in float8 by one scale",
+      {.code = Code::e4m3, .bits = 8, .inputs = InputRounding::fp8_static});
+  add("NVFP4, inputs too", {.code = Code::table,
+                            .group = 16,
+                            .scale = ScaleType::e4m3,
+                            .factors = true,
+                            .inputs = InputRounding::nvfp4_group});
+  add("a table, float scales", {.code = Code::table, .group = 64, .scale = ScaleType::f32});
+  return cases;
+}
+
+/// A product through what a launch takes: rewritten rows in a workspace of the planned size.
+void multiply(const PackedWeight& weight, const View& out, const View& in,
+              const kernels::Vector& bias, Activation activation, kernels::PackedTiles tiles) {
+  const backend::cuda::PackedSegments segments(weight.spec, in.dtype, 0);
+  const DeviceBytes workspace(
+      backend::CudaFootprint({}).linear_workspace(in.rows, weight.spec, in.dtype));
+  kernels::PackedInputs inputs(in, static_cast<std::byte*>(workspace.data()), kStream);
+  for (const auto& segment : segments.parts) {
+    const kernels::PackedPart part =
+        kernels::packed_part(weight.spec, weight.bytes->data(), segments, segment);
+    kernels::Vector own = bias;
+    if (bias.data != nullptr) own.data = static_cast<const float*>(bias.data) + segment.first_row;
+    kernels::packed_linear({.out = out.slice_columns(segment.first_row, segment.part->rows()),
+                            .in = inputs.rows_for(part),
+                            .part = part,
+                            .bias = own,
+                            .activation = activation,
+                            .tiles = tiles},
+                           kStream);
+  }
+  require(cudaDeviceSynchronize());
+}
+
+/// Of results as large as `typical_size`: they are rounded once, as are inputs that the packing
+/// rounds, and sums of floats after each group.
+double bound(const Packing& packing, DType dtype) {
+  const double inputs = packing.inputs == InputRounding::none ? 0 : 3;  // of 240, at random
+  return (1 + inputs) * epsilon(dtype) + 1e-6;
+}
+
+}  // namespace
+
+TEST_CASE("products with quantised weights agree with the reference") {
+  constexpr int64_t kColumns = 240;  // neither whole chunks nor whole groups of all cases
+  for (const DType dtype : kActivationTypes)
+    for (const PackedCase& c : packed_cases()) {
+      const PackedWeight weight(c.packing, {70, 33}, kColumns, dtype);
+      const Matrix bias = random_matrix(1, 103, DType::f32, 3);
+      const DeviceRows device_bias(bias, DType::f32);
+      for (const int64_t rows : {0, 1, 3, 17, 70}) {
+        INFO(torch_name(dtype) << ", " << c.name << ", " << rows << " rows");
+        const Matrix in = random_matrix(rows, kColumns, dtype, 1);
+        const Layout layout = rows == 3 ? kOdd : kAligned;
+        const DeviceRows device_in(in, dtype, layout);
+        const bool biased = rows == 17;
+        const Matrix expected =
+            reference::linear(rounded_rows(in, c.packing.inputs, 0.01f), weight.values,
+                              biased ? bias.values : std::vector<double>{},
+                              biased ? Activation::relu : Activation::none);
+        const auto check = [&] {
+          // What random powers of two give is too small for 16 bits.
+          const bool wide = rows == 1 || c.packing.scale == ScaleType::e8m0;
+          const DeviceRows out(rows, 103, wide ? DType::f32 : dtype, layout);
+          multiply(
+              weight, out.view(), device_in.view(),
+              biased ? kernels::Vector{device_bias.view().data, DType::f32} : kernels::Vector{},
+              biased ? Activation::relu : Activation::none, kernels::PackedTiles::by_rows);
+          CHECK(largest_error(out.matrix(), expected, typical_size(expected)) <=
+                bound(c.packing, dtype));
+        };
+        // What differs between orders is the arrangement, not the code.
+        if (rows == 3 || (rows == 17 && c.packing.bits == 4)) {
+          in_each_order(check);
+        } else {
+          check();
+        }
+      }
+    }
+}
+
+TEST_CASE("quantised rows longer than a span of scales, and rows of less than a strip") {
+  const Packing packing{.bits = 4, .group = 64, .scale = ScaleType::f16, .zeros = true};
+  for (const DType dtype : {DType::f16, DType::f32})
+    for (const auto& [columns, outputs, rows] :
+         {std::tuple<int64_t, int64_t, int64_t>{4400, 5, 2}, {9000, 19, 9}, {16, 1, 1}}) {
+      INFO(torch_name(dtype) << ", " << columns << " to " << outputs);
+      const PackedWeight weight(packing, {outputs}, columns, dtype);
+      const Matrix in = random_matrix(rows, columns, dtype, 1);
+      const DeviceRows device_in(in, dtype), out(rows, outputs, dtype);
+      multiply(weight, out.view(), device_in.view(), {}, Activation::none,
+               kernels::PackedTiles::by_rows);
+      const Matrix expected = reference::linear(in, weight.values, {}, Activation::none);
+      CHECK(largest_error(out.matrix(), expected, typical_size(expected)) <=
+            bound(packing, dtype) + static_cast<double>(columns) * 1e-9);
+    }
+}
+
+TEST_CASE("one arrangement gives a row the same bits in any batch") {
+  const Packing packing{.bits = 4, .group = 32, .scale = ScaleType::f16, .zeros = true};
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    const PackedWeight weight(packing, {40}, 1000, dtype);
+    const Matrix in = random_matrix(70, 1000, dtype, 1);
+    const DeviceRows device_in(in, dtype), all(70, 40, DType::f32);
+    multiply(weight, all.view(), device_in.view(), {}, Activation::none,
+             kernels::PackedTiles::many);
+    for (const int64_t rows : {1, 9}) {
+      const DeviceRows some(rows, 40, DType::f32);
+      multiply(weight, some.view(), device_in.view().slice_rows(30, rows), {}, Activation::none,
+               kernels::PackedTiles::many);
+      const Matrix a = all.matrix(), b = some.matrix();
+      for (int64_t i = 0; i < rows * 40; ++i)
+        CHECK(a.values[static_cast<size_t>(1200 + i)] == b.values[static_cast<size_t>(i)]);
+    }
+  }
+}
+
+TEST_CASE("inputs are rounded as on the processor, in the order of slots") {
+  using enum InputRounding;
+  const std::vector<int32_t> order{5, -1, 299, 0, 17};
+  const DeviceArray<int32_t> device_order(order);
+  const DeviceArray<float> scale(std::vector<float>{0.03f});
+  for (const InputRounding rounding :
+       {none, int8_token, int8_static, fp8_token, fp8_group, fp8_static, nvfp4_group}) {
+    INFO(static_cast<int>(rounding));
+    Matrix in = random_matrix(3, 300, DType::f32, 1, 2);
+    for (int64_t i = 0; i < 300; ++i) in.at(1, i) = 0;
+    const Matrix expected = rounded_rows(in, rounding, 0.03f);
+    const DeviceRows device_in(in, DType::f32, kOdd);
+    in_each_order([&] {
+      const DeviceRows out(3, 300, DType::f32), some(3, 5, DType::f32);
+      kernels::RoundInputs op{
+          .out = out.view(), .in = device_in.view(), .rounding = rounding, .scale = scale.data()};
+      kernels::round_inputs(op, kStream);
+      CHECK((out.matrix().values == expected.values));
+      op.out = some.view();
+      op.order = device_order.data();
+      kernels::round_inputs(op, kStream);
+      const Matrix chosen = some.matrix();
+      for (int64_t r = 0; r < 3; ++r)
+        for (int64_t j = 0; j < 5; ++j) {
+          const int32_t column = order[static_cast<size_t>(j)];
+          CHECK(chosen.at(r, j) == (column < 0 ? 0 : expected.at(r, column)));
+        }
+    });
+  }
+}
+
+}  // namespace plimsoll::testing
