@@ -32,9 +32,9 @@ struct BatchShape {
   bool pictures = false;    // prompts may have some
   bool turns = false;       // positions are of several kinds
   bool sees_ahead = false;  // a picture's tokens see each other both ways
-  bool draws = false;     // tokens are drawn on the device
-  size_t plan_bytes = 0;  // Footprint::step_plan_bytes
-  bool states = false;    // sequences have states
+  bool draws = false;       // tokens are drawn on the device
+  size_t plan_bytes = 0;    // Footprint::step_plan_bytes
+  bool states = false;      // sequences have states
 };
 
 /// The arrays of one step, sized for the largest; the host writes them.

@@ -22,7 +22,8 @@ BatchBuilder::BatchBuilder(BatchArrays& arrays, const StepLimits& limits,
 
 namespace {
 
-/// f(row, picture, run, position) for each token of a picture in the piece, whose first row is `row`.
+/// f(row, picture, run, position) for each token of a picture in the piece, whose first row is
+/// `row`.
 template <typename F>
 void for_picture_rows(const Piece& piece, int64_t row, const F& f) {
   if (piece.sequence->pictures == nullptr) return;
@@ -40,14 +41,13 @@ void for_picture_rows(const Piece& piece, int64_t row, const F& f) {
 void write_embeddings(const std::vector<Piece>& pieces, BatchSlab& slab, StepExtent& extent) {
   for (size_t index = 0; index < pieces.size(); ++index) {
     const Sequence& sequence = *pieces[index].sequence;
-    for_picture_rows(
-        pieces[index], slab.query_start[index],
-        [&](size_t row, size_t picture, const PictureRun& run, int64_t position) {
-          const auto entry = static_cast<size_t>(extent.embedded++);
-          slab.embedded_rows[entry] = static_cast<int32_t>(row);
-          slab.embedding_rows[entry] = static_cast<int32_t>(sequence.picture_rows[picture] +
-                                                            run.embedding + position - run.first);
-        });
+    for_picture_rows(pieces[index], slab.query_start[index],
+                     [&](size_t row, size_t picture, const PictureRun& run, int64_t position) {
+                       const auto entry = static_cast<size_t>(extent.embedded++);
+                       slab.embedded_rows[entry] = static_cast<int32_t>(row);
+                       slab.embedding_rows[entry] = static_cast<int32_t>(
+                           sequence.picture_rows[picture] + run.embedding + position - run.first);
+                     });
   }
 }
 
@@ -113,8 +113,8 @@ void BatchBuilder::build(const std::vector<Piece>& pieces, size_t slot, Step& st
   if (!slab.seen_end.empty() && extent.embedded > 0) write_sights(pieces, slab, extent);
   std::ranges::copy(read_rows_, slab.logits_rows.begin() + extent.drawn);
   extent.logits_rows = extent.drawn + std::ssize(read_rows_);
-  const bool uniform = extent.tokens == extent.sequences && extent.drawn == extent.tokens &&
-                       extent.embedded == 0;
+  const bool uniform =
+      extent.tokens == extent.sequences && extent.drawn == extent.tokens && extent.embedded == 0;
   step.recorded_size = uniform ? padded_size(extent.tokens) : 0;
   if (step.recorded_size > 0) pad(step.recorded_size, slab, extent);
   if (!slab.rope_positions.empty()) write_rope_positions(pieces, slab, extent);

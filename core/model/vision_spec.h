@@ -40,7 +40,7 @@ struct VisionSpec {
   int64_t image = 0;   // pixels of a square's side; 0: pictures of any size
   int64_t merge = 1;
   Merging merging = Merging::concatenated;
-  int64_t window = 0;   // merged units of a window's side
+  int64_t window = 0;            // merged units of a window's side
   std::optional<RopeSpec> rope;  // its kinds of positions: rows, columns
 
   Linear patches{};                  // [hidden, values of a patch]

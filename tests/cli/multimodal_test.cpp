@@ -228,8 +228,8 @@ TEST_CASE("a plan for a card counts the image encoder, unless no pictures are wa
     REQUIRE(planned.status == 0);
     return parse_json<Json>(planned.out);
   };
-  const auto bytes = [](const Json& plan, std::string_view name) {
-    for (const Json& part : plan["parts"]) {
+  const auto bytes = [](const Json& planned, std::string_view name) {
+    for (const Json& part : planned["parts"]) {
       if (part["name"] == name) return part["bytes"].get<int64_t>();
     }
     return int64_t{0};
