@@ -11,7 +11,7 @@ launch() { # PROCESSES FLAG...
 
 mpich() {
   local signal process run status began
-  make_input 100
+  make_input 40
   for ranks in "2 -tp 2" "2 -pp 2" "4 -tp 2 -pp 2" "2 -tp 2 -dp 2"; do
     say "mpiexec.mpich -n $ranks"
     # shellcheck disable=SC2086
