@@ -10,9 +10,12 @@
 //
 // - few rows (8): a strip of 16 outputs, its inputs dealt out to the warps by chunks of 128. For
 //   decoding, bound by reading: a warp loads pieces of 512 bytes that lie one behind the other, a
-//   chunk ahead, which no cache keeps. Made for four-bit codes at the full rate of reading: an
-//   H200 reads some 36 of them for each SM and cycle, so some 3.5 instructions each are what there
-//   is; a code costs 1.5 (integers) to 3 (tables), rows and sums the rest at up to 8 rows.
+//   chunk ahead, which no cache keeps. An H200 reads some 36 codes of four bits for each SM and
+//   cycle, in which it issues 128 instructions of lanes: 3.5 for a code. Integers of 4 bits in
+//   groups of whole chunks take 3.1 (of machine code for 9.0, rows and sums included, at up to 8
+//   rows), bytes no more than 4.4 of their 7; tables and smaller groups take 4.5, so those are
+//   bound by instructions, at eight tenths of that rate at best. Cards that read less for each SM,
+//   as an H100, have room for them.
 // - many rows (64): two strips, inputs dealt out to four warps each. What rows cost is in their
 //   loads then, of 8 bytes and through the first cache.
 //

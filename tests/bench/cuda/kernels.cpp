@@ -6,14 +6,19 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "backend/cpu/thread_pool.h"
+#include "backend/cuda/footprint.h"
+#include "backend/random_rows.h"
 #include "base/error.h"
 #include "bench/cuda/roofs.h"
 #include "kernels/products/experts.h"
+#include "kernels/products/packed_inputs.h"
 #include "kernels/products/small_linear.h"
 #include "kernels/recurrent/recurrent.h"
 #include "kernels/rows/change_logits.h"
@@ -22,6 +27,7 @@
 #include "kernels/rows/sample.h"
 #include "kernels/runtime/cuda_error.h"
 #include "kernels/runtime/device.h"
+#include "kernels/runtime/load_packed.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -57,8 +63,11 @@ class Table {
  public:
   Table(cudaStream_t stream, double read_rate, std::string_view filter)
       : stream_(stream), read_rate_(read_rate), filter_(filter) {}
+  [[nodiscard]] bool wants(const std::string& name) const {
+    return name.find(filter_) != std::string::npos;
+  }
   void row(const std::string& name, double bytes, const std::function<void()>& work) const {
-    if (name.find(filter_) == std::string::npos) return;
+    if (!wants(name)) return;
     const double seconds = seconds_of(stream_, kRepeats, work);
     fmt::print("{:40} {:9.1f} us {:8.0f} GB/s {:6.1f} %\n", name, seconds * 1e6,
                bytes / seconds / 1e9, 100 * bytes / seconds / read_rate_);
@@ -89,6 +98,87 @@ void small_products(Ring& ring, const Table& table, cudaStream_t stream) {
                               stream);
       });
     }
+}
+
+/// A quantised matrix in so many copies that no cache holds the next.
+class PackedCopies {
+ public:
+  PackedCopies(const model::Packing& packing, int64_t n, int64_t k) : spec_{.name = "w"} {
+    spec_.shape = {n, k};
+    spec_.parts = {{.tensor = "w", .stored_shape = {n, k}, .block_rows = n, .block_stride = n}};
+    spec_.parts[0].packing = packing;
+    bytes_ = backend::CudaFootprint({}).weight_bytes(spec_, DType::bf16);
+    copies_ = (size_t{256} << 20) / bytes_ + 1;
+    memory_.emplace(copies_ * bytes_);
+    load();
+    for (size_t i = 1; i < copies_; ++i)
+      kernels::check(cudaMemcpy(at(i), at(0), bytes_, cudaMemcpyDeviceToDevice), "cudaMemcpy");
+  }
+  [[nodiscard]] double bytes() const { return static_cast<double>(bytes_); }
+  kernels::PackedPart next() {
+    const backend::cuda::PackedSegments segments(spec_, DType::bf16, 0);
+    return kernels::packed_part(spec_, at(turn_++ % copies_), segments, segments.parts[0]);
+  }
+
+ private:
+  [[nodiscard]] std::byte* at(size_t i) const {
+    return static_cast<std::byte*>(memory_->data()) + i * bytes_;
+  }
+  void load() {
+    backend::ThreadPool pool(8);
+    kernels::PinnedMemory ring(backend::kLoadRingBytes);
+    kernels::Loader loader({static_cast<std::byte*>(ring.data()), ring.size()},
+                           backend::kLoadPieceBytes, pool, 0);
+    kernels::load_packed(loader, {&spec_, DType::bf16, at(0)},
+                         {[](int64_t, int64_t, void*) {},
+                          [&](size_t) {
+                            return backend::random_rows(*spec_.parts[0].packing, spec_.columns(), 1,
+                                                        0.02f);
+                          }});
+    loader.finish();
+  }
+
+  model::WeightSpec spec_;
+  size_t bytes_ = 0, copies_ = 1, turn_ = 0;
+  std::optional<kernels::DeviceMemory> memory_;
+};
+
+/// Few rows are bound by reading codes and scales; many (64 and on) by what rows cost.
+void packed_products(Ring& ring, const Table& table, cudaStream_t stream) {
+  using model::Code;
+  using model::ScaleType;
+  struct Format {
+    const char* name;
+    model::Packing packing;
+  };
+  for (const Format& format :
+       {Format{"int4, groups of 128",
+               {.bits = 4, .group = 128, .scale = ScaleType::bf16, .zero = 8}},
+        Format{"int4, zero points",
+               {.bits = 4, .group = 128, .scale = ScaleType::f16, .zeros = true}},
+        Format{"int4, groups of 32",
+               {.bits = 4, .group = 32, .scale = ScaleType::f16, .zeros = true}},
+        Format{"int2", {.bits = 2, .group = 128, .scale = ScaleType::f16, .zeros = true}},
+        Format{"int3", {.bits = 3, .group = 128, .scale = ScaleType::f16, .zeros = true}},
+        Format{"nf4", {.code = Code::table, .group = 64, .scale = ScaleType::nested}},
+        Format{"mxfp4", {.code = Code::table, .group = 32, .scale = ScaleType::e8m0}},
+        Format{"nvfp4",
+               {.code = Code::table, .group = 16, .scale = ScaleType::e4m3, .factors = true}},
+        Format{"int8", {.bits = 8, .zero = 128}}, Format{"fp8", {.code = Code::e4m3, .bits = 8}}}) {
+    std::optional<PackedCopies> copies;  // loading takes seconds
+    for (const int64_t count : {1, 8, 16, 64, 256}) {
+      const std::string name =
+          fmt::format("packed {} {} x [{}, {}]", format.name, count, kIntermediate, kHidden);
+      if (!table.wants(name)) continue;
+      if (!copies) copies.emplace(format.packing, kIntermediate, kHidden);
+      table.row(name, copies->bytes(), [&] {
+        kernels::packed_linear({.out = ring.take(count, kIntermediate, DType::bf16),
+                                .in = ring.take(count, kHidden, DType::bf16),
+                                .part = copies->next()},
+                               stream);
+      });
+    }
+  }
 }
 
 void rows(Ring& ring, const Table& table, cudaStream_t stream) {
@@ -215,8 +305,8 @@ void experts(Ring& ring, const Table& table, cudaStream_t stream) {
                         .choices = {{chosen.data(), DType::i32, count, 8, 8},
                                     {weights.data(), DType::f32, count, 8, 8}},
                         .mlp = &mlp,
-                        .up = ring.take(128 * 2 * 768, kWidth, DType::bf16).data,
-                        .down = ring.take(128 * kWidth, 768, DType::bf16).data,
+                        .up = {ring.take(128 * 2 * 768, kWidth, DType::bf16).data},
+                        .down = {ring.take(128 * kWidth, 768, DType::bf16).data},
                         .workspace = static_cast<std::byte*>(workspace.data())},
                        stream);
     });
@@ -322,6 +412,7 @@ void run(std::string_view filter) {
   Ring ring(memory);
   const Table table(stream.get(), rate, filter);
   small_products(ring, table, stream.get());
+  packed_products(ring, table, stream.get());
   rows(ring, table, stream.get());
   sampling(table, stream.get());
   penalties(table, stream.get());
