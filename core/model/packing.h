@@ -108,9 +108,7 @@ struct Packing {
 
   bool operator==(const Packing&) const = default;
   /// Inputs of the group of input `first` that lie before it.
-  [[nodiscard]] int64_t inputs_before(int64_t first) const {
-    return group > 0 ? first % group : 0;
-  }
+  [[nodiscard]] int64_t inputs_before(int64_t first) const { return group > 0 ? first % group : 0; }
   [[nodiscard]] int64_t groups(int64_t columns) const {
     return group > 0 ? (lead + columns + group - 1) / group : 1;
   }

@@ -198,8 +198,8 @@ inline int __clz(int x) {
 inline int __ffs(int x) {
   return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1;
 }
-/// Four of the eight bytes of `low` and `high`, each named by four bits, of which the highest asks for
-/// the byte's sign in all of its bits.
+/// Four of the eight bytes of `low` and `high`, each named by four bits, of which the highest asks
+/// for the byte's sign in all of its bits.
 inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
   const uint64_t bytes = uint64_t{high} << 32 | low;
   unsigned result = 0;
