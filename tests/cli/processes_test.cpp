@@ -176,7 +176,7 @@ TEST_CASE("plan under a launcher counts what run takes in as many processes") {
   if (!has_mpi())
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   const Scratch scratch;
-  write_input(scratch);
+  write_rank_lines(scratch);
   for (const auto& [count, ranks, per_stage] :
        {std::tuple(2, "-tp 2", 2), std::tuple(2, "-pp 2", 1), std::tuple(4, "-tp 2 -pp 2", 2),
         std::tuple(2, "-tp 2 -pp 2", 2)}) {
