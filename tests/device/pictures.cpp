@@ -113,7 +113,7 @@ void check_pictures(const fs::path& folder, const std::vector<std::string>& case
     logit_error =
         std::max(logit_error, c["half_precision_reference"]["max_abs_logit_error"].get<double>());
   }
-  const StrictStreams streams;
+  [[maybe_unused]] const StrictStreams streams;
   const auto device = backend::make_device_backend({.index = 0, .threads = 2});
   int64_t longest = 0;
   for (const engine::Request& request : requests) {
