@@ -161,6 +161,21 @@ TEST_CASE("what our own engine does not have is refused by name") {
   }
 }
 
+TEST_CASE("states of recurrent layers are a part of their own, a slot for each sequence") {
+  const Scratch scratch;
+  const std::string config = PLIMSOLL_SOURCE_DIR "/tests/data/golden/models/mamba/config.json ";
+  const auto states = [&](const std::string& flags) {
+    for (const Json& part : plan_of(scratch, config + flags)["parts"])
+      if (part["name"] == "recurrent states") return part["bytes"].get<int64_t>();
+    return int64_t{0};
+  };
+  for (const char* device : {"--gpu h200 ", "--device cpu "}) {
+    const std::string flags = device + std::string("--engine plimsoll --max-num-seqs ");
+    CHECK(states(flags + "4") > 0);
+    CHECK(states(flags + "8") == 2 * states(flags + "4"));
+  }
+}
+
 TEST_CASE("quantised weights are counted as a card keeps them") {
   const Scratch scratch;
   Json config = parse_json<Json>(shell(scratch, "cat '" + kConfigs + "llama-3.1-8b.json'").out);

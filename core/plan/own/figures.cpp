@@ -22,6 +22,8 @@ std::string formula_of(const std::string& name, const RankLaunch& rank, const st
     return fmt::format("{} embeddings of pictures that prompts under way need",
                        rank.layout.pictures->cache_tokens);
   }
+  if (name == "recurrent states")
+    return fmt::format("float32, a slot for each of {} sequences", limits.sequences);
   if (name == "step scratch") {
     if (rank.layout.pictures) {
       return fmt::format("peak of a step of {} tokens, or of encoding a picture of {}",
@@ -43,8 +45,8 @@ std::string formula_of(const std::string& name, const RankLaunch& rank, const st
 /// Arrays of a step are one part.
 std::string part_of(const std::string& region) {
   for (const std::string_view known :
-       {"weights", "vision weights", "picture embeddings", "logits staging", "messages",
-        "step scratch", "device workspace"}) {
+       {"weights", "vision weights", "picture embeddings", "recurrent states", "logits staging",
+        "messages", "step scratch", "device workspace"}) {
     if (region == known) return region;
   }
   return region.starts_with("sampling") ? "sampling" : "batch metadata";
