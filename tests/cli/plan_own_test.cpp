@@ -165,7 +165,8 @@ TEST_CASE("states of recurrent layers are a part of their own, a slot for each s
   const Scratch scratch;
   const std::string config = PLIMSOLL_SOURCE_DIR "/tests/data/golden/models/mamba/config.json ";
   const auto states = [&](const std::string& flags) {
-    for (const Json& part : plan_of(scratch, config + flags)["parts"])
+    const Json plan = plan_of(scratch, config + flags);
+    for (const Json& part : plan["parts"])
       if (part["name"] == "recurrent states") return part["bytes"].get<int64_t>();
     return int64_t{0};
   };
