@@ -51,6 +51,7 @@ class TensorRanks : public backend::InputRanks {
   TensorRanks(const TensorRanks&) = delete;
   TensorRanks& operator=(const TensorRanks&) = delete;
 
+  [[nodiscard]] int64_t rank() const override = 0;
   /// A power of two.
   [[nodiscard]] virtual int64_t ranks() const = 0;
   /// Made in a tree of pairs: (0 + 1) + (2 + 3).
