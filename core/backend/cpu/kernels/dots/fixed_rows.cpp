@@ -3,7 +3,6 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "backend/cpu/kernels/dots/fixed.h"
@@ -35,6 +34,11 @@ int32_t reduce(__m256i v, const auto& f) {
   alignas(32) int32_t lanes[kLanes];
   _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), v);
   return std::accumulate(lanes + 1, lanes + kLanes, lanes[0], f);
+}
+
+/// Where an input is no number the sums mean nothing, and may be beyond what integers hold.
+int32_t sum_of(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
 }
 
 /// Bits of the largest of some numbers without its sign: infinity's or NaN's where there is one.
@@ -103,8 +107,8 @@ void store_chunk(const float* from, int64_t count, float factor, const Order& or
     }
     store_plane(integers, to + (kPlanes - 1) * kFixedUnit);
   }
-  sums[0] = reduce(all, std::plus<>());
-  sums[1] = reduce(last, std::plus<>());
+  sums[0] = reduce(all, sum_of);
+  sums[1] = reduce(last, sum_of);
 }
 
 }  // namespace
