@@ -36,7 +36,7 @@ int32_t reduce(__m256i v, const auto& f) {
   return std::accumulate(lanes + 1, lanes + kLanes, lanes[0], f);
 }
 
-/// Where an input is no number the sums mean nothing, and may be beyond what integers hold.
+/// Where an input is no number they may be beyond what integers hold.
 int32_t sum_of(int32_t a, int32_t b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
 }
@@ -129,6 +129,7 @@ void store_fixed_row(const float* from, const FixedRow& row, int64_t bits, std::
       scales[c] = finite ? power_of_two(-power) : __builtin_nanf("");
       const auto store = row.planes == 2 ? store_chunk<2> : store_chunk<3>;
       store(from + begin, count, power_of_two(power), order, to + begin * row.planes, sums + 2 * c);
+      if (!finite) sums[2 * c] = sums[2 * c + 1] = 0;
     }
     from += row.columns;
     to += row.columns * row.planes;
