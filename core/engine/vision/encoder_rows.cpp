@@ -16,10 +16,9 @@ EncoderRows tile_rows(const model::VisionSpec& spec) {
   return rows;
 }
 
-EncoderRows patch_rows(const model::VisionSpec& spec, const image::Layout& layout,
+EncoderRows frame_rows(const model::VisionSpec& spec, const image::Layout& layout,
                        const WindowOrder& windows) {
   const int64_t merge = spec.merge, unit = merge * merge, across = layout.columns / merge;
-  const int64_t frame = layout.rows * layout.columns / unit;  // merged units
   const auto units = static_cast<int64_t>(windows.units.size());
   EncoderRows rows;
   rows.order.resize(windows.units.size());
@@ -28,18 +27,17 @@ EncoderRows patch_rows(const model::VisionSpec& spec, const image::Layout& layou
         static_cast<int32_t>(i);
   }
   if (spec.layers.empty()) return rows;
-  rows.frames.assign(static_cast<size_t>(layout.frames), frame * unit);
+  rows.frames = {units * unit};
   if (spec.window > 0) rows.windows = windows.lengths;
   for (int64_t& length : rows.windows) length *= unit;
   if (!spec.rope) return rows;
   rows.places.resize(static_cast<size_t>(2 * units * unit));
   for (int64_t row = 0; row < units * unit; ++row) {
-    const int64_t in_frame = windows.units[static_cast<size_t>(row / unit)] % frame;
-    const int64_t within = row % unit;
+    const int64_t block = windows.units[static_cast<size_t>(row / unit)], within = row % unit;
     rows.places[static_cast<size_t>(row)] =
-        static_cast<int32_t>(in_frame / across * merge + within / merge);
+        static_cast<int32_t>(block / across * merge + within / merge);
     rows.places[static_cast<size_t>(units * unit + row)] =
-        static_cast<int32_t>(in_frame % across * merge + within % merge);
+        static_cast<int32_t>(block % across * merge + within % merge);
   }
   return rows;
 }

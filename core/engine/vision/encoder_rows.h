@@ -22,8 +22,8 @@ struct EncoderRows {
 
 /// Of a square tile, as every one is.
 EncoderRows tile_rows(const model::VisionSpec& spec);
-/// Of pictures of any size; rows are in the order of `windows`.
-EncoderRows patch_rows(const model::VisionSpec& spec, const image::Layout& layout,
+/// Of a frame of a picture of any size; rows are in the order of `windows`.
+EncoderRows frame_rows(const model::VisionSpec& spec, const image::Layout& layout,
                        const WindowOrder& windows);
 
 }  // namespace plimsoll::engine

@@ -127,10 +127,12 @@ VisionTower::Memory VisionTower::memory_for(const image::Layout& layout, View ou
 
 void VisionTower::encode(const image::Pixels& pixels, View out) {
   const Scope scope(backend_.scratch());
-  if (spec_.image == 0) return encode_patches(pixels, out);
-  const int64_t tokens = out.rows / pixels.layout.tiles;
-  for (int64_t tile = 0; tile < pixels.layout.tiles; ++tile) {
-    encode_tile(pixels, tile, out.slice_rows(tile * tokens, tokens));
+  const bool tiled = spec_.image > 0;
+  const int64_t parts = tiled ? pixels.layout.tiles : pixels.layout.frames;
+  const int64_t tokens = out.rows / parts;
+  for (int64_t part = 0; part < (pixels.levels.empty() ? 1 : parts); ++part) {
+    const View embeddings = out.slice_rows(part * tokens, tokens);
+    tiled ? encode_tile(pixels, part, embeddings) : encode_frame(pixels, part, embeddings);
   }
 }
 
@@ -202,22 +204,22 @@ void VisionTower::keep_features(int64_t layers, View x, const Features& kept) {
   }
 }
 
-void VisionTower::encode_patches(const image::Pixels& pixels, View out) {
+void VisionTower::encode_frame(const image::Pixels& pixels, int64_t frame, View out) {
   const Scope scope(backend_.scratch());
   const image::Layout& layout = pixels.layout;
   const int64_t unit = spec_.merge * spec_.merge;
-  const int64_t patches = layout.shape[0], width = layout.shape[1];
-  const WindowOrder windows = window_order(layout.frames, layout.rows / spec_.merge,
-                                           layout.columns / spec_.merge, spec_.window);
+  const int64_t patches = layout.shape[0] / layout.frames, width = layout.shape[1];
+  const WindowOrder windows =
+      window_order(layout.rows / spec_.merge, layout.columns / spec_.merge, spec_.window);
   EncoderInputs inputs(backend_, staging_);
-  const EncoderArrays arrays(patch_rows(spec_, layout, windows), attention(), inputs);
+  const EncoderArrays arrays(frame_rows(spec_, layout, windows), attention(), inputs);
   const View x = take("picture rows", patches, spec_.hidden);
   {
     const Scope inner(backend_.scratch());
     const View values = take_values(inputs, patches, width, patches, [&](int64_t row, float* to) {
       if (pixels.levels.empty()) return static_cast<void>(std::fill_n(to, width, 0.f));
       const int64_t block = windows.units[static_cast<size_t>(row / unit)];
-      pixels.write_values((block * unit + row % unit) * width, width, to);
+      pixels.write_values((frame * patches + block * unit + row % unit) * width, width, to);
     });
     linear(x, values, spec_.patches, Activation::none);
   }

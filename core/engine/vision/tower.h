@@ -41,14 +41,15 @@ class VisionTower {
   /// Most staging that was taken so far.
   [[nodiscard]] size_t staging_peak() const { return staging_.peak(); }
 
-  /// out [pixels.layout.tokens, hidden size of the text model]. Where scratch only counts, the
-  /// layout alone is looked at. Pixels without levels are of no picture: a launch meets the
-  /// kernels by them.
+  /// out [pixels.layout.tokens, hidden size of the text model]. Tiles, and frames of a video, do
+  /// not see each other: each goes through the encoder by itself, which takes memory for one. Where
+  /// scratch only counts, the layout alone is looked at. Pixels without levels are of no picture: a
+  /// launch meets the kernels by its first tile or frame.
   void encode(const image::Pixels& pixels, backend::View out);
 
  private:
   void encode_tile(const image::Pixels& pixels, int64_t tile, backend::View out);
-  void encode_patches(const image::Pixels& pixels, backend::View out);
+  void encode_frame(const image::Pixels& pixels, int64_t frame, backend::View out);
   /// Calls `write` for the float32 values of each of `pieces` equal pieces of the rows.
   backend::View take_values(EncoderInputs& inputs, int64_t rows, int64_t columns, int64_t pieces,
                             const std::function<void(int64_t piece, float* to)>& write);

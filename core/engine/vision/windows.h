@@ -1,4 +1,4 @@
-// The order of a picture's merged patches in which windows are runs (Qwen2.5-VL).
+// The order of a frame's merged patches in which windows are runs (Qwen2.5-VL).
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ struct WindowOrder {
   std::vector<int64_t> lengths;  // of the windows, in merged patches
 };
 
-/// Windows of window x window merged patches in each frame of rows x columns, cut short at the
-/// edges, row by row; a window of 0 is the whole frame.
-WindowOrder window_order(int64_t frames, int64_t rows, int64_t columns, int64_t window);
+/// Windows of window x window merged patches in a frame of rows x columns, cut short at the edges,
+/// row by row; a window of 0 is the whole frame.
+WindowOrder window_order(int64_t rows, int64_t columns, int64_t window);
 
 }  // namespace plimsoll::engine
