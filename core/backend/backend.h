@@ -200,7 +200,7 @@ class Backend {
   void norm(View out, View in, const model::Norm& spec, const Weight& weight, const Weight& bias);
   /// residual += delta.
   void add(View residual, View delta);
-  /// residual += delta; out = norm(residual).
+  /// residual += delta; out = norm(residual), which may be in place of delta.
   void add_norm(View out, View residual, View delta, const model::Norm& spec, const Weight& weight,
                 const Weight& bias);
   /// out [T, n] = activation(in [T, k] * weight [n, k]^T + bias). `bias` may be empty.

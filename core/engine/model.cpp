@@ -80,6 +80,7 @@ View Model::forward(const BatchMeta& batch) {
   if (spec_.streams.count() > 1) {
     stream_layers(step, hidden);
   } else {
+    step.delta = take("delta", tokens, spec_.hidden_size);
     for (size_t i = 0; i < spec_.layers.size(); ++i) layer(step, i, hidden);
   }
   if (!has_head()) {
@@ -127,9 +128,11 @@ void Model::embed(const Step& step) {
 void Model::layer(Step& step, size_t index, View hidden) {
   const LayerSpec& layer = spec_.layers[index];
   const Scope scope(backend_.scratch());
-  View delta = take("delta", step.residual.rows, spec_.hidden_size);
+  View delta = step.delta;
   View input = step.residual;
-  if (layer.shared_block) {
+  if (std::exchange(step.normed, false)) {
+    input = delta;
+  } else if (layer.shared_block) {
     shared_block(step, index, delta);
     norm(delta, delta, layer.attention_norm);
     input = delta;
@@ -154,12 +157,14 @@ void Model::layer(Step& step, size_t index, View hidden) {
     delta = delta.slice_rows(0, hidden.rows);
   }
   mix(step, index, input, delta);
+  const model::Norm* next = next_norm(index);
+  step.normed = next != nullptr;
   for (int64_t first = 0; first < delta.rows; first += kMlpRows) {
     const int64_t count = std::min(kMlpRows, delta.rows - first);
     const View residual = step.residual.slice_rows(first, count);
     const bool shortcut = layer.shortcut || layer.ends_shortcut;
-    finish_rows(layer, residual, delta.slice_rows(first, count),
-                shortcut ? step.shortcut.slice_rows(first, count) : View{});
+    finish_rows(layer, {residual, delta.slice_rows(first, count),
+                        shortcut ? step.shortcut.slice_rows(first, count) : View{}, next});
     if (layer.input) {
       const int64_t width = spec_.layer_inputs.width;
       const View inputs = step.inputs.slice_rows(first, count);
@@ -238,16 +243,40 @@ void Model::blend(const model::Blend& blend, View residual, View delta) {
   backend_.add(residual, delta);
 }
 
-void Model::finish_rows(const LayerSpec& layer, View residual, View delta, View shortcut) {
+// Layers that end by more than a sum, or begin by more than a norm, stand apart.
+const model::Norm* Model::next_norm(size_t index) const {
+  if (index + 1 == spec_.layers.size()) return nullptr;
+  const LayerSpec& layer = spec_.layers[index];
+  const LayerSpec& next = spec_.layers[index + 1];
+  const bool ends_by_sum =
+      (layer.placement == NormPlacement::pre || layer.placement == NormPlacement::sandwich ||
+       layer.placement == NormPlacement::parallel) &&
+      !layer.ends_shortcut && !layer.input && layer.factor == model::kNoWeight;
+  const bool begins_by_norm = next.placement != NormPlacement::post &&
+                              next.placement != NormPlacement::residual && !next.shared_block &&
+                              next.attention_norm.present;
+  return ends_by_sum && begins_by_norm ? &next.attention_norm : nullptr;
+}
+
+void Model::end_rows(const LayerSpec& layer, const LayerRows& rows) {
+  if (rows.next_norm == nullptr) return add_branch(layer, rows.residual, rows.delta);
+  const model::Norm& spec = *rows.next_norm;
+  if (layer.branch_factor != 1) backend_.scale(rows.delta, layer.branch_factor);
+  backend_.add_norm(rows.delta, rows.residual, rows.delta, spec, weight(spec.weight),
+                    weight(spec.bias));
+}
+
+void Model::finish_rows(const LayerSpec& layer, const LayerRows& rows) {
+  const auto [residual, delta, shortcut, next] = rows;
   const auto feed = [&](View in) { feed_forward(layer.mlp, {in, residual}, delta); };
   const bool mixes = layer.has_attention() || layer.recurrent;
-  if (layer.mlp.kind == MlpKind::none) return add_branch(layer, residual, delta);
+  if (layer.mlp.kind == MlpKind::none) return end_rows(layer, rows);
   if (!mixes) {  // delta is empty yet
     const Scope scope(backend_.scratch());
     const View input = take("mlp in", delta.rows, delta.columns);
     norm(input, residual, layer.mlp_norm);
     feed(input);
-    return add_branch(layer, residual, delta);
+    return end_rows(layer, rows);
   }
   switch (layer.placement) {
     case NormPlacement::post:
@@ -262,7 +291,7 @@ void Model::finish_rows(const LayerSpec& layer, View residual, View delta, View 
       norm(input, residual, layer.mlp_norm);
       add_branch(layer, residual, delta);
       feed(input);
-      return add_branch(layer, residual, delta);
+      return end_rows(layer, rows);
     }
     case NormPlacement::residual:
       blend(layer.attention_blend, residual, delta);
@@ -287,7 +316,7 @@ void Model::finish_rows(const LayerSpec& layer, View residual, View delta, View 
     feed(residual);
   }
   if (layer.mlp_post_norm.present) norm(delta, delta, layer.mlp_post_norm);
-  add_branch(layer, residual, delta);
+  end_rows(layer, rows);
   if (layer.ends_shortcut) backend_.add(residual, shortcut);
 }
 

@@ -121,6 +121,8 @@ class Model {
     backend::View first{};     // what the first layer reads, where blocks read it too; else empty
     backend::View chosen{};    // [T, n] keys that the last indexer chose; empty where there is none
     bool gathered = false;     // the residual has the wanted rows alone
+    backend::View delta{};     // [T, hidden] what a layer adds to the residual
+    bool normed = false;       // delta has what the layer's first norm makes of the residual
   };
   /// What the first layer reads: of tokens, or of the stage before.
   void begin(const Step& step);
@@ -179,10 +181,19 @@ class Model {
   void gate_and_norm(const model::RecurrentSpec& spec, backend::View x, backend::View z);
   /// The rows of a mixer's output that are still needed.
   backend::View wanted_rows(const Step& step, backend::View mixed);
-  /// The rest of a layer for some rows; `delta` is what attention gave them, `shortcut` what the
-  /// layer before left for them or this one leaves.
-  void finish_rows(const model::LayerSpec& layer, backend::View residual, backend::View delta,
-                   backend::View shortcut);
+  /// Some rows of a layer behind its mixer.
+  struct LayerRows {
+    backend::View residual;
+    backend::View delta;       // what the mixer gave them
+    backend::View shortcut{};  // what the layer before left for them or this one leaves
+    /// What the next layer begins with, in place of delta; null: nothing, or not of this alone.
+    const model::Norm* next_norm = nullptr;
+  };
+  void finish_rows(const model::LayerSpec& layer, const LayerRows& rows);
+  /// LayerRows::next_norm of a layer.
+  [[nodiscard]] const model::Norm* next_norm(size_t index) const;
+  /// The last branch of a layer.
+  void end_rows(const model::LayerSpec& layer, const LayerRows& rows);
   /// residual += delta times the layer's factor, which delta then holds.
   void add_branch(const model::LayerSpec& layer, backend::View residual, backend::View delta);
   void blend(const model::Blend& blend, backend::View residual, backend::View delta);
