@@ -1,6 +1,9 @@
 #include "engine/model.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "engine/row_slices.h"
 
 namespace plimsoll::engine {
 
@@ -159,8 +162,7 @@ void Model::layer(Step& step, size_t index, View hidden) {
   mix(step, index, input, delta);
   const model::Norm* next = next_norm(index);
   step.normed = next != nullptr;
-  for (int64_t first = 0; first < delta.rows; first += kMlpRows) {
-    const int64_t count = std::min(kMlpRows, delta.rows - first);
+  for_row_slices(delta.rows, backend_.scratch(), [&](int64_t first, int64_t count) {
     const View residual = step.residual.slice_rows(first, count);
     const bool shortcut = layer.shortcut || layer.ends_shortcut;
     finish_rows(layer, {residual, delta.slice_rows(first, count),
@@ -174,7 +176,7 @@ void Model::layer(Step& step, size_t index, View hidden) {
     if (layer.factor != model::kNoWeight) {
       backend_.multiply_factors(residual, weight(layer.factor), {});
     }
-  }
+  });
 }
 
 void Model::attention(const Step& step, size_t index, View input, View out) {

@@ -73,10 +73,6 @@ struct ModelCaches {
 /// Whether a model has weights of its own or those of another of the same spec.
 enum class WeightsOf : uint8_t { itself, another };
 
-/// Rows that the MLP takes at a time. Rows do not know of each other, so this bounds scratch and
-/// changes no bit.
-inline constexpr int64_t kMlpRows = 2048;
-
 class Model {
  public:
   /// Takes the regions "weights" (its own), "kv blocks" and, where it has any, "recurrent states"

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/model.h"
+#include "engine/row_slices.h"
 
 namespace plimsoll::engine {
 
@@ -54,9 +55,8 @@ void Model::shared_block(const Step& step, size_t index, View out) {
     attention(step, index, wide, attended);
   }
   norm(attended, attended, block.mlp_norm);
-  for (int64_t first = 0; first < out.rows; first += kMlpRows) {
+  for_row_slices(out.rows, backend_.scratch(), [&](int64_t first, int64_t count) {
     const Scope inner(backend_.scratch());
-    const int64_t count = std::min(kMlpRows, out.rows - first);
     const View fed = take("block mlp", count, hidden);
     gated({.intermediate = block.mlp.intermediate,
            .activation = block.mlp.activation,
@@ -65,7 +65,7 @@ void Model::shared_block(const Step& step, size_t index, View out) {
            .adapter = block.adapter},
           attended.slice_rows(first, count), fed);
     linear(out.slice_rows(first, count), fed, block.out, Activation::none);
-  }
+  });
   backend_.add(out, step.residual);
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/model.h"
+#include "engine/row_slices.h"
 
 namespace plimsoll::engine {
 
@@ -105,16 +106,15 @@ void Model::run_branches(const Step& step, size_t index, View x, View out) {
     backend_.add(out, normed);
     backend_.scale(out, std::sqrt(0.5f));
   }
-  for (int64_t first = 0; first < x.rows; first += kMlpRows) {
+  for_row_slices(x.rows, backend_.scratch(), [&](int64_t first, int64_t count) {
     const Scope scope(backend_.scratch());
-    const int64_t count = std::min(kMlpRows, x.rows - first);
     const View rows = out.slice_rows(first, count);
     const View in = take("mlp in", count, x.columns), delta = take("delta", count, x.columns);
     norm(in, rows, layer.mlp_norm);
     feed_forward(layer.mlp, {in, rows}, delta);
     norm(delta, delta, layer.mlp_post_norm);
     backend_.add(rows, delta);
-  }
+  });
 }
 
 void Model::correct_streams(const StreamLayer& spec, View made, View streams) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/rounding.h"
+#include "engine/row_slices.h"
 #include "engine/vision/windows.h"
 
 namespace plimsoll::engine {
@@ -15,8 +16,6 @@ using model::VisionLayer;
 
 namespace {
 
-/// Rows that the MLP takes at a time: rows do not know of each other.
-constexpr int64_t kTowerMlpRows = 2048;
 constexpr float kTowerRandomScale = 1e-3f;
 /// Pieces of pixel values that a thread takes at a time.
 constexpr int64_t kPieces = 256;
@@ -241,9 +240,9 @@ void VisionTower::run_layers(View x, const EncoderArrays& arrays, const Features
   int64_t done = 0;
   for (const VisionLayer& layer : spec_.layers) {
     attend(layer, x, {layer.windowed ? arrays.windows() : arrays.frames(), cache, angles});
-    for (int64_t first = 0; first < x.rows; first += kTowerMlpRows) {
-      feed_forward(layer, x.slice_rows(first, std::min(kTowerMlpRows, x.rows - first)));
-    }
+    for_row_slices(x.rows, backend_.scratch(), [&](int64_t first, int64_t count) {
+      feed_forward(layer, x.slice_rows(first, count));
+    });
     keep_features(++done, x, kept);
   }
 }
