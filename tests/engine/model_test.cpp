@@ -155,12 +155,26 @@ TEST_CASE("the last layer leaves out rows whose logits nobody wants") {
   CHECK(none.back() == "attention 5");
 }
 
-TEST_CASE("the MLP takes long steps in slices") {
+TEST_CASE("a layer's last sum is one op with the norm that the next begins with") {
+  testing::Shape shape;
+  shape.windows = {0, 0, 0};
+  const Ops layer = {"linear 2 64>128", "attention 2",     "linear 2 64>64",
+                     "add_norm 2",      "linear 2 64>192", "linear 2 96>64"};
+  Ops expected{"norm 2"};
+  for (const char* last : {"add_norm 2", "add_norm 2", "add 2 in place"}) {
+    expected.insert(expected.end(), layer.begin(), layer.end());
+    expected.push_back(last);
+  }
+  expected.push_back("norm 2 in place");
+  CHECK(ops_of(shape, 2, 2) == expected);
+}
+
+TEST_CASE("the MLP takes long steps in even slices") {
   testing::Shape shape;
   shape.windows = {0};
   shape.max_position = 5000;
   const Ops ops = ops_of(shape, 5000, 5000);
   CHECK(std::count(ops.begin(), ops.end(), "linear 5000 64>128") == 1);
-  CHECK(std::count(ops.begin(), ops.end(), "linear 2048 64>192") == 2);
-  CHECK(std::count(ops.begin(), ops.end(), "linear 904 64>192") == 1);
+  CHECK(std::count(ops.begin(), ops.end(), "linear 1667 64>192") == 2);
+  CHECK(std::count(ops.begin(), ops.end(), "linear 1666 64>192") == 1);
 }

@@ -13,7 +13,8 @@ constexpr int64_t kBlock = 512;
 /// Strips that one task multiplies at most.
 constexpr int64_t kTaskStrips = 4;
 /// From this many tiles on, a task's strips are multiplied together, so that a tile is read once
-/// for all of them; below, one by one, so that the weight is read in the order of memory.
+/// for all of them; below, one by one, so that the weight is read in the order of memory. Those of
+/// a single tile are streams of memory side by side.
 constexpr int64_t kManyTiles = 8;
 /// Bytes that a single tile's products fetch ahead.
 constexpr size_t kPrefetchDistance = 4096;
@@ -52,7 +53,8 @@ void CpuBackend::multiply(const Product& product) {
     } else if (has_tiles(product.dtype, product.k / product.slices)) {
       multiply_tiles(product, job, first, last);
     } else {
-      step(product_tiles(job.rows) < kManyTiles ? 1 : task_strips,
+      const int64_t tiles = product_tiles(job.rows);
+      step(tiles == 1 || tiles >= kManyTiles ? task_strips : 1,
            [&](int64_t s, int64_t count) { multiply_strips(product, job, s, count); });
     }
   };
@@ -113,7 +115,9 @@ void CpuBackend::multiply_slice(const Product& product, const ProductJob& job,
   // Over its tiles, a block's products fetch the block after it.
   const int64_t steps_bytes =
       kPrefetchSteps * pair_step(product.dtype) * static_cast<int64_t>(column_bytes);
-  const auto lines = static_cast<int>(divide_up(steps_bytes / 64, tiles));
+  // Halves of a strip are fetched twice where that is asked for.
+  const bool ahead_pays = tiles > 1 || job.rows <= kernels_.strip_rows;
+  const auto lines = ahead_pays ? static_cast<int>(divide_up(steps_bytes / 64, tiles)) : 0;
   const int64_t end = (slice + 1) * width;
   for (int64_t begin = slice * width; begin < end; begin += block)
     for (int64_t t = 0; t < tiles; ++t) {

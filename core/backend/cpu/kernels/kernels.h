@@ -192,6 +192,7 @@ struct IndexTile {
 
 struct Kernels {
   int product_rows;  // rows of a product tile at most
+  int strip_rows;    // that read a strip in the order of memory; more read it in two halves
   /// Bytes that one element of a packed row takes for weights of this type.
   size_t (*packed_element)(DType weight);
   /// Packs rows of `k` floats for products with weights of type `weight`: [padded k / step][rows]

@@ -13,6 +13,7 @@ namespace {
 
 constexpr Kernels kernel_table() {
   return {.product_rows = kProductRows,
+          .strip_rows = kSums / kStripVectors,
           .packed_element = packed_element,
           .pack_rows = pack_rows,
           .product = product,

@@ -3,6 +3,7 @@
 // column alone.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "backend/cpu/kernels/kernels.h"
@@ -66,6 +67,8 @@ using Bf16Product = WidenedBf16Product;
 constexpr int kStripVectors = static_cast<int>(kStrip) / kLanes;
 /// Registers left for sums beside four weights and a scalar.
 constexpr int kSums = kRegisters - 6;
+/// Strips that few rows are multiplied with side by side: memory gives more to several streams.
+constexpr int kStreams = 4;
 /// Rows of the largest tile: two vectors of columns each.
 constexpr int kProductRows = kSums / 2;
 static_assert(kProductRows <= kMaxProductRows);
@@ -88,41 +91,50 @@ PLIMSOLL_INLINE void multiply_step(const typename P::A* a, const std::byte* weig
   }
 }
 
-/// R rows times V vectors of columns of one strip.
-template <typename P, int R, int V>
+/// R rows times V vectors of columns of S strips.
+template <typename P, int R, int V, int S = 1>
 void multiply(const ProductTile& tile, const std::byte* weights, float* c,
               const std::byte* prefetch) {
   constexpr size_t kStepBytes = kStrip * P::kStep * P::kWeight;
   const auto* a = static_cast<const typename P::A*>(tile.a);
   const int64_t steps = (tile.k_end - tile.k_begin) / P::kStep;
   weights += static_cast<size_t>(tile.k_begin / P::kStep) * kStepBytes;
-  Vf sums[R * V];
+  Vf sums[S * R * V];
+  const auto at = [&](int i) {
+    return c + i / (R * V) * kStrip + i / V % R * tile.c_stride + i % V * kLanes;
+  };
 #pragma GCC unroll 32
-  for (int i = 0; i < R * V; ++i)
-    sums[i] = tile.continues ? load(c + i / V * tile.c_stride + i % V * kLanes) : splat(0.f);
+  for (int i = 0; i < S * R * V; ++i) sums[i] = tile.continues ? load(at(i)) : splat(0.f);
+  const auto step = [&] {
+#pragma GCC unroll 8
+    for (int strip = 0; strip < S; ++strip)
+      multiply_step<P, R, V>(a, weights + strip * tile.strip_bytes, sums + strip * R * V);
+    a += R * P::kParts;
+    weights += kStepBytes;
+  };
   int64_t s = 0;
   for (; s + kPrefetchSteps <= steps; s += kPrefetchSteps) {
     for (int i = 0; i < tile.prefetch_lines; ++i) __builtin_prefetch(prefetch + 64 * i, 0, 2);
     prefetch += 64 * tile.prefetch_lines;
-    for (int i = 0; i < kPrefetchSteps; ++i) {
-      multiply_step<P, R, V>(a, weights, sums);
-      a += R * P::kParts;
-      weights += kStepBytes;
-    }
+    for (int i = 0; i < kPrefetchSteps; ++i) step();
   }
-  for (; s < steps; ++s) {
-    multiply_step<P, R, V>(a, weights, sums);
-    a += R * P::kParts;
-    weights += kStepBytes;
-  }
+  for (; s < steps; ++s) step();
 #pragma GCC unroll 32
-  for (int i = 0; i < R * V; ++i) store(c + i / V * tile.c_stride + i % V * kLanes, sums[i]);
+  for (int i = 0; i < S * R * V; ++i) store(at(i), sums[i]);
 }
 
 template <typename P, int R>
 void product_rows(const ProductTile& tile) {
   constexpr int V = R * kStripVectors <= kSums ? kStripVectors : 2;
-  for (int strip = 0; strip < tile.strips; ++strip)
+  constexpr int S = std::min(kStreams, kSums / (R * kStripVectors));
+  int strip = 0;
+  if constexpr (S > 1)
+    for (; strip + S <= tile.strips; strip += S) {
+      const size_t offset = static_cast<size_t>(strip) * tile.strip_bytes;
+      multiply<P, R, V, S>(tile, tile.weight + offset, tile.c + strip * kStrip,
+                           tile.prefetch + offset);
+    }
+  for (; strip < tile.strips; ++strip)
     for (int v = 0; v < kStripVectors; v += V) {
       const size_t offset = static_cast<size_t>(strip) * tile.strip_bytes;
       multiply<P, R, V>(tile, tile.weight + offset + v * (kLanes * P::kStep * P::kWeight),
