@@ -5,7 +5,7 @@
 #include "kernels/products/packed_kernels.h"
 #include "kernels/products/packed_scales.cuh"
 #include "kernels/products/packed_sums.cuh"
-#include "kernels/products/store_as.h"
+#include "kernels/runtime/store_as.h"
 #include "kernels/rows/activation.h"
 #include "kernels/runtime/launch.h"
 

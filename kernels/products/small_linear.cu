@@ -1,7 +1,7 @@
 #include "kernels/products/small_linear.h"
 
 #include "kernels/products/few_rows.h"
-#include "kernels/products/store_as.h"
+#include "kernels/runtime/store_as.h"
 #include "kernels/rows/activation.h"
 
 namespace plimsoll::kernels {

@@ -208,7 +208,7 @@ class State {
     const float sum = sum_by_keys(out);
     const int own = column_ + own_column();
     if (key_lane_ % kSame == 0 && own < tile_.count)
-      store_one(op_.out, row, int64_t{tile_.head} * op_.values + tile_.first + own, sum);
+      store_as(op_.out, row, int64_t{tile_.head} * op_.values + tile_.first + own, sum);
   }
 
  private:
@@ -268,19 +268,7 @@ __global__ void __launch_bounds__(kThreads) delta_kernel(Delta op, DeviceBatch b
   auto& stage = *shared_array<Stage<kQuads>>();
   const Tile tile = tile_of(op);
   const SequenceRows rows = rows_of(batch, op.states, tile.sequence);
-  Ahead<kQuads> ahead;
-  ahead.load(op, tile, rows, 0);
-  State<kQuads> state(op, tile);
-  state.load(rows);
-  for (int base = 0; base < rows.count; base += kStage) {
-    __syncthreads();  // all have used the stage before
-    ahead.put(op, tile, rows, base, stage);
-    __syncthreads();
-    ahead.load(op, tile, rows, base + kStage);
-    const int tokens = min(kStage, rows.count - base);
-    for (int k = 0; k < tokens; ++k) state.step(stage, k, rows.first + base + k);
-  }
-  if (rows.keeps) state.store(rows);
+  go_over_rows<kStage, Ahead<kQuads>, State<kQuads>>(op, tile, rows, stage);
 }
 
 template <int kQuads>

@@ -6,6 +6,7 @@
 
 #include "kernels/runtime/device_batch.h"
 #include "kernels/runtime/dispatch.h"
+#include "kernels/runtime/store_as.h"
 
 namespace plimsoll::kernels {
 
@@ -103,20 +104,6 @@ __device__ inline float load_one(const Input& in, int64_t row, int64_t column) {
   return Vector{in.data, in.dtype}.at(row * in.stride + column);
 }
 
-__device__ inline void store_one(const View& out, int64_t row, int64_t column, float value) {
-  const int64_t at = row * out.stride + column;
-  switch (out.dtype) {
-    case DType::bf16:
-      static_cast<__nv_bfloat16*>(out.data)[at] = from_float<__nv_bfloat16>(value);
-      return;
-    case DType::f16:
-      static_cast<__half*>(out.data)[at] = from_float<__half>(value);
-      return;
-    default:
-      static_cast<float*>(out.data)[at] = value;
-  }
-}
-
 /// Four floats of a state, of which `count` are there, zeros behind them.
 __device__ inline float4 load_state(const float* from, int64_t count, bool packed) {
   if (packed && count >= 4) return *reinterpret_cast<const float4*>(from);
@@ -133,6 +120,26 @@ __device__ inline void store_state(float* to, const float4& values, int64_t coun
   const float four[4] = {values.x, values.y, values.z, values.w};
   for (int j = 0; j < 4; ++j)
     if (j < count) to[j] = four[j];
+}
+
+/// Takes a state over a sequence's rows, kStage of them at a time: while these are computed from
+/// `stage`, the inputs of the next ones are on their way to registers (Ahead).
+template <int kStage, typename Ahead, typename State, typename Op, typename Tile, typename Stage>
+__device__ __forceinline__ void go_over_rows(const Op& op, const Tile& tile,
+                                             const SequenceRows& rows, Stage& stage) {
+  Ahead ahead;
+  ahead.load(op, tile, rows, 0);
+  State state(op, tile);
+  state.load(rows);
+  for (int base = 0; base < rows.count; base += kStage) {
+    __syncthreads();  // all have used the stage before
+    ahead.put(op, tile, rows, base, stage);
+    __syncthreads();
+    ahead.load(op, tile, rows, base + kStage);
+    const int tokens = min(kStage, rows.count - base);
+    for (int k = 0; k < tokens; ++k) state.step(stage, k, rows.first + base + k);
+  }
+  if (rows.keeps) state.store(rows);
 }
 
 /// The sum over kLanes lanes, kStride apart, of each of kCount values: the l-th of them gets that

@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kWarps * 32) recurrence_kernel(Recurrence op, 
         stage.h[k][lane] = h = stage.decay[k][lane] * h + stage.input[k][lane];
     __syncthreads();
     for (int k = warp; k < tokens; k += kWarps)
-      if (there) store_one(op.out, rows.first + base + k, channel, stage.h[k][lane]);
+      if (there) store_as(op.out, rows.first + base + k, channel, stage.h[k][lane]);
   }
   if (there && warp == 0 && rows.keeps) rows.state[channel] = h;
 }

@@ -179,7 +179,7 @@ class States {
     constexpr int kSame = S::kLanes / S::kChannels;  // lanes that have the sum
     const int mine = lane_ / kSame;
     if (lane_ % kSame == 0 && mine < count_)
-      store_one(op_.out, row, channel_ + mine, sum + skip_ * stage.x[k][own_ + mine]);
+      store_as(op_.out, row, channel_ + mine, sum + skip_ * stage.x[k][own_ + mine]);
   }
 
  private:
@@ -222,19 +222,7 @@ __global__ void __launch_bounds__(kThreads, S::kBlocks)
   auto& stage = *shared_array<Stage<S>>();
   const Tile tile = tile_of<S>(op, groups);
   const SequenceRows rows = rows_of(batch, op.states, tile.sequence);
-  Ahead<S> ahead;
-  ahead.load(op, tile, rows, 0);
-  States<S> states(op, tile);
-  states.load(rows);
-  for (int base = 0; base < rows.count; base += kStage) {
-    __syncthreads();  // all have used the stage before
-    ahead.put(op, tile, rows, base, stage);
-    __syncthreads();
-    ahead.load(op, tile, rows, base + kStage);
-    const int tokens = min(kStage, rows.count - base);
-    for (int k = 0; k < tokens; ++k) states.step(stage, k, rows.first + base + k);
-  }
-  if (rows.keeps) states.store(rows);
+  go_over_rows<kStage, Ahead<S>, States<S>>(op, tile, rows, stage);
 }
 
 template <typename S>
