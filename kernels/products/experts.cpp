@@ -20,10 +20,10 @@ void multiply(const Experts& op, const ExpertStack& stack, const View& out, cons
     const ExpertProduct product{out, in, stack.data, slots_per_row};
     return multiply_experts(product, slots, stream);
   }
-  const PackedSegments segments(*stack.packed, in.dtype, 0);
+  const backend::Segments segments = packed_segments(*stack.packed, in.dtype, 0);
   PackedInputs inputs(in, op.rewritten, stream);
   inputs.of_slots(slots, slots_per_row);
-  for (const PackedSegment& segment : segments.parts) {
+  for (const backend::Segment& segment : segments.parts) {
     const PackedPart part = packed_part(*stack.packed, stack.data, segments, segment);
     const PackedTiles tiles = op.one_arrangement ? PackedTiles::many : PackedTiles::by_rows;
     const View rows = inputs.rows_for(part);

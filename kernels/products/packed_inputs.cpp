@@ -5,8 +5,7 @@ namespace plimsoll::kernels {
 using model::InputRounding;
 
 PackedPart packed_part(const model::WeightSpec& spec, const void* data,
-                       const backend::cuda::PackedSegments& segments,
-                       const backend::cuda::PackedSegment& segment) {
+                       const backend::Segments& segments, const backend::Segment& segment) {
   return {.packing = &*segment.part->packing,
           .layout = backend::cuda::PackedMatrix(*segment.part, spec.columns()),
           .data = static_cast<const std::byte*>(data) + segment.offset,

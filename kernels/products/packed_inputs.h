@@ -11,8 +11,7 @@ namespace plimsoll::kernels {
 
 /// A quantised segment of a weight (of the first expert's) that lies at `data`.
 PackedPart packed_part(const model::WeightSpec& spec, const void* data,
-                       const backend::cuda::PackedSegments& segments,
-                       const backend::cuda::PackedSegment& segment);
+                       const backend::Segments& segments, const backend::Segment& segment);
 
 class PackedInputs {
  public:

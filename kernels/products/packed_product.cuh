@@ -5,9 +5,9 @@
 #include "kernels/products/packed_kernels.h"
 #include "kernels/products/packed_scales.cuh"
 #include "kernels/products/packed_sums.cuh"
-#include "kernels/runtime/store_as.h"
 #include "kernels/rows/activation.h"
 #include "kernels/runtime/launch.h"
+#include "kernels/runtime/store_as.h"
 
 namespace plimsoll::kernels {
 

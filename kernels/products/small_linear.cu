@@ -1,8 +1,8 @@
 #include "kernels/products/small_linear.h"
 
 #include "kernels/products/few_rows.h"
-#include "kernels/runtime/store_as.h"
 #include "kernels/rows/activation.h"
+#include "kernels/runtime/store_as.h"
 
 namespace plimsoll::kernels {
 namespace {

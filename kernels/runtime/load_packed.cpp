@@ -93,8 +93,8 @@ void load_packed(Loader& loader, const backend::Weight& weight, const backend::R
   const auto row_bytes = static_cast<size_t>(spec.columns()) * dtype_size(weight.dtype);
   auto* matrix = static_cast<std::byte*>(weight.data);
   for (int64_t m = 0; m < spec.matrices(); ++m) {
-    const PackedSegments segments(spec, weight.dtype, m);
-    for (const PackedSegment& segment : segments.parts) {
+    const backend::Segments segments = packed_segments(spec, weight.dtype, m);
+    for (const backend::Segment& segment : segments.parts) {
       std::byte* const to = matrix + segment.offset;
       if (segment.part->packing) {
         PartLoader(loader, *segment.part, spec.columns(), *read.packed(segment.index), to).load();

@@ -6,17 +6,17 @@
 
 namespace plimsoll::kernels {
 
+using backend::Segment;
 using backend::View;
 using backend::Weight;
-using backend::cuda::PackedSegment;
-using backend::cuda::PackedSegments;
+using backend::cuda::packed_segments;
 
 void CudaBackend::linear_packed(View out, View in, const Weight& weight, const Weight& bias,
                                 model::Activation activation, std::byte* workspace) {
   note_packed(*weight.spec, in.dtype);
-  const PackedSegments segments(*weight.spec, weight.dtype, 0);
+  const backend::Segments segments = packed_segments(*weight.spec, weight.dtype, 0);
   PackedInputs inputs(in, workspace, stream());
-  for (const PackedSegment& segment : segments.parts) {
+  for (const backend::Segment& segment : segments.parts) {
     const View columns = out.slice_columns(segment.first_row, segment.part->rows());
     Weight own_bias = bias;
     if (bias) {

@@ -83,11 +83,7 @@ struct InputShare {
   InputShare(backend::Backend& backend, const Packing& packing, const RandomPart& values,
              int64_t rows, int64_t columns, int64_t rank, int64_t ranks) {
     const int64_t own = columns / ranks;
-    model::Part part{.tensor = "part.weight",
-                     .stored_shape = {rows, columns},
-                     .block_rows = rows,
-                     .block_stride = rows};
-    part.packing = packing;
+    model::Part part = packed_part(packing, rows, columns);
     for (int64_t other = 1; other < ranks; ++other)
       part.packing->lead = std::max(part.packing->lead, packing.inputs_before(other * own));
     spec.parts = {part};

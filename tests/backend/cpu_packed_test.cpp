@@ -25,12 +25,7 @@ struct PackedWeight {
     int64_t total = 0;
     std::vector<std::unique_ptr<RandomPart>> parts;
     for (const int64_t count : rows) {
-      model::Part part{.tensor = "part.weight",
-                       .stored_shape = {count, columns},
-                       .block_rows = count,
-                       .block_stride = count};
-      part.packing = packing;
-      spec.parts.push_back(part);
+      spec.parts.push_back(packed_part(packing, count, columns));
       parts.push_back(
           std::make_unique<RandomPart>(packing, count, columns, static_cast<uint32_t>(7 + total)));
       total += count;

@@ -7,12 +7,23 @@
 #include <vector>
 
 #include "base/float8.h"
+#include "model/model_spec.h"
 #include "model/packing.h"
 
 namespace plimsoll::testing {
 
 inline constexpr std::array<float, 16> kNumbers = {0,    0.5f,  1,  1.5f,  2,  3,  4,  6,
                                                    -0.f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+
+/// A part [rows, columns] of a checkpoint, alone in its tensor.
+inline model::Part packed_part(const model::Packing& packing, int64_t rows, int64_t columns) {
+  model::Part part{.tensor = "part.weight",
+                   .stored_shape = {rows, columns},
+                   .block_rows = rows,
+                   .block_stride = rows};
+  part.packing = packing;
+  return part;
+}
 
 /// Random codes, scales and zero points of one part, and the weights that they are.
 class RandomPart final : public model::PackedRows {

@@ -26,12 +26,7 @@ struct PackedWeight {
     std::vector<std::unique_ptr<RandomPart>> parts;
     for (int64_t e = 0; e < experts; ++e)
       for (const int64_t count : rows) {
-        model::Part part{.tensor = "part.weight",
-                         .stored_shape = {count, columns},
-                         .block_rows = count,
-                         .block_stride = count};
-        part.packing = packing;
-        spec.parts.push_back(part);
+        spec.parts.push_back(packed_part(packing, count, columns));
         parts.push_back(std::make_unique<RandomPart>(packing, count, columns,
                                                      static_cast<uint32_t>(7 + parts.size())));
         add_values(*parts.back(), count);

@@ -56,7 +56,7 @@ std::vector<PackedCase> packed_cases() {
 /// A product through what a launch takes: rewritten rows in a workspace of the planned size.
 void multiply(const PackedWeight& weight, const View& out, const View& in,
               const kernels::Vector& bias, Activation activation, kernels::PackedTiles tiles) {
-  const backend::cuda::PackedSegments segments(weight.spec, in.dtype, 0);
+  const backend::Segments segments = backend::cuda::packed_segments(weight.spec, in.dtype, 0);
   const DeviceBytes workspace(
       backend::CudaFootprint({}).linear_workspace(in.rows, weight.spec, in.dtype));
   kernels::PackedInputs inputs(in, static_cast<std::byte*>(workspace.data()), kStream);

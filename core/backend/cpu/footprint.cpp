@@ -17,7 +17,7 @@ class CpuFootprint final : public Footprint {
   [[nodiscard]] size_t weight_bytes(const model::WeightSpec& spec, DType dtype) const override {
     // All experts' matrices are alike.
     if (spec.is_packed()) {
-      return static_cast<size_t>(spec.matrices()) * Segments(spec, dtype, 0).end;
+      return static_cast<size_t>(spec.matrices()) * packed_segments(spec, dtype, 0).end;
     }
     const auto elements = static_cast<size_t>(spec.elements());
     if (spec.is_vector()) return elements * sizeof(float);

@@ -109,7 +109,7 @@ void CpuBackend::load_packed(const Weight& weight, const RowReader& read) {
   const model::WeightSpec& spec = *weight.spec;
   auto* matrix = static_cast<std::byte*>(weight.data);
   for (int64_t m = 0; m < spec.matrices(); ++m) {
-    const Segments segments(spec, weight.dtype, m);
+    const Segments segments = packed_segments(spec, weight.dtype, m);
     for (const Segment& segment : segments.parts) {
       std::byte* const to = matrix + segment.offset;
       if (segment.part->packing) {

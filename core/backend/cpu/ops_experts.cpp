@@ -66,7 +66,7 @@ void CpuBackend::multiply_experts(const ExpertSlots& slots, const Weight& weight
   const bool is_packed = spec.is_packed();
   const DType dtype = is_packed ? DType::f32 : weight.dtype;
   const size_t row_bytes = static_cast<size_t>(padded_columns(k)) * kernels_.packed_element(dtype);
-  const Segments segments = is_packed ? Segments(spec, weight.dtype, 0) : Segments();
+  const Segments segments = is_packed ? packed_segments(spec, weight.dtype, 0) : Segments();
   const size_t matrix = is_packed ? segments.end : matrix_bytes(spec, weight.dtype);
   const size_t parts = spec.parts.size() / static_cast<size_t>(spec.matrices());
   std::vector<InputRule> rules(static_cast<size_t>(slots.experts));  // that rows are packed by

@@ -191,7 +191,7 @@ void CpuBackend::linear_packed(View out, View in, const Weight& weight, const We
   auto* const maxima = reinterpret_cast<float*>(workspace + packed_rows_bytes(in.rows, in.columns));
   const SharedMost most = find_most(in.rows, in.columns, row_of, weight, maxima);
   std::optional<std::pair<DType, InputRule>> rows_are;
-  for (const Segment& segment : Segments(*weight.spec, weight.dtype, 0).parts) {
+  for (const Segment& segment : packed_segments(*weight.spec, weight.dtype, 0).parts) {
     const bool packed = segment.part->packing.has_value();
     const DType dtype = packed ? DType::f32 : weight.dtype;
     const std::byte* const matrix = static_cast<const std::byte*>(weight.data) + segment.offset;

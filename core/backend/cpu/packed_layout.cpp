@@ -64,18 +64,12 @@ InputRule input_rule(const model::Part& part, int64_t columns, const std::byte* 
   return rule;
 }
 
-Segments::Segments(const model::WeightSpec& spec, DType dtype, int64_t matrix) {
-  const size_t count = spec.parts.size() / static_cast<size_t>(spec.matrices());
-  const size_t first = static_cast<size_t>(matrix) * count;
-  int64_t row = 0;
-  for (size_t i = first; i < first + count; ++i) {
-    const model::Part& part = spec.parts[i];
-    const size_t bytes = part.packing ? PackedPart(part, spec.columns()).bytes
-                                      : static_cast<size_t>(divide_up(part.rows(), kStrip)) *
-                                            strip_bytes(spec.columns(), dtype);
-    parts.push_back({&part, i, row, take(end, bytes)});
-    row += part.rows();
-  }
+Segments packed_segments(const model::WeightSpec& spec, DType dtype, int64_t matrix) {
+  return {spec, matrix, kAligned, [&](const model::Part& part) {
+            if (part.packing) return PackedPart(part, spec.columns()).bytes;
+            return static_cast<size_t>(divide_up(part.rows(), kStrip)) *
+                   strip_bytes(spec.columns(), dtype);
+          }};
 }
 
 }  // namespace plimsoll::backend

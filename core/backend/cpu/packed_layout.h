@@ -8,6 +8,7 @@
 
 #include "backend/cpu/layout.h"
 #include "backend/cpu/round_inputs.h"
+#include "backend/packed_segments.h"
 
 namespace plimsoll::backend {
 
@@ -59,21 +60,7 @@ struct RowMaxima {
 /// How the inputs of a quantised part at `data` are rounded.
 InputRule input_rule(const model::Part& part, int64_t columns, const std::byte* data);
 
-/// Some outputs of a matrix: a quantised part, or a plain one as a packed matrix of its own.
-struct Segment {
-  const model::Part* part = nullptr;
-  size_t index = 0;       // of the part in the weight
-  int64_t first_row = 0;  // in the matrix
-  size_t offset = 0;      // bytes from the matrix's
-};
-
-/// The parts of one matrix of a quantised weight; `end` is where the next matrix would begin.
-struct Segments {
-  std::vector<Segment> parts;
-  size_t end = 0;
-
-  Segments() = default;
-  Segments(const model::WeightSpec& spec, DType dtype, int64_t matrix);
-};
+/// The parts of one matrix of a quantised weight; a plain one is a packed matrix of its own.
+Segments packed_segments(const model::WeightSpec& spec, DType dtype, int64_t matrix);
 
 }  // namespace plimsoll::backend

@@ -189,7 +189,8 @@ void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec,
 size_t CudaFootprint::weight_bytes(const model::WeightSpec& spec, DType dtype) const {
   // All experts' matrices are alike.
   if (spec.is_packed()) {
-    return aligned(static_cast<size_t>(spec.matrices()) * cuda::PackedSegments(spec, dtype, 0).end);
+    return aligned(static_cast<size_t>(spec.matrices()) *
+                   cuda::packed_segments(spec, dtype, 0).end);
   }
   return aligned(static_cast<size_t>(spec.elements()) * dtype_size(dtype));
 }

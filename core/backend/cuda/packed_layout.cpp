@@ -171,18 +171,11 @@ std::vector<int32_t> slot_order(const model::Part& part, const PackedMatrix& lay
   return order;
 }
 
-PackedSegments::PackedSegments(const model::WeightSpec& spec, DType dtype, int64_t matrix) {
-  const size_t count = spec.parts.size() / static_cast<size_t>(spec.matrices());
-  const size_t first = static_cast<size_t>(matrix) * count;
-  int64_t row = 0;
-  for (size_t i = first; i < first + count; ++i) {
-    const model::Part& part = spec.parts[i];
-    const size_t bytes =
-        part.packing ? PackedMatrix(part, spec.columns()).bytes
-                     : static_cast<size_t>(part.rows() * spec.columns()) * dtype_size(dtype);
-    parts.push_back({&part, i, row, take(end, bytes)});
-    row += part.rows();
-  }
+Segments packed_segments(const model::WeightSpec& spec, DType dtype, int64_t matrix) {
+  return {spec, matrix, kPieceBytes, [&](const model::Part& part) {
+            if (part.packing) return PackedMatrix(part, spec.columns()).bytes;
+            return static_cast<size_t>(part.rows() * spec.columns()) * dtype_size(dtype);
+          }};
 }
 
 int64_t rewritten_columns(const model::WeightSpec& spec) {

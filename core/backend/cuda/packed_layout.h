@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/packed_segments.h"
 #include "model/model_spec.h"
 
 namespace plimsoll::backend::cuda {
@@ -80,21 +81,8 @@ void pack_zeros(const PackedMatrix& layout, const model::PackedRows& rows, int64
 std::vector<int32_t> slot_order(const model::Part& part, const PackedMatrix& layout,
                                 const model::PackedRows& rows);
 
-/// Some outputs of a matrix: a quantised part, or a plain one, row-major.
-struct PackedSegment {
-  const model::Part* part = nullptr;
-  size_t index = 0;       // of the part in the weight
-  int64_t first_row = 0;  // in the matrix
-  size_t offset = 0;      // bytes from the matrix's
-};
-
-/// The parts of one matrix of a quantised weight; `end` is where the next matrix begins.
-struct PackedSegments {
-  std::vector<PackedSegment> parts;
-  size_t end = 0;
-
-  PackedSegments(const model::WeightSpec& spec, DType dtype, int64_t matrix);
-};
+/// The parts of one matrix of a quantised weight; a plain one is row-major.
+Segments packed_segments(const model::WeightSpec& spec, DType dtype, int64_t matrix);
 
 /// Columns of the widest row that a product with one of the weight's parts reads rewritten; 0: all
 /// read rows as they are.

@@ -116,7 +116,7 @@ class PackedCopies {
   }
   [[nodiscard]] double bytes() const { return static_cast<double>(bytes_); }
   kernels::PackedPart next() {
-    const backend::cuda::PackedSegments segments(spec_, DType::bf16, 0);
+    const backend::Segments segments = backend::cuda::packed_segments(spec_, DType::bf16, 0);
     return kernels::packed_part(spec_, at(turn_++ % copies_), segments, segments.parts[0]);
   }
 
