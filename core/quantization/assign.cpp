@@ -55,6 +55,7 @@ class Assignment {
       for (Part& part : weight.parts) assign(id, weight, part);
       if (weight.is_stack()) check_alike(weight);
     }
+    for (WeightSpec& weight : spec_.towers) assign_tower(weight);
   }
 
  private:
@@ -67,7 +68,20 @@ class Assignment {
   void assign(model::WeightId id, const WeightSpec& weight, Part& part) const {
     if (!part.tensor.ends_with(kWeight)) return;
     const StoredMatrix matrix = stored_matrix(weight, part, find_);
-    const WeightScheme scheme = scheme_of(id, matrix);
+    pack(part, matrix, scheme_of(id, matrix));
+  }
+
+  /// Configurations name towers' modules in too many ways: the tensors say which are quantised.
+  void assign_tower(WeightSpec& weight) const {
+    if (weight.use != model::WeightUse::linear || !find_) return;
+    for (Part& part : weight.parts) {
+      if (!part.tensor.ends_with(kWeight)) continue;
+      const StoredMatrix matrix = stored_matrix(weight, part, find_);
+      if (holds_codes(matrix.find)) pack(part, matrix, scheme_of_codes(matrix));
+    }
+  }
+
+  void pack(Part& part, const StoredMatrix& matrix, const WeightScheme& scheme) const {
     if (scheme.plain()) return;
     if (part.transposed) {
       fail(ExitCode::checkpoint_unusable, "{}: quantised and stored transposed, which is not run",
@@ -86,8 +100,11 @@ class Assignment {
     if (!find_) return stated;
     const bool codes = holds_codes(matrix.find);
     if (!codes) return matrix.find("weight") ? WeightScheme{} : stated;
-    if (!stated.plain()) return stated;
-    // "mlp.gate" among the names of what is left whole is not meant for "mlp.gate_proj".
+    return stated.plain() ? scheme_of_codes(matrix) : stated;
+  }
+
+  /// "mlp.gate" among the names of what is left whole is not meant for "mlp.gate_proj".
+  [[nodiscard]] WeightScheme scheme_of_codes(const StoredMatrix& matrix) const {
     const WeightScheme linear = schemes_.linear(module_name(matrix.module));
     return linear.plain() ? schemes_.usual() : linear;
   }

@@ -27,8 +27,17 @@ std::string read_binary(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The sample model's tensors below language_model, and a tower of zeros whose last layer is 0.
-void write_tensors(const fs::path& folder) {
+/// What a tower makes of pictures: nothing, or the same of weights of two kinds.
+enum class Projector : uint8_t { zeros, plain, fp8 };
+
+std::string repeated(const std::string& bytes, size_t size) {
+  std::string all;
+  while (all.size() < size) all += bytes;
+  return all.substr(0, size);
+}
+
+// The sample model's tensors below language_model, and a tower whose last layer is 0.
+void write_tensors(const fs::path& folder, Projector projector) {
   const std::string source = read_binary(test::kModel + "/model.safetensors");
   uint64_t length = 0;
   std::memcpy(&length, source.data(), sizeof length);
@@ -38,23 +47,33 @@ void write_tensors(const fs::path& folder) {
   for (const auto& [name, tensor] : header.items()) {
     renamed[name == "__metadata__" ? name : "language_model." + name] = tensor;
   }
-  const auto add = [&](const std::string& name, const std::vector<int64_t>& shape) {
-    int64_t bytes = 2;
-    for (const int64_t size : shape) bytes *= size;
-    renamed[name] = {{"dtype", "BF16"},
-                     {"shape", shape},
-                     {"data_offsets", {data.size(), data.size() + static_cast<size_t>(bytes)}}};
-    data.append(static_cast<size_t>(bytes), '\0');
+  const auto add = [&](const std::string& name, const std::vector<int64_t>& shape,
+                       const std::string& values = std::string(2, '\0'),
+                       const char* dtype = "BF16") {
+    size_t bytes = dtype == std::string("BF16") ? 2 : 1;
+    for (const int64_t size : shape) bytes *= static_cast<size_t>(size);
+    renamed[name] = {
+        {"dtype", dtype}, {"shape", shape}, {"data_offsets", {data.size(), data.size() + bytes}}};
+    data += repeated(values, bytes);
   };
+  const bool sees = projector != Projector::zeros;
+  const std::string one = sees ? "\x80\x3f" : std::string(2, '\0');
+  // 1, 1, -1, 1, -1 in turn, so that neighbouring rows differ.
+  const std::string ones = sees ? one + one + "\x80\xbf" + one + "\x80\xbf" : one;
   const std::string tower = "vision_tower.vision_model.";
   add(tower + "embeddings.class_embedding", {2});
   add(tower + "embeddings.patch_embedding.weight", {2, 3, 1, 1});
   add(tower + "embeddings.position_embedding.weight", {5, 2});
   add(tower + "pre_layrnorm.weight", {2});
-  add(tower + "pre_layrnorm.bias", {2});
-  add("multi_modal_projector.linear_1.weight", {192, 2});
+  add(tower + "pre_layrnorm.bias", {2}, one);
+  add("multi_modal_projector.linear_1.weight", {192, 2}, ones);
   add("multi_modal_projector.linear_1.bias", {192});
-  add("multi_modal_projector.linear_2.weight", {192, 192});
+  if (projector == Projector::fp8) {
+    add("multi_modal_projector.linear_2.weight", {192, 192}, "\x38\x38\xb8\x38\xb8", "F8_E4M3");
+    add("multi_modal_projector.linear_2.weight_scale", {192, 1}, one);
+  } else {
+    add("multi_modal_projector.linear_2.weight", {192, 192}, ones);
+  }
   add("multi_modal_projector.linear_2.bias", {192});
   const std::string text = renamed.dump();
   length = text.size();
@@ -63,34 +82,44 @@ void write_tensors(const fs::path& folder) {
   file << text << data;
 }
 
-void make_llava(const Scratch& scratch) {
+void make_llava(const Scratch& scratch, Projector projector = Projector::zeros) {
   const fs::path folder = scratch.path("llava");
   fs::create_directories(folder);
   for (const char* name : {"generation_config.json", "tokenizer.json", "tokenizer_config.json"}) {
     fs::copy_file(fs::path(test::kModel) / name, folder / name);
   }
-  write_tensors(folder);
-  const Json config = {
-      {"architectures", {"LlavaForConditionalGeneration"}},
-      {"model_type", "llava"},
-      {"dtype", "bfloat16"},
-      {"tie_word_embeddings", true},
-      {"vision_feature_layer", 0},
-      {"image_token_index", kImageToken},
-      {"text_config", parse_json<Json>(read_binary(test::kModel + "/config.json"))},
-      {"vision_config",
-       {{"hidden_size", 2},
-        {"intermediate_size", 2},
-        {"num_hidden_layers", 1},
-        {"num_attention_heads", 1},
-        {"image_size", 2},
-        {"patch_size", 1}}}};
+  write_tensors(folder, projector);
+  Json config = {{"architectures", {"LlavaForConditionalGeneration"}},
+                 {"model_type", "llava"},
+                 {"dtype", "bfloat16"},
+                 {"tie_word_embeddings", true},
+                 {"vision_feature_layer", 0},
+                 {"image_token_index", kImageToken},
+                 {"text_config", parse_json<Json>(read_binary(test::kModel + "/config.json"))},
+                 {"vision_config",
+                  {{"hidden_size", 2},
+                   {"intermediate_size", 2},
+                   {"num_hidden_layers", 1},
+                   {"num_attention_heads", 1},
+                   {"image_size", 2},
+                   {"patch_size", 1}}}};
+  if (projector == Projector::fp8) {
+    const Json weights = {{"num_bits", 8},
+                          {"type", "float"},
+                          {"strategy", "channel"},
+                          {"symmetric", true},
+                          {"dynamic", false}};
+    config["quantization_config"] = {
+        {"quant_method", "compressed-tensors"},
+        {"format", "float-quantized"},
+        {"config_groups", {{"group_0", {{"targets", {"Linear"}}, {"weights", weights}}}}}};
+  }
   scratch.write("llava/config.json", config.dump());
 }
 
 // Pictures of 2 x 2 pixels become four tokens.
-void make_llava_that_sees(const Scratch& scratch) {
-  make_llava(scratch);
+void make_llava_that_sees(const Scratch& scratch, Projector projector = Projector::zeros) {
+  make_llava(scratch, projector);
   scratch.write("llava/preprocessor_config.json",
                 R"({"size": {"shortest_edge": 2}, "crop_size": {"height": 2, "width": 2}})");
 }
@@ -214,6 +243,21 @@ TEST_CASE("run takes for pictures what plan says, and plan counts their tokens")
     CHECK(met == (flags.empty() ? 2 : 0));
     if (flags.empty()) CHECK(plan["prompts"]["prompt_tokens"] == 12);
   }
+}
+
+TEST_CASE("a quantised projector makes of a picture what the same values do") {
+  const auto answer = [](Projector projector) {
+    const Scratch scratch;
+    make_llava_that_sees(scratch, projector);
+    scratch.write("in", line("a", picture("odd_37x53.png")));
+    const auto outcome = shell(scratch, kRun + "--quantized-activations off -i in");
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return test::json_lines(outcome.out).at(0)["choices"];
+  };
+  const Json plain = answer(Projector::plain);
+  CHECK(plain != answer(Projector::zeros));
+  CHECK(plain == answer(Projector::fp8));
 }
 
 TEST_CASE("a plan for a card counts the image encoder, unless no pictures are wanted") {

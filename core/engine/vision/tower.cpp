@@ -71,7 +71,10 @@ void VisionTower::load(const checkpoint::WeightSource& source) {
     const auto read = [&](int64_t first, int64_t count, void* to) {
       source.read_rows(spec, first, count, weight.dtype, to);
     };
-    weight = backend_.load_weight(spec, weight.dtype, weight.data, read);
+    const auto packed = [&](size_t part) {
+      return source.packed(spec, part, {0, spec.parts[part].rows(), 0, spec.columns()});
+    };
+    weight = backend_.load_weight(spec, weight.dtype, weight.data, {read, packed});
   }
   backend_.finish_loading();
 }
