@@ -315,3 +315,26 @@ TEST_CASE("VLLM_PP_LAYER_PARTITION divides the layers of a plan") {
   CHECK(plan("vllm", "20,12")["stages"][0]["layers"] == 20);
   CHECK(plan("plimsoll", "20,12")["weights_bytes"] > plan("plimsoll", "16,16")["weights_bytes"]);
 }
+
+TEST_CASE("of models that see, smaller images are advised for our own engine too, with tokens") {
+  const Scratch scratch;
+  const std::string folder = PLIMSOLL_SOURCE_DIR "/tests/data/golden/multimodal_run/qwen2_5_vl/";
+  shell(scratch,
+        "mkdir m; sed 's/\"max_position_embeddings\": 2048/\"max_position_embeddings\": "
+        "32768/' " +
+            folder + "config.json > m/config.json; sed 's/28224/12845056/' " + folder +
+            "preprocessor_config.json > m/preprocessor_config.json");
+  const Json plan = plan_of(scratch, "m --engine plimsoll --gpu t4 --advise");
+  const auto advised = [&](const std::string& flag) {
+    for (const Json& advice : plan["advice"]) {
+      if (advice["flag"] == flag) return advice;
+    }
+    return Json(nullptr);
+  };
+  const Json pixels = advised(R"(--mm-processor-kwargs '{"max_pixels": 1003520}')");
+  REQUIRE(pixels.is_object());
+  CHECK_THAT(pixels["change"].get<std::string>(),
+             Catch::Contains("at most 1280 tokens, not 16384"));
+  CHECK(pixels["saves_bytes"] > int64_t{1} << 20);
+  CHECK(advised(R"(--mm-processor-kwargs '{"max_dynamic_patch": 4}')").is_null());
+}

@@ -48,6 +48,15 @@ void settle_kept(const ConfigView& config, const Arguments& arguments, model::Mo
   if (!why.empty()) throw Error(ExitCode::usage, why);
 }
 
+/// Tokens of the largest picture that is no video.
+int64_t largest_image(const engine::PictureOptions& pictures) {
+  int64_t most = 0;
+  for (const image::Layout& layout : pictures.extremes) {
+    if (layout.frames == 1) most = std::max(most, layout.tokens);
+  }
+  return most;
+}
+
 std::string shortage(const PlanResult& result, const RankLaunch& rank) {
   const int64_t low = result.estimated_max_model_len;
   std::string text =
@@ -150,6 +159,12 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
   if (spec.vision && !rank.layout.pictures && !refusal.empty()) {
     result.notes.push_back("prompts of text alone: " + refusal);
   }
+  if (rank.layout.pictures && args.processor_cache_gib > 0) {
+    result.notes.push_back(
+        fmt::format("prepared pictures are kept in up to {:.3g} GiB of the host's memory beside this "
+                    "(--mm-processor-cache-gb)",
+                    args.processor_cache_gib));
+  }
   if (args.tensor_parallel * args.pipeline_parallel == 1) return;
   if (!result.gpu.empty()) {
     result.notes.emplace_back(
@@ -235,6 +250,9 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
     const int64_t stage = rank->stage;
     ranks = lay_out_ranks(spec, arguments, dtype, gpu, longest);
     rank = &ranks[static_cast<size_t>(stage)];
+  }
+  for (const RankLaunch& one : ranks) {
+    if (one.layout.pictures) result.image_tokens = largest_image(*one.layout.pictures);
   }
   result.max_num_seqs = rank->layout.limits.sequences;
   result.max_num_batched_tokens = rank->layout.limits.batched_tokens;

@@ -11,6 +11,16 @@ namespace {
 /// vLLM's, where nothing is said.
 constexpr int64_t kManyItems = 999;
 
+/// --mm-processor-kwargs, and what advice tries beside them.
+Json processor_overrides(const Arguments& arguments) {
+  Json overrides = arguments.processor_kwargs;
+  for (const auto& [name, value] : arguments.args.processor) {
+    const bool nested = name.find('.') != std::string::npos;
+    if (!nested && !overrides.contains(name)) overrides[name] = value;
+  }
+  return overrides;
+}
+
 }  // namespace
 
 int64_t most_items(const EngineArgs& args, std::string_view modality) {
@@ -49,7 +59,7 @@ std::optional<engine::PictureOptions> picture_options(const model::ModelSpec& sp
   try {
     const auto processor = engine::make_picture_processor(
         *spec.vision, engine::read_processor_settings(*spec.vision, arguments.folder),
-        arguments.processor_kwargs);
+        processor_overrides(arguments));
     const auto limit = args.limits.find("image");
     if (limit != args.limits.end() && limit->second.width > 0 && limit->second.height > 0) {
       return engine::PictureOptions{
