@@ -108,6 +108,8 @@ TEST_CASE("a line is told what is wrong with its pictures") {
       {with_images({kOdd, kOdd}), "bad_field", "has 1 placeholders 7 for 2 pictures"},
       {with_images({kOdd}, {1, 2}), "bad_field", "has 0 placeholders"},
       {with_images({"https://example.org/a.png"}), "image_not_allowed", "download the file"},
+      {with_images({"HTTP://example.org/a.png"}), "image_not_allowed", "over http;"},
+      {with_images({"s3://bucket/a.png"}), "image_not_allowed", "over s3;"},
       {with_images({"file://other/a.png"}), "image_not_allowed", "other machines"},
       {with_images({"/etc/passwd"}), "image_not_allowed", "outside"},
       {with_images({kPictures + "/../configs"}), "image_not_allowed", "outside"},
@@ -180,7 +182,7 @@ TEST_CASE("a video is its frames, in a list or in one address") {
   for (const char* container : {"data:video/mp4;base64,AAAA", "data:video/webm;base64,AAAA"}) {
     const Built refused =
         build({{"prompt_token_ids", ids}, {"multi_modal_data", {{"video", container}}}});
-    CHECK(refused.code == "bad_field");
+    CHECK(refused.code == "image_unreadable");
     CHECK(refused.message.find("container") != std::string::npos);
   }
   const test::Scratch scratch;

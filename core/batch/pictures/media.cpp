@@ -6,6 +6,7 @@
 
 #include "batch/field_value.h"
 #include "batch/line_error.h"
+#include "image/image.h"
 
 namespace plimsoll::batch {
 namespace {
@@ -60,7 +61,7 @@ std::vector<std::string> video_sources(const OrderedJson& value, const std::stri
   if (url.starts_with(kFrames)) return split_frames(url);
   if (url.starts_with("data:video/")) {
     throw LineError(
-        code::bad_field,
+        image::code::unreadable,
         fmt::format("{}: {} is a container, which is not read; give frames: "
                     "\"{}A,B,...\", or a list of files",
                     field, url.substr(5, url.find_first_of(";,") - 5).substr(0, 40), kFrames),

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -65,6 +67,17 @@ std::vector<uint8_t> read_data(const std::string& url, const std::string& field,
   return decode_base64(text, field);
 }
 
+/// What stands before "://", in small letters; empty where nothing does.
+std::string scheme_of(const std::string& source) {
+  std::string scheme = source.substr(0, std::min(source.find("://"), source.size()));
+  const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  if (scheme.size() == source.size() || !std::ranges::all_of(scheme, is_letter)) return "";
+  std::ranges::transform(scheme, scheme.begin(), [](char c) {
+    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  });
+  return scheme;
+}
+
 /// The path of a file: URL, %20 and the like decoded.
 std::string path_of(const std::string& url, const std::string& field) {
   std::string_view rest = std::string_view(url).substr(std::strlen("file:"));
@@ -116,11 +129,11 @@ MediaReader::MediaReader(const std::string& allowed) {
 std::vector<uint8_t> MediaReader::read(const std::string& source, const std::string& field,
                                        size_t most) const {
   if (source.starts_with("data:")) return read_data(source, field, most);
-  if (source.starts_with("http://") || source.starts_with("https://")) {
+  if (const std::string scheme = scheme_of(source); !scheme.empty() && scheme != "file") {
     refuse(code::image_not_allowed, field,
-           fmt::format("{}: nothing is fetched over http; download the file and name it by file: "
+           fmt::format("{}: nothing is fetched over {}; download the file and name it by file: "
                        "below --allowed-local-media-path, or give it as data:image/...;base64,...",
-                       shortened(source)));
+                       shortened(source), scheme));
   }
   if (source.find('\0') != std::string::npos) {
     refuse(image::code::unreadable, field, "the name of the file has a zero byte");
