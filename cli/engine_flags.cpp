@@ -191,7 +191,8 @@ void declare_multimodal(CLI::App& command, EngineFlags& flags) {
              "host memory for processed inputs (default VLLM_MM_INPUT_CACHE_GIB, else 4)",
              [&args, &flags](const std::string& text) {
                flags.processor_cache_gib = args.processor_cache_gib = parse_number(text);
-               if (!(args.processor_cache_gib >= 0)) throw std::invalid_argument("expected at least 0");
+               if (!(args.processor_cache_gib >= 0))
+                 throw std::invalid_argument("expected at least 0");
              });
 }
 

@@ -14,6 +14,8 @@ double yarn_share(const ConfigReader& config) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const auto rope = config.object(key);
     if (!rope || rope->text({"rope_type", "type"}, "default") != "yarn") continue;
+    const Json* stated = rope->find({"mscale_all_dim"});
+    if (stated != nullptr && stated->is_number() && stated->get<double>() == 0) return 1;
     const auto all_dim = rope->positive({"mscale_all_dim"});
     const double factor = rope->positive({"factor"}, 1);
     if (!all_dim || factor <= 1) return 1;
@@ -34,7 +36,10 @@ AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rop
   latent.rotated = config.integer({"qk_rope_head_dim"}, 64, kHeadSizes);
   latent.unrotated = config.integer({"qk_nope_head_dim"}, 128, kHeadSizes);
   attention.head_dim = latent.rotated + latent.unrotated;
-  attention.value_dim = config.integer({"v_head_dim"}, 128, {1, attention.head_dim});
+  attention.value_dim = config.integer({"v_head_dim"}, 128, kHeadSizes);
+  if (attention.value_dim > attention.head_dim) {
+    config.refuse("v_head_dim", "at most qk_nope_head_dim and qk_rope_head_dim together");
+  }
   attention.rope = static_cast<int32_t>(rope);
   latent.bias = config.boolean({"attention_bias"}, false);
   attention.scale =

@@ -26,7 +26,12 @@ Json read_processor_settings(const model::VisionSpec& vision, const std::filesys
     if (image != whole.end() && image->is_object()) return *image;
   }
   const std::filesystem::path file = folder / "preprocessor_config.json";
-  if (std::filesystem::exists(file)) return read_json_file(file);
+  if (std::filesystem::exists(file)) {
+    Json settings = read_json_file(file);
+    // What processes Gemma 3's text and pictures together asks for RGB whatever the file says.
+    if (vision.kind == model::VisionKind::gemma3) settings["do_convert_rgb"] = true;
+    return settings;
+  }
   fail(ExitCode::checkpoint_unusable,
        "{} is missing: it says how the model's pictures are prepared", file.string());
 }

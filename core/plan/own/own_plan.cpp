@@ -160,10 +160,10 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
     result.notes.push_back("prompts of text alone: " + refusal);
   }
   if (rank.layout.pictures && args.processor_cache_gib > 0) {
-    result.notes.push_back(
-        fmt::format("prepared pictures are kept in up to {:.3g} GiB of the host's memory beside this "
-                    "(--mm-processor-cache-gb)",
-                    args.processor_cache_gib));
+    result.notes.push_back(fmt::format(
+        "prepared pictures are kept in up to {:.3g} GiB of the host's memory beside this "
+        "(--mm-processor-cache-gb)",
+        args.processor_cache_gib));
   }
   if (args.tensor_parallel * args.pipeline_parallel == 1) return;
   if (!result.gpu.empty()) {

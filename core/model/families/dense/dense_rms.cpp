@@ -186,6 +186,15 @@ ModelSpec make_internlm3(const ConfigReader& config) {
 }
 
 ModelSpec make_ministral3(const ConfigReader& config) {
+  static const Json kRope = {{"rope_type", "yarn"},
+                             {"rope_theta", 1e6},
+                             {"factor", 16},
+                             {"original_max_position_embeddings", 16384},
+                             {"beta_fast", 32},
+                             {"beta_slow", 1},
+                             {"mscale", 1},
+                             {"mscale_all_dim", 1},
+                             {"llama_4_scaling_beta", 0.1}};
   Decoder decoder{.family = "ministral3"};
   read_common(config, decoder,
               {.sizes = {.vocab = 131072,
@@ -196,10 +205,12 @@ ModelSpec make_ministral3(const ConfigReader& config) {
                          .kv_heads = 8,
                          .head_dim = 128,
                          .max_position = 262144},
-               .epsilon = 1e-5});
+               .epsilon = 1e-5,
+               .rope = &kRope});
   decoder.windows = uniform_windows(config, decoder.sizes.layers, 0);
-  const ConfigReader rope =
-      config.object_or_empty(config.object("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  const auto stated =
+      config.object(config.object("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  const ConfigReader rope = stated ? *stated : ConfigReader::plain(kRope);
   decoder.query_growth = {
       .beta = static_cast<float>(rope.positive({"llama_4_scaling_beta"}).value_or(0)),
       .period = rope.integer({"original_max_position_embeddings"}, decoder.sizes.max_position)};

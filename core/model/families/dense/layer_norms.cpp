@@ -14,7 +14,6 @@ ModelSpec make_jais2(const ConfigReader& config) {
                          .heads = 26,
                          .head_dim = 128,
                          .max_position = 8192},
-               .theta = 500000,
                .activation = "relu2"});
   use_layer_norms(config, decoder, "layer_norm_eps", NormTensors::weight_and_bias);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, true);
@@ -54,7 +53,6 @@ ModelSpec make_persimmon(const ConfigReader& config) {
                          .layers = 36,
                          .heads = 64,
                          .max_position = 16384},
-               .theta = 25000,
                .activation = "relu2",
                .share = 0.5});
   decoder.sizes.kv_heads = decoder.sizes.heads;

@@ -94,7 +94,7 @@ ModelSpec make_granite_swa(const ConfigReader& config) {
 ModelSpec make_hyperclovax(const ConfigReader& config) {
   Decoder decoder = read_scaled(config, "hyperclovax");
   if (!config.has("attention_multiplier")) decoder.attention_scale = 0;  // by the head's size
-  if (config.boolean({"use_post_norm"}, false)) {
+  if (config.boolean({"use_post_norm"}, true)) {
     decoder.placement = NormPlacement::sandwich;
     decoder.names.attention_post_norm = "post_norm1";
     decoder.names.mlp_post_norm = "post_norm2";

@@ -19,7 +19,8 @@ Mixture read_dbrx_mixture(const ConfigReader& config, const Sizes& sizes) {
   mixture.sparse.assign(static_cast<size_t>(sizes.layers), true);
   // The order of the norm that weights are divided by.
   const Json* order = experts.find({"moe_normalize_expert_weights"});
-  mixture.sizes.router.normalize = order != nullptr;
+  const bool stated = experts.has("moe_normalize_expert_weights");
+  mixture.sizes.router.normalize = order != nullptr || !stated;
   if (order != nullptr && *order != 1) {
     experts.refuse("moe_normalize_expert_weights", "1 or null");
   }

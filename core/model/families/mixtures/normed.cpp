@@ -70,6 +70,10 @@ ModelSpec make_flex_olmo(const ConfigReader& config) {
 
 ModelSpec make_minimax_m2(const ConfigReader& config) {
   Decoder decoder{.family = "minimax_m2"};
+  constexpr int64_t kHead = 128;
+  const int64_t head = config.integer({"head_dim"}, kHead, kWidths);
+  // Published checkpoints state the columns that are rotated.
+  const int64_t rotary = config.integer({"rotary_dim"}, head, {1, head});
   read_common(config, decoder,
               {.sizes = {.vocab = 200064,
                          .hidden = 3072,
@@ -77,9 +81,10 @@ ModelSpec make_minimax_m2(const ConfigReader& config) {
                          .layers = 62,
                          .heads = 48,
                          .kv_heads = 8,
-                         .head_dim = 128,
+                         .head_dim = kHead,
                          .max_position = 196608},
-               .theta = 5e6});
+               .theta = 5e6,
+               .share = static_cast<double>(rotary) / static_cast<double>(head)});
   decoder.qk_norm = true;
   decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
   decoder.mixture = read_mixture(
