@@ -2,6 +2,7 @@
 #include "model/config.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <fstream>
 
 #include "base/error.h"
@@ -138,6 +139,42 @@ TEST_CASE("missing keys take the defaults of the family's config class") {
   CHECK(gpt2.head == gpt2.embedding);
   CHECK(spec("OPTForCausalLM").position_offset == 2);
   CHECK(spec("InternLM2ForCausalLM").layers[0].attention.qkv.bias != model::kNoWeight);
+}
+
+TEST_CASE("positions and experts of configs without keys are those of the classes") {
+  const auto spec = [](const char* architecture, const char* changes = "{}") {
+    return model::make_model_spec(tiny_config(architecture, Json::parse(changes)));
+  };
+  // Of base 10000; Persimmon rotates half of a head.
+  const auto second_speed = [&](const char* architecture) {
+    return spec(architecture, R"({"head_dim": 8})").ropes[0].table.inverse_frequencies[1];
+  };
+  CHECK(second_speed("Jais2ForCausalLM") == Approx(0.1));
+  CHECK(second_speed("PersimmonForCausalLM") == Approx(0.01));
+  const char* mixture = R"({"num_local_experts": 4, "num_experts_per_tok": 2, "rotary_dim": 2})";
+  CHECK(spec("MiniMaxM2ForCausalLM", mixture).ropes[0].rotary_dim == 2);
+  const auto ministral = spec("Ministral3ForCausalLM");
+  CHECK(ministral.layers[0].attention.query_growth.beta == Approx(0.1));
+  CHECK(spec("GlmForCausalLM").layers[0].attention.qkv.bias != model::kNoWeight);
+  CHECK(spec("HyperCLOVAXForCausalLM").layers[0].placement == model::NormPlacement::sandwich);
+}
+
+TEST_CASE("latents whose values are wider than their heads are refused, YaRN's share may be 0") {
+  const Json latents = {{"qk_rope_head_dim", 4},
+                        {"qk_nope_head_dim", 8},
+                        {"kv_lora_rank", 8},
+                        {"q_lora_rank", nullptr},
+                        {"moe_intermediate_size", 8}};
+  CHECK_THAT(refusal(tiny_config("DeepseekV3ForCausalLM", latents)), Catch::Contains("v_head_dim"));
+  Json scaled = tiny_config("DeepseekV3ForCausalLM", latents);
+  scaled["v_head_dim"] = 8;
+  scaled["n_routed_experts"] = 4;
+  scaled["num_experts_per_tok"] = 2;
+  scaled["rope_scaling"] = {{"type", "yarn"},
+                            {"factor", 4},
+                            {"mscale_all_dim", 0},
+                            {"original_max_position_embeddings", 32}};
+  CHECK(model::make_model_spec(scaled).layers[0].attention.scale == Approx(1 / std::sqrt(12.0)));
 }
 
 TEST_CASE("null differs from missing where the config class says so") {
