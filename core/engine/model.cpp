@@ -1,7 +1,6 @@
 #include "engine/model.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "engine/row_slices.h"
 
@@ -133,7 +132,7 @@ void Model::layer(Step& step, size_t index, View hidden) {
   const Scope scope(backend_.scratch());
   View delta = step.delta;
   View input = step.residual;
-  if (std::exchange(step.normed, false)) {
+  if (index > 0 && next_norm(index - 1) != nullptr) {
     input = delta;
   } else if (layer.shared_block) {
     shared_block(step, index, delta);
@@ -161,7 +160,6 @@ void Model::layer(Step& step, size_t index, View hidden) {
   }
   mix(step, index, input, delta);
   const model::Norm* next = next_norm(index);
-  step.normed = next != nullptr;
   for_row_slices(delta.rows, backend_.scratch(), [&](int64_t first, int64_t count) {
     const View residual = step.residual.slice_rows(first, count);
     const bool shortcut = layer.shortcut || layer.ends_shortcut;
@@ -234,9 +232,10 @@ View Model::wanted_rows(const Step& step, View mixed) {
   return wanted;
 }
 
-void Model::add_branch(const LayerSpec& layer, View residual, View delta) {
+void Model::add_branch(const LayerSpec& layer, View residual, View delta, const model::Norm* next) {
   if (layer.branch_factor != 1) backend_.scale(delta, layer.branch_factor);
-  backend_.add(residual, delta);
+  if (next == nullptr) return backend_.add(residual, delta);
+  backend_.add_norm(delta, residual, delta, *next, weight(next->weight), weight(next->bias));
 }
 
 void Model::blend(const model::Blend& blend, View residual, View delta) {
@@ -260,25 +259,19 @@ const model::Norm* Model::next_norm(size_t index) const {
   return ends_by_sum && begins_by_norm ? &next.attention_norm : nullptr;
 }
 
-void Model::end_rows(const LayerSpec& layer, const LayerRows& rows) {
-  if (rows.next_norm == nullptr) return add_branch(layer, rows.residual, rows.delta);
-  const model::Norm& spec = *rows.next_norm;
-  if (layer.branch_factor != 1) backend_.scale(rows.delta, layer.branch_factor);
-  backend_.add_norm(rows.delta, rows.residual, rows.delta, spec, weight(spec.weight),
-                    weight(spec.bias));
-}
-
 void Model::finish_rows(const LayerSpec& layer, const LayerRows& rows) {
-  const auto [residual, delta, shortcut, next] = rows;
+  const View residual = rows.residual;
+  const View delta = rows.delta;
+  const model::Norm* const next = rows.next_norm;
   const auto feed = [&](View in) { feed_forward(layer.mlp, {in, residual}, delta); };
   const bool mixes = layer.has_attention() || layer.recurrent;
-  if (layer.mlp.kind == MlpKind::none) return end_rows(layer, rows);
+  if (layer.mlp.kind == MlpKind::none) return add_branch(layer, residual, delta, next);
   if (!mixes) {  // delta is empty yet
     const Scope scope(backend_.scratch());
     const View input = take("mlp in", delta.rows, delta.columns);
     norm(input, residual, layer.mlp_norm);
     feed(input);
-    return end_rows(layer, rows);
+    return add_branch(layer, residual, delta, next);
   }
   switch (layer.placement) {
     case NormPlacement::post:
@@ -293,7 +286,7 @@ void Model::finish_rows(const LayerSpec& layer, const LayerRows& rows) {
       norm(input, residual, layer.mlp_norm);
       add_branch(layer, residual, delta);
       feed(input);
-      return end_rows(layer, rows);
+      return add_branch(layer, residual, delta, next);
     }
     case NormPlacement::residual:
       blend(layer.attention_blend, residual, delta);
@@ -311,15 +304,15 @@ void Model::finish_rows(const LayerSpec& layer, const LayerRows& rows) {
     const View input = take("mlp in", delta.rows, delta.columns);
     const model::Norm& spec = layer.mlp_norm;
     backend_.add_norm(input, residual, delta, spec, weight(spec.weight), weight(spec.bias));
-    if (layer.shortcut) experts(*layer.shortcut, {input, residual}, shortcut);
+    if (layer.shortcut) experts(*layer.shortcut, {input, residual}, rows.shortcut);
     feed(input);
   } else {
     backend_.add(residual, delta);
     feed(residual);
   }
   if (layer.mlp_post_norm.present) norm(delta, delta, layer.mlp_post_norm);
-  end_rows(layer, rows);
-  if (layer.ends_shortcut) backend_.add(residual, shortcut);
+  add_branch(layer, residual, delta, next);
+  if (layer.ends_shortcut) backend_.add(residual, rows.shortcut);
 }
 
 }  // namespace plimsoll::engine

@@ -117,8 +117,9 @@ class Model {
     backend::View first{};     // what the first layer reads, where blocks read it too; else empty
     backend::View chosen{};    // [T, n] keys that the last indexer chose; empty where there is none
     bool gathered = false;     // the residual has the wanted rows alone
-    backend::View delta{};     // [T, hidden] what a layer adds to the residual
-    bool normed = false;       // delta has what the layer's first norm makes of the residual
+    /// [T, hidden] what a layer adds to the residual; where next_norm() of it is not null, what the
+    /// next one begins with.
+    backend::View delta{};
   };
   /// What the first layer reads: of tokens, or of the stage before.
   void begin(const Step& step);
@@ -188,10 +189,9 @@ class Model {
   void finish_rows(const model::LayerSpec& layer, const LayerRows& rows);
   /// LayerRows::next_norm of a layer.
   [[nodiscard]] const model::Norm* next_norm(size_t index) const;
-  /// The last branch of a layer.
-  void end_rows(const model::LayerSpec& layer, const LayerRows& rows);
-  /// residual += delta times the layer's factor, which delta then holds.
-  void add_branch(const model::LayerSpec& layer, backend::View residual, backend::View delta);
+  /// residual += delta times the layer's factor; delta then holds that, or `next` of the residual.
+  void add_branch(const model::LayerSpec& layer, backend::View residual, backend::View delta,
+                  const model::Norm* next = nullptr);
   void blend(const model::Blend& blend, backend::View residual, backend::View delta);
   /// What a layer's MLP reads: the residual behind the norm, and as it is.
   struct MlpInputs {
