@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model/decoder_config.h"
+#include "model/rope.h"
 #include "model/spec_builder.h"
 
 namespace plimsoll::model {
@@ -14,12 +15,9 @@ double yarn_share(const ConfigReader& config) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const auto rope = config.object(key);
     if (!rope || rope->text({"rope_type", "type"}, "default") != "yarn") continue;
-    const Json* stated = rope->find({"mscale_all_dim"});
-    if (stated != nullptr && stated->is_number() && stated->get<double>() == 0) return 1;
-    const auto all_dim = rope->positive({"mscale_all_dim"});
+    const auto all_dim = yarn_mscale(*rope, "mscale_all_dim");
     const double factor = rope->positive({"factor"}, 1);
-    if (!all_dim || factor <= 1) return 1;
-    const double scale = 0.1 * *all_dim * std::log(factor) + 1;
+    const double scale = all_dim ? yarn_scale(factor, *all_dim) : 1;
     return scale * scale;
   }
   return 1;

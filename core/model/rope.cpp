@@ -110,20 +110,12 @@ Rope llama3(const Input& in) {
   return rope;
 }
 
-double yarn_scale(double factor, double mscale) {
-  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
-}
-
 double yarn_attention_factor(const Input& in, double factor) {
   if (const auto given = in.parameters.positive({"attention_factor"})) return *given;
-  const Json* mscale = in.parameters.find({"mscale"});
-  const Json* all_dim = in.parameters.find({"mscale_all_dim"});
-  const auto counts = [](const Json* value) {
-    return value != nullptr && !(value->is_number() && value->get<double>() == 0);
-  };
-  if (!counts(mscale) || !counts(all_dim)) return yarn_scale(factor, 1);
-  return yarn_scale(factor, in.parameters.positive({"mscale"}, 1)) /
-         yarn_scale(factor, in.parameters.positive({"mscale_all_dim"}, 1));
+  const auto mscale = yarn_mscale(in.parameters, "mscale");
+  const auto all_dim = yarn_mscale(in.parameters, "mscale_all_dim");
+  if (!mscale || !all_dim) return yarn_scale(factor, 1);
+  return yarn_scale(factor, *mscale) / yarn_scale(factor, *all_dim);
 }
 
 // Peng et al. 2023, "YaRN": fast dimensions keep their speed, slow ones are interpolated.
@@ -307,6 +299,16 @@ Rope read_local_rope(const ConfigReader& config, const RopeDefaults& defaults) {
     }
   }
   return make_rope(config, ConfigReader::plain(no_parameters()), defaults);
+}
+
+double yarn_scale(double factor, double mscale) {
+  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
+std::optional<double> yarn_mscale(const ConfigReader& parameters, std::string_view key) {
+  const Json* stated = parameters.find({key});
+  if (stated != nullptr && stated->is_number() && stated->get<double>() == 0) return std::nullopt;
+  return parameters.positive({key});
 }
 
 }  // namespace plimsoll::model

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "model/config_reader.h"
@@ -36,5 +37,10 @@ Rope plain_rope(const ConfigReader& config, double theta, int64_t rotary_dim, in
 /// A RoPE without scaling, whatever `rope_scaling` says (Gemma 3's local layers); `rope_parameters`
 /// nested under the layer type counts.
 Rope read_local_rope(const ConfigReader& config, const RopeDefaults& defaults);
+
+/// YaRN's attention factor for positions stretched by `factor`.
+double yarn_scale(double factor, double mscale);
+/// `mscale` or `mscale_all_dim` of a YaRN's parameters; 0 counts as absent.
+std::optional<double> yarn_mscale(const ConfigReader& parameters, std::string_view key);
 
 }  // namespace plimsoll::model
