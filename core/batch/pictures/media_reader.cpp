@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <climits>
@@ -51,7 +50,7 @@ std::vector<uint8_t> decode_base64(std::string_view text, const std::string& fie
   if (good < 0 || EVP_DecodeFinal(context.get(), bytes.data() + count, &rest) < 0) {
     refuse(image::code::unreadable, field, "the data: address holds no base64");
   }
-  bytes.resize(static_cast<size_t>(count + rest));
+  bytes.resize(static_cast<size_t>(count) + static_cast<size_t>(rest));
   return bytes;
 }
 
@@ -69,12 +68,14 @@ std::vector<uint8_t> read_data(const std::string& url, const std::string& field,
 
 /// What stands before "://", in small letters; empty where nothing does.
 std::string scheme_of(const std::string& source) {
-  std::string scheme = source.substr(0, std::min(source.find("://"), source.size()));
-  const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  if (scheme.size() == source.size() || !std::ranges::all_of(scheme, is_letter)) return "";
-  std::ranges::transform(scheme, scheme.begin(), [](char c) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  });
+  const size_t end = source.find("://");
+  if (end == std::string::npos) return "";
+  std::string scheme = source.substr(0, end);
+  for (char& c : scheme) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) == 0) return "";
+    c = static_cast<char>(std::tolower(byte));
+  }
   return scheme;
 }
 
