@@ -5,12 +5,20 @@
 
 namespace plimsoll::cli {
 
+plan::EngineArgs with_variables(const EngineFlags& flags, const Environment& environment) {
+  plan::EngineArgs args = flags.args;
+  if (environment.layer_partition) {
+    args.pipeline_partition = model::parse_partition(*environment.layer_partition);
+  }
+  if (environment.mm_input_cache && !flags.processor_cache_gib) {
+    args.processor_cache_gib = *environment.mm_input_cache;
+  }
+  return args;
+}
+
 plan::own::Arguments own_arguments(const EngineFlags& flags, const Environment& environment) {
   plan::own::Arguments arguments;
-  arguments.args = flags.args;
-  if (environment.layer_partition) {
-    arguments.args.pipeline_partition = model::parse_partition(*environment.layer_partition);
-  }
+  arguments.args = with_variables(flags, environment);
   arguments.ceiling = flags.gpu_memory.value_or(0);
   arguments.host_cache = host_cache_bytes(flags.host_cache, environment);
   arguments.processor_kwargs = Json(flags.processor_kwargs);

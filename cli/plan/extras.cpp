@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
-#include "model/pipeline.h"
+#include "cli/own_arguments.h"
 #include "plan/shapes/config_defaults.h"
 #include "plan/shapes/model_shape.h"
 #include "plan/towers/multimodal.h"
@@ -78,13 +78,10 @@ void read_draft(const Environment& environment, plan::EngineArgs& args) {
 
 PlanOptions completed(PlanOptions options, const Environment& environment, const ConfigView& config,
                       const fs::path& config_file) {
-  const bool old = options.launch.args.version < plan::VllmVersion{0, 10, 0};
-  if (environment.mm_input_cache && old) {
-    options.launch.args.processor_cache_gib = *environment.mm_input_cache;
-  }
-  if (environment.layer_partition) {
-    options.launch.args.pipeline_partition = model::parse_partition(*environment.layer_partition);
-  }
+  Environment heard = environment;
+  const bool flag_alone = options.launch.args.version >= plan::VllmVersion{0, 10, 0};
+  if (options.engine == "vllm" && flag_alone) heard.mm_input_cache.reset();
+  options.launch.args = with_variables(options.launch, heard);
   if (options.engine == "vllm" && config_file.filename() == "config.json") {
     read_processors(config_file.parent_path(), options.launch.args);
   }

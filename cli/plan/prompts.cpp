@@ -143,7 +143,7 @@ std::shared_ptr<batch::PictureLoader> picture_loader(const PlanOptions& options,
   // Of ranks and cards nothing follows for the length of prompts.
   arguments.args.tensor_parallel = arguments.args.pipeline_parallel = 1;
   return std::make_shared<batch::PictureLoader>(
-      picture_rules(options.run, environment, spec, arguments, backend::cpu_footprint()));
+      picture_rules(options.run, spec, arguments, backend::cpu_footprint()));
 }
 
 }  // namespace

@@ -247,8 +247,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   launch->backend = make_backend(options.launch, launch->device);
   plan::own::Arguments arguments = own_arguments(options.launch, environment);
   arguments.folder = folder;
-  launch->pictures =
-      picture_rules(options, environment, launch->spec, arguments, launch->backend->footprint());
+  launch->pictures = picture_rules(options, launch->spec, arguments, launch->backend->footprint());
   before_weights(*launch);
   const Weights weights(options, folder, config, launch->spec);
   launch->dtype = plan::own::run_dtype(launch->spec, options.launch.args);
@@ -305,8 +304,7 @@ batch::RequestFields default_fields(const RunOptions& options,
   }
 }
 
-batch::PictureRules picture_rules(const RunOptions& options, const Environment& environment,
-                                  const model::ModelSpec& spec,
+batch::PictureRules picture_rules(const RunOptions& options, const model::ModelSpec& spec,
                                   const plan::own::Arguments& arguments,
                                   const backend::Footprint& footprint) {
   batch::PictureRules rules;
@@ -319,8 +317,7 @@ batch::PictureRules picture_rules(const RunOptions& options, const Environment& 
   rules.most_videos = plan::own::most_items(arguments.args, "video");
   rules.threads = std::min(arguments.threads, kDecoders);
   rules.allowed_folder = options.media_path;
-  const double gib =
-      options.launch.processor_cache_gib.value_or(environment.mm_input_cache.value_or(4));
+  const double gib = arguments.args.processor_cache_gib;
   rules.cache_bytes = static_cast<size_t>(std::min(gib, 1e6) * static_cast<double>(1u << 30));
   return rules;
 }

@@ -58,8 +58,7 @@ batch::RequestFields default_fields(const RunOptions& options,
                                     const model::GenerationConfig& generation);
 
 /// What becomes of lines with pictures, for `run` and for `plan -i`. Throws Error(usage).
-batch::PictureRules picture_rules(const RunOptions& options, const Environment& environment,
-                                  const model::ModelSpec& spec,
+batch::PictureRules picture_rules(const RunOptions& options, const model::ModelSpec& spec,
                                   const plan::own::Arguments& arguments,
                                   const backend::Footprint& footprint);
 

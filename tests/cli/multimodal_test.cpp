@@ -263,11 +263,12 @@ TEST_CASE("a quantised projector makes of a picture what the same values do") {
 TEST_CASE("a plan for a card counts the image encoder, unless no pictures are wanted") {
   const Scratch scratch;
   make_llava_that_sees(scratch);
-  const auto plan = [&](const std::string& flags) {
-    const auto planned = shell(scratch,
-                               "plimsoll plan llava --engine plimsoll --gpu h100 --max-model-len "
-                               "64 --format json" +
-                                   flags);
+  const auto plan = [&](const std::string& flags, const std::string& variable = "") {
+    const auto planned =
+        shell(scratch, variable +
+                           "plimsoll plan llava --engine plimsoll --gpu h100 --max-model-len "
+                           "64 --format json" +
+                           flags);
     INFO(planned.err);
     REQUIRE(planned.status == 0);
     return parse_json<Json>(planned.out);
@@ -285,4 +286,10 @@ TEST_CASE("a plan for a card counts the image encoder, unless no pictures are wa
   CHECK(bytes(blind, "picture embeddings") == 0);
   CHECK(bytes(seeing, "weights") == bytes(blind, "weights"));
   CHECK(seeing.value("notes", Json::array()).dump().find("image encoder") == std::string::npos);
+  const auto keeps = [&](const std::string& flags, const std::string& gib) {
+    const Json planned = plan(flags, "export VLLM_MM_INPUT_CACHE_GIB=7; ");
+    return planned["notes"].dump().find("kept in up to " + gib + " GiB") != std::string::npos;
+  };
+  CHECK(keeps("", "7"));
+  CHECK(keeps(" --mm-processor-cache-gb 2.5", "2.5"));
 }
