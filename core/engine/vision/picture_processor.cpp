@@ -13,12 +13,9 @@ bool has_processor_settings(const model::VisionSpec& vision, const std::filesyst
          std::filesystem::exists(folder / "preprocessor_config.json");
 }
 
-Json read_processor_settings(const model::VisionSpec& vision, const std::filesystem::path& folder) {
-  if (vision.kind == model::VisionKind::internvl) {
-    Json settings = read_json_file(folder / "config.json");
-    settings["image_size"] = vision.image;
-    return settings;
-  }
+namespace {
+
+Json read_stored_settings(const std::filesystem::path& folder) {
   const std::filesystem::path nested = folder / "processor_config.json";
   if (std::filesystem::exists(nested)) {
     const Json whole = read_json_file(nested);
@@ -26,14 +23,23 @@ Json read_processor_settings(const model::VisionSpec& vision, const std::filesys
     if (image != whole.end() && image->is_object()) return *image;
   }
   const std::filesystem::path file = folder / "preprocessor_config.json";
-  if (std::filesystem::exists(file)) {
-    Json settings = read_json_file(file);
-    // What processes Gemma 3's text and pictures together asks for RGB whatever the file says.
-    if (vision.kind == model::VisionKind::gemma3) settings["do_convert_rgb"] = true;
-    return settings;
-  }
+  if (std::filesystem::exists(file)) return read_json_file(file);
   fail(ExitCode::checkpoint_unusable,
        "{} is missing: it says how the model's pictures are prepared", file.string());
+}
+
+}  // namespace
+
+Json read_processor_settings(const model::VisionSpec& vision, const std::filesystem::path& folder) {
+  if (vision.kind == model::VisionKind::internvl) {
+    Json settings = read_json_file(folder / "config.json");
+    settings["image_size"] = vision.image;
+    return settings;
+  }
+  Json settings = read_stored_settings(folder);
+  // What processes Gemma 3's text and pictures together asks for RGB whatever the file says.
+  if (vision.kind == model::VisionKind::gemma3) settings["do_convert_rgb"] = true;
+  return settings;
 }
 
 std::unique_ptr<const image::Processor> make_picture_processor(const model::VisionSpec& vision,

@@ -52,4 +52,9 @@ Pictures place_pictures(const model::VisionSpec& vision, std::vector<Picture> it
   return pictures;
 }
 
+int64_t PictureOptions::largest_image() const {
+  const auto is_image = [](const image::Layout& layout) { return layout.frames == 1; };
+  return std::ranges::find_if(extremes, is_image)->tokens;
+}
+
 }  // namespace plimsoll::engine

@@ -54,6 +54,8 @@ struct PictureOptions {
   int64_t cache_tokens = 0;  // embeddings that are kept, at least those of one picture; 0: default
 
   [[nodiscard]] int64_t largest() const { return extremes.front().tokens; }  // embeddings
+  /// The same of what is no video.
+  [[nodiscard]] int64_t largest_image() const;
 };
 
 }  // namespace plimsoll::engine

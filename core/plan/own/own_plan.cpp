@@ -48,15 +48,6 @@ void settle_kept(const ConfigView& config, const Arguments& arguments, model::Mo
   if (!why.empty()) throw Error(ExitCode::usage, why);
 }
 
-/// Tokens of the largest picture that is no video.
-int64_t largest_image(const engine::PictureOptions& pictures) {
-  int64_t most = 0;
-  for (const image::Layout& layout : pictures.extremes) {
-    if (layout.frames == 1) most = std::max(most, layout.tokens);
-  }
-  return most;
-}
-
 std::string shortage(const PlanResult& result, const RankLaunch& rank) {
   const int64_t low = result.estimated_max_model_len;
   std::string text =
@@ -251,8 +242,8 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
     ranks = lay_out_ranks(spec, arguments, dtype, gpu, longest);
     rank = &ranks[static_cast<size_t>(stage)];
   }
-  for (const RankLaunch& one : ranks) {
-    if (one.layout.pictures) result.image_tokens = largest_image(*one.layout.pictures);
+  if (const auto& pictures = ranks.front().layout.pictures) {
+    result.image_tokens = pictures->largest_image();
   }
   result.max_num_seqs = rank->layout.limits.sequences;
   result.max_num_batched_tokens = rank->layout.limits.batched_tokens;

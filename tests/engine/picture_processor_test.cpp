@@ -1,0 +1,23 @@
+#include "engine/vision/picture_processor.h"
+
+#include <catch2/catch.hpp>
+
+#include "batch/scratch.h"
+
+using namespace plimsoll;
+
+TEST_CASE("Gemma 3's pictures become RGB whatever the image processor's settings say") {
+  model::VisionSpec vision;
+  const auto asks = [&](const char* file, const char* text) {
+    const test::Scratch scratch;
+    scratch.write(file, text);
+    return engine::read_processor_settings(vision, scratch.path(""))["do_convert_rgb"];
+  };
+  const char* flat = R"({"do_convert_rgb": null})";
+  const char* nested = R"({"image_processor": {"do_convert_rgb": null}})";
+  vision.kind = model::VisionKind::gemma3;
+  CHECK(asks("preprocessor_config.json", flat) == true);
+  CHECK(asks("processor_config.json", nested) == true);
+  vision.kind = model::VisionKind::siglip;
+  CHECK(asks("preprocessor_config.json", flat).is_null());
+}
