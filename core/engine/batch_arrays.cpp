@@ -60,10 +60,11 @@ BatchArrays::BatchArrays(memory::Arena& device, memory::Arena& host, const Batch
                          const backend::Footprint& footprint)
     : table_stride_(shape.limits.table_stride) {
   if (footprint.shares_memory()) {
-    slabs_.emplace_back(device, shape);
-    host_bases_.push_back(reinterpret_cast<std::byte*>(slabs_[0].token_ids.data()));
-    device_base_ = host_bases_[0];
-    host_drawn_.emplace_back();
+    for (int64_t slot = 0; slot < shape.steps; ++slot) {
+      slabs_.emplace_back(device, shape);
+      host_bases_.push_back(reinterpret_cast<std::byte*>(slabs_.back().token_ids.data()));
+      host_drawn_.emplace_back();
+    }
     return;
   }
   const size_t bytes = slab_bytes(shape);
@@ -102,7 +103,7 @@ backend::BatchMeta BatchArrays::meta(size_t slot, const StepExtent& extent) cons
   meta.embedding_rows = slab.embedding_rows.first(static_cast<size_t>(extent.embedded));
   meta.slot = static_cast<int32_t>(slot);
   meta.host_base = host_bases_[slot];
-  meta.device_base = device_base_;
+  meta.device_base = device_base_ == nullptr ? host_bases_[slot] : device_base_;
   meta.plan = slab.plan;
   meta.drawn_on_device = device_drawn_.data();
   if (d == 0) return meta;

@@ -35,6 +35,7 @@ struct BatchShape {
   bool draws = false;       // tokens are drawn on the device
   size_t plan_bytes = 0;    // Footprint::step_plan_bytes
   bool states = false;      // sequences have states
+  int64_t steps = 1;        // under way at once, where memory is shared
 };
 
 /// The arrays of one step, sized for the largest; the host writes them.
@@ -90,7 +91,7 @@ struct StepExtent {
 };
 
 /// The host's slabs, one for each step that may be under way, and their place on the device. Where
-/// memory is shared there is one, and its arrays are regions by themselves.
+/// memory is shared their arrays are regions by themselves.
 class BatchArrays {
  public:
   BatchArrays(memory::Arena& device, memory::Arena& host, const BatchShape& shape,
@@ -100,8 +101,8 @@ class BatchArrays {
   [[nodiscard]] BatchSlab& slab(size_t slot = 0) { return slabs_[slot]; }
   /// The leading parts that a step of this extent uses. The result points into this object.
   [[nodiscard]] backend::BatchMeta meta(size_t slot, const StepExtent& extent) const;
-  /// The same step as another rank has it, copied to these arrays. Tokens are not drawn on devices
-  /// (BatchMeta::drawing) there.
+  /// The same step as another rank has it, copied to the arrays of the same slot. Tokens are not
+  /// drawn on devices (BatchMeta::drawing) there.
   backend::BatchMeta copy(const backend::BatchMeta& step);
 
  private:
@@ -109,8 +110,8 @@ class BatchArrays {
   std::vector<BatchSlab> slabs_;
   std::vector<std::byte*> host_bases_;          // of the slabs
   std::vector<std::span<int32_t>> host_drawn_;  // beside the slabs: [B]
-  std::byte* device_base_ = nullptr;
-  std::span<int32_t> device_drawn_;  // [B]
+  std::byte* device_base_ = nullptr;            // null: memory is shared
+  std::span<int32_t> device_drawn_;             // [B]
 };
 
 }  // namespace plimsoll::engine

@@ -58,7 +58,8 @@ int64_t Engine::waiting() const {
 }
 bool Engine::idle() const {
   return std::ranges::all_of(copies_, [](const auto& copy) {
-    return copy->requests.empty() && copy->rejected.empty() && copy->under_way == nullptr;
+    return copy->requests.empty() && copy->rejected.empty() && copy->under_way == nullptr &&
+           copy->stages.idle();
   });
 }
 void Engine::step(std::vector<RequestOutput>& finished) {

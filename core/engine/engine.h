@@ -21,6 +21,7 @@ namespace plimsoll::engine {
 struct StageOf {
   const model::ModelSpec* model = nullptr;
   int64_t first_layer = 0;  // of the stage
+  int64_t stages = 1;       // of the model
 };
 
 struct EngineOptions {

@@ -51,10 +51,13 @@ Engine::Copy::Copy(const model::ModelSpec& model_spec, const CopyRanks& ranks,
       cache(cache_options(layout, options.prefix_caching)),
       picture_cache(layout.pictures ? layout.pictures->cache_tokens : 0),
       picture_holds(picture_cache),
-      scheduler(cache, {layout.limits.sequences, layout.limits.batched_tokens, options.admission},
-                layout.pictures ? &picture_holds : nullptr),
+      scheduler(
+          cache,
+          {layout.limits.sequences, layout.limits.batched_tokens, options.admission, layout.stages},
+          layout.pictures ? &picture_holds : nullptr),
       builder(launch.batch, layout.limits, backend.footprint(), layout.recorded_sizes),
-      steps(launch.batch.slabs()) {
+      steps(launch.batch.slabs()),
+      leaving(steps.size()) {
   const auto vocabulary = static_cast<size_t>(spec.vocab_size);
   const Launch& sampling = stages.reading().launch;
   for (size_t at = 0; at < sampling.sampling_ids.size(); at += vocabulary) {
@@ -149,16 +152,18 @@ void Engine::Copy::step(std::vector<RequestOutput>& finished) {
   std::ranges::move(rejected, std::back_inserter(finished));
   rejected.clear();
   const std::vector<Piece>& pieces = scheduler.schedule();
-  if (pieces.empty() && under_way == nullptr) return;
+  if (pieces.empty() && under_way == nullptr && stages.idle()) return;
   const auto begin = std::chrono::steady_clock::now();
   // The time goes to the step whose results it brings.
   const bool brings_decodes = under_way != nullptr && under_way->decodes_alone;
   const bool brings_nothing = under_way == nullptr;
   const Step& next = steps[next_slot];
-  if (pieces.empty()) {
-    settle();
-  } else {
+  if (!pieces.empty()) {
     start(pieces);
+  } else if (!stages.idle()) {
+    run(nullptr);
+  } else {
+    settle();
   }
   collect(finished);
   update_gauges();
@@ -175,10 +180,11 @@ void Engine::Copy::start(const std::vector<Piece>& pieces) {
   step.meta.embeddings = launch.embeddings;
   scheduler.commit();
   next_slot = (next_slot + 1) % steps.size();
-  stages.run(step, [&](const LogitsSlice& slice) {
-    settle();
-    settle_rows(step, slice);
-  });
+  for (const WantedRow& wanted : step.read) {
+    Sequence& sequence = *wanted.sequence;
+    if (wanted.position + 1 == sequence.length()) sequence.awaits_reading = true;
+  }
+  run(&step);
   settle();
   under_way = &step;
   for (size_t entry = 0; entry < step.drawn.size(); ++entry) {
@@ -187,6 +193,13 @@ void Engine::Copy::start(const std::vector<Piece>& pieces) {
   }
   // Rows that the host reads were waited for: there is nothing to be ahead of.
   if (!step.read.empty() || backend.footprint().ahead() == 0) settle();
+}
+
+void Engine::Copy::run(const Step* entering) {
+  stages.run(entering, [&](const Step& ending, const LogitsSlice& slice) {
+    settle();
+    settle_rows(ending, slice);
+  });
 }
 
 void Engine::Copy::encode_pictures() {
@@ -261,6 +274,7 @@ void Engine::Copy::settle_rows(const Step& step, const LogitsSlice& slice) {
 void Engine::Copy::settle(ScoredRow& row) {
   RequestState& request = row.sequence->choice->request();
   if (row.sequence->choice->ended()) return;
+  if (!row.of_prompt()) row.sequence->awaits_reading = false;
   switch (row.outcome) {
     case Sampled::not_finite:
       return fail(
@@ -300,13 +314,13 @@ void Engine::Copy::fail(RequestState& request, std::string code, std::string mes
 }
 
 void Engine::Copy::collect(std::vector<RequestOutput>& finished) {
-  leaving.clear();
+  auto& gone = leaving[round++ % leaving.size()];
+  gone.clear();
   for (RequestState* request : ended) {
     finished.push_back(request->take_output());
-    leaving.push_back(requests.extract(request->leader().sequence().serial));
+    gone.push_back(requests.extract(request->leader().sequence().serial));
   }
   ended.clear();
-  if (under_way == nullptr) leaving.clear();
 }
 
 void Engine::Copy::update_gauges() {

@@ -38,6 +38,8 @@ struct Engine::Copy {
   void start(const std::vector<Piece>& pieces);
   /// Pictures that the step needs and that are not in the cache yet.
   void encode_pictures();
+  /// A round of the pipeline, which a step may enter; takes in what the step that ends made.
+  void run(const Step* entering);
   /// Waits for the step under way and takes in what it drew.
   void settle();
   void settle_rows(const Step& step, const LogitsSlice& slice);
@@ -69,8 +71,10 @@ struct Engine::Copy {
   std::vector<ScoredRow> rows;                // of the slice of logits at hand
   std::map<uint64_t, RequestState> requests;  // by the serial of their first choice
   std::vector<RequestState*> ended;           // in this step
-  /// Requests that have ended, but have rows in the step under way.
-  std::vector<std::map<uint64_t, RequestState>::node_type> leaving;
+  /// Requests that have ended, but may have rows in steps under way: by round, as many as there are
+  /// steps.
+  std::vector<std::vector<std::map<uint64_t, RequestState>::node_type>> leaving;
+  size_t round = 0;
   std::vector<RequestOutput> rejected;  // since the last step
   uint64_t next_serial = 0;
   int64_t unadmitted = 0;  // requests

@@ -37,7 +37,8 @@ BatchShape batch_shape(const EngineLayout& layout, const backend::Footprint& foo
           .sees_ahead = layout.picture_arrays && shape.spec->vision->two_way(),
           .draws = footprint.draws(),
           .plan_bytes = footprint.step_plan_bytes(shape),
-          .states = layout.state_arrays};
+          .states = layout.state_arrays,
+          .steps = layout.stages};
 }
 
 std::optional<VisionTower> make_tower(const model::ModelSpec& spec, const EngineLayout& layout,
@@ -90,7 +91,8 @@ backend::StepShape step_shape(const model::ModelSpec& spec, const EngineLayout& 
 Launch::Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend::Backend& backend,
                memory::Arena& device, memory::Arena& host)
     : model(spec, layout.dtype, backend, device,
-            {layout.kv, layout.num_blocks, layout.states, layout.limits.sequences},
+            {layout.kv, layout.num_blocks, layout.states, layout.limits.sequences,
+             layout.limits.batched_tokens},
             layout.borrows_weights ? WeightsOf::another : WeightsOf::itself),
       tower(make_tower(spec, layout, backend, device)),
       embeddings(take_embeddings(spec, layout, backend.footprint(), device)),

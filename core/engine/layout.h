@@ -34,6 +34,7 @@ struct EngineLayout {
   bool state_arrays = false;  // sequences have states, in this stage of a pipeline or another
   int64_t max_model_len = 0;
   int64_t num_blocks = 0;
+  int64_t stages = 1;  // of the pipeline: as many steps are under way, each in another stage
   bool borrows_weights = false;
   int64_t sampling_threads = 1;  // 0 of a stage without the head
   int64_t staging_rows = 0;      // of logits, on their way to the host or from another process

@@ -59,12 +59,13 @@ View Model::forward(const BatchMeta& batch) {
     result = take("projected rows", rows, weight(spec_.embedding_out).spec->rows());
   }
   const Scope scope(backend_.scratch());
-  Step step{batch, take("residual", tokens, spec_.hidden_size)};
+  const bool whole = has_embedding() && has_head();
+  Step step{batch, whole ? take("residual", tokens, spec_.hidden_size) : handed_rows(tokens)};
   const auto has_shortcut = [](const LayerSpec& layer) { return layer.shortcut.has_value(); };
   if (std::ranges::any_of(spec_.layers, has_shortcut)) {
     step.shortcut = take("shortcut", tokens, spec_.hidden_size);
   }
-  begin(step);
+  if (has_embedding()) begin(step);
   if (spec_.shares_blocks()) {
     step.first = take("first input", tokens, spec_.hidden_size);
     copy(step.first, step.residual);
@@ -85,12 +86,7 @@ View Model::forward(const BatchMeta& batch) {
     step.delta = take("delta", tokens, spec_.hidden_size);
     for (size_t i = 0; i < spec_.layers.size(); ++i) layer(step, i, hidden);
   }
-  if (!has_head()) {
-    if (!backend_.scratch().is_counting()) {
-      ranks_->send(rank_ + stage_ranks(), bytes_of(step.residual));
-    }
-    return hidden;
-  }
+  if (!has_head()) return hidden;
   if (spec_.final_norm.present) norm(hidden, hidden, spec_.final_norm);
   if (spec_.embedding_out != model::kNoWeight) {
     linear(result, hidden, {.weight = spec_.embedding_out}, Activation::none);
@@ -98,13 +94,15 @@ View Model::forward(const BatchMeta& batch) {
   return result;
 }
 
+void Model::receive(int64_t tokens) {
+  ranks_->receive(rank_ - stage_ranks(), bytes_of(handed_rows(tokens)));
+}
+
+void Model::hand_on(int64_t tokens) {
+  ranks_->send(rank_ + stage_ranks(), bytes_of(handed_rows(tokens)));
+}
+
 void Model::begin(const Step& step) {
-  if (spec_.embedding == model::kNoWeight) {
-    if (!backend_.scratch().is_counting()) {
-      ranks_->receive(rank_ - stage_ranks(), bytes_of(step.residual));
-    }
-    return;
-  }
   embed(step);
   if (spec_.embedding_norm.present) norm(step.residual, step.residual, spec_.embedding_norm);
 }

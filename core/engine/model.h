@@ -62,12 +62,13 @@ struct StepLimits {
   int64_t table_stride = 0;    // blocks of the longest sequence
 };
 
-/// What a model keeps of the tokens before a step.
+/// What a model keeps from step to step.
 struct ModelCaches {
   const KvLayout& kv;
   int64_t kv_blocks = 0;
   const StateLayout& states;
   int64_t state_slots = 0;
+  int64_t handed_tokens = 0;  // at most, whose hidden states a stage hands to the next
 };
 
 /// Whether a model has weights of its own or those of another of the same spec.
@@ -75,8 +76,8 @@ enum class WeightsOf : uint8_t { itself, another };
 
 class Model {
  public:
-  /// Takes the regions "weights" (its own), "kv blocks" and, where it has any, "recurrent states"
-  /// from the arena (counting or placing).
+  /// Takes the regions "weights" (its own), "kv blocks" and, where it has any, "hidden states" (of
+  /// a pipeline) and "recurrent states" from the arena (counting or placing).
   Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backend, memory::Arena& arena,
         const ModelCaches& caches, WeightsOf weights = WeightsOf::itself);
 
@@ -99,13 +100,21 @@ class Model {
   /// Whether this is a pipeline's last stage, or the whole model, or shares them.
   [[nodiscard]] bool has_head() const { return spec_.head != model::kNoWeight; }
 
-  /// Runs one step. Returns the final hidden states of batch.logits_rows, after the last norm and
-  /// projection: [R, width]; none but of the last stage. They lie in the backend's scratch and live
-  /// until the caller's scope there ends.
+  /// Whether this is a pipeline's first stage, or the whole model, or shares them.
+  [[nodiscard]] bool has_embedding() const { return spec_.embedding != model::kNoWeight; }
+
+  /// Runs one step, of which a stage before has handed on hidden states (receive()); its own lie
+  /// ready for the next one (hand_on()). Returns the final ones of batch.logits_rows, after the
+  /// last norm and projection: [R, width]; none but of the last stage. They lie in the backend's
+  /// scratch and live until the caller's scope there ends.
   backend::View forward(const backend::BatchMeta& batch);
   /// Logits [rows, vocab] f32 of some of those rows (at most StepLimits::logits_rows), in scratch
   /// likewise. Of ranks that share the vocabulary the first one's are good.
   backend::View logits(backend::View hidden);
+  /// Takes the hidden states of the step that runs next from the stage before.
+  void receive(int64_t tokens);
+  /// Gives those of the step that ran last to the stage after.
+  void hand_on(int64_t tokens);
 
  private:
   /// What the layers of one step share.
@@ -121,7 +130,7 @@ class Model {
     /// next one begins with.
     backend::View delta{};
   };
-  /// What the first layer reads: of tokens, or of the stage before.
+  /// What the first layer reads of the tokens.
   void begin(const Step& step);
   void embed(const Step& step);
   /// Rows of a table of tokens, which ranks may share.
@@ -220,6 +229,9 @@ class Model {
   /// What ranks have some inputs of each sums over all of them.
   void linear(backend::View out, backend::View in, const model::Linear& linear,
               model::Activation activation);
+  [[nodiscard]] backend::View handed_rows(int64_t tokens) const {
+    return handed_.slice_rows(0, tokens);
+  }
   /// A weight, with the ranks that have the rest of its inputs.
   [[nodiscard]] backend::Weight share(model::WeightId id) const;
   /// Columns of all ranks beside each other, on each of them.
@@ -242,6 +254,8 @@ class Model {
   Communicator* ranks_ = nullptr;                          // null: the model is whole
   TensorRanks* tensor_ = nullptr;                          // null: no other has the same layers
   int64_t rank_ = 0;
+  backend::View
+      handed_{};  // [T, hidden] the residual, which stages hand on; empty where there is one
 };
 
 }  // namespace plimsoll::engine

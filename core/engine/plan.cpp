@@ -212,6 +212,7 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   }
   StepLimits& limits = layout.limits;
   layout.states = make_state_layout(spec);
+  if (options.stage) layout.stages = options.stage->stages;
   layout.state_arrays = (options.stage ? *options.stage->model : spec).is_recurrent();
   Defaults defaults = footprint.shares_memory() ? kHost : kDevice;
   if (layout.states.slot_bytes > 0) {

@@ -22,7 +22,7 @@ const std::vector<Piece>& Scheduler::schedule() {
 }
 
 bool Scheduler::awaits_tokens() const {
-  const auto awaits = [](const Sequence* sequence) { return sequence->pending >= 0; };
+  const auto awaits = [](const Sequence* sequence) { return sequence->awaits_token(); };
   return std::ranges::any_of(running_, awaits) || std::ranges::any_of(waiting_, awaits);
 }
 
@@ -56,9 +56,10 @@ void Scheduler::finish(Sequence& sequence) {
 }
 
 void Scheduler::schedule_decodes() {
-  for (size_t i = 0; i < running_.size() && budget_ > 0; ++i) {
+  const auto share = static_cast<size_t>(divide_up(running(), limits_.steps));
+  for (size_t i = 0; i < running_.size() && budget_ > 0 && step_.size() < share; ++i) {
     Sequence& sequence = *running_[i];
-    if (!sequence.decoding() || sequence.complete()) continue;
+    if (!sequence.decoding() || sequence.complete() || sequence.awaits_reading) continue;
     // Only the youngest of all finds nobody to take blocks from; it makes room for the others.
     if (!plan(sequence, 1)) preempt(sequence);
   }
@@ -67,7 +68,7 @@ void Scheduler::schedule_decodes() {
 bool Scheduler::schedule_prompts() {
   for (size_t i = 0; i < running_.size() && budget_ > 0; ++i) {
     Sequence& sequence = *running_[i];
-    if (sequence.scheduled > 0 || sequence.decoding()) continue;
+    if (sequence.scheduled > 0 || sequence.decoding() || sequence.awaits_reading) continue;
     if (plan(sequence, sequence.length() - sequence.computed)) continue;
     // What holds pictures must go on, so that the room for others comes back.
     if (!lacks_picture_room_) return false;
@@ -78,7 +79,7 @@ bool Scheduler::schedule_prompts() {
 void Scheduler::admit() {
   while (budget_ > 0 && running() < limits_.sequences && !waiting_.empty()) {
     Sequence& sequence = **waiting_.begin();
-    if (sequence.pending >= 0 || is_full_) return;
+    if (sequence.awaits_token() || is_full_) return;
     cache_.attach(sequence);
     if (!fits(sequence)) {
       cache_.release(sequence);

@@ -27,6 +27,7 @@ struct SchedulerLimits {
   int64_t sequences = 0;  // running at once
   int64_t tokens = 0;     // of one step
   Admission admission = Admission::next_step;
+  int64_t steps = 1;  // under way at once, which share the decoding sequences evenly
 };
 
 /// Each step: one token for every decoding sequence, then pieces of prompts, oldest first; then new
@@ -36,7 +37,8 @@ struct SchedulerLimits {
 /// ends.
 ///
 /// A sequence whose next token is being drawn (Sequence::pending) runs on with it, except when it
-/// is the last one; if it has lost its blocks it waits until the token is known.
+/// is the last one; if it has lost its blocks it waits until the token is known. One whose token
+/// the host is to read (Sequence::awaits_reading) waits in any case.
 class Scheduler {
  public:
   Scheduler(KvCache& cache, SchedulerLimits limits, PictureHolds* pictures = nullptr)

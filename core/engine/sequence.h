@@ -36,6 +36,7 @@ struct Sequence {
   /// The step under way draws the next token as this entry of BatchMeta::drawn; -1: none does.
   /// Until it is known the token counts: it is the last of the sequence.
   int32_t pending = -1;
+  bool awaits_reading = false;  // the host is to read the next token of a step that is under way
   int64_t max_length = std::numeric_limits<int64_t>::max();  // where the sequence ends
   bool ends_at_limit = false;                                // there and nowhere else
   int64_t attached = 0;                // blocks of each table that were found in the prefix cache
@@ -60,6 +61,8 @@ struct Sequence {
   [[nodiscard]] bool decoding() const {
     return length() > prompt_length() && computed + 1 == length();
   }
+  /// What comes next is not known before a step under way has ended.
+  [[nodiscard]] bool awaits_token() const { return pending >= 0 || awaits_reading; }
   /// Nothing is left to compute: the token that is being drawn is the last one.
   [[nodiscard]] bool complete() const { return length() >= max_length; }
   /// The first position whose logits are wanted, of those not computed yet.

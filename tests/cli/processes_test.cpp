@@ -74,6 +74,23 @@ TEST_CASE("ranks in several processes print what one rank prints") {
   }
 }
 
+TEST_CASE("stages in processes go on when each has much to say to the other") {
+  if (!has_mpi())
+    return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
+  const Scratch scratch;
+  std::string input;  // logits and hidden states beyond what MPI takes without a receiver
+  for (int i = 0; i < 64; ++i) {
+    input += "{\"prompt\":\"To be " + std::to_string(i) + "\",\"max_tokens\":5}\n";
+  }
+  scratch.write("in", input);
+  const std::string run = "run $MODEL -q -i in --threads 1 --max-num-seqs 64 ";
+  const Outcome outcome =
+      shell(scratch, "plimsoll " + run + "-o one && " + processes(3) + run +
+                         "-o more -pp 3 --max-num-batched-tokens 512 && cmp one more");
+  INFO(outcome.err);
+  CHECK(outcome.status == 0);
+}
+
 TEST_CASE("MPICH's processes print the same, and end together") {
   if (!has_mpich()) return testing::skip("no mpiexec.mpich or no plug-in for MPICH, or sanitizers");
   const Scratch scratch;

@@ -41,8 +41,9 @@ class RankSubject {
 
   [[nodiscard]] const model::ModelSpec& spec() const { return spec_; }
 
-  Answers answers(const Width& width, DType dtype) {
-    engine::EngineOptions options = options_with(16, 80, 400, dtype);
+  Answers answers(const Width& width, DType dtype, int64_t blocks = 400) {
+    engine::EngineOptions options = options_with(16, 80, blocks, dtype);
+    if (blocks < 400) options.admission = engine::Admission::next_step;
     options.copies = width.copies;
     options.tensor_ranks = width.tensor;
     options.max_model_len = std::min<int64_t>(options.max_model_len, spec_.max_position);
@@ -63,7 +64,9 @@ class RankSubject {
       request.sampling.detokenize = false;
       return std::ssize(request.prompt) + request.sampling.max_tokens > options.max_model_len;
     });
-    return print_all(run_all(engine, std::move(requests)));
+    Answers answers = print_all(run_all(engine, std::move(requests)));
+    preemptions_ = engine.stats().preemptions;
+    return answers;
   }
 
   /// Has plain weights quantised while they are read.
@@ -73,6 +76,7 @@ class RankSubject {
 
   /// Bytes of the checkpoint that each rank of the last launch read.
   [[nodiscard]] const std::vector<uint64_t>& read() const { return read_; }
+  [[nodiscard]] uint64_t preemptions() const { return preemptions_; }  // of the last launch
   [[nodiscard]] uint64_t bytes_of(const std::string& weight_name) const {
     for (const model::WeightSpec& weight : spec_.weights) {
       if (weight.name == weight_name) {
@@ -89,6 +93,7 @@ class RankSubject {
   std::optional<checkpoint::Checkpoint> checkpoint_;
   std::optional<checkpoint::WeightReader> reader_;
   std::vector<uint64_t> read_;
+  uint64_t preemptions_ = 0;
 };
 
 }  // namespace plimsoll::testing

@@ -111,6 +111,46 @@ TEST_CASE("stages answer with the bits of one rank") {
   }
 }
 
+TEST_CASE("stages answer with the bits of one rank where sequences give their blocks back") {
+  for (const char* model : {"llama", "gemma2", "qwen3_5"}) {
+    INFO(model);
+    RankSubject subject(testing::TinyModel::recipe(model));
+    const Answers expected = subject.answers({}, DType::f32);
+    for (const int64_t stages : {1, 2}) {
+      CHECK(subject.answers({.stages = stages}, DType::f32, 24) == expected);
+      CHECK(subject.preemptions() > 0);
+    }
+  }
+}
+
+TEST_CASE("each stage has a step of its own as long as there is work") {
+  testing::TinyModel tiny("llama");
+  const auto checkpoint = checkpoint::Checkpoint::open(tiny.folder());
+  const checkpoint::WeightReader whole(checkpoint, tiny.spec());
+  const testing::RankParts parts(tiny.spec(), whole, {.stages = 2}, DType::f32);
+  engine::Engine engine(tiny.spec(), parts.ranks(), nullptr,
+                        testing::options_with(8, 64, 100, DType::f32));
+  const auto rounds_of = [&](int requests) {
+    for (int i = 0; i < requests; ++i) {
+      engine::Request request;
+      request.prompt = {1, 2, 3};
+      request.sampling.max_tokens = 20;
+      request.sampling.ignore_eos = true;
+      engine.add(std::move(request));
+    }
+    std::vector<engine::RequestOutput> finished;
+    int rounds = 0;
+    for (; !engine.idle(); ++rounds) engine.step(finished);
+    CHECK(std::ssize(finished) == requests);
+    return rounds;
+  };
+  CHECK(rounds_of(1) == 2 * 20);
+  CHECK(engine.stats().steps == 20);
+  // One round for the prompts, which enter together; one more to empty the pipeline.
+  CHECK(rounds_of(6) == 2 * 20 + 1);
+  CHECK(engine.stats().steps == 20 + 1 + 2 * 19);
+}
+
 TEST_CASE("stages of a model whose layers choose keys answer with the bits of one rank") {
   RankSubject subject(testing::TinyModel::recipe("glm_moe_dsa"));
   for (const DType dtype : kTypes) check_stages(subject, dtype);

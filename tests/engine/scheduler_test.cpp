@@ -20,11 +20,13 @@ struct Bench {
     std::vector<int64_t> windows = {0};
     bool prefix_caching = true;
     Admission admission = Admission::next_step;
+    int64_t steps = 1;
   };
 
   explicit Bench(Limits limits)
       : cache({limits.blocks, 4, limits.windows, limits.prefix_caching}),
-        scheduler(cache, {limits.sequences, limits.tokens, limits.admission}) {}
+        scheduler(cache, {limits.sequences, limits.tokens, limits.admission, limits.steps}),
+        steps(static_cast<size_t>(limits.steps)) {}
 
   /// A prompt of tokens that count up; serials count up from 1.
   Sequence& add(int64_t length, TokenId first) { return add(length, first, ++last_serial); }
@@ -38,6 +40,24 @@ struct Bench {
     return sequence;
   }
 
+  /// The step is on its way: f(sequence) for those that reached their end in the step that ends.
+  template <typename F>
+  void start(const std::vector<Piece>& pieces, const F& f) {
+    scheduler.commit();
+    std::vector<Sequence*>& read = under_way.emplace_back();
+    for (const Piece& piece : pieces) {
+      if (piece.end() < piece.sequence->length()) continue;
+      piece.sequence->awaits_reading = true;
+      read.push_back(piece.sequence);
+    }
+    if (under_way.size() < steps) return;
+    for (Sequence* sequence : under_way.front()) {
+      sequence->awaits_reading = false;
+      f(*sequence);
+    }
+    under_way.pop_front();
+  }
+
   /// Runs a step: "serial:first+count" of each piece. Sequences that reach their end get token 7.
   std::string step() {
     std::string text;
@@ -46,15 +66,14 @@ struct Bench {
       text += (text.empty() ? "" : " ") + std::to_string(piece.sequence->serial) + ":" +
               std::to_string(piece.first) + "+" + std::to_string(piece.count);
     }
-    scheduler.commit();
-    for (const Piece& piece : pieces) {
-      if (piece.end() == piece.sequence->length()) piece.sequence->output.push_back(7);
-    }
+    start(pieces, [](Sequence& sequence) { sequence.output.push_back(7); });
     return text;
   }
 
   KvCache cache;
   Scheduler scheduler;
+  size_t steps;
+  std::deque<std::vector<Sequence*>> under_way;  // by step, those that reach their end
   std::deque<std::vector<TokenId>> prompts;
   std::deque<Sequence> sequences;
   uint64_t last_serial = 0;
@@ -80,6 +99,22 @@ TEST_CASE("no more sequences run than may") {
   CHECK(bench.step() == "2:2+1 3:0+2");
   CHECK(bench.scheduler.running() == 2);
   CHECK(bench.scheduler.waiting() == 0);
+}
+
+TEST_CASE("steps under way share the sequences that decode, and prompts go on without waiting") {
+  Bench bench({.tokens = 10, .steps = 2});
+  for (TokenId i = 0; i < 3; ++i) bench.add(2, 100 * i);
+  bench.add(12, 1000);
+  CHECK(bench.step() == "1:0+2 2:0+2 3:0+2 4:0+4");
+  CHECK(bench.step() == "4:4+8");
+  CHECK(bench.step() == "1:2+1 2:2+1");
+  CHECK(bench.step() == "3:2+1 4:12+1");
+  CHECK(bench.step() == "1:3+1 2:3+1");
+  bench.scheduler.remove(bench.sequences[3]);
+  bench.scheduler.remove(bench.sequences[2]);
+  CHECK(bench.step().empty());
+  CHECK(bench.step() == "1:4+1");
+  CHECK(bench.step() == "2:4+1");
 }
 
 TEST_CASE("logits are asked for at the end of a prompt, or from a position on") {
@@ -274,7 +309,9 @@ TEST_CASE("any load ends, and every position sees what its own sequence wrote") 
   const Row row = GENERATE(Row{{0}, 13, 16, 8, true}, Row{{0}, 13, 5, 8, false},
                            Row{{6}, 9, 16, 20, true}, Row{{0, 6}, 40, 16, 20, true},
                            Row{{0, 9, 1}, 60, 7, 20, true}, Row{{0, 0}, 200, 64, 20, true});
-  Bench bench({row.blocks, row.sequences, row.tokens, row.windows, row.prefix_caching});
+  const int64_t under_way = GENERATE(1, 2, 4);
+  Bench bench({row.blocks, row.sequences, row.tokens, row.windows, row.prefix_caching,
+               Admission::next_step, under_way});
   std::mt19937 random(1);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   // Slots hold the sequence's tokens up to theirs, as a stand-in for K and V.
@@ -318,15 +355,12 @@ TEST_CASE("any load ends, and every position sees what its own sequence wrote") 
     }
     REQUIRE(tokens <= row.tokens);
     REQUIRE(static_cast<int64_t>(pieces.size()) <= row.sequences);
-    bench.scheduler.commit();
-    for (const Piece& piece : pieces) {
-      Sequence& sequence = *piece.sequence;
-      if (piece.end() < sequence.length()) continue;
+    bench.start(pieces, [&](Sequence& sequence) {
       sequence.output.push_back(below(3));
-      if (sequence.output.size() < output_lengths[&sequence]) continue;
+      if (sequence.output.size() < output_lengths[&sequence]) return;
       bench.scheduler.remove(sequence);
       ++done;
-    }
+    });
   }
   CHECK(bench.cache.pool().used() == 0);
   CHECK(bench.scheduler.running() == 0);

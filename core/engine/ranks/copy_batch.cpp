@@ -40,7 +40,8 @@ StepExtent StepExtent::of(const backend::BatchMeta& step) {
 
 backend::BatchMeta BatchArrays::copy(const backend::BatchMeta& step) {
   const StepExtent extent = StepExtent::of(step);
-  BatchSlab& slab = slabs_.front();
+  const auto slot = static_cast<size_t>(step.slot);
+  BatchSlab& slab = slabs_[slot];
   copy_array(step.token_ids, slab.token_ids);
   copy_array(step.positions, slab.positions);
   copy_array(step.row_sequence, slab.row_sequence);
@@ -56,7 +57,7 @@ backend::BatchMeta BatchArrays::copy(const backend::BatchMeta& step) {
   for (size_t group = 0; group < slab.block_tables.size(); ++group) {
     copy_table(step.block_tables[group], slab.block_tables[group], step);
   }
-  return meta(0, extent);
+  return meta(slot, extent);
 }
 
 }  // namespace plimsoll::engine

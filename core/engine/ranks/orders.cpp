@@ -51,15 +51,20 @@ void send_stop(Communicator& world, int64_t to, int64_t kv_blocks) {
   world.send(to, bytes_of({.kind = OrderKind::stop, .kv_blocks = kv_blocks}));
 }
 
+void send_advance(Communicator& world, int64_t to) {
+  world.send(to, bytes_of({.kind = OrderKind::advance}));
+}
+
 void send_pictures(Communicator& world, int64_t to, const std::vector<EmbeddingRows>& pictures) {
   world.send(to, bytes_of({.kind = OrderKind::encode, .pictures = std::ssize(pictures)}));
   world.send(to, std::as_bytes(std::span(pictures)));
 }
 
 void send_step(Communicator& world, int64_t to, const backend::BatchMeta& step, int64_t read_rows) {
-  world.send(
-      to,
-      bytes_of({.kind = OrderKind::step, .extent = StepExtent::of(step), .read_rows = read_rows}));
+  world.send(to, bytes_of({.kind = OrderKind::step,
+                           .extent = StepExtent::of(step),
+                           .slot = step.slot,
+                           .read_rows = read_rows}));
   const auto send = [&](const auto& array) {
     if (!array.empty()) world.send(to, std::as_bytes(array));
   };
@@ -81,7 +86,7 @@ std::vector<EmbeddingRows> receive_pictures(Communicator& world, int64_t from, c
 
 backend::BatchMeta receive_step(Communicator& world, int64_t from, const Order& order,
                                 BatchArrays& arrays) {
-  const backend::BatchMeta step = arrays.meta(0, order.extent);
+  const backend::BatchMeta step = arrays.meta(static_cast<size_t>(order.slot), order.extent);
   const auto receive = [&](const auto& array) {
     if (!array.empty()) world.receive(from, writable_bytes(array));
   };

@@ -11,12 +11,14 @@
 
 namespace plimsoll::engine {
 
-enum class OrderKind : int64_t { step, encode, stop };
+/// `advance`: no step enters, those under way go on.
+enum class OrderKind : int64_t { step, advance, encode, stop };
 
 /// An order without its arrays.
 struct Order {
   OrderKind kind = OrderKind::stop;
   StepExtent extent{};    // of a step
+  int64_t slot = 0;       // of its arrays
   int64_t read_rows = 0;  // of its logits: that the host wants
   int64_t pictures = 0;   // whose embeddings are shared
   int64_t kv_blocks = 0;  // when it stops: most that were in use at one time
@@ -30,6 +32,7 @@ struct EmbeddingRows {
 /// Sent to the rank `to`; throws as Communicator.
 void send_stop(Communicator& world, int64_t to, int64_t kv_blocks);
 void send_pictures(Communicator& world, int64_t to, const std::vector<EmbeddingRows>& pictures);
+void send_advance(Communicator& world, int64_t to);
 /// With the step's arrays, of which the last `read_rows` logits rows are the host's.
 void send_step(Communicator& world, int64_t to, const backend::BatchMeta& step, int64_t read_rows);
 

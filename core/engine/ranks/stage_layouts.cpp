@@ -10,7 +10,7 @@ namespace {
 
 EngineLayout resolve(const model::ModelSpec& spec, const std::vector<StageView>& stages,
                      size_t index, EngineOptions options, const backend::Footprint& footprint) {
-  options.stage = StageOf{&spec, stages[index].first_layer};
+  options.stage = StageOf{&spec, stages[index].first_layer, std::ssize(stages)};
   try {
     return resolve_layout(*stages[index].spec, options, footprint);
   } catch (const Error& error) {

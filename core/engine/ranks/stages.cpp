@@ -69,7 +69,9 @@ Stage::Stage(const Rank& rank_parts, const RankPlan& rank_plan)
       plan(rank_plan.plan),
       memory(plan, *rank.backend),
       launch(*rank.spec, layout, *rank.backend, memory.device(), memory.host()),
-      runner(launch, layout, *rank.backend) {
+      runner(launch, layout, *rank.backend),
+      under_way(static_cast<size_t>(layout.stages)),
+      steps(under_way.size()) {
   memory.check(plan);
 }
 
@@ -114,6 +116,7 @@ Stages::Stages(const CopyRanks& copy)
       first_(copy.first),
       all_(copy.all),
       size_of_copy_(std::ssize(copy.ranks)),
+      pipeline_(copy.ranks.size() / copy.tensor),
       processes_(copy.processes),
       copy_(static_cast<int64_t>(copy.first / copy.ranks.size())),
       own_(own_ranks(copy.processes, size_of_copy_)) {

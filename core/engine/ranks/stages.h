@@ -4,6 +4,9 @@
 //   rank 1   the same batch        layers a .. b  --hidden states-->
 //   last     the same batch                 layers b .., norm, head -> logits -> the reader
 //
+// As many steps are under way as there are stages, so that none idles: in each round a step enters
+// the first stage and every other runs what the one before it ran in the last round.
+//
 // Each stage may be of several tensor-parallel ranks, numbered one after the other: they do the
 // same with a share of its heads, columns and vocabulary each, and the first of the last stage
 // reads. Ranks may be spread over processes (processes.h): the first process tells the others what
@@ -50,7 +53,10 @@ struct Stage {
   LaunchMemory memory;
   Launch launch;
   StepRunner runner;
-  Step step;  // of ranks after the first: the step that runs
+  /// The steps that are in the pipeline, each in the place of the round in which it entered; null
+  /// where none did.
+  std::vector<const Step*> under_way;
+  std::vector<Step> steps;  // likewise, of ranks that have them from the first
 };
 
 /// The ranks of one copy of the model.
@@ -80,8 +86,13 @@ class Stages {
   /// Puts pictures' embeddings into the cache of every rank that has one. The ranks of the first
   /// stage have the whole tower each; those of the first process encode in turn.
   void encode(const std::vector<PictureJob>& jobs);
-  /// As StepRunner::run; `read` is called by the thread of reading(), while the others wait.
-  void run(const Step& step, const StepRunner::Reader& read);
+  /// Slices of the logits of a step that ends.
+  using Reader = std::function<void(const engine::Step&, const LogitsSlice&)>;
+  /// Runs a round, in which `entering` enters (null: none does; it must live until it ends).
+  /// `read`, as StepRunner's, is called for the step that ends, by the thread of reading().
+  void run(const Step* entering, const Reader& read);
+  /// No step is in the pipeline.
+  [[nodiscard]] bool idle() const;
   /// Lets those go that serve in other processes; `kv_blocks` were in use at most.
   void stop(int64_t kv_blocks);
   /// Does what the first process says until that stops; returns its `kv_blocks`.
@@ -113,16 +124,23 @@ class Stages {
   /// The first rank of the last stage, by its number in the copy.
   [[nodiscard]] size_t last() const { return static_cast<size_t>(size_of_copy_) - tensor_ranks_; }
   [[nodiscard]] bool reads_own() const { return own_.has(static_cast<int64_t>(last())); }
-  /// The step whose arrays stages_[0] has, on this process's ranks.
-  void run_own(const Step& step, const StepRunner::Reader& read);
+  /// The step that entered so many rounds ago, as a rank has it.
+  [[nodiscard]] const Step*& step_of(Stage& stage, size_t rounds_ago) const;
+  /// A round on this process's ranks; stages_[0] has the arrays of the step that enters.
+  void run_own(const Step* entering, const Reader& read);
+  void enter(size_t index, const Step* entering);
+  /// A rank's part of the round.
+  void run_stage(size_t index, const Reader& read);
   void send_logits(const LogitsSlice& slice);
-  void receive_logits(const Step& step, const StepRunner::Reader& read);
+  void receive_logits(const Step& step, const Reader& read);
   /// A rank of the first stage: the pictures that are its own, then all.
   void encode(size_t index, const std::vector<PictureJob>& jobs);
   void share_embeddings(size_t index, const std::vector<EmbeddingRows>& pictures);
 
   size_t tensor_ranks_, first_, all_;  // as CopyRanks'
   int64_t size_of_copy_;               // ranks, of all processes
+  size_t pipeline_;                    // stages
+  size_t round_ = 0;
   Processes* processes_;
   int64_t copy_;
   RankRange own_;

@@ -1,4 +1,5 @@
 // Steps and pictures on the ranks of one copy, over processes too.
+#include <algorithm>
 #include <stdexcept>
 
 #include "engine/ranks/stages.h"
@@ -30,26 +31,65 @@ void Stages::for_each_server(size_t end, const std::function<void(int64_t)>& f) 
   }
 }
 
-void Stages::run(const Step& step, const StepRunner::Reader& read) {
-  for_each_server(static_cast<size_t>(size_of_copy_), [&](int64_t rank) {
-    send_step(world(0), rank, step.meta, std::ssize(step.read));
-  });
-  run_own(step, read);
+const Step*& Stages::step_of(Stage& stage, size_t rounds_ago) const {
+  return stage.under_way[(round_ + pipeline_ - rounds_ago) % pipeline_];
 }
 
-void Stages::run_own(const Step& step, const StepRunner::Reader& read) {
-  on_all([&](size_t index) {
-    Stage& stage = *stages_[index];
-    if (index > 0) {
-      stage.step.meta = stage.launch.batch.copy(step.meta);
-      stage.step.meta.embeddings = stage.launch.embeddings;
-      if (stage.launch.model.has_head()) stage.step.read = step.read;
-    }
-    const bool reads = reads_own() && &stage == &reading();
-    stage.runner.run(
-        index == 0 ? step : stage.step, reads ? read : [](const LogitsSlice&) {});
-    if (index == 0 && own_.first == kScheduler && !reads_own()) receive_logits(step, read);
+bool Stages::idle() const {
+  const auto is_none = [](const Step* step) { return step == nullptr; };
+  return std::ranges::all_of(stages_.front()->under_way, is_none);
+}
+
+void Stages::run(const Step* entering, const Reader& read) {
+  for_each_server(static_cast<size_t>(size_of_copy_), [&](int64_t rank) {
+    if (entering == nullptr) return send_advance(world(0), rank);
+    send_step(world(0), rank, entering->meta, std::ssize(entering->read));
   });
+  run_own(entering, read);
+}
+
+void Stages::run_own(const Step* entering, const Reader& read) {
+  on_all([&](size_t index) {
+    enter(index, entering);
+    run_stage(index, read);
+    step_of(*stages_[index], pipeline_ - 1) = nullptr;
+  });
+  ++round_;
+}
+
+void Stages::enter(size_t index, const Step* entering) {
+  Stage& stage = *stages_[index];
+  step_of(stage, 0) = entering;
+  if (entering == nullptr || index == 0) return;
+  Step& step = stage.steps[round_ % pipeline_];
+  step.meta = stage.launch.batch.copy(entering->meta);
+  step.meta.embeddings = stage.launch.embeddings;
+  if (stage.launch.model.has_head()) step.read = entering->read;
+  step_of(stage, 0) = &step;
+}
+
+// Logits go before hidden states, and a stage hands on before it takes what the one before hands
+// on: so the last goes on, then the one before it, and so to the first, whoever waits for whom.
+void Stages::run_stage(size_t index, const Reader& read) {
+  Stage& stage = *stages_[index];
+  const size_t number = (static_cast<size_t>(own_.first) + index) / tensor_ranks_;
+  if (const Step* step = step_of(stage, number)) {
+    const bool reads = reads_own() && &stage == &reading();
+    stage.runner.run(*step, [&](const LogitsSlice& slice) {
+      if (reads) read(*step, slice);
+    });
+  }
+  if (index == 0 && own_.first == kScheduler && !reads_own()) {
+    if (const Step* ending = step_of(stage, pipeline_ - 1)) receive_logits(*ending, read);
+  }
+  const auto tokens_of = [](const Step& step) { return std::ssize(step.meta.token_ids); };
+  if (const Step* step = step_of(stage, number); step != nullptr && number + 1 < pipeline_) {
+    stage.launch.model.hand_on(tokens_of(*step));
+  }
+  if (number == 0) return;
+  if (const Step* next = step_of(stage, number - 1)) {
+    stage.launch.model.receive(tokens_of(*next));
+  }
 }
 
 void Stages::send_logits(const LogitsSlice& slice) {
@@ -57,7 +97,7 @@ void Stages::send_logits(const LogitsSlice& slice) {
 }
 
 // In slices as the last stage makes them.
-void Stages::receive_logits(const Step& step, const StepRunner::Reader& read) {
+void Stages::receive_logits(const Step& step, const Reader& read) {
   const Launch& launch = first().launch;
   const int64_t vocabulary = first().rank.spec->vocab_size;
   const int64_t most = first().layout.staging_rows;
@@ -66,7 +106,7 @@ void Stages::receive_logits(const Step& step, const StepRunner::Reader& read) {
     const LogitsSlice slice{begin, std::min(most, rows - begin), launch.logits_staging.data(),
                             vocabulary};
     world(0).receive(static_cast<int64_t>(last()), bytes_of(launch.logits_staging.data(), slice));
-    read(slice);
+    read(step, slice);
   }
 }
 
@@ -85,10 +125,14 @@ int64_t Stages::serve() {
       on_all([&](size_t index) { share_embeddings(index, pictures); });
       continue;
     }
-    own.step.meta = receive_step(world(0), kScheduler, order, own.launch.batch);
-    own.step.meta.embeddings = own.launch.embeddings;
-    own.step.read.resize(static_cast<size_t>(order.read_rows));
-    run_own(own.step, [this](const LogitsSlice& slice) { send_logits(slice); });
+    Step& step = own.steps[round_ % pipeline_];
+    if (order.kind == OrderKind::step) {
+      step.meta = receive_step(world(0), kScheduler, order, own.launch.batch);
+      step.meta.embeddings = own.launch.embeddings;
+      step.read.resize(static_cast<size_t>(order.read_rows));
+    }
+    run_own(order.kind == OrderKind::step ? &step : nullptr,
+            [this](const Step&, const LogitsSlice& slice) { send_logits(slice); });
   }
 }
 
