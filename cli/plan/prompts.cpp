@@ -16,6 +16,7 @@
 #include "cli/plan/parts.h"
 #include "cli/run/launch.h"
 #include "cli/run/scan.h"
+#include "plan/own/picture_room.h"
 #include "plan/prompt_load.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -170,6 +171,11 @@ void add_prompts(plan::PlanResult& result, const PlanOptions& options, const Con
   survey_options.defaults = default_fields(run, generation);
   survey_options.limits = {.vocab_size = vocabulary(config)};
   survey_options.block_size = result.block_size;
+  if (result.picture_room) {
+    survey_options.picture_fault = [&](const engine::Pictures& pictures) {
+      return result.picture_room->find_fault(pictures);
+    };
+  }
   survey_options.max_line_bytes = run.max_line_bytes;
   files::InputFile input = files::InputFile::open(run.input);
   RunOptions quiet = run;  // the survey tells of bad lines

@@ -119,6 +119,7 @@ class Survey {
       count_over_context(head, any_length_.build(head, request));
       return;
     }
+    for (const Prompt& prompt : built.prompts) check_pictures(prompt);
     if (head.endpoint == Endpoint::chat) ++result_.chats;
     // The rest of the context is theirs; OpenAI's completions end after 16 tokens.
     const bool ends_early = head.envelope == Envelope::batch && head.endpoint != Endpoint::chat;
@@ -136,6 +137,12 @@ class Survey {
                                  {length, sampling.max_tokens});
       }
     }
+  }
+
+  void check_pictures(const Prompt& prompt) const {
+    if (!prompt.pictures || !options_.picture_fault) return;
+    const auto fault = options_.picture_fault(*prompt.pictures);
+    if (fault) throw LineError(fault->code, fault->message);
   }
 
   void count_over_context(const LineHead& head, const BuiltRequest& built) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,9 @@ struct SurveyOptions {
   Slice slice;                       // lines before it are read for their ids alone
   uint64_t most_bytes = UINT64_MAX;  // of the input that are read
   int64_t block_size = 16;           // prefixes are shared in whole blocks
+  /// What the launch has against a line's pictures; null: nothing.
+  std::function<std::optional<engine::RequestOutput::Failure>(const engine::Pictures&)>
+      picture_fault;
 };
 
 /// One sequence that the file asks for, in tokens.

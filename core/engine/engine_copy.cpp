@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "engine/vision/picture_fault.h"
 #include "text/text_error.h"
 
 namespace plimsoll::engine {
@@ -86,7 +87,9 @@ Engine::Copy::~Copy() {
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved into the map
 void Engine::Copy::add(Request request) {
   auto fault = find_fault(request, spec.vocab_size, layout.max_model_len);
-  if (!fault && request.pictures) fault = find_picture_fault(*request.pictures);
+  if (!fault && request.pictures) {
+    fault = find_picture_fault(*request.pictures, layout, launch.tower, launch.embeddings);
+  }
   if (fault) {
     RequestOutput output;
     output.tag = request.tag;
@@ -108,37 +111,6 @@ void Engine::Copy::add(Request request) {
   state.followers_wait = true;
   // Without whole blocks to share there is nothing to wait for.
   if (!options.prefix_caching || prompt_length <= layout.kv.block_size) wake_followers(state);
-}
-
-bool Engine::Copy::has_room(const Picture& picture) {
-  const VisionTower::Memory needed = launch.tower->memory_for(
-      picture.pixels->layout, launch.embeddings.slice_rows(0, picture.tokens()));
-  return needed.scratch <= layout.scratch_bytes && needed.staging <= layout.picture_staging_bytes;
-}
-
-std::optional<RequestOutput::Failure> Engine::Copy::find_picture_fault(const Pictures& pictures) {
-  if (!layout.pictures) {
-    return RequestOutput::Failure{"no_images", "the launch has no vision tower"};
-  }
-  for (const Picture& picture : pictures.items) {
-    const int64_t tokens = picture.tokens();
-    if (tokens > layout.pictures->cache_tokens || !has_room(picture)) {
-      return RequestOutput::Failure{
-          "image_too_large",
-          fmt::format("an image becomes {} embeddings, and the launch has room for pictures of {}: "
-                      "--mm-processor-kwargs of the launch make room for larger ones",
-                      tokens, layout.pictures->largest())};
-    }
-    for (const PictureRun& run : picture.runs) {
-      if (!pictures.two_way || run.count <= layout.limits.batched_tokens) continue;
-      return RequestOutput::Failure{
-          "image_too_large",
-          fmt::format("an image's {} tokens see each other and are computed in one step, which has "
-                      "{}: widen --max-num-batched-tokens",
-                      run.count, layout.limits.batched_tokens)};
-    }
-  }
-  return std::nullopt;
 }
 
 void Engine::Copy::wake_followers(RequestState& request) {

@@ -28,9 +28,6 @@ struct Engine::Copy {
   void add(Request request);
   void step(std::vector<RequestOutput>& finished);
 
-  [[nodiscard]] std::optional<RequestOutput::Failure> find_picture_fault(const Pictures& pictures);
-  /// Whether the launch has memory to encode it.
-  [[nodiscard]] bool has_room(const Picture& picture);
   /// Counts the pieces of the step that is about to run; true when it has decode rows alone.
   bool count_pieces(const std::vector<Piece>& pieces);
   /// Builds the next step and starts it. The step under way, if any, is settled after that: the

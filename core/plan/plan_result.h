@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +11,10 @@
 #include "plan/vllm/kv_plan.h"
 
 namespace plimsoll::plan {
+
+namespace own {
+class PictureRoom;
+}
 
 /// A named number of the ledger, with where it comes from.
 struct PlanPart {
@@ -116,6 +121,8 @@ struct PlanResult : StageFigures {
   std::vector<int64_t> group_sizes;
   int64_t bytes_per_block = 0;
   std::vector<GroupNeed> group_needs;
+  /// Which pictures the launch refuses; null: not known, or it takes none at all.
+  std::shared_ptr<own::PictureRoom> picture_room;
   std::optional<PromptFigures> prompts;
   std::vector<StageFigures> stages;  // of a pipeline; empty without one
   std::vector<std::pair<std::string, std::string>>

@@ -150,6 +150,37 @@ TEST_CASE("a launch takes what plan says whatever number of pictures it is made 
   });
 }
 
+TEST_CASE("plan counts the lines whose pictures run has no room for, and gives its reason") {
+  const std::string small =
+      " --limit-mm-per-prompt '{\"image\": {\"count\": 9, \"width\": 28, \"height\": 28}}'";
+  const std::vector<std::string> launches = {
+      "", " --max-num-batched-tokens 20 --max-num-seqs 1" + small,
+      " --max-num-batched-tokens 5 --max-num-seqs 1"};
+  std::vector<int64_t> refused(launches.size());
+  for_each_model([&](const SeeingModel& subject) {
+    subject.write("in", subject.lines);
+    for (size_t i = 0; i < launches.size(); ++i) {
+      INFO(launches[i]);
+      const Outcome planned = subject.plan("-i in" + launches[i]);
+      INFO(planned.err);
+      REQUIRE(planned.status == 0);
+      const Json prompts = parse_json<Json>(planned.out).at("prompts");
+      std::vector<std::string> reasons;
+      for (const Json& line : test::json_lines(subject.run("-i in" + launches[i]).out)) {
+        if (line["error"].is_null()) continue;
+        CHECK(line["error"]["code"] == "image_too_large");
+        reasons.push_back(line["error"]["message"]);
+      }
+      CHECK(prompts["bad_lines"] == reasons.size());
+      if (!reasons.empty()) CHECK(prompts.value("first_bad_reason", "") == reasons.front());
+      refused[i] += std::ssize(reasons);
+    }
+  });
+  CHECK(refused[0] == 0);
+  CHECK(refused[1] > 0);
+  CHECK(refused[2] > 0);
+}
+
 TEST_CASE("an answer to pictures has the same bytes in any company") {
   const std::vector<std::string> launches = {
       "--max-num-seqs 1", "--max-num-batched-tokens 600 --mm-processor-cache-gb 0",

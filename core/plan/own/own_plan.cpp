@@ -16,6 +16,7 @@
 #include "plan/own/blocks.h"
 #include "plan/own/figures.h"
 #include "plan/own/launch.h"
+#include "plan/own/picture_room.h"
 #include "plan/own/pictures.h"
 #include "plan/report/report.h"
 
@@ -244,6 +245,8 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
   }
   if (const auto& pictures = ranks.front().layout.pictures) {
     result.image_tokens = pictures->largest_image();
+    result.picture_room =
+        std::make_shared<PictureRoom>(spec, ranks.front().layout, device_footprint(gpu));
   }
   result.max_num_seqs = rank->layout.limits.sequences;
   result.max_num_batched_tokens = rank->layout.limits.batched_tokens;

@@ -1,0 +1,17 @@
+// Which pictures of a line a launch cannot encode, for the engine and for plans of it.
+#pragma once
+
+#include <optional>
+
+#include "engine/layout.h"
+#include "engine/request.h"
+
+namespace plimsoll::engine {
+
+/// `tower` and `embeddings` as Launch has them, over counting arenas or real ones.
+std::optional<RequestOutput::Failure> find_picture_fault(const Pictures& pictures,
+                                                         const EngineLayout& layout,
+                                                         std::optional<VisionTower>& tower,
+                                                         backend::View embeddings);
+
+}  // namespace plimsoll::engine
