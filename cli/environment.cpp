@@ -2,9 +2,12 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 #include <tuple>
 #include <utility>
+
+#include "base/error.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -16,7 +19,7 @@ std::optional<std::string> variable(const char* name) {
   return value;
 }
 
-// The number at the beginning; nonsense counts as unset.
+// What a launcher or a terminal says: the number at the beginning; nonsense counts as unset.
 template <typename Integer>
 std::optional<Integer> number(const char* name, Integer least) {
   const std::optional<std::string> text = variable(name);
@@ -25,6 +28,22 @@ std::optional<Integer> number(const char* name, Integer least) {
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
   if (error != std::errc() || value < least) return std::nullopt;
   return value;
+}
+
+// What a user says: nonsense is refused. Of a list the first number counts.
+enum class Form : uint8_t { number, list };
+
+template <typename Integer>
+std::optional<Integer> setting(const char* name, Integer least, Form form = Form::number) {
+  const std::optional<std::string> text = variable(name);
+  if (!text) return std::nullopt;
+  const std::string first = form == Form::list ? text->substr(0, text->find(',')) : *text;
+  const char* const last = first.data() + first.size();
+  Integer value{};
+  const auto [end, error] = std::from_chars(first.data(), last, value);
+  if (error == std::errc() && end == last && value >= least) return value;
+  fail(ExitCode::usage, "{}={}: expected a whole number from {} to {}; correct it or unset it",
+       name, *text, least, std::numeric_limits<Integer>::max());
 }
 
 std::string hub_cache() {
@@ -54,7 +73,7 @@ std::optional<JobPlace> job_place() {
     // Kubernetes does not say how many; the pod's template may.
     return JobPlace{.id = *index,
                     .first = 0,
-                    .count = number<uint64_t>("JOB_COMPLETIONS", 1),
+                    .count = setting<uint64_t>("JOB_COMPLETIONS", 1),
                     .variable = "JOB_COMPLETION_INDEX"};
   }
   if (auto place = array_place()) return place;
@@ -92,11 +111,11 @@ std::optional<MpiPlace> mpi_place() {
 Environment read_environment() {
   Environment environment;
   environment.hub_cache = hub_cache();
-  environment.threads = number<int>("OMP_NUM_THREADS", 1);
+  environment.threads = setting<int>("OMP_NUM_THREADS", 1, Form::list);
   environment.kv_cache_space = variable("VLLM_CPU_KVCACHE_SPACE");
   environment.layer_partition = variable("VLLM_PP_LAYER_PARTITION");
-  environment.mm_input_cache = number<int>("VLLM_MM_INPUT_CACHE_GIB", 0);
-  environment.source_date_epoch = number<int64_t>("SOURCE_DATE_EPOCH", 0);
+  environment.mm_input_cache = setting<int>("VLLM_MM_INPUT_CACHE_GIB", 0);
+  environment.source_date_epoch = setting<int64_t>("SOURCE_DATE_EPOCH", 0);
   environment.job_place = job_place();
   environment.mpi = mpi_place();
   environment.columns = number<int>("COLUMNS", 1);

@@ -38,6 +38,7 @@ struct Environment {
   bool dumb_terminal = false;                  // TERM is "dumb" or missing
 };
 
+/// Throws Error(usage) for a user's variable that holds no number where one belongs.
 Environment read_environment();
 
 /// What strftime_now in chat templates says for a whole command: SOURCE_DATE_EPOCH in UTC, else the

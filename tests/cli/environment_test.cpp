@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/error.h"
 #include "cli/signals.h"
 
 using namespace plimsoll::cli;
@@ -56,31 +57,51 @@ bool stops_at(int number, Before before) {
 
 }  // namespace
 
-TEST_CASE("OMP_NUM_THREADS counts from 1 on; nonsense and none count as unset") {
+TEST_CASE("OMP_NUM_THREADS counts from 1 on: the first number of its list; none is unset") {
   struct Row {
     const char* value;
     std::optional<int> threads;
   };
-  const Row rows[] = {{"3", 3},
-                      {"1", 1},
-                      {"4,2", 4},
-                      {"0", std::nullopt},
-                      {"-2", std::nullopt},
-                      {"", std::nullopt},
-                      {"many", std::nullopt},
-                      {"99999999999", std::nullopt}};
-  for (const Row& row : rows) {
+  for (const Row& row : {Row{"3", 3}, {"1", 1}, {"4,2", 4}, {"", std::nullopt}}) {
     INFO("OMP_NUM_THREADS=" << row.value);
     const Variable threads("OMP_NUM_THREADS", row.value);
     CHECK(read_environment().threads == row.threads);
   }
 }
 
-TEST_CASE("a cache of 0 GiB is one, a terminal of 0 columns is none") {
+TEST_CASE("a variable that holds no number is refused by name, with what it should be") {
+  struct Row {
+    const char* name;
+    const char* value;
+    const char* expected;
+  };
+  const Row rows[] = {
+      {"OMP_NUM_THREADS", "many", "from 1 to 2147483647"},
+      {"OMP_NUM_THREADS", "0", "from 1 to 2147483647"},
+      {"OMP_NUM_THREADS", "-2", "from 1 to 2147483647"},
+      {"OMP_NUM_THREADS", "4x", "from 1 to 2147483647"},
+      {"OMP_NUM_THREADS", "99999999999", "from 1 to 2147483647"},
+      {"VLLM_MM_INPUT_CACHE_GIB", "four", "from 0 to 2147483647"},
+      {"VLLM_MM_INPUT_CACHE_GIB", "1.5", "from 0 to 2147483647"},
+      {"VLLM_MM_INPUT_CACHE_GIB", "4,2", "from 0 to 2147483647"},
+      {"SOURCE_DATE_EPOCH", "2026-11-22", "from 0 to 9223372036854775807"},
+      {"JOB_COMPLETIONS", "ten", "from 1 to 18446744073709551615"},
+  };
+  const Variable index("JOB_COMPLETION_INDEX", "3");
+  for (const Row& row : rows) {
+    const Variable variable(row.name, row.value);
+    const std::string message = std::string(row.name) + "=" + row.value +
+                                ": expected a whole number " + row.expected +
+                                "; correct it or unset it";
+    CHECK_THROWS_MATCHES(read_environment(), plimsoll::Error, Catch::Message(message));
+  }
+}
+
+TEST_CASE("a cache of 0 GiB is one, a terminal of 0 columns, or of no number, is none") {
   const Variable cache("VLLM_MM_INPUT_CACHE_GIB", "0");
   CHECK(read_environment().mm_input_cache == 0);
-  {
-    const Variable columns("COLUMNS", "0");
+  for (const char* none : {"0", "wide"}) {
+    const Variable columns("COLUMNS", none);
     CHECK_FALSE(read_environment().columns.has_value());
   }
   const Variable columns("COLUMNS", "133");
