@@ -44,6 +44,7 @@ inline Image blank(Size size) {
 
 /// What may be wrong with a picture: the codes that output lines carry.
 namespace code {
+inline constexpr std::string_view no_images = "no_images";  // the model takes none of its kind
 inline constexpr std::string_view unreadable = "image_unreadable";
 inline constexpr std::string_view truncated = "image_truncated";
 inline constexpr std::string_view too_large = "image_too_large";

@@ -7,7 +7,7 @@
 namespace plimsoll::image {
 
 Layout Processor::video_layout(Size, int64_t) const {
-  throw ImageError(code::unreadable, "the model takes no videos");
+  throw ImageError(code::no_images, "the model takes no videos");
 }
 
 Pixels Processor::make_video(std::span<const Image> frames) const {

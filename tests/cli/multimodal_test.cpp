@@ -179,18 +179,21 @@ TEST_CASE("a line with a picture is answered, a bad one costs its line alone") {
                 line("http", "\"http://example.org/a.png\"") + line("outside", "\"/etc/passwd\"") +
                 line("two", "[" + picture("odd_37x53.png") + "," + picture("odd_37x53.png") + "]") +
                 line("cut", "\"data:image/png;base64,iVBORw0KGgo=\"") +
+                R"({"id": "film", "prompt_token_ids": [9, 5], "multi_modal_data": {"video": )" +
+                picture("odd_37x53.png") + "}}\n" +
                 "{\"id\": \"text\", \"prompt\": \"To be\", \"max_tokens\": 4}\n");
   const auto outcome = shell(scratch, kRun + "-i in --report report.json");
   INFO(outcome.err);
   CHECK(outcome.status == 3);
   const auto lines = test::json_lines(outcome.out);
-  REQUIRE(lines.size() == 7);
+  REQUIRE(lines.size() == 8);
   CHECK(lines[0]["usage"]["prompt_tokens"] == 2 + 4);
   CHECK(lines[0]["choices"] == lines[1]["choices"]);
   const std::string codes[] = {"image_not_allowed", "image_not_allowed", "bad_field",
-                               "image_truncated"};
-  for (size_t i = 0; i < 4; ++i) CHECK(lines[2 + i]["error"]["code"] == codes[i]);
-  CHECK(lines[6]["error"] == nullptr);
+                               "image_truncated", "no_images"};
+  for (size_t i = 0; i < 5; ++i) CHECK(lines[2 + i]["error"]["code"] == codes[i]);
+  CHECK_THAT(lines[6]["error"]["message"].get<std::string>(), Catch::Contains("no videos"));
+  CHECK(lines[7]["error"] == nullptr);
   const Json report = parse_json<Json>(scratch.read("report.json"));
   CHECK(report["pictures"]["prepared"] == 1);
   CHECK(report["pictures"]["encoded"] == 1);
