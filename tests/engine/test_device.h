@@ -13,9 +13,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -26,6 +24,7 @@
 #include "engine/guarded_memory.h"
 #include "engine/sampling/sampler.h"
 #include "engine/test_device_footprint.h"
+#include "engine/test_queue.h"
 #include "reference/change_logits.h"
 
 namespace plimsoll::testing {
@@ -40,14 +39,10 @@ class TestDevice final : public backend::Backend {
       : Backend(footprint), cpu_(cpu) {}
 
   /// Steps that were recorded, and how often one was repeated.
-  [[nodiscard]] size_t recorded() const { return graphs_.size(); }
-  [[nodiscard]] int64_t replays() const { return replays_; }
+  [[nodiscard]] size_t recorded() const { return queue_.recorded(); }
+  [[nodiscard]] int64_t replays() const { return queue_.replays(); }
   /// Ops of the longest of them.
-  [[nodiscard]] int64_t most_recorded_ops() const {
-    int64_t most = 0;
-    for (const auto& [key, ops] : graphs_) most = std::max(most, std::ssize(ops));
-    return most;
-  }
+  [[nodiscard]] int64_t most_recorded_ops() const { return queue_.most_recorded_ops(); }
   /// Steps that were started while an earlier one had not been awaited.
   [[nodiscard]] int64_t overlaps() const { return overlaps_; }
   [[nodiscard]] int64_t drawn_tokens() const { return drawn_tokens_; }
@@ -57,7 +52,6 @@ class TestDevice final : public backend::Backend {
     // A launch comes after another one has gone.
     memory_ = memory.get();
     queue_.clear();
-    graphs_.clear();
     steps_under_way_ = sends_under_way_ = 0;
     sent_.clear();
     return memory;
@@ -93,28 +87,13 @@ class TestDevice final : public backend::Backend {
   }
 
   void run_step(int64_t key, const std::function<void()>& ops) override {
-    if (key == 0) return ops();
-    std::vector<Op> anew;
-    recording_ = &anew;
-    ops();
-    anew.clear();
-    ops();  // as a backend does that tries first and records then
-    recording_ = nullptr;
-    const auto [graph, first] = graphs_.try_emplace(key);
-    if (first) graph->second = std::move(anew);
-    if (!first) {
-      ++replays_;
-      if (!std::ranges::equal(graph->second, anew, {}, &Op::text, &Op::text)) {
-        throw std::logic_error(fmt::format("a step of {} rows differs from its recording", key));
-      }
-    }
-    for (const Op& op : graph->second) queue_.push_back(op);
+    key == 0 ? ops() : queue_.repeat(key, ops);
   }
 
   void finish_step(const BatchMeta& batch) override {
     const int32_t* from = batch.drawn_on_device;
     const std::span<int32_t> to = batch.drawn;
-    queue_.push_back({"finish", [from, to] { std::copy_n(from, to.size(), to.begin()); }, true});
+    queue_.push({"finish", [from, to] { std::copy_n(from, to.size(), to.begin()); }, true});
   }
 
   void await_step(const BatchMeta& batch) override {
@@ -122,7 +101,7 @@ class TestDevice final : public backend::Backend {
       --awaited_early_;
     } else {
       const GuardedMemory::Lock lock(memory_);
-      while (!run_next()) {
+      while (!queue_.run_next()) {
       }
     }
     --steps_under_way_;
@@ -139,17 +118,17 @@ class TestDevice final : public backend::Backend {
     write_plan(batch);
   }
   void send(void* to, std::span<const std::byte> from) override {
-    if (recording_ != nullptr) throw std::logic_error("an image encoder runs in a recorded step");
-    push({"send", [this, to, from] {
-            std::memcpy(to, from.data(), from.size());
-            --sends_under_way_;
-          }});
+    if (queue_.is_recording()) throw std::logic_error("an image encoder runs in a recorded step");
+    queue_.push({"send", [this, to, from] {
+                   std::memcpy(to, from.data(), from.size());
+                   --sends_under_way_;
+                 }});
     ++sends_under_way_;
     sent_.push_back(from);
   }
   void await_sent() override {
     const GuardedMemory::Lock lock(memory_);
-    while (sends_under_way_ > 0) awaited_early_ += run_next() ? 1 : 0;
+    while (sends_under_way_ > 0) awaited_early_ += queue_.run_next() ? 1 : 0;
     for (const std::span<const std::byte> piece : sent_) {
       std::memset(const_cast<std::byte*>(piece.data()), 0x5a, piece.size());
     }
@@ -339,19 +318,13 @@ class TestDevice final : public backend::Backend {
   }
   const float* do_host_logits(View logits, std::span<float> staging) override {
     const GuardedMemory::Lock lock(memory_);
-    while (!queue_.empty()) awaited_early_ += run_next() ? 1 : 0;
+    while (!queue_.empty()) awaited_early_ += queue_.run_next() ? 1 : 0;
     const auto count = static_cast<size_t>(logits.rows * logits.stride);
     std::memcpy(staging.data(), logits.data, count * sizeof(float));
     return staging.data();
   }
 
  private:
-  struct Op {
-    std::string text;  // what it does to which addresses
-    std::function<void()> run;
-    bool finishes = false;  // a step
-  };
-
   /// A batch as the device has it.
   struct OnDevice {
     explicit OnDevice(const BatchMeta& batch) {
@@ -401,38 +374,19 @@ class TestDevice final : public backend::Backend {
       cpu_.use_scratch(arena);
       run();
     };
-    push({std::move(text), std::move(inside)});
+    queue_.push({std::move(text), std::move(inside)});
   }
   void enqueue_copy(const void* to, const void* from, size_t bytes) {
     if (bytes == 0) return;  // and perhaps no addresses
-    push({"copy", [=] { std::memcpy(const_cast<void*>(to), from, bytes); }});
+    queue_.push({"copy", [=] { std::memcpy(const_cast<void*>(to), from, bytes); }});
   }
-  void push(Op op) {
-    if (recording_ != nullptr) {
-      recording_->push_back(std::move(op));
-    } else {
-      queue_.push_back(std::move(op));
-    }
-  }
-  /// Whether it finishes a step.
-  bool run_next() {
-    if (queue_.empty()) throw std::logic_error("no step to wait for");
-    const Op op = std::move(queue_.front());
-    queue_.pop_front();
-    op.run();
-    return op.finishes;
-  }
-
   backend::Backend& cpu_;
   GuardedMemory* memory_ = nullptr;
-  std::deque<Op> queue_;
-  std::vector<Op>* recording_ = nullptr;
-  std::map<int64_t, std::vector<Op>> graphs_;
+  TestQueue queue_;
   int64_t steps_under_way_ = 0;
   int64_t awaited_early_ = 0;  // steps that ran to their ends before they were awaited
   int64_t sends_under_way_ = 0;
   std::vector<std::span<const std::byte>> sent_;  // since the last wait
-  int64_t replays_ = 0;
   int64_t overlaps_ = 0;
   int64_t drawn_tokens_ = 0;
 };
