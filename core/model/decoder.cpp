@@ -29,7 +29,8 @@ void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefau
                                       .original_max_position = defaults.original_max_position,
                                       .share_key = defaults.share_key,
                                       .share = defaults.share,
-                                      .parameters = defaults.rope})};
+                                      .parameters = defaults.rope,
+                                      .flat_is_idle = defaults.flat_rope_is_idle})};
 }
 
 namespace {

@@ -202,6 +202,7 @@ struct CommonDefaults {
   std::string_view share_key = "partial_rotary_factor";
   double share = 1;            // of the head that is rotated
   const Json* rope = nullptr;  // RopeDefaults::parameters
+  bool flat_rope_is_idle = false;
 };
 
 /// Sizes, activation, epsilon and tying.

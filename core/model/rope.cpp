@@ -228,25 +228,41 @@ int64_t rotated_part(const ConfigReader& config, const ConfigReader& parameters,
   return dim;
 }
 
-Rope make_rope(const ConfigReader& config, const ConfigReader& parameters,
-               const RopeDefaults& defaults) {
-  const std::string name = parameters.text({"rope_type", "type"}, "default");
+// `rope_scaling` or `rope_parameters`, or what they hold for a layer type.
+struct Parameters {
+  ConfigReader reader;
+  bool of_layer_type = false;
+};
+
+// Where they are all layers' the config's own key goes before theirs, and a class that has it
+// (Phi-3) has a value for it.
+int64_t original_max_position(const ConfigReader& config, const Parameters& parameters,
+                              const RopeDefaults& defaults) {
+  constexpr std::string_view kOriginal = "original_max_position_embeddings";
+  const auto own = [&] {
+    return parameters.reader.integer({kOriginal}, defaults.max_position, kTrainedPositions);
+  };
+  if (parameters.of_layer_type) return own();
+  if (const auto outside = config.integer({kOriginal}, kTrainedPositions)) return *outside;
+  return defaults.original_max_position != 0 ? defaults.original_max_position : own();
+}
+
+Rope make_rope(const ConfigReader& config, const Parameters& found, const RopeDefaults& defaults) {
+  const ConfigReader& parameters = found.reader;
+  std::string name = parameters.text({"rope_type", "type"}, "default");
+  // Phi-3 was published under this name of its one kind too.
+  if (defaults.original_max_position != 0 && name == "yarn") name = "longrope";
   const auto* const kind = std::ranges::find(kKinds, name, &Kind::name);
   if (kind == kKinds.end()) {
     parameters.refuse(parameters.has("rope_type") ? "rope_type" : "type",
                       "default, linear, dynamic, llama3, yarn or longrope");
   }
-  constexpr std::string_view kOriginal = "original_max_position_embeddings";
-  const int64_t missing =
-      defaults.original_max_position != 0 ? defaults.original_max_position : defaults.max_position;
   const Input in{.parameters = parameters,
                  .theta = parameters.positive(
                      {"rope_theta"}, config.positive({defaults.theta_key}, defaults.theta)),
                  .dim = rotated_part(config, parameters, defaults),
                  .max_position = defaults.max_position,
-                 .original_max_position = config.integer(
-                     {kOriginal}, parameters.integer({kOriginal}, missing, kTrainedPositions),
-                     kTrainedPositions)};
+                 .original_max_position = original_max_position(config, found, defaults)};
   Rope rope = kind->make(in);
   rope.spec.rotary_dim = in.dim;
   return rope;
@@ -258,13 +274,16 @@ const Json& no_parameters() {
 }
 
 // rope_parameters of a layer type; flat ones count for all layers.
-std::optional<ConfigReader> parameters_of(const ConfigReader& outer, std::string_view layer_type) {
+std::optional<Parameters> parameters_of(const ConfigReader& outer, std::string_view layer_type) {
   const Json* nested = outer.find({layer_type});
-  if (nested != nullptr && nested->is_object()) return outer.object(layer_type);
+  if (nested != nullptr && nested->is_object()) {
+    const auto found = outer.object(layer_type);
+    return found ? std::optional(Parameters{*found, true}) : std::nullopt;
+  }
   for (const char* type : {"full_attention", "sliding_attention"}) {
     if (outer.has(type)) return std::nullopt;
   }
-  return outer;
+  return Parameters{outer};
 }
 
 }  // namespace
@@ -274,10 +293,12 @@ Rope read_rope(const ConfigReader& config, const RopeDefaults& defaults) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const auto outer = config.object(key);
     const auto parameters = outer ? parameters_of(*outer, defaults.layer_type) : std::nullopt;
-    if (parameters) return make_rope(config, *parameters, defaults);
+    const bool passed_over = defaults.flat_is_idle && std::string_view(key) == "rope_parameters" &&
+                             parameters && !parameters->of_layer_type;
+    if (parameters && !passed_over) return make_rope(config, *parameters, defaults);
     if (outer) missing = &no_parameters();
   }
-  return make_rope(config, ConfigReader::plain(*missing), defaults);
+  return make_rope(config, {ConfigReader::plain(*missing)}, defaults);
 }
 
 Rope plain_rope(const ConfigReader& config, double theta, int64_t rotary_dim,
@@ -298,7 +319,7 @@ Rope read_local_rope(const ConfigReader& config, const RopeDefaults& defaults) {
       return make_rope(config, *parameters, defaults);
     }
   }
-  return make_rope(config, ConfigReader::plain(no_parameters()), defaults);
+  return make_rope(config, {ConfigReader::plain(no_parameters())}, defaults);
 }
 
 double yarn_scale(double factor, double mscale) {

@@ -133,7 +133,7 @@ TEST_CASE("where a config has no scaling, its class's own counts") {
 }
 
 TEST_CASE("longrope has two tables and keeps the stated context") {
-  for (const char* kind : {"longrope", "su"}) {
+  for (const char* kind : {"longrope", "su", "yarn"}) {
     const Json changes = {
         {"max_position_embeddings", 131072},
         {"original_max_position_embeddings", 4096},
@@ -165,8 +165,22 @@ TEST_CASE(
   };
   CHECK(original(R"({"original_max_position_embeddings": 4096,
                      "rope_scaling": {"original_max_position_embeddings": 8192}})") == 4096);
-  CHECK(original(R"({"rope_scaling": {"original_max_position_embeddings": 8192}})") == 8192);
+  // Phi-3's class has the config's own always.
+  CHECK(original(R"({"rope_scaling": {"original_max_position_embeddings": 8192}})") == 4096);
   CHECK(original(R"({"original_max_position_embeddings": 4096, "rope_scaling": {}})") == 4096);
+}
+
+TEST_CASE("a layer type's own length before stretching is not the config's") {
+  const auto third_speed = [](const char* parameters) {
+    Json config = {{"original_max_position_embeddings", 2048}};
+    config["rope_parameters"] = Json::parse(parameters);
+    return with_rope(config.dump().c_str()).ropes[0].table.inverse_frequencies[2];
+  };
+  const char* stretched = R"({"rope_type": "yarn", "factor": 8, "rope_theta": 10000,
+                              "original_max_position_embeddings": 64})";
+  CHECK(third_speed(fmt::format(R"({{"full_attention": {}}})", stretched).c_str()) ==
+        Approx(0.01 / 8));
+  CHECK(third_speed(stretched) > 0.01 / 7);
 }
 
 TEST_CASE("longrope's lists must fit the head") {
@@ -218,6 +232,12 @@ TEST_CASE("layers have RoPEs of their own bases") {
       {"Olmo3ForCausalLM",
        R"({"rope_parameters": {"sliding_attention": {"rope_theta": 1e4}}, "rope_theta": 1e8})",
        0.01, 0.1},
+      // Flat ones are none that these classes read.
+      {"Olmo3ForCausalLM", R"({"rope_parameters": {"rope_theta": 1e8}})", olmo, olmo},
+      {"Gemma3ForCausalLM",
+       R"({"rope_theta": 1e8, "rope_local_base_freq": 1e12,
+           "rope_parameters": {"rope_type": "linear", "factor": 2, "rope_theta": 5}})",
+       0.01, 0.001},
       {"MiMoV2FlashForCausalLM", R"({"partial_rotary_factor": 1, "rope_theta": 1e8})", 0.01, 0.1},
       {"MiMoV2FlashForCausalLM",
        R"({"partial_rotary_factor": 1, "rope_theta": 1e8, "swa_rope_theta": 1e12})", 0.01, 0.001},

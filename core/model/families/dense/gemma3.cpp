@@ -16,7 +16,8 @@ ModelSpec make_gemma3(const ConfigReader& config) {
                         .kv_heads = 4,
                         .head_dim = 256,
                         .max_position = 131072},
-              .theta = 1e6},
+              .theta = 1e6,
+              .flat_rope_is_idle = true},
              {.window_period = config.integer({"sliding_window_pattern", "_sliding_window_pattern"},
                                               6, {1, 4096})});
   decoder.qk_norm = true;

@@ -73,7 +73,8 @@ Decoder read_decoder(const ConfigReader& config) {
                .theta = 1e6,
                .activation = "gelu_pytorch_tanh",
                .activation_key = "hidden_activation",
-               .tied = true});
+               .tied = true,
+               .flat_rope_is_idle = true});
   const Sizes& sizes = decoder.sizes;
   if (!decoder.tied) config.refuse("tie_word_embeddings", "true");
   if (config.integer({"altup_active_idx"}, 0, {.least = 0}) != 0) {

@@ -6,24 +6,26 @@
 namespace plimsoll::model {
 namespace {
 
-Decoder read_olmo(const ConfigReader& config, const char* family, double theta = 10000) {
+constexpr CommonDefaults kOlmo{.sizes = {.vocab = 50304,
+                                         .hidden = 4096,
+                                         .intermediate = 11008,
+                                         .layers = 32,
+                                         .heads = 32,
+                                         .max_position = 2048},
+                               .epsilon = 1e-5};
+
+Decoder read_olmo(const ConfigReader& config, const char* family,
+                  const CommonDefaults& defaults = kOlmo) {
   Decoder decoder{.family = family};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 50304,
-                         .hidden = 4096,
-                         .intermediate = 11008,
-                         .layers = 32,
-                         .heads = 32,
-                         .max_position = 2048},
-               .epsilon = 1e-5,
-               .theta = theta});
+  read_common(config, decoder, defaults);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   use_transformers_class(decoder);
   return decoder;
 }
 
-Decoder read_later_olmo(const ConfigReader& config, const char* family, double theta = 10000) {
-  Decoder decoder = read_olmo(config, family, theta);
+Decoder read_later_olmo(const ConfigReader& config, const char* family,
+                        const CommonDefaults& defaults = kOlmo) {
+  Decoder decoder = read_olmo(config, family, defaults);
   use_outer_norms(decoder);
   decoder.qk_norm = true;
   decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
@@ -46,16 +48,17 @@ ModelSpec make_olmo2(const ConfigReader& config) {
 
 ModelSpec make_olmo3(const ConfigReader& config) {
   constexpr double kBase = 500000;
-  Decoder decoder = read_later_olmo(config, "olmo3", kBase);
+  CommonDefaults defaults = kOlmo;
+  defaults.theta = kBase;
+  defaults.flat_rope_is_idle = true;
+  Decoder decoder = read_later_olmo(config, "olmo3", defaults);
   const Sizes& sizes = decoder.sizes;
   decoder.windows = read_windows(config, sizes.layers, config.integer({"sliding_window"}, 4096),
                                  [](int64_t layer) { return (layer + 1) % 4 != 0; });
-  // Windowed layers have the class's base where `rope_parameters` tells no other: transformers
-  // takes a `rope_theta` outside for the layers without windows.
-  const double theta = config.object_or_empty("rope_parameters").positive({"rope_theta"}, kBase);
+  // A `rope_theta` outside of `rope_parameters` is that of the layers without windows.
   decoder.ropes.push_back(read_local_rope(config, {.head_dim = sizes.head_dim,
                                                    .max_position = sizes.max_position,
-                                                   .theta = theta,
+                                                   .theta = kBase,
                                                    .theta_key = "",
                                                    .layer_type = "sliding_attention"}));
   return build(decoder);
