@@ -25,16 +25,18 @@ double yarn_share(const ConfigReader& config) {
 
 }  // namespace
 
-AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rope) {
+AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rope,
+                          const LatentDefaults& missing) {
   constexpr IntegerRange kHeadSizes{1, 16384};
   AttentionSpec attention{.heads = heads, .kv_heads = heads};
   LatentSpec& latent = attention.latent;
-  latent.kv_rank = config.integer({"kv_lora_rank"}, 512, kWidths);
-  latent.q_rank = config.integer({"q_lora_rank"}, kWidths).value_or(0);
-  latent.rotated = config.integer({"qk_rope_head_dim"}, 64, kHeadSizes);
-  latent.unrotated = config.integer({"qk_nope_head_dim"}, 128, kHeadSizes);
+  latent.kv_rank = config.integer({"kv_lora_rank"}, missing.kv_rank, kWidths);
+  const int64_t q_rank = config.has("q_lora_rank") ? 0 : missing.q_rank;  // null: no latent
+  latent.q_rank = config.integer({"q_lora_rank"}, q_rank, kWidths);
+  latent.rotated = config.integer({"qk_rope_head_dim"}, missing.rotated, kHeadSizes);
+  latent.unrotated = config.integer({"qk_nope_head_dim"}, missing.unrotated, kHeadSizes);
   attention.head_dim = latent.rotated + latent.unrotated;
-  attention.value_dim = config.integer({"v_head_dim"}, 128, kHeadSizes);
+  attention.value_dim = config.integer({"v_head_dim"}, missing.value, kHeadSizes);
   if (attention.value_dim > attention.head_dim) {
     config.refuse("v_head_dim", "at most qk_nope_head_dim and qk_rope_head_dim together");
   }

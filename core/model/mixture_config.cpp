@@ -1,4 +1,6 @@
 // What configs say of mixtures.
+#include <algorithm>
+
 #include "base/error.h"
 #include "model/decoder_config.h"
 #include "model/mixture.h"
@@ -52,11 +54,13 @@ Mixture read_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& 
   return mixture;
 }
 
-void read_groups(const ConfigReader& config, Mixture& mixture, GroupScore score) {
+void read_groups(const ConfigReader& config, Mixture& mixture, GroupScore score,
+                 const Groups& missing) {
   RouterSpec& router = mixture.sizes.router;
   const int64_t experts = mixture.sizes.experts;
-  router.groups = config.integer({"n_group"}, 1, {1, experts});
-  router.groups_chosen = config.integer({"topk_group"}, router.groups, {1, router.groups});
+  router.groups = config.integer({"n_group"}, missing.count, {1, experts});
+  router.groups_chosen =
+      config.integer({"topk_group"}, std::min(missing.chosen, router.groups), {1, router.groups});
   router.group_score = score;
   if (experts % router.groups != 0) {
     config.refuse("n_group", fmt::format("a divisor of the experts ({})", experts));
@@ -67,13 +71,14 @@ void read_groups(const ConfigReader& config, Mixture& mixture, GroupScore score)
   }
 }
 
-void use_deepseek_router(const ConfigReader& config, Mixture& mixture, double factor) {
+void use_deepseek_router(const ConfigReader& config, Mixture& mixture, double factor,
+                         const Groups& missing) {
   RouterSpec& router = mixture.sizes.router;
   router.score = RouterScore::sigmoid;
   router.normalize = config.boolean({"norm_topk_prob"}, true);
   router.epsilon = 1e-20f;
   router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, factor));
-  read_groups(config, mixture, GroupScore::two_best);
+  read_groups(config, mixture, GroupScore::two_best, missing);
 }
 
 }  // namespace plimsoll::model

@@ -159,6 +159,60 @@ TEST_CASE("positions and experts of configs without keys are those of the classe
   CHECK(spec("HyperCLOVAXForCausalLM").layers[0].placement == model::NormPlacement::sandwich);
 }
 
+TEST_CASE("latents of configs without keys are those of the classes") {
+  struct Row {
+    const char* architecture;
+    int64_t q_rank, kv_rank, head_dim, value_dim;
+  };
+  const Row row = GENERATE(values<Row>({
+      {"DeepseekV2ForCausalLM", 1536, 512, 192, 128},
+      {"DeepseekV3ForCausalLM", 1536, 512, 192, 128},
+      {"DeepseekV32ForCausalLM", 1536, 512, 192, 128},
+      {"GlmMoeDsaForCausalLM", 2048, 512, 256, 256},
+      {"Glm4MoeLiteForCausalLM", 768, 512, 256, 256},
+      {"MiniCPM3ForCausalLM", 768, 256, 96, 4},  // hidden_size over heads
+  }));
+  INFO(row.architecture);
+  const auto spec = model::make_model_spec(tiny_config(row.architecture));
+  const model::AttentionSpec& attention = spec.layers[0].attention;
+  CHECK(attention.latent.q_rank == row.q_rank);
+  CHECK(attention.latent.kv_rank == row.kv_rank);
+  CHECK(attention.head_dim == row.head_dim);
+  CHECK(attention.value_dim == row.value_dim);
+}
+
+TEST_CASE("MiniCPM 3's factors are the class's where the config lacks them, null is none") {
+  Json config = tiny_config("MiniCPM3ForCausalLM", {{"num_hidden_layers", 4}});
+  const auto missing = model::make_model_spec(config);
+  CHECK(missing.embedding_scale == 12);
+  CHECK(missing.layers[0].branch_factor == Approx(0.7));
+  CHECK(missing.logits_scale == 16);  // 256 over hidden_size
+  config["scale_depth"] = config["dim_model_base"] = nullptr;
+  const auto none = model::make_model_spec(config);
+  CHECK(none.layers[0].branch_factor == 1);
+  CHECK(none.logits_scale == 1);
+}
+
+TEST_CASE("experts of configs without keys are those of the classes") {
+  const auto last = [](const char* architecture, const char* changes) {
+    Json config = tiny_config(architecture, {{"num_hidden_layers", 4}});
+    config.update(Json::parse(changes));
+    return model::make_model_spec(config).layers.back().mlp;
+  };
+  const auto v3 = last("DeepseekV3ForCausalLM", "{}");
+  CHECK(v3.router.groups == 8);
+  CHECK(v3.router.groups_chosen == 4);
+  CHECK(v3.shared.intermediate == 2048);
+  CHECK(last("DeepseekV3ForCausalLM", R"({"n_group": 2})").router.groups_chosen == 2);
+  CHECK(last("DeepseekV3ForCausalLM", R"({"n_shared_experts": null})").shared.intermediate == 0);
+  CHECK(last("DeepseekV2ForCausalLM", "{}").shared.intermediate == 2 * 1407);
+  CHECK(last("DeepseekV32ForCausalLM",
+             R"({"mlp_layer_types": ["sparse", "sparse", "sparse", "dense"]})")
+            .experts == 0);
+  CHECK(last("GlmMoeDsaForCausalLM", "{}").router.groups == 1);
+  CHECK(last("Glm4MoeForCausalLM", R"({"n_group": 4})").router.groups_chosen == 1);
+}
+
 TEST_CASE("latents whose values are wider than their heads are refused, YaRN's share may be 0") {
   const Json latents = {{"qk_rope_head_dim", 4},
                         {"qk_nope_head_dim", 8},
@@ -170,6 +224,7 @@ TEST_CASE("latents whose values are wider than their heads are refused, YaRN's s
   scaled["v_head_dim"] = 8;
   scaled["n_routed_experts"] = 4;
   scaled["num_experts_per_tok"] = 2;
+  scaled["n_group"] = 1;
   scaled["rope_scaling"] = {{"type", "yarn"},
                             {"factor", 4},
                             {"mscale_all_dim", 0},

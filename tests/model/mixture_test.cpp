@@ -255,7 +255,6 @@ TEST_CASE("which layers choose keys configs say by list, pattern or distance") {
 
 TEST_CASE("indexers that cannot be are refused by key") {
   for (const auto& [changes, says] : {
-           std::pair{R"({"q_lora_rank": null})", R"("q_lora_rank" is missing; expected a rank)"},
            std::pair{R"({"index_topk": 0})", R"("index_topk" is 0)"},
            std::pair{R"({"index_head_dim": 3})", R"("index_head_dim" is 3)"},
            std::pair{R"({"index_topk_pattern": "SF"})", R"("index_topk_pattern" is "SF")"},
@@ -271,4 +270,8 @@ TEST_CASE("indexers that cannot be are refused by key") {
     INFO(changes);
     CHECK_THROWS_WITH(choosing_layers(changes), Contains(says));
   }
+  Json without_rank = mixture_config("GlmMoeDsaForCausalLM", kIndexed);
+  without_rank["q_lora_rank"] = nullptr;
+  CHECK_THROWS_WITH(model::make_model_spec(without_rank),
+                    Contains(R"("q_lora_rank" is missing; expected a rank)"));
 }

@@ -9,43 +9,58 @@
 namespace plimsoll::model {
 namespace {
 
-/// Sizes, latents and the RoPE of their rotated part.
+/// Sizes, latents (values of 0: a head's share of the hidden size) and the RoPE of their rotated
+/// part.
 void read_latent_decoder(const ConfigReader& config, Decoder& decoder,
-                         const CommonDefaults& defaults) {
+                         const CommonDefaults& defaults, LatentDefaults latents = {}) {
   read_common(config, decoder, defaults);
-  decoder.latent = Latent{.attention = read_latent(config, decoder.sizes.heads, 0)};
+  if (latents.value == 0) latents.value = decoder.sizes.hidden / decoder.sizes.heads;
+  decoder.latent = Latent{.attention = read_latent(config, decoder.sizes.heads, 0, latents)};
   decoder.ropes = {read_rope(config, {.head_dim = decoder.latent->attention.latent.rotated,
                                       .max_position = decoder.sizes.max_position,
                                       .theta = defaults.theta})};
 }
 
+/// What a class takes for keys of its experts that a config lacks.
+struct ExpertDefaults {
+  MlpSpec sizes{.intermediate = 2048, .experts = 256, .experts_per_token = 8};
+  int64_t dense_layers = 3;
+  int64_t shared = 1;
+  Groups groups{};
+  double factor = 2.5;  // routed_scaling_factor
+};
+
 /// DeepSeek's experts under the names of its configs.
-Mixture read_deepseek_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& missing,
-                              int64_t dense_layers) {
-  MlpSpec sizes = missing;
+Mixture read_deepseek_mixture(const ConfigReader& config, int64_t layers,
+                              const ExpertDefaults& missing) {
+  MlpSpec sizes = missing.sizes;
   sizes.intermediate = config.integer({"moe_intermediate_size"}, sizes.intermediate, kWidths);
   Mixture mixture = read_mixture(config, layers, sizes);
-  const int64_t shared = config.integer({"n_shared_experts"}, 0, {0, kMostExperts});
+  const int64_t unstated = config.has("n_shared_experts") ? 0 : missing.shared;  // null: none
+  const int64_t shared = config.integer({"n_shared_experts"}, unstated, {0, kMostExperts});
   mixture.sizes.shared.intermediate = shared * sizes.intermediate;
-  mixture.sparse = sparse_after_dense(config, layers, dense_layers);
+  mixture.sparse = sparse_after_dense(config, layers, missing.dense_layers);
   mixture.names.router.engine = "mlp.experts.gate";  // the alias that vLLM saves it under
   return mixture;
 }
 
+constexpr const char* kV3Bias = "mlp.experts.gate.e_score_correction_bias";
+
 /// V3's attention, router and stages.
-void use_v3(const ConfigReader& config, Decoder& decoder, const MlpSpec& missing,
-            int64_t dense_layers, const std::string& choice_bias, double factor) {
+void use_v3(const ConfigReader& config, Decoder& decoder, const ExpertDefaults& missing,
+            const std::string& choice_bias = kV3Bias) {
   decoder.latent->attention.rope_pairs =
       config.boolean({"rope_interleave"}, true) ? RopePairs::neighbours : RopePairs::halves;
-  decoder.mixture = read_deepseek_mixture(config, decoder.sizes.layers, missing, dense_layers);
-  use_deepseek_router(config, *decoder.mixture, factor);
+  decoder.mixture = read_deepseek_mixture(config, decoder.sizes.layers, missing);
+  use_deepseek_router(config, *decoder.mixture, missing.factor, missing.groups);
   decoder.mixture->names.choice_bias = {choice_bias, "mlp.gate.e_score_correction_bias"};
   decoder.vllm.knows_stage = true;
 }
 
-constexpr MlpSpec kV3Experts{.intermediate = 2048, .experts = 256, .experts_per_token = 8};
-constexpr double kV3Factor = 2.5;
-constexpr const char* kV3Bias = "mlp.experts.gate.e_score_correction_bias";
+/// Which layers have experts, of classes that have a list of them too.
+void read_sparse_types(const ConfigReader& config, Mixture& mixture) {
+  mixture.sparse = sparse_by_types(config, "mlp_layer_types", std::move(mixture.sparse));
+}
 
 void read_v3(const ConfigReader& config, Decoder& decoder) {
   read_latent_decoder(config, decoder,
@@ -56,7 +71,7 @@ void read_v3(const ConfigReader& config, Decoder& decoder) {
                                  .heads = 128,
                                  .head_dim = 64,
                                  .max_position = 4096}});
-  use_v3(config, decoder, kV3Experts, 3, kV3Bias, kV3Factor);
+  use_v3(config, decoder, {.groups = {.count = 8, .chosen = 4}});
 }
 
 /// Which layers choose keys; the others see those that the layer before sees (GLM-5.2).
@@ -96,21 +111,24 @@ void read_indexer(const ConfigReader& config, Decoder& decoder, int64_t heads, b
   decoder.latent->chooses = choosing_layers(config, decoder.sizes.layers);
 }
 
-constexpr Sizes kDeepseekSizes{
-    .hidden = 4096, .intermediate = 11008, .layers = 30, .heads = 32, .max_position = 2048};
-
 }  // namespace
 
 ModelSpec make_deepseek_v2(const ConfigReader& config) {
   Decoder decoder{.family = "deepseek_v2"};
-  Sizes sizes = kDeepseekSizes;
-  sizes.vocab = 102400;
-  sizes.head_dim = 64;
-  read_latent_decoder(config, decoder, {.sizes = sizes});
+  read_latent_decoder(config, decoder,
+                      {.sizes = {.vocab = 102400,
+                                 .hidden = 4096,
+                                 .intermediate = 11008,
+                                 .layers = 32,
+                                 .heads = 32,
+                                 .head_dim = 64,
+                                 .max_position = 2048}});
   decoder.latent->attention.rope_pairs = RopePairs::neighbours;
   decoder.mixture =
       read_deepseek_mixture(config, decoder.sizes.layers,
-                            {.intermediate = 1407, .experts = 64, .experts_per_token = 6}, 0);
+                            {.sizes = {.intermediate = 1407, .experts = 64, .experts_per_token = 6},
+                             .dense_layers = 0,
+                             .shared = 2});
   RouterSpec& router = decoder.mixture->sizes.router;
   router.normalize = false;  // norm_topk_prob is not read
   router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 1));
@@ -133,6 +151,7 @@ ModelSpec make_deepseek_v3(const ConfigReader& config) {
 ModelSpec make_deepseek_v32(const ConfigReader& config) {
   Decoder decoder{.family = "deepseek_v32"};
   read_v3(config, decoder);
+  read_sparse_types(config, *decoder.mixture);
   constexpr int64_t kIndexHeads = 64;
   read_indexer(config, decoder, kIndexHeads, false);
   return build_without_prediction(config, decoder);
@@ -148,10 +167,10 @@ ModelSpec make_glm_moe_dsa(const ConfigReader& config) {
                                  .heads = 64,
                                  .head_dim = 64,
                                  .max_position = 202752},
-                       .epsilon = 1e-5});
-  use_v3(config, decoder, kV3Experts, 3, kV3Bias, kV3Factor);
-  decoder.mixture->sparse =
-      sparse_by_types(config, "mlp_layer_types", std::move(decoder.mixture->sparse));
+                       .epsilon = 1e-5},
+                      {.q_rank = 2048, .unrotated = 192, .value = 256});
+  use_v3(config, decoder, {});
+  read_sparse_types(config, *decoder.mixture);
   constexpr int64_t kIndexHeads = 32;
   read_indexer(config, decoder, kIndexHeads, true);
   return build_without_prediction(config, decoder);
@@ -167,11 +186,14 @@ ModelSpec make_glm4_moe_lite(const ConfigReader& config) {
                                  .heads = 20,
                                  .head_dim = 64,
                                  .max_position = 202752},
-                       .epsilon = 1e-5});
-  use_v3(config, decoder, {.intermediate = 1536, .experts = 64, .experts_per_token = 4}, 1,
-         "mlp.experts.routed_experts.e_score_correction_bias", 1.8);
-  decoder.mixture->sparse =
-      sparse_by_types(config, "mlp_layer_types", std::move(decoder.mixture->sparse));
+                       .epsilon = 1e-5},
+                      {.q_rank = 768, .unrotated = 192, .value = 256});
+  use_v3(config, decoder,
+         {.sizes = {.intermediate = 1536, .experts = 64, .experts_per_token = 4},
+          .dense_layers = 1,
+          .factor = 1.8},
+         "mlp.experts.routed_experts.e_score_correction_bias");
+  read_sparse_types(config, *decoder.mixture);
   decoder.mixture->router_dtype = DType::f32;
   decoder.mixture->names.router.engine = "mlp.gate";
   return build_without_prediction(config, decoder);
@@ -188,16 +210,20 @@ ModelSpec make_minicpm3(const ConfigReader& config) {
                                  .head_dim = 64,
                                  .max_position = 32768},
                        .epsilon = 1e-5,
-                       .tied = true});
+                       .tied = true},
+                      {.q_rank = 768, .kv_rank = 256, .unrotated = 64, .rotated = 32, .value = 0});
   decoder.latent->modules = LatentModules::beside;
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
   decoder.mlp_bias_kept = Kept::in_run;
   decoder.order = {LayerPart::attention_norm, LayerPart::attention, LayerPart::mlp_norm,
                    LayerPart::mlp};
-  decoder.embedding_scale = static_cast<float>(config.positive({"scale_emb"}, 1));
-  const int64_t layers = decoder.sizes.layers;
-  const double depth = config.positive({"scale_depth"}, 1) / std::sqrt(static_cast<double>(layers));
-  const int64_t base = config.integer({"dim_model_base"}, 1, kWidths);
+  decoder.embedding_scale = static_cast<float>(config.positive({"scale_emb"}, 12));
+  // Null is no scaling.
+  const double root = std::sqrt(static_cast<double>(decoder.sizes.layers));
+  const double depth =
+      config.positive({"scale_depth"}, config.has("scale_depth") ? root : 1.4) / root;
+  const int64_t no_base = config.has("dim_model_base") ? decoder.sizes.hidden : 256;
+  const int64_t base = config.integer({"dim_model_base"}, no_base, kWidths);
   ModelSpec spec = build(decoder);
   for (LayerSpec& layer : spec.layers) layer.branch_factor = static_cast<float>(depth);
   spec.logits_scale =

@@ -82,7 +82,7 @@ ModelSpec make_kimi_linear(const ConfigReader& config) {
   const Sizes& sizes = decoder.sizes;
   if (!config.boolean({"mla_use_nope"}, true)) config.refuse("mla_use_nope", "true");
   decoder.ropes.clear();
-  decoder.latent = Latent{.attention = read_latent(config, sizes.heads, -1),
+  decoder.latent = Latent{.attention = read_latent(config, sizes.heads, -1, {.q_rank = 0}),
                           .modules = LatentModules::scales_first};
   decoder.parts = read_kimi_parts(config, sizes.layers);
   decoder.recurrent = read_kimi_delta(config, decoder.norm.epsilon);
