@@ -211,6 +211,29 @@ TEST_CASE("experts of configs without keys are those of the classes") {
             .experts == 0);
   CHECK(last("GlmMoeDsaForCausalLM", "{}").router.groups == 1);
   CHECK(last("Glm4MoeForCausalLM", R"({"n_group": 4})").router.groups_chosen == 1);
+  CHECK(last("AfmoeForCausalLM", "{}").shared.intermediate == 2 * 1408);
+  CHECK(last("FlexOlmoForCausalLM", "{}").experts == 7);
+  CHECK(last("LagunaForCausalLM", "{}").shared.intermediate == 512);
+}
+
+TEST_CASE("kinds of layers of configs without keys are those of the classes") {
+  const auto spec = [](const char* architecture, const char* changes = "{}") {
+    Json config = tiny_config(architecture, {{"num_hidden_layers", 2}});
+    config.update(Json::parse(changes));
+    return model::make_model_spec(config);
+  };
+  const auto minimax = spec("MiniMaxForCausalLM");
+  CHECK(minimax.layers[0].has_attention());
+  CHECK_FALSE(minimax.layers[1].has_attention());
+  CHECK(spec("LagunaForCausalLM").layers[0].mlp.experts == 0);
+  CHECK(spec("LagunaForCausalLM").layers[1].mlp.experts == 256);
+  const auto granite = spec("GraniteSWAForCausalLM");
+  CHECK(granite.head == granite.embedding);
+  // Gemma 4's last layer sees all, whatever the config says.
+  const char* slide = R"({"layer_types": ["sliding_attention", "sliding_attention"],
+                          "hidden_size_per_layer_input": 0})";
+  CHECK(spec("Gemma4ForCausalLM", slide).layers[0].attention.window == 512);
+  CHECK(spec("Gemma4ForCausalLM", slide).layers[1].attention.window == 0);
 }
 
 TEST_CASE("latents whose values are wider than their heads are refused, YaRN's share may be 0") {

@@ -245,6 +245,11 @@ TEST_CASE("layers have RoPEs of their own bases") {
        R"({"rope_parameters": {"full_attention": {"rope_theta": 1e4, "partial_rotary_factor": 1},
             "sliding_attention": {"rope_theta": 1e8, "partial_rotary_factor": 1}}})",
        0.1, 0.01},
+      {"LagunaForCausalLM", "{}", std::pow(500000, -0.5), 0.1},  // half of the head turns
+      {"LagunaForCausalLM",
+       R"({"rope_parameters": {"full_attention": {"rope_theta": 1e8},
+                               "sliding_attention": {"rope_theta": 1e4}}})",
+       0.01, 0.1},
       {"GraniteSWAForCausalLM", R"({"layer_rope_theta": [1e8, 1e4]})", 0.01, 0.1},
       {"GraniteSWAForCausalLM",
        R"({"layer_rope_theta": [1e8, 1e4],

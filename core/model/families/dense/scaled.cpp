@@ -5,15 +5,10 @@
 
 namespace plimsoll::model {
 
-Decoder read_scaled(const ConfigReader& config, const char* family) {
+Decoder read_scaled(const ConfigReader& config, const char* family,
+                    const CommonDefaults& defaults) {
   Decoder decoder{.family = family};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 32000,
-                         .hidden = 4096,
-                         .intermediate = 11008,
-                         .layers = 32,
-                         .heads = 32,
-                         .max_position = 2048}});
+  read_common(config, decoder, defaults);
   const auto factor = [&](std::string_view key) {
     return static_cast<float>(config.positive({key}, 1));
   };
@@ -80,7 +75,16 @@ ModelSpec make_granite(const ConfigReader& config) {
 }
 
 ModelSpec make_granite_swa(const ConfigReader& config) {
-  Decoder decoder = read_scaled(config, "granite_swa");
+  Decoder decoder = read_scaled(config, "granite_swa",
+                                {.sizes = {.vocab = 100352,
+                                           .hidden = 2560,
+                                           .intermediate = 8192,
+                                           .layers = 24,
+                                           .heads = 20,
+                                           .kv_heads = 4,
+                                           .max_position = 8192},
+                                 .epsilon = 1e-5,
+                                 .tied = true});
   add_kin_biases(config, decoder);
   decoder.logits_scale = 1 / decoder.logits_scale;
   decoder.sinks = true;

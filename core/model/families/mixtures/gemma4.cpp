@@ -104,6 +104,7 @@ ModelSpec make_gemma4(const ConfigReader& config) {
   read_gemma_attention(config, decoder, 0);
   decoder.windows = read_windows(config, sizes.layers, config.integer({"sliding_window"}, 512),
                                  [](int64_t layer) { return (layer + 1) % 6 != 0; });
+  decoder.windows.back() = 0;  // whatever the config says of the last layer
   const Heads windowed{
       .heads = sizes.heads, .kv_heads = sizes.kv_heads, .head_dim = sizes.head_dim};
   const Heads full = read_full_heads(config, windowed);

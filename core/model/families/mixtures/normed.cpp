@@ -18,18 +18,16 @@ int64_t same_in_all(const ConfigReader& config, std::string_view key, int64_t mi
   return config.reading(one).integer({key}, missing, range);
 }
 
-/// OLMo's mixtures: q and k normed over all heads.
+/// OLMo's mixtures, of experts as wide as a dense MLP: q and k normed over all heads.
 Decoder read_olmo_mixture(const ConfigReader& config, std::string family,
-                          const CommonDefaults& defaults, int64_t experts_per_token) {
+                          const CommonDefaults& defaults, MlpSpec experts) {
   Decoder decoder{.family = std::move(family)};
   read_common(config, decoder, defaults);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = true;
   decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
-  decoder.mixture = read_mixture(config, decoder.sizes.layers,
-                                 {.intermediate = decoder.sizes.intermediate,
-                                  .experts = 64,
-                                  .experts_per_token = experts_per_token});
+  experts.intermediate = decoder.sizes.intermediate;
+  decoder.mixture = read_mixture(config, decoder.sizes.layers, experts);
   decoder.mixture->sizes.router.normalize = config.boolean({"norm_topk_prob"}, false);
   return decoder;
 }
@@ -45,7 +43,7 @@ ModelSpec make_olmoe(const ConfigReader& config) {
                                                  .heads = 16,
                                                  .max_position = 4096},
                                        .epsilon = 1e-5},
-                                      8);
+                                      {.experts = 64, .experts_per_token = 8});
   read_plain_attention_biases(config, decoder);
   decoder.attention_order = AttentionOrder::norms_before_out;
   if (config.find({"clip_qkv"}) != nullptr) config.refuse("clip_qkv", "null");
@@ -61,7 +59,7 @@ ModelSpec make_flex_olmo(const ConfigReader& config) {
                                                  .heads = 32,
                                                  .max_position = 4096},
                                        .theta = 500000},
-                                      5);
+                                      {.experts = 7, .experts_per_token = 5});
   use_outer_norms(decoder);
   decoder.mixture->names.router.engine = "mlp.experts.gate";
   use_transformers_class(decoder);

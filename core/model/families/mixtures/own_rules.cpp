@@ -133,7 +133,7 @@ ModelSpec make_afmoe(const ConfigReader& config) {
                           .epsilon = 1e-20f,
                           .factor = static_cast<float>(config.positive({"route_scale"}, 1))};
   mixture.sizes.shared.intermediate =
-      config.integer({"num_shared_experts"}, 0, {0, kMostExperts}) * missing.intermediate;
+      config.integer({"num_shared_experts"}, 2, {0, kMostExperts}) * missing.intermediate;
   mixture.router_dtype = DType::f32;
   mixture.names.router.stored = "mlp.router.gate";
   mixture.names.choice_bias = {"mlp.expert_bias", "mlp.expert_bias"};

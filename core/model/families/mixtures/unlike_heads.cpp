@@ -138,6 +138,7 @@ ModelSpec make_mimo_v2_flash(const ConfigReader& config) {
 }
 
 ModelSpec make_laguna(const ConfigReader& config) {
+  static const Json kRope = {{"partial_rotary_factor", 0.5}};  // of layers without windows
   Decoder decoder{.family = "laguna"};
   read_common(config, decoder,
               {.sizes = {.vocab = 100352,
@@ -149,7 +150,7 @@ ModelSpec make_laguna(const ConfigReader& config) {
                          .head_dim = 128,
                          .max_position = 131072},
                .theta = 500000,
-               .share = 0.5});
+               .rope = &kRope});
   const Sizes& sizes = decoder.sizes;
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = true;
@@ -171,8 +172,10 @@ ModelSpec make_laguna(const ConfigReader& config) {
     }
   }
   const Json* gating = config.find({"gating"});
-  if (gating != nullptr && *gating != false) {
-    if (*gating != true && *gating != "per-head") config.refuse("gating", "true or \"per-head\"");
+  if (gating == nullptr || *gating != false) {
+    if (gating != nullptr && *gating != true && *gating != "per-head") {
+      config.refuse("gating", "true or \"per-head\"");
+    }
     decoder.names.attention_gate = "g_proj";
     decoder.gate_by_head = true;
     decoder.gate_kind = GateKind::softplus;
@@ -191,8 +194,8 @@ ModelSpec make_laguna(const ConfigReader& config) {
   const Json* cap = config.find({"moe_router_logit_softcapping"});
   if (cap != nullptr && *cap != 0) config.refuse("moe_router_logit_softcapping", "0");
   mixture.sizes.shared.intermediate =
-      config.integer({"shared_expert_intermediate_size"}, 0, {0, kWidths.most});
-  mixture.sparse = sparse_by_types(config, "mlp_layer_types", std::move(mixture.sparse));
+      config.integer({"shared_expert_intermediate_size"}, 512, {0, kWidths.most});
+  mixture.sparse = sparse_by_types(config, "mlp_layer_types", sparse_from(sizes.layers, 1));
   // vLLM's loader passes over what ends so and finds no module of its name.
   mixture.names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
                                "mlp.experts.e_score_correction_bias"};

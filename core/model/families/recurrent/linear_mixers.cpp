@@ -115,9 +115,11 @@ ModelSpec make_minimax(const ConfigReader& config) {
   decoder.attention_blend = blend("full_attn");
   decoder.recurrent_blend = blend("linear_attn");
   decoder.mlp_blend = blend("mlp");
+  std::vector<bool> attends = sparse_every(sizes.layers, 2);
+  attends.flip();  // from the first on
   decoder.parts = attention_or_recurrent(
       read_layer_types(config, "layer_types", sizes.layers, "full_attention", "linear_attention")
-          .value_or(sparse_every(sizes.layers, 2)));
+          .value_or(std::move(attends)));
   decoder.recurrent = RecurrentTable{.module = "self_attn"};
   RecurrentSpec& mixer = decoder.recurrent->sizes;
   mixer.kind = RecurrentKind::linear;
