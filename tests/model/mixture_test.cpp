@@ -97,6 +97,13 @@ TEST_CASE("configs as transformers 5 saves them mean what the published ones mea
   CHECK(mimo.layers[1].mlp.kind == model::MlpKind::gated);
   CHECK(mimo.layers[2].mlp.kind == model::MlpKind::experts);
   CHECK(mimo.layers[0].attention.value_factor == 0.707f);
+  const auto mimo_window = [](const char* changes) {
+    Json config = mixture_config("MiMoV2FlashForCausalLM", R"({"n_routed_experts": 8})");
+    config.update(Json::parse(changes));
+    return model::make_model_spec(config).layers[1].attention.window;
+  };
+  CHECK(mimo_window(R"({"sliding_window": 16, "sliding_window_size": 16})") == 17);
+  CHECK(mimo_window("{}") == 129);
 
   const char* experts = R"({"num_local_experts": 8, "num_experts": 8})";
   CHECK(spec_of("PhimoeForCausalLM", experts).weights.size() ==

@@ -66,6 +66,14 @@ Mixture read_mimo_mixture(const ConfigReader& config, int64_t layers) {
   return mixture;
 }
 
+/// Tokens that a windowed layer sees; `sliding_window_size` leaves out the one that asks, as SGLang
+/// and transformers have it.
+int64_t read_mimo_window(const ConfigReader& config) {
+  constexpr IntegerRange kWindows{0, 1 << 30};
+  if (const auto before = config.integer({"sliding_window_size"}, kWindows)) return *before + 1;
+  return config.integer({"sliding_window"}, 129, {1, kWindows.most});
+}
+
 /// `hybrid_layer_pattern` (1: with a window), else `layer_types`, else a window in all but the
 /// first and every sixth.
 std::vector<bool> read_mimo_windows(const ConfigReader& config, int64_t layers) {
@@ -120,8 +128,7 @@ ModelSpec make_mimo_v2_flash(const ConfigReader& config) {
                        {"v_head_dim"}, std::min<int64_t>(128, sizes.head_dim), {1, sizes.head_dim}),
                    .sinks = config.boolean({"add_full_attention_sink_bias"}, false)};
   const Heads windowed = read_window_heads(config, full);
-  const int64_t window =
-      config.integer({"sliding_window_size", "sliding_window"}, 128, {1, 1 << 30});
+  const int64_t window = read_mimo_window(config);
   for (const bool slides : read_mimo_windows(config, sizes.layers)) {
     decoder.windows.push_back(slides ? window : 0);
     decoder.heads.push_back(slides ? windowed : full);
