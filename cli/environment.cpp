@@ -30,6 +30,13 @@ std::optional<Integer> number(const char* name, Integer least) {
   return value;
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr const char* kSpaces = " \t\n";
+  const size_t first = text.find_first_not_of(kSpaces);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
+}
+
 // What a user says: nonsense is refused. Of a list the first number counts.
 enum class Form : uint8_t { number, list };
 
@@ -37,7 +44,8 @@ template <typename Integer>
 std::optional<Integer> setting(const char* name, Integer least, Form form = Form::number) {
   const std::optional<std::string> text = variable(name);
   if (!text) return std::nullopt;
-  const std::string first = form == Form::list ? text->substr(0, text->find(',')) : *text;
+  const std::string_view first =
+      trimmed(std::string_view(*text).substr(0, form == Form::list ? text->find(',') : text->npos));
   const char* const last = first.data() + first.size();
   Integer value{};
   const auto [end, error] = std::from_chars(first.data(), last, value);

@@ -96,11 +96,12 @@ struct BatchMeta {
   std::span<const int32_t> embedded_rows{}, embedding_rows{};
   View embeddings{};
 
+  int32_t slot = 0;  // which of the host's slabs, one for each step that may be under way
+
   // With a device only.
   Drawing drawing{};
   std::span<std::byte>
-      plan{};        // the backend's own, filled by start_step; has a place on the device
-  int32_t slot = 0;  // which of the host's slabs: 0 .. Footprint::ahead()
+      plan{};  // the backend's own, filled by start_step; has a place on the device
   const std::byte* host_base = nullptr;
   std::byte* device_base = nullptr;
   int32_t* drawn_on_device = nullptr;  // [D] draw() writes it, the next step's token_ids read it

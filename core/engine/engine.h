@@ -151,7 +151,8 @@ class Engine {
   [[nodiscard]] int64_t waiting() const;
   [[nodiscard]] bool idle() const;
   /// Schedules and starts one step of each copy; appends what finished. Where the device runs ahead
-  /// (Footprint::ahead) that is of the step before.
+  /// (Footprint::ahead) that is of the step before; in a pipeline of the step that ends, and none
+  /// may start.
   void step(std::vector<RequestOutput>& finished);
   [[nodiscard]] const EngineStats& stats() const;
   /// The arena's regions as planned and as placed, in order, and what steps used of them so far; of

@@ -129,7 +129,8 @@ void Engine::Copy::step(std::vector<RequestOutput>& finished) {
   // The time goes to the step whose results it brings.
   const bool brings_decodes = under_way != nullptr && under_way->decodes_alone;
   const bool brings_nothing = under_way == nullptr;
-  const Step& next = steps[next_slot];
+  const size_t last = (next_slot + steps.size() - 1) % steps.size();
+  const Step& next = steps[pieces.empty() ? last : next_slot];
   if (!pieces.empty()) {
     start(pieces);
   } else if (!stages.idle()) {
@@ -257,7 +258,10 @@ void Engine::Copy::settle(ScoredRow& row) {
                   "allowed_token_ids, bad_words, min_tokens and logit_bias together leave no "
                   "token");
     case Sampled::token:
-      return row.of_prompt() ? request.add_prompt_logprobs(std::move(*row.logprobs)) : accept(row);
+      if (!row.of_prompt()) return accept(row);
+      // A preempted prompt may be under way twice.
+      if (row.position != row.sequence->score_from) return;
+      return request.add_prompt_logprobs(std::move(*row.logprobs));
   }
 }
 
@@ -293,6 +297,9 @@ void Engine::Copy::collect(std::vector<RequestOutput>& finished) {
     gone.push_back(requests.extract(request->leader().sequence().serial));
   }
   ended.clear();
+  if (under_way == nullptr && stages.idle()) {
+    for (auto& nodes : leaving) nodes.clear();
+  }
 }
 
 void Engine::Copy::update_gauges() {

@@ -62,7 +62,7 @@ struct Engine::Copy {
   Scheduler scheduler;
   BatchBuilder builder;
   std::vector<Step> steps;    // one for each slab
-  Step* under_way = nullptr;  // of them: started, not settled
+  Step* under_way = nullptr;  // of them: on the device, not settled
   size_t next_slot = 0;
   std::vector<RowReader> readers;             // one for each thread
   std::vector<ScoredRow> rows;                // of the slice of logits at hand

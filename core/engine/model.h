@@ -254,8 +254,8 @@ class Model {
   Communicator* ranks_ = nullptr;                          // null: the model is whole
   TensorRanks* tensor_ = nullptr;                          // null: no other has the same layers
   int64_t rank_ = 0;
-  backend::View
-      handed_{};  // [T, hidden] the residual, which stages hand on; empty where there is one
+  /// [T, hidden] the residual, which stages hand on; empty where there is one stage.
+  backend::View handed_{};
 };
 
 }  // namespace plimsoll::engine

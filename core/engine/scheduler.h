@@ -30,11 +30,11 @@ struct SchedulerLimits {
   int64_t steps = 1;  // under way at once, which share the decoding sequences evenly
 };
 
-/// Each step: one token for every decoding sequence, then pieces of prompts, oldest first; then new
-/// sequences while there are blocks for all their tokens (Admission). When blocks run short, the
-/// youngest sequence that this step does not run gives its blocks back and waits, to be computed
-/// again. The oldest is never the one, and by plan one sequence always fits: so every sequence
-/// ends.
+/// Each step: one token for every decoding sequence (of steps under way at once: for an even share
+/// of them), then pieces of prompts, oldest first; then new sequences while there are blocks for
+/// all their tokens (Admission). When blocks run short, the youngest sequence that this step does
+/// not run gives its blocks back and waits, to be computed again. The oldest is never the one, and
+/// by plan one sequence always fits: so every sequence ends.
 ///
 /// A sequence whose next token is being drawn (Sequence::pending) runs on with it, except when it
 /// is the last one; if it has lost its blocks it waits until the token is known. One whose token
@@ -51,8 +51,8 @@ class Scheduler {
   /// The same for one whose answer is complete: what it says of others' lengths is kept in mind.
   void finish(Sequence& sequence);
 
-  /// The next step; empty only when there is nothing to run, or nothing before a pending token is
-  /// known. Room for its tokens is taken.
+  /// The next step; empty only when there is nothing to run, or nothing before a token that is
+  /// awaited is known. Room for its tokens is taken.
   const std::vector<Piece>& schedule();
   /// The step is on its way: its tokens count as computed.
   void commit();

@@ -62,7 +62,7 @@ TEST_CASE("OMP_NUM_THREADS counts from 1 on: the first number of its list; none 
     const char* value;
     std::optional<int> threads;
   };
-  for (const Row& row : {Row{"3", 3}, {"1", 1}, {"4,2", 4}, {"", std::nullopt}}) {
+  for (const Row& row : {Row{"3", 3}, {"1", 1}, {"4,2", 4}, {" 4 , 2", 4}, {"", std::nullopt}}) {
     INFO("OMP_NUM_THREADS=" << row.value);
     const Variable threads("OMP_NUM_THREADS", row.value);
     CHECK(read_environment().threads == row.threads);

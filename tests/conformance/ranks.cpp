@@ -116,7 +116,8 @@ TEST_CASE("stages answer with the bits of one rank where sequences give their bl
     INFO(model);
     RankSubject subject(testing::TinyModel::recipe(model));
     const Answers expected = subject.answers({}, DType::f32);
-    for (const int64_t stages : {1, 2}) {
+    const auto layers = static_cast<int64_t>(subject.spec().layers.size());
+    for (const int64_t stages : {int64_t{1}, int64_t{2}, layers}) {
       CHECK(subject.answers({.stages = stages}, DType::f32, 24) == expected);
       CHECK(subject.preemptions() > 0);
     }

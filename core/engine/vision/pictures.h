@@ -49,7 +49,8 @@ Pictures place_pictures(const model::VisionSpec& vision, std::vector<Picture> it
 
 /// What of pictures a launch is made for.
 struct PictureOptions {
-  /// image::Processor::extremes: what takes most to encode, the one of most embeddings first.
+  /// image::Processor::extremes: what takes most to encode, the one of most embeddings first;
+  /// images among them.
   std::vector<image::Layout> extremes;
   int64_t cache_tokens = 0;  // embeddings that are kept, at least those of one picture; 0: default
 

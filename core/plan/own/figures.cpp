@@ -34,19 +34,23 @@ std::string formula_of(const std::string& name, const RankLaunch& rank, const st
   }
   if (name == "sampling")
     return fmt::format("one row of the vocabulary for {} threads", rank.layout.sampling_threads);
+  if (name == "hidden states")
+    return fmt::format("{} tokens of a step, from stage to stage", limits.batched_tokens);
   if (name == "messages") return "sums on their way to and from ranks in other processes";
   if (name == "logits staging")
     return fmt::format("{} rows from the last stage, in another process", rank.layout.staging_rows);
   if (name == "device workspace") return "products, and partial sums of split sequences";
-  return fmt::format("{} tokens, {} sequences, {} blocks each in {} tables", limits.batched_tokens,
-                     limits.sequences, limits.table_stride, rank.layout.kv.groups.size());
+  const std::string step =
+      fmt::format("{} tokens, {} sequences, {} blocks each in {} tables", limits.batched_tokens,
+                  limits.sequences, limits.table_stride, rank.layout.kv.groups.size());
+  return rank.layout.stages == 1 ? step : fmt::format("{} steps of {}", rank.layout.stages, step);
 }
 
 /// Arrays of a step are one part.
 std::string part_of(const std::string& region) {
   for (const std::string_view known :
        {"weights", "vision weights", "picture embeddings", "recurrent states", "logits staging",
-        "messages", "step scratch", "device workspace"}) {
+        "messages", "hidden states", "step scratch", "device workspace"}) {
     if (region == known) return region;
   }
   return region.starts_with("sampling") ? "sampling" : "batch metadata";
