@@ -1,5 +1,7 @@
 #include "cli/environment.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cstdlib>
 #include <limits>
@@ -37,11 +39,12 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
 }
 
-// What a user says: nonsense is refused. Of a list the first number counts.
+// What a user says: nonsense is a fault. Of a list the first number counts.
 enum class Form : uint8_t { number, list };
 
 template <typename Integer>
-std::optional<Integer> setting(const char* name, Integer least, Form form = Form::number) {
+std::optional<Integer> setting(const char* name, Integer least, std::string& fault,
+                               Form form = Form::number) {
   const std::optional<std::string> text = variable(name);
   if (!text) return std::nullopt;
   const std::string_view first =
@@ -50,8 +53,9 @@ std::optional<Integer> setting(const char* name, Integer least, Form form = Form
   Integer value{};
   const auto [end, error] = std::from_chars(first.data(), last, value);
   if (error == std::errc() && end == last && value >= least) return value;
-  fail(ExitCode::usage, "{}={}: expected a whole number from {} to {}; correct it or unset it",
-       name, *text, least, std::numeric_limits<Integer>::max());
+  fault = fmt::format("{}={}: expected a whole number from {} to {}; correct it or unset it", name,
+                      *text, least, std::numeric_limits<Integer>::max());
+  return std::nullopt;
 }
 
 std::string hub_cache() {
@@ -76,12 +80,12 @@ std::optional<JobPlace> array_place() {
   return place;
 }
 
-std::optional<JobPlace> job_place() {
+std::optional<JobPlace> job_place(std::string& fault) {
   if (const auto index = number<uint64_t>("JOB_COMPLETION_INDEX", 0)) {
     // Kubernetes does not say how many; the pod's template may.
     return JobPlace{.id = *index,
                     .first = 0,
-                    .count = setting<uint64_t>("JOB_COMPLETIONS", 1),
+                    .count = setting<uint64_t>("JOB_COMPLETIONS", 1, fault),
                     .variable = "JOB_COMPLETION_INDEX"};
   }
   if (auto place = array_place()) return place;
@@ -119,15 +123,21 @@ std::optional<MpiPlace> mpi_place() {
 Environment read_environment() {
   Environment environment;
   environment.hub_cache = hub_cache();
-  environment.threads = setting<int>("OMP_NUM_THREADS", 1, Form::list);
+  environment.threads = setting<int>("OMP_NUM_THREADS", 1, environment.fault, Form::list);
   environment.kv_cache_space = variable("VLLM_CPU_KVCACHE_SPACE");
   environment.layer_partition = variable("VLLM_PP_LAYER_PARTITION");
-  environment.mm_input_cache = setting<int>("VLLM_MM_INPUT_CACHE_GIB", 0);
-  environment.source_date_epoch = setting<int64_t>("SOURCE_DATE_EPOCH", 0);
-  environment.job_place = job_place();
+  environment.mm_input_cache = setting<int>("VLLM_MM_INPUT_CACHE_GIB", 0, environment.fault);
+  environment.source_date_epoch = setting<int64_t>("SOURCE_DATE_EPOCH", 0, environment.fault);
+  environment.job_place = job_place(environment.fault);
   environment.mpi = mpi_place();
   environment.columns = number<int>("COLUMNS", 1);
   environment.dumb_terminal = variable("TERM").value_or("dumb") == "dumb";
+  return environment;
+}
+
+Environment read_sound_environment() {
+  Environment environment = read_environment();
+  if (!environment.fault.empty()) throw Error(ExitCode::usage, environment.fault);
   return environment;
 }
 

@@ -36,10 +36,12 @@ struct Environment {
   std::optional<JobPlace> job_place;           // Kubernetes, Slurm, MPI, torchrun
   std::optional<MpiPlace> mpi;                 // mpirun, mpiexec, srun --mpi=pmi2 or pmix
   bool dumb_terminal = false;                  // TERM is "dumb" or missing
+  std::string fault;  // of a user's variable that holds no number where one belongs; empty: none
 };
 
-/// Throws Error(usage) for a user's variable that holds no number where one belongs.
 Environment read_environment();
+/// The same for commands that heed all of it. Throws Error(usage) with the fault.
+Environment read_sound_environment();
 
 /// What strftime_now in chat templates says for a whole command: SOURCE_DATE_EPOCH in UTC, else the
 /// local time.

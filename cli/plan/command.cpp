@@ -134,7 +134,7 @@ int plan_command(const PlanOptions& given) {
 }
 
 plan::PlanResult show_plan(const PlanOptions& given) {
-  const Environment environment = read_environment();
+  const Environment environment = read_sound_environment();
   const fs::path file = find_config(given.model, environment);
   Json config = model::read_config(file);
   plan::adapt_mistral_params(config, file.string());

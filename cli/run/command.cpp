@@ -292,7 +292,7 @@ CLI::App* add_run_command(CLI::App& app, RunOptions& options) {
 }
 
 int run_command(const RunOptions& given) {
-  const Environment environment = read_environment();
+  const Environment environment = read_sound_environment();
   const bool follows = is_follower(environment, given);
   const int done = static_cast<int>(ExitCode::done);
   if (!given.publish.empty()) return follows ? done : publish_what_is_there(given);

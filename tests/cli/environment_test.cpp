@@ -93,7 +93,8 @@ TEST_CASE("a variable that holds no number is refused by name, with what it shou
     const std::string message = std::string(row.name) + "=" + row.value +
                                 ": expected a whole number " + row.expected +
                                 "; correct it or unset it";
-    CHECK_THROWS_MATCHES(read_environment(), plimsoll::Error, Catch::Message(message));
+    CHECK_THROWS_MATCHES(read_sound_environment(), plimsoll::Error, Catch::Message(message));
+    CHECK(read_environment().fault == message);
   }
 }
 
