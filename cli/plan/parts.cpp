@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/own_arguments.h"
+#include "cli/run/fleet.h"
 #include "plan/own/own_plan.h"
 #include "plan/solver.h"
 #include "plan/vllm/plan.h"
@@ -60,6 +61,13 @@ void note_ignored(plan::PlanResult& result, const PlanOptions& options) {
   }
 }
 
+void note_launcher(plan::PlanResult& result, const PlanOptions& options,
+                   const Environment& environment) {
+  if (options.engine != "plimsoll" || !environment.mpi || options.run.wanted_part) return;
+  const std::string refusal = sharing_refusal(options.launch.args, *environment.mpi);
+  if (!refusal.empty()) result.notes.push_back("run refuses this: " + refusal);
+}
+
 }  // namespace
 
 plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
@@ -90,6 +98,7 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
   if (wanted && !result.refused && gpu != nullptr)
     result.advice = plan::advise(plan, args, gpu, result);
   note_ignored(result, options);
+  note_launcher(result, options, environment);
   return result;
 }
 

@@ -29,8 +29,8 @@ constexpr auto kAnswer = 10s;
 /// Numbers of processes that a refusal names.
 constexpr int64_t kMostNamed = 64;
 
-int64_t ranks_of_copy(const RunOptions& options) {
-  return options.launch.args.tensor_parallel * options.launch.args.pipeline_parallel;
+int64_t ranks_of_copy(const plan::EngineArgs& args) {
+  return args.tensor_parallel * args.pipeline_parallel;
 }
 
 // Where a launcher of MPI started as many processes as are asked for; parts are runs of their own
@@ -38,7 +38,7 @@ int64_t ranks_of_copy(const RunOptions& options) {
 bool is_shared(const RunOptions& options, const Environment& environment) {
   if (!environment.mpi || environment.mpi->count == 1) return false;
   if (!options.wanted_part) return true;
-  return !options.wanted_part->automatic && ranks_of_copy(options) > 1;
+  return !options.wanted_part->automatic && ranks_of_copy(options.launch.args) > 1;
 }
 
 [[noreturn]] void leave_quietly(ExitCode code) {
@@ -47,22 +47,10 @@ bool is_shared(const RunOptions& options, const Environment& environment) {
 }
 
 void check_ranks(const RunOptions& options, const MpiPlace& place) {
-  const plan::EngineArgs& args = options.launch.args;
-  const int64_t ranks = ranks_of_copy(options);
-  if (ranks % place.count == 0) return;
+  const std::string refusal = sharing_refusal(options.launch.args, place);
+  if (refusal.empty()) return;
   if (place.process > 0) leave_quietly(ExitCode::usage);  // the first one says it
-  std::vector<int64_t> fitting;
-  for (int64_t count = 1; count <= std::min(ranks, kMostNamed); ++count) {
-    if (ranks % count == 0) fitting.push_back(count);
-  }
-  fail(ExitCode::usage,
-       "{} is {}: {} processes cannot share the {} of -tp {} and -pp {}{}; {} would do, and "
-       "--part auto makes each a run of its own",
-       place.variable, place.count, place.count,
-       ranks == 1 ? "one rank" : fmt::format("{} ranks", ranks), args.tensor_parallel,
-       args.pipeline_parallel,
-       args.data_parallel > 1 ? " (each has a share of all -dp copies)" : "",
-       fmt::join(fitting, ", "));
+  throw Error(ExitCode::usage, refusal);
 }
 
 // Beside the program: where it is built, and where it is installed.
@@ -117,6 +105,22 @@ bool is_let_go(processes::Fleet& fleet) {
 
 }  // namespace
 
+std::string sharing_refusal(const plan::EngineArgs& args, const MpiPlace& place) {
+  const int64_t ranks = ranks_of_copy(args);
+  if (ranks % place.count == 0) return "";
+  std::vector<int64_t> fitting;
+  for (int64_t count = 1; count <= std::min(ranks, kMostNamed); ++count) {
+    if (ranks % count == 0) fitting.push_back(count);
+  }
+  return fmt::format(
+      "{} is {}: {} processes cannot share the {} of -tp {} and -pp {}{}; {} would do, and "
+      "--part auto makes each a run of its own",
+      place.variable, place.count, place.count,
+      ranks == 1 ? "one rank" : fmt::format("{} ranks", ranks), args.tensor_parallel,
+      args.pipeline_parallel, args.data_parallel > 1 ? " (each has a share of all -dp copies)" : "",
+      fmt::join(fitting, ", "));
+}
+
 bool is_follower(const Environment& environment, const RunOptions& options) {
   return is_shared(options, environment) && environment.mpi->process > 0;
 }
@@ -142,7 +146,8 @@ std::unique_ptr<processes::Fleet> join_fleet(const RunOptions& options,
 }
 
 int64_t tensor_ranks_here(const RunOptions& options, const processes::Fleet& fleet) {
-  return std::min(options.launch.args.tensor_parallel, ranks_of_copy(options) / fleet.count());
+  return std::min(options.launch.args.tensor_parallel,
+                  ranks_of_copy(options.launch.args) / fleet.count());
 }
 
 int serve(RunOptions options, const Environment& environment, processes::Fleet& fleet) {

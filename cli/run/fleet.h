@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/error.h"
 #include "cli/environment.h"
@@ -15,6 +16,9 @@ namespace plimsoll::cli {
 /// and not the first: for commands that one process does. Parts (--part auto) are commands of their
 /// own.
 bool is_follower(const Environment& environment, const RunOptions& options = {});
+
+/// Why as many processes as a launcher started cannot share the ranks of a copy; empty: they can.
+std::string sharing_refusal(const plan::EngineArgs& args, const MpiPlace& place);
 
 /// The processes that share the ranks of a run; null: this one is alone. Throws Error(usage) where
 /// the ranks do not divide among them.

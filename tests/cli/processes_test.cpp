@@ -254,6 +254,14 @@ TEST_CASE("processes that do not fit the ranks, and each other, are told once") 
   const std::string run = "run $MODEL -i in -o out ";
   refusal(processes(3) + run + "-tp 2", "cannot share the 2 ranks of -tp 2 and -pp 1; 1, 2 would");
   refusal(processes(2) + run, "cannot share the one rank");
+  const std::string plan = "plan $MODEL --engine plimsoll --format json -tp 2";
+  const auto tells = [&](const std::string& command) {
+    const Outcome planned = shell(scratch, command);
+    CHECK(planned.status == 0);
+    return planned.out.find("run refuses this: OMPI_COMM_WORLD_SIZE is 3") != std::string::npos;
+  };
+  CHECK(tells(processes(3) + plan));
+  CHECK_FALSE(tells(processes(3) + plan + " --part auto"));
   refusal(processes(1) + run + "-tp 2 --seed 1 : -n 1 \"$PROGRAM\" " + run + "-tp 2 --seed 2",
           "--seed: 2 here, 1 in process 0");
   refusal(processes(2) + run + "-tp 2 --max-num-seqs 9 --max-num-batched-tokens 8",
