@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/trim.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -32,13 +33,6 @@ std::optional<Integer> number(const char* name, Integer least) {
   return value;
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr const char* kSpaces = " \t\n";
-  const size_t first = text.find_first_not_of(kSpaces);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
-}
-
 // What a user says: nonsense is a fault. Of a list the first number counts.
 enum class Form : uint8_t { number, list };
 
@@ -48,7 +42,8 @@ std::optional<Integer> setting(const char* name, Integer least, std::string& fau
   const std::optional<std::string> text = variable(name);
   if (!text) return std::nullopt;
   const std::string_view first =
-      trimmed(std::string_view(*text).substr(0, form == Form::list ? text->find(',') : text->npos));
+      trimmed(std::string_view(*text).substr(0, form == Form::list ? text->find(',') : text->npos),
+              " \t\n");
   const char* const last = first.data() + first.size();
   Integer value{};
   const auto [end, error] = std::from_chars(first.data(), last, value);

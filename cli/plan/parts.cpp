@@ -20,6 +20,7 @@ plan::own::Arguments own_arguments_of(const PlanOptions& options, const Environm
   if (!options.gpu.empty()) arguments.threads = 1;
   arguments.weights = options.weights;
   arguments.folder = options.folder;
+  arguments.has_prompts = options.has_prompts;
   return arguments;
 }
 

@@ -59,8 +59,7 @@ View Model::forward(const BatchMeta& batch) {
     result = take("projected rows", rows, weight(spec_.embedding_out).spec->rows());
   }
   const Scope scope(backend_.scratch());
-  const bool whole = has_embedding() && has_head();
-  Step step{batch, whole ? take("residual", tokens, spec_.hidden_size) : handed_rows(tokens)};
+  Step step{batch, is_whole() ? take("residual", tokens, spec_.hidden_size) : handed_rows(tokens)};
   const auto has_shortcut = [](const LayerSpec& layer) { return layer.shortcut.has_value(); };
   if (std::ranges::any_of(spec_.layers, has_shortcut)) {
     step.shortcut = take("shortcut", tokens, spec_.hidden_size);

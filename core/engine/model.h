@@ -103,6 +103,8 @@ class Model {
   /// Whether this is a pipeline's first stage, or the whole model, or shares them.
   [[nodiscard]] bool has_embedding() const { return spec_.embedding != model::kNoWeight; }
 
+  [[nodiscard]] bool is_whole() const { return has_embedding() && has_head(); }
+
   /// Runs one step, of which a stage before has handed on hidden states (receive()); its own lie
   /// ready for the next one (hand_on()). Returns the final ones of batch.logits_rows, after the
   /// last norm and projection: [R, width]; none but of the last stage. They lie in the backend's

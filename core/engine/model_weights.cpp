@@ -73,7 +73,7 @@ Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backen
                        .block_size = kv.block_size,
                        .group = kv.layer_group[i]});
   }
-  if (!has_embedding() || !has_head()) {
+  if (!is_whole()) {
     const DType handed = footprint.activation_dtype(dtype);
     const int64_t rows = caches.handed_tokens, columns = spec.hidden_size;
     const size_t size = static_cast<size_t>(rows * columns) * dtype_size(handed);

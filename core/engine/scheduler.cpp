@@ -59,7 +59,7 @@ void Scheduler::schedule_decodes() {
   const auto share = static_cast<size_t>(divide_up(running(), limits_.steps));
   for (size_t i = 0; i < running_.size() && budget_ > 0 && step_.size() < share; ++i) {
     Sequence& sequence = *running_[i];
-    if (!sequence.decoding() || sequence.complete() || sequence.awaits_reading) continue;
+    if (!sequence.decoding() || sequence.complete()) continue;
     // Only the youngest of all finds nobody to take blocks from; it makes room for the others.
     if (!plan(sequence, 1)) preempt(sequence);
   }

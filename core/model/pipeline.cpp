@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/trim.h"
 
 namespace plimsoll::model {
 namespace {
@@ -23,11 +24,6 @@ std::vector<int64_t> equal_parts(int64_t layers, int64_t stages) {
     ++counts[static_cast<size_t>(stages - from_end)];
   }
   return counts;
-}
-
-std::string_view trimmed(std::string_view word) {
-  const size_t first = std::min(word.find_first_not_of(' '), word.size());
-  return word.substr(first, word.find_last_not_of(' ') + 1 - first);
 }
 
 void check_partition(int64_t layers, int64_t stages, const std::vector<int64_t>& partition) {

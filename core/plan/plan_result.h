@@ -121,7 +121,7 @@ struct PlanResult : StageFigures {
   std::vector<int64_t> group_sizes;
   int64_t bytes_per_block = 0;
   std::vector<GroupNeed> group_needs;
-  /// Which pictures the launch refuses; null: not known, or it takes none at all.
+  /// Which pictures the launch refuses; null: nobody asks, or it takes none at all.
   std::shared_ptr<own::PictureRoom> picture_room;
   std::optional<PromptFigures> prompts;
   std::vector<StageFigures> stages;  // of a pipeline; empty without one

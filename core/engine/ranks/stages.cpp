@@ -116,7 +116,6 @@ Stages::Stages(const CopyRanks& copy)
       first_(copy.first),
       all_(copy.all),
       size_of_copy_(std::ssize(copy.ranks)),
-      pipeline_(copy.ranks.size() / copy.tensor),
       processes_(copy.processes),
       copy_(static_cast<int64_t>(copy.first / copy.ranks.size())),
       own_(own_ranks(copy.processes, size_of_copy_)) {

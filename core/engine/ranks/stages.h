@@ -124,6 +124,8 @@ class Stages {
   /// The first rank of the last stage, by its number in the copy.
   [[nodiscard]] size_t last() const { return static_cast<size_t>(size_of_copy_) - tensor_ranks_; }
   [[nodiscard]] bool reads_own() const { return own_.has(static_cast<int64_t>(last())); }
+  /// Of the pipeline: stages.
+  [[nodiscard]] size_t depth() const { return static_cast<size_t>(size_of_copy_) / tensor_ranks_; }
   /// The step that entered so many rounds ago, as a rank has it.
   [[nodiscard]] const Step*& step_of(Stage& stage, size_t rounds_ago) const;
   /// A round on this process's ranks; stages_[0] has the arrays of the step that enters.
@@ -139,7 +141,6 @@ class Stages {
 
   size_t tensor_ranks_, first_, all_;  // as CopyRanks'
   int64_t size_of_copy_;               // ranks, of all processes
-  size_t pipeline_;                    // stages
   size_t round_ = 0;
   Processes* processes_;
   int64_t copy_;

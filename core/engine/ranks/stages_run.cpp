@@ -32,7 +32,7 @@ void Stages::for_each_server(size_t end, const std::function<void(int64_t)>& f) 
 }
 
 const Step*& Stages::step_of(Stage& stage, size_t rounds_ago) const {
-  return stage.under_way[(round_ + pipeline_ - rounds_ago) % pipeline_];
+  return stage.under_way[(round_ + depth() - rounds_ago) % depth()];
 }
 
 bool Stages::idle() const {
@@ -52,7 +52,7 @@ void Stages::run_own(const Step* entering, const Reader& read) {
   on_all([&](size_t index) {
     enter(index, entering);
     run_stage(index, read);
-    step_of(*stages_[index], pipeline_ - 1) = nullptr;
+    step_of(*stages_[index], depth() - 1) = nullptr;
   });
   ++round_;
 }
@@ -61,7 +61,7 @@ void Stages::enter(size_t index, const Step* entering) {
   Stage& stage = *stages_[index];
   step_of(stage, 0) = entering;
   if (entering == nullptr || index == 0) return;
-  Step& step = stage.steps[round_ % pipeline_];
+  Step& step = stage.steps[round_ % depth()];
   step.meta = stage.launch.batch.copy(entering->meta);
   step.meta.embeddings = stage.launch.embeddings;
   if (stage.launch.model.has_head()) step.read = entering->read;
@@ -80,10 +80,10 @@ void Stages::run_stage(size_t index, const Reader& read) {
     });
   }
   if (index == 0 && own_.first == kScheduler && !reads_own()) {
-    if (const Step* ending = step_of(stage, pipeline_ - 1)) receive_logits(*ending, read);
+    if (const Step* ending = step_of(stage, depth() - 1)) receive_logits(*ending, read);
   }
   const auto tokens_of = [](const Step& step) { return std::ssize(step.meta.token_ids); };
-  if (const Step* step = step_of(stage, number); step != nullptr && number + 1 < pipeline_) {
+  if (const Step* step = step_of(stage, number); step != nullptr && number + 1 < depth()) {
     stage.launch.model.hand_on(tokens_of(*step));
   }
   if (number == 0) return;
@@ -125,7 +125,7 @@ int64_t Stages::serve() {
       on_all([&](size_t index) { share_embeddings(index, pictures); });
       continue;
     }
-    Step& step = own.steps[round_ % pipeline_];
+    Step& step = own.steps[round_ % depth()];
     if (order.kind == OrderKind::step) {
       step.meta = receive_step(world(0), kScheduler, order, own.launch.batch);
       step.meta.embeddings = own.launch.embeddings;

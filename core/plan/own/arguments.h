@@ -33,6 +33,7 @@ struct Arguments {
   std::filesystem::path folder;            // the model's; empty: a config alone
   Json processor_kwargs = Json::object();  // --mm-processor-kwargs
   std::shared_ptr<const StoredWeights> weights;  // null: none to look at
+  bool has_prompts = false;                      // whose pictures are judged
 };
 
 /// The dtype of weights and activations: --dtype, else the model's (float32 for one of float64).

@@ -245,8 +245,10 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
   }
   if (const auto& pictures = ranks.front().layout.pictures) {
     result.image_tokens = pictures->largest_image();
-    result.picture_room =
-        std::make_shared<PictureRoom>(spec, ranks.front().layout, device_footprint(gpu));
+    if (arguments.has_prompts) {
+      result.picture_room =
+          std::make_shared<PictureRoom>(spec, ranks.front().layout, device_footprint(gpu));
+    }
   }
   result.max_num_seqs = rank->layout.limits.sequences;
   result.max_num_batched_tokens = rank->layout.limits.batched_tokens;
