@@ -1,10 +1,11 @@
 // The command line before CLI11 sees it, and what its errors say.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "cli/cli11_names.h"
 
 namespace plimsoll::cli {
 

@@ -1,6 +1,7 @@
 #include "cli/borrowed_flags.h"
 
 #include <algorithm>
+#include <CLI/CLI.hpp>
 
 namespace plimsoll::cli {
 namespace {

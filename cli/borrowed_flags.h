@@ -1,10 +1,11 @@
 // The other command's flags: `run` takes those of `plan` and `plan` those of `run`, with a note.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "cli/cli11_names.h"
 
 namespace plimsoll::cli {
 

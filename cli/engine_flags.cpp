@@ -1,5 +1,7 @@
 #include "cli/engine_flags.h"
 
+#include <CLI/CLI.hpp>
+
 #include "cli/engine_values.h"
 #include "cli/units.h"
 #include "cli/value_flag.h"

@@ -2,13 +2,13 @@
 // one word.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
+#include "cli/cli11_names.h"
 #include "plan/engine_args.h"
 
 namespace plimsoll::cli {

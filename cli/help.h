@@ -1,9 +1,10 @@
 // -h (one screen, examples first), --help (every flag, by group), --version.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
+
+#include "cli/cli11_names.h"
 
 namespace plimsoll::cli {
 

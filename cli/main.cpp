@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 

@@ -1,5 +1,6 @@
 #include "cli/value_flag.h"
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "base/json.h"

@@ -1,6 +1,7 @@
 #include "cli/completion/completion.h"
 
 #include <algorithm>
+#include <CLI/CLI.hpp>
 #include <sstream>
 
 #include "cli/arguments.h"

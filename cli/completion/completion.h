@@ -1,10 +1,11 @@
 // Completion of commands, flags and values in a shell, from the flags themselves.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "cli/cli11_names.h"
 
 namespace plimsoll::cli {
 

@@ -1,6 +1,7 @@
 #include "cli/doctor/command.h"
 
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 

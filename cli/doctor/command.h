@@ -2,9 +2,10 @@
 // report is asked for.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+
+#include "cli/cli11_names.h"
 
 namespace plimsoll::cli {
 

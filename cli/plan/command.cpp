@@ -1,6 +1,7 @@
 #include "cli/plan/command.h"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <filesystem>

@@ -1,8 +1,7 @@
 // `plimsoll plan`: the memory of a launch before the launch.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
+#include "cli/cli11_names.h"
 #include "cli/plan/options.h"
 #include "plan/plan_result.h"
 

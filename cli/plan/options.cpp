@@ -1,6 +1,7 @@
 #include "cli/plan/options.h"
 
 #include <algorithm>
+#include <CLI/CLI.hpp>
 #include <stdexcept>
 
 #include "cli/borrowed_flags.h"

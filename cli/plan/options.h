@@ -1,7 +1,6 @@
 // Flags of `plimsoll plan`.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/cli11_names.h"
 #include "cli/engine_flags.h"
 #include "cli/run/options.h"
 #include "plan/own/arguments.h"

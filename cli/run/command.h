@@ -1,8 +1,7 @@
 // `plimsoll run`: batch generation.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
+#include "cli/cli11_names.h"
 #include "cli/run/options.h"
 
 namespace plimsoll::cli {

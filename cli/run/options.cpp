@@ -1,6 +1,7 @@
 #include "cli/run/options.h"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <filesystem>

@@ -1,7 +1,6 @@
 // Flags of `plimsoll run`.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "batch/progress.h"
 #include "batch/prompt_builder.h"
 #include "batch/runner.h"
+#include "cli/cli11_names.h"
 #include "cli/engine_flags.h"
 #include "cli/run/part.h"
 #include "files/output_file.h"

@@ -1,8 +1,7 @@
 // `plimsoll shard`: tensor-parallel shards, as vLLM saves them.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
+#include "cli/cli11_names.h"
 #include "cli/shard/options.h"
 
 namespace plimsoll::cli {

@@ -1,6 +1,7 @@
 #include "cli/shard/options.h"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "base/error.h"
 #include "cli/units.h"

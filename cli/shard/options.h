@@ -1,9 +1,9 @@
 // Flags of `plimsoll shard`.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
+#include "cli/cli11_names.h"
 #include "shard/job.h"
 
 namespace plimsoll::cli {

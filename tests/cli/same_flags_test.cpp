@@ -1,5 +1,6 @@
 // `plan` and `run` take one set of flags: a line of one becomes a line of the other by one word.
 #include <catch2/catch.hpp>
+#include <CLI/CLI.hpp>
 #include <set>
 
 #include "cli/plan/options.h"

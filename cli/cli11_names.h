@@ -1,0 +1,7 @@
+// CLI11's names, for what only declares: its header takes four seconds to compile.
+#pragma once
+
+namespace CLI {
+class App;
+class ParseError;
+}  // namespace CLI
