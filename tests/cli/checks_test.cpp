@@ -61,7 +61,7 @@ TEST_CASE("plan -i looks at the slice that run would") {
   for (const char* slice : {"--limit 2", "--part 0/2 --limit 2", "--skip 3"}) {
     INFO(slice);
     const Outcome outcome = shell(scratch, std::string("plimsoll plan $MODEL -i in ") + slice);
-    CHECK_THAT(outcome.out, Catch::Contains("in: 2 lines") && !Catch::Contains("unreadable"));
+    CHECK_THAT(outcome.out, Catch::Contains("in: 2 lines") && !Catch::Contains("refused"));
   }
   scratch.write("array", "[{\"prompt\":\"a\"}]\n");
   CHECK(shell(scratch, "plimsoll plan $MODEL -i array").status == 4);

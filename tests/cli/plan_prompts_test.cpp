@@ -30,7 +30,7 @@ std::string input() {
 
 const char* const kLimits = " --max-model-len 128 --block-size 4 ";
 
-Json plan_of(const Scratch& scratch, const std::string& flags) {
+Json plan_with_prompts(const Scratch& scratch, const std::string& flags) {
   const auto outcome = shell(scratch, "plimsoll plan $MODEL --format json -i in" + flags);
   INFO(outcome.err);
   REQUIRE(outcome.status == 0);
@@ -42,7 +42,7 @@ Json plan_of(const Scratch& scratch, const std::string& flags) {
 TEST_CASE("lines, tokens and faults are those that run finds") {
   const Scratch scratch;
   scratch.write("in", input());
-  const Json prompts = plan_of(scratch, kLimits)["prompts"];
+  const Json prompts = plan_with_prompts(scratch, kLimits)["prompts"];
   CHECK(prompts["lines"] == 8);
   CHECK(prompts["chats"] == 1);
   CHECK(prompts["bad_lines"] == 2);
@@ -70,7 +70,7 @@ TEST_CASE("lines, tokens and faults are those that run finds") {
 TEST_CASE("shared prefixes are those that the prefix cache finds, one line at a time") {
   const Scratch scratch;
   scratch.write("in", input());
-  const Json prompts = plan_of(scratch, kLimits)["prompts"];
+  const Json prompts = plan_with_prompts(scratch, kLimits)["prompts"];
   CHECK(prompts["shared_tokens"] > 8);
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o out --report r --max-num-seqs 1" +
                              std::string(kLimits))
@@ -88,7 +88,7 @@ TEST_CASE("lengths of prompts: the shortest, the middle, nine of ten, the longes
     text += "]}\n";
   }
   scratch.write("in", text);
-  const Json prompts = plan_of(scratch, kLimits)["prompts"];
+  const Json prompts = plan_with_prompts(scratch, kLimits)["prompts"];
   CHECK(prompts["shortest"] == 1);
   CHECK(prompts["median"] == 5);
   CHECK(prompts["ninth_decile"] == 9);
@@ -104,16 +104,16 @@ TEST_CASE("cache, concurrency and hours") {
   }
   scratch.write("in", text);
   // 32 tokens at the end and 20 half-way in blocks of 4: 8 and 5 blocks.
-  const Json plan = plan_of(scratch, std::string(kLimits) +
-                                         "--num-gpu-blocks-override 40 --max-num-seqs 10 "
-                                         "--tokens-per-second 100");
+  const Json plan = plan_with_prompts(scratch, std::string(kLimits) +
+                                                   "--num-gpu-blocks-override 40 --max-num-seqs 10 "
+                                                   "--tokens-per-second 100");
   const Json& prompts = plan["prompts"];
   CHECK(prompts["peak_blocks"] == 80);
   CHECK(prompts["concurrency"] == 8);
   CHECK(prompts["answer_tokens"] == 50 * 24);
   CHECK(prompts["hours"].get<double>() == Approx(50 * 32 / 100.0 / 3600));
-  const Json roomy =
-      plan_of(scratch, std::string(kLimits) + "--num-gpu-blocks-override 4000 --max-num-seqs 10");
+  const Json roomy = plan_with_prompts(
+      scratch, std::string(kLimits) + "--num-gpu-blocks-override 4000 --max-num-seqs 10");
   CHECK(roomy["prompts"]["concurrency"] == 10);
   CHECK_FALSE(roomy["prompts"].contains("hours"));
 }
@@ -124,7 +124,8 @@ TEST_CASE("the rate may come from a report of run") {
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o out --report r" + std::string(kLimits))
               .status == 3);
   const Json report = parse_json<Json>(scratch.read("r"));
-  const Json prompts = plan_of(scratch, std::string(kLimits) + "--tokens-per-second r")["prompts"];
+  const Json prompts =
+      plan_with_prompts(scratch, std::string(kLimits) + "--tokens-per-second r")["prompts"];
   const double tokens =
       report["tokens"]["prompt"].get<double>() + report["tokens"]["completion"].get<double>();
   CHECK(prompts["tokens_per_second"].get<double>() ==
@@ -156,7 +157,7 @@ TEST_CASE("the text names the figures in at most 80 columns") {
   const auto outcome =
       shell(scratch, "COLUMNS=80 plimsoll plan $MODEL -i in" + std::string(kLimits));
   CHECK_THAT(outcome.out, Catch::Contains("8 lines, 1 of them chats") &&
-                              Catch::Contains("2 unreadable (line 4"));
+                              Catch::Contains("2 refused (line 4"));
   std::istringstream lines(outcome.out);
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
 }

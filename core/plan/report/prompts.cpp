@@ -12,7 +12,7 @@ std::string faults(const PromptFigures& p) {
   if (p.bad_lines > 0) {
     const std::string place = fmt::format("line {}", p.first_bad_line);
     const bool placed = p.first_bad_reason.starts_with(place);
-    text += fmt::format(", {} unreadable ({}{})", p.bad_lines, placed ? "" : place + ": ",
+    text += fmt::format(", {} refused ({}{})", p.bad_lines, placed ? "" : place + ": ",
                         p.first_bad_reason);
   }
   if (p.duplicate_ids > 0) text += fmt::format(", {} with an id taken before", p.duplicate_ids);
