@@ -118,17 +118,23 @@ def ask_transformers(model, prompts):
         return [told_by(model(torch.tensor([ids]), use_cache=False).logits[0], ids) for ids in prompts]
 
 
-def ask_plimsoll(program, folder, requests, flags):
+def ask_plimsoll(program, folder, requests, flags, dtype="float32"):
     """The answers' lines, or None; the status; what it said last."""
-    lines, answers = os.path.join(folder, "in.jsonl"), os.path.join(folder, "out.jsonl")
+    lines = os.path.join(folder, "in.jsonl")
     with open(lines, "w") as file:
         for request in requests:
             file.write(json.dumps(request | {"max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}) + "\n")
-    run = subprocess.run([program, "run", folder, "-i", lines, "-o", answers, "--overwrite", "--dtype", "float32", *flags],
-                         capture_output=True, text=True, timeout=300)
-    if run.returncode not in (0, 3):
-        return None, run.returncode, run.stderr.strip().split("\n")[-1]
-    return [json.loads(line) for line in open(answers)], run.returncode, ""
+    with tempfile.TemporaryDirectory() as other:
+        answers = os.path.join(other, "out.jsonl")
+        run = subprocess.run([program, "run", folder, "-i", lines, "-o", answers, "--dtype", dtype, *flags], capture_output=True, text=True, timeout=600)
+        if run.returncode not in (0, 3):
+            return None, run.returncode, run.stderr.strip().split("\n")[-1]
+        return [json.loads(line) for line in open(answers)], run.returncode, ""
+
+
+def told_in(choice):
+    """An answer's log probabilities of its prompt."""
+    return [next(iter(token.values()))["logprob"] for token in choice["prompt_logprobs"][1:]]
 
 
 def compare_answers(prompts, expected, asked):
@@ -143,7 +149,7 @@ def compare_answers(prompts, expected, asked):
         choice = line["choices"][0]
         if choice.get("prompt_token_ids", ids) != ids:
             return "DIFFERS", f"ids: {len(ids)} and {len(choice['prompt_token_ids'])}"
-        told = [next(iter(token.values()))["logprob"] for token in choice["prompt_logprobs"][1:]]
+        told = told_in(choice)
         worst = max([worst, *(abs(a - b) / (1 + 0.02 * abs(a)) for a, b in zip(probabilities, told, strict=True))])
     return ("equal" if worst <= TOLERANCE else "DIFFERS"), f"{worst:.1e}"
 
