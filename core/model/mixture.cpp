@@ -27,7 +27,8 @@ class MixtureBuilder {
         mixture_(mixture),
         names_(mixture.names),
         mlp_(mlp),
-        hidden_(spec.hidden_size) {}
+        hidden_(spec.hidden_size),
+        width_(mlp.expert_width(hidden_)) {}
 
   void build(const std::vector<MixturePart>& parts) {
     for (const MixturePart part : parts) {
@@ -40,6 +41,9 @@ class MixtureBuilder {
           break;
         case MixturePart::shared:
           if (mlp_.shared.intermediate > 0) add_shared();
+          break;
+        case MixturePart::latent:
+          if (mlp_.latent > 0) add_latent();
           break;
         case MixturePart::experts:
           add_experts();
@@ -123,6 +127,15 @@ class MixtureBuilder {
     if (!mixture_.shared_down_first) add_down();
   }
 
+  void add_latent() {
+    const auto linear = [&](const MixtureName& name, int64_t rows, int64_t columns) {
+      return add_.linear(prefix_ + name.engine, {Rows::all(prefix_ + name.stored, rows)}, columns,
+                         {.bias = mixture_.latent_bias});
+    };
+    mlp_.latent_in = linear(names_.latent_in, width_, hidden_);
+    mlp_.latent_out = linear(names_.latent_out, hidden_, width_);
+  }
+
   // ---- experts ----
 
   [[nodiscard]] std::string stored(const std::string& name) const {
@@ -170,23 +183,23 @@ class MixtureBuilder {
         for (const std::string& name : {names.gate, names.up}) {
           if (name.empty()) continue;  // not gated
           up.parts.push_back(whole(stored(std::to_string(expert) + "." + name + ".weight"),
-                                   {inner, hidden_}, false));
+                                   {inner, width_}, false));
         }
         return;
       case ExpertsStored::flat:
         for (const std::string& name : {names.gate, names.up}) {
           up.parts.push_back(
-              whole(one_of(stored(name), expert, {n * inner, hidden_}), {inner, hidden_}, false));
+              whole(one_of(stored(name), expert, {n * inner, width_}), {inner, width_}, false));
         }
         return;
       case ExpertsStored::stacked: {
-        const Part part = whole(one_of(stored(names.up), expert, {n, 2 * inner, hidden_}),
-                                {2 * inner, hidden_}, false);
+        const Part part = whole(one_of(stored(names.up), expert, {n, 2 * inner, width_}),
+                                {2 * inner, width_}, false);
         half(part, 0);
         return half(part, inner);
       }
       case ExpertsStored::mxfp4:
-        for (Part part = packed_of(stored(names.up), expert, 2 * inner, hidden_);
+        for (Part part = packed_of(stored(names.up), expert, 2 * inner, width_);
              const int64_t first : {0, 1}) {
           part.first_row = first;
           part.block_rows = 1;
@@ -197,8 +210,8 @@ class MixtureBuilder {
         return;
       case ExpertsStored::transposed:
       case ExpertsStored::in_turn: {
-        const Part part = whole(one_of(stored(names.up), expert, {n, hidden_, 2 * inner}),
-                                {hidden_, 2 * inner}, true);
+        const Part part = whole(one_of(stored(names.up), expert, {n, width_, 2 * inner}),
+                                {width_, 2 * inner}, true);
         if (mixture_.stored == ExpertsStored::in_turn) return up.parts.push_back(part);
         half(part, 0);
         return half(part, inner);
@@ -212,18 +225,18 @@ class MixtureBuilder {
     switch (mixture_.stored) {
       case ExpertsStored::apart:
         return whole(stored(std::to_string(expert) + "." + names_.expert.down + ".weight"),
-                     {hidden_, inner}, false);
+                     {width_, inner}, false);
       case ExpertsStored::stacked:
-        return whole(one_of(name, expert, {n, hidden_, inner}), {hidden_, inner}, false);
+        return whole(one_of(name, expert, {n, width_, inner}), {width_, inner}, false);
       case ExpertsStored::mxfp4:
-        return packed_of(name, expert, hidden_, inner);
+        return packed_of(name, expert, width_, inner);
       case ExpertsStored::flat:
-        return whole(one_of(name, expert, {n * inner, hidden_}), {inner, hidden_}, true);
+        return whole(one_of(name, expert, {n * inner, width_}), {inner, width_}, true);
       case ExpertsStored::transposed:
       case ExpertsStored::in_turn:
         break;
     }
-    return whole(one_of(name, expert, {n, inner, hidden_}), {inner, hidden_}, true);
+    return whole(one_of(name, expert, {n, inner, width_}), {inner, width_}, true);
   }
 
   WeightId add_biases(const std::string& name, const std::string& tensor, int64_t n, Split split,
@@ -246,12 +259,12 @@ class MixtureBuilder {
     const bool in_turn = packed || mixture_.stored == ExpertsStored::in_turn;
     const Split up_split = in_turn || !mlp_.gated ? Split::column : Split::merged_column;
     WeightSpec up{.name = engine + ".w13_weight",
-                  .shape = {n, mlp_.up_rows(), hidden_},
+                  .shape = {n, mlp_.up_rows(), width_},
                   .use = WeightUse::experts,
                   .split = up_split,
                   .rows_in_turn = in_turn && !packed};
     WeightSpec down{.name = engine + ".w2_weight",
-                    .shape = {n, hidden_, inner},
+                    .shape = {n, width_, inner},
                     .use = WeightUse::experts,
                     .split = Split::row};
     for (int64_t expert = 0; expert < n; ++expert) {
@@ -265,8 +278,8 @@ class MixtureBuilder {
     }
     mlp_.down.weight = add_.add(std::move(down));
     if (in_turn) {
-      mlp_.down.bias = add_biases(engine + ".w2_bias", stored(names_.expert.down + "_bias"),
-                                  hidden_, Split::replicated, false);
+      mlp_.down.bias = add_biases(engine + ".w2_bias", stored(names_.expert.down + "_bias"), width_,
+                                  Split::replicated, false);
       spec_.weights[static_cast<size_t>(mlp_.down.bias)].first_rank_alone = true;
     }
   }
@@ -277,7 +290,7 @@ class MixtureBuilder {
   const Mixture& mixture_;
   const MixtureNames& names_;
   MlpSpec& mlp_;
-  int64_t hidden_;
+  int64_t hidden_, width_;  // of the residual; of what experts read
 };
 
 }  // namespace

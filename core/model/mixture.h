@@ -32,6 +32,7 @@ enum class MixturePart : uint8_t {
   router,
   choice_bias,
   shared,
+  latent,  // of experts that are narrower than the residual
   experts,
   router_scales,  // its norm and the experts' factors (Gemma 4)
   branch_norms    // of what shared and routed experts give, and of what the latter read
@@ -44,6 +45,7 @@ struct MixtureNames {
   ExpertNames expert{"gate_proj", "up_proj", "down_proj"};
   MixtureName shared{"mlp.experts._shared_experts._layer", "mlp.shared_experts"};
   MixtureName shared_gate{};  // none
+  MixtureName latent_in{}, latent_out{};
   /// Of the shared MLP: gate and up as one where they are stored so.
   std::string shared_up = "gate_up_proj", shared_down = "down_proj";
   /// vLLM's order.
@@ -57,9 +59,9 @@ struct Mixture {
   MlpSpec sizes;             // numbers and rules; weights are added
   std::vector<bool> sparse;  // by layer: experts, else an MLP
   ExpertsStored stored = ExpertsStored::apart;
-  bool shared_down_first = false;       // vLLM's Transformers classes
-  bool shared_up_fused = false;         // the shared MLP's gate and up are stored as one
-  bool router_bias = false;             //
+  bool shared_down_first = false;  // vLLM's Transformers classes
+  bool shared_up_fused = false;    // the shared MLP's gate and up are stored as one
+  bool router_bias = false, latent_bias = false;
   std::optional<DType> router_dtype{};  // vLLM keeps the router in it
   Norm norm{};                          // of branches and router, where they have their own
   int64_t bias_dimensions = 1;          // 2: the choice bias is stored [1, experts]

@@ -74,20 +74,27 @@ struct Golden {
   }
 };
 
-/// The models' folders of a set of the golden results ("models", "more_models"); a plain clone
-/// holds its own.
+/// The models' folders of a set of the golden results ("models", "more_models"), and those of our
+/// own of which no set there has the name; a plain clone has its own alone.
 inline std::vector<fs::path> model_folders(const char* set = "models") {
   const fs::path own = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden";
-  const fs::path models = golden_folder().value_or(own) / set;
+  const std::optional<fs::path> larger = golden_folder();
   std::vector<fs::path> folders;
-  if (!fs::is_directory(models)) {
-    skip("there is no folder " + models.string());
-    return folders;
-  }
-  for (const auto& entry : fs::directory_iterator(models)) {
-    if (fs::exists(entry.path() / "recipe.json")) folders.push_back(entry.path());
-  }
-  std::sort(folders.begin(), folders.end());
+  const auto add_from = [&](const fs::path& golden, const auto& is_wanted) {
+    if (!fs::is_directory(golden / set)) return;
+    for (const auto& entry : fs::directory_iterator(golden / set)) {
+      const bool is_model = fs::exists(entry.path() / "recipe.json");
+      if (is_model && is_wanted(entry.path().filename())) folders.push_back(entry.path());
+    }
+  };
+  if (larger) add_from(*larger, [](const fs::path&) { return true; });
+  add_from(own, [&](const fs::path& name) {
+    return !larger ||
+           !(fs::exists(*larger / "models" / name) || fs::exists(*larger / "more_models" / name) ||
+             fs::exists(*larger / set / name));
+  });
+  if (folders.empty()) skip(std::string("there are no golden results of ") + set);
+  std::ranges::sort(folders, {}, &fs::path::filename);
   return folders;
 }
 

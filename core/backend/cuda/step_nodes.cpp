@@ -10,6 +10,7 @@ constexpr int64_t kMixer = 20;
 /// Norms and copies before it, adapters of q, k, v and the MLP, the product behind it.
 constexpr int64_t kSharedBlock = 30;
 constexpr int64_t kLayerInput = 8;
+constexpr int64_t kLatentExperts = 4;
 /// Two routers, the low-rank branch, the correction.
 constexpr int64_t kStreamLayer = 42;
 
@@ -19,6 +20,7 @@ int64_t more_nodes(const model::LayerSpec& layer, int64_t streams) {
     nodes += kMixer + 2 * static_cast<int64_t>(layer.recurrent->head_gates.size());
   }
   if (layer.shared_block) nodes += kSharedBlock;
+  if (layer.mlp.latent > 0) nodes += kLatentExperts;
   if (layer.input) nodes += kLayerInput;
   if (layer.streams) nodes += kStreamLayer + 5 * streams;
   return nodes;

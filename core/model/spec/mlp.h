@@ -73,11 +73,17 @@ struct MlpSpec {
   float up_offset = 0;   // of experts: activation(gate) * (up + offset)
   bool gated = true;     // of experts, shared ones too; else activation(up) (Nemotron-H)
   ExpertWeighs weighs = ExpertWeighs::output;
+  /// Not 0: experts read `latent_in` of the input, so wide, and `latent_out` [hidden, latent] is
+  /// applied to their sum (Nemotron 3).
+  int64_t latent = 0;
+  Linear latent_in{}, latent_out{};
   Norm experts_norm{};      // experts read this of the residual, not the MLP's input (Gemma 4);
   Norm experts_out_norm{};  // and this is of their sum
   RouterSpec router{};
   SharedExperts shared{};
 
+  /// Inputs of one expert, and outputs of its `down`.
+  [[nodiscard]] int64_t expert_width(int64_t hidden) const { return latent > 0 ? latent : hidden; }
   /// Outputs of one expert's `up`.
   [[nodiscard]] int64_t up_rows() const { return (gated ? 2 : 1) * intermediate; }
 };

@@ -66,9 +66,6 @@ std::vector<LayerParts> read_pattern(const ConfigReader& config) {
 
 /// DeepSeek's router, and experts without gates.
 Mixture read_nemotron_mixture(const ConfigReader& config, const Decoder& decoder) {
-  if (config.find({"moe_latent_size"})) {
-    config.refuse("moe_latent_size", "null: experts behind a narrower input are not run yet");
-  }
   MlpSpec missing{.experts = 8, .experts_per_token = 2};
   missing.intermediate = config.integer({"moe_intermediate_size"}, 7688, kWidths);
   Mixture mixture = read_mixture(config, decoder.sizes.layers, missing);
@@ -88,6 +85,14 @@ Mixture read_nemotron_mixture(const ConfigReader& config, const Decoder& decoder
   names.expert = {.gate = "", .up = "up_proj", .down = "down_proj"};
   names.shared = {"mixer.experts._shared_experts._layer", "mixer.shared_experts"};
   names.shared_up = "up_proj";
+  if (config.find({"moe_latent_size"})) {
+    mixture.sizes.latent = config.integer({"moe_latent_size"}, 0, kWidths);
+    mixture.latent_bias = config.boolean({"mlp_bias"}, false);
+    names.latent_in = {"mixer.experts.routed_input_transform", "mixer.fc1_latent_proj"};
+    names.latent_out = {"mixer.experts.routed_output_transform", "mixer.fc2_latent_proj"};
+    names.order = {MixturePart::router, MixturePart::choice_bias, MixturePart::shared,
+                   MixturePart::latent, MixturePart::experts};
+  }
   return mixture;
 }
 
