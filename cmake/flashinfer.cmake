@@ -6,6 +6,7 @@
 # these files.
 set(PLIMSOLL_FLASHINFER_DIR "" CACHE PATH "Folder with flashinfer_python-0.6.9-py3-none-any.whl, or with the wheel unpacked")
 option(PLIMSOLL_FLASHINFER "Use FlashInfer's attention kernels" ON)
+option(PLIMSOLL_FLASH_SAMPLE "Of their units build each type and head size once: for tests where there is no card" OFF)
 
 set(flashinfer_wheel flashinfer_python-0.6.9-py3-none-any.whl)
 set(flashinfer_url https://files.pythonhosted.org/packages/fa/fd/1d1b03d696cee94b387b2e3ee58c23a00fc74bb34b77a7bbdaf63012c530/${flashinfer_wheel})
@@ -158,6 +159,9 @@ function(plimsoll_flash_unit q kv head_dim general)
   set(kind_true general)
   set(kind_false exact)
   set(UNIT_NAME flash_${q}_${kv}_${head_dim}_${kind_${general}})
+  if(PLIMSOLL_FLASH_SAMPLE AND NOT UNIT_NAME IN_LIST flash_sample)
+    return()
+  endif()
   set(UNIT_Q ${type_${q}})
   set(UNIT_KV ${type_${kv}})
   set(UNIT_Q_DTYPE ${q})
@@ -170,6 +174,8 @@ function(plimsoll_flash_unit q kv head_dim general)
 endfunction()
 
 # The units. Exact ones are for what most models are; the general ones cover everything else.
+set(flash_sample flash_bf16_bf16_64_general flash_bf16_bf16_128_general flash_bf16_bf16_256_general flash_bf16_bf16_128_exact
+  flash_bf16_f8_e4m3_128_general flash_f16_f16_128_general flash_f16_f8_e4m3_64_general)
 set(flash_sources "")
 set(flash_names "")
 set(flashinfer_include "")

@@ -12,11 +12,11 @@ using backend::View;
 using model::WeightUse;
 
 /// Two sequences whose rows come in pieces, in slots full of what others left there.
-class Sequences {
+class RecurrentSequences {
  public:
   static constexpr int64_t kLength = 23;
 
-  explicit Sequences(int64_t floats)
+  explicit RecurrentSequences(int64_t floats)
       : floats_(floats), slots_(static_cast<size_t>(3 * floats), 9.f) {}
 
   /// op(rows, count, batch) for rows [rows, rows + count) of 2 * kLength, in steps of both
@@ -65,8 +65,8 @@ void put(Rows& to, const std::vector<int64_t>& rows, const Rows& from) {
 
 Matrix sequence_of(const Rows& all, int64_t sequence) {
   std::vector<int64_t> rows;
-  for (int64_t i = 0; i < Sequences::kLength; ++i)
-    rows.push_back(sequence * Sequences::kLength + i);
+  for (int64_t i = 0; i < RecurrentSequences::kLength; ++i)
+    rows.push_back(sequence * RecurrentSequences::kLength + i);
   return pick(all, rows).matrix();
 }
 
@@ -75,14 +75,14 @@ void check(int64_t floats, int64_t columns,
            const std::function<Rows(const std::vector<int64_t>&, const backend::StateLayer&,
                                     const BatchMeta&)>& op,
            const std::function<Matrix(int64_t)>& expected) {
-  Rows whole(2 * Sequences::kLength, columns);
-  for (const int64_t cut : {Sequences::kLength, int64_t{7}, int64_t{1}}) {
-    Sequences sequences(floats);
-    Rows out(2 * Sequences::kLength, columns);
+  Rows whole(2 * RecurrentSequences::kLength, columns);
+  for (const int64_t cut : {RecurrentSequences::kLength, int64_t{7}, int64_t{1}}) {
+    RecurrentSequences sequences(floats);
+    Rows out(2 * RecurrentSequences::kLength, columns);
     sequences.run(cut, [&](const std::vector<int64_t>& rows, const BatchMeta& batch) {
       put(out, rows, op(rows, sequences.states(), batch));
     });
-    if (cut == Sequences::kLength) {
+    if (cut == RecurrentSequences::kLength) {
       whole = out;
       for (int64_t s = 0; s < 2; ++s) CHECK(distance(sequence_of(out, s), expected(s)) < 2e-6);
       continue;
@@ -91,7 +91,7 @@ void check(int64_t floats, int64_t columns,
   }
 }
 
-constexpr int64_t kRows = 2 * Sequences::kLength;
+constexpr int64_t kRows = 2 * RecurrentSequences::kLength;
 
 TEST_CASE("convolutions look back over steps") {
   for (const CpuIsa isa : isas())

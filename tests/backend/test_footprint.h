@@ -35,6 +35,8 @@ class TestFootprint final : public backend::Footprint {
   }
 };
 
+inline const TestFootprint kFootprint;
+
 class TouchingBackend : public backend::Backend {
  public:
   using Backend::Backend;

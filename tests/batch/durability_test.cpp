@@ -21,9 +21,9 @@ using test::Scratch;
 namespace {
 
 /// Watches the files of a run: what was written to them and is not synced.
-class Watched {
+class WatchedDisk {
  public:
-  explicit Watched(const Scratch& scratch) : recorder_(scratch.path("")) {
+  explicit WatchedDisk(const Scratch& scratch) : recorder_(scratch.path("")) {
     recorder_.answer_with([this](const DiskCall& call) { return watch(call); });
   }
   /// The call answers EIO each time that this says so.
@@ -68,7 +68,7 @@ TEST_CASE("a power cut takes nothing of a batch that has its name") {
         INFO(lines << " lines, errors apart: " << errors_apart << ", " << static_cast<int>(fsync));
         const Scratch scratch;
         scratch.write("in", test::life_input(lines));
-        const Watched watched(scratch);
+        const WatchedDisk watched(scratch);
         Life life{.lines = lines, .errors_apart = errors_apart};
         life.options.fsync = fsync;
         REQUIRE(live(scratch, life));
@@ -86,7 +86,7 @@ TEST_CASE("lines are given up in one file only when they are safe in another") {
   life.options.fsync = Fsync::end;
   const Scratch scratch;
   scratch.write("in", test::life_input(life.lines));
-  Watched watched(scratch);
+  WatchedDisk watched(scratch);
   watched.fails = [](const DiskCall& call) {
     return call.name == "rename" && call.to.filename() == "out";
   };
@@ -107,7 +107,7 @@ TEST_CASE("lines that an empty output replaces do not come back") {
     journal.append(0, "{\"id\":\"a\"}\n");
     journal.sync();
   }
-  const Watched watched(scratch);
+  const WatchedDisk watched(scratch);
   Journal journal(scratch.path("out"), Fsync::end);
   journal.clear();
   journal.publish(files::Existing::refuse, [](uint64_t) {});
@@ -126,7 +126,7 @@ TEST_CASE("lines that are kept are on the disk, as soon as --fsync says") {
        {Row{Fsync::each, 1, 2}, Row{Fsync::interval, 0, 1}, Row{Fsync::end, 0, 0}}) {
     INFO(static_cast<int>(row.fsync));
     const Scratch scratch;
-    const Watched watched(scratch);
+    const WatchedDisk watched(scratch);
     Journal journal(scratch.path("out"), row.fsync);
     const auto synced = [&] { return watched.recorder().calls("fsync").size(); };
     journal.append(0, small);
@@ -140,7 +140,7 @@ TEST_CASE("lines that are kept are on the disk, as soon as --fsync says") {
   for (const Fsync fsync : {Fsync::each, Fsync::interval, Fsync::end}) {
     const Scratch scratch;
     scratch.write("in", test::life_input(20));
-    const Watched watched(scratch);
+    const WatchedDisk watched(scratch);
     Life life{.stop_after = 7};
     life.options.fsync = fsync;
     CHECK_FALSE(live(scratch, life));

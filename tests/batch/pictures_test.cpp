@@ -37,19 +37,20 @@ PictureRules rules(const std::string& allowed = kPictures) {
           .cache_bytes = size_t{1} << 20};
 }
 
-struct Built {
+struct BuiltPictures {
   BuiltRequest request;
   std::string code, message;
   [[nodiscard]] const TokenIds& ids() const { return request.prompts.at(0).parts.at(0); }
   [[nodiscard]] const engine::Pictures& pictures() const { return *request.prompts.at(0).pictures; }
 };
 
-Built build(const OrderedJson& body, const PictureRules& with = rules(), int64_t context = 1000) {
+BuiltPictures build_pictures(const OrderedJson& body, const PictureRules& with = rules(),
+                             int64_t context = 1000) {
   PromptBuilder builder(
       {.max_model_len = context, .pictures = std::make_shared<PictureLoader>(with)}, {});
   LineHead head;
   head.endpoint = body.contains("messages") ? Endpoint::chat : Endpoint::completions;
-  Built built;
+  BuiltPictures built;
   try {
     const LineRequest request = read_request(head, body, {}, {.vocab_size = 100},
                                              [](std::string_view, std::string_view) {});
@@ -66,7 +67,7 @@ OrderedJson with_images(const OrderedJson& images, const OrderedJson& ids = {1, 
 }
 
 std::string code_of(const OrderedJson& images, const std::string& allowed = kPictures) {
-  const Built built = build(with_images(images), rules(allowed));
+  const BuiltPictures built = build_pictures(with_images(images), rules(allowed));
   UNSCOPED_INFO(built.message);
   return built.code;
 }
@@ -76,7 +77,7 @@ const std::string kOdd = kPictures + "/odd_37x53.png";
 }  // namespace
 
 TEST_CASE("a placeholder grows to as many tokens as its picture has embeddings") {
-  const Built built = build(with_images({kOdd}));
+  const BuiltPictures built = build_pictures(with_images({kOdd}));
   REQUIRE(built.message == "");
   CHECK(built.ids() == TokenIds{1, kPad, kPad, kPad, kPad, kPad, kPad, 2});  // 2 x 3 units
   REQUIRE(built.pictures().items.size() == 1);
@@ -86,13 +87,13 @@ TEST_CASE("a placeholder grows to as many tokens as its picture has embeddings")
 
 TEST_CASE("equal pictures have equal keys, other settings others") {
   const OrderedJson ids = {kPad, kPad};
-  const Built twice = build(with_images({kOdd, kOdd}, ids));
+  const BuiltPictures twice = build_pictures(with_images({kOdd, kOdd}, ids));
   REQUIRE(twice.pictures().items.size() == 2);
   CHECK(twice.pictures().items[0].key == twice.pictures().items[1].key);
   CHECK(twice.pictures().items[0].pixels == twice.pictures().items[1].pixels);
   OrderedJson larger = with_images({kOdd});
   larger["mm_processor_kwargs"] = {{"min_pixels", 12544}};
-  const Built other = build(larger);
+  const BuiltPictures other = build_pictures(larger);
   REQUIRE(other.message == "");
   CHECK(!(other.pictures().items[0].key == twice.pictures().items[0].key));
   CHECK(other.pictures().items[0].tokens() > 6);
@@ -123,7 +124,7 @@ TEST_CASE("a line is told what is wrong with its pictures") {
        "audio"},
   };
   for (const Row& row : rows) {
-    const Built built = build(row.body);
+    const BuiltPictures built = build_pictures(row.body);
     INFO(row.body.dump() << ": " << built.message);
     CHECK(built.code == row.code);
     CHECK(built.message.find(row.message) != std::string::npos);
@@ -131,7 +132,7 @@ TEST_CASE("a line is told what is wrong with its pictures") {
 }
 
 TEST_CASE("a prompt that pictures make too long says its length") {
-  const Built built = build(with_images({kOdd}), rules(), 8);
+  const BuiltPictures built = build_pictures(with_images({kOdd}), rules(), 8);
   CHECK(built.code == "context_too_long");
   CHECK(built.message.find("the prompt has 8 tokens") != std::string::npos);
 }
@@ -139,9 +140,9 @@ TEST_CASE("a prompt that pictures make too long says its length") {
 TEST_CASE("settings of a line are those of the model's processor") {
   OrderedJson body = with_images({kOdd});
   body["mm_processor_kwargs"] = {{"max_pixel", 3136}};
-  CHECK(build(body).code == "bad_field");
+  CHECK(build_pictures(body).code == "bad_field");
   body["mm_processor_kwargs"] = {{"max_pixels", -1}};
-  CHECK(build(body).code == "bad_field");
+  CHECK(build_pictures(body).code == "bad_field");
 }
 
 TEST_CASE("files are read below the allowed folder alone, whatever links say") {
@@ -173,15 +174,16 @@ TEST_CASE("a FIFO among the pictures keeps nobody waiting") {
 
 TEST_CASE("a video is its frames, in a list or in one address") {
   const OrderedJson ids = {1, kVideoPad};
-  const Built listed =
-      build({{"prompt_token_ids", ids}, {"multi_modal_data", {{"video", {kOdd, kOdd, kOdd}}}}});
+  const BuiltPictures listed = build_pictures(
+      {{"prompt_token_ids", ids}, {"multi_modal_data", {{"video", {kOdd, kOdd, kOdd}}}}});
   REQUIRE(listed.message == "");
   CHECK(listed.pictures().items[0].tokens() == 2 * 6);  // two pairs
-  CHECK(build({{"prompt_token_ids", ids}, {"multi_modal_data", {{"video", {{kOdd}, {kOdd}}}}}})
+  CHECK(build_pictures(
+            {{"prompt_token_ids", ids}, {"multi_modal_data", {{"video", {{kOdd}, {kOdd}}}}}})
             .code == "too_many_images");
   for (const char* container : {"data:video/mp4;base64,AAAA", "data:video/webm;base64,AAAA"}) {
-    const Built refused =
-        build({{"prompt_token_ids", ids}, {"multi_modal_data", {{"video", container}}}});
+    const BuiltPictures refused =
+        build_pictures({{"prompt_token_ids", ids}, {"multi_modal_data", {{"video", container}}}});
     CHECK(refused.code == "image_unreadable");
     CHECK(refused.message.find("container") != std::string::npos);
   }
@@ -190,9 +192,9 @@ TEST_CASE("a video is its frames, in a list or in one address") {
                                      "ftypisom",
                                      12) +
                              std::string(64, '\0'));
-  const Built file =
-      build({{"prompt_token_ids", ids}, {"multi_modal_data", {{"video", scratch.path("a.mp4")}}}},
-            rules(scratch.path("")));
+  const BuiltPictures file = build_pictures(
+      {{"prompt_token_ids", ids}, {"multi_modal_data", {{"video", scratch.path("a.mp4")}}}},
+      rules(scratch.path("")));
   CHECK(file.code == "image_unreadable");
   CHECK(file.message.find("container") != std::string::npos);
 }
@@ -201,7 +203,7 @@ TEST_CASE("a launch without a tower says why") {
   PictureRules none = rules();
   none.vision = nullptr;
   none.refusal = "--limit-mm-per-prompt image=0 leaves the vision tower out";
-  const Built built = build(with_images({kOdd}), none);
+  const BuiltPictures built = build_pictures(with_images({kOdd}), none);
   CHECK(built.code == "no_images");
   CHECK(built.message.find("image=0") != std::string::npos);
 }

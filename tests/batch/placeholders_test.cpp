@@ -11,7 +11,7 @@ using namespace plimsoll::batch;
 
 namespace {
 
-const text::Tokenizer& tokenizer() {
+const text::Tokenizer& picture_tokenizer() {
   static const auto kTokenizer = text::load_json(R"({"added_tokens":[
       {"id":2,"content":"<image>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
       {"id":3,"content":"<soi>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
@@ -34,7 +34,7 @@ std::string spelled(model::VisionKind kind, const std::string& text,
     picture.layout = layout;
     pictures.push_back(picture);
   }
-  return Placeholders(vision, &tokenizer()).spell_text(text, pictures);
+  return Placeholders(vision, &picture_tokenizer()).spell_text(text, pictures);
 }
 
 image::Layout tiles(int64_t count, int64_t rows, int64_t columns) {

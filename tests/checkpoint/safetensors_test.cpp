@@ -17,7 +17,7 @@ using plimsoll::testing::TempFolder;
 
 namespace {
 
-std::string outcome(const std::string& bytes) {
+std::string outcome_of_header(const std::string& bytes) {
   const TempFolder folder;
   try {
     const MappedFile file(folder.write("model.safetensors", bytes));
@@ -47,31 +47,35 @@ TEST_CASE("well-formed headers are accepted") {
            R"({"a":{"dtype":"F32","shape":[3,0,7],"data_offsets":[0,0]},"__metadata__":{}})",
        }) {
     INFO(header);
-    CHECK(outcome(safetensors_bytes(header, "")) == "accepted");
+    CHECK(outcome_of_header(safetensors_bytes(header, "")) == "accepted");
   }
   const std::string four = R"({"b":{"data_offsets":[2,4],"shape":[2],"dtype":"I8"},
                                "a":{"dtype":"BF16","shape":[],"data_offsets":[0,2]}})";
-  CHECK(outcome(safetensors_bytes(four, "0123")) == "accepted");
+  CHECK(outcome_of_header(safetensors_bytes(four, "0123")) == "accepted");
 }
 
 TEST_CASE("header lengths that no file has are refused before anything is allocated") {
-  CHECK_THAT(outcome("\x01"), Catch::Contains("too few"));
-  CHECK_THAT(outcome(std::string(7, '\0')), Catch::Contains("too few"));
-  CHECK_THAT(outcome(safetensors_bytes(0, "", "")), Catch::Contains("too short"));
-  CHECK_THAT(outcome(safetensors_bytes(1, "{", "")), Catch::Contains("too short"));
-  CHECK_THAT(outcome(safetensors_bytes(uint64_t{1} << 63, "{}", "")),
+  CHECK_THAT(outcome_of_header("\x01"), Catch::Contains("too few"));
+  CHECK_THAT(outcome_of_header(std::string(7, '\0')), Catch::Contains("too few"));
+  CHECK_THAT(outcome_of_header(safetensors_bytes(0, "", "")), Catch::Contains("too short"));
+  CHECK_THAT(outcome_of_header(safetensors_bytes(1, "{", "")), Catch::Contains("too short"));
+  CHECK_THAT(outcome_of_header(safetensors_bytes(uint64_t{1} << 63, "{}", "")),
              Catch::Contains("9223372036854775808 is above"));
-  CHECK_THAT(outcome(safetensors_bytes(~uint64_t{0}, "{}", "")), Catch::Contains("is above"));
-  CHECK_THAT(outcome(safetensors_bytes(100'000'001, "{}", "")), Catch::Contains("is above"));
-  CHECK_THAT(outcome(safetensors_bytes(3, "{}", "")), Catch::Contains("past the end of the file"));
-  CHECK_THAT(outcome(""), Catch::Contains("empty"));
+  CHECK_THAT(outcome_of_header(safetensors_bytes(~uint64_t{0}, "{}", "")),
+             Catch::Contains("is above"));
+  CHECK_THAT(outcome_of_header(safetensors_bytes(100'000'001, "{}", "")),
+             Catch::Contains("is above"));
+  CHECK_THAT(outcome_of_header(safetensors_bytes(3, "{}", "")),
+             Catch::Contains("past the end of the file"));
+  CHECK_THAT(outcome_of_header(""), Catch::Contains("empty"));
 }
 
 TEST_CASE("files of other kinds are named") {
-  CHECK_THAT(outcome("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n"),
-             Catch::Contains("Git LFS pointer") && Catch::Contains("git lfs pull"));
-  CHECK_THAT(outcome(std::string("GGUF\3\0\0\0\0\0\0\0", 12)), Catch::Contains("GGUF"));
-  CHECK_THAT(outcome("PK\x03\x04 and so on, a zip archive"), Catch::Contains("PyTorch"));
+  CHECK_THAT(
+      outcome_of_header("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n"),
+      Catch::Contains("Git LFS pointer") && Catch::Contains("git lfs pull"));
+  CHECK_THAT(outcome_of_header(std::string("GGUF\3\0\0\0\0\0\0\0", 12)), Catch::Contains("GGUF"));
+  CHECK_THAT(outcome_of_header("PK\x03\x04 and so on, a zip archive"), Catch::Contains("PyTorch"));
 }
 
 TEST_CASE("malformed headers are refused with the reason") {
@@ -124,7 +128,7 @@ TEST_CASE("malformed headers are refused with the reason") {
       {R"({"__metadata__":{"a":1}})", "", "a number where none belongs"},
   }));
   INFO(row.header.substr(0, 100));
-  CHECK_THAT(outcome(safetensors_bytes(row.header, row.data)), Catch::Contains(row.said));
+  CHECK_THAT(outcome_of_header(safetensors_bytes(row.header, row.data)), Catch::Contains(row.said));
 }
 
 TEST_CASE("shapes and offsets that do not fit the data are refused") {
@@ -165,8 +169,9 @@ TEST_CASE("shapes and offsets that do not fit the data are refused") {
       {tensor("a\\u0000\\n", "[2]", "[0,4]"), 4, "tensor \"a\\x00\\x0a\""},
   }));
   INFO(row.tensors);
-  CHECK_THAT(outcome(safetensors_bytes("{" + row.tensors + "}", std::string(row.data, 'x'))),
-             Catch::Contains(row.said));
+  CHECK_THAT(
+      outcome_of_header(safetensors_bytes("{" + row.tensors + "}", std::string(row.data, 'x'))),
+      Catch::Contains(row.said));
 }
 
 TEST_CASE("mutated headers are accepted or refused, nothing else") {

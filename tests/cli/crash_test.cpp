@@ -13,7 +13,7 @@ namespace {
 
 // Line 2 is long enough to be met at work, its answers one after the other; line 1 is answered
 // before.
-const std::string kLines =
+const std::string kKillerLines =
     "{\"id\":\"a\",\"prompt\":\"x\",\"max_tokens\":1}\n"
     "{\"id\":\"killer\",\"prompt\":\"x\",\"max_tokens\":1000,\"ignore_eos\":true,\"n\":6}\n"
     "{\"id\":\"b\",\"prompt\":\"x\",\"max_tokens\":1}\n";
@@ -32,7 +32,7 @@ std::string life(const std::string& signal) {
 
 TEST_CASE("a line with which the process dies twice fails, and the run goes on") {
   const Scratch scratch;
-  scratch.write("in", kLines);
+  scratch.write("in", kKillerLines);
   CHECK(shell(scratch, life("ABRT")).status == 134);
   CHECK(shell(scratch, life("ABRT")).status == 134);
   const Outcome third = shell(scratch, "plimsoll run $MODEL -i in -o out");
@@ -48,7 +48,7 @@ TEST_CASE("a line with which the process dies twice fails, and the run goes on")
 
 TEST_CASE("being killed is no line's fault") {
   const Scratch scratch;
-  scratch.write("in", kLines);
+  scratch.write("in", kKillerLines);
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
   for (int i = 0; i < 3; ++i) CHECK(shell(scratch, life("KILL")).status == 137);
   CHECK(shell(scratch, "plimsoll run $MODEL -q -i in -o out").status == 0);

@@ -1,6 +1,6 @@
 // SIGKILL at random moments, each time followed by the same command on another number of ranks,
 // until it ends: nothing lost, nothing twice, the same bytes. PLIMSOLL_KILLS sets how many
-// (300).
+// (100).
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "cli/program.h"
+#include "like_cases.h"
 
 using namespace plimsoll;
 using test::Scratch;
@@ -41,12 +42,6 @@ struct Ranks {
   const char* tensor;
   const char* stages;
 };
-#ifdef __SANITIZE_ADDRESS__  // a life begins there when it ends here
-constexpr int kKills = 60;
-#else
-constexpr int kKills = 300;
-#endif
-
 constexpr Ranks kRanks[] = {{"1", "1"}, {"2", "1"}, {"1", "2"}, {"2", "2"}};
 
 /// Starts the program; it is killed after `after`, unless it ends before. Its status, -1 if killed.
@@ -73,7 +68,7 @@ int life(const Scratch& scratch, const Ranks& ranks, std::chrono::microseconds a
 
 TEST_CASE("killed at random moments") {
   const char* wanted = std::getenv("PLIMSOLL_KILLS");
-  const int kills = wanted ? std::atoi(wanted) : kKills;
+  const int kills = wanted ? std::atoi(wanted) : testing::times(100, 10);
   const Scratch scratch;
   scratch.write("in", batch_of(200));
   const auto undisturbed = shell(

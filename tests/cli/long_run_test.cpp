@@ -18,7 +18,7 @@ using test::Scratch;
 
 namespace {
 
-constexpr int64_t kLines = 16'000;
+constexpr int64_t kManyLines = 16'000;
 
 // One layer answers a token a line.
 void write_model(const Scratch& scratch) {
@@ -74,7 +74,7 @@ TEST_CASE("the last lines of many take the time of the first, and no more memory
   write_model(scratch);
   const std::string note(300, 'x');
   std::string text;
-  for (int64_t i = 0; i < kLines; ++i) {
+  for (int64_t i = 0; i < kManyLines; ++i) {
     text += "{\"id\":\"" + std::to_string(100'000 + i) + "\",\"prompt\":[1," +
             std::to_string(i % 90 + 10) + ",5],\"max_tokens\":1,\"metadata\":{\"note\":\"" + note +
             "\"}}\n";
@@ -111,7 +111,7 @@ TEST_CASE("the last lines of many take the time of the first, and no more memory
   const auto told = json_lines(scratch.read("status"));
   REQUIRE(told.size() > 2);
   CHECK(told.front()["done"] == 0);  // a sign of life before the first answer
-  CHECK(told[told.size() - 2]["done"] == kLines);
+  CHECK(told[told.size() - 2]["done"] == kManyLines);
 
   const auto all = static_cast<double>(scratch.read("out").size());
   const Sample& begin = nearest(samples, 0.05 * all);
@@ -128,6 +128,6 @@ TEST_CASE("the last lines of many take the time of the first, and no more memory
   CHECK(seconds_a_byte(two_thirds, end) < 2 * seconds_a_byte(begin, third));
 #ifndef __SANITIZE_ADDRESS__  // which keeps what was freed
   // Ids and places of records take 100 bytes a line; the lines themselves have 360.
-  CHECK(end.resident - third.resident < 250 * kLines * 6 / 10);
+  CHECK(end.resident - third.resident < 250 * kManyLines * 6 / 10);
 #endif
 }

@@ -8,12 +8,11 @@
 #include "skipped.h"
 
 using namespace plimsoll;
+using test::kConfigs;
 using test::Scratch;
 using test::shell;
 
 namespace {
-
-const std::string kConfigs = PLIMSOLL_SOURCE_DIR "/samples/plans/configs/";
 
 /// The browser's program; empty: none.
 std::string find_browser() {

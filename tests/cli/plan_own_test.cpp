@@ -6,12 +6,11 @@
 #include "shard/model_folder.h"
 
 using namespace plimsoll;
+using test::kConfigs;
 using test::Scratch;
 using test::shell;
 
 namespace {
-
-const std::string kConfigs = PLIMSOLL_SOURCE_DIR "/samples/plans/configs/";
 
 Json plan_of(const Scratch& scratch, const std::string& arguments) {
   INFO(arguments);

@@ -11,12 +11,11 @@
 #include "plan/report/report.h"
 
 using namespace plimsoll;
+using test::kConfigs;
 using test::Scratch;
 using test::shell;
 
 namespace {
-
-const std::string kConfigs = PLIMSOLL_SOURCE_DIR "/samples/plans/configs";
 
 /// Runs of digits, with what stands between digits in numbers: "39.98", "1,024" is two.
 std::set<std::string> numbers_in(const std::string& text) {

@@ -293,7 +293,7 @@ TEST_CASE("commands that one process does are done by one") {
 namespace {
 
 /// Lines that keep a run busy for some seconds.
-std::string batch_of(int lines) {
+std::string long_batch_of(int lines) {
   std::string input;
   for (int i = 0; i < lines; ++i) {
     input += "{\"id\":\"" + std::to_string(i) + "\",\"prompt\":\"To be " + std::to_string(i) +
@@ -323,7 +323,7 @@ TEST_CASE("a process that is stopped is noticed within ten seconds, and the same
     return testing::skip("no mpirun or pgrep, no plug-in for Open MPI, or sanitizers");
   for (const int process : {0, 1}) {
     const Scratch scratch;
-    scratch.write("in", batch_of(1200));
+    scratch.write("in", long_batch_of(1200));
     REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
     Outcome outcome = shell(scratch, disturbed(2, "-tp 2", "STOP", "2", process));
     INFO("process " << process << ": " << outcome.out << outcome.err);
@@ -345,7 +345,7 @@ TEST_CASE("processes killed at random moments leave nothing, and lose nothing") 
   const char* wanted = std::getenv("PLIMSOLL_RANK_KILLS");
   const int kills = wanted != nullptr ? std::atoi(wanted) : 10;
   const Scratch scratch;
-  scratch.write("in", batch_of(400));
+  scratch.write("in", long_batch_of(400));
   REQUIRE(shell(scratch, "plimsoll run $MODEL -q -i in -o whole").status == 0);
   const std::pair<int, const char*> kinds[] = {{2, "-tp 2"}, {2, "-pp 2"}, {2, "-tp 2 -pp 2"}};
   std::mt19937 random(20261122);

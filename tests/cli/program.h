@@ -24,6 +24,8 @@ inline const std::string kProgram = std::getenv("PLIMSOLL_PROGRAM") != nullptr
                                         ? std::getenv("PLIMSOLL_PROGRAM")
                                         : PLIMSOLL_BINARY_DIR "/plimsoll";
 inline const std::string kModel = PLIMSOLL_SOURCE_DIR "/samples/sample-model";
+/// Published configs, one file each.
+inline const std::string kConfigs = PLIMSOLL_SOURCE_DIR "/samples/plans/configs/";
 
 /// `command` in a shell, with "plimsoll" and "$MODEL" meaning ours, on the CPU unless it says
 /// otherwise. Behind `plimsoll ... &` $! is a shell's; "$PROGRAM" is what signals reach.

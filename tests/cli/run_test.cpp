@@ -39,7 +39,7 @@ std::set<std::string> keys(const Json& object) {
   return names;
 }
 
-using Keys = std::set<std::string>;
+using KeySet = std::set<std::string>;
 
 }  // namespace
 
@@ -65,25 +65,25 @@ TEST_CASE("a chat completion of a batch line") {
       R"("messages":[{"role":"user","content":"Who comes?"}],"max_tokens":6,"temperature":0,)"
       R"("logprobs":true,"top_logprobs":3,"return_token_ids":true,"prompt_logprobs":1}})",
       "--served-model-name sample");
-  CHECK(keys(line) == Keys{"id", "custom_id", "response", "error"});
+  CHECK(keys(line) == KeySet{"id", "custom_id", "response", "error"});
   CHECK(line["id"].get<std::string>().starts_with("batch_req_"));
   CHECK(line["response"]["status_code"] == 200);
   const Json& body = line["response"]["body"];
-  CHECK(keys(body) == Keys{"id", "object", "created", "model", "choices", "usage",
-                           "prompt_logprobs", "prompt_token_ids"});
+  CHECK(keys(body) == KeySet{"id", "object", "created", "model", "choices", "usage",
+                             "prompt_logprobs", "prompt_token_ids"});
   CHECK(body["object"] == "chat.completion");
   CHECK(body["model"] == "sample");
   CHECK(body["created"] == 0);
   const Json& choice = body["choices"].at(0);
   CHECK(keys(choice) ==
-        Keys{"index", "message", "logprobs", "finish_reason", "stop_reason", "token_ids"});
+        KeySet{"index", "message", "logprobs", "finish_reason", "stop_reason", "token_ids"});
   CHECK(choice["message"]["role"] == "assistant");
   const size_t tokens = body["usage"]["completion_tokens"].get<size_t>();
   CHECK(choice["token_ids"].size() == tokens);
   REQUIRE(choice["logprobs"]["content"].size() == tokens);
   std::string joined;
   for (const Json& token : choice["logprobs"]["content"]) {
-    CHECK(keys(token) == Keys{"token", "logprob", "bytes", "top_logprobs"});
+    CHECK(keys(token) == KeySet{"token", "logprob", "bytes", "top_logprobs"});
     CHECK(token["top_logprobs"].size() == 3);
     // Greedy: the chosen one is the best.
     CHECK(token["top_logprobs"][0]["token"] == token["token"]);
@@ -94,7 +94,7 @@ TEST_CASE("a chat completion of a batch line") {
   CHECK(body["prompt_logprobs"].size() == body["prompt_token_ids"].size());
   CHECK(body["prompt_logprobs"][0].is_null());
   const std::string second = std::to_string(body["prompt_token_ids"][1].get<int>());
-  CHECK(keys(body["prompt_logprobs"][1][second]) == Keys{"logprob", "rank", "decoded_token"});
+  CHECK(keys(body["prompt_logprobs"][1][second]) == KeySet{"logprob", "rank", "decoded_token"});
 }
 
 TEST_CASE("a text completion of a batch line, with echo and several prompts") {
@@ -110,7 +110,7 @@ TEST_CASE("a text completion of a batch line, with echo and several prompts") {
     CHECK(choice["index"] == i);
     CHECK(choice["text"].get<std::string>().starts_with(i < 2 ? "To be" : "My lord"));
     const Json& logprobs = choice["logprobs"];
-    CHECK(keys(logprobs) == Keys{"text_offset", "token_logprobs", "tokens", "top_logprobs"});
+    CHECK(keys(logprobs) == KeySet{"text_offset", "token_logprobs", "tokens", "top_logprobs"});
     const size_t count = logprobs["tokens"].size();
     CHECK(logprobs["token_logprobs"].size() == count);
     CHECK(logprobs["top_logprobs"].size() == count);
@@ -144,7 +144,7 @@ TEST_CASE("stops, lengths and token ids") {
   CHECK(stopped["choices"][0]["prompt_token_ids"].size() == stopped["usage"]["prompt_tokens"]);
   const Json ids = run_line(R"({"prompt_token_ids":[5,6,7],"max_tokens":4,"ignore_eos":true})",
                             "--skip-tokenizer-init --format ids");
-  CHECK(keys(ids) == Keys{"id", "token_ids"});
+  CHECK(keys(ids) == KeySet{"id", "token_ids"});
   CHECK(ids["token_ids"].size() == 4);
   const Json text = run_line(R"({"prompt":"x"})", "--skip-tokenizer-init");
   CHECK(text["error"]["code"] == "bad_field");

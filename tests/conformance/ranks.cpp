@@ -8,6 +8,7 @@
 #include "conformance/golden.h"
 #include "conformance/rank_subject.h"
 #include "engine/tiny_model.h"
+#include "like_cases.h"
 
 namespace plimsoll {
 namespace {
@@ -18,20 +19,41 @@ using engine::EngineOptions;
 using testing::Answers;
 using testing::RankSubject;
 
-// The sanitizers are ten times slower: one type, and of splits those that the others are parts of.
-#ifdef __SANITIZE_ADDRESS__
-constexpr DType kTypes[] = {DType::bf16};
-constexpr bool kWidestAlone = true;
-#else
-constexpr DType kTypes[] = {DType::f32, DType::bf16};
-constexpr bool kWidestAlone = false;
-#endif
+// Where not all cases are taken: one type, one model in five, and of splits those that the others
+// are parts of.
+const bool kWidestAlone = !testing::takes_all_cases();
+
+std::vector<DType> types() {
+  return kWidestAlone ? std::vector{DType::bf16} : std::vector{DType::f32, DType::bf16};
+}
+
+std::vector<fs::path> taken_models(const char* set = "models") {
+  std::vector<fs::path> taken;
+  for (const fs::path& recipe : testing::model_folders(set)) {
+    if (testing::is_served(recipe)) taken.push_back(recipe);
+  }
+  const size_t few = taken.size() > 10 ? 5 : 1;
+  size_t number = 0;
+  std::erase_if(taken, [&](const fs::path&) { return !testing::is_taken(number++, few); });
+  return taken;
+}
+
+/// Whether a model has stages: not where vLLM has none, or they would need what others have.
+bool has_stages(const model::ModelSpec& spec) {
+  try {
+    return shard::stage_models(spec, {.pipeline_parallel = 2}).size() == 2;
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::usage);
+    return false;
+  }
+}
 
 /// Answers on 2 stages, on one for each layer, and of copies are those of one rank.
 void check_stages(RankSubject& subject, DType dtype) {
   const Answers expected = subject.answers({}, dtype);
   REQUIRE(expected.size() > 20);
-  const auto layers = static_cast<int64_t>(subject.spec().layers.size());
+  const bool staged = has_stages(subject.spec());
+  const auto layers = staged ? static_cast<int64_t>(subject.spec().layers.size()) : 1;
   const int64_t copies = kWidestAlone ? 2 : 1;
   for (const int64_t stages : {int64_t{2}, layers}) {
     if (stages > layers || stages < 2 || (kWidestAlone && stages < layers)) continue;
@@ -76,16 +98,6 @@ std::vector<int64_t> print_widths(const fs::path& recipe, const RankSubject& sub
   return widths;
 }
 
-/// Whether a model has stages: not where vLLM has none, or they would need what others have.
-bool has_stages(const model::ModelSpec& spec) {
-  try {
-    return shard::stage_models(spec, {.pipeline_parallel = 2}).size() == 2;
-  } catch (const Error& error) {
-    CHECK(error.code() == ExitCode::usage);
-    return false;
-  }
-}
-
 /// Answers on ranks that share layers, of stages and copies too, are those of one rank.
 void check_shares(RankSubject& subject, const std::vector<int64_t>& widths, DType dtype) {
   const Answers expected = subject.answers({}, dtype);
@@ -94,7 +106,7 @@ void check_shares(RankSubject& subject, const std::vector<int64_t>& widths, DTyp
     INFO(tensor << " ranks, " << torch_name(dtype));
     CHECK(subject.answers({.tensor = tensor}, dtype) == expected);
   }
-  if (subject.spec().layers.size() < 2) return;
+  if (!has_stages(subject.spec())) return;
   const int64_t copies = dtype == DType::f32 ? 1 : 2;
   CHECK(subject.answers({.tensor = widths.front(), .stages = 2, .copies = copies}, dtype) ==
         expected);
@@ -103,11 +115,10 @@ void check_shares(RankSubject& subject, const std::vector<int64_t>& widths, DTyp
 }  // namespace
 
 TEST_CASE("stages answer with the bits of one rank") {
-  for (const fs::path& recipe : testing::model_folders()) {
+  for (const fs::path& recipe : taken_models()) {
     INFO("model " << recipe.filename());
-    if (!testing::is_served(recipe)) continue;
     RankSubject subject(recipe);
-    for (const DType dtype : kTypes) check_stages(subject, dtype);
+    for (const DType dtype : types()) check_stages(subject, dtype);
   }
 }
 
@@ -154,7 +165,7 @@ TEST_CASE("each stage has a step of its own as long as there is work") {
 
 TEST_CASE("stages of a model whose layers choose keys answer with the bits of one rank") {
   RankSubject subject(testing::TinyModel::recipe("glm_moe_dsa"));
-  for (const DType dtype : kTypes) check_stages(subject, dtype);
+  for (const DType dtype : types()) check_stages(subject, dtype);
 }
 
 TEST_CASE("no stage begins with a layer that sees what the one before chose") {
@@ -169,23 +180,21 @@ TEST_CASE("no stage begins with a layer that sees what the one before chose") {
 
 TEST_CASE("ranks that share layers answer with the bits of one rank") {
   int models = 0;
-  for (const fs::path& recipe : testing::model_folders()) {
+  for (const fs::path& recipe : taken_models()) {
     INFO("model " << recipe.filename());
-    if (!testing::is_served(recipe)) continue;
     RankSubject subject(recipe);
     const std::vector<int64_t> widths = print_widths(recipe, subject);
     if (widths.empty()) continue;
     ++models;
-    for (const DType dtype : kTypes) check_shares(subject, widths, dtype);
+    for (const DType dtype : types()) check_shares(subject, widths, dtype);
   }
   CHECK(models > 1);
 }
 
 TEST_CASE("ranks answer with the bits of one rank, whatever the mechanisms of the layers") {
   size_t number = 0;
-  for (const fs::path& recipe : testing::model_folders("more_models")) {
+  for (const fs::path& recipe : taken_models("more_models")) {
     INFO("model " << recipe.filename());
-    if (!testing::is_served(recipe)) continue;
     RankSubject subject(recipe);
     const std::vector<int64_t> widths = print_widths(recipe, subject);
     REQUIRE_FALSE(widths.empty());
@@ -200,15 +209,9 @@ TEST_CASE("ranks answer with the bits of one rank, whatever the mechanisms of th
 }
 
 TEST_CASE("stages of quantised models answer with the bits of one rank") {
-  const auto golden = testing::golden_folder();
-  if (!golden) {
-    WARN("skipped: no folder of golden results");
-    return;
-  }
-  for (const auto& entry : fs::directory_iterator(*golden / "quantized")) {
-    if (!fs::exists(entry.path() / "recipe.json") || !testing::is_served(entry.path())) continue;
-    INFO("model " << entry.path().filename());
-    RankSubject subject(entry.path());
+  for (const fs::path& recipe : taken_models("quantized")) {
+    INFO("model " << recipe.filename());
+    RankSubject subject(recipe);
     check_stages(subject, DType::bf16);
   }
 }
@@ -216,7 +219,7 @@ TEST_CASE("stages of quantised models answer with the bits of one rank") {
 TEST_CASE("ranks that share quantised layers answer with the bits of one rank") {
   int models = 0;
   bool rounds = false;
-  for (const fs::path& recipe : testing::model_folders("quantized")) {
+  for (const fs::path& recipe : taken_models("quantized")) {
     for (const auto activations :
          {quantization::Activations::rounded, quantization::Activations::whole}) {
       INFO("model " << recipe.filename());
@@ -240,8 +243,7 @@ TEST_CASE("ranks that share quantised layers answer with the bits of one rank") 
 TEST_CASE("ranks that have experts each answer with the bits of one rank") {
   int models = 0;
   for (const char* set : {"models", "more_models", "quantized"}) {
-    for (const fs::path& recipe : testing::model_folders(set)) {
-      if (!testing::is_served(recipe)) continue;
+    for (const fs::path& recipe : taken_models(set)) {
       RankSubject subject(recipe);
       model::ModelSpec spec = subject.spec();
       if (std::ranges::none_of(spec.layers, &model::LayerSpec::has_experts)) continue;

@@ -6,6 +6,7 @@
 
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
+#include "like_cases.h"
 
 using namespace plimsoll;
 using namespace plimsoll::engine;
@@ -34,7 +35,7 @@ TEST_CASE("outputs are equal to the last bit in any order and setting") {
   // A pool that runs short: hardly more than one sequence needs.
   const int64_t few = name == "gemma2" ? 24 : 12;
   EngineStats most;
-  const int runs = name == "llama" ? 20 : 6;
+  const int runs = testing::times(name == "llama" ? 20 : 6, 3);
   for (int run = 0; run < runs; ++run) {
     std::shuffle(requests.begin(), requests.end(), random);
     EngineOptions options =

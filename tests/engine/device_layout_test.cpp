@@ -16,10 +16,10 @@ using testing::TestDeviceFootprint;
 
 namespace {
 
-const TestDeviceFootprint kFootprint(backend::cpu_footprint(), {});
+const TestDeviceFootprint kDeviceFootprint(backend::cpu_footprint(), {});
 
 EnginePlan plan_with(const EngineOptions& options) {
-  return plan_engine(testing::make_spec({}), options, kFootprint);
+  return plan_engine(testing::make_spec({}), options, kDeviceFootprint);
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ TEST_CASE("a budget is filled with KV blocks to the last") {
 TEST_CASE("sizes of steps that are recorded") {
   EngineOptions options;
   const auto sizes = [&] {
-    return plan_engine(testing::make_spec({}), options, kFootprint).recorded_sizes;
+    return plan_engine(testing::make_spec({}), options, kDeviceFootprint).recorded_sizes;
   };
   options.max_num_seqs = 6;
   CHECK(sizes() == std::vector<int64_t>{1, 2, 4, 6});

@@ -10,11 +10,13 @@
 #include "engine/mixed_requests.h"
 #include "engine/test_device.h"
 #include "engine/tiny_model.h"
+#include "like_cases.h"
 #include "memory/device_overheads.h"
 
 using namespace plimsoll;
 using namespace plimsoll::engine;
 using Catch::Contains;
+using testing::greedy;
 using testing::mixed_requests;
 using testing::options_with;
 using testing::print_all;
@@ -42,16 +44,6 @@ std::vector<Request> ending_requests(int64_t vocab_size) {
 
 bool read_by_host(const Request& request) {
   return request.sampling.logprobs || request.sampling.prompt_logprobs;
-}
-
-Request greedy(uint64_t tag, std::vector<TokenId> prompt, int64_t max_tokens) {
-  Request request;
-  request.tag = tag;
-  request.prompt = std::move(prompt);
-  request.sampling.temperature = 0;
-  request.sampling.max_tokens = max_tokens;
-  request.sampling.ignore_eos = true;
-  return request;
 }
 
 /// What a plan counts of a recorded step.
@@ -89,7 +81,7 @@ TEST_CASE("a device gives the CPU's answers") {
   const int64_t few = name == "gemma2" ? 24 : 12;
   uint64_t preemptions = 0, cached = 0;
   int64_t replays = 0, overlaps = 0, drawn = 0;
-  const int runs = name == "llama" ? 12 : recurrent ? 4 : 6;
+  const int runs = testing::times(name == "llama" ? 12 : recurrent ? 4 : 6, 4);
   for (int run = 0; run < runs; ++run) {
     std::shuffle(requests.begin(), requests.end(), random);
     const Habits habits{.draws = run % 8 != 3,

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "base/json.h"
+#include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
 
 using namespace plimsoll;
 using namespace plimsoll::engine;
+using testing::greedy;
 using testing::run_all;
 using testing::spoil_row;
 using testing::TinyModel;
@@ -28,17 +30,6 @@ EngineOptions small_options() {
   options.max_num_batched_tokens = 64;
   options.num_kv_blocks = 200;
   return options;
-}
-
-Request greedy(uint64_t tag, Ids prompt, int64_t max_tokens) {
-  Request request;
-  request.tag = tag;
-  request.key = std::to_string(tag);
-  request.prompt = std::move(prompt);
-  request.sampling.temperature = 0;
-  request.sampling.max_tokens = max_tokens;
-  request.sampling.ignore_eos = true;
-  return request;
 }
 
 RequestOutput only(const std::map<uint64_t, RequestOutput>& outputs) {

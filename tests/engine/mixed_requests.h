@@ -15,6 +15,18 @@
 
 namespace plimsoll::testing {
 
+inline engine::Request greedy(uint64_t tag, std::vector<engine::TokenId> prompt,
+                              int64_t max_tokens) {
+  engine::Request request;
+  request.tag = tag;
+  request.key = std::to_string(tag);
+  request.prompt = std::move(prompt);
+  request.sampling.temperature = 0;
+  request.sampling.max_tokens = max_tokens;
+  request.sampling.ignore_eos = true;
+  return request;
+}
+
 /// Requests of every kind: greedy and sampled, alone and with choices, with and without logprobs,
 /// penalties and truncation, some with a common beginning.
 inline std::vector<engine::Request> mixed_requests(int64_t vocab_size) {

@@ -17,7 +17,7 @@ using Ops = std::vector<std::string>;
 
 namespace {
 
-const testing::TestFootprint kFootprint;
+using testing::kFootprint;
 
 /// Writes down which ops run, over how many rows.
 class LoggingBackend final : public testing::TouchingBackend {

@@ -15,7 +15,7 @@ using testing::byte_ids;
 
 namespace {
 
-constexpr TokenId kEos = 256, kHello = 257, kCut = 258;
+constexpr TokenId kEnd = 256, kHello = 257, kCut = 258;
 
 const text::Tokenizer& tokenizer() {
   static const testing::TemporaryFolder folder("tokenizer");
@@ -122,9 +122,9 @@ TEST_CASE("characters come whole, and broken ones at the end as U+FFFD") {
 
 TEST_CASE("special tokens are text only when asked for") {
   SamplingParams params;
-  CHECK(run(tokenizer(), {'a', kEos, 'b'}, params).text == "ab");
+  CHECK(run(tokenizer(), {'a', kEnd, 'b'}, params).text == "ab");
   params.skip_special_tokens = false;
-  CHECK(run(tokenizer(), {'a', kEos, 'b'}, params).text == "a<eos>b");
+  CHECK(run(tokenizer(), {'a', kEnd, 'b'}, params).text == "a<eos>b");
 }
 
 TEST_CASE("byte tokens stop at once, though more of them could change the text") {

@@ -17,7 +17,7 @@ using engine::EngineOptions;
 
 namespace {
 
-const testing::TestFootprint kFootprint;
+using testing::kFootprint;
 
 EngineLayout resolve(const EngineOptions& options, const testing::Shape& shape = {}) {
   return engine::resolve_layout(testing::make_spec(shape), options, kFootprint);

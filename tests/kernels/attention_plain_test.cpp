@@ -37,7 +37,7 @@ constexpr auto kChunk = model::WindowKind::chunk;
 constexpr model::Alibi kAlibi{.slopes = 1, .factor = 0.5f};
 constexpr model::Alibi kRounded{.slopes = 1, .of = model::Alibi::Of::position_bf16};
 
-const AttentionCase kCases[] = {
+const AttentionCase kAttentionCases[] = {
     {"a prompt and decodes, grouped heads", {{37, 37}, {1, 1}, {1, 50}}, 8, 2, 64},
     {"chunks of prompts", {{5, 40}, {33, 65}, {9, 9}}, 4, 4, 32},
     {"a head size of 8", {{3, 20}, {1, 7}}, 2, 1, 8, 0, 0, DType::boolean, 4},
@@ -205,7 +205,7 @@ Matrix columns(const Matrix& from, int64_t first_row, int64_t rows, int64_t firs
 }  // namespace
 
 TEST_CASE("plain attention agrees with the reference") {
-  for (const AttentionCase& c : kCases)
+  for (const AttentionCase& c : kAttentionCases)
     for (const DType dtype : kActivationTypes) {
       INFO(c.what << ", " << torch_name(dtype));
       const DType cache = c.cache == DType::boolean ? dtype : c.cache;

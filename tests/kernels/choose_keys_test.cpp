@@ -13,7 +13,7 @@ struct ChoiceCase {
   Layout layout = kAligned;
 };
 
-const ChoiceCase kCases[] = {
+const ChoiceCase kChoiceCases[] = {
     {"a prompt and decodes", {{37, 37}, {1, 1}, {1, 50}}, 16, 48, 10},
     {"one head, one key", {{3, 20}, {1, 7}}, 1, 8, 1},
     {"more heads than a tile, odd layout", {{5, 70}}, 70, 10, 33, DType::boolean, kOdd},
@@ -42,7 +42,7 @@ Matrix rows_of(const Matrix& from, int64_t first, int64_t rows) {
 }  // namespace
 
 TEST_CASE("the keys with the best scores are chosen") {
-  for (const ChoiceCase& c : kCases)
+  for (const ChoiceCase& c : kChoiceCases)
     for (const DType dtype : kActivationTypes) {
       INFO(c.what << ", " << torch_name(dtype));
       const DType cache = c.cache == DType::boolean ? dtype : c.cache;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-struct Parameters {
+struct DrawParameters {
   double temperature = 1;
   int32_t top_k = 0;
   double top_p = 1;
@@ -20,7 +20,7 @@ struct Parameters {
 
 /// Steps 6 to 10 with a sort, in double: the tokens in id order whose part of the running sum lies
 /// within `slack` of the uniform number, at which float weights may move the borders.
-std::vector<int32_t> draw(const std::vector<float>& row, const Parameters& p, double slack) {
+std::vector<int32_t> draw(const std::vector<float>& row, const DrawParameters& p, double slack) {
   std::vector<int32_t> ids(row.size());
   std::iota(ids.begin(), ids.end(), 0);
   const auto logit = [&](int32_t id) { return row[static_cast<size_t>(id)]; };
@@ -56,11 +56,11 @@ std::vector<int32_t> draw(const std::vector<float>& row, const Parameters& p, do
 
 /// What may be drawn: float weights are off by a few 2^-22, for distances of up to 30, which moves
 /// the border of top_p too.
-std::set<int32_t> acceptable(const std::vector<float>& row, const Parameters& p) {
+std::set<int32_t> acceptable(const std::vector<float>& row, const DrawParameters& p) {
   constexpr double kSlack = 1e-5;
   std::set<int32_t> tokens;
   for (const double share : {-kSlack, 0.0, kSlack}) {
-    Parameters moved = p;
+    DrawParameters moved = p;
     if (p.top_p < 1) moved.top_p += share;
     for (const int32_t id : draw(row, moved, kSlack)) tokens.insert(id);
   }
@@ -68,7 +68,7 @@ std::set<int32_t> acceptable(const std::vector<float>& row, const Parameters& p)
 }
 
 std::vector<int32_t> sample_rows(const std::vector<std::vector<float>>& rows,
-                                 const std::vector<Parameters>& parameters,
+                                 const std::vector<DrawParameters>& parameters,
                                  Layout layout = kAligned) {
   const auto count = static_cast<int64_t>(rows.size());
   const auto vocabulary = static_cast<int64_t>(rows[0].size());
@@ -103,12 +103,12 @@ std::vector<float> normal_row(int64_t vocabulary, uint32_t seed, double deviatio
 }
 
 void check(const char* what, const std::vector<float>& row,
-           const std::vector<Parameters>& parameters, Layout layout = kAligned) {
+           const std::vector<DrawParameters>& parameters, Layout layout = kAligned) {
   in_each_order([&] {
     const std::vector<std::vector<float>> rows(parameters.size(), row);
     const std::vector<int32_t> drawn = sample_rows(rows, parameters, layout);
     for (size_t i = 0; i < drawn.size(); ++i) {
-      const Parameters& p = parameters[i];
+      const DrawParameters& p = parameters[i];
       INFO(what << ": temperature " << p.temperature << ", top_k " << p.top_k << ", top_p "
                 << p.top_p << ", min_p " << p.min_p << ", uniform " << p.uniform << ": drew "
                 << drawn[i] << ", expected " << draw(row, p, 1e-12).at(0));
@@ -118,17 +118,17 @@ void check(const char* what, const std::vector<float>& row,
 }
 
 /// All kinds of parameters, with a few uniform numbers each.
-std::vector<Parameters> many_parameters(const std::vector<double>& uniforms) {
-  std::vector<Parameters> all;
+std::vector<DrawParameters> many_parameters(const std::vector<double>& uniforms) {
+  std::vector<DrawParameters> all;
   for (const double uniform : uniforms)
-    for (const Parameters& p :
-         {Parameters{.temperature = 0}, Parameters{}, Parameters{.temperature = 0.3},
-          Parameters{.temperature = 4}, Parameters{.top_k = 1}, Parameters{.top_k = 7},
-          Parameters{.temperature = 5, .top_k = 700}, Parameters{.top_p = 0.9},
-          Parameters{.top_p = 1e-9}, Parameters{.temperature = 3, .top_p = 0.999},
-          Parameters{.min_p = 0.05}, Parameters{.min_p = 1},
-          Parameters{.temperature = 0.8, .top_k = 20, .top_p = 0.8},
-          Parameters{.temperature = 2, .top_k = 50, .top_p = 0.95, .min_p = 0.02}}) {
+    for (const DrawParameters& p :
+         {DrawParameters{.temperature = 0}, DrawParameters{}, DrawParameters{.temperature = 0.3},
+          DrawParameters{.temperature = 4}, DrawParameters{.top_k = 1}, DrawParameters{.top_k = 7},
+          DrawParameters{.temperature = 5, .top_k = 700}, DrawParameters{.top_p = 0.9},
+          DrawParameters{.top_p = 1e-9}, DrawParameters{.temperature = 3, .top_p = 0.999},
+          DrawParameters{.min_p = 0.05}, DrawParameters{.min_p = 1},
+          DrawParameters{.temperature = 0.8, .top_k = 20, .top_p = 0.8},
+          DrawParameters{.temperature = 2, .top_k = 50, .top_p = 0.95, .min_p = 0.02}}) {
       all.push_back(p);
       all.back().uniform = uniform;
     }
@@ -157,7 +157,7 @@ TEST_CASE("a vocabulary of more than 262,144 is drawn from to its last id") {
 
 TEST_CASE("every token has its share") {
   const std::vector<float> row{1, -2, 0.5f, 3, 3, -kInfinity, 2};
-  std::vector<Parameters> parameters;
+  std::vector<DrawParameters> parameters;
   for (int i = 0; i < 50; ++i)
     parameters.push_back({.temperature = 1.5, .uniform = (i + 0.5) / 50});
   check("seven tokens", row, parameters);
@@ -208,8 +208,8 @@ TEST_CASE("rows that cannot be drawn from say so") {
   rows[4][7] = -kInfinity;
   for (const double temperature : {0.0, 1.0})
     in_each_order([&] {
-      const std::vector<Parameters> parameters(
-          6, Parameters{.temperature = temperature, .uniform = 0.3});
+      const std::vector<DrawParameters> parameters(
+          6, DrawParameters{.temperature = temperature, .uniform = 0.3});
       const std::vector<int32_t> drawn = sample_rows(rows, parameters);
       CHECK(drawn[0] == -1);
       CHECK(drawn[1] == -1);

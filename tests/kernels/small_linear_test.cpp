@@ -9,7 +9,7 @@ struct LinearCase {
   int64_t rows, n, k;
   Layout layout;
 };
-const LinearCase kCases[] = {
+const LinearCase kLinearCases[] = {
     {0, 8, 64, kAligned},  {1, 1, 1, kAligned},    {1, 7, 4096, kAligned}, {2, 12, 2056, kAligned},
     {3, 5, 520, kAligned}, {5, 9, 4104, kAligned}, {8, 4, 88, kAligned},   {19, 6, 264, kAligned},
     {4, 10, 333, kOdd},    {2, 6, 64, {.gap = 3}}};
@@ -23,7 +23,7 @@ TEST_CASE("small_linear agrees with the reference") {
   using enum DType;
   for (const Types& types : {Types{bf16, bf16, bf16}, Types{bf16, bf16, f32}, Types{bf16, f32, f32},
                              Types{f16, f16, f16}, Types{f16, f32, f16}, Types{f32, f32, f32}})
-    for (const LinearCase& c : kCases) {
+    for (const LinearCase& c : kLinearCases) {
       INFO(torch_name(types.in) << " x " << torch_name(types.weight) << " to "
                                 << torch_name(types.out) << ", [" << c.rows << ", " << c.k << "] x "
                                 << c.n);

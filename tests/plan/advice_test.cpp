@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "plan/configs.h"
 #include "plan/solver.h"
 #include "plan/vllm/plan.h"
 #include "vllm_config.h"
@@ -13,8 +14,6 @@ using namespace plimsoll;
 using namespace plimsoll::plan;
 
 namespace {
-
-const std::string kConfigs = std::string(PLIMSOLL_SOURCE_DIR) + "/samples/plans/configs/";
 
 std::vector<Suggestion> advice_for(const char* config, const char* card, const EngineArgs& args) {
   const Json json = test::vllm_config(kConfigs + config + ".json");

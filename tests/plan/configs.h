@@ -1,9 +1,20 @@
 // Configs of a few models, as far as a plan reads them.
 #pragma once
 
+#include <string>
+
 #include "base/json.h"
+#include "plan/vllm/plan.h"
 
 namespace plimsoll::plan {
+
+/// Published ones, a file each.
+inline const std::string kConfigs = PLIMSOLL_SOURCE_DIR "/samples/plans/configs/";
+
+inline PlanResult plan_of(const Json& config, const EngineArgs& args = {},
+                          const char* gpu = "h100") {
+  return plan_vllm({config, "config.json"}, args, &hardware::find_gpu(gpu));
+}
 
 inline Json llama_8b() {
   return parse_json<Json>(

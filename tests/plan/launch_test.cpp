@@ -17,10 +17,6 @@ namespace {
 
 constexpr int64_t kGib = int64_t{1} << 30;
 
-PlanResult plan_of(const Json& config, const EngineArgs& args, const char* gpu = "h100") {
-  return plan_vllm({config, "config.json"}, args, &hardware::find_gpu(gpu));
-}
-
 std::string refusal_of(const Json& config, const EngineArgs& args, const char* gpu = "h100") {
   try {
     plan_of(config, args, gpu);

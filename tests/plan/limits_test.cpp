@@ -14,10 +14,6 @@ using namespace plimsoll::plan;
 
 namespace {
 
-PlanResult plan_of(const Json& config, const EngineArgs& args, const char* gpu = "h100") {
-  return plan_vllm({config, "config.json"}, args, &hardware::find_gpu(gpu));
-}
-
 /// An engine whose launches fit where `fits` says so, and what was asked of it.
 struct Probe {
   std::function<bool(const EngineArgs&, const hardware::Gpu*)> fits;

@@ -1,5 +1,6 @@
 // vLLM's launch from a config: weights of published models, defaults by card, refusals of hostile
 // input.
+#include "plan/configs.h"
 #include "plan/vllm/plan.h"
 
 #include <catch2/catch.hpp>
@@ -15,17 +16,11 @@ using namespace plimsoll::plan;
 
 namespace {
 
-const std::string kConfigs = std::string(PLIMSOLL_SOURCE_DIR) + "/samples/plans/configs/";
-
 Json llama() {
   return parse_json<Json>(
       R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","torch_dtype":"bfloat16",
     "hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,
     "vocab_size":128256,"max_position_embeddings":131072,"rope_theta":500000.0,"tie_word_embeddings":false})");
-}
-
-PlanResult plan_of(const Json& config, const EngineArgs& args = {}, const char* gpu = "h100") {
-  return plan_vllm({config, "config.json"}, args, &hardware::find_gpu(gpu));
 }
 
 }  // namespace

@@ -21,11 +21,11 @@ namespace {
 namespace fs = std::filesystem;
 using test::Scratch;
 
-Json fixture() {
+Json multimodal_models() {
   return read_fixture("multimodal_shards.json");
 }
 
-void make_model(const Scratch& scratch, const Json& model) {
+void make_multimodal_model(const Scratch& scratch, const Json& model) {
   Json tensors = Json::array();
   for (const Json& tensor : model.at("tensors")) {
     tensors.push_back({{"name", tensor.at(0)},
@@ -64,10 +64,10 @@ void check_joined(const Scratch& scratch, const std::string& shards) {
 }  // namespace
 
 TEST_CASE("shards of multimodal models are vLLM's, and join again") {
-  for (const Json& model : fixture()) {
+  for (const Json& model : multimodal_models()) {
     INFO(model.at("name"));
     const Scratch scratch;
-    make_model(scratch, model);
+    make_multimodal_model(scratch, model);
     const Source source(scratch.path("model"));
     for (const Json& shards : model.at("shards")) {
       JobOptions options;
@@ -87,8 +87,8 @@ TEST_CASE("shards of multimodal models are vLLM's, and join again") {
 TEST_CASE(
     "LLaVA of several feature layers has no shards: vLLM's class has too narrow a projector") {
   const Scratch scratch;
-  Json model = fixture().at(0);
-  make_model(scratch, model);
+  Json model = multimodal_models().at(0);
+  make_multimodal_model(scratch, model);
   Json config = read_json_file(scratch.path("model/config.json"));
   REQUIRE(config.at("model_type") == "llava");
   config["vision_feature_layer"] = {-2, -3};
@@ -98,8 +98,8 @@ TEST_CASE(
 
 TEST_CASE("ranks that a vision tower refuses are refused by tensor and number") {
   const Scratch scratch;
-  const Json models = fixture();
-  make_model(scratch, models.at(1));  // Gemma 3: 4 vision heads, width 104 of its MLP
+  const Json models = multimodal_models();
+  make_multimodal_model(scratch, models.at(1));  // Gemma 3: 4 vision heads, width 104 of its MLP
   const Source source(scratch.path("model"));
   JobOptions options;
   options.tensor_parallel = 8;
@@ -110,7 +110,7 @@ TEST_CASE("ranks that a vision tower refuses are refused by tensor and number") 
 
 TEST_CASE("older releases lack what vLLM's classes did not keep then") {
   const Scratch scratch;
-  make_model(scratch, fixture().back());  // Qwen2.5-VL
+  make_multimodal_model(scratch, multimodal_models().back());  // Qwen2.5-VL
   const Source source(scratch.path("model"));
   const auto keeps_norm = [&](const std::string& release) {
     const Job job(source, {.release = parse_release(release)});
@@ -125,8 +125,8 @@ TEST_CASE("older releases lack what vLLM's classes did not keep then") {
 
 TEST_CASE("a changed preprocessor_config.json is another source") {
   const Scratch scratch;
-  const Json models = fixture();
-  make_model(scratch, models.back());
+  const Json models = multimodal_models();
+  make_multimodal_model(scratch, models.back());
   const Source source(scratch.path("model"));
   JobOptions options;
   options.max_file_size.reset();

@@ -19,11 +19,11 @@ namespace fs = std::filesystem;
 using test::Scratch;
 
 // Recipes of tiny checkpoints, and what vLLM 0.32.0's classes loaded from them (see its README).
-Json fixture() {
+Json quantized_models() {
   return read_fixture("quantized_shards.json");
 }
 
-void make_model(const Scratch& scratch, const Json& model) {
+void make_quantized_model(const Scratch& scratch, const Json& model) {
   write_model(scratch, model.at("config"), model.at("recipe"));
 }
 
@@ -102,9 +102,9 @@ Json& quantization(Json& model) {
 }  // namespace
 
 TEST_CASE("quantised shards hold what vLLM's loader fills, byte for byte") {
-  for (const Json& model : fixture()) {
+  for (const Json& model : quantized_models()) {
     const Scratch scratch;
-    make_model(scratch, model);
+    make_quantized_model(scratch, model);
     const Source source(scratch.path("model"));
     for (const Json& expected : model.at("shards")) {
       const auto ranks = expected.at("tensor_parallel_size").get<int64_t>();
@@ -127,9 +127,9 @@ TEST_CASE("quantised shards hold what vLLM's loader fills, byte for byte") {
 }
 
 TEST_CASE("quantised shards join to their source again") {
-  for (const Json& model : fixture()) {
+  for (const Json& model : quantized_models()) {
     const Scratch scratch;
-    make_model(scratch, model);
+    make_quantized_model(scratch, model);
     const Tensors before = as_kept(model, tensors_of(scratch.path("model")));
     for (const Json& expected : model.at("shards")) {
       const auto ranks = expected.at("tensor_parallel_size").get<int64_t>();
@@ -152,15 +152,15 @@ TEST_CASE("quantised shards join to their source again") {
 
 namespace {
 
-// What is said of a model of the fixture that is changed so.
+// What is said of a model of the quantized_models that is changed so.
 std::string said_of(
     const std::string& name, int64_t ranks,
     const std::function<void(Json&)>& change = [](Json&) {}) {
-  for (Json model : fixture()) {
+  for (Json model : quantized_models()) {
     if (model.at("name") != name) continue;
     change(model);
     const Scratch scratch;
-    make_model(scratch, model);
+    make_quantized_model(scratch, model);
     return refusal([&] {
       const Source source(scratch.path("model"));
       const Job job(source, {.tensor_parallel = ranks});
@@ -272,9 +272,9 @@ TEST_CASE("what vLLM 0.32 refuses of quantised checkpoints is refused with its r
 }
 
 TEST_CASE("other releases' layouts of quantised layers are not guessed") {
-  const Json model = fixture().front();
+  const Json model = quantized_models().front();
   const Scratch scratch;
-  make_model(scratch, model);
+  make_quantized_model(scratch, model);
   const Source source(scratch.path("model"));
   CHECK(refusal([&] {
           Job(source, {.release = parse_release("0.28.0")});

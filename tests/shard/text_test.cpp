@@ -35,7 +35,7 @@ JobOptions options_of(const Json& shards) {
   return options;
 }
 
-void write(const Scratch& scratch, const JobOptions& options, const std::string& out) {
+void write_to(const Scratch& scratch, const JobOptions& options, const std::string& out) {
   const Source source(scratch.path("model"));
   write_shards(Job(source, options), scratch.path(out), {.tool_version = "test"});
 }
@@ -83,7 +83,7 @@ TEST_CASE("a head of the checkpoint's own comes back from its shards") {
   for (const auto& [ranks, stages] : {std::pair{2, 1}, std::pair{2, 2}}) {
     const Scratch scratch;
     write_model(scratch, model.at("config"), model.at("recipe"));
-    write(scratch, {.tensor_parallel = ranks, .pipeline_parallel = stages}, "out");
+    write_to(scratch, {.tensor_parallel = ranks, .pipeline_parallel = stages}, "out");
     unshard(scratch.path("out"), scratch.path("joined"), {});
     CHECK(tensors_of(scratch.path("joined")) == tensors_of(scratch.path("model")));
 
@@ -102,7 +102,7 @@ TEST_CASE("a copy of the table as head stays one weight") {
   const Source source(scratch.path("model"));
   CHECK_FALSE(source.has_own_head());
   CHECK(source.spec().head == source.spec().embedding);
-  write(scratch, {.pipeline_parallel = 2}, "out");
+  write_to(scratch, {.pipeline_parallel = 2}, "out");
   model::ModelSpec spec = model::read_model_folder(scratch.path("out")).spec;
   settle_tied_head(scratch.path("out"), "", spec);
   CHECK(spec.head == spec.embedding);
@@ -133,7 +133,7 @@ TEST_CASE("biases that vLLM leaves out are zero when they come from shards") {
   const Json model = find_case("qwen3, attention biases");
   const Scratch scratch;
   write_model(scratch, model.at("config"), model.at("recipe"));
-  write(scratch, {.tensor_parallel = 2}, "out");
+  write_to(scratch, {.tensor_parallel = 2}, "out");
   const model::ModelSpec spec = model::read_model_folder(scratch.path("out")).spec;
   const model::WeightSpec& bias = spec.weight(spec.layers.front().attention.out.bias);
   const ShardReader shards(scratch.path("out"), spec, {});
@@ -179,7 +179,7 @@ TEST_CASE("a head that vLLM's class needs or has not is told of") {
   const Json headless = find_case("cohere, with a head that vLLM has no place for");
   const Scratch scratch;
   write_model(scratch, headless.at("config"), headless.at("recipe"));
-  write(scratch, {}, "out");
+  write_to(scratch, {}, "out");
   const model::ModelSpec spec = model::read_model_folder(scratch.path("out")).spec;
   CHECK_THROWS_WITH(ShardReader(scratch.path("out"), spec, {}),
                     Catch::Contains("the shards hold no head"));
@@ -189,7 +189,7 @@ TEST_CASE("shards of Laguna, whose gates vLLM has apart, are read back") {
   const Json model = find_case("laguna, router biases that vLLM drops");
   const Scratch scratch;
   write_model(scratch, model.at("config"), model.at("recipe"));
-  write(scratch, {.tensor_parallel = 2}, "out");
+  write_to(scratch, {.tensor_parallel = 2}, "out");
   const model::ModelSpec spec = model::read_model_folder(scratch.path("out")).spec;
   const ShardReader shards(scratch.path("out"), spec, {});
   const auto checkpoint = checkpoint::Checkpoint::open(scratch.path("model"));

@@ -25,20 +25,20 @@ constexpr const char* kAlternating =
 {% endfor %}
 {% if add_generation_prompt %}{{ '[assistant] ' }}{% endif %})";
 
-ChatInput conversation(const char* messages) {
+ChatInput input_of(const char* messages) {
   ChatInput input;
   input.messages = OrderedJson::parse(messages);
   input.special_tokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
   return input;
 }
 
-std::string render(const std::string& source, const ChatInput& input = conversation("[]")) {
+std::string render(const std::string& source, const ChatInput& input = input_of("[]")) {
   return ChatTemplate::parse(source).render(input);
 }
 
-std::string failure(const std::string& source, TemplateBudget budget = {}) {
+std::string failure_of(const std::string& source, TemplateBudget budget = {}) {
   try {
-    return "rendered: " + ChatTemplate::parse(source).render(conversation("[]"), budget);
+    return "rendered: " + ChatTemplate::parse(source).render(input_of("[]"), budget);
   } catch (const TemplateError& error) {
     return error.what();
   }
@@ -72,32 +72,32 @@ class Folder {
 }  // namespace
 
 TEST_CASE("A conversation becomes the prompt") {
-  auto input = conversation(
-      R"([{"role": "user", "content": " Hi "}, {"role": "assistant", "content": "Yo"}])");
+  auto input =
+      input_of(R"([{"role": "user", "content": " Hi "}, {"role": "assistant", "content": "Yo"}])");
   CHECK(render(kAlternating, input) == "<s>[user] Hi</s>[assistant] Yo</s>");
   input.add_generation_prompt = true;
   CHECK(render(kAlternating, input) == "<s>[user] Hi</s>[assistant] Yo</s>[assistant] ");
 }
 
 TEST_CASE("A template refuses a conversation in its own words") {
-  const auto input = conversation(R"([{"role": "assistant", "content": "I first"}])");
+  const auto input = input_of(R"([{"role": "assistant", "content": "I first"}])");
   CHECK_THROWS_WITH(render(kAlternating, input),
                     "Conversation roles must alternate user/assistant/user/assistant/...");
 }
 
 TEST_CASE("what one template may spend in memory does not bind the next conversation") {
   const TemplateBudget small{.max_steps = 100, .max_depth = 8, .max_output = 10};
-  CHECK(failure("{{ 'a' * 11 }}", small).starts_with("the template makes a text of more than 10"));
-  CHECK(failure("ok", small) == "rendered: ok");
+  CHECK(
+      failure_of("{{ 'a' * 11 }}", small).starts_with("the template makes a text of more than 10"));
+  CHECK(failure_of("ok", small) == "rendered: ok");
   // More than the rooms of those two together.
-  ChatInput input = conversation("[]");
+  ChatInput input = input_of("[]");
   input.kwargs["long"] = std::string(size_t{70} << 20, 'x');
   CHECK(render("{{ long[:2] }}", input) == "xx");
 }
 
 TEST_CASE("Templates see the conversation and nothing else") {
-  ChatInput input =
-      conversation(R"([{"role": "user", "content": [{"type": "text", "text": "é"}]}])");
+  ChatInput input = input_of(R"([{"role": "user", "content": [{"type": "text", "text": "é"}]}])");
   SECTION("absent tools and documents are none") {
     CHECK(render("{{ tools }} {{ documents is none }} {{ add_generation_prompt }}", input) ==
           "None True False");
@@ -157,7 +157,7 @@ TEST_CASE("Malformed templates name the line") {
   };
   for (const Row& row : rows) {
     INFO(row.source);
-    CHECK_THAT(failure(row.source), Catch::Contains(row.message));
+    CHECK_THAT(failure_of(row.source), Catch::Contains(row.message));
   }
 }
 
@@ -234,7 +234,7 @@ TEST_CASE("Hostile templates end soon and say why") {
   for (const Row& row : rows) {
     INFO(row.label);
     const std::clock_t begin = std::clock();  // processor time: other programs do not count
-    const std::string message = failure(row.source);
+    const std::string message = failure_of(row.source);
     const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
     CHECK_THAT(message, Catch::Contains(row.message));
     CHECK(seconds < 5);  // sanitizers included
@@ -242,11 +242,12 @@ TEST_CASE("Hostile templates end soon and say why") {
 }
 
 TEST_CASE("Budgets are the caller's") {
-  CHECK(failure("{% for i in range(50) %}{{ i }}{% endfor %}", {.max_steps = 20}) ==
+  CHECK(failure_of("{% for i in range(50) %}{{ i }}{% endfor %}", {.max_steps = 20}) ==
         "the template takes more than 20 steps (template line 1)");
-  CHECK_THAT(failure("{{ 'a' * 100 }}", {.max_output = 50}), Catch::Contains("more than 50 bytes"));
+  CHECK_THAT(failure_of("{{ 'a' * 100 }}", {.max_output = 50}),
+             Catch::Contains("more than 50 bytes"));
   CHECK_THAT(
-      failure("{% macro m(n) %}{{ m(n - 1) if n }}{% endmacro %}{{ m(5) }}", {.max_depth = 3}),
+      failure_of("{% macro m(n) %}{{ m(n - 1) if n }}{% endmacro %}{{ m(5) }}", {.max_depth = 3}),
       Catch::Contains("deeper than 3 levels"));
 }
 
@@ -256,7 +257,7 @@ TEST_CASE("A template that was cut anywhere is an error or renders, never a cras
                              "{'k': 2.5}]) %}{{ x|tojson }}"
                              "{% endcall %}{% raw %}{{ {% endraw %}{# c #}{% set a, b = 1, "
                              "'x\\u00e9' %}{{ b[::-1] if a is odd }}";
-  const auto input = conversation(R"([{"role": "user", "content": "Hi"}])");
+  const auto input = input_of(R"([{"role": "user", "content": "Hi"}])");
   for (size_t length = 0; length <= source.size(); ++length) {
     for (const std::string& cut : {source.substr(0, length), source.substr(length)}) {
       try {
@@ -269,7 +270,7 @@ TEST_CASE("A template that was cut anywhere is an error or renders, never a cras
 
 TEST_CASE("Threads share a template") {
   const auto chat_template = ChatTemplate::parse(kAlternating);
-  const auto input = conversation(R"([{"role": "user", "content": "Hi"}])");
+  const auto input = input_of(R"([{"role": "user", "content": "Hi"}])");
   std::vector<std::thread> threads;
   std::atomic<int> wrong = 0;
   for (int t = 0; t < 4; ++t) {
