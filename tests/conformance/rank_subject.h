@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
+#include "like_cases.h"
 #include "model/config.h"
 #include "quantization/assign.h"
 #include "quantization/online.h"
@@ -43,7 +44,8 @@ class RankSubject {
 
   Answers answers(const Width& width, DType dtype, int64_t blocks = 400) {
     engine::EngineOptions options = options_with(16, 80, blocks, dtype);
-    if (blocks < 400) options.admission = engine::Admission::next_step;
+    const bool short_of_blocks = blocks < 400;
+    if (short_of_blocks) options.admission = engine::Admission::next_step;
     options.copies = width.copies;
     options.tensor_ranks = width.tensor;
     options.max_model_len = std::min<int64_t>(options.max_model_len, spec_.max_position);
@@ -60,6 +62,7 @@ class RankSubject {
     }
     std::vector<engine::Request> requests = mixed_requests(spec_.vocab_size);
     std::erase_if(requests, [&](engine::Request& request) {
+      if (!short_of_blocks && !is_taken(request.tag, 5)) return true;
       request.sampling.stop.clear();  // there is no tokenizer
       request.sampling.detokenize = false;
       return std::ssize(request.prompt) + request.sampling.max_tokens > options.max_model_len;
