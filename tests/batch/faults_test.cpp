@@ -8,6 +8,7 @@
 
 #include "batch/run_life.h"
 #include "files/seam.h"
+#include "like_cases.h"
 
 using namespace plimsoll;
 using namespace plimsoll::batch;
@@ -75,6 +76,7 @@ void fail_each_call(const Life& life, int error, Mode how) {
   const int total = count_calls(life);
   REQUIRE(total > 25);
   for (int at = 1; at <= total; ++at) {
+    if (!testing::is_taken(static_cast<size_t>(at), 4)) continue;
     INFO("call " << at << " of " << total << ", error " << error << ", mode "
                  << static_cast<int>(how));
     const Scratch scratch;

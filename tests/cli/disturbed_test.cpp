@@ -1,5 +1,6 @@
 // What the machine and its keepers do to a run: long steps, hangs, stops, clocks that jump, and
 // things that run out.
+#include <fmt/format.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -21,6 +22,16 @@ using test::seconds_of;
 using test::shell;
 
 namespace {
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr int kSlower = 4;
+#else
+constexpr int kSlower = 1;
+#endif
+
+std::string seconds_times(double seconds) {
+  return fmt::format("{}s", kSlower * seconds);
+}
 
 // One prompt of 3,000 tokens, in one step of about half a minute.
 void write_long_step(const Scratch& scratch) {
@@ -123,10 +134,10 @@ TEST_CASE("a stopped process is no stalled one: SIGSTOP, SIGCONT") {
   const Scratch scratch;
   write_busy(scratch, 12);
   Child run(scratch, {"run", test::kModel, "-q", "-i", "in", "-o", "out", "--max-num-seqs", "4",
-                      "--threads", "1", "--stall-limit", "0.7s"});
+                      "--threads", "1", "--stall-limit", seconds_times(0.7)});
   run.until([&] { return !scratch.read("out.part").empty(); });
   run.signal(SIGSTOP);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  std::this_thread::sleep_for(kSlower * std::chrono::milliseconds(1500));
   REQUIRE(!scratch.has("out"));
   run.signal(SIGCONT);
   CHECK(run.wait() == 0);
@@ -141,9 +152,9 @@ TEST_CASE("a reader that takes nothing for a while is no stall") {
             "\n";
   }
   scratch.write("in", text);
-  const Outcome outcome = shell(scratch,
-                                "plimsoll run $MODEL -q -i in --stall-limit 0.7s | "
-                                "(sleep 1.8; cat > all); exit ${PIPESTATUS[0]}");
+  const Outcome outcome =
+      shell(scratch, "plimsoll run $MODEL -q -i in --stall-limit " + seconds_times(0.7) +
+                         " | (sleep " + seconds_times(1.8) + "; cat > all); exit ${PIPESTATUS[0]}");
   CHECK(outcome.status == 0);
   const std::string all = scratch.read("all");
   CHECK(json_lines(all).size() == 40);

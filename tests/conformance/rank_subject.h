@@ -44,8 +44,7 @@ class RankSubject {
 
   Answers answers(const Width& width, DType dtype, int64_t blocks = 400) {
     engine::EngineOptions options = options_with(16, 80, blocks, dtype);
-    const bool short_of_blocks = blocks < 400;
-    if (short_of_blocks) options.admission = engine::Admission::next_step;
+    if (blocks < 400) options.admission = engine::Admission::next_step;
     options.copies = width.copies;
     options.tensor_ranks = width.tensor;
     options.max_model_len = std::min<int64_t>(options.max_model_len, spec_.max_position);
@@ -62,7 +61,7 @@ class RankSubject {
     }
     std::vector<engine::Request> requests = mixed_requests(spec_.vocab_size);
     std::erase_if(requests, [&](engine::Request& request) {
-      if (!short_of_blocks && !is_taken(request.tag, 5)) return true;
+      if (!asks_all_ && !is_taken(request.tag, 5)) return true;
       request.sampling.stop.clear();  // there is no tokenizer
       request.sampling.detokenize = false;
       return std::ssize(request.prompt) + request.sampling.max_tokens > options.max_model_len;
@@ -71,6 +70,8 @@ class RankSubject {
     preemptions_ = engine.stats().preemptions;
     return answers;
   }
+
+  void ask_all() { asks_all_ = true; }
 
   /// Has plain weights quantised while they are read.
   void quantise(const char* method) {
@@ -97,6 +98,7 @@ class RankSubject {
   std::optional<checkpoint::WeightReader> reader_;
   std::vector<uint64_t> read_;
   uint64_t preemptions_ = 0;
+  bool asks_all_ = false;
 };
 
 }  // namespace plimsoll::testing

@@ -19,23 +19,20 @@ using engine::EngineOptions;
 using testing::Answers;
 using testing::RankSubject;
 
-// Where not all cases are taken: one type, one model in five, and of splits those that the others
-// are parts of.
+// Where not all cases are taken: one type, a few requests, and of splits those that the others are
+// parts of.
 const bool kWidestAlone = !testing::takes_all_cases();
 
 std::vector<DType> types() {
   return kWidestAlone ? std::vector{DType::bf16} : std::vector{DType::f32, DType::bf16};
 }
 
-std::vector<fs::path> taken_models(const char* set = "models") {
-  std::vector<fs::path> taken;
+std::vector<fs::path> served_models(const char* set = "models") {
+  std::vector<fs::path> served;
   for (const fs::path& recipe : testing::model_folders(set)) {
-    if (testing::is_served(recipe)) taken.push_back(recipe);
+    if (testing::is_served(recipe)) served.push_back(recipe);
   }
-  const size_t few = taken.size() > 10 ? 5 : 1;
-  size_t number = 0;
-  std::erase_if(taken, [&](const fs::path&) { return !testing::is_taken(number++, few); });
-  return taken;
+  return served;
 }
 
 /// Whether a model has stages: not where vLLM has none, or they would need what others have.
@@ -115,7 +112,7 @@ void check_shares(RankSubject& subject, const std::vector<int64_t>& widths, DTyp
 }  // namespace
 
 TEST_CASE("stages answer with the bits of one rank") {
-  for (const fs::path& recipe : taken_models()) {
+  for (const fs::path& recipe : served_models()) {
     INFO("model " << recipe.filename());
     RankSubject subject(recipe);
     for (const DType dtype : types()) check_stages(subject, dtype);
@@ -126,6 +123,7 @@ TEST_CASE("stages answer with the bits of one rank where sequences give their bl
   for (const char* model : {"llama", "gemma2", "qwen3_5"}) {
     INFO(model);
     RankSubject subject(testing::TinyModel::recipe(model));
+    subject.ask_all();  // fewer would not
     const Answers expected = subject.answers({}, DType::f32);
     const auto layers = static_cast<int64_t>(subject.spec().layers.size());
     for (const int64_t stages : {int64_t{1}, int64_t{2}, layers}) {
@@ -180,7 +178,7 @@ TEST_CASE("no stage begins with a layer that sees what the one before chose") {
 
 TEST_CASE("ranks that share layers answer with the bits of one rank") {
   int models = 0;
-  for (const fs::path& recipe : taken_models()) {
+  for (const fs::path& recipe : served_models()) {
     INFO("model " << recipe.filename());
     RankSubject subject(recipe);
     const std::vector<int64_t> widths = print_widths(recipe, subject);
@@ -193,7 +191,7 @@ TEST_CASE("ranks that share layers answer with the bits of one rank") {
 
 TEST_CASE("ranks answer with the bits of one rank, whatever the mechanisms of the layers") {
   size_t number = 0;
-  for (const fs::path& recipe : taken_models("more_models")) {
+  for (const fs::path& recipe : served_models("more_models")) {
     INFO("model " << recipe.filename());
     RankSubject subject(recipe);
     const std::vector<int64_t> widths = print_widths(recipe, subject);
@@ -209,7 +207,7 @@ TEST_CASE("ranks answer with the bits of one rank, whatever the mechanisms of th
 }
 
 TEST_CASE("stages of quantised models answer with the bits of one rank") {
-  for (const fs::path& recipe : taken_models("quantized")) {
+  for (const fs::path& recipe : served_models("quantized")) {
     INFO("model " << recipe.filename());
     RankSubject subject(recipe);
     check_stages(subject, DType::bf16);
@@ -219,7 +217,7 @@ TEST_CASE("stages of quantised models answer with the bits of one rank") {
 TEST_CASE("ranks that share quantised layers answer with the bits of one rank") {
   int models = 0;
   bool rounds = false;
-  for (const fs::path& recipe : taken_models("quantized")) {
+  for (const fs::path& recipe : served_models("quantized")) {
     for (const auto activations :
          {quantization::Activations::rounded, quantization::Activations::whole}) {
       INFO("model " << recipe.filename());
@@ -243,7 +241,7 @@ TEST_CASE("ranks that share quantised layers answer with the bits of one rank") 
 TEST_CASE("ranks that have experts each answer with the bits of one rank") {
   int models = 0;
   for (const char* set : {"models", "more_models", "quantized"}) {
-    for (const fs::path& recipe : taken_models(set)) {
+    for (const fs::path& recipe : served_models(set)) {
       RankSubject subject(recipe);
       model::ModelSpec spec = subject.spec();
       if (std::ranges::none_of(spec.layers, &model::LayerSpec::has_experts)) continue;
