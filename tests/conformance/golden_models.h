@@ -98,7 +98,7 @@ inline std::vector<fs::path> model_folders(const char* set = "models") {
   if (folders.empty()) skip(std::string("there are no golden results of ") + set);
   std::ranges::sort(folders, {}, &fs::path::filename);
   size_t number = 0;
-  const size_t few = folders.size() > 20 ? 5 : 1;
+  const size_t few = folders.size() > 12 ? 5 : 1;
   std::erase_if(folders, [&](const fs::path&) { return !is_taken(number++, few); });
   return folders;
 }
