@@ -156,8 +156,8 @@ TEST_CASE("the text names the figures in at most 80 columns") {
   scratch.write("in", input());
   const auto outcome =
       shell(scratch, "COLUMNS=80 plimsoll plan $MODEL -i in" + std::string(kLimits));
-  CHECK_THAT(outcome.out, Catch::Contains("8 lines, 1 of them chats") &&
-                              Catch::Contains("2 refused (line 4"));
+  CHECK_THAT(outcome.out,
+             Catch::Contains("8 lines, 1 of them chats") && Catch::Contains("2 refused (line 4"));
   std::istringstream lines(outcome.out);
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
 }
