@@ -74,5 +74,5 @@ TEST_CASE("keys and values in float8 by the checkpoint's scales") {
       }
     }
   }
-  if (golden_folder()) CHECK(found >= 2);
+  if (golden_folder() && takes_all_cases()) CHECK(found >= 2);
 }

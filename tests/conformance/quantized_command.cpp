@@ -95,5 +95,5 @@ TEST_CASE("quantised golden models through the command line, from shards too") {
     ++sharded;
   }
   fmt::print("{} models run, {} of them from shards of two ranks too\n", whole, sharded);
-  if (golden_folder()) CHECK(whole >= 34);
+  if (golden_folder() && takes_all_cases()) CHECK(whole >= 34);
 }
