@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/trim.h"
 #include "batch/line_error.h"
 #include "batch/pictures/media.h"
 #include "batch/pictures/placeholders.h"
@@ -16,6 +17,7 @@ namespace plimsoll::batch {
 namespace {
 
 constexpr size_t kCachedTemplates = 8;
+constexpr std::string_view kSpaces = " \t\n\r\f\v";
 // transformers marks the place to continue from with this, and looks for it in the rendered text.
 constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 
@@ -146,13 +148,6 @@ void settle_reasoning(OrderedJson& message) {
   throw LineError(code::template_error, "chat template: " + message, "messages");
 }
 
-std::string stripped(const std::string& text) {
-  static constexpr const char* kSpace = " \t\n\r\f\v";
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
-
 // The text that the tag goes behind: the content, or the last part that has text.
 std::string& final_text(OrderedJson& messages) {
   OrderedJson& content = messages.back()["content"];
@@ -166,14 +161,15 @@ std::string& final_text(OrderedJson& messages) {
 // Cuts the rendered text behind the final message (transformers' rule).
 std::string cut_behind_tag(const std::string& rendered, const std::string& final_message) {
   const std::string tag(kContinueTag);
-  const size_t at = rendered.rfind(stripped(tag));
-  if (at == std::string::npos || rendered.find(stripped(final_message)) == std::string::npos) {
+  const size_t at = rendered.rfind(trimmed(tag, kSpaces));
+  if (at == std::string::npos ||
+      rendered.find(trimmed(final_message, kSpaces)) == std::string::npos) {
     template_error(
         "continue_final_message: the final message does not appear in the rendered chat");
   }
   std::string kept = rendered.substr(0, at);
   if (rendered.compare(at, tag.size(), tag) == 0) return kept;
-  const size_t last = kept.find_last_not_of(" \t\n\r\f\v");
+  const size_t last = kept.find_last_not_of(kSpaces);
   return kept.substr(0, last == std::string::npos ? 0 : last + 1);
 }
 

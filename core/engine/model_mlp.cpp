@@ -77,16 +77,19 @@ void Model::experts(const MlpSpec& mlp, const MlpInputs& inputs, View out) {
   if (router.expert_scale != model::kNoWeight) {
     backend_.multiply_factors(routing.weights, weight(router.expert_scale), routing.experts);
   }
-  const bool narrow = mlp.latent > 0;
-  const View narrow_in = narrow ? take("latent experts in", in.rows, mlp.latent) : in;
-  const View narrow_out = narrow ? take("latent experts out", in.rows, mlp.latent) : out;
-  if (narrow) linear(narrow_in, in, mlp.latent_in, Activation::none);
-  backend_.experts(narrow_out, narrow_in, routing, mlp,
-                   {.up = share(mlp.up.weight),
-                    .down = share(mlp.down.weight),
-                    .up_bias = weight(mlp.up.bias),
-                    .down_bias = weight(mlp.down.bias)});
-  if (narrow) linear(out, narrow_out, mlp.latent_out, Activation::none);
+  const auto sum_chosen = [&](View to, View from) {
+    backend_.experts(to, from, routing, mlp,
+                     {.up = share(mlp.up.weight),
+                      .down = share(mlp.down.weight),
+                      .up_bias = weight(mlp.up.bias),
+                      .down_bias = weight(mlp.down.bias)});
+  };
+  if (mlp.latent == 0) return sum_chosen(out, in);
+  const View narrow_in = take("latent experts in", in.rows, mlp.latent);
+  const View narrow_out = take("latent experts out", in.rows, mlp.latent);
+  linear(narrow_in, in, mlp.latent_in, Activation::none);
+  sum_chosen(narrow_out, narrow_in);
+  linear(out, narrow_out, mlp.latent_out, Activation::none);
 }
 
 View Model::own_input(const model::Norm& spec, const MlpInputs& inputs, View usual) {

@@ -50,7 +50,7 @@ struct MixtureNames {
   std::string shared_up = "gate_up_proj", shared_down = "down_proj";
   /// vLLM's order.
   std::vector<MixturePart> order{MixturePart::router, MixturePart::choice_bias, MixturePart::shared,
-                                 MixturePart::experts};
+                                 MixturePart::latent, MixturePart::experts};
   /// What comes behind the layer's norms (LayerPart::late_mlp).
   std::vector<MixturePart> late{};
 };

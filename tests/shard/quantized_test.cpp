@@ -152,7 +152,7 @@ TEST_CASE("quantised shards join to their source again") {
 
 namespace {
 
-// What is said of a model of the quantized_models that is changed so.
+// What is said of a model of the fixture that is changed so.
 std::string said_of(
     const std::string& name, int64_t ranks,
     const std::function<void(Json&)>& change = [](Json&) {}) {

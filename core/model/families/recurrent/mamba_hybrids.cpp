@@ -90,8 +90,6 @@ Mixture read_nemotron_mixture(const ConfigReader& config, const Decoder& decoder
     mixture.latent_bias = config.boolean({"mlp_bias"}, false);
     names.latent_in = {"mixer.experts.routed_input_transform", "mixer.fc1_latent_proj"};
     names.latent_out = {"mixer.experts.routed_output_transform", "mixer.fc2_latent_proj"};
-    names.order = {MixturePart::router, MixturePart::choice_bias, MixturePart::shared,
-                   MixturePart::latent, MixturePart::experts};
   }
   return mixture;
 }
