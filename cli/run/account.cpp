@@ -18,24 +18,34 @@ int exit_status(const batch::RunCounts& counts) {
   return static_cast<int>(counts.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
 }
 
-// What the card's driver says of this process, beside what the launch was allowed. Nothing is taken
+// What the cards' driver says of this process, beside what the launch was allowed. Nothing is taken
 // after the launch, so the end shows the peak.
-void add_card(const Launch& launch, batch::MemoryReport& memory) {
+void add_cards(const Launch& launch, batch::MemoryReport& memory) {
   const DeviceSetup& setup = launch.setup;
-  const backend::DeviceMemory now =
-      backend::device_memory(*launch.backend, launch.spec, setup.graphs);
-  memory.lines.push_back({"beside the arena", setup.budget.outside, std::nullopt, std::nullopt});
-  memory.planned += setup.budget.outside;
-  // Our own count has the arena alone, which is measured anyway.
-  if (now.source == backend::MemorySource::allocations) return;
-  const uint64_t arena = launch.engine->plan().total_bytes;
-  memory.lines.back().measured = now.process - std::min(now.process, arena);
-  memory.measured_peak = now.process;
+  const uint64_t ranks = launch.others.size() + 1;
+  const auto each = static_cast<size_t>(launch.device.ranks_per_card);
+  uint64_t arenas = 0;
+  for (const batch::MemoryLine& line : memory.lines) arenas += line.measured.value_or(0);
+  memory.lines.push_back(
+      {"beside the arena", setup.budget.outside * ranks, std::nullopt, std::nullopt});
+  memory.planned += setup.budget.outside * ranks;
+  uint64_t all = 0;
+  backend::DeviceMemory fullest;
+  for (size_t rank = 0; rank < ranks; rank += each) {
+    const backend::Backend& backend = rank == 0 ? *launch.backend : *launch.others[rank - 1];
+    const backend::DeviceMemory now = backend::device_memory(backend, launch.spec, setup.graphs);
+    // Our own count has the arena alone, which is measured anyway.
+    if (now.source == backend::MemorySource::allocations) return;
+    all += now.process;
+    if (now.process >= fullest.process) fullest = now;
+  }
+  memory.lines.back().measured = all - std::min(all, arenas);
+  memory.measured_peak = all;
   memory.device = {.name = launch.device.card->name,
-                   .total = now.total,
-                   .budget = setup.budget.ceiling,
+                   .total = fullest.total,
+                   .budget = setup.budget.ceiling * each,
                    .free_at_start = setup.at_start.free,
-                   .peak = now.process};
+                   .peak = fullest.process};
 }
 
 /// What one rank has taken and read.
@@ -151,7 +161,7 @@ void add_measurements(const Launch& launch, processes::Fleet* fleet, batch::RunR
   } else {
     report.memory = batch::host_memory_report(launch.engine->measured(), batch::peak_rss_bytes());
   }
-  if (launch.device.card) add_card(launch, report.memory);
+  if (launch.device.card) add_cards(launch, report.memory);
 }
 
 void audit(const batch::RunCounts& counts, const batch::RunFiles& files) {

@@ -4,11 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "base/size_text.h"
 #include "cli/run/no_card.h"
 #include "plan/own/arguments.h"
@@ -19,25 +22,59 @@ namespace {
 
 /// Kept free of what the driver says is free: other processes move.
 constexpr uint64_t kMargin = uint64_t{64} << 20;
+constexpr int64_t kMostRanksOfCard = 8;
+
+int64_t ranks_of(const plan::EngineArgs& args) {
+  return args.tensor_parallel * args.pipeline_parallel * args.data_parallel;
+}
 
 }  // namespace
 
+int64_t ranks_per_card() {
+  const char* const name = "PLIMSOLL_RANKS_PER_DEVICE";
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == 0) return 1;
+  int64_t ranks = 0;
+  const char* end = value + std::strlen(value);
+  const auto [at, error] = std::from_chars(value, end, ranks);
+  if (error != std::errc() || at != end || ranks < 1 || ranks > kMostRanksOfCard) {
+    fail(ExitCode::usage, "{} is '{}': it is a number of ranks, 1 to {}", name, value,
+         kMostRanksOfCard);
+  }
+  return ranks;
+}
+
+void take_cards(const plan::EngineArgs& args, const std::vector<backend::DeviceInfo>& there,
+                DeviceChoice& choice) {
+  const int64_t wanted = divide_up(ranks_of(args), choice.ranks_per_card);
+  if (wanted > std::ssize(there)) {
+    fail(ExitCode::usage,
+         "-tp {} -pp {} -dp {} takes {} GPUs, there {} (CUDA_VISIBLE_DEVICES counts); --device cpu "
+         "runs any width",
+         args.tensor_parallel, args.pipeline_parallel, args.data_parallel, wanted,
+         there.size() == 1 ? "is 1" : fmt::format("are {}", there.size()));
+  }
+  choice.cards.assign(there.begin(), there.begin() + wanted);
+  choice.card = choice.cards.front();
+  for (const backend::DeviceInfo& card : choice.cards) {
+    if (card.compute_capability == choice.card->compute_capability &&
+        card.processors == choice.card->processors) {
+      continue;
+    }
+    fail(ExitCode::usage,
+         "GPU {} is a {}, GPU {} a {}: ranks take cards of one kind (CUDA_VISIBLE_DEVICES names "
+         "them)",
+         choice.card->index, choice.card->name, card.index, card.name);
+  }
+}
+
 void choose_card(const EngineFlags& flags, DeviceChoice& choice) {
   if (flags.device == "cpu") return;
+  choice.ranks_per_card = ranks_per_card();
+  // Ranks that wait for each other must not load code meanwhile: that stops the whole card.
+  if (choice.ranks_per_card > 1) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   const std::vector<backend::DeviceInfo> cards = backend::list_devices();
-  if (!cards.empty()) {
-    choice.card = cards.front();
-    for (const auto& [flag, count] :
-         {std::pair("--tensor-parallel-size", flags.args.tensor_parallel),
-          std::pair("--pipeline-parallel-size", flags.args.pipeline_parallel),
-          std::pair("--data-parallel-size", flags.args.data_parallel)}) {
-      if (count == 1) continue;
-      fail(ExitCode::usage,
-           "{} {}: run has it on the processor alone so far; give --device cpu, or leave it out",
-           flag, count);
-    }
-    return;
-  }
+  if (!cards.empty()) return take_cards(flags.args, cards, choice);
   choice.why_no_card = why_no_card(find_card_trouble());
   if (flags.device != "cuda") return;
   const char* none = backend::kHasDeviceBackend ? "there is no card that this build has code for"
@@ -51,8 +88,8 @@ bool kernels_may_overlap() {
   return value == nullptr || std::string_view(value) != "0";
 }
 
-std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags,
-                                               const DeviceChoice& choice) {
+std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags, const DeviceChoice& choice,
+                                               int64_t rank) {
   if (!choice.card) {
     backend::CpuOptions cpu = choice.cpu;
     // Ranks of a stage compute side by side, as copies do.
@@ -60,23 +97,28 @@ std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags,
     cpu.threads = plan::own::threads_of_copy(cpu.threads, flags.args.data_parallel * tensor);
     return backend::make_cpu_backend(cpu);
   }
-  return backend::make_device_backend({.index = choice.card->index,
-                                       .threads = choice.cpu.threads,
-                                       .deterministic = flags.deterministic,
-                                       .overlap = choice.overlap});
+  const auto card = static_cast<size_t>(rank / choice.ranks_per_card);
+  return backend::make_device_backend(
+      {.index = choice.cards[card].index,
+       .threads = plan::own::threads_of_copy(choice.cpu.threads, ranks_of(flags.args)),
+       .deterministic = flags.deterministic,
+       .overlap = choice.overlap});
 }
 
-CardBudget card_budget(const EngineFlags& flags, const backend::DeviceMemory& memory) {
+CardBudget card_budget(const EngineFlags& flags, const backend::DeviceMemory& memory,
+                       int64_t ranks) {
   CardBudget budget;
   plan::own::Arguments arguments;
   arguments.args = flags.args;
   arguments.ceiling = flags.gpu_memory.value_or(0);
-  budget.ceiling =
-      static_cast<uint64_t>(plan::own::budget_bytes(arguments, static_cast<int64_t>(memory.total)));
+  budget.ceiling = static_cast<uint64_t>(
+                       plan::own::budget_bytes(arguments, static_cast<int64_t>(memory.total))) /
+                   static_cast<uint64_t>(ranks);
   budget.outside = memory.outside;
   // Some of what lies outside is taken already, but not all: on the safe side.
   const uint64_t kept = memory.outside + kMargin;
-  const uint64_t free = memory.free - std::min(memory.free, kept);
+  const uint64_t share = memory.free / static_cast<uint64_t>(ranks);
+  const uint64_t free = share - std::min(share, kept);
   const uint64_t allowed = budget.ceiling - std::min(budget.ceiling, memory.outside);
   budget.arena = std::min(allowed, free);
   if (budget.arena == 0) {
@@ -108,30 +150,54 @@ std::vector<std::string> apply_cpu(const EngineFlags& flags, engine::EngineOptio
   return notes;
 }
 
-// What the card gives a launch of `engine`.
-void budget_card(const EngineFlags& flags, const backend::Backend& backend,
-                 const model::ModelSpec& spec, engine::EngineOptions& engine, DeviceSetup& setup) {
+// Of the stage that has most beside its arena.
+backend::DeviceMemory memory_of(const backend::Backend& backend,
+                                const std::vector<engine::StageView>& stages, int64_t graphs) {
+  backend::DeviceMemory most;
+  for (const engine::StageView& stage : stages) {
+    const backend::DeviceMemory memory = backend::device_memory(backend, *stage.spec, graphs);
+    if (memory.outside >= most.outside) most = memory;
+  }
+  return most;
+}
+
+// What the cards give a launch of `engine`: the tightest for all ranks alike.
+void budget_cards(const EngineFlags& flags, const DeviceChoice& choice,
+                  const RankBackends& backends, const std::vector<engine::StageView>& stages,
+                  engine::EngineOptions& engine, DeviceSetup& setup) {
   // How many sizes are recorded does not depend on the pool: this one has room for everything.
   engine::EngineOptions roomy = engine;
   roomy.kv_cache_bytes = uint64_t{1} << 60;
   roomy.num_kv_blocks.reset();
   roomy.kv_cache_memory.reset();
   roomy.memory_budget.reset();
-  setup.graphs = std::ssize(engine::plan_engine(spec, roomy, backend.footprint()).recorded_sizes);
-  setup.at_start = backend::device_memory(backend, spec, setup.graphs);
-  setup.budget = card_budget(flags, setup.at_start);
+  setup.graphs = 0;
+  if (stages.size() == 1) {
+    const model::ModelSpec& spec = *stages.front().spec;
+    setup.graphs =
+        std::ssize(engine::plan_engine(spec, roomy, backends.front()->footprint()).recorded_sizes);
+  }
+  std::optional<uint64_t> tightest;
+  for (const backend::Backend* backend : backends) {
+    const backend::DeviceMemory memory = memory_of(*backend, stages, setup.graphs);
+    const CardBudget budget = card_budget(flags, memory, choice.ranks_per_card);
+    if (tightest && *tightest <= budget.arena) continue;
+    tightest = budget.arena;
+    setup.at_start = memory;
+    setup.budget = budget;
+  }
   engine.memory_budget = setup.budget.arena;
 }
 
 }  // namespace
 
 DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
-                         const backend::Backend& backend, const model::ModelSpec& spec,
+                         const RankBackends& backends, const model::ModelSpec& spec,
                          const std::vector<engine::StageView>& stages,
                          engine::EngineOptions& engine) {
   DeviceSetup setup;
   if (choice.card) {
-    budget_card(flags, backend, spec, engine, setup);
+    budget_cards(flags, choice, backends, stages, engine, setup);
   } else {
     setup.notes = apply_cpu(flags, engine);
     if (!choice.why_no_card.empty()) {
@@ -139,9 +205,10 @@ DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
     }
   }
   if (flags.solve_sequences) {
-    engine.max_num_seqs = plan::own::most_sequences(spec, stages, engine, backend.footprint());
+    engine.max_num_seqs =
+        plan::own::most_sequences(spec, stages, engine, backends.front()->footprint());
     setup.notes.push_back(fmt::format("--max-num-seqs auto: {}", engine.max_num_seqs));
-    if (choice.card) budget_card(flags, backend, spec, engine, setup);
+    if (choice.card) budget_cards(flags, choice, backends, stages, engine, setup);
   }
   if (!choice.card) return setup;
   const uint64_t allowed = setup.budget.ceiling - setup.budget.outside;
@@ -154,8 +221,10 @@ DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
   return setup;
 }
 
-void check_ceiling(const DeviceSetup& setup, const backend::DeviceMemory& launched) {
-  const CardBudget& budget = setup.budget;
+void check_ceiling(const DeviceSetup& setup, const backend::DeviceMemory& launched, int64_t ranks) {
+  const auto times = static_cast<uint64_t>(ranks);
+  const CardBudget budget{setup.budget.ceiling * times, setup.budget.outside * times,
+                          setup.budget.arena * times};
   if (launched.process <= budget.ceiling) return;
   fail(ExitCode::does_not_fit,
        "launched, the process has {} of the card, over its ceiling of {}: {} beside its arena of "

@@ -16,23 +16,34 @@ namespace plimsoll::cli {
 
 /// Where a launch runs.
 struct DeviceChoice {
-  std::optional<backend::DeviceInfo> card;  // absent: the CPU
-  std::string why_no_card;                  // of a machine that has one; to tell the user
-  bool overlap = true;                      // of kernels on a card
+  std::optional<backend::DeviceInfo> card;  // the first; absent: the CPU
+  std::vector<backend::DeviceInfo> cards;   // that ranks have, alike
+  int64_t ranks_per_card = 1;
+  std::string why_no_card;  // of a machine that has one; to tell the user
+  bool overlap = true;      // of kernels on a card
   backend::CpuOptions cpu;
   std::optional<int64_t> tensor_ranks;  // of a stage that this process has; absent: all
 };
 
-/// Chooses the card to run on, if any: auto takes the first where there is one. Throws
-/// Error(usage).
+/// Chooses the cards to run on, if any: auto takes the first ones where there are any, one for each
+/// rank. Throws Error(usage).
 void choose_card(const EngineFlags& flags, DeviceChoice& choice);
+
+/// Of `there`, one for each rank, or for a few. Throws Error(usage) where these are too few or not
+/// of one kind: what one has room for all have.
+void take_cards(const plan::EngineArgs& args, const std::vector<backend::DeviceInfo>& there,
+                DeviceChoice& choice);
 
 /// Whether kernels on a card may start before the ones ahead have ended: unless PLIMSOLL_PDL is 0.
 bool kernels_may_overlap();
 
-/// Throws Error when it cannot be had.
-std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags,
-                                               const DeviceChoice& choice);
+/// Ranks that share a card, for tests on few: PLIMSOLL_RANKS_PER_DEVICE, else 1. Throws
+/// Error(usage).
+int64_t ranks_per_card();
+
+/// Of a rank. Throws Error when it cannot be had.
+std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags, const DeviceChoice& choice,
+                                               int64_t rank);
 
 /// What a launch has of a card.
 struct CardBudget {
@@ -41,26 +52,31 @@ struct CardBudget {
   uint64_t arena = 0;
 };
 
-/// The ceiling that the flags set, and what it leaves for the arena, beside other processes. Throws
-/// Error(does_not_fit) when nothing is left.
-CardBudget card_budget(const EngineFlags& flags, const backend::DeviceMemory& memory);
+/// The ceiling that the flags set, of each of `ranks` on the card, and what it leaves for the
+/// arena, beside other processes. Throws Error(does_not_fit) when nothing is left.
+CardBudget card_budget(const EngineFlags& flags, const backend::DeviceMemory& memory,
+                       int64_t ranks = 1);
 
 /// What became of the flags.
 struct DeviceSetup {
   std::vector<std::string> notes;  // to tell the user
-  CardBudget budget;               // zero on the CPU
-  backend::DeviceMemory at_start;
+  CardBudget budget;               // of each rank: the tightest card's; zero on the CPU
+  backend::DeviceMemory at_start;  // of that card
   int64_t graphs = 0;
 };
 
-/// Sets what `engine` must know of the device; on a card, its budget. `stages` are the spec's.
+/// Backends of a launch's ranks, which run what `stages` are.
+using RankBackends = std::vector<const backend::Backend*>;
+
+/// Sets what `engine` must know of the device; on cards, the budget. `stages` are the spec's.
 DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
-                         const backend::Backend& backend, const model::ModelSpec& spec,
+                         const RankBackends& backends, const model::ModelSpec& spec,
                          const std::vector<engine::StageView>& stages,
                          engine::EngineOptions& engine);
 
 /// After the launch, when all that will ever be taken is taken: throws Error(does_not_fit) when the
-/// process has more of the card than its ceiling.
-void check_ceiling(const DeviceSetup& setup, const backend::DeviceMemory& launched);
+/// process has more of a card than `ranks` on it may have.
+void check_ceiling(const DeviceSetup& setup, const backend::DeviceMemory& launched,
+                   int64_t ranks = 1);
 
 }  // namespace plimsoll::cli

@@ -68,6 +68,8 @@ OrderedJson describe_launch(const RunOptions& options, const DeviceChoice& devic
       {"file_pattern", options.file_pattern}};
   // Another one gives other bits; --cpu-isa pins it.
   launch["cpu_isa"] = device.card ? OrderedJson() : OrderedJson(backend::isa_name(device.cpu.isa));
+  // On cards another width sums in another order.
+  launch["tensor_parallel"] = device.card ? OrderedJson(args.tensor_parallel) : OrderedJson();
   return launch;
 }
 

@@ -111,7 +111,7 @@ void divide(const EngineFlags& flags, const plan::EngineArgs& args,
   const int64_t of_copy = std::ssize(launch.stages) * args.tensor_parallel;
   const int64_t own = engine::own_ranks(processes, of_copy).size() * args.data_parallel;
   for (int64_t rank = 1; rank < own; ++rank) {
-    launch.others.push_back(make_backend(flags, launch.device));
+    launch.others.push_back(make_backend(flags, launch.device, rank));
   }
 }
 
@@ -170,6 +170,20 @@ void make_engine(const checkpoint::WeightSource* source, const engine::EngineOpt
   const text::Tokenizer* tokenizer = launch.tokenizer ? &*launch.tokenizer : nullptr;
   launch.engine =
       std::make_unique<engine::Engine>(launch.spec, ranks, tokenizer, options, processes);
+}
+
+/// What the launched cards have to say, and whether each has no more than it may.
+void check_cards(const RunOptions& options, const RankBackends& backends, Launch& launch) {
+  std::vector<std::string>& notes = launch.setup.notes;
+  for (const backend::Backend* backend : backends) {
+    for (const std::string& note : backend::device_notes(*backend)) {
+      if (std::ranges::find(notes, note) != notes.end()) continue;
+      notes.push_back(note);
+      if (!options.quiet) say(note);
+    }
+    check_ceiling(launch.setup, backend::device_memory(*backend, launch.spec, launch.setup.graphs),
+                  launch.device.ranks_per_card);
+  }
 }
 
 /// What processes must have alike beside their layouts.
@@ -244,7 +258,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
     load_text(options, own_text ? folder : checkpoint::find_model(options.tokenizer, cache),
               *launch);
   }
-  launch->backend = make_backend(options.launch, launch->device);
+  launch->backend = make_backend(options.launch, launch->device, 0);
   plan::own::Arguments arguments = own_arguments(options.launch, environment);
   arguments.folder = folder;
   launch->pictures = picture_rules(options, launch->spec, arguments, launch->backend->footprint());
@@ -254,7 +268,9 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   engine::EngineOptions engine = engine_options(options, arguments, *launch);
   if (processes != nullptr) processes->agree(facts_of(options, environment, folder, *launch));
   divide(options.launch, arguments.args, processes, *launch);
-  launch->setup = apply_device(options.launch, launch->device, *launch->backend, launch->spec,
+  RankBackends backends{launch->backend.get()};
+  for (const auto& other : launch->others) backends.push_back(other.get());
+  launch->setup = apply_device(options.launch, launch->device, backends, launch->spec,
                                plan::own::stage_views(launch->stages), engine);
   const std::string narrowed = plan::own::dtype_note(launch->spec, options.launch.args);
   if (!narrowed.empty()) launch->setup.notes.push_back(narrowed);
@@ -262,14 +278,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
     if (!options.quiet) say(note);
   }
   make_engine(weights.source(), engine, processes, *launch);
-  if (launch->device.card) {
-    for (const std::string& note : backend::device_notes(*launch->backend)) {
-      launch->setup.notes.push_back(note);
-      if (!options.quiet) say(note);
-    }
-    check_ceiling(launch->setup,
-                  backend::device_memory(*launch->backend, launch->spec, launch->setup.graphs));
-  }
+  if (launch->device.card) check_cards(options, backends, *launch);
   return launch;
 }
 

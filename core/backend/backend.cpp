@@ -1,5 +1,6 @@
 #include "backend/backend.h"
 
+#include <cstring>
 #include <vector>
 
 #include "backend/checks.h"
@@ -208,6 +209,10 @@ void Backend::run_step(int64_t, const std::function<void()>& ops) {
 
 void Backend::send(void*, std::span<const std::byte>) {
   disagree("send: the {} backend has the host's memory", footprint_.name());
+}
+
+void Backend::take_from(std::span<const std::byte> from, void* to) {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size());
 }
 
 std::unique_ptr<memory::Memory> Backend::take_memory(size_t bytes) {

@@ -14,6 +14,7 @@
 
 #include "backend/batch_meta.h"
 #include "backend/operands.h"
+#include "backend/tensor_ranks.h"
 #include "base/dtype.h"
 #include "memory/arena.h"
 #include "memory/host_memory.h"
@@ -30,6 +31,8 @@ struct StepShape {
   int64_t table_stride = 0;  // blocks of the longest sequence
   int64_t block_size = 16;
   DType kv_dtype = DType::bf16;
+  int64_t tensor_ranks = 1;  // of the stage
+  int64_t stages = 1;        // of the pipeline: as many steps are under way
 };
 
 /// Sizes on a device: pure functions, the same for planning (on any machine) and running.
@@ -137,6 +140,19 @@ class Backend {
   void use_scratch(memory::Arena& scratch) { scratch_ = &scratch; }
   [[nodiscard]] memory::Arena& scratch() { return *scratch_; }
 
+  // Of several ranks.
+
+  /// Says that the calling thread's next calls are of this backend. Each rank's thread does.
+  virtual void use_here() const {}
+  /// What joins ranks of one stage, of backends of this kind; null: they share the host's memory.
+  virtual std::unique_ptr<RankTeam> make_team(std::span<Backend* const> /*ranks*/) const {
+    return nullptr;
+  }
+  /// Waits until all that was enqueued has run: another rank may read what it left.
+  virtual void settle() {}
+  /// Copies what another rank of this process has settled; returns when it is there.
+  virtual void take_from(std::span<const std::byte> from, void* to);
+
   /// The memory behind a launch's arenas: the device's, and the host's that it copies from. Throws
   /// Error when the system refuses.
   virtual std::unique_ptr<memory::Memory> take_memory(size_t bytes);
@@ -189,7 +205,8 @@ class Backend {
   // (CPU).
 
   /// out[t] = table[batch.token_ids[t]] * scale. An id past the table takes row 0, as Gemma 3n's
-  /// inputs by layer do.
+  /// inputs by layer do. Of a table that ranks share (Weight::ranks) tokens of the others have -0:
+  /// the sum over all ranks is what one rank has, to the bit.
   void embed(View out, const Weight& table, const BatchMeta& batch, float scale);
   /// out[t] += table[batch.positions[t] + offset].
   void embed_positions(View out, const Weight& table, const BatchMeta& batch, int64_t offset);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/dtype.h"
@@ -56,6 +57,20 @@ struct Weight {
   [[nodiscard]] int64_t first_input() const {
     const bool some = ranks != nullptr && spec->split == model::Split::row;
     return some ? ranks->rank() * spec->columns() : 0;
+  }
+  /// Of a table of tokens, of which it may be a share: the row of a token, which is that of token 0
+  /// where the whole table has none; nothing where another rank has it.
+  [[nodiscard]] std::optional<int64_t> own_row(int64_t token) const {
+    const int64_t row = token < all_rows() ? token - first_row() : -first_row();
+    if (row < 0 || row >= spec->rows()) return std::nullopt;
+    return row;
+  }
+  /// Rows of all ranks, and where among them its own begin.
+  [[nodiscard]] int64_t all_rows() const {
+    return ranks == nullptr ? spec->rows() : spec->parts.front().rows();
+  }
+  [[nodiscard]] int64_t first_row() const {
+    return ranks == nullptr ? 0 : ranks->rank() * spec->rows();
   }
   /// Whether it is a share of the experts.
   [[nodiscard]] bool some_experts() const { return spec->split == model::Split::experts; }

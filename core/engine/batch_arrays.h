@@ -35,7 +35,7 @@ struct BatchShape {
   bool draws = false;       // tokens are drawn on the device
   size_t plan_bytes = 0;    // Footprint::step_plan_bytes
   bool states = false;      // sequences have states
-  int64_t steps = 1;        // under way at once, where memory is shared
+  int64_t steps = 1;        // under way at once: in a pipeline
 };
 
 /// The arrays of one step, sized for the largest; the host writes them.
@@ -97,6 +97,8 @@ class BatchArrays {
   BatchArrays(memory::Arena& device, memory::Arena& host, const BatchShape& shape,
               const backend::Footprint& footprint);
 
+  /// Whether the device draws.
+  [[nodiscard]] bool draws() const { return !slabs_.front().temperature.empty(); }
   [[nodiscard]] size_t slabs() const { return slabs_.size(); }
   [[nodiscard]] BatchSlab& slab(size_t slot = 0) { return slabs_[slot]; }
   /// The leading parts that a step of this extent uses. The result points into this object.

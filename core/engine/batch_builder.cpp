@@ -129,7 +129,7 @@ void BatchBuilder::build_padding(int64_t size, size_t slot, Step& step) {
   pad(size, slab, extent);
   if (!slab.rope_positions.empty()) write_rope_positions({}, slab, extent);
   step.drawn.clear();
-  step.read.clear();
+  step.read.resize(static_cast<size_t>(size - extent.drawn));
   step.meta = arrays_.meta(slot, extent);
 }
 
@@ -192,7 +192,7 @@ bool BatchBuilder::write_changes(const WantedRow& wanted, BatchSlab& slab,
 
 // The host must see a row for its log probabilities alone.
 bool BatchBuilder::drawn_by_device(const WantedRow& wanted) const {
-  if (!footprint_.draws()) return false;
+  if (!arrays_.draws()) return false;
   const Sequence& sequence = *wanted.sequence;
   if (wanted.position + 1 < sequence.length()) return false;  // of the prompt
   const SamplingState& sampling = sequence.choice->sampling();
@@ -215,6 +215,7 @@ void BatchBuilder::pad(int64_t size, BatchSlab& slab, StepExtent& extent) {
     slab.long_rope[row] = 0;
     if (!slab.state_slots.empty()) slab.state_slots[row] = 0;
     slab.logits_rows[row] = static_cast<int32_t>(row);
+    if (slab.temperature.empty()) continue;
     slab.temperature[row] = 0;
     slab.top_k[row] = 0;
     slab.top_p[row] = 1;
@@ -228,7 +229,8 @@ void BatchBuilder::pad(int64_t size, BatchSlab& slab, StepExtent& extent) {
     std::ranges::fill(slab.sections.subspan(first, backend::kChangeSections),
                       static_cast<int32_t>(extent.changes));
   }
-  extent.tokens = extent.sequences = extent.logits_rows = extent.drawn = size;
+  extent.tokens = extent.sequences = extent.logits_rows = size;
+  extent.drawn = slab.temperature.empty() ? 0 : size;
 }
 
 void BatchBuilder::write_tables(TableRow& row, size_t index, BatchSlab& slab,

@@ -39,7 +39,8 @@ class BatchBuilder {
 
   /// Fills the slab `slot` and describes it in `step`, whose vectors are used again.
   void build(const std::vector<Piece>& pieces, size_t slot, Step& step);
-  /// Fills it with `size` rows of padding.
+  /// Fills it with `size` rows of padding, whose logits the host reads where the device does not
+  /// draw.
   void build_padding(int64_t size, size_t slot, Step& step);
 
  private:

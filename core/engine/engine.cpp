@@ -25,9 +25,9 @@ Engine::Engine(const model::ModelSpec& spec, const std::vector<Rank>& ranks,
   const std::vector<RankPlan> plans = plan_ranks(spec, ranks, options, processes);
   const auto copies = static_cast<size_t>(options.copies);
   for (size_t i = 0; i < copies; ++i) {
-    copies_.push_back(std::make_unique<Copy>(spec, copy_ranks(ranks, plans, options, i, processes),
-                                             tokenizer, options,
-                                             i > 0 ? copies_.front().get() : nullptr));
+    copies_.push_back(std::make_unique<Copy>(
+        spec, copy_ranks(ranks, plans, options, i, processes), tokenizer, options,
+        plans[i * plans.size() / copies].layout.borrows_weights ? copies_.front().get() : nullptr));
   }
   finished_.resize(copies);
   if (copies > 1) crew_ = std::make_unique<Crew>(options.copies, [] {});

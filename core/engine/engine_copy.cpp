@@ -69,8 +69,7 @@ Engine::Copy::Copy(const model::ModelSpec& model_spec, const CopyRanks& ranks,
     if (token >= 0 && token < spec.vocab_size) eos.push_back(token);
   }
   owner == nullptr ? stages.load(options.seed) : stages.borrow(owner->stages, options.seed);
-  if (!backend.footprint().shares_memory()) stages.first().runner.warm_up(builder);
-  backend.finish_launch();
+  stages.finish_launch();
   stats.kv_blocks = layout.num_blocks;
 }
 
@@ -165,7 +164,7 @@ void Engine::Copy::start(const std::vector<Piece>& pieces) {
     if (!sequence.choice->ended()) sequence.pending = static_cast<int32_t>(entry);
   }
   // Rows that the host reads were waited for: there is nothing to be ahead of.
-  if (!step.read.empty() || backend.footprint().ahead() == 0) settle();
+  if (!step.read.empty() || backend.footprint().ahead() == 0 || layout.stages > 1) settle();
 }
 
 void Engine::Copy::run(const Step* entering) {

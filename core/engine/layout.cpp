@@ -35,7 +35,7 @@ BatchShape batch_shape(const EngineLayout& layout, const backend::Footprint& foo
           .pictures = layout.picture_arrays,
           .turns = layout.picture_arrays && std::ranges::any_of(shape.spec->ropes, has_kinds),
           .sees_ahead = layout.picture_arrays && shape.spec->vision->two_way(),
-          .draws = footprint.draws(),
+          .draws = draws(layout, footprint),
           .plan_bytes = footprint.step_plan_bytes(shape),
           .states = layout.state_arrays,
           .steps = layout.stages};
@@ -85,7 +85,9 @@ backend::StepShape step_shape(const model::ModelSpec& spec, const EngineLayout& 
           .logits_rows = layout.limits.logits_rows,
           .table_stride = layout.limits.table_stride,
           .block_size = layout.kv.block_size,
-          .kv_dtype = layout.kv.dtype};
+          .kv_dtype = layout.kv.dtype,
+          .tensor_ranks = layout.tensor_ranks,
+          .stages = layout.stages};
 }
 
 Launch::Launch(const model::ModelSpec& spec, const EngineLayout& layout, backend::Backend& backend,
@@ -137,7 +139,7 @@ VisionTower::Memory measure_step(const model::ModelSpec& spec, const EngineLayou
       launch.batch.meta(0, {.tokens = limits.batched_tokens,
                             .sequences = limits.sequences,
                             .logits_rows = limits.batched_tokens,
-                            .drawn = footprint.draws() ? limits.sequences : 0});
+                            .drawn = draws(layout, footprint) ? limits.sequences : 0});
   if (launch.tower) {
     for (const image::Layout& picture : layout.pictures->extremes) {
       launch.tower->encode({picture, {}}, launch.embeddings.slice_rows(0, picture.tokens));
@@ -147,7 +149,7 @@ VisionTower::Memory measure_step(const model::ModelSpec& spec, const EngineLayou
   const backend::View hidden = launch.model.forward(batch);
   if (spec.head == model::kNoWeight) return {launch.scratch.peak(), staging};
   const backend::View logits = launch.model.logits(hidden.slice_rows(0, limits.logits_rows));
-  if (footprint.draws()) {
+  if (draws(layout, footprint)) {
     backend.draw(batch, logits.slice_rows(0, std::min(limits.logits_rows, limits.sequences)), 0);
   }
   return {launch.scratch.peak(), staging};

@@ -34,7 +34,8 @@ struct EngineLayout {
   bool state_arrays = false;  // sequences have states, in this stage of a pipeline or another
   int64_t max_model_len = 0;
   int64_t num_blocks = 0;
-  int64_t stages = 1;  // of the pipeline: as many steps are under way, each in another stage
+  int64_t stages = 1;        // of the pipeline: as many steps are under way, each in another stage
+  int64_t tensor_ranks = 1;  // of each
   bool borrows_weights = false;
   int64_t sampling_threads = 1;  // 0 of a stage without the head
   int64_t staging_rows = 0;      // of logits, on their way to the host or from another process
@@ -46,6 +47,12 @@ struct EngineLayout {
   bool picture_arrays =
       false;  // prompts have pictures; a pipeline's first stage alone encodes them
 };
+
+/// Whether tokens are drawn on the device: in a pipeline they would be drawn on another than the
+/// one that embeds them.
+inline bool draws(const EngineLayout& layout, const backend::Footprint& footprint) {
+  return footprint.draws() && layout.stages == 1;
+}
 
 /// Resolves the limits of a launch. Throws Error(usage) for limits that contradict each other and
 /// Error(does_not_fit) when one sequence of max_model_len does not fit the KV pool, saying what

@@ -98,6 +98,7 @@ void Model::receive(int64_t tokens) {
 }
 
 void Model::hand_on(int64_t tokens) {
+  backend_.settle();
   ranks_->send(rank_ + stage_ranks(), bytes_of(handed_rows(tokens)));
 }
 

@@ -105,6 +105,9 @@ class Model {
 
   [[nodiscard]] bool is_whole() const { return has_embedding() && has_head(); }
 
+  /// Whether its logits are good: not of a rank behind the first of those that share them.
+  [[nodiscard]] bool leads() const { return tensor_ == nullptr || tensor_->rank() == 0; }
+
   /// Runs one step, of which a stage before has handed on hidden states (receive()); its own lie
   /// ready for the next one (hand_on()). Returns the final ones of batch.logits_rows, after the
   /// last norm and projection: [R, width]; none but of the last stage. They lie in the backend's
@@ -113,6 +116,9 @@ class Model {
   /// Logits [rows, vocab] f32 of some of those rows (at most StepLimits::logits_rows), in scratch
   /// likewise. Of ranks that share the vocabulary the first one's are good.
   backend::View logits(backend::View hidden);
+  /// Gives the tokens that the first of the ranks that share the vocabulary has drawn to the
+  /// others.
+  void share_drawn(const backend::BatchMeta& batch);
   /// Takes the hidden states of the step that runs next from the stage before.
   void receive(int64_t tokens);
   /// Gives those of the step that ran last to the stage after.

@@ -6,7 +6,6 @@
 
 namespace plimsoll::engine {
 
-using backend::BatchMeta;
 using backend::View;
 using backend::Weight;
 using memory::Scope;
@@ -55,25 +54,10 @@ void Model::norm_across(View x, const model::Norm& spec, int64_t groups) {
 }
 
 void Model::look_up(const Step& step, model::WeightId table_id, float scale, View out) {
-  const Weight& table = weight(table_id);
-  if (table.spec->ranks == 1) return backend_.embed(out, table, step.batch, scale);
-  const Scope scope(backend_.scratch());
-  const View tokens = take("own tokens", out.rows, 1, DType::i32);
-  const View owners = take("owners of tokens", out.rows, 1, DType::i32);
-  if (tensor_ == nullptr) return backend_.embed(out, table, step.batch, scale);
-  const std::span own(static_cast<int32_t*>(tokens.data), static_cast<size_t>(out.rows));
-  const std::span owner(static_cast<int32_t*>(owners.data), own.size());
-  const auto rows = static_cast<int32_t>(table.spec->rows());
-  const int64_t all = table.spec->parts.front().rows();
-  for (size_t t = 0; t < own.size(); ++t) {
-    const int32_t id = step.batch.token_ids[t] < all ? step.batch.token_ids[t] : 0;  // embed()'s
-    owner[t] = id / rows;
-    own[t] = owner[t] == tensor_->rank() ? id % rows : 0;
-  }
-  BatchMeta batch = step.batch;
-  batch.token_ids = own;
-  backend_.embed(out, table, batch, scale);
-  tensor_->share_rows(out, owner);
+  Weight table = weight(table_id);
+  if (table.spec->ranks > 1) table.ranks = tensor_;
+  backend_.embed(out, table, step.batch, scale);
+  if (table.ranks != nullptr) tensor_->sum(out);
 }
 
 View Model::logits(View hidden) {
@@ -87,6 +71,13 @@ View Model::logits(View hidden) {
   if (spec_.final_soft_cap > 0) backend_.soft_cap(own, spec_.final_soft_cap);
   if (tensor_ != nullptr && shared) tensor_->gather_columns(own, logits);
   return logits;
+}
+
+void Model::share_drawn(const backend::BatchMeta& batch) {
+  const auto count = std::ssize(batch.drawing.temperature);
+  if (tensor_ == nullptr || count == 0) return;
+  static constexpr int32_t kFirst[] = {0};
+  tensor_->share_rows({batch.drawn_on_device, DType::i32, 1, count, count}, kFirst);
 }
 
 }  // namespace plimsoll::engine

@@ -147,7 +147,9 @@ void size_step(const model::ModelSpec& spec, const EngineOptions& options,
   if (!footprint.shares_memory()) {
     layout.staging_rows = std::clamp<int64_t>(kStagingBytes / row, 1, limits.logits_rows);
   }
-  layout.recorded_sizes = recorded_sizes(options, limits.sequences, footprint);
+  layout.recorded_sizes.clear();
+  if (layout.stages == 1)
+    layout.recorded_sizes = recorded_sizes(options, limits.sequences, footprint);
   layout.scratch_bytes = layout.picture_staging_bytes = 0;
   const VisionTower::Memory step = measure_step(spec, layout, footprint);
   layout.scratch_bytes = step.scratch;
@@ -206,6 +208,7 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   EngineLayout layout;
   layout.dtype = options.dtype;
   layout.borrows_weights = options.borrows_weights;
+  layout.tensor_ranks = options.tensor_ranks;
   if (spec.vision != nullptr && footprint.sees_pictures()) {
     layout.picture_arrays = options.pictures.has_value();
     if (spec.embedding != model::kNoWeight) layout.pictures = options.pictures;

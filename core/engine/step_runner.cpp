@@ -17,7 +17,9 @@ void StepRunner::run(const Step& step, const Reader& read) {
   backend::View hidden;
   const auto ops = [&] {
     hidden = launch_.model.forward(step.meta);
-    if (launch_.model.has_head()) draw(step.meta, hidden);
+    if (!launch_.model.has_head()) return;
+    draw(step.meta, hidden);
+    launch_.model.share_drawn(step.meta);
   };
   if (step.recorded_size == 0) {
     backend_.run_step(0, ops);
@@ -37,18 +39,20 @@ void StepRunner::draw(const backend::BatchMeta& batch, backend::View hidden) {
   for (int64_t first = 0; first < drawn; first += layout_.limits.logits_rows) {
     const int64_t count = std::min(layout_.limits.logits_rows, drawn - first);
     const memory::Scope scope(launch_.scratch);
-    backend_.draw(batch, launch_.model.logits(hidden.slice_rows(first, count)), first);
+    const backend::View logits = launch_.model.logits(hidden.slice_rows(first, count));
+    if (launch_.model.leads()) backend_.draw(batch, logits, first);
   }
 }
 
 void StepRunner::read_rows(const Step& step, backend::View hidden, const Reader& read) {
   const auto rows = std::ssize(step.read);
-  const auto behind = std::ssize(step.drawn);
+  const auto behind = std::ssize(step.meta.drawing.temperature);  // no padding: none is recorded
   const int64_t most = layout_.staging_rows > 0 ? layout_.staging_rows : layout_.limits.logits_rows;
   for (int64_t first = 0; first < rows; first += most) {
     const int64_t count = std::min(most, rows - first);
     const memory::Scope scope(launch_.scratch);
     const backend::View logits = launch_.model.logits(hidden.slice_rows(behind + first, count));
+    if (!launch_.model.leads()) continue;
     read({first, count, backend_.host_logits(logits, launch_.logits_staging), logits.stride});
   }
 }
@@ -125,7 +129,7 @@ void StepRunner::warm_up(BatchBuilder& builder) {
   }
   fill(step, layout_.limits.batched_tokens);
   once(step);
-  if (!backend_.footprint().draws()) return;
+  if (backend_.footprint().shares_memory()) return;
   builder.build_padding(layout_.limits.sequences, 0, step);
   once(step);
   // Kernels differ by the number of rows; what is not recorded is met here.

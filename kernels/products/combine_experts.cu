@@ -76,6 +76,7 @@ __global__ void __launch_bounds__(kThreads)
       const int expert = expert_of(choices, slot);
       const bool returns = expert >= experts;  // its input
       const bool biased = op.bias.present() && !returns;
+      if (returns && !op.adds_input) continue;
       const float weight = weighs || returns ? weight_of(choices, slot) : 1.f;
       const T* from = returns ? row_at<T>(op.input, t) : row_at<T>(op.in, place[slot]);
       const Pack<T, N> row = load_pack<T, N>(from + i);

@@ -70,9 +70,13 @@ void experts(const Experts& op, cudaStream_t stream) {
                  stream);
   }
   multiply(op, op.down, down, gated, 0, slots, stream);
-  combine_experts(
-      {.out = op.out, .in = down, .input = op.in, .bias = op.down_bias, .weighs = mlp.weighs},
-      op.choices, slots, stream);
+  combine_experts({.out = op.out,
+                   .in = down,
+                   .input = op.in,
+                   .bias = op.down_bias,
+                   .weighs = mlp.weighs,
+                   .adds_input = op.adds_inputs},
+                  op.choices, slots, stream);
 }
 
 }  // namespace plimsoll::kernels

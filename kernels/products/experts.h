@@ -69,6 +69,7 @@ struct CombineExperts {
   View input;  // of the experts
   Vector bias{};
   model::ExpertWeighs weighs = model::ExpertWeighs::output;
+  bool adds_input = true;  // else such a choice is nothing: another rank adds it
 };
 void combine_experts(const CombineExperts& op, const Choices& choices, const ExpertSlots& slots,
                      cudaStream_t stream);
@@ -88,6 +89,7 @@ struct Experts {
   const model::MlpSpec* mlp = nullptr;
   ExpertStack up, down;
   Vector up_bias{}, down_bias{};
+  bool adds_inputs = true;         // of choices past the experts
   std::byte* workspace = nullptr;  // experts_layout(...).bytes, aligned to 256
   std::byte* rewritten = nullptr;  // rewritten_experts_bytes(...)
   bool one_arrangement = false;    // quantised: a row has the same bits in any batch

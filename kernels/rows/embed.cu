@@ -15,8 +15,12 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(Embed op) {
   const int32_t given = op.ids[t];
   const int64_t id = given >= 0 ? int64_t{given} + op.id_offset
                                 : (op.drawn == nullptr ? -1 : op.drawn[-1 - given]);
-  const bool known = id >= 0;
-  const T* from = row_at<T>(op.table, id >= 0 && id < op.table.rows ? id : 0);
+  const bool shared = op.all_rows > 0;
+  const bool named = id >= 0 && id < (shared ? op.all_rows : op.table.rows);
+  const int64_t row = (named ? id : 0) - op.first_row;
+  const bool own = row >= 0 && row < op.table.rows;
+  const bool known = id >= 0 && own;
+  const T* from = row_at<T>(op.table, own ? row : 0);
   T* to = static_cast<T*>(op.out.data) + t * op.out.stride;
   if (given < 0 && op.resolved != nullptr) {
     __syncthreads();  // all have read it
@@ -24,11 +28,11 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(Embed op) {
   }
   const bool accumulate = op.store == Store::accumulate;
   for (int64_t i = threadIdx.x * N; i < op.out.columns; i += blockDim.x * N) {
-    const Pack<T, N> row = load_pack<T, N>(from + i);
+    const Pack<T, N> piece = load_pack<T, N>(from + i);
     Pack<T, N> result;
     if (accumulate) result = load_pack<T, N>(to + i);
     for (int j = 0; j < N; ++j) {
-      const float value = known ? row.at(j) * op.scale : 0.f;
+      const float value = known ? piece.at(j) * op.scale : (shared ? -0.f : 0.f);
       result.set(j, accumulate ? result.at(j) + value : value);
     }
     store_pack(to + i, result);

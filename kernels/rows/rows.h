@@ -25,6 +25,9 @@ struct Embed {
   int32_t id_offset = 0;           // OPT's learned positions start at row 2
   float scale = 1;
   Store store = Store::overwrite;
+  /// Of a table that ranks share: where its rows begin in the whole one of `all_rows` (0: it is
+  /// whole). Rows of others are -0.
+  int64_t first_row = 0, all_rows = 0;
 };
 void embed(const Embed& op, cudaStream_t stream);
 

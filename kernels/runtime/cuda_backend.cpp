@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/ranks/device_team.h"
 #include "kernels/rows/random.h"
 #include "kernels/runtime/cuda_error.h"
 #include "kernels/runtime/launch.h"
@@ -54,6 +55,21 @@ CudaBackend::~CudaBackend() {
   unseal_allocations();
 }
 
+std::unique_ptr<backend::RankTeam> CudaBackend::make_team(
+    std::span<backend::Backend* const> ranks) const {
+  std::vector<CudaBackend*> devices;
+  for (backend::Backend* rank : ranks) devices.push_back(&dynamic_cast<CudaBackend&>(*rank));
+  return std::make_unique<DeviceTeam>(std::move(devices));
+}
+
+// Between devices that cannot read each other's memory the driver copies by way of the host.
+void CudaBackend::take_from(std::span<const std::byte> from, void* to) {
+  if (from.empty()) return;
+  check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDefault, stream()),
+        "cudaMemcpyAsync (between devices)");
+  stream_.wait();
+}
+
 std::unique_ptr<memory::Memory> CudaBackend::take_memory(size_t bytes) {
   return std::make_unique<DeviceMemory>(bytes);
 }
@@ -71,12 +87,20 @@ void CudaBackend::start_launch(const backend::LaunchParts& parts) {
   ropes_.start(*parts.shape.spec, parts.device_workspace.subspan(product_bytes, rope_bytes),
                stream());
   for (StepAttention& attention : attention_) attention.start_segments(card);
-  step_attention().start(parts.shape, card,
-                         parts.device_workspace.subspan(product_bytes + rope_bytes));
+  const size_t rank_bytes = backend::cuda::rank_area_bytes(parts.shape.tensor_ranks);
+  const std::span<std::byte> rest = parts.device_workspace.subspan(product_bytes + rope_bytes);
+  step_attention().start(parts.shape, card, rest.first(rest.size() - rank_bytes));
+  rank_area_ = rest.last(rank_bytes);
+  if (!rank_area_.empty()) {
+    check(cudaMemsetAsync(rank_area_.data(), 0, backend::cuda::kMeetingBytes, stream()),
+          "cudaMemsetAsync");
+    stream_.wait();
+  }
   loader_ =
       std::make_unique<Loader>(parts.host_workspace, backend::kLoadPieceBytes, pool_, info.index);
   finished_.clear();
-  for (int slot = 0; slot <= footprint().ahead(); ++slot) {
+  const int64_t slots = std::max<int64_t>(parts.shape.stages, footprint().ahead() + 1);
+  for (int64_t slot = 0; slot < slots; ++slot) {
     finished_.push_back(std::make_unique<Event>());
   }
 }

@@ -44,6 +44,15 @@ class CudaBackend final : private BackendParts, public backend::Backend {
 
   [[nodiscard]] const backend::DeviceInfo& device() const { return info; }
 
+  void use_here() const override { set_device(info.index); }
+  [[nodiscard]] std::unique_ptr<backend::RankTeam> make_team(
+      std::span<backend::Backend* const> ranks) const override;
+  void settle() override { stream_.wait(); }
+  void take_from(std::span<const std::byte> from, void* to) override;
+  /// Where tensor-parallel ranks meet (backend/cuda/rank_area.h), from the launch on.
+  [[nodiscard]] std::span<std::byte> rank_area() const { return rank_area_; }
+  [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
+
   std::unique_ptr<memory::Memory> take_memory(size_t bytes) override;
   std::unique_ptr<memory::Memory> take_host_memory(size_t bytes) override;
   void start_launch(const backend::LaunchParts& parts) override;
@@ -147,12 +156,12 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   [[nodiscard]] StepAttention& step_attention() {
     return attention_of(backend::Segmentation::none);
   }
-  [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
 
   backend::ThreadPool pool_;
   Stream stream_;
   Graphs graphs_;
   Products products_;
+  std::span<std::byte> rank_area_;
   int64_t logits_rows_ = 0;                 // of the largest product with the head
   std::array<StepAttention, 3> attention_;  // by Segmentation
   RopeTables ropes_;

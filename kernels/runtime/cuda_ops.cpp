@@ -63,7 +63,9 @@ void CudaBackend::do_embed(View out, const Weight& table, const BatchMeta& batch
                   .drawn = batch.drawn_on_device,
                   // What the host wrote is the device's own now.
                   .resolved = const_cast<int32_t*>(batch.on_device(batch.token_ids)),
-                  .scale = scale},
+                  .scale = scale,
+                  .first_row = table.first_row(),
+                  .all_rows = table.ranks == nullptr ? 0 : table.all_rows()},
                  stream());
 }
 
@@ -250,6 +252,8 @@ void CudaBackend::do_experts(View out, View in, const backend::Routing& routing,
     note_packed(*weight.spec, in.dtype);
     return ExpertStack{weight.data, weight.spec};
   };
+  backend::InputRanks* const ranks = weights.down.ranks;
+  const bool leads = ranks == nullptr || ranks->rank() == 0;
   const size_t own = footprint().experts_workspace(in.rows, mlp, in.columns, in.dtype);
   kernels::experts({.out = out,
                     .in = in,
@@ -258,11 +262,13 @@ void CudaBackend::do_experts(View out, View in, const backend::Routing& routing,
                     .up = stack(weights.up),
                     .down = stack(weights.down),
                     .up_bias = vector_of(weights.up_bias),
-                    .down_bias = vector_of(weights.down_bias),
+                    .down_bias = leads ? vector_of(weights.down_bias) : Vector{},
+                    .adds_inputs = leads,
                     .workspace = workspace,
                     .rewritten = workspace + own,
                     .one_arrangement = tiles_of_packed() == PackedTiles::many},
                    stream());
+  if (ranks != nullptr) ranks->sum(out);
 }
 
 void CudaBackend::do_soft_cap(View x, float cap) {

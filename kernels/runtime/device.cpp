@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 
 #include "kernels/runtime/cuda_error.h"
@@ -14,7 +15,9 @@ std::atomic<bool> sealed{false};
 std::atomic<int64_t> device_allocations{0};
 std::atomic<int64_t> pinned_allocations{0};
 std::atomic<int64_t> late_kernels{0};
-std::atomic<uint64_t> device_bytes{0};  // held now
+/// Held now, by device; machines have no more.
+constexpr size_t kMostDevices = 64;
+std::array<std::atomic<uint64_t>, kMostDevices> device_bytes{};
 
 int attribute(cudaDeviceAttr which, int device) {
   int value = 0;
@@ -57,8 +60,18 @@ backend::DriverState driver_state() {
   return state;
 }
 
-void use_device(int index) {
+void set_device(int index) {
   check(cudaSetDevice(index), "cudaSetDevice");
+}
+
+int current_device() {
+  int index = 0;
+  check(cudaGetDevice(&index), "cudaGetDevice");
+  return index;
+}
+
+void use_device(int index) {
+  set_device(index);
   check(cudaFree(nullptr), "cudaFree (context)");
 }
 
@@ -81,7 +94,7 @@ std::optional<uint64_t> device_bytes_in_use(int index) {
 }
 
 ProcessMemory process_memory(int index) {
-  const uint64_t own = device_bytes.load();
+  const uint64_t own = device_bytes.at(static_cast<size_t>(index)).load();
   const auto told =
       Nvml::installed().process_bytes(card_name(index), static_cast<unsigned>(getpid()));
   // Another process of that number, in a container's counting, would have less.
@@ -114,7 +127,7 @@ void unseal_allocations() {
   sealed.store(false);
 }
 
-DeviceMemory::DeviceMemory(size_t bytes) {
+DeviceMemory::DeviceMemory(size_t bytes) : device_(current_device()) {
   bytes_ = bytes;
   if (sealed.load()) ++device_allocations;
   if (bytes == 0) return;
@@ -129,11 +142,11 @@ DeviceMemory::DeviceMemory(size_t bytes) {
          static_cast<double>(now.total) / (1u << 30));
   }
   check(status, "cudaMalloc");
-  device_bytes += bytes;
+  device_bytes.at(static_cast<size_t>(device_)) += bytes;
 }
 
 DeviceMemory::~DeviceMemory() {
-  if (data_ != nullptr) device_bytes -= bytes_;
+  if (data_ != nullptr) device_bytes.at(static_cast<size_t>(device_)) -= bytes_;
   ignore(cudaFree(data_));
 }
 

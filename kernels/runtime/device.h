@@ -20,8 +20,11 @@ backend::DeviceInfo describe_device(int index);
 /// are none.
 backend::DriverState driver_state();
 
-/// Makes the device current for the calling thread, with a context.
+/// Makes the device current for the calling thread.
+void set_device(int index);
+/// With a context.
 void use_device(int index);
+int current_device();
 
 /// What NVML calls a device.
 CardName card_name(int index);
@@ -64,6 +67,9 @@ class DeviceMemory final : public memory::Memory {
   /// Throws Error(does_not_fit) when the driver refuses.
   explicit DeviceMemory(size_t bytes);
   ~DeviceMemory() override;
+
+ private:
+  int device_;
 };
 
 /// Host memory that the device copies from and to without the host.

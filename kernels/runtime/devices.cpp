@@ -52,6 +52,7 @@ std::vector<std::string> device_notes(const Backend& backend) {
 
 DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec, int64_t graphs) {
   const DeviceInfo& device = cuda_backend(backend).device();
+  backend.use_here();
   const kernels::ProcessMemory process = kernels::process_memory(device.index);
   const kernels::DeviceMemoryInfo now = kernels::device_memory_info();
   const memory::OverheadShape shape{.compute_capability = device.compute_capability,

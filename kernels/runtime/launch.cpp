@@ -1,7 +1,8 @@
 #include "kernels/runtime/launch.h"
 
+#include <map>
 #include <mutex>
-#include <unordered_map>
+#include <utility>
 
 #include "kernels/runtime/cuda_error.h"
 #include "kernels/runtime/device.h"
@@ -14,7 +15,7 @@ constexpr int kWaits = 90;
 
 struct Kernels {
   std::mutex mutex;
-  std::unordered_map<const void*, bool> overlap;  // of those met
+  std::map<std::pair<int, const void*>, bool> overlap;  // of those met, by device
   bool allowed = true;
 };
 
@@ -34,14 +35,15 @@ void allow_overlap(Overlap overlap) {
 
 bool can_overlap(const void* kernel) {
   Kernels& met = kernels_met();
+  const std::pair key(current_device(), kernel);
   const std::lock_guard lock(met.mutex);
-  const auto found = met.overlap.find(kernel);
+  const auto found = met.overlap.find(key);
   if (found != met.overlap.end()) return found->second;
   note_kernel_load();
   cudaFuncAttributes attributes{};
   check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
   // Of machine code, too, this is what it was compiled for; binaryVersion is the device's.
-  return met.overlap[kernel] = met.allowed && attributes.ptxVersion >= kWaits;
+  return met.overlap[key] = met.allowed && attributes.ptxVersion >= kWaits;
 }
 
 void check_launch(cudaError_t status, const char* name) {

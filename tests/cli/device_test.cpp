@@ -1,6 +1,8 @@
 // Flags of where to run.
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 #include "backend/pci_cards.h"
 #include "cli/program.h"
@@ -122,6 +124,10 @@ TEST_CASE("a card's ceiling is divided") {
     busy.free = kGiB / 2;
     CHECK_THROWS_WITH(card_budget(flags, busy), Contains("512.0 MiB are free"));
   }
+  SECTION("among ranks") {
+    CHECK(card_budget(flags, idle, 2).ceiling == 36 * kGiB);
+    CHECK(card_budget(flags, idle, 2).arena == 35 * kGiB);
+  }
   SECTION("of which too little is nothing") {
     flags.gpu_memory = kGiB;
     CHECK_THROWS_WITH(card_budget(flags, idle), Contains("the ceiling is 1.00 GiB"));
@@ -136,4 +142,44 @@ TEST_CASE("a launch over its ceiling is given up") {
   CHECK_THROWS_WITH(check_ceiling(setup, {.process = 10 * kGiB + kGiB / 2}),
                     Contains("has 10.50 GiB of the card, over its ceiling of 10.00 GiB: 1.50 GiB "
                              "beside its arena of 9.00 GiB, where 1.00 GiB were planned"));
+  CHECK_NOTHROW(check_ceiling(setup, {.process = 20 * kGiB}, 2));  // of two ranks
+}
+
+TEST_CASE("each rank has a card, and all are of one kind") {
+  const backend::DeviceInfo h100{
+      .index = 0, .name = "H100", .compute_capability = 90, .processors = 132};
+  std::vector<backend::DeviceInfo> there(3, h100);
+  for (int i = 0; i < 3; ++i) there[static_cast<size_t>(i)].index = i;
+  const auto taken = [&](int64_t tensor, int64_t copies, int64_t ranks_per_card = 1) {
+    plan::EngineArgs args;
+    args.tensor_parallel = tensor;
+    args.data_parallel = copies;
+    DeviceChoice choice;
+    choice.ranks_per_card = ranks_per_card;
+    take_cards(args, there, choice);
+    return choice.cards.size();
+  };
+  CHECK(taken(1, 1) == 1);
+  CHECK(taken(2, 1) == 2);
+  CHECK(taken(2, 2, 2) == 2);
+  CHECK_THROWS_WITH(taken(2, 2), Contains("-tp 2 -pp 1 -dp 2 takes 4 GPUs, there are 3"));
+  there[1].name = "L40S";
+  there[1].compute_capability = 89;
+  CHECK(taken(1, 1) == 1);
+  CHECK_THROWS_WITH(taken(2, 1), Contains("GPU 0 is a H100, GPU 1 a L40S"));
+}
+
+TEST_CASE("ranks that share a card are a small number") {
+  const auto with = [](const char* value) {
+    setenv("PLIMSOLL_RANKS_PER_DEVICE", value, 1);
+    const std::shared_ptr<void> unset(nullptr,
+                                      [](void*) { unsetenv("PLIMSOLL_RANKS_PER_DEVICE"); });
+    return ranks_per_card();
+  };
+  CHECK(ranks_per_card() == 1);
+  CHECK(with("") == 1);
+  CHECK(with("4") == 4);
+  for (const char* wrong : {"0", "9", "two", "2x", "-1"}) {
+    CHECK_THROWS_WITH(with(wrong), Contains("PLIMSOLL_RANKS_PER_DEVICE is '"));
+  }
 }

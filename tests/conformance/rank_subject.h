@@ -41,6 +41,7 @@ class RankSubject {
   }
 
   [[nodiscard]] const model::ModelSpec& spec() const { return spec_; }
+  [[nodiscard]] const checkpoint::WeightReader& reader() const { return *reader_; }
 
   Answers answers(const Width& width, DType dtype, int64_t blocks = 400) {
     engine::EngineOptions options = options_with(16, 80, blocks, dtype);

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "emulation/streams.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
@@ -116,6 +118,29 @@ void Block::resume(Fiber& fiber) {
   if (error) std::rethrow_exception(std::exchange(error, nullptr));
   if (fiber.state == State::done) ++done_;
   if (fiber.state == State::at_block_barrier) ++at_barrier_;
+}
+
+void let_others_run() {
+  Block* const block = std::exchange(running_block, nullptr);
+  const Indices indices = current;
+  const Size3 grid = grid_size, threads = block_size;
+  const fcontext_t below = scheduler;
+#if defined(__SANITIZE_ADDRESS__)
+  const void* const stack = scheduler_stack;
+  const size_t stack_bytes = scheduler_stack_bytes;
+  void* const fake = scheduler_fake;
+#endif
+  hand_turn_on();
+  running_block = block;
+  current = indices;
+  grid_size = grid;
+  block_size = threads;
+  scheduler = below;
+#if defined(__SANITIZE_ADDRESS__)
+  scheduler_stack = stack;
+  scheduler_stack_bytes = stack_bytes;
+  scheduler_fake = fake;
+#endif
 }
 
 void Block::wait(State state, Site site) {

@@ -9,6 +9,8 @@ struct Card {
   int driver = 13000;   // newest CUDA of the driver; 0: none
   int runtime = 13000;
   int devices_status = 0;  // what cudaGetDeviceCount returns: a cudaError_t
+  int devices = 1;
+  bool peers = true;  // each can access the others' memory
 };
 inline Card card;
 

@@ -96,5 +96,7 @@ unsigned lane();
 
 /// Waits until the kernels ahead have run.
 void wait_for_previous(Site site);
+/// Of a thread that waits for a kernel of another host thread's: that goes on meanwhile.
+void let_others_run();
 
 }  // namespace plimsoll::emulation

@@ -27,12 +27,15 @@ Allocations& allocations() {
   return instance;
 }
 
+thread_local int device_here = 0;
+
 std::map<const void*, size_t>& allowed_shared() {
   static std::map<const void*, size_t> instance;
   return instance;
 }
 
 cudaError_t allocate(void** to, size_t bytes) {
+  const auto lock = host_lock();
   if (bytes > kDeviceBytes - allocations().bytes) return cudaErrorMemoryAllocation;
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment + kAlignment;
   auto* memory = static_cast<unsigned char*>(std::aligned_alloc(kAlignment, rounded));
@@ -48,6 +51,7 @@ cudaError_t allocate(void** to, size_t bytes) {
 cudaError_t release(void* memory) {
   if (memory == nullptr) return cudaSuccess;
   finish_all_streams();
+  const auto lock = host_lock();
   const auto found = allocations().sizes.find(memory);
   if (found == allocations().sizes.end()) return cudaErrorInvalidValue;
   const auto* end = static_cast<unsigned char*>(memory) + found->second;
@@ -62,6 +66,7 @@ cudaError_t release(void* memory) {
 }  // namespace
 
 cudaError_t check_shared(const void* function, size_t bytes) {
+  const auto lock = host_lock();
   const auto found = allowed_shared().find(function);
   const size_t allowed = found == allowed_shared().end() ? kSharedByDefault : found->second;
   return bytes <= allowed ? cudaSuccess : cudaErrorInvalidValue;
@@ -99,7 +104,7 @@ cudaError_t cudaPeekAtLastError() {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = card.devices_status == cudaSuccess ? 1 : 0;
+  *count = card.devices_status == cudaSuccess ? card.devices : 0;
   return static_cast<cudaError_t>(card.devices_status);
 }
 cudaError_t cudaDriverGetVersion(int* version) {
@@ -111,11 +116,20 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = device_here;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
+  if (device < 0 || device >= card.devices) return cudaErrorInvalidValue;
+  device_here = device;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = card.peers && device != peer ? 1 : 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
+  return card.peers && peer != device_here ? cudaSuccess : cudaErrorInvalidValue;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
@@ -224,6 +238,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   if (static_cast<size_t>(value) > kMaxShared) return cudaErrorInvalidValue;
+  const auto lock = host_lock();
   allowed_shared()[function] = static_cast<size_t>(value);
   return cudaSuccess;
 }

@@ -2,10 +2,13 @@
 #include "emulation/streams.h"
 
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "cuda_runtime.h"
@@ -36,6 +39,8 @@ struct Stream {
   std::deque<Work> waiting;
   uint64_t given = 0;
   uint64_t done = 0;
+  bool busy = false;  // one of its kernels runs, and may have handed the turn on
+  std::jthread driver;
 };
 struct Event {
   std::chrono::steady_clock::time_point time;
@@ -45,14 +50,59 @@ struct Event {
 
 namespace {
 
-std::recursive_mutex mutex;  // the host's threads may all have work
+/// The host's threads may all have work: one at a time has its turn, and can hand it on amid a
+/// kernel.
+class Turn {
+ public:
+  void lock() {
+    std::unique_lock lock(mutex_);
+    freed_.wait(lock, [&] { return depth_ == 0 || owner_ == std::this_thread::get_id(); });
+    owner_ = std::this_thread::get_id();
+    ++depth_;
+  }
+  void unlock() {
+    const std::lock_guard lock(mutex_);
+    if (--depth_ == 0) freed_.notify_one();
+  }
+  /// Another thread that waits for its turn has one before this one goes on.
+  void hand_on() {
+    const int depth = std::exchange(depth_, 1);
+    unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(1));
+    lock();
+    depth_ = depth;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  std::thread::id owner_;
+  int depth_ = 0;
+};
+Turn mutex;
 Streams streams_are = Streams::at_once;
 std::set<Stream*> streams;
 KernelQueue default_kernels;
 std::deque<std::function<void()>> default_copies;
 
+/// A stream's work is under way.
+class Busy {
+ public:
+  explicit Busy(Stream& stream) : stream_(stream) {
+    while (stream.busy) mutex.hand_on();
+    stream.busy = true;
+  }
+  ~Busy() { stream_.busy = false; }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  Stream& stream_;
+};
+
 void finish(Stream& stream, uint64_t until) {
   const std::lock_guard lock(mutex);
+  const Busy busy(stream);
   while (stream.done < until && !stream.waiting.empty()) {
     const Work work = std::move(stream.waiting.front());
     stream.waiting.pop_front();
@@ -62,11 +112,39 @@ void finish(Stream& stream, uint64_t until) {
   stream.kernels.finish();
 }
 
+int waiting_kernels = 0;  // for those of other streams
+
+void drive(const std::stop_token& stop, Stream* stream) {
+  while (!stop.stop_requested()) {
+    {
+      const std::lock_guard lock(mutex);
+      if (waiting_kernels > 0 && !stream->busy) finish(*stream, stream->given);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
 bool alive(Stream* stream) {
   return streams.contains(stream);
 }
 
 }  // namespace
+
+// A device goes on by itself, whatever the host's threads do: each stream has a thread that sees to
+// that while kernels wait for those of others.
+void hand_turn_on() {
+  for (Stream* stream : streams) {
+    if (!stream->driver.joinable()) stream->driver = std::jthread(drive, stream);
+  }
+  ++waiting_kernels;
+  mutex.hand_on();
+  --waiting_kernels;
+}
+
+std::unique_lock<std::mutex> host_lock() {
+  static std::mutex calls;
+  return std::unique_lock(calls);
+}
 
 void set_streams(Streams when) {
   finish_all_streams();
@@ -103,7 +181,10 @@ void submit_work(cudaStream_t stream, Work work) {
     for (; !default_copies.empty(); default_copies.pop_front()) default_copies.front()();
     return work.run(default_kernels);
   }
-  if (streams_are == Streams::at_once) return work.run(stream->kernels);
+  if (streams_are == Streams::at_once) {
+    const Busy busy(*stream);
+    return work.run(stream->kernels);
+  }
   ++stream->given;
   stream->waiting.push_back(std::move(work));
 }
@@ -136,6 +217,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  stream->driver = {};  // has ended then
   const std::lock_guard lock(mutex);
   finish(*stream, stream->given);
   streams.erase(stream);
@@ -172,7 +254,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(mutex);
-  if (streams_are == Streams::at_once && stream != nullptr) stream->kernels.finish();
+  if (streams_are == Streams::at_once && stream != nullptr) {
+    const Busy busy(*stream);
+    stream->kernels.finish();
+  }
   event->time = std::chrono::steady_clock::now();
   event->stream = stream;
   event->after = stream == nullptr ? 0 : stream->given;

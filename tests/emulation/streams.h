@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
 
 namespace plimsoll::emulation {
 
@@ -11,6 +12,12 @@ namespace plimsoll::emulation {
 /// results.
 enum class Streams : uint8_t { at_once, when_awaited };
 void set_streams(Streams when);
+
+/// While one of the host's threads keeps it no other changes what the runtime knows of memory.
+std::unique_lock<std::mutex> host_lock();
+
+/// Lets another of the host's threads go on, whose kernels run then.
+void hand_turn_on();
 
 /// What cudaFree and the like imply.
 void finish_all_streams();

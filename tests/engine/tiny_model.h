@@ -72,6 +72,9 @@ class TinyModel {
                                             backend, tokenizer, options);
   }
 
+  /// What its weights are read from; good until the folder is opened again.
+  [[nodiscard]] checkpoint::WeightReader reader() const { return {*checkpoint_, spec_}; }
+
  private:
   TemporaryFolder folder_;
   model::ModelSpec spec_;

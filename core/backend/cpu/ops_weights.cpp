@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backend/cpu/layout.h"
@@ -126,8 +127,9 @@ void CpuBackend::read_row(const Weight& table, int64_t id, float* row) const {
 void CpuBackend::do_embed(View out, const Weight& table, const BatchMeta& batch, float scale) {
   for_rows(out.rows, out.columns, [&](int64_t t) {
     float* row = static_cast<float*>(out.data) + t * out.stride;
-    const int32_t id = batch.token_ids[static_cast<size_t>(t)];
-    read_row(table, id < table.spec->rows() ? id : 0, row);
+    const std::optional<int64_t> own = table.own_row(batch.token_ids[static_cast<size_t>(t)]);
+    if (!own) return std::fill_n(row, out.columns, -0.f), void();
+    read_row(table, *own, row);
     if (scale != 1.f) kernels_.scale(row, scale, out.columns);
   });
 }

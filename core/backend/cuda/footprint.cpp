@@ -160,6 +160,18 @@ void check_cache_scales(const model::AttentionSpec& attention, DType kv) {
        "backend does not divide yet; --kv-cache-dtype auto, or --device cpu");
 }
 
+// Rows of single experts go round on the host alone so far.
+void check_ranks(const model::ModelSpec& spec) {
+  const auto is_whole = [](const model::WeightSpec& weight) {
+    return weight.ranks > 1 && weight.split == model::Split::experts;
+  };
+  if (std::ranges::any_of(spec.weights, is_whole)) {
+    fail(ExitCode::usage,
+         "--enable-expert-parallel: GPUs do not divide experts yet; without it each has a part of "
+         "all of them");
+  }
+}
+
 }  // namespace
 
 void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups,
@@ -178,6 +190,7 @@ void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec,
          kv_groups, kMostKvGroups);
   }
   for (const model::WeightSpec& weight : spec.weights) check_packed(weight);
+  check_ranks(spec);
   for (const model::LayerSpec& layer : spec.layers) {
     check_router(layer.shortcut ? *layer.shortcut : layer.mlp);
     check_indexer(layer.attention.indexer);
@@ -245,7 +258,8 @@ size_t CudaFootprint::device_workspace_bytes(const StepShape& shape) const {
         std::max({partials, cuda::flash_workspace_bytes(flash_limits(shape, card_), part.shape),
                   static_cast<size_t>(floats) * sizeof(float)});
   }
-  return product_workspace_bytes(card_) + rope_table_bytes(*shape.spec) + aligned(partials);
+  return product_workspace_bytes(card_) + rope_table_bytes(*shape.spec) + aligned(partials) +
+         cuda::rank_area_bytes(shape.tensor_ranks);
 }
 
 size_t CudaFootprint::host_workspace_bytes(const StepShape&) const {

@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "backend/cuda/attention_items.h"
 #include "backend/cuda/flash_plan.h"
+#include "backend/cuda/rank_area.h"
 
 namespace plimsoll::backend {
 

@@ -1,5 +1,9 @@
 #include "backend/cuda/step_nodes.h"
 
+#include <algorithm>
+
+#include "backend/cuda/rank_area.h"
+
 namespace plimsoll::backend {
 namespace {
 
@@ -26,6 +30,21 @@ int64_t more_nodes(const model::LayerSpec& layer, int64_t streams) {
   return nodes;
 }
 
+bool is_shared(const model::ModelSpec& spec) {
+  return std::ranges::any_of(spec.weights,
+                             [](const model::WeightSpec& weight) { return weight.ranks > 1; });
+}
+
+/// Sums and columns of tensor-parallel ranks, each in pieces: a mixer has up to three, an MLP one.
+int64_t rank_nodes(const model::ModelSpec& spec) {
+  constexpr int64_t kOfLayer = 4, kOfModel = 3, kRows = 1024, kLogitsRows = 256;
+  const auto pieces = [](int64_t numbers) {
+    return cuda::rank_pieces(static_cast<size_t>(numbers) * sizeof(float));
+  };
+  return pieces(kRows * spec.hidden_size) * (kOfLayer * std::ssize(spec.layers) + kOfModel) +
+         (kRows / kLogitsRows) * (pieces(kLogitsRows * spec.vocab_size) + 1);
+}
+
 }  // namespace
 
 int64_t more_step_nodes(const model::ModelSpec& spec) {
@@ -33,6 +52,7 @@ int64_t more_step_nodes(const model::ModelSpec& spec) {
   int64_t nodes = spec.layer_inputs.width > 0 ? kLayerInput : 0;
   if (streams > 1) nodes += 7 * streams + 10;  // made of the first one, and joined
   for (const model::LayerSpec& layer : spec.layers) nodes += more_nodes(layer, streams);
+  if (is_shared(spec)) nodes += rank_nodes(spec);
   return nodes;
 }
 

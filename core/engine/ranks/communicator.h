@@ -7,7 +7,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "backend/backend.h"
+#include "backend/tensor_ranks.h"
 
 namespace plimsoll::engine {
 
@@ -42,32 +42,7 @@ class Communicator {
   Communicator() = default;
 };
 
-/// One rank's end of those that have the heads and columns of a stage between them. All make the
-/// same calls in the same order, with matrices of the same shape that lie without gaps, and each
-/// returns when its result is there; throws as Communicator.
-class TensorRanks : public backend::InputRanks {
- public:
-  virtual ~TensorRanks() = default;
-  TensorRanks(const TensorRanks&) = delete;
-  TensorRanks& operator=(const TensorRanks&) = delete;
-
-  [[nodiscard]] int64_t rank() const override = 0;
-  /// A power of two.
-  [[nodiscard]] virtual int64_t ranks() const = 0;
-  /// Made in a tree of pairs: (0 + 1) + (2 + 3).
-  void sum(backend::View values) override = 0;
-  /// `all` of rank 0 [rows, n] becomes the columns of all side by side, those beyond n left out.
-  virtual void gather_columns(backend::View columns, backend::View all) = 0;
-  /// `all` [rows, n] of every rank becomes the columns of all side by side. Where n is smaller than
-  /// these, as many neighbours as that takes have the same ones.
-  virtual void share_columns(backend::View columns, backend::View all) = 0;
-  /// Where in such a matrix a rank's own columns begin.
-  [[nodiscard]] int64_t first_column(int64_t own, int64_t all) const {
-    return rank() * all / (own * ranks()) * own;
-  }
-
- protected:
-  TensorRanks() = default;
-};
+using backend::RankTeam;
+using backend::TensorRanks;
 
 }  // namespace plimsoll::engine

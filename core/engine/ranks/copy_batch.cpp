@@ -1,6 +1,5 @@
 // A step's arrays from one rank to the next.
 #include <algorithm>
-#include <stdexcept>
 
 #include "engine/batch_arrays.h"
 
@@ -25,12 +24,10 @@ void copy_table(std::span<const int32_t> from, std::span<int32_t> to,
 }  // namespace
 
 StepExtent StepExtent::of(const backend::BatchMeta& step) {
-  if (!step.drawing.temperature.empty()) {
-    throw std::logic_error("a step that draws on its device goes to another rank");
-  }
   return {.tokens = std::ssize(step.token_ids),
           .sequences = std::ssize(step.context_length),
           .logits_rows = std::ssize(step.logits_rows),
+          .drawn = std::ssize(step.drawing.temperature),
           .table_width = step.table_width,
           .embedded = std::ssize(step.embedded_rows),
           .turns = !step.rope_positions.empty(),

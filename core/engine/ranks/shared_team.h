@@ -10,15 +10,16 @@
 
 namespace plimsoll::engine {
 
-class SharedTeam {
+class SharedTeam final : public RankTeam {
  public:
   explicit SharedTeam(int64_t ranks);
-  ~SharedTeam();
+  ~SharedTeam() override;
 
-  /// A rank's end; lives as long as the team.
-  [[nodiscard]] TensorRanks& rank(int64_t index) { return *ends_[static_cast<size_t>(index)]; }
-  /// Wakes all ranks that wait for others, which throw RankLost.
-  void give_up() noexcept;
+  [[nodiscard]] TensorRanks& rank(int64_t index) override {
+    return *ends_[static_cast<size_t>(index)];
+  }
+  /// Those that wait throw RankLost.
+  void give_up() noexcept override;
 
  private:
   class End;

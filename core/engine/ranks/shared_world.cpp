@@ -25,7 +25,11 @@ class SharedWorld::End final : public Communicator {
       throw std::logic_error("a rank receives another number of bytes than was sent");
     }
     lock.unlock();
-    if (!bytes.empty()) std::memcpy(bytes.data(), offer.bytes.data(), bytes.size());
+    if (backend::Backend* own = world_.backends_[static_cast<size_t>(rank_)]) {
+      own->take_from(offer.bytes, bytes.data());
+    } else if (!bytes.empty()) {
+      std::memcpy(bytes.data(), offer.bytes.data(), bytes.size());
+    }
     lock.lock();
     offer.open = false;
     world_.changed_.notify_all();
@@ -36,8 +40,9 @@ class SharedWorld::End final : public Communicator {
   int64_t rank_;
 };
 
-SharedWorld::SharedWorld(int64_t ranks) : offers_(static_cast<size_t>(ranks * ranks)) {
-  for (int64_t rank = 0; rank < ranks; ++rank) {
+SharedWorld::SharedWorld(std::vector<backend::Backend*> backends)
+    : backends_(std::move(backends)), offers_(backends_.size() * backends_.size()) {
+  for (int64_t rank = 0; rank < std::ssize(backends_); ++rank) {
     ends_.push_back(std::make_unique<End>(*this, rank));
   }
 }

@@ -12,7 +12,10 @@ namespace plimsoll::engine {
 
 class SharedWorld {
  public:
-  explicit SharedWorld(int64_t ranks);
+  /// Of the ranks' backends, which know how to copy; null: they have the host's memory.
+  explicit SharedWorld(std::vector<backend::Backend*> backends);
+  explicit SharedWorld(int64_t ranks)
+      : SharedWorld(std::vector<backend::Backend*>(static_cast<size_t>(ranks))) {}
   ~SharedWorld();
 
   /// A rank's end; lives as long as the world.
@@ -33,6 +36,7 @@ class SharedWorld {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool given_up_ = false;
+  std::vector<backend::Backend*> backends_;
   std::vector<Offer> offers_;  // [ranks, ranks] from, to
   std::vector<std::unique_ptr<Communicator>> ends_;
 };

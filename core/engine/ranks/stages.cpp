@@ -84,7 +84,7 @@ std::vector<RankPlan> plan_ranks(const model::ModelSpec& spec, const std::vector
   for (size_t first = 0; first < ranks.size(); first += size) {
     const std::span copy = std::span(ranks).subspan(first, size);
     EngineOptions own = options;
-    own.borrows_weights = first > 0;
+    own.borrows_weights = first > 0 && footprint.shares_memory();
     std::vector<EngineLayout> layouts = resolve(spec, copy, own, footprint);
     if (processes != nullptr) spread_ranks(layouts, options.tensor_ranks, processes->count());
     for (size_t i = 0; i < size; ++i) {
@@ -120,6 +120,7 @@ Stages::Stages(const CopyRanks& copy)
       copy_(static_cast<int64_t>(copy.first / copy.ranks.size())),
       own_(own_ranks(copy.processes, size_of_copy_)) {
   for (auto i = static_cast<size_t>(own_.first); i < static_cast<size_t>(own_.end); ++i) {
+    copy.ranks[i].backend->use_here();
     stages_.push_back(std::make_unique<Stage>(copy.ranks[i], copy.plans[i]));
   }
   if (size_of_copy_ > 1) connect();
@@ -131,14 +132,18 @@ Communicator& Stages::world(size_t index) {
 }
 
 void Stages::connect() {
-  if (processes_ == nullptr) world_ = std::make_unique<SharedWorld>(size_of_copy_);
+  if (processes_ == nullptr) {
+    std::vector<backend::Backend*> backends;
+    for (const auto& stage : stages_) backends.push_back(stage->rank.backend);
+    world_ = std::make_unique<SharedWorld>(std::move(backends));
+  }
   const auto tensor = static_cast<int64_t>(tensor_ranks_);
   for (size_t i = 0; i < size(); ++i) {
     const int64_t rank = own_.first + static_cast<int64_t>(i);
     const int64_t inside = rank % tensor, first = rank - inside;
     TensorRanks*& team = team_of_.emplace_back(nullptr);
     if (tensor > 1 && own_.has(first) && own_.has(first + tensor - 1)) {
-      if (inside == 0) teams_.push_back(std::make_unique<SharedTeam>(tensor));
+      if (inside == 0) teams_.push_back(make_team(i));
       team = &teams_.back()->rank(inside);
     } else if (tensor > 1) {
       team = ends_
@@ -153,6 +158,15 @@ void Stages::connect() {
   }
 }
 
+std::unique_ptr<RankTeam> Stages::make_team(size_t first) const {
+  std::vector<backend::Backend*> backends;
+  for (size_t i = first; i < first + tensor_ranks_; ++i) {
+    backends.push_back(stages_[i]->rank.backend);
+  }
+  std::unique_ptr<RankTeam> team = backends.front()->make_team(backends);
+  return team ? std::move(team) : std::make_unique<SharedTeam>(std::ssize(backends));
+}
+
 void Stages::give_up() noexcept {
   if (world_) world_->give_up();
   if (processes_ != nullptr) processes_->give_up();
@@ -162,6 +176,7 @@ void Stages::give_up() noexcept {
 void Stages::on_all(const std::function<void(size_t)>& job) {
   const auto on_rank = [&](int64_t index) {
     try {
+      stages_[static_cast<size_t>(index)]->rank.backend->use_here();
       job(static_cast<size_t>(index));
     } catch (const Error& error) {
       if (all_ == 1) throw;
@@ -192,6 +207,16 @@ void Stages::borrow(const Stages& owner, uint64_t seed) {
     stage.launch.model.borrow(owner[i].launch.model);
     load_tower(stage, seed);
   }
+}
+
+void Stages::finish_launch() {
+  on_all([&](size_t rank) {
+    Stage& stage = *stages_[rank];
+    BatchBuilder builder(stage.launch.batch, stage.layout.limits, stage.rank.backend->footprint(),
+                         stage.layout.recorded_sizes);
+    if (!stage.rank.backend->footprint().shares_memory()) stage.runner.warm_up(builder);
+    stage.rank.backend->finish_launch();
+  });
 }
 
 std::vector<MeasuredRegion> Stages::measured(size_t rank, int64_t kv_blocks) const {

@@ -83,6 +83,8 @@ class Stages {
   void load(uint64_t seed);
   /// The same of a copy: they are those of `owner`, but for towers, which each copy has.
   void borrow(const Stages& owner, uint64_t seed);
+  /// Meets all that steps will need, so that nothing is taken later.
+  void finish_launch();
   /// Puts pictures' embeddings into the cache of every rank that has one. The ranks of the first
   /// stage have the whole tower each; those of the first process encode in turn.
   void encode(const std::vector<PictureJob>& jobs);
@@ -115,6 +117,8 @@ class Stages {
 
  private:
   void connect();
+  /// Of the stage whose first rank is stages_[first].
+  [[nodiscard]] std::unique_ptr<RankTeam> make_team(size_t first) const;
   void give_up() noexcept;
   /// Calls job(index in stages_) on all ranks; what one throws says which it was.
   void on_all(const std::function<void(size_t)>& job);
@@ -147,7 +151,7 @@ class Stages {
   RankRange own_;
   std::vector<std::unique_ptr<Stage>> stages_;      // ranks, rather
   std::unique_ptr<SharedWorld> world_;              // null: there is one rank, or processes
-  std::vector<std::unique_ptr<SharedTeam>> teams_;  // of each stage that is all in this process
+  std::vector<std::unique_ptr<RankTeam>> teams_;    // of each stage that is all in this process
   std::vector<std::unique_ptr<MessageTeam>> ends_;  // of those that are not
   std::vector<TensorRanks*> team_of_;               // by rank; null: it is alone in its stage
   std::unique_ptr<Crew> crew_;                      // null: there is one rank

@@ -64,6 +64,7 @@ void Stages::enter(size_t index, const Step* entering) {
   Step& step = stage.steps[round_ % depth()];
   step.meta = stage.launch.batch.copy(entering->meta);
   step.meta.embeddings = stage.launch.embeddings;
+  step.recorded_size = entering->recorded_size;
   if (stage.launch.model.has_head()) step.read = entering->read;
   step_of(stage, 0) = &step;
 }

@@ -25,7 +25,7 @@ backend::CardFigures figures_of(const hardware::Gpu& gpu) {
 }
 
 std::vector<memory::Overhead> overheads_of(const model::ModelSpec& spec, const hardware::Gpu& gpu,
-                                           size_t graphs, int64_t ranks) {
+                                           size_t graphs) {
   const backend::CardFigures figures = figures_of(gpu);
   memory::OverheadShape shape;
   shape.compute_capability = figures.compute_capability;
@@ -36,12 +36,7 @@ std::vector<memory::Overhead> overheads_of(const model::ModelSpec& spec, const h
   });
   shape.more_nodes = backend::more_step_nodes(spec);
   shape.graphs = static_cast<int64_t>(graphs);
-  std::vector<memory::Overhead> overheads = memory::device_overheads(shape);
-  if (ranks > 1) {
-    overheads.push_back(
-        {"collectives", size_t{1} << 30, "NCCL's channels and buffers", memory::Origin::estimate});
-  }
-  return overheads;
+  return memory::device_overheads(shape);
 }
 
 /// A launch whose pool is as large as its steps can use: what is beside the pool does not depend on
@@ -100,9 +95,8 @@ void spread_stages(std::vector<engine::EngineLayout>& stages, int64_t tensor, in
 }
 
 /// Whether run has such ranks: then they are laid out as there.
-bool is_as_run(const model::ModelSpec& spec, int64_t tensor_ranks, const hardware::Gpu* gpu) {
-  if (tensor_ranks == 1) return true;
-  return gpu == nullptr && shard::tensor_refusal(spec, tensor_ranks).empty();
+bool is_as_run(const model::ModelSpec& spec, int64_t tensor_ranks) {
+  return tensor_ranks == 1 || shard::tensor_refusal(spec, tensor_ranks).empty();
 }
 
 }  // namespace
@@ -138,7 +132,7 @@ std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Argume
   std::vector<RankLaunch> ranks;
   const auto finish = [&](RankLaunch rank, const model::ModelSpec& own) {
     if (gpu != nullptr) {
-      rank.overheads = overheads_of(own, *gpu, rank.layout.recorded_sizes.size(), tensor * stages);
+      rank.overheads = overheads_of(own, *gpu, rank.layout.recorded_sizes.size());
     }
     rank.stage = std::ssize(ranks);
     ranks.push_back(std::move(rank));
@@ -147,7 +141,7 @@ std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Argume
                              .pipeline_parallel = stages,
                              .dtype = dtype,
                              .pipeline_partition = arguments.args.pipeline_partition};
-  if (is_as_run(spec, tensor, gpu)) {
+  if (is_as_run(spec, tensor)) {
     const std::vector<shard::StageModel> models = shard::stage_models(spec, layout);
     std::vector<engine::EngineLayout> layouts =
         engine::resolve_stages(spec, stage_views(models), engine, footprint);

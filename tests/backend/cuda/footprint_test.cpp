@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/cuda/step_nodes.h"
 #include "memory/device_overheads.h"
 
 using namespace plimsoll;
@@ -201,6 +202,25 @@ TEST_CASE("what quantised checkpoints ask for and cards do not have is refused b
   CHECK_THROWS_WITH(check(DType::f8_e4m3), Catch::Contains("--kv-cache-dtype auto"));
   spec.weights[0].parts[0].packing->lead = 32;
   CHECK_THROWS_WITH(check(DType::bf16), Catch::Contains("w.weight") && Catch::Contains("groups"));
+}
+
+TEST_CASE("ranks of a card have an area to meet in, and more nodes") {
+  const CudaFootprint sizes(kHopper);
+  model::ModelSpec spec = model_of({0});
+  model::WeightSpec& weight = spec.weights.emplace_back();
+  weight.shape = {64, 32};
+  weight.split = model::Split::row;
+  StepShape shape{.spec = &spec, .tokens = 64, .sequences = 8, .logits_rows = 8, .table_stride = 4};
+  const size_t alone = sizes.device_workspace_bytes(shape);
+  const int64_t nodes = backend::more_step_nodes(spec);
+  shape.tensor_ranks = 4;
+  weight.ranks = 4;
+  CHECK(sizes.device_workspace_bytes(shape) - alone == backend::cuda::rank_area_bytes(4));
+  CHECK(backend::more_step_nodes(spec) >= nodes + 2 * std::ssize(spec.layers));
+  CHECK_NOTHROW(backend::check_card_limits(sizes, spec, 1, DType::bf16));
+  weight.split = model::Split::experts;
+  CHECK_THROWS_WITH(backend::check_card_limits(sizes, spec, 1, DType::bf16),
+                    Catch::Contains("--enable-expert-parallel"));
 }
 
 TEST_CASE("overheads: graphs by their nodes, contexts by the card") {

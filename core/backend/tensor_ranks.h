@@ -1,0 +1,55 @@
+// Ranks that have the heads and columns of a pipeline stage between them, as the model sees them.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/operands.h"
+
+namespace plimsoll::backend {
+
+/// One rank's end of those that have the heads and columns of a stage between them. All make the
+/// same calls in the same order, with matrices of the same shape that lie without gaps. On the host
+/// each returns when its result is there; on a device it is enqueued, as ops are. Throws as what
+/// stands behind it: see engine/ranks/communicator.h.
+class TensorRanks : public InputRanks {
+ public:
+  virtual ~TensorRanks() = default;
+  TensorRanks(const TensorRanks&) = delete;
+  TensorRanks& operator=(const TensorRanks&) = delete;
+
+  [[nodiscard]] int64_t rank() const override = 0;
+  /// A power of two.
+  [[nodiscard]] virtual int64_t ranks() const = 0;
+  /// Made in a tree of pairs: (0 + 1) + (2 + 3).
+  void sum(View values) override = 0;
+  /// `all` of rank 0 [rows, n] becomes the columns of all side by side, those beyond n left out.
+  virtual void gather_columns(View columns, View all) = 0;
+  /// `all` [rows, n] of every rank becomes the columns of all side by side. Where n is smaller than
+  /// these, as many neighbours as that takes have the same ones.
+  virtual void share_columns(View columns, View all) = 0;
+  /// Where in such a matrix a rank's own columns begin.
+  [[nodiscard]] int64_t first_column(int64_t own, int64_t all) const {
+    return rank() * all / (own * ranks()) * own;
+  }
+
+ protected:
+  TensorRanks() = default;
+};
+
+/// The ranks of a stage that are all in this process.
+class RankTeam {
+ public:
+  virtual ~RankTeam() = default;
+  RankTeam(const RankTeam&) = delete;
+  RankTeam& operator=(const RankTeam&) = delete;
+
+  /// A rank's end; lives as long as the team.
+  [[nodiscard]] virtual TensorRanks& rank(int64_t index) = 0;
+  /// Wakes all ranks that wait for others.
+  virtual void give_up() noexcept = 0;
+
+ protected:
+  RankTeam() = default;
+};
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,110 @@
+#include "kernels/ranks/device_team.h"
+
+#include <algorithm>
+#include <atomic>
+#include <stdexcept>
+#include <utility>
+
+#include "kernels/runtime/cuda_error.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+/// Lets the current device read the other's memory.
+void open_to(int own, int other) {
+  int can = 0;
+  check(cudaDeviceCanAccessPeer(&can, own, other), "cudaDeviceCanAccessPeer");
+  if (can == 0) {
+    fail(ExitCode::usage,
+         "-tp: GPU {} cannot read the memory of GPU {} (no NVLink, and PCIe between them is not "
+         "peer to peer); -pp or -dp do without",
+         own, other);
+  }
+  const cudaError_t status = cudaDeviceEnablePeerAccess(other, 0);
+  if (status == cudaErrorPeerAccessAlreadyEnabled) return ignore(cudaGetLastError());
+  check(status, "cudaDeviceEnablePeerAccess");
+}
+
+void open_to_each_other(const std::vector<CudaBackend*>& ranks) {
+  for (const CudaBackend* own : ranks) {
+    own->use_here();
+    for (const CudaBackend* other : ranks) {
+      if (own->device().index != other->device().index) {
+        open_to(own->device().index, other->device().index);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+class DeviceTeam::End final : public backend::TensorRanks {
+ public:
+  End(const DeviceTeam& team, int64_t rank) : team_(team), rank_(rank) {}
+
+  [[nodiscard]] int64_t rank() const override { return rank_; }
+  [[nodiscard]] int64_t ranks() const override { return std::ssize(team_.ranks_); }
+
+  void sum(backend::View values) override { sum_ranks(values, team_.areas(rank_), stream()); }
+
+  void most(backend::View) override {
+    throw std::logic_error("ranks on devices share no inputs that are rounded");
+  }
+
+  void share_rows(backend::View rows, std::span<const int32_t> owners) override {
+    const auto differs = [&](int32_t owner) { return owner != owners.front(); };
+    if (std::ranges::any_of(owners, differs)) {
+      throw std::logic_error("ranks on devices share rows of one rank alone");
+    }
+    if (rows.rows > 0) collect({.from = rows, .to = rows, .first = owners.front()});
+  }
+
+  void gather_columns(backend::View columns, backend::View all) override {
+    collect({.from = columns, .to = rank_ == 0 ? all : backend::View{}});
+  }
+
+  void share_columns(backend::View columns, backend::View all) override {
+    const int64_t alike = columns.columns * ranks() / all.columns;
+    collect({.from = columns, .to = all, .alike = static_cast<int>(alike)});
+  }
+
+ private:
+  void collect(const RankColumns& op) { collect_columns(op, team_.areas(rank_), stream()); }
+  [[nodiscard]] cudaStream_t stream() const {
+    return team_.ranks_[static_cast<size_t>(rank_)]->stream();
+  }
+
+  const DeviceTeam& team_;
+  int64_t rank_;
+};
+
+DeviceTeam::DeviceTeam(std::vector<CudaBackend*> ranks)
+    : ranks_(std::move(ranks)), given_up_(sizeof(int)) {
+  *static_cast<int*>(given_up_.data()) = 0;
+  open_to_each_other(ranks_);
+  for (int64_t rank = 0; rank < std::ssize(ranks_); ++rank) {
+    ends_.push_back(std::make_unique<End>(*this, rank));
+  }
+}
+
+DeviceTeam::~DeviceTeam() = default;
+
+backend::TensorRanks& DeviceTeam::rank(int64_t index) {
+  return *ends_[static_cast<size_t>(index)];
+}
+
+void DeviceTeam::give_up() noexcept {
+  std::atomic_ref(*static_cast<int*>(given_up_.data())) = 1;
+}
+
+RankAreas DeviceTeam::areas(int64_t rank) const {
+  RankAreas areas{.rank = static_cast<int>(rank),
+                  .ranks = static_cast<int>(ranks_.size()),
+                  .given_up = static_cast<const int*>(given_up_.data())};
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    areas.area[i] = reinterpret_cast<unsigned char*>(ranks_[i]->rank_area().data());
+  }
+  return areas;
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,34 @@
+// Tensor-parallel ranks on devices of one process that read each other's memory.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/tensor_ranks.h"
+#include "kernels/ranks/ranks.h"
+#include "kernels/runtime/cuda_backend.h"
+
+namespace plimsoll::kernels {
+
+/// What one rank tells the others is enqueued in its backend's stream, and may be recorded.
+class DeviceTeam final : public backend::RankTeam {
+ public:
+  /// Throws Error(usage) where the devices cannot read each other's memory.
+  explicit DeviceTeam(std::vector<CudaBackend*> ranks);
+  ~DeviceTeam() override;
+
+  [[nodiscard]] backend::TensorRanks& rank(int64_t index) override;
+  /// What the devices still wait for is skipped: results are worth nothing from then on.
+  void give_up() noexcept override;
+
+ private:
+  class End;
+  [[nodiscard]] RankAreas areas(int64_t rank) const;
+
+  std::vector<CudaBackend*> ranks_;
+  PinnedMemory given_up_;  // an int
+  std::vector<std::unique_ptr<End>> ends_;
+};
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/rounding.h"
+#include "kernels/ranks/ranks.h"
+#include "kernels/runtime/dispatch.h"
+#include "kernels/runtime/launch.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+using backend::cuda::kMeetingBytes;
+using backend::cuda::kMostRankBlocks;
+using backend::cuda::kMostRanks;
+using backend::cuda::kRankPieceBytes;
+using backend::cuda::Meetings;
+
+constexpr int kThreads = 512;
+/// Up to here each rank reads the whole of all others'; above it a share, and then what they made
+/// of theirs. Two ranks read as much either way.
+constexpr size_t kWholeBytes = size_t{512} << 10;
+
+__device__ Meetings* meetings_of(const RankAreas& areas, int rank) {
+  return reinterpret_cast<Meetings*>(areas.area[rank]);
+}
+
+template <typename T>
+__device__ T* matrix_of(const RankAreas& areas, int rank, uint32_t call) {
+  return reinterpret_cast<T*>(areas.area[rank] + kMeetingBytes + (call & 1) * kRankPieceBytes);
+}
+
+// All that a block wrote before is seen by who reads this (the threads of the block have met).
+__device__ void tell(uint32_t* at, uint32_t value) {
+#ifdef PLIMSOLL_EMULATION
+  *at = value;
+#else
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+#endif
+}
+
+__device__ uint32_t hear(const uint32_t* at) {
+#ifdef PLIMSOLL_EMULATION
+  emulation::let_others_run();
+  return *at;
+#else
+  uint32_t value;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  return value;
+#endif
+}
+
+/// The number of the call that begins: the same on all ranks, which make the same calls.
+__device__ uint32_t begin(const RankAreas& areas) {
+  return *static_cast<volatile uint32_t*>(&meetings_of(areas, areas.rank)->calls) + 1;
+}
+
+/// Blocks of this number have come here on all ranks.
+__device__ void meet(const RankAreas& areas, int point, uint32_t call) {
+  __syncthreads();
+  const int other = static_cast<int>(threadIdx.x);
+  if (other < areas.ranks)
+    tell(&meetings_of(areas, other)->arrived[point][blockIdx.x][areas.rank], call);
+  __syncwarp();
+  if (other < areas.ranks) {
+    const uint32_t* came = &meetings_of(areas, areas.rank)->arrived[point][blockIdx.x][other];
+    // Another rank may be in the next call already.
+    for (int turn = 1; static_cast<int32_t>(hear(came) - call) < 0; ++turn)
+      if (turn % 256 == 0 && *static_cast<const volatile int*>(areas.given_up) != 0) break;
+  }
+  __syncthreads();
+}
+
+/// The last block of a call ends it.
+__device__ void end(const RankAreas& areas, uint32_t call) {
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  Meetings* own = meetings_of(areas, areas.rank);
+  __threadfence();
+  if (atomicAdd(&own->ended, 1u) != gridDim.x - 1) return;
+  own->ended = 0;
+  own->calls = call;
+}
+
+/// (0 + 1) + (2 + 3): place i of all ranks' matrices.
+template <typename T, int N>
+__device__ Pack<T, N> sum_of_all(const RankAreas& areas, uint32_t call, int64_t i) {
+  Pack<T, N> all[kMostRanks];
+  for (int rank = 0; rank < kMostRanks; ++rank) {
+    if (rank < areas.ranks) all[rank] = matrix_of<Pack<T, N>>(areas, rank, call)[i];
+  }
+  Pack<T, N> result;
+  for (int j = 0; j < N; ++j) {
+    float sums[kMostRanks];
+    for (int rank = 0; rank < kMostRanks; ++rank)
+      sums[rank] = rank < areas.ranks ? all[rank].at(j) : 0.f;
+    for (int step = 1; step < kMostRanks; step *= 2) {
+      if (step >= areas.ranks) break;
+      for (int to = 0; to + step < kMostRanks; to += 2 * step) sums[to] += sums[to + step];
+    }
+    result.set(j, sums[0]);
+  }
+  return result;
+}
+
+/// `values` of `count` packs are cut into `shares` (1, or one for each rank) of `share` packs. A
+/// block has the same places of every share, so what it reads the blocks of its number have
+/// written.
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads)
+    sum_kernel(Pack<T, N>* values, int64_t count, int64_t share, int shares, RankAreas areas) {
+  wait_for_previous();
+  const uint32_t call = begin(areas);
+  Pack<T, N>* mine = matrix_of<Pack<T, N>>(areas, areas.rank, call);
+  const int64_t first = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int s = 0; s < shares; ++s)
+    for (int64_t i = first; i < share && s * share + i < count; i += stride)
+      mine[s * share + i] = values[s * share + i];
+  meet(areas, 0, call);
+  const int64_t own = shares == 1 ? 0 : areas.rank * share;
+  for (int64_t i = first; i < share && own + i < count; i += stride) {
+    const Pack<T, N> sum = sum_of_all<T, N>(areas, call, own + i);
+    values[own + i] = sum;
+    if (shares > 1) mine[own + i] = sum;  // nobody else reads its places of this share
+  }
+  if (shares > 1) {
+    meet(areas, 1, call);
+    for (int s = 0; s < shares; ++s) {
+      if (s == areas.rank) continue;
+      const Pack<T, N>* theirs = matrix_of<Pack<T, N>>(areas, s, call);
+      for (int64_t i = first; i < share && s * share + i < count; i += stride)
+        values[s * share + i] = theirs[s * share + i];
+    }
+  }
+  end(areas, call);
+}
+
+/// In units of U: rows of `from_width`, which become those of `to_width`, `to_stride` apart.
+struct Collect {
+  int64_t rows, from_width, to_width, to_stride;
+  int first, alike;
+};
+
+/// A block has the same rows of every rank.
+template <typename U>
+__global__ void __launch_bounds__(kThreads)
+    collect_kernel(const U* from, U* to, Collect op, RankAreas areas) {
+  wait_for_previous();
+  const uint32_t call = begin(areas);
+  U* mine = matrix_of<U>(areas, areas.rank, call);
+  for (int64_t row = blockIdx.x; row < op.rows; row += gridDim.x)
+    for (int64_t i = threadIdx.x; i < op.from_width; i += blockDim.x)
+      mine[row * op.from_width + i] = from[row * op.from_width + i];
+  meet(areas, 0, call);
+  for (int64_t row = blockIdx.x; to != nullptr && row < op.rows; row += gridDim.x)
+    for (int64_t i = threadIdx.x; i < op.to_width; i += blockDim.x) {
+      const int rank = op.first + static_cast<int>(i / op.from_width) * op.alike;
+      to[row * op.to_stride + i] =
+          matrix_of<U>(areas, rank, call)[row * op.from_width + i % op.from_width];
+    }
+  end(areas, call);
+}
+
+/// The width of what is copied at once: all places are multiples of it.
+template <typename F>
+void with_unit(int64_t bytes, F&& f) {
+  if (bytes % 16 == 0) return f(TypeTag<uint4>{});
+  if (bytes % 4 == 0) return f(TypeTag<uint32_t>{});
+  f(TypeTag<uint16_t>{});
+}
+
+unsigned blocks_for(int64_t pieces) {
+  return static_cast<unsigned>(std::clamp<int64_t>(pieces, 1, kMostRankBlocks));
+}
+
+void require(const View& view) {
+  if (view.rows > 1 && view.stride != view.columns)
+    throw std::logic_error("ranks share a matrix with gaps between its rows");
+}
+
+}  // namespace
+
+void sum_ranks(const View& values, const RankAreas& areas, cudaStream_t stream) {
+  require(values);
+  with_activation_type(values.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    with_pack_size<T>(
+        [&](auto n) {
+          constexpr int kN = decltype(n)::value;
+          using P = Pack<T, kN>;
+          constexpr auto kMost = static_cast<int64_t>(kRankPieceBytes / sizeof(P));
+          const int64_t all = values.rows * values.columns / kN;
+          for (int64_t at = 0; at < all; at += kMost) {
+            const int64_t count = std::min(kMost, all - at);
+            const bool whole =
+                areas.ranks == 2 || static_cast<size_t>(count) * sizeof(P) <= kWholeBytes;
+            const int shares = whole ? 1 : areas.ranks;
+            const int64_t share = divide_up<int64_t>(count, shares);
+            launch({.grid = dim3(blocks_for(divide_up<int64_t>(share, kThreads))),
+                    .block = dim3(kThreads),
+                    .stream = stream},
+                   "sum_ranks", sum_kernel<T, kN>, static_cast<P*>(values.data) + at, count, share,
+                   shares, areas);
+          }
+        },
+        values);
+  });
+}
+
+void collect_columns(const RankColumns& op, const RankAreas& areas, cudaStream_t stream) {
+  require(op.from);
+  const auto element = static_cast<int64_t>(dtype_size(op.from.dtype));
+  const int64_t from_bytes = op.from.columns * element;
+  const bool takes = op.to.data != nullptr;
+  const int64_t to_bytes = takes ? op.to.columns * element : 0;
+  const int64_t stride_bytes = takes ? op.to.stride * element : 0;
+  const auto places = static_cast<int64_t>(reinterpret_cast<uintptr_t>(op.from.data) |
+                                           reinterpret_cast<uintptr_t>(op.to.data));
+  const auto most = static_cast<int64_t>(kRankPieceBytes) / from_bytes;
+  with_unit(from_bytes | to_bytes | stride_bytes | (places & 15), [&](auto type) {
+    using U = typename decltype(type)::type;
+    constexpr auto kUnit = static_cast<int64_t>(sizeof(U));
+    for (int64_t row = 0; row < op.from.rows; row += most) {
+      const Collect part{.rows = std::min(most, op.from.rows - row),
+                         .from_width = from_bytes / kUnit,
+                         .to_width = to_bytes / kUnit,
+                         .to_stride = stride_bytes / kUnit,
+                         .first = op.first,
+                         .alike = op.alike};
+      U* to = takes ? static_cast<U*>(op.to.data) + row * part.to_stride : nullptr;
+      launch({.grid = dim3(blocks_for(part.rows)), .block = dim3(kThreads), .stream = stream},
+             "collect_columns", collect_kernel<U>,
+             static_cast<const U*>(op.from.data) + row * part.from_width, to, part, areas);
+    }
+  });
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,39 @@
+// What ranks on devices make of matrices that each of them has: kernels that read each other's
+// memory, and meet there. They can be recorded: all that changes from call to call is on the
+// devices.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cuda/rank_area.h"
+#include "backend/operands.h"
+
+namespace plimsoll::kernels {
+
+/// The areas (backend/cuda/rank_area.h) of all ranks, as one of them sees them.
+struct RankAreas {
+  unsigned char* area[backend::cuda::kMostRanks] = {};
+  int rank = 0;
+  int ranks = 1;
+  /// Not 0: a rank has failed, and nobody waits any more. Host memory.
+  const int* given_up = nullptr;
+};
+
+/// values = the sum over all ranks, in float32, in a tree of pairs, rounded once. Rows without
+/// gaps.
+void sum_ranks(const backend::View& values, const RankAreas& areas, cudaStream_t stream);
+
+/// Columns of several ranks that go side by side: those of rank i * alike become columns [i n, (i +
+/// 1) n) of `to`, where it has them.
+struct RankColumns {
+  backend::View from;  // [rows, n], without gaps
+  backend::View to;    // [rows, m]; of no data: this rank only hands out
+  int first = 0;       // rank of the first columns
+  int alike = 1;
+};
+void collect_columns(const RankColumns& op, const RankAreas& areas, cudaStream_t stream);
+
+}  // namespace plimsoll::kernels

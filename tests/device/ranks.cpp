@@ -1,0 +1,183 @@
+// One model on several ranks of devices. In float32 they say what one rank on the CPU says; where
+// there are fewer devices than ranks these share one.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "backend/device.h"
+#include "base/error.h"
+#include "conformance/rank_subject.h"
+#include "engine/mixed_requests.h"
+#include "engine/tiny_model.h"
+#include "kernels/runtime/device.h"
+#include "skipped.h"
+
+#ifdef PLIMSOLL_EMULATION
+#include "emulation/card.h"
+#include "emulation/streams.h"
+#endif
+
+using namespace plimsoll;
+using namespace plimsoll::engine;
+using testing::MakeBackend;
+using testing::mixed_requests;
+using testing::options_with;
+using testing::RankParts;
+using testing::run_all;
+using testing::TinyModel;
+using testing::Width;
+
+namespace {
+
+/// As many devices as a test has ranks, where they are emulated.
+class Devices {
+ public:
+  explicit Devices([[maybe_unused]] int count) {
+#ifdef PLIMSOLL_EMULATION
+    emulation::card = emulation::kHopper;
+    emulation::card.devices = count;
+#else
+    // Of ranks that share a device none may load code while another waits for it.
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+#endif
+    count_ = static_cast<int>(backend::list_devices().size());
+    if (count_ == 0) testing::skip("there is no device");
+  }
+#ifdef PLIMSOLL_EMULATION
+  ~Devices() {
+    emulation::card = {};
+  }
+#endif
+  Devices(const Devices&) = delete;
+  Devices& operator=(const Devices&) = delete;
+
+  [[nodiscard]] bool none() const {
+    return count_ == 0;
+  }
+  [[nodiscard]] MakeBackend backends() const {
+    return [count = count_](size_t rank) {
+      return backend::make_device_backend({.index = static_cast<int>(rank) % count, .threads = 1});
+    };
+  }
+
+ private:
+  int count_ = 0;
+};
+
+std::vector<Request> short_requests(int64_t vocab_size, size_t count) {
+  std::vector<Request> requests = mixed_requests(vocab_size);
+  requests.resize(std::min(requests.size(), count));
+  for (Request& request : requests) {
+    request.sampling.max_tokens = std::min<int64_t>(request.sampling.max_tokens, 4);
+    request.prompt.resize(std::min<size_t>(request.prompt.size(), 20));
+    request.sampling.stop.clear();
+    request.sampling.detokenize = false;
+  }
+  return requests;
+}
+
+using Tokens = std::map<uint64_t, std::string>;
+Tokens tokens_of(const std::map<uint64_t, RequestOutput>& outputs) {
+  Tokens tokens;
+  for (const auto& [tag, output] : outputs) {
+    INFO("request " << tag);
+    REQUIRE_FALSE(output.failure);
+    for (const Completion& completion : output.completions) {
+      tokens[tag] += fmt::format("{};", fmt::join(completion.token_ids, " "));
+    }
+  }
+  return tokens;
+}
+
+/// Answers of the ranks are those of one on the CPU.
+void check_width(const model::ModelSpec& spec, const checkpoint::WeightReader& reader,
+                 const Width& width, bool recorded) {
+  INFO(width.tensor << " x " << width.stages << " x " << width.copies
+                    << (recorded ? ", recorded" : ""));
+  const Devices devices(static_cast<int>(width.tensor * width.stages * width.copies));
+  if (devices.none()) return;
+  const std::vector<Request> requests = short_requests(spec.vocab_size, 4);
+  EngineOptions alone = options_with(1, 64, 64, DType::f32);
+  alone.prefix_caching = false;
+  const auto cpu = testing::cpu_backend();
+  Engine one(spec, reader, *cpu, nullptr, alone);
+  const Tokens expected = tokens_of(run_all(one, requests));
+
+  EngineOptions options = options_with(4, 48, 40, DType::f32);
+  options.capture_sizes = recorded ? std::vector<int64_t>{1, 2, 4} : std::vector<int64_t>{};
+  options.tensor_ranks = width.tensor;
+  options.copies = width.copies;
+  const RankParts parts(spec, reader, width, DType::f32, devices.backends());
+  Engine engine(spec, parts.ranks(), nullptr, options);
+  CHECK(tokens_of(run_all(engine, requests)) == expected);
+  CHECK(kernels::allocations_since_seal().device == 0);
+  for (size_t rank = 0; rank < engine.ranks(); ++rank) {
+    for (const MeasuredRegion& region : engine.measured(rank)) {
+      INFO("rank " << rank << ", " << region.name);
+      CHECK(region.placed_bytes == region.planned_bytes);
+    }
+  }
+}
+
+void check_width(const std::string& name, const Width& width, bool recorded = false) {
+  INFO(name);
+  TinyModel model(name);
+  check_width(model.spec(), model.reader(), width, recorded);
+}
+
+/// Of quantised weights whose groups ranks do not cut, computed from as they are: inputs that are
+/// rounded are so by each rank's own largest.
+void check_quantised(const std::string& name, const Width& width) {
+  INFO(name);
+  const testing::RankSubject subject(
+      std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden/quantized" / name,
+      quantization::Activations::whole);
+  check_width(subject.spec(), subject.reader(), width, false);
+}
+
+}  // namespace
+
+TEST_CASE("tensor-parallel ranks on devices answer as one on the CPU") {
+  check_width("llama", {.tensor = 2}, true);
+}
+
+TEST_CASE("stages and copies on devices answer as one rank on the CPU") {
+  check_width("llama", {.stages = 2});
+  check_width("llama", {.copies = 2});
+}
+
+TEST_CASE("quantised models answer on ranks of devices as on one") {
+  check_quantised("llama_awq_group32", {.tensor = 2});
+}
+
+TEST_CASE("mixtures and recurrent models answer on ranks of devices as on one", "[everything]") {
+#ifdef PLIMSOLL_EMULATION
+  if (std::getenv("PLIMSOLL_EMULATE_ALL") == nullptr)
+    return testing::skip("the emulator needs minutes for it: PLIMSOLL_EMULATE_ALL=1");
+#endif
+  for (const std::string name : {"qwen3_moe", "gemma2", "mamba", "qwen3_5", "mixtral"}) {
+    for (const int64_t tensor : {2, 4}) {
+      if (!shard::tensor_refusal(TinyModel(name).spec(), tensor).empty()) continue;
+      check_width(name, {.tensor = tensor}, true);
+      check_width(name, {.tensor = tensor, .stages = 2});
+    }
+  }
+}
+
+#ifdef PLIMSOLL_EMULATION
+TEST_CASE("tensor-parallel ranks on devices that cannot read each other's memory are refused") {
+  const Devices devices(2);
+  emulation::card.peers = false;
+  TinyModel model("llama");
+  const checkpoint::WeightReader reader = model.reader();
+  const RankParts parts(model.spec(), reader, {.tensor = 2}, DType::f32, devices.backends());
+  EngineOptions options = options_with(4, 48, 40, DType::f32);
+  options.tensor_ranks = 2;
+  CHECK_THROWS_WITH(Engine(model.spec(), parts.ranks(), nullptr, options),
+                    Catch::Contains("GPU 0 cannot read the memory of GPU 1"));
+}
+#endif

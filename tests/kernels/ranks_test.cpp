@@ -1,0 +1,183 @@
+// Ranks on devices: what several of them make of their matrices, each in a thread and a stream of
+// its own.
+#include <array>
+#include <exception>
+#include <memory>
+#include <thread>
+
+#include "kernels/fixture.h"
+#include "kernels/ranks/ranks.h"
+#include "kernels/runtime/device.h"
+
+using namespace plimsoll;
+using namespace plimsoll::kernels;
+using backend::View;
+using plimsoll::testing::in_each_order;
+
+namespace {
+
+/// Ranks on one device.
+class Ranks {
+ public:
+  explicit Ranks(int count) : given_up_(sizeof(int)) {
+    *static_cast<int*>(given_up_.data()) = 0;
+    for (int rank = 0; rank < count; ++rank) {
+      memory_.push_back(std::make_unique<DeviceMemory>(backend::cuda::rank_area_bytes(count)));
+      testing::require(cudaMemset(memory_.back()->data(), 0, backend::cuda::kMeetingBytes));
+      streams_.push_back(std::make_unique<Stream>());
+    }
+    testing::require(cudaDeviceSynchronize());
+  }
+
+  /// job(rank, its areas, its stream), all at once; then waits for the devices.
+  template <typename F>
+  void run(const F& job) {
+    std::vector<std::exception_ptr> thrown(streams_.size());
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < streams_.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          job(rank, areas(rank), streams_[rank]->get());
+          streams_[rank]->wait();
+        } catch (...) {
+          thrown[rank] = std::current_exception();
+          *static_cast<int*>(given_up_.data()) = 1;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const std::exception_ptr& error : thrown) {
+      if (error) std::rethrow_exception(error);
+    }
+  }
+
+ private:
+  [[nodiscard]] RankAreas areas(size_t rank) const {
+    RankAreas areas{.rank = static_cast<int>(rank),
+                    .ranks = static_cast<int>(memory_.size()),
+                    .given_up = static_cast<const int*>(given_up_.data())};
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      areas.area[i] = static_cast<unsigned char*>(memory_[i]->data());
+    }
+    return areas;
+  }
+
+  PinnedMemory given_up_;
+  std::vector<std::unique_ptr<DeviceMemory>> memory_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+};
+
+/// A matrix of each rank, of numbers whose sums are exact only in the right order.
+struct Matrices {
+  Matrices(int ranks, int64_t row_count, int64_t width) : rows(row_count), columns(width) {
+    std::mt19937 random(7);
+    std::uniform_real_distribution<float> values(-3, 3);
+    for (int rank = 0; rank < ranks; ++rank) {
+      host.emplace_back(static_cast<size_t>(rows * columns));
+      for (float& x : host.back()) x = values(random);
+      device.push_back(std::make_unique<testing::DeviceBytes>(host.back().size() * 4));
+      device.back()->upload(host.back().data());
+    }
+  }
+  [[nodiscard]] View view(size_t rank) const {
+    return {device[rank]->data(), DType::f32, rows, columns, columns};
+  }
+  [[nodiscard]] std::vector<float> download(size_t rank) const {
+    std::vector<float> values(host[rank].size());
+    testing::require(
+        cudaMemcpy(values.data(), device[rank]->data(), values.size() * 4, cudaMemcpyDeviceToHost));
+    return values;
+  }
+  [[nodiscard]] float tree(size_t i) const {
+    std::vector<float> sums;
+    for (const auto& values : host) sums.push_back(values[i]);
+    for (size_t step = 1; step < sums.size(); step *= 2)
+      for (size_t to = 0; to < sums.size(); to += 2 * step) sums[to] += sums[to + step];
+    return sums.front();
+  }
+
+  int64_t rows, columns;
+  std::vector<std::vector<float>> host;
+  std::vector<std::unique_ptr<testing::DeviceBytes>> device;
+};
+
+void check_sum(int ranks, int64_t rows, int64_t columns, int calls) {
+  INFO(ranks << " ranks, " << rows << " x " << columns);
+  Ranks team(ranks);
+  std::vector<std::unique_ptr<Matrices>> all;
+  for (int call = 0; call < calls; ++call) {
+    all.push_back(std::make_unique<Matrices>(ranks, rows + call, columns));
+  }
+  team.run([&](size_t rank, const RankAreas& areas, cudaStream_t stream) {
+    for (const auto& matrices : all) sum_ranks(matrices->view(rank), areas, stream);
+  });
+  for (const auto& matrices : all) {
+    for (size_t rank = 0; rank < static_cast<size_t>(ranks); ++rank) {
+      const std::vector<float> found = matrices->download(rank);
+      size_t wrong = 0;
+      for (size_t i = 0; i < found.size(); ++i) wrong += found[i] != matrices->tree(i) ? 1 : 0;
+      CHECK(wrong == 0);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ranks on devices add what each of them has, in a tree of pairs") {
+  in_each_order([] {
+    check_sum(2, 3, 40, 4);
+    check_sum(4, 1, 7, 3);
+    check_sum(8, 5, 24, 2);
+  });
+}
+
+TEST_CASE("large sums of ranks are made in shares") {
+  check_sum(4, 40, 4096, 2);
+}
+
+TEST_CASE("ranks on devices put their columns side by side") {
+  in_each_order([] {
+    for (const int64_t wanted : {int64_t{24}, int64_t{21}}) {  // columns of all; some are left out
+      Ranks team(4);
+      const Matrices own(4, 5, 6), all(4, 5, wanted);
+      team.run([&](size_t rank, const RankAreas& areas, cudaStream_t stream) {
+        const View to = rank == 0 ? all.view(rank) : View{};
+        collect_columns({.from = own.view(rank), .to = to}, areas, stream);
+        collect_columns({.from = own.view(rank), .to = own.view(rank), .first = 2}, areas, stream);
+      });
+      const std::vector<float> found = all.download(0);
+      for (int64_t row = 0; row < 5; ++row) {
+        for (int64_t i = 0; i < wanted; ++i) {
+          CHECK(found[static_cast<size_t>(row * wanted + i)] ==
+                own.host[static_cast<size_t>(i / 6)][static_cast<size_t>(row * 6 + i % 6)]);
+        }
+      }
+      CHECK(all.download(1) == all.host[1]);
+      for (size_t rank = 0; rank < 4; ++rank) CHECK(own.download(rank) == own.host[2]);
+    }
+  });
+}
+
+TEST_CASE("ranks that have the same columns are asked once") {
+  Ranks team(4);
+  const Matrices own(4, 3, 8), all(4, 3, 16);
+  team.run([&](size_t rank, const RankAreas& areas, cudaStream_t stream) {
+    collect_columns({.from = own.view(rank), .to = all.view(rank), .alike = 2}, areas, stream);
+  });
+  for (size_t rank = 0; rank < 4; ++rank) {
+    const std::vector<float> found = all.download(rank);
+    for (size_t i = 0; i < found.size(); ++i) {
+      CHECK(found[i] == own.host[i % 16 / 8 * 2][i / 16 * 8 + i % 8]);
+    }
+  }
+}
+
+TEST_CASE("a rank that waits for one that has failed goes on") {
+  Ranks team(2);
+  const Matrices matrices(2, 1, 8);
+  CHECK_THROWS_WITH(team.run([&](size_t rank, const RankAreas& areas, cudaStream_t stream) {
+    if (rank == 1) throw std::runtime_error("lost");
+    sum_ranks(matrices.view(rank), areas, stream);
+  }),
+                    "lost");
+}
