@@ -1,6 +1,7 @@
 // What a launch on this machine's processor may use.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -14,5 +15,9 @@ int host_threads(std::optional<int> asked, const Environment& environment);
 /// Bytes of the KV pool: --cpu-kvcache-space, else VLLM_CPU_KVCACHE_SPACE, else 4 GiB. Throws
 /// Error(usage).
 uint64_t host_cache_bytes(std::optional<uint64_t> asked, const Environment& environment);
+
+/// Processed pictures that are kept: as many bytes as were asked for, but no more than half of what
+/// is left of the host's memory, `left`, when the launch has taken `taken` of it.
+size_t kept_picture_bytes(size_t asked, int64_t left, size_t taken);
 
 }  // namespace plimsoll::cli

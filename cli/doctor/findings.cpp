@@ -1,6 +1,7 @@
 #include "cli/doctor/findings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -35,6 +36,12 @@ std::string device_text(const backend::DeviceInfo& device) {
       device.processors, device.bandwidth / 1e12);
 }
 
+std::string peers_text(const backend::DeviceInfo& device) {
+  if (device.peers.empty())
+    return "no other device: -pp and -dp, but not -tp, take it beside others";
+  return fmt::format("{}", fmt::join(device.peers, ", "));
+}
+
 std::string facts_text(const backend::DeviceFacts& facts) {
   std::string text = row("code that runs", "for " + capability(facts.code));
   text += row("kernels overlap", facts.overlaps ? "yes" : "no");
@@ -61,7 +68,9 @@ void write_device(batch::JsonText& out, const backend::DeviceInfo& device) {
   out.key("free_bytes").unsigned_integer(device.free_bytes);
   out.key("compute_capability").string(capability(device.compute_capability));
   out.key("multiprocessors").integer(device.processors);
-  out.key("bytes_per_second").number(device.bandwidth).end_object();
+  out.key("bytes_per_second").number(device.bandwidth).key("peers").begin_array();
+  for (const int peer : device.peers) out.integer(peer);
+  out.end_array().end_object();
 }
 
 void write_facts(batch::JsonText& out, const backend::DeviceFacts& facts) {
@@ -91,7 +100,10 @@ std::string findings_text(const Findings& f) {
   text += row("driver", driver_text(f));
   if (f.has_backend) text += row("built for CUDA", cuda_version(f.driver.runtime));
   text += row("cards on the bus", std::to_string(f.pci_cards));
-  for (const backend::DeviceInfo& device : f.devices) text += row("device", device_text(device));
+  for (const backend::DeviceInfo& device : f.devices) {
+    text += row("device", device_text(device));
+    if (f.devices.size() > 1) text += row("reads memory of", peers_text(device));
+  }
   if (!f.why_no_card.empty()) text += row("no device", f.why_no_card);
   if (f.facts) text += facts_text(*f.facts);
   text += row("processor", fmt::format("{}, {} threads", f.isa, f.threads));

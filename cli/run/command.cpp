@@ -240,7 +240,7 @@ int run_here(const RunOptions& options, const Environment& environment, processe
   SignalFlags& signals = install_signal_handlers();
   note_unused(options);
   DeviceChoice device = choose_device(options, environment);
-  if (fleet) device.tensor_ranks = tensor_ranks_here(options, *fleet);
+  if (fleet) settle_fleet(options, *fleet, device);
   (void)default_fields(options, {});
   if (options.chat_template) batch::check_template(*options.chat_template);
 

@@ -71,8 +71,8 @@ void take_cards(const plan::EngineArgs& args, const std::vector<backend::DeviceI
 void choose_card(const EngineFlags& flags, DeviceChoice& choice) {
   if (flags.device == "cpu") return;
   choice.ranks_per_card = ranks_per_card();
-  // Ranks that wait for each other must not load code meanwhile: that stops the whole card.
-  if (choice.ranks_per_card > 1) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  // The streams of ranks that wait for each other must not share one of the card's queues.
+  if (choice.ranks_per_card > 1) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const std::vector<backend::DeviceInfo> cards = backend::list_devices();
   if (!cards.empty()) return take_cards(flags.args, cards, choice);
   choice.why_no_card = why_no_card(find_card_trouble());
@@ -100,7 +100,8 @@ std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags, const D
   const auto card = static_cast<size_t>(rank / choice.ranks_per_card);
   return backend::make_device_backend(
       {.index = choice.cards[card].index,
-       .threads = plan::own::threads_of_copy(choice.cpu.threads, ranks_of(flags.args)),
+       .threads = plan::own::threads_of_copy(choice.cpu.threads,
+                                             flags.args.tensor_parallel * flags.args.data_parallel),
        .deterministic = flags.deterministic,
        .overlap = choice.overlap});
 }

@@ -145,9 +145,14 @@ std::unique_ptr<processes::Fleet> join_fleet(const RunOptions& options,
   }
 }
 
-int64_t tensor_ranks_here(const RunOptions& options, const processes::Fleet& fleet) {
-  return std::min(options.launch.args.tensor_parallel,
-                  ranks_of_copy(options.launch.args) / fleet.count());
+void settle_fleet(const RunOptions& options, const processes::Fleet& fleet, DeviceChoice& device) {
+  if (device.card) {
+    fail(ExitCode::usage,
+         "ranks in several processes run on the processor so far: give --device cpu, or start one "
+         "process, which takes the GPUs of its machine");
+  }
+  const plan::EngineArgs& args = options.launch.args;
+  device.tensor_ranks = std::min(args.tensor_parallel, ranks_of_copy(args) / fleet.count());
 }
 
 int serve(RunOptions options, const Environment& environment, processes::Fleet& fleet) {
@@ -157,7 +162,7 @@ int serve(RunOptions options, const Environment& environment, processes::Fleet& 
   std::unique_ptr<Launch> launched;    // outlives messages on their way
   try {
     DeviceChoice device = choose_device(options, environment);
-    device.tensor_ranks = tensor_ranks_here(options, fleet);
+    settle_fleet(options, fleet, device);
     launched = launch(
         options, environment, std::move(device), [](const Launch&) {}, &fleet);
     launched->server->serve();

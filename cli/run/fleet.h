@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/environment.h"
+#include "cli/run/device.h"
 #include "cli/run/options.h"
 #include "processes/fleet.h"
 
@@ -25,8 +26,9 @@ std::string sharing_refusal(const plan::EngineArgs& args, const MpiPlace& place)
 std::unique_ptr<processes::Fleet> join_fleet(const RunOptions& options,
                                              const Environment& environment);
 
-/// Tensor-parallel ranks of a stage that this process has: they compute side by side.
-int64_t tensor_ranks_here(const RunOptions& options, const processes::Fleet& fleet);
+/// Sets how many tensor-parallel ranks of a stage this process has, which compute side by side.
+/// Throws Error(usage) where they would be on cards.
+void settle_fleet(const RunOptions& options, const processes::Fleet& fleet, DeviceChoice& device);
 
 /// A process after the first, from its launch to its end.
 int serve(RunOptions options, const Environment& environment, processes::Fleet& fleet);

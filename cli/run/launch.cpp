@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/size_text.h"
 #include "batch/line_error.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/settle_model.h"
@@ -14,6 +15,7 @@
 #include "cli/terminal.h"
 #include "engine/vision/picture_processor.h"
 #include "files/identity.h"
+#include "memory/available.h"
 #include "plan/own/launch.h"
 #include "plan/own/pictures.h"
 #include "quantization/online.h"
@@ -186,6 +188,21 @@ void check_cards(const RunOptions& options, const RankBackends& backends, Launch
   }
 }
 
+/// Holds the pictures that are kept against what `before` had of the host's memory.
+void bound_pictures(const RunOptions& options, const memory::Available& before, Launch& launch) {
+  const engine::EnginePlan& plan = launch.engine->plan();
+  const size_t own = launch.device.card ? plan.host_bytes : plan.total_bytes;
+  size_t& kept = launch.pictures.cache_bytes;
+  const size_t asked = kept;
+  kept = kept_picture_bytes(asked, before.bytes, own * (launch.others.size() + 1));
+  if (kept == asked || !launch.pictures.refusal.empty()) return;
+  launch.setup.notes.push_back(
+      fmt::format("--mm-processor-cache-gb: {} of processed pictures are kept in place of {}: what "
+                  "is left of the host's memory ({}) has no room for more",
+                  size_text(kept), size_text(asked), before.bound));
+  if (!options.quiet) say(launch.setup.notes.back());
+}
+
 /// What processes must have alike beside their layouts.
 std::string facts_of(const RunOptions& options, const Environment& environment,
                      const std::filesystem::path& folder, const Launch& launch) {
@@ -277,7 +294,9 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   for (const std::string& note : launch->setup.notes) {
     if (!options.quiet) say(note);
   }
+  const memory::Available before = memory::available_memory();
   make_engine(weights.source(), engine, processes, *launch);
+  if (launch->engine) bound_pictures(options, before, *launch);
   if (launch->device.card) check_cards(options, backends, *launch);
   return launch;
 }

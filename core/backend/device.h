@@ -20,6 +20,7 @@ struct DeviceInfo {
   int processors = 0;          // streaming multiprocessors
   double bandwidth = 0;        // bytes per second, by the memory's clock
   uint64_t l2_bytes = 0;
+  std::vector<int> peers = {};  // devices whose memory it can read, as ranks of -tp do
 };
 
 /// The driver, apart from its devices. Versions as CUDA writes them: 12040 is 12.4.

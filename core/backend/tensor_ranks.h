@@ -8,9 +8,9 @@
 namespace plimsoll::backend {
 
 /// One rank's end of those that have the heads and columns of a stage between them. All make the
-/// same calls in the same order, with matrices of the same shape that lie without gaps. On the host
-/// each returns when its result is there; on a device it is enqueued, as ops are. Throws as what
-/// stands behind it: see engine/ranks/communicator.h.
+/// same calls in the same order, with matrices of the same shape; those of sums lie without gaps.
+/// On the host each returns when its result is there; on a device it is enqueued, as ops are.
+/// Throws as what stands behind it: see engine/ranks/communicator.h.
 class TensorRanks : public InputRanks {
  public:
   virtual ~TensorRanks() = default;
@@ -27,6 +27,8 @@ class TensorRanks : public InputRanks {
   /// `all` [rows, n] of every rank becomes the columns of all side by side. Where n is smaller than
   /// these, as many neighbours as that takes have the same ones.
   virtual void share_columns(View columns, View all) = 0;
+  /// Throws Error(usage) where ranks cannot hear each other, though they said that they could.
+  virtual void prove() {}
   /// Where in such a matrix a rank's own columns begin.
   [[nodiscard]] int64_t first_column(int64_t own, int64_t all) const {
     return rank() * all / (own * ranks()) * own;
@@ -45,8 +47,11 @@ class RankTeam {
 
   /// A rank's end; lives as long as the team.
   [[nodiscard]] virtual TensorRanks& rank(int64_t index) = 0;
-  /// Wakes all ranks that wait for others.
+  /// Wakes all ranks that wait for others. On devices nobody waits any more, and what the ranks
+  /// make is worth nothing.
   virtual void give_up() noexcept = 0;
+  /// Of devices that are all at rest: they wait again.
+  virtual void take_up() noexcept {}
 
  protected:
   RankTeam() = default;

@@ -77,7 +77,7 @@ Engine::Copy::Copy(const model::ModelSpec& model_spec, const CopyRanks& ranks,
 Engine::Copy::~Copy() {
   if (under_way == nullptr) return;
   try {
-    backend.await_step(under_way->meta);
+    stages.await_step(under_way->meta);
   } catch (const std::exception&) {
     // It is lost; whoever met that first has said so.
   }
@@ -169,7 +169,7 @@ void Engine::Copy::start(const std::vector<Piece>& pieces) {
 
 void Engine::Copy::run(const Step* entering) {
   stages.run(entering, [&](const Step& ending, const LogitsSlice& slice) {
-    settle();
+    take_drawn();  // a rank's own thread: the others wait by themselves
     settle_rows(ending, slice);
   });
 }
@@ -185,6 +185,13 @@ void Engine::Copy::encode_pictures() {
 }
 
 void Engine::Copy::settle() {
+  if (under_way != nullptr && !backend.footprint().shares_memory()) {
+    stages.await_step(under_way->meta);
+  }
+  take_drawn();
+}
+
+void Engine::Copy::take_drawn() {
   if (under_way == nullptr) return;
   const Step& step = *std::exchange(under_way, nullptr);
   backend.await_step(step.meta);

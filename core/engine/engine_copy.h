@@ -37,8 +37,10 @@ struct Engine::Copy {
   void encode_pictures();
   /// A round of the pipeline, which a step may enter; takes in what the step that ends made.
   void run(const Step* entering);
-  /// Waits for the step under way and takes in what it drew.
+  /// Waits for the step under way, on all ranks, and takes in what it drew.
   void settle();
+  /// On this rank alone.
+  void take_drawn();
   void settle_rows(const Step& step, const LogitsSlice& slice);
   void settle(ScoredRow& row);
   void accept(ScoredRow& row);

@@ -52,7 +52,10 @@ void StepRunner::read_rows(const Step& step, backend::View hidden, const Reader&
     const int64_t count = std::min(most, rows - first);
     const memory::Scope scope(launch_.scratch);
     const backend::View logits = launch_.model.logits(hidden.slice_rows(behind + first, count));
-    if (!launch_.model.leads()) continue;
+    if (!launch_.model.leads()) {
+      backend_.settle();  // what fails here is noticed while the first one waits
+      continue;
+    }
     read({first, count, backend_.host_logits(logits, launch_.logits_staging), logits.stride});
   }
 }

@@ -98,7 +98,8 @@ std::optional<Fused> Products::run(const View& out, const View& in, const backen
       .out = out.dtype,
       .epilogue = epilogue_of(fused.bias, fused.activation ? activation : Activation::none),
       .in_alignment = std::min(common_alignment(in), common_alignment(rows_of(weight))),
-      .out_alignment = common_alignment(out)};
+      .out_alignment = common_alignment(out),
+      .alike = among_ranks_ && weight.spec->ranks == 1};
   Product& product = find(key);
   const Call call{.weight = weight.data,
                   .in = in.data,

@@ -55,6 +55,11 @@ class Products {
   /// Device memory that algorithms may use; set before the first product.
   void use_workspace(std::byte* memory, size_t bytes);
 
+  /// Whether several ranks compute side by side, each on a card of one kind. Products that each has
+  /// the whole of run the heuristic's first algorithm, not the clock's: else ranks would differ in
+  /// bits, and routers in experts.
+  void set_among_ranks(bool among) { among_ranks_ = among; }
+
   /// out [T, n] = in [T, k] * weight [n, k]^T, summed in float32. `in` and `weight` are of one
   /// type, out of that type or float32. Bias (of out's type) and activation are done where
   /// cuBLASLt's epilogue has them, as the result says. No result: cuBLASLt has no algorithm for
@@ -101,6 +106,7 @@ class Products {
   std::byte* workspace_ = nullptr;
   size_t workspace_bytes_ = 0;
   bool sealed_ = false;
+  bool among_ranks_ = false;
   Event start_{Event::Timing::on}, end_{Event::Timing::on};
   std::vector<std::unique_ptr<Product>> products_;
 };

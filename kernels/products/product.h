@@ -30,6 +30,7 @@ struct Products::Key {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   size_t in_alignment = 0;   // bytes; of weight and in
   size_t out_alignment = 0;  // bytes
+  bool alike = false;        // each of several ranks has all of it: what they choose must be alike
   bool operator==(const Key&) const = default;
 };
 

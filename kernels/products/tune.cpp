@@ -66,7 +66,7 @@ void Products::time_candidates(Product& product, size_t bucket, const Trial& tri
             .rows = std::min(kRowBuckets[bucket], product.most_rows),
             .in_stride = key.k,
             .out_stride = key.n};
-  const bool fits = call.rows <= trial.rows;
+  const bool timed_here = call.rows <= trial.rows && !key.alike;
   // What is chosen must do all row counts of its bucket.
   const int64_t fewest = bucket == 0 ? 1 : kRowBuckets[bucket - 1] + 1;
   double least = std::numeric_limits<double>::infinity();
@@ -74,7 +74,7 @@ void Products::time_candidates(Product& product, size_t bucket, const Trial& tri
   for (const Algorithm& candidate : candidates(product, call)) {
     if (!works(product, candidate, call, call.rows)) continue;
     if (!works(product, candidate, call, std::min(fewest, call.rows))) continue;
-    const double seconds = fits ? time(product, candidate, call) : static_cast<double>(timed);
+    const double seconds = timed_here ? time(product, candidate, call) : static_cast<double>(timed);
     if (seconds < least) {
       least = seconds;
       product.best[bucket] = candidate;

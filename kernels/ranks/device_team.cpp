@@ -1,8 +1,12 @@
 #include "kernels/ranks/device_team.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <cstring>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "kernels/runtime/cuda_error.h"
@@ -12,9 +16,7 @@ namespace {
 
 /// Lets the current device read the other's memory.
 void open_to(int own, int other) {
-  int can = 0;
-  check(cudaDeviceCanAccessPeer(&can, own, other), "cudaDeviceCanAccessPeer");
-  if (can == 0) {
+  if (!can_read(own, other)) {
     fail(ExitCode::usage,
          "-tp: GPU {} cannot read the memory of GPU {} (no NVLink, and PCIe between them is not "
          "peer to peer); -pp or -dp do without",
@@ -36,6 +38,26 @@ void open_to_each_other(const std::vector<CudaBackend*>& ranks) {
   }
 }
 
+bool is_done_in_time(const Event& event) {
+  using namespace std::chrono_literals;
+  const auto end = std::chrono::steady_clock::now() + 20s;
+  while (!event.done()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(100us);
+  }
+  return true;
+}
+
+/// A quarter of a device's multiprocessors for all ranks that it has.
+int blocks_of_calls(const std::vector<CudaBackend*>& ranks) {
+  const backend::DeviceInfo& device = ranks.front()->device();
+  const auto is_there = [&](const CudaBackend* rank) {
+    return rank->device().index == device.index;
+  };
+  const auto sharing = static_cast<int>(std::ranges::count_if(ranks, is_there));
+  return std::clamp(device.processors / (4 * sharing), 1, backend::cuda::kMostRankBlocks);
+}
+
 }  // namespace
 
 class DeviceTeam::End final : public backend::TensorRanks {
@@ -46,6 +68,27 @@ class DeviceTeam::End final : public backend::TensorRanks {
   [[nodiscard]] int64_t ranks() const override { return std::ssize(team_.ranks_); }
 
   void sum(backend::View values) override { sum_ranks(values, team_.areas(rank_), stream()); }
+
+  // Peer access that the driver grants may not work: behind an IOMMU, for one.
+  void prove() override {
+    constexpr int64_t kCount = 4;
+    constexpr int kByte = 0x3f;  // of which a float is made that doubles exactly
+    CudaBackend& own = *team_.ranks_[static_cast<size_t>(rank_)];
+    const memory::Scope scope(own.scratch());
+    void* at = own.scratch().take("trial of ranks", kCount * sizeof(float));
+    check(cudaMemsetAsync(at, kByte, kCount * sizeof(float), stream()), "cudaMemsetAsync");
+    sum({at, DType::f32, 1, kCount, kCount});
+    std::array<float, kCount> found{};
+    Event done;
+    done.record(stream());
+    if (!is_done_in_time(done)) fail_unheard();
+    check(cudaMemcpyAsync(found.data(), at, sizeof found, cudaMemcpyDeviceToHost, stream()),
+          "cudaMemcpyAsync");
+    own.settle();
+    float one = 0;
+    std::memset(&one, kByte, sizeof one);
+    if (found.front() != one * static_cast<float>(ranks())) fail_unheard();
+  }
 
   void most(backend::View) override {
     throw std::logic_error("ranks on devices share no inputs that are rounded");
@@ -69,6 +112,13 @@ class DeviceTeam::End final : public backend::TensorRanks {
   }
 
  private:
+  [[noreturn]] void fail_unheard() const {
+    fail(ExitCode::usage,
+         "-tp: GPU {} does not see what the others write into its memory, though the driver says "
+         "that it can (an IOMMU, or PCIe's access control, may be in the way); -pp or -dp do "
+         "without",
+         team_.ranks_[static_cast<size_t>(rank_)]->device().index);
+  }
   void collect(const RankColumns& op) { collect_columns(op, team_.areas(rank_), stream()); }
   [[nodiscard]] cudaStream_t stream() const {
     return team_.ranks_[static_cast<size_t>(rank_)]->stream();
@@ -79,7 +129,7 @@ class DeviceTeam::End final : public backend::TensorRanks {
 };
 
 DeviceTeam::DeviceTeam(std::vector<CudaBackend*> ranks)
-    : ranks_(std::move(ranks)), given_up_(sizeof(int)) {
+    : ranks_(std::move(ranks)), blocks_(blocks_of_calls(ranks_)), given_up_(sizeof(int)) {
   *static_cast<int*>(given_up_.data()) = 0;
   open_to_each_other(ranks_);
   for (int64_t rank = 0; rank < std::ssize(ranks_); ++rank) {
@@ -97,9 +147,14 @@ void DeviceTeam::give_up() noexcept {
   std::atomic_ref(*static_cast<int*>(given_up_.data())) = 1;
 }
 
+void DeviceTeam::take_up() noexcept {
+  std::atomic_ref(*static_cast<int*>(given_up_.data())) = 0;
+}
+
 RankAreas DeviceTeam::areas(int64_t rank) const {
   RankAreas areas{.rank = static_cast<int>(rank),
                   .ranks = static_cast<int>(ranks_.size()),
+                  .blocks = blocks_,
                   .given_up = static_cast<const int*>(given_up_.data())};
   for (size_t i = 0; i < ranks_.size(); ++i) {
     areas.area[i] = reinterpret_cast<unsigned char*>(ranks_[i]->rank_area().data());

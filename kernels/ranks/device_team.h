@@ -21,12 +21,14 @@ class DeviceTeam final : public backend::RankTeam {
   [[nodiscard]] backend::TensorRanks& rank(int64_t index) override;
   /// What the devices still wait for is skipped: results are worth nothing from then on.
   void give_up() noexcept override;
+  void take_up() noexcept override;
 
  private:
   class End;
   [[nodiscard]] RankAreas areas(int64_t rank) const;
 
   std::vector<CudaBackend*> ranks_;
+  int blocks_;
   PinnedMemory given_up_;  // an int
   std::vector<std::unique_ptr<End>> ends_;
 };

@@ -10,7 +10,6 @@ namespace plimsoll::kernels {
 namespace {
 
 using backend::cuda::kMeetingBytes;
-using backend::cuda::kMostRankBlocks;
 using backend::cuda::kMostRanks;
 using backend::cuda::kRankPieceBytes;
 using backend::cuda::Meetings;
@@ -65,7 +64,7 @@ __device__ void meet(const RankAreas& areas, int point, uint32_t call) {
     const uint32_t* came = &meetings_of(areas, areas.rank)->arrived[point][blockIdx.x][other];
     // Another rank may be in the next call already.
     for (int turn = 1; static_cast<int32_t>(hear(came) - call) < 0; ++turn)
-      if (turn % 256 == 0 && *static_cast<const volatile int*>(areas.given_up) != 0) break;
+      if (turn % 256 == 16 && *static_cast<const volatile int*>(areas.given_up) != 0) break;
   }
   __syncthreads();
 }
@@ -107,7 +106,8 @@ __device__ Pack<T, N> sum_of_all(const RankAreas& areas, uint32_t call, int64_t 
 /// written.
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
-    sum_kernel(Pack<T, N>* values, int64_t count, int64_t share, int shares, RankAreas areas) {
+    sum_kernel(Pack<T, N>* values, int64_t count, int64_t share, int shares,
+               const __grid_constant__ RankAreas areas) {
   wait_for_previous();
   const uint32_t call = begin(areas);
   Pack<T, N>* mine = matrix_of<Pack<T, N>>(areas, areas.rank, call);
@@ -135,22 +135,22 @@ __global__ void __launch_bounds__(kThreads)
   end(areas, call);
 }
 
-/// In units of U: rows of `from_width`, which become those of `to_width`, `to_stride` apart.
+/// In units of U: rows of `from_width`, which become those of `to_width`; how far apart they are.
 struct Collect {
-  int64_t rows, from_width, to_width, to_stride;
+  int64_t rows, from_width, from_stride, to_width, to_stride;
   int first, alike;
 };
 
 /// A block has the same rows of every rank.
 template <typename U>
 __global__ void __launch_bounds__(kThreads)
-    collect_kernel(const U* from, U* to, Collect op, RankAreas areas) {
+    collect_kernel(const U* from, U* to, Collect op, const __grid_constant__ RankAreas areas) {
   wait_for_previous();
   const uint32_t call = begin(areas);
   U* mine = matrix_of<U>(areas, areas.rank, call);
   for (int64_t row = blockIdx.x; row < op.rows; row += gridDim.x)
     for (int64_t i = threadIdx.x; i < op.from_width; i += blockDim.x)
-      mine[row * op.from_width + i] = from[row * op.from_width + i];
+      mine[row * op.from_width + i] = from[row * op.from_stride + i];
   meet(areas, 0, call);
   for (int64_t row = blockIdx.x; to != nullptr && row < op.rows; row += gridDim.x)
     for (int64_t i = threadIdx.x; i < op.to_width; i += blockDim.x) {
@@ -169,8 +169,8 @@ void with_unit(int64_t bytes, F&& f) {
   f(TypeTag<uint16_t>{});
 }
 
-unsigned blocks_for(int64_t pieces) {
-  return static_cast<unsigned>(std::clamp<int64_t>(pieces, 1, kMostRankBlocks));
+unsigned blocks_for(int64_t pieces, const RankAreas& areas) {
+  return static_cast<unsigned>(std::clamp<int64_t>(pieces, 1, areas.blocks));
 }
 
 void require(const View& view) {
@@ -196,7 +196,7 @@ void sum_ranks(const View& values, const RankAreas& areas, cudaStream_t stream) 
                 areas.ranks == 2 || static_cast<size_t>(count) * sizeof(P) <= kWholeBytes;
             const int shares = whole ? 1 : areas.ranks;
             const int64_t share = divide_up<int64_t>(count, shares);
-            launch({.grid = dim3(blocks_for(divide_up<int64_t>(share, kThreads))),
+            launch({.grid = dim3(blocks_for(divide_up<int64_t>(share, kThreads), areas)),
                     .block = dim3(kThreads),
                     .stream = stream},
                    "sum_ranks", sum_kernel<T, kN>, static_cast<P*>(values.data) + at, count, share,
@@ -208,29 +208,32 @@ void sum_ranks(const View& values, const RankAreas& areas, cudaStream_t stream) 
 }
 
 void collect_columns(const RankColumns& op, const RankAreas& areas, cudaStream_t stream) {
-  require(op.from);
   const auto element = static_cast<int64_t>(dtype_size(op.from.dtype));
-  const int64_t from_bytes = op.from.columns * element;
-  const bool takes = op.to.data != nullptr;
-  const int64_t to_bytes = takes ? op.to.columns * element : 0;
-  const int64_t stride_bytes = takes ? op.to.stride * element : 0;
-  const auto places = static_cast<int64_t>(reinterpret_cast<uintptr_t>(op.from.data) |
-                                           reinterpret_cast<uintptr_t>(op.to.data));
-  const auto most = static_cast<int64_t>(kRankPieceBytes) / from_bytes;
-  with_unit(from_bytes | to_bytes | stride_bytes | (places & 15), [&](auto type) {
+  const int64_t width = op.from.columns * element;
+  const auto bits_of = [&](const View& view) {  // of all that its places are multiples of
+    const auto at = static_cast<int64_t>(reinterpret_cast<uintptr_t>(view.data) & 15);
+    return at | (view.columns * element) | (view.stride * element);
+  };
+  const auto most = static_cast<int64_t>(kRankPieceBytes) / width;
+  with_unit(bits_of(op.from) | bits_of(op.to), [&](auto type) {
     using U = typename decltype(type)::type;
-    constexpr auto kUnit = static_cast<int64_t>(sizeof(U));
+    const auto units = [&](int64_t columns) {
+      return columns * element / static_cast<int64_t>(sizeof(U));
+    };
     for (int64_t row = 0; row < op.from.rows; row += most) {
       const Collect part{.rows = std::min(most, op.from.rows - row),
-                         .from_width = from_bytes / kUnit,
-                         .to_width = to_bytes / kUnit,
-                         .to_stride = stride_bytes / kUnit,
+                         .from_width = units(op.from.columns),
+                         .from_stride = units(op.from.stride),
+                         .to_width = units(op.to.columns),
+                         .to_stride = units(op.to.stride),
                          .first = op.first,
                          .alike = op.alike};
-      U* to = takes ? static_cast<U*>(op.to.data) + row * part.to_stride : nullptr;
-      launch({.grid = dim3(blocks_for(part.rows)), .block = dim3(kThreads), .stream = stream},
-             "collect_columns", collect_kernel<U>,
-             static_cast<const U*>(op.from.data) + row * part.from_width, to, part, areas);
+      U* to = static_cast<U*>(op.to.data);
+      launch(
+          {.grid = dim3(blocks_for(part.rows, areas)), .block = dim3(kThreads), .stream = stream},
+          "collect_columns", collect_kernel<U>,
+          static_cast<const U*>(op.from.data) + row * part.from_stride,
+          to == nullptr ? to : to + row * part.to_stride, part, areas);
     }
   });
 }

@@ -18,6 +18,9 @@ struct RankAreas {
   unsigned char* area[backend::cuda::kMostRanks] = {};
   int rank = 0;
   int ranks = 1;
+  /// Of a call at most: they wait, so those of all ranks on a device must leave room for others'
+  /// kernels. At most kMostRankBlocks, and the same for all ranks.
+  int blocks = 1;
   /// Not 0: a rank has failed, and nobody waits any more. Host memory.
   const int* given_up = nullptr;
 };
@@ -29,7 +32,7 @@ void sum_ranks(const backend::View& values, const RankAreas& areas, cudaStream_t
 /// Columns of several ranks that go side by side: those of rank i * alike become columns [i n, (i +
 /// 1) n) of `to`, where it has them.
 struct RankColumns {
-  backend::View from;  // [rows, n], without gaps
+  backend::View from;  // [rows, n]
   backend::View to;    // [rows, m]; of no data: this rank only hands out
   int first = 0;       // rank of the first columns
   int alike = 1;

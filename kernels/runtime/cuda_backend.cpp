@@ -83,6 +83,7 @@ void CudaBackend::start_launch(const backend::LaunchParts& parts) {
   const size_t product_bytes = backend::product_workspace_bytes(card);
   logits_rows_ = parts.shape.logits_rows;
   const size_t rope_bytes = backend::rope_table_bytes(*parts.shape.spec);
+  products_.set_among_ranks(parts.shape.tensor_ranks > 1);
   products_.use_workspace(parts.device_workspace.data(), product_bytes);
   ropes_.start(*parts.shape.spec, parts.device_workspace.subspan(product_bytes, rope_bytes),
                stream());

@@ -75,6 +75,12 @@ void use_device(int index) {
   check(cudaFree(nullptr), "cudaFree (context)");
 }
 
+bool can_read(int index, int other) {
+  int can = 0;
+  check(cudaDeviceCanAccessPeer(&can, index, other), "cudaDeviceCanAccessPeer");
+  return can != 0;
+}
+
 CardName card_name(int index) {
   CardName name;
   char address[32] = {};
@@ -147,6 +153,7 @@ DeviceMemory::DeviceMemory(size_t bytes) : device_(current_device()) {
 
 DeviceMemory::~DeviceMemory() {
   if (data_ != nullptr) device_bytes.at(static_cast<size_t>(device_)) -= bytes_;
+  ignore(cudaSetDevice(device_));
   ignore(cudaFree(data_));
 }
 

@@ -26,6 +26,9 @@ void set_device(int index);
 void use_device(int index);
 int current_device();
 
+/// Whether a device can read another one's memory.
+bool can_read(int index, int other);
+
 /// What NVML calls a device.
 CardName card_name(int index);
 

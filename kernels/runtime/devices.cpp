@@ -33,6 +33,9 @@ std::vector<DeviceInfo> list_devices() {
     // Without a context on each, which would cost every card half a gigabyte.
     const uint64_t used = kernels::device_bytes_in_use(index).value_or(0);
     info.free_bytes = info.total_bytes - std::min(info.total_bytes, used);
+    for (int other = 0; other < count; ++other) {
+      if (other != index && kernels::can_read(index, other)) info.peers.push_back(other);
+    }
     devices.push_back(info);
   }
   return devices;

@@ -36,12 +36,16 @@ void allow_overlap(Overlap overlap) {
 bool can_overlap(const void* kernel) {
   Kernels& met = kernels_met();
   const std::pair key(current_device(), kernel);
-  const std::lock_guard lock(met.mutex);
-  const auto found = met.overlap.find(key);
-  if (found != met.overlap.end()) return found->second;
+  {
+    const std::lock_guard lock(met.mutex);
+    const auto found = met.overlap.find(key);
+    if (found != met.overlap.end()) return found->second;
+  }
+  // Without the lock: others' launches need not wait for what is loaded here.
   note_kernel_load();
   cudaFuncAttributes attributes{};
   check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+  const std::lock_guard lock(met.mutex);
   // Of machine code, too, this is what it was compiled for; binaryVersion is the device's.
   return met.overlap[key] = met.allowed && attributes.ptxVersion >= kWaits;
 }

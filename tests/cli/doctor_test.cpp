@@ -65,3 +65,16 @@ TEST_CASE("a check is good where tokens are the same and the difference is allow
   CHECK_THAT(findings_text(findings), Contains("FAILED x: refused"));
   CHECK(parse_json<Json>(findings_json(findings))["good"] == false);
 }
+
+TEST_CASE("of several devices it is told which read whose memory") {
+  Findings findings;
+  findings.devices = {{.index = 0, .name = "one"}};
+  CHECK_THAT(findings_text(findings), !Contains("reads memory of"));
+  findings.devices[0].peers = {1, 3};
+  findings.devices.push_back({.index = 2, .name = "other"});
+  CHECK_THAT(findings_text(findings),
+             Contains("reads memory of   1, 3\n") && Contains("reads memory of   no other device"));
+  const Json devices = parse_json<Json>(findings_json(findings))["devices"];
+  CHECK(devices[0]["peers"] == Json({1, 3}));
+  CHECK(devices[1]["peers"] == Json::array());
+}

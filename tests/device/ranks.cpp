@@ -68,14 +68,25 @@ class Devices {
   int count_ = 0;
 };
 
-std::vector<Request> short_requests(int64_t vocab_size, size_t count) {
+/// drawn: by the device alone, so that steps run ahead, for long enough that what one draws is an
+/// input of those after it.
+enum class Requests : uint8_t { mixed, drawn };
+
+std::vector<Request> short_requests(int64_t vocab_size, Requests kind) {
+  const bool drawn = kind == Requests::drawn;
   std::vector<Request> requests = mixed_requests(vocab_size);
-  requests.resize(std::min(requests.size(), count));
+  requests.resize(4);
   for (Request& request : requests) {
-    request.sampling.max_tokens = std::min<int64_t>(request.sampling.max_tokens, 4);
+    engine::SamplingParams& sampling = request.sampling;
+    sampling.max_tokens = std::min<int64_t>(sampling.max_tokens, 4);
     request.prompt.resize(std::min<size_t>(request.prompt.size(), 20));
-    request.sampling.stop.clear();
-    request.sampling.detokenize = false;
+    sampling.stop.clear();
+    sampling.detokenize = false;
+    if (!drawn) continue;
+    sampling.max_tokens = 10;
+    sampling.logprobs.reset();
+    sampling.prompt_logprobs.reset();
+    sampling.repetition_penalty = 1.1;
   }
   return requests;
 }
@@ -95,12 +106,12 @@ Tokens tokens_of(const std::map<uint64_t, RequestOutput>& outputs) {
 
 /// Answers of the ranks are those of one on the CPU.
 void check_width(const model::ModelSpec& spec, const checkpoint::WeightReader& reader,
-                 const Width& width, bool recorded) {
+                 const Width& width, bool recorded, Requests kind = Requests::mixed) {
   INFO(width.tensor << " x " << width.stages << " x " << width.copies
                     << (recorded ? ", recorded" : ""));
   const Devices devices(static_cast<int>(width.tensor * width.stages * width.copies));
   if (devices.none()) return;
-  const std::vector<Request> requests = short_requests(spec.vocab_size, 4);
+  const std::vector<Request> requests = short_requests(spec.vocab_size, kind);
   EngineOptions alone = options_with(1, 64, 64, DType::f32);
   alone.prefix_caching = false;
   const auto cpu = testing::cpu_backend();
@@ -123,10 +134,11 @@ void check_width(const model::ModelSpec& spec, const checkpoint::WeightReader& r
   }
 }
 
-void check_width(const std::string& name, const Width& width, bool recorded = false) {
+void check_width(const std::string& name, const Width& width, bool recorded = false,
+                 Requests kind = Requests::mixed) {
   INFO(name);
   TinyModel model(name);
-  check_width(model.spec(), model.reader(), width, recorded);
+  check_width(model.spec(), model.reader(), width, recorded, kind);
 }
 
 /// Of quantised weights whose groups ranks do not cut, computed from as they are: inputs that are
@@ -142,7 +154,8 @@ void check_quantised(const std::string& name, const Width& width) {
 }  // namespace
 
 TEST_CASE("tensor-parallel ranks on devices answer as one on the CPU") {
-  check_width("llama", {.tensor = 2}, true);
+  check_width("llama", {.tensor = 2}, false);
+  check_width("llama", {.tensor = 2}, true, Requests::drawn);
 }
 
 TEST_CASE("stages and copies on devices answer as one rank on the CPU") {
@@ -165,6 +178,13 @@ TEST_CASE("mixtures and recurrent models answer on ranks of devices as on one", 
       check_width(name, {.tensor = tensor}, true);
       check_width(name, {.tensor = tensor, .stages = 2});
     }
+  }
+  // Norms over the heads of all ranks, thresholds over all columns.
+  for (const char* name : {"gemma3n", "kimi_linear", "minimax"}) {
+    INFO(name);
+    const testing::RankSubject subject(std::filesystem::path(PLIMSOLL_SOURCE_DIR) /
+                                       "tests/data/golden/more_models" / name);
+    check_width(subject.spec(), subject.reader(), {.tensor = 2}, true);
   }
 }
 

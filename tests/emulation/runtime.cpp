@@ -2,6 +2,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "cuda_runtime.h"
@@ -9,6 +11,8 @@
 #include "emulation/streams.h"
 
 namespace plimsoll::emulation {
+
+thread_local int device_here = 0;
 
 namespace {
 
@@ -27,7 +31,10 @@ Allocations& allocations() {
   return instance;
 }
 
-thread_local int device_here = 0;
+std::set<std::pair<int, int>>& open_peers() {
+  static std::set<std::pair<int, int>> instance;
+  return instance;
+}
 
 std::map<const void*, size_t>& allowed_shared() {
   static std::map<const void*, size_t> instance;
@@ -129,7 +136,9 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
-  return card.peers && peer != device_here ? cudaSuccess : cudaErrorInvalidValue;
+  if (!card.peers || peer == device_here) return cudaErrorInvalidValue;
+  const bool is_new = open_peers().emplace(device_here, peer).second;
+  return is_new ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};

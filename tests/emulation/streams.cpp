@@ -34,6 +34,7 @@ struct GraphExec {
   std::vector<Work> work;
 };
 struct Stream {
+  int device = 0;
   std::unique_ptr<Graph> capture;
   KernelQueue kernels;
   std::deque<Work> waiting;
@@ -43,6 +44,7 @@ struct Stream {
   std::jthread driver;
 };
 struct Event {
+  int device = 0;
   std::chrono::steady_clock::time_point time;
   Stream* stream = nullptr;  // where it was recorded last
   uint64_t after = 0;        // as many pieces of work as that stream had been given by then
@@ -191,6 +193,11 @@ void submit_work(cudaStream_t stream, Work work) {
 
 }  // namespace
 
+cudaError_t check_device(cudaStream_t stream) {
+  const bool here = stream == nullptr || stream->device == device_here;
+  return here ? cudaSuccess : cudaErrorInvalidValue;
+}
+
 void submit(cudaStream_t stream, std::function<void()> work) {
   submit_work(stream, {.other = std::move(work), .kernel = {}});
 }
@@ -213,6 +220,7 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   const std::lock_guard lock(mutex);
   *stream = new Stream;
+  (*stream)->device = device_here;
   streams.insert(*stream);
   return cudaSuccess;
 }
@@ -246,6 +254,7 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) {
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = new Event;
+  (*event)->device = device_here;
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -254,6 +263,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(mutex);
+  if (stream != nullptr && stream->device != event->device) return cudaErrorInvalidValue;
   if (streams_are == Streams::at_once && stream != nullptr) {
     const Busy busy(*stream);
     stream->kernels.finish();

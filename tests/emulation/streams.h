@@ -16,6 +16,9 @@ void set_streams(Streams when);
 /// While one of the host's threads keeps it no other changes what the runtime knows of memory.
 std::unique_lock<std::mutex> host_lock();
 
+/// That the calling thread has chosen.
+extern thread_local int device_here;
+
 /// Lets another of the host's threads go on, whose kernels run then.
 void hand_turn_on();
 

@@ -55,6 +55,7 @@ class Ranks {
   [[nodiscard]] RankAreas areas(size_t rank) const {
     RankAreas areas{.rank = static_cast<int>(rank),
                     .ranks = static_cast<int>(memory_.size()),
+                    .blocks = 4,
                     .given_up = static_cast<const int*>(given_up_.data())};
     for (size_t i = 0; i < memory_.size(); ++i) {
       areas.area[i] = static_cast<unsigned char*>(memory_[i]->data());
@@ -168,6 +169,21 @@ TEST_CASE("ranks that have the same columns are asked once") {
     const std::vector<float> found = all.download(rank);
     for (size_t i = 0; i < found.size(); ++i) {
       CHECK(found[i] == own.host[i % 16 / 8 * 2][i / 16 * 8 + i % 8]);
+    }
+  }
+}
+
+TEST_CASE("columns that ranks share may lie in wider rows") {
+  Ranks team(2);
+  const Matrices wide(2, 3, 10), all(2, 3, 8);
+  team.run([&](size_t rank, const RankAreas& areas, cudaStream_t stream) {
+    const View from = wide.view(rank).slice_columns(2, 4);
+    collect_columns({.from = from, .to = all.view(rank)}, areas, stream);
+  });
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const std::vector<float> found = all.download(rank);
+    for (size_t i = 0; i < found.size(); ++i) {
+      CHECK(found[i] == wide.host[i % 8 / 4][i / 8 * 10 + 2 + i % 4]);
     }
   }
 }

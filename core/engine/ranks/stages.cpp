@@ -209,14 +209,42 @@ void Stages::borrow(const Stages& owner, uint64_t seed) {
   }
 }
 
+// What a launch meets for the first time it may load, which stops a device. So nobody waits for
+// others meanwhile: values do not matter yet.
 void Stages::finish_launch() {
+  for (const auto& team : teams_) {
+    if (!shares_memory()) team->give_up();
+  }
   on_all([&](size_t rank) {
     Stage& stage = *stages_[rank];
+    if (shares_memory()) return;
     BatchBuilder builder(stage.launch.batch, stage.layout.limits, stage.rank.backend->footprint(),
                          stage.layout.recorded_sizes);
-    if (!stage.rank.backend->footprint().shares_memory()) stage.runner.warm_up(builder);
-    stage.rank.backend->finish_launch();
+    stage.runner.warm_up(builder);
+    stage.rank.backend->settle();
   });
+  for (const auto& team : teams_) team->take_up();
+  on_all([&](size_t rank) {
+    if (!team_of_.empty() && team_of_[rank] != nullptr) team_of_[rank]->prove();
+    stages_[rank]->rank.backend->finish_launch();
+  });
+}
+
+void Stages::await_step(const backend::BatchMeta& step) {
+  on_all([&](size_t rank) { stages_[rank]->rank.backend->await_step(step); });
+}
+
+Stages::~Stages() {
+  if (shares_memory()) return;
+  give_up();
+  for (const auto& stage : stages_) {
+    try {
+      stage->rank.backend->use_here();
+      stage->rank.backend->settle();
+    } catch (const std::exception&) {
+      // It is lost; whoever met that first has said so.
+    }
+  }
 }
 
 std::vector<MeasuredRegion> Stages::measured(size_t rank, int64_t kv_blocks) const {

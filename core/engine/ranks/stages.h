@@ -78,6 +78,10 @@ class Stages {
  public:
   /// Takes their arenas. Throws as LaunchMemory.
   explicit Stages(const CopyRanks& copy);
+  /// Other ranks may still read what one of them has: all are waited for.
+  ~Stages();
+  Stages(const Stages&) = delete;
+  Stages& operator=(const Stages&) = delete;
 
   /// Puts the weights in place, on all ranks at once.
   void load(uint64_t seed);
@@ -93,6 +97,8 @@ class Stages {
   /// Runs a round, in which `entering` enters (null: none does; it must live until it ends).
   /// `read`, as StepRunner's, is called for the step that ends, by the thread of reading().
   void run(const Step* entering, const Reader& read);
+  /// Waits for a step on all ranks, each of which may fail. Not from a Reader.
+  void await_step(const backend::BatchMeta& step);
   /// No step is in the pipeline.
   [[nodiscard]] bool idle() const;
   /// Lets those go that serve in other processes; `kv_blocks` were in use at most.
@@ -125,6 +131,9 @@ class Stages {
   /// f(its first rank) for each process that serves and has ranks below `end`.
   void for_each_server(size_t end, const std::function<void(int64_t)>& f);
   [[nodiscard]] Communicator& world(size_t index);
+  [[nodiscard]] bool shares_memory() const {
+    return stages_.front()->rank.backend->footprint().shares_memory();
+  }
   /// The first rank of the last stage, by its number in the copy.
   [[nodiscard]] size_t last() const { return static_cast<size_t>(size_of_copy_) - tensor_ranks_; }
   [[nodiscard]] bool reads_own() const { return own_.has(static_cast<int64_t>(last())); }

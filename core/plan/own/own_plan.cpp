@@ -158,11 +158,7 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
         args.processor_cache_gib));
   }
   if (args.tensor_parallel * args.pipeline_parallel == 1) return;
-  if (!result.gpu.empty()) {
-    result.notes.emplace_back(
-        "this is what each rank would hold: run has ranks on the processor alone so far");
-  } else if (const std::string why = shard::tensor_refusal(spec, args.tensor_parallel);
-             !why.empty()) {
+  if (const std::string why = shard::tensor_refusal(spec, args.tensor_parallel); !why.empty()) {
     result.notes.push_back("this is what each rank would hold, but " + why);
   }
   const auto copied = std::ranges::find_if(spec.layers, [&](const model::LayerSpec& layer) {

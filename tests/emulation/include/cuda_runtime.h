@@ -267,6 +267,8 @@ namespace plimsoll::emulation {
 /// Runs work now, or keeps it for the graph that the stream is capturing.
 void submit(cudaStream_t stream, std::function<void()> work);
 void submit(cudaStream_t stream, Kernel kernel);
+/// cudaErrorInvalidValue: kernels are launched in streams of the current device alone.
+cudaError_t check_device(cudaStream_t stream);
 /// cudaErrorInvalidValue: more shared memory than the function was allowed.
 cudaError_t check_shared(const void* function, size_t bytes);
 }  // namespace plimsoll::emulation
@@ -278,6 +280,8 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   const cudaError_t allowed =
       check_shared(reinterpret_cast<const void*>(kernel), config->dynamicSmemBytes);
   if (allowed != cudaSuccess) return allowed;
+  const cudaError_t here = check_device(config->stream);
+  if (here != cudaSuccess) return here;
   const dim3 grid = config->gridDim;
   const dim3 block = config->blockDim;
   submit(config->stream,
