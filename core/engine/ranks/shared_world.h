@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "backend/backend.h"
 #include "engine/ranks/communicator.h"
 
 namespace plimsoll::engine {
