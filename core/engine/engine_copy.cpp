@@ -169,7 +169,10 @@ void Engine::Copy::start(const std::vector<Piece>& pieces) {
 
 void Engine::Copy::run(const Step* entering) {
   stages.run(entering, [&](const Step& ending, const LogitsSlice& slice) {
-    take_drawn();  // a rank's own thread: the others wait by themselves
+    if (under_way != nullptr) {  // by a rank's own thread: the others wait by themselves
+      backend.await_step(under_way->meta);
+      take_drawn();
+    }
     settle_rows(ending, slice);
   });
 }
@@ -185,16 +188,13 @@ void Engine::Copy::encode_pictures() {
 }
 
 void Engine::Copy::settle() {
-  if (under_way != nullptr && !backend.footprint().shares_memory()) {
-    stages.await_step(under_way->meta);
-  }
+  if (under_way == nullptr) return;
+  stages.await_step(under_way->meta);
   take_drawn();
 }
 
 void Engine::Copy::take_drawn() {
-  if (under_way == nullptr) return;
   const Step& step = *std::exchange(under_way, nullptr);
-  backend.await_step(step.meta);
   for (size_t entry = 0; entry < step.drawn.size(); ++entry) {
     const WantedRow& wanted = step.drawn[entry];
     wanted.sequence->pending = -1;

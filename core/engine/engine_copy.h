@@ -39,7 +39,7 @@ struct Engine::Copy {
   void run(const Step* entering);
   /// Waits for the step under way, on all ranks, and takes in what it drew.
   void settle();
-  /// On this rank alone.
+  /// Of a step that was waited for.
   void take_drawn();
   void settle_rows(const Step& step, const LogitsSlice& slice);
   void settle(ScoredRow& row);
