@@ -38,7 +38,8 @@ enum class Form : uint8_t { number, list };
 
 template <typename Integer>
 std::optional<Integer> setting(const char* name, Integer least, std::string& fault,
-                               Form form = Form::number) {
+                               Form form = Form::number,
+                               Integer most = std::numeric_limits<Integer>::max()) {
   const std::optional<std::string> text = variable(name);
   if (!text) return std::nullopt;
   const std::string_view first =
@@ -47,9 +48,9 @@ std::optional<Integer> setting(const char* name, Integer least, std::string& fau
   const char* const last = first.data() + first.size();
   Integer value{};
   const auto [end, error] = std::from_chars(first.data(), last, value);
-  if (error == std::errc() && end == last && value >= least) return value;
+  if (error == std::errc() && end == last && value >= least && value <= most) return value;
   fault = fmt::format("{}={}: expected a whole number from {} to {}; correct it or unset it", name,
-                      *text, least, std::numeric_limits<Integer>::max());
+                      *text, least, most);
   return std::nullopt;
 }
 
@@ -123,6 +124,9 @@ Environment read_environment() {
   environment.layer_partition = variable("VLLM_PP_LAYER_PARTITION");
   environment.mm_input_cache = setting<int>("VLLM_MM_INPUT_CACHE_GIB", 0, environment.fault);
   environment.source_date_epoch = setting<int64_t>("SOURCE_DATE_EPOCH", 0, environment.fault);
+  environment.ranks_per_device =
+      setting<int>("PLIMSOLL_RANKS_PER_DEVICE", 1, environment.fault, Form::number, 8)
+          .value_or(environment.ranks_per_device);
   environment.job_place = job_place(environment.fault);
   environment.mpi = mpi_place();
   environment.columns = number<int>("COLUMNS", 1);

@@ -32,6 +32,7 @@ struct Environment {
   std::optional<std::string> layer_partition;  // VLLM_PP_LAYER_PARTITION
   std::optional<int> mm_input_cache;           // VLLM_MM_INPUT_CACHE_GIB
   std::optional<int64_t> source_date_epoch;    // SOURCE_DATE_EPOCH, seconds
+  int ranks_per_device = 1;                    // PLIMSOLL_RANKS_PER_DEVICE
   std::optional<int> columns;                  // COLUMNS
   std::optional<JobPlace> job_place;           // Kubernetes, Slurm, MPI, torchrun
   std::optional<MpiPlace> mpi;                 // mpirun, mpiexec, srun --mpi=pmi2 or pmix

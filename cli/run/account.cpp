@@ -22,7 +22,8 @@ int exit_status(const batch::RunCounts& counts) {
 // after the launch, so the end shows the peak.
 void add_cards(const Launch& launch, batch::MemoryReport& memory) {
   const DeviceSetup& setup = launch.setup;
-  const uint64_t ranks = launch.others.size() + 1;
+  const RankBackends backends = launch.backends();
+  const uint64_t ranks = backends.size();
   const auto each = static_cast<size_t>(launch.device.ranks_per_card);
   uint64_t arenas = 0;
   for (const batch::MemoryLine& line : memory.lines) arenas += line.measured.value_or(0);
@@ -32,8 +33,8 @@ void add_cards(const Launch& launch, batch::MemoryReport& memory) {
   uint64_t all = 0;
   backend::DeviceMemory fullest;
   for (size_t rank = 0; rank < ranks; rank += each) {
-    const backend::Backend& backend = rank == 0 ? *launch.backend : *launch.others[rank - 1];
-    const backend::DeviceMemory now = backend::device_memory(backend, launch.spec, setup.graphs);
+    const backend::DeviceMemory now =
+        backend::device_memory(*backends[rank], launch.spec, setup.graphs);
     // Our own count has the arena alone, which is measured anyway.
     if (now.source == backend::MemorySource::allocations) return;
     all += now.process;

@@ -4,9 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -22,27 +20,12 @@ namespace {
 
 /// Kept free of what the driver says is free: other processes move.
 constexpr uint64_t kMargin = uint64_t{64} << 20;
-constexpr int64_t kMostRanksOfCard = 8;
 
 int64_t ranks_of(const plan::EngineArgs& args) {
   return args.tensor_parallel * args.pipeline_parallel * args.data_parallel;
 }
 
 }  // namespace
-
-int64_t ranks_per_card() {
-  const char* const name = "PLIMSOLL_RANKS_PER_DEVICE";
-  const char* value = std::getenv(name);
-  if (value == nullptr || *value == 0) return 1;
-  int64_t ranks = 0;
-  const char* end = value + std::strlen(value);
-  const auto [at, error] = std::from_chars(value, end, ranks);
-  if (error != std::errc() || at != end || ranks < 1 || ranks > kMostRanksOfCard) {
-    fail(ExitCode::usage, "{} is '{}': it is a number of ranks, 1 to {}", name, value,
-         kMostRanksOfCard);
-  }
-  return ranks;
-}
 
 void take_cards(const plan::EngineArgs& args, const std::vector<backend::DeviceInfo>& there,
                 DeviceChoice& choice) {
@@ -70,7 +53,6 @@ void take_cards(const plan::EngineArgs& args, const std::vector<backend::DeviceI
 
 void choose_card(const EngineFlags& flags, DeviceChoice& choice) {
   if (flags.device == "cpu") return;
-  choice.ranks_per_card = ranks_per_card();
   // The streams of ranks that wait for each other must not share one of the card's queues.
   if (choice.ranks_per_card > 1) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const std::vector<backend::DeviceInfo> cards = backend::list_devices();

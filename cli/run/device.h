@@ -18,9 +18,9 @@ namespace plimsoll::cli {
 struct DeviceChoice {
   std::optional<backend::DeviceInfo> card;  // the first; absent: the CPU
   std::vector<backend::DeviceInfo> cards;   // that ranks have, alike
-  int64_t ranks_per_card = 1;
-  std::string why_no_card;  // of a machine that has one; to tell the user
-  bool overlap = true;      // of kernels on a card
+  int64_t ranks_per_card = 1;               // Environment::ranks_per_device
+  std::string why_no_card;                  // of a machine that has one; to tell the user
+  bool overlap = true;                      // of kernels on a card
   backend::CpuOptions cpu;
   std::optional<int64_t> tensor_ranks;  // of a stage that this process has; absent: all
 };
@@ -36,10 +36,6 @@ void take_cards(const plan::EngineArgs& args, const std::vector<backend::DeviceI
 
 /// Whether kernels on a card may start before the ones ahead have ended: unless PLIMSOLL_PDL is 0.
 bool kernels_may_overlap();
-
-/// Ranks that share a card, for tests on few: PLIMSOLL_RANKS_PER_DEVICE, else 1. Throws
-/// Error(usage).
-int64_t ranks_per_card();
 
 /// Of a rank. Throws Error when it cannot be had.
 std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags, const DeviceChoice& choice,
@@ -66,7 +62,7 @@ struct DeviceSetup {
 };
 
 /// Backends of a launch's ranks, which run what `stages` are.
-using RankBackends = std::vector<const backend::Backend*>;
+using RankBackends = std::vector<backend::Backend*>;
 
 /// Sets what `engine` must know of the device; on cards, the budget. `stages` are the spec's.
 DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,

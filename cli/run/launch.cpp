@@ -151,8 +151,7 @@ void make_engine(const checkpoint::WeightSource* source, const engine::EngineOpt
   const int64_t tensor = launch.tensor_ranks;
   const int64_t of_copy = std::ssize(launch.stages) * tensor;
   const engine::RankRange here = engine::own_ranks(processes, of_copy);
-  std::vector<backend::Backend*> backends{launch.backend.get()};
-  for (const auto& other : launch.others) backends.push_back(other.get());
+  const RankBackends backends = launch.backends();
   auto next = backends.begin();
   for (int64_t i = 0; i < of_copy * options.copies; ++i) {
     const int64_t rank = i % of_copy;
@@ -174,14 +173,18 @@ void make_engine(const checkpoint::WeightSource* source, const engine::EngineOpt
       std::make_unique<engine::Engine>(launch.spec, ranks, tokenizer, options, processes);
 }
 
+/// Tells it, and keeps it for the report.
+void note(const RunOptions& options, Launch& launch, const std::string& text) {
+  launch.setup.notes.push_back(text);
+  if (!options.quiet) say(text);
+}
+
 /// What the launched cards have to say, and whether each has no more than it may.
-void check_cards(const RunOptions& options, const RankBackends& backends, Launch& launch) {
-  std::vector<std::string>& notes = launch.setup.notes;
-  for (const backend::Backend* backend : backends) {
-    for (const std::string& note : backend::device_notes(*backend)) {
-      if (std::ranges::find(notes, note) != notes.end()) continue;
-      notes.push_back(note);
-      if (!options.quiet) say(note);
+void check_cards(const RunOptions& options, Launch& launch) {
+  const std::vector<std::string>& known = launch.setup.notes;
+  for (const backend::Backend* backend : launch.backends()) {
+    for (const std::string& text : backend::device_notes(*backend)) {
+      if (std::ranges::find(known, text) == known.end()) note(options, launch, text);
     }
     check_ceiling(launch.setup, backend::device_memory(*backend, launch.spec, launch.setup.graphs),
                   launch.device.ranks_per_card);
@@ -194,13 +197,12 @@ void bound_pictures(const RunOptions& options, const memory::Available& before, 
   const size_t own = launch.device.card ? plan.host_bytes : plan.total_bytes;
   size_t& kept = launch.pictures.cache_bytes;
   const size_t asked = kept;
-  kept = kept_picture_bytes(asked, before.bytes, own * (launch.others.size() + 1));
+  kept = kept_picture_bytes(asked, before.bytes, own * launch.backends().size());
   if (kept == asked || !launch.pictures.refusal.empty()) return;
-  launch.setup.notes.push_back(
-      fmt::format("--mm-processor-cache-gb: {} of processed pictures are kept in place of {}: what "
-                  "is left of the host's memory ({}) has no room for more",
-                  size_text(kept), size_text(asked), before.bound));
-  if (!options.quiet) say(launch.setup.notes.back());
+  note(options, launch,
+       fmt::format("--mm-processor-cache-gb: {} of processed pictures are kept in place of {}: "
+                   "what is left of the host's memory ({}) has no room for more",
+                   size_text(kept), size_text(asked), before.bound));
 }
 
 /// What processes must have alike beside their layouts.
@@ -226,8 +228,15 @@ batch::RequestFields apply(const OrderedJson& fields, const batch::RequestFields
 
 }  // namespace
 
+RankBackends Launch::backends() const {
+  RankBackends backends{backend.get()};
+  for (const auto& other : others) backends.push_back(other.get());
+  return backends;
+}
+
 DeviceChoice choose_device(const RunOptions& options, const Environment& environment) {
   DeviceChoice choice;
+  choice.ranks_per_card = environment.ranks_per_device;
   choose_card(options.launch, choice);
   choice.overlap = kernels_may_overlap();
   backend::CpuOptions& cpu = choice.cpu;
@@ -285,9 +294,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   engine::EngineOptions engine = engine_options(options, arguments, *launch);
   if (processes != nullptr) processes->agree(facts_of(options, environment, folder, *launch));
   divide(options.launch, arguments.args, processes, *launch);
-  RankBackends backends{launch->backend.get()};
-  for (const auto& other : launch->others) backends.push_back(other.get());
-  launch->setup = apply_device(options.launch, launch->device, backends, launch->spec,
+  launch->setup = apply_device(options.launch, launch->device, launch->backends(), launch->spec,
                                plan::own::stage_views(launch->stages), engine);
   const std::string narrowed = plan::own::dtype_note(launch->spec, options.launch.args);
   if (!narrowed.empty()) launch->setup.notes.push_back(narrowed);
@@ -297,7 +304,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   const memory::Available before = memory::available_memory();
   make_engine(weights.source(), engine, processes, *launch);
   if (launch->engine) bound_pictures(options, before, *launch);
-  if (launch->device.card) check_cards(options, backends, *launch);
+  if (launch->device.card) check_cards(options, *launch);
   return launch;
 }
 

@@ -39,6 +39,9 @@ struct Launch {
   std::vector<std::unique_ptr<checkpoint::CountedSource>> sources;
   std::unique_ptr<engine::Engine> engine;      // null in a process that serves
   std::unique_ptr<engine::RankServer> server;  // null in all others
+
+  /// Of the ranks that this process has.
+  [[nodiscard]] RankBackends backends() const;
 };
 
 /// The card, if any; instruction set and threads. Throws Error(usage).

@@ -77,6 +77,10 @@ class Footprint {
   [[nodiscard]] virtual int64_t largest_drawn_top_k() const { return 1024; }
   /// Steps that may be enqueued before the results of an earlier one are read: 0 or 1.
   [[nodiscard]] virtual int ahead() const { return 0; }
+  /// Arrays of steps in turn, where a pipeline has so many stages.
+  [[nodiscard]] int64_t slabs(int64_t stages) const {
+    return stages > ahead() ? stages : ahead() + 1;
+  }
   /// Whether the ops of image encoders run.
   [[nodiscard]] virtual bool sees_pictures() const { return false; }
   /// Whether steps of equal size are recorded and replayed (run_step).

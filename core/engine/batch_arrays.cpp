@@ -70,8 +70,7 @@ BatchArrays::BatchArrays(memory::Arena& device, memory::Arena& host, const Batch
   const size_t bytes = slab_bytes(shape);
   device_base_ = device.take_array<std::byte>("batch metadata", bytes);
   device_drawn_ = take_span<int32_t>(device, "drawn tokens", shape.limits.sequences);
-  const int64_t slabs = std::max<int64_t>(shape.steps, footprint.ahead() + 1);
-  for (int64_t slot = 0; slot < slabs; ++slot) {
+  for (int64_t slot = 0; slot < footprint.slabs(shape.steps); ++slot) {
     host_bases_.push_back(host.take_array<std::byte>("batch metadata", bytes));
     memory::Arena inside = host.is_counting() ? memory::Arena::counting()
                                               : memory::Arena::placing(host_bases_.back(), bytes);

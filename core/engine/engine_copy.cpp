@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <exception>
 #include <iterator>
 #include <span>
 #include <utility>
@@ -71,16 +70,6 @@ Engine::Copy::Copy(const model::ModelSpec& model_spec, const CopyRanks& ranks,
   owner == nullptr ? stages.load(options.seed) : stages.borrow(owner->stages, options.seed);
   stages.finish_launch();
   stats.kv_blocks = layout.num_blocks;
-}
-
-// The device may still be writing into the memory that is about to go.
-Engine::Copy::~Copy() {
-  if (under_way == nullptr) return;
-  try {
-    stages.await_step(under_way->meta);
-  } catch (const std::exception&) {
-    // It is lost; whoever met that first has said so.
-  }
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved into the map

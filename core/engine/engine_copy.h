@@ -23,8 +23,6 @@ struct Engine::Copy {
   Copy(const model::ModelSpec& model_spec, const CopyRanks& ranks,
        const text::Tokenizer* model_tokenizer, EngineOptions engine_options, const Copy* owner);
 
-  ~Copy();
-
   void add(Request request);
   void step(std::vector<RequestOutput>& finished);
 

@@ -100,8 +100,7 @@ void CudaBackend::start_launch(const backend::LaunchParts& parts) {
   loader_ =
       std::make_unique<Loader>(parts.host_workspace, backend::kLoadPieceBytes, pool_, info.index);
   finished_.clear();
-  const int64_t slots = std::max<int64_t>(parts.shape.stages, footprint().ahead() + 1);
-  for (int64_t slot = 0; slot < slots; ++slot) {
+  for (int64_t slot = 0; slot < footprint().slabs(parts.shape.stages); ++slot) {
     finished_.push_back(std::make_unique<Event>());
   }
 }

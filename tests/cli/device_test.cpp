@@ -1,8 +1,6 @@
 // Flags of where to run.
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
-#include <memory>
 
 #include "backend/pci_cards.h"
 #include "cli/program.h"
@@ -167,19 +165,4 @@ TEST_CASE("each rank has a card, and all are of one kind") {
   there[1].compute_capability = 89;
   CHECK(taken(1, 1) == 1);
   CHECK_THROWS_WITH(taken(2, 1), Contains("GPU 0 is a H100, GPU 1 a L40S"));
-}
-
-TEST_CASE("ranks that share a card are a small number") {
-  const auto with = [](const char* value) {
-    setenv("PLIMSOLL_RANKS_PER_DEVICE", value, 1);
-    const std::shared_ptr<void> unset(nullptr,
-                                      [](void*) { unsetenv("PLIMSOLL_RANKS_PER_DEVICE"); });
-    return ranks_per_card();
-  };
-  CHECK(ranks_per_card() == 1);
-  CHECK(with("") == 1);
-  CHECK(with("4") == 4);
-  for (const char* wrong : {"0", "9", "two", "2x", "-1"}) {
-    CHECK_THROWS_WITH(with(wrong), Contains("PLIMSOLL_RANKS_PER_DEVICE is '"));
-  }
 }

@@ -126,3 +126,17 @@ TEST_CASE("kept pictures leave as much again of the host's memory") {
   CHECK(kept_picture_bytes(0, 9 * kGiB, 0) == 0);
   CHECK(kept_picture_bytes(4 * kGiB, -1, 0) == 0);
 }
+
+TEST_CASE("ranks that share a card are a small number") {
+  const auto with = [](const char* value) {
+    const Variable variable("PLIMSOLL_RANKS_PER_DEVICE", value);
+    return read_environment();
+  };
+  CHECK(read_environment().ranks_per_device == 1);
+  CHECK(with("").ranks_per_device == 1);
+  CHECK(with("4").ranks_per_device == 4);
+  for (const std::string wrong : {"0", "9", "two", "2x", "-1"}) {
+    CHECK_THAT(with(wrong.c_str()).fault, Catch::Contains("PLIMSOLL_RANKS_PER_DEVICE=" + wrong +
+                                                          ": expected a whole number from 1 to 8"));
+  }
+}

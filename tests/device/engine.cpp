@@ -1,18 +1,15 @@
 // The engine on a device: recorded steps, drawing, running ahead. In float32 the device says what
 // the CPU says.
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "backend/device.h"
+#include "device/on_device.h"
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
 #include "kernels/runtime/device.h"
-#include "skipped.h"
 
 #ifdef PLIMSOLL_EMULATION
 #include "emulation/card.h"
@@ -21,38 +18,20 @@
 
 using namespace plimsoll;
 using namespace plimsoll::engine;
+using testing::does_everything;
+using testing::has_device;
+using testing::may_do_everything;
 using testing::mixed_requests;
 using testing::options_with;
 using testing::run_all;
 using testing::TinyModel;
+using testing::Tokens;
+using testing::tokens_of;
 
 namespace {
 
-bool has_device() {
-  if (!backend::list_devices().empty()) return true;
-  testing::skip("there is no device");
-  return false;
-}
-
 std::unique_ptr<backend::Backend> device_backend(bool deterministic = false) {
   return backend::make_device_backend({.index = 0, .threads = 2, .deterministic = deterministic});
-}
-
-/// The emulator needs minutes for everything: it does little of it unless PLIMSOLL_EMULATE_ALL is
-/// set.
-bool does_everything() {
-#ifdef PLIMSOLL_EMULATION
-  return std::getenv("PLIMSOLL_EMULATE_ALL") != nullptr;
-#else
-  return true;
-#endif
-}
-
-bool may_do_everything() {
-  if (!has_device()) return false;
-  if (!does_everything())
-    testing::skip("the emulator needs minutes for it: PLIMSOLL_EMULATE_ALL=1");
-  return does_everything();
 }
 
 /// The first `count` of the mixed requests, cut short.
@@ -65,19 +44,6 @@ std::vector<Request> short_requests(int64_t vocab_size, size_t count) {
     request.prompt.resize(std::min<size_t>(request.prompt.size(), all ? 40 : 20));
   }
   return requests;
-}
-
-using Tokens = std::map<uint64_t, std::vector<std::string>>;
-Tokens tokens_of(const std::map<uint64_t, RequestOutput>& outputs) {
-  Tokens tokens;
-  for (const auto& [tag, output] : outputs) {
-    INFO("request " << tag);
-    REQUIRE_FALSE(output.failure);
-    for (const Completion& completion : output.completions) {
-      tokens[tag].push_back(fmt::format("{}", fmt::join(completion.token_ids, " ")));
-    }
-  }
-  return tokens;
 }
 
 void check_same(const Tokens& found, const Tokens& expected) {

@@ -1,11 +1,10 @@
 // The golden models on a device; in emulation where the program is built so.
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <string>
 
 #include "backend/device.h"
 #include "conformance/golden_models.h"
-#include "skipped.h"
+#include "device/on_device.h"
 
 using namespace plimsoll;
 using namespace plimsoll::testing;
@@ -17,14 +16,11 @@ std::unique_ptr<backend::Backend> device_backend() {
 }
 
 /// The emulator takes half a minute for each: `alone`, or all when PLIMSOLL_EMULATE_ALL is set.
-std::vector<fs::path> subjects([[maybe_unused]] const std::string& alone,
-                               const char* set = "models") {
+std::vector<fs::path> subjects(const std::string& alone, const char* set = "models") {
   std::vector<fs::path> folders = model_folders(set);
-#ifdef PLIMSOLL_EMULATION
-  if (std::getenv("PLIMSOLL_EMULATE_ALL") == nullptr) {
+  if (!does_everything()) {
     std::erase_if(folders, [&](const fs::path& folder) { return folder.filename() != alone; });
   }
-#endif
   return folders;
 }
 
@@ -45,12 +41,6 @@ void leave_out_longest([[maybe_unused]] Golden& golden) {
 #ifdef PLIMSOLL_EMULATION
   golden.cases.pop_back();
 #endif
-}
-
-bool has_device() {
-  if (!backend::list_devices().empty()) return true;
-  skip("there is no device");
-  return false;
 }
 
 }  // namespace
@@ -92,11 +82,7 @@ void check_recurrent(const std::string& name) {
 /// Of the further families, each a section of its own (-c NAME).
 template <typename F>
 void for_further_families(F check) {
-  if (!has_device()) return;
-#ifdef PLIMSOLL_EMULATION
-  if (std::getenv("PLIMSOLL_EMULATE_ALL") == nullptr)
-    return skip("the emulator needs minutes for it: PLIMSOLL_EMULATE_ALL=1");
-#endif
+  if (!may_do_everything()) return;
   for (const fs::path& folder : model_folders("more_models")) {
     DYNAMIC_SECTION(folder.filename().string()) {
       Subject subject(folder, device_backend());

@@ -1,15 +1,14 @@
 // Lines with pictures on a device, against transformers; in emulation where the program is built
 // so.
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "backend/cuda/footprint.h"
 #include "backend/device.h"
 #include "conformance/picture_model.h"
+#include "device/on_device.h"
 #include "kernels/runtime/device.h"
-#include "skipped.h"
 
 #ifdef PLIMSOLL_EMULATION
 #include "emulation/card.h"
@@ -21,12 +20,6 @@ using namespace plimsoll::testing;
 
 namespace {
 
-bool has_device() {
-  if (!backend::list_devices().empty()) return true;
-  skip("there is no device");
-  return false;
-}
-
 enum class Numbers : uint8_t { float32, stored };
 
 /// What of a family is asked.
@@ -35,15 +28,8 @@ struct Part {
   std::vector<std::string> cases;  // none: all
 };
 
-/// The emulator takes seconds for each line: it does one family unless PLIMSOLL_EMULATE_ALL is set,
-/// and a few cases of each, whose answers end early.
-[[maybe_unused]] bool does_all_families() {
-#ifdef PLIMSOLL_EMULATION
-  return std::getenv("PLIMSOLL_EMULATE_ALL") != nullptr;
-#else
-  return true;
-#endif
-}
+/// The emulator takes seconds for each line: unless it does everything it does one family and a few
+/// cases, whose answers end early.
 [[maybe_unused]] const std::vector<std::string> kEmulatedCases{"one_image", "twice", "wide",
                                                                "video_4_frames"};
 
@@ -158,8 +144,8 @@ void check_families([[maybe_unused]] const Part& alone, Numbers numbers) {
   for (const fs::path& folder : model_folders("multimodal_run")) {
 #ifdef PLIMSOLL_EMULATION
     const bool is_asked = folder.filename() == alone.family;
-    if (!is_asked && !does_all_families()) continue;
-    check_pictures(folder, does_all_families() ? kEmulatedCases : alone.cases, numbers);
+    if (!is_asked && !does_everything()) continue;
+    check_pictures(folder, does_everything() ? kEmulatedCases : alone.cases, numbers);
 #else
     check_pictures(folder, {}, numbers);
 #endif

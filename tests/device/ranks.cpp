@@ -1,24 +1,19 @@
 // One model on several ranks of devices. In float32 they say what one rank on the CPU says; where
 // there are fewer devices than ranks these share one.
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "backend/device.h"
-#include "base/error.h"
 #include "conformance/rank_subject.h"
+#include "device/on_device.h"
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
 #include "kernels/runtime/device.h"
-#include "skipped.h"
 
 #ifdef PLIMSOLL_EMULATION
 #include "emulation/card.h"
-#include "emulation/streams.h"
 #endif
 
 using namespace plimsoll;
@@ -29,6 +24,8 @@ using testing::options_with;
 using testing::RankParts;
 using testing::run_all;
 using testing::TinyModel;
+using testing::Tokens;
+using testing::tokens_of;
 using testing::Width;
 
 namespace {
@@ -40,12 +37,8 @@ class Devices {
 #ifdef PLIMSOLL_EMULATION
     emulation::card = emulation::kHopper;
     emulation::card.devices = count;
-#else
-    // Of ranks that share a device none may load code while another waits for it.
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 #endif
-    count_ = static_cast<int>(backend::list_devices().size());
-    if (count_ == 0) testing::skip("there is no device");
+    if (testing::has_device()) count_ = static_cast<int>(backend::list_devices().size());
   }
 #ifdef PLIMSOLL_EMULATION
   ~Devices() {
@@ -91,19 +84,6 @@ std::vector<Request> short_requests(int64_t vocab_size, Requests kind) {
   return requests;
 }
 
-using Tokens = std::map<uint64_t, std::string>;
-Tokens tokens_of(const std::map<uint64_t, RequestOutput>& outputs) {
-  Tokens tokens;
-  for (const auto& [tag, output] : outputs) {
-    INFO("request " << tag);
-    REQUIRE_FALSE(output.failure);
-    for (const Completion& completion : output.completions) {
-      tokens[tag] += fmt::format("{};", fmt::join(completion.token_ids, " "));
-    }
-  }
-  return tokens;
-}
-
 /// Answers of the ranks are those of one on the CPU.
 void check_width(const model::ModelSpec& spec, const checkpoint::WeightReader& reader,
                  const Width& width, bool recorded, Requests kind = Requests::mixed) {
@@ -141,14 +121,14 @@ void check_width(const std::string& name, const Width& width, bool recorded = fa
   check_width(model.spec(), model.reader(), width, recorded, kind);
 }
 
-/// Of quantised weights whose groups ranks do not cut, computed from as they are: inputs that are
-/// rounded are so by each rank's own largest.
-void check_quantised(const std::string& name, const Width& width) {
-  INFO(name);
+/// Of a model of the golden results. Quantised weights are computed from as they are: inputs that
+/// are rounded are so by each rank's own largest.
+void check_golden(const std::string& folder, const Width& width, bool recorded) {
+  INFO(folder);
   const testing::RankSubject subject(
-      std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden/quantized" / name,
+      std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden" / folder,
       quantization::Activations::whole);
-  check_width(subject.spec(), subject.reader(), width, false);
+  check_width(subject.spec(), subject.reader(), width, recorded);
 }
 
 }  // namespace
@@ -164,14 +144,11 @@ TEST_CASE("stages and copies on devices answer as one rank on the CPU") {
 }
 
 TEST_CASE("quantised models answer on ranks of devices as on one") {
-  check_quantised("llama_awq_group32", {.tensor = 2});
+  check_golden("quantized/llama_awq_group32", {.tensor = 2}, false);
 }
 
 TEST_CASE("mixtures and recurrent models answer on ranks of devices as on one", "[everything]") {
-#ifdef PLIMSOLL_EMULATION
-  if (std::getenv("PLIMSOLL_EMULATE_ALL") == nullptr)
-    return testing::skip("the emulator needs minutes for it: PLIMSOLL_EMULATE_ALL=1");
-#endif
+  if (!testing::may_do_everything()) return;
   for (const std::string name : {"qwen3_moe", "gemma2", "mamba", "qwen3_5", "mixtral"}) {
     for (const int64_t tensor : {2, 4}) {
       if (!shard::tensor_refusal(TinyModel(name).spec(), tensor).empty()) continue;
@@ -180,11 +157,8 @@ TEST_CASE("mixtures and recurrent models answer on ranks of devices as on one", 
     }
   }
   // Norms over the heads of all ranks, thresholds over all columns.
-  for (const char* name : {"gemma3n", "kimi_linear", "minimax"}) {
-    INFO(name);
-    const testing::RankSubject subject(std::filesystem::path(PLIMSOLL_SOURCE_DIR) /
-                                       "tests/data/golden/more_models" / name);
-    check_width(subject.spec(), subject.reader(), {.tensor = 2}, true);
+  for (const std::string name : {"gemma3n", "kimi_linear", "minimax"}) {
+    check_golden("more_models/" + name, {.tensor = 2}, true);
   }
 }
 

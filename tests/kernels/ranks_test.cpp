@@ -1,6 +1,5 @@
 // Ranks on devices: what several of them make of their matrices, each in a thread and a stream of
 // its own.
-#include <array>
 #include <exception>
 #include <memory>
 #include <thread>

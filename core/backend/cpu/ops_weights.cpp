@@ -128,7 +128,10 @@ void CpuBackend::do_embed(View out, const Weight& table, const BatchMeta& batch,
   for_rows(out.rows, out.columns, [&](int64_t t) {
     float* row = static_cast<float*>(out.data) + t * out.stride;
     const std::optional<int64_t> own = table.own_row(batch.token_ids[static_cast<size_t>(t)]);
-    if (!own) return std::fill_n(row, out.columns, -0.f), void();
+    if (!own) {
+      std::fill_n(row, out.columns, -0.f);
+      return;
+    }
     read_row(table, *own, row);
     if (scale != 1.f) kernels_.scale(row, scale, out.columns);
   });

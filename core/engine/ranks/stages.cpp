@@ -209,25 +209,25 @@ void Stages::borrow(const Stages& owner, uint64_t seed) {
   }
 }
 
+void Stages::finish_launch() {
+  if (!shares_memory()) warm_up();
+  on_all([&](size_t rank) { stages_[rank]->rank.backend->finish_launch(); });
+}
+
 // What a launch meets for the first time it may load, which stops a device. So nobody waits for
 // others meanwhile: values do not matter yet.
-void Stages::finish_launch() {
-  for (const auto& team : teams_) {
-    if (!shares_memory()) team->give_up();
-  }
+void Stages::warm_up() {
+  for (const auto& team : teams_) team->give_up();
   on_all([&](size_t rank) {
     Stage& stage = *stages_[rank];
-    if (shares_memory()) return;
     BatchBuilder builder(stage.launch.batch, stage.layout.limits, stage.rank.backend->footprint(),
                          stage.layout.recorded_sizes);
     stage.runner.warm_up(builder);
     stage.rank.backend->settle();
   });
   for (const auto& team : teams_) team->take_up();
-  on_all([&](size_t rank) {
-    if (!team_of_.empty() && team_of_[rank] != nullptr) team_of_[rank]->prove();
-    stages_[rank]->rank.backend->finish_launch();
-  });
+  if (teams_.empty()) return;
+  on_all([&](size_t rank) { team_of_[rank]->prove(); });
 }
 
 void Stages::await_step(const backend::BatchMeta& step) {

@@ -78,7 +78,8 @@ class Stages {
  public:
   /// Takes their arenas. Throws as LaunchMemory.
   explicit Stages(const CopyRanks& copy);
-  /// Other ranks may still read what one of them has: all are waited for.
+  /// Devices may still write into the memory that is about to go, and read each other's: all are
+  /// waited for.
   ~Stages();
   Stages(const Stages&) = delete;
   Stages& operator=(const Stages&) = delete;
@@ -123,6 +124,7 @@ class Stages {
 
  private:
   void connect();
+  void warm_up();
   /// Of the stage whose first rank is stages_[first].
   [[nodiscard]] std::unique_ptr<RankTeam> make_team(size_t first) const;
   void give_up() noexcept;
