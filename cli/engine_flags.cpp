@@ -79,7 +79,7 @@ void declare_numbers(CLI::App& command, EngineFlags& flags) {
              "of weights and activations (default auto: as stored)",
              [&args](const std::string& text) { args.dtype = read_dtype_name(text); });
   text_flag(command, "--quantization", args.quantization, "METHOD",
-            "quantize while loading, also -q METHOD: fp8, bitsandbytes");
+            "quantize while loading, also -q METHOD: fp8 (vLLM's plan: bitsandbytes)");
   choice_flag(command, "--quantized-activations", args.whole_activations,
               {{"on", false}, {"off", true}},
               "off: inputs of products are not rounded as the format asks (default on)");

@@ -30,6 +30,7 @@ struct PlanOptions {
   std::pair<std::string, std::string> diff;
   std::string check;                                        // a report of `run`
   std::filesystem::path folder;                             // the model's, where it is one
+  bool is_lone_config = false;                              // MODEL is a file
   std::shared_ptr<const plan::own::StoredWeights> weights;  // beside the config; null: none
   bool advise = false;
   std::string rate;                  // tokens per second, measured: a number or a report of `run`

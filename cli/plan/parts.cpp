@@ -31,8 +31,10 @@ plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& op
       return plan::plan_vllm(config, args, gpu);
     };
   }
-  return [&config, arguments = own_arguments_of(options, environment)](const plan::EngineArgs& args,
-                                                                       const hardware::Gpu* gpu) {
+  plan::own::Arguments given = own_arguments_of(options, environment);
+  if (options.is_lone_config) given.lone_config = config.json();
+  return [&config, arguments = std::move(given)](const plan::EngineArgs& args,
+                                                 const hardware::Gpu* gpu) {
     plan::own::Arguments changed = arguments;
     changed.args = args;
     return plan::own::make_plan(config, changed, gpu);

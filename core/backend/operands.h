@@ -81,6 +81,11 @@ struct Weight {
   [[nodiscard]] int64_t end_expert() const { return first_expert() + spec->matrices(); }
 };
 
+/// What keys and values are divided by before a cache has them.
+struct CacheScales {
+  float key = 1, value = 1;
+};
+
 /// KV blocks of one layer. Block b's part for this layer lies at pool + b * block_stride +
 /// layer_offset and holds `block_size` tokens of K and V; how they lie inside is the backend's own
 /// affair.
@@ -91,6 +96,12 @@ struct KvLayer {
   DType dtype = DType::bf16;
   int64_t block_size = 16;
   int32_t group = 0;  // which block table
+
+  /// The checkpoint's, which are for float8.
+  [[nodiscard]] CacheScales scales(const model::AttentionSpec& spec) const {
+    if (dtype != DType::f8_e4m3) return {};
+    return {spec.key_scale, spec.value_scale};
+  }
 };
 
 /// States of one layer's recurrent mixer: that of slot s lies at pool + s * slot_stride + offset.

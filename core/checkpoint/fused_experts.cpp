@@ -50,7 +50,10 @@ void take_apart(const Checkpoint& checkpoint, WeightSpec& weight) {
   const auto tensor = [&](int64_t expert, const char* name) {
     return fmt::format("{}{}.{}.weight", experts, expert, name);
   };
-  if (checkpoint.find(tensor(0, names[0])) == nullptr) return;
+  const auto stored = [&](const char* ending) {
+    return checkpoint.find(fmt::format("{}0.{}.{}", experts, names[0], ending)) != nullptr;
+  };
+  if (!stored("weight") && !stored("qweight") && !stored("weight_packed")) return;
   const int64_t rows = weight.rows() / std::ssize(names);
   weight.parts.clear();
   for (int64_t expert = 0; expert < weight.matrices(); ++expert) {

@@ -45,6 +45,7 @@ class PartRows final : public model::PackedRows {
     if (block_.rows > 0) to.first += part_.run_at(block_.row).first * to.stride;
   }
   [[nodiscard]] float input_scale() const override { return stored_->input_scale(); }
+  [[nodiscard]] int64_t first_input() const override { return stored_->first_input(); }
 
  private:
   [[nodiscard]] int64_t groups() const {

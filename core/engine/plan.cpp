@@ -190,6 +190,17 @@ void check_budget(const EngineOptions& options, uint64_t rest, const EngineLayou
            : fmt::format("--kv-cache-memory {}", fitting * layout.kv.block_bytes));
 }
 
+void check_cache_scales(const model::ModelSpec& spec) {
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const model::AttentionSpec& attention = spec.layers[i].attention;
+    if (attention.key_scale > 0 && attention.value_scale > 0) continue;
+    fail(ExitCode::usage,
+         "--kv-cache-dtype fp8: the checkpoint's scales of keys and values (layer {}) are not one "
+         "positive number each; --kv-cache-dtype auto does without them",
+         i);
+  }
+}
+
 KvLayout resolve_kv(const model::ModelSpec& spec, const EngineOptions& options,
                     const backend::Footprint& footprint) {
   const auto whole = [&](const model::ModelSpec& model) {
@@ -232,7 +243,8 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
     kept = std::max(kept, largest);
   }
   layout.kv = resolve_kv(spec, options, footprint);
-  backend::check_card_limits(footprint, spec, layout.kv.groups.size(), layout.kv.dtype);
+  if (layout.kv.dtype == DType::f8_e4m3) check_cache_scales(spec);
+  backend::check_card_limits(footprint, spec, layout.kv.groups.size());
   layout.max_model_len = wanted_length(spec, options);
   uint64_t rest = 0;
   if (options.num_kv_blocks) {

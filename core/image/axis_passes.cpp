@@ -68,21 +68,21 @@ Sum sum_of(const AxisWeights& axis, int64_t output, const uint8_t* in, int64_t s
 
 /// Columns are summed over many rows at once, which lie beside each other in a turned copy of them:
 /// [width * 3, kLanes].
-void across(const Image& in, const AxisWeights& axis, Image& out) {
-  const int64_t width = out.size.width;
+void across(const Rows& in, const AxisWeights& axis, uint8_t* out) {
+  const int64_t width = std::ssize(axis.first);
   Levels turned(static_cast<size_t>(3 * in.size.width * kLanes), 0);
   uint8_t sums[3 * kLanes];
   for (int64_t first = 0; first < in.size.height; first += kLanes) {
     const int64_t rows = std::min(kLanes, in.size.height - first);
     for (int64_t row = 0; row < rows; ++row) {
-      const uint8_t* from = in.rgb.data() + (first + row) * in.size.width * 3;
+      const uint8_t* from = in.rgb + (first + row) * in.size.width * 3;
       for (int64_t i = 0; i < 3 * in.size.width; ++i) {
         turned[static_cast<size_t>(i * kLanes + row)] = from[i];
       }
     }
     for (int64_t x = 0; x < width; ++x) {
       weigh(sums, sum_of(axis, x, turned.data(), 3 * kLanes), 3 * kLanes);
-      uint8_t* to = out.rgb.data() + 3 * (first * width + x);
+      uint8_t* to = out + 3 * (first * width + x);
       for (int64_t row = 0; row < rows; ++row, to += 3 * width) {
         for (int64_t c = 0; c < 3; ++c) to[c] = sums[c * kLanes + row];
       }
@@ -90,10 +90,10 @@ void across(const Image& in, const AxisWeights& axis, Image& out) {
   }
 }
 
-void down(const Image& in, const AxisWeights& axis, Image& out) {
+void down(const Rows& in, const AxisWeights& axis, uint8_t* out) {
   const int64_t stride = 3 * in.size.width;
-  for (int64_t y = 0; y < out.size.height; ++y) {
-    weigh(out.rgb.data() + y * stride, sum_of(axis, y, in.rgb.data(), stride), stride);
+  for (int64_t y = 0; y < std::ssize(axis.first); ++y) {
+    weigh(out + y * stride, sum_of(axis, y, in.rgb, stride), stride);
   }
 }
 

@@ -13,9 +13,10 @@ using Planes = std::array<uint8_t*, 3>;
 struct AxisPasses {
   const char* name;
   bool (*takes)(const AxisWeights& axis);
-  /// Both fill `out`, which has its size, from `in`: each row's pixels by `axis`, each column's.
-  void (*across)(const Image& in, const AxisWeights& axis, Image& out);
-  void (*down)(const Image& in, const AxisWeights& axis, Image& out);
+  /// Both fill `out`, [rows of `in`, outputs, 3] and [outputs, columns of `in`, 3]: each row's
+  /// pixels by `axis`, each column's.
+  void (*across)(const Rows& in, const AxisWeights& axis, uint8_t* out);
+  void (*down)(const Rows& in, const AxisWeights& axis, uint8_t* out);
   void (*split)(const uint8_t* rgb, int64_t pixels, const Planes& planes);
 };
 

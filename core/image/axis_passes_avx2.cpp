@@ -57,7 +57,7 @@ T load(const void* from) {
 }
 
 using Inputs = std::array<const uint8_t*, kRows>;
-using Outputs = std::array<uint8_t*, kRows>;
+using Results = std::array<uint8_t*, kRows>;
 
 /// The two halves' sums together, shifted: red, green, blue and nothing.
 PLIMSOLL_AVX2 inline __m128i settle(__m256i sums, __m128i shift) {
@@ -103,7 +103,7 @@ struct PixelSums {
 };
 
 PLIMSOLL_AVX2
-void sum_rows(Inputs in, Outputs out, const AxisWeights& axis, const NarrowAxis& narrowed) {
+void sum_rows(Inputs in, Results out, const AxisWeights& axis, const NarrowAxis& narrowed) {
   const PixelSums sums(axis.shift);
   const int32_t* const first = axis.first.data();
   const int32_t* const count = axis.count.data();
@@ -124,21 +124,21 @@ void sum_rows(Inputs in, Outputs out, const AxisWeights& axis, const NarrowAxis&
   }
 }
 
-void across_avx2(const Image& in, const AxisWeights& axis, Image& out) {
+void across_avx2(const Rows& in, const AxisWeights& axis, uint8_t* out) {
   const NarrowAxis narrowed = narrow(axis);
-  const int64_t stride = 3 * in.size.width, to_stride = 3 * out.size.width;
+  const int64_t stride = 3 * in.size.width, to_stride = 3 * std::ssize(axis.first);
   Levels copies(static_cast<size_t>(kRows * (stride + kOverread)), 0);
   Levels spare(static_cast<size_t>(to_stride));
   for (int64_t first = 0; first < in.size.height; first += kRows) {
-    const bool whole = first + kRows <= in.size.height &&
-                       (first + kRows) * stride + kOverread <= std::ssize(in.rgb);
+    const bool whole =
+        first + kRows <= in.size.height && (first + kRows) * stride + kOverread <= in.readable;
     Inputs from{};
-    Outputs to{};
+    Results to{};
     for (int64_t row = 0; row < kRows; ++row) {
       const auto i = static_cast<size_t>(row);
       const bool exists = first + row < in.size.height;
-      const uint8_t* source = in.rgb.data() + (exists ? first + row : first) * stride;
-      to[i] = exists ? out.rgb.data() + (first + row) * to_stride : spare.data();
+      const uint8_t* source = in.rgb + (exists ? first + row : first) * stride;
+      to[i] = exists ? out + (first + row) * to_stride : spare.data();
       from[i] = source;
       if (whole) continue;
       uint8_t* copy = copies.data() + row * (stride + kOverread);
@@ -183,13 +183,13 @@ void sum_block(const uint8_t* in, int64_t stride, const int16_t* weights, int32_
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_packus_epi16(low, high));
 }
 
-void down_avx2(const Image& in, const AxisWeights& axis, Image& out) {
+void down_avx2(const Rows& in, const AxisWeights& axis, uint8_t* out) {
   const NarrowAxis narrowed = narrow(axis);
   const int64_t stride = 3 * in.size.width;
   // Rows shorter than a block are summed in a copy.
   const int64_t width = std::max(stride, kBytes);
   Levels copy, sums(static_cast<size_t>(kBytes));
-  const uint8_t* from = in.rgb.data();
+  const uint8_t* from = in.rgb;
   if (stride < kBytes) {
     copy.assign(static_cast<size_t>(in.size.height * kBytes), 0);
     for (int64_t y = 0; y < in.size.height; ++y) {
@@ -197,10 +197,10 @@ void down_avx2(const Image& in, const AxisWeights& axis, Image& out) {
     }
     from = copy.data();
   }
-  for (int64_t y = 0; y < out.size.height; ++y) {
+  for (int64_t y = 0; y < std::ssize(axis.first); ++y) {
     const auto i = static_cast<size_t>(y);
     const int16_t* weights = narrowed.weights.data() + y * narrowed.reach;
-    uint8_t* to = out.rgb.data() + y * stride;
+    uint8_t* to = out + y * stride;
     const uint8_t* rows = from + axis.first[i] * width;
     if (stride < kBytes) {
       sum_block(rows, width, weights, axis.count[i], axis.shift, sums.data());

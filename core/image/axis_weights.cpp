@@ -53,10 +53,10 @@ int32_t round_away(double x) {
 }
 
 /// Of each output its one input, as torchvision finds it ("nearest exact"): in float32.
-AxisWeights nearest_inputs(int64_t inputs, int64_t outputs) {
+AxisWeights nearest_inputs(int64_t inputs, int64_t outputs, Outputs some) {
   const float scale = static_cast<float>(inputs) / static_cast<float>(outputs);
   AxisWeights axis{.first = {}, .count = {}, .weights = {}, .reach = 1, .shift = 0};
-  for (int64_t i = 0; i < outputs; ++i) {
+  for (int64_t i = some.first; i < some.first + some.count; ++i) {
     const auto input = static_cast<int64_t>(std::floor((static_cast<float>(i) + 0.5f) * scale));
     axis.first.push_back(static_cast<int32_t>(std::min(input, inputs - 1)));
   }
@@ -68,19 +68,26 @@ AxisWeights nearest_inputs(int64_t inputs, int64_t outputs) {
 }  // namespace
 
 AxisWeights axis_weights(int64_t inputs, int64_t outputs, Resampling resampling) {
-  if (resampling.filter == Filter::nearest) return nearest_inputs(inputs, outputs);
+  return axis_weights(inputs, outputs, resampling, {0, outputs});
+}
+
+AxisWeights axis_weights(int64_t inputs, int64_t outputs, Resampling resampling, Outputs some) {
+  if (resampling.filter == Filter::nearest) return nearest_inputs(inputs, outputs, some);
   const double scale = static_cast<double>(inputs) / static_cast<double>(outputs);
   const double stretch = std::max(scale, 1.0);
   const double support = reach_of(resampling.filter) * stretch;
   AxisWeights axis;
   axis.reach = static_cast<int32_t>(std::ceil(support)) * 2 + 1;
-  std::vector<double> weights(static_cast<size_t>(outputs * axis.reach));
+  std::vector<double> weights(static_cast<size_t>(some.count * axis.reach));
+  std::vector<double> other(static_cast<size_t>(axis.reach));
   double largest = 0;
   for (int64_t i = 0; i < outputs; ++i) {
     const double center = (static_cast<double>(i) + 0.5) * scale;
     const auto first = std::max<int64_t>(0, static_cast<int64_t>(center - support + 0.5));
     const auto end = std::min(inputs, static_cast<int64_t>(center + support + 0.5));
-    double* row = weights.data() + i * axis.reach;
+    const int64_t number = i - some.first;
+    const bool is_asked = number >= 0 && number < some.count;
+    double* row = is_asked ? weights.data() + number * axis.reach : other.data();
     double sum = 0;
     for (int64_t x = first; x < end; ++x) {
       const double distance = (static_cast<double>(x) - center + 0.5) * (1 / stretch);
@@ -91,6 +98,7 @@ AxisWeights axis_weights(int64_t inputs, int64_t outputs, Resampling resampling)
       row[x - first] /= sum;
       largest = std::max(largest, row[x - first]);
     }
+    if (!is_asked) continue;
     axis.first.push_back(static_cast<int32_t>(first));
     axis.count.push_back(static_cast<int32_t>(end - first));
   }

@@ -32,6 +32,13 @@ struct Image {
   std::optional<Colour> clear = std::nullopt;
 };
 
+/// Rows of a picture, in somebody else's memory.
+struct Rows {
+  Size size;
+  const uint8_t* rgb = nullptr;
+  int64_t readable = 0;  // bytes from `rgb` on, which may be more than the rows have
+};
+
 /// Memory of a picture with so many bytes a pixel.
 inline size_t picture_bytes(Size size, size_t bytes_per_pixel) {
   return static_cast<size_t>(size.width) * static_cast<size_t>(size.height) * bytes_per_pixel;

@@ -29,10 +29,26 @@ struct AxisWeights {
   int32_t shift = 0;
 };
 
-AxisWeights axis_weights(int64_t inputs, int64_t outputs, Resampling resampling);
+/// Some of a number of outputs.
+struct Outputs {
+  int64_t first = 0;
+  int64_t count = 0;
+};
 
-/// An axis that keeps its length has no pass. `to` has pixels.
+AxisWeights axis_weights(int64_t inputs, int64_t outputs, Resampling resampling);
+/// Of `some` outputs alone, counted from the first of them; shifted as if there were all.
+AxisWeights axis_weights(int64_t inputs, int64_t outputs, Resampling resampling, Outputs some);
+
+/// The columns and rows of a part of a picture.
+struct Part {
+  Outputs columns, rows;
+};
+
+/// An axis that keeps its length has no pass. `to` has pixels. Between the passes there is a
+/// megabyte of rows at a time.
 Image resize(const Image& image, Size to, Resampling resampling);
+/// The part alone of what that would give: memory and most of the work are the part's.
+Image resize(const Image& image, Size to, Resampling resampling, const Part& part);
 
 /// The part of `size` that begins at column x and row y, and lies within the picture.
 Image crop(const Image& image, int64_t x, int64_t y, Size size);

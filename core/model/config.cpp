@@ -148,12 +148,6 @@ ModelSpec make_model_spec(const Json& config) {
   spec.architecture = family.architecture;
   spec.vllm.never_ties = family.never_ties;
   spec.quantization = read_quantization(reader);
-  if (!spec.quantization.empty() && spec.is_recurrent()) {
-    fail(ExitCode::checkpoint_unusable,
-         "config.json: quantised recurrent layers ({}) are not supported yet; use the unquantised "
-         "model",
-         spec.quantization);
-  }
   read_dtype(reader, spec);
   for (const char* name : {"rotary_emb.inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached",
                            "rotary_pos_emb.inv_freq"}) {

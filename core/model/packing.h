@@ -132,6 +132,8 @@ struct NestedScales {
 class PackedRows {
  public:
   virtual ~PackedRows() = default;
+  /// Of all inputs, the first that it was opened for.
+  [[nodiscard]] virtual int64_t first_input() const { return 0; }
   /// [count, columns], a byte for each code.
   virtual void codes(int64_t first, int64_t count, uint8_t* to) const = 0;
   /// [count, groups] of Packing::scale.

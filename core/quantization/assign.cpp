@@ -88,7 +88,17 @@ class Assignment {
            matrix.module);
     }
     part.packing = packing_of(scheme, matrix);
+    // Of rows that do not lie together a nested scale's block follows from no row number.
+    const bool together = part.block_count == 1 && part.order == model::RowOrder::stored;
+    if (part.packing->scale == model::ScaleType::nested && !together)
+      part.packing->scale = model::ScaleType::f32;
     const bool rounded = activations_ == Activations::rounded;
+    if (rounded && scheme.input_zeros) {
+      fail(ExitCode::checkpoint_unusable,
+           "{}: its inputs are rounded to int8 with zero points (input_activations: symmetric "
+           "false), which is not run; --quantized-activations off computes from whole inputs",
+           matrix.module);
+    }
     part.packing->inputs = rounded ? input_rounding(scheme) : InputRounding::none;
   }
 
@@ -116,8 +126,9 @@ class Assignment {
   }
 
   /// One offset from expert to expert serves all.
-  static void check_alike(const WeightSpec& weight) {
+  static void check_alike(WeightSpec& weight) {
     const size_t each = weight.parts.size() / static_cast<size_t>(weight.matrices());
+    order_alike(weight, each);
     for (size_t i = each; i < weight.parts.size(); ++i) {
       if (weight.parts[i].packing == weight.parts[i % each].packing) continue;
       fail(ExitCode::checkpoint_unusable,
@@ -133,13 +144,25 @@ class Assignment {
     }
   }
 
+  /// Where some experts have an order of their inputs all have one, which may be the natural one.
+  static void order_alike(WeightSpec& weight, size_t each) {
+    for (size_t kind = 0; kind < each; ++kind) {
+      bool ordered = false;
+      for (size_t i = kind; i < weight.parts.size(); i += each)
+        ordered |= weight.parts[i].packing && weight.parts[i].packing->ordered;
+      for (size_t i = kind; i < weight.parts.size(); i += each)
+        if (weight.parts[i].packing) weight.parts[i].packing->ordered = ordered;
+    }
+  }
+
   const Quantization& schemes_;
   const FindStored& find_;
   Activations activations_;
   ModelSpec& spec_;
 };
 
-/// The scale of a layer's keys or values, under any of the names that it has; 1: none is stored.
+/// The scale of a layer's keys or values, under any of the names that it has; 1: none is stored, 0:
+/// what is stored is not one positive number.
 float cache_scale(const std::string& attention, const std::string& letter, const FindStored& find) {
   for (const std::string& name :
        {"attn." + letter + "_scale", letter + "_scale", letter + "_proj." + letter + "_scale",
@@ -150,9 +173,7 @@ float cache_scale(const std::string& attention, const std::string& letter, const
         tensor->dtype == DType::f32 || tensor->dtype == DType::f16 || tensor->dtype == DType::bf16;
     float value = 0;
     if (real && tensor->elements() == 1) tensor->guarded([&] { value = tensor->number(0); });
-    if (value > 0) return value;
-    fail(ExitCode::checkpoint_unusable,
-         "tensor \"{}\" is no scale of a KV cache: expected one positive number", tensor->name);
+    return value > 0 ? value : 0;
   }
   return 1;
 }
@@ -197,6 +218,12 @@ void assign_packings(const Json& config, const FindStored& find, Activations act
   if (settings == nullptr) return;
   const Quantization schemes(ConfigView(*settings, "config.json: quantization_config"));
   if (schemes.method().empty() || schemes.is_planned_alone()) return;
+  if (!schemes.online_transform().empty()) {
+    fail(ExitCode::checkpoint_unusable,
+         "config.json: quantization_config: transform_config: {} is computed at run time, which is "
+         "not run; use a checkpoint whose transforms are all in its weights",
+         schemes.online_transform());
+  }
   Assignment(schemes, find, activations, spec).run();
   spec.quantization.clear();
   model::slice_sums(spec);

@@ -91,6 +91,7 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
   }
   scheme.format = is_float ? WeightFormat::fp8 : WeightFormat::int8;
   scheme.static_input = static_input;
+  scheme.input_zeros = !is_float && quantized_inputs && !inputs.flag({"symmetric"}, true);
   scheme.whole_inputs = !quantized_inputs;
   if (strategy == "block") {
     const std::vector<int64_t> block = weights.integers({"block_structure"});
@@ -103,6 +104,21 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
     scheme.scales = strategy == "tensor" ? Scales::tensor : Scales::channel;
   }
   return scheme;
+}
+
+/// Of compressed-tensors' transforms one that no weight has in it already.
+std::string transform_at_run_time(const ConfigView& config) {
+  const ConfigView groups = config.child({"transform_config"}).child({"config_groups"});
+  for (const auto& [name, value] : groups.json().items()) {
+    const Json& places = value.is_object() && value.contains("apply") ? value["apply"] : Json();
+    for (const Json& place : places) {
+      if (!place.is_object()) continue;
+      const ConfigView view(place, groups.path() + ": " + name + ": apply");
+      const std::string location = view.text({"location"}, "");
+      if (!location.starts_with("weight_")) return name + " of location " + location;
+    }
+  }
+  return "";
 }
 
 std::vector<std::string> names(const ConfigView& config, Keys keys) {
@@ -266,6 +282,7 @@ void Quantization::list_layer(const std::string& name, const WeightScheme& schem
 
 void Quantization::read_compressed(const ConfigView& config) {
   attention_scales_ = true;
+  online_transform_ = transform_at_run_time(config);
   ignored_ = NameList(names(config, {"ignore"}), NameMatch::regex);
   const std::string format = config.text({"format"}, "");
   const ConfigView cache = config.child({"kv_cache_scheme"});

@@ -48,6 +48,8 @@ class Quantization {
   [[nodiscard]] bool is(const char* method) const { return method_ == method; }
   /// Why vLLM 0.32 and later refuse this checkpoint, which earlier ones read; "" when they do not.
   [[nodiscard]] const std::string& dropped() const { return dropped_; }
+  /// A transform (Hadamard) that is computed at run time; "": there is none.
+  [[nodiscard]] const std::string& online_transform() const { return online_transform_; }
   /// Linear layers multiply in int8: each input is copied to 8 bits before the product.
   [[nodiscard]] bool int8_activations() const;
 
@@ -91,6 +93,7 @@ class Quantization {
   std::vector<Rule> rules_;    // GPTQ's `dynamic`, Quark's patterns
   NameList blocks_;            // GPTQ: where not empty, these alone
   std::string dropped_;
+  std::string online_transform_;
   std::unordered_map<std::string, WeightScheme> by_layer_;  // ModelOpt's mixed precision
   bool others_quantized_ = false;                           // what `by_layer_` does not list
   std::vector<std::string> block_prefixes_;  // AutoRound: likewise, by their beginnings

@@ -22,11 +22,11 @@ constexpr model::Packing kOnline{.format = model::PackedFormat::online_fp8,
                                  .bits = 8,
                                  .scale = model::ScaleType::f32};
 
-/// vLLM's linear layers: neither tables and heads nor routers.
+/// vLLM's linear layers: neither tables and heads nor routers, nor experts' biases.
 bool is_layer(const ModelSpec& spec, model::WeightId id) {
   const WeightSpec& weight = spec.weight(id);
-  const bool matrix =
-      weight.use == model::WeightUse::linear || weight.use == model::WeightUse::experts;
+  const bool matrix = weight.use == model::WeightUse::linear ||
+                      (weight.use == model::WeightUse::experts && !weight.is_vector());
   return matrix && !spec.is_router(id) && weight.split != model::Split::vocabulary &&
          id != spec.embedding && id != spec.head && id != spec.position_embedding;
 }

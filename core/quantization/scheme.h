@@ -29,6 +29,7 @@ struct WeightScheme {
   int64_t block_in = 0;
   int64_t scale_bytes = 4;    // of one block scale
   bool static_input = false;  // a float32 activation scale is stored beside each matrix
+  bool input_zeros = false;   // of int8: activations have zero points
   bool input_bound = false;   // a float32 that activation scales stay below, one for each layer
   bool zero_points = false;
   bool ordered_groups = false;        // gptq's desc_act: every rank holds every group's scale

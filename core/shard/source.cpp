@@ -153,8 +153,29 @@ void Source::check_biases() const {
   }
 }
 
+// What vLLM's classes have for the parts of a quantised tower is not known here.
+void Source::check_towers() const {
+  for (const model::WeightSpec& weight : spec_->towers) {
+    for (const model::Part& part : weight.parts) {
+      const std::string module(module_of(part.tensor));
+      const auto find = [&](const char* ending) {
+        return checkpoint::find_tensor(*checkpoint_, *spec_, module + "." + ending);
+      };
+      const checkpoint::TensorEntry* codes = find("weight");
+      const bool bytes = codes != nullptr && dtype_size(codes->dtype) == 1;
+      if (!bytes && find("qweight") == nullptr && find("weight_packed") == nullptr) continue;
+      refuse_quantised("a quantised vision tower (" + module +
+                       "), whose layouts in vLLM are not known here; run serves it from the "
+                       "checkpoint as it is");
+    }
+  }
+}
+
 void Source::quantize(const Json& config) {
-  const auto find = [this](const std::string& name) { return checkpoint_->find(name); };
+  check_towers();
+  const auto find = [this](const std::string& name) {
+    return checkpoint::find_tensor(*checkpoint_, *spec_, name);
+  };
   const StoredTensors stored{
       .is_plain =
           [&](const model::WeightSpec& weight) {

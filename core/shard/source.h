@@ -54,6 +54,7 @@ class Source {
   struct File;
   void settle_head(const Release& release);
   void quantize(const Json& config);
+  void check_towers() const;
   void check_biases() const;
 
   std::filesystem::path folder_;

@@ -172,6 +172,7 @@ void StepAttention::run(const Call& call, const BatchMeta& batch, const DeviceBa
 void StepAttention::run_flash(const Call& call, const FlashUnit& unit, const Shape& shape,
                               const BatchMeta& batch, cudaStream_t stream) {
   const backend::KvLayer& cache = *call.cache;
+  const backend::CacheScales scales = cache.scales(*call.spec);
   flash_attention(
       {.unit = &unit,
        .memory = memory_,
@@ -190,7 +191,9 @@ void StepAttention::run_flash(const Call& call, const FlashUnit& unit, const Sha
        .context_length = batch.on_device(batch.context_length),
        .sequences = std::ssize(batch.context_length),
        .sight = sight_of(batch),
-       .seen_end = batch.on_device(batch.seen_end)},
+       .seen_end = batch.on_device(batch.seen_end),
+       .k_scale = scales.key,
+       .v_scale = scales.value},
       *call.spec, stream);
 }
 

@@ -111,7 +111,7 @@ __device__ void write(const Parameters<T, KV>& p, const Tile& tile, int count,
     const int64_t slot = (tile.item.partial + query) * heads + head;
     float total = sums.total[j];
     if (whole && p.sinks.present()) total += expf(p.sinks.at(head) - sums.best[j]);
-    const float factor = sums.total[j] > 0.f ? 1.f / total : 0.f;
+    const float factor = sums.total[j] > 0.f ? p.value_scale / total : 0.f;
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) {
       const int column = lane + 32 * i;
@@ -208,6 +208,7 @@ template <typename T, typename KV>
 void launch_attention(const PlainAttention& op, const DeviceBatch& batch, cudaStream_t stream) {
   const model::AttentionSpec& spec = *op.spec;
   const backend::KvLayer& cache = *op.cache;
+  const backend::CacheScales scales = cache.scales(spec);
   const PlainTile tile = plain_tile({spec.heads, spec.kv_heads, spec.window});
   float* lse = op.partial + op.partial_rows * spec.heads * spec.head_dim;
   const Parameters<T, KV> parameters{
@@ -221,7 +222,8 @@ void launch_attention(const PlainAttention& op, const DeviceBatch& batch, cudaSt
       .items = op.items,
       .tile = tile,
       .group = static_cast<int>(spec.heads / spec.kv_heads),
-      .scale = spec.scale,
+      .scale = spec.scale * scales.key,
+      .value_scale = scales.value,
       .soft_cap = spec.soft_cap,
       .window = spec.window,
       .window_kind = spec.window_kind,

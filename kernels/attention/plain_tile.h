@@ -25,8 +25,9 @@ struct Parameters {
   const int32_t* seen_end;  // [T] behind the last position that a row sees; none: itself
   const AttentionItem* items;
   PlainTile tile;
-  int group;  // query heads of a KV head
-  float scale;
+  int group;    // query heads of a KV head
+  float scale;  // of scores, with that of stored keys
+  float value_scale;
   float soft_cap;
   int64_t window;
   model::WindowKind window_kind;

@@ -30,14 +30,13 @@ struct Gating {
 /// A block per sorted place.
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
-    gate_kernel(View out, View in, Vector bias, Gating gating, Choices choices,
-                const int32_t* order, const int32_t* end) {
+    gate_kernel(View out, View in, Vector bias, Gating gating, Choices choices, ExpertSlots slots) {
   wait_for_previous();
   start_next();
   const int64_t place = blockIdx.x;
-  if (place >= *end) return;
-  const int64_t slot = order[place];
-  const int64_t first = expert_of(choices, slot) * in.columns;  // of the expert's biases
+  if (place >= slots.starts[slots.experts]) return;
+  const int64_t slot = slots.order[place];
+  const int64_t first = (expert_of(choices, slot) - slots.first) * in.columns;  // of its biases
   const float weight = gating.weighs_input ? weight_of(choices, slot) : 1.f;
   const T* from = static_cast<const T*>(in.data) + place * in.stride;
   T* to = static_cast<T*>(out.data) + place * out.stride;
@@ -63,7 +62,7 @@ __global__ void __launch_bounds__(kThreads)
 /// A block per row.
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
-    combine_kernel(CombineExperts op, Choices choices, const int32_t* place, int experts) {
+    combine_kernel(CombineExperts op, Choices choices, ExpertSlots slots) {
   wait_for_previous();
   start_next();
   const int64_t t = blockIdx.x;
@@ -74,11 +73,12 @@ __global__ void __launch_bounds__(kThreads)
     float sums[N] = {};
     for (int64_t slot = t * k; slot < (t + 1) * k; ++slot) {
       const int expert = expert_of(choices, slot);
-      const bool returns = expert >= experts;  // its input
+      const bool returns = expert >= slots.all;  // its input
+      const bool is_own = expert >= slots.first && expert < slots.first + slots.experts;
       const bool biased = op.bias.present() && !returns;
-      if (returns && !op.adds_input) continue;
+      if (returns ? !op.adds_input : !is_own) continue;
       const float weight = weighs || returns ? weight_of(choices, slot) : 1.f;
-      const T* from = returns ? row_at<T>(op.input, t) : row_at<T>(op.in, place[slot]);
+      const T* from = returns ? row_at<T>(op.input, t) : row_at<T>(op.in, slots.place[slot]);
       const Pack<T, N> row = load_pack<T, N>(from + i);
       const int64_t first = biased ? expert * op.out.columns + i : 0;
       for (int j = 0; j < N; ++j)
@@ -116,7 +116,7 @@ void gate_experts(const GateExperts& op, const Choices& choices, const ExpertSlo
         [&](auto n) {
           constexpr int kN = decltype(n)::value;
           launch(over_rows<kN>(op.out, stream), "gate_experts", gate_kernel<T, kN>, op.out, op.in,
-                 op.bias, gating, choices, slots.order, slots.starts + slots.experts);
+                 op.bias, gating, choices, slots);
         },
         op.out, op.in.slice_columns(0, op.out.columns));
   });
@@ -132,7 +132,7 @@ void combine_experts(const CombineExperts& op, const Choices& choices, const Exp
         [&](auto n) {
           constexpr int kN = decltype(n)::value;
           launch(over_rows<kN>(op.out, stream), "combine_experts", combine_kernel<T, kN>, op,
-                 choices, slots.place, static_cast<int>(slots.experts));
+                 choices, slots);
         },
         op.out, op.in, op.input);
   });

@@ -46,7 +46,9 @@ void experts(const Experts& op, cudaStream_t stream) {
   const auto numbers = [&](size_t offset) {
     return reinterpret_cast<int32_t*>(op.workspace + offset);
   };
-  const ExpertSlots slots{.experts = mlp.experts,
+  const ExpertSlots slots{.experts = op.own,
+                          .first = op.first,
+                          .all = mlp.experts,
                           .slots = op.in.rows * k,
                           .starts = numbers(layout.starts),
                           .order = numbers(layout.order),

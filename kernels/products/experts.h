@@ -21,14 +21,22 @@ void route(const View& experts, const View& weights, const View& logits,
            const model::RouterSpec& router, const Vector& choice_bias, cudaStream_t stream);
 
 /// A slot is one (row, choice) pair: row * k + choice. Slots are sorted by expert, those of an
-/// expert in their order. Choices past the experts, which return their input, have no place.
+/// expert in their order. Experts are those that a rank has, counted from its first; choices of
+/// others, and past all experts, which return their input, have no place.
 struct ExpertSlots {
   int64_t experts = 0;
+  int64_t first = 0;          // of all experts
+  int64_t all = 0;            // experts of all ranks
   int64_t slots = 0;          // T k
   int32_t* starts = nullptr;  // [experts + 1] first sorted slot of each expert
   int32_t* order = nullptr;   // [slots] slot of each sorted place
   int32_t* place = nullptr;   // [slots] sorted place of each slot
-  int2* tiles = nullptr;      // [expert_tiles()] expert (-1: none) and first sorted slot
+  int2* tiles = nullptr;      // [count_tiles()] expert (-1: none) and first sorted slot
+
+  [[nodiscard]] int64_t tile_rows() const { return expert_tile_rows(slots, all); }
+  /// Whatever the choices: those of expert e begin at starts[e] / tile_rows() + e, behind all tiles
+  /// of the experts before it.
+  [[nodiscard]] int64_t count_tiles() const { return slots / tile_rows() + experts; }
 };
 /// Fills `slots` by the chosen experts [T, k] i32.
 void sort_slots(const ExpertSlots& slots, const View& chosen, cudaStream_t stream);
@@ -61,8 +69,9 @@ struct GateExperts {
 void gate_experts(const GateExperts& op, const Choices& choices, const ExpertSlots& slots,
                   cudaStream_t stream);
 
-/// out[t] = sum over the k choices, in their order, of weight * (in[place[t k + i]] + bias), bias
-/// [experts, n]. ExpertWeighs::input: of weight 1. A choice past the experts is weight * input[t].
+/// out[t] = sum over the k choices that the rank has, in their order, of weight *
+/// (in[place[t k + i]] + bias), bias [all experts, n]. ExpertWeighs::input: of weight 1. A choice
+/// past all experts is weight * input[t].
 struct CombineExperts {
   View out;
   View in;
@@ -81,12 +90,14 @@ struct ExpertStack {
 };
 
 /// out [T, hidden] = sum over chosen experts of weight * (down(act(gate) * up) + bias). `up` is
-/// [experts, 2 intermediate, hidden], `down` [experts, hidden, intermediate].
+/// [experts, 2 intermediate, hidden], `down` [experts, hidden, intermediate]: of all experts of the
+/// mixture, or of `own` ones from `first` on.
 struct Experts {
   View out;
   View in;
   Choices choices;
   const model::MlpSpec* mlp = nullptr;
+  int64_t first = 0, own = 0;
   ExpertStack up, down;
   Vector up_bias{}, down_bias{};
   bool adds_inputs = true;         // of choices past the experts

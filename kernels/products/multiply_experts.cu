@@ -10,7 +10,7 @@ constexpr int kThreads = 256;
 constexpr int kColumns = 64;  // of a tile
 constexpr int kDepth = 32;    // of one step along k
 constexpr int kSide = 16;     // threads along columns, and along rows
-constexpr int kFewRows = 8;   // of a tile, expert_tile_rows()
+constexpr int kFewRows = 8;   // of a tile, ExpertSlots::tile_rows()
 constexpr int kManyRows = kTileRows;
 static_assert(kSide * kSide == kThreads);
 
@@ -134,10 +134,10 @@ __global__ void __launch_bounds__(kThreads) multiply_kernel(ExpertParameters p) 
 
 template <typename T, int N>
 void launch_multiply(const ExpertProduct& op, const ExpertSlots& slots, cudaStream_t stream) {
-  const bool few = expert_tile_rows(slots.slots, slots.experts) == kFewRows;
+  const bool few = slots.tile_rows() == kFewRows;
   const int64_t columns = few ? kFewColumns : kColumns;
   const Launch grid{.grid = dim3(static_cast<unsigned>(divide_up(op.out.columns, columns)),
-                                 static_cast<unsigned>(expert_tiles(slots.slots, slots.experts))),
+                                 static_cast<unsigned>(slots.count_tiles())),
                     .block = dim3(few ? kFewThreads : kThreads),
                     .shared_bytes = (few ? kFewWarps * kFewRows * kFewColumns
                                          : kDepth * (kManyRows + kColumns + 2)) *
@@ -149,7 +149,7 @@ void launch_multiply(const ExpertProduct& op, const ExpertSlots& slots, cudaStre
   if (few)
     launch(grid, "multiply_experts", multiply_few_kernel<T, N>, parameters);
   else if (has_tensor_cores)
-    multiply_tiles(parameters, expert_tiles(slots.slots, slots.experts), stream);
+    multiply_tiles(parameters, slots.count_tiles(), stream);
   else
     launch(grid, "multiply_experts", multiply_kernel<T, N>, parameters);
 }

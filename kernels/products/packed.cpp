@@ -69,9 +69,9 @@ void packed_experts(const PackedExperts& op, const ExpertSlots& slots, cudaStrea
   parameters.starts = slots.starts;
   parameters.order = slots.order;
   parameters.slots_per_row = op.slots_per_row;
-  parameters.tile_rows = expert_tile_rows(slots.slots, slots.experts);
+  parameters.tile_rows = slots.tile_rows();
   const bool many = op.tiles == PackedTiles::many || parameters.tile_rows > kPackedFew;
-  run(parameters, many, expert_tiles(slots.slots, slots.experts), stream);
+  run(parameters, many, slots.count_tiles(), stream);
 }
 
 void load_packed(const model::Packing& packing, DType in) {

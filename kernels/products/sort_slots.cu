@@ -18,13 +18,14 @@ __global__ void __launch_bounds__(kThreads)
   const auto count = static_cast<int>(slots.slots);
   const auto k = static_cast<int>(chosen.columns);
   const auto expert_of = [&](int slot) {
-    return static_cast<const int32_t*>(chosen.data)[slot / k * chosen.stride + slot % k];
+    return static_cast<const int32_t*>(chosen.data)[slot / k * chosen.stride + slot % k] -
+           static_cast<int>(slots.first);
   };
   int before = 0;
   int own = 0;
   for (int slot = static_cast<int>(threadIdx.x); slot < count; slot += kThreads) {
     const int other = expert_of(slot);
-    before += other < expert ? 1 : 0;
+    before += other >= 0 && other < expert ? 1 : 0;
     own += other == expert ? 1 : 0;
   }
   before = block_reduce(before, 0, reduce, Add{});
@@ -64,9 +65,8 @@ void sort_slots(const ExpertSlots& slots, const View& chosen, cudaStream_t strea
           .block = dim3(kThreads),
           .shared_bytes = 33 * sizeof(int),
           .stream = stream},
-         "sort_slots", sort_kernel, slots, chosen,
-         static_cast<int>(expert_tile_rows(slots.slots, slots.experts)),
-         static_cast<int>(expert_tiles(slots.slots, slots.experts)));
+         "sort_slots", sort_kernel, slots, chosen, static_cast<int>(slots.tile_rows()),
+         static_cast<int>(slots.count_tiles()));
 }
 
 }  // namespace plimsoll::kernels

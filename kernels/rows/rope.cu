@@ -61,6 +61,7 @@ struct HeadShape {
   model::NormOrder order;
   model::RopePairs pairs;
   model::QueryGrowth growth;
+  float stored_key, stored_value;  // what they are multiplied by on their way to the cache
   HeadNorm q, k, v;
 };
 
@@ -155,6 +156,7 @@ __global__ void __launch_bounds__(kWarps * 32)
     const auto periods = (position + shape.growth.shift) / shape.growth.period;
     factor += shape.growth.beta * log1pf(static_cast<float>(periods));
   }
+  const float stored_factor = is_value ? shape.stored_value : shape.stored_key;
   KV* slot = nullptr;
   if (!is_q) {
     slot = cache.key(sequence, of_kind, position) + (is_value ? cache.value_offset() : 0);
@@ -165,7 +167,7 @@ __global__ void __launch_bounds__(kWarps * 32)
     for (int j = 0; j < N; ++j) {
       const float y = head[i + j] * factor;
       result.set(j, y);
-      stored.set(j, y);
+      stored.set(j, head[i + j] * stored_factor);
     }
     if (!is_value) store_pack(from + i, result);
     if (!is_q) store_pack(slot + i, stored);
@@ -175,12 +177,15 @@ __global__ void __launch_bounds__(kWarps * 32)
 template <typename T, typename KV, int N>
 void launch_store(const RopeAndStore& op, const DeviceBatch& batch, cudaStream_t stream) {
   const model::AttentionSpec& spec = *op.spec;
+  const backend::CacheScales scales = op.cache->scales(spec);
   HeadShape shape{.heads = static_cast<int>(spec.heads),
                   .all = static_cast<int>(spec.heads + spec.stored_heads()),
                   .clamp = spec.clamp,
                   .order = spec.norm_order,
                   .pairs = spec.rope_pairs,
                   .growth = spec.query_growth,
+                  .stored_key = 1 / scales.key,
+                  .stored_value = 1 / scales.value,
                   .q = {spec.q_norm, op.q_norm, op.q_bias},
                   .k = {spec.k_norm, op.k_norm, op.k_bias},
                   .v = {spec.v_norm, {}, {}}};

@@ -254,15 +254,18 @@ void CudaBackend::do_experts(View out, View in, const backend::Routing& routing,
   };
   backend::InputRanks* const ranks = weights.down.ranks;
   const bool leads = ranks == nullptr || ranks->rank() == 0;
+  const bool adds_bias = leads || weights.down.some_experts();
   const size_t own = footprint().experts_workspace(in.rows, mlp, in.columns, in.dtype);
   kernels::experts({.out = out,
                     .in = in,
                     .choices = {routing.experts, routing.weights},
                     .mlp = &mlp,
+                    .first = weights.up.first_expert(),
+                    .own = weights.up.spec->matrices(),
                     .up = stack(weights.up),
                     .down = stack(weights.down),
                     .up_bias = vector_of(weights.up_bias),
-                    .down_bias = leads ? vector_of(weights.down_bias) : Vector{},
+                    .down_bias = adds_bias ? vector_of(weights.down_bias) : Vector{},
                     .adds_inputs = leads,
                     .workspace = workspace,
                     .rewritten = workspace + own,

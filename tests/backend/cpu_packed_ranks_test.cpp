@@ -51,6 +51,7 @@ class SomeInputs final : public model::PackedRows {
     to.stride = all_groups();
   }
   [[nodiscard]] float input_scale() const override { return rows_.input_scale(); }
+  [[nodiscard]] int64_t first_input() const override { return inputs_.first; }
 
  private:
   /// Of `count` rows some elements, with zeros behind them.

@@ -85,10 +85,13 @@ std::vector<Request> short_requests(int64_t vocab_size, Requests kind) {
 }
 
 /// Answers of the ranks are those of one on the CPU.
-void check_width(const model::ModelSpec& spec, const checkpoint::WeightReader& reader,
+void check_width(const model::ModelSpec& whole, const checkpoint::WeightReader& reader,
                  const Width& width, bool recorded, Requests kind = Requests::mixed) {
   INFO(width.tensor << " x " << width.stages << " x " << width.copies
-                    << (recorded ? ", recorded" : ""));
+                    << (recorded ? ", recorded" : "")
+                    << (width.whole_experts ? ", experts whole" : ""));
+  model::ModelSpec spec = whole;
+  spec.whole_experts = width.whole_experts;
   const Devices devices(static_cast<int>(width.tensor * width.stages * width.copies));
   if (devices.none()) return;
   const std::vector<Request> requests = short_requests(spec.vocab_size, kind);
@@ -145,6 +148,11 @@ TEST_CASE("stages and copies on devices answer as one rank on the CPU") {
 
 TEST_CASE("quantised models answer on ranks of devices as on one") {
   check_golden("quantized/llama_awq_group32", {.tensor = 2}, false);
+  check_golden("quantized/llama_awq", {.tensor = 2}, false);  // which cut groups
+}
+
+TEST_CASE("ranks of devices have some of a mixture's experts whole") {
+  check_width("qwen3_moe", {.tensor = 2, .whole_experts = true}, true);
 }
 
 TEST_CASE("mixtures and recurrent models answer on ranks of devices as on one", "[everything]") {
@@ -155,6 +163,8 @@ TEST_CASE("mixtures and recurrent models answer on ranks of devices as on one", 
       check_width(name, {.tensor = tensor}, true);
       check_width(name, {.tensor = tensor, .stages = 2});
     }
+    if (TinyModel(name).spec().layers.back().has_experts())
+      check_width(name, {.tensor = 4, .whole_experts = true}, true);
   }
   // Norms over the heads of all ranks, thresholds over all columns.
   for (const std::string name : {"gemma3n", "kimi_linear", "minimax"}) {

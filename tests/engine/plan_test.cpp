@@ -53,7 +53,7 @@ TEST_CASE("what the kernels of a card cannot do for a model is told before anyth
 TEST_CASE("mixers and mixtures that the kernels of a card do not hold are refused") {
   const backend::CudaFootprint card({});
   const auto check = [&](const model::ModelSpec& spec) {
-    backend::check_card_limits(card, spec, 1, DType::bf16);
+    backend::check_card_limits(card, spec, 1);
   };
   const auto with_mixer = [](model::RecurrentKind kind, int64_t state) {
     model::ModelSpec spec = testing::make_spec({});

@@ -87,6 +87,21 @@ TEST_CASE("a shade of grey that stands for no colour is white; of RGB the colour
   CHECK(colours.clear == Colour{1, 2, 3});
 }
 
+TEST_CASE("a PNG's checksums are looked at before its pixels, not of them, as Pillow does") {
+  const File whole = tiny_png(0, 8, {5, 9}, {0, 5});
+  const auto without_sum = [&](std::string_view chunk) {
+    File file = whole;
+    const auto name = std::ranges::search(file, chunk).begin();
+    const auto length = static_cast<std::ptrdiff_t>(name[-1]);
+    name[4 + length] ^= 1;
+    return code_of(file);
+  };
+  CHECK(code_of(whole) == "none");
+  CHECK(without_sum("IHDR") == code::unreadable);
+  CHECK(without_sum("tRNS") == code::unreadable);
+  CHECK(without_sum("IDAT") == "none");
+}
+
 TEST_CASE("headers are read without pixels") {
   const auto [name, format, width, height] = GENERATE(table<std::string, Format, int64_t, int64_t>({
       {"odd_37x53.png", Format::png, 37, 53},

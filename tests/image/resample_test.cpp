@@ -18,15 +18,18 @@ Image noise(Size size) {
   return image;
 }
 
+Rows rows_of(const Image& image) {
+  return {image.size, image.rgb.data(), std::ssize(image.rgb)};
+}
+
 /// Both passes by `passes`, which take the weights.
 Image resize_by(const AxisPasses& passes, const Image& image, Size to, Resampling resampling) {
-  const auto blank = [](Size size) {
-    return Image{size, Levels(static_cast<size_t>(3 * size.width * size.height))};
-  };
   Image wide = blank({to.width, image.size.height});
-  passes.across(image, axis_weights(image.size.width, to.width, resampling), wide);
+  passes.across(rows_of(image), axis_weights(image.size.width, to.width, resampling),
+                wide.rgb.data());
   Image out = blank(to);
-  passes.down(wide, axis_weights(image.size.height, to.height, resampling), out);
+  passes.down(rows_of(wide), axis_weights(image.size.height, to.height, resampling),
+              out.rgb.data());
   return out;
 }
 
@@ -52,6 +55,33 @@ TEST_CASE("resizing gives the bits of its definition") {
   const Image got = resize(image, to, {filter, fraction});
   CHECK(got.size == to);
   CHECK(got.rgb == expected.rgb);
+}
+
+TEST_CASE("a part of a resized picture has the whole one's pixels") {
+  const auto [from, to] = GENERATE(table<Size, Size>({
+      {{64, 33}, {31, 67}},
+      {{64, 33}, {64, 33}},
+      {{64, 33}, {64, 90}},
+      {{64, 33}, {20, 33}},
+      {{40, 30}, {7, 5}},
+  }));
+  const Filter filter = GENERATE(Filter::nearest, Filter::bicubic);
+  const Image image = noise(from);
+  const Part part{{to.width / 3, to.width / 2}, {to.height / 4, to.height / 2}};
+  const Image whole = resize(image, to, {filter, Fraction::torchvision});
+  const Image expected =
+      crop(whole, part.columns.first, part.rows.first, {part.columns.count, part.rows.count});
+  const Image got = resize(image, to, {filter, Fraction::torchvision}, part);
+  CHECK(got.size == expected.size);
+  CHECK(got.rgb == expected.rgb);
+}
+
+TEST_CASE("pictures of several bands between the passes have the same pixels") {
+  const Image image = noise({9, 3000});
+  const Resampling resampling{Filter::lanczos, Fraction::torchvision};
+  const Size to{1001, GENERATE(290, 4000)};
+  CHECK(resize(image, to, resampling).rgb ==
+        resize_by(axis_passes().front(), image, to, resampling).rgb);
 }
 
 TEST_CASE("a picture of the size that is wanted stays as it is") {

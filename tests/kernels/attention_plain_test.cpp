@@ -213,6 +213,8 @@ TEST_CASE("plain attention agrees with the reference") {
                                       .kv_heads = c.kv_heads,
                                       .head_dim = c.head_dim,
                                       .scale = 1 / std::sqrt(float(c.head_dim)),
+                                      .key_scale = 0.375f,  // of float8 alone
+                                      .value_scale = 3,
                                       .soft_cap = c.soft_cap,
                                       .window = c.window,
                                       .window_kind = c.window_kind,
@@ -228,8 +230,8 @@ TEST_CASE("plain attention agrees with the reference") {
         const auto seed = static_cast<uint32_t>(10 + 2 * keys.size());
         keys.push_back(random_matrix(s.context, c.kv_heads * c.head_dim, dtype, seed));
         values.push_back(random_matrix(s.context, c.kv_heads * c.head_dim, dtype, seed + 1));
-        for (double& x : keys.back().values) x = stored_in(x, cache);
-        for (double& x : values.back().values) x = stored_in(x, cache);
+        for (double& x : keys.back().values) x = stored_in(x, cache, spec.key_scale);
+        for (double& x : values.back().values) x = stored_in(x, cache, spec.value_scale);
       }
       if (c.window > 0)
         for (size_t s = 0; s < c.sequences.size(); ++s)

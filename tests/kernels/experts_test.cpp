@@ -75,34 +75,44 @@ TEST_CASE("slots are sorted by expert, each expert's in their order") {
     int64_t rows, experts, k;
     bool one_sided;           // all rows choose the same
     uint32_t identities = 0;  // choices past the experts, which have no place
+    int64_t first = 0;        // of a rank that has `experts`, as have those before and behind it
   };
-  for (const Case& c : {Case{1, 8, 2, false}, Case{300, 4, 2, false}, Case{40, 128, 8, false},
-                        Case{90, 16, 3, true}, Case{200, 6, 2, false, 5}}) {
-    INFO(c.rows << " rows, " << c.k << " of " << c.experts);
+  for (const Case& c :
+       {Case{1, 8, 2, false}, Case{300, 4, 2, false}, Case{40, 128, 8, false},
+        Case{90, 16, 3, true}, Case{200, 6, 2, false, 5}, Case{200, 6, 2, false, 5, 6}}) {
+    INFO(c.rows << " rows, " << c.k << " of " << c.experts << " from " << c.first << " on");
+    const int64_t all = c.first == 0 ? c.experts : c.first + 2 * c.experts;
     std::mt19937 random(1);
     std::vector<int32_t> chosen;
     for (int64_t i = 0; i < c.rows * c.k; ++i)
       chosen.push_back(static_cast<int32_t>(
-          c.one_sided ? 13 + i % c.k
-                      : random() % (static_cast<uint32_t>(c.experts) + c.identities)));
+          c.one_sided ? 13 + i % c.k : random() % (static_cast<uint32_t>(all) + c.identities)));
     const Numbers device(chosen, c.k);
     const int64_t slots = c.rows * c.k;
     in_each_order([&] {
       const DeviceArray<int32_t> starts(static_cast<size_t>(c.experts + 1)),
           order(static_cast<size_t>(slots)), place(static_cast<size_t>(slots));
       // Scratch holds anything: here tiles of the first expert.
-      const DeviceArray<int2> tiles(std::vector<int2>(
-          static_cast<size_t>(kernels::expert_tiles(slots, c.experts)), int2{0, 0}));
-      kernels::sort_slots(
-          {c.experts, slots, starts.data(), order.data(), place.data(), tiles.data()},
-          device.view(), kStream);
+      kernels::ExpertSlots sorted{.experts = c.experts,
+                                  .first = c.first,
+                                  .all = all,
+                                  .slots = slots,
+                                  .starts = starts.data(),
+                                  .order = order.data(),
+                                  .place = place.data()};
+      const DeviceArray<int2> tiles(
+          std::vector<int2>(static_cast<size_t>(sorted.count_tiles()), int2{0, 0}));
+      sorted.tiles = tiles.data();
+      kernels::sort_slots(sorted, device.view(), kStream);
       std::vector<int32_t> expected(static_cast<size_t>(slots));
       for (size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<int32_t>(i);
       std::stable_sort(expected.begin(), expected.end(), [&](int32_t a, int32_t b) {
         return chosen[static_cast<size_t>(a)] < chosen[static_cast<size_t>(b)];
       });
-      std::erase_if(expected,
-                    [&](int32_t slot) { return chosen[static_cast<size_t>(slot)] >= c.experts; });
+      std::erase_if(expected, [&](int32_t slot) {
+        const int32_t expert = chosen[static_cast<size_t>(slot)];
+        return expert < c.first || expert >= c.first + c.experts;
+      });
       std::vector<int32_t> in_order = order.download();
       in_order.resize(expected.size());
       CHECK(in_order == expected);
@@ -111,14 +121,14 @@ TEST_CASE("slots are sorted by expert, each expert's in their order") {
         CHECK(places[static_cast<size_t>(expected[i])] == static_cast<int32_t>(i));
       // Each slot lies in one tile of its expert.
       std::vector<int> seen(expected.size());
-      const int64_t rows = kernels::expert_tile_rows(slots, c.experts);
+      const int64_t rows = sorted.tile_rows();
       for (const int2 tile : tiles.download()) {
         if (tile.x < 0) continue;
         const int64_t end =
             std::min<int64_t>(tile.y + rows, first[static_cast<size_t>(tile.x) + 1]);
         for (int64_t i = tile.y; i < end; ++i) {
           ++seen[static_cast<size_t>(i)];
-          CHECK(chosen[static_cast<size_t>(expected[static_cast<size_t>(i)])] == tile.x);
+          CHECK(chosen[static_cast<size_t>(expected[static_cast<size_t>(i)])] == c.first + tile.x);
         }
       }
       CHECK(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
@@ -179,11 +189,13 @@ TEST_CASE("experts agree with the reference") {
   struct Case {
     int64_t rows, experts, k, hidden, intermediate;
     Layout layout;
+    int64_t ranks = 1;  // that have the experts between them
   };
   for (const DType dtype : kActivationTypes)
     for (const Case& c : {Case{1, 8, 2, 64, 32, kAligned}, Case{5, 3, 3, 40, 72, kAligned},
                           Case{3, 6, 2, 33, 17, kOdd}, Case{90, 2, 1, 24, 80, {.gap = 8}},
-                          Case{150, 3, 2, 72, 136, kAligned}})
+                          Case{150, 3, 2, 72, 136, kAligned}, Case{4, 8, 2, 64, 32, kAligned, 4},
+                          Case{90, 4, 2, 24, 64, kAligned, 2}})
       for (const MixtureCase& kind : mixture_cases(c.experts, c.k, c.intermediate)) {
         if (c.rows > 100 && kind.mlp.up_offset == 0 && kind.has_biases) continue;
         if (c.rows > 5 && kind.mlp.router.identities > 0 && !kind.has_biases) continue;
@@ -195,31 +207,46 @@ TEST_CASE("experts agree with the reference") {
             up_bias(as_row(mixture.matrices.up_bias), dtype),
             down_bias(as_row(mixture.matrices.down_bias), dtype);
         const Numbers chosen(mixture.chosen, c.k);
-        const auto vector = [&](const DeviceRows& bias) {
-          return kind.has_biases ? kernels::Vector{bias.view().data, dtype} : kernels::Vector{};
+        const int64_t own = c.experts / c.ranks;
+        // Of `columns` for each expert, those of a rank's.
+        const auto part = [&](const DeviceRows& all, int64_t columns, int64_t rank) {
+          return static_cast<std::byte*>(all.view().data) +
+                 static_cast<size_t>(rank * own * columns) * dtype_size(dtype);
         };
+        const auto vector = [&](const std::byte* bias) {
+          return kind.has_biases ? kernels::Vector{bias, dtype} : kernels::Vector{};
+        };
+        const int64_t up_rows = kind.mlp.up_rows();
         const Matrix expected = mixture.expected();
         in_each_order([&] {
-          const DeviceRows out(c.rows, c.hidden, dtype, c.layout);
           const DeviceBytes workspace(
               kernels::experts_layout(c.rows, kind.mlp, c.hidden, dtype).bytes);
-          kernels::experts({.out = out.view(),
-                            .in = in.view(),
-                            .choices = {chosen.view(), weights.view()},
-                            .mlp = &kind.mlp,
-                            .up = {up.view().data},
-                            .down = {down.view().data},
-                            .up_bias = vector(up_bias),
-                            .down_bias = vector(down_bias),
-                            .workspace = static_cast<std::byte*>(workspace.data())},
-                           kStream);
+          Matrix sum(c.rows, c.hidden);
+          for (int64_t rank = 0; rank < c.ranks; ++rank) {
+            const DeviceRows out(c.rows, c.hidden, dtype, c.layout);
+            kernels::experts({.out = out.view(),
+                              .in = in.view(),
+                              .choices = {chosen.view(), weights.view()},
+                              .mlp = &kind.mlp,
+                              .first = rank * own,
+                              .own = own,
+                              .up = {part(up, up_rows * c.hidden, rank)},
+                              .down = {part(down, c.hidden * c.intermediate, rank)},
+                              .up_bias = vector(part(up_bias, up_rows, rank)),
+                              .down_bias = vector(part(down_bias, 0, rank)),
+                              .adds_inputs = rank == 0,
+                              .workspace = static_cast<std::byte*>(workspace.data())},
+                             kStream);
+            const Matrix some = out.matrix();
+            for (size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += some.values[i];
+          }
           // Four roundings on the way of numbers of size 1, of which up to 72 are summed at random;
           // biases make them twice as large, a square doubles the error of what it squares, and so
           // does a weight on the input, which gate and up have in common.
           const bool doubled =
               kind.has_biases || !kind.mlp.gated || kind.mlp.weighs == model::ExpertWeighs::input;
           const double bound = (doubled ? 16 : 8) * epsilon(dtype) + 4e-6;
-          CHECK(largest_error(out.matrix(), expected, 1) <= bound);
+          CHECK(largest_error(sum, expected, 1) <= bound);
         });
       }
 }

@@ -79,26 +79,27 @@ Matrix run_flash(const FlashUnit& unit, FlashMemory memory, const model::Attenti
   const DeviceRows device_q(q, unit.activation, {.gap = columns - q.columns});
   const DeviceRows out(q.rows, q.columns, unit.activation);
   kernels::check(unit.prepare(memory), "prepare");
-  kernels::flash_attention(
-      {.unit = &unit,
-       .memory = memory,
-       .plan = &planner,
-       .limits = &limits,
-       .slab = static_cast<const std::byte*>(device_slab.data()),
-       .workspace = static_cast<std::byte*>(workspace.data()),
-       .q = device_q.view().data,
-       .q_stride = columns,
-       .out = out.view().data,
-       .kv = kv.layer().pool + kv.layer().layer_offset,
-       .block_stride = kv.layer().block_stride,
-       .block_size = kv.layer().block_size,
-       .block_table = kv.batch().block_tables[1],
-       .query_start = kv.batch().query_start,
-       .context_length = kv.batch().context_length,
-       .sequences = kv.batch().sequences,
-       .sight = sight,
-       .seen_end = sight == FlashSight::by_row ? kv.batch().seen_end : nullptr},
-      spec, kStream);
+  kernels::flash_attention({.unit = &unit,
+                            .memory = memory,
+                            .plan = &planner,
+                            .limits = &limits,
+                            .slab = static_cast<const std::byte*>(device_slab.data()),
+                            .workspace = static_cast<std::byte*>(workspace.data()),
+                            .q = device_q.view().data,
+                            .q_stride = columns,
+                            .out = out.view().data,
+                            .kv = kv.layer().pool + kv.layer().layer_offset,
+                            .block_stride = kv.layer().block_stride,
+                            .block_size = kv.layer().block_size,
+                            .block_table = kv.batch().block_tables[1],
+                            .query_start = kv.batch().query_start,
+                            .context_length = kv.batch().context_length,
+                            .sequences = kv.batch().sequences,
+                            .sight = sight,
+                            .seen_end = sight == FlashSight::by_row ? kv.batch().seen_end : nullptr,
+                            .k_scale = kv.layer().scales(spec).key,
+                            .v_scale = kv.layer().scales(spec).value},
+                           spec, kStream);
   return out.matrix();
 }
 
@@ -112,6 +113,8 @@ void check_flash(const FlashUnit& unit, FlashMemory memory, const Variant& varia
   spec.window = variant.window;
   spec.soft_cap = variant.soft_cap;
   spec.scale = 1.f / std::sqrt(static_cast<float>(spec.head_dim));
+  spec.key_scale = 0.375f;  // of float8 alone
+  spec.value_scale = 3;
   KvFixture kv(c.sequences, spec, unit.kv, 16, c.padding);
   constexpr int64_t kPicture = 23;
   if (c.sight != FlashSight::own_past) {
@@ -128,8 +131,8 @@ void check_flash(const FlashUnit& unit, FlashMemory memory, const Variant& varia
     const auto seed = static_cast<uint32_t>(10 * s);
     keys.push_back(random_matrix(context, columns, unit.activation, seed + 1));
     values.push_back(random_matrix(context, columns, unit.activation, seed + 2));
-    for (Matrix* m : {&keys.back(), &values.back()})
-      for (double& x : m->values) x = stored_in(x, unit.kv);
+    for (double& x : keys.back().values) x = stored_in(x, unit.kv, spec.key_scale);
+    for (double& x : values.back().values) x = stored_in(x, unit.kv, spec.value_scale);
     if (spec.window > 0) kv.drop_before(s, std::max<int64_t>(0, context - rows - spec.window + 1));
   }
   kv.fill(keys, values);

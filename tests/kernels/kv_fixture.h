@@ -10,15 +10,11 @@
 
 namespace plimsoll::testing {
 
-/// A value as the cache keeps it.
-inline double stored_in(double value, DType cache) {
-#ifdef PLIMSOLL_EMULATION
-  if (cache == DType::f8_e4m3)
-    return static_cast<double>(static_cast<float>(__nv_fp8_e4m3(static_cast<float>(value))));
-#else
-  if (cache == DType::f8_e4m3) return double(float(__nv_fp8_e4m3(float(value))));
-#endif
-  return rounded(value, cache);
+/// A value as the cache keeps it, divided by a scale that float8 has.
+inline double stored_in(double value, DType cache, float scale = 1) {
+  if (cache != DType::f8_e4m3) return rounded(value, cache);
+  const __nv_fp8_e4m3 narrow(static_cast<float>(value) / scale);
+  return static_cast<double>(static_cast<float>(narrow) * scale);
 }
 
 struct SequenceCase {
@@ -66,19 +62,22 @@ class KvFixture {
         for (int64_t i = 0; i < keys[s].columns; ++i) {
           if (table_[s * static_cast<size_t>(stride_) + static_cast<size_t>(p / block_size_)] < 0)
             continue;
-          put(pool, s, p, i, 0, keys[s].at(p, i));
-          if (spec_.has_values) put(pool, s, p, i, 1, values[s].at(p, i));
+          const backend::CacheScales scales = layer_.scales(spec_);
+          put(pool, s, p, i, 0, keys[s].at(p, i) / scales.key);
+          if (spec_.has_values) put(pool, s, p, i, 1, values[s].at(p, i) / scales.value);
         }
     pool_->upload(pool.data());
   }
-  /// K (0) or V (1) of a sequence as stored: [context, K d].
+  /// K (0) or V (1) of a sequence as they are read: [context, K d].
   [[nodiscard]] Matrix read(size_t sequence, int which) const {
     std::vector<std::byte> pool(pool_->size());
     pool_->download(pool.data());
     Matrix result(context[sequence], spec_.kv_heads * spec_.head_dim);
+    const backend::CacheScales scales = layer_.scales(spec_);
+    const double scale = which == 0 ? scales.key : scales.value;
     for (int64_t p = 0; p < result.rows; ++p)
       for (int64_t i = 0; i < result.columns; ++i)
-        result.at(p, i) = get(pool.data() + offset(sequence, p, i, which));
+        result.at(p, i) = scale * get(pool.data() + offset(sequence, p, i, which));
     return result;
   }
   /// Blocks wholly before a window are given back: they are -1 in the table.

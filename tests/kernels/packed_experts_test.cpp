@@ -85,6 +85,7 @@ TEST_CASE("quantised experts agree with the reference") {
                           .choices = {{device_chosen.data(), DType::i32, c.rows, kChosen, kChosen},
                                       device_weights.view()},
                           .mlp = &mlp,
+                          .own = kExperts,
                           .up = {up.bytes->data(), &up.spec},
                           .down = {down.bytes->data(), &down.spec},
                           .workspace = memory,

@@ -151,6 +151,8 @@ TEST_CASE("rope_and_store norms, rotates and writes the cache") {
       const model::AttentionSpec spec{.heads = c.heads,
                                       .kv_heads = c.kv_heads,
                                       .head_dim = c.head_dim,
+                                      .key_scale = 0.375f,  // of float8 alone
+                                      .value_scale = 3,
                                       .rope_pairs = c.pairs,
                                       .clamp = c.clamp,
                                       .q_norm = norm,
@@ -238,7 +240,8 @@ TEST_CASE("rope_and_store norms, rotates and writes the cache") {
               REQUIRE(keys.at(p, i) ==
                       Approx(expected.at(t, k_column + i)).epsilon(wide).margin(wide));
               REQUIRE(values.at(p, i) ==
-                      Approx(stored_in(expected.at(t, v_column + i), cache)).epsilon(wide));
+                      Approx(stored_in(expected.at(t, v_column + i), cache, spec.value_scale))
+                          .epsilon(wide));
             }
           }
         }

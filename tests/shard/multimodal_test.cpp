@@ -1,6 +1,7 @@
 // Shards of multimodal models. tests/data/multimodal_shards.json holds tiny checkpoints (tensors by
-// name and shape, filled as a recipe of seed 77, mean 0, amplitude 0.1, bfloat16) and SHA-256 of
-// the files that vLLM 0.32.0's own classes, loader and saver wrote for them.
+// name and shape, filled as a recipe of seed 77, mean 0, amplitude 0.1, bfloat16 where they say no
+// other type) and SHA-256 of the files that vLLM 0.32.0's own classes, loader and saver wrote for
+// them.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -28,11 +29,15 @@ Json multimodal_models() {
 void make_multimodal_model(const Scratch& scratch, const Json& model) {
   Json tensors = Json::array();
   for (const Json& tensor : model.at("tensors")) {
-    tensors.push_back({{"name", tensor.at(0)},
-                       {"shape", tensor.at(1)},
-                       {"dtype", "BF16"},
-                       {"mean", 0.0},
-                       {"amplitude", 0.1}});
+    Json entry{{"name", tensor.at(0)}, {"shape", tensor.at(1)}, {"dtype", "BF16"}};
+    if (tensor.size() > 2) entry["dtype"] = tensor.at(2);
+    if (tensor.size() > 3) {
+      entry.update(tensor.at(3));
+    } else {
+      entry["mean"] = 0.0;
+      entry["amplitude"] = 0.1;
+    }
+    tensors.push_back(entry);
   }
   write_model(scratch, model.at("config"), {{"seed", 77}, {"tensors", tensors}});
   for (const auto& [name, file] : model.at("files").items()) {
@@ -61,7 +66,58 @@ void check_joined(const Scratch& scratch, const std::string& shards) {
   }
 }
 
+constexpr const char* kLayers = "model.language_model.layers.";
+
+/// The layers of the newest Qwen2.5-VL's text as GPTQ stores them: 4 bits in groups of 32.
+Json gptq_model() {
+  constexpr int64_t kGroup = 32, kPerWord = 8;
+  Json model = multimodal_models().back();
+  Json tensors = Json::array();
+  for (const Json& tensor : model.at("tensors")) {
+    const auto name = tensor.at(0).get<std::string>();
+    if (!name.starts_with(kLayers) || !name.ends_with("_proj.weight")) {
+      tensors.push_back(tensor);
+      continue;
+    }
+    const std::string module = name.substr(0, name.size() - std::string("weight").size());
+    const auto outputs = tensor.at(1).at(0).get<int64_t>(),
+               inputs = tensor.at(1).at(1).get<int64_t>();
+    const Json words{{"bits", "low 32 bits of z"}}, order{{"formula", "i div 32"}};
+    tensors.push_back({module + "qweight", {inputs / kPerWord, outputs}, "I32", words});
+    tensors.push_back({module + "qzeros", {inputs / kGroup, outputs / kPerWord}, "I32", words});
+    tensors.push_back({module + "scales", {inputs / kGroup, outputs}});
+    tensors.push_back({module + "g_idx", Json::array({inputs}), "I32", order});
+  }
+  model["tensors"] = tensors;
+  model["config"]["quantization_config"] = {{"quant_method", "gptq"}, {"bits", 4},
+                                            {"group_size", kGroup},   {"sym", true},
+                                            {"desc_act", false},      {"lm_head", false}};
+  return model;
+}
+
 }  // namespace
+
+TEST_CASE("shards of a quantised multimodal model find tensors under all their names") {
+  const Scratch scratch;
+  make_multimodal_model(scratch, gptq_model());
+  const Source source(scratch.path("model"));
+  const Job job(source, {.tensor_parallel = 2});
+  write_shards(job, scratch.path("out"), {.tool_version = "test"});
+  CHECK(!verify_source(job, scratch.path("out")));
+  check_joined(scratch, "out");
+}
+
+TEST_CASE("a quantised vision tower has no shards") {
+  const Scratch scratch;
+  Json model = multimodal_models().back();
+  model["config"]["quantization_config"] = {
+      {"quant_method", "fp8"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {32, 32}}};
+  for (Json& tensor : model["tensors"])
+    if (tensor.at(0) == "model.visual.blocks.0.attn.qkv.weight") tensor.push_back("F8_E4M3");
+  make_multimodal_model(scratch, model);
+  CHECK_THROWS_WITH(Source(scratch.path("model")),
+                    Catch::Contains("visual.blocks.0.attn.qkv") && Catch::Contains("vision tower"));
+}
 
 TEST_CASE("shards of multimodal models are vLLM's, and join again") {
   for (const Json& model : multimodal_models()) {

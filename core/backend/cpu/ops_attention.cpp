@@ -111,6 +111,7 @@ void CpuBackend::do_rope_and_store(View qkv, View angles, const model::Attention
                                    const HeadNorms& norms, const KvLayer& cache,
                                    const BatchMeta& batch) {
   const KvBlock block(spec, cache.block_size, cache.dtype);
+  const CacheScales scales = cache.scales(spec);
   const int64_t d = spec.head_dim;
   for_rows(qkv.rows, qkv.columns, [&](int64_t t) {
     float* row = static_cast<float*>(qkv.data) + t * qkv.stride;
@@ -128,8 +129,8 @@ void CpuBackend::do_rope_and_store(View qkv, View angles, const model::Attention
     float* values = keys + spec.kv_heads * d;
     if (cache.dtype == DType::f8_e4m3) {
       // Attention reads them from the cache alone.
-      kernels_.scale(keys, 1 / spec.key_scale, spec.kv_heads * d);
-      if (spec.has_values) kernels_.scale(values, 1 / spec.value_scale, spec.kv_heads * d);
+      kernels_.scale(keys, 1 / scales.key, spec.kv_heads * d);
+      if (spec.has_values) kernels_.scale(values, 1 / scales.value, spec.kv_heads * d);
     }
     std::vector<std::byte> stored(static_cast<size_t>(key_columns(d)) * block.element);
     for (int64_t h = 0; h < spec.kv_heads; ++h) {
@@ -173,7 +174,7 @@ void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& sp
   const int64_t group = spec.heads / spec.kv_heads;
   const AttentionTasks tasks = divide_attention(spec, batch, workspace);
   const int64_t count = tasks.first[tasks.sequences];
-  const bool is_e4m3 = cache.dtype == DType::f8_e4m3;
+  const CacheScales scales = cache.scales(spec);
   for (auto& scratch : attention_scratch_)
     scratch.resize(std::max(scratch.size(), static_cast<size_t>(attention_scratch(spec.head_dim))));
 
@@ -205,7 +206,7 @@ void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& sp
         .positions = static_cast<int>(std::min(tasks.positions, rows - first_row)),
         .heads = static_cast<int>(std::min(tasks.heads, group - first_head)),
         .head_dim = spec.head_dim,
-        .scale = spec.scale * (is_e4m3 ? spec.key_scale : 1.f),
+        .scale = spec.scale * scales.key,
         .soft_cap = spec.soft_cap,
         .window = spec.window,
         .window_kind = spec.window_kind,
@@ -226,8 +227,8 @@ void CpuBackend::do_attention(View out, View qkv, const model::AttentionSpec& sp
         .dtype = cache.dtype,
         .scratch = attention_scratch_[static_cast<size_t>(thread)].data()};
     kernels_.attention(tile);
-    for (int p = 0; is_e4m3 && p < tile.positions; ++p)
-      kernels_.scale(tile.out + p * tile.out_stride, spec.value_scale, tile.heads * spec.head_dim);
+    for (int p = 0; scales.value != 1.f && p < tile.positions; ++p)
+      kernels_.scale(tile.out + p * tile.out_stride, scales.value, tile.heads * spec.head_dim);
   });
 }
 

@@ -17,10 +17,6 @@ int64_t expert_tile_rows(int64_t slots, int64_t experts) {
   return slots <= kFewOfExpert * experts ? kFewRows : kManyRows;
 }
 
-int64_t expert_tiles(int64_t slots, int64_t experts) {
-  return slots / expert_tile_rows(slots, experts) + experts;
-}
-
 ExpertsLayout experts_layout(int64_t rows, const model::MlpSpec& mlp, int64_t hidden, DType dtype) {
   const int64_t slots = rows * mlp.experts_per_token;
   ExpertsLayout layout;

@@ -11,9 +11,6 @@ namespace plimsoll::backend::cuda {
 
 /// Sorted slots in a tile of the products: 8 where experts get few rows (decode), else 64.
 int64_t expert_tile_rows(int64_t slots, int64_t experts);
-/// Length of ExpertSlots::tiles, whatever the choices: those of expert e begin at starts[e] / tile
-/// rows + e, behind all tiles of the experts before it.
-int64_t expert_tiles(int64_t slots, int64_t experts);
 
 /// The op's workspace by its parts; offsets in bytes.
 struct ExpertsLayout {

@@ -141,41 +141,9 @@ void check_indexer(const model::IndexerSpec& indexer) {
        indexer.head_dim, kMostIndexColumns);
 }
 
-/// Of a quantised weight.
-void check_packed(const model::WeightSpec& weight) {
-  for (const model::Part& part : weight.parts) {
-    if (!part.packing || part.packing->lead == 0) continue;
-    fail(ExitCode::usage,
-         "{}: ranks would cut groups of {} inputs that share a scale, for which the CUDA backend "
-         "has no kernels; --device cpu has no such limit",
-         part.tensor, part.packing->group);
-  }
-}
-
-/// Scales of keys and values are for caches of float8 alone.
-void check_cache_scales(const model::AttentionSpec& attention, DType kv) {
-  if (kv != DType::f8_e4m3 || (attention.key_scale == 1 && attention.value_scale == 1)) return;
-  fail(ExitCode::usage,
-       "--kv-cache-dtype fp8: the checkpoint has scales of keys and values, by which the CUDA "
-       "backend does not divide yet; --kv-cache-dtype auto, or --device cpu");
-}
-
-// Rows of single experts go round on the host alone so far.
-void check_ranks(const model::ModelSpec& spec) {
-  const auto is_whole = [](const model::WeightSpec& weight) {
-    return weight.ranks > 1 && weight.split == model::Split::experts;
-  };
-  if (std::ranges::any_of(spec.weights, is_whole)) {
-    fail(ExitCode::usage,
-         "--enable-expert-parallel: GPUs do not divide experts yet; without it each has a part of "
-         "all of them");
-  }
-}
-
 }  // namespace
 
-void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups,
-                       DType kv) {
+void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups) {
   if (dynamic_cast<const CudaFootprint*>(&footprint) == nullptr) return;
   if (spec.vocab_size > kMostDrawnVocabulary) {
     fail(ExitCode::usage,
@@ -189,13 +157,10 @@ void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec,
          "--device cpu has no such limit",
          kv_groups, kMostKvGroups);
   }
-  for (const model::WeightSpec& weight : spec.weights) check_packed(weight);
-  check_ranks(spec);
   for (const model::LayerSpec& layer : spec.layers) {
     check_router(layer.shortcut ? *layer.shortcut : layer.mlp);
     check_indexer(layer.attention.indexer);
     if (layer.recurrent) check_mixer(*layer.recurrent);
-    check_cache_scales(layer.attention, kv);
   }
 }
 

@@ -120,10 +120,8 @@ class CudaFootprint final : public Footprint {
   CardFigures card_;
 };
 
-/// Throws Error(usage) naming what the kernels of this backend cannot do for a model whose cache of
-/// type `kv` has `kv_groups` block tables, and the cure. Other backends than CUDA's have no such
-/// limits.
-void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups,
-                       DType kv);
+/// Throws Error(usage) naming what the kernels of this backend cannot do for a model whose cache
+/// has `kv_groups` block tables, and the cure. Other backends than CUDA's have no such limits.
+void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec, size_t kv_groups);
 
 }  // namespace plimsoll::backend

@@ -70,7 +70,7 @@ PackedMatrix::PackedMatrix(const model::Part& part, int64_t columns_of_part)
   groups = packing.groups(columns);
   group_steps = packing.group > 0 ? divide_up(packing.group, kStepInputs) : 0;
   const bool whole = columns % kStepInputs == 0 && packing.group % kStepInputs == 0;
-  spread = !whole || (packing.group > 0 && packing.ordered);
+  spread = !whole || (packing.group > 0 && (packing.ordered || packing.lead > 0));
   steps = spread && group_steps > 0 ? groups * group_steps : divide_up(columns, kStepInputs);
   strip_codes = static_cast<size_t>(chunks() * chunk_bytes(packing.bits));
   strip_scales = static_cast<size_t>(groups * model::scale_bytes(packing.scale) * kStripRows);
@@ -152,8 +152,9 @@ std::vector<int32_t> slot_order(const model::Part& part, const PackedMatrix& lay
   if (part.packing->ordered && part.packing->group > 0) {
     rows.input_groups(groups.data());
   } else if (part.packing->group > 0) {
+    const int64_t before = part.packing->inputs_before(rows.first_input());
     for (size_t n = 0; n < groups.size(); ++n)
-      groups[n] = static_cast<int32_t>(static_cast<int64_t>(n) / part.packing->group);
+      groups[n] = static_cast<int32_t>((before + static_cast<int64_t>(n)) / part.packing->group);
   }
   std::vector<int32_t> order(static_cast<size_t>(layout.slots()), -1);
   std::vector<int64_t> filled(static_cast<size_t>(layout.groups));

@@ -22,8 +22,8 @@ inline constexpr int64_t kChunkInputs = 128;
 ///
 /// - Inputs lie in *slots*, 16 to a step, 8 steps to a chunk. A step has inputs of one group alone.
 ///   Slots are the inputs in turn where these and their groups are whole steps; else (`spread`:
-///   activation order, odd groups) `order` names the input of each slot, -1 for none, and rows are
-///   brought into that order before the product.
+///   activation order, odd groups, groups that ranks cut) `order` names the input of each slot, -1
+///   for none, and rows are brought into that order before the product.
 /// - Codes are [strips][chunks][pieces][32 lanes][16 bytes], the last piece of 3 bits 8 bytes long.
 ///   Lane 4 g + t has of rows g and g + 8 of the strip, one after the other, 32 codes each: those
 ///   of slots 16 s + 4 t + i of the chunk, code 4 s + i. They are `bits` words, in which codes 2 p

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/size_text.h"
 #include "base/thread_seconds.h"
 #include "batch/line_error.h"
 #include "engine/vision/picture_processor.h"
@@ -65,6 +66,15 @@ class Counted {
   std::shared_ptr<std::atomic<size_t>> total_;
   size_t bytes_;
 };
+
+/// Settings may ask for any size.
+void check_prepared(const image::Layout& layout) {
+  const auto bytes = static_cast<size_t>(layout.levels());
+  if (bytes <= kDecodedBytes) return;
+  throw image::ImageError(image::code::too_large,
+                          fmt::format("prepared as the settings say it has {}, and {} are the most",
+                                      size_text(bytes), size_text(kDecodedBytes)));
+}
 
 size_t file_bytes(const OpenedPicture& picture) {
   size_t bytes = 0;
@@ -178,11 +188,12 @@ OpenedPicture PictureLoader::open_one(const Media& media, const ProcessorPtr& pr
   try {
     opened.layout =
         video ? processor->video_layout(size, std::ssize(opened.files)) : processor->layout(size);
+    check_prepared(opened.layout);
   } catch (const image::ImageError& error) {
     throw blame(media.field, error);
   }
   opened.key = hash(opened.key, std::string_view(video ? "video" : "image"));
-  opened.decoder_bytes = decoded;
+  opened.decoder_bytes = decoded + static_cast<size_t>(opened.layout.levels());
   return opened;
 }
 

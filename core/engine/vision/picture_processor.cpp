@@ -28,13 +28,35 @@ Json read_stored_settings(const std::filesystem::path& folder) {
        "{} is missing: it says how the model's pictures are prepared", file.string());
 }
 
+Json internvl_settings(const model::VisionSpec& vision, Json config) {
+  config["image_size"] = vision.image;
+  return config;
+}
+
 }  // namespace
+
+Json published_processor_settings(const model::VisionSpec& vision, const Json& config) {
+  const Json square{{"height", vision.image}, {"width", vision.image}};
+  switch (vision.kind) {
+    case model::VisionKind::qwen2_vl:
+      return {{"min_pixels", 56 * 56}, {"max_pixels", 28 * 28 * 16384}};
+    case model::VisionKind::clip:
+      return {{"size", {{"shortest_edge", vision.image}}}, {"crop_size", square}};
+    case model::VisionKind::idefics3:
+      return {{"size", {{"longest_edge", 4 * vision.image}}},
+              {"max_image_size", {{"longest_edge", vision.image}}}};
+    case model::VisionKind::gemma3:
+    case model::VisionKind::siglip:
+      return {{"size", square}};
+    case model::VisionKind::internvl:
+      return internvl_settings(vision, config);
+  }
+  return Json::object();
+}
 
 Json read_processor_settings(const model::VisionSpec& vision, const std::filesystem::path& folder) {
   if (vision.kind == model::VisionKind::internvl) {
-    Json settings = read_json_file(folder / "config.json");
-    settings["image_size"] = vision.image;
-    return settings;
+    return internvl_settings(vision, read_json_file(folder / "config.json"));
   }
   Json settings = read_stored_settings(folder);
   // What processes Gemma 3's text and pictures together asks for RGB whatever the file says.

@@ -17,6 +17,10 @@ bool has_processor_settings(const model::VisionSpec& vision, const std::filesyst
 /// Error(checkpoint_unusable).
 Json read_processor_settings(const model::VisionSpec& vision, const std::filesystem::path& folder);
 
+/// The same for a config without a folder: what the published models of its kind say; InternVL: the
+/// config.
+Json published_processor_settings(const model::VisionSpec& vision, const Json& config);
+
 /// Throws image::SettingsError.
 std::unique_ptr<const image::Processor> make_picture_processor(
     const model::VisionSpec& vision, const Json& settings, const Json& overrides = Json::object());

@@ -36,7 +36,10 @@ class PngReader {
     guard([&] {
       png_set_user_limits(png_, 0x7FFFFFFF, 0x7FFFFFFF);  // the header's are checked already
       png_set_chunk_malloc_max(png_, 8u << 20);
+      // As Pillow has it: checksums of all chunks before the pixels, not of these, which zlib has.
+      png_set_crc_action(png_, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
       png_read_info(png_, info_);
+      png_set_crc_action(png_, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
       const int colour = png_get_color_type(png_, info_);
       const int depth = png_get_bit_depth(png_, info_);
       deep_gray_ = colour == PNG_COLOR_TYPE_GRAY && depth == 16;

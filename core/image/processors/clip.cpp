@@ -1,4 +1,6 @@
 // CLIP: the short side to a length, then a square of the middle. SigLIP: squashed to a square.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "image/processors/processors.h"
@@ -68,7 +70,29 @@ class Clip : public Processor {
         filter_(settings.filter(Filter::bicubic)) {}
 
   Layout layout(Size size) const override {
-    if (!crops_ && resized_size(size) != result_) refuse_unsized(size, result_);
+    const Size whole = resized_size(size);
+    if (!crops_ && whole != result_) refuse_unsized(size, result_);
+    if (std::max(whole.width, whole.height) > Settings::kLongestSide) {
+      throw ImageError(
+          code::too_large,
+          fmt::format("{} x {} pixels would be resized to {} x {} before the middle "
+                      "is cut out, and {} a side are the most",
+                      size.width, size.height, whole.width, whole.height, Settings::kLongestSide));
+    }
+    return of_result();
+  }
+
+  std::vector<Layout> extremes(int64_t) const override { return {of_result()}; }
+
+  Pixels make(const Image& image) const override {
+    Pixels pixels{of_result(), {}};
+    pixels.levels.resize(static_cast<size_t>(3 * result_.width * result_.height));
+    write_planes(padded(middle_of(image)), 0, 0, result_, pixels.levels.data());
+    return pixels;
+  }
+
+ private:
+  [[nodiscard]] Layout of_result() const {
     Layout layout;
     layout.shape = {1, 3, result_.height, result_.width};
     const int64_t side = patches_.patch_size * patches_.shuffle;
@@ -76,18 +100,6 @@ class Clip : public Processor {
     if (layout.tokens == 0) layout.tokens = (result_.height / side) * (result_.width / side);
     return layout;
   }
-
-  std::vector<Layout> extremes(int64_t) const override { return {layout(result_)}; }
-
-  Pixels make(const Image& image) const override {
-    Pixels pixels{layout(image.size), {}};
-    const Image resized = resize(image, resized_size(image.size), {filter_, Fraction::torchvision});
-    pixels.levels.resize(static_cast<size_t>(3 * result_.width * result_.height));
-    write_planes(cut_middle(resized), 0, 0, result_, pixels.levels.data());
-    return pixels;
-  }
-
- private:
   [[nodiscard]] Size resized_size(Size size) const {
     if (!resizes_) return size;
     if (target_.exact) return *target_.exact;
@@ -96,13 +108,20 @@ class Clip : public Processor {
     return {side * size.width / size.height, side};
   }
 
+  /// What of the resized picture is not cut off.
+  [[nodiscard]] Image middle_of(const Image& image) const {
+    const Size whole = resized_size(image.size);
+    const auto middle = [](int64_t all, int64_t most) {
+      const int64_t count = std::min(all, most);
+      return Outputs{(all - count) / 2, count};
+    };
+    return resize(image, whole, {filter_, Fraction::torchvision},
+                  {middle(whole.width, result_.width), middle(whole.height, result_.height)});
+  }
+
   /// Around what is smaller than the result there is black, the odd column and row of it behind.
-  [[nodiscard]] Image cut_middle(const Image& image) const {
-    if (image.size == result_) return image;
-    const Size part{std::min(image.size.width, result_.width),
-                    std::min(image.size.height, result_.height)};
-    Image middle = crop(image, (image.size.width - part.width) / 2,
-                        (image.size.height - part.height) / 2, part);
+  [[nodiscard]] Image padded(Image middle) const {
+    const Size part = middle.size;
     if (part == result_) return middle;
     Image padded{result_, Levels(static_cast<size_t>(3 * result_.width * result_.height), 0)};
     const int64_t x = (result_.width - part.width) / 2;

@@ -23,13 +23,18 @@ Size with_long_side(Size size, int64_t length, F other) {
 class Idefics3 : public Processor {
  public:
   Idefics3(const Settings& settings, const PatchShape& patches)
-      : Idefics3(settings, patches, settings.side("max_image_size", "longest_edge").value_or(364)) {
+      : Idefics3(
+            settings, patches,
+            settings.side("max_image_size", "longest_edge", Settings::kLongestSide).value_or(364)) {
   }
 
   Layout layout(Size size) const override {
     Layout layout;
+    const Size first = to_long_side(size);
+    check_resized(size, first);
     if (splits_) {
-      const Size enlarged = to_multiples(to_long_side(size));
+      const Size enlarged = to_multiples(first);
+      check_resized(size, enlarged);
       layout.rows = enlarged.height / tile_;
       layout.columns = enlarged.width / tile_;
       if (layout.rows * layout.columns == 1) layout.rows = layout.columns = 0;

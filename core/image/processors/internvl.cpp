@@ -16,7 +16,9 @@ class InternVl : public Processor {
  public:
   InternVl(const Settings& settings, const PatchShape& patches)
       : InternVl(settings, patches,
-                 settings.count("image_size", settings.count("force_image_size", 448))) {}
+                 settings.count("image_size",
+                                settings.count("force_image_size", 448, Settings::kLongestSide),
+                                Settings::kLongestSide)) {}
 
   Layout layout(Size size) const override { return of_grid(closest_grid(size)); }
 

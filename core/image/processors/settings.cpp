@@ -77,25 +77,26 @@ Filter Settings::filter(Filter usual) const {
   refuse("resample", "0 to 3 (nearest, Lanczos, bilinear, bicubic)", value);
 }
 
-std::optional<int64_t> Settings::side(std::string_view name, std::string_view key) const {
+std::optional<int64_t> Settings::side(std::string_view name, std::string_view key,
+                                      int64_t most) const {
   const Json& value = find(name);
   if (!value.is_object()) return std::nullopt;
   const auto at = value.find(key);
   if (at == value.end() || at->is_null()) return std::nullopt;
-  return whole(fmt::format("{}.{}", name, key), *at, kLargest);
+  return whole(fmt::format("{}.{}", name, key), *at, most);
 }
 
 std::optional<Size> Settings::size(std::string_view name) const {
   const Json& value = find(name);
   if (value.is_number()) {
-    const int64_t both = whole(name, value, kLargest);
+    const int64_t both = whole(name, value, kLongestSide);
     return Size{both, both};
   }
   if (value.is_array() && value.size() == 2) {
-    return Size{whole(name, value[1], kLargest), whole(name, value[0], kLargest)};
+    return Size{whole(name, value[1], kLongestSide), whole(name, value[0], kLongestSide)};
   }
-  const auto height = side(name, "height");
-  const auto width = side(name, "width");
+  const auto height = side(name, "height", kLongestSide);
+  const auto width = side(name, "width", kLongestSide);
   if (!height || !width) return std::nullopt;
   return Size{*width, *height};
 }
@@ -164,6 +165,16 @@ LevelTables stepwise_tables(const Settings& settings) {
     }
   }
   return tables;
+}
+
+void check_resized(Size from, Size to) {
+  const Limits limits;
+  if (to.width * to.height <= static_cast<int64_t>(limits.memory_bytes / 3)) return;
+  throw ImageError(
+      code::too_large,
+      fmt::format("{} x {} pixels would be resized to {} x {}, which is more memory "
+                  "than pictures may take ({} MiB)",
+                  from.width, from.height, to.width, to.height, limits.memory_bytes >> 20));
 }
 
 void refuse_unsized(Size size, Size taken) {

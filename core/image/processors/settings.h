@@ -29,7 +29,8 @@ class Settings {
   [[nodiscard]] bool flag(std::string_view name, bool usual) const;
   [[nodiscard]] Filter filter(Filter usual) const;
   /// settings[name][key]: a whole number likewise; nothing where there is none.
-  [[nodiscard]] std::optional<int64_t> side(std::string_view name, std::string_view key) const;
+  [[nodiscard]] std::optional<int64_t> side(std::string_view name, std::string_view key,
+                                            int64_t most = kLargest) const;
   /// {height, width}, a number for both, or nothing.
   [[nodiscard]] std::optional<Size> size(std::string_view name) const;
   /// A number alone, which is the short side where sizes are no squares by themselves.
@@ -43,6 +44,7 @@ class Settings {
   [[nodiscard]] bool is_overridden(std::string_view name) const;
 
   static constexpr int64_t kLargest = int64_t{1} << 31;
+  static constexpr int64_t kLongestSide = int64_t{1} << 24;  // of what is resized to
 
  private:
   [[nodiscard]] const Json& find(std::string_view name) const;
@@ -60,6 +62,10 @@ Clear clear_of(const Settings& settings);
 LevelTables torchvision_tables(const Settings& settings, const Channels& usual = kHalves);
 /// How InternVL's does: a step after the other.
 LevelTables stepwise_tables(const Settings& settings);
+
+/// Throws ImageError where `to`, which is made of a picture on the way, is larger than pictures
+/// are.
+void check_resized(Size from, Size to);
 
 /// Without `do_resize`: the tower takes no picture but of size `taken`.
 [[noreturn]] void refuse_unsized(Size size, Size taken);

@@ -121,7 +121,8 @@ struct AttentionSpec {
   LatentSpec latent{};
   IndexerSpec indexer{};
   float scale = 0;                       // of q.k
-  float key_scale = 1, value_scale = 1;  // caches of float8 hold keys and values divided by them
+  float key_scale = 1, value_scale = 1;  // caches of float8 hold keys and values divided by them;
+                                         // 0: the checkpoint's are none that such a cache can have
   float soft_cap = 0;                    // 0: none; else cap * tanh(score / cap)
   int64_t window = 0;  // 0: sees everything; else the last `window` positions, itself included
   WindowKind window_kind = WindowKind::sliding;

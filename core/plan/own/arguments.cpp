@@ -37,15 +37,38 @@ int64_t budget_bytes(const Arguments& arguments, int64_t total) {
   return std::clamp<int64_t>(ceiling, 0, total - std::min(total, args.reserved));
 }
 
+namespace {
+
+/// vLLM's names of the same checkpoints for other kernels.
+std::string_view stored_method(std::string_view asked) {
+  for (const std::string_view kernel : {"_marlin", "_bitblas"})
+    if (asked.ends_with(kernel)) asked.remove_suffix(kernel.size());
+  return asked;
+}
+
+void check_quantization(const std::string& asked, const std::string& stored) {
+  const bool online = stored.empty() && quantization::is_online(asked);
+  if (asked.empty() || stored_method(asked) == stored_method(stored) || online) return;
+  if (!stored.empty()) {
+    fail(ExitCode::usage,
+         "--quantization {}: the checkpoint is quantised with {}, and is run as it is; leave the "
+         "flag out",
+         asked, stored);
+  }
+  fail(ExitCode::usage,
+       "--quantization {}: our own engine quantises with fp8 alone while loading; quantised "
+       "checkpoints run without the flag, and plan --engine vllm plans the method for vLLM",
+       asked);
+}
+
+}  // namespace
+
 void check_supported(const EngineArgs& args, const model::ModelSpec& spec) {
   const auto refuse = [](const char* flag) {
     fail(ExitCode::usage,
          "{}: our own engine does not have it; plan --engine vllm plans it for vLLM", flag);
   };
-  const bool online = spec.quantization.empty() && quantization::is_online(args.quantization);
-  if (!args.quantization.empty() && args.quantization != spec.quantization && !online) {
-    refuse("--quantization");
-  }
+  check_quantization(args.quantization, spec.quantization);
   if (args.cpu_offload > 0) refuse("--cpu-offload-gb");
   if (args.lora) refuse("--enable-lora");
   if (!args.draft_method.empty()) refuse("--speculative-config");

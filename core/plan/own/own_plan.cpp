@@ -151,6 +151,11 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
   if (spec.vision && !rank.layout.pictures && !refusal.empty()) {
     result.notes.push_back("prompts of text alone: " + refusal);
   }
+  if (rank.layout.pictures && counts_as_published(*spec.vision, arguments)) {
+    result.notes.push_back(
+        "pictures are counted as published models of this kind have them prepared: there is no "
+        "preprocessor_config.json beside the config");
+  }
   if (rank.layout.pictures && args.processor_cache_gib > 0) {
     result.notes.push_back(fmt::format(
         "prepared pictures are kept in up to {:.3g} GiB of the host's memory beside this "
@@ -203,11 +208,6 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
   model::ModelSpec spec = arguments.weights ? arguments.weights->spec : read_spec(config);
   check_supported(arguments.args, spec);
   divide_experts(arguments.args, spec);
-  if (spec.whole_experts && gpu != nullptr && arguments.args.tensor_parallel > 1) {
-    fail(ExitCode::usage,
-         "--enable-expert-parallel: our own engine has it on the processor alone so far; plan "
-         "--engine vllm plans it for vLLM");
-  }
   settle_kept(config, arguments, spec);
   const DType dtype = run_dtype(spec, arguments.args);
   PlanResult result;

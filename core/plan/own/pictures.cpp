@@ -21,7 +21,18 @@ Json processor_overrides(const Arguments& arguments) {
   return overrides;
 }
 
+Json processor_settings(const model::VisionSpec& vision, const Arguments& arguments) {
+  if (counts_as_published(vision, arguments))
+    return engine::published_processor_settings(vision, arguments.lone_config);
+  return engine::read_processor_settings(vision, arguments.folder);
+}
+
 }  // namespace
+
+bool counts_as_published(const model::VisionSpec& vision, const Arguments& arguments) {
+  return !arguments.lone_config.is_null() &&
+         !engine::has_processor_settings(vision, arguments.folder);
+}
 
 int64_t most_items(const EngineArgs& args, std::string_view modality) {
   if (args.language_only) return 0;
@@ -43,7 +54,8 @@ std::string picture_refusal(const model::ModelSpec& spec, const Arguments& argum
     return fmt::format("the {} backend has no image encoders yet; --device cpu has",
                        footprint.name());
   }
-  if (!engine::has_processor_settings(*spec.vision, arguments.folder)) {
+  if (!counts_as_published(*spec.vision, arguments) &&
+      !engine::has_processor_settings(*spec.vision, arguments.folder)) {
     return "the model's folder has no preprocessor_config.json, which says how pictures are "
            "prepared";
   }
@@ -58,8 +70,7 @@ std::optional<engine::PictureOptions> picture_options(const model::ModelSpec& sp
   const int64_t length = args.max_model_len > 0 ? args.max_model_len : spec.max_position;
   try {
     const auto processor = engine::make_picture_processor(
-        *spec.vision, engine::read_processor_settings(*spec.vision, arguments.folder),
-        processor_overrides(arguments));
+        *spec.vision, processor_settings(*spec.vision, arguments), processor_overrides(arguments));
     const auto limit = args.limits.find("image");
     if (limit != args.limits.end() && limit->second.width > 0 && limit->second.height > 0) {
       return engine::PictureOptions{

@@ -14,6 +14,10 @@ namespace plimsoll::plan::own {
 /// many as the context holds. No word on videos: none where there are no images.
 int64_t most_items(const EngineArgs& args, std::string_view modality);
 
+/// Whether pictures are prepared as for the published models of the kind, as there is a config
+/// alone.
+bool counts_as_published(const model::VisionSpec& vision, const Arguments& arguments);
+
 /// Why a launch on such sizes answers no pictures; empty where it does.
 std::string picture_refusal(const model::ModelSpec& spec, const Arguments& arguments,
                             const backend::Footprint& footprint);

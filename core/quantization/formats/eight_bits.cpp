@@ -1,7 +1,8 @@
 // One byte a weight, as it is: int8 and fp8 (e4m3) `weight` [out, in], with `weight_scale` of the
 // tensor ([] or [1]), of each output ([out, 1] or [out]), of groups ([out, in / g]), or of a grid
 // of blocks, the last ones partial; Hugging Face calls the grid `weight_scale_inv`, and it
-// multiplies all the same.
+// multiplies all the same. Static scales of inputs are `input_scale`, Hugging Face's
+// `activation_scale`.
 #include <algorithm>
 
 #include "base/error.h"
@@ -30,7 +31,12 @@ class EightBitRows final : public StoredRows {
     }
     if (packing.inputs == model::InputRounding::fp8_static ||
         packing.inputs == model::InputRounding::int8_static) {
-      input_scale_ = single("input_scale");
+      const char* const name = has("activation_scale") ? "activation_scale" : "input_scale";
+      input_scale_ = single(name);
+      if (input_scale_ <= 0) {
+        refuse(matrix.module + "." + name,
+               fmt::format("is {}; expected a positive number", input_scale_));
+      }
     }
   }
 

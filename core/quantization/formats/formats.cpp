@@ -15,8 +15,9 @@ constexpr std::array kAwq = {"qweight", "qzeros", "scales"};
 constexpr std::array kGptq = {"qweight", "qzeros", "scales", "g_idx"};
 constexpr std::array kPackedIntegers = {"weight_packed", "weight_scale", "weight_zero_point",
                                         "weight_g_idx", "weight_shape"};
-constexpr std::array kEightBits = {"weight",      "weight_scale",      "weight_scale_inv",
-                                   "input_scale", "weight_zero_point", "input_zero_point"};
+constexpr std::array kEightBits = {"weight",          "weight_scale",     "weight_scale_inv",
+                                   "input_scale",     "activation_scale", "weight_zero_point",
+                                   "input_zero_point"};
 constexpr std::array kNvfp4 = {
     "weight_packed",      "weight",         "weight_scale", "weight_global_scale",
     "input_global_scale", "weight_scale_2", "input_scale"};

@@ -2,9 +2,11 @@
 // in weight.quant_map; weight.absmax of each block, itself quantised where there is a
 // weight.nested_absmax; weight.quant_state.bitsandbytes__nf4 (or __fp4), which is JSON.
 #include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/rounding.h"
 #include "quantization/formats/stored_rows.h"
 
 namespace plimsoll::quantization {
@@ -47,13 +49,13 @@ class Nf4Rows final : public StoredRows {
  public:
   Nf4Rows(const model::Packing& packing, const StoredMatrix& matrix)
       : StoredRows(packing, matrix),
-        nested_(packing.scale == model::ScaleType::nested),
+        nested_(has("weight.nested_absmax")),
         state_(read_state(matrix)),
         codes_(require("weight", {DType::u8}, {rows() * columns() / 2, 1})),
-        absmax_(require("weight.absmax", {nested_ ? DType::u8 : DType::f32}, {rows() * groups()})),
+        absmax_(require("weight.absmax", {nested_ ? DType::u8 : DType::f32}, {blocks()})),
         numbers_(require("weight.quant_map", {DType::f32}, {16})) {
     if (!state_) (void)require(kStates[0], {DType::u8}, {-1});
-    if (state_->block != packing.group) {
+    if (state_->block % packing.group != 0) {
       refuse(state_->tensor,
              fmt::format("says blocks of {}; expected {}", state_->block, packing.group));
     }
@@ -63,10 +65,14 @@ class Nf4Rows final : public StoredRows {
              fmt::format("says nested blocks of {}, offset {}; expected {} and a number",
                          state_->nested_block, state_->offset, model::NestedScales::kBlock));
     }
-    const int64_t blocks =
-        (rows() * groups() + model::NestedScales::kBlock - 1) / model::NestedScales::kBlock;
-    nested_absmax_ = require("weight.nested_absmax", {DType::f32}, {blocks});
+    nested_absmax_ = require("weight.nested_absmax", {DType::f32},
+                             {divide_up(blocks(), model::NestedScales::kBlock)});
     nested_numbers_ = require("weight.nested_quant_map", {DType::f32}, {256});
+    if (packing.scale == model::ScaleType::nested) return;
+    unnested_numbers_.resize(256);
+    unnested_absmax_.resize(static_cast<size_t>(nested_absmax_.elements()));
+    copy_numbers(nested_numbers_, unnested_numbers_);
+    copy_numbers(nested_absmax_, unnested_absmax_);
   }
 
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
@@ -81,12 +87,18 @@ class Nf4Rows final : public StoredRows {
     });
   }
   void scales(int64_t first, int64_t count, std::byte* to) const override {
+    const bool stays_nested = packing().scale == model::ScaleType::nested;
+    const int64_t size = model::scale_bytes(packing().scale);
     absmax_.guarded([&] {
-      const int64_t size = model::scale_bytes(packing().scale);
       for (int64_t i = first; i < first + count; ++i)
         for (int64_t g = first_group(); g < end_group(); ++g, to += size) {
-          if (!nested_) (void)absmax_.number(i * groups() + g);
-          std::memcpy(to, absmax_.data + (i * groups() + g) * size, static_cast<size_t>(size));
+          const int64_t block = (i * columns() + g * packing().group) / state_->block;
+          if (stays_nested) {
+            *to = absmax_.data[block];
+            continue;
+          }
+          const float scale = nested_ ? unnested(block) : absmax_.number(block);
+          std::memcpy(to, &scale, sizeof scale);
         }
     });
   }
@@ -100,6 +112,16 @@ class Nf4Rows final : public StoredRows {
   }
 
  private:
+  /// Of the whole matrix, which run over the ends of rows.
+  [[nodiscard]] int64_t blocks() const {
+    return divide_up(rows() * columns(), state_ ? state_->block : kUsualBlock);
+  }
+  [[nodiscard]] float unnested(int64_t block) const {
+    const auto code = static_cast<size_t>(absmax_.data[block]);
+    return unnested_numbers_[code] *
+               unnested_absmax_[static_cast<size_t>(block / model::NestedScales::kBlock)] +
+           static_cast<float>(state_->offset);
+  }
   static void copy_numbers(const StoredTensor& from, std::span<float> to) {
     from.guarded([&] {
       for (size_t i = 0; i < to.size(); ++i) to[i] = from.number(static_cast<int64_t>(i));
@@ -109,6 +131,7 @@ class Nf4Rows final : public StoredRows {
   bool nested_;
   std::optional<State> state_;
   StoredTensor codes_, absmax_, numbers_, nested_absmax_, nested_numbers_;
+  std::vector<float> unnested_numbers_, unnested_absmax_;  // where scales do not stay nested
 };
 
 }  // namespace
@@ -121,18 +144,19 @@ model::Packing nf4_packing(const WeightScheme& scheme, const StoredMatrix& matri
   }
   const std::optional<State> state = read_state(matrix);
   const int64_t block = state ? state->block : kUsualBlock;
-  if (block < 2 || matrix.columns % block != 0) {
+  if (block < 2 || matrix.columns % 2 != 0) {
     fail(ExitCode::checkpoint_unusable,
-         "{}: {} inputs are no multiple of bitsandbytes' blocks of {}, which would run over the "
-         "ends "
-         "of outputs",
+         "{}: {} inputs in bitsandbytes' blocks of {}, which is not run: both are even. Use the "
+         "unquantised model",
          matrix.module, matrix.columns, block);
   }
+  // Blocks that run over the ends of outputs are cut there.
+  const int64_t group = std::gcd(matrix.columns, block);
   const bool nested = matrix.find("weight.nested_absmax") || !state;
   return {.format = model::PackedFormat::nf4,
           .code = model::Code::table,
-          .group = block,
-          .scale = nested ? model::ScaleType::nested : model::ScaleType::f32};
+          .group = group,
+          .scale = nested && group == block ? model::ScaleType::nested : model::ScaleType::f32};
 }
 
 std::unique_ptr<model::PackedRows> open_nf4(const model::Packing& packing,

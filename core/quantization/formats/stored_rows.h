@@ -21,6 +21,7 @@ class StoredRows : public model::PackedRows {
   void table(std::span<float, 16> to) const override;
   void nested(model::NestedScales& to) const override;
   [[nodiscard]] float input_scale() const override { return input_scale_; }
+  [[nodiscard]] int64_t first_input() const override { return matrix_.inputs.first; }
 
  protected:
   using Shape = std::vector<int64_t>;
@@ -53,9 +54,8 @@ class StoredRows : public model::PackedRows {
   [[nodiscard]] int64_t rows() const { return matrix_.rows; }
   [[nodiscard]] int64_t columns() const { return matrix_.columns; }
   [[nodiscard]] int64_t groups() const { return packing_.groups(matrix_.columns); }
-  /// Of the inputs that are read: the first, their number and end, and their groups (in activation
-  /// order, all).
-  [[nodiscard]] int64_t first_input() const { return matrix_.inputs.first; }
+  /// Of the inputs that are read: their number and end, and their groups (in activation order,
+  /// all).
   [[nodiscard]] int64_t inputs() const { return matrix_.inputs.count; }
   [[nodiscard]] int64_t end_input() const { return first_input() + inputs(); }
   [[nodiscard]] int64_t first_group() const {

@@ -209,6 +209,10 @@ void quantize_weights(const Json& config, const StoredTensors& stored, ModelSpec
   const ConfigView settings = ConfigView(config, "config.json").child({"quantization_config"});
   const quantization::Quantization schemes(settings);
   check_options(schemes.method(), settings);
+  if (!schemes.online_transform().empty()) {
+    refuse_quantised("transforms that are computed at run time (" + schemes.online_transform() +
+                     "), whose layouts are not known here");
+  }
   Conversion(schemes, stored, spec).run();
   spec.quantization.clear();
 }

@@ -46,6 +46,7 @@ class FilledRows final : public model::PackedRows {
   void table(std::span<float, 16> to) const override { rows_->table(to); }
   void nested(model::NestedScales& to) const override { rows_->nested(to); }
   [[nodiscard]] float input_scale() const override { return rows_->input_scale(); }
+  [[nodiscard]] int64_t first_input() const override { return rows_->first_input(); }
 
  private:
   /// Elements of a row: those that are read and the room that there is.

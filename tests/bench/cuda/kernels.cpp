@@ -193,6 +193,7 @@ void experts(Ring& ring, const Table& table, cudaStream_t stream) {
                         .choices = {{chosen.data(), DType::i32, count, 8, 8},
                                     {weights.data(), DType::f32, count, 8, 8}},
                         .mlp = &mlp,
+                        .own = 128,
                         .up = {ring.take(128 * 2 * 768, kWidth, DType::bf16).data},
                         .down = {ring.take(128 * kWidth, 768, DType::bf16).data},
                         .workspace = static_cast<std::byte*>(workspace.data())},
