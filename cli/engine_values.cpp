@@ -79,6 +79,13 @@ void read_speculation(const std::string& text, plan::EngineArgs& args) {
   }
 }
 
+/// vLLM's, of which a misspelt one would bound nothing.
+void check_modality(const std::string& name) {
+  for (const char* known : {"image", "video", "audio", "vision_chunk"})
+    if (name == known) return;
+  throw std::invalid_argument("expected image, video or audio, found \"" + name + "\"");
+}
+
 void read_modality_limits(const std::string& text, plan::EngineArgs& args) {
   if (text.find('{') == std::string::npos) {
     std::string item;
@@ -90,6 +97,7 @@ void read_modality_limits(const std::string& text, plan::EngineArgs& args) {
       const size_t equals = item.find('=');
       if (equals == std::string::npos)
         throw std::invalid_argument("expected image=N,video=N or a JSON object");
+      check_modality(item.substr(0, equals));
       args.limits[item.substr(0, equals)].count = parse_count(item.substr(equals + 1));
       item.clear();
     }
@@ -98,6 +106,7 @@ void read_modality_limits(const std::string& text, plan::EngineArgs& args) {
   const Json json = read_json(text);
   if (!json.is_object()) throw std::invalid_argument("expected image=N,video=N or a JSON object");
   for (const auto& [modality, value] : json.items()) {
+    check_modality(modality);
     plan::ModalityLimit& limit = args.limits[modality];
     if (value.is_number_integer()) {
       limit.count = value.get<int64_t>();

@@ -170,6 +170,10 @@ LineRequest read_request(const LineHead& head, const OrderedJson& body,
     check_messages(body["messages"]);
     request.messages = body["messages"];
     request.media = media_of_messages(request.messages);
+    if (given("multi_modal_data")) {
+      bad_field("multi_modal_data",
+                "multi_modal_data: goes with a prompt; in messages a picture is an image_url part");
+    }
   } else if (given("prompt")) {
     request.prompts = read_prompts(body["prompt"], limits.vocab_size);
   } else if (given("prompt_token_ids")) {

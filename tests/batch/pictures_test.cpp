@@ -156,6 +156,7 @@ TEST_CASE("files are read below the allowed folder alone, whatever links say") {
   fs::create_symlink(allowed + "/a b.png", scratch.path("in.png"));
   CHECK(code_of({"file://" + allowed + "/a%20b.png"}, allowed) == "");
   CHECK(code_of({"file://localhost" + allowed + "/a b.png"}, allowed) == "");
+  CHECK(code_of({"FILE://" + allowed + "/a%20b.png"}, allowed) == "");
   CHECK(code_of({scratch.path("in.png")}, allowed) == "");
   CHECK(code_of({allowed + "/out.png"}, allowed) == "image_not_allowed");
   CHECK(code_of({scratch.path("allowed too/a.png")}, allowed) == "image_not_allowed");

@@ -147,6 +147,22 @@ TEST_CASE("a cache in fp8 is half as large, and graphs cost by their number") {
   CHECK(one["cuda_graph_bytes"].get<int64_t>() % 1536 == 0);
 }
 
+TEST_CASE("a config without a folder counts pictures as the published models' are prepared") {
+  const Scratch scratch;
+  const std::string name = GENERATE("internvl2-2b", "qwen2.5-vl-3b", "gemma-3-27b-it");
+  INFO(name);
+  const std::string model = kConfigs + name + ".json --gpu h100";
+  const Json plan = plan_of(scratch, model);
+  const auto bytes_of = [&](const char* part) {
+    for (const Json& one : plan["parts"])
+      if (one["name"] == part) return one["bytes"].get<int64_t>();
+    return int64_t{0};
+  };
+  CHECK(bytes_of("vision weights") > (int64_t{500} << 20));
+  CHECK(bytes_of("picture embeddings") > (int64_t{100} << 20));
+  CHECK_THAT(plan["notes"].dump(), Catch::Contains("as published models of this kind"));
+}
+
 TEST_CASE("what our own engine does not have is refused by name") {
   const Scratch scratch;
   const std::string model = kConfigs + "llama-3.1-8b.json --gpu h100 ";

@@ -2,8 +2,11 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/error.h"
+#include "base/json.h"
 #include "fuzz/targets.h"
 #include "image/decode.h"
+#include "image/processor.h"
 
 namespace plimsoll::fuzz {
 namespace {
@@ -38,6 +41,31 @@ void jpeg(std::string_view bytes) {
 
 void png(std::string_view bytes) {
   decode("\x89PNG\r\n\x1a\n", 0, bytes);
+}
+
+/// The kind of processor, width and height in two bytes each, then settings.
+void preparation(std::string_view bytes) {
+  constexpr size_t kHead = 5;
+  constexpr int64_t kMostBytes = int64_t{1} << 20;
+  if (bytes.size() < kHead) return;
+  const auto at = [&](size_t i) { return static_cast<int64_t>(static_cast<uint8_t>(bytes[i])); };
+  const auto kind = static_cast<image::ProcessorKind>(at(0) % 6);
+  const image::Size size{1 + at(1) + 256 * at(2), 1 + at(3) + 256 * at(4)};
+  const int64_t tokens = kind == image::ProcessorKind::idefics3 ? 0 : 256;
+  try {
+    const auto processor = image::make_processor(kind, {.shuffle = 2, .tokens_per_tile = tokens},
+                                                 Json::object(), parse_json(bytes.substr(kHead)));
+    const image::Layout layout = processor->layout(size);
+    if (size.width * size.height > kMostBytes / 3 || layout.levels() > kMostBytes) return;
+    const image::Pixels pixels = processor->process(image::blank(size));
+    if (std::ssize(pixels.levels) != layout.levels()) {
+      throw std::logic_error("a prepared picture is not as large as its layout says");
+    }
+  } catch (const image::ImageError&) {
+  } catch (const image::SettingsError&) {
+  } catch (const nlohmann::json::exception&) {
+  } catch (const Error&) {
+  }
 }
 
 void webp(std::string_view bytes) {

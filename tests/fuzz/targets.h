@@ -18,6 +18,7 @@ void json_line(std::string_view bytes);     // requests, a line each
 void manifest(std::string_view bytes);      // OUT.run.json
 void packed_input(std::string_view bytes);  // gzip, zstd or text, as lines
 void png(std::string_view bytes);
+void preparation(std::string_view bytes);  // a line's mm_processor_kwargs, on pictures of any size
 void safetensors(std::string_view bytes);  // a weights' file
 void tokenizer(std::string_view bytes);    // tokenizer.json, used
 void webp(std::string_view bytes);
@@ -39,6 +40,7 @@ inline constexpr Target kTargets[] = {
     {"manifest", manifest},
     {"packed_input", packed_input},
     {"png", png},
+    {"preparation", preparation},
     {"safetensors", safetensors},
     {"tokenizer", tokenizer},
     {"webp", webp},

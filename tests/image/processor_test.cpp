@@ -1,5 +1,6 @@
 // Sizes, crops and settings of the image processors; their values are compared with the references'
 // in tests/conformance.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "image/processor.h"
@@ -119,6 +120,35 @@ TEST_CASE("a size that is one number is the short side, of Gemma's squares both"
       make(ProcessorKind::clip, R"({"size": {"height": 28, "width": 28}, "crop_size": [28, 28]})");
   CHECK(squashed->process(striped).levels[0] == 255);
   CHECK(make(ProcessorKind::gemma3, R"({"size": 28})")->layout({9, 3}).shape[3] == 28);
+}
+
+TEST_CASE("CLIP resizes of a long picture what it keeps alone") {
+  const auto clip = make(ProcessorKind::clip,
+                         R"({"size":{"shortest_edge":56},"crop_size":{"height":56,"width":56}})");
+  Image image = plain({1, 65535}, 7);
+  image.rgb[static_cast<size_t>(3 * (65535 / 2))] = 255;  // of the middle
+  const Pixels pixels = clip->process(image);             // the whole would be 56 x 3,669,960
+  CHECK(pixels.layout.shape == std::vector<int64_t>{1, 3, 56, 56});
+  CHECK(std::ranges::count(pixels.levels, 7) > 0);
+  CHECK(std::ranges::max(pixels.levels) > 200);
+}
+
+TEST_CASE("settings that ask for pictures of any size are bounded") {
+  const auto code_of = [](ProcessorKind kind, const char* settings, Size size) {
+    try {
+      (void)make(kind, settings)->layout(size);
+    } catch (const ImageError& error) {
+      return std::string(error.code());
+    }
+    return std::string("none");
+  };
+  const char* wide = R"({"size":{"shortest_edge":300000}})";
+  CHECK(code_of(ProcessorKind::clip, wide, {640, 480}) == "none");
+  CHECK(code_of(ProcessorKind::clip, wide, {1, 60}) == code::too_large);
+  const char* square = R"({"size":{"height":100000,"width":100000}})";
+  CHECK(code_of(ProcessorKind::idefics3, square, {64, 48}) == code::too_large);
+  CHECK_THROWS_WITH(make(ProcessorKind::siglip, R"({"size":{"height":4294967296,"width":1}})"),
+                    Catch::Contains("size.height"));
 }
 
 TEST_CASE("Gemma refuses pictures of which a crop would be empty") {

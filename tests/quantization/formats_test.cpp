@@ -258,3 +258,43 @@ TEST_CASE("damaged tensors of quantised matrices are refused by name") {
     CHECK_THROWS_WITH(read_all(row.scheme, tensors), Contains(row.named));
   }
 }
+
+TEST_CASE("bitsandbytes' blocks run over the ends of outputs, and their scales may be nested") {
+  constexpr int64_t kOutputs = 3, kInputs = 48, kBlock = 32, kBlocks = 5, kShare = 16;
+  const std::string state = R"({"blocksize": 32, "nested_blocksize": 256, "nested_offset": 0.25})";
+  std::vector<float> numbers(256), table(16, 0.f);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i) / 256;
+  const std::vector<uint8_t> absmax = {3, 200, 17, 90, 255};
+  const Tensors tensors = {
+      {"weight", tensor(DType::u8, {kOutputs * kInputs / 2, 1},
+                        std::vector<uint8_t>(kOutputs * kInputs / 2, 0x21))},
+      {"weight.absmax", tensor(DType::u8, {kBlocks}, absmax)},
+      {"weight.nested_absmax", tensor(DType::f32, {1}, std::vector<float>{2})},
+      {"weight.nested_quant_map", tensor(DType::f32, {256}, numbers)},
+      {"weight.quant_map", tensor(DType::f32, {16}, table)},
+      {"weight.quant_state.bitsandbytes__nf4",
+       tensor(DType::u8, {std::ssize(state)}, std::vector<uint8_t>(state.begin(), state.end()))}};
+  StoredMatrix matrix = stored(tensors);
+  matrix.rows = kOutputs;
+  matrix.columns = kInputs;
+  const Packing packing = packing_of({.format = WeightFormat::bitsandbytes, .bits = 4}, matrix);
+  CHECK(packing.group == kShare);
+  CHECK(packing.scale == model::ScaleType::f32);
+  std::vector<float> scales(kOutputs * kInputs / kShare);
+  open_matrix(packing, matrix)->scales(0, kOutputs, reinterpret_cast<std::byte*>(scales.data()));
+  for (int64_t i = 0; i < std::ssize(scales); ++i) {
+    const uint8_t code = absmax[static_cast<size_t>(i * kShare / kBlock)];
+    CHECK(scales[static_cast<size_t>(i)] == numbers[code] * 2 + 0.25f);
+  }
+}
+
+TEST_CASE("static scales of inputs are positive, and Hugging Face calls them otherwise") {
+  Tensors tensors = fp8();
+  tensors.emplace("activation_scale", tensor(DType::f32, {}, std::vector<float>{0.5f}));
+  const StoredMatrix matrix = stored(tensors);
+  Packing packing = packing_of(kFp8, matrix);
+  packing.inputs = model::InputRounding::fp8_static;
+  CHECK(open_matrix(packing, matrix)->input_scale() == 0.5f);
+  tensors.insert_or_assign("activation_scale", tensor(DType::f32, {}, std::vector<float>{-0.5f}));
+  CHECK_THROWS_WITH(open_matrix(packing, matrix), Contains("m.q_proj.activation_scale\" is -0.5"));
+}

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <climits>
@@ -79,6 +80,15 @@ std::string scheme_of(const std::string& source) {
   return scheme;
 }
 
+/// Whether a source is of a scheme ("data:"), which may be written in capitals.
+bool is_of(std::string_view source, std::string_view scheme) {
+  const auto small = [](char c) {
+    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  };
+  return source.size() >= scheme.size() &&
+         std::ranges::equal(source.substr(0, scheme.size()), scheme, {}, small);
+}
+
 /// The path of a file: URL, %20 and the like decoded.
 std::string path_of(const std::string& url, const std::string& field) {
   std::string_view rest = std::string_view(url).substr(std::strlen("file:"));
@@ -129,7 +139,7 @@ MediaReader::MediaReader(const std::string& allowed) {
 
 std::vector<uint8_t> MediaReader::read(const std::string& source, const std::string& field,
                                        size_t most) const {
-  if (source.starts_with("data:")) return read_data(source, field, most);
+  if (is_of(source, "data:")) return read_data(source, field, most);
   if (const std::string scheme = scheme_of(source); !scheme.empty() && scheme != "file") {
     refuse(code::image_not_allowed, field,
            fmt::format("{}: nothing is fetched over {}; download the file and name it by file: "
@@ -139,7 +149,7 @@ std::vector<uint8_t> MediaReader::read(const std::string& source, const std::str
   if (source.find('\0') != std::string::npos) {
     refuse(image::code::unreadable, field, "the name of the file has a zero byte");
   }
-  return read_file(source.starts_with("file:") ? path_of(source, field) : source, field, most);
+  return read_file(is_of(source, "file:") ? path_of(source, field) : source, field, most);
 }
 
 std::vector<uint8_t> MediaReader::read_file(const std::string& path, const std::string& field,

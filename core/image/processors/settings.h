@@ -44,7 +44,7 @@ class Settings {
   [[nodiscard]] bool is_overridden(std::string_view name) const;
 
   static constexpr int64_t kLargest = int64_t{1} << 31;
-  static constexpr int64_t kLongestSide = int64_t{1} << 24;  // of what is resized to
+  static constexpr int64_t kLongestSide = int64_t{1} << 22;  // of what is resized to
 
  private:
   [[nodiscard]] const Json& find(std::string_view name) const;

@@ -117,6 +117,10 @@ class Conversion {
   Conversion(const quantization::Quantization& quantization, const StoredTensors& stored,
              ModelSpec& spec)
       : quantization_(quantization), stored_(stored), spec_(spec) {
+    if (spec.is_recurrent()) {
+      refuse_quantised("quantised recurrent layers (" + spec.architecture +
+                       "), whose layouts are not known here yet");
+    }
     for (const model::LayerSpec& layer : spec.layers) {
       if (!layer.has_attention()) continue;
       const model::AttentionSpec& attention = layer.attention;
