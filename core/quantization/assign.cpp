@@ -84,7 +84,8 @@ class Assignment {
   void pack(Part& part, const StoredMatrix& matrix, const WeightScheme& scheme) const {
     if (scheme.plain()) return;
     if (part.transposed) {
-      fail(ExitCode::checkpoint_unusable, "{}: quantised and stored transposed, which is not run",
+      fail(ExitCode::checkpoint_unusable,
+           "{}: quantised and stored transposed, which is not run; use the unquantised model",
            matrix.module);
     }
     part.packing = packing_of(scheme, matrix);
@@ -132,14 +133,15 @@ class Assignment {
     for (size_t i = each; i < weight.parts.size(); ++i) {
       if (weight.parts[i].packing == weight.parts[i % each].packing) continue;
       fail(ExitCode::checkpoint_unusable,
-           "tensor \"{}\": quantised otherwise than the first expert's, which is not run",
+           "tensor \"{}\": quantised otherwise than the first expert's, which is not run; use the "
+           "unquantised model",
            weight.parts[i].tensor);
     }
     for (size_t i = 1; i < each; ++i) {
       if (weight.parts[i].packing.has_value() == weight.parts[0].packing.has_value()) continue;
       fail(ExitCode::checkpoint_unusable,
            "tensor \"{}\": one of an expert's matrices is quantised and one is not, which is not "
-           "run",
+           "run; use the unquantised model",
            weight.parts[i].tensor);
     }
   }

@@ -17,6 +17,7 @@
 #include "model/config.h"
 #include "model/input_norm.h"
 #include "shard/apart.h"
+#include "shard/layout.h"
 #include "shard/quantized/quantized.h"
 #include "shard/quantized/told_values.h"
 #include "shard/sha256.h"

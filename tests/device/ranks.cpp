@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/device.h"
+#include "conformance/picture_model.h"
 #include "conformance/rank_subject.h"
 #include "device/on_device.h"
 #include "engine/mixed_requests.h"
@@ -153,6 +154,33 @@ TEST_CASE("quantised models answer on ranks of devices as on one") {
 
 TEST_CASE("ranks of devices have some of a mixture's experts whole") {
   check_width("qwen3_moe", {.tensor = 2, .whole_experts = true}, true);
+}
+
+TEST_CASE("ranks of devices encode pictures in turn and have them all") {
+  const Width width{.tensor = 2};
+  const Devices devices(2);
+  if (devices.none()) return;
+  testing::PictureModel model(std::filesystem::path(PLIMSOLL_SOURCE_DIR) /
+                              "tests/data/golden/multimodal_run/internvl2_qwen2");
+  std::vector<Request> requests = model.requests({"two_images", "text"});
+  for (Request& request : requests) {
+    request.sampling.max_tokens = 4;
+    request.sampling.prompt_logprobs.reset();
+    request.sampling.logprobs.reset();
+  }
+  EngineOptions options = model.options({.dtype = DType::f32});
+  options.max_num_seqs = 2;
+  options.num_kv_blocks = 64;
+  const auto cpu = testing::cpu_backend();
+  const Tokens expected = tokens_of(run_all(*model.engine_on(*cpu, options), requests));
+
+  options.tensor_ranks = width.tensor;
+  options.capture_sizes = std::vector<int64_t>{1};
+  const RankParts parts(model.spec(), model.weights(), width, DType::f32, devices.backends());
+  Engine engine(model.spec(), parts.ranks(), nullptr, options);
+  CHECK(tokens_of(run_all(engine, requests)) == expected);
+  CHECK(engine.stats().encoded_pictures == 2);
+  CHECK(kernels::allocations_since_seal().device == 0);
 }
 
 TEST_CASE("mixtures and recurrent models answer on ranks of devices as on one", "[everything]") {

@@ -79,7 +79,8 @@ bool is_ordered(const WeightScheme& scheme, const StoredMatrix& matrix) {
 model::Packing gptq_packing(const WeightScheme& scheme, const StoredMatrix& matrix) {
   const int64_t bits = scheme.bits;
   if (bits != 2 && bits != 3 && bits != 4 && bits != 8) {
-    fail(ExitCode::checkpoint_unusable, "{}: GPTQ of {} bits is not run; 2, 3, 4 and 8 are",
+    fail(ExitCode::checkpoint_unusable,
+         "{}: GPTQ of {} bits is not run; 2, 3, 4 and 8 are. Use the unquantised model",
          matrix.module, bits);
   }
   return {.format = model::PackedFormat::gptq,
