@@ -105,7 +105,9 @@ void read_modality_limits(const std::string& text, plan::EngineArgs& args) {
   }
   const Json json = read_json(text);
   if (!json.is_object()) throw std::invalid_argument("expected image=N,video=N or a JSON object");
-  for (const auto& [modality, value] : json.items()) {
+  for (const auto& item : json.items()) {
+    const std::string& modality = item.key();
+    const Json& value = item.value();
     check_modality(modality);
     plan::ModalityLimit& limit = args.limits[modality];
     if (value.is_number_integer()) {

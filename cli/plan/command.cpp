@@ -143,7 +143,7 @@ plan::PlanResult show_plan(const PlanOptions& given) {
   PlanOptions options = completed(given, environment, view, file);
   if (options.engine == "vllm") plan::complete_config(config);  // our engine knows its families
   const std::optional<hardware::Gpu> gpu = choose_gpu(options);
-  if (file.filename() == "config.json") options.folder = file.parent_path();
+  if (file.filename() == "config.json") options.folder = fs::absolute(file).parent_path();
   options.is_lone_config = file == options.model;
   if (options.engine == "plimsoll" && file != options.model)
     options.weights = plan::own::look_at_weights(view, file.parent_path());

@@ -42,6 +42,7 @@ void split_stacks(Checkpoint& checkpoint, const model::ModelSpec& spec) {
 
 /// A stack of which the checkpoint has a tensor for each expert.
 void take_apart(const Checkpoint& checkpoint, WeightSpec& weight) {
+  if (weight.is_vector()) return;
   const std::string& stack = weight.parts.front().tensor;
   if (!stack.ends_with("[0]") || checkpoint.find(stack) != nullptr) return;
   const std::string experts = stack.substr(0, stack.rfind('.') + 1);
@@ -55,6 +56,7 @@ void take_apart(const Checkpoint& checkpoint, WeightSpec& weight) {
   };
   if (!stored("weight") && !stored("qweight") && !stored("weight_packed")) return;
   const int64_t rows = weight.rows() / std::ssize(names);
+  weight.rows_in_turn = false;
   weight.parts.clear();
   for (int64_t expert = 0; expert < weight.matrices(); ++expert) {
     for (const char* name : names) {

@@ -44,8 +44,8 @@ struct Part {
   Outputs columns, rows;
 };
 
-/// An axis that keeps its length has no pass. `to` has pixels. Between the passes there is a
-/// megabyte of rows at a time.
+/// An axis that keeps its length has no pass. `to` has pixels. Between the passes there are
+/// rows of a megabyte at a time, or those of one output.
 Image resize(const Image& image, Size to, Resampling resampling);
 /// The part alone of what that would give: memory and most of the work are the part's.
 Image resize(const Image& image, Size to, Resampling resampling, const Part& part);

@@ -1,5 +1,8 @@
 #include "quantization/assign.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
 #include <string_view>
 
 #include "base/config_view.h"
@@ -166,16 +169,16 @@ class Assignment {
 /// The scale of a layer's keys or values, under any of the names that it has; 1: none is stored, 0:
 /// what is stored is not one positive number.
 float cache_scale(const std::string& attention, const std::string& letter, const FindStored& find) {
-  for (const std::string& name :
-       {"attn." + letter + "_scale", letter + "_scale", letter + "_proj." + letter + "_scale",
-        "qkv_proj." + letter + "_scale", letter + "_proj.output_scale", std::string("kv_scale")}) {
-    const std::optional<StoredTensor> tensor = find(attention + "." + name);
+  for (const char* ending : {".attn.{}_scale", ".{}_scale", ".{0}_proj.{0}_scale",
+                             ".qkv_proj.{}_scale", ".{}_proj.output_scale", ".kv_scale"}) {
+    const std::optional<StoredTensor> tensor =
+        find(attention + fmt::format(fmt::runtime(ending), letter));
     if (!tensor) continue;
     const bool real =
         tensor->dtype == DType::f32 || tensor->dtype == DType::f16 || tensor->dtype == DType::bf16;
     float value = 0;
     if (real && tensor->elements() == 1) tensor->guarded([&] { value = tensor->number(0); });
-    return value > 0 ? value : 0;
+    return value > 0 && std::isfinite(value) ? value : 0;
   }
   return 1;
 }

@@ -1,5 +1,7 @@
 #include "quantization/config.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -115,7 +117,7 @@ std::string transform_at_run_time(const ConfigView& config) {
       if (!place.is_object()) continue;
       const ConfigView view(place, groups.path() + ": " + name + ": apply");
       const std::string location = view.text({"location"}, "");
-      if (!location.starts_with("weight_")) return name + " of location " + location;
+      if (!location.starts_with("weight_")) return fmt::format("{} of location {}", name, location);
     }
   }
   return "";

@@ -116,6 +116,7 @@ __global__ void __launch_bounds__(kThreads)
   const int32_t* order = op.order;
   int64_t from = place;
   if (op.sorted != nullptr) {
+    if (place >= op.starts[op.experts]) return;  // a slot of another rank's expert, or of none
     if (op.slots_per_row > 0) from = op.sorted[place] / op.slots_per_row;
     const int64_t bytes = expert_of(op, place) * op.matrix_bytes;
     scale = further(scale, bytes);

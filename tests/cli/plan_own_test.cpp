@@ -160,7 +160,8 @@ TEST_CASE("a config without a folder counts pictures as the published models' ar
   };
   CHECK(bytes_of("vision weights") > (int64_t{500} << 20));
   CHECK(bytes_of("picture embeddings") > (int64_t{100} << 20));
-  CHECK_THAT(plan["notes"].dump(), Catch::Contains("as published models of this kind"));
+  const bool noted = plan["notes"].dump().find("as published models of") != std::string::npos;
+  CHECK(noted == (name != "internvl2-2b"));  // whose config says it
 }
 
 TEST_CASE("what our own engine does not have is refused by name") {

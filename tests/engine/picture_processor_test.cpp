@@ -21,3 +21,10 @@ TEST_CASE("Gemma 3's pictures become RGB whatever the image processor's settings
   vision.kind = model::VisionKind::siglip;
   CHECK(asks("preprocessor_config.json", flat).is_null());
 }
+
+TEST_CASE("settings below images_kwargs go before those beside them") {
+  const Json nested = Json::parse(R"({"max_pixels": 2, "images_kwargs": {"max_pixels": 1}})");
+  CHECK(engine::image_settings(nested) == Json{{"max_pixels", 1}});
+  CHECK_THROWS_WITH(engine::image_settings(Json{{"images_kwargs", 3}}),
+                    Catch::Contains("images_kwargs"));
+}

@@ -108,11 +108,11 @@ PictureLoader::PictureLoader(PictureRules rules)
 }
 
 PictureLoader::ProcessorPtr PictureLoader::processor(const OrderedJson& overrides) {
-  OrderedJson merged = rules_.overrides;
-  for (const auto& [name, value] : overrides.items()) merged[name] = value;
-  const std::string text = merged.dump();
-  if (const auto known = processors_.find(text); known != processors_.end()) return known->second;
   try {
+    OrderedJson merged = engine::image_settings(rules_.overrides);
+    merged.update(engine::image_settings(overrides));
+    const std::string text = merged.dump();
+    if (const auto known = processors_.find(text); known != processors_.end()) return known->second;
     ProcessorPtr made =
         engine::make_picture_processor(*rules_.vision, rules_.settings, Json::parse(text));
     if (processors_.size() >= kProcessors) processors_.clear();
@@ -229,7 +229,7 @@ PixelsFuture PictureLoader::load(OpenedPicture picture) {
         prepare_seconds_ += thread_seconds() - begin;
         return done;
       });
-  const PixelsFuture coming = task->get_future().share();
+  PixelsFuture coming = task->get_future().share();
   workers_.add([task] { (*task)(); }, decoder_bytes);
   keep(key, coming, bytes);
   return coming;

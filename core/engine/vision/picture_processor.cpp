@@ -33,18 +33,6 @@ Json internvl_settings(const model::VisionSpec& vision, Json config) {
   return config;
 }
 
-/// What stands below images_kwargs goes before what stands beside it.
-Json of_images(Json overrides) {
-  constexpr const char* kScope = "images_kwargs";
-  const auto scope = overrides.find(kScope);
-  if (scope == overrides.end()) return overrides;
-  if (!scope->is_object()) throw image::SettingsError("images_kwargs: expected an object");
-  const Json own = *scope;
-  overrides.erase(kScope);
-  overrides.update(own);
-  return overrides;
-}
-
 }  // namespace
 
 Json published_processor_settings(const model::VisionSpec& vision, const Json& config) {
@@ -89,7 +77,7 @@ std::unique_ptr<const image::Processor> make_picture_processor(const model::Visi
     patches.tokens_per_tile = before + side * side - vision.first_row;
   }
   auto processor = image::make_processor(static_cast<image::ProcessorKind>(vision.kind), patches,
-                                         settings, of_images(overrides));
+                                         settings, image_settings(overrides));
   if (vision.image == 0) return processor;
   const std::vector<int64_t> shape = processor->extremes(1).front().shape;
   if (shape[2] != vision.image || shape[3] != vision.image) {

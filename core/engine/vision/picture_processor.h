@@ -21,6 +21,20 @@ Json read_processor_settings(const model::VisionSpec& vision, const std::filesys
 /// config.
 Json published_processor_settings(const model::VisionSpec& vision, const Json& config);
 
+/// Settings of a request or a launch: those below images_kwargs stand beside the others then,
+/// before which they go. Throws image::SettingsError.
+template <typename AnyJson>
+AnyJson image_settings(AnyJson overrides) {
+  constexpr const char* kScope = "images_kwargs";
+  const auto scope = overrides.find(kScope);
+  if (scope == overrides.end()) return overrides;
+  if (!scope->is_object()) throw image::SettingsError("images_kwargs: expected an object");
+  const AnyJson own = *scope;
+  overrides.erase(kScope);
+  overrides.update(own);
+  return overrides;
+}
+
 /// Throws image::SettingsError.
 std::unique_ptr<const image::Processor> make_picture_processor(
     const model::VisionSpec& vision, const Json& settings, const Json& overrides = Json::object());

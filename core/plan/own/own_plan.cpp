@@ -151,10 +151,11 @@ void add_notes(PlanResult& result, const model::ModelSpec& spec, const RankLaunc
   if (spec.vision && !rank.layout.pictures && !refusal.empty()) {
     result.notes.push_back("prompts of text alone: " + refusal);
   }
-  if (rank.layout.pictures && counts_as_published(*spec.vision, arguments)) {
+  if (rank.layout.pictures && counts_as_published(*spec.vision, arguments) &&
+      spec.vision->kind != model::VisionKind::internvl) {
     result.notes.push_back(
-        "pictures are counted as published models of this kind have them prepared: there is no "
-        "preprocessor_config.json beside the config");
+        "pictures are counted as published models of this kind have them prepared: a config alone "
+        "does not say how");
   }
   if (rank.layout.pictures && args.processor_cache_gib > 0) {
     result.notes.push_back(fmt::format(

@@ -4,6 +4,7 @@
 // multiplies all the same. Static scales of inputs are `input_scale`, Hugging Face's
 // `activation_scale`.
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/rounding.h"
@@ -33,7 +34,7 @@ class EightBitRows final : public StoredRows {
         packing.inputs == model::InputRounding::int8_static) {
       const char* const name = has("activation_scale") ? "activation_scale" : "input_scale";
       input_scale_ = single(name);
-      if (input_scale_ <= 0) {
+      if (!(input_scale_ > 0) || !std::isfinite(input_scale_)) {
         refuse(matrix.module + "." + name,
                fmt::format("is {}; expected a positive number", input_scale_));
       }

@@ -144,7 +144,7 @@ model::Packing nf4_packing(const WeightScheme& scheme, const StoredMatrix& matri
   }
   const std::optional<State> state = read_state(matrix);
   const int64_t block = state ? state->block : kUsualBlock;
-  if (block < 2 || matrix.columns % 2 != 0) {
+  if (block < 2 || block % 2 != 0 || matrix.columns % 2 != 0) {
     fail(ExitCode::checkpoint_unusable,
          "{}: {} inputs in bitsandbytes' blocks of {}, which is not run: both are even. Use the "
          "unquantised model",
