@@ -63,7 +63,7 @@ void preparation(std::string_view bytes) {
     }
   } catch (const image::ImageError&) {
   } catch (const image::SettingsError&) {
-  } catch (const nlohmann::json::exception&) {
+  } catch (const JsonError&) {
   } catch (const Error&) {
   }
 }
