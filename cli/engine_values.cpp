@@ -97,8 +97,9 @@ void read_modality_limits(const std::string& text, plan::EngineArgs& args) {
       const size_t equals = item.find('=');
       if (equals == std::string::npos)
         throw std::invalid_argument("expected image=N,video=N or a JSON object");
-      check_modality(item.substr(0, equals));
-      args.limits[item.substr(0, equals)].count = parse_count(item.substr(equals + 1));
+      const std::string modality = item.substr(0, equals);
+      check_modality(modality);
+      args.limits[modality].count = parse_count(item.substr(equals + 1));
       item.clear();
     }
     return;

@@ -32,7 +32,7 @@ plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& op
     };
   }
   plan::own::Arguments given = own_arguments_of(options, environment);
-  if (options.is_lone_config) given.lone_config = config.json();
+  if (options.is_lone_config) given.lone_config = &config.json();
   return [&config, arguments = std::move(given)](const plan::EngineArgs& args,
                                                  const hardware::Gpu* gpu) {
     plan::own::Arguments changed = arguments;

@@ -93,7 +93,7 @@ class Model {
   /// Takes the weights of a model that has loaded its own and outlives this one.
   void borrow(const Model& other) { weights_ = other.weights_; }
   /// Fills the weights (placing arenas only).
-  void load(const checkpoint::WeightSource& source);
+  void load(const checkpoint::WeightSource& stored);
   /// Fills them with small random numbers instead, for benchmarks.
   void fill_random(uint64_t seed);
 

@@ -1,6 +1,5 @@
 // A model's weights and caches: where they lie, how they are read.
 #include "engine/model.h"
-#include "quantization/online.h"
 
 namespace plimsoll::engine {
 
@@ -30,30 +29,33 @@ std::vector<DType> run_dtypes(const model::ModelSpec& spec, DType dtype, DType a
   return dtypes;
 }
 
-/// Rows of a stack whose gate and up are stored in turn, gate first.
-void read_from_turns(const checkpoint::WeightSource& source, const model::WeightSpec& spec,
-                     DType dtype, int64_t first, int64_t count, void* to) {
-  const auto row_bytes = static_cast<size_t>(spec.columns()) * dtype_size(dtype);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t matrix = (first + i) / spec.rows();
-    const int64_t row = (first + i) % spec.rows();
-    const int64_t half = spec.rows() / 2;
-    const int64_t stored = row < half ? 2 * row : 2 * (row - half) + 1;
-    source.read_rows(spec, matrix * spec.rows() + stored, 1, dtype,
-                     static_cast<std::byte*>(to) + static_cast<size_t>(i) * row_bytes);
-  }
-}
+/// Stacks whose gate and up are stored in turn, gate first, as if all gates lay before the ups.
+class InOrder final : public checkpoint::WeightSource {
+ public:
+  explicit InOrder(const checkpoint::WeightSource& source) : source_(source) {}
 
-/// The same, quantised while they are read: a part is an expert's.
-std::unique_ptr<model::PackedRows> quantised_from_turns(const checkpoint::WeightSource& source,
-                                                        const model::WeightSpec& spec,
-                                                        size_t part) {
-  const int64_t expert = static_cast<int64_t>(part) * spec.rows();
-  const auto read = [&source, &spec, expert](int64_t first, int64_t count, float* to) {
-    read_from_turns(source, spec, DType::f32, expert + first, count, to);
-  };
-  return quantization::online_rows(spec.columns(), {0, spec.columns()}, read);
-}
+  void read_rows(const model::WeightSpec& spec, int64_t first, int64_t count, DType dtype,
+                 void* to) const override {
+    if (!spec.rows_in_turn) return source_.read_rows(spec, first, count, dtype, to);
+    const auto row_bytes = static_cast<size_t>(spec.columns()) * dtype_size(dtype);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t matrix = (first + i) / spec.rows();
+      const int64_t row = (first + i) % spec.rows();
+      const int64_t half = spec.rows() / 2;
+      const int64_t stored = row < half ? 2 * row : 2 * (row - half) + 1;
+      source_.read_rows(spec, matrix * spec.rows() + stored, 1, dtype,
+                        static_cast<std::byte*>(to) + static_cast<size_t>(i) * row_bytes);
+    }
+  }
+  [[nodiscard]] std::unique_ptr<model::PackedRows> packed(
+      const model::WeightSpec& spec, size_t part, const checkpoint::Block& block) const override {
+    return spec.rows_in_turn ? WeightSource::packed(spec, part, block)
+                             : source_.packed(spec, part, block);
+  }
+
+ private:
+  const checkpoint::WeightSource& source_;
+};
 
 }  // namespace
 
@@ -100,16 +102,15 @@ Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backen
   }
 }
 
-void Model::load(const checkpoint::WeightSource& source) {
+void Model::load(const checkpoint::WeightSource& stored) {
+  const InOrder source(stored);
   for (Weight& weight : weights_) {
     const model::WeightSpec& spec = *weight.spec;
     if (spec.elements() == 0) continue;  // another stage's
     const auto read = [&](int64_t first, int64_t count, void* to) {
-      if (spec.rows_in_turn) return read_from_turns(source, spec, weight.dtype, first, count, to);
       source.read_rows(spec, first, count, weight.dtype, to);
     };
     const auto packed = [&](size_t part) {
-      if (spec.rows_in_turn) return quantised_from_turns(source, spec, part);
       return source.packed(spec, part, {0, spec.parts[part].rows(), 0, spec.columns()});
     };
     weight = backend_.load_weight(spec, weight.dtype, weight.data, {read, packed});

@@ -8,12 +8,12 @@
 namespace plimsoll::image {
 namespace {
 
+/// Of rows between the passes, as far as one output needs no more.
+constexpr int64_t kBandBytes = int64_t{1} << 20;
+
 const AxisPasses& passes_for(const AxisWeights& axis) {
   return *std::ranges::find_if(axis_passes(), [&](const AxisPasses& p) { return p.takes(axis); });
 }
-
-/// Of rows between the passes, as far as one output needs no more.
-constexpr int64_t kBandBytes = int64_t{1} << 20;
 
 std::optional<AxisWeights> weights_of(int64_t inputs, int64_t outputs, Resampling resampling,
                                       Outputs some) {

@@ -13,11 +13,12 @@
 #include "checkpoint/find_tensor.h"
 #include "checkpoint/fused_experts.h"
 #include "checkpoint/mapped_file.h"
+#include "checkpoint/packed_weights.h"
 #include "checkpoint/tied_head.h"
 #include "model/config.h"
 #include "model/input_norm.h"
+#include "quantization/assign.h"
 #include "shard/apart.h"
-#include "shard/layout.h"
 #include "shard/quantized/quantized.h"
 #include "shard/quantized/told_values.h"
 #include "shard/sha256.h"
@@ -156,16 +157,13 @@ void Source::check_biases() const {
 
 // What vLLM's classes have for the parts of a quantised tower is not known here.
 void Source::check_towers() const {
+  const quantization::FindStored find = checkpoint::find_stored(*checkpoint_, *spec_);
   for (const model::WeightSpec& weight : spec_->towers) {
     for (const model::Part& part : weight.parts) {
-      const std::string module(module_of(part.tensor));
-      const auto find = [&](const char* ending) {
-        return checkpoint::find_tensor(*checkpoint_, *spec_, module + "." + ending);
-      };
-      const checkpoint::TensorEntry* codes = find("weight");
-      const bool bytes = codes != nullptr && dtype_size(codes->dtype) == 1;
-      if (!bytes && find("qweight") == nullptr && find("weight_packed") == nullptr) continue;
-      refuse_quantised("a quantised vision tower (" + module +
+      if (!part.tensor.ends_with(".weight")) continue;
+      const quantization::StoredMatrix matrix = quantization::stored_matrix(weight, part, find);
+      if (!quantization::holds_codes(matrix.find)) continue;
+      refuse_quantised("a quantised vision tower (" + matrix.module +
                        "), whose layouts in vLLM are not known here; run serves it from the "
                        "checkpoint as it is");
     }

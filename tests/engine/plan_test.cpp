@@ -36,6 +36,16 @@ TEST_CASE("defaults of a launch") {
   CHECK(layout.num_blocks == 256 * 32);
 }
 
+TEST_CASE("scales that no cache of fp8 can have matter to such a cache alone") {
+  model::ModelSpec spec = testing::make_spec({});
+  spec.layers[1].attention.value_scale = 0;
+  engine::EngineOptions options;
+  CHECK_NOTHROW(engine::resolve_layout(spec, options, backend::cpu_footprint()));
+  options.kv_dtype = DType::f8_e4m3;
+  CHECK_THROWS_WITH(engine::resolve_layout(spec, options, backend::cpu_footprint()),
+                    Contains("(layer 1)") && Contains("--kv-cache-dtype auto"));
+}
+
 TEST_CASE("what the kernels of a card cannot do for a model is told before anything is read") {
   const backend::CudaFootprint card({});
   const auto plan = [&](int64_t vocab, std::vector<int64_t> windows) {

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <climits>
@@ -67,9 +66,10 @@ std::vector<uint8_t> read_data(const std::string& url, const std::string& field,
   return decode_base64(text, field);
 }
 
-/// What stands before "://", in small letters; empty where nothing does.
+/// What stands before the first colon ("data", "file", "https"), in small letters; empty where it
+/// is no scheme's name.
 std::string scheme_of(const std::string& source) {
-  const size_t end = source.find("://");
+  const size_t end = source.find(':');
   if (end == std::string::npos) return "";
   std::string scheme = source.substr(0, end);
   for (char& c : scheme) {
@@ -78,15 +78,6 @@ std::string scheme_of(const std::string& source) {
     c = static_cast<char>(std::tolower(byte));
   }
   return scheme;
-}
-
-/// Whether a source is of a scheme ("data:"), which may be written in capitals.
-bool is_of(std::string_view source, std::string_view scheme) {
-  const auto small = [](char c) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  };
-  return source.size() >= scheme.size() &&
-         std::ranges::equal(source.substr(0, scheme.size()), scheme, {}, small);
 }
 
 /// The path of a file: URL, %20 and the like decoded.
@@ -139,8 +130,10 @@ MediaReader::MediaReader(const std::string& allowed) {
 
 std::vector<uint8_t> MediaReader::read(const std::string& source, const std::string& field,
                                        size_t most) const {
-  if (is_of(source, "data:")) return read_data(source, field, most);
-  if (const std::string scheme = scheme_of(source); !scheme.empty() && scheme != "file") {
+  const std::string scheme = scheme_of(source);
+  if (scheme == "data") return read_data(source, field, most);
+  const bool is_url = !scheme.empty() && source.compare(scheme.size(), 3, "://") == 0;
+  if (is_url && scheme != "file") {
     refuse(code::image_not_allowed, field,
            fmt::format("{}: nothing is fetched over {}; download the file and name it by file: "
                        "below --allowed-local-media-path, or give it as data:image/...;base64,...",
@@ -149,7 +142,7 @@ std::vector<uint8_t> MediaReader::read(const std::string& source, const std::str
   if (source.find('\0') != std::string::npos) {
     refuse(image::code::unreadable, field, "the name of the file has a zero byte");
   }
-  return read_file(is_of(source, "file:") ? path_of(source, field) : source, field, most);
+  return read_file(scheme == "file" ? path_of(source, field) : source, field, most);
 }
 
 std::vector<uint8_t> MediaReader::read_file(const std::string& path, const std::string& field,

@@ -1,12 +1,38 @@
 #include "plan/own/arguments.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/error.h"
 #include "engine/layout.h"
 #include "quantization/online.h"
 
 namespace plimsoll::plan::own {
+namespace {
+
+/// vLLM's names of the same checkpoints for other kernels.
+std::string_view stored_method(std::string_view asked) {
+  for (const std::string_view kernel : {"_marlin", "_bitblas"})
+    if (asked.ends_with(kernel)) asked.remove_suffix(kernel.size());
+  return asked;
+}
+
+void check_quantization(const std::string& asked, const std::string& stored) {
+  const bool online = stored.empty() && quantization::is_online(asked);
+  if (asked.empty() || stored_method(asked) == stored_method(stored) || online) return;
+  if (!stored.empty()) {
+    fail(ExitCode::usage,
+         "--quantization {}: the checkpoint is quantised with {}, and is run as it is; leave the "
+         "flag out",
+         asked, stored);
+  }
+  fail(ExitCode::usage,
+       "--quantization {}: our own engine quantises with fp8 alone while loading; quantised "
+       "checkpoints run without the flag, and plan --engine vllm plans the method for vLLM",
+       asked);
+}
+
+}  // namespace
 
 int threads_of_copy(int threads, int64_t copies) {
   return static_cast<int>(std::max<int64_t>(1, threads / copies));
@@ -36,32 +62,6 @@ int64_t budget_bytes(const Arguments& arguments, int64_t total) {
                            : static_cast<int64_t>(static_cast<double>(total) * share);
   return std::clamp<int64_t>(ceiling, 0, total - std::min(total, args.reserved));
 }
-
-namespace {
-
-/// vLLM's names of the same checkpoints for other kernels.
-std::string_view stored_method(std::string_view asked) {
-  for (const std::string_view kernel : {"_marlin", "_bitblas"})
-    if (asked.ends_with(kernel)) asked.remove_suffix(kernel.size());
-  return asked;
-}
-
-void check_quantization(const std::string& asked, const std::string& stored) {
-  const bool online = stored.empty() && quantization::is_online(asked);
-  if (asked.empty() || stored_method(asked) == stored_method(stored) || online) return;
-  if (!stored.empty()) {
-    fail(ExitCode::usage,
-         "--quantization {}: the checkpoint is quantised with {}, and is run as it is; leave the "
-         "flag out",
-         asked, stored);
-  }
-  fail(ExitCode::usage,
-       "--quantization {}: our own engine quantises with fp8 alone while loading; quantised "
-       "checkpoints run without the flag, and plan --engine vllm plans the method for vLLM",
-       asked);
-}
-
-}  // namespace
 
 void check_supported(const EngineArgs& args, const model::ModelSpec& spec) {
   const auto refuse = [](const char* flag) {

@@ -31,7 +31,7 @@ struct Arguments {
   int threads = 1;                         // of a run on this machine's processor
   int64_t processes = 1;                   // that a launcher of MPI spreads its ranks over
   std::filesystem::path folder;            // the model's; empty: a config alone
-  Json lone_config;                        // of a config alone; else null
+  const Json* lone_config = nullptr;       // a config alone; null: a folder's
   Json processor_kwargs = Json::object();  // --mm-processor-kwargs
   std::shared_ptr<const StoredWeights> weights;  // null: none to look at
   bool has_prompts = false;                      // whose pictures are judged

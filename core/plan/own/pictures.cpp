@@ -23,14 +23,14 @@ Json processor_overrides(const Arguments& arguments) {
 
 Json processor_settings(const model::VisionSpec& vision, const Arguments& arguments) {
   if (counts_as_published(vision, arguments))
-    return engine::published_processor_settings(vision, arguments.lone_config);
+    return engine::published_processor_settings(vision, *arguments.lone_config);
   return engine::read_processor_settings(vision, arguments.folder);
 }
 
 }  // namespace
 
 bool counts_as_published(const model::VisionSpec& vision, const Arguments& arguments) {
-  return !arguments.lone_config.is_null() &&
+  return arguments.lone_config != nullptr &&
          !engine::has_processor_settings(vision, arguments.folder);
 }
 
