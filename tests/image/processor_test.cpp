@@ -2,7 +2,11 @@
 // in tests/conformance.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
+#include "image/decode.h"
 #include "image/processor.h"
 
 using namespace plimsoll;
@@ -189,4 +193,55 @@ TEST_CASE("the colour that stands for none is white, but for InternVL and withou
        {R"({"size": 28, "do_convert_rgb": null})", R"({"size": 28, "do_convert_rgb": false})"}) {
     CHECK(make(ProcessorKind::gemma3, settings)->process(picture).levels[0] == 7);
   }
+}
+
+TEST_CASE("the README's picture costs what the README says") {
+  struct Row {
+    const char* said;  // # tokens
+    ProcessorKind kind;
+    PatchShape patches;
+    const char* settings;
+    const char* overrides = "{}";
+  };
+  const PatchShape smolvlm{.patch_size = 16, .shuffle = 4};
+  const char* const kSmolvlm =
+      R"({"size": {"longest_edge": 2048}, "max_image_size": {"longest_edge": 512}})";
+  const Row row = GENERATE_COPY(values<Row>({
+      {"Qwen2-VL, Qwen2.5-VL | # |", ProcessorKind::qwen2_vl, {.shuffle = 2}, "{}"},
+      {"| # with `{\"max_pixels\": 50176}`",
+       ProcessorKind::qwen2_vl,
+       {.shuffle = 2},
+       "{}",
+       R"({"max_pixels": 50176})"},
+      {"Gemma 3 | # |", ProcessorKind::gemma3, {.tokens_per_tile = 256}, "{}"},
+      {"LLaVA-1.5 | # |", ProcessorKind::clip, {}, R"({"crop_size": 336})"},
+      {"InternVL2 | # |", ProcessorKind::internvl, {.shuffle = 2}, "{}"},
+      {"| # with `{\"max_dynamic_patch\": 1}`",
+       ProcessorKind::internvl,
+       {.shuffle = 2},
+       "{}",
+       R"({"max_dynamic_patch": 1})"},
+      {"Idefics3 | # |", ProcessorKind::idefics3, {.shuffle = 2}, "{}"},
+      {"| # with `{\"size\": {\"longest_edge\": 728}}`",
+       ProcessorKind::idefics3,
+       {.shuffle = 2},
+       "{}",
+       R"({"size": {"longest_edge": 728}})"},
+      {"SmolVLM | # |", ProcessorKind::idefics3, smolvlm, kSmolvlm},
+      {"| # with `{\"size\": {\"longest_edge\": 1024}}`", ProcessorKind::idefics3, smolvlm,
+       kSmolvlm, R"({"size": {"longest_edge": 1024}})"},
+  }));
+  const auto read = [](const char* name) {
+    std::ifstream file(std::filesystem::path(PLIMSOLL_SOURCE_DIR) / name, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string file = read("samples/coffee.jpg");
+  const Size size =
+      read_header({reinterpret_cast<const uint8_t*>(file.data()), file.size()}).stored;
+  const auto processor =
+      make_processor(row.kind, row.patches, Json::parse(row.settings), Json::parse(row.overrides));
+  std::string tokens = std::to_string(processor->layout(size).tokens);
+  if (tokens.size() > 3) tokens.insert(tokens.size() - 3, ",");
+  std::string said = row.said;
+  CHECK_THAT(read("README.md"), Catch::Contains(said.replace(said.find('#'), 1, tokens)));
 }
