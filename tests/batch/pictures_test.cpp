@@ -145,6 +145,26 @@ TEST_CASE("settings of a line are those of the model's processor") {
   CHECK(build_pictures(body).code == "bad_field");
 }
 
+TEST_CASE("videos have settings of their own") {
+  OrderedJson body = {
+      {"prompt_token_ids", {kPad, kVideoPad}},
+      {"multi_modal_data", {{"image", {kOdd}}, {"video", OrderedJson::array({kOdd, kOdd})}}}};
+  const auto tokens = [&] {
+    const BuiltPictures built = build_pictures(body);
+    INFO(built.message);
+    REQUIRE(built.pictures().items.size() == 2);
+    return std::array{built.pictures().items[0].tokens(), built.pictures().items[1].tokens()};
+  };
+  body["mm_processor_kwargs"] = {{"min_pixels", 12544}};
+  const auto larger = tokens();
+  CHECK(larger[0] == larger[1]);
+  CHECK(larger[0] > 6);
+  body["mm_processor_kwargs"] = {{"videos_kwargs", {{"min_pixels", 12544}}}};
+  CHECK(tokens() == std::array{int64_t{6}, larger[1]});
+  body["mm_processor_kwargs"] = {{"images_kwargs", {{"min_pixels", 12544}}}};
+  CHECK(tokens() == std::array{larger[0], int64_t{6}});
+}
+
 TEST_CASE("files are read below the allowed folder alone, whatever links say") {
   const test::Scratch scratch;
   const std::string allowed = scratch.path("allowed");

@@ -164,6 +164,21 @@ TEST_CASE("a config without a folder counts pictures as the published models' ar
   CHECK(noted == (name != "internvl2-2b"));  // whose config says it
 }
 
+TEST_CASE("the encoder has room for videos with settings of their own") {
+  const Scratch scratch;
+  const auto scratch_bytes = [&](const char* settings) {
+    const Json plan = plan_of(scratch, kConfigs + "qwen2.5-vl-3b.json --gpu h100" +
+                                           " --mm-processor-kwargs '" + settings + "'");
+    for (const Json& one : plan["parts"])
+      if (one["name"] == "step scratch") return one["bytes"].get<int64_t>();
+    return int64_t{0};
+  };
+  const int64_t large = scratch_bytes(R"({"max_pixels": 12845056})");
+  CHECK(scratch_bytes(R"({"max_pixels": 50176})") < large);
+  CHECK(scratch_bytes(R"({"max_pixels": 50176, "videos_kwargs": {"max_pixels": 12845056}})") ==
+        large);
+}
+
 TEST_CASE("what our own engine does not have is refused by name") {
   const Scratch scratch;
   const std::string model = kConfigs + "llama-3.1-8b.json --gpu h100 ";

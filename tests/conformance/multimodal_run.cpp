@@ -5,6 +5,7 @@
 #include "conformance/cpu.h"
 #include "conformance/picture_model.h"
 #include "conformance/rank_parts.h"
+#include "conformance/rounded_weights.h"
 
 using namespace plimsoll;
 using namespace plimsoll::testing;
@@ -154,5 +155,42 @@ TEST_CASE("embeddings of many pictures are kept where nobody says how many") {
       return std::ranges::find(regions, "picture embeddings", &memory::Region::name)->bytes;
     };
     CHECK(kept(0) >= 50 * kept(1));  // at least one
+  }
+}
+
+TEST_CASE("layers of models that see are stored in fp8, their towers' too") {
+  for (const fs::path& folder : model_folders("multimodal_run")) {
+    CpuSubject stored(folder, [](const fs::path& written) {
+      const TempFolder plain;
+      for (const char* name : {"config.json", "model.safetensors"})
+        fs::copy_file(written / name, plain.path / name);
+      write_rounded(plain.path, written);
+    });
+    const std::vector<engine::Request> requests = stored.requests();
+    const auto found = run(*stored.engine({}), requests);
+    const std::set<std::string> names = packed_weights(stored.spec());
+    const auto towers = std::ranges::count_if(stored.spec().towers, &model::WeightSpec::is_packed);
+    INFO(stored.name << ": " << names.size() << " of fp8, " << towers << " in towers");
+    CHECK(towers > 4);
+    CHECK(std::ssize(names) > towers + 4);
+    CpuSubject plain(folder);
+    (void)plain.requests();  // which know the largest picture
+    const RoundedRows rounded(plain.weights(), names);
+    const auto cpu = cpu_backend();
+    engine::Engine engine(plain.spec(), rounded, *cpu, nullptr, plain.options({}));
+    const auto expected = run(engine, requests);
+    double worst = 0;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      INFO(requests[i].key);
+      REQUIRE_FALSE(found[i].failure);
+      CHECK(found[i].completions[0].token_ids == expected[i].completions[0].token_ids);
+      for (size_t at = 1; at < found[i].prompt_logprobs.size(); ++at) {
+        worst = std::max(worst, std::abs(double{found[i].prompt_logprobs[at]->front().logprob} -
+                                         expected[i].prompt_logprobs[at]->front().logprob));
+      }
+    }
+    // The same weights summed up in another order: the golden results' own tolerance.
+    CHECK(worst <= 5e-4);
+    fmt::print("{:<24} fp8   logprobs {:.1e}\n", stored.name, worst);
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <functional>
 
 #include "batch/prompt_builder.h"
 #include "conformance/golden_models.h"
@@ -15,14 +16,24 @@ inline constexpr int64_t kContext = 512;
 
 class PictureModel {
  public:
-  explicit PictureModel(const fs::path& recipe)
+  /// `change` is told the written checkpoint's folder before it is read.
+  explicit PictureModel(
+      const fs::path& recipe,
+      const std::function<void(const fs::path&)>& change = [](const auto&) {})
       : name(recipe.filename().string()),
         known(parse_json<OrderedJson>(read_maybe_xz(recipe / "golden.json"))),
         pictures_(pictures_folder()),
         folder_(fs::temp_directory_path() / fmt::format("plimsoll-run-{}-{}", name, getpid())),
         tokenizer_(text::Tokenizer::load(recipe)) {
     write_checkpoint(recipe, folder_);
-    spec_ = model::make_model_spec(model::read_config(folder_));
+    change(folder_);
+    const Json config = model::read_config(folder_);
+    spec_ = model::make_model_spec(config);
+    checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
+    checkpoint::settle_stored(*checkpoint_, spec_);
+    checkpoint::settle_kept(config, &*checkpoint_,
+                            {.activations = quantization::Activations::whole}, spec_);
+    reader_.emplace(*checkpoint_, spec_);
     batch::PictureRules rules;
     rules.vision = spec_.vision;
     const bool own = spec_.vision->kind == model::VisionKind::internvl;
@@ -37,8 +48,6 @@ class PictureModel {
                              .max_model_len = kContext,
                              .pictures = std::make_shared<batch::PictureLoader>(rules)},
         chat);
-    checkpoint_.emplace(checkpoint::Checkpoint::open(folder_));
-    reader_.emplace(*checkpoint_, spec_);
   }
   ~PictureModel() { fs::remove_all(folder_); }
 

@@ -22,9 +22,14 @@ TEST_CASE("Gemma 3's pictures become RGB whatever the image processor's settings
   CHECK(asks("preprocessor_config.json", flat).is_null());
 }
 
-TEST_CASE("settings below images_kwargs go before those beside them") {
-  const Json nested = Json::parse(R"({"max_pixels": 2, "images_kwargs": {"max_pixels": 1}})");
-  CHECK(engine::image_settings(nested) == Json{{"max_pixels", 1}});
-  CHECK_THROWS_WITH(engine::image_settings(Json{{"images_kwargs", 3}}),
-                    Catch::Contains("images_kwargs"));
+TEST_CASE("settings for pictures or for videos alone go before those beside them") {
+  const Json nested = Json::parse(
+      R"({"max_pixels": 3, "images_kwargs": {"max_pixels": 1}, "videos_kwargs": {"fps": 2}})");
+  CHECK(engine::scoped_settings(nested, engine::kImageScope) == Json{{"max_pixels", 1}});
+  CHECK(engine::scoped_settings(nested, engine::kVideoScope) ==
+        Json{{"max_pixels", 3}, {"fps", 2}});
+  for (const char* scope : {engine::kImageScope, engine::kVideoScope}) {
+    CHECK_THROWS_WITH(engine::scoped_settings(Json{{"videos_kwargs", 3}}, scope),
+                      Catch::Contains("videos_kwargs"));
+  }
 }

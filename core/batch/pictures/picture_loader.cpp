@@ -101,16 +101,19 @@ PictureLoader::PictureLoader(PictureRules rules)
       workers_(rules_.threads, kDecodedBytes) {
   if (!rules_.vision) return;
   try {
-    (void)processor(OrderedJson::object());
+    for (const MediaKind kind : {MediaKind::image, MediaKind::video}) {
+      (void)processor(OrderedJson::object(), kind);
+    }
   } catch (const LineError& error) {
     fail(ExitCode::usage, "{}", error.what());
   }
 }
 
-PictureLoader::ProcessorPtr PictureLoader::processor(const OrderedJson& overrides) {
+PictureLoader::ProcessorPtr PictureLoader::processor(const OrderedJson& overrides, MediaKind kind) {
+  const char* scope = kind == MediaKind::video ? engine::kVideoScope : engine::kImageScope;
   try {
-    OrderedJson merged = engine::image_settings(rules_.overrides);
-    merged.update(engine::image_settings(overrides));
+    OrderedJson merged = engine::scoped_settings(rules_.overrides, scope);
+    merged.update(engine::scoped_settings(overrides, scope));
     const std::string text = merged.dump();
     if (const auto known = processors_.find(text); known != processors_.end()) return known->second;
     ProcessorPtr made =
@@ -149,10 +152,11 @@ std::vector<OpenedPicture> PictureLoader::open(const std::vector<Media>& media,
   std::vector<OpenedPicture> all;
   if (media.empty()) return all;
   check_counts(media);
-  const ProcessorPtr made = processor(overrides);
   const std::string settings = overrides.dump();
   size_t room = kLineBytes;
-  for (const Media& one : media) all.push_back(open_one(one, made, settings, room));
+  for (const Media& one : media) {
+    all.push_back(open_one(one, processor(overrides, one.kind), settings, room));
+  }
   return all;
 }
 

@@ -72,7 +72,7 @@ class PictureLoader {
   using ProcessorPtr = std::shared_ptr<const image::Processor>;
 
   void check_counts(const std::vector<Media>& media) const;
-  ProcessorPtr processor(const OrderedJson& overrides);
+  ProcessorPtr processor(const OrderedJson& overrides, MediaKind kind);
   OpenedPicture open_one(const Media& media, const ProcessorPtr& processor,
                          const std::string& settings, size_t& room);
   void keep(const engine::Hash128& key, const PixelsFuture& pixels, size_t bytes);

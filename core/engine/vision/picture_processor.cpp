@@ -77,7 +77,7 @@ std::unique_ptr<const image::Processor> make_picture_processor(const model::Visi
     patches.tokens_per_tile = before + side * side - vision.first_row;
   }
   auto processor = image::make_processor(static_cast<image::ProcessorKind>(vision.kind), patches,
-                                         settings, image_settings(overrides));
+                                         settings, overrides);
   if (vision.image == 0) return processor;
   const std::vector<int64_t> shape = processor->extremes(1).front().shape;
   if (shape[2] != vision.image || shape[3] != vision.image) {

@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "image/processor.h"
 #include "model/vision_spec.h"
@@ -21,21 +23,29 @@ Json read_processor_settings(const model::VisionSpec& vision, const std::filesys
 /// config.
 Json published_processor_settings(const model::VisionSpec& vision, const Json& config);
 
-/// Settings of a request or a launch: those below images_kwargs stand beside the others then,
-/// before which they go. Throws image::SettingsError.
+/// What a tower sees, and below which name settings for it alone stand.
+inline constexpr const char* kImageScope = "images_kwargs";
+inline constexpr const char* kVideoScope = "videos_kwargs";
+
+/// Settings of a request or a launch for pictures, or for videos: those below the scope's name go
+/// before those beside it, and those below the other's are left out. Throws image::SettingsError.
 template <typename AnyJson>
-AnyJson image_settings(AnyJson overrides) {
-  constexpr const char* kScope = "images_kwargs";
-  const auto scope = overrides.find(kScope);
-  if (scope == overrides.end()) return overrides;
-  if (!scope->is_object()) throw image::SettingsError("images_kwargs: expected an object");
-  const AnyJson own = *scope;
-  overrides.erase(kScope);
+AnyJson scoped_settings(AnyJson overrides, std::string_view scope) {
+  AnyJson own = AnyJson::object();
+  for (const char* name : {kImageScope, kVideoScope}) {
+    const auto found = overrides.find(name);
+    if (found == overrides.end()) continue;
+    if (!found->is_object()) {
+      throw image::SettingsError(std::string(name) + ": expected an object");
+    }
+    if (name == scope) own = *found;
+    overrides.erase(name);
+  }
   overrides.update(own);
   return overrides;
 }
 
-/// Throws image::SettingsError.
+/// `overrides` are of one scope. Throws image::SettingsError.
 std::unique_ptr<const image::Processor> make_picture_processor(
     const model::VisionSpec& vision, const Json& settings, const Json& overrides = Json::object());
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "engine/vision/picture_processor.h"
 
@@ -25,6 +27,26 @@ Json processor_settings(const model::VisionSpec& vision, const Arguments& argume
   if (counts_as_published(vision, arguments))
     return engine::published_processor_settings(vision, *arguments.lone_config);
   return engine::read_processor_settings(vision, arguments.folder);
+}
+
+/// Of pictures or of videos.
+std::unique_ptr<const image::Processor> make_processor(const model::VisionSpec& vision,
+                                                       const Arguments& arguments,
+                                                       const char* scope) {
+  return engine::make_picture_processor(
+      vision, processor_settings(vision, arguments),
+      engine::scoped_settings(processor_overrides(arguments), scope));
+}
+
+/// What takes most to encode, videos with settings of their own included.
+std::vector<image::Layout> extremes(const model::VisionSpec& vision, const Arguments& arguments,
+                                    int64_t tokens) {
+  auto all = make_processor(vision, arguments, engine::kImageScope)->extremes(tokens);
+  if (!arguments.processor_kwargs.contains(engine::kVideoScope)) return all;
+  const auto videos = make_processor(vision, arguments, engine::kVideoScope)->extremes(tokens);
+  all.insert(all.end(), videos.begin(), videos.end());
+  std::ranges::stable_sort(all, std::ranges::greater{}, &image::Layout::tokens);
+  return all;
 }
 
 }  // namespace
@@ -69,15 +91,14 @@ std::optional<engine::PictureOptions> picture_options(const model::ModelSpec& sp
   const EngineArgs& args = arguments.args;
   const int64_t length = args.max_model_len > 0 ? args.max_model_len : spec.max_position;
   try {
-    const auto processor = engine::make_picture_processor(
-        *spec.vision, processor_settings(*spec.vision, arguments), processor_overrides(arguments));
     const auto limit = args.limits.find("image");
     if (limit != args.limits.end() && limit->second.width > 0 && limit->second.height > 0) {
+      const auto processor = make_processor(*spec.vision, arguments, engine::kImageScope);
       return engine::PictureOptions{
           {processor->layout({limit->second.width, limit->second.height})}, 0};
     }
     // One token of the context is the answer's.
-    return engine::PictureOptions{processor->extremes(length - 1), 0};
+    return engine::PictureOptions{extremes(*spec.vision, arguments, length - 1), 0};
   } catch (const image::SettingsError& error) {
     fail(ExitCode::usage, "--mm-processor-kwargs, preprocessor_config.json: {}", error.what());
   } catch (const image::ImageError& error) {
