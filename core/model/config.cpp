@@ -112,18 +112,17 @@ void check_total(const ModelSpec& spec) {
        kMostParameters);
 }
 
-/// ModelOpt's checkpoints may keep their quantisation in a file beside the config, as vLLM reads
-/// it.
+/// Some checkpoints keep their quantisation in a file beside the config.
 void add_separate_quantization(const fs::path& folder, Json& config) {
-  const fs::path separate = folder / "hf_quant_config.json";
-  if (!config.is_object() || config.contains("quantization_config") ||
-      !fs::is_regular_file(separate)) {
+  if (!config.is_object() || config.contains("quantization_config")) return;
+  for (const QuantizationFile& file : kQuantizationFiles) {
+    if (!fs::is_regular_file(folder / file.name)) continue;
+    Json quantization = read_json_file(folder / file.name);
+    if (!quantization.is_object()) continue;
+    if (!quantization.contains("quant_method")) quantization["quant_method"] = file.method;
+    config["quantization_config"] = std::move(quantization);
     return;
   }
-  Json quantization = read_json_file(separate);
-  if (!quantization.is_object()) return;
-  quantization["quant_method"] = "modelopt";
-  config["quantization_config"] = std::move(quantization);
 }
 
 }  // namespace

@@ -12,8 +12,20 @@
 
 namespace plimsoll::model {
 
-/// Reads config.json (a file, or the one in a folder), with the quantisation that ModelOpt keeps in
-/// hf_quant_config.json beside it. Throws Error(checkpoint_unusable).
+/// A file beside config.json that may state the quantisation in its place, and whose it is where
+/// the file does not say it.
+struct QuantizationFile {
+  const char* name;
+  const char* method;
+};
+inline constexpr QuantizationFile kQuantizationFiles[] = {
+    {"hf_quant_config.json", "modelopt"},  // ModelOpt
+    {"quantize_config.json", "gptq"},      // AutoGPTQ, and AutoAWQ with a method
+    {"quant_config.json", "awq"},          // AutoAWQ
+};
+
+/// Reads config.json (a file, or the one in a folder), with the quantisation that a file beside it
+/// states where it states none. Throws Error(checkpoint_unusable).
 Json read_config(const std::filesystem::path& folder_or_file);
 
 /// The model that a config describes. Unknown architectures and unsupported values are refused by

@@ -38,6 +38,10 @@ InputRounding input_rounding(const WeightScheme& scheme) {
       return scheme.static_input ? InputRounding::fp8_static : InputRounding::fp8_token;
     case WeightFormat::nvfp4:
       return InputRounding::nvfp4_group;
+    case WeightFormat::packed:
+      if (scheme.token_inputs == TokenInputs::whole) return InputRounding::none;
+      return scheme.token_inputs == TokenInputs::fp8 ? InputRounding::fp8_token
+                                                     : InputRounding::int8_token;
     default:
       return InputRounding::none;
   }
@@ -97,11 +101,11 @@ class Assignment {
     if (part.packing->scale == model::ScaleType::nested && !together)
       part.packing->scale = model::ScaleType::f32;
     const bool rounded = activations_ == Activations::rounded;
-    if (rounded && scheme.input_zeros) {
+    if (rounded && scheme.inputs_not_run != nullptr) {
       fail(ExitCode::checkpoint_unusable,
-           "{}: its inputs are rounded to int8 with zero points (input_activations: symmetric "
-           "false), which is not run; --quantized-activations off computes from whole inputs",
-           matrix.module);
+           "{}: its inputs are rounded to {}, which is not run; --quantized-activations off "
+           "computes from whole inputs",
+           matrix.module, scheme.inputs_not_run);
     }
     part.packing->inputs = rounded ? input_rounding(scheme) : InputRounding::none;
   }

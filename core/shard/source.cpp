@@ -96,7 +96,8 @@ Source::Source(const fs::path& folder, const Release& release)
     fail(ExitCode::checkpoint_unusable, "{}: {}, so there are no shards of it", folder_.string(),
          spec_->vllm.refused);
   }
-  std::vector<std::string> texts = {kConfig, "hf_quant_config.json"};
+  std::vector<std::string> texts = {kConfig};
+  for (const auto& file : model::kQuantizationFiles) texts.emplace_back(file.name);
   if (!spec_->input_norm.empty())
     std::ranges::copy(model::kInputNormFiles, std::back_inserter(texts));
   for (const std::string& name : texts) {

@@ -13,11 +13,12 @@
 
 namespace plimsoll::testing {
 
-/// All cores, and the instruction set that $PLIMSOLL_CPU_ISA names, else the best one.
-inline std::unique_ptr<backend::Backend> cpu_backend() {
-  backend::CpuOptions options{
-      .isa = backend::detect_isa(),
-      .threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))};
+/// All cores' share among so many ranks, and the instruction set that $PLIMSOLL_CPU_ISA names, else
+/// the best one.
+inline std::unique_ptr<backend::Backend> cpu_backend(size_t ranks = 1) {
+  const size_t cores = std::thread::hardware_concurrency();
+  backend::CpuOptions options{.isa = backend::detect_isa(),
+                              .threads = static_cast<int>(std::max<size_t>(1, cores / ranks))};
   if (const char* name = std::getenv("PLIMSOLL_CPU_ISA")) {
     const auto isa = backend::isa_from_name(name);
     if (!isa) throw std::runtime_error(fmt::format("PLIMSOLL_CPU_ISA: no such set: {}", name));

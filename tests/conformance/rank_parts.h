@@ -22,23 +22,25 @@ struct Width {
   bool whole_experts = false;  // tensor ranks divide experts, not each of them
 };
 
-/// The backend of a rank of the launch.
-using MakeBackend = std::function<std::unique_ptr<backend::Backend>(size_t rank)>;
+/// The backend of a rank of a launch of so many.
+using MakeBackend = std::function<std::unique_ptr<backend::Backend>(size_t rank, size_t ranks)>;
 
 /// Outlives the engine that is made of it.
 class RankParts {
  public:
   RankParts(
       const model::ModelSpec& spec, const checkpoint::WeightSource& whole, const Width& width,
-      DType dtype, const MakeBackend& make_backend = [](size_t) { return cpu_backend(); })
+      DType dtype,
+      const MakeBackend& make_backend = [](size_t, size_t ranks) { return cpu_backend(ranks); })
       : models_(shard::stage_models(
             spec,
             {.tensor_parallel = width.tensor, .pipeline_parallel = width.stages, .dtype = dtype})) {
     const auto tensor = static_cast<size_t>(width.tensor);
-    for (size_t i = 0; i < models_.size() * tensor * static_cast<size_t>(width.copies); ++i) {
+    const size_t ranks = models_.size() * tensor * static_cast<size_t>(width.copies);
+    for (size_t i = 0; i < ranks; ++i) {
       const shard::StageModel& stage = models_[i / tensor % models_.size()];
       const shard::TensorRank share{static_cast<int64_t>(i % tensor), width.tensor};
-      backends_.push_back(make_backend(i));
+      backends_.push_back(make_backend(i, ranks));
       sources_.push_back(std::make_unique<checkpoint::CountedSource>(whole));
       shares_.push_back(
           std::make_unique<shard::RankSource>(*sources_.back(), spec, stage.spec, share));

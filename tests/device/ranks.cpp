@@ -53,7 +53,7 @@ class Devices {
     return count_ == 0;
   }
   [[nodiscard]] MakeBackend backends() const {
-    return [count = count_](size_t rank) {
+    return [count = count_](size_t rank, size_t) {
       return backend::make_device_backend({.index = static_cast<int>(rank) % count, .threads = 1});
     };
   }

@@ -334,3 +334,18 @@ TEST_CASE("generation_config gives sampling defaults and end tokens") {
     CHECK_THROWS_AS(model::read_generation_config(folder.path, config), Error);
   }
 }
+
+TEST_CASE("a file beside the config states the quantisation where the config does not") {
+  const auto [name, text, method] = GENERATE(table<const char*, const char*, const char*>(
+      {{"quantize_config.json", R"({"bits": 4, "group_size": 128, "desc_act": false})", "gptq"},
+       {"quantize_config.json", R"({"quant_method": "awq", "bits": 4})", "awq"},
+       {"quant_config.json", R"({"w_bit": 4, "q_group_size": 128, "zero_point": true})", "awq"},
+       {"hf_quant_config.json", R"({"quantization": {"quant_algo": "FP8"}})", "modelopt"}}));
+  INFO(name);
+  const Folder folder;
+  folder.write("config.json", R"({"model_type": "llama"})");
+  folder.write(name, text);
+  CHECK(model::read_config(folder.path)["quantization_config"]["quant_method"] == method);
+  folder.write("config.json", R"({"quantization_config": {"quant_method": "fp8"}})");
+  CHECK(model::read_config(folder.path)["quantization_config"]["quant_method"] == "fp8");
+}
