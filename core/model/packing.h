@@ -54,6 +54,7 @@ constexpr int64_t scale_bytes(ScaleType type) {
 enum class InputRounding : uint8_t {
   none,
   int8_token,   // amax / 127 of each row
+  int8_zeros,   // a 255th of what lies between the least and the largest of each row; a zero point
   int8_static,  // by the checkpoint's input_scale
   fp8_token,    // amax / 448 of each row
   fp8_group,    // of each 128 inputs of a row
@@ -67,9 +68,10 @@ constexpr int64_t rounded_together(InputRounding rounding) {
   return rounding == InputRounding::nvfp4_group ? 16 : 1;
 }
 
-/// Whether a rounding goes by the largest of all inputs of a row.
+/// Whether a rounding goes by the largest of all inputs of a row, or by the least too.
 constexpr bool rounds_by_row(InputRounding rounding) {
-  return rounding == InputRounding::int8_token || rounding == InputRounding::fp8_token;
+  return rounding == InputRounding::int8_token || rounding == InputRounding::int8_zeros ||
+         rounding == InputRounding::fp8_token;
 }
 
 /// Inputs whose codes of so many bits fill whole words of 32.

@@ -30,6 +30,7 @@ ModuleName module_name(const std::string& module) {
 
 InputRounding input_rounding(const WeightScheme& scheme) {
   if (scheme.whole_inputs) return InputRounding::none;
+  if (scheme.input_zeros) return InputRounding::int8_zeros;
   switch (scheme.format) {
     case WeightFormat::int8:
       return scheme.static_input ? InputRounding::int8_static : InputRounding::int8_token;

@@ -62,16 +62,21 @@ WeightScheme modelopt_algorithm(const std::string& algorithm, int64_t group) {
        algorithm);
 }
 
+/// Of compressed-tensors' activations, whether they have zero points.
+bool has_zeros(const ConfigView& inputs) {
+  return inputs.text({"type"}, "int") != "float" && !inputs.flag({"symmetric"}, true);
+}
+
 /// Of compressed-tensors' activations, what run does not do to them; null: nothing.
 const char* inputs_not_run(const ConfigView& inputs, bool of_packed) {
-  const bool is_float = inputs.text({"type"}, "int") == "float";
-  if (!is_float && !inputs.flag({"symmetric"}, true))
-    return "int8 with zero points (input_activations: symmetric false)";
+  const bool is_dynamic = !inputs.is_text("dynamic") && inputs.flag({"dynamic"}, false);
+  if (has_zeros(inputs) && !is_dynamic)
+    return "int8 with stored zero points (input_activations: symmetric false, dynamic false)";
   if (!of_packed) return nullptr;
   if (inputs.integer({"num_bits"}, 8, kBits) != 8)
     return "bits that are not 8 (input_activations: num_bits)";
   const bool by_token = inputs.text({"strategy"}, "tensor") == "token";
-  if (!by_token || inputs.is_text("dynamic") || !inputs.flag({"dynamic"}, false))
+  if (!by_token || !is_dynamic)
     return "8 bits by scales that are not each token's (input_activations: strategy, dynamic)";
   return nullptr;
 }
@@ -99,19 +104,20 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
     scheme.whole_inputs = !quantized_inputs;
     return scheme;
   }
-  if (bits < 8 || format == "pack-quantized" || !quantized_inputs) {
-    if (!is_float) {
-      scheme.format = WeightFormat::packed;
-      if (!quantized_inputs) return scheme;
-      scheme.inputs_not_run = inputs_not_run(inputs, true);
-      const bool to_float = inputs.text({"type"}, "int") == "float";
-      scheme.token_inputs = to_float ? TokenInputs::fp8 : TokenInputs::int8;
-      return scheme;
-    }
+  const bool packed = !is_float && (bits < 8 || format == "pack-quantized" || !quantized_inputs);
+  if (quantized_inputs) {
+    scheme.input_zeros = has_zeros(inputs);
+    scheme.inputs_not_run = inputs_not_run(inputs, packed);
+  }
+  if (packed) {
+    scheme.format = WeightFormat::packed;
+    if (!quantized_inputs) return scheme;
+    const bool to_float = inputs.text({"type"}, "int") == "float";
+    scheme.token_inputs = to_float ? TokenInputs::fp8 : TokenInputs::int8;
+    return scheme;
   }
   scheme.format = is_float ? WeightFormat::fp8 : WeightFormat::int8;
   scheme.static_input = static_input;
-  if (quantized_inputs) scheme.inputs_not_run = inputs_not_run(inputs, false);
   scheme.whole_inputs = !quantized_inputs;
   if (strategy == "block") {
     const std::vector<int64_t> block = weights.integers({"block_structure"});

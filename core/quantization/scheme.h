@@ -33,6 +33,7 @@ struct WeightScheme {
   int64_t scale_bytes = 4;    // of one block scale
   bool static_input = false;  // a float32 activation scale is stored beside each matrix
   TokenInputs token_inputs = TokenInputs::whole;  // of WeightFormat::packed
+  bool input_zeros = false;                       // of int8: activations have zero points
   const char* inputs_not_run = nullptr;           // how activations are rounded that run does not
   bool input_bound = false;  // a float32 that activation scales stay below, one for each layer
   bool zero_points = false;

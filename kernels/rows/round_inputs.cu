@@ -37,18 +37,23 @@ __device__ inline float to_e2m1(float x) {
 struct Step {
   float scale = 0;    // 0: all are rounded to 0
   float inverse = 0;  // of int8 and float8, which are multiplied by it
+  float zero = 0;     // of int8_zeros, whose `most` is the largest and the least negated
 
-  __device__ Step(InputRounding rounding, float most, const float* stated) {
+  __device__ Step(InputRounding rounding, const float* most, const float* stated) {
     switch (rounding) {
       case InputRounding::int8_token:
-        scale = most / 127;
+        scale = *most / 127;
+        break;
+      case InputRounding::int8_zeros:
+        scale = (most[0] + most[1]) / 255;
+        zero = rintf(most[1] / scale - 128);
         break;
       case InputRounding::fp8_token:
       case InputRounding::fp8_group:
-        scale = fmaxf(most / kLargestE4m3, kLeastFp8Scale);
+        scale = fmaxf(*most / kLargestE4m3, kLeastFp8Scale);
         break;
       case InputRounding::nvfp4_group:
-        scale = to_e4m3(*stated * most / kLargestE2m1) / *stated;
+        scale = to_e4m3(*stated * *most / kLargestE2m1) / *stated;
         break;
       default:
         scale = *stated;
@@ -60,6 +65,8 @@ struct Step {
       case InputRounding::int8_token:
       case InputRounding::int8_static:
         return to_byte(x * inverse) * scale;
+      case InputRounding::int8_zeros:
+        return scale > 0 ? (to_byte(rintf(x * inverse) + zero) - zero) * scale : x;
       case InputRounding::nvfp4_group:
         return scale > 0 ? to_e2m1(x / scale) * scale : 0;
       default:
@@ -87,6 +94,22 @@ __device__ void find_largest(const T* row, int64_t columns, int64_t group, float
       size = fmaxf(size, fabsf(to_float(row[g * group + i])));
     size = warp_reduce(size, Max{});
     if (lane == 0) most[g] = size;
+  }
+}
+
+/// The largest number of a row and its least one negated, to `range`.
+template <typename T>
+__device__ void find_range(const T* row, int64_t columns, float* range, float* reduce) {
+  float high = -INFINITY, low = -INFINITY;
+  for (int64_t i = threadIdx.x; i < columns; i += kThreads) {
+    high = fmaxf(high, to_float(row[i]));
+    low = fmaxf(low, -to_float(row[i]));
+  }
+  high = block_reduce(high, -INFINITY, reduce, Max{});
+  low = block_reduce(low, -INFINITY, reduce, Max{});
+  if (threadIdx.x == 0) {
+    range[0] = high;
+    range[1] = low;
   }
 }
 
@@ -126,15 +149,18 @@ __global__ void __launch_bounds__(kThreads)
   T* out = static_cast<T*>(op.out.data) + place * op.out.stride;
   float* reduce = shared_array<float>();
   float* most = reduce + kReduceFloats;
-  if (group > 0) {
+  if (op.rounding == InputRounding::int8_zeros) {
+    find_range(row, op.in.columns, most, reduce);
+  } else if (group > 0) {
     find_largest(row, op.in.columns, group, most, reduce);
-    __syncthreads();
   }
+  if (group > 0) __syncthreads();
   for (int64_t j = threadIdx.x; j < op.out.columns; j += kThreads) {
     const int64_t column = order != nullptr ? order[j] : j;
     float x = column < 0 ? 0.f : to_float(row[column]);
     if (op.rounding != InputRounding::none && column >= 0)
-      x = Step(op.rounding, group > 0 ? most[column / group] : 0.f, scale).round(op.rounding, x);
+      x = Step(op.rounding, group > 0 ? most + column / group : nullptr, scale)
+              .round(op.rounding, x);
     out[j] = from_float<T>(x);
   }
 }
@@ -147,11 +173,12 @@ void round_inputs(const RoundInputs& op, cudaStream_t stream) {
   int64_t group = model::rounded_together(op.rounding);
   if (group == 1) group = model::rounds_by_row(op.rounding) ? op.in.columns : 0;
   const int64_t groups = group > 0 ? divide_up(op.in.columns, group) : 0;
+  const int64_t found = std::max<int64_t>(groups, 2);  // of int8_zeros the row's range
   with_activation_type(op.in.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     launch({.grid = dim3(static_cast<unsigned>(op.out.rows)),
             .block = dim3(kThreads),
-            .shared_bytes = static_cast<size_t>(kReduceFloats + groups) * sizeof(float),
+            .shared_bytes = static_cast<size_t>(kReduceFloats + found) * sizeof(float),
             .stream = stream},
            "round_inputs", round_inputs_kernel<T>, op, group);
   });

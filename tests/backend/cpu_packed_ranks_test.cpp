@@ -107,16 +107,22 @@ struct InputShare {
 /// A rank of those whose rows' largest inputs are known beforehand.
 class KnownMost final : public backend::InputRanks {
  public:
-  KnownMost(const Rows& in, int64_t rank, int64_t group) : in_(in), rank_(rank), group_(group) {}
+  KnownMost(const Rows& in, int64_t rank, InputRounding rounding)
+      : in_(in), rank_(rank), rounding_(rounding) {}
   [[nodiscard]] int64_t rank() const override { return rank_; }
   void sum(View) override { FAIL("linear() leaves sums to its caller"); }
   void share_rows(View, std::span<const int32_t>) override { FAIL("there are no experts"); }
   void most(View values) override {
-    REQUIRE(values.columns == (in_.columns() + group_ - 1) / group_);
+    const int64_t group = rounding_ == InputRounding::fp8_group ? 128 : in_.columns();
     for (int64_t r = 0; r < values.rows; ++r) {
       float* const to = static_cast<float*>(values.data) + r * values.columns;
-      std::vector<float> all(static_cast<size_t>(values.columns));
-      backend::largest_inputs(in_.row(r), in_.columns(), group_, 0, all.data());
+      std::vector<float> all(static_cast<size_t>((in_.columns() + group - 1) / group));
+      backend::largest_inputs(in_.row(r), in_.columns(), group, 0, all.data());
+      if (rounding_ == InputRounding::int8_zeros) {
+        const auto range = backend::input_range(in_.row(r), in_.columns());
+        all.assign(range.begin(), range.end());
+      }
+      REQUIRE(values.columns == std::ssize(all));
       for (size_t i = 0; i < all.size(); ++i) REQUIRE(to[i] <= all[i]);
       std::ranges::copy(all, to);
     }
@@ -124,7 +130,8 @@ class KnownMost final : public backend::InputRanks {
 
  private:
   const Rows& in_;
-  int64_t rank_, group_;  // inputs that are rounded together
+  int64_t rank_;
+  InputRounding rounding_;
 };
 
 TEST_CASE("a quantised sum that ranks share has the bits that one rank's has") {
@@ -143,10 +150,9 @@ TEST_CASE("a quantised sum that ranks share has the bits that one rank's has") {
         for (const int64_t ranks : {2, 4, 8}) {
           CAPTURE(isa_name(isa), packed.name, rows, ranks, whole.spec.slices);
           if (whole.spec.slices % ranks != 0) continue;  // of 3 bits
-          const bool in_groups = packed.packing.inputs == InputRounding::fp8_group;
           std::vector<Rows> sums;
           for (int64_t rank = 0; rank < ranks; ++rank) {
-            KnownMost others(in, rank, in_groups ? 128 : kInputs);
+            KnownMost others(in, rank, packed.packing.inputs);
             const InputShare share(*cpu, packed.packing, values, kOutputs, kInputs, rank, ranks);
             backend::Weight weight = share.weight;
             weight.ranks = &others;

@@ -70,6 +70,18 @@ TEST_CASE("products with quantised weights agree with the formula for every inst
       }
 }
 
+TEST_CASE("inputs with zero points span a row from its least to its largest") {
+  const std::vector<float> row = {-1, 0, 0.5f, 3};
+  std::vector<float> rounded(4);
+  const backend::InputRule rule{.rounding = model::InputRounding::int8_zeros};
+  backend::round_inputs(row.data(), 4, rule, {}, rounded.data());
+  const float scale = 4.f / 255;  // and -64 the zero point: codes -128, -64, -32, 127
+  CHECK(rounded == std::vector<float>{-64 * scale, 0, 32 * scale, 191 * scale});
+  const std::vector<float> equal(4, 0.7f);
+  backend::round_inputs(equal.data(), 4, rule, {}, rounded.data());
+  CHECK(rounded == equal);
+}
+
 TEST_CASE("a row's product with quantised weights has the same bits beside any other rows") {
   for (const CpuIsa isa : isas())
     for (const PackedCase& packed : kPackedCases) {

@@ -165,7 +165,7 @@ TEST_CASE("inputs are rounded as on the processor, in the order of slots") {
   const DeviceArray<int32_t> device_order(order);
   const DeviceArray<float> scale(std::vector<float>{0.03f});
   for (const InputRounding rounding :
-       {none, int8_token, int8_static, fp8_token, fp8_group, fp8_static, nvfp4_group}) {
+       {none, int8_token, int8_zeros, int8_static, fp8_token, fp8_group, fp8_static, nvfp4_group}) {
     INFO(static_cast<int>(rounding));
     Matrix in = random_matrix(3, 300, DType::f32, 1, 2);
     for (int64_t i = 0; i < 300; ++i) in.at(1, i) = 0;

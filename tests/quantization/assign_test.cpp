@@ -46,12 +46,13 @@ TEST_CASE("packed integers have their inputs rounded where the format asks for i
   CHECK(rounding(nullptr) == InputRounding::none);
   CHECK(rounding(by_token("int")) == InputRounding::int8_token);
   CHECK(rounding(by_token("float")) == InputRounding::fp8_token);
+  CHECK(rounding(by_token("int", {{"symmetric", false}})) == InputRounding::int8_zeros);
   CHECK(rounding(by_token("int"), Activations::whole) == InputRounding::none);
 }
 
 TEST_CASE("inputs that are rounded as run does not are refused, unless they stay whole") {
   const auto [changes, named] = GENERATE(table<const char*, const char*>(
-      {{R"({"symmetric": false})", "zero points"},
+      {{R"({"symmetric": false, "dynamic": false})", "stored zero points"},
        {R"({"num_bits": 4})", "bits that are not 8"},
        {R"({"dynamic": false})", "each token's"},
        {R"({"dynamic": "local"})", "each token's"},

@@ -65,6 +65,10 @@ SharedMost CpuBackend::find_most(int64_t rows, int64_t k, const RowOf& row, cons
   const int64_t first = weight.first_input() / maxima.group;
   for_rows(rows, k, [&](int64_t r) {
     float* const of_row = most + r * maxima.count;
+    if (maxima.range) {
+      std::ranges::copy(input_range(row(r), k), of_row);
+      return;
+    }
     std::fill_n(of_row, maxima.count, 0.f);
     largest_inputs(row(r), k, maxima.group, lead, of_row + first);
   });

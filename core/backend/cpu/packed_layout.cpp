@@ -50,11 +50,12 @@ RowMaxima::RowMaxima(const model::WeightSpec& spec) {
     const int64_t together = model::rounded_together(part.packing->inputs);
     if (model::rounds_by_row(part.packing->inputs)) {
       group = all;
+      range = range || part.packing->inputs == model::InputRounding::int8_zeros;
     } else if (spec.columns() % together != 0) {
       group = std::max(group, together);
     }
   }
-  if (group > 1) count = divide_up(all, group);
+  if (group > 1) count = range ? 2 : divide_up(all, group);
 }
 
 InputRule input_rule(const model::Part& part, int64_t columns, const std::byte* data) {

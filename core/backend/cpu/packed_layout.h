@@ -51,8 +51,9 @@ constexpr bool multiplies_integers(const model::Packing& packing, int64_t column
 /// What ranks that share the inputs of a product tell each other of each row: the largest of all
 /// inputs that are rounded together, where one rank has not all of them.
 struct RowMaxima {
-  int64_t count = 0;  // of a whole row; 0: there is nothing to tell
-  int64_t group = 1;  // inputs of each
+  int64_t count = 0;   // of a whole row; 0: there is nothing to tell
+  int64_t group = 1;   // inputs of each
+  bool range = false;  // of a row its largest and its least instead (input_range)
 
   explicit RowMaxima(const model::WeightSpec& spec);
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "backend/cpu/kernels/dots/integer.h"
 #include "base/float8.h"
@@ -37,6 +38,29 @@ float int8_scale(const float* from, int64_t count, const InputRule& rule, const 
 void to_int8(const float* from, int64_t count, float scale, float* to) {
   const float inverse = scale > 0 ? 1 / scale : 0;
   for (int64_t i = 0; i < count; ++i) to[i] = to_byte(from[i] * inverse) * scale;
+}
+
+/// The nearest integer, ties to even.
+float nearest(float value) {
+  constexpr float kRounds = 0x1.8p23f;
+  return std::fabs(value) < 0x1p22f ? value + kRounds - kRounds : value;
+}
+
+/// A row of equal numbers stays as it is.
+void to_int8_zeros(const float* from, int64_t count, const RowMost& most, float* to) {
+  const auto [high, low] = most.largest == nullptr ? input_range(from, count)
+                                                   : std::array{most.largest[0], most.largest[1]};
+  const float scale = (high + low) / 255;
+  if (!(scale > 0)) {
+    std::copy_n(from, count, to);
+    return;
+  }
+  const float inverse = 1 / scale;
+  const float zero = nearest(low / scale - 128);
+  for (int64_t i = 0; i < count; ++i) {
+    const float code = nearest(from[i] * inverse) + zero;
+    to[i] = (std::clamp(code, -128.f, 127.f) - zero) * scale;
+  }
 }
 
 void to_fp8(const float* from, int64_t count, float scale, float* to) {
@@ -88,6 +112,16 @@ float largest_input(const float* from, int64_t count) {
   return *std::ranges::max_element(most);
 }
 
+std::array<float, 2> input_range(const float* from, int64_t count) {
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  std::array range{kNone, kNone};
+  for (int64_t i = 0; i < count; ++i) {
+    range[0] = std::max(range[0], from[i]);
+    range[1] = std::max(range[1], -from[i]);
+  }
+  return range;
+}
+
 void largest_inputs(const float* from, int64_t count, int64_t group, int64_t lead, float* to) {
   for_groups(count, group, lead, [&](int64_t number, int64_t first, int64_t n) {
     to[number] = largest_input(from + first, n);
@@ -104,6 +138,8 @@ void round_inputs(const float* from, int64_t count, const InputRule& rule, const
     case InputRounding::int8_token:
     case InputRounding::int8_static:
       return to_int8(from, count, int8_scale(from, count, rule, most), to);
+    case InputRounding::int8_zeros:
+      return to_int8_zeros(from, count, most, to);
     case InputRounding::fp8_token:
       return to_fp8_by(largest_of(from, count, most), from, count, to);
     case InputRounding::fp8_group:

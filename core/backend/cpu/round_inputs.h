@@ -2,6 +2,7 @@
 // and back, so that what is multiplied are the numbers that an 8- or 4-bit kernel would take.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -26,8 +27,8 @@ struct InputRule {
 
 /// What a rank knows of the inputs of a row that others have, where it has a share of them.
 struct RowMost {
-  /// The largest of the whole row (model::rounds_by_row), or of each group that it has inputs of;
-  /// null: all that are rounded together are here.
+  /// The largest of the whole row (model::rounds_by_row; of int8_zeros its range), or of each group
+  /// that it has inputs of; null: all that are rounded together are here.
   const float* largest = nullptr;
   int64_t lead = 0;  // inputs of the first group that lie before the share
 };
@@ -35,10 +36,14 @@ struct RowMost {
 /// The largest of a row, without its sign.
 float largest_input(const float* from, int64_t count);
 
-/// The same of each of its groups of `group` inputs, `lead` of the first lying before the row.
+/// Its largest number, and its least one negated.
+std::array<float, 2> input_range(const float* from, int64_t count);
+
+/// The largest of each of its groups of `group` inputs, `lead` of the first lying before the row.
 void largest_inputs(const float* from, int64_t count, int64_t group, int64_t lead, float* to);
 
-/// A row of `count` floats, rounded; scales as vLLM's kernels have them (amax / 127, amax / 448).
+/// A row of `count` floats, rounded; scales and zero points as vLLM's kernels have them (amax /
+/// 127, amax / 448).
 void round_inputs(const float* from, int64_t count, const InputRule& rule, const RowMost& most,
                   float* to);
 
