@@ -26,6 +26,11 @@ RopeSpec picture_rope(int64_t head_dim);
 /// Which image processor makes a model's pictures (image::ProcessorKind, which knows their rules).
 enum class VisionKind : uint8_t { qwen2_vl, gemma3, clip, siglip, idefics3, internvl };
 
+/// Of a processor's settings (mm_processor_kwargs), below which name those for pictures alone
+/// stand, and those for videos alone.
+inline constexpr const char* kImageScope = "images_kwargs";
+inline constexpr const char* kVideoScope = "videos_kwargs";
+
 /// What becomes of merge x merge neighbouring patches.
 enum class Merging : uint8_t {
   concatenated,  // one row of all their values, row by row of the block

@@ -30,7 +30,16 @@ ModuleName module_name(const std::string& module) {
 
 InputRounding input_rounding(const WeightScheme& scheme) {
   if (scheme.whole_inputs) return InputRounding::none;
-  if (scheme.input_zeros) return InputRounding::int8_zeros;
+  switch (scheme.token_inputs) {
+    case TokenInputs::int8:
+      return InputRounding::int8_token;
+    case TokenInputs::int8_zeros:
+      return InputRounding::int8_zeros;
+    case TokenInputs::fp8:
+      return InputRounding::fp8_token;
+    case TokenInputs::by_format:
+      break;
+  }
   switch (scheme.format) {
     case WeightFormat::int8:
       return scheme.static_input ? InputRounding::int8_static : InputRounding::int8_token;
@@ -39,10 +48,6 @@ InputRounding input_rounding(const WeightScheme& scheme) {
       return scheme.static_input ? InputRounding::fp8_static : InputRounding::fp8_token;
     case WeightFormat::nvfp4:
       return InputRounding::nvfp4_group;
-    case WeightFormat::packed:
-      if (scheme.token_inputs == TokenInputs::whole) return InputRounding::none;
-      return scheme.token_inputs == TokenInputs::fp8 ? InputRounding::fp8_token
-                                                     : InputRounding::int8_token;
     default:
       return InputRounding::none;
   }

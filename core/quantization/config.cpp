@@ -28,7 +28,6 @@ WeightScheme refined_fp8(int64_t outputs, int64_t inputs) {
 }
 
 constexpr Bounds kBlock{1, 1 << 20};
-constexpr Bounds kBits{1, 8};
 
 /// vLLM's resolution of "auto" from a ModelOpt checkpoint.
 bool modelopt_fp8_kv(const ConfigView& config) {
@@ -60,91 +59,6 @@ WeightScheme modelopt_algorithm(const std::string& algorithm, int64_t group) {
        "quantization_config: ModelOpt's quant_algo \"{}\" is not supported; known are NVFP4, "
        "W4A16_NVFP4, FP8, FP8_PB_WO, FP8_PER_CHANNEL_PER_TOKEN, MXFP8, MIXED_PRECISION",
        algorithm);
-}
-
-/// Of compressed-tensors' activations, whether they have zero points.
-bool has_zeros(const ConfigView& inputs) {
-  return inputs.text({"type"}, "int") != "float" && !inputs.flag({"symmetric"}, true);
-}
-
-/// Of compressed-tensors' activations, what run does not do to them; null: nothing.
-const char* inputs_not_run(const ConfigView& inputs, bool of_packed) {
-  const bool is_dynamic = !inputs.is_text("dynamic") && inputs.flag({"dynamic"}, false);
-  if (has_zeros(inputs) && !is_dynamic)
-    return "int8 with stored zero points (input_activations: symmetric false, dynamic false)";
-  if (!of_packed) return nullptr;
-  if (inputs.integer({"num_bits"}, 8, kBits) != 8)
-    return "bits that are not 8 (input_activations: num_bits)";
-  const bool by_token = inputs.text({"strategy"}, "tensor") == "token";
-  if (!by_token || !is_dynamic)
-    return "8 bits by scales that are not each token's (input_activations: strategy, dynamic)";
-  return nullptr;
-}
-
-/// One group of compressed-tensors: what its weights are stored as.
-WeightScheme compressed_scheme(const ConfigView& group, const std::string& format) {
-  const ConfigView weights = group.child({"weights"});
-  const int64_t bits = weights.integer({"num_bits"}, 8, kBits);
-  const std::string strategy = weights.text({"strategy"}, "tensor");
-  const bool is_float = weights.text({"type"}, "int") == "float";
-  const ConfigView inputs = group.child({"input_activations"});
-  const bool quantized_inputs = group.has_child({"input_activations"});
-  // "local": scales of activations for each group, at run time.
-  const bool static_input =
-      quantized_inputs && !inputs.is_text("dynamic") && !inputs.flag({"dynamic"}, false);
-  WeightScheme scheme;
-  scheme.bits = bits;
-  scheme.group = weights.integer({"group_size"}, 0, {-1, 1 << 20});
-  if (scheme.group < 0) scheme.group = 0;
-  scheme.zero_points = !weights.flag({"symmetric"}, true);
-  if (is_float && bits == 4) {
-    if (scheme.group == 0) scheme.group = 16;
-    scheme.format = scheme.group == 32 ? WeightFormat::mxfp4 : WeightFormat::nvfp4;
-    scheme.static_input = quantized_inputs;
-    scheme.whole_inputs = !quantized_inputs;
-    return scheme;
-  }
-  const bool packed = !is_float && (bits < 8 || format == "pack-quantized" || !quantized_inputs);
-  if (quantized_inputs) {
-    scheme.input_zeros = has_zeros(inputs);
-    scheme.inputs_not_run = inputs_not_run(inputs, packed);
-  }
-  if (packed) {
-    scheme.format = WeightFormat::packed;
-    if (!quantized_inputs) return scheme;
-    const bool to_float = inputs.text({"type"}, "int") == "float";
-    scheme.token_inputs = to_float ? TokenInputs::fp8 : TokenInputs::int8;
-    return scheme;
-  }
-  scheme.format = is_float ? WeightFormat::fp8 : WeightFormat::int8;
-  scheme.static_input = static_input;
-  scheme.whole_inputs = !quantized_inputs;
-  if (strategy == "block") {
-    const std::vector<int64_t> block = weights.integers({"block_structure"});
-    const bool usable = block.size() == 2 && block[0] > 0 && block[1] > 0;
-    scheme.block_out = usable ? block[0] : 128;
-    scheme.block_in = usable ? block[1] : 128;
-    scheme.check_merged = true;
-    scheme.scales = Scales::block;
-  } else {
-    scheme.scales = strategy == "tensor" ? Scales::tensor : Scales::channel;
-  }
-  return scheme;
-}
-
-/// Of compressed-tensors' transforms one that no weight has in it already.
-std::string transform_at_run_time(const ConfigView& config) {
-  const ConfigView groups = config.child({"transform_config"}).child({"config_groups"});
-  for (const auto& [name, value] : groups.json().items()) {
-    const Json& places = value.is_object() && value.contains("apply") ? value["apply"] : Json();
-    for (const Json& place : places) {
-      if (!place.is_object()) continue;
-      const ConfigView view(place, groups.path() + ": " + name + ": apply");
-      const std::string location = view.text({"location"}, "");
-      if (!location.starts_with("weight_")) return fmt::format("{} of location {}", name, location);
-    }
-  }
-  return "";
 }
 
 std::vector<std::string> names(const ConfigView& config, Keys keys) {
@@ -303,30 +217,6 @@ void Quantization::list_layer(const std::string& name, const WeightScheme& schem
   const size_t experts = canonical.find(".experts.");
   if (experts != std::string::npos) {
     by_layer_.emplace(canonical.substr(0, experts) + ".experts", scheme);
-  }
-}
-
-void Quantization::read_compressed(const ConfigView& config) {
-  attention_scales_ = true;
-  online_transform_ = transform_at_run_time(config);
-  ignored_ = NameList(names(config, {"ignore"}), NameMatch::regex);
-  const std::string format = config.text({"format"}, "");
-  const ConfigView cache = config.child({"kv_cache_scheme"});
-  fp8_kv_cache_ = cache.integer({"num_bits"}, 0) == 8 && cache.text({"type"}, "") == "float";
-  const ConfigView groups = config.child({"config_groups"});
-  for (const auto& [name, value] : groups.json().items()) {
-    const ConfigView group(value, groups.path() + ": " + name);
-    const std::vector<std::string> targets = group.texts({"targets"});
-    const bool every_linear = std::find(targets.begin(), targets.end(), "Linear") != targets.end();
-    groups_.push_back({NameList(targets, NameMatch::regex), every_linear,
-                       compressed_scheme(group, group.text({"format"}, format))});
-  }
-  // Kimi-K3's experts go to the mxfp4 method, which leaves every other module plain.
-  if (format == "mxfp4-pack-quantized") {
-    method_ = "mxfp4";
-    expert_scheme_ = mxfp4();
-    attention_scales_ = false;
-    groups_.clear();
   }
 }
 

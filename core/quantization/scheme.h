@@ -19,8 +19,9 @@ enum class WeightFormat : uint8_t {
 
 enum class Scales : uint8_t { tensor, channel, block };
 
-/// What packed integers are multiplied with: activations rounded by a scale for each token.
-enum class TokenInputs : uint8_t { whole, int8, fp8 };
+/// To what activations are rounded, a scale for each token, where the format's name does not say
+/// it.
+enum class TokenInputs : uint8_t { by_format, int8, int8_zeros, fp8 };
 
 /// One scheme for one module; what a field means depends on `format`.
 struct WeightScheme {
@@ -32,9 +33,8 @@ struct WeightScheme {
   int64_t block_in = 0;
   int64_t scale_bytes = 4;    // of one block scale
   bool static_input = false;  // a float32 activation scale is stored beside each matrix
-  TokenInputs token_inputs = TokenInputs::whole;  // of WeightFormat::packed
-  bool input_zeros = false;                       // of int8: activations have zero points
-  const char* inputs_not_run = nullptr;           // how activations are rounded that run does not
+  TokenInputs token_inputs = TokenInputs::by_format;
+  const char* inputs_not_run = nullptr;  // how activations are rounded, where run does not
   bool input_bound = false;  // a float32 that activation scales stay below, one for each layer
   bool zero_points = false;
   bool ordered_groups = false;        // gptq's desc_act: every rank holds every group's scale

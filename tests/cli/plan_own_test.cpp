@@ -26,6 +26,13 @@ int64_t sum_of_parts(const Json& plan) {
   return sum;
 }
 
+/// 0: the plan has no such part.
+int64_t part_bytes(const Json& plan, const char* name) {
+  for (const Json& part : plan["parts"])
+    if (part["name"] == name) return part["bytes"].get<int64_t>();
+  return 0;
+}
+
 }  // namespace
 
 TEST_CASE("a rank holds what vLLM's holds: weights, copied KV heads, padded vocabulary") {
@@ -153,13 +160,8 @@ TEST_CASE("a config without a folder counts pictures as the published models' ar
   INFO(name);
   const std::string model = kConfigs + name + ".json --gpu h100";
   const Json plan = plan_of(scratch, model);
-  const auto bytes_of = [&](const char* part) {
-    for (const Json& one : plan["parts"])
-      if (one["name"] == part) return one["bytes"].get<int64_t>();
-    return int64_t{0};
-  };
-  CHECK(bytes_of("vision weights") > (int64_t{500} << 20));
-  CHECK(bytes_of("picture embeddings") > (int64_t{100} << 20));
+  CHECK(part_bytes(plan, "vision weights") > (int64_t{500} << 20));
+  CHECK(part_bytes(plan, "picture embeddings") > (int64_t{100} << 20));
   const bool noted = plan["notes"].dump().find("as published models of") != std::string::npos;
   CHECK(noted == (name != "internvl2-2b"));  // whose config says it
 }
@@ -169,9 +171,7 @@ TEST_CASE("the encoder has room for videos with settings of their own") {
   const auto scratch_bytes = [&](const char* settings) {
     const Json plan = plan_of(scratch, kConfigs + "qwen2.5-vl-3b.json --gpu h100" +
                                            " --mm-processor-kwargs '" + settings + "'");
-    for (const Json& one : plan["parts"])
-      if (one["name"] == "step scratch") return one["bytes"].get<int64_t>();
-    return int64_t{0};
+    return part_bytes(plan, "step scratch");
   };
   const int64_t large = scratch_bytes(R"({"max_pixels": 12845056})");
   CHECK(scratch_bytes(R"({"max_pixels": 50176})") < large);
@@ -196,10 +196,7 @@ TEST_CASE("states of recurrent layers are a part of their own, a slot for each s
   const Scratch scratch;
   const std::string config = PLIMSOLL_SOURCE_DIR "/tests/data/golden/models/mamba/config.json ";
   const auto states = [&](const std::string& flags) {
-    const Json plan = plan_of(scratch, config + flags);
-    for (const Json& part : plan["parts"])
-      if (part["name"] == "recurrent states") return part["bytes"].get<int64_t>();
-    return int64_t{0};
+    return part_bytes(plan_of(scratch, config + flags), "recurrent states");
   };
   for (const char* device : {"--gpu h200 ", "--device cpu "}) {
     const std::string flags = device + std::string("--engine plimsoll --max-num-seqs ");
@@ -214,9 +211,7 @@ TEST_CASE("quantised weights are counted as a card keeps them") {
   const auto weights = [&](const Json& of, const char* flags) {
     scratch.write("m.json", of.dump());
     const Json plan = plan_of(scratch, std::string("m.json --gpu h100 ") + flags);
-    for (const Json& part : plan["parts"])
-      if (part["name"] == "weights") return part["bytes"].get<double>();
-    return 0.0;
+    return static_cast<double>(part_bytes(plan, "weights"));
   };
   // Token table and head stay in 16 bits: 2 x 128256 x 4096 numbers of 8.03e9.
   constexpr double kWhole = 2.0 * 128256 * 4096, kPacked = 8.03e9 - kWhole;

@@ -25,10 +25,9 @@ TEST_CASE("Gemma 3's pictures become RGB whatever the image processor's settings
 TEST_CASE("settings for pictures or for videos alone go before those beside them") {
   const Json nested = Json::parse(
       R"({"max_pixels": 3, "images_kwargs": {"max_pixels": 1}, "videos_kwargs": {"fps": 2}})");
-  CHECK(engine::scoped_settings(nested, engine::kImageScope) == Json{{"max_pixels", 1}});
-  CHECK(engine::scoped_settings(nested, engine::kVideoScope) ==
-        Json{{"max_pixels", 3}, {"fps", 2}});
-  for (const char* scope : {engine::kImageScope, engine::kVideoScope}) {
+  CHECK(engine::scoped_settings(nested, model::kImageScope) == Json{{"max_pixels", 1}});
+  CHECK(engine::scoped_settings(nested, model::kVideoScope) == Json{{"max_pixels", 3}, {"fps", 2}});
+  for (const char* scope : {model::kImageScope, model::kVideoScope}) {
     CHECK_THROWS_WITH(engine::scoped_settings(Json{{"videos_kwargs", 3}}, scope),
                       Catch::Contains("videos_kwargs"));
   }

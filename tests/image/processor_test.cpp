@@ -203,29 +203,20 @@ TEST_CASE("the README's picture costs what the README says") {
     const char* settings;
     const char* overrides = "{}";
   };
-  const PatchShape smolvlm{.patch_size = 16, .shuffle = 4};
+  const PatchShape fours{.shuffle = 2}, smolvlm{.patch_size = 16, .shuffle = 4};
   const char* const kSmolvlm =
       R"({"size": {"longest_edge": 2048}, "max_image_size": {"longest_edge": 512}})";
   const Row row = GENERATE_COPY(values<Row>({
-      {"Qwen2-VL, Qwen2.5-VL | # |", ProcessorKind::qwen2_vl, {.shuffle = 2}, "{}"},
-      {"| # with `{\"max_pixels\": 50176}`",
-       ProcessorKind::qwen2_vl,
-       {.shuffle = 2},
-       "{}",
+      {"Qwen2-VL, Qwen2.5-VL | # |", ProcessorKind::qwen2_vl, fours, "{}"},
+      {"| # with `{\"max_pixels\": 50176}`", ProcessorKind::qwen2_vl, fours, "{}",
        R"({"max_pixels": 50176})"},
       {"Gemma 3 | # |", ProcessorKind::gemma3, {.tokens_per_tile = 256}, "{}"},
       {"LLaVA-1.5 | # |", ProcessorKind::clip, {}, R"({"crop_size": 336})"},
-      {"InternVL2 | # |", ProcessorKind::internvl, {.shuffle = 2}, "{}"},
-      {"| # with `{\"max_dynamic_patch\": 1}`",
-       ProcessorKind::internvl,
-       {.shuffle = 2},
-       "{}",
+      {"InternVL2 | # |", ProcessorKind::internvl, fours, "{}"},
+      {"| # with `{\"max_dynamic_patch\": 1}`", ProcessorKind::internvl, fours, "{}",
        R"({"max_dynamic_patch": 1})"},
-      {"Idefics3 | # |", ProcessorKind::idefics3, {.shuffle = 2}, "{}"},
-      {"| # with `{\"size\": {\"longest_edge\": 728}}`",
-       ProcessorKind::idefics3,
-       {.shuffle = 2},
-       "{}",
+      {"Idefics3 | # |", ProcessorKind::idefics3, fours, "{}"},
+      {"| # with `{\"size\": {\"longest_edge\": 728}}`", ProcessorKind::idefics3, fours, "{}",
        R"({"size": {"longest_edge": 728}})"},
       {"SmolVLM | # |", ProcessorKind::idefics3, smolvlm, kSmolvlm},
       {"| # with `{\"size\": {\"longest_edge\": 1024}}`", ProcessorKind::idefics3, smolvlm,

@@ -110,7 +110,7 @@ PictureLoader::PictureLoader(PictureRules rules)
 }
 
 PictureLoader::ProcessorPtr PictureLoader::processor(const OrderedJson& overrides, MediaKind kind) {
-  const char* scope = kind == MediaKind::video ? engine::kVideoScope : engine::kImageScope;
+  const char* scope = kind == MediaKind::video ? model::kVideoScope : model::kImageScope;
   try {
     OrderedJson merged = engine::scoped_settings(rules_.overrides, scope);
     merged.update(engine::scoped_settings(overrides, scope));
@@ -154,8 +154,11 @@ std::vector<OpenedPicture> PictureLoader::open(const std::vector<Media>& media,
   check_counts(media);
   const std::string settings = overrides.dump();
   size_t room = kLineBytes;
+  std::map<MediaKind, ProcessorPtr> made;
   for (const Media& one : media) {
-    all.push_back(open_one(one, processor(overrides, one.kind), settings, room));
+    ProcessorPtr& own = made[one.kind];
+    if (own == nullptr) own = processor(overrides, one.kind);
+    all.push_back(open_one(one, own, settings, room));
   }
   return all;
 }

@@ -23,16 +23,13 @@ Json read_processor_settings(const model::VisionSpec& vision, const std::filesys
 /// config.
 Json published_processor_settings(const model::VisionSpec& vision, const Json& config);
 
-/// What a tower sees, and below which name settings for it alone stand.
-inline constexpr const char* kImageScope = "images_kwargs";
-inline constexpr const char* kVideoScope = "videos_kwargs";
-
-/// Settings of a request or a launch for pictures, or for videos: those below the scope's name go
+/// Settings of a request or a launch for pictures, or for videos (model::kImageScope, kVideoScope):
+/// those below the scope's name go
 /// before those beside it, and those below the other's are left out. Throws image::SettingsError.
 template <typename AnyJson>
 AnyJson scoped_settings(AnyJson overrides, std::string_view scope) {
   AnyJson own = AnyJson::object();
-  for (const char* name : {kImageScope, kVideoScope}) {
+  for (const char* name : {model::kImageScope, model::kVideoScope}) {
     const auto found = overrides.find(name);
     if (found == overrides.end()) continue;
     if (!found->is_object()) {

@@ -41,9 +41,9 @@ std::unique_ptr<const image::Processor> make_processor(const model::VisionSpec& 
 /// What takes most to encode, videos with settings of their own included.
 std::vector<image::Layout> extremes(const model::VisionSpec& vision, const Arguments& arguments,
                                     int64_t tokens) {
-  auto all = make_processor(vision, arguments, engine::kImageScope)->extremes(tokens);
-  if (!arguments.processor_kwargs.contains(engine::kVideoScope)) return all;
-  const auto videos = make_processor(vision, arguments, engine::kVideoScope)->extremes(tokens);
+  auto all = make_processor(vision, arguments, model::kImageScope)->extremes(tokens);
+  if (!arguments.processor_kwargs.contains(model::kVideoScope)) return all;
+  const auto videos = make_processor(vision, arguments, model::kVideoScope)->extremes(tokens);
   all.insert(all.end(), videos.begin(), videos.end());
   std::ranges::stable_sort(all, std::ranges::greater{}, &image::Layout::tokens);
   return all;
@@ -93,7 +93,7 @@ std::optional<engine::PictureOptions> picture_options(const model::ModelSpec& sp
   try {
     const auto limit = args.limits.find("image");
     if (limit != args.limits.end() && limit->second.width > 0 && limit->second.height > 0) {
-      const auto processor = make_processor(*spec.vision, arguments, engine::kImageScope);
+      const auto processor = make_processor(*spec.vision, arguments, model::kImageScope);
       return engine::PictureOptions{
           {processor->layout({limit->second.width, limit->second.height})}, 0};
     }

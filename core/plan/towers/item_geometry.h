@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "model/vision_spec.h"
 #include "plan/towers/item_sizes.h"
 
 namespace plimsoll::plan {
@@ -14,8 +15,8 @@ inline constexpr int64_t kMostSide = 1 << 17;
 inline constexpr int64_t kMostFrames = 1 << 16;
 inline constexpr int64_t kMostTiles = 1 << 10;
 inline constexpr int64_t kColours = 3;
-inline constexpr const char* kImageScope = "images_kwargs";
-inline constexpr const char* kVideoScope = "videos_kwargs";
+using model::kImageScope;
+using model::kVideoScope;
 
 /// Pixels.
 struct Size {
