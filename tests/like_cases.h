@@ -1,18 +1,23 @@
-// How many of like cases a test goes over: all, but under sanitizers, which make it ten times
-// slower, one in a few, the same ones each time. PLIMSOLL_ALL_CASES=1 takes all there too.
+// How many of like cases a test goes over: all, or one in a few, the same ones each time. All where a
+// program is run by hand; few under sanitizers, which make it ten times slower, and in tests/run.
+// PLIMSOLL_CASES=all or few says otherwise.
 #pragma once
 
 #include <cstddef>
 #include <cstdlib>
+#include <string_view>
 
 namespace plimsoll::testing {
 
-inline bool takes_all_cases() {
 #ifdef __SANITIZE_ADDRESS__
-  return std::getenv("PLIMSOLL_ALL_CASES") != nullptr;
+inline constexpr bool kSanitized = true;
 #else
-  return true;
+inline constexpr bool kSanitized = false;
 #endif
+
+inline bool takes_all_cases() {
+  const char* cases = std::getenv("PLIMSOLL_CASES");
+  return cases != nullptr ? std::string_view(cases) == "all" : !kSanitized;
 }
 
 /// Whether the case of this number is gone over, of which else one in `few` is.

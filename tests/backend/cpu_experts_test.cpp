@@ -104,10 +104,10 @@ TEST_CASE("a router that the op cannot follow is refused") {
 
 TEST_CASE("experts agree with the reference") {
   constexpr int64_t kRows = 33, kHidden = 50, kWidth = 40, kExperts = 5;
-  for (const CpuIsa isa : isas())
+  for (const Processor& on : processors())
     for (const MixtureCase& c : mixture_cases(kExperts, 2, kWidth)) {
-      CAPTURE(isa_name(isa), c.name);
-      CpuFixture cpu(isa, 2);
+      CAPTURE(on.name(), c.name);
+      CpuFixture cpu(on, 2);
       const LoadedWeight up(*cpu, {kExperts, c.mlp.up_rows(), kHidden}, WeightUse::experts,
                             DType::f32, 1, 0.2);
       const LoadedWeight down(*cpu, {kExperts, kHidden, kWidth}, WeightUse::experts, DType::f32, 2);
@@ -232,8 +232,8 @@ class RanksInTurn final : public backend::InputRanks {
 
 TEST_CASE("experts that ranks share or divide give the bits that one rank's give") {
   constexpr int64_t kRows = 21, kHidden = 50, kWidth = 48, kExperts = 8;
-  for (const CpuIsa isa : isas()) {
-    CpuFixture cpu(isa, 1);
+  for (const Processor& on : processors()) {
+    CpuFixture cpu(on, 1);
     const LoadedWeight up(*cpu, {kExperts, 2 * kWidth, kHidden}, WeightUse::experts, DType::f32, 1);
     const LoadedWeight down(*cpu, {kExperts, kHidden, kWidth}, WeightUse::experts, DType::f32, 2);
     const LoadedWeight bias(*cpu, {kExperts, kHidden}, WeightUse::experts, DType::f32, 3);
@@ -261,7 +261,7 @@ TEST_CASE("experts that ranks share or divide give the bits that one rank's give
     for (const bool whole : {false, true}) {
       const Rows expected = run(0, 1, whole, nullptr);
       for (const int64_t ranks : {2, 4, 8}) {
-        CAPTURE(isa_name(isa), ranks, whole);
+        CAPTURE(on.name(), ranks, whole);
         RanksInTurn turn;
         for (int64_t rank = 0; rank < ranks; ++rank) run(rank, ranks, whole, &turn);
         turn.join();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/tiles/twin_products.h"
 #include "reference/ops.h"
 
 namespace plimsoll::testing {
@@ -27,13 +28,35 @@ inline std::vector<CpuIsa> isas() {
   return all;
 }
 
+/// What products run on: an instruction set, and tiles beside it by a twin (tiles/tile_twin.h).
+struct Processor {
+  CpuIsa isa;
+  bool twin = false;
+
+  Processor(CpuIsa set, bool has_twin = false) : isa(set), twin(has_twin) {}
+  [[nodiscard]] std::string name() const {
+    return std::string(backend::isa_name(isa)) + (twin ? " with tiles" : "");
+  }
+  [[nodiscard]] backend::CpuOptions options(int threads) const {
+    if (twin) return with_twin_of_tiles({isa, threads});
+    return {isa, threads};
+  }
+};
+
+inline std::vector<Processor> processors() {
+  const std::vector<CpuIsa> sets = isas();
+  std::vector<Processor> all(sets.begin(), sets.end());
+  if (can_run_twin_of_tiles()) all.emplace_back(CpuIsa::avx512, true);
+  return all;
+}
+
 /// A backend with scratch for small ops.
 class CpuFixture {
  public:
-  CpuFixture(CpuIsa isa, int threads)
+  CpuFixture(const Processor& processor, int threads)
       : memory_(std::make_unique_for_overwrite<std::byte[]>(kScratch)),
         arena_(memory::Arena::placing(memory_.get(), kScratch)),
-        backend_(backend::make_cpu_backend({isa, threads})) {
+        backend_(backend::make_cpu_backend(processor.options(threads))) {
     backend_->use_scratch(arena_);
   }
   backend::Backend* operator->() { return backend_.get(); }

@@ -88,6 +88,8 @@ TEST_CASE("products of integers are exact for every instruction set, number of r
         if (isa >= CpuIsa::avx512 && __builtin_cpu_supports("avx512vnni") != 0)
           REQUIRE(c.product(backend::integer_vnni) == c.expected());
 #endif
+        if (isa == CpuIsa::avx512 && can_run_twin_of_tiles())
+          REQUIRE(c.product(multiply_integers_by_twin) == c.expected());
       }
 }
 

@@ -136,10 +136,10 @@ class KnownMost final : public backend::InputRanks {
 
 TEST_CASE("a quantised sum that ranks share has the bits that one rank's has") {
   constexpr int64_t kInputs = 640, kOutputs = 70;
-  for (const CpuIsa isa : isas())
+  for (const Processor& on : processors())
     for (const PackedCase& packed : kPackedCases) {
       if (packed.packing.ordered) continue;
-      CpuFixture cpu(isa, 1);
+      CpuFixture cpu(on, 1);
       const RandomPart values(packed.packing, kOutputs, kInputs, 7);
       const InputShare whole(*cpu, packed.packing, values, kOutputs, kInputs, 0, 1);
       const LoadedWeight biases(*cpu, {kOutputs}, model::WeightUse::vector, DType::f32, 4);
@@ -148,7 +148,7 @@ TEST_CASE("a quantised sum that ranks share has the bits that one rank's has") {
         Rows expected(rows, kOutputs);
         cpu->linear(expected, in, whole.weight, biases.weight, Activation::none);
         for (const int64_t ranks : {2, 4, 8}) {
-          CAPTURE(isa_name(isa), packed.name, rows, ranks, whole.spec.slices);
+          CAPTURE(on.name(), packed.name, rows, ranks, whole.spec.slices);
           if (whole.spec.slices % ranks != 0) continue;  // of 3 bits
           std::vector<Rows> sums;
           for (int64_t rank = 0; rank < ranks; ++rank) {

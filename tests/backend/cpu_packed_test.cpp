@@ -48,14 +48,14 @@ struct PackedWeight {
 constexpr int64_t kColumns = 240;  // no multiple of a block of unpacked columns
 
 TEST_CASE("products with quantised weights agree with the formula for every instruction set") {
-  for (const CpuIsa isa : isas())
+  for (const Processor& on : processors())
     for (const PackedCase& packed : kPackedCases)
       for (const auto& [rows, dtype] : {std::pair<int64_t, DType>{1, DType::f32},
                                         {3, DType::f32},
                                         {40, DType::f32},
                                         {7, DType::bf16}}) {
-        CAPTURE(isa_name(isa), packed.name, rows, torch_name(dtype));
-        CpuFixture cpu(isa, 2);
+        CAPTURE(on.name(), packed.name, rows, torch_name(dtype));
+        CpuFixture cpu(on, 2);
         const PackedWeight w(*cpu, packed.packing, {70, 33}, kColumns, dtype);
         Rows in = Rows::random(rows, kColumns, 3);
         Rows out(rows, 103);
@@ -83,12 +83,12 @@ TEST_CASE("inputs with zero points span a row from its least to its largest") {
 }
 
 TEST_CASE("a row's product with quantised weights has the same bits beside any other rows") {
-  for (const CpuIsa isa : isas())
+  for (const Processor& on : processors())
     for (const PackedCase& packed : kPackedCases) {
       const DType dtype = packed.packing.bits == 4 ? DType::bf16 : DType::f32;
-      CAPTURE(isa_name(isa), packed.name);
-      CpuFixture one(isa, 1);
-      CpuFixture three(isa, 3);
+      CAPTURE(on.name(), packed.name);
+      CpuFixture one(on, 1);
+      CpuFixture three(on, 3);
       const PackedWeight w(*one, packed.packing, {64, 37}, kColumns, dtype);
       Rows in = Rows::random(45, kColumns, 5);
       Rows together(45, 101);

@@ -15,12 +15,12 @@ double tolerance(DType dtype) {
 }
 
 TEST_CASE("products agree with the reference for every instruction set, type and shape") {
-  for (const CpuIsa isa : isas())
+  for (const Processor& on : processors())
     for (const DType dtype : {DType::bf16, DType::f16, DType::f32})
       for (const ProductCase& shape : kSmallProducts)
         for (const int64_t rows : {1, 2, 5, 13, 40}) {
-          CAPTURE(isa_name(isa), torch_name(dtype), shape.name, rows);
-          CpuFixture cpu(isa, 2);
+          CAPTURE(on.name(), torch_name(dtype), shape.name, rows);
+          CpuFixture cpu(on, 2);
           const LoadedWeight w(*cpu, {shape.n, shape.k}, WeightUse::linear, dtype, 1);
           const LoadedWeight bias(*cpu, {shape.n}, WeightUse::vector, dtype, 2);
           Rows in = Rows::random(rows, shape.k, 3);
@@ -33,12 +33,12 @@ TEST_CASE("products agree with the reference for every instruction set, type and
 }
 
 TEST_CASE("a row's product has the same bits beside any other rows, on any number of threads") {
-  for (const CpuIsa isa : isas())
+  for (const Processor& on : processors())
     for (const DType dtype : {DType::bf16, DType::f16, DType::f32})
       for (const ProductCase& shape : kSmallProducts) {
-        CAPTURE(isa_name(isa), torch_name(dtype), shape.name);
-        CpuFixture one(isa, 1);
-        CpuFixture three(isa, 3);
+        CAPTURE(on.name(), torch_name(dtype), shape.name);
+        CpuFixture one(on, 1);
+        CpuFixture three(on, 3);
         const LoadedWeight w(*one, {shape.n, shape.k}, WeightUse::linear, dtype, 1);
         Rows in = Rows::random(61, shape.k, 3);
         Rows together(61, shape.n);
@@ -93,11 +93,11 @@ void add_rows(Rows& out, const Rows& other) {
 }
 
 TEST_CASE("a sum that ranks share has the bits that one rank's has") {
-  for (const CpuIsa isa : isas())
+  for (const Processor& on : processors())
     for (const DType dtype : {DType::bf16, DType::f16, DType::f32})
       for (const int64_t k : {48, 64, 208, 1040, 8320})
         for (const int64_t rows : {1, 4, 7, 150}) {
-          CpuFixture cpu(isa, 1);
+          CpuFixture cpu(on, 1);
           const LoadedWeight values(*cpu, {33, k}, WeightUse::linear, dtype, 1);
           const LoadedWeight bias(*cpu, {33}, WeightUse::vector, dtype, 2);
           const RowShare whole(*cpu, values.values, dtype, 0, 1);
@@ -109,7 +109,7 @@ TEST_CASE("a sum that ranks share has the bits that one rank's has") {
           CHECK(distance(expected.matrix(), reference) < tolerance(dtype));
           cpu->linear(expected, in, whole.weight, bias.weight, Activation::none);
           for (const int64_t ranks : {2, 4, 8}) {
-            CAPTURE(isa_name(isa), torch_name(dtype), k, rows, ranks);
+            CAPTURE(on.name(), torch_name(dtype), k, rows, ranks);
             if (model::slices_of(k) < ranks) continue;
             std::vector<Rows> sums;
             for (int64_t rank = 0; rank < ranks; ++rank) {
@@ -134,8 +134,8 @@ TEST_CASE("sums are cut into as many slices as ranks of 2, 4 or 8 can share") {
 }
 
 TEST_CASE("a product does not write beyond its columns") {
-  for (const CpuIsa isa : isas()) {
-    CpuFixture cpu(isa, 1);
+  for (const Processor& on : processors()) {
+    CpuFixture cpu(on, 1);
     const LoadedWeight w(*cpu, {33, 40}, WeightUse::linear, DType::bf16, 1);
     Rows in = Rows::random(3, 40, 2);
     Rows out = Rows::random(3, 50, 3);

@@ -15,7 +15,7 @@ namespace plimsoll::testing {
 
 /// All cores' share among so many ranks, and the instruction set that $PLIMSOLL_CPU_ISA names, else
 /// the best one.
-inline std::unique_ptr<backend::Backend> cpu_backend(size_t ranks = 1) {
+inline backend::CpuOptions cpu_options(size_t ranks = 1) {
   const size_t cores = std::thread::hardware_concurrency();
   backend::CpuOptions options{.isa = backend::detect_isa(),
                               .threads = static_cast<int>(std::max<size_t>(1, cores / ranks))};
@@ -24,7 +24,11 @@ inline std::unique_ptr<backend::Backend> cpu_backend(size_t ranks = 1) {
     if (!isa) throw std::runtime_error(fmt::format("PLIMSOLL_CPU_ISA: no such set: {}", name));
     options.isa = *isa;
   }
-  return backend::make_cpu_backend(options);
+  return options;
+}
+
+inline std::unique_ptr<backend::Backend> cpu_backend(size_t ranks = 1) {
+  return backend::make_cpu_backend(cpu_options(ranks));
 }
 
 }  // namespace plimsoll::testing

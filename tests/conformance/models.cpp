@@ -1,6 +1,7 @@
 // The golden models on the CPU.
 #include <catch2/catch.hpp>
 
+#include "backend/tiles/twin_products.h"
 #include "conformance/cpu.h"
 #include "conformance/golden_models.h"
 
@@ -18,6 +19,14 @@ TEST_CASE("golden models in the stored half type") {
   for (const fs::path& folder : model_folders()) {
     Subject subject(folder, cpu_backend());
     check_half(subject);
+  }
+}
+
+TEST_CASE("golden models in bfloat16 with products in tiles") {
+  if (!can_run_twin_of_tiles()) return skip("this processor has no AVX-512 VNNI");
+  for (const fs::path& folder : model_folders()) {
+    Subject subject(folder, backend::make_cpu_backend(with_twin_of_tiles(cpu_options())));
+    if (subject.half_type() == DType::bf16) check_half(subject);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "backend/tiles/twin_products.h"
 #include "base/error.h"
 #include "conformance/cpu.h"
 #include "conformance/golden_models.h"
@@ -38,15 +39,29 @@ TEST_CASE("quantised golden models from exact weights, in float32") {
   }
 }
 
-TEST_CASE("quantised golden models with inputs of products rounded as their format asks") {
+namespace {
+
+void check_rounding(const backend::CpuOptions& options) {
   for (const fs::path& folder : quantised_folders()) {
     const double allowed = allowed_by_rounding(folder);
     if (allowed == 0) continue;
     DYNAMIC_SECTION(folder.filename().string()) {
-      Subject subject(folder, cpu_backend(), quantization::Activations::rounded);
+      Subject subject(folder, backend::make_cpu_backend(options),
+                      quantization::Activations::rounded);
       check_rounded(subject, allowed);
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("quantised golden models with inputs of products rounded as their format asks") {
+  check_rounding(cpu_options());
+}
+
+TEST_CASE("the same with products in tiles") {
+  if (!can_run_twin_of_tiles()) return skip("this processor has no AVX-512 VNNI");
+  check_rounding(with_twin_of_tiles(cpu_options()));
 }
 
 TEST_CASE("keys and values in float8 by the checkpoint's scales") {

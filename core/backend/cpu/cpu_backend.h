@@ -20,9 +20,15 @@ bool has_isa(CpuIsa isa);
 /// more work in a cycle than two float multiply-adds, or half as much.
 CpuIsa detect_isa();
 
+struct Bf16Tile;
+struct IntegerTile;
+
 struct CpuOptions {
   CpuIsa isa = CpuIsa::portable;  // must be has_isa()
   int threads = 1;
+  /// Products in tiles in place of the processor's own, if it has any: for tests.
+  void (*bf16_tiles)(const Bf16Tile&) = nullptr;
+  void (*integer_tiles)(const IntegerTile&) = nullptr;
 };
 
 /// Sizes of the CPU backend, whatever the instruction set. Activations are float32 for every model

@@ -22,6 +22,7 @@ function(plimsoll_kernel_flags)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     # Products that some processors have beside an instruction set: of int8, and in tiles.
     set(integer_vnni ${avx512} -mavx512vnni)
+    set(PLIMSOLL_VNNI_FLAGS ${integer_vnni} PARENT_SCOPE)  # for a twin of tiles (tests/CMakeLists.txt)
     set(fixed_vnni ${integer_vnni})
     set(fixed_avx2 ${avx2})
     set(fixed_rows ${avx2})

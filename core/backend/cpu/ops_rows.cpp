@@ -18,9 +18,10 @@ std::unique_ptr<Backend> make_cpu_backend(CpuOptions options) {
 CpuBackend::CpuBackend(CpuOptions options)
     : Backend(cpu_footprint()),
       kernels_(kernels_for(options.isa)),
-      integer_product_(integer_product(options.isa)),
+      integer_product_(options.integer_tiles != nullptr ? options.integer_tiles
+                                                        : integer_product(options.isa)),
       fixed_(fixed_kernels(options.isa)),
-      bf16_tiles_(bf16_tiles(options.isa)),
+      bf16_tiles_(options.bf16_tiles != nullptr ? options.bf16_tiles : bf16_tiles(options.isa)),
       pool_(options.threads),
       attention_scratch_(static_cast<size_t>(options.threads)),
       nested_scales_(static_cast<size_t>(options.threads)),
