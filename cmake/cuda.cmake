@@ -4,6 +4,7 @@ set(PLIMSOLL_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where nvcc is
 set_property(CACHE PLIMSOLL_CUDA PROPERTY STRINGS AUTO ON OFF)
 
 option(PLIMSOLL_LINEINFO "Keep in kernels which line they come from, for profilers" ON)
+option(PLIMSOLL_FAST_KERNELS "Optimise kernels little, which takes half the time: to see that they compile where there is no card" OFF)
 
 set(PLIMSOLL_HAS_CUDA OFF)
 if(PLIMSOLL_CUDA)
@@ -45,6 +46,9 @@ if(PLIMSOLL_HAS_CUDA)
   target_link_libraries(plimsoll_kernels PUBLIC plimsoll_backend CUDA::cudart_static Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_options(plimsoll_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
     --expt-relaxed-constexpr $<$<BOOL:${PLIMSOLL_LINEINFO}>:-lineinfo> -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter --Wno-deprecated-gpu-targets>)
+  if(PLIMSOLL_FAST_KERNELS AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)
+    target_compile_options(plimsoll_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--Ofast-compile=mid>)
+  endif()
   if(PLIMSOLL_WERROR)
     target_compile_options(plimsoll_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
   endif()

@@ -5,6 +5,7 @@
 #include "backend/device.h"
 #include "conformance/golden_models.h"
 #include "device/on_device.h"
+#include "like_cases.h"
 
 using namespace plimsoll;
 using namespace plimsoll::testing;
@@ -25,21 +26,16 @@ std::vector<fs::path> subjects(const std::string& alone, const char* set = "mode
 }
 
 /// Where the device is emulated, answers end at twelve tokens of 24: the shortest prompt's has then
-/// gone past the end of a block, and what would follow are the same steps.
-void shorten([[maybe_unused]] Golden& golden) {
+/// gone past the end of a block, and what would follow are the same steps. The longest prompt takes
+/// most of the time.
+void shorten([[maybe_unused]] Golden& golden, [[maybe_unused]] bool longest = takes_all_cases()) {
 #ifdef PLIMSOLL_EMULATION
   constexpr size_t kTokens = 12;
+  if (!longest) golden.cases.pop_back();
   for (Case& c : golden.cases) {
     c.greedy.resize(std::min(c.greedy.size(), kTokens));
     c.margins.resize(std::min(c.margins.size(), kTokens));
   }
-#endif
-}
-
-/// Where the device is emulated, the longest prompt takes most of the time.
-void leave_out_longest([[maybe_unused]] Golden& golden) {
-#ifdef PLIMSOLL_EMULATION
-  golden.cases.pop_back();
 #endif
 }
 
@@ -74,8 +70,7 @@ fs::path own_folder(const std::string& name) {
 void check_recurrent(const std::string& name) {
   if (!has_device()) return;
   Subject subject(own_folder(name), device_backend());
-  shorten(subject.golden);
-  leave_out_longest(subject.golden);
+  shorten(subject.golden, false);
   check_float32(subject);
 }
 
@@ -86,8 +81,7 @@ void for_further_families(F check) {
   for (const fs::path& folder : model_folders("more_models")) {
     DYNAMIC_SECTION(folder.filename().string()) {
       Subject subject(folder, device_backend());
-      shorten(subject.golden);
-      leave_out_longest(subject.golden);
+      shorten(subject.golden, false);
       check(subject);
     }
   }
