@@ -1,5 +1,5 @@
-// How many of like cases a test goes over: all, or one in a few, the same ones each time. All where a
-// program is run by hand; few under sanitizers, which make it ten times slower, and in tests/run.
+// How many of like cases a test goes over: all, or one in a few, the same ones each time. All where
+// a program is run by hand; few under sanitizers, which make it ten times slower, and in tests/run.
 // PLIMSOLL_CASES=all or few says otherwise.
 #pragma once
 
