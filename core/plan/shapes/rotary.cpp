@@ -17,10 +17,6 @@ ConfigView rope_settings(const ConfigView& config, const std::string& layer_type
   return settings;
 }
 
-bool is_local(const Builder& build, const std::string& layer_type) {
-  return layer_type == "sliding_attention" && build.family.plain_in_windows;
-}
-
 double rotary_share(const Builder& build, const ConfigView& settings) {
   double share = build.config.number({"partial_rotary_factor", "rotary_pct", "rope_pct"},
                                      build.family.rotary_share);
@@ -41,16 +37,11 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
   RotaryTable table;
   table.element = build.options.element;
   table.positions = build.dims.positions > 0 ? build.dims.positions : 2048;
-  if (const char* key = build.family.rotary_length) {
-    table.positions = config.integer({key}, table.positions);
-  }
-  if (build.family.experts == Experts::gpt_oss) table.element = 4;
   table.dimensions =
       static_cast<int64_t>(static_cast<double>(head_size) * rotary_share(build, settings));
   table.dimensions = settings.integer({"rope_dim"}, table.dimensions);
   table.dimensions = config.integer({"rotary_dim"}, table.dimensions);
-  const bool local = is_local(build, layer_type);
-  const std::string type = local ? "default" : settings.text({"rope_type", "type"}, "default");
+  const std::string type = settings.text({"rope_type", "type"}, "default");
   const double factor = settings.number({"factor"}, 1.0);
   const int64_t original =
       settings.integer({"original_max_position_embeddings"},
@@ -76,21 +67,13 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
   table.key = type + "/" + layer_type;
   const bool by_type =
       config.child({"rope_parameters", "rope_scaling"}).has_child({"full_attention"}) ||
-      config.has("swa_rope_theta") || build.family.windows == Windows::between || local;
+      config.has("swa_rope_theta") || build.family.windows == Windows::between;
   if (!by_type) table.key = type;
   return table;
 }
 
-void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type, double base) {
-  RotaryTable table = rotary_table(build, head_size, layer_type);
-  if (base != 0) table.key += fmt::format("/{}", base);
-  if (build.family.generic) {
-    // transformers keeps inverse frequencies in float32, twice, and no table.
-    RotaryTable frequencies{1, table.dimensions / 2 * 2, 4, "inverse frequencies"};
-    if (build.family.rotary_by_type) frequencies.key += "/" + layer_type;
-    build.weights.rotary(frequencies);
-    return;
-  }
+void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type) {
+  const RotaryTable table = rotary_table(build, head_size, layer_type);
   if (build.family.rotary_each) {
     build.weights.buffer(Amount{table.positions} * table.dimensions * table.element);
     return;
