@@ -25,7 +25,7 @@ KvLayer index_cache(Amount token_bytes) {
 
 namespace {
 
-/// Heads as one layer has them: MiMo-V2 and Laguna vary them by kind of layer.
+/// Heads as one layer has them: Step 3.5 varies them by kind of layer.
 struct LayerHeads {
   int64_t heads;
   int64_t kv_heads;
@@ -34,7 +34,7 @@ struct LayerHeads {
   bool bias;
 };
 
-LayerHeads heads_of(const Builder& build, int64_t layer, const Window& window) {
+LayerHeads heads_of(const Builder& build, int64_t layer) {
   const TextDims& dims = build.dims;
   const ConfigView& config = build.config;
   LayerHeads heads{dims.heads, dims.kv_heads, dims.head_size, dims.head_size,
@@ -43,15 +43,6 @@ LayerHeads heads_of(const Builder& build, int64_t layer, const Window& window) {
   if (build.family.experts == Experts::bailing) heads.bias |= config.flag({"use_bias"}, false);
   heads.value_size = config.integer({"v_head_dim"}, heads.key_size);
   if (heads.value_size == 0) heads.value_size = heads.key_size;
-  if (window.kind == KvKind::sliding) {
-    heads.heads = config.integer({"swa_num_attention_heads"}, heads.heads);
-    heads.kv_heads = config.integer({"swa_num_key_value_heads"}, heads.kv_heads);
-    heads.key_size = config.integer({"swa_head_dim"}, heads.key_size);
-    heads.value_size = config.integer({"swa_v_head_dim"}, heads.value_size);
-  }
-  const std::vector<int64_t> each = config.integers({"num_attention_heads_per_layer"});
-  const auto i = static_cast<size_t>(layer);
-  if (i < each.size() && each[i] > 0) heads.heads = each[i];
   const ConfigView other = config.child({"attention_other_setting"});  // Step 3.5
   if (other.has("attention_type") &&
       build.layer_type(layer) == other.text({"attention_type"}, "")) {
@@ -118,7 +109,7 @@ bool has_rotary(const Builder& build) {
     case Positions::rotary: {  // but for linear biases: Falcon's switch, and the larger Baichuan
       const bool large =
           build.family.small_rotary && build.dims.hidden != 4096 && !config.has("rope_theta");
-      return !large && !config.flag({"alibi"}, false);
+      return !large;
     }
     default:
       return false;
@@ -129,7 +120,7 @@ bool has_rotary(const Builder& build) {
 
 void add_attention(Builder& build, int64_t layer) {
   const Window window = layer_window(build, layer);
-  const LayerHeads heads = heads_of(build, layer, window);
+  const LayerHeads heads = heads_of(build, layer);
   const std::string path = build.layer_path(layer) + ".self_attn";
   RankWeights& weights = build.weights;
   static_cast<void>(weights.share(heads.heads, "the number of attention heads"));

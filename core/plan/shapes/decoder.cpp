@@ -14,14 +14,10 @@ constexpr Bounds kHeadCount{1, 1 << 20};
 
 void add_embedding(Builder& build) {
   const TextDims& dims = build.dims;
-  const int64_t width = build.config.integer({"word_embed_proj_dim"}, dims.hidden);
   if (build.family.whole_embedding) {
-    build.weights.plain(Part::embedding, Amount{dims.vocabulary} * width);
+    build.weights.plain(Part::embedding, Amount{dims.vocabulary} * dims.hidden);
   } else {
-    build.weights.vocabulary(Part::embedding, dims.vocabulary, width);
-  }
-  if (width != dims.hidden) {  // OPT-350m projects in and out of a narrower embedding
-    build.weights.plain(Part::embedding, Amount{width} * dims.hidden * 2);
+    build.weights.vocabulary(Part::embedding, dims.vocabulary, dims.hidden);
   }
   if (build.family.positions == Positions::learned) {
     const int64_t rows = dims.positions;
@@ -113,7 +109,7 @@ namespace {
 int64_t stated_heads(const ConfigView& config, const Family& family) {
   if (family.mixer == Mixer::crossed)
     return config.required({"decoder_attention_heads"}, kHeadCount);
-  return config.required({"num_attention_heads", "n_head", "n_heads"}, kHeadCount);
+  return config.required({"num_attention_heads", "n_heads"}, kHeadCount);
 }
 
 }  // namespace
@@ -125,7 +121,7 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
                     ? config.required({"decoder_layers"}, kLayerCount)
                     : config.required({"num_hidden_layers", "n_layer", "num_layers", "n_layers"},
                                       kLayerCount);
-  dims.hidden = config.required({"n_embed", "hidden_size", "n_embd", "d_model"});
+  dims.hidden = config.required({"hidden_size", "d_model"});
   dims.heads = stated_heads(config, family);
   dims.vocabulary = config.required({"padded_vocab_size", "vocab_size"});
   dims.kv_heads = config.integer({"num_key_value_heads", "num_kv_heads", "num_attention_groups"},
@@ -151,8 +147,7 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
          "{}: \"num_attention_heads\" {} is not a multiple of \"num_key_value_heads\" {}",
          config.path(), dims.heads, dims.kv_heads);
   }
-  const std::vector<int64_t> widths = config.integers(
-      {"intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "block_ff_dim"});
+  const std::vector<int64_t> widths = config.integers({"intermediate_size", "ffn_hidden_size"});
   dims.intermediate = !widths.empty() ? widths.front() : (family.gated ? 0 : 4 * dims.hidden);
   if (dims.intermediate < 0 || dims.intermediate > int64_t{1} << 31) {
     fail(ExitCode::checkpoint_unusable,

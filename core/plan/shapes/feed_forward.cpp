@@ -48,28 +48,16 @@ Mixture read_mixture(const Builder& build) {
   const ConfigView& config = build.config;
   Mixture mixture;
   constexpr Bounds kExperts{0, 1 << 20};
-  // Hunyuan lists one number for each layer, all alike.
-  const auto first = [&](Keys keys, int64_t fallback, Bounds bounds) {
-    const std::vector<int64_t> listed = config.integers(keys);
-    if (listed.size() < 2) return config.integer(keys, fallback, bounds);
-    return std::clamp(listed.front(), bounds.least, bounds.most);
-  };
-  mixture.experts = config.integer({"num_experts", "num_local_experts", "n_routed_experts",
-                                    "moe_num_experts", "num_moe_experts"},
-                                   0, kExperts);
-  mixture.per_token = first({"num_experts_per_tok", "num_experts_per_token", "moe_k",
-                             "num_selected_experts", "moe_topk", "moe_top_k"},
-                            1, kExperts);
-  mixture.intermediate = first(
-      {"moe_intermediate_size", "expert_ffn_hidden_size", "expert_hidden_dim", "intermediate_size"},
-      0, {});
+  mixture.experts = config.integer(
+      {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, 0, kExperts);
+  mixture.per_token = config.integer(
+      {"num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k"}, 1, kExperts);
+  mixture.intermediate = config.integer({"moe_intermediate_size", "intermediate_size"}, 0);
   const int64_t count =
       config.integer({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"},
                      build.family.experts == Experts::sarvam ? 1 : 0, kExperts);
-  mixture.shared_intermediate =
-      config.integer({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size",
-                      "shared_intermediate_size", "share_expert_dim"},
-                     count * mixture.intermediate);
+  mixture.shared_intermediate = config.integer(
+      {"moe_shared_expert_intermediate_size", "share_expert_dim"}, count * mixture.intermediate);
   switch (build.family.experts) {
     case Experts::mixtral:
       mixture.shared_intermediate = 0;
