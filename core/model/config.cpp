@@ -56,6 +56,11 @@ const Family& find_family(const Json& root) {
   config.refuse("architectures", "a list of one name; " + known_architectures(""));
 }
 
+const Family* find_language_model(std::string_view architecture) {
+  const auto family = std::ranges::find(families(), architecture, &Family::architecture);
+  return family != families().end() && family->kind == FamilyKind::text ? &*family : nullptr;
+}
+
 // Keys of other architectures' attention that a family would silently compute without.
 void refuse_foreign_features(const Family& family, const ConfigReader& config) {
   for (const char* key : {"kv_lora_rank", "q_lora_rank", "qk_layernorm", "use_qk_norm", "alibi",
@@ -155,6 +160,27 @@ ModelSpec make_model_spec(const Json& config) {
   check_total(spec);
   slice_sums(spec);
   return spec;
+}
+
+std::optional<ModelSpec> describe_language_model(std::string_view architecture,
+                                                 const Json& config) {
+  const Family* family = find_language_model(architecture);
+  if (family == nullptr) return std::nullopt;
+  ModelSpec spec = family->make(ConfigReader::describing(config));
+  spec.architecture = family->architecture;
+  return spec;
+}
+
+std::string architecture_of_type(std::string_view model_type) {
+  for (const Family& family : families()) {
+    const bool own = !model_type.empty() && family.model_type == model_type;
+    if (own && family.kind == FamilyKind::text) return std::string(family.architecture);
+  }
+  return "";
+}
+
+bool is_language_model(std::string_view architecture) {
+  return find_language_model(architecture) != nullptr;
 }
 
 ModelFolder read_model_folder(const fs::path& folder) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -32,6 +33,14 @@ Json read_config(const std::filesystem::path& folder_or_file);
 /// name (Error(checkpoint_unusable)), as are absurd numbers, before anything is allocated in
 /// proportion to them.
 ModelSpec make_model_spec(const Json& config);
+
+/// The language model that a config describes as one of the architecture: the same, whether or not
+/// `run` computes it; of its experts the first stands for all. nullopt: no family has the
+/// architecture. Throws Error(checkpoint_unusable).
+std::optional<ModelSpec> describe_language_model(std::string_view architecture, const Json& config);
+bool is_language_model(std::string_view architecture);
+/// That of a language model's `model_type`; empty: it is none's.
+std::string architecture_of_type(std::string_view model_type);
 
 /// A checkpoint's folder without its tensors. The spec is that of the config, with the buffers of
 /// vLLM's that the image processor's configuration fills.

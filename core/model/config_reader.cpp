@@ -51,17 +51,23 @@ ConfigReader ConfigReader::plain(const Json& object) {
   return {"", &object, nullptr};
 }
 
+ConfigReader ConfigReader::describing(const Json& object) {
+  ConfigReader reader = plain(object);
+  reader.describes_ = true;
+  return reader;
+}
+
 ConfigReader ConfigReader::whole() const {
   return outer_ == nullptr ? *this : plain(*outer_);
 }
 
 ConfigReader ConfigReader::object_or_empty(std::string_view key) const {
   static const Json empty = Json::object();
-  return object(key).value_or(ConfigReader(fmt::format("{}.", key), &empty, nullptr));
+  return object(key).value_or(ConfigReader(fmt::format("{}.", key), &empty, nullptr, describes_));
 }
 
 ConfigReader ConfigReader::reading(const Json& object) const {
-  return {path_, &object, nullptr};
+  return {path_, &object, nullptr, describes_};
 }
 
 ConfigReader ConfigReader::root(const Json& config) {
@@ -77,9 +83,9 @@ ConfigReader ConfigReader::root(const Json& config) {
 std::optional<ConfigReader> ConfigReader::object(std::string_view key) const {
   const Json* value = find({key});
   if (value == nullptr) return std::nullopt;
-  if (!value->is_object()) refuse(key, "an object");
-  if (value->empty()) return std::nullopt;
-  return ConfigReader(fmt::format("{}{}.", path_, key), value, nullptr);
+  if (!value->is_object()) doubt(key, "an object");
+  if (!value->is_object() || value->empty()) return std::nullopt;
+  return ConfigReader(fmt::format("{}{}.", path_, key), value, nullptr, describes_);
 }
 
 bool ConfigReader::has(std::string_view key) const {
@@ -104,6 +110,7 @@ std::optional<int64_t> ConfigReader::integer(Keys keys, IntegerRange range) cons
   const auto [key, value] = entry(keys);
   if (value == nullptr) return std::nullopt;
   const auto number = as_integer(*value);
+  if (describes_ && range.most_described > 0) range.most = range.most_described;
   if (!number || *number < range.least || *number > range.most) refuse(key, range_text(range));
   return number;
 }
@@ -116,8 +123,9 @@ std::optional<double> ConfigReader::positive(Keys keys) const {
   const auto [key, value] = entry(keys);
   if (value == nullptr) return std::nullopt;
   const double number = value->is_number() ? value->get<double>() : 0;
-  if (!(number > 0) || !std::isfinite(number)) refuse(key, "a finite number above 0");
-  return number;
+  if (number > 0 && std::isfinite(number)) return number;
+  doubt(key, "a finite number above 0");  // no weight depends on it
+  return std::nullopt;
 }
 
 double ConfigReader::positive(Keys keys, double missing) const {
@@ -168,6 +176,10 @@ std::optional<std::vector<std::string>> ConfigReader::texts(std::string_view key
 void ConfigReader::refuse(std::string_view key, const std::string& expected) const {
   fail(ExitCode::checkpoint_unusable, "config.json: \"{}{}\" is {}; expected {}", path_, key,
        shown(entry({key}).second), expected);
+}
+
+void ConfigReader::doubt(std::string_view key, const std::string& expected) const {
+  if (!describes_) refuse(key, expected);
 }
 
 }  // namespace plimsoll::model

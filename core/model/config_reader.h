@@ -17,7 +17,10 @@ namespace plimsoll::model {
 struct IntegerRange {
   int64_t least = 1;
   int64_t most = std::numeric_limits<int64_t>::max();
+  int64_t most_described = 0;  // of a model that is not to be run; 0: as many
 };
+/// Of sizes, for plans of what nothing could hold.
+inline constexpr int64_t kMostDescribed = int64_t{1} << 31;
 
 /// An object of config.json. Look-ups take a list of spellings, of which the first that is there
 /// with a value other than null counts; a missing key gives the default.
@@ -29,6 +32,11 @@ class ConfigReader {
   static ConfigReader root(const Json& config);
   /// An object as it stands.
   static ConfigReader plain(const Json& object);
+  /// The same, of a model that is to be described, not run: what `run` lacks (kinds of RoPE,
+  /// activations, routers) changes no weight of it and is passed over (`doubt`). Its class's
+  /// defaults have been filled in.
+  static ConfigReader describing(const Json& object);
+  [[nodiscard]] bool describes() const { return describes_; }
   /// The object itself; of root() the language model's.
   [[nodiscard]] const Json& json() const { return *inner_; }
   /// The root around it, or itself.
@@ -58,15 +66,18 @@ class ConfigReader {
 
   /// Refuses the value at `key`: 'config.json: "key" is VALUE; expected WHAT'.
   [[noreturn]] void refuse(std::string_view key, const std::string& expected) const;
+  /// The same of what can be described without it; goes on where the reader describes.
+  void doubt(std::string_view key, const std::string& expected) const;
 
  private:
-  ConfigReader(std::string path, const Json* inner, const Json* outer)
-      : path_(std::move(path)), inner_(inner), outer_(outer) {}
+  ConfigReader(std::string path, const Json* inner, const Json* outer, bool describes = false)
+      : path_(std::move(path)), inner_(inner), outer_(outer), describes_(describes) {}
   [[nodiscard]] std::pair<std::string_view, const Json*> entry(Keys keys) const;
 
   std::string path_;  // of this object in config.json, with a trailing dot; empty at the root
   const Json* inner_;
   const Json* outer_;  // the root around text_config, where dtype and tying may stand; or nullptr
+  bool describes_;
 };
 
 }  // namespace plimsoll::model

@@ -69,7 +69,7 @@ void read_plain_attention_biases(const ConfigReader& config, Decoder& decoder) {
 void use_transformers_class(Decoder& decoder) {
   decoder.attention_order = AttentionOrder::out_first;
   decoder.scales = ScalesPlace::at_end;
-  decoder.vllm.knows_stage = true;
+  decoder.vllm.knows_stage = decoder.vllm.generic = true;
 }
 
 void use_outer_norms(Decoder& decoder) {

@@ -9,28 +9,38 @@
 namespace plimsoll::model {
 namespace {
 
-constexpr IntegerRange kVocabulary{1, int64_t{1} << 28};
+constexpr IntegerRange kVocabulary{1, int64_t{1} << 28, kMostDescribed};
 constexpr IntegerRange kLayers{1, 4096};
 constexpr IntegerRange kPositions{1, int64_t{1} << 40};
+constexpr int64_t kUsualRows = 2048;  // of vLLM's rotary table, where a config states no length
 
 // head_dim is 0 where hidden does not divide by heads.
 Sizes read_plain_sizes(const ConfigReader& config, const Sizes& defaults) {
+  // A description's config has its class's defaults: what is missing is missing.
+  const auto stated = [&](ConfigReader::Keys keys, int64_t missing, IntegerRange range) {
+    const auto value = config.integer(keys, range);
+    if (!value && config.describes()) config.refuse(*keys.begin(), "a whole number from 1");
+    return value.value_or(missing);
+  };
   Sizes sizes;
-  sizes.vocab = config.integer({"vocab_size"}, defaults.vocab, kVocabulary);
-  sizes.hidden =
-      config.integer({"n_embed", "hidden_size", "n_embd", "d_model"}, defaults.hidden, kWidths);
+  sizes.vocab = stated({"vocab_size"}, defaults.vocab, kVocabulary);
+  sizes.hidden = stated({"n_embed", "hidden_size", "n_embd", "d_model"}, defaults.hidden, kWidths);
   sizes.intermediate =
       config.integer({"intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"},
                      defaults.intermediate, kWidths);
+  // The list of layers' kinds may say how many there are.
   sizes.layers = config.integer({"num_hidden_layers", "n_layer", "n_layers", "num_layers"},
                                 defaults.layers, kLayers);
-  sizes.heads =
-      config.integer({"num_attention_heads", "n_head", "n_heads"}, defaults.heads, kHeadCounts);
+  sizes.heads = stated({"num_attention_heads", "n_head", "n_heads"}, defaults.heads, kHeadCounts);
   sizes.kv_heads = sizes.heads;
   sizes.head_dim = sizes.hidden % sizes.heads == 0 ? sizes.hidden / sizes.heads : 0;
-  sizes.max_position =
-      config.integer({"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"},
-                     defaults.max_position, kPositions);
+  const auto positions = [&](int64_t missing, IntegerRange range) {
+    return config.integer({"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"},
+                          missing, range);
+  };
+  sizes.max_position = config.describes() ? positions(0, {0, kPositions.most})
+                                          : positions(defaults.max_position, kPositions);
+  if (sizes.max_position == 0) sizes.max_position = kUsualRows;
   return sizes;
 }
 
@@ -40,8 +50,13 @@ Sizes read_plain_sizes(const ConfigReader& config, const Sizes& defaults) {
 
 }  // namespace
 
-Sizes read_sizes(const ConfigReader& config, const Sizes& defaults) {
+Sizes read_sizes(const ConfigReader& config, const Sizes& class_defaults) {
+  Sizes defaults = class_defaults;
   Sizes sizes = read_plain_sizes(config, defaults);
+  if (config.describes()) {  // they are in the config, or what vLLM makes of the others
+    defaults.kv_heads = 0;
+    if (sizes.head_dim > 0) defaults.head_dim = 0;
+  }
   const bool kv_missing = !config.has("num_key_value_heads") && defaults.kv_heads != 0;
   sizes.kv_heads = config.integer({"num_key_value_heads"},
                                   kv_missing ? defaults.kv_heads : sizes.heads, kHeadCounts);
@@ -50,9 +65,17 @@ Sizes read_sizes(const ConfigReader& config, const Sizes& defaults) {
                   fmt::format("a divisor of num_attention_heads ({})", sizes.heads));
   }
   const int64_t missing = defaults.head_dim != 0 ? defaults.head_dim : sizes.head_dim;
-  sizes.head_dim = config.integer({"head_dim"}, missing, kHeadDims);
+  const int64_t stated =
+      config.integer({"head_dim"}, 0, {config.describes() ? 0 : 1, kHeadDims.most});
+  sizes.head_dim = stated > 0 ? stated : missing;
   if (sizes.head_dim == 0) refuse_uneven_heads(config, sizes);
   return sizes;
+}
+
+void refuse_many_heads(const ConfigReader& config, const Sizes& sizes) {
+  constexpr int64_t kMost = int64_t{1} << 20;
+  if (sizes.heads * sizes.layers <= kMost) return;
+  config.refuse("num_attention_heads", fmt::format("at most {} in all layers", kMost));
 }
 
 Sizes read_even_sizes(const ConfigReader& config, const Sizes& defaults) {
@@ -80,7 +103,8 @@ Activation read_activation(const ConfigReader& config, std::string_view key,
   if (row == kNames.end()) {
     std::string known;
     for (const Row& each : kNames) known += (known.empty() ? "" : ", ") + std::string(each.first);
-    config.refuse(key, "one of " + known);
+    config.doubt(key, "one of " + known);
+    return Activation::silu;
   }
   return row->second;
 }
@@ -104,13 +128,12 @@ std::optional<std::vector<bool>> read_layer_types(const ConfigReader& config, st
   const auto types = config.texts(key);
   if (!types) return std::nullopt;
   std::vector<bool> chosen(static_cast<size_t>(layers));
-  if (types->size() != chosen.size())
-    config.refuse(key, fmt::format("a list of {} layers", layers));
-  for (size_t i = 0; i < chosen.size(); ++i) {
+  if (types->size() != chosen.size()) config.doubt(key, fmt::format("a list of {} layers", layers));
+  for (size_t i = 0; i < std::min(chosen.size(), types->size()); ++i) {
     const std::string_view type = older_layer_type((*types)[i], yes, no);
     chosen[i] = type == yes;
     if (type != yes && !no.empty() && type != no) {
-      config.refuse(key, fmt::format("{} and {} alone", yes, no));
+      config.doubt(key, fmt::format("{} and {} alone", yes, no));
     }
   }
   return chosen;
@@ -143,8 +166,9 @@ std::vector<int64_t> read_windows(const ConfigReader& config, int64_t layers, in
 }
 
 std::vector<int64_t> uniform_windows(const ConfigReader& config, int64_t layers, int64_t missing) {
-  return std::vector<int64_t>(static_cast<size_t>(layers),
-                              config.integer({"sliding_window"}, missing));
+  return std::vector<int64_t>(
+      static_cast<size_t>(layers),
+      config.integer({"sliding_window"}, missing, {.least = config.describes() ? 0 : 1}));
 }
 
 std::vector<int64_t> qwen_windows(const ConfigReader& config, int64_t layers) {
@@ -153,7 +177,9 @@ std::vector<int64_t> qwen_windows(const ConfigReader& config, int64_t layers) {
                              ? config.integer({"sliding_window"}, missing)
                              : 0;
   const int64_t first = config.integer({"max_window_layers"}, 28, {.least = 0});
-  return read_windows(config, layers, window, [=](int64_t layer) { return layer >= first; });
+  return read_windows(config, layers, window, [first, listed = config.describes()](int64_t layer) {
+    return !listed && layer >= first;
+  });
 }
 
 std::vector<int64_t> exaone_windows(const ConfigReader& config, int64_t layers) {

@@ -31,10 +31,13 @@ Sizes read_sizes(const ConfigReader& config, const Sizes& defaults);
 /// The same for families whose heads always are hidden / heads wide, each with its own k and v.
 Sizes read_even_sizes(const ConfigReader& config, const Sizes& defaults);
 
+/// Refuses a model with more heads in all layers than what is kept of each would leave room for.
+void refuse_many_heads(const ConfigReader& config, const Sizes& sizes);
+
 /// Ranges of what read_sizes does not read.
-inline constexpr IntegerRange kHeadCounts{1, 65536};
+inline constexpr IntegerRange kHeadCounts{1, 65536, 1 << 20};
 inline constexpr IntegerRange kHeadDims{1, 16384};
-inline constexpr IntegerRange kWidths{1, int64_t{1} << 20};
+inline constexpr IntegerRange kWidths{1, int64_t{1} << 20, kMostDescribed};
 
 /// The activation that `key` names; refuses unknown ones.
 Activation read_activation(const ConfigReader& config, std::string_view key,

@@ -99,6 +99,7 @@ class LayersBuilder {
         return;
       case LayerPart::factor:
         layer.factor = add_.vector(prefix + names_.factor, 1);
+        add_.at(layer.factor).is_buffer = true;
         return;
       case LayerPart::input:
         if (decoder_.layer_input > 0) layer.input = layer_input(prefix);
@@ -215,13 +216,15 @@ class LayersBuilder {
                 .shape = shape,
                 .use = WeightUse::vector,
                 .parts = {std::move(part)},
-                .kept = Kept::in_vllm});
+                .kept = Kept::in_vllm,
+                .is_buffer = shape.empty()});
     }
     return add_.add(std::move(all));
   }
 
   [[nodiscard]] bool is_sparse(int64_t index) const {
-    return decoder_.mixture && decoder_.mixture->sparse[static_cast<size_t>(index)];
+    return decoder_.mixture && decoder_.mixture->sizes.experts > 0 &&
+           decoder_.mixture->sparse[static_cast<size_t>(index)];
   }
 
   MlpSpec feed_forward(const std::string& prefix, int64_t index) {

@@ -38,7 +38,7 @@ AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rop
   attention.head_dim = latent.rotated + latent.unrotated;
   attention.value_dim = config.integer({"v_head_dim"}, missing.value, kHeadSizes);
   if (attention.value_dim > attention.head_dim) {
-    config.refuse("v_head_dim", "at most qk_nope_head_dim and qk_rope_head_dim together");
+    config.doubt("v_head_dim", "at most qk_nope_head_dim and qk_rope_head_dim together");
   }
   attention.rope = static_cast<int32_t>(rope);
   latent.bias = config.boolean({"attention_bias"}, false);

@@ -138,6 +138,8 @@ class MixtureBuilder {
 
   // ---- experts ----
 
+  [[nodiscard]] int64_t expert_parts() const { return mixture_.described ? 1 : mlp_.experts; }
+
   [[nodiscard]] std::string stored(const std::string& name) const {
     return prefix_ + names_.experts.stored + "." + name;
   }
@@ -246,7 +248,7 @@ class MixtureBuilder {
                       .use = WeightUse::experts,
                       .split = split,
                       .rows_in_turn = in_turn};
-    for (int64_t expert = 0; expert < mlp_.experts; ++expert) {
+    for (int64_t expert = 0; expert < expert_parts(); ++expert) {
       biases.parts.push_back(whole(one_of(tensor, expert, {mlp_.experts, n}), {n}, false));
     }
     return add_.add(std::move(biases));
@@ -267,7 +269,7 @@ class MixtureBuilder {
                     .shape = {n, width_, inner},
                     .use = WeightUse::experts,
                     .split = Split::row};
-    for (int64_t expert = 0; expert < n; ++expert) {
+    for (int64_t expert = 0; expert < expert_parts(); ++expert) {
       add_up_parts(up, expert);
       down.parts.push_back(down_part(expert));
     }

@@ -68,6 +68,7 @@ struct Mixture {
   /// Of the choice bias. What `run` alone has may be absent from a checkpoint: zeros.
   Kept bias_kept = Kept::in_model;
   bool bias_left_zero = false;  // in_run: vLLM has a parameter that its loader never fills
+  bool described = false;       // ConfigReader::describes: the first expert's parts do
   MixtureNames names{};
 };
 

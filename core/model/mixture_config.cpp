@@ -37,18 +37,21 @@ Sparse sparse_by_types(const ConfigReader& config, std::string_view key, Sparse 
 Mixture read_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& missing) {
   constexpr int64_t kMostOfAll = int64_t{1} << 17;  // in all layers
   Mixture mixture;
+  mixture.described = config.describes();
   MlpSpec& sizes = mixture.sizes;
   sizes.intermediate = missing.intermediate;
+  const int64_t least = config.describes() ? 0 : 1;  // 0: no mixtures in a class that has them
   sizes.experts =
       config.integer({"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"},
-                     missing.experts, {1, kMostExperts});
+                     missing.experts, {least, kMostExperts});
+  const IntegerRange chosen{least, config.describes() ? kMostExperts : sizes.experts};
   sizes.experts_per_token = config.integer({"num_experts_per_tok", "moe_k", "top_k_experts"},
-                                           missing.experts_per_token, {1, sizes.experts});
+                                           missing.experts_per_token, chosen);
   if (sizes.experts * layers > kMostOfAll) {
-    config.refuse("num_hidden_layers", fmt::format("at most {} experts in all layers", kMostOfAll));
+    config.doubt("num_hidden_layers", fmt::format("at most {} experts in all layers", kMostOfAll));
   }
   if (sizes.experts_per_token > sizes.experts) {
-    config.refuse("num_experts_per_tok", fmt::format("at most the experts ({})", sizes.experts));
+    config.doubt("num_experts_per_tok", fmt::format("at most the experts ({})", sizes.experts));
   }
   mixture.sparse.assign(static_cast<size_t>(layers), true);
   return mixture;
@@ -56,6 +59,7 @@ Mixture read_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& 
 
 void read_groups(const ConfigReader& config, Mixture& mixture, GroupScore score,
                  const Groups& missing) {
+  if (config.describes()) return;
   RouterSpec& router = mixture.sizes.router;
   const int64_t experts = mixture.sizes.experts;
   router.groups = config.integer({"n_group"}, missing.count, {1, experts});

@@ -114,8 +114,24 @@ struct VllmClass {
   bool never_ties = false;         // has a head of its own whatever config.json says
   bool kv_head_for_ranks = false;  // refuses fewer KV heads than ranks
   bool gate_apart = false;         // has gates and ups of MLPs, shared experts' too, as two weights
-  std::string refused;             // why vLLM does not serve the model, where it does not
-  std::string whole;               // why its shards of several ranks are none, where they are not
+  bool generic = false;            // runs in the backend over transformers' own modules
+  int64_t windows_from = 0;        // the first layer with a window, where others have none and it
+                                   // refuses that
+  int64_t least_expert_slice = 0;  // a rank's share of an expert is padded to it
+  int64_t renumbered_from = 0;     // layers from here on count from 0 in the cross decoder
+  bool rotary_in_all = false;      // layers that do not rotate have a rotary table too
+  bool attention_free = false;
+  bool own_besides_window = false;  // a window of n tokens is of n others
+  bool scalar_scale = false;        // the embedding's factor as a buffer beside the state dict
+  bool counted_positions = false;   // in time, height and width never exceed the count of tokens
+  bool float_rotary = false;        // rotary tables in float32
+  bool float_states = false;        // recurrent states, where nothing else is said
+  bool quantizes_router = false;    // the router is a linear layer like others
+  bool expands_latents = false;     // caches the keys and values that latents give
+  bool unit_scale = false;   // latent attention has a scale of 1, and nothing made of its weights
+  bool idle_scales = false;  // attention has scales, but takes none from quantised checkpoints
+  std::string refused;       // why vLLM does not serve the model, where it does not
+  std::string whole;         // why its shards of several ranks are none, where they are not
 };
 
 /// A head that shares the token table, and what the two are called where a checkpoint holds a head

@@ -44,10 +44,10 @@ RecurrentTable read_mamba2(const ConfigReader& config, const Mamba2Keys& keys, i
                    : missing.head_dim > 0 ? missing.head_dim
                                           : width / sizes.heads;
   if (sizes.heads * sizes.head_dim != width) {
-    config.refuse(keys.heads, "heads whose sizes add up to " + std::to_string(width));
+    config.doubt(keys.heads, "heads whose sizes add up to " + std::to_string(width));
   }
   sizes.groups = config.integer({keys.groups}, missing.groups, kSizes);
-  if (sizes.heads % sizes.groups != 0) config.refuse(keys.groups, "a divisor of the heads");
+  if (sizes.heads % sizes.groups != 0) config.doubt(keys.groups, "a divisor of the heads");
   sizes.state = config.integer({keys.state}, missing.state, kSizes);
   sizes.conv = {.width = width + 2 * sizes.groups * sizes.state,
                 .taps = config.integer({keys.taps}, 4, {1, kMostTaps}),

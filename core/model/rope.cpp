@@ -221,10 +221,10 @@ int64_t rotated_part(const ConfigReader& config, const ConfigReader& parameters,
   const double factor = source.positive({key}, defaults.share);
   const auto dim =
       factor > 1 ? 0 : static_cast<int64_t>(static_cast<double>(defaults.head_dim) * factor);
-  if (dim < 2 || dim % 2 != 0) {
-    source.refuse(key,
-                  "a part of the head (" + std::to_string(defaults.head_dim) + ") of an even size");
-  }
+  const std::string expected =
+      "a part of the head (" + std::to_string(defaults.head_dim) + ") of an even size";
+  if (factor > 1) source.refuse(key, expected);
+  if (dim < 2 || dim % 2 != 0) source.doubt(key, expected);
   return dim;
 }
 
@@ -247,6 +247,23 @@ int64_t original_max_position(const ConfigReader& config, const Parameters& para
   return defaults.original_max_position != 0 ? defaults.original_max_position : own();
 }
 
+/// Rows of vLLM's table, which does not shrink; a kind that is not known stretches nothing.
+RotaryRows rotary_rows(std::string_view kind, const Input& in) {
+  const auto stretched = [&](int64_t positions) {
+    constexpr double kMost = 1e15;  // far beyond any memory, and still an integer
+    const double factor = in.parameters.positive({"factor"}, 1);
+    const double rows = static_cast<double>(positions) * std::max(1.0, factor);
+    return static_cast<int64_t>(std::min(rows, kMost));
+  };
+  RotaryRows rows{.positions = in.max_position, .theta = in.theta, .kind = std::string(kind)};
+  rows.in_sections = (kind == "default" || kind == "mrope" || kind == "yarn") &&
+                     in.parameters.has("mrope_section");
+  if (kind == "linear") rows.positions = stretched(in.max_position);
+  if (kind.ends_with("yarn")) rows.positions = stretched(in.original_max_position);
+  if (kind == "longrope" || kind == "su") rows.positions += in.original_max_position;
+  return rows;
+}
+
 Rope make_rope(const ConfigReader& config, const Parameters& found, const RopeDefaults& defaults) {
   const ConfigReader& parameters = found.reader;
   std::string name = parameters.text({"rope_type", "type"}, "default");
@@ -254,8 +271,8 @@ Rope make_rope(const ConfigReader& config, const Parameters& found, const RopeDe
   if (defaults.original_max_position != 0 && name == "yarn") name = "longrope";
   const auto* const kind = std::ranges::find(kKinds, name, &Kind::name);
   if (kind == kKinds.end()) {
-    parameters.refuse(parameters.has("rope_type") ? "rope_type" : "type",
-                      "default, linear, dynamic, llama3, yarn or longrope");
+    parameters.doubt(parameters.has("rope_type") ? "rope_type" : "type",
+                     "default, linear, dynamic, llama3, yarn or longrope");
   }
   const Input in{.parameters = parameters,
                  .theta = parameters.positive(
@@ -263,8 +280,11 @@ Rope make_rope(const ConfigReader& config, const Parameters& found, const RopeDe
                  .dim = rotated_part(config, parameters, defaults),
                  .max_position = defaults.max_position,
                  .original_max_position = original_max_position(config, found, defaults)};
-  Rope rope = kind->make(in);
+  Rope rope;
+  rope.context = in.max_position;
+  if (!config.describes()) rope = kind->make(in);
   rope.spec.rotary_dim = in.dim;
+  rope.spec.vllm = rotary_rows(name, in);
   return rope;
 }
 
@@ -309,6 +329,7 @@ Rope plain_rope(const ConfigReader& config, double theta, int64_t rotary_dim,
                      .max_position = max_position,
                      .original_max_position = max_position});
   rope.spec.rotary_dim = rotary_dim;
+  rope.spec.vllm = {.positions = max_position, .theta = theta, .kind = "default"};
   return rope;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "model/pipeline.h"
+#include "model/stage_weights.h"
 #include "shard/ranks/rank_share.h"
 #include "shard/ranks/run_splits.h"
 #include "shard/refusals.h"
@@ -31,7 +32,7 @@ std::vector<std::byte> bytes_of(const void* from, size_t count) {
 
 class Walk {
  public:
-  Walk(const ModelSpec& spec, const Layout& layout) : spec_(spec), layout_(layout) {
+  Walk(const ModelSpec& spec, const Layout& layout) : spec_(spec), layout_(layout), places_(spec) {
     for (const model::LayerSpec& layer : spec.layers) {
       if (!layer.has_attention()) continue;
       const model::AttentionSpec& attention = layer.attention;
@@ -48,7 +49,6 @@ class Walk {
         scales_before_[attention.scales_before] = attention_module(spec, attention) + ".";
       }
     }
-    find_layers();
   }
 
   std::vector<Stage> stages() {
@@ -110,22 +110,7 @@ class Walk {
     return {last, module + "."};
   }
 
-  void find_layers() {
-    layer_of_ = layers_of_weights(spec_);
-    const auto first = std::ranges::find_if(layer_of_, [](int64_t layer) { return layer >= 0; });
-    first_of_layers_ = static_cast<WeightId>(first - layer_of_.begin());
-  }
-
   [[nodiscard]] bool is_stage_aware() const { return spec_.vllm.knows_stage; }
-
-  [[nodiscard]] bool is_on_stage(WeightId id, bool first, bool last) const {
-    if (!is_stage_aware()) return true;
-    const bool before_layers = id < first_of_layers_;
-    if (id == spec_.head && spec_.vllm.head_everywhere) return true;
-    if (!before_layers) return last;
-    if (id == spec_.embedding && spec_.vllm.table_everywhere) return true;
-    return first || (last && spec_.embedding == spec_.head);  // a tied head keeps what it follows
-  }
 
   Stage walk(size_t index, int64_t first_layer, int64_t end_layer) {
     const bool first = index == 0;
@@ -135,9 +120,7 @@ class Walk {
     add_normalizer(stage);
     for (size_t i = 0; i < spec_.weights.size(); ++i) {
       const auto id = static_cast<WeightId>(i);
-      const int64_t layer = layer_of_[i];
-      const bool here =
-          layer < 0 ? is_on_stage(id, first, last) : layer >= first_layer && layer < end_layer;
+      const bool here = places_.holds(id, {{first_layer, end_layer}, first, last});
       if (!here || (id == spec_.embedding && is_loaded_as_head(first, last))) continue;
       const WeightSpec& weight = spec_.weights[i];
       const auto before = scales_before_.find(id);
@@ -255,8 +238,7 @@ class Walk {
   const Layout& layout_;
   std::unordered_map<WeightId, Heads> heads_;
   std::unordered_map<WeightId, std::string> scales_after_, scales_before_;
-  std::vector<int64_t> layer_of_;
-  WeightId first_of_layers_ = 0;
+  model::StageWeights places_;
 };
 
 }  // namespace
@@ -287,23 +269,6 @@ int64_t ShardTensor::bytes() const {
 WeightId attention_end(const model::AttentionSpec& attention) {
   if (attention.scales_after != model::kNoWeight) return attention.scales_after;
   return std::max(attention.out.weight, attention.out.bias);
-}
-
-std::vector<int64_t> layers_of_weights(const ModelSpec& spec) {
-  std::vector<int64_t> layers;
-  layers.reserve(spec.weights.size());
-  for (const WeightSpec& weight : spec.weights) {
-    int64_t layer = -1;
-    size_t begin = 0;
-    while (begin < weight.name.size() && layer < 0) {
-      const size_t end = std::min(weight.name.find('.', begin), weight.name.size());
-      const std::string word = weight.name.substr(begin, end - begin);
-      if (word.find_first_not_of("0123456789") == std::string::npos) layer = std::stoll(word);
-      begin = end + 1;
-    }
-    layers.push_back(layer);
-  }
-  return layers;
 }
 
 std::string_view module_of(std::string_view name) {

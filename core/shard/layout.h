@@ -77,9 +77,6 @@ std::vector<Stage> make_stages(const model::ModelSpec& spec, const Layout& layou
 /// parameter for. Throws as make_stages.
 Stage make_run_tensors(const model::ModelSpec& spec, int64_t tensor_parallel);
 
-/// The layer that each weight belongs to, by the number in its name; -1: to none.
-std::vector<int64_t> layers_of_weights(const model::ModelSpec& spec);
-
 /// The module that a parameter, or a module in it, belongs to: the name up to its last dot.
 std::string_view module_of(std::string_view name);
 

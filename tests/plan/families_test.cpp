@@ -187,6 +187,37 @@ TEST_CASE("an unknown architecture is estimated, and the output says from what")
   CHECK_THROWS_AS(plan_vllm({shapeless, "config.json"}, {}, nullptr), Error);
 }
 
+TEST_CASE("what run does not compute is counted all the same") {
+  const auto plan_with = [](const char* changes) {
+    Json config = unknown_decoder();
+    config["architectures"] = {"LlamaForCausalLM"};
+    config.merge_patch(parse_json<Json>(changes));
+    return plan_vllm({config, "config.json"}, {}, nullptr);
+  };
+  const PlanResult plain = plan_with("{}");
+  for (const char* changes :
+       {R"({"hidden_act": "snake"})", R"({"rope_scaling": {"rope_type": "spiral", "factor": 2}})",
+        R"({"rms_norm_eps": "small"})", R"({"head_dim": null})"}) {
+    INFO(changes);
+    const PlanResult changed = plan_with(changes);
+    CHECK(changed.parameter_bytes == plain.parameter_bytes);
+    CHECK(changed.buffer_bytes == plain.buffer_bytes);
+    CHECK(changed.notes.size() == plain.notes.size());  // nothing is estimated
+  }
+}
+
+TEST_CASE("architectures that run serves are counted, not estimated") {
+  Json config = unknown_decoder();
+  for (const char* name : {"HeliumForCausalLM", "PersimmonForCausalLM", "Dots1ForCausalLM"}) {
+    config["architectures"] = {name};
+    INFO(name);
+    CHECK(is_known_architecture({config, "config.json"}));
+    for (const std::string& note : plan_vllm({config, "config.json"}, {}, nullptr).notes) {
+      CHECK_THAT(note, !Catch::Contains("Llama-like"));
+    }
+  }
+}
+
 TEST_CASE("adapters take factors of every linear layer") {
   EngineArgs args;
   args.max_model_len = 1024;
@@ -204,7 +235,7 @@ TEST_CASE("adapters take factors of every linear layer") {
 }
 
 TEST_CASE("configs as transformers 5 saves them count as the published ones") {
-  CHECK(find_family("PhimoeForCausalLM") == find_family("PhiMoEForCausalLM"));
+  CHECK(is_language_model("PhimoeForCausalLM"));
   const auto bytes = [](const char* full_layers) {
     auto config = parse_json<Json>(R"({"architectures": ["Gemma4ForCausalLM"], "vocab_size": 64,
       "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "head_dim": 16,

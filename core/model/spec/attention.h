@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "model/spec/weight.h"
@@ -30,6 +31,16 @@ struct RopeTable {
   float scale = 1;                         // yarn and longrope: attention factor
 };
 
+/// The rows of cosines and sines that vLLM's rotary embedding keeps; layers of the same ones share
+/// them.
+struct RotaryRows {
+  int64_t positions = 0;
+  double theta = 0;
+  std::string kind;
+  bool in_sections = false;  // of time, height and width: vLLM makes more rows, for videos
+  bool operator==(const RotaryRows&) const = default;
+};
+
 /// One RoPE of a model. longrope holds two tables: a request whose prompt + max_tokens exceed
 /// original_max_position uses `long_table` for all its tokens.
 struct RopeSpec {
@@ -40,6 +51,7 @@ struct RopeSpec {
   /// Speeds of each kind of position (Qwen2-VL: times, rows, columns), rotary_dim / 2 in all;
   /// empty: there is one kind.
   std::vector<int64_t> sections = {};
+  RotaryRows vllm = {};
 };
 
 /// Elements of a rotated part of size r that RoPE turns together.

@@ -147,6 +147,7 @@ struct WeightSpec {
   std::optional<ExpertBlocks> expert_blocks = {};
   Repack repack = Repack::none;
   Kept kept = Kept::in_model;
+  bool is_buffer = false;  // of vLLM's module, in its state dict, but no parameter
   /// A checkpoint may lack it (in_run), and vLLM refuses one that has it.
   bool zeros_if_absent = false;
   UnevenHeads uneven_heads = UnevenHeads::refused;

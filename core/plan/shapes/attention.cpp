@@ -25,7 +25,7 @@ KvLayer index_cache(Amount token_bytes) {
 
 namespace {
 
-/// Heads as one layer has them: MiMo-V2 and Laguna vary them by kind of layer.
+/// Heads as one layer has them: Step 3.5 varies them by kind of layer.
 struct LayerHeads {
   int64_t heads;
   int64_t kv_heads;
@@ -34,7 +34,7 @@ struct LayerHeads {
   bool bias;
 };
 
-LayerHeads heads_of(const Builder& build, int64_t layer, const Window& window) {
+LayerHeads heads_of(const Builder& build, int64_t layer) {
   const TextDims& dims = build.dims;
   const ConfigView& config = build.config;
   LayerHeads heads{dims.heads, dims.kv_heads, dims.head_size, dims.head_size,
@@ -43,15 +43,6 @@ LayerHeads heads_of(const Builder& build, int64_t layer, const Window& window) {
   if (build.family.experts == Experts::bailing) heads.bias |= config.flag({"use_bias"}, false);
   heads.value_size = config.integer({"v_head_dim"}, heads.key_size);
   if (heads.value_size == 0) heads.value_size = heads.key_size;
-  if (window.kind == KvKind::sliding) {
-    heads.heads = config.integer({"swa_num_attention_heads"}, heads.heads);
-    heads.kv_heads = config.integer({"swa_num_key_value_heads"}, heads.kv_heads);
-    heads.key_size = config.integer({"swa_head_dim"}, heads.key_size);
-    heads.value_size = config.integer({"swa_v_head_dim"}, heads.value_size);
-  }
-  const std::vector<int64_t> each = config.integers({"num_attention_heads_per_layer"});
-  const auto i = static_cast<size_t>(layer);
-  if (i < each.size() && each[i] > 0) heads.heads = each[i];
   const ConfigView other = config.child({"attention_other_setting"});  // Step 3.5
   if (other.has("attention_type") &&
       build.layer_type(layer) == other.text({"attention_type"}, "")) {
@@ -62,8 +53,7 @@ LayerHeads heads_of(const Builder& build, int64_t layer, const Window& window) {
   return heads;
 }
 
-void add_qk_norm(const Builder& build, const LayerHeads& heads, int64_t own_heads,
-                 int64_t own_kv_heads) {
+void add_qk_norm(const Builder& build, const LayerHeads& heads) {
   const Family& family = build.family;
   QkNorm kind = family.qk_norm;
   if (family.qk_norm_key != nullptr && !build.config.flag({family.qk_norm_key}, false)) {
@@ -81,10 +71,6 @@ void add_qk_norm(const Builder& build, const LayerHeads& heads, int64_t own_head
     case QkNorm::whole:
       weights.plain(Part::attention, (heads.heads + heads.kv_heads) * heads.key_size);
       return;
-    case QkNorm::heads:
-    case QkNorm::share:
-      weights.plain(Part::attention, (own_heads + own_kv_heads) * heads.key_size);
-      return;
   }
 }
 
@@ -92,12 +78,6 @@ void add_qk_norm(const Builder& build, const LayerHeads& heads, int64_t own_head
 void add_output_gate(const Builder& build, const LayerHeads& heads, const std::string& path) {
   const ConfigView& config = build.config;
   const int64_t hidden = build.dims.hidden;
-  if (build.family.experts == Experts::laguna && config.has("gating")) {
-    const bool each_element = config.is_text("gating") && config.text({"gating"}, "") != "per-head";
-    const bool on = config.is_text("gating") || config.flag({"gating"}, false);
-    const int64_t outputs = each_element ? heads.heads * heads.key_size : heads.heads;
-    if (on) build.weights.linear(Part::attention, {{path, "g_proj", {}}, hidden, {outputs}});
-  }
   if (config.flag({"use_head_wise_attn_gate"}, false)) {
     build.weights.linear(Part::attention, {{path, "g_proj", {}}, hidden, {heads.heads}});
   }
@@ -129,73 +109,36 @@ bool has_rotary(const Builder& build) {
     case Positions::rotary: {  // but for linear biases: Falcon's switch, and the larger Baichuan
       const bool large =
           build.family.small_rotary && build.dims.hidden != 4096 && !config.has("rope_theta");
-      return !large && !config.flag({"alibi"}, false);
+      return !large;
     }
-    case Positions::stated:
-      return config.text({"position_embedding_type"}, "") == "rope";
-    case Positions::where_theta:
-      return config.has("rope_theta") || config.child({"rope_parameters"}).has("rope_theta");
     default:
       return false;
   }
-}
-
-/// Granite's, by layer: 0 where the config lists none. Null: it lists a layer without rotation.
-std::optional<double> listed_base(const Builder& build, int64_t layer) {
-  const nlohmann::json& config = build.config.json();
-  const auto listed = config.find("layer_rope_theta");
-  if (!build.family.listed_sinks || listed == config.end() || !listed->is_array()) return 0;
-  const auto index = static_cast<size_t>(layer);
-  const bool states = index < listed->size() && (*listed)[index].is_number();
-  const double base = states ? (*listed)[index].get<double>() : 0;
-  return base == 0 ? std::nullopt : std::optional(base);
 }
 
 }  // namespace
 
 void add_attention(Builder& build, int64_t layer) {
   const Window window = layer_window(build, layer);
-  const LayerHeads heads = heads_of(build, layer, window);
-  const std::string path = build.layer_path(layer) + "." + build.family.attention_name;
+  const LayerHeads heads = heads_of(build, layer);
+  const std::string path = build.layer_path(layer) + ".self_attn";
   RankWeights& weights = build.weights;
-  const int64_t own_heads = weights.share(heads.heads, "the number of attention heads");
+  static_cast<void>(weights.share(heads.heads, "the number of attention heads"));
   const int64_t own_kv_heads = weights.kv_heads(heads.kv_heads);
-  const bool gated = build.family.mixer == Mixer::delta || build.family.mixer == Mixer::delta_split;
   RankWeights::Qkv qkv{path,           build.dims.hidden, heads.heads, heads.kv_heads,
                        heads.key_size, heads.value_size,  heads.bias};
-  if (gated && build.config.flag({"attn_output_gate"}, true)) qkv.heads *= 2;
-  // Without a tensor-parallel plan one matrix of equal parts stays whole; its heads do not.
-  const bool whole = !build.family.mlp_split && heads.heads == heads.kv_heads;
-  if (whole) {
-    const int64_t keys = heads.kv_heads * heads.key_size;
-    weights.linear(Part::attention, {{path, qkv.leaf, qkv.shards},
-                                     build.dims.hidden,
-                                     {keys, keys, heads.kv_heads * heads.value_size},
-                                     Split::none,
-                                     heads.bias});
-  } else {
-    weights.qkv(Part::attention, qkv);
-  }
+  weights.qkv(Part::attention, qkv);
   add_output_gate(build, heads, path);
   weights.linear(Part::attention, {{path, "o_proj", {}},
                                    heads.heads * heads.value_size,
                                    {build.dims.hidden},
-                                   whole ? Split::none : Split::inputs,
+                                   Split::inputs,
                                    build.bias(build.family.out_bias)});
-  add_qk_norm(build, heads, own_heads, own_kv_heads);
-  const bool sinks =
-      build.family.experts == Experts::gpt_oss ||
-      (build.family.listed_sinks &&
-       build.config.flag({"attention_sinks"}, !build.layer_types.empty())) ||
-      (window.kind == KvKind::sliding &&
-       build.config.flag({"add_swa_attention_sink_bias"}, false)) ||
-      (window.kind == KvKind::full && build.config.flag({"add_full_attention_sink_bias"}, false));
-  if (sinks) weights.plain(Part::attention, own_heads);
-  const std::optional<double> base = listed_base(build, layer);
-  if (has_rotary(build) && base) {
+  add_qk_norm(build, heads);
+  if (has_rotary(build)) {
     const bool sliding = window.kind == KvKind::sliding;
     if (sliding || !build.family.positions_in_windows)
-      add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention", *base);
+      add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention");
   }
   if (build.family.stored_scales) {
     weights.attention_scales();

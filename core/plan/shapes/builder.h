@@ -25,14 +25,15 @@ struct TextDims {
 };
 
 struct Builder {
+  const ConfigView& whole;
   const ConfigView& config;  // of the language model
   const ShapeOptions& options;
   const Family& family;
   RankWeights& weights;
   ModelShape& shape;
-  TextDims dims;
-  std::vector<std::string> layer_types;  // as the config lists them, or empty
-  bool counted_positions = false;        // the family's, or its wrapper's
+  TextDims dims = {};
+  std::vector<std::string> layer_types = {};  // as the config lists them, or empty
+  bool counted_positions = false;             // the family's, or its wrapper's
 
   [[nodiscard]] std::string layer_path(int64_t layer) const {
     return "layers." + std::to_string(layer);
@@ -57,6 +58,8 @@ struct Builder {
 };
 
 TextDims read_dims(const ConfigView& config, const Family& family);
+/// The layers of one stage, by the family's row, and what stands before and behind them there.
+void build_decoder(Builder& build);
 
 /// The cache of an attention layer of `heads` key-value heads on this rank.
 KvLayer attention_cache(const Builder& build, int64_t kv_heads, int64_t key_size,
@@ -68,21 +71,15 @@ KvLayer index_cache(Amount token_bytes);
 /// Mixers: each counts one layer's token mixing and appends its cache.
 void add_attention(Builder& build, int64_t layer);
 void add_latent_attention(Builder& build, int64_t layer);
-void add_delta_mixer(Builder& build, int64_t layer);
-void add_mamba(Builder& build, int64_t layer);
 void add_lightning(Builder& build, int64_t layer);
 void add_grouped_lightning(Builder& build, int64_t layer);
 void add_grouped_delta(Builder& build, int64_t layer);
-void add_short_conv(Builder& build, int64_t layer);
-void add_expanded_latent(Builder& build, int64_t layer);
 void add_factored_attention(Builder& build, int64_t layer);
 void add_crossed_attention(Builder& build, int64_t layer);
 /// Whole layers, with their feed-forward.
 void add_kimi_layer(Builder& build, int64_t layer);
-void add_gemma4_layer(Builder& build, int64_t layer);
 void add_compressed_layer(Builder& build, int64_t layer);
 void add_block_layer(Builder& build, int64_t layer);
-void add_shared_layer(Builder& build, int64_t layer);
 
 /// Feed-forward of one layer: dense or routed.
 void add_feed_forward(Builder& build, int64_t layer);
@@ -97,9 +94,8 @@ void add_mlp(Builder& build, const std::string& path, int64_t intermediate, Part
 /// The layer's feed-forward is a mixture of experts.
 bool is_mixture_layer(const Builder& build, int64_t layer);
 
-/// The rotary table of a layer. `layer_type` selects the config's rope settings; `base` is the
-/// layer's own, where layers differ.
-void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type, double base = 0);
+/// The rotary table of a layer. `layer_type` selects the config's rope settings.
+void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type);
 /// The factor by which rope scaling stretches the positions, and the table's element size.
 RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::string& layer_type);
 

@@ -37,8 +37,9 @@ void add_third_ends(Builder& build, int64_t target_vocabulary) {
 ModelShape build_draft_head(const ConfigView& config, bool third, const DraftTarget& target,
                             const ShapeOptions& options, RankWeights& weights) {
   ModelShape shape;
-  const Family& family = *find_family("LlamaForCausalLM");
-  Builder build{config, options, family, weights, shape, read_dims(config, family), {}};
+  static constexpr Family kHead{
+      .architecture = "", .qkv_bias = kLlamaBias, .out_bias = kEitherBias, .mlp_bias = kMlpBias};
+  Builder build{config, config, options, kHead, weights, shape, read_dims(config, kHead)};
   const int64_t hidden = build.dims.hidden;
   build.dims.positions = std::max(build.dims.positions, target.max_model_len);
   for (int64_t layer = 0; layer < build.dims.layers; ++layer) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "model/config.h"
+
 namespace plimsoll::plan {
 namespace {
 
@@ -12,7 +14,6 @@ struct Alias {
   std::string_view family;
 };
 constexpr auto kAliases = std::to_array<Alias>({
-    {"LLaMAForCausalLM", "LlamaForCausalLM"},
     {"ChatGLMModel", "ChatGLMForConditionalGeneration"},
     {"GPTNeoXRewardModel", "GPTNeoXForCausalLM"},
     {"OPTModel", "OPTForCausalLM"},
@@ -43,23 +44,14 @@ constexpr auto kAliases = std::to_array<Alias>({
     {"YiForCausalLM", "LlamaForCausalLM"},
     {"TeleChat3ForCausalLM", "LlamaForCausalLM"},
     {"IQuestCoderForCausalLM", "LlamaForCausalLM"},
-    {"GraniteSWAForCausalLM", "GraniteForCausalLM"},
-    {"GraniteMoeSWAForCausalLM", "GraniteMoeSharedForCausalLM"},
     {"SolarForCausalLM", "LlamaForCausalLM"},
     {"TeleFLMForCausalLM", "LlamaForCausalLM"},
     {"NanbeigeForCausalLM", "LlamaForCausalLM"},
     {"MossForCausalLM", "GPTJForCausalLM"},
-    {"Ministral3ForCausalLM", "MistralForCausalLM"},
-    {"Phi3ForCausalLM", "MistralForCausalLM"},
     {"XverseForCausalLM", "BaichuanForCausalLM"},
-    {"Olmo3ForCausalLM", "Olmo2ForCausalLM"},
-    {"DeepseekV32ForCausalLM", "DeepseekV3ForCausalLM"},
-    {"GlmMoeDsaForCausalLM", "DeepseekV3ForCausalLM"},
     {"MistralLarge3ForCausalLM", "DeepseekV3ForCausalLM"},
     {"BailingMoeV2ForCausalLM", "BailingMoeForCausalLM"},
     {"SarvamMoEForCausalLM", "BailingMoeForCausalLM"},
-    {"ExaoneMoEForCausalLM", "ExaoneMoeForCausalLM"},
-    {"PhimoeForCausalLM", "PhiMoEForCausalLM"},  // as transformers saves it
     {"MiMoV2ForCausalLM", "MiMoV2FlashForCausalLM"},
     {"NemotronHPuzzleForCausalLM", "NemotronHForCausalLM"},
     {"Step3p7FlashForCausalLM", "Step3p5ForCausalLM"},
@@ -73,10 +65,19 @@ constexpr auto kAliases = std::to_array<Alias>({
 
 }  // namespace
 
-const Family* find_family(std::string_view architecture) {
+std::string_view resolved_architecture(std::string_view architecture) {
   const auto alias = std::find_if(kAliases.begin(), kAliases.end(),
                                   [&](const Alias& a) { return a.name == architecture; });
-  if (alias != kAliases.end()) architecture = alias->family;
+  return alias != kAliases.end() ? alias->family : architecture;
+}
+
+bool is_language_model(std::string_view architecture) {
+  return find_family(architecture) != nullptr ||
+         model::is_language_model(resolved_architecture(architecture));
+}
+
+const Family* find_family(std::string_view architecture) {
+  architecture = resolved_architecture(architecture);
   for (const std::span<const Family> families : {dense_families(), mixed_families()}) {
     const auto row = std::find_if(families.begin(), families.end(), [&](const Family& family) {
       return family.architecture == architecture;

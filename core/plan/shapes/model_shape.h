@@ -156,7 +156,6 @@ struct ShapeOptions {
 
 struct ModelShape {
   std::string architecture;
-  std::string family;      // the table's name of it, for --explain
   bool estimated = false;  // the architecture is unknown and was read as its nearest kin
   std::string note;
   int64_t layers = 0;
@@ -169,6 +168,7 @@ struct ModelShape {
   int64_t vocabulary = 0;
   bool mixture = false;
   bool recurrent = false;  // some layers keep a state
+  bool attention_free = false;
   bool multimodal = false;
   bool pooling = false;  // no cache and no generation (encoders)
   bool encoder_decoder = false;
@@ -177,7 +177,6 @@ struct ModelShape {
   Amount
       attention_token_bytes;  // one token of one full-attention layer; hybrids align blocks to it
   std::vector<KvLayer> kv_layers;
-  int64_t kv_shared_layers = 0;
   Amount after_loading_bytes = 0;  // copies that are made once the weights are there
   ActivationShape activation;
   VisionShape vision;

@@ -78,7 +78,7 @@ bool add_pooling_head(Builder& build) {
     build.weights.plain(Part::lm_head, Amount{hidden} * labels_of(build, 1));
   } else if (name.find("SequenceClassification") != std::string::npos) {
     add_dense(build, hidden, labels_of(build, 2), kFloat32, false);
-    return build.family.mixer != Mixer::mamba_layers;  // Jamba keeps its output projection
+    return !name.starts_with("Jamba");  // Jamba keeps its output projection
   } else {
     return encoder;
   }

@@ -1,96 +1,35 @@
-#include <algorithm>
-#include <cmath>
-
-#include "base/error.h"
 #include "base/json.h"
+#include "model/rope.h"
 #include "plan/shapes/builder.h"
 
 namespace plimsoll::plan {
-namespace {
-
-/// The rope settings of one layer type: newer configs nest them by type under `rope_parameters`.
-ConfigView rope_settings(const ConfigView& config, const std::string& layer_type) {
-  ConfigView settings = config.child({"rope_parameters", "rope_scaling"});
-  if (!layer_type.empty() && settings.has_child({layer_type.c_str()})) {
-    return settings.child({layer_type.c_str()});
-  }
-  return settings;
-}
-
-bool is_local(const Builder& build, const std::string& layer_type) {
-  return layer_type == "sliding_attention" && build.family.plain_in_windows;
-}
-
-double rotary_share(const Builder& build, const ConfigView& settings) {
-  double share = build.config.number({"partial_rotary_factor", "rotary_pct", "rope_pct"},
-                                     build.family.rotary_share);
-  share = settings.number({"partial_rotary_factor"}, share);
-  if (!(share > 0.0 && share <= 1.0)) {
-    fail(ExitCode::checkpoint_unusable,
-         "{}: the partial rotary factor is {}, expected a number above 0 and at most 1",
-         build.config.path(), share);
-  }
-  return share;
-}
-
-}  // namespace
 
 RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::string& layer_type) {
   const ConfigView& config = build.config;
-  const ConfigView settings = rope_settings(config, layer_type);
-  RotaryTable table;
-  table.element = build.options.element;
-  table.positions = build.dims.positions > 0 ? build.dims.positions : 2048;
-  if (const char* key = build.family.rotary_length) {
-    table.positions = config.integer({key}, table.positions);
-  }
-  if (build.family.experts == Experts::gpt_oss) table.element = 4;
-  table.dimensions =
-      static_cast<int64_t>(static_cast<double>(head_size) * rotary_share(build, settings));
-  table.dimensions = settings.integer({"rope_dim"}, table.dimensions);
-  table.dimensions = config.integer({"rotary_dim"}, table.dimensions);
-  const bool local = is_local(build, layer_type);
-  const std::string type = local ? "default" : settings.text({"rope_type", "type"}, "default");
-  const double factor = settings.number({"factor"}, 1.0);
-  const int64_t original =
-      settings.integer({"original_max_position_embeddings"},
-                       config.integer({"original_max_position_embeddings"}, table.positions));
-  const auto stretched = [&](int64_t positions) {
-    constexpr double kMost = 1e15;  // far beyond any memory, and still an integer
-    const double length = static_cast<double>(positions) * std::max(1.0, factor);
-    return static_cast<int64_t>(std::min(length, kMost));
-  };
-  if (type == "linear") {
-    table.positions = stretched(table.positions);
-  } else if (type.ends_with("yarn")) {
-    table.positions = stretched(original);
-  } else if (type == "longrope" || type == "su") {
-    table.positions += original;  // the short table and the long one, one after the other
-  }
-  // Sections in time, height and width: the table is enlarged for videos.
-  const bool sections = settings.has("mrope_section") || build.family.rotary_each;
-  if ((type == "default" || type == "mrope" || type == "yarn") && sections) {
-    constexpr int64_t kEnlarged = 4;
-    if (!build.counted_positions) table.positions *= kEnlarged;
-  }
-  table.key = type + "/" + layer_type;
   const bool by_type =
       config.child({"rope_parameters", "rope_scaling"}).has_child({"full_attention"}) ||
-      config.has("swa_rope_theta") || build.family.windows == Windows::between || local;
-  if (!by_type) table.key = type;
+      build.family.windows == Windows::between;
+  constexpr int64_t kUsual = 2048;
+  const model::RopeSpec rope =
+      model::read_rope(model::ConfigReader::describing(config.json()),
+                       {.head_dim = head_size,
+                        .max_position = build.dims.positions > 0 ? build.dims.positions : kUsual,
+                        .layer_type = layer_type.empty() ? "full_attention" : layer_type,
+                        .share = build.family.rotary_share})
+          .spec;
+  RotaryTable table{.positions = rope.vllm.positions,
+                    .dimensions = config.integer({"rotary_dim"}, rope.rotary_dim),
+                    .element = build.options.element,
+                    .key = rope.vllm.kind + (by_type ? "/" + layer_type : "")};
+  // Sections in time, height and width: the table is enlarged for videos.
+  constexpr int64_t kEnlarged = 4;
+  const bool sections = rope.vllm.in_sections || build.family.rotary_each;
+  if (sections && !build.counted_positions) table.positions *= kEnlarged;
   return table;
 }
 
-void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type, double base) {
-  RotaryTable table = rotary_table(build, head_size, layer_type);
-  if (base != 0) table.key += fmt::format("/{}", base);
-  if (build.family.generic) {
-    // transformers keeps inverse frequencies in float32, twice, and no table.
-    RotaryTable frequencies{1, table.dimensions / 2 * 2, 4, "inverse frequencies"};
-    if (build.family.rotary_by_type) frequencies.key += "/" + layer_type;
-    build.weights.rotary(frequencies);
-    return;
-  }
+void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type) {
+  const RotaryTable table = rotary_table(build, head_size, layer_type);
   if (build.family.rotary_each) {
     build.weights.buffer(Amount{table.positions} * table.dimensions * table.element);
     return;

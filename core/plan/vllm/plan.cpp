@@ -52,8 +52,7 @@ KvOptions kv_options(const EngineArgs& args, const EngineLimits& limits, const M
   options.hybrid = args.hybrid_kv;
   options.encoder_tokens = limits.max_num_batched_tokens;  // CrossAttentionSpec of 0.32
   // Families without attention have nothing that a prefix could share.
-  const bool attention_free = shape.family.find("Mamba") != std::string::npos;
-  options.prefix_caching = args.prefix_caching.value_or(!attention_free);
+  options.prefix_caching = args.prefix_caching.value_or(!shape.attention_free);
   options.fp8_cache = fp8_cache;
   options.group_factor = args.version >= kWiderGroups ? 1.5 : 1.25;
   options.null_block = args.version >= kNullBlockHeld;

@@ -7,6 +7,7 @@
 #include "base/config_view.h"
 #include "base/error.h"
 #include "quantization/config.h"
+#include "quantization/weight_modules.h"
 #include "shard/layout.h"
 #include "shard/quantized/cache_scales.h"
 #include "shard/renumber.h"
@@ -18,41 +19,10 @@ using model::ModelSpec;
 using model::Part;
 using model::WeightId;
 using model::WeightSpec;
+using quantization::module_of_experts;
+using quantization::module_of_weight;
 using quantization::WeightFormat;
 using quantization::WeightScheme;
-
-// ---- names ----
-
-std::string leaf_of(std::string_view name) {
-  return std::string(name.substr(name.rfind('.') + 1));
-}
-
-quantization::ModuleName module_name(const WeightSpec& weight) {
-  // Experts: "...mlp.experts.routed_experts.w13_weight" is the module "...mlp.experts".
-  std::string_view full = module_of(weight.name);
-  if (weight.is_stack()) full = module_of(full);
-  const std::string module = quantization::canonical_name(full);
-  const size_t dot = module.rfind('.');
-  quantization::ModuleName name{.path = dot == std::string::npos ? "" : module.substr(0, dot),
-                                .leaf = module.substr(dot + 1),
-                                .shards = {}};
-  if (weight.is_stack()) return name;
-  for (const Part& part : weight.parts) {
-    std::string leaf = leaf_of(module_of(part.tensor));
-    if (name.shards.empty() || name.shards.back() != leaf) name.shards.push_back(std::move(leaf));
-  }
-  if (name.shards.size() == 1) name.shards.clear();
-  return name;
-}
-
-// Of a layer's experts, with the checkpoint's names for an expert's matrices.
-quantization::ModuleName experts_name(const WeightSpec& up, const WeightSpec& down) {
-  quantization::ModuleName name = module_name(up);
-  for (const Part* part : {&up.parts[0], &up.parts[1], &down.parts[0]}) {
-    name.shards.push_back(leaf_of(module_of(part->tensor)));
-  }
-  return name;
-}
 
 // ---- options ----
 
@@ -161,8 +131,8 @@ class Conversion {
     const auto linear = linear_.find(id);
     const bool is_head = id == spec_.head && id != spec_.embedding;
     WeightScheme scheme;
-    if (is_head) scheme = quantization_.lm_head(module_name(weight));
-    if (linear != linear_.end()) scheme = quantization_.linear(module_name(weight));
+    if (is_head) scheme = quantization_.lm_head(module_of_weight(weight));
+    if (linear != linear_.end()) scheme = quantization_.linear(module_of_weight(weight));
     if (is_plain(weight, scheme)) {
       weights_.push_back(weight);
       return;
@@ -177,7 +147,7 @@ class Conversion {
   }
 
   void add_experts(const WeightSpec& up, const WeightSpec& down) {
-    const WeightScheme scheme = quantization_.experts(experts_name(up, down));
+    const WeightScheme scheme = quantization_.experts(module_of_experts(up, down));
     if (is_plain(up, scheme)) {
       weights_.push_back(up);
       weights_.push_back(down);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/pipeline.h"
+#include "model/stage_weights.h"
 #include "shard/ranks/tensor_ranks.h"
 
 namespace plimsoll::shard {
@@ -83,7 +84,7 @@ bool is_last(const ModelSpec& spec, LayerRange layers) {
 /// Weights of layers are their stage's; those of no layer and neither end are everybody's.
 std::vector<bool> held_weights(const ModelSpec& spec, LayerRange layers) {
   std::vector<bool> held;
-  for (const int64_t layer : layers_of_weights(spec)) {
+  for (const int64_t layer : model::layers_of_weights(spec)) {
     held.push_back(layer < 0 || (layer >= layers.first && layer < layers.end));
   }
   const auto set = [&](const std::vector<model::WeightId>& ids, bool here) {

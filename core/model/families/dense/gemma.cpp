@@ -43,6 +43,7 @@ void read_gemma_attention(const ConfigReader& config, Decoder& decoder, double s
   decoder.v_norm.present = true;
   decoder.attention_order = AttentionOrder::out_between;
   decoder.scales = ScalesPlace::at_end;
+  decoder.vllm.scalar_scale = true;
 }
 
 void read_gemma(const ConfigReader& config, Decoder& decoder, CommonDefaults common,
@@ -52,7 +53,7 @@ void read_gemma(const ConfigReader& config, Decoder& decoder, CommonDefaults com
   common.activation_key = "hidden_activation";
   read_common(config, decoder, common);
   if (config.boolean({"use_bidirectional_attention"}, false)) {
-    config.refuse("use_bidirectional_attention", "false: only causal attention is supported");
+    config.doubt("use_bidirectional_attention", "false: only causal attention is supported");
   }
   const Sizes& sizes = decoder.sizes;
   use_gemma_norms(decoder);

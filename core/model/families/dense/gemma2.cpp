@@ -53,6 +53,7 @@ ModelSpec make_vaultgemma(const ConfigReader& config) {
   decoder.placement = NormPlacement::pre;
   decoder.names.attention_post_norm = decoder.names.mlp_post_norm = "";
   use_transformers_class(decoder);
+  decoder.vllm.scalar_scale = true;
   return build(decoder);
 }
 

@@ -78,9 +78,9 @@ Decoder read_decoder(const ConfigReader& config) {
   const Sizes& sizes = decoder.sizes;
   if (!decoder.tied) config.refuse("tie_word_embeddings", "true");
   if (config.integer({"altup_active_idx"}, 0, {.least = 0}) != 0) {
-    config.refuse("altup_active_idx", "0");
+    config.doubt("altup_active_idx", "0");
   }
-  if (!config.boolean({"altup_correct_scale"}, true)) config.refuse("altup_correct_scale", "true");
+  if (!config.boolean({"altup_correct_scale"}, true)) config.doubt("altup_correct_scale", "true");
   read_widths(config, decoder);
   read_sparsity(config, decoder);
   read_gemma_attention(config, decoder, 30);
@@ -132,6 +132,7 @@ ModelSpec make_gemma3n(const ConfigReader& config) {
   const int64_t first_shared = share_keys(config, decoder);
   ModelSpec spec;
   spec.family = decoder.family;
+  spec.vllm = decoder.vllm;
   spec.vocab_size = sizes.vocab;
   spec.hidden_size = sizes.hidden;
   spec.max_position = sizes.max_position;

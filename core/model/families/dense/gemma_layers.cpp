@@ -24,6 +24,7 @@ int64_t share_keys(const ConfigReader& config, Decoder& decoder) {
 }
 
 void name_cross_decoder(ModelSpec& spec, int64_t first) {
+  spec.vllm.renumbered_from = first;
   const std::string layers = "model.layers.";
   for (WeightSpec& weight : spec.weights) {
     if (!weight.name.starts_with(layers)) continue;

@@ -19,7 +19,7 @@ Decoder read_glm(const ConfigReader& config, const char* family) {
                          .max_position = 131072},
                .epsilon = 1.5625e-7,
                .share = 0.5});
-  decoder.qkv_bias = config.boolean({"attention_bias"}, true);
+  decoder.qkv_bias = config.boolean({"attention_bias"}, !config.describes());
   decoder.rope_pairs = RopePairs::neighbours;
   decoder.gate_up_stored = GateUpStored::fused;
   decoder.vllm.knows_stage = true;

@@ -18,7 +18,7 @@ Gpt2 read_gpt2(const ConfigReader& config) {
   Sizes defaults{.vocab = 50257, .hidden = 768, .layers = 12, .heads = 12, .max_position = 1024};
   defaults.intermediate = 4 * config.integer({"hidden_size", "n_embd"}, defaults.hidden, kWidths);
   if (config.boolean({"add_cross_attention"}, false)) {
-    config.refuse("add_cross_attention", "false: encoder states are not supported");
+    config.doubt("add_cross_attention", "false: encoder states are not supported");
   }
   return {.sizes = read_even_sizes(config, defaults),
           .activation = read_activation(config, "activation_function", "gelu_new"),

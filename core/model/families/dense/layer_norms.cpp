@@ -73,7 +73,7 @@ ModelSpec make_persimmon(const ConfigReader& config) {
   decoder.interleaved = InterleavedCut::in_place;
   decoder.qkv_split = decoder.attention_out_split = decoder.mlp_split = Split::replicated;
   decoder.scales = ScalesPlace::at_end;
-  decoder.vllm.knows_stage = true;
+  decoder.vllm.knows_stage = decoder.vllm.generic = true;
   return build(decoder);
 }
 
@@ -90,11 +90,14 @@ ModelSpec make_stablelm(const ConfigReader& config) {
                .share = 0.25});
   use_layer_norms(config, decoder, "layer_norm_eps", NormTensors::weight_and_bias);
   decoder.qkv_bias = config.boolean({"use_qkv_bias"}, false);
-  decoder.qk_norm = config.boolean({"qk_layernorm"}, false);
+  const auto flag = [&](std::string_view key) {  // which vLLM's class does not read
+    return !config.describes() && config.boolean({key}, false);
+  };
+  decoder.qk_norm = flag("qk_layernorm");
   decoder.head_norm = {.kind = NormKind::layer, .weights = HeadNormStyle::Weights::own_apart};
   decoder.names.q_norm = "q_layernorm";
   decoder.names.k_norm = "k_layernorm";
-  const bool parallel = config.boolean({"use_parallel_residual"}, false);
+  const bool parallel = flag("use_parallel_residual");
   if (parallel) {
     decoder.placement = NormPlacement::parallel;
     decoder.names.mlp_norm = "";

@@ -15,8 +15,8 @@ ModelSpec make_mistral(const ConfigReader& config) {
                          .kv_heads = 8,
                          .max_position = 131072}});
   // Null means no window; a config that does not speak of it means the class's 4096.
-  decoder.windows =
-      uniform_windows(config, decoder.sizes.layers, config.has("sliding_window") ? 0 : 4096);
+  decoder.windows = uniform_windows(config, decoder.sizes.layers,
+                                    config.has("sliding_window") || config.describes() ? 0 : 4096);
   add_llama_biases(config, decoder);
   decoder.vllm.knows_stage = true;
   return build(decoder);

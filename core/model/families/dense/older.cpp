@@ -12,7 +12,8 @@ namespace {
 
 /// Slopes of n heads: 2^(-8 (i + 1) / m) with m the largest power of two not above n; further heads
 /// 2^(-4 (2j + 1) / m).
-std::vector<float> alibi_slopes(int64_t heads) {
+std::vector<float> alibi_slopes(const ConfigReader& config, int64_t heads) {
+  if (config.describes()) return {};
   const auto m = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
   std::vector<float> slopes;
   for (int64_t i = 0; i < heads; ++i) {
@@ -24,7 +25,8 @@ std::vector<float> alibi_slopes(int64_t heads) {
 }
 
 /// MPT's: of the next power of two from n up, those of odd places first, cut to n.
-std::vector<float> mpt_slopes(int64_t heads, double largest) {
+std::vector<float> mpt_slopes(const ConfigReader& config, int64_t heads, double largest) {
+  if (config.describes()) return {};
   const auto m = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(heads)));
   const auto slope = [&](int64_t i) {
     return static_cast<float>(
@@ -71,7 +73,7 @@ void read_falcon_layout(const ConfigReader& config, Decoder& decoder) {
   Sizes& sizes = decoder.sizes;
   const bool grouped = config.boolean({"new_decoder_architecture"}, false);
   const bool parallel = config.boolean({"parallel_attn"}, true);
-  if (grouped && !parallel) config.refuse("parallel_attn", "true with new_decoder_architecture");
+  if (grouped && !parallel) config.doubt("parallel_attn", "true with new_decoder_architecture");
   if (grouped) {
     sizes.kv_heads = config.integer({"num_kv_heads", "n_head_kv"}, sizes.heads, {1, sizes.heads});
     if (sizes.heads % sizes.kv_heads != 0) {
@@ -115,6 +117,7 @@ ModelSpec make_falcon(const ConfigReader& config) {
   use_layer_norms(config, decoder, "layer_norm_epsilon", NormTensors::weight_and_bias);
   set_fourfold_names(decoder);
   read_falcon_layout(config, decoder);
+  if (config.describes()) sizes.intermediate = 4 * sizes.hidden;
   if (sizes.intermediate != 4 * sizes.hidden) {
     decoder.vllm.refused = "vLLM's Falcon does not read ffn_hidden_size";
   }
@@ -122,7 +125,7 @@ ModelSpec make_falcon(const ConfigReader& config) {
     // The reference adds before it scales, in BF16.
     decoder.alibi = {.factor = 1 / std::sqrt(static_cast<float>(sizes.head_dim)),
                      .of = Alibi::Of::position_bf16};
-    decoder.alibi_slopes = alibi_slopes(sizes.heads);
+    decoder.alibi_slopes = alibi_slopes(config, sizes.heads);
     round_to_bf16(decoder.alibi_slopes);
   } else {
     decoder.ropes = {
@@ -140,7 +143,7 @@ ModelSpec make_bloom(const ConfigReader& config) {
                                            .heads = 8,
                                            .max_position = 2048});
   if (config.boolean({"apply_residual_connection_post_layernorm"}, false)) {
-    config.refuse("apply_residual_connection_post_layernorm", "false");
+    config.doubt("apply_residual_connection_post_layernorm", "false");
   }
   decoder.activation = Activation::gelu_tanh;
   decoder.tied = config.boolean({"tie_word_embeddings"}, true);
@@ -152,7 +155,7 @@ ModelSpec make_bloom(const ConfigReader& config) {
   decoder.order = {LayerPart::attention_norm, LayerPart::attention, LayerPart::mlp_norm,
                    LayerPart::mlp};
   decoder.alibi.emplace();
-  decoder.alibi_slopes = alibi_slopes(decoder.sizes.heads);
+  decoder.alibi_slopes = alibi_slopes(config, decoder.sizes.heads);
   decoder.spellings = {{"transformer.", ""}};
   if (!decoder.tied) decoder.vllm.refused = "vLLM fails to load BLOOM with a head of its own";
   return build(decoder);
@@ -165,8 +168,8 @@ ModelSpec make_mpt(const ConfigReader& config) {
       config, {.vocab = 50368, .hidden = 2048, .layers = 24, .heads = 16, .max_position = 2048});
   Sizes& sizes = decoder.sizes;
   sizes.intermediate = 4 * sizes.hidden;  // whatever expansion_ratio says
-  if (!attention.boolean({"alibi"}, true)) attention.refuse("alibi", "true");
-  if (attention.boolean({"qk_ln"}, false)) attention.refuse("qk_ln", "false");
+  if (!attention.boolean({"alibi"}, true)) attention.doubt("alibi", "true");
+  if (attention.boolean({"qk_ln"}, false)) attention.doubt("qk_ln", "false");
   decoder.activation = Activation::gelu;
   decoder.tied = config.boolean({"tie_word_embeddings"}, true);
   use_layer_norms(config, decoder, "layer_norm_epsilon", NormTensors::weight);
@@ -175,7 +178,7 @@ ModelSpec make_mpt(const ConfigReader& config) {
   decoder.clamp = static_cast<float>(attention.positive({"clip_qkv"}).value_or(0));
   decoder.attention_scale = static_cast<float>(attention.positive({"softmax_scale"}).value_or(0));
   decoder.alibi.emplace();
-  decoder.alibi_slopes = mpt_slopes(sizes.heads, attention.positive({"alibi_bias_max"}, 8));
+  decoder.alibi_slopes = mpt_slopes(config, sizes.heads, attention.positive({"alibi_bias_max"}, 8));
   decoder.names = {.root = "transformer",
                    .layers = "blocks",
                    .final_norm = "norm_f",
@@ -186,6 +189,7 @@ ModelSpec make_mpt(const ConfigReader& config) {
                    .mlp = "ffn",
                    .attention_norm = "norm_1",
                    .mlp_norm = "norm_2"};
+  decoder.vllm.knows_stage = true;  // as the class that it had
   decoder.vllm.refused = "vLLM has no class for MPT";
   return build(decoder);
 }
@@ -199,7 +203,7 @@ ModelSpec make_gpt_bigcode(const ConfigReader& config) {
                                            .heads = 12,
                                            .max_position = 1024});
   if (config.boolean({"add_cross_attention"}, false)) {
-    config.refuse("add_cross_attention", "false: encoder states are not supported");
+    config.doubt("add_cross_attention", "false: encoder states are not supported");
   }
   const bool one_key_head = config.boolean({"multi_query"}, true);
   if (one_key_head) decoder.sizes.kv_heads = 1;
@@ -234,7 +238,7 @@ ModelSpec make_gpt_bigcode(const ConfigReader& config) {
   decoder.mlp_split =
       Split::replicated;  // vLLM's Transformers class has a plan for attention alone
   decoder.scales = ScalesPlace::at_end;
-  decoder.vllm.knows_stage = true;
+  decoder.vllm.knows_stage = decoder.vllm.generic = true;
   return build(decoder);
 }
 

@@ -82,7 +82,7 @@ ModelSpec make_exaone4(const ConfigReader& config) {
   decoder.windows = exaone_windows(config, decoder.sizes.layers);
   // With windows somewhere, layers without one have no RoPE.
   for (const int64_t window : decoder.windows) decoder.layer_ropes.push_back(window > 0 ? 0 : -1);
-  decoder.vllm.knows_stage = true;
+  decoder.vllm.knows_stage = decoder.vllm.rotary_in_all = true;
   return build(decoder);
 }
 

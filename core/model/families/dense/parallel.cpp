@@ -27,6 +27,11 @@ Decoder read_cohere(const ConfigReader& config, const char* family, double theta
   decoder.rope_pairs = RopePairs::neighbours;
   decoder.logits_scale = static_cast<float>(config.positive({"logit_scale"}, 0.0625));
   decoder.names.tied_embedding = "model.embed_tokens";  // vLLM's class has no lm_head
+  decoder.vllm.own_besides_window = true;
+  RotaryRows& rows = decoder.ropes.front().spec.vllm;
+  if (rows.positions == decoder.sizes.max_position) {
+    rows.positions = config.integer({"model_max_length"}, rows.positions);
+  }
   return decoder;
 }
 
@@ -44,6 +49,7 @@ void use_cohere_windows(const ConfigReader& config, Decoder& decoder) {
       read_windows(config, decoder.sizes.layers, config.integer({"sliding_window"}, 4096),
                    [period](int64_t layer) { return (layer + 1) % period != 0; });
   for (const int64_t window : decoder.windows) decoder.layer_ropes.push_back(window > 0 ? 0 : -1);
+  decoder.vllm.rotary_in_all = true;
 }
 
 // GPT-J and CodeGen.
@@ -56,7 +62,7 @@ Decoder read_gptj(const ConfigReader& config, const char* family) {
   decoder.activation = read_activation(config, "activation_function", "gelu_new");
   decoder.tied = config.boolean({"tie_word_embeddings"}, false);
   const int64_t rotary = config.integer({"rotary_dim"}, 64, {2, sizes.head_dim});
-  if (rotary % 2 != 0) config.refuse("rotary_dim", "an even number");
+  if (rotary % 2 != 0) config.doubt("rotary_dim", "an even number");
   decoder.ropes = {plain_rope(config, 10000, rotary, sizes.max_position)};
   decoder.rope_pairs = RopePairs::neighbours;
   use_layer_norms(config, decoder, "layer_norm_epsilon", NormTensors::weight_and_bias);
@@ -106,13 +112,13 @@ ModelSpec make_cohere2_moe(const ConfigReader& config) {
   const int64_t dense = config.integer({"first_k_dense_replace"}, 0, {0, layers});
   mixture.sparse = sparse_by_types(config, "mlp_layer_types", sparse_from(layers, dense));
   if (config.text({"expert_selection_fn"}, "softmax") != "softmax") {
-    config.refuse("expert_selection_fn", "softmax");
+    config.doubt("expert_selection_fn", "softmax");
   }
   mixture.sizes.shared.intermediate =
       config.integer({"num_shared_experts"}, 0, {0, kMostExperts}) * missing.intermediate;
   const std::string combined = config.text({"shared_expert_combination_strategy"}, "average");
   if (combined != "average" && combined != "sum") {
-    config.refuse("shared_expert_combination_strategy", "average or sum");
+    config.doubt("shared_expert_combination_strategy", "average or sum");
   }
   if (combined == "average" && mixture.sizes.shared.intermediate > 0) {
     mixture.sizes.router.factor = mixture.sizes.shared.factor = 0.5f;
@@ -169,7 +175,7 @@ ModelSpec make_gpt_neox(const ConfigReader& config) {
   decoder.interleaved = InterleavedCut::in_place;
   decoder.qkv_split = Split::column;
   decoder.scales = ScalesPlace::at_end;
-  decoder.vllm.knows_stage = true;
+  decoder.vllm.knows_stage = decoder.vllm.generic = true;
   return build(decoder);
 }
 

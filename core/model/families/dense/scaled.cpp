@@ -39,9 +39,11 @@ Json with_base(const ConfigReader& config, double theta) {
 void read_layer_bases(const ConfigReader& config, Decoder& decoder) {
   const Json* bases = config.find({"layer_rope_theta"});
   if (bases == nullptr) return;
-  if (!bases->is_array() || static_cast<int64_t>(bases->size()) != decoder.sizes.layers) {
-    config.refuse("layer_rope_theta", fmt::format("a list of {} layers", decoder.sizes.layers));
+  const std::string expected = fmt::format("a list of {} layers", decoder.sizes.layers);
+  if (!bases->is_array() || std::ssize(*bases) < decoder.sizes.layers) {
+    config.refuse("layer_rope_theta", expected);
   }
+  if (std::ssize(*bases) > decoder.sizes.layers) config.doubt("layer_rope_theta", expected);
   std::vector<double> known;
   for (const Json& base : *bases) {
     if (!base.is_null() && !base.is_number()) {

@@ -22,7 +22,7 @@ Mixture read_dbrx_mixture(const ConfigReader& config, const Sizes& sizes) {
   const bool stated = experts.has("moe_normalize_expert_weights");
   mixture.sizes.router.normalize = order != nullptr || !stated;
   if (order != nullptr && *order != 1) {
-    experts.refuse("moe_normalize_expert_weights", "1 or null");
+    experts.doubt("moe_normalize_expert_weights", "1 or null");
   }
   mixture.stored = ExpertsStored::flat;
   mixture.names.router = {"ffn.router.layer", "ffn.router.layer"};

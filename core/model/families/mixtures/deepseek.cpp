@@ -46,6 +46,11 @@ Mixture read_deepseek_mixture(const ConfigReader& config, int64_t layers,
 
 constexpr const char* kV3Bias = "mlp.experts.gate.e_score_correction_bias";
 
+/// vLLM's class has the bias only where the config names the rule that it is for.
+bool has_choice_bias(const ConfigReader& config) {
+  return !config.describes() || config.text({"topk_method"}, "") == "noaux_tc";
+}
+
 /// V3's attention, router and stages.
 void use_v3(const ConfigReader& config, Decoder& decoder, const ExpertDefaults& missing,
             const std::string& choice_bias = kV3Bias) {
@@ -53,7 +58,9 @@ void use_v3(const ConfigReader& config, Decoder& decoder, const ExpertDefaults& 
       config.boolean({"rope_interleave"}, true) ? RopePairs::neighbours : RopePairs::halves;
   decoder.mixture = read_deepseek_mixture(config, decoder.sizes.layers, missing);
   use_deepseek_router(config, *decoder.mixture, missing.factor, missing.groups);
-  decoder.mixture->names.choice_bias = {choice_bias, "mlp.gate.e_score_correction_bias"};
+  if (choice_bias != kV3Bias || has_choice_bias(config)) {
+    decoder.mixture->names.choice_bias = {choice_bias, "mlp.gate.e_score_correction_bias"};
+  }
   decoder.vllm.knows_stage = true;
 }
 
@@ -136,7 +143,10 @@ ModelSpec make_deepseek_v2(const ConfigReader& config) {
   if (method == "group_limited_greedy") {
     read_groups(config, *decoder.mixture, GroupScore::best);
   } else if (method != "greedy") {
-    config.refuse("topk_method", "greedy or group_limited_greedy");
+    config.doubt("topk_method", "greedy or group_limited_greedy");
+    if (has_choice_bias(config)) {
+      decoder.mixture->names.choice_bias = {kV3Bias, "mlp.gate.e_score_correction_bias"};
+    }
   }
   decoder.vllm.knows_stage = true;
   return build(decoder);
@@ -213,6 +223,7 @@ ModelSpec make_minicpm3(const ConfigReader& config) {
                        .tied = true},
                       {.q_rank = 768, .kv_rank = 256, .unrotated = 64, .rotated = 32, .value = 0});
   decoder.latent->modules = LatentModules::beside;
+  decoder.vllm.expands_latents = true;
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
   decoder.mlp_bias_kept = Kept::in_run;
   decoder.order = {LayerPart::attention_norm, LayerPart::attention, LayerPart::mlp_norm,

@@ -20,7 +20,7 @@ Rope proportional_rope(const ConfigReader& config, const Heads& heads, int64_t m
   const ConfigReader parameters = rope_parameters(config, "full_attention");
   const std::string type = parameters.text({"rope_type"}, "proportional");
   if (type != "proportional" && type != "default") {
-    config.refuse("rope_parameters", "of kinds proportional and default");
+    config.doubt("rope_parameters", "of kinds proportional and default");
   }
   Rope rope = plain_rope(config, parameters.positive({"rope_theta"}, 1000000), heads.head_dim,
                          max_position);

@@ -22,7 +22,7 @@ Mixture read_longcat_mixture(const ConfigReader& config, int64_t layers) {
     config.refuse("zero_expert_num", fmt::format("at most {} with the experts", kMostExperts));
   }
   const std::string kind = config.text({"zero_expert_type"}, "identity");
-  if (router.identities > 0 && kind != "identity") config.refuse("zero_expert_type", "identity");
+  if (router.identities > 0 && kind != "identity") config.doubt("zero_expert_type", "identity");
   mixture.router_dtype = DType::f32;
   mixture.router_bias = config.boolean({"router_bias"}, false);
   MixtureNames& names = mixture.names;

@@ -46,7 +46,7 @@ ModelSpec make_olmoe(const ConfigReader& config) {
                                       {.experts = 64, .experts_per_token = 8});
   read_plain_attention_biases(config, decoder);
   decoder.attention_order = AttentionOrder::norms_before_out;
-  if (config.find({"clip_qkv"}) != nullptr) config.refuse("clip_qkv", "null");
+  if (config.find({"clip_qkv"}) != nullptr) config.doubt("clip_qkv", "null");
   return build(decoder);
 }
 
@@ -130,6 +130,7 @@ ModelSpec make_hunyuan_v1_moe(const ConfigReader& config) {
   mixture.names.order = {MixturePart::router, MixturePart::experts, MixturePart::shared};
   mixture.shared_down_first = true;
   use_transformers_class(decoder);
+  decoder.vllm.quantizes_router = true;
   ModelSpec spec = build(decoder);
   for (LayerSpec& layer : spec.layers) layer.attention.norm_order = NormOrder::after_rope;
   return spec;

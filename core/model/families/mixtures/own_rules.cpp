@@ -76,7 +76,7 @@ ModelSpec make_gpt_oss(const ConfigReader& config) {
     decoder.qkv_bias_kept = decoder.out_bias_kept = Kept::in_vllm;
   }
   decoder.activation = Activation::gelu_quick;  // gate sigmoid(1.702 gate)
-  if (config.positive({"swiglu_alpha"}, 1.702) != 1.702) config.refuse("swiglu_alpha", "1.702");
+  if (config.positive({"swiglu_alpha"}, 1.702) != 1.702) config.doubt("swiglu_alpha", "1.702");
   decoder.names.engine_embedding = "embedding";
   decoder.names.engine_attention = "attn";
   decoder.sinks = true;
@@ -95,6 +95,7 @@ ModelSpec make_gpt_oss(const ConfigReader& config) {
   mixture.sizes.up_offset = 1;
   mixture.names.router = {"mlp.router", "mlp.router"};
   mixture.names.expert = {.gate = "", .up = "gate_up_proj", .down = "down_proj"};
+  decoder.vllm.float_rotary = true;
   return build(decoder);
 }
 

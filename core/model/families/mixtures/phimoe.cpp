@@ -29,7 +29,7 @@ ModelSpec make_phimoe(const ConfigReader& config) {
       config, decoder.sizes.layers,
       {.intermediate = decoder.sizes.intermediate, .experts = 16, .experts_per_token = 2});
   MlpSpec& sizes = decoder.mixture->sizes;
-  if (sizes.experts_per_token != 2) config.refuse("num_experts_per_tok", "2");
+  if (sizes.experts_per_token != 2) config.doubt("num_experts_per_tok", "2");
   const Json* noise = config.find({"router_jitter_noise"});
   const bool silent = noise != nullptr && *noise == 0;
   const double jitter = silent ? 0 : config.positive({"router_jitter_noise"}, 0.01);

@@ -69,6 +69,7 @@ ModelSpec make_qwen3_moe(const ConfigReader& config) {
     decoder.mixture->names.expert = {.gate = "", .up = "gate_up_proj", .down = "down_proj"};
     decoder.mixture->sizes.router.normalize = true;
   }
+  decoder.vllm.quantizes_router = true;
   return build(decoder);
 }
 

@@ -143,6 +143,7 @@ ModelSpec make_exaone_moe(const ConfigReader& config) {
   names.order = {MixturePart::choice_bias, MixturePart::router, MixturePart::shared,
                  MixturePart::experts};
   decoder.vllm.knows_stage = decoder.vllm.expert_for_ranks = true;
+  decoder.vllm.rotary_in_all = true;
   ModelSpec spec = build(decoder);
   const auto is_full = [](const LayerSpec& layer) { return layer.attention.window == 0; };
   const bool all_full = std::ranges::all_of(spec.layers, is_full);

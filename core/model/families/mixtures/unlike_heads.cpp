@@ -70,6 +70,7 @@ Mixture read_mimo_mixture(const ConfigReader& config, int64_t layers) {
 /// and transformers have it.
 int64_t read_mimo_window(const ConfigReader& config) {
   constexpr IntegerRange kWindows{0, 1 << 30};
+  if (config.describes()) return config.integer({"sliding_window"}, 0, kWindows);  // vLLM's
   if (const auto before = config.integer({"sliding_window_size"}, kWindows)) return *before + 1;
   return config.integer({"sliding_window"}, 129, {1, kWindows.most});
 }
@@ -181,7 +182,7 @@ ModelSpec make_laguna(const ConfigReader& config) {
   const Json* gating = config.find({"gating"});
   if (gating == nullptr || *gating != false) {
     if (gating != nullptr && *gating != true && *gating != "per-head") {
-      config.refuse("gating", "true or \"per-head\"");
+      config.doubt("gating", "true or \"per-head\"");
     }
     decoder.names.attention_gate = "g_proj";
     decoder.gate_by_head = true;
@@ -196,10 +197,10 @@ ModelSpec make_laguna(const ConfigReader& config) {
       .score = RouterScore::sigmoid,
       .factor = static_cast<float>(config.positive({"moe_routed_scaling_factor"}, 1))};
   if (config.boolean({"moe_apply_router_weight_on_input"}, false)) {
-    config.refuse("moe_apply_router_weight_on_input", "false");
+    config.doubt("moe_apply_router_weight_on_input", "false");
   }
   const Json* cap = config.find({"moe_router_logit_softcapping"});
-  if (cap != nullptr && *cap != 0) config.refuse("moe_router_logit_softcapping", "0");
+  if (cap != nullptr && *cap != 0) config.doubt("moe_router_logit_softcapping", "0");
   mixture.sizes.shared.intermediate =
       config.integer({"shared_expert_intermediate_size"}, 512, {0, kWidths.most});
   mixture.sparse = sparse_by_types(config, "mlp_layer_types", sparse_from(sizes.layers, 1));

@@ -18,7 +18,7 @@ RecurrentTable read_delta(const ConfigReader& config, const RecurrentSpec& missi
   sizes.groups = config.integer({"linear_num_key_heads"}, missing.groups, kSizes);
   sizes.state = config.integer({"linear_key_head_dim"}, missing.state, kSizes);
   if (sizes.heads % sizes.groups != 0) {
-    config.refuse("linear_num_key_heads", "a divisor of linear_num_value_heads");
+    config.doubt("linear_num_key_heads", "a divisor of linear_num_value_heads");
   }
   sizes.conv = {.width = 2 * sizes.groups * sizes.state + sizes.width(),
                 .taps = config.integer({"linear_conv_kernel_dim"}, 4, {1, kMostTaps}),
@@ -42,13 +42,15 @@ Decoder read_qwen(const ConfigReader& config, const char* family, const Sizes& m
   read_common(config, decoder, {.sizes = missing, .share = 0.25});
   decoder.norm.weight_offset = 1;
   decoder.qk_norm = true;
-  decoder.query_gates = true;
+  // Always in transformers; vLLM asks the config.
+  decoder.query_gates = !config.describes() || config.boolean({"attn_output_gate"}, true);
   decoder.parts = read_parts(config, decoder.sizes.layers);
   decoder.recurrent =
       read_delta(config, {.heads = 32, .head_dim = 128, .groups = 16, .state = 128});
   decoder.recurrent->sizes.norm = {.epsilon = decoder.norm.epsilon, .present = true};
   read_plain_attention_biases(config, decoder);
   decoder.vllm.knows_stage = decoder.vllm.table_everywhere = true;
+  decoder.vllm.counted_positions = true;
   return decoder;
 }
 

@@ -26,6 +26,7 @@ std::vector<LayerParts> read_block_types(const ConfigReader& config, int64_t lay
 
 RecurrentTable read_lru(const ConfigReader& config, const Sizes& sizes) {
   RecurrentTable table{.module = "temporal_block", .conv = "conv_1d", .conv_bias = true};
+  refuse_many_heads(config, sizes);
   const int64_t width = config.integer({"lru_width"}, sizes.hidden, kWidths);
   if (width % sizes.heads != 0) config.refuse("lru_width", "a multiple of num_attention_heads");
   RecurrentSpec& mixer = table.sizes;

@@ -50,6 +50,7 @@ ModelSpec make_jamba(const ConfigReader& config) {
   decoder.names.engine_attention = ".";
   decoder.names.mlp = "feed_forward";
   decoder.names.mlp_norm = "pre_ff_layernorm";
+  decoder.vllm.idle_scales = true;
   return build(decoder);
 }
 

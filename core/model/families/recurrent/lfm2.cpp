@@ -64,6 +64,7 @@ Decoder read_lfm2(const ConfigReader& config, const char* family, const Sizes& m
   decoder.names.attention_norm = "operator_norm";
   decoder.names.mlp_norm = "ffn_norm";
   decoder.vllm.knows_stage = decoder.vllm.table_everywhere = true;
+  decoder.vllm.idle_scales = true;
   return decoder;
 }
 
@@ -109,6 +110,7 @@ ModelSpec make_lfm2_moe(const ConfigReader& config) {
                                  "feed_forward.expert_bias"};
   }
   decoder.vllm.experts_in_stages = decoder.vllm.expert_for_ranks = true;
+  decoder.vllm.quantizes_router = true;
   return build(decoder);
 }
 

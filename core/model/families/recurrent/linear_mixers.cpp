@@ -45,13 +45,13 @@ Mixture read_kimi_mixture(const ConfigReader& config, int64_t layers) {
   MlpSpec& sizes = mixture.sizes;
   sizes.router.score = RouterScore::sigmoid;
   if (config.text({"moe_router_activation_func"}, "sigmoid") != "sigmoid") {
-    config.refuse("moe_router_activation_func", "sigmoid");
+    config.doubt("moe_router_activation_func", "sigmoid");
   }
   sizes.router.normalize = config.boolean({"moe_renormalize"}, true);
   sizes.router.epsilon = 1e-20f;
   sizes.router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 1));
   if (config.integer({"num_expert_group"}, 1, {1, sizes.experts}) != 1) {
-    config.refuse("num_expert_group", "1");
+    config.doubt("num_expert_group", "1");
   }
   sizes.shared.intermediate =
       config.integer({"num_shared_experts"}, 1, {0, kMostExperts}) * sizes.intermediate;
@@ -80,7 +80,7 @@ ModelSpec make_kimi_linear(const ConfigReader& config) {
                          .heads = 32,
                          .max_position = 1048576}});
   const Sizes& sizes = decoder.sizes;
-  if (!config.boolean({"mla_use_nope"}, true)) config.refuse("mla_use_nope", "true");
+  if (!config.boolean({"mla_use_nope"}, true)) config.doubt("mla_use_nope", "true");
   decoder.ropes.clear();
   decoder.latent = Latent{.attention = read_latent(config, sizes.heads, -1, {.q_rank = 0}),
                           .modules = LatentModules::scales_first};
@@ -89,6 +89,8 @@ ModelSpec make_kimi_linear(const ConfigReader& config) {
   decoder.mixture = read_kimi_mixture(config, sizes.layers);
   decoder.vllm.knows_stage = true;
   decoder.vllm.whole = "vLLM pads what its layers of the delta rule read, and fills no padding";
+  decoder.vllm.unit_scale = true;
+  decoder.vllm.least_expert_slice = 256;
   return build(decoder);
 }
 
@@ -107,6 +109,7 @@ ModelSpec make_minimax(const ConfigReader& config) {
                .epsilon = 1e-5,
                .theta = 1e6});
   const Sizes& sizes = decoder.sizes;
+  refuse_many_heads(config, sizes);
   decoder.placement = NormPlacement::residual;
   const auto blend = [&](const std::string& part) -> Blend {
     return {.alpha = static_cast<float>(config.positive({part + "_alpha_factor"}, 1)),

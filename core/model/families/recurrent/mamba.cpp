@@ -24,7 +24,7 @@ Decoder read_attention_free(const ConfigReader& config, const char* family,
   sizes.max_position = kLongest;
   decoder.usual_length = kUsualLength;
   if (read_activation(config, "hidden_act", "silu") != Activation::silu) {
-    config.refuse("hidden_act", "silu");
+    config.doubt("hidden_act", "silu");
   }
   decoder.norm.epsilon = static_cast<float>(config.positive({"layer_norm_epsilon"}, 1e-5));
   decoder.tied = config.boolean({"tie_word_embeddings"}, missing.tied);
@@ -37,6 +37,7 @@ Decoder read_attention_free(const ConfigReader& config, const char* family,
   decoder.names.final_norm = "norm_f";
   decoder.names.attention_norm = "norm";
   decoder.spellings = {{"backbone.embeddings.", "backbone.embedding."}};
+  decoder.vllm.attention_free = true;
   return decoder;
 }
 

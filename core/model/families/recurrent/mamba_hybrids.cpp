@@ -187,6 +187,7 @@ ModelSpec make_nemotron_h(const ConfigReader& config) {
   decoder.names.attention = decoder.names.mlp = "mixer";
   decoder.names.attention_norm = decoder.names.mlp_norm = "norm";
   decoder.spellings = {{"model.embed_tokens.", "backbone.embeddings."}, {"model.", "backbone."}};
+  decoder.vllm.float_states = true;
   return build(decoder);
 }
 

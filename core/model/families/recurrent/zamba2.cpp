@@ -181,7 +181,7 @@ Decoder read_zamba2(const ConfigReader& config) {
   }
   decoder.sizes.head_dim = head;
   for (const char* key : {"use_long_context", "add_bias_linear"}) {
-    if (config.boolean({key}, false)) config.refuse(key, "false");
+    if (config.boolean({key}, false)) config.doubt(key, "false");
   }
   decoder.ropes.clear();
   if (config.boolean({"use_mem_rope"}, false)) {
@@ -198,6 +198,7 @@ ModelSpec make_zamba2(const ConfigReader& config) {
   const Sizes& sizes = decoder.sizes;
   ModelSpec spec;
   spec.family = decoder.family;
+  spec.vllm.idle_scales = true;
   if (!decoder.tied) spec.vllm.refused = "vLLM's class ties the head to the token table always";
   spec.vocab_size = sizes.vocab;
   spec.hidden_size = sizes.hidden;

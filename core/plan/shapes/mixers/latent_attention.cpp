@@ -68,31 +68,6 @@ void add_latent_rotary(Builder& build, const LatentDims& dims, bool indexed) {
 
 }  // namespace
 
-void add_expanded_latent(Builder& build, int64_t layer) {
-  const LatentDims dims = latent_dims(build.config);
-  const std::string path = build.layer_path(layer) + ".self_attn";
-  const int64_t heads = build.dims.heads;
-  const int64_t hidden = build.dims.hidden;
-  const int64_t size = dims.nope + dims.rope;
-  RankWeights& weights = build.weights;
-  const int64_t own = weights.share(heads, "the number of attention heads");
-  const int64_t compressed = dims.rank + dims.rope;
-  weights.linear(Part::attention, {{path, "q_a_proj", {}}, hidden, {dims.query_rank}, Split::none});
-  weights.plain(Part::attention, dims.query_rank + dims.rank);  // both norms
-  weights.linear(Part::attention, {{path, "q_b_proj", {}}, dims.query_rank, {heads * size}});
-  weights.linear(Part::attention,
-                 {{path, "kv_a_proj_with_mqa", {}}, hidden, {compressed}, Split::none});
-  weights.linear(Part::attention,
-                 {{path, "kv_b_proj", {}}, dims.rank, {heads * (dims.nope + dims.value)}});
-  weights.linear(Part::attention,
-                 {{path, "o_proj", {}}, heads * dims.value, {hidden}, Split::inputs});
-  RotaryTable table = rotary_table(build, dims.rope, "");
-  table.dimensions = dims.rope;
-  weights.rotary(table);
-  weights.attention_scales();
-  build.shape.kv_layers.push_back(attention_cache(build, own, size, size, 0, KvKind::full));
-}
-
 void add_latent_attention(Builder& build, int64_t layer) {
   const LatentDims dims = latent_dims(build.config);
   const std::string path = build.layer_path(layer) + ".self_attn";

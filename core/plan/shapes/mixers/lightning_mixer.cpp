@@ -1,4 +1,4 @@
-// Lightning attention of MiniMax and of Ling 2.5, and LFM2's short convolutions.
+// Lightning attention of MiniMax and of Ling 2.5.
 #include <algorithm>
 
 #include "base/error.h"
@@ -67,38 +67,6 @@ void add_grouped_lightning(Builder& build, int64_t layer) {
   table.key += "/halves";  // latent attention rotates pairs
   weights.rotary(table);
   add_state(build, Amount{own} * size * size * build.options.element, "lightning");
-}
-
-namespace {
-
-bool is_convolution(const Builder& build, int64_t layer) {
-  const std::vector<int64_t> attention = build.config.integers({"full_attn_idxs"});
-  const std::string type = build.layer_type(layer);
-  if (!type.empty()) return type != "full_attention";
-  return std::find(attention.begin(), attention.end(), layer) == attention.end();
-}
-
-}  // namespace
-
-void add_short_conv(Builder& build, int64_t layer) {
-  if (!is_convolution(build, layer)) {
-    add_attention(build, layer);
-    build.shape.attention_token_bytes = build.shape.kv_layers.back().token_bytes;
-    return;
-  }
-  const ConfigView& config = build.config;
-  const int64_t hidden = build.dims.hidden;
-  const int64_t kernel = config.integer({"conv_L_cache"}, 3, {1, 1 << 20});
-  const bool bias = config.flag({"conv_bias"}, false);
-  const std::string path = build.layer_path(layer) + ".conv";
-  RankWeights& weights = build.weights;
-  weights.linear(Part::attention,
-                 {{path, "in_proj", {}}, hidden, {hidden, hidden, hidden}, Split::outputs, bias});
-  weights.linear(Part::attention,
-                 {{path, "conv", {}}, kernel, {hidden}, Split::outputs, bias, false});
-  weights.linear(Part::attention, {{path, "out_proj", {}}, hidden, {hidden}, Split::inputs, bias});
-  const int64_t own = weights.share(hidden, "the hidden size");
-  add_state(build, Amount{own} * (kernel - 1) * build.options.element, "short_conv");
 }
 
 }  // namespace plimsoll::plan

@@ -10,9 +10,6 @@ namespace plimsoll::plan {
 int64_t state_element(const Builder& build, int64_t fallback);
 
 /// Appends a layer whose state takes `bytes` on this rank.
-/// One Mamba-2 layer with its state.
-void add_mamba2(Builder& build, const std::string& path);
-
 void add_state(Builder& build, Amount bytes, const char* kernel);
 
 }  // namespace plimsoll::plan

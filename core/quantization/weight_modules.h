@@ -1,0 +1,16 @@
+// The module that a weight of the table belongs to, as quantisation configs speak of it.
+#pragma once
+
+#include "model/spec/weight.h"
+#include "quantization/module_names.h"
+
+namespace plimsoll::quantization {
+
+/// With the checkpoint's names of what is fused into it. Of experts: the module that holds them
+/// all.
+ModuleName module_of_weight(const model::WeightSpec& weight);
+
+/// Of a layer's experts, with the checkpoint's names for an expert's matrices.
+ModuleName module_of_experts(const model::WeightSpec& up, const model::WeightSpec& down);
+
+}  // namespace plimsoll::quantization

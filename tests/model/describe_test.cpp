@@ -1,0 +1,72 @@
+// Models that are described for plans of vLLM: what run could not compute does not count.
+#include <catch2/catch.hpp>
+
+#include "base/error.h"
+#include "model/config.h"
+#include "model/config_reader.h"
+#include "model/stage_weights.h"
+#include "model/tiny_config.h"
+
+using namespace plimsoll;
+using plimsoll::testing::tiny_config;
+
+namespace {
+
+int64_t elements(const model::ModelSpec& spec) {
+  int64_t sum = 0;
+  for (const model::WeightSpec& weight : spec.weights) sum += weight.elements();
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("a description has the weights of the model that runs") {
+  const Json config = tiny_config("LlamaForCausalLM");
+  const auto described = model::describe_language_model("LlamaForCausalLM", config);
+  REQUIRE(described);
+  CHECK(elements(*described) == elements(model::make_model_spec(config)));
+  CHECK_FALSE(model::describe_language_model("WombatForCausalLM", config));
+}
+
+TEST_CASE("what no weight depends on refuses a run, not a description") {
+  for (const auto& [key, value] :
+       std::map<std::string, Json>{{"hidden_act", "snake"},
+                                   {"rms_norm_eps", -1},
+                                   {"rope_scaling", {{"rope_type", "spiral"}, {"factor", 2}}}}) {
+    Json config = tiny_config("LlamaForCausalLM");
+    config[key] = value;
+    INFO(key);
+    CHECK_THROWS_AS(model::make_model_spec(config), Error);
+    CHECK(model::describe_language_model("LlamaForCausalLM", config));
+  }
+  Json config = tiny_config("LlamaForCausalLM");
+  config["hidden_size"] = 0;
+  CHECK_THROWS_AS(model::describe_language_model("LlamaForCausalLM", config), Error);
+}
+
+TEST_CASE("of a description's experts the first stands for all") {
+  Json config = tiny_config("MixtralForCausalLM");
+  config["num_local_experts"] = 4096;
+  const auto spec = model::describe_language_model("MixtralForCausalLM", config);
+  REQUIRE(spec);
+  const model::MlpSpec& mlp = spec->layers.front().mlp;
+  CHECK(mlp.experts == 4096);
+  CHECK(spec->weight(mlp.up.weight).parts.size() == 2);
+  CHECK(spec->weight(mlp.down.weight).parts.size() == 1);
+}
+
+TEST_CASE("a stage holds its layers, and of the rest what its class has there") {
+  const Json config = tiny_config("LlamaForCausalLM", {{"num_hidden_layers", 2}});
+  const auto spec = model::describe_language_model("LlamaForCausalLM", config);
+  REQUIRE(spec);
+  const model::StageWeights places(*spec);
+  const auto layers = static_cast<int64_t>(spec->layers.size());
+  const model::StageOfMany first{.layers = {0, 1}, .first = true, .last = false};
+  const model::StageOfMany last{.layers = {1, layers}, .first = false, .last = true};
+  CHECK(places.holds(spec->embedding, first));
+  CHECK(places.holds(spec->embedding, last) == (spec->head == spec->embedding));
+  CHECK_FALSE(places.holds(spec->final_norm.weight, first));
+  CHECK(places.holds(spec->final_norm.weight, last));
+  CHECK(places.holds(spec->layers[0].attention.qkv.weight, first));
+  CHECK_FALSE(places.holds(spec->layers[0].attention.qkv.weight, last));
+}
