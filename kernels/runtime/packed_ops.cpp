@@ -10,12 +10,16 @@ using backend::Segment;
 using backend::View;
 using backend::Weight;
 using backend::cuda::packed_segments;
+using backend::cuda::rewritten_columns;
 
 void CudaBackend::linear_packed(View out, View in, const Weight& weight, const Weight& bias,
                                 model::Activation activation, std::byte* workspace) {
   note_packed(*weight.spec, in.dtype);
   const backend::Segments segments = packed_segments(*weight.spec, weight.dtype, 0);
   PackedInputs inputs(in, workspace, stream());
+  const auto rewritten = static_cast<size_t>(in.rows * rewritten_columns(*weight.spec));
+  std::byte* const behind = workspace + rewritten * dtype_size(in.dtype);
+  inputs.of_ranks(share_most(in, weight, behind, stream()));
   for (const backend::Segment& segment : segments.parts) {
     const View columns = out.slice_columns(segment.first_row, segment.part->rows());
     Weight own_bias = bias;

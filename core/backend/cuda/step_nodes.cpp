@@ -36,12 +36,14 @@ bool is_shared(const model::ModelSpec& spec) {
 }
 
 /// Sums and columns of tensor-parallel ranks, each in pieces: a mixer has up to three, an MLP one.
+/// What is largest of rounded inputs is found and told before each.
 int64_t rank_nodes(const model::ModelSpec& spec) {
   constexpr int64_t kOfLayer = 4, kOfModel = 3, kRows = 1024, kLogitsRows = 256;
   const auto pieces = [](int64_t numbers) {
     return cuda::rank_pieces(static_cast<size_t>(numbers) * sizeof(float));
   };
   return pieces(kRows * spec.hidden_size) * (kOfLayer * std::ssize(spec.layers) + kOfModel) +
+         2 * kOfLayer * std::ssize(spec.layers) +
          (kRows / kLogitsRows) * (pieces(kLogitsRows * spec.vocab_size) + 1);
 }
 
