@@ -1,6 +1,7 @@
 // What ranks that share the inputs of a product with rounded inputs need to know of each other's.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "model/model_spec.h"
@@ -16,5 +17,10 @@ struct RowMaxima {
 
   explicit RowMaxima(const model::WeightSpec& spec);
 };
+
+/// Room for what is told of so many rows.
+inline size_t maxima_bytes(int64_t rows, const model::WeightSpec& spec) {
+  return static_cast<size_t>(rows * RowMaxima(spec).count) * sizeof(float);
+}
 
 }  // namespace plimsoll::backend

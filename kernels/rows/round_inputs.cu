@@ -138,6 +138,22 @@ __device__ const V* further(const V* from, int64_t bytes) {
   return reinterpret_cast<const V*>(reinterpret_cast<const char*>(from) + bytes);
 }
 
+/// What is largest in a row, or in each of its groups: as ranks have told it, or found here.
+template <typename T>
+__device__ const float* most_of(const RoundInputs& op, const T* row, int64_t place, int64_t group,
+                                float* reduce) {
+  float* own = reduce + kReduceFloats;
+  if (op.most != nullptr) return op.most + place * op.most_count;
+  if (group == 0) return own;
+  if (op.rounding == InputRounding::int8_zeros) {
+    find_range(row, op.in.columns, own, reduce);
+  } else {
+    find_largest(row, op.in.columns, group, 0, own, reduce);
+  }
+  __syncthreads();
+  return own;
+}
+
 /// A block per row; `group`: inputs that are rounded together, 0: each by itself.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
@@ -158,15 +174,7 @@ __global__ void __launch_bounds__(kThreads)
   const T* row = static_cast<const T*>(op.in.data) + from * op.in.stride;
   T* out = static_cast<T*>(op.out.data) + place * op.out.stride;
   float* reduce = shared_array<float>();
-  float* own = reduce + kReduceFloats;
-  const bool finds = group > 0 && op.most == nullptr;
-  const float* most = finds ? own : op.most + place * op.most_count;
-  if (finds && op.rounding == InputRounding::int8_zeros) {
-    find_range(row, op.in.columns, own, reduce);
-  } else if (finds) {
-    find_largest(row, op.in.columns, group, 0, own, reduce);
-  }
-  if (finds) __syncthreads();
+  const float* most = most_of(op, row, place, group, reduce);
   for (int64_t j = threadIdx.x; j < op.out.columns; j += kThreads) {
     const int64_t column = order != nullptr ? order[j] : j;
     float x = column < 0 ? 0.f : to_float(row[column]);
@@ -174,6 +182,25 @@ __global__ void __launch_bounds__(kThreads)
       x = Step(op.rounding, group > 0 ? most + (op.lead + column) / group : nullptr, scale)
               .round(op.rounding, x);
     out[j] = from_float<T>(x);
+  }
+}
+
+/// A block per row.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    quantise_rows_kernel(const __grid_constant__ RoundInputs op, int64_t group, Fp8Rows to) {
+  wait_for_previous();
+  start_next();
+  const int64_t place = blockIdx.x, columns = op.in.columns;
+  const T* row = static_cast<const T*>(op.in.data) + place * op.in.stride;
+  const float* most = most_of(op, row, place, group, shared_array<float>());
+  const int64_t width = group > 0 ? group : columns;
+  auto* codes = reinterpret_cast<__nv_fp8_e4m3*>(to.codes) + place * columns;
+  for (int64_t j = threadIdx.x; j < columns; j += kThreads) {
+    const int64_t number = (op.lead + j) / width;
+    const Step step(op.rounding, most + number, op.scale);
+    codes[j] = from_float<__nv_fp8_e4m3>(to_float(row[j]) * step.inverse);
+    if (j == 0 || j % width == 0) to.scales[j / width * gridDim.x + place] = step.scale;
   }
 }
 
@@ -205,20 +232,46 @@ void find_most(const FindMost& op, cudaStream_t stream) {
   });
 }
 
+namespace {
+
+/// Inputs that are rounded together; 0: each by itself.
+int64_t group_of(const RoundInputs& op) {
+  const int64_t group = model::rounded_together(op.rounding);
+  if (group > 1) return group;
+  return model::rounds_by_row(op.rounding) ? op.in.columns : 0;
+}
+
+/// For what is found in a row.
+size_t shared_bytes_of(const RoundInputs& op) {
+  const int64_t group = group_of(op);
+  const int64_t groups = group > 0 ? divide_up(op.in.columns, group) : 0;
+  const int64_t found = std::max<int64_t>(groups, 2);  // of int8_zeros the row's range
+  return static_cast<size_t>(kReduceFloats + found) * sizeof(float);
+}
+
+}  // namespace
+
+void quantise_rows(const RoundInputs& op, const Fp8Rows& to, cudaStream_t stream) {
+  with_activation_type(op.in.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    launch({.grid = dim3(static_cast<unsigned>(op.in.rows)),
+            .block = dim3(kThreads),
+            .shared_bytes = shared_bytes_of(op),
+            .stream = stream},
+           "quantise_rows", quantise_rows_kernel<T>, op, group_of(op), to);
+  });
+}
+
 void round_inputs(const RoundInputs& op, cudaStream_t stream) {
   if (op.in.dtype != op.out.dtype)
     throw std::logic_error("round_inputs: in and out differ in type");
-  int64_t group = model::rounded_together(op.rounding);
-  if (group == 1) group = model::rounds_by_row(op.rounding) ? op.in.columns : 0;
-  const int64_t groups = group > 0 ? divide_up(op.in.columns, group) : 0;
-  const int64_t found = std::max<int64_t>(groups, 2);  // of int8_zeros the row's range
   with_activation_type(op.in.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     launch({.grid = dim3(static_cast<unsigned>(op.out.rows)),
             .block = dim3(kThreads),
-            .shared_bytes = static_cast<size_t>(kReduceFloats + found) * sizeof(float),
+            .shared_bytes = shared_bytes_of(op),
             .stream = stream},
-           "round_inputs", round_inputs_kernel<T>, op, group);
+           "round_inputs", round_inputs_kernel<T>, op, group_of(op));
   });
 }
 

@@ -33,6 +33,14 @@ struct RoundInputs {
 };
 void round_inputs(const RoundInputs& op, cudaStream_t stream);
 
+/// Rows as codes of float8 and the scales that they are multiplied by: of group g and row r at [g *
+/// rows + r]. Of roundings to float8 alone, without slots or an order; `op.out` is not looked at.
+struct Fp8Rows {
+  unsigned char* codes = nullptr;  // [R, k]
+  float* scales = nullptr;         // [groups, R]
+};
+void quantise_rows(const RoundInputs& op, const Fp8Rows& to, cudaStream_t stream);
+
 /// The largest of each group of a row, without signs; 0 of groups that have nothing here. Of
 /// `range` the row's largest number and its least one negated. (backend::RowMaxima)
 struct FindMost {

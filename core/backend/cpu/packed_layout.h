@@ -9,7 +9,6 @@
 #include "backend/cpu/layout.h"
 #include "backend/cpu/round_inputs.h"
 #include "backend/packed_segments.h"
-#include "backend/row_maxima.h"
 
 namespace plimsoll::backend {
 
