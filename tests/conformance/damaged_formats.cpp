@@ -60,6 +60,7 @@ constexpr std::array kEndings = {
     ".input_zero_point",
     ".input_global_scale",
     "_weight_scale",
+    "_weight_scale_2",
     "_scale_inv",
     "_input_scale",
     "_proj_scale",

@@ -34,6 +34,8 @@ inline constexpr const char* kInt8 =
 inline constexpr const char* kFp8Blocks =
     R"({"quant_method": "fp8", "weight_block_size": [128, 128],
   "activation_scheme": "dynamic"})";
+inline constexpr const char* kModelOptNvfp4 = R"({"quant_method": "modelopt",
+  "quant_algo": "NVFP4", "group_size": 16, "exclude_modules": ["lm_head"]})";
 inline constexpr const char* kModelOpt = R"({"quant_method": "modelopt", "quant_algo": "FP8",
   "exclude_modules": ["lm_head"]})";
 
@@ -111,6 +113,7 @@ inline const Row kRows[] = {
      Experts::stacked},
     {"fp8 by expert, experts in one tensor", "models/qwen3_moe", kModelOpt, stacked_tensors,
      Experts::stacked},
+    {"NVFP4, experts in one tensor", "models/qwen3_moe", kModelOptNvfp4, nvfp4, Experts::stacked},
     {"fp8 in blocks, stacks", "more_models/qwen3_5_moe", kFp8Blocks, stacked_blocks},
     {"fp8 by channel, stacks that are turned", "more_models/llama4", kFbgemm, turned_channels,
      Experts::turned},

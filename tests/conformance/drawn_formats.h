@@ -201,25 +201,33 @@ inline Stored packed_4_bits(const Matrix& m, Files& to) {
   to.add(m.module + ".weight_scale", DType::f16, {m.rows, m.columns / 32}, halves);
   return s;
 }
-/// ModelOpt's.
+/// ModelOpt's; of a stack `weight_scale_2` of each expert, and one scale for the inputs of all.
 inline Stored nvfp4(const Matrix& m, Files& to) {
   Stored s;
-  const float second =
-      scale_of(m.values.data(), std::ssize(m.values)) / 6;  // the largest scale is 448
-  for (size_t at = 0; at < m.values.size(); at += 16) {
-    const float most = scale_of(m.values.data() + at, 16) * kLargestE4m3;
-    s.bytes.push_back(std::max<uint8_t>(float_to_e4m3(most / 6 / second), 1));
-    const double scale = double{e4m3_to_float(s.bytes.back())} * double{second};
-    for (size_t i = at; i < at + 16; ++i) {
-      const uint8_t code = nearest_e2m1(double{m.values[i]} / scale);
+  const int64_t all = m.rows * m.columns;
+  for (int64_t at = 0; at < m.count * all; at += 16) {
+    const float* const values = m.values.data() + at;
+    // The largest scale of a matrix is 448.
+    if (at % all == 0) s.scales.push_back(scale_of(values, all) / 6);
+    const float most = scale_of(values, 16) * kLargestE4m3;
+    s.bytes.push_back(std::max<uint8_t>(float_to_e4m3(most / 6 / s.scales.back()), 1));
+    const double scale = double{e4m3_to_float(s.bytes.back())} * double{s.scales.back()};
+    for (int64_t i = 0; i < 16; ++i) {
+      const uint8_t code = nearest_e2m1(double{values[i]} / scale);
       s.codes.push_back(code);
       s.numbers.push_back(kE2m1[code & 7] * scale * (code > 7 ? -1 : 1));
     }
   }
-  to.add(m.module + ".weight", DType::u8, {m.rows, m.columns / 2}, in_pairs(s.codes));
-  to.add(m.module + ".weight_scale", DType::f8_e4m3, {m.rows, m.columns / 16}, s.bytes);
-  to.add_one(m.module + ".weight_scale_2", second);
-  to.add_one(m.module + ".input_scale", 0.01f);
+  const bool one = m.count == 1;
+  const auto shape = [&](int64_t columns) {
+    return one ? std::vector{m.rows, columns} : std::vector{m.count, m.rows, columns};
+  };
+  const std::string beside = m.module + (one ? "." : "_");
+  to.add(m.module + (one ? ".weight" : ""), DType::u8, shape(m.columns / 2), in_pairs(s.codes));
+  to.add(beside + "weight_scale", DType::f8_e4m3, shape(m.columns / 16), s.bytes);
+  to.add(beside + "weight_scale_2", DType::f32, one ? std::vector<int64_t>{} : std::vector{m.count},
+         s.scales);
+  to.add_one(beside + "input_scale", 0.01f);
   return s;
 }
 /// transformers' fp8: experts in one tensor, a grid of scales for each.

@@ -52,6 +52,20 @@ void check_plan(const test::Scratch& scratch, const std::string& activations) {
   }
 }
 
+/// What `shard` cuts says the same; what it does not is refused, with the reason.
+void check_shards(const test::Scratch& scratch, const std::string& expected) {
+  const Outcome shard = shell(scratch, "plimsoll shard stored -q -o out -tp 2");
+  INFO(shard.err);
+  if (shard.status == 0) {
+    const Outcome sharded = run(scratch, "out", " --load-format sharded_state");
+    INFO(sharded.err);
+    CHECK(sharded.out == expected);
+    return;
+  }
+  CHECK((shard.status == 2 || shard.status == 5));
+  fmt::print("not sharded: {}", shard.err);
+}
+
 }  // namespace
 
 TEST_CASE("formats of other tools answer as the numbers that they stand for") {
@@ -85,6 +99,7 @@ TEST_CASE("formats of other tools answer as the numbers that they stand for") {
       INFO(rounded.err);
       REQUIRE(rounded.status == 0);
       check_plan(scratch, "on");
+      check_shards(scratch, rounded.out);
       for (const char* width : {" -tp 2", " -tp 2 -pp 2"}) {
         const Outcome ranks = run(scratch, "stored", width);
         INFO(ranks.err);

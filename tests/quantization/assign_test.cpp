@@ -67,7 +67,10 @@ namespace {
 
 /// The first output projection of a Llama by a configuration alone.
 model::Packing packing(const Json& settings, Activations activations = Activations::rounded) {
-  const Json config = testing::tiny_config("LlamaForCausalLM", {{"quantization_config", settings}});
+  const Json config = testing::tiny_config("LlamaForCausalLM", {{"quantization_config", settings},
+                                                                {"hidden_size", 64},
+                                                                {"intermediate_size", 64},
+                                                                {"head_dim", 16}});
   model::ModelSpec spec = model::make_model_spec(config);
   assign_packings(config, nullptr, activations, spec);
   const auto& packed = spec.weight(spec.layers[0].attention.out.weight).parts[0].packing;
