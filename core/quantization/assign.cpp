@@ -25,7 +25,8 @@ ModuleName module_name(const std::string& module) {
   const size_t dot = name.rfind('.');
   return {.path = dot == std::string::npos ? "" : name.substr(0, dot),
           .leaf = name.substr(dot + 1),
-          .shards = {}};
+          .shards = {},
+          .stored = module};
 }
 
 InputRounding input_rounding(const WeightScheme& scheme) {

@@ -39,7 +39,8 @@ const char* inputs_not_run(const ConfigView& inputs, bool of_packed, bool in_blo
     return "bits that are not 8 (input_activations: num_bits)";
   const std::string strategy = inputs.text({"strategy"}, "tensor");
   if (of_packed) {
-    if (strategy == "token" && inputs.flag({"dynamic"}, false)) return nullptr;
+    const bool local = inputs.is_text("dynamic");  // for groups of inputs
+    if (strategy == "token" && !local && inputs.flag({"dynamic"}, false)) return nullptr;
     return "8 bits by scales that are not each token's (input_activations: strategy, dynamic)";
   }
   const bool in_groups = strategy == "group" || strategy == "tensor_group";

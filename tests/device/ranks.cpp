@@ -12,6 +12,7 @@
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
 #include "kernels/runtime/device.h"
+#include "quantization/online.h"
 
 #ifdef PLIMSOLL_EMULATION
 #include "emulation/card.h"
@@ -155,6 +156,10 @@ TEST_CASE("ranks of devices round their inputs by what is largest in all of a ro
   using enum quantization::Activations;
   check_golden("quantized/llama_w8a8_int8", {.tensor = 2}, true, rounded);
   check_golden("quantized/llama_fp8_block", {.tensor = 2}, false, rounded);  // which cut groups
+  TinyModel mixture("qwen3_moe");
+  model::ModelSpec spec = mixture.spec();
+  quantization::assign_online("fp8", rounded, spec);
+  check_width(spec, mixture.reader(), {.tensor = 2}, false);
 }
 
 TEST_CASE("ranks of devices have some of a mixture's experts whole") {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "model/config.h"
 #include "model/tiny_config.h"
+#include "quantization/config.h"
 
 using namespace plimsoll;
 using namespace plimsoll::quantization;
@@ -153,4 +154,21 @@ TEST_CASE("what inputs of 8-bit and 4-bit floats are not rounded to is refused")
 TEST_CASE("an upper bound of inputs that is none is refused") {
   const Json settings = {{"quant_method", "fbgemm_fp8"}, {"activation_scale_ub", 0}};
   CHECK_THROWS_WITH(packing(settings), Contains("activation_scale_ub"));
+}
+
+TEST_CASE("patterns may speak of a module by all that it is called in the checkpoint") {
+  const auto format_of = [](const char* ignored, const char* module) {
+    Json settings = compressed(eight_bits("float", "channel"), by_token("float"));
+    settings["ignore"] = {ignored};
+    const Quantization schemes(ConfigView(settings, "quantization_config"));
+    return schemes
+        .stored({.path = "layers.3.mlp", .leaf = "down_proj", .shards = {}, .stored = module})
+        .format;
+  };
+  constexpr const char* kModule = "model.language_model.layers.3.mlp.down_proj";
+  CHECK(format_of("re:model\\.language_model\\.layers\\.3\\..*", kModule) == WeightFormat::plain);
+  CHECK(format_of("re:.*language_model.*down_proj$", kModule) == WeightFormat::plain);
+  CHECK(format_of("re:model\\.layers\\.3\\..*", kModule) == WeightFormat::plain);
+  CHECK(format_of("re:language_model\\.layers\\.3\\..*", kModule) == WeightFormat::fp8);
+  CHECK(format_of("model.language_model.layers.3.mlp.down_proj", kModule) == WeightFormat::plain);
 }
