@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "checkpoint/crafted.h"
+#include "like_cases.h"
 
 using namespace plimsoll;
 using checkpoint::MappedFile;
@@ -231,5 +232,6 @@ TEST_CASE("a hundred thousand tensors open quickly") {
   const std::clock_t start = std::clock();
   CHECK(read_header(file).entries.size() == 100000);
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-  CHECK(seconds < (testing::kSanitized ? 12 : 3));  // 0.08 s of processor time; the bound is for sanitizers
+  CHECK(seconds <
+        (testing::kSanitized ? 12 : 3));  // 0.08 s of processor time; the bound is for sanitizers
 }
