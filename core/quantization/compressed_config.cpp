@@ -57,6 +57,17 @@ const char* fp4_inputs_not_run(const ConfigView& inputs, WeightFormat format) {
   return alike ? nullptr : "other numbers than its weights' (input_activations: type, num_bits)";
 }
 
+void set_blocks(const ConfigView& weights, WeightScheme& scheme) {
+  const std::vector<int64_t> block = weights.integers({"block_structure"});
+  const bool usable = block.size() == 2 && block[0] > 0 && block[1] > 0;
+  scheme.block_out = usable ? block[0] : 128;
+  scheme.block_in = usable ? block[1] : 128;
+  if (scheme.block_in != 128 && scheme.inputs_not_run == nullptr)
+    scheme.inputs_not_run = kOtherGroups;
+  scheme.check_merged = true;
+  scheme.scales = Scales::block;
+}
+
 /// One group: what its weights are stored as.
 WeightScheme compressed_scheme(const ConfigView& group, const std::string& format) {
   const ConfigView weights = group.child({"weights"});
@@ -96,14 +107,7 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
   scheme.static_input = static_input;
   scheme.whole_inputs = !quantized_inputs;
   if (strategy == "block") {
-    const std::vector<int64_t> block = weights.integers({"block_structure"});
-    const bool usable = block.size() == 2 && block[0] > 0 && block[1] > 0;
-    scheme.block_out = usable ? block[0] : 128;
-    scheme.block_in = usable ? block[1] : 128;
-    if (scheme.block_in != 128 && scheme.inputs_not_run == nullptr)
-      scheme.inputs_not_run = kOtherGroups;
-    scheme.check_merged = true;
-    scheme.scales = Scales::block;
+    set_blocks(weights, scheme);
   } else {
     scheme.scales = strategy == "tensor" ? Scales::tensor : Scales::channel;
   }
