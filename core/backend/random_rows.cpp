@@ -50,7 +50,7 @@ class RandomRows final : public model::PackedRows {
     std::ranges::fill(to.absmax, 0.f);
     to.offset = scale_;
   }
-  [[nodiscard]] float input_scale() const override { return 1; }
+  [[nodiscard]] model::InputScale input_scale() const override { return {1, 0}; }
 
  private:
   void put_scale(std::byte* to) const {

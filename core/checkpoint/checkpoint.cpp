@@ -166,6 +166,14 @@ void Checkpoint::split(const model::StackedTensor& stack) {
   }
 }
 
+void Checkpoint::share(const std::string& name, const std::vector<std::string>& names) {
+  TensorEntry one = impl_->tensors.extract(name).mapped();
+  for (const std::string& other : names) {
+    one.name = other;
+    impl_->tensors.emplace(other, one);
+  }
+}
+
 const std::map<std::string, TensorEntry>& Checkpoint::tensors() const {
   return impl_->tensors;
 }

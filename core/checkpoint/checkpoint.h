@@ -57,6 +57,8 @@ class Checkpoint {
   /// shape [rest] where its first size is their count, else of [first size / count, rest], if the
   /// stack does not say. The count divides the first size.
   void split(const model::StackedTensor& stack);
+  /// Lets a tensor that is there count as one of each of `names` instead.
+  void share(const std::string& name, const std::vector<std::string>& names);
 
  private:
   struct Impl;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,10 +28,59 @@ std::string fused_name(const WeightSpec& weight) {
   return first.substr(0, first.rfind(kExperts) + kExperts.size()) + (down ? down_name : up_name);
 }
 
+/// What stands beside a stack of codes, and how the same is called beside one matrix.
+struct Beside {
+  const char* stack;
+  const char* matrix;
+};
+constexpr std::array kBeside = {
+    Beside{"_scale_inv", "weight_scale_inv"},  // transformers' fp8
+    Beside{"_weight_scale_inv", "weight_scale_inv"},
+    Beside{"_activation_scale", "activation_scale"},
+    Beside{"_scale", "weight_scale"},         // fbgemm_fp8
+    Beside{"_weight_scale", "weight_scale"},  // ModelOpt
+    Beside{"_weight_scale_2", "weight_scale_2"},
+    Beside{"_input_scale", "input_scale"},
+};
+
+bool holds_codes(const TensorEntry& tensor) {
+  return tensor.dtype == DType::f8_e4m3 || tensor.dtype == DType::u8;
+}
+
+/// A stack of codes and what stands beside it, as a quantised matrix `name`[i] of each expert.
+void split_codes(Checkpoint& checkpoint, const std::string& name, int64_t count) {
+  const auto split = [&](const std::string& stack, const char* ending) {
+    const TensorEntry* const found = checkpoint.find(stack);
+    if (found == nullptr) return;
+    const bool of_each = !found->shape.empty() && found->shape.front() == count;
+    if (of_each) {
+      return checkpoint.split({.tensor = stack,
+                               .stored_shape = found->shape,
+                               .count = count,
+                               .name = name,
+                               .ending = fmt::format(".{}", ending)});
+    }
+    if (found->bytes != dtype_size(found->dtype)) {
+      fail(ExitCode::checkpoint_unusable,
+           "tensor \"{}\" in {} has shape {}; expected one of {} experts (from config.json)",
+           shown(stack), found->file->path().string(), shape_text(found->shape), count);
+    }
+    std::vector<std::string> names;
+    for (int64_t i = 0; i < count; ++i) names.push_back(fmt::format("{}[{}].{}", name, i, ending));
+    checkpoint.share(stack, names);
+  };
+  split(name, "weight");
+  for (const Beside& beside : kBeside) split(name + beside.stack, beside.matrix);
+}
+
 void split_stacks(Checkpoint& checkpoint, const model::ModelSpec& spec) {
   for (const model::StackedTensor& stack : spec.stacked_tensors) {
     const TensorEntry* const found = checkpoint.find(stack.tensor);
     if (found == nullptr) continue;  // the reader says what is missing
+    if (stack.name.empty() && stack.stored_shape.size() == 3 && holds_codes(*found)) {
+      split_codes(checkpoint, stack.tensor, stack.count);
+      continue;
+    }
     if (found->shape != stack.stored_shape) {
       fail(ExitCode::checkpoint_unusable,
            "tensor \"{}\" in {} has shape {}; expected {} (from config.json)", shown(stack.tensor),
@@ -68,6 +118,28 @@ void take_apart(const Checkpoint& checkpoint, WeightSpec& weight) {
   }
 }
 
+/// Parts of a stack that split_codes() has split.
+void take_codes(const Checkpoint& checkpoint, WeightSpec& weight) {
+  if (weight.is_vector() || weight.rows_in_turn) return;
+  const std::string& first = weight.parts.front().tensor;
+  if (!first.ends_with("[0]") || checkpoint.find(first + ".weight") == nullptr) return;
+  for (Part& part : weight.parts) part.tensor += ".weight";
+}
+
+/// Of a weight whose experts are called one by one: gate and up lie one under the other.
+void take_fused_codes(Checkpoint& checkpoint, const std::string& name, WeightSpec& weight) {
+  split_codes(checkpoint, name, weight.matrices());
+  const size_t each = weight.parts.size() / static_cast<size_t>(weight.matrices());
+  for (size_t i = 0; i < weight.parts.size(); ++i) {
+    const int64_t rows = weight.parts[i].rows();
+    weight.parts[i] = {.tensor = fmt::format("{}[{}].weight", name, i / each),
+                       .stored_shape = {weight.rows(), weight.columns()},
+                       .first_row = static_cast<int64_t>(i % each) * rows,
+                       .block_rows = rows,
+                       .block_stride = rows};
+  }
+}
+
 }  // namespace
 
 void settle_fused_experts(Checkpoint& checkpoint, model::ModelSpec& spec) {
@@ -75,9 +147,14 @@ void settle_fused_experts(Checkpoint& checkpoint, model::ModelSpec& spec) {
   for (WeightSpec& weight : spec.weights) {
     if (weight.use != model::WeightUse::experts) continue;
     take_apart(checkpoint, weight);
+    take_codes(checkpoint, weight);
     const std::string name = fused_name(weight);
     const TensorEntry* const fused = checkpoint.find(name);
     if (fused == nullptr || checkpoint.find(weight.parts.front().tensor) != nullptr) continue;
+    if (holds_codes(*fused) && fused->shape.size() == 3) {
+      take_fused_codes(checkpoint, name, weight);
+      continue;
+    }
     // Of another shape than the config's: the reader says so.
     std::vector<int64_t> stored = weight.shape;
     if (fused->shape == stored) {

@@ -44,7 +44,7 @@ class PartRows final : public model::PackedRows {
     stored_->nested(to);
     if (block_.rows > 0) to.first += part_.run_at(block_.row).first * to.stride;
   }
-  [[nodiscard]] float input_scale() const override { return stored_->input_scale(); }
+  [[nodiscard]] model::InputScale input_scale() const override { return stored_->input_scale(); }
   [[nodiscard]] int64_t first_input() const override { return stored_->first_input(); }
 
  private:

@@ -249,7 +249,7 @@ uint64_t WeightReader::stored_bytes(const WeightSpec& weight, size_t index) cons
     const TensorEntry* const from = find_tensor(*checkpoint_, *spec_, module + ending);
     if (from != nullptr) bytes += from->bytes;
   }
-  const int64_t rows = part.stored_shape.empty() ? part.rows() : part.stored_shape.front();
+  const int64_t rows = part.stored_shape.empty() ? part.rows() : part.stored_rows();
   return bytes * static_cast<uint64_t>(part.rows()) /
          static_cast<uint64_t>(std::max(rows, part.rows()));
 }

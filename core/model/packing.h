@@ -56,10 +56,12 @@ enum class InputRounding : uint8_t {
   int8_token,   // amax / 127 of each row
   int8_zeros,   // a 255th of what lies between the least and the largest of each row; a zero point
   int8_static,  // by the checkpoint's input_scale
-  fp8_token,    // amax / 448 of each row
-  fp8_group,    // of each 128 inputs of a row
-  fp8_static,   // by the checkpoint's input_scale
-  nvfp4_group,  // e2m1 by a float8 scale of each 16 inputs, below the checkpoint's scale
+  int8_static_zeros,  // and its input_zero_point
+  fp8_token,          // amax / 448 of each row
+  fp8_bounded,        // amax stays below a number of the configuration's (fbgemm_fp8)
+  fp8_group,          // of each 128 inputs of a row
+  fp8_static,         // by the checkpoint's input_scale
+  nvfp4_group,        // e2m1 by a float8 scale of each 16 inputs, below the checkpoint's scale
 };
 
 /// Inputs of a row that a rounding takes together, one after the other; 1: each by itself, or all.
@@ -71,7 +73,7 @@ constexpr int64_t rounded_together(InputRounding rounding) {
 /// Whether a rounding goes by the largest of all inputs of a row, or by the least too.
 constexpr bool rounds_by_row(InputRounding rounding) {
   return rounding == InputRounding::int8_token || rounding == InputRounding::int8_zeros ||
-         rounding == InputRounding::fp8_token;
+         rounding == InputRounding::fp8_token || rounding == InputRounding::fp8_bounded;
 }
 
 /// Inputs whose codes of so many bits fill whole words of 32.
@@ -84,9 +86,18 @@ struct Inputs {
   int64_t first = 0, count = 0;
 };
 
-/// Whether a rounding goes by a scale of the checkpoint's.
+/// What the checkpoint says of the inputs of a product.
+struct InputScale {
+  float scale = 0;  // of nvfp4_group its inverse; of fp8_bounded what amax stays below
+  float zero = 0;   // of int8_static_zeros: the code of 0
+
+  bool operator==(const InputScale&) const = default;
+};
+
+/// Whether a rounding goes by that.
 constexpr bool has_input_scale(InputRounding rounding) {
-  return rounding == InputRounding::int8_static || rounding == InputRounding::fp8_static ||
+  return rounding == InputRounding::int8_static || rounding == InputRounding::int8_static_zeros ||
+         rounding == InputRounding::fp8_static || rounding == InputRounding::fp8_bounded ||
          rounding == InputRounding::nvfp4_group;
 }
 
@@ -105,6 +116,7 @@ struct Packing {
   int64_t block_outputs = 1;
   int64_t block_inputs = 0;
   InputRounding inputs = InputRounding::none;
+  float most_input = 0;  // of InputRounding::fp8_bounded
   /// Of a rank's share of the inputs: how many of its first group lie before it, at most.
   int64_t lead = 0;
 
@@ -150,8 +162,8 @@ class PackedRows {
   virtual void table(std::span<float, 16> to) const = 0;
   /// Blocks that NestedScales::absmax has, and their filling.
   virtual void nested(NestedScales& to) const = 0;
-  /// The scale that inputs are rounded by (InputRounding::fp8_static, nvfp4_group).
-  [[nodiscard]] virtual float input_scale() const = 0;
+  /// What inputs are rounded by (has_input_scale()).
+  [[nodiscard]] virtual InputScale input_scale() const = 0;
 };
 
 }  // namespace plimsoll::model

@@ -25,7 +25,8 @@ ModuleName module_name(const std::string& module) {
   const size_t dot = name.rfind('.');
   return {.path = dot == std::string::npos ? "" : name.substr(0, dot),
           .leaf = name.substr(dot + 1),
-          .shards = {}};
+          .shards = {},
+          .stored = module};
 }
 
 InputRounding input_rounding(const WeightScheme& scheme) {
@@ -35,6 +36,8 @@ InputRounding input_rounding(const WeightScheme& scheme) {
       return InputRounding::int8_token;
     case TokenInputs::int8_zeros:
       return InputRounding::int8_zeros;
+    case TokenInputs::int8_static_zeros:
+      return InputRounding::int8_static_zeros;
     case TokenInputs::fp8:
       return InputRounding::fp8_token;
     case TokenInputs::by_format:
@@ -45,6 +48,7 @@ InputRounding input_rounding(const WeightScheme& scheme) {
       return scheme.static_input ? InputRounding::int8_static : InputRounding::int8_token;
     case WeightFormat::fp8:
       if (scheme.scales == Scales::block) return InputRounding::fp8_group;
+      if (scheme.most_input > 0) return InputRounding::fp8_bounded;
       return scheme.static_input ? InputRounding::fp8_static : InputRounding::fp8_token;
     case WeightFormat::nvfp4:
       return InputRounding::nvfp4_group;
@@ -79,7 +83,9 @@ class Assignment {
   }
 
   void assign(model::WeightId id, const WeightSpec& weight, Part& part) const {
-    if (!part.tensor.ends_with(kWeight)) return;
+    // By the configuration alone a stack of plain experts stands for one of quantised ones.
+    const bool of_stack = !find_ && part.tensor.ends_with("]");
+    if (!of_stack && !part.tensor.ends_with(kWeight)) return;
     const StoredMatrix matrix = stored_matrix(weight, part, find_);
     pack(part, matrix, scheme_of(id, matrix));
   }
@@ -96,31 +102,34 @@ class Assignment {
 
   void pack(Part& part, const StoredMatrix& matrix, const WeightScheme& scheme) const {
     if (scheme.plain()) return;
-    if (part.transposed) {
-      fail(ExitCode::checkpoint_unusable,
-           "{}: quantised and stored transposed, which is not run; use the unquantised model",
-           matrix.module);
-    }
     part.packing = packing_of(scheme, matrix);
+    if (find_ && part.transposed && !is_run_transposed(part.packing->format)) {
+      fail(ExitCode::checkpoint_unusable,
+           "{}: quantised and stored transposed, which is not run of {}; use the unquantised model",
+           matrix.module, format_name(part.packing->format));
+    }
     // Of rows that do not lie together a nested scale's block follows from no row number.
     const bool together = part.block_count == 1 && part.order == model::RowOrder::stored;
     if (part.packing->scale == model::ScaleType::nested && !together)
       part.packing->scale = model::ScaleType::f32;
     const bool rounded = activations_ == Activations::rounded;
-    if (rounded && scheme.inputs_not_run != nullptr) {
+    if (rounded && !scheme.whole_inputs && scheme.inputs_not_run != nullptr) {
       fail(ExitCode::checkpoint_unusable,
            "{}: its inputs are rounded to {}, which is not run; --quantized-activations off "
            "computes from whole inputs",
            matrix.module, scheme.inputs_not_run);
     }
     part.packing->inputs = rounded ? input_rounding(scheme) : InputRounding::none;
+    if (part.packing->inputs == InputRounding::fp8_bounded)
+      part.packing->most_input = scheme.most_input;
   }
 
   /// By the configuration, on which the tensors have the last word.
   [[nodiscard]] WeightScheme scheme_of(model::WeightId id, const StoredMatrix& matrix) const {
     const bool expert = spec_.weight(id).use == model::WeightUse::experts;
+    const std::optional<WeightScheme>& of_experts = schemes_.expert_scheme();
     const WeightScheme stated =
-        expert && schemes_.expert_scheme() ? *schemes_.expert_scheme() : stated_scheme(id, matrix);
+        expert && of_experts && !of_experts->plain() ? *of_experts : stated_scheme(id, matrix);
     if (!find_) return stated;
     const bool codes = holds_codes(matrix.find);
     if (!codes) return matrix.find("weight") ? WeightScheme{} : stated;
@@ -129,14 +138,14 @@ class Assignment {
 
   /// "mlp.gate" among the names of what is left whole is not meant for "mlp.gate_proj".
   [[nodiscard]] WeightScheme scheme_of_codes(const StoredMatrix& matrix) const {
-    const WeightScheme linear = schemes_.linear(module_name(matrix.module));
+    const WeightScheme linear = schemes_.stored(module_name(matrix.module));
     return linear.plain() ? schemes_.usual() : linear;
   }
 
   [[nodiscard]] WeightScheme stated_scheme(model::WeightId id, const StoredMatrix& matrix) const {
     const ModuleName name = module_name(matrix.module);
     if (id == spec_.head) return schemes_.lm_head(name);
-    return spec_.is_router(id) ? WeightScheme{} : schemes_.linear(name);
+    return spec_.is_router(id) ? WeightScheme{} : schemes_.stored(name);
   }
 
   /// One offset from expert to expert serves all.
@@ -146,9 +155,10 @@ class Assignment {
     for (size_t i = each; i < weight.parts.size(); ++i) {
       if (weight.parts[i].packing == weight.parts[i % each].packing) continue;
       fail(ExitCode::checkpoint_unusable,
-           "tensor \"{}\": quantised otherwise than the first expert's, which is not run; use the "
-           "unquantised model",
-           weight.parts[i].tensor);
+           "tensor \"{}\": quantised otherwise than the first expert's, \"{}\", which is not run; "
+           "use "
+           "the unquantised model",
+           weight.parts[i].tensor, weight.parts[i % each].tensor);
     }
     for (size_t i = 1; i < each; ++i) {
       if (weight.parts[i].packing.has_value() == weight.parts[0].packing.has_value()) continue;
@@ -217,8 +227,10 @@ const Json* settings_of(const Json& config) {
 
 StoredMatrix stored_matrix(const WeightSpec& weight, const Part& part, const FindStored& find) {
   StoredMatrix matrix;
-  matrix.module = part.tensor.substr(0, part.tensor.size() - kWeight.size());
-  matrix.rows = part.stored_shape.front();
+  const bool named = part.tensor.ends_with(kWeight);
+  matrix.module = part.tensor.substr(0, part.tensor.size() - (named ? kWeight.size() : 0));
+  matrix.rows = part.stored_rows();
+  matrix.transposed = part.transposed;
   matrix.columns = weight.columns();
   matrix.padded_rows = weight.split == model::Split::vocabulary;
   matrix.find = [module = matrix.module, find](const std::string& ending) {
@@ -232,7 +244,7 @@ void assign_packings(const Json& config, const FindStored& find, Activations act
   const Json* const settings = settings_of(config);
   if (settings == nullptr) return;
   const Quantization schemes(ConfigView(*settings, "config.json: quantization_config"));
-  if (schemes.method().empty() || schemes.is_planned_alone()) return;
+  if (schemes.method().empty()) return;
   if (!schemes.online_transform().empty()) {
     fail(ExitCode::checkpoint_unusable,
          "config.json: quantization_config: transform_config: {} is computed at run time, which is "

@@ -19,25 +19,53 @@ bool has_zeros(const ConfigView& inputs) {
   return !is_float(inputs) && !inputs.flag({"symmetric"}, true);
 }
 
+/// Scales are made at run time, if not for a token then "local": for a group of a token's.
+bool is_dynamic(const ConfigView& inputs) {
+  return inputs.is_text("dynamic") || inputs.flag({"dynamic"}, false);
+}
+
 /// What activations that are rounded are rounded to; `of_packed`: beside packed integers.
 TokenInputs token_inputs(const ConfigView& inputs, bool of_packed) {
-  if (has_zeros(inputs)) return TokenInputs::int8_zeros;
+  if (has_zeros(inputs))
+    return is_dynamic(inputs) ? TokenInputs::int8_zeros : TokenInputs::int8_static_zeros;
   if (!of_packed) return TokenInputs::by_format;
   return is_float(inputs) ? TokenInputs::fp8 : TokenInputs::int8;
 }
 
-/// How, where run does not do so; null: it does.
-const char* inputs_not_run(const ConfigView& inputs, bool of_packed) {
-  const bool is_dynamic = !inputs.is_text("dynamic") && inputs.flag({"dynamic"}, false);
-  if (has_zeros(inputs) && !is_dynamic)
-    return "int8 with stored zero points (input_activations: symmetric false, dynamic false)";
-  if (!of_packed) return nullptr;
+/// How activations are rounded, where run does not do so; null: it does. Beside weights of 8 bits
+/// `in_blocks` or not, or beside packed integers.
+const char* inputs_not_run(const ConfigView& inputs, bool of_packed, bool in_blocks) {
   if (inputs.integer({"num_bits"}, 8, kBits) != 8)
     return "bits that are not 8 (input_activations: num_bits)";
-  const bool by_token = inputs.text({"strategy"}, "tensor") == "token";
-  if (!by_token || !is_dynamic)
+  const std::string strategy = inputs.text({"strategy"}, "tensor");
+  if (of_packed) {
+    const bool local = inputs.is_text("dynamic");  // for groups of inputs
+    if (strategy == "token" && !local && inputs.flag({"dynamic"}, false)) return nullptr;
     return "8 bits by scales that are not each token's (input_activations: strategy, dynamic)";
-  return nullptr;
+  }
+  const bool in_groups = strategy == "group" || strategy == "tensor_group";
+  if (!in_groups) return nullptr;
+  if (in_blocks)
+    return inputs.integer({"group_size"}, 128, {-1, 1 << 20}) == 128 ? nullptr : kOtherGroups;
+  return "8 bits by scales of groups of inputs (input_activations: strategy)";
+}
+
+/// The same beside four-bit floats.
+const char* fp4_inputs_not_run(const ConfigView& inputs, WeightFormat format) {
+  if (format == WeightFormat::mxfp4) return "some bits beside weights of MXFP4 (input_activations)";
+  const bool alike = is_float(inputs) && inputs.integer({"num_bits"}, 4, kBits) == 4;
+  return alike ? nullptr : "other numbers than its weights' (input_activations: type, num_bits)";
+}
+
+void set_blocks(const ConfigView& weights, WeightScheme& scheme) {
+  const std::vector<int64_t> block = weights.integers({"block_structure"});
+  const bool usable = block.size() == 2 && block[0] > 0 && block[1] > 0;
+  scheme.block_out = usable ? block[0] : 128;
+  scheme.block_in = usable ? block[1] : 128;
+  if (scheme.block_in != 128 && scheme.inputs_not_run == nullptr)
+    scheme.inputs_not_run = kOtherGroups;
+  scheme.check_merged = true;
+  scheme.scales = Scales::block;
 }
 
 /// One group: what its weights are stored as.
@@ -48,9 +76,7 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
   const bool of_floats = is_float(weights);
   const ConfigView inputs = group.child({"input_activations"});
   const bool quantized_inputs = group.has_child({"input_activations"});
-  // "local": scales of activations for each group, at run time.
-  const bool static_input =
-      quantized_inputs && !inputs.is_text("dynamic") && !inputs.flag({"dynamic"}, false);
+  const bool static_input = quantized_inputs && !is_dynamic(inputs);
   WeightScheme scheme;
   scheme.bits = bits;
   scheme.group = weights.integer({"group_size"}, 0, {-1, 1 << 20});
@@ -61,27 +87,27 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
     scheme.format = scheme.group == 32 ? WeightFormat::mxfp4 : WeightFormat::nvfp4;
     scheme.static_input = quantized_inputs;
     scheme.whole_inputs = !quantized_inputs;
+    if (quantized_inputs) scheme.inputs_not_run = fp4_inputs_not_run(inputs, scheme.format);
     return scheme;
   }
   const bool packed = !of_floats && (bits < 8 || format == "pack-quantized" || !quantized_inputs);
   if (quantized_inputs) {
     scheme.token_inputs = token_inputs(inputs, packed);
-    scheme.inputs_not_run = inputs_not_run(inputs, packed);
+    scheme.inputs_not_run = inputs_not_run(inputs, packed, strategy == "block");
+    if (!packed && is_float(inputs) != of_floats)
+      scheme.inputs_not_run = "numbers of another kind than its weights (input_activations: type)";
   }
   if (packed) {
     scheme.format = WeightFormat::packed;
+    scheme.indexed_inputs = weights.is_text("actorder") ? weights.text({"actorder"}, "") == "group"
+                                                        : weights.flag({"actorder"}, false);
     return scheme;
   }
   scheme.format = of_floats ? WeightFormat::fp8 : WeightFormat::int8;
   scheme.static_input = static_input;
   scheme.whole_inputs = !quantized_inputs;
   if (strategy == "block") {
-    const std::vector<int64_t> block = weights.integers({"block_structure"});
-    const bool usable = block.size() == 2 && block[0] > 0 && block[1] > 0;
-    scheme.block_out = usable ? block[0] : 128;
-    scheme.block_in = usable ? block[1] : 128;
-    scheme.check_merged = true;
-    scheme.scales = Scales::block;
+    set_blocks(weights, scheme);
   } else {
     scheme.scales = strategy == "tensor" ? Scales::tensor : Scales::channel;
   }
@@ -125,7 +151,7 @@ void Quantization::read_compressed(const ConfigView& config) {
     method_ = "mxfp4";
     expert_scheme_ = mxfp4();
     attention_scales_ = false;
-    groups_.clear();
+    experts_alone_ = true;
   }
 }
 

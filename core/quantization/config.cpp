@@ -28,6 +28,8 @@ WeightScheme refined_fp8(int64_t outputs, int64_t inputs) {
 }
 
 constexpr Bounds kBlock{1, 1 << 20};
+/// transformers' default of fbgemm_fp8's activation_scale_ub.
+constexpr double kFbgemmMost = 1200;
 
 /// vLLM's resolution of "auto" from a ModelOpt checkpoint.
 bool modelopt_fp8_kv(const ConfigView& config) {
@@ -76,9 +78,12 @@ Quantization::Quantization(const ConfigView& config) {
   } else if (method_ == "compressed-tensors") {
     read_compressed(config);
   } else if (method_ == "fbgemm_fp8") {
-    planned_alone_ = true;
     base_ = channel_fp8();
     base_.input_bound = true;
+    base_.most_input = static_cast<float>(config.number({"activation_scale_ub"}, kFbgemmMost));
+    if (!(base_.most_input > 0))
+      fail(ExitCode::checkpoint_unusable, "{}: \"activation_scale_ub\" must be a positive number",
+           config.path());
     expert_scheme_ = WeightScheme{};
     ignored_ = NameList(names(config, {"modules_to_not_convert"}), NameMatch::exact);
   } else if (method_ == "quark") {
@@ -252,6 +257,10 @@ bool Quantization::int8_activations() const {
 }
 
 WeightScheme Quantization::linear(const ModuleName& module) const {
+  return experts_alone_ ? WeightScheme{} : stored(module);
+}
+
+WeightScheme Quantization::stored(const ModuleName& module) const {
   if (ignored_.lists(module)) return {};
   if (!by_layer_.empty()) {
     const WeightScheme* scheme = listed_layer(module);
@@ -288,7 +297,7 @@ WeightScheme Quantization::experts(const ModuleName& module) const {
 }
 
 WeightScheme Quantization::lm_head(const ModuleName& module) const {
-  if (!lm_head_ && groups_.empty()) return {};
+  if (experts_alone_ || (!lm_head_ && groups_.empty())) return {};
   if (ignored_.lists(module)) return {};
   if (!groups_.empty()) {
     for (const Group& group : groups_) {

@@ -28,9 +28,10 @@ class Quantization {
   [[nodiscard]] bool is_online() const { return online_; }
   /// Nothing but the method's name is known of the checkpoint's own quantization.
   [[nodiscard]] bool is_assumed() const { return assumed_; }
-  /// Its sizes are known, but `run` does not read its checkpoints.
-  [[nodiscard]] bool is_planned_alone() const { return planned_alone_; }
+  /// What vLLM makes of a module.
   [[nodiscard]] WeightScheme linear(const ModuleName& module) const;
+  /// What the checkpoint states of it, which differs where vLLM has quantised experts alone.
+  [[nodiscard]] WeightScheme stored(const ModuleName& module) const;
   [[nodiscard]] WeightScheme experts(const ModuleName& module) const;
   /// The scheme of an output projection over the vocabulary; plain unless the checkpoint says so.
   [[nodiscard]] WeightScheme lm_head(const ModuleName& module) const;
@@ -81,7 +82,7 @@ class Quantization {
   std::string method_;
   bool online_ = false;
   bool assumed_ = false;
-  bool planned_alone_ = false;
+  bool experts_alone_ = false;
   bool attention_scales_ = false;
   bool latent_attention_scales_ = false;
   bool fp8_kv_cache_ = false;

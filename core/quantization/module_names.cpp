@@ -128,6 +128,8 @@ bool NameList::lists_name(const std::string& name) const {
 bool NameList::lists(const ModuleName& module) const {
   if (entries_ == 0) return false;
   if (lists_name(module.full())) return true;
+  const auto fits = [&](const auto& pattern) { return pattern->matches(module.stored); };
+  if (!module.stored.empty() && std::ranges::any_of(patterns_, fits)) return true;
   if (module.shards.empty()) return false;
   for (size_t i = 0; i < module.shards.size(); ++i) {
     if (!lists_name(module.shard(i))) return false;

@@ -18,6 +18,8 @@ struct ModuleName {
   std::string path;                 // "layers.3.self_attn"
   std::string leaf;                 // "qkv_proj", as vLLM fuses it
   std::vector<std::string> shards;  // {"q_proj", "k_proj", "v_proj"}; empty when nothing is fused
+  /// As the checkpoint has it, wrappers and all, which patterns may speak of; empty: not known.
+  std::string stored{};
 
   [[nodiscard]] std::string full() const { return path.empty() ? leaf : path + "." + leaf; }
   [[nodiscard]] std::string shard(size_t i) const {

@@ -57,7 +57,7 @@ class OnlineRows final : public model::PackedRows {
   void input_groups(int32_t*) const override {}
   void table(std::span<float, 16>) const override {}
   void nested(model::NestedScales&) const override {}
-  [[nodiscard]] float input_scale() const override { return 0; }
+  [[nodiscard]] model::InputScale input_scale() const override { return {}; }
 
  private:
   [[nodiscard]] std::vector<float> floats(int64_t first, int64_t count) const {

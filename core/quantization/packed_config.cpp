@@ -90,7 +90,8 @@ void Quantization::read_rules(const ConfigView& config) {
 
 WeightScheme Quantization::by_rules(const ModuleName& module) const {
   for (const Rule& rule : rules_) {
-    if (rule.names.lists_name(module.full())) return rule.scheme;
+    const ModuleName whole{module.path, module.leaf, {}, module.stored};
+    if (rule.names.lists(whole)) return rule.scheme;
   }
   return base_;
 }

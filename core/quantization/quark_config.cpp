@@ -24,6 +24,7 @@ WeightScheme quark_scheme(const ConfigView& config) {
   if (dtype == "fp4" && how == "per_group" && weights.integer({"group_size"}, 0) == mxfp4().group) {
     WeightScheme scheme = mxfp4();
     scheme.whole_inputs = !rounded;
+    if (rounded) scheme.inputs_not_run = "4 or 8 bits beside weights of MXFP4 (input_tensors)";
     return scheme;
   }
   if (dtype != "fp8_e4m3" || !rounded) refuse(config, dtype, how);
@@ -42,7 +43,6 @@ WeightScheme quark_scheme(const ConfigView& config) {
 
 void Quantization::read_quark(const ConfigView& config) {
   attention_scales_ = true;
-  planned_alone_ = true;
   ignored_ = NameList(config.texts({"exclude"}), NameMatch::regex);
   base_ = quark_scheme(config.child({"global_quant_config"}));
   const ConfigView layers = config.child({"layer_quant_config"});

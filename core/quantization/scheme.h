@@ -19,9 +19,8 @@ enum class WeightFormat : uint8_t {
 
 enum class Scales : uint8_t { tensor, channel, block };
 
-/// To what activations are rounded, a scale for each token, where the format's name does not say
-/// it.
-enum class TokenInputs : uint8_t { by_format, int8, int8_zeros, fp8 };
+/// To what activations are rounded, where the format's name does not say it.
+enum class TokenInputs : uint8_t { by_format, int8, int8_zeros, int8_static_zeros, fp8 };
 
 /// One scheme for one module; what a field means depends on `format`.
 struct WeightScheme {
@@ -35,9 +34,11 @@ struct WeightScheme {
   bool static_input = false;  // a float32 activation scale is stored beside each matrix
   TokenInputs token_inputs = TokenInputs::by_format;
   const char* inputs_not_run = nullptr;  // how activations are rounded, where run does not
-  bool input_bound = false;  // a float32 that activation scales stay below, one for each layer
+  bool input_bound = false;  // a float32 that activation scales stay below, one for each layer,
+  float most_input = 0;      // and what activations do
   bool zero_points = false;
   bool ordered_groups = false;        // gptq's desc_act: every rank holds every group's scale
+  bool indexed_inputs = false;        // packed: the checkpoint has each input's group
   bool refine_expert_blocks = false;  // block scales are refined when a rank's slice cuts a block
   bool check_merged = false;          // fused matrices must begin on a block
   bool whole_inputs = false;          // activations are not quantised
@@ -49,6 +50,9 @@ struct WeightScheme {
 };
 
 // The schemes that several methods have.
+
+/// Of weights in blocks that are not 128 inputs wide: inputs by groups of as many.
+inline constexpr const char* kOtherGroups = "8 bits by groups of inputs that are not 128";
 
 /// One scale for each matrix.
 inline WeightScheme tensor_fp8(bool static_input) {
@@ -64,7 +68,8 @@ inline WeightScheme block_fp8(int64_t outputs, int64_t inputs) {
           .scales = Scales::block,
           .bits = 8,
           .block_out = outputs,
-          .block_in = inputs};
+          .block_in = inputs,
+          .inputs_not_run = inputs == 128 ? nullptr : kOtherGroups};
 }
 /// The OCP's microscaling: an exponent for each 32 inputs.
 inline WeightScheme mxfp4() {

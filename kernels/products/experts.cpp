@@ -23,6 +23,9 @@ void multiply(const Experts& op, const ExpertStack& stack, const View& out, cons
   const backend::Segments segments = packed_segments(*stack.packed, in.dtype, 0);
   PackedInputs inputs(in, op.rewritten, stream);
   inputs.of_slots(slots, slots_per_row);
+  const size_t rewritten = rewritten_bytes(slots.slots, *stack.packed, in.dtype);
+  const backend::Weight weight{.spec = stack.packed, .ranks = stack.ranks};
+  inputs.of_ranks(share_most(in, weight, op.rewritten + rewritten, stream));
   for (const backend::Segment& segment : segments.parts) {
     const PackedPart part = packed_part(*stack.packed, stack.data, segments, segment);
     const PackedTiles tiles = op.one_arrangement ? PackedTiles::many : PackedTiles::by_rows;

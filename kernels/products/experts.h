@@ -87,6 +87,7 @@ void combine_experts(const CombineExperts& op, const Choices& choices, const Exp
 struct ExpertStack {
   const void* data = nullptr;
   const model::WeightSpec* packed = nullptr;  // null: plain
+  backend::InputRanks* ranks = nullptr;       // that have the other inputs of quantised ones
 };
 
 /// out [T, hidden] = sum over chosen experts of weight * (down(act(gate) * up) + bias). `up` is

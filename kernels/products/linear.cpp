@@ -18,6 +18,8 @@ namespace {
 constexpr int kCandidates = 8;  // asked of the heuristic
 constexpr size_t kWeights = 8;  // of one shape, taken in turn so that no cache holds them
 
+constexpr size_t kFp8Alignment = 16;
+
 /// Rows for which `Pinning::single` asks the heuristic; few rows pay a little for it.
 constexpr int64_t kPinnedRows = 256;
 
@@ -118,6 +120,34 @@ std::optional<Fused> Products::run(const View& out, const View& in, const backen
   return fused;
 }
 
+bool Products::run_scaled(const ScaledProduct& op) {
+  if (lt_.version < kScalesSince) return false;
+  const int64_t n = op.out.columns;
+  const View in{const_cast<void*>(op.in), DType::f8_e4m3, op.out.rows, op.k, op.k};
+  const View weight{const_cast<void*>(op.weight), DType::f8_e4m3, n, op.k, op.k};
+  const Key key{.n = n,
+                .k = op.k,
+                .in = DType::f8_e4m3,
+                .out = op.out.dtype,
+                .epilogue = epilogue_of(op.bias != nullptr, Activation::none),
+                .in_alignment = std::min(common_alignment(in), common_alignment(weight)),
+                .out_alignment = common_alignment(op.out),
+                .scaling = op.scaling};
+  if (std::min(key.in_alignment, key.out_alignment) < kFp8Alignment) return false;
+  Product& product = find(key);
+  const Call call{.weight = op.weight,
+                  .in = op.in,
+                  .out = op.out.data,
+                  .bias = op.bias,
+                  .weight_scales = op.weight_scales,
+                  .in_scales = op.in_scales,
+                  .rows = op.out.rows,
+                  .in_stride = op.k,
+                  .out_stride = op.out.stride};
+  const Algorithm* algorithm = look_up(product, call);
+  return algorithm != nullptr && launch(product, *algorithm, call) == CUBLAS_STATUS_SUCCESS;
+}
+
 const Products::Algorithm* Products::look_up(Product& product, const Call& call) {
   product.most_rows = std::max(product.most_rows, call.rows);
   product.bias = call.bias;
@@ -158,6 +188,7 @@ const Products::Algorithm* Products::pin(Product& product, const Call& call) {
 std::vector<std::string> Products::refused() const {
   std::vector<std::string> names;
   for (const auto& product : products_) {
+    if (product->key.scaling != Scaling::none) continue;  // the packed kernel has them then
     const bool hopeless = pinning_ == Pinning::single
                               ? product->asked && product->pinned.empty()
                               : std::ranges::any_of(product->hopeless, std::identity());

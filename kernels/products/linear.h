@@ -42,6 +42,25 @@ enum class Pinning : uint8_t {
   single,   // one algorithm for all row counts, which gave a row the same bits in any batch
 };
 
+/// What numbers of float8 are multiplied by.
+enum class Scaling : uint8_t {
+  none,
+  outer,   // a scale for each row of both
+  groups,  // and each 128 inputs: [k / 128, rows]
+};
+
+/// A product of float8 rows with a float8 matrix, both row-major and aligned to 16 bytes.
+struct ScaledProduct {
+  backend::View out;             // [T, n], of 16 or 32 bits
+  const void* in = nullptr;      // [T, k]
+  const void* weight = nullptr;  // [n, k]
+  int64_t k = 0;
+  const float* in_scales = nullptr;
+  const float* weight_scales = nullptr;
+  Scaling scaling = Scaling::outer;
+  const void* bias = nullptr;  // of out's type, where it has 16 bits; or none
+};
+
 /// "product of bfloat16 with a bfloat16 matrix [4096, 14336]".
 std::string product_name(DType in, DType weight, int64_t n, int64_t k);
 
@@ -68,10 +87,15 @@ class Products {
                                          const backend::Weight& weight, const backend::Weight& bias,
                                          model::Activation activation);
 
+  /// out = (in * in_scales) * (weight * weight_scales)^T + bias. False: cuBLASLt has no algorithm
+  /// for it that had run before the seal, or is older than 12.9; nothing was done.
+  [[nodiscard]] bool run_scaled(const ScaledProduct& op);
+
   /// Tries the candidates of every product that has run, in `scratch` (of the device, at rest). By
   /// rows: by the clock, for all row counts up to `rows` or the most that it ran with. Single: by
   /// the bits of rows alone and among up to 2,048; algorithms that do not keep them are dropped.
-  /// Until then products run the heuristic's first.
+  /// Scaled products keep the heuristic's first, which who calls them tries as a whole. Until then
+  /// products run the heuristic's first.
   void tune(std::span<std::byte> scratch, int64_t rows);
 
   /// Products that have run and have no algorithm for some row count, by name.

@@ -1,5 +1,7 @@
 #include "kernels/products/packed_inputs.h"
 
+#include "backend/row_maxima.h"
+
 namespace plimsoll::kernels {
 
 using model::InputRounding;
@@ -10,6 +12,24 @@ PackedPart packed_part(const model::WeightSpec& spec, const void* data,
           .layout = backend::cuda::PackedMatrix(*segment.part, spec.columns()),
           .data = static_cast<const std::byte*>(data) + segment.offset,
           .matrix_bytes = static_cast<int64_t>(segments.end)};
+}
+
+SharedMost share_most(const View& in, const backend::Weight& weight, std::byte* at,
+                      cudaStream_t stream) {
+  const backend::RowMaxima maxima(*weight.spec);
+  if (weight.ranks == nullptr || maxima.count == 0) return {};
+  const View to{at, DType::f32, in.rows, maxima.count, maxima.count};
+  const int64_t lead = weight.first_input() % maxima.group;
+  const int64_t first = maxima.range ? 0 : weight.first_input() / maxima.group;
+  find_most({.to = to,
+             .in = in,
+             .group = maxima.group,
+             .lead = lead,
+             .first = first,
+             .range = maxima.range},
+            stream);
+  weight.ranks->most(to);
+  return {reinterpret_cast<const float*>(at) + first, maxima.count, lead};
 }
 
 void PackedInputs::of_slots(const ExpertSlots& slots, int64_t slots_per_row) {
@@ -27,7 +47,7 @@ View PackedInputs::rows_for(const PackedPart& part) {
   if (!own && rounding == last_) return rows;
   RoundInputs op{.out = rows, .in = in_, .rounding = rounding};
   if (model::has_input_scale(rounding))
-    op.scale = reinterpret_cast<const float*>(part.data + part.layout.input);
+    op.scale = reinterpret_cast<const model::InputScale*>(part.data + part.layout.input);
   if (part.layout.spread)
     op.order = reinterpret_cast<const int32_t*>(part.data + part.layout.order);
   if (slots_ != nullptr) {
@@ -37,6 +57,9 @@ View PackedInputs::rows_for(const PackedPart& part) {
     op.experts = slots_->experts;
     op.matrix_bytes = part.matrix_bytes;
   }
+  op.most = shared_.most;
+  op.most_count = shared_.count;
+  if (!model::rounds_by_row(rounding)) op.lead = shared_.lead;
   round_inputs(op, stream_);
   last_ = own ? InputRounding::none : rounding;
   return rows;

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include "backend/operands.h"
 #include "kernels/products/packed.h"
 #include "kernels/rows/round_inputs.h"
 
@@ -13,6 +14,15 @@ namespace plimsoll::kernels {
 PackedPart packed_part(const model::WeightSpec& spec, const void* data,
                        const backend::Segments& segments, const backend::Segment& segment);
 
+/// What ranks that have the other inputs of a product have told of theirs.
+struct SharedMost {
+  const float* most = nullptr;  // null: they have nothing that rounding needs
+  int64_t count = 0, lead = 0;  // RoundInputs
+};
+/// Asks them; `at`: room for backend::RowMaxima::count floats a row. All ranks call it.
+SharedMost share_most(const View& in, const backend::Weight& weight, std::byte* at,
+                      cudaStream_t stream);
+
 class PackedInputs {
  public:
   /// `workspace`: rows of backend::cuda::rewritten_columns() of in's type.
@@ -20,6 +30,8 @@ class PackedInputs {
       : in_(in), workspace_(workspace), stream_(stream) {}
   /// The products are of sorted slots, which have a row each when they are rewritten.
   void of_slots(const ExpertSlots& slots, int64_t slots_per_row);
+  /// Others have inputs of the same rows.
+  void of_ranks(const SharedMost& shared) { shared_ = shared; }
   /// Rewrites rows where the part asks for it and the part before did not ask for the same.
   View rows_for(const PackedPart& part);
 
@@ -29,6 +41,7 @@ class PackedInputs {
   cudaStream_t stream_;
   const ExpertSlots* slots_ = nullptr;
   int64_t slots_per_row_ = 0;
+  SharedMost shared_{};
   model::InputRounding last_ = model::InputRounding::none;  // `none`: nothing that others share
 };
 

@@ -16,10 +16,17 @@ inline cudaDataType_t data_type(DType dtype) {
       return CUDA_R_32F;
     case DType::f16:
       return CUDA_R_16F;
+    case DType::f8_e4m3:
+      return CUDA_R_8F_E4M3;
     default:
       return CUDA_R_16BF;
   }
 }
+
+/// CUBLASLT_MATMUL_DESC_A_SCALE_MODE and B's.
+inline constexpr int kScaleModeA = 31, kScaleModeB = 32;
+/// The first cuBLAS that has them.
+inline constexpr size_t kScalesSince = 120900;
 
 /// What a choice depends on, besides rows.
 struct Products::Key {
@@ -30,7 +37,8 @@ struct Products::Key {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   size_t in_alignment = 0;   // bytes; of weight and in
   size_t out_alignment = 0;  // bytes
-  bool alike = false;        // each of several ranks has all of it: what they choose must be alike
+  Scaling scaling = Scaling::none;
+  bool alike = false;  // each of several ranks has all of it: what they choose must be alike
   bool operator==(const Key&) const = default;
 };
 
@@ -45,6 +53,8 @@ struct Products::Call {
   const void* in = nullptr;
   void* out = nullptr;
   const void* bias = nullptr;
+  const float* weight_scales = nullptr;
+  const float* in_scales = nullptr;
   int64_t rows = 0;
   int64_t in_stride = 0;   // elements
   int64_t out_stride = 0;  // elements
@@ -61,6 +71,13 @@ struct Products::Product {
     set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
     set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, key.epilogue);
+    if (key.scaling != Scaling::none) {
+      // CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F, ..._VEC128_32F, which headers have from 12.9
+      // on.
+      const int32_t mode = key.scaling == Scaling::outer ? 3 : 4;
+      set(static_cast<cublasLtMatmulDescAttributes_t>(kScaleModeA), mode);
+      set(static_cast<cublasLtMatmulDescAttributes_t>(kScaleModeB), mode);
+    }
     check(lt.create_layout(&a, in, k, n, key.k), "cublasLtMatrixLayoutCreate");
     check(lt.create_layout(&b, in, k, 1, key.k), "cublasLtMatrixLayoutCreate");
     check(lt.create_layout(&d, out, n, 1, key.n), "cublasLtMatrixLayoutCreate");
@@ -92,6 +109,9 @@ struct Products::Product {
     set(d, CUBLASLT_MATRIX_LAYOUT_COLS, static_cast<uint64_t>(call.rows));
     set(d, CUBLASLT_MATRIX_LAYOUT_LD, call.out_stride);
     if (call.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
+    if (key.scaling == Scaling::none) return;
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, call.weight_scales);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, call.in_scales);
   }
 
   const CublasLt& lt;

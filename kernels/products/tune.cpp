@@ -39,6 +39,7 @@ struct Products::Trial {
 
 void Products::tune(std::span<std::byte> scratch, int64_t rows) {
   for (const auto& product : products_) {
+    if (product->key.scaling != Scaling::none) continue;
     if (pinning_ == Pinning::single) {
       if (!product->proven) prove(*product, scratch);
       continue;

@@ -5,6 +5,7 @@
 #include "kernels/ranks/ranks.h"
 #include "kernels/runtime/dispatch.h"
 #include "kernels/runtime/launch.h"
+#include "kernels/runtime/reduce.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -80,9 +81,9 @@ __device__ void end(const RankAreas& areas, uint32_t call) {
   own->calls = call;
 }
 
-/// (0 + 1) + (2 + 3): place i of all ranks' matrices.
-template <typename T, int N>
-__device__ Pack<T, N> sum_of_all(const RankAreas& areas, uint32_t call, int64_t i) {
+/// (0 + 1) + (2 + 3), where + is `join`: place i of all ranks' matrices.
+template <typename T, int N, typename Join>
+__device__ Pack<T, N> join_all(const RankAreas& areas, uint32_t call, int64_t i, Join join) {
   Pack<T, N> all[kMostRanks];
   for (int rank = 0; rank < kMostRanks; ++rank) {
     if (rank < areas.ranks) all[rank] = matrix_of<Pack<T, N>>(areas, rank, call)[i];
@@ -94,7 +95,8 @@ __device__ Pack<T, N> sum_of_all(const RankAreas& areas, uint32_t call, int64_t 
       sums[rank] = rank < areas.ranks ? all[rank].at(j) : 0.f;
     for (int step = 1; step < kMostRanks; step *= 2) {
       if (step >= areas.ranks) break;
-      for (int to = 0; to + step < kMostRanks; to += 2 * step) sums[to] += sums[to + step];
+      for (int to = 0; to + step < kMostRanks; to += 2 * step)
+        sums[to] = join(sums[to], sums[to + step]);
     }
     result.set(j, sums[0]);
   }
@@ -104,10 +106,10 @@ __device__ Pack<T, N> sum_of_all(const RankAreas& areas, uint32_t call, int64_t 
 /// `values` of `count` packs are cut into `shares` (1, or one for each rank) of `share` packs. A
 /// block has the same places of every share, so what it reads the blocks of its number have
 /// written.
-template <typename T, int N>
+template <typename T, int N, typename Join>
 __global__ void __launch_bounds__(kThreads)
-    sum_kernel(Pack<T, N>* values, int64_t count, int64_t share, int shares,
-               const __grid_constant__ RankAreas areas) {
+    join_kernel(Pack<T, N>* values, int64_t count, int64_t share, int shares,
+                const __grid_constant__ RankAreas areas) {
   wait_for_previous();
   const uint32_t call = begin(areas);
   Pack<T, N>* mine = matrix_of<Pack<T, N>>(areas, areas.rank, call);
@@ -119,7 +121,7 @@ __global__ void __launch_bounds__(kThreads)
   meet(areas, 0, call);
   const int64_t own = shares == 1 ? 0 : areas.rank * share;
   for (int64_t i = first; i < share && own + i < count; i += stride) {
-    const Pack<T, N> sum = sum_of_all<T, N>(areas, call, own + i);
+    const Pack<T, N> sum = join_all<T, N>(areas, call, own + i, Join{});
     values[own + i] = sum;
     if (shares > 1) mine[own + i] = sum;  // nobody else reads its places of this share
   }
@@ -178,9 +180,9 @@ void require(const View& view) {
     throw std::logic_error("ranks share a matrix with gaps between its rows");
 }
 
-}  // namespace
-
-void sum_ranks(const View& values, const RankAreas& areas, cudaStream_t stream) {
+/// Made in a tree of pairs by `Join`.
+template <typename Join>
+void join_ranks(const char* name, const View& values, const RankAreas& areas, cudaStream_t stream) {
   require(values);
   with_activation_type(values.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
@@ -199,12 +201,22 @@ void sum_ranks(const View& values, const RankAreas& areas, cudaStream_t stream) 
             launch({.grid = dim3(blocks_for(divide_up<int64_t>(share, kThreads), areas)),
                     .block = dim3(kThreads),
                     .stream = stream},
-                   "sum_ranks", sum_kernel<T, kN>, static_cast<P*>(values.data) + at, count, share,
+                   name, join_kernel<T, kN, Join>, static_cast<P*>(values.data) + at, count, share,
                    shares, areas);
           }
         },
         values);
   });
+}
+
+}  // namespace
+
+void sum_ranks(const View& values, const RankAreas& areas, cudaStream_t stream) {
+  join_ranks<Add>("sum_ranks", values, areas, stream);
+}
+
+void most_ranks(const View& values, const RankAreas& areas, cudaStream_t stream) {
+  join_ranks<Max>("most_ranks", values, areas, stream);
 }
 
 void collect_columns(const RankColumns& op, const RankAreas& areas, cudaStream_t stream) {

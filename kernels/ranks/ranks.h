@@ -29,6 +29,9 @@ struct RankAreas {
 /// gaps.
 void sum_ranks(const backend::View& values, const RankAreas& areas, cudaStream_t stream);
 
+/// values = the largest of all ranks', element by element.
+void most_ranks(const backend::View& values, const RankAreas& areas, cudaStream_t stream);
+
 /// Columns of several ranks that go side by side: those of rank i * alike become columns [i n, (i +
 /// 1) n) of `to`, where it has them.
 struct RankColumns {

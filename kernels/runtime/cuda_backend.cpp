@@ -83,7 +83,8 @@ void CudaBackend::start_launch(const backend::LaunchParts& parts) {
   const size_t product_bytes = backend::product_workspace_bytes(card);
   logits_rows_ = parts.shape.logits_rows;
   const size_t rope_bytes = backend::rope_table_bytes(*parts.shape.spec);
-  products_.set_among_ranks(parts.shape.tensor_ranks > 1);
+  among_ranks_ = parts.shape.tensor_ranks > 1;
+  products_.set_among_ranks(among_ranks_);
   products_.use_workspace(parts.device_workspace.data(), product_bytes);
   ropes_.start(*parts.shape.spec, parts.device_workspace.subspan(product_bytes, rope_bytes),
                stream());
@@ -155,8 +156,9 @@ std::vector<std::string> CudaBackend::notes() const {
 void CudaBackend::tune() {
   const memory::Scope scope(scratch());
   const size_t bytes = scratch().left() / memory::Arena::kAlignment * memory::Arena::kAlignment;
-  products_.tune({static_cast<std::byte*>(scratch().take("product tuning", bytes)), bytes},
-                 logits_rows_);
+  const std::span room(static_cast<std::byte*>(scratch().take("product tuning", bytes)), bytes);
+  products_.tune(room, logits_rows_);
+  fp8_.tune(room);
   stream_.wait();
 }
 

@@ -18,6 +18,7 @@
 #include "backend/cuda/footprint.h"
 #include "backend/device.h"
 #include "kernels/attention/attention.h"
+#include "kernels/products/fp8.h"
 #include "kernels/products/linear.h"
 #include "kernels/products/packed.h"
 #include "kernels/rows/rope_tables.h"
@@ -145,6 +146,8 @@ class CudaBackend final : private BackendParts, public backend::Backend {
                      const backend::Weight& bias, model::Activation activation,
                      std::byte* workspace);
   [[nodiscard]] PackedTiles tiles_of_packed() const;
+  [[nodiscard]] bool may_multiply_fp8(const backend::Weight& weight, const model::Part& part,
+                                      DType in) const;
   void note_packed(const model::WeightSpec& spec, DType in);
   void note_small_linear(const backend::View& in, const backend::Weight& weight);
   void copy_tables(const backend::BatchMeta& batch);
@@ -161,6 +164,8 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   Stream stream_;
   Graphs graphs_;
   Products products_;
+  Fp8Products fp8_{products_, stream_.get()};
+  bool among_ranks_ = false;
   std::span<std::byte> rank_area_;
   int64_t logits_rows_ = 0;                 // of the largest product with the head
   std::array<StepAttention, 3> attention_;  // by Segmentation

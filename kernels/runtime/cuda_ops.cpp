@@ -250,7 +250,7 @@ void CudaBackend::do_experts(View out, View in, const backend::Routing& routing,
   const auto stack = [&](const Weight& weight) {
     if (!weight.spec->is_packed()) return ExpertStack{weight.data};
     note_packed(*weight.spec, in.dtype);
-    return ExpertStack{weight.data, weight.spec};
+    return ExpertStack{weight.data, weight.spec, weight.ranks};
   };
   backend::InputRanks* const ranks = weights.down.ranks;
   const bool leads = ranks == nullptr || ranks->rank() == 0;

@@ -58,7 +58,7 @@ class PartLoader {
       once(layout_.table, std::as_bytes(std::span(table)));
     }
     if (!model::has_input_scale(packing.inputs)) return;
-    const float scale = rows_.input_scale();
+    const model::InputScale scale = rows_.input_scale();
     once(layout_.input, std::as_bytes(std::span(&scale, 1)));
   }
   void load_nested() {

@@ -9,13 +9,19 @@ namespace plimsoll::kernels {
 using backend::Segment;
 using backend::View;
 using backend::Weight;
+using backend::cuda::fp8_offset;
+using backend::cuda::multiplies_fp8;
 using backend::cuda::packed_segments;
+using backend::cuda::rewritten_bytes;
 
 void CudaBackend::linear_packed(View out, View in, const Weight& weight, const Weight& bias,
                                 model::Activation activation, std::byte* workspace) {
   note_packed(*weight.spec, in.dtype);
   const backend::Segments segments = packed_segments(*weight.spec, weight.dtype, 0);
   PackedInputs inputs(in, workspace, stream());
+  std::byte* const behind = workspace + rewritten_bytes(in.rows, *weight.spec, in.dtype);
+  const SharedMost shared = share_most(in, weight, behind, stream());
+  inputs.of_ranks(shared);
   for (const backend::Segment& segment : segments.parts) {
     const View columns = out.slice_columns(segment.first_row, segment.part->rows());
     Weight own_bias = bias;
@@ -32,14 +38,30 @@ void CudaBackend::linear_packed(View out, View in, const Weight& weight, const W
       continue;
     }
     const PackedPart part = packed_part(*weight.spec, weight.data, segments, segment);
+    const Vector own{own_bias.data, own_bias.dtype};
+    const Fp8Linear fp8{.out = columns,
+                        .in = in,
+                        .part = part,
+                        .bias = own,
+                        .activation = activation,
+                        .shared = shared,
+                        .workspace = workspace + fp8_offset(in.rows, *weight.spec, in.dtype)};
+    if (may_multiply_fp8(weight, *segment.part, in.dtype) && fp8_.run(fp8)) continue;
     packed_linear({.out = columns,
                    .in = inputs.rows_for(part),
                    .part = part,
-                   .bias = own_bias ? Vector{own_bias.data, own_bias.dtype} : Vector{},
+                   .bias = own,
                    .activation = activation,
                    .tiles = tiles_of_packed()},
                   stream());
   }
+}
+
+// Where each of several ranks has all of a weight their clocks must not choose: see
+// set_among_ranks.
+bool CudaBackend::may_multiply_fp8(const Weight& weight, const model::Part& part, DType in) const {
+  if (among_ranks_ && weight.spec->ranks == 1) return false;
+  return multiplies_fp8(part, weight.spec->columns(), in, footprint_of_device.card());
 }
 
 PackedTiles CudaBackend::tiles_of_packed() const {

@@ -50,7 +50,7 @@ class SomeInputs final : public model::PackedRows {
     to.first = groups_.first;
     to.stride = all_groups();
   }
-  [[nodiscard]] float input_scale() const override { return rows_.input_scale(); }
+  [[nodiscard]] model::InputScale input_scale() const override { return rows_.input_scale(); }
   [[nodiscard]] int64_t first_input() const override { return inputs_.first; }
 
  private:

@@ -62,7 +62,8 @@ TEST_CASE("products with quantised weights agree with the formula for every inst
         cpu->linear(out, in, w.weight, {}, Activation::none);
         for (int64_t r = 0; r < rows; ++r)
           backend::round_inputs(in.row(r), kColumns,
-                                {.rounding = packed.packing.inputs, .scale = 0.01f}, {}, in.row(r));
+                                {.rounding = packed.packing.inputs, .stated = kInputScale}, {},
+                                in.row(r));
         const Matrix expected = reference::linear(in.matrix(), w.values, {}, Activation::none);
         // Sums are rounded after each group, and scales that are products once more. Of a bf16
         // model inputs may be multiples of 2^-14 of the largest beside them.

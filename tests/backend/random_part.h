@@ -15,6 +15,9 @@ namespace plimsoll::testing {
 inline constexpr std::array<float, 16> kNumbers = {0,    0.5f,  1,  1.5f,  2,  3,  4,  6,
                                                    -0.f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
+/// What RandomPart says of inputs.
+inline constexpr model::InputScale kInputScale{0.01f, 20};
+
 /// A part [rows, columns] of a checkpoint, alone in its tensor.
 inline model::Part packed_part(const model::Packing& packing, int64_t rows, int64_t columns) {
   model::Part part{.tensor = "part.weight",
@@ -77,7 +80,7 @@ class RandomPart final : public model::PackedRows {
     std::ranges::copy(absmax_, to.absmax.begin());
     to.offset = 0.125f;
   }
-  [[nodiscard]] float input_scale() const override { return 0.01f; }
+  [[nodiscard]] model::InputScale input_scale() const override { return kInputScale; }
 
   /// w[o, n], as packing.h says it.
   [[nodiscard]] double weight(int64_t o, int64_t n) const {
@@ -159,6 +162,8 @@ inline const std::vector<PackedCase> kPackedCases = {
      {.bits = 4, .group = 32, .zero = 8, .inputs = model::InputRounding::int8_token}},
     {"8 bits, inputs in int8 by one scale",
      {.bits = 8, .zero = 128, .inputs = model::InputRounding::int8_static}},
+    {"8 bits, inputs in int8 by one scale and zero point",
+     {.bits = 8, .zero = 128, .inputs = model::InputRounding::int8_static_zeros}},
     {"8 bits in groups, inputs in int8",
      {.bits = 8, .group = 80, .zero = 128, .inputs = model::InputRounding::int8_token}},
     {"float8, inputs in float8",
@@ -166,6 +171,11 @@ inline const std::vector<PackedCase> kPackedCases = {
       .code = model::Code::e4m3,
       .bits = 8,
       .inputs = model::InputRounding::fp8_token}},
+    {"float8, inputs in float8 below a bound",
+     {.format = model::PackedFormat::fp8,
+      .code = model::Code::e4m3,
+      .bits = 8,
+      .inputs = model::InputRounding::fp8_bounded}},
     {"float8 in blocks, inputs in float8 by groups",
      {.format = model::PackedFormat::fp8,
       .code = model::Code::e4m3,

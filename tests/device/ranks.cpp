@@ -12,6 +12,7 @@
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
 #include "kernels/runtime/device.h"
+#include "quantization/online.h"
 
 #ifdef PLIMSOLL_EMULATION
 #include "emulation/card.h"
@@ -125,13 +126,12 @@ void check_width(const std::string& name, const Width& width, bool recorded = fa
   check_width(model.spec(), model.reader(), width, recorded, kind);
 }
 
-/// Of a model of the golden results. Quantised weights are computed from as they are: inputs that
-/// are rounded are so by each rank's own largest.
-void check_golden(const std::string& folder, const Width& width, bool recorded) {
+/// Of a model of the golden results.
+void check_golden(const std::string& folder, const Width& width, bool recorded,
+                  quantization::Activations activations = quantization::Activations::whole) {
   INFO(folder);
   const testing::RankSubject subject(
-      std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden" / folder,
-      quantization::Activations::whole);
+      std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "tests/data/golden" / folder, activations);
   check_width(subject.spec(), subject.reader(), width, recorded);
 }
 
@@ -150,6 +150,16 @@ TEST_CASE("stages and copies on devices answer as one rank on the CPU") {
 TEST_CASE("quantised models answer on ranks of devices as on one") {
   check_golden("quantized/llama_awq_group32", {.tensor = 2}, false);
   check_golden("quantized/llama_awq", {.tensor = 2}, false);  // which cut groups
+}
+
+TEST_CASE("ranks of devices round their inputs by what is largest in all of a row") {
+  using enum quantization::Activations;
+  check_golden("quantized/llama_w8a8_int8", {.tensor = 2}, true, rounded);
+  check_golden("quantized/llama_fp8_block", {.tensor = 2}, false, rounded);  // which cut groups
+  TinyModel mixture("qwen3_moe");
+  model::ModelSpec spec = mixture.spec();
+  quantization::assign_online("fp8", rounded, spec);
+  check_width(spec, mixture.reader(), {.tensor = 2}, false);
 }
 
 TEST_CASE("ranks of devices have some of a mixture's experts whole") {

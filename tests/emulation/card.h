@@ -10,7 +10,8 @@ struct Card {
   int runtime = 13000;
   int devices_status = 0;  // what cudaGetDeviceCount returns: a cudaError_t
   int devices = 1;
-  bool peers = true;  // each can access the others' memory
+  bool peers = true;          // each can access the others' memory
+  bool other_scales = false;  // cuBLASLt's of float8 lie otherwise than was thought
 };
 inline Card card;
 

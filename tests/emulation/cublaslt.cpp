@@ -10,7 +10,9 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/float8.h"
 #include "cuda_runtime.h"
+#include "emulation/card.h"
 
 namespace plimsoll::emulation {
 
@@ -20,6 +22,10 @@ struct LtDescription {
   int32_t transpose_b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
+  int32_t a_mode = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  int32_t b_mode = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  const float* a_scales = nullptr;
+  const float* b_scales = nullptr;
 };
 struct LtLayout {
   cudaDataType type = CUDA_R_32F;
@@ -59,6 +65,7 @@ cublasStatus_t copy(T& to, const void* value, size_t bytes) {
 }
 
 DType dtype(cudaDataType type) {
+  if (type == CUDA_R_8F_E4M3) return DType::f8_e4m3;
   return type == CUDA_R_32F ? DType::f32 : type == CUDA_R_16F ? DType::f16 : DType::bf16;
 }
 
@@ -67,6 +74,14 @@ float load(const void* from, cudaDataType type, uint64_t index) {
   convert(static_cast<const std::byte*>(from) + index * dtype_size(dtype(type)), dtype(type),
           &value, DType::f32, 1);
   return value;
+}
+
+void load_column(const void* from, const LtLayout& layout, uint64_t column, float* to) {
+  const DType type = dtype(layout.type);
+  const auto* at = static_cast<const std::byte*>(from) +
+                   column * static_cast<uint64_t>(layout.leading) * dtype_size(type);
+  if (type != DType::f8_e4m3) return convert(at, type, to, DType::f32, layout.rows);
+  for (uint64_t i = 0; i < layout.rows; ++i) to[i] = e4m3_to_float(static_cast<uint8_t>(at[i]));
 }
 
 void store(void* to, cudaDataType type, uint64_t index, float value) {
@@ -78,11 +93,28 @@ bool has_bias(uint32_t epilogue) {
   return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
 }
 
+/// Float8 is for 8.9 and later, scales of rows and groups for 9.0 alone; both matrices have scales
+/// of one kind, and all sizes but the rows' are multiples of 16 bytes.
+bool valid_scales(const LtDescription& op, const LtLayout& a, const LtLayout& b,
+                  const LtLayout& d) {
+  const bool plain = op.a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  if (op.a_mode != op.b_mode) return false;
+  if (a.type != CUDA_R_8F_E4M3) return plain;
+  if (card.capability < 89 || (!plain && card.capability / 10 != 9)) return false;
+  const auto whole = [](auto bytes) { return bytes % 16 == 0; };
+  const auto d_step = d.leading * static_cast<int64_t>(dtype_size(dtype(d.type)));
+  return whole(a.rows) && whole(a.columns) && whole(a.leading) && whole(b.leading) &&
+         whole(d_step) && d.type != CUDA_R_8F_E4M3;
+}
+
 bool valid(const LtDescription& op, const LtLayout& a, const LtLayout& b, const LtLayout& d) {
-  return op.transpose_a == CUBLAS_OP_T && op.transpose_b == CUBLAS_OP_N && a.rows == b.rows &&
-         a.columns == d.rows && b.columns == d.columns && a.type == b.type &&
-         (d.type == a.type || d.type == CUDA_R_32F) && a.leading >= static_cast<int64_t>(a.rows) &&
-         b.leading >= static_cast<int64_t>(b.rows) && d.leading >= static_cast<int64_t>(d.rows);
+  const bool fp8 = a.type == CUDA_R_8F_E4M3;
+  return valid_scales(op, a, b, d) && op.transpose_a == CUBLAS_OP_T &&
+         op.transpose_b == CUBLAS_OP_N && a.rows == b.rows && a.columns == d.rows &&
+         b.columns == d.columns && a.type == b.type &&
+         (fp8 || d.type == a.type || d.type == CUDA_R_32F) &&
+         a.leading >= static_cast<int64_t>(a.rows) && b.leading >= static_cast<int64_t>(b.rows) &&
+         d.leading >= static_cast<int64_t>(d.rows);
 }
 
 bool aligned(const void* pointer, uint64_t to) {
@@ -105,29 +137,34 @@ struct Operands {
   void* d_data;
 };
 
+/// Of input i, output j and row t; scales lie by groups of 128 inputs.
+float group_scale(const Operands& x, uint64_t i, uint64_t j, uint64_t t) {
+  return x.op.a_scales[i / 128 * x.a.columns + j] * x.op.b_scales[i / 128 * x.b.columns + t];
+}
+
 void multiply(const Operands& x, const Algorithm& algorithm) {
   const bool turns = algorithm.by_rows != 0 && x.d.columns >= kManyRows;
   const uint64_t k = x.a.rows, parts = turns ? 2 : algorithm.parts;
+  const bool by_groups = x.op.a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
   std::vector<float> row(k);
   std::vector<float> a_values(k * x.a.columns);
   for (uint64_t j = 0; j < x.a.columns; ++j) {
-    convert(static_cast<const std::byte*>(x.a_data) +
-                j * static_cast<uint64_t>(x.a.leading) * dtype_size(dtype(x.a.type)),
-            dtype(x.a.type), a_values.data() + j * k, DType::f32, k);
+    load_column(x.a_data, x.a, j, a_values.data() + j * k);
   }
   for (uint64_t t = 0; t < x.d.columns; ++t) {
-    convert(static_cast<const std::byte*>(x.b_data) +
-                t * static_cast<uint64_t>(x.b.leading) * dtype_size(dtype(x.b.type)),
-            dtype(x.b.type), row.data(), DType::f32, k);
+    load_column(x.b_data, x.b, t, row.data());
     for (uint64_t j = 0; j < x.d.rows; ++j) {
       float sum = 0;
       for (uint64_t part = 0; part < parts; ++part) {
         float part_sum = 0;
         for (uint64_t i = k * part / parts; i < k * (part + 1) / parts; ++i) {
-          part_sum += a_values[j * k + i] * row[i];
+          const float product = a_values[j * k + i] * row[i];
+          part_sum += by_groups ? product * group_scale(x, i, j, t) : product;
         }
         sum += part_sum;
       }
+      if (x.op.a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F)
+        sum *= x.op.a_scales[card.other_scales ? 0 : j] * x.op.b_scales[t];
       if (has_bias(x.op.epilogue)) sum += load(x.op.bias, x.d.type, j);
       store(x.d_data, x.d.type, t * static_cast<uint64_t>(x.d.leading) + j,
             activate(x.op.epilogue, sum));
@@ -149,7 +186,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 size_t cublasLtGetVersion() {
-  return 0;
+  return 130000;
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cublasComputeType_t,
@@ -173,6 +210,14 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
       return copy(description->epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return copy(description->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_MODE:
+      return copy(description->a_mode, value, bytes);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_MODE:
+      return copy(description->b_mode, value, bytes);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+      return copy(description->a_scales, value, bytes);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+      return copy(description->b_scales, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -290,6 +335,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   promised(d, *d_layout, 3);
   if (*static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0 ||
       (has_bias(description->epilogue) && description->bias == nullptr)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const bool scaled = description->a_mode != CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  if (scaled && (description->a_scales == nullptr || description->b_scales == nullptr)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (a_layout->type == CUDA_R_8F_E4M3 && !(aligned(a, 16) && aligned(b, 16) && aligned(d, 16))) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const Operands operands{*description, *a_layout, *b_layout, *d_layout, a, b, d};

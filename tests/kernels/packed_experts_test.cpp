@@ -21,7 +21,7 @@ Matrix expected_of(const Matrix& in, const std::vector<int32_t>& chosen, const M
                    const model::MlpSpec& mlp, const PackedWeight& up, const PackedWeight& down,
                    InputRounding rounding) {
   Matrix out(in.rows, in.columns);
-  const Matrix rows = rounded_rows(in, rounding, 0.01f);
+  const Matrix rows = rounded_rows(in, rounding);
   const auto matrix = [](const PackedWeight& of, int64_t expert) {
     Matrix one(of.spec.rows(), of.spec.columns());
     std::copy_n(of.values.values.begin() + expert * of.spec.rows() * of.spec.columns(),
@@ -38,8 +38,8 @@ Matrix expected_of(const Matrix& in, const std::vector<int32_t>& chosen, const M
       for (int64_t n = 0; n < mlp.intermediate; ++n)
         gated.at(0, n) =
             reference::activate(mlp.activation, both.at(0, n)) * both.at(0, mlp.intermediate + n);
-      const Matrix result = reference::linear(rounded_rows(gated, rounding, 0.01f),
-                                              matrix(down, expert), {}, model::Activation::none);
+      const Matrix result = reference::linear(rounded_rows(gated, rounding), matrix(down, expert),
+                                              {}, model::Activation::none);
       for (int64_t n = 0; n < in.columns; ++n) out.at(t, n) += weights.at(t, i) * result.at(0, n);
     }
   return out;

@@ -59,7 +59,8 @@ struct PackedWeight {
 };
 
 /// Rows as the packing has them rounded, by the processor's formulas.
-Matrix rounded_rows(const Matrix& in, model::InputRounding rounding, float scale);
+Matrix rounded_rows(const Matrix& in, model::InputRounding rounding,
+                    const model::InputScale& scale = kInputScale);
 
 /// The size of a product's results, which sums' rounding is a share of.
 inline double typical_size(const Matrix& m) {

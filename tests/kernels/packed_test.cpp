@@ -6,13 +6,14 @@
 
 namespace plimsoll::testing {
 
-Matrix rounded_rows(const Matrix& in, model::InputRounding rounding, float scale) {
+Matrix rounded_rows(const Matrix& in, model::InputRounding rounding,
+                    const model::InputScale& scale) {
   Matrix result(in.rows, in.columns);
   std::vector<float> row(static_cast<size_t>(in.columns));
   for (int64_t r = 0; r < in.rows; ++r) {
     for (int64_t i = 0; i < in.columns; ++i)
       row[static_cast<size_t>(i)] = static_cast<float>(in.at(r, i));
-    backend::round_inputs(row.data(), in.columns, {.rounding = rounding, .scale = scale}, {},
+    backend::round_inputs(row.data(), in.columns, {.rounding = rounding, .stated = scale}, {},
                           row.data());
     for (int64_t i = 0; i < in.columns; ++i) result.at(r, i) = double{row[static_cast<size_t>(i)]};
   }
@@ -98,10 +99,9 @@ TEST_CASE("products with quantised weights agree with the reference") {
         const Layout layout = rows == 3 ? kOdd : kAligned;
         const DeviceRows device_in(in, dtype, layout);
         const bool biased = rows == 17;
-        const Matrix expected =
-            reference::linear(rounded_rows(in, c.packing.inputs, 0.01f), weight.values,
-                              biased ? bias.values : std::vector<double>{},
-                              biased ? Activation::relu : Activation::none);
+        const Matrix expected = reference::linear(rounded_rows(in, c.packing.inputs), weight.values,
+                                                  biased ? bias.values : std::vector<double>{},
+                                                  biased ? Activation::relu : Activation::none);
         const auto check = [&] {
           // What random powers of two give is too small for 16 bits.
           const bool wide = rows == 1 || c.packing.scale == ScaleType::e8m0;
@@ -163,13 +163,15 @@ TEST_CASE("inputs are rounded as on the processor, in the order of slots") {
   using enum InputRounding;
   const std::vector<int32_t> order{5, -1, 299, 0, 17};
   const DeviceArray<int32_t> device_order(order);
-  const DeviceArray<float> scale(std::vector<float>{0.03f});
+  const model::InputScale stated{0.03f, 20};
+  const DeviceArray<model::InputScale> scale(std::vector{stated});
   for (const InputRounding rounding :
-       {none, int8_token, int8_zeros, int8_static, fp8_token, fp8_group, fp8_static, nvfp4_group}) {
+       {none, int8_token, int8_zeros, int8_static, int8_static_zeros, fp8_token, fp8_bounded,
+        fp8_group, fp8_static, nvfp4_group}) {
     INFO(static_cast<int>(rounding));
     Matrix in = random_matrix(3, 300, DType::f32, 1, 2);
     for (int64_t i = 0; i < 300; ++i) in.at(1, i) = 0;
-    const Matrix expected = rounded_rows(in, rounding, 0.03f);
+    const Matrix expected = rounded_rows(in, rounding, stated);
     const DeviceRows device_in(in, DType::f32, kOdd);
     in_each_order([&] {
       const DeviceRows out(3, 300, DType::f32), some(3, 5, DType::f32);

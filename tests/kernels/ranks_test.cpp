@@ -131,6 +131,23 @@ TEST_CASE("ranks on devices add what each of them has, in a tree of pairs") {
   });
 }
 
+TEST_CASE("ranks on devices tell each other what is largest") {
+  in_each_order([] {
+    for (const int ranks : {2, 4, 8}) {
+      Ranks team(ranks);
+      const Matrices own(ranks, 3, 5);
+      team.run([&](size_t rank, const RankAreas& areas, cudaStream_t stream) {
+        most_ranks(own.view(rank), areas, stream);
+      });
+      std::vector<float> expected = own.host.front();
+      for (const auto& values : own.host)
+        for (size_t i = 0; i < values.size(); ++i) expected[i] = std::max(expected[i], values[i]);
+      for (size_t rank = 0; rank < static_cast<size_t>(ranks); ++rank)
+        CHECK(own.download(rank) == expected);
+    }
+  });
+}
+
 TEST_CASE("large sums of ranks are made in shares") {
   check_sum(4, 40, 4096, 2);
 }

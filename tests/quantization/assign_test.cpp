@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "model/config.h"
 #include "model/tiny_config.h"
+#include "quantization/config.h"
 
 using namespace plimsoll;
 using namespace plimsoll::quantization;
@@ -52,7 +53,7 @@ TEST_CASE("packed integers have their inputs rounded where the format asks for i
 
 TEST_CASE("inputs that are rounded as run does not are refused, unless they stay whole") {
   const auto [changes, named] = GENERATE(table<const char*, const char*>(
-      {{R"({"symmetric": false, "dynamic": false})", "stored zero points"},
+      {{R"({"symmetric": false, "dynamic": false})", "each token's"},
        {R"({"num_bits": 4})", "bits that are not 8"},
        {R"({"dynamic": false})", "each token's"},
        {R"({"dynamic": "local"})", "each token's"},
@@ -61,4 +62,113 @@ TEST_CASE("inputs that are rounded as run does not are refused, unless they stay
   CHECK_THROWS_WITH(rounding(inputs), Contains("q_proj") && Contains(named) &&
                                           Contains("--quantized-activations off"));
   CHECK(rounding(inputs, Activations::whole) == InputRounding::none);
+}
+
+namespace {
+
+/// The first output projection of a Llama by a configuration alone.
+model::Packing packing(const Json& settings, Activations activations = Activations::rounded) {
+  const Json config = testing::tiny_config("LlamaForCausalLM", {{"quantization_config", settings},
+                                                                {"hidden_size", 64},
+                                                                {"intermediate_size", 64},
+                                                                {"head_dim", 16}});
+  model::ModelSpec spec = model::make_model_spec(config);
+  assign_packings(config, nullptr, activations, spec);
+  const auto& packed = spec.weight(spec.layers[0].attention.out.weight).parts[0].packing;
+  REQUIRE(packed);
+  return *packed;
+}
+
+/// compressed-tensors' weights and inputs.
+Json compressed(const Json& weights, const Json& inputs) {
+  return {{"quant_method", "compressed-tensors"},
+          {"config_groups",
+           {{"group_0",
+             {{"targets", {"Linear"}}, {"weights", weights}, {"input_activations", inputs}}}}}};
+}
+
+Json eight_bits(const char* type, const char* strategy, const Json& changes = Json::object()) {
+  Json numbers = {{"num_bits", 8}, {"type", type}, {"strategy", strategy}};
+  numbers.update(changes);
+  return numbers;
+}
+
+Json quark(const char* weights, const char* inputs) {
+  return {{"quant_method", "quark"},
+          {"global_quant_config",
+           {{"weight", Json::parse(weights)}, {"input_tensors", Json::parse(inputs)}}}};
+}
+
+}  // namespace
+
+TEST_CASE("inputs of 8-bit weights are rounded as each tool's configuration says") {
+  const Json dynamic = {{"dynamic", true}};
+  const Json zeros = {{"dynamic", false}, {"symmetric", false}};
+  const auto [name, settings, expected] = GENERATE_COPY(table<const char*, Json, InputRounding>({
+      {"int8 by token", compressed(eight_bits("int", "channel"), by_token("int")),
+       InputRounding::int8_token},
+      {"int8 by a stored zero point",
+       compressed(eight_bits("int", "channel"), eight_bits("int", "tensor", zeros)),
+       InputRounding::int8_static_zeros},
+      {"fp8 by a stored scale",
+       compressed(eight_bits("float", "tensor"), eight_bits("float", "tensor")),
+       InputRounding::fp8_static},
+      {"Quark's stored scale",
+       quark(R"({"dtype": "fp8_e4m3", "qscheme": "per_tensor"})",
+             R"({"dtype": "fp8_e4m3", "qscheme": "per_tensor", "is_dynamic": false})"),
+       InputRounding::fp8_static},
+      {"Quark by token",
+       quark(R"({"dtype": "fp8_e4m3", "qscheme": "per_channel"})",
+             R"({"dtype": "fp8_e4m3", "qscheme": "per_channel", "is_dynamic": true})"),
+       InputRounding::fp8_token},
+      {"fbgemm",
+       {{"quant_method", "fbgemm_fp8"}, {"activation_scale_ub", 300.0}},
+       InputRounding::fp8_bounded},
+  }));
+  INFO(name);
+  CHECK(packing(settings).inputs == expected);
+  CHECK(packing(settings).most_input == (expected == InputRounding::fp8_bounded ? 300 : 0));
+  CHECK(packing(settings, Activations::whole).inputs == InputRounding::none);
+}
+
+TEST_CASE("what inputs of 8-bit and 4-bit floats are not rounded to is refused") {
+  const Json blocks = eight_bits("float", "block", {{"block_structure", {128, 32}}});
+  const Json fp4 = {{"num_bits", 4}, {"type", "float"}, {"group_size", 16}};
+  const Json mxfp4 = {{"num_bits", 4}, {"type", "float"}, {"group_size", 32}};
+  const auto [settings, named] = GENERATE_COPY(table<Json, const char*>({
+      {compressed(eight_bits("int", "channel"), by_token("float")), "another kind"},
+      {compressed(eight_bits("float", "channel"), by_token("float", {{"num_bits", 4}})),
+       "bits that are not 8"},
+      {compressed(eight_bits("float", "channel"), eight_bits("float", "group")), "of groups"},
+      {compressed(blocks, eight_bits("float", "group", {{"dynamic", true}})), "not 128"},
+      {compressed(fp4, by_token("float")), "other numbers"},
+      {compressed(mxfp4, mxfp4), "MXFP4"},
+      {quark(R"({"dtype": "fp4", "qscheme": "per_group", "group_size": 32})", "{}"), "MXFP4"},
+      {{{"quant_method", "modelopt"}, {"quant_algo", "MXFP8"}}, "not 128"},
+  }));
+  CHECK_THROWS_WITH(packing(settings), Contains("q_proj") && Contains(named) &&
+                                           Contains("--quantized-activations off"));
+  CHECK(packing(settings, Activations::whole).inputs == InputRounding::none);
+}
+
+TEST_CASE("an upper bound of inputs that is none is refused") {
+  const Json settings = {{"quant_method", "fbgemm_fp8"}, {"activation_scale_ub", 0}};
+  CHECK_THROWS_WITH(packing(settings), Contains("activation_scale_ub"));
+}
+
+TEST_CASE("patterns may speak of a module by all that it is called in the checkpoint") {
+  const auto format_of = [](const char* ignored, const char* module) {
+    Json settings = compressed(eight_bits("float", "channel"), by_token("float"));
+    settings["ignore"] = {ignored};
+    const Quantization schemes(ConfigView(settings, "quantization_config"));
+    return schemes
+        .stored({.path = "layers.3.mlp", .leaf = "down_proj", .shards = {}, .stored = module})
+        .format;
+  };
+  constexpr const char* kModule = "model.language_model.layers.3.mlp.down_proj";
+  CHECK(format_of("re:model\\.language_model\\.layers\\.3\\..*", kModule) == WeightFormat::plain);
+  CHECK(format_of("re:.*language_model.*down_proj$", kModule) == WeightFormat::plain);
+  CHECK(format_of("re:model\\.layers\\.3\\..*", kModule) == WeightFormat::plain);
+  CHECK(format_of("re:language_model\\.layers\\.3\\..*", kModule) == WeightFormat::fp8);
+  CHECK(format_of("model.language_model.layers.3.mlp.down_proj", kModule) == WeightFormat::plain);
 }

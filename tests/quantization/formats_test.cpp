@@ -294,7 +294,45 @@ TEST_CASE("static scales of inputs are positive, and Hugging Face calls them oth
   const StoredMatrix matrix = stored(tensors);
   Packing packing = packing_of(kFp8, matrix);
   packing.inputs = model::InputRounding::fp8_static;
-  CHECK(open_matrix(packing, matrix)->input_scale() == 0.5f);
+  CHECK(open_matrix(packing, matrix)->input_scale().scale == 0.5f);
   tensors.insert_or_assign("activation_scale", tensor(DType::f32, {}, std::vector<float>{-0.5f}));
   CHECK_THROWS_WITH(open_matrix(packing, matrix), Contains("m.q_proj.activation_scale\" is -0.5"));
+}
+
+TEST_CASE("inputs may have a stored zero point, an int8") {
+  Tensors tensors = fp8();
+  tensors.at("weight").dtype = DType::i8;
+  tensors.emplace("input_scale", tensor(DType::f32, {1}, std::vector<float>{0.25f}));
+  const StoredMatrix matrix = stored(tensors);
+  Packing packing = packing_of({.format = WeightFormat::int8, .bits = 8}, matrix);
+  packing.inputs = model::InputRounding::int8_static_zeros;
+  CHECK_THROWS_WITH(open_matrix(packing, matrix), Contains("m.q_proj.input_zero_point"));
+  tensors.emplace("input_zero_point", tensor(DType::i8, {}, std::vector<int8_t>{-9}));
+  CHECK(open_matrix(packing, matrix)->input_scale() == model::InputScale{0.25f, -9});
+  tensors.insert_or_assign("input_zero_point", tensor(DType::f32, {}, std::vector<float>{1}));
+  CHECK_THROWS_WITH(open_matrix(packing, matrix), Contains("input_zero_point\" has dtype F32"));
+}
+
+TEST_CASE("float8 codes and scales may be stored the other way round") {
+  Tensors tensors = fp8();
+  std::vector<uint8_t> codes(kRows * kColumns);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i % 120);
+  tensors.insert_or_assign("weight", tensor(DType::f8_e4m3, {kColumns, kRows}, codes));
+  constexpr int64_t kBlock = 32, kAcross = kColumns / kBlock, kDown = kRows / kBlock + 1;
+  const WeightScheme scheme = block_fp8(kRows - 1, kBlock);  // a second line of blocks
+  tensors.insert_or_assign("weight_scale",
+                           tensor(DType::f32, {kAcross, kDown}, scales(kAcross * kDown)));
+  StoredMatrix matrix = stored(tensors);
+  matrix.transposed = true;
+  matrix.inputs = {kBlock, kBlock};
+  const auto rows = open_matrix(packing_of(scheme, matrix), matrix);
+  std::vector<uint8_t> some(2 * kBlock);
+  rows->codes(kRows - 2, 2, some.data());
+  std::vector<float> found(2);
+  rows->scales(kRows - 2, 2, reinterpret_cast<std::byte*>(found.data()));
+  for (int64_t i = 0; i < 2; ++i)
+    for (int64_t n = 0; n < kBlock; ++n)
+      CHECK(some[static_cast<size_t>(i * kBlock + n)] ==
+            codes[static_cast<size_t>((kBlock + n) * kRows + kRows - 2 + i)]);
+  CHECK(found == std::vector<float>{0.5f + 2, 0.5f + 3});
 }

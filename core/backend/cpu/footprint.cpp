@@ -5,6 +5,7 @@
 #include "backend/cpu/experts_layout.h"
 #include "backend/cpu/layout.h"
 #include "backend/cpu/packed_layout.h"
+#include "backend/row_maxima.h"
 
 namespace plimsoll::backend {
 namespace {

@@ -88,7 +88,7 @@ void CpuBackend::load_part(const model::Part& part, int64_t columns, const model
             });
   if (packing.ordered) rows.input_groups(reinterpret_cast<int32_t*>(to + layout.order));
   if (model::has_input_scale(packing.inputs)) {
-    const float scale = rows.input_scale();
+    const model::InputScale scale = rows.input_scale();
     std::memcpy(to + layout.input, &scale, sizeof scale);
   }
   if (packing.code == model::Code::table) {

@@ -8,6 +8,7 @@
 #include "backend/cpu/layout.h"
 #include "backend/cpu/ops.h"
 #include "backend/cpu/round_inputs.h"
+#include "backend/row_maxima.h"
 #include "model/slices.h"
 
 namespace plimsoll::backend {

@@ -39,29 +39,13 @@ PackedPart::PackedPart(const model::Part& part, int64_t columns_of_part)
   const size_t nested_bytes =
       static_cast<size_t>(256 + nested_blocks) * sizeof(float) + sizeof(NestedPlace);
   nested = take(bytes, nested_blocks > 0 ? nested_bytes : 0);
-  input = take(bytes, model::has_input_scale(packing.inputs) ? sizeof(float) : 0);
-}
-
-RowMaxima::RowMaxima(const model::WeightSpec& spec) {
-  if (spec.ranks == 1 || spec.split != model::Split::row) return;
-  const int64_t all = spec.columns() * spec.ranks;
-  for (const model::Part& part : spec.parts) {
-    if (!part.packing) continue;
-    const int64_t together = model::rounded_together(part.packing->inputs);
-    if (model::rounds_by_row(part.packing->inputs)) {
-      group = all;
-      range = range || part.packing->inputs == model::InputRounding::int8_zeros;
-    } else if (spec.columns() % together != 0) {
-      group = std::max(group, together);
-    }
-  }
-  if (group > 1) count = range ? 2 : divide_up(all, group);
+  input = take(bytes, model::has_input_scale(packing.inputs) ? sizeof(model::InputScale) : 0);
 }
 
 InputRule input_rule(const model::Part& part, int64_t columns, const std::byte* data) {
   InputRule rule{.rounding = part.packing->inputs};
   if (model::has_input_scale(rule.rounding))
-    std::memcpy(&rule.scale, data + PackedPart(part, columns).input, sizeof rule.scale);
+    std::memcpy(&rule.stated, data + PackedPart(part, columns).input, sizeof rule.stated);
   return rule;
 }
 

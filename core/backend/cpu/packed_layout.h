@@ -48,16 +48,6 @@ constexpr bool multiplies_integers(const model::Packing& packing, int64_t column
          !packing.factors && !packing.ordered && columns >= 32 && columns <= 65536;
 }
 
-/// What ranks that share the inputs of a product tell each other of each row: the largest of all
-/// inputs that are rounded together, where one rank has not all of them.
-struct RowMaxima {
-  int64_t count = 0;   // of a whole row; 0: there is nothing to tell
-  int64_t group = 1;   // inputs of each
-  bool range = false;  // of a row its largest and its least instead (input_range)
-
-  explicit RowMaxima(const model::WeightSpec& spec);
-};
-
 /// How the inputs of a quantised part at `data` are rounded.
 InputRule input_rule(const model::Part& part, int64_t columns, const std::byte* data);
 

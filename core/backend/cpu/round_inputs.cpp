@@ -32,7 +32,7 @@ float largest_of(const float* from, int64_t count, const RowMost& most) {
 
 float int8_scale(const float* from, int64_t count, const InputRule& rule, const RowMost& most) {
   const bool stated = rule.rounding == InputRounding::int8_static;
-  return stated ? rule.scale : largest_of(from, count, most) / 127;
+  return stated ? rule.stated.scale : largest_of(from, count, most) / 127;
 }
 
 void to_int8(const float* from, int64_t count, float scale, float* to) {
@@ -46,6 +46,15 @@ float nearest(float value) {
   return std::fabs(value) < 0x1p22f ? value + kRounds - kRounds : value;
 }
 
+/// `zero` is the code of 0.
+void to_int8_from(const float* from, int64_t count, float scale, float zero, float* to) {
+  const float inverse = 1 / scale;
+  for (int64_t i = 0; i < count; ++i) {
+    const float code = nearest(from[i] * inverse) + zero;
+    to[i] = (std::clamp(code, -128.f, 127.f) - zero) * scale;
+  }
+}
+
 /// A row of equal numbers stays as it is.
 void to_int8_zeros(const float* from, int64_t count, const RowMost& most, float* to) {
   const auto [high, low] = most.largest == nullptr ? input_range(from, count)
@@ -55,12 +64,7 @@ void to_int8_zeros(const float* from, int64_t count, const RowMost& most, float*
     std::copy_n(from, count, to);
     return;
   }
-  const float inverse = 1 / scale;
-  const float zero = nearest(low / scale - 128);
-  for (int64_t i = 0; i < count; ++i) {
-    const float code = nearest(from[i] * inverse) + zero;
-    to[i] = (std::clamp(code, -128.f, 127.f) - zero) * scale;
-  }
+  to_int8_from(from, count, scale, nearest(low / scale - 128), to);
 }
 
 void to_fp8(const float* from, int64_t count, float scale, float* to) {
@@ -140,18 +144,22 @@ void round_inputs(const float* from, int64_t count, const InputRule& rule, const
       return to_int8(from, count, int8_scale(from, count, rule, most), to);
     case InputRounding::int8_zeros:
       return to_int8_zeros(from, count, most, to);
+    case InputRounding::int8_static_zeros:
+      return to_int8_from(from, count, rule.stated.scale, rule.stated.zero, to);
     case InputRounding::fp8_token:
       return to_fp8_by(largest_of(from, count, most), from, count, to);
+    case InputRounding::fp8_bounded:
+      return to_fp8_by(std::min(largest_of(from, count, most), rule.stated.scale), from, count, to);
     case InputRounding::fp8_group:
       return for_groups(count, group, most.lead, [&](int64_t number, int64_t first, int64_t n) {
         const RowMost of_group{most.largest == nullptr ? nullptr : most.largest + number};
         to_fp8_by(largest_of(from + first, n, of_group), from + first, n, to + first);
       });
     case InputRounding::fp8_static:
-      return to_fp8(from, count, rule.scale, to);
+      return to_fp8(from, count, rule.stated.scale, to);
     case InputRounding::nvfp4_group:
       return for_groups(count, group, 0, [&](int64_t, int64_t first, int64_t n) {
-        to_nvfp4(from + first, n, rule.scale, to + first);
+        to_nvfp4(from + first, n, rule.stated.scale, to + first);
       });
   }
 }

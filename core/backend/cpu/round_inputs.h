@@ -12,8 +12,7 @@ namespace plimsoll::backend {
 
 struct InputRule {
   model::InputRounding rounding = model::InputRounding::none;
-  /// The checkpoint's: int8 and fp8 are multiples of it, nvfp4's scales its inverse's.
-  float scale = 0;
+  model::InputScale stated{};  // the checkpoint's
   /// Rows go into the product as integers (IntegerRows).
   bool integers = false;
   /// Rows go into the product as fixed-point numbers (FixedRow) of so many bytes, for codes of so

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "backend/cuda/experts_layout.h"
+#include "backend/cuda/fp8_product.h"
 #include "backend/cuda/packed_layout.h"
+#include "backend/row_maxima.h"
 #include "base/error.h"
 #include "memory/arena.h"
 #include "model/vision_spec.h"
@@ -182,7 +184,9 @@ size_t CudaFootprint::kv_bytes(const model::AttentionSpec& spec, int64_t block_s
 // device_workspace_bytes serves all products, but for rows that a quantised weight has rewritten.
 size_t CudaFootprint::linear_workspace(int64_t rows, const model::WeightSpec& spec,
                                        DType dtype) const {
-  return static_cast<size_t>(rows * cuda::rewritten_columns(spec)) * dtype_size(dtype);
+  const size_t fp8 = cuda::fp8_bytes(rows, spec, dtype, card_);
+  if (fp8 > 0) return cuda::fp8_offset(rows, spec, dtype) + fp8;
+  return cuda::rewritten_bytes(rows, spec, dtype) + maxima_bytes(rows, spec);
 }
 
 size_t CudaFootprint::experts_workspace(int64_t rows, const model::MlpSpec& mlp, int64_t hidden,
@@ -193,8 +197,9 @@ size_t CudaFootprint::experts_workspace(int64_t rows, const model::MlpSpec& mlp,
 size_t CudaFootprint::expert_inputs_workspace(int64_t rows, const model::MlpSpec& mlp,
                                               const model::WeightSpec& up,
                                               const model::WeightSpec& down, DType dtype) const {
-  const int64_t columns = std::max(cuda::rewritten_columns(up), cuda::rewritten_columns(down));
-  return static_cast<size_t>(rows * mlp.experts_per_token * columns) * dtype_size(dtype);
+  const int64_t slots = rows * mlp.experts_per_token;
+  return std::max(cuda::rewritten_bytes(slots, up, dtype),
+                  cuda::rewritten_bytes(slots, down, dtype) + maxima_bytes(slots, down));
 }
 
 size_t CudaFootprint::attention_workspace(int64_t, int64_t, const model::AttentionSpec&) const {

@@ -88,7 +88,7 @@ PackedMatrix::PackedMatrix(const model::Part& part, int64_t columns_of_part)
   const size_t nested_bytes =
       static_cast<size_t>(256 + nested_blocks) * sizeof(float) + sizeof(NestedPlace);
   nested = take(bytes, nested_blocks > 0 ? nested_bytes : 0);
-  input = take(bytes, model::has_input_scale(packing.inputs) ? sizeof(float) : 0);
+  input = take(bytes, model::has_input_scale(packing.inputs) ? sizeof(model::InputScale) : 0);
 }
 
 bool PackedMatrix::rewrites(const model::Part& part, int64_t columns) {

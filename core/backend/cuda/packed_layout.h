@@ -87,5 +87,8 @@ Segments packed_segments(const model::WeightSpec& spec, DType dtype, int64_t mat
 /// Columns of the widest row that a product with one of the weight's parts reads rewritten; 0: all
 /// read rows as they are.
 int64_t rewritten_columns(const model::WeightSpec& spec);
+inline size_t rewritten_bytes(int64_t rows, const model::WeightSpec& spec, DType dtype) {
+  return static_cast<size_t>(rows * rewritten_columns(spec)) * dtype_size(dtype);
+}
 
 }  // namespace plimsoll::backend::cuda

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/fp8_product.h"
 #include "backend/cuda/rank_area.h"
 
 namespace plimsoll::backend {
@@ -30,18 +31,35 @@ int64_t more_nodes(const model::LayerSpec& layer, int64_t streams) {
   return nodes;
 }
 
+/// Of products by cuBLASLt with float8 weights: rows and weights are rewritten before them.
+int64_t fp8_nodes(const model::ModelSpec& spec) {
+  int64_t nodes = 0;
+  for (const model::WeightSpec& weight : spec.weights) {
+    for (const model::Part& part : weight.parts) {
+      const bool rounded = part.packing && part.packing->code == model::Code::e4m3 &&
+                           part.packing->inputs != model::InputRounding::none;
+      if (!rounded || weight.is_stack()) continue;
+      const auto bytes = static_cast<size_t>(part.rows() * weight.columns());
+      nodes += 2 + 2 * static_cast<int64_t>(bytes / cuda::kFp8WeightBytes + 2);
+    }
+  }
+  return nodes;
+}
+
 bool is_shared(const model::ModelSpec& spec) {
   return std::ranges::any_of(spec.weights,
                              [](const model::WeightSpec& weight) { return weight.ranks > 1; });
 }
 
 /// Sums and columns of tensor-parallel ranks, each in pieces: a mixer has up to three, an MLP one.
+/// What is largest of rounded inputs is found and told before each.
 int64_t rank_nodes(const model::ModelSpec& spec) {
   constexpr int64_t kOfLayer = 4, kOfModel = 3, kRows = 1024, kLogitsRows = 256;
   const auto pieces = [](int64_t numbers) {
     return cuda::rank_pieces(static_cast<size_t>(numbers) * sizeof(float));
   };
   return pieces(kRows * spec.hidden_size) * (kOfLayer * std::ssize(spec.layers) + kOfModel) +
+         2 * kOfLayer * std::ssize(spec.layers) +
          (kRows / kLogitsRows) * (pieces(kLogitsRows * spec.vocab_size) + 1);
 }
 
@@ -53,6 +71,7 @@ int64_t more_step_nodes(const model::ModelSpec& spec) {
   if (streams > 1) nodes += 7 * streams + 10;  // made of the first one, and joined
   for (const model::LayerSpec& layer : spec.layers) nodes += more_nodes(layer, streams);
   if (is_shared(spec)) nodes += rank_nodes(spec);
+  nodes += fp8_nodes(spec);
   return nodes;
 }
 

@@ -69,6 +69,10 @@ struct Part {
   std::optional<Packing> packing = {};
 
   [[nodiscard]] int64_t rows() const { return block_rows * block_count; }
+  /// Outputs of the whole tensor.
+  [[nodiscard]] int64_t stored_rows() const {
+    return transposed ? stored_shape.back() : stored_shape.front();
+  }
   /// Of the tensor's rows, where row `row` of the part is, and how many behind it follow there.
   struct Run {
     int64_t first = 0, rows = 0;

@@ -2,9 +2,8 @@
 // tensor ([] or [1]), of each output ([out, 1] or [out]), of groups ([out, in / g]), or of a grid
 // of blocks, the last ones partial; Hugging Face calls the grid `weight_scale_inv`, and it
 // multiplies all the same. Static scales of inputs are `input_scale`, Hugging Face's
-// `activation_scale`.
+// `activation_scale`. Llama 4's experts are stored the other way round, [in, out] and [1, out].
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/rounding.h"
@@ -24,30 +23,17 @@ class EightBitRows final : public StoredRows {
   EightBitRows(const model::Packing& packing, const StoredMatrix& matrix)
       : StoredRows(packing, matrix),
         fp8_(packing.format == PackedFormat::fp8),
-        codes_(require("weight", {fp8_ ? DType::f8_e4m3 : DType::i8}, {rows(), columns()})),
+        codes_(require("weight", {fp8_ ? DType::f8_e4m3 : DType::i8}, turned(rows(), columns()))),
         scales_(find_scales()) {
     if (!fp8_ && has("weight_zero_point")) {
       refuse(matrix.module + ".weight_zero_point",
              "is a zero point, which 8-bit weights are not run with");
     }
-    if (packing.inputs == model::InputRounding::fp8_static ||
-        packing.inputs == model::InputRounding::int8_static) {
-      const char* const name = has("activation_scale") ? "activation_scale" : "input_scale";
-      input_scale_ = single(name);
-      if (!(input_scale_ > 0) || !std::isfinite(input_scale_)) {
-        refuse(matrix.module + "." + name,
-               fmt::format("is {}; expected a positive number", input_scale_));
-      }
-    }
+    read_input_scale(packing);
   }
 
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
-    codes_.guarded([&] {
-      for (int64_t i = 0; i < count; ++i) {
-        std::memcpy(to + i * inputs(), codes_.data + (first + i) * columns() + first_input(),
-                    static_cast<size_t>(inputs()));
-      }
-    });
+    codes_.guarded([&] { matrix().transposed ? turn(first, count, to) : copy(first, count, to); });
     for (int64_t i = 0; i < count * inputs(); ++i) {
       // Integers are kept unsigned.
       if (!fp8_) to[i] ^= 0x80;
@@ -62,9 +48,46 @@ class EightBitRows final : public StoredRows {
   }
 
  private:
+  [[nodiscard]] Shape turned(int64_t lines, int64_t width) const {
+    return matrix().transposed ? Shape{width, lines} : Shape{lines, width};
+  }
+  void copy(int64_t first, int64_t count, uint8_t* to) const {
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(to + i * inputs(), codes_.data + (first + i) * columns() + first_input(),
+                  static_cast<size_t>(inputs()));
+    }
+  }
+  void turn(int64_t first, int64_t count, uint8_t* to) const {
+    for (int64_t n = 0; n < inputs(); ++n) {
+      const std::byte* const line = codes_.data + (first_input() + n) * rows() + first;
+      for (int64_t i = 0; i < count; ++i) to[i * inputs() + n] = static_cast<uint8_t>(line[i]);
+    }
+  }
+  void read_input_scale(const model::Packing& packing) {
+    using enum model::InputRounding;
+    if (packing.inputs == fp8_bounded) input_scale_.scale = packing.most_input;
+    const bool zeros = packing.inputs == int8_static_zeros;
+    if (packing.inputs != fp8_static && packing.inputs != int8_static && !zeros) return;
+    const char* const name = has("activation_scale") ? "activation_scale" : "input_scale";
+    const float scale = single(name);
+    if (!(scale > 0))
+      refuse(matrix().module + "." + name, fmt::format("is {}; expected a positive number", scale));
+    input_scale_ = {scale, zeros ? input_zero() : 0};
+  }
+  /// The code of 0, an int8.
+  [[nodiscard]] float input_zero() const {
+    const auto found = matrix().find("input_zero_point");
+    const bool one = found && found->elements() == 1;
+    const StoredTensor tensor =
+        require("input_zero_point", {DType::i8}, one ? found->shape : Shape{1});
+    int8_t zero = 0;
+    tensor.guarded([&] { std::memcpy(&zero, tensor.data, sizeof zero); });
+    return zero;
+  }
   [[nodiscard]] int64_t scale_of(int64_t row, int64_t group) const {
     const int64_t block = packing().block_outputs;
-    return (block > 0 ? row / block : 0) * groups() + group;
+    const int64_t line = block > 0 ? row / block : 0;
+    return matrix().transposed ? group * lines() + line : line * groups() + group;
   }
   [[nodiscard]] StoredTensor find_scales() const {
     const char* name = scale_name(matrix().find);
@@ -75,9 +98,14 @@ class EightBitRows final : public StoredRows {
       StoredTensor one = require_any(name, {});
       return one;
     }
-    const int64_t lines = block > 0 ? divide_up(rows(), block) : 1;
-    if (axes == 1 && groups() == 1) return require_any(name, {lines});
-    return require_any(name, {lines, groups()});
+    const bool one_line = found && groups() == 1 && axes == 2 && found->shape[0] == lines();
+    if (axes == 1 && groups() == 1) return require_any(name, {lines()});
+    return require_any(name, one_line ? Shape{lines(), 1} : turned(lines(), groups()));
+  }
+  /// Of outputs that share their scales.
+  [[nodiscard]] int64_t lines() const {
+    const int64_t block = packing().block_outputs;
+    return block > 0 ? divide_up(rows(), block) : 1;
   }
   /// A tensor of the shape, or for {} of one value.
   [[nodiscard]] StoredTensor require_any(const char* name, const Shape& shape) const {

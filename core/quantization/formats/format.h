@@ -39,6 +39,7 @@ struct StoredMatrix {
   int64_t rows = 0;
   int64_t columns = 0;
   bool padded_rows = false;  // more may be stored: a vocabulary
+  bool transposed = false;   // stored [columns, rows], scales too
   model::Inputs inputs{};    // those that are read; of count 0: all
   FindTensor find = nullptr;
 };
@@ -50,6 +51,11 @@ model::Packing packing_of(const WeightScheme& scheme, const StoredMatrix& matrix
 
 /// Whether the tensors of a quantised matrix are there at all.
 bool holds_codes(const FindTensor& find);
+
+/// Whether matrices of the format are read where they are stored [in, out] (Llama 4's experts).
+constexpr bool is_run_transposed(model::PackedFormat format) {
+  return format == model::PackedFormat::fp8;
+}
 
 /// What users know it by: "AWQ".
 std::string_view format_name(model::PackedFormat format);

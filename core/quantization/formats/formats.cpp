@@ -21,7 +21,7 @@ constexpr std::array kEightBits = {"weight",          "weight_scale",     "weigh
 constexpr std::array kNvfp4 = {
     "weight_packed",      "weight",         "weight_scale", "weight_global_scale",
     "input_global_scale", "weight_scale_2", "input_scale"};
-constexpr std::array kMxfp4 = {"weight_packed", "weight_scale"};
+constexpr std::array kMxfp4 = {"weight_packed", "weight", "weight_scale"};
 constexpr std::array kNf4 = {"weight",
                              "weight.absmax",
                              "weight.quant_map",

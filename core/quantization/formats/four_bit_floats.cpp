@@ -1,7 +1,7 @@
 // e2m1 numbers, two in a byte, the lower bits first. NVFP4: a float8 scale for each 16 inputs, and
 // one of the matrix, by which compressed-tensors divides (`weight_packed`, `weight_global_scale`)
 // and ModelOpt multiplies (`weight`, `weight_scale_2`). MXFP4 (compressed-tensors): a power of two
-// for each 32.
+// for each 32; AMD Quark's has its codes as `weight`.
 #include <algorithm>
 
 #include "base/error.h"
@@ -15,10 +15,11 @@ using model::PackedFormat;
 
 class FourBitFloatRows : public StoredRows {
  public:
-  FourBitFloatRows(const model::Packing& packing, const StoredMatrix& matrix, const char* codes,
+  FourBitFloatRows(const model::Packing& packing, const StoredMatrix& matrix,
                    std::initializer_list<DType> scale_types)
       : StoredRows(packing, matrix),
-        codes_(require(codes, {DType::u8}, {rows(), columns() / 2})),
+        codes_(require(has("weight_packed") ? "weight_packed" : "weight", {DType::u8},
+                       {rows(), columns() / 2})),
         scales_(require("weight_scale", scale_types, {rows(), groups()})) {}
 
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
@@ -45,8 +46,7 @@ class FourBitFloatRows : public StoredRows {
 class Nvfp4Rows final : public FourBitFloatRows {
  public:
   Nvfp4Rows(const model::Packing& packing, const StoredMatrix& matrix)
-      : FourBitFloatRows(packing, matrix, matrix.find("weight_packed") ? "weight_packed" : "weight",
-                         {DType::f8_e4m3}) {
+      : FourBitFloatRows(packing, matrix, {DType::f8_e4m3}) {
     const bool divides = has("weight_global_scale");
     const char* const name = divides ? "weight_global_scale" : "weight_scale_2";
     const float global = single(name);
@@ -56,7 +56,7 @@ class Nvfp4Rows final : public FourBitFloatRows {
     const char* const input = divides ? "input_global_scale" : "input_scale";
     const float scale = single(input);
     if (!(scale > 0)) refuse(matrix.module + "." + input, fmt::format("is {}", scale));
-    input_scale_ = divides ? scale : 1 / scale;
+    input_scale_.scale = divides ? scale : 1 / scale;
   }
   void factors(int64_t, int64_t count, float* to) const override {
     std::fill_n(to, count, factor_);
@@ -99,7 +99,7 @@ std::unique_ptr<model::PackedRows> open_nvfp4(const model::Packing& packing,
 std::unique_ptr<model::PackedRows> open_mxfp4(const model::Packing& packing,
                                               const StoredMatrix& matrix) {
   return std::make_unique<FourBitFloatRows>(
-      packing, matrix, "weight_packed", std::initializer_list<DType>{DType::u8, DType::f8_e8m0});
+      packing, matrix, std::initializer_list<DType>{DType::u8, DType::f8_e8m0});
 }
 
 }  // namespace plimsoll::quantization

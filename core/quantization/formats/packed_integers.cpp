@@ -73,7 +73,7 @@ model::Packing packed_integers_packing(const WeightScheme& scheme, const StoredM
           .scale = scale_type_of(matrix.find, "weight_scale"),
           .zeros = scheme.zero_points,
           .zero = scheme.zero_points ? 0 : int64_t{1} << (scheme.bits - 1),
-          .ordered = matrix.find("weight_g_idx").has_value()};
+          .ordered = scheme.indexed_inputs || matrix.find("weight_g_idx")};
 }
 
 std::unique_ptr<model::PackedRows> open_packed_integers(const model::Packing& packing,

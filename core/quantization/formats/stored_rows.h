@@ -20,7 +20,7 @@ class StoredRows : public model::PackedRows {
   void input_groups(int32_t* to) const override;
   void table(std::span<float, 16> to) const override;
   void nested(model::NestedScales& to) const override;
-  [[nodiscard]] float input_scale() const override { return input_scale_; }
+  [[nodiscard]] model::InputScale input_scale() const override { return input_scale_; }
   [[nodiscard]] int64_t first_input() const override { return matrix_.inputs.first; }
 
  protected:
@@ -70,7 +70,7 @@ class StoredRows : public model::PackedRows {
     return matrix_.find(ending).has_value();
   }
 
-  float input_scale_ = 0;
+  model::InputScale input_scale_;
   std::vector<int32_t> input_groups_;  // of ordered packings: of all inputs
 
  private:

@@ -281,8 +281,9 @@ void add_quantised_experts(const WeightSpec& up, const WeightSpec& down, const W
                            const StoredTensors& stored, std::vector<WeightSpec>& result) {
   for (const WeightSpec* weight : {&up, &down}) {
     const std::string& tensor = weight->parts.front().tensor;
-    if (tensor.ends_with(".weight")) continue;
-    refuse_quantised(tensor + " holds all experts of a layer in one tensor");
+    if (tensor.ends_with(".weight") && !tensor.ends_with("].weight")) continue;
+    refuse_quantised(tensor.substr(0, tensor.find('[')) +
+                     " holds all experts of a layer in one tensor");
   }
   Experts(up, down, scheme, stored, result).add();
 }

@@ -45,7 +45,7 @@ class FilledRows final : public model::PackedRows {
   void input_groups(int32_t* to) const override { rows_->input_groups(to); }
   void table(std::span<float, 16> to) const override { rows_->table(to); }
   void nested(model::NestedScales& to) const override { rows_->nested(to); }
-  [[nodiscard]] float input_scale() const override { return rows_->input_scale(); }
+  [[nodiscard]] model::InputScale input_scale() const override { return rows_->input_scale(); }
   [[nodiscard]] int64_t first_input() const override { return rows_->first_input(); }
 
  private:

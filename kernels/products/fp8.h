@@ -1,0 +1,67 @@
+// Products of many rows with float8 weights on the tensor cores that multiply float8: rows become
+// codes and scales, weights are unpacked some outputs at a time, and cuBLASLt multiplies both. What
+// the packed kernel does better stays its: each product is tried both ways before the seal, by its
+// numbers and by the clock.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "backend/cuda/fp8_product.h"
+#include "kernels/products/linear.h"
+#include "kernels/products/packed_inputs.h"
+
+namespace plimsoll::kernels {
+
+/// out [T, n] of in [T, k], of 16 bits both or out float32, with one part that
+/// backend::cuda::multiplies_fp8().
+struct Fp8Linear {
+  View out;
+  View in;
+  PackedPart part;
+  Vector bias{};
+  model::Activation activation = model::Activation::none;
+  SharedMost shared{};
+  std::byte* workspace = nullptr;  // Fp8Product::bytes, aligned to 256
+  size_t weight_bytes = backend::cuda::kFp8WeightBytes;
+};
+
+class Fp8Products {
+ public:
+  Fp8Products(Products& products, cudaStream_t stream) : products_(products), stream_(stream) {}
+
+  /// Makes the product if it was tried and is better for so many rows. False: nothing was done.
+  [[nodiscard]] bool run(const Fp8Linear& op);
+  /// Makes it without asking. False: cuBLASLt does not take it; `out` is worth nothing.
+  [[nodiscard]] bool multiply(const Fp8Linear& op) const;
+  /// Tries what run() was asked for and has not been tried, in `scratch` (of the device, at rest).
+  void tune(std::span<std::byte> scratch);
+
+ private:
+  struct Known {
+    int64_t n = 0, k = 0;
+    model::InputRounding inputs = model::InputRounding::none;
+    DType in = DType::bf16, out = DType::bf16;
+    bool biased = false;
+    Fp8Linear first;  // that was asked for
+    int64_t most_rows = 0;
+    bool tried = false;
+    int64_t from_rows = std::numeric_limits<int64_t>::max();  // from which on it is better
+    [[nodiscard]] bool is(const Fp8Linear& op) const;
+  };
+  class Trial;
+
+  Known& find(const Fp8Linear& op);
+  void try_both(Known& known, std::span<std::byte> scratch);
+
+  Products& products_;
+  cudaStream_t stream_;
+  Event start_{Event::Timing::on}, end_{Event::Timing::on};
+  std::vector<Known> known_;
+};
+
+}  // namespace plimsoll::kernels
