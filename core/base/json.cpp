@@ -6,23 +6,34 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/long_strings.h"
 
 namespace plimsoll {
 namespace {
+
+/// What an outline left out of a text.
+struct LeftOut {
+  const std::vector<LongString>& strings;
+  std::vector<std::string> contents;
+};
 
 // Builds a value from parser events, so that depth and duplicate keys are checked before anything
 // is nested.
 template <typename Value>
 class Builder {
  public:
-  Builder(Value& root, JsonLimits limits) : root_(root), limits_(limits) {}
+  Builder(Value& root, JsonLimits limits, LeftOut& left_out)
+      : root_(root), limits_(limits), left_out_(left_out) {}
 
   bool null() { return put(nullptr); }
   bool boolean(bool value) { return put(value); }
   bool number_integer(int64_t value) { return put(value); }
   bool number_unsigned(uint64_t value) { return put(value); }
   bool number_float(double value, const std::string&) { return put(value); }
-  bool string(std::string& value) { return put(std::move(value)); }
+  bool string(std::string& value) {
+    fill(value);
+    return put(std::move(value));
+  }
   bool binary(typename Value::binary_t&) { return false; }
   bool start_object(size_t) { return open(Value::object()); }
   bool start_array(size_t) { return open(Value::array()); }
@@ -30,6 +41,7 @@ class Builder {
   bool end_array() { return close(); }
 
   bool key(std::string& name) {
+    fill(name);
     Value& object = *open_.back();
     if (object.size() >= limits_.max_keys) return refuse("an object has too many keys");
     if (object.contains(name)) return refuse(fmt::format("duplicate key \"{}\"", name));
@@ -57,6 +69,13 @@ class Builder {
   size_t offset = std::string::npos;
 
  private:
+  /// Of the text's next string: what was left out of it.
+  void fill(std::string& value) {
+    if (filled_ < left_out_.strings.size() && left_out_.strings[filled_].number == strings_) {
+      value = std::move(left_out_.contents[filled_++]);
+    }
+    ++strings_;
+  }
   template <typename T>
   bool put(T&& value) {
     place(Value(std::forward<T>(value)));
@@ -94,6 +113,9 @@ class Builder {
 
   Value& root_;
   JsonLimits limits_;
+  LeftOut& left_out_;
+  size_t strings_ = 0;  // met so far
+  size_t filled_ = 0;
   std::vector<Value*> open_;
   std::string key_;
 };
@@ -124,12 +146,11 @@ struct Cursor {
   bool operator!=(const Cursor& other) const { return at != other.at; }
 };
 
-}  // namespace
-
+/// `text`: of the outline.
 template <typename Value>
-Value parse_json(std::string_view text, JsonLimits limits) {
+Value parse(std::string_view text, JsonLimits limits, const Outline& outline, LeftOut& left_out) {
   Value root;
-  Builder<Value> builder(root, limits);
+  Builder<Value> builder(root, limits, left_out);
   const char* furthest = text.data();
   const Cursor begin{text.data(), &furthest};
   const Cursor end{text.data() + text.size(), &furthest};
@@ -146,9 +167,43 @@ Value parse_json(std::string_view text, JsonLimits limits) {
   const size_t line = 1 + static_cast<size_t>(std::ranges::count(before, '\n'));
   const size_t line_start =
       before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-  throw JsonError(builder.problem, line, offset - line_start + 1);
+  throw JsonError(builder.problem, line,
+                  outline.place_of(offset) - outline.place_of(line_start) + 1);
 }
 
+}  // namespace
+
+template <typename Value>
+Value parse_json(std::string_view text, JsonLimits limits) {
+  const Outline outline(text);
+  LeftOut left_out{outline.strings(), {}};
+  if (outline.strings().empty()) return parse<Value>(text, limits, outline, left_out);
+  for (const LongString& string : outline.strings()) {
+    left_out.contents.emplace_back(text.substr(string.at, string.length));
+  }
+  return parse<Value>(outline.text_of(text), limits, outline, left_out);
+}
+
+template <typename Value>
+Value parse_json_from(std::string&& text, JsonLimits limits) {
+  std::string spent = std::move(text);
+  const Outline outline(spent);
+  LeftOut left_out{outline.strings(), {}};
+  if (outline.strings().empty()) return parse<Value>(spent, limits, outline, left_out);
+  const auto longest = std::ranges::max_element(outline.strings(), {}, &LongString::length);
+  for (const LongString& string : outline.strings()) {
+    const bool takes_over = string.number == longest->number;
+    left_out.contents.emplace_back(takes_over ? "" : spent.substr(string.at, string.length));
+  }
+  const std::string rest = outline.text_of(spent);
+  spent.resize(longest->at + longest->length);
+  spent.erase(0, longest->at);
+  left_out.contents[static_cast<size_t>(longest - outline.strings().begin())] = std::move(spent);
+  return parse<Value>(rest, limits, outline, left_out);
+}
+
+template Json parse_json_from<Json>(std::string&&, JsonLimits);
+template OrderedJson parse_json_from<OrderedJson>(std::string&&, JsonLimits);
 template Json parse_json<Json>(std::string_view, JsonLimits);
 template OrderedJson parse_json<OrderedJson>(std::string_view, JsonLimits);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/json.h"
+#include "base/long_strings.h"
 #include "batch/id_register.h"
 #include "batch/line_error.h"
 #include "batch/request_line.h"
@@ -19,11 +19,12 @@ Slice part_of(uint64_t lines, uint64_t index, uint64_t parts) {
 
 namespace {
 
-constexpr size_t kLooked = 8;  // lines
+constexpr size_t kLooked = 8;                      // lines
+constexpr size_t kLookedBytes = size_t{64} << 10;  // of each
 
-bool is_line_of_ours(const std::string& text) {
+bool is_line_of_ours(std::string&& text) {
   try {
-    const Json json = parse_json<Json>(text);
+    const Json json = parse_json_from<Json>(std::move(text));
     return json.is_object() || json.is_string();
   } catch (const JsonError&) {
     return false;
@@ -66,8 +67,9 @@ void refuse_other_formats(files::InputFile& input, size_t max_line_bytes) {
     const LineReader::Got got = reader.next(line, -1);
     if (got == LineReader::Got::end) break;
     if (got == LineReader::Got::nothing_yet) continue;
-    if (line.too_long || is_line_of_ours(line.text)) return;
-    lines.push_back(line.text);
+    if (line.too_long) return;
+    lines.push_back(line.text.substr(0, kLookedBytes));
+    if (is_line_of_ours(std::move(line.text))) return;
   }
   if (lines.empty()) return;
   const char* format = other_format(lines);
@@ -96,13 +98,13 @@ class Scan {
   }
 
  private:
-  void check(const Line& line) {
+  void check(Line& line) {
     ++result_.checked;
     LineHead head;
     try {
-      const OrderedJson body = read_envelope(line, usual_, head);
+      OrderedJson body = read_envelope(line, usual_, head);
       take_id(head);
-      (void)read_request(head, body, options_.defaults, options_.limits,
+      (void)read_request(head, std::move(body), options_.defaults, options_.limits,
                          [this](std::string_view name, std::string_view) {
                            if (options_.unknown_fields == UnknownFields::warn) return;
                            throw LineError(code::bad_field,

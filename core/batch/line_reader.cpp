@@ -7,6 +7,7 @@ namespace plimsoll::batch {
 namespace {
 
 constexpr size_t kReadBytes = size_t{64} << 10;
+constexpr size_t kLongBytes = size_t{1} << 20;
 constexpr size_t kHeadBytes = 256;  // kept of an overlong line, to find its id
 
 bool is_blank(std::string_view text) {
@@ -24,7 +25,7 @@ LineReader::Got LineReader::next(Line& line, int timeout_ms) {
     if (found) {
       const size_t end = static_cast<size_t>(static_cast<const char*>(found) - buffer_.data());
       const bool usable = take(line, end - start_);
-      start_ = scanned_ = end + 1;
+      scanned_ = ++start_;  // behind the line's end
       if (usable) return Got::line;
       continue;
     }
@@ -56,21 +57,34 @@ LineReader::Got LineReader::next(Line& line, int timeout_ms) {
   }
 }
 
-// Makes a line of the next `length` bytes; false for a blank one.
+// Makes a line of the next `length` bytes and goes behind them; false for a blank one.
 bool LineReader::take(Line& line, size_t length) {
-  ++number_;
-  line.number = number_;
+  line.number = ++number_;
   line.too_long = overlong_ || length > max_line_bytes_;
-  if (overlong_) {
-    line.text = std::move(overlong_head_);
+  if (line.too_long) {
+    line.text = overlong_ ? std::move(overlong_head_) : buffer_.substr(start_, kHeadBytes);
     overlong_ = false;
+    start_ += length;
   } else {
-    line.text.assign(buffer_, start_, line.too_long ? kHeadBytes : length);
+    hand_out(line.text, length);
     if (line.text.ends_with('\r')) line.text.pop_back();
-    if (is_blank(line.text) && !line.too_long) return false;
+    if (is_blank(line.text)) return false;
   }
   line.ordinal = ordinal_++;
   return true;
+}
+
+// A long line takes over the buffer's memory; what was read with its end is copied instead.
+void LineReader::hand_out(std::string& text, size_t length) {
+  if (start_ > 0 || length < kLongBytes) {
+    text.assign(buffer_, start_, length);
+    start_ += length;
+    return;
+  }
+  std::string rest = buffer_.substr(length);
+  buffer_.resize(length);
+  text = std::move(buffer_);
+  buffer_ = std::move(rest);
 }
 
 void LineReader::check_magic() const {
@@ -100,12 +114,19 @@ void LineReader::finish_input() const {
 }
 
 std::optional<size_t> first_invalid_utf8(std::string_view text) {
+  const auto is_ascii = [&](size_t at) {
+    uint64_t bytes = 0;
+    std::memcpy(&bytes, text.data() + at, sizeof bytes);
+    return (bytes & 0x8080808080808080u) == 0;
+  };
   const auto byte = [&](size_t at) {
     return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
   };
   const auto follows = [&](size_t at) { return (byte(at) & 0xC0u) == 0x80u; };
   size_t at = 0;
   while (at < text.size()) {
+    while (at + sizeof(uint64_t) <= text.size() && is_ascii(at)) at += sizeof(uint64_t);
+    if (at == text.size()) break;
     const unsigned lead = byte(at);
     size_t length = 1;
     if (lead >= 0x80) {

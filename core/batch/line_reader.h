@@ -34,6 +34,7 @@ class LineReader {
  private:
   void check_magic() const;
   bool take(Line& line, size_t length);
+  void hand_out(std::string& text, size_t length);
   void finish_input() const;
 
   files::InputFile& input_;

@@ -79,12 +79,12 @@ class Survey {
            line.ordinal - options_.slice.first >= options_.slice.count;
   }
 
-  void take(const Line& line) {
+  void take(Line& line) {
     const bool ours = line.ordinal >= options_.slice.first;
     if (ours) ++result_.lines;
     LineHead head;
     try {
-      const OrderedJson body = read_envelope(line, usual_, head);
+      OrderedJson body = read_envelope(line, usual_, head);
       usual_ = head.envelope;
       const bool taken = ids_.take(head) != 0;
       if (!ours) return;
@@ -92,7 +92,7 @@ class Survey {
         ++result_.duplicate_ids;
         return;
       }
-      count(head, read_request(head, body, options_.defaults, options_.limits,
+      count(head, read_request(head, std::move(body), options_.defaults, options_.limits,
                                [](std::string_view, std::string_view) {}));
     } catch (const LineError& error) {
       usual_ = head.envelope;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/long_strings.h"
 #include "batch/line_error.h"
 
 namespace plimsoll::batch {
@@ -13,7 +14,7 @@ namespace {
   throw LineError(code::bad_field, message, name);
 }
 
-OrderedJson parse_line(const Line& line) {
+OrderedJson parse_line(Line& line) {
   if (line.too_long) {
     throw LineError(code::line_too_long,
                     fmt::format("line {}: is longer than --max-line-bytes allows", line.number));
@@ -24,7 +25,7 @@ OrderedJson parse_line(const Line& line) {
                                 *bad + 1, static_cast<unsigned char>(line.text[*bad])));
   }
   try {
-    return parse_json<OrderedJson>(line.text, kOrderedLimits);
+    return parse_json_from<OrderedJson>(std::move(line.text), kOrderedLimits);
   } catch (const JsonError& error) {
     throw LineError(code::bad_json,
                     fmt::format("line {}, column {}: {}", line.number, error.column, error.what()));
@@ -119,7 +120,7 @@ void check_messages(const OrderedJson& messages) {
 
 }  // namespace
 
-OrderedJson read_envelope(const Line& line, Envelope usual, LineHead& head) {
+OrderedJson read_envelope(Line& line, Envelope usual, LineHead& head) {
   head.number = line.number;
   // Told by its text for now: a line that cannot be parsed has nothing else.
   head.envelope = line.text.find("\"custom_id\"") != std::string::npos ? Envelope::batch : usual;
@@ -152,9 +153,8 @@ OrderedJson read_envelope(const Line& line, Envelope usual, LineHead& head) {
   return json;
 }
 
-LineRequest read_request(const LineHead& head, const OrderedJson& body,
-                         const RequestFields& defaults, const FieldLimits& limits,
-                         const UnknownField& unknown) {
+LineRequest read_request(const LineHead& head, OrderedJson body, const RequestFields& defaults,
+                         const FieldLimits& limits, const UnknownField& unknown) {
   const auto given = [&](const char* name) {
     const auto found = body.find(name);
     return found != body.end() && !found->is_null();
@@ -168,7 +168,7 @@ LineRequest read_request(const LineHead& head, const OrderedJson& body,
   if (head.endpoint == Endpoint::chat) {
     if (!given("messages")) bad_field("messages", "messages: is missing");
     check_messages(body["messages"]);
-    request.messages = body["messages"];
+    request.messages = std::move(body["messages"]);
     request.media = media_of_messages(request.messages);
     if (given("multi_modal_data")) {
       bad_field("multi_modal_data",

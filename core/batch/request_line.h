@@ -35,13 +35,13 @@ struct LineRequest {
 };
 
 /// Parses the line and reads its envelope: fills `head` as far as it gets, and returns the request
-/// body. Throws LineError. `usual` is the envelope of the lines before it, for a line too broken to
-/// tell.
-OrderedJson read_envelope(const Line& line, Envelope usual, LineHead& head);
+/// body, which takes over the line's text. Throws LineError. `usual` is the envelope of the lines
+/// before it, for a line too broken to tell.
+OrderedJson read_envelope(Line& line, Envelope usual, LineHead& head);
 
-/// Prompts and fields of the body. Throws LineError(bad_field).
-LineRequest read_request(const LineHead& head, const OrderedJson& body,
-                         const RequestFields& defaults, const FieldLimits& limits,
-                         const UnknownField& unknown);
+/// Prompts and fields of the body; addresses of pictures are moved out of the messages. Throws
+/// LineError(bad_field).
+LineRequest read_request(const LineHead& head, OrderedJson body, const RequestFields& defaults,
+                         const FieldLimits& limits, const UnknownField& unknown);
 
 }  // namespace plimsoll::batch

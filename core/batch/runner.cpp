@@ -124,7 +124,7 @@ void Runner::admit(Lock& outputs) {
       held_ = line;
       return;
     }
-    take(line);
+    take(std::move(line));
     if (is_told_to_stop()) return;
   }
 }
@@ -139,24 +139,25 @@ LineReader::Got Runner::next(Line& line, int timeout_ms) {
   }
 }
 
-void Runner::take(const Line& line) {
+void Runner::take(Line line) {
+  const Digest identity = digest(line.text);
   const bool ours = line.ordinal >= options_.slice.first;
   const uint64_t slot = ours ? line.ordinal - options_.slice.first : 0;
   if (ours) ++counts_.lines;
   LineHead head;
   try {
-    const OrderedJson body = read_envelope(line, usual_, head);
+    OrderedJson body = read_envelope(line, usual_, head);
     usual_ = head.envelope;
     note_id(head);
     if (ours && done_before(slot) == DoneLines::State::open) {
       refuse_killer(line);
-      start(head, line, body);
+      start(head, slot, identity, std::move(body));
     }
   } catch (const LineError& error) {
     usual_ = head.envelope;
     ids_.take_failed(head);
     if (ours && done_before(slot) == DoneLines::State::open) {
-      fail_line(slot, head, digest(line.text), error);
+      fail_line(slot, head, identity, error);
     }
   }
   if (ours && done_before(slot) != DoneLines::State::open) pass_over(slot);
@@ -192,11 +193,12 @@ void Runner::note_id(const LineHead& head) {
   }
 }
 
-void Runner::start(const LineHead& head, const Line& line, const OrderedJson& body) {
+void Runner::start(const LineHead& head, uint64_t slot, const Digest& identity, OrderedJson body) {
   const auto unknown = [&](std::string_view name, std::string_view nearest) {
     meet_unknown_field(head.number, name, nearest);
   };
-  LineRequest request = read_request(head, body, options_.defaults, options_.limits, unknown);
+  LineRequest request =
+      read_request(head, std::move(body), options_.defaults, options_.limits, unknown);
   BuiltRequest built = prompts_.start(head, request);
   if (!request.fields.model.empty() && request.fields.model != options_.output.model &&
       !told_other_model_) {
@@ -206,9 +208,9 @@ void Runner::start(const LineHead& head, const Line& line, const OrderedJson& bo
                               request.fields.model, options_.output.model)));
   }
   auto running = std::make_shared<Running>();
-  running->slot = line.ordinal - options_.slice.first;
+  running->slot = slot;
   running->line.head = head;
-  running->line.identity = digest(line.text);
+  running->line.identity = identity;
   if (head.endpoint == Endpoint::chat) {
     const OrderedJson& last = request.messages.back();
     running->line.last_role = last["role"].get<std::string>();

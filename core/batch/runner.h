@@ -96,11 +96,11 @@ class Runner {
   void admit_held();
   [[nodiscard]] bool is_told_to_stop();
   LineReader::Got next(Line& line, int timeout_ms);
-  void take(const Line& line);
+  void take(Line line);
   [[nodiscard]] int deaths(const Line& line) const;
   void refuse_killer(const Line& line) const;
   void note_id(const LineHead& head);
-  void start(const LineHead& head, const Line& line, const OrderedJson& body);
+  void start(const LineHead& head, uint64_t slot, const Digest& identity, OrderedJson body);
   [[nodiscard]] DoneLines::State done_before(uint64_t slot) const;
   void pass_over(uint64_t slot);
   /// Hands prepared lines on, in order, as far as their pictures are there.

@@ -164,15 +164,14 @@ uint64_t bytes_beside_blocks(const model::ModelSpec& spec, const EngineLayout& l
   return plan_layout(spec, none, footprint).total_bytes;
 }
 
-/// Embeddings that are kept where nobody says: vLLM's few, a step's worth, would let pictures that
-/// many lines share be encoded for each of them.
+/// Embeddings that are kept where nobody says.
 int64_t usual_picture_tokens(const model::ModelSpec& spec, const EngineOptions& options,
-                             int64_t largest, const backend::Footprint& footprint) {
-  constexpr int64_t kPictures = 64;
-  constexpr int64_t kBytes = int64_t{512} << 20;
-  const auto row = spec.hidden_size *
-                   static_cast<int64_t>(dtype_size(footprint.activation_dtype(options.dtype)));
-  return std::min(kPictures * largest, kBytes / row);
+                             const backend::Footprint& footprint) {
+  const PictureOptions& pictures = *options.pictures;
+  const uint64_t row = static_cast<uint64_t>(spec.hidden_size) *
+                       dtype_size(footprint.activation_dtype(options.dtype));
+  return std::min(pictures.kept_pictures * pictures.largest(),
+                  static_cast<int64_t>(pictures.kept_bytes / row));
 }
 
 /// A number of blocks that was asked for must not lead over the line.
@@ -238,8 +237,7 @@ EngineLayout resolve_layout(const model::ModelSpec& spec, const EngineOptions& o
   if (layout.pictures) {
     int64_t& kept = layout.pictures->cache_tokens;
     const int64_t largest = layout.pictures->largest();
-    if (kept == 0)
-      kept = std::max(batched_tokens, usual_picture_tokens(spec, options, largest, footprint));
+    if (kept == 0) kept = std::max(batched_tokens, usual_picture_tokens(spec, options, footprint));
     kept = std::max(kept, largest);
   }
   layout.kv = resolve_kv(spec, options, footprint);

@@ -245,12 +245,14 @@ JoinedCheckpoint::JoinedCheckpoint(const fs::path& folder, const ModelSpec& spec
     check_known(shards_.back(), stage_, spec);
     for (const ShardTensor& tensor : stage_) add(tensor, rank);
   }
-  for (const model::WeightSpec& weight : spec.weights) {
-    if (weight.kept != model::Kept::in_checkpoint) continue;
-    for (const model::Part& part : weight.parts) {
-      JoinedTensor& joined = tensors_[part.tensor];
-      joined.part_ = &part;
-      joined.dtype_ = *weight.dtype;
+  for (const auto* table : {&spec.towers, &spec.weights}) {
+    for (const model::WeightSpec& weight : *table) {
+      if (weight.kept != model::Kept::in_checkpoint) continue;
+      for (const model::Part& part : weight.parts) {
+        JoinedTensor& joined = tensors_[part.tensor];
+        joined.part_ = &part;
+        joined.dtype_ = *weight.dtype;
+      }
     }
   }
 }

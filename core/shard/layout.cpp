@@ -149,6 +149,7 @@ class Walk {
 
   // Towers stand on every stage.
   void add_tower(const WeightSpec& weight, Stage& stage) const {
+    if (weight.kept == model::Kept::in_checkpoint) return;
     if (weight.constant.empty()) {
       const Heads heads{weight.heads, weight.heads};
       stage.push_back(make_tensor(weight, weight.name, heads, weight.split));

@@ -41,6 +41,12 @@ model::ModelSpec shards_spec(const fs::path& folder, const Origin& origin) {
   const StoredTensors stored{
       .is_plain =
           [&](const model::WeightSpec& weight) { return first.tensors().contains(weight.name); },
+      .holds_codes =
+          [&](const model::WeightSpec& weight) {
+            if (weight.use != model::WeightUse::linear || !weight.constant.empty()) return false;
+            const auto found = first.tensors().find(weight.name);
+            return found == first.tensors().end() || dtype_size(found->second.dtype) == 1;
+          },
       .has =
           [&](const std::string& name) {
             return origin.present ? origin.present->contains(name) : name.ends_with(".g_idx");

@@ -156,23 +156,24 @@ void Source::check_biases() const {
   }
 }
 
-// What vLLM's classes have for the parts of a quantised tower is not known here.
-void Source::check_towers() const {
-  const quantization::FindStored find = checkpoint::find_stored(*checkpoint_, *spec_);
-  for (const model::WeightSpec& weight : spec_->towers) {
-    for (const model::Part& part : weight.parts) {
-      if (!part.tensor.ends_with(".weight")) continue;
-      const quantization::StoredMatrix matrix = quantization::stored_matrix(weight, part, find);
-      if (!quantization::holds_codes(matrix.find)) continue;
-      refuse_quantised("a quantised vision tower (" + matrix.module +
-                       "), whose layouts in vLLM are not known here; run serves it from the "
-                       "checkpoint as it is");
-    }
+// All parts of a fused weight, or none.
+bool Source::holds_codes(const model::WeightSpec& weight) const {
+  const quantization::FindStored find_stored = checkpoint::find_stored(*checkpoint_, *spec_);
+  std::string whole, quantised;
+  for (const model::Part& part : weight.parts) {
+    if (!part.tensor.ends_with(".weight")) continue;
+    const quantization::StoredMatrix matrix =
+        quantization::stored_matrix(weight, part, find_stored);
+    (quantization::holds_codes(matrix.find) ? quantised : whole) = matrix.module;
   }
+  if (!whole.empty() && !quantised.empty()) {
+    refuse_quantised(whole + " is whole and " + quantised +
+                     " quantised, which are one layer in vLLM");
+  }
+  return !quantised.empty();
 }
 
 void Source::quantize(const Json& config) {
-  check_towers();
   const auto find = [this](const std::string& name) {
     return checkpoint::find_tensor(*checkpoint_, *spec_, name);
   };
@@ -183,6 +184,7 @@ void Source::quantize(const Json& config) {
               return find(part.tensor) != nullptr;
             });
           },
+      .holds_codes = [this](const model::WeightSpec& weight) { return holds_codes(weight); },
       .has = [&](const std::string& name) { return present_.note(name, find(name) != nullptr); },
       .is_listed =
           [&](const std::string& name) {

@@ -54,7 +54,7 @@ class Source {
   struct File;
   void settle_head(const Release& release);
   void quantize(const Json& config);
-  void check_towers() const;
+  [[nodiscard]] bool holds_codes(const model::WeightSpec& weight) const;
   void check_biases() const;
 
   std::filesystem::path folder_;

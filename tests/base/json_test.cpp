@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/long_strings.h"
+
 namespace plimsoll {
 namespace {
 
@@ -21,6 +23,53 @@ TEST_CASE("a NUL ends no text: what stands behind it is not passed over") {
   }
   CHECK_THROWS_AS(parse_json("{\"a\":\0 1}"s), JsonError);
   CHECK(parse_json("\"a\\u0000b\"").get<std::string>() == "a\0b"s);
+}
+
+std::string long_text(char c, size_t more = 0) {
+  return std::string(Outline::kLong + more, c);
+}
+
+TEST_CASE("long strings are what they are without being parsed") {
+  const std::string a = long_text('a'), b = long_text('b', 5), tab = long_text('c') + "\\t\\\"";
+  const std::string text = R"({"a":[")" + a + R"(","",")" + b + R"("],"t":")" + tab + R"(",")" + b +
+                           R"(":{"a":")" + a + R"("},"é":")" + long_text('d') + "\xC3\xA9\"}";
+  const Json read = parse_json(text);
+  CHECK(read == parse_json_from<Json>(std::string(text)));
+  CHECK(read["a"] == Json{a, "", b});
+  CHECK(read["t"] == long_text('c') + "\t\"");
+  CHECK(read[b]["a"] == a);
+  CHECK(read["é"] == long_text('d') + "é");
+  CHECK(parse_json('"' + a + '"') == Json(a));
+}
+
+TEST_CASE("the longest string of a text that is spent takes over its memory") {
+  std::string text = R"({"id":1,"url":")" + long_text('a', 1000) + R"("})";
+  const char* memory = text.data();
+  const Json read = parse_json_from<Json>(std::move(text));
+  const auto& url = read["url"].get_ref<const std::string&>();
+  CHECK(url == long_text('a', 1000));
+  CHECK(url.data() == memory);
+}
+
+TEST_CASE("what is wrong behind a long string is told at its place") {
+  const auto column = [](const std::string& text) {
+    try {
+      parse_json(text);
+    } catch (const JsonError& error) {
+      return error.column;
+    }
+    return size_t{0};
+  };
+  const std::string a = long_text('a');
+  const size_t value = 6 + a.size();  // {"a":"
+  CHECK(column(R"({"a":")" + a + R"(",})") == value + 3);
+  CHECK(column(R"({"a":")" + a + R"(" 1)") == value + 3);
+  CHECK(column("{\"a\":\n\"" + a + "\",}") == a.size() + 4);
+  CHECK(column(R"({"a":x")" + a + R"("})") == 6);
+  CHECK(column(R"({"a":")" + a) == value + 1);  // without an end
+  CHECK(column(R"({"a":")" + a + R"(","b":")" + a + R"("]})") == 2 * value + 3);
+  CHECK(column(R"({"a":")" + a + "\n\"}") > 0);
+  CHECK(column('"' + a + "\"\"" + a + '"') == 2 * a.size() + 4);  // the second one's end
 }
 
 }  // namespace

@@ -59,6 +59,15 @@ TEST_CASE("a line longer than allowed is passed over in bounded memory") {
   }
 }
 
+TEST_CASE("long lines are handed out whole among short ones") {
+  const std::string a(size_t{3} << 20, 'a'), b((size_t{1} << 20) + 7, 'b');
+  const size_t limit = size_t{4} << 20;
+  CHECK(lines_of("x\n" + a + "\r\ny\n\n" + b + "\n" + a, limit) ==
+        Lines{"1/0:x", "2/1:" + a, "3/2:y", "5/3:" + b, "6/4:" + a});
+  CHECK(lines_of("\xEF\xBB\xBF" + b + "\n" + std::string(b.size(), ' ') + "\nz", limit) ==
+        Lines{"1/0:" + b, "3/1:z"});
+}
+
 TEST_CASE("what is not text is named with its cure") {
   for (const auto& [magic, word] :
        std::vector<std::pair<std::string, std::string>>{{"\xfd"
@@ -128,6 +137,15 @@ TEST_CASE("what is another format is refused before anything is made of its line
     } else {
       CHECK_THROWS_WITH(refuse_other_formats(input, 1 << 20), Catch::Contains(row.cure));
     }
+  }
+}
+
+TEST_CASE("a byte that is not UTF-8 is found wherever it stands in a word") {
+  for (size_t at = 0; at < 20; ++at) {
+    std::string text(20, 'x');
+    text[at] = '\xFF';
+    CHECK(first_invalid_utf8(text) == at);
+    CHECK_FALSE(first_invalid_utf8(text.replace(at, 1, "\xC3\xA9")));
   }
 }
 

@@ -39,10 +39,10 @@ Built build(const std::string& json, PromptOptions options = {.max_model_len = 1
   Built built;
   try {
     LineHead head;
-    const OrderedJson body = read_envelope(line, Envelope::plain, head);
+    OrderedJson body = read_envelope(line, Envelope::plain, head);
     const FieldLimits limits{.vocab_size = tokenizer().vocab_size()};
     const LineRequest request =
-        read_request(head, body, {}, limits, [](std::string_view, std::string_view) {});
+        read_request(head, std::move(body), {}, limits, [](std::string_view, std::string_view) {});
     built.request = builder.build(head, request);
   } catch (const LineError& error) {
     built.code = error.code();

@@ -28,8 +28,8 @@ Read read(const std::string& text, Envelope usual = Envelope::plain) {
     result.unknown.push_back(std::string(name) + ">" + std::string(nearest));
   };
   try {
-    const OrderedJson body = read_envelope(line, usual, result.head);
-    result.request = read_request(result.head, body, {}, limits, unknown);
+    OrderedJson body = read_envelope(line, usual, result.head);
+    result.request = read_request(result.head, std::move(body), {}, limits, unknown);
   } catch (const LineError& error) {
     result.code = error.code();
     result.message = error.what();
@@ -136,6 +136,31 @@ TEST_CASE("what is no request fails its line with code and place") {
     const Read line = read(row.text);
     CHECK(line.code == row.code);
     CHECK_THAT(line.message, Catch::Contains(row.message));
+  }
+}
+
+TEST_CASE("a picture's address is the memory that the line was read into") {
+  const std::string url = "data:image/png;base64," + std::string(200'000, 'A');
+  const std::pair<std::string, std::string> forms[] = {
+      {R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":")",
+       R"("}},{"type":"text","text":"?"}]}]})"},
+      {R"({"messages":[{"role":"user","content":[{"type":"image","image":")", R"("}]}]})"},
+      {R"({"prompt":"x","multi_modal_data":{"image":")", R"("}})"},
+      {R"({"prompt":"x","multi_modal_data":{"image":["a",")", R"("]}})"},
+  };
+  for (const auto& [before, after] : forms) {
+    Line line;
+    line.text = before + url + after;
+    const char* memory = line.text.data();
+    LineHead head;
+    OrderedJson body = read_envelope(line, Envelope::plain, head);
+    const LineRequest request =
+        read_request(head, std::move(body), {}, {.vocab_size = 100}, [](auto, auto) {});
+    const std::string& source = request.media.back().sources.front();
+    INFO(before);
+    CHECK(source.size() == url.size());
+    CHECK(source == url);
+    CHECK(source.data() == memory);
   }
 }
 

@@ -166,6 +166,28 @@ TEST_CASE("a config without a folder counts pictures as the published models' ar
   CHECK(noted == (name != "internvl2-2b"));  // whose config says it
 }
 
+TEST_CASE("embeddings are kept as the cache of processed pictures asks") {
+  const Scratch scratch;
+  const auto kept = [&](const std::string& flags) {
+    const Json plan =
+        plan_of(scratch, kConfigs + "qwen2.5-vl-3b.json --max-model-len 4096" + flags);
+    return part_bytes(plan, "picture embeddings");
+  };
+  constexpr int64_t kMost = 4095, kRow = 2048;  // embeddings of the largest picture, of numbers
+  const std::string card = " --gpu h100";
+  CHECK(kept(card) == int64_t{512} << 20);
+  CHECK(kept(card + " --mm-processor-cache-gb 16") == int64_t{2} << 30);
+  CHECK(kept(card + " --mm-processor-cache-gb 1") == int64_t{128} << 20);
+  CHECK(kept(card + " --mm-processor-cache-gb 0") == 8192 * kRow * 2);  // a step's
+  // Of few pictures all: 256 embeddings of the largest.
+  const std::string small = card + R"( --mm-processor-kwargs '{"max_pixels": 200704}')";
+  CHECK(kept(small) == 64 * 256 * kRow * 2);
+  CHECK(kept(small + " --mm-processor-cache-gb 8") == int64_t{1} << 30);
+  CHECK(kept(" --device cpu --dtype bfloat16") == int64_t{512} << 20);
+  CHECK(kept(card + " --mm-processor-cache-gb 0 --max-num-batched-tokens 2048") ==
+        kMost * kRow * 2);  // one picture's
+}
+
 TEST_CASE("the encoder has room for videos with settings of their own") {
   const Scratch scratch;
   const auto scratch_bytes = [&](const char* settings) {

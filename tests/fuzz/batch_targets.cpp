@@ -37,8 +37,9 @@ void json_line(std::string_view bytes) {
     ++line.number;
     batch::LineHead head;
     try {
-      const OrderedJson body = batch::read_envelope(line, usual, head);
-      (void)batch::read_request(head, body, {}, limits, [](std::string_view, std::string_view) {});
+      OrderedJson body = batch::read_envelope(line, usual, head);
+      (void)batch::read_request(head, std::move(body), {}, limits,
+                                [](std::string_view, std::string_view) {});
     } catch (const batch::LineError& error) {
       if (std::ranges::find(batch::kErrorCodes, error.code()) == batch::kErrorCodes.end()) {
         throw std::logic_error("an error code that nobody knows");

@@ -27,6 +27,26 @@ inline void write_model(const test::Scratch& scratch, const Json& config, const 
   testing::write_checkpoint(scratch.path("recipe"), scratch.path("model"));
 }
 
+/// Writes an entry of multimodal_shards.json or quantized_towers.json to the folder's "model".
+inline void make_multimodal_model(const test::Scratch& scratch, const Json& model) {
+  Json tensors = Json::array();
+  for (const Json& tensor : model.at("tensors")) {
+    Json entry{{"name", tensor.at(0)}, {"shape", tensor.at(1)}, {"dtype", "BF16"}};
+    if (tensor.size() > 2) entry["dtype"] = tensor.at(2);
+    if (tensor.size() > 3) {
+      entry.update(tensor.at(3));
+    } else {
+      entry["mean"] = 0.0;
+      entry["amplitude"] = 0.1;
+    }
+    tensors.push_back(entry);
+  }
+  write_model(scratch, model.at("config"), {{"seed", 77}, {"tensors", tensors}});
+  for (const auto& [name, file] : model.at("files").items()) {
+    scratch.write("model/" + name, file.dump());
+  }
+}
+
 /// dtype and bytes of each tensor of a checkpoint.
 inline std::map<std::string, std::string> tensors_of(const std::filesystem::path& folder) {
   std::map<std::string, std::string> result;

@@ -26,34 +26,6 @@ Json multimodal_models() {
   return read_fixture("multimodal_shards.json");
 }
 
-void make_multimodal_model(const Scratch& scratch, const Json& model) {
-  Json tensors = Json::array();
-  for (const Json& tensor : model.at("tensors")) {
-    Json entry{{"name", tensor.at(0)}, {"shape", tensor.at(1)}, {"dtype", "BF16"}};
-    if (tensor.size() > 2) entry["dtype"] = tensor.at(2);
-    if (tensor.size() > 3) {
-      entry.update(tensor.at(3));
-    } else {
-      entry["mean"] = 0.0;
-      entry["amplitude"] = 0.1;
-    }
-    tensors.push_back(entry);
-  }
-  write_model(scratch, model.at("config"), {{"seed", 77}, {"tensors", tensors}});
-  for (const auto& [name, file] : model.at("files").items()) {
-    scratch.write("model/" + name, file.dump());
-  }
-}
-
-void check_files(const Json& shards, const Job& job, const fs::path& folder) {
-  std::vector<std::string> names = job.file_names();
-  CHECK(names.size() == shards.at("sha256").size());
-  for (const std::string& name : names) {
-    INFO(name);
-    CHECK(file_sha256(folder / name) == shards.at("sha256").at(name));
-  }
-}
-
 // Every tensor that came back is the source's, under the source's name.
 void check_joined(const Scratch& scratch, const std::string& shards) {
   unshard(scratch.path(shards), scratch.path("joined"), {});
@@ -63,6 +35,15 @@ void check_joined(const Scratch& scratch, const std::string& shards) {
   for (const auto& [name, bytes] : joined) {
     INFO(name);
     CHECK((source.contains(name) && source.at(name) == bytes));
+  }
+}
+
+void check_files(const Json& shards, const Job& job, const fs::path& folder) {
+  std::vector<std::string> names = job.file_names();
+  CHECK(names.size() == shards.at("sha256").size());
+  for (const std::string& name : names) {
+    INFO(name);
+    CHECK(file_sha256(folder / name) == shards.at("sha256").at(name));
   }
 }
 
@@ -105,18 +86,6 @@ TEST_CASE("shards of a quantised multimodal model find tensors under all their n
   write_shards(job, scratch.path("out"), {.tool_version = "test"});
   CHECK(!verify_source(job, scratch.path("out")));
   check_joined(scratch, "out");
-}
-
-TEST_CASE("a quantised vision tower has no shards") {
-  const Scratch scratch;
-  Json model = multimodal_models().back();
-  model["config"]["quantization_config"] = {
-      {"quant_method", "fp8"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {32, 32}}};
-  for (Json& tensor : model["tensors"])
-    if (tensor.at(0) == "model.visual.blocks.0.attn.qkv.weight") tensor.push_back("F8_E4M3");
-  make_multimodal_model(scratch, model);
-  CHECK_THROWS_WITH(Source(scratch.path("model")),
-                    Catch::Contains("visual.blocks.0.attn.qkv") && Catch::Contains("vision tower"));
 }
 
 TEST_CASE("shards of multimodal models are vLLM's, and join again") {

@@ -72,7 +72,7 @@ class Matcher {
  public:
   Matcher(Found& found, const ResumeOptions& options) : found_(found), options_(options) {}
 
-  void take(const Line& line) {
+  void take(Line& line) {
     LineHead head;
     bool taken = true;  // a line that fails in its envelope is known by its number alone
     try {

@@ -20,8 +20,8 @@ constexpr std::string_view kFrames = "data:video/jpeg;base64,";
 }
 
 /// The address in a part: {"image_url": {"url": ...}}, {"image_url": ...} or under another name.
-const OrderedJson& address_of(const OrderedJson& part, std::span<const std::string_view> names,
-                              const std::string& field) {
+OrderedJson& address_of(OrderedJson& part, std::span<const std::string_view> names,
+                        const std::string& field) {
   for (const std::string_view name : names) {
     const auto at = part.find(std::string(name));  // json 3.10 (Ubuntu 22.04) knows no other keys
     if (at == part.end() || at->is_null()) continue;
@@ -30,6 +30,13 @@ const OrderedJson& address_of(const OrderedJson& part, std::span<const std::stri
     if (url != at->end()) return *url;
   }
   refuse(field, fmt::format("{{\"{}\": {{\"url\": ...}}}}", names.front()), part);
+}
+
+/// Braces would copy it, which may be long.
+std::vector<std::string> one(std::string source) {
+  std::vector<std::string> sources;
+  sources.push_back(std::move(source));
+  return sources;
 }
 
 /// vLLM's video of single pictures: their base64 texts, joined by commas.
@@ -43,21 +50,25 @@ std::vector<std::string> split_frames(const std::string& url) {
   return frames;
 }
 
-std::vector<std::string> strings_of(const OrderedJson& value, const std::string& field) {
-  if (value.is_string()) return {value.get<std::string>()};
+std::string taken(OrderedJson& string) {
+  return std::move(string.get_ref<std::string&>());
+}
+
+std::vector<std::string> strings_of(OrderedJson& value, const std::string& field) {
+  if (value.is_string()) return one(taken(value));
   if (!value.is_array() || value.empty()) refuse(field, "a file, or several", value);
   std::vector<std::string> all;
-  for (const OrderedJson& entry : value) {
+  for (OrderedJson& entry : value) {
     if (!entry.is_string()) refuse(field, "names of files", entry);
-    all.push_back(entry.get<std::string>());
+    all.push_back(taken(entry));
   }
   return all;
 }
 
-std::vector<std::string> video_sources(const OrderedJson& value, const std::string& field) {
+std::vector<std::string> video_sources(OrderedJson& value, const std::string& field) {
   if (value.is_array()) return strings_of(value, field);
   if (!value.is_string()) refuse(field, "an address, or files of frames", value);
-  const auto url = value.get<std::string>();
+  std::string url = taken(value);
   if (url.starts_with(kFrames)) return split_frames(url);
   if (url.starts_with("data:video/")) {
     throw LineError(
@@ -67,18 +78,18 @@ std::vector<std::string> video_sources(const OrderedJson& value, const std::stri
                     field, url.substr(5, url.find_first_of(";,") - 5).substr(0, 40), kFrames),
         field);
   }
-  return {url};
+  return one(std::move(url));
 }
 
-Media media_of_part(const OrderedJson& part, MediaKind kind, const std::string& field) {
+Media media_of_part(OrderedJson& part, MediaKind kind, const std::string& field) {
   static constexpr std::string_view kImage[] = {"image_url", "image", "url"};
   static constexpr std::string_view kVideo[] = {"video_url", "video", "url"};
   if (kind == MediaKind::video) {
     return {kind, video_sources(address_of(part, kVideo, field), field), field};
   }
-  const OrderedJson& address = address_of(part, kImage, field);
+  OrderedJson& address = address_of(part, kImage, field);
   if (!address.is_string()) refuse(field, "an address", address);
-  return {kind, {address.get<std::string>()}, field};
+  return {kind, one(taken(address)), field};
 }
 
 }  // namespace
@@ -91,12 +102,12 @@ std::optional<MediaKind> media_kind(const OrderedJson& part) {
   return std::nullopt;
 }
 
-std::vector<Media> media_of_messages(const OrderedJson& messages) {
+std::vector<Media> media_of_messages(OrderedJson& messages) {
   std::vector<Media> all;
   for (size_t i = 0; i < messages.size(); ++i) {
     const auto content = messages[i].find("content");
     if (content == messages[i].end() || !content->is_array()) continue;
-    for (const OrderedJson& part : *content) {
+    for (OrderedJson& part : *content) {
       if (const auto kind = media_kind(part)) {
         all.push_back(media_of_part(part, *kind, fmt::format("messages[{}].content", i)));
       }
@@ -105,15 +116,17 @@ std::vector<Media> media_of_messages(const OrderedJson& messages) {
   return all;
 }
 
-std::vector<Media> media_of_data(const OrderedJson& data) {
+std::vector<Media> media_of_data(OrderedJson& data) {
   const std::string field = "multi_modal_data";
   (void)FieldValue(field, data).object();
   std::vector<Media> all;
-  for (const auto& [name, value] : data.items()) {
+  for (const auto& item : data.items()) {
+    const std::string& name = item.key();
+    OrderedJson& value = item.value();
     if (value.is_null()) continue;
     if (name == "image") {
-      for (const std::string& source : strings_of(value, field)) {
-        all.push_back({MediaKind::image, {source}, field});
+      for (std::string& source : strings_of(value, field)) {
+        all.push_back({MediaKind::image, one(std::move(source)), field});
       }
     } else if (name == "video") {
       const bool several = value.is_array() && !value.empty() && value.front().is_array();

@@ -21,11 +21,12 @@ struct Media {
 /// What a part of a message's content is, by its type; nothing for text.
 std::optional<MediaKind> media_kind(const OrderedJson& part);
 
-/// Those of a conversation's parts, in order. Throws LineError(bad_field).
-std::vector<Media> media_of_messages(const OrderedJson& messages);
+/// Those of a conversation's parts, in order; their addresses, which may be long, are moved out.
+/// Throws LineError(bad_field).
+std::vector<Media> media_of_messages(OrderedJson& messages);
 
 /// Those of multi_modal_data: {"image": file or files, "video": files of the frames, or several
-/// such lists}. Throws LineError(bad_field).
-std::vector<Media> media_of_data(const OrderedJson& data);
+/// such lists}; moved out too. Throws LineError(bad_field).
+std::vector<Media> media_of_data(OrderedJson& data);
 
 }  // namespace plimsoll::batch

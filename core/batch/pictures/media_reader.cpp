@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <openssl/evp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,8 +10,8 @@
 #include <climits>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "batch/line_error.h"
 #include "files/descriptor.h"
@@ -38,22 +37,6 @@ std::string shortened(const std::string& source) {
          fmt::format("the picture, or a line's pictures together, have more than {} bytes", most));
 }
 
-std::vector<uint8_t> decode_base64(std::string_view text, const std::string& field) {
-  const std::unique_ptr<EVP_ENCODE_CTX, void (*)(EVP_ENCODE_CTX*)> context(EVP_ENCODE_CTX_new(),
-                                                                           EVP_ENCODE_CTX_free);
-  EVP_DecodeInit(context.get());
-  std::vector<uint8_t> bytes(text.size() / 4 * 3 + 4);
-  int count = 0, rest = 0;
-  const int good = EVP_DecodeUpdate(context.get(), bytes.data(), &count,
-                                    reinterpret_cast<const unsigned char*>(text.data()),
-                                    static_cast<int>(text.size()));
-  if (good < 0 || EVP_DecodeFinal(context.get(), bytes.data() + count, &rest) < 0) {
-    refuse(image::code::unreadable, field, "the data: address holds no base64");
-  }
-  bytes.resize(static_cast<size_t>(count) + static_cast<size_t>(rest));
-  return bytes;
-}
-
 std::vector<uint8_t> read_data(const std::string& url, const std::string& field, size_t most) {
   const size_t comma = url.find(',');
   if (comma == std::string::npos || !url.substr(0, comma).ends_with(";base64")) {
@@ -62,8 +45,12 @@ std::vector<uint8_t> read_data(const std::string& url, const std::string& field,
                        shortened(url.substr(0, std::min(comma, size_t{64})))));
   }
   const std::string_view text = std::string_view(url).substr(comma + 1);
-  if (text.size() / 4 > most / 3 || text.size() > INT_MAX) too_large(field, most);
-  return decode_base64(text, field);
+  if (text.size() / 4 > most / 3) too_large(field, most);
+  std::vector<uint8_t> bytes(base64_room(text.size()));
+  const auto count = decode_base64(text, bytes.data());
+  if (!count) refuse(image::code::unreadable, field, "the data: address holds no base64");
+  bytes.resize(*count);
+  return bytes;
 }
 
 /// What stands before the first colon ("data", "file", "https"), in small letters; empty where it

@@ -53,6 +53,11 @@ struct PictureOptions {
   /// images among them.
   std::vector<image::Layout> extremes;
   int64_t cache_tokens = 0;  // embeddings that are kept, at least those of one picture; 0: default
+  /// What the default keeps: the embeddings of so many of the largest pictures, within so many
+  /// bytes. vLLM's few, a step's worth, would let pictures that many lines share be encoded for
+  /// each.
+  int64_t kept_pictures = 64;
+  uint64_t kept_bytes = uint64_t{512} << 20;
 
   [[nodiscard]] int64_t largest() const { return extremes.front().tokens; }  // embeddings
   /// The same of what is no video.

@@ -4,8 +4,10 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "image/codecs/codecs.h"
+#include "image/codecs/gif_strings.h"
 
 namespace plimsoll::image::codecs {
 namespace {
@@ -62,7 +64,21 @@ class GifReader {
   [[nodiscard]] const ColorMapObject* palette() const {
     return gif_->Image.ColorMap != nullptr ? gif_->Image.ColorMap : gif_->SColorMap;
   }
-  void read_row(uint8_t* row, int width) { check(DGifGetLine(gif_, row, width)); }
+  /// Numbers of the frame's colours, as they are stored; the rest of its codes is passed over.
+  std::vector<uint8_t> read_frame() {
+    GifByteType* block = nullptr;
+    int bits = 0;
+    check(DGifGetCode(gif_, &bits, &block));
+    bool first = true;
+    GifStrings strings(bits, [&] {
+      if (!std::exchange(first, false) && block != nullptr) check(DGifGetCodeNext(gif_, &block));
+      return block == nullptr ? Bytes{} : Bytes(block + 1, block[0]);
+    });
+    const GifImageDesc& size = frame();
+    auto numbers = strings.read(static_cast<size_t>(size.Width) * static_cast<size_t>(size.Height));
+    while (block != nullptr) check(DGifGetCodeNext(gif_, &block));
+    return numbers;
+  }
 
  private:
   void read_extension() {
@@ -151,7 +167,7 @@ Header read_gif_header(Bytes file) {
   const int64_t top = reader.little(2);
   header.stored.width = std::max<int64_t>(header.stored.width, left + reader.little(2));
   header.stored.height = std::max<int64_t>(header.stored.height, top + reader.little(2));
-  header.memory_bytes = picture_bytes(header.stored, 3);
+  header.memory_bytes = picture_bytes(header.stored, 3 + 1);  // with numbers of colours
   return header;
 }
 
@@ -171,11 +187,13 @@ Image decode_gif(Bytes file, const Header& header) {
   if (frame.Width < header.stored.width || frame.Height < header.stored.height) {
     for (size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = around[i % 3];
   }
-  std::vector<uint8_t> row(static_cast<size_t>(frame.Width));
+  const std::vector<uint8_t> numbers = reader.read_frame();
+  const auto width = static_cast<size_t>(frame.Width);
+  std::span<const uint8_t> rest(numbers);
   for_each_row(frame, [&](int y) {
-    reader.read_row(row.data(), frame.Width);
-    to_rgb(row, palette,
+    to_rgb(rest.first(width), palette,
            image.rgb.data() + 3 * ((frame.Top + y) * header.stored.width + frame.Left));
+    rest = rest.subspan(width);
   });
   return image;
 }

@@ -7,9 +7,12 @@
 
 #include "image/codecs/codecs.h"
 #include "image/codecs/colour.h"
+#include "image/codecs/png_rows.h"
 
 namespace plimsoll::image::codecs {
 namespace {
+
+constexpr size_t kChunkHead = 8;  // length and name
 
 /// Pixels as libpng hands them out, by their bytes: grey of 16 bits with the high byte first.
 enum class Row : uint8_t { deep_gray = 2, rgb = 3, rgba = 4 };
@@ -17,7 +20,7 @@ enum class Row : uint8_t { deep_gray = 2, rgb = 3, rgba = 4 };
 /// libpng says what is wrong by leaving its call, as libjpeg does.
 class PngReader {
  public:
-  explicit PngReader(Bytes file) : rest_(file) {
+  explicit PngReader(Bytes file) : file_(file), rest_(file) {
     png_ =
         png_create_read_struct(PNG_LIBPNG_VER_STRING, this, fail, [](png_structp, const char*) {});
     info_ = png_ != nullptr ? png_create_info_struct(png_) : nullptr;
@@ -42,6 +45,8 @@ class PngReader {
       png_set_crc_action(png_, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
       const int colour = png_get_color_type(png_, info_);
       const int depth = png_get_bit_depth(png_, info_);
+      stored_colour_ = colour;
+      stored_depth_ = depth;
       deep_gray_ = colour == PNG_COLOR_TYPE_GRAY && depth == 16;
       read_clear(colour, depth);
       if (!deep_gray_) png_set_strip_16(png_);
@@ -60,6 +65,14 @@ class PngReader {
     if (deep_gray_) return Row::deep_gray;
     return png_get_channels(png_, info_) == 4 ? Row::rgba : Row::rgb;
   }
+  /// Whether rows are stored as they come out, one behind the other.
+  [[nodiscard]] bool is_plain() const {
+    const int colour = png_get_color_type(png_, info_);
+    return (stored_colour_ == PNG_COLOR_TYPE_RGB || stored_colour_ == PNG_COLOR_TYPE_RGBA) &&
+           colour == stored_colour_ && stored_depth_ == 8 && passes_ == 1;
+  }
+  /// The first chunk of pixels and all behind it, while no row is read.
+  [[nodiscard]] Bytes chunks() const { return file_.last(rest_.size() + kChunkHead); }
   /// The shade of grey, or the colour, that stands for none.
   [[nodiscard]] std::optional<uint8_t> clear_gray() const { return clear_gray_; }
   [[nodiscard]] std::optional<Colour> clear() const { return clear_; }
@@ -114,10 +127,11 @@ class PngReader {
     fail_broken("PNG", message_);
   }
 
-  Bytes rest_;
+  Bytes file_, rest_;
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   int passes_ = 1;
+  int stored_colour_ = 0, stored_depth_ = 0;
   bool deep_gray_ = false;
   std::optional<uint8_t> clear_gray_;
   std::optional<Colour> clear_;
@@ -133,6 +147,29 @@ void to_rgb(Row kind, const uint8_t* from, uint8_t* to, int64_t pixels) {
   for (int64_t i = 0; i < pixels; ++i, from += 2, to += 3) {
     std::fill_n(to, 3, from[0] > 0 ? uint8_t{255} : from[1]);
   }
+}
+
+/// Of most pictures.
+Image read_plain(const PngReader& reader, Size size) {
+  Image image = blank(size);
+  const Row kind = reader.row();
+  const auto channels = static_cast<size_t>(kind);
+  const size_t stride = static_cast<size_t>(size.width) * channels;
+  PngRows rows(reader.chunks(), size.width, channels);
+  std::vector<uint8_t> above(stride + 1), row(kind == Row::rgba ? stride + 1 : 0);
+  const uint8_t* before = above.data();
+  for (int64_t y = 0; y < size.height; ++y) {
+    uint8_t* to = image.rgb.data() + 3 * y * size.width;
+    if (kind == Row::rgb) {
+      rows.read(before, to);
+      before = to;
+      continue;
+    }
+    rows.read(above.data(), row.data());
+    to_rgb(kind, row.data(), to, size.width);
+    std::swap(above, row);
+  }
+  return image;
 }
 
 /// Of interlaced pictures each pass fills in some pixels of the whole: all rows are kept till then.
@@ -163,8 +200,13 @@ Image read_image(PngReader& reader, Size size) {
 Image decode_png(Bytes file, const Header& header) {
   PngReader reader(file);
   if (reader.start() != header.stored) fail_broken("PNG", "has two sizes");
-  Image image = read_image(reader, header.stored);
-  reader.finish();
+  Image image;
+  if (reader.is_plain()) {
+    image = read_plain(reader, header.stored);
+  } else {
+    image = read_image(reader, header.stored);
+    reader.finish();
+  }
   image.clear = reader.clear();
   return image;
 }

@@ -41,9 +41,13 @@ VisionLayer add_block(const std::string& module, const QwenVision& qwen, SpecBui
   layer.attention_norm = add.norm(module + ".norm1", hidden, norm_of(qwen.kind));
   layer.mlp_norm = add.norm(module + ".norm2", hidden, norm_of(qwen.kind));
   const std::string qkv = module + ".attn.qkv";
-  const std::vector<Rows> rows = Rows::parts(qkv, {hidden, hidden, hidden});
-  layer.qkv =
-      add.linear(qkv, rows, hidden, {.split = Split::qkv, .bias = true, .heads = qwen.sizes.heads});
+  if (qwen.kind == QwenTower::gated) {
+    layer.qkv = add.linear(qkv, Rows::parts(qkv, {hidden, hidden, hidden}), hidden,
+                           {.split = Split::qkv, .bias = true, .heads = qwen.sizes.heads});
+  } else {  // Qwen2-VL's is one matrix to vLLM, whose ranks gather what they make of their rows
+    layer.qkv = add.linear(qkv, {Rows::all(qkv, 3 * hidden)}, hidden,
+                           {.split = Split::column, .bias = true, .heads = qwen.sizes.heads});
+  }
   const std::string out = module + ".attn.proj";
   layer.out = add.linear(out, {Rows::all(out, hidden)}, hidden,
                          {.split = Split::row, .bias = true, .heads = qwen.sizes.heads});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/vision/picture_processor.h"
@@ -47,6 +48,20 @@ std::vector<image::Layout> extremes(const model::VisionSpec& vision, const Argum
   all.insert(all.end(), videos.begin(), videos.end());
   std::ranges::stable_sort(all, std::ranges::greater{}, &image::Layout::tokens);
   return all;
+}
+
+/// Embeddings are kept as processed pictures are: of as many of the largest, and with the default's
+/// 4 GiB of these within 512 MiB. Whoever asks for more has pictures that come again.
+engine::PictureOptions options_of(std::vector<image::Layout> extremes, const EngineArgs& args) {
+  engine::PictureOptions options{.extremes = std::move(extremes)};
+  const double usual = EngineArgs{}.processor_cache_gib;
+  const double asked = std::min(args.processor_cache_gib, 1e6);
+  const auto levels = static_cast<double>(options.extremes.front().levels());
+  const auto count = static_cast<int64_t>(asked * static_cast<double>(1u << 30) / levels);
+  options.kept_pictures = asked > usual ? count : std::min(count, options.kept_pictures);
+  options.kept_bytes =
+      static_cast<uint64_t>(static_cast<double>(options.kept_bytes) * asked / usual);
+  return options;
 }
 
 }  // namespace
@@ -94,11 +109,10 @@ std::optional<engine::PictureOptions> picture_options(const model::ModelSpec& sp
     const auto limit = args.limits.find("image");
     if (limit != args.limits.end() && limit->second.width > 0 && limit->second.height > 0) {
       const auto processor = make_processor(*spec.vision, arguments, model::kImageScope);
-      return engine::PictureOptions{
-          {processor->layout({limit->second.width, limit->second.height})}, 0};
+      return options_of({processor->layout({limit->second.width, limit->second.height})}, args);
     }
     // One token of the context is the answer's.
-    return engine::PictureOptions{extremes(*spec.vision, arguments, length - 1), 0};
+    return options_of(extremes(*spec.vision, arguments, length - 1), args);
   } catch (const image::SettingsError& error) {
     fail(ExitCode::usage, "--mm-processor-kwargs, preprocessor_config.json: {}", error.what());
   } catch (const image::ImageError& error) {

@@ -6,6 +6,7 @@
 
 #include "base/config_view.h"
 #include "base/error.h"
+#include "model/vision_spec.h"
 #include "quantization/config.h"
 #include "quantization/weight_modules.h"
 #include "shard/layout.h"
@@ -79,6 +80,19 @@ void check_options(const std::string& method, const ConfigView& config) {
   if (config.has_child({"kv_cache_scheme"})) check_cache_scheme(config.child({"kv_cache_scheme"}));
 }
 
+// ---- towers ----
+
+// Layers of towers that vLLM's classes never quantise: InternVL's projector is made of plain
+// modules, SigLIP's MLPs are whole where their sizes are no multiples of 64.
+bool is_always_whole(const model::VisionSpec& vision, const WeightSpec& weight) {
+  constexpr int64_t kMultiple = 64;
+  if (vision.kind == model::VisionKind::internvl) return weight.name.starts_with("mlp1.");
+  const bool siglip =
+      vision.kind == model::VisionKind::gemma3 || vision.kind == model::VisionKind::siglip;
+  return siglip && weight.name.find(".mlp.fc") != std::string::npos &&
+         (weight.rows() % kMultiple != 0 || weight.columns() % kMultiple != 0);
+}
+
 // ---- the model ----
 
 /// Makes the table of a quantised model from that of the plain one.
@@ -120,6 +134,25 @@ class Conversion {
     }
     spec_.weights = std::move(weights_);
     renumber(spec_, now);
+  }
+
+  /// Configurations name towers' modules in too many ways: the tensors say which are quantised.
+  void run_towers() {
+    std::vector<WeightSpec> towers;
+    for (const WeightSpec& weight : spec_.towers) {
+      if (!stored_.holds_codes(weight)) {
+        towers.push_back(weight);
+        continue;
+      }
+      if (spec_.vision != nullptr && is_always_whole(*spec_.vision, weight)) {
+        refuse_quantised(fmt::format("{}, which vLLM's {} always has whole; vLLM refuses it too",
+                                     weight.name, spec_.architecture));
+      }
+      const WeightScheme stated = quantization_.linear(module_name(weight));
+      add_quantised_linear(weight, stated.plain() ? quantization_.usual() : stated, stored_,
+                           towers);
+    }
+    spec_.towers = std::move(towers);
   }
 
  private:
@@ -187,7 +220,9 @@ void quantize_weights(const Json& config, const StoredTensors& stored, ModelSpec
     refuse_quantised("transforms that are computed at run time (" + schemes.online_transform() +
                      "), whose layouts are not known here");
   }
-  Conversion(schemes, stored, spec).run();
+  Conversion conversion(schemes, stored, spec);
+  conversion.run();
+  conversion.run_towers();
   spec.quantization.clear();
 }
 

@@ -14,6 +14,8 @@ namespace plimsoll::shard {
 struct StoredTensors {
   /// Whether the linear weight is there as it is, unquantised.
   std::function<bool(const model::WeightSpec&)> is_plain;
+  /// Whether a weight of a tower is there in integers or small floats.
+  std::function<bool(const model::WeightSpec&)> holds_codes;
   /// Whether there is a tensor of this name.
   std::function<bool(const std::string&)> has;
   /// Whether the single value of this name is stored in the shape [1], not [].

@@ -60,9 +60,11 @@ void fill_told_values(const Part& part, DType dtype, int64_t first, int64_t coun
 }
 
 void check_told_values(const checkpoint::WeightReader& reader, const ModelSpec& spec) {
-  for (const WeightSpec& weight : spec.weights) {
-    for (const Part& part : weight.parts) {
-      if (part.is_told()) check_told(reader.tensor(part), part);
+  for (const auto* table : {&spec.towers, &spec.weights}) {
+    for (const WeightSpec& weight : *table) {
+      for (const Part& part : weight.parts) {
+        if (part.is_told()) check_told(reader.tensor(part), part);
+      }
     }
   }
 }

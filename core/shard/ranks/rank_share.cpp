@@ -145,6 +145,9 @@ int64_t local_outputs(const ShardTensor& tensor, const Heads& heads, int64_t ran
     case Split::experts:
       return outputs;
     case Split::column:
+      if (heads.query > 0 && tensor.weight->heads > 0) {  // of a tower, which are cut otherwise
+        check_divides(tensor, "query heads", heads.query, ranks);
+      }
       check_divides(tensor, axis, outputs, ranks);
       break;
     case Split::merged_column:

@@ -1,5 +1,6 @@
 #include "text/tokenizer/json_fields.h"
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "text/unicode/unicode.h"
 
@@ -72,33 +73,11 @@ std::string type_of(const Json& json) {
   return named ? json.at("type").get<std::string>() : std::string();
 }
 
-std::string decode_base64(std::string_view text) {
-  std::string bytes;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    uint32_t value = 0;
-    if (c >= 'A' && c <= 'Z')
-      value = static_cast<uint32_t>(c - 'A');
-    else if (c >= 'a' && c <= 'z')
-      value = static_cast<uint32_t>(c - 'a' + 26);
-    else if (c >= '0' && c <= '9')
-      value = static_cast<uint32_t>(c - '0' + 52);
-    else if (c == '+')
-      value = 62;
-    else if (c == '/')
-      value = 63;
-    else if (c == '=')
-      break;
-    else
-      throw ModelError("not base64");
-    bits = bits << 6 | value;
-    count += 6;
-    if (count >= 8) {
-      count -= 8;
-      bytes += static_cast<char>(bits >> count & 0xFF);
-    }
-  }
+std::string base64_bytes(std::string_view text) {
+  std::string bytes(base64_room(text.size()), '\0');
+  const auto count = decode_base64(text, reinterpret_cast<uint8_t*>(bytes.data()));
+  if (!count) throw ModelError("not base64");
+  bytes.resize(*count);
   return bytes;
 }
 

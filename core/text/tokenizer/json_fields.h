@@ -26,7 +26,7 @@ char32_t character_field(const Json& object, const char* name);
 /// A token's id, from 0 to kMaxTokens.
 TokenId id_field(const Json& json, const std::string& where);
 
-std::string decode_base64(std::string_view text);
+std::string base64_bytes(std::string_view text);
 
 // Runs `parse`, and puts `place` before what is wrong with it.
 template <typename Parse>

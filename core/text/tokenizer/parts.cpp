@@ -129,7 +129,7 @@ std::unique_ptr<Normalizer> parse_normalizer(const Json& json) {
       {"Nmt", [](const Json&) { return make_nmt(); }},
       {"Precompiled",
        [](const Json& j) {
-         return make_precompiled(decode_base64(text_field(j, "precompiled_charsmap")));
+         return make_precompiled(base64_bytes(text_field(j, "precompiled_charsmap")));
        },
        {"precompiled_charsmap"}},
       {"Replace",

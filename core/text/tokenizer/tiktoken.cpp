@@ -36,7 +36,7 @@ std::vector<RankedToken> parse_ranks(std::string_view text) {
     }
     if (rank < 0 || rank >= kMaxTokens)
       throw ModelError(fmt::format("line {}: not a token and its rank", line));
-    RankedToken token{decode_base64(entry.substr(0, space)), rank};
+    RankedToken token{base64_bytes(entry.substr(0, space)), rank};
     if (token.bytes.empty() || token.bytes.size() > kMaxTrieKey) {
       throw ModelError(fmt::format("line {}: a token of {} bytes", line, token.bytes.size()));
     }
