@@ -6,12 +6,13 @@
 
 #include <cstdint>
 
+#include "backend/cuda/footprint.h"
 #include "kernels/runtime/dispatch.h"
 
 namespace plimsoll::kernels {
 
 /// Rows whose product reads the matrix once.
-inline constexpr int64_t kSmallRows = 8;
+inline constexpr int64_t kSmallRows = backend::kFewProductRows;
 
 /// out [T, n] = activation(in [T, k] * weight [n, k]^T + bias), summed in float in an order that
 /// depends on k alone: a row has the same bits in any batch. weight is of in's type or f32, out of
@@ -27,6 +28,25 @@ struct SmallLinear {
   model::Activation activation = model::Activation::none;
 };
 void small_linear(const SmallLinear& op, cudaStream_t stream);
+
+/// small_linear of the norm of `in`, where there is one, with what becomes of its sums
+/// (backend::FusedLinear). Sums are float to the end: the norm and the product are not rounded.
+struct FusedSmallLinear {
+  View out;  // [T, n], or [T, n / 2] of gates and ups
+  View in;
+  View weight;  // of in's type, as `out`
+  Vector bias{};
+  bool normed = false;
+  float epsilon = 0;
+  float weight_offset = 0;      // of the norm
+  const void* gains = nullptr;  // [k] of in's type, the norm's weight; none: 1
+  backend::ProductEnd end = backend::ProductEnd::stored;
+  model::Activation activation = model::Activation::none;  // of gates
+};
+/// Whether there is a kernel: at most kSmallRows rows of whole 16 byte pieces, one type.
+bool covers_fused(const FusedSmallLinear& op);
+void fused_small_linear(const FusedSmallLinear& op, cudaStream_t stream);
+void load_fused_linear(DType type);
 
 /// Loads the kernels of all row counts for types of `in` and `weight` ahead of their first launch.
 void load_small_linear(DType in, DType weight);
