@@ -6,6 +6,7 @@
 namespace plimsoll::kernels {
 namespace {
 
+using backend::kFusedRows;
 using backend::ProductEnd;
 
 /// Rows of the weight that a block multiplies: neighbours, or two gates and their ups.
@@ -65,7 +66,8 @@ __device__ void end_products(const FusedSmallLinear& op, const float* product) {
 
 /// Grid [columns of out / (4, or 2 of gates and ups)]; a block takes all rows.
 template <typename T, int M, bool Normed, ProductEnd End>
-__global__ void __launch_bounds__(kFewThreads) fused_linear_kernel(FusedSmallLinear op) {
+__global__ void __launch_bounds__(kFewThreads, M == 1 ? 3 : 2)
+    fused_linear_kernel(FusedSmallLinear op) {
   constexpr int kN = kWide<T>;
   constexpr int kColumns = kFewColumns + (Normed ? 1 : 0);
   const auto* weight = static_cast<const T*>(op.weight.data);
@@ -121,8 +123,7 @@ template <typename F>
 void with_rows(int64_t rows, F&& f) {
   if (rows == 1) return f(std::integral_constant<int, 1>{});
   if (rows == 2) return f(std::integral_constant<int, 2>{});
-  if (rows <= 4) return f(std::integral_constant<int, 4>{});
-  f(std::integral_constant<int, static_cast<int>(kSmallRows)>{});
+  f(std::integral_constant<int, static_cast<int>(kFusedRows)>{});
 }
 
 }  // namespace
@@ -131,7 +132,7 @@ bool covers_fused(const FusedSmallLinear& op) {
   using enum ProductEnd;
   const bool combined = op.normed ? op.end != added : op.end == added;
   const auto fits = [&](const View& view) { return view.dtype == op.in.dtype; };
-  if (!combined || op.in.rows > kSmallRows || !fits(op.out) || !fits(op.weight)) return false;
+  if (!combined || op.in.rows > kFusedRows || !fits(op.out) || !fits(op.weight)) return false;
   bool covers = false;
   with_activation_type(op.in.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
@@ -144,7 +145,7 @@ bool covers_fused(const FusedSmallLinear& op) {
 void load_fused_linear(DType type) {
   with_activation_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for (const int64_t rows : {1, 2, 4, 8}) {
+    for (const int64_t rows : {1, 2, 4}) {
       with_rows(rows, [&](auto m) {
         constexpr int kM = decltype(m)::value;
         preload(fused_linear_kernel<T, kM, true, ProductEnd::stored>);

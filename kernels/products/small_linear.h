@@ -12,7 +12,7 @@
 namespace plimsoll::kernels {
 
 /// Rows whose product reads the matrix once.
-inline constexpr int64_t kSmallRows = backend::kFewProductRows;
+inline constexpr int64_t kSmallRows = 8;
 
 /// out [T, n] = activation(in [T, k] * weight [n, k]^T + bias), summed in float in an order that
 /// depends on k alone: a row has the same bits in any batch. weight is of in's type or f32, out of
@@ -43,7 +43,7 @@ struct FusedSmallLinear {
   backend::ProductEnd end = backend::ProductEnd::stored;
   model::Activation activation = model::Activation::none;  // of gates
 };
-/// Whether there is a kernel: at most kSmallRows rows of whole 16 byte pieces, one type.
+/// Whether there is a kernel: at most kFusedRows rows of whole 16 byte pieces, one type.
 bool covers_fused(const FusedSmallLinear& op);
 void fused_small_linear(const FusedSmallLinear& op, cudaStream_t stream);
 void load_fused_linear(DType type);
