@@ -161,6 +161,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   backend::ThreadPool pool_;
   Stream stream_;
   Graphs graphs_;
+  int64_t hopper_from_;  // DeviceOptions
   Products products_;
   std::span<std::byte> rank_area_;
   int64_t logits_rows_ = 0;                 // of the largest product with the head
