@@ -35,10 +35,12 @@ if(PLIMSOLL_HAS_CUDA)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # it opens the driver by itself: the program starts without one
   find_package(CUDAToolkit REQUIRED)
   include(cmake/flashinfer.cmake)
+  include(cmake/flashinfer_hopper.cmake)
 
   file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.cu ${CMAKE_SOURCE_DIR}/kernels/*.cpp)
   add_library(plimsoll_kernels STATIC ${kernel_sources})
   plimsoll_add_flash(plimsoll_kernels)
+  plimsoll_add_hopper(plimsoll_kernels)
   target_include_directories(plimsoll_kernels PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_definitions(plimsoll_kernels PUBLIC PLIMSOLL_HAS_CUDA=1)
   target_include_directories(plimsoll_kernels SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})

@@ -43,6 +43,9 @@ function(plimsoll_find_flashinfer result)
   if(NOT EXISTS ${cache}/${headers}/flashinfer/page.cuh)
     file(ARCHIVE_EXTRACT INPUT ${wheel} DESTINATION ${cache} PATTERNS ${headers}/flashinfer/* ${flashinfer_licence_path})
   endif()
+  if(PLIMSOLL_HAS_CUDA AND NOT EXISTS ${cache}/flashinfer/data/cutlass/include/cutlass/version.h)  # flashinfer_hopper.cmake, 28 MB
+    file(ARCHIVE_EXTRACT INPUT ${wheel} DESTINATION ${cache} PATTERNS flashinfer/data/cutlass/include/*)
+  endif()
   set(${result} ${cache}/${headers} PARENT_SCOPE)
 endfunction()
 
@@ -55,9 +58,19 @@ function(replace_exactly variable count from to)
   string(LENGTH "${without}" after)
   math(EXPR found "(${before} - ${after}) / ${from_length}")
   if(NOT found EQUAL count)
-    message(FATAL_ERROR "FlashInfer's prefill.cuh has '${from}' ${found} times, not ${count}")
+    message(FATAL_ERROR "FlashInfer's header has '${from}' ${found} times, not ${count}")
   endif()
   string(REPLACE "${from}" "${to}" text "${text}")
+  set(${variable} "${text}" PARENT_SCOPE)
+endfunction()
+
+# read_header(VARIABLE FILE SHA256): its text, which must be the pinned one.
+function(read_header variable file expected)
+  file(READ ${file} text)
+  string(SHA256 sum "${text}")
+  if(NOT sum STREQUAL expected)
+    message(FATAL_ERROR "${file} is not of FlashInfer 0.6.9")
+  endif()
   set(${variable} "${text}" PARENT_SCOPE)
 endfunction()
 
@@ -65,11 +78,7 @@ endfunction()
 # says how many columns a head has; loads of columns beyond give zeros, stores leave them out, and rows of the output are that
 # much apart. With as many columns as the tile has, nothing changes. Rows may see what is behind them (images).
 function(plimsoll_adapt_flashinfer from to)
-  file(READ ${from} text)
-  string(SHA256 sum "${text}")
-  if(NOT sum STREQUAL flashinfer_prefill_sha256)
-    message(FATAL_ERROR "${from} is not of FlashInfer 0.6.9")
-  endif()
+  read_header(text ${from} ${flashinfer_prefill_sha256})
   # The C++ that other compilers than nvcc ask for (tests/flash).
   replace_exactly(text 2 "qo_smem.get_permuted_offset<" "qo_smem.template get_permuted_offset<")
   replace_exactly(text 4 ">::cast<8>(" ">::template cast<8>(")

@@ -85,7 +85,8 @@ std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags, const D
        .threads = plan::own::threads_of_copy(choice.cpu.threads,
                                              flags.args.tensor_parallel * flags.args.data_parallel),
        .deterministic = flags.deterministic,
-       .overlap = choice.overlap});
+       .overlap = choice.overlap,
+       .hopper_from = choice.hopper_from});
 }
 
 CardBudget card_budget(const EngineFlags& flags, const backend::DeviceMemory& memory,

@@ -21,6 +21,7 @@ struct DeviceChoice {
   int64_t ranks_per_card = 1;               // Environment::ranks_per_device
   std::string why_no_card;                  // of a machine that has one; to tell the user
   bool overlap = true;                      // of kernels on a card
+  std::optional<int64_t> hopper_from;       // Environment::hopper_from
   backend::CpuOptions cpu;
   std::optional<int64_t> tensor_ranks;  // of a stage that this process has; absent: all
 };

@@ -239,6 +239,7 @@ DeviceChoice choose_device(const RunOptions& options, const Environment& environ
   choice.ranks_per_card = environment.ranks_per_device;
   choose_card(options.launch, choice);
   choice.overlap = kernels_may_overlap();
+  choice.hopper_from = environment.hopper_from;
   backend::CpuOptions& cpu = choice.cpu;
   cpu.isa = backend::detect_isa();
   if (options.launch.cpu_isa) {

@@ -81,6 +81,8 @@ class Footprint {
   [[nodiscard]] int64_t slabs(int64_t stages) const {
     return stages > ahead() ? stages : ahead() + 1;
   }
+  /// Steps of at most so many rows are made of fused_linear() where a model's layers allow it.
+  [[nodiscard]] virtual int64_t fused_rows() const { return 0; }
   /// Whether the ops of image encoders run.
   [[nodiscard]] virtual bool sees_pictures() const { return false; }
   /// Whether steps of equal size are recorded and replayed (run_step).
@@ -227,6 +229,9 @@ class Backend {
   /// out [T, n] = activation(in [T, k] * weight [n, k]^T + bias). `bias` may be empty.
   void linear(View out, View in, const Weight& weight, const Weight& bias,
               model::Activation activation);
+  /// linear() of norm(in), then: out = the product, out += it, or out = gated_activation() of it.
+  /// Where a backend has no kernel for it, those ops one after the other.
+  void fused_linear(const FusedLinear& op);
   /// out [T, rotary_dim] f32: cos in the first half of a row, sin in the second.
   void rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch);
   /// qkv [T, (H + 2K) d], in place: clamp, norms and rotation of q and k heads in the spec's order,
@@ -326,6 +331,7 @@ class Backend {
                            const Weight& weight, const Weight& bias) = 0;
   virtual void do_linear(View out, View in, const Weight& weight, const Weight& bias,
                          model::Activation activation, std::byte* workspace) = 0;
+  virtual void do_fused_linear(const FusedLinear& op, const FusedParts& parts);
   virtual void do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) = 0;
   virtual void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,
                                  const HeadNorms& norms, const KvLayer& cache,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,9 @@ struct DeviceOptions {
   int threads = 1;             // of the host: loading, reading logits
   bool deterministic = false;  // the same bits for a row in any batch
   bool overlap = true;         // kernels may start before the ones ahead of them have ended
+  /// Tokens of context from which prefill takes kernels for Hopper, where there are any; 0: never;
+  /// absent: from where they are thought to pay.
+  std::optional<int64_t> hopper_from{};
 };
 
 /// Who says what a process has of a device: the driver, context and modules included, or our own
@@ -63,7 +67,8 @@ DriverState driver_state();
 std::unique_ptr<Backend> make_device_backend(const DeviceOptions& options);
 
 /// What a launch on a backend by make_device_backend does more slowly than its device could, and
-/// why, in words for people; good after Backend::finish_launch().
+/// why, and which attention kernels it takes beside the usual ones, in words for people; good after
+/// Backend::finish_launch().
 std::vector<std::string> device_notes(const Backend& backend);
 
 /// Of a backend by make_device_backend, when steps of `graphs` sizes of this model are recorded.

@@ -1,4 +1,4 @@
-// Checks and workspaces of MLPs and experts.
+// Checks and workspaces of fused products, MLPs and experts.
 #include <vector>
 
 #include "backend/checks.h"
@@ -16,7 +16,49 @@ int64_t experts_of(const Weight& weight) {
   return weight.spec->matrices() * (weight.some_experts() ? weight.spec->ranks : 1);
 }
 
+View take_rows(memory::Arena& scratch, std::string_view name, View like, int64_t columns) {
+  const size_t bytes = static_cast<size_t>(like.rows * columns) * dtype_size(like.dtype);
+  return {scratch.take(name, bytes), like.dtype, like.rows, columns, columns};
+}
+
+void check_fused(const FusedLinear& op) {
+  const Weight& weight = op.weight;
+  if (!weight || weight.spec->matrices() != 1) disagree("fused_linear: not given one matrix");
+  const int64_t parts = op.end == ProductEnd::gated ? 2 : 1;
+  if (op.out.rows != op.in.rows || op.in.columns != weight.spec->columns() ||
+      op.out.columns * parts != weight.spec->rows()) {
+    disagree("fused_linear: out {} and in {} do not match {}", show(op.out), show(op.in),
+             show(weight));
+  }
+  if (op.bias && op.bias.spec->elements() != weight.spec->rows()) {
+    disagree("fused_linear: {} does not match {}", show(op.bias), show(weight));
+  }
+  check_vector("fused_linear", op.norm_weight, "in", op.in);
+}
+
 }  // namespace
+
+void Backend::fused_linear(const FusedLinear& op) {
+  check_fused(op);
+  const memory::Scope scope(*scratch_);
+  FusedParts parts{.normed = {}, .product = op.out};
+  if (op.norm.present) parts.normed = take_rows(*scratch_, "normed", op.in, op.in.columns);
+  if (op.end != ProductEnd::stored) {
+    parts.product = take_rows(*scratch_, "product", op.out, op.weight.spec->rows());
+  }
+  parts.workspace = static_cast<std::byte*>(
+      scratch_->take("linear workspace",
+                     footprint_.linear_workspace(op.in.rows, *op.weight.spec, op.weight.dtype)));
+  if (runs(op.out)) do_fused_linear(op, parts);
+}
+
+void Backend::do_fused_linear(const FusedLinear& op, const FusedParts& parts) {
+  if (op.norm.present) do_norm(parts.normed, op.in, op.norm, op.norm_weight, {});
+  do_linear(parts.product, op.norm.present ? parts.normed : op.in, op.weight, op.bias,
+            model::Activation::none, parts.workspace);
+  if (op.end == ProductEnd::added) do_add(op.out, parts.product);
+  if (op.end == ProductEnd::gated) do_gated_activation(op.out, parts.product, op.activation);
+}
 
 void Backend::multiply_gates(View x, View gates, model::GateKind kind) {
   if (gates.rows != x.rows || gates.dtype != x.dtype || x.columns % gates.columns != 0) {

@@ -172,6 +172,30 @@ struct LruInputs {
   View gates;  // [T, heads * 2 * head_dim], before sigmoid: a head's of x, then of its decay
 };
 
+/// What becomes of a product's sums: they are the output, are added to it, or are gates and ups
+/// that give it.
+enum class ProductEnd : uint8_t { stored, added, gated };
+
+/// A product with what stands before and behind it, of a step of few rows: as one op it can be one
+/// kernel.
+struct FusedLinear {
+  View out;  // [T, n]; of a gated one [T, n / 2]
+  View in;   // [T, k]
+  Weight weight;
+  Weight bias{};
+  model::Norm norm{};  // of `in`, without a bias of its own, where it is present
+  Weight norm_weight{};
+  ProductEnd end = ProductEnd::stored;
+  model::Activation activation = model::Activation::none;  // of gates
+};
+
+/// Room for what a backend makes of a FusedLinear piece by piece.
+struct FusedParts {
+  View normed;   // [T, k]; none without a norm
+  View product;  // [T, n]: `out` where it is stored
+  std::byte* workspace = nullptr;
+};
+
 /// Routing of tokens to experts.
 struct Routing {
   View experts;  // [T, k] i32

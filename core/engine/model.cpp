@@ -81,6 +81,8 @@ View Model::forward(const BatchMeta& batch) {
   }
   if (spec_.streams.count() > 1) {
     stream_layers(step, hidden);
+  } else if (fuses(tokens)) {
+    for (size_t i = 0; i < spec_.layers.size(); ++i) fused_layer(step, i, hidden);
   } else {
     step.delta = take("delta", tokens, spec_.hidden_size);
     for (size_t i = 0; i < spec_.layers.size(); ++i) layer(step, i, hidden);
@@ -143,10 +145,7 @@ void Model::layer(Step& step, size_t index, View hidden) {
     input = delta;
   }
   if (is_last(layer)) {
-    // Of the other rows only K and V are still needed.
-    backend_.gather_rows(hidden, step.residual, step.batch);
-    step.residual = hidden;
-    step.gathered = true;
+    keep_wanted_residual(step, hidden);
     const auto keep_wanted = [&](std::string_view name, View& rows) {
       const View wanted = take(name, hidden.rows, rows.columns);
       backend_.gather_rows(wanted, rows, step.batch);
@@ -175,13 +174,19 @@ void Model::layer(Step& step, size_t index, View hidden) {
   });
 }
 
+// Of the other rows only K and V are still needed.
+void Model::keep_wanted_residual(Step& step, View hidden) {
+  backend_.gather_rows(hidden, step.residual, step.batch);
+  step.residual = hidden;
+  step.gathered = true;
+}
+
 void Model::attention(const Step& step, size_t index, View input, View out) {
   const LayerSpec& layer = spec_.layers[index];
   const model::AttentionSpec& spec = layer.attention;
   const Scope scope(backend_.scratch());
-  model::AttentionSpec stored = spec;  // what the layer gives the cache
-  if (spec.keys_of >= 0) stored.kv_heads = 0;
-  const int64_t q = spec.heads * spec.head_dim, kv = stored.kv_heads * spec.head_dim;
+  const int64_t q = spec.heads * spec.head_dim;
+  const int64_t kv = spec.keys_of >= 0 ? 0 : spec.kv_heads * spec.head_dim;
   const int64_t gate_columns = spec.gates_in_qkv ? q : 0;
   const View product = take("qkv", input.rows, gate_columns + q + 2 * kv);
   const View qkv = product.slice_columns(gate_columns, q + 2 * kv);
@@ -196,20 +201,7 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
     adapt(qkv.slice_columns(q + kv, kv), input, spec.v_adapter);
   }
   if (spec.key_factor != 1) backend_.scale(qkv.slice_columns(q, kv), spec.key_factor);
-  const View angles = spec.rope < 0 ? View{} : angles_[static_cast<size_t>(spec.rope)];
-  if (spec.norm_span == model::NormSpan::all_heads && weight(spec.out.weight).spec->ranks > 1) {
-    if (spec.q_norm.present) norm_across(qkv.slice_columns(0, q), spec.q_norm, 1);
-    if (spec.k_norm.present) norm_across(qkv.slice_columns(q, kv), spec.k_norm, 1);
-    stored.q_norm = stored.k_norm = {};
-  }
-  const backend::HeadNorms norms{weight(stored.q_norm.weight), weight(stored.q_norm.bias),  //
-                                 weight(stored.k_norm.weight), weight(stored.k_norm.bias)};
-  backend_.rope_and_store(qkv, angles, stored, norms, caches_[index], step.batch);
-  View attended = take("attended", input.rows, spec.heads * spec.head_dim);
-  const backend::ScoreTerms terms{.sinks = weight(spec.sinks),
-                                  .slopes = weight(spec.alibi.slopes),
-                                  .chosen = spec.indexer.most > 0 ? step.chosen : View{}};
-  backend_.attention(attended, qkv, spec, terms, caches_[index], step.batch);
+  View attended = attend(step, index, qkv);
   if (spec.gates_in_qkv) {
     backend_.multiply_gates(attended, product.slice_columns(0, q), spec.gate_kind);
   }
@@ -221,6 +213,28 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
   }
   linear(out, wanted_rows(step, attended), spec.out, Activation::none);
   if (spec.out_factor != 1) backend_.scale(out, spec.out_factor);
+}
+
+View Model::attend(const Step& step, size_t index, View qkv) {
+  const model::AttentionSpec& spec = spec_.layers[index].attention;
+  model::AttentionSpec stored = spec;  // what the layer gives the cache
+  if (spec.keys_of >= 0) stored.kv_heads = 0;
+  const int64_t q = spec.heads * spec.head_dim, kv = stored.kv_heads * spec.head_dim;
+  const View angles = spec.rope < 0 ? View{} : angles_[static_cast<size_t>(spec.rope)];
+  if (spec.norm_span == model::NormSpan::all_heads && weight(spec.out.weight).spec->ranks > 1) {
+    if (spec.q_norm.present) norm_across(qkv.slice_columns(0, q), spec.q_norm, 1);
+    if (spec.k_norm.present) norm_across(qkv.slice_columns(q, kv), spec.k_norm, 1);
+    stored.q_norm = stored.k_norm = {};
+  }
+  const backend::HeadNorms norms{weight(stored.q_norm.weight), weight(stored.q_norm.bias),  //
+                                 weight(stored.k_norm.weight), weight(stored.k_norm.bias)};
+  backend_.rope_and_store(qkv, angles, stored, norms, caches_[index], step.batch);
+  const View attended = take("attended", qkv.rows, spec.heads * spec.head_dim);
+  const backend::ScoreTerms terms{.sinks = weight(spec.sinks),
+                                  .slopes = weight(spec.alibi.slopes),
+                                  .chosen = spec.indexer.most > 0 ? step.chosen : View{}};
+  backend_.attention(attended, qkv, spec, terms, caches_[index], step.batch);
+  return attended;
 }
 
 View Model::wanted_rows(const Step& step, View mixed) {

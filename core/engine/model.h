@@ -74,6 +74,10 @@ struct ModelCaches {
 /// Whether a model has weights of its own or those of another of the same spec.
 enum class WeightsOf : uint8_t { itself, another };
 
+/// Whether all layers of a model can be made of fused products (Backend::fused_linear): norm,
+/// attention, sum, norm, gated MLP, sum, with whole weights that are not quantised.
+bool has_plain_layers(const model::ModelSpec& spec);
+
 class Model {
  public:
   /// Takes the regions "weights" (its own), "kv blocks" and, where it has any, "hidden states" (of
@@ -163,6 +167,15 @@ class Model {
   /// What a layer makes of the first residual.
   void run_branches(const Step& step, size_t index, backend::View x, backend::View out);
   void layer(Step& step, size_t index, backend::View hidden);
+  /// The same of a step of few rows in a model whose layers allow it: norms, sums and activations
+  /// are parts of the products, and nothing but the residual passes from layer to layer.
+  void fused_layer(Step& step, size_t index, backend::View hidden);
+  [[nodiscard]] bool fuses(int64_t tokens) const;
+  void fused_linear(backend::View out, backend::View in, const model::Linear& linear,
+                    const model::Norm& norm, backend::ProductEnd end,
+                    model::Activation activation = model::Activation::none);
+  /// The step's residual, of which the last layer keeps the rows that are wanted in `hidden`.
+  void keep_wanted_residual(Step& step, backend::View hidden);
   /// q, k and v of all heads from their latents, v's heads padded to k's; where there is an
   /// indexer, it chooses keys.
   void expand_latents(const Step& step, size_t index, backend::View input, backend::View qkv);
@@ -174,6 +187,8 @@ class Model {
   /// Attention's output without the padding of v's heads.
   backend::View narrow_values(const model::AttentionSpec& spec, backend::View attended);
   void attention(const Step& step, size_t index, backend::View input, backend::View out);
+  /// What attention makes of `qkv`, whose keys and values it stores.
+  backend::View attend(const Step& step, size_t index, backend::View qkv);
   /// What stands before a layer's MLP: attention, a recurrent mixer, both side by side or nothing.
   void mix(const Step& step, size_t index, backend::View input, backend::View out);
   void recurrent(const Step& step, size_t index, backend::View input, backend::View out);
@@ -262,6 +277,7 @@ class Model {
   Communicator* ranks_ = nullptr;                          // null: the model is whole
   TensorRanks* tensor_ = nullptr;                          // null: no other has the same layers
   int64_t rank_ = 0;
+  bool has_plain_layers_ = false;  // that fused_layer() can run
   /// [T, hidden] the residual, which stages hand on; empty where there is one stage.
   backend::View handed_{};
 };

@@ -61,7 +61,11 @@ class InOrder final : public checkpoint::WeightSource {
 
 Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backend,
              memory::Arena& arena, const ModelCaches& caches, WeightsOf weights)
-    : spec_(spec), dtype_(dtype), backend_(backend), angles_(spec.ropes.size()) {
+    : spec_(spec),
+      dtype_(dtype),
+      backend_(backend),
+      angles_(spec.ropes.size()),
+      has_plain_layers_(has_plain_layers(spec)) {
   const backend::Footprint& footprint = backend.footprint();
   const std::vector<DType> dtypes = run_dtypes(spec, dtype, footprint.activation_dtype(dtype));
   size_t bytes = 0;

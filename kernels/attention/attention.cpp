@@ -40,7 +40,8 @@ std::span<T> array_at(const BatchMeta& batch, size_t offset, int64_t count) {
 }  // namespace
 
 void StepAttention::start(const backend::StepShape& shape, const backend::CardFigures& card,
-                          std::span<std::byte> workspace) {
+                          std::span<std::byte> workspace, int64_t hopper_from) {
+  hopper_from_ = hopper_from;
   flash_limits_ = backend::flash_limits(shape, card);
   plain_limits_ = backend::plain_limits(shape, card);
   workspace_ = workspace;
@@ -49,6 +50,10 @@ void StepAttention::start(const backend::StepShape& shape, const backend::CardFi
   for (const backend::AttentionPart& part : backend::attention_parts(shape, card)) {
     shapes_.push_back(
         {.part = part, .flash = FlashPlanner(part.shape, flash_limits_), .plain = {}});
+    if (!flash_limits_.hopper || !part.shape.hopper || hopper_from == 0) continue;
+    Shape& added = shapes_.back();
+    added.hopper = find_hopper_unit(part.shape.head_dim, shape.kv_dtype);
+    if (added.hopper != nullptr) added.flash.use_hopper(hopper_from);
   }
 }
 
@@ -122,6 +127,14 @@ void StepAttention::load(const FlashUnit& unit) {
   loaded_.push_back(&unit);
 }
 
+void StepAttention::load_hopper(const Shape& shape) {
+  if (shape.hopper == nullptr ||
+      std::ranges::find(loaded_hopper_, shape.hopper) != loaded_hopper_.end())
+    return;
+  check(shape.hopper->prepare(), "loading attention kernels for Hopper");
+  loaded_hopper_.push_back(shape.hopper);
+}
+
 StepAttention::Choice StepAttention::choose(const Call& call, FlashSight sight) {
   if (call.chosen.columns > 0)
     return {.why_not = "FlashInfer's see all keys, here some are chosen"};
@@ -153,6 +166,12 @@ std::vector<std::string> StepAttention::notes(std::string_view whose) const {
         whose, of.heads, of.head_dim,
         of.window > 0 ? fmt::format(" with a window of {}", of.window) : "", shape.why_plain));
   }
+  if (std::ranges::any_of(shapes_, &Shape::uses_hopper)) {
+    notes.push_back(
+        fmt::format("{}prefill of {} tokens of context and more takes attention kernels for Hopper "
+                    "(PLIMSOLL_HOPPER_FROM)",
+                    whose, hopper_from_));
+  }
   return notes;
 }
 
@@ -162,7 +181,9 @@ void StepAttention::run(const Call& call, const BatchMeta& batch, const DeviceBa
   const Choice choice = choose(call, sight_of(batch));
   if (choice.unit != nullptr) {
     shape.uses_flash = true;
-    return run_flash(call, *choice.unit, shape, batch, stream);
+    load_hopper(shape);
+    run_flash(call, *choice.unit, shape, batch, stream);
+    return run_hopper(call, shape, batch, stream);
   }
   if (!shape.uses_plain) shape.why_plain = choice.why_not;
   shape.uses_plain = true;
@@ -194,6 +215,27 @@ void StepAttention::run_flash(const Call& call, const FlashUnit& unit, const Sha
        .seen_end = batch.on_device(batch.seen_end),
        .k_scale = scales.key,
        .v_scale = scales.value},
+      *call.spec, stream);
+}
+
+void StepAttention::run_hopper(const Call& call, const Shape& shape, const BatchMeta& batch,
+                               cudaStream_t stream) const {
+  const backend::KvLayer& cache = *call.cache;
+  hopper_attention(
+      {.unit = shape.hopper,
+       .plan = &shape.flash,
+       .slab = batch.on_device(batch.plan) + shape.part.flash_offset,
+       .q = call.qkv.data,
+       .q_stride = call.qkv.stride,
+       .rows = call.qkv.rows,
+       .out = call.out.data,
+       .kv = cache.pool + cache.layer_offset,
+       .block_stride = cache.block_stride,
+       .block_size = cache.block_size,
+       .block_table = batch.on_device(batch.block_tables[static_cast<size_t>(cache.group)]),
+       .table_stride = batch.table_stride,
+       .query_start = batch.on_device(batch.query_start),
+       .context_length = batch.on_device(batch.context_length)},
       *call.spec, stream);
 }
 

@@ -12,6 +12,7 @@
 
 #include "backend/cuda/footprint.h"
 #include "kernels/attention/flash_attention.h"
+#include "kernels/attention/hopper_attention.h"
 #include "kernels/runtime/device_batch.h"
 #include "kernels/runtime/dispatch.h"
 
@@ -22,9 +23,9 @@ using namespace backend::cuda;  // plans of steps
 class StepAttention {
  public:
   /// `workspace` is of the device: CudaFootprint::device_workspace_bytes without the parts of
-  /// products and ropes.
+  /// products and ropes. `hopper_from`: DeviceOptions, with what it stands for where it is absent.
   void start(const backend::StepShape& shape, const backend::CardFigures& card,
-             std::span<std::byte> workspace);
+             std::span<std::byte> workspace, int64_t hopper_from);
 
   /// Of an image encoder: each picture's segments have limits of their own.
   void start_segments(const backend::CardFigures& card);
@@ -49,7 +50,8 @@ class StepAttention {
   void run(const Call& call, const backend::BatchMeta& batch, const DeviceBatch& device,
            cudaStream_t stream);
 
-  /// The shapes that the plain kernel computes, a fraction as fast, and why. `whose` stands before
+  /// The shapes that the plain kernel computes, a fraction as fast, and why, and from where on
+  /// prefill takes the kernels for Hopper. `whose` stands before
   /// them ("the image encoder's ").
   [[nodiscard]] std::vector<std::string> notes(std::string_view whose) const;
 
@@ -61,8 +63,10 @@ class StepAttention {
   struct Shape {
     backend::AttentionPart part;
     FlashPlanner flash;
-    PlainPlan plain;  // launched for the step at hand
+    const HopperUnit* hopper = nullptr;  // of long prefills; none: they are no others'
+    PlainPlan plain;                     // launched for the step at hand
     bool uses_flash = false;
+    [[nodiscard]] bool uses_hopper() const { return uses_flash && hopper != nullptr; }
     bool uses_plain = false;
     std::string why_plain{};
   };
@@ -77,6 +81,9 @@ class StepAttention {
   };
   [[nodiscard]] Choice choose(const Call& call, FlashSight sight);
   void load(const FlashUnit& unit);
+  void load_hopper(const Shape& shape);
+  void run_hopper(const Call& call, const Shape& shape, const backend::BatchMeta& batch,
+                  cudaStream_t stream) const;
   void run_flash(const Call& call, const FlashUnit& unit, const Shape& shape,
                  const backend::BatchMeta& batch, cudaStream_t stream);
   void run_plain(const Call& call, const Shape& shape, const backend::BatchMeta& batch,
@@ -86,7 +93,9 @@ class StepAttention {
   PlainLimits plain_limits_;
   backend::CardFigures card_;
   FlashMemory memory_ = FlashMemory::large;
+  int64_t hopper_from_ = 0;
   std::vector<const FlashUnit*> loaded_;
+  std::vector<const HopperUnit*> loaded_hopper_;
   std::span<std::byte> workspace_;
   int64_t table_stride_ = 0;
   std::vector<Shape> shapes_;

@@ -26,7 +26,7 @@ __device__ void multiply_few(const ExpertParameters& p, int expert, const TileRo
   for (int m = 0; m < M; ++m) pointers[m] = rows.at(min(m, rows.count - 1));
   float sums[M][kFewColumns] = {};
   columns.template multiply<T>([&](int m) { return pointers[m]; }, sums);
-  const float sum = sum_of_threads<M>(sums, shared_array<float>());
+  const float sum = sum_of_threads(sums, shared_array<float>());
   const auto result = static_cast<int>(threadIdx.x);
   const int row = result / kFewColumns;
   const int64_t column = first_column + result % kFewColumns;

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kFewThreads) small_linear_kernel(SmallLinear o
         return static_cast<const T*>(op.in.data) + row * op.in.stride;
       },
       sums);
-  float sum = sum_of_threads<M>(sums, shared_array<float>());
+  float sum = sum_of_threads(sums, shared_array<float>());
   const auto result = static_cast<int>(threadIdx.x);
   const int64_t row = first_row + result / kFewColumns;
   const int64_t column = first_column + result % kFewColumns;

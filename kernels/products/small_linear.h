@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "backend/cuda/footprint.h"
 #include "kernels/runtime/dispatch.h"
 
 namespace plimsoll::kernels {
@@ -27,6 +28,25 @@ struct SmallLinear {
   model::Activation activation = model::Activation::none;
 };
 void small_linear(const SmallLinear& op, cudaStream_t stream);
+
+/// small_linear of the norm of `in`, where there is one, with what becomes of its sums
+/// (backend::FusedLinear). Sums are float to the end: the norm and the product are not rounded.
+struct FusedSmallLinear {
+  View out;  // [T, n], or [T, n / 2] of gates and ups
+  View in;
+  View weight;  // of in's type, as `out`
+  Vector bias{};
+  bool normed = false;
+  float epsilon = 0;
+  float weight_offset = 0;      // of the norm
+  const void* gains = nullptr;  // [k] of in's type, the norm's weight; none: 1
+  backend::ProductEnd end = backend::ProductEnd::stored;
+  model::Activation activation = model::Activation::none;  // of gates
+};
+/// Whether there is a kernel: at most kFusedRows rows of whole 16 byte pieces, one type.
+bool covers_fused(const FusedSmallLinear& op);
+void fused_small_linear(const FusedSmallLinear& op, cudaStream_t stream);
+void load_fused_linear(DType type);
 
 /// Loads the kernels of all row counts for types of `in` and `weight` ahead of their first launch.
 void load_small_linear(DType in, DType weight);

@@ -1,4 +1,4 @@
-#include "kernels/rows/rope.h"
+#include "kernels/rows/rope_heads.h"
 #include "kernels/rows/rows.h"
 #include "kernels/runtime/kv_cache.h"
 #include "kernels/runtime/launch.h"
@@ -45,25 +45,6 @@ __global__ void __launch_bounds__(kAngleThreads)
     to[half + i] = s * used.scale;
   }
 }
-
-/// A norm of heads and its parameters.
-struct HeadNorm {
-  model::Norm norm;
-  HeadVector weight;
-  HeadVector bias;
-};
-
-/// What is done to heads, by value.
-struct HeadShape {
-  int heads;
-  int all;  // with those that are stored
-  float clamp;
-  model::NormOrder order;
-  model::RopePairs pairs;
-  model::QueryGrowth growth;
-  float stored_key, stored_value;  // what they are multiplied by on their way to the cache
-  HeadNorm q, k, v;
-};
 
 /// mean and 1 / deviation of a head of `d` floats.
 __device__ inline float2 head_statistics(const float* head, int d, const model::Norm& norm) {
@@ -177,21 +158,7 @@ __global__ void __launch_bounds__(kWarps * 32)
 template <typename T, typename KV, int N>
 void launch_store(const RopeAndStore& op, const DeviceBatch& batch, cudaStream_t stream) {
   const model::AttentionSpec& spec = *op.spec;
-  const backend::CacheScales scales = op.cache->scales(spec);
-  HeadShape shape{.heads = static_cast<int>(spec.heads),
-                  .all = static_cast<int>(spec.heads + spec.stored_heads()),
-                  .clamp = spec.clamp,
-                  .order = spec.norm_order,
-                  .pairs = spec.rope_pairs,
-                  .growth = spec.query_growth,
-                  .stored_key = 1 / scales.key,
-                  .stored_value = 1 / scales.value,
-                  .q = {spec.q_norm, op.q_norm, op.q_bias},
-                  .k = {spec.k_norm, op.k_norm, op.k_bias},
-                  .v = {spec.v_norm, {}, {}}};
-  if (spec.norm_span == model::NormSpan::all_heads) {  // done by norm_all_heads
-    shape.q.norm.present = shape.k.norm.present = false;
-  }
+  const HeadShape shape = head_shape(op);
   const int64_t warps = op.qkv.rows * shape.all;
   const KvCache<KV> cache =
       kv_cache_of<KV>(*op.cache, spec, batch.block_tables[op.cache->group], batch.table_stride);
@@ -217,7 +184,7 @@ void norm_all_heads(const RopeAndStore& op, cudaStream_t stream) {
 }
 
 /// Whether pairs of elements can be moved: 4 bytes of 16-bit types, so lanes of a warp read whole
-/// lines.
+/// lines. For heads of other sizes than store_wide_heads() has.
 bool moves_pairs(const RopeAndStore& op) {
   const auto even = [](int64_t n) { return n % 2 == 0; };
   const size_t pair = 2 * dtype_size(op.qkv.dtype);
@@ -245,6 +212,7 @@ void rope_and_store(const RopeAndStore& op, const DeviceBatch& batch, cudaStream
   with_cache_type(op.qkv.dtype, op.cache->dtype, [&](auto type, auto stored) {
     using T = typename decltype(type)::type;
     using KV = typename decltype(stored)::type;
+    if (store_wide_heads<T, KV>(op, batch, stream)) return;
     if (moves_pairs(op))
       launch_store<T, KV, 2>(op, batch, stream);
     else

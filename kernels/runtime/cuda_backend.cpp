@@ -48,6 +48,7 @@ CudaBackend::CudaBackend(const backend::DeviceOptions& options)
       Backend(BackendParts::footprint_of_device),
       pool_(std::max(1, options.threads)),
       graphs_(stream_.get()),
+      hopper_from_(options.hopper_from.value_or(backend::cuda::kHopperFrom)),
       products_(options.deterministic ? Pinning::single : Pinning::by_rows, stream_.get()) {}
 
 CudaBackend::~CudaBackend() {
@@ -91,7 +92,7 @@ void CudaBackend::start_launch(const backend::LaunchParts& parts) {
   for (StepAttention& attention : attention_) attention.start_segments(card);
   const size_t rank_bytes = backend::cuda::rank_area_bytes(parts.shape.tensor_ranks);
   const std::span<std::byte> rest = parts.device_workspace.subspan(product_bytes + rope_bytes);
-  step_attention().start(parts.shape, card, rest.first(rest.size() - rank_bytes));
+  step_attention().start(parts.shape, card, rest.first(rest.size() - rank_bytes), hopper_from_);
   rank_area_ = rest.last(rank_bytes);
   if (!rank_area_.empty()) {
     check(cudaMemsetAsync(rank_area_.data(), 0, backend::cuda::kMeetingBytes, stream()),

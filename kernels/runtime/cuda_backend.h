@@ -90,6 +90,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void do_linear(backend::View out, backend::View in, const backend::Weight& weight,
                  const backend::Weight& bias, model::Activation activation,
                  std::byte* workspace) override;
+  void do_fused_linear(const backend::FusedLinear& op, const backend::FusedParts& parts) override;
   void do_rope_angles(backend::View out, const model::RopeSpec& rope,
                       const backend::BatchMeta& batch) override;
   void do_rope_and_store(backend::View qkv, backend::View angles, const model::AttentionSpec& spec,
@@ -163,6 +164,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   backend::ThreadPool pool_;
   Stream stream_;
   Graphs graphs_;
+  int64_t hopper_from_;  // DeviceOptions
   Products products_;
   Fp8Products fp8_{products_, stream_.get()};
   bool among_ranks_ = false;
@@ -174,6 +176,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   /// nothing but small_linear has.
   std::set<std::pair<DType, DType>> small_types_;
   std::set<std::string> slow_products_;
+  std::set<DType> fused_types_;  // that fused_small_linear's kernels were loaded for
   /// Codes and rows that kernels of quantised weights were loaded for.
   std::set<std::tuple<model::Code, int64_t, DType>> packed_types_;
   std::unique_ptr<Loader> loader_;

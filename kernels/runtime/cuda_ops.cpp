@@ -140,6 +140,27 @@ void CudaBackend::linear_plain(View out, View in, const Weight& weight, const We
                            is_activated ? Activation::none : activation, stream());
 }
 
+void CudaBackend::do_fused_linear(const backend::FusedLinear& op,
+                                  const backend::FusedParts& parts) {
+  const FusedSmallLinear fused{.out = op.out,
+                               .in = op.in,
+                               .weight = rows_of(op.weight),
+                               .bias = vector_of(op.bias),
+                               .normed = op.norm.present,
+                               .epsilon = op.norm.epsilon,
+                               .weight_offset = op.norm.weight_offset,
+                               .gains = op.norm_weight.data,
+                               .end = op.end,
+                               .activation = op.activation};
+  const bool knows_gains = !op.norm_weight || op.norm_weight.dtype == op.in.dtype;
+  const bool is_rms = !op.norm.present || op.norm.kind == model::NormKind::rms;
+  if (op.weight.spec->is_packed() || !knows_gains || !is_rms || !covers_fused(fused)) {
+    return Backend::do_fused_linear(op, parts);
+  }
+  if (fused_types_.insert(op.in.dtype).second) load_fused_linear(op.in.dtype);
+  fused_small_linear(fused, stream());
+}
+
 void CudaBackend::note_small_linear(const View& in, const Weight& weight) {
   if (small_types_.emplace(in.dtype, weight.dtype).second)
     load_small_linear(in.dtype, weight.dtype);

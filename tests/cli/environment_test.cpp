@@ -127,6 +127,17 @@ TEST_CASE("kept pictures leave as much again of the host's memory") {
   CHECK(kept_picture_bytes(4 * kGiB, -1, 0) == 0);
 }
 
+TEST_CASE("where Hopper's kernels begin is a number of tokens") {
+  const auto with = [](const char* value) {
+    const Variable variable("PLIMSOLL_HOPPER_FROM", value);
+    return read_environment();
+  };
+  CHECK_FALSE(read_environment().hopper_from);
+  CHECK(with("0").hopper_from == 0);
+  CHECK(with("4096").hopper_from == 4096);
+  CHECK_THAT(with("off").fault, Catch::Contains("PLIMSOLL_HOPPER_FROM=off: expected"));
+}
+
 TEST_CASE("ranks that share a card are a small number") {
   const auto with = [](const char* value) {
     const Variable variable("PLIMSOLL_RANKS_PER_DEVICE", value);

@@ -345,6 +345,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const Operands operands{*description, *a_layout, *b_layout, *d_layout, a, b, d};
+  ++plimsoll::emulation::launches;
   submit(stream, [operands, chosen] { multiply(operands, chosen); });
   return CUBLAS_STATUS_SUCCESS;
 }

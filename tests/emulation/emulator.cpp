@@ -11,6 +11,7 @@
 namespace plimsoll::emulation {
 
 Indices current;
+std::atomic<uint64_t> launches = 0;
 Size3 grid_size;
 Size3 block_size;
 
@@ -82,6 +83,7 @@ KernelQueue::KernelQueue() = default;
 KernelQueue::~KernelQueue() = default;
 
 void KernelQueue::run(Kernel kernel) {
+  ++launches;
   kernel.overlaps = kernel.overlaps && card.code >= kOverlaps;
   auto next = std::make_unique<RunningKernel>(kernel);
   if (kernel.overlaps && last_) next->start_early();

@@ -6,6 +6,7 @@
 // wrong values in at least one of the orders. block.h runs a block, emulator.cpp launches.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -44,6 +45,9 @@ struct Kernel {
   std::function<void()> code;  // of a thread
   bool overlaps = false;       // may start before the one ahead has ended (programmatic launch)
 };
+
+/// Kernels that have been started since the program began, products of cuBLASLt among them.
+extern std::atomic<uint64_t> launches;
 
 class RunningKernel;
 

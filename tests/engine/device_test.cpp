@@ -87,7 +87,9 @@ TEST_CASE("a device gives the CPU's answers") {
     const Habits habits{.draws = run % 8 != 3,
                         .ahead = run % 4 == 1 ? 0 : 1,
                         .records = run % 8 != 3 && run % 3 != 2,
-                        .largest_top_k = pick({5, 1024})};
+                        .largest_top_k = pick({5, 1024}),
+                        // A product's parts as one op change no bit.
+                        .fused_rows = run % 2 == 0 ? 8 : 0};
     Device device(habits);
     EngineOptions options =
         options_with(pick({3, 16, 24, 64}), pick({64, 80, 128, 500}), pick({24, 50, 1000}), dtype);

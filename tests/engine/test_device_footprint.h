@@ -15,6 +15,7 @@ class TestDeviceFootprint final : public backend::Footprint {
     int ahead = 1;
     bool records = true;
     int64_t largest_top_k = 1024;
+    int64_t fused_rows = 0;
   };
   TestDeviceFootprint(const backend::Footprint& cpu, Habits habits) : cpu_(cpu), habits_(habits) {}
 
@@ -53,6 +54,7 @@ class TestDeviceFootprint final : public backend::Footprint {
   }
   [[nodiscard]] bool draws() const override { return habits_.draws; }
   [[nodiscard]] int64_t largest_drawn_top_k() const override { return habits_.largest_top_k; }
+  [[nodiscard]] int64_t fused_rows() const override { return habits_.fused_rows; }
   [[nodiscard]] int ahead() const override { return habits_.ahead; }
   [[nodiscard]] bool records() const override { return habits_.records; }
   [[nodiscard]] size_t draw_workspace(int64_t, int64_t vocab_size) const override {

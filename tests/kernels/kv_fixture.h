@@ -53,6 +53,7 @@ class KvFixture {
   [[nodiscard]] int64_t rows() const { return static_cast<int64_t>(positions.size()); }
   [[nodiscard]] const kernels::DeviceBatch& batch() const { return batch_; }
   [[nodiscard]] const backend::KvLayer& layer() const { return layer_; }
+  [[nodiscard]] const std::vector<int32_t>& table() const { return table_; }  // the layer's group's
 
   /// Fills the cache with K and V [context, K d] of each sequence.
   void fill(const std::vector<Matrix>& keys, const std::vector<Matrix>& values) {

@@ -41,6 +41,14 @@ int64_t round_rows(const FlashLimits& limits, const FlashShape& shape, int64_t s
   return sequences + std::max(4 * limits.multiprocessors, most_fixed_chunks(limits, shape));
 }
 
+bool has_hopper(const FlashLimits& limits, const FlashShape& shape) {
+  return limits.hopper && shape.hopper;
+}
+
+HopperLimits hopper_limits(const FlashLimits& limits, const FlashShape& shape) {
+  return {limits.tokens, shape.heads, shape.head_dim, shape.window, limits.multiprocessors};
+}
+
 /// Tiles of one row of a sequence that is split.
 int64_t row_tiles(const FlashShape& shape) {
   return shape.group() <= 16 ? 1 : divide_up(shape.group(), 64);
@@ -99,6 +107,11 @@ FlashSlab flash_slab(const FlashLimits& limits, const FlashShape& shape) {
   slab.item_tile = place(slab.items, sizeof(int32_t));
   slab.item_chunk = place(slab.items, sizeof(int32_t));
   slab.item_valid = place(slab.items, sizeof(bool));
+  slab.hopper = end;
+  if (has_hopper(limits, shape)) {
+    slab.hopper = place(static_cast<int64_t>(hopper_slab(hopper_limits(limits, shape)).bytes),
+                        sizeof(std::byte));
+  }
   slab.bytes = end;
   return slab;
 }
@@ -133,6 +146,11 @@ FlashPlanner::FlashPlanner(const FlashShape& shape, const FlashLimits& limits)
       layout_(flash_slab(limits, shape)),
       partial_rows_(flash_partial_rows(limits, shape)) {
   for (auto& sequences : classes_) sequences.reserve(static_cast<size_t>(limits.sequences));
+  if (has_hopper(limits, shape)) {
+    hopper_.emplace(hopper_limits(limits, shape));
+    long_.reserve(static_cast<size_t>(limits.sequences));
+    on_hopper_.reserve(static_cast<size_t>(limits.sequences));
+  }
   work_.reserve(static_cast<size_t>(limits.sequences));
   launches_.reserve(static_cast<size_t>(layout_.launches));
 }
@@ -170,81 +188,10 @@ void FlashPlanner::plan(const FlashBatch& batch, std::span<std::byte> slab) {
     emit_direct(kind, to);
   }
   recordable_ = recordable_ && launches_.size() <= 1;
-}
-
-void FlashPlanner::classify(const FlashBatch& batch) {
-  const auto sequences = static_cast<int64_t>(batch.context_length.size());
-  if (sequences > limits_.sequences ||
-      batch.query_start[static_cast<size_t>(sequences)] > limits_.tokens) {
-    throw std::logic_error(
-        fmt::format("flash plan: {} sequences with {} rows, limits are {} and {}", sequences,
-                    batch.query_start.back(), limits_.sequences, limits_.tokens));
+  hopper_blocks_ = 0;
+  if (!on_hopper_.empty()) {
+    hopper_blocks_ = hopper_->plan(on_hopper_, slab.subspan(layout_.hopper));
   }
-  for (auto& of : classes_) of.clear();
-  recordable_ = true;
-  sees_ahead_ = batch.sees_ahead;
-  int64_t few_rows = 0;  // rows of sequences that split16 could take
-  for (int32_t b = 0; b < sequences; ++b) {
-    const auto at = static_cast<size_t>(b);
-    const int32_t rows = batch.query_start[at + 1] - batch.query_start[at];
-    const int32_t length = batch.context_length[at];
-    if (rows < 0 || length > limits_.context || (length > 0 && length < rows)) {
-      throw std::logic_error(
-          fmt::format("flash plan: sequence {} has {} rows of {} tokens", b, rows, length));
-    }
-    if (rows != 1) recordable_ = false;
-    if (rows == 0) continue;
-    const FlashKind kind = kind_of(rows);
-    if (kind == FlashKind::split16) few_rows += rows;
-    classes_[static_cast<size_t>(kind)].push_back({b, rows, batch.query_start[at], length});
-  }
-  move_prefills(few_rows);
-}
-
-FlashKind FlashPlanner::kind_of(int64_t rows) const {
-  const int64_t packed = rows * shape_.group();
-  // The device counts the chunks of a window that ends with a row's own position.
-  const bool beyond_window = sees_ahead_ && shape_.window > 0 && rows > 1;
-  const FlashKind direct =
-      packed > 64 && shape_.head_dim <= 128 ? FlashKind::direct128 : FlashKind::direct64;
-  if (limits_.cuts == FlashLimits::Cuts::never || beyond_window) return direct;
-  if (packed <= 16 && (rows == 1 || limits_.fixed_split == 0)) return FlashKind::split16;
-  if (rows == 1) return FlashKind::split64;
-  return direct;
-}
-
-/// Between classes: sequences of several rows out of a split launch that has no room for all, and
-/// prefills into one where that pays.
-void FlashPlanner::move_prefills(int64_t few_rows) {
-  auto& split16 = classes_[static_cast<size_t>(FlashKind::split16)];
-  auto& direct64 = classes_[static_cast<size_t>(FlashKind::direct64)];
-  auto& direct128 = classes_[static_cast<size_t>(FlashKind::direct128)];
-  if (few_rows > partial_rows_) {  // sequences of one row alone always fit
-    const auto many = std::partition(split16.begin(), split16.end(),
-                                     [](const Sequence& s) { return s.rows == 1; });
-    direct64.insert(direct64.end(), many, split16.end());
-    split16.erase(many, split16.end());
-  }
-  const bool stays = limits_.cuts == FlashLimits::Cuts::never || (sees_ahead_ && shape_.window > 0);
-  if (limits_.fixed_split > 0 || stays) return;
-  if (!direct64.empty()) choose_prefill(direct64);
-  if (!direct128.empty() && direct64.empty()) choose_prefill(direct128);
-}
-
-/// A prefill that by itself gives fewer thread blocks than there are multiprocessors is split when
-/// that pays by a fifth.
-void FlashPlanner::choose_prefill(std::vector<Sequence>& prefill) {
-  auto& split64 = classes_[static_cast<size_t>(FlashKind::split64)];
-  int64_t blocks = 0, rows = 0;
-  for (const Sequence& s : prefill) {
-    blocks += tiles(s, FlashKind::split64) * shape_.kv_heads;
-    rows += s.rows;
-  }
-  if (!split64.empty() || blocks >= limits_.multiprocessors || 2 * rows > partial_rows_) return;
-  gather_work(FlashKind::split64, prefill);
-  const int64_t whole = split_cost(work_, limits_.context, budget());
-  if (split_cost(work_, choose_split(work_, budget()), budget()) * 5 > whole * 4) return;
-  split64.swap(prefill);
 }
 
 void FlashPlanner::gather_work(FlashKind kind, std::span<const Sequence> of) {

@@ -11,14 +11,19 @@
 //              that alone would leave most of the device idle.
 //   direct64   prefill of up to 64 packed rows, or head sizes above 128; written at once.
 //   direct128  all other prefill.
+//
+// Where the card and the layer allow it, long prefills leave these classes for the kernels of
+// hopper_plan.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "backend/cuda/flash_split.h"
+#include "backend/cuda/hopper_plan.h"
 #include "model/model_spec.h"
 
 namespace plimsoll::backend::cuda {
@@ -28,13 +33,14 @@ struct FlashShape {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
-  int64_t window = 0;  // 0: sees everything; else the last `window` positions, itself included
+  int64_t window = 0;   // 0: sees everything; else the last `window` positions, itself included
+  bool hopper = false;  // hopper_computes()
   [[nodiscard]] int64_t group() const { return heads / kv_heads; }
   friend bool operator==(const FlashShape&, const FlashShape&) = default;
 };
 
 inline FlashShape flash_shape(const model::AttentionSpec& spec) {
-  return {spec.heads, spec.kv_heads, spec.head_dim, spec.window};
+  return {spec.heads, spec.kv_heads, spec.head_dim, spec.window, hopper_computes(spec)};
 }
 
 /// Largest steps of a launch.
@@ -49,6 +55,7 @@ struct FlashLimits {
   int64_t fixed_split = 0;
   /// `never`: no KV range is cut, so there are no partial results (image encoders).
   enum class Cuts : uint8_t { by_work, never } cuts = Cuts::by_work;
+  bool hopper = false;  // the card has the kernels of hopper_plan.h, for caches of this type
 };
 
 /// Rows of partial results that any batch within the limits needs at most: B + 4 SMs, and no less
@@ -102,6 +109,7 @@ struct FlashSlab {
   size_t item_valid = 0;     // [items] bool
   size_t merge_row = 0;      // [merges] i32: output row
   size_t merge_start = 0;    // [merges + launches] i32: partial rows of each, and their end
+  size_t hopper = 0;         // HopperSlab, where limits and shape allow it
   size_t bytes = 0;
   int64_t launches = 0, items = 0, merges = 0;  // room
 };
@@ -112,6 +120,10 @@ class FlashPlanner {
  public:
   FlashPlanner(const FlashShape& shape, const FlashLimits& limits);
 
+  /// From how many tokens of context on prefills take the kernels of hopper_plan.h, where there is
+  /// room for their plans; 0: never.
+  void use_hopper(int64_t from) { hopper_from_ = from; }
+
   /// Fills `slab` (flash_slab().bytes) for a batch within the limits; throws std::logic_error for
   /// one that is not.
   void plan(const FlashBatch& batch, std::span<std::byte> slab);
@@ -119,6 +131,12 @@ class FlashPlanner {
   [[nodiscard]] const FlashShape& shape() const { return shape_; }
   [[nodiscard]] const FlashSlab& layout() const { return layout_; }
   [[nodiscard]] std::span<const FlashLaunch> launches() const { return launches_; }
+  /// Thread blocks of the launch for Hopper; 0: there is none.
+  [[nodiscard]] int64_t hopper_blocks() const { return hopper_blocks_; }
+  /// Its lists in a slab, wherever that lies.
+  [[nodiscard]] HopperWorks hopper_works(const std::byte* slab) const {
+    return hopper_->works_in(slab + layout_.hopper);
+  }
   /// Whether launches() depends on nothing but the number of sequences: a step of one row per
   /// sequence. Recorded launches may then be repeated with a new slab.
   [[nodiscard]] bool recordable() const { return recordable_; }
@@ -134,6 +152,9 @@ class FlashPlanner {
   struct Arrays;
 
   void classify(const FlashBatch& batch);
+  void add(const Sequence& sequence);
+  /// Long prefills, which keep all multiprocessors busy, or none.
+  void settle_hopper();
   [[nodiscard]] FlashKind kind_of(int64_t rows) const;
   void move_prefills(int64_t few_rows);
   void choose_prefill(std::vector<Sequence>& prefill);
@@ -158,6 +179,10 @@ class FlashPlanner {
   FlashSlab layout_;
   int64_t partial_rows_ = 0;
   std::vector<Sequence> classes_[kFlashKinds];
+  std::vector<Sequence> long_;  // of this batch, perhaps for Hopper
+  std::optional<HopperPlanner> hopper_;
+  std::vector<HopperPlanner::Sequence> on_hopper_;
+  int64_t hopper_from_ = 0, hopper_blocks_ = 0;
   std::vector<SplitWork> work_;
   std::vector<FlashLaunch> launches_;
   int64_t used_items_ = 0, used_merges_ = 0;

@@ -48,7 +48,10 @@ cuda::FlashLimits flash_limits(const StepShape& shape, const CardFigures& card) 
           .sequences = shape.sequences,
           .context = shape.table_stride * shape.block_size,
           .multiprocessors = card.processors,
-          .fixed_split = card.deterministic ? kFixedSplit : 0};
+          .fixed_split = card.deterministic ? kFixedSplit : 0,
+          // A tile's keys are summed in an order that depends on where its chunk begins.
+          .hopper = card.compute_capability == 90 && !card.deterministic &&
+                    (shape.kv_dtype == DType::bf16 || shape.kv_dtype == DType::f16)};
 }
 
 cuda::PlainLimits plain_limits(const StepShape& shape, const CardFigures& card) {

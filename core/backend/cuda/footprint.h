@@ -39,6 +39,11 @@ inline constexpr size_t kMostKvGroups = 8;
 /// Of recurrent mixers: numbers of a channel's state, and of a key.
 inline constexpr int64_t kMostScanState = 256, kMostDeltaKeys = 256;
 
+/// Rows of steps that are made of fused products. An estimate until a card has measured it: of more
+/// rows the norm's multiplications, which each block repeats, take longer than the matrix takes to
+/// arrive (15 instructions an element of it at eight rows, of 12 that a Hopper has the time for).
+inline constexpr int64_t kFusedRows = 4;
+
 /// With `deterministic`: tokens of the pieces that a sequence's keys are cut into.
 inline constexpr int64_t kFixedSplit = 2048;
 
@@ -110,6 +115,8 @@ class CudaFootprint final : public Footprint {
   [[nodiscard]] size_t segments_plan_bytes(int64_t rows, int64_t segments,
                                            const model::AttentionSpec& spec) const override;
   [[nodiscard]] bool draws() const override { return true; }
+  /// Not with `deterministic`: one kernel has to serve all numbers of rows.
+  [[nodiscard]] int64_t fused_rows() const override { return card_.deterministic ? 0 : kFusedRows; }
   [[nodiscard]] int ahead() const override { return 1; }
   [[nodiscard]] bool records() const override { return true; }
   [[nodiscard]] size_t step_plan_bytes(const StepShape& shape) const override;

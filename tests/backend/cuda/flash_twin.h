@@ -49,8 +49,9 @@ class FlashTwin {
         out_(static_cast<size_t>(input.query_start.back()) * row_size(), kUnwritten),
         partial_rows_(backend::cuda::flash_partial_rows(limits, planner.shape())) {}
 
-  /// Outputs [T, heads * head_dim]. Throws where something is left out or written twice.
-  const std::vector<double>& run() {
+  /// Outputs [T, heads * head_dim]. Throws where something is left out or written twice: `others`
+  /// are those of another kernel (HopperTwin), or empty.
+  const std::vector<double>& run(const std::vector<double>& others = {}) {
     for (const backend::cuda::FlashLaunch& launch : planner_.launches()) {
       launch_ = launch;
       partial_.assign(static_cast<size_t>(partial_rows_) * row_size(), kUnwritten);
@@ -59,13 +60,19 @@ class FlashTwin {
         for (uint32_t head = 0; head < in_.spec.kv_heads; ++head) block(bx, head);
       if (is_split(launch.kind)) merge();
     }
+    for (size_t i = 0; i < others.size(); ++i) {
+      if (others[i] == kUnwritten) continue;
+      if (out_[i] != kUnwritten) throw std::logic_error("twin: written by two kernels");
+      out_[i] = others[i];
+    }
     for (const double x : out_)
       if (x == kUnwritten) throw std::logic_error("twin: an output was never written");
     return out_;
   }
 
- private:
   static constexpr double kUnwritten = -12345.5;
+
+ private:
   static constexpr double kInf = 1e30;  // flash_math.cuh
 
   [[nodiscard]] size_t row_size() const {

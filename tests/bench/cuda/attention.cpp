@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "bench/cuda/roofs.h"
 #include "kernels/attention/flash_attention.h"
+#include "kernels/attention/hopper_attention.h"
 #include "kernels/runtime/cuda_error.h"
 #include "kernels/runtime/device.h"
 
@@ -26,7 +27,17 @@ constexpr size_t kPoolBytes = size_t{2} << 30;  // read between two uses of one 
 struct Case {
   int64_t sequences, rows, context;
   DType kv = DType::bf16;
+  const kernels::HopperUnit* hopper = nullptr;  // that takes the prefill; none: the usual kernels
 };
+
+/// Limits of a case that fills them.
+kernels::FlashLimits limits_of(const Case& c, int64_t processors) {
+  return {.tokens = c.sequences * c.rows,
+          .sequences = c.sequences,
+          .context = c.context,
+          .multiprocessors = processors,
+          .hopper = c.hopper != nullptr};
+}
 
 model::AttentionSpec llama_8b() {
   model::AttentionSpec spec;
@@ -44,7 +55,7 @@ class Stage {
       : spec_(llama_8b()),
         stream_(stream),
         table_stride_((c.context + kBlock - 1) / kBlock),
-        limits_{c.sequences * c.rows, c.sequences, c.context, processors, 0},
+        limits_(limits_of(c, processors)),
         layer_bytes_(static_cast<size_t>(2 * spec_.kv_heads * kBlock * spec_.head_dim) *
                      dtype_size(c.kv)),
         blocks_(c.sequences * table_stride_),
@@ -57,12 +68,17 @@ class Stage {
         planner_(kernels::flash_shape(spec_), limits_),
         slab_(planner_.layout().bytes),
         unit_(kernels::find_flash_unit(spec_, DType::bf16, c.kv)),
+        hopper_(c.hopper),
         table_(static_cast<size_t>(blocks_) * sizeof(int32_t)),
         query_start_(static_cast<size_t>(c.sequences + 1) * sizeof(int32_t)),
         context_(static_cast<size_t>(c.sequences) * sizeof(int32_t)) {
     // Small numbers in all types.
     kernels::check(cudaMemset(pool_.data(), 0x2c, pool_.size()), "cudaMemset");
     kernels::check(cudaMemset(q_.data(), 0x3c, q_.size()), "cudaMemset");
+    if (hopper_ != nullptr) {
+      planner_.use_hopper(1);
+      kernels::check(hopper_->prepare(), "loading kernels");
+    }
     upload(c);
     kernels::check(unit_->prepare(memory()), "loading kernels");
   }
@@ -129,6 +145,22 @@ class Stage {
                               .context_length = static_cast<const int32_t*>(context_.data()),
                               .sequences = limits_.sequences},
                              spec_, stream_);
+    kernels::hopper_attention({.unit = hopper_,
+                               .plan = &planner_,
+                               .slab = static_cast<const std::byte*>(slab_.data()),
+                               .q = q_.data(),
+                               .q_stride = columns(),
+                               .rows = limits_.tokens,
+                               .out = out_.data(),
+                               .kv = static_cast<const std::byte*>(pool_.data()) +
+                                     static_cast<size_t>(layer) * layer_bytes_,
+                               .block_stride = static_cast<size_t>(layers_) * layer_bytes_,
+                               .block_size = kBlock,
+                               .block_table = static_cast<const int32_t*>(table_.data()),
+                               .table_stride = table_stride_,
+                               .query_start = static_cast<const int32_t*>(query_start_.data()),
+                               .context_length = static_cast<const int32_t*>(context_.data())},
+                              spec_, stream_);
   }
 
   model::AttentionSpec spec_;
@@ -141,6 +173,7 @@ class Stage {
   kernels::FlashPlanner planner_;
   kernels::DeviceMemory slab_;
   const kernels::FlashUnit* unit_;
+  const kernels::HopperUnit* hopper_;
   kernels::DeviceMemory table_, query_start_, context_;
 };
 
@@ -157,12 +190,15 @@ void decode(int64_t processors, double roof, cudaStream_t stream) {
     }
 }
 
-void prefill(int64_t processors, double roof, cudaStream_t stream) {
+void prefill(int64_t processors, double roof, const kernels::HopperUnit* hopper,
+             cudaStream_t stream) {
+  if (hopper != nullptr) fmt::print("\nby the kernels for Hopper:");
   fmt::print("\ncausal prefill, 32 / 8 heads of 128  TFLOP/s   of this run's {:.0f}   of 796\n",
              roof / 1e12);
-  for (const int64_t tokens : {2048, 8192, 32768}) {
+  for (const int64_t tokens : {1024, 2048, 4096, 8192, 32768}) {
     const double operations = 2.0 * double(tokens) * double(tokens) * 32 * 128;
-    const double rate = operations / Stage({1, tokens, tokens}, processors, stream).run();
+    const double rate =
+        operations / Stage({1, tokens, tokens, DType::bf16, hopper}, processors, stream).run();
     fmt::print("{:>6} tokens {:>30.0f}   {:>16.1f} % {:>7.1f} %\n", tokens, rate / 1e12,
                100 * rate / roof, 100 * rate / kProductRate);
   }
@@ -193,7 +229,12 @@ int run() {
   fmt::print("{}: reads {:.0f} GB/s, bf16 products {:.0f} TFLOP/s\n", device.name, reading / 1e9,
              products / 1e12);
   decode(device.multiProcessorCount, reading, stream.get());
-  prefill(device.multiProcessorCount, products, stream.get());
+  prefill(device.multiProcessorCount, products, nullptr, stream.get());
+  const kernels::HopperUnit* const hopper = kernels::find_hopper_unit(128, DType::bf16);
+  const bool is_hopper = device.major == 9 && device.minor == 0;
+  if (hopper != nullptr && is_hopper) {
+    prefill(device.multiProcessorCount, products, hopper, stream.get());
+  }
   return 0;
 }
 

@@ -1,0 +1,223 @@
+// Prefill on Hopper against the plain reference: every unit of the build on a card of 9.0; in the
+// emulator what the host hands to them.
+#include <array>
+#include <catch2/catch.hpp>
+
+#include "kernels/attention/attention.h"
+#include "kernels/fixture.h"
+#include "kernels/kv_fixture.h"
+#include "kernels/runtime/cuda_error.h"
+#include "kernels/runtime/device.h"
+#include "skipped.h"
+
+namespace plimsoll::testing {
+namespace {
+
+using kernels::FlashLimits;
+using kernels::FlashPlanner;
+using kernels::HopperUnit;
+
+bool runs_here() {
+#ifdef PLIMSOLL_EMULATION
+  return true;
+#else
+  return kernels::describe_device(0).compute_capability == 90;
+#endif
+}
+
+/// The rows of one step that Hopper's kernels take; the others stay NaN.
+Matrix run_hopper(const HopperUnit& unit, const model::AttentionSpec& spec, const KvFixture& kv,
+                  const Matrix& q, int64_t multiprocessors) {
+  FlashLimits limits{.tokens = kv.rows(),
+                     .sequences = static_cast<int64_t>(kv.context.size()),
+                     .context = *std::ranges::max_element(kv.context),
+                     .multiprocessors = multiprocessors};
+  limits.hopper = true;
+  FlashPlanner planner(kernels::flash_shape(spec), limits);
+  planner.use_hopper(300);
+  std::vector<std::byte> slab(planner.layout().bytes);
+  planner.plan({kv.query_start, kv.context, kv.batch().table_stride}, slab);
+  CHECK(planner.hopper_blocks() == multiprocessors);
+  DeviceBytes device_slab(slab.size());
+  device_slab.upload(slab.data());
+  const int64_t columns = (spec.heads + 2 * spec.kv_heads) * spec.head_dim;
+  const DeviceRows device_q(q, unit.type, {.gap = columns - q.columns});
+  const DeviceRows out(q.rows, q.columns, unit.type);
+  kernels::check(unit.prepare(), "prepare");
+  kernels::hopper_attention({.unit = &unit,
+                             .plan = &planner,
+                             .slab = static_cast<const std::byte*>(device_slab.data()),
+                             .q = device_q.view().data,
+                             .q_stride = columns,
+                             .rows = q.rows,
+                             .out = out.view().data,
+                             .kv = kv.layer().pool + kv.layer().layer_offset,
+                             .block_stride = kv.layer().block_stride,
+                             .block_size = kv.layer().block_size,
+                             .block_table = kv.batch().block_tables[1],
+                             .table_stride = kv.batch().table_stride,
+                             .query_start = kv.batch().query_start,
+                             .context_length = kv.batch().context_length},
+                            spec, kStream);
+  return out.matrix();
+}
+
+/// With `far` all products of q and k lie about -5e5, below FlashInfer's "infinity" of -5e4.
+void check_hopper(const HopperUnit& unit, int64_t window, bool far) {
+  model::AttentionSpec spec;
+  spec.heads = 4;
+  spec.kv_heads = 2;
+  spec.head_dim = unit.head_dim;
+  spec.window = window;
+  spec.scale = far ? 1e-5f : 1.f / std::sqrt(static_cast<float>(unit.head_dim));
+  const std::vector<SequenceCase> sequences{{1, 9}, {260, 700}, {40, 90}, {300, 300}};
+  KvFixture kv(sequences, spec, unit.type, 16, 2);
+  std::vector<Matrix> keys, values;
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    const auto [rows, context] = sequences[s];
+    const int64_t columns = spec.kv_heads * spec.head_dim;
+    keys.push_back(random_matrix(context, columns, unit.type, static_cast<uint32_t>(10 * s + 1)));
+    values.push_back(random_matrix(context, columns, unit.type, static_cast<uint32_t>(10 * s + 2)));
+    if (far) {
+      for (double& x : keys.back().values) x = rounded(x + 500 / double(unit.head_dim), unit.type);
+    }
+    if (window > 0) kv.drop_before(s, std::max<int64_t>(0, context - rows - window + 1));
+  }
+  kv.fill(keys, values);
+  Matrix q = random_matrix(kv.rows(), spec.heads * spec.head_dim, unit.type, 99);
+  if (far) std::ranges::fill(q.values, -1000.0);
+  const Matrix out = run_hopper(unit, spec, kv, q, 5);
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    INFO("sequence " << s);
+    const int64_t rows = sequences[s].rows, first = kv.query_start[s];
+    Matrix of(rows, q.columns), got(rows, q.columns);
+    std::copy_n(q.values.begin() + first * q.columns, rows * q.columns, of.values.begin());
+    std::copy_n(out.values.begin() + first * q.columns, rows * q.columns, got.values.begin());
+    if (sequences[s].context < 300 || rows < kernels::kLeastHopperRows) {
+      CHECK(std::ranges::all_of(got.values, [](double x) { return std::isnan(x); }));
+      continue;
+    }
+    // Weights and results are rounded once each to the type; values are of size 1, a few of 3.
+    CHECK(largest_error(got, attention(of, keys[s], values[s], spec), 1) <= 3 * epsilon(unit.type));
+  }
+}
+
+/// A step's arrays in memory of the host, and where the device has them.
+class HostSlab {
+ public:
+  explicit HostSlab(size_t bytes) : host_(bytes), device_(bytes) {}
+
+  std::span<const int32_t> put(const std::vector<int32_t>& values) {
+    const std::span<std::byte> room = take(values.size() * sizeof(int32_t));
+    std::memcpy(room.data(), values.data(), room.size());
+    return {reinterpret_cast<const int32_t*>(room.data()), values.size()};
+  }
+  std::span<std::byte> take(size_t bytes) {
+    const size_t at = used_;
+    used_ += (bytes + 255) / 256 * 256;
+    REQUIRE(used_ <= host_.size());
+    return {host_.data() + at, bytes};
+  }
+  [[nodiscard]] const std::byte* host() const { return host_.data(); }
+  [[nodiscard]] std::byte* device() const { return static_cast<std::byte*>(device_.data()); }
+  void upload() { device_.upload(host_.data()); }
+
+ private:
+  std::vector<std::byte> host_;
+  DeviceBytes device_;
+  size_t used_ = 0;
+};
+
+/// One layer's attention over a step, as a launch on a card of 9.0 with five multiprocessors runs
+/// it.
+Matrix run_step(const model::AttentionSpec& spec, const KvFixture& kv, const Matrix& q,
+                int64_t hopper_from, bool& notes_hopper) {
+  model::ModelSpec model;
+  model.layers.emplace_back().attention = spec;
+  const backend::CardFigures card{.compute_capability = 90, .processors = 5};
+  const backend::StepShape shape{.spec = &model,
+                                 .tokens = kv.rows(),
+                                 .sequences = static_cast<int64_t>(kv.context.size()),
+                                 .table_stride = kv.batch().table_stride,
+                                 .kv_dtype = DType::bf16};
+  const backend::CudaFootprint sizes(card);
+  HostSlab slab(size_t{1} << 20);
+  const std::span<const int32_t> table = slab.put(kv.table());
+  const std::array<std::span<const int32_t>, 2> tables{table, table};
+  backend::BatchMeta batch{.positions = slab.put(kv.positions),
+                           .query_start = slab.put(kv.query_start),
+                           .context_length = slab.put(kv.context),
+                           .block_tables = tables,
+                           .table_stride = kv.batch().table_stride};
+  batch.plan = slab.take(sizes.step_plan_bytes(shape));
+  batch.host_base = slab.host();
+  batch.device_base = slab.device();
+  const DeviceBytes workspace(sizes.device_workspace_bytes(shape));
+  kernels::StepAttention attention;
+  attention.start(shape, card, {static_cast<std::byte*>(workspace.data()), workspace.size()},
+                  hopper_from);
+  attention.plan(batch);
+  slab.upload();
+  CHECK_FALSE(attention.recordable());
+  const DeviceRows device_q(q, DType::bf16, {.gap = 2 * spec.kv_heads * spec.head_dim});
+  const DeviceRows out(q.rows, q.columns, DType::bf16);
+  attention.run({.out = out.view(), .qkv = device_q.view(), .spec = &spec, .cache = &kv.layer()},
+                batch, kv.batch(), kStream);
+  const std::vector<std::string> notes = attention.notes("");
+  notes_hopper = std::ranges::any_of(
+      notes, [](const std::string& note) { return note.find("Hopper") != std::string::npos; });
+  return out.matrix();
+}
+
+}  // namespace
+
+TEST_CASE("a step's attention is Hopper's kernels' and the others' together", "[flashinfer]") {
+  model::AttentionSpec spec;
+  spec.heads = 2;
+  spec.kv_heads = 1;
+  spec.head_dim = 64;
+  spec.window = 200;
+  spec.scale = 0.125f;
+  if (kernels::hopper_units().empty() || !runs_here() ||
+      kernels::find_flash_unit(spec, DType::bf16, DType::bf16) == nullptr)
+    return skip("no kernels for Hopper here, or none of FlashInfer's");
+  const std::vector<SequenceCase> sequences{{1, 9}, {500, 600}, {20, 30}, {499, 499}};
+  KvFixture kv(sequences, spec, DType::bf16, 16, 0);
+  std::vector<Matrix> keys, values;
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    const auto seed = static_cast<uint32_t>(10 * s);
+    keys.push_back(random_matrix(sequences[s].context, spec.head_dim, DType::bf16, seed + 1));
+    values.push_back(random_matrix(sequences[s].context, spec.head_dim, DType::bf16, seed + 2));
+  }
+  kv.fill(keys, values);
+  const Matrix q = random_matrix(kv.rows(), spec.heads * spec.head_dim, DType::bf16, 99);
+  for (const int64_t from : {0, 550}) {
+    INFO("from " << from);
+    bool notes_hopper = false;
+    const Matrix out = run_step(spec, kv, q, from, notes_hopper);
+    CHECK(notes_hopper == (from > 0));
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      INFO("sequence " << s);
+      const int64_t rows = sequences[s].rows, first = kv.query_start[s];
+      Matrix of(rows, q.columns), got(rows, q.columns);
+      std::copy_n(q.values.begin() + first * q.columns, rows * q.columns, of.values.begin());
+      std::copy_n(out.values.begin() + first * q.columns, rows * q.columns, got.values.begin());
+      const Matrix expected = reference::attention(of, keys[s], values[s], spec);
+      CHECK(largest_error(got, expected, 1) <= 3 * epsilon(DType::bf16));
+    }
+  }
+}
+
+TEST_CASE("Hopper's kernels compute long prefills, and nothing else", "[flashinfer]") {
+  if (kernels::hopper_units().empty() || !runs_here()) return skip("no kernels for Hopper here");
+  size_t turn = 0;
+  for (const HopperUnit& unit : kernels::hopper_units())
+    for (const int64_t window : {0, 1, 50, 333}) {
+      if (!is_taken(++turn, 3)) continue;
+      INFO(torch_name(unit.type) << ", heads of " << unit.head_dim << ", window " << window);
+      check_hopper(unit, window, false);
+      if (window == 50) check_hopper(unit, window, true);
+    }
+}
+
+}  // namespace plimsoll::testing
