@@ -148,7 +148,7 @@ class Conversion {
         refuse_quantised(fmt::format("{}, which vLLM's {} always has whole; vLLM refuses it too",
                                      weight.name, spec_.architecture));
       }
-      const WeightScheme stated = quantization_.linear(module_name(weight));
+      const WeightScheme stated = quantization_.linear(module_of_weight(weight));
       add_quantised_linear(weight, stated.plain() ? quantization_.usual() : stated, stored_,
                            towers);
     }
