@@ -1,6 +1,9 @@
 // What transformers assumes where a config is silent: many published configs leave out whatever
 // equals their class's default. The table (class_defaults.json) is written by
 // tests/against/class_defaults.
+#include <algorithm>
+#include <cctype>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,14 +17,18 @@ namespace {
 /// Types whose inner configs inherit from each other do not nest deeper than this.
 constexpr int kDeepest = 4;
 
-const Json& class_defaults() {
-  static const auto table = parse_json<Json>(class_defaults_text());
-  return table;
-}
-
-const Json* row_of(const std::string& type) {
-  const auto row = class_defaults().find(type);
-  return row == class_defaults().end() ? nullptr : &*row;
+/// The table has a line for each type; those alone are parsed that are asked for.
+std::optional<Json> row_of(const std::string& type) {
+  const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
+  if (type.empty() || !std::ranges::all_of(type, plain)) return std::nullopt;
+  const std::string_view table = class_defaults_text();
+  const std::string key = "\n\"" + type + "\": ";
+  size_t begin = table.find(key);
+  if (begin == std::string_view::npos) return std::nullopt;
+  begin += key.size();
+  std::string_view row = table.substr(begin, table.find('\n', begin) - begin);
+  if (row.ends_with(',')) row.remove_suffix(1);
+  return parse_json<Json>(std::string(row));
 }
 
 /// "a|b" is set as "a" unless the config states either.
@@ -44,7 +51,7 @@ void complete_inner(Json& object, const Json& rule, int depth) {
   }
   const auto type = object.find("model_type");
   const bool named = type != object.end() && type->is_string();
-  if (const Json* row = row_of(named ? type->get<std::string>() : rule.get<std::string>()))
+  if (const auto row = row_of(named ? type->get<std::string>() : rule.get<std::string>()))
     complete(object, *row, depth);
 }
 
@@ -65,9 +72,9 @@ void complete(Json& object, const Json& defaults, int depth) {
 void complete_config(Json& config) {
   if (!config.is_object()) return;
   const auto type = config.find("model_type");
-  const Json* row =
-      type != config.end() && type->is_string() ? row_of(type->get<std::string>()) : nullptr;
-  if (row != nullptr) {
+  const auto row =
+      type != config.end() && type->is_string() ? row_of(type->get<std::string>()) : std::nullopt;
+  if (row) {
     complete(config, *row, 0);
     return;
   }

@@ -2,7 +2,7 @@
 // counted, and what stands beside the table. Internal to this folder.
 #pragma once
 
-#include <utility>
+#include <vector>
 
 #include "model/model_spec.h"
 #include "model/stage_weights.h"
@@ -13,14 +13,14 @@ namespace plimsoll::plan {
 
 /// A description and where its weights belong.
 struct DescribedModel {
-  explicit DescribedModel(model::ModelSpec described)
-      : spec(std::move(described)), places(spec), roles(spec) {}
+  explicit DescribedModel(model::ModelSpec described);
   DescribedModel(const DescribedModel&) = delete;
   DescribedModel& operator=(const DescribedModel&) = delete;
 
   const model::ModelSpec spec;
   const model::StageWeights places;
   const Roles roles;
+  const std::vector<ModuleName> modules;  // by weight
 };
 
 TextDims dims_of(const model::ModelSpec& spec);

@@ -2,6 +2,8 @@
 // a rank, in the form that its module is quantised to.
 #include <algorithm>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "plan/shapes/spec_shape.h"
@@ -15,7 +17,6 @@ using model::MlpSpec;
 using model::ModelSpec;
 using model::WeightId;
 using model::WeightSpec;
-using quantization::module_of_weight;
 using TableSplit = model::Split;
 
 /// Marlin's kernels need 64 outputs: a narrower matrix is held whole on every rank.
@@ -27,7 +28,8 @@ bool wants_wide_matrices(const Quantization& quantization) {
 class Table {
  public:
   Table(const DescribedModel& model, const model::StageOfMany& stage, Builder& build)
-      : spec_(model.spec),
+      : model_(model),
+        spec_(model.spec),
         stage_(stage),
         places_(model.places),
         roles_(model.roles),
@@ -87,8 +89,12 @@ class Table {
     return {role.attention->heads, role.attention->kv_heads};
   }
 
+  [[nodiscard]] const ModuleName& module_of(const WeightSpec& weight) const {
+    return model_.modules[static_cast<size_t>(&weight - spec_.weights.data())];
+  }
+
   [[nodiscard]] int64_t share(int64_t rows, const WeightSpec& weight) const {
-    return weights_.share(rows, module_of_weight(weight).leaf.c_str());
+    return weights_.share(rows, module_of(weight).leaf.c_str());
   }
 
   /// A rank's rows.
@@ -125,7 +131,7 @@ class Table {
 
   void count_qkv(const WeightSpec& weight, const Role& role) {
     const AttentionSpec& attention = *role.attention;
-    const ModuleName name = module_of_weight(weight);
+    const ModuleName& name = module_of(weight);
     weights_.qkv(role.part, {.path = name.path,
                              .hidden = weight.columns(),
                              .heads = attention.heads * (attention.gates_in_qkv ? 2 : 1),
@@ -141,7 +147,7 @@ class Table {
       static_cast<void>(weights_.share(role.attention->heads, "the number of attention heads"));
     }
     Linear linear;
-    linear.name = module_of_weight(weight);
+    linear.name = module_of(weight);
     if (role.module != nullptr) {
       linear.name.path.replace(linear.name.path.rfind('.') + 1, std::string::npos, role.module);
     }
@@ -179,7 +185,7 @@ class Table {
   }
 
   void count_experts(const WeightSpec& weight, const MlpSpec& mlp) {
-    RankWeights::Experts experts{.name = module_of_weight(weight),
+    RankWeights::Experts experts{.name = module_of(weight),
                                  .experts = mlp.experts,
                                  .hidden = mlp.expert_width(spec_.hidden_size),
                                  .intermediate = mlp.intermediate,
@@ -197,6 +203,7 @@ class Table {
     weights_.experts(experts);
   }
 
+  const DescribedModel& model_;
   const ModelSpec& spec_;
   const model::StageOfMany& stage_;
   const model::StageWeights& places_;
@@ -205,7 +212,19 @@ class Table {
   RankWeights& weights_;
 };
 
+std::vector<ModuleName> modules_of(const ModelSpec& spec) {
+  std::vector<ModuleName> modules;
+  modules.reserve(spec.weights.size());
+  for (const WeightSpec& weight : spec.weights) {
+    modules.push_back(quantization::module_of_weight(weight));
+  }
+  return modules;
+}
+
 }  // namespace
+
+DescribedModel::DescribedModel(ModelSpec described)
+    : spec(std::move(described)), places(spec), roles(spec), modules(modules_of(spec)) {}
 
 void count_table(const DescribedModel& model, const model::StageOfMany& stage, Builder& build) {
   Table(model, stage, build).count();
