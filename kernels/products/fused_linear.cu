@@ -32,8 +32,8 @@ __device__ void load_gains(const FusedSmallLinear& op, int64_t at, float (&gains
 
 /// The block's totals [M, C], behind the norm and with the bias: product [M, 4].
 template <int M, int C>
-__device__ void finish_products(const FusedSmallLinear& op, const float* totals, int64_t block_row,
-                                int64_t weight_at, float* product) {
+__device__ void finish_products(const FusedSmallLinear& op, const float* totals, int64_t weight_at,
+                                float* product) {
   const auto i = static_cast<int>(threadIdx.x);
   if (i >= M * kFewColumns) return;
   const int m = i / kFewColumns;
@@ -43,7 +43,7 @@ __device__ void finish_products(const FusedSmallLinear& op, const float* totals,
     sum *= 1.f / sqrtf(squares + op.epsilon);
   }
   if (op.bias.present()) sum += op.bias.at(weight_at);
-  product[i] = block_row + m < op.in.rows ? sum : 0.f;
+  product[i] = sum;
 }
 
 /// Stores what becomes of a block's product [M, 4].
@@ -93,8 +93,7 @@ __global__ void __launch_bounds__(kFewThreads, M == 1 ? 3 : 2)
   if (threadIdx.x < M * kColumns) totals[threadIdx.x] = sum;
   __syncthreads();
   const int j = static_cast<int>(threadIdx.x % kFewColumns);
-  finish_products<M, kColumns>(op, totals, 0, weight_row<End>(blockIdx.x, j, op.weight.rows),
-                               product);
+  finish_products<M, kColumns>(op, totals, weight_row<End>(blockIdx.x, j, op.weight.rows), product);
   __syncthreads();
   end_products<T, End, M>(op, product);
 }
