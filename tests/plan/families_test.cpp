@@ -206,6 +206,42 @@ TEST_CASE("what run does not compute is counted all the same") {
   }
 }
 
+TEST_CASE("ranks that a class refuses are refused") {
+  struct Case {
+    const char* changes;
+    const char* says;
+  };
+  const Case cases[] = {
+      {R"({"architectures": ["GptOssForCausalLM"], "num_local_experts": 8})",
+       "the number of key-value heads (4)"},
+      {R"({"architectures": ["CohereForCausalLM"], "use_qk_norm": true})", "k_norm (4)"},
+      {R"({"architectures": ["Qwen3MoeForCausalLM"], "num_experts": 4, "num_experts_per_tok": 2,
+           "moe_intermediate_size": 256})",
+       "greater than the number of experts 4"},
+  };
+  for (const Case& each : cases) {
+    INFO(each.changes);
+    Json config = unknown_decoder();
+    config.merge_patch(parse_json<Json>(each.changes));
+    EngineArgs args;
+    args.tensor_parallel = 8;
+    CHECK_THROWS_WITH(plan_vllm({config, "config.json"}, args, nullptr),
+                      Catch::Contains(each.says));
+    args.tensor_parallel = 4;
+    CHECK_NOTHROW(plan_vllm({config, "config.json"}, args, nullptr));
+  }
+}
+
+TEST_CASE("of two statements of RoPE `rope_scaling` counts, as transformers has it") {
+  Json config = unknown_decoder();
+  config["architectures"] = {"LlamaForCausalLM"};
+  const int64_t plain = plan_vllm({config, "config.json"}, {}, nullptr).buffer_bytes;
+  config["rope_parameters"] = {{"rope_type", "default"}};
+  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2}};
+  const int64_t stretched = plan_vllm({config, "config.json"}, {}, nullptr).buffer_bytes;
+  CHECK(stretched - plain == 4096 * 64 * 2);  // as many positions more, of 64 numbers in bf16
+}
+
 TEST_CASE("architectures that run serves are counted, not estimated") {
   Json config = unknown_decoder();
   for (const char* name : {"HeliumForCausalLM", "PersimmonForCausalLM", "Dots1ForCausalLM"}) {
