@@ -229,10 +229,30 @@ std::vector<std::pair<std::string, std::string>> Source::spellings() const {
       if (is_this) used.emplace(first, second);
     }
   };
-  for (const auto* table : {&spec_->towers, &spec_->weights}) {
-    for (const model::WeightSpec& weight : *table) std::ranges::for_each(weight.parts, note);
-  }
-  return {used.begin(), used.end()};
+  // What stands under its own name though it begins so too (Idefics3's tower beside its text).
+  std::set<std::pair<std::string, std::string>> own;
+  const auto note_own = [&](const model::Part& part) {
+    const checkpoint::TensorEntry* found =
+        checkpoint::find_tensor(*checkpoint_, *spec_, part.tensor);
+    if (found == nullptr || found->name != part.tensor) return;
+    for (const auto& [first, second] : used) {
+      if (!part.tensor.starts_with(first)) continue;
+      const size_t dot = part.tensor.find('.', first.size());
+      const std::string module =
+          dot == std::string::npos ? part.tensor : part.tensor.substr(0, dot + 1);
+      own.emplace(module, module);
+    }
+  };
+  const auto for_each_part = [this](const auto& take) {
+    for (const auto* table : {&spec_->towers, &spec_->weights}) {
+      for (const model::WeightSpec& weight : *table) std::ranges::for_each(weight.parts, take);
+    }
+  };
+  for_each_part(note);
+  for_each_part(note_own);
+  std::vector<std::pair<std::string, std::string>> all(own.begin(), own.end());
+  all.insert(all.end(), used.begin(), used.end());
+  return all;
 }
 
 void Source::check_unchanged() const {

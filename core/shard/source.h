@@ -47,7 +47,8 @@ class Source {
   /// its single values have the shape [1]: {"present", "listed"} by name or pattern.
   [[nodiscard]] Json quantised_tensors() const;
 
-  /// Other spellings of tensor names that this checkpoint uses: leading `first` stands as `second`.
+  /// Other spellings of tensor names that this checkpoint uses: leading `first` stands as `second`,
+  /// the first of them that fits.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> spellings() const;
 
  private:

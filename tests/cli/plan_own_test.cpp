@@ -168,9 +168,8 @@ TEST_CASE("a config without a folder counts pictures as the published models' ar
 
 TEST_CASE("embeddings are kept as the cache of processed pictures asks") {
   const Scratch scratch;
-  const auto kept = [&](const std::string& flags) {
-    const Json plan =
-        plan_of(scratch, kConfigs + "qwen2.5-vl-3b.json --max-model-len 4096" + flags);
+  const auto kept = [&](const std::string& flags, const char* model = "qwen2.5-vl-3b.json") {
+    const Json plan = plan_of(scratch, kConfigs + model + " --max-model-len 4096" + flags);
     return part_bytes(plan, "picture embeddings");
   };
   constexpr int64_t kMost = 4095, kRow = 2048;  // embeddings of the largest picture, of numbers
@@ -179,10 +178,11 @@ TEST_CASE("embeddings are kept as the cache of processed pictures asks") {
   CHECK(kept(card + " --mm-processor-cache-gb 16") == int64_t{2} << 30);
   CHECK(kept(card + " --mm-processor-cache-gb 1") == int64_t{128} << 20);
   CHECK(kept(card + " --mm-processor-cache-gb 0") == 8192 * kRow * 2);  // a step's
-  // Of few pictures all: 256 embeddings of the largest.
-  const std::string small = card + R"( --mm-processor-kwargs '{"max_pixels": 200704}')";
-  CHECK(kept(small) == 64 * 256 * kRow * 2);
-  CHECK(kept(small + " --mm-processor-cache-gb 8") == int64_t{1} << 30);
+  // Of pictures that are all of 256 embeddings no more than 64, unless more is asked for.
+  const char* const gemma = "gemma-3-27b-it.json";
+  constexpr int64_t kWide = int64_t{5376} * 2;
+  CHECK(kept(card, gemma) == 64 * 256 * kWide);
+  CHECK(kept(card + " --mm-processor-cache-gb 8", gemma) == (int64_t{1} << 30) / kWide * kWide);
   CHECK(kept(" --device cpu --dtype bfloat16") == int64_t{512} << 20);
   CHECK(kept(card + " --mm-processor-cache-gb 0 --max-num-batched-tokens 2048") ==
         kMost * kRow * 2);  // one picture's
