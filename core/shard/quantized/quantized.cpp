@@ -17,7 +17,6 @@ namespace plimsoll::shard {
 namespace {
 
 using model::ModelSpec;
-using model::Part;
 using model::WeightId;
 using model::WeightSpec;
 using quantization::module_of_experts;
