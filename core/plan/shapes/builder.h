@@ -96,6 +96,9 @@ bool is_mixture_layer(const Builder& build, int64_t layer);
 
 /// The rotary table of a layer. `layer_type` selects the config's rope settings.
 void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type);
+/// Rows of a rotary table for so many positions: in sections of time, height and width it is
+/// enlarged for videos.
+int64_t table_rows(const Builder& build, int64_t positions, bool in_sections);
 /// The factor by which rope scaling stretches the positions, and the table's element size.
 RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::string& layer_type);
 

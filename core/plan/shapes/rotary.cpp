@@ -4,6 +4,11 @@
 
 namespace plimsoll::plan {
 
+int64_t table_rows(const Builder& build, int64_t positions, bool in_sections) {
+  constexpr int64_t kEnlarged = 4;
+  return positions * (in_sections && !build.counted_positions ? kEnlarged : 1);
+}
+
 RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::string& layer_type) {
   const ConfigView& config = build.config;
   const bool by_type =
@@ -17,15 +22,11 @@ RotaryTable rotary_table(const Builder& build, int64_t head_size, const std::str
                         .layer_type = layer_type.empty() ? "full_attention" : layer_type,
                         .share = build.family.rotary_share})
           .spec;
-  RotaryTable table{.positions = rope.vllm.positions,
-                    .dimensions = config.integer({"rotary_dim"}, rope.rotary_dim),
-                    .element = build.options.element,
-                    .key = rope.vllm.kind + (by_type ? "/" + layer_type : "")};
-  // Sections in time, height and width: the table is enlarged for videos.
-  constexpr int64_t kEnlarged = 4;
   const bool sections = rope.vllm.in_sections || build.family.rotary_each;
-  if (sections && !build.counted_positions) table.positions *= kEnlarged;
-  return table;
+  return {.positions = table_rows(build, rope.vllm.positions, sections),
+          .dimensions = config.integer({"rotary_dim"}, rope.rotary_dim),
+          .element = build.options.element,
+          .key = rope.vllm.kind + (by_type ? "/" + layer_type : "")};
 }
 
 void add_rotary(Builder& build, int64_t head_size, const std::string& layer_type) {

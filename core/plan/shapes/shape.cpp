@@ -12,7 +12,7 @@
 #include "model/config.h"
 #include "model/pipeline.h"
 #include "plan/shapes/builder.h"
-#include "plan/shapes/spec_shape.h"
+#include "plan/shapes/described/described_model.h"
 #include "plan/shapes/wrappers.h"
 
 namespace plimsoll::plan {

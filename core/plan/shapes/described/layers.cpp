@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "plan/shapes/spec_shape.h"
+#include "plan/shapes/described/described_model.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -140,11 +140,9 @@ class Layers {
 
   void add_rotary(const model::RopeSpec& rope, const AttentionSpec& attention, bool latent) {
     const model::RotaryRows& rows = rope.vllm;
-    constexpr int64_t kEnlarged = 4;
-    const bool enlarged = rows.in_sections && !build_.counted_positions;
     // DeepSeek's YaRN keeps its table in float32.
     const bool wide = spec_.vllm.float_rotary || (latent && rows.kind != "default");
-    RotaryTable table{.positions = rows.positions * (enlarged ? kEnlarged : 1),
+    RotaryTable table{.positions = table_rows(build_, rows.positions, rows.in_sections),
                       .dimensions = rope.rotary_dim,
                       .element = wide ? kFloat32 : weights_.element(),
                       .key = fmt::format("{}/{}", rows.kind, rows.theta)};

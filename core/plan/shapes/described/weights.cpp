@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "plan/shapes/spec_shape.h"
+#include "plan/shapes/described/described_model.h"
 #include "quantization/weight_modules.h"
 
 namespace plimsoll::plan {

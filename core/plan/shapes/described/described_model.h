@@ -7,7 +7,7 @@
 #include "model/model_spec.h"
 #include "model/stage_weights.h"
 #include "plan/shapes/builder.h"
-#include "plan/shapes/spec_roles.h"
+#include "plan/shapes/described/roles.h"
 
 namespace plimsoll::plan {
 

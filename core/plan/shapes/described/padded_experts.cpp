@@ -1,5 +1,5 @@
 // Experts in mxfp4, which vLLM pads for their kernel (gpt-oss).
-#include "plan/shapes/spec_shape.h"
+#include "plan/shapes/described/described_model.h"
 
 namespace plimsoll::plan {
 namespace {

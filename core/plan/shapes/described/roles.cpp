@@ -1,4 +1,4 @@
-#include "plan/shapes/spec_roles.h"
+#include "plan/shapes/described/roles.h"
 
 namespace plimsoll::plan {
 

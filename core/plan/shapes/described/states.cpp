@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "plan/shapes/described/described_model.h"
 #include "plan/shapes/mixers/recurrent.h"
-#include "plan/shapes/spec_shape.h"
 
 namespace plimsoll::plan {
 
