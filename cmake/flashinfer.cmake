@@ -212,14 +212,18 @@ elseif(PLIMSOLL_HAS_CUDA)
   message(STATUS "Attention: plain kernels alone, a fraction as fast")
 endif()
 
-# The table of units, empty without FlashInfer.
-set(FLASH_DECLARATIONS "")
-set(FLASH_CALLS "")
-foreach(name ${flash_names})
-  string(APPEND FLASH_DECLARATIONS "FlashUnit ${name}();\n")
-  string(APPEND FLASH_CALLS "      ${name}(),\n")
-endforeach()
-configure_file(${CMAKE_SOURCE_DIR}/kernels/attention/flash_units.cpp.in ${CMAKE_BINARY_DIR}/flash/flash_units.cpp @ONLY)
+# plimsoll_table_of_units(KERNEL TYPE NAME ...): KERNEL_units.cpp, the table of units, empty without names.
+function(plimsoll_table_of_units UNIT_KERNEL UNIT_TYPE)
+  set(UNIT_DECLARATIONS "")
+  set(UNIT_CALLS "")
+  foreach(name ${ARGN})
+    string(APPEND UNIT_DECLARATIONS "${UNIT_TYPE} ${name}();\n")
+    string(APPEND UNIT_CALLS "      ${name}(),\n")
+  endforeach()
+  configure_file(${CMAKE_SOURCE_DIR}/kernels/attention/units.cpp.in ${CMAKE_BINARY_DIR}/flash/${UNIT_KERNEL}_units.cpp @ONLY)
+endfunction()
+
+plimsoll_table_of_units(flash FlashUnit ${flash_names})
 
 # plimsoll_add_flash(TARGET): adds table and units to the library of kernels.
 function(plimsoll_add_flash target)

@@ -76,14 +76,7 @@ if(flashinfer_include AND PLIMSOLL_HOPPER AND CMAKE_CUDA_ARCHITECTURES MATCHES "
   endif()
 endif()
 
-# The table of units, empty without them.
-set(HOPPER_DECLARATIONS "")
-set(HOPPER_CALLS "")
-foreach(name ${hopper_names})
-  string(APPEND HOPPER_DECLARATIONS "HopperUnit ${name}();\n")
-  string(APPEND HOPPER_CALLS "      ${name}(),\n")
-endforeach()
-configure_file(${CMAKE_SOURCE_DIR}/kernels/attention/hopper_units.cpp.in ${CMAKE_BINARY_DIR}/flash/hopper_units.cpp @ONLY)
+plimsoll_table_of_units(hopper HopperUnit ${hopper_names})
 
 # plimsoll_add_hopper(TARGET): adds table and units to the library of kernels. The units are objects of their own, because no
 # source of a target can be for another architecture than the others.

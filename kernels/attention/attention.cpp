@@ -190,53 +190,43 @@ void StepAttention::run(const Call& call, const BatchMeta& batch, const DeviceBa
   run_plain(call, shape, batch, device, stream);
 }
 
+PagedLayer StepAttention::layer_of(const Call& call, const Shape& shape, const BatchMeta& batch) {
+  const backend::KvLayer& cache = *call.cache;
+  return {.plan = &shape.flash,
+          .slab = batch.on_device(batch.plan) + shape.part.flash_offset,
+          .q = call.qkv.data,
+          .q_stride = call.qkv.stride,
+          .out = call.out.data,
+          .kv = cache.pool + cache.layer_offset,
+          .block_stride = cache.block_stride,
+          .block_size = cache.block_size,
+          .block_table = batch.on_device(batch.block_tables[static_cast<size_t>(cache.group)]),
+          .query_start = batch.on_device(batch.query_start),
+          .context_length = batch.on_device(batch.context_length)};
+}
+
 void StepAttention::run_flash(const Call& call, const FlashUnit& unit, const Shape& shape,
                               const BatchMeta& batch, cudaStream_t stream) {
-  const backend::KvLayer& cache = *call.cache;
-  const backend::CacheScales scales = cache.scales(*call.spec);
-  flash_attention(
-      {.unit = &unit,
-       .memory = memory_,
-       .plan = &shape.flash,
-       .limits = &flash_limits_,
-       .slab = batch.on_device(batch.plan) + shape.part.flash_offset,
-       .workspace = workspace_.data(),
-       .q = call.qkv.data,
-       .q_stride = call.qkv.stride,
-       .out = call.out.data,
-       .kv = cache.pool + cache.layer_offset,
-       .block_stride = cache.block_stride,
-       .block_size = cache.block_size,
-       .block_table = batch.on_device(batch.block_tables[static_cast<size_t>(cache.group)]),
-       .query_start = batch.on_device(batch.query_start),
-       .context_length = batch.on_device(batch.context_length),
-       .sequences = std::ssize(batch.context_length),
-       .sight = sight_of(batch),
-       .seen_end = batch.on_device(batch.seen_end),
-       .k_scale = scales.key,
-       .v_scale = scales.value},
-      *call.spec, stream);
+  const backend::CacheScales scales = call.cache->scales(*call.spec);
+  flash_attention(layer_of(call, shape, batch),
+                  {.unit = &unit,
+                   .memory = memory_,
+                   .limits = &flash_limits_,
+                   .workspace = workspace_.data(),
+                   .sequences = std::ssize(batch.context_length),
+                   .sight = sight_of(batch),
+                   .seen_end = batch.on_device(batch.seen_end),
+                   .k_scale = scales.key,
+                   .v_scale = scales.value},
+                  *call.spec, stream);
 }
 
 void StepAttention::run_hopper(const Call& call, const Shape& shape, const BatchMeta& batch,
-                               cudaStream_t stream) const {
-  const backend::KvLayer& cache = *call.cache;
+                               cudaStream_t stream) {
   hopper_attention(
-      {.unit = shape.hopper,
-       .plan = &shape.flash,
-       .slab = batch.on_device(batch.plan) + shape.part.flash_offset,
-       .q = call.qkv.data,
-       .q_stride = call.qkv.stride,
-       .rows = call.qkv.rows,
-       .out = call.out.data,
-       .kv = cache.pool + cache.layer_offset,
-       .block_stride = cache.block_stride,
-       .block_size = cache.block_size,
-       .block_table = batch.on_device(batch.block_tables[static_cast<size_t>(cache.group)]),
-       .table_stride = batch.table_stride,
-       .query_start = batch.on_device(batch.query_start),
-       .context_length = batch.on_device(batch.context_length)},
-      *call.spec, stream);
+      layer_of(call, shape, batch),
+      {.unit = shape.hopper, .rows = call.qkv.rows, .table_stride = batch.table_stride}, *call.spec,
+      stream);
 }
 
 void StepAttention::run_plain(const Call& call, const Shape& shape, const BatchMeta& batch,

@@ -82,8 +82,9 @@ class StepAttention {
   [[nodiscard]] Choice choose(const Call& call, FlashSight sight);
   void load(const FlashUnit& unit);
   void load_hopper(const Shape& shape);
-  void run_hopper(const Call& call, const Shape& shape, const backend::BatchMeta& batch,
-                  cudaStream_t stream) const;
+  static PagedLayer layer_of(const Call& call, const Shape& shape, const backend::BatchMeta& batch);
+  static void run_hopper(const Call& call, const Shape& shape, const backend::BatchMeta& batch,
+                         cudaStream_t stream);
   void run_flash(const Call& call, const FlashUnit& unit, const Shape& shape,
                  const backend::BatchMeta& batch, cudaStream_t stream);
   void run_plain(const Call& call, const Shape& shape, const backend::BatchMeta& batch,

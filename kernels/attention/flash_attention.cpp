@@ -14,19 +14,20 @@ const T* at(const std::byte* slab, size_t offset, int64_t index) {
   return reinterpret_cast<const T*>(slab + offset) + index;
 }
 
-FlashArguments common_arguments(const FlashCall& call, const model::AttentionSpec& spec) {
-  const size_t kv_bytes = static_cast<size_t>(spec.kv_heads * call.block_size * spec.head_dim) *
+FlashArguments common_arguments(const PagedLayer& layer, const FlashCall& call,
+                                const model::AttentionSpec& spec) {
+  const size_t kv_bytes = static_cast<size_t>(spec.kv_heads * layer.block_size * spec.head_dim) *
                           dtype_size(call.unit->kv);
   FlashArguments a;
-  a.q = call.q;
-  a.q_stride = call.q_stride;
-  a.k = call.kv;
-  a.v = call.kv + kv_bytes;
-  a.block_stride = static_cast<int64_t>(call.block_stride / dtype_size(call.unit->kv));
-  a.block_size = call.block_size;
-  a.block_table = call.block_table;
-  a.query_start = call.query_start;
-  a.context_length = call.context_length;
+  a.q = layer.q;
+  a.q_stride = layer.q_stride;
+  a.k = layer.kv;
+  a.v = layer.kv + kv_bytes;
+  a.block_stride = static_cast<int64_t>(layer.block_stride / dtype_size(call.unit->kv));
+  a.block_size = layer.block_size;
+  a.block_table = layer.block_table;
+  a.query_start = layer.query_start;
+  a.context_length = layer.context_length;
   a.sequences = call.sequences;
   a.heads = spec.heads;
   a.kv_heads = spec.kv_heads;
@@ -40,15 +41,15 @@ FlashArguments common_arguments(const FlashCall& call, const model::AttentionSpe
   return a;
 }
 
-void merge(const FlashCall& call, const FlashLaunch& launch, const FlashArguments& a,
-           cudaStream_t stream) {
-  const FlashSlab& layout = call.plan->layout();
+void merge(const PagedLayer& layer, const FlashCall& call, const FlashLaunch& launch,
+           const FlashArguments& a, cudaStream_t stream) {
+  const FlashSlab& layout = layer.plan->layout();
   AttentionMerge m;
   m.partial = static_cast<const float*>(a.out);
   m.lse = a.lse;
-  m.merge_row = at<int32_t>(call.slab, layout.merge_row, launch.first_merge);
-  m.merge_start = at<int32_t>(call.slab, layout.merge_start, launch.first_merge + launch.index);
-  m.out = call.out;
+  m.merge_row = at<int32_t>(layer.slab, layout.merge_row, launch.first_merge);
+  m.merge_start = at<int32_t>(layer.slab, layout.merge_start, launch.first_merge + launch.index);
+  m.out = layer.out;
   m.dtype = call.unit->activation;
   m.rows = launch.merge_rows;
   m.heads = a.heads;
@@ -91,27 +92,28 @@ bool flash_covers(const model::AttentionSpec& spec, const FlashLimits& limits, i
          static_cast<int64_t>(block_stride / dtype_size(kv)) < kOffsetLimit;
 }
 
-void flash_attention(const FlashCall& call, const model::AttentionSpec& spec, cudaStream_t stream) {
-  const FlashPlanner& planner = *call.plan;
+void flash_attention(const PagedLayer& layer, const FlashCall& call,
+                     const model::AttentionSpec& spec, cudaStream_t stream) {
+  const FlashPlanner& planner = *layer.plan;
   const FlashSlab& layout = planner.layout();
   for (const FlashLaunch& launch : planner.launches()) {
-    FlashArguments a = common_arguments(call, spec);
-    a.page_start = at<int32_t>(call.slab, layout.page_start, 0);
-    a.chunk_tokens = at<int32_t>(call.slab, layout.chunk_tokens, launch.index);
-    a.item_sequence = at<int32_t>(call.slab, layout.item_sequence, launch.first_item);
-    a.item_tile = at<int32_t>(call.slab, layout.item_tile, launch.first_item);
-    a.item_chunk = at<int32_t>(call.slab, layout.item_chunk, launch.first_item);
-    a.item_valid = at<bool>(call.slab, layout.item_valid, launch.first_item);
-    a.output_start = call.query_start;
-    a.out = call.out;
+    FlashArguments a = common_arguments(layer, call, spec);
+    a.page_start = at<int32_t>(layer.slab, layout.page_start, 0);
+    a.chunk_tokens = at<int32_t>(layer.slab, layout.chunk_tokens, launch.index);
+    a.item_sequence = at<int32_t>(layer.slab, layout.item_sequence, launch.first_item);
+    a.item_tile = at<int32_t>(layer.slab, layout.item_tile, launch.first_item);
+    a.item_chunk = at<int32_t>(layer.slab, layout.item_chunk, launch.first_item);
+    a.item_valid = at<bool>(layer.slab, layout.item_valid, launch.first_item);
+    a.output_start = layer.query_start;
+    a.out = layer.out;
     if (is_split(launch.kind)) {
-      a.output_start = at<int32_t>(call.slab, layout.partial_start, 0);
+      a.output_start = at<int32_t>(layer.slab, layout.partial_start, 0);
       a.out = call.workspace;
       a.lse = reinterpret_cast<float*>(call.workspace +
                                        flash_lse_offset(*call.limits, planner.shape()));
     }
     call.unit->launch(launch.kind, call.memory, a, launch.items, stream);
-    if (is_split(launch.kind)) merge(call, launch, a, stream);
+    if (is_split(launch.kind)) merge(layer, call, launch, a, stream);
   }
 }
 

@@ -25,14 +25,11 @@ const FlashUnit* find_flash_unit(const model::AttentionSpec& spec, DType activat
 bool flash_covers(const model::AttentionSpec& spec, const FlashLimits& limits, int64_t table_stride,
                   int64_t block_size, size_t block_stride, DType kv);
 
-/// One layer's attention over a step. Device pointers; out [T, heads * head_dim] contiguous.
-struct FlashCall {
-  const FlashUnit* unit = nullptr;
-  FlashMemory memory = FlashMemory::large;
+/// One layer's attention over a step, whichever kernels it takes. Device pointers; out [T, heads *
+/// head_dim] contiguous.
+struct PagedLayer {
   const FlashPlanner* plan = nullptr;  // of the layer's shape, with the step planned
-  const FlashLimits* limits = nullptr;
-  const std::byte* slab = nullptr;  // what the planner filled, on the device
-  std::byte* workspace = nullptr;   // flash_workspace_bytes()
+  const std::byte* slab = nullptr;     // what the planner filled, on the device
   const void* q = nullptr;
   int64_t q_stride = 0;  // elements
   void* out = nullptr;
@@ -42,6 +39,14 @@ struct FlashCall {
   const int32_t* block_table = nullptr;  // [B, table_stride]
   const int32_t* query_start = nullptr;
   const int32_t* context_length = nullptr;
+};
+
+/// What FlashInfer's kernels want beside it.
+struct FlashCall {
+  const FlashUnit* unit = nullptr;
+  FlashMemory memory = FlashMemory::large;
+  const FlashLimits* limits = nullptr;
+  std::byte* workspace = nullptr;  // flash_workspace_bytes()
   int64_t sequences = 0;
   FlashSight sight = FlashSight::own_past;
   const int32_t* seen_end = nullptr;  // [T] of FlashSight::by_row
@@ -49,6 +54,7 @@ struct FlashCall {
 };
 
 /// Enqueues the launches of the plan.
-void flash_attention(const FlashCall& call, const model::AttentionSpec& spec, cudaStream_t stream);
+void flash_attention(const PagedLayer& layer, const FlashCall& call,
+                     const model::AttentionSpec& spec, cudaStream_t stream);
 
 }  // namespace plimsoll::kernels

@@ -11,27 +11,27 @@ const HopperUnit* find_hopper_unit(int64_t head_dim, DType type) {
   return nullptr;
 }
 
-void hopper_attention(const HopperCall& call, const model::AttentionSpec& spec,
-                      cudaStream_t stream) {
-  const int64_t blocks = call.plan->hopper_blocks();
+void hopper_attention(const PagedLayer& layer, const HopperCall& call,
+                      const model::AttentionSpec& spec, cudaStream_t stream) {
+  const int64_t blocks = layer.plan->hopper_blocks();
   if (blocks == 0) return;
   if (call.unit == nullptr)
     throw std::logic_error("attention: works for Hopper without their kernels");
   const size_t element = dtype_size(call.unit->type);
-  const int64_t keys = spec.kv_heads * call.block_size * spec.head_dim;
-  HopperWorks works = call.plan->hopper_works(call.slab);
-  works.query_start = call.query_start;
-  works.context_length = call.context_length;
+  const int64_t keys = spec.kv_heads * layer.block_size * spec.head_dim;
+  HopperWorks works = layer.plan->hopper_works(layer.slab);
+  works.query_start = layer.query_start;
+  works.context_length = layer.context_length;
   works.table_stride = static_cast<int32_t>(call.table_stride);
-  call.unit->launch({.q = call.q,
-                     .q_stride = call.q_stride,
+  call.unit->launch({.q = layer.q,
+                     .q_stride = layer.q_stride,
                      .rows = call.rows,
-                     .out = call.out,
-                     .k = call.kv,
-                     .v = call.kv + static_cast<size_t>(keys) * element,
-                     .block_stride = static_cast<int64_t>(call.block_stride / element),
-                     .block_size = call.block_size,
-                     .block_table = call.block_table,
+                     .out = layer.out,
+                     .k = layer.kv,
+                     .v = layer.kv + static_cast<size_t>(keys) * element,
+                     .block_stride = static_cast<int64_t>(layer.block_stride / element),
+                     .block_size = layer.block_size,
+                     .block_table = layer.block_table,
                      .heads = spec.heads,
                      .kv_heads = spec.kv_heads,
                      .window_left = spec.window - 1,

@@ -32,13 +32,6 @@ model::AttentionSpec index_spec(const ChoiceCase& c) {
   return attention.index_heads();
 }
 
-Matrix rows_of(const Matrix& from, int64_t first, int64_t rows) {
-  Matrix result(rows, from.columns);
-  std::copy_n(from.values.begin() + first * from.columns, rows * from.columns,
-              result.values.begin());
-  return result;
-}
-
 }  // namespace
 
 TEST_CASE("the keys with the best scores are chosen") {
@@ -65,7 +58,7 @@ TEST_CASE("the keys with the best scores are chosen") {
       for (size_t s = 0; s < keys.size(); ++s) {
         const int64_t first = kv.query_start[s], rows = c.sequences[s].rows;
         const reference::ChosenKeys chosen = reference::choose_keys(
-            rows_of(q, first, rows), rows_of(weights, first, rows), keys[s], spec, c.most);
+            slice_rows(q, first, rows), slice_rows(weights, first, rows), keys[s], spec, c.most);
         for (int64_t r = 0; r < rows; ++r) {
           const bool has_choice = c.sequences[s].context - rows + r + 1 > c.most;
           const std::vector<int32_t>& row = chosen[static_cast<size_t>(r)];

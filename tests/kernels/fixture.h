@@ -222,6 +222,13 @@ inline Matrix random_matrix(int64_t rows, int64_t columns, DType dtype, uint32_t
   return values;
 }
 
+inline Matrix slice_rows(const Matrix& from, int64_t first, int64_t rows) {
+  Matrix slice(rows, from.columns);
+  std::copy_n(from.values.begin() + first * from.columns, rows * from.columns,
+              slice.values.begin());
+  return slice;
+}
+
 /// The largest |a - b| / (|b| + `floor`).
 inline double largest_error(const Matrix& a, const Matrix& b, double floor) {
   REQUIRE(a.values.size() == b.values.size());

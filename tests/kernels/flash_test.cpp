@@ -79,21 +79,11 @@ Matrix run_flash(const FlashUnit& unit, FlashMemory memory, const model::Attenti
   const DeviceRows device_q(q, unit.activation, {.gap = columns - q.columns});
   const DeviceRows out(q.rows, q.columns, unit.activation);
   kernels::check(unit.prepare(memory), "prepare");
-  kernels::flash_attention({.unit = &unit,
+  kernels::flash_attention(kv.paged_layer(planner, device_slab, device_q.view(), out.view()),
+                           {.unit = &unit,
                             .memory = memory,
-                            .plan = &planner,
                             .limits = &limits,
-                            .slab = static_cast<const std::byte*>(device_slab.data()),
                             .workspace = static_cast<std::byte*>(workspace.data()),
-                            .q = device_q.view().data,
-                            .q_stride = columns,
-                            .out = out.view().data,
-                            .kv = kv.layer().pool + kv.layer().layer_offset,
-                            .block_stride = kv.layer().block_stride,
-                            .block_size = kv.layer().block_size,
-                            .block_table = kv.batch().block_tables[1],
-                            .query_start = kv.batch().query_start,
-                            .context_length = kv.batch().context_length,
                             .sequences = kv.batch().sequences,
                             .sight = sight,
                             .seen_end = sight == FlashSight::by_row ? kv.batch().seen_end : nullptr,
@@ -142,9 +132,7 @@ void check_flash(const FlashUnit& unit, FlashMemory memory, const Variant& varia
   for (size_t s = 0; s < c.sequences.size(); ++s) {
     INFO("sequence " << s);
     const int64_t rows = c.sequences[s].rows;
-    Matrix of(rows, q.columns), got(rows, q.columns);
-    std::copy_n(q.values.begin() + row * q.columns, rows * q.columns, of.values.begin());
-    std::copy_n(out.values.begin() + row * q.columns, rows * q.columns, got.values.begin());
+    const Matrix of = slice_rows(q, row, rows), got = slice_rows(out, row, rows);
     row += rows;
     // Weights and results are rounded once each to the activations' type; values are of size 1, of
     // which a few are 3.

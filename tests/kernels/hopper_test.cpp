@@ -44,21 +44,9 @@ Matrix run_hopper(const HopperUnit& unit, const model::AttentionSpec& spec, cons
   const DeviceRows device_q(q, unit.type, {.gap = columns - q.columns});
   const DeviceRows out(q.rows, q.columns, unit.type);
   kernels::check(unit.prepare(), "prepare");
-  kernels::hopper_attention({.unit = &unit,
-                             .plan = &planner,
-                             .slab = static_cast<const std::byte*>(device_slab.data()),
-                             .q = device_q.view().data,
-                             .q_stride = columns,
-                             .rows = q.rows,
-                             .out = out.view().data,
-                             .kv = kv.layer().pool + kv.layer().layer_offset,
-                             .block_stride = kv.layer().block_stride,
-                             .block_size = kv.layer().block_size,
-                             .block_table = kv.batch().block_tables[1],
-                             .table_stride = kv.batch().table_stride,
-                             .query_start = kv.batch().query_start,
-                             .context_length = kv.batch().context_length},
-                            spec, kStream);
+  kernels::hopper_attention(
+      kv.paged_layer(planner, device_slab, device_q.view(), out.view()),
+      {.unit = &unit, .rows = q.rows, .table_stride = kv.batch().table_stride}, spec, kStream);
   return out.matrix();
 }
 
@@ -90,9 +78,7 @@ void check_hopper(const HopperUnit& unit, int64_t window, bool far) {
   for (size_t s = 0; s < sequences.size(); ++s) {
     INFO("sequence " << s);
     const int64_t rows = sequences[s].rows, first = kv.query_start[s];
-    Matrix of(rows, q.columns), got(rows, q.columns);
-    std::copy_n(q.values.begin() + first * q.columns, rows * q.columns, of.values.begin());
-    std::copy_n(out.values.begin() + first * q.columns, rows * q.columns, got.values.begin());
+    const Matrix of = slice_rows(q, first, rows), got = slice_rows(out, first, rows);
     if (sequences[s].context < 300 || rows < kernels::kLeastHopperRows) {
       CHECK(std::ranges::all_of(got.values, [](double x) { return std::isnan(x); }));
       continue;
@@ -199,9 +185,7 @@ TEST_CASE("a step's attention is Hopper's kernels' and the others' together", "[
     for (size_t s = 0; s < sequences.size(); ++s) {
       INFO("sequence " << s);
       const int64_t rows = sequences[s].rows, first = kv.query_start[s];
-      Matrix of(rows, q.columns), got(rows, q.columns);
-      std::copy_n(q.values.begin() + first * q.columns, rows * q.columns, of.values.begin());
-      std::copy_n(out.values.begin() + first * q.columns, rows * q.columns, got.values.begin());
+      const Matrix of = slice_rows(q, first, rows), got = slice_rows(out, first, rows);
       const Matrix expected = reference::attention(of, keys[s], values[s], spec);
       CHECK(largest_error(got, expected, 1) <= 3 * epsilon(DType::bf16));
     }

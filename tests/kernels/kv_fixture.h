@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "kernels/attention/flash_attention.h"
 #include "kernels/fixture.h"
 #include "kernels/runtime/device_batch.h"
 
@@ -54,6 +55,23 @@ class KvFixture {
   [[nodiscard]] const kernels::DeviceBatch& batch() const { return batch_; }
   [[nodiscard]] const backend::KvLayer& layer() const { return layer_; }
   [[nodiscard]] const std::vector<int32_t>& table() const { return table_; }  // the layer's group's
+
+  /// Attention over it as planned into `slab`.
+  [[nodiscard]] kernels::PagedLayer paged_layer(const kernels::FlashPlanner& planner,
+                                                const DeviceBytes& slab, const View& q,
+                                                const View& out) const {
+    return {.plan = &planner,
+            .slab = static_cast<const std::byte*>(slab.data()),
+            .q = q.data,
+            .q_stride = q.stride,
+            .out = out.data,
+            .kv = layer_.pool + layer_.layer_offset,
+            .block_stride = layer_.block_stride,
+            .block_size = layer_.block_size,
+            .block_table = batch_.block_tables[1],
+            .query_start = batch_.query_start,
+            .context_length = batch_.context_length};
+  }
 
   /// Fills the cache with K and V [context, K d] of each sequence.
   void fill(const std::vector<Matrix>& keys, const std::vector<Matrix>& values) {

@@ -127,40 +127,28 @@ class Stage {
   }
 
   void enqueue(int64_t layer) {
-    kernels::flash_attention({.unit = unit_,
+    const kernels::PagedLayer at = {.plan = &planner_,
+                                    .slab = static_cast<const std::byte*>(slab_.data()),
+                                    .q = q_.data(),
+                                    .q_stride = columns(),
+                                    .out = out_.data(),
+                                    .kv = static_cast<const std::byte*>(pool_.data()) +
+                                          static_cast<size_t>(layer) * layer_bytes_,
+                                    .block_stride = static_cast<size_t>(layers_) * layer_bytes_,
+                                    .block_size = kBlock,
+                                    .block_table = static_cast<const int32_t*>(table_.data()),
+                                    .query_start = static_cast<const int32_t*>(query_start_.data()),
+                                    .context_length = static_cast<const int32_t*>(context_.data())};
+    kernels::flash_attention(at,
+                             {.unit = unit_,
                               .memory = memory(),
-                              .plan = &planner_,
                               .limits = &limits_,
-                              .slab = static_cast<const std::byte*>(slab_.data()),
                               .workspace = static_cast<std::byte*>(workspace_.data()),
-                              .q = q_.data(),
-                              .q_stride = columns(),
-                              .out = out_.data(),
-                              .kv = static_cast<const std::byte*>(pool_.data()) +
-                                    static_cast<size_t>(layer) * layer_bytes_,
-                              .block_stride = static_cast<size_t>(layers_) * layer_bytes_,
-                              .block_size = kBlock,
-                              .block_table = static_cast<const int32_t*>(table_.data()),
-                              .query_start = static_cast<const int32_t*>(query_start_.data()),
-                              .context_length = static_cast<const int32_t*>(context_.data()),
                               .sequences = limits_.sequences},
                              spec_, stream_);
-    kernels::hopper_attention({.unit = hopper_,
-                               .plan = &planner_,
-                               .slab = static_cast<const std::byte*>(slab_.data()),
-                               .q = q_.data(),
-                               .q_stride = columns(),
-                               .rows = limits_.tokens,
-                               .out = out_.data(),
-                               .kv = static_cast<const std::byte*>(pool_.data()) +
-                                     static_cast<size_t>(layer) * layer_bytes_,
-                               .block_stride = static_cast<size_t>(layers_) * layer_bytes_,
-                               .block_size = kBlock,
-                               .block_table = static_cast<const int32_t*>(table_.data()),
-                               .table_stride = table_stride_,
-                               .query_start = static_cast<const int32_t*>(query_start_.data()),
-                               .context_length = static_cast<const int32_t*>(context_.data())},
-                              spec_, stream_);
+    kernels::hopper_attention(
+        at, {.unit = hopper_, .rows = limits_.tokens, .table_stride = table_stride_}, spec_,
+        stream_);
   }
 
   model::AttentionSpec spec_;
