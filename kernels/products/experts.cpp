@@ -1,8 +1,8 @@
 #include "kernels/products/experts.h"
 
 #include "backend/cuda/packed_layout.h"
-#include "kernels/products/packed.h"
-#include "kernels/products/packed_inputs.h"
+#include "kernels/products/packed/inputs.h"
+#include "kernels/products/packed/packed.h"
 #include "kernels/rows/rows.h"
 
 namespace plimsoll::kernels {

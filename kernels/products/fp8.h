@@ -13,7 +13,7 @@
 
 #include "backend/cuda/fp8_product.h"
 #include "kernels/products/linear.h"
-#include "kernels/products/packed_inputs.h"
+#include "kernels/products/packed/inputs.h"
 
 namespace plimsoll::kernels {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/products/packed.h"
+#include "kernels/products/packed/packed.h"
 
 namespace plimsoll::kernels {
 

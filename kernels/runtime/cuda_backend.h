@@ -20,7 +20,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/products/fp8.h"
 #include "kernels/products/linear.h"
-#include "kernels/products/packed.h"
+#include "kernels/products/packed/packed.h"
 #include "kernels/rows/rope_tables.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/device_batch.h"

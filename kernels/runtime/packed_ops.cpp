@@ -1,7 +1,7 @@
 // Products of the CUDA backend with quantised weights.
-#include "kernels/products/packed.h"
+#include "kernels/products/packed/packed.h"
 
-#include "kernels/products/packed_inputs.h"
+#include "kernels/products/packed/inputs.h"
 #include "kernels/runtime/cuda_backend.h"
 
 namespace plimsoll::kernels {

@@ -9,7 +9,7 @@
 #include "backend/cuda/footprint.h"
 #include "backend/random_part.h"
 #include "kernels/fixture.h"
-#include "kernels/products/packed_inputs.h"
+#include "kernels/products/packed/inputs.h"
 #include "kernels/runtime/load_packed.h"
 
 namespace plimsoll::testing {

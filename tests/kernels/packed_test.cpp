@@ -1,5 +1,5 @@
 // Products with quantised weights, of every kind of code and scale.
-#include "kernels/products/packed.h"
+#include "kernels/products/packed/packed.h"
 
 #include "backend/cpu/round_inputs.h"
 #include "kernels/packed_fixture.h"

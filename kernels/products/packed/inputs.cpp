@@ -1,4 +1,4 @@
-#include "kernels/products/packed_inputs.h"
+#include "kernels/products/packed/inputs.h"
 
 #include "backend/row_maxima.h"
 

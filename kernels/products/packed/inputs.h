@@ -5,7 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "backend/operands.h"
-#include "kernels/products/packed.h"
+#include "kernels/products/packed/packed.h"
 #include "kernels/rows/round_inputs.h"
 
 namespace plimsoll::kernels {

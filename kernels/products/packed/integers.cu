@@ -1,4 +1,4 @@
-#include "kernels/products/packed_product.cuh"
+#include "kernels/products/packed/product.cuh"
 
 namespace plimsoll::kernels {
 

@@ -2,7 +2,7 @@
 // compile side by side.
 #pragma once
 
-#include "kernels/products/packed.h"
+#include "kernels/products/packed/packed.h"
 
 namespace plimsoll::kernels {
 

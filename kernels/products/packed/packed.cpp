@@ -1,9 +1,9 @@
-#include "kernels/products/packed.h"
+#include "kernels/products/packed/packed.h"
 
 #include <stdexcept>
 #include <type_traits>
 
-#include "kernels/products/packed_kernels.h"
+#include "kernels/products/packed/kernels.h"
 
 namespace plimsoll::kernels {
 namespace {

@@ -1,10 +1,10 @@
 // The kernel of packed products (packed.h), for the units of packed_kernels.h.
 #pragma once
 
-#include "kernels/products/packed_codes.cuh"
-#include "kernels/products/packed_kernels.h"
-#include "kernels/products/packed_scales.cuh"
-#include "kernels/products/packed_sums.cuh"
+#include "kernels/products/packed/codes.cuh"
+#include "kernels/products/packed/kernels.h"
+#include "kernels/products/packed/scales.cuh"
+#include "kernels/products/packed/sums.cuh"
 #include "kernels/rows/activation.h"
 #include "kernels/runtime/launch.h"
 #include "kernels/runtime/store_as.h"

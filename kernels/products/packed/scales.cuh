@@ -2,7 +2,7 @@
 // of inputs at a time, whatever type they have, so that products do not know of types.
 #pragma once
 
-#include "kernels/products/packed_kernels.h"
+#include "kernels/products/packed/kernels.h"
 #include "kernels/runtime/numeric.h"
 
 namespace plimsoll::kernels {

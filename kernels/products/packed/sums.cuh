@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/products/packed_kernels.h"
+#include "kernels/products/packed/kernels.h"
 #include "kernels/products/pairs.h"
 
 namespace plimsoll::kernels {

@@ -14,7 +14,7 @@
 #include "backend/cuda/footprint.h"
 #include "backend/random_rows.h"
 #include "bench/cuda/roofs.h"
-#include "kernels/products/packed_inputs.h"
+#include "kernels/products/packed/inputs.h"
 #include "kernels/runtime/cuda_error.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/device_batch.h"

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "bench/cuda/kernel_cases.h"
 #include "kernels/products/experts.h"
-#include "kernels/products/packed_inputs.h"
+#include "kernels/products/packed/inputs.h"
 #include "kernels/products/small_linear.h"
 #include "kernels/recurrent/recurrent.h"
 #include "kernels/rows/change_logits.h"
