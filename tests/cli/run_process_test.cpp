@@ -139,10 +139,11 @@ TEST_CASE("no file that a run touches is overwritten by another") {
 
 TEST_CASE("an output that appears during the run is left alone") {
   const Scratch scratch;
+  // The run's record is written behind the last look at what is there; out.part is before it.
   const Outcome outcome =
       shell(scratch,
             "mkfifo pipe; plimsoll run $MODEL -q -i pipe -o out --max-tokens 1 & exec 3>pipe; "
-            "while ! test -e out.part; do sleep 0.02; done; echo mine > out; echo '\"a\"' >&3; "
+            "while ! test -e out.run.json; do sleep 0.02; done; echo mine > out; echo '\"a\"' >&3; "
             "exec 3>&-; wait $!");
   CHECK(outcome.status == 8);
   CHECK_THAT(outcome.err, Catch::Contains("out.part"));
