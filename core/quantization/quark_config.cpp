@@ -10,8 +10,25 @@ namespace {
                          const std::string& scheme) {
   fail(ExitCode::checkpoint_unusable,
        "{}: Quark's weights of \"{}\" by \"{}\" are not supported; known are fp8_e4m3 per_tensor, "
-       "per_channel and per_block of 128 x 128, and fp4 per_group of 32",
+       "per_channel and per_block of 128 x 128, int8 (symmetric, beside inputs in int8 by a stored "
+       "scale) per_tensor and per_channel, and fp4 per_group of 32",
        config.path(), dtype, scheme);
+}
+
+/// int8 on both sides, inputs by a stored scale, of the tensor.
+WeightScheme static_int8(const ConfigView& weights, const ConfigView& inputs) {
+  const std::string how = weights.text({"qscheme"}, "");
+  const bool known = how == "per_tensor" || how == "per_channel";
+  const bool beside = inputs.text({"dtype"}, "") == "int8" &&
+                      inputs.text({"qscheme"}, "") == "per_tensor" &&
+                      !inputs.flag({"is_dynamic"}, false);
+  if (!known || !beside || !weights.flag({"symmetric"}, false)) refuse(weights, "int8", how);
+  return {.format = WeightFormat::int8,
+          .scales = how == "per_tensor" ? Scales::tensor : Scales::channel,
+          .bits = 8,
+          .static_input = true,
+          .token_inputs = inputs.flag({"symmetric"}, false) ? TokenInputs::by_format
+                                                            : TokenInputs::int8_static_zeros};
 }
 
 /// What one entry of the configuration says of weights and inputs.
@@ -27,6 +44,7 @@ WeightScheme quark_scheme(const ConfigView& config) {
     if (rounded) scheme.inputs_not_run = "4 or 8 bits beside weights of MXFP4 (input_tensors)";
     return scheme;
   }
+  if (dtype == "int8" && rounded) return static_int8(weights, inputs);
   if (dtype != "fp8_e4m3" || !rounded) refuse(config, dtype, how);
   const bool static_input = !inputs.flag({"is_dynamic"}, false);
   if (how == "per_tensor") return tensor_fp8(static_input);

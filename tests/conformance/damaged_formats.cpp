@@ -110,6 +110,10 @@ bool is_scale(const std::string& ending, const Tensor& tensor) {
          ((ending == ".weight" || ending == "_proj") && tensor.dtype == DType::f8_e4m3);
 }
 
+bool is_zero_of_symmetric(const std::string& ending, const Tensor& tensor) {
+  return ending == ".weight_zero_point" && tensor.dtype == DType::i8;
+}
+
 const Damage kDamages[] = {
     {"of another type",
      [](const std::string&, Tensor& t) {
@@ -146,6 +150,12 @@ const Damage kDamages[] = {
      [](const std::string& ending, Tensor& t) {
        if (!is_scale(ending, t) || dtype_size(t.dtype) == 1) return false;
        set_first(t, std::numeric_limits<float>::infinity());
+       return true;
+     }},
+    {"a zero point of symmetric weights",
+     [](const std::string& ending, Tensor& t) {
+       if (!is_zero_of_symmetric(ending, t)) return false;
+       t.bytes.back() = 1;
        return true;
      }},
     {"a group before the first",
@@ -186,8 +196,9 @@ std::map<std::string, std::string> kinds_of(const Tensors& tensors) {
 }
 
 /// What a format does without.
-bool may_be_gone(const std::string& ending) {
-  return ending == ".weight_shape" || ending == ".g_idx" || ending == ".weight.nested_absmax";
+bool may_be_gone(const std::string& ending, const Tensor& tensor) {
+  return is_zero_of_symmetric(ending, tensor) || ending == ".weight_shape" || ending == ".g_idx" ||
+         ending == ".weight.nested_absmax";
 }
 
 void check_damages(const test::Scratch& scratch, const Tensors& whole) {
@@ -197,7 +208,7 @@ void check_damages(const test::Scratch& scratch, const Tensors& whole) {
     const std::string module = stack ? name.substr(0, name.rfind("_proj") + 5)
                                      : name.substr(0, name.size() - ending.size());
     INFO(name);
-    if (!may_be_gone(ending)) {
+    if (!may_be_gone(ending, whole.at(name))) {
       Tensors tensors = whole;
       tensors.erase(name);
       write(folder, tensors);

@@ -16,6 +16,10 @@ inline constexpr const char* kQuarkChannel = R"({"quant_method": "quark", "globa
   "weight": {"dtype": "fp8_e4m3", "qscheme": "per_channel"},
   "input_tensors": {"dtype": "fp8_e4m3", "qscheme": "per_channel", "is_dynamic": true}},
   "layer_quant_config": {}, "exclude": ["lm_head"]})";
+inline constexpr const char* kQuarkInt8 = R"({"quant_method": "quark", "global_quant_config": {
+  "weight": {"dtype": "int8", "qscheme": "per_channel", "symmetric": true},
+  "input_tensors": {"dtype": "int8", "qscheme": "per_tensor", "symmetric": false}},
+  "exclude": ["lm_head"]})";
 inline constexpr const char* kQuarkMxfp4 = R"({"quant_method": "quark", "global_quant_config": {
   "weight": {"dtype": "fp4", "qscheme": "per_group", "group_size": 32, "scale_format": "e8m0"}},
   "exclude": ["lm_head"]})";
@@ -106,6 +110,7 @@ inline const Row kRows[] = {
     {"Quark, fp8 by channel", "models/llama", kQuarkChannel, quark_channel},
     {"Quark, experts", "models/qwen3_moe", kQuark, quark_tensor},
     {"Quark, MXFP4", "models/llama", kQuarkMxfp4, quark_mxfp4},
+    {"Quark, int8", "models/llama", kQuarkInt8, quark_int8},
     {"fbgemm_fp8", "models/llama", kFbgemm, fbgemm},
     {"compressed-tensors, dense MXFP4", "models/llama", kMxfp4, mxfp4},
     {"int8, inputs by a stored zero point", "models/llama", kInt8, int8_static},

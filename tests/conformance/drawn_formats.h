@@ -175,6 +175,16 @@ inline Stored int8_static(const Matrix& m, Files& to) {
   to.add(m.module + ".input_zero_point", DType::i8, {1}, std::vector<int8_t>{-7});
   return s;
 }
+inline Stored quark_int8(const Matrix& m, Files& to) {
+  const Stored s = in_int8(m);
+  to.add(m.module + ".weight", DType::i8, {m.rows, m.columns}, s.codes);
+  to.add(m.module + ".weight_scale", DType::f32, {m.rows}, s.scales);
+  to.add(m.module + ".weight_zero_point", DType::i8, {m.rows},
+         std::vector<int8_t>(static_cast<size_t>(m.rows)));
+  to.add_one(m.module + ".input_scale", 0.03f);
+  to.add(m.module + ".input_zero_point", DType::i8, {1}, std::vector<int8_t>{-7});
+  return s;
+}
 inline Stored int8_dynamic(const Matrix& m, Files& to) {
   const Stored s = in_int8(m);
   to.add(m.module + ".weight", DType::i8, {m.rows, m.columns}, s.codes);

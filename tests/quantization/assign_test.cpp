@@ -121,6 +121,14 @@ TEST_CASE("inputs of 8-bit weights are rounded as each tool's configuration says
        quark(R"({"dtype": "fp8_e4m3", "qscheme": "per_channel"})",
              R"({"dtype": "fp8_e4m3", "qscheme": "per_channel", "is_dynamic": true})"),
        InputRounding::fp8_token},
+      {"Quark's int8",
+       quark(R"({"dtype": "int8", "qscheme": "per_channel", "symmetric": true})",
+             R"({"dtype": "int8", "qscheme": "per_tensor", "symmetric": true})"),
+       InputRounding::int8_static},
+      {"Quark's int8 by a stored zero point",
+       quark(R"({"dtype": "int8", "qscheme": "per_tensor", "symmetric": true})",
+             R"({"dtype": "int8", "qscheme": "per_tensor", "symmetric": false})"),
+       InputRounding::int8_static_zeros},
       {"fbgemm",
        {{"quant_method", "fbgemm_fp8"}, {"activation_scale_ub", 300.0}},
        InputRounding::fp8_bounded},
@@ -149,6 +157,17 @@ TEST_CASE("what inputs of 8-bit and 4-bit floats are not rounded to is refused")
   CHECK_THROWS_WITH(packing(settings), Contains("q_proj") && Contains(named) &&
                                            Contains("--quantized-activations off"));
   CHECK(packing(settings, Activations::whole).inputs == InputRounding::none);
+}
+
+TEST_CASE("Quark's int8 that vLLM has no scheme for is refused") {
+  const char* const weights = R"({"dtype": "int8", "qscheme": "per_channel", "symmetric": true})";
+  const char* const stored = R"({"dtype": "int8", "qscheme": "per_tensor", "symmetric": true})";
+  const auto settings = GENERATE_COPY(
+      quark(R"({"dtype": "int8", "qscheme": "per_channel", "symmetric": false})", stored),
+      quark(R"({"dtype": "int8", "qscheme": "per_group", "symmetric": true})", stored),
+      quark(weights, R"({"dtype": "int8", "qscheme": "per_channel", "is_dynamic": true})"),
+      quark(weights, R"({"dtype": "fp8_e4m3", "qscheme": "per_tensor"})"), quark(weights, "null"));
+  CHECK_THROWS_WITH(packing(settings), Contains("Quark's weights of \"int8\""));
 }
 
 TEST_CASE("an upper bound of inputs that is none is refused") {

@@ -25,10 +25,7 @@ class EightBitRows final : public StoredRows {
         fp8_(packing.format == PackedFormat::fp8),
         codes_(require("weight", {fp8_ ? DType::f8_e4m3 : DType::i8}, turned(rows(), columns()))),
         scales_(find_scales()) {
-    if (!fp8_ && has("weight_zero_point")) {
-      refuse(matrix.module + ".weight_zero_point",
-             "is a zero point, which 8-bit weights are not run with");
-    }
+    if (!fp8_ && has("weight_zero_point")) expect_no_zero_points();
     read_input_scale(packing);
   }
 
@@ -62,6 +59,22 @@ class EightBitRows final : public StoredRows {
       const std::byte* const line = codes_.data + (first_input() + n) * rows() + first;
       for (int64_t i = 0; i < count; ++i) to[i * inputs() + n] = static_cast<uint8_t>(line[i]);
     }
+  }
+  /// AMD Quark stores those of symmetric weights, all 0.
+  void expect_no_zero_points() const {
+    const auto found = matrix().find("weight_zero_point");
+    const bool one = found && found->elements() == 1;
+    const bool column = found && found->shape.size() == 2;
+    const StoredTensor zeros = require("weight_zero_point", {DType::i8},
+                                       one      ? found->shape
+                                       : column ? Shape{rows(), 1}
+                                                : Shape{rows()});
+    zeros.guarded([&] {
+      const auto is_zero = [](std::byte zero) { return zero == std::byte{}; };
+      const std::span all(zeros.data, static_cast<size_t>(zeros.elements()));
+      if (!std::ranges::all_of(all, is_zero))
+        refuse(zeros.name, "has zero points, which 8-bit weights are not run with");
+    });
   }
   void read_input_scale(const model::Packing& packing) {
     using enum model::InputRounding;
