@@ -87,6 +87,11 @@ struct OutputTile {
   int64_t strips = 1;
 };
 
+/// Of a region.
+struct RegionSize {
+  int64_t rows = 0;
+  int64_t columns = 0;
+};
 /// Where the sums [rows, columns] of a region go.
 struct RegionSums {
   float* data = nullptr;
@@ -198,10 +203,12 @@ class CpuBackend final : public Backend {
   /// Room of a thread for `rows` rows of `k` floats that are rounded.
   float* rounded_rows(int thread, int64_t rows, int64_t k);
   void multiply(const Product& product);
-  void multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
-                       int64_t strips) const;
   void multiply_region(const Product& product, const ProductJob& job,
                        const ProductRegion& region) const;
+  /// One strip whose sums lie side by side until they are whole: rows of `out` would be in each
+  /// other's way in the caches.
+  void multiply_aside(const Product& product, const ProductJob& job, const ProductRegion& region,
+                      const RegionSize& size, const RegionSums& out) const;
   /// The sums of one slice of k.
   void multiply_slice(const Product& product, const ProductJob& job, const ProductRegion& region,
                       int64_t slice, const RegionSums& out) const;

@@ -10,16 +10,16 @@ namespace {
 /// Columns of the weight that are multiplied at a time where there are several tiles of rows: a
 /// tile's part of a block and a strip's stay in the caches nearest to the core.
 constexpr int64_t kBlock = 512;
-/// Strips that one task multiplies at most.
+/// Strips that one task multiplies at most: those of a single tile as streams of memory side by
+/// side, those of several one by one, so that the weight is read in the order of memory.
 constexpr int64_t kTaskStrips = 4;
-/// From this many tiles on, a task's strips are multiplied together, so that a tile is read once
-/// for all of them; below, one by one, so that the weight is read in the order of memory. Those of
-/// a single tile are streams of memory side by side.
-constexpr int64_t kManyTiles = 8;
+/// Tiles of rows that all of a task's strips are multiplied with before others are, so that what
+/// they read and sum stays in the second cache.
+constexpr int64_t kTogether = 16;
 /// Bytes that a single tile's products fetch ahead.
 constexpr size_t kPrefetchDistance = 4096;
 
-/// Tiles of rows whose slices are summed together: sums that wait for others fit the second cache.
+/// Those whose slices are summed together: sums wait for others there.
 constexpr int64_t kSliceTiles = 4;
 
 }  // namespace
@@ -54,20 +54,14 @@ void CpuBackend::multiply(const Product& product) {
       multiply_tiles(product, job, first, last);
     } else {
       const int64_t tiles = product_tiles(job.rows);
-      step(tiles == 1 || tiles >= kManyTiles ? task_strips : 1,
-           [&](int64_t s, int64_t count) { multiply_strips(product, job, s, count); });
+      const int64_t together = product.slices == 1 ? kTogether : kSliceTiles;
+      for (int64_t tile = 0; tile < tiles; tile += together)
+        step(tiles == 1 ? task_strips : 1, [&](int64_t s, int64_t count) {
+          multiply_region(product, job, {s, count, tile, std::min(tiles, tile + together)});
+        });
     }
   };
   pool_.run(tasks * static_cast<int64_t>(product.jobs.size()), operations, run);
-}
-
-void CpuBackend::multiply_strips(const Product& product, const ProductJob& job, int64_t first_strip,
-                                 int64_t strips) const {
-  const int64_t tiles = product_tiles(job.rows);
-  const int64_t together = product.slices == 1 ? tiles : kSliceTiles;
-  for (int64_t first = 0; first < tiles; first += together) {
-    multiply_region(product, job, {first_strip, strips, first, std::min(tiles, first + together)});
-  }
 }
 
 void CpuBackend::multiply_region(const Product& product, const ProductJob& job,
@@ -78,7 +72,11 @@ void CpuBackend::multiply_region(const Product& product, const ProductJob& job,
   const int64_t first_column = region.first_strip * kStrip;
   const int64_t columns = std::min(region.strips * kStrip, product.n - first_column);
   const RegionSums out{job.out + first_row * job.out_stride + first_column, job.out_stride};
-  if (product.slices == 1) return multiply_slice(product, job, region, 0, out);
+  if (product.slices == 1) {
+    const bool in_blocks = region.end_tile - region.first_tile > 1 && product.k > kBlock;
+    return in_blocks ? multiply_aside(product, job, region, {rows, columns}, out)
+                     : multiply_slice(product, job, region, 0, out);
+  }
   constexpr int64_t kRegion = kSliceTiles * kMaxProductRows * kTaskStrips * kStrip;
   std::array<float, kWaitingSums * kRegion> waiting;
   const auto at = [&](int64_t level) {
@@ -97,6 +95,20 @@ void CpuBackend::multiply_region(const Product& product, const ProductJob& job,
   if (product.activation == model::Activation::none) return;
   for (int64_t r = 0; r < rows; ++r)
     kernels_.finish(out.data + r * out.stride, columns, {nullptr, product.activation});
+}
+
+void CpuBackend::multiply_aside(const Product& product, const ProductJob& job,
+                                const ProductRegion& region, const RegionSize& size,
+                                const RegionSums& out) const {
+  std::array<float, kTogether * kMaxProductRows * kStrip> sums;
+  multiply_slice(product, job, region, 0, {sums.data(), kStrip});
+  // Each row is in a page of its own: all are on their way before the first is written.
+  constexpr int64_t kLine = 64 / sizeof(float);
+  for (int64_t r = 0; r < size.rows; ++r)
+    for (int64_t c = 0; c < size.columns; c += kLine)
+      __builtin_prefetch(out.data + r * out.stride + c, 1);
+  for (int64_t r = 0; r < size.rows; ++r)
+    std::copy_n(sums.data() + r * kStrip, size.columns, out.data + r * out.stride);
 }
 
 void CpuBackend::multiply_slice(const Product& product, const ProductJob& job,

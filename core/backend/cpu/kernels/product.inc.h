@@ -162,10 +162,33 @@ size_t packed_element(DType weight) {
   return weight == DType::bf16 ? Bf16Product::kParts * sizeof(Bf16Product::A) / 2 : sizeof(float);
 }
 
+#if defined(__AVX512BF16__)
+/// Numbers that are rounded before they are stored, so that the compiler does it with vectors.
+constexpr int kRounded = 32;
+
+/// Whole runs of pairs of a row: columns that are done.
+int64_t pack_pairs(const float* in, int rows, int64_t k, int32_t* to) {
+  int64_t i = 0;
+  for (; i + kRounded <= k; i += kRounded) {
+    uint16_t numbers[kRounded];
+    for (int j = 0; j < kRounded; ++j) numbers[j] = static_cast<uint16_t>(bf16_of(in[i + j]));
+    for (int j = 0; j < kRounded; j += 2, to += rows) *to = load_scalar<int32_t>(numbers + j);
+  }
+  return i;
+}
+#endif
+
 /// One row, `rows` rows apart from step to step; columns past `k` up to an even number are zero.
 template <typename P>
 void pack_row(const float* in, int rows, int64_t k, typename P::A* to) {
-  for (int64_t i = 0; i < padded_columns(k); i += P::kStep) {
+  int64_t i = 0;
+#if defined(__AVX512BF16__)
+  if constexpr (P::kStep == 2) {
+    i = pack_pairs(in, rows, k, to);
+    to += i / 2 * rows;
+  }
+#endif
+  for (; i < padded_columns(k); i += P::kStep) {
     const float first = i < k ? in[i] : 0.f;
     if constexpr (P::kStep == 1) {
       to[0] = first;
