@@ -40,6 +40,9 @@ struct DeviceOptions {
   /// Tokens of context from which prefill takes kernels for Hopper, where there are any; 0: never;
   /// absent: from where they are thought to pay.
   std::optional<int64_t> hopper_from{};
+  /// Whether decode attention takes TensorRT-LLM's XQA kernels wherever they cover it; absent:
+  /// where a trial at launch finds them faster. Never with `deterministic`.
+  std::optional<bool> xqa{};
 };
 
 /// Who says what a process has of a device: the driver, context and modules included, or our own
