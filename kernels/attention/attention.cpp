@@ -72,10 +72,10 @@ void StepAttention::start(const backend::StepShape& shape, const backend::CardFi
         {.part = part, .flash = FlashPlanner(part.shape, flash_limits_), .plain = {}});
     Shape& added = shapes_.back();
     added.xqa_limits = xqa_limits(flash_limits_, part.shape, card.compute_capability);
-    const int64_t hopper_from = options.hopper_from;
-    if (!flash_limits_.hopper || !part.shape.hopper || hopper_from == 0) continue;
+    added.hopper_from = options.hopper_from.value_or(kHopperFrom);
+    if (!flash_limits_.hopper || !part.shape.hopper || added.hopper_from == 0) continue;
     added.hopper = find_hopper_unit(part.shape.head_dim, shape.kv_dtype);
-    if (added.hopper != nullptr) added.flash.use_hopper(hopper_from);
+    if (added.hopper != nullptr) added.flash.use_hopper(added.hopper_from);
   }
 }
 
@@ -159,15 +159,15 @@ void StepAttention::load_hopper(const Shape& shape) {
   loaded_hopper_.push_back(shape.hopper);
 }
 
-// What a decode step's layer has of XQA, once its blocks have been seen.
-void StepAttention::meet_xqa(const Call& call, const FlashUnit& flash, const PagedLayer& layer,
-                             Shape& shape) {
-  if (shape.seen || sealed_ || shape.xqa_limits.blocks == 0 || options_.xqa == false) return;
+// What a trial is to repeat, and what a layer has of XQA, once its blocks have been seen.
+void StepAttention::meet(const Call& call, const FlashUnit& flash, const PagedLayer& layer,
+                         Shape& shape) {
+  if (shape.seen || sealed_) return;
   const DType type = call.qkv.dtype, kv = call.cache->dtype;
-  if (!xqa_covers(layer, *call.spec, kv)) return;
-  const XqaUnit* unit = find_xqa_unit(call.spec->head_dim, type, kv);
-  if (unit == nullptr || !unit->prepare()) return;
   shape.seen = {*call.spec, *call.cache, type, &flash};
+  if (shape.xqa_limits.blocks == 0 || options_.xqa == false) return;
+  const XqaUnit* unit = find_xqa_unit(call.spec->head_dim, type, kv);
+  if (unit == nullptr || !xqa_covers(layer, *call.spec, kv) || !unit->prepare()) return;
   shape.xqa = unit;
   if (options_.xqa == true) shape.takes_xqa.fill(true);
 }
@@ -211,11 +211,13 @@ std::vector<std::string> StepAttention::notes(std::string_view whose) const {
         whose, of.heads, of.head_dim,
         of.window > 0 ? fmt::format(" with a window of {}", of.window) : "", shape.why_plain));
   }
-  if (std::ranges::any_of(shapes_, &Shape::uses_hopper)) {
-    notes.push_back(
-        fmt::format("{}prefill of {} tokens of context and more takes attention kernels for Hopper "
-                    "(PLIMSOLL_HOPPER_FROM)",
-                    whose, options_.hopper_from));
+  for (const Shape& shape : shapes_) {
+    if (!shape.uses_hopper()) continue;
+    const std::string note = fmt::format(
+        "{}prefill of {} tokens of context and more takes attention kernels for Hopper "
+        "(PLIMSOLL_HOPPER_FROM)",
+        whose, shape.hopper_from);
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(note);
   }
   for (const Shape& shape : shapes_) {
     if (std::ranges::find(shape.takes_xqa, true) == shape.takes_xqa.end()) continue;
@@ -235,7 +237,7 @@ void StepAttention::run(const Call& call, const BatchMeta& batch, const DeviceBa
     shape.uses_flash = true;
     load_hopper(shape);
     const PagedLayer layer = layer_of(call, shape, batch);
-    meet_xqa(call, *choice.unit, layer, shape);
+    if (sight_of(batch) == FlashSight::own_past) meet(call, *choice.unit, layer, shape);
     if (takes_xqa(shape, batch)) return run_xqa(call, layer, shape, batch, stream);
     run_flash(call, *choice.unit, layer, batch, stream);
     return run_hopper(call, layer, shape, batch, stream);

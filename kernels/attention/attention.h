@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/cuda/footprint.h"
+#include "kernels/attention/attention_trial.h"
 #include "kernels/attention/flash_attention.h"
 #include "kernels/attention/hopper_attention.h"
 #include "kernels/attention/xqa_attention.h"
@@ -25,8 +26,8 @@ using namespace backend::cuda;  // plans of steps
 
 /// Which kernels a launch may take: DeviceOptions.
 struct AttentionOptions {
-  int64_t hopper_from = 0;          // with what it stands for where it is absent
-  std::optional<bool> xqa = false;  // absent: where a trial finds it faster
+  std::optional<int64_t> hopper_from = 0;  // absent: from where a trial finds them faster
+  std::optional<bool> xqa = false;         // absent: where a trial finds it faster
 };
 
 /// Decode steps of up to so many sequences share a choice between FlashInfer's kernels and XQA;
@@ -63,9 +64,10 @@ class StepAttention {
   void run(const Call& call, const backend::BatchMeta& batch, const DeviceBatch& device,
            cudaStream_t stream);
 
-  /// Tries for each shape whose decode steps have run which kernels are faster, over sequences that
-  /// are made up in `scratch` (of the device, at rest) and in the cache, which is only read. Sizes
-  /// that find no room keep FlashInfer's. Until then all do.
+  /// Tries for each shape that has run which kernels are faster for decode steps and from where on
+  /// for prefills, over sequences that are made up in `scratch` (of the device, at rest) and in the
+  /// cache, which is only read. What finds no room stays as it was: decode steps with FlashInfer's,
+  /// prefills as is estimated (kHopperFrom).
   void tune(std::span<std::byte> scratch, cudaStream_t stream);
 
   /// The shapes that the plain kernel computes, a fraction as fast, and why, from where on prefill
@@ -77,8 +79,8 @@ class StepAttention {
   void seal() { sealed_ = true; }
 
  private:
-  /// A layer that decode steps have met, for a trial to repeat.
-  struct DecodeCall {
+  /// A layer whose rows see their own past, for a trial to repeat.
+  struct LayerCall {
     model::AttentionSpec spec;
     backend::KvLayer cache;
     DType activation = DType::bf16;
@@ -89,9 +91,10 @@ class StepAttention {
     backend::AttentionPart part;
     FlashPlanner flash;
     const HopperUnit* hopper = nullptr;  // of long prefills; none: they are no others'
+    int64_t hopper_from = kHopperFrom;
     XqaLimits xqa_limits{};
-    const XqaUnit* xqa = nullptr;      // of decode steps, where it is chosen
-    std::optional<DecodeCall> seen{};  // that it covers
+    const XqaUnit* xqa = nullptr;  // of decode steps, where it is chosen
+    std::optional<LayerCall> seen{};
     std::array<bool, kDecodeSizes.size()> takes_xqa{};
     bool tried = false;   // which are faster
     bool on_xqa = false;  // the step at hand is planned for it
@@ -113,8 +116,15 @@ class StepAttention {
   [[nodiscard]] Choice choose(const Call& call, FlashSight sight);
   void load(const FlashUnit& unit);
   void load_hopper(const Shape& shape);
-  void meet_xqa(const Call& call, const FlashUnit& flash, const PagedLayer& layer, Shape& shape);
+  void meet(const Call& call, const FlashUnit& flash, const PagedLayer& layer, Shape& shape);
   [[nodiscard]] static bool takes_xqa(const Shape& shape, const backend::BatchMeta& batch);
+  enum class Kernels : uint8_t { flash, hopper, xqa };
+  /// Of a step of such a size, Stopwatch::kRefused where it finds no room.
+  double seconds(const Shape& shape, const AttentionTrial::Size& size, Kernels kernels,
+                 std::span<std::byte> scratch, cudaStream_t stream);
+  [[nodiscard]] int64_t longest_trial(const Shape& shape, int64_t sequences) const;
+  void try_hopper(Shape& shape, std::span<std::byte> scratch, cudaStream_t stream);
+  void try_xqa(Shape& shape, std::span<std::byte> scratch, cudaStream_t stream);
   [[nodiscard]] bool is_xqa_faster(const Shape& shape, int64_t sequences,
                                    std::span<std::byte> scratch, cudaStream_t stream);
   static PagedLayer layer_of(const Call& call, const Shape& shape, const backend::BatchMeta& batch);

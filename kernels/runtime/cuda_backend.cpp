@@ -48,7 +48,7 @@ CudaBackend::CudaBackend(const backend::DeviceOptions& options)
       Backend(BackendParts::footprint_of_device),
       pool_(std::max(1, options.threads)),
       graphs_(stream_.get()),
-      attention_options_{options.hopper_from.value_or(backend::cuda::kHopperFrom), options.xqa},
+      attention_options_{options.hopper_from, options.xqa},
       products_(options.deterministic ? Pinning::single : Pinning::by_rows, stream_.get()) {}
 
 CudaBackend::~CudaBackend() {

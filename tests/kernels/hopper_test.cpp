@@ -136,6 +136,31 @@ TEST_CASE("a step's attention is Hopper's kernels' and the others' together", "[
   }
 }
 
+TEST_CASE("a trial at launch says from where on prefills take Hopper's kernels", "[flashinfer]") {
+  model::AttentionSpec spec;
+  spec.heads = spec.kv_heads = 1;
+  spec.head_dim = 64;
+  spec.scale = 0.125f;
+  if (kernels::hopper_units().empty() || !runs_here() ||
+      kernels::find_flash_unit(spec, DType::bf16, DType::bf16) == nullptr)
+    return skip("no kernels for Hopper here, or none of FlashInfer's");
+  const KvFixture kv({{512, 512}}, spec, DType::bf16, 16, 0);
+  const Matrix q = random_matrix(kv.rows(), spec.head_dim, DType::bf16, 99);
+  AttentionLaunch launch(spec, kv, DType::bf16, {.compute_capability = 90, .processors = 5},
+                         {.hopper_from = {}});
+  (void)launch.run(q);
+  CHECK(launch.notes("prefill of 2048 tokens"));  // as is estimated
+  const DeviceBytes scratch(size_t{1} << 20);
+  launch.attention().tune({static_cast<std::byte*>(scratch.data()), scratch.size()}, kStream);
+  (void)launch.run(q);
+#ifdef PLIMSOLL_EMULATION
+  // There the stand-in is a loop, and FlashInfer's kernels are instructions on fibers.
+  CHECK(launch.notes("prefill of 512 tokens"));
+#else
+  CHECK((launch.notes("prefill of 512 tokens") || launch.notes("prefill of 1024 tokens")));
+#endif
+}
+
 TEST_CASE("Hopper's kernels compute long prefills, and nothing else", "[flashinfer]") {
   if (kernels::hopper_units().empty() || !runs_here()) return skip("no kernels for Hopper here");
   size_t turn = 0;

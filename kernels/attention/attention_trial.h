@@ -1,4 +1,4 @@
-// A decode step that is made up, to try kernels of attention on before a launch is sealed.
+// A step that is made up, to try kernels of attention on before a launch is sealed.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,18 +15,18 @@ namespace plimsoll::kernels {
 
 using namespace backend::cuda;  // plans of steps
 
-/// Equal sequences of one row each. Their blocks are those of the pool in turn, of which each has
-/// as many as there are: whatever the blocks hold is read.
-class DecodeTrial {
+/// Equal sequences, whose blocks are those of the pool in turn: whatever they hold is read.
+class AttentionTrial {
  public:
   struct Size {
     int64_t sequences = 0;
+    int64_t rows = 1;    // of each, its last ones
     int64_t tokens = 0;  // of each
   };
   /// `planner` plans the step. Takes what it needs from `scratch`, which is of the device.
-  DecodeTrial(const Size& size, const backend::KvLayer& cache, const model::AttentionSpec& spec,
-              DType activation, FlashPlanner& planner, std::span<std::byte> scratch,
-              cudaStream_t stream);
+  AttentionTrial(const Size& size, const backend::KvLayer& cache, const model::AttentionSpec& spec,
+                 DType activation, FlashPlanner& planner, std::span<std::byte> scratch,
+                 cudaStream_t stream);
 
   /// Whether the scratch had room; else there is nothing to run.
   [[nodiscard]] bool fits() const { return fits_; }
