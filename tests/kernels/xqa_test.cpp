@@ -123,6 +123,23 @@ TEST_CASE("what XQA does not cover stays with the other kernels", "[flashinfer]"
   CHECK_FALSE(taken(spec, kCard, kOn));
 }
 
+TEST_CASE("XQA covers blocks of 16 tokens that lie whole rows apart") {
+  const model::AttentionSpec spec = heads_of(4, 128);
+  const kernels::PagedLayer layer{
+      .q_stride = 12 * 128, .block_stride = 100 * 256, .block_size = 16};
+  CHECK(kernels::xqa_covers(layer, spec, DType::bf16));
+  kernels::PagedLayer other = layer;
+  other.block_stride = 100 * 256 + 128;
+  CHECK_FALSE(kernels::xqa_covers(other, spec, DType::bf16));
+  CHECK(kernels::xqa_covers(other, spec, DType::f8_e4m3));
+  other = layer;
+  other.block_size = 32;
+  CHECK_FALSE(kernels::xqa_covers(other, spec, DType::bf16));
+  other = layer;
+  other.q_stride = 8 * 128;
+  CHECK_FALSE(kernels::xqa_covers(other, spec, DType::bf16));
+}
+
 TEST_CASE("steps with prefills stay with the other kernels", "[flashinfer]") {
   if (kernels::xqa_units().empty() || kernels::flash_units().empty())
     return skip("built without XQA");
