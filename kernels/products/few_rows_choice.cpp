@@ -54,7 +54,8 @@ FewRowsChoice::Known& FewRowsChoice::find(const Known& wanted) {
 
 FewRowsChoice::Way FewRowsChoice::of(const Call& call) {
   const Weight& weight = call.weight;
-  if (!has_ways(call.in, weight)) return {};
+  const auto bytes = static_cast<size_t>(weight.spec->elements()) * dtype_size(weight.dtype);
+  if (bytes < least_bytes_ || !has_ways(call.in, weight)) return {};
   const Known wanted{.n = weight.spec->rows(),
                      .k = weight.spec->columns(),
                      .out = call.out,

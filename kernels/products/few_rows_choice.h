@@ -21,11 +21,14 @@ static_assert(kFewSizes.back() == kSmallRows);
 /// From how many rows on cuBLASLt is tried: of fewer, tensor cores have nothing to do.
 inline constexpr int64_t kTriedByCublasLt = 4;
 
+/// Matrices of fewer bytes are not tried: they take as long as a launch, whoever reads them.
+inline constexpr size_t kLeastTried = size_t{1} << 20;
+
 class FewRowsChoice {
  public:
-  /// `products` is where cuBLASLt's are, tuned before these.
-  FewRowsChoice(Products& products, cudaStream_t stream)
-      : products_(products), stream_(stream), watch_(stream) {}
+  /// `products` is where cuBLASLt's are, tuned before these; `least_bytes` of a matrix is tried.
+  FewRowsChoice(Products& products, cudaStream_t stream, size_t least_bytes = kLeastTried)
+      : products_(products), stream_(stream), watch_(stream), least_bytes_(least_bytes) {}
 
   struct Way {
     bool cublaslt = false;
@@ -78,6 +81,7 @@ class FewRowsChoice {
   Products& products_;
   cudaStream_t stream_;
   Stopwatch watch_;
+  size_t least_bytes_;
   std::vector<std::unique_ptr<Known>> known_;
   bool sealed_ = false;
 };

@@ -39,7 +39,7 @@ struct Chosen {
   kernels::Stream stream;
   DeviceBytes workspace{size_t{4} << 20};
   kernels::Products products{kernels::Pinning::by_rows, stream.get()};
-  FewRowsChoice choice{products, stream.get()};
+  FewRowsChoice choice{products, stream.get(), 0};
 };
 
 }  // namespace
@@ -63,6 +63,21 @@ TEST_CASE("of one or two rows cuBLASLt is not tried, nor where ranks must agree"
   CHECK_FALSE(chosen.of(1).cublaslt);
   CHECK_FALSE(chosen.of(2).cublaslt);
   for (const int64_t rows : {1, 4, 8}) CHECK_FALSE(chosen.of(rows, true).cublaslt);
+}
+
+TEST_CASE("matrices that take no longer than a launch are not tried") {
+  Chosen chosen;
+  kernels::FewRowsChoice choice(chosen.products, chosen.stream.get());
+  const Weight weight{&chosen.spec, DType::bf16, chosen.matrix.view().data}, no_bias;
+  const auto of = [&] {
+    return choice.of(
+        {chosen.out.view(), chosen.in.view(), weight, no_bias, Activation::none, false});
+  };
+  (void)of();
+  const DeviceBytes scratch(size_t{1} << 16);
+  choice.tune({static_cast<std::byte*>(scratch.data()), scratch.size()});
+  CHECK_FALSE(of().cublaslt);
+  CHECK(of().feed == kernels::Feed::registers);
 }
 
 TEST_CASE("odd matrices stay with small_linear by registers") {
