@@ -86,7 +86,8 @@ std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags, const D
                                              flags.args.tensor_parallel * flags.args.data_parallel),
        .deterministic = flags.deterministic,
        .overlap = choice.overlap,
-       .hopper_from = choice.hopper_from});
+       .hopper_from = choice.hopper_from,
+       .xqa = choice.xqa});
 }
 
 CardBudget card_budget(const EngineFlags& flags, const backend::DeviceMemory& memory,

@@ -22,6 +22,7 @@ struct DeviceChoice {
   std::string why_no_card;                  // of a machine that has one; to tell the user
   bool overlap = true;                      // of kernels on a card
   std::optional<int64_t> hopper_from;       // Environment::hopper_from
+  std::optional<bool> xqa;                  // Environment::xqa
   backend::CpuOptions cpu;
   std::optional<int64_t> tensor_ranks;  // of a stage that this process has; absent: all
 };

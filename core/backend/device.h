@@ -38,8 +38,11 @@ struct DeviceOptions {
   bool deterministic = false;  // the same bits for a row in any batch
   bool overlap = true;         // kernels may start before the ones ahead of them have ended
   /// Tokens of context from which prefill takes kernels for Hopper, where there are any; 0: never;
-  /// absent: from where they are thought to pay.
+  /// absent: from where a trial at launch finds them faster.
   std::optional<int64_t> hopper_from{};
+  /// Whether decode attention takes TensorRT-LLM's XQA kernels wherever they cover it; absent:
+  /// where a trial at launch finds them faster. Never with `deterministic`.
+  std::optional<bool> xqa{};
 };
 
 /// Who says what a process has of a device: the driver, context and modules included, or our own

@@ -95,7 +95,8 @@ struct KvLayer {
   size_t layer_offset = 0;  // bytes
   DType dtype = DType::bf16;
   int64_t block_size = 16;
-  int32_t group = 0;  // which block table
+  int32_t group = 0;   // which block table
+  int64_t blocks = 0;  // of the pool; 0: the engine's tables alone say which there are
 
   /// The checkpoint's, which are for float8.
   [[nodiscard]] CacheScales scales(const model::AttentionSpec& spec) const {

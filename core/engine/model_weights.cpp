@@ -88,7 +88,8 @@ Model::Model(const model::ModelSpec& spec, DType dtype, backend::Backend& backen
                        .layer_offset = kv.layer_offset[i],
                        .dtype = kv.dtype,
                        .block_size = kv.block_size,
-                       .group = kv.layer_group[i]});
+                       .group = kv.layer_group[i],
+                       .blocks = caches.kv_blocks});
   }
   if (!is_whole()) {
     const DType handed = footprint.activation_dtype(dtype);

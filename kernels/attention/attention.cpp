@@ -32,6 +32,22 @@ FlashMemory memory_of(const backend::CardFigures& card) {
   return large ? FlashMemory::large : FlashMemory::small;
 }
 
+/// "1 to 4, 65 to 256": the sequences of decode steps that are taken.
+std::string sizes_of(const std::array<bool, kDecodeSizes.size()>& taken) {
+  std::string text;
+  for (size_t first = 0; first < taken.size(); ++first) {
+    if (!taken[first]) continue;
+    size_t last = first;
+    while (last + 1 < taken.size() && taken[last + 1]) ++last;
+    const int64_t from = first == 0 ? 1 : kDecodeSizes[first - 1] + 1;
+    const bool open = last + 1 == taken.size();
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", from,
+                        open ? "and more" : fmt::format("to {}", kDecodeSizes[last]));
+    first = last;
+  }
+  return text;
+}
+
 template <typename T>
 std::span<T> array_at(const BatchMeta& batch, size_t offset, int64_t count) {
   return {reinterpret_cast<T*>(batch.plan.data() + offset), static_cast<size_t>(count)};
@@ -40,20 +56,26 @@ std::span<T> array_at(const BatchMeta& batch, size_t offset, int64_t count) {
 }  // namespace
 
 void StepAttention::start(const backend::StepShape& shape, const backend::CardFigures& card,
-                          std::span<std::byte> workspace, int64_t hopper_from) {
-  hopper_from_ = hopper_from;
+                          std::span<std::byte> workspace, const AttentionOptions& options,
+                          cudaStream_t stream) {
+  options_ = options;
   flash_limits_ = backend::flash_limits(shape, card);
   plain_limits_ = backend::plain_limits(shape, card);
-  workspace_ = workspace;
+  const size_t counters = backend::attention_counter_bytes(shape, card);
+  workspace_ = workspace.first(workspace.size() - counters);
+  counters_ = reinterpret_cast<uint32_t*>(workspace.last(counters).data());
+  check(cudaMemsetAsync(counters_, 0, counters, stream), "cudaMemsetAsync");
   table_stride_ = shape.table_stride;
   start_segments(card);
   for (const backend::AttentionPart& part : backend::attention_parts(shape, card)) {
     shapes_.push_back(
         {.part = part, .flash = FlashPlanner(part.shape, flash_limits_), .plain = {}});
-    if (!flash_limits_.hopper || !part.shape.hopper || hopper_from == 0) continue;
     Shape& added = shapes_.back();
+    added.xqa_limits = xqa_limits(flash_limits_, part.shape, card.compute_capability);
+    added.hopper_from = options.hopper_from.value_or(kHopperFrom);
+    if (!flash_limits_.hopper || !part.shape.hopper || added.hopper_from == 0) continue;
     added.hopper = find_hopper_unit(part.shape.head_dim, shape.kv_dtype);
-    if (added.hopper != nullptr) added.flash.use_hopper(hopper_from);
+    if (added.hopper != nullptr) added.flash.use_hopper(added.hopper_from);
   }
 }
 
@@ -78,7 +100,8 @@ void StepAttention::plan(const BatchMeta& batch) {
                                .table_stride = batch.table_stride,
                                .sees_ahead = sight_of(batch) == FlashSight::by_row};
   for (Shape& shape : shapes_) {
-    if (plans_flash(shape)) {
+    shape.on_xqa = takes_xqa(shape, batch);
+    if (plans_flash(shape) && !shape.on_xqa) {
       shape.flash.plan(flash_batch, batch.plan.subspan(shape.part.flash_offset));
     }
     if (shape.uses_plain || !sealed_) plan_plain(batch, shape);
@@ -98,8 +121,9 @@ void StepAttention::plan_segments(const BatchMeta& batch, const model::Attention
 }
 
 bool StepAttention::recordable() const {
-  return std::ranges::all_of(
-      shapes_, [&](const Shape& shape) { return !plans_flash(shape) || shape.flash.recordable(); });
+  return std::ranges::all_of(shapes_, [&](const Shape& shape) {
+    return !plans_flash(shape) || shape.on_xqa || shape.flash.recordable();
+  });
 }
 
 bool StepAttention::plans_flash(const Shape& shape) const {
@@ -135,6 +159,27 @@ void StepAttention::load_hopper(const Shape& shape) {
   loaded_hopper_.push_back(shape.hopper);
 }
 
+// What a trial is to repeat, and what a layer has of XQA, once its blocks have been seen.
+void StepAttention::meet(const Call& call, const FlashUnit& flash, const PagedLayer& layer,
+                         Shape& shape) {
+  if (shape.seen || sealed_) return;
+  const DType type = call.qkv.dtype, kv = call.cache->dtype;
+  shape.seen = {*call.spec, *call.cache, type, &flash};
+  if (shape.xqa_limits.blocks == 0 || options_.xqa == false) return;
+  const XqaUnit* unit = find_xqa_unit(call.spec->head_dim, type, kv);
+  if (unit == nullptr || !xqa_covers(layer, *call.spec, kv) || !unit->prepare()) return;
+  shape.xqa = unit;
+  if (options_.xqa == true) shape.takes_xqa.fill(true);
+}
+
+bool StepAttention::takes_xqa(const Shape& shape, const BatchMeta& batch) {
+  if (shape.xqa == nullptr || !is_decode(batch) || sight_of(batch) != FlashSight::own_past)
+    return false;
+  const auto size = std::ranges::lower_bound(kDecodeSizes, std::ssize(batch.context_length));
+  const auto last = std::ssize(kDecodeSizes) - 1;
+  return shape.takes_xqa[static_cast<size_t>(std::min(size - kDecodeSizes.begin(), last))];
+}
+
 StepAttention::Choice StepAttention::choose(const Call& call, FlashSight sight) {
   if (call.chosen.columns > 0)
     return {.why_not = "FlashInfer's see all keys, here some are chosen"};
@@ -166,11 +211,20 @@ std::vector<std::string> StepAttention::notes(std::string_view whose) const {
         whose, of.heads, of.head_dim,
         of.window > 0 ? fmt::format(" with a window of {}", of.window) : "", shape.why_plain));
   }
-  if (std::ranges::any_of(shapes_, &Shape::uses_hopper)) {
-    notes.push_back(
-        fmt::format("{}prefill of {} tokens of context and more takes attention kernels for Hopper "
-                    "(PLIMSOLL_HOPPER_FROM)",
-                    whose, hopper_from_));
+  for (const Shape& shape : shapes_) {
+    if (!shape.uses_hopper()) continue;
+    const std::string note = fmt::format(
+        "{}prefill of {} tokens of context and more takes attention kernels for Hopper "
+        "(PLIMSOLL_HOPPER_FROM)",
+        whose, shape.hopper_from);
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(note);
+  }
+  for (const Shape& shape : shapes_) {
+    if (std::ranges::find(shape.takes_xqa, true) == shape.takes_xqa.end()) continue;
+    notes.push_back(fmt::format(
+        "{}decode steps of {} sequences take XQA's attention kernels for "
+        "{} heads of {} columns (PLIMSOLL_XQA)",
+        whose, sizes_of(shape.takes_xqa), shape.part.shape.heads, shape.part.shape.head_dim));
   }
   return notes;
 }
@@ -182,8 +236,11 @@ void StepAttention::run(const Call& call, const BatchMeta& batch, const DeviceBa
   if (choice.unit != nullptr) {
     shape.uses_flash = true;
     load_hopper(shape);
-    run_flash(call, *choice.unit, shape, batch, stream);
-    return run_hopper(call, shape, batch, stream);
+    const PagedLayer layer = layer_of(call, shape, batch);
+    if (sight_of(batch) == FlashSight::own_past) meet(call, *choice.unit, layer, shape);
+    if (takes_xqa(shape, batch)) return run_xqa(call, layer, shape, batch, stream);
+    run_flash(call, *choice.unit, layer, batch, stream);
+    return run_hopper(call, layer, shape, batch, stream);
   }
   if (!shape.uses_plain) shape.why_plain = choice.why_not;
   shape.uses_plain = true;
@@ -205,10 +262,10 @@ PagedLayer StepAttention::layer_of(const Call& call, const Shape& shape, const B
           .context_length = batch.on_device(batch.context_length)};
 }
 
-void StepAttention::run_flash(const Call& call, const FlashUnit& unit, const Shape& shape,
+void StepAttention::run_flash(const Call& call, const FlashUnit& unit, const PagedLayer& layer,
                               const BatchMeta& batch, cudaStream_t stream) {
   const backend::CacheScales scales = call.cache->scales(*call.spec);
-  flash_attention(layer_of(call, shape, batch),
+  flash_attention(layer,
                   {.unit = &unit,
                    .memory = memory_,
                    .limits = &flash_limits_,
@@ -221,12 +278,29 @@ void StepAttention::run_flash(const Call& call, const FlashUnit& unit, const Sha
                   *call.spec, stream);
 }
 
-void StepAttention::run_hopper(const Call& call, const Shape& shape, const BatchMeta& batch,
-                               cudaStream_t stream) {
+void StepAttention::run_hopper(const Call& call, const PagedLayer& layer, const Shape& shape,
+                               const BatchMeta& batch, cudaStream_t stream) {
   hopper_attention(
-      layer_of(call, shape, batch),
-      {.unit = shape.hopper, .rows = call.qkv.rows, .table_stride = batch.table_stride}, *call.spec,
-      stream);
+      layer, {.unit = shape.hopper, .rows = call.qkv.rows, .table_stride = batch.table_stride},
+      *call.spec, stream);
+}
+
+void StepAttention::run_xqa(const Call& call, const PagedLayer& layer, const Shape& shape,
+                            const BatchMeta& batch, cudaStream_t stream) {
+  if (xqa_scratch_bytes(shape.xqa_limits, shape.part.shape) > workspace_.size())
+    throw std::logic_error("attention: the workspace is smaller than its formula");
+  const backend::CacheScales scales = call.cache->scales(*call.spec);
+  const int64_t sequences = std::ssize(batch.context_length);
+  xqa_attention(layer,
+                {.unit = shape.xqa,
+                 .sequences = sequences,
+                 .table_stride = batch.table_stride,
+                 .parts = xqa_parts(sequences, shape.xqa_limits, shape.part.shape),
+                 .k_scale = scales.key,
+                 .v_scale = scales.value,
+                 .counters = counters_,
+                 .scratch = workspace_.data()},
+                *call.spec, stream);
 }
 
 void StepAttention::run_plain(const Call& call, const Shape& shape, const BatchMeta& batch,

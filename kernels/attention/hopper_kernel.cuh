@@ -32,6 +32,16 @@
 // FlashInfer's collection of CUTLASS headers, of which most are of other kernels: half of the time
 // to compile.
 #define FLASHINFER_CUTLASS_UTILS_CUH_
+#include <cutlass/cuda_host_adapter.hpp>
+
+#include "kernels/runtime/driver_call.h"
+
+// CUTLASS prints that the driver refused to make a tensor map, and goes on.
+#undef CUTLASS_CUDA_DRIVER_WRAPPER_CALL
+#define CUTLASS_CUDA_DRIVER_WRAPPER_CALL(func)                                       \
+  ::plimsoll::kernels::CheckedCall {                                                 \
+    [](auto... arguments) { return cutlass::call_##func(arguments...); }, #func      \
+  }
 #include <cutlass/cutlass.h>
 #include <cutlass/numeric_types.h>
 #include <cute/tensor.hpp>

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "kernels/products/small_linear.h"
+#include "kernels/runtime/async_copy.h"
 #include "kernels/runtime/dispatch.h"
 #include "kernels/runtime/launch.h"
 #include "kernels/runtime/reduce.h"
@@ -14,8 +16,8 @@ inline constexpr int kFewThreads = kFewWarps * 32;
 /// Columns of the result, rows of the matrix, of a block: loads in flight for each thread.
 inline constexpr int kFewColumns = 4;
 
-/// Of each row, behind the first piece, what is asked for before the wait: with the blocks that
-/// find room at one time less than half of an L2 cache of 50 MB.
+/// Of each row, behind the pieces on their way, what is asked for before the wait: with the blocks
+/// that find room at one time less than half of an L2 cache of 50 MB.
 inline constexpr int64_t kAheadBytes = int64_t{8} << 10;
 
 __device__ inline void prefetch_l2([[maybe_unused]] const void* address) {
@@ -37,12 +39,87 @@ __device__ Pack<W, N> load_once(const W* from) {
   }
 }
 
-/// Four rows of a matrix [n, k], `stride` elements apart, of which a thread reads every 256th
-/// piece. Rows past the last are the last again.
+/// Elements of a row that a block's threads take side by side: a step.
+template <int N>
+inline constexpr int64_t kFewStep = int64_t{kFewThreads} * N;
+
+/// Steps of the ring that are on their way.
+inline constexpr int kRingSteps = 4;
+
+/// Shared memory of a ring for rows of k elements, in bytes: none where pieces go to registers.
+template <int N, Feed feed>
+__host__ __device__ constexpr size_t ring_bytes(int64_t k) {
+  if (feed == Feed::registers) return 0;
+  const int64_t steps = (k + kFewStep<N> - 1) / kFewStep<N>;
+  return static_cast<size_t>(steps < kRingSteps ? steps : kRingSteps) * kFewThreads * kFewColumns *
+         sizeof(uint4);
+}
+
+/// A thread's pieces of four rows, on their way: how they come is `Feed`, and no matter to sums.
+template <typename W, int N, Feed feed>
+class Pieces {
+ public:
+  static constexpr int kSteps = 1;  // asked for ahead
+  __device__ void start(const W* const (&rows)[kFewColumns], int64_t at, int64_t k) {
+    if (at < k) load(rows, at);
+  }
+  /// Those at `at`; asks for later ones.
+  __device__ void take(const W* const (&rows)[kFewColumns], int64_t at, int64_t k,
+                       Pack<W, N> (&now)[kFewColumns]) {
+#pragma unroll
+    for (int j = 0; j < kFewColumns; ++j) now[j] = next_[j];
+    if (at + kFewStep<N> < k) load(rows, at + kFewStep<N>);
+  }
+
+ private:
+  __device__ void load(const W* const (&rows)[kFewColumns], int64_t at) {
+#pragma unroll
+    for (int j = 0; j < kFewColumns; ++j) next_[j] = load_once<W, N>(rows[j] + at);
+  }
+  Pack<W, N> next_[kFewColumns];
+};
+
+/// By a ring in shared memory, of which each thread fills and reads places of its own: nobody waits
+/// for others.
 template <typename W, int N>
+class Pieces<W, N, Feed::ring> {
+ public:
+  static constexpr int kSteps = kRingSteps;
+  __device__ void start(const W* const (&rows)[kFewColumns], int64_t at, int64_t k) {
+    for (int step = 0; step < kRingSteps; ++step) ask(rows, at + step * kFewStep<N>, k, step);
+  }
+  __device__ void take(const W* const (&rows)[kFewColumns], int64_t at, int64_t k,
+                       Pack<W, N> (&now)[kFewColumns]) {
+    copies_.template wait<kRingSteps - 1>();
+#pragma unroll
+    for (int j = 0; j < kFewColumns; ++j) memcpy(&now[j], place(slot_, j), sizeof now[j]);
+    ask(rows, at + kRingSteps * kFewStep<N>, k, slot_);
+    slot_ = (slot_ + 1) % kRingSteps;
+  }
+
+ private:
+  static __device__ uint4* place(int slot, int j) {
+    return shared_array<uint4>() + (slot * kFewColumns + j) * kFewThreads + threadIdx.x;
+  }
+  __device__ void ask(const W* const (&rows)[kFewColumns], int64_t at, int64_t k, int slot) {
+    if (at < k) {
+#pragma unroll
+      for (int j = 0; j < kFewColumns; ++j) copies_.copy(place(slot, j), rows[j] + at);
+    }
+    copies_.close();
+  }
+  static_assert(sizeof(Pack<W, N>) == sizeof(uint4));
+  AsyncCopies copies_;
+  int slot_ = 0;
+};
+
+/// Four rows of a matrix [n, k], `stride` elements apart, of which a thread reads every 256th
+/// piece. Rows past the last are the last again. The block's shared memory begins with
+/// ring_bytes<N, feed>(k).
+template <typename W, int N, Feed feed = Feed::registers>
 class FewColumns {
  public:
-  static constexpr int64_t kStep = int64_t{kFewThreads} * N;
+  static constexpr int64_t kStep = kFewStep<N>;
 
   __device__ FewColumns(const W* matrix, int64_t stride, int64_t n, int64_t first, int64_t k)
       : FewColumns([&](int j) { return matrix + min(first + j, n - 1) * stride; }, k) {}
@@ -52,7 +129,7 @@ class FewColumns {
   __device__ FewColumns(RowOf row_of, int64_t k) : k_(k), at_(int64_t{threadIdx.x} * N) {
 #pragma unroll
     for (int j = 0; j < kFewColumns; ++j) rows_[j] = row_of(j);
-    if (at_ < k_) load(at_);
+    pieces_.start(rows_, at_, k_);
     ask_ahead();
   }
 
@@ -100,27 +177,22 @@ class FewColumns {
   /// The pieces at at_, while the next ones are on their way; false behind the end.
   __device__ bool next(Pack<W, N> (&now)[kFewColumns]) {
     if (at_ >= k_) return false;
-#pragma unroll
-    for (int j = 0; j < kFewColumns; ++j) now[j] = next_[j];
-    if (at_ + kStep < k_) load(at_ + kStep);
+    pieces_.take(rows_, at_, k_, now);
     return true;
   }
-  /// Asks for what follows the first piece of each row, a line a thread, so that it is on its way
+  /// Asks for what follows those pieces of each row, a line a thread, so that it is on its way
   /// to the L2 cache while the block waits for the kernels ahead.
   __device__ void ask_ahead() const {
     constexpr int64_t kLine = 128 / sizeof(W);
     constexpr int64_t kAhead = kAheadBytes / sizeof(W);
-    const int64_t at = kStep + int64_t{threadIdx.x} * kLine;
-    if (at >= min(k_, kStep + kAhead)) return;
+    constexpr int64_t kAsked = kStep * Pieces<W, N, feed>::kSteps;
+    const int64_t at = kAsked + int64_t{threadIdx.x} * kLine;
+    if (at >= min(k_, kAsked + kAhead)) return;
 #pragma unroll
     for (int j = 0; j < kFewColumns; ++j) prefetch_l2(rows_[j] + at);
   }
-  __device__ void load(int64_t at) {
-#pragma unroll
-    for (int j = 0; j < kFewColumns; ++j) next_[j] = load_once<W, N>(rows_[j] + at);
-  }
   const W* rows_[kFewColumns];
-  Pack<W, N> next_[kFewColumns];
+  Pieces<W, N, feed> pieces_;
   int64_t k_;
   int64_t at_;
 };

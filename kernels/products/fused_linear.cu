@@ -65,13 +65,13 @@ __device__ void end_products(const FusedSmallLinear& op, const float* product) {
 }
 
 /// Grid [columns of out / (4, or 2 of gates and ups)]; a block takes all rows.
-template <typename T, int M, bool Normed, ProductEnd End>
+template <typename T, int M, bool Normed, ProductEnd End, Feed feed>
 __global__ void __launch_bounds__(kFewThreads, M == 1 ? 3 : 2)
     fused_linear_kernel(FusedSmallLinear op) {
   constexpr int kN = kWide<T>;
   constexpr int kColumns = kFewColumns + (Normed ? 1 : 0);
   const auto* weight = static_cast<const T*>(op.weight.data);
-  FewColumns<T, kN> columns(
+  FewColumns<T, kN, feed> columns(
       [&](int j) {
         return weight + weight_row<End>(blockIdx.x, j, op.weight.rows) * op.weight.stride;
       },
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kFewThreads, M == 1 ? 3 : 2)
   } else {
     columns.template multiply<T>(row, sums);
   }
-  float* shared = shared_array<float>();
+  float* shared = shared_array<float>(ring_bytes<kN, feed>(op.weight.columns));
   const float sum = sum_of_threads(sums, shared);
   float* totals = shared + kFewWarps * M * kColumns;
   float* product = totals + M * kColumns;
@@ -98,15 +98,22 @@ __global__ void __launch_bounds__(kFewThreads, M == 1 ? 3 : 2)
   end_products<T, End, M>(op, product);
 }
 
-template <typename T, int M, bool Normed, ProductEnd End>
+template <typename T, int M, bool Normed, ProductEnd End, Feed feed>
 void launch_fused(const FusedSmallLinear& op, cudaStream_t stream) {
   constexpr int64_t kOut = End == ProductEnd::gated ? 2 : kFewColumns;
   constexpr int kColumns = kFewColumns + (Normed ? 1 : 0);
   launch({.grid = dim3(static_cast<unsigned>(divide_up<int64_t>(op.out.columns, kOut))),
           .block = dim3(kFewThreads),
-          .shared_bytes = M * (kFewWarps * kColumns + kColumns + kFewColumns) * sizeof(float),
+          .shared_bytes = ring_bytes<kWide<T>, feed>(op.weight.columns) +
+                          M * (kFewWarps * kColumns + kColumns + kFewColumns) * sizeof(float),
           .stream = stream},
-         "fused_linear", fused_linear_kernel<T, M, Normed, End>, op);
+         "fused_linear", fused_linear_kernel<T, M, Normed, End, feed>, op);
+}
+
+template <typename F>
+void with_feed(Feed feed, F&& f) {
+  if (feed == Feed::ring) return f(std::integral_constant<Feed, Feed::ring>{});
+  f(std::integral_constant<Feed, Feed::registers>{});
 }
 
 /// Calls f with the kernel's parameters: what a layer of products takes and no more.
@@ -146,10 +153,15 @@ void load_fused_linear(DType type) {
     using T = typename decltype(tag)::type;
     for (const int64_t rows : {1, 2, 4}) {
       with_rows(rows, [&](auto m) {
-        constexpr int kM = decltype(m)::value;
-        preload(fused_linear_kernel<T, kM, true, ProductEnd::stored>);
-        preload(fused_linear_kernel<T, kM, true, ProductEnd::gated>);
-        preload(fused_linear_kernel<T, kM, false, ProductEnd::added>);
+        for (const Feed way : {Feed::registers, Feed::ring}) {
+          with_feed(way, [m](auto feed) {
+            constexpr int kM = decltype(m)::value;
+            constexpr Feed kFeed = decltype(feed)::value;
+            preload(fused_linear_kernel<T, kM, true, ProductEnd::stored, kFeed>);
+            preload(fused_linear_kernel<T, kM, true, ProductEnd::gated, kFeed>);
+            preload(fused_linear_kernel<T, kM, false, ProductEnd::added, kFeed>);
+          });
+        }
       });
     }
   });
@@ -161,8 +173,10 @@ void fused_small_linear(const FusedSmallLinear& op, cudaStream_t stream) {
     using T = typename decltype(type)::type;
     with_rows(op.in.rows, [&](auto m) {
       with_end(op, [&](auto normed, auto end) {
-        launch_fused<T, decltype(m)::value, decltype(normed)::value, decltype(end)::value>(op,
-                                                                                           stream);
+        with_feed(op.feed, [&](auto feed) {
+          launch_fused<T, decltype(m)::value, decltype(normed)::value, decltype(end)::value,
+                       decltype(feed)::value>(op, stream);
+        });
       });
     });
   });

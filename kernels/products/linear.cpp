@@ -65,7 +65,7 @@ size_t common_alignment(const View& view) {
 }
 
 Products::Products(Pinning pinning, cudaStream_t stream)
-    : lt_(cublaslt()), pinning_(pinning), stream_(stream) {
+    : lt_(cublaslt()), pinning_(pinning), stream_(stream), watch_(stream) {
   check(lt_.create(&handle_), "cublasLtCreate");
 }
 

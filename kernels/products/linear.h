@@ -15,7 +15,7 @@
 
 #include "backend/backend.h"
 #include "kernels/products/cublaslt.h"
-#include "kernels/runtime/device.h"
+#include "kernels/runtime/stopwatch.h"
 
 namespace plimsoll::kernels {
 
@@ -131,7 +131,7 @@ class Products {
   size_t workspace_bytes_ = 0;
   bool sealed_ = false;
   bool among_ranks_ = false;
-  Event start_{Event::Timing::on}, end_{Event::Timing::on};
+  Stopwatch watch_;
   std::vector<std::unique_ptr<Product>> products_;
 };
 

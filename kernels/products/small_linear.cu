@@ -8,12 +8,12 @@ namespace plimsoll::kernels {
 namespace {
 
 /// Grid [columns of out / 4, rows / M].
-template <typename T, typename W, int N, int M>
+template <typename T, typename W, int N, int M, Feed feed>
 __global__ void __launch_bounds__(kFewThreads) small_linear_kernel(SmallLinear op) {
   const int64_t first_column = int64_t{blockIdx.x} * kFewColumns;
   const int64_t first_row = int64_t{blockIdx.y} * M;
-  FewColumns<W, N> columns(static_cast<const W*>(op.weight.data), op.weight.stride, op.weight.rows,
-                           first_column, op.weight.columns);
+  FewColumns<W, N, feed> columns(static_cast<const W*>(op.weight.data), op.weight.stride,
+                                 op.weight.rows, first_column, op.weight.columns);
   wait_for_previous();
   start_next();
   float sums[M][kFewColumns] = {};
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kFewThreads) small_linear_kernel(SmallLinear o
         return static_cast<const T*>(op.in.data) + row * op.in.stride;
       },
       sums);
-  float sum = sum_of_threads(sums, shared_array<float>());
+  float sum = sum_of_threads(sums, shared_array<float>(ring_bytes<N, feed>(op.weight.columns)));
   const auto result = static_cast<int>(threadIdx.x);
   const int64_t row = first_row + result / kFewColumns;
   const int64_t column = first_column + result % kFewColumns;
@@ -32,14 +32,24 @@ __global__ void __launch_bounds__(kFewThreads) small_linear_kernel(SmallLinear o
   store_as(op.out, row, column, activate(op.activation, sum));
 }
 
-template <typename T, typename W, int N, int M>
+template <typename T, typename W, int N, int M, Feed feed = Feed::registers>
 void launch_small(const SmallLinear& op, cudaStream_t stream) {
   launch({.grid = dim3(static_cast<unsigned>(divide_up<int64_t>(op.out.columns, kFewColumns)),
                        static_cast<unsigned>(divide_up<int64_t>(op.in.rows, M))),
           .block = dim3(kFewThreads),
-          .shared_bytes = kFewWarps * M * kFewColumns * sizeof(float),
+          .shared_bytes =
+              ring_bytes<N, feed>(op.weight.columns) + kFewWarps * M * kFewColumns * sizeof(float),
           .stream = stream},
-         "small_linear", small_linear_kernel<T, W, N, M>, op);
+         "small_linear", small_linear_kernel<T, W, N, M, feed>, op);
+}
+
+/// Calls f with the rows that a block multiplies.
+template <typename F>
+void with_rows(int64_t rows, F&& f) {
+  if (rows == 1) return f(std::integral_constant<int, 1>{});
+  if (rows == 2) return f(std::integral_constant<int, 2>{});
+  if (rows <= 4) return f(std::integral_constant<int, 4>{});
+  f(std::integral_constant<int, int{kSmallRows}>{});
 }
 
 template <typename T, typename W>
@@ -47,24 +57,26 @@ void launch_by_rows(const SmallLinear& op, cudaStream_t stream) {
   constexpr int kN = kWide<W>;
   if (!is_packed<W, kN>(op.weight) || !is_packed<T, kN>(op.in))
     return launch_small<T, W, 1, kSmallRows>(op, stream);
-  if (op.in.rows == 1)
-    launch_small<T, W, kN, 1>(op, stream);
-  else if (op.in.rows == 2)
-    launch_small<T, W, kN, 2>(op, stream);
-  else if (op.in.rows <= 4)
-    launch_small<T, W, kN, 4>(op, stream);
-  else
-    launch_small<T, W, kN, kSmallRows>(op, stream);
+  with_rows(op.in.rows, [&](auto rows) {
+    constexpr int kM = decltype(rows)::value;
+    if constexpr (std::is_same_v<T, W>) {
+      if (op.feed == Feed::ring) return launch_small<T, W, kN, kM, Feed::ring>(op, stream);
+    }
+    launch_small<T, W, kN, kM>(op, stream);
+  });
 }
 
 template <typename T, typename W>
 void load_for_types() {
   constexpr int kN = kWide<W>;
-  preload(small_linear_kernel<T, W, 1, kSmallRows>);
-  preload(small_linear_kernel<T, W, kN, 1>);
-  preload(small_linear_kernel<T, W, kN, 2>);
-  preload(small_linear_kernel<T, W, kN, 4>);
-  preload(small_linear_kernel<T, W, kN, kSmallRows>);
+  preload(small_linear_kernel<T, W, 1, kSmallRows, Feed::registers>);
+  for (const int64_t count : {int64_t{1}, int64_t{2}, int64_t{4}, kSmallRows}) {
+    with_rows(count, [](auto rows) {
+      constexpr int kM = decltype(rows)::value;
+      preload(small_linear_kernel<T, W, kN, kM, Feed::registers>);
+      if constexpr (std::is_same_v<T, W>) preload(small_linear_kernel<T, W, kN, kM, Feed::ring>);
+    });
+  }
 }
 
 }  // namespace

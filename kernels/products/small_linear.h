@@ -14,6 +14,13 @@ namespace plimsoll::kernels {
 /// Rows whose product reads the matrix once.
 inline constexpr int64_t kSmallRows = 8;
 
+/// How a block gets the matrix. Both read ahead of the wait for the kernels before, and give the
+/// same bits.
+enum class Feed : uint8_t {
+  registers,  // a piece of each row ahead
+  ring,       // four pieces ahead, by way of shared memory
+};
+
 /// out [T, n] = activation(in [T, k] * weight [n, k]^T + bias), summed in float in an order that
 /// depends on k alone: a row has the same bits in any batch. weight is of in's type or f32, out of
 /// in's type or f32.
@@ -26,6 +33,7 @@ struct SmallLinear {
   View weight;    // [n, k]
   Vector bias{};  // [n] or none
   model::Activation activation = model::Activation::none;
+  Feed feed = Feed::registers;  // of operands of one type in whole 16 byte pieces; else registers
 };
 void small_linear(const SmallLinear& op, cudaStream_t stream);
 
@@ -42,6 +50,7 @@ struct FusedSmallLinear {
   const void* gains = nullptr;  // [k] of in's type, the norm's weight; none: 1
   backend::ProductEnd end = backend::ProductEnd::stored;
   model::Activation activation = model::Activation::none;  // of gates
+  Feed feed = Feed::registers;
 };
 /// Whether there is a kernel: at most kFusedRows rows of whole 16 byte pieces, one type.
 bool covers_fused(const FusedSmallLinear& op);

@@ -12,8 +12,6 @@ namespace plimsoll::kernels {
 namespace {
 
 constexpr size_t kTimed = 4;  // of the heuristic's candidates
-constexpr int kRounds = 4;    // launches that are timed together
-constexpr int kTimes = 3;     // of which the best counts
 /// Row counts over which a row must keep its bits: one, an odd few, a tile, several, many.
 constexpr std::array<int64_t, 5> kTrials{1, 7, 64, 256, 2048};
 
@@ -84,27 +82,13 @@ void Products::time_candidates(Product& product, size_t bucket, const Trial& tri
   }
 }
 
-// Seconds of a few launches over the weights of this shape in turn, the best of several such,
-// behind one that is not timed; infinity when it is refused.
+// Of launches over the weights of this shape in turn.
 double Products::time(Product& product, const Algorithm& algorithm, Call call) {
-  constexpr double kRefused = std::numeric_limits<double>::infinity();
   size_t turn = 0;
-  const auto next = [&] {
+  return watch_.seconds([&] {
     call.weight = product.weights[turn++ % product.weights.size()];
     return launch(product, algorithm, call) == CUBLAS_STATUS_SUCCESS;
-  };
-  if (!next()) return kRefused;
-  double least = kRefused;
-  for (int i = 0; i < kTimes; ++i) {
-    start_.record(stream_);
-    for (int round = 0; round < kRounds; ++round) {
-      if (!next()) return kRefused;
-    }
-    end_.record(stream_);
-    end_.wait();
-    least = std::min(least, end_.seconds_since(start_));
-  }
-  return least;
+  });
 }
 
 void Products::prove(Product& product, std::span<std::byte> scratch) {

@@ -48,7 +48,7 @@ CudaBackend::CudaBackend(const backend::DeviceOptions& options)
       Backend(BackendParts::footprint_of_device),
       pool_(std::max(1, options.threads)),
       graphs_(stream_.get()),
-      hopper_from_(options.hopper_from.value_or(backend::cuda::kHopperFrom)),
+      attention_options_{options.hopper_from, options.xqa},
       products_(options.deterministic ? Pinning::single : Pinning::by_rows, stream_.get()) {}
 
 CudaBackend::~CudaBackend() {
@@ -92,7 +92,8 @@ void CudaBackend::start_launch(const backend::LaunchParts& parts) {
   for (StepAttention& attention : attention_) attention.start_segments(card);
   const size_t rank_bytes = backend::cuda::rank_area_bytes(parts.shape.tensor_ranks);
   const std::span<std::byte> rest = parts.device_workspace.subspan(product_bytes + rope_bytes);
-  step_attention().start(parts.shape, card, rest.first(rest.size() - rank_bytes), hopper_from_);
+  step_attention().start(parts.shape, card, rest.first(rest.size() - rank_bytes),
+                         attention_options_, stream());
   rank_area_ = rest.last(rank_bytes);
   if (!rank_area_.empty()) {
     check(cudaMemsetAsync(rank_area_.data(), 0, backend::cuda::kMeetingBytes, stream()),
@@ -134,6 +135,7 @@ void CudaBackend::finish_launch() {
   stream_.wait();
   tune();
   products_.seal();
+  few_rows_.seal();
   for (StepAttention& attention : attention_) attention.seal();
   seal_allocations();
 }
@@ -146,6 +148,7 @@ std::vector<std::string> CudaBackend::notes() const {
       if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
     }
   }
+  for (std::string& note : few_rows_.notes()) notes.push_back(std::move(note));
   std::set<std::string> slow = slow_products_;
   for (const std::string& product : products_.refused()) slow.insert(product);
   for (const std::string& product : slow) {
@@ -159,7 +162,9 @@ void CudaBackend::tune() {
   const size_t bytes = scratch().left() / memory::Arena::kAlignment * memory::Arena::kAlignment;
   const std::span room(static_cast<std::byte*>(scratch().take("product tuning", bytes)), bytes);
   products_.tune(room, logits_rows_);
+  few_rows_.tune(room);
   fp8_.tune(room);
+  step_attention().tune(room, stream());
   stream_.wait();
 }
 

@@ -18,6 +18,7 @@
 #include "backend/cuda/footprint.h"
 #include "backend/device.h"
 #include "kernels/attention/attention.h"
+#include "kernels/products/few_rows_choice.h"
 #include "kernels/products/fp8.h"
 #include "kernels/products/linear.h"
 #include "kernels/products/packed/packed.h"
@@ -164,8 +165,9 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   backend::ThreadPool pool_;
   Stream stream_;
   Graphs graphs_;
-  int64_t hopper_from_;  // DeviceOptions
+  AttentionOptions attention_options_;
   Products products_;
+  FewRowsChoice few_rows_{products_, stream_.get()};
   Fp8Products fp8_{products_, stream_.get()};
   bool among_ranks_ = false;
   std::span<std::byte> rank_area_;

@@ -122,15 +122,19 @@ void CudaBackend::linear_plain(View out, View in, const Weight& weight, const We
                                Activation activation) {
   // A row has the same bits in any batch only where one kernel serves all row counts.
   const bool is_small = in.rows <= kSmallRows && !footprint_of_device.card().deterministic;
+  const bool alike = among_ranks_ && weight.spec->ranks == 1;
+  FewRowsChoice::Way way{.cublaslt = true};
+  if (is_small) way = few_rows_.of({out, in, weight, bias, activation, alike});
   const std::optional<Fused> fused =
-      is_small ? std::nullopt : products_.run(out, in, weight, bias, activation);
+      way.cublaslt ? products_.run(out, in, weight, bias, activation) : std::nullopt;
   if (!fused) {
     note_small_linear(in, weight);
     return kernels::small_linear({.out = out,
                                   .in = in,
                                   .weight = rows_of(weight),
                                   .bias = vector_of(bias),
-                                  .activation = activation},
+                                  .activation = activation,
+                                  .feed = way.feed},
                                  stream());
   }
   const bool is_biased = !bias || fused->bias;
@@ -142,21 +146,26 @@ void CudaBackend::linear_plain(View out, View in, const Weight& weight, const We
 
 void CudaBackend::do_fused_linear(const backend::FusedLinear& op,
                                   const backend::FusedParts& parts) {
-  const FusedSmallLinear fused{.out = op.out,
-                               .in = op.in,
-                               .weight = rows_of(op.weight),
-                               .bias = vector_of(op.bias),
-                               .normed = op.norm.present,
-                               .epsilon = op.norm.epsilon,
-                               .weight_offset = op.norm.weight_offset,
-                               .gains = op.norm_weight.data,
-                               .end = op.end,
-                               .activation = op.activation};
+  FusedSmallLinear fused{.out = op.out,
+                         .in = op.in,
+                         .weight = rows_of(op.weight),
+                         .bias = vector_of(op.bias),
+                         .normed = op.norm.present,
+                         .epsilon = op.norm.epsilon,
+                         .weight_offset = op.norm.weight_offset,
+                         .gains = op.norm_weight.data,
+                         .end = op.end,
+                         .activation = op.activation};
   const bool knows_gains = !op.norm_weight || op.norm_weight.dtype == op.in.dtype;
   const bool is_rms = !op.norm.present || op.norm.kind == model::NormKind::rms;
   if (op.weight.spec->is_packed() || !knows_gains || !is_rms || !covers_fused(fused)) {
     return Backend::do_fused_linear(op, parts);
   }
+  // Gates and ups are a product of twice the columns.
+  View product = op.out;
+  product.columns = product.stride = op.weight.spec->rows();
+  const bool alike = among_ranks_ && op.weight.spec->ranks == 1;
+  fused.feed = few_rows_.of({product, op.in, op.weight, op.bias, Activation::none, alike}).feed;
   if (fused_types_.insert(op.in.dtype).second) load_fused_linear(op.in.dtype);
   fused_small_linear(fused, stream());
 }

@@ -142,7 +142,8 @@ class KvFixture {
               .layer_offset = layer_bytes_,
               .dtype = dtype_,
               .block_size = block_size_,
-              .group = 1};
+              .group = 1,
+              .blocks = blocks};
   }
   void upload() {
     // Not freed before the end: cases may keep a batch of before.

@@ -5,6 +5,7 @@
 
 #include "kernels/fixture.h"
 #include "kernels/runtime/device.h"
+#include "kernels/runtime/driver_call.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -42,6 +43,12 @@ TEST_CASE("kernels overlap where the code that runs waits by itself") {
     CHECK(overlaps());
   }
   CHECK_FALSE(overlaps());
+}
+
+TEST_CASE("a call of the driver that a library makes for us ends in an error where it fails") {
+  const kernels::CheckedCall encode{[](int result, int) { return result; }, "cuTensorMapEncode"};
+  CHECK(encode(0, 7) == 0);
+  CHECK_THROWS_WITH(encode(cudaErrorInvalidValue, 7), Catch::Contains("cuTensorMapEncode"));
 }
 
 TEST_CASE("a kernel that is met after the seal is counted: the driver loads its code") {

@@ -5,6 +5,8 @@
 namespace plimsoll::testing {
 namespace {
 
+using kernels::Feed;
+
 struct LinearCase {
   int64_t rows, n, k;
   Layout layout;
@@ -34,7 +36,9 @@ TEST_CASE("small_linear agrees with the reference") {
           device_weight(weight, types.weight, c.layout);
       const DeviceRows device_bias(bias, types.in);
       in_each_order([&] {
-        for (const auto activation : {model::Activation::none, model::Activation::silu}) {
+        for (const auto& [activation, feed] : {std::pair(model::Activation::none, Feed::registers),
+                                               std::pair(model::Activation::silu, Feed::registers),
+                                               std::pair(model::Activation::silu, Feed::ring)}) {
           const DeviceRows out(c.rows, c.n, types.out, c.layout);
           const bool biased = activation != model::Activation::none;
           kernels::small_linear({.out = out.view(),
@@ -42,7 +46,8 @@ TEST_CASE("small_linear agrees with the reference") {
                                  .weight = device_weight.view(),
                                  .bias = biased ? kernels::Vector{device_bias.view().data, types.in}
                                                 : kernels::Vector{},
-                                 .activation = activation},
+                                 .activation = activation,
+                                 .feed = feed},
                                 kStream);
           const Matrix expected = reference::linear(
               in, weight, biased ? bias.values : std::vector<double>{}, activation);
@@ -50,6 +55,28 @@ TEST_CASE("small_linear agrees with the reference") {
           CHECK(largest_error(out.matrix(), expected, 1) <= epsilon(types.out) + 2e-6);
         }
       });
+    }
+}
+
+TEST_CASE("small_linear gives the same bits however the matrix comes") {
+  // One step, the ring filled, a few rounds of it, and a last step that some threads have no part
+  // of.
+  for (const int64_t k : {8, 2048, 4 * 2048, 9 * 2048, 9 * 2048 + 264})
+    for (const int64_t rows : {1, 2, 4, 8}) {
+      INFO(rows << " rows of " << k);
+      const Matrix in = random_matrix(rows, k, DType::bf16, 1),
+                   weight = random_matrix(6, k, DType::bf16, 2);
+      const DeviceRows device_in(in, DType::bf16), device_weight(weight, DType::bf16);
+      const auto run = [&](Feed feed) {
+        const DeviceRows out(rows, 6, DType::f32);
+        kernels::small_linear({.out = out.view(),
+                               .in = device_in.view(),
+                               .weight = device_weight.view(),
+                               .feed = feed},
+                              kStream);
+        return out.matrix().values;
+      };
+      CHECK(run(Feed::ring) == run(Feed::registers));
     }
 }
 

@@ -39,8 +39,8 @@ bool hopper_computes(const model::AttentionSpec& spec);
 inline constexpr int32_t kMostHopperHeads = 1024;
 /// Rows below which a sequence's tiles would be half empty, and which bound their number.
 inline constexpr int64_t kLeastHopperRows = 256;
-/// Tokens of context from which a prefill takes these kernels. An estimate until a card has
-/// measured it: of an 8B model's attention over n tokens they save n^2 * 8 KiFLOP of work at half
+/// Tokens of context from which a prefill takes these kernels where a launch has not tried it. An
+/// estimate: of an 8B model's attention over n tokens they save n^2 * 8 KiFLOP of work at half
 /// the rate, 14 us a layer at 1,024 tokens and 57 at 2,048, and cost a launch that overlaps with
 /// nothing.
 inline constexpr int64_t kHopperFrom = 2048;

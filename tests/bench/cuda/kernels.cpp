@@ -34,15 +34,18 @@ void small_products(Ring& ring, const Table& table, cudaStream_t stream) {
       {6144, kHidden},          {kHidden, kHidden},     {2 * kIntermediate, kHidden},
       {kHidden, kIntermediate}, {kVocabulary, kHidden}, {1024, 2048}};
   for (const auto& [n, k] : shapes)
-    for (const int64_t rows : {1, 2, 4, 8}) {
-      const double bytes = 2.0 * double(n) * double(k);
-      table.row(fmt::format("small_linear {} x [{}, {}]", rows, n, k), bytes, [&] {
-        kernels::small_linear({.out = ring.take(rows, n, DType::bf16),
-                               .in = ring.take(rows, k, DType::bf16),
-                               .weight = ring.take(n, k, DType::bf16)},
-                              stream);
-      });
-    }
+    for (const int64_t rows : {1, 2, 4, 8})
+      for (const auto feed : {kernels::Feed::registers, kernels::Feed::ring}) {
+        const double bytes = 2.0 * double(n) * double(k);
+        const char* how = feed == kernels::Feed::ring ? " by a ring" : "";
+        table.row(fmt::format("small_linear {} x [{}, {}]{}", rows, n, k, how), bytes, [&] {
+          kernels::small_linear({.out = ring.take(rows, n, DType::bf16),
+                                 .in = ring.take(rows, k, DType::bf16),
+                                 .weight = ring.take(n, k, DType::bf16),
+                                 .feed = feed},
+                                stream);
+        });
+      }
 }
 
 /// Few rows are bound by reading codes and scales; many (64 and on) by what rows cost.

@@ -1,0 +1,89 @@
+// What products of few rows run on, tried at launch.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/products/linear.h"
+#include "kernels/products/small_linear.h"
+#include "kernels/runtime/stopwatch.h"
+
+namespace plimsoll::kernels {
+
+/// Rows for which it is tried; others have the next larger one's.
+inline constexpr std::array<int64_t, 4> kFewSizes{1, 2, 4, 8};
+static_assert(kFewSizes.back() == kSmallRows);
+/// From how many rows on cuBLASLt is tried: of fewer, tensor cores have nothing to do.
+inline constexpr int64_t kTriedByCublasLt = 4;
+
+/// Matrices of fewer bytes are not tried: they take as long as a launch, whoever reads them.
+inline constexpr size_t kLeastTried = size_t{1} << 20;
+
+class FewRowsChoice {
+ public:
+  /// `products` is where cuBLASLt's are, tuned before these; `least_bytes` of a matrix is tried.
+  FewRowsChoice(Products& products, cudaStream_t stream, size_t least_bytes = kLeastTried)
+      : products_(products), stream_(stream), watch_(stream), least_bytes_(least_bytes) {}
+
+  struct Way {
+    bool cublaslt = false;
+    Feed feed = Feed::registers;  // of small_linear
+  };
+  /// A product as Products::run takes it, of at most kSmallRows rows.
+  struct Call {
+    backend::View out;  // [T, n]
+    backend::View in;   // [T, k]
+    const backend::Weight& weight;
+    const backend::Weight& bias;
+    model::Activation activation = model::Activation::none;
+    /// Other ranks compute the same product and are to have the same bits: the clock does not
+    /// choose between sums in different orders.
+    bool alike = false;
+  };
+  /// The way that was found in a trial, else small_linear by registers. What is met before the seal
+  /// is remembered for the next trial.
+  Way of(const Call& call);
+
+  /// Tries what was met, in `scratch` (of the device, at rest).
+  void tune(std::span<std::byte> scratch);
+
+  /// Which products of how many rows cuBLASLt has, if any.
+  [[nodiscard]] std::vector<std::string> notes() const;
+
+  void seal() { sealed_ = true; }
+
+ private:
+  /// Products of one shape, and what was found.
+  struct Known {
+    int64_t n = 0, k = 0;
+    backend::View out, in;  // as they were met: types and strides
+    backend::Weight bias;
+    model::Activation activation = model::Activation::none;
+    bool alike = false;
+    std::vector<backend::Weight> weights{};  // a few, taken in turn so that no cache holds them
+    bool tried = false;
+    std::array<Way, kFewSizes.size()> ways{};
+    [[nodiscard]] bool is(const Known& other) const;
+  };
+  /// Rows that find room in somebody's scratch.
+  struct Rows {
+    backend::View out, in;
+  };
+  Known& find(const Known& wanted);
+  void try_ways(Known& known, std::span<std::byte> scratch);
+  double seconds(const Known& known, const Rows& rows, const Way& way);
+
+  Products& products_;
+  cudaStream_t stream_;
+  Stopwatch watch_;
+  size_t least_bytes_;
+  std::vector<std::unique_ptr<Known>> known_;
+  bool sealed_ = false;
+};
+
+}  // namespace plimsoll::kernels

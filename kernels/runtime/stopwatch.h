@@ -1,0 +1,29 @@
+// How long launches take, to choose between kernels before a launch is sealed.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <limits>
+
+#include "kernels/runtime/device.h"
+
+namespace plimsoll::kernels {
+
+class Stopwatch {
+ public:
+  /// Of what could not be launched.
+  static constexpr double kRefused = std::numeric_limits<double>::infinity();
+
+  explicit Stopwatch(cudaStream_t stream) : stream_(stream) {}
+
+  /// Seconds of a few launches one after the other, the least of several such, behind one that is
+  /// not timed: it loads code and fills caches. kRefused when a launch says false.
+  double seconds(const std::function<bool()>& launch);
+
+ private:
+  cudaStream_t stream_;
+  Event start_{Event::Timing::on}, end_{Event::Timing::on};
+};
+
+}  // namespace plimsoll::kernels
