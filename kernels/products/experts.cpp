@@ -1,6 +1,7 @@
 #include "kernels/products/experts.h"
 
 #include "backend/cuda/packed_layout.h"
+#include "backend/cuda/slices.h"
 #include "kernels/products/packed/inputs.h"
 #include "kernels/products/packed/packed.h"
 #include "kernels/rows/rows.h"
@@ -39,7 +40,41 @@ void multiply(const Experts& op, const ExpertStack& stack, const View& out, cons
   }
 }
 
+/// The second product and what becomes of it, slice after slice.
+void combine_slices(const Experts& op, const View& gated, const ExpertSlots& slots,
+                    cudaStream_t stream) {
+  const int64_t depth = gated.columns / op.down_slices;
+  const SliceSums sums = sum_of_experts(op);
+  const View downs{op.downs, DType::f32, slots.slots, op.out.columns, sums.stride};
+  const View waiting{op.waiting, DType::f32, op.out.rows, op.out.columns, sums.stride};
+  for (int64_t s = 0; s < op.down_slices; ++s) {
+    const View in = gated.slice_columns(s * depth, depth);
+    const auto offset = static_cast<size_t>(s * depth) * dtype_size(gated.dtype);
+    multiply_experts({.out = downs,
+                      .in = in,
+                      .weight = static_cast<const std::byte*>(op.down.data) + offset,
+                      .weight_stride = gated.columns},
+                     slots, stream);
+    combine_slice({.op = {.out = waiting,
+                          .in = downs,
+                          .input = op.in,
+                          .bias = s == 0 ? op.down_bias : Vector{},
+                          .weighs = op.mlp->weighs,
+                          .adds_input = s == 0 && op.adds_inputs},
+                   .waiting_step = sums.rows * sums.stride,
+                   .slice = s},
+                  op.choices, slots, stream);
+  }
+}
+
 }  // namespace
+
+SliceSums sum_of_experts(const Experts& op) {
+  return {.sums = op.waiting,
+          .rows = op.out.rows,
+          .columns = op.out.columns,
+          .stride = slice_stride(op.out.columns)};
+}
 
 void experts(const Experts& op, cudaStream_t stream) {
   const model::MlpSpec& mlp = *op.mlp;
@@ -56,7 +91,8 @@ void experts(const Experts& op, cudaStream_t stream) {
                           .starts = numbers(layout.starts),
                           .order = numbers(layout.order),
                           .place = numbers(layout.place),
-                          .tiles = reinterpret_cast<int2*>(op.workspace + layout.tiles)};
+                          .tiles = reinterpret_cast<int2*>(op.workspace + layout.tiles),
+                          .one_size = op.one_arrangement};
   const auto rows = [&](size_t offset, int64_t columns) {
     return View{op.workspace + offset, dtype, slots.slots, columns, columns};
   };
@@ -74,6 +110,7 @@ void experts(const Experts& op, cudaStream_t stream) {
     gate_experts({.out = gated, .in = up, .bias = op.up_bias, .mlp = &mlp}, op.choices, slots,
                  stream);
   }
+  if (op.down_slices > 0) return combine_slices(op, gated, slots, stream);
   multiply(op, op.down, down, gated, 0, slots, stream);
   combine_experts({.out = op.out,
                    .in = down,

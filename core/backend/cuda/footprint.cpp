@@ -5,6 +5,7 @@
 #include "backend/cuda/experts_layout.h"
 #include "backend/cuda/fp8_product.h"
 #include "backend/cuda/packed_layout.h"
+#include "backend/cuda/slices.h"
 #include "backend/row_maxima.h"
 #include "base/error.h"
 #include "memory/arena.h"
@@ -187,6 +188,7 @@ size_t CudaFootprint::kv_bytes(const model::AttentionSpec& spec, int64_t block_s
 // device_workspace_bytes serves all products, but for rows that a quantised weight has rewritten.
 size_t CudaFootprint::linear_workspace(int64_t rows, const model::WeightSpec& spec,
                                        DType dtype) const {
+  if (card_.deterministic && !spec.is_packed()) return cuda::PinnedLayout(rows, spec, dtype).bytes;
   const size_t fp8 = cuda::fp8_bytes(rows, spec, dtype, card_);
   if (fp8 > 0) return cuda::fp8_offset(rows, spec, dtype) + fp8;
   return cuda::rewritten_bytes(rows, spec, dtype) + maxima_bytes(rows, spec);
@@ -200,6 +202,9 @@ size_t CudaFootprint::experts_workspace(int64_t rows, const model::MlpSpec& mlp,
 size_t CudaFootprint::expert_inputs_workspace(int64_t rows, const model::MlpSpec& mlp,
                                               const model::WeightSpec& up,
                                               const model::WeightSpec& down, DType dtype) const {
+  if (card_.deterministic && !down.is_packed()) {
+    return cuda::SlicedExpertsLayout(rows, mlp.experts_per_token, down).bytes;
+  }
   const int64_t slots = rows * mlp.experts_per_token;
   return std::max(cuda::rewritten_bytes(slots, up, dtype),
                   cuda::rewritten_bytes(slots, down, dtype) + maxima_bytes(slots, down));

@@ -17,7 +17,7 @@ namespace plimsoll::backend {
 struct CardFigures {
   int32_t compute_capability = 90;  // 90: 9.0
   int32_t processors = 132;         // streaming multiprocessors
-  bool deterministic = false;       // the same bits for a row in any batch
+  bool deterministic = false;       // the same bits for a row in any batch, at any width
 };
 
 /// Work space that NVIDIA recommends for matrix products.
@@ -117,6 +117,8 @@ class CudaFootprint final : public Footprint {
   [[nodiscard]] bool draws() const override { return true; }
   /// Not with `deterministic`: one kernel has to serve all numbers of rows.
   [[nodiscard]] int64_t fused_rows() const override { return card_.deterministic ? 0 : kFusedRows; }
+  /// Not with `deterministic`: sums over ranks are part of products then.
+  [[nodiscard]] bool sums_with_norms() const override { return !card_.deterministic; }
   [[nodiscard]] int ahead() const override { return 1; }
   [[nodiscard]] bool records() const override { return true; }
   [[nodiscard]] size_t step_plan_bytes(const StepShape& shape) const override;

@@ -1,0 +1,50 @@
+// Products with --deterministic, whose bits are the same whatever ranks there are: sizes of what
+// they take beside their operands.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "model/model_spec.h"
+
+namespace plimsoll::backend::cuda {
+
+/// Rows whose slices are multiplied and added at a time.
+inline constexpr int64_t kSlicedRows = 256;
+/// Rows that are copied at a time where operands lie otherwise than all widths' do.
+inline constexpr int64_t kStagedRows = 64;
+/// What all operands of a product are aligned to.
+inline constexpr size_t kPinnedAlignment = 16;
+
+/// Whether a product is made of slices (model/slices.h), of which a rank may have one alone.
+inline bool is_sliced(const model::WeightSpec& spec) {
+  return spec.split == model::Split::row && !spec.is_packed() && spec.slices * spec.ranks > 1;
+}
+
+/// Floats from row to row of a slice's sums.
+constexpr int64_t slice_stride(int64_t columns) {
+  return (columns + 3) / 4 * 4;
+}
+
+/// Workspace of a product of `rows` with a plain matrix; offsets in bytes.
+struct PinnedLayout {
+  size_t in = 0;     // [kStagedRows, k], of the rows' type
+  size_t out = 0;    // [kStagedRows, n], of at most four bytes
+  size_t sums = 0;   // [slices][kSlicedRows, n] f32, where there are any
+  size_t bytes = 0;  // all aligned to 256
+  PinnedLayout(int64_t rows, const model::WeightSpec& spec, DType dtype);
+};
+
+/// Behind the workspace of experts: of their second product, slice after slice.
+struct SlicedExpertsLayout {
+  size_t downs = 0;    // [slots, hidden] f32
+  size_t waiting = 0;  // [waiting_sums()][rows, hidden] f32
+  size_t bytes = 0;
+  SlicedExpertsLayout(int64_t rows, int64_t experts_per_token, const model::WeightSpec& down);
+};
+
+/// Sums of slices that wait for others, at most, where they are made one after the other: the last
+/// of them becomes that of all.
+int64_t waiting_sums(int64_t slices);
+
+}  // namespace plimsoll::backend::cuda
