@@ -146,13 +146,19 @@ class CudaBackend final : private BackendParts, public backend::Backend {
  private:
   void linear_plain(backend::View out, backend::View in, const backend::Weight& weight,
                     const backend::Weight& bias, model::Activation activation);
-  /// The same with --deterministic, of slices where ranks share the inputs. `workspace`:
-  /// backend::cuda::PinnedLayout; without one operands are taken as they lie.
+  /// The same with --deterministic. `workspace`: backend::cuda::PinnedLayout; without one operands
+  /// are taken as they lie.
   void linear_pinned(backend::View out, backend::View in, const backend::Weight& weight,
                      const backend::Weight& bias, model::Activation activation,
                      std::byte* workspace);
+  /// Of slices, where ranks may share the inputs, summed over all of them.
+  void linear_sums(backend::View out, backend::View in, const backend::Weight& weight,
+                   const backend::Weight& bias, model::Activation activation, std::byte* workspace);
   void linear_sliced(backend::View out, backend::View in, const backend::Weight& weight,
                      const backend::Weight& bias, std::byte* workspace);
+  /// The same with a quantised weight. `workspace`: backend::cuda::PackedSlicesLayout.
+  void linear_packed_sliced(backend::View out, backend::View in, const backend::Weight& weight,
+                            const backend::Weight& bias, std::byte* workspace);
   /// Makes the sums that `slices` describes, at `to`.
   void multiply_slices(const SliceSums& slices, float* to, backend::View in,
                        const backend::Weight& weight);

@@ -104,6 +104,9 @@ void CudaBackend::do_add_norm(View out, View residual, View delta, const model::
 
 void CudaBackend::do_linear(View out, View in, const Weight& weight, const Weight& bias,
                             Activation activation, std::byte* workspace) {
+  if (footprint_of_device.slices(*weight.spec)) {
+    return linear_sums(out, in, weight, bias, activation, workspace);
+  }
   if (weight.spec->is_packed()) {
     return linear_packed(out, in, weight, bias, activation, workspace);
   }
@@ -284,9 +287,9 @@ void CudaBackend::do_experts(View out, View in, const backend::Routing& routing,
              .workspace = workspace,
              .rewritten = workspace + own,
              .one_arrangement = is_deterministic()};
-  if (is_deterministic() && backend::cuda::is_sliced(*weights.down.spec)) {
+  if (footprint_of_device.slices(*weights.down.spec)) {
     const backend::cuda::SlicedExpertsLayout layout(in.rows, mlp.experts_per_token,
-                                                    *weights.down.spec);
+                                                    *weights.up.spec, *weights.down.spec, in.dtype);
     op.down_slices = weights.down.spec->slices;
     op.downs = reinterpret_cast<float*>(workspace + own + layout.downs);
     op.waiting = reinterpret_cast<float*>(workspace + own + layout.waiting);

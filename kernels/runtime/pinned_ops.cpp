@@ -1,5 +1,6 @@
 // Products of the CUDA backend with --deterministic: an element has the same bits in any batch,
 // beside any columns and whatever ranks there are.
+#include "backend/cuda/packed_layout.h"
 #include "backend/cuda/slices.h"
 #include "kernels/products/slices.h"
 #include "kernels/products/small_linear.h"
@@ -12,10 +13,10 @@ namespace plimsoll::kernels {
 
 using backend::View;
 using backend::Weight;
-using backend::cuda::is_sliced;
 using backend::cuda::kPinnedAlignment;
 using backend::cuda::kSlicedRows;
 using backend::cuda::kStagedRows;
+using backend::cuda::PackedSlicesLayout;
 using backend::cuda::PinnedLayout;
 using backend::cuda::slice_stride;
 
@@ -45,13 +46,17 @@ bool lies_apart(const View& view, const Weight& weight, int64_t depth) {
 
 }  // namespace
 
+void CudaBackend::linear_sums(View out, View in, const Weight& weight, const Weight& bias,
+                              model::Activation activation, std::byte* workspace) {
+  if (weight.spec->is_packed())
+    linear_packed_sliced(out, in, weight, bias, workspace);
+  else
+    linear_sliced(out, in, weight, bias, workspace);
+  if (activation != model::Activation::none) bias_activation(out, {}, activation, stream());
+}
+
 void CudaBackend::linear_pinned(View out, View in, const Weight& weight, const Weight& bias,
                                 model::Activation activation, std::byte* workspace) {
-  if (is_sliced(*weight.spec)) {
-    linear_sliced(out, in, weight, bias, workspace);
-    if (activation != model::Activation::none) bias_activation(out, {}, activation, stream());
-    return;
-  }
   const int64_t depth = in.columns;
   const bool in_apart = lies_apart(in, weight, depth);
   const bool out_apart = !lies_well(out) && in.dtype == weight.dtype;
@@ -98,6 +103,45 @@ void CudaBackend::linear_sliced(View out, View in, const Weight& weight, const W
   });
 }
 
+void CudaBackend::linear_packed_sliced(View out, View in, const Weight& weight, const Weight& bias,
+                                       std::byte* workspace) {
+  const model::WeightSpec& spec = *weight.spec;
+  note_packed(spec, in.dtype);
+  const model::WeightSpec slice = backend::cuda::slice_of(spec);
+  const PackedSlicesLayout layout(in.rows, spec, in.dtype);
+  const backend::Segments segments = backend::cuda::packed_segments(slice, weight.dtype, 0);
+  const backend::RowMaxima maxima(slice);
+  auto* const sums = reinterpret_cast<float*>(workspace + layout.sums);
+  const auto* const data = static_cast<const std::byte*>(weight.data);
+  for_pieces(in.rows, kSlicedRows, [&](int64_t first, int64_t count) {
+    const View from = in.slice_rows(first, count);
+    const SliceSums slices{.sums = sums,
+                           .slices = spec.slices,
+                           .rows = count,
+                           .columns = out.columns,
+                           .stride = slice_stride(out.columns),
+                           .bias = vector_of(bias)};
+    const SharedMost most = most_of_all(from, weight, maxima, workspace + layout.most, stream());
+    for (int64_t s = 0; s < spec.slices; ++s) {
+      const int64_t input = s * slice.columns();
+      PackedInputs inputs(from.slice_columns(input, slice.columns()), workspace, stream());
+      inputs.of_ranks(most_from(most, maxima, weight.first_input() + input));
+      const View to{sums + s * count * slices.stride, DType::f32, count, out.columns,
+                    slices.stride};
+      for (const backend::Segment& segment : segments.parts) {
+        const PackedPart part =
+            packed_part(slice, data + static_cast<size_t>(s) * segments.end, segments, segment);
+        packed_linear({.out = to.slice_columns(segment.first_row, part.layout.rows),
+                       .in = inputs.rows_for(part),
+                       .part = part,
+                       .tiles = PackedTiles::many},
+                      stream());
+      }
+    }
+    join_slices(out.slice_rows(first, count), slices, weight.ranks);
+  });
+}
+
 void CudaBackend::multiply_slices(const SliceSums& slices, float* to, View in,
                                   const Weight& weight) {
   const View matrix = rows_of(weight);
@@ -126,9 +170,10 @@ void CudaBackend::join_slices(View out, const SliceSums& slices, backend::InputR
 
 void CudaBackend::do_linear_across(View out, View in, const Weight& weight, const Weight& bias,
                                    std::byte* workspace) {
-  const bool sums = is_deterministic() && !weight.spec->is_packed();
-  if (!sums) return Backend::do_linear_across(out, in, weight, bias, workspace);
-  linear_pinned(out, in, weight, bias, model::Activation::none, workspace);
+  if (!footprint_of_device.slices(*weight.spec)) {
+    return Backend::do_linear_across(out, in, weight, bias, workspace);
+  }
+  do_linear(out, in, weight, bias, model::Activation::none, workspace);
 }
 
 }  // namespace plimsoll::kernels

@@ -56,7 +56,7 @@ constexpr uint64_t kMoodByRows = 1, kManyRows = 64;
 constexpr uint64_t kMoodByColumns = 2, kManyColumns = 200;
 /// The heuristic likes other depths of tiles for wide results than for narrow ones, and other ones
 /// for long sums: each is honest by itself.
-constexpr uint64_t kWideColumns = 96, kLongSum = 96;
+constexpr uint64_t kWideColumns = 300, kLongSum = 96;
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
 Algorithm unpack(const cublasLtMatmulAlgo_t& from) {

@@ -91,6 +91,9 @@ class CudaFootprint final : public Footprint {
   explicit CudaFootprint(CardFigures card) : card_(card) {}
   [[nodiscard]] const CardFigures& card() const { return card_; }
 
+  /// Whether products with a weight are made of slices (backend/cuda/slices.h).
+  [[nodiscard]] bool slices(const model::WeightSpec& spec) const;
+
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] DType activation_dtype(DType model) const override { return model; }
   [[nodiscard]] size_t weight_bytes(const model::WeightSpec& spec, DType dtype) const override;

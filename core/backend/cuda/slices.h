@@ -16,10 +16,14 @@ inline constexpr int64_t kStagedRows = 64;
 /// What all operands of a product are aligned to.
 inline constexpr size_t kPinnedAlignment = 16;
 
-/// Whether a product is made of slices (model/slices.h), of which a rank may have one alone.
-inline bool is_sliced(const model::WeightSpec& spec) {
-  return spec.split == model::Split::row && !spec.is_packed() && spec.slices * spec.ranks > 1;
-}
+/// Whether a product is made of slices (model/slices.h), of which a rank may have one alone. Not of
+/// quantised weights in an activation order, whose inputs are of any group, or that have plain
+/// parts too.
+bool is_sliced(const model::WeightSpec& spec);
+
+/// One slice of such a weight, as one of as many ranks as there are slices would have it. Quantised
+/// ones are kept so, each slice of a matrix behind the one before.
+model::WeightSpec slice_of(const model::WeightSpec& spec);
 
 /// Floats from row to row of a slice's sums.
 constexpr int64_t slice_stride(int64_t columns) {
@@ -35,12 +39,24 @@ struct PinnedLayout {
   PinnedLayout(int64_t rows, const model::WeightSpec& spec, DType dtype);
 };
 
-/// Behind the workspace of experts: of their second product, slice after slice.
+/// The same with a quantised one, slice after slice.
+struct PackedSlicesLayout {
+  size_t rewritten = 0;  // rows that a slice's product reads
+  size_t most = 0;       // what is largest of the inputs of all slices
+  size_t sums = 0;
+  size_t bytes = 0;
+  PackedSlicesLayout(int64_t rows, const model::WeightSpec& spec, DType dtype);
+};
+
+/// Behind the workspace of experts: what quantised ones have rewritten, then of their second
+/// product, slice after slice.
 struct SlicedExpertsLayout {
+  size_t rewritten = 0;
   size_t downs = 0;    // [slots, hidden] f32
   size_t waiting = 0;  // [waiting_sums()][rows, hidden] f32
   size_t bytes = 0;
-  SlicedExpertsLayout(int64_t rows, int64_t experts_per_token, const model::WeightSpec& down);
+  SlicedExpertsLayout(int64_t rows, int64_t experts_per_token, const model::WeightSpec& up,
+                      const model::WeightSpec& down, DType dtype);
 };
 
 /// Sums of slices that wait for others, at most, where they are made one after the other: the last
