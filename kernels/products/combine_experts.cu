@@ -187,7 +187,7 @@ void combine_slice(const CombineSlice& op, const Choices& choices, const ExpertS
   const int joins = std::countr_one(slice);
   with_activation_type(input.dtype, [&](auto type) {
     using X = typename decltype(type)::type;
-    constexpr int kN = kSlicePack;
+    constexpr int kN = kWide<float>;
     const bool packed = is_packed<float, kN>(out) && is_packed<float, kN>(in) &&
                         is_packed<X, kN>(input) && op.waiting_step % kN == 0;
     if (packed)

@@ -1,4 +1,4 @@
-#include "kernels/products/slices.h"
+#include "kernels/products/sum_slices.cuh"
 
 #include <algorithm>
 #include <stdexcept>

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "backend/cuda/slices.h"
 #include "kernels/products/product.h"
 #include "kernels/rows/random.h"
 #include "kernels/runtime/cuda_error.h"
@@ -128,7 +129,7 @@ struct Products::PinTrial {
   int64_t rows = 0, columns = 0;  // that find room
 
   PinTrial(const Key& key, std::span<std::byte> scratch, cudaStream_t stream)
-      : element(dtype_size(key.out)), slices(key.sliced ? 2 : 1) {
+      : element(dtype_size(key.out)), slices(key.sliced ? backend::cuda::kTrialSlices : 1) {
     depth = slices * key.k;
     in_row = static_cast<size_t>(depth) * dtype_size(key.in);
     // A half for rows and what comes of them beside few columns, a half for columns likewise.
@@ -152,7 +153,9 @@ struct Products::PinTrial {
     fill_random(bias, key.out, columns, 3, 1, stream);
   }
   /// Whether anything can be shown.
-  [[nodiscard]] bool has_room() const { return rows >= kRowTrials[2] && columns >= kFewColumns; }
+  [[nodiscard]] bool has_room() const {
+    return rows >= kRowTrials[2] && columns >= kColumnTrials[1];
+  }
 
  private:
   static constexpr size_t kGaps = 4 * memory::Arena::kAlignment;

@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "base/rounding.h"
+#include "kernels/products/sum_slices.cuh"
 #include "kernels/ranks/meet.cuh"
 
 namespace plimsoll::kernels {

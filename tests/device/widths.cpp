@@ -47,7 +47,8 @@ Answers answers(const RankSubject& subject, int64_t tensor, DType dtype, Order o
   const RankParts parts(subject.spec(), subject.reader(), {.tensor = tensor}, dtype,
                         devices.backends(order == Order::fixed));
   Engine engine(subject.spec(), parts.ranks(), nullptr, options);
-  Answers answers = testing::print_all(run_all(engine, told_requests(subject.spec().vocab_size)));
+  Answers answers =
+      testing::print_all(testing::run_all(engine, told_requests(subject.spec().vocab_size)));
   CHECK(kernels::allocations_since_seal().device == 0);
   CHECK(kernels::allocations_since_seal().kernels == 0);
   for (size_t rank = 0; rank < engine.ranks(); ++rank) {
@@ -102,10 +103,20 @@ TEST_CASE("deterministic recurrent layers on ranks of devices answer with the bi
   check_widths("models/mamba", DType::f16, {2});
 }
 
+TEST_CASE("deterministic quantised models on ranks of devices answer with the bits of one") {
+  if (!testing::has_device()) return;
+  check_widths("quantized/llama_awq", DType::bf16, {2});  // which cut groups
+}
+
+TEST_CASE("deterministic ranks of devices round their inputs by what is largest in all of a row") {
+  if (!testing::has_device()) return;
+  check_widths("quantized/llama_w8a8_int8", DType::bf16, {2});
+}
+
 TEST_CASE("all deterministic models on ranks of devices answer with the bits of one",
           "[everything]") {
   if (!testing::may_do_everything()) return;
-  for (const char* set : {"models", "more_models"}) {
+  for (const char* set : {"models", "more_models", "quantized"}) {
     for (const auto& entry : std::filesystem::directory_iterator(golden(set))) {
       const std::string folder = set + ("/" + entry.path().filename().string());
       DYNAMIC_SECTION(folder) {

@@ -8,6 +8,7 @@
 #include "kernels/products/slices.h"
 #include "kernels/ranks/ranks.h"
 #include "kernels/runtime/device.h"
+#include "model/slices.h"
 
 using namespace plimsoll;
 using namespace plimsoll::kernels;
@@ -309,7 +310,7 @@ std::vector<testing::Matrix> add_and_norm(int ranks, int64_t rows, int64_t width
     deltas.push_back(rows_of(20 + static_cast<uint32_t>(rank)));
     outs.push_back(std::make_unique<testing::DeviceRows>(rows, width, dtype));
   }
-  const model::Norm spec{.present = true, .epsilon = 1e-5f};
+  const model::Norm spec{.epsilon = 1e-5f, .present = true};
   team.run([&](size_t rank, const RankAreas& areas, cudaStream_t stream) {
     const NormOp op{.out = outs[rank]->view(),
                     .in = residuals[rank]->view(),

@@ -34,6 +34,12 @@ int64_t sums_of(int64_t rows, const model::WeightSpec& spec) {
 
 }  // namespace
 
+size_t pin_trial_bytes(int64_t depth, DType dtype) {
+  constexpr size_t kMost = 1024, kOuts = kTrialSlices * 64 + 1;
+  const size_t row = static_cast<size_t>(depth) * dtype_size(dtype);
+  return 2 * (kMost * (row + kOuts * sizeof(float)) + 4 * kRegion);
+}
+
 bool is_sliced(const model::WeightSpec& spec) {
   if (spec.split != model::Split::row || spec.slices * spec.ranks == 1) return false;
   const auto fits = [](const model::Part& part) { return part.packing && !part.packing->ordered; };
@@ -61,8 +67,10 @@ PinnedLayout::PinnedLayout(int64_t rows, const model::WeightSpec& spec, DType dt
   in = take_region(bytes, staged * padded(spec.columns()), dtype_size(dtype));
   out = take_region(bytes, staged * padded(spec.rows()), sizeof(float));
   sums = bytes;
-  if (!is_sliced(spec)) return;
-  (void)take_region(bytes, sums_of(rows, spec), sizeof(float));
+  const bool sliced = is_sliced(spec);
+  if (sliced) (void)take_region(bytes, sums_of(rows, spec), sizeof(float));
+  const int64_t depth = sliced ? kTrialSlices * spec.columns() / spec.slices : spec.columns();
+  bytes = std::max(bytes, pin_trial_bytes(depth, dtype));
 }
 
 PackedSlicesLayout::PackedSlicesLayout(int64_t rows, const model::WeightSpec& spec, DType dtype) {

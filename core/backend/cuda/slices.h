@@ -30,7 +30,14 @@ constexpr int64_t slice_stride(int64_t columns) {
   return (columns + 3) / 4 * 4;
 }
 
-/// Workspace of a product of `rows` with a plain matrix; offsets in bytes.
+/// Slices of a trial of bits.
+inline constexpr int64_t kTrialSlices = 2;
+/// Room for a trial of bits of so deep a product (Products::tune) with 1,000 columns, and with some
+/// hundred rows: scratch has it, so that launches of all widths try the same.
+size_t pin_trial_bytes(int64_t depth, DType dtype);
+
+/// Workspace of a product of `rows` with a plain matrix; offsets in bytes. It has room for a trial
+/// besides.
 struct PinnedLayout {
   size_t in = 0;     // [kStagedRows, k], of the rows' type
   size_t out = 0;    // [kStagedRows, n], of at most four bytes

@@ -52,7 +52,8 @@ int64_t slice_nodes(const model::ModelSpec& spec) {
   int64_t nodes = 0;
   for (const model::WeightSpec& weight : spec.weights) {
     if (!cuda::is_sliced(weight)) continue;
-    nodes += weight.is_stack() ? 2 * weight.slices : 1;
+    const int64_t kernels = (weight.is_packed() ? 2 : 1) + (weight.is_stack() ? 1 : 0);
+    nodes += kernels == 1 ? 1 : kernels * weight.slices + 2;
   }
   return nodes;
 }
