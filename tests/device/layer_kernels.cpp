@@ -54,6 +54,9 @@ uint64_t kernels_of(testing::Shape shape, size_t layers, int32_t rows) {
 uint64_t kernels_of_rank(int64_t layers) {
   Json config = model::read_config(testing::TinyModel::recipe("llama"));
   config["num_hidden_layers"] = layers;
+  // Small ones, whose products are soon tried.
+  for (const char* size : {"hidden_size", "intermediate_size", "vocab_size"}) config[size] = 64;
+  config["head_dim"] = 16;
   const model::ModelSpec spec = model::make_model_spec(config);
   const testing::Devices devices(2);
   const checkpoint::WeightSource* none = nullptr;
@@ -64,7 +67,7 @@ uint64_t kernels_of_rank(int64_t layers) {
     backends.push_back(devices.backends()(rank, 2));
     ranks.push_back({&models.front().spec, 0, backends.back().get(), none});
   }
-  EngineOptions options = testing::options_with(2, 32, 16, DType::bf16);
+  EngineOptions options = testing::options_with(2, 4, 16, DType::bf16);
   options.capture_sizes = std::vector<int64_t>{};
   options.tensor_ranks = 2;
   Engine engine(spec, ranks, nullptr, options);

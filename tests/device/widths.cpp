@@ -21,16 +21,18 @@ namespace {
 
 enum class Order : uint8_t { fixed, free };
 
-/// A few, of which logits are all told by the log probabilities that they give.
-std::vector<Request> told_requests(int64_t vocab_size) {
-  std::vector<Request> requests = testing::mixed_requests(vocab_size);
-  requests.resize(3);
+/// A few, of which logits are all told by the log probabilities that they give; in emulation fewer
+/// of mixtures, whose tiles take long.
+std::vector<Request> told_requests(const model::ModelSpec& spec) {
+  const bool few = spec.layers.back().has_experts() && !testing::does_everything();
+  std::vector<Request> requests = testing::mixed_requests(spec.vocab_size);
+  requests.resize(few ? 2 : 3);
   for (Request& request : requests) {
     SamplingParams& sampling = request.sampling;
-    sampling.max_tokens = 3;
+    sampling.max_tokens = few ? 2 : 3;
     sampling.n = 1;
     sampling.logprobs = sampling.prompt_logprobs = 4;
-    request.prompt.resize(std::min<size_t>(request.prompt.size(), 18));
+    request.prompt.resize(std::min<size_t>(request.prompt.size(), few ? 5 : 18));
     sampling.stop.clear();
     sampling.detokenize = false;
   }
@@ -47,8 +49,7 @@ Answers answers(const RankSubject& subject, int64_t tensor, DType dtype, Order o
   const RankParts parts(subject.spec(), subject.reader(), {.tensor = tensor}, dtype,
                         devices.backends(order == Order::fixed));
   Engine engine(subject.spec(), parts.ranks(), nullptr, options);
-  Answers answers =
-      testing::print_all(testing::run_all(engine, told_requests(subject.spec().vocab_size)));
+  Answers answers = testing::print_all(testing::run_all(engine, told_requests(subject.spec())));
   CHECK(kernels::allocations_since_seal().device == 0);
   CHECK(kernels::allocations_since_seal().kernels == 0);
   for (size_t rank = 0; rank < engine.ranks(); ++rank) {
@@ -69,7 +70,7 @@ void check_widths(const std::string& folder, DType dtype, const std::vector<int6
   INFO(folder << ", " << torch_name(dtype));
   const RankSubject subject(golden(folder));
   const Answers expected = answers(subject, 1, dtype, Order::fixed);
-  REQUIRE(expected.size() == 3);
+  REQUIRE(expected.size() > 1);
   int shared = 0;
   for (const int64_t tensor : widths) {
     if (!shard::tensor_refusal(subject.spec(), tensor).empty()) continue;
@@ -86,8 +87,8 @@ TEST_CASE("a deterministic model on ranks of devices answers with the bits of on
   check_widths("models/llama", DType::bf16, {2, 4});
 }
 
-TEST_CASE("bits of ranks in free order are those of one width") {
-  if (!testing::has_device()) return;
+TEST_CASE("bits of ranks in free order are those of one width", "[everything]") {
+  if (!testing::may_do_everything()) return;
   const RankSubject subject(golden("models/llama"));
   CHECK(answers(subject, 1, DType::bf16, Order::free) !=
         answers(subject, 2, DType::bf16, Order::free));

@@ -250,8 +250,9 @@ TEST_CASE("deterministic products have room for their slices, whatever ranks hav
   weight.shape.back() /= 8;
   CHECK(bytes(1000) == std::max(64 * 1024 * 2 + kCopied + size_t{256} * 4096 * 4, trial(2 * 1024)));
   const model::MlpSpec mlp{.kind = model::MlpKind::experts, .experts = 8, .experts_per_token = 2};
-  const model::WeightSpec up{.name = "up", .shape = {8, 64, 96}};
-  model::WeightSpec down{.name = "down", .shape = {8, 96, 64}};
+  constexpr auto kExperts = model::WeightUse::experts;
+  const model::WeightSpec up{.name = "up", .shape = {8, 64, 96}, .use = kExperts};
+  model::WeightSpec down{.name = "down", .shape = {8, 96, 64}, .use = kExperts};
   CHECK(sizes.expert_inputs_workspace(5, mlp, up, down, DType::bf16) == 0);
   down.split = model::Split::row;
   down.slices = 8;
