@@ -89,7 +89,7 @@ void declare_numbers(CLI::App& command, EngineFlags& flags) {
                   "of recurrent states"),
         flags.for_vllm);
   command.add_flag("--deterministic", flags.deterministic,
-                   "the same line has the same bytes in any batch (always so on the CPU)");
+                   "the same line has the same bytes in any batch and at any -tp (always so on the CPU)");
 }
 
 void declare_ranks(CLI::App& command, EngineFlags& flags) {

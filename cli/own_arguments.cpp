@@ -20,6 +20,7 @@ plan::own::Arguments own_arguments(const EngineFlags& flags, const Environment& 
   plan::own::Arguments arguments;
   arguments.args = with_variables(flags, environment);
   arguments.ceiling = flags.gpu_memory.value_or(0);
+  arguments.deterministic = flags.deterministic;
   arguments.host_cache = host_cache_bytes(flags.host_cache, environment);
   arguments.processor_kwargs = Json(flags.processor_kwargs);
   arguments.threads = host_threads(flags.threads, environment);

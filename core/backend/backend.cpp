@@ -145,6 +145,29 @@ void Backend::linear(View out, View in, const Weight& weight, const Weight& bias
   if (runs(out)) do_linear(out, in, weight, bias, activation, workspace);
 }
 
+void Backend::linear_across(View out, View in, const Weight& weight, const Weight& bias) {
+  check_matrix("linear_across", weight, out, in);
+  check_vector("linear_across", bias, "out", out);
+  const memory::Scope scope(*scratch_);
+  auto* workspace = static_cast<std::byte*>(scratch_->take(
+      "linear workspace", footprint_.linear_workspace(in.rows, *weight.spec, weight.dtype)));
+  if (runs(out)) do_linear_across(out, in, weight, bias, workspace);
+}
+
+void Backend::do_linear_across(View out, View in, const Weight& weight, const Weight& bias,
+                               std::byte* workspace) {
+  do_linear(out, in, weight, bias, model::Activation::none, workspace);
+  weight.ranks->sum(out);
+}
+
+void Backend::sum_add_norm(const SummedNorm& op, TensorRanks& ranks) {
+  check_same("sum_add_norm", "residual", op.residual, "delta", op.delta);
+  check_norm("sum_add_norm", op.out, op.residual, op.weight, op.bias);
+  if (!runs(op.out) || ranks.sum_add_norm(op)) return;
+  ranks.sum(op.delta);
+  do_add_norm(op.out, op.residual, op.delta, op.norm, op.weight, op.bias);
+}
+
 void Backend::place_embeddings(View out, const BatchMeta& batch) {
   if (batch.embedded_rows.size() != batch.embedding_rows.size() ||
       out.columns != batch.embeddings.columns || out.dtype != batch.embeddings.dtype) {

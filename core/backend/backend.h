@@ -83,6 +83,9 @@ class Footprint {
   }
   /// Steps of at most so many rows are made of fused_linear() where a model's layers allow it.
   [[nodiscard]] virtual int64_t fused_rows() const { return 0; }
+  /// Whether a sum over ranks that an add_norm() follows is left to sum_add_norm(); else it is the
+  /// product's own affair (linear_across()).
+  [[nodiscard]] virtual bool sums_with_norms() const { return false; }
   /// Whether the ops of image encoders run.
   [[nodiscard]] virtual bool sees_pictures() const { return false; }
   /// Whether steps of equal size are recorded and replayed (run_step).
@@ -229,6 +232,11 @@ class Backend {
   /// out [T, n] = activation(in [T, k] * weight [n, k]^T + bias). `bias` may be empty.
   void linear(View out, View in, const Weight& weight, const Weight& bias,
               model::Activation activation);
+  /// linear() of a weight of which ranks have some inputs each (Weight::ranks), summed over all of
+  /// them. The bias joins the sum of the rank that is given one; there is no activation.
+  void linear_across(View out, View in, const Weight& weight, const Weight& bias);
+  /// The sum of all ranks' delta, then add_norm() of it.
+  void sum_add_norm(const SummedNorm& op, TensorRanks& ranks);
   /// linear() of norm(in), then: out = the product, out += it, or out = gated_activation() of it.
   /// Where a backend has no kernel for it, those ops one after the other.
   void fused_linear(const FusedLinear& op);
@@ -331,6 +339,9 @@ class Backend {
                            const Weight& weight, const Weight& bias) = 0;
   virtual void do_linear(View out, View in, const Weight& weight, const Weight& bias,
                          model::Activation activation, std::byte* workspace) = 0;
+  /// do_linear(), then the sum over ranks.
+  virtual void do_linear_across(View out, View in, const Weight& weight, const Weight& bias,
+                                std::byte* workspace);
   virtual void do_fused_linear(const FusedLinear& op, const FusedParts& parts);
   virtual void do_rope_angles(View out, const model::RopeSpec& rope, const BatchMeta& batch) = 0;
   virtual void do_rope_and_store(View qkv, View angles, const model::AttentionSpec& spec,

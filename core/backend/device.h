@@ -35,7 +35,7 @@ struct DriverState {
 struct DeviceOptions {
   int index = 0;
   int threads = 1;             // of the host: loading, reading logits
-  bool deterministic = false;  // the same bits for a row in any batch
+  bool deterministic = false;  // the same bits for a row in any batch, at any width
   bool overlap = true;         // kernels may start before the ones ahead of them have ended
   /// Tokens of context from which prefill takes kernels for Hopper, where there are any; 0: never;
   /// absent: from where a trial at launch finds them faster.

@@ -7,6 +7,13 @@
 
 namespace plimsoll::backend {
 
+/// residual += delta, which is the sum of all ranks'; out = norm(residual).
+struct SummedNorm {
+  View out, residual, delta;
+  model::Norm norm;
+  Weight weight{}, bias{};
+};
+
 /// One rank's end of those that have the heads and columns of a stage between them. All make the
 /// same calls in the same order, with matrices of the same shape; those of sums lie without gaps.
 /// On the host each returns when its result is there; on a device it is enqueued, as ops are.
@@ -22,6 +29,9 @@ class TensorRanks : public InputRanks {
   [[nodiscard]] virtual int64_t ranks() const = 0;
   /// Made in a tree of pairs: (0 + 1) + (2 + 3).
   void sum(View values) override = 0;
+  /// sum(delta) and Backend::add_norm of it as one, with the bits of the two; delta then holds
+  /// nothing of worth. False: nothing was done.
+  [[nodiscard]] virtual bool sum_add_norm(const SummedNorm& /*op*/) { return false; }
   /// `all` of rank 0 [rows, n] becomes the columns of all side by side, those beyond n left out.
   virtual void gather_columns(View columns, View all) = 0;
   /// `all` [rows, n] of every rank becomes the columns of all side by side. Where n is smaller than

@@ -155,13 +155,14 @@ void Model::layer(Step& step, size_t index, View hidden) {
     if (layer.input) keep_wanted("layer input rows", step.inputs);
     delta = delta.slice_rows(0, hidden.rows);
   }
-  mix(step, index, input, delta);
+  const Sum mixed = sum_of_mixer(layer);
+  mix(step, index, input, delta, mixed);
   const model::Norm* next = next_norm(index);
   for_row_slices(delta.rows, backend_.scratch(), [&](int64_t first, int64_t count) {
     const View residual = step.residual.slice_rows(first, count);
     const bool shortcut = layer.shortcut || layer.ends_shortcut;
     finish_rows(layer, {residual, delta.slice_rows(first, count),
-                        shortcut ? step.shortcut.slice_rows(first, count) : View{}, next});
+                        shortcut ? step.shortcut.slice_rows(first, count) : View{}, next, mixed});
     if (layer.input) {
       const int64_t width = spec_.layer_inputs.width;
       const View inputs = step.inputs.slice_rows(first, count);
@@ -181,7 +182,7 @@ void Model::keep_wanted_residual(Step& step, View hidden) {
   step.gathered = true;
 }
 
-void Model::attention(const Step& step, size_t index, View input, View out) {
+void Model::attention(const Step& step, size_t index, View input, View out, Sum sum) {
   const LayerSpec& layer = spec_.layers[index];
   const model::AttentionSpec& spec = layer.attention;
   const Scope scope(backend_.scratch());
@@ -211,7 +212,7 @@ void Model::attention(const Step& step, size_t index, View input, View out) {
     linear(gates, input, spec.gate, Activation::none);
     backend_.multiply_gates(attended, gates, spec.gate_kind);
   }
-  linear(out, wanted_rows(step, attended), spec.out, Activation::none);
+  linear(out, wanted_rows(step, attended), spec.out, Activation::none, sum);
   if (spec.out_factor != 1) backend_.scale(out, spec.out_factor);
 }
 
@@ -244,10 +245,11 @@ View Model::wanted_rows(const Step& step, View mixed) {
   return wanted;
 }
 
-void Model::add_branch(const LayerSpec& layer, View residual, View delta, const model::Norm* next) {
+void Model::add_branch(const LayerSpec& layer, View residual, View delta, const model::Norm* next,
+                       Sum sum) {
   if (layer.branch_factor != 1) backend_.scale(delta, layer.branch_factor);
   if (next == nullptr) return backend_.add(residual, delta);
-  backend_.add_norm(delta, residual, delta, *next, weight(next->weight), weight(next->bias));
+  add_norm(delta, residual, delta, *next, sum);
 }
 
 void Model::blend(const model::Blend& blend, View residual, View delta) {
@@ -275,7 +277,9 @@ void Model::finish_rows(const LayerSpec& layer, const LayerRows& rows) {
   const View residual = rows.residual;
   const View delta = rows.delta;
   const model::Norm* const next = rows.next_norm;
-  const auto feed = [&](View in) { feed_forward(layer.mlp, {in, residual}, delta); };
+  const auto feed = [&](View in, Sum sum = Sum::now) {
+    feed_forward(layer.mlp, {in, residual}, delta, sum);
+  };
   const bool mixes = layer.has_attention() || layer.recurrent;
   if (layer.mlp.kind == MlpKind::none) return add_branch(layer, residual, delta, next);
   if (!mixes) {  // delta is empty yet
@@ -309,21 +313,21 @@ void Model::finish_rows(const LayerSpec& layer, const LayerRows& rows) {
     case NormPlacement::sandwich:
       break;
   }
+  const Sum fed = sum_of_mlp(layer, next);
   if (layer.attention_post_norm.present) norm(delta, delta, layer.attention_post_norm);
   if (layer.branch_factor != 1) backend_.scale(delta, layer.branch_factor);
   if (layer.mlp_norm.present) {
     const Scope scope(backend_.scratch());
     const View input = take("mlp in", delta.rows, delta.columns);
-    const model::Norm& spec = layer.mlp_norm;
-    backend_.add_norm(input, residual, delta, spec, weight(spec.weight), weight(spec.bias));
+    add_norm(input, residual, delta, layer.mlp_norm, rows.mixed);
     if (layer.shortcut) experts(*layer.shortcut, {input, residual}, rows.shortcut);
-    feed(input);
+    feed(input, fed);
   } else {
     backend_.add(residual, delta);
-    feed(residual);
+    feed(residual, fed);
   }
   if (layer.mlp_post_norm.present) norm(delta, delta, layer.mlp_post_norm);
-  add_branch(layer, residual, delta, next);
+  add_branch(layer, residual, delta, next, fed);
   if (layer.ends_shortcut) backend_.add(residual, rows.shortcut);
 }
 

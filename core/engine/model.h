@@ -186,11 +186,15 @@ class Model {
   void widen_values(const model::AttentionSpec& spec, backend::View input, backend::View qkv);
   /// Attention's output without the padding of v's heads.
   backend::View narrow_values(const model::AttentionSpec& spec, backend::View attended);
-  void attention(const Step& step, size_t index, backend::View input, backend::View out);
+  /// When a product of which ranks have some inputs each is summed over all of them: at once, or
+  /// with the norm of what it is added to (add_norm()).
+  enum class Sum : uint8_t { now, with_norm };
+  void attention(const Step& step, size_t index, backend::View input, backend::View out,
+                 Sum sum = Sum::now);
   /// What attention makes of `qkv`, whose keys and values it stores.
   backend::View attend(const Step& step, size_t index, backend::View qkv);
   /// What stands before a layer's MLP: attention, a recurrent mixer, both side by side or nothing.
-  void mix(const Step& step, size_t index, backend::View input, backend::View out);
+  void mix(const Step& step, size_t index, backend::View input, backend::View out, Sum sum);
   void recurrent(const Step& step, size_t index, backend::View input, backend::View out);
   void short_conv(const Step& step, size_t index, backend::View input, backend::View out);
   void mamba1(const Step& step, size_t index, backend::View input, backend::View out);
@@ -217,19 +221,21 @@ class Model {
     backend::View shortcut{};  // what the layer before left for them or this one leaves
     /// What the next layer begins with, in place of delta; null: nothing, or not of this alone.
     const model::Norm* next_norm = nullptr;
+    Sum mixed = Sum::now;  // of delta
   };
   void finish_rows(const model::LayerSpec& layer, const LayerRows& rows);
   /// LayerRows::next_norm of a layer.
   [[nodiscard]] const model::Norm* next_norm(size_t index) const;
   /// residual += delta times the layer's factor; delta then holds that, or `next` of the residual.
   void add_branch(const model::LayerSpec& layer, backend::View residual, backend::View delta,
-                  const model::Norm* next = nullptr);
+                  const model::Norm* next = nullptr, Sum sum = Sum::now);
   void blend(const model::Blend& blend, backend::View residual, backend::View delta);
   /// What a layer's MLP reads: the residual behind the norm, and as it is.
   struct MlpInputs {
     backend::View normed, residual;
   };
-  void feed_forward(const model::MlpSpec& mlp, const MlpInputs& in, backend::View out);
+  void feed_forward(const model::MlpSpec& mlp, const MlpInputs& in, backend::View out,
+                    Sum sum = Sum::now);
   /// A gated MLP: `up` holds gate and up.
   struct GatedMlp {
     int64_t intermediate = 0;
@@ -239,7 +245,7 @@ class Model {
     float gate_deviations = 0;              // likewise
     model::Adapter adapter{};               // of `up`
   };
-  void gated(const GatedMlp& mlp, backend::View in, backend::View out);
+  void gated(const GatedMlp& mlp, backend::View in, backend::View out, Sum sum = Sum::now);
   void experts(const model::MlpSpec& mlp, const MlpInputs& in, backend::View out);
   /// The norm of the residual where there is one of its own, else `usual`.
   backend::View own_input(const model::Norm& spec, const MlpInputs& inputs, backend::View usual);
@@ -251,7 +257,14 @@ class Model {
   void norm(backend::View out, backend::View in, const model::Norm& spec);
   /// What ranks have some inputs of each sums over all of them.
   void linear(backend::View out, backend::View in, const model::Linear& linear,
-              model::Activation activation);
+              model::Activation activation, Sum sum = Sum::now);
+  /// When a product is summed that `next` follows, if it is not null.
+  [[nodiscard]] Sum sum_before(const model::Norm* next, const model::Linear& linear) const;
+  [[nodiscard]] Sum sum_of_mixer(const model::LayerSpec& layer) const;
+  [[nodiscard]] Sum sum_of_mlp(const model::LayerSpec& layer, const model::Norm* next) const;
+  /// residual += delta; out = its norm, which may be in place of delta.
+  void add_norm(backend::View out, backend::View residual, backend::View delta,
+                const model::Norm& spec, Sum sum);
   [[nodiscard]] backend::View handed_rows(int64_t tokens) const {
     return handed_.slice_rows(0, tokens);
   }

@@ -9,7 +9,7 @@ using model::Activation;
 using model::MlpKind;
 using model::MlpSpec;
 
-void Model::feed_forward(const MlpSpec& mlp, const MlpInputs& inputs, View out) {
+void Model::feed_forward(const MlpSpec& mlp, const MlpInputs& inputs, View out, Sum sum) {
   const View in = inputs.normed;
   const Scope scope(backend_.scratch());
   switch (mlp.kind) {
@@ -18,7 +18,7 @@ void Model::feed_forward(const MlpSpec& mlp, const MlpInputs& inputs, View out) 
       const bool is_xielu = mlp.xielu != model::kNoWeight;
       linear(up, in, mlp.up, is_xielu ? Activation::none : mlp.activation);
       if (is_xielu) backend_.xielu(up, weight(mlp.xielu));
-      return linear(out, up, mlp.down, Activation::none);
+      return linear(out, up, mlp.down, Activation::none, sum);
     }
     case MlpKind::gated:
       return gated({.intermediate = mlp.intermediate,
@@ -28,7 +28,7 @@ void Model::feed_forward(const MlpSpec& mlp, const MlpInputs& inputs, View out) 
                     .gate_factor = mlp.gate_factor,
                     .out_factor = mlp.out_factor,
                     .gate_deviations = mlp.gate_deviations},
-                   in, out);
+                   in, out, sum);
     case MlpKind::experts:
       experts(mlp, inputs, out);
       if (mlp.experts_out_norm.present) norm(out, out, mlp.experts_out_norm);
@@ -39,7 +39,7 @@ void Model::feed_forward(const MlpSpec& mlp, const MlpInputs& inputs, View out) 
   }
 }
 
-void Model::gated(const GatedMlp& mlp, View in, View out) {
+void Model::gated(const GatedMlp& mlp, View in, View out, Sum sum) {
   const View activated = take("mlp activated", in.rows, mlp.intermediate);
   {
     const Scope inner(backend_.scratch());
@@ -56,7 +56,7 @@ void Model::gated(const GatedMlp& mlp, View in, View out) {
     }
     backend_.gated_activation(activated, up, mlp.activation);
   }
-  linear(out, activated, mlp.down, Activation::none);
+  linear(out, activated, mlp.down, Activation::none, sum);
   if (mlp.out_factor != 1) backend_.scale(out, mlp.out_factor);
 }
 

@@ -10,6 +10,7 @@ using backend::View;
 using backend::Weight;
 using memory::Scope;
 using model::Activation;
+using model::LayerSpec;
 
 Weight Model::share(model::WeightId id) const {
   Weight share = weight(id);
@@ -20,11 +21,43 @@ Weight Model::share(model::WeightId id) const {
 }
 
 // A bias joins the first slice of a sum, which the first rank has (model/slices.h).
-void Model::linear(View out, View in, const model::Linear& linear, Activation activation) {
+void Model::linear(View out, View in, const model::Linear& linear, Activation activation, Sum sum) {
   const Weight matrix = share(linear.weight);
-  const bool biased = matrix.ranks == nullptr || tensor_->rank() == 0;
-  backend_.linear(out, in, matrix, biased ? weight(linear.bias) : Weight{}, activation);
-  if (matrix.ranks != nullptr) matrix.ranks->sum(out);
+  if (matrix.ranks == nullptr) {
+    return backend_.linear(out, in, matrix, weight(linear.bias), activation);
+  }
+  const Weight bias = tensor_->rank() == 0 ? weight(linear.bias) : Weight{};
+  if (sum == Sum::with_norm) return backend_.linear(out, in, matrix, bias, activation);
+  backend_.linear_across(out, in, matrix, bias);
+}
+
+Model::Sum Model::sum_before(const model::Norm* next, const model::Linear& linear) const {
+  const bool follows = next != nullptr && backend_.footprint().sums_with_norms();
+  return follows && share(linear.weight).ranks != nullptr ? Sum::with_norm : Sum::now;
+}
+
+// Nothing stands between the mixer's product and the norm of the MLP.
+Model::Sum Model::sum_of_mixer(const LayerSpec& layer) const {
+  const bool plain = (layer.placement == model::NormPlacement::pre ||
+                      layer.placement == model::NormPlacement::sandwich) &&
+                     !layer.recurrent && layer.has_attention() && layer.attention.out_factor == 1 &&
+                     layer.branch_factor == 1 && !layer.attention_post_norm.present &&
+                     layer.mlp.kind != model::MlpKind::none && layer.mlp_norm.present;
+  return plain ? sum_before(&layer.mlp_norm, layer.attention.out) : Sum::now;
+}
+
+// Nothing stands between the MLP's last product and the norm of the next layer.
+Model::Sum Model::sum_of_mlp(const LayerSpec& layer, const model::Norm* next) const {
+  const bool plain =
+      (layer.mlp.kind == model::MlpKind::gated || layer.mlp.kind == model::MlpKind::plain) &&
+      layer.mlp.out_factor == 1 && layer.branch_factor == 1 && !layer.mlp_post_norm.present;
+  return plain ? sum_before(next, layer.mlp.down) : Sum::now;
+}
+
+void Model::add_norm(View out, View residual, View delta, const model::Norm& spec, Sum sum) {
+  const Weight gains = weight(spec.weight), bias = weight(spec.bias);
+  if (sum == Sum::now) return backend_.add_norm(out, residual, delta, spec, gains, bias);
+  backend_.sum_add_norm({out, residual, delta, spec, gains, bias}, *tensor_);
 }
 
 void Model::share_columns(View columns, View all) {

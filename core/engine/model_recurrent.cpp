@@ -10,10 +10,10 @@ using model::GateKind;
 using model::RecurrentKind;
 using model::RecurrentSpec;
 
-void Model::mix(const Step& step, size_t index, View input, View out) {
+void Model::mix(const Step& step, size_t index, View input, View out, Sum sum) {
   const model::LayerSpec& layer = spec_.layers[index];
   if (!layer.recurrent) {
-    if (layer.has_attention()) attention(step, index, input, out);
+    if (layer.has_attention()) attention(step, index, input, out, sum);
     return;
   }
   const bool beside_it = layer.has_attention() && !layer.shared_block;

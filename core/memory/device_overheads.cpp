@@ -17,6 +17,10 @@ constexpr size_t kProductModules = 96 * kMiB;
 /// a token).
 constexpr size_t kSlack = 64 * kMiB;
 
+/// Of one peer: what maps its memory, which is 10 MiB for each 80 GiB in pages of 64 KiB, and what
+/// the driver keeps of it.
+constexpr size_t kPeerMapping = 32 * kMiB;
+
 Overhead context(const OverheadShape& shape) {
   // The context grows with the number of processors: 527 MiB was read on an H200 with its 132.
   if (shape.compute_capability / 10 == 9 && shape.processors >= 114) {
@@ -45,6 +49,12 @@ std::vector<Overhead> device_overheads(const OverheadShape& shape) {
     overheads.push_back(
         {"cuda graphs", static_cast<size_t>(shape.graphs * nodes) * kGraphNodeBytes,
          fmt::format("{} graphs x {} nodes x {} B", shape.graphs, nodes, kGraphNodeBytes),
+         Origin::estimate});
+  }
+  if (shape.peers > 0) {
+    overheads.push_back(
+        {"peer mappings", static_cast<size_t>(shape.peers) * kPeerMapping,
+         fmt::format("{} cards whose memory is read x {} MiB", shape.peers, kPeerMapping / kMiB),
          Origin::estimate});
   }
   overheads.push_back(

@@ -26,6 +26,7 @@ struct OverheadShape {
   bool experts = false;    // any layer with a router: more nodes
   int64_t more_nodes = 0;  // of what not every layer has, in all (backend::more_step_nodes)
   int64_t graphs = 0;      // recorded sizes; 0: --enforce-eager
+  int64_t peers = 0;       // cards whose memory this one reads
 };
 
 /// Nodes of one recorded decode step. An upper bound: the backend records no more.

@@ -1,4 +1,7 @@
 // Experts' rows between and after their products: gated, and summed for each token.
+#include <algorithm>
+#include <bit>
+
 #include "kernels/products/experts.h"
 #include "kernels/rows/activation.h"
 #include "kernels/runtime/launch.h"
@@ -59,6 +62,32 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+/// Columns i to i + N of row t, summed over the choices that the rank has: of rows of T, and inputs
+/// of X.
+template <typename T, typename X, int N>
+__device__ void combine_columns(const CombineExperts& op, const Choices& choices,
+                                const ExpertSlots& slots, int64_t t, int64_t i, float (&sums)[N]) {
+  const int64_t k = choices.experts.columns;
+  const bool weighs = op.weighs == model::ExpertWeighs::output;
+  for (int64_t slot = t * k; slot < (t + 1) * k; ++slot) {
+    const int expert = expert_of(choices, slot);
+    const bool returns = expert >= slots.all;  // its input
+    const bool is_own = expert >= slots.first && expert < slots.first + slots.experts;
+    const bool biased = op.bias.present() && !returns;
+    if (returns ? !op.adds_input : !is_own) continue;
+    const float weight = weighs || returns ? weight_of(choices, slot) : 1.f;
+    if (returns) {
+      const Pack<X, N> row = load_pack<X, N>(row_at<X>(op.input, t) + i);
+      for (int j = 0; j < N; ++j) sums[j] += weight * row.at(j);
+      continue;
+    }
+    const Pack<T, N> row = load_pack<T, N>(row_at<T>(op.in, slots.place[slot]) + i);
+    const int64_t first = biased ? expert * op.out.columns + i : 0;
+    for (int j = 0; j < N; ++j)
+      sums[j] += weight * (biased ? row.at(j) + op.bias.at(first + j) : row.at(j));
+  }
+}
+
 /// A block per row.
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
@@ -66,27 +95,37 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_previous();
   start_next();
   const int64_t t = blockIdx.x;
-  const int64_t k = choices.experts.columns;
-  const bool weighs = op.weighs == model::ExpertWeighs::output;
   T* to = static_cast<T*>(op.out.data) + t * op.out.stride;
   for (int64_t i = int64_t{threadIdx.x} * N; i < op.out.columns; i += int64_t{blockDim.x} * N) {
     float sums[N] = {};
-    for (int64_t slot = t * k; slot < (t + 1) * k; ++slot) {
-      const int expert = expert_of(choices, slot);
-      const bool returns = expert >= slots.all;  // its input
-      const bool is_own = expert >= slots.first && expert < slots.first + slots.experts;
-      const bool biased = op.bias.present() && !returns;
-      if (returns ? !op.adds_input : !is_own) continue;
-      const float weight = weighs || returns ? weight_of(choices, slot) : 1.f;
-      const T* from = returns ? row_at<T>(op.input, t) : row_at<T>(op.in, slots.place[slot]);
-      const Pack<T, N> row = load_pack<T, N>(from + i);
-      const int64_t first = biased ? expert * op.out.columns + i : 0;
-      for (int j = 0; j < N; ++j)
-        sums[j] += weight * (biased ? row.at(j) + op.bias.at(first + j) : row.at(j));
-    }
+    combine_columns<T, T>(op, choices, slots, t, i, sums);
     Pack<T, N> result;
     for (int j = 0; j < N; ++j) result.set(j, sums[j]);
     store_pack(to + i, result);
+  }
+}
+
+/// A block per row. The slice's sum stands at level popcount(slice) of those that wait, and is
+/// added to those before it as long as the tree has them as its left.
+template <typename X, int N>
+__global__ void __launch_bounds__(kThreads)
+    combine_slice_kernel(const __grid_constant__ CombineSlice p, int level, int joins,
+                         Choices choices, ExpertSlots slots) {
+  wait_for_previous();
+  start_next();
+  const int64_t t = blockIdx.x;
+  float* waiting = static_cast<float*>(p.op.out.data) + t * p.op.out.stride;
+  const int64_t columns = p.op.out.columns;
+  for (int64_t i = int64_t{threadIdx.x} * N; i < columns; i += int64_t{blockDim.x} * N) {
+    float sums[N] = {};
+    combine_columns<float, X>(p.op, choices, slots, t, i, sums);
+    for (int join = 1; join <= joins; ++join) {
+      const auto left = load_pack<float, N>(waiting + (level - join) * p.waiting_step + i);
+      for (int j = 0; j < N; ++j) sums[j] = left.values[j] + sums[j];
+    }
+    Pack<float, N> result;
+    for (int j = 0; j < N; ++j) result.values[j] = sums[j];
+    store_pack(waiting + (level - joins) * p.waiting_step + i, result);
   }
 }
 
@@ -135,6 +174,28 @@ void combine_experts(const CombineExperts& op, const Choices& choices, const Exp
                  choices, slots);
         },
         op.out, op.in, op.input);
+  });
+}
+
+void combine_slice(const CombineSlice& op, const Choices& choices, const ExpertSlots& slots,
+                   cudaStream_t stream) {
+  const auto& [out, in, input, bias, weighs, adds_input] = op.op;
+  if (out.dtype != DType::f32 || in.dtype != DType::f32)
+    throw std::logic_error("combine_slice: sums are float32");
+  const auto slice = static_cast<uint64_t>(op.slice);
+  const int level = std::popcount(slice);
+  const int joins = std::countr_one(slice);
+  with_activation_type(input.dtype, [&](auto type) {
+    using X = typename decltype(type)::type;
+    constexpr int kN = kWide<float>;
+    const bool packed = is_packed<float, kN>(out) && is_packed<float, kN>(in) &&
+                        is_packed<X, kN>(input) && op.waiting_step % kN == 0;
+    if (packed)
+      launch(over_rows<kN>(out, stream), "combine_slice", combine_slice_kernel<X, kN>, op, level,
+             joins, choices, slots);
+    else
+      launch(over_rows<1>(out, stream), "combine_slice", combine_slice_kernel<X, 1>, op, level,
+             joins, choices, slots);
   });
 }
 

@@ -13,6 +13,7 @@ struct ExpertParameters {
   const int2* tiles;
   const int32_t* starts;
   const int32_t* order;
+  int64_t weight_stride;
 };
 
 /// The rows of a tile of sorted slots.
@@ -33,6 +34,6 @@ struct TileRows {
 /// The products of tiles of 64 rows on tensor cores: bf16 or f16, rows of `in` and of the matrices
 /// aligned to 16 bytes and k a multiple of 8.
 void multiply_tiles(const ExpertParameters& parameters, int64_t tiles, cudaStream_t stream);
-inline constexpr int kTileRows = 64;
+inline constexpr int kTileRows = static_cast<int>(kExpertTileRows);
 
 }  // namespace plimsoll::kernels

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "backend/cuda/experts_layout.h"
+#include "kernels/products/slices.h"
 #include "kernels/runtime/dispatch.h"
 
 namespace plimsoll::kernels {
@@ -32,8 +33,11 @@ struct ExpertSlots {
   int32_t* order = nullptr;   // [slots] slot of each sorted place
   int32_t* place = nullptr;   // [slots] sorted place of each slot
   int2* tiles = nullptr;      // [count_tiles()] expert (-1: none) and first sorted slot
+  bool one_size = false;      // of tiles, the largest, so that one kernel serves any batch
 
-  [[nodiscard]] int64_t tile_rows() const { return expert_tile_rows(slots, all); }
+  [[nodiscard]] int64_t tile_rows() const {
+    return one_size ? kExpertTileRows : expert_tile_rows(slots, all);
+  }
   /// Whatever the choices: those of expert e begin at starts[e] / tile_rows() + e, behind all tiles
   /// of the experts before it.
   [[nodiscard]] int64_t count_tiles() const { return slots / tile_rows() + experts; }
@@ -43,12 +47,13 @@ void sort_slots(const ExpertSlots& slots, const View& chosen, cudaStream_t strea
 
 /// out[p] = in[row(p)] * weight[expert(p)]^T for each sorted place p, summed in float: row(p) =
 /// order[p] / `slots_per_row`, or p itself when that is 0. out [slots, n], in [rows, k], weight
-/// [experts, n, k] of one type.
+/// [experts, n, k] of one type; out of that or float32.
 struct ExpertProduct {
   View out;
   View in;
   const void* weight = nullptr;
   int64_t slots_per_row = 0;
+  int64_t weight_stride = 0;  // elements from row to row of the weight; 0: k
 };
 void multiply_experts(const ExpertProduct& op, const ExpertSlots& slots, cudaStream_t stream);
 
@@ -83,6 +88,17 @@ struct CombineExperts {
 void combine_experts(const CombineExperts& op, const Choices& choices, const ExpertSlots& slots,
                      cudaStream_t stream);
 
+/// The same of one slice of the inputs of the second product, in float32: `in` [slots, n] f32. What
+/// it gives joins the sums of the slices before it in their tree of pairs (model/slices.h): the sum
+/// of all lies at `waiting` behind the last.
+struct CombineSlice {
+  CombineExperts op;         // `out` [rows, n] f32: the first of the waiting sums
+  int64_t waiting_step = 0;  // floats from one of these to the next
+  int64_t slice = 0;
+};
+void combine_slice(const CombineSlice& op, const Choices& choices, const ExpertSlots& slots,
+                   cudaStream_t stream);
+
 /// A matrix of each expert, [experts, n, k] of the type of rows, or quantised.
 struct ExpertStack {
   const void* data = nullptr;
@@ -104,8 +120,15 @@ struct Experts {
   bool adds_inputs = true;         // of choices past the experts
   std::byte* workspace = nullptr;  // experts_layout(...).bytes, aligned to 256
   std::byte* rewritten = nullptr;  // rewritten_experts_bytes(...)
-  bool one_arrangement = false;    // quantised: a row has the same bits in any batch
+  bool one_arrangement = false;    // a row has the same bits in any batch
+  /// Of a second product that is made of slices: `out` is left alone, the sum of them is
+  /// sum_of_experts(). backend::cuda::SlicedExpertsLayout.
+  int64_t down_slices = 0;
+  float* downs = nullptr;
+  float* waiting = nullptr;
 };
 void experts(const Experts& op, cudaStream_t stream);
+/// Where experts() has left the sum of slices, as one slice of a rank's.
+SliceSums sum_of_experts(const Experts& op);
 
 }  // namespace plimsoll::kernels

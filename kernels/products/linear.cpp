@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <stdexcept>
 
+#include "backend/cuda/slices.h"
 #include "kernels/products/product.h"
 #include "kernels/runtime/cuda_error.h"
+#include "kernels/runtime/operands.h"
+#include "model/slices.h"
 
 namespace plimsoll::kernels {
 
@@ -20,8 +24,11 @@ constexpr size_t kWeights = 8;  // of one shape, taken in turn so that no cache 
 
 constexpr size_t kFp8Alignment = 16;
 
-/// Rows for which `Pinning::single` asks the heuristic; few rows pay a little for it.
-constexpr int64_t kPinnedRows = 256;
+/// Rows and columns for which `Pinning::single` asks the heuristic, whatever there are; few pay a
+/// little for it.
+constexpr int64_t kPinnedRows = 256, kPinnedColumns = 4096;
+/// Of columns, what an algorithm must do besides: a rank may have few, or odd ones.
+constexpr std::array<int64_t, 4> kPinnedWidths{64, 96, 1000, kPinnedColumns};
 
 bool has_type(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
@@ -44,11 +51,6 @@ cublasLtEpilogue_t epilogue_of(bool bias, Activation activation) {
   }
 }
 
-View rows_of(const backend::Weight& weight) {
-  const int64_t k = weight.spec->columns();
-  return {weight.data, weight.dtype, weight.spec->rows(), k, k};
-}
-
 }  // namespace
 
 size_t row_bucket(int64_t rows) {
@@ -62,6 +64,10 @@ size_t common_alignment(const View& view) {
   size_t alignment = 256;
   while ((address | step) % alignment != 0) alignment /= 2;
   return alignment;
+}
+
+bool lies_well(const View& view) {
+  return common_alignment(view) >= backend::cuda::kPinnedAlignment;
 }
 
 Products::Products(Pinning pinning, cudaStream_t stream)
@@ -93,31 +99,69 @@ std::optional<Fused> Products::run(const View& out, const View& in, const backen
   Fused fused;
   fused.bias = bias && bias.dtype == out.dtype;
   fused.activation = in_epilogue(activation, out.dtype) && (fused.bias || !bias);
+  const View matrix = rows_of(weight);
+  const bool single = pinning_ == Pinning::single;
+  if (single && !(lies_well(in) && lies_well(matrix) && lies_well(out))) return std::nullopt;
+  const auto alignment = [&](size_t found) {
+    return single ? backend::cuda::kPinnedAlignment : found;
+  };
   const Key key{
-      .n = weight.spec->rows(),
-      .k = weight.spec->columns(),
+      .n = single ? 0 : matrix.rows,
+      .k = matrix.columns,
       .in = in.dtype,
       .out = out.dtype,
       .epilogue = epilogue_of(fused.bias, fused.activation ? activation : Activation::none),
-      .in_alignment = std::min(common_alignment(in), common_alignment(rows_of(weight))),
-      .out_alignment = common_alignment(out),
-      .alike = among_ranks_ && weight.spec->ranks == 1};
-  Product& product = find(key);
+      .in_alignment = alignment(std::min(common_alignment(in), common_alignment(matrix))),
+      .out_alignment = alignment(common_alignment(out)),
+      .alike = !single && among_ranks_ && weight.spec->ranks == 1};
   const Call call{.weight = weight.data,
                   .in = in.data,
                   .out = out.data,
                   .bias = fused.bias ? bias.data : nullptr,
                   .rows = in.rows,
+                  .columns = matrix.rows,
+                  .weight_stride = matrix.stride,
                   .in_stride = in.stride,
                   .out_stride = out.stride};
+  if (!launch_chosen(find(key), call)) return std::nullopt;
+  return fused;
+}
+
+bool Products::launch_chosen(Product& product, const Call& call) {
   const Algorithm* algorithm = look_up(product, call);
-  if (algorithm == nullptr) return std::nullopt;
+  if (algorithm == nullptr) return false;
   const cublasStatus_t status = launch(product, *algorithm, call);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
-    return std::nullopt;  // refused before anything was launched
+    return false;  // refused before anything was launched
   }
   check(status, "cublasLtMatmul");
-  return fused;
+  return true;
+}
+
+bool Products::run_slices(const SlicedProduct& op) {
+  if (pinning_ != Pinning::single) throw std::logic_error("products: slices of free order");
+  const int64_t k = op.in.columns / op.slices;
+  const size_t bytes = static_cast<size_t>(k) * dtype_size(op.in.dtype);
+  if (op.in.dtype != op.weight.dtype || !has_type(op.in.dtype) ||
+      bytes % backend::cuda::kPinnedAlignment != 0 || !lies_well(op.in) || !lies_well(op.weight)) {
+    return false;
+  }
+  const Key key{.n = 0,
+                .k = k,
+                .in = op.in.dtype,
+                .out = DType::f32,
+                .in_alignment = backend::cuda::kPinnedAlignment,
+                .out_alignment = backend::cuda::kPinnedAlignment,
+                .sliced = true};
+  return launch_chosen(find(key), {.weight = op.weight.data,
+                                   .in = op.in.data,
+                                   .out = op.out,
+                                   .rows = op.in.rows,
+                                   .columns = op.weight.rows,
+                                   .weight_stride = op.weight.stride,
+                                   .in_stride = op.in.stride,
+                                   .out_stride = op.out_stride,
+                                   .slices = op.slices});
 }
 
 bool Products::run_scaled(const ScaledProduct& op) {
@@ -142,6 +186,8 @@ bool Products::run_scaled(const ScaledProduct& op) {
                   .weight_scales = op.weight_scales,
                   .in_scales = op.in_scales,
                   .rows = op.out.rows,
+                  .columns = n,
+                  .weight_stride = op.k,
                   .in_stride = op.k,
                   .out_stride = op.out.stride};
   const Algorithm* algorithm = look_up(product, call);
@@ -155,7 +201,7 @@ const Products::Algorithm* Products::look_up(Product& product, const Call& call)
       std::ranges::find(product.weights, call.weight) == product.weights.end()) {
     product.weights.push_back(call.weight);
   }
-  if (pinning_ == Pinning::single) return pin(product, call);
+  if (pinning_ == Pinning::single && product.key.scaling == Scaling::none) return pin(product);
   const size_t bucket = row_bucket(call.rows);
   if (product.best[bucket]) return &*product.best[bucket];
   if (product.first[bucket]) return &*product.first[bucket];
@@ -169,17 +215,30 @@ const Products::Algorithm* Products::look_up(Product& product, const Call& call)
   return nullptr;
 }
 
-// Algorithms that do every row count from one to the largest bucket.
-const Products::Algorithm* Products::pin(Product& product, const Call& call) {
+// Algorithms that do every row count from one to the largest bucket, and columns of all widths.
+const Products::Algorithm* Products::pin(Product& product) {
   if (!product.pinned.empty()) return &product.pinned.front();
   if (sealed_ || product.asked) return nullptr;
   product.asked = true;
-  Call usual = call;
-  usual.rows = kPinnedRows;
+  const int64_t slices = product.key.sliced ? model::kMostSlices : 1;
+  const Call usual{.rows = kPinnedRows,
+                   .columns = kPinnedColumns,
+                   .weight_stride = slices * product.key.k,
+                   .in_stride = slices * product.key.k,
+                   .out_stride = kPinnedColumns,
+                   .slices = slices};
   for (const Algorithm& candidate : candidates(product, usual)) {
-    const auto does = [&](int64_t rows) { return works(product, candidate, call, rows); };
+    const auto does = [&](int64_t rows) { return works(product, candidate, usual, rows); };
+    const auto does_columns = [&](int64_t columns) {
+      Call call = usual;
+      call.columns = columns;
+      return works(product, candidate, call, kPinnedRows);
+    };
     const bool odd_ones = does(1) && does(2) && does(3) && does(7) && does(kPinnedRows - 1);
-    if (!odd_ones || !std::ranges::all_of(kRowBuckets, does)) continue;
+    if (!odd_ones || !std::ranges::all_of(kRowBuckets, does) ||
+        !std::ranges::all_of(kPinnedWidths, does_columns)) {
+      continue;
+    }
     product.pinned.push_back(candidate);
   }
   return product.pinned.empty() ? nullptr : &product.pinned.front();
@@ -194,7 +253,7 @@ std::vector<std::string> Products::refused() const {
                               : std::ranges::any_of(product->hopeless, std::identity());
     if (hopeless)
       names.push_back(
-          product_name(product->key.in, product->key.in, product->key.n, product->key.k));
+          product_name(product->key.in, product->key.in, product->columns, product->key.k));
   }
   return names;
 }

@@ -31,6 +31,9 @@ size_t row_bucket(int64_t rows);
 /// Largest power of two up to 256 that divides the address and the bytes from row to row.
 size_t common_alignment(const backend::View& view);
 
+/// Whether it is aligned as `Pinning::single` wants all operands.
+bool lies_well(const backend::View& view);
+
 /// The part of linear()'s work that a product did besides multiplying.
 struct Fused {
   bool bias = false;
@@ -39,7 +42,10 @@ struct Fused {
 
 enum class Pinning : uint8_t {
   by_rows,  // the fastest algorithm for each row count
-  single,   // one algorithm for all row counts, which gave a row the same bits in any batch
+  /// One algorithm for all row and column counts of a depth, which gave an element the same bits in
+  /// any batch and beside any columns. It is asked for and tried on operands that depend on nothing
+  /// else, so that ranks of any width choose alike.
+  single,
 };
 
 /// What numbers of float8 are multiplied by.
@@ -59,6 +65,15 @@ struct ScaledProduct {
   const float* weight_scales = nullptr;
   Scaling scaling = Scaling::outer;
   const void* bias = nullptr;  // of out's type, where it has 16 bits; or none
+};
+
+/// Products side by side of equal slices of the inputs: each a float32 matrix.
+struct SlicedProduct {
+  backend::View in;      // [T, slices k]
+  backend::View weight;  // [n, slices k], of in's type
+  float* out = nullptr;  // [slices][T, out_stride], aligned to 16 bytes
+  int64_t out_stride = 0;
+  int64_t slices = 1;
 };
 
 /// "product of bfloat16 with a bfloat16 matrix [4096, 14336]".
@@ -87,13 +102,18 @@ class Products {
                                          const backend::Weight& weight, const backend::Weight& bias,
                                          model::Activation activation);
 
+  /// out of slice s = in's slice s * weight's slice s^T. Of `Pinning::single`. False: as no result
+  /// of run().
+  [[nodiscard]] bool run_slices(const SlicedProduct& op);
+
   /// out = (in * in_scales) * (weight * weight_scales)^T + bias. False: cuBLASLt has no algorithm
   /// for it that had run before the seal, or is older than 12.9; nothing was done.
   [[nodiscard]] bool run_scaled(const ScaledProduct& op);
 
   /// Tries the candidates of every product that has run, in `scratch` (of the device, at rest). By
   /// rows: by the clock, for all row counts up to `rows` or the most that it ran with. Single: by
-  /// the bits of rows alone and among up to 2,048; algorithms that do not keep them are dropped.
+  /// the bits of rows alone and among up to 2,048, and of columns alone and among up to 4,096, of
+  /// random numbers; algorithms that do not keep them are dropped.
   /// Scaled products keep the heuristic's first, which who calls them tries as a whole. Until then
   /// products run the heuristic's first.
   void tune(std::span<std::byte> scratch, int64_t rows);
@@ -111,17 +131,20 @@ class Products {
   struct KeyLess;
   struct Call;
   struct Trial;
+  struct PinTrial;
 
   Product& find(const Key& key);
   const Algorithm* look_up(Product& product, const Call& call);
-  const Algorithm* pin(Product& product, const Call& call);
+  const Algorithm* pin(Product& product);
   void time_candidates(Product& product, size_t bucket, const Trial& trial);
   void prove(Product& product, std::span<std::byte> scratch);
-  bool keeps_bits(Product& product, const Algorithm& algorithm, const Trial& trial);
+  bool keeps_bits(Product& product, const Algorithm& algorithm, const PinTrial& trial);
   std::vector<Algorithm> candidates(Product& product, const Call& call) const;
   bool works(Product& product, const Algorithm& algorithm, Call call, int64_t rows) const;
   double time(Product& product, const Algorithm& algorithm, Call call);
   cublasStatus_t launch(Product& product, const Algorithm& algorithm, const Call& call) const;
+  /// Runs what was chosen; false where there is nothing or it was refused before anything ran.
+  bool launch_chosen(Product& product, const Call& call);
 
   const CublasLt& lt_;
   Pinning pinning_;

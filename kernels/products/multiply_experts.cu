@@ -2,6 +2,7 @@
 // shared memory.
 #include "kernels/products/expert_tiles.h"
 #include "kernels/products/few_rows.h"
+#include "kernels/runtime/store_as.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -19,8 +20,8 @@ template <typename T, int N, int M>
 __device__ void multiply_few(const ExpertParameters& p, int expert, const TileRows<T>& rows) {
   const int64_t k = p.in.columns;
   const int64_t first_column = int64_t{blockIdx.x} * kFewColumns;
-  const T* matrix = static_cast<const T*>(p.weight) + expert * p.out.columns * k;
-  FewColumns<T, N> columns(matrix, k, p.out.columns, first_column, k);
+  const T* matrix = static_cast<const T*>(p.weight) + expert * p.out.columns * p.weight_stride;
+  FewColumns<T, N> columns(matrix, p.weight_stride, p.out.columns, first_column, k);
   const T* pointers[M];
 #pragma unroll
   for (int m = 0; m < M; ++m) pointers[m] = rows.at(min(m, rows.count - 1));
@@ -31,7 +32,7 @@ __device__ void multiply_few(const ExpertParameters& p, int expert, const TileRo
   const int row = result / kFewColumns;
   const int64_t column = first_column + result % kFewColumns;
   if (row >= min(M, rows.count) || column >= p.out.columns) return;
-  static_cast<T*>(p.out.data)[(rows.first + row) * p.out.stride + column] = from_float<T>(sum);
+  store_as(p.out, rows.first + row, column, sum);
 }
 
 /// Grid [columns / 4, tiles of 8 rows]: bound by reading the matrices.
@@ -91,11 +92,11 @@ __global__ void __launch_bounds__(kThreads) multiply_kernel(ExpertParameters p) 
   const int64_t depth = p.in.columns;
   const int64_t first_column = int64_t{blockIdx.x} * kColumns;
   const T* weight =
-      static_cast<const T*>(p.weight) + (tile.x * p.out.columns + first_column) * depth;
+      static_cast<const T*>(p.weight) + (tile.x * p.out.columns + first_column) * p.weight_stride;
   const auto columns = static_cast<int>(min(int64_t{kColumns}, p.out.columns - first_column));
   const auto in_row = [&](int i) -> const T* { return i < count ? rows.at(i) : nullptr; };
   const auto weight_row = [&](int i) -> const T* {
-    return i < columns ? weight + i * depth : nullptr;
+    return i < columns ? weight + i * p.weight_stride : nullptr;
   };
   float* a = shared_array<float>();
   float* b = a + kDepth * kRowPitch;
@@ -125,11 +126,15 @@ __global__ void __launch_bounds__(kThreads) multiply_kernel(ExpertParameters p) 
   for (int i = 0; i < kOwnRows; ++i) {
     const int row = y + i * kSide;
     if (row >= count) continue;
-    T* to = static_cast<T*>(p.out.data) + (tile.y + row) * p.out.stride + first_column;
 #pragma unroll
     for (int j = 0; j < kOwnColumns; ++j)
-      if (x + j * kSide < columns) to[x + j * kSide] = from_float<T>(sums[i][j]);
+      if (x + j * kSide < columns)
+        store_as(p.out, tile.y + row, first_column + x + j * kSide, sums[i][j]);
   }
+}
+
+int64_t stride_of(const ExpertProduct& op) {
+  return op.weight_stride > 0 ? op.weight_stride : op.in.columns;
 }
 
 template <typename T, int N>
@@ -143,8 +148,8 @@ void launch_multiply(const ExpertProduct& op, const ExpertSlots& slots, cudaStre
                                          : kDepth * (kManyRows + kColumns + 2)) *
                                     sizeof(float),
                     .stream = stream};
-  const ExpertParameters parameters{op.out,      op.in,        op.weight,  op.slots_per_row,
-                                    slots.tiles, slots.starts, slots.order};
+  const ExpertParameters parameters{op.out,      op.in,        op.weight,   op.slots_per_row,
+                                    slots.tiles, slots.starts, slots.order, stride_of(op)};
   const bool has_tensor_cores = sizeof(T) == 2 && N > 1;
   if (few)
     launch(grid, "multiply_experts", multiply_few_kernel<T, N>, parameters);
@@ -157,10 +162,10 @@ void launch_multiply(const ExpertProduct& op, const ExpertSlots& slots, cudaStre
 }  // namespace
 
 void multiply_experts(const ExpertProduct& op, const ExpertSlots& slots, cudaStream_t stream) {
-  if (op.in.dtype != op.out.dtype)
+  if (op.in.dtype != op.out.dtype && op.out.dtype != DType::f32)
     throw std::logic_error("multiply_experts: in and out differ in type");
   const View weight{const_cast<void*>(op.weight), op.in.dtype, op.out.columns, op.in.columns,
-                    op.in.columns};
+                    stride_of(op)};
   if (slots.slots == 0) return;
   with_activation_type(op.in.dtype, [&](auto type) {
     using T = typename decltype(type)::type;

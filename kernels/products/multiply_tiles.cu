@@ -2,6 +2,7 @@
 #include "kernels/products/expert_tiles.h"
 #include "kernels/products/mma.h"
 #include "kernels/runtime/launch.h"
+#include "kernels/runtime/store_as.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -28,7 +29,8 @@ struct Mover {
   int64_t depth;
   uint4 held[kLoads];
 
-  __device__ Mover(const TileRows<T>& rows, const T* matrix, int64_t k, int columns) : depth(k) {
+  __device__ Mover(const TileRows<T>& rows, const T* matrix, int64_t stride, int64_t k, int columns)
+      : depth(k) {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       const int piece = static_cast<int>(threadIdx.x) + i * kThreads;
@@ -38,7 +40,7 @@ struct Mover {
       if (row < kTileRows) {
         if (row < rows.count) from[i] = rows.at(row) + column;
       } else if (row - kTileRows < columns) {
-        from[i] = matrix + (row - kTileRows) * k + column;
+        from[i] = matrix + (row - kTileRows) * stride + column;
       }
       to[i] = row * kPitch + column / 2;
     }
@@ -97,12 +99,13 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles_kernel(ExpertParamete
   const int64_t depth = p.in.columns;
   const int64_t column = int64_t{blockIdx.x} * kColumns;
   const auto columns = static_cast<int>(min(int64_t{kColumns}, p.out.columns - column));
-  const T* matrix = static_cast<const T*>(p.weight) + (tile.x * p.out.columns + column) * depth;
+  const T* matrix =
+      static_cast<const T*>(p.weight) + (tile.x * p.out.columns + column) * p.weight_stride;
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int first_row = warp / kWarpColumns * kWarpSide;
   const int first_column = warp % kWarpColumns * kWarpSide;
   Pair* stages = shared_array<Pair>();
-  Mover<T> mover(rows, matrix, depth, columns);
+  Mover<T> mover(rows, matrix, p.weight_stride, depth, columns);
   float sums[2][4][4] = {};
   mover.load(0);
   int now = 0;
@@ -125,8 +128,7 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles_kernel(ExpertParamete
         const int row = first_row + 16 * i + lane / 4 + part / 2 * 8;
         const int at = first_column + 8 * j + lane % 4 * 2 + part % 2;
         if (row >= rows.count || at >= columns) continue;
-        static_cast<T*>(p.out.data)[(rows.first + row) * p.out.stride + column + at] =
-            from_float<T>(sums[i][j][part]);
+        store_as(p.out, rows.first + row, column + at, sums[i][j][part]);
       }
 }
 

@@ -30,7 +30,7 @@ inline constexpr size_t kScalesSince = 120900;
 
 /// What a choice depends on, besides rows.
 struct Products::Key {
-  int64_t n = 0;
+  int64_t n = 0;  // 0: of any, chosen by kPinnedColumns
   int64_t k = 0;
   DType in = DType::bf16;
   DType out = DType::bf16;
@@ -38,7 +38,8 @@ struct Products::Key {
   size_t in_alignment = 0;   // bytes; of weight and in
   size_t out_alignment = 0;  // bytes
   Scaling scaling = Scaling::none;
-  bool alike = false;  // each of several ranks has all of it: what they choose must be alike
+  bool alike = false;   // each of several ranks has all of it: what they choose must be alike
+  bool sliced = false;  // several side by side: Products::run_slices
   bool operator==(const Key&) const = default;
 };
 
@@ -56,15 +57,18 @@ struct Products::Call {
   const float* weight_scales = nullptr;
   const float* in_scales = nullptr;
   int64_t rows = 0;
-  int64_t in_stride = 0;   // elements
-  int64_t out_stride = 0;  // elements
+  int64_t columns = 0;        // of the result
+  int64_t weight_stride = 0;  // elements
+  int64_t in_stride = 0;      // elements
+  int64_t out_stride = 0;     // elements
+  int64_t slices = 1;         // of a sliced product; their results lie one behind the other
 };
 
 /// Column-major, as cuBLASLt reads: D [n, T] = A [k, n]^T * B [k, T].
 struct Products::Product {
   Product(const CublasLt& table, const Key& of) : lt(table), key(of) {
     const cudaDataType_t in = data_type(key.in), out = data_type(key.out);
-    const auto n = static_cast<uint64_t>(key.n), k = static_cast<uint64_t>(key.k);
+    const auto k = static_cast<uint64_t>(key.k);
     // Float32 products are float32 products: never TF32.
     check(lt.create_description(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
           "cublasLtMatmulDescCreate");
@@ -78,9 +82,9 @@ struct Products::Product {
       set(static_cast<cublasLtMatmulDescAttributes_t>(kScaleModeA), mode);
       set(static_cast<cublasLtMatmulDescAttributes_t>(kScaleModeB), mode);
     }
-    check(lt.create_layout(&a, in, k, n, key.k), "cublasLtMatrixLayoutCreate");
+    check(lt.create_layout(&a, in, k, 1, key.k), "cublasLtMatrixLayoutCreate");
     check(lt.create_layout(&b, in, k, 1, key.k), "cublasLtMatrixLayoutCreate");
-    check(lt.create_layout(&d, out, n, 1, key.n), "cublasLtMatrixLayoutCreate");
+    check(lt.create_layout(&d, out, 1, 1, 1), "cublasLtMatrixLayoutCreate");
   }
   ~Product() {
     lt.destroy_layout(d);
@@ -102,12 +106,26 @@ struct Products::Product {
           "cublasLtMatrixLayoutSetAttribute");
   }
 
+  void set_slices(cublasLtMatrixLayout_t layout, int64_t slices, int64_t step) {
+    set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(slices));
+    set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, step);
+  }
+
   /// Describes a call's operands to the library.
   void describe(const Call& call) {
+    columns = call.columns;
+    set(a, CUBLASLT_MATRIX_LAYOUT_COLS, static_cast<uint64_t>(call.columns));
+    set(a, CUBLASLT_MATRIX_LAYOUT_LD, call.weight_stride);
+    set(d, CUBLASLT_MATRIX_LAYOUT_ROWS, static_cast<uint64_t>(call.columns));
     set(b, CUBLASLT_MATRIX_LAYOUT_COLS, static_cast<uint64_t>(call.rows));
     set(b, CUBLASLT_MATRIX_LAYOUT_LD, call.in_stride);
     set(d, CUBLASLT_MATRIX_LAYOUT_COLS, static_cast<uint64_t>(call.rows));
     set(d, CUBLASLT_MATRIX_LAYOUT_LD, call.out_stride);
+    if (key.sliced) {
+      set_slices(a, call.slices, key.k);
+      set_slices(b, call.slices, key.k);
+      set_slices(d, call.slices, call.rows * call.out_stride);
+    }
     if (call.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
     if (key.scaling == Scaling::none) return;
     set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, call.weight_scales);
@@ -127,6 +145,7 @@ struct Products::Product {
   bool asked = false;   // for them
   bool proven = false;  // the trial was made
   int64_t most_rows = 0;
+  int64_t columns = 0;               // of the last call
   std::vector<const void*> weights;  // seen, at most kWeights
   const void* bias = nullptr;        // of the last call
 };

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
+#include "backend/cuda/slices.h"
 #include "kernels/products/product.h"
 #include "kernels/rows/random.h"
 #include "kernels/runtime/cuda_error.h"
@@ -12,8 +14,12 @@ namespace plimsoll::kernels {
 namespace {
 
 constexpr size_t kTimed = 4;  // of the heuristic's candidates
-/// Row counts over which a row must keep its bits: one, an odd few, a tile, several, many.
-constexpr std::array<int64_t, 5> kTrials{1, 7, 64, 256, 2048};
+/// Row counts over which a row must keep its bits (one, an odd few, a tile, several, many), beside
+/// few columns.
+constexpr std::array<int64_t, 5> kRowTrials{1, 7, 64, 256, 2048};
+/// Column counts over which a column must, of few rows.
+constexpr std::array<int64_t, 4> kColumnTrials{96, 256, 1000, 4096};
+constexpr int64_t kFewRows = 7, kFewColumns = 64;
 
 }  // namespace
 
@@ -63,6 +69,8 @@ void Products::time_candidates(Product& product, size_t bucket, const Trial& tri
             .out = trial.out,
             .bias = product.bias,
             .rows = std::min(kRowBuckets[bucket], product.most_rows),
+            .columns = key.n,
+            .weight_stride = key.k,
             .in_stride = key.k,
             .out_stride = key.n};
   const bool timed_here = call.rows <= trial.rows && !key.alike;
@@ -91,39 +99,105 @@ double Products::time(Product& product, const Algorithm& algorithm, Call call) {
   });
 }
 
+/// Operands for trials of bits in somebody's scratch. Nothing of them depends on a launch but how
+/// many find room.
+struct Products::PinTrial {
+  std::byte* in = nullptr;
+  std::byte* weight = nullptr;
+  std::byte* bias = nullptr;
+  std::byte* out = nullptr;
+  size_t in_row = 0;   // bytes of a row of `in`, and of the weight
+  size_t element = 0;  // of `out`
+  int64_t depth = 0;   // elements of a row, of all slices
+  int64_t slices = 1;
+  int64_t rows = 0, columns = 0;  // that find room
+
+  PinTrial(const Key& key, std::span<std::byte> scratch, cudaStream_t stream)
+      : element(dtype_size(key.out)), slices(key.sliced ? backend::cuda::kTrialSlices : 1) {
+    depth = slices * key.k;
+    in_row = static_cast<size_t>(depth) * dtype_size(key.in);
+    // A half for rows and what comes of them beside few columns, a half for columns likewise.
+    const size_t half = scratch.size() / 2 - std::min(scratch.size() / 2, kGaps);
+    const auto fitting = [&](int64_t most, int64_t others) {
+      const size_t each = in_row + (static_cast<size_t>(slices * others) + 1) * element;
+      return std::min(most, static_cast<int64_t>(half / each));
+    };
+    rows = fitting(kRowTrials.back(), kFewColumns);
+    columns = fitting(kColumnTrials.back(), kFewRows);
+    std::byte* at = scratch.data();
+    const auto take = [&](size_t bytes) {
+      return std::exchange(at, at + memory::Arena::aligned(bytes));
+    };
+    in = take(static_cast<size_t>(rows) * in_row);
+    weight = take(static_cast<size_t>(columns) * in_row);
+    bias = take(static_cast<size_t>(columns) * element);
+    out = at;
+    fill_random(in, key.in, rows * depth, 1, 1, stream);
+    fill_random(weight, key.in, columns * depth, 2, 1, stream);
+    fill_random(bias, key.out, columns, 3, 1, stream);
+  }
+  /// Whether anything can be shown.
+  [[nodiscard]] bool has_room() const {
+    return rows >= kRowTrials[2] && columns >= kColumnTrials[1];
+  }
+
+ private:
+  static constexpr size_t kGaps = 4 * memory::Arena::kAlignment;
+};
+
 void Products::prove(Product& product, std::span<std::byte> scratch) {
   product.proven = true;
-  const Trial trial(product.key, scratch, kTrials.back(), stream_);
+  const PinTrial trial(product.key, scratch, stream_);
   std::erase_if(product.pinned,
                 [&](const Algorithm& algorithm) { return !keeps_bits(product, algorithm, trial); });
 }
 
-// The first and the last row of each trial against the same row alone.
-bool Products::keeps_bits(Product& product, const Algorithm& algorithm, const Trial& trial) {
-  const Key& key = product.key;
-  const size_t in_row = static_cast<size_t>(key.k) * dtype_size(key.in);
-  const size_t out_row = static_cast<size_t>(key.n) * dtype_size(key.out);
-  std::vector<std::byte> alone(out_row), among(out_row);
-  // Row `wanted` of the product of rows [first, first + count).
-  const auto compute = [&](int64_t first, int64_t count, int64_t wanted, std::byte* to) {
-    const Call call{.weight = product.weights.front(),
-                    .in = trial.in + static_cast<size_t>(first) * in_row,
-                    .out = trial.out,
-                    .bias = product.bias,
-                    .rows = count,
-                    .in_stride = key.k,
-                    .out_stride = key.n};
-    if (launch(product, algorithm, call) != CUBLAS_STATUS_SUCCESS) return false;
-    copy_to_host(to, trial.out + static_cast<size_t>(wanted - first) * out_row, out_row, stream_);
-    check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    return true;
+// The first and the last row, and column, of each trial against the same alone or beside few.
+bool Products::keeps_bits(Product& product, const Algorithm& algorithm, const PinTrial& trial) {
+  struct Part {
+    int64_t first, count;
   };
-  for (const int64_t count : kTrials) {
-    if (count > trial.rows) return count > kTrials[1];  // nothing is shown by one row alone
+  if (!trial.has_room()) return false;
+  // The product of some rows with some columns: its element of the last slice at (row, column).
+  const auto compute = [&](const Part& rows, const Part& columns, const Part& wanted) {
+    const Call call{.weight = trial.weight + static_cast<size_t>(columns.first) * trial.in_row,
+                    .in = trial.in + static_cast<size_t>(rows.first) * trial.in_row,
+                    .out = trial.out,
+                    .bias = trial.bias + static_cast<size_t>(columns.first) * trial.element,
+                    .rows = rows.count,
+                    .columns = columns.count,
+                    .weight_stride = trial.depth,
+                    .in_stride = trial.depth,
+                    .out_stride = columns.count,
+                    .slices = trial.slices};
+    std::vector<std::byte> found(static_cast<size_t>(wanted.count) * trial.element);
+    if (launch(product, algorithm, call) != CUBLAS_STATUS_SUCCESS) found.clear();
+    const int64_t last = (trial.slices - 1) * rows.count * columns.count;
+    copy_to_host(found.data(), trial.out + static_cast<size_t>(last + wanted.first) * trial.element,
+                 found.size(), stream_);
+    check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    return found;
+  };
+  const auto keeps = [](const std::vector<std::byte>& alone, const std::vector<std::byte>& among) {
+    return !alone.empty() && alone == among;
+  };
+  const Part few{0, kFewColumns};
+  for (const int64_t count : kRowTrials) {
+    if (count > trial.rows) break;
     for (const int64_t row : {int64_t{0}, count - 1}) {
-      if (!compute(row, 1, row, alone.data()) || !compute(0, count, row, among.data()))
-        return false;
-      if (std::memcmp(alone.data(), among.data(), out_row) != 0) return false;
+      const auto alone = compute({row, 1}, few, {0, kFewColumns});
+      if (!keeps(alone, compute({0, count}, few, {row * kFewColumns, kFewColumns}))) return false;
+    }
+  }
+  for (const int64_t count : kColumnTrials) {
+    if (count > trial.columns) break;
+    // Of the last row, where the few columns lie in a narrow result and in the wide one.
+    for (const int64_t first : {int64_t{0}, (count - kFewColumns) / 8 * 8}) {
+      const auto alone =
+          compute({0, kFewRows}, {first, kFewColumns}, {(kFewRows - 1) * kFewColumns, kFewColumns});
+      const auto among =
+          compute({0, kFewRows}, {0, count}, {(kFewRows - 1) * count + first, kFewColumns});
+      if (!keeps(alone, among)) return false;
     }
   }
   return true;

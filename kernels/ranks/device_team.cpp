@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kernels/runtime/cuda_error.h"
+#include "kernels/runtime/operands.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -60,7 +61,7 @@ int blocks_of_calls(const std::vector<CudaBackend*>& ranks) {
 
 }  // namespace
 
-class DeviceTeam::End final : public backend::TensorRanks {
+class DeviceTeam::End final : public DeviceRanks {
  public:
   End(const DeviceTeam& team, int64_t rank) : team_(team), rank_(rank) {}
 
@@ -88,6 +89,20 @@ class DeviceTeam::End final : public backend::TensorRanks {
     float one = 0;
     std::memset(&one, kByte, sizeof one);
     if (found.front() != one * static_cast<float>(ranks())) fail_unheard();
+  }
+
+  bool sum_add_norm(const backend::SummedNorm& op) override {
+    return kernels::sum_add_norm({.out = op.out,
+                                  .in = op.residual,
+                                  .delta = op.delta,
+                                  .spec = op.norm,
+                                  .weight = vector_of(op.weight),
+                                  .bias = vector_of(op.bias)},
+                                 team_.areas(rank_), stream());
+  }
+
+  void sum_slices(const backend::View& out, const SliceSums& sums) override {
+    kernels::sum_slices(out, sums, team_.areas(rank_), stream());
   }
 
   void most(backend::View values) override { most_ranks(values, team_.areas(rank_), stream()); }

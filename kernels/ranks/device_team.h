@@ -11,6 +11,13 @@
 
 namespace plimsoll::kernels {
 
+/// A rank's end of a DeviceTeam.
+class DeviceRanks : public backend::TensorRanks {
+ public:
+  /// out = the sum of all ranks' slices, in one tree, rounded once (kernels/ranks/ranks.h).
+  virtual void sum_slices(const backend::View& out, const SliceSums& sums) = 0;
+};
+
 /// What one rank tells the others is enqueued in its backend's stream, and may be recorded.
 class DeviceTeam final : public backend::RankTeam {
  public:

@@ -2,113 +2,43 @@
 #include <stdexcept>
 
 #include "base/rounding.h"
-#include "kernels/ranks/ranks.h"
-#include "kernels/runtime/dispatch.h"
-#include "kernels/runtime/launch.h"
-#include "kernels/runtime/reduce.h"
+#include "kernels/products/sum_slices.cuh"
+#include "kernels/ranks/meet.cuh"
 
 namespace plimsoll::kernels {
 namespace {
 
-using backend::cuda::kMeetingBytes;
-using backend::cuda::kMostRanks;
-using backend::cuda::kRankPieceBytes;
-using backend::cuda::Meetings;
-
 constexpr int kThreads = 512;
-/// Up to here each rank reads the whole of all others'; above it a share, and then what they made
-/// of theirs. Two ranks read as much either way.
-constexpr size_t kWholeBytes = size_t{512} << 10;
 
-__device__ Meetings* meetings_of(const RankAreas& areas, int rank) {
-  return reinterpret_cast<Meetings*>(areas.area[rank]);
-}
+/// A rank's matrix, which becomes that of all.
+template <typename T, int N>
+struct InPlace {
+  Pack<T, N>* values;
 
-template <typename T>
-__device__ T* matrix_of(const RankAreas& areas, int rank, uint32_t call) {
-  return reinterpret_cast<T*>(areas.area[rank] + kMeetingBytes + (call & 1) * kRankPieceBytes);
-}
+  __device__ Pack<T, N> take(int64_t i) const { return values[i]; }
+  __device__ void store(int64_t i, const Pack<T, N>& pack) const { values[i] = pack; }
+};
 
-// All that a block wrote before is seen by who reads this (the threads of the block have met).
-__device__ void tell(uint32_t* at, uint32_t value) {
-#ifdef PLIMSOLL_EMULATION
-  *at = value;
-#else
-  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
-#endif
-}
+/// Slices of a rank, from pack `first` on; the sum of all ranks' goes elsewhere.
+struct FromSlices {
+  SliceSums sums;
+  SumRows to;
+  int64_t first;
 
-__device__ uint32_t hear(const uint32_t* at) {
-#ifdef PLIMSOLL_EMULATION
-  emulation::let_others_run();
-  return *at;
-#else
-  uint32_t value;
-  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
-  return value;
-#endif
-}
-
-/// The number of the call that begins: the same on all ranks, which make the same calls.
-__device__ uint32_t begin(const RankAreas& areas) {
-  return *static_cast<volatile uint32_t*>(&meetings_of(areas, areas.rank)->calls) + 1;
-}
-
-/// Blocks of this number have come here on all ranks.
-__device__ void meet(const RankAreas& areas, int point, uint32_t call) {
-  __syncthreads();
-  const int other = static_cast<int>(threadIdx.x);
-  if (other < areas.ranks)
-    tell(&meetings_of(areas, other)->arrived[point][blockIdx.x][areas.rank], call);
-  __syncwarp();
-  if (other < areas.ranks) {
-    const uint32_t* came = &meetings_of(areas, areas.rank)->arrived[point][blockIdx.x][other];
-    // Another rank may be in the next call already.
-    for (int turn = 1; static_cast<int32_t>(hear(came) - call) < 0; ++turn)
-      if (turn % 256 == 16 && *static_cast<const volatile int*>(areas.given_up) != 0) break;
+  __device__ Pack<float, kSlicePack> take(int64_t i) const {
+    return sum_of_slices(sums, first + i);
   }
-  __syncthreads();
-}
-
-/// The last block of a call ends it.
-__device__ void end(const RankAreas& areas, uint32_t call) {
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  Meetings* own = meetings_of(areas, areas.rank);
-  __threadfence();
-  if (atomicAdd(&own->ended, 1u) != gridDim.x - 1) return;
-  own->ended = 0;
-  own->calls = call;
-}
-
-/// (0 + 1) + (2 + 3), where + is `join`: place i of all ranks' matrices.
-template <typename T, int N, typename Join>
-__device__ Pack<T, N> join_all(const RankAreas& areas, uint32_t call, int64_t i, Join join) {
-  Pack<T, N> all[kMostRanks];
-  for (int rank = 0; rank < kMostRanks; ++rank) {
-    if (rank < areas.ranks) all[rank] = matrix_of<Pack<T, N>>(areas, rank, call)[i];
+  __device__ void store(int64_t i, const Pack<float, kSlicePack>& pack) const {
+    to(first + i, pack);
   }
-  Pack<T, N> result;
-  for (int j = 0; j < N; ++j) {
-    float sums[kMostRanks];
-    for (int rank = 0; rank < kMostRanks; ++rank)
-      sums[rank] = rank < areas.ranks ? all[rank].at(j) : 0.f;
-    for (int step = 1; step < kMostRanks; step *= 2) {
-      if (step >= areas.ranks) break;
-      for (int to = 0; to + step < kMostRanks; to += 2 * step)
-        sums[to] = join(sums[to], sums[to + step]);
-    }
-    result.set(j, sums[0]);
-  }
-  return result;
-}
+};
 
 /// `values` of `count` packs are cut into `shares` (1, or one for each rank) of `share` packs. A
 /// block has the same places of every share, so what it reads the blocks of its number have
 /// written.
-template <typename T, int N, typename Join>
+template <typename T, int N, typename Join, typename Values>
 __global__ void __launch_bounds__(kThreads)
-    join_kernel(Pack<T, N>* values, int64_t count, int64_t share, int shares,
+    join_kernel(const __grid_constant__ Values values, int64_t count, int64_t share, int shares,
                 const __grid_constant__ RankAreas areas) {
   wait_for_previous();
   const uint32_t call = begin(areas);
@@ -117,12 +47,12 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   for (int s = 0; s < shares; ++s)
     for (int64_t i = first; i < share && s * share + i < count; i += stride)
-      mine[s * share + i] = values[s * share + i];
+      mine[s * share + i] = values.take(s * share + i);
   meet(areas, 0, call);
   const int64_t own = shares == 1 ? 0 : areas.rank * share;
   for (int64_t i = first; i < share && own + i < count; i += stride) {
     const Pack<T, N> sum = join_all<T, N>(areas, call, own + i, Join{});
-    values[own + i] = sum;
+    values.store(own + i, sum);
     if (shares > 1) mine[own + i] = sum;  // nobody else reads its places of this share
   }
   if (shares > 1) {
@@ -131,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
       if (s == areas.rank) continue;
       const Pack<T, N>* theirs = matrix_of<Pack<T, N>>(areas, s, call);
       for (int64_t i = first; i < share && s * share + i < count; i += stride)
-        values[s * share + i] = theirs[s * share + i];
+        values.store(s * share + i, theirs[s * share + i]);
     }
   }
   end(areas, call);
@@ -180,7 +110,26 @@ void require(const View& view) {
     throw std::logic_error("ranks share a matrix with gaps between its rows");
 }
 
-/// Made in a tree of pairs by `Join`.
+/// Made in a tree of pairs by `Join`, of `all` packs; values_at(first) are those from one on.
+template <typename T, int N, typename Join, typename ValuesAt>
+void join_packs(const char* name, int64_t all, const RankAreas& areas, cudaStream_t stream,
+                const ValuesAt& values_at) {
+  using P = Pack<T, N>;
+  constexpr auto kMost = static_cast<int64_t>(kRankPieceBytes / sizeof(P));
+  for (int64_t at = 0; at < all; at += kMost) {
+    const int64_t count = std::min(kMost, all - at);
+    const bool whole = areas.ranks == 2 || static_cast<size_t>(count) * sizeof(P) <= kWholeBytes;
+    const int shares = whole ? 1 : areas.ranks;
+    const int64_t share = divide_up<int64_t>(count, shares);
+    const auto values = values_at(at);
+    launch({.grid = dim3(blocks_for(divide_up<int64_t>(share, kThreads), areas)),
+            .block = dim3(kThreads),
+            .stream = stream},
+           name, join_kernel<T, N, Join, std::remove_const_t<decltype(values)>>, values, count,
+           share, shares, areas);
+  }
+}
+
 template <typename Join>
 void join_ranks(const char* name, const View& values, const RankAreas& areas, cudaStream_t stream) {
   require(values);
@@ -189,21 +138,10 @@ void join_ranks(const char* name, const View& values, const RankAreas& areas, cu
     with_pack_size<T>(
         [&](auto n) {
           constexpr int kN = decltype(n)::value;
-          using P = Pack<T, kN>;
-          constexpr auto kMost = static_cast<int64_t>(kRankPieceBytes / sizeof(P));
-          const int64_t all = values.rows * values.columns / kN;
-          for (int64_t at = 0; at < all; at += kMost) {
-            const int64_t count = std::min(kMost, all - at);
-            const bool whole =
-                areas.ranks == 2 || static_cast<size_t>(count) * sizeof(P) <= kWholeBytes;
-            const int shares = whole ? 1 : areas.ranks;
-            const int64_t share = divide_up<int64_t>(count, shares);
-            launch({.grid = dim3(blocks_for(divide_up<int64_t>(share, kThreads), areas)),
-                    .block = dim3(kThreads),
-                    .stream = stream},
-                   name, join_kernel<T, kN, Join>, static_cast<P*>(values.data) + at, count, share,
-                   shares, areas);
-          }
+          join_packs<T, kN, Join>(
+              name, values.rows * values.columns / kN, areas, stream, [&](int64_t first) {
+                return InPlace<T, kN>{static_cast<Pack<T, kN>*>(values.data) + first};
+              });
         },
         values);
   });
@@ -213,6 +151,16 @@ void join_ranks(const char* name, const View& values, const RankAreas& areas, cu
 
 void sum_ranks(const View& values, const RankAreas& areas, cudaStream_t stream) {
   join_ranks<Add>("sum_ranks", values, areas, stream);
+}
+
+void sum_slices(const View& out, const SliceSums& sums, const RankAreas& areas,
+                cudaStream_t stream) {
+  const SumRows to = sum_rows(out, sums);
+  const int64_t packs = sums.rows * sums.stride / kSlicePack;
+  join_packs<float, kSlicePack, Add>("sum_slices of ranks", packs, areas, stream,
+                                     [&](int64_t first) {
+                                       return FromSlices{sums, to, first};
+                                     });
 }
 
 void most_ranks(const View& values, const RankAreas& areas, cudaStream_t stream) {

@@ -10,6 +10,8 @@
 
 #include "backend/cuda/rank_area.h"
 #include "backend/operands.h"
+#include "kernels/products/slices.h"
+#include "kernels/rows/rows.h"
 
 namespace plimsoll::kernels {
 
@@ -28,6 +30,16 @@ struct RankAreas {
 /// values = the sum over all ranks, in float32, in a tree of pairs, rounded once. Rows without
 /// gaps.
 void sum_ranks(const backend::View& values, const RankAreas& areas, cudaStream_t stream);
+
+/// out = the sum of all ranks' slices in one tree of pairs, rounded once: of the ranks' own sums
+/// (kernels/products/slices.h), a tree likewise. What lies behind the last column of the sums is
+/// written by nobody, and read.
+void sum_slices(const backend::View& out, const SliceSums& sums, const RankAreas& areas,
+                cudaStream_t stream);
+
+/// op.delta summed as by sum_ranks(), then norm() of it as one kernel, of the same bits. False: it
+/// is too large for that, and nothing was done. Loads the kernel either way.
+bool sum_add_norm(const NormOp& op, const RankAreas& areas, cudaStream_t stream);
 
 /// values = the largest of all ranks', element by element.
 void most_ranks(const backend::View& values, const RankAreas& areas, cudaStream_t stream);

@@ -1,72 +1,18 @@
-#include <algorithm>
-
-#include "kernels/rows/rows.h"
-#include "kernels/runtime/launch.h"
-#include "kernels/runtime/reduce.h"
+#include "kernels/rows/norm_row.cuh"
 
 namespace plimsoll::kernels {
 namespace {
 
-constexpr int kMaxNormThreads = 1024;
-constexpr size_t kReduceBytes = 32 * sizeof(float);
-
-/// A block per row, which it reads once: it lies in shared memory between the passes.
+/// A block per row, which it reads once.
 template <typename T, int N>
 __global__ void __launch_bounds__(kMaxNormThreads) norm_kernel(NormOp op) {
   wait_for_previous();
   start_next();
-  float* reduce = shared_array<float>();
-  T* row = shared_array<T>(kReduceBytes);
   const int64_t t = blockIdx.x;
-  T* in = static_cast<T*>(op.in.data) + t * op.in.stride;
-  const int64_t width = op.in.columns;
-  const int64_t first = int64_t{threadIdx.x} * N;
-  const int64_t step = int64_t{blockDim.x} * N;
-
-  float sum = 0;
-  float squares = 0;
-  for (int64_t i = first; i < width; i += step) {
-    Pack<T, N> x = load_pack<T, N>(in + i);
-    if (op.delta.data != nullptr) {
-      const T* delta = static_cast<const T*>(op.delta.data) + t * op.delta.stride;
-      const Pack<T, N> d = load_pack<T, N>(delta + i);
-      for (int j = 0; j < N; ++j) x.set(j, x.at(j) + d.at(j));
-      store_pack(in + i, x);
-    }
-    for (int j = 0; j < N; ++j) {
-      sum += x.at(j);
-      squares += x.at(j) * x.at(j);
-    }
-    store_pack(row + i, x);
-  }
-  float mean = 0;
-  if (op.spec.kind == model::NormKind::layer) {
-    mean = block_reduce(sum, 0.f, reduce, Add{}) / static_cast<float>(width);
-    squares = 0;
-    for (int64_t i = first; i < width; i += step) {
-      const Pack<T, N> x = load_pack<T, N>(row + i);
-      for (int j = 0; j < N; ++j) squares += (x.at(j) - mean) * (x.at(j) - mean);
-    }
-  }
-  squares = block_reduce(squares, 0.f, reduce, Add{});
-  const float factor = 1.f / sqrtf(squares / static_cast<float>(width) + op.spec.epsilon);
-  T* out = static_cast<T*>(op.out.data) + t * op.out.stride;
-  const int64_t weights = t % op.turns * width;
-  for (int64_t i = first; i < width; i += step) {
-    Pack<T, N> x = load_pack<T, N>(row + i);
-    for (int j = 0; j < N; ++j) {
-      float y = (x.at(j) - mean) * factor;
-      if (op.weight.present()) y *= op.weight.at(weights + i + j) + op.spec.weight_offset;
-      x.set(j, op.bias.present() ? y + op.bias.at(i + j) : y);
-    }
-    store_pack(out + i, x);
-  }
-}
-
-/// The same for all rows, so that rows do not know of each other.
-unsigned threads_for(int64_t packs) {
-  return static_cast<unsigned>(
-      std::clamp<int64_t>(divide_up<int64_t>(packs, 32) * 32, 32, kMaxNormThreads));
+  norm_row<T, N>(op, t, [&](int64_t i) {
+    if (op.delta.data == nullptr) return load_pack<T, N>(row_at<T>(op.in, t) + i);
+    return add_to_row<T, N>(op, t, i, load_pack<T, N>(row_at<T>(op.delta, t) + i));
+  });
 }
 
 }  // namespace
@@ -84,8 +30,8 @@ void norm(const NormOp& op, cudaStream_t stream) {
         [&](auto n) {
           constexpr int kN = decltype(n)::value;
           launch({.grid = dim3(static_cast<unsigned>(op.in.rows)),
-                  .block = dim3(threads_for(op.in.columns / kN)),
-                  .shared_bytes = kReduceBytes + row_bytes,
+                  .block = dim3(norm_threads(op.in.columns / kN)),
+                  .shared_bytes = kNormReduceBytes + row_bytes,
                   .stream = stream},
                  "norm", norm_kernel<T, kN>, op);
         },

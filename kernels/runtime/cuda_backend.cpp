@@ -116,7 +116,9 @@ void CudaBackend::parallel(int64_t tasks, const backend::HostJob& job) {
 
 void CudaBackend::do_load_weight(const backend::Weight& weight, const backend::RowReader& read) {
   const model::WeightSpec& spec = *weight.spec;
-  if (spec.is_packed()) return load_packed(*loader_, weight, read);
+  if (spec.is_packed()) {
+    return load_packed(*loader_, weight, read, footprint_of_device.slices(spec));
+  }
   loader_->load(weight.data, spec.matrices() * spec.rows(),
                 static_cast<size_t>(spec.columns()) * dtype_size(weight.dtype), read);
 }

@@ -22,6 +22,7 @@
 #include "kernels/products/fp8.h"
 #include "kernels/products/linear.h"
 #include "kernels/products/packed/packed.h"
+#include "kernels/products/slices.h"
 #include "kernels/rows/rope_tables.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/device_batch.h"
@@ -91,6 +92,8 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void do_linear(backend::View out, backend::View in, const backend::Weight& weight,
                  const backend::Weight& bias, model::Activation activation,
                  std::byte* workspace) override;
+  void do_linear_across(backend::View out, backend::View in, const backend::Weight& weight,
+                        const backend::Weight& bias, std::byte* workspace) override;
   void do_fused_linear(const backend::FusedLinear& op, const backend::FusedParts& parts) override;
   void do_rope_angles(backend::View out, const model::RopeSpec& rope,
                       const backend::BatchMeta& batch) override;
@@ -144,6 +147,25 @@ class CudaBackend final : private BackendParts, public backend::Backend {
  private:
   void linear_plain(backend::View out, backend::View in, const backend::Weight& weight,
                     const backend::Weight& bias, model::Activation activation);
+  /// The same with --deterministic. `workspace`: backend::cuda::PinnedLayout; without one operands
+  /// are taken as they lie.
+  void linear_pinned(backend::View out, backend::View in, const backend::Weight& weight,
+                     const backend::Weight& bias, model::Activation activation,
+                     std::byte* workspace);
+  /// Of slices, where ranks may share the inputs, summed over all of them.
+  void linear_sums(backend::View out, backend::View in, const backend::Weight& weight,
+                   const backend::Weight& bias, model::Activation activation, std::byte* workspace);
+  void linear_sliced(backend::View out, backend::View in, const backend::Weight& weight,
+                     const backend::Weight& bias, std::byte* workspace);
+  /// The same with a quantised weight. `workspace`: backend::cuda::PackedSlicesLayout.
+  void linear_packed_sliced(backend::View out, backend::View in, const backend::Weight& weight,
+                            const backend::Weight& bias, std::byte* workspace);
+  /// Makes the sums that `slices` describes, at `to`.
+  void multiply_slices(const SliceSums& slices, float* to, backend::View in,
+                       const backend::Weight& weight);
+  /// out = the sum of slices, of all ranks where there are others.
+  void join_slices(backend::View out, const SliceSums& slices, backend::InputRanks* ranks);
+  [[nodiscard]] bool is_deterministic() const { return footprint_of_device.card().deterministic; }
   void linear_packed(backend::View out, backend::View in, const backend::Weight& weight,
                      const backend::Weight& bias, model::Activation activation,
                      std::byte* workspace);

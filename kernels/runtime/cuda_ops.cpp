@@ -1,4 +1,5 @@
 // The ops of the CUDA backend: what the host decides before a kernel is enqueued.
+#include "backend/cuda/slices.h"
 #include "kernels/attention/choose_keys.h"
 #include "kernels/products/experts.h"
 #include "kernels/products/small_linear.h"
@@ -8,6 +9,7 @@
 #include "kernels/rows/rows.h"
 #include "kernels/rows/sample.h"
 #include "kernels/runtime/cuda_backend.h"
+#include "kernels/runtime/operands.h"
 
 namespace plimsoll::kernels {
 
@@ -19,16 +21,6 @@ using backend::Weight;
 using model::Activation;
 
 namespace {
-
-/// A matrix weight as rows: it lies on the device row-major, without gaps.
-View rows_of(const Weight& weight) {
-  const model::WeightSpec& spec = *weight.spec;
-  return {weight.data, weight.dtype, spec.matrices() * spec.rows(), spec.columns(), spec.columns()};
-}
-
-Vector vector_of(const Weight& weight) {
-  return weight ? Vector{weight.data, weight.dtype} : Vector{};
-}
 
 DeviceBatch device_batch(const BatchMeta& batch) {
   DeviceBatch device{.token_ids = batch.on_device(batch.token_ids),
@@ -112,16 +104,20 @@ void CudaBackend::do_add_norm(View out, View residual, View delta, const model::
 
 void CudaBackend::do_linear(View out, View in, const Weight& weight, const Weight& bias,
                             Activation activation, std::byte* workspace) {
+  if (footprint_of_device.slices(*weight.spec)) {
+    return linear_sums(out, in, weight, bias, activation, workspace);
+  }
   if (weight.spec->is_packed()) {
     return linear_packed(out, in, weight, bias, activation, workspace);
   }
+  if (is_deterministic()) return linear_pinned(out, in, weight, bias, activation, workspace);
   linear_plain(out, in, weight, bias, activation);
 }
 
 void CudaBackend::linear_plain(View out, View in, const Weight& weight, const Weight& bias,
                                Activation activation) {
   // A row has the same bits in any batch only where one kernel serves all row counts.
-  const bool is_small = in.rows <= kSmallRows && !footprint_of_device.card().deterministic;
+  const bool is_small = in.rows <= kSmallRows && !is_deterministic();
   const bool alike = among_ranks_ && weight.spec->ranks == 1;
   FewRowsChoice::Way way{.cublaslt = true};
   if (is_small) way = few_rows_.of({out, in, weight, bias, activation, alike});
@@ -286,21 +282,30 @@ void CudaBackend::do_experts(View out, View in, const backend::Routing& routing,
   const bool leads = ranks == nullptr || ranks->rank() == 0;
   const bool adds_bias = leads || weights.down.some_experts();
   const size_t own = footprint().experts_workspace(in.rows, mlp, in.columns, in.dtype);
-  kernels::experts({.out = out,
-                    .in = in,
-                    .choices = {routing.experts, routing.weights},
-                    .mlp = &mlp,
-                    .first = weights.up.first_expert(),
-                    .own = weights.up.spec->matrices(),
-                    .up = stack(weights.up),
-                    .down = stack(weights.down),
-                    .up_bias = vector_of(weights.up_bias),
-                    .down_bias = adds_bias ? vector_of(weights.down_bias) : Vector{},
-                    .adds_inputs = leads,
-                    .workspace = workspace,
-                    .rewritten = workspace + own,
-                    .one_arrangement = tiles_of_packed() == PackedTiles::many},
-                   stream());
+  Experts op{.out = out,
+             .in = in,
+             .choices = {routing.experts, routing.weights},
+             .mlp = &mlp,
+             .first = weights.up.first_expert(),
+             .own = weights.up.spec->matrices(),
+             .up = stack(weights.up),
+             .down = stack(weights.down),
+             .up_bias = vector_of(weights.up_bias),
+             .down_bias = adds_bias ? vector_of(weights.down_bias) : Vector{},
+             .adds_inputs = leads,
+             .workspace = workspace,
+             .rewritten = workspace + own,
+             .one_arrangement = is_deterministic()};
+  if (footprint_of_device.slices(*weights.down.spec)) {
+    const backend::cuda::SlicedExpertsLayout layout(in.rows, mlp.experts_per_token,
+                                                    *weights.up.spec, *weights.down.spec, in.dtype);
+    op.down_slices = weights.down.spec->slices;
+    op.downs = reinterpret_cast<float*>(workspace + own + layout.downs);
+    op.waiting = reinterpret_cast<float*>(workspace + own + layout.waiting);
+    kernels::experts(op, stream());
+    return join_slices(out, sum_of_experts(op), ranks);
+  }
+  kernels::experts(op, stream());
   if (ranks != nullptr) ranks->sum(out);
 }
 

@@ -15,13 +15,6 @@ const kernels::CudaBackend& cuda_backend(const Backend& backend) {
   return dynamic_cast<const kernels::CudaBackend&>(backend);
 }
 
-bool has_experts(const model::ModelSpec& spec) {
-  for (const model::LayerSpec& layer : spec.layers) {
-    if (layer.mlp.kind == model::MlpKind::experts) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 std::vector<DeviceInfo> list_devices() {
@@ -58,12 +51,8 @@ DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec,
   backend.use_here();
   const kernels::ProcessMemory process = kernels::process_memory(device.index);
   const kernels::DeviceMemoryInfo now = kernels::device_memory_info();
-  const memory::OverheadShape shape{.compute_capability = device.compute_capability,
-                                    .processors = device.processors,
-                                    .layers = std::ssize(spec.layers),
-                                    .experts = has_experts(spec),
-                                    .more_nodes = backend::more_step_nodes(spec),
-                                    .graphs = graphs};
+  const auto& sizes = dynamic_cast<const CudaFootprint&>(backend.footprint());
+  const memory::OverheadShape shape = overhead_shape(spec, sizes.card(), graphs);
   return {.total = now.total,
           .free = now.free,
           .outside = memory::overhead_bytes(shape),

@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "backend/cuda/packed_layout.h"
+#include "backend/cuda/slice_rows.h"
+#include "backend/cuda/slices.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -88,11 +90,38 @@ class PartLoader {
 
 }  // namespace
 
-void load_packed(Loader& loader, const backend::Weight& weight, const backend::RowReader& read) {
+namespace {
+
+/// The slices of a matrix, one behind the other; returns where the next matrix begins.
+std::byte* load_slices(Loader& loader, const backend::Weight& weight,
+                       const model::WeightSpec& slice, int64_t matrix,
+                       const backend::RowReader& read, std::byte* to) {
+  const model::WeightSpec& spec = *weight.spec;
+  const backend::Segments segments = packed_segments(slice, weight.dtype, matrix);
+  for (int64_t s = 0; s < spec.slices; ++s, to += segments.end) {
+    for (const backend::Segment& segment : segments.parts) {
+      const auto all = read.packed(segment.index);
+      const SliceRows rows(*all, spec.parts[segment.index], spec.columns(), *segment.part,
+                           {s * slice.columns(), slice.columns()});
+      PartLoader(loader, *segment.part, slice.columns(), rows, to + segment.offset).load();
+    }
+  }
+  return to;
+}
+
+}  // namespace
+
+void load_packed(Loader& loader, const backend::Weight& weight, const backend::RowReader& read,
+                 bool sliced) {
   const model::WeightSpec& spec = *weight.spec;
   const auto row_bytes = static_cast<size_t>(spec.columns()) * dtype_size(weight.dtype);
+  const model::WeightSpec slice = sliced ? slice_of(spec) : model::WeightSpec{};
   auto* matrix = static_cast<std::byte*>(weight.data);
   for (int64_t m = 0; m < spec.matrices(); ++m) {
+    if (sliced) {
+      matrix = load_slices(loader, weight, slice, m, read, matrix);
+      continue;
+    }
     const backend::Segments segments = packed_segments(spec, weight.dtype, m);
     for (const backend::Segment& segment : segments.parts) {
       std::byte* const to = matrix + segment.offset;

@@ -6,7 +6,9 @@
 namespace plimsoll::kernels {
 
 /// Loads the parts of a quantised weight as backend/cuda/packed_layout.h has them, strip by strip
-/// through the loader's ring; its plain parts row by row.
-void load_packed(Loader& loader, const backend::Weight& weight, const backend::RowReader& read);
+/// through the loader's ring; its plain parts row by row. `sliced`: each slice of its inputs by
+/// itself (backend/cuda/slices.h).
+void load_packed(Loader& loader, const backend::Weight& weight, const backend::RowReader& read,
+                 bool sliced);
 
 }  // namespace plimsoll::kernels

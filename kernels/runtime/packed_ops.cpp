@@ -66,7 +66,7 @@ bool CudaBackend::may_multiply_fp8(const Weight& weight, const model::Part& part
 
 PackedTiles CudaBackend::tiles_of_packed() const {
   // A row has the same bits in any batch only where one arrangement serves all row counts.
-  return footprint_of_device.card().deterministic ? PackedTiles::many : PackedTiles::by_rows;
+  return is_deterministic() ? PackedTiles::many : PackedTiles::by_rows;
 }
 
 void CudaBackend::note_packed(const model::WeightSpec& spec, DType in) {

@@ -2,9 +2,11 @@
 #include <catch2/catch.hpp>
 
 #include "backend/device.h"
-#include "device/on_device.h"
+#include "device/devices.h"
 #include "engine/layout.h"
+#include "engine/mixed_requests.h"
 #include "engine/specs.h"
+#include "engine/tiny_model.h"
 
 #ifdef PLIMSOLL_EMULATION
 #include "emulation/emulator.h"
@@ -48,6 +50,40 @@ uint64_t kernels_of(testing::Shape shape, size_t layers, int32_t rows) {
   return emulation::launches - before;
 }
 
+/// What a decode step of one row starts on each of two ranks.
+uint64_t kernels_of_rank(int64_t layers) {
+  Json config = model::read_config(testing::TinyModel::recipe("llama"));
+  config["num_hidden_layers"] = layers;
+  // Small ones, whose products are soon tried.
+  for (const char* size : {"hidden_size", "intermediate_size", "vocab_size"}) config[size] = 64;
+  config["head_dim"] = 16;
+  const model::ModelSpec spec = model::make_model_spec(config);
+  const testing::Devices devices(2);
+  const checkpoint::WeightSource* none = nullptr;
+  const auto models = shard::stage_models(spec, {.tensor_parallel = 2, .dtype = DType::bf16});
+  std::vector<std::unique_ptr<backend::Backend>> backends;
+  std::vector<Rank> ranks;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    backends.push_back(devices.backends()(rank, 2));
+    ranks.push_back({&models.front().spec, 0, backends.back().get(), none});
+  }
+  EngineOptions options = testing::options_with(2, 4, 16, DType::bf16);
+  options.capture_sizes = std::vector<int64_t>{};
+  options.tensor_ranks = 2;
+  Engine engine(spec, ranks, nullptr, options);
+  engine.add(testing::greedy(1, {5, 6, 7}, 8));
+  std::vector<RequestOutput> finished;
+  std::vector<uint64_t> started;
+  while (!engine.idle()) {
+    const uint64_t before = emulation::launches;
+    engine.step(finished);
+    started.push_back(emulation::launches - before);
+  }
+  REQUIRE(started.size() > 4);
+  CHECK(started[2] == started[3]);  // decode steps
+  return started[3] / 2;
+}
+
 uint64_t kernels_of_layer(const testing::Shape& shape, int32_t rows) {
   return kernels_of(shape, 4, rows) - kernels_of(shape, 3, rows);
 }
@@ -61,6 +97,10 @@ TEST_CASE("a Llama's layer of a decode step is seven kernels, ten of more rows t
   CHECK(kernels_of_layer(shape, 5) == 10);
   shape.branch_factor = 0.5f;  // what fused products have no part for
   CHECK(kernels_of_layer(shape, 1) > 10);
+}
+
+TEST_CASE("a Llama's layer of a decode step on two ranks is ten kernels, their sums among them") {
+  CHECK(kernels_of_rank(4) - kernels_of_rank(3) == 10);
 }
 #else
 TEST_CASE("kernels are counted in emulation") {

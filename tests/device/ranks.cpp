@@ -8,19 +8,15 @@
 #include "backend/device.h"
 #include "conformance/picture_model.h"
 #include "conformance/rank_subject.h"
-#include "device/on_device.h"
+#include "device/devices.h"
 #include "engine/mixed_requests.h"
 #include "engine/tiny_model.h"
 #include "kernels/runtime/device.h"
 #include "quantization/online.h"
 
-#ifdef PLIMSOLL_EMULATION
-#include "emulation/card.h"
-#endif
-
 using namespace plimsoll;
 using namespace plimsoll::engine;
-using testing::MakeBackend;
+using testing::Devices;
 using testing::mixed_requests;
 using testing::options_with;
 using testing::RankParts;
@@ -31,37 +27,6 @@ using testing::tokens_of;
 using testing::Width;
 
 namespace {
-
-/// As many devices as a test has ranks, where they are emulated.
-class Devices {
- public:
-  explicit Devices([[maybe_unused]] int count) {
-#ifdef PLIMSOLL_EMULATION
-    emulation::card = emulation::kHopper;
-    emulation::card.devices = count;
-#endif
-    if (testing::has_device()) count_ = static_cast<int>(backend::list_devices().size());
-  }
-#ifdef PLIMSOLL_EMULATION
-  ~Devices() {
-    emulation::card = {};
-  }
-#endif
-  Devices(const Devices&) = delete;
-  Devices& operator=(const Devices&) = delete;
-
-  [[nodiscard]] bool none() const {
-    return count_ == 0;
-  }
-  [[nodiscard]] MakeBackend backends() const {
-    return [count = count_](size_t rank, size_t) {
-      return backend::make_device_backend({.index = static_cast<int>(rank) % count, .threads = 1});
-    };
-  }
-
- private:
-  int count_ = 0;
-};
 
 /// drawn: by the device alone, so that steps run ahead, for long enough that what one draws is an
 /// input of those after it.
@@ -94,7 +59,7 @@ void check_width(const model::ModelSpec& whole, const checkpoint::WeightReader& 
                     << (width.whole_experts ? ", experts whole" : ""));
   model::ModelSpec spec = whole;
   spec.whole_experts = width.whole_experts;
-  const Devices devices(static_cast<int>(width.tensor * width.stages * width.copies));
+  const Devices devices(width.tensor * width.stages * width.copies);
   if (devices.none()) return;
   const std::vector<Request> requests = short_requests(spec.vocab_size, kind);
   EngineOptions alone = options_with(1, 64, 64, DType::f32);

@@ -32,6 +32,8 @@ struct LtLayout {
   uint64_t rows = 0;
   uint64_t columns = 0;
   int64_t leading = 0;
+  int32_t batches = 1;
+  int64_t batch_step = 0;  // elements
 };
 struct LtPreference {
   uint64_t workspace = 0;
@@ -46,9 +48,15 @@ struct Algorithm {
   uint64_t parts = 1;                   // of K
   std::array<uint32_t, 4> alignment{};  // of A, B, C, D
   uint64_t workspace = 0;
-  uint64_t by_rows = 0;  // sums in another order from kManyRows rows on, though K is not split
+  uint64_t moods = 0;  // of kMood...: sums in another order though K is not split
+  uint64_t depth = 0;  // of K, between sums of partial ones; 0: all
 };
-constexpr uint64_t kManyRows = 64;
+/// From so many rows or columns on.
+constexpr uint64_t kMoodByRows = 1, kManyRows = 64;
+constexpr uint64_t kMoodByColumns = 2, kManyColumns = 200;
+/// The heuristic likes other depths of tiles for wide results than for narrow ones, and other ones
+/// for long sums: each is honest by itself.
+constexpr uint64_t kWideColumns = 300, kLongSum = 96;
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
 Algorithm unpack(const cublasLtMatmulAlgo_t& from) {
@@ -112,9 +120,9 @@ bool valid(const LtDescription& op, const LtLayout& a, const LtLayout& b, const 
   return valid_scales(op, a, b, d) && op.transpose_a == CUBLAS_OP_T &&
          op.transpose_b == CUBLAS_OP_N && a.rows == b.rows && a.columns == d.rows &&
          b.columns == d.columns && a.type == b.type &&
-         (fp8 || d.type == a.type || d.type == CUDA_R_32F) &&
-         a.leading >= static_cast<int64_t>(a.rows) && b.leading >= static_cast<int64_t>(b.rows) &&
-         d.leading >= static_cast<int64_t>(d.rows);
+         (fp8 || d.type == a.type || d.type == CUDA_R_32F) && a.batches == b.batches &&
+         a.batches == d.batches && a.batches >= 1 && a.leading >= static_cast<int64_t>(a.rows) &&
+         b.leading >= static_cast<int64_t>(b.rows) && d.leading >= static_cast<int64_t>(d.rows);
 }
 
 bool aligned(const void* pointer, uint64_t to) {
@@ -142,9 +150,29 @@ float group_scale(const Operands& x, uint64_t i, uint64_t j, uint64_t t) {
   return x.op.a_scales[i / 128 * x.a.columns + j] * x.op.b_scales[i / 128 * x.b.columns + t];
 }
 
-void multiply(const Operands& x, const Algorithm& algorithm) {
-  const bool turns = algorithm.by_rows != 0 && x.d.columns >= kManyRows;
+/// The sum over K of one element, in the order that the algorithm has for such operands.
+template <typename ProductAt>
+float sum_of(const Operands& x, const Algorithm& algorithm, const ProductAt& product_at) {
+  const bool turns = ((algorithm.moods & kMoodByRows) != 0 && x.d.columns >= kManyRows) ||
+                     ((algorithm.moods & kMoodByColumns) != 0 && x.d.rows >= kManyColumns);
   const uint64_t k = x.a.rows, parts = turns ? 2 : algorithm.parts;
+  float sum = 0;
+  for (uint64_t part = 0; part < parts; ++part) {
+    const uint64_t end = k * (part + 1) / parts;
+    const uint64_t depth = algorithm.depth == 0 ? k : algorithm.depth;
+    float part_sum = 0;
+    for (uint64_t first = k * part / parts; first < end; first += depth) {
+      float tile = 0;
+      for (uint64_t i = first; i < std::min(end, first + depth); ++i) tile += product_at(i);
+      part_sum += tile;
+    }
+    sum += part_sum;
+  }
+  return sum;
+}
+
+void multiply(const Operands& x, const Algorithm& algorithm) {
+  const uint64_t k = x.a.rows;
   const bool by_groups = x.op.a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
   std::vector<float> row(k);
   std::vector<float> a_values(k * x.a.columns);
@@ -154,21 +182,31 @@ void multiply(const Operands& x, const Algorithm& algorithm) {
   for (uint64_t t = 0; t < x.d.columns; ++t) {
     load_column(x.b_data, x.b, t, row.data());
     for (uint64_t j = 0; j < x.d.rows; ++j) {
-      float sum = 0;
-      for (uint64_t part = 0; part < parts; ++part) {
-        float part_sum = 0;
-        for (uint64_t i = k * part / parts; i < k * (part + 1) / parts; ++i) {
-          const float product = a_values[j * k + i] * row[i];
-          part_sum += by_groups ? product * group_scale(x, i, j, t) : product;
-        }
-        sum += part_sum;
-      }
+      float sum = sum_of(x, algorithm, [&](uint64_t i) {
+        const float product = a_values[j * k + i] * row[i];
+        return by_groups ? product * group_scale(x, i, j, t) : product;
+      });
       if (x.op.a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F)
         sum *= x.op.a_scales[card.other_scales ? 0 : j] * x.op.b_scales[t];
       if (has_bias(x.op.epilogue)) sum += load(x.op.bias, x.d.type, j);
       store(x.d_data, x.d.type, t * static_cast<uint64_t>(x.d.leading) + j,
             activate(x.op.epilogue, sum));
     }
+  }
+}
+
+const void* batch_of(const void* data, const LtLayout& layout, int32_t batch) {
+  return static_cast<const std::byte*>(data) +
+         static_cast<size_t>(batch * layout.batch_step) * dtype_size(dtype(layout.type));
+}
+
+void multiply_all(const Operands& x, const Algorithm& algorithm) {
+  for (int32_t batch = 0; batch < x.d.batches; ++batch) {
+    Operands one = x;
+    one.a_data = batch_of(x.a_data, x.a, batch);
+    one.b_data = batch_of(x.b_data, x.b, batch);
+    one.d_data = const_cast<void*>(batch_of(x.d_data, x.d, batch));
+    multiply(one, algorithm);
   }
 }
 
@@ -224,7 +262,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
                                           uint64_t rows, uint64_t columns, int64_t leading) {
-  *layout = new LtLayout{type, rows, columns, leading};
+  *layout = new LtLayout{.type = type, .rows = rows, .columns = columns, .leading = leading};
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
@@ -243,6 +281,10 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
       return copy(layout->columns, value, bytes);
     case CUBLASLT_MATRIX_LAYOUT_LD:
       return copy(layout->leading, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+      return copy(layout->batches, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+      return copy(layout->batch_step, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -282,14 +324,19 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const uint64_t parts_bytes = 2 * d->rows * d->columns * sizeof(float);
   const bool split = (preference->reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0 &&
                      b->columns < 64 && parts_bytes <= preference->workspace;
-  // Where a split is not allowed, one whose order depends on the rows is offered before the honest.
-  const bool moody = preference->reductions == CUBLASLT_REDUCTION_SCHEME_NONE;
-  for (uint64_t left = split || moody ? 2 : 1; left > 0 && *count < wanted; --left) {
+  // Where a split is not allowed, those whose order depends on rows and columns are offered before
+  // the honest ones.
+  const bool none = preference->reductions == CUBLASLT_REDUCTION_SCHEME_NONE;
+  const uint64_t depth = (d->rows >= kWideColumns ? 0 : 8) + (a->rows >= kLongSum ? 16 : 0);
+  std::vector<Algorithm> offered;
+  if (none) offered = {{.moods = kMoodByRows}, {.moods = kMoodByColumns}};
+  if (split) offered = {{.parts = 2, .workspace = parts_bytes}};
+  offered.push_back({.depth = none ? depth : 0});
+  for (Algorithm& algorithm : offered) {
+    if (*count == wanted) break;
+    algorithm.alignment = preference->alignment;
     cublasLtMatmulHeuristicResult_t& result = results[(*count)++];
     result = {};
-    const uint64_t parts = split ? left : 1;
-    const Algorithm algorithm{parts, preference->alignment, parts == 1 ? 0 : parts_bytes,
-                              moody && left == 2 ? 1u : 0u};
     std::memcpy(result.algo.data, &algorithm, sizeof algorithm);
     result.workspaceSize = algorithm.workspace;
   }
@@ -326,7 +373,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     const auto step =
         static_cast<uint64_t>(layout.leading) * plimsoll::dtype_size(dtype(layout.type));
     const uint64_t to = chosen.alignment[operand];
-    if (aligned(address, to) && (layout.columns == 1 || step % to == 0)) return;
+    const auto batch_step =
+        static_cast<uint64_t>(layout.batch_step) * plimsoll::dtype_size(dtype(layout.type));
+    const bool batches_lie = layout.batches == 1 || batch_step % to == 0;
+    if (aligned(address, to) && (layout.columns == 1 || step % to == 0) && batches_lie) return;
     plimsoll::fail(plimsoll::ExitCode::bug, "a product was promised an alignment of {}", to);
   };
   promised(a, *a_layout, 0);
@@ -346,7 +396,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   }
   const Operands operands{*description, *a_layout, *b_layout, *d_layout, a, b, d};
   ++plimsoll::emulation::launches;
-  submit(stream, [operands, chosen] { multiply(operands, chosen); });
+  submit(stream, [operands, chosen] { multiply_all(operands, chosen); });
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -49,7 +49,7 @@ bool read_by_host(const Request& request) {
 /// What a plan counts of a recorded step.
 int64_t planned_nodes(const model::ModelSpec& spec) {
   return memory::graph_nodes(
-      {.layers = std::ssize(spec.layers), .more_nodes = backend::more_step_nodes(spec)});
+      {.layers = std::ssize(spec.layers), .more_nodes = backend::more_step_nodes(spec, false)});
 }
 
 /// A test device over all cores.

@@ -1,4 +1,5 @@
 #include "kernels/products/experts.h"
+#include "backend/cuda/slices.h"
 
 #include "kernels/fixture.h"
 #include "reference/router_cases.h"
@@ -249,6 +250,58 @@ TEST_CASE("experts agree with the reference") {
           CHECK(largest_error(sum, expected, 1) <= bound);
         });
       }
+}
+
+TEST_CASE("experts whose second products are made of slices agree with the reference") {
+  constexpr int64_t kRows = 5, kExperts = 3, kChosen = 2, kHidden = 42, kInner = 64;
+  for (const DType dtype : kActivationTypes)
+    for (const MixtureCase& kind : mixture_cases(kExperts, kChosen, kInner)) {
+      INFO(torch_name(dtype) << ", " << kind.name);
+      const Mixture mixture(kRows, kHidden, kind, dtype);
+      const DeviceRows in(mixture.in, dtype), up(mixture.matrices.up, dtype),
+          down(mixture.matrices.down, dtype), weights(mixture.weights, DType::f32),
+          up_bias(as_row(mixture.matrices.up_bias), dtype),
+          down_bias(as_row(mixture.matrices.down_bias), dtype);
+      const Numbers chosen(mixture.chosen, kChosen);
+      const auto vector = [&](const DeviceRows& bias) {
+        return kind.has_biases ? kernels::Vector{bias.view().data, dtype} : kernels::Vector{};
+      };
+      const Matrix expected = mixture.expected();
+      const size_t bytes = kernels::experts_layout(kRows, kind.mlp, kHidden, dtype).bytes;
+      model::WeightSpec up_spec{.name = "up"}, down_spec{.name = "down"};
+      down_spec.shape = {kExperts, kHidden, kInner};
+      up_spec.use = down_spec.use = model::WeightUse::experts;
+      down_spec.split = model::Split::row;
+      for (const int64_t slices : {2, 4, 8}) {
+        INFO(slices << " slices");
+        down_spec.slices = slices;
+        const kernels::SlicedExpertsLayout layout(kRows, kChosen, up_spec, down_spec, dtype);
+        in_each_order([&] {
+          const DeviceBytes workspace(bytes), sliced(layout.bytes);
+          const DeviceRows out(kRows, kHidden, dtype);
+          const auto floats = [&](size_t offset) {
+            return reinterpret_cast<float*>(static_cast<std::byte*>(sliced.data()) + offset);
+          };
+          const kernels::Experts op{.out = out.view(),
+                                    .in = in.view(),
+                                    .choices = {chosen.view(), weights.view()},
+                                    .mlp = &kind.mlp,
+                                    .own = kExperts,
+                                    .up = {up.view().data},
+                                    .down = {down.view().data},
+                                    .up_bias = vector(up_bias),
+                                    .down_bias = vector(down_bias),
+                                    .workspace = static_cast<std::byte*>(workspace.data()),
+                                    .one_arrangement = true,
+                                    .down_slices = slices,
+                                    .downs = floats(layout.downs),
+                                    .waiting = floats(layout.waiting)};
+          kernels::experts(op, kStream);
+          kernels::sum_slices(out.view(), kernels::sum_of_experts(op), kStream);
+          CHECK(largest_error(out.matrix(), expected, 1) <= 16 * epsilon(dtype) + 4e-6);
+        });
+      }
+    }
 }
 
 }  // namespace plimsoll::testing

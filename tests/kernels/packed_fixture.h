@@ -53,7 +53,8 @@ struct PackedWeight {
     kernels::Loader loader({static_cast<std::byte*>(ring.data()), ring.size()}, kPiece, pool, 0);
     kernels::load_packed(loader, weight(dtype),
                          {[](int64_t, int64_t, void*) { FAIL("no part is plain"); },
-                          [&](size_t part) { return std::move(parts[part]); }});
+                          [&](size_t part) { return std::move(parts[part]); }},
+                         false);
     loader.finish();
   }
 };

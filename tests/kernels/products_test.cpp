@@ -176,3 +176,83 @@ TEST_CASE("one pinned algorithm gives a row the same bits in any batch") {
   fixture.stream.wait();
   CHECK((x.device_out.matrix().values == together));
 }
+
+TEST_CASE("one pinned algorithm gives a column the same bits beside any others") {
+  constexpr int64_t kColumns = 600, kDepth = 160;
+  Operands wide(5, kColumns, kDepth, DType::bf16, DType::bf16);
+  testing::DeviceBytes scratch(size_t{4} << 20);
+  // Of some columns, as a rank has them that knows of no others: each launch chooses by itself.
+  const auto columns_of = [&](int64_t first, int64_t count) {
+    Fixture fixture(Pinning::single);
+    model::WeightSpec spec = wide.spec;
+    spec.shape.front() = count;
+    auto* const data = static_cast<std::byte*>(wide.device_weight.view().data) +
+                       static_cast<size_t>(first * kDepth) * dtype_size(DType::bf16);
+    const Weight weight{.spec = &spec, .dtype = DType::bf16, .data = data};
+    const testing::DeviceRows out(5, count, DType::bf16);
+    for (const bool tuned : {false, true}) {
+      REQUIRE(fixture.products.run(out.view(), wide.device_in.view(), weight, {}, Activation::none)
+                  .has_value());
+      if (tuned) break;
+      fixture.products.tune({static_cast<std::byte*>(scratch.data()), scratch.size()}, 5);
+      fixture.products.seal();
+    }
+    fixture.stream.wait();
+    return out.matrix();
+  };
+  const testing::Matrix all = columns_of(0, kColumns);
+  for (const int64_t count : {304, 152, 8}) {
+    for (const int64_t first : {int64_t{0}, kColumns - count}) {
+      INFO("columns " << first << " to " << first + count);
+      const testing::Matrix some = columns_of(first, count);
+      size_t different = 0;
+      for (int64_t row = 0; row < 5; ++row)
+        for (int64_t i = 0; i < count; ++i)
+          different += some.at(row, i) != all.at(row, first + i) ? 1 : 0;
+      CHECK(different == 0);
+    }
+  }
+}
+
+TEST_CASE("slices of a product have the same bits beside any others") {
+  constexpr int64_t kRows = 6, kColumns = 40, kDepth = 48;
+  testing::DeviceBytes scratch(size_t{4} << 20);
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    Operands x(kRows, kColumns, 8 * kDepth, dtype, dtype);
+    // Slices from one on, of a rank that has so many.
+    const auto slices_of = [&](int64_t first, int64_t count) {
+      Fixture fixture(Pinning::single);
+      const testing::DeviceRows sums(count * kRows, kColumns, DType::f32);
+      // A rank's own matrices lie without gaps: others' are other strides.
+      testing::Matrix in(kRows, count * kDepth), weight(kColumns, count * kDepth);
+      const auto cut = [&](testing::Matrix& to, const testing::Matrix& from) {
+        for (int64_t row = 0; row < to.rows; ++row)
+          for (int64_t i = 0; i < to.columns; ++i)
+            to.values[static_cast<size_t>(row * to.columns + i)] = from.at(row, first * kDepth + i);
+      };
+      cut(in, x.in);
+      cut(weight, x.weight);
+      const testing::DeviceRows device_in(in, dtype), device_weight(weight, dtype);
+      for (const bool tuned : {false, true}) {
+        REQUIRE(fixture.products.run_slices({.in = device_in.view(),
+                                             .weight = device_weight.view(),
+                                             .out = static_cast<float*>(sums.view().data),
+                                             .out_stride = kColumns,
+                                             .slices = count}));
+        if (tuned) break;
+        fixture.products.tune({static_cast<std::byte*>(scratch.data()), scratch.size()}, kRows);
+        fixture.products.seal();
+      }
+      fixture.stream.wait();
+      return sums.matrix();
+    };
+    const testing::Matrix all = slices_of(0, 8);
+    for (const int64_t count : {1, 2, 4}) {
+      const testing::Matrix some = slices_of(8 - count, count);
+      CHECK((some.values == testing::slice_rows(all, (8 - count) * kRows, count * kRows).values));
+    }
+    double sum = 0;
+    for (int64_t s = 0; s < 8; ++s) sum += all.at(s * kRows + 1, 2);
+    CHECK(std::abs(sum - reference::linear(x.in, x.weight, {}, Activation::none).at(1, 2)) < 1e-3);
+  }
+}

@@ -5,8 +5,10 @@
 #include <thread>
 
 #include "kernels/fixture.h"
+#include "kernels/products/slices.h"
 #include "kernels/ranks/ranks.h"
 #include "kernels/runtime/device.h"
+#include "model/slices.h"
 
 using namespace plimsoll;
 using namespace plimsoll::kernels;
@@ -212,4 +214,154 @@ TEST_CASE("a rank that waits for one that has failed goes on") {
     sum_ranks(matrices.view(rank), areas, stream);
   }),
                     "lost");
+}
+
+namespace {
+
+/// All eight slices of a sum [rows, columns], whose order shows in the bits.
+struct Slices {
+  static constexpr int64_t kRows = 3, kStride = 24;
+
+  explicit Slices(int64_t width) : columns(width) {
+    std::mt19937 random(11);
+    std::uniform_real_distribution<float> values(-3, 3);
+    for (auto& x : host) x = values(random);
+    device.upload(host.data());
+  }
+  /// The `count` slices from `first` on; the bias joins the first of all.
+  [[nodiscard]] SliceSums part(int64_t first, int64_t count,
+                               const testing::DeviceRows& bias) const {
+    return {.sums = static_cast<const float*>(device.data()) + first * kRows * kStride,
+            .slices = count,
+            .rows = kRows,
+            .columns = columns,
+            .stride = kStride,
+            .bias = first == 0 ? Vector{bias.view().data, bias.view().dtype} : Vector{}};
+  }
+  /// What all are, of row and column, added by a plain tree.
+  [[nodiscard]] float tree(int64_t row, int64_t column, float bias) const {
+    std::vector<float> sums;
+    for (int64_t s = 0; s < model::kMostSlices; ++s)
+      sums.push_back(host[static_cast<size_t>((s * kRows + row) * kStride + column)]);
+    sums.front() += bias;
+    for (size_t step = 1; step < sums.size(); step *= 2)
+      for (size_t to = 0; to < sums.size(); to += 2 * step) sums[to] += sums[to + step];
+    return sums.front();
+  }
+
+  int64_t columns;
+  std::vector<float> host =
+      std::vector<float>(static_cast<size_t>(model::kMostSlices * kRows * kStride));
+  testing::DeviceBytes device{host.size() * sizeof(float)};
+};
+
+}  // namespace
+
+TEST_CASE("slices of a sum are added in one tree, whatever ranks have them") {
+  for (const auto& [dtype, columns] : {std::pair{DType::bf16, int64_t{24}},
+                                       {DType::f16, int64_t{21}},
+                                       {DType::f32, int64_t{24}}}) {
+    const Slices slices(columns);
+    const testing::Matrix bias_values = testing::random_matrix(1, columns, dtype, 3);
+    const testing::DeviceRows bias(bias_values, dtype);
+    testing::Matrix expected(Slices::kRows, columns);
+    for (int64_t row = 0; row < Slices::kRows; ++row)
+      for (int64_t i = 0; i < columns; ++i) {
+        const auto at = static_cast<size_t>(row * columns + i);
+        const auto of_bias = static_cast<float>(bias_values.values[static_cast<size_t>(i)]);
+        expected.values[at] = testing::rounded(slices.tree(row, i, of_bias), dtype);
+      }
+    in_each_order([&] {
+      const testing::DeviceRows alone(Slices::kRows, columns, dtype);
+      sum_slices(alone.view(), slices.part(0, model::kMostSlices, bias), testing::kStream);
+      CHECK((alone.matrix().values == expected.values));
+      for (const int64_t ranks : {2, 4, 8}) {
+        INFO(ranks << " ranks, " << torch_name(dtype));
+        Ranks team(static_cast<int>(ranks));
+        std::vector<std::unique_ptr<testing::DeviceRows>> outs;
+        for (int64_t rank = 0; rank < ranks; ++rank)
+          outs.push_back(std::make_unique<testing::DeviceRows>(Slices::kRows, columns, dtype));
+        const int64_t own = model::kMostSlices / ranks;
+        team.run([&](size_t rank, const RankAreas& areas, cudaStream_t stream) {
+          const SliceSums part = slices.part(static_cast<int64_t>(rank) * own, own, bias);
+          sum_slices(outs[rank]->view(), part, areas, stream);
+        });
+        for (const auto& out : outs) CHECK((out->matrix().values == expected.values));
+      }
+    });
+  }
+}
+
+namespace {
+
+/// What ranks make of a residual, which each has, and of deltas of their own: both of them, then
+/// the norm.
+std::vector<testing::Matrix> add_and_norm(int ranks, int64_t rows, int64_t width, DType dtype,
+                                          bool at_once) {
+  Ranks team(ranks);
+  const testing::DeviceRows gains(testing::random_matrix(1, width, dtype, 5), dtype);
+  std::vector<std::unique_ptr<testing::DeviceRows>> residuals, deltas, outs;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto rows_of = [&](uint32_t seed) {
+      return std::make_unique<testing::DeviceRows>(testing::random_matrix(rows, width, dtype, seed),
+                                                   dtype);
+    };
+    residuals.push_back(rows_of(7));
+    deltas.push_back(rows_of(20 + static_cast<uint32_t>(rank)));
+    outs.push_back(std::make_unique<testing::DeviceRows>(rows, width, dtype));
+  }
+  const model::Norm spec{.epsilon = 1e-5f, .present = true};
+  team.run([&](size_t rank, const RankAreas& areas, cudaStream_t stream) {
+    const NormOp op{.out = outs[rank]->view(),
+                    .in = residuals[rank]->view(),
+                    .delta = deltas[rank]->view(),
+                    .spec = spec,
+                    .weight = {gains.view().data, dtype}};
+    for (int call = 0; call < 2;
+         ++call) {  // the second finds the first one's residual and meetings
+      if (at_once) {
+        if (!sum_add_norm(op, areas, stream)) throw std::logic_error("too large");
+      } else {
+        sum_ranks(op.delta, areas, stream);
+        norm(op, stream);
+        continue;
+      }
+      sum_ranks(op.delta, areas, stream);  // as the two steps leave it
+    }
+  });
+  std::vector<testing::Matrix> found;
+  for (size_t rank = 0; rank < outs.size(); ++rank) {
+    found.push_back(residuals[rank]->matrix());
+    found.push_back(outs[rank]->matrix());
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a sum over ranks with the norm behind it has the bits of the two") {
+  for (const DType dtype : testing::kActivationTypes)
+    for (const int ranks : {2, 4})
+      for (const auto& [rows, width] : {std::pair{int64_t{1}, int64_t{72}},
+                                        {int64_t{7}, int64_t{256}},
+                                        {int64_t{2}, int64_t{33}}}) {
+        INFO(torch_name(dtype) << ", " << ranks << " ranks, " << rows << " x " << width);
+        in_each_order([&] {
+          const auto expected = add_and_norm(ranks, rows, width, dtype, false);
+          const auto found = add_and_norm(ranks, rows, width, dtype, true);
+          for (size_t i = 0; i < expected.size(); ++i)
+            CHECK((found[i].values == expected[i].values));
+        });
+      }
+}
+
+TEST_CASE("large sums over ranks are not made with the norm behind them") {
+  Ranks team(2);
+  const Matrices residuals(2, 40, 4096), deltas(2, 40, 4096);
+  team.run([&](size_t rank, const RankAreas& areas, cudaStream_t stream) {
+    const NormOp op{
+        .out = deltas.view(rank), .in = residuals.view(rank), .delta = deltas.view(rank)};
+    if (sum_add_norm(op, areas, stream)) throw std::logic_error("it was made");
+  });
+  CHECK(residuals.download(0) == residuals.host[0]);
 }

@@ -9,12 +9,11 @@ namespace {
 
 constexpr int64_t kFewRows = 8;
 constexpr int64_t kFewOfExpert = 16;  // on average: the matrix is read twice
-constexpr int64_t kManyRows = 64;
 
 }  // namespace
 
 int64_t expert_tile_rows(int64_t slots, int64_t experts) {
-  return slots <= kFewOfExpert * experts ? kFewRows : kManyRows;
+  return slots <= kFewOfExpert * experts ? kFewRows : kExpertTileRows;
 }
 
 ExpertsLayout experts_layout(int64_t rows, const model::MlpSpec& mlp, int64_t hidden, DType dtype) {

@@ -9,7 +9,10 @@
 
 namespace plimsoll::backend::cuda {
 
-/// Sorted slots in a tile of the products: 8 where experts get few rows (decode), else 64.
+/// Sorted slots in a tile of many rows.
+inline constexpr int64_t kExpertTileRows = 64;
+
+/// Sorted slots in a tile of the products: 8 where experts get few rows (decode), else those.
 int64_t expert_tile_rows(int64_t slots, int64_t experts);
 
 /// The op's workspace by its parts; offsets in bytes.

@@ -56,7 +56,8 @@ void FlashPlanner::settle_hopper() {
 }
 
 FlashKind FlashPlanner::kind_of(int64_t rows) const {
-  const int64_t packed = rows * shape_.group();
+  const bool by_whole = limits_.fixed_split > 0 && shape_.whole_group > 0;
+  const int64_t packed = rows * (by_whole ? shape_.whole_group : shape_.group());
   // The device counts the chunks of a window that ends with a row's own position.
   const bool beyond_window = sees_ahead_ && shape_.window > 0 && rows > 1;
   const FlashKind direct =

@@ -33,14 +33,16 @@ struct FlashShape {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
-  int64_t window = 0;   // 0: sees everything; else the last `window` positions, itself included
-  bool hopper = false;  // hopper_computes()
+  int64_t window = 0;       // 0: sees everything; else the last `window` positions, itself included
+  bool hopper = false;      // hopper_computes()
+  int64_t whole_group = 0;  // AttentionSpec::group(), by which classes are chosen for fixed chunks
   [[nodiscard]] int64_t group() const { return heads / kv_heads; }
   friend bool operator==(const FlashShape&, const FlashShape&) = default;
 };
 
 inline FlashShape flash_shape(const model::AttentionSpec& spec) {
-  return {spec.heads, spec.kv_heads, spec.head_dim, spec.window, hopper_computes(spec)};
+  return {spec.heads,  spec.kv_heads,         spec.head_dim,
+          spec.window, hopper_computes(spec), spec.group()};
 }
 
 /// Largest steps of a launch.
@@ -51,7 +53,7 @@ struct FlashLimits {
   int64_t multiprocessors = 0;  // of the device
   /// Tokens of a KV chunk, a multiple of 128, for results that do not depend on the batch; 0:
   /// chosen by the batch. With it only sequences of one row are split, and a prefill's tiles depend
-  /// on nothing but its own rows.
+  /// on nothing but its own rows, nor on how many of a KV head's query heads a rank has.
   int64_t fixed_split = 0;
   /// `never`: no KV range is cut, so there are no partial results (image encoders).
   enum class Cuts : uint8_t { by_work, never } cuts = Cuts::by_work;

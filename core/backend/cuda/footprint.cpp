@@ -5,6 +5,7 @@
 #include "backend/cuda/experts_layout.h"
 #include "backend/cuda/fp8_product.h"
 #include "backend/cuda/packed_layout.h"
+#include "backend/cuda/slices.h"
 #include "backend/cuda/xqa_plan.h"
 #include "backend/row_maxima.h"
 #include "base/error.h"
@@ -170,11 +171,17 @@ void check_card_limits(const Footprint& footprint, const model::ModelSpec& spec,
   }
 }
 
+bool CudaFootprint::slices(const model::WeightSpec& spec) const {
+  return card_.deterministic && cuda::is_sliced(spec);
+}
+
 size_t CudaFootprint::weight_bytes(const model::WeightSpec& spec, DType dtype) const {
   // All experts' matrices are alike.
   if (spec.is_packed()) {
-    return aligned(static_cast<size_t>(spec.matrices()) *
-                   cuda::packed_segments(spec, dtype, 0).end);
+    const bool sliced = slices(spec);
+    const model::WeightSpec& of = sliced ? cuda::slice_of(spec) : spec;
+    return aligned(static_cast<size_t>(spec.matrices() * (sliced ? spec.slices : 1)) *
+                   cuda::packed_segments(of, dtype, 0).end);
   }
   return aligned(static_cast<size_t>(spec.elements()) * dtype_size(dtype));
 }
@@ -188,6 +195,8 @@ size_t CudaFootprint::kv_bytes(const model::AttentionSpec& spec, int64_t block_s
 // device_workspace_bytes serves all products, but for rows that a quantised weight has rewritten.
 size_t CudaFootprint::linear_workspace(int64_t rows, const model::WeightSpec& spec,
                                        DType dtype) const {
+  if (card_.deterministic && !spec.is_packed()) return cuda::PinnedLayout(rows, spec, dtype).bytes;
+  if (slices(spec)) return cuda::PackedSlicesLayout(rows, spec, dtype).bytes;
   const size_t fp8 = cuda::fp8_bytes(rows, spec, dtype, card_);
   if (fp8 > 0) return cuda::fp8_offset(rows, spec, dtype) + fp8;
   return cuda::rewritten_bytes(rows, spec, dtype) + maxima_bytes(rows, spec);
@@ -201,6 +210,9 @@ size_t CudaFootprint::experts_workspace(int64_t rows, const model::MlpSpec& mlp,
 size_t CudaFootprint::expert_inputs_workspace(int64_t rows, const model::MlpSpec& mlp,
                                               const model::WeightSpec& up,
                                               const model::WeightSpec& down, DType dtype) const {
+  if (slices(down)) {
+    return cuda::SlicedExpertsLayout(rows, mlp.experts_per_token, up, down, dtype).bytes;
+  }
   const int64_t slots = rows * mlp.experts_per_token;
   return std::max(cuda::rewritten_bytes(slots, up, dtype),
                   cuda::rewritten_bytes(slots, down, dtype) + maxima_bytes(slots, down));

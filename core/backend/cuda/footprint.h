@@ -17,7 +17,7 @@ namespace plimsoll::backend {
 struct CardFigures {
   int32_t compute_capability = 90;  // 90: 9.0
   int32_t processors = 132;         // streaming multiprocessors
-  bool deterministic = false;       // the same bits for a row in any batch
+  bool deterministic = false;       // the same bits for a row in any batch, at any width
 };
 
 /// Work space that NVIDIA recommends for matrix products.
@@ -95,6 +95,9 @@ class CudaFootprint final : public Footprint {
   explicit CudaFootprint(CardFigures card) : card_(card) {}
   [[nodiscard]] const CardFigures& card() const { return card_; }
 
+  /// Whether products with a weight are made of slices (backend/cuda/slices.h).
+  [[nodiscard]] bool slices(const model::WeightSpec& spec) const;
+
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] DType activation_dtype(DType model) const override { return model; }
   [[nodiscard]] size_t weight_bytes(const model::WeightSpec& spec, DType dtype) const override;
@@ -121,6 +124,8 @@ class CudaFootprint final : public Footprint {
   [[nodiscard]] bool draws() const override { return true; }
   /// Not with `deterministic`: one kernel has to serve all numbers of rows.
   [[nodiscard]] int64_t fused_rows() const override { return card_.deterministic ? 0 : kFusedRows; }
+  /// Not with `deterministic`: sums over ranks are part of products then.
+  [[nodiscard]] bool sums_with_norms() const override { return !card_.deterministic; }
   [[nodiscard]] int ahead() const override { return 1; }
   [[nodiscard]] bool records() const override { return true; }
   [[nodiscard]] size_t step_plan_bytes(const StepShape& shape) const override;

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/fp8_product.h"
 #include "backend/cuda/rank_area.h"
+#include "backend/cuda/slices.h"
 
 namespace plimsoll::backend {
 namespace {
@@ -46,9 +47,22 @@ int64_t fp8_nodes(const model::ModelSpec& spec) {
   return nodes;
 }
 
-bool is_shared(const model::ModelSpec& spec) {
-  return std::ranges::any_of(spec.weights,
-                             [](const model::WeightSpec& weight) { return weight.ranks > 1; });
+/// Sums of slices behind products, and of experts' second product each by itself.
+int64_t slice_nodes(const model::ModelSpec& spec) {
+  int64_t nodes = 0;
+  for (const model::WeightSpec& weight : spec.weights) {
+    if (!cuda::is_sliced(weight)) continue;
+    const int64_t kernels = (weight.is_packed() ? 2 : 1) + (weight.is_stack() ? 1 : 0);
+    nodes += kernels == 1 ? 1 : kernels * weight.slices + 2;
+  }
+  return nodes;
+}
+
+/// Of tensor-parallel ranks.
+int64_t ranks_of(const model::ModelSpec& spec) {
+  int64_t ranks = 1;
+  for (const model::WeightSpec& weight : spec.weights) ranks = std::max(ranks, weight.ranks);
+  return ranks;
 }
 
 /// Sums and columns of tensor-parallel ranks, each in pieces: a mixer has up to three, an MLP one.
@@ -65,14 +79,26 @@ int64_t rank_nodes(const model::ModelSpec& spec) {
 
 }  // namespace
 
-int64_t more_step_nodes(const model::ModelSpec& spec) {
+int64_t more_step_nodes(const model::ModelSpec& spec, bool deterministic) {
   const int64_t streams = spec.streams.count();
   int64_t nodes = spec.layer_inputs.width > 0 ? kLayerInput : 0;
   if (streams > 1) nodes += 7 * streams + 10;  // made of the first one, and joined
   for (const model::LayerSpec& layer : spec.layers) nodes += more_nodes(layer, streams);
-  if (is_shared(spec)) nodes += rank_nodes(spec);
+  if (ranks_of(spec) > 1) nodes += rank_nodes(spec);
+  if (deterministic) nodes += slice_nodes(spec);
   nodes += fp8_nodes(spec);
   return nodes;
+}
+
+memory::OverheadShape overhead_shape(const model::ModelSpec& spec, const CardFigures& card,
+                                     int64_t graphs) {
+  return {.compute_capability = card.compute_capability,
+          .processors = card.processors,
+          .layers = std::ssize(spec.layers),
+          .experts = std::ranges::any_of(spec.layers, &model::LayerSpec::has_experts),
+          .more_nodes = more_step_nodes(spec, card.deterministic),
+          .graphs = graphs,
+          .peers = ranks_of(spec) - 1};
 }
 
 }  // namespace plimsoll::backend

@@ -1,6 +1,7 @@
 // Norms, RoPE, ALiBi and attention of one layer.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -127,6 +128,9 @@ struct AttentionSpec {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
+  /// Query heads that share a KV head in the whole model, where a rank may have fewer of them; 0:
+  /// it has all.
+  int64_t whole_group = 0;
   bool has_values = true;  // an indexer's cache holds keys alone
   int64_t value_dim = 0;   // of v's heads where they are smaller: zeros behind it in the cache
   float value_factor = 1;  // of v
@@ -165,6 +169,10 @@ struct AttentionSpec {
   /// The weight before which they stand where vLLM's attention is the layer's module itself.
   WeightId scales_before = kNoWeight;
 
+  /// Of the whole model.
+  [[nodiscard]] int64_t group() const {
+    return whole_group > 0 ? whole_group : heads / std::max<int64_t>(1, kv_heads);
+  }
   /// Heads in the cache that are stored of each token, keys' and values'.
   [[nodiscard]] int64_t stored_heads() const { return (has_values ? 2 : 1) * kv_heads; }
   /// The indexer's heads as those of an attention without values.

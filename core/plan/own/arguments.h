@@ -28,6 +28,7 @@ struct Arguments {
   EngineArgs args;
   int64_t ceiling = 0;                     // of the process on a card, bytes; 0: the utilisation's
   std::optional<uint64_t> host_cache;      // bytes of the KV cache without a card; absent: default
+  bool deterministic = false;              // on cards
   int threads = 1;                         // of a run on this machine's processor
   int64_t processes = 1;                   // that a launcher of MPI spreads its ranks over
   std::filesystem::path folder;            // the model's; empty: a config alone

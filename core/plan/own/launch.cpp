@@ -15,28 +15,13 @@ namespace plimsoll::plan::own {
 namespace {
 
 /// What sizes depend on, of a card; the backend's own where the catalogue does not know it.
-backend::CardFigures figures_of(const hardware::Gpu& gpu) {
-  backend::CardFigures figures;
+backend::CardFigures figures_of(const hardware::Gpu& gpu, const Arguments& arguments) {
+  backend::CardFigures figures{.deterministic = arguments.deterministic};
   if (gpu.compute_capability > 0) {
     figures.compute_capability = static_cast<int32_t>(std::lround(gpu.compute_capability * 10));
   }
   if (gpu.processors > 0) figures.processors = static_cast<int32_t>(gpu.processors);
   return figures;
-}
-
-std::vector<memory::Overhead> overheads_of(const model::ModelSpec& spec, const hardware::Gpu& gpu,
-                                           size_t graphs) {
-  const backend::CardFigures figures = figures_of(gpu);
-  memory::OverheadShape shape;
-  shape.compute_capability = figures.compute_capability;
-  shape.processors = figures.processors;
-  shape.layers = std::ssize(spec.layers);
-  shape.experts = std::ranges::any_of(spec.layers, [](const model::LayerSpec& layer) {
-    return layer.mlp.kind == model::MlpKind::experts;
-  });
-  shape.more_nodes = backend::more_step_nodes(spec);
-  shape.graphs = static_cast<int64_t>(graphs);
-  return memory::device_overheads(shape);
 }
 
 /// A launch whose pool is as large as its steps can use: what is beside the pool does not depend on
@@ -116,14 +101,15 @@ std::vector<engine::StageView> stage_views(const std::vector<shard::StageModel>&
   return views;
 }
 
-std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu) {
+std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu,
+                                                     const Arguments& arguments) {
   if (gpu == nullptr) return nullptr;
-  return std::make_unique<backend::CudaFootprint>(figures_of(*gpu));
+  return std::make_unique<backend::CudaFootprint>(figures_of(*gpu, arguments));
 }
 
 std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Arguments& arguments,
                                       DType dtype, const hardware::Gpu* gpu, int64_t length) {
-  const std::unique_ptr<backend::Footprint> card = device_footprint(gpu);
+  const std::unique_ptr<backend::Footprint> card = device_footprint(gpu, arguments);
   const backend::Footprint& footprint = card ? *card : backend::cpu_footprint();
   engine::EngineOptions engine = with_room(engine_options(arguments, dtype), length);
   engine.pictures = picture_options(spec, arguments, footprint);
@@ -132,7 +118,8 @@ std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Argume
   std::vector<RankLaunch> ranks;
   const auto finish = [&](RankLaunch rank, const model::ModelSpec& own) {
     if (gpu != nullptr) {
-      rank.overheads = overheads_of(own, *gpu, rank.layout.recorded_sizes.size());
+      rank.overheads = memory::device_overheads(backend::overhead_shape(
+          own, figures_of(*gpu, arguments), std::ssize(rank.layout.recorded_sizes)));
     }
     rank.stage = std::ssize(ranks);
     ranks.push_back(std::move(rank));

@@ -36,7 +36,8 @@ struct RankLaunch {
 std::vector<engine::StageView> stage_views(const std::vector<shard::StageModel>& stages);
 
 /// Sizes on the card; null: of the host.
-std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu);
+std::unique_ptr<backend::Footprint> device_footprint(const hardware::Gpu* gpu,
+                                                     const Arguments& arguments);
 
 /// One rank of every stage, laid out for contexts of `length` tokens (0: the model's own). Throws
 /// Error(usage).

@@ -243,8 +243,8 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
   if (const auto& pictures = ranks.front().layout.pictures) {
     result.image_tokens = pictures->largest_image();
     if (arguments.has_prompts) {
-      result.picture_room =
-          std::make_shared<PictureRoom>(spec, ranks.front().layout, device_footprint(gpu));
+      result.picture_room = std::make_shared<PictureRoom>(spec, ranks.front().layout,
+                                                          device_footprint(gpu, arguments));
     }
   }
   result.max_num_seqs = rank->layout.limits.sequences;
@@ -259,7 +259,7 @@ PlanResult make_plan(const ConfigView& config, const Arguments& arguments,
     if (ranks.size() > 1) result.stages.push_back(stage_figures(result, one, blocks_of(one)));
   }
   add_arguments(result, arguments.args);
-  const auto card = device_footprint(gpu);
+  const auto card = device_footprint(gpu, arguments);
   add_notes(result, spec, *rank, arguments,
             picture_refusal(spec, arguments, card ? *card : backend::cpu_footprint()));
   if (gpu != nullptr) return result;

@@ -213,6 +213,7 @@ void cut_layer(const ModelSpec& spec, int64_t ranks, const ModelSpec& rank, Laye
   model::AttentionSpec& attention = layer.attention;
   const bool latent = attention.latent.kv_rank > 0;
   if (is_cut(latent ? attention.latent.q_up.weight : attention.qkv.weight)) {
+    attention.whole_group = attention.group();
     attention.heads /= ranks;
     attention.kv_heads = std::max<int64_t>(1, attention.kv_heads / ranks);
   }

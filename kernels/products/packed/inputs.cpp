@@ -1,7 +1,5 @@
 #include "kernels/products/packed/inputs.h"
 
-#include "backend/row_maxima.h"
-
 namespace plimsoll::kernels {
 
 using model::InputRounding;
@@ -14,22 +12,32 @@ PackedPart packed_part(const model::WeightSpec& spec, const void* data,
           .matrix_bytes = static_cast<int64_t>(segments.end)};
 }
 
-SharedMost share_most(const View& in, const backend::Weight& weight, std::byte* at,
-                      cudaStream_t stream) {
-  const backend::RowMaxima maxima(*weight.spec);
-  if (weight.ranks == nullptr || maxima.count == 0) return {};
+SharedMost most_from(const SharedMost& all, const backend::RowMaxima& maxima, int64_t first) {
+  if (all.most == nullptr) return {};
+  return {all.most + (maxima.range ? 0 : first / maxima.group), all.count, first % maxima.group};
+}
+
+SharedMost most_of_all(const View& in, const backend::Weight& weight,
+                       const backend::RowMaxima& maxima, std::byte* at, cudaStream_t stream) {
+  if (maxima.count == 0) return {};
   const View to{at, DType::f32, in.rows, maxima.count, maxima.count};
-  const int64_t lead = weight.first_input() % maxima.group;
-  const int64_t first = maxima.range ? 0 : weight.first_input() / maxima.group;
+  const int64_t first = weight.first_input();
   find_most({.to = to,
              .in = in,
              .group = maxima.group,
-             .lead = lead,
-             .first = first,
+             .lead = first % maxima.group,
+             .first = maxima.range ? 0 : first / maxima.group,
              .range = maxima.range},
             stream);
-  weight.ranks->most(to);
-  return {reinterpret_cast<const float*>(at) + first, maxima.count, lead};
+  if (weight.ranks != nullptr) weight.ranks->most(to);
+  return {reinterpret_cast<const float*>(at), maxima.count};
+}
+
+SharedMost share_most(const View& in, const backend::Weight& weight, std::byte* at,
+                      cudaStream_t stream) {
+  if (weight.ranks == nullptr) return {};
+  const backend::RowMaxima maxima(*weight.spec);
+  return most_from(most_of_all(in, weight, maxima, at, stream), maxima, weight.first_input());
 }
 
 void PackedInputs::of_slots(const ExpertSlots& slots, int64_t slots_per_row) {

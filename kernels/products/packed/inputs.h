@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "backend/operands.h"
+#include "backend/row_maxima.h"
 #include "kernels/products/packed/packed.h"
 #include "kernels/rows/round_inputs.h"
 
@@ -19,6 +20,12 @@ struct SharedMost {
   const float* most = nullptr;  // null: they have nothing that rounding needs
   int64_t count = 0, lead = 0;  // RoundInputs
 };
+/// The same of some inputs of all, for the product's input number `first`.
+SharedMost most_from(const SharedMost& all, const backend::RowMaxima& maxima, int64_t first);
+/// What is largest of all inputs, of the first of them on: of those here and what other ranks tell,
+/// if there are any. `at`: room for RowMaxima::count floats a row.
+SharedMost most_of_all(const View& in, const backend::Weight& weight,
+                       const backend::RowMaxima& maxima, std::byte* at, cudaStream_t stream);
 /// Asks them; `at`: room for backend::RowMaxima::count floats a row. All ranks call it.
 SharedMost share_most(const View& in, const backend::Weight& weight, std::byte* at,
                       cudaStream_t stream);

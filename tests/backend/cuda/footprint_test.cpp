@@ -1,10 +1,12 @@
 // Sizes of the CUDA backend, without a device.
 #include "backend/cuda/footprint.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <vector>
 
+#include "backend/cuda/slices.h"
 #include "backend/cuda/step_nodes.h"
 #include "memory/device_overheads.h"
 
@@ -12,6 +14,7 @@ using namespace plimsoll;
 using backend::CardFigures;
 using backend::CudaFootprint;
 using backend::StepShape;
+namespace cuda = plimsoll::backend::cuda;
 
 namespace {
 
@@ -199,11 +202,12 @@ TEST_CASE("ranks of a card have an area to meet in, and more nodes") {
   weight.split = model::Split::row;
   StepShape shape{.spec = &spec, .tokens = 64, .sequences = 8, .logits_rows = 8, .table_stride = 4};
   const size_t alone = sizes.device_workspace_bytes(shape);
-  const int64_t nodes = backend::more_step_nodes(spec);
+  const int64_t nodes = backend::more_step_nodes(spec, false);
   shape.tensor_ranks = 4;
   weight.ranks = 4;
+  CHECK(backend::overhead_shape(spec, kHopper, 0).peers == 3);
   CHECK(sizes.device_workspace_bytes(shape) - alone == backend::cuda::rank_area_bytes(4));
-  CHECK(backend::more_step_nodes(spec) >= nodes + 2 * std::ssize(spec.layers));
+  CHECK(backend::more_step_nodes(spec, false) >= nodes + 2 * std::ssize(spec.layers));
 }
 
 TEST_CASE("overheads: graphs by their nodes, contexts by the card") {
@@ -213,9 +217,54 @@ TEST_CASE("overheads: graphs by their nodes, contexts by the card") {
   const size_t recorded = memory::overhead_bytes(shape);
   const auto nodes = static_cast<size_t>(memory::graph_nodes(shape));
   CHECK(recorded - eager == 43 * nodes * 1536);
+  shape.peers = 3;
+  CHECK(memory::overhead_bytes(shape) - recorded == 3 * (size_t{32} << 20));
+  shape.peers = 0;
   const auto parts = memory::device_overheads(shape);
   CHECK(parts.front().name == "driver context");
   CHECK(parts.front().origin == memory::Origin::measured);
   shape.compute_capability = 80;
   CHECK(memory::device_overheads(shape).front().origin == memory::Origin::estimate);
+}
+
+TEST_CASE("deterministic products have room for their slices, whatever ranks have them") {
+  CardFigures card = kHopper;
+  card.deterministic = true;
+  const CudaFootprint sizes(card);
+  model::WeightSpec weight{.name = "w", .shape = {4096, 8192}};
+  const auto bytes = [&](int64_t rows) {
+    return sizes.linear_workspace(rows, weight, DType::bf16);
+  };
+  const auto trial = [](int64_t depth) { return cuda::pin_trial_bytes(depth, DType::bf16); };
+  constexpr size_t kCopied = 64 * 4096 * 4;  // rows of the result that lie apart, and of inputs
+  CHECK(bytes(1000) == std::max(64 * 8192 * 2 + kCopied, trial(8192)));
+  weight.split = model::Split::row;
+  weight.slices = 8;
+  CHECK(bytes(1000) ==
+        std::max(64 * 8192 * 2 + kCopied + size_t{8} * 256 * 4096 * 4, trial(2 * 1024)));
+  CHECK(bytes(256) == bytes(1000));
+  CHECK(bytes(200) < bytes(256));
+  // One of eight ranks.
+  weight.slices = 1;
+  weight.ranks = 8;
+  weight.shape.back() /= 8;
+  CHECK(bytes(1000) == std::max(64 * 1024 * 2 + kCopied + size_t{256} * 4096 * 4, trial(2 * 1024)));
+  const model::MlpSpec mlp{.kind = model::MlpKind::experts, .experts = 8, .experts_per_token = 2};
+  constexpr auto kExperts = model::WeightUse::experts;
+  const model::WeightSpec up{.name = "up", .shape = {8, 64, 96}, .use = kExperts};
+  model::WeightSpec down{.name = "down", .shape = {8, 96, 64}, .use = kExperts};
+  CHECK(sizes.expert_inputs_workspace(5, mlp, up, down, DType::bf16) == 0);
+  down.split = model::Split::row;
+  down.slices = 8;
+  // The second product of each slot, and three sums that wait.
+  CHECK(sizes.expert_inputs_workspace(5, mlp, up, down, DType::bf16) ==
+        (10 * 96 * 4 + 255) / 256 * 256 + (3 * 5 * 96 * 4 + 255) / 256 * 256);
+}
+
+TEST_CASE("attention's class is that of the whole model's heads where chunks are fixed") {
+  model::AttentionSpec spec{.heads = 4, .kv_heads = 1, .head_dim = 64};
+  CHECK(cuda::flash_shape(spec).whole_group == 4);
+  spec.whole_group = 32;  // of a rank that has four of 32 heads over one of keys
+  CHECK(cuda::flash_shape(spec).whole_group == 32);
+  CHECK(cuda::flash_shape(spec).group() == 4);
 }

@@ -104,7 +104,8 @@ class PackedCopies {
                           [&](size_t) {
                             return backend::random_rows(*spec_.parts[0].packing, spec_.columns(), 1,
                                                         0.02f);
-                          }});
+                          }},
+                         false);
     loader.finish();
   }
 

@@ -6,14 +6,18 @@
 #include <algorithm>
 #include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "backend/cuda/slices.h"
 #include "base/error.h"
 #include "bench/cuda/kernel_cases.h"
 #include "kernels/products/experts.h"
+#include "kernels/products/linear.h"
 #include "kernels/products/packed/inputs.h"
+#include "kernels/products/slices.h"
 #include "kernels/products/small_linear.h"
 #include "kernels/recurrent/recurrent.h"
 #include "kernels/rows/change_logits.h"
@@ -83,6 +87,71 @@ void packed_products(Ring& ring, const Table& table, cudaStream_t stream) {
                                stream);
       });
     }
+  }
+}
+
+/// A product of a layer's last matrix, in the fastest order and in that of --deterministic, which
+/// is the same at every width (backend/cuda/slices.h): each with algorithms of its own.
+class OrderedProduct {
+ public:
+  OrderedProduct(Ring& ring, int64_t rows, cudaStream_t stream)
+      : ring_(ring), rows_(rows), stream_(stream) {
+    for (auto* products : {&free_, &fixed_}) {
+      products->use_workspace(static_cast<std::byte*>(workspace_.data()), workspace_.size());
+    }
+    spec_.shape = {kHidden, kIntermediate};
+    run_free();
+    run_fixed();
+    const std::span scratch(static_cast<std::byte*>(scratch_.data()), scratch_.size());
+    free_.tune(scratch, rows);
+    fixed_.tune(scratch, rows);
+  }
+  void run_free() {
+    (void)free_.run(out(rows_), in(rows_), {&spec_, DType::bf16, matrix().data}, {},
+                    model::Activation::none);
+  }
+  void run_fixed() {
+    constexpr int64_t kMost = backend::cuda::kSlicedRows, kSlices = model::kMostSlices;
+    for (int64_t first = 0; first < rows_; first += kMost) {
+      const int64_t count = std::min(kMost, rows_ - first);
+      const View sums = ring_.take(kSlices * count, kHidden, DType::f32);
+      auto* const at = static_cast<float*>(sums.data);
+      (void)fixed_.run_slices({.in = in(count),
+                               .weight = matrix(),
+                               .out = at,
+                               .out_stride = kHidden,
+                               .slices = kSlices});
+      kernels::sum_slices(out(count), {at, kSlices, count, kHidden, kHidden}, stream_);
+    }
+  }
+
+ private:
+  [[nodiscard]] View in(int64_t rows) { return ring_.take(rows, kIntermediate, DType::bf16); }
+  [[nodiscard]] View out(int64_t rows) { return ring_.take(rows, kHidden, DType::bf16); }
+  [[nodiscard]] View matrix() { return ring_.take(kHidden, kIntermediate, DType::bf16); }
+
+  Ring& ring_;
+  int64_t rows_;
+  cudaStream_t stream_;
+  model::WeightSpec spec_{.name = "w"};
+  kernels::DeviceMemory workspace_{backend::product_workspace_bytes({})};
+  kernels::DeviceMemory scratch_{size_t{512} << 20};
+  kernels::Products free_{kernels::Pinning::by_rows, stream_};
+  kernels::Products fixed_{kernels::Pinning::single, stream_};
+};
+
+/// What --deterministic costs, beside free order.
+void orders(Ring& ring, const Table& table, cudaStream_t stream) {
+  for (const int64_t count : {1, 64, 2048}) {
+    const std::string name =
+        fmt::format("fixed order {} x [{}, {}]", count, kHidden, kIntermediate);
+    if (!table.wants(name)) continue;
+    OrderedProduct product(ring, count, stream);
+    const double fast = seconds_of(stream, kRepeats, [&] { product.run_free(); });
+    const double fixed = seconds_of(stream, kRepeats, [&] { product.run_fixed(); });
+    fmt::print("{:40} {:9.1f} us {:9.1f} us in free order, {:.2f} times\n", name, fixed * 1e6,
+               fast * 1e6, fixed / fast);
+    std::fflush(stdout);
   }
 }
 
@@ -268,6 +337,7 @@ void run(std::string_view filter) {
   const Table table(stream.get(), rate, filter);
   small_products(ring, table, stream.get());
   packed_products(ring, table, stream.get());
+  orders(ring, table, stream.get());
   rows(ring, table, stream.get());
   sampling(table, stream.get());
   penalties(table, stream.get());

@@ -1,0 +1,43 @@
+// Some inputs of quantised rows, as a rank that had no others would read them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "model/model_spec.h"
+
+namespace plimsoll::backend::cuda {
+
+/// The inputs [first, first + columns of `slice`) of rows that `part` describes and that have
+/// `columns` of them. Not of packings with an activation order.
+class SliceRows final : public model::PackedRows {
+ public:
+  SliceRows(const model::PackedRows& rows, const model::Part& part, int64_t columns,
+            const model::Part& slice, model::Inputs inputs);
+
+  [[nodiscard]] int64_t first_input() const override { return rows_.first_input() + inputs_.first; }
+  void codes(int64_t first, int64_t count, uint8_t* to) const override;
+  void scales(int64_t first, int64_t count, std::byte* to) const override;
+  void zeros(int64_t first, int64_t count, uint8_t* to) const override;
+  void factors(int64_t first, int64_t count, float* to) const override {
+    rows_.factors(first, count, to);
+  }
+  void input_groups(int32_t* to) const override;
+  void table(std::span<float, 16> to) const override { rows_.table(to); }
+  void nested(model::NestedScales& to) const override;
+  [[nodiscard]] model::InputScale input_scale() const override { return rows_.input_scale(); }
+
+ private:
+  /// Groups of a row, or zeros where the last ones are not there, from [count, all groups] of
+  /// `size` bytes.
+  void copy_groups(const std::byte* from, int64_t count, int64_t size, std::byte* to) const;
+
+  const model::PackedRows& rows_;
+  int64_t columns_;
+  model::Inputs inputs_;
+  int64_t scale_bytes_;
+  int64_t all_groups_, groups_;
+  int64_t first_group_;  // of all
+};
+
+}  // namespace plimsoll::backend::cuda

@@ -1,0 +1,104 @@
+// How kernels of ranks meet in each other's memory (backend/cuda/rank_area.h). For their sources
+// alone.
+#pragma once
+
+#include "kernels/ranks/ranks.h"
+#include "kernels/runtime/dispatch.h"
+#include "kernels/runtime/launch.h"
+#include "kernels/runtime/reduce.h"
+
+namespace plimsoll::kernels {
+
+using backend::cuda::kMeetingBytes;
+using backend::cuda::kMostRanks;
+using backend::cuda::kRankPieceBytes;
+using backend::cuda::Meetings;
+
+/// Up to here each rank reads the whole of all others'; above it a share, and then what they made
+/// of theirs. Two ranks read as much either way.
+inline constexpr size_t kWholeBytes = size_t{512} << 10;
+
+__device__ inline Meetings* meetings_of(const RankAreas& areas, int rank) {
+  return reinterpret_cast<Meetings*>(areas.area[rank]);
+}
+
+template <typename T>
+__device__ T* matrix_of(const RankAreas& areas, int rank, uint32_t call) {
+  return reinterpret_cast<T*>(areas.area[rank] + kMeetingBytes + (call & 1) * kRankPieceBytes);
+}
+
+// All that a block wrote before is seen by who reads this (the threads of the block have met).
+__device__ inline void tell(uint32_t* at, uint32_t value) {
+#ifdef PLIMSOLL_EMULATION
+  *at = value;
+#else
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+#endif
+}
+
+__device__ inline uint32_t hear(const uint32_t* at) {
+#ifdef PLIMSOLL_EMULATION
+  emulation::let_others_run();
+  return *at;
+#else
+  uint32_t value;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  return value;
+#endif
+}
+
+/// The number of the call that begins: the same on all ranks, which make the same calls.
+__device__ inline uint32_t begin(const RankAreas& areas) {
+  return *static_cast<volatile uint32_t*>(&meetings_of(areas, areas.rank)->calls) + 1;
+}
+
+/// Blocks of this number have come here on all ranks.
+__device__ inline void meet(const RankAreas& areas, int point, uint32_t call) {
+  __syncthreads();
+  const int other = static_cast<int>(threadIdx.x);
+  if (other < areas.ranks)
+    tell(&meetings_of(areas, other)->arrived[point][blockIdx.x][areas.rank], call);
+  __syncwarp();
+  if (other < areas.ranks) {
+    const uint32_t* came = &meetings_of(areas, areas.rank)->arrived[point][blockIdx.x][other];
+    // Another rank may be in the next call already.
+    for (int turn = 1; static_cast<int32_t>(hear(came) - call) < 0; ++turn)
+      if (turn % 256 == 16 && *static_cast<const volatile int*>(areas.given_up) != 0) break;
+  }
+  __syncthreads();
+}
+
+/// The last block of a call ends it.
+__device__ inline void end(const RankAreas& areas, uint32_t call) {
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  Meetings* own = meetings_of(areas, areas.rank);
+  __threadfence();
+  if (atomicAdd(&own->ended, 1u) != gridDim.x - 1) return;
+  own->ended = 0;
+  own->calls = call;
+}
+
+/// (0 + 1) + (2 + 3), where + is `join`: place i of all ranks' matrices.
+template <typename T, int N, typename Join>
+__device__ Pack<T, N> join_all(const RankAreas& areas, uint32_t call, int64_t i, Join join) {
+  Pack<T, N> all[kMostRanks];
+  for (int rank = 0; rank < kMostRanks; ++rank) {
+    if (rank < areas.ranks) all[rank] = matrix_of<Pack<T, N>>(areas, rank, call)[i];
+  }
+  Pack<T, N> result;
+  for (int j = 0; j < N; ++j) {
+    float sums[kMostRanks];
+    for (int rank = 0; rank < kMostRanks; ++rank)
+      sums[rank] = rank < areas.ranks ? all[rank].at(j) : 0.f;
+    for (int step = 1; step < kMostRanks; step *= 2) {
+      if (step >= areas.ranks) break;
+      for (int to = 0; to + step < kMostRanks; to += 2 * step)
+        sums[to] = join(sums[to], sums[to + step]);
+    }
+    result.set(j, sums[0]);
+  }
+  return result;
+}
+
+}  // namespace plimsoll::kernels
