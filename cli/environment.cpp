@@ -128,6 +128,7 @@ Environment read_environment() {
       setting<int>("PLIMSOLL_RANKS_PER_DEVICE", 1, environment.fault, Form::number, 8)
           .value_or(environment.ranks_per_device);
   environment.hopper_from = setting<int64_t>("PLIMSOLL_HOPPER_FROM", 0, environment.fault);
+  environment.nccl = variable("VLLM_NCCL_SO_PATH").value_or("");
   environment.job_place = job_place(environment.fault);
   environment.mpi = mpi_place();
   environment.columns = number<int>("COLUMNS", 1);

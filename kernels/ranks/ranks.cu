@@ -3,9 +3,9 @@
 
 #include "base/rounding.h"
 #include "kernels/ranks/ranks.h"
+#include "kernels/ranks/tree.h"
 #include "kernels/runtime/dispatch.h"
 #include "kernels/runtime/launch.h"
-#include "kernels/runtime/reduce.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -88,19 +88,7 @@ __device__ Pack<T, N> join_all(const RankAreas& areas, uint32_t call, int64_t i,
   for (int rank = 0; rank < kMostRanks; ++rank) {
     if (rank < areas.ranks) all[rank] = matrix_of<Pack<T, N>>(areas, rank, call)[i];
   }
-  Pack<T, N> result;
-  for (int j = 0; j < N; ++j) {
-    float sums[kMostRanks];
-    for (int rank = 0; rank < kMostRanks; ++rank)
-      sums[rank] = rank < areas.ranks ? all[rank].at(j) : 0.f;
-    for (int step = 1; step < kMostRanks; step *= 2) {
-      if (step >= areas.ranks) break;
-      for (int to = 0; to + step < kMostRanks; to += 2 * step)
-        sums[to] = join(sums[to], sums[to + step]);
-    }
-    result.set(j, sums[0]);
-  }
-  return result;
+  return join_tree(all, areas.ranks, join);
 }
 
 /// `values` of `count` packs are cut into `shares` (1, or one for each rank) of `share` packs. A

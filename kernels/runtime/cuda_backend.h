@@ -48,6 +48,9 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void use_here() const override { set_device(info.index); }
   [[nodiscard]] std::unique_ptr<backend::RankTeam> make_team(
       std::span<backend::Backend* const> ranks) const override;
+  [[nodiscard]] backend::MeetingId make_meeting() const override;
+  [[nodiscard]] std::unique_ptr<backend::FarTeam> meet(
+      std::span<backend::Backend* const> ranks, const backend::Meeting& meeting) const override;
   void settle() override { stream_.wait(); }
   void take_from(std::span<const std::byte> from, void* to) override;
   /// Where tensor-parallel ranks meet (backend/cuda/rank_area.h), from the launch on.
@@ -164,7 +167,8 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   backend::ThreadPool pool_;
   Stream stream_;
   Graphs graphs_;
-  int64_t hopper_from_;  // DeviceOptions
+  int64_t hopper_from_;  // DeviceOptions, as the next
+  std::string nccl_;
   Products products_;
   Fp8Products fp8_{products_, stream_.get()};
   bool among_ranks_ = false;

@@ -53,7 +53,8 @@ std::vector<std::string> device_notes(const Backend& backend) {
   return cuda_backend(backend).notes();
 }
 
-DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec, int64_t graphs) {
+DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec, int64_t graphs,
+                           const memory::NcclShape& nccl) {
   const DeviceInfo& device = cuda_backend(backend).device();
   backend.use_here();
   const kernels::ProcessMemory process = kernels::process_memory(device.index);
@@ -62,8 +63,9 @@ DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec,
                                     .processors = device.processors,
                                     .layers = std::ssize(spec.layers),
                                     .experts = has_experts(spec),
-                                    .more_nodes = backend::more_step_nodes(spec),
-                                    .graphs = graphs};
+                                    .more_nodes = backend::more_step_nodes(spec, nccl),
+                                    .graphs = graphs,
+                                    .nccl = nccl};
   return {.total = now.total,
           .free = now.free,
           .outside = memory::overhead_bytes(shape),

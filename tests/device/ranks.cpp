@@ -32,13 +32,23 @@ using testing::Width;
 
 namespace {
 
+/// How ranks on devices do. The emulator has a stand-in for NCCL.
+enum class Talk : uint8_t { over_peers, over_nccl };
+
+#ifdef PLIMSOLL_EMULATION
+constexpr const char* kNccl = PLIMSOLL_BINARY_DIR "/tests/emulation/fake_nccl.so";
+#else
+constexpr const char* kNccl = "";
+#endif
+
 /// As many devices as a test has ranks, where they are emulated.
 class Devices {
  public:
-  explicit Devices([[maybe_unused]] int count) {
+  explicit Devices([[maybe_unused]] int count, [[maybe_unused]] Talk talk = Talk::over_peers) {
 #ifdef PLIMSOLL_EMULATION
     emulation::card = emulation::kHopper;
     emulation::card.devices = count;
+    emulation::card.peers = talk == Talk::over_peers;
 #endif
     if (testing::has_device()) count_ = static_cast<int>(backend::list_devices().size());
   }
@@ -55,7 +65,8 @@ class Devices {
   }
   [[nodiscard]] MakeBackend backends() const {
     return [count = count_](size_t rank, size_t) {
-      return backend::make_device_backend({.index = static_cast<int>(rank) % count, .threads = 1});
+      return backend::make_device_backend(
+          {.index = static_cast<int>(rank) % count, .threads = 1, .nccl = kNccl});
     };
   }
 
@@ -88,13 +99,14 @@ std::vector<Request> short_requests(int64_t vocab_size, Requests kind) {
 
 /// Answers of the ranks are those of one on the CPU.
 void check_width(const model::ModelSpec& whole, const checkpoint::WeightReader& reader,
-                 const Width& width, bool recorded, Requests kind = Requests::mixed) {
+                 const Width& width, bool recorded, Requests kind = Requests::mixed,
+                 Talk talk = Talk::over_peers) {
   INFO(width.tensor << " x " << width.stages << " x " << width.copies
                     << (recorded ? ", recorded" : "")
                     << (width.whole_experts ? ", experts whole" : ""));
   model::ModelSpec spec = whole;
   spec.whole_experts = width.whole_experts;
-  const Devices devices(static_cast<int>(width.tensor * width.stages * width.copies));
+  const Devices devices(static_cast<int>(width.tensor * width.stages * width.copies), talk);
   if (devices.none()) return;
   const std::vector<Request> requests = short_requests(spec.vocab_size, kind);
   EngineOptions alone = options_with(1, 64, 64, DType::f32);
@@ -120,10 +132,10 @@ void check_width(const model::ModelSpec& whole, const checkpoint::WeightReader& 
 }
 
 void check_width(const std::string& name, const Width& width, bool recorded = false,
-                 Requests kind = Requests::mixed) {
+                 Requests kind = Requests::mixed, Talk talk = Talk::over_peers) {
   INFO(name);
   TinyModel model(name);
-  check_width(model.spec(), model.reader(), width, recorded, kind);
+  check_width(model.spec(), model.reader(), width, recorded, kind, talk);
 }
 
 /// Of a model of the golden results.
@@ -211,15 +223,26 @@ TEST_CASE("mixtures and recurrent models answer on ranks of devices as on one", 
 }
 
 #ifdef PLIMSOLL_EMULATION
-TEST_CASE("tensor-parallel ranks on devices that cannot read each other's memory are refused") {
-  const Devices devices(2);
-  emulation::card.peers = false;
+TEST_CASE("tensor-parallel ranks on devices that cannot read each other's memory talk over NCCL") {
+  check_width("llama", {.tensor = 2}, false, Requests::mixed, Talk::over_nccl);
+  check_width("llama", {.tensor = 2}, true, Requests::drawn, Talk::over_nccl);
+  check_width("llama", {.tensor = 2, .stages = 2}, false, Requests::mixed, Talk::over_nccl);
+  check_width("qwen3_moe", {.tensor = 2, .whole_experts = true}, true, Requests::mixed,
+              Talk::over_nccl);
+}
+
+TEST_CASE("ranks over NCCL are refused where there is none") {
+  const Devices devices(2, Talk::over_nccl);
   TinyModel model("llama");
   const checkpoint::WeightReader reader = model.reader();
-  const RankParts parts(model.spec(), reader, {.tensor = 2}, DType::f32, devices.backends());
+  const RankParts parts(model.spec(), reader, {.tensor = 2}, DType::f32, [](size_t rank, size_t) {
+    return backend::make_device_backend(
+        {.index = static_cast<int>(rank), .threads = 1, .nccl = "/nowhere/libnccl.so.2"});
+  });
   EngineOptions options = options_with(4, 48, 40, DType::f32);
   options.tensor_ranks = 2;
   CHECK_THROWS_WITH(Engine(model.spec(), parts.ranks(), nullptr, options),
-                    Catch::Contains("GPU 0 cannot read the memory of GPU 1"));
+                    Catch::Contains("GPU 0 cannot read the memory of GPU 1") &&
+                        Catch::Contains("NCCL is missing"));
 }
 #endif

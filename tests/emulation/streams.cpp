@@ -293,6 +293,16 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   stream->capture = std::make_unique<Graph>();
   return cudaSuccess;
 }
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const std::lock_guard lock(mutex);
+  const bool captures = stream != nullptr && stream->capture;
+  *status = captures ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void*), void* data) {
+  submit(stream, [=] { function(data); });
+  return cudaSuccess;
+}
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = stream->capture.release();
   return *graph == nullptr ? cudaErrorInvalidValue : cudaSuccess;

@@ -65,12 +65,13 @@ int64_t rank_nodes(const model::ModelSpec& spec) {
 
 }  // namespace
 
-int64_t more_step_nodes(const model::ModelSpec& spec) {
+int64_t more_step_nodes(const model::ModelSpec& spec, const memory::NcclShape& nccl) {
   const int64_t streams = spec.streams.count();
   int64_t nodes = spec.layer_inputs.width > 0 ? kLayerInput : 0;
   if (streams > 1) nodes += 7 * streams + 10;  // made of the first one, and joined
   for (const model::LayerSpec& layer : spec.layers) nodes += more_nodes(layer, streams);
-  if (is_shared(spec)) nodes += rank_nodes(spec);
+  // Over NCCL a sum is up to three: shares go, are added, and are gathered.
+  if (is_shared(spec)) nodes += rank_nodes(spec) * (nccl.team > 0 ? 3 : 1);
   nodes += fp8_nodes(spec);
   return nodes;
 }

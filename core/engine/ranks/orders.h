@@ -18,12 +18,12 @@ enum class OrderKind : int64_t { step, advance, encode, stop };
 /// An order without its arrays.
 struct Order {
   OrderKind kind = OrderKind::stop;
-  StepExtent extent{};    // of a step
-  int64_t slot = 0;       // of its arrays
-  int64_t read_rows = 0;  // of its logits: that the host wants
+  StepExtent extent{};        // of a step
+  int64_t slot = 0;           // of its arrays
+  int64_t read_rows = 0;      // of its logits: that the host wants
   int64_t recorded_size = 0;  // as Step's
-  int64_t pictures = 0;   // whose embeddings are shared
-  int64_t kv_blocks = 0;  // when it stops: most that were in use at one time
+  int64_t pictures = 0;       // whose embeddings are shared
+  int64_t kv_blocks = 0;      // when it stops: most that were in use at one time
 };
 
 /// Embeddings of a picture in the cache.

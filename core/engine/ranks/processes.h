@@ -35,8 +35,8 @@ class Processes {
   /// Whether that has happened, or another process is lost. What a device made before this says no
   /// is good, though others took part in it.
   [[nodiscard]] virtual bool given_up() const noexcept = 0;
-  /// Calls `act` once when a process is lost, behind given_up(), by whatever thread notices that; it
-  /// must not wait for long. Until forget().
+  /// Calls `act` once when a process is lost, behind given_up(), by whatever thread notices that;
+  /// it must not wait for long. Until forget().
   virtual void when_lost(const void* who, std::function<void()> act) = 0;
   virtual void forget(const void* who) noexcept = 0;
 

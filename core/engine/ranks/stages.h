@@ -173,8 +173,8 @@ class Stages {
   Processes* processes_;
   int64_t copy_;
   RankRange own_;
-  std::vector<std::unique_ptr<Stage>> stages_;      // ranks, rather
-  std::unique_ptr<SharedWorld> world_;              // null: there is one rank, or processes
+  std::vector<std::unique_ptr<Stage>> stages_;  // ranks, rather
+  std::unique_ptr<SharedWorld> world_;          // null: there is one rank, or processes
   /// Of each stage, as far as it is in this process; on the host of those that are all in it.
   std::vector<std::unique_ptr<RankTeam>> teams_;
   std::vector<std::unique_ptr<MessageTeam>> ends_;  // on the host: of those that are not

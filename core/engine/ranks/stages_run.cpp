@@ -99,8 +99,8 @@ void Stages::require_all() const {
   if (!shares_memory() && processes_ != nullptr && processes_->given_up()) throw RankLost();
 }
 
-// A step that runs ahead has its arrays in another slab; the one before it in this slab may not have
-// been copied to the device yet.
+// A step that runs ahead has its arrays in another slab; the one before it in this slab may not
+// have been copied to the device yet.
 void Stages::await_slot(int64_t slot) {
   if (shares_memory()) return;
   backend::BatchMeta before;

@@ -34,7 +34,7 @@ std::vector<memory::Overhead> overheads_of(const model::ModelSpec& spec, const h
   shape.experts = std::ranges::any_of(spec.layers, [](const model::LayerSpec& layer) {
     return layer.mlp.kind == model::MlpKind::experts;
   });
-  shape.more_nodes = backend::more_step_nodes(spec);
+  shape.more_nodes = backend::more_step_nodes(spec, nccl);
   shape.graphs = static_cast<int64_t>(graphs);
   shape.nccl = nccl;
   return memory::device_overheads(shape);
