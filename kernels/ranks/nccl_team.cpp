@@ -21,8 +21,9 @@ using backend::cuda::kMostRanks;
 constexpr size_t kWholeBytes = size_t{512} << 10;
 /// Places of parts are multiples of it.
 constexpr size_t kAlignment = 16;
-/// Whoever gives up does not wait longer for a call that hangs in NCCL: the process leaves anyway.
-constexpr auto kPatience = std::chrono::seconds(1);
+/// Whoever gives up does not wait longer for calls that hang in NCCL: the process leaves anyway.
+constexpr auto kPatience = std::chrono::milliseconds(200);
+using Clock = std::chrono::steady_clock;
 
 bool is_recorded(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -52,7 +53,7 @@ class NcclTeam::Wire {
         ranks(static_cast<int>(all)),
         nccl_(nccl),
         team_(team) {}
-  ~Wire() { give_up(); }
+  ~Wire() { give_up(Clock::now()); }
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
 
@@ -93,9 +94,9 @@ class NcclTeam::Wire {
   }
 
   // A call that hangs has the lock: then what is lost is noted, and no more.
-  void give_up() noexcept {
+  void give_up(Clock::time_point until) noexcept {
     lost_ = true;
-    const std::unique_lock lock(mutex_, kPatience);
+    const std::unique_lock lock(mutex_, until);
     if (lock.owns_lock() && comm_ != nullptr) (void)nccl_.abort(std::exchange(comm_, nullptr));
   }
 
@@ -153,7 +154,8 @@ class NcclTeam::End final : public backend::TensorRanks {
 
   void prove() override {
     if (trial_succeeds(*this, wire_.own)) return;
-    fail(ExitCode::device_lost, "GPU {} gets other numbers over NCCL than were sent",
+    fail(ExitCode::device_lost,
+         "GPU {} gets over NCCL other numbers than were sent, or none in 20 seconds",
          wire_.own.device().index);
   }
 
@@ -291,7 +293,8 @@ backend::Communicator& NcclTeam::line(int64_t index) {
 }
 
 void NcclTeam::give_up() noexcept {
-  for (const auto& wire : wires_) wire->give_up();
+  const Clock::time_point until = Clock::now() + kPatience;
+  for (const auto& wire : wires_) wire->give_up(until);
 }
 
 }  // namespace plimsoll::kernels
