@@ -54,11 +54,11 @@ void write_work(const Scratch& scratch, const char* model) {
   testing::write_checkpoint(PLIMSOLL_SOURCE_DIR "/tests/data/golden/models/" + std::string(model),
                             scratch.path("model"));
   scratch.write("in",
-                R"({"prompt":[5,9,2,7,1,3,8,4,6,9,11,12],"max_tokens":6,"temperature":0})"
+                R"({"prompt":[5,9,2,7,1,3,8,4,6],"max_tokens":3,"temperature":0})"
                 "\n"
-                R"({"prompt":[7,7],"max_tokens":5,"temperature":1,"seed":3,"ignore_eos":true})"
+                R"({"prompt":[7,7],"max_tokens":3,"temperature":1,"seed":3,"ignore_eos":true})"
                 "\n"
-                R"({"prompt":[2,3],"max_tokens":3,"temperature":0,"logprobs":2})"
+                R"({"prompt":[2,3],"max_tokens":2,"temperature":0,"logprobs":2})"
                 "\n");
 }
 

@@ -15,6 +15,6 @@ int main(int argc, char** argv) {
   emulation::card = emulation::kHopper;
   emulation::card.devices = devices != nullptr ? std::atoi(devices) : 1;
   emulation::card.peers = peers == nullptr || std::string_view(peers) != "0";
-  emulation::set_streams(emulation::Streams::when_awaited);
+  emulation::set_streams(emulation::Streams::by_themselves);
   return plimsoll_main(argc, argv);
 }

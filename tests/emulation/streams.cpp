@@ -120,7 +120,8 @@ void drive(const std::stop_token& stop, Stream* stream) {
   while (!stop.stop_requested()) {
     {
       const std::lock_guard lock(mutex);
-      if (waiting_kernels > 0 && !stream->busy) finish(*stream, stream->given);
+      const bool goes_on = waiting_kernels > 0 || streams_are == Streams::by_themselves;
+      if (goes_on && !stream->busy) finish(*stream, stream->given);
     }
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
@@ -222,6 +223,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   *stream = new Stream;
   (*stream)->device = device_here;
   streams.insert(*stream);
+  if (streams_are == Streams::by_themselves) (*stream)->driver = std::jthread(drive, *stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
