@@ -226,7 +226,12 @@ TEST_CASE("mixtures and recurrent models answer on ranks of devices as on one", 
 TEST_CASE("tensor-parallel ranks on devices that cannot read each other's memory talk over NCCL") {
   check_width("llama", {.tensor = 2}, false, Requests::mixed, Talk::over_nccl);
   check_width("llama", {.tensor = 2}, true, Requests::drawn, Talk::over_nccl);
+}
+
+TEST_CASE("stages, mixtures and four ranks talk over NCCL", "[everything]") {
+  if (!testing::may_do_everything()) return;
   check_width("llama", {.tensor = 2, .stages = 2}, false, Requests::mixed, Talk::over_nccl);
+  check_width("llama", {.tensor = 4}, true, Requests::mixed, Talk::over_nccl);
   check_width("qwen3_moe", {.tensor = 2, .whole_experts = true}, true, Requests::mixed,
               Talk::over_nccl);
 }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "cli/program.h"
@@ -136,41 +137,35 @@ TEST_CASE("devices of several processes are refused where they cannot talk") {
 
 TEST_CASE("a process of devices that is killed or stopped ends all, and the same command goes on") {
   if (cannot_run()) return;
-  const std::string ranks[] = {"-tp 2 ", "-pp 2 "};
-  int turn = 0;
-  for (const char* signal : {"KILL", "STOP"}) {
-    for (const int process : {1, 0}) {
-      const std::string& width = ranks[turn++ % 2];
-      INFO(width << signal << " to process " << process);
-      const Scratch scratch;
-      write_work(scratch, "llama3_tied");
-      std::string input;
-      for (int i = 0; i < 60; ++i) {
-        input +=
-            "{\"prompt\":[5,9," + std::to_string(i) + "],\"max_tokens\":40,\"temperature\":0}\n";
-      }
-      scratch.write("in", input);
-      const std::string run = kRun + kEager + width + "-o out ";
-      const Outcome outcome = in_shell(
-          scratch,
-          on_devices(2, 2) + run +
-              "--device cuda & run=$!; for i in $(seq 3000); do test -s out.part && break; "
-              "sleep 0.01; done; one=$(pgrep -P $run -x plimsoll_emulat | sed -n " +
-              std::to_string(process + 1) + "p); kill -" + signal +
-              " $one; before=$(date +%s); wait $run; echo $? $(($(date +%s) - before)); ");
-      INFO(outcome.out << outcome.err);
-      int status = 0, seconds = 0;
-      std::istringstream(outcome.out) >> status >> seconds;
-      CHECK(status != 0);
-      if (std::string(signal) == "STOP") CHECK(status == 10);
-      CHECK(seconds <= 11);
-      CHECK(in_shell(scratch, "pgrep -f '^" + kEmulated + " run model'").out.empty());
-      const Outcome again =
-          in_shell(scratch, on_devices(2, 2) + run + "--device cuda && '" + kEmulated + "' " +
-                                kRun + "-o whole --device cpu");
-      INFO(again.err);
-      REQUIRE(again.status == 0);
-      CHECK(tokens(scratch, "out") == tokens(scratch, "whole"));
+  const std::tuple<const char*, const char*, int> disturbances[] = {
+      {"-tp 2 ", "KILL", 1}, {"-pp 2 ", "STOP", 1}, {"-tp 2 ", "STOP", 0}};
+  for (const auto& [width, signal, process] : disturbances) {
+    INFO(width << signal << " to process " << process);
+    const Scratch scratch;
+    write_work(scratch, "llama3_tied");
+    std::string input;
+    for (int i = 0; i < 12; ++i) {
+      input += "{\"prompt\":[5,9," + std::to_string(i) + "],\"max_tokens\":6,\"temperature\":0}\n";
     }
+    scratch.write("in", input);
+    const std::string run = kRun + kEager + width + "-o out ";
+    const Outcome outcome = in_shell(
+        scratch, on_devices(2, 2) + run +
+                     "--device cuda & run=$!; for i in $(seq 3000); do test -s out.part && break; "
+                     "sleep 0.01; done; one=$(pgrep -P $run -x plimsoll_emulat | sed -n " +
+                     std::to_string(process + 1) + "p); kill -" + signal +
+                     " $one; before=$(date +%s); wait $run; echo $? $(($(date +%s) - before)); ");
+    INFO(outcome.out << outcome.err);
+    int status = 0, seconds = 0;
+    std::istringstream(outcome.out) >> status >> seconds;
+    CHECK(status != 0);
+    if (std::string(signal) == "STOP") CHECK(status == 10);
+    CHECK(seconds <= 11);
+    CHECK(in_shell(scratch, "pgrep -f '^" + kEmulated + " run model'").out.empty());
+    const Outcome again = in_shell(scratch, on_devices(2, 2) + run + "--device cuda && '" +
+                                                kEmulated + "' " + kRun + "-o whole --device cpu");
+    INFO(again.err);
+    REQUIRE(again.status == 0);
+    CHECK(tokens(scratch, "out") == tokens(scratch, "whole"));
   }
 }
