@@ -130,6 +130,7 @@ Environment read_environment() {
   environment.hopper_from = setting<int64_t>("PLIMSOLL_HOPPER_FROM", 0, environment.fault);
   if (const auto xqa = setting<int>("PLIMSOLL_XQA", 0, environment.fault, Form::number, 1))
     environment.xqa = *xqa == 1;
+  environment.nccl = variable("VLLM_NCCL_SO_PATH").value_or("");
   environment.job_place = job_place(environment.fault);
   environment.mpi = mpi_place();
   environment.columns = number<int>("COLUMNS", 1);

@@ -35,6 +35,7 @@ struct Environment {
   int ranks_per_device = 1;                    // PLIMSOLL_RANKS_PER_DEVICE
   std::optional<int64_t> hopper_from;          // PLIMSOLL_HOPPER_FROM, tokens
   std::optional<bool> xqa;                     // PLIMSOLL_XQA
+  std::string nccl;                            // VLLM_NCCL_SO_PATH
   std::optional<int> columns;                  // COLUMNS
   std::optional<JobPlace> job_place;           // Kubernetes, Slurm, MPI, torchrun
   std::optional<MpiPlace> mpi;                 // mpirun, mpiexec, srun --mpi=pmi2 or pmix

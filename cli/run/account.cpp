@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <vector>
 
 #include "base/error.h"
 
@@ -18,35 +19,66 @@ int exit_status(const batch::RunCounts& counts) {
   return static_cast<int>(counts.failed > 0 ? ExitCode::some_lines_failed : ExitCode::done);
 }
 
-// What the cards' driver says of this process, beside what the launch was allowed. Nothing is taken
-// after the launch, so the end shows the peak.
-void add_cards(const Launch& launch, batch::MemoryReport& memory) {
-  const DeviceSetup& setup = launch.setup;
+/// What the cards' driver says of a process: of all its cards, and of the fullest.
+struct CardsAccount {
+  uint64_t all = 0;
+  uint64_t peak = 0, total = 0;
+};
+
+// Nothing is taken after the launch, so the end shows the peak. Our own count has the arenas alone,
+// which are measured anyway: then there is none.
+std::optional<CardsAccount> cards_account(const Launch& launch) {
   const RankBackends backends = launch.backends();
-  const uint64_t ranks = backends.size();
   const auto each = static_cast<size_t>(launch.device.ranks_per_card);
+  CardsAccount account;
+  for (size_t rank = 0; rank < backends.size(); rank += each) {
+    const backend::DeviceMemory now = backend::device_memory(
+        *backends[rank], launch.spec, launch.setup.graphs, launch.device.nccl_shape);
+    if (now.source == backend::MemorySource::allocations) return std::nullopt;
+    account.all += now.process;
+    if (now.process < account.peak) continue;
+    account.peak = now.process;
+    account.total = now.total;
+  }
+  return account;
+}
+
+// Beside what the launch was allowed, by process.
+void add_cards(const Launch& launch, const std::vector<std::optional<CardsAccount>>& cards,
+               batch::MemoryReport& memory) {
+  const DeviceSetup& setup = launch.setup;
+  const uint64_t outside = setup.budget.outside * launch.backends().size() * cards.size();
   uint64_t arenas = 0;
   for (const batch::MemoryLine& line : memory.lines) arenas += line.measured.value_or(0);
-  memory.lines.push_back(
-      {"beside the arena", setup.budget.outside * ranks, std::nullopt, std::nullopt});
-  memory.planned += setup.budget.outside * ranks;
-  uint64_t all = 0;
-  backend::DeviceMemory fullest;
-  for (size_t rank = 0; rank < ranks; rank += each) {
-    const backend::DeviceMemory now =
-        backend::device_memory(*backends[rank], launch.spec, setup.graphs);
-    // Our own count has the arena alone, which is measured anyway.
-    if (now.source == backend::MemorySource::allocations) return;
-    all += now.process;
-    if (now.process >= fullest.process) fullest = now;
+  memory.lines.push_back({"beside the arena", outside, std::nullopt, std::nullopt});
+  memory.planned += outside;
+  CardsAccount sum;
+  for (const std::optional<CardsAccount>& account : cards) {
+    if (!account) return;
+    sum.all += account->all;
+    if (account->peak < sum.peak) continue;
+    sum.peak = account->peak;
+    sum.total = account->total;
   }
-  memory.lines.back().measured = all - std::min(all, arenas);
-  memory.measured_peak = all;
-  memory.device = {.name = launch.device.card->name,
-                   .total = fullest.total,
-                   .budget = setup.budget.ceiling * each,
-                   .free_at_start = setup.at_start.free,
-                   .peak = fullest.process};
+  memory.lines.back().measured = sum.all - std::min(sum.all, arenas);
+  memory.measured_peak = sum.all;
+  memory.device = {
+      .name = launch.device.card->name,
+      .total = sum.total,
+      .budget = setup.budget.ceiling * static_cast<uint64_t>(launch.device.ranks_per_card),
+      .free_at_start = setup.at_start.free,
+      .peak = sum.peak};
+}
+
+Json to_json(const std::optional<CardsAccount>& cards) {
+  if (!cards) return nullptr;
+  return {{"all", cards->all}, {"peak", cards->peak}, {"total", cards->total}};
+}
+
+std::optional<CardsAccount> to_cards(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return CardsAccount{json["all"].get<uint64_t>(), json["peak"].get<uint64_t>(),
+                      json["total"].get<uint64_t>()};
 }
 
 /// What one rank has taken and read.
@@ -144,25 +176,31 @@ batch::RunReport make_report(const RunOptions& options, const Launch& launch,
 }
 
 std::string account_of_server(const Launch& launch, const processes::Fleet& fleet) {
-  return to_json(own_accounts(launch, &fleet,
-                              [&](size_t rank) { return launch.server->measured(rank); }))
-      .dump();
+  const RankAccounts ranks =
+      own_accounts(launch, &fleet, [&](size_t rank) { return launch.server->measured(rank); });
+  Json account = {{"ranks", to_json(ranks)}, {"cards", nullptr}};
+  if (launch.device.card) account["cards"] = to_json(cards_account(launch));
+  return account.dump();
 }
 
 void add_measurements(const Launch& launch, processes::Fleet* fleet, batch::RunReport& report) {
   report.stats = launch.engine->stats();
+  std::vector<std::optional<CardsAccount>> cards;
+  if (launch.device.card) cards.push_back(cards_account(launch));
   if (launch.engine->ranks() > 1) {
     RankAccounts accounts =
         own_accounts(launch, fleet, [&](size_t rank) { return launch.engine->measured(rank); });
     if (fleet != nullptr) launch.engine->stop_servers();
     for (int64_t other = 1; fleet != nullptr && other < fleet->count(); ++other) {
-      add_accounts(parse_json<Json>(fleet->receive_account(other)), accounts);
+      const Json theirs = parse_json<Json>(fleet->receive_account(other));
+      add_accounts(theirs["ranks"], accounts);
+      cards.push_back(to_cards(theirs["cards"]));
     }
     add_ranks(launch, accounts, report);
   } else {
     report.memory = batch::host_memory_report(launch.engine->measured(), batch::peak_rss_bytes());
   }
-  if (launch.device.card) add_cards(launch, report.memory);
+  if (launch.device.card) add_cards(launch, cards, report.memory);
 }
 
 void audit(const batch::RunCounts& counts, const batch::RunFiles& files) {

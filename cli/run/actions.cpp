@@ -6,6 +6,7 @@
 #include "batch/files/merge.h"
 #include "batch/files/publish.h"
 #include "cli/plan/command.h"
+#include "cli/run/fleet.h"
 #include "cli/run/launch.h"
 #include "cli/run/scan.h"
 #include "cli/terminal.h"
@@ -45,7 +46,8 @@ int merge(const RunOptions& options) {
 }
 
 int dry_run(const RunOptions& options, const Environment& environment) {
-  const DeviceChoice device = choose_device(options, environment);
+  const DeviceChoice device = choose_device(
+      options, environment, CardPlace{.processes = sharing_processes(options, environment)});
   PlanOptions plan = *options.plan;
   plan.model = options.model;
   plan.engine = "plimsoll";

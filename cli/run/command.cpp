@@ -239,8 +239,7 @@ int run_together(processes::Fleet* fleet, CrashNotes& notes, const std::function
 int run_here(const RunOptions& options, const Environment& environment, processes::Fleet* fleet) {
   SignalFlags& signals = install_signal_handlers();
   note_unused(options);
-  DeviceChoice device = choose_device(options, environment);
-  if (fleet) settle_fleet(options, *fleet, device);
+  const DeviceChoice device = choose_device(options, environment, fleet);
   (void)default_fields(options, {});
   if (options.chat_template) batch::check_template(*options.chat_template);
 

@@ -25,19 +25,44 @@ int64_t ranks_of(const plan::EngineArgs& args) {
   return args.tensor_parallel * args.pipeline_parallel * args.data_parallel;
 }
 
+/// Whether a card cannot read the memory of another.
+bool hides(const std::vector<backend::DeviceInfo>& cards) {
+  for (const backend::DeviceInfo& own : cards) {
+    for (const backend::DeviceInfo& other : cards) {
+      if (other.index == own.index) continue;
+      if (std::ranges::find(own.peers, other.index) == own.peers.end()) return true;
+    }
+  }
+  return false;
+}
+
+// What the plan counts on NCCL has to keep to.
+void settle_nccl(const plan::EngineArgs& args, DeviceChoice& choice) {
+  memory::NcclShape& shape = choice.nccl_shape;
+  shape = memory::nccl_shape(args.tensor_parallel, args.pipeline_parallel, choice.place.processes);
+  if (args.tensor_parallel > 1 && hides(choice.cards)) shape.team = args.tensor_parallel;
+  if (!shape.is_used()) return;
+  setenv("NCCL_MAX_P2P_NCHANNELS", std::to_string(memory::kNcclPointChannels).c_str(), 0);
+}
+
 }  // namespace
 
 void take_cards(const plan::EngineArgs& args, const std::vector<backend::DeviceInfo>& there,
                 DeviceChoice& choice) {
-  const int64_t wanted = divide_up(ranks_of(args), choice.ranks_per_card);
-  if (wanted > std::ssize(there)) {
+  const CardPlace& place = choice.place;
+  const int64_t wanted = divide_up(ranks_of(args) / place.processes, choice.ranks_per_card);
+  const bool same = std::ssize(there) >= wanted * place.near;  // that all of the machine see
+  if (!same && (place.near == 1 || std::ssize(there) != wanted)) {
     fail(ExitCode::usage,
-         "-tp {} -pp {} -dp {} takes {} GPUs, there {} (CUDA_VISIBLE_DEVICES counts); --device cpu "
+         "-tp {} -pp {} -dp {} takes {} GPUs{}, there {} (CUDA_VISIBLE_DEVICES counts); --device "
+         "cpu "
          "runs any width",
          args.tensor_parallel, args.pipeline_parallel, args.data_parallel, wanted,
+         place.near == 1 ? "" : fmt::format(" in each of {} processes on a machine", place.near),
          there.size() == 1 ? "is 1" : fmt::format("are {}", there.size()));
   }
-  choice.cards.assign(there.begin(), there.begin() + wanted);
+  const auto first = there.begin() + (same ? place.index * wanted : 0);
+  choice.cards.assign(first, first + wanted);
   choice.card = choice.cards.front();
   for (const backend::DeviceInfo& card : choice.cards) {
     if (card.compute_capability == choice.card->compute_capability &&
@@ -49,6 +74,7 @@ void take_cards(const plan::EngineArgs& args, const std::vector<backend::DeviceI
          "them)",
          choice.card->index, choice.card->name, card.index, card.name);
   }
+  settle_nccl(args, choice);
 }
 
 void choose_card(const EngineFlags& flags, DeviceChoice& choice) {
@@ -87,7 +113,8 @@ std::unique_ptr<backend::Backend> make_backend(const EngineFlags& flags, const D
        .deterministic = flags.deterministic,
        .overlap = choice.overlap,
        .hopper_from = choice.hopper_from,
-       .xqa = choice.xqa});
+       .xqa = choice.xqa,
+       .nccl = choice.nccl});
 }
 
 CardBudget card_budget(const EngineFlags& flags, const backend::DeviceMemory& memory,
@@ -137,10 +164,11 @@ std::vector<std::string> apply_cpu(const EngineFlags& flags, engine::EngineOptio
 
 // Of the stage that has most beside its arena.
 backend::DeviceMemory memory_of(const backend::Backend& backend,
-                                const std::vector<engine::StageView>& stages, int64_t graphs) {
+                                const std::vector<engine::StageView>& stages, int64_t graphs,
+                                const memory::NcclShape& nccl) {
   backend::DeviceMemory most;
   for (const engine::StageView& stage : stages) {
-    const backend::DeviceMemory memory = backend::device_memory(backend, *stage.spec, graphs);
+    const backend::DeviceMemory memory = backend::device_memory(backend, *stage.spec, graphs, nccl);
     if (memory.outside >= most.outside) most = memory;
   }
   return most;
@@ -149,7 +177,7 @@ backend::DeviceMemory memory_of(const backend::Backend& backend,
 // What the cards give a launch of `engine`: the tightest for all ranks alike.
 void budget_cards(const EngineFlags& flags, const DeviceChoice& choice,
                   const RankBackends& backends, const std::vector<engine::StageView>& stages,
-                  engine::EngineOptions& engine, DeviceSetup& setup) {
+                  engine::Processes* processes, engine::EngineOptions& engine, DeviceSetup& setup) {
   // How many sizes are recorded does not depend on the pool: this one has room for everything.
   engine::EngineOptions roomy = engine;
   roomy.kv_cache_bytes = uint64_t{1} << 60;
@@ -164,13 +192,15 @@ void budget_cards(const EngineFlags& flags, const DeviceChoice& choice,
   }
   std::optional<uint64_t> tightest;
   for (const backend::Backend* backend : backends) {
-    const backend::DeviceMemory memory = memory_of(*backend, stages, setup.graphs);
+    const backend::DeviceMemory memory =
+        memory_of(*backend, stages, setup.graphs, choice.nccl_shape);
     const CardBudget budget = card_budget(flags, memory, choice.ranks_per_card);
     if (tightest && *tightest <= budget.arena) continue;
     tightest = budget.arena;
     setup.at_start = memory;
     setup.budget = budget;
   }
+  if (processes != nullptr) setup.budget.arena = processes->least(setup.budget.arena);
   engine.memory_budget = setup.budget.arena;
 }
 
@@ -178,11 +208,11 @@ void budget_cards(const EngineFlags& flags, const DeviceChoice& choice,
 
 DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
                          const RankBackends& backends, const model::ModelSpec& spec,
-                         const std::vector<engine::StageView>& stages,
+                         const std::vector<engine::StageView>& stages, engine::Processes* processes,
                          engine::EngineOptions& engine) {
   DeviceSetup setup;
   if (choice.card) {
-    budget_cards(flags, choice, backends, stages, engine, setup);
+    budget_cards(flags, choice, backends, stages, processes, engine, setup);
   } else {
     setup.notes = apply_cpu(flags, engine);
     if (!choice.why_no_card.empty()) {
@@ -193,7 +223,7 @@ DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
     engine.max_num_seqs =
         plan::own::most_sequences(spec, stages, engine, backends.front()->footprint());
     setup.notes.push_back(fmt::format("--max-num-seqs auto: {}", engine.max_num_seqs));
-    if (choice.card) budget_cards(flags, choice, backends, stages, engine, setup);
+    if (choice.card) budget_cards(flags, choice, backends, stages, processes, engine, setup);
   }
   if (!choice.card) return setup;
   const uint64_t allowed = setup.budget.ceiling - setup.budget.outside;

@@ -10,9 +10,17 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/device.h"
 #include "cli/engine_flags.h"
+#include "engine/ranks/processes.h"
 #include "engine/ranks/stage_layouts.h"
 
 namespace plimsoll::cli {
+
+/// Which of a launch's processes this is, as far as cards go.
+struct CardPlace {
+  int64_t processes = 1;  // of the launch, each with as many ranks
+  int64_t near = 1;       // on this machine
+  int64_t index = 0;      // of them
+};
 
 /// Where a launch runs.
 struct DeviceChoice {
@@ -21,8 +29,11 @@ struct DeviceChoice {
   int64_t ranks_per_card = 1;               // Environment::ranks_per_device
   std::string why_no_card;                  // of a machine that has one; to tell the user
   bool overlap = true;                      // of kernels on a card
-  std::optional<int64_t> hopper_from;       // Environment::hopper_from
-  std::optional<bool> xqa;                  // Environment::xqa
+  std::optional<int64_t> hopper_from;       // Environment::hopper_from, as the next two
+  std::optional<bool> xqa;
+  std::string nccl;
+  CardPlace place;
+  memory::NcclShape nccl_shape;  // of each rank on a card
   backend::CpuOptions cpu;
   std::optional<int64_t> tensor_ranks;  // of a stage that this process has; absent: all
 };
@@ -31,8 +42,9 @@ struct DeviceChoice {
 /// rank. Throws Error(usage).
 void choose_card(const EngineFlags& flags, DeviceChoice& choice);
 
-/// Of `there`, one for each rank, or for a few. Throws Error(usage) where these are too few or not
-/// of one kind: what one has room for all have.
+/// Of `there`, one for each rank of this process, or for a few: those of its place where all
+/// processes of the machine see the same, else all that it sees. Throws Error(usage) where these
+/// are too few or not of one kind: what one has room for all have.
 void take_cards(const plan::EngineArgs& args, const std::vector<backend::DeviceInfo>& there,
                 DeviceChoice& choice);
 
@@ -66,10 +78,11 @@ struct DeviceSetup {
 /// Backends of a launch's ranks, which run what `stages` are.
 using RankBackends = std::vector<backend::Backend*>;
 
-/// Sets what `engine` must know of the device; on cards, the budget. `stages` are the spec's.
+/// Sets what `engine` must know of the device; on cards, the budget, which is the least that any of
+/// the processes has (null: there is one). `stages` are the spec's.
 DeviceSetup apply_device(const EngineFlags& flags, const DeviceChoice& choice,
                          const RankBackends& backends, const model::ModelSpec& spec,
-                         const std::vector<engine::StageView>& stages,
+                         const std::vector<engine::StageView>& stages, engine::Processes* processes,
                          engine::EngineOptions& engine);
 
 /// After the launch, when all that will ever be taken is taken: throws Error(does_not_fit) when the

@@ -98,6 +98,16 @@ void leave_first(processes::Fleet& fleet, const processes::Fault& fault) {
   leave_quietly(fleet.fault() ? fleet.fault()->code : failure.code);
 }
 
+CardPlace place_of(const processes::Fleet& fleet) {
+  CardPlace place{.processes = fleet.count(), .near = 0};
+  for (int64_t process = 0; process < fleet.count(); ++process) {
+    if (!fleet.is_near(process)) continue;
+    if (process < fleet.process()) ++place.index;
+    ++place.near;
+  }
+  return place;
+}
+
 bool is_let_go(processes::Fleet& fleet) {
   const auto fault = fleet.fault();
   return fault && fault->code == ExitCode::done;
@@ -145,14 +155,24 @@ std::unique_ptr<processes::Fleet> join_fleet(const RunOptions& options,
   }
 }
 
-void settle_fleet(const RunOptions& options, const processes::Fleet& fleet, DeviceChoice& device) {
-  if (device.card) {
+int64_t sharing_processes(const RunOptions& options, const Environment& environment) {
+  return is_shared(options, environment) ? environment.mpi->count : 1;
+}
+
+DeviceChoice choose_device(const RunOptions& options, const Environment& environment,
+                           const processes::Fleet* fleet) {
+  if (fleet == nullptr) return choose_device(options, environment, CardPlace{});
+  DeviceChoice device = choose_device(options, environment, place_of(*fleet));
+  if (device.card && device.nccl_shape.is_used() && device.ranks_per_card > 1) {
     fail(ExitCode::usage,
-         "ranks in several processes run on the processor so far: give --device cpu, or start one "
-         "process, which takes the GPUs of its machine");
+         "PLIMSOLL_RANKS_PER_DEVICE={}: ranks of several processes talk over NCCL, which takes one "
+         "of "
+         "them on a GPU",
+         device.ranks_per_card);
   }
   const plan::EngineArgs& args = options.launch.args;
-  device.tensor_ranks = std::min(args.tensor_parallel, ranks_of_copy(args) / fleet.count());
+  device.tensor_ranks = std::min(args.tensor_parallel, ranks_of_copy(args) / fleet->count());
+  return device;
 }
 
 int serve(RunOptions options, const Environment& environment, processes::Fleet& fleet) {
@@ -161,8 +181,7 @@ int serve(RunOptions options, const Environment& environment, processes::Fleet& 
   install_signal_handlers();           // and so is when to stop
   std::unique_ptr<Launch> launched;    // outlives messages on their way
   try {
-    DeviceChoice device = choose_device(options, environment);
-    settle_fleet(options, fleet, device);
+    DeviceChoice device = choose_device(options, environment, &fleet);
     launched = launch(
         options, environment, std::move(device), [](const Launch&) {}, &fleet);
     launched->server->serve();

@@ -26,9 +26,13 @@ std::string sharing_refusal(const plan::EngineArgs& args, const MpiPlace& place)
 std::unique_ptr<processes::Fleet> join_fleet(const RunOptions& options,
                                              const Environment& environment);
 
-/// Sets how many tensor-parallel ranks of a stage this process has, which compute side by side.
-/// Throws Error(usage) where they would be on cards.
-void settle_fleet(const RunOptions& options, const processes::Fleet& fleet, DeviceChoice& device);
+/// Processes that share the ranks of such a run, by what the launcher says.
+int64_t sharing_processes(const RunOptions& options, const Environment& environment);
+
+/// Chooses the device of a process of a fleet (null: it is alone), and how many tensor-parallel
+/// ranks of a stage it has, which compute side by side. Throws Error(usage).
+DeviceChoice choose_device(const RunOptions& options, const Environment& environment,
+                           const processes::Fleet* fleet);
 
 /// A process after the first, from its launch to its end.
 int serve(RunOptions options, const Environment& environment, processes::Fleet& fleet);

@@ -186,8 +186,9 @@ void check_cards(const RunOptions& options, Launch& launch) {
     for (const std::string& text : backend::device_notes(*backend)) {
       if (std::ranges::find(known, text) == known.end()) note(options, launch, text);
     }
-    check_ceiling(launch.setup, backend::device_memory(*backend, launch.spec, launch.setup.graphs),
-                  launch.device.ranks_per_card);
+    const backend::DeviceMemory now = backend::device_memory(
+        *backend, launch.spec, launch.setup.graphs, launch.device.nccl_shape);
+    check_ceiling(launch.setup, now, launch.device.ranks_per_card);
   }
 }
 
@@ -210,11 +211,12 @@ std::string facts_of(const RunOptions& options, const Environment& environment,
                      const std::filesystem::path& folder, const Launch& launch) {
   const plan::EngineArgs& args = options.launch.args;
   return fmt::format(
-      "program: {}\ninstruction set: {}\n-tp: {}\n-pp: {}\n-dp: {}\n"
+      "program: {}\ndevice: {}\ninstruction set: {}\n-tp: {}\n-pp: {}\n-dp: {}\n"
       "VLLM_PP_LAYER_PARTITION: {}\ndtype: {}\n--seed: {}\nmodel: {}\n",
-      options.build, backend::isa_name(launch.device.cpu.isa), args.tensor_parallel,
-      args.pipeline_parallel, args.data_parallel, environment.layer_partition.value_or("not set"),
-      torch_name(launch.dtype), options.seed, files::model_digests(folder).dump());
+      options.build, launch.device.card ? launch.device.card->name : "cpu",
+      backend::isa_name(launch.device.cpu.isa), args.tensor_parallel, args.pipeline_parallel,
+      args.data_parallel, environment.layer_partition.value_or("not set"), torch_name(launch.dtype),
+      options.seed, files::model_digests(folder).dump());
 }
 
 // Applies fields that did not come from a line; their errors end the command.
@@ -234,8 +236,11 @@ RankBackends Launch::backends() const {
   return backends;
 }
 
-DeviceChoice choose_device(const RunOptions& options, const Environment& environment) {
+DeviceChoice choose_device(const RunOptions& options, const Environment& environment,
+                           const CardPlace& place) {
   DeviceChoice choice;
+  choice.place = place;
+  choice.nccl = environment.nccl;
   choice.ranks_per_card = environment.ranks_per_device;
   choose_card(options.launch, choice);
   choice.overlap = kernels_may_overlap();
@@ -297,7 +302,7 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
   if (processes != nullptr) processes->agree(facts_of(options, environment, folder, *launch));
   divide(options.launch, arguments.args, processes, *launch);
   launch->setup = apply_device(options.launch, launch->device, launch->backends(), launch->spec,
-                               plan::own::stage_views(launch->stages), engine);
+                               plan::own::stage_views(launch->stages), processes, engine);
   const std::string narrowed = plan::own::dtype_note(launch->spec, options.launch.args);
   if (!narrowed.empty()) launch->setup.notes.push_back(narrowed);
   for (const std::string& note : launch->setup.notes) {

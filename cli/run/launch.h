@@ -44,8 +44,9 @@ struct Launch {
   [[nodiscard]] RankBackends backends() const;
 };
 
-/// The card, if any; instruction set and threads. Throws Error(usage).
-DeviceChoice choose_device(const RunOptions& options, const Environment& environment);
+/// The cards, if any, of a process at this place; instruction set and threads. Throws Error(usage).
+DeviceChoice choose_device(const RunOptions& options, const Environment& environment,
+                           const CardPlace& place);
 
 /// Loads the model; `before_weights` is called when all but backend and engine are there. Of
 /// several processes each loads the ranks that it has. Throws Error(checkpoint_unusable,

@@ -234,6 +234,14 @@ void Backend::send(void*, std::span<const std::byte>) {
   disagree("send: the {} backend has the host's memory", footprint_.name());
 }
 
+MeetingId Backend::make_meeting() const {
+  throw std::logic_error("ranks that share the host's memory meet elsewhere");
+}
+
+std::unique_ptr<FarTeam> Backend::meet(std::span<Backend* const>, const Meeting&) const {
+  throw std::logic_error("ranks that share the host's memory meet elsewhere");
+}
+
 void Backend::take_from(std::span<const std::byte> from, void* to) {
   if (!from.empty()) std::memcpy(to, from.data(), from.size());
 }

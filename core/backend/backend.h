@@ -157,6 +157,12 @@ class Backend {
   virtual std::unique_ptr<RankTeam> make_team(std::span<Backend* const> /*ranks*/) const {
     return nullptr;
   }
+  /// The same of ranks that several processes have, of backends with memory of their own: one rank
+  /// makes the meeting, then all join it, `ranks` being those of this process, and return when all
+  /// are there. Throws Error.
+  virtual MeetingId make_meeting() const;
+  virtual std::unique_ptr<FarTeam> meet(std::span<Backend* const> ranks,
+                                        const Meeting& meeting) const;
   /// Waits until all that was enqueued has run: another rank may read what it left.
   virtual void settle() {}
   /// Copies what another rank of this process has settled; returns when it is there.

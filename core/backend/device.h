@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "memory/device_overheads.h"
 
 namespace plimsoll::backend {
 
@@ -43,6 +44,8 @@ struct DeviceOptions {
   /// Whether decode attention takes TensorRT-LLM's XQA kernels wherever they cover it; absent:
   /// where a trial at launch finds them faster. Never with `deterministic`.
   std::optional<bool> xqa{};
+  /// NCCL's library, for ranks that cannot read each other's memory; empty: the system's.
+  std::string nccl{};
 };
 
 /// Who says what a process has of a device: the driver, context and modules included, or our own
@@ -74,8 +77,10 @@ std::unique_ptr<Backend> make_device_backend(const DeviceOptions& options);
 /// Backend::finish_launch().
 std::vector<std::string> device_notes(const Backend& backend);
 
-/// Of a backend by make_device_backend, when steps of `graphs` sizes of this model are recorded.
-DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec, int64_t graphs);
+/// Of a backend by make_device_backend, when steps of `graphs` sizes of this model are recorded and
+/// its ranks talk so over NCCL.
+DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec, int64_t graphs,
+                           const memory::NcclShape& nccl);
 
 #else
 
@@ -97,7 +102,8 @@ inline std::vector<std::string> device_notes(const Backend&) {
   return {};
 }
 
-inline DeviceMemory device_memory(const Backend&, const model::ModelSpec&, int64_t) {
+inline DeviceMemory device_memory(const Backend&, const model::ModelSpec&, int64_t,
+                                  const memory::NcclShape&) {
   return {};
 }
 

@@ -1,8 +1,11 @@
 // Ranks that have the heads and columns of a pipeline stage between them, as the model sees them.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
+#include "backend/communicator.h"
 #include "backend/operands.h"
 
 namespace plimsoll::backend {
@@ -37,6 +40,8 @@ class TensorRanks : public InputRanks {
   /// `all` [rows, n] of every rank becomes the columns of all side by side. Where n is smaller than
   /// these, as many neighbours as that takes have the same ones.
   virtual void share_columns(View columns, View all) = 0;
+  /// Of all ranks, before the first call that counts: what connects them is made.
+  virtual void greet() {}
   /// Throws Error(usage) where ranks cannot hear each other, though they said that they could.
   virtual void prove() {}
   /// Where in such a matrix a rank's own columns begin.
@@ -48,23 +53,42 @@ class TensorRanks : public InputRanks {
   TensorRanks() = default;
 };
 
-/// The ranks of a stage that are all in this process.
+/// Ranks that are joined, as far as this process has them.
 class RankTeam {
  public:
   virtual ~RankTeam() = default;
   RankTeam(const RankTeam&) = delete;
   RankTeam& operator=(const RankTeam&) = delete;
 
-  /// A rank's end; lives as long as the team.
+  /// The end of a rank of this process, in order; lives as long as the team.
   [[nodiscard]] virtual TensorRanks& rank(int64_t index) = 0;
-  /// Wakes all ranks that wait for others. On devices nobody waits any more, and what the ranks
-  /// make is worth nothing.
+  /// Wakes all ranks that wait for others, for good. On devices nobody waits any more, and what the
+  /// ranks make is worth nothing.
   virtual void give_up() noexcept = 0;
-  /// Of devices that are all at rest: they wait again.
+  /// On devices that are all at rest, until take_up(): nobody waits for others, and what the ranks
+  /// make is worth nothing. Steps that are recorded meanwhile wait when they are replayed.
+  virtual void stand_aside() noexcept { give_up(); }
   virtual void take_up() noexcept {}
 
  protected:
   RankTeam() = default;
+};
+
+/// Where ranks of several processes meet: as one of them makes it, and tells the others.
+using MeetingId = std::array<std::byte, 128>;
+
+/// Ranks of devices, of which this process has some.
+struct Meeting {
+  MeetingId id{};
+  int64_t first = 0;  // of those that this process has
+  int64_t ranks = 0;  // in all processes
+};
+
+/// Such ranks: they make sums and the like together, or hand on what one has.
+class FarTeam : public RankTeam {
+ public:
+  /// Ranks are named by their number in the meeting; bytes are the devices'.
+  [[nodiscard]] virtual Communicator& line(int64_t index) = 0;
 };
 
 }  // namespace plimsoll::backend

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/amount.h"
 
 namespace plimsoll::memory {
@@ -21,6 +23,29 @@ constexpr size_t kSlack = 64 * kMiB;
 /// the driver keeps of it.
 constexpr size_t kPeerMapping = 32 * kMiB;
 
+/// What a connection of NCCL has for its three protocols by default: 8 * 512 * 8 * 16, 120 * 640 * 8
+/// * 8 and 4 MiB (DEFAULT_LL_BUFFSIZE, DEFAULT_LL128_BUFFSIZE, DEFAULT_BUFFSIZE in
+/// src/init.cc of NCCL, June 2026).
+constexpr size_t kConnectionBytes = 524288 + 4915200 + 4 * kMiB;
+/// Code of NCCL's kernels that are used, and a group's own structures.
+constexpr size_t kNcclModules = 64 * kMiB;
+constexpr size_t kNcclGroup = 16 * kMiB;
+
+/// Each direction counts: between machines both sides have buffers.
+Overhead nccl_buffers(const NcclShape& shape) {
+  const int64_t rings = shape.team > 0 ? 2 * kNcclChannels : 0;
+  const int64_t peers = (shape.team > 2 ? 2 * (shape.team - 1) : 0) + shape.neighbours;
+  const int64_t connections = rings + peers * kNcclPointChannels;
+  const int64_t groups = (shape.team > 0 ? 1 : 0) + (shape.neighbours > 0 ? 1 : 0);
+  return {"NCCL",
+          static_cast<size_t>(connections) * kConnectionBytes +
+              static_cast<size_t>(groups) * kNcclGroup + kNcclModules,
+          fmt::format("{} connections x {:.2f} MiB, {} group{} x {} MiB, code {} MiB", connections,
+                      static_cast<double>(kConnectionBytes) / kMiB, groups, groups == 1 ? "" : "s",
+                      kNcclGroup / kMiB, kNcclModules / kMiB),
+          Origin::estimate};
+}
+
 Overhead context(const OverheadShape& shape) {
   // The context grows with the number of processors: 527 MiB was read on an H200 with its 132.
   if (shape.compute_capability / 10 == 9 && shape.processors >= 114) {
@@ -30,6 +55,16 @@ Overhead context(const OverheadShape& shape) {
 }
 
 }  // namespace
+
+// A process's ranks are one behind the other: its stages are whole where it has a multiple of their
+// ranks. Of other numbers some are whole; they count as the others.
+NcclShape nccl_shape(int64_t tensor, int64_t stages, int64_t processes) {
+  NcclShape shape;
+  if (processes <= 1) return shape;
+  if (tensor * stages / processes % tensor != 0) shape.team = tensor;
+  if (stages > 1) shape.neighbours = std::min<int64_t>(stages - 1, 2);
+  return shape;
+}
 
 int64_t graph_nodes(const OverheadShape& shape) {
   // norm, qkv, bias, rope and store, attention, merge, out, add+norm, up, activation, down, add and
@@ -57,6 +92,7 @@ std::vector<Overhead> device_overheads(const OverheadShape& shape) {
          fmt::format("{} cards whose memory is read x {} MiB", shape.peers, kPeerMapping / kMiB),
          Origin::estimate});
   }
+  if (shape.nccl.is_used()) overheads.push_back(nccl_buffers(shape.nccl));
   overheads.push_back(
       {"driver slack", kSlack, "rounding of allocations, kernels loaded late", Origin::estimate});
   return overheads;

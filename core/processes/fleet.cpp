@@ -1,6 +1,8 @@
 #include "processes/fleet.h"
 
+#include <algorithm>
 #include <sstream>
+#include <utility>
 
 namespace plimsoll::processes {
 namespace {
@@ -27,7 +29,7 @@ std::string difference(const std::string& ours, const std::string& theirs) {
 Fleet::Fleet(const PlimsollMpi& mpi, const std::function<void(Fleet&, const Fault&)>& leave)
     : link_(mpi),
       messages_(link_),
-      control_(link_, {.give_up = [this] { messages_.give_up(); },
+      control_(link_, {.give_up = [this] { lose(); },
                        .leave = [this, leave](const Fault& fault) { leave(*this, fault); }}) {}
 
 bool Fleet::is_near(int64_t process) const {
@@ -53,6 +55,38 @@ void Fleet::agree(const std::string& facts) {
   }
   control_.tell(0, Kind::agreed, "");
   control_.await(0, Kind::begin);
+}
+
+// Both ways over the texts of agree(), which all processes have between the same two calls.
+uint64_t Fleet::least(uint64_t value) {
+  if (process() != 0) {
+    control_.tell(0, Kind::agreed, std::to_string(value));
+    return std::stoull(control_.await(0, Kind::facts));
+  }
+  for (int other = 1; other < count(); ++other) {
+    value = std::min<uint64_t>(value, std::stoull(control_.await(other, Kind::agreed)));
+  }
+  for (int other = 1; other < count(); ++other) {
+    control_.tell(other, Kind::facts, std::to_string(value));
+  }
+  return value;
+}
+
+void Fleet::when_lost(const void* who, std::function<void()> act) {
+  const std::lock_guard lock(waking_);
+  if (given_up()) return act();  // too late to be woken
+  when_lost_[who] = std::move(act);
+}
+
+void Fleet::forget(const void* who) noexcept {
+  const std::lock_guard lock(waking_);
+  when_lost_.erase(who);
+}
+
+void Fleet::lose() {
+  messages_.give_up();
+  const std::lock_guard lock(waking_);
+  for (const auto& [who, act] : when_lost_) act();
 }
 
 std::string Fleet::receive_account(int64_t process) {

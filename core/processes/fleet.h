@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <string>
 
 #include "engine/ranks/processes.h"
@@ -23,7 +25,11 @@ class Fleet final : public engine::Processes {
   [[nodiscard]] bool is_near(int64_t process) const override;
   engine::Communicator& rank(int64_t copy, int64_t rank, int64_t ranks) override;
   void agree(const std::string& facts) override;
+  uint64_t least(uint64_t value) override;
   void give_up() noexcept override { messages_.give_up(); }
+  [[nodiscard]] bool given_up() const noexcept override { return messages_.given_up(); }
+  void when_lost(const void* who, std::function<void()> act) override;
+  void forget(const void* who) noexcept override;
 
   /// Texts about a process's ranks, which the first process collects when they have ended.
   void send_account(const std::string& account) { control_.tell(0, Kind::account, account); }
@@ -41,8 +47,13 @@ class Fleet final : public engine::Processes {
   void end_idle();
 
  private:
+  /// By the control's thread, when a fault is known.
+  void lose();
+
   Link link_;
   Messages messages_;
+  std::mutex waking_;  // of the next; held while they are called, so that what they need is there
+  std::map<const void*, std::function<void()>> when_lost_;
   std::atomic<bool> said_farewell_ = false;
   Control control_;  // begins last: it calls this
 };

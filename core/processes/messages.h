@@ -21,6 +21,7 @@ class Messages {
   engine::Communicator& rank(int64_t copy, int64_t rank, int64_t each);
   /// Wakes all who wait, who throw RankLost.
   void give_up() noexcept { given_up_ = true; }
+  [[nodiscard]] bool given_up() const noexcept { return given_up_; }
 
  private:
   class End;

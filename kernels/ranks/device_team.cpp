@@ -1,14 +1,10 @@
 #include "kernels/ranks/device_team.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <chrono>
-#include <cstring>
-#include <stdexcept>
-#include <thread>
 #include <utility>
 
+#include "kernels/ranks/device_ranks.h"
 #include "kernels/runtime/cuda_error.h"
 #include "kernels/runtime/operands.h"
 
@@ -16,13 +12,7 @@ namespace plimsoll::kernels {
 namespace {
 
 /// Lets the current device read the other's memory.
-void open_to(int own, int other) {
-  if (!can_read(own, other)) {
-    fail(ExitCode::usage,
-         "-tp: GPU {} cannot read the memory of GPU {} (no NVLink, and PCIe between them is not "
-         "peer to peer); -pp or -dp do without",
-         own, other);
-  }
+void open_to(int other) {
   const cudaError_t status = cudaDeviceEnablePeerAccess(other, 0);
   if (status == cudaErrorPeerAccessAlreadyEnabled) return ignore(cudaGetLastError());
   check(status, "cudaDeviceEnablePeerAccess");
@@ -33,20 +23,10 @@ void open_to_each_other(const std::vector<CudaBackend*>& ranks) {
     own->use_here();
     for (const CudaBackend* other : ranks) {
       if (own->device().index != other->device().index) {
-        open_to(own->device().index, other->device().index);
+        open_to(other->device().index);
       }
     }
   }
-}
-
-bool is_done_in_time(const Event& event) {
-  using namespace std::chrono_literals;
-  const auto end = std::chrono::steady_clock::now() + 20s;
-  while (!event.done()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(100us);
-  }
-  return true;
 }
 
 /// A quarter of a device's multiprocessors for all ranks that it has.
@@ -72,23 +52,7 @@ class DeviceTeam::End final : public DeviceRanks {
 
   // Peer access that the driver grants may not work: behind an IOMMU, for one.
   void prove() override {
-    constexpr int64_t kCount = 4;
-    constexpr int kByte = 0x3f;  // of which a float is made that doubles exactly
-    CudaBackend& own = *team_.ranks_[static_cast<size_t>(rank_)];
-    const memory::Scope scope(own.scratch());
-    void* at = own.scratch().take("trial of ranks", kCount * sizeof(float));
-    check(cudaMemsetAsync(at, kByte, kCount * sizeof(float), stream()), "cudaMemsetAsync");
-    sum({at, DType::f32, 1, kCount, kCount});
-    std::array<float, kCount> found{};
-    Event done;
-    done.record(stream());
-    if (!is_done_in_time(done)) fail_unheard();
-    check(cudaMemcpyAsync(found.data(), at, sizeof found, cudaMemcpyDeviceToHost, stream()),
-          "cudaMemcpyAsync");
-    own.settle();
-    float one = 0;
-    std::memset(&one, kByte, sizeof one);
-    if (found.front() != one * static_cast<float>(ranks())) fail_unheard();
+    if (!trial_succeeds(*this, *team_.ranks_[static_cast<size_t>(rank_)])) fail_unheard();
   }
 
   bool sum_add_norm(const backend::SummedNorm& op) override {
@@ -108,11 +72,8 @@ class DeviceTeam::End final : public DeviceRanks {
   void most(backend::View values) override { most_ranks(values, team_.areas(rank_), stream()); }
 
   void share_rows(backend::View rows, std::span<const int32_t> owners) override {
-    const auto differs = [&](int32_t owner) { return owner != owners.front(); };
-    if (std::ranges::any_of(owners, differs)) {
-      throw std::logic_error("ranks on devices share rows of one rank alone");
-    }
-    if (rows.rows > 0) collect({.from = rows, .to = rows, .first = owners.front()});
+    const int32_t owner = one_owner(owners);
+    if (rows.rows > 0) collect({.from = rows, .to = rows, .first = owner});
   }
 
   void gather_columns(backend::View columns, backend::View all) override {
@@ -140,6 +101,21 @@ class DeviceTeam::End final : public DeviceRanks {
   const DeviceTeam& team_;
   int64_t rank_;
 };
+
+std::string hidden_memory(const std::vector<CudaBackend*>& ranks) {
+  for (const CudaBackend* own : ranks) {
+    for (const CudaBackend* other : ranks) {
+      const int index = own->device().index, theirs = other->device().index;
+      if (index == theirs || can_read(index, theirs)) continue;
+      return fmt::format(
+          "GPU {} cannot read the memory of GPU {} (no NVLink, and PCIe between them is not peer "
+          "to "
+          "peer)",
+          index, theirs);
+    }
+  }
+  return "";
+}
 
 DeviceTeam::DeviceTeam(std::vector<CudaBackend*> ranks)
     : ranks_(std::move(ranks)), blocks_(blocks_of_calls(ranks_)), given_up_(sizeof(int)) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backend/tensor_ranks.h"
@@ -11,17 +12,13 @@
 
 namespace plimsoll::kernels {
 
-/// A rank's end of a DeviceTeam.
-class DeviceRanks : public backend::TensorRanks {
- public:
-  /// out = the sum of all ranks' slices, in one tree, rounded once (kernels/ranks/ranks.h).
-  virtual void sum_slices(const backend::View& out, const SliceSums& sums) = 0;
-};
+/// Which of the devices cannot read which other's memory, in words; empty: all can.
+std::string hidden_memory(const std::vector<CudaBackend*>& ranks);
 
 /// What one rank tells the others is enqueued in its backend's stream, and may be recorded.
 class DeviceTeam final : public backend::RankTeam {
  public:
-  /// Throws Error(usage) where the devices cannot read each other's memory.
+  /// Of devices that can read each other's memory.
   explicit DeviceTeam(std::vector<CudaBackend*> ranks);
   ~DeviceTeam() override;
 

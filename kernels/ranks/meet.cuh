@@ -3,9 +3,9 @@
 #pragma once
 
 #include "kernels/ranks/ranks.h"
+#include "kernels/ranks/tree.h"
 #include "kernels/runtime/dispatch.h"
 #include "kernels/runtime/launch.h"
-#include "kernels/runtime/reduce.h"
 
 namespace plimsoll::kernels {
 
@@ -13,10 +13,6 @@ using backend::cuda::kMeetingBytes;
 using backend::cuda::kMostRanks;
 using backend::cuda::kRankPieceBytes;
 using backend::cuda::Meetings;
-
-/// Up to here each rank reads the whole of all others'; above it a share, and then what they made
-/// of theirs. Two ranks read as much either way.
-inline constexpr size_t kWholeBytes = size_t{512} << 10;
 
 __device__ inline Meetings* meetings_of(const RankAreas& areas, int rank) {
   return reinterpret_cast<Meetings*>(areas.area[rank]);
@@ -86,19 +82,7 @@ __device__ Pack<T, N> join_all(const RankAreas& areas, uint32_t call, int64_t i,
   for (int rank = 0; rank < kMostRanks; ++rank) {
     if (rank < areas.ranks) all[rank] = matrix_of<Pack<T, N>>(areas, rank, call)[i];
   }
-  Pack<T, N> result;
-  for (int j = 0; j < N; ++j) {
-    float sums[kMostRanks];
-    for (int rank = 0; rank < kMostRanks; ++rank)
-      sums[rank] = rank < areas.ranks ? all[rank].at(j) : 0.f;
-    for (int step = 1; step < kMostRanks; step *= 2) {
-      if (step >= areas.ranks) break;
-      for (int to = 0; to + step < kMostRanks; to += 2 * step)
-        sums[to] = join(sums[to], sums[to + step]);
-    }
-    result.set(j, sums[0]);
-  }
-  return result;
+  return join_tree(all, areas.ranks, join);
 }
 
 }  // namespace plimsoll::kernels

@@ -15,6 +15,10 @@
 
 namespace plimsoll::kernels {
 
+/// Up to here each rank reads the whole of all others'; above it a share, and then what they made
+/// of theirs. Two ranks read as much either way.
+inline constexpr size_t kWholeBytes = size_t{512} << 10;
+
 /// The areas (backend/cuda/rank_area.h) of all ranks, as one of them sees them.
 struct RankAreas {
   unsigned char* area[backend::cuda::kMostRanks] = {};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/ranks/device_team.h"
+#include "kernels/ranks/nccl_team.h"
 #include "kernels/rows/random.h"
 #include "kernels/runtime/cuda_error.h"
 #include "kernels/runtime/launch.h"
@@ -20,6 +21,12 @@ namespace {
 /// Columns of a block table are copied by cudaMemcpy2DAsync where fewer are used than this share of
 /// a row; else in one piece.
 constexpr int64_t kWholeRows = 2;
+
+std::vector<CudaBackend*> cuda_backends(std::span<backend::Backend* const> ranks) {
+  std::vector<CudaBackend*> devices;
+  for (backend::Backend* rank : ranks) devices.push_back(&dynamic_cast<CudaBackend&>(*rank));
+  return devices;
+}
 
 BackendParts open_device(const backend::DeviceOptions& options) {
   const int count = driver_state().devices;
@@ -49,6 +56,7 @@ CudaBackend::CudaBackend(const backend::DeviceOptions& options)
       pool_(std::max(1, options.threads)),
       graphs_(stream_.get()),
       attention_options_{options.hopper_from, options.xqa},
+      nccl_(options.nccl),
       products_(options.deterministic ? Pinning::single : Pinning::by_rows, stream_.get()) {}
 
 CudaBackend::~CudaBackend() {
@@ -58,9 +66,26 @@ CudaBackend::~CudaBackend() {
 
 std::unique_ptr<backend::RankTeam> CudaBackend::make_team(
     std::span<backend::Backend* const> ranks) const {
-  std::vector<CudaBackend*> devices;
-  for (backend::Backend* rank : ranks) devices.push_back(&dynamic_cast<CudaBackend&>(*rank));
-  return std::make_unique<DeviceTeam>(std::move(devices));
+  std::vector<CudaBackend*> devices = cuda_backends(ranks);
+  const std::string hidden = hidden_memory(devices);
+  if (hidden.empty()) return std::make_unique<DeviceTeam>(std::move(devices));
+  try {
+    return meet(ranks, {.id = make_meeting(), .first = 0, .ranks = std::ssize(ranks)});
+  } catch (const Error& error) {
+    fail(error.code(), "-tp: {}, and over NCCL: {}; -pp or -dp do without", hidden, error.what());
+  }
+}
+
+backend::MeetingId CudaBackend::make_meeting() const {
+  const Nccl& library = nccl(nccl_);
+  backend::MeetingId id{};
+  library.check(library.unique_id(&id), "ncclGetUniqueId");
+  return id;
+}
+
+std::unique_ptr<backend::FarTeam> CudaBackend::meet(std::span<backend::Backend* const> ranks,
+                                                    const backend::Meeting& meeting) const {
+  return std::make_unique<NcclTeam>(nccl(nccl_), cuda_backends(ranks), meeting);
 }
 
 // Between devices that cannot read each other's memory the driver copies by way of the host.

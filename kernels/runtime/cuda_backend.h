@@ -50,6 +50,9 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   void use_here() const override { set_device(info.index); }
   [[nodiscard]] std::unique_ptr<backend::RankTeam> make_team(
       std::span<backend::Backend* const> ranks) const override;
+  [[nodiscard]] backend::MeetingId make_meeting() const override;
+  [[nodiscard]] std::unique_ptr<backend::FarTeam> meet(
+      std::span<backend::Backend* const> ranks, const backend::Meeting& meeting) const override;
   void settle() override { stream_.wait(); }
   void take_from(std::span<const std::byte> from, void* to) override;
   /// Where tensor-parallel ranks meet (backend/cuda/rank_area.h), from the launch on.
@@ -188,6 +191,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
   Stream stream_;
   Graphs graphs_;
   AttentionOptions attention_options_;
+  std::string nccl_;  // DeviceOptions
   Products products_;
   FewRowsChoice few_rows_{products_, stream_.get()};
   Fp8Products fp8_{products_, stream_.get()};

@@ -46,13 +46,14 @@ std::vector<std::string> device_notes(const Backend& backend) {
   return cuda_backend(backend).notes();
 }
 
-DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec, int64_t graphs) {
+DeviceMemory device_memory(const Backend& backend, const model::ModelSpec& spec, int64_t graphs,
+                           const memory::NcclShape& nccl) {
   const DeviceInfo& device = cuda_backend(backend).device();
   backend.use_here();
   const kernels::ProcessMemory process = kernels::process_memory(device.index);
   const kernels::DeviceMemoryInfo now = kernels::device_memory_info();
   const auto& sizes = dynamic_cast<const CudaFootprint&>(backend.footprint());
-  const memory::OverheadShape shape = overhead_shape(spec, sizes.card(), graphs);
+  const memory::OverheadShape shape = overhead_shape(spec, sizes.card(), graphs, nccl);
   return {.total = now.total,
           .free = now.free,
           .outside = memory::overhead_bytes(shape),

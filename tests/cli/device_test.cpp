@@ -143,6 +143,23 @@ TEST_CASE("a launch over its ceiling is given up") {
   CHECK_NOTHROW(check_ceiling(setup, {.process = 20 * kGiB}, 2));  // of two ranks
 }
 
+TEST_CASE("ranks talk over NCCL where cards cannot read each other's memory") {
+  plan::EngineArgs args;
+  args.tensor_parallel = 2;
+  const auto shape_of = [&](std::vector<int> peers) {
+    const backend::DeviceInfo first{.index = 0, .compute_capability = 90, .peers = {1}};
+    const backend::DeviceInfo second{.index = 1, .compute_capability = 90, .peers = peers};
+    DeviceChoice choice;
+    take_cards(args, {first, second}, choice);
+    return choice.nccl_shape;
+  };
+  CHECK_FALSE(shape_of({0}).is_used());
+  CHECK(shape_of({}).team == 2);
+  args.tensor_parallel = 1;
+  args.data_parallel = 2;
+  CHECK_FALSE(shape_of({}).is_used());
+}
+
 TEST_CASE("each rank has a card, and all are of one kind") {
   const backend::DeviceInfo h100{
       .index = 0, .name = "H100", .compute_capability = 90, .processors = 132};
@@ -161,6 +178,24 @@ TEST_CASE("each rank has a card, and all are of one kind") {
   CHECK(taken(2, 1) == 2);
   CHECK(taken(2, 2, 2) == 2);
   CHECK_THROWS_WITH(taken(2, 2), Contains("-tp 2 -pp 1 -dp 2 takes 4 GPUs, there are 3"));
+  // Of two processes on a machine that see the same each has its own; what a launcher gives to each
+  // alone it has whole.
+  const auto first_of = [&](const CardPlace& place, int64_t tensor) {
+    plan::EngineArgs args;
+    args.tensor_parallel = tensor;
+    DeviceChoice choice;
+    choice.place = place;
+    take_cards(args, there, choice);
+    CHECK(std::ssize(choice.cards) == tensor / place.processes);
+    CHECK(choice.nccl_shape.team == tensor);
+    return choice.cards.front().index;
+  };
+  CHECK(first_of({.processes = 2, .near = 2, .index = 0}, 2) == 0);
+  CHECK(first_of({.processes = 2, .near = 2, .index = 1}, 2) == 1);
+  CHECK(first_of({.processes = 2, .near = 1, .index = 0}, 4) == 0);
+  CHECK(first_of({.processes = 2, .near = 2, .index = 1}, 6) == 0);
+  CHECK_THROWS_WITH(first_of({.processes = 2, .near = 2, .index = 1}, 4),
+                    Contains("takes 2 GPUs in each of 2 processes on a machine, there are 3"));
   there[1].name = "L40S";
   there[1].compute_capability = 89;
   CHECK(taken(1, 1) == 1);

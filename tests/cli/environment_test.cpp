@@ -149,6 +149,12 @@ TEST_CASE("where Hopper's kernels begin is a number of tokens") {
   CHECK_THAT(with("off").fault, Catch::Contains("PLIMSOLL_HOPPER_FROM=off: expected"));
 }
 
+TEST_CASE("NCCL's library is where vLLM's variable says") {
+  CHECK(read_environment().nccl.empty());
+  const Variable variable("VLLM_NCCL_SO_PATH", "/opt/libnccl.so.2");
+  CHECK(read_environment().nccl == "/opt/libnccl.so.2");
+}
+
 TEST_CASE("ranks that share a card are a small number") {
   const auto with = [](const char* value) {
     const Variable variable("PLIMSOLL_RANKS_PER_DEVICE", value);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "cli/program.h"
+#include "memory/device_overheads.h"
 #include "shard/model_folder.h"
 
 using namespace plimsoll;
@@ -137,6 +138,29 @@ TEST_CASE("what other processes hold of the card is not ours") {
   CHECK(plan_of(scratch, model + " --reserved-memory 1GiB")["budget_bytes"] ==
         alone["budget_bytes"]);
   CHECK(shell(scratch, "plimsoll plan " + model + " --gpu-memory 0").status == 2);
+}
+
+TEST_CASE("a plan of GPUs in several processes has NCCL's buffers") {
+  const Scratch scratch;
+  const auto plan = [&](int processes, const std::string& ranks) {
+    const auto outcome =
+        shell(scratch, "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=" + std::to_string(processes) +
+                           " plimsoll plan " + kConfigs +
+                           "llama-3.1-8b.json --gpu h100 --engine plimsoll --format json " + ranks);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    const Json plan = parse_json<Json>(outcome.out);
+    return plan.contains("stages") ? plan["stages"][0] : plan;
+  };
+  const auto expected = [](const memory::NcclShape& shape) {
+    const size_t none = memory::overhead_bytes({});
+    return static_cast<int64_t>(memory::overhead_bytes({.nccl = shape}) - none);
+  };
+  CHECK(part_bytes(plan(1, "-tp 2"), "NCCL") == 0);
+  CHECK(part_bytes(plan(2, "-tp 2"), "NCCL") == expected({.team = 2}));
+  CHECK(part_bytes(plan(2, "-pp 2"), "NCCL") == expected({.neighbours = 1}));
+  CHECK(part_bytes(plan(2, "-tp 2"), "messages") == 0);  // these are the host's
+  CHECK(plan(2, "-tp 2")["num_gpu_blocks"] < plan(1, "-tp 2")["num_gpu_blocks"]);
 }
 
 TEST_CASE("a cache in fp8 is half as large, and graphs cost by their number") {

@@ -21,6 +21,7 @@ using testing::mixed_requests;
 using testing::options_with;
 using testing::RankParts;
 using testing::run_all;
+using testing::Talk;
 using testing::TinyModel;
 using testing::Tokens;
 using testing::tokens_of;
@@ -53,13 +54,14 @@ std::vector<Request> short_requests(int64_t vocab_size, Requests kind) {
 
 /// Answers of the ranks are those of one on the CPU.
 void check_width(const model::ModelSpec& whole, const checkpoint::WeightReader& reader,
-                 const Width& width, bool recorded, Requests kind = Requests::mixed) {
+                 const Width& width, bool recorded, Requests kind = Requests::mixed,
+                 Talk talk = Talk::over_peers) {
   INFO(width.tensor << " x " << width.stages << " x " << width.copies
                     << (recorded ? ", recorded" : "")
                     << (width.whole_experts ? ", experts whole" : ""));
   model::ModelSpec spec = whole;
   spec.whole_experts = width.whole_experts;
-  const Devices devices(width.tensor * width.stages * width.copies);
+  const Devices devices(width.tensor * width.stages * width.copies, talk);
   if (devices.none()) return;
   const std::vector<Request> requests = short_requests(spec.vocab_size, kind);
   EngineOptions alone = options_with(1, 64, 64, DType::f32);
@@ -85,10 +87,10 @@ void check_width(const model::ModelSpec& whole, const checkpoint::WeightReader& 
 }
 
 void check_width(const std::string& name, const Width& width, bool recorded = false,
-                 Requests kind = Requests::mixed) {
+                 Requests kind = Requests::mixed, Talk talk = Talk::over_peers) {
   INFO(name);
   TinyModel model(name);
-  check_width(model.spec(), model.reader(), width, recorded, kind);
+  check_width(model.spec(), model.reader(), width, recorded, kind, talk);
 }
 
 /// Of a model of the golden results.
@@ -176,15 +178,31 @@ TEST_CASE("mixtures and recurrent models answer on ranks of devices as on one", 
 }
 
 #ifdef PLIMSOLL_EMULATION
-TEST_CASE("tensor-parallel ranks on devices that cannot read each other's memory are refused") {
-  const Devices devices(2);
-  emulation::card.peers = false;
+TEST_CASE("tensor-parallel ranks on devices that cannot read each other's memory talk over NCCL") {
+  check_width("llama", {.tensor = 2}, false, Requests::mixed, Talk::over_nccl);
+  check_width("llama", {.tensor = 2}, true, Requests::drawn, Talk::over_nccl);
+}
+
+TEST_CASE("stages, mixtures and four ranks talk over NCCL", "[everything]") {
+  if (!testing::may_do_everything()) return;
+  check_width("llama", {.tensor = 2, .stages = 2}, false, Requests::mixed, Talk::over_nccl);
+  check_width("llama", {.tensor = 4}, true, Requests::mixed, Talk::over_nccl);
+  check_width("qwen3_moe", {.tensor = 2, .whole_experts = true}, true, Requests::mixed,
+              Talk::over_nccl);
+}
+
+TEST_CASE("ranks over NCCL are refused where there is none") {
+  const Devices devices(2, Talk::over_nccl);
   TinyModel model("llama");
   const checkpoint::WeightReader reader = model.reader();
-  const RankParts parts(model.spec(), reader, {.tensor = 2}, DType::f32, devices.backends());
+  const RankParts parts(model.spec(), reader, {.tensor = 2}, DType::f32, [](size_t rank, size_t) {
+    return backend::make_device_backend(
+        {.index = static_cast<int>(rank), .threads = 1, .nccl = "/nowhere/libnccl.so.2"});
+  });
   EngineOptions options = options_with(4, 48, 40, DType::f32);
   options.tensor_ranks = 2;
   CHECK_THROWS_WITH(Engine(model.spec(), parts.ranks(), nullptr, options),
-                    Catch::Contains("GPU 0 cannot read the memory of GPU 1"));
+                    Catch::Contains("GPU 0 cannot read the memory of GPU 1") &&
+                        Catch::Contains("NCCL is missing"));
 }
 #endif

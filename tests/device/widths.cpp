@@ -16,6 +16,7 @@ using testing::Answers;
 using testing::Devices;
 using testing::RankParts;
 using testing::RankSubject;
+using testing::Talk;
 
 namespace {
 
@@ -40,9 +41,10 @@ std::vector<Request> told_requests(const model::ModelSpec& spec) {
 }
 
 /// What so many ranks say, floats by their bits.
-Answers answers(const RankSubject& subject, int64_t tensor, DType dtype, Order order) {
+Answers answers(const RankSubject& subject, int64_t tensor, DType dtype, Order order,
+                Talk talk = Talk::over_peers) {
   INFO(tensor << " ranks");
-  const Devices devices(tensor);
+  const Devices devices(tensor, talk);
   EngineOptions options = testing::options_with(3, 32, 40, dtype);
   options.capture_sizes = std::vector<int64_t>{2};
   options.tensor_ranks = tensor;
@@ -66,7 +68,8 @@ std::filesystem::path golden(const std::string& folder) {
 }
 
 /// Of the widths named those that the model's shapes allow, all of which are few.
-void check_widths(const std::string& folder, DType dtype, const std::vector<int64_t>& widths) {
+void check_widths(const std::string& folder, DType dtype, const std::vector<int64_t>& widths,
+                  Talk talk = Talk::over_peers) {
   INFO(folder << ", " << torch_name(dtype));
   const RankSubject subject(golden(folder));
   const Answers expected = answers(subject, 1, dtype, Order::fixed);
@@ -75,7 +78,7 @@ void check_widths(const std::string& folder, DType dtype, const std::vector<int6
   for (const int64_t tensor : widths) {
     if (!shard::tensor_refusal(subject.spec(), tensor).empty()) continue;
     ++shared;
-    CHECK(answers(subject, tensor, dtype, Order::fixed) == expected);
+    CHECK(answers(subject, tensor, dtype, Order::fixed, talk) == expected);
   }
   CHECK(shared > 0);
 }
@@ -85,6 +88,11 @@ void check_widths(const std::string& folder, DType dtype, const std::vector<int6
 TEST_CASE("a deterministic model on ranks of devices answers with the bits of one") {
   if (!testing::has_device()) return;
   check_widths("models/llama", DType::bf16, {2, 4});
+}
+
+TEST_CASE("a deterministic model answers with these bits where ranks talk over NCCL") {
+  if (!testing::has_device()) return;
+  check_widths("models/llama", DType::bf16, {2, 4}, Talk::over_nccl);
 }
 
 TEST_CASE("bits of ranks in free order are those of one width", "[everything]") {

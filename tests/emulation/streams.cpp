@@ -120,7 +120,8 @@ void drive(const std::stop_token& stop, Stream* stream) {
   while (!stop.stop_requested()) {
     {
       const std::lock_guard lock(mutex);
-      if (waiting_kernels > 0 && !stream->busy) finish(*stream, stream->given);
+      const bool goes_on = waiting_kernels > 0 || streams_are == Streams::by_themselves;
+      if (goes_on && !stream->busy) finish(*stream, stream->given);
     }
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
@@ -222,6 +223,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   *stream = new Stream;
   (*stream)->device = device_here;
   streams.insert(*stream);
+  if (streams_are == Streams::by_themselves) (*stream)->driver = std::jthread(drive, *stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -278,10 +280,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event->stream != nullptr && alive(event->stream)) finish(*event->stream, event->after);
   return cudaSuccess;
 }
+// A device goes on while the host asks.
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  const std::lock_guard lock(mutex);
-  if (event->stream == nullptr || !alive(event->stream)) return cudaSuccess;
-  return event->stream->done >= event->after ? cudaSuccess : cudaErrorNotReady;
+  return cudaEventSynchronize(event);
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
@@ -291,6 +292,16 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   if (stream == nullptr || stream->capture) return cudaErrorInvalidValue;
   stream->capture = std::make_unique<Graph>();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const std::lock_guard lock(mutex);
+  const bool captures = stream != nullptr && stream->capture;
+  *status = captures ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void*), void* data) {
+  submit(stream, [=] { function(data); });
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {

@@ -9,8 +9,9 @@ namespace plimsoll::emulation {
 
 /// at_once: when it is given. when_awaited: not before somebody waits for the stream, an event in
 /// it or for everything, so that host memory which is changed or read too early shows in the
-/// results.
-enum class Streams : uint8_t { at_once, when_awaited };
+/// results. by_themselves: a thread of the stream's sees to it, as where another process waits for
+/// what it does; of streams that are created from then on.
+enum class Streams : uint8_t { at_once, when_awaited, by_themselves };
 void set_streams(Streams when);
 
 /// While one of the host's threads keeps it no other changes what the runtime knows of memory.

@@ -79,26 +79,31 @@ int64_t rank_nodes(const model::ModelSpec& spec) {
 
 }  // namespace
 
-int64_t more_step_nodes(const model::ModelSpec& spec, bool deterministic) {
+int64_t more_step_nodes(const model::ModelSpec& spec, bool deterministic,
+                        const memory::NcclShape& nccl) {
   const int64_t streams = spec.streams.count();
   int64_t nodes = spec.layer_inputs.width > 0 ? kLayerInput : 0;
   if (streams > 1) nodes += 7 * streams + 10;  // made of the first one, and joined
   for (const model::LayerSpec& layer : spec.layers) nodes += more_nodes(layer, streams);
-  if (ranks_of(spec) > 1) nodes += rank_nodes(spec);
+  // Over NCCL a sum is up to three: shares go, are added, and are gathered; of slices, a rank's own
+  // are added before, and the sum is rounded behind.
+  const int64_t of_sum = nccl.team == 0 ? 1 : deterministic ? 5 : 3;
+  if (ranks_of(spec) > 1) nodes += rank_nodes(spec) * of_sum;
   if (deterministic) nodes += slice_nodes(spec);
   nodes += fp8_nodes(spec);
   return nodes;
 }
 
 memory::OverheadShape overhead_shape(const model::ModelSpec& spec, const CardFigures& card,
-                                     int64_t graphs) {
+                                     int64_t graphs, const memory::NcclShape& nccl) {
   return {.compute_capability = card.compute_capability,
           .processors = card.processors,
           .layers = std::ssize(spec.layers),
           .experts = std::ranges::any_of(spec.layers, &model::LayerSpec::has_experts),
-          .more_nodes = more_step_nodes(spec, card.deterministic),
+          .more_nodes = more_step_nodes(spec, card.deterministic, nccl),
           .graphs = graphs,
-          .peers = ranks_of(spec) - 1};
+          .peers = nccl.team > 0 ? 0 : ranks_of(spec) - 1,
+          .nccl = nccl};
 }
 
 }  // namespace plimsoll::backend

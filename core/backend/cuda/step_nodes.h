@@ -10,12 +10,14 @@
 
 namespace plimsoll::backend {
 
-/// Of recurrent mixers, blocks that layers share, inputs by layer, several residuals, and slices of
-/// sums (`deterministic`); an upper bound (memory::OverheadShape).
-int64_t more_step_nodes(const model::ModelSpec& spec, bool deterministic);
+/// Of recurrent mixers, blocks that layers share, inputs by layer, several residuals, what
+/// tensor-parallel ranks tell each other, and slices of sums (`deterministic`); an upper bound
+/// (memory::OverheadShape).
+int64_t more_step_nodes(const model::ModelSpec& spec, bool deterministic,
+                        const memory::NcclShape& nccl = {});
 
 /// What a launch of a model, or of a rank's share of it, takes of a card beside its arena.
 memory::OverheadShape overhead_shape(const model::ModelSpec& spec, const CardFigures& card,
-                                     int64_t graphs);
+                                     int64_t graphs, const memory::NcclShape& nccl = {});
 
 }  // namespace plimsoll::backend

@@ -60,16 +60,17 @@ void send_pictures(Communicator& world, int64_t to, const std::vector<EmbeddingR
   world.send(to, std::as_bytes(std::span(pictures)));
 }
 
-void send_step(Communicator& world, int64_t to, const backend::BatchMeta& step, int64_t read_rows) {
+void send_step(Communicator& world, int64_t to, const Step& step) {
   world.send(to, bytes_of({.kind = OrderKind::step,
-                           .extent = StepExtent::of(step),
-                           .slot = step.slot,
-                           .read_rows = read_rows}));
+                           .extent = StepExtent::of(step.meta),
+                           .slot = step.meta.slot,
+                           .read_rows = std::ssize(step.read),
+                           .recorded_size = step.recorded_size}));
   const auto send = [&](const auto& array) {
     if (!array.empty()) world.send(to, std::as_bytes(array));
   };
-  for_each_used(step, send);
-  for_each_table_row(step, send);
+  for_each_used(step.meta, send);
+  for_each_table_row(step.meta, send);
 }
 
 Order receive_order(Communicator& world, int64_t from) {

@@ -7,6 +7,7 @@
 
 #include "backend/batch_meta.h"
 #include "engine/batch_arrays.h"
+#include "engine/batch_builder.h"
 #include "engine/ranks/communicator.h"
 
 namespace plimsoll::engine {
@@ -17,11 +18,12 @@ enum class OrderKind : int64_t { step, advance, encode, stop };
 /// An order without its arrays.
 struct Order {
   OrderKind kind = OrderKind::stop;
-  StepExtent extent{};    // of a step
-  int64_t slot = 0;       // of its arrays
-  int64_t read_rows = 0;  // of its logits: that the host wants
-  int64_t pictures = 0;   // whose embeddings are shared
-  int64_t kv_blocks = 0;  // when it stops: most that were in use at one time
+  StepExtent extent{};        // of a step
+  int64_t slot = 0;           // of its arrays
+  int64_t read_rows = 0;      // of its logits: that the host wants
+  int64_t recorded_size = 0;  // as Step's
+  int64_t pictures = 0;       // whose embeddings are shared
+  int64_t kv_blocks = 0;      // when it stops: most that were in use at one time
 };
 
 /// Embeddings of a picture in the cache.
@@ -33,8 +35,8 @@ struct EmbeddingRows {
 void send_stop(Communicator& world, int64_t to, int64_t kv_blocks);
 void send_pictures(Communicator& world, int64_t to, const std::vector<EmbeddingRows>& pictures);
 void send_advance(Communicator& world, int64_t to);
-/// With the step's arrays, of which the last `read_rows` logits rows are the host's.
-void send_step(Communicator& world, int64_t to, const backend::BatchMeta& step, int64_t read_rows);
+/// With the step's arrays; the last of its logits rows, as many as it reads, are the host's.
+void send_step(Communicator& world, int64_t to, const Step& step);
 
 Order receive_order(Communicator& world, int64_t from);
 std::vector<EmbeddingRows> receive_pictures(Communicator& world, int64_t from, const Order& order);

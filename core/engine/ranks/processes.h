@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "engine/ranks/communicator.h"
@@ -27,8 +28,17 @@ class Processes {
   /// Returns when all have called it. Throws Error(usage) where `facts`, lines of "name: value",
   /// are not those of the first process, and names the first that differs.
   virtual void agree(const std::string& facts) = 0;
+  /// The least of what all processes call it with.
+  virtual uint64_t least(uint64_t value) = 0;
   /// Wakes all of this process's ranks that wait for others, which throw RankLost.
   virtual void give_up() noexcept = 0;
+  /// Whether that has happened, or another process is lost. What a device made before this says no
+  /// is good, though others took part in it.
+  [[nodiscard]] virtual bool given_up() const noexcept = 0;
+  /// Calls `act` once when a process is lost, behind given_up(), by whatever thread notices that;
+  /// it must not wait for long. Until forget().
+  virtual void when_lost(const void* who, std::function<void()> act) = 0;
+  virtual void forget(const void* who) noexcept = 0;
 
  protected:
   Processes() = default;

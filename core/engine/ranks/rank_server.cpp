@@ -12,6 +12,7 @@ RankServer::RankServer(const model::ModelSpec& spec, const std::vector<Rank>& ra
         std::make_unique<Stages>(copy_ranks(ranks, plans, options, copy, &processes)));
     copy == 0 ? copies_.back()->load(options.seed)
               : copies_.back()->borrow(*copies_.front(), options.seed);
+    copies_.back()->finish_launch();
   }
 }
 

@@ -45,15 +45,17 @@ std::vector<EngineLayout> resolve_stages(const model::ModelSpec& spec,
   return layouts;
 }
 
-void spread_ranks(std::vector<EngineLayout>& layouts, int64_t tensor, int64_t processes) {
+void spread_ranks(std::vector<EngineLayout>& layouts, int64_t tensor, int64_t processes,
+                  const backend::Footprint& footprint) {
   const int64_t each = std::ssize(layouts) / processes;
   const auto last = layouts.size() - static_cast<size_t>(tensor);
   if (each <= static_cast<int64_t>(last)) {
-    layouts.front().staging_rows = layouts[last].limits.logits_rows;
+    const int64_t slices = layouts[last].staging_rows;
+    layouts.front().staging_rows = slices > 0 ? slices : layouts[last].limits.logits_rows;
     layouts.front().sampling_threads = layouts[last].sampling_threads;
     for (size_t i = last; i < layouts.size(); ++i) layouts[i].sampling_threads = 0;
   }
-  if (each % tensor == 0) return;  // whole stages
+  if (each % tensor == 0 || !footprint.shares_memory()) return;  // whole stages, or devices
   for (EngineLayout& layout : layouts) layout.message_bytes = kMessageBytes;
 }
 

@@ -21,9 +21,11 @@ std::vector<EngineLayout> resolve_stages(const model::ModelSpec& spec,
                                          const EngineOptions& options,
                                          const backend::Footprint& footprint);
 
-/// What ranks in several processes have besides: room for messages, and for the logits where the
-/// first process, which chooses tokens, does not have the last stage. A layout for each rank of a
-/// copy, `tensor` in a stage, as many in each of the `processes`.
-void spread_ranks(std::vector<EngineLayout>& layouts, int64_t tensor, int64_t processes);
+/// What ranks in several processes have besides: room for messages (those of devices have it in
+/// their workspace), and for the logits where the first process, which chooses tokens, does not
+/// have the last stage. A layout for each rank of a copy, `tensor` in a stage, as many in each of
+/// the `processes`.
+void spread_ranks(std::vector<EngineLayout>& layouts, int64_t tensor, int64_t processes,
+                  const backend::Footprint& footprint);
 
 }  // namespace plimsoll::engine

@@ -86,7 +86,9 @@ std::vector<RankPlan> plan_ranks(const model::ModelSpec& spec, const std::vector
     EngineOptions own = options;
     own.borrows_weights = first > 0 && footprint.shares_memory();
     std::vector<EngineLayout> layouts = resolve(spec, copy, own, footprint);
-    if (processes != nullptr) spread_ranks(layouts, options.tensor_ranks, processes->count());
+    if (processes != nullptr) {
+      spread_ranks(layouts, options.tensor_ranks, processes->count(), footprint);
+    }
     for (size_t i = 0; i < size; ++i) {
       const EnginePlan plan = plan_layout(*copy[i].spec, layouts[i], footprint);
       if (is_near(processes, static_cast<int64_t>(i), static_cast<int64_t>(size))) {
@@ -137,25 +139,54 @@ void Stages::connect() {
     for (const auto& stage : stages_) backends.push_back(stage->rank.backend);
     world_ = std::make_unique<SharedWorld>(std::move(backends));
   }
-  const auto tensor = static_cast<int64_t>(tensor_ranks_);
+  for (size_t i = 0; i < size(); ++i) team_of_.push_back(join_team(i));
+  const bool far = processes_ != nullptr && !shares_memory();
+  if (far && depth() > 1) line_ = meet(0, size_of_copy_);
   for (size_t i = 0; i < size(); ++i) {
-    const int64_t rank = own_.first + static_cast<int64_t>(i);
-    const int64_t inside = rank % tensor, first = rank - inside;
-    TensorRanks*& team = team_of_.emplace_back(nullptr);
-    if (tensor > 1 && own_.has(first) && own_.has(first + tensor - 1)) {
-      if (inside == 0) teams_.push_back(make_team(i));
-      team = &teams_.back()->rank(inside);
-    } else if (tensor > 1) {
-      team = ends_
-                 .emplace_back(std::make_unique<MessageTeam>(world(i), first, inside, tensor,
-                                                             stages_[i]->launch.messages))
-                 .get();
-    }
-    stages_[i]->launch.model.join(world(i), rank, team);
+    Communicator& neighbours = line_ ? line_->line(static_cast<int64_t>(i)) : world(i);
+    stages_[i]->launch.model.join(neighbours, own_.first + static_cast<int64_t>(i), team_of_[i]);
   }
+  if (far) processes_->when_lost(this, [this] { give_up_teams(); });
   if (size() > 1) {
     crew_ = std::make_unique<Crew>(static_cast<int64_t>(size()), [this] { give_up(); });
   }
+}
+
+TensorRanks* Stages::join_team(size_t index) {
+  const auto tensor = static_cast<int64_t>(tensor_ranks_);
+  if (tensor == 1) return nullptr;
+  const int64_t rank = own_.first + static_cast<int64_t>(index);
+  const int64_t inside = rank % tensor, first = rank - inside;
+  const bool whole = own_.has(first) && own_.has(first + tensor - 1);
+  if (!whole && shares_memory()) {
+    ends_.push_back(std::make_unique<MessageTeam>(world(index), first, inside, tensor,
+                                                  stages_[index]->launch.messages));
+    return ends_.back().get();
+  }
+  if (index == 0 || inside == 0) teams_.push_back(whole ? make_team(index) : meet(first, tensor));
+  return &teams_.back()->rank(rank - std::max(first, own_.first));
+}
+
+// The process that has the first rank tells the others where, each by its first rank there.
+std::unique_ptr<backend::FarTeam> Stages::meet(int64_t first, int64_t count) {
+  const int64_t begin = std::max(first, own_.first), end = std::min(first + count, own_.end);
+  std::vector<backend::Backend*> own;
+  for (int64_t rank = begin; rank < end; ++rank) {
+    own.push_back(stages_[static_cast<size_t>(rank - own_.first)]->rank.backend);
+  }
+  backend::Meeting meeting{.first = begin - first, .ranks = count};
+  const auto id = std::as_writable_bytes(std::span(meeting.id));
+  Communicator& messages = world(static_cast<size_t>(begin - own_.first));
+  if (begin > first) {
+    messages.receive(first, id);
+  } else {
+    meeting.id = own.front()->make_meeting();
+    for (int64_t p = processes_->process() + 1; p < processes_->count(); ++p) {
+      const int64_t other = ranks_of(processes_, p, size_of_copy_).first;
+      if (other < first + count) messages.send(other, id);
+    }
+  }
+  return own.front()->meet(own, meeting);
 }
 
 std::unique_ptr<RankTeam> Stages::make_team(size_t first) const {
@@ -170,7 +201,12 @@ std::unique_ptr<RankTeam> Stages::make_team(size_t first) const {
 void Stages::give_up() noexcept {
   if (world_) world_->give_up();
   if (processes_ != nullptr) processes_->give_up();
+  give_up_teams();
+}
+
+void Stages::give_up_teams() noexcept {
   for (const auto& team : teams_) team->give_up();
+  if (line_) line_->give_up();
 }
 
 void Stages::on_all(const std::function<void(size_t)>& job) {
@@ -217,7 +253,13 @@ void Stages::finish_launch() {
 // What a launch meets for the first time it may load, which stops a device. So nobody waits for
 // others meanwhile: values do not matter yet.
 void Stages::warm_up() {
-  for (const auto& team : teams_) team->give_up();
+  const auto on_teams = [&](void (TensorRanks::*call)()) {
+    on_all([&](size_t rank) {
+      if (team_of_.size() > rank && team_of_[rank] != nullptr) (team_of_[rank]->*call)();
+    });
+  };
+  on_teams(&TensorRanks::greet);
+  for (const auto& team : teams_) team->stand_aside();
   on_all([&](size_t rank) {
     Stage& stage = *stages_[rank];
     BatchBuilder builder(stage.launch.batch, stage.layout.limits, stage.rank.backend->footprint(),
@@ -226,17 +268,28 @@ void Stages::warm_up() {
     stage.rank.backend->settle();
   });
   for (const auto& team : teams_) team->take_up();
-  if (teams_.empty()) return;
-  on_all([&](size_t rank) { team_of_[rank]->prove(); });
+  on_teams(&TensorRanks::prove);
+  if (line_) on_all([&](size_t rank) { pass_through(rank); });
+}
+
+// Connections are made with the first message.
+void Stages::pass_through(size_t index) {
+  Stage& stage = *stages_[index];
+  const size_t number = (static_cast<size_t>(own_.first) + index) / tensor_ranks_;
+  if (number + 1 < depth()) stage.launch.model.hand_on(1);
+  if (number > 0) stage.launch.model.receive(1);
+  stage.rank.backend->settle();
 }
 
 void Stages::await_step(const backend::BatchMeta& step) {
   if (shares_memory()) return;
   on_all([&](size_t rank) { stages_[rank]->rank.backend->await_step(step); });
+  require_all();
 }
 
 Stages::~Stages() {
   if (shares_memory()) return;
+  if (processes_ != nullptr) processes_->forget(this);
   give_up();
   for (const auto& stage : stages_) {
     try {

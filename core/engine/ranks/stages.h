@@ -125,9 +125,17 @@ class Stages {
  private:
   void connect();
   void warm_up();
+  /// One row, from each stage of devices in several processes to the next.
+  void pass_through(size_t index);
+  /// Of a rank with the others of its stage; null: it is alone there.
+  [[nodiscard]] TensorRanks* join_team(size_t index);
   /// Of the stage whose first rank is stages_[first].
   [[nodiscard]] std::unique_ptr<RankTeam> make_team(size_t first) const;
+  /// Of devices: ranks [first, first + count) of the copy, which several processes have.
+  [[nodiscard]] std::unique_ptr<backend::FarTeam> meet(int64_t first, int64_t count);
   void give_up() noexcept;
+  /// Nobody waits on devices any more.
+  void give_up_teams() noexcept;
   /// Calls job(index in stages_) on all ranks; what one throws says which it was.
   void on_all(const std::function<void(size_t)>& job);
   /// f(its first rank) for each process that serves and has ranks below `end`.
@@ -148,6 +156,11 @@ class Stages {
   void enter(size_t index, const Step* entering);
   /// A rank's part of the round.
   void run_stage(size_t index, const Reader& read);
+  /// Throws RankLost where a process is lost, and what devices made may be worth nothing.
+  void require_all() const;
+  /// Of a process that serves: the arrays of a slot may be written again.
+  void await_slot(int64_t slot);
+  void settle_own();
   void send_logits(const LogitsSlice& slice);
   void receive_logits(const Step& step, const Reader& read);
   /// A rank of the first stage: the pictures that are its own, then all.
@@ -160,10 +173,12 @@ class Stages {
   Processes* processes_;
   int64_t copy_;
   RankRange own_;
-  std::vector<std::unique_ptr<Stage>> stages_;      // ranks, rather
-  std::unique_ptr<SharedWorld> world_;              // null: there is one rank, or processes
-  std::vector<std::unique_ptr<RankTeam>> teams_;    // of each stage that is all in this process
-  std::vector<std::unique_ptr<MessageTeam>> ends_;  // of those that are not
+  std::vector<std::unique_ptr<Stage>> stages_;  // ranks, rather
+  std::unique_ptr<SharedWorld> world_;          // null: there is one rank, or processes
+  /// Of each stage, as far as it is in this process; on the host of those that are all in it.
+  std::vector<std::unique_ptr<RankTeam>> teams_;
+  std::vector<std::unique_ptr<MessageTeam>> ends_;  // on the host: of those that are not
+  std::unique_ptr<backend::FarTeam> line_;          // of devices in several processes: the pipeline
   std::vector<TensorRanks*> team_of_;               // by rank; null: it is alone in its stage
   std::unique_ptr<Crew> crew_;                      // null: there is one rank
 };

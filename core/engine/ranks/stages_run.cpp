@@ -43,7 +43,7 @@ bool Stages::idle() const {
 void Stages::run(const Step* entering, const Reader& read) {
   for_each_server(static_cast<size_t>(size_of_copy_), [&](int64_t rank) {
     if (entering == nullptr) return send_advance(world(0), rank);
-    send_step(world(0), rank, entering->meta, std::ssize(entering->read));
+    send_step(world(0), rank, *entering);
   });
   run_own(entering, read);
 }
@@ -77,7 +77,9 @@ void Stages::run_stage(size_t index, const Reader& read) {
   if (const Step* step = step_of(stage, number)) {
     const bool reads = reads_own() && &stage == &reading();
     stage.runner.run(*step, [&](const LogitsSlice& slice) {
-      if (reads) read(*step, slice);
+      if (!reads) return;
+      require_all();
+      read(*step, slice);
     });
   }
   if (index == 0 && own_.first == kScheduler && !reads_own()) {
@@ -91,6 +93,25 @@ void Stages::run_stage(size_t index, const Reader& read) {
   if (const Step* next = step_of(stage, number - 1)) {
     stage.launch.model.receive(tokens_of(*next));
   }
+}
+
+void Stages::require_all() const {
+  if (!shares_memory() && processes_ != nullptr && processes_->given_up()) throw RankLost();
+}
+
+// A step that runs ahead has its arrays in another slab; the one before it in this slab may not
+// have been copied to the device yet.
+void Stages::await_slot(int64_t slot) {
+  if (shares_memory()) return;
+  backend::BatchMeta before;
+  before.slot = static_cast<int32_t>(slot);
+  on_all([&](size_t rank) { stages_[rank]->rank.backend->await_step(before); });
+  require_all();
+}
+
+// What others still take part in is done here too, before anybody takes down its end.
+void Stages::settle_own() {
+  on_all([&](size_t rank) { stages_[rank]->rank.backend->settle(); });
 }
 
 void Stages::send_logits(const LogitsSlice& slice) {
@@ -120,7 +141,10 @@ int64_t Stages::serve() {
   Stage& own = first();
   for (;;) {
     const Order order = receive_order(world(0), kScheduler);
-    if (order.kind == OrderKind::stop) return order.kv_blocks;
+    if (order.kind == OrderKind::stop) {
+      settle_own();
+      return order.kv_blocks;
+    }
     if (order.kind == OrderKind::encode) {
       const auto pictures = receive_pictures(world(0), kScheduler, order);
       on_all([&](size_t index) { share_embeddings(index, pictures); });
@@ -128,9 +152,11 @@ int64_t Stages::serve() {
     }
     Step& step = own.steps[round_ % depth()];
     if (order.kind == OrderKind::step) {
+      await_slot(order.slot);
       step.meta = receive_step(world(0), kScheduler, order, own.launch.batch);
       step.meta.embeddings = own.launch.embeddings;
       step.read.resize(static_cast<size_t>(order.read_rows));
+      step.recorded_size = order.recorded_size;
     }
     run_own(order.kind == OrderKind::step ? &step : nullptr,
             [this](const Step&, const LogitsSlice& slice) { send_logits(slice); });

@@ -68,14 +68,15 @@ int64_t absent_bytes(const shard::RankModel& rank, const backend::Footprint& foo
 
 /// What the first rank of each stage has besides where processes share the ranks; run refuses
 /// numbers of them that do not divide these.
-void spread_stages(std::vector<engine::EngineLayout>& stages, int64_t tensor, int64_t processes) {
+void spread_stages(std::vector<engine::EngineLayout>& stages, int64_t tensor, int64_t processes,
+                   const backend::Footprint& footprint) {
   const int64_t ranks = std::ssize(stages) * tensor;
   if (processes == 1 || ranks % processes != 0) return;
   std::vector<engine::EngineLayout> layouts;
   for (const engine::EngineLayout& stage : stages) {
     layouts.insert(layouts.end(), static_cast<size_t>(tensor), stage);
   }
-  engine::spread_ranks(layouts, tensor, processes);
+  engine::spread_ranks(layouts, tensor, processes, footprint);
   for (size_t i = 0; i < stages.size(); ++i) stages[i] = layouts[i * static_cast<size_t>(tensor)];
 }
 
@@ -119,7 +120,8 @@ std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Argume
   const auto finish = [&](RankLaunch rank, const model::ModelSpec& own) {
     if (gpu != nullptr) {
       rank.overheads = memory::device_overheads(backend::overhead_shape(
-          own, figures_of(*gpu, arguments), std::ssize(rank.layout.recorded_sizes)));
+          own, figures_of(*gpu, arguments), std::ssize(rank.layout.recorded_sizes),
+          memory::nccl_shape(tensor, stages, arguments.processes)));
     }
     rank.stage = std::ssize(ranks);
     ranks.push_back(std::move(rank));
@@ -132,7 +134,7 @@ std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Argume
     const std::vector<shard::StageModel> models = shard::stage_models(spec, layout);
     std::vector<engine::EngineLayout> layouts =
         engine::resolve_stages(spec, stage_views(models), engine, footprint);
-    if (gpu == nullptr) spread_stages(layouts, tensor, arguments.processes);
+    spread_stages(layouts, tensor, arguments.processes, footprint);
     for (size_t i = 0; i < models.size(); ++i) {
       RankLaunch rank = describe(models[i].spec, layouts[i], footprint);
       rank.first_layer = models[i].first_layer;
