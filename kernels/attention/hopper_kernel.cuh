@@ -38,9 +38,9 @@
 
 // CUTLASS prints that the driver refused to make a tensor map, and goes on.
 #undef CUTLASS_CUDA_DRIVER_WRAPPER_CALL
-#define CUTLASS_CUDA_DRIVER_WRAPPER_CALL(func)                                       \
-  ::plimsoll::kernels::CheckedCall {                                                 \
-    [](auto... arguments) { return cutlass::call_##func(arguments...); }, #func      \
+#define CUTLASS_CUDA_DRIVER_WRAPPER_CALL(func)                                  \
+  ::plimsoll::kernels::CheckedCall {                                            \
+    [](auto... arguments) { return cutlass::call_##func(arguments...); }, #func \
   }
 #include <cutlass/cutlass.h>
 #include <cutlass/numeric_types.h>

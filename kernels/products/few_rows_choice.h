@@ -21,8 +21,9 @@ static_assert(kFewSizes.back() == kSmallRows);
 /// From how many rows on cuBLASLt is tried: of fewer, tensor cores have nothing to do.
 inline constexpr int64_t kTriedByCublasLt = 4;
 
-/// Matrices of fewer bytes are not tried: they take as long as a launch, whoever reads them.
-inline constexpr size_t kLeastTried = size_t{1} << 20;
+/// Matrices of fewer bytes are not tried: a card reads them in two microseconds, as long as a
+/// launch takes, whichever kernel it is.
+inline constexpr size_t kLeastTried = size_t{8} << 20;
 
 class FewRowsChoice {
  public:
