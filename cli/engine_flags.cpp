@@ -88,8 +88,9 @@ void declare_numbers(CLI::App& command, EngineFlags& flags) {
   noted(text_flag(command, "--mamba-ssm-cache-dtype", args.state_dtype, "auto|float32|...",
                   "of recurrent states"),
         flags.for_vllm);
-  command.add_flag("--deterministic", flags.deterministic,
-                   "the same line has the same bytes in any batch and at any -tp (always so on the CPU)");
+  command.add_flag(
+      "--deterministic", flags.deterministic,
+      "the same line has the same bytes in any batch and at any -tp (always so on the CPU)");
 }
 
 void declare_ranks(CLI::App& command, EngineFlags& flags) {

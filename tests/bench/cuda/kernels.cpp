@@ -24,6 +24,7 @@
 #include "kernels/rows/random.h"
 #include "kernels/rows/rows.h"
 #include "kernels/rows/sample.h"
+#include "model/slices.h"
 
 namespace plimsoll::testing {
 namespace {
