@@ -19,7 +19,8 @@ constexpr size_t kProductModules = 96 * kMiB;
 /// a token).
 constexpr size_t kSlack = 64 * kMiB;
 
-/// What a connection of NCCL has for its three protocols by default: 8 * 512 * 8 * 16, 120 * 640 * 8
+/// What a connection of NCCL has for its three protocols by default: 8 * 512 * 8 * 16, 120 * 640 *
+/// 8
 /// * 8 and 4 MiB (DEFAULT_LL_BUFFSIZE, DEFAULT_LL128_BUFFSIZE, DEFAULT_BUFFSIZE in
 /// src/init.cc of NCCL, June 2026).
 constexpr size_t kConnectionBytes = 524288 + 4915200 + 4 * kMiB;
