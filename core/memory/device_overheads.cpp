@@ -23,9 +23,9 @@ constexpr size_t kSlack = 64 * kMiB;
 /// the driver keeps of it.
 constexpr size_t kPeerMapping = 32 * kMiB;
 
-/// What a connection of NCCL has for its three protocols by default: 8 * 512 * 8 * 16, 120 * 640 * 8
-/// * 8 and 4 MiB (DEFAULT_LL_BUFFSIZE, DEFAULT_LL128_BUFFSIZE, DEFAULT_BUFFSIZE in
-/// src/init.cc of NCCL, June 2026).
+/// What a connection of NCCL has for its three protocols by default (DEFAULT_LL_BUFFSIZE,
+/// DEFAULT_LL128_BUFFSIZE, DEFAULT_BUFFSIZE in src/init.cc of NCCL, June 2026):
+/// 8 * 512 * 8 * 16, 120 * 640 * 8 * 8 and 4 MiB.
 constexpr size_t kConnectionBytes = 524288 + 4915200 + 4 * kMiB;
 /// Code of NCCL's kernels that are used, and a group's own structures.
 constexpr size_t kNcclModules = 64 * kMiB;

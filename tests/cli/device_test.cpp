@@ -147,8 +147,10 @@ TEST_CASE("ranks talk over NCCL where cards cannot read each other's memory") {
   plan::EngineArgs args;
   args.tensor_parallel = 2;
   const auto shape_of = [&](std::vector<int> peers) {
-    const backend::DeviceInfo first{.index = 0, .compute_capability = 90, .peers = {1}};
-    const backend::DeviceInfo second{.index = 1, .compute_capability = 90, .peers = peers};
+    const backend::DeviceInfo first{
+        .index = 0, .name = "A", .compute_capability = 90, .peers = {1}};
+    const backend::DeviceInfo second{
+        .index = 1, .name = "A", .compute_capability = 90, .peers = peers};
     DeviceChoice choice;
     take_cards(args, {first, second}, choice);
     return choice.nccl_shape;

@@ -149,8 +149,8 @@ TEST_CASE("a plan of GPUs in several processes has NCCL's buffers") {
                            "llama-3.1-8b.json --gpu h100 --engine plimsoll --format json " + ranks);
     INFO(outcome.err);
     REQUIRE(outcome.status == 0);
-    const Json plan = parse_json<Json>(outcome.out);
-    return plan.contains("stages") ? plan["stages"][0] : plan;
+    const Json whole = parse_json<Json>(outcome.out);
+    return whole.contains("stages") ? whole["stages"][0] : whole;
   };
   const auto expected = [](const memory::NcclShape& shape) {
     const size_t none = memory::overhead_bytes({});
