@@ -21,13 +21,13 @@ namespace {
 /// Kept free of what the driver says is free: other processes move.
 constexpr uint64_t kMargin = uint64_t{64} << 20;
 
-int64_t ranks_of(const plan::EngineArgs& args) {
+int64_t ranks_of(const vllm::EngineArgs& args) {
   return args.tensor_parallel * args.pipeline_parallel * args.data_parallel;
 }
 
 }  // namespace
 
-void take_cards(const plan::EngineArgs& args, const std::vector<backend::DeviceInfo>& there,
+void take_cards(const vllm::EngineArgs& args, const std::vector<backend::DeviceInfo>& there,
                 DeviceChoice& choice) {
   const int64_t wanted = divide_up(ranks_of(args), choice.ranks_per_card);
   if (wanted > std::ssize(there)) {

@@ -29,7 +29,7 @@ constexpr auto kAnswer = 10s;
 /// Numbers of processes that a refusal names.
 constexpr int64_t kMostNamed = 64;
 
-int64_t ranks_of_copy(const plan::EngineArgs& args) {
+int64_t ranks_of_copy(const vllm::EngineArgs& args) {
   return args.tensor_parallel * args.pipeline_parallel;
 }
 
@@ -105,7 +105,7 @@ bool is_let_go(processes::Fleet& fleet) {
 
 }  // namespace
 
-std::string sharing_refusal(const plan::EngineArgs& args, const MpiPlace& place) {
+std::string sharing_refusal(const vllm::EngineArgs& args, const MpiPlace& place) {
   const int64_t ranks = ranks_of_copy(args);
   if (ranks % place.count == 0) return "";
   std::vector<int64_t> fitting;
@@ -151,7 +151,7 @@ void settle_fleet(const RunOptions& options, const processes::Fleet& fleet, Devi
          "ranks in several processes run on the processor so far: give --device cpu, or start one "
          "process, which takes the GPUs of its machine");
   }
-  const plan::EngineArgs& args = options.launch.args;
+  const vllm::EngineArgs& args = options.launch.args;
   device.tensor_ranks = std::min(args.tensor_parallel, ranks_of_copy(args) / fleet.count());
 }
 

@@ -4,10 +4,12 @@
 #include <memory>
 
 #include "base/json.h"
-#include "plan/vllm/draft.h"
-#include "plan/vllm/plan.h"
+#include "plan/vllm_plan.h"
+#include "vllm/launch/draft.h"
 
 namespace plimsoll::plan {
+
+using namespace vllm;
 namespace {
 
 Json llama(int64_t layers, int64_t positions) {

@@ -7,10 +7,12 @@
 #include "base/error.h"
 #include "plan/configs.h"
 #include "plan/solver.h"
-#include "plan/vllm/plan.h"
+#include "plan/vllm_plan.h"
+#include "vllm/launch/activation.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
+using namespace plimsoll::vllm;
 
 namespace {
 

@@ -6,10 +6,11 @@
 #include "hardware/gpu_catalogue.h"
 #include "plan/report/report.h"
 #include "plan/scene.h"
-#include "plan/vllm/served.h"
+#include "vllm/launch/served.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
+using namespace plimsoll::vllm;
 
 namespace {
 
