@@ -9,9 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "vllm/version.h"
+#include "model/vllm/version.h"
 
 namespace plimsoll::vllm {
+
+using model::kFirstEngineOnly;
+using model::kWithoutBitsandbytes;
+using model::parse_version;
+using model::version_text;
+using model::VllmVersion;
 
 /// How many items of a modality one request may hold, and what the largest looks like.
 struct ModalityLimit {

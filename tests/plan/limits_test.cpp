@@ -135,6 +135,21 @@ TEST_CASE("a window needs the blocks of its tokens and of those in flight") {
   }
 }
 
+TEST_CASE("a rotary table has the rows that its kind stretches it to") {
+  const auto buffers = [](const Json& scaling) {
+    Json config = llama_8b();
+    config["max_position_embeddings"] = 8192;
+    config["rope_scaling"] = scaling;
+    return plan_of(config).buffer_bytes;
+  };
+  constexpr int64_t kTable = 8192 * 128 * 2;
+  const int64_t plain = buffers({{"type", "default"}});
+  CHECK(buffers({{"type", "linear"}, {"factor", 2.0}}) == plain + kTable);
+  CHECK(buffers({{"type", "dynamic"}, {"factor", 2.0}, {"alpha", 1000.0}}) == plain);
+  CHECK(buffers({{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 4096}}) ==
+        plain + kTable);
+}
+
 TEST_CASE("the fewest GPUs are found, the largest number included") {
   for (const int64_t needed : {1, 2, 4, 8}) {
     INFO(needed << " needed");

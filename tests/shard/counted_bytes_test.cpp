@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "model/config.h"
-#include "model/pipeline.h"
+#include "model/vllm/classes.h"
 #include "shard/layout.h"
 #include "vllm/shapes/config_defaults.h"
 #include "vllm/shapes/model_shape.h"
@@ -110,7 +110,8 @@ TEST_CASE("what plan counts of a stage's parameters, shard writes") {
       if (tensor > 1 && !spec.vllm.whole.empty()) continue;  // shard has no ranks of it
       for (const int64_t pipeline : {1, 2, 3}) {
         const bool in_one_stage =
-            spec.layer_inputs.width > 0 || !model::has_stages(spec.architecture) ||
+            spec.layer_inputs.width > 0 ||
+            model::class_stages(spec.architecture) == model::ClassStages::none ||
             !model::loads_stages(spec.architecture, spec.embedding == spec.head);
         if (pipeline > 1 && in_one_stage) continue;  // shard refuses others
         INFO(name << " on " << tensor << " ranks in " << pipeline << " stages");

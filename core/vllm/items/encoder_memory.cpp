@@ -6,6 +6,7 @@
 
 #include "base/amount.h"
 #include "base/json.h"
+#include "vllm/shapes/wrappers.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -113,8 +114,8 @@ EncoderMemory encoder_memory(const EngineArgs& args, const EngineLimits& limits,
 }
 
 int64_t least_batched_tokens(const ConfigView& config, const EngineArgs& args) {
-  const std::vector<std::string> names = config.texts({"architectures"});
-  if (names.empty() || names.front() != "Gemma4ForConditionalGeneration") return 0;
+  const Wrapper* wrapper = find_wrapper(architecture_name(config));
+  if (wrapper == nullptr || !wrapper->whole_videos) return 0;
   const std::string attention = text_config(config).text({"use_bidirectional_attention"}, "");
   const std::vector<std::string> absent = absent_modalities(args);
   const auto gone = [&](const char* modality) {

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "base/amount.h"
 #include "hardware/capability.h"
+#include "model/vllm/classes.h"
 #include "vllm/items/encoder_memory.h"
 #include "vllm/launch/stage.h"
 
@@ -131,20 +131,8 @@ bool uses_second_runner(const EngineArgs& args, const ModelShape& shape) {
   }
   if (shape.recurrent || shape.pooling || method.starts_with("ngram")) return false;
   if (version >= VllmVersion{0, 25, 0} && !shape.mixture) return true;
-  static const std::map<std::string_view, VllmVersion> kSince = {
-      {"Qwen3ForCausalLM", {0, 22, 0}},
-      {"LlamaForCausalLM", {0, 23, 0}},
-      {"MistralForCausalLM", {0, 23, 0}},
-      {"DeepseekV2ForCausalLM", {0, 24, 0}},
-      {"GraniteMoeForCausalLM", {0, 24, 0}},
-      {"Qwen2MoeForCausalLM", {0, 24, 0}},
-      {"InklingForCausalLM", {0, 26, 0}},
-      {"InklingForConditionalGeneration", {0, 26, 0}},
-      {"LongcatFlashNgramForCausalLM", {0, 26, 0}},
-      {"KimiK3ForConditionalGeneration", {0, 27, 0}},
-      {"DeepseekV4ForCausalLM", {0, 28, 0}}};
-  const auto since = kSince.find(shape.architecture);
-  return since != kSince.end() && version >= since->second;
+  const auto known = model::find_class(shape.architecture);
+  return known && known->second_runner && version >= *known->second_runner;
 }
 
 std::vector<PlanPart> activation_parts(const EngineArgs& args, const EngineLimits& limits,

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "hardware/capability.h"
+#include "model/vllm/classes.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -78,7 +79,8 @@ GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const 
     for (int64_t size = 8; size <= 256; size += 8) graphs.piecewise.push_back(size);
     return graphs;
   }
-  const int64_t cap = blackwell || shape.architecture == "GptOssForCausalLM" ? 1024 : 512;
+  constexpr int64_t kBlackwellGraph = 1024;
+  const int64_t cap = blackwell ? kBlackwellGraph : model::largest_graph(shape.architecture);
   const Amount drafted = Amount{limits.max_num_seqs} * 2 * (Amount{1} + args.draft_tokens);
   const int64_t most = std::min({limits.max_num_batched_tokens, drafted.value(), cap});
   if (args.capture_sizes) {

@@ -25,20 +25,13 @@ ConfigView config_of(const EngineArgs& args) {
   return {*args.draft_config, args.draft_model};
 }
 
-/// Heads whose layers are Llama's; others have classes of their own.
-bool is_llama_head(const ConfigView& config) {
-  const std::string name = architecture_name(config);
-  return name == "LlamaForCausalLM" || name == "LlamaForCausalLMEagle3" ||
-         name == "EagleLlamaForCausalLM" || name == "Eagle3LlamaForCausalLM";
-}
-
 }  // namespace
 
 bool counts_draft(const EngineArgs& args) {
   if (args.draft_config == nullptr) return false;
   const std::string method = method_of(args);
   if (method == "draft_model") return is_known_architecture(config_of(args));
-  return (method == "eagle" || method == "eagle3") && is_llama_head(config_of(args));
+  return (method == "eagle" || method == "eagle3") && is_draft_head(config_of(args));
 }
 
 void add_draft(Stage& last, const EngineArgs& args, ShapeOptions options, int64_t max_model_len) {

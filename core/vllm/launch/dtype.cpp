@@ -1,8 +1,6 @@
 // The dtype that vLLM computes in (vllm/config/model.py: _resolve_auto_dtype).
 #include "vllm/launch/dtype.h"
 
-#include <algorithm>
-#include <array>
 #include <string_view>
 #include <vector>
 
@@ -10,31 +8,11 @@
 
 #include "base/error.h"
 #include "hardware/capability.h"
+#include "model/vllm/types.h"
+#include "vllm/shapes/model_shape.h"
 
 namespace plimsoll::vllm {
 namespace {
-
-constexpr VllmVersion kFallsBack{0, 9, 1};  // before, dtypes that the card lacks were refused
-
-/// Models whose activations overflow float16, by `model_type`, and the releases that say so.
-struct WithoutFloat16 {
-  std::string_view model_type;
-  VllmVersion since = kFallsBack;
-  VllmVersion until = {1, 0, 0};  // not this one
-};
-constexpr auto kWithoutFloat16 = std::to_array<WithoutFloat16>({
-    {"gemma2"},
-    {"gemma3"},
-    {"gemma3_text", {0, 10, 2}},
-    {"glm4"},
-    {"plamo2", kFallsBack, {0, 27, 0}},
-});
-
-bool lacks_float16(std::string_view model_type, const VllmVersion& version) {
-  return std::any_of(kWithoutFloat16.begin(), kWithoutFloat16.end(), [&](const auto& row) {
-    return row.model_type == model_type && version >= row.since && version < row.until;
-  });
-}
 
 std::string full_name(std::string dtype) {
   constexpr std::string_view kPrefix = "torch.";
@@ -57,52 +35,32 @@ bool is_pooling(const ConfigView& config) {
   return name.ends_with("Model") && !name.ends_with("LMHeadModel") && !name.ends_with("ChatModel");
 }
 
-/// The dtypes that card and model take, the preferred one first.
-std::vector<std::string> supported_dtypes(std::string_view model_type, const VllmVersion& version,
-                                          const hardware::Gpu* gpu) {
-  std::vector<std::string> dtypes;
-  if (hardware::capability_of(gpu).bfloat16) dtypes.emplace_back("bfloat16");
-  if (!lacks_float16(model_type, version)) dtypes.emplace_back("float16");
-  dtypes.emplace_back("float32");
-  return dtypes;
-}
-
-std::string auto_dtype(const ConfigView& config, const VllmVersion& version,
-                       const hardware::Gpu* gpu) {
-  const ConfigView text = text_config(config);
-  const std::string stated = full_name(
-      text.text({"dtype", "torch_dtype"}, config.text({"dtype", "torch_dtype"}, "float32")));
-  const std::string type = config.text({"model_type"}, "");
-  if (version < kFallsBack) {
-    if (stated != "float32") return stated;
-    return type == "gemma2" || type == "plamo2" ? "bfloat16" : "float16";
-  }
-  const std::vector<std::string> supported = supported_dtypes(type, version, gpu);
-  const auto has = [&](const std::string& dtype) {
-    return std::find(supported.begin(), supported.end(), dtype) != supported.end();
-  };
-  const std::string preferred =
-      is_pooling(config) && has("float16") ? "float16" : supported.front();
-  return stated == "float32" || !has(stated) ? preferred : stated;
+/// Of the checkpoint, by its config.
+std::string stated_dtype(const ConfigView& config) {
+  const std::string outer = config.text({"dtype", "torch_dtype"}, "float32");
+  return full_name(text_config(config).text({"dtype", "torch_dtype"}, outer));
 }
 
 }  // namespace
 
 std::string resolve_dtype(const ConfigView& config, const EngineArgs& args,
                           const hardware::Gpu* gpu) {
+  const std::string type = config.text({"model_type"}, "");
+  const bool wide = hardware::capability_of(gpu).bfloat16;
   std::string dtype = full_name(args.dtype);
-  if (dtype == "auto") dtype = auto_dtype(config, args.version, gpu);
+  if (dtype == "auto") {
+    dtype = model::auto_dtype(stated_dtype(config), type, args.version, wide, is_pooling(config));
+  }
   if (dtype != "bfloat16" && dtype != "float16" && dtype != "float32") {
     fail(ExitCode::usage, "--dtype {}: expected auto, bfloat16, float16 or float32", dtype);
   }
-  const std::string type = config.text({"model_type"}, "");
-  if (dtype == "float16" && lacks_float16(type, args.version)) {
+  if (dtype == "float16" && model::vllm_type(type).without_float16.hold(args.version)) {
     fail(ExitCode::usage,
          "The model type '{}' does not support float16. Reason: Numerical instability. Please use "
          "bfloat16 or float32 instead. Use --dtype {}.",
-         type, supported_dtypes(type, args.version, gpu).front());
+         type, wide ? "bfloat16" : "float32");
   }
-  if (dtype == "bfloat16" && !hardware::capability_of(gpu).bfloat16) {
+  if (dtype == "bfloat16" && !wide) {
     fail(ExitCode::usage,
          "Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your {} GPU "
          "has compute capability {:.1f}. You can use float16 instead by explicitly setting the "

@@ -2,7 +2,6 @@
 #include "vllm/launch/length.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,9 +10,15 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "model/rope.h"
+#include "model/vllm/types.h"
+#include "vllm/shapes/model_shape.h"
 
 namespace plimsoll::vllm {
 namespace {
+
+using model::is_longrope;
+using model::is_yarn;
 
 constexpr int64_t kUnstated = 2048;
 constexpr VllmVersion kShortLongRope{0, 11, 1};  // longrope's default is the length before it
@@ -31,14 +36,8 @@ std::vector<ConfigView> rope_settings(const ConfigView& text) {
   return settings;
 }
 
-bool is_yarn(const std::string& type) {
-  return type.ends_with("yarn");
-}
-
-bool keeps_length(const std::string& type) {
-  constexpr auto kKept =
-      std::to_array<std::string_view>({"su", "longrope", "llama3", "deepseek_llama_scaling"});
-  return std::find(kKept.begin(), kKept.end(), type) != kKept.end();
+bool keeps_length(std::string_view type) {
+  return is_longrope(type) || type == "llama3" || type == "deepseek_llama_scaling";
 }
 
 /// The last factor counts, once, over the length before it.
@@ -81,13 +80,12 @@ ModelLength model_length(const ConfigView& config, const VllmVersion& version) {
   result.key = key;
   result.stated = stated > 0;
   result.most = result.reach = result.stated ? stated : kUnstated;
-  // Gemma 3's lengths are stated with scaling applied.
-  const bool applied = text.text({"model_type"}, "").find("gemma3") != std::string::npos;
+  const bool applied = model::vllm_type(text.text({"model_type"}, "")).stretched;
   bool longrope = false;
   Stretch bound{result.most}, reach{result.most};
   for (const ConfigView& rope : rope_settings(text)) {
     const std::string type = rope.text({"rope_type", "type"}, "default");
-    longrope = longrope || type == "longrope" || type == "su";
+    longrope = longrope || is_longrope(type);
     if (applied || keeps_length(type)) continue;
     reach.add(rope, type);
     if (version < kYarnStated || !is_yarn(type)) bound.add(rope, type);

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/config_view.h"
-#include "vllm/version.h"
+#include "vllm/engine_args.h"
 
 namespace plimsoll::vllm {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "vllm/version.h"
+#include "vllm/engine_args.h"
 
 namespace plimsoll::vllm {
 

@@ -11,6 +11,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "vllm/shapes/families.h"
+#include "vllm/shapes/model_shape.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -57,7 +59,8 @@ Quantization stated_quantization(const ConfigView& config, const EngineArgs& arg
     if (!view->has_child({"quantization_config", "compression_config"})) continue;
     const ConfigView settings = view->child({"quantization_config", "compression_config"});
     Quantization own(settings);
-    if (architecture_name(config) == "DeepseekV4ForCausalLM") {
+    const Family* row = find_family(architecture_name(config));
+    if (row != nullptr && row->fp4_experts) {
       own.specialize_for_deepseek_v4(config.text({"expert_dtype"}, "fp4"),
                                      settings.text({"moe_quant_algo"}, ""));
     }

@@ -12,7 +12,8 @@
 
 #include "base/error.h"
 #include "hardware/capability.h"
-#include "model/pipeline.h"
+#include "model/vllm/classes.h"
+#include "model/vllm/types.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -29,9 +30,7 @@ constexpr VllmVersion kPromotes{0, 27, 0};
 void check_named(const ConfigView& config) {
   if (!config.texts({"architectures"}).empty()) return;
   const std::string type = config.text({"model_type"}, "");
-  constexpr auto kUnmapped =
-      std::to_array<std::string_view>({"chatglm", "internlm2", "kimi_k2", "minicpm"});
-  if (std::ranges::find(kUnmapped, type) == kUnmapped.end()) return;
+  if (!model::vllm_type(type).unmapped) return;
   fail(ExitCode::usage,
        "No model architectures are specified: the config names none, and its model_type \"{}\" is "
        "none of transformers'. Add \"architectures\": [\"{}\"] to it, or give vLLM --hf-overrides.",
@@ -52,13 +51,14 @@ void check_parallel(const ConfigView& config, const EngineArgs& args) {
 void check_pipeline(const ConfigView& config, const EngineArgs& args) {
   if (args.pipeline_parallel == 1) return;
   const std::string name = architecture_name(config);
-  if (model::ties_every_stage(name) && config.flag({"tie_word_embeddings"}, true)) {
+  const model::ClassStages stages = model::class_stages(name);
+  if (stages == model::ClassStages::tied_everywhere && config.flag({"tie_word_embeddings"}, true)) {
     fail(ExitCode::usage,
          "'PPMissingLayer' object has no attribute 'tie_weights': vLLM ties the head of {} on "
          "stages that have none. Leave --pipeline-parallel-size out.",
          name);
   }
-  if (model::has_stages(name)) return;
+  if (stages != model::ClassStages::none) return;
   fail(ExitCode::usage,
        "Pipeline parallelism is not supported for this model. Supported models implement the "
        "`SupportsPP` interface. Leave --pipeline-parallel-size out.");

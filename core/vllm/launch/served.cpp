@@ -3,43 +3,27 @@
 #include <fmt/format.h>
 
 #include <optional>
-#include <string_view>
-#include <vector>
 
-#include "base/csv.h"
+#include "model/vllm/classes.h"
 
 namespace plimsoll::vllm {
 namespace {
 
 constexpr VllmVersion kRunsTransformers{0, 7, 2};  // its classes, where vLLM has none
 
-struct Served {
-  std::string first;  // release, as "0.8.4"
-  std::string last;   // empty: the newest too
-  bool in_transformers = false;
+using model::KnownClass;
 
-  [[nodiscard]] bool early(const VllmVersion& version) const {
-    return version < parse_version(first);
-  }
-  // Patches of the last release come from the same branch.
-  [[nodiscard]] bool late(const VllmVersion& version) const {
-    if (last.empty()) return false;
-    const VllmVersion known = parse_version(last);
-    return version >= VllmVersion{known.major, known.minor + 1, 0};
-  }
-  [[nodiscard]] bool runs_transformers(const VllmVersion& version) const {
-    return in_transformers && version >= kRunsTransformers;
-  }
-};
+bool too_early(const KnownClass& known, const VllmVersion& version) {
+  return version < known.first;
+}
 
-/// Nothing for an architecture of which no release has a class.
-std::optional<Served> find_served(const std::string& architecture) {
-  const std::string_view table = architectures_text();
-  const size_t at = table.find("\n" + architecture + ",");
-  if (architecture.empty() || at == std::string_view::npos) return std::nullopt;
-  const std::vector<std::string> fields =
-      csv_fields(table.substr(at + 1, table.find('\n', at + 1) - at - 1));
-  return Served{fields.at(1), fields.at(2), fields.at(3) == "yes"};
+/// Patches of the last release come from the same branch.
+bool too_late(const KnownClass& known, const VllmVersion& version) {
+  return known.last && version >= VllmVersion{known.last->major, known.last->minor + 1, 0};
+}
+
+bool runs_transformers(const KnownClass& known, const VllmVersion& version) {
+  return known.in_transformers && version >= kRunsTransformers;
 }
 
 /// Models that do not generate go by more names than the registry has: vLLM converts generators.
@@ -51,39 +35,39 @@ bool names_a_generator(const std::string& architecture) {
 }  // namespace
 
 std::string served_refusal(const std::string& architecture, const VllmVersion& version) {
-  const std::optional<Served> served = find_served(architecture);
-  if (!served || served->runs_transformers(version)) return "";
-  if (served->late(version)) {
+  const std::optional<KnownClass> known = model::find_class(architecture);
+  if (!known || runs_transformers(*known, version)) return "";
+  if (too_late(*known, version)) {
     return fmt::format(
         "Model architecture {} was supported in vLLM until v{}, and is not supported anymore. Use "
         "that release, and --vllm-version {}.",
-        architecture, served->last, served->last);
+        architecture, version_text(*known->last), version_text(*known->last));
   }
-  if (served->early(version)) {
+  if (too_early(*known, version)) {
     return fmt::format(
         "Model architectures ['{}'] are not supported for now: vLLM {} is the first release with "
         "them. Use that one, and --vllm-version {}.",
-        architecture, served->first, served->first);
+        architecture, version_text(known->first), version_text(known->first));
   }
   return "";
 }
 
 std::string served_note(const std::string& architecture, const VllmVersion& version) {
-  const std::optional<Served> served = find_served(architecture);
-  if (!served && names_a_generator(architecture)) {
+  const std::optional<KnownClass> known = model::find_class(architecture);
+  if (!known && names_a_generator(architecture)) {
     return fmt::format(
         "no release of vLLM known here (0.4 to 0.33) has a class for {}: it runs the one of "
         "transformers or of the checkpoint's own code where that allows it, or refuses the model",
         architecture);
   }
-  if (!served || !served->runs_transformers(version)) return "";
-  if (!served->early(version) && !served->late(version)) return "";
+  if (!known || !runs_transformers(*known, version)) return "";
+  if (!too_early(*known, version) && !too_late(*known, version)) return "";
   return fmt::format(
       "this release has no class for {} ({}): it runs the one of transformers, if the installed "
       "version has it, in about the same memory",
       architecture,
-      served->early(version) ? served->first + " is the first that does"
-                             : served->last + " was the last that did");
+      too_early(*known, version) ? version_text(known->first) + " is the first that does"
+                                 : version_text(*known->last) + " was the last that did");
 }
 
 }  // namespace plimsoll::vllm

@@ -7,11 +7,6 @@
 
 namespace plimsoll::vllm {
 
-/// A line an architecture: its name, the first and last release with a class for it, and "yes"
-/// where transformers has a class that releases without one may run. tests/against/releases writes
-/// it from vLLM's registries.
-const char* architectures_text();
-
 /// vLLM's message, with the release that does, where the release has no class for the architecture
 /// and transformers has none that it can run; empty: it serves it, or is not known not to.
 std::string served_refusal(const std::string& architecture, const VllmVersion& version);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/config_view.h"
@@ -88,6 +89,8 @@ void add_paired_experts(Builder& build, int64_t layer, const std::string& path);
 /// What stands in place of an output projection in models that do not generate. Returns false in
 /// models that have one.
 bool add_pooling_head(Builder& build);
+/// It answers with classes of each step.
+bool classifies_steps(std::string_view architecture);
 /// One gated or plain multi-layer perceptron.
 void add_mlp(Builder& build, const std::string& path, int64_t intermediate, Part part,
              bool bias = false);

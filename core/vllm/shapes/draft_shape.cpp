@@ -1,11 +1,33 @@
 // Heads that draft for a Llama-like model from its hidden states: EAGLE and EAGLE-3
 // (vllm/model_executor/models/llama_eagle.py, llama_eagle3.py).
 #include <algorithm>
+#include <array>
+#include <string_view>
 
+#include "base/json.h"
+#include "model/config.h"
 #include "vllm/shapes/builder.h"
+#include "vllm/shapes/described/described_model.h"
 
 namespace plimsoll::vllm {
 namespace {
+
+/// Heads, and the family of their layers; others have classes of their own.
+struct HeadLayers {
+  std::string_view architecture;
+  const char* family;
+};
+constexpr auto kHeads = std::to_array<HeadLayers>({
+    {"Eagle3LlamaForCausalLM", "LlamaForCausalLM"},
+    {"EagleLlamaForCausalLM", "LlamaForCausalLM"},
+    {"LlamaForCausalLM", "LlamaForCausalLM"},
+    {"LlamaForCausalLMEagle3", "LlamaForCausalLM"},
+});
+
+const char* find_head_layers(std::string_view architecture) {
+  const auto* const row = std::ranges::find(kHeads, architecture, &HeadLayers::architecture);
+  return row == kHeads.end() ? nullptr : row->family;
+}
 
 /// EAGLE-3's projection of several layers' states, and the output of its own vocabulary.
 void add_third_ends(Builder& build, int64_t target_vocabulary) {
@@ -34,30 +56,37 @@ void add_third_ends(Builder& build, int64_t target_vocabulary) {
 
 }  // namespace
 
+bool is_draft_head(const ConfigView& config) {
+  return find_head_layers(architecture_name(config)) != nullptr;
+}
+
 ModelShape build_draft_head(const ConfigView& config, bool third, const DraftTarget& target,
                             const ShapeOptions& options, RankWeights& weights) {
+  static constexpr Family kNoRow{};
+  constexpr const char* kPositions = "max_position_embeddings";
+  nlohmann::json layers = config.json();
+  layers[kPositions] = std::max(config.integer({kPositions}, 0), target.max_model_len);
+  const DescribedModel model(
+      *model::describe_language_model(find_head_layers(architecture_name(config)), layers));
   ModelShape shape;
-  static constexpr Family kHead{
-      .architecture = "", .qkv_bias = kLlamaBias, .out_bias = kEitherBias, .mlp_bias = kMlpBias};
-  Builder build{config, config, options, kHead, weights, shape, read_dims(config, kHead)};
+  Builder build{config, config, options, kNoRow, weights, shape, dims_of(model.spec)};
   const int64_t hidden = build.dims.hidden;
-  build.dims.positions = std::max(build.dims.positions, target.max_model_len);
-  for (int64_t layer = 0; layer < build.dims.layers; ++layer) {
-    // EAGLE's first layer begins without a norm; EAGLE-3 norms embeddings and states apart.
-    const int64_t norms = third ? 3 : (layer == 0 ? 1 : 2);
-    build.norm(norms * hidden);
-    add_attention(build, layer);
-    add_feed_forward(build, layer);
-    if (!third || layer > 0) continue;
-    const int64_t own = weights.share(build.dims.heads, "the number of attention heads") +
-                        2 * weights.kv_heads(build.dims.kv_heads);
-    weights.plain(Part::attention, Amount{hidden} * own * build.dims.head_size);
-  }
-  if (third) {
-    add_third_ends(build, target.vocabulary);
-  } else {
+  // Neither the embedding nor what stands behind the layers.
+  const model::StageOfMany between{
+      .layers = {0, build.dims.layers}, .first = false, .last = false, .has_head = false};
+  add_layers(model, between, build);
+  count_table(model, between, build);
+  if (!third) {
+    weights.plain(Part::norm, Amount{0} - hidden);  // its first layer begins without a norm
     weights.linear(Part::mlp, {{"", "fc", {}}, 2 * hidden, {hidden}, Split::none});
+    return shape;
   }
+  // Embeddings and states have a norm each; q, k and v of the first layer read both side by side.
+  build.norm(build.dims.layers * hidden);
+  const int64_t own = weights.share(build.dims.heads, "the number of attention heads") +
+                      2 * weights.kv_heads(build.dims.kv_heads);
+  weights.plain(Part::attention, Amount{hidden} * own * build.dims.head_size);
+  add_third_ends(build, target.vocabulary);
   return shape;
 }
 

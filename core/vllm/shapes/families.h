@@ -102,6 +102,8 @@ struct Family {
   bool normed_classifier = false;        // a norm between a pooling model's head and its classes
   const char* unmodelled_key = nullptr;  // where it is above 0 the model is not known
   bool pooling = false;
+  bool fp4_experts =
+      false;  // in checkpoints whose other weights are fp8, unless they say otherwise
   Stages stages = Stages::divided;
 };
 

@@ -200,6 +200,9 @@ std::string architecture_name(const ConfigView& config);
 /// a tensor-parallel size that vLLM refuses.
 ModelShape build_shape(const ConfigView& config, const ShapeOptions& options, RankWeights& weights);
 
+/// A head of EAGLE that is counted: its layers are those of a family that is described.
+bool is_draft_head(const ConfigView& config);
+
 /// The model that a head drafts for.
 struct DraftTarget {
   int64_t vocabulary = 0;

@@ -1,5 +1,7 @@
 // What models that answer with vectors or classes have in place of an output projection: heads are
 // held in float32 whatever the model's dtype.
+#include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -55,30 +57,68 @@ void add_reward_layers(Builder& build, int64_t labels) {
   build.weights.parameters(Part::lm_head, Amount{labels} * kFloat32);
 }
 
+/// Weights of tokens, and vectors of tokens.
+void add_token_heads(Builder& build) {
+  const int64_t hidden = build.dims.hidden;
+  add_dense(build, hidden, 1, kFloat32, true);
+  add_dense(build, hidden, hidden, kFloat32, true);
+}
+
+/// One layer that ranks divide between them.
+void add_value_head(Builder& build) {
+  const int64_t own = build.weights.share(build.dims.hidden, "the reward head's width");
+  add_dense(build, own, 1, kFloat32, false);
+}
+
+void add_classes(Builder& build) {
+  add_dense(build, build.dims.hidden, labels_of(build, 2), kFloat32, false);
+}
+
+/// Classes of vLLM's with a head of their own; others have it by the ending of their names.
+struct NamedHead {
+  std::string_view architecture;
+  void (*add)(Builder& build);
+  bool beside_output = false;  // the output projection stays
+  bool each_step = false;      // classes of each step, for which prompts are read as a whole
+};
+constexpr auto kNamedHeads = std::to_array<NamedHead>({
+    {"BertForMaskedLM", add_masked_head},
+    {"BertSpladeSparseEmbeddingModel", add_masked_head},
+    {"BgeM3EmbeddingModel", add_token_heads},
+    {"InternLM2ForRewardModel", add_value_head},
+    {"JambaForSequenceClassification", add_classes, true},
+    {"Qwen2ForProcessRewardModel", [](Builder& build) { add_reward_layers(build, 2); }, false,
+     true},
+    {"Qwen2ForRewardModel", [](Builder& build) { add_reward_layers(build, 1); }},
+});
+
+const NamedHead* find_head(std::string_view architecture) {
+  const auto* const row = std::ranges::find(kNamedHeads, architecture, &NamedHead::architecture);
+  return row == kNamedHeads.end() ? nullptr : row;
+}
+
 }  // namespace
+
+bool classifies_steps(std::string_view architecture) {
+  const NamedHead* head = find_head(architecture);
+  return head != nullptr && head->each_step;
+}
 
 bool add_pooling_head(Builder& build) {
   const std::string& name = build.shape.architecture;
-  const int64_t hidden = build.dims.hidden;
   const bool encoder = build.family.pooling;
-  if (name == "BertForMaskedLM" || name == "BertSpladeSparseEmbeddingModel") {
-    add_masked_head(build);
-  } else if (name == "BgeM3EmbeddingModel") {  // weights of tokens, and vectors of tokens
-    add_dense(build, hidden, 1, kFloat32, true);
-    add_dense(build, hidden, hidden, kFloat32, true);
-  } else if (name.ends_with("ForTokenClassification")) {
+  if (const NamedHead* head = find_head(name)) {
+    head->add(build);
+    return !head->beside_output;
+  }
+  if (name.ends_with("ForTokenClassification")) {
     add_classifier(build, true);
   } else if (encoder && name.ends_with("ForSequenceClassification")) {
     add_classifier(build, false);
-  } else if (name == "Qwen2ForRewardModel" || name == "Qwen2ForProcessRewardModel") {
-    add_reward_layers(build, name == "Qwen2ForRewardModel" ? 1 : 2);
-  } else if (name == "InternLM2ForRewardModel") {
-    add_dense(build, build.weights.share(hidden, "the reward head's width"), 1, kFloat32, false);
   } else if (name.ends_with("RewardModel")) {
-    build.weights.plain(Part::lm_head, Amount{hidden} * labels_of(build, 1));
+    build.weights.plain(Part::lm_head, Amount{build.dims.hidden} * labels_of(build, 1));
   } else if (name.find("SequenceClassification") != std::string::npos) {
-    add_dense(build, hidden, labels_of(build, 2), kFloat32, false);
-    return !name.starts_with("Jamba");  // Jamba keeps its output projection
+    add_classes(build);
   } else {
     return encoder;
   }

@@ -19,7 +19,9 @@ namespace plimsoll::vllm {
 
 namespace {
 
-/// An unknown decoder is read as Llama.
+/// As which an unknown decoder is read.
+constexpr const char* kNearestKin = "LlamaForCausalLM";
+
 bool is_like_llama(const ConfigView& text) {
   return text.has("num_hidden_layers") && text.has("hidden_size") &&
          text.has("num_attention_heads") && text.has("vocab_size") && text.has("intermediate_size");
@@ -108,7 +110,7 @@ ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
            "(hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, vocab_size)",
            config.path(), shape.architecture.empty() ? "(none named)" : shape.architecture);
     }
-    language = "LlamaForCausalLM";
+    language = kNearestKin;
     shape.estimated = true;
     shape.note = "unknown architecture, read as a Llama-like decoder";
   }

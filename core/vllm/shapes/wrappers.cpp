@@ -17,12 +17,13 @@ namespace {
 struct TypeName {
   const char* type;
   const char* architecture;
+  bool above_wrapper = false;  // whatever the wrapper is called
 };
 constexpr auto kTypes = std::to_array<TypeName>({
     {"chatglm", "ChatGLMForConditionalGeneration"},
     {"deepseek_v4", "DeepseekV4ForCausalLM"},
     {"kimi_k2", "DeepseekV3ForCausalLM"},
-    {"mistral4", "DeepseekV3ForCausalLM"},
+    {"mistral4", "DeepseekV3ForCausalLM", true},
     {"glm4v_text", "Glm4ForCausalLM"},
     {"glm4v_moe_text", "Glm4MoeForCausalLM"},
     {"minicpm", "MiniCPMForCausalLM"},
@@ -30,13 +31,44 @@ constexpr auto kTypes = std::to_array<TypeName>({
     {"muse_glimmer_text", "MuseGlimmerForCausalLM"},
 });
 
-std::string architecture_of_type(const std::string& type) {
-  const auto row = std::find_if(kTypes.begin(), kTypes.end(),
-                                [&](const TypeName& name) { return type == name.type; });
-  return row == kTypes.end() ? model::architecture_of_type(type) : row->architecture;
+const TypeName* find_type(const std::string& type) {
+  const auto* const row = std::ranges::find(kTypes, type, &TypeName::type);
+  return row == kTypes.end() ? nullptr : row;
 }
 
-/// Multimodal wrappers whose language model has a plain architecture.
+std::string architecture_of_type(const std::string& type) {
+  const TypeName* row = find_type(type);
+  return row == nullptr ? model::architecture_of_type(type) : row->architecture;
+}
+
+/// MiniCPM-V's language model of each release.
+struct VersionName {
+  const char* version;
+  const char* architecture;
+};
+constexpr const char* kUsualMiniCpm = "LlamaForCausalLM";
+constexpr auto kMiniCpms = std::to_array<VersionName>(
+    {{"2.0", "MiniCPMForCausalLM"}, {"2.6", "Qwen2ForCausalLM"}, {"4.5", "Qwen3ForCausalLM"}});
+
+std::string mini_cpm_language(const ConfigView& config, const char* unnamed) {
+  const std::string version = mini_cpm_version(config);
+  if (version.empty()) return unnamed;
+  const auto* const row = std::ranges::find(kMiniCpms, version, &VersionName::version);
+  return row == kMiniCpms.end() ? kUsualMiniCpm : row->architecture;
+}
+
+/// The first release names no version: it is known by its width.
+std::string language_of_mini_cpm_v(const ConfigView& config) {
+  constexpr int64_t kFirstWidth = 2304;
+  const bool first = config.integer({"hidden_size"}, 0) == kFirstWidth;
+  return mini_cpm_language(config, first ? kMiniCpms.front().architecture : kUsualMiniCpm);
+}
+
+std::string language_of_mini_cpm_o(const ConfigView& config) {
+  return mini_cpm_language(config, "Qwen2ForCausalLM");
+}
+
+/// Multimodal wrappers: their language models, and what they know better than those.
 constexpr auto kWrappers = std::to_array<Wrapper>({
     {"AriaForConditionalGeneration", "AriaTextModel"},
     {"Qwen2VLForConditionalGeneration", "Qwen2ForCausalLM"},
@@ -51,11 +83,20 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
      .counted_positions = true},
     {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"},
     {"Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"},
-    {"Gemma3ForConditionalGeneration", "Gemma3ForCausalLM"},
-    {"Gemma3nForConditionalGeneration", "Gemma3nForCausalLM"},
-    {"Gemma4ForConditionalGeneration", "Gemma4ForCausalLM"},
+    {.architecture = "Gemma3ForConditionalGeneration",
+     .language = "Gemma3ForCausalLM",
+     .tied = Tied::usually},
+    {.architecture = "Gemma3nForConditionalGeneration",
+     .language = "Gemma3nForCausalLM",
+     .tied = Tied::usually},
+    {.architecture = "Gemma4ForConditionalGeneration",
+     .language = "Gemma4ForCausalLM",
+     .tied = Tied::usually,
+     .whole_videos = true},
     {"Llama4ForConditionalGeneration", "Llama4ForCausalLM"},
-    {"Mistral3ForConditionalGeneration", "MistralForCausalLM"},
+    {.architecture = "Mistral3ForConditionalGeneration",
+     .language = "MistralForCausalLM",
+     .tied = Tied::usually},
     {"KimiK25ForConditionalGeneration", "DeepseekV3ForCausalLM"},
     {"KimiK3ForConditionalGeneration", "KimiK3ForCausalLM"},
     {"MuseGlimmerForConditionalGeneration", "MuseGlimmerForCausalLM"},
@@ -81,17 +122,14 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {"MolmoForCausalLM", "Qwen2ForCausalLM", true},
     {"Molmo2ForConditionalGeneration", "Molmo2TextModel"},
     {"Exaone4_5_ForConditionalGeneration", "Exaone4ForCausalLM"},
+    {.architecture = "InternVLForConditionalGeneration", .tied = Tied::usually},
+    {.architecture = "Cohere2VisionForConditionalGeneration", .tied = Tied::usually},
+    {.architecture = "PaliGemmaForConditionalGeneration", .tied = Tied::usually},
+    {.architecture = "Lfm2VlForConditionalGeneration", .tied = Tied::usually},
+    {.architecture = "LocateAnythingForConditionalGeneration", .tied = Tied::never},
+    {.architecture = "MiniCPMV", .language_of = language_of_mini_cpm_v},
+    {.architecture = "MiniCPMO", .language_of = language_of_mini_cpm_o},
 });
-
-/// Wrappers whose config class ties the output to the embedding where the config is silent.
-constexpr auto kTiedWrappers = std::to_array<std::string_view>(
-    {"InternVLForConditionalGeneration", "Mistral3ForConditionalGeneration",
-     "Cohere2VisionForConditionalGeneration", "Gemma3ForConditionalGeneration",
-     "Gemma3nForConditionalGeneration", "Gemma4ForConditionalGeneration",
-     "PaliGemmaForConditionalGeneration", "Lfm2VlForConditionalGeneration"});
-
-/// One that has a head of its own whatever the config says.
-constexpr std::string_view kUntiedWrapper = "LocateAnythingForConditionalGeneration";
 
 constexpr Keys kTextKeys = {"text_config", "llm_config", "language_config",
                             "language_model_config"};
@@ -101,18 +139,20 @@ std::string first_architecture(const ConfigView& config) {
   return names.empty() ? std::string() : names.front();
 }
 
-/// MiniCPM-V changed its language model from release to release.
-std::string mini_cpm_language(const ConfigView& config, bool omni) {
-  const std::string version = mini_cpm_version(config);
-  if (version.empty() && omni) return "Qwen2ForCausalLM";
-  if (version.empty()) {
-    return config.integer({"hidden_size"}, 0) == 2304 ? "MiniCPMForCausalLM" : "LlamaForCausalLM";
-  }
-  if (version == "2.0") return "MiniCPMForCausalLM";
-  if (version == "2.6") return "Qwen2ForCausalLM";
-  if (version == "4.5") return "Qwen3ForCausalLM";
-  return "LlamaForCausalLM";
+/// Heads without latents: the attention of the first DeepSeek.
+bool has_whole_heads(const ConfigView& text) {
+  return text.has("qk_nope_head_dim") &&
+         text.integer({"qk_nope_head_dim"}, 0) + text.integer({"qk_rope_head_dim"}, 0) == 0;
 }
+
+/// Language models whose config within a wrapper names another than it describes.
+struct Variant {
+  const char* architecture;
+  const char* language;
+  bool (*holds)(const ConfigView& text);
+};
+constexpr auto kVariants =
+    std::to_array<Variant>({{"DeepseekV2ForCausalLM", "DeepseekForCausalLM", has_whole_heads}});
 
 }  // namespace
 
@@ -122,17 +162,17 @@ const Wrapper* find_wrapper(const std::string& architecture) {
 }
 
 std::string language_architecture(const ConfigView& config, const std::string& outer) {
-  if (text_config(config).text({"model_type"}, "") == "mistral4") return "DeepseekV3ForCausalLM";
-  if (outer == "MiniCPMV" || outer == "MiniCPMO")
-    return mini_cpm_language(config, outer == "MiniCPMO");
-  if (const Wrapper* wrapper = find_wrapper(outer)) return wrapper->language;
+  const TypeName* type = find_type(text_config(config).text({"model_type"}, ""));
+  if (type != nullptr && type->above_wrapper) return type->architecture;
+  if (const Wrapper* wrapper = find_wrapper(outer)) {
+    if (wrapper->language_of != nullptr) return wrapper->language_of(config);
+    if (wrapper->language != nullptr) return wrapper->language;
+  }
   if (is_language_model(outer)) return outer;
   const ConfigView text = text_config(config);
   std::string own = first_architecture(text);
-  // Heads without latents: the attention of the first DeepSeek.
-  if (own == "DeepseekV2ForCausalLM" && text.has("qk_nope_head_dim") &&
-      text.integer({"qk_nope_head_dim"}, 0) + text.integer({"qk_rope_head_dim"}, 0) == 0)
-    return "DeepseekForCausalLM";
+  const auto* const variant = std::ranges::find(kVariants, own, &Variant::architecture);
+  if (variant != kVariants.end() && variant->holds(text)) return variant->language;
   if (is_language_model(own)) return own;
   std::string by_type = architecture_of_type(text.text({"model_type"}, ""));
   if (!by_type.empty()) return by_type;
@@ -168,7 +208,7 @@ bool reads_whole_prompts(const ConfigView& config) {
   const std::string name = architecture_name(config);
   const Family* family = find_family(language_architecture(config, name));
   if (family != nullptr && (family->pooling || family->mixer == Mixer::crossed)) return true;
-  return name == "Qwen2ForProcessRewardModel";
+  return classifies_steps(name);
 }
 
 bool is_known_architecture(const ConfigView& config) {
@@ -177,10 +217,11 @@ bool is_known_architecture(const ConfigView& config) {
 }
 
 std::optional<bool> tied_by_wrapper(const ConfigView& config, const std::string& name, bool usual) {
-  if (name == kUntiedWrapper) return false;
+  const Wrapper* wrapper = find_wrapper(name);
+  if (wrapper != nullptr && wrapper->tied == Tied::never) return false;
   const bool within = &text_config(config).json() != &config.json();
-  if (!within || (find_wrapper(name) == nullptr && is_language_model(name))) return std::nullopt;
-  usual |= std::ranges::find(kTiedWrappers, name) != kTiedWrappers.end();
+  if (!within || (wrapper == nullptr && is_language_model(name))) return std::nullopt;
+  usual |= wrapper != nullptr && wrapper->tied == Tied::usually;
   return config.flag({"tie_word_embeddings"}, usual);
 }
 
@@ -197,7 +238,8 @@ nlohmann::json wrapped_text(const ConfigView& config, const std::string& name) {
   constexpr const char* kTied = "tie_word_embeddings";
   const bool own = text.has(kTied);
   const auto tied = tied_by_wrapper(config, name, own && text.flag({kTied}, false));
-  if (tied && (*tied || own || config.has(kTied) || name == kUntiedWrapper)) inner[kTied] = *tied;
+  const bool never = wrapper != nullptr && wrapper->tied == Tied::never;
+  if (tied && (*tied || own || config.has(kTied) || never)) inner[kTied] = *tied;
   return inner;
 }
 

@@ -9,13 +9,22 @@
 
 namespace plimsoll::vllm {
 
-/// A multimodal architecture whose language model has a plain one.
+/// Whether the output is the embedding's table where the outer config is silent.
+enum class Tied : uint8_t {
+  as_text,  // as the language model's config has it
+  usually,  // its class of configs ties the two
+  never,    // it has a head of its own, whatever the config says
+};
+
+/// A multimodal architecture.
 struct Wrapper {
   const char* architecture;
-  const char* language;
-  bool both_widths = false;  // as Family's
-  bool counted_positions =
-      false;  // in time, height and width they never exceed the count of tokens
+  const char* language = nullptr;  // its language model's; nullptr: as the config within says
+  bool both_widths = false;        // as Family's
+  bool counted_positions = false;  // in time, height and width never exceed the count of tokens
+  Tied tied = Tied::as_text;
+  bool whole_videos = false;  // reads an item at once: steps hold the largest by default
+  std::string (*language_of)(const ConfigView& config) = nullptr;  // by the config's own version
 };
 /// nullptr: none.
 const Wrapper* find_wrapper(const std::string& architecture);

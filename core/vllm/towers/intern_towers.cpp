@@ -1,7 +1,9 @@
 // InternViT and the models that read its tokens: InternVL in both layouts, NVLM, H2OVL,
 // Skywork-R1V, Eagle 2.5.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
 
 #include "vllm/towers/towers.h"
 
@@ -11,7 +13,9 @@ namespace {
 /// InternVL takes videos where its language model's tokenizer has a token for them.
 bool knows_video_token(const ConfigView& text) {
   const std::string type = text.text({"model_type"}, "");
-  return type == "qwen2" || type == "qwen3" || type == "qwen3_moe" || type == "gpt_oss";
+  constexpr auto kWithToken =
+      std::to_array<std::string_view>({"qwen2", "qwen3", "qwen3_moe", "gpt_oss"});
+  return std::ranges::find(kWithToken, type) != kWithToken.end();
 }
 
 }  // namespace

@@ -123,6 +123,7 @@ struct TowerRow {
   const char* architecture;
   AddTower* add;
   Modalities modalities = kSight;
+  bool optional = false;  // serves language models without a tower too
 };
 
 constexpr auto kTowers = std::to_array<TowerRow>({
@@ -135,7 +136,7 @@ constexpr auto kTowers = std::to_array<TowerRow>({
     {"Gemma3ForConditionalGeneration", add_gemma3_vision, kImages},
     {"Gemma3nForConditionalGeneration", add_gemma3n_towers, kSenses},
     {"Gemma4ForConditionalGeneration", add_gemma4_vision},
-    {"Mistral3ForConditionalGeneration", add_pixtral_vision, kImages},
+    {"Mistral3ForConditionalGeneration", add_pixtral_vision, kImages, true},
     {"PixtralForConditionalGeneration", add_mistral_vision, kImages},
     {"InternVLChatModel", add_intern_vision},
     {"Idefics3ForConditionalGeneration", add_idefics3_vision, kImages},
@@ -224,9 +225,7 @@ bool add_towers(const ConfigView& config, const std::string& architecture, Build
     return architecture == tower.architecture;
   });
   if (row == kTowers.end()) return add_rare_towers(config, architecture, build);
-  // Mistral's wrapper serves language models without a tower too.
-  if (architecture == "Mistral3ForConditionalGeneration" && !config.has_child({"vision_config"}))
-    return false;
+  if (row->optional && !config.has_child({"vision_config"})) return false;
   if (!wanted(build, row->modalities)) return false;
   row->add(config, config.child({"vision_config"}), build);
   return true;

@@ -4,7 +4,7 @@
 #include <compare>
 #include <string>
 
-namespace plimsoll::vllm {
+namespace plimsoll::model {
 
 struct VllmVersion {
   int major = 0;
@@ -24,4 +24,4 @@ VllmVersion parse_version(const std::string& text);
 /// "0.19.0".
 std::string version_text(const VllmVersion& version);
 
-}  // namespace plimsoll::vllm
+}  // namespace plimsoll::model

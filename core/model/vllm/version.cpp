@@ -1,10 +1,10 @@
-#include "vllm/version.h"
+#include "model/vllm/version.h"
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 
-namespace plimsoll::vllm {
+namespace plimsoll::model {
 
 VllmVersion parse_version(const std::string& text) {
   VllmVersion version{0, 0, 0};
@@ -32,4 +32,4 @@ std::string version_text(const VllmVersion& version) {
   return fmt::format("{}.{}.{}", version.major, version.minor, version.patch);
 }
 
-}  // namespace plimsoll::vllm
+}  // namespace plimsoll::model
