@@ -74,6 +74,16 @@ TEST_CASE("heads of EAGLE weigh what vLLM's classes do, but for the shared embed
   CHECK(extra_of("eagle", llama(1, 2048), 2).parameters == 285'220'864);
 }
 
+TEST_CASE("a head that is no model is refused by its own file") {
+  Json broken = llama(1, 2048);
+  broken["num_attention_heads"] = 0;
+  const EngineArgs args = drafted("eagle", broken, 1);
+  const Json target = llama(2, 2048);
+  CHECK_THROWS_WITH(plan_vllm({target, "config.json"}, args, &hardware::find_gpu("h100")),
+                    Catch::StartsWith(args.draft_model + ": ") &&
+                        Catch::Contains("\"num_attention_heads\" is 0"));
+}
+
 TEST_CASE("a draft model is a whole model beside the target") {
   const Json small = llama(2, 131072);
   const PlanResult alone = plan_vllm({small, "config.json"}, {}, &hardware::find_gpu("h100"));

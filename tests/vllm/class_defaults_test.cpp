@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -84,6 +85,30 @@ TEST_CASE("a key that is left out means the same to a family and to the class of
     }
   }
   CHECK(compared > 50);
+}
+
+TEST_CASE("families that no small golden model has assume what their classes do") {
+  const Json sizes = {{"vocab_size", 512},        {"num_hidden_layers", 2},
+                      {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+                      {"num_experts", 16},        {"num_local_experts", 16},
+                      {"n_routed_experts", 16},   {"num_layers", 2}};
+  const std::pair<const char*, const char*> models[] = {
+      {"Cohere2MoeForCausalLM", "cohere2_moe"},
+      {"GraniteMoeSharedForCausalLM", "granitemoeshared"},
+      {"LongcatFlashForCausalLM", "longcat_flash"},
+      {"MellumForCausalLM", "mellum"}};
+  for (const auto& [architecture, type] : models) {
+    INFO(type);
+    Json config = sizes;
+    config["architectures"] = {architecture};
+    config["model_type"] = type;
+    Json completed = config;
+    complete_config(completed);
+    CHECK(completed.size() > config.size());
+    const std::vector<std::string> own = model_of(config);
+    CHECK(!is_refusal(own));
+    CHECK(own == model_of(completed));
+  }
 }
 
 }  // namespace plimsoll::vllm

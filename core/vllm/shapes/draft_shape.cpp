@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "model/config.h"
 #include "vllm/shapes/builder.h"
@@ -27,6 +28,16 @@ constexpr auto kHeads = std::to_array<HeadLayers>({
 const char* find_head_layers(std::string_view architecture) {
   const auto* const row = std::ranges::find(kHeads, architecture, &HeadLayers::architecture);
   return row == kHeads.end() ? nullptr : row->family;
+}
+
+/// As the family of the head's layers describes them. A refusal names the head's own file, since
+/// the model has a config.json too.
+model::ModelSpec describe_layers(const ConfigView& config, const nlohmann::json& layers) {
+  try {
+    return *model::describe_language_model(find_head_layers(architecture_name(config)), layers);
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}", config.path(), error.what());
+  }
 }
 
 /// EAGLE-3's projection of several layers' states, and the output of its own vocabulary.
@@ -66,8 +77,7 @@ ModelShape build_draft_head(const ConfigView& config, bool third, const DraftTar
   constexpr const char* kPositions = "max_position_embeddings";
   nlohmann::json layers = config.json();
   layers[kPositions] = std::max(config.integer({kPositions}, 0), target.max_model_len);
-  const DescribedModel model(
-      *model::describe_language_model(find_head_layers(architecture_name(config)), layers));
+  const DescribedModel model(describe_layers(config, layers));
   ModelShape shape;
   Builder build{config, config, options, kNoRow, weights, shape, dims_of(model.spec)};
   const int64_t hidden = build.dims.hidden;
