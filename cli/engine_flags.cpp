@@ -21,7 +21,7 @@ CLI::Option* noted(CLI::Option* option, Names& names) {
 }
 
 void declare_lengths(CLI::App& command, EngineFlags& flags) {
-  plan::EngineArgs& args = flags.args;
+  vllm::EngineArgs& args = flags.args;
   value_flag(command, "--max-model-len", "N|auto",
              "context length, such as 4096 or 32k; auto: what the KV cache holds",
              [&args](const std::string& text) {
@@ -49,7 +49,7 @@ void declare_lengths(CLI::App& command, EngineFlags& flags) {
 }
 
 void declare_memory(CLI::App& command, EngineFlags& flags) {
-  plan::EngineArgs& args = flags.args;
+  vllm::EngineArgs& args = flags.args;
   noted(value_flag(
             command, "--gpu-memory-utilization", "X",
             "ceiling of this process, as a share of the card (default 0.9)",
@@ -74,7 +74,7 @@ void declare_memory(CLI::App& command, EngineFlags& flags) {
 }
 
 void declare_numbers(CLI::App& command, EngineFlags& flags) {
-  plan::EngineArgs& args = flags.args;
+  vllm::EngineArgs& args = flags.args;
   value_flag(command, "--dtype", "auto|bfloat16|float16|float32",
              "of weights and activations (default auto: as stored)",
              [&args](const std::string& text) { args.dtype = read_dtype_name(text); });
@@ -94,7 +94,7 @@ void declare_numbers(CLI::App& command, EngineFlags& flags) {
 }
 
 void declare_ranks(CLI::App& command, EngineFlags& flags) {
-  plan::EngineArgs& args = flags.args;
+  vllm::EngineArgs& args = flags.args;
   count_flag(command, "--tensor-parallel-size", args.tensor_parallel, {},
              "ranks that share each layer (-tp)");
   count_flag(command, "--pipeline-parallel-size", args.pipeline_parallel, {},
@@ -106,7 +106,7 @@ void declare_ranks(CLI::App& command, EngineFlags& flags) {
 }
 
 void declare_device(CLI::App& command, EngineFlags& flags) {
-  plan::EngineArgs& args = flags.args;
+  vllm::EngineArgs& args = flags.args;
   choice_flag(command, "--device", flags.device,
               {{"auto", std::string("auto")}, {"cpu", "cpu"}, {"cuda", "cuda"}},
               "where to run (default auto: a card if any)");
@@ -133,7 +133,7 @@ void declare_device(CLI::App& command, EngineFlags& flags) {
 }
 
 void declare_vllm(CLI::App& command, EngineFlags& flags) {
-  plan::EngineArgs& args = flags.args;
+  vllm::EngineArgs& args = flags.args;
   const auto switch_of_vllm = [&](const std::string& name, std::function<void(bool)> set,
                                   const std::string& help) {
     switch_flag(command, name, std::move(set), help);
@@ -150,9 +150,9 @@ void declare_vllm(CLI::App& command, EngineFlags& flags) {
       "async-scheduling", [&args](bool on) { args.async_scheduling = on; },
       "two batches in flight (default)");
   noted(choice_flag(command, "--usage", args.usage,
-                    {{"server", plan::Usage::server},
-                     {"offline", plan::Usage::offline},
-                     {"batch", plan::Usage::batch}},
+                    {{"server", vllm::Usage::server},
+                     {"offline", vllm::Usage::offline},
+                     {"batch", vllm::Usage::batch}},
                     "how vLLM is called; its defaults differ (default server)"),
         flags.for_vllm);
   switch_flag(
@@ -171,7 +171,7 @@ void declare_vllm(CLI::App& command, EngineFlags& flags) {
 }
 
 void declare_multimodal(CLI::App& command, EngineFlags& flags) {
-  plan::EngineArgs& args = flags.args;
+  vllm::EngineArgs& args = flags.args;
   const auto of_vllm = [&](CLI::Option* option) { noted(option, flags.for_vllm); };
   value_flag(command, "--limit-mm-per-prompt", "JSON",
              "items of each modality that a request may hold; image=0: no vision tower",

@@ -9,12 +9,12 @@
 
 #include "base/json.h"
 #include "cli/cli11_names.h"
-#include "plan/engine_args.h"
+#include "vllm/engine_args.h"
 
 namespace plimsoll::cli {
 
 struct EngineFlags {
-  plan::EngineArgs args;
+  vllm::EngineArgs args;
   std::string device = "auto";         // auto, cpu, cuda
   std::optional<int64_t> gpu_memory;   // --gpu-memory: the ceiling in bytes
   std::optional<uint64_t> host_cache;  // --cpu-kvcache-space, bytes
@@ -33,6 +33,6 @@ void declare_engine_flags(CLI::App& command, EngineFlags& flags);
 
 /// "image=2,video=0", {"image": 2} or {"image": {"count": 2, "width": 512}}. Throws
 /// std::invalid_argument.
-void read_modality_limits(const std::string& text, plan::EngineArgs& args);
+void read_modality_limits(const std::string& text, vllm::EngineArgs& args);
 
 }  // namespace plimsoll::cli

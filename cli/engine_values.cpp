@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "cli/units.h"
-#include "plan/towers/multimodal.h"
+#include "vllm/items/encoder_memory.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -34,7 +34,7 @@ double parse_number(const std::string& text) {
   return number;
 }
 
-void read_compilation(const std::string& text, plan::EngineArgs& args) {
+void read_compilation(const std::string& text, vllm::EngineArgs& args) {
   if (text == "0" || text == "{\"level\": 0}") {
     args.enforce_eager = true;
     return;
@@ -62,7 +62,7 @@ std::string read_dtype_name(const std::string& text) {
   return text;
 }
 
-void read_speculation(const std::string& text, plan::EngineArgs& args) {
+void read_speculation(const std::string& text, vllm::EngineArgs& args) {
   const Json json = read_json(text);
   if (!json.is_object()) throw std::invalid_argument("expected a JSON object");
   const auto method = json.find("method");
@@ -86,7 +86,7 @@ void check_modality(const std::string& name) {
   throw std::invalid_argument("expected image, video or audio, found \"" + name + "\"");
 }
 
-void read_modality_limits(const std::string& text, plan::EngineArgs& args) {
+void read_modality_limits(const std::string& text, vllm::EngineArgs& args) {
   if (text.find('{') == std::string::npos) {
     std::string item;
     for (const char c : text + ",") {
@@ -110,7 +110,7 @@ void read_modality_limits(const std::string& text, plan::EngineArgs& args) {
     const std::string& modality = item.key();
     const Json& value = item.value();
     check_modality(modality);
-    plan::ModalityLimit& limit = args.limits[modality];
+    vllm::ModalityLimit& limit = args.limits[modality];
     if (value.is_number_integer()) {
       limit.count = value.get<int64_t>();
     } else if (value.is_object()) {
@@ -128,9 +128,9 @@ void read_modality_limits(const std::string& text, plan::EngineArgs& args) {
   }
 }
 
-void read_processor(const std::string& text, plan::EngineArgs& args) {
+void read_processor(const std::string& text, vllm::EngineArgs& args) {
   const Json json = read_json(text);
-  plan::read_processor_settings(ConfigView(json, "--mm-processor-kwargs"), "", args.processor);
+  vllm::read_processor_settings(ConfigView(json, "--mm-processor-kwargs"), "", args.processor);
 }
 
 }  // namespace plimsoll::cli

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "plan/engine_args.h"
+#include "vllm/engine_args.h"
 
 namespace plimsoll::cli {
 
@@ -14,13 +14,13 @@ double parse_number(const std::string& text);
 /// auto, bfloat16, float16 (half) or float32 (float), as given.
 std::string read_dtype_name(const std::string& text);
 /// Of --compilation-config: a level, or vLLM's JSON.
-void read_compilation(const std::string& text, plan::EngineArgs& args);
+void read_compilation(const std::string& text, vllm::EngineArgs& args);
 /// Of --speculative-config: method, model and num_speculative_tokens.
-void read_speculation(const std::string& text, plan::EngineArgs& args);
+void read_speculation(const std::string& text, vllm::EngineArgs& args);
 /// Of --limit-mm-per-prompt: "image=2,video=0", {"image": 2} or {"image": {"count": 2, "width":
 /// 512}}.
-void read_modality_limits(const std::string& text, plan::EngineArgs& args);
+void read_modality_limits(const std::string& text, vllm::EngineArgs& args);
 /// Of --mm-processor-kwargs.
-void read_processor(const std::string& text, plan::EngineArgs& args);
+void read_processor(const std::string& text, vllm::EngineArgs& args);
 
 }  // namespace plimsoll::cli

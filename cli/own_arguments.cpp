@@ -5,8 +5,8 @@
 
 namespace plimsoll::cli {
 
-plan::EngineArgs with_variables(const EngineFlags& flags, const Environment& environment) {
-  plan::EngineArgs args = flags.args;
+vllm::EngineArgs with_variables(const EngineFlags& flags, const Environment& environment) {
+  vllm::EngineArgs args = flags.args;
   if (environment.layer_partition) {
     args.pipeline_partition = model::parse_partition(*environment.layer_partition);
   }

@@ -8,7 +8,7 @@
 namespace plimsoll::cli {
 
 /// The flags' arguments, and what the environment says where flags do not. Throws Error(usage).
-plan::EngineArgs with_variables(const EngineFlags& flags, const Environment& environment);
+vllm::EngineArgs with_variables(const EngineFlags& flags, const Environment& environment);
 
 /// With what the environment and this machine say where flags do not. Throws Error(usage).
 plan::own::Arguments own_arguments(const EngineFlags& flags, const Environment& environment);

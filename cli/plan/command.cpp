@@ -19,9 +19,9 @@
 #include "model/config.h"
 #include "plan/own/own_plan.h"
 #include "plan/report/report.h"
-#include "plan/shapes/config_defaults.h"
 #include "plan/solver.h"
-#include "plan/vllm/plan.h"
+#include "plan/vllm_plan.h"
+#include "vllm/shapes/config_defaults.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -138,10 +138,10 @@ plan::PlanResult show_plan(const PlanOptions& given) {
   const Environment environment = read_sound_environment();
   const fs::path file = find_config(given.model, environment);
   Json config = model::read_config(file);
-  plan::adapt_mistral_params(config, file.string());
+  vllm::adapt_mistral_params(config, file.string());
   const ConfigView view(config, file.string());
   PlanOptions options = completed(given, environment, view, file);
-  if (options.engine == "vllm") plan::complete_config(config);  // our engine knows its families
+  if (options.engine == "vllm") vllm::complete_config(config);  // our engine knows its families
   const std::optional<hardware::Gpu> gpu = choose_gpu(options);
   if (file.filename() == "config.json") options.folder = fs::absolute(file).parent_path();
   options.is_lone_config = file == options.model;

@@ -8,9 +8,9 @@
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/own_arguments.h"
-#include "plan/shapes/config_defaults.h"
-#include "plan/shapes/model_shape.h"
-#include "plan/towers/multimodal.h"
+#include "vllm/items/encoder_memory.h"
+#include "vllm/shapes/config_defaults.h"
+#include "vllm/shapes/model_shape.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Sums of the headers; nothing where the folder holds no readable safetensors.
-std::optional<plan::CheckpointTensors> tensors_of(const fs::path& folder) {
+std::optional<vllm::CheckpointTensors> tensors_of(const fs::path& folder) {
   bool any = false;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error))
@@ -40,24 +40,24 @@ std::optional<plan::CheckpointTensors> tensors_of(const fs::path& folder) {
         others += bytes;
     }
   }
-  return plan::CheckpointTensors{elements.value(), others.value()};
+  return vllm::CheckpointTensors{elements.value(), others.value()};
 }
 
 /// What the processors beside a model's config say of sizes; nothing where there are none.
-void read_processors(const fs::path& folder, plan::EngineArgs& args) {
+void read_processors(const fs::path& folder, vllm::EngineArgs& args) {
   const std::pair<const char*, const char*> files[] = {
       {"preprocessor_config.json", ""}, {"video_preprocessor_config.json", "videos_kwargs."}};
   for (const auto& [name, prefix] : files) {
     std::error_code ignored;
     if (!fs::is_regular_file(folder / name, ignored)) continue;
     const Json settings = read_config_json(folder / name);
-    plan::read_processor_settings(ConfigView(settings, (folder / name).string()), prefix,
+    vllm::read_processor_settings(ConfigView(settings, (folder / name).string()), prefix,
                                   args.processor_file);
   }
 }
 
 /// The config of the draft model, where it is on this machine; plans without it say so.
-void read_draft(const Environment& environment, plan::EngineArgs& args) {
+void read_draft(const Environment& environment, vllm::EngineArgs& args) {
   if (args.draft_model.empty() || args.draft_model == "ngram") return;
   fs::path file = args.draft_model;
   std::error_code ignored;
@@ -70,7 +70,7 @@ void read_draft(const Environment& environment, plan::EngineArgs& args) {
   }
   if (!fs::is_regular_file(file, ignored)) return;
   auto config = std::make_shared<Json>(read_config_json(file));
-  plan::complete_config(*config);
+  vllm::complete_config(*config);
   args.draft_config = std::move(config);
 }
 
@@ -79,14 +79,14 @@ void read_draft(const Environment& environment, plan::EngineArgs& args) {
 PlanOptions completed(PlanOptions options, const Environment& environment, const ConfigView& config,
                       const fs::path& config_file) {
   Environment heard = environment;
-  const bool flag_alone = options.launch.args.version >= plan::VllmVersion{0, 10, 0};
+  const bool flag_alone = options.launch.args.version >= vllm::VllmVersion{0, 10, 0};
   if (options.engine == "vllm" && flag_alone) heard.mm_input_cache.reset();
   options.launch.args = with_variables(options.launch, heard);
   if (options.engine == "vllm" && config_file.filename() == "config.json") {
     read_processors(config_file.parent_path(), options.launch.args);
   }
   if (options.engine == "vllm") read_draft(environment, options.launch.args);
-  if (options.engine == "vllm" && !plan::is_known_architecture(config)) {
+  if (options.engine == "vllm" && !vllm::is_known_architecture(config)) {
     options.launch.args.tensors = tensors_of(config_file.parent_path());
   }
   return options;

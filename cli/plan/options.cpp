@@ -21,7 +21,7 @@ void declare_answer(CLI::App& command, PlanOptions& o) {
   value_flag(command, "--vllm-version", "X.Y[.Z]", "vLLM's version (default 0.32.0)",
              [&o](const std::string& text) {
                o.engine = "vllm";
-               o.launch.args.version = plan::parse_version(text);
+               o.launch.args.version = vllm::parse_version(text);
              });
   text_flag(command, "--gpu", o.gpu, "NAME|auto|smallest|list",
             "card by a loose name; list prints them");

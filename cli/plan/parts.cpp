@@ -7,7 +7,7 @@
 #include "cli/run/fleet.h"
 #include "plan/own/own_plan.h"
 #include "plan/solver.h"
-#include "plan/vllm/plan.h"
+#include "plan/vllm_plan.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -27,13 +27,13 @@ plan::own::Arguments own_arguments_of(const PlanOptions& options, const Environm
 plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& options,
                                  const Environment& environment) {
   if (options.engine == "vllm") {
-    return [&config](const plan::EngineArgs& args, const hardware::Gpu* gpu) {
+    return [&config](const vllm::EngineArgs& args, const hardware::Gpu* gpu) {
       return plan::plan_vllm(config, args, gpu);
     };
   }
   plan::own::Arguments given = own_arguments_of(options, environment);
   if (options.is_lone_config) given.lone_config = &config.json();
-  return [&config, arguments = std::move(given)](const plan::EngineArgs& args,
+  return [&config, arguments = std::move(given)](const vllm::EngineArgs& args,
                                                  const hardware::Gpu* gpu) {
     plan::own::Arguments changed = arguments;
     changed.args = args;
@@ -41,7 +41,7 @@ plan::PlanFunction plan_function(const ConfigView& config, const PlanOptions& op
   };
 }
 
-plan::PlanResult solve(const plan::PlanFunction& plan, const plan::EngineArgs& args,
+plan::PlanResult solve(const plan::PlanFunction& plan, const vllm::EngineArgs& args,
                        const PlanOptions& options, const hardware::Gpu* gpu) {
   if (options.gpu == "smallest") return plan::solve_card(plan, args);
   if (options.gpus == 0) return plan::solve_gpus(plan, args, gpu, kMostGpus);
@@ -77,7 +77,7 @@ plan::PlanResult make_plan(const ConfigView& config, const PlanOptions& options,
                            const Environment& environment,
                            const std::optional<hardware::Gpu>& card) {
   const hardware::Gpu* gpu = card ? &*card : nullptr;
-  plan::EngineArgs args = options.launch.args;
+  vllm::EngineArgs args = options.launch.args;
   if (options.launch.gpu_memory && gpu != nullptr && options.engine == "vllm") {
     args.gpu_memory_utilization = std::min(1.0, static_cast<double>(*options.launch.gpu_memory) /
                                                     static_cast<double>(gpu->visible_bytes()));

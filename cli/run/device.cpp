@@ -21,7 +21,7 @@ namespace {
 /// Kept free of what the driver says is free: other processes move.
 constexpr uint64_t kMargin = uint64_t{64} << 20;
 
-int64_t ranks_of(const plan::EngineArgs& args) {
+int64_t ranks_of(const vllm::EngineArgs& args) {
   return args.tensor_parallel * args.pipeline_parallel * args.data_parallel;
 }
 
@@ -47,7 +47,7 @@ void settle_nccl(const plan::EngineArgs& args, DeviceChoice& choice) {
 
 }  // namespace
 
-void take_cards(const plan::EngineArgs& args, const std::vector<backend::DeviceInfo>& there,
+void take_cards(const vllm::EngineArgs& args, const std::vector<backend::DeviceInfo>& there,
                 DeviceChoice& choice) {
   const CardPlace& place = choice.place;
   const int64_t wanted = divide_up(ranks_of(args) / place.processes, choice.ranks_per_card);

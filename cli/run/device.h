@@ -45,7 +45,7 @@ void choose_card(const EngineFlags& flags, DeviceChoice& choice);
 /// Of `there`, one for each rank of this process, or for a few: those of its place where all
 /// processes of the machine see the same, else all that it sees. Throws Error(usage) where these
 /// are too few or not of one kind: what one has room for all have.
-void take_cards(const plan::EngineArgs& args, const std::vector<backend::DeviceInfo>& there,
+void take_cards(const vllm::EngineArgs& args, const std::vector<backend::DeviceInfo>& there,
                 DeviceChoice& choice);
 
 /// Whether kernels on a card may start before the ones ahead have ended: unless PLIMSOLL_PDL is 0.

@@ -29,7 +29,7 @@ constexpr auto kAnswer = 10s;
 /// Numbers of processes that a refusal names.
 constexpr int64_t kMostNamed = 64;
 
-int64_t ranks_of_copy(const plan::EngineArgs& args) {
+int64_t ranks_of_copy(const vllm::EngineArgs& args) {
   return args.tensor_parallel * args.pipeline_parallel;
 }
 
@@ -115,7 +115,7 @@ bool is_let_go(processes::Fleet& fleet) {
 
 }  // namespace
 
-std::string sharing_refusal(const plan::EngineArgs& args, const MpiPlace& place) {
+std::string sharing_refusal(const vllm::EngineArgs& args, const MpiPlace& place) {
   const int64_t ranks = ranks_of_copy(args);
   if (ranks % place.count == 0) return "";
   std::vector<int64_t> fitting;
@@ -166,11 +166,10 @@ DeviceChoice choose_device(const RunOptions& options, const Environment& environ
   if (device.card && device.nccl_shape.is_used() && device.ranks_per_card > 1) {
     fail(ExitCode::usage,
          "PLIMSOLL_RANKS_PER_DEVICE={}: ranks of several processes talk over NCCL, which takes one "
-         "of "
-         "them on a GPU",
+         "of them on a GPU",
          device.ranks_per_card);
   }
-  const plan::EngineArgs& args = options.launch.args;
+  const vllm::EngineArgs& args = options.launch.args;
   device.tensor_ranks = std::min(args.tensor_parallel, ranks_of_copy(args) / fleet->count());
   return device;
 }

@@ -19,7 +19,7 @@ namespace plimsoll::cli {
 bool is_follower(const Environment& environment, const RunOptions& options = {});
 
 /// Why as many processes as a launcher started cannot share the ranks of a copy; empty: they can.
-std::string sharing_refusal(const plan::EngineArgs& args, const MpiPlace& place);
+std::string sharing_refusal(const vllm::EngineArgs& args, const MpiPlace& place);
 
 /// The processes that share the ranks of a run; null: this one is alone. Throws Error(usage) where
 /// the ranks do not divide among them.

@@ -60,7 +60,7 @@ OrderedJson describe_answers(const RunOptions& options) {
 }
 
 OrderedJson describe_launch(const RunOptions& options, const DeviceChoice& device) {
-  const plan::EngineArgs& args = options.launch.args;
+  const vllm::EngineArgs& args = options.launch.args;
   OrderedJson launch = {
       {"device", device.card ? "cuda" : "cpu"}, {"dtype", args.dtype},
       {"kv_cache_dtype", args.kv_cache_dtype},  {"quantization", args.quantization},

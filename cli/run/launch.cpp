@@ -103,7 +103,7 @@ class Weights {
 
 /// Stages, and a backend for each rank that this process has: of all copies' stages' ranks, one
 /// copy after the other.
-void divide(const EngineFlags& flags, const plan::EngineArgs& args,
+void divide(const EngineFlags& flags, const vllm::EngineArgs& args,
             const engine::Processes* processes, Launch& launch) {
   launch.stages = shard::stage_models(launch.spec, {.tensor_parallel = args.tensor_parallel,
                                                     .pipeline_parallel = args.pipeline_parallel,
@@ -209,7 +209,7 @@ void bound_pictures(const RunOptions& options, const memory::Available& before, 
 /// What processes must have alike beside their layouts.
 std::string facts_of(const RunOptions& options, const Environment& environment,
                      const std::filesystem::path& folder, const Launch& launch) {
-  const plan::EngineArgs& args = options.launch.args;
+  const vllm::EngineArgs& args = options.launch.args;
   return fmt::format(
       "program: {}\ndevice: {}\ninstruction set: {}\n-tp: {}\n-pp: {}\n-dp: {}\n"
       "VLLM_PP_LAYER_PARTITION: {}\ndtype: {}\n--seed: {}\nmodel: {}\n",

@@ -43,7 +43,7 @@ void declare_job_flags(CLI::App& command, shard::JobOptions& job) {
              "names with {rank}, {part}, {pp_rank}; default vLLM's",
              [&job](const std::string& text) { job.file_pattern = text; });
   value_flag(command, "--vllm-version", "X.Y.Z",
-             "release that is to load them; default " + shard::release_text(shard::kNewestRelease),
+             "release that is to load them; default " + model::version_text(shard::kNewestRelease),
              [&job](const std::string& text) { job.release = shard::parse_release(text); });
 }
 

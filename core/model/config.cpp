@@ -151,6 +151,7 @@ ModelSpec make_model_spec(const Json& config) {
   ModelSpec spec = family.make(reader);
   spec.architecture = family.architecture;
   spec.vllm.never_ties = family.never_ties;
+  spec.vllm.model_type = reader.text({"model_type"}, std::string(family.model_type));
   spec.quantization = read_quantization(reader);
   read_dtype(reader, spec);
   for (const char* name : {"rotary_emb.inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached",

@@ -102,9 +102,9 @@ inline constexpr const char* kScaleNames[] = {"_k_scale", "_v_scale", "_q_scale"
 struct VllmClass {
   bool knows_stage =
       false;  // embedding on a pipeline's first stage alone, norm and head on its last
-  bool table_everywhere = false;  // but the embedding on all,
-  bool head_everywhere = false;   // and the head too
-  bool forbids_f16 = false;
+  bool table_everywhere = false;   // but the embedding on all,
+  bool head_everywhere = false;    // and the head too
+  std::string model_type;          // config.json's (vllm_type)
   bool experts_in_stages = false;  // looks for a mixture in every stage
   bool expert_for_ranks = false;   // refuses fewer experts than ranks
   bool gate_has_alias = false;     // the router's weight under a second name, in some releases

@@ -78,43 +78,4 @@ StageLayers layers_of_stage(int64_t layers, int64_t stage, int64_t stages,
   return {stage == 0 ? 0 : ends[at - 1], ends[at]};
 }
 
-bool has_stages(std::string_view architecture) {
-  constexpr auto kWhole = std::to_array<std::string_view>({
-      "AriaForConditionalGeneration",
-      "CLIPModel",
-      "Gemma3TextModel",
-      "Gemma3nForCausalLM",
-      "Gemma3nForConditionalGeneration",
-      "GteModel",
-      "GteNewForSequenceClassification",
-      "GteNewModel",
-      "Idefics3ForConditionalGeneration",
-      "Mamba2ForCausalLM",
-      "ModernBertModel",
-      "NemotronH_Nano_Omni_Reasoning_V3",
-      "NemotronH_Nano_VL_V2",
-      "NemotronH_Omni_Reasoning_V3",
-      "NemotronH_Super_Omni_Reasoning_V3",
-      "NomicBertModel",
-      "PaddleOCRVLForConditionalGeneration",
-      "Phi4MMForCausalLM",
-      "SmolVLMForConditionalGeneration",
-      "WhisperForConditionalGeneration",
-      "Zamba2ForCausalLM",
-  });
-  return std::ranges::find(kWhole, architecture) == kWhole.end() &&
-         architecture.find("Bert") == std::string_view::npos &&
-         !architecture.starts_with("Roberta") && !architecture.starts_with("XLMRoberta");
-}
-
-bool ties_every_stage(std::string_view architecture) {
-  return architecture.starts_with("Ernie4_5_") && architecture.find("Moe") != architecture.npos;
-}
-
-bool loads_stages(std::string_view architecture, bool tied) {
-  const bool ties_too_early =
-      ties_every_stage(architecture) || architecture == "FalconH1ForCausalLM";
-  return architecture != "GraniteMoeHybridForCausalLM" && !(tied && ties_too_early);
-}
-
 }  // namespace plimsoll::model

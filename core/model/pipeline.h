@@ -27,15 +27,4 @@ struct StageLayers {
 StageLayers layers_of_stage(int64_t layers, int64_t stage, int64_t stages,
                             const std::vector<int64_t>& partition);
 
-/// Whether vLLM divides models of the architecture: its classes that lack the `SupportsPP`
-/// interface (vLLM 0.32.0's model_executor/models) it runs in one stage alone.
-bool has_stages(std::string_view architecture);
-
-/// Whether vLLM's class ties the head of every stage, and so fails on those that have none.
-bool ties_every_stage(std::string_view architecture);
-
-/// Whether vLLM 0.32 loads the stages that a class has, for a model whose head is its embedding
-/// (`tied`) or not: one does not skip what others hold, some tie what a stage lacks.
-bool loads_stages(std::string_view architecture, bool tied);
-
 }  // namespace plimsoll::model

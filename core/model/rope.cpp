@@ -259,8 +259,8 @@ RotaryRows rotary_rows(std::string_view kind, const Input& in) {
   rows.in_sections = (kind == "default" || kind == "mrope" || kind == "yarn") &&
                      in.parameters.has("mrope_section");
   if (kind == "linear") rows.positions = stretched(in.max_position);
-  if (kind.ends_with("yarn")) rows.positions = stretched(in.original_max_position);
-  if (kind == "longrope" || kind == "su") rows.positions += in.original_max_position;
+  if (is_yarn(kind)) rows.positions = stretched(in.original_max_position);
+  if (is_longrope(kind)) rows.positions += in.original_max_position;
   return rows;
 }
 
@@ -341,6 +341,14 @@ Rope read_local_rope(const ConfigReader& config, const RopeDefaults& defaults) {
     }
   }
   return make_rope(config, {ConfigReader::plain(no_parameters())}, defaults);
+}
+
+bool is_yarn(std::string_view kind) {
+  return kind.ends_with("yarn");
+}
+
+bool is_longrope(std::string_view kind) {
+  return kind == "longrope" || kind == "su";
 }
 
 double yarn_scale(double factor, double mscale) {

@@ -39,6 +39,11 @@ Rope plain_rope(const ConfigReader& config, double theta, int64_t rotary_dim, in
 /// nested under the layer type counts.
 Rope read_local_rope(const ConfigReader& config, const RopeDefaults& defaults);
 
+/// Kinds of YaRN: they stretch the length before the scaling.
+bool is_yarn(std::string_view kind);
+/// Kinds with two sets of factors, for short texts and for long ones.
+bool is_longrope(std::string_view kind);
+
 /// YaRN's attention factor for positions stretched by `factor`.
 double yarn_scale(double factor, double mscale);
 /// `mscale` or `mscale_all_dim` of a YaRN's parameters; 0 counts as absent.

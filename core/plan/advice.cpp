@@ -31,7 +31,7 @@ void add_quantization(std::vector<Change>& changes, const EngineArgs& args,
   changes.push_back({"fp8 weights, quantized while loading", "--quantization fp8",
                      fp8_cost(gpu, "a little accuracy", "no faster products"),
                      [](EngineArgs& a) { a.quantization = "fp8"; }});
-  if (args.version < kWithoutBitsandbytes) {
+  if (args.version < vllm::kWithoutBitsandbytes) {
     changes.push_back({"4-bit weights, quantized while loading", "--quantization bitsandbytes",
                        "accuracy, and speed",
                        [](EngineArgs& a) { a.quantization = "bitsandbytes"; }});

@@ -1,8 +1,8 @@
 // The arguments of a planned launch, to paste.
 #pragma once
 
-#include "plan/engine_args.h"
 #include "plan/plan_result.h"
+#include "vllm/engine_args.h"
 
 namespace plimsoll::plan {
 

@@ -8,22 +8,23 @@
 #include <utility>
 #include <vector>
 
-#include "plan/vllm/kv_plan.h"
+#include "vllm/engine_args.h"
+#include "vllm/figures.h"
+#include "vllm/kv/kv_plan.h"
 
 namespace plimsoll::plan {
+
+using vllm::EngineArgs;
+using vllm::GroupNeed;
+using vllm::KvKind;
+using vllm::KvKindCount;
+using vllm::PlanPart;
+using vllm::StageFigures;
+using vllm::VllmVersion;
 
 namespace own {
 class PictureRoom;
 }
-
-/// A named number of the ledger, with where it comes from.
-struct PlanPart {
-  std::string name;
-  int64_t bytes = 0;
-  std::string formula;  // with its numbers
-  std::string source;   // config key, catalogue, version of the engine
-  bool inside_budget = true;
-};
 
 /// One change that makes a launch fit, or that people try in vain.
 struct Suggestion {
@@ -33,15 +34,6 @@ struct Suggestion {
   std::string cost;    // in speed or output
   bool fits = false;   // the launch fits with it
   bool helps = true;   // false: tried by many, does nothing here
-};
-
-/// How many blocks a request needs of one group: state_blocks where there are any, else
-/// min(ceil(length / block_size), most_blocks) + extra_blocks.
-struct GroupNeed {
-  int64_t block_size = 0;
-  int64_t most_blocks = 0;   // of a window; 0: no bound
-  int64_t extra_blocks = 0;  // vLLM counts one more, since a window may begin inside a block
-  int64_t state_blocks = 0;  // recurrent states or what an encoder read, whatever the length
 };
 
 /// What a prompt file asks of a launch; tokens unless named otherwise.
@@ -69,23 +61,6 @@ struct PromptFigures {
   double concurrency = 0;  // sequences at once on average; 0: no pool to share
   double tokens_per_second = 0;
   double hours = 0;  // at most, at that rate
-};
-
-/// What one stage of a pipeline takes, on each of its ranks.
-struct StageFigures {
-  int64_t stage = 0;
-  int64_t first_layer = 0;
-  int64_t layers = 0;
-  int64_t parameter_bytes = 0;
-  int64_t buffer_bytes = 0;
-  int64_t after_loading_bytes = 0;  // copies that are made once the weights are there
-  int64_t weights_bytes = 0;        // the three together
-  int64_t activation_peak_bytes = 0;
-  int64_t non_torch_bytes = 0;
-  int64_t cuda_graph_bytes = 0;
-  int64_t kv_cache_bytes = 0;
-  int64_t num_gpu_blocks = 0;  // that it has room for; all stages use as many as the tightest has
-  std::vector<PlanPart> parts;
 };
 
 /// The figures beside the arguments are those of the tightest stage.

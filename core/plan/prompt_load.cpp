@@ -10,15 +10,7 @@ namespace plimsoll::plan {
 
 int64_t blocks_of_sequence(const PlanResult& result, int64_t length) {
   Amount sum = 0;
-  for (const GroupNeed& need : result.group_needs) {
-    if (need.state_blocks > 0) {
-      sum += need.state_blocks;
-      continue;
-    }
-    Amount held = ceil_div(length, std::max<int64_t>(1, need.block_size));
-    if (need.most_blocks > 0) held = std::min(held, Amount{need.most_blocks});
-    sum += held + need.extra_blocks;
-  }
+  for (const GroupNeed& need : result.group_needs) sum += need.blocks(length);
   return sum.value();
 }
 

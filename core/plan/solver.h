@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "hardware/gpu_catalogue.h"
-#include "plan/engine_args.h"
 #include "plan/plan_result.h"
+#include "vllm/engine_args.h"
 
 namespace plimsoll::plan {
 

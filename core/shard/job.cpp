@@ -33,7 +33,8 @@ Job::Job(const Source& source, const JobOptions& options)
   if (!source.quantization().empty() && options.release.minor != kNewestRelease.minor) {
     fail(ExitCode::usage,
          "--vllm-version {}: the parameters of quantised layers ({}) are known of {} alone",
-         release_text(options.release), source.quantization(), release_text(kNewestRelease));
+         model::version_text(options.release), source.quantization(),
+         model::version_text(kNewestRelease));
   }
   for (Stage& stage : make_stages(source.spec(), layout_)) {
     stages_.push_back({.tensors = std::move(stage), .parts = {}});
@@ -86,7 +87,7 @@ Json Job::description() const {
       {"max_file_size", options_.max_file_size ? Json(*options_.max_file_size) : Json()},
       {"file_pattern", pattern_.text()},
       {"spellings", source_.spellings()},
-      {"vllm_version", release_text(options_.release)},
+      {"vllm_version", model::version_text(options_.release)},
       {"source", source_.identity()}};
   if (!source_.quantization().empty()) description["quantised"] = source_.quantised_tensors();
   return description;

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "model/pipeline.h"
+#include "model/vllm/classes.h"
 #include "shard/release.h"
 
 namespace plimsoll::shard {
@@ -28,7 +28,7 @@ void check_stages(const ModelSpec& spec, const Layout& layout) {
         "use 1",
         stages);
   }
-  if (!model::has_stages(spec.architecture)) {
+  if (model::class_stages(spec.architecture) == model::ClassStages::none) {
     fail(ExitCode::usage, "--pipeline-parallel-size {}: vLLM's {} has no stages; use 1", stages,
          spec.architecture);
   }
@@ -41,7 +41,7 @@ void check_stages(const ModelSpec& spec, const Layout& layout) {
     fail(ExitCode::usage,
          "--pipeline-parallel-size {}: vLLM {} writes the stages over each other; {} is the first "
          "that does not",
-         stages, release_text(layout.release), release_text(since::kPipelineNames));
+         stages, model::version_text(layout.release), model::version_text(since::kPipelineNames));
   }
 }
 
@@ -64,14 +64,15 @@ void check_layout(const ModelSpec& spec, const Layout& layout) {
         ExitCode::usage,
         "--vllm-version {}: the vision tower of {} had other weights then; {} is the first release "
         "whose shards are written",
-        release_text(layout.release), spec.architecture, release_text(kMergedVisionMlp));
+        model::version_text(layout.release), spec.architecture,
+        model::version_text(kMergedVisionMlp));
   }
   if (!is_known(spec, layout.release)) {
     fail(ExitCode::usage,
          "--vllm-version {}: the gate of Qwen3-MoE changed its name several times between {} and "
          "{}, which is not known well enough; use another release",
-         release_text(layout.release), release_text(since::kGateAlias),
-         release_text(since::kRoutedExperts));
+         model::version_text(layout.release), model::version_text(since::kGateAlias),
+         model::version_text(since::kRoutedExperts));
   }
 }
 

@@ -1,7 +1,5 @@
 #include "shard/release.h"
 
-#include <fmt/format.h>
-
 #include <regex>
 
 #include "base/error.h"
@@ -13,19 +11,15 @@ Release parse_release(const std::string& text) {
   std::smatch match;
   if (!std::regex_match(text, match, form)) {
     fail(ExitCode::usage, "--vllm-version {}: expected a release such as {}", text,
-         release_text(kNewestRelease));
+         model::version_text(kNewestRelease));
   }
   const Release release{.minor = std::stoi(match[1]),
                         .patch = match[2].matched ? std::stoi(match[2]) : 0};
   if (release < kOldestRelease || release.minor > kNewestRelease.minor) {
     fail(ExitCode::usage, "--vllm-version {}: known are {} to {}", text,
-         release_text(kOldestRelease), release_text(kNewestRelease));
+         model::version_text(kOldestRelease), model::version_text(kNewestRelease));
   }
   return release;
-}
-
-std::string release_text(const Release& release) {
-  return fmt::format("0.{}.{}", release.minor, release.patch);
 }
 
 }  // namespace plimsoll::shard

@@ -168,7 +168,7 @@ TEST_CASE("each rank has a card, and all are of one kind") {
   std::vector<backend::DeviceInfo> there(3, h100);
   for (int i = 0; i < 3; ++i) there[static_cast<size_t>(i)].index = i;
   const auto taken = [&](int64_t tensor, int64_t copies, int64_t ranks_per_card = 1) {
-    plan::EngineArgs args;
+    vllm::EngineArgs args;
     args.tensor_parallel = tensor;
     args.data_parallel = copies;
     DeviceChoice choice;

@@ -148,7 +148,7 @@ TEST_CASE("memory that others hold may keep vLLM from starting") {
 }
 
 TEST_CASE("limits of modalities in both forms") {
-  plan::EngineArgs args;
+  vllm::EngineArgs args;
   cli::read_modality_limits("image=2,video=0", args);
   CHECK(args.limits.at("image").count == 2);
   CHECK(args.limits.at("video").count == 0);

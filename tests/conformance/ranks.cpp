@@ -9,7 +9,7 @@
 #include "conformance/rank_subject.h"
 #include "engine/tiny_model.h"
 #include "like_cases.h"
-#include "model/pipeline.h"
+#include "model/vllm/classes.h"
 
 namespace plimsoll {
 namespace {

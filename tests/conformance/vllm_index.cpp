@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "golden.h"
-#include "plan/vllm/plan.h"
+#include "plan/vllm_plan.h"
 #include "skipped.h"
 #include "vllm_config.h"
 
@@ -87,7 +87,7 @@ struct Sizes {
 };
 
 Sizes planned(const Json& config, const std::string& file, const char* dtype) {
-  plan::EngineArgs args;
+  vllm::EngineArgs args;
   args.dtype = dtype;
   const plan::PlanResult result = plan::plan_vllm({config, file}, args, nullptr);
   return {static_cast<double>(result.parameter_bytes), result.kv_bytes_per_token,

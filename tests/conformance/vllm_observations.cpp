@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "golden.h"
-#include "plan/vllm/plan.h"
+#include "plan/vllm_plan.h"
 #include "skipped.h"
 #include "vllm_config.h"
 
@@ -57,9 +57,9 @@ double number(const Row& row, const char* key) {
   return text.empty() ? 0.0 : std::strtod(text.c_str(), nullptr);
 }
 
-plan::EngineArgs arguments(const Row& row) {
-  plan::EngineArgs args;
-  args.version = plan::parse_version(row.at("vllm_version"));
+vllm::EngineArgs arguments(const Row& row) {
+  vllm::EngineArgs args;
+  args.version = vllm::parse_version(row.at("vllm_version"));
   args.tensor_parallel = std::max<int64_t>(1, static_cast<int64_t>(number(row, "tp")));
   args.gpu_memory_utilization = number(row, "gpu_memory_utilization");
   args.max_model_len = static_cast<int64_t>(number(row, "max_model_len"));
@@ -186,7 +186,7 @@ TEST_CASE("peaks of activation in logs beside the table") {
       if (fs::exists(candidate)) file = candidate;
     }
     if (file.empty()) continue;
-    plan::EngineArgs args;
+    vllm::EngineArgs args;
     args.version = {0, 19, 0};
     args.tensor_parallel = logged.ranks;
     args.gpu_memory_utilization = 0.95;

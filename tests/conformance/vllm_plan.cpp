@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "golden.h"
 #include "plan/report/report.h"
-#include "plan/vllm/plan.h"
+#include "plan/vllm_plan.h"
 #include "skipped.h"
 #include "vllm_config.h"
 
@@ -22,7 +22,7 @@ namespace plimsoll {
 namespace {
 
 namespace fs = std::filesystem;
-using plan::KvKind;
+using vllm::KvKind;
 
 std::multiset<std::string> kinds_of(const Json& row) {
   std::multiset<std::string> kinds;
@@ -38,7 +38,7 @@ std::multiset<std::string> kinds_of(const Json& row) {
 
 std::multiset<std::string> kinds_of(const plan::PlanResult& result) {
   std::multiset<std::string> kinds;
-  for (const plan::KvKindCount& kind : result.kv_kinds) {
+  for (const vllm::KvKindCount& kind : result.kv_kinds) {
     const bool windowed =
         kind.spec.kind == KvKind::sliding || kind.spec.kind == KvKind::sliding_latent;
     kinds.insert(fmt::format("{} {} {} {} x{}", plan::kind_name(kind.spec.kind),
@@ -48,8 +48,8 @@ std::multiset<std::string> kinds_of(const plan::PlanResult& result) {
   return kinds;
 }
 
-plan::EngineArgs arguments(const Json& row) {
-  plan::EngineArgs args;
+vllm::EngineArgs arguments(const Json& row) {
+  vllm::EngineArgs args;
   args.version = {0, 32, 0};
   args.tensor_parallel = row["tensor_parallel_size"].get<int64_t>();
   args.available_kv = static_cast<int64_t>(row.value("available_gib", 40.0) * 1073741824.0);

@@ -7,11 +7,12 @@
 #include "base/json.h"
 #include "plan/configs.h"
 #include "plan/solver.h"
-#include "plan/vllm/plan.h"
+#include "plan/vllm_plan.h"
 #include "vllm_config.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
+using namespace plimsoll::vllm;
 
 namespace {
 

@@ -4,9 +4,11 @@
 #include <string>
 
 #include "base/json.h"
-#include "plan/vllm/plan.h"
+#include "plan/vllm_plan.h"
 
 namespace plimsoll::plan {
+
+using namespace vllm;
 
 /// Published ones, a file each.
 inline const std::string kConfigs = PLIMSOLL_SOURCE_DIR "/samples/plans/configs/";

@@ -4,10 +4,12 @@
 #include <memory>
 
 #include "base/json.h"
-#include "plan/vllm/draft.h"
-#include "plan/vllm/plan.h"
+#include "plan/vllm_plan.h"
+#include "vllm/launch/draft.h"
 
 namespace plimsoll::plan {
+
+using namespace vllm;
 namespace {
 
 Json llama(int64_t layers, int64_t positions) {
@@ -70,6 +72,16 @@ TEST_CASE("heads of EAGLE weigh what vLLM's classes do, but for the shared embed
   CHECK(two.kv_bytes_per_token == 2 * 4 * 128 * 2);
   CHECK(extra_of("eagle", llama(1, 2048), 1).parameters == 503'324'672);
   CHECK(extra_of("eagle", llama(1, 2048), 2).parameters == 285'220'864);
+}
+
+TEST_CASE("a head that is no model is refused by its own file") {
+  Json broken = llama(1, 2048);
+  broken["num_attention_heads"] = 0;
+  const EngineArgs args = drafted("eagle", broken, 1);
+  const Json target = llama(2, 2048);
+  CHECK_THROWS_WITH(plan_vllm({target, "config.json"}, args, &hardware::find_gpu("h100")),
+                    Catch::StartsWith(args.draft_model + ": ") &&
+                        Catch::Contains("\"num_attention_heads\" is 0"));
 }
 
 TEST_CASE("a draft model is a whole model beside the target") {

@@ -6,12 +6,13 @@
 #include "base/json.h"
 #include "plan/configs.h"
 #include "plan/report/report.h"
-#include "plan/shapes/config_defaults.h"
 #include "plan/solver.h"
-#include "plan/vllm/plan.h"
+#include "plan/vllm_plan.h"
+#include "vllm/shapes/config_defaults.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
+using namespace plimsoll::vllm;
 
 namespace {
 

@@ -7,10 +7,12 @@
 #include "base/error.h"
 #include "plan/configs.h"
 #include "plan/solver.h"
-#include "plan/vllm/plan.h"
+#include "plan/vllm_plan.h"
+#include "vllm/launch/activation.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
+using namespace plimsoll::vllm;
 
 namespace {
 
@@ -131,6 +133,21 @@ TEST_CASE("a window needs the blocks of its tokens and of those in flight") {
     CHECK(window->most_blocks == row.blocks);
     CHECK(window->extra_blocks == 1);
   }
+}
+
+TEST_CASE("a rotary table has the rows that its kind stretches it to") {
+  const auto buffers = [](const Json& scaling) {
+    Json config = llama_8b();
+    config["max_position_embeddings"] = 8192;
+    config["rope_scaling"] = scaling;
+    return plan_of(config).buffer_bytes;
+  };
+  constexpr int64_t kTable = 8192 * 128 * 2;
+  const int64_t plain = buffers({{"type", "default"}});
+  CHECK(buffers({{"type", "linear"}, {"factor", 2.0}}) == plain + kTable);
+  CHECK(buffers({{"type", "dynamic"}, {"factor", 2.0}, {"alpha", 1000.0}}) == plain);
+  CHECK(buffers({{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 4096}}) ==
+        plain + kTable);
 }
 
 TEST_CASE("the fewest GPUs are found, the largest number included") {

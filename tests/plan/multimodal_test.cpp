@@ -7,11 +7,13 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/shapes/config_defaults.h"
-#include "plan/towers/multimodal.h"
-#include "plan/vllm/plan.h"
+#include "plan/vllm_plan.h"
+#include "vllm/items/encoder_memory.h"
+#include "vllm/shapes/config_defaults.h"
 
 namespace plimsoll::plan {
+
+using namespace vllm;
 namespace {
 
 EngineArgs args_of(const Json& row) {

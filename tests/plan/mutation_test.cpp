@@ -9,12 +9,13 @@
 #include "base/amount.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/shapes/families.h"
-#include "plan/vllm/plan.h"
+#include "plan/vllm_plan.h"
+#include "vllm/shapes/families.h"
 #include "vllm_config.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
+using namespace plimsoll::vllm;
 
 namespace {
 

@@ -10,11 +10,14 @@
 #include "base/error.h"
 #include "plan/configs.h"
 #include "plan/report/report.h"
-#include "plan/vllm/plan.h"
-#include "plan/vllm/stage.h"
+#include "plan/vllm_plan.h"
+#include "vllm/launch/activation.h"
+#include "vllm/launch/stage.h"
 #include "vllm_config.h"
 
 namespace plimsoll::plan {
+
+using namespace vllm;
 
 using Releases = std::vector<std::string>;  // "20.1" is 0.20.1
 using Ask = std::function<void(EngineArgs&)>;

@@ -4,12 +4,14 @@
 #include <sstream>
 
 #include "hardware/gpu_catalogue.h"
+#include "model/vllm/classes.h"
 #include "plan/report/report.h"
 #include "plan/scene.h"
-#include "plan/vllm/served.h"
+#include "vllm/launch/served.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
+using namespace plimsoll::vllm;
 
 namespace {
 
@@ -72,10 +74,10 @@ TEST_CASE("an architecture that no release has is noted where it generates, and 
 }
 
 TEST_CASE("the table of architectures") {
-  std::istringstream lines(architectures_text());
+  std::istringstream lines(model::vllm_classes_text());
   std::string line;
   std::getline(lines, line);
-  CHECK(line == "architecture,first,last,transformers");
+  CHECK(line == "architecture,first,last,transformers,stages,second_runner,largest_graph");
   int rows = 0;
   std::string before;
   for (; std::getline(lines, line); ++rows) {
@@ -87,6 +89,7 @@ TEST_CASE("the table of architectures") {
     CHECK(before < name);
     CHECK((last.empty() || !(parse_version(last) < parse_version(first))));
     CHECK((transformers.empty() || transformers == "yes"));
+    CHECK(model::find_class(name).has_value());
     before = name;
   }
   CHECK(rows > 300);

@@ -1,7 +1,7 @@
 // vLLM's launch from a config: weights of published models, defaults by card, refusals of hostile
 // input.
+#include "plan/vllm_plan.h"
 #include "plan/configs.h"
-#include "plan/vllm/plan.h"
 
 #include <catch2/catch.hpp>
 
@@ -9,10 +9,13 @@
 #include "base/json.h"
 #include "plan/report/report.h"
 #include "plan/solver.h"
+#include "vllm/launch/defaults.h"
+#include "vllm/launch/messages.h"
 #include "vllm_config.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;
+using namespace plimsoll::vllm;
 
 namespace {
 

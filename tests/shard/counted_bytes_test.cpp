@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "model/config.h"
-#include "model/pipeline.h"
-#include "plan/shapes/config_defaults.h"
-#include "plan/shapes/model_shape.h"
+#include "model/vllm/classes.h"
 #include "shard/layout.h"
+#include "vllm/shapes/config_defaults.h"
+#include "vllm/shapes/model_shape.h"
 
 using namespace plimsoll;
 
@@ -27,7 +27,7 @@ void add_golden(std::map<std::string, Json>& configs) {
   for (const char* part : {"models", "more_models"}) {
     for (const auto& folder : std::filesystem::directory_iterator(golden + part)) {
       Json config = read_json_file(folder.path() / "config.json");
-      plan::complete_config(config);
+      vllm::complete_config(config);
       configs[fmt::format("{} ({})", folder.path().filename().string(), part)] = std::move(config);
     }
   }
@@ -46,7 +46,7 @@ std::map<std::string, Json> configs() {
       if (!row.contains("config") || row["config"].contains("quantization_config")) continue;
       if (row.contains("refused")) continue;  // by vLLM
 
-      plan::complete_config(row["config"]);
+      vllm::complete_config(row["config"]);
       result[fmt::format("{} ({})", row["name"].get<std::string>(), name)] =
           std::move(row["config"]);
     }
@@ -59,11 +59,11 @@ std::vector<int64_t> counted(const Json& config, int64_t tensor, int64_t pipelin
   try {
     const ConfigView view(config, "config.json");
     const quantization::Quantization plain;
-    plan::ShapeOptions options;
+    vllm::ShapeOptions options;
     options.tensor_parallel = tensor;
     options.pipeline_parallel = pipeline;
     for (; options.pipeline_rank < pipeline; ++options.pipeline_rank) {
-      plan::RankWeights weights(tensor, options.element, plain);
+      vllm::RankWeights weights(tensor, options.element, plain);
       build_shape(view, options, weights);
       stages.push_back(weights.parameter_bytes().value());
     }
@@ -110,7 +110,8 @@ TEST_CASE("what plan counts of a stage's parameters, shard writes") {
       if (tensor > 1 && !spec.vllm.whole.empty()) continue;  // shard has no ranks of it
       for (const int64_t pipeline : {1, 2, 3}) {
         const bool in_one_stage =
-            spec.layer_inputs.width > 0 || !model::has_stages(spec.architecture) ||
+            spec.layer_inputs.width > 0 ||
+            model::class_stages(spec.architecture) == model::ClassStages::none ||
             !model::loads_stages(spec.architecture, spec.embedding == spec.head);
         if (pipeline > 1 && in_one_stage) continue;  // shard refuses others
         INFO(name << " on " << tensor << " ranks in " << pipeline << " stages");

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "model/config.h"
 #include "shard/layout.h"
@@ -189,6 +190,39 @@ TEST_CASE("what vLLM's class does not read of a config is refused or known") {
   CHECK(headed.head_bias == model::kNoWeight);
   CHECK(headed.weights.back().name == "lm_head.bias");
   CHECK(headed.weights.back().kept == model::Kept::in_vllm);
+}
+
+TEST_CASE(
+    "float16 is refused by the type that the whole config states, and since the release that "
+    "does") {
+  const auto of_type = [](const char* type) {
+    model::ModelSpec spec;
+    spec.vllm.model_type = type;
+    return spec;
+  };
+  constexpr Release kNow{.minor = 32};
+  for (const char* type : {"gemma2", "gemma3", "gemma3_text", "glm4"}) {
+    INFO(type);
+    CHECK_THROWS_AS(resolve_dtype("float16", DType::bf16, of_type(type), kNow), Error);
+    CHECK(resolve_dtype("auto", DType::f16, of_type(type), kNow) == DType::bf16);
+  }
+  // Wrappers of the same language models, and releases before.
+  CHECK(resolve_dtype("float16", DType::bf16, of_type("llava"), kNow) == DType::f16);
+  CHECK(resolve_dtype("float16", DType::bf16, of_type("gemma2"), {.minor = 9}) == DType::f16);
+  CHECK_THROWS_AS(
+      resolve_dtype("float16", DType::bf16, of_type("gemma2"), {.minor = 9, .patch = 1}), Error);
+  CHECK(resolve_dtype("auto", DType::f32, of_type("gemma2"), {.minor = 8}) == DType::bf16);
+  CHECK(resolve_dtype("auto", DType::f32, of_type("llama"), {.minor = 8}) == DType::f16);
+  CHECK(resolve_dtype("auto", DType::f32, of_type("llama"), kNow) == DType::bf16);
+  CHECK(resolve_dtype("auto", DType::f64, of_type("llama"), {.minor = 8}) == DType::bf16);
+}
+
+TEST_CASE("a config states its type, else its family does") {
+  const Json outer = {{"model_type", "gemma2"}};
+  CHECK(spec_of("LlamaForCausalLM", "llama", outer).vllm.model_type == "gemma2");
+  Json config = read_fixture("golden/models/llama/config.json");
+  config.erase("model_type");
+  CHECK(model::make_model_spec(config).vllm.model_type == "llama");
 }
 
 TEST_CASE("a class without stages is refused more than one") {

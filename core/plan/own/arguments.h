@@ -13,9 +13,11 @@
 #include "checkpoint/settle_model.h"
 #include "engine/ranks/stage_layouts.h"
 #include "model/model_spec.h"
-#include "plan/engine_args.h"
+#include "vllm/engine_args.h"
 
 namespace plimsoll::plan::own {
+
+using vllm::EngineArgs;
 
 /// The weights beside a config, looked at once for all plans of it.
 struct StoredWeights {

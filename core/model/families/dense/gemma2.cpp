@@ -60,7 +60,7 @@ ModelSpec make_vaultgemma(const ConfigReader& config) {
 ModelSpec make_gemma2(const ConfigReader& config) {
   Decoder decoder{.family = "gemma2"};
   read_gemma2(config, decoder);
-  decoder.vllm.forbids_f16 = decoder.vllm.has_normalizer = decoder.vllm.no_own_head = true;
+  decoder.vllm.has_normalizer = decoder.vllm.no_own_head = true;
   decoder.names.tied_embedding = "model.embed_tokens";  // vLLM's class has no lm_head
   return build(decoder);
 }

@@ -21,7 +21,7 @@ ModelSpec make_gemma3(const ConfigReader& config) {
              {.window_period = config.integer({"sliding_window_pattern", "_sliding_window_pattern"},
                                               6, {1, 4096})});
   decoder.qk_norm = true;
-  decoder.vllm.forbids_f16 = decoder.vllm.has_normalizer = decoder.vllm.late_head = true;
+  decoder.vllm.has_normalizer = decoder.vllm.late_head = true;
   decoder.scales = ScalesPlace::at_end;
   decoder.attention_soft_cap = 0;  // transformers' Gemma3Attention does not read it
   const Sizes& sizes = decoder.sizes;

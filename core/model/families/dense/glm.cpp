@@ -37,7 +37,6 @@ ModelSpec make_glm(const ConfigReader& config) {
 
 ModelSpec make_glm4(const ConfigReader& config) {
   Decoder decoder = read_glm(config, "glm4");
-  decoder.vllm.forbids_f16 = true;
   decoder.placement = NormPlacement::sandwich;
   decoder.names.attention_post_norm = "post_self_attn_layernorm";
   decoder.names.mlp_post_norm = "post_mlp_layernorm";

@@ -10,7 +10,8 @@ void set_parallel_with_one_norm(Decoder& decoder) {
   decoder.names.mlp_norm = "";
 }
 
-Decoder read_cohere(const ConfigReader& config, const char* family, double theta) {
+Decoder read_cohere(const ConfigReader& config, const char* family, double theta,
+                    int64_t head_dim = 0) {
   Decoder decoder{.family = family};
   read_common(config, decoder,
               {.sizes = {.vocab = 256000,
@@ -18,6 +19,7 @@ Decoder read_cohere(const ConfigReader& config, const char* family, double theta
                          .intermediate = 22528,
                          .layers = 40,
                          .heads = 64,
+                         .head_dim = head_dim,
                          .max_position = 8192},
                .theta = theta,
                .tied = true});
@@ -99,7 +101,7 @@ ModelSpec make_cohere2(const ConfigReader& config) {
 }
 
 ModelSpec make_cohere2_moe(const ConfigReader& config) {
-  Decoder decoder = read_cohere(config, "cohere2_moe", 10000);
+  Decoder decoder = read_cohere(config, "cohere2_moe", 10000, 128);
   if (const auto epsilon = config.positive({"rms_norm_eps"})) {
     decoder.norm = {.epsilon = static_cast<float>(*epsilon)};
   }

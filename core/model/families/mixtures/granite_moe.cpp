@@ -65,7 +65,7 @@ ModelSpec make_granitemoeshared(const ConfigReader& config) {
   Decoder decoder = read_granite(config, "granitemoeshared");
   decoder.mixture = read_granite_mixture(config, decoder.sizes);
   decoder.mixture->sizes.shared.intermediate =
-      config.integer({"shared_intermediate_size"}, 1024, {0, kWidths.most});
+      config.integer({"shared_intermediate_size"}, 0, {0, kWidths.most});
   return build_granite(config, decoder);
 }
 

@@ -17,7 +17,7 @@ Mixture read_longcat_mixture(const ConfigReader& config, int64_t layers) {
   mixture.sizes.experts_per_token = config.integer({"moe_topk"}, 12, {1, mixture.sizes.experts});
   router.normalize = config.boolean({"norm_topk_prob"}, false);
   router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 6));
-  router.identities = config.integer({"zero_expert_num"}, 0, {0, kMostExperts});
+  router.identities = config.integer({"zero_expert_num"}, 256, {0, kMostExperts});
   if (mixture.sizes.experts + router.identities > kMostExperts) {
     config.refuse("zero_expert_num", fmt::format("at most {} with the experts", kMostExperts));
   }

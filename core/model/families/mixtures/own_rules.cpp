@@ -153,11 +153,12 @@ ModelSpec make_mellum(const ConfigReader& config) {
   Decoder decoder{.family = "mellum"};
   read_common(config, decoder,
               {.sizes = {.vocab = 98304,
-                         .hidden = 2048,
-                         .intermediate = 8192,
-                         .layers = 30,
+                         .hidden = 2304,
+                         .intermediate = 7168,
+                         .layers = 28,
                          .heads = 32,
                          .kv_heads = 4,
+                         .head_dim = 128,
                          .max_position = 131072},
                .theta = 500000});
   const int64_t layers = decoder.sizes.layers;

@@ -1,0 +1,63 @@
+#include "model/vllm/classes.h"
+
+#include <array>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "base/csv.h"
+
+namespace plimsoll::model {
+namespace {
+
+std::optional<VllmVersion> version_of(const std::string& field) {
+  return field.empty() ? std::nullopt : std::optional(parse_version(field));
+}
+
+ClassStages stages_of(std::string_view word) {
+  using enum ClassStages;
+  constexpr auto kWords =
+      std::to_array<std::pair<std::string_view, ClassStages>>({{"", some},
+                                                               {"none", none},
+                                                               {"tied_everywhere", tied_everywhere},
+                                                               {"untied", untied},
+                                                               {"broken", broken}});
+  for (const auto& [name, stages] : kWords) {
+    if (name == word) return stages;
+  }
+  throw std::logic_error("classes.csv: unknown stages");
+}
+
+}  // namespace
+
+std::optional<KnownClass> find_class(std::string_view architecture) {
+  const std::string_view table = vllm_classes_text();
+  const size_t at = table.find("\n" + std::string(architecture) + ",");
+  if (architecture.empty() || at == std::string_view::npos) return std::nullopt;
+  const std::vector<std::string> fields =
+      csv_fields(table.substr(at + 1, table.find('\n', at + 1) - at - 1));
+  KnownClass known{.first = parse_version(fields.at(1)),
+                   .last = version_of(fields.at(2)),
+                   .in_transformers = fields.at(3) == "yes",
+                   .stages = stages_of(fields.at(4)),
+                   .second_runner = version_of(fields.at(5))};
+  if (!fields.at(6).empty()) known.largest_graph = std::stoll(fields.at(6));
+  return known;
+}
+
+ClassStages class_stages(std::string_view architecture) {
+  const auto known = find_class(architecture);
+  return known ? known->stages : ClassStages::some;
+}
+
+int64_t largest_graph(std::string_view architecture) {
+  return find_class(architecture).value_or(KnownClass{}).largest_graph;
+}
+
+bool loads_stages(std::string_view architecture, bool tied) {
+  const ClassStages stages = class_stages(architecture);
+  if (stages == ClassStages::broken) return false;
+  return !tied || (stages != ClassStages::tied_everywhere && stages != ClassStages::untied);
+}
+
+}  // namespace plimsoll::model

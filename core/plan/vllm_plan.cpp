@@ -1,0 +1,181 @@
+#include "plan/vllm_plan.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/amount.h"
+#include "plan/arguments.h"
+#include "vllm/launch/draft.h"
+#include "vllm/launch/messages.h"
+#include "vllm/launch/refusals.h"
+#include "vllm/launch/served.h"
+#include "vllm/launch/stage.h"
+#include "vllm/launch/stage_launch.h"
+#include "vllm/launch/terms.h"
+
+namespace plimsoll::plan {
+namespace {
+
+using namespace vllm;
+
+void fill_terms(PlanResult& result, const Terms& terms) {
+  result.quantized = !terms.quantization.method().empty();
+  result.dtype = terms.dtype;
+  result.max_model_len = terms.max_model_len;
+  result.max_num_seqs = terms.limits.max_num_seqs;
+  result.max_num_batched_tokens = terms.limits.max_num_batched_tokens;
+  result.gpu_memory_utilization = terms.limits.utilization;
+  result.notes = terms.notes;
+}
+
+/// What the layout says without a budget.
+void fill_layout(PlanResult& result, const KvPlan& kv) {
+  result.kv_bytes_per_token = kv.bytes_per_token().value();
+  result.kv_kinds = kv.kinds();
+  result.group_sizes = kv.group_sizes();
+  result.block_size = kv.block_size();
+  result.bytes_per_block = kv.bytes_per_block().value();
+  result.group_needs = kv.group_needs();
+}
+
+/// The cache's part of the answer, for a budget in bytes.
+void fill_cache(PlanResult& result, const KvPlan& kv, Amount budget, const EngineArgs& args) {
+  result.has_kv = !kv.empty();
+  if (kv.empty()) return;
+  const int64_t length = result.max_model_len;
+  result.kv_cache_bytes = std::max<int64_t>(0, budget.value());
+  result.num_gpu_blocks = kv.blocks_for(budget);
+  const Amount usable = kv.usable(budget);
+  result.estimated_max_model_len = usable > Amount{0} ? kv.longest_request(usable, length) : 0;
+  const Amount needed = kv.bytes_per_request(length);
+  int64_t counted = length;
+  const bool automatic = args.max_model_len == -1;
+  if (needed > usable && result.estimated_max_model_len > 0) {
+    result.auto_max_model_len = counted = result.estimated_max_model_len;
+  }
+  result.fits = needed <= usable || (automatic && counted < length);
+  if (*result.fits) {
+    result.reason.clear();
+  } else if (automatic) {
+    result.reason = no_length_message();
+  } else if (usable <= Amount{0}) {
+    result.reason = no_memory_message(args.version);
+  } else {
+    result.reason = too_long_message(args.version, length, needed.value(), usable.value(),
+                                     result.estimated_max_model_len);
+  }
+  result.max_concurrency = kv.concurrency(result.num_gpu_blocks, counted);
+  result.kv_tokens = kv.tokens(result.num_gpu_blocks, counted);
+}
+
+/// The stage that has room for the fewest blocks, whose figures become the answer's.
+size_t tightest(const std::vector<StageLaunch>& launches, const EngineArgs& args,
+                const std::vector<KvPlan>& caches, PlanResult& result) {
+  size_t best = 0;
+  for (size_t i = 0; i < launches.size(); ++i) {
+    StageFigures figures = launches[i].figures;
+    figures.stage = static_cast<int64_t>(i);
+    figures.num_gpu_blocks = caches[i].blocks_for(launches[i].left);
+    figures.kv_cache_bytes = std::max<int64_t>(0, launches[i].left.value());
+    result.stages.push_back(std::move(figures));
+    if (caches[i].empty()) result.stages.back().kv_cache_bytes = 0;
+    const StageFigures& held = result.stages[best];
+    const StageFigures& own = result.stages[i];
+    const bool sized = launches[i].left != Amount{0} || args.blocks_override > 0;
+    if (sized && !caches[i].empty() ? own.num_gpu_blocks < held.num_gpu_blocks
+                                    : own.weights_bytes > held.weights_bytes) {
+      best = i;
+    }
+  }
+  static_cast<StageFigures&>(result) = result.stages[best];
+  if (launches.size() == 1) result.stages.clear();
+  return best;
+}
+
+void refuse(PlanResult& result, std::string words) {
+  if (words.empty()) return;
+  result.fits = false;
+  result.reason = std::move(words);
+}
+
+void fill_verdict(PlanResult& result, const Terms& terms, const EngineArgs& args,
+                  const ModelShape& whole, const std::vector<KvPlan>& caches,
+                  const hardware::Gpu* gpu) {
+  if (result.fits.value_or(false) && result.cuda_graphs > 0 && result.has_kv) {
+    refuse(result, state_blocks_refusal(args, terms.limits, whole, gpu, result.num_gpu_blocks));
+  }
+  if (gpu == nullptr) return;
+  result.gpu = gpu->name;
+  result.total_bytes = gpu->visible_bytes();
+  result.budget_bytes = budget_bytes(terms.limits, *gpu);
+  if (args.available_kv > 0) return;
+  const auto check = [&](const StageFigures& stage, Amount bytes_per_block) {
+    refuse(result, start_refusal(args, terms.limits, *gpu, stage, bytes_per_block));
+  };
+  check(result, result.bytes_per_block);
+  for (size_t i = 0; i < result.stages.size(); ++i) {
+    check(result.stages[i], caches[i].bytes_per_block());
+  }
+}
+
+}  // namespace
+
+PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const hardware::Gpu* gpu) {
+  EngineArgs args = given;
+  if (!args.chunked_prefill && reads_whole_prompts(config)) args.chunked_prefill = false;
+  PlanResult result;
+  result.engine = "vllm";
+  result.version = version_text(args.version);
+  const Terms terms = resolve_terms(config, args, gpu);
+  fill_terms(result, terms);
+  result.gpus = args.tensor_parallel * args.pipeline_parallel * args.data_parallel;
+
+  const ShapeOptions options = shape_options(args, terms, gpu);
+  std::vector<Stage> stages = build_stages(config, options, terms.quantization);
+  for (Stage& stage : stages) weigh_by_headers(stage, args, terms.element);
+  add_draft(stages.back(), args, options, result.max_model_len);
+  const ModelShape whole = whole_shape(stages);
+  result.architecture = whole.architecture;
+  const KvPlan kv(whole, kv_options(args, terms, whole, options.kv_element == 1));
+  check_model(whole, kv, args);
+  std::vector<StageLaunch> launches;
+  std::vector<KvPlan> caches;
+  size_t first = 0;
+  for (const Stage& stage : stages) {
+    launches.push_back(launch_stage(stage, {args, terms, whole, gpu}));
+    if (args.kv_cache_memory > 0) launches.back().left = args.kv_cache_memory;
+    if (args.available_kv > 0) launches.back().left = args.available_kv;
+    caches.push_back(kv.part(first, stage.shape.kv_layers.size()));
+    first += stage.shape.kv_layers.size();
+  }
+  const size_t chosen = tightest(launches, args, caches, result);
+  result.cuda_graphs = launches[chosen].graphs;
+  fill_layout(result, caches[chosen]);
+  for (std::string& note : launch_notes(stages.front(), terms.quantization, args)) {
+    result.notes.push_back(std::move(note));
+  }
+  for (const auto& [modality, tokens] : launches.front().encoder.tokens) {
+    if (modality == "image") result.image_tokens = tokens;
+  }
+  if (std::string note = encoder_note(launches.front().encoder); !note.empty()) {
+    result.notes.push_back(std::move(note));
+  }
+  const std::string not_served = served_refusal(whole.architecture, args.version);
+  if (gpu == nullptr && !not_served.empty()) result.notes.push_back(not_served);
+  if (gpu == nullptr && args.available_kv == 0 && args.kv_cache_memory == 0) return result;
+  fill_cache(result, caches[chosen], launches[chosen].left, args);
+  fill_verdict(result, terms, args, whole, caches, gpu);
+  result.refused = gpu != nullptr && !not_served.empty();
+  if (result.refused) refuse(result, not_served);
+  add_arguments(result, args);
+  if (result.has_kv) {
+    result.parts.push_back({"kv cache", result.kv_cache_bytes,
+                            fmt::format("{} blocks x {} B", result.num_gpu_blocks,
+                                        caches[chosen].bytes_per_block().value()),
+                            "what is left of the budget"});
+  }
+  return result;
+}
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,96 @@
+// vLLM's engine arguments that move memory.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/vllm/version.h"
+
+namespace plimsoll::vllm {
+
+using model::kFirstEngineOnly;
+using model::kWithoutBitsandbytes;
+using model::parse_version;
+using model::version_text;
+using model::VllmVersion;
+
+/// How many items of a modality one request may hold, and what the largest looks like.
+struct ModalityLimit {
+  int64_t count = 0;
+  int64_t width = 0;  // pixels; 0: the processor's largest
+  int64_t height = 0;
+  int64_t frames = 0;  // of a video; 0: what fits the context
+};
+
+/// Where vLLM's defaults differ by how it is called.
+enum class Usage : uint8_t { server, offline, batch };
+
+/// A checkpoint's tensors as its headers say them; what a model of unknown architecture weighs.
+struct CheckpointTensors {
+  int64_t float_elements = 0;  // F64, F32, F16, BF16: loaded in the model's dtype
+  int64_t other_bytes = 0;     // loaded as they are
+};
+
+struct EngineArgs {
+  VllmVersion version;
+  Usage usage = Usage::server;
+  std::string dtype = "auto";
+  std::string quantization;
+  bool as_awq = false;  // as if the checkpoint were quantized to 4 bits (AWQ): for advice
+  bool whole_activations = false;  // quantised checkpoints are computed from exact weights alone
+  std::string kv_cache_dtype = "auto";
+  std::string state_dtype;  // --mamba-ssm-cache-dtype
+  int64_t tensor_parallel = 1;
+  int64_t pipeline_parallel = 1;
+  std::vector<int64_t> pipeline_partition;  // layers of each stage; empty: vLLM's choice
+  int64_t data_parallel = 1;
+  bool expert_parallel = false;
+  int64_t max_model_len = 0;           // 0: the model's own; -1: auto
+  int64_t max_num_seqs = 0;            // 0: default
+  int64_t max_num_batched_tokens = 0;  // 0: default
+  double gpu_memory_utilization = 0;   // 0: the version's default
+  int64_t block_size = 0;
+  bool hybrid_kv = true;
+  bool deprecated_quantization = false;  // --allow-deprecated-quantization
+  std::optional<bool> prefix_caching;
+  std::optional<bool> chunked_prefill;
+  bool async_scheduling = true;
+  bool enforce_eager = false;
+  std::optional<std::vector<int64_t>> capture_sizes;
+  std::optional<bool> estimate_graphs;          // VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
+  int64_t kv_cache_memory = 0;                  // --kv-cache-memory-bytes
+  int64_t blocks_override = 0;                  // --num-gpu-blocks-override
+  int64_t cpu_offload = 0;                      // bytes
+  int64_t available_kv = 0;                     // --available-kv-memory: stands in for the budget
+  int64_t reserved = 0;                         // memory that other processes hold
+  std::map<std::string, ModalityLimit> limits;  // by "image", "video", "audio"
+  bool language_only = false;
+  bool skip_mm_profiling = false;
+  // Numbers and switches of --mm-processor-kwargs ("size.longest_edge", "videos_kwargs.fps"), and
+  // of the preprocessor_config.json beside the model's config.
+  std::map<std::string, int64_t> processor;
+  std::map<std::string, int64_t> processor_file;
+  double processor_cache_gib = 4;
+  bool lora = false;         // --enable-lora
+  int64_t lora_slots = 1;    // --max-loras
+  int64_t lora_rank = 16;    // --max-lora-rank
+  std::string draft_method;  // of --speculative-config; empty: none
+  int64_t draft_tokens = 0;  // proposed for each step
+  std::string draft_model;   // its folder, config.json or hub id; empty: none
+  std::shared_ptr<const nlohmann::json> draft_config;  // of it; nullptr: not found here
+  std::optional<CheckpointTensors> tensors;            // of MODEL, where it is a folder
+};
+
+/// Defaults that the engine fills in by card, use and version.
+struct EngineLimits {
+  int64_t max_num_seqs = 0;
+  int64_t max_num_batched_tokens = 0;
+  double utilization = 0;
+};
+
+}  // namespace plimsoll::vllm

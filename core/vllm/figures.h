@@ -1,0 +1,36 @@
+// What one stage of a launch takes, named as vLLM logs it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plimsoll::vllm {
+
+/// A named number of the ledger, with where it comes from.
+struct PlanPart {
+  std::string name;
+  int64_t bytes = 0;
+  std::string formula;  // with its numbers
+  std::string source;   // config key, catalogue, version of the engine
+  bool inside_budget = true;
+};
+
+/// What one stage of a pipeline takes, on each of its ranks.
+struct StageFigures {
+  int64_t stage = 0;
+  int64_t first_layer = 0;
+  int64_t layers = 0;
+  int64_t parameter_bytes = 0;
+  int64_t buffer_bytes = 0;
+  int64_t after_loading_bytes = 0;  // copies that are made once the weights are there
+  int64_t weights_bytes = 0;        // the three together
+  int64_t activation_peak_bytes = 0;
+  int64_t non_torch_bytes = 0;
+  int64_t cuda_graph_bytes = 0;
+  int64_t kv_cache_bytes = 0;
+  int64_t num_gpu_blocks = 0;  // that it has room for; all stages use as many as the tightest has
+  std::vector<PlanPart> parts;
+};
+
+}  // namespace plimsoll::vllm

@@ -1,0 +1,264 @@
+#include "vllm/kv/kv_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "vllm/kv/kv_groups.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+constexpr int64_t kDefaultBlock = 16;
+
+struct BlockRule {
+  int64_t multiple;   // sizes of block that the kernels take
+  int64_t preferred;  // without --block-size
+};
+
+/// Sizes of block by attention kernel on an NVIDIA card.
+BlockRule block_rule(const ModelShape& shape, bool fp8_cache) {
+  switch (shape.kernel) {
+    case AttentionKernel::flash:
+      return {16, kDefaultBlock};
+    // Heads beyond 256 elements need FlashAttention 4, whose fp8 pages hold 64 tokens.
+    case AttentionKernel::large_head_flash:
+      return fp8_cache ? BlockRule{64, 64} : BlockRule{16, kDefaultBlock};
+    // FlashAttention's MLA kernel has no fp8 cache; FlashMLA takes blocks of 64.
+    case AttentionKernel::mla:
+      return fp8_cache ? BlockRule{16, 64} : BlockRule{16, kDefaultBlock};
+    case AttentionKernel::sparse_mla:
+      return {64, 64};
+    case AttentionKernel::deepseek_v4:
+      return {256, 256};
+  }
+  return {16, kDefaultBlock};
+}
+
+}  // namespace
+
+Amount GroupNeed::blocks(int64_t length) const {
+  if (state_blocks > 0) return state_blocks;
+  Amount held = ceil_div(length, std::max<int64_t>(1, block_size));
+  if (most_blocks > 0) held = std::min(held, Amount{most_blocks});
+  return held + extra_blocks;
+}
+
+KvPlan::KvPlan(const ModelShape& shape, const KvOptions& options) : options_(options) {
+  settle_block_size(shape);
+  make_specs(shape);
+  make_groups();
+}
+
+void KvPlan::settle_block_size(const ModelShape& shape) {
+  const BlockRule rule = block_rule(shape, options_.fp8_cache);
+  block_size_ = options_.block_size > 0 ? options_.block_size : rule.preferred;
+  if (block_size_ % rule.multiple != 0) {
+    fail(ExitCode::usage,
+         "--block-size {}: the attention kernels of this model take multiples of {}", block_size_,
+         rule.multiple);
+  }
+  packed_ = shape.kernel == AttentionKernel::deepseek_v4;
+  Amount state = 0;
+  for (const KvLayer& layer : shape.kv_layers) {
+    if (layer.kind == KvKind::state) state = std::max(state, layer.token_bytes);
+  }
+  if (state == Amount{0}) return;
+  // A hybrid's block is made large enough that one attention page holds a state.
+  const Amount token = shape.attention_token_bytes;
+  if (token == Amount{0}) {
+    state_page_ = state;
+    return;
+  }
+  const bool latent = shape.kernel == AttentionKernel::mla;
+  const int64_t unit = std::max(block_size_, latent ? int64_t{128} : int64_t{16});
+  const Amount needed = ceil_div(state, token * unit) * unit;
+  block_size_ = std::max<int64_t>(block_size_, round_up(needed, rule.multiple).value());
+  state_page_ = token * block_size_;
+}
+
+void KvPlan::make_specs(const ModelShape& shape) {
+  for (const KvLayer& layer : shape.kv_layers) {
+    KvSpec spec;
+    spec.kind = layer.kind;
+    spec.window = layer.window;
+    spec.kernel = layer.kernel;
+    spec.block_size = layer.fixed_block > 0 ? layer.fixed_block : block_size_;
+    if (layer.kind == KvKind::state) {
+      spec.page = state_page_;
+      if (!options_.prefix_caching) spec.block_size = options_.max_model_len;
+    } else {
+      spec.page = layer.token_bytes * (spec.block_size / layer.compression);
+      if (layer.alignment > 0) spec.page = round_up(spec.page, layer.alignment);
+    }
+    spec.padded_page = spec.page;
+    spec.layer = specs_.size();
+    specs_.push_back(spec);
+  }
+  stated_ = specs_;
+  count_kinds();
+}
+
+void KvPlan::count_kinds() {
+  kinds_.clear();
+  for (const KvSpec& spec : stated_) {
+    const auto known = std::find_if(kinds_.begin(), kinds_.end(), [&](const KvKindCount& kind) {
+      return kind.spec.kind == spec.kind && kind.spec.block_size == spec.block_size &&
+             kind.spec.page == spec.page && kind.spec.window == spec.window;
+    });
+    if (known == kinds_.end()) {
+      kinds_.push_back({spec, 1});
+    } else {
+      ++known->layers;
+    }
+  }
+}
+
+void KvPlan::promote_to_full() {
+  const bool some_full = std::any_of(specs_.begin(), specs_.end(), [](const KvSpec& spec) {
+    return spec.kind == KvKind::full || spec.kind == KvKind::latent;
+  });
+  if (!some_full) return;
+  for (KvSpec& spec : specs_) {
+    if (spec.kind == KvKind::sliding || spec.kind == KvKind::chunked) spec.kind = KvKind::full;
+    if (spec.kind == KvKind::sliding_latent) spec.kind = KvKind::latent;
+    if (spec.kind == KvKind::full || spec.kind == KvKind::latent) spec.window = 0;
+  }
+}
+
+void KvPlan::make_groups() {
+  if (specs_.empty()) return;
+  if (!options_.hybrid) promote_to_full();
+  if (is_uniform(specs_)) {
+    groups_ = {{specs_}};
+  } else if (packed_) {
+    groups_ = packed_groups(specs_);
+  } else {
+    unify_pages(specs_);
+    groups_ = groups_of_equal_pages(specs_, options_.group_factor);
+  }
+  weigh_block();
+}
+
+void KvPlan::weigh_block() {
+  bytes_per_block_ = 0;
+  for (const KvGroup& group : groups_) {
+    Amount bytes = 0;
+    for (const KvSpec& spec : group.layers) bytes += spec.padded_page;
+    bytes_per_block_ = std::max(bytes_per_block_, bytes);
+  }
+}
+
+KvPlan KvPlan::part(size_t first, size_t count) const {
+  KvPlan result = *this;
+  const auto outside = [&](const KvSpec& spec) {
+    return spec.layer < first || spec.layer >= first + count;
+  };
+  std::erase_if(result.stated_, outside);
+  std::erase_if(result.specs_, outside);
+  for (KvGroup& group : result.groups_) std::erase_if(group.layers, outside);
+  std::erase_if(result.groups_, [](const KvGroup& group) { return group.layers.empty(); });
+  result.count_kinds();
+  result.weigh_block();
+  return result;
+}
+
+std::vector<int64_t> KvPlan::group_sizes() const {
+  std::vector<int64_t> sizes;
+  for (const KvGroup& group : groups_) sizes.push_back(static_cast<int64_t>(group.layers.size()));
+  return sizes;
+}
+
+std::vector<GroupNeed> KvPlan::group_needs() const {
+  std::vector<GroupNeed> needs;
+  for (const KvGroup& group : groups_) needs.push_back(need_of(group.layers.front()));
+  return needs;
+}
+
+int64_t KvPlan::blocks_for(Amount budget) const {
+  if (options_.blocks_override > 0) return options_.blocks_override;
+  if (bytes_per_block_ == Amount{0} || budget <= Amount{0}) return 0;
+  return budget.value() / bytes_per_block_.value();
+}
+
+GroupNeed KvPlan::need_of(const KvSpec& spec) const {
+  GroupNeed need;
+  need.block_size = spec.block_size;
+  const Amount in_flight = options_.in_flight_tokens;
+  switch (spec.kind) {
+    case KvKind::full:
+    case KvKind::latent:
+      break;
+    case KvKind::sliding:
+    case KvKind::sliding_latent:
+      need.most_blocks = ceil_div(Amount{spec.window} - 1 + in_flight, spec.block_size).value();
+      need.extra_blocks = 1;
+      break;
+    case KvKind::chunked:
+      need.most_blocks = ceil_div(Amount{spec.window} + in_flight, spec.block_size).value();
+      break;
+    case KvKind::state:
+      need.state_blocks = options_.prefix_caching ? options_.state_blocks : 1;
+      break;
+    case KvKind::crossed:
+      need.state_blocks = ceil_div(options_.encoder_tokens, spec.block_size).value();
+  }
+  return need;
+}
+
+Amount KvPlan::group_blocks(const KvGroup& group, int64_t length) const {
+  Amount most = 0;
+  for (const KvSpec& spec : group.layers) most = std::max(most, need_of(spec).blocks(length));
+  return most;
+}
+
+Amount KvPlan::blocks_per_request(int64_t length) const {
+  Amount sum = 0;
+  for (const KvGroup& group : groups_) sum += group_blocks(group, length);
+  return sum;
+}
+
+double KvPlan::concurrency(int64_t blocks, int64_t length) const {
+  const Amount each = blocks_per_request(length);
+  if (each <= Amount{0}) return 0;
+  return static_cast<double>(blocks) / static_cast<double>(each.value());
+}
+
+int64_t KvPlan::tokens(int64_t blocks, int64_t length) const {
+  if (options_.tokens_by_concurrency) {
+    return static_cast<int64_t>(concurrency(blocks, length) * static_cast<double>(length));
+  }
+  const auto groups = static_cast<int64_t>(std::max<size_t>(1, groups_.size()));
+  return (Amount{blocks / groups} * block_size_).value();
+}
+
+Amount KvPlan::usable(Amount budget) const {
+  if (options_.blocks_override > 0) budget = bytes_per_block_ * options_.blocks_override;
+  return options_.null_block ? budget - bytes_per_block_ : budget;
+}
+
+int64_t KvPlan::longest_request(Amount usable, int64_t most) const {
+  if (bytes_per_request(1) > usable) return 0;
+  int64_t low = 1;
+  int64_t high = most;
+  while (low < high) {
+    const int64_t middle = low + (high - low + 1) / 2;
+    if (bytes_per_request(middle) <= usable) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+Amount KvPlan::bytes_per_token() const {
+  Amount sum = 0;
+  for (const KvSpec& spec : specs_) {
+    const bool grows = spec.kind == KvKind::full || spec.kind == KvKind::latent;
+    if (grows) sum += spec.page / spec.block_size;
+  }
+  return sum;
+}
+
+}  // namespace plimsoll::vllm

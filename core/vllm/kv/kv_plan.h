@@ -1,0 +1,117 @@
+// vLLM's KV cache: the size of a block, groups of layers that share a block table, blocks for a
+// budget, concurrency, and the longest request that fits (vllm/v1/core/kv_cache_utils.py, 0.32).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "vllm/shapes/model_shape.h"
+
+namespace plimsoll::vllm {
+
+struct KvOptions {
+  int64_t block_size = 0;  // --block-size; 0: the default of the attention kernel
+  int64_t max_model_len = 0;
+  int64_t in_flight_tokens = 0;  // scheduled and not yet settled
+  bool hybrid = true;            // --disable-hybrid-kv-cache-manager unsets it
+  bool prefix_caching = true;
+  int64_t state_blocks = 2;  // blocks of recurrent state a request holds with prefix caching
+  bool fp8_cache = false;
+  double group_factor = 1.5;          // buckets closer than this are not split (1.25 before 0.18)
+  bool null_block = true;             // one block is held back from requests
+  bool tokens_by_concurrency = true;  // what the pool holds is told by its requests (0.20.1)
+  int64_t blocks_override = 0;        // --num-gpu-blocks-override
+  int64_t encoder_tokens = 0;         // room that is checked for what a request's encoder reads
+};
+
+/// A layer's cache with its block size settled.
+struct KvSpec {
+  KvKind kind = KvKind::full;
+  int64_t block_size = 0;
+  Amount page;         // bytes of one block of one layer, as the layer states it
+  Amount padded_page;  // after pages of unequal size are made equal
+  int64_t window = 0;
+  std::string kernel;
+  size_t layer = 0;  // in the shape's list of caches
+};
+
+/// One line of the `kv_kinds` list.
+struct KvKindCount {
+  KvSpec spec;
+  int64_t layers = 0;
+};
+
+/// Layers that share one block table.
+struct KvGroup {
+  std::vector<KvSpec> layers;
+};
+
+/// How many blocks a request needs of one group: state_blocks where there are any, else
+/// min(ceil(length / block_size), most_blocks) + extra_blocks.
+struct GroupNeed {
+  int64_t block_size = 0;
+  int64_t most_blocks = 0;   // of a window; 0: no bound
+  int64_t extra_blocks = 0;  // vLLM counts one more, since a window may begin inside a block
+  int64_t state_blocks = 0;  // recurrent states or what an encoder read, whatever the length
+
+  [[nodiscard]] Amount blocks(int64_t length) const;
+};
+
+class KvPlan {
+ public:
+  /// Throws Error(usage) for a block size that the kernels refuse.
+  KvPlan(const ModelShape& shape, const KvOptions& options);
+
+  /// What of it the caches [first, first + count) of the shape's list take up: those of a pipeline
+  /// stage, under block tables that all stages share.
+  [[nodiscard]] KvPlan part(size_t first, size_t count) const;
+
+  [[nodiscard]] int64_t block_size() const { return block_size_; }
+  [[nodiscard]] const std::vector<KvKindCount>& kinds() const { return kinds_; }
+  [[nodiscard]] const std::vector<KvGroup>& groups() const { return groups_; }
+  [[nodiscard]] std::vector<int64_t> group_sizes() const;
+  /// What a request holds of each group.
+  [[nodiscard]] std::vector<GroupNeed> group_needs() const;
+  [[nodiscard]] bool empty() const { return groups_.empty(); }
+  /// One block of every tensor of the pool.
+  [[nodiscard]] Amount bytes_per_block() const { return bytes_per_block_; }
+  [[nodiscard]] int64_t blocks_for(Amount budget) const;
+  /// Blocks that one request of this length holds, over all groups.
+  [[nodiscard]] Amount blocks_per_request(int64_t length) const;
+  [[nodiscard]] Amount bytes_per_request(int64_t length) const {
+    return blocks_per_request(length) * bytes_per_block_;
+  }
+  [[nodiscard]] double concurrency(int64_t blocks, int64_t length) const;
+  /// Tokens that the release says `blocks` hold, for requests of `length`.
+  [[nodiscard]] int64_t tokens(int64_t blocks, int64_t length) const;
+  /// What is left for requests of a budget: all of it but the null block.
+  [[nodiscard]] Amount usable(Amount budget) const;
+  /// The longest request up to `most` that fits in `usable` bytes; 0: none.
+  [[nodiscard]] int64_t longest_request(Amount usable, int64_t most) const;
+  /// What one more token adds beyond every window.
+  [[nodiscard]] Amount bytes_per_token() const;
+  [[nodiscard]] const KvOptions& options() const { return options_; }
+
+ private:
+  void settle_block_size(const ModelShape& shape);
+  void make_specs(const ModelShape& shape);
+  void make_groups();
+  void promote_to_full();
+  void count_kinds();
+  void weigh_block();
+  [[nodiscard]] Amount group_blocks(const KvGroup& group, int64_t length) const;
+  [[nodiscard]] GroupNeed need_of(const KvSpec& spec) const;
+
+  KvOptions options_;
+  int64_t block_size_ = 16;
+  Amount state_page_ = 0;       // a recurrent state padded to an attention page; 0: no states
+  bool packed_ = false;         // pages of unequal size lie side by side in a block
+  std::vector<KvSpec> stated_;  // as the layers state them
+  std::vector<KvSpec> specs_;   // with pages made equal
+  std::vector<KvKindCount> kinds_;
+  std::vector<KvGroup> groups_;
+  Amount bytes_per_block_ = 0;
+};
+
+}  // namespace plimsoll::vllm

@@ -1,0 +1,111 @@
+// What vLLM fills in when an argument is not given (vllm/engine/arg_utils.py, vllm/config).
+#include "vllm/launch/defaults.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+
+#include "base/amount.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "hardware/capability.h"
+#include "model/vllm/classes.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+constexpr VllmVersion kDecodeGraphsAlone{0, 32, 0};  // releases before it were not looked at
+constexpr VllmVersion kSequencesCapped{0, 10, 1};    // by the tokens of a step
+constexpr VllmVersion kTokensCapped{0, 11, 1};       // by what all sequences hold
+
+struct BatchDefaults {
+  int64_t tokens;
+  int64_t seqs;
+};
+
+BatchDefaults batch_defaults(const EngineArgs& args, const hardware::Gpu* gpu) {
+  if (args.version < VllmVersion{0, 8, 0}) return {2048, 256};
+  if (args.usage == Usage::batch) return {2048, 128};
+  const bool offline = args.usage == Usage::offline;
+  const int64_t total = gpu != nullptr ? gpu->visible_bytes() : 0;
+  std::string name = gpu != nullptr ? gpu->name : "";
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  const auto named = [&](const char* part) { return name.find(part) != std::string::npos; };
+  if (total >= 160 * kGiB && args.version >= VllmVersion{0, 28, 0}) return {16384, 1024};
+  bool large = total >= 70 * kGiB;
+  if (args.version >= VllmVersion{0, 9, 0}) large = large && !named("a100");
+  if (args.version < VllmVersion{0, 8, 5}) large = named("h100") || named("h200");
+  const bool many = large || args.version < VllmVersion{0, 8, 4};
+  return {(offline ? 8192 : 2048) * (large ? (offline ? 2 : 4) : 1), many ? 1024 : 256};
+}
+
+}  // namespace
+
+EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
+                            int64_t max_model_len) {
+  const BatchDefaults defaults = batch_defaults(args, gpu);
+  EngineLimits limits;
+  limits.utilization = args.gpu_memory_utilization;
+  if (limits.utilization == 0)
+    limits.utilization = args.version >= VllmVersion{0, 20, 0} ? 0.92 : 0.90;
+  limits.max_num_seqs = args.max_num_seqs > 0 ? args.max_num_seqs : defaults.seqs;
+  limits.max_num_batched_tokens = args.max_num_batched_tokens;
+  if (args.max_num_batched_tokens == 0) {
+    const bool old = args.version < VllmVersion{0, 8, 0};
+    const bool chunked = args.chunked_prefill.value_or(!old);
+    int64_t tokens = defaults.tokens;
+    if (old && chunked) tokens = 512;
+    if (!chunked) tokens = std::max(max_model_len, tokens);
+    const Amount most = Amount{limits.max_num_seqs} * max_model_len;
+    const bool capped = args.version >= kTokensCapped;
+    limits.max_num_batched_tokens = capped ? std::min(most, Amount{tokens}).value() : tokens;
+  }
+  if (args.max_num_seqs == 0 && args.version >= kSequencesCapped) {
+    limits.max_num_seqs = std::min(limits.max_num_seqs, limits.max_num_batched_tokens);
+  }
+  return limits;
+}
+
+GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const hardware::Gpu* gpu,
+                      const ModelShape& shape) {
+  GraphPlan graphs;
+  if (args.enforce_eager) return graphs;
+  const bool blackwell =
+      hardware::capability_of(gpu).architecture == hardware::Architecture::blackwell;
+  if (args.version < VllmVersion{0, 8, 0}) {  // decode alone, up to 256 sequences
+    for (const int64_t size : {1, 2, 4}) graphs.piecewise.push_back(size);
+    for (int64_t size = 8; size <= 256; size += 8) graphs.piecewise.push_back(size);
+    return graphs;
+  }
+  constexpr int64_t kBlackwellGraph = 1024;
+  const int64_t cap = blackwell ? kBlackwellGraph : model::largest_graph(shape.architecture);
+  const Amount drafted = Amount{limits.max_num_seqs} * 2 * (Amount{1} + args.draft_tokens);
+  const int64_t most = std::min({limits.max_num_batched_tokens, drafted.value(), cap});
+  if (args.capture_sizes) {
+    graphs.piecewise = *args.capture_sizes;
+    std::erase_if(graphs.piecewise,
+                  [&](int64_t size) { return size < 1 || size > limits.max_num_batched_tokens; });
+  } else if (args.version < VllmVersion{0, 11, 1}) {
+    for (const int64_t size : {1, 2, 4}) graphs.piecewise.push_back(size);
+    for (int64_t size = 8; size <= most; size += 8) graphs.piecewise.push_back(size);
+  } else {
+    for (const int64_t size : {1, 2, 4}) {
+      if (size <= most) graphs.piecewise.push_back(size);
+    }
+    for (int64_t size = 8; size < 256 && size <= most; size += 8) graphs.piecewise.push_back(size);
+    for (int64_t size = 256; size <= most; size += 16) graphs.piecewise.push_back(size);
+  }
+  if (args.version >= VllmVersion{0, 11, 0}) {
+    graphs.full =
+        std::count_if(graphs.piecewise.begin(), graphs.piecewise.end(), [&](int64_t size) {
+          return Amount{size} <= Amount{limits.max_num_seqs} * (Amount{1} + args.draft_tokens);
+        });
+  }
+  // Encoder-decoder models have graphs of whole decode steps alone (FULL_DECODE_ONLY).
+  if (shape.encoder_decoder && args.version >= kDecodeGraphsAlone) graphs.piecewise.clear();
+  return graphs;
+}
+
+}  // namespace plimsoll::vllm

@@ -1,0 +1,25 @@
+// What vLLM fills in when an argument is not given.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "hardware/gpu_catalogue.h"
+#include "vllm/engine_args.h"
+#include "vllm/shapes/model_shape.h"
+
+namespace plimsoll::vllm {
+
+EngineLimits resolve_limits(const EngineArgs& args, const hardware::Gpu* gpu,
+                            int64_t max_model_len);
+
+/// Sizes of batch whose graphs are captured; empty with --enforce-eager.
+struct GraphPlan {
+  std::vector<int64_t> piecewise;
+  int64_t full = 0;  // graphs of whole decode steps
+  [[nodiscard]] int64_t count() const { return static_cast<int64_t>(piecewise.size()) + full; }
+};
+GraphPlan plan_graphs(const EngineArgs& args, const EngineLimits& limits, const hardware::Gpu* gpu,
+                      const ModelShape& shape);
+
+}  // namespace plimsoll::vllm

@@ -1,0 +1,73 @@
+// The dtype that vLLM computes in (vllm/config/model.py: _resolve_auto_dtype).
+#include "vllm/launch/dtype.h"
+
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "hardware/capability.h"
+#include "model/vllm/types.h"
+#include "vllm/shapes/model_shape.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+std::string full_name(std::string dtype) {
+  constexpr std::string_view kPrefix = "torch.";
+  if (dtype.starts_with(kPrefix)) dtype.erase(0, kPrefix.size());
+  if (dtype == "half" || dtype == "fp16") return "float16";
+  if (dtype == "bf16") return "bfloat16";
+  if (dtype == "float" || dtype == "fp32") return "float32";
+  return dtype;
+}
+
+/// Models that answer with vectors: encoders, rewards, and configs that name no architecture.
+bool is_pooling(const ConfigView& config) {
+  const std::vector<std::string> names = config.texts({"architectures"});
+  if (names.empty()) return true;
+  const std::string& name = names.front();
+  for (const char* mark : {"MaskedLM", "SequenceClassification", "TokenClassification",
+                           "RewardModel", "ForEmbedding"}) {
+    if (name.find(mark) != std::string::npos) return true;
+  }
+  return name.ends_with("Model") && !name.ends_with("LMHeadModel") && !name.ends_with("ChatModel");
+}
+
+/// Of the checkpoint, by its config.
+std::string stated_dtype(const ConfigView& config) {
+  const std::string outer = config.text({"dtype", "torch_dtype"}, "float32");
+  return full_name(text_config(config).text({"dtype", "torch_dtype"}, outer));
+}
+
+}  // namespace
+
+std::string resolve_dtype(const ConfigView& config, const EngineArgs& args,
+                          const hardware::Gpu* gpu) {
+  const std::string type = config.text({"model_type"}, "");
+  const bool wide = hardware::capability_of(gpu).bfloat16;
+  std::string dtype = full_name(args.dtype);
+  if (dtype == "auto") {
+    dtype = model::auto_dtype(stated_dtype(config), type, args.version, wide, is_pooling(config));
+  }
+  if (dtype != "bfloat16" && dtype != "float16" && dtype != "float32") {
+    fail(ExitCode::usage, "--dtype {}: expected auto, bfloat16, float16 or float32", dtype);
+  }
+  if (dtype == "float16" && model::vllm_type(type).without_float16.hold(args.version)) {
+    fail(ExitCode::usage,
+         "The model type '{}' does not support float16. Reason: Numerical instability. Please use "
+         "bfloat16 or float32 instead. Use --dtype {}.",
+         type, wide ? "bfloat16" : "float32");
+  }
+  if (dtype == "bfloat16" && !wide) {
+    fail(ExitCode::usage,
+         "Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your {} GPU "
+         "has compute capability {:.1f}. You can use float16 instead by explicitly setting the "
+         "`dtype` flag in CLI, for example: --dtype=half.",
+         gpu->name, gpu->compute_capability);
+  }
+  return dtype;
+}
+
+}  // namespace plimsoll::vllm

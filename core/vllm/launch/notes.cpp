@@ -1,0 +1,59 @@
+// What a plan for vLLM leaves out or takes for granted, in words.
+#include <fmt/format.h>
+
+#include "vllm/launch/draft.h"
+#include "vllm/launch/served.h"
+#include "vllm/launch/stage.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+constexpr VllmVersion kUnknown{0, 33, 0};  // and later
+
+/// Whether a tower's weights are counted and its activations are not.
+bool has_unmodelled_tower(const ModelShape& shape, const EngineArgs& args) {
+  if (!shape.multimodal) return false;
+  if (shape.vision.kind == VisionShape::Kind::other) return true;
+  if (shape.sound.tower.hidden > 0 && shape.sound.tokens == 0) return true;
+  const bool whole = args.limits.empty() && !args.language_only;
+  return whole && shape.vision.kind == VisionShape::Kind::none && shape.sound.tokens == 0;
+}
+
+}  // namespace
+
+std::vector<std::string> launch_notes(const Stage& stage, const Quantization& quantization,
+                                      const EngineArgs& args) {
+  std::vector<std::string> notes;
+  if (!stage.shape.note.empty()) notes.push_back(stage.shape.note);
+  const std::string served = served_note(stage.shape.architecture, args.version);
+  if (!served.empty()) notes.push_back(served);
+  if (args.version >= kUnknown) {
+    notes.push_back(fmt::format("vLLM {} is newer than what this program knows: planned as 0.32",
+                                version_text(args.version)));
+  }
+  if (quantization.method() == "bitsandbytes" && args.version >= kWithoutBitsandbytes) {
+    notes.push_back("bitsandbytes is no part of vLLM from 0.28 on: it needs a plugin");
+  }
+  if (quantization.is_online()) {
+    notes.push_back(
+        "weights are quantized while loading: a 16-bit layer at a time is held besides");
+  }
+  if (stage.shape.multimodal && args.processor_cache_gib > 0) {
+    const bool old = args.version < VllmVersion{0, 10, 0};
+    notes.push_back(
+        fmt::format("host memory for processed images and videos: {:.3g} GiB x {} processes ({})",
+                    args.processor_cache_gib, old ? 2 : args.data_parallel + 1,
+                    old ? "VLLM_MM_INPUT_CACHE_GIB" : "--mm-processor-cache-gb"));
+  }
+  if (args.version < VllmVersion{0, 8, 0}) {
+    notes.push_back(
+        "host memory for swapped blocks: 4 GiB per GPU unless --swap-space says otherwise");
+  }
+  if (std::string note = draft_note(args); !note.empty()) notes.push_back(std::move(note));
+  if (has_unmodelled_tower(stage.shape, args)) {
+    notes.push_back("the encoder's own memory is not modelled for this tower");
+  }
+  return notes;
+}
+
+}  // namespace plimsoll::vllm

@@ -1,0 +1,28 @@
+// Which quantization a launch of vLLM gets, and what its method takes.
+#pragma once
+
+#include <string>
+
+#include "base/config_view.h"
+#include "hardware/gpu_catalogue.h"
+#include "quantization/config.h"
+#include "vllm/engine_args.h"
+
+namespace plimsoll::vllm {
+
+using quantization::Quantization;
+
+/// The checkpoint's quantization, else the one that the arguments ask for. Throws Error.
+Quantization quantization_of(const ConfigView& config, const EngineArgs& args);
+
+/// What the plan assumes of quantization that the config does not state; empty: nothing.
+std::string quantization_note(const ConfigView& config, const EngineArgs& args,
+                              const Quantization& quantization);
+
+/// Throws Error(usage) where the version's quantization method does not take the card.
+void check_card(const std::string& method, const VllmVersion& version, const hardware::Gpu* gpu);
+
+/// Throws Error(usage) where the method does not compute in the dtype.
+void check_dtype(const std::string& method, const std::string& dtype, const VllmVersion& version);
+
+}  // namespace plimsoll::vllm

@@ -1,0 +1,146 @@
+// Launches that vLLM ends with an error whatever the memory: what config and arguments decide by
+// themselves, in its words, with the flag that cures it.
+#include "vllm/launch/refusals.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "hardware/capability.h"
+#include "model/vllm/classes.h"
+#include "model/vllm/types.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+constexpr VllmVersion kExpertsChecked{0, 8, 0};
+constexpr VllmVersion kRankOfOne{0, 11, 1};
+constexpr VllmVersion kDraftsChecked{0, 11, 1};
+constexpr VllmVersion kStateBlocksChecked{0, 20, 0};
+constexpr VllmVersion kTritonLatentGraphs{0, 22, 0};
+constexpr VllmVersion kPromotes{0, 27, 0};
+
+/// A config without a class's name has its type's, where transformers knows the type
+/// (vllm/transformers_utils/config.py); these come with code of their own.
+void check_named(const ConfigView& config) {
+  if (!config.texts({"architectures"}).empty()) return;
+  const std::string type = config.text({"model_type"}, "");
+  if (!model::vllm_type(type).unmapped) return;
+  fail(ExitCode::usage,
+       "No model architectures are specified: the config names none, and its model_type \"{}\" is "
+       "none of transformers'. Add \"architectures\": [\"{}\"] to it, or give vLLM --hf-overrides.",
+       type, architecture_name(config));
+}
+
+void check_parallel(const ConfigView& config, const EngineArgs& args) {
+  const ConfigView text = text_config(config);
+  const int64_t heads = text.integer({"num_attention_heads", "n_head", "n_heads"}, 0);
+  if (heads % args.tensor_parallel != 0) {
+    fail(ExitCode::usage,
+         "Total number of attention heads ({}) must be divisible by tensor parallel size ({}). "
+         "Use another --tensor-parallel-size.",
+         heads, args.tensor_parallel);
+  }
+}
+
+void check_pipeline(const ConfigView& config, const EngineArgs& args) {
+  if (args.pipeline_parallel == 1) return;
+  const std::string name = architecture_name(config);
+  const model::ClassStages stages = model::class_stages(name);
+  if (stages == model::ClassStages::tied_everywhere && config.flag({"tie_word_embeddings"}, true)) {
+    fail(ExitCode::usage,
+         "'PPMissingLayer' object has no attribute 'tie_weights': vLLM ties the head of {} on "
+         "stages that have none. Leave --pipeline-parallel-size out.",
+         name);
+  }
+  if (stages != model::ClassStages::none) return;
+  fail(ExitCode::usage,
+       "Pipeline parallelism is not supported for this model. Supported models implement the "
+       "`SupportsPP` interface. Leave --pipeline-parallel-size out.");
+}
+
+void check_steps(const EngineArgs& args, const EngineLimits& limits, int64_t max_model_len) {
+  const bool old = args.version < kFirstEngineOnly;
+  if (!args.chunked_prefill.value_or(!old) && limits.max_num_batched_tokens < max_model_len) {
+    fail(ExitCode::usage,
+         "max_num_batched_tokens ({}) is smaller than max_model_len ({}). This effectively limits "
+         "the maximum sequence length to max_num_batched_tokens and makes vLLM reject longer "
+         "sequences. Please increase max_num_batched_tokens or decrease max_model_len. Use "
+         "--max-num-batched-tokens {}, a smaller --max-model-len, or --enable-chunked-prefill.",
+         limits.max_num_batched_tokens, max_model_len, max_model_len);
+  }
+  if (limits.max_num_batched_tokens < limits.max_num_seqs) {
+    fail(ExitCode::usage,
+         "max_num_batched_tokens ({}) must be greater than or equal to max_num_seqs ({}). Use "
+         "--max-num-seqs {} at most.",
+         limits.max_num_batched_tokens, limits.max_num_seqs, limits.max_num_batched_tokens);
+  }
+}
+
+void check_adapters(const EngineArgs& args, const EngineLimits& limits) {
+  if (!args.lora) return;
+  constexpr auto kRanks = std::to_array<int64_t>({1, 8, 16, 32, 64, 128, 256, 320, 512});
+  const bool one = args.version >= kRankOfOne;
+  if (std::find(kRanks.begin() + (one ? 0 : 1), kRanks.end(), args.lora_rank) == kRanks.end()) {
+    fail(ExitCode::usage, "max_lora_rank ({}) must be one of ({}). Use --max-lora-rank.",
+         args.lora_rank, fmt::join(kRanks.begin() + (one ? 0 : 1), kRanks.end(), ", "));
+  }
+  const Amount drafted = Amount{limits.max_num_seqs} * (Amount{args.draft_tokens} + 1);
+  if (args.draft_tokens > 0 && args.version >= kDraftsChecked &&
+      limits.max_num_batched_tokens < drafted) {
+    fail(ExitCode::usage,
+         "Consider increasing max_num_batched_tokens or decreasing num_speculative_tokens: "
+         "adapters and drafts together need --max-num-batched-tokens {} at least.",
+         drafted.value());
+  }
+}
+
+}  // namespace
+
+void check_arguments(const ConfigView& config, const EngineArgs& args, const EngineLimits& limits,
+                     const ModelLength& length, int64_t max_model_len) {
+  check_named(config);
+  if (args.max_model_len > 0) check_length(length, args.max_model_len, config, args.version);
+  check_parallel(config, args);
+  check_pipeline(config, args);
+  check_steps(args, limits, max_model_len);
+  check_adapters(args, limits);
+}
+
+void check_model(const ModelShape& shape, const KvPlan& kv, const EngineArgs& args) {
+  if (args.expert_parallel && !shape.mixture && args.version >= kExpertsChecked) {
+    fail(ExitCode::usage,
+         "Number of experts in the model must be greater than 0 when expert parallelism is "
+         "enabled. Leave --enable-expert-parallel out.");
+  }
+  if (!args.hybrid_kv && kv.groups().size() > 1) {
+    fail(ExitCode::usage, "{} Leave --disable-hybrid-kv-cache-manager out.",
+         args.version >= kPromotes
+             ? "Failed to promote local KV cache specs to one unified type."
+             : "Hybrid KV cache manager is disabled but failed to convert the KV cache specs to "
+               "one unified type.");
+  }
+}
+
+std::string state_blocks_refusal(const EngineArgs& args, const EngineLimits& limits,
+                                 const ModelShape& shape, const hardware::Gpu* gpu,
+                                 int64_t blocks) {
+  const VllmVersion& version = args.version;
+  if (!shape.recurrent || version < kStateBlocksChecked || limits.max_num_seqs <= blocks) return "";
+  // Without an MLA kernel of its own a card falls back to Triton's, which had no full graphs.
+  const bool latent = shape.kernel == AttentionKernel::mla;
+  if (latent && !hardware::capability_of(gpu).wide_tiles && version < kTritonLatentGraphs)
+    return "";
+  return fmt::format(
+      "max_num_seqs ({}) exceeds available Mamba cache blocks ({}). Each decode sequence requires "
+      "one Mamba cache block, so CUDA graph capture cannot proceed. Please lower max_num_seqs to "
+      "at most {} or increase gpu_memory_utilization.",
+      limits.max_num_seqs, blocks, blocks);
+}
+
+}  // namespace plimsoll::vllm

@@ -1,0 +1,25 @@
+// Launches that vLLM ends with an error whatever the memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/config_view.h"
+#include "hardware/gpu_catalogue.h"
+#include "vllm/kv/kv_plan.h"
+#include "vllm/launch/length.h"
+
+namespace plimsoll::vllm {
+
+/// Throw Error(usage), in vLLM's words and with the cure, for arguments that vLLM refuses whatever
+/// the memory: alone, and for this model and its cache.
+void check_arguments(const ConfigView& config, const EngineArgs& args, const EngineLimits& limits,
+                     const ModelLength& length, int64_t max_model_len);
+void check_model(const ModelShape& shape, const KvPlan& kv, const EngineArgs& args);
+
+/// vLLM's message where graphs of whole decode steps cannot be captured for want of blocks of state
+/// (vllm/config/compilation.py); empty: they can. For launches that capture graphs.
+std::string state_blocks_refusal(const EngineArgs& args, const EngineLimits& limits,
+                                 const ModelShape& shape, const hardware::Gpu* gpu, int64_t blocks);
+
+}  // namespace plimsoll::vllm

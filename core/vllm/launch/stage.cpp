@@ -1,0 +1,73 @@
+#include "vllm/launch/stage.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace plimsoll::vllm {
+namespace {
+
+Stage build_stage(const ConfigView& config, const ShapeOptions& options,
+                  const Quantization& quantization) {
+  RankWeights weights(options.tensor_parallel, options.element, quantization);
+  Stage stage;
+  stage.shape = build_shape(config, options, weights);
+  stage.parameters = weights.parameter_bytes();
+  stage.adapters = weights.lora_bytes();
+  stage.buffers = weights.buffer_bytes();
+  for (size_t i = 0; i < kPartNames.size(); ++i) {
+    const Amount bytes = weights.part_bytes(static_cast<Part>(i));
+    if (bytes == Amount{0}) continue;
+    stage.parts.push_back(
+        {fmt::format("weights: {}", kPartNames[i]), bytes.value(),
+         fmt::format("this rank's share at tensor parallel size {}", options.tensor_parallel),
+         "config.json"});
+  }
+  stage.parts.push_back({"weights: buffers", stage.buffers.value(),
+                         "rotary tables and scales, whole on every rank", "config.json"});
+  return stage;
+}
+
+}  // namespace
+
+std::vector<Stage> build_stages(const ConfigView& config, ShapeOptions options,
+                                const Quantization& quantization) {
+  std::vector<Stage> stages;
+  for (int64_t rank = 0; rank < options.pipeline_parallel; ++rank) {
+    options.pipeline_rank = rank;
+    stages.push_back(build_stage(config, options, quantization));
+    stages.back().first = rank == 0;
+    stages.back().last = rank + 1 == options.pipeline_parallel;
+  }
+  return stages;
+}
+
+ModelShape whole_shape(const std::vector<Stage>& stages) {
+  ModelShape whole = stages.front().shape;
+  for (size_t i = 1; i < stages.size(); ++i) {
+    const ModelShape& shape = stages[i].shape;
+    whole.kv_layers.insert(whole.kv_layers.end(), shape.kv_layers.begin(), shape.kv_layers.end());
+    whole.kernel = std::max(whole.kernel, shape.kernel);
+    whole.attention_token_bytes =
+        std::max(whole.attention_token_bytes, shape.attention_token_bytes);
+    whole.mixture |= shape.mixture;
+    whole.recurrent |= shape.recurrent;
+  }
+  return whole;
+}
+
+void weigh_by_headers(Stage& stage, const EngineArgs& args, int64_t element) {
+  if (!stage.shape.estimated || !args.tensors) return;
+  const int64_t ranks = args.tensor_parallel * args.pipeline_parallel;
+  const Amount bytes = Amount{args.tensors->float_elements} * element + args.tensors->other_bytes;
+  stage.parameters = ceil_div(bytes, ranks);
+  stage.parts = {
+      {"weights: by the checkpoint's headers", stage.parameters.value(),
+       fmt::format("({} elements x {} B + {} B) / {} ranks", args.tensors->float_elements, element,
+                   args.tensors->other_bytes, ranks),
+       "headers of the safetensors files"},
+      {"weights: buffers", stage.buffers.value(), "as a Llama-like decoder", "config.json"}};
+  stage.shape.note += "; weights are taken from the checkpoint's headers";
+}
+
+}  // namespace plimsoll::vllm

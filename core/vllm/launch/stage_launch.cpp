@@ -1,0 +1,143 @@
+#include "vllm/launch/stage_launch.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "vllm/launch/activation.h"
+#include "vllm/launch/defaults.h"
+#include "vllm/launch/messages.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+constexpr VllmVersion kOnlyV0{0, 8, 0};           // before: the first engine
+constexpr VllmVersion kStartupSnapshot{0, 9, 1};  // before: the context counts as non-torch
+constexpr VllmVersion kEstimatesGraphs{0, 18, 0};
+constexpr VllmVersion kGraphsInBudget{0, 20, 0};
+constexpr VllmVersion kSecondRunnerGraphs{0, 29, 0};
+
+void fill_weights(StageFigures& figures, const Stage& stage, const EngineArgs& args) {
+  figures.first_layer = stage.shape.first_layer;
+  figures.layers = stage.shape.stage_layers;
+  figures.parameter_bytes = stage.parameters.value();
+  figures.buffer_bytes = stage.buffers.value();
+  figures.after_loading_bytes = stage.shape.after_loading_bytes.value();
+  figures.weights_bytes =
+      (stage.parameters + stage.buffers + stage.shape.after_loading_bytes).value();
+  figures.parts = stage.parts;
+  if (figures.after_loading_bytes > 0) {
+    figures.parts.push_back({"weights: made after loading", figures.after_loading_bytes,
+                             "what kernels keep beside the weights that they were made of",
+                             "config.json, by release and card"});
+  }
+  if (stage.adapters > Amount{0}) {
+    figures.parts.push_back({"weights: LoRA adapters", stage.adapters.value(),
+                             fmt::format("{} slots of rank {}: (inputs + outputs) x rank of each "
+                                         "linear layer",
+                                         args.lora_slots, args.lora_rank),
+                             "--max-loras, --max-lora-rank"});
+  }
+  if (args.cpu_offload > 0) {
+    const int64_t moved = std::min(args.cpu_offload, figures.parameter_bytes);
+    figures.parts.push_back({"weights: offloaded to the host", -moved, "--cpu-offload-gb", "flag"});
+  }
+}
+
+void fill_activations(StageFigures& figures, std::vector<PlanPart> parts) {
+  for (PlanPart& part : parts) {
+    figures.activation_peak_bytes = (Amount{figures.activation_peak_bytes} + part.bytes).value();
+    part.name = "activation: " + part.name;
+    figures.parts.push_back(std::move(part));
+  }
+}
+
+void fill_outside_torch(StageFigures& figures, const WholeLaunch& whole) {
+  const VllmVersion& version = whole.args.version;
+  figures.non_torch_bytes = non_torch_bytes(whole.args, whole.gpu);
+  if (version >= kOnlyV0 && version < kStartupSnapshot) {
+    figures.non_torch_bytes += context_bytes(whole.args, whole.gpu) + whole.args.reserved;
+  }
+  figures.parts.push_back({"non-torch", figures.non_torch_bytes,
+                           "measured, by parallel size and version", "overhead table"});
+}
+
+/// The graphs' memory; returns whether the release takes it from the budget.
+bool fill_graphs(StageLaunch& launch, const Stage& stage, const WholeLaunch& whole) {
+  const GraphPlan graphs = plan_graphs(whole.args, whole.terms.limits, whole.gpu, stage.shape);
+  const int64_t layers = stage.shape.stage_layers;
+  StageFigures& figures = launch.figures;
+  launch.graphs = graphs.count();
+  figures.cuda_graph_bytes = graph_bytes(graphs, layers);
+  const VllmVersion& version = whole.args.version;
+  const bool second = uses_second_runner(whole.args, whole.shape);
+  const bool counted = whole.args.estimate_graphs.value_or(version >= kGraphsInBudget) &&
+                       version >= kEstimatesGraphs && (!second || version >= kSecondRunnerGraphs);
+  if (graphs.count() > 0) {
+    figures.parts.push_back(
+        {"cuda graphs", figures.cuda_graph_bytes,
+         fmt::format("{} graphs x (5 MiB + 0.115 MiB x {} layers)", graphs.count(), layers),
+         counted ? "estimated and reserved by this version"
+                 : "captured outside the budget in this version",
+         counted});
+  }
+  return counted;
+}
+
+}  // namespace
+
+int64_t budget_bytes(const EngineLimits& limits, const hardware::Gpu& gpu) {
+  return static_cast<int64_t>(
+      std::ceil(static_cast<double>(gpu.visible_bytes()) * limits.utilization));
+}
+
+StageLaunch launch_stage(const Stage& stage, const WholeLaunch& whole) {
+  StageLaunch launch;
+  StageFigures& figures = launch.figures;
+  fill_weights(figures, stage, whole.args);
+  launch.encoder = encoder_memory(whole.args, whole.terms.limits, stage.shape, whole.terms.element,
+                                  whole.terms.max_model_len);
+  fill_activations(figures, activation_parts(whole.args, whole.terms.limits, stage,
+                                             whole.terms.element, whole.gpu, launch.encoder));
+  fill_outside_torch(figures, whole);
+  const bool counted = fill_graphs(launch, stage, whole);
+  if (whole.gpu == nullptr) return launch;
+  const Amount moved = std::min(whole.args.cpu_offload, figures.parameter_bytes);
+  launch.left = Amount{budget_bytes(whole.terms.limits, *whole.gpu)} - figures.weights_bytes +
+                moved - figures.activation_peak_bytes - figures.non_torch_bytes - stage.adapters;
+  if (counted) launch.left -= figures.cuda_graph_bytes;
+  return launch;
+}
+
+std::string start_refusal(const EngineArgs& args, const EngineLimits& limits,
+                          const hardware::Gpu& gpu, const StageFigures& stage,
+                          Amount bytes_per_block) {
+  const int64_t total = gpu.visible_bytes();
+  const int64_t free = total - context_bytes(args, &gpu) - args.reserved;
+  const int64_t budget = budget_bytes(limits, gpu);
+  if (args.version >= kStartupSnapshot && free < budget) {
+    return not_free_message(args.version, free, total, limits.utilization, budget);
+  }
+  if (stage.weights_bytes > total) {
+    return fmt::format(
+        "CUDA out of memory while loading: weights of {} GiB per GPU on a card of {} GiB.",
+        format_gib(stage.weights_bytes), format_gib(total));
+  }
+  if (args.blocks_override == 0 && args.kv_cache_memory == 0) return "";
+  // vLLM allocates what it is told, without a look at what is left.
+  const Amount moved = std::min(args.cpu_offload, stage.parameter_bytes);
+  const Amount rest = Amount{stage.weights_bytes} - moved + stage.activation_peak_bytes +
+                      stage.non_torch_bytes + args.reserved;
+  const Amount cache =
+      std::max(Amount{stage.kv_cache_bytes}, bytes_per_block * stage.num_gpu_blocks);
+  if (rest + cache <= Amount{total}) return "";
+  return fmt::format(
+      "CUDA out of memory: a KV cache of {} GiB, as {} asks, beside {} GiB of weights, activations "
+      "and the rest, on a card of {} GiB.",
+      format_gib(cache.value()),
+      args.blocks_override > 0 ? "--num-gpu-blocks-override" : "--kv-cache-memory-bytes",
+      format_gib(rest.value()), format_gib(total));
+}
+
+}  // namespace plimsoll::vllm

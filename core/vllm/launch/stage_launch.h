@@ -1,0 +1,40 @@
+// One pipeline stage of a launch of vLLM against a card: what it takes, and what is left for its
+// cache.
+#pragma once
+
+#include <optional>
+
+#include "vllm/items/encoder_memory.h"
+#include "vllm/launch/stage.h"
+#include "vllm/launch/terms.h"
+
+namespace plimsoll::vllm {
+
+/// What all stages of a launch share.
+struct WholeLaunch {
+  const EngineArgs& args;
+  const Terms& terms;
+  const ModelShape& shape;
+  const hardware::Gpu* gpu;
+};
+
+struct StageLaunch {
+  StageFigures figures;
+  Amount left;  // for the cache; 0 without a card
+  EncoderMemory encoder;
+  int64_t graphs = 0;
+};
+
+/// Weights, activations and graphs of a stage, and what the budget leaves.
+StageLaunch launch_stage(const Stage& stage, const WholeLaunch& whole);
+
+/// The budget in bytes: the utilization's share of the card.
+int64_t budget_bytes(const EngineLimits& limits, const hardware::Gpu& gpu);
+
+/// vLLM's refusal where the card has not even the budget free, or the stage does not fit it: its
+/// weights, or beside the rest a cache that is allocated as it is told; empty: it fits.
+std::string start_refusal(const EngineArgs& args, const EngineLimits& limits,
+                          const hardware::Gpu& gpu, const StageFigures& stage,
+                          Amount bytes_per_block);
+
+}  // namespace plimsoll::vllm

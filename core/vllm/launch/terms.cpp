@@ -1,0 +1,111 @@
+#include "vllm/launch/terms.h"
+
+#include <algorithm>
+
+#include "base/amount.h"
+#include "base/error.h"
+#include "vllm/items/encoder_memory.h"
+#include "vllm/launch/activation.h"
+#include "vllm/launch/defaults.h"
+#include "vllm/launch/dtype.h"
+#include "vllm/launch/length.h"
+#include "vllm/launch/refusals.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+constexpr VllmVersion kWiderGroups{0, 18, 0};
+constexpr VllmVersion kTokensByConcurrency{0, 20, 1};
+constexpr VllmVersion kInFlightTwice{0, 26, 0};
+constexpr VllmVersion kNullBlockHeld{0, 29, 0};
+
+int64_t element_size(const std::string& dtype) {
+  return dtype == "float32" ? 4 : 2;
+}
+
+bool is_fp8(const std::string& cache_dtype) {
+  return cache_dtype.starts_with("fp8");
+}
+
+int64_t kv_element_size(const EngineArgs& args, const Quantization& quantization, int64_t element) {
+  const std::string& dtype = args.kv_cache_dtype;
+  if (dtype == "auto") return quantization.fp8_kv_cache() ? 1 : element;
+  if (is_fp8(dtype) || dtype == "int8") return 1;
+  if (dtype == "bfloat16" || dtype == "float16") return 2;
+  if (dtype == "float32") return 4;
+  fail(ExitCode::usage,
+       "--kv-cache-dtype {}: expected auto, fp8, fp8_e4m3, fp8_e5m2, bfloat16 or float16", dtype);
+}
+
+}  // namespace
+
+Terms resolve_terms(const ConfigView& config, const EngineArgs& args, const hardware::Gpu* gpu) {
+  Terms terms;
+  terms.dtype = resolve_dtype(config, args, gpu);
+  terms.element = element_size(terms.dtype);
+  terms.quantization = quantization_of(config, args);
+  const std::string& method = terms.quantization.method();
+  if (std::string note = quantization_note(config, args, terms.quantization); !note.empty()) {
+    terms.notes.push_back(std::move(note));
+  }
+  check_card(method, args.version, gpu);
+  check_dtype(method, terms.dtype, args.version);
+  const ModelLength length = model_length(config, args.version);
+  const int64_t planned = args.max_model_len > 0 ? args.max_model_len : length.usual;
+  terms.limits = resolve_limits(args, gpu, planned);
+  if (args.max_num_batched_tokens == 0) {
+    terms.limits.max_num_batched_tokens = std::max(
+        terms.limits.max_num_batched_tokens, std::min(least_batched_tokens(config, args), planned));
+  }
+  check_arguments(config, args, terms.limits, length, planned);
+  terms.max_model_len = planned;
+  if (std::string note = length_note(length, planned, args.version); !note.empty()) {
+    terms.notes.push_back(std::move(note));
+  }
+  return terms;
+}
+
+ShapeOptions shape_options(const EngineArgs& args, const Terms& terms, const hardware::Gpu* gpu) {
+  ShapeOptions options;
+  options.tensor_parallel = args.tensor_parallel;
+  options.pipeline_parallel = args.pipeline_parallel;
+  options.pipeline_partition = args.pipeline_partition;
+  options.expert_parallel = args.expert_parallel;
+  options.element = terms.element;
+  options.kv_element = kv_element_size(args, terms.quantization, terms.element);
+  options.absent = absent_modalities(args);
+  options.state_dtype = args.state_dtype;
+  options.lora_slots = args.lora ? args.lora_slots : 0;
+  options.lora_rank = args.lora ? args.lora_rank : 0;
+  options.mxfp4 = expert_kernel(args.version, gpu);
+  return options;
+}
+
+KvOptions kv_options(const EngineArgs& args, const Terms& terms, const ModelShape& shape,
+                     bool fp8_cache) {
+  KvOptions options;
+  options.block_size = args.block_size;
+  options.max_model_len = terms.max_model_len;
+  const bool overlaps = args.version >= kInFlightTwice && args.async_scheduling &&
+                        (args.pipeline_parallel == 1 || uses_second_runner(args, shape));
+  int64_t batches = args.version >= kInFlightTwice ? args.pipeline_parallel : 1;
+  if (overlaps) ++batches;
+  options.in_flight_tokens = (Amount{terms.limits.max_num_batched_tokens} * batches).value();
+  options.hybrid = args.hybrid_kv;
+  options.encoder_tokens = terms.limits.max_num_batched_tokens;  // CrossAttentionSpec of 0.32
+  // Families without attention have nothing that a prefix could share.
+  options.prefix_caching = args.prefix_caching.value_or(!shape.attention_free);
+  options.fp8_cache = fp8_cache;
+  options.group_factor = args.version >= kWiderGroups ? 1.5 : 1.25;
+  options.tokens_by_concurrency = args.version >= kTokensByConcurrency;
+  options.null_block = args.version >= kNullBlockHeld;
+  options.blocks_override = args.blocks_override;
+  // Mamba-2 and Kimi's delta layers export a state in the middle of a prefill besides.
+  const bool checkpoints = std::any_of(
+      shape.kv_layers.begin(), shape.kv_layers.end(),
+      [](const KvLayer& layer) { return layer.kernel == "mamba2" || layer.kernel == "kda"; });
+  options.state_blocks = checkpoints ? 3 : 2;
+  return options;
+}
+
+}  // namespace plimsoll::vllm

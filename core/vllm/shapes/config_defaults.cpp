@@ -1,0 +1,88 @@
+// What transformers assumes where a config is silent: many published configs leave out whatever
+// equals their class's default. The table (class_defaults.json) is written by
+// tests/against/class_defaults.
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "vllm/shapes/config_defaults.h"
+
+namespace plimsoll::vllm {
+
+namespace {
+
+/// Types whose inner configs inherit from each other do not nest deeper than this.
+constexpr int kDeepest = 4;
+
+/// The table has a line for each type; those alone are parsed that are asked for.
+std::optional<Json> row_of(const std::string& type) {
+  const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
+  if (type.empty() || !std::ranges::all_of(type, plain)) return std::nullopt;
+  const std::string_view table = class_defaults_text();
+  const std::string key = "\n\"" + type + "\": ";
+  size_t begin = table.find(key);
+  if (begin == std::string_view::npos) return std::nullopt;
+  begin += key.size();
+  std::string_view row = table.substr(begin, table.find('\n', begin) - begin);
+  if (row.ends_with(',')) row.remove_suffix(1);
+  return parse_json<Json>(std::string(row));
+}
+
+/// "a|b" is set as "a" unless the config states either.
+void assume(Json& object, std::string_view names, const Json& value) {
+  const size_t bar = names.find('|');
+  const std::string name(names.substr(0, bar));
+  if (object.contains(name)) return;
+  if (bar != std::string_view::npos && object.contains(std::string(names.substr(bar + 1)))) return;
+  object[name] = value;
+}
+
+void complete(Json& object, const Json& defaults, int depth);
+
+/// A config within one: `rule` is the object of its class's defaults, or the type that it has
+/// where it names none.
+void complete_inner(Json& object, const Json& rule, int depth) {
+  if (rule.is_object()) {
+    complete(object, rule, depth);
+    return;
+  }
+  const auto type = object.find("model_type");
+  const bool named = type != object.end() && type->is_string();
+  if (const auto row = row_of(named ? type->get<std::string>() : rule.get<std::string>()))
+    complete(object, *row, depth);
+}
+
+void complete(Json& object, const Json& defaults, int depth) {
+  if (depth > kDeepest) return;
+  for (const auto& [key, value] : defaults.items()) {
+    const auto inner = object.find(key);
+    if (inner != object.end() && inner->is_object()) {
+      complete_inner(*inner, value, depth + 1);
+    } else if (!value.is_object() && !key.ends_with("_config")) {
+      assume(object, key, value);
+    }
+  }
+}
+
+}  // namespace
+
+void complete_config(Json& config) {
+  if (!config.is_object()) return;
+  const auto type = config.find("model_type");
+  const auto row =
+      type != config.end() && type->is_string() ? row_of(type->get<std::string>()) : std::nullopt;
+  if (row) {
+    complete(config, *row, 0);
+    return;
+  }
+  // An outer type that transformers has no class for says nothing of the models within.
+  for (const char* key : {"text_config", "llm_config", "language_config", "vision_config"}) {
+    const auto inner = config.find(key);
+    if (inner != config.end() && inner->is_object()) complete_inner(*inner, "", 0);
+  }
+}
+
+}  // namespace plimsoll::vllm

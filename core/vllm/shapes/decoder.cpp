@@ -1,0 +1,182 @@
+// The language model: embedding, layers, output projection.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "model/pipeline.h"
+#include "vllm/shapes/builder.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+constexpr Bounds kLayerCount{1, 4096};
+constexpr Bounds kHeadCount{1, 1 << 20};
+
+void add_embedding(Builder& build) {
+  const TextDims& dims = build.dims;
+  if (build.family.whole_embedding) {
+    build.weights.plain(Part::embedding, Amount{dims.vocabulary} * dims.hidden);
+  } else {
+    build.weights.vocabulary(Part::embedding, dims.vocabulary, dims.hidden);
+  }
+  if (build.family.positions == Positions::learned) {
+    const int64_t rows = dims.positions;
+    if (build.family.pooling) {
+      constexpr int64_t kPositionId = 8;  // int64
+      build.weights.vocabulary(Part::embedding, rows, dims.hidden);
+      build.weights.buffer(Amount{rows} * kPositionId);
+    } else {
+      build.weights.plain(Part::embedding, Amount{rows} * dims.hidden);
+    }
+  }
+  if (build.family.embedding_scale) build.weights.buffer(build.options.element);
+  if (build.family.pooling) {
+    const int64_t usual = build.family.positions == Positions::learned ? 2 : 0;
+    const int64_t types = build.config.integer({"type_vocab_size"}, usual, {0, 1 << 20});
+    if (types > 0) build.weights.vocabulary(Part::embedding, types, dims.hidden);
+  }
+}
+
+int64_t layer_norms(const Builder& build) {
+  const Family& family = build.family;
+  const bool more = family.norms_key != nullptr && build.config.flag({family.norms_key}, false);
+  return family.norms + (more ? 2 : 0);
+}
+
+void add_layer(Builder& build, int64_t layer) {
+  const Family& family = build.family;
+  if (family.mixer == Mixer::blocks) {
+    add_block_layer(build, layer);
+    return;
+  }
+  for (int64_t i = 0; i < layer_norms(build); ++i) build.norm(build.dims.hidden);
+  switch (family.mixer) {
+    case Mixer::attention:
+      add_attention(build, layer);
+      break;
+    case Mixer::latent:
+      add_latent_attention(build, layer);
+      break;
+    case Mixer::kimi_delta:
+      add_kimi_layer(build, layer);
+      return;
+    case Mixer::factored:
+      add_factored_attention(build, layer);
+      break;
+    case Mixer::crossed:
+      add_crossed_attention(build, layer);
+      break;
+    case Mixer::lightning:
+      add_lightning(build, layer);
+      break;
+    case Mixer::lightning_groups:
+      add_grouped_lightning(build, layer);
+      break;
+    case Mixer::kimi_groups:
+      add_grouped_delta(build, layer);
+      break;
+    case Mixer::compressed:
+      add_compressed_layer(build, layer);
+      return;
+    case Mixer::blocks:
+      return;  // whole above
+  }
+  add_feed_forward(build, layer);
+}
+
+void add_head(Builder& build) {
+  const TextDims& dims = build.dims;
+  const bool apart = build.options.pipeline_parallel > 1 && build.family.stages == Stages::divided;
+  if (!dims.tied) {
+    build.weights.lm_head(dims.vocabulary, dims.hidden, false);
+  } else if (apart) {
+    build.weights.vocabulary(Part::lm_head, dims.vocabulary, dims.hidden);
+  }
+}
+
+/// What stands after the layers, as far as this stage has it.
+void add_output(Builder& build, bool last) {
+  if (!last && build.family.stages != Stages::repeated) return;
+  // BERT's last layer ends with a norm already; its embedding has the one that is counted here.
+  build.norm(build.dims.hidden);
+  if (!add_pooling_head(build)) add_head(build);
+}
+
+}  // namespace
+
+namespace {
+
+int64_t stated_heads(const ConfigView& config, const Family& family) {
+  if (family.mixer == Mixer::crossed)
+    return config.required({"decoder_attention_heads"}, kHeadCount);
+  return config.required({"num_attention_heads", "n_heads"}, kHeadCount);
+}
+
+}  // namespace
+
+TextDims read_dims(const ConfigView& config, const Family& family) {
+  TextDims dims;
+  const bool crossed = family.mixer == Mixer::crossed;  // other keys name the encoder's sizes
+  dims.layers = crossed
+                    ? config.required({"decoder_layers"}, kLayerCount)
+                    : config.required({"num_hidden_layers", "n_layer", "num_layers", "n_layers"},
+                                      kLayerCount);
+  dims.hidden = config.required({"hidden_size", "d_model"});
+  dims.heads = stated_heads(config, family);
+  dims.vocabulary = config.required({"padded_vocab_size", "vocab_size"});
+  dims.kv_heads = config.integer({"num_key_value_heads", "num_kv_heads", "num_attention_groups"},
+                                 dims.heads, kHeadCount);
+  if (config.flag({"multi_query_attention"}, false)) {
+    dims.kv_heads = config.integer({"multi_query_group_num"}, 1, kHeadCount);
+  }
+  dims.head_size = config.integer({"head_dim", "kv_channels", "attention_head_dim"}, 0);
+  if (dims.head_size == 0 && config.has("kv_lora_rank")) {
+    dims.head_size = config.integer({"v_head_dim"}, 128, {1, 1 << 20});
+  }
+  if (dims.head_size == 0) {
+    if (dims.hidden % dims.heads != 0) {
+      fail(ExitCode::checkpoint_unusable,
+           "{}: \"hidden_size\" {} is not a multiple of \"num_attention_heads\" {}, and "
+           "\"head_dim\" is not given",
+           config.path(), dims.hidden, dims.heads);
+    }
+    dims.head_size = dims.hidden / dims.heads;
+  }
+  if (dims.heads % dims.kv_heads != 0) {
+    fail(ExitCode::checkpoint_unusable,
+         "{}: \"num_attention_heads\" {} is not a multiple of \"num_key_value_heads\" {}",
+         config.path(), dims.heads, dims.kv_heads);
+  }
+  const std::vector<int64_t> widths = config.integers({"intermediate_size", "ffn_hidden_size"});
+  dims.intermediate = !widths.empty() ? widths.front() : (family.gated ? 0 : 4 * dims.hidden);
+  if (dims.intermediate < 0 || dims.intermediate > int64_t{1} << 31) {
+    fail(ExitCode::checkpoint_unusable,
+         "{}: \"intermediate_size\" is {}, expected a positive integer", config.path(),
+         dims.intermediate);
+  }
+  if (crossed) dims.intermediate = config.required({"decoder_ffn_dim"});
+  if (family.both_widths) dims.intermediate /= 2;
+  dims.positions = config.integer(
+      {"max_position_embeddings", "n_positions", "seq_length", "n_ctx", "max_seq_len",
+       "max_seq_length", "model_max_length", "max_position_embedding", "max_target_positions"},
+      0);
+  dims.tied = family.whole_embedding ||
+              config.flag({"tie_word_embeddings", "tie_embedding_weights"}, family.tied);
+  return dims;
+}
+
+void build_decoder(Builder& build) {
+  const ShapeOptions& options = build.options;
+  const model::StageLayers layers =
+      model::layers_of_stage(build.dims.layers, options.pipeline_rank, options.pipeline_parallel,
+                             options.pipeline_partition);
+  const bool first = options.pipeline_rank == 0;
+  const bool last = options.pipeline_rank + 1 == options.pipeline_parallel;
+  build.shape.first_layer = layers.first;
+  build.shape.stage_layers = layers.end - layers.first;
+  if (first || build.family.stages != Stages::divided) add_embedding(build);
+  for (int64_t layer = layers.first; layer < layers.end; ++layer) add_layer(build, layer);
+  add_output(build, last);
+}
+
+}  // namespace plimsoll::vllm

@@ -1,0 +1,41 @@
+// What a rank of one stage of vLLM holds of a model that core/model describes: its weight table
+// counted, and what stands beside the table. Internal to this folder.
+#pragma once
+
+#include <vector>
+
+#include "model/model_spec.h"
+#include "model/stage_weights.h"
+#include "vllm/shapes/builder.h"
+#include "vllm/shapes/described/roles.h"
+
+namespace plimsoll::vllm {
+
+/// A description and where its weights belong.
+struct DescribedModel {
+  explicit DescribedModel(model::ModelSpec described);
+  DescribedModel(const DescribedModel&) = delete;
+  DescribedModel& operator=(const DescribedModel&) = delete;
+
+  const model::ModelSpec spec;
+  const model::StageWeights places;
+  const Roles roles;
+  const std::vector<ModuleName> modules;  // by weight
+};
+
+TextDims dims_of(const model::ModelSpec& spec);
+
+/// Counts the stage's weights, part by part.
+void count_table(const DescribedModel& model, const model::StageOfMany& stage, Builder& build);
+
+/// Sizes that vLLM's kernel for mxfp4 wants, where the experts are in it.
+void pad_experts(Builder& build, RankWeights::Experts& experts);
+
+/// The state of one layer's mixer. With attention side by side its projection has factors.
+void add_state(const model::ModelSpec& spec, const model::RecurrentSpec& mixer,
+               bool beside_attention, Builder& build);
+
+/// Caches of the stage's layers, buffers, and what the activation model wants to know.
+void add_layers(const DescribedModel& model, const model::StageOfMany& stage, Builder& build);
+
+}  // namespace plimsoll::vllm

@@ -1,0 +1,224 @@
+// What stands beside the weight table of a described model: caches, rotary tables, scales, and
+// sizes for the activation model.
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "vllm/shapes/described/described_model.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+using model::AttentionSpec;
+using model::LayerSpec;
+using model::MlpKind;
+using model::MlpSpec;
+using model::ModelSpec;
+
+/// vLLM's Qwen2 has windows in all layers or in none.
+void check_windows(const ModelSpec& spec, const ConfigView& config) {
+  if (spec.vllm.windows_from == 0) return;
+  fail(ExitCode::usage,
+       "{}: Sliding window for some but all layers is not supported. This model uses sliding "
+       "window but `max_window_layers` = {} is less than `num_hidden_layers` = {}.",
+       config.path(), spec.vllm.windows_from, spec.layers.size());
+}
+
+/// Whether layers differ in the size of their heads.
+bool has_unlike_heads(const ModelSpec& spec) {
+  int64_t size = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    if (!layer.has_attention()) continue;
+    if (size != 0 && size != layer.attention.head_dim) return true;
+    size = layer.attention.head_dim;
+  }
+  return false;
+}
+
+class Layers {
+ public:
+  Layers(const ModelSpec& spec, Builder& build)
+      : spec_(spec), build_(build), weights_(build.weights), shape_(build.shape) {}
+
+  void add(const LayerSpec& layer) {
+    if (layer.has_attention()) add_attention(layer.attention);
+    const bool beside = layer.has_attention() && !layer.shared_block;
+    if (layer.recurrent) add_state(spec_, *layer.recurrent, beside, build_);
+    add_mlp(layer.mlp);
+    if (layer.shortcut) add_mlp(*layer.shortcut);
+    if (layer.shared_block) add_mlp(layer.shared_block->mlp);
+    // A scalar of the layer's experts, and one of its several residuals.
+    const bool scaled = layer.mlp.router.expert_scale != model::kNoWeight;
+    if (scaled) weights_.buffer(weights_.element());
+    if (layer.streams) weights_.buffer(weights_.element());
+  }
+
+  /// Scalars and masks beside the embeddings.
+  void add_embedding() {
+    const model::VllmClass& vllm = spec_.vllm;
+    if (vllm.has_normalizer || vllm.scalar_scale) weights_.buffer(weights_.element());
+  }
+
+  void add_layer_inputs() {
+    if (spec_.layer_inputs.width > 0) weights_.buffer(Amount{3} * weights_.element());
+  }
+
+  /// What transformers' model has beside its layers, on every stage: frequencies where all layers
+  /// have the same, and a causal mask of bytes.
+  void add_generic() {
+    if (!spec_.vllm.generic) return;
+    if (spec_.ropes.size() == 1) add_frequencies(0);
+    if (spec_.position_embedding == model::kNoWeight) return;
+    const Amount rows = spec_.weight(spec_.position_embedding).rows();
+    weights_.buffer(rows * rows);
+  }
+
+ private:
+  void add_attention(const AttentionSpec& attention) {
+    const bool latent = attention.latent.kv_rank > 0 && !spec_.vllm.expands_latents;
+    static_cast<void>(weights_.share(attention.heads, "the number of attention heads"));
+    if (spec_.vllm.kv_head_for_ranks) {
+      static_cast<void>(weights_.share(attention.kv_heads, "the number of key-value heads"));
+    }
+    if (attention.keys_of < 0) add_cache(attention, latent);
+    if (latent) add_latent(attention);
+    constexpr int64_t kLargestCommonHead = 256;
+    if (unlike_heads_ && attention.head_dim > kLargestCommonHead) {
+      shape_.kernel = AttentionKernel::large_head_flash;
+    }
+    const size_t rope = attention.rope < 0 ? 0 : static_cast<size_t>(attention.rope);
+    const bool rotates = attention.rope >= 0 || (spec_.vllm.rotary_in_all && !spec_.ropes.empty());
+    if (rotates && spec_.vllm.generic) add_frequencies(rope);
+    if (rotates && !spec_.vllm.generic) add_rotary(spec_.ropes[rope], attention, latent);
+    if (spec_.vllm.idle_scales) {
+      weights_.attention_buffers();
+    } else {
+      weights_.attention_scales(latent);
+    }
+  }
+
+  void add_cache(const AttentionSpec& attention, bool latent) {
+    if (attention.indexer.chooses()) {
+      constexpr int64_t kScaledGroup = 128;  // fp8 keys, a float32 scale for each 128 elements
+      const int64_t size = attention.indexer.head_dim;
+      shape_.kv_layers.push_back(index_cache(size + size / kScaledGroup * kFloat32));
+    }
+    const int64_t own = weights_.kv_heads(attention.kv_heads);
+    const int64_t values = attention.value_dim > 0 && !spec_.vllm.expands_latents
+                               ? attention.value_dim
+                               : attention.head_dim;
+    KvKind kind = KvKind::full;
+    int64_t window = attention.window;
+    if (window > 0) {
+      const bool slides = attention.window_kind == model::WindowKind::sliding;
+      kind = slides ? KvKind::sliding : KvKind::chunked;
+      if (spec_.vllm.own_besides_window) ++window;
+    }
+    KvLayer cache = attention_cache(build_, own, attention.head_dim, values, window, kind);
+    if (latent) {
+      cache.kind = KvKind::latent;
+      cache.token_bytes =
+          Amount{attention.latent.kv_rank + attention.latent.rotated} * build_.kv_element();
+    }
+    if (latent || recurrent_) shape_.attention_token_bytes = cache.token_bytes;
+    shape_.kv_layers.push_back(std::move(cache));
+  }
+
+  void add_latent(const AttentionSpec& attention) {
+    const model::LatentSpec& latent = attention.latent;
+    const bool sparse = attention.indexer.most > 0;
+    shape_.kernel = sparse ? AttentionKernel::sparse_mla : AttentionKernel::mla;
+    if (spec_.vllm.unit_scale) {  // of fp8 prefill
+      weights_.buffer(kFloat32);
+      return;
+    }
+    // The products with keys and values are kept in 16 bits beside the weight they come from.
+    shape_.after_loading_bytes += Amount{attention.heads / weights_.ranks()} *
+                                  (latent.unrotated + attention.value_dim) * latent.kv_rank *
+                                  build_.options.element;
+  }
+
+  void add_rotary(const model::RopeSpec& rope, const AttentionSpec& attention, bool latent) {
+    const model::RotaryRows& rows = rope.vllm;
+    // DeepSeek's YaRN keeps its table in float32.
+    const bool wide = spec_.vllm.float_rotary || (latent && rows.kind != "default");
+    RotaryTable table{.positions = table_rows(build_, rows.positions, rows.in_sections),
+                      .dimensions = rope.rotary_dim,
+                      .element = wide ? kFloat32 : weights_.element(),
+                      .key = fmt::format("{}/{}", rows.kind, rows.theta)};
+    weights_.rotary(table);
+    // An indexer that rotates halves where the attention rotates pairs has its own.
+    if (attention.indexer.most > 0 && attention.indexer.rope_pairs != attention.rope_pairs) {
+      table.key += "/indexer";
+      weights_.rotary(table);
+    }
+  }
+
+  /// transformers keeps inverse frequencies in float32, twice, and no table.
+  void add_frequencies(size_t rope) {
+    weights_.rotary({1, spec_.ropes[rope].rotary_dim / 2 * 2, kFloat32, fmt::format("{}", rope)});
+  }
+
+  void widen(int64_t width) {
+    shape_.activation.intermediate = std::max(shape_.activation.intermediate, width);
+  }
+
+  void add_mlp(const MlpSpec& mlp) {
+    if (mlp.kind == MlpKind::experts) {
+      shape_.mixture = true;
+      shape_.activation.expert_intermediate = mlp.intermediate;
+      shape_.activation.experts_per_token = mlp.experts_per_token;
+      if (mlp.up.bias != model::kNoWeight) shape_.activation.triton_experts = false;  // gpt-oss
+      // An MLP beside the experts, not one of them (Gemma 4).
+      if (mlp.shared.out_norm.present) widen(mlp.shared.intermediate / weights_.ranks());
+    }
+    if (mlp.kind != MlpKind::plain && mlp.kind != MlpKind::gated) return;
+    const bool whole = spec_.weight(mlp.up.weight).split == model::Split::replicated;
+    widen(whole ? mlp.intermediate : mlp.intermediate / weights_.ranks());
+  }
+
+  const ModelSpec& spec_;
+  Builder& build_;
+  RankWeights& weights_;
+  ModelShape& shape_;
+  const bool recurrent_ = spec_.is_recurrent();
+  const bool unlike_heads_ = has_unlike_heads(spec_);
+};
+
+}  // namespace
+
+TextDims dims_of(const ModelSpec& spec) {
+  TextDims dims;
+  dims.layers = static_cast<int64_t>(spec.layers.size()) / spec.layers_in_stored;
+  dims.hidden = spec.hidden_size;
+  dims.vocabulary = spec.vocab_size;
+  dims.positions = spec.max_position;
+  dims.tied = spec.head == spec.embedding;
+  const auto dense = std::ranges::find_if(spec.layers, [](const LayerSpec& layer) {
+    return layer.mlp.kind == MlpKind::plain || layer.mlp.kind == MlpKind::gated;
+  });
+  if (dense != spec.layers.end()) dims.intermediate = dense->mlp.intermediate;
+  for (const LayerSpec& layer : spec.layers) {
+    if (!layer.has_attention()) continue;
+    dims.heads = layer.attention.heads;
+    dims.kv_heads = layer.attention.kv_heads;
+    dims.head_size = layer.attention.head_dim;
+    break;
+  }
+  return dims;
+}
+
+void add_layers(const DescribedModel& model, const model::StageOfMany& stage, Builder& build) {
+  const ModelSpec& spec = model.spec;
+  check_windows(spec, build.config);
+  Layers layers(spec, build);
+  if (model.places.holds(spec.embedding, stage)) layers.add_embedding();
+  if (stage.first) layers.add_layer_inputs();
+  const int64_t each = spec.layers_in_stored;
+  for (int64_t i = stage.layers.first * each; i < stage.layers.end * each; ++i) {
+    layers.add(spec.layers[static_cast<size_t>(i)]);
+  }
+  layers.add_generic();
+}
+
+}  // namespace plimsoll::vllm

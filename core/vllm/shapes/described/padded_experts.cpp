@@ -1,0 +1,43 @@
+// Experts in mxfp4, which vLLM pads for their kernel (gpt-oss).
+#include "vllm/shapes/described/described_model.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+/// What a kernel that wants an order of its own keeps beside one expert that was loaded: `slice` is
+/// the rank's share of its width.
+Amount reordered_bytes(const ExpertKernel& kernel, int64_t hidden, int64_t slice) {
+  constexpr int64_t kGroup = 32, kTile = 64, kScaleRows = 256, kScaleColumns = 2;
+  const auto padded = [&](int64_t size) {
+    return kernel.padded_values ? round_up(size, kTile).value() : size;
+  };
+  Amount bytes = 0;
+  const auto add = [&](int64_t outputs, int64_t inputs) {
+    const Amount loaded = Amount{outputs} * (inputs / 2);
+    bytes += Amount{padded(outputs)} * padded(inputs / 2) - loaded;
+    bytes += round_up(outputs, kScaleRows) * round_up(inputs / kGroup, kScaleColumns);
+    bytes += Amount{outputs} * (kFloat32 - 2);  // biases
+  };
+  add(2 * slice, hidden);
+  add(hidden, slice);
+  return bytes;
+}
+
+}  // namespace
+
+void pad_experts(Builder& build, RankWeights::Experts& experts) {
+  const RankWeights& weights = build.weights;
+  if (weights.quantization().experts(experts.name).format != WeightFormat::mxfp4) return;
+  const ExpertKernel& kernel = build.options.mxfp4;
+  const bool whole = build.options.expert_parallel;  // each expert is
+  const int64_t ranks = whole ? 1 : weights.ranks();
+  const int64_t own = ceil_div(experts.intermediate, ranks).value();
+  const int64_t slice = round_up(own, kernel.intermediate_multiple).value();
+  experts.intermediate = slice * ranks;
+  experts.hidden = round_up(experts.hidden, kernel.hidden_multiple).value();
+  if (!kernel.reordered) return;
+  const Amount held = whole ? ceil_div(experts.experts, weights.ranks()) : Amount{experts.experts};
+  build.shape.after_loading_bytes += held * reordered_bytes(kernel, experts.hidden, slice);
+}
+
+}  // namespace plimsoll::vllm

@@ -1,0 +1,54 @@
+// What the weights of a described model are for. Internal to this folder.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "model/model_spec.h"
+#include "vllm/shapes/rank_weights.h"
+
+namespace plimsoll::vllm {
+
+/// How vLLM holds a weight.
+enum class Form : uint8_t {
+  layer,    // a linear layer's, in the scheme of its module
+  exact,    // a linear layer's that no scheme changes (convolutions)
+  numbers,  // no linear layer's: no adapter stands beside it
+};
+
+struct Role {
+  Part part = Part::attention;
+  Form form = Form::layer;
+  const model::AttentionSpec* attention = nullptr;  // whose heads cut it
+  const model::MlpSpec* experts = nullptr;          // whose stacks begin with it
+  bool gate_and_up = false;                         // of an MLP
+  bool narrow = false;                              // a few outputs for each head, side by side
+  const char* module = nullptr;  // by which vLLM asks for the scheme, where its own is another
+  bool last_whole = false;       // its last part is not cut
+};
+
+/// The roles of a model's weights, by what its layers name. Borrows the spec.
+class Roles {
+ public:
+  explicit Roles(const model::ModelSpec& spec);
+  /// What no layer names is of the part of the weight before it: vLLM alone has it, behind what it
+  /// belongs to.
+  [[nodiscard]] Role of(model::WeightId id) const;
+
+ private:
+  void set(model::WeightId id, const Role& role);
+  void add(const model::Linear& linear, const Role& role);
+  void add(const model::Norm& norm, const Role& role);
+  void add(const model::Adapter& adapter, const Role& role);
+  void add(const model::LayerSpec& layer);
+  void add(const model::AttentionSpec& attention);
+  void add(const model::RecurrentSpec& mixer);
+  void add(const model::MlpSpec& mlp);
+  void add_experts(const model::MlpSpec& mlp);
+  void add(const model::StreamLayer& streams);
+
+  const model::ModelSpec& spec_;
+  std::vector<std::optional<Role>> roles_;  // by id
+};
+
+}  // namespace plimsoll::vllm

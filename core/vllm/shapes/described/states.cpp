@@ -1,0 +1,109 @@
+// States of recurrent mixers in place of caches, and the buffers beside them.
+#include <algorithm>
+
+#include "base/error.h"
+#include "vllm/shapes/described/described_model.h"
+#include "vllm/shapes/mixers/recurrent.h"
+
+namespace plimsoll::vllm {
+
+int64_t state_element(const Builder& build, int64_t fallback) {
+  std::string dtype = build.options.state_dtype;
+  if (dtype.empty() || dtype == "auto") {
+    dtype = build.config.text({"mamba_ssm_dtype", "mamba_ssm_cache_dtype"}, "");
+  }
+  if (dtype.empty() || dtype == "auto") return fallback;
+  return dtype == "float32" ? 4 : 2;
+}
+
+void add_state(Builder& build, Amount bytes, const char* kernel) {
+  KvLayer cache;
+  cache.kind = KvKind::state;
+  cache.token_bytes = bytes;
+  cache.kernel = kernel;
+  build.shape.kv_layers.push_back(cache);
+  build.shape.recurrent = true;
+}
+
+namespace {
+
+using model::RecurrentKind;
+using model::RecurrentSpec;
+
+const char* kernel_of(RecurrentKind kind) {
+  switch (kind) {
+    case RecurrentKind::short_conv:
+      return "short_conv";
+    case RecurrentKind::mamba1:
+      return "mamba1";
+    case RecurrentKind::mamba2:
+      return "mamba2";
+    case RecurrentKind::gated_delta:
+      return "gdn";
+    case RecurrentKind::channel_delta:
+      return "kda";
+    case RecurrentKind::linear:
+      return "lightning";
+    case RecurrentKind::gated_linear:
+      return "rg_lru";
+  }
+  return "";
+}
+
+/// Where neither the config nor an argument says it.
+int64_t usual_state_element(const model::ModelSpec& spec, RecurrentKind kind, int64_t element) {
+  const bool wide = spec.vllm.float_states || kind == RecurrentKind::channel_delta;
+  return wide ? kFloat32 : element;
+}
+
+/// A single group of Mamba-2's is repeated on every rank.
+void check_groups(const RecurrentSpec& mixer, const RankWeights& weights) {
+  const bool cut = mixer.kind == RecurrentKind::mamba2 && mixer.groups != 1;
+  if (!cut || mixer.groups % weights.ranks() == 0) return;
+  fail(ExitCode::usage,
+       "--tensor-parallel-size {}: the number of Mamba groups ({}) cannot be divided by it; vLLM "
+       "refuses this size",
+       weights.ranks(), mixer.groups);
+}
+
+/// A rank's columns of a convolution.
+int64_t own_channels(const model::WeightSpec& weight, const RankWeights& weights) {
+  int64_t channels = 0;
+  for (const model::Part& part : weight.parts) {
+    channels +=
+        part.every_rank ? part.rows() : weights.share(part.rows(), "the channels of a convolution");
+  }
+  return channels;
+}
+
+}  // namespace
+
+void add_state(const model::ModelSpec& spec, const RecurrentSpec& mixer, bool beside_attention,
+               Builder& build) {
+  RankWeights& weights = build.weights;
+  const int64_t element = build.options.element;
+  check_groups(mixer, weights);
+  Amount bytes = 0;
+  if (mixer.conv.weight != model::kNoWeight) {
+    const Amount channels = own_channels(spec.weight(mixer.conv.weight), weights);
+    bytes += channels * (mixer.conv.taps - 1) * element;
+    if (mixer.kind == RecurrentKind::mamba2) weights.buffer(channels * mixer.conv.taps * element);
+  }
+  if (mixer.kind != RecurrentKind::short_conv) {
+    const Amount own = weights.share(mixer.heads, "the number of heads with a state");
+    const int64_t size = mixer.kind == RecurrentKind::linear
+                             ? kFloat32
+                             : state_element(build, usual_state_element(spec, mixer.kind, element));
+    bytes += own * mixer.head_dim * std::max<int64_t>(1, mixer.state) * size;
+  }
+  if (beside_attention) {  // one multiplier for each output of the projection in (Falcon-H1)
+    Amount outputs = 0;
+    for (const model::Part& part : spec.weight(mixer.in.weight).parts) {
+      outputs += part.every_rank ? part.rows() : part.rows() / weights.ranks();
+    }
+    weights.buffer(outputs * element);
+  }
+  add_state(build, bytes, kernel_of(mixer.kind));
+}
+
+}  // namespace plimsoll::vllm

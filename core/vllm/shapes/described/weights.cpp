@@ -1,0 +1,233 @@
+// The weight table of a described model, counted as vLLM's layers hold it: each weight's share of
+// a rank, in the form that its module is quantised to.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "quantization/weight_modules.h"
+#include "vllm/shapes/described/described_model.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+using model::AttentionSpec;
+using model::MlpSpec;
+using model::ModelSpec;
+using model::WeightId;
+using model::WeightSpec;
+using TableSplit = model::Split;
+
+/// Marlin's kernels need 64 outputs: a narrower matrix is held whole on every rank.
+bool wants_wide_matrices(const Quantization& quantization) {
+  const std::string& method = quantization.method();
+  return method.starts_with("awq") || method.starts_with("gptq") || method.ends_with("auto-round");
+}
+
+class Table {
+ public:
+  Table(const DescribedModel& model, const model::StageOfMany& stage, Builder& build)
+      : model_(model),
+        spec_(model.spec),
+        stage_(stage),
+        places_(model.places),
+        roles_(model.roles),
+        build_(build),
+        weights_(build.weights) {}
+
+  void count() {
+    for (size_t i = 0; i < spec_.weights.size(); ++i) {
+      const WeightSpec& weight = spec_.weights[i];
+      const auto id = static_cast<WeightId>(i);
+      const bool held = weight.kept == model::Kept::in_model || weight.kept == model::Kept::in_vllm;
+      const bool listed_scale = !weight.constant.empty() && weight.shape.empty();
+      if (held && !listed_scale && places_.holds(id, stage_)) count(id, weight);
+    }
+  }
+
+ private:
+  void count(WeightId id, const WeightSpec& weight) {
+    Role role = roles_.of(id);
+    const bool own_head = id == spec_.head && id != spec_.embedding;
+    // What stands before the layers is on another stage for the sake of a tied head.
+    const bool for_head = places_.is_before_layers(id) && spec_.vllm.knows_stage && !stage_.first &&
+                          !spec_.vllm.table_everywhere;
+    if (for_head) role.part = Part::lm_head;
+    if ((for_head || own_head || id == spec_.head_bias) && !stage_.has_head) return;
+    if (id == spec_.head_bias && spec_.vllm.generic) return;  // it comes with the tensors
+    if (role.experts != nullptr) return count_experts(weight, *role.experts);
+    if (weight.is_stack()) return;  // counted with the first of the experts'
+    if (weight.is_buffer) return weights_.buffer(Amount{weight.elements()} * element_of(weight));
+    const bool convolution = role.form == Form::exact && weight.shape.size() > 2;
+    if (weight.use == model::WeightUse::vector && !convolution) {
+      return count_numbers(weight, role);
+    }
+    if (weight.split == TableSplit::vocabulary) {
+      if (own_head) return weights_.lm_head(weight.rows(), weight.columns(), false);
+      return weights_.vocabulary(role.part, weight.rows(), weight.columns());
+    }
+    if (role.form == Form::numbers) return count_numbers(weight, role);
+    if (weight.split == TableSplit::qkv) return count_qkv(weight, role);
+    count_linear(weight, role);
+  }
+
+  [[nodiscard]] int64_t element_of(const WeightSpec& weight) const {
+    return weight.dtype ? static_cast<int64_t>(dtype_size(*weight.dtype)) : weights_.element();
+  }
+
+  void count_numbers(const WeightSpec& weight, const Role& role) {
+    weights_.parameters(role.part,
+                        Amount{own_rows(weight, role)} * weight.columns() * element_of(weight));
+  }
+
+  struct Heads {
+    int64_t query, kv;
+  };
+  static Heads heads_of(const WeightSpec& weight, const Role& role) {
+    if (role.attention == nullptr) return {weight.heads, weight.kv_heads};
+    return {role.attention->heads, role.attention->kv_heads};
+  }
+
+  [[nodiscard]] const ModuleName& module_of(const WeightSpec& weight) const {
+    return model_.modules[static_cast<size_t>(&weight - spec_.weights.data())];
+  }
+
+  [[nodiscard]] int64_t share(int64_t rows, const WeightSpec& weight) const {
+    return weights_.share(rows, module_of(weight).leaf.c_str());
+  }
+
+  /// A rank's rows.
+  [[nodiscard]] int64_t own_rows(const WeightSpec& weight, const Role& role) const {
+    const Heads heads = heads_of(weight, role);
+    const auto of_kv_heads = [&](int64_t rows) {
+      return rows / heads.kv * weights_.kv_heads(heads.kv);
+    };
+    switch (weight.split) {
+      case TableSplit::replicated:
+      case TableSplit::row:
+      case TableSplit::experts:
+        return weight.rows();
+      case TableSplit::column:
+        return share(weight.rows(), weight);
+      case TableSplit::vocabulary:
+        return weights_.share(round_up(weight.rows(), kVocabularyPadding).value(),
+                              "the vocabulary, padded to a multiple of 64");
+      case TableSplit::kv:
+        return of_kv_heads(weight.rows());
+      case TableSplit::merged_column:
+      case TableSplit::qkv:
+        break;
+    }
+    int64_t rows = 0;
+    for (size_t i = 0; i < weight.parts.size(); ++i) {
+      const model::Part& part = weight.parts[i];
+      const bool kv = weight.split == TableSplit::qkv && i + 2 >= weight.parts.size();
+      const bool whole = part.every_rank || (role.last_whole && i + 1 == weight.parts.size());
+      rows += whole ? part.rows() : kv ? of_kv_heads(part.rows()) : share(part.rows(), weight);
+    }
+    return rows;
+  }
+
+  void count_qkv(const WeightSpec& weight, const Role& role) {
+    const AttentionSpec& attention = *role.attention;
+    const ModuleName& name = module_of(weight);
+    weights_.qkv(role.part, {.path = name.path,
+                             .hidden = weight.columns(),
+                             .heads = attention.heads * (attention.gates_in_qkv ? 2 : 1),
+                             .kv_heads = attention.kv_heads,
+                             .head_size = attention.head_dim,
+                             .value_size = attention.value_dim,
+                             .leaf = name.leaf.c_str(),
+                             .shards = name.shards});
+  }
+
+  void count_linear(const WeightSpec& weight, const Role& role) {
+    if (role.attention != nullptr) {
+      static_cast<void>(weights_.share(role.attention->heads, "the number of attention heads"));
+    }
+    Linear linear;
+    linear.name = module_of(weight);
+    if (role.module != nullptr) {
+      linear.name.path.replace(linear.name.path.rfind('.') + 1, std::string::npos, role.module);
+    }
+    linear.inputs = weight.columns();
+    linear.quantized = role.form == Form::layer;
+    linear.split = weight.split == TableSplit::row          ? Split::inputs
+                   : weight.split == TableSplit::replicated ? Split::none
+                                                            : Split::outputs;
+    const bool narrow = role.narrow && weight.split == TableSplit::merged_column;
+    if (narrow && wants_wide_matrices(weights_.quantization())) linear.split = Split::none;
+    for (const model::Part& part : weight.parts) {
+      // Of as many copies as there are ranks each has one.
+      linear.outputs.push_back(part.rows() * (part.every_rank ? weights_.ranks() : 1));
+    }
+    if (role.gate_and_up && spec_.vllm.gate_apart) return count_apart(linear, role.part);
+    // One matrix for the kernel, whatever the checkpoint fuses into it.
+    const auto whole = [](const model::Part& part) { return part.every_rank; };
+    const bool uneven = weights_.ranks() > 1 && std::ranges::any_of(weight.parts, whole);
+    const bool single =
+        weight.split == TableSplit::column || weight.use == model::WeightUse::vector;
+    if (uneven || single) {
+      linear.outputs = {std::accumulate(linear.outputs.begin(), linear.outputs.end(), int64_t{0})};
+    }
+    weights_.linear(role.part, linear);
+  }
+
+  /// Each fused matrix as a layer of its own.
+  void count_apart(const Linear& linear, Part part) {
+    for (size_t i = 0; i < linear.outputs.size(); ++i) {
+      Linear single = linear;
+      single.name = {linear.name.path, linear.name.shards[i], {}};
+      single.outputs = {linear.outputs[i]};
+      weights_.linear(part, single);
+    }
+  }
+
+  void count_experts(const WeightSpec& weight, const MlpSpec& mlp) {
+    RankWeights::Experts experts{.name = module_of(weight),
+                                 .experts = mlp.experts,
+                                 .hidden = mlp.expert_width(spec_.hidden_size),
+                                 .intermediate = mlp.intermediate,
+                                 .up_matrices = mlp.gated ? 2 : 1,
+                                 .bias = mlp.up.bias != model::kNoWeight};
+    if (spec_.vllm.expert_for_ranks && weights_.ranks() > mlp.experts) {
+      fail(ExitCode::usage,
+           "Tensor parallel size {} is greater than the number of experts {}. Use a smaller "
+           "--tensor-parallel-size.",
+           weights_.ranks(), mlp.experts);
+    }
+    if (experts.bias) pad_experts(build_, experts);
+    const int64_t least = spec_.vllm.least_expert_slice * weights_.ranks();
+    if (weights_.ranks() > 1) experts.intermediate = std::max(experts.intermediate, least);
+    weights_.experts(experts);
+  }
+
+  const DescribedModel& model_;
+  const ModelSpec& spec_;
+  const model::StageOfMany& stage_;
+  const model::StageWeights& places_;
+  const Roles& roles_;
+  Builder& build_;
+  RankWeights& weights_;
+};
+
+std::vector<ModuleName> modules_of(const ModelSpec& spec) {
+  std::vector<ModuleName> modules;
+  modules.reserve(spec.weights.size());
+  for (const WeightSpec& weight : spec.weights) {
+    modules.push_back(quantization::module_of_weight(weight));
+  }
+  return modules;
+}
+
+}  // namespace
+
+DescribedModel::DescribedModel(ModelSpec described)
+    : spec(std::move(described)), places(spec), roles(spec), modules(modules_of(spec)) {}
+
+void count_table(const DescribedModel& model, const model::StageOfMany& stage, Builder& build) {
+  Table(model, stage, build).count();
+}
+
+}  // namespace plimsoll::vllm

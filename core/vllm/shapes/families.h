@@ -1,0 +1,121 @@
+// Each architecture that core/model has no family for as one row: in what its layers differ from a
+// plain pre-norm decoder.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace plimsoll::vllm {
+
+enum class Norm : uint8_t { rms, layer, layer_plain };  // layer: with bias; layer_plain: gain alone
+enum class QkNorm : uint8_t {
+  none,
+  head,   // one gain per element of a head
+  whole,  // gains over all heads, on every rank
+};
+enum class Positions : uint8_t {
+  rotary,
+  learned,
+  none,
+};
+/// The layers' mixing of tokens.
+enum class Mixer : uint8_t {
+  attention,
+  latent,       // DeepSeek's multi-head latent attention
+  kimi_delta,   // Kimi-K3: per-channel gates, and latent attention
+  kimi_groups,  // Ling 3: Kimi's delta rule, and latent attention in the last layer of each group
+  lightning,    // MiniMax-Text: lightning attention in most layers
+  lightning_groups,  // Ling 2.5: likewise, and latent attention in the last layer of each group
+  compressed,        // DeepSeek-V4
+  factored,          // Step-3: queries in two steps, one head of keys and values for all
+  crossed,           // Whisper: attention to the tokens, then to what the encoder made of the sound
+  blocks,            // sizes of each layer by `block_configs` (Nemotron-NAS)
+};
+enum class Windows : uint8_t {
+  listed,   // by `layer_types`, else none
+  between,  // ModernBERT: all but the first and each n-th after it
+};
+enum class Experts : uint8_t {
+  none,
+  mixtral,
+  deepseek,
+  glm,
+  minimax3,  // with shared experts, and a width of its own for dense layers
+  bailing,
+  biased,  // a correction bias in float32 beside a router of the model's dtype (`router_bias`)
+  sarvam,  // likewise, and one shared expert if the config does not say
+  step,
+  paired,  // ERNIE-4.5-VL: experts for text and experts for images side by side
+};
+/// Which stages of a pipeline hold what stands outside the layers, by vLLM's class of the model.
+enum class Stages : uint8_t {
+  divided,   // the embedding on the first (and last, where tied), norm and head on the last
+  repeated,  // all of it on every stage
+};
+/// Where a bias is: never, always, or as a key of the config says.
+struct Bias {
+  const char* key = nullptr;
+  bool fallback = false;
+  const char* other = nullptr;    // where either of the two is on
+  const char* decides = nullptr;  // alone, in a config that has it
+};
+inline constexpr Bias kNever{};
+inline constexpr Bias kAlways{nullptr, true};
+inline constexpr Bias kAttentionBias{"attention_bias", false};
+inline constexpr Bias kEitherBias{"attention_bias", false, "bias"};
+inline constexpr Bias kLlamaBias{"attention_bias", false, "bias", "qkv_bias"};
+inline constexpr Bias kMlpBias{"mlp_bias", false};
+
+struct Family {
+  std::string_view architecture;
+  Norm norm = Norm::rms;
+  int64_t norms = 2;                // per layer, over the hidden size
+  const char* norms_key = nullptr;  // a flag that adds two more
+  QkNorm qk_norm = QkNorm::none;
+  const char* qk_norm_key = nullptr;  // a key that switches it on
+  Bias qkv_bias = {};
+  Bias out_bias = {};
+  Bias mlp_bias = {};
+  bool down_bias = false;   // of the MLP's last projection alone
+  bool gated = true;        // gate and up; false: up alone
+  bool plain_gate = false;  // gate and up have no bias, whatever down has
+  Positions positions = Positions::rotary;
+  bool tied = false;             // when the config does not say
+  bool whole_embedding = false;  // neither padded nor divided over ranks, the head tied to it
+  bool embedding_scale = false;  // a scalar buffer (Gemma)
+  Mixer mixer = Mixer::attention;
+  Windows windows = Windows::listed;
+  Experts experts = Experts::none;
+  Bias router_bias = {nullptr, true};  // Experts::biased, sarvam, minimax3
+  bool float_router = false;           // Experts::bailing, when the config does not say
+  const char* mlp_name = "mlp";
+  bool stored_scales = true;  // attention takes scales from quantized checkpoints
+  double rotary_share = 1.0;  // of a head, when the config does not say
+  bool block_index = false;   // layers that choose blocks of keys have an index (MiniMax-M3)
+  bool output_gate = false;   // a gate of the attention's output for each element (Muse)
+  bool positions_in_windows = false;     // layers without a window have no rotary positions
+  bool both_widths = false;              // the stated width is of gate and up together
+  bool small_rotary = false;             // rotary at a hidden size of 4096, else linear biases
+  bool float_rotary = false;             // latent attention's table in float32, scaled or not
+  bool rotary_each = false;              // a table for each layer, enlarged for videos
+  bool normed_classifier = false;        // a norm between a pooling model's head and its classes
+  const char* unmodelled_key = nullptr;  // where it is above 0 the model is not known
+  bool pooling = false;
+  bool fp4_experts =
+      false;  // in checkpoints whose other weights are fp8, unless they say otherwise
+  Stages stages = Stages::divided;
+};
+
+/// The rows of dense models, and of mixtures and hybrids.
+std::span<const Family> dense_families();
+std::span<const Family> mixed_families();
+
+/// The name under which an architecture stands, here or in core/model, if it goes by several.
+std::string_view resolved_architecture(std::string_view architecture);
+/// It has a row here, or a family there.
+bool is_language_model(std::string_view architecture);
+/// The row of an architecture that core/model has no family for, or nullptr.
+const Family* find_family(std::string_view architecture);
+
+}  // namespace plimsoll::vllm

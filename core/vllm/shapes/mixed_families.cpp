@@ -1,0 +1,98 @@
+// Mixtures of experts, latent attention, and hybrids with a recurrent state.
+#include <array>
+
+#include "vllm/shapes/families.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+constexpr auto kMixedFamilies = std::to_array<Family>({
+    {.architecture = "MiniMaxM3SparseForCausalLM",
+     .qk_norm = QkNorm::head,
+     .experts = Experts::minimax3,
+     .router_bias = {"use_routing_bias", true},
+     .mlp_name = "block_sparse_moe",
+     .rotary_share = 0.5,
+     .block_index = true},
+    {.architecture = "AriaTextModel",
+     .qkv_bias = kAttentionBias,
+     .out_bias = kAttentionBias,
+     .experts = Experts::deepseek},
+    {.architecture = "DeepseekForCausalLM",
+     .qkv_bias = kAttentionBias,
+     .experts = Experts::deepseek},
+    {.architecture = "AXK1ForCausalLM",
+     .norms = 3,
+     .mixer = Mixer::latent,
+     .experts = Experts::biased},
+    {.architecture = "SarvamMLAForCausalLM",
+     .mixer = Mixer::latent,
+     .experts = Experts::sarvam,
+     .router_bias = {"moe_router_enable_expert_bias", true}},
+    {.architecture = "PanguUltraMoEForCausalLM",
+     .norms_key = "sandwich_norm",
+     .mlp_bias = kMlpBias,
+     .mixer = Mixer::latent,
+     .experts = Experts::biased,
+     .router_bias = {"router_enable_expert_bias", false},
+     .float_rotary = true},
+    {.architecture = "DeepseekV4ForCausalLM",
+     .mixer = Mixer::compressed,
+     .experts = Experts::deepseek,
+     .fp4_experts = true},
+    {.architecture = "BailingMoeV3ForCausalLM",
+     .mlp_bias = {"use_bias", false},
+     .mixer = Mixer::kimi_groups,
+     .experts = Experts::glm},
+    {.architecture = "KimiK3ForCausalLM", .mixer = Mixer::kimi_delta, .experts = Experts::deepseek},
+    {.architecture = "MiniMaxM1ForCausalLM",
+     .mixer = Mixer::lightning,
+     .experts = Experts::mixtral},
+    {.architecture = "BailingMoeForCausalLM",
+     .qk_norm = QkNorm::head,
+     .qk_norm_key = "use_qk_norm",
+     .qkv_bias = {"use_qkv_bias", false},
+     .out_bias = {"use_bias", false},
+     .mlp_bias = {"use_bias", false},
+     .experts = Experts::bailing,
+     .stored_scales = false},
+    {.architecture = "BailingMoeV2_5ForCausalLM",
+     .mlp_bias = {"use_bias", false},
+     .mixer = Mixer::lightning_groups,
+     .experts = Experts::bailing,
+     .float_router = true},
+    {.architecture = "Ernie4_5_VLMoeForConditionalGeneration",
+     .qkv_bias = {"use_bias", false},
+     .mlp_bias = {"use_bias", false},
+     .tied = true,
+     .experts = Experts::paired,
+     .rotary_each = true},
+    {.architecture = "Param2MoEForCausalLM",
+     .qk_norm = QkNorm::head,
+     .qk_norm_key = "use_qk_norm",
+     .qkv_bias = {"use_qkv_bias", false},
+     .out_bias = {"use_bias", false},
+     .experts = Experts::glm},
+    {.architecture = "Step3TextForCausalLM",
+     .mixer = Mixer::factored,
+     .experts = Experts::biased,
+     .router_bias = kNever,
+     .mlp_name = "moe"},
+    {.architecture = "Step3p5ForCausalLM",
+     .qk_norm = QkNorm::head,
+     .windows = Windows::listed,
+     .experts = Experts::step},
+    {.architecture = "DeciLMForCausalLM",
+     .qkv_bias = kAttentionBias,
+     .out_bias = kAttentionBias,
+     .mlp_bias = kMlpBias,
+     .mixer = Mixer::blocks},
+});
+
+}  // namespace
+
+std::span<const Family> mixed_families() {
+  return kMixedFamilies;
+}
+
+}  // namespace plimsoll::vllm

@@ -1,0 +1,217 @@
+// What one rank of a model holds: parameters, buffers, and each layer's kind of cache. Built from a
+// config.json alone, for every kind of model that people ask about.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/config_view.h"
+#include "vllm/shapes/rank_weights.h"
+
+namespace plimsoll::vllm {
+
+/// How a layer caches what it has seen.
+enum class KvKind : uint8_t {
+  full,            // keys and values of every token
+  sliding,         // of the last `window` tokens
+  chunked,         // of the current chunk of `window` tokens
+  latent,          // one compressed vector for each token (MLA)
+  sliding_latent,  // of the last `window` tokens
+  state,           // a recurrent state of fixed size (Mamba, linear attention)
+  crossed,         // keys and values of what an encoder read
+};
+
+/// One layer's cache on one rank.
+struct KvLayer {
+  KvKind kind = KvKind::full;
+  Amount token_bytes;       // of one token, before padding; a state's size for KvKind::state
+  int64_t window = 0;       // tokens; sliding and chunked only
+  int64_t fixed_block = 0;  // tokens per block where the kernel dictates it; 0: the engine's size
+  int64_t compression = 1;  // tokens covered by one stored entry (DeepSeek-V4)
+  int64_t alignment = 0;    // pages are padded to a multiple of this; 0: not padded
+  std::string kernel;       // layers with different kernels differ even where sizes agree
+  auto operator<=>(const KvLayer&) const = default;
+};
+
+/// Which attention kernels the model's layers use; it decides the sizes of block that are allowed.
+enum class AttentionKernel : uint8_t { flash, large_head_flash, mla, sparse_mla, deepseek_v4 };
+
+/// Sizes that the activation model needs, of one rank.
+struct ActivationShape {
+  int64_t hidden = 0;
+  int64_t vocabulary = 0;
+  int64_t intermediate = 0;         // widest dense feed-forward, divided over ranks
+  int64_t expert_intermediate = 0;  // 0: no experts
+  int64_t experts_per_token = 0;
+  bool triton_experts = true;     // experts run in the kernel with a workspace in device memory
+  bool int8_activations = false;  // inputs of linear layers are copied to 8 bits at run time
+};
+
+/// A transformer that reads images or sound, as far as its activations need it.
+struct TowerShape {
+  int64_t hidden = 0;
+  int64_t intermediate = 0;
+  bool gated = false;
+};
+
+/// The largest image and video that a model's processor makes, and the tower that reads them. Sizes
+/// are those of the published processors; --mm-processor-kwargs and a preprocessor_config.json
+/// beside the config replace them.
+struct VisionShape {
+  /// How images become tokens.
+  enum class Kind : uint8_t {
+    none,
+    patches,         // as many as the pixels allow, merged by squares (Qwen-VL)
+    pixel_volume,    // likewise, counting the pixels of all frames (GLM-4V)
+    patch_limit,     // a square whose patches stay under a limit, padded to whole tokens (MoonViT)
+    longest_edge,    // a square of the longest side (Pixtral)
+    fixed_tokens,    // one size
+    tiles,           // crops of one size, and a thumbnail of the whole where there are several
+    split,           // tiles of the image brought to the longest edge, and the whole (Idefics3)
+    any_resolution,  // the tiles of the best of the listed sizes, less padding, and the whole
+    other,
+  } kind = Kind::none;
+  /// How videos do.
+  enum class Video : uint8_t {
+    none,
+    patches,  // frames of the largest image, as many as the context holds, up to most_frames
+    budget,   // two frames that fill the video's own pixels (Qwen3-VL)
+    volume,   // the frames that come closest to what the context holds (GLM-4V)
+    tiles,    // a tile a frame, as many as the context holds beside an image (InternVL)
+    pooled,   // tokens_per_frame each, as many as the context holds, up to most_frames
+    fixed,    // most_frames of tokens_per_frame (Gemma 4)
+  } video = Video::none;
+  TowerShape tower;
+  int64_t patch = 14;
+  int64_t merge = 1;  // patches per token, on one side
+  int64_t temporal_patch = 1;
+  int64_t image_size = 0;
+  int64_t tokens_per_image = 0;  // of fixed_tokens; of one tile for tiles and split
+  int64_t rows_per_tile = 0;     // that the tower sees; 0: its patches
+  int64_t max_tiles = 1;
+  bool thumbnail = true;
+  const char* tiles_key = nullptr;  // the processor's switch for tiles; nullptr: always on
+  bool tiles_on = true;             // unless that switch says otherwise
+  bool nine_tiles = false;          // any_resolution: scaled down to nine tiles' worth
+  std::vector<std::pair<int64_t, int64_t>> pinpoints;  // any_resolution: height and width
+  int64_t longest_edge = 0;
+  int64_t dummy_side = 0;   // patch_limit: of the square that is profiled
+  int64_t patch_limit = 0;  // patch_limit: patches of an image
+  int64_t default_max_pixels = 0;
+  int64_t default_min_pixels = 0;
+  int64_t video_max_pixels = 0;
+  int64_t video_min_pixels = 0;
+  int64_t tokens_per_frame = 0;
+  int64_t frame_rows = 0;             // fixed: rows of the tower, a frame
+  int64_t profiled_tokens = 0;        // of the small image that is profiled; 0: of the largest
+  int64_t profiled_frame_tokens = 0;  // likewise of a frame
+  int64_t profiled_frame_pixels = 0;  // frames are profiled at most so large; 0: as counted
+  int64_t frame_marks = 0;            // volume: tokens of time beside each frame
+  int64_t video_tokens = 0;           // beside the frames' own
+  int64_t most_frames = 0;            // 0: no bound
+  int64_t most_images = 0;            // of a request; 0: any number
+  int64_t most_videos = 0;            // likewise
+  bool images = true;                 // false: the model takes videos alone
+  bool bytes_on_device = false;       // pixels are normalized on the device (0.28 and later)
+  int64_t deep_levels = 0;            // outputs of deeper layers beside the last one's (Qwen3-VL)
+  const char* image_modality = "image";
+};
+
+/// What one clip of sound of the largest length needs.
+struct SoundShape {
+  TowerShape tower;
+  int64_t tokens = 0;    // 0: no tower for sound, or none that is modelled
+  int64_t rows = 0;      // that the tower sees
+  int64_t elements = 0;  // of its input
+  int64_t most = 0;      // clips of a request; 0: any number
+};
+
+/// How the kernel of 4-bit experts stores them: padded, and perhaps once more in an order of its
+/// own.
+struct ExpertKernel {
+  int64_t hidden_multiple = 1;
+  int64_t intermediate_multiple = 1;  // of each rank's slice
+  bool reordered = false;             // scales are kept beside a reordered copy, biases in float32
+  bool padded_values = false;         // reordered weights are padded in both directions
+};
+
+/// What to build.
+struct ShapeOptions {
+  int64_t tensor_parallel = 1;
+  int64_t pipeline_parallel = 1;
+  int64_t pipeline_rank = 0;
+  std::vector<int64_t> pipeline_partition;  // layers of each stage; empty: vLLM's choice
+  bool expert_parallel = false;
+  int64_t element = 2;              // bytes of the model's dtype
+  int64_t kv_element = 2;           // bytes of a cached element
+  std::vector<std::string> absent;  // modalities without requests: their towers are not built
+  std::string state_dtype;          // --mamba-ssm-cache-dtype
+  int64_t lora_slots = 0;           // adapters held at once; 0: none
+  int64_t lora_rank = 0;
+  ExpertKernel mxfp4;
+};
+
+struct ModelShape {
+  std::string architecture;
+  bool estimated = false;  // the architecture is unknown and was read as its nearest kin
+  std::string note;
+  int64_t layers = 0;
+  int64_t first_layer = 0;   // of the pipeline stage
+  int64_t stage_layers = 0;  // that it has
+  int64_t hidden = 0;
+  int64_t heads = 0;  // of the whole model
+  int64_t kv_heads = 0;
+  int64_t head_size = 0;
+  int64_t vocabulary = 0;
+  bool mixture = false;
+  bool recurrent = false;  // some layers keep a state
+  bool attention_free = false;
+  bool multimodal = false;
+  bool pooling = false;  // no cache and no generation (encoders)
+  bool encoder_decoder = false;
+  bool prefix_images = false;  // image tokens attend to each other
+  AttentionKernel kernel = AttentionKernel::flash;
+  Amount
+      attention_token_bytes;  // one token of one full-attention layer; hybrids align blocks to it
+  std::vector<KvLayer> kv_layers;
+  Amount after_loading_bytes = 0;  // copies that are made once the weights are there
+  ActivationShape activation;
+  VisionShape vision;
+  SoundShape sound;
+};
+
+/// The part of a config that describes the language model.
+ConfigView text_config(const ConfigView& config);
+
+/// Encoders, and classes of each step, which take no prompt in parts.
+bool reads_whole_prompts(const ConfigView& config);
+
+/// The language model's architecture has a row; others are read as their nearest kin.
+bool is_known_architecture(const ConfigView& config);
+
+/// The architecture's name as vLLM resolves it.
+std::string architecture_name(const ConfigView& config);
+
+/// Counts parameters and buffers into `weights` and returns the rest. Throws Error
+/// (checkpoint_unusable) for a config that cannot be a model of this architecture, Error(usage) for
+/// a tensor-parallel size that vLLM refuses.
+ModelShape build_shape(const ConfigView& config, const ShapeOptions& options, RankWeights& weights);
+
+/// A head of EAGLE that is counted: its layers are those of a family that is described.
+bool is_draft_head(const ConfigView& config);
+
+/// The model that a head drafts for.
+struct DraftTarget {
+  int64_t vocabulary = 0;
+  int64_t max_model_len = 0;  // the head's rotary table reaches as far
+};
+
+/// Likewise a head of EAGLE (`third`: EAGLE-3) over Llama's layers; its embedding, and EAGLE's
+/// output, are the target's, as published heads have them.
+ModelShape build_draft_head(const ConfigView& config, bool third, const DraftTarget& target,
+                            const ShapeOptions& options, RankWeights& weights);
+
+}  // namespace plimsoll::vllm

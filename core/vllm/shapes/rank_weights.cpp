@@ -1,0 +1,137 @@
+#include "vllm/shapes/rank_weights.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "vllm/shapes/weight_scheme.h"
+
+namespace plimsoll::vllm {
+namespace {
+
+constexpr int64_t kScalesPerAttention = 4;  // query, key, value, probabilities
+
+}  // namespace
+
+RankWeights::RankWeights(int64_t tensor_parallel, int64_t element, const Quantization& quantization)
+    : ranks_(tensor_parallel), element_(element), quantization_(&quantization) {}
+
+int64_t RankWeights::share(int64_t size, const char* what) const {
+  if (size % ranks_ != 0) {
+    fail(ExitCode::usage,
+         "--tensor-parallel-size {}: {} ({}) cannot be divided by it; vLLM refuses this size",
+         ranks_, what, size);
+  }
+  return size / ranks_;
+}
+
+int64_t RankWeights::kv_heads(int64_t total) const {
+  if (total >= ranks_) return share(total, "the number of key-value heads");
+  if (ranks_ % total != 0) {
+    fail(ExitCode::usage,
+         "--tensor-parallel-size {}: it is not a multiple of the number of key-value heads ({}); "
+         "vLLM refuses this size",
+         ranks_, total);
+  }
+  return 1;
+}
+
+void RankWeights::parameters(Part part, Amount bytes) {
+  parts_[static_cast<size_t>(part)] += bytes;
+}
+
+Amount RankWeights::parameter_bytes() const {
+  Amount sum = 0;
+  for (const Amount part : parts_) sum += part;
+  return sum;
+}
+
+void RankWeights::linear(Part part, const Linear& linear) {
+  MatrixShape shape{linear.inputs, linear.inputs, linear.outputs, 0};
+  Amount rank_outputs = 0;
+  for (int64_t& width : shape.widths) {
+    shape.full_outputs += width;
+    if (linear.split == Split::outputs) width = share(width, linear.name.leaf.c_str());
+    rank_outputs += width;
+  }
+  if (linear.split == Split::inputs) shape.inputs = share(linear.inputs, linear.name.leaf.c_str());
+  const WeightScheme scheme =
+      linear.quantized ? quantization_->linear(linear.name) : WeightScheme{};
+  const Amount bytes = matrix_bytes(scheme, shape, element_);
+  largest_matrix_ = std::max(largest_matrix_, bytes);
+  parameters(part, bytes);
+  if (linear.bias) parameters(part, rank_outputs * element_);
+  if (part != Part::vision) adapt(shape.inputs, shape.widths);
+}
+
+void RankWeights::adapt(Amount inputs, const std::vector<int64_t>& widths) {
+  for (const int64_t width : widths) lora_elements_ += (inputs + width) * lora_rank_;
+}
+
+void RankWeights::qkv(Part part, const Qkv& qkv) {
+  const int64_t value_size = qkv.value_size > 0 ? qkv.value_size : qkv.head_size;
+  const int64_t heads = share(qkv.heads, "the number of attention heads");
+  const int64_t kv = kv_heads(qkv.kv_heads);
+  const MatrixShape shape{qkv.hidden,
+                          qkv.hidden,
+                          {heads * qkv.head_size, kv * qkv.head_size, kv * value_size},
+                          (heads * qkv.head_size + kv * (qkv.head_size + value_size)) * ranks_};
+  const ModuleName name{qkv.path, qkv.leaf, qkv.shards};
+  const WeightScheme scheme = qkv.quantized ? quantization_->linear(name) : WeightScheme{};
+  parameters(part, matrix_bytes(scheme, shape, element_));
+  if (qkv.bias) {
+    for (const int64_t width : shape.widths) parameters(part, Amount{width} * element_);
+  }
+  if (part != Part::vision) adapt(shape.inputs, shape.widths);
+}
+
+void RankWeights::vocabulary(Part part, int64_t rows, int64_t columns) {
+  const Amount padded = round_up(rows, kVocabularyPadding);
+  const int64_t own = share(padded.value(), "the vocabulary, padded to a multiple of 64");
+  parameters(part, Amount{own} * columns * element_);
+}
+
+void RankWeights::lm_head(int64_t rows, int64_t columns, bool bias) {
+  const int64_t padded = round_up(rows, kVocabularyPadding).value();
+  const int64_t own = share(padded, "the vocabulary, padded to a multiple of 64");
+  const WeightScheme scheme = quantization_->lm_head({"", "lm_head", {}});
+  const MatrixShape shape{columns, columns, {own}, padded};
+  parameters(Part::lm_head, matrix_bytes(scheme, shape, element_));
+  if (bias) parameters(Part::lm_head, Amount{own} * element_);
+}
+
+void RankWeights::experts(const Experts& experts) {
+  ExpertShape shape;
+  shape.hidden = experts.hidden;
+  shape.up_matrices = experts.up_matrices;
+  shape.bias = experts.bias;
+  if (expert_parallel_) {
+    shape.experts = ceil_div(experts.experts, ranks_);
+    shape.intermediate = experts.intermediate;
+  } else {
+    shape.experts = experts.experts;
+    shape.intermediate = share(experts.intermediate, "the experts' intermediate size");
+    shape.split = ranks_ > 1;
+  }
+  const WeightScheme scheme = quantization_->experts(experts.name);
+  parameters(Part::experts, expert_bytes(scheme, shape, element_));
+  const Amount each = Amount{experts.hidden} + shape.intermediate;
+  lora_elements_ += shape.experts * (experts.up_matrices + 1) * each * lora_rank_;
+}
+
+void RankWeights::rotary(const RotaryTable& table) {
+  if (tables_.insert(table).second) {
+    buffer(Amount{table.positions} * table.dimensions * table.element);
+  }
+}
+
+void RankWeights::attention_buffers() {
+  buffer(kScalesPerAttention * kFloat32);
+}
+
+void RankWeights::attention_scales(bool latent) {
+  attention_buffers();
+  const Amount stored = quantization_->attention_scale_bytes(latent, element_);
+  parameters(Part::attention, stored);
+}
+
+}  // namespace plimsoll::vllm

@@ -1,0 +1,137 @@
+// The parameters and buffers that one tensor-parallel rank holds, counted module by module in the
+// way vLLM's layers lay them out.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/amount.h"
+#include "model/vocabulary.h"
+#include "quantization/config.h"
+
+namespace plimsoll::vllm {
+
+using model::kVocabularyPadding;
+using quantization::ModuleName;
+using quantization::Quantization;
+using quantization::WeightFormat;
+
+/// Parts of the weights that a breakdown shows.
+enum class Part : uint8_t { embedding, attention, mlp, experts, norm, vision, lm_head };
+inline constexpr std::array<const char*, 7> kPartNames = {
+    "embedding", "attention", "mlp", "experts", "norms", "vision", "lm_head"};
+
+/// How a matrix is divided over ranks.
+enum class Split : uint8_t {
+  outputs,  // column parallel
+  inputs,   // row parallel
+  none,     // every rank holds all of it
+};
+
+/// A linear layer, or several fused into one. Sizes are those of the whole model.
+struct Linear {
+  ModuleName name;
+  int64_t inputs = 0;
+  std::vector<int64_t> outputs;  // per fused matrix
+  Split split = Split::outputs;
+  bool bias = false;
+  bool quantized = true;  // false: kept plain whatever the checkpoint's method (routers, norms)
+};
+
+/// A rotary embedding's table of cosines and sines, shared by the layers that use the same one.
+struct RotaryTable {
+  int64_t positions = 0;
+  int64_t dimensions = 0;
+  int64_t element = 2;
+  std::string key;  // what distinguishes it (base, scaling, style)
+  auto operator<=>(const RotaryTable&) const = default;
+};
+
+class RankWeights {
+ public:
+  /// `element` is the size of the model's dtype. Borrows the quantization.
+  RankWeights(int64_t tensor_parallel, int64_t element, const Quantization& quantization);
+
+  [[nodiscard]] int64_t ranks() const { return ranks_; }
+  [[nodiscard]] int64_t element() const { return element_; }
+  [[nodiscard]] const Quantization& quantization() const { return *quantization_; }
+  /// size / ranks; throws Error(usage) naming `what` when it does not divide.
+  [[nodiscard]] int64_t share(int64_t size, const char* what) const;
+  /// Heads of this rank: at least one, replicated when there are fewer than ranks.
+  [[nodiscard]] int64_t kv_heads(int64_t total) const;
+
+  void linear(Part part, const Linear& linear);
+  /// Queries, keys and values fused; key-value heads are replicated when there are fewer than
+  /// ranks.
+  struct Qkv {
+    std::string path;
+    int64_t hidden = 0;
+    int64_t heads = 0;
+    int64_t kv_heads = 0;
+    int64_t head_size = 0;
+    int64_t value_size = 0;  // 0: as head_size
+    bool bias = false;
+    const char* leaf = "qkv_proj";
+    std::vector<std::string> shards = {"q_proj", "k_proj", "v_proj"};
+    bool quantized = true;
+  };
+  void qkv(Part part, const Qkv& qkv);
+  /// Rows padded to a multiple of 64, then divided over ranks.
+  void vocabulary(Part part, int64_t rows, int64_t columns);
+  void lm_head(int64_t rows, int64_t columns, bool bias);
+  struct Experts {
+    ModuleName name;
+    int64_t experts = 0;
+    int64_t hidden = 0;
+    int64_t intermediate = 0;
+    int64_t up_matrices = 2;
+    bool bias = false;
+  };
+  void experts(const Experts& experts);
+  /// Elements of the model's dtype that every rank holds (norms, gains).
+  void plain(Part part, Amount elements) { parameters(part, elements * element_); }
+  void parameters(Part part, Amount bytes);
+  void buffer(Amount bytes) { buffer_bytes_ += bytes; }
+  void rotary(const RotaryTable& table);
+  /// The scales that each attention layer carries (buffers, and parameters in quantized models).
+  void attention_scales(bool latent = false);
+  /// The buffers of it alone.
+  void attention_buffers();
+
+  /// From now on, linear layers and experts reserve room for this many adapters of this rank:
+  /// factors of inputs x rank and rank x outputs for each fused matrix (vllm/lora/layers).
+  void set_lora(int64_t slots, int64_t rank) {
+    lora_slots_ = slots;
+    lora_rank_ = rank;
+  }
+  [[nodiscard]] Amount lora_bytes() const { return lora_elements_ * lora_slots_ * element_; }
+
+  /// While set, experts are divided over ranks whole instead of by their intermediate size.
+  void set_expert_parallel(bool on) { expert_parallel_ = on; }
+
+  [[nodiscard]] Amount parameter_bytes() const;
+  [[nodiscard]] Amount part_bytes(Part part) const { return parts_[static_cast<size_t>(part)]; }
+  [[nodiscard]] Amount buffer_bytes() const { return buffer_bytes_; }
+  /// Bytes as the checkpoint would hold them: all ranks' share, unpadded, each tensor once.
+  [[nodiscard]] Amount largest_matrix_bytes() const { return largest_matrix_; }
+
+ private:
+  void adapt(Amount inputs, const std::vector<int64_t>& widths);
+
+  int64_t ranks_;
+  int64_t element_;
+  const Quantization* quantization_;
+  bool expert_parallel_ = false;
+  std::array<Amount, kPartNames.size()> parts_{};
+  Amount buffer_bytes_ = 0;
+  int64_t lora_slots_ = 0;
+  int64_t lora_rank_ = 0;
+  Amount lora_elements_ = 0;  // of one adapter
+  Amount largest_matrix_ = 0;
+  std::set<RotaryTable> tables_;
+};
+
+}  // namespace plimsoll::vllm

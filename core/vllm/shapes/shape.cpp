@@ -1,0 +1,139 @@
+// From a config to the row of the family table, and from there to a model's shape.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "model/config.h"
+#include "model/pipeline.h"
+#include "vllm/shapes/builder.h"
+#include "vllm/shapes/described/described_model.h"
+#include "vllm/shapes/wrappers.h"
+
+namespace plimsoll::vllm {
+
+namespace {
+
+/// As which an unknown decoder is read.
+constexpr const char* kNearestKin = "LlamaForCausalLM";
+
+bool is_like_llama(const ConfigView& text) {
+  return text.has("num_hidden_layers") && text.has("hidden_size") &&
+         text.has("num_attention_heads") && text.has("vocab_size") && text.has("intermediate_size");
+}
+
+/// Advice plans a model dozens of times, pipelines stage by stage: the last description is kept.
+const DescribedModel& described(std::string_view family, nlohmann::json config) {
+  struct Kept {
+    std::string family;
+    nlohmann::json config;
+    std::unique_ptr<const DescribedModel> model;
+  };
+  thread_local Kept kept;
+  if (kept.model == nullptr || kept.family != family || kept.config != config) {
+    kept.model =
+        std::make_unique<const DescribedModel>(*model::describe_language_model(family, config));
+    kept.family = family;
+    kept.config = std::move(config);
+  }
+  return *kept.model;
+}
+
+/// The sizes of the whole model.
+void fill_sizes(Builder& build) {
+  ModelShape& shape = build.shape;
+  shape.layers = build.dims.layers;
+  shape.hidden = shape.activation.hidden = build.dims.hidden;
+  shape.vocabulary = shape.activation.vocabulary = build.dims.vocabulary;
+}
+
+/// A model of a family of core/model.
+void build_described(Builder& build, std::string_view family) {
+  const DescribedModel& model =
+      described(family, wrapped_text(build.whole, build.shape.architecture));
+  const model::ModelSpec& spec = model.spec;
+  const ShapeOptions& options = build.options;
+  build.dims = dims_of(spec);
+  build.shape.attention_free = spec.vllm.attention_free;
+  fill_sizes(build);
+  model::StageOfMany stage{
+      .layers = model::layers_of_stage(build.dims.layers, options.pipeline_rank,
+                                       options.pipeline_parallel, options.pipeline_partition),
+      .first = options.pipeline_rank == 0,
+      .last = options.pipeline_rank + 1 == options.pipeline_parallel};
+  build.shape.first_layer = stage.layers.first;
+  build.shape.stage_layers = stage.layers.end - stage.layers.first;
+  build.counted_positions |= spec.vllm.counted_positions;
+  add_layers(model, stage, build);
+  const bool head = stage.last || !spec.vllm.knows_stage || spec.vllm.head_everywhere;
+  if (head) stage.has_head = !add_pooling_head(build);
+  count_table(model, stage, build);
+}
+
+/// A model of a row of this room.
+void build_by_row(Builder& build) {
+  const Family& family = build.family;
+  const ConfigView& text = build.config;
+  if (const char* key = family.unmodelled_key; key != nullptr && text.integer({key}, 0) > 0) {
+    fail(ExitCode::checkpoint_unusable, "{}: {} with \"{}\" is not modelled", build.whole.path(),
+         family.architecture, key);
+  }
+  build.dims = read_dims(text, family);
+  build.layer_types = text.texts({"layer_types"});
+  const Wrapper* wrapper = find_wrapper(build.shape.architecture);
+  if (wrapper != nullptr && wrapper->both_widths) build.dims.intermediate /= 2;
+  build.dims.tied = tied_by_wrapper(build.whole, build.shape.architecture, build.dims.tied)
+                        .value_or(build.dims.tied);
+  build.shape.pooling = family.pooling;
+  fill_sizes(build);
+  build_decoder(build);
+}
+
+}  // namespace
+
+ModelShape build_shape(const ConfigView& config, const ShapeOptions& options,
+                       RankWeights& weights) {
+  static constexpr Family kNoRow{};
+  ModelShape shape;
+  shape.architecture = architecture_name(config);
+  const ConfigView text = text_config(config);
+  std::string language = language_architecture(config, shape.architecture);
+  if (!is_language_model(language)) {
+    if (!is_like_llama(text)) {
+      fail(ExitCode::checkpoint_unusable,
+           "{}: the architecture \"{}\" is not known, and the config does not describe a decoder "
+           "(hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, vocab_size)",
+           config.path(), shape.architecture.empty() ? "(none named)" : shape.architecture);
+    }
+    language = kNearestKin;
+    shape.estimated = true;
+    shape.note = "unknown architecture, read as a Llama-like decoder";
+  }
+  const Family* row = find_family(language);
+  weights.set_expert_parallel(options.expert_parallel);
+  weights.set_lora(options.lora_slots, options.lora_rank);
+  shape.activation.int8_activations = weights.quantization().int8_activations();
+  Builder build{config, text, options, row == nullptr ? kNoRow : *row, weights, shape};
+  const Wrapper* wrapper = find_wrapper(shape.architecture);
+  build.counted_positions = wrapper != nullptr && wrapper->counted_positions;
+  if (row == nullptr) {
+    build_described(build, resolved_architecture(language));
+  } else {
+    build_by_row(build);
+  }
+  shape.multimodal = add_towers(config, shape.architecture, build);  // on every stage
+  if (has_unknown_tower(config, shape.architecture)) {
+    shape.estimated = true;
+    if (!shape.note.empty()) shape.note += "; ";
+    shape.note += "the encoder of " + shape.architecture +
+                  " is not known: its weights and memory are not in the plan";
+  }
+  return shape;
+}
+
+}  // namespace plimsoll::vllm

@@ -1,0 +1,45 @@
+// The language model within a config: its architecture, and what a multimodal wrapper knows of it.
+// Internal to this folder.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "vllm/shapes/builder.h"
+
+namespace plimsoll::vllm {
+
+/// Whether the output is the embedding's table where the outer config is silent.
+enum class Tied : uint8_t {
+  as_text,  // as the language model's config has it
+  usually,  // its class of configs ties the two
+  never,    // it has a head of its own, whatever the config says
+};
+
+/// A multimodal architecture.
+struct Wrapper {
+  const char* architecture;
+  const char* language = nullptr;  // its language model's; nullptr: as the config within says
+  bool both_widths = false;        // as Family's
+  bool counted_positions = false;  // in time, height and width never exceed the count of tokens
+  Tied tied = Tied::as_text;
+  bool whole_videos = false;  // reads an item at once: steps hold the largest by default
+  std::string (*language_of)(const ConfigView& config) = nullptr;  // by the config's own version
+};
+/// nullptr: none.
+const Wrapper* find_wrapper(const std::string& architecture);
+
+/// The language model's own architecture inside `outer`.
+std::string language_architecture(const ConfigView& config, const std::string& outer);
+
+/// A wrapper with an encoder that no row describes.
+bool has_unknown_tower(const ConfigView& config, const std::string& architecture);
+
+/// Whether the output is the embedding's table, where a multimodal model's outer config decides it,
+/// not the one of its language model.
+std::optional<bool> tied_by_wrapper(const ConfigView& config, const std::string& name, bool usual);
+
+/// The language model's config with what its wrapper knows better.
+nlohmann::json wrapped_text(const ConfigView& config, const std::string& name);
+
+}  // namespace plimsoll::vllm
