@@ -37,7 +37,7 @@ bool hides(const std::vector<backend::DeviceInfo>& cards) {
 }
 
 // What the plan counts on NCCL has to keep to.
-void settle_nccl(const plan::EngineArgs& args, DeviceChoice& choice) {
+void settle_nccl(const vllm::EngineArgs& args, DeviceChoice& choice) {
   memory::NcclShape& shape = choice.nccl_shape;
   shape = memory::nccl_shape(args.tensor_parallel, args.pipeline_parallel, choice.place.processes);
   if (args.tensor_parallel > 1 && hides(choice.cards)) shape.team = args.tensor_parallel;

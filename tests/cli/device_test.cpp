@@ -144,7 +144,7 @@ TEST_CASE("a launch over its ceiling is given up") {
 }
 
 TEST_CASE("ranks talk over NCCL where cards cannot read each other's memory") {
-  plan::EngineArgs args;
+  vllm::EngineArgs args;
   args.tensor_parallel = 2;
   const auto shape_of = [&](std::vector<int> peers) {
     const backend::DeviceInfo first{
@@ -183,7 +183,7 @@ TEST_CASE("each rank has a card, and all are of one kind") {
   // Of two processes on a machine that see the same each has its own; what a launcher gives to each
   // alone it has whole.
   const auto first_of = [&](const CardPlace& place, int64_t tensor) {
-    plan::EngineArgs args;
+    vllm::EngineArgs args;
     args.tensor_parallel = tensor;
     DeviceChoice choice;
     choice.place = place;
