@@ -4,7 +4,7 @@
 #include "backend/cuda/slices.h"
 #include "kernels/products/slices.h"
 #include "kernels/products/small_linear.h"
-#include "kernels/ranks/device_team.h"
+#include "kernels/ranks/device_ranks.h"
 #include "kernels/rows/rows.h"
 #include "kernels/runtime/cuda_backend.h"
 #include "kernels/runtime/operands.h"
