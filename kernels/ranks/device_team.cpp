@@ -108,8 +108,8 @@ std::string hidden_memory(const std::vector<CudaBackend*>& ranks) {
       const int index = own->device().index, theirs = other->device().index;
       if (index == theirs || can_read(index, theirs)) continue;
       return fmt::format(
-          "GPU {} cannot read the memory of GPU {} (no NVLink, and PCIe between them is not peer to "
-          "peer)",
+          "GPU {} cannot read the memory of GPU {} (no NVLink, and PCIe between them is not "
+          "peer to peer)",
           index, theirs);
     }
   }
