@@ -314,7 +314,8 @@ std::string disturbed(int count, const std::string& ranks, const std::string& na
 }
 
 /// What a run leaves when it should leave nothing.
-const std::string kLeft = "pgrep -f \"^$PROGRAM run $MODEL -q -i in\"; ls /dev/shm | grep vader; ";
+const std::string kLeft =
+    "pgrep -f \"^$PROGRAM run $MODEL -q -i in\"; find /dev/shm -name 'vader*' -newer in; ";
 
 }  // namespace
 

@@ -153,12 +153,8 @@ TEST_CASE("a trial at launch says from where on prefills take Hopper's kernels",
   const DeviceBytes scratch(size_t{1} << 20);
   launch.attention().tune({static_cast<std::byte*>(scratch.data()), scratch.size()}, kStream);
   (void)launch.run(q);
-#ifdef PLIMSOLL_EMULATION
-  // There the stand-in is a loop, and FlashInfer's kernels are instructions on fibers.
-  CHECK(launch.notes("prefill of 512 tokens"));
-#else
+  // Tried where the cache has room, at 512 tokens: from there on, or from twice as many.
   CHECK((launch.notes("prefill of 512 tokens") || launch.notes("prefill of 1024 tokens")));
-#endif
 }
 
 TEST_CASE("Hopper's kernels compute long prefills, and nothing else", "[flashinfer]") {
