@@ -62,13 +62,11 @@ class EightBitRows final : public StoredRows {
   }
   /// AMD Quark stores those of symmetric weights, all 0.
   void expect_no_zero_points() const {
-    const auto found = matrix().find("weight_zero_point");
-    const bool one = found && found->elements() == 1;
+    const char* const name = "weight_zero_point";
+    const auto found = matrix().find(name);
     const bool column = found && found->shape.size() == 2;
-    const StoredTensor zeros = require("weight_zero_point", {DType::i8},
-                                       one      ? found->shape
-                                       : column ? Shape{rows(), 1}
-                                                : Shape{rows()});
+    const StoredTensor zeros =
+        require(name, {DType::i8}, one_or(name, column ? Shape{rows(), 1} : Shape{rows()}));
     zeros.guarded([&] {
       const auto is_zero = [](std::byte zero) { return zero == std::byte{}; };
       const std::span all(zeros.data, static_cast<size_t>(zeros.elements()));
@@ -89,10 +87,8 @@ class EightBitRows final : public StoredRows {
   }
   /// The code of 0, an int8.
   [[nodiscard]] float input_zero() const {
-    const auto found = matrix().find("input_zero_point");
-    const bool one = found && found->elements() == 1;
-    const StoredTensor tensor =
-        require("input_zero_point", {DType::i8}, one ? found->shape : Shape{1});
+    const char* const name = "input_zero_point";
+    const StoredTensor tensor = require(name, {DType::i8}, one_or(name, {1}));
     int8_t zero = 0;
     tensor.guarded([&] { std::memcpy(&zero, tensor.data, sizeof zero); });
     return zero;
@@ -122,10 +118,13 @@ class EightBitRows final : public StoredRows {
   }
   /// A tensor of the shape, or for {} of one value.
   [[nodiscard]] StoredTensor require_any(const char* name, const Shape& shape) const {
-    const auto found = matrix().find(name);
-    const bool one = found && shape.empty() && found->elements() == 1;
     return require(name, {DType::f32, DType::f16, DType::bf16, DType::f8_e8m0, DType::u8},
-                   one ? found->shape : shape);
+                   shape.empty() ? one_or(name, shape) : shape);
+  }
+  /// The tensor's own shape where it has one value, be it [] or [1].
+  [[nodiscard]] Shape one_or(const char* name, const Shape& shape) const {
+    const auto found = matrix().find(name);
+    return found && found->elements() == 1 ? found->shape : shape;
   }
 
   bool fp8_;
