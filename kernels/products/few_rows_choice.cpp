@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/rows/random.h"
+#include "kernels/runtime/operands.h"
 #include "memory/arena.h"
 
 namespace plimsoll::kernels {
@@ -20,15 +21,10 @@ size_t bytes_of(const View& view, int64_t rows) {
   return memory::Arena::aligned(static_cast<size_t>(rows * view.stride) * dtype_size(view.dtype));
 }
 
-View matrix_of(const Weight& weight) {
-  const int64_t k = weight.spec->columns();
-  return {weight.data, weight.dtype, weight.spec->rows(), k, k};
-}
-
 /// Whether a ring and cuBLASLt's tensor cores can have it: one type, whole pieces.
 bool has_ways(const View& in, const Weight& weight) {
   return weight.dtype == in.dtype &&
-         std::min(common_alignment(in), common_alignment(matrix_of(weight))) >= sizeof(uint4);
+         std::min(common_alignment(in), common_alignment(rows_of(weight))) >= sizeof(uint4);
 }
 
 size_t size_index(int64_t rows) {
@@ -109,7 +105,7 @@ double FewRowsChoice::seconds(const Known& known, const Rows& rows, const Way& w
     const Weight& weight = known.weights[turn++ % known.weights.size()];
     if (way.cublaslt)
       return products_.run(rows.out, rows.in, weight, known.bias, known.activation).has_value();
-    small_linear({.out = rows.out, .in = rows.in, .weight = matrix_of(weight), .feed = way.feed},
+    small_linear({.out = rows.out, .in = rows.in, .weight = rows_of(weight), .feed = way.feed},
                  stream_);
     return true;
   });
