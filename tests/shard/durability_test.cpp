@@ -8,6 +8,7 @@
 #include <chrono>
 #include <fstream>
 
+#include "like_cases.h"
 #include "recorder/disk_recorder.h"
 #include "shard/llama_shards.h"
 #include "shard/unshard.h"
@@ -86,6 +87,7 @@ TEST_CASE("a call that fails once is noticed, whichever it is, and the same comm
     const auto expected = contents(scratch.path("out"));
     REQUIRE(total > 30);
     for (int failing = 1; failing <= total; ++failing) {
+      if (!testing::is_taken(static_cast<size_t>(failing), 5)) continue;
       INFO(action.name << ": call " << failing << " of " << total);
       CHECK(failure([&] { run(failing); }, "Input/output error") == ExitCode::output_unwritable);
       action.run(scratch);
