@@ -255,6 +255,31 @@ TEST_CASE("architectures that run serves are counted, not estimated") {
   }
 }
 
+TEST_CASE("classes that differ in nothing but their processors are counted alike") {
+  const auto figures = [](Json config, const char* architecture) {
+    if (architecture != nullptr) config["architectures"] = {architecture};
+    complete_config(config);
+    CHECK(is_known_architecture({config, "config.json"}));
+    const PlanResult result = plan_vllm({config, "config.json"}, {}, &hardware::find_gpu("h100"));
+    return std::tuple(result.parameter_bytes, result.buffer_bytes, kinds_of(result));
+  };
+  const std::map<std::string, std::vector<const char*>> alike = {
+      {"DeepSeek-OCR", {"UnlimitedOCRForCausalLM"}},
+      {"ovis25", {"Ovis2_6ForCausalLM", "Ovis2_6_MoeForCausalLM"}},
+      {"InternVL2.5-8B", {"QianfanOCRForConditionalGeneration"}}};
+  size_t compared = 0;
+  for (const Json& row : rows()) {
+    const auto others = alike.find(row["name"].get<std::string>());
+    if (others == alike.end() || !row.contains("config")) continue;
+    for (const char* other : others->second) {
+      INFO(other);
+      CHECK(figures(row["config"], other) == figures(row["config"], nullptr));
+      ++compared;
+    }
+  }
+  CHECK(compared == 4);
+}
+
 TEST_CASE("adapters take factors of every linear layer") {
   EngineArgs args;
   args.max_model_len = 1024;

@@ -87,8 +87,9 @@ void build_by_row(Builder& build) {
   build.layer_types = text.texts({"layer_types"});
   const Wrapper* wrapper = find_wrapper(build.shape.architecture);
   if (wrapper != nullptr && wrapper->both_widths) build.dims.intermediate /= 2;
-  build.dims.tied = tied_by_wrapper(build.whole, build.shape.architecture, build.dims.tied)
-                        .value_or(build.dims.tied);
+  build.dims.tied =
+      !family.own_head && tied_by_wrapper(build.whole, build.shape.architecture, build.dims.tied)
+                              .value_or(build.dims.tied);
   build.shape.pooling = family.pooling;
   fill_sizes(build);
   build_decoder(build);
