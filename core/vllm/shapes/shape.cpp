@@ -70,8 +70,7 @@ void build_described(Builder& build, std::string_view family) {
   build.shape.stage_layers = stage.layers.end - stage.layers.first;
   build.counted_positions |= spec.vllm.counted_positions;
   add_layers(model, stage, build);
-  const bool head = stage.last || !spec.vllm.knows_stage || spec.vllm.head_everywhere;
-  if (head) stage.has_head = !add_pooling_head(build);
+  stage.has_head = !add_pooling_head(build);  // what stands for a head is on every stage
   count_table(model, stage, build);
 }
 

@@ -183,7 +183,7 @@ void add_glm_ocr_vision(const ConfigView&, const ConfigView& config, Builder& bu
   tower.ends = tower.hidden;  // a norm at the end
   add_tower(tower, build);
   const int64_t out = config.integer({"out_hidden_size"}, 1536, {1, 1 << 20});
-  add_glm_merger(build, tower.hidden, out, tower.intermediate);
+  add_glm_merger(build, tower.hidden, out, build.dims.intermediate);
   constexpr int64_t kRotaryPositions = 8192;
   build.weights.buffer(Amount{kRotaryPositions} * (tower.hidden / tower.heads / 2) *
                        build.options.element);
