@@ -11,6 +11,7 @@
 #include "model/families/families.h"
 #include "model/input_norm.h"
 #include "model/slices.h"
+#include "model/tied_head.h"
 
 namespace plimsoll::model {
 namespace {
@@ -169,6 +170,7 @@ std::optional<ModelSpec> describe_language_model(std::string_view architecture,
   if (family == nullptr) return std::nullopt;
   ModelSpec spec = family->make(ConfigReader::describing(config));
   spec.architecture = family->architecture;
+  if (family->never_ties && spec.tied_head) untie_head(spec);
   return spec;
 }
 

@@ -255,6 +255,56 @@ TEST_CASE("architectures that run serves are counted, not estimated") {
   }
 }
 
+TEST_CASE("classes that differ in nothing but their processors are counted alike") {
+  const auto figures = [](Json config, const char* architecture) {
+    if (architecture != nullptr) config["architectures"] = {architecture};
+    complete_config(config);
+    CHECK(is_known_architecture({config, "config.json"}));
+    const PlanResult result = plan_vllm({config, "config.json"}, {}, &hardware::find_gpu("h100"));
+    return std::tuple(result.parameter_bytes, result.buffer_bytes, kinds_of(result));
+  };
+  const std::map<std::string, std::vector<const char*>> alike = {
+      {"DeepSeek-OCR", {"UnlimitedOCRForCausalLM"}},
+      {"ovis25", {"Ovis2_6ForCausalLM", "Ovis2_6_MoeForCausalLM"}},
+      {"InternVL2.5-8B", {"QianfanOCRForConditionalGeneration"}}};
+  size_t compared = 0;
+  for (const Json& row : rows()) {
+    const auto others = alike.find(row["name"].get<std::string>());
+    if (others == alike.end() || !row.contains("config")) continue;
+    for (const char* other : others->second) {
+      INFO(other);
+      CHECK(figures(row["config"], other) == figures(row["config"], nullptr));
+      ++compared;
+    }
+  }
+  CHECK(compared == 4);
+}
+
+TEST_CASE("what classifies stands on every stage of a pipeline, beside a table that is tied") {
+  struct Case {
+    const char* name;
+    std::vector<int64_t> stages;  // bytes of parameters, as vLLM's classes have them
+  };
+  for (const Case& each :
+       {Case{"llama-seqcls", {1486913536, 436248576}}, Case{"qwen3-seqcls", {342630912, 342632960}},
+        Case{"qwen2-rm", {4515287044, 2023886852}}}) {
+    INFO(each.name);
+    EngineArgs args;
+    args.pipeline_parallel = static_cast<int64_t>(each.stages.size());
+    const auto all = rows();
+    const auto row = std::ranges::find_if(
+        all, [&](const Json& r) { return r["name"] == each.name && r.contains("config"); });
+    REQUIRE(row != all.end());
+    Json config = (*row)["config"];
+    complete_config(config);
+    const PlanResult plan = plan_vllm({config, each.name}, args, &hardware::find_gpu("h100"));
+    REQUIRE(plan.stages.size() == each.stages.size());
+    for (size_t i = 0; i < each.stages.size(); ++i) {
+      CHECK(plan.stages[i].parameter_bytes == each.stages[i]);
+    }
+  }
+}
+
 TEST_CASE("adapters take factors of every linear layer") {
   EngineArgs args;
   args.max_model_len = 1024;

@@ -377,3 +377,24 @@ TEST_CASE("the first engine on a small card holds more beside its weights") {
     CHECK(gib(result.kv_cache_bytes) == Approx(cache).epsilon(0.01));
   }
 }
+
+TEST_CASE("a GB10 keeps the defaults of a small card from 0.33 on") {
+  hardware::Gpu spark = hardware::find_gpu("gb10");
+  spark.memory_bytes = 120 * kGib;
+  const auto limits = [&](int minor) {
+    const PlanResult plan = plan_vllm({llama_8b(), "config.json"}, at({0, minor, 0}), &spark);
+    return std::pair(plan.max_num_batched_tokens, plan.max_num_seqs);
+  };
+  CHECK(limits(32) == std::pair<int64_t, int64_t>(8192, 1024));
+  CHECK(limits(33) == std::pair<int64_t, int64_t>(2048, 256));
+}
+
+TEST_CASE("from 0.33 on a cache of 16 bits has the model's type") {
+  EngineArgs args = at({0, 33, 0});
+  args.kv_cache_dtype = "float16";
+  CHECK(refusal_of(llama_8b(), args) ==
+        "kv_cache_dtype=\"float16\" is incompatible with dtype=\"bfloat16\". Please set "
+        "`--kv-cache-dtype` to `auto` or `bfloat16`.");
+  args.kv_cache_dtype = "bfloat16";
+  CHECK(refusal_of(llama_8b(), args).empty());
+}

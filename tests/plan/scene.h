@@ -25,7 +25,7 @@ using Ask = std::function<void(EngineArgs&)>;
 /// The releases at which `answer` changes, from the first that serves the model on.
 inline Releases changes_of(const std::function<std::string(const VllmVersion&)>& answer) {
   constexpr int kFirstMinor = 5;
-  constexpr int kLastMinor = 33;
+  constexpr int kLastMinor = 34;
   constexpr int kPatches = 6;  // more than any release has had
   Releases changes;
   std::string before = answer({0, kFirstMinor, 0});

@@ -110,7 +110,7 @@ std::span<const Family> families() {
       Family{"OlmoeForCausalLM", "olmoe", make_olmoe, kText, "", kOwnHead},
       Family{"PersimmonForCausalLM", "persimmon", make_persimmon, kText, " qk_layernorm "},
       Family{"Phi3ForCausalLM", "phi3", make_phi3},
-      Family{"PhiForCausalLM", "phi", make_phi},
+      Family{"PhiForCausalLM", "phi", make_phi, kText, " qk_layernorm "},
       Family{"PhiMoEForCausalLM", "phimoe", make_phimoe, kText, "", kOwnHead},
       Family{"PhimoeForCausalLM", "phimoe", make_transformers_phimoe},
       Family{"Qwen2ForCausalLM", "qwen2", make_qwen2},

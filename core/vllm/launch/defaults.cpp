@@ -24,6 +24,11 @@ struct BatchDefaults {
   int64_t seqs;
 };
 
+/// GB10, which has the memory of a large card and not its speed: compute capability 12.1.
+bool is_spark(const hardware::Gpu* gpu) {
+  return gpu != nullptr && std::lround(gpu->compute_capability * 10) == 121;
+}
+
 BatchDefaults batch_defaults(const EngineArgs& args, const hardware::Gpu* gpu) {
   if (args.version < VllmVersion{0, 8, 0}) return {2048, 256};
   if (args.usage == Usage::batch) return {2048, 128};
@@ -36,6 +41,7 @@ BatchDefaults batch_defaults(const EngineArgs& args, const hardware::Gpu* gpu) {
   if (total >= 160 * kGiB && args.version >= VllmVersion{0, 28, 0}) return {16384, 1024};
   bool large = total >= 70 * kGiB;
   if (args.version >= VllmVersion{0, 9, 0}) large = large && !named("a100");
+  if (args.version >= VllmVersion{0, 33, 0}) large = large && !is_spark(gpu);
   if (args.version < VllmVersion{0, 8, 5}) large = named("h100") || named("h200");
   const bool many = large || args.version < VllmVersion{0, 8, 4};
   return {(offline ? 8192 : 2048) * (large ? (offline ? 2 : 4) : 1), many ? 1024 : 256};

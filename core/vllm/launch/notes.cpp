@@ -8,7 +8,7 @@
 namespace plimsoll::vllm {
 namespace {
 
-constexpr VllmVersion kUnknown{0, 33, 0};  // and later
+constexpr VllmVersion kUnknown{0, 34, 0};  // and later
 
 /// Whether a tower's weights are counted and its activations are not.
 bool has_unmodelled_tower(const ModelShape& shape, const EngineArgs& args) {
@@ -28,7 +28,7 @@ std::vector<std::string> launch_notes(const Stage& stage, const Quantization& qu
   const std::string served = served_note(stage.shape.architecture, args.version);
   if (!served.empty()) notes.push_back(served);
   if (args.version >= kUnknown) {
-    notes.push_back(fmt::format("vLLM {} is newer than what this program knows: planned as 0.32",
+    notes.push_back(fmt::format("vLLM {} is newer than what this program knows: planned as 0.33",
                                 version_text(args.version)));
   }
   if (quantization.method() == "bitsandbytes" && args.version >= kWithoutBitsandbytes) {

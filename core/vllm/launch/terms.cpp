@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "base/amount.h"
 #include "base/error.h"
 #include "vllm/items/encoder_memory.h"
@@ -18,6 +20,7 @@ constexpr VllmVersion kWiderGroups{0, 18, 0};
 constexpr VllmVersion kTokensByConcurrency{0, 20, 1};
 constexpr VllmVersion kInFlightTwice{0, 26, 0};
 constexpr VllmVersion kNullBlockHeld{0, 29, 0};
+constexpr VllmVersion kOneFloatType{0, 33, 0};  // of model and cache
 
 int64_t element_size(const std::string& dtype) {
   return dtype == "float32" ? 4 : 2;
@@ -37,6 +40,18 @@ int64_t kv_element_size(const EngineArgs& args, const Quantization& quantization
        "--kv-cache-dtype {}: expected auto, fp8, fp8_e4m3, fp8_e5m2, bfloat16 or float16", dtype);
 }
 
+/// A 16-bit cache of another type than the model's.
+void check_cache_type(const EngineArgs& args, const std::string& model) {
+  const std::string& cache = args.kv_cache_dtype;
+  if (args.version < kOneFloatType || (cache != "float16" && cache != "bfloat16")) return;
+  if (cache == model) return;
+  const bool short_type = model == "float16" || model == "bfloat16";
+  fail(ExitCode::usage,
+       "kv_cache_dtype=\"{}\" is incompatible with dtype=\"{}\". Please set `--kv-cache-dtype` to "
+       "{}.",
+       cache, model, short_type ? fmt::format("`auto` or `{}`", model) : "`auto`");
+}
+
 }  // namespace
 
 Terms resolve_terms(const ConfigView& config, const EngineArgs& args, const hardware::Gpu* gpu) {
@@ -50,6 +65,7 @@ Terms resolve_terms(const ConfigView& config, const EngineArgs& args, const hard
   }
   check_card(method, args.version, gpu);
   check_dtype(method, terms.dtype, args.version);
+  check_cache_type(args, terms.dtype);
   const ModelLength length = model_length(config, args.version);
   const int64_t planned = args.max_model_len > 0 ? args.max_model_len : length.usual;
   terms.limits = resolve_limits(args, gpu, planned);

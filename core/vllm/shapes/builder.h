@@ -72,6 +72,7 @@ KvLayer index_cache(Amount token_bytes);
 /// Mixers: each counts one layer's token mixing and appends its cache.
 void add_attention(Builder& build, int64_t layer);
 void add_latent_attention(Builder& build, int64_t layer);
+void add_gated_latent(Builder& build, int64_t layer);
 void add_lightning(Builder& build, int64_t layer);
 void add_grouped_lightning(Builder& build, int64_t layer);
 void add_grouped_delta(Builder& build, int64_t layer);

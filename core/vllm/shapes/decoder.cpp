@@ -57,6 +57,9 @@ void add_layer(Builder& build, int64_t layer) {
     case Mixer::latent:
       add_latent_attention(build, layer);
       break;
+    case Mixer::gated_latent:
+      add_gated_latent(build, layer);
+      break;
     case Mixer::kimi_delta:
       add_kimi_layer(build, layer);
       return;
@@ -129,7 +132,7 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
   if (config.flag({"multi_query_attention"}, false)) {
     dims.kv_heads = config.integer({"multi_query_group_num"}, 1, kHeadCount);
   }
-  dims.head_size = config.integer({"head_dim", "kv_channels", "attention_head_dim"}, 0);
+  dims.head_size = config.integer({"head_dim", "attention_head_dim"}, 0);
   if (dims.head_size == 0 && config.has("kv_lora_rank")) {
     dims.head_size = config.integer({"v_head_dim"}, 128, {1, 1 << 20});
   }
@@ -162,6 +165,7 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
       0);
   dims.tied = family.whole_embedding ||
               config.flag({"tie_word_embeddings", "tie_embedding_weights"}, family.tied);
+  dims.tied &= !family.own_head;
   return dims;
 }
 

@@ -22,10 +22,11 @@ enum class Positions : uint8_t {
 /// The layers' mixing of tokens.
 enum class Mixer : uint8_t {
   attention,
-  latent,       // DeepSeek's multi-head latent attention
-  kimi_delta,   // Kimi-K3: per-channel gates, and latent attention
-  kimi_groups,  // Ling 3: Kimi's delta rule, and latent attention in the last layer of each group
-  lightning,    // MiniMax-Text: lightning attention in most layers
+  latent,        // DeepSeek's multi-head latent attention
+  gated_latent,  // likewise, with a gate of its output, sinks, and mixed residual streams (HY V4)
+  kimi_delta,    // Kimi-K3: per-channel gates, and latent attention
+  kimi_groups,   // Ling 3: Kimi's delta rule, and latent attention in the last layer of each group
+  lightning,     // MiniMax-Text: lightning attention in most layers
   lightning_groups,  // Ling 2.5: likewise, and latent attention in the last layer of each group
   compressed,        // DeepSeek-V4
   factored,          // Step-3: queries in two steps, one head of keys and values for all
@@ -46,7 +47,8 @@ enum class Experts : uint8_t {
   biased,  // a correction bias in float32 beside a router of the model's dtype (`router_bias`)
   sarvam,  // likewise, and one shared expert if the config does not say
   step,
-  paired,  // ERNIE-4.5-VL: experts for text and experts for images side by side
+  hunyuan,  // a float32 router, and one dense layer if the config does not say
+  paired,   // ERNIE-4.5-VL: experts for text and experts for images side by side
 };
 /// Which stages of a pipeline hold what stands outside the layers, by vLLM's class of the model.
 enum class Stages : uint8_t {
@@ -69,6 +71,7 @@ inline constexpr Bias kMlpBias{"mlp_bias", false};
 
 struct Family {
   std::string_view architecture;
+  bool own_head = false;  // never tied, whatever the config says
   Norm norm = Norm::rms;
   int64_t norms = 2;                // per layer, over the hidden size
   const char* norms_key = nullptr;  // a flag that adds two more
@@ -97,6 +100,7 @@ struct Family {
   bool positions_in_windows = false;     // layers without a window have no rotary positions
   bool both_widths = false;              // the stated width is of gate and up together
   bool small_rotary = false;             // rotary at a hidden size of 4096, else linear biases
+  bool paired_indexer = false;           // an indexer rotates as its attention does
   bool float_rotary = false;             // latent attention's table in float32, scaled or not
   bool rotary_each = false;              // a table for each layer, enlarged for videos
   bool normed_classifier = false;        // a norm between a pooling model's head and its classes

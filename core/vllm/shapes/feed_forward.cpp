@@ -100,7 +100,8 @@ bool is_mixture_layer(const Builder& build, int64_t layer) {
   if (i < types.size()) return types[i] == "sparse";
   const std::vector<int64_t> frequencies = config.integers({"moe_layer_freq"});
   if (frequencies.size() > 1) return i < frequencies.size() && frequencies[i] != 0;
-  const int64_t usual = build.family.experts == Experts::sarvam ? 1 : 0;
+  const int64_t usual =
+      build.family.experts == Experts::sarvam || build.family.experts == Experts::hunyuan ? 1 : 0;
   if (layer < config.integer({"first_k_dense_replace", "num_dense_layers"}, usual)) return false;
   if (build.family.experts == Experts::step || config.has("moe_layers_enum"))
     return is_step_mixture(build, layer);
@@ -143,6 +144,7 @@ void add_feed_forward(Builder& build, int64_t layer) {
                  build.config.text({"topk_method"}, "") == "noaux_tc");
       break;
     case Experts::glm:
+    case Experts::hunyuan:
       add_router(build, mixture.experts, kFloat32, true);
       break;
     case Experts::minimax3:

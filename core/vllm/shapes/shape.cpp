@@ -70,8 +70,7 @@ void build_described(Builder& build, std::string_view family) {
   build.shape.stage_layers = stage.layers.end - stage.layers.first;
   build.counted_positions |= spec.vllm.counted_positions;
   add_layers(model, stage, build);
-  const bool head = stage.last || !spec.vllm.knows_stage || spec.vllm.head_everywhere;
-  if (head) stage.has_head = !add_pooling_head(build);
+  stage.has_head = !add_pooling_head(build);  // what stands for a head is on every stage
   count_table(model, stage, build);
 }
 
@@ -87,8 +86,9 @@ void build_by_row(Builder& build) {
   build.layer_types = text.texts({"layer_types"});
   const Wrapper* wrapper = find_wrapper(build.shape.architecture);
   if (wrapper != nullptr && wrapper->both_widths) build.dims.intermediate /= 2;
-  build.dims.tied = tied_by_wrapper(build.whole, build.shape.architecture, build.dims.tied)
-                        .value_or(build.dims.tied);
+  build.dims.tied =
+      !family.own_head && tied_by_wrapper(build.whole, build.shape.architecture, build.dims.tied)
+                              .value_or(build.dims.tied);
   build.shape.pooling = family.pooling;
   fill_sizes(build);
   build_decoder(build);

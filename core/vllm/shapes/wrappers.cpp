@@ -71,8 +71,12 @@ std::string language_of_mini_cpm_o(const ConfigView& config) {
 /// Multimodal wrappers: their language models, and what they know better than those.
 constexpr auto kWrappers = std::to_array<Wrapper>({
     {"AriaForConditionalGeneration", "AriaTextModel"},
-    {"Qwen2VLForConditionalGeneration", "Qwen2ForCausalLM"},
-    {"Qwen2_5_VLForConditionalGeneration", "Qwen2ForCausalLM"},
+    {.architecture = "Qwen2VLForConditionalGeneration",
+     .language = "Qwen2ForCausalLM",
+     .tied = Tied::either},
+    {.architecture = "Qwen2_5_VLForConditionalGeneration",
+     .language = "Qwen2ForCausalLM",
+     .tied = Tied::either},
     {"LogicsForConditionalGeneration", "Qwen3ForCausalLM"},
     {"DeepseekOCR2ForCausalLM", "DeepseekForCausalLM"},
     {.architecture = "Qwen3VLForConditionalGeneration",
@@ -81,8 +85,12 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {.architecture = "Qwen3VLMoeForConditionalGeneration",
      .language = "Qwen3MoeForCausalLM",
      .counted_positions = true},
-    {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"},
-    {"Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"},
+    {.architecture = "Qwen3_5ForConditionalGeneration",
+     .language = "Qwen3_5ForCausalLM",
+     .tied = Tied::by_text},
+    {.architecture = "Qwen3_5MoeForConditionalGeneration",
+     .language = "Qwen3_5MoeForCausalLM",
+     .tied = Tied::by_text},
     {.architecture = "Gemma3ForConditionalGeneration",
      .language = "Gemma3ForCausalLM",
      .tied = Tied::usually},
@@ -101,11 +109,15 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {"KimiK3ForConditionalGeneration", "KimiK3ForCausalLM"},
     {"MuseGlimmerForConditionalGeneration", "MuseGlimmerForCausalLM"},
     {"MiniMaxM3SparseForConditionalGeneration", "MiniMaxM3SparseForCausalLM"},
-    {"Idefics3ForConditionalGeneration", "LlamaForCausalLM"},
+    {.architecture = "Idefics3ForConditionalGeneration",
+     .language = "LlamaForCausalLM",
+     .tied = Tied::by_text},
     {"Qwen2AudioForConditionalGeneration", "Qwen2ForCausalLM"},
     {"Qwen2_5OmniForConditionalGeneration", "Qwen2ForCausalLM"},
     {"Qwen2_5OmniModel", "Qwen2ForCausalLM"},
-    {"Glm4vForConditionalGeneration", "Glm4ForCausalLM"},
+    {.architecture = "Glm4vForConditionalGeneration",
+     .language = "Glm4ForCausalLM",
+     .tied = Tied::either},
     {"Glm4vMoeForConditionalGeneration", "Glm4MoeForCausalLM"},
     {"KimiVLForConditionalGeneration", "DeepseekV3ForCausalLM"},
     {"Qwen3OmniMoeForConditionalGeneration", "Qwen3MoeForCausalLM"},
@@ -113,8 +125,12 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {"KeyeForConditionalGeneration", "Qwen3ForCausalLM"},
     {"KeyeVL1_5ForConditionalGeneration", "Qwen3ForCausalLM"},
     {"DotsOCRForCausalLM", "Qwen2ForCausalLM"},
-    {"PaddleOCRVLForConditionalGeneration", "Ernie4_5ForCausalLM"},
-    {"GlmOcrForConditionalGeneration", "Glm4ForCausalLM"},
+    {.architecture = "PaddleOCRVLForConditionalGeneration",
+     .language = "Ernie4_5ForCausalLM",
+     .tied = Tied::either},
+    {.architecture = "GlmOcrForConditionalGeneration",
+     .language = "Glm4ForCausalLM",
+     .tied = Tied::either},
     {"GLM4VForCausalLM", "ChatGLMForConditionalGeneration"},
     {"Phi3VForCausalLM", "Phi3ForCausalLM"},
     {"Phi4MMForCausalLM", "Phi3ForCausalLM"},
@@ -122,7 +138,25 @@ constexpr auto kWrappers = std::to_array<Wrapper>({
     {"MolmoForCausalLM", "Qwen2ForCausalLM", true},
     {"Molmo2ForConditionalGeneration", "Molmo2TextModel"},
     {"Exaone4_5_ForConditionalGeneration", "Exaone4ForCausalLM"},
+    {.architecture = "Cosmos3ForConditionalGeneration",
+     .language = "Qwen3ForCausalLM",
+     .counted_positions = true},
+    {.architecture = "InternS2PreviewForConditionalGeneration",
+     .language = "Qwen3_5MoeForCausalLM",
+     .tied = Tied::by_text},
+    {.architecture = "IsaacForConditionalGeneration",
+     .language = "Qwen3ForCausalLM",
+     .in_sections = true},
+    {"BagelForConditionalGeneration", "Qwen2ForCausalLM"},
+    {"UnlimitedOCRForCausalLM", "DeepseekForCausalLM"},
+    {"Qwen3ASRRealtimeGeneration", "Qwen3ForCausalLM"},
+    {"Step3VLForConditionalGeneration", "Step3TextForCausalLM"},
+    {.architecture = "SmolVLMForConditionalGeneration", .tied = Tied::by_text},
+    {.architecture = "MiniCPMV4_6ForConditionalGeneration", .tied = Tied::by_text},
     {.architecture = "InternVLForConditionalGeneration", .tied = Tied::usually},
+    {.architecture = "LlavaForConditionalGeneration", .tied = Tied::either},
+    {.architecture = "LlavaNextVideoForConditionalGeneration", .tied = Tied::either},
+    {.architecture = "LlavaOnevisionForConditionalGeneration", .tied = Tied::either},
     {.architecture = "Cohere2VisionForConditionalGeneration", .tied = Tied::usually},
     {.architecture = "PaliGemmaForConditionalGeneration", .tied = Tied::usually},
     {.architecture = "Lfm2VlForConditionalGeneration", .tied = Tied::usually},
@@ -221,9 +255,24 @@ std::optional<bool> tied_by_wrapper(const ConfigView& config, const std::string&
   if (wrapper != nullptr && wrapper->tied == Tied::never) return false;
   const bool within = &text_config(config).json() != &config.json();
   if (!within || (wrapper == nullptr && is_language_model(name))) return std::nullopt;
+  if (wrapper != nullptr && wrapper->tied == Tied::by_text) return std::nullopt;
+  if (wrapper != nullptr && wrapper->tied == Tied::either) {
+    return usual || config.flag({"tie_word_embeddings"}, false);
+  }
   usual |= wrapper != nullptr && wrapper->tied == Tied::usually;
   return config.flag({"tie_word_embeddings"}, usual);
 }
+
+namespace {
+
+/// Has RoPE turn sections, of half the head's numbers together.
+void divide_positions(nlohmann::json& text, int64_t head_size) {
+  nlohmann::json& rope = text[text.contains("rope_scaling") ? "rope_scaling" : "rope_parameters"];
+  if (!rope.is_object()) rope = nlohmann::json::object();
+  rope["mrope_section"] = {head_size / 4, head_size / 8, head_size / 8};
+}
+
+}  // namespace
 
 nlohmann::json wrapped_text(const ConfigView& config, const std::string& name) {
   const ConfigView text = text_config(config);
@@ -234,6 +283,9 @@ nlohmann::json wrapped_text(const ConfigView& config, const std::string& name) {
   const Wrapper* wrapper = find_wrapper(name);
   if (wrapper != nullptr && wrapper->both_widths) {
     inner["intermediate_size"] = text.required({"intermediate_size"}) / 2;
+  }
+  if (wrapper != nullptr && wrapper->in_sections) {
+    divide_positions(inner, text.integer({"head_dim"}, 128, {8, 1 << 20}));
   }
   constexpr const char* kTied = "tie_word_embeddings";
   const bool own = text.has(kTied);

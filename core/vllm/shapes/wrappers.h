@@ -14,6 +14,8 @@ enum class Tied : uint8_t {
   as_text,  // as the language model's config has it
   usually,  // its class of configs ties the two
   never,    // it has a head of its own, whatever the config says
+  by_text,  // as the language model's config has it, whatever the outer one says
+  either,   // where one of the two configs says so
 };
 
 /// A multimodal architecture.
@@ -23,6 +25,7 @@ struct Wrapper {
   bool both_widths = false;        // as Family's
   bool counted_positions = false;  // in time, height and width never exceed the count of tokens
   Tied tied = Tied::as_text;
+  bool in_sections = false;   // has positions in time, height and width, whatever the config says
   bool whole_videos = false;  // reads an item at once: steps hold the largest by default
   std::string (*language_of)(const ConfigView& config) = nullptr;  // by the config's own version
 };

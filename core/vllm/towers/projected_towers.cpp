@@ -5,14 +5,18 @@
 #include "vllm/towers/towers.h"
 
 namespace plimsoll::vllm {
-void add_llava_onevision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+namespace {
+
+/// Behind the tower a norm, where there is one, and two projections of `between` numbers.
+void add_onevision(const ConfigView& outer, const ConfigView& config, bool normed, int64_t between,
+                   bool bias, Builder& build) {
   Tower tower = siglip_tower(config, "vision_tower.vision_model.encoder.layers");
   tower.ends = 0;  // features are taken before the last norm
   add_tower(tower, build);
   build.weights.buffer(Amount{tower.positions} * kPositionIdBytes);
   build.weights.plain(Part::vision, build.dims.hidden);  // image_newline
-  project_twice(build, tower.hidden, build.dims.hidden,
-                outer.flag({"multimodal_projector_bias"}, true));
+  if (normed) build.weights.plain(Part::vision, layer_norm(tower.hidden));
+  project_twice(build, tower.hidden, between, bias);
   VisionShape& vision = build.shape.vision;
   vision.kind = VisionShape::Kind::any_resolution;
   vision.nine_tiles = true;
@@ -22,6 +26,57 @@ void add_llava_onevision(const ConfigView& outer, const ConfigView& config, Buil
   vision.pinpoints = read_pinpoints(outer, vision);
   pool_frames(vision, outer, 16);
   vision.video_tokens = 1;  // a newline
+}
+
+}  // namespace
+
+void add_llava_onevision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  add_onevision(outer, config, false, build.dims.hidden,
+                outer.flag({"multimodal_projector_bias"}, true), build);
+}
+
+void add_bee_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  add_onevision(outer, config, true, 4 * build.dims.hidden, true, build);
+}
+
+void add_rvl_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  add_onevision(outer, config, true, build.dims.hidden, true, build);
+}
+
+/// Isaac: SigLIP 2 over patches of any number, shuffled together before two projections.
+void add_isaac_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  Tower tower = siglip_tower(config, "vision_embedding.0.encoder.layers");
+  tower.positions = config.integer({"num_patches"}, 256, {1, 1 << 24});
+  add_tower(tower, build);
+  const int64_t scale =
+      config.integer({"pixel_shuffle_scale_factor"},
+                     outer.integer({"pixel_shuffle_scale"}, 1, {1, 1 << 10}), {1, 1 << 10});
+  const int64_t shuffled = tower.hidden * scale * scale;
+  project(build, "vision_embedding.1", shuffled, 4 * shuffled, Split::outputs, false);
+  project(build, "vision_embedding.3", 4 * shuffled, build.dims.hidden, Split::inputs, false);
+  build.shape.vision.kind = VisionShape::Kind::other;
+}
+
+/// Bagel: what SigLIP sees gets positions once more.
+void add_bagel_vision(const ConfigView& outer, const ConfigView&, Builder& build) {
+  const ConfigView config = outer.child({"vit_config"});
+  const Tower tower = siglip_tower(config, "vit_model.vision_model.encoder.layers");
+  add_tower(tower, build);
+  build.weights.buffer(Amount{tower.positions} * kPositionIdBytes);
+  const int64_t hidden = build.dims.hidden;
+  project(build, "connector.fc1", tower.hidden, hidden, Split::outputs, true);
+  project(build, "connector.fc2", hidden, hidden, Split::inputs, true);
+  const int64_t side = outer.integer({"vit_max_num_patch_per_side"}, 70, {1, 1 << 16});
+  build.weights.buffer(Amount{side} * side * hidden * kFloat32);
+  build.shape.vision.kind = VisionShape::Kind::other;
+}
+
+/// HyperCLOVA X SEED Vision: Qwen2.5-VL's tower and a projection.
+void add_hyperclova_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+  add_qwen2_5_vision(outer, config, build);
+  const int64_t seen = config.integer(
+      {"out_hidden_size"}, config.integer({"hidden_size"}, 1280, {1, 1 << 20}), {1, 1 << 20});
+  build.weights.plain(Part::vision, dense(seen, build.dims.hidden));
 }
 
 void add_paligemma_vision(const ConfigView&, const ConfigView& config, Builder& build) {
@@ -128,7 +183,7 @@ void add_glm_ocr_vision(const ConfigView&, const ConfigView& config, Builder& bu
   tower.ends = tower.hidden;  // a norm at the end
   add_tower(tower, build);
   const int64_t out = config.integer({"out_hidden_size"}, 1536, {1, 1 << 20});
-  add_glm_merger(build, tower.hidden, out, tower.intermediate);
+  add_glm_merger(build, tower.hidden, out, build.dims.intermediate);
   constexpr int64_t kRotaryPositions = 8192;
   build.weights.buffer(Amount{kRotaryPositions} * (tower.hidden / tower.heads / 2) *
                        build.options.element);

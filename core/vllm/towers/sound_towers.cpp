@@ -107,6 +107,7 @@ namespace {
 void add_qwen3_ears(const ConfigView& config, Builder& build) {
   Tower tower = whisper_tower(config, "audio_tower.layers");
   tower.split_attention = tower.split_mlp = true;
+  tower.whole_if_uneven = true;
   tower.quantized = true;
   tower.layer_extras = 0;
   tower.patch_inputs = 0;

@@ -121,6 +121,8 @@ AddTower add_deepseek_vl2, add_minicpm_omni, add_molmo2_vision, add_ernie_vision
 AddTower add_nemotron_vision, add_nemotron_hybrid_vision;
 AddTower add_minimax_vision, add_nvlm_vision, add_h2o_vision, add_skywork_vision;
 AddTower add_llava_next_vision, add_llava_video_vision, add_kimi_vision, add_keye15_vision;
+AddTower add_step3_vision, add_perception_vision, add_bee_vision, add_rvl_vision, add_isaac_vision;
+AddTower add_bagel_vision, add_hyperclova_vision;
 AddTower add_ovis25_vision, add_phi4_senses, add_voxtral, add_whisper_encoder;
 
 /// Norm and two projections between InternViT's kin and the language model.

@@ -13,11 +13,12 @@ void add_attention_biases(const ConfigReader& config, Decoder& decoder) {
 /// Which layers rotate q and k: 1 in `no_rope_layers`, else all but every
 /// `no_rope_layer_interval`th.
 std::vector<int32_t> rotated_layers(const ConfigReader& config, int64_t layers) {
-  const int64_t interval = config.integer({"no_rope_layer_interval"}, 4);
+  const Json* listed = config.find({"no_rope_layers"});
+  const bool counted = listed == nullptr || (listed->is_array() && listed->empty());
+  const int64_t interval = counted ? config.integer({"no_rope_layer_interval"}, 4) : 1;
   std::vector<int32_t> ropes;
   for (int64_t i = 1; i <= layers; ++i) ropes.push_back(i % interval == 0 ? -1 : 0);
-  const Json* listed = config.find({"no_rope_layers"});
-  if (listed == nullptr || (listed->is_array() && listed->empty())) return ropes;
+  if (counted) return ropes;
   if (!listed->is_array() || listed->size() != ropes.size()) {
     config.refuse("no_rope_layers", fmt::format("a list of {} layers", layers));
   }

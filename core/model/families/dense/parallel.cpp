@@ -196,6 +196,10 @@ ModelSpec make_phi(const ConfigReader& config) {
   set_parallel_with_one_norm(decoder);
   decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = decoder.head_bias = true;
   decoder.mlp_kind = MlpKind::plain;
+  decoder.qk_norm = config.boolean({"qk_layernorm"}, false);
+  decoder.head_norm = {.kind = NormKind::layer, .tensors = NormTensors::weight_and_bias};
+  decoder.names.q_norm = "q_layernorm";
+  decoder.names.k_norm = "k_layernorm";
   decoder.names.out = "dense";
   decoder.names.up = "fc1";
   decoder.names.down = "fc2";

@@ -52,6 +52,7 @@ Decoder read_lfm2(const ConfigReader& config, const char* family, const Sizes& m
       .bias = bias,
       .out_bias = bias};
   if (!decoder.tied) decoder.vllm.refused = "vLLM's class ties the head to the token table always";
+  decoder.tied |= config.describes();
   decoder.names.final_norm = "embedding_norm";
   decoder.names.q_norm = "q_layernorm";
   decoder.names.k_norm = "k_layernorm";

@@ -205,8 +205,9 @@ ModelSpec make_zamba2(const ConfigReader& config) {
   spec.max_position = decoder.ropes.empty() ? sizes.max_position : decoder.ropes.front().context;
   for (const Rope& rope : decoder.ropes) spec.ropes.push_back(rope.spec);
   SpecBuilder add(spec);
-  const VocabularyTables vocabulary{
-      .table = "model.embed_tokens.weight", .width = sizes.hidden, .tied = decoder.tied};
+  const VocabularyTables vocabulary{.table = "model.embed_tokens.weight",
+                                    .width = sizes.hidden,
+                                    .tied = decoder.tied || config.describes()};
   add_table(vocabulary, add, spec);
   Zamba2Builder(config, decoder, spec).build();
   spec.final_norm = add.norm("model.final_layernorm", sizes.hidden, decoder.norm);

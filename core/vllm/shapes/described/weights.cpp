@@ -54,7 +54,7 @@ class Table {
     const bool for_head = places_.is_before_layers(id) && spec_.vllm.knows_stage && !stage_.first &&
                           !spec_.vllm.table_everywhere;
     if (for_head) role.part = Part::lm_head;
-    if ((for_head || own_head || id == spec_.head_bias) && !stage_.has_head) return;
+    if ((own_head || id == spec_.head_bias) && !stage_.has_head) return;
     if (id == spec_.head_bias && spec_.vllm.generic) return;  // it comes with the tensors
     if (role.experts != nullptr) return count_experts(weight, *role.experts);
     if (weight.is_stack()) return;  // counted with the first of the experts'

@@ -23,10 +23,23 @@ LatentDims latent_dims(const ConfigView& config) {
           config.required({"v_head_dim"})};
 }
 
-/// Some layers of GLM-5.2 use the indices that an earlier layer found.
-bool has_indexer(const ConfigView& config, int64_t layer) {
-  if (!config.has("index_topk")) return false;
+/// HY V4 says of each layer whether it chooses keys.
+bool is_sparse(const Builder& build, int64_t layer) {
+  if (!build.config.has("index_topk")) return false;
+  if (build.family.mixer != Mixer::gated_latent) return true;
+  const std::string type = build.layer_type(layer);
+  return type.find("sparse") != std::string::npos || type == "indexed_attention";
+}
+
+/// Some layers of GLM-5.2 and HY V4 use the indices that an earlier layer found.
+bool has_indexer(const Builder& build, int64_t layer) {
+  const ConfigView& config = build.config;
+  if (!is_sparse(build, layer)) return false;
   const std::vector<std::string> types = config.texts({"indexer_types"});
+  if (!types.empty() && build.family.mixer == Mixer::gated_latent) {
+    return static_cast<size_t>(layer) >= types.size() ||
+           types[static_cast<size_t>(layer)] == "full";
+  }
   if (config.has("index_topk_pattern")) {
     const std::string pattern = config.text({"index_topk_pattern"}, "");
     const auto i = static_cast<size_t>(layer);
@@ -60,7 +73,8 @@ void add_latent_rotary(Builder& build, const LatentDims& dims, bool indexed) {
   if (scaled || build.family.float_rotary) table.element = kFloat32;
   build.weights.rotary(table);
   // The indexer rotates halves where the attention rotates pairs, unless told otherwise.
-  if (indexed && !build.config.flag({"indexer_rope_interleave"}, false)) {
+  if (indexed && !build.family.paired_indexer &&
+      !build.config.flag({"indexer_rope_interleave"}, false)) {
     table.key += "/indexer";
     build.weights.rotary(table);
   }
@@ -99,9 +113,11 @@ void add_latent_attention(Builder& build, int64_t layer) {
   // The products with keys and values are kept in 16 bits beside the weight they come from.
   build.shape.after_loading_bytes += Amount{heads / weights.ranks()} * (dims.nope + dims.value) *
                                      dims.rank * build.options.element;
-  const bool sparse = build.config.has("index_topk");
-  build.shape.kernel = sparse ? AttentionKernel::sparse_mla : AttentionKernel::mla;
-  if (has_indexer(build.config, layer)) add_indexer(build, path + ".indexer", dims);
+  const bool sparse = is_sparse(build, layer);
+  if (sparse || build.shape.kernel != AttentionKernel::sparse_mla) {
+    build.shape.kernel = sparse ? AttentionKernel::sparse_mla : AttentionKernel::mla;
+  }
+  if (has_indexer(build, layer)) add_indexer(build, path + ".indexer", dims);
   add_latent_rotary(build, dims, sparse);
   weights.attention_scales(true);
   KvLayer cache;
