@@ -97,6 +97,7 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
     if (!packed && is_float(inputs) != of_floats)
       scheme.inputs_not_run = "numbers of another kind than its weights (input_activations: type)";
   }
+  scheme.scales = strategy == "tensor" ? Scales::tensor : Scales::channel;
   if (packed) {
     scheme.format = WeightFormat::packed;
     scheme.indexed_inputs = weights.is_text("actorder") ? weights.text({"actorder"}, "") == "group"
@@ -106,11 +107,7 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
   scheme.format = of_floats ? WeightFormat::fp8 : WeightFormat::int8;
   scheme.static_input = static_input;
   scheme.whole_inputs = !quantized_inputs;
-  if (strategy == "block") {
-    set_blocks(weights, scheme);
-  } else {
-    scheme.scales = strategy == "tensor" ? Scales::tensor : Scales::channel;
-  }
+  if (strategy == "block") set_blocks(weights, scheme);
   return scheme;
 }
 

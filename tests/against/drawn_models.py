@@ -73,6 +73,11 @@ def write_json(folder, config, name="config.json"):
         json.dump(config, file, indent=1)
 
 
+def attention_of(config):
+    """Eager attention of 5.23 adds Falcon's ALiBi twice."""
+    return "sdpa" if config.get("model_type") == "falcon" else "eager"
+
+
 def draw_weights(model):
     """So large that a wrong rule shows, so small that nothing saturates."""
     generator = torch.Generator().manual_seed(1)

@@ -35,6 +35,12 @@ inline constexpr const char* kInt8 =
     "weights": {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": true},
     "input_activations": {"num_bits": 8, "type": "int", "strategy": "tensor", "symmetric": false,
                           "dynamic": false}}}})";
+inline constexpr const char* kInt8Tensor =
+    R"({"quant_method": "compressed-tensors", "ignore": ["lm_head"],
+  "format": "int-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
+    "weights": {"num_bits": 8, "type": "int", "strategy": "tensor", "symmetric": true}}}})";
+inline constexpr const char* kModelOptBlocks = R"({"quant_method": "modelopt",
+  "quant_algo": "FP8_PB_WO", "exclude_modules": ["lm_head"]})";
 inline constexpr const char* kFp8Blocks =
     R"({"quant_method": "fp8", "weight_block_size": [128, 128],
   "activation_scheme": "dynamic"})";
@@ -114,6 +120,8 @@ inline const Row kRows[] = {
     {"fbgemm_fp8", "models/llama", kFbgemm, fbgemm},
     {"compressed-tensors, dense MXFP4", "models/llama", kMxfp4, mxfp4},
     {"int8, inputs by a stored zero point", "models/llama", kInt8, int8_static},
+    {"int8, one scale, whole inputs", "models/llama", kInt8Tensor, int8_tensor},
+    {"ModelOpt, fp8 in blocks", "models/llama", kModelOptBlocks, grid_of_four_axes},
     {"fp8 in blocks, experts in one tensor", "models/qwen3_moe", kFp8Blocks, stacked_blocks,
      Experts::stacked},
     {"fp8 by expert, experts in one tensor", "models/qwen3_moe", kModelOpt, stacked_tensors,
