@@ -168,6 +168,22 @@ inline Stored quark_mxfp4(const Matrix& m, Files& to) {
 inline Stored mxfp4(const Matrix& m, Files& to) {
   return mxfp4_called(".weight_packed", m, to);
 }
+/// float8 codes in groups of 32, whose scales are powers of two.
+inline Stored mxfp8(const Matrix& m, Files& to) {
+  Stored s;
+  for (size_t at = 0; at < m.values.size(); at += 32) {
+    const float most = scale_of(m.values.data() + at, 32) * kLargestE4m3;
+    const int exponent = std::ilogb(std::max(most, 1e-20f)) - 8;
+    s.bytes.push_back(static_cast<uint8_t>(exponent + 127));
+    for (size_t i = at; i < at + 32; ++i) {
+      s.codes.push_back(float_to_e4m3(std::ldexp(m.values[i], -exponent)));
+      s.numbers.push_back(std::ldexp(double{e4m3_to_float(s.codes.back())}, exponent));
+    }
+  }
+  to.add(m.module + ".weight", DType::f8_e4m3, {m.rows, m.columns}, s.codes);
+  to.add(m.module + ".weight_scale", DType::u8, {m.rows, m.columns / 32}, s.bytes);
+  return s;
+}
 inline Stored int8_static(const Matrix& m, Files& to) {
   const Stored s = in_int8(m);
   to.add(m.module + ".weight", DType::i8, {m.rows, m.columns}, s.codes);
