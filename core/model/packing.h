@@ -62,12 +62,32 @@ enum class InputRounding : uint8_t {
   fp8_group,          // of each 128 inputs of a row
   fp8_static,         // by the checkpoint's input_scale
   nvfp4_group,        // e2m1 by a float8 scale of each 16 inputs, below the checkpoint's scale
+  mxfp4_group,        // e2m1 by a power of two of each 32 inputs
+  mxfp8_group,        // float8 by a power of two of each 32 inputs
 };
 
 /// Inputs of a row that a rounding takes together, one after the other; 1: each by itself, or all.
 constexpr int64_t rounded_together(InputRounding rounding) {
-  if (rounding == InputRounding::fp8_group) return 128;
-  return rounding == InputRounding::nvfp4_group ? 16 : 1;
+  switch (rounding) {
+    case InputRounding::fp8_group:
+      return 128;
+    case InputRounding::nvfp4_group:
+      return 16;
+    case InputRounding::mxfp4_group:
+    case InputRounding::mxfp8_group:
+      return 32;
+    default:
+      return 1;
+  }
+}
+
+/// The exponent of the power of two by which a group of MXFP4 (else MXFP8) is scaled whose largest
+/// is `fraction` * 2^`exponent`, of MXFP8 in parts of 448; as std::frexp has them. MXFP4's is
+/// rounded to the nearest e2m1 first, MXFP8's is the least that holds it.
+constexpr int mx_exponent(bool fp4, float fraction, int exponent) {
+  const int power =
+      fp4 ? exponent - (fraction >= 0.875f ? 2 : 3) : exponent - (fraction == 0.5f ? 1 : 0);
+  return power < -127 ? -127 : power > 127 ? 127 : power;
 }
 
 /// Whether a rounding goes by the largest of all inputs of a row, or by the least too.

@@ -16,9 +16,9 @@ int64_t slice_unit(const WeightSpec& weight) {
   for (const Part& part : weight.parts) {
     if (!part.packing) continue;
     unit = std::lcm(unit, word_inputs(part.packing->bits));
-    if (part.packing->inputs == InputRounding::nvfp4_group) {
+    // Of float8 by each 128 ranks tell each other the largest.
+    if (part.packing->inputs != InputRounding::fp8_group)
       unit = std::lcm(unit, rounded_together(part.packing->inputs));
-    }
   }
   return unit;
 }

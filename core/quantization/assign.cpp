@@ -40,6 +40,10 @@ InputRounding input_rounding(const WeightScheme& scheme) {
       return InputRounding::int8_static_zeros;
     case TokenInputs::fp8:
       return InputRounding::fp8_token;
+    case TokenInputs::mxfp4:
+      return InputRounding::mxfp4_group;
+    case TokenInputs::mxfp8:
+      return InputRounding::mxfp8_group;
     case TokenInputs::by_format:
       break;
   }

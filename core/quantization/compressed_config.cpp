@@ -10,6 +10,7 @@ namespace plimsoll::quantization {
 namespace {
 
 constexpr Bounds kBits{1, 8};
+constexpr int64_t kMxGroup = 32;
 
 bool is_float(const ConfigView& numbers) {
   return numbers.text({"type"}, "int") == "float";
@@ -50,9 +51,19 @@ const char* inputs_not_run(const ConfigView& inputs, bool of_packed, bool in_blo
   return "8 bits by scales of groups of inputs (input_activations: strategy)";
 }
 
+/// Floats by a power of two of each 32 that a token has beside one another.
+bool is_mx(const ConfigView& numbers) {
+  return is_float(numbers) && numbers.text({"strategy"}, "group") == "group" &&
+         numbers.integer({"group_size"}, kMxGroup, {-1, 1 << 20}) == kMxGroup;
+}
+
 /// The same beside four-bit floats.
 const char* fp4_inputs_not_run(const ConfigView& inputs, WeightFormat format) {
-  if (format == WeightFormat::mxfp4) return "some bits beside weights of MXFP4 (input_activations)";
+  if (format == WeightFormat::mxfp4) {
+    const int64_t bits = inputs.integer({"num_bits"}, 4, kBits);
+    const bool run = is_mx(inputs) && is_dynamic(inputs) && (bits == 4 || bits == 8);
+    return run ? nullptr : "other numbers than MXFP4 and MXFP8 (input_activations)";
+  }
   const bool alike = is_float(inputs) && inputs.integer({"num_bits"}, 4, kBits) == 4;
   return alike ? nullptr : "other numbers than its weights' (input_activations: type, num_bits)";
 }
@@ -88,15 +99,26 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
     scheme.static_input = quantized_inputs;
     scheme.whole_inputs = !quantized_inputs;
     if (quantized_inputs) scheme.inputs_not_run = fp4_inputs_not_run(inputs, scheme.format);
+    if (scheme.format == WeightFormat::mxfp4) {
+      scheme.token_inputs =
+          inputs.integer({"num_bits"}, 4, kBits) == 4 ? TokenInputs::mxfp4 : TokenInputs::mxfp8;
+    }
     return scheme;
   }
   const bool packed = !of_floats && (bits < 8 || format == "pack-quantized" || !quantized_inputs);
   if (quantized_inputs) {
     scheme.token_inputs = token_inputs(inputs, packed);
     scheme.inputs_not_run = inputs_not_run(inputs, packed, strategy == "block");
+    const bool powers = !packed && of_floats && is_mx(weights) && scheme.group == kMxGroup;
+    if (powers && is_mx(inputs) && is_dynamic(inputs) &&
+        inputs.integer({"num_bits"}, 8, kBits) == 8) {
+      scheme.token_inputs = TokenInputs::mxfp8;
+      scheme.inputs_not_run = nullptr;
+    }
     if (!packed && is_float(inputs) != of_floats)
       scheme.inputs_not_run = "numbers of another kind than its weights (input_activations: type)";
   }
+  scheme.scales = strategy == "tensor" ? Scales::tensor : Scales::channel;
   if (packed) {
     scheme.format = WeightFormat::packed;
     scheme.indexed_inputs = weights.is_text("actorder") ? weights.text({"actorder"}, "") == "group"
@@ -106,11 +128,7 @@ WeightScheme compressed_scheme(const ConfigView& group, const std::string& forma
   scheme.format = of_floats ? WeightFormat::fp8 : WeightFormat::int8;
   scheme.static_input = static_input;
   scheme.whole_inputs = !quantized_inputs;
-  if (strategy == "block") {
-    set_blocks(weights, scheme);
-  } else {
-    scheme.scales = strategy == "tensor" ? Scales::tensor : Scales::channel;
-  }
+  if (strategy == "block") set_blocks(weights, scheme);
   return scheme;
 }
 

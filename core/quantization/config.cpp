@@ -55,6 +55,8 @@ WeightScheme modelopt_algorithm(const std::string& algorithm, int64_t group) {
   if (algorithm == "MXFP8") {
     WeightScheme scheme = block_fp8(1, 32);
     scheme.scale_bytes = 1;
+    scheme.token_inputs = TokenInputs::mxfp8;
+    scheme.inputs_not_run = nullptr;
     return scheme;
   }
   fail(ExitCode::checkpoint_unusable,

@@ -31,6 +31,22 @@ WeightScheme static_int8(const ConfigView& weights, const ConfigView& inputs) {
                                                             : TokenInputs::int8_static_zeros};
 }
 
+/// Inputs by a power of two of each group of 32, of their own.
+void round_to_mx(const ConfigView& inputs, WeightScheme& scheme) {
+  const std::string dtype = inputs.text({"dtype"}, "");
+  const bool powers = inputs.text({"qscheme"}, "") == "per_group" &&
+                      inputs.integer({"group_size"}, 0) == scheme.group &&
+                      inputs.text({"scale_format"}, "") == "e8m0" &&
+                      inputs.flag({"is_dynamic"}, false);
+  if (powers && dtype == "fp4") {
+    scheme.token_inputs = TokenInputs::mxfp4;
+  } else if (powers && dtype == "fp8_e4m3") {
+    scheme.token_inputs = TokenInputs::mxfp8;
+  } else {
+    scheme.inputs_not_run = "other numbers than MXFP4 and MXFP8 (input_tensors)";
+  }
+}
+
 /// What one entry of the configuration says of weights and inputs.
 WeightScheme quark_scheme(const ConfigView& config) {
   const ConfigView weights = config.child({"weight"});
@@ -41,7 +57,7 @@ WeightScheme quark_scheme(const ConfigView& config) {
   if (dtype == "fp4" && how == "per_group" && weights.integer({"group_size"}, 0) == mxfp4().group) {
     WeightScheme scheme = mxfp4();
     scheme.whole_inputs = !rounded;
-    if (rounded) scheme.inputs_not_run = "4 or 8 bits beside weights of MXFP4 (input_tensors)";
+    if (rounded) round_to_mx(inputs, scheme);
     return scheme;
   }
   if (dtype == "int8" && rounded) return static_int8(weights, inputs);

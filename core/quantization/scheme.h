@@ -20,7 +20,15 @@ enum class WeightFormat : uint8_t {
 enum class Scales : uint8_t { tensor, channel, block };
 
 /// To what activations are rounded, where the format's name does not say it.
-enum class TokenInputs : uint8_t { by_format, int8, int8_zeros, int8_static_zeros, fp8 };
+enum class TokenInputs : uint8_t {
+  by_format,
+  int8,
+  int8_zeros,
+  int8_static_zeros,
+  fp8,
+  mxfp4,
+  mxfp8
+};
 
 /// One scheme for one module; what a field means depends on `format`.
 struct WeightScheme {

@@ -33,6 +33,13 @@ __device__ inline float to_e2m1(float x) {
   return copysignf(rintf(size / step) * step, x);
 }
 
+/// model::mx_exponent's.
+__device__ inline float power_of_two(bool fp4, float most) {
+  int exponent = 0;
+  const float fraction = frexpf(fp4 ? most : most / kLargestE4m3, &exponent);
+  return ldexpf(1.f, model::mx_exponent(fp4, fraction, exponent));
+}
+
 /// What numbers that are rounded together have in common.
 struct Step {
   float scale = 0;    // 0: all are rounded to 0
@@ -62,6 +69,10 @@ struct Step {
       case InputRounding::nvfp4_group:
         scale = to_e4m3(stated->scale * *most / kLargestE2m1) / stated->scale;
         break;
+      case InputRounding::mxfp4_group:
+      case InputRounding::mxfp8_group:
+        scale = power_of_two(rounding == InputRounding::mxfp4_group, *most);
+        break;
       default:
         scale = stated->scale;
     }
@@ -77,6 +88,10 @@ struct Step {
         return scale > 0 ? (to_byte(rintf(x * inverse) + zero) - zero) * scale : x;
       case InputRounding::nvfp4_group:
         return scale > 0 ? to_e2m1(x / scale) * scale : 0;
+      case InputRounding::mxfp4_group:
+        return to_e2m1(x / scale) * scale;
+      case InputRounding::mxfp8_group:
+        return to_e4m3(x / scale) * scale;
       default:
         return to_e4m3(x * inverse) * scale;
     }

@@ -1,6 +1,7 @@
 """Small random models of changed configs, what `plimsoll run` answers of them, and the tally of outcomes: what the programs beside share."""
-import collections, copy, json, math, os, random, shutil, subprocess, sys, tempfile
+import collections, copy, json, math, os, random, re, shutil, subprocess, sys, tempfile
 import torch
+from safetensors.torch import load_file, save_file
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/plimsoll")
 # Keys that say nothing of what is compared.
@@ -72,6 +73,11 @@ def write_json(folder, config, name="config.json"):
         json.dump(config, file, indent=1)
 
 
+def attention_of(config):
+    """Eager attention of 5.23 adds Falcon's ALiBi twice."""
+    return "sdpa" if config.get("model_type") == "falcon" else "eager"
+
+
 def draw_weights(model):
     """So large that a wrong rule shows, so small that nothing saturates."""
     generator = torch.Generator().manual_seed(1)
@@ -92,9 +98,30 @@ def draw_weights(model):
     model.tie_weights()
 
 
+def as_published(tensors, config):
+    """Of tensors that transformers 5.23 saves otherwise than published checkpoints have them: kimi_linear's dense layers under the experts' name,
+    longcat_flash's experts that compute nothing, olmo_hybrid's norms under older names and its convolutions in equal thirds."""
+    if config.model_type == "kimi_linear":
+        return {re.sub(r"block_sparse_moe\.((gate|up|down)_proj)", r"mlp.\1", name): tensor for name, tensor in tensors.items()}
+    if config.model_type == "longcat_flash":
+        return {name: tensor for name, tensor in tensors.items() if int((re.findall(r"experts\.(\d+)\.", name) or [0])[0]) < config.n_routed_experts}
+    if config.model_type == "olmo_hybrid":
+        for old, new in (("attention_layer_norm", "input_layernorm"), ("feedforward_layer_norm", "post_attention_layernorm")):
+            tensors = {name.replace(old, new): tensor for name, tensor in tensors.items()}
+        keys = config.linear_num_key_heads * config.linear_key_head_dim
+        for base in [name.removesuffix("q_conv1d.weight") for name in tensors if name.endswith("q_conv1d.weight")]:
+            names = [f"{base}{kind}_conv1d.weight" for kind in "qkv"]
+            whole = torch.cat([tensors[name] for name in names])
+            tensors |= {name: part.contiguous() for name, part in zip(names, whole.split([keys, keys, len(whole) - 2 * keys]))}
+    return tensors
+
+
 def save_checkpoint(model, folder):
-    """The model as transformers saves it, config.json too; answers are to be greedy whatever the class would have."""
+    """The model as it would be published, config.json too; answers are to be greedy whatever the class would have."""
     model.save_pretrained(folder)
+    path = os.path.join(folder, "model.safetensors")
+    if model.config.model_type in ("kimi_linear", "longcat_flash", "olmo_hybrid"):
+        save_file(as_published(load_file(path), model.config), path)
     generation = os.path.join(folder, "generation_config.json")
     if os.path.exists(generation):
         os.remove(generation)

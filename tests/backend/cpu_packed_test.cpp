@@ -83,6 +83,31 @@ TEST_CASE("inputs with zero points span a row from its least to its largest") {
   CHECK(rounded == equal);
 }
 
+TEST_CASE("inputs by powers of two are as vLLM and compressed-tensors have them") {
+  struct Row {
+    model::InputRounding rounding;
+    float most, other, rounded_most, rounded_other;
+  };
+  using enum model::InputRounding;
+  for (const Row& row : {Row{mxfp4_group, 6.99f, -0.3f, 6, -0.5f},  // steps of 1
+                         {mxfp4_group, 7, -0.3f, 8, 0},             // of 2: 7 is nearer to 8
+                         {mxfp4_group, 0.013f, 0.006f, 0.01171875f, 0.005859375f},  // of 2^-9
+                         {mxfp8_group, 448, 3.3f, 448, 3.25f},
+                         {mxfp8_group, 449, 3.3f, 448, 3.25f},  // of 2
+                         {mxfp8_group, 0, 0, 0, 0}}) {
+    std::vector<float> in(64, 0), out(64, 1);
+    in[3] = row.most;
+    in[31] = row.other;
+    in[40] = 1;  // of the next group
+    backend::round_inputs(in.data(), 64, {.rounding = row.rounding}, {}, out.data());
+    INFO(row.most);
+    CHECK(out[3] == row.rounded_most);
+    CHECK(out[31] == row.rounded_other);
+    CHECK(out[40] == 1);
+    CHECK(out[50] == 0);
+  }
+}
+
 TEST_CASE("a row's product with quantised weights has the same bits beside any other rows") {
   for (const Processor& on : processors())
     for (const PackedCase& packed : kPackedCases) {

@@ -182,6 +182,19 @@ inline const std::vector<PackedCase> kPackedCases = {
       .bits = 8,
       .group = 128,
       .inputs = model::InputRounding::fp8_group}},
+    {"powers of two, inputs in MXFP4",
+     {.format = model::PackedFormat::mxfp4,
+      .code = model::Code::table,
+      .bits = 4,
+      .group = 32,
+      .scale = model::ScaleType::e8m0,
+      .inputs = model::InputRounding::mxfp4_group}},
+    {"float8 by powers of two, inputs in MXFP8",
+     {.format = model::PackedFormat::fp8,
+      .code = model::Code::e4m3,
+      .bits = 8,
+      .group = 32,
+      .inputs = model::InputRounding::mxfp8_group}},
 };
 
 }  // namespace plimsoll::testing

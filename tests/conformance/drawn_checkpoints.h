@@ -23,18 +23,43 @@ inline constexpr const char* kQuarkInt8 = R"({"quant_method": "quark", "global_q
 inline constexpr const char* kQuarkMxfp4 = R"({"quant_method": "quark", "global_quant_config": {
   "weight": {"dtype": "fp4", "qscheme": "per_group", "group_size": 32, "scale_format": "e8m0"}},
   "exclude": ["lm_head"]})";
+inline constexpr const char* kQuarkMx = R"({"quant_method": "quark", "global_quant_config": {
+  "weight": {"dtype": "fp4", "qscheme": "per_group", "group_size": 32, "scale_format": "e8m0"},
+  "input_tensors": {"dtype": "fp4", "qscheme": "per_group", "group_size": 32,
+                    "scale_format": "e8m0", "is_dynamic": true}},
+  "exclude": ["lm_head"]})";
+inline constexpr const char* kModelOptMxfp8 = R"({"quant_method": "modelopt",
+  "quant_algo": "MXFP8", "exclude_modules": ["lm_head"]})";
 inline constexpr const char* kFbgemm = R"({"quant_method": "fbgemm_fp8", "activation_scale_ub": 0.5,
   "modules_to_not_convert": ["lm_head"]})";
 inline constexpr const char* kMxfp4 =
     R"({"quant_method": "compressed-tensors", "ignore": ["lm_head"],
   "format": "mxfp4-pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
     "weights": {"num_bits": 4, "type": "float", "strategy": "group", "group_size": 32}}}})";
+inline constexpr const char* kMxfp4Inputs =
+    R"({"quant_method": "compressed-tensors", "ignore": ["lm_head"],
+  "format": "mxfp4-pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
+    "weights": {"num_bits": 4, "type": "float", "strategy": "group", "group_size": 32},
+    "input_activations": {"num_bits": 8, "type": "float", "strategy": "group", "group_size": 32,
+                          "dynamic": true}}}})";
+inline constexpr const char* kMxfp8 =
+    R"({"quant_method": "compressed-tensors", "ignore": ["lm_head"],
+  "format": "mxfp8-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
+    "weights": {"num_bits": 8, "type": "float", "strategy": "group", "group_size": 32},
+    "input_activations": {"num_bits": 8, "type": "float", "strategy": "group", "group_size": 32,
+                          "dynamic": true}}}})";
 inline constexpr const char* kInt8 =
     R"({"quant_method": "compressed-tensors", "ignore": ["lm_head"],
   "format": "int-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
     "weights": {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": true},
     "input_activations": {"num_bits": 8, "type": "int", "strategy": "tensor", "symmetric": false,
                           "dynamic": false}}}})";
+inline constexpr const char* kInt8Tensor =
+    R"({"quant_method": "compressed-tensors", "ignore": ["lm_head"],
+  "format": "int-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
+    "weights": {"num_bits": 8, "type": "int", "strategy": "tensor", "symmetric": true}}}})";
+inline constexpr const char* kModelOptBlocks = R"({"quant_method": "modelopt",
+  "quant_algo": "FP8_PB_WO", "exclude_modules": ["lm_head"]})";
 inline constexpr const char* kFp8Blocks =
     R"({"quant_method": "fp8", "weight_block_size": [128, 128],
   "activation_scheme": "dynamic"})";
@@ -113,7 +138,13 @@ inline const Row kRows[] = {
     {"Quark, int8", "models/llama", kQuarkInt8, quark_int8},
     {"fbgemm_fp8", "models/llama", kFbgemm, fbgemm},
     {"compressed-tensors, dense MXFP4", "models/llama", kMxfp4, mxfp4},
+    {"Quark, MXFP4 on both sides", "models/llama", kQuarkMx, quark_mxfp4},
+    {"compressed-tensors, MXFP4 beside MXFP8", "models/llama", kMxfp4Inputs, mxfp4},
+    {"compressed-tensors, MXFP8", "models/llama", kMxfp8, mxfp8},
+    {"ModelOpt, MXFP8", "models/llama", kModelOptMxfp8, mxfp8},
     {"int8, inputs by a stored zero point", "models/llama", kInt8, int8_static},
+    {"int8, one scale, whole inputs", "models/llama", kInt8Tensor, int8_tensor},
+    {"ModelOpt, fp8 in blocks", "models/llama", kModelOptBlocks, grid_of_four_axes},
     {"fp8 in blocks, experts in one tensor", "models/qwen3_moe", kFp8Blocks, stacked_blocks,
      Experts::stacked},
     {"fp8 by expert, experts in one tensor", "models/qwen3_moe", kModelOpt, stacked_tensors,

@@ -54,12 +54,13 @@ inline Stored in_fp8(const Matrix& m, int64_t block_rows, int64_t block_columns)
   return s;
 }
 
-/// int8 codes, a scale for each row.
-inline Stored in_int8(const Matrix& m) {
+/// int8 codes, a scale for each row, or one of all.
+inline Stored in_int8(const Matrix& m, bool of_tensor = false) {
   Stored s;
   for (int64_t r = 0; r < m.rows; ++r) {
-    const float scale = scale_of(m.row(r), m.columns) * kLargestE4m3 / 127;
-    s.scales.push_back(scale);
+    const int64_t among = of_tensor ? m.rows * m.columns : m.columns;
+    const float scale = scale_of(m.row(of_tensor ? 0 : r), among) * kLargestE4m3 / 127;
+    if (r == 0 || !of_tensor) s.scales.push_back(scale);
     for (int64_t n = 0; n < m.columns; ++n) {
       const auto code = static_cast<int8_t>(std::lround(m.row(r)[n] / scale));
       s.codes.push_back(static_cast<uint8_t>(code));
@@ -167,6 +168,22 @@ inline Stored quark_mxfp4(const Matrix& m, Files& to) {
 inline Stored mxfp4(const Matrix& m, Files& to) {
   return mxfp4_called(".weight_packed", m, to);
 }
+/// float8 codes in groups of 32, whose scales are powers of two.
+inline Stored mxfp8(const Matrix& m, Files& to) {
+  Stored s;
+  for (size_t at = 0; at < m.values.size(); at += 32) {
+    const float most = scale_of(m.values.data() + at, 32) * kLargestE4m3;
+    const int exponent = std::ilogb(std::max(most, 1e-20f)) - 8;
+    s.bytes.push_back(static_cast<uint8_t>(exponent + 127));
+    for (size_t i = at; i < at + 32; ++i) {
+      s.codes.push_back(float_to_e4m3(std::ldexp(m.values[i], -exponent)));
+      s.numbers.push_back(std::ldexp(double{e4m3_to_float(s.codes.back())}, exponent));
+    }
+  }
+  to.add(m.module + ".weight", DType::f8_e4m3, {m.rows, m.columns}, s.codes);
+  to.add(m.module + ".weight_scale", DType::u8, {m.rows, m.columns / 32}, s.bytes);
+  return s;
+}
 inline Stored int8_static(const Matrix& m, Files& to) {
   const Stored s = in_int8(m);
   to.add(m.module + ".weight", DType::i8, {m.rows, m.columns}, s.codes);
@@ -189,6 +206,20 @@ inline Stored int8_dynamic(const Matrix& m, Files& to) {
   const Stored s = in_int8(m);
   to.add(m.module + ".weight", DType::i8, {m.rows, m.columns}, s.codes);
   to.add(m.module + ".weight_scale", DType::f32, {m.rows, 1}, s.scales);
+  return s;
+}
+inline Stored int8_tensor(const Matrix& m, Files& to) {
+  const Stored s = in_int8(m, true);
+  to.add(m.module + ".weight", DType::i8, {m.rows, m.columns}, s.codes);
+  to.add(m.module + ".weight_scale", DType::f32, {1}, s.scales);
+  return s;
+}
+/// ModelOpt's blocks, whose grid of scales has axes of one between its own.
+inline Stored grid_of_four_axes(const Matrix& m, Files& to) {
+  const Stored s = in_fp8(m, 128, 128);
+  to.add(m.module + ".weight", DType::f8_e4m3, {m.rows, m.columns}, s.codes);
+  to.add(m.module + ".weight_scale", DType::f32,
+         {(m.rows + 127) / 128, 1, (m.columns + 127) / 128, 1}, s.scales);
   return s;
 }
 /// compressed-tensors' packed integers of 4 bits, in groups of 32.

@@ -54,6 +54,9 @@ TEST_CASE("what a config leaves out is as its class in transformers has it") {
   CHECK(factor("Glm4MoeForCausalLM", routed) == 1);
   CHECK(factor("ExaoneMoeForCausalLM", routed) == 2.5f);
   CHECK(factor("HYV3ForCausalLM", routed) == 2.826f);
+  const char* no_size = R"({"num_experts": 8, "head_dim": null})";
+  CHECK(spec_of("Glm4MoeForCausalLM", no_size).layers.front().attention.head_dim == 8);
+  CHECK(spec_of("Jais2ForCausalLM", no_size).layers.front().attention.head_dim == 8);
   CHECK_FALSE(spec_of("Dots1ForCausalLM", "{}").layers.back().mlp.router.normalize);
   CHECK(spec_of("FlexOlmoForCausalLM", "{}").layers.front().mlp.experts_per_token == 2);
   CHECK(spec_of("FlexOlmoForCausalLM", R"({"num_experts_per_tok": null})")

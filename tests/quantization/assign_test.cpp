@@ -93,6 +93,14 @@ Json eight_bits(const char* type, const char* strategy, const Json& changes = Js
   return numbers;
 }
 
+Json mx(int bits) {
+  return {{"num_bits", bits},
+          {"type", "float"},
+          {"strategy", "group"},
+          {"group_size", 32},
+          {"dynamic", true}};
+}
+
 Json quark(const char* weights, const char* inputs) {
   return {{"quant_method", "quark"},
           {"global_quant_config",
@@ -132,6 +140,17 @@ TEST_CASE("inputs of 8-bit weights are rounded as each tool's configuration says
       {"fbgemm",
        {{"quant_method", "fbgemm_fp8"}, {"activation_scale_ub", 300.0}},
        InputRounding::fp8_bounded},
+      {"MXFP4 on both sides", compressed(mx(4), mx(4)), InputRounding::mxfp4_group},
+      {"MXFP4 beside MXFP8", compressed(mx(4), mx(8)), InputRounding::mxfp8_group},
+      {"MXFP8", compressed(mx(8), mx(8)), InputRounding::mxfp8_group},
+      {"Quark's MXFP4",
+       quark(R"({"dtype": "fp4", "qscheme": "per_group", "group_size": 32})",
+             R"({"dtype": "fp4", "qscheme": "per_group", "group_size": 32, "is_dynamic": true,
+                 "scale_format": "e8m0"})"),
+       InputRounding::mxfp4_group},
+      {"ModelOpt's MXFP8",
+       {{"quant_method", "modelopt"}, {"quant_algo", "MXFP8"}},
+       InputRounding::mxfp8_group},
   }));
   INFO(name);
   CHECK(packing(settings).inputs == expected);
@@ -152,7 +171,6 @@ TEST_CASE("what inputs of 8-bit and 4-bit floats are not rounded to is refused")
       {compressed(fp4, by_token("float")), "other numbers"},
       {compressed(mxfp4, mxfp4), "MXFP4"},
       {quark(R"({"dtype": "fp4", "qscheme": "per_group", "group_size": 32})", "{}"), "MXFP4"},
-      {{{"quant_method", "modelopt"}, {"quant_algo", "MXFP8"}}, "not 128"},
   }));
   CHECK_THROWS_WITH(packing(settings), Contains("q_proj") && Contains(named) &&
                                            Contains("--quantized-activations off"));

@@ -21,6 +21,10 @@ TEST_CASE("normalizers") {
       {R"({"type":"NFD"})", "\u00e9\uac01", "e\u0301\u1100\u1161\u11a8"},
       {R"({"type":"NFKC"})", "\ufb01\u2167\u00bd", "fiVIII1\u20442"},
       {R"({"type":"NFKD"})", "\u2167\u00e9", "VIIIe\u0301"},
+      {R"({"type":"NFKC"})", "\u0345\u1df7", "\u0345\u1df7"},  // 1df7: a letter there
+      {R"({"type":"NFC"})", "e\u1df7\u0301", "e\u1df7\u0301"},
+      {R"({"type":"NFC"})", "e\u0327\u1df7\u0323\u0301", "\u0229\u1df7\u0323\u0301"},
+      {R"({"type":"NFD"})", "\u00e9\u1df7\u0323", "e\u0301\u1df7\u0323"},
       {R"({"type":"Lowercase"})", "\u0130\u03a3 A", "i\u0307\u03c3 a"},
       {R"({"type":"StripAccents"})", "e\u0301\u00e9", "e\u00e9"},
       {R"({"type":"Strip","strip_left":true,"strip_right":false})", " \u00a0a ", "a "},

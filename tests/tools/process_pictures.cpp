@@ -43,6 +43,7 @@ Json picture_of(const Json& line, const image::Image& picture) {
   const auto processor =
       image::make_processor(kind->second, patches, line.value("settings", Json::object()),
                             line.value("mm_processor_kwargs", Json::object()));
+  (void)processor->layout(picture.size);  // which refuses
   const image::Pixels pixels = processor->process(picture);
   std::vector<float> values(static_cast<size_t>(pixels.layout.values()));
   pixels.write_values(0, std::ssize(values), values.data());

@@ -85,6 +85,16 @@ void to_nvfp4(const float* from, int64_t count, float global, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = scale > 0 ? round_to_e2m1(from[i] / step) * step : 0;
 }
 
+/// A power of two for e2m1, or for float8.
+void to_mx(bool fp4, const float* from, int64_t count, float* to) {
+  const float most = largest_input(from, count);
+  int exponent = 0;
+  const float fraction = std::frexp(fp4 ? most : most / kLargestE4m3, &exponent);
+  const float step = std::ldexp(1.f, model::mx_exponent(fp4, fraction, exponent));
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = (fp4 ? round_to_e2m1(from[i] / step) : round_to_e4m3(from[i] / step)) * step;
+}
+
 /// f(number, first, count) for each group of a row, `lead` inputs of the first lying before it.
 template <typename F>
 void for_groups(int64_t count, int64_t group, int64_t lead, const F& f) {
@@ -160,6 +170,11 @@ void round_inputs(const float* from, int64_t count, const InputRule& rule, const
     case InputRounding::nvfp4_group:
       return for_groups(count, group, 0, [&](int64_t, int64_t first, int64_t n) {
         to_nvfp4(from + first, n, rule.stated.scale, to + first);
+      });
+    case InputRounding::mxfp4_group:
+    case InputRounding::mxfp8_group:
+      return for_groups(count, group, 0, [&](int64_t, int64_t first, int64_t n) {
+        to_mx(rule.rounding == InputRounding::mxfp4_group, from + first, n, to + first);
       });
   }
 }

@@ -1,8 +1,9 @@
 // One byte a weight, as it is: int8 and fp8 (e4m3) `weight` [out, in], with `weight_scale` of the
 // tensor ([] or [1]), of each output ([out, 1] or [out]), of groups ([out, in / g]), or of a grid
-// of blocks, the last ones partial; Hugging Face calls the grid `weight_scale_inv`, and it
-// multiplies all the same. Static scales of inputs are `input_scale`, Hugging Face's
-// `activation_scale`. Llama 4's experts are stored the other way round, [in, out] and [1, out].
+// of blocks, the last ones partial (ModelOpt's has axes of one between); Hugging Face calls the
+// grid `weight_scale_inv`, and it multiplies all the same. Static scales of inputs are
+// `input_scale`, Hugging Face's `activation_scale`. Llama 4's experts are stored the other way
+// round, [in, out] and [1, out].
 #include <algorithm>
 
 #include "base/error.h"
@@ -107,6 +108,7 @@ class EightBitRows final : public StoredRows {
       StoredTensor one = require_any(name, {});
       return one;
     }
+    if (axes == 4) return require_any(name, {lines(), 1, groups(), 1});
     const bool one_line = found && groups() == 1 && axes == 2 && found->shape[0] == lines();
     if (axes == 1 && groups() == 1) return require_any(name, {lines()});
     return require_any(name, one_line ? Shape{lines(), 1} : turned(lines(), groups()));

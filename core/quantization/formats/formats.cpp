@@ -66,13 +66,14 @@ const Format& format_of(PackedFormat format) {
 model::Packing packing_of(const WeightScheme& scheme, const StoredMatrix& matrix) {
   const WeightScheme* found = &scheme;
   WeightScheme as_int8;
-  // Integers of 8 bits without activations of 8 bits come packed into words or as they are.
+  // Integers of 8 bits without activations of 8 bits come packed into words or as they are, those
+  // with one scale always so.
   const bool bytes = scheme.format == WeightFormat::packed && scheme.bits == 8 &&
-                     !matrix.find("weight_packed") && matrix.find("weight");
+                     !matrix.find("weight_packed") &&
+                     (scheme.scales == Scales::tensor || matrix.find("weight"));
   if (bytes) {
     as_int8 = scheme;
     as_int8.format = WeightFormat::int8;
-    as_int8.scales = Scales::channel;
     found = &as_int8;
   }
   const auto row = std::ranges::find(kFormats, found->format, &Format::scheme);

@@ -145,8 +145,14 @@ namespace {
 
 using Characters = std::vector<utf8proc_int32_t>;
 
+/// A mark after Unicode 9, which is of no class there: a letter like others.
+bool is_unknown_mark(utf8proc_int32_t c) {
+  return in_ranges(kCombiningMarkExceptions, static_cast<char32_t>(c));
+}
+
 uint8_t combining_class(utf8proc_int32_t c) {
-  return static_cast<uint8_t>(utf8proc_get_property(c)->combining_class);
+  const auto known = static_cast<uint8_t>(utf8proc_get_property(c)->combining_class);
+  return known != 0 && is_unknown_mark(c) ? 0 : known;
 }
 
 void append_decomposed(Characters& out, char32_t c, utf8proc_option_t options) {
@@ -186,6 +192,20 @@ void order_marks(Characters& characters) {
   }
 }
 
+// Nothing composes across a mark that is a letter there, or with one.
+void compose_characters(Characters& characters) {
+  constexpr auto kCompose = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+  auto to = characters.begin(), from = to;
+  while (from != characters.end()) {
+    const auto end = std::find_if(from, characters.end(), is_unknown_mark);
+    const auto count = utf8proc_normalize_utf32(&*from, end - from, kCompose);
+    to = std::copy_n(from, count, to);
+    from = end;
+    if (from != characters.end()) *to++ = *from++;
+  }
+  characters.erase(to, characters.end());
+}
+
 // No character below these is changed by the form, whatever stands beside it.
 char32_t first_affected(UnicodeForm form) {
   switch (form) {
@@ -217,16 +237,10 @@ std::string to_form(std::string_view text, UnicodeForm form) {
   characters.reserve(text.size());
   for (at = 0; at < text.size();) append_decomposed(characters, next_character(text, at), options);
   order_marks(characters);
-  utf8proc_ssize_t count = static_cast<utf8proc_ssize_t>(characters.size());
-  if (compose) {
-    count = utf8proc_normalize_utf32(
-        characters.data(), count,
-        static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  }
+  if (compose) compose_characters(characters);
   std::string out;
   out.reserve(text.size());
-  for (utf8proc_ssize_t i = 0; i < count; ++i)
-    append_character(out, static_cast<char32_t>(characters[i]));
+  for (const utf8proc_int32_t c : characters) append_character(out, static_cast<char32_t>(c));
   return out;
 }
 

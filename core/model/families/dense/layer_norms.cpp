@@ -12,7 +12,6 @@ ModelSpec make_jais2(const ConfigReader& config) {
                          .intermediate = 26624,
                          .layers = 32,
                          .heads = 26,
-                         .head_dim = 128,
                          .max_position = 8192},
                .activation = "relu2"});
   use_layer_norms(config, decoder, "layer_norm_eps", NormTensors::weight_and_bias);

@@ -44,7 +44,6 @@ ModelSpec make_glm4_moe(const ConfigReader& config) {
                          .layers = 46,
                          .heads = 96,
                          .kv_heads = 8,
-                         .head_dim = 128,
                          .max_position = 131072},
                .epsilon = 1e-5,
                .share = 0.5});
