@@ -179,6 +179,13 @@ TEST_CASE("eight deterministic ranks of devices answer with the bits of one") {
   check_widths(subject, DType::bf16, {8}, Talk::over_peers);
 }
 
+TEST_CASE("deterministic experts that are quantised answer with the bits of one", "[everything]") {
+  if (!testing::may_do_everything()) return;
+  RankSubject subject(golden("models/qwen3_moe"));
+  subject.quantise("fp8");
+  check_widths(subject, DType::bf16, {2}, Talk::over_peers);
+}
+
 TEST_CASE("all deterministic models on ranks of devices answer with the bits of one",
           "[everything]") {
   if (!testing::may_do_everything()) return;
