@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "backend/cuda/slices.h"
 #include "base/error.h"
 #include "base/size_text.h"
 #include "batch/line_error.h"
@@ -260,6 +261,21 @@ DeviceChoice choose_device(const RunOptions& options, const Environment& environ
   return choice;
 }
 
+/// Of ranks on cards whose bits --deterministic does not keep from width to width; empty: it does.
+std::string widths_note(const RunOptions& options, const Launch& launch) {
+  if (!options.launch.deterministic || !launch.device.card) return "";
+  for (const shard::StageModel& stage : launch.stages) {
+    const model::WeightSpec* weight = backend::cuda::find_unpinned(stage.spec);
+    if (weight == nullptr) continue;
+    return fmt::format(
+        "--deterministic: {} is quantised in a way that is not cut into slices, so answers at "
+        "another --tensor-parallel-size may differ in their last bits; in any batch they are the "
+        "same",
+        weight->name);
+  }
+  return "";
+}
+
 std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& environment,
                                DeviceChoice device,
                                const std::function<void(const Launch&)>& before_weights,
@@ -305,6 +321,8 @@ std::unique_ptr<Launch> launch(const RunOptions& options, const Environment& env
                                plan::own::stage_views(launch->stages), processes, engine);
   const std::string narrowed = plan::own::dtype_note(launch->spec, options.launch.args);
   if (!narrowed.empty()) launch->setup.notes.push_back(narrowed);
+  const std::string widths = widths_note(options, *launch);
+  if (!widths.empty()) launch->setup.notes.push_back(widths);
   for (const std::string& note : launch->setup.notes) {
     if (!options.quiet) say(note);
   }

@@ -99,6 +99,11 @@ bool contains_pieces(const Gpu& gpu, std::string_view name) {
 
 }  // namespace
 
+bool Gpu::hides_memory() const {
+  const auto is_geforce = [](const std::string& alias) { return alias.starts_with("GeForce"); };
+  return nvlink == 0 && std::ranges::any_of(aliases, is_geforce);
+}
+
 int64_t Gpu::visible_bytes() const {
   // Measured: 469 MiB on an 80 GB H100 and a 48 GB L20, 448 on a T4, 635 on a 96 GB RTX PRO 6000,
   // 355 on a 24 GB RTX 4090.

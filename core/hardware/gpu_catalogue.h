@@ -23,6 +23,9 @@ struct Gpu {
 
   /// What cudaMemGetInfo calls the total: the driver keeps a part of the card for itself.
   [[nodiscard]] int64_t visible_bytes() const;
+  /// Whether two of them cannot read each other's memory: the driver lets GeForce cards do so over
+  /// NVLink alone.
+  [[nodiscard]] bool hides_memory() const;
 };
 
 /// The CSV that the program carries.

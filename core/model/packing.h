@@ -127,10 +127,11 @@ struct Packing {
   int64_t bits = 4;   // 2, 3, 4, 8
   int64_t group = 0;  // inputs that share a scale; 0: all of an output
   ScaleType scale = ScaleType::f32;
-  bool zeros = false;    // a zero point (a byte) beside each scale, to which `zero` is added
-  int64_t zero = 0;      // of integers without zero points: the zero point of all
-  bool factors = false;  // a float32 for each output
-  bool ordered = false;  // a group number for each input (activation order)
+  bool zeros = false;      // a zero point (a byte) beside each scale, to which `zero` is added
+  int64_t zero = 0;        // of integers without zero points: the zero point of all
+  bool factors = false;    // a float32 for each output
+  bool ordered = false;    // a group number for each input (activation order)
+  bool scattered = false;  // of such a share of the inputs: a group has any number of them
   /// Outputs and inputs that share a scale in the checkpoint (fp8), where in memory each output has
   /// its own. 0: all.
   int64_t block_outputs = 1;

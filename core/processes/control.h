@@ -41,10 +41,12 @@ struct Fault {
 };
 
 struct ControlOptions {
-  /// A process that is not heard for so long, while this one runs, is lost.
-  std::chrono::milliseconds silence = std::chrono::seconds(6);
+  /// A process that is not heard for so long, while this one runs, is lost. With half a second
+  /// between pulses, and the first process's patience before that of those that it tells, all have
+  /// left 8.5 seconds after it was stopped, at the latest.
+  std::chrono::milliseconds silence = std::chrono::seconds(5);
   /// Between a fault and leave(), which gives the other threads time to end by themselves.
-  std::chrono::milliseconds patience = std::chrono::seconds(2);
+  std::chrono::milliseconds patience = std::chrono::milliseconds(1500);
   /// A fault is known: wakes who waits for ranks.
   std::function<void()> give_up{};
   /// Ends the process; called by this one's thread.

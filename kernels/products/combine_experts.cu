@@ -5,6 +5,7 @@
 #include "kernels/products/experts.h"
 #include "kernels/rows/activation.h"
 #include "kernels/runtime/launch.h"
+#include "model/slices.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -62,16 +63,24 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Columns i to i + N of row t, summed over the choices that the rank has: of rows of T, and inputs
-/// of X.
+/// The experts from `first` up to `end`; what is past all experts counts as the first of all.
+struct SomeExperts {
+  int first, end;
+};
+
+/// Columns i to i + N of row t, summed over the choices among `some` that the rank has: of rows of
+/// T, and inputs of X.
 template <typename T, typename X, int N>
 __device__ void combine_columns(const CombineExperts& op, const Choices& choices,
-                                const ExpertSlots& slots, int64_t t, int64_t i, float (&sums)[N]) {
+                                const ExpertSlots& slots, SomeExperts some, int64_t t, int64_t i,
+                                float (&sums)[N]) {
   const int64_t k = choices.experts.columns;
   const bool weighs = op.weighs == model::ExpertWeighs::output;
   for (int64_t slot = t * k; slot < (t + 1) * k; ++slot) {
     const int expert = expert_of(choices, slot);
     const bool returns = expert >= slots.all;  // its input
+    const int counted = returns ? 0 : expert;
+    if (counted < some.first || counted >= some.end) continue;
     const bool is_own = expert >= slots.first && expert < slots.first + slots.experts;
     const bool biased = op.bias.present() && !returns;
     if (returns ? !op.adds_input : !is_own) continue;
@@ -98,18 +107,37 @@ __global__ void __launch_bounds__(kThreads)
   T* to = static_cast<T*>(op.out.data) + t * op.out.stride;
   for (int64_t i = int64_t{threadIdx.x} * N; i < op.out.columns; i += int64_t{blockDim.x} * N) {
     float sums[N] = {};
-    combine_columns<T, T>(op, choices, slots, t, i, sums);
+    combine_columns<T, T>(op, choices, slots, {0, static_cast<int>(slots.all)}, t, i, sums);
     Pack<T, N> result;
     for (int j = 0; j < N; ++j) result.set(j, sums[j]);
     store_pack(to + i, result);
   }
 }
 
+/// The same of groups of experts from kFirst on, in their tree: a rank that has none of a branch
+/// has 0 there.
+template <typename X, int kFirst, int kCount, int N>
+__device__ void combine_groups(const CombineExperts& op, const Choices& choices,
+                               const ExpertSlots& slots, int group, int64_t t, int64_t i,
+                               float (&sums)[N]) {
+  const int64_t first = int64_t{kFirst} * group, end = int64_t{kFirst + kCount} * group;
+  if (first >= slots.first + slots.experts || (end <= slots.first && kFirst > 0)) return;
+  if constexpr (kCount == 1) {
+    const SomeExperts some{static_cast<int>(first), static_cast<int>(end)};
+    combine_columns<float, X>(op, choices, slots, some, t, i, sums);
+  } else {
+    float right[N] = {};
+    combine_groups<X, kFirst, kCount / 2>(op, choices, slots, group, t, i, sums);
+    combine_groups<X, kFirst + kCount / 2, kCount / 2>(op, choices, slots, group, t, i, right);
+    for (int j = 0; j < N; ++j) sums[j] += right[j];
+  }
+}
+
 /// A block per row. The slice's sum stands at level popcount(slice) of those that wait, and is
-/// added to those before it as long as the tree has them as its left.
+/// added to those before it as long as the tree has them as its left. `group`: experts of each.
 template <typename X, int N>
 __global__ void __launch_bounds__(kThreads)
-    combine_slice_kernel(const __grid_constant__ CombineSlice p, int level, int joins,
+    combine_slice_kernel(const __grid_constant__ CombineSlice p, int level, int joins, int group,
                          Choices choices, ExpertSlots slots) {
   wait_for_previous();
   start_next();
@@ -118,7 +146,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t columns = p.op.out.columns;
   for (int64_t i = int64_t{threadIdx.x} * N; i < columns; i += int64_t{blockDim.x} * N) {
     float sums[N] = {};
-    combine_columns<float, X>(p.op, choices, slots, t, i, sums);
+    combine_groups<X, 0, model::kMostSlices>(p.op, choices, slots, group, t, i, sums);
     for (int join = 1; join <= joins; ++join) {
       const auto left = load_pack<float, N>(waiting + (level - join) * p.waiting_step + i);
       for (int j = 0; j < N; ++j) sums[j] = left.values[j] + sums[j];
@@ -180,11 +208,12 @@ void combine_experts(const CombineExperts& op, const Choices& choices, const Exp
 void combine_slice(const CombineSlice& op, const Choices& choices, const ExpertSlots& slots,
                    cudaStream_t stream) {
   const auto& [out, in, input, bias, weighs, adds_input] = op.op;
+  const auto group = static_cast<int>(slots.all / backend::cuda::expert_groups(slots.all));
   if (out.dtype != DType::f32 || in.dtype != DType::f32)
     throw std::logic_error("combine_slice: sums are float32");
   const auto slice = static_cast<uint64_t>(op.slice);
-  const int level = std::popcount(slice);
-  const int joins = std::countr_one(slice);
+  const int level = op.apart ? static_cast<int>(slice) : std::popcount(slice);
+  const int joins = op.apart ? 0 : std::countr_one(slice);
   with_activation_type(input.dtype, [&](auto type) {
     using X = typename decltype(type)::type;
     constexpr int kN = kWide<float>;
@@ -192,10 +221,10 @@ void combine_slice(const CombineSlice& op, const Choices& choices, const ExpertS
                         is_packed<X, kN>(input) && op.waiting_step % kN == 0;
     if (packed)
       launch(over_rows<kN>(out, stream), "combine_slice", combine_slice_kernel<X, kN>, op, level,
-             joins, choices, slots);
+             joins, group, choices, slots);
     else
       launch(over_rows<1>(out, stream), "combine_slice", combine_slice_kernel<X, 1>, op, level,
-             joins, choices, slots);
+             joins, group, choices, slots);
   });
 }
 

@@ -112,7 +112,8 @@ void combine_slices(const Experts& op, const View& gated, const ExpertSlots& slo
                           .weighs = op.mlp->weighs,
                           .adds_input = s == 0 && op.adds_inputs},
                    .waiting_step = sums.rows * sums.stride,
-                   .slice = s},
+                   .slice = s,
+                   .apart = op.slices_apart},
                   op.choices, slots, stream);
   }
 }
@@ -121,6 +122,7 @@ void combine_slices(const Experts& op, const View& gated, const ExpertSlots& slo
 
 SliceSums sum_of_experts(const Experts& op) {
   return {.sums = op.waiting,
+          .slices = op.slices_apart ? op.down_slices : 1,
           .rows = op.out.rows,
           .columns = op.out.columns,
           .stride = slice_stride(op.out.columns)};

@@ -88,13 +88,15 @@ struct CombineExperts {
 void combine_experts(const CombineExperts& op, const Choices& choices, const ExpertSlots& slots,
                      cudaStream_t stream);
 
-/// The same of one slice of the inputs of the second product, in float32: `in` [slots, n] f32. What
-/// it gives joins the sums of the slices before it in their tree of pairs (model/slices.h): the sum
-/// of all lies at `waiting` behind the last.
+/// The same of one slice of the inputs of the second product, in float32: `in` [slots, n] f32, and
+/// by groups of experts (backend::cuda::expert_groups), whose sums are added in a tree of pairs.
+/// What it gives joins the sums of the slices before it in theirs (model/slices.h): the sum of all
+/// lies at `waiting` behind the last.
 struct CombineSlice {
   CombineExperts op;         // `out` [rows, n] f32: the first of the waiting sums
   int64_t waiting_step = 0;  // floats from one of these to the next
   int64_t slice = 0;
+  bool apart = false;  // it stays by itself, the waiting sum of its number
 };
 void combine_slice(const CombineSlice& op, const Choices& choices, const ExpertSlots& slots,
                    cudaStream_t stream);
@@ -124,11 +126,12 @@ struct Experts {
   /// Of a second product that is made of slices: `out` is left alone, the sum of them is
   /// sum_of_experts(). backend::cuda::SlicedExpertsLayout.
   int64_t down_slices = 0;
+  bool slices_apart = false;  // sum_of_experts() is of as many: other ranks have other experts
   float* downs = nullptr;
   float* waiting = nullptr;
 };
 void experts(const Experts& op, cudaStream_t stream);
-/// Where experts() has left the sum of slices, as one slice of a rank's.
+/// Where experts() has left the sum of slices, as one slice of a rank's, or those of all.
 SliceSums sum_of_experts(const Experts& op);
 
 }  // namespace plimsoll::kernels

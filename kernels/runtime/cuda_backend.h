@@ -168,6 +168,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
                        const backend::Weight& weight);
   /// out = the sum of slices, of all ranks where there are others.
   void join_slices(backend::View out, const SliceSums& slices, backend::InputRanks* ranks);
+  void join_experts(backend::View out, const SliceSums& sums, backend::InputRanks* ranks);
   [[nodiscard]] bool is_deterministic() const { return footprint_of_device.card().deterministic; }
   void linear_packed(backend::View out, backend::View in, const backend::Weight& weight,
                      const backend::Weight& bias, model::Activation activation,

@@ -276,7 +276,7 @@ void CudaBackend::do_experts(View out, View in, const backend::Routing& routing,
   const auto stack = [&](const Weight& weight) {
     if (!weight.spec->is_packed()) return ExpertStack{weight.data};
     note_packed(*weight.spec, in.dtype);
-    return ExpertStack{weight.data, weight.spec, weight.ranks};
+    return ExpertStack{weight.data, weight.spec, weight.some_experts() ? nullptr : weight.ranks};
   };
   backend::InputRanks* const ranks = weights.down.ranks;
   const bool leads = ranks == nullptr || ranks->rank() == 0;
@@ -300,9 +300,11 @@ void CudaBackend::do_experts(View out, View in, const backend::Routing& routing,
     const backend::cuda::SlicedExpertsLayout layout(in.rows, mlp.experts_per_token,
                                                     *weights.up.spec, *weights.down.spec, in.dtype);
     op.down_slices = weights.down.spec->slices;
+    op.slices_apart = weights.down.some_experts();
     op.downs = reinterpret_cast<float*>(workspace + own + layout.downs);
     op.waiting = reinterpret_cast<float*>(workspace + own + layout.waiting);
     kernels::experts(op, stream());
+    if (op.slices_apart) return join_experts(out, sum_of_experts(op), ranks);
     return join_slices(out, sum_of_experts(op), ranks);
   }
   kernels::experts(op, stream());

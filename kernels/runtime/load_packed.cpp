@@ -19,15 +19,16 @@ class PartLoader {
       : loader_(loader), part_(part), layout_(part, columns), rows_(rows), to_(to) {}
 
   void load() {
-    const std::vector<int32_t> order = slot_order(part_, layout_, rows_);
+    const SlotOrder order = slot_order(part_, layout_, rows_);
     strips(0, layout_.strip_codes, [&](int64_t strip, std::byte* to) {
       pack_strip(part_, layout_, rows_, order, strip, to);
     });
-    strips(layout_.scales, layout_.strip_scales,
-           [&](int64_t strip, std::byte* to) { pack_scales(part_, layout_, rows_, strip, to); });
+    strips(layout_.scales, layout_.strip_scales, [&](int64_t strip, std::byte* to) {
+      pack_scales(part_, layout_, rows_, order, strip, to);
+    });
     strips(layout_.zeros, layout_.strip_zeros,
-           [&](int64_t strip, std::byte* to) { pack_zeros(layout_, rows_, strip, to); });
-    if (layout_.spread) once(layout_.order, std::as_bytes(std::span(order)));
+           [&](int64_t strip, std::byte* to) { pack_zeros(layout_, rows_, order, strip, to); });
+    if (layout_.spread) once(layout_.order, std::as_bytes(std::span(order.inputs)));
     load_numbers();
     if (layout_.nested_blocks > 0) load_nested();
   }

@@ -168,6 +168,13 @@ void CudaBackend::join_slices(View out, const SliceSums& slices, backend::InputR
   dynamic_cast<DeviceRanks&>(*ranks).sum_slices(out, slices);
 }
 
+// Each rank has some experts of every slice.
+void CudaBackend::join_experts(View out, const SliceSums& sums, backend::InputRanks* ranks) {
+  const int64_t floats = sums.slices * sums.rows * sums.stride;
+  if (ranks != nullptr) ranks->sum({const_cast<float*>(sums.sums), DType::f32, 1, floats, floats});
+  sum_slices(out, sums, stream());
+}
+
 void CudaBackend::do_linear_across(View out, View in, const Weight& weight, const Weight& bias,
                                    std::byte* workspace) {
   if (!footprint_of_device.slices(*weight.spec)) {

@@ -46,7 +46,8 @@ class RandomPart final : public model::PackedRows {
     }
     for (int64_t i = 0; i < rows; ++i) factors_.push_back(0.5f + 0.01f * static_cast<float>(i));
     for (int64_t k = 0; k < columns; ++k)
-      order_.push_back(static_cast<int32_t>(k * 5 % columns * groups_ / columns));
+      order_.push_back(static_cast<int32_t>(
+          packing.scattered ? k * k / 7 % (groups_ - 1) : k * 5 % columns * groups_ / columns));
     for (int i = 0; i < 256; ++i) nested_numbers_.push_back(0.001f * static_cast<float>(i - 90));
     for (int64_t i = 0; i < (rows * groups_ + 255) / 256; ++i)
       absmax_.push_back(1.f + 0.25f * static_cast<float>(i));

@@ -142,11 +142,11 @@ TEST_CASE("what other processes hold of the card is not ours") {
 
 TEST_CASE("a plan of GPUs in several processes has NCCL's buffers") {
   const Scratch scratch;
-  const auto plan = [&](int processes, const std::string& ranks) {
+  const auto plan = [&](int processes, const std::string& ranks, const std::string& gpu = "h100") {
     const auto outcome =
         shell(scratch, "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=" + std::to_string(processes) +
-                           " plimsoll plan " + kConfigs +
-                           "llama-3.1-8b.json --gpu h100 --engine plimsoll --format json " + ranks);
+                           " plimsoll plan " + kConfigs + "llama-3.1-8b.json --gpu " + gpu +
+                           " --engine plimsoll --format json " + ranks);
     INFO(outcome.err);
     REQUIRE(outcome.status == 0);
     const Json whole = parse_json<Json>(outcome.out);
@@ -161,6 +161,11 @@ TEST_CASE("a plan of GPUs in several processes has NCCL's buffers") {
   CHECK(part_bytes(plan(2, "-pp 2"), "NCCL") == expected({.neighbours = 1}));
   CHECK(part_bytes(plan(2, "-tp 2"), "messages") == 0);  // these are the host's
   CHECK(plan(2, "-tp 2")["num_gpu_blocks"] < plan(1, "-tp 2")["num_gpu_blocks"]);
+  // In one process where cards cannot read each other's memory, as a launch finds them.
+  CHECK(part_bytes(plan(1, "-tp 2", "4090"), "NCCL") == expected({.team = 2}));
+  CHECK(part_bytes(plan(1, "-tp 2", "4090"), "peer mappings") == 0);
+  CHECK(part_bytes(plan(1, "-tp 2", "3090"), "NCCL") == 0);  // with its bridge
+  CHECK(part_bytes(plan(1, "-tp 2", "l40s"), "peer mappings") > 0);
 }
 
 TEST_CASE("a cache in fp8 is half as large, and graphs cost by their number") {

@@ -120,5 +120,9 @@ TEST_CASE("ranks that cannot be are refused by name") {
   CHECK_THAT(refusal("", "-tp 4"),
              Contains("qkv_proj.weight has 6 query heads, which 4 does not divide") &&
                  Contains("; 2 would do"));
-  CHECK_THAT(refusal("", "-tp 3"), Contains("run has 2, 4 or 8 ranks") && Contains("; 2 would do"));
+  for (const char* width : {"-tp 3", "-tp 16"}) {
+    CHECK_THAT(refusal("", width), Contains("run has 2, 4 or 8 ranks") &&
+                                       Contains("--pipeline-parallel-size makes more") &&
+                                       Contains("; 2 would do"));
+  }
 }

@@ -22,13 +22,7 @@ class SeeingModel {
       : name(golden.filename().string()),
         known(parse_json<OrderedJson>(read_maybe_xz(golden / "golden.json"))),
         pictures_(pictures_folder()) {
-    write_checkpoint(golden, scratch.path("model"));
-    for (const auto& entry : fs::directory_iterator(golden)) {
-      const std::string file = entry.path().filename().string();
-      if (file.starts_with("golden") || file == "recipe.json") continue;
-      fs::copy(entry.path(), fs::path(scratch.path("model")) / file,
-               fs::copy_options::skip_existing);
-    }
+    write_published(golden, scratch.path("model"));
     for (const OrderedJson& c : known["cases"]) {
       OrderedJson line = picture_line(c, pictures_);
       line["id"] = c["name"];

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/json.h"
+#include "reference/recipe.h"
 
 namespace plimsoll::testing {
 
@@ -40,6 +41,18 @@ inline OrderedJson picture_line(const OrderedJson& c, const std::filesystem::pat
     data["video"].push_back(frames);
   }
   return body;
+}
+
+/// A published folder made of a golden one: the checkpoint, tokenizer and what prepares pictures.
+inline void write_published(const std::filesystem::path& golden,
+                            const std::filesystem::path& folder) {
+  write_checkpoint(golden, folder);
+  for (const auto& entry : std::filesystem::directory_iterator(golden)) {
+    const std::string file = entry.path().filename().string();
+    if (file.starts_with("golden") || file == "recipe.json") continue;
+    std::filesystem::copy(entry.path(), folder / file,
+                          std::filesystem::copy_options::skip_existing);
+  }
 }
 
 }  // namespace plimsoll::testing

@@ -304,4 +304,78 @@ TEST_CASE("experts whose second products are made of slices agree with the refer
     }
 }
 
+// In float32, so that every bit shows.
+TEST_CASE("ranks that have whole experts add every slice to the bits of one rank") {
+  constexpr int64_t kRows = 7, kExperts = 8, kChosen = 3, kHidden = 42, kInner = 64, kSlices = 8;
+  for (const MixtureCase& kind : mixture_cases(kExperts, kChosen, kInner)) {
+    const Mixture mixture(kRows, kHidden, kind, DType::f32);
+    const DeviceRows in(mixture.in, DType::f32), up(mixture.matrices.up, DType::f32),
+        down(mixture.matrices.down, DType::f32), weights(mixture.weights, DType::f32),
+        up_bias(as_row(mixture.matrices.up_bias), DType::f32),
+        down_bias(as_row(mixture.matrices.down_bias), DType::f32);
+    const Numbers chosen(mixture.chosen, kChosen);
+    model::WeightSpec up_spec{.name = "up"}, down_spec{.name = "down"};
+    down_spec.shape = {kExperts, kHidden, kInner};
+    up_spec.use = down_spec.use = model::WeightUse::experts;
+    down_spec.slices = kSlices;
+    const auto at = [](const DeviceRows& all, int64_t floats) {
+      return static_cast<const float*>(all.view().data) + floats;
+    };
+    const auto biases = [&](const DeviceRows& all, int64_t floats) {
+      return kind.has_biases ? kernels::Vector{at(all, floats), DType::f32} : kernels::Vector{};
+    };
+    const auto answer = [&](int64_t ranks) {
+      down_spec.split = ranks == 1 ? model::Split::row : model::Split::experts;
+      const kernels::SlicedExpertsLayout layout(kRows, kChosen, up_spec, down_spec, DType::f32);
+      const DeviceBytes workspace(
+          kernels::experts_layout(kRows, kind.mlp, kHidden, DType::f32).bytes);
+      const DeviceBytes own(layout.bytes);
+      auto* const bytes = static_cast<std::byte*>(own.data());
+      const auto floats = [&](size_t offset) { return reinterpret_cast<float*>(bytes + offset); };
+      kernels::SliceSums sums;
+      std::vector<std::vector<float>> waiting;  // of each rank
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        const int64_t first = rank * kExperts / ranks;
+        const kernels::Experts op{.out = in.view(),
+                                  .in = in.view(),
+                                  .choices = {chosen.view(), weights.view()},
+                                  .mlp = &kind.mlp,
+                                  .first = first,
+                                  .own = kExperts / ranks,
+                                  .up = {at(up, first * kind.mlp.up_rows() * kHidden)},
+                                  .down = {at(down, first * kHidden * kInner)},
+                                  .up_bias = biases(up_bias, first * kind.mlp.up_rows()),
+                                  .down_bias = biases(down_bias, 0),
+                                  .adds_inputs = rank == 0,
+                                  .workspace = static_cast<std::byte*>(workspace.data()),
+                                  .one_arrangement = true,
+                                  .down_slices = kSlices,
+                                  .slices_apart = ranks > 1,
+                                  .downs = floats(layout.downs),
+                                  .waiting = floats(layout.waiting)};
+        kernels::experts(op, kStream);
+        require(cudaDeviceSynchronize());
+        sums = kernels::sum_of_experts(op);
+        std::vector<float>& found = waiting.emplace_back(sums.slices * sums.rows * sums.stride);
+        require(cudaMemcpy(found.data(), sums.sums, found.size() * sizeof(float),
+                           cudaMemcpyDeviceToHost));
+      }
+      // The ranks' tree.
+      for (size_t step = 1; step < waiting.size(); step *= 2)
+        for (size_t to = 0; to + step < waiting.size(); to += 2 * step)
+          for (size_t i = 0; i < waiting[to].size(); ++i) waiting[to][i] += waiting[to + step][i];
+      require(cudaMemcpy(floats(layout.waiting), waiting.front().data(),
+                         waiting.front().size() * sizeof(float), cudaMemcpyHostToDevice));
+      const DeviceRows out(kRows, kHidden, DType::f32);
+      kernels::sum_slices(out.view(), sums, kStream);
+      return out.matrix().values;
+    };
+    const std::vector<double> expected = answer(1);
+    for (const int64_t ranks : {2, 4, 8}) {
+      INFO(kind.name << ", " << ranks << " ranks");
+      CHECK(answer(ranks) == expected);
+    }
+  }
+}
+
 }  // namespace plimsoll::testing

@@ -39,6 +39,12 @@ std::vector<PackedCase> packed_cases() {
   add("4 bits, groups longer than a chunk",
       {.bits = 4, .group = 192, .scale = ScaleType::f16, .zeros = true, .zero = 1});
   add("8 bits, activation order", {.bits = 8, .group = 32, .zeros = true, .ordered = true});
+  add("4 bits, a share in activation order", {.bits = 4,
+                                              .group = 24,
+                                              .scale = ScaleType::f16,
+                                              .zeros = true,
+                                              .ordered = true,
+                                              .scattered = true});
   add("float8, float8 scales",
       {.code = Code::e4m3, .bits = 8, .group = 16, .scale = ScaleType::e4m3, .factors = true});
   add("float8, powers of two",

@@ -20,12 +20,15 @@ size_t take(size_t& end, size_t bytes) {
   return at;
 }
 
-/// [count, groups] to [groups][16], of elements of `size` bytes.
-void turn(const std::byte* from, int64_t count, int64_t groups, int64_t size, std::byte* to) {
-  for (int64_t r = 0; r < count; ++r)
-    for (int64_t g = 0; g < groups; ++g)
-      std::memcpy(to + (g * kStripRows + r) * size, from + (r * groups + g) * size,
-                  static_cast<size_t>(size));
+/// [count, stored groups] to [groups][16], of elements of `size` bytes.
+void turn(const std::byte* from, int64_t count, const PackedMatrix& layout, const SlotOrder& order,
+          int64_t size, std::byte* to) {
+  for (int64_t g = 0; g < layout.groups; ++g) {
+    const int64_t stored = order.groups.empty() ? g : order.groups[static_cast<size_t>(g)];
+    for (int64_t r = 0; r < count; ++r)
+      std::memcpy(to + (g * kStripRows + r) * size,
+                  from + (r * layout.stored_groups + stored) * size, static_cast<size_t>(size));
+  }
 }
 
 int64_t rows_of_strip(const PackedMatrix& layout, int64_t strip) {
@@ -33,12 +36,12 @@ int64_t rows_of_strip(const PackedMatrix& layout, int64_t strip) {
 }
 
 /// The code of each slot of a chunk, 0 where it has no input.
-void codes_of_chunk(const uint8_t* row, const PackedMatrix& layout,
-                    const std::vector<int32_t>& order, int64_t chunk, uint8_t* to) {
+void codes_of_chunk(const uint8_t* row, const PackedMatrix& layout, const SlotOrder& order,
+                    int64_t chunk, uint8_t* to) {
   for (int64_t i = 0; i < kChunkInputs; ++i) {
     const int64_t slot = chunk * kChunkInputs + i;
     int64_t input = slot < layout.columns ? slot : -1;
-    if (layout.spread) input = slot < layout.slots() ? order[static_cast<size_t>(slot)] : -1;
+    if (layout.spread) input = slot < layout.slots() ? order.inputs[static_cast<size_t>(slot)] : -1;
     to[i] = input < 0 ? uint8_t{0} : row[input];
   }
 }
@@ -61,14 +64,38 @@ void put_code(const model::Packing& packing, int64_t i, uint32_t code, uint32_t*
   }
 }
 
+/// Group after group, each from a new step on; `groups` has that of each input.
+SlotOrder slots_by_steps(const std::vector<int32_t>& groups, const PackedMatrix& layout) {
+  SlotOrder order;
+  order.inputs.resize(static_cast<size_t>(layout.slots()), -1);
+  order.groups.resize(static_cast<size_t>(layout.groups), 0);
+  std::vector<std::vector<int32_t>> inputs(static_cast<size_t>(layout.stored_groups));
+  for (size_t n = 0; n < groups.size(); ++n)
+    inputs[static_cast<size_t>(groups[n])].push_back(static_cast<int32_t>(n));
+  size_t step = 0;
+  for (size_t g = 0; g < inputs.size(); ++g) {
+    const std::vector<int32_t>& own = inputs[g];
+    std::ranges::copy(own, order.inputs.begin() + static_cast<ptrdiff_t>(step) * kStepInputs);
+    const size_t steps = divide_up(own.size(), static_cast<size_t>(kStepInputs));
+    std::fill_n(order.groups.begin() + static_cast<ptrdiff_t>(step), steps,
+                static_cast<int32_t>(g));
+    step += steps;
+  }
+  return order;
+}
+
 }  // namespace
 
 PackedMatrix::PackedMatrix(const model::Part& part, int64_t columns_of_part)
     : rows(part.rows()), columns(columns_of_part) {
   const model::Packing& packing = *part.packing;
   const auto count = static_cast<size_t>(strips());
-  groups = packing.groups(columns);
+  groups = stored_groups = packing.groups(columns);
   group_steps = packing.group > 0 ? divide_up(packing.group, kStepInputs) : 0;
+  if (packing.scattered) {  // the last step of each group may have a single input
+    groups = (columns + (kStepInputs - 1) * stored_groups) / kStepInputs;
+    group_steps = 1;
+  }
   const bool whole = columns % kStepInputs == 0 && packing.group % kStepInputs == 0;
   spread = !whole || (packing.group > 0 && (packing.ordered || packing.lead > 0));
   steps = spread && group_steps > 0 ? groups * group_steps : divide_up(columns, kStepInputs);
@@ -105,7 +132,7 @@ int64_t code_place(const model::Packing& packing, int64_t i, int64_t bit) {
 }
 
 void pack_strip(const model::Part& part, const PackedMatrix& layout, const model::PackedRows& rows,
-                const std::vector<int32_t>& order, int64_t strip, std::byte* to) {
+                const SlotOrder& order, int64_t strip, std::byte* to) {
   const model::Packing& packing = *part.packing;
   const int64_t count = rows_of_strip(layout, strip);
   std::vector<uint8_t> codes(static_cast<size_t>(count * layout.columns));
@@ -126,37 +153,40 @@ void pack_strip(const model::Part& part, const PackedMatrix& layout, const model
 }
 
 void pack_scales(const model::Part& part, const PackedMatrix& layout, const model::PackedRows& rows,
-                 int64_t strip, std::byte* to) {
+                 const SlotOrder& order, int64_t strip, std::byte* to) {
   const int64_t count = rows_of_strip(layout, strip);
   const int64_t size = model::scale_bytes(part.packing->scale);
-  std::vector<std::byte> scales(static_cast<size_t>(count * layout.groups * size));
+  std::vector<std::byte> scales(static_cast<size_t>(count * layout.stored_groups * size));
   rows.scales(strip * kStripRows, count, scales.data());
   std::memset(to, 0, layout.strip_scales);
-  turn(scales.data(), count, layout.groups, size, to);
+  turn(scales.data(), count, layout, order, size, to);
 }
 
-void pack_zeros(const PackedMatrix& layout, const model::PackedRows& rows, int64_t strip,
-                std::byte* to) {
+void pack_zeros(const PackedMatrix& layout, const model::PackedRows& rows, const SlotOrder& order,
+                int64_t strip, std::byte* to) {
   const int64_t count = rows_of_strip(layout, strip);
-  std::vector<uint8_t> zeros(static_cast<size_t>(count * layout.groups));
+  std::vector<uint8_t> zeros(static_cast<size_t>(count * layout.stored_groups));
   rows.zeros(strip * kStripRows, count, zeros.data());
   std::memset(to, 0, layout.strip_zeros);
-  turn(reinterpret_cast<const std::byte*>(zeros.data()), count, layout.groups, 1, to);
+  turn(reinterpret_cast<const std::byte*>(zeros.data()), count, layout, order, 1, to);
 }
 
-std::vector<int32_t> slot_order(const model::Part& part, const PackedMatrix& layout,
-                                const model::PackedRows& rows) {
+SlotOrder slot_order(const model::Part& part, const PackedMatrix& layout,
+                     const model::PackedRows& rows) {
   if (!layout.spread) return {};
-  const int64_t room = layout.group_steps > 0 ? layout.group_steps * kStepInputs : layout.slots();
+  const model::Packing& packing = *part.packing;
   std::vector<int32_t> groups(static_cast<size_t>(layout.columns));
-  if (part.packing->ordered && part.packing->group > 0) {
+  if (packing.ordered && packing.group > 0) {
     rows.input_groups(groups.data());
-  } else if (part.packing->group > 0) {
-    const int64_t before = part.packing->inputs_before(rows.first_input());
+  } else if (packing.group > 0) {
+    const int64_t before = packing.inputs_before(rows.first_input());
     for (size_t n = 0; n < groups.size(); ++n)
-      groups[n] = static_cast<int32_t>((before + static_cast<int64_t>(n)) / part.packing->group);
+      groups[n] = static_cast<int32_t>((before + static_cast<int64_t>(n)) / packing.group);
   }
-  std::vector<int32_t> order(static_cast<size_t>(layout.slots()), -1);
+  if (packing.scattered) return slots_by_steps(groups, layout);
+  const int64_t room = layout.group_steps > 0 ? layout.group_steps * kStepInputs : layout.slots();
+  SlotOrder order;
+  order.inputs.resize(static_cast<size_t>(layout.slots()), -1);
   std::vector<int64_t> filled(static_cast<size_t>(layout.groups));
   for (size_t n = 0; n < groups.size(); ++n) {
     const auto group = static_cast<size_t>(groups[n]);
@@ -164,9 +194,9 @@ std::vector<int32_t> slot_order(const model::Part& part, const PackedMatrix& lay
       fail(ExitCode::checkpoint_unusable,
            "{}: its activation order (g_idx) gives group {} more than {} inputs, where groups are "
            "of {}; --device cpu runs it",
-           part.tensor, group, room, part.packing->group);
+           part.tensor, group, room, packing.group);
     }
-    order[group * static_cast<size_t>(room) + static_cast<size_t>(filled[group]++)] =
+    order.inputs[group * static_cast<size_t>(room) + static_cast<size_t>(filled[group]++)] =
         static_cast<int32_t>(n);
   }
   return order;

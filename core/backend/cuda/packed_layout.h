@@ -23,7 +23,9 @@ inline constexpr int64_t kChunkInputs = 128;
 /// - Inputs lie in *slots*, 16 to a step, 8 steps to a chunk. A step has inputs of one group alone.
 ///   Slots are the inputs in turn where these and their groups are whole steps; else (`spread`:
 ///   activation order, odd groups, groups that ranks cut) `order` names the input of each slot, -1
-///   for none, and rows are brought into that order before the product.
+///   for none, and rows are brought into that order before the product. Of a share of the inputs in
+///   activation order a group has as many steps as it needs, each of which counts as a group here
+///   and has the scales of its own.
 /// - Codes are [strips][chunks][pieces][32 lanes][16 bytes], the last piece of 3 bits 8 bytes long.
 ///   Lane 4 g + t has of rows g and g + 8 of the strip, one after the other, 32 codes each: those
 ///   of slots 16 s + 4 t + i of the chunk, code 4 s + i. They are `bits` words, in which codes 2 p
@@ -32,6 +34,7 @@ inline constexpr int64_t kChunkInputs = 128;
 ///   the part has once. What is missing in the last strip, chunk or group is zero.
 struct PackedMatrix {
   int64_t rows = 0, columns = 0, groups = 0;
+  int64_t stored_groups = 0;  // fewer where steps are groups
   int64_t steps = 0;
   int64_t group_steps = 0;  // 0: one group has all
   bool spread = false;
@@ -67,19 +70,24 @@ struct NestedPlace {
 /// four at a time are looked up by one instruction.
 int64_t code_place(const model::Packing& packing, int64_t i, int64_t bit);
 
-/// The codes of one strip, which is filled whole. `order` as PackedMatrix has it, or empty.
-void pack_strip(const model::Part& part, const PackedMatrix& layout, const model::PackedRows& rows,
-                const std::vector<int32_t>& order, int64_t strip, std::byte* to);
-/// Scales and zero points of one strip.
-void pack_scales(const model::Part& part, const PackedMatrix& layout, const model::PackedRows& rows,
-                 int64_t strip, std::byte* to);
-void pack_zeros(const PackedMatrix& layout, const model::PackedRows& rows, int64_t strip,
-                std::byte* to);
+/// What lies in the slots of a part that is `spread`; of others all is empty.
+struct SlotOrder {
+  std::vector<int32_t> inputs;  // [slots], -1 for none
+  std::vector<int32_t> groups;  // [groups], which of the stored ones each is; empty: itself
+};
+/// Throws Error(checkpoint_unusable) where a group of the checkpoint's order has more inputs than
+/// the packing says.
+SlotOrder slot_order(const model::Part& part, const PackedMatrix& layout,
+                     const model::PackedRows& rows);
 
-/// The input of each slot of a part that is `spread`. Throws Error(checkpoint_unusable) where a
-/// group of the checkpoint's order has more inputs than the packing says.
-std::vector<int32_t> slot_order(const model::Part& part, const PackedMatrix& layout,
-                                const model::PackedRows& rows);
+/// The codes of one strip, which is filled whole.
+void pack_strip(const model::Part& part, const PackedMatrix& layout, const model::PackedRows& rows,
+                const SlotOrder& order, int64_t strip, std::byte* to);
+/// Scales and zero points of one strip. `order` as pack_strip has it.
+void pack_scales(const model::Part& part, const PackedMatrix& layout, const model::PackedRows& rows,
+                 const SlotOrder& order, int64_t strip, std::byte* to);
+void pack_zeros(const PackedMatrix& layout, const model::PackedRows& rows, const SlotOrder& order,
+                int64_t strip, std::byte* to);
 
 /// The parts of one matrix of a quantised weight; a plain one is row-major.
 Segments packed_segments(const model::WeightSpec& spec, DType dtype, int64_t matrix);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
 #include <vector>
 
 namespace plimsoll::backend::cuda {
@@ -17,7 +16,8 @@ SliceRows::SliceRows(const model::PackedRows& rows, const model::Part& part, int
       groups_(slice.packing->groups(inputs.count)) {
   const model::Packing& packing = *part.packing;
   const int64_t before = packing.inputs_before(rows.first_input());
-  first_group_ = packing.group > 0 ? (before + inputs.first) / packing.group : 0;
+  const bool in_turn = packing.group > 0 && !packing.ordered;
+  first_group_ = in_turn ? (before + inputs.first) / packing.group : 0;
 }
 
 void SliceRows::codes(int64_t first, int64_t count, uint8_t* to) const {
@@ -42,8 +42,10 @@ void SliceRows::zeros(int64_t first, int64_t count, uint8_t* to) const {
               reinterpret_cast<std::byte*>(to));
 }
 
-void SliceRows::input_groups(int32_t*) const {
-  throw std::logic_error("slices: inputs in an order of their own");
+void SliceRows::input_groups(int32_t* to) const {
+  std::vector<int32_t> all(static_cast<size_t>(columns_));
+  rows_.input_groups(all.data());
+  std::copy_n(all.begin() + inputs_.first, inputs_.count, to);
 }
 
 void SliceRows::nested(model::NestedScales& to) const {

@@ -9,7 +9,7 @@
 namespace plimsoll::backend::cuda {
 
 /// The inputs [first, first + columns of `slice`) of rows that `part` describes and that have
-/// `columns` of them. Not of packings with an activation order.
+/// `columns` of them. In an activation order all groups are those of every slice.
 class SliceRows final : public model::PackedRows {
  public:
   SliceRows(const model::PackedRows& rows, const model::Part& part, int64_t columns,

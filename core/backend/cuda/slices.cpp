@@ -6,6 +6,7 @@
 #include "backend/cuda/packed_layout.h"
 #include "backend/row_maxima.h"
 #include "base/rounding.h"
+#include "model/slices.h"
 
 namespace plimsoll::backend::cuda {
 namespace {
@@ -41,19 +42,30 @@ size_t pin_trial_bytes(int64_t depth, DType dtype) {
 }
 
 bool is_sliced(const model::WeightSpec& spec) {
-  if (spec.split != model::Split::row || spec.slices * spec.ranks == 1) return false;
-  const auto fits = [](const model::Part& part) { return part.packing && !part.packing->ordered; };
+  // Of whole experts every rank has all inputs.
+  const bool whole = spec.split == model::Split::experts;
+  if (!whole && spec.split != model::Split::row) return false;
+  if (spec.slices * (whole ? 1 : spec.ranks) == 1) return false;
+  const auto fits = [&](const model::Part& part) {
+    return part.packing && (!part.packing->ordered || part.packing->group % spec.slices == 0);
+  };
   return !spec.is_packed() || std::ranges::all_of(spec.parts, fits);
 }
 
 model::WeightSpec slice_of(const model::WeightSpec& spec) {
   model::WeightSpec slice = spec;
   slice.shape.back() /= spec.slices;
-  slice.ranks *= spec.slices;
+  slice.ranks = spec.slices * (spec.split == model::Split::row ? spec.ranks : 1);
+  slice.split = model::Split::row;
   slice.slices = 1;
   for (model::Part& part : slice.parts) {
     if (!part.packing) continue;
     part.packing->lead = 0;
+    if (part.packing->ordered) {  // of any group
+      part.packing->group /= spec.slices;
+      part.packing->scattered = part.packing->group > 0;
+      continue;
+    }
     for (int64_t rank = 1; rank < slice.ranks; ++rank) {
       const int64_t before = part.packing->inputs_before(rank * slice.columns());
       part.packing->lead = std::max(part.packing->lead, before);
@@ -82,8 +94,29 @@ PackedSlicesLayout::PackedSlicesLayout(int64_t rows, const model::WeightSpec& sp
   (void)take_region(bytes, sums_of(rows, spec), sizeof(float));
 }
 
-int64_t waiting_sums(int64_t slices) {
-  return std::max<int64_t>(1, std::bit_width(static_cast<uint64_t>(slices)) - 1);
+const model::WeightSpec* find_unpinned(const model::ModelSpec& spec) {
+  const auto differs = [](const model::WeightSpec& weight) {
+    return weight.ranks > 1 && weight.split == model::Split::row && !is_sliced(weight);
+  };
+  const auto found = std::ranges::find_if(spec.weights, differs);
+  if (found != spec.weights.end()) return &*found;
+  for (const model::LayerSpec& layer : spec.layers) {
+    for (const model::MlpSpec* mlp : {&layer.mlp, layer.shortcut ? &*layer.shortcut : nullptr}) {
+      if (mlp == nullptr || mlp->down.weight == model::kNoWeight) continue;
+      const model::WeightSpec& down = spec.weight(mlp->down.weight);
+      if (down.split == model::Split::experts && !is_sliced(down)) return &down;
+    }
+  }
+  return nullptr;
+}
+
+int64_t expert_groups(int64_t experts) {
+  return model::slices_of(experts, 1);
+}
+
+int64_t waiting_sums(const model::WeightSpec& down) {
+  if (down.split == model::Split::experts) return down.slices;
+  return std::max<int64_t>(1, std::bit_width(static_cast<uint64_t>(down.slices)) - 1);
 }
 
 SlicedExpertsLayout::SlicedExpertsLayout(int64_t rows, int64_t experts_per_token,
@@ -97,7 +130,7 @@ SlicedExpertsLayout::SlicedExpertsLayout(int64_t rows, int64_t experts_per_token
         rewritten_end(slots, slice, dtype) + round_up(maxima_bytes(slots, slice), kRegion));
   }
   downs = take_region(bytes, slots * stride, sizeof(float));
-  waiting = take_region(bytes, waiting_sums(down.slices) * rows * stride, sizeof(float));
+  waiting = take_region(bytes, waiting_sums(down) * rows * stride, sizeof(float));
 }
 
 }  // namespace plimsoll::backend::cuda

@@ -17,9 +17,15 @@ inline constexpr int64_t kStagedRows = 64;
 inline constexpr size_t kPinnedAlignment = 16;
 
 /// Whether a product is made of slices (model/slices.h), of which a rank may have one alone. Not of
-/// quantised weights in an activation order, whose inputs are of any group, or that have plain
-/// parts too.
+/// quantised weights that have plain parts too, or a stated order in groups of odd sizes.
 bool is_sliced(const model::WeightSpec& spec);
+
+/// A weight of a rank's whose results have other bits at other widths all the same; null: none.
+const model::WeightSpec* find_unpinned(const model::ModelSpec& spec);
+
+/// Groups of a mixture's experts, one after the other, of which a rank may have one alone: what a
+/// token's choices in each of them give is summed, and then added in a tree of pairs.
+int64_t expert_groups(int64_t experts);
 
 /// One slice of such a weight, as one of as many ranks as there are slices would have it. Quantised
 /// ones are kept so, each slice of a matrix behind the one before.
@@ -60,14 +66,15 @@ struct PackedSlicesLayout {
 struct SlicedExpertsLayout {
   size_t rewritten = 0;
   size_t downs = 0;    // [slots, hidden] f32
-  size_t waiting = 0;  // [waiting_sums()][rows, hidden] f32
+  size_t waiting = 0;  // [waiting_sums(down)][rows, hidden] f32
   size_t bytes = 0;
   SlicedExpertsLayout(int64_t rows, int64_t experts_per_token, const model::WeightSpec& up,
                       const model::WeightSpec& down, DType dtype);
 };
 
 /// Sums of slices that wait for others, at most, where they are made one after the other: the last
-/// of them becomes that of all.
-int64_t waiting_sums(int64_t slices);
+/// of them becomes that of all. Where ranks have whole experts each slice is summed over ranks
+/// before, and all wait for that.
+int64_t waiting_sums(const model::WeightSpec& down);
 
 }  // namespace plimsoll::backend::cuda

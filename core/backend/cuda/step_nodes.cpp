@@ -47,13 +47,18 @@ int64_t fp8_nodes(const model::ModelSpec& spec) {
   return nodes;
 }
 
-/// Sums of slices behind products, and of experts' second product each by itself.
-int64_t slice_nodes(const model::ModelSpec& spec) {
+/// Sums of slices behind products, and of experts' second product each by itself; of whole experts
+/// ranks share them all, in `of_sum` nodes.
+int64_t slice_nodes(const model::ModelSpec& spec, int64_t of_sum) {
+  constexpr int64_t kRows = 1024;
   int64_t nodes = 0;
   for (const model::WeightSpec& weight : spec.weights) {
     if (!cuda::is_sliced(weight)) continue;
     const int64_t kernels = (weight.is_packed() ? 2 : 1) + (weight.is_stack() ? 1 : 0);
     nodes += kernels == 1 ? 1 : kernels * weight.slices + 2;
+    if (weight.split != model::Split::experts) continue;
+    const auto numbers = static_cast<size_t>(weight.slices * kRows * weight.rows());
+    nodes += of_sum * cuda::rank_pieces(numbers * sizeof(float));
   }
   return nodes;
 }
@@ -89,7 +94,7 @@ int64_t more_step_nodes(const model::ModelSpec& spec, bool deterministic,
   // are added before, and the sum is rounded behind.
   const int64_t of_sum = nccl.team == 0 ? 1 : deterministic ? 5 : 3;
   if (ranks_of(spec) > 1) nodes += rank_nodes(spec) * of_sum;
-  if (deterministic) nodes += slice_nodes(spec);
+  if (deterministic) nodes += slice_nodes(spec, of_sum);
   nodes += fp8_nodes(spec);
   return nodes;
 }

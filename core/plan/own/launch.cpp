@@ -116,12 +116,13 @@ std::vector<RankLaunch> lay_out_ranks(const model::ModelSpec& spec, const Argume
   engine.pictures = picture_options(spec, arguments, footprint);
   const int64_t tensor = arguments.args.tensor_parallel;
   const int64_t stages = arguments.args.pipeline_parallel;
+  memory::NcclShape nccl = memory::nccl_shape(tensor, stages, arguments.processes);
+  if (tensor > 1 && gpu != nullptr && gpu->hides_memory()) nccl.team = tensor;
   std::vector<RankLaunch> ranks;
   const auto finish = [&](RankLaunch rank, const model::ModelSpec& own) {
     if (gpu != nullptr) {
       rank.overheads = memory::device_overheads(backend::overhead_shape(
-          own, figures_of(*gpu, arguments), std::ssize(rank.layout.recorded_sizes),
-          memory::nccl_shape(tensor, stages, arguments.processes)));
+          own, figures_of(*gpu, arguments), std::ssize(rank.layout.recorded_sizes), nccl));
     }
     rank.stage = std::ssize(ranks);
     ranks.push_back(std::move(rank));

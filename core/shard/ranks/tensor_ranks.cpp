@@ -48,6 +48,7 @@ std::string slices_refusal(const WeightSpec& weight, int64_t ranks) {
 void cut_groups(int64_t inputs, int64_t ranks, model::Packing& packing) {
   if (packing.ordered) {  // inputs are of any group: a rank has the scales of all
     packing.group /= ranks;
+    packing.scattered = packing.group > 0;
     return;
   }
   for (int64_t rank = 1; rank < ranks; ++rank) {
@@ -168,8 +169,10 @@ std::string heads_refusal(const ModelSpec& spec, const LayerSpec& layer, int64_t
 /// Why `run` has not so many ranks; empty: it has.
 std::string width_refusal(const ModelSpec& spec, int64_t ranks) {
   if (ranks > model::kMostSlices || model::kMostSlices % ranks != 0) {
-    return fmt::format("--tensor-parallel-size {}: run has 2, 4 or 8 ranks, which answer alike",
-                       ranks);
+    return fmt::format(
+        "--tensor-parallel-size {}: run has 2, 4 or 8 ranks that share a layer and answer alike "
+        "(--pipeline-parallel-size makes more of them)",
+        ranks);
   }
   try {
     const Stage tensors = make_run_tensors(spec, ranks);

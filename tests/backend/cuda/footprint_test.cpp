@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/cuda/packed_layout.h"
 #include "backend/cuda/slices.h"
 #include "backend/cuda/step_nodes.h"
 #include "memory/device_overheads.h"
@@ -257,8 +258,41 @@ TEST_CASE("deterministic products have room for their slices, whatever ranks hav
   down.split = model::Split::row;
   down.slices = 8;
   // The second product of each slot, and three sums that wait.
-  CHECK(sizes.expert_inputs_workspace(5, mlp, up, down, DType::bf16) ==
-        (10 * 96 * 4 + 255) / 256 * 256 + (3 * 5 * 96 * 4 + 255) / 256 * 256);
+  const auto experts = [&](int64_t waiting) -> size_t {
+    return (10 * 96 * 4 + 255) / 256 * 256 +
+           static_cast<size_t>(waiting * 5 * 96 * 4 + 255) / 256 * 256;
+  };
+  CHECK(sizes.expert_inputs_workspace(5, mlp, up, down, DType::bf16) == experts(3));
+  down.split = model::Split::experts;  // ranks share the sums of all slices
+  down.ranks = 2;
+  CHECK(sizes.expert_inputs_workspace(5, mlp, up, down, DType::bf16) == experts(8));
+}
+
+TEST_CASE("weights that deterministic ranks do not cut into slices are found") {
+  model::ModelSpec spec;
+  model::WeightSpec& out = spec.weights.emplace_back(
+      packed_spec({.bits = 4, .group = 128, .zeros = true, .ordered = true}, 64, 512));
+  out.split = model::Split::row;
+  out.slices = 4;
+  out.ranks = 2;
+  CHECK(cuda::find_unpinned(spec) == nullptr);
+  out.parts.front().packing->group = 42;  // not to be cut by four
+  REQUIRE(cuda::find_unpinned(spec) == &out);
+  out.ranks = 1;
+  CHECK(cuda::find_unpinned(spec) == nullptr);
+  out.ranks = 2;
+  out.parts.front().packing.reset();
+  out.parts.push_back(packed_spec({.bits = 4, .group = 128}, 64, 512).parts.front());
+  CHECK(cuda::find_unpinned(spec) == &out);
+}
+
+TEST_CASE("a share in an activation order has room for any number of a group's inputs") {
+  const model::Packing packing{
+      .bits = 4, .group = 32, .scale = model::ScaleType::f16, .ordered = true, .scattered = true};
+  const cuda::PackedMatrix layout(packed_spec(packing, 64, 1024).parts.front(), 1024);
+  CHECK(layout.stored_groups == 32);
+  CHECK(layout.steps == (1024 + 15 * 32) / 16);  // each group's last step has one input at least
+  CHECK(layout.groups == layout.steps);
 }
 
 TEST_CASE("attention's class is that of the whole model's heads where chunks are fixed") {
