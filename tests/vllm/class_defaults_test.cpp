@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "model/class_defaults.h"
 #include "model/config.h"
-#include "vllm/shapes/config_defaults.h"
 
 namespace plimsoll::vllm {
 namespace {
@@ -72,7 +72,7 @@ TEST_CASE("a key that is left out means the same to a family and to the class of
       Json config = whole;
       config.erase(key);
       Json completed = config;
-      complete_config(completed);
+      model::complete_config(completed);
       if (!completed.contains(key)) continue;
       const std::vector<std::string> own = model_of(config);
       const std::vector<std::string> filled = model_of(completed);
@@ -103,7 +103,7 @@ TEST_CASE("families that no small golden model has assume what their classes do"
     config["architectures"] = {architecture};
     config["model_type"] = type;
     Json completed = config;
-    complete_config(completed);
+    model::complete_config(completed);
     CHECK(completed.size() > config.size());
     const std::vector<std::string> own = model_of(config);
     CHECK(!is_refusal(own));

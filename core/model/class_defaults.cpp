@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "vllm/shapes/config_defaults.h"
+#include "model/class_defaults.h"
 
-namespace plimsoll::vllm {
+namespace plimsoll::model {
 
 namespace {
 
@@ -85,4 +85,4 @@ void complete_config(Json& config) {
   }
 }
 
-}  // namespace plimsoll::vllm
+}  // namespace plimsoll::model
