@@ -11,7 +11,7 @@ namespace plimsoll::test {
 /// Reads a config and fills in what its class assumes. Throws Error(checkpoint_unusable).
 inline Json vllm_config(const std::filesystem::path& file) {
   Json config = read_config_json(file);
-  model::complete_config(config);
+  model::complete_config(config, model::ConfigClasses::vllm);
   return config;
 }
 

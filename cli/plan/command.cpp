@@ -142,7 +142,8 @@ plan::PlanResult show_plan(const PlanOptions& given) {
   vllm::adapt_mistral_params(config, file.string());
   const ConfigView view(config, file.string());
   PlanOptions options = completed(given, environment, view, file);
-  if (options.engine == "vllm") model::complete_config(config);  // our engine knows its families
+  if (options.engine == "vllm")
+    model::complete_config(config, model::ConfigClasses::vllm);  // our engine knows its families
   const std::optional<hardware::Gpu> gpu = choose_gpu(options);
   if (file.filename() == "config.json") options.folder = fs::absolute(file).parent_path();
   options.is_lone_config = file == options.model;

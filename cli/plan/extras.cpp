@@ -70,7 +70,7 @@ void read_draft(const Environment& environment, vllm::EngineArgs& args) {
   }
   if (!fs::is_regular_file(file, ignored)) return;
   auto config = std::make_shared<Json>(read_config_json(file));
-  model::complete_config(*config);
+  model::complete_config(*config, model::ConfigClasses::vllm);
   args.draft_config = std::move(config);
 }
 

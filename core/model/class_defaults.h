@@ -2,14 +2,20 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string_view>
 
 namespace plimsoll::model {
 
-/// What transformers' classes assume, as JSON by model_type (class_defaults.json): a key's value,
-/// "key|its other name"'s value, and for a config within one its own object or usual model_type.
+/// What classes assume, as JSON by model_type (class_defaults.json): a key's value, "key|its other
+/// name"'s value, for a config within one its own object or usual model_type, and for
+/// "rope_parameters" all of them.
 const char* class_defaults_text();
 
-/// Fills in what transformers assumes where the config says nothing.
-void complete_config(nlohmann::json& config);
+/// Whose classes: vLLM has some of its own, of types that transformers knows too.
+enum class ConfigClasses { transformers, vllm };
+
+/// Fills in what the config's class assumes where it says nothing. `usual_type`: that of its
+/// architecture, for a config of a type that has no class, or of none.
+void complete_config(nlohmann::json& config, ConfigClasses whose, std::string_view usual_type = {});
 
 }  // namespace plimsoll::model

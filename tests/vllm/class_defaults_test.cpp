@@ -72,7 +72,7 @@ TEST_CASE("a key that is left out means the same to a family and to the class of
       Json config = whole;
       config.erase(key);
       Json completed = config;
-      model::complete_config(completed);
+      model::complete_config(completed, model::ConfigClasses::vllm);
       if (!completed.contains(key)) continue;
       const std::vector<std::string> own = model_of(config);
       const std::vector<std::string> filled = model_of(completed);
@@ -103,7 +103,7 @@ TEST_CASE("families that no small golden model has assume what their classes do"
     config["architectures"] = {architecture};
     config["model_type"] = type;
     Json completed = config;
-    model::complete_config(completed);
+    model::complete_config(completed, model::ConfigClasses::vllm);
     CHECK(completed.size() > config.size());
     const std::vector<std::string> own = model_of(config);
     CHECK(!is_refusal(own));
