@@ -16,6 +16,7 @@ namespace {
 
 /// Types whose inner configs inherit from each other do not nest deeper than this.
 constexpr int kDeepest = 4;
+constexpr const char* kTied = "tie_word_embeddings";
 
 /// The table has a line for each type; those alone are parsed that are asked for.
 std::optional<Json> find_row(const std::string& name) {
@@ -48,13 +49,15 @@ bool states(const Json& object, const char* key) {
   return value != object.end() && !value->is_null();
 }
 
-/// "a|b" is set as "a" unless the config states either.
+/// "a|b|c" is set as "a" unless the config states one of them.
 void assume(Json& object, std::string_view names, const Json& value) {
-  const size_t bar = names.find('|');
-  const std::string name(names.substr(0, bar));
-  if (object.contains(name)) return;
-  if (bar != std::string_view::npos && object.contains(std::string(names.substr(bar + 1)))) return;
-  object[name] = value;
+  const std::string first(names.substr(0, names.find('|')));
+  while (!names.empty()) {
+    const size_t bar = names.find('|');
+    if (object.contains(std::string(names.substr(0, bar)))) return;
+    names.remove_prefix(bar == std::string_view::npos ? names.size() : bar + 1);
+  }
+  object[first] = value;
 }
 
 class Completion {
@@ -70,6 +73,8 @@ class Completion {
         }
         continue;
       }
+      // Heads of transformers' models are tied by what the whole's config says.
+      if (depth > 0 && key == kTied && whose_ == ConfigClasses::transformers) continue;
       const auto inner = object.find(key);
       if (inner != object.end() && inner->is_object()) {
         complete_inner(*inner, value, depth + 1);

@@ -6,8 +6,8 @@
 
 namespace plimsoll::model {
 
-/// What classes assume, as JSON by model_type (class_defaults.json): a key's value, "key|its other
-/// name"'s value, for a config within one its own object or usual model_type, and for
+/// What classes assume, as JSON by model_type (class_defaults.json): a key's value, "key|other
+/// names"'s value, for a config within one its own object or usual model_type, and for
 /// "rope_parameters" all of them.
 const char* class_defaults_text();
 

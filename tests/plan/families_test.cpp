@@ -245,6 +245,7 @@ TEST_CASE("of two statements of RoPE `rope_scaling` counts, as transformers has 
 
 TEST_CASE("architectures that run serves are counted, not estimated") {
   Json config = unknown_decoder();
+  config["moe_intermediate_size"] = 64;
   for (const char* name : {"HeliumForCausalLM", "PersimmonForCausalLM", "Dots1ForCausalLM"}) {
     config["architectures"] = {name};
     INFO(name);
