@@ -43,7 +43,7 @@ Sizes read_plain_sizes(const ConfigReader& config, bool fourfold, int64_t max_po
 }  // namespace
 
 Sizes read_sizes(const ConfigReader& config, int64_t head_dim, int64_t max_position) {
-  Sizes sizes = read_plain_sizes(config, false, max_position);
+  Sizes sizes = read_plain_sizes(config, false, config.describes() ? 0 : max_position);
   sizes.kv_heads = config.integer({"num_key_value_heads"}, sizes.heads, kHeadCounts);
   if (sizes.heads % sizes.kv_heads != 0) {
     config.refuse("num_key_value_heads",
