@@ -4,14 +4,14 @@
 #include <filesystem>
 
 #include "base/config_json.h"
-#include "vllm/shapes/config_defaults.h"
+#include "model/class_defaults.h"
 
 namespace plimsoll::test {
 
 /// Reads a config and fills in what its class assumes. Throws Error(checkpoint_unusable).
 inline Json vllm_config(const std::filesystem::path& file) {
   Json config = read_config_json(file);
-  vllm::complete_config(config);
+  model::complete_config(config, model::ConfigClasses::vllm);
   return config;
 }
 

@@ -16,12 +16,13 @@
 #include "cli/plan/extras.h"
 #include "cli/plan/parts.h"
 #include "cli/terminal.h"
+#include "model/class_defaults.h"
 #include "model/config.h"
 #include "plan/own/own_plan.h"
 #include "plan/report/report.h"
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
-#include "vllm/shapes/config_defaults.h"
+#include "vllm/shapes/mistral_params.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -141,7 +142,8 @@ plan::PlanResult show_plan(const PlanOptions& given) {
   vllm::adapt_mistral_params(config, file.string());
   const ConfigView view(config, file.string());
   PlanOptions options = completed(given, environment, view, file);
-  if (options.engine == "vllm") vllm::complete_config(config);  // our engine knows its families
+  if (options.engine == "vllm")
+    model::complete_config(config, model::ConfigClasses::vllm);  // our engine knows its families
   const std::optional<hardware::Gpu> gpu = choose_gpu(options);
   if (file.filename() == "config.json") options.folder = fs::absolute(file).parent_path();
   options.is_lone_config = file == options.model;

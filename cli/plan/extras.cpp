@@ -8,8 +8,8 @@
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/own_arguments.h"
+#include "model/class_defaults.h"
 #include "vllm/items/encoder_memory.h"
-#include "vllm/shapes/config_defaults.h"
 #include "vllm/shapes/model_shape.h"
 
 namespace plimsoll::cli {
@@ -70,7 +70,7 @@ void read_draft(const Environment& environment, vllm::EngineArgs& args) {
   }
   if (!fs::is_regular_file(file, ignored)) return;
   auto config = std::make_shared<Json>(read_config_json(file));
-  vllm::complete_config(*config);
+  model::complete_config(*config, model::ConfigClasses::vllm);
   args.draft_config = std::move(config);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/config_json.h"
 #include "base/error.h"
+#include "model/class_defaults.h"
 #include "model/config_reader.h"
 #include "model/families/families.h"
 #include "model/input_norm.h"
@@ -145,8 +146,10 @@ Json read_config(const fs::path& folder_or_file) {
   return config;
 }
 
-ModelSpec make_model_spec(const Json& config) {
-  const Family& family = find_family(config);
+ModelSpec make_model_spec(const Json& stated) {
+  const Family& family = find_family(stated);
+  Json config = stated;
+  complete_config(config, ConfigClasses::transformers, family.model_type);
   const ConfigReader reader = ConfigReader::root(config);
   refuse_foreign_features(family, reader);
   ModelSpec spec = family.make(reader);

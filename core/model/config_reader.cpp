@@ -128,6 +128,12 @@ std::optional<double> ConfigReader::positive(Keys keys) const {
   return std::nullopt;
 }
 
+int64_t ConfigReader::required(Keys keys, IntegerRange range) const {
+  const auto number = integer(keys, range);
+  if (!number) refuse(*keys.begin(), range_text(range));
+  return *number;
+}
+
 double ConfigReader::positive(Keys keys, double missing) const {
   return positive(keys).value_or(missing);
 }

@@ -55,6 +55,8 @@ class ConfigReader {
 
   [[nodiscard]] int64_t integer(Keys keys, int64_t missing, IntegerRange range = {}) const;
   [[nodiscard]] std::optional<int64_t> integer(Keys keys, IntegerRange range = {}) const;
+  /// Refuses a missing one.
+  [[nodiscard]] int64_t required(Keys keys, IntegerRange range = {}) const;
   /// A finite number above 0.
   [[nodiscard]] double positive(Keys keys, double missing) const;
   [[nodiscard]] std::optional<double> positive(Keys keys) const;

@@ -11,13 +11,13 @@ namespace plimsoll::model {
 
 void read_without_positions(const ConfigReader& config, Decoder& decoder,
                             const CommonDefaults& defaults) {
-  decoder.sizes = read_sizes(config, defaults.sizes);
+  decoder.sizes = read_sizes(config, defaults.head_dim, defaults.max_position);
   if (!defaults.activation_key.empty()) {
-    decoder.activation = read_activation(config, defaults.activation_key, defaults.activation);
+    decoder.activation = read_activation(config, defaults.activation_key, "silu");
   }
   decoder.norm.epsilon =
       static_cast<float>(config.positive({defaults.epsilon_key}, defaults.epsilon));
-  decoder.tied = config.boolean({"tie_word_embeddings"}, defaults.tied);
+  decoder.tied = config.boolean({"tie_word_embeddings"}, false);
 }
 
 void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefaults& defaults) {
@@ -29,7 +29,6 @@ void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefau
                                       .original_max_position = defaults.original_max_position,
                                       .share_key = defaults.share_key,
                                       .share = defaults.share,
-                                      .parameters = defaults.rope,
                                       .flat_is_idle = defaults.flat_rope_is_idle})};
 }
 

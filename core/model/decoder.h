@@ -188,28 +188,26 @@ struct Decoder {
   DecoderNames names{};
 };
 
-/// What a config class takes for keys that a config lacks.
+/// Under which keys a class has what all have, and what it takes for keys that its class of configs
+/// leaves open.
 struct CommonDefaults {
-  Sizes sizes{};
+  int64_t head_dim = 0, max_position = 0;  // read_sizes
   double epsilon = 1e-6;
   double theta = 10000;
-  std::string_view activation = "silu";
   std::string_view activation_key = "hidden_act";
-  bool tied = false;
   int64_t original_max_position = 0;  // Phi-3
   std::string_view epsilon_key = "rms_norm_eps";
   std::string_view theta_key = "rope_theta";
   std::string_view share_key = "partial_rotary_factor";
-  double share = 1;            // of the head that is rotated
-  const Json* rope = nullptr;  // RopeDefaults::parameters
+  double share = 1;  // of the head that is rotated
   bool flat_rope_is_idle = false;
 };
 
 /// Sizes, activation, epsilon and tying.
 void read_without_positions(const ConfigReader& config, Decoder& decoder,
-                            const CommonDefaults& defaults);
+                            const CommonDefaults& defaults = {});
 /// The same, and the RoPE of all layers.
-void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefaults& defaults);
+void read_common(const ConfigReader& config, Decoder& decoder, const CommonDefaults& defaults = {});
 /// The biases that vLLM's Llama class reads from the config, beside those that the decoder already
 /// has as transformers' class reads them.
 void add_llama_biases(const ConfigReader& config, Decoder& decoder);

@@ -11,35 +11,27 @@ namespace {
 
 constexpr IntegerRange kVocabulary{1, int64_t{1} << 28, kMostDescribed};
 constexpr IntegerRange kLayers{1, 4096};
-constexpr IntegerRange kPositions{1, int64_t{1} << 40};
 constexpr int64_t kUsualRows = 2048;  // of vLLM's rotary table, where a config states no length
 
-// head_dim is 0 where hidden does not divide by heads.
-Sizes read_plain_sizes(const ConfigReader& config, const Sizes& defaults) {
-  // A description's config has its class's defaults: what is missing is missing.
-  const auto stated = [&](ConfigReader::Keys keys, int64_t missing, IntegerRange range) {
-    const auto value = config.integer(keys, range);
-    if (!value && config.describes()) config.refuse(*keys.begin(), "a whole number from 1");
-    return value.value_or(missing);
-  };
+// head_dim is 0 where hidden does not divide by heads. `fourfold`: of MLPs, where the config is
+// silent.
+Sizes read_plain_sizes(const ConfigReader& config, bool fourfold, int64_t max_position = 0) {
   Sizes sizes;
-  sizes.vocab = stated({"vocab_size"}, defaults.vocab, kVocabulary);
-  sizes.hidden = stated({"n_embed", "hidden_size", "n_embd", "d_model"}, defaults.hidden, kWidths);
+  sizes.vocab = config.required({"vocab_size"}, kVocabulary);
+  sizes.hidden = config.required({"n_embed", "hidden_size", "n_embd", "d_model"}, kWidths);
   sizes.intermediate =
       config.integer({"intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"},
-                     defaults.intermediate, kWidths);
+                     fourfold ? 4 * sizes.hidden : 0, kWidths);
   // The list of layers' kinds may say how many there are.
-  sizes.layers = config.integer({"num_hidden_layers", "n_layer", "n_layers", "num_layers"},
-                                defaults.layers, kLayers);
-  sizes.heads = stated({"num_attention_heads", "n_head", "n_heads"}, defaults.heads, kHeadCounts);
+  sizes.layers =
+      config.integer({"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, 0, kLayers);
+  sizes.heads = config.required({"num_attention_heads", "n_head", "n_heads"}, kHeadCounts);
   sizes.kv_heads = sizes.heads;
   sizes.head_dim = sizes.hidden % sizes.heads == 0 ? sizes.hidden / sizes.heads : 0;
-  const auto positions = [&](int64_t missing, IntegerRange range) {
-    return config.integer({"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"},
-                          missing, range);
-  };
-  sizes.max_position = config.describes() ? positions(0, {0, kPositions.most})
-                                          : positions(defaults.max_position, kPositions);
+  const IntegerRange positions{config.describes() ? 0 : 1, kPositions.most};
+  sizes.max_position =
+      config.integer({"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"},
+                     max_position, positions);
   if (sizes.max_position == 0) sizes.max_position = kUsualRows;
   return sizes;
 }
@@ -50,24 +42,17 @@ Sizes read_plain_sizes(const ConfigReader& config, const Sizes& defaults) {
 
 }  // namespace
 
-Sizes read_sizes(const ConfigReader& config, const Sizes& class_defaults) {
-  Sizes defaults = class_defaults;
-  Sizes sizes = read_plain_sizes(config, defaults);
-  if (config.describes()) {  // they are in the config, or what vLLM makes of the others
-    defaults.kv_heads = 0;
-    if (sizes.head_dim > 0) defaults.head_dim = 0;
-  }
-  const bool kv_missing = !config.has("num_key_value_heads") && defaults.kv_heads != 0;
-  sizes.kv_heads = config.integer({"num_key_value_heads"},
-                                  kv_missing ? defaults.kv_heads : sizes.heads, kHeadCounts);
+Sizes read_sizes(const ConfigReader& config, int64_t head_dim, int64_t max_position) {
+  Sizes sizes = read_plain_sizes(config, false, config.describes() ? 0 : max_position);
+  sizes.kv_heads = config.integer({"num_key_value_heads"}, sizes.heads, kHeadCounts);
   if (sizes.heads % sizes.kv_heads != 0) {
     config.refuse("num_key_value_heads",
                   fmt::format("a divisor of num_attention_heads ({})", sizes.heads));
   }
-  const int64_t missing = defaults.head_dim != 0 ? defaults.head_dim : sizes.head_dim;
   const int64_t stated =
       config.integer({"head_dim"}, 0, {config.describes() ? 0 : 1, kHeadDims.most});
-  sizes.head_dim = stated > 0 ? stated : missing;
+  if (sizes.head_dim == 0) sizes.head_dim = head_dim;
+  if (stated > 0) sizes.head_dim = stated;
   if (sizes.head_dim == 0) refuse_uneven_heads(config, sizes);
   return sizes;
 }
@@ -78,8 +63,14 @@ void refuse_many_heads(const ConfigReader& config, const Sizes& sizes) {
   config.refuse("num_attention_heads", fmt::format("at most {} in all layers", kMost));
 }
 
-Sizes read_even_sizes(const ConfigReader& config, const Sizes& defaults) {
-  const Sizes sizes = read_plain_sizes(config, defaults);
+Sizes read_even_sizes(const ConfigReader& config) {
+  const Sizes sizes = read_plain_sizes(config, false);
+  if (sizes.head_dim == 0) refuse_uneven_heads(config, sizes);
+  return sizes;
+}
+
+Sizes read_fourfold_sizes(const ConfigReader& config) {
+  const Sizes sizes = read_plain_sizes(config, true);
   if (sizes.head_dim == 0) refuse_uneven_heads(config, sizes);
   return sizes;
 }

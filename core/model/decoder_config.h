@@ -12,8 +12,7 @@
 
 namespace plimsoll::model {
 
-/// Sizes that every config states. As defaults of a config class: kv_heads 0 means as many as
-/// heads, head_dim 0 means hidden / heads.
+/// Sizes that every config states.
 struct Sizes {
   int64_t vocab = 0;
   int64_t hidden = 0;
@@ -25,11 +24,15 @@ struct Sizes {
   int64_t max_position = 0;
 };
 
-/// Reads and checks sizes: all in a plausible range, kv_heads dividing heads.
-Sizes read_sizes(const ConfigReader& config, const Sizes& defaults);
+/// Reads and checks sizes: all in a plausible range, kv_heads dividing heads. `head_dim`: where the
+/// config does not say and the hidden size is no multiple of heads; 0: refused. `max_position`: of
+/// a class that has none; 0: the usual rows of vLLM's rotary tables.
+Sizes read_sizes(const ConfigReader& config, int64_t head_dim = 0, int64_t max_position = 0);
 
 /// The same for families whose heads always are hidden / heads wide, each with its own k and v.
-Sizes read_even_sizes(const ConfigReader& config, const Sizes& defaults);
+Sizes read_even_sizes(const ConfigReader& config);
+/// The same, of MLPs that are four times as wide as the model unless the config says otherwise.
+Sizes read_fourfold_sizes(const ConfigReader& config);
 
 /// Refuses a model with more heads in all layers than what is kept of each would leave room for.
 void refuse_many_heads(const ConfigReader& config, const Sizes& sizes);
@@ -37,6 +40,7 @@ void refuse_many_heads(const ConfigReader& config, const Sizes& sizes);
 /// Ranges of what read_sizes does not read.
 inline constexpr IntegerRange kHeadCounts{1, 65536, 1 << 20};
 inline constexpr IntegerRange kHeadDims{1, 16384};
+inline constexpr IntegerRange kPositions{1, int64_t{1} << 40};
 inline constexpr IntegerRange kWidths{1, int64_t{1} << 20, kMostDescribed};
 
 /// The activation that `key` names; refuses unknown ones.

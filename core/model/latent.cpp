@@ -26,17 +26,17 @@ double yarn_share(const ConfigReader& config) {
 }  // namespace
 
 AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rope,
-                          const LatentDefaults& missing) {
+                          int64_t value_dim) {
   constexpr IntegerRange kHeadSizes{1, 16384};
   AttentionSpec attention{.heads = heads, .kv_heads = heads};
   LatentSpec& latent = attention.latent;
-  latent.kv_rank = config.integer({"kv_lora_rank"}, missing.kv_rank, kWidths);
-  const int64_t q_rank = config.has("q_lora_rank") ? 0 : missing.q_rank;  // null: no latent
-  latent.q_rank = config.integer({"q_lora_rank"}, q_rank, kWidths);
-  latent.rotated = config.integer({"qk_rope_head_dim"}, missing.rotated, kHeadSizes);
-  latent.unrotated = config.integer({"qk_nope_head_dim"}, missing.unrotated, kHeadSizes);
+  latent.kv_rank = config.required({"kv_lora_rank"}, kWidths);
+  latent.q_rank = config.integer({"q_lora_rank"}, 0, kWidths);  // null: no latent
+  latent.rotated = config.required({"qk_rope_head_dim", "head_dim"}, kHeadSizes);
+  latent.unrotated = config.required({"qk_nope_head_dim"}, kHeadSizes);
   attention.head_dim = latent.rotated + latent.unrotated;
-  attention.value_dim = config.integer({"v_head_dim"}, missing.value, kHeadSizes);
+  attention.value_dim = value_dim > 0 ? config.integer({"v_head_dim"}, value_dim, kHeadSizes)
+                                      : config.required({"v_head_dim"}, kHeadSizes);
   if (attention.value_dim > attention.head_dim) {
     config.doubt("v_head_dim", "at most qk_nope_head_dim and qk_rope_head_dim together");
   }

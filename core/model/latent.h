@@ -14,18 +14,10 @@ namespace plimsoll::model {
 /// before them (DeepSeek-V3.2).
 enum class LatentModules : uint8_t { within, beside, scales_first, indexed };
 
-/// What a class takes for sizes that a config lacks: DeepSeek-V2's and V3's.
-struct LatentDefaults {
-  int64_t q_rank = 1536;
-  int64_t kv_rank = 512;
-  int64_t unrotated = 128;
-  int64_t rotated = 64;
-  int64_t value = 128;
-};
-
-/// Sizes and scale; norms, pairs and RoPE are the caller's.
+/// Sizes and scale, values of `value_dim` where the config does not say; norms, pairs and RoPE are
+/// the caller's.
 AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rope,
-                          const LatentDefaults& missing = {});
+                          int64_t value_dim = 0);
 
 /// Adds the weights of `attention`'s latents and its output projection below `module`.
 void add_latent(ModelSpec& spec, AttentionSpec& attention, const std::string& module,

@@ -94,19 +94,11 @@ Sparse sparse_by_types(const ConfigReader& config, std::string_view key, Sparse 
 /// `missing` where the config is silent.
 Mixture read_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& missing);
 
-/// Groups of experts and how many of them are chosen, where a config is silent.
-struct Groups {
-  int64_t count = 1;
-  int64_t chosen = 1;
-};
-
 /// DeepSeek-V3's router: sigmoid, a bias for the choice, groups by their two best, weights divided
 /// by their sum and times `routed_scaling_factor`.
-void use_deepseek_router(const ConfigReader& config, Mixture& mixture, double factor = 1,
-                         const Groups& missing = {});
+void use_deepseek_router(const ConfigReader& config, Mixture& mixture);
 
 /// `n_group` groups of which `topk_group` are chosen, where they are more than one.
-void read_groups(const ConfigReader& config, Mixture& mixture, GroupScore score,
-                 const Groups& missing = {});
+void read_groups(const ConfigReader& config, Mixture& mixture, GroupScore score);
 
 }  // namespace plimsoll::model

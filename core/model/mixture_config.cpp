@@ -44,6 +44,7 @@ Mixture read_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& 
   sizes.experts =
       config.integer({"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"},
                      missing.experts, {least, kMostExperts});
+  if (sizes.experts == 0 && !config.describes()) config.refuse("num_experts", "a number from 1");
   const IntegerRange chosen{least, config.describes() ? kMostExperts : sizes.experts};
   sizes.experts_per_token = config.integer({"num_experts_per_tok", "moe_k", "top_k_experts"},
                                            missing.experts_per_token, chosen);
@@ -57,14 +58,12 @@ Mixture read_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& 
   return mixture;
 }
 
-void read_groups(const ConfigReader& config, Mixture& mixture, GroupScore score,
-                 const Groups& missing) {
+void read_groups(const ConfigReader& config, Mixture& mixture, GroupScore score) {
   if (config.describes()) return;
   RouterSpec& router = mixture.sizes.router;
   const int64_t experts = mixture.sizes.experts;
-  router.groups = config.integer({"n_group"}, missing.count, {1, experts});
-  router.groups_chosen =
-      config.integer({"topk_group"}, std::min(missing.chosen, router.groups), {1, router.groups});
+  router.groups = config.integer({"n_group"}, 1, {1, experts});
+  router.groups_chosen = config.integer({"topk_group"}, 1, {1, router.groups});
   router.group_score = score;
   if (experts % router.groups != 0) {
     config.refuse("n_group", fmt::format("a divisor of the experts ({})", experts));
@@ -75,14 +74,13 @@ void read_groups(const ConfigReader& config, Mixture& mixture, GroupScore score,
   }
 }
 
-void use_deepseek_router(const ConfigReader& config, Mixture& mixture, double factor,
-                         const Groups& missing) {
+void use_deepseek_router(const ConfigReader& config, Mixture& mixture) {
   RouterSpec& router = mixture.sizes.router;
   router.score = RouterScore::sigmoid;
   router.normalize = config.boolean({"norm_topk_prob"}, true);
   router.epsilon = 1e-20f;
-  router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, factor));
-  read_groups(config, mixture, GroupScore::two_best, missing);
+  router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 1));
+  read_groups(config, mixture, GroupScore::two_best);
 }
 
 }  // namespace plimsoll::model

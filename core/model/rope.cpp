@@ -309,16 +309,14 @@ std::optional<Parameters> parameters_of(const ConfigReader& outer, std::string_v
 }  // namespace
 
 Rope read_rope(const ConfigReader& config, const RopeDefaults& defaults) {
-  const Json* missing = defaults.parameters == nullptr ? &no_parameters() : defaults.parameters;
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const auto outer = config.object(key);
     const auto parameters = outer ? parameters_of(*outer, defaults.layer_type) : std::nullopt;
     const bool passed_over = defaults.flat_is_idle && std::string_view(key) == "rope_parameters" &&
                              parameters && !parameters->of_layer_type;
     if (parameters && !passed_over) return make_rope(config, *parameters, defaults);
-    if (outer) missing = &no_parameters();
   }
-  return make_rope(config, {ConfigReader::plain(*missing)}, defaults);
+  return make_rope(config, {ConfigReader::plain(no_parameters())}, defaults);
 }
 
 Rope plain_rope(const ConfigReader& config, double theta, int64_t rotary_dim,

@@ -21,7 +21,6 @@ struct RopeDefaults {
   int64_t original_max_position = 0;
   std::string_view share_key = "partial_rotary_factor";  // of the head that is rotated
   double share = 1;
-  const Json* parameters = nullptr;  // the class's own, where the config has none under either name
   bool flat_is_idle = false;  // the class reads `rope_parameters` by layer type alone (Gemma 3)
 };
 

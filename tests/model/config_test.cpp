@@ -173,7 +173,7 @@ TEST_CASE("latents of configs without keys are those of the classes") {
       {"MiniCPM3ForCausalLM", 768, 256, 96, 4},  // hidden_size over heads
   }));
   INFO(row.architecture);
-  const auto spec = model::make_model_spec(tiny_config(row.architecture));
+  const auto spec = model::make_model_spec(tiny_config(row.architecture, {{"head_dim", nullptr}}));
   const model::AttentionSpec& attention = spec.layers[0].attention;
   CHECK(attention.latent.q_rank == row.q_rank);
   CHECK(attention.latent.kv_rank == row.kv_rank);
@@ -203,7 +203,8 @@ TEST_CASE("experts of configs without keys are those of the classes") {
   CHECK(v3.router.groups == 8);
   CHECK(v3.router.groups_chosen == 4);
   CHECK(v3.shared.intermediate == 2048);
-  CHECK(last("DeepseekV3ForCausalLM", R"({"n_group": 2})").router.groups_chosen == 2);
+  CHECK(last("DeepseekV3ForCausalLM", R"({"n_group": 2, "topk_group": 2})").router.groups_chosen ==
+        2);
   CHECK(last("DeepseekV3ForCausalLM", R"({"n_shared_experts": null})").shared.intermediate == 0);
   CHECK(last("DeepseekV2ForCausalLM", "{}").shared.intermediate == 2 * 1407);
   CHECK(last("DeepseekV32ForCausalLM",
@@ -247,7 +248,7 @@ TEST_CASE("latents whose values are wider than their heads are refused, YaRN's s
   scaled["v_head_dim"] = 8;
   scaled["n_routed_experts"] = 4;
   scaled["num_experts_per_tok"] = 2;
-  scaled["n_group"] = 1;
+  scaled["n_group"] = scaled["topk_group"] = 1;
   scaled["rope_scaling"] = {{"type", "yarn"},
                             {"factor", 4},
                             {"mscale_all_dim", 0},

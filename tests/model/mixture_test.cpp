@@ -13,6 +13,7 @@ namespace {
 Json mixture_config(const char* architecture, const char* changes = "{}") {
   Json config = {{"architectures", {architecture}},
                  {"vocab_size", 100},
+                 {"vocab_size_per_layer_input", 100},
                  {"hidden_size", 32},
                  {"intermediate_size", 48},
                  {"moe_intermediate_size", 16},
@@ -57,7 +58,9 @@ TEST_CASE("what a config leaves out is as its class in transformers has it") {
   const char* no_size = R"({"num_experts": 8, "head_dim": null})";
   CHECK(spec_of("Glm4MoeForCausalLM", no_size).layers.front().attention.head_dim == 8);
   CHECK(spec_of("Jais2ForCausalLM", no_size).layers.front().attention.head_dim == 8);
-  CHECK_FALSE(spec_of("Dots1ForCausalLM", "{}").layers.back().mlp.router.normalize);
+  CHECK_FALSE(spec_of("Dots1ForCausalLM", R"({"n_routed_experts": 4, "num_experts_per_tok": 2})")
+                  .layers.back()
+                  .mlp.router.normalize);
   CHECK(spec_of("FlexOlmoForCausalLM", "{}").layers.front().mlp.experts_per_token == 2);
   CHECK(spec_of("FlexOlmoForCausalLM", R"({"num_experts_per_tok": null})")
             .layers.front()
@@ -86,9 +89,9 @@ TEST_CASE("configs as transformers 5 saves them mean what the published ones mea
       Contains("per_layer_config") && Contains("the same of each full layer"));
 
   // MiMo's have no keys of the windowed layers' heads.
-  const model::ModelSpec mimo =
-      spec_of("MiMoV2FlashForCausalLM",
-              R"({"n_routed_experts": 8, "num_key_value_heads": 1, "sliding_window": 16,
+  const model::ModelSpec mimo = spec_of(
+      "MiMoV2FlashForCausalLM",
+      R"({"n_routed_experts": 8, "num_key_value_heads": 1, "sliding_window": 16, "v_head_dim": 8,
                   "layer_types": ["sliding_attention", "full_attention",
                                   "sliding_attention", "full_attention"],
                   "mlp_layer_types": ["sparse", "dense", "sparse", "sparse"]})");
@@ -101,7 +104,8 @@ TEST_CASE("configs as transformers 5 saves them mean what the published ones mea
   CHECK(mimo.layers[2].mlp.kind == model::MlpKind::experts);
   CHECK(mimo.layers[0].attention.value_factor == 0.707f);
   const auto mimo_window = [](const char* changes) {
-    Json config = mixture_config("MiMoV2FlashForCausalLM", R"({"n_routed_experts": 8})");
+    Json config =
+        mixture_config("MiMoV2FlashForCausalLM", R"({"n_routed_experts": 8, "v_head_dim": 8})");
     config.update(Json::parse(changes));
     return model::make_model_spec(config).layers[1].attention.window;
   };

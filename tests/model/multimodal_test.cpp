@@ -15,9 +15,17 @@ namespace plimsoll::model {
 namespace {
 
 Json text_config(const std::string& type) {
-  return {{"model_type", type},       {"vocab_size", 100},      {"hidden_size", 32},
-          {"intermediate_size", 48},  {"num_hidden_layers", 2}, {"num_attention_heads", 4},
-          {"num_key_value_heads", 2}, {"head_dim", 8},          {"max_position_embeddings", 64}};
+  return {{"model_type", type},
+          {"vocab_size", 100},
+          {"hidden_size", 32},
+          {"intermediate_size", 48},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"vocab_size_per_layer_input", 100},
+          {"num_kv_shared_layers", 0},
+          {"num_key_value_heads", 2},
+          {"head_dim", 8},
+          {"max_position_embeddings", 64}};
 }
 
 Json llava_config() {

@@ -221,7 +221,7 @@ TEST_CASE("layers have RoPEs of their own bases") {
     const char* changes;
     double full, sliding;  // the second speed: base^-1/4
   };
-  const char* types = R"({"num_hidden_layers": 2, "sliding_window": 8,
+  const char* types = R"({"num_hidden_layers": 2, "sliding_window": 8, "v_head_dim": 4,
                           "layer_types": ["full_attention", "sliding_attention"]})";
   const double olmo = std::pow(500000, -0.25);
   const Row row = GENERATE_COPY(values<Row>({

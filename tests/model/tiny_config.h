@@ -17,6 +17,7 @@ inline Json tiny_config(const std::string& architecture, const Json& changes = J
                  {"num_key_value_heads", 2},
                  {"head_dim", 4},
                  {"max_position_embeddings", 128},
+                 {"vocab_size_per_layer_input", 100},
                  {"torch_dtype", "float32"}};
   config["architectures"] = Json::array({architecture});
   config.merge_patch(changes);

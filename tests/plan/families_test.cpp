@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "model/class_defaults.h"
 #include "plan/report/report.h"
 #include "plan/vllm_plan.h"
-#include "vllm/shapes/config_defaults.h"
 #include "vllm/shapes/families.h"
 
 using namespace plimsoll;
@@ -61,7 +61,7 @@ TEST_CASE("architectures as vLLM 0.32.0 builds them") {
     const auto name = row["name"].get<std::string>();
     if (row.contains("config")) {
       Json config = row["config"];
-      complete_config(config);
+      model::complete_config(config, model::ConfigClasses::vllm);
       configs[name] = std::move(config);
     }
     EngineArgs args;
@@ -89,9 +89,9 @@ TEST_CASE("architectures as vLLM 0.32.0 builds them") {
 }
 
 TEST_CASE("a config that leaves out what its class assumes is planned as one that states it") {
-  const auto defaults = parse_json<Json>(class_defaults_text());
+  const auto defaults = parse_json<Json>(model::class_defaults_text());
   const auto figures = [](Json config) {
-    complete_config(config);
+    model::complete_config(config, model::ConfigClasses::vllm);
     const PlanResult result = plan_vllm({config, "config.json"}, {}, &hardware::find_gpu("h100"));
     return std::tuple(result.parameter_bytes, result.buffer_bytes, kinds_of(result),
                       result.max_model_len);
@@ -116,13 +116,13 @@ TEST_CASE("a config that leaves out what its class assumes is planned as one tha
 TEST_CASE("configs within a config take the defaults of their classes") {
   auto config = parse_json<Json>(R"({"model_type":"mistral3","text_config":{"hidden_size":5120},
     "vision_config":{"model_type":"pixtral"}})");
-  complete_config(config);
+  model::complete_config(config, model::ConfigClasses::vllm);
   CHECK(config["text_config"]["num_key_value_heads"] == 8);
   CHECK(config["text_config"]["hidden_size"] == 5120);
   CHECK(config["vision_config"]["patch_size"] == 16);
   CHECK(config["tie_word_embeddings"] == true);
   auto named = parse_json<Json>(R"({"model_type":"gpt2","hidden_size":1024})");
-  complete_config(named);
+  model::complete_config(named, model::ConfigClasses::vllm);
   CHECK_FALSE(named.contains("n_embd"));
   CHECK(named["n_head"] == 12);
 }
@@ -245,6 +245,7 @@ TEST_CASE("of two statements of RoPE `rope_scaling` counts, as transformers has 
 
 TEST_CASE("architectures that run serves are counted, not estimated") {
   Json config = unknown_decoder();
+  config["moe_intermediate_size"] = 64;
   for (const char* name : {"HeliumForCausalLM", "PersimmonForCausalLM", "Dots1ForCausalLM"}) {
     config["architectures"] = {name};
     INFO(name);

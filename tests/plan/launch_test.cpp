@@ -8,7 +8,6 @@
 #include "plan/report/report.h"
 #include "plan/solver.h"
 #include "plan/vllm_plan.h"
-#include "vllm/shapes/config_defaults.h"
 
 using namespace plimsoll;
 using namespace plimsoll::plan;

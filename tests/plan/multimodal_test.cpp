@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "plan/vllm_plan.h"
 #include "vllm/items/encoder_memory.h"
-#include "vllm/shapes/config_defaults.h"
+#include "vllm/shapes/mistral_params.h"
 
 namespace plimsoll::plan {
 

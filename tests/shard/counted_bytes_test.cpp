@@ -9,10 +9,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "model/class_defaults.h"
 #include "model/config.h"
 #include "model/vllm/classes.h"
 #include "shard/layout.h"
-#include "vllm/shapes/config_defaults.h"
 #include "vllm/shapes/model_shape.h"
 
 using namespace plimsoll;
@@ -27,7 +27,7 @@ void add_golden(std::map<std::string, Json>& configs) {
   for (const char* part : {"models", "more_models"}) {
     for (const auto& folder : std::filesystem::directory_iterator(golden + part)) {
       Json config = read_json_file(folder.path() / "config.json");
-      vllm::complete_config(config);
+      model::complete_config(config, model::ConfigClasses::vllm);
       configs[fmt::format("{} ({})", folder.path().filename().string(), part)] = std::move(config);
     }
   }
@@ -46,7 +46,7 @@ std::map<std::string, Json> configs() {
       if (!row.contains("config") || row["config"].contains("quantization_config")) continue;
       if (row.contains("refused")) continue;  // by vLLM
 
-      vllm::complete_config(row["config"]);
+      model::complete_config(row["config"], model::ConfigClasses::vllm);
       result[fmt::format("{} ({})", row["name"].get<std::string>(), name)] =
           std::move(row["config"]);
     }

@@ -1,4 +1,8 @@
 // CLIP's and SigLIP's image encoders: the same layers, other ends.
+#include <algorithm>
+#include <array>
+#include <utility>
+
 #include "model/towers/towers.h"
 
 namespace plimsoll::model {
@@ -36,6 +40,15 @@ VisionLayer add_layer(const std::string& module, const VisionSizes& sizes, SpecB
 }
 
 }  // namespace
+
+std::optional<ImageEncoder> encoder_of_type(std::string_view model_type) {
+  using Row = std::pair<std::string_view, ImageEncoder>;
+  static constexpr std::array<Row, 3> kTypes = {{{"clip_vision_model", ImageEncoder::clip},
+                                                 {"siglip_vision_model", ImageEncoder::siglip},
+                                                 {"pixtral", ImageEncoder::pixtral}}};
+  const auto* const row = std::ranges::find(kTypes, model_type, &Row::first);
+  return row == kTypes.end() ? std::nullopt : std::optional(row->second);
+}
 
 VisionSizes read_image_encoder(const ConfigReader& vision, ImageEncoder kind) {
   const bool clip = kind == ImageEncoder::clip;

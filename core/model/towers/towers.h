@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "model/config_reader.h"
 #include "model/spec_builder.h"
@@ -34,8 +36,10 @@ VisionSizes read_vision_sizes(const ConfigReader& vision, const VisionSizes& def
 int64_t layers_until(const ConfigReader& config, std::string_view key, int64_t layer,
                      const VisionSizes& sizes);
 
-/// CLIP's and SigLIP's encoders.
-enum class ImageEncoder : uint8_t { clip, siglip };
+/// Image encoders that several models have; of Pixtral's nothing but its type is known here.
+enum class ImageEncoder : uint8_t { clip, siglip, pixtral };
+/// The one that the `model_type` of a vision_config names.
+std::optional<ImageEncoder> encoder_of_type(std::string_view model_type);
 /// The norm over the last layer's output.
 enum class PostNorm : uint8_t { dropped, kept };
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "vllm/shapes/config_defaults.h"
+#include "vllm/shapes/mistral_params.h"
 
 namespace plimsoll::vllm {
 namespace {

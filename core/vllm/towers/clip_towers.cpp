@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/rounding.h"
+#include "model/towers/towers.h"
 #include "vllm/towers/towers.h"
 
 namespace plimsoll::vllm {
@@ -179,14 +180,17 @@ enum class Llava : uint8_t { first, next, video };
 
 /// A CLIP or SigLIP tower and two projections.
 void add_llava(const ConfigView& outer, const ConfigView& config, Llava kind, Builder& build) {
-  if (config.text({"model_type"}, "") == "pixtral") {
+  using model::ImageEncoder;
+  const ImageEncoder encoder =
+      model::encoder_of_type(config.text({"model_type"}, "")).value_or(ImageEncoder::siglip);
+  if (encoder == ImageEncoder::pixtral) {
     const Tower pixtral = add_pixtral_tower(config, "vision_tower.transformer.layers", build);
     add_frequencies(pixtral, build);
     add_llava_projector(outer, pixtral.hidden, true, build);
     note_pixtral(config, 1, build);
     return;
   }
-  const bool clip = config.text({"model_type"}, "").find("clip_vision") == 0;
+  const bool clip = encoder == ImageEncoder::clip;
   Tower tower = siglip_tower(config, "vision_tower.vision_model.encoder.layers");
   // Several layers' features stand side by side; the tower ends with the last of them.
   std::vector<int64_t> features = outer.integers({"vision_feature_layer"});

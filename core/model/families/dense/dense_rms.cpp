@@ -30,31 +30,12 @@ std::vector<int32_t> rotated_layers(const ConfigReader& config, int64_t layers) 
   return ropes;
 }
 
-/// What classes that scale as Llama 3 does have for `rope_parameters`.
-Json llama3_rope(double theta, double factor) {
-  return {{"rope_type", "llama3"}, {"rope_theta", theta},
-          {"factor", factor},      {"low_freq_factor", 1},
-          {"high_freq_factor", 4}, {"original_max_position_embeddings", 8192}};
-}
-
 }  // namespace
 
 ModelSpec make_apertus(const ConfigReader& config) {
-  static const Json kRope = llama3_rope(12e6, 8);
   Decoder decoder{.family = "apertus"};
   decoder.xielu = config.text({"hidden_act"}, "xielu") == "xielu";
-  read_common(config, decoder,
-              {.sizes = {.vocab = 131072,
-                         .hidden = 4096,
-                         .intermediate = 14336,
-                         .layers = 32,
-                         .heads = 32,
-                         .max_position = 65536},
-               .epsilon = 1e-5,
-               .theta = 12e6,
-               .activation = "relu",
-               .activation_key = decoder.xielu ? "" : "hidden_act",
-               .rope = &kRope});
+  read_common(config, decoder, {.activation_key = decoder.xielu ? "" : "hidden_act"});
   add_attention_biases(config, decoder);
   add_llama_biases(config, decoder);
   decoder.mlp_kind = MlpKind::plain;
@@ -67,15 +48,7 @@ ModelSpec make_apertus(const ConfigReader& config) {
 
 ModelSpec make_arcee(const ConfigReader& config) {
   Decoder decoder{.family = "arcee"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 32000,
-                         .hidden = 2560,
-                         .intermediate = 18432,
-                         .layers = 32,
-                         .heads = 32,
-                         .max_position = 4096},
-               .epsilon = 1e-5,
-               .activation = "relu2"});
+  read_common(config, decoder);
   add_attention_biases(config, decoder);
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
   decoder.mlp_kind = MlpKind::plain;
@@ -84,20 +57,8 @@ ModelSpec make_arcee(const ConfigReader& config) {
 }
 
 ModelSpec make_cwm(const ConfigReader& config) {
-  static const Json kRope = llama3_rope(1e6, 16);
   Decoder decoder{.family = "cwm"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 128256,
-                         .hidden = 6144,
-                         .intermediate = 21504,
-                         .layers = 64,
-                         .heads = 48,
-                         .kv_heads = 8,
-                         .head_dim = 128,
-                         .max_position = 131072},
-               .epsilon = 1e-5,
-               .theta = 1e6,
-               .rope = &kRope});
+  read_common(config, decoder);
   decoder.windows =
       read_windows(config, decoder.sizes.layers, config.integer({"sliding_window"}, 8192),
                    [](int64_t layer) { return layer % 4 != 0; });
@@ -108,18 +69,7 @@ ModelSpec make_cwm(const ConfigReader& config) {
 
 ModelSpec make_ernie4_5(const ConfigReader& config) {
   Decoder decoder{.family = "ernie4_5"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 103424,
-                         .hidden = 1024,
-                         .intermediate = 3072,
-                         .layers = 18,
-                         .heads = 16,
-                         .kv_heads = 2,
-                         .head_dim = 128,
-                         .max_position = 131072},
-               .epsilon = 1e-5,
-               .theta = 500000,
-               .tied = true});
+  read_common(config, decoder);
   // vLLM's class is Llama's, which reads other keys, and has no bias of the output projection.
   const bool bias = config.boolean({"use_bias"}, false);
   decoder.qkv_bias = decoder.mlp_bias = bias;
@@ -133,17 +83,7 @@ ModelSpec make_ernie4_5(const ConfigReader& config) {
 
 ModelSpec make_helium(const ConfigReader& config) {
   Decoder decoder{.family = "helium"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 48000,
-                         .hidden = 2560,
-                         .intermediate = 7040,
-                         .layers = 24,
-                         .heads = 20,
-                         .kv_heads = 20,
-                         .head_dim = 128,
-                         .max_position = 4096},
-               .epsilon = 1e-8,
-               .theta = 100000});
+  read_common(config, decoder);
   decoder.qkv_bias = config.boolean({"attention_bias"}, false);
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
   decoder.rope_pairs = RopePairs::neighbours;
@@ -153,14 +93,7 @@ ModelSpec make_helium(const ConfigReader& config) {
 
 ModelSpec make_hunyuan_dense(const ConfigReader& config) {
   Decoder decoder{.family = "hunyuan_v1_dense"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 290943,
-                         .hidden = 4096,
-                         .intermediate = 11008,
-                         .layers = 32,
-                         .heads = 32,
-                         .max_position = 2048},
-               .epsilon = 1e-5});
+  read_common(config, decoder);
   add_attention_biases(config, decoder);
   decoder.qk_norm = true;
   decoder.head_norm.order = NormOrder::after_rope;
@@ -172,13 +105,7 @@ ModelSpec make_hunyuan_dense(const ConfigReader& config) {
 
 ModelSpec make_internlm3(const ConfigReader& config) {
   Decoder decoder{.family = "internlm3"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 128512,
-                         .hidden = 4096,
-                         .intermediate = 11008,
-                         .layers = 32,
-                         .heads = 32,
-                         .max_position = 32768}});
+  read_common(config, decoder);
   decoder.qkv_bias = config.boolean({"qkv_bias"}, false);
   decoder.out_bias = decoder.mlp_bias = config.boolean({"bias"}, false);
   add_llama_biases(config, decoder);
@@ -187,31 +114,11 @@ ModelSpec make_internlm3(const ConfigReader& config) {
 }
 
 ModelSpec make_ministral3(const ConfigReader& config) {
-  static const Json kRope = {{"rope_type", "yarn"},
-                             {"rope_theta", 1e6},
-                             {"factor", 16},
-                             {"original_max_position_embeddings", 16384},
-                             {"beta_fast", 32},
-                             {"beta_slow", 1},
-                             {"mscale", 1},
-                             {"mscale_all_dim", 1},
-                             {"llama_4_scaling_beta", 0.1}};
   Decoder decoder{.family = "ministral3"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 131072,
-                         .hidden = 4096,
-                         .intermediate = 14336,
-                         .layers = 34,
-                         .heads = 32,
-                         .kv_heads = 8,
-                         .head_dim = 128,
-                         .max_position = 262144},
-               .epsilon = 1e-5,
-               .rope = &kRope});
+  read_common(config, decoder);
   decoder.windows = uniform_windows(config, decoder.sizes.layers, 0);
-  const auto stated =
-      config.object(config.object("rope_parameters") ? "rope_parameters" : "rope_scaling");
-  const ConfigReader rope = stated ? *stated : ConfigReader::plain(kRope);
+  const ConfigReader rope =
+      config.object_or_empty(config.object("rope_parameters") ? "rope_parameters" : "rope_scaling");
   decoder.query_growth = {
       .beta = static_cast<float>(rope.positive({"llama_4_scaling_beta"}).value_or(0)),
       .period = rope.integer({"original_max_position_embeddings"}, decoder.sizes.max_position)};
@@ -221,15 +128,7 @@ ModelSpec make_ministral3(const ConfigReader& config) {
 
 ModelSpec make_seed_oss(const ConfigReader& config) {
   Decoder decoder{.family = "seed_oss"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 155136,
-                         .hidden = 4096,
-                         .intermediate = 27648,
-                         .layers = 64,
-                         .heads = 80,
-                         .kv_heads = 8,
-                         .head_dim = 128,
-                         .max_position = 524288}});
+  read_common(config, decoder);
   decoder.qkv_bias = config.boolean({"attention_bias"}, true);
   decoder.out_bias = config.boolean({"attention_out_bias"}, false);
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
@@ -239,16 +138,7 @@ ModelSpec make_seed_oss(const ConfigReader& config) {
 
 ModelSpec make_smollm3(const ConfigReader& config) {
   Decoder decoder{.family = "smollm3"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 128256,
-                         .hidden = 2048,
-                         .intermediate = 11008,
-                         .layers = 36,
-                         .heads = 16,
-                         .kv_heads = 4,
-                         .max_position = 32768},
-               .theta = 2e6,
-               .tied = true});
+  read_common(config, decoder);
   add_attention_biases(config, decoder);
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
   decoder.layer_ropes = rotated_layers(config, decoder.sizes.layers);

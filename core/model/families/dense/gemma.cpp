@@ -48,8 +48,6 @@ void read_gemma_attention(const ConfigReader& config, Decoder& decoder, double s
 
 void read_gemma(const ConfigReader& config, Decoder& decoder, CommonDefaults common,
                 const GemmaDefaults& defaults) {
-  common.tied = true;
-  common.activation = "gelu_pytorch_tanh";
   common.activation_key = "hidden_activation";
   read_common(config, decoder, common);
   if (config.boolean({"use_bidirectional_attention"}, false)) {

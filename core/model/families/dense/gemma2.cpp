@@ -8,15 +8,7 @@ namespace plimsoll::model {
 namespace {
 
 void read_gemma2(const ConfigReader& config, Decoder& decoder) {
-  read_gemma(config, decoder,
-             {.sizes = {.vocab = 256000,
-                        .hidden = 2304,
-                        .intermediate = 9216,
-                        .layers = 26,
-                        .heads = 8,
-                        .kv_heads = 4,
-                        .head_dim = 256,
-                        .max_position = 8192}},
+  read_gemma(config, decoder, {},
              {.window_period = 2, .attention_soft_cap = 50, .final_soft_cap = 30});
 }
 
@@ -27,17 +19,7 @@ ModelSpec make_gemma(const ConfigReader& config) {
   Decoder decoder{.family = "gemma"};
   read_common(
       config, decoder,
-      {.sizes = {.vocab = 256000,
-                 .hidden = 3072,
-                 .intermediate = 24576,
-                 .layers = 28,
-                 .heads = 16,
-                 .kv_heads = 16,
-                 .head_dim = 256,
-                 .max_position = 8192},
-       .activation = "gelu_pytorch_tanh",
-       .activation_key = config.has("hidden_activation") ? "hidden_activation" : "hidden_act",
-       .tied = true});
+      {.activation_key = config.has("hidden_activation") ? "hidden_activation" : "hidden_act"});
   // Old files say "gelu" and mean the tanh form that the models were trained with.
   if (decoder.activation == Activation::gelu) decoder.activation = Activation::gelu_tanh;
   decoder.norm.weight_offset = 1;

@@ -7,17 +7,7 @@ namespace plimsoll::model {
 
 ModelSpec make_gemma3(const ConfigReader& config) {
   Decoder decoder{.family = "gemma3"};
-  read_gemma(config, decoder,
-             {.sizes = {.vocab = 262208,
-                        .hidden = 2304,
-                        .intermediate = 9216,
-                        .layers = 26,
-                        .heads = 8,
-                        .kv_heads = 4,
-                        .head_dim = 256,
-                        .max_position = 131072},
-              .theta = 1e6,
-              .flat_rope_is_idle = true},
+  read_gemma(config, decoder, {.flat_rope_is_idle = true},
              {.window_period = config.integer({"sliding_window_pattern", "_sliding_window_pattern"},
                                               6, {1, 4096})});
   decoder.qk_norm = true;

@@ -62,19 +62,7 @@ Decoder read_decoder(const ConfigReader& config) {
   plain.erase("intermediate_size");
   Decoder decoder{.family = "gemma3n"};
   read_common(config.reading(plain), decoder,
-              {.sizes = {.vocab = 262400,
-                         .hidden = 2048,
-                         .intermediate = 16384,
-                         .layers = 35,
-                         .heads = 8,
-                         .kv_heads = 2,
-                         .head_dim = 256,
-                         .max_position = 32768},
-               .theta = 1e6,
-               .activation = "gelu_pytorch_tanh",
-               .activation_key = "hidden_activation",
-               .tied = true,
-               .flat_rope_is_idle = true});
+              {.activation_key = "hidden_activation", .flat_rope_is_idle = true});
   const Sizes& sizes = decoder.sizes;
   if (!decoder.tied) config.refuse("tie_word_embeddings", "true");
   if (config.integer({"altup_active_idx"}, 0, {.least = 0}) != 0) {

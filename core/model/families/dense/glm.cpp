@@ -8,17 +8,9 @@ namespace {
 
 Decoder read_glm(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 151552,
-                         .hidden = 4096,
-                         .intermediate = 13696,
-                         .layers = 40,
-                         .heads = 32,
-                         .kv_heads = 2,
-                         .head_dim = 128,
-                         .max_position = 131072},
-               .epsilon = 1.5625e-7,
-               .share = 0.5});
+  // Also of kin whose configs do not say: vLLM's class assumes it for GLM-4.1V's and GLM-OCR's
+  // texts.
+  read_common(config, decoder, {.share = 0.5});
   decoder.qkv_bias = config.boolean({"attention_bias"}, !config.describes());
   decoder.rope_pairs = RopePairs::neighbours;
   decoder.gate_up_stored = GateUpStored::fused;

@@ -15,12 +15,10 @@ struct Gpt2 {
 };
 
 Gpt2 read_gpt2(const ConfigReader& config) {
-  Sizes defaults{.vocab = 50257, .hidden = 768, .layers = 12, .heads = 12, .max_position = 1024};
-  defaults.intermediate = 4 * config.integer({"hidden_size", "n_embd"}, defaults.hidden, kWidths);
   if (config.boolean({"add_cross_attention"}, false)) {
     config.doubt("add_cross_attention", "false: encoder states are not supported");
   }
-  return {.sizes = read_even_sizes(config, defaults),
+  return {.sizes = read_fourfold_sizes(config),
           .activation = read_activation(config, "activation_function", "gelu_new"),
           .norm = {.kind = NormKind::layer,
                    .epsilon = static_cast<float>(config.positive({"layer_norm_epsilon"}, 1e-5))},

@@ -6,13 +6,7 @@ namespace plimsoll::model {
 
 ModelSpec make_internlm2(const ConfigReader& config) {
   Decoder decoder{.family = "internlm2"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 103168,
-                         .hidden = 4096,
-                         .intermediate = 11008,
-                         .layers = 32,
-                         .heads = 32,
-                         .max_position = 2048}});
+  read_common(config, decoder);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"bias"}, true);
   decoder.qkv_bias_kept = decoder.out_bias_kept = Kept::in_run;
   decoder.qkv_stored = QkvStored::grouped;

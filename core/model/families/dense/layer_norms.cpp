@@ -6,14 +6,7 @@ namespace plimsoll::model {
 
 ModelSpec make_jais2(const ConfigReader& config) {
   Decoder decoder{.family = "jais2"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 150272,
-                         .hidden = 3328,
-                         .intermediate = 26624,
-                         .layers = 32,
-                         .heads = 26,
-                         .max_position = 8192},
-               .activation = "relu2"});
+  read_common(config, decoder);
   use_layer_norms(config, decoder, "layer_norm_eps", NormTensors::weight_and_bias);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, true);
   decoder.mlp_bias = config.boolean({"mlp_bias"}, true);
@@ -24,15 +17,7 @@ ModelSpec make_jais2(const ConfigReader& config) {
 
 ModelSpec make_nemotron(const ConfigReader& config) {
   Decoder decoder{.family = "nemotron"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 256000,
-                         .hidden = 6144,
-                         .intermediate = 24576,
-                         .layers = 32,
-                         .heads = 48,
-                         .max_position = 4096},
-               .activation = "relu2",
-               .share = 0.5});
+  read_common(config, decoder);
   use_layer_norms(config, decoder, "norm_eps", NormTensors::weight_and_bias);
   decoder.norm.weight_offset = 1;
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
@@ -45,15 +30,7 @@ ModelSpec make_nemotron(const ConfigReader& config) {
 
 ModelSpec make_persimmon(const ConfigReader& config) {
   Decoder decoder{.family = "persimmon"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 262144,
-                         .hidden = 4096,
-                         .intermediate = 16384,
-                         .layers = 36,
-                         .heads = 64,
-                         .max_position = 16384},
-               .activation = "relu2",
-               .share = 0.5});
+  read_common(config, decoder);
   decoder.sizes.kv_heads = decoder.sizes.heads;
   use_layer_norms(config, decoder, "layer_norm_eps", NormTensors::weight_and_bias);
   decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = true;
@@ -78,15 +55,7 @@ ModelSpec make_persimmon(const ConfigReader& config) {
 
 ModelSpec make_stablelm(const ConfigReader& config) {
   Decoder decoder{.family = "stablelm"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 50304,
-                         .hidden = 2560,
-                         .intermediate = 6912,
-                         .layers = 32,
-                         .heads = 32,
-                         .kv_heads = 32,
-                         .max_position = 4096},
-               .share = 0.25});
+  read_common(config, decoder);
   use_layer_norms(config, decoder, "layer_norm_eps", NormTensors::weight_and_bias);
   decoder.qkv_bias = config.boolean({"use_qkv_bias"}, false);
   const auto flag = [&](std::string_view key) {  // which vLLM's class does not read
@@ -109,16 +78,7 @@ ModelSpec make_stablelm(const ConfigReader& config) {
 
 ModelSpec make_starcoder2(const ConfigReader& config) {
   Decoder decoder{.family = "starcoder2"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 49152,
-                         .hidden = 3072,
-                         .intermediate = 12288,
-                         .layers = 30,
-                         .heads = 24,
-                         .kv_heads = 2,
-                         .max_position = 4096},
-               .activation = "gelu_pytorch_tanh",
-               .tied = true});
+  read_common(config, decoder);
   use_layer_norms(config, decoder, "norm_epsilon", NormTensors::weight_and_bias);
   decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = config.boolean({"use_bias"}, true);
   decoder.mlp_kind = MlpKind::plain;

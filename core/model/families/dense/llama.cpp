@@ -6,13 +6,7 @@ namespace plimsoll::model {
 
 ModelSpec make_llama(const ConfigReader& config) {
   Decoder decoder{.family = "llama"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 32000,
-                         .hidden = 4096,
-                         .intermediate = 11008,
-                         .layers = 32,
-                         .heads = 32,
-                         .max_position = 2048}});
+  read_common(config, decoder);
   const bool bias = config.boolean({"attention_bias", "bias"}, false);
   decoder.qkv_bias = bias;
   decoder.out_bias = bias;

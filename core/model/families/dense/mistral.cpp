@@ -6,14 +6,7 @@ namespace plimsoll::model {
 
 ModelSpec make_mistral(const ConfigReader& config) {
   Decoder decoder{.family = "mistral"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 32000,
-                         .hidden = 4096,
-                         .intermediate = 14336,
-                         .layers = 32,
-                         .heads = 32,
-                         .kv_heads = 8,
-                         .max_position = 131072}});
+  read_common(config, decoder);
   // Null means no window; a config that does not speak of it means the class's 4096.
   decoder.windows = uniform_windows(config, decoder.sizes.layers,
                                     config.has("sliding_window") || config.describes() ? 0 : 4096);

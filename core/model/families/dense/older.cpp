@@ -64,10 +64,6 @@ void set_fourfold_names(Decoder& decoder) {
   decoder.interleaved = InterleavedCut::untangled;
 }
 
-int64_t fourfold(const ConfigReader& config, int64_t missing) {
-  return 4 * config.integer({"n_embed", "hidden_size", "n_embd", "d_model"}, missing, kWidths);
-}
-
 /// Falcon's KV heads, norms and how its q, k and v lie.
 void read_falcon_layout(const ConfigReader& config, Decoder& decoder) {
   Sizes& sizes = decoder.sizes;
@@ -105,12 +101,7 @@ ModelSpec make_falcon(const ConfigReader& config) {
   Decoder decoder{.family = "falcon"};
   const bool alibi = config.boolean({"alibi"}, false);
   Sizes& sizes = decoder.sizes;
-  sizes = read_even_sizes(config, {.vocab = 65024,
-                                   .hidden = 4544,
-                                   .intermediate = fourfold(config, 4544),
-                                   .layers = 32,
-                                   .heads = 71,
-                                   .max_position = 2048});
+  sizes = read_fourfold_sizes(config);
   decoder.activation = read_activation(config, "activation", "gelu");
   decoder.tied = config.boolean({"tie_word_embeddings"}, true);
   decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = config.boolean({"bias"}, false);
@@ -136,12 +127,7 @@ ModelSpec make_falcon(const ConfigReader& config) {
 
 ModelSpec make_bloom(const ConfigReader& config) {
   Decoder decoder{.family = "bloom"};
-  decoder.sizes = read_even_sizes(config, {.vocab = 250880,
-                                           .hidden = 64,
-                                           .intermediate = fourfold(config, 64),
-                                           .layers = 2,
-                                           .heads = 8,
-                                           .max_position = 2048});
+  decoder.sizes = read_fourfold_sizes(config);
   if (config.boolean({"apply_residual_connection_post_layernorm"}, false)) {
     config.doubt("apply_residual_connection_post_layernorm", "false");
   }
@@ -164,8 +150,7 @@ ModelSpec make_bloom(const ConfigReader& config) {
 ModelSpec make_mpt(const ConfigReader& config) {
   Decoder decoder{.family = "mpt"};
   const ConfigReader attention = config.object_or_empty("attn_config");
-  decoder.sizes = read_even_sizes(
-      config, {.vocab = 50368, .hidden = 2048, .layers = 24, .heads = 16, .max_position = 2048});
+  decoder.sizes = read_fourfold_sizes(config);
   Sizes& sizes = decoder.sizes;
   sizes.intermediate = 4 * sizes.hidden;  // whatever expansion_ratio says
   if (!attention.boolean({"alibi"}, true)) attention.doubt("alibi", "true");
@@ -196,12 +181,7 @@ ModelSpec make_mpt(const ConfigReader& config) {
 
 ModelSpec make_gpt_bigcode(const ConfigReader& config) {
   Decoder decoder{.family = "gpt_bigcode"};
-  decoder.sizes = read_even_sizes(config, {.vocab = 50257,
-                                           .hidden = 768,
-                                           .intermediate = fourfold(config, 768),
-                                           .layers = 12,
-                                           .heads = 12,
-                                           .max_position = 1024});
+  decoder.sizes = read_fourfold_sizes(config);
   if (config.boolean({"add_cross_attention"}, false)) {
     config.doubt("add_cross_attention", "false: encoder states are not supported");
   }

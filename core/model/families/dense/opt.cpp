@@ -18,12 +18,7 @@ struct Opt {
 };
 
 Opt read_opt(const ConfigReader& config) {
-  Opt opt{.sizes = read_even_sizes(config, {.vocab = 50272,
-                                            .hidden = 768,
-                                            .intermediate = 3072,
-                                            .layers = 12,
-                                            .heads = 12,
-                                            .max_position = 2048}),
+  Opt opt{.sizes = read_even_sizes(config),
           .activation = read_activation(config, "activation_function", "relu"),
           .width = 0,
           .pre_norm = config.boolean({"do_layer_norm_before"}, true),

@@ -6,16 +6,8 @@
 namespace plimsoll::model {
 namespace {
 
-constexpr CommonDefaults kOlmo{.sizes = {.vocab = 50304,
-                                         .hidden = 4096,
-                                         .intermediate = 11008,
-                                         .layers = 32,
-                                         .heads = 32,
-                                         .max_position = 2048},
-                               .epsilon = 1e-5};
-
 Decoder read_olmo(const ConfigReader& config, const char* family,
-                  const CommonDefaults& defaults = kOlmo) {
+                  const CommonDefaults& defaults = {}) {
   Decoder decoder{.family = family};
   read_common(config, decoder, defaults);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
@@ -24,7 +16,7 @@ Decoder read_olmo(const ConfigReader& config, const char* family,
 }
 
 Decoder read_later_olmo(const ConfigReader& config, const char* family,
-                        const CommonDefaults& defaults = kOlmo) {
+                        const CommonDefaults& defaults = {}) {
   Decoder decoder = read_olmo(config, family, defaults);
   use_outer_norms(decoder);
   decoder.qk_norm = true;
@@ -47,18 +39,14 @@ ModelSpec make_olmo2(const ConfigReader& config) {
 }
 
 ModelSpec make_olmo3(const ConfigReader& config) {
-  constexpr double kBase = 500000;
-  CommonDefaults defaults = kOlmo;
-  defaults.theta = kBase;
-  defaults.flat_rope_is_idle = true;
-  Decoder decoder = read_later_olmo(config, "olmo3", defaults);
+  Decoder decoder = read_later_olmo(config, "olmo3", {.flat_rope_is_idle = true});
   const Sizes& sizes = decoder.sizes;
   decoder.windows = read_windows(config, sizes.layers, config.integer({"sliding_window"}, 4096),
                                  [](int64_t layer) { return (layer + 1) % 4 != 0; });
   // A `rope_theta` outside of `rope_parameters` is that of the layers without windows.
   decoder.ropes.push_back(read_local_rope(config, {.head_dim = sizes.head_dim,
                                                    .max_position = sizes.max_position,
-                                                   .theta = kBase,
+                                                   .theta = 500000,
                                                    .theta_key = "",
                                                    .layer_type = "sliding_attention"}));
   return build(decoder);
@@ -66,15 +54,7 @@ ModelSpec make_olmo3(const ConfigReader& config) {
 
 ModelSpec make_exaone4(const ConfigReader& config) {
   Decoder decoder{.family = "exaone4"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 102400,
-                         .hidden = 4096,
-                         .intermediate = 16384,
-                         .layers = 32,
-                         .heads = 32,
-                         .kv_heads = 32,
-                         .max_position = 2048},
-               .epsilon = 1e-5});
+  read_common(config, decoder);
   use_outer_norms(decoder);
   decoder.qk_norm = true;
   decoder.scales = ScalesPlace::at_end;

@@ -10,19 +10,9 @@ void set_parallel_with_one_norm(Decoder& decoder) {
   decoder.names.mlp_norm = "";
 }
 
-Decoder read_cohere(const ConfigReader& config, const char* family, double theta,
-                    int64_t head_dim = 0) {
+Decoder read_cohere(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 256000,
-                         .hidden = 8192,
-                         .intermediate = 22528,
-                         .layers = 40,
-                         .heads = 64,
-                         .head_dim = head_dim,
-                         .max_position = 8192},
-               .theta = theta,
-               .tied = true});
+  read_common(config, decoder);
   use_layer_norms(config, decoder, "layer_norm_eps", NormTensors::weight);
   set_parallel_with_one_norm(decoder);
   read_plain_attention_biases(config, decoder);
@@ -57,9 +47,7 @@ void use_cohere_windows(const ConfigReader& config, Decoder& decoder) {
 // GPT-J and CodeGen.
 Decoder read_gptj(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
-  Sizes defaults{.vocab = 50400, .hidden = 4096, .layers = 28, .heads = 16, .max_position = 2048};
-  defaults.intermediate = 4 * config.integer({"hidden_size", "n_embd"}, defaults.hidden, kWidths);
-  decoder.sizes = read_even_sizes(config, defaults);
+  decoder.sizes = read_fourfold_sizes(config);
   const Sizes& sizes = decoder.sizes;
   decoder.activation = read_activation(config, "activation_function", "gelu_new");
   decoder.tied = config.boolean({"tie_word_embeddings"}, false);
@@ -88,25 +76,25 @@ Decoder read_gptj(const ConfigReader& config, const char* family) {
 }  // namespace
 
 ModelSpec make_cohere(const ConfigReader& config) {
-  Decoder decoder = read_cohere(config, "cohere", 500000);
+  Decoder decoder = read_cohere(config, "cohere");
   decoder.qk_norm = config.boolean({"use_qk_norm"}, false);
   decoder.head_norm = {.kind = NormKind::layer, .weights = HeadNormStyle::Weights::own};
   return build_cohere(decoder);
 }
 
 ModelSpec make_cohere2(const ConfigReader& config) {
-  Decoder decoder = read_cohere(config, "cohere2", 10000);
+  Decoder decoder = read_cohere(config, "cohere2");
   use_cohere_windows(config, decoder);
   return build_cohere(decoder);
 }
 
 ModelSpec make_cohere2_moe(const ConfigReader& config) {
-  Decoder decoder = read_cohere(config, "cohere2_moe", 10000, 128);
+  Decoder decoder = read_cohere(config, "cohere2_moe");
   if (const auto epsilon = config.positive({"rms_norm_eps"})) {
     decoder.norm = {.epsilon = static_cast<float>(*epsilon)};
   }
   use_cohere_windows(config, decoder);
-  MlpSpec missing{.experts = 8, .experts_per_token = 2};
+  MlpSpec missing{};
   missing.intermediate = decoder.sizes.intermediate;
   const int64_t layers = decoder.sizes.layers;
   decoder.mixture = read_mixture(config, layers, missing);
@@ -147,16 +135,7 @@ ModelSpec make_codegen(const ConfigReader& config) {
 ModelSpec make_gpt_neox(const ConfigReader& config) {
   Decoder decoder{.family = "gpt_neox"};
   read_common(config, decoder,
-              {.sizes = {.vocab = 50432,
-                         .hidden = 6144,
-                         .intermediate = 24576,
-                         .layers = 44,
-                         .heads = 64,
-                         .max_position = 2048},
-               .activation = "gelu",
-               .theta_key = "rotary_emb_base",
-               .share_key = "rotary_pct",
-               .share = 0.25});
+              {.theta_key = "rotary_emb_base", .share_key = "rotary_pct", .share = 0.25});
   use_layer_norms(config, decoder, "layer_norm_eps", NormTensors::weight_and_bias);
   if (config.boolean({"use_parallel_residual"}, true)) decoder.placement = NormPlacement::parallel;
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, true);
@@ -183,15 +162,7 @@ ModelSpec make_gpt_neox(const ConfigReader& config) {
 
 ModelSpec make_phi(const ConfigReader& config) {
   Decoder decoder{.family = "phi"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 51200,
-                         .hidden = 2048,
-                         .intermediate = 8192,
-                         .layers = 24,
-                         .heads = 32,
-                         .max_position = 2048},
-               .activation = "gelu_new",
-               .share = 0.5});
+  read_common(config, decoder);
   use_layer_norms(config, decoder, "layer_norm_eps", NormTensors::weight_and_bias);
   set_parallel_with_one_norm(decoder);
   decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = decoder.head_bias = true;

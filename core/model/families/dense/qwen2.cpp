@@ -6,14 +6,7 @@ namespace plimsoll::model {
 
 ModelSpec make_qwen2(const ConfigReader& config) {
   Decoder decoder{.family = "qwen2"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 151936,
-                         .hidden = 4096,
-                         .intermediate = 22016,
-                         .layers = 32,
-                         .heads = 32,
-                         .kv_heads = 32,
-                         .max_position = 32768}});
+  read_common(config, decoder);
   decoder.windows = qwen_windows(config, decoder.sizes.layers);
   decoder.qkv_bias = true;
   decoder.vllm.knows_stage = true;

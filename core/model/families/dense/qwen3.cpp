@@ -6,15 +6,7 @@ namespace plimsoll::model {
 
 ModelSpec make_qwen3(const ConfigReader& config) {
   Decoder decoder{.family = "qwen3"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 151936,
-                         .hidden = 4096,
-                         .intermediate = 22016,
-                         .layers = 32,
-                         .heads = 32,
-                         .kv_heads = 32,
-                         .head_dim = 128,
-                         .max_position = 32768}});
+  read_common(config, decoder);
   decoder.windows = qwen_windows(config, decoder.sizes.layers);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.out_bias_kept = Kept::in_run;

@@ -5,10 +5,9 @@
 
 namespace plimsoll::model {
 
-Decoder read_scaled(const ConfigReader& config, const char* family,
-                    const CommonDefaults& defaults) {
+Decoder read_scaled(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
-  read_common(config, decoder, defaults);
+  read_common(config, decoder);
   const auto factor = [&](std::string_view key) {
     return static_cast<float>(config.positive({key}, 1));
   };
@@ -77,16 +76,7 @@ ModelSpec make_granite(const ConfigReader& config) {
 }
 
 ModelSpec make_granite_swa(const ConfigReader& config) {
-  Decoder decoder = read_scaled(config, "granite_swa",
-                                {.sizes = {.vocab = 100352,
-                                           .hidden = 2560,
-                                           .intermediate = 8192,
-                                           .layers = 24,
-                                           .heads = 20,
-                                           .kv_heads = 4,
-                                           .max_position = 8192},
-                                 .epsilon = 1e-5,
-                                 .tied = true});
+  Decoder decoder = read_scaled(config, "granite_swa");
   add_kin_biases(config, decoder);
   decoder.logits_scale = 1 / decoder.logits_scale;
   decoder.sinks = true;

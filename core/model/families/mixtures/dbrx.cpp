@@ -36,12 +36,7 @@ Mixture read_dbrx_mixture(const ConfigReader& config, const Sizes& sizes) {
 ModelSpec make_dbrx(const ConfigReader& config) {
   const ConfigReader attention = config.object_or_empty("attn_config");
   Decoder decoder{.family = "dbrx"};
-  decoder.sizes = read_even_sizes(config, {.vocab = 32000,
-                                           .hidden = 2048,
-                                           .intermediate = 3584,
-                                           .layers = 24,
-                                           .heads = 16,
-                                           .max_position = 2048});
+  decoder.sizes = read_even_sizes(config);
   Sizes& sizes = decoder.sizes;
   sizes.kv_heads = attention.integer({"kv_n_heads"}, 1, {1, sizes.heads});
   if (sizes.heads % sizes.kv_heads != 0) {

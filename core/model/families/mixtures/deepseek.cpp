@@ -9,37 +9,25 @@
 namespace plimsoll::model {
 namespace {
 
-/// Sizes, latents (values of 0: a head's share of the hidden size) and the RoPE of their rotated
-/// part.
-void read_latent_decoder(const ConfigReader& config, Decoder& decoder,
-                         const CommonDefaults& defaults, LatentDefaults latents = {}) {
-  read_common(config, decoder, defaults);
-  if (latents.value == 0) latents.value = decoder.sizes.hidden / decoder.sizes.heads;
-  decoder.latent = Latent{.attention = read_latent(config, decoder.sizes.heads, 0, latents)};
+/// Sizes, latents and the RoPE of their rotated part. `even`: values are a head's share of the
+/// hidden size where the config does not say.
+void read_latent_decoder(const ConfigReader& config, Decoder& decoder, bool even = false) {
+  constexpr int64_t kNotUsed = 64;  // a head size, where the hidden size is no multiple of heads
+  read_common(config, decoder, {.head_dim = kNotUsed});
+  const int64_t value_dim = even ? decoder.sizes.hidden / decoder.sizes.heads : 0;
+  decoder.latent = Latent{.attention = read_latent(config, decoder.sizes.heads, 0, value_dim)};
   decoder.ropes = {read_rope(config, {.head_dim = decoder.latent->attention.latent.rotated,
-                                      .max_position = decoder.sizes.max_position,
-                                      .theta = defaults.theta})};
+                                      .max_position = decoder.sizes.max_position})};
 }
 
-/// What a class takes for keys of its experts that a config lacks.
-struct ExpertDefaults {
-  MlpSpec sizes{.intermediate = 2048, .experts = 256, .experts_per_token = 8};
-  int64_t dense_layers = 3;
-  int64_t shared = 1;
-  Groups groups{};
-  double factor = 2.5;  // routed_scaling_factor
-};
-
-/// DeepSeek's experts under the names of its configs.
-Mixture read_deepseek_mixture(const ConfigReader& config, int64_t layers,
-                              const ExpertDefaults& missing) {
-  MlpSpec sizes = missing.sizes;
-  sizes.intermediate = config.integer({"moe_intermediate_size"}, sizes.intermediate, kWidths);
+/// DeepSeek's experts under the names of its configs. `dense_layers`: the first ones, where the
+/// config does not say.
+Mixture read_deepseek_mixture(const ConfigReader& config, int64_t layers, int64_t dense_layers) {
+  const MlpSpec sizes{.intermediate = config.required({"moe_intermediate_size"}, kWidths)};
   Mixture mixture = read_mixture(config, layers, sizes);
-  const int64_t unstated = config.has("n_shared_experts") ? 0 : missing.shared;  // null: none
-  const int64_t shared = config.integer({"n_shared_experts"}, unstated, {0, kMostExperts});
+  const int64_t shared = config.integer({"n_shared_experts"}, 0, {0, kMostExperts});
   mixture.sizes.shared.intermediate = shared * sizes.intermediate;
-  mixture.sparse = sparse_after_dense(config, layers, missing.dense_layers);
+  mixture.sparse = sparse_after_dense(config, layers, dense_layers);
   mixture.names.router.engine = "mlp.experts.gate";  // the alias that vLLM saves it under
   return mixture;
 }
@@ -52,12 +40,12 @@ bool has_choice_bias(const ConfigReader& config) {
 }
 
 /// V3's attention, router and stages.
-void use_v3(const ConfigReader& config, Decoder& decoder, const ExpertDefaults& missing,
+void use_v3(const ConfigReader& config, Decoder& decoder, int64_t dense_layers,
             const std::string& choice_bias = kV3Bias) {
   decoder.latent->attention.rope_pairs =
       config.boolean({"rope_interleave"}, true) ? RopePairs::neighbours : RopePairs::halves;
-  decoder.mixture = read_deepseek_mixture(config, decoder.sizes.layers, missing);
-  use_deepseek_router(config, *decoder.mixture, missing.factor, missing.groups);
+  decoder.mixture = read_deepseek_mixture(config, decoder.sizes.layers, dense_layers);
+  use_deepseek_router(config, *decoder.mixture);
   if (choice_bias != kV3Bias || has_choice_bias(config)) {
     decoder.mixture->names.choice_bias = {choice_bias, "mlp.gate.e_score_correction_bias"};
   }
@@ -70,15 +58,8 @@ void read_sparse_types(const ConfigReader& config, Mixture& mixture) {
 }
 
 void read_v3(const ConfigReader& config, Decoder& decoder) {
-  read_latent_decoder(config, decoder,
-                      {.sizes = {.vocab = 129280,
-                                 .hidden = 7168,
-                                 .intermediate = 18432,
-                                 .layers = 61,
-                                 .heads = 128,
-                                 .head_dim = 64,
-                                 .max_position = 4096}});
-  use_v3(config, decoder, {.groups = {.count = 8, .chosen = 4}});
+  read_latent_decoder(config, decoder);
+  use_v3(config, decoder, 3);
 }
 
 /// Which layers choose keys; the others see those that the layer before sees (GLM-5.2).
@@ -122,20 +103,9 @@ void read_indexer(const ConfigReader& config, Decoder& decoder, int64_t heads, b
 
 ModelSpec make_deepseek_v2(const ConfigReader& config) {
   Decoder decoder{.family = "deepseek_v2"};
-  read_latent_decoder(config, decoder,
-                      {.sizes = {.vocab = 102400,
-                                 .hidden = 4096,
-                                 .intermediate = 11008,
-                                 .layers = 32,
-                                 .heads = 32,
-                                 .head_dim = 64,
-                                 .max_position = 2048}});
+  read_latent_decoder(config, decoder);
   decoder.latent->attention.rope_pairs = RopePairs::neighbours;
-  decoder.mixture =
-      read_deepseek_mixture(config, decoder.sizes.layers,
-                            {.sizes = {.intermediate = 1407, .experts = 64, .experts_per_token = 6},
-                             .dense_layers = 0,
-                             .shared = 2});
+  decoder.mixture = read_deepseek_mixture(config, decoder.sizes.layers, 0);
   RouterSpec& router = decoder.mixture->sizes.router;
   router.normalize = false;  // norm_topk_prob is not read
   router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 1));
@@ -169,17 +139,8 @@ ModelSpec make_deepseek_v32(const ConfigReader& config) {
 
 ModelSpec make_glm_moe_dsa(const ConfigReader& config) {
   Decoder decoder{.family = "glm_moe_dsa"};
-  read_latent_decoder(config, decoder,
-                      {.sizes = {.vocab = 154880,
-                                 .hidden = 6144,
-                                 .intermediate = 12288,
-                                 .layers = 78,
-                                 .heads = 64,
-                                 .head_dim = 64,
-                                 .max_position = 202752},
-                       .epsilon = 1e-5},
-                      {.q_rank = 2048, .unrotated = 192, .value = 256});
-  use_v3(config, decoder, {});
+  read_latent_decoder(config, decoder);
+  use_v3(config, decoder, 3);
   read_sparse_types(config, *decoder.mixture);
   constexpr int64_t kIndexHeads = 32;
   read_indexer(config, decoder, kIndexHeads, true);
@@ -188,21 +149,8 @@ ModelSpec make_glm_moe_dsa(const ConfigReader& config) {
 
 ModelSpec make_glm4_moe_lite(const ConfigReader& config) {
   Decoder decoder{.family = "glm4_moe_lite"};
-  read_latent_decoder(config, decoder,
-                      {.sizes = {.vocab = 154880,
-                                 .hidden = 2048,
-                                 .intermediate = 10240,
-                                 .layers = 47,
-                                 .heads = 20,
-                                 .head_dim = 64,
-                                 .max_position = 202752},
-                       .epsilon = 1e-5},
-                      {.q_rank = 768, .unrotated = 192, .value = 256});
-  use_v3(config, decoder,
-         {.sizes = {.intermediate = 1536, .experts = 64, .experts_per_token = 4},
-          .dense_layers = 1,
-          .factor = 1.8},
-         "mlp.experts.routed_experts.e_score_correction_bias");
+  read_latent_decoder(config, decoder);
+  use_v3(config, decoder, 1, "mlp.experts.routed_experts.e_score_correction_bias");
   read_sparse_types(config, *decoder.mixture);
   decoder.mixture->router_dtype = DType::f32;
   decoder.mixture->names.router.engine = "mlp.gate";
@@ -211,17 +159,7 @@ ModelSpec make_glm4_moe_lite(const ConfigReader& config) {
 
 ModelSpec make_minicpm3(const ConfigReader& config) {
   Decoder decoder{.family = "minicpm3"};
-  read_latent_decoder(config, decoder,
-                      {.sizes = {.vocab = 73448,
-                                 .hidden = 2560,
-                                 .intermediate = 6400,
-                                 .layers = 62,
-                                 .heads = 40,
-                                 .head_dim = 64,
-                                 .max_position = 32768},
-                       .epsilon = 1e-5,
-                       .tied = true},
-                      {.q_rank = 768, .kv_rank = 256, .unrotated = 64, .rotated = 32, .value = 0});
+  read_latent_decoder(config, decoder, true);
   decoder.latent->modules = LatentModules::beside;
   decoder.vllm.expands_latents = true;
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);

@@ -65,7 +65,7 @@ Heads read_full_heads(const ConfigReader& config, const Heads& windowed) {
 
 // The MLP stands as the shared expert of the others.
 Mixture read_gemma_mixture(const ConfigReader& config, const Decoder& decoder) {
-  MlpSpec missing{.experts = 128, .experts_per_token = 8};
+  MlpSpec missing{};
   missing.intermediate = config.integer({"moe_intermediate_size"}, 704, kWidths);
   Mixture mixture = read_mixture(config, decoder.sizes.layers, missing);
   mixture.norm = decoder.norm;
@@ -88,18 +88,7 @@ Mixture read_gemma_mixture(const ConfigReader& config, const Decoder& decoder) {
 
 ModelSpec make_gemma4(const ConfigReader& config) {
   Decoder decoder{.family = "gemma4"};
-  read_without_positions(config, decoder,
-                         {.sizes = {.vocab = 262144,
-                                    .hidden = 2304,
-                                    .intermediate = 9216,
-                                    .layers = 30,
-                                    .heads = 8,
-                                    .kv_heads = 4,
-                                    .head_dim = 256,
-                                    .max_position = 131072},
-                          .activation = "gelu_pytorch_tanh",
-                          .activation_key = "hidden_activation",
-                          .tied = true});
+  read_without_positions(config, decoder, {.activation_key = "hidden_activation"});
   const Sizes& sizes = decoder.sizes;
   read_gemma_attention(config, decoder, 0);
   decoder.windows = read_windows(config, sizes.layers, config.integer({"sliding_window"}, 512),

@@ -10,13 +10,7 @@ namespace {
 
 Decoder read_granite(const ConfigReader& config, std::string family) {
   Decoder decoder{.family = std::move(family)};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 32000,
-                         .hidden = 4096,
-                         .intermediate = 11008,
-                         .layers = 32,
-                         .heads = 32,
-                         .max_position = 2048}});
+  read_common(config, decoder);
   read_plain_attention_biases(config, decoder);
   decoder.embedding_scale = static_cast<float>(config.positive({"embedding_multiplier"}, 1));
   decoder.attention_scale = static_cast<float>(config.positive({"attention_multiplier"}, 1));
@@ -26,9 +20,7 @@ Decoder read_granite(const ConfigReader& config, std::string family) {
 }  // namespace
 
 Mixture read_granite_mixture(const ConfigReader& config, const Sizes& sizes) {
-  Mixture mixture =
-      read_mixture(config, sizes.layers,
-                   {.intermediate = sizes.intermediate, .experts = 8, .experts_per_token = 2});
+  Mixture mixture = read_mixture(config, sizes.layers, {.intermediate = sizes.intermediate});
   mixture.stored = ExpertsStored::stacked;
   mixture.shared_up_fused = true;
   const std::string module = "block_sparse_moe";

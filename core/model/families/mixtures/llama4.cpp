@@ -24,11 +24,8 @@ std::vector<bool> rotated_layers(const ConfigReader& config, int64_t layers) {
 }
 
 Mixture read_llama4_mixture(const ConfigReader& config, const Sizes& sizes) {
-  Mixture mixture =
-      read_mixture(config, sizes.layers,
-                   {.intermediate = config.integer({"intermediate_size"}, 8192, kWidths),
-                    .experts = 16,
-                    .experts_per_token = 1});
+  Mixture mixture = read_mixture(
+      config, sizes.layers, {.intermediate = config.integer({"intermediate_size"}, 8192, kWidths)});
   mixture.sparse =
       sparse_every(sizes.layers, config.integer({"interleave_moe_layer_step"}, 1, {1, 4096}));
   mixture.stored = ExpertsStored::transposed;
@@ -48,17 +45,7 @@ Mixture read_llama4_mixture(const ConfigReader& config, const Sizes& sizes) {
 
 ModelSpec make_llama4(const ConfigReader& config) {
   Decoder decoder{.family = "llama4"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 202048,
-                         .hidden = 5120,
-                         .intermediate = 8192,
-                         .layers = 48,
-                         .heads = 40,
-                         .kv_heads = 8,
-                         .head_dim = 128,
-                         .max_position = 131072},
-               .epsilon = 1e-5,
-               .theta = 500000});
+  read_common(config, decoder);
   decoder.mixture = read_llama4_mixture(config, decoder.sizes);
   decoder.sizes.intermediate = config.integer({"intermediate_size_mlp"}, 16384, kWidths);
   decoder.names.mlp = "feed_forward";

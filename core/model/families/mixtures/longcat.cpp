@@ -10,7 +10,7 @@ namespace plimsoll::model {
 namespace {
 
 Mixture read_longcat_mixture(const ConfigReader& config, int64_t layers) {
-  MlpSpec missing{.experts = 512, .experts_per_token = 1};
+  MlpSpec missing{};
   missing.intermediate = config.integer({"expert_ffn_hidden_size"}, 2048, kWidths);
   Mixture mixture = read_mixture(config, layers, missing);
   RouterSpec& router = mixture.sizes.router;
@@ -54,21 +54,12 @@ void scale_latents(const ConfigReader& config, ModelSpec& spec) {
 
 ModelSpec make_longcat_flash(const ConfigReader& config) {
   Decoder decoder{.family = "longcat_flash"};
-  read_without_positions(config, decoder,
-                         {.sizes = {.vocab = 131072,
-                                    .hidden = 6144,
-                                    .intermediate = 12288,
-                                    .layers = 28,
-                                    .heads = 64,
-                                    .head_dim = 64,
-                                    .max_position = 131072},
-                          .epsilon = 1e-5});
+  read_without_positions(config, decoder);
   const Sizes& sizes = decoder.sizes;
   Latent latent{.attention = read_latent(config, sizes.heads, 0)};
   latent.attention.rope_pairs = RopePairs::neighbours;
-  decoder.ropes = {read_rope(config, {.head_dim = latent.attention.latent.rotated,
-                                      .max_position = sizes.max_position,
-                                      .theta = 10000000})};
+  decoder.ropes = {read_rope(
+      config, {.head_dim = latent.attention.latent.rotated, .max_position = sizes.max_position})};
   decoder.latent = latent;
   decoder.mixture = read_longcat_mixture(config, sizes.layers);
   decoder.halves = true;

@@ -6,20 +6,10 @@ namespace plimsoll::model {
 
 ModelSpec make_mixtral(const ConfigReader& config) {
   Decoder decoder{.family = "mixtral"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 32000,
-                         .hidden = 4096,
-                         .intermediate = 14336,
-                         .layers = 32,
-                         .heads = 32,
-                         .kv_heads = 8,
-                         .max_position = 131072},
-               .epsilon = 1e-5,
-               .theta = 1e6});
+  read_common(config, decoder);
   decoder.windows = uniform_windows(config, decoder.sizes.layers, 0);
-  decoder.mixture = read_mixture(
-      config, decoder.sizes.layers,
-      {.intermediate = decoder.sizes.intermediate, .experts = 8, .experts_per_token = 2});
+  decoder.mixture =
+      read_mixture(config, decoder.sizes.layers, {.intermediate = decoder.sizes.intermediate});
   decoder.mixture->names.router = {"block_sparse_moe.gate", "block_sparse_moe.gate"};
   decoder.mixture->names.experts = {"block_sparse_moe.experts.routed_experts",
                                     "block_sparse_moe.experts"};

@@ -19,15 +19,14 @@ int64_t same_in_all(const ConfigReader& config, std::string_view key, int64_t mi
 }
 
 /// OLMo's mixtures, of experts as wide as a dense MLP: q and k normed over all heads.
-Decoder read_olmo_mixture(const ConfigReader& config, std::string family,
-                          const CommonDefaults& defaults, MlpSpec experts) {
+Decoder read_olmo_mixture(const ConfigReader& config, std::string family) {
   Decoder decoder{.family = std::move(family)};
-  read_common(config, decoder, defaults);
+  read_common(config, decoder);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = true;
   decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
-  experts.intermediate = decoder.sizes.intermediate;
-  decoder.mixture = read_mixture(config, decoder.sizes.layers, experts);
+  decoder.mixture =
+      read_mixture(config, decoder.sizes.layers, {.intermediate = decoder.sizes.intermediate});
   decoder.mixture->sizes.router.normalize = config.boolean({"norm_topk_prob"}, false);
   return decoder;
 }
@@ -35,15 +34,7 @@ Decoder read_olmo_mixture(const ConfigReader& config, std::string family,
 }  // namespace
 
 ModelSpec make_olmoe(const ConfigReader& config) {
-  Decoder decoder = read_olmo_mixture(config, "olmoe",
-                                      {.sizes = {.vocab = 50304,
-                                                 .hidden = 2048,
-                                                 .intermediate = 2048,
-                                                 .layers = 16,
-                                                 .heads = 16,
-                                                 .max_position = 4096},
-                                       .epsilon = 1e-5},
-                                      {.experts = 64, .experts_per_token = 8});
+  Decoder decoder = read_olmo_mixture(config, "olmoe");
   read_plain_attention_biases(config, decoder);
   decoder.attention_order = AttentionOrder::norms_before_out;
   if (config.find({"clip_qkv"}) != nullptr) config.doubt("clip_qkv", "null");
@@ -51,15 +42,7 @@ ModelSpec make_olmoe(const ConfigReader& config) {
 }
 
 ModelSpec make_flex_olmo(const ConfigReader& config) {
-  Decoder decoder = read_olmo_mixture(config, "flex_olmo",
-                                      {.sizes = {.vocab = 100352,
-                                                 .hidden = 4096,
-                                                 .intermediate = 11008,
-                                                 .layers = 32,
-                                                 .heads = 32,
-                                                 .max_position = 4096},
-                                       .theta = 500000},
-                                      {.experts = 7, .experts_per_token = 5});
+  Decoder decoder = read_olmo_mixture(config, "flex_olmo");
   use_outer_norms(decoder);
   decoder.mixture->names.router.engine = "mlp.experts.gate";
   use_transformers_class(decoder);
@@ -72,22 +55,11 @@ ModelSpec make_minimax_m2(const ConfigReader& config) {
   const int64_t head = config.integer({"head_dim"}, kHead, kWidths);
   // Published checkpoints state the columns that are rotated.
   const int64_t rotary = config.integer({"rotary_dim"}, head, {1, head});
-  read_common(config, decoder,
-              {.sizes = {.vocab = 200064,
-                         .hidden = 3072,
-                         .intermediate = 1536,
-                         .layers = 62,
-                         .heads = 48,
-                         .kv_heads = 8,
-                         .head_dim = kHead,
-                         .max_position = 196608},
-               .theta = 5e6,
-               .share = static_cast<double>(rotary) / static_cast<double>(head)});
+  read_common(config, decoder, {.share = static_cast<double>(rotary) / static_cast<double>(head)});
   decoder.qk_norm = true;
   decoder.head_norm.weights = HeadNormStyle::Weights::all_heads;
-  decoder.mixture = read_mixture(
-      config, decoder.sizes.layers,
-      {.intermediate = decoder.sizes.intermediate, .experts = 256, .experts_per_token = 8});
+  decoder.mixture =
+      read_mixture(config, decoder.sizes.layers, {.intermediate = decoder.sizes.intermediate});
   Mixture& mixture = *decoder.mixture;
   mixture.sizes.router.score = RouterScore::sigmoid;
   mixture.router_dtype = DType::f32;
@@ -107,14 +79,7 @@ ModelSpec make_minimax_m2(const ConfigReader& config) {
 
 ModelSpec make_hunyuan_v1_moe(const ConfigReader& config) {
   Decoder decoder{.family = "hunyuan_v1_moe"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 290943,
-                         .hidden = 4096,
-                         .intermediate = 11008,
-                         .layers = 32,
-                         .heads = 32,
-                         .max_position = 2048},
-               .epsilon = 1e-5});
+  read_common(config, decoder);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = true;
   decoder.names.q_norm = "query_layernorm";

@@ -11,21 +11,11 @@ namespace plimsoll::model {
 
 ModelSpec make_ernie4_5_moe(const ConfigReader& config) {
   Decoder decoder{.family = "ernie4_5_moe"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 103424,
-                         .hidden = 2560,
-                         .intermediate = 12288,
-                         .layers = 28,
-                         .heads = 20,
-                         .kv_heads = 4,
-                         .max_position = 131072},
-               .epsilon = 1e-5,
-               .theta = 500000,
-               .tied = true});
+  read_common(config, decoder);
   decoder.qkv_bias = decoder.out_bias = decoder.mlp_bias = config.boolean({"use_bias"}, false);
   if (decoder.qkv_bias) config.refuse("use_bias", "false");
   const int64_t layers = decoder.sizes.layers;
-  MlpSpec missing{.experts = 64, .experts_per_token = 6};
+  MlpSpec missing{};
   missing.intermediate = config.integer({"moe_intermediate_size"}, 1536, kWidths);
   decoder.mixture = read_mixture(config, layers, missing);
   Mixture& mixture = *decoder.mixture;
@@ -50,24 +40,10 @@ ModelSpec make_ernie4_5_moe(const ConfigReader& config) {
 }
 
 ModelSpec make_gpt_oss(const ConfigReader& config) {
-  static const Json kRope = {{"rope_type", "yarn"}, {"factor", 32},
-                             {"beta_fast", 32},     {"beta_slow", 1},
-                             {"truncate", false},   {"original_max_position_embeddings", 4096}};
   Decoder decoder{.family = "gpt_oss"};
   // It divides its KV heads by the ranks, and its query heads by what that leaves.
   decoder.vllm.kv_head_for_ranks = true;
-  read_common(config, decoder,
-              {.sizes = {.vocab = 201088,
-                         .hidden = 2880,
-                         .intermediate = 2880,
-                         .layers = 36,
-                         .heads = 64,
-                         .kv_heads = 8,
-                         .head_dim = 64,
-                         .max_position = 131072},
-               .epsilon = 1e-5,
-               .theta = 150000,
-               .rope = &kRope});
+  read_common(config, decoder);
   const int64_t layers = decoder.sizes.layers;
   decoder.windows = read_windows(config, layers, config.integer({"sliding_window"}, 128),
                                  [](int64_t layer) { return layer % 2 == 0; });
@@ -80,9 +56,7 @@ ModelSpec make_gpt_oss(const ConfigReader& config) {
   decoder.names.engine_embedding = "embedding";
   decoder.names.engine_attention = "attn";
   decoder.sinks = true;
-  decoder.mixture = read_mixture(
-      config, layers,
-      {.intermediate = decoder.sizes.intermediate, .experts = 128, .experts_per_token = 4});
+  decoder.mixture = read_mixture(config, layers, {.intermediate = decoder.sizes.intermediate});
   Mixture& mixture = *decoder.mixture;
   mixture.stored = ExpertsStored::in_turn;
   const ConfigReader quantization = config.whole().object_or_empty("quantization_config");
@@ -101,15 +75,7 @@ ModelSpec make_gpt_oss(const ConfigReader& config) {
 
 ModelSpec make_afmoe(const ConfigReader& config) {
   Decoder decoder{.family = "afmoe"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 200192,
-                         .hidden = 2048,
-                         .intermediate = 6144,
-                         .layers = 32,
-                         .heads = 16,
-                         .head_dim = 128,
-                         .max_position = 16384},
-               .epsilon = 1e-5});
+  read_common(config, decoder);
   const int64_t layers = decoder.sizes.layers;
   const int64_t step = config.integer({"global_attn_every_n_layers"}, 4, {1, 4096});
   decoder.windows = read_windows(config, layers, config.integer({"sliding_window"}, 1024),
@@ -125,7 +91,7 @@ ModelSpec make_afmoe(const ConfigReader& config) {
   decoder.names.attention_post_norm = "post_attention_layernorm";
   decoder.names.mlp_norm = "pre_mlp_layernorm";
   decoder.names.mlp_post_norm = "post_mlp_layernorm";
-  MlpSpec missing{.experts = 64, .experts_per_token = 6};
+  MlpSpec missing{};
   missing.intermediate = config.integer({"moe_intermediate_size"}, 1408, kWidths);
   decoder.mixture = read_mixture(config, layers, missing);
   Mixture& mixture = *decoder.mixture;
@@ -151,16 +117,7 @@ ModelSpec make_afmoe(const ConfigReader& config) {
 
 ModelSpec make_mellum(const ConfigReader& config) {
   Decoder decoder{.family = "mellum"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 98304,
-                         .hidden = 2304,
-                         .intermediate = 7168,
-                         .layers = 28,
-                         .heads = 32,
-                         .kv_heads = 4,
-                         .head_dim = 128,
-                         .max_position = 131072},
-               .theta = 500000});
+  read_common(config, decoder);
   const int64_t layers = decoder.sizes.layers;
   decoder.windows =
       read_windows(config, layers, config.integer({"sliding_window"}, 1024, {.least = 0}),
@@ -170,7 +127,7 @@ ModelSpec make_mellum(const ConfigReader& config) {
                                              .layer_type = "sliding_attention"}));
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = true;
-  MlpSpec missing{.experts = 64, .experts_per_token = 8};
+  MlpSpec missing{};
   missing.intermediate = config.integer({"moe_intermediate_size"}, 896, kWidths);
   decoder.mixture = read_mixture(config, layers, missing);
   decoder.mixture->sizes.router.normalize = config.boolean({"norm_topk_prob"}, true);

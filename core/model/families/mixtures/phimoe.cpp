@@ -6,16 +6,7 @@ namespace plimsoll::model {
 
 ModelSpec make_phimoe(const ConfigReader& config) {
   Decoder decoder{.family = "phimoe"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 32064,
-                         .hidden = 4096,
-                         .intermediate = 6400,
-                         .layers = 32,
-                         .heads = 32,
-                         .kv_heads = 8,
-                         .max_position = 131072},
-               .epsilon = 1e-5,
-               .theta = 1e6});
+  read_common(config, decoder);
   use_layer_norms(config, decoder, "rms_norm_eps", NormTensors::weight_and_bias);
   decoder.qkv_bias = decoder.out_bias = true;
   if (!config.boolean({"attention_bias"}, false)) {
@@ -25,9 +16,8 @@ ModelSpec make_phimoe(const ConfigReader& config) {
   if (window > 0 && window < decoder.sizes.max_position) {
     decoder.windows.assign(static_cast<size_t>(decoder.sizes.layers), window);
   }
-  decoder.mixture = read_mixture(
-      config, decoder.sizes.layers,
-      {.intermediate = decoder.sizes.intermediate, .experts = 16, .experts_per_token = 2});
+  decoder.mixture =
+      read_mixture(config, decoder.sizes.layers, {.intermediate = decoder.sizes.intermediate});
   MlpSpec& sizes = decoder.mixture->sizes;
   if (sizes.experts_per_token != 2) config.doubt("num_experts_per_tok", "2");
   const Json* noise = config.find({"router_jitter_noise"});

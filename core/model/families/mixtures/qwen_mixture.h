@@ -6,8 +6,8 @@
 namespace plimsoll::model {
 
 /// Experts in the layers that `decoder_sparse_step` and `mlp_only_layers` leave.
-Mixture read_qwen_mixture(const ConfigReader& config, int64_t layers, const MlpSpec& missing);
+Mixture read_qwen_mixture(const ConfigReader& config, int64_t layers);
 /// A shared MLP of `shared_expert_intermediate_size`, gated by a sigmoid.
-void add_gated_shared(const ConfigReader& config, int64_t missing, Mixture& mixture);
+void add_gated_shared(const ConfigReader& config, Mixture& mixture);
 
 }  // namespace plimsoll::model

@@ -50,7 +50,7 @@ Heads read_window_heads(const ConfigReader& config, const Heads& full) {
 }
 
 Mixture read_mimo_mixture(const ConfigReader& config, int64_t layers) {
-  MlpSpec missing{.experts = 256, .experts_per_token = 8};
+  MlpSpec missing{};
   missing.intermediate = config.integer({"moe_intermediate_size"}, 2048, kWidths);
   Mixture mixture = read_mixture(config, layers, missing);
   use_deepseek_router(config, mixture);
@@ -108,16 +108,7 @@ ModelSpec make_mimo_v2_flash(const ConfigReader& config) {
   Decoder decoder{.family = "mimo_v2_flash"};
   read_common(
       config, decoder,
-      {.sizes = {.vocab = 152576,
-                 .hidden = 4096,
-                 .intermediate = 16384,
-                 .layers = 48,
-                 .heads = 64,
-                 .kv_heads = 4,
-                 .head_dim = 192,
-                 .max_position = 262144},
-       .epsilon = 1e-5,
-       .theta = 5000000,
+      {.theta = 5000000,
        .epsilon_key = config.has("layernorm_epsilon") ? "layernorm_epsilon" : "rms_norm_eps",
        .share = kMimoRotated});
   const Sizes& sizes = decoder.sizes;
@@ -146,19 +137,8 @@ ModelSpec make_mimo_v2_flash(const ConfigReader& config) {
 }
 
 ModelSpec make_laguna(const ConfigReader& config) {
-  static const Json kRope = {{"partial_rotary_factor", 0.5}};  // of layers without windows
   Decoder decoder{.family = "laguna"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 100352,
-                         .hidden = 2048,
-                         .intermediate = 8192,
-                         .layers = 40,
-                         .heads = 48,
-                         .kv_heads = 8,
-                         .head_dim = 128,
-                         .max_position = 131072},
-               .theta = 500000,
-               .rope = &kRope});
+  read_common(config, decoder);
   const Sizes& sizes = decoder.sizes;
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = true;
@@ -189,7 +169,7 @@ ModelSpec make_laguna(const ConfigReader& config) {
     decoder.gate_kind = GateKind::softplus;
   }
 
-  MlpSpec missing{.experts = 256, .experts_per_token = 8};
+  MlpSpec missing{};
   missing.intermediate = config.integer({"moe_intermediate_size"}, 512, kWidths);
   decoder.mixture = read_mixture(config, sizes.layers, missing);
   Mixture& mixture = *decoder.mixture;

@@ -41,14 +41,11 @@ std::vector<int64_t> feature_layers(const ConfigReader& config, const VisionSize
 
 Tower read_tower(const ConfigReader& config) {
   const ConfigReader vision = config.object_or_empty("vision_config");
-  const std::string type = vision.text({"model_type"}, "clip_vision_model");
-  if (type != "clip_vision_model" && type != "siglip_vision_model") {
+  const auto kind = encoder_of_type(vision.text({"model_type"}, "clip_vision_model"));
+  if (!kind || *kind == ImageEncoder::pixtral) {
     vision.refuse("model_type", "clip_vision_model or siglip_vision_model");
   }
-  Tower tower{.kind = type == "clip_vision_model" ? ImageEncoder::clip : ImageEncoder::siglip,
-              .sizes = {},
-              .all_layers = 0,
-              .features = {}};
+  Tower tower{.kind = *kind, .sizes = {}, .all_layers = 0, .features = {}};
   tower.sizes = read_image_encoder(vision, tower.kind);
   tower.all_layers = tower.sizes.layers;
   tower.features = feature_layers(config, tower.sizes);

@@ -9,11 +9,6 @@ namespace {
 
 ModelSpec make_qwen_vl(const ConfigReader& config, QwenTower tower) {
   TextPart text{.config = config.json(), .tensors = ""};
-  const Json defaults = {
-      {"vocab_size", 152064},    {"hidden_size", 8192},       {"intermediate_size", 29568},
-      {"num_hidden_layers", 80}, {"num_attention_heads", 64}, {"num_key_value_heads", 8},
-      {"rms_norm_eps", 1e-5},    {"max_window_layers", 80},   {"rope_theta", 1e6}};
-  for (const auto& [key, value] : defaults.items()) text.config.emplace(key, value);
   text.config["tie_word_embeddings"] = is_tied_anywhere(config);
   ModelSpec spec = make_language_model(config, text, make_qwen2);
 

@@ -36,10 +36,10 @@ std::vector<LayerParts> read_parts(const ConfigReader& config, int64_t layers) {
           .value_or(sparse_every(layers, period)));
 }
 
-/// What Qwen's three classes share; `missing`: sizes of the class.
-Decoder read_qwen(const ConfigReader& config, const char* family, const Sizes& missing) {
+/// What Qwen's three classes share.
+Decoder read_qwen(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
-  read_common(config, decoder, {.sizes = missing, .share = 0.25});
+  read_common(config, decoder);
   decoder.norm.weight_offset = 1;
   decoder.qk_norm = true;
   // Always in transformers; vLLM asks the config.
@@ -57,69 +57,37 @@ Decoder read_qwen(const ConfigReader& config, const char* family, const Sizes& m
 }  // namespace
 
 ModelSpec make_qwen3_5(const ConfigReader& config) {
-  return build(read_qwen(config, "qwen3_5",
-                         {.vocab = 248320,
-                          .hidden = 4096,
-                          .intermediate = 12288,
-                          .layers = 32,
-                          .heads = 16,
-                          .kv_heads = 4,
-                          .head_dim = 256,
-                          .max_position = 32768}));
+  return build(read_qwen(config, "qwen3_5"));
 }
 
 ModelSpec make_qwen3_5_moe(const ConfigReader& config) {
-  Decoder decoder = read_qwen(config, "qwen3_5_moe",
-                              {.vocab = 248320,
-                               .hidden = 2048,
-                               .intermediate = 512,
-                               .layers = 40,
-                               .heads = 16,
-                               .kv_heads = 2,
-                               .head_dim = 256,
-                               .max_position = 32768});
-  decoder.mixture = read_qwen_mixture(
-      config, decoder.sizes.layers, {.intermediate = 512, .experts = 256, .experts_per_token = 8});
+  Decoder decoder = read_qwen(config, "qwen3_5_moe");
+  decoder.mixture = read_qwen_mixture(config, decoder.sizes.layers);
   Mixture& mixture = *decoder.mixture;
   mixture.sizes.router.normalize = true;
   mixture.stored = ExpertsStored::stacked;
   mixture.names.expert = {.gate = "", .up = "gate_up_proj", .down = "down_proj"};
   mixture.names.router.engine = "mlp.experts.gate";
   decoder.vllm.experts_in_stages = decoder.vllm.expert_for_ranks = true;
-  add_gated_shared(config, 512, mixture);
+  add_gated_shared(config, mixture);
   return build(decoder);
 }
 
 ModelSpec make_qwen3_next(const ConfigReader& config) {
-  Decoder decoder = read_qwen(config, "qwen3_next",
-                              {.vocab = 151936,
-                               .hidden = 2048,
-                               .intermediate = 5632,
-                               .layers = 48,
-                               .heads = 16,
-                               .kv_heads = 2,
-                               .head_dim = 256,
-                               .max_position = 32768});
+  Decoder decoder = read_qwen(config, "qwen3_next");
   decoder.recurrent->stored = DeltaStored::by_key_head;
   decoder.vllm.head_everywhere = true;
   decoder.vllm.experts_in_stages = decoder.vllm.expert_for_ranks = true;
-  decoder.mixture = read_qwen_mixture(
-      config, decoder.sizes.layers, {.intermediate = 512, .experts = 512, .experts_per_token = 10});
+  decoder.mixture = read_qwen_mixture(config, decoder.sizes.layers);
   decoder.mixture->sizes.router.normalize = config.boolean({"norm_topk_prob"}, true);
   decoder.mixture->names.router.engine = "mlp.experts.gate";
-  add_gated_shared(config, 512, *decoder.mixture);
+  add_gated_shared(config, *decoder.mixture);
   return build(decoder);
 }
 
 ModelSpec make_olmo_hybrid(const ConfigReader& config) {
   Decoder decoder{.family = "olmo_hybrid"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 100352,
-                         .hidden = 3840,
-                         .intermediate = 11008,
-                         .layers = 32,
-                         .heads = 30,
-                         .max_position = 65536}});
+  read_common(config, decoder);
   // Attention's layers are OLMo 2's.
   use_outer_norms(decoder);
   decoder.qk_norm = true;

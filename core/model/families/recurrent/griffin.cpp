@@ -8,6 +8,8 @@
 namespace plimsoll::model {
 namespace {
 
+constexpr int64_t kTrainedLength = 8192;  // as trained; configs do not say
+
 /// `block_types` in turn: "recurrent" or "attention".
 std::vector<LayerParts> read_block_types(const ConfigReader& config, int64_t layers) {
   const auto kinds = config.texts("block_types")
@@ -54,16 +56,7 @@ void add_stacks(const RecurrentSpec& mixer, const std::string& lru, ModelSpec& s
 ModelSpec make_recurrent_gemma(const ConfigReader& config) {
   Decoder decoder{.family = "recurrent_gemma"};
   read_common(config, decoder,
-              {.sizes = {.vocab = 256000,
-                         .hidden = 2560,
-                         .intermediate = 7680,
-                         .layers = 26,
-                         .heads = 10,
-                         .max_position = 8192},
-               .activation = "gelu_pytorch_tanh",
-               .activation_key = "hidden_activation",
-               .tied = true,
-               .share = 0.5});
+              {.max_position = kTrainedLength, .activation_key = "hidden_activation"});
   Sizes& sizes = decoder.sizes;
   if (sizes.intermediate % 2 != 0) config.refuse("intermediate_size", "an even number");
   sizes.intermediate /= 2;  // of the gate and of what it multiplies

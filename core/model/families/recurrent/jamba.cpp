@@ -8,14 +8,7 @@ namespace plimsoll::model {
 
 ModelSpec make_jamba(const ConfigReader& config) {
   Decoder decoder{.family = "jamba"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 65536,
-                         .hidden = 4096,
-                         .intermediate = 14336,
-                         .layers = 32,
-                         .heads = 32,
-                         .kv_heads = 8,
-                         .max_position = 262144}});
+  read_common(config, decoder);
   const Sizes& sizes = decoder.sizes;
   decoder.ropes.clear();
   const auto turn = [&](const char* period, const char* offset, IntegerRange range,
@@ -36,9 +29,7 @@ ModelSpec make_jamba(const ConfigReader& config) {
   table.choice_norms = table.choice_weights = true;
   table.sizes.step_norm = table.sizes.b_norm =
       table.sizes.c_norm = {.epsilon = decoder.norm.epsilon};
-  decoder.mixture =
-      read_mixture(config, sizes.layers,
-                   {.intermediate = sizes.intermediate, .experts = 16, .experts_per_token = 2});
+  decoder.mixture = read_mixture(config, sizes.layers, {.intermediate = sizes.intermediate});
   Mixture& mixture = *decoder.mixture;
   mixture.sizes.router.normalize = false;
   for (int64_t i = 0; i < sizes.layers; ++i) {

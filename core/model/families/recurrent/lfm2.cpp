@@ -28,16 +28,10 @@ std::vector<LayerParts> read_short_parts(const ConfigReader& config, int64_t lay
       attending.value_or(std::vector<bool>(static_cast<size_t>(layers), true)));
 }
 
-/// What both classes have; `missing`: sizes of the class.
-Decoder read_lfm2(const ConfigReader& config, const char* family, const Sizes& missing) {
+/// What both classes have.
+Decoder read_lfm2(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
-  read_common(config, decoder,
-              {.sizes = missing,
-               .epsilon = 1e-5,
-               .theta = 1000000,
-               .activation_key = "",
-               .tied = true,
-               .epsilon_key = "norm_eps"});
+  read_common(config, decoder, {.activation_key = "", .epsilon_key = "norm_eps"});
   decoder.qk_norm = true;
   decoder.parts = read_short_parts(config, decoder.sizes.layers);
   const bool bias = config.boolean({"conv_bias"}, false);
@@ -72,29 +66,15 @@ Decoder read_lfm2(const ConfigReader& config, const char* family, const Sizes& m
 }  // namespace
 
 ModelSpec make_lfm2(const ConfigReader& config) {
-  Decoder decoder = read_lfm2(config, "lfm2",
-                              {.vocab = 65536,
-                               .hidden = 2560,
-                               .intermediate = 12288,
-                               .layers = 32,
-                               .heads = 32,
-                               .kv_heads = 8,
-                               .max_position = 128000});
+  Decoder decoder = read_lfm2(config, "lfm2");
   decoder.sizes.intermediate = read_width(config, decoder.sizes.intermediate);
   return build(decoder);
 }
 
 ModelSpec make_lfm2_moe(const ConfigReader& config) {
-  Decoder decoder = read_lfm2(config, "lfm2_moe",
-                              {.vocab = 65536,
-                               .hidden = 2048,
-                               .intermediate = 7168,
-                               .layers = 32,
-                               .heads = 32,
-                               .kv_heads = 8,
-                               .max_position = 128000});
+  Decoder decoder = read_lfm2(config, "lfm2_moe");
   const int64_t layers = decoder.sizes.layers;
-  MlpSpec missing{.experts = 32, .experts_per_token = 4};
+  MlpSpec missing{};
   missing.intermediate = config.integer({"moe_intermediate_size"}, 1792, kWidths);
   decoder.mixture = read_mixture(config, layers, missing);
   Mixture& mixture = *decoder.mixture;

@@ -7,14 +7,18 @@
 namespace plimsoll::model {
 namespace {
 
-/// `layer_types`, else the numbers from 1 on of `linear_attn_config`.
+/// `layer_types`, else the numbers from 1 on of `linear_attn_config`, else attention in each fourth
+/// layer but the first.
 std::vector<LayerParts> read_kimi_parts(const ConfigReader& config, int64_t layers) {
   const auto attends =
       read_layer_types(config, "layer_types", layers, "full_attention", "linear_attention");
   if (attends) return attention_or_recurrent(*attends);
   auto recurs =
       read_layer_list(config.object_or_empty("linear_attn_config"), "kda_layers", layers, 1);
-  if (!recurs) config.refuse("linear_attn_config", "kda_layers");
+  if (!recurs) {
+    recurs.emplace(static_cast<size_t>(layers), true);
+    for (size_t i = 4; i < recurs->size(); i += 4) (*recurs)[i] = false;
+  }
   recurs->flip();
   return attention_or_recurrent(*recurs);
 }
@@ -25,10 +29,14 @@ RecurrentTable read_kimi_delta(const ConfigReader& config, float epsilon) {
   RecurrentTable table{.module = "self_attn"};
   RecurrentSpec& sizes = table.sizes;
   sizes.kind = RecurrentKind::channel_delta;
-  sizes.heads = sizes.groups = mixers.integer({"num_heads"}, 32, kSizes);
-  sizes.head_dim = sizes.state = sizes.rank = mixers.integer({"head_dim"}, 128, kSizes);
+  const auto size = [&](std::string_view key, std::string_view newer, IntegerRange range) {
+    const auto stated = mixers.integer({key}, range);
+    return stated ? *stated : config.required({newer}, range);
+  };
+  sizes.heads = sizes.groups = size("num_heads", "linear_num_heads", kSizes);
+  sizes.head_dim = sizes.state = sizes.rank = size("head_dim", "linear_head_dim", kSizes);
   sizes.conv = {.width = 3 * sizes.width(),
-                .taps = mixers.integer({"short_conv_kernel_size"}, 4, {1, kMostTaps}),
+                .taps = size("short_conv_kernel_size", "linear_conv_kernel_dim", {1, kMostTaps}),
                 .activation = Activation::silu};
   sizes.norm = {.epsilon = epsilon, .present = true};
   sizes.norm_groups = sizes.heads;
@@ -38,23 +46,24 @@ RecurrentTable read_kimi_delta(const ConfigReader& config, float epsilon) {
 }
 
 Mixture read_kimi_mixture(const ConfigReader& config, int64_t layers) {
-  MlpSpec missing{.experts = 256};
-  missing.experts_per_token = config.integer({"num_experts_per_token"}, 8, {1, kMostExperts});
-  missing.intermediate = config.integer({"moe_intermediate_size"}, 1024, kWidths);
+  MlpSpec missing;
+  missing.experts_per_token = config.integer({"num_experts_per_token"}, 0, {1, kMostExperts});
+  missing.intermediate = config.integer({"moe_intermediate_size"}, 0, kWidths);
   Mixture mixture = read_mixture(config, layers, missing);
   MlpSpec& sizes = mixture.sizes;
   sizes.router.score = RouterScore::sigmoid;
   if (config.text({"moe_router_activation_func"}, "sigmoid") != "sigmoid") {
     config.doubt("moe_router_activation_func", "sigmoid");
   }
-  sizes.router.normalize = config.boolean({"moe_renormalize"}, true);
+  sizes.router.normalize = config.boolean({"moe_renormalize", "norm_topk_prob"}, true);
   sizes.router.epsilon = 1e-20f;
   sizes.router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 1));
-  if (config.integer({"num_expert_group"}, 1, {1, sizes.experts}) != 1) {
+  if (config.integer({"num_expert_group", "n_group"}, 1, {1, sizes.experts}) != 1) {
     config.doubt("num_expert_group", "1");
   }
   sizes.shared.intermediate =
-      config.integer({"num_shared_experts"}, 1, {0, kMostExperts}) * sizes.intermediate;
+      config.integer({"num_shared_experts", "n_shared_experts"}, 0, {0, kMostExperts}) *
+      sizes.intermediate;
   mixture.sparse =
       sparse_by_types(config, "mlp_layer_types", sparse_after_dense(config, layers, 1));
   const std::string module = "block_sparse_moe";
@@ -72,17 +81,15 @@ Mixture read_kimi_mixture(const ConfigReader& config, int64_t layers) {
 
 ModelSpec make_kimi_linear(const ConfigReader& config) {
   Decoder decoder{.family = "kimi_linear"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 163840,
-                         .hidden = 2304,
-                         .intermediate = 9216,
-                         .layers = 27,
-                         .heads = 32,
-                         .max_position = 1048576}});
+  read_common(config, decoder);
+  if (!config.has("max_position_embeddings")) {
+    decoder.sizes.max_position =
+        config.integer({"model_max_length"}, decoder.sizes.max_position, kPositions);
+  }
   const Sizes& sizes = decoder.sizes;
   if (!config.boolean({"mla_use_nope"}, true)) config.doubt("mla_use_nope", "true");
   decoder.ropes.clear();
-  decoder.latent = Latent{.attention = read_latent(config, sizes.heads, -1, {.q_rank = 0}),
+  decoder.latent = Latent{.attention = read_latent(config, sizes.heads, -1),
                           .modules = LatentModules::scales_first};
   decoder.parts = read_kimi_parts(config, sizes.layers);
   decoder.recurrent = read_kimi_delta(config, decoder.norm.epsilon);
@@ -98,16 +105,7 @@ ModelSpec make_minimax(const ConfigReader& config) {
   Decoder decoder{.family = "minimax"};
   // What transformers computes from the layer's number, and saves.
   decoder.ignored = {".slope_rate", ".query_decay", ".key_decay", ".diagonal_decay"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 32000,
-                         .hidden = 4096,
-                         .intermediate = 14336,
-                         .layers = 32,
-                         .heads = 32,
-                         .kv_heads = 8,
-                         .max_position = 131072},
-               .epsilon = 1e-5,
-               .theta = 1e6});
+  read_common(config, decoder);
   const Sizes& sizes = decoder.sizes;
   refuse_many_heads(config, sizes);
   decoder.placement = NormPlacement::residual;
@@ -131,9 +129,7 @@ ModelSpec make_minimax(const ConfigReader& config) {
   mixer.norm = {.epsilon = 1e-6f, .present = true};  // not in the config
   mixer.gated = RecurrentSpec::Gated::after_norm;
   mixer.gate = GateKind::sigmoid;
-  decoder.mixture =
-      read_mixture(config, sizes.layers,
-                   {.intermediate = sizes.intermediate, .experts = 8, .experts_per_token = 2});
+  decoder.mixture = read_mixture(config, sizes.layers, {.intermediate = sizes.intermediate});
   const std::string module = "block_sparse_moe";
   MixtureNames& names = decoder.mixture->names;
   names.router = {module + ".gate", module + ".gate"};

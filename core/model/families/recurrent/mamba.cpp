@@ -8,26 +8,20 @@ namespace {
 // Nothing bounds the context; vLLM takes this length where none is asked for.
 constexpr int64_t kUsualLength = 2048, kLongest = int64_t{1} << 20;
 
-struct MambaDefaults {
-  int64_t vocab, hidden, layers;
-  bool tied;
-};
-
-Decoder read_attention_free(const ConfigReader& config, const char* family,
-                            const MambaDefaults& missing) {
+Decoder read_attention_free(const ConfigReader& config, const char* family) {
   constexpr IntegerRange kCounts{1, int64_t{1} << 28};
   Decoder decoder{.family = family};
   Sizes& sizes = decoder.sizes;
-  sizes.vocab = config.integer({"vocab_size"}, missing.vocab, kCounts);
-  sizes.hidden = config.integer({"hidden_size", "d_model"}, missing.hidden, kWidths);
-  sizes.layers = config.integer({"num_hidden_layers", "n_layer"}, missing.layers, {1, 4096});
+  sizes.vocab = config.required({"vocab_size"}, kCounts);
+  sizes.hidden = config.required({"hidden_size", "d_model"}, kWidths);
+  sizes.layers = config.required({"num_hidden_layers", "n_layer"}, {1, 4096});
   sizes.max_position = kLongest;
   decoder.usual_length = kUsualLength;
   if (read_activation(config, "hidden_act", "silu") != Activation::silu) {
     config.doubt("hidden_act", "silu");
   }
   decoder.norm.epsilon = static_cast<float>(config.positive({"layer_norm_epsilon"}, 1e-5));
-  decoder.tied = config.boolean({"tie_word_embeddings"}, missing.tied);
+  decoder.tied = config.boolean({"tie_word_embeddings"}, false);
   decoder.parts.assign(static_cast<size_t>(sizes.layers),
                        {.attention = false, .recurrent = true, .mlp = false});
   decoder.order = {LayerPart::attention, LayerPart::mlp, LayerPart::attention_norm};
@@ -52,15 +46,13 @@ RecurrentTable read_mixer(const ConfigReader& config, int64_t hidden) {
 }  // namespace
 
 ModelSpec make_mamba(const ConfigReader& config) {
-  Decoder decoder = read_attention_free(
-      config, "mamba", {.vocab = 50280, .hidden = 768, .layers = 32, .tied = true});
+  Decoder decoder = read_attention_free(config, "mamba");
   decoder.recurrent = read_mixer(config, decoder.sizes.hidden);
   return build(decoder);
 }
 
 ModelSpec make_falcon_mamba(const ConfigReader& config) {
-  Decoder decoder = read_attention_free(
-      config, "falcon_mamba", {.vocab = 50280, .hidden = 768, .layers = 32, .tied = true});
+  Decoder decoder = read_attention_free(config, "falcon_mamba");
   decoder.recurrent = read_mixer(config, decoder.sizes.hidden);
   RecurrentTable& table = *decoder.recurrent;
   table.choice_norms = true;
@@ -70,8 +62,7 @@ ModelSpec make_falcon_mamba(const ConfigReader& config) {
 }
 
 ModelSpec make_mamba2(const ConfigReader& config) {
-  Decoder decoder = read_attention_free(
-      config, "mamba2", {.vocab = 32768, .hidden = 4096, .layers = 64, .tied = false});
+  Decoder decoder = read_attention_free(config, "mamba2");
   const int64_t expand = config.integer({"expand"}, 2, {1, 65536});
   constexpr Mamba2Keys kKeys{"num_heads",   "head_dim",      "n_groups", "state_size",
                              "conv_kernel", "use_conv_bias", "use_bias"};

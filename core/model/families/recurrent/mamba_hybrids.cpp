@@ -66,7 +66,7 @@ std::vector<LayerParts> read_pattern(const ConfigReader& config) {
 
 /// DeepSeek's router, and experts without gates.
 Mixture read_nemotron_mixture(const ConfigReader& config, const Decoder& decoder) {
-  MlpSpec missing{.experts = 8, .experts_per_token = 2};
+  MlpSpec missing{};
   missing.intermediate = config.integer({"moe_intermediate_size"}, 7688, kWidths);
   Mixture mixture = read_mixture(config, decoder.sizes.layers, missing);
   mixture.sizes.gated = false;
@@ -99,15 +99,7 @@ Mixture read_nemotron_mixture(const ConfigReader& config, const Decoder& decoder
 ModelSpec make_bamba(const ConfigReader& config) {
   Decoder decoder{.family = "bamba"};
   read_common(config, decoder,
-              {.sizes = {.vocab = 128000,
-                         .hidden = 4096,
-                         .intermediate = 14336,
-                         .layers = 32,
-                         .heads = 32,
-                         .kv_heads = 8,
-                         .max_position = 262144},
-               .epsilon = 1e-5,
-               .share_key = "",  // half of the head, whatever the config says
+              {.share_key = "",  // half of the head, whatever the config says
                .share = 0.5});
   const Sizes& sizes = decoder.sizes;
   decoder.parts = attention_or_recurrent(
@@ -147,18 +139,7 @@ ModelSpec make_granite_hybrid(const ConfigReader& config) {
 ModelSpec make_nemotron_h(const ConfigReader& config) {
   Decoder decoder{.family = "nemotron_h"};
   read_common(config, decoder,
-              {.sizes = {.vocab = 131072,
-                         .hidden = 4096,
-                         .intermediate = 21504,
-                         .layers = 52,
-                         .heads = 32,
-                         .kv_heads = 8,
-                         .head_dim = 128,
-                         .max_position = 4096},
-               .epsilon = 1e-5,
-               .activation = "relu2",
-               .activation_key = "mlp_hidden_act",
-               .epsilon_key = "layer_norm_epsilon"});
+              {.activation_key = "mlp_hidden_act", .epsilon_key = "layer_norm_epsilon"});
   Sizes& sizes = decoder.sizes;
   decoder.parts = read_pattern(config);
   if (!config.has("num_hidden_layers")) sizes.layers = std::ssize(decoder.parts);
@@ -193,15 +174,7 @@ ModelSpec make_nemotron_h(const ConfigReader& config) {
 
 ModelSpec make_falcon_h1(const ConfigReader& config) {
   Decoder decoder{.family = "falcon_h1"};
-  read_common(config, decoder,
-              {.sizes = {.vocab = 128000,
-                         .hidden = 4096,
-                         .intermediate = 14336,
-                         .layers = 32,
-                         .heads = 32,
-                         .kv_heads = 8,
-                         .max_position = 8192},
-               .epsilon = 1e-5});
+  read_common(config, decoder);
   const Sizes& sizes = decoder.sizes;
   const auto factor = [&](std::string_view key) {
     return static_cast<float>(config.positive({key}, 1));

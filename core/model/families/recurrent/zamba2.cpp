@@ -164,17 +164,7 @@ Decoder read_zamba2(const ConfigReader& config) {
   const int64_t hidden = config.integer({"hidden_size"}, 2560, kWidths);
   const int64_t heads = config.integer({"num_attention_heads"}, 32, kHeadCounts);
   const int64_t head = config.integer({"attention_head_dim"}, 2 * hidden / heads, kHeadDims);
-  read_common(config, decoder,
-              {.sizes = {.vocab = 32000,
-                         .hidden = 2560,
-                         .intermediate = 4 * hidden,
-                         .layers = 54,
-                         .heads = 32,
-                         .head_dim = head,
-                         .max_position = 4096},
-               .epsilon = 1e-5,
-               .activation = "gelu",
-               .tied = true});
+  read_common(config, decoder);
   if (heads * head != 2 * hidden) {
     config.refuse("attention_head_dim", fmt::format("{}: twice the hidden size, cut into {} heads",
                                                     2 * hidden / heads, heads));
