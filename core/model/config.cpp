@@ -132,6 +132,15 @@ void add_separate_quantization(const fs::path& folder, Json& config) {
   }
 }
 
+/// Whether vLLM's class has a head beside the token table where the whole config has none.
+bool never_ties(const Family& family, const Json& config) {
+  if (family.tying != Tying::text_config) return family.tying == Tying::never;
+  const auto text = config.find("text_config");
+  if (text == config.end() || !text->is_object()) return false;
+  const auto tied = text->find("tie_word_embeddings");
+  return tied == text->end() || *tied != true;
+}
+
 }  // namespace
 
 Json read_config(const fs::path& folder_or_file) {
@@ -154,7 +163,7 @@ ModelSpec make_model_spec(const Json& stated) {
   refuse_foreign_features(family, reader);
   ModelSpec spec = family.make(reader);
   spec.architecture = family.architecture;
-  spec.vllm.never_ties = family.never_ties;
+  spec.vllm.never_ties = never_ties(family, stated);
   spec.vllm.model_type = reader.text({"model_type"}, std::string(family.model_type));
   spec.quantization = read_quantization(reader);
   read_dtype(reader, spec);
@@ -173,7 +182,7 @@ std::optional<ModelSpec> describe_language_model(std::string_view architecture,
   if (family == nullptr) return std::nullopt;
   ModelSpec spec = family->make(ConfigReader::describing(config));
   spec.architecture = family->architecture;
-  if (family->never_ties && spec.tied_head) untie_head(spec);
+  if (family->tying == Tying::never && spec.tied_head) untie_head(spec);
   return spec;
 }
 

@@ -259,7 +259,7 @@ TEST_CASE("architectures that run serves are counted, not estimated") {
 TEST_CASE("classes that differ in nothing but their processors are counted alike") {
   const auto figures = [](Json config, const char* architecture) {
     if (architecture != nullptr) config["architectures"] = {architecture};
-    complete_config(config);
+    model::complete_config(config, model::ConfigClasses::vllm);
     CHECK(is_known_architecture({config, "config.json"}));
     const PlanResult result = plan_vllm({config, "config.json"}, {}, &hardware::find_gpu("h100"));
     return std::tuple(result.parameter_bytes, result.buffer_bytes, kinds_of(result));
@@ -297,7 +297,7 @@ TEST_CASE("what classifies stands on every stage of a pipeline, beside a table t
         all, [&](const Json& r) { return r["name"] == each.name && r.contains("config"); });
     REQUIRE(row != all.end());
     Json config = (*row)["config"];
-    complete_config(config);
+    model::complete_config(config, model::ConfigClasses::vllm);
     const PlanResult plan = plan_vllm({config, each.name}, args, &hardware::find_gpu("h100"));
     REQUIRE(plan.stages.size() == each.stages.size());
     for (size_t i = 0; i < each.stages.size(); ++i) {

@@ -93,6 +93,13 @@ TEST_CASE("a class that never ties its head wants one in the checkpoint") {
   const Json tied = {{"tie_word_embeddings", true}};
   CHECK(spec_of("OlmoeForCausalLM", "olmoe", tied).vllm.never_ties);
   CHECK_FALSE(spec_of("LlamaForCausalLM", "llama", tied).vllm.never_ties);
+  // SmolVLM's asks the config of the text.
+  Json config = read_fixture("golden/multimodal_run/idefics3/config.json");
+  config["tie_word_embeddings"] = true;
+  for (const bool text : {false, true}) {
+    config["text_config"]["tie_word_embeddings"] = text;
+    CHECK(model::make_model_spec(config).vllm.never_ties == !text);
+  }
 }
 
 TEST_CASE("stages that vLLM fails to load are refused") {

@@ -9,7 +9,8 @@ std::span<const Family> families() {
   constexpr std::string_view kLatents = " kv_lora_rank q_lora_rank ";
   constexpr std::string_view kChunks =
       " attention_chunk_size no_rope_layers use_qk_norm ";  // Llama 4
-  constexpr bool kOwnHead = true;
+  constexpr Tying kOwnHead = Tying::never;
+  constexpr Tying kByText = Tying::text_config;
   static constexpr std::array kFamilies = {
       Family{"AfmoeForCausalLM", "afmoe", make_afmoe, kText, "", kOwnHead},
       Family{"ApertusForCausalLM", "apertus", make_apertus},
@@ -67,7 +68,8 @@ std::span<const Family> families() {
       Family{"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", make_hunyuan_v1_moe, kText,
              " use_qk_norm "},
       Family{"HyperCLOVAXForCausalLM", "hyperclovax", make_hyperclovax},
-      Family{"Idefics3ForConditionalGeneration", "idefics3", make_idefics3, kMultimodal},
+      Family{"Idefics3ForConditionalGeneration", "idefics3", make_idefics3, kMultimodal, "",
+             kByText},
       Family{"InternLM2ForCausalLM", "internlm2", make_internlm2},
       Family{"InternLM3ForCausalLM", "internlm3", make_internlm3},
       Family{"InternVLChatModel", "internvl_chat", make_internvl, kMultimodal},
@@ -129,7 +131,7 @@ std::span<const Family> families() {
       Family{"RecurrentGemmaForCausalLM", "recurrent_gemma", make_recurrent_gemma},
       Family{"SeedOssForCausalLM", "seed_oss", make_seed_oss},
       Family{"SmolLM3ForCausalLM", "smollm3", make_smollm3, kText, " no_rope_layers "},
-      Family{"SmolVLMForConditionalGeneration", "smolvlm", make_idefics3, kMultimodal},
+      Family{"SmolVLMForConditionalGeneration", "smolvlm", make_idefics3, kMultimodal, "", kByText},
       Family{"StableLmForCausalLM", "stablelm", make_stablelm, kText, " qk_layernorm "},
       Family{"Starcoder2ForCausalLM", "starcoder2", make_starcoder2},
       Family{"VaultGemmaForCausalLM", "vaultgemma", make_vaultgemma},

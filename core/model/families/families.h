@@ -135,6 +135,9 @@ ModelSpec make_text_alone(const ConfigReader& config);  // any text family, with
 
 enum class FamilyKind : uint8_t { text, multimodal };
 
+/// What says whether vLLM's class ties the head to the token table.
+enum class Tying : uint8_t { config, text_config, never };
+
 struct Family {
   std::string_view architecture;  // in config.json's `architectures`
   std::string_view model_type;    // for configs without `architectures`; may be empty
@@ -142,7 +145,7 @@ struct Family {
   FamilyKind kind = FamilyKind::text;
   /// Keys of kinds of attention that the family computes, in spaces; others are refused.
   std::string_view features = "";
-  bool never_ties = false;  // VllmClass
+  Tying tying = Tying::config;
 };
 
 /// All families, sorted by architecture.
