@@ -133,7 +133,10 @@ PlanResult plan_vllm(const ConfigView& config, const EngineArgs& given, const ha
 
   const ShapeOptions options = shape_options(args, terms, gpu);
   std::vector<Stage> stages = build_stages(config, options, terms.quantization);
-  for (Stage& stage : stages) weigh_by_headers(stage, args, terms.element);
+  for (Stage& stage : stages) {
+    check_stage(stage.shape, args);
+    weigh_by_headers(stage, args, terms.element);
+  }
   add_draft(stages.back(), args, options, result.max_model_len);
   const ModelShape whole = whole_shape(stages);
   result.architecture = whole.architecture;

@@ -308,6 +308,23 @@ TEST_CASE("models that vLLM does not divide into stages are refused with more th
                  Catch::Contains("--pipeline-parallel-size"));
 }
 
+TEST_CASE("stages without experts do not launch where the class looks for one") {
+  Json config = llama_8b();
+  config["architectures"] = {"Qwen3MoeForCausalLM"};
+  config["num_experts"] = 8;
+  config["num_experts_per_tok"] = 2;
+  config["moe_intermediate_size"] = 1024;
+  for (int layer = 0; layer < 16; ++layer) config["mlp_only_layers"].push_back(layer);
+  EngineArgs args;
+  CHECK(refusal_of(config, args).empty());
+  args.pipeline_parallel = 2;
+  CHECK_THAT(refusal_of(config, args), Catch::Contains("No MoE layer found in model.layers") &&
+                                           Catch::Contains("layers 0 to 15 have none") &&
+                                           Catch::Contains("--pipeline-parallel-size"));
+  args.version = {0, 10, 1};
+  CHECK(refusal_of(config, args).empty());
+}
+
 TEST_CASE("a head that vLLM ties on every stage is refused more than one") {
   EngineArgs args;
   args.pipeline_parallel = 2;

@@ -139,8 +139,9 @@ TEST_CASE("fewer experts than ranks are refused where vLLM's class counts them")
 
 TEST_CASE("stages without experts are refused where vLLM's class looks for one") {
   const Json dense = {{"first_k_dense_replace", 1}, {"num_dense_layers", 1}};
-  for (const auto& [architecture, model_type] :
-       {std::pair{"Glm4MoeForCausalLM", "glm4_moe"}, {"AfmoeForCausalLM", "afmoe"}}) {
+  for (const auto& [architecture, model_type] : {std::pair{"Glm4MoeForCausalLM", "glm4_moe"},
+                                                 {"Glm4MoeLiteForCausalLM", "glm4_moe_lite"},
+                                                 {"AfmoeForCausalLM", "afmoe"}}) {
     const model::ModelSpec spec = spec_of(architecture, model_type, dense);
     CHECK_NOTHROW(make_stages(spec, {}));
     check_refused(spec, {.pipeline_parallel = 3},

@@ -19,6 +19,7 @@ namespace plimsoll::vllm {
 namespace {
 
 constexpr VllmVersion kExpertsChecked{0, 8, 0};
+constexpr VllmVersion kLooksForMixtures{0, 10, 2};  // the first of these classes
 constexpr VllmVersion kRankOfOne{0, 11, 1};
 constexpr VllmVersion kDraftsChecked{0, 11, 1};
 constexpr VllmVersion kStateBlocksChecked{0, 20, 0};
@@ -110,6 +111,14 @@ void check_arguments(const ConfigView& config, const EngineArgs& args, const Eng
   check_pipeline(config, args);
   check_steps(args, limits, max_model_len);
   check_adapters(args, limits);
+}
+
+void check_stage(const ModelShape& stage, const EngineArgs& args) {
+  if (!stage.lacks_mixture || args.version < kLooksForMixtures) return;
+  fail(ExitCode::usage,
+       "No MoE layer found in model.layers: the class of {} looks for one in every pipeline stage, "
+       "and layers {} to {} have none. Use a smaller --pipeline-parallel-size.",
+       stage.architecture, stage.first_layer, stage.first_layer + stage.stage_layers - 1);
 }
 
 void check_model(const ModelShape& shape, const KvPlan& kv, const EngineArgs& args) {

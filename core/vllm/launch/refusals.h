@@ -12,9 +12,10 @@
 namespace plimsoll::vllm {
 
 /// Throw Error(usage), in vLLM's words and with the cure, for arguments that vLLM refuses whatever
-/// the memory: alone, and for this model and its cache.
+/// the memory: alone, for a stage of the model, and for the model and its cache.
 void check_arguments(const ConfigView& config, const EngineArgs& args, const EngineLimits& limits,
                      const ModelLength& length, int64_t max_model_len);
+void check_stage(const ModelShape& stage, const EngineArgs& args);
 void check_model(const ModelShape& shape, const KvPlan& kv, const EngineArgs& args);
 
 /// vLLM's message where graphs of whole decode steps cannot be captured for want of blocks of state

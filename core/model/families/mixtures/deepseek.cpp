@@ -154,6 +154,7 @@ ModelSpec make_glm4_moe_lite(const ConfigReader& config) {
   read_sparse_types(config, *decoder.mixture);
   decoder.mixture->router_dtype = DType::f32;
   decoder.mixture->names.router.engine = "mlp.gate";
+  decoder.vllm.experts_in_stages = true;
   return build_without_prediction(config, decoder);
 }
 

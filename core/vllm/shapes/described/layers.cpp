@@ -215,8 +215,11 @@ void add_layers(const DescribedModel& model, const model::StageOfMany& stage, Bu
   if (model.places.holds(spec.embedding, stage)) layers.add_embedding();
   if (stage.first) layers.add_layer_inputs();
   const int64_t each = spec.layers_in_stored;
+  build.shape.lacks_mixture = spec.vllm.experts_in_stages;
   for (int64_t i = stage.layers.first * each; i < stage.layers.end * each; ++i) {
-    layers.add(spec.layers[static_cast<size_t>(i)]);
+    const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
+    layers.add(layer);
+    if (layer.has_experts()) build.shape.lacks_mixture = false;
   }
   layers.add_generic();
 }
