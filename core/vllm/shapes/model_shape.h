@@ -168,7 +168,7 @@ struct ModelShape {
   int64_t vocabulary = 0;
   bool mixture = false;
   bool lacks_mixture = false;  // its class looks for one, and this stage has none
-  bool recurrent = false;  // some layers keep a state
+  bool recurrent = false;      // some layers keep a state
   bool attention_free = false;
   bool multimodal = false;
   bool pooling = false;  // no cache and no generation (encoders)
