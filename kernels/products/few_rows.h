@@ -5,6 +5,7 @@
 
 #include "kernels/products/small_linear.h"
 #include "kernels/runtime/async_copy.h"
+#include "kernels/runtime/bulk_copy.h"
 #include "kernels/runtime/dispatch.h"
 #include "kernels/runtime/launch.h"
 #include "kernels/runtime/reduce.h"
@@ -43,16 +44,43 @@ __device__ Pack<W, N> load_once(const W* from) {
 template <int N>
 inline constexpr int64_t kFewStep = int64_t{kFewThreads} * N;
 
+/// Types that the copy engine fills rings of.
+template <typename W>
+inline constexpr bool kBulkFed = sizeof(W) == 2;
+
+/// Calls f with a way of having a matrix of W, as a type.
+template <typename W, typename F>
+void with_feed(Feed feed, F&& f) {
+  if constexpr (kBulkFed<W>) {
+    if (feed == Feed::bulk) return f(std::integral_constant<Feed, Feed::bulk>{});
+  }
+  if (feed != Feed::registers) return f(std::integral_constant<Feed, Feed::ring>{});
+  f(std::integral_constant<Feed, Feed::registers>{});
+}
+
+/// Calls f with each of them.
+template <typename W, typename F>
+void with_each_feed(F&& f) {
+  with_feed<W>(Feed::registers, f);
+  with_feed<W>(Feed::ring, f);
+  if constexpr (kBulkFed<W>) with_feed<W>(Feed::bulk, f);
+}
+
 /// Steps of the ring that are on their way.
 inline constexpr int kRingSteps = 4;
+
+/// Barriers of a ring that the copy engine fills, before it: each warp's of each step.
+inline constexpr size_t kRingBarrierBytes =
+    round_up(kFewWarps * kRingSteps * sizeof(CopyBarrier), sizeof(uint4));
 
 /// Shared memory of a ring for rows of k elements, in bytes: none where pieces go to registers.
 template <int N, Feed feed>
 __host__ __device__ constexpr size_t ring_bytes(int64_t k) {
   if (feed == Feed::registers) return 0;
   const int64_t steps = (k + kFewStep<N> - 1) / kFewStep<N>;
-  return static_cast<size_t>(steps < kRingSteps ? steps : kRingSteps) * kFewThreads * kFewColumns *
-         sizeof(uint4);
+  return (feed == Feed::bulk ? kRingBarrierBytes : 0) +
+         static_cast<size_t>(steps < kRingSteps ? steps : kRingSteps) * kFewThreads * kFewColumns *
+             sizeof(uint4);
 }
 
 /// A thread's pieces of four rows, on their way: how they come is `Feed`, and no matter to sums.
@@ -111,6 +139,64 @@ class Pieces<W, N, Feed::ring> {
   static_assert(sizeof(Pack<W, N>) == sizeof(uint4));
   AsyncCopies copies_;
   int slot_ = 0;
+};
+
+/// The same ring, filled by the copy engine: a warp's first thread asks for what its threads take
+/// of a row side by side, and they wait for no other warp.
+template <typename W, int N>
+class Pieces<W, N, Feed::bulk> {
+ public:
+  static constexpr int kSteps = kRingSteps;
+  __device__ void start(const W* const (&rows)[kFewColumns], int64_t at, int64_t k) {
+    if (lane() == 0) {
+      for (int step = 0; step < kRingSteps; ++step) barrier(step).init();
+      CopyBarrier::fence();
+    }
+    __syncwarp();
+    for (int step = 0; step < kRingSteps; ++step)
+      ask(rows, of_warp(at) + step * kFewStep<N>, k, step);
+  }
+  __device__ void take(const W* const (&rows)[kFewColumns], int64_t at, int64_t k,
+                       Pack<W, N> (&now)[kFewColumns]) {
+    barrier(slot_).wait(turn_);
+#pragma unroll
+    for (int j = 0; j < kFewColumns; ++j) memcpy(&now[j], place(slot_, j), sizeof now[j]);
+    const int64_t later = of_warp(at) + kRingSteps * kFewStep<N>;
+    if (later < k) {  // so the step at hand is a whole one: all of the warp are here
+      CopyBarrier::fence();
+      __syncwarp();
+      ask(rows, later, k, slot_);
+    }
+    slot_ = (slot_ + 1) % kRingSteps;
+    if (slot_ == 0) ++turn_;
+  }
+
+ private:
+  static __device__ int lane() {
+    return static_cast<int>(threadIdx.x % 32);
+  }
+  static __device__ int64_t of_warp(int64_t at) {
+    return at - int64_t{lane()} * N;
+  }
+  static __device__ CopyBarrier& barrier(int slot) {
+    return shared_array<CopyBarrier>()[threadIdx.x / 32 * kRingSteps + slot];
+  }
+  static __device__ uint4* place(int slot, int j) {
+    return shared_array<uint4>(kRingBarrierBytes) + (slot * kFewColumns + j) * kFewThreads +
+           threadIdx.x;
+  }
+  /// By the first thread, the warp's part of a step from element `first` on.
+  __device__ void ask(const W* const (&rows)[kFewColumns], int64_t first, int64_t k, int slot) {
+    if (first >= k || lane() != 0) return;
+    const auto bytes = static_cast<uint32_t>(min(k - first, int64_t{32 * N}) * sizeof(W));
+    barrier(slot).expect(kFewColumns * bytes);
+#pragma unroll
+    for (int j = 0; j < kFewColumns; ++j)
+      barrier(slot).copy(place(slot, j), rows[j] + first, bytes);
+  }
+  static_assert(sizeof(Pack<W, N>) == sizeof(uint4));
+  int slot_ = 0;
+  uint32_t turn_ = 0;
 };
 
 /// Four rows of a matrix [n, k], `stride` elements apart, of which a thread reads every 256th

@@ -89,13 +89,14 @@ void FewRowsChoice::try_ways(Known& known, std::span<std::byte> scratch) {
   for (size_t i = 0; i < kFewSizes.size(); ++i) {
     rows.in.rows = rows.out.rows = kFewSizes[i];
     double least = Stopwatch::kRefused;
-    for (const Way& way : {Way{}, Way{.feed = Feed::ring}, Way{.cublaslt = true}}) {
-      if (way.cublaslt && (known.alike || kFewSizes[i] < kTriedByCublasLt)) continue;
+    const auto try_way = [&](const Way& way) {
       const double seconds = this->seconds(known, rows, way);
-      if (seconds >= least) continue;
+      if (seconds >= least) return;
       least = seconds;
       known.ways[i] = way;
-    }
+    };
+    for (const Feed feed : feeds()) try_way({.feed = feed});
+    if (!known.alike && kFewSizes[i] >= kTriedByCublasLt) try_way({.cublaslt = true});
   }
 }
 

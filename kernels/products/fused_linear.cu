@@ -110,12 +110,6 @@ void launch_fused(const FusedSmallLinear& op, cudaStream_t stream) {
          "fused_linear", fused_linear_kernel<T, M, Normed, End, feed>, op);
 }
 
-template <typename F>
-void with_feed(Feed feed, F&& f) {
-  if (feed == Feed::ring) return f(std::integral_constant<Feed, Feed::ring>{});
-  f(std::integral_constant<Feed, Feed::registers>{});
-}
-
 /// Calls f with the kernel's parameters: what a layer of products takes and no more.
 template <typename F>
 void with_end(const FusedSmallLinear& op, F&& f) {
@@ -153,15 +147,13 @@ void load_fused_linear(DType type) {
     using T = typename decltype(tag)::type;
     for (const int64_t rows : {1, 2, 4}) {
       with_rows(rows, [&](auto m) {
-        for (const Feed way : {Feed::registers, Feed::ring}) {
-          with_feed(way, [m](auto feed) {
-            constexpr int kM = decltype(m)::value;
-            constexpr Feed kFeed = decltype(feed)::value;
-            preload(fused_linear_kernel<T, kM, true, ProductEnd::stored, kFeed>);
-            preload(fused_linear_kernel<T, kM, true, ProductEnd::gated, kFeed>);
-            preload(fused_linear_kernel<T, kM, false, ProductEnd::added, kFeed>);
-          });
-        }
+        with_each_feed<T>([m](auto feed) {
+          constexpr int kM = decltype(m)::value;
+          constexpr Feed kFeed = decltype(feed)::value;
+          preload(fused_linear_kernel<T, kM, true, ProductEnd::stored, kFeed>);
+          preload(fused_linear_kernel<T, kM, true, ProductEnd::gated, kFeed>);
+          preload(fused_linear_kernel<T, kM, false, ProductEnd::added, kFeed>);
+        });
       });
     }
   });
@@ -173,7 +165,7 @@ void fused_small_linear(const FusedSmallLinear& op, cudaStream_t stream) {
     using T = typename decltype(type)::type;
     with_rows(op.in.rows, [&](auto m) {
       with_end(op, [&](auto normed, auto end) {
-        with_feed(op.feed, [&](auto feed) {
+        with_feed<T>(op.feed, [&](auto feed) {
           launch_fused<T, decltype(m)::value, decltype(normed)::value, decltype(end)::value,
                        decltype(feed)::value>(op, stream);
         });

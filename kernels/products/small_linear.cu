@@ -1,7 +1,10 @@
 #include "kernels/products/small_linear.h"
 
+#include <array>
+
 #include "kernels/products/few_rows.h"
 #include "kernels/rows/activation.h"
+#include "kernels/runtime/code.h"
 #include "kernels/runtime/store_as.h"
 
 namespace plimsoll::kernels {
@@ -60,9 +63,12 @@ void launch_by_rows(const SmallLinear& op, cudaStream_t stream) {
   with_rows(op.in.rows, [&](auto rows) {
     constexpr int kM = decltype(rows)::value;
     if constexpr (std::is_same_v<T, W>) {
-      if (op.feed == Feed::ring) return launch_small<T, W, kN, kM, Feed::ring>(op, stream);
+      with_feed<W>(op.feed, [&](auto feed) {
+        launch_small<T, W, kN, kM, decltype(feed)::value>(op, stream);
+      });
+    } else {
+      launch_small<T, W, kN, kM>(op, stream);
     }
-    launch_small<T, W, kN, kM>(op, stream);
   });
 }
 
@@ -73,13 +79,23 @@ void load_for_types() {
   for (const int64_t count : {int64_t{1}, int64_t{2}, int64_t{4}, kSmallRows}) {
     with_rows(count, [](auto rows) {
       constexpr int kM = decltype(rows)::value;
-      preload(small_linear_kernel<T, W, kN, kM, Feed::registers>);
-      if constexpr (std::is_same_v<T, W>) preload(small_linear_kernel<T, W, kN, kM, Feed::ring>);
+      if constexpr (std::is_same_v<T, W>) {
+        with_each_feed<W>(
+            [](auto feed) { preload(small_linear_kernel<T, W, kN, kM, decltype(feed)::value>); });
+      } else {
+        preload(small_linear_kernel<T, W, kN, kM, Feed::registers>);
+      }
     });
   }
 }
 
 }  // namespace
+
+std::span<const Feed> feeds() {
+  static constexpr std::array kAll{Feed::registers, Feed::ring, Feed::bulk};
+  const std::span<const Feed> all = kAll;
+  return code_capability() >= kBulkCopies ? all : all.first(2);
+}
 
 void load_small_linear(DType in, DType weight) {
   with_activation_type(in, [&](auto type) {

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <span>
 
 #include "backend/cuda/footprint.h"
 #include "kernels/runtime/dispatch.h"
@@ -14,12 +15,15 @@ namespace plimsoll::kernels {
 /// Rows whose product reads the matrix once.
 inline constexpr int64_t kSmallRows = 8;
 
-/// How a block gets the matrix. Both read ahead of the wait for the kernels before, and give the
+/// How a block gets the matrix. All read ahead of the wait for the kernels before, and give the
 /// same bits.
 enum class Feed : uint8_t {
   registers,  // a piece of each row ahead
   ring,       // four pieces ahead, by way of shared memory
+  bulk,       // the same, by the copy engine; of 32 bits as ring
 };
+/// Those that the code has which runs on the current device.
+std::span<const Feed> feeds();
 
 /// out [T, n] = activation(in [T, k] * weight [n, k]^T + bias), summed in float in an order that
 /// depends on k alone: a row has the same bits in any batch. weight is of in's type or f32, out of

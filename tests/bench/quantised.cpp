@@ -1,12 +1,14 @@
-// Products with quantised weights on the CPU as shares of what the machine can do, a format a line,
-// and what it costs ("sliced") that sums over inputs are made of slices, which ranks may share:
-//   quantised [--threads N] [--isa NAME]
+// Products with quantised weights on the CPU as shares of what the machine can do, a format a line
+// (those of a single row of what reading the same memory makes), and what it costs ("sliced") that
+// sums over inputs are made of slices, which ranks may share:
+//   quantised [--threads N] [--isa NAME] [--formats WORD]
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -89,8 +91,11 @@ class Weights {
   size_t turn_ = 0;
 };
 
-void time_format(backend::Backend& cpu, const Format& format, double bandwidth, double flops) {
+void time_format(backend::Backend& cpu, const Format& format, MemoryReader& reader, double flops) {
   Weights weights(cpu, format.packing);
+  const size_t whole = weights.bytes() >> 20 << 20;
+  const double bandwidth =
+      static_cast<double>(whole) / best_time([&] { reader.read(weights.next().data, whole); });
   fmt::print("{:<22}{:>6.2f}", format.name,
              8.0 * static_cast<double>(weights.bytes()) / (Weights::kOutputs * Weights::kInputs));
   model::WeightSpec sliced = weights.spec();
@@ -114,7 +119,7 @@ void time_format(backend::Backend& cpu, const Format& format, double bandwidth, 
     const double done =
         2.0 * static_cast<double>(rows * Weights::kOutputs * Weights::kInputs) / time;
     if (rows == 1)
-      fmt::print("{:>8.1f}{:>7.0f}%", read / 1e9, 100 * read / bandwidth);
+      fmt::print("{:>8.1f}{:>7.1f}{:>5.0f}%", read / 1e9, bandwidth / 1e9, 100 * read / bandwidth);
     else
       fmt::print("{:>10.0f}{:>7.0f}%", done / 1e9, 100 * done / flops);
   }
@@ -132,16 +137,20 @@ int main(int argc, char** argv) {
   CLI::App app("Speed of products with quantised weights on the CPU, as shares of the machine's.");
   app.add_option("--threads", threads, "Threads");
   app.add_option("--isa", isa, "portable, avx2, avx512 or avx512bf16");
+  std::string formats;
+  app.add_option("--formats", formats, "Those alone whose name holds it");
   CLI11_PARSE(app, argc, argv);
-  const double bandwidth = read_bandwidth(threads);
   const MatrixRate matrix = matrix_rate(threads);
-  fmt::print("read bandwidth {:.1f} GB/s; matrix rate {:.0f} GFLOP/s ({})\n", bandwidth / 1e9,
-             matrix.flops / 1e9, matrix.by);
-  fmt::print("{:<22}{:>6}{:>16}{:>18}{:>18}{:>18}\n", "weights 16384 x 2048", "bits", "1 row, GB/s",
-             "32 rows, GFLOP/s", "512 rows", "sliced: 1, 32, 512");
+  MemoryReader reader(threads);
+  fmt::print("matrix rate {:.0f} GFLOP/s ({})\n", matrix.flops / 1e9, matrix.by);
+  fmt::print("{:<22}{:>6}{:>21}{:>18}{:>18}{:>18}\n", "weights 16384 x 2048", "bits",
+             "1 row, GB/s (read)", "32 rows, GFLOP/s", "512 rows", "sliced: 1, 32, 512");
   const LargeMemory scratch(size_t{64} << 20);
   memory::Arena arena = memory::Arena::placing(scratch.data(), scratch.bytes());
   const auto cpu = backend::make_cpu_backend({*backend::isa_from_name(isa), threads});
   cpu->use_scratch(arena);
-  for (const Format& format : kFormats) time_format(*cpu, format, bandwidth, matrix.flops);
+  for (const Format& format : kFormats) {
+    if (std::string_view(format.name).find(formats) == std::string_view::npos) continue;
+    time_format(*cpu, format, reader, matrix.flops);
+  }
 }

@@ -59,7 +59,7 @@ TEST_CASE("fused products agree with the reference's norm, product and what foll
       const DeviceRows device_in(in, type), device_gains(gains, type), device_weight(weight, type),
           device_bias(bias, type);
       in_each_order([&] {
-        const DeviceRows out(before, type, {.gap = 3}), ringed(before, type, {.gap = 3});
+        const DeviceRows out(before, type, {.gap = 3});
         kernels::FusedSmallLinear op{
             .out = out.view(),
             .in = device_in.view(),
@@ -77,10 +77,13 @@ TEST_CASE("fused products agree with the reference's norm, product and what foll
                                             c.biased ? bias.values : std::vector<double>{}, before);
         // Sums of size 1 in float, of gates and ups a product of two; then one rounding.
         CHECK(largest_error(out.matrix(), expected, 1) <= epsilon(type) + 8e-6);
-        op.out = ringed.view();
-        op.feed = kernels::Feed::ring;
-        kernels::fused_small_linear(op, kStream);
-        CHECK(ringed.matrix().values == out.matrix().values);
+        for (const kernels::Feed feed : kernels::feeds()) {
+          const DeviceRows fed(before, type, {.gap = 3});
+          op.out = fed.view();
+          op.feed = feed;
+          kernels::fused_small_linear(op, kStream);
+          CHECK(fed.matrix().values == out.matrix().values);
+        }
       });
     }
 }

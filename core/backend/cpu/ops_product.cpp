@@ -13,6 +13,9 @@ constexpr int64_t kBlock = 512;
 /// Strips that one task multiplies at most: those of a single tile as streams of memory side by
 /// side, those of several one by one, so that the weight is read in the order of memory.
 constexpr int64_t kTaskStrips = 4;
+/// Those of quantised weights, one by one or nearly: a task's are one stream of memory, which is
+/// fetched far ahead (kPackedAhead).
+constexpr int64_t kPackedTaskStrips = 16;
 /// Tiles of rows that all of a task's strips are multiplied with before others are, so that what
 /// they read and sum stays in the second cache.
 constexpr int64_t kTogether = 16;
@@ -31,7 +34,9 @@ int64_t CpuBackend::product_tiles(int64_t rows) const {
 void CpuBackend::multiply(const Product& product) {
   const int64_t strips = round_up(product.n, kStrip) / kStrip;
   const int64_t wanted = strips / (8 * pool_.threads());
-  const int64_t task_strips = std::clamp<int64_t>(wanted, 1, kTaskStrips);
+  const bool packed = !product.jobs.empty() && product.jobs.front().part != nullptr;
+  const int64_t task_strips =
+      std::clamp<int64_t>(wanted, 1, packed ? kPackedTaskStrips : kTaskStrips);
   const int64_t tasks = divide_up(strips, task_strips);
   int64_t rows = 0;
   for (const ProductJob& job : product.jobs) rows += job.rows;

@@ -35,14 +35,15 @@ constexpr int64_t kVocabulary = 128256;
 constexpr size_t kMemory = size_t{12} << 30;
 
 void small_products(Ring& ring, const Table& table, cudaStream_t stream) {
+  constexpr const char* kHow[] = {"", " by a ring", " by bulk copies"};
   const int64_t shapes[][2] = {
       {6144, kHidden},          {kHidden, kHidden},     {2 * kIntermediate, kHidden},
       {kHidden, kIntermediate}, {kVocabulary, kHidden}, {1024, 2048}};
   for (const auto& [n, k] : shapes)
     for (const int64_t rows : {1, 2, 4, 8})
-      for (const auto feed : {kernels::Feed::registers, kernels::Feed::ring}) {
+      for (const kernels::Feed feed : kernels::feeds()) {
         const double bytes = 2.0 * double(n) * double(k);
-        const char* how = feed == kernels::Feed::ring ? " by a ring" : "";
+        const char* how = kHow[static_cast<size_t>(feed)];
         table.row(fmt::format("small_linear {} x [{}, {}]{}", rows, n, k, how), bytes, [&] {
           kernels::small_linear({.out = ring.take(rows, n, DType::bf16),
                                  .in = ring.take(rows, k, DType::bf16),

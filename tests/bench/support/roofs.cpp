@@ -27,7 +27,8 @@ namespace {
 #define PLIMSOLL_CLONES
 #endif
 
-/// Of four streams: memory gives more to several than to one.
+constexpr size_t kChunk = size_t{1} << 17;  // words: 1 MiB
+
 PLIMSOLL_CLONES uint64_t sum(const uint64_t* from, size_t count) {
   uint64_t lanes[64] = {};
   const size_t stream = count / 4;
@@ -64,26 +65,29 @@ double multiply_add_rate(int threads) {
 
 }  // namespace
 
+MemoryReader::MemoryReader(int threads) : pool_(std::make_unique<backend::ThreadPool>(threads)) {}
+MemoryReader::~MemoryReader() = default;
+
+void MemoryReader::read(const void* data, size_t bytes) {
+  const size_t chunks = bytes / sizeof(uint64_t) / kChunk;
+  sums_.resize(chunks);
+  pool_->run(static_cast<int64_t>(chunks), INT64_MAX, [&](int64_t task, int) {
+    const auto at = static_cast<size_t>(task);
+    sums_[at] = sum(static_cast<const uint64_t*>(data) + at * kChunk, kChunk);
+  });
+}
+
 double read_bandwidth(int threads, size_t bytes, int rounds) {
   const LargeMemory memory(bytes);
-  const auto* words = static_cast<const uint64_t*>(memory.data());
-  const size_t chunk = size_t{1} << 17;  // words: 1 MiB
-  const auto chunks = static_cast<int64_t>(bytes / sizeof(uint64_t) / chunk);
   backend::ThreadPool pool(threads);
-  std::vector<uint64_t> sums(static_cast<size_t>(chunks));
-  pool.run(chunks, INT64_MAX, [&](int64_t task, int) {
-    std::memset(static_cast<uint64_t*>(memory.data()) + static_cast<size_t>(task) * chunk, 1,
-                chunk * sizeof(uint64_t));
-  });
-  const double time = best_time(
-      [&] {
-        pool.run(chunks, INT64_MAX, [&](int64_t task, int) {
-          const auto at = static_cast<size_t>(task);
-          sums[at] = sum(words + at * chunk, chunk);
-        });
-      },
-      rounds, 0);
-  return static_cast<double>(bytes) / time;
+  pool.run(static_cast<int64_t>(bytes / sizeof(uint64_t) / kChunk), INT64_MAX,
+           [&](int64_t task, int) {
+             std::memset(static_cast<uint64_t*>(memory.data()) + static_cast<size_t>(task) * kChunk,
+                         1, kChunk * sizeof(uint64_t));
+           });
+  MemoryReader reader(threads);
+  return static_cast<double>(bytes) /
+         best_time([&] { reader.read(memory.data(), bytes); }, rounds, 0);
 }
 
 MatrixRate matrix_rate(int threads, MatrixShape shape, int rounds) {

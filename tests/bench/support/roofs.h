@@ -4,11 +4,35 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
+
+namespace plimsoll::backend {
+class ThreadPool;
+}
 
 namespace plimsoll::testing {
 
-/// Bytes per second: the best of `rounds` sums over `bytes` bytes on `threads` threads.
+/// Sums up memory on some threads, each of which reads four streams: memory gives more to several
+/// than to one.
+class MemoryReader {
+ public:
+  explicit MemoryReader(int threads);
+  ~MemoryReader();
+  MemoryReader(const MemoryReader&) = delete;
+  MemoryReader& operator=(const MemoryReader&) = delete;
+  /// Whole MiB of it.
+  void read(const void* data, size_t bytes);
+
+ private:
+  std::unique_ptr<backend::ThreadPool> pool_;
+  std::vector<uint64_t> sums_;
+};
+
+/// Bytes per second: the best of `rounds` sums over `bytes` bytes on `threads` threads. Pages
+/// differ in that, perhaps by half: what is compared with other memory's is told as a share of its
+/// own.
 double read_bandwidth(int threads, size_t bytes = size_t{2} << 30, int rounds = 10);
 
 /// What the matrix rate was measured with.
