@@ -62,7 +62,7 @@ machines() {
   local ranks harm kinds=("2 1 2" "1 2 2" "2 2 4") i=0
   declare -gA left=()
   make_machines
-  make_input 300
+  make_input 600
   for ranks in "${kinds[@]}"; do
     say "tensor ranks, stages, processes: $ranks"
     # shellcheck disable=SC2086
