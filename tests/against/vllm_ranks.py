@@ -1,6 +1,6 @@
 """vLLM 0.32.0's classes on a machine without a card: ranks are built one after the other in one process, over stand-ins of the groups. What CPUs
 alone refuse is lifted, so that the parameters are those that a Hopper card has right after loading. Import before torch."""
-import json, os
+import importlib, json, os
 
 os.environ |= {"VLLM_TARGET_DEVICE": "cpu", "VLLM_LOGGING_LEVEL": "CRITICAL", "HF_HUB_OFFLINE": "1",
                "HUMMING_DISABLE_PARALLEL_BUILD": "1"}  # else two compilers start beside each import
@@ -13,6 +13,7 @@ from vllm.model_executor.layers.attention import mla_attention
 from vllm.model_executor.layers.fused_moe import config as fused_moe_config, modular_kernel
 from vllm.model_executor.layers.fused_moe.router import gate_linear
 from vllm.platforms.cpu import CpuPlatform
+from vllm.model_executor import models as vllm_models
 from vllm.model_executor.models import registry, utils as model_utils
 
 
@@ -110,6 +111,22 @@ def know(folder):
     if kind not in CONFIG_MAPPING:
         name = {"new": "NewConfig", "gte": "GteConfig"}.get(kind, kind)  # which vLLM looks at
         AutoConfig.register(kind, type(name, (PretrainedConfig,), {"model_type": kind, "__init__": keep_inner_configs, "attribute_map": OTHER_NAMES.get(kind, {})}))
+
+
+# Of earlier releases (0.22.1): the file, which may still be there, and the class.
+OLDER = {"QWenLMHeadModel": ("qwen", "QWenLMHeadModel"), "BaichuanForCausalLM": ("baichuan", "BaichuanForCausalLM"),
+         "BaiChuanForCausalLM": ("baichuan", "BaiChuanForCausalLM"), "AquilaModel": ("llama", "LlamaForCausalLM"),
+         "AquilaForCausalLM": ("llama", "LlamaForCausalLM"), "InternLMForCausalLM": ("llama", "LlamaForCausalLM"),
+         "XverseForCausalLM": ("llama", "LlamaForCausalLM")}
+
+
+def know_older(folder):
+    """Models of an earlier release, as this one's."""
+    vllm_models.__path__.append(os.path.abspath(folder))
+    for architecture, (file, name) in OLDER.items():
+        module = importlib.import_module(f"vllm.model_executor.models.{file}")
+        registry._PREVIOUSLY_SUPPORTED_MODELS.pop(architecture, None)
+        registry.ModelRegistry.register_model(architecture, getattr(module, name))
 
 
 def config_of(folder, tp, pp, dtype):
