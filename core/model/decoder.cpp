@@ -202,7 +202,11 @@ void store_under(const std::vector<std::pair<std::string, std::string>>& words, 
   for (WeightSpec& weight : spec.weights) {
     for (Part& part : weight.parts) rename(part.tensor);
   }
-  for (auto& [name, other] : spec.tensor_prefixes) rename(name);
+  for (auto& [name, other] : spec.tensor_prefixes) {
+    rename(name);
+    rename(other);
+  }
+  for (std::string& suffix : spec.ignored_suffixes) rename(suffix);
 }
 
 ModelSpec build_without_prediction(const ConfigReader& config, const Decoder& decoder) {

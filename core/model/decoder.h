@@ -229,12 +229,12 @@ void use_layer_norms(const ConfigReader& config, Decoder& decoder, std::string_v
                      NormTensors tensors);
 
 ModelSpec build(const Decoder& decoder);
-/// Names checkpoints' tensors otherwise than vLLM names weights: in their names, and other
-/// spellings of these, the first of each pair becomes the second.
-void store_under(const std::vector<std::pair<std::string, std::string>>& words, ModelSpec& spec);
 /// The same for a checkpoint that may hold layers after the last one, which predict further tokens
 /// (`num_nextn_predict_layers`) and which nothing here reads.
 ModelSpec build_without_prediction(const ConfigReader& config, const Decoder& decoder);
+/// Names checkpoints' tensors otherwise than vLLM names weights: in their names, other
+/// spellings of these and what is passed over, the first of each pair becomes the second.
+void store_under(const std::vector<std::pair<std::string, std::string>>& words, ModelSpec& spec);
 
 /// The token table and the output head, which may be one weight.
 struct VocabularyTables {

@@ -58,7 +58,7 @@ def remember(start):
     def started(self, *rest, **named):
         asked = dict(signature.bind(self, *rest, **named).arguments)
         asked |= asked.pop("extra_impl_args", {})
-        start(self, *rest, **{k: v for k, v in named.items() if k not in ("chunk_lookback", "use_alibi_sqrt")})  # which the CPU's kernel refuses
+        start(self, *rest, **named)
         unknown = [k for k, v in asked.items() if k not in PLAIN and v is not None and v is not False]
         if unknown or self.attn_type != AttentionType.DECODER:
             raise NotImplementedError(f"attention with {unknown} of type {self.attn_type}")

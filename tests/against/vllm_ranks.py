@@ -13,6 +13,7 @@ from vllm.model_executor.layers.attention import mla_attention
 from vllm.model_executor.layers.fused_moe import config as fused_moe_config, modular_kernel
 from vllm.model_executor.layers.fused_moe.router import gate_linear
 from vllm.platforms.cpu import CpuPlatform
+from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend, CPUAttentionBackendImpl
 from vllm.model_executor import models as vllm_models
 from vllm.model_executor.models import registry, utils as model_utils
 
@@ -69,6 +70,9 @@ def build_what_cards_build():
     start = mla_attention.MLACommonImpl.__init__
     mla_attention.MLACommonImpl.__init__ = lambda self, *rest, topk_indices_buffer=None, index_group_builder=None, **named: start(self, *rest, **named)
     modular_kernel.FusedMoEExperts.is_supported_config = staticmethod(lambda *_: (True, None))
+    cpu = CPUAttentionBackendImpl.__init__
+    CPUAttentionBackendImpl.__init__ = lambda self, *rest, chunk_lookback=-1, use_alibi_sqrt=False, **named: cpu(self, *rest, **named)
+    CPUAttentionBackend.supports_alibi_sqrt = classmethod(lambda cls: True)
     choose = CpuPlatform.get_attn_backend_cls.__func__
     CpuPlatform.get_attn_backend_cls = classmethod(
         lambda cls, selected_backend, attn_selector_config, num_heads=None: choose(cls, selected_backend, attn_selector_config._replace(use_sparse=False)))
@@ -94,7 +98,8 @@ def inner_config(config):
 
 
 def keep_inner_configs(self, **named):
-    self.max_position_embeddings = named.get("max_position_embeddings")  # which kinds of RoPE look at
+    if "max_position_embeddings" in named:
+        self.max_position_embeddings = named["max_position_embeddings"]  # which kinds of RoPE look at
     named = ASSUMED.get(self.model_type, {}) | named
     PretrainedConfig.__init__(self, **{key: inner_config(value) if key.endswith("_config") and key != "quantization_config" and isinstance(value, dict)
                                        else value for key, value in named.items()})

@@ -57,7 +57,7 @@ ModelSpec build_baichuan(const Decoder& decoder) {
 
 ModelSpec make_qwen(const ConfigReader& config) {
   Decoder decoder{.family = "qwen"};
-  if (config.has("visual")) config.doubt("visual", "no such key: text alone");
+  if (config.has("visual")) config.doubt("visual", "no such key: pictures are not supported yet");
   read_common(config, decoder,
               {.activation_key = "",
                .epsilon_key = "layer_norm_epsilon",
@@ -86,7 +86,8 @@ ModelSpec make_qwen(const ConfigReader& config) {
 
 ModelSpec make_chatglm(const ConfigReader& config) {
   Decoder decoder{.family = "chatglm"};
-  if (config.has("vision_config")) config.doubt("vision_config", "no such key: text alone");
+  if (config.has("vision_config"))
+    config.doubt("vision_config", "no such key: pictures are not supported yet");
   read_glm_sizes(config, decoder);
   read_glm_norms(config, decoder);
   decoder.tied = config.boolean({"tie_word_embeddings"}, false);
@@ -107,14 +108,15 @@ ModelSpec make_chatglm(const ConfigReader& config) {
                    .final_norm = "encoder.final_layernorm",
                    .embedding = "embedding.word_embeddings",
                    .engine_embedding = "embedding",
-                   .head = "transformer.output_layer",
-                   .tied_embedding = "transformer.embedding",
                    .attention = "self_attention",
                    .qkv = "query_key_value",
                    .out = "dense",
                    .down = "dense_4h_to_h",
                    .gate_up = "dense_h_to_4h"};
-  return build(decoder);
+  ModelSpec spec = build(decoder);
+  store_under({{"lm_head.", "transformer.output_layer."}}, spec);
+  spec.tied_head.reset();  // vLLM looks for a head of its own under another name
+  return spec;
 }
 
 // The first 7B, always with RoPE.

@@ -58,6 +58,8 @@ ModelSpec make_telechat2(const ConfigReader& config) {
   for (const char* key : {"embed_layernorm", "apply_residual_connection_post_layernorm"}) {
     if (config.boolean({key}, false)) config.doubt(key, "false");
   }
+  // Of the table; vLLM's class reads no other key.
+  decoder.ropes.front().spec.vllm.positions = config.integer({"max_position_embeddings"}, 8192);
   decoder.qkv_stored = QkvStored::paired_keys;
   decoder.out_bias = decoder.down_bias = true;
   decoder.vllm.knows_stage = true;
