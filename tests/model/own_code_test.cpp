@@ -176,6 +176,8 @@ TEST_CASE("Baichuan: RoPE or ALiBi by the hidden size, a head of unit rows by th
   };
   CHECK(mapping(small) == model::Mapping::unit_rows);
   CHECK(mapping(large) == model::Mapping::none);
+  CHECK(small.vllm.refused.empty());
+  CHECK_THAT(large.vllm.refused, Catch::Contains("vocabulary"));  // 100 tokens
 }
 
 TEST_CASE("RNJ-1 sees everything; its chunks are not computed") {

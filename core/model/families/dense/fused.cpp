@@ -4,6 +4,7 @@
 #include "model/decoder.h"
 #include "model/families/dense/alibi.h"
 #include "model/families/families.h"
+#include "model/vocabulary.h"
 
 namespace plimsoll::model {
 namespace {
@@ -39,6 +40,9 @@ Decoder read_baichuan(const ConfigReader& config) {
   decoder.tied = config.boolean({"tie_word_embeddings"}, false);
   decoder.qkv_stored = QkvStored::fused;
   decoder.names.qkv = "W_pack";
+  if (decoder.sizes.vocab % kVocabularyPadding != 0) {
+    decoder.vllm.refused = "vLLM's Baichuan loads no head of a vocabulary that it has to pad";
+  }
   return decoder;
 }
 
