@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <span>
 
 namespace plimsoll::checkpoint {
 namespace {
@@ -87,10 +89,30 @@ void copy_constant(const model::WeightSpec& weight, const Block& block, DType dt
   }
 }
 
-void scale_values(std::byte* values, DType dtype, size_t count, float factor) {
+namespace {
+
+// As torch's normalize: the length is rounded to the dtype too, and none is below 1e-12.
+void make_unit(std::span<float> row, DType dtype) {
+  double sum = 0;
+  for (const float value : row) sum += static_cast<double>(value) * static_cast<double>(value);
+  auto length = static_cast<float>(std::sqrt(sum));
+  std::array<std::byte, sizeof(float)> rounded{};
+  convert(&length, DType::f32, rounded.data(), dtype, 1);
+  convert(rounded.data(), dtype, &length, DType::f32, 1);
+  for (float& value : row) value /= std::max(length, 1e-12f);
+}
+
+}  // namespace
+
+void change_values(const model::Part& part, std::byte* values, DType dtype, int64_t rows,
+                   int64_t columns) {
+  const auto count = static_cast<size_t>(rows * columns), row = static_cast<size_t>(columns);
   std::vector<float> wide(count);
   convert(values, dtype, wide.data(), DType::f32, count);
-  for (float& value : wide) value *= factor;
+  for (float& value : wide) value = value * part.factor + part.offset;
+  if (part.mapping == model::Mapping::unit_rows) {
+    for (size_t i = 0; i < count; i += row) make_unit(std::span(wide).subspan(i, row), dtype);
+  }
   convert(wide.data(), DType::f32, values, dtype, count);
 }
 

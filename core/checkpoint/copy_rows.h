@@ -54,7 +54,9 @@ void copy_constant(const model::WeightSpec& weight, const Block& block, DType dt
 // Mapping::minus_exp on float32 values, in place, and back: -e^x, ln(-x).
 void map_values(std::byte* values, size_t count);
 void unmap_values(std::byte* values, size_t count);
-/// values *= factor, each rounded to the dtype (float32, bfloat16 or float16).
-void scale_values(std::byte* values, DType dtype, size_t count, float factor);
+/// What the part makes of its values (Part::is_changed): whole rows of `columns` of them, each
+/// rounded to the dtype (float32, bfloat16 or float16).
+void change_values(const model::Part& part, std::byte* values, DType dtype, int64_t rows,
+                   int64_t columns);
 
 }  // namespace plimsoll::checkpoint

@@ -272,11 +272,11 @@ void WeightReader::read_block(const WeightSpec& weight, const Block& block, DTyp
                   copy_rows(source, part, {from, rows, block.column, block.columns}, dtype, here);
                   guard.finish();
                   const auto values = static_cast<size_t>(rows * block.columns);
-                  if (part.mapping != model::Mapping::none) {
+                  if (part.mapping == model::Mapping::minus_exp) {
                     if (dtype != DType::f32) throw std::logic_error("a mapped weight is float32");
                     map_values(here, values);
                   }
-                  if (part.factor != 1) scale_values(here, dtype, values, part.factor);
+                  if (part.is_changed()) change_values(part, here, dtype, rows, block.columns);
                 });
 }
 

@@ -65,6 +65,12 @@ void read_plain_attention_biases(const ConfigReader& config, Decoder& decoder) {
   decoder.qkv_bias_kept = decoder.out_bias_kept = Kept::in_run;
 }
 
+void read_llama_biases(const ConfigReader& config, Decoder& decoder, bool missing) {
+  decoder.out_bias = config.boolean({"attention_bias"}, false) || config.boolean({"bias"}, missing);
+  decoder.qkv_bias = config.boolean({"qkv_bias"}, decoder.out_bias);
+  decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
+}
+
 void use_transformers_class(Decoder& decoder) {
   decoder.attention_order = AttentionOrder::out_first;
   decoder.scales = ScalesPlace::at_end;
@@ -184,6 +190,23 @@ ModelSpec build(const Decoder& decoder) {
   add_head(vocabulary, add, spec);
   if (decoder.head_bias) add_head_bias(vocabulary, add, spec);
   return spec;
+}
+
+void store_under(const std::vector<std::pair<std::string, std::string>>& words, ModelSpec& spec) {
+  const auto rename = [&](std::string& name) {
+    for (const auto& [ours, stored] : words) {
+      const size_t at = name.find(ours);
+      if (at != std::string::npos) name.replace(at, ours.size(), stored);
+    }
+  };
+  for (WeightSpec& weight : spec.weights) {
+    for (Part& part : weight.parts) rename(part.tensor);
+  }
+  for (auto& [name, other] : spec.tensor_prefixes) {
+    rename(name);
+    rename(other);
+  }
+  for (std::string& suffix : spec.ignored_suffixes) rename(suffix);
 }
 
 ModelSpec build_without_prediction(const ConfigReader& config, const Decoder& decoder) {

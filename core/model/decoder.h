@@ -26,6 +26,7 @@ enum class QkvStored : uint8_t {
   grouped,   // one matrix: per KV head its query heads, then its k, its v (InternLM2; with as many
              // KV heads as heads: per head q, k, v, as GPT-NeoX and BLOOM)
   quarters,  // one matrix: four times q, v, k of a quarter of the heads (CodeGen)
+  paired_keys,  // query; key_value: per KV head its k, its v (TeleChat 2)
 };
 enum class GateUpStored : uint8_t { apart, fused };
 
@@ -121,6 +122,7 @@ struct Decoder {
   bool qkv_bias = false;
   bool out_bias = false;
   bool mlp_bias = false;
+  bool down_bias = false;  // of the MLP's last projection alone
   Kept qkv_bias_kept = Kept::in_model;
   Kept out_bias_kept = Kept::in_model;
   Kept mlp_bias_kept = Kept::in_model;
@@ -215,6 +217,9 @@ void add_llama_biases(const ConfigReader& config, Decoder& decoder);
 void add_kin_biases(const ConfigReader& config, Decoder& decoder);
 /// `attention_bias` of a family whose class in vLLM has none of these biases: q, k, v and out.
 void read_plain_attention_biases(const ConfigReader& config, Decoder& decoder);
+/// Biases as vLLM's Llama reads them, of a family that has no class but its: q, k and v, out, MLP.
+/// `missing`: of attention, where the config is silent.
+void read_llama_biases(const ConfigReader& config, Decoder& decoder, bool missing = false);
 /// The order of names that vLLM's Transformers classes have.
 void use_transformers_class(Decoder& decoder);
 /// Norms behind attention and MLP alone, under OLMo 2's names.
@@ -227,6 +232,9 @@ ModelSpec build(const Decoder& decoder);
 /// The same for a checkpoint that may hold layers after the last one, which predict further tokens
 /// (`num_nextn_predict_layers`) and which nothing here reads.
 ModelSpec build_without_prediction(const ConfigReader& config, const Decoder& decoder);
+/// Names checkpoints' tensors otherwise than vLLM names weights: in their names, other
+/// spellings of these and what is passed over, the first of each pair becomes the second.
+void store_under(const std::vector<std::pair<std::string, std::string>>& words, ModelSpec& spec);
 
 /// The token table and the output head, which may be one weight.
 struct VocabularyTables {

@@ -123,6 +123,11 @@ class AttentionBuilder {
       return {Rows::all(module + ".q_proj", q), Rows::all(module + ".k_proj", kv),
               Rows::all(module + ".v_proj", heads_.kv_heads * value_dim())};
     }
+    if (decoder_.qkv_stored == QkvStored::paired_keys) {
+      const int64_t head = heads_.head_dim;
+      const auto pairs = Rows::parts(module + ".key_value", {head, head}, heads_.kv_heads);
+      return {Rows::all(module + ".query", q), pairs[0], pairs[1]};
+    }
     const std::string fused = module + "." + names_.qkv;
     if (decoder_.qkv_stored == QkvStored::fused) return Rows::parts(fused, {q, kv, kv});
     if (decoder_.qkv_stored == QkvStored::quarters) {
@@ -164,7 +169,8 @@ class AttentionBuilder {
 
   [[nodiscard]] InterleavedCut interleaved_cut() const {
     if (decoder_.query_gates) return InterleavedCut::in_place;
-    const bool as_told = decoder_.qkv_stored == QkvStored::pairs || heads_.keys_are_values;
+    const bool as_told = decoder_.qkv_stored == QkvStored::pairs ||
+                         decoder_.qkv_stored == QkvStored::paired_keys || heads_.keys_are_values;
     return as_told ? InterleavedCut::untangled : decoder_.interleaved;
   }
 

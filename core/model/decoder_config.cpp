@@ -9,7 +9,6 @@
 namespace plimsoll::model {
 namespace {
 
-constexpr IntegerRange kVocabulary{1, int64_t{1} << 28, kMostDescribed};
 constexpr IntegerRange kLayers{1, 4096};
 constexpr int64_t kUsualRows = 2048;  // of vLLM's rotary table, where a config states no length
 
@@ -17,7 +16,7 @@ constexpr int64_t kUsualRows = 2048;  // of vLLM's rotary table, where a config 
 // silent.
 Sizes read_plain_sizes(const ConfigReader& config, bool fourfold, int64_t max_position = 0) {
   Sizes sizes;
-  sizes.vocab = config.required({"vocab_size"}, kVocabulary);
+  sizes.vocab = config.required({"vocab_size", "padded_vocab_size"}, kVocabularies);
   sizes.hidden = config.required({"n_embed", "hidden_size", "n_embd", "d_model"}, kWidths);
   sizes.intermediate =
       config.integer({"intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"},
@@ -160,6 +159,22 @@ std::vector<int64_t> uniform_windows(const ConfigReader& config, int64_t layers,
   return std::vector<int64_t>(
       static_cast<size_t>(layers),
       config.integer({"sliding_window"}, missing, {.least = config.describes() ? 0 : 1}));
+}
+
+std::vector<int64_t> listed_windows(const ConfigReader& config, std::string_view key,
+                                    int64_t layers) {
+  const Json* value = config.find({key});
+  if (value == nullptr) return {};
+  const Json list = value->is_array() ? *value : Json::array({*value});
+  if (list.empty()) config.refuse(key, "a window or a list of them");
+  std::vector<int64_t> windows;
+  for (size_t i = 0; i < static_cast<size_t>(layers); ++i) {
+    const Json& window = list[i % list.size()];
+    const bool counts = window.is_number_integer() && window >= 1 && window <= kPositions.most;
+    if (!counts && !window.is_null()) config.refuse(key, "numbers of positions or null");
+    windows.push_back(counts ? window.get<int64_t>() : 0);
+  }
+  return windows;
 }
 
 std::vector<int64_t> qwen_windows(const ConfigReader& config, int64_t layers) {

@@ -37,7 +37,8 @@ Sizes read_fourfold_sizes(const ConfigReader& config);
 /// Refuses a model with more heads in all layers than what is kept of each would leave room for.
 void refuse_many_heads(const ConfigReader& config, const Sizes& sizes);
 
-/// Ranges of what read_sizes does not read.
+/// Ranges of what read_sizes does not read, or families read under other keys.
+inline constexpr IntegerRange kVocabularies{1, int64_t{1} << 28, kMostDescribed};
 inline constexpr IntegerRange kHeadCounts{1, 65536, 1 << 20};
 inline constexpr IntegerRange kHeadDims{1, 16384};
 inline constexpr IntegerRange kPositions{1, int64_t{1} << 40};
@@ -67,6 +68,10 @@ std::vector<int64_t> read_windows(const ConfigReader& config, int64_t layers, in
                                   const WindowPattern& pattern);
 /// `sliding_window` for all layers; null means `missing`.
 std::vector<int64_t> uniform_windows(const ConfigReader& config, int64_t layers, int64_t missing);
+/// The window at `key`, or a list of windows that layers take in turn, null for none; empty where
+/// the key is missing.
+std::vector<int64_t> listed_windows(const ConfigReader& config, std::string_view key,
+                                    int64_t layers);
 /// Qwen2's and Qwen3's: none unless `use_sliding_window`, then from layer `max_window_layers` on.
 std::vector<int64_t> qwen_windows(const ConfigReader& config, int64_t layers);
 /// EXAONE's: `layer_types`, else letters in turn ("LLLG": L has one) or a period.

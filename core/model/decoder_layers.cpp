@@ -197,7 +197,7 @@ class LayersBuilder {
   Linear mlp_down(const std::string& module, int64_t inner) {
     return add_.linear(module + "." + names_.down, sizes_.hidden, inner,
                        {.split = decoder_.mlp_split.value_or(Split::row),
-                        .bias = decoder_.mlp_bias,
+                        .bias = decoder_.mlp_bias || decoder_.down_bias,
                         .bias_kept = decoder_.mlp_bias_kept});
   }
 

@@ -260,12 +260,12 @@ class MixtureBuilder {
     const bool packed = mixture_.stored == ExpertsStored::mxfp4;
     const bool in_turn = packed || mixture_.stored == ExpertsStored::in_turn;
     const Split up_split = in_turn || !mlp_.gated ? Split::column : Split::merged_column;
-    WeightSpec up{.name = engine + ".w13_weight",
+    WeightSpec up{.name = engine + "." + names_.up_weight,
                   .shape = {n, mlp_.up_rows(), width_},
                   .use = WeightUse::experts,
                   .split = up_split,
                   .rows_in_turn = in_turn && !packed};
-    WeightSpec down{.name = engine + ".w2_weight",
+    WeightSpec down{.name = engine + "." + names_.down_weight,
                     .shape = {n, width_, inner},
                     .use = WeightUse::experts,
                     .split = Split::row};

@@ -43,6 +43,7 @@ struct MixtureNames {
   MixtureName choice_bias{};  // none
   MixtureName experts{"mlp.experts.routed_experts", "mlp.experts"};
   ExpertNames expert{"gate_proj", "up_proj", "down_proj"};
+  std::string up_weight = "w13_weight", down_weight = "w2_weight";  // below the experts, in vLLM
   MixtureName shared{"mlp.experts._shared_experts._layer", "mlp.shared_experts"};
   MixtureName shared_gate{};  // none
   MixtureName latent_in{}, latent_out{};

@@ -154,6 +154,13 @@ Rope yarn(const Input& in) {
   return rope;
 }
 
+// TeleChat 3's, whose attention factor grows more slowly.
+Rope telechat_yarn(const Input& in) {
+  Rope rope = yarn(in);
+  rope.spec.table.scale = static_cast<float>(0.07 * std::log(required_factor(in)) + 1);
+  return rope;
+}
+
 RopeTable longrope_table(const Input& in, std::string_view key, double scale) {
   const std::vector<double> factors = in.parameters.positives(key, static_cast<size_t>(in.dim / 2));
   RopeTable table{wavelengths(in.theta, in.dim), static_cast<float>(scale)};
@@ -203,12 +210,13 @@ struct Kind {
   std::string_view name;
   Rope (*make)(const Input& in);
 };
-constexpr std::array<Kind, 8> kKinds = {{{"default", plain},
+constexpr std::array<Kind, 9> kKinds = {{{"default", plain},
                                          {"mrope", mrope},
                                          {"linear", linear},
                                          {"dynamic", dynamic},
                                          {"llama3", llama3},
                                          {"yarn", yarn},
+                                         {"telechat3-yarn", telechat_yarn},
                                          {"longrope", longrope},
                                          {"su", longrope}}};
 

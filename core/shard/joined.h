@@ -22,7 +22,7 @@ namespace plimsoll::shard {
 class JoinedTensor {
  public:
   [[nodiscard]] const model::Part& part() const { return *part_; }
-  [[nodiscard]] bool is_mapped() const { return part_->mapping != model::Mapping::none; }
+  [[nodiscard]] bool is_mapped() const { return part_->mapping == model::Mapping::minus_exp; }
   [[nodiscard]] DType dtype() const { return dtype_; }
   /// A file that holds some of it.
   [[nodiscard]] const std::filesystem::path& file() const;

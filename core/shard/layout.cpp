@@ -286,7 +286,9 @@ std::string headless_name(const ModelSpec& spec) {
   if (head == std::string::npos) return name;
   const std::string own = spec.tied_head ? spec.tied_head->table : "model.embed_tokens.weight";
   const std::string_view module = module_of(own);
-  return name.replace(head, std::string::npos, "model" + own.substr(module.rfind('.')));
+  const size_t begin = own.starts_with(name.substr(0, head)) ? head : 0;
+  const std::string root = own.substr(begin, own.find('.', begin) - begin);
+  return name.replace(head, std::string::npos, root + own.substr(module.rfind('.')));
 }
 
 std::vector<Stage> make_stages(const ModelSpec& spec, const Layout& layout) {

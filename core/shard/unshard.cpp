@@ -89,12 +89,12 @@ model::ModelSpec joinable(model::ModelSpec spec) {
         "again yet",
         spec.architecture, spec.stacked_tensors.front().tensor);
   }
-  const auto is_scaled = [](const model::WeightSpec& weight) {
-    return !weight.parts.empty() && weight.parts.front().factor != 1;
-  };
-  if (std::ranges::any_of(spec.weights, is_scaled)) {
-    fail(ExitCode::usage, "--unshard: vLLM stores norms of {} times a factor, which rounded them",
-         spec.architecture);
+  for (const model::WeightSpec& weight : spec.weights) {
+    if (weight.parts.empty() || !weight.parts.front().is_changed()) continue;
+    fail(ExitCode::usage,
+         "--unshard: vLLM stores {} of {} with other values than the checkpoint's, which rounded "
+         "them",
+         weight.name, spec.architecture);
   }
   return spec;
 }

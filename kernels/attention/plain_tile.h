@@ -138,6 +138,8 @@ __device__ float alibi(const Parameters<T, KV>& p, int head, int position, int t
   const float slope = p.slopes[head];
   if (p.alibi.of == model::Alibi::Of::distance)
     return p.alibi.factor * (slope * static_cast<float>(token - position));
+  if (p.alibi.of == model::Alibi::Of::root)
+    return p.alibi.factor * (slope * -sqrtf(static_cast<float>(max(position - token, 0))));
   return p.alibi.factor * to_float(from_float<__nv_bfloat16>(slope * static_cast<float>(token)));
 }
 

@@ -1,6 +1,6 @@
 """vLLM 0.32.0's classes on a machine without a card: ranks are built one after the other in one process, over stand-ins of the groups. What CPUs
 alone refuse is lifted, so that the parameters are those that a Hopper card has right after loading. Import before torch."""
-import json, os
+import importlib, json, os
 
 os.environ |= {"VLLM_TARGET_DEVICE": "cpu", "VLLM_LOGGING_LEVEL": "CRITICAL", "HF_HUB_OFFLINE": "1",
                "HUMMING_DISABLE_PARALLEL_BUILD": "1"}  # else two compilers start beside each import
@@ -13,6 +13,8 @@ from vllm.model_executor.layers.attention import mla_attention
 from vllm.model_executor.layers.fused_moe import config as fused_moe_config, modular_kernel
 from vllm.model_executor.layers.fused_moe.router import gate_linear
 from vllm.platforms.cpu import CpuPlatform
+from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend, CPUAttentionBackendImpl
+from vllm.model_executor import models as vllm_models
 from vllm.model_executor.models import registry, utils as model_utils
 
 
@@ -68,6 +70,9 @@ def build_what_cards_build():
     start = mla_attention.MLACommonImpl.__init__
     mla_attention.MLACommonImpl.__init__ = lambda self, *rest, topk_indices_buffer=None, index_group_builder=None, **named: start(self, *rest, **named)
     modular_kernel.FusedMoEExperts.is_supported_config = staticmethod(lambda *_: (True, None))
+    cpu = CPUAttentionBackendImpl.__init__
+    CPUAttentionBackendImpl.__init__ = lambda self, *rest, chunk_lookback=-1, use_alibi_sqrt=False, **named: cpu(self, *rest, **named)
+    CPUAttentionBackend.supports_alibi_sqrt = classmethod(lambda cls: True)
     choose = CpuPlatform.get_attn_backend_cls.__func__
     CpuPlatform.get_attn_backend_cls = classmethod(
         lambda cls, selected_backend, attn_selector_config, num_heads=None: choose(cls, selected_backend, attn_selector_config._replace(use_sparse=False)))
@@ -93,8 +98,16 @@ def inner_config(config):
 
 
 def keep_inner_configs(self, **named):
+    if "max_position_embeddings" in named:
+        self.max_position_embeddings = named["max_position_embeddings"]  # which kinds of RoPE look at
+    named = ASSUMED.get(self.model_type, {}) | named
     PretrainedConfig.__init__(self, **{key: inner_config(value) if key.endswith("_config") and key != "quantization_config" and isinstance(value, dict)
                                        else value for key, value in named.items()})
+
+
+# What classes that come with checkpoints have under another name, and assume.
+OTHER_NAMES = {"exaone": {"num_hidden_layers": "num_layers"}, "telechat": {"num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}}
+ASSUMED = {"minicpm": {"tie_word_embeddings": True}, "step1": {"tie_word_embeddings": True}}
 
 
 def know(folder):
@@ -102,7 +115,23 @@ def know(folder):
     kind = json.load(open(os.path.join(folder, "config.json")))["model_type"]
     if kind not in CONFIG_MAPPING:
         name = {"new": "NewConfig", "gte": "GteConfig"}.get(kind, kind)  # which vLLM looks at
-        AutoConfig.register(kind, type(name, (PretrainedConfig,), {"model_type": kind, "__init__": keep_inner_configs}))
+        AutoConfig.register(kind, type(name, (PretrainedConfig,), {"model_type": kind, "__init__": keep_inner_configs, "attribute_map": OTHER_NAMES.get(kind, {})}))
+
+
+# Of earlier releases (0.22.1): the file, which may still be there, and the class.
+OLDER = {"QWenLMHeadModel": ("qwen", "QWenLMHeadModel"), "BaichuanForCausalLM": ("baichuan", "BaichuanForCausalLM"),
+         "BaiChuanForCausalLM": ("baichuan", "BaiChuanForCausalLM"), "AquilaModel": ("llama", "LlamaForCausalLM"),
+         "AquilaForCausalLM": ("llama", "LlamaForCausalLM"), "InternLMForCausalLM": ("llama", "LlamaForCausalLM"),
+         "XverseForCausalLM": ("llama", "LlamaForCausalLM")}
+
+
+def know_older(folder):
+    """Models of an earlier release, as this one's."""
+    vllm_models.__path__.append(os.path.abspath(folder))
+    for architecture, (file, name) in OLDER.items():
+        module = importlib.import_module(f"vllm.model_executor.models.{file}")
+        registry._PREVIOUSLY_SUPPORTED_MODELS.pop(architecture, None)
+        registry.ModelRegistry.register_model(architecture, getattr(module, name))
 
 
 def config_of(folder, tp, pp, dtype):

@@ -40,6 +40,7 @@ constexpr AttentionCase kCases[] = {
     {"alibi", 6, 6, 32, 0, 0, WindowKind::sliding, false, 1},
     {"alibi of one kv head", 5, 1, 48, 0, 0, WindowKind::sliding, false, 0.5f},
     {"alibi rounded", 8, 8, 16, 0, 0, WindowKind::sliding, false, 0.25f, kRoundedAlibi},
+    {"alibi of roots", 6, 2, 32, 0, 0, WindowKind::sliding, false, 1, model::Alibi::Of::root},
     {.name = "32 chosen keys",
      .heads = 4,
      .kv_heads = 4,

@@ -35,6 +35,7 @@ constexpr auto kByWork = PlainLimits::Splits::by_work;
 constexpr auto kSliding = model::WindowKind::sliding;
 constexpr auto kChunk = model::WindowKind::chunk;
 constexpr model::Alibi kAlibi{.slopes = 1, .factor = 0.5f};
+constexpr model::Alibi kRoots{.slopes = 1, .of = model::Alibi::Of::root};
 constexpr model::Alibi kRounded{.slopes = 1, .of = model::Alibi::Of::position_bf16};
 
 const AttentionCase kAttentionCases[] = {
@@ -131,6 +132,12 @@ const AttentionCase kAttentionCases[] = {
      kSliding,
      false,
      kRounded},
+    {.what = "alibi of roots",
+     .sequences = {{20, 60}, {1, 90}},
+     .heads = 4,
+     .kv_heads = 2,
+     .head_dim = 32,
+     .alibi = kRoots},
     {.what = "chosen keys",
      .sequences = {{30, 60}, {1, 100}, {3, 5}},
      .heads = 4,

@@ -187,6 +187,8 @@ bool sees(const model::AttentionSpec& spec, int64_t position, int64_t key) {
 double alibi(const model::AttentionSpec& spec, double slope, int64_t position, int64_t key) {
   if (spec.alibi.of == model::Alibi::Of::distance)
     return double(spec.alibi.factor) * slope * double(key - position);
+  if (spec.alibi.of == model::Alibi::Of::root)
+    return -double(spec.alibi.factor) * slope * std::sqrt(double(position - key));
   double rounded = slope * double(key);
   uint16_t bits = 0;
   const auto single = static_cast<float>(rounded);

@@ -159,9 +159,13 @@ void write_checkpoint(const std::filesystem::path& recipe_folder,
     if (!fs::exists(recipe_folder / name)) continue;
     fs::copy_file(recipe_folder / name, out / name, fs::copy_options::overwrite_existing);
   }
-  const Json recipe = read_json_file(recipe_folder / "recipe.json");
+  write_tensors(recipe_folder / "recipe.json", out / "model.safetensors");
+}
+
+void write_tensors(const std::filesystem::path& recipe_file, const std::filesystem::path& out) {
+  const Json recipe = read_json_file(recipe_file);
   const auto seed = recipe.at("seed").get<uint64_t>();
-  std::ofstream file(out / "model.safetensors", std::ios::binary | std::ios::trunc);
+  std::ofstream file(out, std::ios::binary | std::ios::trunc);
   const std::string header = header_of(recipe.at("tensors"));
   const uint64_t length = header.size();
   file.write(reinterpret_cast<const char*>(&length), sizeof length);
@@ -182,8 +186,7 @@ void write_checkpoint(const std::filesystem::path& recipe_folder,
     }
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
-  if (!file.flush())
-    throw std::runtime_error("cannot write " + (out / "model.safetensors").string());
+  if (!file.flush()) throw std::runtime_error("cannot write " + out.string());
 }
 
 }  // namespace plimsoll::testing

@@ -51,6 +51,8 @@ ModelSpec make_minicpm3(const ConfigReader& config);
 ModelSpec make_gemma2(const ConfigReader& config);
 ModelSpec make_gemma3n(const ConfigReader& config);
 ModelSpec make_gemma3(const ConfigReader& config);
+ModelSpec make_rnj1(const ConfigReader& config);
+ModelSpec make_plamo3(const ConfigReader& config);
 ModelSpec make_phi3(const ConfigReader& config);
 ModelSpec make_opt(const ConfigReader& config);
 ModelSpec make_gpt2(const ConfigReader& config);
@@ -72,6 +74,22 @@ ModelSpec make_internlm3(const ConfigReader& config);
 ModelSpec make_ministral3(const ConfigReader& config);
 ModelSpec make_seed_oss(const ConfigReader& config);
 ModelSpec make_smollm3(const ConfigReader& config);
+
+// own_code.cpp: kin of Llama whose classes come with checkpoints; fused.cpp: likewise, with q, k
+// and v stored as one.
+ModelSpec make_baichuan(const ConfigReader& config);
+ModelSpec make_baichuan_7b(const ConfigReader& config);
+ModelSpec make_chatglm(const ConfigReader& config);
+ModelSpec make_exaone(const ConfigReader& config);
+ModelSpec make_internlm(const ConfigReader& config);
+ModelSpec make_mimo(const ConfigReader& config);
+ModelSpec make_minicpm(const ConfigReader& config);
+ModelSpec make_orion(const ConfigReader& config);
+ModelSpec make_pangu_embedded(const ConfigReader& config);
+ModelSpec make_qwen(const ConfigReader& config);
+ModelSpec make_step1(const ConfigReader& config);
+ModelSpec make_teleflm(const ConfigReader& config);
+ModelSpec make_telechat2(const ConfigReader& config);
 
 // scaled.cpp: factors at embedding, branches and logits.
 ModelSpec make_granite(const ConfigReader& config);

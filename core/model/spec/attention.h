@@ -86,6 +86,7 @@ struct Alibi {
   float factor = 1;
   enum class Of : uint8_t {
     distance,       // factor * slope * (k - p)
+    root,           // -factor * slope * sqrt(p - k): Step 1
     position_bf16,  // factor * bf16(slope * k): Falcon's reference rounds
   } of = Of::distance;
 };

@@ -43,6 +43,7 @@ enum class RowOrder : uint8_t {
 enum class Mapping : uint8_t {
   none,
   minus_exp,  // -e^x, rounded once to float32 (Mamba's A of A_log)
+  unit_rows,  // x / its row's length (Baichuan 2's head)
 };
 
 /// Rows of one checkpoint tensor, seen as [rows, columns] in the engine's orientation ([out, in];
@@ -64,6 +65,7 @@ struct Part {
   std::vector<int64_t> values = {};
   int64_t index_group = 0;
   float factor = 1;  // of the values (norms of LongCat's latents)
+  float offset = 0;  // added to them (norms of PLaMo 3)
   /// Of a quantised weight that is run: the tensor's name is then that of the whole weight
   /// ("...q_proj.weight"), which other tensors stand for.
   std::optional<Packing> packing = {};
@@ -79,6 +81,10 @@ struct Part {
   };
   [[nodiscard]] Run run_at(int64_t row) const;
   [[nodiscard]] bool is_told() const { return !values.empty() || index_group > 0; }
+  /// Whether the values are others than the checkpoint's, which rounded them.
+  [[nodiscard]] bool is_changed() const {
+    return factor != 1 || offset != 0 || mapping == Mapping::unit_rows;
+  }
 };
 
 /// The axis of a layer's outputs, along which parts are stacked.

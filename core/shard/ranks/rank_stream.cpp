@@ -78,7 +78,7 @@ void copy_rows(const checkpoint::TensorEntry& from, const Slice& slice, int64_t 
   } else {
     checkpoint::copy_block(from, slice.part->transposed, block, tensor.unit(), to, stride);
   }
-  if (slice.part->mapping != model::Mapping::none) {  // float32, alone in its tensor
+  if (slice.part->mapping == model::Mapping::minus_exp) {  // float32, alone in its tensor
     checkpoint::map_values(to, static_cast<size_t>(rows * slice.columns));
   }
   guard.finish();
@@ -89,8 +89,7 @@ void stream_slices(const Source& source, std::span<const Slice> slices, const Sh
                    Sink& sink) {
   if (slices.size() == 1) {
     const checkpoint::TensorEntry& from = source.tensor(*slices.front().part);
-    const bool as_is = slices.front().part->factor == 1;
-    if (as_is && is_straight(from, slices.front(), tensor.unit())) {
+    if (!slices.front().part->is_changed() && is_straight(from, slices.front(), tensor.unit())) {
       return pass_rows(from, slices.front(), sink);
     }
   }
@@ -106,8 +105,8 @@ void stream_slices(const Source& source, std::span<const Slice> slices, const Sh
       const int64_t first = slices.size() == 1 ? 0 : slice.to_column;
       std::byte* const to = room.data() + static_cast<size_t>(first) * dtype_size(unit);
       copy_rows(from, slice, done, rows, tensor, to, columns);
-      if (slice.part->factor != 1) {  // of vectors alone: their rows lie together
-        checkpoint::scale_values(to, unit, static_cast<size_t>(rows * columns), slice.part->factor);
+      if (slice.part->is_changed()) {  // of vectors and whole rows alone, which lie together
+        checkpoint::change_values(*slice.part, to, unit, rows, columns);
       }
     }
     sink.commit(static_cast<size_t>(rows) * row_bytes);

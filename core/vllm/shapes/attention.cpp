@@ -103,19 +103,6 @@ void add_block_index(Builder& build, int64_t layer, const std::string& path, int
   build.shape.kv_layers.push_back(index_cache(Amount{size} * build.options.element));
 }
 
-bool has_rotary(const Builder& build) {
-  const ConfigView& config = build.config;
-  switch (build.family.positions) {
-    case Positions::rotary: {  // but for linear biases: Falcon's switch, and the larger Baichuan
-      const bool large =
-          build.family.small_rotary && build.dims.hidden != 4096 && !config.has("rope_theta");
-      return !large;
-    }
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 void add_attention(Builder& build, int64_t layer) {
@@ -135,7 +122,7 @@ void add_attention(Builder& build, int64_t layer) {
                                    Split::inputs,
                                    build.bias(build.family.out_bias)});
   add_qk_norm(build, heads);
-  if (has_rotary(build)) {
+  if (build.family.positions == Positions::rotary) {
     const bool sliding = window.kind == KvKind::sliding;
     if (sliding || !build.family.positions_in_windows)
       add_rotary(build, heads.key_size, sliding ? "sliding_attention" : "full_attention");

@@ -42,10 +42,7 @@ struct Builder {
   /// A family's switch, read from the config.
   [[nodiscard]] bool bias(Bias rule) const {
     if (rule.key == nullptr) return rule.fallback;
-    if (rule.decides != nullptr && config.has(rule.decides))
-      return config.flag({rule.decides}, false);
-    return config.flag({rule.key}, rule.fallback) ||
-           (rule.other != nullptr && config.flag({rule.other}, false));
+    return config.flag({rule.key}, rule.fallback);
   }
   [[nodiscard]] int64_t kv_element() const { return options.kv_element; }
   [[nodiscard]] std::string layer_type(int64_t layer) const {

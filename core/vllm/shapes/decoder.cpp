@@ -29,7 +29,6 @@ void add_embedding(Builder& build) {
       build.weights.plain(Part::embedding, Amount{rows} * dims.hidden);
     }
   }
-  if (build.family.embedding_scale) build.weights.buffer(build.options.element);
   if (build.family.pooling) {
     const int64_t usual = build.family.positions == Positions::learned ? 2 : 0;
     const int64_t types = build.config.integer({"type_vocab_size"}, usual, {0, 1 << 20});
@@ -158,7 +157,6 @@ TextDims read_dims(const ConfigView& config, const Family& family) {
          dims.intermediate);
   }
   if (crossed) dims.intermediate = config.required({"decoder_ffn_dim"});
-  if (family.both_widths) dims.intermediate /= 2;
   dims.positions = config.integer(
       {"max_position_embeddings", "n_positions", "seq_length", "n_ctx", "max_seq_len",
        "max_seq_length", "model_max_length", "max_position_embedding", "max_target_positions"},

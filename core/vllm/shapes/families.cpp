@@ -14,7 +14,6 @@ struct Alias {
   std::string_view family;
 };
 constexpr auto kAliases = std::to_array<Alias>({
-    {"ChatGLMModel", "ChatGLMForConditionalGeneration"},
     {"GPTNeoXRewardModel", "GPTNeoXForCausalLM"},
     {"OPTModel", "OPTForCausalLM"},
     {"RWForCausalLM", "FalconForCausalLM"},
@@ -35,20 +34,12 @@ constexpr auto kAliases = std::to_array<Alias>({
     {"ModernBertForSequenceClassification", "ModernBertModel"},
     {"ModernBertForTokenClassification", "ModernBertModel"},
     {"MPTForCausalLM", "MptForCausalLM"},
-    {"BaiChuanForCausalLM", "BaichuanForCausalLM"},
     {"MiniMaxText01ForCausalLM", "MiniMaxM1ForCausalLM"},
     {"MuseGlimmerForConditionalGeneration", "MuseGlimmerForCausalLM"},
-    {"MiMoForCausalLM", "Qwen2ForCausalLM"},
-    {"AquilaForCausalLM", "LlamaForCausalLM"},
-    {"AquilaModel", "LlamaForCausalLM"},
     {"YiForCausalLM", "LlamaForCausalLM"},
-    {"TeleChat3ForCausalLM", "LlamaForCausalLM"},
-    {"IQuestCoderForCausalLM", "LlamaForCausalLM"},
     {"SolarForCausalLM", "LlamaForCausalLM"},
-    {"TeleFLMForCausalLM", "LlamaForCausalLM"},
     {"NanbeigeForCausalLM", "LlamaForCausalLM"},
     {"MossForCausalLM", "GPTJForCausalLM"},
-    {"XverseForCausalLM", "BaichuanForCausalLM"},
     {"MistralLarge3ForCausalLM", "DeepseekV3ForCausalLM"},
     {"BailingMoeV2ForCausalLM", "BailingMoeForCausalLM"},
     {"SarvamMoEForCausalLM", "BailingMoeForCausalLM"},

@@ -14,11 +14,7 @@ enum class QkNorm : uint8_t {
   head,   // one gain per element of a head
   whole,  // gains over all heads, on every rank
 };
-enum class Positions : uint8_t {
-  rotary,
-  learned,
-  none,
-};
+enum class Positions : uint8_t { rotary, learned };
 /// The layers' mixing of tokens.
 enum class Mixer : uint8_t {
   attention,
@@ -59,14 +55,10 @@ enum class Stages : uint8_t {
 struct Bias {
   const char* key = nullptr;
   bool fallback = false;
-  const char* other = nullptr;    // where either of the two is on
-  const char* decides = nullptr;  // alone, in a config that has it
 };
 inline constexpr Bias kNever{};
 inline constexpr Bias kAlways{nullptr, true};
 inline constexpr Bias kAttentionBias{"attention_bias", false};
-inline constexpr Bias kEitherBias{"attention_bias", false, "bias"};
-inline constexpr Bias kLlamaBias{"attention_bias", false, "bias", "qkv_bias"};
 inline constexpr Bias kMlpBias{"mlp_bias", false};
 
 struct Family {
@@ -80,13 +72,11 @@ struct Family {
   Bias qkv_bias = {};
   Bias out_bias = {};
   Bias mlp_bias = {};
-  bool down_bias = false;   // of the MLP's last projection alone
   bool gated = true;        // gate and up; false: up alone
   bool plain_gate = false;  // gate and up have no bias, whatever down has
   Positions positions = Positions::rotary;
   bool tied = false;             // when the config does not say
   bool whole_embedding = false;  // neither padded nor divided over ranks, the head tied to it
-  bool embedding_scale = false;  // a scalar buffer (Gemma)
   Mixer mixer = Mixer::attention;
   Windows windows = Windows::listed;
   Experts experts = Experts::none;
@@ -98,8 +88,6 @@ struct Family {
   bool block_index = false;   // layers that choose blocks of keys have an index (MiniMax-M3)
   bool output_gate = false;   // a gate of the attention's output for each element (Muse)
   bool positions_in_windows = false;     // layers without a window have no rotary positions
-  bool both_widths = false;              // the stated width is of gate and up together
-  bool small_rotary = false;             // rotary at a hidden size of 4096, else linear biases
   bool paired_indexer = false;           // an indexer rotates as its attention does
   bool float_rotary = false;             // latent attention's table in float32, scaled or not
   bool rotary_each = false;              // a table for each layer, enlarged for videos

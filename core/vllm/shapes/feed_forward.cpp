@@ -40,8 +40,7 @@ void add_mlp(Builder& build, const std::string& path, int64_t intermediate, Part
   } else {
     weights.linear(part, {{path, "up_proj", {}}, hidden, {intermediate}, Split::outputs, bias});
   }
-  const bool down_bias = bias || build.family.down_bias;
-  weights.linear(part, {{path, "down_proj", {}}, intermediate, {hidden}, Split::inputs, down_bias});
+  weights.linear(part, {{path, "down_proj", {}}, intermediate, {hidden}, Split::inputs, bias});
 }
 
 Mixture read_mixture(const Builder& build) {

@@ -22,7 +22,7 @@ enum class Tied : uint8_t {
 struct Wrapper {
   const char* architecture;
   const char* language = nullptr;  // its language model's; nullptr: as the config within says
-  bool both_widths = false;        // as Family's
+  bool both_widths = false;        // the stated width is of gate and up together
   bool counted_positions = false;  // in time, height and width never exceed the count of tokens
   Tied tied = Tied::as_text;
   bool in_sections = false;   // has positions in time, height and width, whatever the config says

@@ -112,10 +112,14 @@ PLIMSOLL_INLINE int64_t seen_end(const AttentionTile& t, int64_t position) {
 
 /// What ALiBi adds to the scores of the keys from `key` on, for a query at `position`.
 PLIMSOLL_INLINE Vf alibi(const AttentionTile& t, float slope, int64_t position, int64_t key) {
-  const bool is_distance = t.alibi.of == model::Alibi::Of::distance;
-  const auto first = static_cast<int32_t>(is_distance ? key - position : key);
-  Vf bias = splat(slope) * __builtin_convertvector(iota() + first, Vf);
-  if (!is_distance) {
+  const bool rounds = t.alibi.of == model::Alibi::Of::position_bf16;
+  const auto first = static_cast<int32_t>(rounds ? key : key - position);
+  Vf steps = __builtin_convertvector(iota() + first, Vf);
+  if (t.alibi.of == model::Alibi::Of::root) {  // what lies behind the query is masked
+    steps = splat(0.f) - square_root(max(splat(0.f) - steps, splat(0.f)));
+  }
+  Vf bias = splat(slope) * steps;
+  if (rounds) {
     const Vh rounded = to_bf16(bias);
     bias = load_bf16(&rounded);
   }

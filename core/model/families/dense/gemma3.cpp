@@ -1,4 +1,7 @@
 // Gemma 3 (text): five windowed layers to one without, each kind with its own RoPE; q and k norms.
+// RNJ-1: the same without windows.
+#include <algorithm>
+
 #include "model/decoder.h"
 #include "model/families/dense/gemma.h"
 #include "model/families/families.h"
@@ -20,6 +23,22 @@ ModelSpec make_gemma3(const ConfigReader& config) {
                                                    .max_position = sizes.max_position,
                                                    .theta_key = "rope_local_base_freq",
                                                    .layer_type = "sliding_attention"}));
+  return build(decoder);
+}
+
+ModelSpec make_rnj1(const ConfigReader& config) {
+  Decoder decoder{.family = "rnj1"};
+  read_gemma(config, decoder, {}, {.window_period = 1});
+  const auto whole =
+      read_layer_types(config, "layer_types", decoder.sizes.layers, "full_attention", "");
+  if (whole && std::ranges::find(*whole, false) != whole->end()) {
+    config.doubt("layer_types", "full_attention alone: no chunks with a look back");
+  }
+  decoder.windows.clear();
+  decoder.tied = config.boolean({"tie_word_embeddings"}, true);
+  decoder.qk_norm = true;
+  decoder.attention_soft_cap = 0;  // vLLM's class does not read it
+  decoder.vllm.scalar_scale = true;
   return build(decoder);
 }
 

@@ -5,24 +5,11 @@
 
 #include "base/dtype.h"
 #include "model/decoder.h"
+#include "model/families/dense/alibi.h"
 #include "model/families/families.h"
 
 namespace plimsoll::model {
 namespace {
-
-/// Slopes of n heads: 2^(-8 (i + 1) / m) with m the largest power of two not above n; further heads
-/// 2^(-4 (2j + 1) / m).
-std::vector<float> alibi_slopes(const ConfigReader& config, int64_t heads) {
-  if (config.describes()) return {};
-  const auto m = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
-  std::vector<float> slopes;
-  for (int64_t i = 0; i < heads; ++i) {
-    const auto exponent =
-        static_cast<double>(i < m ? 8 * (i + 1) : 4 * (2 * (i - m) + 1)) / static_cast<double>(m);
-    slopes.push_back(static_cast<float>(std::exp2(-exponent)));
-  }
-  return slopes;
-}
 
 /// MPT's: of the next power of two from n up, those of odd places first, cut to n.
 std::vector<float> mpt_slopes(const ConfigReader& config, int64_t heads, double largest) {
