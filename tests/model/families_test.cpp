@@ -233,6 +233,19 @@ TEST_CASE("EXAONE's windows are told by letters, by a period or layer by layer")
   }
 }
 
+TEST_CASE("LFM2's own key says whether its head is the token table") {
+  const auto tied = [](const char* architecture, const char* changes) {
+    const ModelSpec spec = tiny(architecture, changes);
+    return spec.head == spec.embedding;
+  };
+  for (const char* architecture : {"Lfm2ForCausalLM", "Lfm2MoeForCausalLM"}) {
+    INFO(architecture);
+    CHECK(tied(architecture, "{}"));
+    CHECK_FALSE(tied(architecture, R"({"tie_embedding": false, "tie_word_embeddings": true})"));
+    CHECK(tied(architecture, R"({"tie_embedding": true, "tie_word_embeddings": false})"));
+  }
+}
+
 TEST_CASE("Gemma 4's last layers read the keys of the last one before them of their kind") {
   const char* const six =
       R"({"num_hidden_layers": 6, "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 2,

@@ -32,6 +32,7 @@ std::vector<LayerParts> read_short_parts(const ConfigReader& config, int64_t lay
 Decoder read_lfm2(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
   read_common(config, decoder, {.activation_key = "", .epsilon_key = "norm_eps"});
+  decoder.tied = config.boolean({"tie_embedding"}, decoder.tied);  // goes before the usual key
   decoder.qk_norm = true;
   decoder.parts = read_short_parts(config, decoder.sizes.layers);
   const bool bias = config.boolean({"conv_bias"}, false);
