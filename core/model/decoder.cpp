@@ -65,6 +65,13 @@ void read_plain_attention_biases(const ConfigReader& config, Decoder& decoder) {
   decoder.qkv_bias_kept = decoder.out_bias_kept = Kept::in_run;
 }
 
+void want_for_vllm(const ConfigReader& config, std::string_view key, Decoder& decoder) {
+  if (config.has(key)) return;
+  if (config.describes()) config.refuse(key, "a value: vLLM's class looks it up");
+  decoder.vllm.refused =
+      fmt::format("vLLM's class looks up \"{}\", which config.json leaves out", key);
+}
+
 void use_transformers_class(Decoder& decoder) {
   decoder.attention_order = AttentionOrder::out_first;
   decoder.scales = ScalesPlace::at_end;

@@ -215,6 +215,9 @@ void add_llama_biases(const ConfigReader& config, Decoder& decoder);
 void add_kin_biases(const ConfigReader& config, Decoder& decoder);
 /// `attention_bias` of a family whose class in vLLM has none of these biases: q, k, v and out.
 void read_plain_attention_biases(const ConfigReader& config, Decoder& decoder);
+/// vLLM's class looks up `key`, for which its class of configs has no value: without it there are
+/// neither plans of vLLM nor shards.
+void want_for_vllm(const ConfigReader& config, std::string_view key, Decoder& decoder);
 /// The order of names that vLLM's Transformers classes have.
 void use_transformers_class(Decoder& decoder);
 /// Norms behind attention and MLP alone, under OLMo 2's names.

@@ -233,6 +233,17 @@ TEST_CASE("EXAONE's windows are told by letters, by a period or layer by layer")
   }
 }
 
+TEST_CASE("LongCat's latents are scaled unless the config says they are not") {
+  const auto factor = [](const char* changes) {
+    const ModelSpec spec = tiny("LongcatFlashForCausalLM", changes);
+    const model::Norm& norm = spec.layers[0].attention.latent.kv_norm;
+    return spec.weight(norm.weight).parts.front().factor;
+  };
+  CHECK(factor(R"({"kv_lora_rank": 4})") == 2);
+  CHECK(factor(R"({"kv_lora_rank": 4, "mla_scale_kv_lora": true})") == 2);
+  CHECK(factor(R"({"kv_lora_rank": 4, "mla_scale_kv_lora": false})") == 1);
+}
+
 TEST_CASE("LFM2's own key says whether its head is the token table") {
   const auto tied = [](const char* architecture, const char* changes) {
     const ModelSpec spec = tiny(architecture, changes);

@@ -131,6 +131,23 @@ TEST_CASE("a first stage has the table that the last one's head shares under the
   CHECK_THAT(names(stages[1]), Catch::VectorContains(std::string("lm_head.weight")));
 }
 
+TEST_CASE("keys that vLLM's class alone cannot do without are wanted of shards") {
+  const auto refused = [](const char* architecture, const char* type, const Json& more) {
+    return spec_of(architecture, type, more).vllm.refused;
+  };
+  const Json silent = {{"use_qk_norm", true}};
+  CHECK_THAT(refused("Glm4MoeForCausalLM", "glm4_moe", silent),
+             Catch::Contains("looks up \"head_dim\""));
+  CHECK(refused("Glm4MoeForCausalLM", "glm4_moe", {{"use_qk_norm", true}, {"head_dim", nullptr}})
+            .empty());
+  CHECK_THAT(refused("LongcatFlashForCausalLM", "longcat_flash", {}),
+             Catch::Contains("looks up \"mla_scale_kv_lora\""));
+  CHECK_THAT(refused("HYV3ForCausalLM", "hy_v3", {{"head_dim", 8}}),
+             Catch::Contains("looks up \"first_k_dense_replace\""));
+  CHECK(
+      refused("HYV3ForCausalLM", "hy_v3", {{"head_dim", 8}, {"first_k_dense_replace", 1}}).empty());
+}
+
 TEST_CASE("fewer experts than ranks are refused where vLLM's class counts them") {
   check_refused(spec_of("Qwen2MoeForCausalLM", "qwen2_moe", {}), {.tensor_parallel = 8},
                 "has 4 experts, fewer than ranks");

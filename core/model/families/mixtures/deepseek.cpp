@@ -149,6 +149,7 @@ ModelSpec make_glm_moe_dsa(const ConfigReader& config) {
 
 ModelSpec make_glm4_moe_lite(const ConfigReader& config) {
   Decoder decoder{.family = "glm4_moe_lite"};
+  want_for_vllm(config, "first_k_dense_replace", decoder);
   read_latent_decoder(config, decoder);
   use_v3(config, decoder, 1, "mlp.experts.routed_experts.e_score_correction_bias");
   read_sparse_types(config, *decoder.mixture);

@@ -30,6 +30,7 @@ Mixture read_routed(const ConfigReader& config, int64_t layers) {
 
 ModelSpec make_glm4_moe(const ConfigReader& config) {
   Decoder decoder{.family = "glm4_moe"};
+  want_for_vllm(config, "head_dim", decoder);
   read_common(config, decoder);
   decoder.qkv_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = config.boolean({"use_qk_norm"}, false);
@@ -59,6 +60,7 @@ ModelSpec make_dots1(const ConfigReader& config) {
 
 ModelSpec make_hy_v3(const ConfigReader& config) {
   Decoder decoder{.family = "hy_v3"};
+  want_for_vllm(config, "first_k_dense_replace", decoder);
   read_common(config, decoder);
   read_plain_attention_biases(config, decoder);
   decoder.qk_norm = true;
