@@ -72,6 +72,17 @@ void want_for_vllm(const ConfigReader& config, std::string_view key, Decoder& de
       fmt::format("vLLM's class looks up \"{}\", which config.json leaves out", key);
 }
 
+void read_sparse_types(const ConfigReader& config, Decoder& decoder) {
+  constexpr const char* kTypes = "mlp_layer_types";
+  if (config.describes()) return;
+  Sparse types = sparse_by_types(config, kTypes, decoder.mixture->sparse);
+  if (types != decoder.mixture->sparse) {
+    decoder.vllm.refused = fmt::format(
+        "vLLM's class reads \"first_k_dense_replace\", which \"{}\" contradicts", kTypes);
+  }
+  decoder.mixture->sparse = std::move(types);
+}
+
 void use_transformers_class(Decoder& decoder) {
   decoder.attention_order = AttentionOrder::out_first;
   decoder.scales = ScalesPlace::at_end;

@@ -148,6 +148,18 @@ TEST_CASE("keys that vLLM's class alone cannot do without are wanted of shards")
       refused("HYV3ForCausalLM", "hy_v3", {{"head_dim", 8}, {"first_k_dense_replace", 1}}).empty());
 }
 
+TEST_CASE("a list of experts' layers that vLLM's class does not read is refused where it counts") {
+  const bool same = GENERATE(false, true);
+  const char* const architecture = GENERATE("HYV3ForCausalLM", "KimiLinearForCausalLM");
+  INFO(architecture);
+  const Json more = {{"head_dim", 8},
+                     {"first_k_dense_replace", 1},
+                     {"mlp_layer_types", {"dense", same ? "sparse" : "dense", "sparse"}}};
+  const model::ModelSpec spec = spec_of(architecture, "", more);
+  CHECK(spec.layers[1].mlp.experts == (same ? 4 : 0));
+  CHECK((spec.vllm.refused.find("mlp_layer_types") == std::string::npos) == same);
+}
+
 TEST_CASE("fewer experts than ranks are refused where vLLM's class counts them") {
   check_refused(spec_of("Qwen2MoeForCausalLM", "qwen2_moe", {}), {.tensor_parallel = 8},
                 "has 4 experts, fewer than ranks");
