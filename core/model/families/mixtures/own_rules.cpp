@@ -119,9 +119,8 @@ ModelSpec make_mellum(const ConfigReader& config) {
   Decoder decoder{.family = "mellum"};
   read_common(config, decoder);
   const int64_t layers = decoder.sizes.layers;
-  decoder.windows =
-      read_windows(config, layers, config.integer({"sliding_window"}, 1024, {.least = 0}),
-                   [](int64_t) { return false; });
+  decoder.windows = read_windows(config, layers, config.integer({"sliding_window"}, 1024),
+                                 [](int64_t) { return false; });
   decoder.ropes.push_back(read_rope(config, {.head_dim = decoder.sizes.head_dim,
                                              .max_position = decoder.sizes.max_position,
                                              .layer_type = "sliding_attention"}));
