@@ -140,6 +140,9 @@ TEST_CASE("keys that vLLM's class alone cannot do without are wanted of shards")
              Catch::Contains("looks up \"head_dim\""));
   CHECK(refused("Glm4MoeForCausalLM", "glm4_moe", {{"use_qk_norm", true}, {"head_dim", nullptr}})
             .empty());
+  CHECK_THAT(refused("AfmoeForCausalLM", "afmoe",
+                     {{"n_group", 1}, {"topk_group", 1}, {"route_norm", true}}),
+             Catch::Contains("looks up \"score_func\""));
   CHECK_THAT(refused("LongcatFlashForCausalLM", "longcat_flash", {}),
              Catch::Contains("looks up \"mla_scale_kv_lora\""));
   CHECK_THAT(refused("HYV3ForCausalLM", "hy_v3", {{"head_dim", 8}}),

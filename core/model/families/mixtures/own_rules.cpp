@@ -75,6 +75,9 @@ ModelSpec make_gpt_oss(const ConfigReader& config) {
 
 ModelSpec make_afmoe(const ConfigReader& config) {
   Decoder decoder{.family = "afmoe"};
+  for (const char* key : {"n_group", "topk_group", "route_norm", "score_func"}) {
+    want_for_vllm(config, key, decoder);
+  }
   read_common(config, decoder);
   const int64_t layers = decoder.sizes.layers;
   const int64_t step = config.integer({"global_attn_every_n_layers"}, 4, {1, 4096});
