@@ -41,6 +41,8 @@ model::ModelSpec spec_of(const char* architecture, const char* model_type, const
   return model::make_model_spec(config);
 }
 
+constexpr Release kNow{.minor = 32};
+
 void check_refused(const model::ModelSpec& spec, const Layout& layout, const std::string& why) {
   CHECK_THROWS_WITH(make_stages(spec, layout), Catch::Contains(why));
 }
@@ -163,6 +165,32 @@ TEST_CASE("a list of experts' layers that vLLM's class does not read is refused 
   CHECK((spec.vllm.refused.find("mlp_layer_types") == std::string::npos) == same);
 }
 
+TEST_CASE("Gemma 4 has experts where vLLM's class and transformers' agree on it") {
+  const auto refused = [](const Json& experts, bool enabled) {
+    const Json more = {
+        {"num_experts", experts},
+        {"enable_moe_block", enabled},
+        {"top_k_experts", 2},
+        {"hidden_size_per_layer_input", 0},
+        {"layer_types", {"sliding_attention", "sliding_attention", "full_attention"}}};
+    return spec_of("Gemma4ForCausalLM", "gemma4_text", more).vllm.refused;
+  };
+  CHECK(refused(4, true).empty());
+  CHECK(refused(nullptr, false).empty());
+  CHECK_THAT(refused(4, false), Catch::Contains("enable_moe_block"));
+}
+
+TEST_CASE("dots.llm1's experts are refused float16 where a factor keeps vLLM from fusing them") {
+  const auto dtype_of = [](double factor, DType checkpoint) {
+    const model::ModelSpec spec =
+        spec_of("Dots1ForCausalLM", "dots1", {{"head_dim", 8}, {"routed_scaling_factor", factor}});
+    return resolve_dtype("auto", checkpoint, spec, kNow);
+  };
+  CHECK(dtype_of(1, DType::f16) == DType::f16);
+  CHECK(dtype_of(2.5, DType::bf16) == DType::bf16);
+  CHECK_THROWS_WITH(dtype_of(2.5, DType::f16), Catch::Contains("routed_scaling_factor"));
+}
+
 TEST_CASE("fewer experts than ranks are refused where vLLM's class counts them") {
   check_refused(spec_of("Qwen2MoeForCausalLM", "qwen2_moe", {}), {.tensor_parallel = 8},
                 "has 4 experts, fewer than ranks");
@@ -240,7 +268,6 @@ TEST_CASE(
     spec.vllm.model_type = type;
     return spec;
   };
-  constexpr Release kNow{.minor = 32};
   for (const char* type : {"gemma2", "gemma3", "gemma3_text", "glm4"}) {
     INFO(type);
     CHECK_THROWS_AS(resolve_dtype("float16", DType::bf16, of_type(type), kNow), Error);
