@@ -145,12 +145,20 @@ TEST_CASE("keys that vLLM's class alone cannot do without are wanted of shards")
   CHECK_THAT(refused("AfmoeForCausalLM", "afmoe",
                      {{"n_group", 1}, {"topk_group", 1}, {"route_norm", true}}),
              Catch::Contains("looks up \"score_func\""));
+  CHECK_THAT(refused("Lfm2ForCausalLM", "lfm2", {{"block_dim", 64}}),
+             Catch::Contains("looks up \"conv_dim\""));
+  CHECK_THAT(refused("Lfm2ForCausalLM", "lfm2", {{"block_dim", 64}, {"conv_dim", 32}}),
+             Catch::Contains("\"conv_dim\", which is not hidden_size"));
+  CHECK(refused("Lfm2ForCausalLM", "lfm2", {{"block_dim", 64}, {"conv_dim", 64}}).empty());
   CHECK_THAT(refused("LongcatFlashForCausalLM", "longcat_flash", {}),
              Catch::Contains("looks up \"mla_scale_kv_lora\""));
-  CHECK_THAT(refused("HYV3ForCausalLM", "hy_v3", {{"head_dim", 8}}),
+  Json hunyuan = {{"head_dim", 8}, {"qk_norm", true}, {"route_norm", true}};
+  CHECK_THAT(refused("HYV3ForCausalLM", "hy_v3", hunyuan),
              Catch::Contains("looks up \"first_k_dense_replace\""));
-  CHECK(
-      refused("HYV3ForCausalLM", "hy_v3", {{"head_dim", 8}, {"first_k_dense_replace", 1}}).empty());
+  hunyuan["first_k_dense_replace"] = 1;
+  CHECK(refused("HYV3ForCausalLM", "hy_v3", hunyuan).empty());
+  hunyuan.erase("qk_norm");
+  CHECK_THAT(refused("HYV3ForCausalLM", "hy_v3", hunyuan), Catch::Contains("qk_norm"));
 }
 
 TEST_CASE("a list of experts' layers that vLLM's class does not read is refused where it counts") {
@@ -241,7 +249,7 @@ TEST_CASE("what vLLM's class does not read of a config is refused or known") {
   CHECK_FALSE(refused("FalconForCausalLM", "falcon", {{"intermediate_size", 256}}));
   // One tensor for both, whatever the config says.
   CHECK(refused("Lfm2ForCausalLM", "lfm2", untied));
-  CHECK_FALSE(refused("Lfm2ForCausalLM", "lfm2", {}));
+  CHECK_FALSE(refused("Lfm2ForCausalLM", "lfm2", {{"block_dim", 64}, {"conv_dim", 64}}));
   // Biases that its class has whatever the config says: a checkpoint without them is refused.
   const Json flags = {{"qkv_bias", false}, {"attention_bias", false}};
   for (const auto& [architecture, model_type] : {std::pair{"Qwen2MoeForCausalLM", "qwen2_moe"},

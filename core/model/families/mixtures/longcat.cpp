@@ -54,6 +54,7 @@ void scale_latents(const ConfigReader& config, ModelSpec& spec) {
 
 ModelSpec make_longcat_flash(const ConfigReader& config) {
   Decoder decoder{.family = "longcat_flash"};
+  want_for_vllm(config, "zero_expert_type", decoder);
   want_for_vllm(config, "mla_scale_q_lora", decoder);
   want_for_vllm(config, "mla_scale_kv_lora", decoder);
   read_without_positions(config, decoder);

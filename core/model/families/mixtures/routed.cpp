@@ -58,10 +58,14 @@ ModelSpec make_dots1(const ConfigReader& config) {
 
 ModelSpec make_hy_v3(const ConfigReader& config) {
   Decoder decoder{.family = "hy_v3"};
+  if (!config.boolean({"qk_norm"}, false)) {
+    decoder.vllm.refused = "vLLM's class has norms of q and k where \"qk_norm\" is true alone";
+  }
+  want_for_vllm(config, "route_norm", decoder);
   want_for_vllm(config, "first_k_dense_replace", decoder);
   read_common(config, decoder);
   read_plain_attention_biases(config, decoder);
-  decoder.qk_norm = true;
+  decoder.qk_norm = !config.describes() || config.boolean({"qk_norm"}, false);
   decoder.order = {LayerPart::attention, LayerPart::attention_norm, LayerPart::mlp_norm,
                    LayerPart::mlp};
   decoder.mixture = read_routed(config, decoder.sizes.layers);

@@ -1,6 +1,7 @@
 // LFM2: gated short convolutions, and attention in some layers.
 #include <cmath>
 
+#include "base/error.h"
 #include "model/decoder.h"
 #include "model/families/families.h"
 
@@ -68,6 +69,12 @@ Decoder read_lfm2(const ConfigReader& config, const char* family) {
 
 ModelSpec make_lfm2(const ConfigReader& config) {
   Decoder decoder = read_lfm2(config, "lfm2");
+  for (const char* key : {"block_dim", "conv_dim"}) {  // the hidden size, under vLLM's names
+    want_for_vllm(config, key, decoder);
+    const int64_t width = decoder.sizes.hidden;
+    if (config.describes() || config.integer({key}, width) == width) continue;
+    decoder.vllm.refused = fmt::format("vLLM's class reads \"{}\", which is not hidden_size", key);
+  }
   decoder.sizes.intermediate = read_width(config, decoder.sizes.intermediate);
   return build(decoder);
 }
