@@ -150,6 +150,10 @@ TEST_CASE("keys that vLLM's class alone cannot do without are wanted of shards")
   CHECK_THAT(refused("Lfm2ForCausalLM", "lfm2", {{"block_dim", 64}, {"conv_dim", 32}}),
              Catch::Contains("\"conv_dim\", which is not hidden_size"));
   CHECK(refused("Lfm2ForCausalLM", "lfm2", {{"block_dim", 64}, {"conv_dim", 64}}).empty());
+  CHECK_THAT(refused("MiniMaxM2ForCausalLM", "minimax_m2", {}),
+             Catch::Contains("looks up \"scoring_func\""));
+  CHECK_THAT(refused("MiMoV2FlashForCausalLM", "mimo_v2_flash", {{"num_key_value_heads", 4}}),
+             Catch::Contains("looks up \"hybrid_layer_pattern\""));
   CHECK_THAT(refused("LongcatFlashForCausalLM", "longcat_flash", {}),
              Catch::Contains("looks up \"mla_scale_kv_lora\""));
   Json hunyuan = {{"head_dim", 8}, {"qk_norm", true}, {"route_norm", true}};

@@ -108,6 +108,8 @@ Rope read_mimo_window_rope(const ConfigReader& config, int64_t head_dim, int64_t
 
 ModelSpec make_mimo_v2_flash(const ConfigReader& config) {
   Decoder decoder{.family = "mimo_v2_flash"};
+  want_for_vllm(config, "layernorm_epsilon", decoder);
+  want_for_vllm(config, "hybrid_layer_pattern", decoder);
   read_common(
       config, decoder,
       {.theta = 5000000,
