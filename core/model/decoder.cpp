@@ -71,6 +71,24 @@ void read_llama_biases(const ConfigReader& config, Decoder& decoder, bool missin
   decoder.mlp_bias = config.boolean({"mlp_bias"}, false);
 }
 
+void want_for_vllm(const ConfigReader& config, std::string_view key, Decoder& decoder) {
+  if (config.has(key)) return;
+  if (config.describes()) config.refuse(key, "a value: vLLM's class looks it up");
+  decoder.vllm.refused =
+      fmt::format("vLLM's class looks up \"{}\", which config.json leaves out", key);
+}
+
+void read_sparse_types(const ConfigReader& config, Decoder& decoder) {
+  constexpr const char* kTypes = "mlp_layer_types";
+  if (config.describes()) return;
+  Sparse types = sparse_by_types(config, kTypes, decoder.mixture->sparse);
+  if (types != decoder.mixture->sparse) {
+    decoder.vllm.refused = fmt::format(
+        "vLLM's class reads \"first_k_dense_replace\", which \"{}\" contradicts", kTypes);
+  }
+  decoder.mixture->sparse = std::move(types);
+}
+
 void use_transformers_class(Decoder& decoder) {
   decoder.attention_order = AttentionOrder::out_first;
   decoder.scales = ScalesPlace::at_end;

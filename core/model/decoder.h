@@ -220,6 +220,13 @@ void read_plain_attention_biases(const ConfigReader& config, Decoder& decoder);
 /// Biases as vLLM's Llama reads them, of a family that has no class but its: q, k and v, out, MLP.
 /// `missing`: of attention, where the config is silent.
 void read_llama_biases(const ConfigReader& config, Decoder& decoder, bool missing = false);
+/// vLLM's class looks up `key`, for which its class of configs has no value: without it there are
+/// neither plans of vLLM nor shards.
+void want_for_vllm(const ConfigReader& config, std::string_view key, Decoder& decoder);
+/// Which layers have experts by `mlp_layer_types`, where transformers' class goes by such a list
+/// and vLLM's by the number of dense layers alone: shards of a model of which they differ are
+/// refused.
+void read_sparse_types(const ConfigReader& config, Decoder& decoder);
 /// The order of names that vLLM's Transformers classes have.
 void use_transformers_class(Decoder& decoder);
 /// Norms behind attention and MLP alone, under OLMo 2's names.

@@ -118,8 +118,9 @@ std::optional<std::vector<bool>> read_layer_types(const ConfigReader& config, st
   const auto types = config.texts(key);
   if (!types) return std::nullopt;
   std::vector<bool> chosen(static_cast<size_t>(layers));
-  if (types->size() != chosen.size()) config.doubt(key, fmt::format("a list of {} layers", layers));
-  for (size_t i = 0; i < std::min(chosen.size(), types->size()); ++i) {
+  if (types->size() != chosen.size())
+    config.refuse(key, fmt::format("a list of {} layers", layers));
+  for (size_t i = 0; i < chosen.size(); ++i) {
     const std::string_view type = older_layer_type((*types)[i], yes, no);
     chosen[i] = type == yes;
     if (type != yes && !no.empty() && type != no) {
@@ -190,7 +191,7 @@ std::vector<int64_t> qwen_windows(const ConfigReader& config, int64_t layers) {
 
 std::vector<int64_t> exaone_windows(const ConfigReader& config, int64_t layers) {
   const int64_t missing = config.has("sliding_window") ? 0 : 4096;
-  const int64_t window = config.integer({"sliding_window"}, missing, {.least = 0});
+  const int64_t window = config.integer({"sliding_window"}, missing);
   if (window == 0) return {};
   const Json* pattern = config.find({"sliding_window_pattern"});
   if (pattern != nullptr && pattern->is_string()) {

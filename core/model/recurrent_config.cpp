@@ -44,7 +44,7 @@ RecurrentTable read_mamba2(const ConfigReader& config, const Mamba2Keys& keys, i
                    : missing.head_dim > 0 ? missing.head_dim
                                           : width / sizes.heads;
   if (sizes.heads * sizes.head_dim != width) {
-    config.doubt(keys.heads, "heads whose sizes add up to " + std::to_string(width));
+    config.refuse(keys.heads, "heads whose sizes add up to " + std::to_string(width));
   }
   sizes.groups = config.integer({keys.groups}, missing.groups, kSizes);
   if (sizes.heads % sizes.groups != 0) config.doubt(keys.groups, "a divisor of the heads");

@@ -54,6 +54,12 @@ def leave_out(config, rng):
     return "without", key, config.pop(key)
 
 
+def without_each(config):
+    """The config without one of its keys, for each of them, and what was left out."""
+    for key in [k for k in config if not is_idle(k)]:
+        yield {k: v for k, v in config.items() if k != key}, [("without", key, config[key])]
+
+
 def changed(config, seed, name, changes, most):
     """The config after up to `most` changes (seed 0: none), and what they were."""
     rng, made = random.Random(f"{name} {seed}"), []
@@ -169,7 +175,7 @@ def compare_answers(prompts, expected, asked):
     found, status, said = asked
     if found is None:
         return ("refused" if status in (2, 5, 6) else "ENDED"), f"{status}: {said[:250]}"
-    worst = 0
+    errors = []
     for ids, probabilities, line in zip(prompts, expected, found, strict=True):
         if line["error"]:
             return "DIFFERS", line["error"]["message"][:200]
@@ -177,8 +183,10 @@ def compare_answers(prompts, expected, asked):
         if choice.get("prompt_token_ids", ids) != ids:
             return "DIFFERS", f"ids: {len(ids)} and {len(choice['prompt_token_ids'])}"
         told = told_in(choice)
-        worst = max([worst, *(abs(a - b) / (1 + 0.02 * abs(a)) for a, b in zip(probabilities, told, strict=True))])
-    return ("equal" if worst <= TOLERANCE else "DIFFERS"), f"{worst:.1e}"
+        errors += [abs(a - b) / (1 + 0.02 * abs(a)) for a, b in zip(probabilities, told, strict=True)]
+    wrong = sum(error > TOLERANCE for error in errors)
+    # A token or few, in a mixture: scores of experts that are equal but for rounding.
+    return ("DIFFERS", f"{max(errors):.1e}, {wrong} of {len(errors)} tokens") if wrong else ("equal", f"{max(errors):.1e}")
 
 
 # ---- outcomes: "equal", "refused" and "skipped" (the reference cannot build it) are fine; words in capitals are findings ----

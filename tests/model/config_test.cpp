@@ -91,6 +91,17 @@ TEST_CASE("absurd values are refused with key, value and what was expected") {
              Catch::Contains(row.said));
 }
 
+TEST_CASE("a window that nothing is in is refused by its key") {
+  for (const char* architecture :
+       {"Exaone4ForCausalLM", "ExaoneMoeForCausalLM", "GraniteMoeSWAForCausalLM",
+        "GraniteSWAForCausalLM", "LagunaForCausalLM", "MellumForCausalLM"}) {
+    INFO(architecture);
+    const Json config = {{"architectures", {architecture}}, {"sliding_window", 0}};
+    CHECK_THAT(refusal(config),
+               Catch::Contains(R"("sliding_window" is 0; expected a whole number from 1)"));
+  }
+}
+
 TEST_CASE("experts are refused before a table in proportion to them is made") {
   const auto moe = [](const char* changes) {
     return refusal(tiny_config("Qwen3MoeForCausalLM", Json::parse(changes)));

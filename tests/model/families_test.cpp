@@ -233,6 +233,30 @@ TEST_CASE("EXAONE's windows are told by letters, by a period or layer by layer")
   }
 }
 
+TEST_CASE("LongCat's latents are scaled unless the config says they are not") {
+  const auto factor = [](const char* changes) {
+    const ModelSpec spec = tiny("LongcatFlashForCausalLM", changes);
+    const model::Norm& norm = spec.layers[0].attention.latent.kv_norm;
+    return spec.weight(norm.weight).parts.front().factor;
+  };
+  CHECK(factor(R"({"kv_lora_rank": 4})") == 2);
+  CHECK(factor(R"({"kv_lora_rank": 4, "mla_scale_kv_lora": true})") == 2);
+  CHECK(factor(R"({"kv_lora_rank": 4, "mla_scale_kv_lora": false})") == 1);
+}
+
+TEST_CASE("LFM2's own key says whether its head is the token table") {
+  const auto tied = [](const char* architecture, const char* changes) {
+    const ModelSpec spec = tiny(architecture, changes);
+    return spec.head == spec.embedding;
+  };
+  for (const char* architecture : {"Lfm2ForCausalLM", "Lfm2MoeForCausalLM"}) {
+    INFO(architecture);
+    CHECK(tied(architecture, "{}"));
+    CHECK_FALSE(tied(architecture, R"({"tie_embedding": false, "tie_word_embeddings": true})"));
+    CHECK(tied(architecture, R"({"tie_embedding": true, "tie_word_embeddings": false})"));
+  }
+}
+
 TEST_CASE("Gemma 4's last layers read the keys of the last one before them of their kind") {
   const char* const six =
       R"({"num_hidden_layers": 6, "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 2,

@@ -188,13 +188,21 @@ TEST_CASE("routers that contradict their experts are refused by key") {
            Row{R"({"n_routed_experts": 8, "n_group": 8, "topk_group": 1})", R"("topk_group" is 1)"},
            Row{R"({"n_routed_experts": 8, "topk_group": 2})", R"("topk_group" is 2)"},
            Row{R"({"n_routed_experts": 1})", R"("num_experts_per_tok" is 2)"},
-           Row{R"({"n_routed_experts": 8, "mlp_layer_types": ["sparse"]})", "a list of 4 layers"},
-           Row{R"({"n_routed_experts": 8, "mlp_layer_types": ["sparse", "x", "x", "x"]})",
-               "sparse and dense alone"},
        }) {
     INFO(row.changes);
     CHECK_THROWS_WITH(spec_of("Glm4MoeForCausalLM", row.changes), Contains(row.says));
   }
+}
+
+TEST_CASE("lists of layers with experts are refused by what is wrong, where a class reads them") {
+  const char* few = R"({"num_experts": 8, "mlp_layer_types": ["sparse"]})";
+  const char* unknown = R"({"num_experts": 8, "mlp_layer_types": ["sparse", "x", "x", "x"]})";
+  for (const char* architecture : {"HYV3ForCausalLM", "ExaoneMoeForCausalLM"}) {
+    INFO(architecture);
+    CHECK_THROWS_WITH(spec_of(architecture, few), Contains("a list of 4 layers"));
+    CHECK_THROWS_WITH(spec_of(architecture, unknown), Contains("sparse and dense alone"));
+  }
+  CHECK(sparse_layers(spec_of("Glm4MoeForCausalLM", few)) == ".xxx");  // which does not
 }
 
 TEST_CASE("layers that predict further tokens are no layers of the model") {

@@ -41,6 +41,8 @@ model::ModelSpec spec_of(const char* architecture, const char* model_type, const
   return model::make_model_spec(config);
 }
 
+constexpr Release kNow{.minor = 32};
+
 void check_refused(const model::ModelSpec& spec, const Layout& layout, const std::string& why) {
   CHECK_THROWS_WITH(make_stages(spec, layout), Catch::Contains(why));
 }
@@ -131,6 +133,76 @@ TEST_CASE("a first stage has the table that the last one's head shares under the
   CHECK_THAT(names(stages[1]), Catch::VectorContains(std::string("lm_head.weight")));
 }
 
+TEST_CASE("keys that vLLM's class alone cannot do without are wanted of shards") {
+  const auto refused = [](const char* architecture, const char* type, const Json& more) {
+    return spec_of(architecture, type, more).vllm.refused;
+  };
+  const Json silent = {{"use_qk_norm", true}};
+  CHECK_THAT(refused("Glm4MoeForCausalLM", "glm4_moe", silent),
+             Catch::Contains("looks up \"head_dim\""));
+  CHECK(refused("Glm4MoeForCausalLM", "glm4_moe", {{"use_qk_norm", true}, {"head_dim", nullptr}})
+            .empty());
+  CHECK_THAT(refused("AfmoeForCausalLM", "afmoe",
+                     {{"n_group", 1}, {"topk_group", 1}, {"route_norm", true}}),
+             Catch::Contains("looks up \"score_func\""));
+  CHECK_THAT(refused("Lfm2ForCausalLM", "lfm2", {{"block_dim", 64}}),
+             Catch::Contains("looks up \"conv_dim\""));
+  CHECK_THAT(refused("Lfm2ForCausalLM", "lfm2", {{"block_dim", 64}, {"conv_dim", 32}}),
+             Catch::Contains("\"conv_dim\", which is not hidden_size"));
+  CHECK(refused("Lfm2ForCausalLM", "lfm2", {{"block_dim", 64}, {"conv_dim", 64}}).empty());
+  CHECK_THAT(refused("MiniMaxM2ForCausalLM", "minimax_m2", {}),
+             Catch::Contains("looks up \"scoring_func\""));
+  CHECK_THAT(refused("MiMoV2FlashForCausalLM", "mimo_v2_flash", {{"num_key_value_heads", 4}}),
+             Catch::Contains("looks up \"hybrid_layer_pattern\""));
+  CHECK_THAT(refused("LongcatFlashForCausalLM", "longcat_flash", {}),
+             Catch::Contains("looks up \"mla_scale_kv_lora\""));
+  Json hunyuan = {{"head_dim", 8}, {"qk_norm", true}, {"route_norm", true}};
+  CHECK_THAT(refused("HYV3ForCausalLM", "hy_v3", hunyuan),
+             Catch::Contains("looks up \"first_k_dense_replace\""));
+  hunyuan["first_k_dense_replace"] = 1;
+  CHECK(refused("HYV3ForCausalLM", "hy_v3", hunyuan).empty());
+  hunyuan.erase("qk_norm");
+  CHECK_THAT(refused("HYV3ForCausalLM", "hy_v3", hunyuan), Catch::Contains("qk_norm"));
+}
+
+TEST_CASE("a list of experts' layers that vLLM's class does not read is refused where it counts") {
+  const bool same = GENERATE(false, true);
+  const char* const architecture = GENERATE("HYV3ForCausalLM", "KimiLinearForCausalLM");
+  INFO(architecture);
+  const Json more = {{"head_dim", 8},
+                     {"first_k_dense_replace", 1},
+                     {"mlp_layer_types", {"dense", same ? "sparse" : "dense", "sparse"}}};
+  const model::ModelSpec spec = spec_of(architecture, "", more);
+  CHECK(spec.layers[1].mlp.experts == (same ? 4 : 0));
+  CHECK((spec.vllm.refused.find("mlp_layer_types") == std::string::npos) == same);
+}
+
+TEST_CASE("Gemma 4 has experts where vLLM's class and transformers' agree on it") {
+  const auto refused = [](const Json& experts, bool enabled) {
+    const Json more = {
+        {"num_experts", experts},
+        {"enable_moe_block", enabled},
+        {"top_k_experts", 2},
+        {"hidden_size_per_layer_input", 0},
+        {"layer_types", {"sliding_attention", "sliding_attention", "full_attention"}}};
+    return spec_of("Gemma4ForCausalLM", "gemma4_text", more).vllm.refused;
+  };
+  CHECK(refused(4, true).empty());
+  CHECK(refused(nullptr, false).empty());
+  CHECK_THAT(refused(4, false), Catch::Contains("enable_moe_block"));
+}
+
+TEST_CASE("dots.llm1's experts are refused float16 where a factor keeps vLLM from fusing them") {
+  const auto dtype_of = [](double factor, DType checkpoint) {
+    const model::ModelSpec spec =
+        spec_of("Dots1ForCausalLM", "dots1", {{"head_dim", 8}, {"routed_scaling_factor", factor}});
+    return resolve_dtype("auto", checkpoint, spec, kNow);
+  };
+  CHECK(dtype_of(1, DType::f16) == DType::f16);
+  CHECK(dtype_of(2.5, DType::bf16) == DType::bf16);
+  CHECK_THROWS_WITH(dtype_of(2.5, DType::f16), Catch::Contains("routed_scaling_factor"));
+}
+
 TEST_CASE("fewer experts than ranks are refused where vLLM's class counts them") {
   check_refused(spec_of("Qwen2MoeForCausalLM", "qwen2_moe", {}), {.tensor_parallel = 8},
                 "has 4 experts, fewer than ranks");
@@ -181,7 +253,7 @@ TEST_CASE("what vLLM's class does not read of a config is refused or known") {
   CHECK_FALSE(refused("FalconForCausalLM", "falcon", {{"intermediate_size", 256}}));
   // One tensor for both, whatever the config says.
   CHECK(refused("Lfm2ForCausalLM", "lfm2", untied));
-  CHECK_FALSE(refused("Lfm2ForCausalLM", "lfm2", {}));
+  CHECK_FALSE(refused("Lfm2ForCausalLM", "lfm2", {{"block_dim", 64}, {"conv_dim", 64}}));
   // Biases that its class has whatever the config says: a checkpoint without them is refused.
   const Json flags = {{"qkv_bias", false}, {"attention_bias", false}};
   for (const auto& [architecture, model_type] : {std::pair{"Qwen2MoeForCausalLM", "qwen2_moe"},
@@ -208,7 +280,6 @@ TEST_CASE(
     spec.vllm.model_type = type;
     return spec;
   };
-  constexpr Release kNow{.minor = 32};
   for (const char* type : {"gemma2", "gemma3", "gemma3_text", "glm4"}) {
     INFO(type);
     CHECK_THROWS_AS(resolve_dtype("float16", DType::bf16, of_type(type), kNow), Error);

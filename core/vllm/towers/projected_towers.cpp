@@ -44,13 +44,12 @@ void add_rvl_vision(const ConfigView& outer, const ConfigView& config, Builder& 
 }
 
 /// Isaac: SigLIP 2 over patches of any number, shuffled together before two projections.
-void add_isaac_vision(const ConfigView& outer, const ConfigView& config, Builder& build) {
+void add_isaac_vision(const ConfigView&, const ConfigView& config, Builder& build) {
   Tower tower = siglip_tower(config, "vision_embedding.0.encoder.layers");
   tower.positions = config.integer({"num_patches"}, 256, {1, 1 << 24});
   add_tower(tower, build);
-  const int64_t scale =
-      config.integer({"pixel_shuffle_scale_factor"},
-                     outer.integer({"pixel_shuffle_scale"}, 1, {1, 1 << 10}), {1, 1 << 10});
+  // Not `pixel_shuffle_scale` around it: the vision config's class always has a factor.
+  const int64_t scale = config.integer({"pixel_shuffle_scale_factor"}, 1, {1, 1 << 10});
   const int64_t shuffled = tower.hidden * scale * scale;
   project(build, "vision_embedding.1", shuffled, 4 * shuffled, Split::outputs, false);
   project(build, "vision_embedding.3", 4 * shuffled, build.dims.hidden, Split::inputs, false);

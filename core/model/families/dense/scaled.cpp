@@ -80,9 +80,9 @@ ModelSpec make_granite_swa(const ConfigReader& config) {
   add_kin_biases(config, decoder);
   decoder.logits_scale = 1 / decoder.logits_scale;
   decoder.sinks = true;
-  decoder.windows = read_windows(config, decoder.sizes.layers,
-                                 config.integer({"sliding_window"}, 128, {.least = 0}),
-                                 [](int64_t layer) { return layer % 4 != 0; });
+  decoder.windows =
+      read_windows(config, decoder.sizes.layers, config.integer({"sliding_window"}, 128),
+                   [](int64_t layer) { return layer % 4 != 0; });
   read_layer_bases(config, decoder);
   return build(decoder);
 }

@@ -52,11 +52,6 @@ void use_v3(const ConfigReader& config, Decoder& decoder, int64_t dense_layers,
   decoder.vllm.knows_stage = true;
 }
 
-/// Which layers have experts, of classes that have a list of them too.
-void read_sparse_types(const ConfigReader& config, Mixture& mixture) {
-  mixture.sparse = sparse_by_types(config, "mlp_layer_types", std::move(mixture.sparse));
-}
-
 void read_v3(const ConfigReader& config, Decoder& decoder) {
   read_latent_decoder(config, decoder);
   use_v3(config, decoder, 3);
@@ -92,9 +87,11 @@ void read_indexer(const ConfigReader& config, Decoder& decoder, int64_t heads, b
   indexer.most = config.integer({"index_topk"}, 2048, {1, 1 << 24});
   indexer.heads = config.integer({"index_n_heads"}, heads, {1, 4096});
   indexer.head_dim = config.integer({"index_head_dim"}, 128, {attention.latent.rotated, 4096});
-  indexer.rope_pairs = config.boolean({"indexer_rope_interleave"}, interleave)
-                           ? RopePairs::neighbours
-                           : RopePairs::halves;
+  // vLLM's classes assume halves where transformers' have neighbours.
+  indexer.rope_pairs =
+      config.boolean({"indexer_rope_interleave"}, interleave && !config.describes())
+          ? RopePairs::neighbours
+          : RopePairs::halves;
   decoder.latent->modules = LatentModules::indexed;
   decoder.latent->chooses = choosing_layers(config, decoder.sizes.layers);
 }
@@ -131,7 +128,7 @@ ModelSpec make_deepseek_v3(const ConfigReader& config) {
 ModelSpec make_deepseek_v32(const ConfigReader& config) {
   Decoder decoder{.family = "deepseek_v32"};
   read_v3(config, decoder);
-  read_sparse_types(config, *decoder.mixture);
+  read_sparse_types(config, decoder);
   constexpr int64_t kIndexHeads = 64;
   read_indexer(config, decoder, kIndexHeads, false);
   return build_without_prediction(config, decoder);
@@ -141,7 +138,7 @@ ModelSpec make_glm_moe_dsa(const ConfigReader& config) {
   Decoder decoder{.family = "glm_moe_dsa"};
   read_latent_decoder(config, decoder);
   use_v3(config, decoder, 3);
-  read_sparse_types(config, *decoder.mixture);
+  read_sparse_types(config, decoder);
   constexpr int64_t kIndexHeads = 32;
   read_indexer(config, decoder, kIndexHeads, true);
   return build_without_prediction(config, decoder);
@@ -149,9 +146,10 @@ ModelSpec make_glm_moe_dsa(const ConfigReader& config) {
 
 ModelSpec make_glm4_moe_lite(const ConfigReader& config) {
   Decoder decoder{.family = "glm4_moe_lite"};
+  want_for_vllm(config, "first_k_dense_replace", decoder);
   read_latent_decoder(config, decoder);
   use_v3(config, decoder, 1, "mlp.experts.routed_experts.e_score_correction_bias");
-  read_sparse_types(config, *decoder.mixture);
+  read_sparse_types(config, decoder);
   decoder.mixture->router_dtype = DType::f32;
   decoder.mixture->names.router.engine = "mlp.gate";
   decoder.vllm.experts_in_stages = true;

@@ -63,6 +63,17 @@ Heads read_full_heads(const ConfigReader& config, const Heads& windowed) {
   return full;
 }
 
+/// vLLM's class goes by the experts' number alone.
+bool has_experts(const ConfigReader& config, Decoder& decoder) {
+  const bool counted = config.find({"num_experts"}) != nullptr;
+  const bool enabled = config.boolean({"enable_moe_block"}, false);
+  if (counted != enabled) {
+    decoder.vllm.refused =
+        "vLLM's class has experts by \"num_experts\", which \"enable_moe_block\" contradicts";
+  }
+  return config.describes() ? counted : enabled;
+}
+
 // The MLP stands as the shared expert of the others.
 Mixture read_gemma_mixture(const ConfigReader& config, const Decoder& decoder) {
   MlpSpec missing{};
@@ -123,9 +134,7 @@ ModelSpec make_gemma4(const ConfigReader& config) {
                    LayerPart::input,
                    LayerPart::input_norm,
                    LayerPart::late_mlp};
-  if (config.boolean({"enable_moe_block"}, false)) {
-    decoder.mixture = read_gemma_mixture(config, decoder);
-  }
+  if (has_experts(config, decoder)) decoder.mixture = read_gemma_mixture(config, decoder);
   ModelSpec spec = build(decoder);
   name_cross_decoder(spec, first_shared);
   return spec;

@@ -71,9 +71,9 @@ ModelSpec make_granitemoe_swa(const ConfigReader& config) {
   names.experts.stored = "block_sparse_moe.experts";
   names.expert = {.gate = "", .up = "gate_up_proj", .down = "down_proj"};
   decoder.sinks = true;
-  decoder.windows = read_windows(config, decoder.sizes.layers,
-                                 config.integer({"sliding_window"}, 128, {.least = 0}),
-                                 [](int64_t layer) { return layer % 4 != 0; });
+  decoder.windows =
+      read_windows(config, decoder.sizes.layers, config.integer({"sliding_window"}, 128),
+                   [](int64_t layer) { return layer % 4 != 0; });
   read_layer_bases(config, decoder);
   return build_granite(config, decoder);
 }

@@ -36,7 +36,7 @@ Mixture read_longcat_mixture(const ConfigReader& config, int64_t layers) {
 /// Factors of the latents behind their norms, which stand in the norms' weights.
 void scale_latents(const ConfigReader& config, ModelSpec& spec) {
   const auto scale = [&](const char* key, const Norm& norm, int64_t rank) {
-    if (rank == 0 || !config.boolean({key}, false)) return;
+    if (rank == 0 || !config.boolean({key}, true)) return;
     const double factor =
         std::sqrt(static_cast<double>(spec.hidden_size) / static_cast<double>(rank));
     for (Part& part : spec.weights[static_cast<size_t>(norm.weight)].parts) {
@@ -54,6 +54,9 @@ void scale_latents(const ConfigReader& config, ModelSpec& spec) {
 
 ModelSpec make_longcat_flash(const ConfigReader& config) {
   Decoder decoder{.family = "longcat_flash"};
+  want_for_vllm(config, "zero_expert_type", decoder);
+  want_for_vllm(config, "mla_scale_q_lora", decoder);
+  want_for_vllm(config, "mla_scale_kv_lora", decoder);
   read_without_positions(config, decoder);
   const Sizes& sizes = decoder.sizes;
   Latent latent{.attention = read_latent(config, sizes.heads, 0)};

@@ -51,6 +51,7 @@ ModelSpec make_flex_olmo(const ConfigReader& config) {
 
 ModelSpec make_minimax_m2(const ConfigReader& config) {
   Decoder decoder{.family = "minimax_m2"};
+  want_for_vllm(config, "scoring_func", decoder);
   constexpr int64_t kHead = 128;
   const int64_t head = config.integer({"head_dim"}, kHead, kWidths);
   // Published checkpoints state the columns that are rotated.

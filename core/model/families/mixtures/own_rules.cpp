@@ -75,6 +75,9 @@ ModelSpec make_gpt_oss(const ConfigReader& config) {
 
 ModelSpec make_afmoe(const ConfigReader& config) {
   Decoder decoder{.family = "afmoe"};
+  for (const char* key : {"n_group", "topk_group", "route_norm", "score_func"}) {
+    want_for_vllm(config, key, decoder);
+  }
   read_common(config, decoder);
   const int64_t layers = decoder.sizes.layers;
   const int64_t step = config.integer({"global_attn_every_n_layers"}, 4, {1, 4096});
@@ -119,9 +122,8 @@ ModelSpec make_mellum(const ConfigReader& config) {
   Decoder decoder{.family = "mellum"};
   read_common(config, decoder);
   const int64_t layers = decoder.sizes.layers;
-  decoder.windows =
-      read_windows(config, layers, config.integer({"sliding_window"}, 1024, {.least = 0}),
-                   [](int64_t) { return false; });
+  decoder.windows = read_windows(config, layers, config.integer({"sliding_window"}, 1024),
+                                 [](int64_t) { return false; });
   decoder.ropes.push_back(read_rope(config, {.head_dim = decoder.sizes.head_dim,
                                              .max_position = decoder.sizes.max_position,
                                              .layer_type = "sliding_attention"}));

@@ -18,9 +18,7 @@ Mixture read_routed(const ConfigReader& config, int64_t layers) {
   const int64_t shared =
       config.integer({"n_shared_experts", "num_shared_experts"}, 1, {0, kMostExperts});
   mixture.sizes.shared.intermediate = shared * sizes.intermediate;
-  mixture.sparse = sparse_by_types(
-      config, "mlp_layer_types",
-      sparse_from(layers, config.integer({"first_k_dense_replace"}, 1, {.least = 0})));
+  mixture.sparse = sparse_from(layers, config.integer({"first_k_dense_replace"}, 1, {.least = 0}));
   mixture.names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
                                "mlp.gate.e_score_correction_bias"};
   return mixture;
@@ -30,6 +28,7 @@ Mixture read_routed(const ConfigReader& config, int64_t layers) {
 
 ModelSpec make_glm4_moe(const ConfigReader& config) {
   Decoder decoder{.family = "glm4_moe"};
+  want_for_vllm(config, "head_dim", decoder);
   read_common(config, decoder);
   decoder.qkv_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = config.boolean({"use_qk_norm"}, false);
@@ -59,12 +58,18 @@ ModelSpec make_dots1(const ConfigReader& config) {
 
 ModelSpec make_hy_v3(const ConfigReader& config) {
   Decoder decoder{.family = "hy_v3"};
+  if (!config.boolean({"qk_norm"}, false)) {
+    decoder.vllm.refused = "vLLM's class has norms of q and k where \"qk_norm\" is true alone";
+  }
+  want_for_vllm(config, "route_norm", decoder);
+  want_for_vllm(config, "first_k_dense_replace", decoder);
   read_common(config, decoder);
   read_plain_attention_biases(config, decoder);
-  decoder.qk_norm = true;
+  decoder.qk_norm = !config.describes() || config.boolean({"qk_norm"}, false);
   decoder.order = {LayerPart::attention, LayerPart::attention_norm, LayerPart::mlp_norm,
                    LayerPart::mlp};
   decoder.mixture = read_routed(config, decoder.sizes.layers);
+  read_sparse_types(config, decoder);
   RouterSpec& router = decoder.mixture->sizes.router;
   router.normalize = true;
   router.factor = static_cast<float>(config.positive({"router_scaling_factor"}, 2.826));
@@ -87,6 +92,8 @@ ModelSpec make_exaone_moe(const ConfigReader& config) {
   add_kin_biases(config, decoder);
   decoder.windows = exaone_windows(config, decoder.sizes.layers);
   decoder.mixture = read_routed(config, decoder.sizes.layers);
+  decoder.mixture->sparse =
+      sparse_by_types(config, "mlp_layer_types", std::move(decoder.mixture->sparse));
   MixtureNames& names = decoder.mixture->names;
   names.router.engine = "mlp.experts.gate";
   names.choice_bias = {"mlp.e_score_correction_bias", "mlp.e_score_correction_bias"};

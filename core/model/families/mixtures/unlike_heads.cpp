@@ -69,10 +69,12 @@ Mixture read_mimo_mixture(const ConfigReader& config, int64_t layers) {
 /// Tokens that a windowed layer sees; `sliding_window_size` leaves out the one that asks, as SGLang
 /// and transformers have it.
 int64_t read_mimo_window(const ConfigReader& config) {
-  constexpr IntegerRange kWindows{0, 1 << 30};
+  constexpr IntegerRange kWindows{1, 1 << 30};
   if (config.describes()) return config.integer({"sliding_window"}, 0, kWindows);  // vLLM's
-  if (const auto before = config.integer({"sliding_window_size"}, kWindows)) return *before + 1;
-  return config.integer({"sliding_window"}, 129, {1, kWindows.most});
+  if (const auto before = config.integer({"sliding_window_size"}, {0, kWindows.most})) {
+    return *before + 1;
+  }
+  return config.integer({"sliding_window"}, 129, kWindows);
 }
 
 /// `hybrid_layer_pattern` (1: with a window), else `layer_types`, else a window in all but the
@@ -106,6 +108,8 @@ Rope read_mimo_window_rope(const ConfigReader& config, int64_t head_dim, int64_t
 
 ModelSpec make_mimo_v2_flash(const ConfigReader& config) {
   Decoder decoder{.family = "mimo_v2_flash"};
+  want_for_vllm(config, "layernorm_epsilon", decoder);
+  want_for_vllm(config, "hybrid_layer_pattern", decoder);
   read_common(
       config, decoder,
       {.theta = 5000000,
@@ -142,9 +146,8 @@ ModelSpec make_laguna(const ConfigReader& config) {
   const Sizes& sizes = decoder.sizes;
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);
   decoder.qk_norm = true;
-  decoder.windows =
-      read_windows(config, sizes.layers, config.integer({"sliding_window"}, 512, {.least = 0}),
-                   [](int64_t) { return false; });
+  decoder.windows = read_windows(config, sizes.layers, config.integer({"sliding_window"}, 512),
+                                 [](int64_t) { return false; });
   decoder.ropes.push_back(read_rope(config, {.head_dim = sizes.head_dim,
                                              .max_position = sizes.max_position,
                                              .layer_type = "sliding_attention"}));

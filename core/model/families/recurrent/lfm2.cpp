@@ -1,6 +1,7 @@
 // LFM2: gated short convolutions, and attention in some layers.
 #include <cmath>
 
+#include "base/error.h"
 #include "model/decoder.h"
 #include "model/families/families.h"
 
@@ -32,6 +33,7 @@ std::vector<LayerParts> read_short_parts(const ConfigReader& config, int64_t lay
 Decoder read_lfm2(const ConfigReader& config, const char* family) {
   Decoder decoder{.family = family};
   read_common(config, decoder, {.activation_key = "", .epsilon_key = "norm_eps"});
+  decoder.tied = config.boolean({"tie_embedding"}, decoder.tied);  // goes before the usual key
   decoder.qk_norm = true;
   decoder.parts = read_short_parts(config, decoder.sizes.layers);
   const bool bias = config.boolean({"conv_bias"}, false);
@@ -67,6 +69,12 @@ Decoder read_lfm2(const ConfigReader& config, const char* family) {
 
 ModelSpec make_lfm2(const ConfigReader& config) {
   Decoder decoder = read_lfm2(config, "lfm2");
+  for (const char* key : {"block_dim", "conv_dim"}) {  // the hidden size, under vLLM's names
+    want_for_vllm(config, key, decoder);
+    const int64_t width = decoder.sizes.hidden;
+    if (config.describes() || config.integer({key}, width) == width) continue;
+    decoder.vllm.refused = fmt::format("vLLM's class reads \"{}\", which is not hidden_size", key);
+  }
   decoder.sizes.intermediate = read_width(config, decoder.sizes.intermediate);
   return build(decoder);
 }

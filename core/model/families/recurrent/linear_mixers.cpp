@@ -64,8 +64,7 @@ Mixture read_kimi_mixture(const ConfigReader& config, int64_t layers) {
   sizes.shared.intermediate =
       config.integer({"num_shared_experts", "n_shared_experts"}, 0, {0, kMostExperts}) *
       sizes.intermediate;
-  mixture.sparse =
-      sparse_by_types(config, "mlp_layer_types", sparse_after_dense(config, layers, 1));
+  mixture.sparse = sparse_after_dense(config, layers, 1);
   const std::string module = "block_sparse_moe";
   MixtureNames& names = mixture.names;
   names.router = {module + ".gate", module + ".gate"};
@@ -94,6 +93,7 @@ ModelSpec make_kimi_linear(const ConfigReader& config) {
   decoder.parts = read_kimi_parts(config, sizes.layers);
   decoder.recurrent = read_kimi_delta(config, decoder.norm.epsilon);
   decoder.mixture = read_kimi_mixture(config, sizes.layers);
+  read_sparse_types(config, decoder);
   decoder.vllm.knows_stage = true;
   decoder.vllm.whole = "vLLM pads what its layers of the delta rule read, and fills no padding";
   decoder.vllm.unit_scale = true;
