@@ -93,8 +93,15 @@ def inner_config(config):
 
 
 def keep_inner_configs(self, **named):
+    self.max_position_embeddings = named.get("max_position_embeddings")  # which kinds of RoPE look at
+    named = ASSUMED.get(self.model_type, {}) | named
     PretrainedConfig.__init__(self, **{key: inner_config(value) if key.endswith("_config") and key != "quantization_config" and isinstance(value, dict)
                                        else value for key, value in named.items()})
+
+
+# What classes that come with checkpoints have under another name, and assume.
+OTHER_NAMES = {"exaone": {"num_hidden_layers": "num_layers"}, "telechat": {"num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}}
+ASSUMED = {"minicpm": {"tie_word_embeddings": True}, "step1": {"tie_word_embeddings": True}}
 
 
 def know(folder):
@@ -102,7 +109,7 @@ def know(folder):
     kind = json.load(open(os.path.join(folder, "config.json")))["model_type"]
     if kind not in CONFIG_MAPPING:
         name = {"new": "NewConfig", "gte": "GteConfig"}.get(kind, kind)  # which vLLM looks at
-        AutoConfig.register(kind, type(name, (PretrainedConfig,), {"model_type": kind, "__init__": keep_inner_configs}))
+        AutoConfig.register(kind, type(name, (PretrainedConfig,), {"model_type": kind, "__init__": keep_inner_configs, "attribute_map": OTHER_NAMES.get(kind, {})}))
 
 
 def config_of(folder, tp, pp, dtype):
