@@ -203,12 +203,13 @@ struct Kind {
   std::string_view name;
   Rope (*make)(const Input& in);
 };
-constexpr std::array<Kind, 8> kKinds = {{{"default", plain},
+constexpr std::array<Kind, 9> kKinds = {{{"default", plain},
                                          {"mrope", mrope},
                                          {"linear", linear},
                                          {"dynamic", dynamic},
                                          {"llama3", llama3},
                                          {"yarn", yarn},
+                                         {"deepseek_yarn", yarn},  // vLLM's and Sarvam's name
                                          {"longrope", longrope},
                                          {"su", longrope}}};
 
