@@ -274,7 +274,7 @@ void WeightReader::read_block(const WeightSpec& weight, const Block& block, DTyp
                   const auto values = static_cast<size_t>(rows * block.columns);
                   if (part.mapping != model::Mapping::none) {
                     if (dtype != DType::f32) throw std::logic_error("a mapped weight is float32");
-                    map_values(here, values);
+                    map_values(source, part.mapping, here, values);
                   }
                   if (part.factor != 1) scale_values(here, dtype, values, part.factor);
                 });

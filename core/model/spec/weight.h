@@ -43,6 +43,7 @@ enum class RowOrder : uint8_t {
 enum class Mapping : uint8_t {
   none,
   minus_exp,  // -e^x, rounded once to float32 (Mamba's A of A_log)
+  less_mean,  // x less the mean of its tensor, both rounded as stored (Param2's router biases)
 };
 
 /// Rows of one checkpoint tensor, seen as [rows, columns] in the engine's orientation ([out, in];

@@ -47,7 +47,7 @@ ModelSpec make_sarvam_mla(const ConfigReader& config) {
   Mixture& mixture = *decoder.mixture;
   if (!mixture.names.choice_bias.engine.empty()) {
     mixture.names.choice_bias.stored = "mlp.gate.e_score_correction_bias";
-    decoder.vllm.refused = kMeanTaken;
+    mixture.bias_mapping = Mapping::less_mean;
   }
   const int64_t dense = config.integer({"first_k_dense_replace"}, 1, {.least = 0});
   const int64_t step = config.integer({"moe_layer_freq"}, 1, {1, 4096});

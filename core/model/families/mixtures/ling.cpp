@@ -133,12 +133,12 @@ ModelSpec make_param2_moe(const ConfigReader& config) {
   decoder.mixture = read_ling_mixture(config, decoder.sizes.layers, {});
   Mixture& mixture = *decoder.mixture;
   mixture.router_dtype = DType::f32;
+  mixture.bias_mapping = Mapping::less_mean;
   // A stated width of shared experts is of all of them together.
   const auto shared = config.integer({"moe_shared_expert_intermediate_size"}, kWidths);
   if (shared && mixture.sizes.shared.intermediate > 0) mixture.sizes.shared.intermediate = *shared;
   decoder.vllm.knows_stage = decoder.vllm.experts_in_stages = true;
   decoder.vllm.kv_head_for_ranks = true;
-  if (!mixture.names.choice_bias.engine.empty()) decoder.vllm.refused = kMeanTaken;
   ModelSpec spec = build(decoder);
   use_lings_names(spec);
   return spec;

@@ -18,10 +18,6 @@ struct LingDefaults {
   int64_t dense = 1;                   // layers, the first ones
 };
 
-/// Why shards of classes that change the routers' biases at loading are none.
-inline constexpr const char* kMeanTaken =
-    "vLLM takes the mean off the routers' biases, whose last bit is the processor's";
-
 /// Router, experts and shared ones, of which a stated width is each one's.
 Mixture read_ling_mixture(const ConfigReader& config, int64_t layers, const LingDefaults& defaults);
 
