@@ -199,6 +199,54 @@ TEST_CASE("openPangu Ultra's layers have four norms where the config says so") {
         model::NormPlacement::pre);
 }
 
+TEST_CASE("Step 3.5's layers have heads, bases and bounds of their own") {
+  const char* config = R"({"head_dim": 8, "num_attention_groups": 2, "moe_num_experts": 8,
+      "moe_top_k": 2, "share_expert_dim": 24, "moe_layers_enum": "1,2", "sliding_window": 16,
+      "layer_types": ["full_attention", "sliding_attention", "sliding_attention",
+                      "full_attention"],
+      "attention_other_setting": {"attention_type": "sliding_attention",
+          "num_attention_heads": 6, "num_attention_groups": 3, "head_dim": 8},
+      "rope_theta": [5e6, 1e4, 1e4, 5e6], "partial_rotary_factors": [0.5, 1.0, 1.0, 0.5],
+      "use_rope_layers": [true, true, false, true], "use_head_wise_attn_gate": true,
+      "moe_router_activation": "sigmoid", "moe_router_scaling_factor": 3.0,
+      "swiglu_limits": [0.0, 7.0, 0.0], "swiglu_limits_shared": [16.0, 0.0, 16.0]})";
+  const ModelSpec spec = spec_of("Step3p5ForCausalLM", config);
+  const LayerSpec& first = spec.layers[0];
+  const LayerSpec& second = spec.layers[1];
+  CHECK((first.attention.heads == 4 && first.attention.kv_heads == 2));
+  CHECK((second.attention.heads == 6 && second.attention.kv_heads == 3));
+  CHECK((first.attention.window == 0 && second.attention.window == 16));
+  CHECK(spec.ropes.size() == 2);
+  CHECK(spec.ropes[0].rotary_dim == 4);
+  CHECK(spec.ropes[1].rotary_dim == 8);
+  CHECK(spec.layers[2].attention.rope == -1);
+  CHECK(first.attention.q_norm.weight_offset == 1);
+  CHECK(first.attention.gate.weight != model::kNoWeight);
+  CHECK(first.mlp.limits.up == 16);
+  CHECK(second.mlp.limits.up == 7);
+  CHECK_FALSE(second.mlp.shared.limits.any());
+  CHECK(spec.layers[2].mlp.shared.limits.up == 16);
+  // The gate that SiLU takes to the bound.
+  const auto gate = static_cast<double>(second.mlp.limits.gate);
+  CHECK(gate / (1 + std::exp(-gate)) == Approx(7).epsilon(1e-6));
+  const auto tensors = tensors_of(spec, 1);
+  CHECK(tensors.at("moe.experts.routed_experts.w13_weight") == "moe.gate_proj.weight[0]");
+  CHECK(tensors.at("moe.experts._shared_experts._layer.gate_up_proj.weight") ==
+        "share_expert.gate_proj.weight");
+  CHECK(tensors.at("moe.experts.routed_experts.e_score_correction_bias") == "moe.router_bias");
+
+  for (const auto& [changes, says] :
+       {std::pair{R"({"use_moe_router_bias": false})", "use_moe_router_bias"},
+        std::pair{R"({"rope_theta": [1e4]})", R"("rope_theta")"},
+        std::pair{R"({"rope_theta": [1e4, -1, 1e4]})", R"("rope_theta")"},
+        std::pair{R"({"num_attention_groups": 3})", "num_attention_groups"},
+        std::pair{R"({"layer_types": ["full_attention"]})", "a list of 3 layers"}}) {
+    Json changed = Json::parse(config);
+    changed.merge_patch(Json::parse(changes));
+    CHECK_THROWS_WITH(spec_of("Step3p5ForCausalLM", changed.dump().c_str()), Contains(says));
+  }
+}
+
 TEST_CASE("Nemotron-NAS tells of each layer which parts it has") {
   const char* config = R"({"block_configs": [
       {"attention": {"n_heads_in_group": 2}, "ffn": {"ffn_mult": 12.0}},

@@ -148,6 +148,8 @@ std::span<const Family> families() {
       Family{"SmolVLMForConditionalGeneration", "smolvlm", make_idefics3, kMultimodal, "", kByText},
       Family{"StableLmForCausalLM", "stablelm", make_stablelm, kText, " qk_layernorm "},
       Family{"Starcoder2ForCausalLM", "starcoder2", make_starcoder2},
+      Family{"Step3p5ForCausalLM", "step3p5", make_step3p5},
+      Family{"Step3p7FlashForCausalLM", "step3p5", make_step3p5},
       Family{"VaultGemmaForCausalLM", "vaultgemma", make_vaultgemma},
       Family{"Zamba2ForCausalLM", "zamba2", make_zamba2},
   };

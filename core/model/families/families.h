@@ -52,6 +52,7 @@ ModelSpec make_flex_olmo(const ConfigReader& config);
 ModelSpec make_pangu_ultra_moe(const ConfigReader& config);
 ModelSpec make_param2_moe(const ConfigReader& config);
 ModelSpec make_sarvam_mla(const ConfigReader& config);
+ModelSpec make_step3p5(const ConfigReader& config);
 ModelSpec make_minimax_m2(const ConfigReader& config);
 ModelSpec make_hunyuan_v1_moe(const ConfigReader& config);
 ModelSpec make_minicpm3(const ConfigReader& config);

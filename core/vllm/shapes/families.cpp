@@ -51,7 +51,6 @@ constexpr auto kAliases = std::to_array<Alias>({
     {"MistralLarge3ForCausalLM", "DeepseekV3ForCausalLM"},
     {"MiMoV2ForCausalLM", "MiMoV2FlashForCausalLM"},
     {"NemotronHPuzzleForCausalLM", "NemotronHForCausalLM"},
-    {"Step3p7FlashForCausalLM", "Step3p5ForCausalLM"},
     {"LlamaModel", "LlamaForCausalLM"},
     {"MistralModel", "MistralForCausalLM"},
     {"Qwen2Model", "Qwen2ForCausalLM"},

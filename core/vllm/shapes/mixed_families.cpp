@@ -50,10 +50,6 @@ constexpr auto kMixedFamilies = std::to_array<Family>({
      .experts = Experts::biased,
      .router_bias = kNever,
      .mlp_name = "moe"},
-    {.architecture = "Step3p5ForCausalLM",
-     .qk_norm = QkNorm::head,
-     .windows = Windows::listed,
-     .experts = Experts::step},
 });
 
 }  // namespace
