@@ -268,6 +268,8 @@ class Backend {
   /// x [T, n] times gates [T, m] or what the kind makes of them, in place; gate i is for columns [i
   /// n / m, (i + 1) n / m).
   void multiply_gates(View x, View gates, model::GateKind kind);
+  /// x [T, 2 n], in place: gates, its first columns, and ups within the limits.
+  void limit_gates(View x, const model::GateLimits& limits);
   /// out [T, n] = activation(in[:, :n]) * in[:, n:].
   void gated_activation(View out, View in, model::Activation activation);
   /// x = xIELU(x), in place: with p = softplus(alpha_p), n = beta + softplus(alpha_n), of x > 0 p
@@ -361,6 +363,7 @@ class Backend {
   virtual void do_copy_heads(View out, View in, const HeadColumns& columns) = 0;
   virtual void do_multiply_gates(View x, View gates, model::GateKind kind) = 0;
   virtual void do_xielu(View x, const Weight& parameters) = 0;
+  virtual void do_limit_gates(View x, const model::GateLimits& limits) = 0;
   virtual void do_gated_activation(View out, View in, model::Activation activation) = 0;
   virtual void do_route(const Routing& routing, View logits, const model::RouterSpec& router,
                         const Weight& choice_bias) = 0;

@@ -42,6 +42,7 @@ class CountingBackend final : public Backend {
   void do_copy_heads(View, View, const HeadColumns&) override { never("copy_heads"); }
   void do_multiply_gates(View, View, model::GateKind) override { never("multiply_gates"); }
   void do_xielu(View, const Weight&) override { never("xielu"); }
+  void do_limit_gates(View, const model::GateLimits&) override { never("limit_gates"); }
   void do_gated_activation(View, View, model::Activation) override { never("gated_activation"); }
   void do_route(const Routing&, View, const model::RouterSpec&, const Weight&) override {
     never("route");

@@ -72,6 +72,11 @@ void Backend::xielu(View x, const Weight& parameters) {
   if (runs(x)) do_xielu(x, parameters);
 }
 
+void Backend::limit_gates(View x, const model::GateLimits& limits) {
+  if (x.columns % 2 != 0) disagree("limit_gates: {} has no halves", show(x));
+  if (runs(x)) do_limit_gates(x, limits);
+}
+
 void Backend::gated_activation(View out, View in, model::Activation activation) {
   check_shape("gated_activation", "in", in, out.rows, 2 * out.columns);
   if (runs(out)) do_gated_activation(out, in, activation);

@@ -51,8 +51,9 @@ void copy_rows(const TensorEntry& tensor, const model::Part& part, const Block& 
 /// Copies a block of a weight that is known without a checkpoint.
 void copy_constant(const model::WeightSpec& weight, const Block& block, DType dtype, std::byte* to);
 
-// Mapping::minus_exp on float32 values, in place, and back: -e^x, ln(-x).
-void map_values(std::byte* values, size_t count);
+/// What the mapping makes of float32 values of the tensor, in place.
+void map_values(const TensorEntry& tensor, model::Mapping mapping, std::byte* values, size_t count);
+/// The way back from Mapping::minus_exp: ln(-x).
 void unmap_values(std::byte* values, size_t count);
 /// What the part makes of its values (Part::is_changed): whole rows of `columns` of them, each
 /// rounded to the dtype (float32, bfloat16 or float16).

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "checkpoint/find_tensor.h"
 #include "checkpoint/json_events.h"
 #include "checkpoint/mapped_file.h"
 
@@ -74,9 +75,10 @@ void split_codes(Checkpoint& checkpoint, const std::string& name, int64_t count)
 }
 
 void split_stacks(Checkpoint& checkpoint, const model::ModelSpec& spec) {
-  for (const model::StackedTensor& stack : spec.stacked_tensors) {
-    const TensorEntry* const found = checkpoint.find(stack.tensor);
+  for (model::StackedTensor stack : spec.stacked_tensors) {
+    const TensorEntry* const found = find_tensor(checkpoint, spec, stack.tensor);
     if (found == nullptr) continue;  // the reader says what is missing
+    stack.tensor = found->name;      // or another spelling
     if (stack.name.empty() && stack.stored_shape.size() == 3 && holds_codes(*found)) {
       split_codes(checkpoint, stack.tensor, stack.count);
       continue;

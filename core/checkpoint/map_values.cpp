@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 #include "checkpoint/copy_rows.h"
+#include "checkpoint/mapped_file.h"
 
 namespace plimsoll::checkpoint {
 namespace {
@@ -16,10 +20,40 @@ void for_each_float(std::byte* values, size_t count, F f) {
   }
 }
 
+float rounded(double value, DType dtype) {
+  auto result = static_cast<float>(value);
+  std::byte stored[sizeof(double)];
+  convert(&result, DType::f32, stored, dtype, 1);
+  convert(stored, dtype, &result, DType::f32, 1);
+  return result;
+}
+
+/// The last bit of the sum that vLLM divides depends on the processor; here it is rounded right.
+float mean_of(const TensorEntry& tensor) {
+  std::vector<float> values(tensor.bytes / dtype_size(tensor.dtype));
+  const GuardedRead guard(*tensor.file);
+  convert(tensor.data, tensor.dtype, values.data(), DType::f32, values.size());
+  guard.finish();
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return rounded(sum / static_cast<double>(std::max<size_t>(1, values.size())), tensor.dtype);
+}
+
 }  // namespace
 
-void map_values(std::byte* values, size_t count) {
-  for_each_float(values, count, [](double x) { return -std::exp(x); });
+void map_values(const TensorEntry& tensor, model::Mapping mapping, std::byte* values,
+                size_t count) {
+  switch (mapping) {
+    case model::Mapping::none:
+    case model::Mapping::unit_rows:  // of whole rows: change_values()
+      return;
+    case model::Mapping::minus_exp:
+      return for_each_float(values, count, [](double x) { return -std::exp(x); });
+    case model::Mapping::less_mean: {
+      const double mean = mean_of(tensor);
+      return for_each_float(values, count,
+                            [&](double x) { return rounded(x - mean, tensor.dtype); });
+    }
+  }
 }
 
 void unmap_values(std::byte* values, size_t count) {

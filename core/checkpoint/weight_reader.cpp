@@ -272,9 +272,9 @@ void WeightReader::read_block(const WeightSpec& weight, const Block& block, DTyp
                   copy_rows(source, part, {from, rows, block.column, block.columns}, dtype, here);
                   guard.finish();
                   const auto values = static_cast<size_t>(rows * block.columns);
-                  if (part.mapping == model::Mapping::minus_exp) {
+                  if (model::maps_each(part.mapping)) {
                     if (dtype != DType::f32) throw std::logic_error("a mapped weight is float32");
-                    map_values(here, values);
+                    map_values(source, part.mapping, here, values);
                   }
                   if (part.is_changed()) change_values(part, here, dtype, rows, block.columns);
                 });

@@ -243,6 +243,7 @@ class Model {
     model::Linear up, down;
     float gate_factor = 1, out_factor = 1;  // MlpSpec's
     float gate_deviations = 0;              // likewise
+    model::GateLimits limits{};             // likewise
     model::Adapter adapter{};               // of `up`
   };
   void gated(const GatedMlp& mlp, backend::View in, backend::View out, Sum sum = Sum::now);

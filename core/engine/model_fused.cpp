@@ -32,7 +32,7 @@ bool is_plain(const model::AttentionSpec& spec) {
 
 bool is_plain(const model::MlpSpec& mlp) {
   return mlp.kind == model::MlpKind::gated && mlp.gate_factor == 1 && mlp.out_factor == 1 &&
-         mlp.gate_deviations == 0;
+         mlp.gate_deviations == 0 && !mlp.limits.any();
 }
 
 /// Whether a layer is norm, attention, sum, norm, gated MLP, sum.

@@ -27,7 +27,8 @@ void Model::feed_forward(const MlpSpec& mlp, const MlpInputs& inputs, View out, 
                     .down = mlp.down,
                     .gate_factor = mlp.gate_factor,
                     .out_factor = mlp.out_factor,
-                    .gate_deviations = mlp.gate_deviations},
+                    .gate_deviations = mlp.gate_deviations,
+                    .limits = mlp.limits},
                    in, out, sum);
     case MlpKind::experts:
       experts(mlp, inputs, out);
@@ -54,6 +55,7 @@ void Model::gated(const GatedMlp& mlp, View in, View out, Sum sum) {
       change_across(up.slice_columns(0, mlp.intermediate), columns,
                     [&](View all) { backend_.keep_above(all, mlp.gate_deviations); });
     }
+    if (mlp.limits.any()) backend_.limit_gates(up, mlp.limits);
     backend_.gated_activation(activated, up, mlp.activation);
   }
   linear(out, activated, mlp.down, Activation::none, sum);
@@ -103,7 +105,12 @@ void Model::add_shared(const MlpSpec& mlp, View in, View out) {
   const model::SharedExperts& shared = mlp.shared;
   const View own = take("shared experts", out.rows, out.columns);
   if (mlp.gated) {
-    gated({shared.intermediate, mlp.activation, shared.up, shared.down}, in, own);
+    gated({.intermediate = shared.intermediate,
+           .activation = mlp.activation,
+           .up = shared.up,
+           .down = shared.down,
+           .limits = shared.limits},
+          in, own);
   } else {
     const Scope inner(backend_.scratch());
     const View up = take("shared up", in.rows, shared.intermediate);

@@ -26,6 +26,10 @@ ModelSpec make_language_model(const ConfigReader& config, const TextPart& text,
     weight.name = kModule + weight.name;
     for (Part& part : weight.parts) part.tensor = text.tensors + part.tensor;
   }
+  for (StackedTensor& stack : spec.stacked_tensors) {
+    stack.tensor = text.tensors + stack.tensor;
+    if (!stack.name.empty()) stack.name = text.tensors + stack.name;
+  }
   if (spec.tied_head) {
     spec.tied_head->table = kModule + spec.tied_head->table;
     spec.tied_head->head = kModule + spec.tied_head->head;

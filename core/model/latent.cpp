@@ -14,7 +14,7 @@ namespace {
 double yarn_share(const ConfigReader& config) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const auto rope = config.object(key);
-    if (!rope || rope->text({"rope_type", "type"}, "default") != "yarn") continue;
+    if (!rope || !is_yarn(rope->text({"rope_type", "type"}, "default"))) continue;
     const auto all_dim = yarn_mscale(*rope, "mscale_all_dim");
     const double factor = rope->positive({"factor"}, 1);
     const double scale = all_dim ? yarn_scale(factor, *all_dim) : 1;
@@ -27,6 +27,8 @@ double yarn_share(const ConfigReader& config) {
 
 AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rope,
                           int64_t value_dim) {
+  // transformers' constant; published configs of DeepSeek's kind state the same for all norms.
+  constexpr float kNormEpsilon = 1e-6f;
   constexpr IntegerRange kHeadSizes{1, 16384};
   AttentionSpec attention{.heads = heads, .kv_heads = heads};
   LatentSpec& latent = attention.latent;
@@ -41,6 +43,7 @@ AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rop
     config.doubt("v_head_dim", "at most qk_nope_head_dim and qk_rope_head_dim together");
   }
   attention.rope = static_cast<int32_t>(rope);
+  latent.q_norm.epsilon = latent.kv_norm.epsilon = kNormEpsilon;
   latent.bias = config.boolean({"attention_bias"}, false);
   attention.scale =
       static_cast<float>(yarn_share(config) / std::sqrt(static_cast<double>(attention.head_dim)));
@@ -64,7 +67,7 @@ class LatentBuilder {
   void add_q() {
     const bool low = latent_.q_rank > 0;
     if (low) {
-      latent_.q_norm = add_.norm(inner_ + ".q_a_layernorm", latent_.q_rank, kNorm);
+      latent_.q_norm = add_.norm(inner_ + ".q_a_layernorm", latent_.q_rank, latent_.q_norm);
       add_.at(add_.last()).parts.front().tensor = module_ + ".q_a_layernorm.weight";
     }
     const std::string name = low ? ".q_b_proj" : ".q_proj";
@@ -82,7 +85,7 @@ class LatentBuilder {
         add_.linear(module_ + ".fused_qkv_a_proj", {q_rows(), kv_rows()}, hidden_, down());
   }
   void add_kv_norm() {
-    latent_.kv_norm = add_.norm(module_ + ".kv_a_layernorm", latent_.kv_rank, kNorm);
+    latent_.kv_norm = add_.norm(module_ + ".kv_a_layernorm", latent_.kv_rank, latent_.kv_norm);
   }
   void add_kv_up() {
     latent_.kv_up = add_.linear(module_ + ".kv_b_proj",
@@ -105,8 +108,7 @@ class LatentBuilder {
                                {Rows::all(module + ".wk", indexer.head_dim),
                                 Rows::all(module + ".weights_proj", indexer.heads)},
                                hidden_, {});
-    Norm norm = kNorm;
-    norm.kind = NormKind::layer;
+    Norm norm{.kind = NormKind::layer, .epsilon = 1e-6f};
     indexer.k_norm = add_.norm(module + ".k_norm", indexer.head_dim, norm);
     for (const WeightId id : {indexer.k_norm.weight, indexer.k_norm.bias}) {
       add_.at(id).dtype = DType::f32;
@@ -117,9 +119,6 @@ class LatentBuilder {
   [[nodiscard]] LinearLayout down() const {
     return {.bias = latent_.bias, .bias_kept = Kept::in_run};
   }
-
-  // transformers' constant; published configs state the same for all norms.
-  static constexpr Norm kNorm{.epsilon = 1e-6f};
 
   [[nodiscard]] Rows q_rows() const { return Rows::all(module_ + ".q_a_proj", latent_.q_rank); }
   [[nodiscard]] Rows kv_rows() const {

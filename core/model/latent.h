@@ -14,8 +14,8 @@ namespace plimsoll::model {
 /// before them (DeepSeek-V3.2).
 enum class LatentModules : uint8_t { within, beside, scales_first, indexed };
 
-/// Sizes and scale, values of `value_dim` where the config does not say; norms, pairs and RoPE are
-/// the caller's.
+/// Sizes, scale and the norms' usual epsilon, values of `value_dim` where the config does not say;
+/// pairs and RoPE are the caller's.
 AttentionSpec read_latent(const ConfigReader& config, int64_t heads, int64_t rope,
                           int64_t value_dim = 0);
 

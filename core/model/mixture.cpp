@@ -82,6 +82,7 @@ class MixtureBuilder {
   void add_choice_bias() {
     const int64_t n = router_outputs();
     Part part = whole(prefix_ + names_.choice_bias.stored, {n}, false);
+    part.mapping = mixture_.bias_mapping;
     if (mixture_.bias_dimensions == 2) {  // its one row has the experts as columns
       part = whole(part.tensor, {1, n}, true);
     }
@@ -194,6 +195,12 @@ class MixtureBuilder {
               whole(one_of(stored(name), expert, {n * inner, width_}), {inner, width_}, false));
         }
         return;
+      case ExpertsStored::stacked_apart:
+        for (const std::string& name : {names.gate, names.up}) {
+          up.parts.push_back(
+              whole(one_of(stored(name), expert, {n, inner, width_}), {inner, width_}, false));
+        }
+        return;
       case ExpertsStored::stacked: {
         const Part part = whole(one_of(stored(names.up), expert, {n, 2 * inner, width_}),
                                 {2 * inner, width_}, false);
@@ -229,6 +236,7 @@ class MixtureBuilder {
         return whole(stored(std::to_string(expert) + "." + names_.expert.down + ".weight"),
                      {width_, inner}, false);
       case ExpertsStored::stacked:
+      case ExpertsStored::stacked_apart:
         return whole(one_of(name, expert, {n, width_, inner}), {width_, inner}, false);
       case ExpertsStored::mxfp4:
         return packed_of(name, expert, width_, inner);

@@ -15,12 +15,13 @@ namespace plimsoll::model {
 
 /// How a checkpoint stores experts: E of them, I wide, on H inputs.
 enum class ExpertsStored : uint8_t {
-  apart,       // NAME.0.gate_proj.weight [I, H], ...
-  stacked,     // gate, then up [E, 2 I, H]; down [E, H, I]
-  transposed,  // gate, then up [E, H, 2 I]; down [E, I, H]
-  in_turn,     // transposed, the gate in even columns, up in odd ones; with biases
-  mxfp4,       // NAME_blocks [E, out, in / 32, 16], NAME_scales; gate and up, with biases, in turn
-  flat,        // gate, up and down [E I, H] each, of which down is applied from its other side
+  apart,          // NAME.0.gate_proj.weight [I, H], ...
+  stacked,        // gate, then up [E, 2 I, H]; down [E, H, I]
+  stacked_apart,  // gate and up [E, I, H] each; down [E, H, I]
+  transposed,     // gate, then up [E, H, 2 I]; down [E, I, H]
+  in_turn,        // transposed, the gate in even columns, up in odd ones; with biases
+  mxfp4,  // NAME_blocks [E, out, in / 32, 16], NAME_scales; gate and up, with biases, in turn
+  flat,   // gate, up and down [E I, H] each, of which down is applied from its other side
 };
 
 /// A module's or tensor's name below the layer, in vLLM and in checkpoints.
@@ -68,6 +69,7 @@ struct Mixture {
   int64_t bias_dimensions = 1;          // 2: the choice bias is stored [1, experts]
   /// Of the choice bias. What `run` alone has may be absent from a checkpoint: zeros.
   Kept bias_kept = Kept::in_model;
+  Mapping bias_mapping = Mapping::none;
   bool bias_left_zero = false;  // in_run: vLLM has a parameter that its loader never fills
   bool described = false;       // ConfigReader::describes: the first expert's parts do
   MixtureNames names{};

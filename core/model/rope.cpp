@@ -210,15 +210,16 @@ struct Kind {
   std::string_view name;
   Rope (*make)(const Input& in);
 };
-constexpr std::array<Kind, 9> kKinds = {{{"default", plain},
-                                         {"mrope", mrope},
-                                         {"linear", linear},
-                                         {"dynamic", dynamic},
-                                         {"llama3", llama3},
-                                         {"yarn", yarn},
-                                         {"telechat3-yarn", telechat_yarn},
-                                         {"longrope", longrope},
-                                         {"su", longrope}}};
+constexpr std::array<Kind, 10> kKinds = {{{"default", plain},
+                                          {"mrope", mrope},
+                                          {"linear", linear},
+                                          {"dynamic", dynamic},
+                                          {"llama3", llama3},
+                                          {"yarn", yarn},
+                                          {"telechat3-yarn", telechat_yarn},
+                                          {"deepseek_yarn", yarn},  // vLLM's and Sarvam's name
+                                          {"longrope", longrope},
+                                          {"su", longrope}}};
 
 int64_t rotated_part(const ConfigReader& config, const ConfigReader& parameters,
                      const RopeDefaults& defaults) {

@@ -96,6 +96,14 @@ model::ModelSpec joinable(model::ModelSpec spec) {
          "them",
          weight.name, spec.architecture);
   }
+  const auto has_mean = [](const model::WeightSpec& weight) {
+    return !weight.parts.empty() && weight.parts.front().mapping == model::Mapping::less_mean;
+  };
+  if (std::ranges::any_of(spec.weights, has_mean)) {
+    fail(ExitCode::usage,
+         "--unshard: vLLM stores router biases of {} without their mean, which is lost",
+         spec.architecture);
+  }
   return spec;
 }
 

@@ -12,7 +12,7 @@ namespace plimsoll::kernels {
 namespace {
 
 bool gates_plainly(const Experts& op) {
-  return op.up_bias.data == nullptr && op.mlp->gate_limit == 0 && op.mlp->up_offset == 0 &&
+  return op.up_bias.data == nullptr && !op.mlp->limits.any() && op.mlp->up_offset == 0 &&
          op.mlp->weighs == model::ExpertWeighs::output;
 }
 

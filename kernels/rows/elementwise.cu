@@ -99,6 +99,18 @@ __global__ void __launch_bounds__(kThreads) soft_cap_kernel(View x, float cap) {
   change_each<T, N>(x, [&](float value, int64_t, int64_t) { return cap * tanhf(value / cap); });
 }
 
+/// `limits` are infinite where there are none; NaN stays.
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads) limits_kernel(View x, model::GateLimits limits) {
+  wait_for_previous();
+  start_next();
+  change_each<T, N>(x, [&](float value, int64_t, int64_t column) {
+    const bool is_gate = column < x.columns / 2;
+    const float most = is_gate ? limits.gate : limits.up;
+    return value > most ? most : (!is_gate && value < -most ? -most : value);
+  });
+}
+
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) scale_kernel(View x, float factor) {
   wait_for_previous();
@@ -184,6 +196,16 @@ void add(const View& residual, const View& delta, cudaStream_t stream) {
         launch(over_elements<N>(residual, stream), "add", add_kernel<T, N>, residual, delta);
       },
       residual, delta);
+}
+
+void limit_gates(const View& x, const model::GateLimits& limits, cudaStream_t stream) {
+  const auto bound = [](float limit) { return limit > 0 ? limit : INFINITY; };
+  const model::GateLimits bounds{.gate = bound(limits.gate), .up = bound(limits.up)};
+  with_packs(
+      [&]<typename T, int N>() {
+        launch(over_elements<N>(x, stream), "limit_gates", limits_kernel<T, N>, x, bounds);
+      },
+      x);
 }
 
 void gated_activation(const View& out, const View& in, model::Activation activation,

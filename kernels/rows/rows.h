@@ -72,6 +72,9 @@ void keep_above(const View& x, float deviations, cudaStream_t stream);
 /// residual += delta.
 void add(const View& residual, const View& delta, cudaStream_t stream);
 
+/// x [T, 2 n], in place: gates, its first columns, and ups within the limits.
+void limit_gates(const View& x, const model::GateLimits& limits, cudaStream_t stream);
+
 /// out [T, n] = activation(in[:, :n]) * in[:, n:].
 void gated_activation(const View& out, const View& in, model::Activation activation,
                       cudaStream_t stream);

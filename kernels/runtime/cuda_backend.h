@@ -116,6 +116,7 @@ class CudaBackend final : private BackendParts, public backend::Backend {
                      const backend::HeadColumns& columns) override;
   void do_multiply_gates(backend::View x, backend::View gates, model::GateKind kind) override;
   void do_xielu(backend::View x, const backend::Weight& parameters) override;
+  void do_limit_gates(backend::View x, const model::GateLimits& limits) override;
   void do_gated_activation(backend::View out, backend::View in,
                            model::Activation activation) override;
   void do_route(const backend::Routing& routing, backend::View logits,

@@ -260,6 +260,10 @@ void CudaBackend::do_scale(View x, float factor) {
   kernels::scale(x, factor, stream());
 }
 
+void CudaBackend::do_limit_gates(View x, const model::GateLimits& limits) {
+  kernels::limit_gates(x, limits, stream());
+}
+
 void CudaBackend::do_gated_activation(View out, View in, Activation activation) {
   kernels::gated_activation(out, in, activation, stream());
 }

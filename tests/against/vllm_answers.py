@@ -7,7 +7,9 @@ import torch.nn.functional as F
 from vllm.config import set_current_vllm_config
 from vllm.model_executor.custom_op import CustomOp
 from vllm.model_executor.layers.attention import Attention
+from vllm.model_executor.layers.attention.mla_attention import MLAAttention
 from vllm.model_executor.layers.fused_moe.activation import MoEActivation
+from vllm.model_executor.layers.fused_moe.router.cpu_router import CPURouter
 from vllm.model_executor.layers.fused_moe.runner.moe_runner import MoERunner
 from vllm.model_executor.layers.linear import UnquantizedLinearMethod
 from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbeddingMethod
@@ -114,6 +116,33 @@ def choose_experts(hidden_states, logits, topk, renormalize, **_):
     return weights / weights.sum(-1, keepdim=True) if renormalize else weights, ids, ids
 
 
+def route_as_cards(choose):
+    """CPUs choose without groups by softmax alone: cards by either score, with a bias for the choice, and then a factor of the weights."""
+    def chosen(self, hidden_states, router_logits, indices_type, *, input_ids=None):
+        if self.use_grouped_topk or self.custom_routing_function is not None:
+            return choose(self, hidden_states, router_logits, indices_type, input_ids=input_ids)
+        logits, bias = router_logits.float(), self.e_score_correction_bias
+        scores = torch.softmax(logits, -1) if self.scoring_func == "softmax" else logits.sigmoid()
+        ids = (scores if bias is None else scores + bias).topk(self.top_k)[1]
+        weights = scores.gather(1, ids)
+        if self.renormalize:
+            weights = weights / weights.sum(-1, keepdim=True)
+        return weights * (1 if bias is None else self.routed_scaling_factor), ids
+    return chosen
+
+
+# ---- latent attention ----
+
+def attend_latent(self, query, latent, rotated, output_shape=None, **_):
+    """In place of MLAAttention's entry: query [n, heads, size]; keys and values of all heads from the latent [n, rank], and one rotated part of
+    their keys [n, 1, size]."""
+    both = self.kv_b_proj(latent)[0].view(len(query), self.num_heads, -1)
+    keys, values = both.split([self.qk_nope_head_dim, self.v_head_dim], -1)
+    keys = torch.cat((keys, rotated.expand(-1, self.num_heads, -1)), -1)
+    out = softmax_attention(*(x.transpose(0, 1) for x in (query, keys, values)), self.scale, sees(len(query)))
+    return out.transpose(0, 1).reshape(output_shape)
+
+
 # ---- the class ----
 
 def prepare():
@@ -124,6 +153,7 @@ def prepare():
     UnquantizedLinearMethod.apply = UnquantizedEmbeddingMethod.apply = lambda self, layer, x, bias=None: F.linear(x, layer.weight, bias)
     CustomOp.dispatch_forward = lambda self, **_: self.forward_native if type(self).forward_native is not CustomOp.forward_native else self.forward_cuda
     minicpm.fused_topk, minicpm.fused_experts = choose_experts, run_experts  # a class with experts of its own
+    CPURouter._compute_routing, MLAAttention.forward = route_as_cards(CPURouter._compute_routing), attend_latent
     MoERunner._select_forward = lambda self: lambda *given: run_mixture(self, *given)
 
 

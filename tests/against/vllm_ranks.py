@@ -15,7 +15,7 @@ from vllm.model_executor.layers.fused_moe.router import gate_linear
 from vllm.platforms.cpu import CpuPlatform
 from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend, CPUAttentionBackendImpl
 from vllm.model_executor import models as vllm_models
-from vllm.model_executor.models import registry, utils as model_utils
+from vllm.model_executor.models import param2moe, registry, sarvam, utils as model_utils
 
 
 class Group:
@@ -49,6 +49,12 @@ def round_exp():
     """Mamba's A is -exp(A_log), the last bit of which depends on the device: here it is rounded right."""
     exp = torch.exp
     torch.exp = lambda x: exp(x.double()).to(x.dtype)
+
+
+def round_mean():
+    """Router biases lose their mean (Param2, Sarvam), whose last bit is the processor's: here it is rounded right."""
+    for module in (param2moe, sarvam):
+        module._zero_mean_tensor = lambda t: t - t.double().mean().to(t.dtype)
 
 
 class Cuda:
@@ -97,10 +103,20 @@ def inner_config(config):
         return PretrainedConfig.from_dict(config)
 
 
+class Fields(dict):
+    """An object of a config whose class would give it attributes."""
+    def __getattr__(self, name):
+        if name in self:
+            return self[name]
+        raise AttributeError(name)
+
+
 def keep_inner_configs(self, **named):
     if "max_position_embeddings" in named:
         self.max_position_embeddings = named["max_position_embeddings"]  # which kinds of RoPE look at
     named = ASSUMED.get(self.model_type, {}) | named
+    if "block_configs" in named:
+        named["block_configs"] = [Fields({part: Fields(stated) for part, stated in block.items()}) for block in named["block_configs"]]
     PretrainedConfig.__init__(self, **{key: inner_config(value) if key.endswith("_config") and key != "quantization_config" and isinstance(value, dict)
                                        else value for key, value in named.items()})
 
@@ -149,3 +165,4 @@ def prepare():
     lend_kernels()
     build_what_cards_build()
     round_exp()
+    round_mean()

@@ -71,6 +71,8 @@ TEST_CASE("shape errors name both sides") {
                     Contains("out [2, 3] float32 does not match in [2, 4] float32"));
   CHECK_THROWS_WITH(ops.gated_activation(bench.view(2, 3), bench.view(2, 5), none),
                     Contains("in [2, 5] is not [2, 6]"));
+  CHECK_THROWS_WITH(ops.limit_gates(bench.view(2, 5), {}),
+                    Contains("limit_gates: [2, 5] has no halves"));
   const std::array<int32_t, 2> ids{0, 1};
   const backend::BatchMeta batch{.token_ids = ids, .positions = ids, .logits_rows = ids};
   CHECK_THROWS_WITH(ops.embed(bench.view(3, 384), matrix, batch, 1),

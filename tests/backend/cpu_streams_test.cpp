@@ -1,4 +1,4 @@
-// Ops of models with several residuals against their twins.
+// Ops of models with several residuals, or bounds, against their twins.
 #include <catch2/catch.hpp>
 
 #include "backend/cpu_fixture.h"
@@ -32,6 +32,18 @@ TEST_CASE("what is not far above a row's mean becomes 0") {
       const Matrix expected = reference::keep_above(x.matrix(), 0.7);
       cpu->keep_above(x, 0.7f);
       CHECK(distance(x.matrix(), expected) < 2e-6);
+    }
+}
+
+TEST_CASE("gates are cut from above, ups on both sides") {
+  for (const CpuIsa isa : isas())
+    for (const model::GateLimits limits : {model::GateLimits{0.5f, 0.25f}, {0.5f, 0}, {0, 0.25f}}) {
+      CAPTURE(isa_name(isa), limits.gate, limits.up);
+      CpuFixture cpu(isa, 2);
+      Rows x = Rows::random(6, 74, 4);
+      const Matrix expected = reference::limit_gates(x.matrix(), limits);
+      cpu->limit_gates(x, limits);
+      CHECK(distance(x.matrix(), expected) == 0);
     }
 }
 

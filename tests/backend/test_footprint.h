@@ -105,6 +105,7 @@ class TouchingBackend : public backend::Backend {
     std::memset(workspace, 1, footprint().attention_workspace(qkv.rows, sequences, spec));
     write(out);
   }
+  void do_limit_gates(View x, const model::GateLimits&) override { write(x); }
   void do_gated_activation(View out, View in, model::Activation) override {
     sum(in);
     write(out);

@@ -220,6 +220,9 @@ class TestDevice final : public backend::Backend {
       cpu_.attention(out, qkv, spec, terms, cache, meta);
     });
   }
+  void do_limit_gates(View x, const model::GateLimits& limits) override {
+    enqueue("limit_gates", {x}, [=, this] { cpu_.limit_gates(x, limits); });
+  }
   void do_gated_activation(View out, View in, model::Activation activation) override {
     enqueue("gated_activation", {out, in},
             [=, this] { cpu_.gated_activation(out, in, activation); });

@@ -224,6 +224,17 @@ TEST_CASE("activations, gated and with a bias") {
     });
 }
 
+TEST_CASE("limits of gates and ups") {
+  for_rows_cases([](DType dtype, const RowsCase& c) {
+    const Matrix in = random_matrix(c.rows, 2 * c.columns, dtype, 31, 3);
+    for (const model::GateLimits limits : {model::GateLimits{0.5f, 0.25f}, {0.5f, 0}, {0, 0.25f}}) {
+      const DeviceRows cut(in, dtype, c.layout);
+      kernels::limit_gates(cut.view(), limits, kStream);
+      CHECK(largest_error(cut.matrix(), reference::limit_gates(in, limits), 1) == 0);
+    }
+  });
+}
+
 TEST_CASE("scale, gates and xIELU") {
   for_rows_cases([](DType dtype, const RowsCase& c) {
     const Matrix in = random_matrix(c.rows, c.columns, dtype, 15, 2);

@@ -91,7 +91,8 @@ std::vector<Choice> route(std::vector<double> logits, int64_t k, const RouterSpe
 Matrix experts(const Matrix& in, const std::vector<std::vector<Choice>>& choices,
                const model::MlpSpec& mlp, const ExpertMatrices& weights) {
   const int64_t width = mlp.intermediate;
-  const double limit = mlp.gate_limit > 0 ? double(mlp.gate_limit) : -kOut;
+  const auto bound = [](float limit) { return limit > 0 ? double(limit) : -kOut; };
+  const double gate_limit = bound(mlp.limits.gate), up_limit = bound(mlp.limits.up);
   const bool on_input = mlp.weighs == model::ExpertWeighs::input;
   const auto product = [](const Matrix& matrix, int64_t row, const std::vector<double>& x,
                           const std::vector<double>& bias) {
@@ -116,8 +117,8 @@ Matrix experts(const Matrix& in, const std::vector<std::vector<Choice>>& choices
           continue;
         }
         const double up = product(weights.up, row + width, x, weights.up_bias);
-        gated.push_back(activate(mlp.activation, std::min(gate, limit)) *
-                        (std::clamp(up, -limit, limit) + double(mlp.up_offset)));
+        gated.push_back(activate(mlp.activation, std::min(gate, gate_limit)) *
+                        (std::clamp(up, -up_limit, up_limit) + double(mlp.up_offset)));
       }
       for (int64_t i = 0; i < in.columns; ++i)
         out.at(t, i) += (on_input ? 1 : weight) *

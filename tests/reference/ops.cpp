@@ -93,6 +93,18 @@ double softplus(double x) {
   return std::log1p(std::exp(x));
 }
 
+Matrix limit_gates(const Matrix& x, const model::GateLimits& limits) {
+  const auto bound = [](float limit) { return limit > 0 ? double(limit) : 1e300; };
+  Matrix out = x;
+  for (int64_t t = 0; t < x.rows; ++t)
+    for (int64_t i = 0; i < x.columns; ++i) {
+      const bool is_gate = i < x.columns / 2;
+      const double most = bound(is_gate ? limits.gate : limits.up);
+      out.at(t, i) = std::clamp(x.at(t, i), is_gate ? -1e300 : -most, most);
+    }
+  return out;
+}
+
 double xielu(const std::vector<double>& parameters, double x) {
   const double positive = softplus(parameters[0]);
   const double beta = parameters[2];

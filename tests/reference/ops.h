@@ -41,6 +41,8 @@ Matrix norm(const Matrix& in, const model::Norm& spec, const std::vector<double>
 Matrix match_size(const Matrix& x, const Matrix& like);
 /// max(x - mean - deviations * deviation, 0) by row.
 Matrix keep_above(const Matrix& x, double deviations);
+/// Backend::limit_gates().
+Matrix limit_gates(const Matrix& x, const model::GateLimits& limits);
 double softplus(double x);
 
 /// xIELU of parameters alpha_p, alpha_n, beta, eps.

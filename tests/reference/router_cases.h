@@ -80,12 +80,15 @@ inline std::vector<MixtureCase> mixture_cases(int64_t experts, int64_t chosen, i
       {"weights on the input", mixture({.weighs = model::ExpertWeighs::input})},
       {"biases", mixture({}), true},
       {"limits, an offset and biases",
-       mixture({.activation = model::Activation::gelu_quick, .gate_limit = 0.7f, .up_offset = 1}),
+       mixture(
+           {.activation = model::Activation::gelu_quick, .limits = {0.7f, 0.7f}, .up_offset = 1}),
        true},
-      {"limits alone", mixture({.gate_limit = 0.5f})},
+      {"limits alone", mixture({.limits = {0.5f, 0.5f}})},
+      {"limits that differ", mixture({.limits = {0.3f, 0.6f}})},
       {"without gates", mixture({.activation = model::Activation::relu_squared, .gated = false})},
       {"identities", with_identities(mixture({}))},
-      {"identities beside limits and biases", with_identities(mixture({.gate_limit = 0.5f})), true},
+      {"identities beside limits and biases", with_identities(mixture({.limits = {0.5f, 0.5f}})),
+       true},
   };
 }
 

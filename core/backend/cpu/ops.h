@@ -128,6 +128,7 @@ class CpuBackend final : public Backend {
   void do_copy_heads(View out, View in, const HeadColumns& columns) override;
   void do_multiply_gates(View x, View gates, model::GateKind kind) override;
   void do_xielu(View x, const Weight& parameters) override;
+  void do_limit_gates(View x, const model::GateLimits& limits) override;
   void do_gated_activation(View out, View in, model::Activation activation) override;
   void do_route(const Routing& routing, View logits, const model::RouterSpec& router,
                 const Weight& choice_bias) override;

@@ -144,7 +144,7 @@ void CpuBackend::do_experts(View out, View in, const Routing& routing, const mod
     return static_cast<const float*>(biases.data) +
            (expert_of(slots.order[i]) - first) * biases.spec->rows();
   };
-  const Gating gating{mlp.activation, mlp.gate_limit, mlp.up_offset};
+  const Gating gating{mlp.activation, mlp.limits, mlp.up_offset};
   sort_slots(slots, routing.experts);
   const auto input = [&](int64_t i) {
     return static_cast<const float*>(in.data) + slots.order[i] / k * in.stride;

@@ -67,6 +67,17 @@ void CpuBackend::do_add_norm(View out, View residual, View delta, const model::N
   });
 }
 
+void CpuBackend::do_limit_gates(View x, const model::GateLimits& limits) {
+  const int64_t n = x.columns / 2;
+  for_rows(x.rows, x.columns, [&](int64_t t) {
+    float* gate = row_of(x, t);
+    if (limits.gate > 0) {  // NaN stays
+      for (int64_t i = 0; i < n; ++i) gate[i] = std::min(gate[i], limits.gate);
+    }
+    if (limits.up > 0) kernels_.clamp(gate + n, n, limits.up);
+  });
+}
+
 void CpuBackend::do_gated_activation(View out, View in, model::Activation activation) {
   for_rows(out.rows, in.columns, [&](int64_t t) {
     const float* gate = row_of(in, t);

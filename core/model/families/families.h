@@ -29,6 +29,10 @@ ModelSpec make_granitemoe_swa(const ConfigReader& config);
 ModelSpec make_gpt_oss(const ConfigReader& config);
 ModelSpec make_afmoe(const ConfigReader& config);
 ModelSpec make_mellum(const ConfigReader& config);
+ModelSpec make_axk1(const ConfigReader& config);
+ModelSpec make_aria_text(const ConfigReader& config);
+ModelSpec make_bailing_moe(const ConfigReader& config);  // Ling 1 and 2, Sarvam's smaller
+ModelSpec make_deepseek(const ConfigReader& config);
 ModelSpec make_deepseek_v2(const ConfigReader& config);
 ModelSpec make_deepseek_v3(const ConfigReader& config);
 ModelSpec make_deepseek_v32(const ConfigReader& config);
@@ -45,6 +49,10 @@ ModelSpec make_phimoe(const ConfigReader& config);
 ModelSpec make_transformers_phimoe(const ConfigReader& config);
 ModelSpec make_olmoe(const ConfigReader& config);
 ModelSpec make_flex_olmo(const ConfigReader& config);
+ModelSpec make_pangu_ultra_moe(const ConfigReader& config);
+ModelSpec make_param2_moe(const ConfigReader& config);
+ModelSpec make_sarvam_mla(const ConfigReader& config);
+ModelSpec make_step3p5(const ConfigReader& config);
 ModelSpec make_minimax_m2(const ConfigReader& config);
 ModelSpec make_hunyuan_v1_moe(const ConfigReader& config);
 ModelSpec make_minicpm3(const ConfigReader& config);
@@ -72,6 +80,7 @@ ModelSpec make_helium(const ConfigReader& config);
 ModelSpec make_hunyuan_dense(const ConfigReader& config);
 ModelSpec make_internlm3(const ConfigReader& config);
 ModelSpec make_ministral3(const ConfigReader& config);
+ModelSpec make_nemotron_nas(const ConfigReader& config);
 ModelSpec make_seed_oss(const ConfigReader& config);
 ModelSpec make_smollm3(const ConfigReader& config);
 
@@ -129,6 +138,7 @@ ModelSpec make_falcon_mamba(const ConfigReader& config);
 ModelSpec make_granite_hybrid(const ConfigReader& config);
 ModelSpec make_kimi_linear(const ConfigReader& config);
 ModelSpec make_minimax(const ConfigReader& config);
+ModelSpec make_minimax_m1(const ConfigReader& config);  // MiniMax-01 too
 ModelSpec make_jamba(const ConfigReader& config);
 ModelSpec make_lfm2(const ConfigReader& config);
 ModelSpec make_lfm2_moe(const ConfigReader& config);

@@ -39,6 +39,14 @@ struct RouterSpec {
   float nearness = 0;  // sparsemixer: largest (best - s) / max(|s|, best) that counts
 };
 
+/// Bounds of what a gated MLP multiplies; 0: none.
+struct GateLimits {
+  float gate = 0;  // from above, before the activation
+  float up = 0;    // on both sides
+
+  [[nodiscard]] bool any() const { return gate > 0 || up > 0; }
+};
+
 /// Where an expert's weight goes.
 enum class ExpertWeighs : uint8_t { output, input };
 
@@ -46,9 +54,10 @@ enum class ExpertWeighs : uint8_t { output, input };
 struct SharedExperts {
   int64_t intermediate = 0;  // 0: there is none
   Linear up{}, down{};       // as MlpSpec's
-  Linear gate{};             // [1, hidden]: its output times the sigmoid of this (Qwen2-MoE)
-  float factor = 1;          // of its output
-  Norm out_norm{};           // of its output
+  GateLimits limits{};
+  Linear gate{};     // [1, hidden]: its output times the sigmoid of this (Qwen2-MoE)
+  float factor = 1;  // of its output
+  Norm out_norm{};   // of its output
 };
 
 enum class MlpKind : uint8_t { plain, gated, experts, none };
@@ -69,9 +78,9 @@ struct MlpSpec {
   // experts: up and down are [experts, ...] weights, their biases [experts, n]
   int64_t experts = 0;
   int64_t experts_per_token = 0;
-  float gate_limit = 0;  // of experts: gate cut from above, up to +-limit (gpt-oss); 0: neither
-  float up_offset = 0;   // of experts: activation(gate) * (up + offset)
-  bool gated = true;     // of experts, shared ones too; else activation(up) (Nemotron-H)
+  GateLimits limits{};  // gpt-oss, Step 3.5
+  float up_offset = 0;  // of experts: activation(gate) * (up + offset)
+  bool gated = true;    // of experts, shared ones too; else activation(up) (Nemotron-H)
   ExpertWeighs weighs = ExpertWeighs::output;
   /// Not 0: experts read `latent_in` of the input, so wide, and `latent_out` [hidden, latent] is
   /// applied to their sum (Nemotron 3).

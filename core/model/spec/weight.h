@@ -44,7 +44,12 @@ enum class Mapping : uint8_t {
   none,
   minus_exp,  // -e^x, rounded once to float32 (Mamba's A of A_log)
   unit_rows,  // x / its row's length (Baichuan 2's head)
+  less_mean,  // x less the mean of its tensor, both rounded as stored (Param2's router biases)
 };
+/// Whether it makes each element of float32 by itself; else rows.
+constexpr bool maps_each(Mapping mapping) {
+  return mapping == Mapping::minus_exp || mapping == Mapping::less_mean;
+}
 
 /// Rows of one checkpoint tensor, seen as [rows, columns] in the engine's orientation ([out, in];
 /// 1-D: [n, 1]). The rows are `block_count` blocks of `block_rows`, the first at `first_row`, each

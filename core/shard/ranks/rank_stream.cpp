@@ -78,10 +78,11 @@ void copy_rows(const checkpoint::TensorEntry& from, const Slice& slice, int64_t 
   } else {
     checkpoint::copy_block(from, slice.part->transposed, block, tensor.unit(), to, stride);
   }
-  if (slice.part->mapping == model::Mapping::minus_exp) {  // float32, alone in its tensor
-    checkpoint::map_values(to, static_cast<size_t>(rows * slice.columns));
-  }
   guard.finish();
+  if (model::maps_each(slice.part->mapping)) {  // float32, alone in its tensor
+    checkpoint::map_values(from, slice.part->mapping, to,
+                           static_cast<size_t>(rows * slice.columns));
+  }
 }
 
 // Slices that lie beside each other in the rank's tensor [rows, columns].

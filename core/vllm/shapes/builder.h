@@ -70,7 +70,6 @@ KvLayer index_cache(Amount token_bytes);
 void add_attention(Builder& build, int64_t layer);
 void add_latent_attention(Builder& build, int64_t layer);
 void add_gated_latent(Builder& build, int64_t layer);
-void add_lightning(Builder& build, int64_t layer);
 void add_grouped_lightning(Builder& build, int64_t layer);
 void add_grouped_delta(Builder& build, int64_t layer);
 void add_factored_attention(Builder& build, int64_t layer);
@@ -78,7 +77,6 @@ void add_crossed_attention(Builder& build, int64_t layer);
 /// Whole layers, with their feed-forward.
 void add_kimi_layer(Builder& build, int64_t layer);
 void add_compressed_layer(Builder& build, int64_t layer);
-void add_block_layer(Builder& build, int64_t layer);
 
 /// Feed-forward of one layer: dense or routed.
 void add_feed_forward(Builder& build, int64_t layer);

@@ -36,25 +36,12 @@ void add_embedding(Builder& build) {
   }
 }
 
-int64_t layer_norms(const Builder& build) {
-  const Family& family = build.family;
-  const bool more = family.norms_key != nullptr && build.config.flag({family.norms_key}, false);
-  return family.norms + (more ? 2 : 0);
-}
-
 void add_layer(Builder& build, int64_t layer) {
   const Family& family = build.family;
-  if (family.mixer == Mixer::blocks) {
-    add_block_layer(build, layer);
-    return;
-  }
-  for (int64_t i = 0; i < layer_norms(build); ++i) build.norm(build.dims.hidden);
+  for (int64_t i = 0; i < family.norms; ++i) build.norm(build.dims.hidden);
   switch (family.mixer) {
     case Mixer::attention:
       add_attention(build, layer);
-      break;
-    case Mixer::latent:
-      add_latent_attention(build, layer);
       break;
     case Mixer::gated_latent:
       add_gated_latent(build, layer);
@@ -68,9 +55,6 @@ void add_layer(Builder& build, int64_t layer) {
     case Mixer::crossed:
       add_crossed_attention(build, layer);
       break;
-    case Mixer::lightning:
-      add_lightning(build, layer);
-      break;
     case Mixer::lightning_groups:
       add_grouped_lightning(build, layer);
       break;
@@ -80,8 +64,6 @@ void add_layer(Builder& build, int64_t layer) {
     case Mixer::compressed:
       add_compressed_layer(build, layer);
       return;
-    case Mixer::blocks:
-      return;  // whole above
   }
   add_feed_forward(build, layer);
 }

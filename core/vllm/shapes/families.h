@@ -18,16 +18,14 @@ enum class Positions : uint8_t { rotary, learned };
 /// The layers' mixing of tokens.
 enum class Mixer : uint8_t {
   attention,
-  latent,        // DeepSeek's multi-head latent attention
-  gated_latent,  // likewise, with a gate of its output, sinks, and mixed residual streams (HY V4)
+  gated_latent,  // latent attention with a gate of its output, sinks, and mixed residual streams
+                 // (HY V4)
   kimi_delta,    // Kimi-K3: per-channel gates, and latent attention
   kimi_groups,   // Ling 3: Kimi's delta rule, and latent attention in the last layer of each group
-  lightning,     // MiniMax-Text: lightning attention in most layers
-  lightning_groups,  // Ling 2.5: likewise, and latent attention in the last layer of each group
+  lightning_groups,  // Ling 2.5: lightning and, last in each group of layers, latent attention
   compressed,        // DeepSeek-V4
   factored,          // Step-3: queries in two steps, one head of keys and values for all
   crossed,           // Whisper: attention to the tokens, then to what the encoder made of the sound
-  blocks,            // sizes of each layer by `block_configs` (Nemotron-NAS)
 };
 enum class Windows : uint8_t {
   listed,   // by `layer_types`, else none
@@ -35,13 +33,11 @@ enum class Windows : uint8_t {
 };
 enum class Experts : uint8_t {
   none,
-  mixtral,
   deepseek,
   glm,
   minimax3,  // with shared experts, and a width of its own for dense layers
   bailing,
   biased,  // a correction bias in float32 beside a router of the model's dtype (`router_bias`)
-  sarvam,  // likewise, and one shared expert if the config does not say
   step,
   hunyuan,  // a float32 router, and one dense layer if the config does not say
   paired,   // ERNIE-4.5-VL: experts for text and experts for images side by side
@@ -65,8 +61,7 @@ struct Family {
   std::string_view architecture;
   bool own_head = false;  // never tied, whatever the config says
   Norm norm = Norm::rms;
-  int64_t norms = 2;                // per layer, over the hidden size
-  const char* norms_key = nullptr;  // a flag that adds two more
+  int64_t norms = 2;  // per layer, over the hidden size
   QkNorm qk_norm = QkNorm::none;
   const char* qk_norm_key = nullptr;  // a key that switches it on
   Bias qkv_bias = {};
@@ -80,7 +75,7 @@ struct Family {
   Mixer mixer = Mixer::attention;
   Windows windows = Windows::listed;
   Experts experts = Experts::none;
-  Bias router_bias = {nullptr, true};  // Experts::biased, sarvam, minimax3
+  Bias router_bias = {nullptr, true};  // Experts::biased, minimax3
   bool float_router = false;           // Experts::bailing, when the config does not say
   const char* mlp_name = "mlp";
   bool stored_scales = true;  // attention takes scales from quantized checkpoints
@@ -89,7 +84,6 @@ struct Family {
   bool output_gate = false;   // a gate of the attention's output for each element (Muse)
   bool positions_in_windows = false;     // layers without a window have no rotary positions
   bool paired_indexer = false;           // an indexer rotates as its attention does
-  bool float_rotary = false;             // latent attention's table in float32, scaled or not
   bool rotary_each = false;              // a table for each layer, enlarged for videos
   bool normed_classifier = false;        // a norm between a pooling model's head and its classes
   const char* unmodelled_key = nullptr;  // where it is above 0 the model is not known

@@ -52,17 +52,12 @@ Mixture read_mixture(const Builder& build) {
   mixture.per_token = config.integer(
       {"num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k"}, 1, kExperts);
   mixture.intermediate = config.integer({"moe_intermediate_size", "intermediate_size"}, 0);
-  const int64_t count =
-      config.integer({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"},
-                     build.family.experts == Experts::sarvam ? 1 : 0, kExperts);
+  const int64_t count = config.integer(
+      {"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, 0, kExperts);
   mixture.shared_intermediate = config.integer(
       {"moe_shared_expert_intermediate_size", "share_expert_dim"}, count * mixture.intermediate);
   switch (build.family.experts) {
-    case Experts::mixtral:
-      mixture.shared_intermediate = 0;
-      break;
     case Experts::bailing:
-    case Experts::sarvam:
       mixture.shared_intermediate =
           count * config.integer({"moe_shared_expert_intermediate_size"}, mixture.intermediate);
       break;
@@ -99,8 +94,7 @@ bool is_mixture_layer(const Builder& build, int64_t layer) {
   if (i < types.size()) return types[i] == "sparse";
   const std::vector<int64_t> frequencies = config.integers({"moe_layer_freq"});
   if (frequencies.size() > 1) return i < frequencies.size() && frequencies[i] != 0;
-  const int64_t usual =
-      build.family.experts == Experts::sarvam || build.family.experts == Experts::hunyuan ? 1 : 0;
+  const int64_t usual = build.family.experts == Experts::hunyuan ? 1 : 0;
   if (layer < config.integer({"first_k_dense_replace", "num_dense_layers"}, usual)) return false;
   if (build.family.experts == Experts::step || config.has("moe_layers_enum"))
     return is_step_mixture(build, layer);
@@ -162,7 +156,6 @@ void add_feed_forward(Builder& build, int64_t layer) {
           build.config.flag({"moe_router_enable_expert_bias"}, false));
       break;
     case Experts::biased:
-    case Experts::sarvam:
       add_router(build, mixture.experts, element, build.bias(build.family.router_bias));
       break;
     default:

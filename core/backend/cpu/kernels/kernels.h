@@ -67,11 +67,10 @@ struct Epilogue {
   model::Activation activation = model::Activation::none;
 };
 
-/// activation(gate) * (up + up_offset), of a gate of at most `limit` and an up within +-limit; 0:
-/// no limits.
+/// activation(gate) * (up + up_offset), of a gate and an up within the limits.
 struct Gating {
   model::Activation activation = model::Activation::silu;
-  float limit = 0;
+  model::GateLimits limits{};
   float up_offset = 0;
 };
 

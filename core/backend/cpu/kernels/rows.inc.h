@@ -122,17 +122,18 @@ PLIMSOLL_INLINE void with_activation(model::Activation activation, F f) {
 
 void gate(float* out, const float* gates, const float* up, int64_t count, const Gating& gating) {
   with_activation(gating.activation, [=]<model::Activation kind>() {
-    if (gating.limit == 0 && gating.up_offset == 0) {
+    if (!gating.limits.any() && gating.up_offset == 0) {
       map(out, count, [=](auto at) { return activate<kind>(at(gates)) * at(up); });
       return;
     }
-    const Vf most = splat(gating.limit > 0 ? gating.limit : __builtin_inff());
+    const auto bound = [](float limit) { return splat(limit > 0 ? limit : __builtin_inff()); };
+    const Vf most_gate = bound(gating.limits.gate), most_up = bound(gating.limits.up);
     map(out, count, [=](auto at) {
       const Vf g = at(gates);
       const Vf u = at(up);
-      const Vf low = splat(0.f) - most;
-      const Vf cut = select(u > most, most, select(u < low, low, u));
-      return activate<kind>(select(g > most, most, g)) * (cut + splat(gating.up_offset));
+      const Vf low = splat(0.f) - most_up;
+      const Vf cut = select(u > most_up, most_up, select(u < low, low, u));
+      return activate<kind>(select(g > most_gate, most_gate, g)) * (cut + splat(gating.up_offset));
     });
   });
 }

@@ -1,5 +1,7 @@
-// Latent attention: DeepSeek V2 to V3.2, GLM-4.7-Flash, GLM-5 with their experts, MiniCPM 3
-// without.
+// DeepSeek's first mixture, and latent attention: DeepSeek V2 to V3.2, GLM-4.7-Flash and GLM-5 with
+// their experts, MiniCPM 3 without.
+#include "model/families/mixtures/deepseek.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -7,11 +9,8 @@
 #include "model/families/families.h"
 
 namespace plimsoll::model {
-namespace {
 
-/// Sizes, latents and the RoPE of their rotated part. `even`: values are a head's share of the
-/// hidden size where the config does not say.
-void read_latent_decoder(const ConfigReader& config, Decoder& decoder, bool even = false) {
+void read_latent_decoder(const ConfigReader& config, Decoder& decoder, bool even) {
   constexpr int64_t kNotUsed = 64;  // a head size, where the hidden size is no multiple of heads
   read_common(config, decoder, {.head_dim = kNotUsed});
   const int64_t value_dim = even ? decoder.sizes.hidden / decoder.sizes.heads : 0;
@@ -19,6 +18,8 @@ void read_latent_decoder(const ConfigReader& config, Decoder& decoder, bool even
   decoder.ropes = {read_rope(config, {.head_dim = decoder.latent->attention.latent.rotated,
                                       .max_position = decoder.sizes.max_position})};
 }
+
+namespace {
 
 /// DeepSeek's experts under the names of its configs. `dense_layers`: the first ones, where the
 /// config does not say.
@@ -32,16 +33,32 @@ Mixture read_deepseek_mixture(const ConfigReader& config, int64_t layers, int64_
   return mixture;
 }
 
-constexpr const char* kV3Bias = "mlp.experts.gate.e_score_correction_bias";
-
 /// vLLM's class has the bias only where the config names the rule that it is for.
 bool has_choice_bias(const ConfigReader& config) {
-  return !config.describes() || config.text({"topk_method"}, "") == "noaux_tc";
+  return !config.describes() || config.text({"topk_method"}, "") == kBiasedMethod;
 }
 
-/// V3's attention, router and stages.
+/// The router before V3: softmax over all experts, perhaps from the best groups alone; `normalize`:
+/// weights are divided by their sum.
+void use_softmax_router(const ConfigReader& config, Mixture& mixture, bool normalize) {
+  RouterSpec& router = mixture.sizes.router;
+  router.normalize = normalize;
+  router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 1));
+  const std::string method = config.text({"topk_method"}, "greedy");
+  if (method == "group_limited_greedy") {
+    read_groups(config, mixture, GroupScore::best);
+  } else if (method != "greedy") {
+    config.doubt("topk_method", "greedy or group_limited_greedy");
+    if (has_choice_bias(config)) {
+      mixture.names.choice_bias = {kV3Bias, "mlp.gate.e_score_correction_bias"};
+    }
+  }
+}
+
+}  // namespace
+
 void use_v3(const ConfigReader& config, Decoder& decoder, int64_t dense_layers,
-            const std::string& choice_bias = kV3Bias) {
+            const std::string& choice_bias) {
   decoder.latent->attention.rope_pairs =
       config.boolean({"rope_interleave"}, true) ? RopePairs::neighbours : RopePairs::halves;
   decoder.mixture = read_deepseek_mixture(config, decoder.sizes.layers, dense_layers);
@@ -51,6 +68,8 @@ void use_v3(const ConfigReader& config, Decoder& decoder, int64_t dense_layers,
   }
   decoder.vllm.knows_stage = true;
 }
+
+namespace {
 
 void read_v3(const ConfigReader& config, Decoder& decoder) {
   read_latent_decoder(config, decoder);
@@ -98,23 +117,25 @@ void read_indexer(const ConfigReader& config, Decoder& decoder, int64_t heads, b
 
 }  // namespace
 
+ModelSpec make_deepseek(const ConfigReader& config) {
+  Decoder decoder{.family = "deepseek"};
+  read_common(config, decoder);
+  read_plain_attention_biases(config, decoder);
+  decoder.mixture = read_deepseek_mixture(config, decoder.sizes.layers, 0);
+  use_softmax_router(config, *decoder.mixture, config.boolean({"norm_topk_prob"}, false));
+  if (config.text({"scoring_func"}, "softmax") != "softmax") {
+    config.doubt("scoring_func", "softmax");
+  }
+  decoder.vllm.knows_stage = true;
+  return build(decoder);
+}
+
 ModelSpec make_deepseek_v2(const ConfigReader& config) {
   Decoder decoder{.family = "deepseek_v2"};
   read_latent_decoder(config, decoder);
   decoder.latent->attention.rope_pairs = RopePairs::neighbours;
   decoder.mixture = read_deepseek_mixture(config, decoder.sizes.layers, 0);
-  RouterSpec& router = decoder.mixture->sizes.router;
-  router.normalize = false;  // norm_topk_prob is not read
-  router.factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 1));
-  const std::string method = config.text({"topk_method"}, "greedy");
-  if (method == "group_limited_greedy") {
-    read_groups(config, *decoder.mixture, GroupScore::best);
-  } else if (method != "greedy") {
-    config.doubt("topk_method", "greedy or group_limited_greedy");
-    if (has_choice_bias(config)) {
-      decoder.mixture->names.choice_bias = {kV3Bias, "mlp.gate.e_score_correction_bias"};
-    }
-  }
+  use_softmax_router(config, *decoder.mixture, false);  // norm_topk_prob is not read
   decoder.vllm.knows_stage = true;
   return build(decoder);
 }

@@ -65,7 +65,8 @@ ModelSpec make_gpt_oss(const ConfigReader& config) {
     decoder.vllm.refused = "vLLM packs its experts for the card's kernels, which is not done here";
   }
   mixture.router_bias = true;
-  mixture.sizes.gate_limit = static_cast<float>(config.positive({"swiglu_limit"}, 7));
+  const auto limit = static_cast<float>(config.positive({"swiglu_limit"}, 7));
+  mixture.sizes.limits = {.gate = limit, .up = limit};
   mixture.sizes.up_offset = 1;
   mixture.names.router = {"mlp.router", "mlp.router"};
   mixture.names.expert = {.gate = "", .up = "gate_up_proj", .down = "down_proj"};

@@ -1,5 +1,8 @@
 // Kimi Linear: latent attention without positions between layers of the delta rule whose decays are
 // of each channel. MiniMax: lightning attention, and residuals from behind the norms.
+#include <bit>
+#include <utility>
+
 #include "base/error.h"
 #include "model/decoder.h"
 #include "model/families/families.h"
@@ -101,26 +104,18 @@ ModelSpec make_kimi_linear(const ConfigReader& config) {
   return build(decoder);
 }
 
-ModelSpec make_minimax(const ConfigReader& config) {
-  Decoder decoder{.family = "minimax"};
+namespace {
+
+/// The decoder of both spellings of MiniMax's configs, but for the residuals' factors and which
+/// layers have attention. `share`: of a head that is rotated.
+Decoder read_minimax(const ConfigReader& config, std::string family, double share) {
+  Decoder decoder{.family = std::move(family)};
+  read_common(config, decoder, {.share = share});
   // What transformers computes from the layer's number, and saves.
   decoder.ignored = {".slope_rate", ".query_decay", ".key_decay", ".diagonal_decay"};
-  read_common(config, decoder);
   const Sizes& sizes = decoder.sizes;
   refuse_many_heads(config, sizes);
   decoder.placement = NormPlacement::residual;
-  const auto blend = [&](const std::string& part) -> Blend {
-    return {.alpha = static_cast<float>(config.positive({part + "_alpha_factor"}, 1)),
-            .beta = static_cast<float>(config.positive({part + "_beta_factor"}, 1))};
-  };
-  decoder.attention_blend = blend("full_attn");
-  decoder.recurrent_blend = blend("linear_attn");
-  decoder.mlp_blend = blend("mlp");
-  std::vector<bool> attends = sparse_every(sizes.layers, 2);
-  attends.flip();  // from the first on
-  decoder.parts = attention_or_recurrent(
-      read_layer_types(config, "layer_types", sizes.layers, "full_attention", "linear_attention")
-          .value_or(std::move(attends)));
   decoder.recurrent = RecurrentTable{.module = "self_attn"};
   RecurrentSpec& mixer = decoder.recurrent->sizes;
   mixer.kind = RecurrentKind::linear;
@@ -135,7 +130,75 @@ ModelSpec make_minimax(const ConfigReader& config) {
   names.router = {module + ".gate", module + ".gate"};
   names.experts = {module + ".experts.routed_experts", module + ".experts"};
   names.expert = {.gate = "w1", .up = "w3", .down = "w2"};
+  return decoder;
+}
+
+Blend read_blend(const ConfigReader& config, const std::string& alpha, const std::string& beta) {
+  return {.alpha = static_cast<float>(config.positive({alpha}, 1)),
+          .beta = static_cast<float>(config.positive({beta}, 1))};
+}
+
+/// MiniMax-01's list of numbers, 1 for attention; else attention in each eighth layer.
+std::vector<bool> read_attention_types(const ConfigReader& config, int64_t layers) {
+  constexpr const char* kTypes = "attn_type_list";
+  const Json* types = config.find({kTypes, "decoder_attention_types"});
+  if (types == nullptr) return sparse_every(layers, 8);
+  if (!types->is_array() || std::ssize(*types) < layers) {
+    config.refuse(kTypes, fmt::format("a list of {} layers, each 0 or 1", layers));
+  }
+  std::vector<bool> attends;
+  for (int64_t i = 0; i < layers; ++i) {
+    const Json& type = (*types)[static_cast<size_t>(i)];
+    if (type != 0 && type != 1) config.refuse(kTypes, "0 and 1 alone");
+    attends.push_back(type == 1);
+  }
+  return attends;
+}
+
+}  // namespace
+
+ModelSpec make_minimax(const ConfigReader& config) {
+  Decoder decoder = read_minimax(config, "minimax", 1);
+  const auto blend = [&](const std::string& part) {
+    return read_blend(config, part + "_alpha_factor", part + "_beta_factor");
+  };
+  decoder.attention_blend = blend("full_attn");
+  decoder.recurrent_blend = blend("linear_attn");
+  decoder.mlp_blend = blend("mlp");
+  const int64_t layers = decoder.sizes.layers;
+  std::vector<bool> attends = sparse_every(layers, 2);
+  attends.flip();  // from the first on
+  decoder.parts = attention_or_recurrent(
+      read_layer_types(config, "layer_types", layers, "full_attention", "linear_attention")
+          .value_or(std::move(attends)));
   decoder.vllm.refused = "vLLM 0.32.0 does not load MiniMax of this class";
+  return build(decoder);
+}
+
+ModelSpec make_minimax_m1(const ConfigReader& config) {
+  const Sizes sizes = read_sizes(config);
+  const int64_t columns = config.integer({"rotary_dim"}, sizes.head_dim, {1, sizes.head_dim});
+  Decoder decoder = read_minimax(
+      config, "minimax_m1", static_cast<double>(columns) / static_cast<double>(sizes.head_dim));
+  const auto blend = [&](const std::string& part) {
+    const std::string key = "layernorm_" + part;
+    return read_blend(config, key + "_alpha", key + "_beta");
+  };
+  decoder.attention_blend = blend("full_attention");
+  decoder.recurrent_blend = blend("linear_attention");
+  decoder.mlp_blend = blend("mlp");
+  decoder.parts = attention_or_recurrent(
+      read_layer_types(config, "layer_types", sizes.layers, "full_attention", "linear_attention")
+          .value_or(read_attention_types(config, sizes.layers)));
+  if (!config.boolean({"postnorm"}, false)) config.doubt("postnorm", "true");
+  if (config.integer({"shared_intermediate_size"}, 0, {.least = 0}) > 0) {
+    config.doubt("shared_intermediate_size", "0");
+  }
+  if (!std::has_single_bit(static_cast<uint64_t>(sizes.heads))) {
+    config.doubt("num_attention_heads", "a power of two, which the heads' decays go by");
+  }
+  decoder.vllm.knows_stage = true;
+  decoder.vllm.refused = "vLLM has no class for it from 0.24.0 on";
   return build(decoder);
 }
 

@@ -70,7 +70,7 @@ void add_latent_rotary(Builder& build, const LatentDims& dims, bool indexed) {
   RotaryTable table = rotary_table(build, dims.rope, "");
   table.dimensions = dims.rope;
   const bool scaled = table.key != "default";
-  if (scaled || build.family.float_rotary) table.element = kFloat32;
+  if (scaled) table.element = kFloat32;
   build.weights.rotary(table);
   // The indexer rotates halves where the attention rotates pairs, unless told otherwise.
   if (indexed && !build.family.paired_indexer &&

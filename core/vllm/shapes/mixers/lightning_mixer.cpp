@@ -1,36 +1,8 @@
-// Lightning attention of MiniMax and of Ling 2.5.
-#include <algorithm>
-
+// Lightning attention of Ling 2.5.
 #include "base/error.h"
 #include "vllm/shapes/mixers/recurrent.h"
 
 namespace plimsoll::vllm {
-
-void add_lightning(Builder& build, int64_t layer) {
-  const std::vector<int64_t> types =
-      build.config.integers({"attn_type_list", "decoder_attention_types"});
-  const std::string named = build.layer_type(layer);
-  const auto i = static_cast<size_t>(layer);
-  const bool softmax = !named.empty() ? named == "full_attention"
-                                      : (i < types.size() ? types[i] == 1 : (layer + 1) % 8 == 0);
-  if (softmax) {
-    add_attention(build, layer);
-    build.shape.attention_token_bytes = build.shape.kv_layers.back().token_bytes;
-    return;
-  }
-  const int64_t heads = build.dims.heads;
-  const int64_t size = build.dims.head_size;
-  const int64_t hidden = build.dims.hidden;
-  const int64_t inner = heads * size;
-  const std::string path = build.layer_path(layer) + ".self_attn";
-  RankWeights& weights = build.weights;
-  weights.linear(Part::attention, {{path, "qkv_proj", {}}, hidden, {3 * inner}});
-  weights.linear(Part::attention, {{path, "output_gate", {}}, hidden, {inner}});
-  weights.linear(Part::attention, {{path, "out_proj", {}}, inner, {hidden}, Split::inputs});
-  const int64_t own = weights.share(heads, "the number of attention heads");
-  weights.plain(Part::attention, own * size);  // norm of the output
-  add_state(build, Amount{own} * size * size * kFloat32, "lightning");
-}
 
 void add_grouped_lightning(Builder& build, int64_t layer) {
   const ConfigView& config = build.config;
