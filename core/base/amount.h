@@ -58,7 +58,7 @@ constexpr Amount ceil_div(Amount a, Amount b) {
 }
 
 /// The smallest multiple of b that is at least a.
-constexpr Amount round_up(Amount a, Amount b) {
+constexpr Amount padded_to(Amount a, Amount b) {
   return ceil_div(a, b) * b;
 }
 

@@ -35,12 +35,12 @@ TEST_CASE("a saturated count stays large through divisions and roundings") {
   CHECK(most.saturated());
   CHECK((most / 1000).saturated());
   CHECK(plimsoll::ceil_div(most, 16).saturated());
-  CHECK(plimsoll::round_up(most, 64).saturated());
+  CHECK(plimsoll::padded_to(most, 64).saturated());
 }
 
 TEST_CASE("rounding up") {
   CHECK(plimsoll::ceil_div(0, 16).value() == 0);
   CHECK(plimsoll::ceil_div(1, 16).value() == 1);
   CHECK(plimsoll::ceil_div(32, 16).value() == 2);
-  CHECK(plimsoll::round_up(50257, 64).value() == 50304);
+  CHECK(plimsoll::padded_to(50257, 64).value() == 50304);
 }

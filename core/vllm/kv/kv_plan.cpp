@@ -73,7 +73,7 @@ void KvPlan::settle_block_size(const ModelShape& shape) {
   const bool latent = shape.kernel == AttentionKernel::mla;
   const int64_t unit = std::max(block_size_, latent ? int64_t{128} : int64_t{16});
   const Amount needed = ceil_div(state, token * unit) * unit;
-  block_size_ = std::max<int64_t>(block_size_, round_up(needed, rule.multiple).value());
+  block_size_ = std::max<int64_t>(block_size_, padded_to(needed, rule.multiple).value());
   state_page_ = token * block_size_;
 }
 
@@ -89,7 +89,7 @@ void KvPlan::make_specs(const ModelShape& shape) {
       if (!options_.prefix_caching) spec.block_size = options_.max_model_len;
     } else {
       spec.page = layer.token_bytes * (spec.block_size / layer.compression);
-      if (layer.alignment > 0) spec.page = round_up(spec.page, layer.alignment);
+      if (layer.alignment > 0) spec.page = padded_to(spec.page, layer.alignment);
     }
     spec.padded_page = spec.page;
     spec.layer = specs_.size();

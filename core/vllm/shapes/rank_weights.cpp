@@ -85,13 +85,13 @@ void RankWeights::qkv(Part part, const Qkv& qkv) {
 }
 
 void RankWeights::vocabulary(Part part, int64_t rows, int64_t columns) {
-  const Amount padded = round_up(rows, kVocabularyPadding);
+  const Amount padded = padded_to(rows, kVocabularyPadding);
   const int64_t own = share(padded.value(), "the vocabulary, padded to a multiple of 64");
   parameters(part, Amount{own} * columns * element_);
 }
 
 void RankWeights::lm_head(int64_t rows, int64_t columns, bool bias) {
-  const int64_t padded = round_up(rows, kVocabularyPadding).value();
+  const int64_t padded = padded_to(rows, kVocabularyPadding).value();
   const int64_t own = share(padded, "the vocabulary, padded to a multiple of 64");
   const WeightScheme scheme = quantization_->lm_head({"", "lm_head", {}});
   const MatrixShape shape{columns, columns, {own}, padded};

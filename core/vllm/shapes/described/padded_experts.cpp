@@ -9,13 +9,13 @@ namespace {
 Amount reordered_bytes(const ExpertKernel& kernel, int64_t hidden, int64_t slice) {
   constexpr int64_t kGroup = 32, kTile = 64, kScaleRows = 256, kScaleColumns = 2;
   const auto padded = [&](int64_t size) {
-    return kernel.padded_values ? round_up(size, kTile).value() : size;
+    return kernel.padded_values ? padded_to(size, kTile).value() : size;
   };
   Amount bytes = 0;
   const auto add = [&](int64_t outputs, int64_t inputs) {
     const Amount loaded = Amount{outputs} * (inputs / 2);
     bytes += Amount{padded(outputs)} * padded(inputs / 2) - loaded;
-    bytes += round_up(outputs, kScaleRows) * round_up(inputs / kGroup, kScaleColumns);
+    bytes += padded_to(outputs, kScaleRows) * padded_to(inputs / kGroup, kScaleColumns);
     bytes += Amount{outputs} * (kFloat32 - 2);  // biases
   };
   add(2 * slice, hidden);
@@ -32,9 +32,9 @@ void pad_experts(Builder& build, RankWeights::Experts& experts) {
   const bool whole = build.options.expert_parallel;  // each expert is
   const int64_t ranks = whole ? 1 : weights.ranks();
   const int64_t own = ceil_div(experts.intermediate, ranks).value();
-  const int64_t slice = round_up(own, kernel.intermediate_multiple).value();
+  const int64_t slice = padded_to(own, kernel.intermediate_multiple).value();
   experts.intermediate = slice * ranks;
-  experts.hidden = round_up(experts.hidden, kernel.hidden_multiple).value();
+  experts.hidden = padded_to(experts.hidden, kernel.hidden_multiple).value();
   if (!kernel.reordered) return;
   const Amount held = whole ? ceil_div(experts.experts, weights.ranks()) : Amount{experts.experts};
   build.shape.after_loading_bytes += held * reordered_bytes(kernel, experts.hidden, slice);

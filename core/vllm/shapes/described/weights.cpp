@@ -111,7 +111,7 @@ class Table {
       case TableSplit::column:
         return share(weight.rows(), weight);
       case TableSplit::vocabulary:
-        return weights_.share(round_up(weight.rows(), kVocabularyPadding).value(),
+        return weights_.share(padded_to(weight.rows(), kVocabularyPadding).value(),
                               "the vocabulary, padded to a multiple of 64");
       case TableSplit::kv:
         return of_kv_heads(weight.rows());

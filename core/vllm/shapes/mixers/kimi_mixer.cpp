@@ -45,7 +45,7 @@ void add_delta(Builder& build, const ConfigView& linear, const std::string& path
   const int64_t wide = full_rank ? 4 : 3;
   const int64_t narrow = full_rank ? 1 : 2;
   int64_t rows = wide * own + narrow * size + own_heads;
-  if (full_rank) rows = round_up(rows, 16).value();
+  if (full_rank) rows = padded_to(rows, 16).value();
   weights.plain(Part::attention, Amount{rows} * hidden);
   weights.linear(Part::attention, {{path, "f_b_proj", {}}, size, {inner}});
   if (!full_rank)
