@@ -36,8 +36,8 @@ ModelSpec make_language_model(const ConfigReader& config, const TextPart& text,
     spec.tied_head->tensor = text.tensors + spec.tied_head->tensor;
   }
   for (auto& [first, second] : spec.tensor_prefixes) {
-    first = text.tensors + first;
-    second = text.tensors + second;
+    first.insert(0, text.tensors);
+    second.insert(0, text.tensors);
   }
   return spec;
 }
