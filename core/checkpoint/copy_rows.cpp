@@ -89,16 +89,20 @@ void copy_constant(const model::WeightSpec& weight, const Block& block, DType dt
   }
 }
 
+float rounded(float value, DType dtype) {
+  std::array<std::byte, sizeof(double)> stored{};
+  convert(&value, DType::f32, stored.data(), dtype, 1);
+  convert(stored.data(), dtype, &value, DType::f32, 1);
+  return value;
+}
+
 namespace {
 
 // As torch's normalize: the length is rounded to the dtype too, and none is below 1e-12.
 void make_unit(std::span<float> row, DType dtype) {
   double sum = 0;
   for (const float value : row) sum += static_cast<double>(value) * static_cast<double>(value);
-  auto length = static_cast<float>(std::sqrt(sum));
-  std::array<std::byte, sizeof(float)> rounded{};
-  convert(&length, DType::f32, rounded.data(), dtype, 1);
-  convert(rounded.data(), dtype, &length, DType::f32, 1);
+  const float length = rounded(static_cast<float>(std::sqrt(sum)), dtype);
   for (float& value : row) value /= std::max(length, 1e-12f);
 }
 

@@ -51,6 +51,8 @@ void copy_rows(const TensorEntry& tensor, const model::Part& part, const Block& 
 /// Copies a block of a weight that is known without a checkpoint.
 void copy_constant(const model::WeightSpec& weight, const Block& block, DType dtype, std::byte* to);
 
+/// The value as a dtype has it (float32, bfloat16 or float16).
+float rounded(float value, DType dtype);
 /// What the mapping makes of float32 values of the tensor, in place.
 void map_values(const TensorEntry& tensor, model::Mapping mapping, std::byte* values, size_t count);
 /// The way back from Mapping::minus_exp: ln(-x).

@@ -20,14 +20,6 @@ void for_each_float(std::byte* values, size_t count, F f) {
   }
 }
 
-float rounded(double value, DType dtype) {
-  auto result = static_cast<float>(value);
-  std::byte stored[sizeof(double)];
-  convert(&result, DType::f32, stored, dtype, 1);
-  convert(stored, dtype, &result, DType::f32, 1);
-  return result;
-}
-
 /// The last bit of the sum that vLLM divides depends on the processor; here it is rounded right.
 float mean_of(const TensorEntry& tensor) {
   std::vector<float> values(tensor.bytes / dtype_size(tensor.dtype));
@@ -35,7 +27,8 @@ float mean_of(const TensorEntry& tensor) {
   convert(tensor.data, tensor.dtype, values.data(), DType::f32, values.size());
   guard.finish();
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  return rounded(sum / static_cast<double>(std::max<size_t>(1, values.size())), tensor.dtype);
+  const auto count = static_cast<double>(std::max<size_t>(1, values.size()));
+  return rounded(static_cast<float>(sum / count), tensor.dtype);
 }
 
 }  // namespace
@@ -50,8 +43,9 @@ void map_values(const TensorEntry& tensor, model::Mapping mapping, std::byte* va
       return for_each_float(values, count, [](double x) { return -std::exp(x); });
     case model::Mapping::less_mean: {
       const double mean = mean_of(tensor);
-      return for_each_float(values, count,
-                            [&](double x) { return rounded(x - mean, tensor.dtype); });
+      return for_each_float(values, count, [&](double x) {
+        return rounded(static_cast<float>(x - mean), tensor.dtype);
+      });
     }
   }
 }

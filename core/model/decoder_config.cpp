@@ -44,16 +44,19 @@ Sizes read_plain_sizes(const ConfigReader& config, bool fourfold, int64_t max_po
 Sizes read_sizes(const ConfigReader& config, int64_t head_dim, int64_t max_position) {
   Sizes sizes = read_plain_sizes(config, false, config.describes() ? 0 : max_position);
   sizes.kv_heads = config.integer({"num_key_value_heads"}, sizes.heads, kHeadCounts);
-  if (sizes.heads % sizes.kv_heads != 0) {
-    config.refuse("num_key_value_heads",
-                  fmt::format("a divisor of num_attention_heads ({})", sizes.heads));
-  }
+  require_even_groups(config, "num_key_value_heads", sizes.heads, sizes.kv_heads);
   const int64_t stated =
       config.integer({"head_dim"}, 0, {config.describes() ? 0 : 1, kHeadDims.most});
   if (sizes.head_dim == 0) sizes.head_dim = head_dim;
   if (stated > 0) sizes.head_dim = stated;
   if (sizes.head_dim == 0) refuse_uneven_heads(config, sizes);
   return sizes;
+}
+
+void require_even_groups(const ConfigReader& config, std::string_view key, int64_t heads,
+                         int64_t kv_heads) {
+  if (heads % kv_heads == 0) return;
+  config.refuse(key, fmt::format("a divisor of num_attention_heads ({})", heads));
 }
 
 void refuse_many_heads(const ConfigReader& config, const Sizes& sizes) {

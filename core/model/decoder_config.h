@@ -34,6 +34,9 @@ Sizes read_even_sizes(const ConfigReader& config);
 /// The same, of MLPs that are four times as wide as the model unless the config says otherwise.
 Sizes read_fourfold_sizes(const ConfigReader& config);
 
+/// Refuses, by `key`, heads that KV heads do not divide.
+void require_even_groups(const ConfigReader& config, std::string_view key, int64_t heads,
+                         int64_t kv_heads);
 /// Refuses a model with more heads in all layers than what is kept of each would leave room for.
 void refuse_many_heads(const ConfigReader& config, const Sizes& sizes);
 

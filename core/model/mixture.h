@@ -39,6 +39,9 @@ enum class MixturePart : uint8_t {
   branch_norms    // of what shared and routed experts give, and of what the latter read
 };
 
+/// vLLM's usual name of the bias of the choice.
+inline constexpr const char* kChoiceBias = "mlp.experts.routed_experts.e_score_correction_bias";
+
 struct MixtureNames {
   MixtureName router{"mlp.gate", "mlp.gate"};
   MixtureName choice_bias{};  // none

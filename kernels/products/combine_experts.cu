@@ -26,7 +26,7 @@ __device__ inline float weight_of(const Choices& choices, int64_t slot) {
 
 struct Gating {
   model::Activation activation;
-  float gate_limit, up_limit;  // infinite: none
+  model::GateLimits limits;  // bounds()
   float up_offset;
   bool weighs_input;
 };
@@ -55,8 +55,9 @@ __global__ void __launch_bounds__(kThreads)
         gate += bias.at(first + i + j);
         up += bias.at(first + out.columns + i + j);
       }
-      gate = gate > gating.gate_limit ? gating.gate_limit : gate;  // NaN stays
-      up = up > gating.up_limit ? gating.up_limit : (up < -gating.up_limit ? -gating.up_limit : up);
+      gate = gate > gating.limits.gate ? gating.limits.gate : gate;  // NaN stays
+      up = up > gating.limits.up ? gating.limits.up
+                                 : (up < -gating.limits.up ? -gating.limits.up : up);
       result.set(j, activate(gating.activation, gate) * (up + gating.up_offset));
     }
     store_pack(to + i, result);
@@ -173,10 +174,8 @@ void gate_experts(const GateExperts& op, const Choices& choices, const ExpertSlo
   if (op.in.dtype != op.out.dtype)
     throw std::logic_error("gate_experts: in and out differ in type");
   const model::MlpSpec& mlp = *op.mlp;
-  const auto bound = [](float limit) { return limit > 0 ? limit : INFINITY; };
   const Gating gating{.activation = mlp.activation,
-                      .gate_limit = bound(mlp.limits.gate),
-                      .up_limit = bound(mlp.limits.up),
+                      .limits = mlp.limits.bounds(),
                       .up_offset = mlp.up_offset,
                       .weighs_input = mlp.weighs == model::ExpertWeighs::input};
   with_activation_type(op.out.dtype, [&](auto type) {

@@ -3,9 +3,9 @@
 
 #include <cstring>
 
+#include "kernels/products/async_copy.h"
+#include "kernels/products/bulk_copy.h"
 #include "kernels/products/small_linear.h"
-#include "kernels/runtime/async_copy.h"
-#include "kernels/runtime/bulk_copy.h"
 #include "kernels/runtime/dispatch.h"
 #include "kernels/runtime/launch.h"
 #include "kernels/runtime/reduce.h"

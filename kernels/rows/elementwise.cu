@@ -199,11 +199,9 @@ void add(const View& residual, const View& delta, cudaStream_t stream) {
 }
 
 void limit_gates(const View& x, const model::GateLimits& limits, cudaStream_t stream) {
-  const auto bound = [](float limit) { return limit > 0 ? limit : INFINITY; };
-  const model::GateLimits bounds{.gate = bound(limits.gate), .up = bound(limits.up)};
   with_packs(
       [&]<typename T, int N>() {
-        launch(over_elements<N>(x, stream), "limit_gates", limits_kernel<T, N>, x, bounds);
+        launch(over_elements<N>(x, stream), "limit_gates", limits_kernel<T, N>, x, limits.bounds());
       },
       x);
 }

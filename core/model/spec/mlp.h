@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "model/spec/attention.h"
 
@@ -45,6 +46,11 @@ struct GateLimits {
   float up = 0;    // on both sides
 
   [[nodiscard]] bool any() const { return gate > 0 || up > 0; }
+  /// The same, infinite where there is none.
+  [[nodiscard]] GateLimits bounds() const {
+    constexpr float kNone = std::numeric_limits<float>::infinity();
+    return {.gate = gate > 0 ? gate : kNone, .up = up > 0 ? up : kNone};
+  }
 };
 
 /// Where an expert's weight goes.

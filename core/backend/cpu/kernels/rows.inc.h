@@ -126,8 +126,8 @@ void gate(float* out, const float* gates, const float* up, int64_t count, const 
       map(out, count, [=](auto at) { return activate<kind>(at(gates)) * at(up); });
       return;
     }
-    const auto bound = [](float limit) { return splat(limit > 0 ? limit : __builtin_inff()); };
-    const Vf most_gate = bound(gating.limits.gate), most_up = bound(gating.limits.up);
+    const model::GateLimits bounds = gating.limits.bounds();
+    const Vf most_gate = splat(bounds.gate), most_up = splat(bounds.up);
     map(out, count, [=](auto at) {
       const Vf g = at(gates);
       const Vf u = at(up);

@@ -1,6 +1,5 @@
 // Qwen 1, ChatGLM 2 to GLM-4 as their own classes have them, and Baichuan: q, k and v stored as one
 // matrix, under the names that vLLM has too.
-#include "base/error.h"
 #include "model/decoder.h"
 #include "model/families/dense/alibi.h"
 #include "model/families/families.h"
@@ -26,10 +25,7 @@ void read_glm_sizes(const ConfigReader& config, Decoder& decoder) {
   sizes.vocab = config.integer({"padded_vocab_size"}, sizes.vocab, kVocabularies);
   if (!config.boolean({"multi_query_attention"}, false)) return;
   sizes.kv_heads = config.integer({"multi_query_group_num"}, 1, {1, sizes.heads});
-  if (sizes.heads % sizes.kv_heads != 0) {
-    config.refuse("multi_query_group_num",
-                  fmt::format("a divisor of num_attention_heads ({})", sizes.heads));
-  }
+  require_even_groups(config, "multi_query_group_num", sizes.heads, sizes.kv_heads);
 }
 
 Decoder read_baichuan(const ConfigReader& config) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "model/decoder.h"
 #include "model/families/families.h"
 
@@ -33,7 +34,7 @@ int64_t read_width(const ConfigReader& mlp, int64_t hidden) {
   const double multiplier = mlp.positive({"ffn_mult"}, 0);
   if (multiplier <= 0 || multiplier >= kMost) mlp.refuse("ffn_mult", "a number below 1000");
   const auto width = static_cast<int64_t>(2 * multiplier * static_cast<double>(hidden) / 3);
-  return (width + kMultiple - 1) / kMultiple * kMultiple;
+  return round_up(width, kMultiple);
 }
 
 Block read_block(const ConfigReader& block, const Sizes& sizes) {
@@ -46,10 +47,7 @@ Block read_block(const ConfigReader& block, const Sizes& sizes) {
   if (read.parts.attention) {
     const int64_t group = attention.required({"n_heads_in_group"}, {1, sizes.heads});
     read.kv_heads = sizes.heads / group;
-    if (sizes.heads % read.kv_heads != 0) {
-      attention.refuse("n_heads_in_group",
-                       fmt::format("a divisor of num_attention_heads ({})", sizes.heads));
-    }
+    require_even_groups(attention, "n_heads_in_group", sizes.heads, read.kv_heads);
   }
   if (read.parts.mlp) read.width = read_width(mlp, sizes.hidden);
   return read;

@@ -3,7 +3,6 @@
 // What configs leave out is what those classes assume.
 #include <cmath>
 
-#include "base/error.h"
 #include "model/decoder.h"
 #include "model/families/dense/alibi.h"
 #include "model/families/families.h"
@@ -140,10 +139,7 @@ ModelSpec make_step1(const ConfigReader& config) {
   read_without_positions(config, decoder, {.activation_key = ""});
   Sizes& sizes = decoder.sizes;
   sizes.kv_heads = config.integer({"num_attention_groups", "num_key_value_heads"}, 1, kHeadCounts);
-  if (sizes.heads % sizes.kv_heads != 0) {
-    config.refuse("num_attention_groups",
-                  fmt::format("a divisor of num_attention_heads ({})", sizes.heads));
-  }
+  require_even_groups(config, "num_attention_groups", sizes.heads, sizes.kv_heads);
   sizes.head_dim = sizes.hidden / sizes.heads;  // whatever head_dim says
   decoder.tied = config.boolean({"tie_word_embeddings"}, true);
   decoder.qkv_bias = decoder.out_bias = config.boolean({"attention_bias"}, false);

@@ -169,7 +169,7 @@ ModelSpec make_glm4_moe_lite(const ConfigReader& config) {
   Decoder decoder{.family = "glm4_moe_lite"};
   want_for_vllm(config, "first_k_dense_replace", decoder);
   read_latent_decoder(config, decoder);
-  use_v3(config, decoder, 1, "mlp.experts.routed_experts.e_score_correction_bias");
+  use_v3(config, decoder, 1, kChoiceBias);
   read_sparse_types(config, decoder);
   decoder.mixture->router_dtype = DType::f32;
   decoder.mixture->names.router.engine = "mlp.gate";

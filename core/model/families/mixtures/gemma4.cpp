@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
 #include "model/families/dense/gemma.h"
 #include "model/families/families.h"
 
@@ -56,10 +55,7 @@ Heads read_full_heads(const ConfigReader& config, const Heads& windowed) {
                         .value_or(config.integer({"num_global_key_value_heads"}, windowed.kv_heads,
                                                  kHeadCounts));
   }
-  if (full.heads % full.kv_heads != 0) {
-    config.refuse("num_global_key_value_heads",
-                  fmt::format("a divisor of num_attention_heads ({})", full.heads));
-  }
+  require_even_groups(config, "num_global_key_value_heads", full.heads, full.kv_heads);
   return full;
 }
 

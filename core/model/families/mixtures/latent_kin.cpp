@@ -73,8 +73,7 @@ ModelSpec make_pangu_ultra_moe(const ConfigReader& config) {
       .epsilon = 1e-20f,
       .factor = static_cast<float>(config.positive({"routed_scaling_factor"}, 1))};
   if (config.boolean({"router_enable_expert_bias"}, false)) {
-    mixture.names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
-                                 "mlp.e_score_correction_bias"};
+    mixture.names.choice_bias = {kChoiceBias, "mlp.e_score_correction_bias"};
   }
   mixture.sizes.shared.intermediate =
       config.integer({"n_shared_experts"}, 0, {0, kMostExperts}) * missing.intermediate;

@@ -1,9 +1,6 @@
 // Ling 1 and 2 with Sarvam's smaller mixture (BailingMoE), and Param2.
 #include "model/families/mixtures/ling.h"
 
-#include <string_view>
-#include <utility>
-
 #include "model/decoder.h"
 #include "model/families/families.h"
 
@@ -25,8 +22,7 @@ Mixture read_ling_mixture(const ConfigReader& config, int64_t layers,
   }
   const bool biased = config.boolean({"moe_router_enable_expert_bias"}, defaults.biased);
   if (biased) {
-    mixture.names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
-                                 "mlp.gate.expert_bias"};
+    mixture.names.choice_bias = {kChoiceBias, "mlp.gate.expert_bias"};
   }
   if (config.find({"n_group"}) != nullptr && config.find({"topk_group"}) != nullptr) {
     read_groups(config, mixture, biased ? GroupScore::two_best : GroupScore::best);
@@ -57,23 +53,6 @@ void read_ling_decoder(const ConfigReader& config, Decoder& decoder) {
   decoder.qkv_stored = QkvStored::fused;
   decoder.order = {LayerPart::attention_norm, LayerPart::attention, LayerPart::mlp_norm,
                    LayerPart::mlp};
-}
-
-/// Stored q, k, v, output and norms of heads under Ling's names, whatever vLLM's are.
-void use_lings_names(ModelSpec& spec) {
-  static constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {".self_attn.qkv_proj.", ".attention.query_key_value."},
-      {".self_attn.o_proj.", ".attention.dense."},
-      {".self_attn.q_layernorm.", ".attention.query_layernorm."},
-      {".self_attn.k_layernorm.", ".attention.key_layernorm."}};
-  for (WeightSpec& weight : spec.weights) {
-    for (Part& part : weight.parts) {
-      for (const auto& [word, stored] : kWords) {
-        const size_t at = part.tensor.find(word);
-        if (at != std::string::npos) part.tensor.replace(at, word.size(), stored);
-      }
-    }
-  }
 }
 
 }  // namespace
@@ -140,7 +119,11 @@ ModelSpec make_param2_moe(const ConfigReader& config) {
   decoder.vllm.knows_stage = decoder.vllm.experts_in_stages = true;
   decoder.vllm.kv_head_for_ranks = true;
   ModelSpec spec = build(decoder);
-  use_lings_names(spec);
+  store_under({{".self_attn.qkv_proj.", ".attention.query_key_value."},
+               {".self_attn.o_proj.", ".attention.dense."},
+               {".self_attn.q_layernorm.", ".attention.query_layernorm."},
+               {".self_attn.k_layernorm.", ".attention.key_layernorm."}},
+              spec);
   return spec;
 }
 

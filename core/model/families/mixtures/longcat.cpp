@@ -27,8 +27,7 @@ Mixture read_longcat_mixture(const ConfigReader& config, int64_t layers) {
   mixture.router_bias = config.boolean({"router_bias"}, false);
   MixtureNames& names = mixture.names;
   names.router = {"mlp.router.classifier", "mlp.router.classifier"};
-  names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
-                       "mlp.router.e_score_correction_bias"};
+  names.choice_bias = {kChoiceBias, "mlp.router.e_score_correction_bias"};
   names.order = {MixturePart::choice_bias, MixturePart::router, MixturePart::experts};
   return mixture;
 }

@@ -24,8 +24,7 @@ ModelSpec make_ernie4_5_moe(const ConfigReader& config) {
   mixture.sizes.router.least_sum = static_cast<float>(config.positive({"moe_norm_min"}, 1e-12));
   mixture.sizes.shared.intermediate =
       config.integer({"moe_num_shared_experts"}, 2, {0, kMostExperts}) * missing.intermediate;
-  mixture.names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
-                               "mlp.moe_statics.e_score_correction_bias"};
+  mixture.names.choice_bias = {kChoiceBias, "mlp.moe_statics.e_score_correction_bias"};
   decoder.vllm.knows_stage = decoder.vllm.expert_for_ranks = true;
   const int64_t first = config.integer({"moe_layer_start_index"}, 1, {.least = 0});
   const int64_t last = config.integer({"moe_layer_end_index"}, -1, {.least = -1});

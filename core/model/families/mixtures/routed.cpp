@@ -19,8 +19,7 @@ Mixture read_routed(const ConfigReader& config, int64_t layers) {
       config.integer({"n_shared_experts", "num_shared_experts"}, 1, {0, kMostExperts});
   mixture.sizes.shared.intermediate = shared * sizes.intermediate;
   mixture.sparse = sparse_from(layers, config.integer({"first_k_dense_replace"}, 1, {.least = 0}));
-  mixture.names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
-                               "mlp.gate.e_score_correction_bias"};
+  mixture.names.choice_bias = {kChoiceBias, "mlp.gate.e_score_correction_bias"};
   return mixture;
 }
 

@@ -96,10 +96,7 @@ Heads read_heads(const ConfigReader& config, const Heads& missing) {
   heads.heads = config.integer({"num_attention_heads"}, missing.heads, kHeadCounts);
   heads.kv_heads = config.integer({"num_attention_groups"}, missing.kv_heads, kHeadCounts);
   heads.head_dim = config.integer({"head_dim"}, missing.head_dim, kHeadDims);
-  if (heads.heads % heads.kv_heads != 0) {
-    config.refuse("num_attention_groups",
-                  fmt::format("a divisor of num_attention_heads ({})", heads.heads));
-  }
+  require_even_groups(config, "num_attention_groups", heads.heads, heads.kv_heads);
   return heads;
 }
 

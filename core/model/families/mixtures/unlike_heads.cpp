@@ -61,8 +61,7 @@ Mixture read_mimo_mixture(const ConfigReader& config, int64_t layers) {
   } else {
     mixture.sparse = sparse_by_types(config, "mlp_layer_types", sparse_from(layers, 1));
   }
-  mixture.names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
-                               "mlp.gate.e_score_correction_bias"};
+  mixture.names.choice_bias = {kChoiceBias, "mlp.gate.e_score_correction_bias"};
   return mixture;
 }
 
@@ -188,8 +187,7 @@ ModelSpec make_laguna(const ConfigReader& config) {
       config.integer({"shared_expert_intermediate_size"}, 512, {0, kWidths.most});
   mixture.sparse = sparse_by_types(config, "mlp_layer_types", sparse_from(sizes.layers, 1));
   // vLLM's loader passes over what ends so and finds no module of its name.
-  mixture.names.choice_bias = {"mlp.experts.routed_experts.e_score_correction_bias",
-                               "mlp.experts.e_score_correction_bias"};
+  mixture.names.choice_bias = {kChoiceBias, "mlp.experts.e_score_correction_bias"};
   mixture.bias_kept = Kept::in_run;
   mixture.bias_left_zero = true;
   decoder.ignored = {".e_score_correction_bias"};
