@@ -78,6 +78,23 @@ std::vector<float> random_row(int64_t columns) {
   return row;
 }
 
+/// Those of all slices: the place of what is kept of it, and its inputs.
+struct Chunk {
+  int64_t at, begin, end;
+};
+std::vector<Chunk> all_chunks(const FixedRow& row) {
+  std::vector<Chunk> all;
+  for (int64_t slice = 0; slice < row.slices; ++slice)
+    for (const auto& [index, group, begin, end] : row.chunks(slice)) {
+      REQUIRE(index < row.room());
+      const int64_t lead = row.group > 0 ? (row.lead + slice * row.columns) % row.group : 0;
+      if (begin < end && row.group > 0) REQUIRE(group == (lead + begin) / row.group);
+      all.push_back(
+          {slice * row.room() + index, slice * row.columns + begin, slice * row.columns + end});
+    }
+  return all;
+}
+
 TEST_CASE("fixed-point rows are the nearest multiples of each chunk's power of two") {
   if (kernels().empty()) return;
   for (const int planes : {2, 3})
@@ -94,12 +111,7 @@ TEST_CASE("fixed-point rows are the nearest multiples of each chunk's power of t
         in[700] = 0.9999f * std::ldexp(1.f, 9);  // beyond the largest integer by the lesser power
         const Stored stored(row, in, bits);
         int64_t read = 0;
-        for (int64_t c = 0; c < slices * row.room(); ++c) {
-          const int64_t chunk = c % row.room(), start = c / row.room() * columns;
-          const FixedChunks chunks = row.chunks(c / row.room());
-          if (chunk >= chunks.count) continue;
-          const int64_t begin = start + chunks.begin(chunk);
-          const int64_t end = start + chunks.end(chunk);
+        for (const auto& [c, begin, end] : all_chunks(row)) {
           REQUIRE(begin == read);
           read = end;
           int64_t sum = 0;
@@ -151,6 +163,7 @@ class Codes {
   }
   [[nodiscard]] backend::PackedTile tile() const {
     return {.packing = &packing,
+            .strips = 1,
             .codes = reinterpret_cast<const std::byte*>(words_.data()),
             .scales = reinterpret_cast<const std::byte*>(scales.data()),
             .table = table_.data(),
@@ -159,10 +172,9 @@ class Codes {
   /// The formula of fixed.h, rounded as it says.
   [[nodiscard]] float product(const Stored& in, int64_t o) const {
     float total = 0;
-    const FixedChunks chunks = in.row.chunks(0);
-    for (int64_t c = 0; c < chunks.count; ++c) {
+    for (const backend::FixedChunk& chunk : in.row.chunks(0)) {
       int64_t upper = 0, last = 0;
-      for (int64_t k = chunks.begin(c); k < chunks.end(c); ++k) {
+      for (int64_t k = chunk.begin; k < chunk.end; ++k) {
         const int64_t number = halves() ? kHalves[code(o, k)] : code(o, k) - packing.zero;
         const int64_t byte = in.row.planes == 2 ? 0 : static_cast<int8_t>(in.integer(k) & 0xff);
         upper += number * (in.row.planes == 2 ? in.integer(k) : (in.integer(k) - byte) / 256);
@@ -170,9 +182,9 @@ class Codes {
       }
       auto sum = static_cast<float>(upper);
       if (in.row.planes == 3) sum = std::fma(sum, 256.f, static_cast<float>(last));
-      const auto at = static_cast<size_t>(chunks.group_of(c) * kStrip + o);
+      const auto at = static_cast<size_t>(chunk.group * kStrip + o);
       const float scale = halves() ? 0.5f * scales[at] : scales[at];
-      total = std::fma(sum, scale * in.scale(c), total);
+      total = std::fma(sum, scale * in.scale(chunk.index), total);
     }
     return total;
   }

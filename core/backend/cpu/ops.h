@@ -213,9 +213,9 @@ class CpuBackend final : public Backend {
   /// The sums of one slice of k.
   void multiply_slice(const Product& product, const ProductJob& job, const ProductRegion& region,
                       int64_t slice, const RegionSums& out) const;
-  /// Strips of a quantised part, one or (of a single row) kPackedStrips at most.
+  /// Strips [first, last) of a quantised part.
   void multiply_packed(const Product& product, const ProductJob& job, int64_t first_strip,
-                       int64_t strips, int thread);
+                       int64_t last_strip, int thread);
   /// One block of k of a tile's strips, of which `columns` are in use.
   void multiply_tile(ProductTile tile, DType dtype, int64_t columns,
                      const Epilogue& epilogue) const;
@@ -250,8 +250,10 @@ class CpuBackend final : public Backend {
   template <int64_t kFloats, typename Make>
   void add_slices(const Product& product, const ProductJob& job, const OutputTile& tile,
                   const Make& make) const;
-  void multiply_integers(const Product& product, const ProductJob& job, int64_t strip) const;
-  void multiply_fixed(const Product& product, const ProductJob& job, int64_t strip) const;
+  void multiply_integers(const Product& product, const ProductJob& job, int64_t first_strip,
+                         int64_t last_strip) const;
+  void multiply_fixed(const Product& product, const ProductJob& job, int64_t first_strip,
+                      int64_t last_strip) const;
   void linear_packed(View out, View in, const Weight& weight, const Weight& bias,
                      model::Activation activation, std::byte* workspace);
   void load_packed(const Weight& weight, const RowReader& read);

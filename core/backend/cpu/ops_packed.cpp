@@ -20,6 +20,10 @@ struct PackedView {
   [[nodiscard]] const T* at(size_t offset) const {
     return reinterpret_cast<const T*>(data + offset);
   }
+  /// PackedTile::lead.
+  [[nodiscard]] int64_t lead(int64_t first_input) const {
+    return packing.ordered ? 0 : packing.inputs_before(first_input);
+  }
 };
 
 /// Scales of a strip's groups from double-quantised ones, [groups][32].
@@ -57,8 +61,20 @@ PackedTile packed_tile(const PackedView& view, int64_t first_strip, int64_t firs
   if (view.packing.factors) tile.factors = view.at<float>(layout.factors) + first_strip * kStrip;
   if (view.packing.ordered) tile.order = view.at<int32_t>(layout.order);
   if (view.packing.code == model::Code::table) tile.table = view.at<float>(layout.table);
-  if (!view.packing.ordered) tile.lead = view.packing.inputs_before(first_input);
+  tile.lead = view.lead(first_input);
   return tile;
+}
+
+/// Gives a tile's strips their scales as floats, which it puts to `scales`.
+void take_scales(const PackedView& view, int64_t first_strip, std::vector<float>& scales,
+                 PackedTile& tile) {
+  const auto floats = static_cast<size_t>(view.layout.groups * kStrip);
+  scales.resize(std::max(scales.size(), kPackedStrips * floats));
+  for (int64_t s = 0; s < tile.strips; ++s)
+    nested_scales(view, first_strip + s, scales.data() + static_cast<size_t>(s) * floats);
+  tile.scales = reinterpret_cast<const std::byte*>(scales.data());
+  tile.strip_scales = floats * sizeof(float);
+  tile.scale = model::ScaleType::f32;
 }
 
 /// A slice of a tile's columns, which cuts no word of codes.
@@ -96,89 +112,93 @@ float* CpuBackend::rounded_rows(int thread, int64_t rows, int64_t k) {
 }
 
 void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, int64_t first_strip,
-                                 int64_t strips, int thread) {
+                                 int64_t last_strip, int thread) {
   const PackedView view{*job.part->packing, PackedPart(*job.part, product.k), job.matrix};
-  PackedTile tile = packed_tile(view, first_strip, product.first_input);
-  tile.strips = static_cast<int>(strips);
   // Zero points of groups are subtracted later.
   const std::array<float, 16> numbers = integers(view.packing.zeros ? 0 : view.packing.zero);
-  if (tile.table == nullptr) tile.table = numbers.data();
-  if (view.packing.scale == model::ScaleType::nested) {
-    std::vector<float>& scales = nested_scales_[static_cast<size_t>(thread)];
-    const auto floats = static_cast<size_t>(view.layout.groups * kStrip);
-    scales.resize(std::max(scales.size(), kPackedStrips * floats));
-    for (int64_t s = 0; s < strips; ++s)
-      nested_scales(view, first_strip + s, scales.data() + static_cast<size_t>(s) * floats);
-    tile.scales = reinterpret_cast<const std::byte*>(scales.data());
-    tile.strip_scales = floats * sizeof(float);
-    tile.scale = model::ScaleType::f32;
-  }
-  tile.c_stride = strips * kStrip;
+  const int64_t together = job.rows == 1 ? kPackedStrips : 1;
   const int64_t tiles = product_tiles(job.rows);
-  for (int64_t t = 0; t < tiles; ++t) {
-    const int64_t first = t * job.rows / tiles;
-    tile.rows = static_cast<int>((t + 1) * job.rows / tiles - first);
-    tile.a = reinterpret_cast<const float*>(job.rows_packed) + first * padded_columns(product.k);
-    const auto make = [&](int64_t slice, float* to) {
-      PackedTile part = slice_of(tile, product.k / product.slices, slice);
-      part.c = to;
-      kernels_.packed(part);
-    };
-    add_slices<kMaxProductRows * kPackedStrips * kStrip>(
-        product, job, {first, tile.rows, first_strip, strips}, make);
+  for (int64_t strip = first_strip; strip < last_strip; strip += together) {
+    const int64_t strips = std::min(together, last_strip - strip);
+    PackedTile tile = packed_tile(view, strip, product.first_input);
+    tile.strips = static_cast<int>(strips);
+    tile.c_stride = strips * kStrip;
+    if (tile.table == nullptr) tile.table = numbers.data();
+    if (tile.scale == model::ScaleType::nested)
+      take_scales(view, strip, nested_scales_[static_cast<size_t>(thread)], tile);
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t first = t * job.rows / tiles;
+      tile.rows = static_cast<int>((t + 1) * job.rows / tiles - first);
+      tile.a = reinterpret_cast<const float*>(job.rows_packed) + first * padded_columns(product.k);
+      const auto make = [&](int64_t slice, float* to) {
+        PackedTile part = slice_of(tile, product.k / product.slices, slice);
+        part.c = to;
+        kernels_.packed(part);
+      };
+      add_slices<kMaxProductRows * kPackedStrips * kStrip>(product, job,
+                                                           {first, tile.rows, strip, strips}, make);
+    }
   }
 }
 
 void CpuBackend::multiply_integers(const Product& product, const ProductJob& job,
-                                   int64_t strip) const {
+                                   int64_t first_strip, int64_t last_strip) const {
   const PackedView view{*job.part->packing, PackedPart(*job.part, product.k), job.matrix};
-  const PackedTile strip_tile = packed_tile(view, strip, product.first_input);
   const int64_t width = product.k / product.slices;
   // Of const bytes, which are only read.
   const IntegerRows rows(const_cast<std::byte*>(job.rows_packed), job.rows, product.k,
                          product.slices);
-  for (int64_t first = 0; first < job.rows; first += kIntegerRows) {
-    const int64_t count = std::min<int64_t>(kIntegerRows, job.rows - first);
-    const auto make = [&](int64_t slice, float* to) {
-      integer_product_({.a = rows.codes + first * rows.stride + slice * width,
-                        .stride = rows.stride,
-                        .row_scales = rows.scales + first,
-                        .row_sums = rows.sums + slice * job.rows + first,
-                        .rows = static_cast<int>(count),
-                        .codes = slice_of(strip_tile, width, slice).codes,
-                        .columns = width,
-                        .scales = reinterpret_cast<const float*>(strip_tile.scales),
-                        .zero = static_cast<int32_t>(view.packing.zero),
-                        .c = to});
-    };
-    add_slices<kIntegerRows * kStrip>(product, job, {first, count, strip}, make);
+  for (int64_t strip = first_strip; strip < last_strip; ++strip) {
+    const PackedTile strip_tile = packed_tile(view, strip, product.first_input);
+    for (int64_t first = 0; first < job.rows; first += kIntegerRows) {
+      const int64_t count = std::min<int64_t>(kIntegerRows, job.rows - first);
+      const auto make = [&](int64_t slice, float* to) {
+        integer_product_({.a = rows.codes + first * rows.stride + slice * width,
+                          .stride = rows.stride,
+                          .row_scales = rows.scales + first,
+                          .row_sums = rows.sums + slice * job.rows + first,
+                          .rows = static_cast<int>(count),
+                          .codes = slice_of(strip_tile, width, slice).codes,
+                          .columns = width,
+                          .scales = reinterpret_cast<const float*>(strip_tile.scales),
+                          .zero = static_cast<int32_t>(view.packing.zero),
+                          .c = to});
+      };
+      add_slices<kIntegerRows * kStrip>(product, job, {first, count, strip}, make);
+    }
   }
 }
 
-void CpuBackend::multiply_fixed(const Product& product, const ProductJob& job,
-                                int64_t strip) const {
+void CpuBackend::multiply_fixed(const Product& product, const ProductJob& job, int64_t first_strip,
+                                int64_t last_strip) const {
   const PackedView view{*job.part->packing, PackedPart(*job.part, product.k), job.matrix};
-  const PackedTile strip_tile = packed_tile(view, strip, product.first_input);
   const int64_t width = product.k / product.slices;
-  const FixedRow row{job.planes, product.slices, width, view.packing.group, strip_tile.lead};
+  const FixedRow row{job.planes, product.slices, width, view.packing.group,
+                     view.lead(product.first_input)};
   const auto stride = static_cast<int64_t>(packed_rows_bytes(1, product.k));
-  for (int64_t first = 0; first < job.rows; first += kFixedRows) {
-    const int64_t count = std::min<int64_t>(kFixedRows, job.rows - first);
-    const std::byte* const a = job.rows_packed + first * stride;
-    const auto make = [&](int64_t slice, float* to) {
-      const PackedTile part = slice_of(strip_tile, width, slice);
-      const FixedChunks chunks = row.chunks(slice);
-      fixed_->multiply({.weight = &part,
-                        .planes = row.planes,
-                        .chunks = &chunks,
-                        .a = a + slice * width * row.planes,
-                        .scales = a + row.scales_at() + 4 * slice * row.room(),
-                        .sums = a + row.sums_at() + 8 * slice * row.room(),
-                        .stride = stride,
-                        .rows = static_cast<int>(count),
-                        .c = to});
-    };
-    add_slices<kFixedRows * kStrip>(product, job, {first, count, strip}, make);
+  // Of few rows several strips: between two calls memory would stand idle.
+  const int64_t together = std::max<int64_t>(kFixedRows / job.rows, 1);
+  for (int64_t strip = first_strip; strip < last_strip; strip += together) {
+    PackedTile tile = packed_tile(view, strip, product.first_input);
+    tile.strips = static_cast<int>(std::min(together, last_strip - strip));
+    for (int64_t first = 0; first < job.rows; first += kFixedRows) {
+      const int64_t count = std::min<int64_t>(kFixedRows, job.rows - first);
+      const std::byte* const a = job.rows_packed + first * stride;
+      const auto make = [&](int64_t slice, float* to) {
+        const PackedTile part = slice_of(tile, width, slice);
+        const FixedChunks chunks = row.chunks(slice);
+        fixed_->multiply({.weight = &part,
+                          .planes = row.planes,
+                          .chunks = &chunks,
+                          .a = a + slice * width * row.planes,
+                          .scales = a + row.scales_at() + 4 * slice * row.room(),
+                          .sums = a + row.sums_at() + 8 * slice * row.room(),
+                          .stride = stride,
+                          .rows = static_cast<int>(count),
+                          .c = to});
+      };
+      add_slices<kFixedRows * kStrip>(product, job, {first, count, strip, tile.strips}, make);
+    }
   }
 }
 

@@ -45,25 +45,22 @@ void CpuBackend::multiply(const Product& product) {
     const ProductJob& job = product.jobs[static_cast<size_t>(task / tasks)];
     const int64_t first = task % tasks * task_strips;
     const int64_t last = std::min(strips, first + task_strips);
-    const auto step = [&](int64_t width, const auto& multiply_some) {
-      for (int64_t s = first; s < last; s += width) multiply_some(s, std::min(width, last - s));
-    };
     if (job.part != nullptr && has_integers(*job.part, product.k / product.slices)) {
-      step(1, [&](int64_t s, int64_t) { multiply_integers(product, job, s); });
+      multiply_integers(product, job, first, last);
     } else if (job.planes > 0) {
-      step(1, [&](int64_t s, int64_t) { multiply_fixed(product, job, s); });
+      multiply_fixed(product, job, first, last);
     } else if (job.part != nullptr) {
-      step(job.rows == 1 ? kPackedStrips : 1,
-           [&](int64_t s, int64_t count) { multiply_packed(product, job, s, count, thread); });
+      multiply_packed(product, job, first, last, thread);
     } else if (has_tiles(product.dtype, product.k / product.slices)) {
       multiply_tiles(product, job, first, last);
     } else {
       const int64_t tiles = product_tiles(job.rows);
       const int64_t together = product.slices == 1 ? kTogether : kSliceTiles;
+      const int64_t width = tiles == 1 ? task_strips : 1;
       for (int64_t tile = 0; tile < tiles; tile += together)
-        step(tiles == 1 ? task_strips : 1, [&](int64_t s, int64_t count) {
-          multiply_region(product, job, {s, count, tile, std::min(tiles, tile + together)});
-        });
+        for (int64_t s = first; s < last; s += width)
+          multiply_region(product, job,
+                          {s, std::min(width, last - s), tile, std::min(tiles, tile + together)});
     }
   };
   pool_.run(tasks * static_cast<int64_t>(product.jobs.size()), operations, run);

@@ -30,9 +30,14 @@ constexpr int64_t fixed_block(int64_t bits) {
 /// Rows of one tile at most.
 inline constexpr int kFixedRows = 6;
 
+/// Inputs [begin, end) of a slice, none where the slice begins or ends in their group.
+struct FixedChunk {
+  int64_t index, group, begin, end;
+};
+
 /// How the inputs of a slice are cut into chunks: each group's, from the first on, into chunks of
-/// kFixedChunk of which the last may be shorter, or empty where the slice begins or ends in a
-/// group.
+/// kFixedChunk of which the last may be shorter. They are walked in order: a division for each
+/// would cost as much as a tenth of its products.
 struct FixedChunks {
   int64_t columns, group, lead, in_group, count;
 
@@ -44,14 +49,6 @@ struct FixedChunks {
         lead(before),
         in_group(divide_up(group, kFixedChunk)),
         count(divide_up(lead + columns, group) * in_group) {}
-  [[nodiscard]] int64_t begin(int64_t chunk) const {
-    const int64_t start = group_of(chunk) == 0 ? 0 : group_of(chunk) * group - lead;
-    return std::min(start + chunk % in_group * kFixedChunk, group_end(chunk));
-  }
-  [[nodiscard]] int64_t end(int64_t chunk) const {
-    return std::min(begin(chunk) + kFixedChunk, group_end(chunk));
-  }
-  [[nodiscard]] int64_t group_of(int64_t chunk) const { return chunk / in_group; }
   /// Chunks of a slice at most, wherever it begins.
   static constexpr int64_t most(int64_t group_columns, int64_t slice_columns) {
     if (group_columns == 0) return divide_up(slice_columns, kFixedChunk);
@@ -59,10 +56,41 @@ struct FixedChunks {
            divide_up(group_columns, kFixedChunk);
   }
 
- private:
-  [[nodiscard]] int64_t group_end(int64_t chunk) const {
-    return std::min((group_of(chunk) + 1) * group - lead, columns);
-  }
+  class Iterator {
+   public:
+    Iterator(const FixedChunks& chunks, int64_t index)
+        : chunks_(chunks), group_end_(chunks.group - chunks.lead), chunk_{index, 0, 0, 0} {
+      bound(0);
+    }
+    const FixedChunk& operator*() const { return chunk_; }
+    Iterator& operator++() {
+      ++chunk_.index;
+      if (++in_group_ < chunks_.in_group) {
+        bound(chunk_.begin + kFixedChunk);
+      } else {
+        ++chunk_.group;
+        in_group_ = 0;
+        group_end_ += chunks_.group;
+        bound(group_end_ - chunks_.group);
+      }
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return chunk_.index != other.chunk_.index; }
+
+   private:
+    void bound(int64_t begin) {
+      const int64_t end = std::min(group_end_, chunks_.columns);
+      chunk_.begin = std::min(begin, end);
+      chunk_.end = std::min(begin + kFixedChunk, end);
+    }
+
+    const FixedChunks& chunks_;
+    int64_t group_end_;
+    int64_t in_group_ = 0;
+    FixedChunk chunk_;
+  };
+  [[nodiscard]] Iterator begin() const { return {*this, 0}; }
+  [[nodiscard]] Iterator end() const { return {*this, count}; }
 };
 
 /// A row: number = (plane0 * 256^(planes - 1) + ... ) * scale of its chunk, planes signed bytes.
@@ -88,11 +116,11 @@ struct FixedRow {
   [[nodiscard]] int64_t bytes() const { return sums_at() + 8 * slices * room(); }
 };
 
-/// Rows times one strip of codes (packed_layout.h), in one slice:
+/// Rows times some strips of codes (packed_layout.h), in one slice:
 ///   c[r, o] = sum over chunks, in order, of scale[o, g] * (sum over k of (code[o, k] - zero) *
 ///   integer[r, k]) * scale[r, chunk].
 struct FixedTile {
-  const PackedTile* weight = nullptr;  // its rows and strips are not read
+  const PackedTile* weight = nullptr;  // its rows are not read
   int planes = 0;
   const FixedChunks* chunks = nullptr;
   // Of the first row's slice; those of the next row lie `stride` bytes on.
@@ -101,7 +129,7 @@ struct FixedTile {
   const std::byte* sums = nullptr;
   int64_t stride = 0;
   int rows = 0;
-  float* c = nullptr;  // [rows][32]
+  float* c = nullptr;  // [rows][32 strips]
 };
 
 /// Products of one instruction set; all have the same bits.

@@ -139,9 +139,6 @@ template <typename Codes, int kPlanes, int R>
 PLIMSOLL_INLINE void add_unit(const Codes& decoder, const std::byte* codes, const std::byte* a,
                               int64_t stride, Sums<kPlanes, R>& sums) {
   const typename Codes::Words words = decoder.words(codes);
-  for (int64_t word = 0; word < Codes::kUnitBytes; word += 4 * kStrip)
-    for (int64_t line = 0; line < kVectors * static_cast<int64_t>(sizeof(Vi)); line += 64)
-      __builtin_prefetch(codes + word + line + kPackedAhead, 0, 2);
 #pragma GCC unroll 8
   for (int i = 0; i < Codes::kColumns / 4; ++i) {
     Vi bytes[kVectors];
@@ -199,7 +196,7 @@ PLIMSOLL_INLINE Vf chunk_sum(const Sums<kPlanes, R>& sums, int r, int v, Vi zero
   return fma(whole, splat(256.f), last);
 }
 
-/// kVectors vectors of a strip from `vector` on and R rows from `first` on.
+/// kVectors vectors of outputs from `vector` on and R rows from `first` on.
 template <typename Codes, int kPlanes, int R>
 void multiply_vectors(const FixedTile& tile, int first, int vector) {
   const PackedTile& weight = *tile.weight;
@@ -208,16 +205,15 @@ void multiply_vectors(const FixedTile& tile, int first, int vector) {
   const Lanes lanes[kVectors] = {Lanes(weight, vector), Lanes(weight, vector + 1)};
   const std::byte* const a = tile.a + first * tile.stride;
   Vf total[R][kVectors] = {};
-  for (int64_t c = 0; c < chunks.count; ++c) {
+  for (const FixedChunk& chunk : chunks) {
     Sums<kPlanes, R> sums;
     sums.clear();
-    add_chunk<Codes, kPlanes, R>(decoder, lanes[0].codes, a, tile.stride, chunks.begin(c),
-                                 chunks.end(c), sums);
-    const int64_t group = chunks.group_of(c);
+    add_chunk<Codes, kPlanes, R>(decoder, lanes[0].codes, a, tile.stride, chunk.begin, chunk.end,
+                                 sums);
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
-      Vf scale = lanes[v].scale(weight, group);
-      Vi zero = lanes[v].zero_point(weight, group);
+      Vf scale = lanes[v].scale(weight, chunk.group);
+      Vi zero = lanes[v].zero_point(weight, chunk.group);
       if constexpr (requires { Codes::kZero; }) {
         scale *= splat(0.5f);
         zero = splat_int(Codes::kZero);
@@ -225,21 +221,22 @@ void multiply_vectors(const FixedTile& tile, int first, int vector) {
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
         const int64_t at = (first + r) * tile.stride;
-        const auto* row_sums = reinterpret_cast<const int32_t*>(tile.sums + at) + 2 * c;
-        const float row_scale = reinterpret_cast<const float*>(tile.scales + at)[c];
+        const auto* row_sums = reinterpret_cast<const int32_t*>(tile.sums + at) + 2 * chunk.index;
+        const float row_scale = reinterpret_cast<const float*>(tile.scales + at)[chunk.index];
         const Vf sum = chunk_sum<kPlanes, R>(sums, r, v, zero, row_sums);
         total[r][v] = fma(sum, scale * splat(row_scale), total[r][v]);
       }
     }
   }
+  const int64_t c_stride = weight.strips * kStrip;
   for (int r = 0; r < R; ++r)
     for (int v = 0; v < kVectors; ++v)
-      store(tile.c + (first + r) * kStrip + (vector + v) * kLanes, total[r][v]);
+      store(tile.c + (first + r) * c_stride + (vector + v) * kLanes, total[r][v]);
 }
 
 template <typename Codes, int kPlanes, int R>
 void multiply_rows(const FixedTile& tile, int first) {
-  for (int vector = 0; vector < kOfStrip; vector += kVectors)
+  for (int vector = 0; vector < tile.weight->strips * kOfStrip; vector += kVectors)
     multiply_vectors<Codes, kPlanes, R>(tile, first, vector);
 }
 

@@ -118,10 +118,8 @@ void store_fixed_row(const float* from, const FixedRow& row, int64_t bits, std::
   auto* scales = reinterpret_cast<float*>(to + row.scales_at());
   auto* sums = reinterpret_cast<int32_t*>(to + row.sums_at());
   for (int64_t slice = 0; slice < row.slices; ++slice) {
-    const FixedChunks chunks = row.chunks(slice);
-    for (int64_t c = 0; c < chunks.count; ++c) {
-      const int64_t begin = chunks.begin(c);
-      const int64_t count = chunks.end(c) - begin;
+    for (const auto& [c, group, begin, end] : row.chunks(slice)) {
+      const int64_t count = end - begin;
       const int32_t most = largest_bits(from + begin, count);
       const bool finite = most < 0x7f800000;
       const int32_t power = finite ? power_for(most, row.planes) : 0;
