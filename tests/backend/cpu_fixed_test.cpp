@@ -17,6 +17,7 @@ namespace plimsoll::testing {
 namespace {
 
 using backend::FixedChunks;
+using backend::FixedCodes;
 using backend::FixedKernels;
 using backend::FixedRow;
 using backend::kFixedUnit;
@@ -135,7 +136,12 @@ TEST_CASE("fixed-point rows are the nearest multiples of each chunk's power of t
 constexpr std::array<int64_t, 16> kHalves = {0, 1,  2,  3,  4,  6,  8,  12,
                                              0, -1, -2, -3, -4, -6, -8, -12};
 
-/// Products with codes in groups of 96, one scale each: integers whose zero point is 3, or e2m1.
+/// Of bitsandbytes, roughly: no multiples of anything.
+constexpr std::array<float, 16> kLevels = {-1,     -0.7f, -0.53f,  -0.39f, -0.28f, -0.18f,
+                                           -0.09f, 0,     0.0796f, 0.16f,  0.25f,  0.34f,
+                                           0.44f,  0.56f, 0.72f,   0.9f};
+
+/// Products with codes in groups of 96, one scale each: integers whose zero point is 3, or numbers.
 class Codes {
  public:
   static constexpr int64_t kColumns = 480, kGroup = 96;
@@ -144,10 +150,12 @@ class Codes {
   std::vector<float> scales;
 
   /// `all`: the code of all weights; -1: random ones.
-  Codes(int64_t bits, bool halves, int all = -1)
-      : packing{.bits = bits, .group = kGroup, .zero = halves ? 0 : 3} {
-    if (halves) packing.code = model::Code::table;
-    for (size_t i = 0; i < table_.size(); ++i) table_[i] = 0.5f * static_cast<float>(kHalves[i]);
+  Codes(int64_t bits, FixedCodes as, int all = -1)
+      : packing{.bits = bits, .group = kGroup, .zero = as == FixedCodes::integers ? 3 : 0} {
+    if (as != FixedCodes::integers) packing.code = model::Code::table;
+    if (as == FixedCodes::halves) packing.format = model::PackedFormat::nvfp4;
+    for (size_t i = 0; i < table_.size(); ++i)
+      table_[i] = as == FixedCodes::levels ? kLevels[i] : 0.5f * static_cast<float>(kHalves[i]);
     std::mt19937 random(1);
     for (int64_t i = 0; i < kStrip * kColumns; ++i)
       codes.push_back(static_cast<uint8_t>(all < 0 ? random() % (1u << bits) : all));
@@ -173,23 +181,48 @@ class Codes {
   [[nodiscard]] float product(const Stored& in, int64_t o) const {
     float total = 0;
     for (const backend::FixedChunk& chunk : in.row.chunks(0)) {
-      int64_t upper = 0, last = 0;
-      for (int64_t k = chunk.begin; k < chunk.end; ++k) {
-        const int64_t number = halves() ? kHalves[code(o, k)] : code(o, k) - packing.zero;
-        const int64_t byte = in.row.planes == 2 ? 0 : static_cast<int8_t>(in.integer(k) & 0xff);
-        upper += number * (in.row.planes == 2 ? in.integer(k) : (in.integer(k) - byte) / 256);
-        last += number * byte;
-      }
-      auto sum = static_cast<float>(upper);
-      if (in.row.planes == 3) sum = std::fma(sum, 256.f, static_cast<float>(last));
       const auto at = static_cast<size_t>(chunk.group * kStrip + o);
-      const float scale = halves() ? 0.5f * scales[at] : scales[at];
-      total = std::fma(sum, scale * in.scale(chunk.index), total);
+      const auto sum = [&](const auto& number) { return this->sum(in, o, chunk, number); };
+      float of_chunk = 0, factor = 1;
+      switch (backend::fixed_codes(packing)) {
+        case FixedCodes::integers:
+          of_chunk = sum([&](int code) { return code - packing.zero; });
+          break;
+        case FixedCodes::halves:
+          of_chunk = sum([](int code) { return kHalves[static_cast<size_t>(code)]; });
+          factor = 0.5f;
+          break;
+        case FixedCodes::levels:
+          factor = 1.f / 32767;
+          // Bytes of the level, the upper one signed.
+          of_chunk = std::fma(sum([&](int code) { return level(code) >> 8; }), 256.f,
+                              sum([&](int code) { return level(code) & 255; }));
+          break;
+      }
+      total = std::fma(of_chunk, scales[at] * factor * in.scale(chunk.index), total);
     }
     return total;
   }
 
  private:
+  [[nodiscard]] static int64_t level(int code) {
+    return std::lrint(kLevels[static_cast<size_t>(code)] * 32767);
+  }
+  /// Of a chunk's codes, which are number(code), and inputs: those of three planes without their
+  /// last bytes, and these.
+  template <typename F>
+  [[nodiscard]] float sum(const Stored& in, int64_t o, const backend::FixedChunk& chunk,
+                          const F& number) const {
+    int64_t upper = 0, last = 0;
+    for (int64_t k = chunk.begin; k < chunk.end; ++k) {
+      const int64_t byte = in.row.planes == 2 ? 0 : static_cast<int8_t>(in.integer(k) & 0xff);
+      upper +=
+          number(code(o, k)) * (in.row.planes == 2 ? in.integer(k) : (in.integer(k) - byte) / 256);
+      last += number(code(o, k)) * byte;
+    }
+    const auto sum = static_cast<float>(upper);
+    return in.row.planes == 2 ? sum : std::fma(sum, 256.f, static_cast<float>(last));
+  }
   /// A bit of a code: of 3 bits each has words of its own.
   void set(int64_t o, int64_t k, int64_t b, int bit) {
     const int64_t in_word = model::word_inputs(packing.bits);
@@ -197,7 +230,6 @@ class Codes {
     const int64_t place = packing.bits == 3 ? k % in_word : k % in_word * packing.bits + b;
     words_[static_cast<size_t>(word * kStrip + o)] |= static_cast<uint32_t>(bit) << place;
   }
-  [[nodiscard]] bool halves() const { return packing.code == model::Code::table; }
 
   std::array<float, 16> table_{};
   std::vector<uint32_t> words_;
@@ -231,17 +263,22 @@ void check_products(const FixedKernels& fixed, const Codes& codes, const FixedRo
 
 struct Kind {
   int64_t bits;
-  bool halves;
+  FixedCodes as;
   int largest;  // code
 };
-constexpr Kind kKinds[] = {
-    {2, false, 3}, {3, false, 7}, {4, false, 15}, {4, true, 7}, {8, false, 255}};
+constexpr Kind kKinds[] = {{2, FixedCodes::integers, 3},  {3, FixedCodes::integers, 7},
+                           {4, FixedCodes::integers, 15}, {4, FixedCodes::halves, 7},
+                           {4, FixedCodes::levels, 0},    {8, FixedCodes::integers, 255}};
+
+bool suits(const FixedKernels& fixed, const Codes& codes, int planes) {
+  return suits_fixed(fixed, codes.packing, Codes::kColumns, planes);
+}
 
 TEST_CASE("products of fixed-point rows have the formula's bits, whatever rows are beside them") {
   for (const FixedKernels* fixed : kernels())
     for (const int planes : {2, 3})
-      for (const auto& [bits, halves, largest] : kKinds) {
-        if (bits > fixed->most_bits) continue;
+      for (const auto& [bits, as, largest] : kKinds) {
+        if (!suits(*fixed, Codes(bits, as), planes)) continue;
         const FixedRow row{planes, 1, Codes::kColumns, Codes::kGroup, 32};
         std::vector<Stored> stored;
         for (int r = 0; r < backend::kFixedRows; ++r) {
@@ -250,29 +287,29 @@ TEST_CASE("products of fixed-point rows have the formula's bits, whatever rows a
           in[static_cast<size_t>(r)] = -3;
           stored.emplace_back(row, in, bits);
         }
-        check_products(*fixed, Codes(bits, halves), row, stored);
+        check_products(*fixed, Codes(bits, as), row, stored);
       }
 }
 
 TEST_CASE("the largest codes and inputs do not overflow") {
   for (const FixedKernels* fixed : kernels())
     for (const int planes : {2, 3})
-      for (const auto& [bits, halves, largest] : kKinds) {
-        if (bits > fixed->most_bits) continue;
+      for (const auto& [bits, as, largest] : kKinds) {
+        if (!suits(*fixed, Codes(bits, as), planes)) continue;
         // No groups, so that chunks are whole; all bytes are -127, or 127.
         const FixedRow row{planes, 1, Codes::kColumns, 0, 0};
         const float most = planes == 2 ? 32639.f : 8355711.f;
         std::vector<Stored> stored;
         for (const float input : {most, -most})
           stored.emplace_back(row, std::vector(Codes::kColumns, input), bits);
-        Codes codes(bits, halves, largest);
+        Codes codes(bits, as, largest);
         codes.packing.group = 0;
         check_products(*fixed, codes, row, stored);
       }
 }
 
 TEST_CASE("a chunk with an input that is no number makes none of its row's sums") {
-  const Codes codes(4, false);
+  const Codes codes(4, FixedCodes::integers);
   const backend::PackedTile weight = codes.tile();
   const FixedRow row{2, 1, Codes::kColumns, Codes::kGroup, 32};
   const FixedChunks chunks = row.chunks(0);

@@ -236,9 +236,10 @@ class CpuBackend final : public Backend {
     const int64_t columns = weight.spec->columns() / weight.spec->slices;
     InputRule rule = input_rule(part, weight.spec->columns(), data);
     rule.integers = has_integers(part, columns);
-    const bool fixed = fixed_ != nullptr && part.packing->bits <= fixed_->most_bits;
-    if (fixed && !rule.integers && suits_fixed(*part.packing, columns)) {
-      rule.planes = weight.dtype == DType::f32 ? 3 : 2;
+    const int planes = weight.dtype == DType::f32 ? 3 : 2;
+    if (fixed_ != nullptr && !rule.integers &&
+        suits_fixed(*fixed_, *part.packing, columns, planes)) {
+      rule.planes = planes;
       rule.bits = part.packing->bits;
       rule.group = part.packing->group;
       rule.lead = part.packing->inputs_before(weight.first_input());
@@ -253,7 +254,7 @@ class CpuBackend final : public Backend {
   void multiply_integers(const Product& product, const ProductJob& job, int64_t first_strip,
                          int64_t last_strip) const;
   void multiply_fixed(const Product& product, const ProductJob& job, int64_t first_strip,
-                      int64_t last_strip) const;
+                      int64_t last_strip, int thread);
   void linear_packed(View out, View in, const Weight& weight, const Weight& bias,
                      model::Activation activation, std::byte* workspace);
   void load_packed(const Weight& weight, const RowReader& read);

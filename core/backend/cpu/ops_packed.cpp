@@ -26,22 +26,33 @@ struct PackedView {
   }
 };
 
-/// Scales of a strip's groups from double-quantised ones, [groups][32].
-void nested_scales(const PackedView& view, int64_t strip, float* to) {
-  const auto* numbers = view.at<float>(view.layout.nested);
+/// Scales of a strip's groups from double-quantised ones, [groups][32]. Scales of a row that lie
+/// beside each other have the same largest value for the most part.
+void nested_scales(const Kernels& kernels, const PackedView& view, int64_t strip, float* to) {
+  constexpr int64_t kBlock = model::NestedScales::kBlock;
+  const PackedPart& layout = view.layout;
+  const auto* numbers = view.at<float>(layout.nested);
   const auto* place = reinterpret_cast<const NestedPlace*>(numbers + 256);
   const auto* absmax = reinterpret_cast<const float*>(place + 1);
-  const auto* bytes =
-      view.at<uint8_t>(view.layout.scales + static_cast<size_t>(strip) * view.layout.strip_scales);
-  const int64_t last = view.layout.nested_blocks - 1;
-  for (int64_t g = 0; g < view.layout.groups; ++g)
-    for (int64_t r = 0; r < kStrip; ++r, ++to) {
-      const int64_t row = std::min(strip * kStrip + r, view.layout.rows - 1);
+  const auto* codes =
+      view.at<uint8_t>(layout.scales + static_cast<size_t>(strip) * layout.strip_scales);
+  for (int64_t g = 0, end = 0; g < layout.groups; g = end) {
+    std::array<float, kStrip> most;
+    end = layout.groups;
+    for (int64_t r = 0; r < kStrip; ++r) {
+      const int64_t row = std::min(strip * kStrip + r, layout.rows - 1);
       const int64_t number = place->first + row * int64_t{place->stride} + g;
       // A rank may have room for a group that it has no inputs of.
-      const int64_t block = std::min(number / model::NestedScales::kBlock, last);
-      *to = numbers[bytes[g * kStrip + r]] * absmax[block] + place->offset;
+      most[static_cast<size_t>(r)] = absmax[std::min(number / kBlock, layout.nested_blocks - 1)];
+      end = std::min(end, g + kBlock - number % kBlock);
     }
+    kernels.decode_scales({.numbers = numbers,
+                           .codes = codes + g * kStrip,
+                           .most = most.data(),
+                           .offset = place->offset,
+                           .groups = end - g},
+                          to + g * kStrip);
+  }
 }
 
 PackedTile packed_tile(const PackedView& view, int64_t first_strip, int64_t first_input) {
@@ -66,12 +77,12 @@ PackedTile packed_tile(const PackedView& view, int64_t first_strip, int64_t firs
 }
 
 /// Gives a tile's strips their scales as floats, which it puts to `scales`.
-void take_scales(const PackedView& view, int64_t first_strip, std::vector<float>& scales,
-                 PackedTile& tile) {
+void decode_nested(const Kernels& kernels, const PackedView& view, int64_t first_strip,
+                   std::vector<float>& scales, PackedTile& tile) {
   const auto floats = static_cast<size_t>(view.layout.groups * kStrip);
-  scales.resize(std::max(scales.size(), kPackedStrips * floats));
-  for (int64_t s = 0; s < tile.strips; ++s)
-    nested_scales(view, first_strip + s, scales.data() + static_cast<size_t>(s) * floats);
+  scales.resize(std::max(scales.size(), static_cast<size_t>(tile.strips) * floats));
+  for (int s = 0; s < tile.strips; ++s)
+    nested_scales(kernels, view, first_strip + s, scales.data() + static_cast<size_t>(s) * floats);
   tile.scales = reinterpret_cast<const std::byte*>(scales.data());
   tile.strip_scales = floats * sizeof(float);
   tile.scale = model::ScaleType::f32;
@@ -125,7 +136,7 @@ void CpuBackend::multiply_packed(const Product& product, const ProductJob& job, 
     tile.c_stride = strips * kStrip;
     if (tile.table == nullptr) tile.table = numbers.data();
     if (tile.scale == model::ScaleType::nested)
-      take_scales(view, strip, nested_scales_[static_cast<size_t>(thread)], tile);
+      decode_nested(kernels_, view, strip, nested_scales_[static_cast<size_t>(thread)], tile);
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t first = t * job.rows / tiles;
       tile.rows = static_cast<int>((t + 1) * job.rows / tiles - first);
@@ -170,7 +181,7 @@ void CpuBackend::multiply_integers(const Product& product, const ProductJob& job
 }
 
 void CpuBackend::multiply_fixed(const Product& product, const ProductJob& job, int64_t first_strip,
-                                int64_t last_strip) const {
+                                int64_t last_strip, int thread) {
   const PackedView view{*job.part->packing, PackedPart(*job.part, product.k), job.matrix};
   const int64_t width = product.k / product.slices;
   const FixedRow row{job.planes, product.slices, width, view.packing.group,
@@ -181,6 +192,8 @@ void CpuBackend::multiply_fixed(const Product& product, const ProductJob& job, i
   for (int64_t strip = first_strip; strip < last_strip; strip += together) {
     PackedTile tile = packed_tile(view, strip, product.first_input);
     tile.strips = static_cast<int>(std::min(together, last_strip - strip));
+    if (tile.scale == model::ScaleType::nested)
+      decode_nested(kernels_, view, strip, nested_scales_[static_cast<size_t>(thread)], tile);
     for (int64_t first = 0; first < job.rows; first += kFixedRows) {
       const int64_t count = std::min<int64_t>(kFixedRows, job.rows - first);
       const std::byte* const a = job.rows_packed + first * stride;

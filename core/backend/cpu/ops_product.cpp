@@ -48,7 +48,7 @@ void CpuBackend::multiply(const Product& product) {
     if (job.part != nullptr && has_integers(*job.part, product.k / product.slices)) {
       multiply_integers(product, job, first, last);
     } else if (job.planes > 0) {
-      multiply_fixed(product, job, first, last);
+      multiply_fixed(product, job, first, last, thread);
     } else if (job.part != nullptr) {
       multiply_packed(product, job, first, last, thread);
     } else if (has_tiles(product.dtype, product.k / product.slices)) {

@@ -189,6 +189,16 @@ struct IndexTile {
   float* scores = nullptr;  // of key 0; they are added to what is there
 };
 
+/// Scales of some groups of a strip that are codes of 256 numbers, their outputs' largest beside
+/// them: to [groups][32] = numbers[codes[g, o]] * most[o] + offset.
+struct ScaleCodes {
+  const float* numbers = nullptr;  // [256]
+  const uint8_t* codes = nullptr;  // [groups][32]
+  const float* most = nullptr;     // [32]
+  float offset = 0;
+  int64_t groups = 0;
+};
+
 struct Kernels {
   int product_rows;  // rows of a product tile at most
   int strip_rows;    // that read a strip in the order of memory; more read it in two halves
@@ -199,6 +209,7 @@ struct Kernels {
   void (*pack_rows)(const float* const* in, int rows, int64_t k, DType weight, void* out);
   void (*product)(const ProductTile& tile, DType weight);
   void (*packed)(const PackedTile& tile);
+  void (*decode_scales)(const ScaleCodes& from, float* to);
   void (*finish)(float* c, int64_t columns, const Epilogue& epilogue);
   void (*norm)(const NormRow& row);
   void (*add)(float* to, const float* from, int64_t count);

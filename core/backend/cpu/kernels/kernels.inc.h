@@ -18,6 +18,7 @@ constexpr Kernels kernel_table() {
           .pack_rows = pack_rows,
           .product = product,
           .packed = packed,
+          .decode_scales = decode_scales,
           .finish = finish,
           .norm = norm,
           .add = add,

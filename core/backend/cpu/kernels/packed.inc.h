@@ -120,6 +120,14 @@ void packed_of(const PackedTile& tile) {
   (std::make_integer_sequence<int, kProductRows>{});
 }
 
+void decode_scales(const ScaleCodes& from, float* to) {
+  for (int lane = 0; lane < kStrip; lane += kLanes) {
+    const Vf most = load(from.most + lane);
+    for (int64_t at = lane; at < from.groups * kStrip; at += kStrip)
+      store(to + at, gather(from.numbers, load_bytes(from.codes + at)) * most + splat(from.offset));
+  }
+}
+
 void packed(const PackedTile& tile) {
   switch (tile.packing->code) {
     case model::Code::e4m3:

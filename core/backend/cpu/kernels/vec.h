@@ -127,6 +127,17 @@ PLIMSOLL_INLINE float largest(Vf v) {
 #endif
 }
 
+/// numbers[at] of each lane.
+PLIMSOLL_INLINE Vf gather(const float* numbers, Vi at) {
+#if defined(__AVX512F__)
+  return _mm512_i32gather_ps((__m512i)at, numbers, sizeof(float));
+#elif defined(__AVX2__)
+  return _mm256_i32gather_ps(numbers, (__m256i)at, sizeof(float));
+#else
+  return Vf{numbers[at[0]], numbers[at[1]], numbers[at[2]], numbers[at[3]]};
+#endif
+}
+
 // ---- 16-bit types ----
 
 /// Pairs of bf16, one pair in each lane: the first and the second of each.

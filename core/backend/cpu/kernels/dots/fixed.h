@@ -137,7 +137,7 @@ struct FixedKernels {
   /// A row of floats to integers at `to`, for codes of so many bits.
   void (*store)(const float* from, const FixedRow& row, int64_t bits, std::byte* to);
   void (*multiply)(const FixedTile& tile);
-  int64_t most_bits;  // of codes
+  int64_t most_bits;  // of codes' bytes
 };
 
 #if defined(__x86_64__)
@@ -149,16 +149,27 @@ extern const FixedKernels kFixedAvx2;
 /// Those that this processor has and that suit kernels of `isa`; null: none.
 const FixedKernels* fixed_kernels(CpuIsa isa);
 
-/// Whether weights are integers, or halves of integers, that suit such products; `columns` are a
-/// slice's. Rows take no more memory then than as floats.
-constexpr bool suits_fixed(const model::Packing& packing, int64_t columns) {
-  const bool integers = packing.code == model::Code::integer;
+/// What codes are multiplied as, in unsigned bytes.
+enum class FixedCodes : uint8_t {
+  integers,
+  halves,  // of e2m1, doubled
+  levels,  // of a table, as integers of 16 bits of which the largest is 2^15 - 1: two bytes
+};
+constexpr FixedCodes fixed_codes(const model::Packing& packing) {
+  if (packing.code != model::Code::table) return FixedCodes::integers;
   const bool halves =
-      packing.code == model::Code::table && (packing.format == model::PackedFormat::nvfp4 ||
-                                             packing.format == model::PackedFormat::mxfp4);
-  if (!(integers || halves) || packing.ordered || packing.scale == model::ScaleType::nested) {
-    return false;
-  }
+      packing.format == model::PackedFormat::nvfp4 || packing.format == model::PackedFormat::mxfp4;
+  return halves ? FixedCodes::halves : FixedCodes::levels;
+}
+
+/// Whether weights suit such products of `kernels` with rows of so many planes; `columns` are a
+/// slice's. Levels are as near as rows of two planes, not of three. Rows take no more memory then
+/// than as floats.
+constexpr bool suits_fixed(const FixedKernels& kernels, const model::Packing& packing,
+                           int64_t columns, int planes) {
+  if (packing.code == model::Code::e4m3 || packing.ordered) return false;
+  const bool levels = fixed_codes(packing) == FixedCodes::levels;
+  if ((levels ? 8 : packing.bits) > kernels.most_bits || (levels && planes > 2)) return false;
   const int64_t block = fixed_block(packing.bits);
   return columns % block == 0 && packing.group % block == 0 &&
          12 * FixedChunks::most(packing.group, columns) <= columns;

@@ -11,6 +11,7 @@
 //   widened(sum)            what was added, of each output
 #pragma once
 
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -26,11 +27,14 @@ constexpr int kVectors = 2;  // of outputs at a time
 constexpr int kOfStrip = static_cast<int>(kStrip) / kLanes;
 
 // Of kColumns columns: words() takes a unit of codes to registers, four() is the i-th four columns
-// of them as unsigned bytes up to kLargest, of one vector of outputs.
+// of them as unsigned bytes up to kLargest, of one vector of outputs. Codes that are other numbers
+// say what is `kZero` and what their scales are multiplied with; of kBytes bytes, four() is asked
+// for the upper ones, then for the lower ones, and it is the upper ones that kZero is of.
 
 /// Codes of kBits in one word.
 template <int kBits>
 struct InWords {
+  static constexpr int kBytes = 1;
   static constexpr int kColumns = 32 / kBits;
   static constexpr int kLargest = (1 << kBits) - 1;
   static constexpr int64_t kUnitBytes = 4 * kStrip;
@@ -43,28 +47,56 @@ struct InWords {
     for (int v = 0; v < kVectors; ++v) words.of[v] = load_as<Vi>(unit + v * sizeof(Vi));
     return words;
   }
-  [[gnu::always_inline]] Vi four(const Words& words, int i, int v) const {
+  [[gnu::always_inline]] Vi four(const Words& words, int i, int v, int = 0) const {
     return (words.of[v] >> (i * kBits)) & splat_int(kLargest * 0x01010101);
   }
 };
+
+/// A table's 16 bytes, byte(i) the i-th, in each 16 of a vector.
+template <typename F>
+PLIMSOLL_INLINE Vi sixteen(const F& byte) {
+  uint8_t bytes[sizeof(Vi)];
+  for (size_t i = 0; i < sizeof(Vi); ++i) bytes[i] = static_cast<uint8_t>(byte(i % 16));
+  return load_as<Vi>(bytes);
+}
 
 /// e2m1, doubled and 12 more: the integers 0 to 24.
 struct Halves : InWords<4> {
   static constexpr int32_t kZero = 12;
   static constexpr int kLargest = 24;
+  static constexpr float factor = 0.5f;
   Vi numbers;
-  explicit Halves(const PackedTile& tile) : InWords(tile) {
-    int8_t bytes[sizeof(Vi)];
-    for (size_t i = 0; i < sizeof(Vi); ++i)
-      bytes[i] = static_cast<int8_t>(2 * tile.table[i % 16] + kZero);
-    numbers = load_as<Vi>(bytes);
-  }
-  [[gnu::always_inline]] Vi four(const Words& words, int i, int v) const {
+  explicit Halves(const PackedTile& tile)
+      : InWords(tile),
+        numbers(sixteen([&](size_t i) { return static_cast<int>(2 * tile.table[i]) + kZero; })) {}
+  [[gnu::always_inline]] Vi four(const Words& words, int i, int v, int = 0) const {
     return Dots::lookup(numbers, InWords::four(words, i, v));
   }
 };
 
+/// The nearest of 2^15 - 1 steps to each side of 0 to any 16 numbers, and 2^15 more.
+struct Levels : InWords<4> {
+  static constexpr int kBytes = 2;
+  static constexpr int32_t kZero = 128;
+  static constexpr int kLargest = 255;
+  float factor = 0;
+  Vi numbers[2];
+  explicit Levels(const PackedTile& tile) : InWords(tile) {
+    for (int i = 0; i < 16; ++i) factor = std::fmax(factor, std::fabs(tile.table[i]));
+    factor = factor > 0 ? factor / 32767 : 1;
+    int levels[16];
+    for (int i = 0; i < 16; ++i)
+      levels[i] = static_cast<int>(std::lrint(tile.table[i] / factor)) + 256 * kZero;
+    numbers[0] = sixteen([&](size_t i) { return levels[i] >> 8; });
+    numbers[1] = sixteen([&](size_t i) { return levels[i] & 255; });
+  }
+  [[gnu::always_inline]] Vi four(const Words& words, int i, int v, int byte) const {
+    return Dots::lookup(numbers[byte], InWords::four(words, i, v));
+  }
+};
+
 struct Bytes {
+  static constexpr int kBytes = 1;
   static constexpr int kColumns = 8;
   static constexpr int kLargest = 255;
   static constexpr int64_t kUnitBytes = 2 * 4 * kStrip;
@@ -79,11 +111,14 @@ struct Bytes {
         words.of[w][v] = load_as<Vi>(unit + w * 4 * kStrip + v * sizeof(Vi));
     return words;
   }
-  [[gnu::always_inline]] Vi four(const Words& words, int i, int v) const { return words.of[i][v]; }
+  [[gnu::always_inline]] Vi four(const Words& words, int i, int v, int) const {
+    return words.of[i][v];
+  }
 };
 
 /// 3 bits, one in each of three words.
 struct BitPlanes {
+  static constexpr int kBytes = 1;
   static constexpr int kColumns = 32;
   static constexpr int kLargest = 7;
   static constexpr int64_t kUnitBytes = 3 * 4 * kStrip;
@@ -98,7 +133,7 @@ struct BitPlanes {
         words.of[b][v] = load_as<Vi>(unit + b * 4 * kStrip + v * sizeof(Vi));
     return words;
   }
-  [[gnu::always_inline]] Vi four(const Words& words, int i, int v) const {
+  [[gnu::always_inline]] Vi four(const Words& words, int i, int v, int) const {
     Vi codes{};
     for (int b = 0; b < 3; ++b) {
       const Vi plane = words.of[b][v];
@@ -109,113 +144,132 @@ struct BitPlanes {
   }
 };
 
-/// Sums of R rows.
-template <int kPlanes, int R>
+/// Sums of R rows: of each of the codes' bytes, its products with each plane.
+template <int kBytes, int kPlanes, int R>
 struct Sums {
   static constexpr int kApart = R == 1 ? Dots::kApart : 1;
-  Vi of[kApart][kPlanes][R][kVectors];
+  Vi of[kApart][kBytes][kPlanes][R][kVectors];
 
-  /// f(sum, apart, plane, row, vector) for each.
+  /// f(sum, the same of `other`) for each.
   template <typename F>
-  [[gnu::always_inline]] void each(const F& f) {
+  [[gnu::always_inline]] void each(const Sums& other, const F& f) {
     for (int a = 0; a < kApart; ++a)
-      for (int p = 0; p < kPlanes; ++p)
-        for (int r = 0; r < R; ++r)
-          for (int v = 0; v < kVectors; ++v) f(of[a][p][r][v], a, p, r, v);
+      for (int b = 0; b < kBytes; ++b)
+        for (int p = 0; p < kPlanes; ++p)
+          for (int r = 0; r < R; ++r)
+            for (int v = 0; v < kVectors; ++v) f(of[a][b][p][r][v], other.of[a][b][p][r][v]);
   }
   [[gnu::always_inline]] void clear() {
-    each([](Vi& sum, int, int, int, int) { sum = Vi{}; });
+    each(*this, [](Vi& sum, const Vi&) { sum = Vi{}; });
   }
   [[gnu::always_inline]] void add(const Sums& part) {
-    each([&](Vi& sum, int a, int p, int r, int v) { sum += Dots::widened(part.of[a][p][r][v]); });
+    each(part, [](Vi& sum, const Vi& more) { sum += Dots::widened(more); });
   }
-  [[gnu::always_inline]] Vi all(int plane, int r, int v) const {
-    if constexpr (kApart == 1) return of[0][plane][r][v];
-    return of[0][plane][r][v] + of[kApart - 1][plane][r][v];
+  [[gnu::always_inline]] Vi all(int byte, int plane, int r, int v) const {
+    if constexpr (kApart == 1) return of[0][byte][plane][r][v];
+    return of[0][byte][plane][r][v] + of[kApart - 1][byte][plane][r][v];
   }
 };
+template <typename Codes, int kPlanes, int R>
+using SumsOf = Sums<Codes::kBytes, kPlanes, R>;
 
 template <typename Codes, int kPlanes, int R>
 PLIMSOLL_INLINE void add_unit(const Codes& decoder, const std::byte* codes, const std::byte* a,
-                              int64_t stride, Sums<kPlanes, R>& sums) {
+                              int64_t stride, SumsOf<Codes, kPlanes, R>& sums) {
   const typename Codes::Words words = decoder.words(codes);
 #pragma GCC unroll 8
   for (int i = 0; i < Codes::kColumns / 4; ++i) {
-    Vi bytes[kVectors];
+    Vi bytes[Codes::kBytes][kVectors];
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) bytes[v] = decoder.four(words, i, v);
+    for (int b = 0; b < Codes::kBytes; ++b)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) bytes[b][v] = decoder.four(words, i, v, b);
 #pragma GCC unroll 3
     for (int p = 0; p < kPlanes; ++p)
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
         const std::byte* const four = a + (i / 2 * kPlanes + p) * kFixedUnit + i % 2 * 4;
         const Vi spread = splat_int(load_scalar<int32_t>(four + r * stride));
-        Vi* const to = sums.of[i % Sums<kPlanes, R>::kApart][p][r];
 #pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v) to[v] = Dots::add(to[v], bytes[v], spread);
+        for (int b = 0; b < Codes::kBytes; ++b) {
+          Vi* const to = sums.of[i % SumsOf<Codes, kPlanes, R>::kApart][b][p][r];
+#pragma GCC unroll 2
+          for (int v = 0; v < kVectors; ++v) to[v] = Dots::add(to[v], bytes[b][v], spread);
+        }
       }
   }
 }
 
-/// Columns [k, end), at most Dots::together() of them.
+/// `count` columns, at most Dots::together() of them.
 template <typename Codes, int kPlanes, int R>
 PLIMSOLL_INLINE void add_units(const Codes& decoder, const std::byte* codes, const std::byte* a,
-                               int64_t stride, int64_t k, int64_t end, Sums<kPlanes, R>& sums) {
-  for (; k < end; k += Codes::kColumns)
-    add_unit<Codes, kPlanes, R>(decoder, codes + k / Codes::kColumns * Codes::kUnitBytes,
-                                a + k * kPlanes, stride, sums);
+                               int64_t stride, int64_t count, SumsOf<Codes, kPlanes, R>& sums) {
+  for (const std::byte* const end = a + count * kPlanes; a < end; a += Codes::kColumns * kPlanes) {
+    add_unit<Codes, kPlanes, R>(decoder, codes, a, stride, sums);
+    codes += Codes::kUnitBytes;
+  }
 }
 
 /// Those of a chunk.
 template <typename Codes, int kPlanes, int R>
 PLIMSOLL_INLINE void add_chunk(const Codes& decoder, const std::byte* codes, const std::byte* a,
-                               int64_t stride, int64_t k, int64_t end, Sums<kPlanes, R>& sums) {
+                               int64_t stride, const FixedChunk& chunk,
+                               SumsOf<Codes, kPlanes, R>& sums) {
   constexpr int64_t kTogether = Dots::together(Codes::kLargest, Codes::kColumns);
+  const auto add_some = [&](int64_t k, int64_t count, SumsOf<Codes, kPlanes, R>& to) {
+    add_units<Codes, kPlanes, R>(decoder, codes + k / Codes::kColumns * Codes::kUnitBytes,
+                                 a + k * kPlanes, stride, count, to);
+  };
   if constexpr (kTogether == 0) {
-    add_units<Codes, kPlanes, R>(decoder, codes, a, stride, k, end, sums);
+    add_some(chunk.begin, chunk.end - chunk.begin, sums);
   } else {
-    for (; k < end; k += kTogether) {
-      Sums<kPlanes, R> part;
+    for (int64_t k = chunk.begin; k < chunk.end; k += kTogether) {
+      SumsOf<Codes, kPlanes, R> part;
       part.clear();
-      const int64_t until = end - k < kTogether ? end : k + kTogether;
-      add_units<Codes, kPlanes, R>(decoder, codes, a, stride, k, until, part);
+      add_some(k, chunk.end - k < kTogether ? chunk.end - k : kTogether, part);
       sums.add(part);
     }
   }
 }
 
-/// A chunk's sum less the zero point's share, a float of row `r`.
-template <int kPlanes, int R>
-PLIMSOLL_INLINE Vf chunk_sum(const Sums<kPlanes, R>& sums, int r, int v, Vi zero,
-                             const int32_t* row_sums) {
+/// A chunk's sum of one of the codes' bytes less the zero point's share, a float of row `r`.
+template <int kBytes, int kPlanes, int R>
+PLIMSOLL_INLINE Vf byte_sum(const Sums<kBytes, kPlanes, R>& sums, int byte, int r, int v, Vi zero,
+                            const int32_t* row_sums) {
   const auto less = [&](Vi sum, int32_t of_row) { return sum - zero * splat_int(of_row); };
-  const Vi upper = (sums.all(0, r, v) << 8) + sums.all(1, r, v);
+  const Vi upper = (sums.all(byte, 0, r, v) << 8) + sums.all(byte, 1, r, v);
   const Vf whole = to_float(less(upper, row_sums[0]));
   if constexpr (kPlanes == 2) return whole;
-  const Vf last = to_float(less(sums.all(kPlanes - 1, r, v), row_sums[1]));
+  const Vf last = to_float(less(sums.all(byte, kPlanes - 1, r, v), row_sums[1]));
   return fma(whole, splat(256.f), last);
+}
+
+template <int kBytes, int kPlanes, int R>
+PLIMSOLL_INLINE Vf chunk_sum(const Sums<kBytes, kPlanes, R>& sums, int r, int v, Vi zero,
+                             const int32_t* row_sums) {
+  const Vf upper = byte_sum(sums, 0, r, v, zero, row_sums);
+  if constexpr (kBytes == 1) return upper;
+  return fma(upper, splat(256.f), byte_sum(sums, kBytes - 1, r, v, Vi{}, row_sums));
 }
 
 /// kVectors vectors of outputs from `vector` on and R rows from `first` on.
 template <typename Codes, int kPlanes, int R>
-void multiply_vectors(const FixedTile& tile, int first, int vector) {
+void multiply_vectors(const FixedTile& tile, const Codes& decoder, int first, int vector) {
   const PackedTile& weight = *tile.weight;
   const FixedChunks& chunks = *tile.chunks;
-  const Codes decoder(weight);
   const Lanes lanes[kVectors] = {Lanes(weight, vector), Lanes(weight, vector + 1)};
   const std::byte* const a = tile.a + first * tile.stride;
   Vf total[R][kVectors] = {};
   for (const FixedChunk& chunk : chunks) {
-    Sums<kPlanes, R> sums;
+    SumsOf<Codes, kPlanes, R> sums;
     sums.clear();
-    add_chunk<Codes, kPlanes, R>(decoder, lanes[0].codes, a, tile.stride, chunk.begin, chunk.end,
-                                 sums);
+    add_chunk<Codes, kPlanes, R>(decoder, lanes[0].codes, a, tile.stride, chunk, sums);
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
       Vf scale = lanes[v].scale(weight, chunk.group);
       Vi zero = lanes[v].zero_point(weight, chunk.group);
       if constexpr (requires { Codes::kZero; }) {
-        scale *= splat(0.5f);
+        scale *= splat(decoder.factor);
         zero = splat_int(Codes::kZero);
       }
 #pragma GCC unroll 8
@@ -223,7 +277,7 @@ void multiply_vectors(const FixedTile& tile, int first, int vector) {
         const int64_t at = (first + r) * tile.stride;
         const auto* row_sums = reinterpret_cast<const int32_t*>(tile.sums + at) + 2 * chunk.index;
         const float row_scale = reinterpret_cast<const float*>(tile.scales + at)[chunk.index];
-        const Vf sum = chunk_sum<kPlanes, R>(sums, r, v, zero, row_sums);
+        const Vf sum = chunk_sum(sums, r, v, zero, row_sums);
         total[r][v] = fma(sum, scale * splat(row_scale), total[r][v]);
       }
     }
@@ -235,19 +289,20 @@ void multiply_vectors(const FixedTile& tile, int first, int vector) {
 }
 
 template <typename Codes, int kPlanes, int R>
-void multiply_rows(const FixedTile& tile, int first) {
+void multiply_rows(const FixedTile& tile, const Codes& decoder, int first) {
   for (int vector = 0; vector < tile.weight->strips * kOfStrip; vector += kVectors)
-    multiply_vectors<Codes, kPlanes, R>(tile, first, vector);
+    multiply_vectors<Codes, kPlanes, R>(tile, decoder, first, vector);
 }
 
 template <typename Codes, int kPlanes>
 void multiply_planes(const FixedTile& tile) {
-  constexpr int kRows = Dots::kSums / kPlanes / kVectors;
+  constexpr int kRows = Dots::kSums / kPlanes / Codes::kBytes / kVectors;
+  const Codes decoder(*tile.weight);
   [&]<int... I>(std::integer_sequence<int, I...>) {
-    using Function = void (*)(const FixedTile&, int);
+    using Function = void (*)(const FixedTile&, const Codes&, int);
     static constexpr Function kByRows[] = {multiply_rows<Codes, kPlanes, I + 1>...};
     for (int first = 0; first < tile.rows; first += kRows)
-      kByRows[(tile.rows - first < kRows ? tile.rows - first : kRows) - 1](tile, first);
+      kByRows[(tile.rows - first < kRows ? tile.rows - first : kRows) - 1](tile, decoder, first);
   }
   (std::make_integer_sequence<int, kRows>{});
 }
@@ -260,8 +315,10 @@ void multiply_codes(const FixedTile& tile) {
 
 void multiply_tile(const FixedTile& tile) {
   const model::Packing& packing = *tile.weight->packing;
-  if (packing.code == model::Code::table) return multiply_codes<Halves>(tile);
+  const FixedCodes codes = fixed_codes(packing);
+  if (codes == FixedCodes::halves) return multiply_codes<Halves>(tile);
   if constexpr (Dots::kBits == 8) {
+    if (codes == FixedCodes::levels) return multiply_planes<Levels, 2>(tile);
     if (packing.bits == 8) return multiply_codes<Bytes>(tile);
   }
   if (packing.bits == 4) return multiply_codes<InWords<4>>(tile);
