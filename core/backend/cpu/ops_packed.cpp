@@ -187,8 +187,9 @@ void CpuBackend::multiply_fixed(const Product& product, const ProductJob& job, i
   const FixedRow row{job.planes, product.slices, width, view.packing.group,
                      view.lead(product.first_input)};
   const auto stride = static_cast<int64_t>(packed_rows_bytes(1, product.k));
-  // Of few rows several strips: between two calls memory would stand idle.
-  const int64_t together = std::max<int64_t>(kFixedRows / job.rows, 1);
+  // Of few rows several strips: between two calls memory would stand idle. Slices of one strip
+  // lie one behind the other.
+  const int64_t together = product.slices == 1 ? std::max<int64_t>(kFixedRows / job.rows, 1) : 1;
   for (int64_t strip = first_strip; strip < last_strip; strip += together) {
     PackedTile tile = packed_tile(view, strip, product.first_input);
     tile.strips = static_cast<int>(std::min(together, last_strip - strip));

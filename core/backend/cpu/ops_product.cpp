@@ -13,8 +13,8 @@ constexpr int64_t kBlock = 512;
 /// Strips that one task multiplies at most: those of a single tile as streams of memory side by
 /// side, those of several one by one, so that the weight is read in the order of memory.
 constexpr int64_t kTaskStrips = 4;
-/// Those of quantised weights, one by one or nearly: a task's are one stream of memory, which is
-/// fetched far ahead (kPackedAhead).
+/// Those of quantised weights, one by one or nearly: a task's are one stream of memory, which
+/// processors fetch ahead better than instructions that ask for it.
 constexpr int64_t kPackedTaskStrips = 16;
 /// Tiles of rows that all of a task's strips are multiplied with before others are, so that what
 /// they read and sum stays in the second cache.

@@ -16,8 +16,6 @@ namespace plimsoll::backend {
 inline constexpr int kMaxProductRows = 16;
 
 inline constexpr int kPrefetchSteps = 4;
-/// Bytes that products with quantised weights fetch ahead.
-inline constexpr int64_t kPackedAhead = 16384;
 /// Strips of a quantised matrix that a single row is multiplied with at a time.
 inline constexpr int kPackedStrips = 2;
 

@@ -55,7 +55,6 @@ PLIMSOLL_INLINE void packed_group(const Decoder& decoder, const Lanes* lanes, co
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
       words[v] = decoder.load(lanes[v].codes + offset);
-      __builtin_prefetch(lanes[v].codes + offset + kPackedAhead, 0, 2);
     }
     const int64_t j = k % kColumns;
     const int64_t left = end - k < kColumns - j ? end - k : kColumns - j;

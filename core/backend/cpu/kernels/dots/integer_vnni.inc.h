@@ -39,8 +39,6 @@ void add_dots(const IntegerTile& tile, int first, int64_t k, int32_t* sums) {
     const std::byte* const unit = tile.codes + k * kStrip;
     const __m512i left = _mm512_loadu_si512(unit);
     const __m512i right = _mm512_loadu_si512(unit + 64);
-    __builtin_prefetch(unit + 4096, 0, 2);
-    __builtin_prefetch(unit + 4096 + 64, 0, 2);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       int32_t four = 0;
