@@ -21,6 +21,10 @@
 namespace plimsoll::testing {
 namespace {
 
+/// For which a single row's products and reading take turns: other machines' load on memory comes
+/// and goes in seconds.
+constexpr double kSeconds = 4;
+
 using model::Code;
 using model::InputRounding;
 using model::PackedFormat;
@@ -93,35 +97,38 @@ class Weights {
 
 void time_format(backend::Backend& cpu, const Format& format, MemoryReader& reader, double flops) {
   Weights weights(cpu, format.packing);
-  const size_t whole = weights.bytes() >> 20 << 20;
-  const double bandwidth =
-      static_cast<double>(whole) / best_time([&] { reader.read(weights.next().data, whole); });
-  fmt::print("{:<22}{:>6.2f}", format.name,
-             8.0 * static_cast<double>(weights.bytes()) / (Weights::kOutputs * Weights::kInputs));
   model::WeightSpec sliced = weights.spec();
   sliced.slices = model::slices_of(Weights::kInputs, model::slice_unit(sliced));
+  fmt::print("{:<22}{:>6.2f}", format.name,
+             8.0 * static_cast<double>(weights.bytes()) / (Weights::kOutputs * Weights::kInputs));
   std::string ratios;
   for (const int64_t rows : {1, 32, 512}) {
     std::vector<float> in(static_cast<size_t>(rows * Weights::kInputs), 0.5f);
     std::vector<float> out(static_cast<size_t>(rows * Weights::kOutputs));
-    const auto time_of = [&](const model::WeightSpec& spec) {
-      return best_time([&] {
-        backend::Weight weight = weights.next();
-        weight.spec = &spec;
-        cpu.linear({out.data(), DType::f32, rows, Weights::kOutputs, Weights::kOutputs},
-                   {in.data(), DType::f32, rows, Weights::kInputs, Weights::kInputs}, weight, {},
-                   model::Activation::none);
-      });
+    const auto product = [&](const model::WeightSpec& spec) {
+      backend::Weight weight = weights.next();
+      weight.spec = &spec;
+      cpu.linear({out.data(), DType::f32, rows, Weights::kOutputs, Weights::kOutputs},
+                 {in.data(), DType::f32, rows, Weights::kInputs, Weights::kInputs}, weight, {},
+                 model::Activation::none);
     };
-    const double time = time_of(weights.spec());
-    ratios += fmt::format("{:>6.2f}", time_of(sliced) / time);
-    const double read = static_cast<double>(weights.bytes()) / time;
-    const double done =
-        2.0 * static_cast<double>(rows * Weights::kOutputs * Weights::kInputs) / time;
-    if (rows == 1)
+    double time = 0;
+    if (rows == 1) {
+      const size_t whole = weights.bytes() >> 20 << 20;
+      const auto [reading, multiplying] =
+          best_times([&] { reader.read(weights.next().data, whole); },
+                     [&] { product(weights.spec()); }, kSeconds);
+      time = multiplying;
+      const double read = static_cast<double>(weights.bytes()) / time;
+      const double bandwidth = static_cast<double>(whole) / reading;
       fmt::print("{:>8.1f}{:>7.1f}{:>5.0f}%", read / 1e9, bandwidth / 1e9, 100 * read / bandwidth);
-    else
+    } else {
+      time = best_time([&] { product(weights.spec()); });
+      const double done =
+          2.0 * static_cast<double>(rows * Weights::kOutputs * Weights::kInputs) / time;
       fmt::print("{:>10.0f}{:>7.0f}%", done / 1e9, 100 * done / flops);
+    }
+    ratios += fmt::format("{:>6.2f}", best_time([&] { product(sliced); }) / time);
   }
   fmt::print("{}\n", ratios);
 }
