@@ -12,6 +12,7 @@ using model::ModelSpec;
 using model::Split;
 using model::WeightSpec;
 using plimsoll::testing::tiny_config;
+using plimsoll::testing::weight_named;
 
 namespace {
 
@@ -23,13 +24,6 @@ std::vector<std::string> names(const ModelSpec& spec) {
   std::vector<std::string> result;
   for (const WeightSpec& weight : spec.weights) result.push_back(weight.name);
   return result;
-}
-
-const WeightSpec& find(const ModelSpec& spec, const std::string& name) {
-  for (const WeightSpec& weight : spec.weights) {
-    if (weight.name == name) return weight;
-  }
-  throw std::runtime_error("no weight " + name);
 }
 
 using Names = std::vector<std::string>;
@@ -50,8 +44,8 @@ TEST_CASE("Llama") {
   REQUIRE(qkv.parts.size() == 3);
   CHECK(qkv.parts[1].tensor == "model.layers.0.self_attn.k_proj.weight");
   CHECK(qkv.parts[1].stored_shape == std::vector<int64_t>{8, 16});
-  CHECK(find(spec, "model.layers.0.mlp.gate_up_proj.weight").split == Split::merged_column);
-  CHECK(find(spec, "model.layers.0.mlp.down_proj.weight").split == Split::row);
+  CHECK(weight_named(spec, "model.layers.0.mlp.gate_up_proj.weight").split == Split::merged_column);
+  CHECK(weight_named(spec, "model.layers.0.mlp.down_proj.weight").split == Split::row);
   CHECK(spec.weight(spec.embedding).use == model::WeightUse::embedding);
   CHECK(spec.weight(spec.head).split == Split::vocabulary);
   CHECK(spec.layers[0].attention.scale == 0.5f);
@@ -66,9 +60,10 @@ TEST_CASE("Llama with biases and a tied head") {
   CHECK(spec.head == spec.embedding);
   CHECK(spec.weight(spec.embedding).use == model::WeightUse::linear);
   CHECK(spec.weight(spec.embedding).parts[0].tensor == "model.embed_tokens.weight");
-  CHECK(find(spec, "model.layers.0.self_attn.qkv_proj.bias").split == Split::qkv);
-  CHECK(find(spec, "model.layers.0.self_attn.o_proj.bias").split == Split::replicated);
-  CHECK(find(spec, "model.layers.0.mlp.gate_up_proj.bias").shape == std::vector<int64_t>{48});
+  CHECK(weight_named(spec, "model.layers.0.self_attn.qkv_proj.bias").split == Split::qkv);
+  CHECK(weight_named(spec, "model.layers.0.self_attn.o_proj.bias").split == Split::replicated);
+  CHECK(weight_named(spec, "model.layers.0.mlp.gate_up_proj.bias").shape ==
+        std::vector<int64_t>{48});
 }
 
 TEST_CASE(
@@ -115,13 +110,13 @@ TEST_CASE("Qwen3-MoE: experts where decoder_sparse_step and mlp_only_layers leav
   std::vector<bool> sparse;
   for (const auto& layer : spec.layers) sparse.push_back(layer.mlp.kind == model::MlpKind::experts);
   CHECK(sparse == std::vector<bool>{false, true, false, false});
-  const WeightSpec& up = find(spec, "model.layers.1.mlp.experts.routed_experts.w13_weight");
+  const WeightSpec& up = weight_named(spec, "model.layers.1.mlp.experts.routed_experts.w13_weight");
   CHECK(up.shape == std::vector<int64_t>{3, 10, 16});
   CHECK(up.parts.size() == 6);
   CHECK(up.parts[3].tensor == "model.layers.1.mlp.experts.1.up_proj.weight");
-  CHECK(find(spec, "model.layers.1.mlp.experts.routed_experts.w2_weight").shape ==
+  CHECK(weight_named(spec, "model.layers.1.mlp.experts.routed_experts.w2_weight").shape ==
         std::vector<int64_t>{3, 16, 5});
-  CHECK(find(spec, "model.layers.1.mlp.experts.gate.weight").parts[0].tensor ==
+  CHECK(weight_named(spec, "model.layers.1.mlp.experts.gate.weight").parts[0].tensor ==
         "model.layers.1.mlp.gate.weight");
 }
 
@@ -184,7 +179,7 @@ TEST_CASE("OPT after the sums, with narrower embeddings") {
                              "model.decoder.layers.0.final_layer_norm.bias"});
   CHECK(spec.layers[0].placement == model::NormPlacement::post);
   CHECK_FALSE(spec.final_norm.present);
-  CHECK(find(spec, "model.decoder.embed_positions.weight").rows() == 130);
+  CHECK(weight_named(spec, "model.decoder.embed_positions.weight").rows() == 130);
   const ModelSpec bare = tiny("OPTForCausalLM", R"({"layer_norm_elementwise_affine": false,
                                                     "enable_bias": false})");
   CHECK(bare.final_norm.present);
@@ -269,9 +264,10 @@ TEST_CASE("Gemma 4's last layers read the keys of the last one before them of th
   CHECK(sources == std::vector<int32_t>{-1, -1, -1, -1, 3, 2});
   CHECK(spec.layers[3].mlp.intermediate == 24);
   CHECK(spec.layers[5].mlp.intermediate == 48);
-  CHECK(find(spec, "model.cross_decoder.decoder_layers.1.self_attn.q_proj.weight").shape ==
+  CHECK(weight_named(spec, "model.cross_decoder.decoder_layers.1.self_attn.q_proj.weight").shape ==
         std::vector<int64_t>{16, 16});
-  CHECK(find(spec, "model.embed_tokens_per_layer.weight").shape == std::vector<int64_t>{100, 12});
+  CHECK(weight_named(spec, "model.embed_tokens_per_layer.weight").shape ==
+        std::vector<int64_t>{100, 12});
   Json without = Json::parse(six);
   without["num_kv_shared_layers"] = 4;
   CHECK_THROWS_WITH(tiny("Gemma4ForCausalLM", without.dump().c_str()),

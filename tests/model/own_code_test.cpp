@@ -13,18 +13,12 @@ using model::ModelSpec;
 using model::Part;
 using model::WeightSpec;
 using plimsoll::testing::tiny_config;
+using plimsoll::testing::weight_named;
 
 namespace {
 
 ModelSpec described(const char* architecture, const char* changes = "{}") {
   return model::make_model_spec(tiny_config(architecture, Json::parse(changes)));
-}
-
-const WeightSpec& weight_of(const ModelSpec& spec, const std::string& name) {
-  for (const WeightSpec& weight : spec.weights) {
-    if (weight.name == name) return weight;
-  }
-  throw std::runtime_error("no weight " + name);
 }
 
 bool has_weight(const ModelSpec& spec, const std::string& name) {
@@ -34,7 +28,7 @@ bool has_weight(const ModelSpec& spec, const std::string& name) {
 /// The checkpoint's tensors of a weight, in order.
 std::vector<std::string> stored_names(const ModelSpec& spec, const std::string& name) {
   std::vector<std::string> tensors;
-  for (const Part& part : weight_of(spec, name).parts) tensors.push_back(part.tensor);
+  for (const Part& part : weight_named(spec, name).parts) tensors.push_back(part.tensor);
   return tensors;
 }
 
@@ -63,7 +57,7 @@ TEST_CASE("TeleChat 2 stores keys and values of a head one after the other") {
         TensorNames{there + "self_attention.query.weight",
                     there + "self_attention.key_value.weight",
                     there + "self_attention.key_value.weight"});
-  const WeightSpec& qkv = weight_of(spec, layer + "self_attn.qkv_proj.weight");
+  const WeightSpec& qkv = weight_named(spec, layer + "self_attn.qkv_proj.weight");
   CHECK(qkv.parts[1].run_at(4).first == 8);  // of the second KV head
   CHECK(qkv.parts[2].run_at(0).first == 4);
   CHECK(stored_names(spec, layer + "self_attn.o_proj.bias") ==
@@ -95,7 +89,7 @@ TEST_CASE("MiniCPM scales embeddings, branches and logits, and ties its head") {
   CHECK(spec.layers[0].branch_factor == 0.7f);
   CHECK(spec.logits_scale == 0.5f);
   const ModelSpec experts = described("MiniCPMForCausalLM", R"({"num_experts": 3})");
-  CHECK(weight_of(experts, "model.layers.0.mlp.ws").shape == std::vector<int64_t>{3, 48, 16});
+  CHECK(weight_named(experts, "model.layers.0.mlp.ws").shape == std::vector<int64_t>{3, 48, 16});
   CHECK(stored_names(experts, "model.layers.0.mlp.w2s").back() ==
         "model.layers.0.mlp.experts.2.w2.weight");
   CHECK(experts.layers[0].mlp.experts_per_token == 2);
@@ -137,12 +131,12 @@ TEST_CASE("ChatGLM") {
   CHECK(spec.vocab_size == 96);
   CHECK(stored_names(spec, "transformer.embedding.weight") ==
         TensorNames{"transformer.embedding.word_embeddings.weight"});
-  CHECK(weight_of(spec, "transformer.encoder.layers.0.self_attention.query_key_value.bias").shape ==
-        std::vector<int64_t>{32});
+  CHECK(weight_named(spec, "transformer.encoder.layers.0.self_attention.query_key_value.bias")
+            .shape == std::vector<int64_t>{32});
   CHECK_FALSE(has_weight(spec, "transformer.encoder.layers.0.self_attention.dense.bias"));
-  CHECK(
-      weight_of(spec, "transformer.encoder.layers.0.mlp.dense_h_to_4h.weight").parts[1].first_row ==
-      24);
+  CHECK(weight_named(spec, "transformer.encoder.layers.0.mlp.dense_h_to_4h.weight")
+            .parts[1]
+            .first_row == 24);
   CHECK(stored_names(spec, "lm_head.weight") == TensorNames{"transformer.output_layer.weight"});
   CHECK(spec.ropes[0].rotary_dim == 2);
   CHECK(spec.layers[0].attention.rope_pairs == model::RopePairs::neighbours);
@@ -198,7 +192,7 @@ TEST_CASE("PLaMo 3 stores what is added to its norms, and has a RoPE for windows
   const ModelSpec spec =
       described("Plamo3ForCausalLM", R"({"num_hidden_layers": 3, "sliding_window_pattern": 3,
           "interleaved_sliding_window": [8, 8, null], "rope_local_theta": 100})");
-  const auto offset = [&](const char* norm) { return weight_of(spec, norm).parts[0].offset; };
+  const auto offset = [&](const char* norm) { return weight_named(spec, norm).parts[0].offset; };
   CHECK(offset("model.layers.layers.0.pre_mixer_norm.weight") == 1);
   CHECK(offset("model.layers.layers.0.mixer.q_norm.weight") == 1);
   CHECK(offset("model.layers.layers.0.post_mixer_norm.weight") == 0.2f);

@@ -1,9 +1,12 @@
-// Small configs for tests.
+// Small configs for tests, and weights of what is described.
 #pragma once
 
+#include <algorithm>
+#include <stdexcept>
 #include <string>
 
 #include "base/json.h"
+#include "model/model_spec.h"
 
 namespace plimsoll::testing {
 
@@ -22,6 +25,13 @@ inline Json tiny_config(const std::string& architecture, const Json& changes = J
   config["architectures"] = Json::array({architecture});
   config.merge_patch(changes);
   return config;
+}
+
+inline const model::WeightSpec& weight_named(const model::ModelSpec& spec,
+                                             const std::string& name) {
+  const auto at = std::ranges::find(spec.weights, name, &model::WeightSpec::name);
+  if (at == spec.weights.end()) throw std::runtime_error("no weight " + name);
+  return *at;
 }
 
 }  // namespace plimsoll::testing

@@ -1,8 +1,10 @@
 // Configs of a few models, as far as a plan reads them.
 #pragma once
 
+#include <catch2/catch.hpp>
 #include <string>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "plan/vllm_plan.h"
 
@@ -16,6 +18,29 @@ inline const std::string kConfigs = PLIMSOLL_SOURCE_DIR "/samples/plans/configs/
 inline PlanResult plan_of(const Json& config, const EngineArgs& args = {},
                           const char* gpu = "h100") {
   return plan_vllm({config, "config.json"}, args, &hardware::find_gpu(gpu));
+}
+
+/// What plan_of refuses with; empty: it does not.
+inline std::string refusal_of(const Json& config, const EngineArgs& args,
+                              const char* gpu = "h100") {
+  try {
+    plan_of(config, args, gpu);
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::usage);
+    return error.what();
+  }
+  return "";
+}
+
+inline EngineArgs at(VllmVersion version) {
+  EngineArgs args;
+  args.version = version;
+  return args;
+}
+
+inline constexpr int64_t kGib = int64_t{1} << 30;
+inline double gib(int64_t bytes) {
+  return static_cast<double>(bytes) / static_cast<double>(kGib);
 }
 
 inline Json llama_8b() {

@@ -1,5 +1,5 @@
 // What ends a launch of vLLM beside memory, and what releases and cards do differently: lengths,
-// dtypes, blocks of state, stages of a pipeline, kernels of 4-bit experts.
+// dtypes, blocks of state, kernels of 4-bit experts.
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
@@ -14,28 +14,6 @@ using namespace plimsoll::plan;
 using namespace plimsoll::vllm;
 
 namespace {
-
-constexpr int64_t kGib = int64_t{1} << 30;
-
-std::string refusal_of(const Json& config, const EngineArgs& args, const char* gpu = "h100") {
-  try {
-    plan_of(config, args, gpu);
-  } catch (const Error& error) {
-    CHECK(error.code() == ExitCode::usage);
-    return error.what();
-  }
-  return "";
-}
-
-EngineArgs at(VllmVersion version) {
-  EngineArgs args;
-  args.version = version;
-  return args;
-}
-
-double gib(int64_t bytes) {
-  return static_cast<double>(bytes) / static_cast<double>(kGib);
-}
 
 bool says(const PlanResult& result, const std::string& words) {
   return std::any_of(result.notes.begin(), result.notes.end(), [&](const std::string& note) {
@@ -261,110 +239,6 @@ TEST_CASE("quantization that the name tells and the config does not") {
   CHECK(says(packed, "planned as modelopt_fp4 checkpoints usually are"));
   CHECK_FALSE(says(packed, "is said of this model"));
   CHECK_FALSE(says(plan({}, "Llama-3.1-8B/config.json"), "is said of this model"));
-}
-
-TEST_CASE("stages of a pipeline differ, and the tightest decides") {
-  EngineArgs args = at({0, 19, 0});
-  args.pipeline_parallel = 2;
-  args.gpu_memory_utilization = 0.95;
-  const PlanResult result = plan_of(llama_8b(), args);
-  REQUIRE(result.stages.size() == 2);
-  // Logged by vLLM 0.19 on two H100s: 1.10 GiB on the first stage, 1.88 on the last.
-  CHECK(gib(result.stages[0].activation_peak_bytes) == Approx(1.10).epsilon(0.02));
-  CHECK(gib(result.stages[1].activation_peak_bytes) == Approx(1.88).epsilon(0.02));
-  CHECK(result.stage == 1);
-  CHECK(result.num_gpu_blocks ==
-        std::min(result.stages[0].num_gpu_blocks, result.stages[1].num_gpu_blocks));
-  CHECK(result.activation_peak_bytes == result.stages[1].activation_peak_bytes);
-  CHECK_THAT(to_text(result, 80), Catch::Contains("stage 1, the tightest"));
-  const Json json = parse_json<Json>(to_json(result));
-  CHECK(json["tightest_stage"] == 1);
-  CHECK(json["stages"].size() == 2);
-  CHECK(json["stages"][0]["layers"] == 16);
-  CHECK_FALSE(parse_json<Json>(to_json(plan_of(llama_8b(), {}))).contains("stages"));
-}
-
-TEST_CASE("classes that know no stages hold embedding, norm and head on each of them") {
-  EngineArgs args;
-  args.pipeline_parallel = 2;
-  const Json config = gemma2();
-  const PlanResult result = plan_of(config, args);
-  REQUIRE(result.stages.size() == 2);
-  CHECK(result.stages[0].layers == result.stages[1].layers);
-  CHECK(result.stages[0].parameter_bytes == result.stages[1].parameter_bytes);
-  const PlanResult whole = plan_of(config, {});
-  const int64_t outside =
-      2 * (2 * config["vocab_size"].get<int64_t>() + 1) * config["hidden_size"].get<int64_t>();
-  CHECK(2 * result.stages[0].parameter_bytes == whole.parameter_bytes + outside);
-}
-
-TEST_CASE("models that vLLM does not divide into stages are refused with more than one") {
-  EngineArgs args;
-  args.pipeline_parallel = 2;
-  Json config = llama_8b();
-  config["architectures"] = {"Mamba2ForCausalLM"};
-  CHECK_THAT(refusal_of(config, args),
-             Catch::Contains("Pipeline parallelism is not supported for this model") &&
-                 Catch::Contains("--pipeline-parallel-size"));
-}
-
-TEST_CASE("stages without experts do not launch where the class looks for one") {
-  Json config = llama_8b();
-  config["architectures"] = {"Qwen3MoeForCausalLM"};
-  config["num_experts"] = 8;
-  config["num_experts_per_tok"] = 2;
-  config["moe_intermediate_size"] = 1024;
-  for (int layer = 0; layer < 16; ++layer) config["mlp_only_layers"].push_back(layer);
-  EngineArgs args;
-  CHECK(refusal_of(config, args).empty());
-  args.pipeline_parallel = 2;
-  CHECK_THAT(refusal_of(config, args), Catch::Contains("No MoE layer found in model.layers") &&
-                                           Catch::Contains("layers 0 to 15 have none") &&
-                                           Catch::Contains("--pipeline-parallel-size"));
-  args.version = {0, 10, 1};
-  CHECK(refusal_of(config, args).empty());
-}
-
-TEST_CASE("a head that vLLM ties on every stage is refused more than one") {
-  EngineArgs args;
-  args.pipeline_parallel = 2;
-  Json config = llama_8b();
-  config["architectures"] = {"Ernie4_5_MoeForCausalLM"};
-  config["tie_word_embeddings"] = true;
-  CHECK_THAT(refusal_of(config, args), Catch::Contains("tie_weights"));
-  config["tie_word_embeddings"] = false;
-  CHECK(plan_of(config, args).stages.size() == 2);
-}
-
-TEST_CASE("the generic backend keeps a mask on every stage, and a scale where the table is") {
-  EngineArgs args;
-  args.pipeline_parallel = 2;
-  Json config = llama_8b();
-  config["architectures"] = {"GPTBigCodeForCausalLM"};
-  config["max_position_embeddings"] = 1024;
-  const PlanResult masked = plan_of(config, args);
-  CHECK(masked.stages[0].buffer_bytes == masked.stages[1].buffer_bytes);
-  CHECK(masked.stages[1].buffer_bytes > 1024 * 1024);
-  config["architectures"] = {"VaultGemmaForCausalLM"};
-  config["tie_word_embeddings"] = true;
-  const PlanResult scaled = plan_of(config, args);
-  CHECK(scaled.stages[0].buffer_bytes == scaled.stages[1].buffer_bytes);
-}
-
-TEST_CASE("VLLM_PP_LAYER_PARTITION divides the layers of a plan") {
-  EngineArgs args;
-  args.pipeline_parallel = 2;
-  args.pipeline_partition = {20, 12};
-  const PlanResult result = plan_of(llama_8b(), args);
-  CHECK(result.stages[0].layers == 20);
-  CHECK(result.stages[1].first_layer == 20);
-  const int64_t layer =
-      2 * (4096 * (4096 + 1024) * 2 + int64_t{3} * 4096 * 14336 + 2 * 4096);  // bytes
-  args.pipeline_partition = {19, 13};
-  const PlanResult other = plan_of(llama_8b(), args);
-  CHECK(result.stages[0].parameter_bytes - other.stages[0].parameter_bytes == layer);
-  args.pipeline_partition = {20, 13};
-  CHECK_THAT(refusal_of(llama_8b(), args), Catch::Contains("the model has 32"));
 }
 
 TEST_CASE("experts in mxfp4 take what their kernel makes of them") {
