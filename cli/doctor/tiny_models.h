@@ -1,0 +1,33 @@
+// The models that the doctor makes up: small enough to be computed in a moment, and between them
+// they pass through the kernels of text models.
+#pragma once
+
+#include <span>
+
+#include "checkpoint/checkpoint.h"
+#include "model/model_spec.h"
+
+namespace plimsoll::cli {
+
+struct TinyModel {
+  const char* name;
+  const char* covers;             // what of the kernels, in words
+  const char* config;             // what differs from the common one (tiny_models.cpp)
+  const char* quantization = "";  // of its weights: quantization::assign_online()
+  bool in_half = false;  // computed in bfloat16 too, where nothing is chosen by small differences
+  bool has_penalties =
+      false;  // a request with penalties, and one that is drawn at random, in float32
+};
+
+std::span<const TinyModel> tiny_models();
+
+model::ModelSpec spec_of(const TinyModel& tiny);
+
+/// Weights that follow from their names: the same on every backend and machine.
+class NamedWeights final : public checkpoint::WeightSource {
+ public:
+  void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
+                 void* to) const override;
+};
+
+}  // namespace plimsoll::cli
