@@ -43,6 +43,7 @@ BackendParts open_device(const backend::DeviceOptions& options) {
          "without)",
          info.name, info.compute_capability / 10, info.compute_capability % 10);
   }
+  require_code(info);
   const backend::CardFigures card{.compute_capability = info.compute_capability,
                                   .processors = info.processors,
                                   .deterministic = options.deterministic};
