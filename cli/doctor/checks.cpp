@@ -118,6 +118,18 @@ std::vector<Question> usual_questions() {
   return questions;
 }
 
+std::vector<Question> questions_of_hopper() {
+  std::vector<Question> questions;
+  for (const TinyModel& model : wide_models()) {
+    questions.push_back({.model = &model, .dtype = DType::bf16, .prompt = kLongPrompt});
+  }
+  questions.push_back({.model = &wide_models().front(),
+                       .dtype = DType::bf16,
+                       .kv_dtype = DType::f8_e4m3,
+                       .covers = "XQA"});
+  return questions;
+}
+
 Check ask_both(const Question& question, const MakeBackend& make_subject,
                const MakeBackend& make_twin) {
   Check check;

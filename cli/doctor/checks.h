@@ -18,7 +18,7 @@ namespace plimsoll::cli {
 using MakeBackend = std::function<std::unique_ptr<backend::Backend>()>;
 
 /// Tokens of a prompt that is long enough for what some kernels are for.
-inline constexpr int kLongPrompt = 320;
+inline constexpr int kLongPrompt = 400;
 
 /// What is computed on two backends.
 struct Question {
@@ -31,6 +31,9 @@ struct Question {
 
 /// All tiny models in float32, some in bfloat16, and one over a cache of float8.
 std::vector<Question> usual_questions();
+/// Of the kernels that a launch on a card takes where it finds them faster: of decode steps, and of
+/// long prefills on Hopper.
+std::vector<Question> questions_of_hopper();
 
 /// Runs the model on both. What fails is in the check; nothing is thrown.
 Check ask_both(const Question& question, const MakeBackend& make_subject,

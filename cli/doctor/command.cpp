@@ -55,24 +55,6 @@ const backend::DeviceInfo* subject(const DoctorOptions& options, const Findings&
        findings.why_no_card.empty() ? "" : ": ", findings.why_no_card);
 }
 
-/// The kernels that a launch takes where they are faster, whatever is faster here: of decode steps
-/// and of long prefills on Hopper.
-std::vector<Question> questions_of_hopper() {
-  std::vector<Question> questions;
-  for (const TinyModel& model : tiny_models()) {
-    if (!model.in_half) continue;
-    questions.push_back({.model = &model,
-                         .dtype = DType::bf16,
-                         .prompt = kLongPrompt,
-                         .covers = "kernels for Hopper and XQA, wherever they cover it"});
-  }
-  questions.push_back({.model = &tiny_models().front(),
-                       .dtype = DType::bf16,
-                       .kv_dtype = DType::f8_e4m3,
-                       .covers = "XQA"});
-  return questions;
-}
-
 void ask_all(const std::vector<Question>& questions, const MakeBackend& subject,
              const MakeBackend& twin, const std::string& twin_name, Findings& findings) {
   for (const Question& question : questions) {

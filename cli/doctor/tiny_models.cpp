@@ -84,6 +84,17 @@ constexpr TinyModel kModels[] = {
          "scoring_func": "sigmoid", "topk_method": "noaux_tc", "moe_layer_freq": 1})"},
 };
 
+constexpr const char* kWideLlama =
+    R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_attention_heads": 32,
+        "num_key_value_heads": 8})";
+constexpr const char* kForHopper = "prefill by the kernels for Hopper, decode steps by XQA";
+
+constexpr TinyModel kWide[] = {
+    {.name = "llama, heads of 64", .covers = kForHopper, .config = kWideLlama, .head_dim = 64},
+    {.name = "llama, heads of 128", .covers = kForHopper, .config = kWideLlama, .head_dim = 128},
+    {.name = "llama, heads of 256", .covers = kForHopper, .config = kWideLlama, .head_dim = 256},
+};
+
 /// In [-1, 1): the mixing of splitmix64.
 float number(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -97,9 +108,14 @@ std::span<const TinyModel> tiny_models() {
   return kModels;
 }
 
+std::span<const TinyModel> wide_models() {
+  return kWide;
+}
+
 model::ModelSpec spec_of(const TinyModel& tiny) {
   Json config = parse_json<Json>(kCommon);
   config.update(parse_json<Json>(tiny.config));
+  if (tiny.head_dim > 0) config["head_dim"] = tiny.head_dim;
   model::ModelSpec spec = model::make_model_spec(config);
   quantization::assign_online(tiny.quantization, quantization::Activations::whole, spec);
   return spec;

@@ -13,13 +13,18 @@ struct TinyModel {
   const char* name;
   const char* covers;             // what of the kernels, in words
   const char* config;             // what differs from the common one (tiny_models.cpp)
+  int64_t head_dim = 0;           // in place of the config's
   const char* quantization = "";  // of its weights: quantization::assign_online()
-  bool in_half = false;  // computed in bfloat16 too, where nothing is chosen by small differences
-  bool has_penalties =
-      false;  // a request with penalties, and one that is drawn at random, in float32
+  /// Computed in bfloat16 too: nothing is chosen by small differences.
+  bool in_half = false;
+  /// Asked, in float32, with penalties and masks, and to draw at random.
+  bool has_penalties = false;
 };
 
 std::span<const TinyModel> tiny_models();
+/// With heads for as many blocks as a card of 9.0 wants of a prefill, of each size that its own
+/// kernels have.
+std::span<const TinyModel> wide_models();
 
 model::ModelSpec spec_of(const TinyModel& tiny);
 

@@ -2,6 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/flash_plan.h"
+#include "backend/cuda/xqa_plan.h"
 #include "cli/doctor/checks.h"
 #include "cli/program.h"
 
@@ -94,6 +96,32 @@ TEST_CASE("a backend that cannot be had is a check that failed") {
       });
   CHECK_FALSE(check.good());
   CHECK(check.trouble == "cuBLAS is missing");
+}
+
+TEST_CASE("the doctor's long prompts are long enough for the kernels for Hopper") {
+  using namespace backend::cuda;
+  int long_ones = 0;
+  for (const Question& question : questions_of_hopper()) {
+    const model::ModelSpec spec = spec_of(*question.model);
+    const FlashShape shape = flash_shape(spec.layers.front().attention);
+    CHECK(xqa_computes(shape));
+    if (question.prompt != kLongPrompt) continue;
+    INFO(question.model->name);
+    ++long_ones;
+    // Both prompts in one step, on the multiprocessors of an H100 or H200.
+    constexpr int32_t kRows = kLongPrompt;
+    FlashPlanner planner(shape, {.tokens = 2 * kRows,
+                                 .sequences = 4,
+                                 .context = 2 * kRows,
+                                 .multiprocessors = 132,
+                                 .hopper = true});
+    planner.use_hopper(1);
+    const std::vector<int32_t> starts{0, kRows, 2 * kRows}, lengths{kRows, kRows};
+    std::vector<std::byte> slab(planner.layout().bytes);
+    planner.plan({starts, lengths, 2 * kRows / 16}, slab);
+    CHECK(planner.hopper_blocks() > 0);
+  }
+  CHECK(long_ones == 3);
 }
 
 TEST_CASE("what a launch noted is in the doctor's JSON") {
