@@ -17,6 +17,8 @@ struct TinyModel {
   const char* quantization = "";  // of its weights: quantization::assign_online()
   /// Computed in bfloat16 too: nothing is chosen by small differences.
   bool in_half = false;
+  /// Of its log probabilities in bfloat16. Some twenty roundings of 2^-9 each, of values about 1.
+  double allowed_in_half = 0.15;
   /// Asked, in float32, with penalties and masks, and to draw at random.
   bool has_penalties = false;
 };
