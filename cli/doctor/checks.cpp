@@ -4,109 +4,83 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <map>
 
+#include "backend/device.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "checkpoint/checkpoint.h"
 #include "engine/engine.h"
-#include "model/config.h"
 
 namespace plimsoll::cli {
 namespace {
 
-struct TinyModel {
-  const char* name;
-  const char* covers;
-  const char* config;  // what differs from kCommon
-};
-
-constexpr const char* kCommon =
-    R"({"hidden_size": 256, "intermediate_size": 384, "num_hidden_layers": 2,
-  "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "max_position_embeddings": 256,
-  "vocab_size": 1003, "hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
-  "tie_word_embeddings": false, "torch_dtype": "float32", "eos_token_id": 2})";
-
-constexpr TinyModel kModels[] = {
-    {"llama", "embedding, norms, products, rotation, cache, attention, activation, drawing",
-     R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama"})"},
-    {"gemma2", "soft caps, windows, tanh GELU, heads of 128",
-     R"({"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2", "head_dim": 128,
-         "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
-         "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 96, "sliding_window": 24,
-         "layer_types": ["sliding_attention", "full_attention"], "tie_word_embeddings": true})"},
-    {"qwen3_moe", "norms of heads, routing, experts",
-     R"({"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe",
-         "decoder_sparse_step": 1, "mlp_only_layers": [], "moe_intermediate_size": 192,
-         "norm_topk_prob": true, "num_experts": 8, "num_experts_per_tok": 2})"}};
-
-/// Weights that follow from their names: the same on every backend and machine.
-class NamedWeights final : public checkpoint::WeightSource {
- public:
-  void read_rows(const model::WeightSpec& weight, int64_t first, int64_t count, DType dtype,
-                 void* to) const override {
-    const bool is_norm = weight.name.find("norm") != std::string::npos;
-    uint64_t seed = 14695981039346656037ull;  // FNV-1a
-    for (const char letter : weight.name) {
-      seed = (seed ^ static_cast<unsigned char>(letter)) * 1099511628211ull;
-    }
-    const int64_t columns = weight.columns();
-    std::vector<float> row(static_cast<size_t>(columns));
-    for (int64_t r = 0; r < count; ++r) {
-      for (int64_t c = 0; c < columns; ++c) {
-        const float x = 0.1f * number(seed + static_cast<uint64_t>((first + r) * columns + c));
-        row[static_cast<size_t>(c)] = is_norm ? 1 + x : x;
-      }
-      const size_t bytes = row.size() * dtype_size(dtype);
-      convert(row.data(), DType::f32, static_cast<std::byte*>(to) + static_cast<size_t>(r) * bytes,
-              dtype, row.size());
-    }
-  }
-
- private:
-  /// In [-1, 1): the mixing of splitmix64.
-  static float number(uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return static_cast<float>(static_cast<double>((x ^ (x >> 31)) >> 11) * 0x1p-52 - 1);
-  }
-};
-
 /// What a model says of the prompt, and goes on with.
 struct Answer {
   std::vector<float> logprobs;  // of the prompt's tokens, from the second on
-  std::vector<engine::TokenId> tokens;
+  std::map<uint64_t, std::vector<engine::TokenId>> tokens;  // by request
 };
 
-Answer ask(const model::ModelSpec& spec, backend::Backend& backend, DType dtype) {
-  engine::EngineOptions options;
-  options.dtype = dtype;
-  options.max_model_len = 128;
-  options.max_num_seqs = 4;
-  options.max_num_batched_tokens = 64;
-  options.num_kv_blocks = 64;
-  options.capture_sizes = std::vector<int64_t>{1, 2};
-  options.prefix_caching = false;
-  engine::Engine engine(spec, NamedWeights(), backend, nullptr, options);
+constexpr engine::TokenId kVocabulary = 1000;  // of all tiny models
+
+engine::Request request_of(uint64_t tag, int64_t max_tokens, int prompt) {
   engine::Request request;
-  request.key = "doctor";
-  for (engine::TokenId i = 0; i < 72; ++i) request.prompt.push_back(3 + i * 13 % 997);
+  request.tag = tag;
+  request.key = fmt::format("doctor {}", tag);
+  for (engine::TokenId i = 0; i < prompt; ++i) {
+    request.prompt.push_back(3 + i * 13 % (kVocabulary - 6));
+  }
   request.sampling.temperature = 0;
-  request.sampling.max_tokens = 8;
+  request.sampling.max_tokens = max_tokens;
   request.sampling.ignore_eos = true;
   request.sampling.detokenize = false;
-  engine.add(request);  // drawn on the device
-  request.tag = 1;
-  request.sampling.max_tokens = 1;
-  request.sampling.prompt_logprobs = 0;
-  engine.add(request);
+  return request;
+}
+
+/// Greedy ones, of which one wants the log probabilities of its prompt, and, where tokens are the
+/// same to the last one, a greedy one with penalties and masks and one that is drawn.
+std::vector<engine::Request> requests_of(const Question& question) {
+  std::vector<engine::Request> requests{request_of(0, 8, question.prompt),
+                                        request_of(1, 1, question.prompt)};
+  requests[1].sampling.prompt_logprobs = 0;
+  if (!question.model->has_penalties || question.dtype != DType::f32) return requests;
+  engine::Request& penalised = requests.emplace_back(request_of(2, 8, question.prompt));
+  penalised.sampling.repetition_penalty = 1.2;
+  penalised.sampling.presence_penalty = 0.7;
+  penalised.sampling.frequency_penalty = 0.3;
+  penalised.sampling.logit_bias = {{11, -4.5}, {42, 3}};
+  penalised.sampling.bad_words = {{7}};
+  engine::Request& drawn = requests.emplace_back(request_of(3, 8, question.prompt));
+  drawn.sampling.temperature = 0.8;
+  drawn.sampling.top_k = 50;
+  drawn.sampling.top_p = 0.9;
+  drawn.sampling.min_p = 0.01;
+  drawn.sampling.seed = 5;
+  return requests;
+}
+
+engine::EngineOptions options_of(const Question& question) {
+  engine::EngineOptions options;
+  options.dtype = question.dtype;
+  options.kv_dtype = question.kv_dtype;
+  options.max_num_seqs = 4;
+  // So that the usual prompt is computed in two pieces, and a long one in one.
+  options.max_num_batched_tokens = question.prompt > kLongPrompt / 2 ? 2 * kLongPrompt : 64;
+  options.max_model_len = 2 * question.prompt;
+  options.num_kv_blocks = 4 * (options.max_model_len / options.block_size + 1);
+  options.capture_sizes = std::vector<int64_t>{1, 2, 4};
+  options.prefix_caching = false;
+  return options;
+}
+
+Answer ask(const Question& question, const model::ModelSpec& spec, backend::Backend& backend) {
+  engine::Engine engine(spec, NamedWeights(), backend, nullptr, options_of(question));
+  for (engine::Request& request : requests_of(question)) engine.add(std::move(request));
   std::vector<engine::RequestOutput> finished;
   while (!engine.idle()) engine.step(finished);
   Answer answer;
   for (const engine::RequestOutput& output : finished) {
     if (output.failure) fail(ExitCode::bug, "{}", output.failure->message);
-    if (output.tag == 0) answer.tokens = output.completions.at(0).token_ids;
+    answer.tokens[output.tag] = output.completions.at(0).token_ids;
     for (const auto& position : output.prompt_logprobs) {
       if (position) answer.logprobs.push_back(position->at(0).logprob);
     }
@@ -125,30 +99,55 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
   return largest;
 }
 
+std::string name_of(const Question& question) {
+  std::string name = fmt::format("{} in {}", question.model->name, torch_name(question.dtype));
+  if (question.kv_dtype) name += fmt::format(" over a cache of {}", torch_name(*question.kv_dtype));
+  return fmt::format("{} ({})", name,
+                     question.covers.empty() ? question.model->covers : question.covers);
+}
+
 }  // namespace
 
-std::vector<Check> check_backend(backend::Backend& subject, backend::Backend& twin, DType dtype) {
-  std::vector<Check> checks;
-  for (const TinyModel& tiny : kModels) {
-    Check check;
-    check.what = fmt::format("{} in {} ({})", tiny.name, torch_name(dtype), tiny.covers);
-    // Sums of up to 384 products in float32, through two layers; in bfloat16 some twenty roundings
-    // of 2^-9 each, of values about 1.
-    check.allowed = dtype == DType::f32 ? 1e-4 : 0.15;
-    try {
-      Json config = parse_json<Json>(kCommon);
-      config.update(parse_json<Json>(tiny.config));
-      const model::ModelSpec spec = model::make_model_spec(config);
-      const Answer found = ask(spec, subject, dtype), expected = ask(spec, twin, dtype);
-      check.largest = largest_difference(found.logprobs, expected.logprobs);
-      // In sixteen bits two tokens may be near enough to change places.
-      check.same_tokens = dtype != DType::f32 || found.tokens == expected.tokens;
-    } catch (const std::exception& error) {
-      check.trouble = error.what();
-    }
-    checks.push_back(std::move(check));
+std::vector<Question> usual_questions() {
+  std::vector<Question> questions;
+  for (const TinyModel& model : tiny_models()) questions.push_back({&model, DType::f32});
+  for (const TinyModel& model : tiny_models()) {
+    if (model.in_half) questions.push_back({&model, DType::bf16});
   }
-  return checks;
+  questions.push_back({&tiny_models().front(), DType::bf16, DType::f8_e4m3});
+  return questions;
+}
+
+std::vector<Question> questions_of_hopper() {
+  std::vector<Question> questions;
+  for (const TinyModel& model : wide_models()) {
+    questions.push_back({.model = &model, .dtype = DType::bf16, .prompt = kLongPrompt});
+  }
+  questions.push_back({.model = &wide_models().front(),
+                       .dtype = DType::bf16,
+                       .kv_dtype = DType::f8_e4m3,
+                       .covers = "XQA"});
+  return questions;
+}
+
+Check ask_both(const Question& question, const MakeBackend& make_subject,
+               const MakeBackend& make_twin) {
+  Check check;
+  check.what = name_of(question);
+  // Sums of up to 512 products in float32, through two layers.
+  check.allowed = question.dtype == DType::f32 ? 1e-4 : question.model->allowed_in_half;
+  try {
+    const model::ModelSpec spec = spec_of(*question.model);
+    const auto subject = make_subject(), twin = make_twin();
+    const Answer found = ask(question, spec, *subject), expected = ask(question, spec, *twin);
+    check.largest = largest_difference(found.logprobs, expected.logprobs);
+    // In sixteen bits two tokens may be near enough to change places.
+    check.same_tokens = question.dtype != DType::f32 || found.tokens == expected.tokens;
+    if (!subject->footprint().shares_memory()) check.notes = backend::device_notes(*subject);
+  } catch (const std::exception& error) {
+    check.trouble = error.what();
+  }
+  return check;
 }
 
 }  // namespace plimsoll::cli

@@ -1,19 +1,56 @@
-// Whether a backend computes what another does: tiny models that pass through every kernel.
+// Whether a backend computes what another does: tiny models that pass through the kernels.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "backend/backend.h"
 #include "base/dtype.h"
 #include "cli/doctor/findings.h"
+#include "cli/doctor/tiny_models.h"
 
 namespace plimsoll::cli {
 
-/// Runs the tiny models in `dtype` on both. What fails is in the checks; nothing is thrown.
-std::vector<Check> check_backend(backend::Backend& subject, backend::Backend& twin, DType dtype);
+/// A backend serves one launch, so each question gets one of its own.
+using MakeBackend = std::function<std::unique_ptr<backend::Backend>()>;
 
-/// Times reading and multiplying by large matrices; `twin` sizes are of a processor's caches, not
-/// of a card's, where host and device share memory. Throws Error.
-MeasuredRoofs measure_roofs(backend::Backend& backend);
+/// Tokens of a prompt that is long enough for what some kernels are for.
+inline constexpr int kLongPrompt = 400;
+
+/// What is computed on two backends.
+struct Question {
+  const TinyModel* model = nullptr;
+  DType dtype = DType::f32;
+  std::optional<DType> kv_dtype{};  // of the cache; absent: `dtype`
+  int prompt = 72;                  // tokens
+  std::string covers{};             // in place of the model's
+};
+
+/// All tiny models in float32, some in bfloat16, and one over a cache of float8.
+std::vector<Question> usual_questions();
+/// Of the kernels that a launch on a card takes where it finds them faster: of decode steps, and of
+/// long prefills on Hopper.
+std::vector<Question> questions_of_hopper();
+
+/// Runs the model on both. What fails is in the check; nothing is thrown.
+Check ask_both(const Question& question, const MakeBackend& make_subject,
+               const MakeBackend& make_twin);
+
+/// Matrices [size, size], more of them than caches hold, and the rows of a product.
+struct RoofSizes {
+  int64_t size;
+  int64_t rows;
+  int weights;
+  int rounds;
+};
+inline constexpr RoofSizes kHostRoofs{.size = 4096, .rows = 64, .weights = 4, .rounds = 4};
+inline constexpr RoofSizes kCardRoofs{.size = 8192, .rows = 4096, .weights = 4, .rounds = 16};
+
+/// Times reading and multiplying by large matrices on a backend that has served no launch. On a
+/// device algorithms are chosen as a launch chooses them. Throws Error.
+MeasuredRoofs measure_roofs(backend::Backend& backend, const RoofSizes& sizes);
 
 }  // namespace plimsoll::cli

@@ -35,7 +35,12 @@ void look_at_devices(Findings& findings) {
   const CardTrouble trouble = find_card_trouble();
   findings.driver = trouble.driver;
   findings.pci_cards = trouble.pci_cards;
-  findings.devices = backend::list_devices();
+  try {
+    findings.devices = backend::list_devices();
+  } catch (const Error& error) {
+    findings.trouble = error.what();
+    findings.trouble_code = error.code();
+  }
   if (findings.devices.empty()) findings.why_no_card = why_no_card(trouble);
 }
 
@@ -50,30 +55,54 @@ const backend::DeviceInfo* subject(const DoctorOptions& options, const Findings&
        findings.why_no_card.empty() ? "" : ": ", findings.why_no_card);
 }
 
+void ask_all(const std::vector<Question>& questions, const MakeBackend& subject,
+             const MakeBackend& twin, const std::string& twin_name, Findings& findings) {
+  for (const Question& question : questions) {
+    Check& check = findings.checks.emplace_back(ask_both(question, subject, twin));
+    check.twin = twin_name;
+  }
+}
+
+void examine_card(const DoctorOptions& options, const backend::DeviceInfo& card,
+                  Findings& findings) {
+  findings.facts = backend::device_facts(card.index);
+  findings.facts->overlaps = findings.facts->overlaps && kernels_may_overlap();
+  backend::DeviceOptions device{
+      .index = card.index, .threads = findings.threads, .overlap = kernels_may_overlap()};
+  const MakeBackend subject = [&] { return backend::make_device_backend(device); };
+  const MakeBackend twin = [&] {
+    return backend::make_cpu_backend({backend::detect_isa(), findings.threads});
+  };
+  const std::string twin_name = "the CPU's " + findings.isa;
+  ask_all(usual_questions(), subject, twin, twin_name, findings);
+  device.hopper_from = 1;
+  device.xqa = true;
+  ask_all(questions_of_hopper(), subject, twin, twin_name, findings);
+  if (options.measure) findings.roofs = measure_roofs(*subject(), kCardRoofs);
+}
+
+void examine_processor(const DoctorOptions& options, Findings& findings) {
+  const MakeBackend subject = [&] {
+    return backend::make_cpu_backend({backend::detect_isa(), findings.threads});
+  };
+  const MakeBackend twin = [&] {
+    return backend::make_cpu_backend({backend::CpuIsa::portable, findings.threads});
+  };
+  ask_all(usual_questions(), subject, twin, "portable code", findings);
+  if (options.measure) findings.roofs = measure_roofs(*subject(), kHostRoofs);
+}
+
+// What cannot be used is told beside what was found before.
 void examine(const DoctorOptions& options, Findings& findings) {
   const backend::DeviceInfo* card = subject(options, findings);
   findings.subject = card != nullptr ? card->name : "the processor";
-  std::unique_ptr<backend::Backend> examined, twin;
-  std::string twin_name;
-  if (card != nullptr) {
-    findings.facts = backend::device_facts(card->index);
-    findings.facts->overlaps = findings.facts->overlaps && kernels_may_overlap();
-    examined = backend::make_device_backend(
-        {.index = card->index, .threads = findings.threads, .overlap = kernels_may_overlap()});
-    twin = backend::make_cpu_backend({backend::detect_isa(), findings.threads});
-    twin_name = "the CPU's " + findings.isa;
-  } else {
-    examined = backend::make_cpu_backend({backend::detect_isa(), findings.threads});
-    twin = backend::make_cpu_backend({backend::CpuIsa::portable, findings.threads});
-    twin_name = "portable code";
+  try {
+    if (card != nullptr) return examine_card(options, *card, findings);
+    examine_processor(options, findings);
+  } catch (const Error& error) {
+    findings.trouble = error.what();
+    findings.trouble_code = error.code();
   }
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (Check& check : check_backend(*examined, *twin, dtype)) {
-      check.twin = twin_name;
-      findings.checks.push_back(std::move(check));
-    }
-  }
-  if (options.measure) findings.roofs = measure_roofs(*examined);
 }
 
 }  // namespace
@@ -100,12 +129,12 @@ int doctor_command(const DoctorOptions& options) {
   findings.version = PLIMSOLL_VERSION;
   look_at_host(environment, findings);
   look_at_devices(findings);
-  examine(options, findings);
+  if (findings.trouble.empty()) examine(options, findings);
   const std::string text =
       options.format == DoctorFormat::json ? findings_json(findings) : findings_text(findings);
   std::fputs(text.c_str(), stdout);
   if (std::fflush(stdout) != 0) fail(ExitCode::output_unwritable, "standard output: not written");
-  return static_cast<int>(findings.good() ? ExitCode::done : ExitCode::bug);
+  return static_cast<int>(findings.status());
 }
 
 }  // namespace plimsoll::cli

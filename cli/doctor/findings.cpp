@@ -58,7 +58,7 @@ std::string check_text(const Check& check) {
   if (!check.trouble.empty()) return fmt::format("FAILED {}: {}\n", check.what, check.trouble);
   return fmt::format("{} {}; {} from {}, {} allowed{}\n", check.good() ? "good  " : "FAILED",
                      check.what, fmt::format("{:.1e}", check.largest), check.twin,
-                     fmt::format("{:.0e}", check.allowed),
+                     fmt::format("{:.1e}", check.allowed),
                      check.same_tokens ? "" : "; other tokens");
 }
 
@@ -82,17 +82,30 @@ void write_facts(batch::JsonText& out, const backend::DeviceFacts& facts) {
   out.key("nvml").boolean(facts.has_nvml).end_object();
 }
 
+void write_notes(batch::JsonText& out, const std::vector<std::string>& notes) {
+  out.key("notes").begin_array();
+  for (const std::string& note : notes) out.string(note);
+  out.end_array();
+}
+
 void write_check(batch::JsonText& out, const Check& check) {
   out.begin_object().key("what").string(check.what).key("twin").string(check.twin);
   out.key("good").boolean(check.good()).key("same_tokens").boolean(check.same_tokens);
   out.key("largest_difference").number(check.largest).key("allowed").number(check.allowed);
-  out.key("error").string(check.trouble).end_object();
+  out.key("error").string(check.trouble);
+  write_notes(out, check.notes);
+  out.end_object();
 }
 
 }  // namespace
 
 bool Findings::good() const {
-  return std::ranges::all_of(checks, &Check::good);
+  return trouble.empty() && std::ranges::all_of(checks, &Check::good);
+}
+
+ExitCode Findings::status() const {
+  if (!trouble.empty()) return trouble_code;
+  return good() ? ExitCode::done : ExitCode::bug;
 }
 
 std::string findings_text(const Findings& f) {
@@ -113,6 +126,7 @@ std::string findings_text(const Findings& f) {
                       static_cast<double>(f.host_available) / kGiB, f.host_bound));
   text += row("examined", f.subject);
   for (const Check& check : f.checks) text += check_text(check);
+  if (!f.trouble.empty()) text += "FAILED " + f.trouble + "\n";
   if (f.roofs) {
     text += row("reads", fmt::format("{:.1f} GB/s", f.roofs->bytes_per_second / 1e9));
     text +=
@@ -148,11 +162,13 @@ std::string findings_json(const Findings& f) {
   if (f.roofs) {
     out.begin_object().key("read_bytes_per_second").number(f.roofs->bytes_per_second);
     out.key("product_flops").number(f.roofs->flops);
-    out.key("dtype").string(f.roofs->dtype).end_object();
+    out.key("dtype").string(f.roofs->dtype);
+    write_notes(out, f.roofs->notes);
+    out.end_object();
   } else {
     out.null();
   }
-  out.end_object();
+  out.key("error").string(f.trouble).end_object();
   return out.take() + "\n";
 }
 

@@ -8,6 +8,7 @@
 
 #include "backend/device.h"
 #include "backend/device_facts.h"
+#include "base/error.h"
 
 namespace plimsoll::cli {
 
@@ -18,7 +19,8 @@ struct Check {
   double largest = 0;  // difference of log probabilities
   double allowed = 0;
   bool same_tokens = false;
-  std::string trouble;  // it could not be run: why
+  std::string trouble;               // it could not be run: why
+  std::vector<std::string> notes{};  // of the launch on a device, as `run` prints them
   [[nodiscard]] bool good() const { return trouble.empty() && same_tokens && largest <= allowed; }
 };
 
@@ -27,6 +29,7 @@ struct MeasuredRoofs {
   double bytes_per_second = 0;  // reading weights
   double flops = 0;             // products of many rows
   std::string dtype;
+  std::vector<std::string> notes{};  // as of a check
 };
 
 struct Findings {
@@ -44,7 +47,10 @@ struct Findings {
   std::string host_bound;
   std::vector<Check> checks;
   std::optional<MeasuredRoofs> roofs;
+  std::string trouble;  // why the examination ended early; what is above was found before
+  ExitCode trouble_code = ExitCode::bug;
   [[nodiscard]] bool good() const;
+  [[nodiscard]] ExitCode status() const;
 };
 
 std::string findings_text(const Findings& findings);

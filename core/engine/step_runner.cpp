@@ -47,7 +47,7 @@ void StepRunner::draw(const backend::BatchMeta& batch, backend::View hidden) {
 void StepRunner::read_rows(const Step& step, backend::View hidden, const Reader& read) {
   const auto rows = std::ssize(step.read);
   const auto behind = std::ssize(step.meta.drawing.temperature);  // no padding: none is recorded
-  const int64_t most = layout_.staging_rows > 0 ? layout_.staging_rows : layout_.limits.logits_rows;
+  const int64_t most = most_read();
   for (int64_t first = 0; first < rows; first += most) {
     const int64_t count = std::min(most, rows - first);
     const memory::Scope scope(launch_.scratch);
@@ -58,6 +58,10 @@ void StepRunner::read_rows(const Step& step, backend::View hidden, const Reader&
     }
     read({first, count, backend_.host_logits(logits, launch_.logits_staging), logits.stride});
   }
+}
+
+int64_t StepRunner::most_read() const {
+  return layout_.staging_rows > 0 ? layout_.staging_rows : layout_.limits.logits_rows;
 }
 
 // Sequences as long as they may be, over whatever blocks: the cache is empty yet.
@@ -88,8 +92,15 @@ void StepRunner::fill(Step& step, int64_t tokens) {
     }
   }
   extent.logits_rows = extent.sequences;
+  if (!backend_.footprint().shares_memory()) {
+    // As many as the host reads at a time, of prompts: few sequences would tell a device nothing
+    // of a product of many rows with the head.
+    extent.logits_rows = std::max(extent.sequences, std::min(most_read(), extent.tokens));
+    std::fill(slab.logits_rows.begin() + extent.sequences,
+              slab.logits_rows.begin() + extent.logits_rows, 0);
+  }
   extent.table_width = layout_.limits.table_stride;
-  step.read.resize(static_cast<size_t>(extent.sequences));
+  step.read.resize(static_cast<size_t>(extent.logits_rows));
   if (!slab.rope_positions.empty()) {
     extent.turns = true;
     std::ranges::fill(slab.rope_positions, 0);

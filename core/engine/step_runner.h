@@ -39,6 +39,8 @@ class StepRunner {
   void fill(Step& step, int64_t tokens);
   void fill_with_picture(Step& step);
   void encode_largest();
+  /// Rows of logits that the host reads at a time.
+  [[nodiscard]] int64_t most_read() const;
 
   Launch& launch_;
   const EngineLayout& layout_;

@@ -186,11 +186,7 @@ StepAttention::Choice StepAttention::choose(const Call& call, FlashSight sight) 
   if (flash_units().empty()) return {.why_not = "this build is without FlashInfer's kernels"};
   const backend::KvLayer& cache = *call.cache;
   const FlashUnit* unit = find_flash_unit(*call.spec, call.qkv.dtype, cache.dtype, sight);
-  if (unit == nullptr) {
-    return {.why_not =
-                "FlashInfer's are for bfloat16 and float16, heads of up to 256 columns in "
-                "multiples of 8, of 16 over a cache of 8 bits"};
-  }
+  if (unit == nullptr) return {.why_not = why_no_flash(*call.spec)};
   load(*unit);  // also where a smaller step alone may be covered
   if (!flash_covers(*call.spec, flash_limits_, table_stride_, cache.block_size, cache.block_stride,
                     cache.dtype)) {

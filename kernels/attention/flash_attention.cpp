@@ -82,6 +82,15 @@ const FlashUnit* find_flash_unit(const model::AttentionSpec& spec, DType activat
   return found;
 }
 
+std::string why_no_flash(const model::AttentionSpec& spec) {
+  if (spec.sinks != model::kNoWeight) return "FlashInfer's have no attention sinks";
+  if (spec.alibi.slopes != model::kNoWeight) return "FlashInfer's have no ALiBi";
+  if (spec.window > 0 && spec.window_kind == model::WindowKind::chunk)
+    return "FlashInfer's have sliding windows, not chunks";
+  return "FlashInfer's are for bfloat16 and float16, heads of up to 256 columns in multiples of 8, "
+         "of 16 over a cache of 8 bits";
+}
+
 bool flash_covers(const model::AttentionSpec& spec, const FlashLimits& limits, int64_t table_stride,
                   int64_t block_size, size_t block_stride, DType kv) {
   const int64_t q_row = (spec.heads + 2 * spec.kv_heads) * spec.head_dim;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "backend/cuda/flash_plan.h"
 #include "base/dtype.h"
@@ -19,6 +20,9 @@ using namespace backend::cuda;  // plans of steps
 /// activations bf16 or f16; keys and values of the same type, or f8_e4m3.
 const FlashUnit* find_flash_unit(const model::AttentionSpec& spec, DType activation, DType kv,
                                  FlashSight sight = FlashSight::own_past);
+
+/// What of a layer they lack, in words, where there is nothing.
+std::string why_no_flash(const model::AttentionSpec& spec);
 
 /// Whether offsets stay below 2^32 elements where the kernels compute them in 32 bits.
 /// `block_stride` in bytes.

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "backend/cuda/slices.h"
 #include "kernels/products/product.h"
@@ -20,6 +21,24 @@ constexpr std::array<int64_t, 5> kRowTrials{1, 7, 64, 256, 2048};
 /// Column counts over which a column must, of few rows.
 constexpr std::array<int64_t, 4> kColumnTrials{96, 256, 1000, 4096};
 constexpr int64_t kFewRows = 7, kFewColumns = 64;
+/// Of rows, and of the matrix with both signs: products of 2^18 that cancel each other to the last
+/// bit. While a sum holds one, each addition of numbers below 1 is rounded to 2^-5: results are as
+/// different as the orders, in 16 bits too, whose rounding would hide one in ten thousand.
+constexpr float kLargeTerm = 512;
+
+/// Writes one column of a matrix [rows, ...] on the device, and waits.
+void write_column(std::byte* matrix, size_t row_bytes, DType type, int64_t rows, int64_t column,
+                  float value, cudaStream_t stream) {
+  if (rows <= 0) return;
+  const size_t element = dtype_size(type);
+  const std::vector<float> values(static_cast<size_t>(rows), value);
+  std::vector<std::byte> written(values.size() * element);
+  convert(values.data(), DType::f32, written.data(), type, values.size());
+  check(cudaMemcpy2DAsync(matrix + static_cast<size_t>(column) * element, row_bytes, written.data(),
+                          element, element, values.size(), cudaMemcpyHostToDevice, stream),
+        "cudaMemcpy2DAsync");
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
 
 }  // namespace
 
@@ -135,6 +154,14 @@ struct Products::PinTrial {
     fill_random(in, key.in, rows * depth, 1, 1, stream);
     fill_random(weight, key.in, columns * depth, 2, 1, stream);
     fill_random(bias, key.out, columns, 3, 1, stream);
+    // Far apart, in the slice whose results are looked at.
+    const int64_t first = (slices - 1) * key.k + key.k / 8;
+    const int64_t last = slices * key.k - 1 - key.k / 8;
+    for (const int64_t column : {first, last}) {
+      write_column(in, in_row, key.in, rows, column, kLargeTerm, stream);
+      write_column(weight, in_row, key.in, columns, column,
+                   column == first ? kLargeTerm : -kLargeTerm, stream);
+    }
   }
   /// Whether anything can be shown.
   [[nodiscard]] bool has_room() const {

@@ -12,6 +12,14 @@ __global__ void probe_kernel(int*) {
 
 }  // namespace
 
+std::string code_trouble() {
+  cudaFuncAttributes attributes{};
+  const cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel);
+  if (status == cudaSuccess) return "";
+  (void)cudaGetLastError();
+  return std::string(cudaGetErrorString(status)) + " (" + cudaGetErrorName(status) + ")";
+}
+
 int code_capability() {
   cudaFuncAttributes attributes{};
   check_launch(cudaFuncGetAttributes(&attributes, probe_kernel), "probe");

@@ -2,6 +2,7 @@
 #include "kernels/runtime/cuda_backend.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "kernels/ranks/device_team.h"
@@ -42,6 +43,7 @@ BackendParts open_device(const backend::DeviceOptions& options) {
          "without)",
          info.name, info.compute_capability / 10, info.compute_capability % 10);
   }
+  require_code(info);
   const backend::CardFigures card{.compute_capability = info.compute_capability,
                                   .processors = info.processors,
                                   .deterministic = options.deterministic};
@@ -105,6 +107,8 @@ std::unique_ptr<memory::Memory> CudaBackend::take_host_memory(size_t bytes) {
 }
 
 void CudaBackend::start_launch(const backend::LaunchParts& parts) {
+  // What the last one recorded and chose has addresses of its memory.
+  if (loader_ != nullptr) throw std::logic_error("CUDA backend: it serves one launch");
   const backend::CardFigures& card = footprint_of_device.card();
   const size_t product_bytes = backend::product_workspace_bytes(card);
   logits_rows_ = parts.shape.logits_rows;

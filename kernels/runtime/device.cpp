@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 
+#include "kernels/runtime/code.h"
 #include "kernels/runtime/cuda_error.h"
 
 namespace plimsoll::kernels {
@@ -43,6 +44,16 @@ backend::DeviceInfo describe_device(int index) {
   const double wires = attribute(cudaDevAttrGlobalMemoryBusWidth, index);
   info.bandwidth = kilohertz * 1e3 * 2 * wires / 8;
   return info;
+}
+
+void require_code(const backend::DeviceInfo& info) {
+  const std::string trouble = code_trouble();
+  if (trouble.empty()) return;
+  fail(ExitCode::device_lost,
+       "this build has no code for {} (compute capability {}.{}): {}; build it with "
+       "-DCMAKE_CUDA_ARCHITECTURES={}, or take --device cpu",
+       info.name, info.compute_capability / 10, info.compute_capability % 10, trouble,
+       info.compute_capability);
 }
 
 // None of it ends a command: what runs on the CPU need not fail for a driver.

@@ -16,6 +16,9 @@ namespace plimsoll::kernels {
 /// Properties of device `index`, without its free memory (which takes a context).
 backend::DeviceInfo describe_device(int index);
 
+/// Throws Error where this build has no code that the device, the current one, runs.
+void require_code(const backend::DeviceInfo& info);
+
 /// The driver, its devices for this process (CUDA_VISIBLE_DEVICES is its own affair), and why there
 /// are none.
 backend::DriverState driver_state();

@@ -16,6 +16,7 @@ namespace plimsoll::backend {
 
 DeviceFacts device_facts(int index) {
   kernels::use_device(index);
+  kernels::require_code(kernels::describe_device(index));
   DeviceFacts facts;
   facts.code = kernels::code_capability();
   facts.overlaps = kernels::code_overlaps();

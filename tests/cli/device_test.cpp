@@ -1,5 +1,6 @@
 // Flags of where to run.
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 
 #include "backend/pci_cards.h"
@@ -70,6 +71,22 @@ TEST_CASE("why there is no card to run on is told with the cure") {
              Contains("2 devices none has compute capability 8.0"));
   CHECK_THAT(why({.driver = 13000, .runtime = 13000, .trouble = {}}, 1),
              Contains("CUDA_VISIBLE_DEVICES"));
+}
+
+TEST_CASE("PLIMSOLL_PDL=0 keeps kernels apart") {
+  const char* before = std::getenv("PLIMSOLL_PDL");
+  const std::string kept = before != nullptr ? before : "";
+  unsetenv("PLIMSOLL_PDL");
+  CHECK(kernels_may_overlap());
+  setenv("PLIMSOLL_PDL", "1", 1);
+  CHECK(kernels_may_overlap());
+  setenv("PLIMSOLL_PDL", "0", 1);
+  CHECK_FALSE(kernels_may_overlap());
+  if (before == nullptr) {
+    unsetenv("PLIMSOLL_PDL");
+  } else {
+    setenv("PLIMSOLL_PDL", kept.c_str(), 1);
+  }
 }
 
 TEST_CASE("cards are counted on the PCI bus, with or without a driver") {

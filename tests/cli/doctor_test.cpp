@@ -2,6 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/flash_plan.h"
+#include "backend/cuda/xqa_plan.h"
 #include "cli/doctor/checks.h"
 #include "cli/program.h"
 
@@ -23,7 +25,8 @@ TEST_CASE("the doctor examines a processor against portable code") {
   const Json found = parse_json<Json>(shell(scratch, "plimsoll doctor --format json").out);
   CHECK(found["good"] == true);
   CHECK(found["examined"] == "the processor");
-  CHECK(found["checks"].size() == 6);
+  CHECK(found["checks"].size() == usual_questions().size());
+  CHECK(found["error"] == "");
   CHECK(found["facts"].is_null());
   CHECK(found["roofs"]["product_flops"] > 1e6);
   CHECK(found["roofs"]["read_bytes_per_second"] > 1e6);
@@ -64,6 +67,70 @@ TEST_CASE("a check is good where tokens are the same and the difference is allow
   CHECK_FALSE(findings.good());
   CHECK_THAT(findings_text(findings), Contains("FAILED x: refused"));
   CHECK(parse_json<Json>(findings_json(findings))["good"] == false);
+}
+
+TEST_CASE("what could not be examined is told beside what was found before") {
+  Findings findings;
+  CHECK(findings.status() == ExitCode::done);
+  findings.facts.emplace();
+  findings.facts->products_trouble = "cuBLAS is missing";
+  findings.trouble = "the device is busy";
+  findings.trouble_code = ExitCode::device_lost;
+  CHECK_FALSE(findings.good());
+  CHECK(findings.status() == ExitCode::device_lost);
+  CHECK_THAT(findings_text(findings), Contains("cuBLASLt          cuBLAS is missing\n") &&
+                                          Contains("FAILED the device is busy\n"));
+  const Json found = parse_json<Json>(findings_json(findings));
+  CHECK(found["error"] == "the device is busy");
+  CHECK(found["facts"]["cublaslt_error"] == "cuBLAS is missing");
+}
+
+TEST_CASE("a backend that cannot be had is a check that failed") {
+  const Check check = ask_both(
+      usual_questions().front(),
+      []() -> std::unique_ptr<backend::Backend> {
+        throw Error(ExitCode::device_lost, "cuBLAS is missing");
+      },
+      [] {
+        return backend::make_cpu_backend({backend::CpuIsa::portable, 1});
+      });
+  CHECK_FALSE(check.good());
+  CHECK(check.trouble == "cuBLAS is missing");
+}
+
+TEST_CASE("the doctor's long prompts are long enough for the kernels for Hopper") {
+  using namespace backend::cuda;
+  int long_ones = 0;
+  for (const Question& question : questions_of_hopper()) {
+    const model::ModelSpec spec = spec_of(*question.model);
+    const FlashShape shape = flash_shape(spec.layers.front().attention);
+    CHECK(xqa_computes(shape));
+    if (question.prompt != kLongPrompt) continue;
+    INFO(question.model->name);
+    ++long_ones;
+    // Both prompts in one step, on the multiprocessors of an H100 or H200.
+    constexpr int32_t kRows = kLongPrompt;
+    FlashPlanner planner(shape, {.tokens = 2 * kRows,
+                                 .sequences = 4,
+                                 .context = 2 * kRows,
+                                 .multiprocessors = 132,
+                                 .hopper = true});
+    planner.use_hopper(1);
+    const std::vector<int32_t> starts{0, kRows, 2 * kRows}, lengths{kRows, kRows};
+    std::vector<std::byte> slab(planner.layout().bytes);
+    planner.plan({starts, lengths, 2 * kRows / 16}, slab);
+    CHECK(planner.hopper_blocks() > 0);
+  }
+  CHECK(long_ones == 3);
+}
+
+TEST_CASE("what a launch noted is in the doctor's JSON") {
+  Findings findings;
+  findings.checks = {{.what = "x", .twin = {}, .trouble = {}, .notes = {"slow"}}};
+  findings.roofs = MeasuredRoofs{.dtype = "bfloat16", .notes = {"faster"}};
+  const Json found = parse_json<Json>(findings_json(findings));
+  CHECK(found["checks"][0]["notes"] == Json({"slow"}));
+  CHECK(found["roofs"]["notes"] == Json({"faster"}));
 }
 
 TEST_CASE("of several devices it is told which read whose memory") {

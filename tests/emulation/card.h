@@ -5,7 +5,7 @@ namespace plimsoll::emulation {
 
 struct Card {
   int capability = 80;  // 80: 8.0
-  int code = 80;        // capability that the kernels' code was compiled for
+  int code = 80;        // capability that the kernels' code was compiled for; 0: for other cards
   int driver = 13000;   // newest CUDA of the driver; 0: none
   int runtime = 13000;
   int devices_status = 0;  // what cudaGetDeviceCount returns: a cudaError_t

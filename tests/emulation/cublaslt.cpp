@@ -1,66 +1,25 @@
-// cuBLASLt's part of the emulator: plain loops behind the library's interface, strict about what
+// cuBLASLt's part of the emulator: the library's interface over plain loops, strict about what
 // the library is strict about (attributes' sizes, alignments that were promised, workspace).
-#include "kernels/products/cublaslt.h"
-
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <vector>
 
-#include "base/dtype.h"
 #include "base/error.h"
-#include "base/float8.h"
 #include "cuda_runtime.h"
 #include "emulation/card.h"
+#include "emulation/cublaslt_products.h"
 
 namespace plimsoll::emulation {
-
-struct LtHandle {};
-struct LtDescription {
-  int32_t transpose_a = CUBLAS_OP_N;
-  int32_t transpose_b = CUBLAS_OP_N;
-  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
-  int32_t a_mode = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
-  int32_t b_mode = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
-  const float* a_scales = nullptr;
-  const float* b_scales = nullptr;
-};
-struct LtLayout {
-  cudaDataType type = CUDA_R_32F;
-  uint64_t rows = 0;
-  uint64_t columns = 0;
-  int64_t leading = 0;
-  int32_t batches = 1;
-  int64_t batch_step = 0;  // elements
-};
-struct LtPreference {
-  uint64_t workspace = 0;
-  uint32_t reductions = 7;
-  std::array<uint32_t, 4> alignment{256, 256, 256, 256};  // of A, B, C, D
-};
-
 namespace {
 
-/// What an algorithm keeps in its 64 bytes.
-struct Algorithm {
-  uint64_t parts = 1;                   // of K
-  std::array<uint32_t, 4> alignment{};  // of A, B, C, D
-  uint64_t workspace = 0;
-  uint64_t moods = 0;  // of kMood...: sums in another order though K is not split
-  uint64_t depth = 0;  // of K, between sums of partial ones; 0: all
-};
-/// From so many rows or columns on.
-constexpr uint64_t kMoodByRows = 1, kManyRows = 64;
-constexpr uint64_t kMoodByColumns = 2, kManyColumns = 200;
 /// The heuristic likes other depths of tiles for wide results than for narrow ones, and other ones
 /// for long sums: each is honest by itself.
 constexpr uint64_t kWideColumns = 300, kLongSum = 96;
-static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
+static_assert(sizeof(LtAlgorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
-Algorithm unpack(const cublasLtMatmulAlgo_t& from) {
-  Algorithm algorithm;
+LtAlgorithm unpack(const cublasLtMatmulAlgo_t& from) {
+  LtAlgorithm algorithm;
   std::memcpy(&algorithm, from.data, sizeof algorithm);
   return algorithm;
 }
@@ -70,35 +29,6 @@ cublasStatus_t copy(T& to, const void* value, size_t bytes) {
   if (bytes != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
   std::memcpy(&to, value, sizeof to);
   return CUBLAS_STATUS_SUCCESS;
-}
-
-DType dtype(cudaDataType type) {
-  if (type == CUDA_R_8F_E4M3) return DType::f8_e4m3;
-  return type == CUDA_R_32F ? DType::f32 : type == CUDA_R_16F ? DType::f16 : DType::bf16;
-}
-
-float load(const void* from, cudaDataType type, uint64_t index) {
-  float value = 0;
-  convert(static_cast<const std::byte*>(from) + index * dtype_size(dtype(type)), dtype(type),
-          &value, DType::f32, 1);
-  return value;
-}
-
-void load_column(const void* from, const LtLayout& layout, uint64_t column, float* to) {
-  const DType type = dtype(layout.type);
-  const auto* at = static_cast<const std::byte*>(from) +
-                   column * static_cast<uint64_t>(layout.leading) * dtype_size(type);
-  if (type != DType::f8_e4m3) return convert(at, type, to, DType::f32, layout.rows);
-  for (uint64_t i = 0; i < layout.rows; ++i) to[i] = e4m3_to_float(static_cast<uint8_t>(at[i]));
-}
-
-void store(void* to, cudaDataType type, uint64_t index, float value) {
-  convert(&value, DType::f32, static_cast<std::byte*>(to) + index * dtype_size(dtype(type)),
-          dtype(type), 1);
-}
-
-bool has_bias(uint32_t epilogue) {
-  return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
 }
 
 /// Float8 is for 8.9 and later, scales of rows and groups for 9.0 alone; both matrices have scales
@@ -127,87 +57,6 @@ bool valid(const LtDescription& op, const LtLayout& a, const LtLayout& b, const 
 
 bool aligned(const void* pointer, uint64_t to) {
   return reinterpret_cast<uintptr_t>(pointer) % to == 0;
-}
-
-float activate(uint32_t epilogue, float x) {
-  if ((epilogue & CUBLASLT_EPILOGUE_RELU) != 0) return x > 0 ? x : 0;
-  if ((epilogue & CUBLASLT_EPILOGUE_GELU) == 0) return x;
-  // As tanh.approx has it: good to a part in 2^11.
-  const float tanh = std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)) * (1 + 0x1p-12f);
-  return 0.5f * x * (1 + std::clamp(tanh, -1.f, 1.f));
-}
-
-struct Operands {
-  LtDescription op;
-  LtLayout a, b, d;
-  const void* a_data;
-  const void* b_data;
-  void* d_data;
-};
-
-/// Of input i, output j and row t; scales lie by groups of 128 inputs.
-float group_scale(const Operands& x, uint64_t i, uint64_t j, uint64_t t) {
-  return x.op.a_scales[i / 128 * x.a.columns + j] * x.op.b_scales[i / 128 * x.b.columns + t];
-}
-
-/// The sum over K of one element, in the order that the algorithm has for such operands.
-template <typename ProductAt>
-float sum_of(const Operands& x, const Algorithm& algorithm, const ProductAt& product_at) {
-  const bool turns = ((algorithm.moods & kMoodByRows) != 0 && x.d.columns >= kManyRows) ||
-                     ((algorithm.moods & kMoodByColumns) != 0 && x.d.rows >= kManyColumns);
-  const uint64_t k = x.a.rows, parts = turns ? 2 : algorithm.parts;
-  float sum = 0;
-  for (uint64_t part = 0; part < parts; ++part) {
-    const uint64_t end = k * (part + 1) / parts;
-    const uint64_t depth = algorithm.depth == 0 ? k : algorithm.depth;
-    float part_sum = 0;
-    for (uint64_t first = k * part / parts; first < end; first += depth) {
-      float tile = 0;
-      for (uint64_t i = first; i < std::min(end, first + depth); ++i) tile += product_at(i);
-      part_sum += tile;
-    }
-    sum += part_sum;
-  }
-  return sum;
-}
-
-void multiply(const Operands& x, const Algorithm& algorithm) {
-  const uint64_t k = x.a.rows;
-  const bool by_groups = x.op.a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
-  std::vector<float> row(k);
-  std::vector<float> a_values(k * x.a.columns);
-  for (uint64_t j = 0; j < x.a.columns; ++j) {
-    load_column(x.a_data, x.a, j, a_values.data() + j * k);
-  }
-  for (uint64_t t = 0; t < x.d.columns; ++t) {
-    load_column(x.b_data, x.b, t, row.data());
-    for (uint64_t j = 0; j < x.d.rows; ++j) {
-      float sum = sum_of(x, algorithm, [&](uint64_t i) {
-        const float product = a_values[j * k + i] * row[i];
-        return by_groups ? product * group_scale(x, i, j, t) : product;
-      });
-      if (x.op.a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F)
-        sum *= x.op.a_scales[card.other_scales ? 0 : j] * x.op.b_scales[t];
-      if (has_bias(x.op.epilogue)) sum += load(x.op.bias, x.d.type, j);
-      store(x.d_data, x.d.type, t * static_cast<uint64_t>(x.d.leading) + j,
-            activate(x.op.epilogue, sum));
-    }
-  }
-}
-
-const void* batch_of(const void* data, const LtLayout& layout, int32_t batch) {
-  return static_cast<const std::byte*>(data) +
-         static_cast<size_t>(batch * layout.batch_step) * dtype_size(dtype(layout.type));
-}
-
-void multiply_all(const Operands& x, const Algorithm& algorithm) {
-  for (int32_t batch = 0; batch < x.d.batches; ++batch) {
-    Operands one = x;
-    one.a_data = batch_of(x.a_data, x.a, batch);
-    one.b_data = batch_of(x.b_data, x.b, batch);
-    one.d_data = const_cast<void*>(batch_of(x.d_data, x.d, batch));
-    multiply(one, algorithm);
-  }
 }
 
 }  // namespace
@@ -328,11 +177,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   // the honest ones.
   const bool none = preference->reductions == CUBLASLT_REDUCTION_SCHEME_NONE;
   const uint64_t depth = (d->rows >= kWideColumns ? 0 : 8) + (a->rows >= kLongSum ? 16 : 0);
-  std::vector<Algorithm> offered;
+  std::vector<LtAlgorithm> offered;
   if (none) offered = {{.moods = kMoodByRows}, {.moods = kMoodByColumns}};
   if (split) offered = {{.parts = 2, .workspace = parts_bytes}};
   offered.push_back({.depth = none ? depth : 0});
-  for (Algorithm& algorithm : offered) {
+  for (LtAlgorithm& algorithm : offered) {
     if (*count == wanted) break;
     algorithm.alignment = preference->alignment;
     cublasLtMatmulHeuristicResult_t& result = results[(*count)++];
@@ -363,7 +212,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                               const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                               size_t workspace_bytes, cudaStream_t stream) {
   if (!valid(*description, *a_layout, *b_layout, *d_layout)) return CUBLAS_STATUS_INVALID_VALUE;
-  const Algorithm chosen = unpack(*algorithm);
+  const LtAlgorithm chosen = unpack(*algorithm);
   const uint64_t parts_bytes =
       chosen.parts == 1 ? 0 : 2 * d_layout->rows * d_layout->columns * sizeof(float);
   if (parts_bytes > workspace_bytes || (parts_bytes > 0 && workspace == nullptr)) {
@@ -394,7 +243,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   if (a_layout->type == CUDA_R_8F_E4M3 && !(aligned(a, 16) && aligned(b, 16) && aligned(d, 16))) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  const Operands operands{*description, *a_layout, *b_layout, *d_layout, a, b, d};
+  const LtOperands operands{*description, *a_layout, *b_layout, *d_layout, a, b, d};
   ++plimsoll::emulation::launches;
   submit(stream, [operands, chosen] { multiply_all(operands, chosen); });
   return CUBLAS_STATUS_SUCCESS;

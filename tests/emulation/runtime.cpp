@@ -253,6 +253,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, const void*) {
   *to = {};
+  if (card.code == 0) return static_cast<cudaError_t>(209);  // cudaErrorNoKernelImageForDevice
   to->maxThreadsPerBlock = static_cast<int>(kMaxThreads);
   to->ptxVersion = card.code;
   to->binaryVersion = card.capability;

@@ -366,6 +366,7 @@ TEST_CASE("ranks that have whole experts add every slice to the bits of one rank
           for (size_t i = 0; i < waiting[to].size(); ++i) waiting[to][i] += waiting[to + step][i];
       require(cudaMemcpy(floats(layout.waiting), waiting.front().data(),
                          waiting.front().size() * sizeof(float), cudaMemcpyHostToDevice));
+      require(cudaDeviceSynchronize());
       const DeviceRows out(kRows, kHidden, DType::f32);
       kernels::sum_slices(out.view(), sums, kStream);
       return out.matrix().values;

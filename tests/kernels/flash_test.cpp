@@ -239,4 +239,18 @@ TEST_CASE("units for layers", "[flashinfer]") {
   }
 }
 
+TEST_CASE("why a layer has no unit is told by what the kernels lack") {
+  using Catch::Contains;
+  model::AttentionSpec spec;
+  CHECK_THAT(kernels::why_no_flash(spec), Contains("heads of up to 256 columns"));
+  spec.window = 8;
+  CHECK_THAT(kernels::why_no_flash(spec), Contains("heads of up to 256 columns"));
+  spec.window_kind = model::WindowKind::chunk;
+  CHECK_THAT(kernels::why_no_flash(spec), Contains("not chunks"));
+  spec.alibi.slopes = 3;
+  CHECK_THAT(kernels::why_no_flash(spec), Contains("no ALiBi"));
+  spec.sinks = 4;
+  CHECK_THAT(kernels::why_no_flash(spec), Contains("no attention sinks"));
+}
+
 }  // namespace plimsoll::testing

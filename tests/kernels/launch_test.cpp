@@ -3,9 +3,11 @@
 
 #include "kernels/runtime/launch.h"
 
+#include "backend/device_facts.h"
 #include "kernels/fixture.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/driver_call.h"
+#include "kernels/runtime/stopwatch.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -64,6 +66,26 @@ TEST_CASE("a kernel that is met after the seal is counted: the driver loads its 
   run(other);
   CHECK(kernels::allocations_since_seal().kernels == 1);
   kernels::unseal_allocations();
+}
+
+TEST_CASE("a stopwatch lets a launch run once before it counts, and counts three times") {
+  kernels::Stopwatch watch(nullptr);
+  int launches = 0;
+  CHECK(watch.seconds([&] { return ++launches > 0; }) < kernels::Stopwatch::kRefused);
+  CHECK(launches % 3 == 1);
+  CHECK(launches > 3);
+  launches = 0;
+  CHECK(watch.seconds([&] { return ++launches < 1; }) == kernels::Stopwatch::kRefused);
+  CHECK(launches == 1);
+}
+
+TEST_CASE("a build without code for a card says so before anything runs") {
+  CHECK_NOTHROW(kernels::require_code(kernels::describe_device(0)));
+  const OnCard card({.capability = 90, .code = 0});
+  const auto make = [] { return backend::make_device_backend({.index = 0}); };
+  CHECK_THROWS_WITH(make(), Catch::Contains("no code for") && Catch::Contains("capability 9.0") &&
+                                Catch::Contains("-DCMAKE_CUDA_ARCHITECTURES=90"));
+  CHECK_THROWS_WITH(backend::device_facts(0), Catch::Contains("no code for"));
 }
 
 TEST_CASE("the driver's state says why there is no device") {

@@ -14,10 +14,24 @@ using model::Activation;
 
 namespace {
 
+/// Sums of all sizes alike, or each with two large terms far apart that cancel each other: what is
+/// added between them loses bits, so that results of 16 bits, too, tell one order from another.
+enum class Terms : uint8_t { alike, cancelling };
+
+testing::Matrix with_terms(testing::Matrix matrix, Terms terms, double first, double last) {
+  if (terms == Terms::alike) return matrix;
+  for (int64_t row = 0; row < matrix.rows; ++row) {
+    matrix.at(row, matrix.columns / 8) = first;
+    matrix.at(row, matrix.columns - 1 - matrix.columns / 8) = last;
+  }
+  return matrix;
+}
+
 struct Operands {
-  Operands(int64_t rows, int64_t n, int64_t k, DType in_type, DType out_type)
-      : in(testing::random_matrix(rows, k, in_type, 1)),
-        weight(testing::random_matrix(n, k, in_type, 2, 0.1)),
+  Operands(int64_t rows, int64_t n, int64_t k, DType in_type, DType out_type,
+           Terms terms = Terms::alike)
+      : in(with_terms(testing::random_matrix(rows, k, in_type, 1), terms, 512, 512)),
+        weight(with_terms(testing::random_matrix(n, k, in_type, 2, 0.1), terms, 512, -512)),
         bias_values(testing::random_matrix(1, n, out_type, 3)),
         device_in(in, in_type),
         device_weight(weight, in_type),
@@ -154,8 +168,10 @@ TEST_CASE("after tuning and the seal the same products run, and no others") {
 }
 
 TEST_CASE("one pinned algorithm gives a row the same bits in any batch") {
+  const DType out = GENERATE(DType::bf16, DType::f16, DType::f32);
+  INFO(torch_name(out));
   Fixture fixture(Pinning::single);
-  Operands x(70, 64, 160, DType::bf16, DType::bf16);
+  Operands x(70, 64, 160, out == DType::f32 ? DType::bf16 : out, out, Terms::cancelling);
   const auto rows_of = [&](int64_t first, int64_t count) {
     REQUIRE(fixture.products
                 .run(x.device_out.view().slice_rows(first, count),
@@ -179,7 +195,7 @@ TEST_CASE("one pinned algorithm gives a row the same bits in any batch") {
 
 TEST_CASE("one pinned algorithm gives a column the same bits beside any others") {
   constexpr int64_t kColumns = 600, kDepth = 160;
-  Operands wide(5, kColumns, kDepth, DType::bf16, DType::bf16);
+  Operands wide(5, kColumns, kDepth, DType::bf16, DType::bf16, Terms::cancelling);
   testing::DeviceBytes scratch(size_t{1} << 20);
   // Of some columns, as a rank has them that knows of no others: each launch chooses by itself.
   const auto columns_of = [&](int64_t first, int64_t count) {

@@ -90,6 +90,8 @@ class Stage {
     if (xqa_ != nullptr && !xqa_->prepare()) fmt::print("XQA: too little shared memory\n");
     upload(c);
     kernels::check(unit_->prepare(memory()), "loading kernels");
+    // The stream of the kernels waits for none of these copies.
+    kernels::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
 
   /// Seconds of one layer.
@@ -227,8 +229,8 @@ void prefill(int64_t processors, double roof, const kernels::HopperUnit* hopper,
 int run() {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    fmt::print("no CUDA device: nothing is measured\n");
-    return 0;
+    fmt::print(stderr, "no CUDA device: nothing is measured\n");
+    return static_cast<int>(ExitCode::device_lost);
   }
   if (kernels::flash_units().empty()) {
     fmt::print("built without FlashInfer: nothing is measured\n");
@@ -243,6 +245,7 @@ int run() {
   {
     const kernels::DeviceMemory memory(std::max(kPoolBytes * 2, product_rate_bytes(kProduct)));
     kernels::check(cudaMemset(memory.data(), 0x3c, memory.size()), "cudaMemset");
+    kernels::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     reading = read_rate(memory.data(), memory.size(), stream.get());
     products = product_rate(static_cast<std::byte*>(memory.data()), kProduct, stream.get());
   }

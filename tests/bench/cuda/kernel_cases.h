@@ -83,6 +83,7 @@ class PackedCopies {
     load();
     for (size_t i = 1; i < copies_; ++i)
       kernels::check(cudaMemcpy(at(i), at(0), bytes_, cudaMemcpyDeviceToDevice), "cudaMemcpy");
+    kernels::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
   [[nodiscard]] double bytes() const { return static_cast<double>(bytes_); }
   kernels::PackedPart next() {
@@ -121,6 +122,8 @@ class Uploaded {
     kernels::check(
         cudaMemcpy(memory_.data(), values.data(), memory_.size(), cudaMemcpyHostToDevice),
         "cudaMemcpy");
+    // The stream of the kernels does not wait for it.
+    kernels::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
   [[nodiscard]] T* data() const { return static_cast<T*>(memory_.data()); }
 
