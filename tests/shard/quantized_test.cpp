@@ -50,8 +50,9 @@ void convert_scales(const Json& model, Tensors& tensors) {
   const bool own_scales = settings.at("quant_method") == "compressed-tensors";
   const bool drops_inputs = settings.value("quant_algo", "") == "W4A16_NVFP4";
   for (auto& [name, value] : tensors) {
-    const bool of_weight =
-        name.ends_with("weight_scale") && tensors.contains(name.substr(0, name.size() - 6));
+    const auto weight = tensors.find(name.substr(0, name.rfind("_scale")));
+    const bool packed = weight != tensors.end() && weight->second.starts_with("I32");
+    const bool of_weight = name.ends_with("weight_scale") && weight != tensors.end() && !packed;
     const bool of_cache = ends_with_any(name, {"k_scale", "v_scale", "q_scale", "output_scale"});
     const bool of_layer = name.find(".experts.") == std::string::npos;
     const bool dropped = drops_inputs && of_layer && name.ends_with(".input_scale");
