@@ -164,13 +164,7 @@ void Quantization::read_compressed(const ConfigView& config) {
     groups_.push_back({NameList(targets, NameMatch::regex), every_linear,
                        compressed_scheme(group, group.text({"format"}, format))});
   }
-  // Kimi-K3's experts go to the mxfp4 method, which leaves every other module plain.
-  if (format == "mxfp4-pack-quantized") {
-    method_ = "mxfp4";
-    expert_scheme_ = mxfp4();
-    attention_scales_ = false;
-    experts_alone_ = true;
-  }
+  mxfp4_packed_ = format == "mxfp4-pack-quantized";
 }
 
 }  // namespace plimsoll::quantization

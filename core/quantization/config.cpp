@@ -17,10 +17,6 @@ std::string lower(std::string text) {
   return text;
 }
 
-WeightScheme nvfp4(int64_t group, bool static_input = true) {
-  return {.format = WeightFormat::nvfp4, .bits = 4, .group = group, .static_input = static_input};
-}
-
 WeightScheme refined_fp8(int64_t outputs, int64_t inputs) {
   WeightScheme scheme = block_fp8(outputs, inputs);
   scheme.refine_expert_blocks = true;
@@ -67,6 +63,16 @@ WeightScheme modelopt_algorithm(const std::string& algorithm, int64_t group) {
 
 std::vector<std::string> names(const ConfigView& config, Keys keys) {
   return config.texts(keys);
+}
+
+/// Whether groups are listed, none of which has activations rounded.
+bool leaves_inputs_whole(const ConfigView& config) {
+  const ConfigView groups = config.child({"config_groups"});
+  for (const auto& [name, value] : groups.json().items()) {
+    const ConfigView group(value, groups.path() + ": " + name);
+    if (group.has_child({"input_activations"})) return false;
+  }
+  return !groups.json().empty();
 }
 
 }  // namespace
@@ -202,7 +208,8 @@ void Quantization::read_modelopt(const ConfigView& outer) {
     latent_attention_scales_ = false;
     read_layers(config);
   } else {
-    base_ = modelopt_algorithm(algorithm, group);
+    const bool whole = algorithm == "NVFP4" && leaves_inputs_whole(outer);
+    base_ = modelopt_algorithm(whole ? "W4A16_NVFP4" : algorithm, group);
   }
 }
 
@@ -237,6 +244,15 @@ const WeightScheme* Quantization::listed_layer(const ModuleName& module) const {
     if (const WeightScheme* scheme = find(module.shard(i))) return scheme;
   }
   return nullptr;
+}
+
+void Quantization::leave_all_but_experts() {
+  if (mxfp4_packed_) {
+    method_ = "mxfp4";
+    expert_scheme_ = mxfp4();
+    attention_scales_ = false;
+    experts_alone_ = true;
+  }
 }
 
 int64_t Quantization::attention_scale_bytes(bool latent, int64_t element) const {

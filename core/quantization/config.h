@@ -44,6 +44,9 @@ class Quantization {
   /// DeepSeek-V4's variant of block fp8: exponent-only scales, and experts in 4 bits.
   void specialize_for_deepseek_v4(const std::string& expert_dtype,
                                   const std::string& expert_method);
+  /// Kimi K3's reading of compressed-tensors' MXFP4: experts go to the mxfp4 method, which leaves
+  /// every other module plain.
+  void leave_all_but_experts();
   /// The checkpoint asks for an fp8 KV cache under `--kv-cache-dtype auto`.
   [[nodiscard]] bool fp8_kv_cache() const { return fp8_kv_cache_; }
   [[nodiscard]] bool is(const char* method) const { return method_ == method; }
@@ -83,6 +86,7 @@ class Quantization {
   bool online_ = false;
   bool assumed_ = false;
   bool experts_alone_ = false;
+  bool mxfp4_packed_ = false;  // compressed-tensors' format of all
   bool attention_scales_ = false;
   bool latent_attention_scales_ = false;
   bool fp8_kv_cache_ = false;

@@ -12,6 +12,7 @@ enum class WeightFormat : uint8_t {
   awq,          // int4 packed along the output, zero points and scales by group
   gptq,         // packed along the input, zero points and scales by group, one index per input
   packed,       // compressed-tensors' pack-quantized: scales by group, zero points if asymmetric
+  quark_int4,   // AMD Quark's, packed along the output as awq's
   nvfp4,        // 4 bits, an fp8 scale for each group of 16, float32 scales per matrix
   mxfp4,        // 4 bits, an 8-bit exponent for each group of 32
   bitsandbytes  // 4 or 8 bits; its constants are kept outside the parameters
@@ -78,6 +79,10 @@ inline WeightScheme block_fp8(int64_t outputs, int64_t inputs) {
           .block_out = outputs,
           .block_in = inputs,
           .inputs_not_run = inputs == 128 ? nullptr : kOtherGroups};
+}
+/// Floats of four bits by a float8 for each 16 inputs, and these by a float32.
+inline WeightScheme nvfp4(int64_t group = 16, bool static_input = true) {
+  return {.format = WeightFormat::nvfp4, .bits = 4, .group = group, .static_input = static_input};
 }
 /// The OCP's microscaling: an exponent for each 32 inputs.
 inline WeightScheme mxfp4() {

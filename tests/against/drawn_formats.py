@@ -3,7 +3,7 @@ function in FORMATS takes a random.Random and returns how a matrix is drawn (sha
 and a function of the names of modules that are left whole: quantization_config."""
 import json, math
 import torch
-from stored_formats import compressed, pack
+from stored_formats import compressed, pack, pack_whole
 
 E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 NF4 = [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0,
@@ -74,19 +74,37 @@ def awq(shape, g, group_size, sym=False):
     return ((codes - zeros[index]) * scales.float()[index]).T, {"qweight": packed_columns(codes), "qzeros": packed_columns(zeros), "scales": scales}
 
 
-def packed(shape, g, bits, group_size, sym, actorder, scale_dtype):
+def quark_int4(shape, g, group_size, sym):
+    """Eight outputs in a word, in AWQ's order; signed where they are symmetric."""
+    out, inputs = shape
+    fit(out % 8 == 0)
+    groups = groups_of(inputs, group_size)
+    codes, zeros = whole((inputs, out), 0, 15, g), whole((groups, out), 0, 15, g)
+    if sym:
+        zeros.fill_(8)
+    scales = uniform((groups, out), target(inputs, 4.7), g, torch.float16)
+    places = torch.tensor([0, 2, 4, 6, 1, 3, 5, 7])
+
+    def words(numbers):
+        return pack((numbers ^ (8 if sym else 0)).reshape(len(numbers), -1, 8)[:, :, places].reshape(len(numbers), -1), 4)
+    index = group_index(inputs, groups, False, g)
+    return ((codes - zeros[index]) * scales.float()[index]).T, {"weight": words(codes), "weight_zero_point": words(zeros), "weight_scale": scales}
+
+
+def packed(shape, g, bits, group_size, sym, actorder, scale_dtype, over_ends=True):
     out, inputs = shape
     fit(inputs * bits % 32 == 0 and (sym or out * bits % 32 == 0))
+    words = pack if over_ends else pack_whole
     groups = groups_of(inputs, group_size)
     codes = whole(shape, 0, 2**bits - 1, g)
     scales = uniform((out, groups), target(inputs, 2**bits / 3.4), g, scale_dtype)
     zeros = torch.full((out, groups), 2**(bits - 1)) if sym else whole((out, groups), 0, 2**bits - 1, g)
     index = group_index(inputs, groups, actorder, g)
-    tensors = {"weight_packed": pack(codes, bits), "weight_scale": scales, "weight_shape": torch.tensor(shape)}
+    tensors = {"weight_packed": words(codes, bits), "weight_scale": scales, "weight_shape": torch.tensor(shape)}
     if actorder:
         tensors["weight_g_idx"] = index.to(torch.int32)
     if not sym:
-        tensors["weight_zero_point"] = pack(zeros.T.contiguous(), bits).T
+        tensors["weight_zero_point"] = words(zeros.T.contiguous(), bits).T
     return (codes - zeros[:, index]) * scales.float()[:, index], tensors
 
 
@@ -111,7 +129,7 @@ def nibbles(codes):
     return (codes[:, 0::2] | (codes[:, 1::2] << 4)).to(torch.uint8)
 
 
-def nvfp4(shape, g, modelopt, inputs_whole):
+def nvfp4(shape, g, modelopt, inputs_whole, inputs_name="input_scale"):
     out, inputs = shape
     fit(inputs % 16 == 0)
     codes = whole(shape, 0, 15, g)
@@ -120,7 +138,7 @@ def nvfp4(shape, g, modelopt, inputs_whole):
     if modelopt:
         second = uniform((), target(inputs, 350), g)
         tensors = {"weight": nibbles(codes), "weight_scale": scales, "weight_scale_2": second}
-        return spread * second, tensors | ({} if inputs_whole else {"input_scale": torch.tensor(0.01)})
+        return spread * second, tensors | ({} if inputs_whole else {inputs_name: torch.tensor(0.01)})
     world = 1 / uniform((1,), target(inputs, 350), g)
     tensors = {"weight_packed": nibbles(codes), "weight_scale": scales, "weight_global_scale": world}
     return spread / world, tensors | ({} if inputs_whole else {"input_global_scale": torch.tensor([50.0])})
@@ -212,7 +230,7 @@ def draw_awq(rng):
 
 
 def draw_packed(rng):
-    o = {"bits": rng.choice([4, 4, 8]), "group_size": rng.choice([16, 32, 64, 128, -1]), "sym": rng.random() < 0.5, "scale_dtype": rng.choice([torch.bfloat16, torch.float16])}
+    o = {"bits": rng.choice([2, 3, 3, 4, 4, 8]), "over_ends": rng.random() < 0.5, "group_size": rng.choice([16, 32, 64, 128, -1]), "sym": rng.random() < 0.5, "scale_dtype": rng.choice([torch.bfloat16, torch.float16])}
     o["actorder"] = o["group_size"] > 0 and rng.random() < 0.3
     group = o["group_size"] if o["group_size"] > 0 else None
     words = {"num_bits": o["bits"], "type": "int", "strategy": "group" if group else "channel", "symmetric": o["sym"], "group_size": group,
@@ -322,6 +340,10 @@ QUARK = {  # matrix, options, weight, input_tensors
                         {"dtype": "int8", "qscheme": "per_channel", "symmetric": True, "ch_axis": 0}, {"dtype": "int8", "qscheme": "per_tensor", "is_dynamic": False, "symmetric": False}),
     "mxfp4": (mxfp4, {"name": "weight"}, {"dtype": "fp4", "qscheme": "per_group", "group_size": 32, "scale_format": "e8m0", "is_dynamic": False},
               {"dtype": "fp4", "qscheme": "per_group", "group_size": 32, "scale_format": "e8m0", "is_dynamic": True}),
+    "nvfp4": (nvfp4, {"modelopt": True, "inputs_whole": False, "inputs_name": "input_scale_2"},
+              [{"dtype": "fp4", "qscheme": "per_group", "group_size": 16, "is_dynamic": False}, {"dtype": "fp8_e4m3", "qscheme": "per_tensor", "is_dynamic": False}],
+              [{"dtype": "fp4", "qscheme": "per_group", "group_size": 16, "is_dynamic": True}, {"dtype": "fp8_e4m3", "qscheme": "per_tensor", "is_dynamic": False}]),
+    "int4": (quark_int4, {}, {"qscheme": "per_group"}, None),
 }
 
 
@@ -330,6 +352,9 @@ def draw_quark(rng):
     matrix, o, weight, inputs = QUARK[kind]
     if kind == "mxfp4":
         inputs = rng.choice([inputs, None])
+    if kind == "int4":
+        o = {"group_size": rng.choice([16, 32, 64]), "sym": rng.random() < 0.5}
+        weight = weight | {"dtype": rng.choice(["int4", "uint4"]), "group_size": o["group_size"], "symmetric": o["sym"]}
     entry = {"weight": weight, "input_tensors": inputs, "output_tensors": None, "bias": None}
     draw, _, config = made(matrix, o, lambda left: {"quant_method": "quark", "export": {"weight_format": "real_quantized", "pack_method": "reorder"}, "global_quant_config": entry,
                                                    "layer_quant_config": {}, "layer_type_quant_config": {}, "exclude": left})

@@ -10,6 +10,14 @@ def pack(codes, bits):
     return (words - ((words >> 31) << 32)).to(torch.int32)
 
 
+def pack_whole(codes, bits):
+    """The same to ceil(n / (32 // bits)) words, whole numbers alone in each."""
+    each = 32 // bits
+    padded = torch.nn.functional.pad(codes.long(), (0, -codes.shape[1] % each)).reshape(codes.shape[0], -1, each)
+    words = (padded << (torch.arange(each) * bits)).sum(-1)
+    return (words - ((words >> 31) << 32)).to(torch.int32)
+
+
 def compressed(form, weights, activations, left):
     group = {"targets": ["Linear"], "weights": weights | {"dynamic": False}, "input_activations": activations}
     return {"quant_method": "compressed-tensors", "format": form, "ignore": left, "quantization_status": "compressed", "config_groups": {"group_0": group}}

@@ -1,6 +1,6 @@
 """vLLM 0.32.0's classes on a machine without a card: ranks are built one after the other in one process, over stand-ins of the groups. What CPUs
 alone refuse is lifted, so that the parameters are those that a Hopper card has right after loading. Import before torch."""
-import importlib, json, os
+import importlib, json, os, pkgutil
 
 os.environ |= {"VLLM_TARGET_DEVICE": "cpu", "VLLM_LOGGING_LEVEL": "CRITICAL", "HF_HUB_OFFLINE": "1",
                "HUMMING_DISABLE_PARALLEL_BUILD": "1"}  # else two compilers start beside each import
@@ -84,6 +84,49 @@ def build_what_cards_build():
         lambda cls, selected_backend, attn_selector_config, num_heads=None: choose(cls, selected_backend, attn_selector_config._replace(use_sparse=False)))
 
 
+class Kernel:
+    """What a card would choose for a quantised layer: building and loading only keep it."""
+    supports_pre_processed_weights = False
+
+    def __init__(self, *_, **__):
+        pass
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *_, **__: None
+
+
+# Of mixtures: the kernel that takes experts as they are stored, or pads them as the most do.
+BACKENDS = {"select_fp8_moe_backend": ("fp8", "Fp8MoeBackend", "TRITON"), "select_nvfp4_moe_backend": ("nvfp4", "NvFp4MoeBackend", "MARLIN"),
+            "select_mxfp8_moe_backend": ("mxfp8", "Fp8MoeBackend", "MARLIN"), "select_mxfp4_moe_backend": ("mxfp4", "Mxfp4MoeBackend", "MARLIN"),
+            "select_int8_moe_backend": ("int8", "Int8MoeBackend", "TRITON"), "select_wna16_moe_backend": ("int_wna16", "WNA16MoEBackend", "MARLIN")}
+ORACLE = "vllm.model_executor.layers.fused_moe.oracle."
+
+
+def choose_for_cards():
+    """Quantised layers choose kernels when they are built, of which CPUs have few; what they hold before these repack it depends on none."""
+    methods = importlib.import_module("vllm.model_executor.layers.quantization")
+    for found in pkgutil.walk_packages(methods.__path__, methods.__name__ + "."):
+        try:
+            module = importlib.import_module(found.name)
+        except Exception:  # what asks for a package that is not installed
+            continue
+        for name in dir(module):
+            if name.startswith("init_") and name.endswith("_linear_kernel"):
+                setattr(module, name, Kernel)
+            elif name == "choose_mp_linear_kernel":
+                setattr(module, name, lambda *_, **__: Kernel)
+            elif name == "expose_input_quant_key":
+                setattr(module, name, lambda *_: None)
+            elif name in BACKENDS:
+                oracle, backend, kernel = BACKENDS[name]
+                chosen = getattr(importlib.import_module(ORACLE + oracle), backend)[kernel]
+                setattr(module, name, lambda *_, chosen=chosen, **__: (chosen, Kernel))
+            elif name == "current_platform" and "moe" in found.name:
+                module.current_platform = Cuda(module.current_platform)
+
+
 def be_rank(tp, rank, pp, stage):
     alone = Group(1, 0)
     for name in ("_DP", "_DCP", "_PCP"):
@@ -151,7 +194,7 @@ def know_older(folder):
 
 
 def config_of(folder, tp, pp, dtype):
-    model = ModelConfig(model=folder, dtype=dtype, enforce_eager=True, skip_tokenizer_init=True)
+    model = ModelConfig(model=folder, dtype=dtype, enforce_eager=True, skip_tokenizer_init=True, allow_deprecated_quantization=True)
     return VllmConfig(model_config=model, device_config=DeviceConfig(device="cpu"), load_config=LoadConfig(use_tqdm_on_load=False),
                       cache_config=CacheConfig(enable_prefix_caching=False),  # CPUs without AMX have none for latent attention
                       parallel_config=ParallelConfig(tensor_parallel_size=tp, pipeline_parallel_size=pp, distributed_executor_backend="mp"))
@@ -159,6 +202,7 @@ def config_of(folder, tp, pp, dtype):
 
 def prepare():
     """Once, before the first class is built."""
+    choose_for_cards()
     torch.set_num_threads(1)
     registry._run_in_subprocess = lambda inspect: inspect()
     torch.use_deterministic_algorithms(True, warn_only=True)  # fills torch.empty with NaN: what no tensor filled shows

@@ -28,6 +28,31 @@ inline constexpr const char* kQuarkMx = R"({"quant_method": "quark", "global_qua
   "input_tensors": {"dtype": "fp4", "qscheme": "per_group", "group_size": 32,
                     "scale_format": "e8m0", "is_dynamic": true}},
   "exclude": ["lm_head"]})";
+inline constexpr const char* kQuarkInt4 = R"({"quant_method": "quark", "global_quant_config": {
+  "weight": {"dtype": "int4", "qscheme": "per_group", "group_size": 32, "symmetric": true}},
+  "export": {"pack_method": "reorder"}, "exclude": ["lm_head"]})";
+inline constexpr const char* kQuarkUint4 = R"({"quant_method": "quark", "global_quant_config": {
+  "weight": [{"dtype": "uint4", "qscheme": "per_group", "group_size": 32, "symmetric": false}]},
+  "export": {"pack_method": "reorder"}, "exclude": ["lm_head"]})";
+inline constexpr const char* kQuarkNvfp4 = R"({"quant_method": "quark", "global_quant_config": {
+  "weight": [{"dtype": "fp4", "qscheme": "per_group", "group_size": 16, "is_dynamic": false},
+             {"dtype": "fp8_e4m3", "qscheme": "per_tensor", "is_dynamic": false}],
+  "input_tensors": [{"dtype": "fp4", "qscheme": "per_group", "group_size": 16, "is_dynamic": true},
+                    {"dtype": "fp8_e4m3", "qscheme": "per_tensor", "is_dynamic": false}]},
+  "exclude": ["lm_head"]})";
+inline constexpr const char* kPacked2 =
+    R"({"quant_method": "compressed-tensors", "ignore": ["lm_head"],
+  "format": "pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
+    "weights": {"num_bits": 2, "type": "int", "strategy": "group", "group_size": 32}}}})";
+inline constexpr const char* kPacked3 =
+    R"({"quant_method": "compressed-tensors", "ignore": ["lm_head"],
+  "format": "pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
+    "weights": {"num_bits": 3, "type": "int", "strategy": "group", "group_size": 32}}}})";
+inline constexpr const char* kPacked3Zeros =
+    R"({"quant_method": "compressed-tensors", "ignore": ["lm_head"],
+  "format": "pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
+    "weights": {"num_bits": 3, "type": "int", "strategy": "group", "group_size": 32,
+                "symmetric": false}}}})";
 inline constexpr const char* kModelOptMxfp8 = R"({"quant_method": "modelopt",
   "quant_algo": "MXFP8", "exclude_modules": ["lm_head"]})";
 inline constexpr const char* kFbgemm = R"({"quant_method": "fbgemm_fp8", "activation_scale_ub": 0.5,
@@ -136,6 +161,13 @@ inline const Row kRows[] = {
     {"Quark, experts", "models/qwen3_moe", kQuark, quark_tensor},
     {"Quark, MXFP4", "models/llama", kQuarkMxfp4, quark_mxfp4},
     {"Quark, int8", "models/llama", kQuarkInt8, quark_int8},
+    {"Quark, int4, reordered", "models/llama", kQuarkInt4, quark_int4<true>},
+    {"Quark, uint4", "models/llama", kQuarkUint4, quark_int4<false>},
+    {"Quark, NVFP4", "models/llama", kQuarkNvfp4, quark_nvfp4},
+    {"compressed-tensors, 2 bits", "models/llama", kPacked2, packed_bits<2, true, true>},
+    {"compressed-tensors, 3 bits", "models/llama", kPacked3, packed_bits<3, true, true>},
+    {"compressed-tensors, 3 bits over words", "models/llama", kPacked3Zeros,
+     packed_bits<3, false, false>},
     {"fbgemm_fp8", "models/llama", kFbgemm, fbgemm},
     {"compressed-tensors, dense MXFP4", "models/llama", kMxfp4, mxfp4},
     {"Quark, MXFP4 on both sides", "models/llama", kQuarkMx, quark_mxfp4},

@@ -209,3 +209,85 @@ TEST_CASE("patterns may speak of a module by all that it is called in the checkp
   CHECK(format_of("re:language_model\\.layers\\.3\\..*", kModule) == WeightFormat::fp8);
   CHECK(format_of("model.language_model.layers.3.mlp.down_proj", kModule) == WeightFormat::plain);
 }
+
+TEST_CASE("Quark's NVFP4 comes in two stages, its int4 in words of AWQ's order") {
+  const char* const four = R"({"dtype": "fp4", "qscheme": "per_group", "group_size": 16,)";
+  const auto stages = [&](const char* dynamic) {
+    return fmt::format(
+        R"([{} "is_dynamic": {}}}, {{"dtype": "fp8_e4m3", "qscheme": "per_tensor"}}])", four,
+        dynamic);
+  };
+  const Json nvfp4 = quark(stages("false").c_str(), stages("true").c_str());
+  CHECK(packing(nvfp4).inputs == InputRounding::nvfp4_group);
+  CHECK_THROWS_WITH(packing(quark(stages("false").c_str(), stages("false").c_str())),
+                    Contains("\"fp4 in stages\""));
+  const char* const int4 =
+      R"({"dtype": "int4", "qscheme": "per_group", "group_size": 32, "symmetric": true})";
+  CHECK(packing(quark(int4, "null")).inputs == InputRounding::none);
+  CHECK_THROWS_WITH(packing(quark(int4, R"({"dtype": "fp8_e4m3", "qscheme": "per_tensor"})")),
+                    Contains("Quark's weights of \"int4\""));
+  Json in_order = quark(int4, "null");
+  in_order["export"] = {{"pack_method", "order"}};
+  CHECK_THROWS_WITH(packing(in_order), Contains("pack_method \"reorder\""));
+}
+
+TEST_CASE("ModelOpt's NVFP4 leaves inputs whole where all of its groups do") {
+  const auto scheme = [](const char* inputs) {
+    const Json settings = {
+        {"quant_method", "modelopt"},
+        {"quant_algo", "NVFP4"},
+        {"config_groups", {{"group_0", {{"input_activations", Json::parse(inputs)}}}}}};
+    return Quantization(ConfigView(settings, "quantization_config")).usual();
+  };
+  CHECK(scheme("null").whole_inputs);
+  CHECK(scheme("null").unused_input);
+  CHECK_FALSE(scheme(R"({"num_bits": 4})").whole_inputs);
+}
+
+TEST_CASE("compressed-tensors' MXFP4 is that of all layers, but where experts alone are meant") {
+  const Json settings = {
+      {"quant_method", "compressed-tensors"},
+      {"format", "mxfp4-pack-quantized"},
+      {"config_groups",
+       {{"group_0",
+         {{"targets", {"Linear"}},
+          {"weights",
+           {{"num_bits", 4}, {"type", "float"}, {"strategy", "group"}, {"group_size", 32}}}}}}}};
+  const ModuleName layer{.path = "layers.0.mlp", .leaf = "down_proj", .shards = {}, .stored = {}};
+  const ModuleName experts{.path = "layers.0.mlp", .leaf = "experts", .shards = {}, .stored = {}};
+  Quantization schemes(ConfigView(settings, "quantization_config"));
+  CHECK(schemes.linear(layer).format == WeightFormat::mxfp4);
+  CHECK(schemes.attention_scale_bytes(false, 2) > 0);
+  schemes.leave_all_but_experts();
+  CHECK(schemes.linear(layer).plain());
+  CHECK(schemes.experts(experts).format == WeightFormat::mxfp4);
+  CHECK(schemes.attention_scale_bytes(false, 2) == 0);
+}
+
+TEST_CASE("an expert that is left whole, or one of its matrices, is refused by name") {
+  const Json config = testing::tiny_config("MixtralForCausalLM",
+                                           {{"model_type", "mixtral"},
+                                            {"num_local_experts", 2},
+                                            {"num_experts_per_tok", 1},
+                                            {"quantization_config", {{"quant_method", "fp8"}}}});
+  const auto assign = [&](const char* whole) {
+    model::ModelSpec spec = model::make_model_spec(config);
+    assign_packings(
+        config,
+        [&](const std::string& name) -> std::optional<StoredTensor> {
+          if (!name.ends_with(".weight")) return std::nullopt;
+          const bool plain = name.find(whole) != std::string::npos;
+          return StoredTensor{.name = name,
+                              .dtype = plain ? DType::bf16 : DType::f8_e4m3,
+                              .shape = {1, 1},
+                              .data = nullptr,
+                              .guarded = {}};
+        },
+        Activations::whole, spec);
+  };
+  CHECK_THROWS_WITH(assign("experts.1.w2."), Contains("experts.1.w2.weight") &&
+                                                 Contains("otherwise than the first expert's") &&
+                                                 Contains("use the unquantised model"));
+  CHECK_THROWS_WITH(assign(".w3."), Contains("w3.weight") && Contains("one is not"));
+  CHECK_NOTHROW(assign(".w2."));  // of all experts
+}

@@ -43,15 +43,20 @@ bool ends_with_any(const std::string& name, const std::vector<std::string>& ends
   return std::ranges::any_of(ends, [&](const std::string& end) { return name.ends_with(end); });
 }
 
-// Scales that vLLM keeps in float32 come back in float32, fp8's of the KV cache in the model's
-// type.
+// Scales that vLLM keeps in float32 come back in float32, most methods' of the KV cache in the
+// model's type, and so what it only drops.
 void convert_scales(const Json& model, Tensors& tensors) {
-  const bool is_fp8 = model.at("config").at("quantization_config").at("quant_method") == "fp8";
+  const Json& settings = model.at("config").at("quantization_config");
+  const bool own_scales = settings.at("quant_method") == "compressed-tensors";
+  const bool drops_inputs = settings.value("quant_algo", "") == "W4A16_NVFP4";
   for (auto& [name, value] : tensors) {
-    const bool of_weight =
-        name.ends_with("weight_scale") && tensors.contains(name.substr(0, name.size() - 6));
+    const auto weight = tensors.find(name.substr(0, name.rfind("_scale")));
+    const bool packed = weight != tensors.end() && weight->second.starts_with("I32");
+    const bool of_weight = name.ends_with("weight_scale") && weight != tensors.end() && !packed;
     const bool of_cache = ends_with_any(name, {"k_scale", "v_scale", "q_scale", "output_scale"});
-    if (of_cache && is_fp8) {
+    const bool of_layer = name.find(".experts.") == std::string::npos;
+    const bool dropped = drops_inputs && of_layer && name.ends_with(".input_scale");
+    if ((of_cache && !own_scales) || dropped) {
       value = as_dtype(value, DType::f32, DType::bf16);
     } else if ((of_weight || of_cache) && value.starts_with("BF16")) {
       value = as_dtype(value, DType::bf16, DType::f32);
@@ -65,8 +70,10 @@ void unite_input_scales(Tensors& tensors) {
     if (!ends_with_any(name, {".input_scale", ".input_zero_point"})) continue;
     const std::string ending = name.substr(name.rfind('.'));
     const std::string module = name.substr(0, name.size() - ending.size());
-    const bool one_each = tensors.at(module + ".weight").starts_with("F8") &&
-                          module.find(".experts.") == std::string::npos;
+    const std::string& weight = tensors.at(module + ".weight");
+    const bool four_bits = weight.starts_with("U8");
+    const bool one_each =
+        four_bits || (weight.starts_with("F8") && module.find(".experts.") == std::string::npos);
     if (one_each) continue;
     const std::vector<std::pair<std::string, std::string>> kept = {
         {"q_proj", "v_proj"}, {"k_proj", "v_proj"}, {"gate_proj", "up_proj"}, {"w1", "w3"}};
@@ -266,6 +273,32 @@ TEST_CASE("what vLLM 0.32 refuses of quantised checkpoints is refused with its r
                  model["recipe"]["tensors"] = Json::array({fused});
                }),
        "holds all experts of a layer in one tensor");
+  says(said_of("ct_mxfp4", 1, option("quant_method", "mxfp4")), "for the card");
+  says(said_of("gptq", 1, option("quant_method", "bitsandbytes")), "a plug-in");
+  says(said_of("gptq", 1, option("quant_method", "aqlm")), "\"aqlm\" is not supported");
+  says(said_of("fbgemm", 1, [](Json& model) { quantization(model).erase("activation_scale_ub"); }),
+       "without \"activation_scale_ub\"");
+  says(said_of("moe_modelopt_fp8", 1, option("quant_algo", "FP8_PER_CHANNEL_PER_TOKEN")),
+       "which vLLM takes in linear layers alone");
+  says(said_of("moe_modelopt_w4a16", 1,
+               [](Json& model) {
+                 tensor_of(model, "model.layers.0.mlp.experts.1.up_proj.input_scale")["name"] =
+                     "model.layers.0.mlp.experts.1.up_proj.other.input_scale";
+               }),
+       "lacks scales of inputs (input_scale)");
+  says(said_of("modelopt_nvfp4", 1, option("ignore", Json::array())),
+       "lm_head.weight is quantised, which vLLM does not load of modelopt");
+  says(said_of("moe_quark_mxfp4", 4), "how vLLM pads such experts depends on the kernel");
+  says(said_of("moe_ct_nvfp4", 1,
+               [](Json& model) {
+                 quantization(model)["config_groups"]["group_0"]["input_activations"] = nullptr;
+               }),
+       "NVFP4 without scales of inputs");
+  says(said_of("ct_nvfp4", 1,
+               [](Json& model) {
+                 quantization(model)["config_groups"]["group_0"]["weights"]["group_size"] = 8;
+               }),
+       "NVFP4 in groups of 8; vLLM takes 16");
   says(said_of("moe_gptq_bias", 1,
                [](Json& model) {
                  tensor_of(model, "model.layers.0.mlp.experts.2.up_proj.bias")["name"] =

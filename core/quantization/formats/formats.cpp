@@ -11,7 +11,8 @@ namespace {
 
 using model::PackedFormat;
 
-constexpr std::array kAwq = {"qweight", "qzeros", "scales"};
+constexpr std::array kAwq = {"qweight", "qzeros",       "scales",
+                             "weight",  "weight_scale", "weight_zero_point"};
 constexpr std::array kGptq = {"qweight", "qzeros", "scales", "g_idx"};
 constexpr std::array kPackedIntegers = {"weight_packed", "weight_scale", "weight_zero_point",
                                         "weight_g_idx", "weight_shape"};
@@ -20,7 +21,7 @@ constexpr std::array kEightBits = {"weight",          "weight_scale",     "weigh
                                    "input_zero_point"};
 constexpr std::array kNvfp4 = {
     "weight_packed",      "weight",         "weight_scale", "weight_global_scale",
-    "input_global_scale", "weight_scale_2", "input_scale"};
+    "input_global_scale", "weight_scale_2", "input_scale",  "input_scale_2"};
 constexpr std::array kMxfp4 = {"weight_packed", "weight", "weight_scale"};
 constexpr std::array kNf4 = {"weight",
                              "weight.absmax",
@@ -44,6 +45,8 @@ struct Format {
 
 constexpr std::array kFormats = {
     Format{PackedFormat::awq, "AWQ", WeightFormat::awq, kAwq, awq_packing, open_awq},
+    Format{PackedFormat::awq, "AMD Quark, int4", WeightFormat::quark_int4, kAwq, quark_int4_packing,
+           open_awq},
     Format{PackedFormat::gptq, "GPTQ", WeightFormat::gptq, kGptq, gptq_packing, open_gptq},
     Format{PackedFormat::packed_integers, "compressed-tensors, packed integers",
            WeightFormat::packed, kPackedIntegers, packed_integers_packing, open_packed_integers},
@@ -87,8 +90,9 @@ model::Packing packing_of(const WeightScheme& scheme, const StoredMatrix& matrix
 bool holds_codes(const FindTensor& find) {
   if (find("qweight") || find("weight_packed")) return true;
   const std::optional<StoredTensor> weight = find("weight");
-  return weight && (weight->dtype == DType::u8 || weight->dtype == DType::i8 ||
-                    weight->dtype == DType::f8_e4m3 || weight->dtype == DType::f8_e5m2);
+  return weight &&
+         (weight->dtype == DType::u8 || weight->dtype == DType::i8 || weight->dtype == DType::i32 ||
+          weight->dtype == DType::f8_e4m3 || weight->dtype == DType::f8_e5m2);
 }
 
 std::string_view format_name(PackedFormat format) {

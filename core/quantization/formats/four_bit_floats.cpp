@@ -1,7 +1,7 @@
 // e2m1 numbers, two in a byte, the lower bits first. NVFP4: a float8 scale for each 16 inputs, and
 // one of the matrix, by which compressed-tensors divides (`weight_packed`, `weight_global_scale`)
-// and ModelOpt multiplies (`weight`, `weight_scale_2`). MXFP4 (compressed-tensors): a power of two
-// for each 32; AMD Quark's has its codes as `weight`.
+// and ModelOpt and AMD Quark multiply (`weight`, `weight_scale_2`). MXFP4 (compressed-tensors): a
+// power of two for each 32; AMD Quark's has its codes as `weight`.
 #include <algorithm>
 
 #include "base/error.h"
@@ -53,7 +53,9 @@ class Nvfp4Rows final : public FourBitFloatRows {
     if (!(global > 0)) refuse(matrix.module + "." + name, fmt::format("is {}", global));
     factor_ = divides ? 1 / global : global;
     if (packing.inputs != model::InputRounding::nvfp4_group) return;
-    const char* const input = divides ? "input_global_scale" : "input_scale";
+    const char* const input = divides                ? "input_global_scale"
+                              : has("input_scale_2") ? "input_scale_2"
+                                                     : "input_scale";
     const float scale = single(input);
     if (!(scale > 0)) refuse(matrix.module + "." + input, fmt::format("is {}", scale));
     input_scale_.scale = divides ? scale : 1 / scale;

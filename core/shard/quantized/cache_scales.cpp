@@ -27,16 +27,18 @@ std::vector<std::string> names_of(const std::string& letter, bool with_projectio
   return names;
 }
 
-std::vector<Parameter> fp8_parameters() {
+/// vLLM's BaseKVCacheMethod; `output_scales`: the method looks for those of the projections too.
+std::vector<Parameter> base_parameters(bool output_scales) {
   std::vector<Parameter> parameters;
   for (const std::string letter : {"q", "k", "v"}) {
     std::vector<std::string> names = names_of(letter, letter != "q");
-    names.push_back(letter + "_proj.output_scale");
+    if (output_scales) names.push_back(letter + "_proj.output_scale");
     if (letter == "q") names.emplace_back("q.scale");
     parameters.push_back({letter + "_scale", std::move(names), std::nullopt, {}, -1});
   }
-  parameters.push_back(
-      {"prob_scale", {"attn.prob_scale", "prob_output_scale"}, std::nullopt, {}, -1});
+  std::vector<std::string> names = {"attn.prob_scale"};
+  if (output_scales) names.emplace_back("prob_output_scale");
+  parameters.push_back({"prob_scale", std::move(names), std::nullopt, {}, -1});
   return parameters;
 }
 
@@ -57,10 +59,9 @@ std::vector<Parameter> compressed_parameters() {
 void add_cache_scales(const std::string& method, const std::string& module,
                       const std::string& stored_module, const StoredTensors& stored,
                       std::vector<WeightSpec>& to) {
-  const std::vector<Parameter> parameters = method == "fp8" ? fp8_parameters()
-                                            : method == "compressed-tensors"
-                                                ? compressed_parameters()
-                                                : std::vector<Parameter>{};
+  const std::vector<Parameter> parameters =
+      method == "compressed-tensors" ? compressed_parameters()
+                                     : base_parameters(method == "fp8" || method == "quark");
   for (const Parameter& parameter : parameters) {
     WeightSpec weight{.name = module + ".attn." + parameter.name,
                       .shape = parameter.shape,

@@ -11,6 +11,7 @@
 #include "quantization/weight_modules.h"
 #include "shard/layout.h"
 #include "shard/quantized/cache_scales.h"
+#include "shard/quantized/layer_class.h"
 #include "shard/renumber.h"
 
 namespace plimsoll::shard {
@@ -65,18 +66,43 @@ void check_gptq(const ConfigView& config) {
   }
 }
 
-// Options that vLLM 0.32 refuses too, or whose layout is not known.
-void check_options(const std::string& method, const ConfigView& config) {
-  if (method != "fp8" && method != "compressed-tensors" && method != "awq" && method != "gptq") {
+void check_fbgemm(const ConfigView& config) {
+  for (const char* key : {"modules_to_not_convert", "activation_scale_ub"}) {
+    if (config.has(key)) continue;
     refuse_quantised(
-        fmt::format("the shards of method \"{}\" are not known; fp8, awq, gptq and "
-                    "compressed-tensors are",
-                    method));
+        fmt::format("fbgemm_fp8 without \"{}\" in config.json, which vLLM asks for", key));
+  }
+}
+
+// Why there are no shards of a method, or null.
+const char* reason_without(const std::string& method) {
+  if (method == "mxfp4" || method == "gpt_oss_mxfp4") {
+    return "vLLM pads its experts to what the kernel asks for that it takes for the card, so no "
+           "one layout serves all";
+  }
+  if (method == "bitsandbytes") {
+    return "vLLM 0.32 has moved it to a plug-in, and keeps its constants outside the parameters "
+           "that shards hold";
+  }
+  return nullptr;
+}
+
+// Options that vLLM 0.32 refuses too, or whose layout is not known.
+const LayerClass& check_options(const std::string& method, const ConfigView& config) {
+  const LayerClass* const of = find_layer_class(method);
+  if (of == nullptr) {
+    const char* const reason = reason_without(method);
+    refuse_quantised(fmt::format(
+        "the shards of method \"{}\" are not known{}; fp8, fbgemm_fp8, modelopt, quark, awq, gptq "
+        "and compressed-tensors are",
+        method, reason == nullptr ? "" : fmt::format(" ({})", reason)));
   }
   if (method == "gptq") check_gptq(config);
-  if (method != "compressed-tensors") return;
+  if (method == "fbgemm_fp8") check_fbgemm(config);
+  if (method != "compressed-tensors") return *of;
   check_groups(config);
   if (config.has_child({"kv_cache_scheme"})) check_cache_scheme(config.child({"kv_cache_scheme"}));
+  return *of;
 }
 
 // ---- towers ----
@@ -97,9 +123,9 @@ bool is_always_whole(const model::VisionSpec& vision, const WeightSpec& weight) 
 /// Makes the table of a quantised model from that of the plain one.
 class Conversion {
  public:
-  Conversion(const quantization::Quantization& quantization, const StoredTensors& stored,
-             ModelSpec& spec)
-      : quantization_(quantization), stored_(stored), spec_(spec) {
+  Conversion(const quantization::Quantization& quantization, const LayerClass& of,
+             const StoredTensors& stored, ModelSpec& spec)
+      : quantization_(quantization), of_(of), stored_(stored), spec_(spec) {
     if (spec.is_recurrent()) {
       refuse_quantised("quantised recurrent layers (" + spec.architecture +
                        "), whose layouts are not known here yet");
@@ -148,7 +174,7 @@ class Conversion {
                                      weight.name, spec_.architecture));
       }
       const WeightScheme stated = quantization_.linear(module_of_weight(weight));
-      add_quantised_linear(weight, stated.plain() ? quantization_.usual() : stated, stored_,
+      add_quantised_linear(weight, stated.plain() ? quantization_.usual() : stated, of_, stored_,
                            towers);
     }
     spec_.towers = std::move(towers);
@@ -169,8 +195,12 @@ class Conversion {
       weights_.push_back(weight);
       return;
     }
+    if (is_head && !of_.quantises_head) {
+      refuse_quantised(weight.name + " is quantised, which vLLM does not load of " +
+                       quantization_.method());
+    }
     const size_t first = weights_.size();
-    add_quantised_linear(weight, scheme, stored_, weights_);
+    add_quantised_linear(weight, scheme, of_, stored_, weights_);
     if (is_head || linear->second == nullptr) return;
     for (size_t i = first; i < weights_.size(); ++i) {
       weights_[i].heads = linear->second->heads;
@@ -185,11 +215,12 @@ class Conversion {
       weights_.push_back(down);
       return;
     }
-    add_quantised_experts(up, down, scheme, stored_, weights_);
+    add_quantised_experts(up, down, scheme, of_, stored_, weights_);
   }
 
   void add_attention(const model::AttentionSpec& attention) {
     const std::string& stored = spec_.weight(attention.out.weight).parts.front().tensor;
+    if (quantization_.attention_scale_bytes(/*latent=*/false, 1) == 0) return;
     add_cache_scales(quantization_.method(), attention_module(spec_, attention),
                      std::string(module_of(module_of(stored))), stored_, weights_);
   }
@@ -201,6 +232,7 @@ class Conversion {
   }
 
   const quantization::Quantization& quantization_;
+  const LayerClass& of_;
   const StoredTensors& stored_;
   ModelSpec& spec_;
   std::map<WeightId, const model::AttentionSpec*> linear_;  // with the heads of q, k and v
@@ -214,12 +246,12 @@ class Conversion {
 void quantize_weights(const Json& config, const StoredTensors& stored, ModelSpec& spec) {
   const ConfigView settings = ConfigView(config, "config.json").child({"quantization_config"});
   const quantization::Quantization schemes(settings);
-  check_options(schemes.method(), settings);
+  const LayerClass& of = check_options(schemes.method(), settings);
   if (!schemes.online_transform().empty()) {
     refuse_quantised("transforms that are computed at run time (" + schemes.online_transform() +
                      "), whose layouts are not known here");
   }
-  Conversion conversion(schemes, stored, spec);
+  Conversion conversion(schemes, of, stored, spec);
   conversion.run();
   conversion.run_towers();
   spec.quantization.clear();
@@ -242,6 +274,11 @@ std::string saver_behaviour(const std::string& method) {
            "once more. vLLM 0.32 loads GPTQ shards only when config.json lists the quantised "
            "layers "
            "as modules_in_block_to_quantize.";
+  }
+  if (method != "compressed-tensors") {
+    return "vLLM's own saver fails for 8-bit weights that it holds transposed, and writes others "
+           "as "
+           "its kernels repacked them, which its loader would repack once more.";
   }
   return "vLLM's own saver fails for 8-bit weights, which it holds transposed, and writes packed "
          "ones as its kernels repacked them, which its loader would repack once more.";

@@ -12,9 +12,8 @@ namespace plimsoll::shard {
 
 /// Replaces each quantised weight of `spec` by what vLLM 0.32's layer has for it (packed integers,
 /// scales, zero points), after `config`'s quantization_config, and adds the parameters of its
-/// attention; spec.quantization is empty after it. fp8, AWQ, GPTQ and compressed-tensors (8-bit and
-/// packed integers). Throws Error(checkpoint_unusable) for methods, options and layers whose layout
-/// is not known.
+/// attention; spec.quantization is empty after it. Throws Error(checkpoint_unusable) for methods
+/// (layer_class.h has those that are known), options and layers whose layout is not known.
 void quantize_weights(const Json& config, const StoredTensors& stored, model::ModelSpec& spec);
 
 /// A sentence on what vLLM's own saver makes of a checkpoint of this method.

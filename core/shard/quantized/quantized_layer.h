@@ -7,6 +7,7 @@
 
 #include "model/model_spec.h"
 #include "quantization/scheme.h"
+#include "shard/quantized/layer_class.h"
 
 namespace plimsoll::shard {
 
@@ -29,13 +30,14 @@ struct StoredTensors {
 /// Adds what a linear layer (or output projection) has for `weight`, in the order of its
 /// parameters. Throws Error(checkpoint_unusable) for schemes and sizes whose layout is not known.
 void add_quantised_linear(const model::WeightSpec& weight, const quantization::WeightScheme& scheme,
-                          const StoredTensors& stored, std::vector<model::WeightSpec>& result);
+                          const LayerClass& of, const StoredTensors& stored,
+                          std::vector<model::WeightSpec>& result);
 
 /// The same for the experts of a layer: `up` [experts, 2 * intermediate, hidden], `down` [experts,
 /// hidden, intermediate].
 void add_quantised_experts(const model::WeightSpec& up, const model::WeightSpec& down,
-                           const quantization::WeightScheme& scheme, const StoredTensors& stored,
-                           std::vector<model::WeightSpec>& result);
+                           const quantization::WeightScheme& scheme, const LayerClass& of,
+                           const StoredTensors& stored, std::vector<model::WeightSpec>& result);
 
 /// Throws Error(checkpoint_unusable) with what is not written, and the cure.
 [[noreturn]] void refuse_quantised(const std::string& what);

@@ -69,6 +69,12 @@ bool QuantisedParameters::all_have(const std::string& suffix) const {
   });
 }
 
+bool QuantisedParameters::any_has(const std::string& suffix) const {
+  return std::ranges::any_of(weight_.parts, [&](const Part& part) {
+    return stored_.has(without_weight(part.tensor) + suffix);
+  });
+}
+
 // ---- matrices ----
 
 WeightSpec& QuantisedParameters::as_stored(DType dtype) {
@@ -77,8 +83,8 @@ WeightSpec& QuantisedParameters::as_stored(DType dtype) {
   return made;
 }
 
-void QuantisedParameters::by_rows(const std::string& suffix, std::optional<DType> dtype,
-                                  Split split, int64_t unit, int64_t columns) {
+WeightSpec& QuantisedParameters::by_rows(const std::string& suffix, std::optional<DType> dtype,
+                                         Split split, int64_t unit, int64_t columns) {
   WeightSpec& made = next(suffix, split);
   made.dtype = dtype;
   made.output_multiple = made.input_multiple = 1;
@@ -96,6 +102,7 @@ void QuantisedParameters::by_rows(const std::string& suffix, std::optional<DType
   }
   if (packed) made.outputs_per_row = unit;
   made.shape = stacked({rows / weight_.matrices(), columns});
+  return made;
 }
 
 void QuantisedParameters::by_columns(const std::string& suffix, std::optional<DType> dtype,
@@ -143,11 +150,19 @@ void QuantisedParameters::turned(const std::string& suffix, int64_t columns, Rep
   made.shape = stacked({weight_.rows() / outputs_in_row, columns});
 }
 
+void QuantisedParameters::by_output(const std::string& suffix, DType dtype, Axes parameter,
+                                    Axes stored) {
+  WeightSpec& made = by_rows(suffix, dtype, outputs_only(), 1, 1);
+  if (parameter == Axes::vector) made.shape.pop_back();
+  if (stored == Axes::column) return;
+  for (Part& part : made.parts) part.stored_shape.pop_back();
+}
+
 // ---- single values ----
 
-void QuantisedParameters::by_part(const std::string& suffix) {
+void QuantisedParameters::by_part(const std::string& suffix, std::optional<DType> dtype) {
   WeightSpec& made = next(suffix, Split::replicated);
-  made.dtype = DType::f32;
+  made.dtype = dtype;
   for (Part& part : made.parts) make_single(part, stored_.scalar_shape(part.tensor));
   const auto parts = static_cast<int64_t>(made.parts.size());
   const int64_t in_matrix = parts / weight_.matrices();
@@ -164,6 +179,16 @@ void QuantisedParameters::by_last(const std::string& suffix, DType dtype) {
 }
 
 // ---- what the config tells ----
+
+void QuantisedParameters::add_constant(const std::string& suffix, std::optional<DType> dtype,
+                                       float value, std::vector<int64_t> shape) {
+  WeightSpec& made = next(suffix, Split::replicated);
+  made.use = model::WeightUse::vector;
+  made.dtype = dtype;
+  made.shape = std::move(shape);
+  made.parts.clear();
+  made.constant.assign(static_cast<size_t>(made.elements()), value);
+}
 
 void QuantisedParameters::add_shape() {
   WeightSpec& made = next("weight_shape", Split::replicated);

@@ -9,6 +9,9 @@
 
 namespace plimsoll::shard {
 
+/// The shape of a value for each output.
+enum class Axes : uint8_t { vector, column };
+
 /// Adds parameters of a weight to a table, each under the weight's name with another ending.
 class QuantisedParameters {
  public:
@@ -20,15 +23,20 @@ class QuantisedParameters {
   /// The weight's own layout, of another type.
   model::WeightSpec& as_stored(DType dtype);
   /// Rows as the weight's divided by `unit`, `columns` of them.
-  void by_rows(const std::string& suffix, std::optional<DType> dtype, model::Split split,
-               int64_t unit, int64_t columns);
+  model::WeightSpec& by_rows(const std::string& suffix, std::optional<DType> dtype,
+                             model::Split split, int64_t unit, int64_t columns);
   /// [rows, outputs / unit], parts beside each other.
   void by_columns(const std::string& suffix, std::optional<DType> dtype, model::Split split,
                   int64_t rows, int64_t unit);
   /// What is stored beside the outputs, turned: [outputs, columns], parts over each other.
   void turned(const std::string& suffix, int64_t columns, model::Repack repack);
-  /// A float32 value for each part.
-  void by_part(const std::string& suffix);
+  /// A value for each output, [outputs] or [outputs, 1], be it stored as the one or the other.
+  void by_output(const std::string& suffix, DType dtype, Axes parameter, Axes stored);
+  /// A value for each part; no dtype: the model's.
+  void by_part(const std::string& suffix, std::optional<DType> dtype = DType::f32);
+  /// Values that no tensor has, all alike.
+  void add_constant(const std::string& suffix, std::optional<DType> dtype, float value,
+                    std::vector<int64_t> shape);
   /// One value for a layer (an expert): its last part's.
   void by_last(const std::string& suffix, DType dtype);
   /// compressed-tensors' record of the unpacked shape: of a fused layer the last one's.
@@ -40,8 +48,9 @@ class QuantisedParameters {
 
   [[nodiscard]] const model::WeightSpec& weight() const { return weight_; }
   [[nodiscard]] int64_t inputs() const { return weight_.columns(); }
-  /// Whether every part has a tensor of this ending.
+  /// Whether every part has a tensor of this ending, or any.
   [[nodiscard]] bool all_have(const std::string& suffix) const;
+  [[nodiscard]] bool any_has(const std::string& suffix) const;
   /// What does not depend on the inputs is whole on every rank where these are cut.
   [[nodiscard]] model::Split outputs_only() const;
   /// Scales of groups of inputs are cut with them; of all inputs together, they are not.

@@ -17,6 +17,9 @@ using model::Part;
 using model::Split;
 using model::WeightSpec;
 
+/// ModelOpt's scales of a grid of blocks: [rows, 1, columns, 1].
+constexpr size_t kGridAxes = 4;
+
 void check_divides(const ShardTensor& tensor, std::string_view what, int64_t number,
                    int64_t ranks) {
   if (number % ranks == 0) return;
@@ -38,6 +41,12 @@ void check_heads(const ShardTensor& tensor, int64_t heads, int64_t kv_heads, int
 
 void check_multiple(const ShardTensor& tensor, const char* what, int64_t number, int64_t multiple) {
   if (number % multiple == 0) return;
+  if (tensor.weight->is_stack()) {
+    fail(ExitCode::usage,
+         "--tensor-parallel-size: {} would have {} {} on a rank, no multiple of {}: how vLLM pads "
+         "such experts depends on the kernel that it takes for the card; use fewer ranks",
+         tensor.name, number, what, multiple);
+  }
   fail(ExitCode::usage,
        "--tensor-parallel-size: {} would have {} {} on a rank, no multiple of its blocks of {}; "
        "vLLM refuses it too",
@@ -190,7 +199,7 @@ void cut_to_share(ShardTensor& tensor, const Heads& heads, int64_t ranks) {
   tensor.repeat = fit_expert_blocks(tensor, ranks);
   if (tensor.split == Split::replicated) return;
   const size_t row_axis = weight.is_stack() ? 1 : 0;
-  const size_t column_axis = weight.shape.size() - 1;
+  const size_t column_axis = weight.shape.size() == kGridAxes ? 2 : weight.shape.size() - 1;
   const bool by_rows = weight.outputs == OutputAxis::rows;
   if (tensor.repeat.columns > 1) tensor.shape[column_axis] *= tensor.repeat.columns;
   tensor.shape[by_rows ? row_axis : column_axis] = local_outputs(tensor, heads, ranks);

@@ -64,6 +64,7 @@ Quantization stated_quantization(const ConfigView& config, const EngineArgs& arg
       own.specialize_for_deepseek_v4(config.text({"expert_dtype"}, "fp4"),
                                      settings.text({"moe_quant_algo"}, ""));
     }
+    if (row != nullptr && row->mxfp4_experts) own.leave_all_but_experts();
     if (!own.dropped().empty() && args.version >= kMarlinGptqAlone) {
       fail(ExitCode::usage, "{}: {} --vllm-version 0.29 and earlier read it.", settings.path(),
            own.dropped());

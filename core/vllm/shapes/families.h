@@ -90,6 +90,7 @@ struct Family {
   bool pooling = false;
   bool fp4_experts =
       false;  // in checkpoints whose other weights are fp8, unless they say otherwise
+  bool mxfp4_experts = false;  // compressed-tensors' MXFP4 is that of experts alone
   Stages stages = Stages::divided;
 };
 

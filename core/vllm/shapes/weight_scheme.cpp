@@ -104,6 +104,7 @@ Amount matrix_bytes(const WeightScheme& scheme, const MatrixShape& shape, int64_
     case WeightFormat::awq:
     case WeightFormat::gptq:
     case WeightFormat::packed:
+    case WeightFormat::quark_int4:
       return packed_bytes(scheme, shape, outputs, element);
     case WeightFormat::nvfp4: {
       const int64_t scalars = scheme.static_input ? 2 : 1;
@@ -218,6 +219,10 @@ Amount packed_expert_bytes(const WeightScheme& scheme, const ExpertShape& shape,
     bytes += groups * element + shape.experts * 2 * 2 * element;  // and two records of shapes
     return scheme.zero_points ? bytes + groups * scheme.bits / 8 : bytes;
   }
+  if (scheme.format == WeightFormat::quark_int4) {  // zero points have their place in any case
+    const Amount groups = groups_of(refined_group(scheme, shape));
+    return bytes + groups * element + groups * scheme.bits / 8;
+  }
   if (!suits_marlin(scheme, shape)) {
     const Amount groups = groups_of(refined_group(scheme, shape));
     bytes += groups * element;
@@ -254,6 +259,7 @@ Amount expert_bytes(const WeightScheme& scheme, const ExpertShape& shape, int64_
     case WeightFormat::awq:
     case WeightFormat::gptq:
     case WeightFormat::packed:
+    case WeightFormat::quark_int4:
       return bytes + packed_expert_bytes(scheme, shape, element);
     case WeightFormat::bitsandbytes:
       return bytes + weights * scheme.bits / 8;

@@ -1,0 +1,29 @@
+// What differs between vLLM's layers of one scheme by the method that they belong to.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace plimsoll::shard {
+
+/// A method whose shards are known, and the parameters that its layers have.
+struct LayerClass {
+  std::string_view method;  // or how it begins
+  const char* block_scales = "weight_scale";
+  bool four_axes = false;      // scales of a grid of blocks are [rows, 1, columns, 1]
+  bool scale_vectors = false;  // scales of outputs are [outputs], not [outputs, 1]
+  /// Of four-bit floats: codes, the matrix's scale, the inputs', and whether the matrix's stands
+  /// before those of groups.
+  const char* codes = "weight";
+  const char* second_scale = "weight_scale_2";
+  const char* input_scale = "input_scale";
+  bool second_first = true;
+  bool any_group = false;       // NVFP4 in groups that config.json states
+  bool pads_experts = false;    // MXFP4's, as the card's kernel asks for
+  bool quantises_head = false;  // layers over the vocabulary too
+};
+
+/// The row of a method; null: its shards are not known.
+const LayerClass* find_layer_class(const std::string& method);
+
+}  // namespace plimsoll::shard
