@@ -106,6 +106,13 @@ class Assignment {
 
   void pack(Part& part, const StoredMatrix& matrix, const WeightScheme& scheme) const {
     if (scheme.plain()) return;
+    if (find_ && scheme.layout_not_run != nullptr) {
+      fail(ExitCode::checkpoint_unusable,
+           "config.json: quantization_config: codes in the order of \"{}\" are not run ({}); use a "
+           "checkpoint in the usual one (AWQ's \"gemm\", \"gptq\" or \"gptq_v2\"), or the "
+           "unquantised model",
+           scheme.layout_not_run, matrix.module);
+    }
     part.packing = packing_of(scheme, matrix);
     if (find_ && part.transposed && !is_run_transposed(part.packing->format)) {
       fail(ExitCode::checkpoint_unusable,

@@ -1,6 +1,7 @@
 // AMD Quark: a scheme for all modules, others for those that patterns name.
 #include "base/error.h"
 #include "base/json.h"
+#include "base/key_order.h"
 #include "quantization/config.h"
 
 namespace plimsoll::quantization {
@@ -80,8 +81,8 @@ void Quantization::read_quark(const ConfigView& config) {
   ignored_ = NameList(config.texts({"exclude"}), NameMatch::regex);
   base_ = quark_scheme(config.child({"global_quant_config"}));
   const ConfigView layers = config.child({"layer_quant_config"});
-  for (const auto& [pattern, settings] : layers.json().items()) {
-    const ConfigView view(settings, layers.path() + ": " + pattern);
+  for (const std::string& pattern : keys_in_order(config.json(), "layer_quant_config")) {
+    const ConfigView view(layers.json().at(pattern), layers.path() + ": " + pattern);
     rules_.push_back(
         {NameList(std::vector<std::string>{pattern}, NameMatch::wildcard), quark_scheme(view)});
   }

@@ -42,6 +42,7 @@ struct WeightScheme {
   bool static_input = false;  // a float32 activation scale is stored beside each matrix
   TokenInputs token_inputs = TokenInputs::by_format;
   const char* inputs_not_run = nullptr;  // how activations are rounded, where run does not
+  const char* layout_not_run = nullptr;  // an order of codes that run does not read
   bool input_bound = false;  // a float32 that activation scales stay below, one for each layer,
   float most_input = 0;      // and what activations do
   bool zero_points = false;

@@ -245,6 +245,11 @@ TEST_CASE("damaged tensors of quantised matrices are refused by name") {
          t.at("weight_packed").shape = {kRows / 2, kColumns / 4};
        },
        "m.q_proj.weight_packed"},
+      {"zero points of symmetric integers", kPacked, packed(),
+       [](Tensors& t) {
+         t["weight_zero_point"] = tensor(DType::i32, {kRows / 8, 2}, words(kRows / 4));
+       },
+       "m.q_proj.weight_zero_point"},
       {"a weight that is no number", kFp8, fp8(),
        [](Tensors& t) { t.at("weight").bytes[9] = std::byte{0xff}; }, "m.q_proj.weight"},
       {"no scale of a float8", kFp8, fp8(), [](Tensors& t) { t.erase("weight_scale"); },

@@ -2,6 +2,8 @@
 // weight_scale [out, in / g] or [out, 1], weight_zero_point I32 [out * bits / 32, in / g] along the
 // outputs, weight_g_idx [in] (activation order), weight_shape; lowest bits first. Without zero
 // points integers are stored half their range higher.
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/rounding.h"
 #include "quantization/formats/stored_rows.h"
@@ -17,6 +19,8 @@ class PackedIntegerRows final : public StoredRows {
         scales_(require_scales("weight_scale", {rows(), groups()})) {
     if (packing.zeros) {
       zeros_ = require("weight_zero_point", {DType::i32}, {words(rows()), groups()});
+    } else if (has("weight_zero_point")) {
+      expect_no_zero_points();
     }
     if (packing.ordered) input_groups_ = read_input_groups("weight_g_idx");
     if (has("weight_shape")) check_shape();
@@ -44,6 +48,19 @@ class PackedIntegerRows final : public StoredRows {
  private:
   [[nodiscard]] int64_t words(int64_t numbers) const {
     return divide_up(numbers * packing().bits, int64_t{32});
+  }
+  /// Those of symmetric integers say nothing.
+  void expect_no_zero_points() const {
+    const StoredTensor zeros = *matrix().find("weight_zero_point");
+    const std::span all(zeros.data,
+                        static_cast<size_t>(zeros.elements()) * dtype_size(zeros.dtype));
+    bool none = true;
+    zeros.guarded(
+        [&] { none = std::ranges::all_of(all, [](std::byte b) { return b == std::byte{}; }); });
+    if (none) return;
+    refuse(zeros.name,
+           "has zero points, and config.json's quantization_config says \"symmetric\", "
+           "that there are none; do config and weights belong together?");
   }
   void check_shape() const {
     const StoredTensor shape = require("weight_shape", {DType::i64, DType::i32}, {2});
