@@ -100,6 +100,7 @@ Quantization::Quantization(const ConfigView& config) {
   } else if (method_ == "bitsandbytes") {
     const bool four = config.flag({"load_in_4bit", "_load_in_4bit"}, false);
     base_ = {.format = WeightFormat::bitsandbytes, .bits = four ? 4 : 8};
+    base_.nested_scales = config.flag({"bnb_4bit_use_double_quant"}, false);
     ignored_ = NameList(names(config, {"llm_int8_skip_modules"}), NameMatch::substring);
   } else if (!method_.empty()) {
     fail(ExitCode::checkpoint_unusable,

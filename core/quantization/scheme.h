@@ -52,6 +52,7 @@ struct WeightScheme {
   bool check_merged = false;          // fused matrices must begin on a block
   bool whole_inputs = false;          // activations are not quantised
   bool zeros_as_stored = false;       // gptq_v2: zero points are not stored one less than they are
+  bool nested_scales = false;         // bitsandbytes: scales are themselves quantised
   bool unused_input = false;  // an activation scale of the model's dtype is loaded and dropped
 
   [[nodiscard]] bool plain() const { return format == WeightFormat::plain; }

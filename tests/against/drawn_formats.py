@@ -201,7 +201,7 @@ def draw_gptq(rng):
     return draw, said, config
 
 
-RULES = (".*\\.mlp\\..*", ".*down_proj", "model\\.layers\\.[01]\\..*", ".*\\.1\\..*(q|gate|w1)_.*", ".*(k|v|qkv)_proj$", "layers.*")  # the last fits nothing
+RULES = (".*\\.mlp\\..*", ".*down_proj", "model\\.layers\\.[01]\\..*", "model\\.layers\\.1\\..*(q|gate|w1)_.*", ".*(k|v|qkv)_proj$", "layers.*")  # the last fits nothing
 
 
 def draw_gptq_rules(rng):

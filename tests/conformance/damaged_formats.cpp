@@ -256,7 +256,7 @@ void check_other_methods(const test::Scratch& scratch) {
       R"({"quant_method": "bitsandbytes", "load_in_4bit": true})",
       R"({"quant_method": "mxfp4"})",
       R"({"quant_method": "compressed-tensors", "config_groups": {}})",
-      R"({"quant_method": "modelopt", "quant_algo": "W4A16_NVFP4"})"};
+      R"({"quant_method": "modelopt", "quant_algo": "MXFP8"})"};
   for (const char* other : kOthers) {
     Json changed = config;
     changed["quantization_config"] = Json::parse(other);

@@ -322,3 +322,16 @@ TEST_CASE("codes that lie in the order of some kernel are refused, which a plan 
     CHECK_NOTHROW(assign(settings, nullptr));
   }
 }
+
+TEST_CASE("a table of tokens that is quantised is refused by its tensor") {
+  const Json config = testing::tiny_config(
+      "LlamaForCausalLM", {{"quantization_config", {{"quant_method", "compressed-tensors"}}}});
+  model::ModelSpec spec = model::make_model_spec(config);
+  const auto find = [](const std::string& name) {
+    std::optional<StoredTensor> found;
+    if (name == "model.embed_tokens.weight_packed") found.emplace().name = name;
+    return found;
+  };
+  CHECK_THROWS_WITH(assign_packings(config, find, Activations::whole, spec),
+                    Contains("model.embed_tokens.weight_packed") && Contains("leaves it whole"));
+}

@@ -30,12 +30,13 @@ void nested_scales(const PackedView& view, int64_t strip, float* to) {
   const auto* bytes =
       view.at<uint8_t>(view.layout.scales + static_cast<size_t>(strip) * view.layout.strip_scales);
   const int64_t last = view.layout.nested_blocks - 1;
+  const int64_t share = view.packing.block_inputs / view.packing.group;
   for (int64_t g = 0; g < view.layout.groups; ++g)
     for (int64_t r = 0; r < kStrip; ++r, ++to) {
       const int64_t row = std::min(strip * kStrip + r, view.layout.rows - 1);
       const int64_t number = place->first + row * int64_t{place->stride} + g;
       // A rank may have room for a group that it has no inputs of.
-      const int64_t block = std::min(number / model::NestedScales::kBlock, last);
+      const int64_t block = std::min(number / share, last);
       *to = numbers[bytes[g * kStrip + r]] * absmax[block] + place->offset;
     }
 }
