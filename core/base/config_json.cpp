@@ -1,5 +1,7 @@
 #include "base/config_json.h"
 
+#include "base/key_order.h"
+
 namespace plimsoll {
 
 std::string without_python_numbers(std::string_view text) {
@@ -38,7 +40,10 @@ std::string without_python_numbers(std::string_view text) {
 
 Json read_config_json(const std::filesystem::path& file) {
   constexpr size_t kMostBytes = size_t{16} << 20;
-  return parse_file_text(file, without_python_numbers(read_text_file(file, kMostBytes)));
+  const std::string text = without_python_numbers(read_text_file(file, kMostBytes));
+  Json config = parse_file_text(file, text);
+  keep_key_order(text, config);
+  return config;
 }
 
 }  // namespace plimsoll

@@ -1,5 +1,8 @@
 #include "base/config_view.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -119,6 +122,13 @@ std::string ConfigView::text(Keys keys, const std::string& fallback) const {
   if (value == nullptr) return fallback;
   if (!value->is_string()) refuse(key, *value, "a string");
   return value->get<std::string>();
+}
+
+std::string ConfigView::choice(const char* key, std::initializer_list<const char*> known) const {
+  const std::string stated = text({key}, *known.begin());
+  if (std::ranges::find(known, stated) == known.end())
+    refuse(key, object_->at(key), fmt::format("one of {}", fmt::join(known, ", ")));
+  return stated;
 }
 
 std::vector<int64_t> ConfigView::integers(Keys keys) const {

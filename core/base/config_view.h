@@ -34,6 +34,8 @@ class ConfigView {
   [[nodiscard]] double number(Keys keys, double fallback) const;
   [[nodiscard]] bool flag(Keys keys, bool fallback) const;
   [[nodiscard]] std::string text(Keys keys, const std::string& fallback) const;
+  /// One of the words that are known, the first where it is absent.
+  [[nodiscard]] std::string choice(const char* key, std::initializer_list<const char*> known) const;
   /// A list of integers, a single integer as a list of one, or empty when absent.
   [[nodiscard]] std::vector<int64_t> integers(Keys keys) const;
   [[nodiscard]] std::vector<std::string> texts(Keys keys) const;

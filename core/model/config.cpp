@@ -124,7 +124,7 @@ void add_separate_quantization(const fs::path& folder, Json& config) {
   if (!config.is_object() || config.contains("quantization_config")) return;
   for (const QuantizationFile& file : kQuantizationFiles) {
     if (!fs::is_regular_file(folder / file.name)) continue;
-    Json quantization = read_json_file(folder / file.name);
+    Json quantization = read_config_json(folder / file.name);
     if (!quantization.is_object()) continue;
     if (!quantization.contains("quant_method")) quantization["quant_method"] = file.method;
     config["quantization_config"] = std::move(quantization);

@@ -132,8 +132,8 @@ struct Packing {
   bool factors = false;    // a float32 for each output
   bool ordered = false;    // a group number for each input (activation order)
   bool scattered = false;  // of such a share of the inputs: a group has any number of them
-  /// Outputs and inputs that share a scale in the checkpoint (fp8), where in memory each output has
-  /// its own. 0: all.
+  /// Outputs that share a scale in the checkpoint (fp8), where in memory each has its own, 0: all;
+  /// inputs, over the ends of outputs, that share one of NestedScales::absmax.
   int64_t block_outputs = 1;
   int64_t block_inputs = 0;
   InputRounding inputs = InputRounding::none;
@@ -150,7 +150,7 @@ struct Packing {
 };
 
 /// The second stage of double-quantised scales. Scale g of row r: numbers[byte] * absmax[(first + r
-/// * stride + g) / 256] + offset.
+/// * stride + g) * group / block_inputs] + offset.
 struct NestedScales {
   static constexpr int64_t kBlock = 256;
   std::span<float> numbers;  // [256]

@@ -72,7 +72,10 @@ class Assignment {
     for (size_t i = 0; i < spec_.weights.size(); ++i) {
       const auto id = static_cast<model::WeightId>(i);
       WeightSpec& weight = spec_.weights[i];
-      if (!may_be_quantised(id, weight)) continue;
+      if (!may_be_quantised(id, weight)) {
+        refuse_codes(weight);
+        continue;
+      }
       for (Part& part : weight.parts) assign(id, weight, part);
       if (weight.is_stack()) check_alike(weight);
     }
@@ -84,6 +87,22 @@ class Assignment {
     const bool matrix =
         weight.use == model::WeightUse::linear || weight.use == model::WeightUse::experts;
     return matrix && id != spec_.embedding && id != spec_.position_embedding;
+  }
+
+  /// Tables of tokens, norms and convolutions are read whole.
+  void refuse_codes(const WeightSpec& weight) const {
+    for (const Part& part : weight.parts) {
+      if (!find_ || !part.tensor.ends_with(kWeight)) continue;
+      const StoredMatrix matrix = stored_matrix(weight, part, find_);
+      for (const char* codes : {"qweight", "weight_packed", "weight_scale", "weight.absmax"}) {
+        const std::optional<StoredTensor> found = matrix.find(codes);
+        if (!found) continue;
+        fail(ExitCode::checkpoint_unusable,
+             "tensor \"{}\": {} is quantised, and only linear layers and experts are run so; use a "
+             "checkpoint that leaves it whole, or the unquantised model",
+             found->name, matrix.module);
+      }
+    }
   }
 
   void assign(model::WeightId id, const WeightSpec& weight, Part& part) const {
@@ -106,6 +125,13 @@ class Assignment {
 
   void pack(Part& part, const StoredMatrix& matrix, const WeightScheme& scheme) const {
     if (scheme.plain()) return;
+    if (find_ && scheme.layout_not_run != nullptr) {
+      fail(ExitCode::checkpoint_unusable,
+           "config.json: quantization_config: codes in the order of \"{}\" are not run ({}); use a "
+           "checkpoint in the usual one (AWQ's \"gemm\", \"gptq\" or \"gptq_v2\"), or the "
+           "unquantised model",
+           scheme.layout_not_run, matrix.module);
+    }
     part.packing = packing_of(scheme, matrix);
     if (find_ && part.transposed && !is_run_transposed(part.packing->format)) {
       fail(ExitCode::checkpoint_unusable,

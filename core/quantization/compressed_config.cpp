@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "quantization/config.h"
 
@@ -13,7 +15,7 @@ constexpr Bounds kBits{1, 8};
 constexpr int64_t kMxGroup = 32;
 
 bool is_float(const ConfigView& numbers) {
-  return numbers.text({"type"}, "int") == "float";
+  return numbers.choice("type", {"int", "float"}) == "float";
 }
 
 bool has_zeros(const ConfigView& inputs) {
@@ -70,7 +72,14 @@ const char* fp4_inputs_not_run(const ConfigView& inputs, WeightFormat format) {
 
 void set_blocks(const ConfigView& weights, WeightScheme& scheme) {
   const std::vector<int64_t> block = weights.integers({"block_structure"});
-  const bool usable = block.size() == 2 && block[0] > 0 && block[1] > 0;
+  constexpr int64_t kMost = 1 << 20;
+  const bool usable = block.size() == 2 && std::ranges::all_of(block, [](int64_t size) {
+                        return size > 0 && size <= kMost;
+                      });
+  if (!usable && !block.empty()) {
+    fail(ExitCode::checkpoint_unusable, "{}: \"block_structure\" must be two integers from 1 to {}",
+         weights.path(), kMost);
+  }
   scheme.block_out = usable ? block[0] : 128;
   scheme.block_in = usable ? block[1] : 128;
   if (scheme.block_in != 128 && scheme.inputs_not_run == nullptr)
@@ -83,7 +92,8 @@ void set_blocks(const ConfigView& weights, WeightScheme& scheme) {
 WeightScheme compressed_scheme(const ConfigView& group, const std::string& format) {
   const ConfigView weights = group.child({"weights"});
   const int64_t bits = weights.integer({"num_bits"}, 8, kBits);
-  const std::string strategy = weights.text({"strategy"}, "tensor");
+  const std::string strategy =
+      weights.choice("strategy", {"tensor", "channel", "group", "block", "tensor_group"});
   const bool of_floats = is_float(weights);
   const ConfigView inputs = group.child({"input_activations"});
   const bool quantized_inputs = group.has_child({"input_activations"});
@@ -157,13 +167,24 @@ void Quantization::read_compressed(const ConfigView& config) {
   const ConfigView cache = config.child({"kv_cache_scheme"});
   fp8_kv_cache_ = cache.integer({"num_bits"}, 0) == 8 && cache.text({"type"}, "") == "float";
   const ConfigView groups = config.child({"config_groups"});
+  std::map<std::string, WeightScheme> patterns;
   for (const auto& [name, value] : groups.json().items()) {
     const ConfigView group(value, groups.path() + ": " + name);
     const std::vector<std::string> targets = group.texts({"targets"});
-    const bool every_linear = std::find(targets.begin(), targets.end(), "Linear") != targets.end();
-    groups_.push_back({NameList(targets, NameMatch::regex), every_linear,
-                       compressed_scheme(group, group.text({"format"}, format))});
+    const WeightScheme scheme = compressed_scheme(group, group.text({"format"}, format));
+    std::vector<std::string> whole;
+    for (const std::string& target : targets) {
+      if (target.starts_with("re:"))
+        patterns.emplace(target, scheme);
+      else
+        whole.push_back(target);
+    }
+    const bool every_linear = std::ranges::find(whole, "Linear") != whole.end();
+    groups_.push_back({NameList(whole, NameMatch::exact), NameList(targets, NameMatch::regex),
+                       every_linear, scheme});
   }
+  for (const auto& [pattern, scheme] : patterns)
+    rules_.push_back({NameList({pattern}, NameMatch::regex), scheme});
   mxfp4_packed_ = format == "mxfp4-pack-quantized";
 }
 

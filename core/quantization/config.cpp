@@ -106,6 +106,7 @@ Quantization::Quantization(const ConfigView& config) {
   } else if (method_ == "bitsandbytes") {
     const bool four = config.flag({"load_in_4bit", "_load_in_4bit"}, false);
     base_ = {.format = WeightFormat::bitsandbytes, .bits = four ? 4 : 8};
+    base_.nested_scales = config.flag({"bnb_4bit_use_double_quant"}, false);
     ignored_ = NameList(names(config, {"llm_int8_skip_modules"}), NameMatch::substring);
   } else if (!method_.empty()) {
     fail(ExitCode::checkpoint_unusable,
@@ -182,7 +183,7 @@ void Quantization::read_fp8(const ConfigView& config) {
     }
     base_ = refined_fp8(block[0], block[1]);
   } else {
-    base_ = tensor_fp8(config.text({"activation_scheme"}, "dynamic") == "static");
+    base_ = tensor_fp8(config.choice("activation_scheme", {"dynamic", "static"}) == "static");
   }
   std::vector<std::string> ignored = names(config, {"ignored_layers"});
   if (ignored.empty()) ignored = names(config, {"modules_to_not_convert"});
@@ -274,6 +275,20 @@ bool Quantization::int8_activations() const {
                      [](const Group& group) { return group.scheme.format == WeightFormat::int8; });
 }
 
+/// Of several groups that name a module a whole name goes before patterns, and those by their
+/// names; all matrices of a fused module may be named one by one.
+const WeightScheme* Quantization::group_scheme(const ModuleName& module) const {
+  for (const Group& group : groups_)
+    if (group.names.lists(module)) return &group.scheme;
+  if (groups_.size() > 1) {
+    for (const Rule& rule : rules_)
+      if (rule.names.lists(module)) return &rule.scheme;
+  }
+  for (const Group& group : groups_)
+    if (group.targets.lists(module)) return &group.scheme;
+  return nullptr;
+}
+
 WeightScheme Quantization::linear(const ModuleName& module) const {
   return experts_alone_ ? WeightScheme{} : stored(module);
 }
@@ -285,9 +300,7 @@ WeightScheme Quantization::stored(const ModuleName& module) const {
     if (scheme != nullptr) return *scheme;
     if (!others_quantized_) return {};
   }
-  for (const Group& group : groups_) {
-    if (group.targets.lists(module)) return group.scheme;
-  }
+  if (const WeightScheme* scheme = group_scheme(module)) return *scheme;
   for (const Group& group : groups_) {
     if (group.every_linear) return group.scheme;
   }
@@ -317,13 +330,9 @@ WeightScheme Quantization::experts(const ModuleName& module) const {
 WeightScheme Quantization::lm_head(const ModuleName& module) const {
   if (experts_alone_ || (!lm_head_ && groups_.empty())) return {};
   if (ignored_.lists(module)) return {};
-  if (!groups_.empty()) {
-    for (const Group& group : groups_) {
-      if (group.targets.lists(module)) return group.scheme;
-    }
-    return {};
-  }
-  return linear(module);
+  if (groups_.empty()) return linear(module);
+  const WeightScheme* scheme = group_scheme(module);
+  return scheme != nullptr ? *scheme : WeightScheme{};
 }
 
 }  // namespace plimsoll::quantization

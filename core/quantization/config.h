@@ -59,7 +59,7 @@ class Quantization {
 
  private:
   struct Group {
-    NameList targets;
+    NameList names, targets;  // whole names alone, and those with patterns
     bool every_linear = false;
     WeightScheme scheme;
   };
@@ -77,6 +77,7 @@ class Quantization {
   void read_rules(const ConfigView& config);
   void note_dropped(const WeightScheme& scheme);
   [[nodiscard]] WeightScheme by_rules(const ModuleName& module) const;
+  [[nodiscard]] const WeightScheme* group_scheme(const ModuleName& module) const;
   [[nodiscard]] bool in_blocks(const ModuleName& module) const;
   void read_layers(const ConfigView& config);
   void list_layer(const std::string& name, const WeightScheme& scheme);
@@ -95,7 +96,7 @@ class Quantization {
   std::optional<WeightScheme> expert_scheme_;  // where it differs from `base_`
   NameList ignored_;
   std::vector<Group> groups_;  // compressed-tensors
-  std::vector<Rule> rules_;    // GPTQ's `dynamic`, Quark's patterns
+  std::vector<Rule> rules_;    // GPTQ's `dynamic`, Quark's patterns, those of the groups by name
   NameList blocks_;            // GPTQ: where not empty, these alone
   std::string dropped_;
   std::string online_transform_;

@@ -48,6 +48,11 @@ std::string layer_of(std::string_view name) {
   return digits ? std::string(name.substr(0, dot)) : std::string();
 }
 
+std::string shortened(const std::string& text) {
+  constexpr size_t kShown = 120;
+  return text.size() > kShown ? text.substr(0, kShown) + "..." : text;
+}
+
 }  // namespace
 
 std::string canonical_name(std::string_view name) {
@@ -61,20 +66,22 @@ struct NameList::Pattern {
   pcre2_code* code = nullptr;
   pcre2_match_data* data = nullptr;
   pcre2_match_context* limits = nullptr;
+  std::string text;
 
-  explicit Pattern(const std::string& text) {
+  explicit Pattern(const std::string& pattern) : text(pattern) {
     int error = 0;
     PCRE2_SIZE at = 0;
     code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), PCRE2_ANCHORED,
                          &error, &at, nullptr);
     if (code == nullptr) {
       fail(ExitCode::checkpoint_unusable,
-           "quantization_config: \"{}\" is not a regular expression (position {})", text, at);
+           "quantization_config: \"{}\" is not a regular expression (position {})", shortened(text),
+           at);
     }
     pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
     data = pcre2_match_data_create_from_pattern(code, nullptr);
     limits = pcre2_match_context_create(nullptr);
-    constexpr uint32_t kMostSteps = 20000;
+    constexpr uint32_t kMostSteps = 200'000;
     pcre2_set_match_limit(limits, kMostSteps);
   }
   ~Pattern() {
@@ -86,8 +93,13 @@ struct NameList::Pattern {
   Pattern& operator=(const Pattern&) = delete;
 
   [[nodiscard]] bool matches(const std::string& name) const {
-    return pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(name.data()), name.size(), 0, 0, data,
-                       limits) >= 0;
+    const int found = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(name.data()), name.size(), 0,
+                                  0, data, limits);
+    if (found >= PCRE2_ERROR_NOMATCH) return found >= 0;
+    fail(ExitCode::checkpoint_unusable,
+         "quantization_config: the pattern \"{}\" takes too long for \"{}\"; write one that "
+         "repeats nothing within what is repeated",
+         shortened(text), shortened(name));
   }
 };
 
@@ -114,22 +126,27 @@ bool NameList::matches(const std::string& entry, const std::string& name) const 
 bool NameList::lists_name(const std::string& name) const {
   if (exact_.contains(name)) return true;
   if (match_ == NameMatch::exact) return false;
-  if (match_ == NameMatch::regex) {
-    return std::any_of(patterns_.begin(), patterns_.end(), [&](const auto& pattern) {
-      return pattern->matches(name) || pattern->matches("model." + name);
-    });
-  }
+  if (match_ == NameMatch::regex) return fits(name) || fits("model." + name);
   const auto listed = [&](const std::string& entry) { return matches(entry, name); };
   if (std::any_of(anywhere_.begin(), anywhere_.end(), listed)) return true;
   const auto own = by_layer_.find(layer_of(name));
   return own != by_layer_.end() && std::any_of(own->second.begin(), own->second.end(), listed);
 }
 
+bool NameList::fits(const std::string& name) const {
+  return std::ranges::any_of(patterns_,
+                             [&](const auto& pattern) { return pattern->matches(name); });
+}
+
 bool NameList::lists(const ModuleName& module) const {
   if (entries_ == 0) return false;
-  if (lists_name(module.full())) return true;
-  const auto fits = [&](const auto& pattern) { return pattern->matches(module.stored); };
-  if (!module.stored.empty() && std::ranges::any_of(patterns_, fits)) return true;
+  const std::string name = module.full();
+  // Patterns begin where the name does, wherever the checkpoint's names are what they were made of.
+  if (match_ == NameMatch::regex &&
+      (module.stored == "model." + name || module.stored == "backbone." + name))
+    return exact_.contains(name) || fits(module.stored);
+  if (lists_name(name)) return true;
+  if (!module.stored.empty() && fits(module.stored)) return true;
   if (module.shards.empty()) return false;
   for (size_t i = 0; i < module.shards.size(); ++i) {
     if (!lists_name(module.shard(i))) return false;

@@ -54,6 +54,8 @@ class NameList {
  private:
   struct Pattern;
   [[nodiscard]] bool matches(const std::string& entry, const std::string& name) const;
+  /// Some pattern matches. Throws Error(checkpoint_unusable) for one that takes too long.
+  [[nodiscard]] bool fits(const std::string& name) const;
 
   NameMatch match_ = NameMatch::exact;
   size_t entries_ = 0;

@@ -1,10 +1,13 @@
 // AWQ, GPTQ and AutoRound: integers packed into words, and which modules a checkpoint holds so.
+#include <strings.h>
+
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/key_order.h"
 #include "quantization/config.h"
 
 namespace plimsoll::quantization {
@@ -30,6 +33,21 @@ WeightScheme packed_scheme(const ConfigView& config, const WeightScheme& base) {
   return scheme;
 }
 
+/// Orders of codes that tools made for their kernels; what others say they are is the usual one.
+constexpr const char* kOtherLayouts[] = {"gemv",   "gemv_fast", "gemv-fast", "llm-awq",
+                                         "marlin", "bitblas",   "qqq"};
+
+const char* find_other_layout(const ConfigView& config) {
+  for (const char* key : {"version", "format", "checkpoint_format"}) {
+    if (!config.is_text(key)) continue;
+    const std::string layout = config.text({key}, "");
+    const auto* const found = std::ranges::find_if(
+        kOtherLayouts, [&](const char* other) { return strcasecmp(layout.c_str(), other) == 0; });
+    if (found != std::end(kOtherLayouts)) return *found;
+  }
+  return nullptr;
+}
+
 /// A pattern rather than a name, by AutoRound's rule.
 bool is_pattern(const std::string& name) {
   return name.find_first_of("*+?^$()[]{}|\\") != std::string::npos;
@@ -41,9 +59,11 @@ void Quantization::read_packed(const ConfigView& config) {
   const bool awq = method_.starts_with("awq");
   base_.format = awq ? WeightFormat::awq : WeightFormat::gptq;
   base_ = packed_scheme(config, base_);
+  base_.layout_not_run = find_other_layout(config);
   lm_head_ = config.flag({"lm_head"}, false);
   if (awq && base_.bits != 4) {
-    fail(ExitCode::usage, "{}: Unsupported num_bits = {}. Supported: 4", config.path(), base_.bits);
+    fail(ExitCode::checkpoint_unusable, "{}: \"bits\" is {}, expected 4 of AWQ", config.path(),
+         base_.bits);
   }
   ignored_ = NameList(config.texts({"modules_to_not_convert"}), NameMatch::substring);
   if (awq) return;
@@ -67,7 +87,13 @@ void Quantization::note_dropped(const WeightScheme& scheme) {
 /// what is left plain. `modules_in_block_to_quantize` lists names, perhaps in lists of lists.
 void Quantization::read_rules(const ConfigView& config) {
   const ConfigView dynamic = config.child({"dynamic"});
-  for (const auto& [pattern, overrides] : dynamic.json().items()) {
+  if (config.has("dynamic") && !config.has_child({"dynamic"})) {
+    fail(ExitCode::checkpoint_unusable,
+         "{}: \"dynamic\" is no object of patterns and what differs in the modules that they name",
+         config.path());
+  }
+  for (const std::string& pattern : keys_in_order(config.json(), "dynamic")) {
+    const Json& overrides = dynamic.json().at(pattern);
     const bool skipped = pattern.starts_with("-:");
     const std::string text = skipped || pattern.starts_with("+:") ? pattern.substr(2) : pattern;
     Rule rule{NameList({"re:" + text}, NameMatch::regex), {}};
@@ -114,8 +140,8 @@ void Quantization::read_auto_round(const ConfigView& config) {
   others_quantized_ = true;
   constexpr int64_t kWhole = 16;  // bits from which on a module is left plain
   const ConfigView extra = config.child({"extra_config"});
-  for (const auto& [name, overrides] : extra.json().items()) {
-    const ConfigView view(overrides, extra.path() + ": " + name);
+  for (const std::string& name : keys_in_order(config.json(), "extra_config")) {
+    const ConfigView view(extra.json().at(name), extra.path() + ": " + name);
     const bool plain = view.integer({"bits"}, base_.bits, {1, 32}) >= kWhole;
     const WeightScheme scheme = plain ? WeightScheme{} : packed_scheme(view, base_);
     if (is_pattern(name)) {

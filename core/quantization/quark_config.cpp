@@ -1,6 +1,7 @@
 // AMD Quark: a scheme for all modules, others for those that patterns name.
 #include "base/error.h"
 #include "base/json.h"
+#include "base/key_order.h"
 #include "quantization/config.h"
 
 namespace plimsoll::quantization {
@@ -137,8 +138,8 @@ void Quantization::read_quark(const ConfigView& config) {
   const std::string pack_method = config.child({"export"}).text({"pack_method"}, "reorder");
   base_ = quark_scheme(config.child({"global_quant_config"}), pack_method);
   const ConfigView layers = config.child({"layer_quant_config"});
-  for (const auto& [pattern, settings] : layers.json().items()) {
-    const ConfigView view(settings, layers.path() + ": " + pattern);
+  for (const std::string& pattern : keys_in_order(config.json(), "layer_quant_config")) {
+    const ConfigView view(layers.json().at(pattern), layers.path() + ": " + pattern);
     rules_.push_back({NameList(std::vector<std::string>{pattern}, NameMatch::wildcard),
                       quark_scheme(view, pack_method)});
   }

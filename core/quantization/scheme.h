@@ -43,6 +43,7 @@ struct WeightScheme {
   bool static_input = false;  // a float32 activation scale is stored beside each matrix
   TokenInputs token_inputs = TokenInputs::by_format;
   const char* inputs_not_run = nullptr;  // how activations are rounded, where run does not
+  const char* layout_not_run = nullptr;  // an order of codes that run does not read
   bool input_bound = false;  // a float32 that activation scales stay below, one for each layer,
   float most_input = 0;      // and what activations do
   bool zero_points = false;
@@ -52,6 +53,7 @@ struct WeightScheme {
   bool check_merged = false;          // fused matrices must begin on a block
   bool whole_inputs = false;          // activations are not quantised
   bool zeros_as_stored = false;       // gptq_v2: zero points are not stored one less than they are
+  bool nested_scales = false;         // bitsandbytes: scales are themselves quantised
   bool unused_input = false;  // an activation scale of the model's dtype is loaded and dropped
 
   [[nodiscard]] bool plain() const { return format == WeightFormat::plain; }

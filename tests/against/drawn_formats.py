@@ -1,7 +1,7 @@
 """Random quantised matrices: the numbers that codes and scales stand for, the tensors that hold them, and what config.json says of them. A format's
-function in FORMATS takes a random.Random and returns how a matrix is drawn (shape, generator) -> (weight, {ending: tensor}), words for the outcome,
-and a function of the names of modules that are left whole: quantization_config."""
-import json, math
+function in FORMATS takes a random.Random and returns how a matrix is drawn (shape, generator, module) -> (weight, {ending: tensor}), words for the
+outcome, and a function of the names of modules that are left whole: quantization_config."""
+import json, math, re
 import torch
 from stored_formats import compressed, pack, pack_whole
 
@@ -24,9 +24,10 @@ def whole(shape, low, high, generator):
     return torch.randint(low, high + 1, shape, generator=generator)
 
 
-def uniform(shape, scale, generator, dtype=torch.float32):
-    """Scales of which the product with a code's spread is about 1 / sqrt(inputs)."""
-    return (scale * (0.6 + 0.8 * torch.rand(shape, generator=generator))).to(dtype)
+def uniform(shape, scale, generator, dtype=torch.float32, signed=False):
+    """Scales of which the product with a code's spread is about 1 / sqrt(inputs); `signed`: some below 0, as AutoRound writes them."""
+    sizes = scale * (0.6 + 0.8 * torch.rand(shape, generator=generator))
+    return (sizes * (1 - 2 * whole(shape, 0, 1, generator)) if signed else sizes).to(dtype)
 
 
 def target(inputs, spread):
@@ -45,27 +46,28 @@ def group_index(inputs, groups, turned, generator):
 
 # ---- matrices [out, in] ----
 
-def gptq(shape, g, bits, group_size, sym, desc_act, checkpoint_format="gptq"):
+def gptq(shape, g, bits, group_size, sym, desc_act, checkpoint_format="gptq", turned=None, signed=False):
+    """`turned`: whether inputs are in an order of their own, which with static groups they are not."""
     out, inputs = shape
     fit(out * bits % 32 == 0 and inputs * bits % 32 == 0)
     groups = groups_of(inputs, group_size)
     codes = whole(shape, 0, 2**bits - 1, g)
-    scales = uniform((groups, out), target(inputs, 2**bits / 3.4), g, torch.float16)
+    scales = uniform((groups, out), target(inputs, 2**bits / 3.4), g, torch.float16, signed)
     lowest = 0 if checkpoint_format == "gptq_v2" else 1
     zeros = torch.full((groups, out), 2**(bits - 1)) if sym else whole((groups, out), lowest, 2**bits - 1, g)
-    index = group_index(inputs, groups, desc_act, g)
+    index = group_index(inputs, groups, desc_act if turned is None else turned, g)
     weight = (codes - zeros[index].T) * scales.float()[index].T
     return weight, {"qweight": pack(codes, bits).T, "qzeros": pack(zeros - lowest, bits), "scales": scales, "g_idx": index.to(torch.int32)}
 
 
-def awq(shape, g, group_size, sym=False):
+def awq(shape, g, group_size, sym=False, signed=False):
     out, inputs = shape
     fit(out % 8 == 0)
     groups = groups_of(inputs, group_size)
     codes, zeros = whole((inputs, out), 0, 15, g), whole((groups, out), 0, 15, g)
     if sym:
         zeros.fill_(8)
-    scales = uniform((groups, out), target(inputs, 4.7), g, torch.float16)
+    scales = uniform((groups, out), target(inputs, 4.7), g, torch.float16, signed)
     index = group_index(inputs, groups, False, g)
     order = torch.tensor([0, 2, 4, 6, 1, 3, 5, 7])  # which column lies in each nibble
 
@@ -91,13 +93,13 @@ def quark_int4(shape, g, group_size, sym):
     return ((codes - zeros[index]) * scales.float()[index]).T, {"weight": words(codes), "weight_zero_point": words(zeros), "weight_scale": scales}
 
 
-def packed(shape, g, bits, group_size, sym, actorder, scale_dtype, over_ends=True):
+def packed(shape, g, bits, group_size, sym, actorder, scale_dtype, over_ends=True, signed=False):
     out, inputs = shape
     fit(inputs * bits % 32 == 0 and (sym or out * bits % 32 == 0))
     words = pack if over_ends else pack_whole
     groups = groups_of(inputs, group_size)
     codes = whole(shape, 0, 2**bits - 1, g)
-    scales = uniform((out, groups), target(inputs, 2**bits / 3.4), g, scale_dtype)
+    scales = uniform((out, groups), target(inputs, 2**bits / 3.4), g, scale_dtype, signed)
     zeros = torch.full((out, groups), 2**(bits - 1)) if sym else whole((out, groups), 0, 2**bits - 1, g)
     index = group_index(inputs, groups, actorder, g)
     tensors = {"weight_packed": words(codes, bits), "weight_scale": scales, "weight_shape": torch.tensor(shape)}
@@ -190,7 +192,7 @@ def of_columns(out, _):
 
 
 def drawer(matrix, **options):
-    return lambda shape, generator: matrix(shape, generator, **options)
+    return lambda shape, generator, module="": matrix(shape, generator, **options)
 
 
 def shown(options):
@@ -209,7 +211,29 @@ def escaped(name):
 def draw_gptq(rng):
     o = {"bits": rng.choice([2, 3, 4, 4, 8]), "group_size": rng.choice([16, 32, 64, 128, -1]), "sym": rng.random() < 0.5, "desc_act": rng.random() < 0.35,
          "checkpoint_format": rng.choice(["gptq", "gptq", "gptq_v2"])}
-    return made(gptq, o, lambda left: {"quant_method": "gptq", "lm_head": "lm_head" not in left, "dynamic": {f"-:{escaped(name)}$": {} for name in left} or None} | o)
+    static = o["desc_act"] and rng.random() < 0.3
+    more = {"turned": False} if static else {}
+    words = {"quant_method": "gptq", "static_groups": static} | o
+    draw, said, config = made(gptq, o | more | {"signed": rng.random() < 0.2},
+                              lambda left: words | {"lm_head": "lm_head" not in left, "dynamic": {f"-:{escaped(name)}$": {} for name in left} or None})
+    return draw, said, config
+
+
+RULES = (".*\\.mlp\\..*", ".*down_proj", "model\\.layers\\.[01]\\..*", "model\\.layers\\.1\\..*(q|gate|w1)_.*", ".*(k|v|qkv)_proj$", "layers.*")  # the last fits nothing
+
+
+def draw_gptq_rules(rng):
+    """GPTQModel's `dynamic`: the first that fits counts, in the order of the file."""
+    o = {"bits": 4, "group_size": rng.choice([32, 64, -1]), "sym": rng.random() < 0.5, "desc_act": False}
+    rules = {rng.choice(["+:", "+:", ""]) + rule: {key: value for key, value in {"bits": rng.choice([2, 4, 8]), "group_size": rng.choice([16, 32, 128, -1]), "sym": rng.random() < 0.5}.items() if rng.random() < 0.6}
+             for rule in rng.sample(RULES, rng.randint(1, 5))}
+    def of(module):
+        return o | next((differing for rule, differing in rules.items() if re.match(rule.removeprefix("+:"), module)), {})
+    def draw(shape, generator, module=""):
+        return gptq(shape, generator, **of(module))
+    def config(left):
+        return {"quant_method": "gptq", "lm_head": "lm_head" not in left, "dynamic": {f"-:{escaped(name)}$": {} for name in left} | rules} | o
+    return draw, {"rules": rules} | o, config
 
 
 def draw_auto_round(rng):
@@ -225,8 +249,9 @@ def draw_auto_round(rng):
 
 def draw_awq(rng):
     o = {"group_size": rng.choice([16, 32, 64, 128, -1])}
-    words = {"quant_method": "awq", "bits": 4, "zero_point": True, "version": "gemm"} | o
-    return made(awq, o, lambda left: words | {"modules_to_not_convert": [name for name in left if name != "lm_head"] or None})
+    sym = rng.random() < 0.2
+    words = {"quant_method": "awq", "bits": 4, "zero_point": not sym, "version": "gemm"} | o
+    return made(awq, o | {"sym": sym, "signed": rng.random() < 0.2}, lambda left: words | {"modules_to_not_convert": [name for name in left if name != "lm_head"] or None})
 
 
 def draw_packed(rng):
@@ -235,14 +260,23 @@ def draw_packed(rng):
     group = o["group_size"] if o["group_size"] > 0 else None
     words = {"num_bits": o["bits"], "type": "int", "strategy": "group" if group else "channel", "symmetric": o["sym"], "group_size": group,
              "actorder": "group" if o["actorder"] else rng.choice([None, "weight"])}
-    return made(packed, o, lambda left: compressed("pack-quantized", words, None, left))
+    return made(packed, o | {"signed": rng.random() < 0.2}, lambda left: compressed("pack-quantized", words, None, left))
+
+
+def int8_inputs(symmetric):
+    """Scales of inputs of about 1 in size, and a code of 0."""
+    beside = {"input_scale": torch.tensor([0.03], dtype=torch.float32)} | ({} if symmetric else {"input_zero_point": torch.tensor([-7], dtype=torch.int8)})
+    return lambda _: beside
 
 
 def draw_int8(rng):
     o = {"kind": "int8", "scale": "weight_scale", "scale_shape": rng.choice([of_columns, of_columns, of_one]), "scale_dtype": rng.choice([torch.bfloat16, torch.float32])}
     per = "channel" if o["scale_shape"] is of_columns else "tensor"
-    inputs = {"num_bits": 8, "type": "int", "strategy": "token", "symmetric": True, "dynamic": True}
-    inputs = rng.choice([inputs, None])
+    token = {"num_bits": 8, "type": "int", "strategy": "token", "symmetric": rng.random() < 0.7, "dynamic": True}
+    tensor = token | {"strategy": "tensor", "dynamic": False}
+    inputs = rng.choice([token, token, tensor, None])
+    if inputs is tensor:
+        o["beside"] = int8_inputs(tensor["symmetric"])
     return made(bytes_of, o, lambda left: compressed("int-quantized", {"num_bits": 8, "type": "int", "strategy": per, "symmetric": True}, inputs, left))
 
 
@@ -253,6 +287,9 @@ def draw_fp8_ct(rng):
          "scale_dtype": rng.choice([torch.bfloat16, torch.float32])}
     words = {"num_bits": 8, "type": "float", "strategy": per, "symmetric": True} | ({"block_structure": list(block)} if block else {})
     inputs = {"num_bits": 8, "type": "float", "strategy": "group" if block else "token", "symmetric": True, "dynamic": True} | ({"group_size": 128} if block else {})
+    if not block and rng.random() < 0.3:
+        inputs |= {"strategy": "tensor", "dynamic": False}
+        o["beside"] = lambda _: {"input_scale": torch.tensor([0.02])}
     return made(bytes_of, o, lambda left: compressed("float-quantized", words, inputs, left))
 
 
@@ -314,8 +351,44 @@ def draw_mxfp4(rng):
     return made(mxfp4, {"name": "weight_packed"}, lambda left: compressed("mxfp4-pack-quantized", half | {"scale_dtype": "torch.uint8"}, inputs, left))
 
 
+CT_PARTS = {  # matrix, options, format, weights, inputs
+    "w4a16": (packed, {"bits": 4, "group_size": 32, "sym": True, "actorder": False, "scale_dtype": torch.bfloat16}, "pack-quantized",
+              {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True}, None),
+    "w8a16": (packed, {"bits": 8, "group_size": -1, "sym": False, "actorder": False, "scale_dtype": torch.float16}, "pack-quantized",
+              {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": False}, None),
+    "fp8": (bytes_of, {"kind": "fp8", "scale": "weight_scale", "scale_shape": lambda out, _: (out, 1), "scale_dtype": torch.bfloat16}, "float-quantized",
+            {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True}, {"num_bits": 8, "type": "float", "strategy": "token", "dynamic": True}),
+    "int8": (bytes_of, {"kind": "int8", "scale": "weight_scale", "scale_shape": lambda out, _: (out, 1)}, "int-quantized",
+             {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": True}, {"num_bits": 8, "type": "int", "strategy": "token", "dynamic": True}),
+    "nvfp4": (nvfp4, {"modelopt": False, "inputs_whole": False}, "nvfp4-pack-quantized",
+              {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16, "symmetric": True},
+              {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16, "symmetric": True, "dynamic": "local"}),
+}
+
+
+def draw_ct_groups(rng):
+    """Schemes of several groups: a whole name goes before patterns, those by their text, the class last (compressed_tensors.utils.match_targets)."""
+    kinds = rng.sample(sorted(CT_PARTS), 4)
+    patterns = rng.sample(["re:.*self_attn.*", "re:.*(q|o|up|w3)_proj$", "re:model\\.layers\\.1\\..*", "re:.*down_proj", "re:.*mlp.*", "re:mlp.*", "re:layers.*"], 4)
+    targets = [["Linear"], patterns[:2], patterns[2:], [f"model.layers.{rng.choice([0, 1])}.{rng.choice(['self_attn.q_proj', 'self_attn.o_proj', 'mlp.down_proj', 'mlp.up_proj'])}"]]
+    chosen = list(zip(targets, kinds))
+    rng.shuffle(chosen)
+    by_target = {target: kind for names, kind in chosen for target in names}
+    def of(module):
+        found = [t for t in sorted(by_target, key=lambda t: ("re:" in t, t)) if module == t or (t.startswith("re:") and re.match(t[3:], module))]
+        return by_target[(found or ["Linear"])[0]]
+    def draw(shape, generator, module=""):
+        matrix, options, *_ = CT_PARTS[of(module)]
+        return matrix(shape, generator, **options)
+    def config(left):
+        groups = {f"group_{i}": {"targets": names, "format": CT_PARTS[kind][2], "weights": CT_PARTS[kind][3], "input_activations": CT_PARTS[kind][4]} for i, (names, kind) in enumerate(chosen)}
+        ignored = [name if i % 2 else "re:.*" + escaped(name.removeprefix("model.")) + "$" for i, name in enumerate(left)]
+        return compressed("mixed-precision", {}, None, ignored) | {"config_groups": groups}
+    return draw, {str(names): kind for names, kind in chosen}, config
+
+
 def draw_bitsandbytes(rng):
-    o = {"kind": rng.choice(["nf4", "fp4"]), "blocksize": rng.choice([32, 64, 64, 128, 256]), "double": rng.random() < 0.6}
+    o = {"kind": rng.choice(["nf4", "fp4"]), "blocksize": rng.choice([32, 64, 64, 128, 256, 512, 1024, 4096]), "double": rng.random() < 0.6}
     words = {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": o["kind"], "bnb_4bit_use_double_quant": o["double"],
              "bnb_4bit_quant_storage": "uint8", "bnb_4bit_compute_dtype": "bfloat16"}
     return made(bitsandbytes, o, lambda left: words | {"llm_int8_skip_modules": left or None})
@@ -361,5 +434,5 @@ def draw_quark(rng):
     return draw, kind, config
 
 
-FORMATS = {"gptq": draw_gptq, "auto_round": draw_auto_round, "awq": draw_awq, "packed": draw_packed, "int8": draw_int8, "fp8_ct": draw_fp8_ct, "fp8_hf": draw_fp8_hf,
+FORMATS = {"gptq": draw_gptq, "gptq_rules": draw_gptq_rules, "ct_groups": draw_ct_groups, "auto_round": draw_auto_round, "awq": draw_awq, "packed": draw_packed, "int8": draw_int8, "fp8_ct": draw_fp8_ct, "fp8_hf": draw_fp8_hf,
            "fbgemm": draw_fbgemm, "modelopt": draw_modelopt, "nvfp4": draw_nvfp4, "mxfp4": draw_mxfp4, "bitsandbytes": draw_bitsandbytes, "quark": draw_quark}

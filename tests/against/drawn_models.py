@@ -156,7 +156,7 @@ def ask_plimsoll(program, folder, requests, flags, dtype="float32"):
     lines = os.path.join(folder, "in.jsonl")
     with open(lines, "w") as file:
         for request in requests:
-            file.write(json.dumps(request | {"max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}) + "\n")
+            file.write(json.dumps({"max_tokens": 1, "temperature": 0, "prompt_logprobs": 0} | request) + "\n")
     with tempfile.TemporaryDirectory() as other:
         answers = os.path.join(other, "out.jsonl")
         run = subprocess.run([program, "run", folder, "-i", lines, "-o", answers, "--dtype", dtype, *flags], capture_output=True, text=True, timeout=600)

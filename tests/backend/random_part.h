@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/float8.h"
+#include "base/rounding.h"
 #include "model/model_spec.h"
 #include "model/packing.h"
 
@@ -49,8 +50,9 @@ class RandomPart final : public model::PackedRows {
       order_.push_back(static_cast<int32_t>(
           packing.scattered ? k * k / 7 % (groups_ - 1) : k * 5 % columns * groups_ / columns));
     for (int i = 0; i < 256; ++i) nested_numbers_.push_back(0.001f * static_cast<float>(i - 90));
-    for (int64_t i = 0; i < (rows * groups_ + 255) / 256; ++i)
-      absmax_.push_back(1.f + 0.25f * static_cast<float>(i));
+    if (packing.scale != model::ScaleType::nested) return;
+    for (int64_t i = 0; i < divide_up(rows * groups_, absmax_share()); ++i)
+      absmax_.push_back(1.f + 0.25f * static_cast<float>(i % 8));
   }
 
   void codes(int64_t first, int64_t count, uint8_t* to) const override {
@@ -97,11 +99,15 @@ class RandomPart final : public model::PackedRows {
       number -= static_cast<double>(packing_.zero) + (packing_.zeros ? zeros_[at] : 0);
     double scale = double{plain_scale(scale_codes_[at])};
     if (packing_.scale == model::ScaleType::nested)
-      scale = double{nested_numbers_[scale_codes_[at]]} * double{absmax_[at / 256]} + 0.125;
+      scale = double{nested_numbers_[scale_codes_[at]]} *
+                  double{absmax_[at / static_cast<size_t>(absmax_share())]} +
+              0.125;
     return number * scale * (packing_.factors ? double{factors_[static_cast<size_t>(o)]} : 1.0);
   }
 
  private:
+  /// Scales that share one of the second stage's.
+  [[nodiscard]] int64_t absmax_share() const { return packing_.block_inputs / packing_.group; }
   [[nodiscard]] float plain_scale(uint8_t code) const {
     if (packing_.scale == model::ScaleType::e4m3) return e4m3_to_float(code);
     if (packing_.scale == model::ScaleType::e8m0) return e8m0_to_float(code);
@@ -154,7 +160,15 @@ inline const std::vector<PackedCase> kPackedCases = {
       .code = model::Code::table,
       .bits = 4,
       .group = 8,
-      .scale = model::ScaleType::nested}},
+      .scale = model::ScaleType::nested,
+      .block_inputs = 8 * 256}},
+    {"scales that pieces of outputs share",
+     {.format = model::PackedFormat::nf4,
+      .code = model::Code::table,
+      .bits = 4,
+      .group = 8,
+      .scale = model::ScaleType::nested,
+      .block_inputs = 24}},
     {"8 bits, inputs in int8",
      {.bits = 8, .zero = 128, .inputs = model::InputRounding::int8_token}},
     {"8 bits, inputs with zero points",

@@ -110,6 +110,12 @@ bool is_scale(const std::string& ending, const Tensor& tensor) {
          ((ending == ".weight" || ending == "_proj") && tensor.dtype == DType::f8_e4m3);
 }
 
+/// Other scales may be zero (of inputs that count for nothing) or below it (AutoRound's).
+bool must_be_positive(const std::string& ending) {
+  return ending == ".weight_global_scale" || ending.ends_with("weight_scale_2") ||
+         ending.ends_with("input_scale") || ending == ".input_global_scale";
+}
+
 bool is_zero_of_symmetric(const std::string& ending, const Tensor& tensor) {
   return ending == ".weight_zero_point" && tensor.dtype == DType::i8;
 }
@@ -150,6 +156,18 @@ const Damage kDamages[] = {
      [](const std::string& ending, Tensor& t) {
        if (!is_scale(ending, t) || dtype_size(t.dtype) == 1) return false;
        set_first(t, std::numeric_limits<float>::infinity());
+       return true;
+     }},
+    {"zero where nothing is",
+     [](const std::string& ending, Tensor& t) {
+       if (!must_be_positive(ending)) return false;
+       set_first(t, 0);
+       return true;
+     }},
+    {"below zero",
+     [](const std::string& ending, Tensor& t) {
+       if (!must_be_positive(ending)) return false;
+       set_first(t, -0.5F);
        return true;
      }},
     {"a zero point of symmetric weights",
@@ -227,6 +245,41 @@ void check_damages(const test::Scratch& scratch, const Tensors& whole) {
   write(folder, whole);
 }
 
+/// The settings of another method, which say nothing of such tensors.
+void check_other_methods(const test::Scratch& scratch) {
+  const fs::path file = fs::path(scratch.path("model")) / "config.json";
+  const Json config = model::read_config(scratch.path("model"));
+  const auto own = config.at("quantization_config").at("quant_method").get<std::string>();
+  constexpr const char* kOthers[] = {
+      R"({"quant_method": "awq", "bits": 4, "group_size": 128})",
+      R"({"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": true})",
+      R"({"quant_method": "bitsandbytes", "load_in_4bit": true})",
+      R"({"quant_method": "mxfp4"})",
+      R"({"quant_method": "compressed-tensors", "config_groups": {}})",
+      R"({"quant_method": "modelopt", "quant_algo": "MXFP8"})"};
+  for (const char* other : kOthers) {
+    Json changed = config;
+    changed["quantization_config"] = Json::parse(other);
+    const std::string name = changed["quantization_config"]["quant_method"];
+    if (name == own) continue;
+    std::ofstream(file) << changed.dump();
+    INFO(name);
+    check_refused(scratch, "layers.0.");
+  }
+  std::ofstream(file) << config.dump();
+}
+
+/// Wherever a download ended.
+void check_cut(const test::Scratch& scratch) {
+  const fs::path file = fs::path(scratch.path("model")) / "model.safetensors";
+  const auto size = static_cast<int64_t>(fs::file_size(file));
+  for (const int64_t bytes : {size - 1, size / 2, int64_t{100}, int64_t{7}, int64_t{0}}) {
+    fs::resize_file(file, static_cast<uintmax_t>(bytes));
+    INFO(bytes);
+    check_refused(scratch, "model.safetensors");
+  }
+}
+
 /// Settings of groups and bits that no tensor fits.
 void check_settings(const test::Scratch& scratch) {
   const fs::path file = fs::path(scratch.path("model")) / "config.json";
@@ -256,10 +309,10 @@ void check_settings(const test::Scratch& scratch) {
   };
   for (const Json& value : {Json(48), Json(7), Json(-9), Json(int64_t{1} << 40), Json("x")})
     with("group_size", value);
-  // ModelOpt's name says bits.
-  if (text.contains("producer")) return;
-  for (const char* key : {"bits", "num_bits"})
+  for (const char* key : {"bits", "num_bits"}) {
+    if (text.contains("producer")) break;  // ModelOpt's name says bits
     for (const Json& value : {Json(0), Json(5), Json(64), Json(-1), Json("x")}) with(key, value);
+  }
   std::ofstream(file) << config.dump();
 }
 
@@ -277,6 +330,8 @@ TEST_CASE("damaged tensors of quantised checkpoints are refused by name") {
                           "\n");
       check_damages(scratch, read(scratch.path("model")));
       check_settings(scratch);
+      check_other_methods(scratch);
+      check_cut(scratch);
     }
   }
 }

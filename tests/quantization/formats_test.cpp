@@ -245,6 +245,11 @@ TEST_CASE("damaged tensors of quantised matrices are refused by name") {
          t.at("weight_packed").shape = {kRows / 2, kColumns / 4};
        },
        "m.q_proj.weight_packed"},
+      {"zero points of symmetric integers", kPacked, packed(),
+       [](Tensors& t) {
+         t["weight_zero_point"] = tensor(DType::i32, {kRows / 8, 2}, words(kRows / 4));
+       },
+       "m.q_proj.weight_zero_point"},
       {"a weight that is no number", kFp8, fp8(),
        [](Tensors& t) { t.at("weight").bytes[9] = std::byte{0xff}; }, "m.q_proj.weight"},
       {"no scale of a float8", kFp8, fp8(), [](Tensors& t) { t.erase("weight_scale"); },
@@ -261,31 +266,58 @@ TEST_CASE("damaged tensors of quantised matrices are refused by name") {
 
 TEST_CASE("bitsandbytes' blocks run over the ends of outputs, and their scales may be nested") {
   constexpr int64_t kOutputs = 3, kInputs = 48, kBlock = 32, kBlocks = 5, kShare = 16;
+  const bool twice = GENERATE(true, false);
   const std::string state = R"({"blocksize": 32, "nested_blocksize": 256, "nested_offset": 0.25})";
-  std::vector<float> numbers(256), table(16, 0.f);
+  std::vector<float> numbers(256), table(16, 0.f), plain(kBlocks);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i) / 256;
   const std::vector<uint8_t> absmax = {3, 200, 17, 90, 255};
-  const Tensors tensors = {
+  for (size_t i = 0; i < plain.size(); ++i) plain[i] = numbers[absmax[i]] * 2 + 0.25f;
+  Tensors tensors = {
       {"weight", tensor(DType::u8, {kOutputs * kInputs / 2, 1},
                         std::vector<uint8_t>(kOutputs * kInputs / 2, 0x21))},
-      {"weight.absmax", tensor(DType::u8, {kBlocks}, absmax)},
-      {"weight.nested_absmax", tensor(DType::f32, {1}, std::vector<float>{2})},
-      {"weight.nested_quant_map", tensor(DType::f32, {256}, numbers)},
+      {"weight.absmax",
+       twice ? tensor(DType::u8, {kBlocks}, absmax) : tensor(DType::f32, {kBlocks}, plain)},
       {"weight.quant_map", tensor(DType::f32, {16}, table)},
       {"weight.quant_state.bitsandbytes__nf4",
        tensor(DType::u8, {std::ssize(state)}, std::vector<uint8_t>(state.begin(), state.end()))}};
+  if (twice) {
+    tensors["weight.nested_absmax"] = tensor(DType::f32, {1}, std::vector<float>{2});
+    tensors["weight.nested_quant_map"] = tensor(DType::f32, {256}, numbers);
+  }
   StoredMatrix matrix = stored(tensors);
   matrix.rows = kOutputs;
   matrix.columns = kInputs;
-  const Packing packing = packing_of({.format = WeightFormat::bitsandbytes, .bits = 4}, matrix);
+  Packing packing = packing_of({.format = WeightFormat::bitsandbytes, .bits = 4}, matrix);
   CHECK(packing.group == kShare);
-  CHECK(packing.scale == model::ScaleType::f32);
-  std::vector<float> scales(kOutputs * kInputs / kShare);
-  open_matrix(packing, matrix)->scales(0, kOutputs, reinterpret_cast<std::byte*>(scales.data()));
-  for (int64_t i = 0; i < std::ssize(scales); ++i) {
-    const uint8_t code = absmax[static_cast<size_t>(i * kShare / kBlock)];
-    CHECK(scales[static_cast<size_t>(i)] == numbers[code] * 2 + 0.25f);
+  CHECK(packing.scale == model::ScaleType::nested);
+  CHECK(packing.block_inputs == (twice ? 256 : 1) * kBlock);
+  const auto expected = [&](int64_t i) { return plain[static_cast<size_t>(i * kShare / kBlock)]; };
+  constexpr int64_t kPieces = kOutputs * kInputs / kShare;
+  std::vector<uint8_t> bytes(kPieces);
+  std::vector<float> first(256), second(twice ? 1 : kBlocks);
+  model::NestedScales nested{.numbers = first, .absmax = second};
+  const auto rows = open_matrix(packing, matrix);
+  rows->scales(0, kOutputs, reinterpret_cast<std::byte*>(bytes.data()));
+  rows->nested(nested);
+  for (int64_t i = 0; i < kPieces; ++i) {
+    const auto share = static_cast<size_t>(i * kShare / packing.block_inputs);
+    CHECK(first[bytes[static_cast<size_t>(i)]] * second[share] + nested.offset == expected(i));
   }
+  // As they are read where outputs do not lie together.
+  packing.scale = model::ScaleType::f32;
+  std::vector<float> scales(kPieces);
+  open_matrix(packing, matrix)->scales(0, kOutputs, reinterpret_cast<std::byte*>(scales.data()));
+  for (int64_t i = 0; i < kPieces; ++i) CHECK(scales[static_cast<size_t>(i)] == expected(i));
+}
+
+TEST_CASE("a plan knows by the configuration whether bitsandbytes' scales are nested") {
+  const Tensors nothing;
+  StoredMatrix matrix = stored(nothing);
+  matrix.columns = 128;
+  WeightScheme scheme{.format = WeightFormat::bitsandbytes, .bits = 4};
+  CHECK(packing_of(scheme, matrix).scale == model::ScaleType::f32);
+  scheme.nested_scales = true;
+  CHECK(packing_of(scheme, matrix).scale == model::ScaleType::nested);
 }
 
 TEST_CASE("static scales of inputs are positive, and Hugging Face calls them otherwise") {

@@ -29,8 +29,8 @@ struct PackedView {
 /// Scales of a strip's groups from double-quantised ones, [groups][32]. Scales of a row that lie
 /// beside each other have the same largest value for the most part.
 void nested_scales(const Kernels& kernels, const PackedView& view, int64_t strip, float* to) {
-  constexpr int64_t kBlock = model::NestedScales::kBlock;
   const PackedPart& layout = view.layout;
+  const int64_t block = view.packing.block_inputs / view.packing.group;
   const auto* numbers = view.at<float>(layout.nested);
   const auto* place = reinterpret_cast<const NestedPlace*>(numbers + 256);
   const auto* absmax = reinterpret_cast<const float*>(place + 1);
@@ -43,8 +43,8 @@ void nested_scales(const Kernels& kernels, const PackedView& view, int64_t strip
       const int64_t row = std::min(strip * kStrip + r, layout.rows - 1);
       const int64_t number = place->first + row * int64_t{place->stride} + g;
       // A rank may have room for a group that it has no inputs of.
-      most[static_cast<size_t>(r)] = absmax[std::min(number / kBlock, layout.nested_blocks - 1)];
-      end = std::min(end, g + kBlock - number % kBlock);
+      most[static_cast<size_t>(r)] = absmax[std::min(number / block, layout.nested_blocks - 1)];
+      end = std::min(end, g + block - number % block);
     }
     kernels.decode_scales({.numbers = numbers,
                            .codes = codes + g * kStrip,

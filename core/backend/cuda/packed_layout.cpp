@@ -104,7 +104,8 @@ PackedMatrix::PackedMatrix(const model::Part& part, int64_t columns_of_part)
   strip_zeros = packing.zeros ? static_cast<size_t>(groups * kStripRows) : 0;
   if (packing.scale == model::ScaleType::nested) {
     const int64_t stored = packing.groups(part.stored_shape.back());  // of all inputs
-    nested_blocks = divide_up(part.stored_shape.front() * stored, model::NestedScales::kBlock);
+    nested_blocks =
+        divide_up(part.stored_shape.front() * stored, packing.block_inputs / packing.group);
   }
   (void)take(bytes, count * strip_codes);
   scales = take(bytes, count * strip_scales);

@@ -43,6 +43,10 @@ class FourBitFloatRows : public StoredRows {
   StoredTensor codes_, scales_;
 };
 
+std::string not_positive(float scale) {
+  return fmt::format("is {}; expected a positive number", scale);
+}
+
 class Nvfp4Rows final : public FourBitFloatRows {
  public:
   Nvfp4Rows(const model::Packing& packing, const StoredMatrix& matrix)
@@ -50,14 +54,14 @@ class Nvfp4Rows final : public FourBitFloatRows {
     const bool divides = has("weight_global_scale");
     const char* const name = divides ? "weight_global_scale" : "weight_scale_2";
     const float global = single(name);
-    if (!(global > 0)) refuse(matrix.module + "." + name, fmt::format("is {}", global));
+    if (!(global > 0)) refuse(matrix.module + "." + name, not_positive(global));
     factor_ = divides ? 1 / global : global;
     if (packing.inputs != model::InputRounding::nvfp4_group) return;
     const char* const input = divides                ? "input_global_scale"
                               : has("input_scale_2") ? "input_scale_2"
                                                      : "input_scale";
     const float scale = single(input);
-    if (!(scale > 0)) refuse(matrix.module + "." + input, fmt::format("is {}", scale));
+    if (!(scale > 0)) refuse(matrix.module + "." + input, not_positive(scale));
     input_scale_.scale = divides ? scale : 1 / scale;
   }
   void factors(int64_t, int64_t count, float* to) const override {

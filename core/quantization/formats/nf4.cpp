@@ -94,7 +94,7 @@ class Nf4Rows final : public StoredRows {
         for (int64_t g = first_group(); g < end_group(); ++g, to += size) {
           const int64_t block = (i * columns() + g * packing().group) / state_->block;
           if (stays_nested) {
-            *to = absmax_.data[block];
+            *to = nested_ ? absmax_.data[block] : std::byte{0};
             continue;
           }
           const float scale = nested_ ? unnested(block) : absmax_.number(block);
@@ -104,9 +104,15 @@ class Nf4Rows final : public StoredRows {
   }
   void table(std::span<float, 16> to) const override { copy_numbers(numbers_, to); }
   void nested(model::NestedScales& to) const override {
-    copy_numbers(nested_numbers_, to.numbers);
-    copy_numbers(nested_absmax_, to.absmax);
-    to.offset = static_cast<float>(state_->offset);
+    if (nested_) {
+      copy_numbers(nested_numbers_, to.numbers);
+      copy_numbers(nested_absmax_, to.absmax);
+      to.offset = static_cast<float>(state_->offset);
+    } else {
+      std::ranges::fill(to.numbers, 0.F);
+      to.numbers[0] = 1;
+      copy_numbers(absmax_, to.absmax);
+    }
     to.first = first_group();
     to.stride = groups();
   }
@@ -150,13 +156,17 @@ model::Packing nf4_packing(const WeightScheme& scheme, const StoredMatrix& matri
          "unquantised model",
          matrix.module, matrix.columns, block);
   }
-  // Blocks that run over the ends of outputs are cut there.
+  // Blocks that run over the ends of outputs are cut there. So that memory holds no scale twice,
+  // each piece has a byte beside it even where scales are no bytes in the checkpoint: always the
+  // same.
   const int64_t group = std::gcd(matrix.columns, block);
-  const bool nested = matrix.find("weight.nested_absmax") || !state;
+  const bool twice = state ? matrix.find("weight.nested_absmax").has_value() : scheme.nested_scales;
+  const bool nested = twice || group < block;
   return {.format = model::PackedFormat::nf4,
           .code = model::Code::table,
           .group = group,
-          .scale = nested && group == block ? model::ScaleType::nested : model::ScaleType::f32};
+          .scale = nested ? model::ScaleType::nested : model::ScaleType::f32,
+          .block_inputs = nested ? block * (twice ? model::NestedScales::kBlock : 1) : 0};
 }
 
 std::unique_ptr<model::PackedRows> open_nf4(const model::Packing& packing,

@@ -4,6 +4,8 @@
 // half their range higher. Of 3 bits, which do not divide a word, compressed-tensors fills words
 // with whole integers and leaves the highest bits 0, vLLM runs over the ends of words: the tensor's
 // width says which.
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/rounding.h"
 #include "quantization/formats/stored_rows.h"
@@ -38,6 +40,8 @@ class PackedIntegerRows final : public StoredRows {
         scales_(require_scales("weight_scale", {rows(), groups()})) {
     if (packing.zeros) {
       zeros_ = require("weight_zero_point", {DType::i32}, {words_.count(rows()), groups()});
+    } else if (has("weight_zero_point")) {
+      expect_no_zero_points();
     }
     if (packing.ordered) input_groups_ = read_input_groups("weight_g_idx");
     if (has("weight_shape")) check_shape();
@@ -71,6 +75,19 @@ class PackedIntegerRows final : public StoredRows {
     const bool wide =
         found && found->shape.size() == 2 && found->shape[1] == whole.count(columns());
     return wide ? whole : over_ends;
+  }
+  /// Those of symmetric integers say nothing.
+  void expect_no_zero_points() const {
+    const StoredTensor zeros = *matrix().find("weight_zero_point");
+    const std::span all(zeros.data,
+                        static_cast<size_t>(zeros.elements()) * dtype_size(zeros.dtype));
+    bool none = true;
+    zeros.guarded(
+        [&] { none = std::ranges::all_of(all, [](std::byte b) { return b == std::byte{}; }); });
+    if (none) return;
+    refuse(zeros.name,
+           "has zero points, and config.json's quantization_config says \"symmetric\", "
+           "that there are none; do config and weights belong together?");
   }
   void check_shape() const {
     const StoredTensor shape = require("weight_shape", {DType::i64, DType::i32}, {2});
