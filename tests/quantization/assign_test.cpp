@@ -415,3 +415,4 @@ TEST_CASE("an expert that is left whole, or one of its matrices, is refused by n
     CHECK_THROWS_WITH(assign_packings(config, find, Activations::whole, spec),
                       Contains("model.embed_tokens.weight_packed") && Contains("leaves it whole"));
   }
+}
