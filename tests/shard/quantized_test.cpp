@@ -220,7 +220,7 @@ TEST_CASE("experts whose blocks or groups ranks would cut say what vLLM does the
     }
   };
   says(said_of("moe_fp8_block_refined", 4, halve),
-       "16 intermediate features on a rank, no multiple of its blocks of 64 x 128; vLLM refuses");
+       "16 intermediate features on a rank, no multiple of its blocks of 64 x 128, of which");
   says(said_of("moe_gptq", 1, [](Json& model) { quantization(model)["group_size"] = 16; }),
        "groups of 16 and a hidden size of 128; vLLM packs such experts anew");
 }

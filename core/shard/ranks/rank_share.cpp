@@ -48,8 +48,8 @@ void check_multiple(const ShardTensor& tensor, const char* what, int64_t number,
          tensor.name, number, what, multiple);
   }
   fail(ExitCode::usage,
-       "--tensor-parallel-size: {} would have {} {} on a rank, no multiple of its blocks of {}; "
-       "vLLM refuses it too",
+       "--tensor-parallel-size: {} would have {} {} on a rank, no multiple of its blocks of {}, of "
+       "which each has a scale; use fewer ranks",
        tensor.name, number, what, multiple);
 }
 
@@ -107,7 +107,7 @@ Repeat fit_expert_blocks(const ShardTensor& tensor, int64_t ranks) {
   fail(
       ExitCode::usage,
       "--tensor-parallel-size {}: {} would have {} intermediate features on a rank, no multiple of "
-      "its blocks of {} x {}; vLLM refuses it too",
+      "its blocks of {} x {}, of which each has a scale; use fewer ranks",
       ranks, tensor.name, share, blocks.outputs, blocks.inputs);
 }
 
