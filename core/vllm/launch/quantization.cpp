@@ -59,7 +59,7 @@ Quantization stated_quantization(const ConfigView& config, const EngineArgs& arg
     if (!view->has_child({"quantization_config", "compression_config"})) continue;
     const ConfigView settings = view->child({"quantization_config", "compression_config"});
     Quantization own(settings);
-    const Family* row = find_family(architecture_name(config));
+    const Family* row = language_row(config);
     if (row != nullptr && row->fp4_experts) {
       own.specialize_for_deepseek_v4(config.text({"expert_dtype"}, "fp4"),
                                      settings.text({"moe_quant_algo"}, ""));

@@ -104,5 +104,7 @@ std::string_view resolved_architecture(std::string_view architecture);
 bool is_language_model(std::string_view architecture);
 /// The row of an architecture that core/model has no family for, or nullptr.
 const Family* find_family(std::string_view architecture);
+/// That of a config's language model.
+const Family* language_row(const ConfigView& config);
 
 }  // namespace plimsoll::vllm

@@ -238,11 +238,14 @@ std::string architecture_name(const ConfigView& config) {
   return architecture_of_type(config.text({"model_type"}, ""));
 }
 
+const Family* language_row(const ConfigView& config) {
+  return find_family(language_architecture(config, architecture_name(config)));
+}
+
 bool reads_whole_prompts(const ConfigView& config) {
-  const std::string name = architecture_name(config);
-  const Family* family = find_family(language_architecture(config, name));
+  const Family* family = language_row(config);
   if (family != nullptr && (family->pooling || family->mixer == Mixer::crossed)) return true;
-  return classifies_steps(name);
+  return classifies_steps(architecture_name(config));
 }
 
 bool is_known_architecture(const ConfigView& config) {
