@@ -63,6 +63,10 @@ void ask_all(const std::vector<Question>& questions, const MakeBackend& subject,
   }
 }
 
+MakeBackend on_processor(backend::CpuIsa isa, const Findings& findings) {
+  return [isa, threads = findings.threads] { return backend::make_cpu_backend({isa, threads}); };
+}
+
 void examine_card(const DoctorOptions& options, const backend::DeviceInfo& card,
                   Findings& findings) {
   findings.facts = backend::device_facts(card.index);
@@ -70,9 +74,7 @@ void examine_card(const DoctorOptions& options, const backend::DeviceInfo& card,
   backend::DeviceOptions device{
       .index = card.index, .threads = findings.threads, .overlap = kernels_may_overlap()};
   const MakeBackend subject = [&] { return backend::make_device_backend(device); };
-  const MakeBackend twin = [&] {
-    return backend::make_cpu_backend({backend::detect_isa(), findings.threads});
-  };
+  const MakeBackend twin = on_processor(backend::detect_isa(), findings);
   const std::string twin_name = "the CPU's " + findings.isa;
   ask_all(usual_questions(), subject, twin, twin_name, findings);
   device.hopper_from = 1;
@@ -82,12 +84,8 @@ void examine_card(const DoctorOptions& options, const backend::DeviceInfo& card,
 }
 
 void examine_processor(const DoctorOptions& options, Findings& findings) {
-  const MakeBackend subject = [&] {
-    return backend::make_cpu_backend({backend::detect_isa(), findings.threads});
-  };
-  const MakeBackend twin = [&] {
-    return backend::make_cpu_backend({backend::CpuIsa::portable, findings.threads});
-  };
+  const MakeBackend subject = on_processor(backend::detect_isa(), findings);
+  const MakeBackend twin = on_processor(backend::CpuIsa::portable, findings);
   ask_all(usual_questions(), subject, twin, "portable code", findings);
   if (options.measure) findings.roofs = measure_roofs(*subject(), kHostRoofs);
 }

@@ -147,10 +147,16 @@ struct Packing {
   [[nodiscard]] int64_t groups(int64_t columns) const {
     return group > 0 ? (lead + columns + group - 1) / group : 1;
   }
+  /// Of ScaleType::nested: scales that share one of NestedScales::absmax, and how many of these an
+  /// [outputs, inputs] checkpoint's matrix has.
+  [[nodiscard]] constexpr int64_t absmax_share() const { return block_inputs / group; }
+  [[nodiscard]] int64_t absmax_count(int64_t outputs, int64_t columns) const {
+    return (outputs * groups(columns) + absmax_share() - 1) / absmax_share();
+  }
 };
 
 /// The second stage of double-quantised scales. Scale g of row r: numbers[byte] * absmax[(first + r
-/// * stride + g) * group / block_inputs] + offset.
+/// * stride + g) / Packing::absmax_share()] + offset.
 struct NestedScales {
   static constexpr int64_t kBlock = 256;
   std::span<float> numbers;  // [256]

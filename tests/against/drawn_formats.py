@@ -60,7 +60,8 @@ def gptq(shape, g, bits, group_size, sym, desc_act, checkpoint_format="gptq", tu
     return weight, {"qweight": pack(codes, bits).T, "qzeros": pack(zeros - lowest, bits), "scales": scales, "g_idx": index.to(torch.int32)}
 
 
-def awq(shape, g, group_size, sym=False, signed=False):
+def in_nibbles(shape, g, group_size, sym, signed, names):
+    """Eight outputs in a word; names: of codes, zero points and scales, and whether symmetric ones have a sign."""
     out, inputs = shape
     fit(out % 8 == 0)
     groups = groups_of(inputs, group_size)
@@ -70,27 +71,20 @@ def awq(shape, g, group_size, sym=False, signed=False):
     scales = uniform((groups, out), target(inputs, 4.7), g, torch.float16, signed)
     index = group_index(inputs, groups, False, g)
     order = torch.tensor([0, 2, 4, 6, 1, 3, 5, 7])  # which column lies in each nibble
+    sign = 8 if sym and names[3] else 0
 
-    def packed_columns(numbers):
-        return pack(numbers.reshape(len(numbers), -1, 8)[:, :, order].reshape(len(numbers), -1), 4)
-    return ((codes - zeros[index]) * scales.float()[index]).T, {"qweight": packed_columns(codes), "qzeros": packed_columns(zeros), "scales": scales}
+    def words(numbers):
+        return pack((numbers ^ sign).reshape(len(numbers), -1, 8)[:, :, order].reshape(len(numbers), -1), 4)
+    return ((codes - zeros[index]) * scales.float()[index]).T, {names[0]: words(codes), names[1]: words(zeros), names[2]: scales}
+
+
+def awq(shape, g, group_size, sym=False, signed=False):
+    return in_nibbles(shape, g, group_size, sym, signed, ("qweight", "qzeros", "scales", False))
 
 
 def quark_int4(shape, g, group_size, sym):
-    """Eight outputs in a word, in AWQ's order; signed where they are symmetric."""
-    out, inputs = shape
-    fit(out % 8 == 0)
-    groups = groups_of(inputs, group_size)
-    codes, zeros = whole((inputs, out), 0, 15, g), whole((groups, out), 0, 15, g)
-    if sym:
-        zeros.fill_(8)
-    scales = uniform((groups, out), target(inputs, 4.7), g, torch.float16)
-    places = torch.tensor([0, 2, 4, 6, 1, 3, 5, 7])
-
-    def words(numbers):
-        return pack((numbers ^ (8 if sym else 0)).reshape(len(numbers), -1, 8)[:, :, places].reshape(len(numbers), -1), 4)
-    index = group_index(inputs, groups, False, g)
-    return ((codes - zeros[index]) * scales.float()[index]).T, {"weight": words(codes), "weight_zero_point": words(zeros), "weight_scale": scales}
+    """In AWQ's order; signed where they are symmetric."""
+    return in_nibbles(shape, g, group_size, sym, False, ("weight", "weight_zero_point", "weight_scale", True))
 
 
 def packed(shape, g, bits, group_size, sym, actorder, scale_dtype, over_ends=True, signed=False):

@@ -51,7 +51,7 @@ class RandomPart final : public model::PackedRows {
           packing.scattered ? k * k / 7 % (groups_ - 1) : k * 5 % columns * groups_ / columns));
     for (int i = 0; i < 256; ++i) nested_numbers_.push_back(0.001f * static_cast<float>(i - 90));
     if (packing.scale != model::ScaleType::nested) return;
-    for (int64_t i = 0; i < divide_up(rows * groups_, absmax_share()); ++i)
+    for (int64_t i = 0; i < divide_up(rows * groups_, packing_.absmax_share()); ++i)
       absmax_.push_back(1.f + 0.25f * static_cast<float>(i % 8));
   }
 
@@ -100,14 +100,13 @@ class RandomPart final : public model::PackedRows {
     double scale = double{plain_scale(scale_codes_[at])};
     if (packing_.scale == model::ScaleType::nested)
       scale = double{nested_numbers_[scale_codes_[at]]} *
-                  double{absmax_[at / static_cast<size_t>(absmax_share())]} +
+                  double{absmax_[at / static_cast<size_t>(packing_.absmax_share())]} +
               0.125;
     return number * scale * (packing_.factors ? double{factors_[static_cast<size_t>(o)]} : 1.0);
   }
 
  private:
   /// Scales that share one of the second stage's.
-  [[nodiscard]] int64_t absmax_share() const { return packing_.block_inputs / packing_.group; }
   [[nodiscard]] float plain_scale(uint8_t code) const {
     if (packing_.scale == model::ScaleType::e4m3) return e4m3_to_float(code);
     if (packing_.scale == model::ScaleType::e8m0) return e8m0_to_float(code);

@@ -41,6 +41,20 @@ def tensors(config):
     yield "lm_head.weight", [config["vocab_size"], hidden]
 
 
+def header(items):
+    """A shard's header for tensors of bf16, and how many bytes they take behind it."""
+    entries, offset = {}, 0
+    for tensor, shape in items:
+        size = 2
+        for n in shape:
+            size *= n
+        entries[tensor] = {"dtype": "BF16", "shape": shape, "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text, offset
+
+
 def write_checkpoint(folder, config=None):
     """Shards of small random numbers; the same megabyte over and over, which costs no time to make."""
     if os.path.exists(os.path.join(folder, "model.safetensors.index.json")):
@@ -55,19 +69,10 @@ def write_checkpoint(folder, config=None):
         shards[i * SHARDS // len(everything)].append(item)
     for number, items in enumerate(shards):
         name = f"model-{number + 1:05d}-of-{SHARDS:05d}.safetensors"
-        header, offset = {}, 0
-        for tensor, shape in items:
-            size = 2
-            for n in shape:
-                size *= n
-            header[tensor] = {"dtype": "BF16", "shape": shape, "data_offsets": [offset, offset + size]}
-            index[tensor] = name
-            offset += size
-        text = json.dumps(header).encode()
-        text += b" " * (-len(text) % 8)
+        index.update((tensor, name) for tensor, _ in items)
+        head, left = header(items)
         with open(os.path.join(folder, name), "wb", buffering=0) as file:
-            file.write(struct.pack("<Q", len(text)) + text)
-            left = offset
+            file.write(head)
             while left > 0:
                 left -= file.write(pattern[:min(left, len(pattern))])
     with open(os.path.join(folder, "model.safetensors.index.json"), "w") as file:

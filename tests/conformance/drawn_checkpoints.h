@@ -4,6 +4,7 @@
 #include <map>
 
 #include "conformance/drawn_formats.h"
+#include "conformance/drawn_integers.h"
 #include "conformance/golden_models.h"
 
 namespace plimsoll::testing {
@@ -40,19 +41,14 @@ inline constexpr const char* kQuarkNvfp4 = R"({"quant_method": "quark", "global_
   "input_tensors": [{"dtype": "fp4", "qscheme": "per_group", "group_size": 16, "is_dynamic": true},
                     {"dtype": "fp8_e4m3", "qscheme": "per_tensor", "is_dynamic": false}]},
   "exclude": ["lm_head"]})";
-inline constexpr const char* kPacked2 =
-    R"({"quant_method": "compressed-tensors", "ignore": ["lm_head"],
-  "format": "pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
-    "weights": {"num_bits": 2, "type": "int", "strategy": "group", "group_size": 32}}}})";
-inline constexpr const char* kPacked3 =
-    R"({"quant_method": "compressed-tensors", "ignore": ["lm_head"],
-  "format": "pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
-    "weights": {"num_bits": 3, "type": "int", "strategy": "group", "group_size": 32}}}})";
-inline constexpr const char* kPacked3Zeros =
-    R"({"quant_method": "compressed-tensors", "ignore": ["lm_head"],
-  "format": "pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"],
-    "weights": {"num_bits": 3, "type": "int", "strategy": "group", "group_size": 32,
-                "symmetric": false}}}})";
+/// compressed-tensors' integers in groups of 32.
+inline std::string packed_settings(int64_t bits, bool symmetric) {
+  return fmt::format(R"({{"quant_method": "compressed-tensors", "ignore": ["lm_head"],
+  "format": "pack-quantized", "config_groups": {{"group_0": {{"targets": ["Linear"],
+    "weights": {{"num_bits": {}, "type": "int", "strategy": "group", "group_size": 32,
+                "symmetric": {}}}}}}}}})",
+                     bits, symmetric);
+}
 inline constexpr const char* kModelOptMxfp8 = R"({"quant_method": "modelopt",
   "quant_algo": "MXFP8", "exclude_modules": ["lm_head"]})";
 inline constexpr const char* kFbgemm = R"({"quant_method": "fbgemm_fp8", "activation_scale_ub": 0.5,
@@ -150,7 +146,7 @@ enum class Experts { as_is, stacked, turned };
 struct Row {
   const char* name;
   const char* recipe;
-  const char* config;
+  std::string config;
   Store store;
   Experts experts = Experts::as_is;
   Store (*choose)(const std::string& module) = nullptr;  // null: left whole
@@ -164,9 +160,11 @@ inline const Row kRows[] = {
     {"Quark, int4, reordered", "models/llama", kQuarkInt4, quark_int4<true>},
     {"Quark, uint4", "models/llama", kQuarkUint4, quark_int4<false>},
     {"Quark, NVFP4", "models/llama", kQuarkNvfp4, quark_nvfp4},
-    {"compressed-tensors, 2 bits", "models/llama", kPacked2, packed_bits<2, true, true>},
-    {"compressed-tensors, 3 bits", "models/llama", kPacked3, packed_bits<3, true, true>},
-    {"compressed-tensors, 3 bits over words", "models/llama", kPacked3Zeros,
+    {"compressed-tensors, 2 bits", "models/llama", packed_settings(2, true),
+     packed_bits<2, true, true>},
+    {"compressed-tensors, 3 bits", "models/llama", packed_settings(3, true),
+     packed_bits<3, true, true>},
+    {"compressed-tensors, 3 bits over words", "models/llama", packed_settings(3, false),
      packed_bits<3, false, false>},
     {"fbgemm_fp8", "models/llama", kFbgemm, fbgemm},
     {"compressed-tensors, dense MXFP4", "models/llama", kMxfp4, mxfp4},

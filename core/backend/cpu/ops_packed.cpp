@@ -30,7 +30,7 @@ struct PackedView {
 /// beside each other have the same largest value for the most part.
 void nested_scales(const Kernels& kernels, const PackedView& view, int64_t strip, float* to) {
   const PackedPart& layout = view.layout;
-  const int64_t block = view.packing.block_inputs / view.packing.group;
+  const int64_t block = view.packing.absmax_share();
   const auto* numbers = view.at<float>(layout.nested);
   const auto* place = reinterpret_cast<const NestedPlace*>(numbers + 256);
   const auto* absmax = reinterpret_cast<const float*>(place + 1);

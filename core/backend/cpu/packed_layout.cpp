@@ -27,9 +27,7 @@ PackedPart::PackedPart(const model::Part& part, int64_t columns_of_part)
   strip_scales = static_cast<size_t>(groups * model::scale_bytes(packing.scale)) * kRows;
   strip_zeros = packing.zeros ? static_cast<size_t>(groups) * kRows : 0;
   if (packing.scale == model::ScaleType::nested) {
-    const int64_t stored = packing.groups(part.stored_shape.back());  // of all inputs
-    nested_blocks =
-        divide_up(part.stored_shape.front() * stored, packing.block_inputs / packing.group);
+    nested_blocks = packing.absmax_count(part.stored_shape.front(), part.stored_shape.back());
   }
   (void)take(bytes, strips * strip_codes);
   scales = take(bytes, strips * strip_scales);

@@ -103,9 +103,7 @@ PackedMatrix::PackedMatrix(const model::Part& part, int64_t columns_of_part)
   strip_scales = static_cast<size_t>(groups * model::scale_bytes(packing.scale) * kStripRows);
   strip_zeros = packing.zeros ? static_cast<size_t>(groups * kStripRows) : 0;
   if (packing.scale == model::ScaleType::nested) {
-    const int64_t stored = packing.groups(part.stored_shape.back());  // of all inputs
-    nested_blocks =
-        divide_up(part.stored_shape.front() * stored, packing.block_inputs / packing.group);
+    nested_blocks = packing.absmax_count(part.stored_shape.front(), part.stored_shape.back());
   }
   (void)take(bytes, count * strip_codes);
   scales = take(bytes, count * strip_scales);

@@ -78,8 +78,8 @@ WeightScheme groups_as_blocks(WeightScheme scheme) {
   return scheme;
 }
 
-void add_eight_bit_codes(QuantisedParameters& to, const WeightScheme& scheme) {
-  to.as_stored(scheme.format == WeightFormat::fp8 ? DType::f8_e4m3 : DType::i8);
+WeightSpec& add_eight_bit_codes(QuantisedParameters& to, const WeightScheme& scheme) {
+  return to.as_stored(scheme.format == WeightFormat::fp8 ? DType::f8_e4m3 : DType::i8);
 }
 
 void add_eight_bit_scales(QuantisedParameters& to, const WeightScheme& scheme,
@@ -100,7 +100,7 @@ void add_eight_bit_scales(QuantisedParameters& to, const WeightScheme& scheme,
 
 void add_eight_bits(QuantisedParameters& to, const WeightScheme& stated, const LayerClass& of) {
   const WeightScheme scheme = groups_as_blocks(stated);
-  WeightSpec& made = to.as_stored(scheme.format == WeightFormat::fp8 ? DType::f8_e4m3 : DType::i8);
+  WeightSpec& made = add_eight_bit_codes(to, scheme);
   if (scheme.scales == Scales::block) keep_blocks_whole(made, scheme, of);
   add_eight_bit_scales(to, scheme, of);
   if (scheme.input_bound) to.add_constant("input_scale_ub", DType::f32, scheme.most_input, {});

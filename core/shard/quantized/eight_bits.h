@@ -10,7 +10,8 @@ namespace plimsoll::shard {
 quantization::WeightScheme groups_as_blocks(quantization::WeightScheme scheme);
 
 /// The weight and its scales, of a layer or of experts.
-void add_eight_bit_codes(QuantisedParameters& to, const quantization::WeightScheme& scheme);
+model::WeightSpec& add_eight_bit_codes(QuantisedParameters& to,
+                                       const quantization::WeightScheme& scheme);
 void add_eight_bit_scales(QuantisedParameters& to, const quantization::WeightScheme& scheme,
                           const LayerClass& of);
 

@@ -277,8 +277,7 @@ std::string saver_behaviour(const std::string& method) {
   }
   if (method != "compressed-tensors") {
     return "vLLM's own saver fails for 8-bit weights that it holds transposed, and writes others "
-           "as "
-           "its kernels repacked them, which its loader would repack once more.";
+           "as its kernels repacked them, which its loader would repack once more.";
   }
   return "vLLM's own saver fails for 8-bit weights, which it holds transposed, and writes packed "
          "ones as its kernels repacked them, which its loader would repack once more.";

@@ -47,8 +47,7 @@ __device__ inline float nested_scale(const PackedParameters& p, const std::byte*
   const auto* absmax = reinterpret_cast<const float*>(place + 1);
   const auto code = static_cast<uint8_t>((matrix + p.layout.scales)[i]);
   const int64_t number = place->first + min(row, p.layout.rows - 1) * place->stride + group;
-  const int64_t share = p.packing.block_inputs / p.packing.group;
-  const int64_t block = min(number / share, p.layout.nested_blocks - 1);
+  const int64_t block = min(number / p.packing.absmax_share(), p.layout.nested_blocks - 1);
   return numbers[code] * absmax[block] + place->offset;
 }
 
